@@ -1,0 +1,45 @@
+"""The saturated graph e-graph, frozen into plain Python: what cuts, covers and views read. No egglog in here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from autocomp.ir.node import Attrs, Graph
+from autocomp.ir.types import TensorType
+
+
+@dataclass(frozen=True)
+class ENode:
+    """One way to compute a class: an op of the table over child classes (leaves: input, param, const).
+
+    `why` is the rule that made it, "source" for nodes of the imported graph.
+    """
+
+    op: str
+    attrs: Attrs
+    children: tuple[int, ...]
+    why: str = "source"
+
+
+@dataclass(frozen=True)
+class EClass:
+    """One tensor value with all its known forms. `constant`: computable from parameters and constants alone.
+
+    Ids are dense and deterministic (the same graph and rules give the same ids). `nodes` are sorted by text.
+    """
+
+    id: int
+    type: TensorType
+    nodes: tuple[ENode, ...]
+    constant: bool = False
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """`roots` are the graph's outputs (name, class). `source` maps classes to the op name of the source node there."""
+
+    classes: Mapping[int, EClass]
+    roots: tuple[tuple[str, int], ...]
+    graph: Graph
+    source: Mapping[int, str]

@@ -1,0 +1,199 @@
+"""Quasi-affine index expressions over named axes: what access maps are made of.
+
+    a ::= const + sum of coef * atom        atom ::= axis | symbol | floor(a / n) | (a mod n)
+
+`str` prints isl syntax, so `loops/` hands the text to isl as it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Union
+
+
+@dataclass(frozen=True)
+class FloorDiv:
+    """floor(num / den), den a positive int."""
+
+    num: Aff
+    den: int
+
+    def __str__(self) -> str:
+        return f"floor(({self.num})/{self.den})"
+
+
+@dataclass(frozen=True)
+class Mod:
+    """num mod den in [0, den), den a positive int."""
+
+    num: Aff
+    den: int
+
+    def __str__(self) -> str:
+        return f"(({self.num}) mod {self.den})"
+
+
+Atom = Union[str, FloorDiv, Mod]
+
+
+@dataclass(frozen=True)
+class Aff:
+    """const + sum(coef * atom); terms sorted by text, no zero coefficients."""
+
+    terms: tuple[tuple[Atom, int], ...] = ()
+    const: int = 0
+
+    # ---- construction
+    @staticmethod
+    def of(x: Aff | int | str) -> Aff:
+        """An int as a constant, a str as the axis or symbol of that name."""
+        if isinstance(x, Aff):
+            return x
+        return Aff((), int(x)) if not isinstance(x, str) else Aff(((x, 1),), 0)
+
+    @staticmethod
+    def make(terms: Iterable[tuple[Atom, int]], const: int) -> Aff:
+        acc: dict[Atom, int] = {}
+        for a, c in terms:
+            acc[a] = acc.get(a, 0) + c
+        return Aff(tuple(sorted(((a, c) for a, c in acc.items() if c), key=lambda t: str(t[0]))), const)
+
+    def __add__(self, o: Aff | int | str) -> Aff:
+        o = Aff.of(o)
+        return Aff.make(self.terms + o.terms, self.const + o.const)
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Aff:
+        return self * -1
+
+    def __sub__(self, o: Aff | int | str) -> Aff:
+        return self + Aff.of(o) * -1
+
+    def __rsub__(self, o: Aff | int | str) -> Aff:
+        return Aff.of(o) - self
+
+    def __mul__(self, k: int) -> Aff:
+        return Aff.make(((a, c * k) for a, c in self.terms), self.const * k)
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, n: int) -> Aff:
+        if n == 1:
+            return self
+        inner = [(a, c) for a, c in self.terms if c % n]
+        q, r = divmod(self.const, n)
+        whole = Aff.make(((a, c // n) for a, c in self.terms if c % n == 0), q)
+        return whole if not inner else whole + Aff(((FloorDiv(Aff.make(inner, r), n), 1),))
+
+    def __mod__(self, n: int) -> Aff:
+        if n == 1:
+            return Aff()
+        rest = Aff.make(((a, c) for a, c in self.terms if c % n), self.const % n)
+        return rest if not rest.terms else Aff(((Mod(rest, n), 1),))
+
+    # ---- questions
+    @property
+    def is_const(self) -> bool:
+        return not self.terms
+
+    def names(self) -> frozenset[str]:
+        """Axes and symbols that occur anywhere inside."""
+        out: set[str] = set()
+        for a, _ in self.terms:
+            out |= {a} if isinstance(a, str) else a.num.names()
+        return frozenset(out)
+
+    def coef(self, name: str) -> int:
+        """Coefficient of a plain axis (0 if absent; occurrences inside floor/mod do not count)."""
+        return dict(self.terms).get(name, 0)
+
+    @property
+    def is_affine(self) -> bool:
+        """No floor and no mod anywhere."""
+        return all(isinstance(a, str) for a, _ in self.terms)
+
+    def substitute(self, by: Mapping[str, Aff]) -> Aff:
+        """Replace axes by expressions (simultaneously)."""
+        out = Aff((), self.const)
+        for a, c in self.terms:
+            if isinstance(a, str):
+                out = out + by.get(a, Aff(((a, 1),))) * c
+            elif isinstance(a, FloorDiv):
+                out = out + (a.num.substitute(by) // a.den) * c
+            else:
+                out = out + (a.num.substitute(by) % a.den) * c
+        return out
+
+    def eval(self, env: Mapping[str, Any]) -> Any:
+        """Value at a point; `env` maps names to ints or NumPy arrays."""
+        out: Any = self.const
+        for a, c in self.terms:
+            if isinstance(a, str):
+                v = env[a]
+            elif isinstance(a, FloorDiv):
+                v = a.num.eval(env) // a.den
+            else:
+                v = a.num.eval(env) % a.den
+            out = out + c * v
+        return out
+
+    def range(self, extents: Mapping[str, int]) -> tuple[int, int]:
+        """Inclusive bounds, every axis in [0, extent); exact for affine expressions, safe for the rest."""
+        lo = hi = self.const
+        for a, c in self.terms:
+            if isinstance(a, str):
+                l, h = 0, extents[a] - 1
+            elif isinstance(a, FloorDiv):
+                l, h = (b // a.den for b in a.num.range(extents))
+            else:
+                l, h = a.num.range(extents)
+                l, h = (l % a.den, h % a.den) if l // a.den == h // a.den else (0, a.den - 1)
+            lo, hi = lo + min(c * l, c * h), hi + max(c * l, c * h)
+        return lo, hi
+
+    def simplify(self, extents: Mapping[str, int]) -> Aff:
+        """Drop floors and mods that the axes' ranges decide.
+
+        floor((64*h + d)/64) with 0 <= d < 64  ->  h;   ((64*h + d) mod 64)  ->  d
+        """
+        out = Aff((), self.const)
+        for a, c in self.terms:
+            if isinstance(a, str):
+                out = out + Aff(((a, c),))
+                continue
+            num = a.num.simplify(extents)
+            whole = Aff.make(((t, k) for t, k in num.terms if k % a.den == 0), num.const - num.const % a.den)
+            rest = num - whole
+            lo, hi = rest.range(extents)
+            if 0 <= lo and hi < a.den:
+                new = Aff.make(((t, k // a.den) for t, k in whole.terms), whole.const // a.den) if isinstance(a, FloorDiv) else rest
+            else:
+                new = num // a.den if isinstance(a, FloorDiv) else num % a.den
+            out = out + new * c
+        return out
+
+    def print(self, name: Callable[[str], str], floordiv: Callable[[str, int], str],
+              mod: Callable[[str, int], str]) -> str:
+        """Text in another language; the callbacks spell an axis, a floor division and a modulo."""
+        parts = []
+        for a, c in self.terms:
+            if isinstance(a, str):
+                t = name(a)
+            elif isinstance(a, FloorDiv):
+                t = floordiv(a.num.print(name, floordiv, mod), a.den)
+            else:
+                t = mod(a.num.print(name, floordiv, mod), a.den)
+            parts.append(t if c == 1 else f"{c}*{t}")
+        if self.const or not parts:
+            parts.append(str(self.const))
+        return " + ".join(parts)
+
+    def __str__(self) -> str:
+        return self.print(lambda n: n, lambda t, n: f"floor(({t})/{n})", lambda t, n: f"(({t}) mod {n})")
+
+
+def aff(x: Aff | int | str) -> Aff:
+    """Short for `Aff.of`."""
+    return Aff.of(x)

@@ -1,0 +1,237 @@
+"""Kernel bodies: the value of one element as an expression over named axes.
+
+A body is what the op table's comprehensions and the fused kernels are made of. It is a hash-consed DAG, so equality is
+identity and sharing is free. An operand is read at an index that is quasi-affine in the axes in scope:
+
+    matmul      Contract((k,), Read(0, [m, k]), Read(1, [k, n]))
+    max pool    Reduce("max", (kh, kw), (Read(0, [n, c, 2*oh + kh - 1, 2*ow + kw - 1], guard, -inf),))
+    concat      Map("where", (Inside([n0 - 1 - i]), Read(0, [i]), Read(1, [i - n0])))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+from weakref import WeakValueDictionary
+
+from autocomp.ir.affine import Aff
+from autocomp.ir.types import BOOL, Dim, DType
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A named loop axis; iterates over [0, extent)."""
+
+    name: str
+    extent: Dim
+
+    def __str__(self) -> str:
+        return f"{self.name}:{self.extent}"
+
+
+class _Interned(type):
+    """Equal constructor arguments give the same object."""
+
+    _table: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        new = super().__call__(*args, **kwargs)
+        key = (cls, *((type(v), repr(v)) if isinstance(v, (float, int)) else v
+                      for v in (getattr(new, f.name) for f in fields(new))))
+        return _Interned._table.setdefault(key, new)
+
+
+@dataclass(frozen=True, eq=False)
+class Expr(metaclass=_Interned):
+    """Base of body expressions. `dtype` is the type of the value."""
+
+    dtype: DType
+
+    @property
+    def args(self) -> tuple[Expr, ...]:
+        return ()
+
+    def with_args(self, args: tuple[Expr, ...]) -> Expr:
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class Read(Expr):
+    """Operand `operand` of an op (in comprehensions only) at `index`; `fill` where a guard (each >= 0) fails."""
+
+    operand: int
+    index: tuple[Aff, ...]
+    guard: tuple[Aff, ...] = ()
+    fill: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Load(Expr):
+    """Element of a tensor in memory at `index`; `fill` where a guard (each >= 0) fails (memory is then not touched)."""
+
+    tensor: str
+    index: tuple[Aff, ...]
+    guard: tuple[Aff, ...] = ()
+    fill: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Const(Expr):
+    """A literal (python bool, int or float)."""
+
+    value: float
+
+
+@dataclass(frozen=True, eq=False)
+class Index(Expr):
+    """The value of an index expression, as a number of `dtype`."""
+
+    index: Aff
+
+
+@dataclass(frozen=True, eq=False)
+class Inside(Expr):
+    """True where every guard is >= 0."""
+
+    guard: tuple[Aff, ...]
+
+    @staticmethod
+    def of(guard: tuple[Aff, ...]) -> Inside:
+        return Inside(BOOL, guard)
+
+
+@dataclass(frozen=True, eq=False)
+class Map(Expr):
+    """A scalar function (name in `ir.scalar.SCALAR`; cast is the function `cast`) of values at the same point."""
+
+    fn: str
+    operands: tuple[Expr, ...]
+
+    @property
+    def args(self) -> tuple[Expr, ...]:
+        return self.operands
+
+    def with_args(self, args: tuple[Expr, ...]) -> Expr:
+        return replace(self, operands=args)
+
+
+@dataclass(frozen=True, eq=False)
+class Reduce(Expr):
+    """Fold of `operands` over `axes` with a monoid of `ir.monoids.MONOIDS`.
+
+    `part` names a state component to return (for monoids of several), "" the finished value. `dtype` is also the
+    accumulator's type.
+    """
+
+    monoid: str
+    axes: tuple[Axis, ...]
+    operands: tuple[Expr, ...]
+    part: str = ""
+
+    @property
+    def args(self) -> tuple[Expr, ...]:
+        return self.operands
+
+    def with_args(self, args: tuple[Expr, ...]) -> Expr:
+        return replace(self, operands=args)
+
+
+@dataclass(frozen=True, eq=False)
+class Contract(Expr):
+    """sum over `axes` of a * b, kept apart from Reduce because matrix units apply. `dtype` is the accumulator's."""
+
+    axes: tuple[Axis, ...]
+    a: Expr
+    b: Expr
+
+    @property
+    def args(self) -> tuple[Expr, ...]:
+        return (self.a, self.b)
+
+    def with_args(self, args: tuple[Expr, ...]) -> Expr:
+        return replace(self, a=args[0], b=args[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Gather(Expr):
+    """Element of a tensor in memory whose indices are values (data-dependent); out of range is clamped."""
+
+    tensor: str | int
+    index: tuple[Expr, ...]
+
+    @property
+    def args(self) -> tuple[Expr, ...]:
+        return self.index
+
+    def with_args(self, args: tuple[Expr, ...]) -> Expr:
+        return replace(self, index=args)
+
+
+@dataclass(frozen=True)
+class Comprehension:
+    """Meaning of an op: element of the output at `axes` (one an output dimension, in order) is `value`."""
+
+    axes: tuple[Axis, ...]
+    value: Expr
+
+
+def postorder(*roots: Expr) -> Iterator[Expr]:
+    """Every distinct node once, operands first."""
+    seen: set[int] = set()
+    stack: list[tuple[Expr, bool]] = [(r, False) for r in reversed(roots)]
+    while stack:
+        e, done = stack.pop()
+        if done:
+            yield e
+        elif id(e) not in seen:
+            seen.add(id(e))
+            stack.append((e, True))
+            stack.extend((a, False) for a in reversed(e.args))
+
+
+def rewrite(root: Expr, f: Callable[[Expr], Expr]) -> Expr:
+    """Bottom-up: f is given each node with its operands already rewritten."""
+    done: dict[int, Expr] = {}
+    keep = list(postorder(root))
+    for e in keep:
+        new = tuple(done[id(a)] for a in e.args)
+        done[id(e)] = f(e if all(x is y for x, y in zip(new, e.args, strict=True)) else e.with_args(new))
+    return done[id(root)]
+
+
+def substitute(root: Expr, by: Mapping[str, Aff]) -> Expr:
+    """Replace free axes by index expressions everywhere (loads, reads, guards, index values).
+
+    Axes bound by reductions inside must have been renamed apart first (`rename_bound`).
+    """
+    def go(e: Expr) -> Expr:
+        if isinstance(e, (Read, Load)):
+            return replace(e, index=tuple(i.substitute(by) for i in e.index), guard=tuple(g.substitute(by) for g in e.guard))
+        if isinstance(e, Index):
+            return replace(e, index=e.index.substitute(by))
+        if isinstance(e, Inside):
+            return replace(e, guard=tuple(g.substitute(by) for g in e.guard))
+        return e
+    return rewrite(root, go)
+
+
+def bound_axes(root: Expr) -> tuple[Axis, ...]:
+    """Axes that reductions and contractions bind, in first-use order."""
+    out: dict[Axis, None] = {}
+    for e in postorder(root):
+        if isinstance(e, (Reduce, Contract)):
+            out.update(dict.fromkeys(e.axes))
+    return tuple(out)
+
+
+def rename_bound(root: Expr, fresh: Callable[[str], str]) -> Expr:
+    """Give every bound axis a new name `fresh(old)`; one name an axis, so sharing is kept."""
+    names = {a.name: fresh(a.name) for a in bound_axes(root)}
+    by = {k: Aff.of(v) for k, v in names.items()}
+
+    def go(e: Expr) -> Expr:
+        if isinstance(e, (Reduce, Contract)):
+            return replace(e, axes=tuple(replace(a, name=names[a.name]) for a in e.axes))
+        return e
+    return rewrite(substitute(root, by), go)

@@ -1,0 +1,81 @@
+"""A kernel: a fused body with its domain, as the cover selects it; and the whole graph's list of kernel calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from autocomp.ir.affine import Aff
+from autocomp.ir.body import Axis, Expr
+from autocomp.ir.node import Graph
+from autocomp.ir.types import TensorType
+
+
+@dataclass(frozen=True)
+class Arg:
+    """A tensor in memory that a kernel reads or writes, row-major with the type's shape. `constant`: a parameter whose
+    data is known before the first run, so a target may repack it once."""
+
+    name: str
+    type: TensorType
+    constant: bool = False
+
+
+@dataclass(frozen=True)
+class Store:
+    """out[index] = value for every point of the kernel's domain (index lacks an axis only if value does)."""
+
+    tensor: str
+    index: tuple[Aff, ...]
+    value: Expr
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One fused body. Argument and axis names are canonical (in0, in1.., out0..; axes as in the signature), so equal
+    kernels of a model are one object and are scheduled, emitted and compiled once.
+
+    `kind` is the body grammar's letter (E S N C O X); `axes` the domain (axes of the stored values, not the reduced ones).
+    """
+
+    name: str
+    kind: str
+    axes: tuple[Axis, ...]
+    inputs: tuple[Arg, ...]
+    outputs: tuple[Arg, ...]
+    stores: tuple[Store, ...]
+    signature: str
+    opaque: str = ""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One launch: `args` binds the kernel's canonical argument names to tensors of the plan.
+
+    `ops` are the source ops that it computes; `rules` the rules that made it, in order, one line each.
+    """
+
+    kernel: Kernel
+    args: Mapping[str, str]
+    ops: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class KernelGraph:
+    """The covered model: calls in a valid order over named tensors.
+
+    `tensors` has the type of every tensor; `inputs`, `params`, `outputs` name those of the source graph (an output maps
+    its public name to a tensor). `constants` are tensors folded at compile time from parameters: name -> (graph whose
+    single output is the tensor, over parameters only).
+    """
+
+    source: Graph
+    calls: tuple[Call, ...]
+    tensors: Mapping[str, TensorType]
+    inputs: tuple[str, ...]
+    params: tuple[str, ...]
+    outputs: tuple[tuple[str, str], ...]
+    constants: Mapping[str, Graph] = field(default_factory=dict)
+    predicted: float = 0.0

@@ -1,0 +1,105 @@
+"""The tensor graph: one frozen, hash-consed node and the graph around it. Pure, no in-place ops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from autocomp.ir.types import TensorType
+
+
+class Attrs(Mapping[str, Any]):
+    """Frozen attributes of a node: hashable values only (ints, floats, strings, bools, DTypes, tuples of those)."""
+
+    __slots__ = ("_d", "_key")
+
+    def __init__(self, values: Mapping[str, Any] | None = None) -> None:
+        self._d = dict(sorted((values or {}).items()))
+        self._key = repr(self._d)
+
+    def __getitem__(self, k: str) -> Any:
+        return self._d[k]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._d)
+
+    def __len__(self) -> int:
+        return len(self._d)
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, o: object) -> bool:
+        return isinstance(o, Attrs) and self._key == o._key
+
+    def __repr__(self) -> str:
+        return ", ".join(f"{k}={v!r}" for k, v in self._d.items())
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """One value. `op` names an entry of the op table, or is `input`, `param`, `const` (leaves).
+
+    Leaves carry attrs name (input, param) or value (const: a python scalar, shape ()). Equal nodes are the same object:
+    always build through `make`.
+    """
+
+    op: str
+    inputs: tuple[Node, ...]
+    type: TensorType
+    attrs: Attrs = field(default_factory=Attrs)
+
+    def __repr__(self) -> str:
+        return f"<{self.op} {self.type}>"
+
+
+_TABLE: WeakValueDictionary[tuple[Any, ...], Node] = WeakValueDictionary()
+
+
+def make(op: str, inputs: tuple[Node, ...], type: TensorType, attrs: Mapping[str, Any] | None = None) -> Node:
+    """The node, the same object for the same arguments. Types are not inferred here: see `ir.builder`."""
+    a = attrs if isinstance(attrs, Attrs) else Attrs(attrs)
+    key = (op, tuple(id(i) for i in inputs), type, a)
+    return _TABLE.setdefault(key, Node(op, inputs, type, a))
+
+
+ParamData = np.ndarray | Callable[[], np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Inputs and parameters are leaf nodes; outputs are (name, node) in order.
+
+    `params` maps a parameter's name to its array or a loader of it. `locations` maps nodes to the model's own names for
+    error texts; it is no part of the meaning.
+    """
+
+    name: str
+    inputs: tuple[Node, ...]
+    outputs: tuple[tuple[str, Node], ...]
+    params: Mapping[str, ParamData] = field(default_factory=dict)
+    locations: Mapping[Node, str] = field(default_factory=dict)
+
+    def nodes(self) -> tuple[Node, ...]:
+        """Every reachable node once, operands first (deterministic)."""
+        out: list[Node] = []
+        seen: set[int] = set()
+        stack: list[tuple[Node, bool]] = [(n, False) for _, n in reversed(self.outputs)]
+        while stack:
+            n, done = stack.pop()
+            if done:
+                out.append(n)
+            elif id(n) not in seen:
+                seen.add(id(n))
+                stack.append((n, True))
+                stack.extend((i, False) for i in reversed(n.inputs))
+        return tuple(out)
+
+    def param(self, name: str) -> np.ndarray:
+        """The data of a parameter (loads it if it is lazy)."""
+        p = self.params[name]
+        return p() if callable(p) else p

@@ -1,0 +1,54 @@
+"""THE op table: one entry an op. No second list of ops exists anywhere; front ends, rules, kernels and emitters look here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from autocomp.ir.body import Comprehension
+from autocomp.ir.node import Attrs, Node
+from autocomp.ir.types import TensorType
+
+if TYPE_CHECKING:
+    from autocomp.ir.builder import Builder
+
+Infer = Callable[[tuple[TensorType, ...], Attrs], TensorType]
+Reference = Callable[[tuple[np.ndarray, ...], Attrs, TensorType], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Op:
+    """infer: type rule, raises ModelError with the shapes in its text.
+    reference: NumPy meaning; must compute in the arrays' own dtype, and in float64 when given float64 arrays (then the
+    type's float dtype is not enforced) so that one function is both the oracle and the fallback.
+    Exactly one of: comprehension (meaning over named axes), decompose (into other entries), opaque (the reason why it is
+    data-dependent; it then runs through its reference). `commutes`: operands may be sorted.
+    `attrs`: name -> default, or `...` where it must be given.
+    """
+
+    name: str
+    arity: tuple[int, int]
+    infer: Infer
+    reference: Reference
+    comprehension: Callable[[tuple[TensorType, ...], Attrs, TensorType], Comprehension] | None = None
+    decompose: Callable[[Builder, tuple[Node, ...], Attrs], Node] | None = None
+    opaque: str = ""
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    commutes: bool = False
+    doc: str = ""
+
+
+OPS: dict[str, Op] = {}
+
+
+def register(op: Op) -> Op:
+    """Add an entry. Raises ValueError on a second entry of that name or on more or less than one meaning."""
+    if op.name in OPS:
+        raise ValueError(f"op {op.name} has two entries")
+    if sum((op.comprehension is not None, op.decompose is not None, bool(op.opaque))) != 1:
+        raise ValueError(f"op {op.name} must have exactly one of comprehension, decompose, opaque")
+    OPS[op.name] = op
+    return op

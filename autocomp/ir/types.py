@@ -1,0 +1,119 @@
+"""Element types, dimensions and tensor types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import ml_dtypes
+import numpy as np
+
+
+@dataclass(frozen=True)
+class DType:
+    """An element type. `kind` is one of f (float), i (signed), u (unsigned), b (bool)."""
+
+    name: str
+    kind: str
+    bits: int
+    numpy: np.dtype
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of one element in memory (bool takes one)."""
+        return max(1, self.bits // 8)
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "f"
+
+    @property
+    def is_int(self) -> bool:
+        return self.kind in "iu"
+
+    @property
+    def eps(self) -> float:
+        """Unit roundoff times two (distance from 1 to the next number); 0 for exact types."""
+        return float(ml_dtypes.finfo(self.numpy).eps) if self.is_float else 0.0
+
+    def __str__(self) -> str:
+        return self.name
+
+    __repr__ = __str__
+
+
+F64 = DType("f64", "f", 64, np.dtype(np.float64))
+F32 = DType("f32", "f", 32, np.dtype(np.float32))
+F16 = DType("f16", "f", 16, np.dtype(np.float16))
+BF16 = DType("bf16", "f", 16, np.dtype(ml_dtypes.bfloat16))
+I8 = DType("i8", "i", 8, np.dtype(np.int8))
+I16 = DType("i16", "i", 16, np.dtype(np.int16))
+I32 = DType("i32", "i", 32, np.dtype(np.int32))
+I64 = DType("i64", "i", 64, np.dtype(np.int64))
+U8 = DType("u8", "u", 8, np.dtype(np.uint8))
+U16 = DType("u16", "u", 16, np.dtype(np.uint16))
+U32 = DType("u32", "u", 32, np.dtype(np.uint32))
+U64 = DType("u64", "u", 64, np.dtype(np.uint64))
+BOOL = DType("bool", "b", 1, np.dtype(np.bool_))
+
+DTYPES = {d.name: d for d in (F64, F32, F16, BF16, I8, I16, I32, I64, U8, U16, U32, U64, BOOL)}
+_BY_NUMPY = {d.numpy: d for d in DTYPES.values()}
+
+
+def dtype_of(array_or_dtype: object) -> DType:
+    """The DType of a NumPy array, NumPy dtype or name. Raises KeyError for types we do not have."""
+    if isinstance(array_or_dtype, str) and array_or_dtype in DTYPES:
+        return DTYPES[array_or_dtype]
+    return _BY_NUMPY[np.dtype(getattr(array_or_dtype, "dtype", array_or_dtype))]
+
+
+@dataclass(frozen=True)
+class Sym:
+    """A named dimension: any int in [lo, hi] that is a multiple of `multiple`."""
+
+    name: str
+    lo: int = 1
+    hi: int = 2**31 - 1
+    multiple: int = 1
+
+    def __str__(self) -> str:
+        return self.name
+
+
+Dim = int | Sym
+
+
+def dim_hint(d: Dim) -> int:
+    """A number to cost a dimension with: itself, or for a symbol the geometric middle of its bounds up to 1024."""
+    if isinstance(d, int):
+        return d
+    mid = int((max(d.lo, 1) * min(d.hi, 1024)) ** 0.5) if d.hi > d.lo else d.lo
+    return max(d.multiple, mid // d.multiple * d.multiple)
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """dtype and shape; a scalar has shape ()."""
+
+    dtype: DType
+    shape: tuple[Dim, ...]
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def elements(self) -> int:
+        """Number of elements (symbols counted at `dim_hint`)."""
+        return prod(dim_hint(d) for d in self.shape)
+
+    @property
+    def bytes(self) -> int:
+        return self.elements * self.dtype.bytes
+
+    @property
+    def is_static(self) -> bool:
+        return all(isinstance(d, int) for d in self.shape)
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(str(d) for d in self.shape)}]"

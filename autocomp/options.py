@@ -1,0 +1,38 @@
+"""Options of `optimize`, with the names people know and the stated defaults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Options:
+    """max_fusion_depth: kernel-to-kernel merges of contractions and reductions in one body (not single ops).
+    fusion_threshold_gb: an intermediate above this many GB is not recomputed in its consumers.
+    inline_threshold: a value of at most this many elements may be inlined into any number of consumers.
+    """
+
+    fuse_conv_relu: bool = True
+    fuse_bn_add: bool = True
+    max_fusion_depth: int = 4
+    max_body_ops: int = 64
+    fusion_threshold_gb: float = 0.1
+    inline_threshold: int = 1024
+    tile_heuristic: str = "model-driven"
+    register_tile_factor: int = 16
+    spill_ratio: float = 0.05
+    unroll_factor: int = 8
+    parallel_outer: bool = True
+    vectorize_inner: bool = True
+    min_speedup: float = 1.2
+    bw_util: float = 0.7
+    occupancy: float = 0.5
+    search_configurations: int = 1000
+    search_keep: int = 3
+    exact: bool = False
+    threads: int = 0
+    without: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+    phase_iterations: int = 12
+    phase_nodes: int = 200_000
+    phase_seconds: float = 10.0

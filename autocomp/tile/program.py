@@ -1,0 +1,119 @@
+"""The tile program's data: values over named axes, loops and statements. Frozen; `tile.text` prints and parses it,
+`tile.meaning` runs it on NumPy, `tile.derive` makes it from a kernel and a schedule.
+
+    kernel  ::= "kernel" name "(" tensor,* ")" "->" tensor,*   newline  "tile" (axis "=" int)*  block
+    tensor  ::= name ":" dtype "[" (axis ":" extent),* "]" [ "of" buffer "[" shape "]" "at" "[" index,* "]" [ "where" guard,* ["else" fill] ] ]
+    block   ::= (loop | stmt)*
+    loop    ::= ("grid" | "serial" | "pipelined" | "parallel") axis,* (key "=" value)*
+    stmt    ::= dst [":" dtype "[" axis,* "]" scope] ("=" | "+=") rhs   |   "store" tensor "=" value
+    rhs     ::= "copy" tensor | "fill" number | "map" expr | "reduce" op axis value | "mma" value "," value
+    scope   ::= "block" | "fragment"
+
+A tensor is a *view*: named axes over a row-major buffer, `index` giving the buffer's indices as quasi-affine functions of
+the axes (the identity when the axes are the buffer's dimensions). Transposes, reshapes, broadcasts, slices, pads and the
+sliding windows of convolutions are such views; nothing is copied. Outside `guard` a copy gives `fill` and a store does
+nothing. No thread, memory, barrier, lane, stage index or address appears.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from autocomp.ir.affine import Aff
+from autocomp.ir.body import Expr
+from autocomp.ir.types import Dim, DType
+
+
+@dataclass(frozen=True, eq=False)
+class Value(Expr):
+    """An on-chip value (a Buf) used in a map's expression; the other nodes are those of `ir.body` (Map, Const, Index,
+    Inside, Gather)."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A view of a buffer in memory over named axes. `constant`: its data never changes between runs.
+
+    Several views may name one buffer. index/guard are over axis names; `shape` is the buffer's row-major shape.
+    """
+
+    name: str
+    dtype: DType
+    axes: tuple[str, ...]
+    extents: tuple[Dim, ...]
+    buffer: str
+    shape: tuple[Dim, ...]
+    index: tuple[Aff, ...]
+    guard: tuple[Aff, ...] = ()
+    fill: float = 0.0
+    constant: bool = False
+
+
+@dataclass(frozen=True)
+class Buf:
+    """An on-chip value over named axes. scope: block (shared by the workers of a tile) or fragment (theirs alone)."""
+
+    name: str
+    dtype: DType
+    axes: tuple[str, ...]
+    scope: str
+
+
+@dataclass(frozen=True)
+class Stmt:
+    """op: copy | fill | map | reduce | mma | store. `expr` is an Expr over Value leaves for map, a number for fill, the name
+    of the combining scalar function (add, max, min, mul, ..) for reduce. acc: dst op= ..."""
+
+    op: str
+    dst: str
+    srcs: tuple[str, ...] = ()
+    expr: Expr | float | str | None = None
+    axis: str = ""
+    acc: bool = False
+
+
+@dataclass(frozen=True)
+class Loop:
+    """kind: grid | serial | pipelined | parallel; steps the axes by their tile sizes. opts: (key, value) pairs."""
+
+    kind: str
+    axes: tuple[str, ...]
+    body: tuple[Loop | Stmt, ...]
+    opts: tuple[tuple[str, str], ...] = ()
+
+    def opt(self, key: str, default: str = "") -> str:
+        return dict(self.opts).get(key, default)
+
+
+@dataclass(frozen=True)
+class TileProgram:
+    """One kernel. `axes` has the extent of every axis, `tile` its tile size (whole if missing)."""
+
+    name: str
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    axes: tuple[tuple[str, Dim], ...]
+    tile: tuple[tuple[str, int], ...]
+    bufs: tuple[Buf, ...]
+    body: tuple[Loop | Stmt, ...]
+
+    def extent(self, axis: str) -> Dim:
+        return dict(self.axes)[axis]
+
+    def buf(self, name: str) -> Buf | None:
+        return next((b for b in self.bufs if b.name == name), None)
+
+    def tensor(self, name: str) -> Tensor | None:
+        return next((t for t in self.inputs + self.outputs if t.name == name), None)
+
+
+def walk(body: tuple[Loop | Stmt, ...], loops: tuple[Loop, ...] = ()) -> Iterator[tuple[Stmt, tuple[Loop, ...]]]:
+    """Every statement with the loops around it, in program order."""
+    for n in body:
+        if isinstance(n, Loop):
+            yield from walk(n.body, (*loops, n))
+        else:
+            yield n, loops

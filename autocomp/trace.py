@@ -1,0 +1,46 @@
+"""One recorded trace of a run: every view (explain, graph views, reports, compare) reads this and nothing else."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Event:
+    """kind: stage | phase | rule | reject | budget | cut | schedule | note; `data` is JSON-able."""
+
+    kind: str
+    name: str
+    data: dict[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+@dataclass
+class Trace:
+    """Events in order. `listener`, if set, is called at the start and the end of each stage (progress)."""
+
+    events: list[Event] = field(default_factory=list)
+    listener: Callable[[str, str, float], None] | None = None
+
+    def add(self, kind: str, name: str, seconds: float = 0.0, **data: Any) -> None:
+        self.events.append(Event(kind, name, data, seconds))
+
+    def of(self, kind: str) -> list[Event]:
+        return [e for e in self.events if e.kind == kind]
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[dict[str, Any]]:
+        """Time a stage; the yielded dict becomes the event's data."""
+        data: dict[str, Any] = {}
+        if self.listener:
+            self.listener("start", name, 0.0)
+        t = time.perf_counter()
+        yield data
+        s = time.perf_counter() - t
+        self.add("stage", name, s, **data)
+        if self.listener:
+            self.listener("end", name, s)
