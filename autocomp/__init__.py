@@ -1,0 +1,78 @@
+"""autocomp: a compiler for tensor programs in which every optimisation is a rule.
+
+    import autocomp
+    program = autocomp.optimize("model.onnx", target="cpu")
+    y = program(x)
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any
+
+from autocomp.errors import (
+    AutocompError,
+    BuildError,
+    DoesNotFit,
+    IllegalTransform,
+    ModelError,
+    RuleError,
+    UnsupportedOp,
+    VerificationError,
+)
+from autocomp.options import Options
+from autocomp.trace import Trace
+
+if TYPE_CHECKING:
+    from autocomp.report.compare import Comparison
+    from autocomp.runtime.program import Program
+
+__version__ = "0.1.0"
+__all__ = [
+    "AutocompError", "BuildError", "DoesNotFit", "IllegalTransform", "ModelError", "Options", "RuleError", "Trace",
+    "UnsupportedOp", "VerificationError", "compare", "optimize", "rule",
+]
+
+
+def optimize(model: Any, target: str = "cpu", *, options: Options | None = None, trace: Trace | None = None,
+             verify: bool = False, example_inputs: Any = None, dims: dict[str, int] | None = None,
+             **named: Any) -> Program:
+    """Compile a model for a target.
+
+    model: an ONNX path, bytes or ModelProto; a torch nn.Module (with `example_inputs=(...)`) or ExportedProgram; a
+    Python function over arrays (with `example_inputs`); the project's text form; or an `ir.node.Graph`.
+    target: "cpu", "cuda", "cuda:h200", "maca:c500", "ascend:910b", ... (`autocomp targets` lists them).
+    `named` are fields of `Options` (without=["fusion/*"], rules=["mine.yaml"], max_body_ops=32, ...).
+    verify: also replay the program against the float64 reference on seeded random inputs.
+
+    Raises ModelError, RuleError, UnsupportedOp, DoesNotFit, IllegalTransform, BuildError, VerificationError.
+    """
+    from autocomp.pipeline import compile_model
+
+    known = {f.name for f in fields(Options)}
+    for name in named:
+        if name not in known:
+            from difflib import get_close_matches
+            near = get_close_matches(name, known, 1)
+            raise AutocompError(f"optimize() has no option '{name}'", where="optimize",
+                                hint=f"did you mean '{near[0]}'?" if near else f"options are: {', '.join(sorted(known))}")
+        if isinstance(named[name], list):
+            named[name] = tuple(named[name])
+    opts = replace(options or Options(), **named)
+    frontend = {k: v for k, v in (("example_inputs", example_inputs), ("dims", dims)) if v is not None}
+    program = compile_model(model, target, opts, trace if trace is not None else Trace(), **frontend)
+    if verify:
+        program.verify()
+    return program
+
+
+def compare(a: Any, b: Any, **kw: Any) -> Comparison:
+    """A against B: two programs or two saved folders. `.report("ab.html")` writes the comparison as one file."""
+    from autocomp.report.compare import compare as run
+    return run(a, b, **kw)
+
+
+def rule(**kw: Any) -> Any:
+    """Decorator: a rewrite rule written as a Python function. See `autocomp.rewrite.decorator.rule`."""
+    from autocomp.rewrite.decorator import rule as decorate
+    return decorate(**kw)

@@ -1,0 +1,305 @@
+"""The command line: `autocomp COMMAND`, typer on top of the Python API.
+
+Exit codes: 0 good, 1 the input is at fault, 2 usage, 3 verification failed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from autocomp.errors import AutocompError
+
+app = typer.Typer(
+    name="autocomp", no_args_is_help=True, add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False,
+    help="Compile tensor programs into kernels whose every optimisation is a rule.\n\n"
+         "Examples:\n\n  autocomp optimize model.onnx --target cpu -o out/\n\n  autocomp run model.onnx --target cpu\n\n"
+         "  autocomp explain model.onnx --why matmul_add_gelu\n\n  autocomp rules list --phase fusion\n\n"
+         "  autocomp compare out_a out_b --report ab.html",
+)
+rules_app = typer.Typer(no_args_is_help=True, help="List the rules, or check rule files for soundness.")
+app.add_typer(rules_app, name="rules")
+out = Console(soft_wrap=False)
+err = Console(stderr=True)
+
+Model = Annotated[str, typer.Argument(help="ONNX file, or a text graph (.txt, .ac).")]
+Target = Annotated[str, typer.Option("--target", "-t", help="cpu, cuda:h200, maca:c500, ascend:910b, ... (see `autocomp targets`).")]
+RuleFiles = Annotated[list[Path] | None, typer.Option("--rules", "-r", help="A rule file of your own; may be given again.")]
+Without = Annotated[list[str] | None, typer.Option("--without", help="Leave out a rule, by name or glob (fusion/*); may be given again.")]
+Dims = Annotated[list[str] | None, typer.Option("--dim", help="Fix a symbolic dimension: --dim batch=1; may be given again.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Verify = Annotated[bool, typer.Option("--verify/--no-verify", help="Replay against the float64 reference.")]
+Set = Annotated[list[str] | None, typer.Option("--set", help="An option of optimize(): --set max_body_ops=32; may be given again.")]
+
+
+def _assignments(pairs: list[str] | None, flag: str) -> dict[str, str]:
+    result = {}
+    for p in pairs or []:
+        name, eq, value = p.partition("=")
+        if not eq or not name or not value:
+            raise typer.BadParameter(f"{flag} wants NAME=VALUE, got '{p}'")
+        result[name] = value
+    return result
+
+
+def _options(rules: list[Path] | None, without: list[str] | None, sets: list[str] | None) -> Any:
+    """Options from flags; values are converted by the type of the option's default."""
+    from dataclasses import fields, replace
+
+    from autocomp.options import Options
+    kinds = {f.name: f for f in fields(Options)}
+    values: dict[str, Any] = {}
+    for name, text in _assignments(sets, "--set").items():
+        if name not in kinds:
+            raise typer.BadParameter(f"no option '{name}'; options are {', '.join(sorted(kinds))}")
+        default = getattr(Options(), name)
+        if isinstance(default, bool):
+            if text.lower() not in ("true", "false", "1", "0"):
+                raise typer.BadParameter(f"--set {name} wants true or false, got '{text}'")
+            values[name] = text.lower() in ("true", "1")
+        elif isinstance(default, (int, float)):
+            try:
+                values[name] = type(default)(text)
+            except ValueError:
+                raise typer.BadParameter(f"--set {name} wants {type(default).__name__}, got '{text}'") from None
+        else:
+            values[name] = tuple(text.split(",")) if isinstance(default, tuple) else text
+    return replace(Options(), rules=tuple(str(r) for r in rules or ()), without=tuple(without or ()), **values)
+
+
+def _compile(model: str, target: str, rules: list[Path] | None, without: list[str] | None, sets: list[str] | None,
+             dims: list[str] | None, quiet: bool) -> Any:
+    from autocomp import optimize
+    from autocomp.report.progress import StageProgress
+    from autocomp.trace import Trace
+    fixed = {}
+    for name, text in _assignments(dims, "--dim").items():
+        if not text.isdigit():
+            raise typer.BadParameter(f"--dim {name} wants a positive whole number, got '{text}'")
+        fixed[name] = int(text)
+    trace = Trace()
+    with StageProgress(err, trace, enabled=not quiet):
+        return optimize(model, target=target, options=_options(rules, without, sets), trace=trace, dims=fixed or None)
+
+
+def _check(program: Any, quiet: bool) -> dict[str, Any]:
+    """Replay against the reference; raises VerificationError (exit 3)."""
+    result = program.verify()
+    if not quiet:
+        err.print(f"verified: largest error {result.worst:.2e} of tolerance {result.tolerance:.2e} (float64 reference, seed {result.seed})")
+    return {"worst": result.worst, "tolerance": result.tolerance, "seed": result.seed}
+
+
+@app.command()
+def optimize(
+    model: Model, target: Target = "cpu",
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder for sources, launcher, build script, weights, manifest.")] = None,
+    rules: RuleFiles = None, without: Without = None, sets: Set = None, dims: Dims = None,
+    vis_graph: Annotated[Path | None, typer.Option("--vis-graph", help="Draw kernels and rules: .dot, .svg or .html.")] = None,
+    report: Annotated[Path | None, typer.Option("--report", help="One HTML file with kernels, roofline, reasons.")] = None,
+    verify: Verify = True, as_json: Json = False,
+) -> None:
+    """Compile MODEL and show its kernels.
+
+    Example: autocomp optimize model.onnx --target cpu -o out/ --vis-graph graph.html --report report.html
+    """
+    from autocomp.report.tables import kernel_rows, kernel_table
+    if vis_graph is not None and vis_graph.suffix not in (".dot", ".svg", ".html"):
+        raise typer.BadParameter(f"--vis-graph writes .dot, .svg or .html, not '{vis_graph.suffix or vis_graph.name}'")
+    program = _compile(model, target, rules, without, sets, dims, as_json)
+    checked = _check(program, as_json) if verify and program.runnable else None
+    written = []
+    if output is not None:
+        program.save(output)
+        written.append(output)
+    if vis_graph is not None:
+        from autocomp.report.graphview import write_graph
+        written.append(write_graph(program, vis_graph))
+    if report is not None:
+        written.append(program.report(report))
+    if as_json:
+        typer.echo(json.dumps({"model": program.name, "target": program.target.name, "kernels": kernel_rows(program),
+                               "predicted_seconds": program.predicted, "verified": checked, "written": [str(w) for w in written]}, indent=1))
+        return
+    out.print(kernel_table(program))
+    if verify and not program.runnable:
+        out.print(f"not verified by running: {program.not_runnable}")
+    for w in written:
+        out.print(f"wrote {w}")
+
+
+@app.command()
+def run(
+    model: Model, target: Target = "cpu",
+    inputs: Annotated[Path | None, typer.Option("--inputs", help="An .npz with the inputs by name; seeded random ones if not given.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the outputs as .npz.")] = None,
+    repeat: Annotated[int, typer.Option("--repeat", min=1, help="Timed calls.")] = 10,
+    rules: RuleFiles = None, without: Without = None, sets: Set = None, dims: Dims = None, verify: Verify = True, as_json: Json = False,
+) -> None:
+    """Compile MODEL, run it and time each kernel.
+
+    Example: autocomp run model.onnx --inputs x.npz -o y.npz
+    """
+    import numpy as np
+
+    from autocomp.report.tables import kernel_rows, kernel_table
+    from autocomp.runtime.inputs import load_npz, random_inputs, save_npz
+    program = _compile(model, target, rules, without, sets, dims, as_json)
+    if not program.runnable:
+        raise AutocompError(f"target {program.target.name} cannot run here: {program.not_runnable}",
+                            hint="`autocomp optimize -o DIR` writes a folder that builds on the device's machine")
+    feed = load_npz(inputs) if inputs is not None else random_inputs(program.graph, seed=0)
+    checked = _check(program, as_json) if verify else None
+    values = program.run(feed)
+    timing = program.profile(feed, repeat=repeat)
+    if output is not None:
+        save_npz(output, values)
+    if as_json:
+        typer.echo(json.dumps({"outputs": {k: list(np.shape(v)) for k, v in values.items()}, "seconds": timing.total,
+                               "kernels": kernel_rows(program, timing), "verified": checked}, indent=1))
+        return
+    out.print(kernel_table(program, timing))
+    for k, v in values.items():
+        out.print(f"{k}: {v.dtype}{list(v.shape)}")
+    if output is not None:
+        out.print(f"wrote {output}")
+
+
+@app.command()
+def explain(
+    model: Model, target: Target = "cpu",
+    why: Annotated[str | None, typer.Option("--why", help="A kernel: which rules made it, and what bounds it.")] = None,
+    why_not: Annotated[str | None, typer.Option("--why-not", help="A rule: where it did not fire, and the condition that failed.")] = None,
+    rules: RuleFiles = None, without: Without = None, sets: Set = None, dims: Dims = None, as_json: Json = False,
+) -> None:
+    """Say why the program is as it is.
+
+    Example: autocomp explain model.onnx --why-not monoids/online-softmax
+    """
+    from autocomp.report.explain import explain as explain_program
+    program = _compile(model, target, rules, without, sets, dims, True)
+    text, data = explain_program(program, why=why, why_not=why_not)
+    typer.echo(json.dumps(data, indent=1) if as_json else text)
+
+
+@rules_app.command("list")
+def rules_list(
+    rules: RuleFiles = None, phase: Annotated[str | None, typer.Option("--phase", help="Only this phase.")] = None, as_json: Json = False,
+) -> None:
+    """List the rules in force. Example: autocomp rules list --phase fusion"""
+    from autocomp.rewrite import describe, load_rules
+    rows = [r for r in describe(load_rules(tuple(str(r) for r in rules or ()))) if phase in (None, r["phase"])]
+    if as_json:
+        typer.echo(json.dumps(rows, indent=1))
+        return
+    table = Table("rule", "phase", "exact", "rewrite", "why", title=f"{len(rows)} rules")
+    for r in rows:
+        table.add_row(r["name"], r["phase"], "yes" if r["exact"] else "no", r["text"], r["why"])
+    out.print(table)
+
+
+@rules_app.command("check")
+def rules_check(
+    files: Annotated[list[Path] | None, typer.Argument(help="Rule files; the shipped rules if none.")] = None,
+    samples: Annotated[int, typer.Option("--samples", min=1, help="Random instances a rule.")] = 20, as_json: Json = False,
+) -> None:
+    """Check rules for soundness: proved, tested on N instances, or a counterexample.
+
+    Example: autocomp rules check mine.yaml
+    """
+    from autocomp.rewrite import check_rule, load_rules
+    ruleset = load_rules(tuple(str(f) for f in files or ()))
+    mine = {str(f) for f in files or ()}
+    chosen = [r for r in ruleset if not mine or any(str(r.location).startswith(m) for m in mine)]
+    results = [(r.name, check_rule(r, samples)) for r in chosen]
+    if as_json:
+        typer.echo(json.dumps([{"rule": n, "status": c.status, "detail": c.detail} for n, c in results], indent=1))
+    else:
+        table = Table("rule", "status", "detail", title=f"{len(results)} rules")
+        for n, c in results:
+            table.add_row(n, c.status, c.detail)
+        out.print(table)
+    if any(c.status == "refuted" for _, c in results):
+        raise typer.Exit(1)
+
+
+@app.command()
+def compare(
+    a: Annotated[Path, typer.Argument(help="A saved program folder (`optimize -o`).")],
+    b: Annotated[Path, typer.Argument(help="Another one.")],
+    report: Annotated[Path | None, typer.Option("--report", help="Write the comparison as one HTML file.")] = None, as_json: Json = False,
+) -> None:
+    """Put two saved programs side by side. Example: autocomp compare out_a out_b --report ab.html"""
+    from autocomp.report.compare import compare as run_compare
+    result = run_compare(a, b)
+    if report is not None:
+        result.report(report)
+    if as_json:
+        typer.echo(json.dumps(result.data(), indent=1))
+        return
+    out.print(result.table())
+    if report is not None:
+        out.print(f"wrote {report}")
+
+
+@app.command()
+def targets(as_json: Json = False) -> None:
+    """List targets and chips, and whether each can build and run here."""
+    from autocomp.targets import list_targets
+    rows = list_targets()
+    if as_json:
+        typer.echo(json.dumps(rows, indent=1))
+        return
+    table = Table("target", "chips", "language", "builds here", "runs here")
+    for r in rows:
+        table.add_row(r["name"], ", ".join(r["chips"]), r["language"], r["builds"], r["runs"])
+    out.print(table)
+
+
+@app.command()
+def calibrate(as_json: Json = False) -> None:
+    """Measure this machine's ceilings (about ten seconds) and use them from now on."""
+    from autocomp.cost.calibrate import calibrate as measure
+    with err.status("measuring arithmetic peaks and bandwidths"):
+        result = measure()
+    if as_json:
+        typer.echo(json.dumps(result.data(), indent=1))
+        return
+    out.print(result.text())
+    out.print(f"wrote {result.path}")
+
+
+@app.command()
+def doctor(as_json: Json = False) -> None:
+    """Say what is installed, what is missing, and the command that installs it."""
+    from autocomp.report.doctor import checkup
+    rows = checkup()
+    if as_json:
+        typer.echo(json.dumps(rows, indent=1))
+        return
+    table = Table("what", "state", "for", "next step")
+    for r in rows:
+        table.add_row(r["what"], r["state"], r["for"], r["next"])
+    out.print(table)
+
+
+def main() -> None:
+    """Entry point: errors of ours are one clear text on stderr and their exit code, never a traceback."""
+    try:
+        app(standalone_mode=True)
+    except AutocompError as e:
+        err.print(f"error: {type(e).__name__}: {e}", markup=False, highlight=False, soft_wrap=True)
+        sys.exit(e.exit_code)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

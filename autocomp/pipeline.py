@@ -1,0 +1,51 @@
+"""The list of stages. Everything else is reached from here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from autocomp import frontends, rewrite
+from autocomp.egraph import choose, cover, saturate
+from autocomp.ir.checks import check_graph, check_kernel_graph
+from autocomp.ir.decompose import decompose
+from autocomp.options import Options
+from autocomp.runtime.program import Program, build_program
+from autocomp.targets import load_target
+from autocomp.trace import Trace
+
+if TYPE_CHECKING:
+    from autocomp.cost.roofline import Cost
+    from autocomp.tile.schedule import Schedule
+
+
+def compile_model(model: Any, target: str, options: Options, trace: Trace, **frontend: Any) -> Program:
+    """model -> Program. Each stage is timed and recorded in `trace`.
+
+    `frontend` goes to `frontends.load` (example_inputs=, dims=, name=).
+    """
+    with trace.stage("import") as note:
+        graph = decompose(frontends.load(model, **frontend))
+        check_graph(graph)
+        note.update(model=graph.name, ops=len(graph.nodes()))
+    with trace.stage("rules") as note:
+        machine = load_target(target)
+        rules = rewrite.load_rules(options.rules, without=options.without, options=options)
+        note.update(target=machine.name, chip=machine.chip.name, rules=len(rules))
+    with trace.stage("saturate") as note:
+        frozen = saturate.saturate(graph, rules, options, trace)
+        note.update(classes=len(frozen.classes), forms=sum(len(c.nodes) for c in frozen.classes.values()))
+    with trace.stage("cover") as note:
+        calls = cover.cover(frozen, rules, machine.chip, options, trace)
+        check_kernel_graph(calls)
+        note.update(kernels=len(calls.calls), distinct=len({c.kernel.signature for c in calls.calls}))
+    with trace.stage("schedule") as note:
+        schedules: dict[str, tuple[Schedule, Cost]] = {}
+        for call in calls.calls:
+            k = call.kernel
+            if k.signature not in schedules and not k.opaque:
+                schedules[k.signature] = choose.choose_schedule(k, rules, machine.chip, options, trace)
+        note.update(schedules=len(schedules))
+    with trace.stage("build") as note:
+        program = build_program(calls, schedules, machine, options, trace)
+        note.update(kernels=len(program.kernels))
+    return program

@@ -1,0 +1,46 @@
+"""Progress of a compilation on a terminal: one line a stage, with its time and figures."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from rich.console import Console
+from rich.status import Status
+
+from autocomp.trace import Trace
+
+TITLES = {
+    "import": "reading the model", "rules": "loading rules and chip", "saturate": "saturating the e-graph",
+    "cover": "choosing kernels", "schedule": "choosing schedules", "build": "printing and building sources",
+}
+
+
+class StageProgress:
+    """Listens to a trace; a spinner while a stage runs, then a line with seconds and the stage's figures."""
+
+    def __init__(self, console: Console, trace: Trace, enabled: bool = True) -> None:
+        self.console, self.trace, self.enabled = console, trace, enabled
+        self.status: Status | None = None
+
+    def __enter__(self) -> StageProgress:
+        if self.enabled:
+            self.trace.listener = self._event
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None) -> None:
+        self.trace.listener = None
+        if self.status is not None:
+            self.status.stop()
+
+    def _event(self, what: str, stage: str, seconds: float) -> None:
+        title = TITLES.get(stage, stage)
+        if what == "start":
+            if self.console.is_terminal:
+                self.status = self.console.status(title)
+                self.status.start()
+            return
+        if self.status is not None:
+            self.status.stop()
+            self.status = None
+        data = self.trace.of("stage")[-1].data
+        self.console.print(f"{title:32s} {seconds:7.2f} s  " + ", ".join(f"{k} {v}" for k, v in data.items()), highlight=False)
