@@ -17,11 +17,15 @@ from rich.table import Table
 from autocomp.errors import AutocompError
 
 app = typer.Typer(
-    name="autocomp", no_args_is_help=True, add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False,
+    name="autocomp",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
     help="Compile tensor programs into kernels whose every optimisation is a rule.\n\n"
-         "Examples:\n\n  autocomp optimize model.onnx --target cpu -o out/\n\n  autocomp run model.onnx --target cpu\n\n"
-         "  autocomp explain model.onnx --why matmul_add_gelu\n\n  autocomp rules list --phase fusion\n\n"
-         "  autocomp compare out_a out_b --report ab.html",
+    "Examples:\n\n  autocomp optimize model.onnx --target cpu -o out/\n\n  autocomp run model.onnx --target cpu\n\n"
+    "  autocomp explain model.onnx --why matmul_add_gelu\n\n  autocomp rules list --phase fusion\n\n"
+    "  autocomp compare out_a out_b --report ab.html",
 )
 rules_app = typer.Typer(no_args_is_help=True, help="List the rules, or check rule files for soundness.")
 app.add_typer(rules_app, name="rules")
@@ -29,13 +33,19 @@ out = Console(soft_wrap=False)
 err = Console(stderr=True)
 
 Model = Annotated[str, typer.Argument(help="ONNX file, or a text graph (.txt, .ac).")]
-Target = Annotated[str, typer.Option("--target", "-t", help="cpu, cuda:h200, maca:c500, ascend:910b, ... (see `autocomp targets`).")]
+Target = Annotated[
+    str, typer.Option("--target", "-t", help="cpu, cuda:h200, maca:c500, ascend:910b, ... (see `autocomp targets`).")
+]
 RuleFiles = Annotated[list[Path] | None, typer.Option("--rules", "-r", help="A rule file of your own; may be given again.")]
-Without = Annotated[list[str] | None, typer.Option("--without", help="Leave out a rule, by name or glob (fusion/*); may be given again.")]
+Without = Annotated[
+    list[str] | None, typer.Option("--without", help="Leave out a rule, by name or glob (fusion/*); may be given again.")
+]
 Dims = Annotated[list[str] | None, typer.Option("--dim", help="Fix a symbolic dimension: --dim batch=1; may be given again.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Verify = Annotated[bool, typer.Option("--verify/--no-verify", help="Replay against the float64 reference.")]
-Set = Annotated[list[str] | None, typer.Option("--set", help="An option of optimize(): --set max_body_ops=32; may be given again.")]
+Set = Annotated[
+    list[str] | None, typer.Option("--set", help="An option of optimize(): --set max_body_ops=32; may be given again.")
+]
 
 
 def _assignments(pairs: list[str] | None, flag: str) -> dict[str, str]:
@@ -53,6 +63,7 @@ def _options(rules: list[Path] | None, without: list[str] | None, sets: list[str
     from dataclasses import fields, replace
 
     from autocomp.options import Options
+
     kinds = {f.name: f for f in fields(Options)}
     values: dict[str, Any] = {}
     for name, text in _assignments(sets, "--set").items():
@@ -73,11 +84,19 @@ def _options(rules: list[Path] | None, without: list[str] | None, sets: list[str
     return replace(Options(), rules=tuple(str(r) for r in rules or ()), without=tuple(without or ()), **values)
 
 
-def _compile(model: str, target: str, rules: list[Path] | None, without: list[str] | None, sets: list[str] | None,
-             dims: list[str] | None, quiet: bool) -> Any:
+def _compile(
+    model: str,
+    target: str,
+    rules: list[Path] | None,
+    without: list[str] | None,
+    sets: list[str] | None,
+    dims: list[str] | None,
+    quiet: bool,
+) -> Any:
     from autocomp import optimize
     from autocomp.report.progress import StageProgress
     from autocomp.trace import Trace
+
     fixed = {}
     for name, text in _assignments(dims, "--dim").items():
         if not text.isdigit():
@@ -92,24 +111,35 @@ def _check(program: Any, quiet: bool) -> dict[str, Any]:
     """Replay against the reference; raises VerificationError (exit 3)."""
     result = program.verify()
     if not quiet:
-        err.print(f"verified: largest error {result.worst:.2e} of tolerance {result.tolerance:.2e} (float64 reference, seed {result.seed})")
+        err.print(
+            f"verified: largest error {result.worst:.2e} of tolerance {result.tolerance:.2e} "
+            f"(float64 reference, seed {result.seed})"
+        )
     return {"worst": result.worst, "tolerance": result.tolerance, "seed": result.seed}
 
 
 @app.command()
 def optimize(
-    model: Model, target: Target = "cpu",
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder for sources, launcher, build script, weights, manifest.")] = None,
-    rules: RuleFiles = None, without: Without = None, sets: Set = None, dims: Dims = None,
+    model: Model,
+    target: Target = "cpu",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder for sources, launcher, build script, weights, manifest.")
+    ] = None,
+    rules: RuleFiles = None,
+    without: Without = None,
+    sets: Set = None,
+    dims: Dims = None,
     vis_graph: Annotated[Path | None, typer.Option("--vis-graph", help="Draw kernels and rules: .dot, .svg or .html.")] = None,
     report: Annotated[Path | None, typer.Option("--report", help="One HTML file with kernels, roofline, reasons.")] = None,
-    verify: Verify = True, as_json: Json = False,
+    verify: Verify = True,
+    as_json: Json = False,
 ) -> None:
     """Compile MODEL and show its kernels.
 
     Example: autocomp optimize model.onnx --target cpu -o out/ --vis-graph graph.html --report report.html
     """
     from autocomp.report.tables import kernel_rows, kernel_table
+
     if vis_graph is not None and vis_graph.suffix not in (".dot", ".svg", ".html"):
         raise typer.BadParameter(f"--vis-graph writes .dot, .svg or .html, not '{vis_graph.suffix or vis_graph.name}'")
     program = _compile(model, target, rules, without, sets, dims, as_json)
@@ -120,12 +150,24 @@ def optimize(
         written.append(output)
     if vis_graph is not None:
         from autocomp.report.graphview import write_graph
+
         written.append(write_graph(program, vis_graph))
     if report is not None:
         written.append(program.report(report))
     if as_json:
-        typer.echo(json.dumps({"model": program.name, "target": program.target.name, "kernels": kernel_rows(program),
-                               "predicted_seconds": program.predicted, "verified": checked, "written": [str(w) for w in written]}, indent=1))
+        typer.echo(
+            json.dumps(
+                {
+                    "model": program.name,
+                    "target": program.target.name,
+                    "kernels": kernel_rows(program),
+                    "predicted_seconds": program.predicted,
+                    "verified": checked,
+                    "written": [str(w) for w in written],
+                },
+                indent=1,
+            )
+        )
         return
     out.print(kernel_table(program))
     if verify and not program.runnable:
@@ -136,11 +178,19 @@ def optimize(
 
 @app.command()
 def run(
-    model: Model, target: Target = "cpu",
-    inputs: Annotated[Path | None, typer.Option("--inputs", help="An .npz with the inputs by name; seeded random ones if not given.")] = None,
+    model: Model,
+    target: Target = "cpu",
+    inputs: Annotated[
+        Path | None, typer.Option("--inputs", help="An .npz with the inputs by name; seeded random ones if not given.")
+    ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the outputs as .npz.")] = None,
     repeat: Annotated[int, typer.Option("--repeat", min=1, help="Timed calls.")] = 10,
-    rules: RuleFiles = None, without: Without = None, sets: Set = None, dims: Dims = None, verify: Verify = True, as_json: Json = False,
+    rules: RuleFiles = None,
+    without: Without = None,
+    sets: Set = None,
+    dims: Dims = None,
+    verify: Verify = True,
+    as_json: Json = False,
 ) -> None:
     """Compile MODEL, run it and time each kernel.
 
@@ -150,10 +200,13 @@ def run(
 
     from autocomp.report.tables import kernel_rows, kernel_table
     from autocomp.runtime.inputs import load_npz, random_inputs, save_npz
+
     program = _compile(model, target, rules, without, sets, dims, as_json)
     if not program.runnable:
-        raise AutocompError(f"target {program.target.name} cannot run here: {program.not_runnable}",
-                            hint="`autocomp optimize -o DIR` writes a folder that builds on the device's machine")
+        raise AutocompError(
+            f"target {program.target.name} cannot run here: {program.not_runnable}",
+            hint="`autocomp optimize -o DIR` writes a folder that builds on the device's machine",
+        )
     feed = load_npz(inputs) if inputs is not None else random_inputs(program.graph, seed=0)
     checked = _check(program, as_json) if verify else None
     values = program.run(feed)
@@ -161,8 +214,17 @@ def run(
     if output is not None:
         save_npz(output, values)
     if as_json:
-        typer.echo(json.dumps({"outputs": {k: list(np.shape(v)) for k, v in values.items()}, "seconds": timing.total,
-                               "kernels": kernel_rows(program, timing), "verified": checked}, indent=1))
+        typer.echo(
+            json.dumps(
+                {
+                    "outputs": {k: list(np.shape(v)) for k, v in values.items()},
+                    "seconds": timing.total,
+                    "kernels": kernel_rows(program, timing),
+                    "verified": checked,
+                },
+                indent=1,
+            )
+        )
         return
     out.print(kernel_table(program, timing))
     for k, v in values.items():
@@ -173,16 +235,24 @@ def run(
 
 @app.command()
 def explain(
-    model: Model, target: Target = "cpu",
+    model: Model,
+    target: Target = "cpu",
     why: Annotated[str | None, typer.Option("--why", help="A kernel: which rules made it, and what bounds it.")] = None,
-    why_not: Annotated[str | None, typer.Option("--why-not", help="A rule: where it did not fire, and the condition that failed.")] = None,
-    rules: RuleFiles = None, without: Without = None, sets: Set = None, dims: Dims = None, as_json: Json = False,
+    why_not: Annotated[
+        str | None, typer.Option("--why-not", help="A rule: where it did not fire, and the condition that failed.")
+    ] = None,
+    rules: RuleFiles = None,
+    without: Without = None,
+    sets: Set = None,
+    dims: Dims = None,
+    as_json: Json = False,
 ) -> None:
     """Say why the program is as it is.
 
     Example: autocomp explain model.onnx --why-not monoids/online-softmax
     """
     from autocomp.report.explain import explain as explain_program
+
     program = _compile(model, target, rules, without, sets, dims, True)
     text, data = explain_program(program, why=why, why_not=why_not)
     typer.echo(json.dumps(data, indent=1) if as_json else text)
@@ -190,10 +260,13 @@ def explain(
 
 @rules_app.command("list")
 def rules_list(
-    rules: RuleFiles = None, phase: Annotated[str | None, typer.Option("--phase", help="Only this phase.")] = None, as_json: Json = False,
+    rules: RuleFiles = None,
+    phase: Annotated[str | None, typer.Option("--phase", help="Only this phase.")] = None,
+    as_json: Json = False,
 ) -> None:
     """List the rules in force. Example: autocomp rules list --phase fusion"""
     from autocomp.rewrite import describe, load_rules
+
     rows = [r for r in describe(load_rules(tuple(str(r) for r in rules or ()))) if phase in (None, r["phase"])]
     if as_json:
         typer.echo(json.dumps(rows, indent=1))
@@ -207,13 +280,15 @@ def rules_list(
 @rules_app.command("check")
 def rules_check(
     files: Annotated[list[Path] | None, typer.Argument(help="Rule files; the shipped rules if none.")] = None,
-    samples: Annotated[int, typer.Option("--samples", min=1, help="Random instances a rule.")] = 20, as_json: Json = False,
+    samples: Annotated[int, typer.Option("--samples", min=1, help="Random instances a rule.")] = 20,
+    as_json: Json = False,
 ) -> None:
     """Check rules for soundness: proved, tested on N instances, or a counterexample.
 
     Example: autocomp rules check mine.yaml
     """
     from autocomp.rewrite import check_rule, load_rules
+
     ruleset = load_rules(tuple(str(f) for f in files or ()))
     mine = {str(f) for f in files or ()}
     chosen = [r for r in ruleset if not mine or any(str(r.location).startswith(m) for m in mine)]
@@ -233,10 +308,12 @@ def rules_check(
 def compare(
     a: Annotated[Path, typer.Argument(help="A saved program folder (`optimize -o`).")],
     b: Annotated[Path, typer.Argument(help="Another one.")],
-    report: Annotated[Path | None, typer.Option("--report", help="Write the comparison as one HTML file.")] = None, as_json: Json = False,
+    report: Annotated[Path | None, typer.Option("--report", help="Write the comparison as one HTML file.")] = None,
+    as_json: Json = False,
 ) -> None:
     """Put two saved programs side by side. Example: autocomp compare out_a out_b --report ab.html"""
     from autocomp.report.compare import compare as run_compare
+
     result = run_compare(a, b)
     if report is not None:
         result.report(report)
@@ -252,6 +329,7 @@ def compare(
 def targets(as_json: Json = False) -> None:
     """List targets and chips, and whether each can build and run here."""
     from autocomp.targets import list_targets
+
     rows = list_targets()
     if as_json:
         typer.echo(json.dumps(rows, indent=1))
@@ -266,6 +344,7 @@ def targets(as_json: Json = False) -> None:
 def calibrate(as_json: Json = False) -> None:
     """Measure this machine's ceilings (about ten seconds) and use them from now on."""
     from autocomp.cost.calibrate import calibrate as measure
+
     with err.status("measuring arithmetic peaks and bandwidths"):
         result = measure()
     if as_json:
@@ -279,6 +358,7 @@ def calibrate(as_json: Json = False) -> None:
 def doctor(as_json: Json = False) -> None:
     """Say what is installed, what is missing, and the command that installs it."""
     from autocomp.report.doctor import checkup
+
     rows = checkup()
     if as_json:
         typer.echo(json.dumps(rows, indent=1))

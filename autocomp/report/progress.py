@@ -10,8 +10,12 @@ from rich.status import Status
 from autocomp.trace import Trace
 
 TITLES = {
-    "import": "reading the model", "rules": "loading rules and chip", "saturate": "saturating the e-graph",
-    "cover": "choosing kernels", "schedule": "choosing schedules", "build": "printing and building sources",
+    "import": "reading the model",
+    "rules": "loading rules and chip",
+    "saturate": "saturating the e-graph",
+    "cover": "choosing kernels",
+    "schedule": "choosing schedules",
+    "build": "printing and building sources",
 }
 
 

@@ -1,0 +1,132 @@
+"""A against B: two programs, or two saved folders, kernel by kernel."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from difflib import unified_diff
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from autocomp.errors import AutocompError
+from autocomp.files import write_atomic
+from autocomp.report.tables import kernel_rows, seconds_text
+from autocomp.report.templates import render
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side: `rows` as in `tables.kernel_rows`, `sources` file name -> text."""
+
+    name: str
+    target: str
+    predicted: float
+    measured: float | None
+    rows: tuple[dict[str, Any], ...]
+    sources: dict[str, str]
+
+    @staticmethod
+    def of(x: Any, inputs: Any = None) -> Side:
+        """From a Program (timed on `inputs` if it can run here) or from a folder written by `Program.save`."""
+        if isinstance(x, (str, Path)):
+            return Side._of_folder(Path(x))
+        timing = x.profile(inputs) if inputs is not None and x.runnable else None
+        return Side(
+            x.name, x.target.name, x.predicted, timing.total if timing else None, tuple(kernel_rows(x, timing)), dict(x.sources)
+        )
+
+    @staticmethod
+    def _of_folder(folder: Path) -> Side:
+        manifest = folder / "manifest.json"
+        if not manifest.is_file():
+            raise AutocompError(
+                "no manifest.json in this folder", where=str(folder), hint="write one with `autocomp optimize MODEL -o DIR`"
+            )
+        try:
+            m = json.loads(manifest.read_text())
+            sources = {f: (folder / f).read_text() for f in m["sources"]}
+            return Side(m["name"], m["target"], m["predicted"], m.get("measured"), tuple(m["kernels"]), sources)
+        except (ValueError, KeyError, OSError) as e:
+            raise AutocompError(f"cannot read the saved program: {e}", where=str(manifest), hint="save it again") from None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Kernels are paired by name; `pairs` keeps the order of A, then what only B has."""
+
+    a: Side
+    b: Side
+
+    @property
+    def pairs(self) -> list[tuple[dict[str, Any] | None, dict[str, Any] | None]]:
+        in_b = {r["kernel"]: r for r in self.b.rows}
+        names = {r["kernel"] for r in self.a.rows}
+        return [(r, in_b.get(r["kernel"])) for r in self.a.rows] + [(None, r) for r in self.b.rows if r["kernel"] not in names]
+
+    def data(self) -> dict[str, Any]:
+        """For machines."""
+        side = lambda s: {
+            "name": s.name,
+            "target": s.target,
+            "predicted": s.predicted,
+            "measured": s.measured,
+            "kernels": list(s.rows),
+        }
+        return {"a": side(self.a), "b": side(self.b)}
+
+    def table(self) -> Table:
+        """For terminals: time of one call in A and B (measured where there is one, else predicted) and the ratio."""
+        t = Table(
+            "kernel",
+            "calls A",
+            "calls B",
+            "A",
+            "B",
+            "A / B",
+            "schedule A",
+            "schedule B",
+            title=f"A: {self.a.name} on {self.a.target}   B: {self.b.name} on {self.b.target}",
+        )
+        for x, y in self.pairs:
+            ta, tb = _time(x), _time(y)
+            r = x or y or {}
+            t.add_row(
+                r["kernel"],
+                str(x["calls"]) if x else "-",
+                str(y["calls"]) if y else "-",
+                seconds_text(ta),
+                seconds_text(tb),
+                f"{ta / tb:.2f}" if ta and tb else "",
+                x["schedule"] if x else "",
+                y["schedule"] if y else "",
+            )
+        ta, tb = self.a.measured or self.a.predicted, self.b.measured or self.b.predicted
+        t.add_section()
+        t.add_row("total", "", "", seconds_text(ta), seconds_text(tb), f"{ta / tb:.2f}" if tb else "", "", "", style="bold")
+        return t
+
+    def diffs(self) -> list[tuple[str, str]]:
+        """(file, unified diff) of every source that differs."""
+        out = []
+        for f in sorted(self.a.sources.keys() | self.b.sources.keys()):
+            x, y = self.a.sources.get(f, ""), self.b.sources.get(f, "")
+            if x != y:
+                out.append((f, "".join(unified_diff(x.splitlines(True), y.splitlines(True), f"A/{f}", f"B/{f}"))))
+        return out
+
+    def report(self, path: str | Path) -> Path:
+        """The comparison as one HTML file."""
+        rows = [(x, y, _time(x), _time(y)) for x, y in self.pairs]
+        write_atomic(Path(path), render("compare.html", c=self, rows=rows, seconds=seconds_text))
+        return Path(path)
+
+
+def _time(row: dict[str, Any] | None) -> float | None:
+    return None if row is None else row["measured"] or row["predicted"]
+
+
+def compare(a: Any, b: Any, inputs: Any = None) -> Comparison:
+    """A against B. `inputs`: time both programs on them where they can run here."""
+    return Comparison(Side.of(a, inputs), Side.of(b, inputs))

@@ -1,0 +1,90 @@
+"""Why the program is as it is: every sentence is read off the recorded trace."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import Any
+
+from autocomp.errors import AutocompError
+from autocomp.report.tables import seconds_text
+
+
+def explain(program: Any, why: str | None = None, why_not: str | None = None) -> tuple[str, dict[str, Any]]:
+    """(text, data). Without arguments the whole program; `why` a kernel's name; `why_not` a rule's name.
+
+    Raises AutocompError when there is no such kernel or rule, with the nearest name.
+    """
+    if why is not None:
+        return _why(program, why)
+    if why_not is not None:
+        return _why_not(program, why_not)
+    lines = [
+        f"{program.name} on {program.target.name} ({program.target.chip.name}): {len(program.calls.calls)} kernels, "
+        f"predicted {seconds_text(program.predicted)}"
+    ]
+    for e in program.trace.of("stage"):
+        lines.append(f"  {e.name:10s} {e.seconds:7.3f} s  " + ", ".join(f"{k} {v}" for k, v in e.data.items()))
+    fired: dict[str, int] = {}
+    for e in program.trace.of("rule"):
+        fired[e.name] = fired.get(e.name, 0) + int(e.data.get("count", 1))
+    lines.append("rules that fired: " + (", ".join(f"{n} x{c}" for n, c in sorted(fired.items())) or "none"))
+    for e in program.trace.of("budget"):
+        lines.append(f"budget reached in phase {e.name}: " + ", ".join(f"{k} {v}" for k, v in e.data.items()))
+    for k in program.kernels:
+        lines.append(f"{k.name} x{k.calls}: {seconds_text(k.predicted)}, bound by {k.bound}; ops {' '.join(k.ops)}")
+    return "\n".join(lines), {
+        "program": program.name,
+        "rules": fired,
+        "kernels": [k.name for k in program.kernels],
+        "predicted": program.predicted,
+    }
+
+
+def _near(name: str, known: list[str]) -> str:
+    near = get_close_matches(name, known, 3)
+    return f"nearest: {', '.join(near)}" if near else f"known: {', '.join(known[:12])}"
+
+
+def _why(program: Any, name: str) -> tuple[str, dict[str, Any]]:
+    k = next((k for k in program.kernels if k.name == name), None)
+    if k is None:
+        raise AutocompError(
+            f"there is no kernel '{name}'", where="explain --why", hint=_near(name, [k.name for k in program.kernels])
+        )
+    others = [e for e in program.trace.of("schedule") if e.data.get("signature") == k.signature]
+    lines = [
+        f"{k.name}, called {k.calls} times",
+        f"  computes   {' '.join(k.ops)}",
+        f"  predicted  {seconds_text(k.predicted)}, bound by {k.bound}",
+        f"  schedule   {k.schedule}",
+    ]
+    lines += ["  made by"] + [f"    {r}" for r in k.rules]
+    for e in others:
+        if "candidates" in e.data:
+            lines.append(f"  chosen among {e.data['candidates']} legal schedules")
+        lines += [f"    lost: {r}" for r in e.data.get("runners_up", ())]
+    return "\n".join(lines), {
+        "kernel": k.name,
+        "calls": k.calls,
+        "ops": list(k.ops),
+        "rules": list(k.rules),
+        "schedule": k.schedule,
+        "predicted": k.predicted,
+        "bound": k.bound,
+        "trace": [e.data for e in others],
+    }
+
+
+def _why_not(program: Any, rule: str) -> tuple[str, dict[str, Any]]:
+    known = sorted(set(program.rule_names))
+    if rule not in known:
+        raise AutocompError(f"there is no rule '{rule}' in force", where="explain --why-not", hint=_near(rule, known))
+    fired = [e for e in program.trace.of("rule") if e.name == rule]
+    rejected = [e for e in program.trace.of("reject") if e.name == rule]
+    lines = [
+        f"{rule}: fired {sum(int(e.data.get('count', 1)) for e in fired)} times, matched and was refused {len(rejected)} times"
+    ]
+    lines += ["  refused: " + ", ".join(f"{k} {v}" for k, v in e.data.items()) for e in rejected[:20]]
+    if not fired and not rejected:
+        lines.append("  its left side matched nothing in this model")
+    return "\n".join(lines), {"rule": rule, "fired": len(fired), "refused": [e.data for e in rejected]}

@@ -1,0 +1,159 @@
+"""The graph of kernels and tensors as .dot, .svg or .html: what was fused into what, by which rules.
+
+The SVG is laid out here (levels by longest path, order by the median of the predecessors), so no tool is needed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import networkx as nx
+
+from autocomp.files import write_atomic
+
+if TYPE_CHECKING:
+    from autocomp.ir.kernel import Call, KernelGraph
+
+BOX_W, BOX_H, GAP_X, GAP_Y = 250, 64, 26, 46
+KIND_COLOUR = {"E": "#e8f1fb", "S": "#e5f6ea", "N": "#d9f2ee", "C": "#fdeedd", "O": "#fbe2e2", "X": "#eeeeee", "R": "#efe6fa"}
+KIND_TEXT = {
+    "E": "element-wise",
+    "S": "row statistic",
+    "N": "row-normalised",
+    "C": "contraction",
+    "O": "online contraction",
+    "X": "opaque",
+    "R": "recurrence",
+}
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """One box: a kernel call, an input or an output."""
+
+    key: str
+    title: str
+    lines: tuple[str, ...]
+    colour: str
+    hover: str
+
+
+def _call_box(i: int, call: Call, cost: str) -> Drawn:
+    ops = ", ".join(call.ops)
+    lines = (ops if len(ops) <= 40 else ops[:39] + "…", cost)
+    kind = KIND_TEXT.get(call.kernel.kind, call.kernel.kind)
+    hover = "\n".join(
+        [f"{call.name or call.kernel.name} ({kind})", f"ops: {ops}", "rules:", *(f"  {r}" for r in call.rules or ("none",))]
+    )
+    return Drawn(f"k{i}", call.name or call.kernel.name, lines, KIND_COLOUR.get(call.kernel.kind, "#ffffff"), hover)
+
+
+def kernel_network(calls: KernelGraph, costs: dict[str, str] | None = None) -> nx.DiGraph:
+    """Nodes carry `box` (Drawn); edges carry `tensor`, `type` and `rules` (those of the consumer).
+
+    `costs` maps a kernel's signature to the text shown for its time.
+    """
+    g: Any = nx.DiGraph()
+    made: dict[str, str] = {}
+    for name in calls.inputs:
+        made[name] = f"in:{name}"
+        g.add_node(made[name], box=Drawn(made[name], name, (str(calls.tensors[name]),), "#ffffff", f"input {name}"))
+    for i, call in enumerate(calls.calls):
+        box = _call_box(i, call, (costs or {}).get(call.kernel.signature, ""))
+        g.add_node(box.key, box=box)
+        outs = {o.name for o in call.kernel.outputs}
+        for formal, actual in call.args.items():
+            if formal in outs:
+                made[actual] = box.key
+            elif actual in made:
+                g.add_edge(made[actual], box.key, tensor=actual, type=str(calls.tensors[actual]), rules=call.rules)
+    for public, tensor in calls.outputs:
+        key = f"out:{public}"
+        g.add_node(key, box=Drawn(key, public, (str(calls.tensors[tensor]),), "#ffffff", f"output {public}"))
+        if tensor in made:
+            g.add_edge(made[tensor], key, tensor=tensor, type=str(calls.tensors[tensor]), rules=())
+    return g
+
+
+def dot(g: nx.DiGraph) -> str:
+    """Graphviz text; rules are the edges' labels."""
+
+    def q(s: str) -> str:
+        return '"' + s.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+
+    lines = ["digraph autocomp {", '  rankdir=TB; node [shape=box, style=filled, fontname="Helvetica"];']
+    for n, d in g.nodes(data=True):
+        b: Drawn = d["box"]
+        lines.append(f"  {q(n)} [label={q(chr(10).join((b.title, *b.lines)))}, fillcolor={q(b.colour)}, tooltip={q(b.hover)}];")
+    for a, b, d in g.edges(data=True):
+        rules = sorted({r.split(":")[0] for r in d["rules"]})
+        lines.append(f"  {q(a)} -> {q(b)} [label={q(d['type'] + (chr(10) + chr(10).join(rules) if rules else ''))}];")
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def layout(g: nx.DiGraph) -> dict[str, tuple[float, float]]:
+    """Top-left corner of every box."""
+    level: dict[str, int] = {}
+    for n in nx.lexicographical_topological_sort(g, key=str):
+        level[n] = 1 + max((level[p] for p in g.predecessors(n)), default=-1)
+    rows: dict[int, list[str]] = {}
+    for n, lv in level.items():
+        rows.setdefault(lv, []).append(n)
+    x: dict[str, float] = {}
+    for lv in sorted(rows):
+        rows[lv].sort(key=lambda n: (median([x[p] for p in g.predecessors(n)] or [0.0]), n))
+        width = len(rows[lv]) * (BOX_W + GAP_X)
+        for i, n in enumerate(rows[lv]):
+            x[n] = i * (BOX_W + GAP_X) - width / 2
+    left = min(x.values(), default=0.0)
+    return {n: (x[n] - left + GAP_X, level[n] * (BOX_H + GAP_Y) + GAP_Y) for n in g.nodes}
+
+
+def svg(g: nx.DiGraph) -> str:
+    """One picture; every box and edge has its reasons as a tooltip."""
+    at = layout(g)
+    w = max((x for x, _ in at.values()), default=0.0) + BOX_W + GAP_X
+    h = max((y for _, y in at.values()), default=0.0) + BOX_H + GAP_Y
+    p = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {w:.0f} {h:.0f}" width="{w:.0f}" height="{h:.0f}" '
+        'font-family="Helvetica, Arial, sans-serif" font-size="12">'
+    ]
+    for a, b, d in g.edges(data=True):
+        x0, y0, x1, y1 = at[a][0] + BOX_W / 2, at[a][1] + BOX_H, at[b][0] + BOX_W / 2, at[b][1]
+        tip = escape(f"{d['tensor']}: {d['type']}" + "".join(f"\n{r}" for r in d["rules"]))
+        p.append(
+            f'<path d="M{x0:.0f},{y0:.0f} C{x0:.0f},{y0 + GAP_Y:.0f} {x1:.0f},{y1 - GAP_Y:.0f} {x1:.0f},{y1:.0f}" fill="none" '
+            f'stroke="#8899aa" stroke-width="1.3"><title>{tip}</title></path>'
+        )
+    for n, d in g.nodes(data=True):
+        b: Drawn = d["box"]
+        x, y = at[n]
+        p.append(
+            f'<g><title>{escape(b.hover)}</title><rect x="{x:.0f}" y="{y:.0f}" width="{BOX_W}" height="{BOX_H}" rx="6" '
+            f'fill="{b.colour}" stroke="#556677"/>'
+        )
+        for i, line in enumerate((b.title, *b.lines)):
+            style = ' font-weight="bold"' if i == 0 else ' fill="#445566" font-size="11"'
+            short = line if len(line) <= 38 else line[:37] + "…"
+            p.append(f'<text x="{x + 8:.0f}" y="{y + 18 + 17 * i:.0f}"{style}>{escape(short)}</text>')
+        p.append("</g>")
+    return "\n".join([*p, "</svg>"]) + "\n"
+
+
+def write_graph(program: Any, path: Path) -> Path:
+    """Write the view by the path's suffix (.dot, .svg, .html). Returns the path."""
+    costs = {k.signature: f"{k.predicted * 1e6:.1f} us, {k.bound}" for k in program.kernels}
+    g = kernel_network(program.calls, costs)
+    text = (
+        dot(g)
+        if path.suffix == ".dot"
+        else svg(g)
+        if path.suffix == ".svg"
+        else page(g, f"{program.name} on {program.target.name}")
+    )
+    write_atomic(path, text)
+    return path

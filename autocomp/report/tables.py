@@ -1,0 +1,68 @@
+"""The table of kernels: what ran, how, how long, and how near to the bound."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.table import Table
+
+
+def seconds_text(s: float | None) -> str:
+    """1.234e-5 -> '12.3 us'."""
+    if s is None:
+        return ""
+    for unit, scale in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
+        if s * scale >= 1:
+            return f"{s * scale:.3g} {unit}" if s * scale < 1000 else f"{s * scale:.0f} {unit}"
+    return f"{s * 1e9:.0f} ns"
+
+
+def kernel_rows(program: Any, timing: Any = None) -> list[dict[str, Any]]:
+    """One dict a distinct kernel, in order of first call; times are per call, `calls` how often it is called."""
+    measured = {} if timing is None else timing.by_kernel
+    rows = []
+    for k in program.kernels:
+        m = measured.get(k.name)
+        rows.append(
+            {
+                "kernel": k.name,
+                "calls": k.calls,
+                "ops": list(k.ops),
+                "schedule": k.schedule,
+                "predicted": k.predicted,
+                "bound": k.bound,
+                "measured": m,
+                "roofline": k.predicted / m if m else None,
+            }
+        )
+    return rows
+
+
+def kernel_table(program: Any, timing: Any = None) -> Table:
+    """The rows for a terminal; the last line has the totals."""
+    rows = kernel_rows(program, timing)
+    where = f"{program.name} on {program.target.name} ({program.target.chip.name})"
+    t = Table(title=f"{where}: {len(program.calls.calls)} kernels, {len(rows)} distinct")
+    for name, kw in (
+        ("kernel", {"overflow": "fold"}),
+        ("calls", {"justify": "right"}),
+        ("ops fused", {"overflow": "ellipsis", "max_width": 36}),
+        ("schedule", {"overflow": "ellipsis", "max_width": 34}),
+        ("predicted", {"justify": "right"}),
+        ("bound", {}),
+    ):
+        t.add_column(name, **kw)  # type: ignore[arg-type]
+    if timing is not None:
+        t.add_column("measured", justify="right")
+        t.add_column("roofline", justify="right")
+    for r in rows:
+        cells = [r["kernel"], str(r["calls"]), " ".join(r["ops"]), r["schedule"], seconds_text(r["predicted"]), r["bound"]]
+        if timing is not None:
+            cells += [seconds_text(r["measured"]), f"{r['roofline']:.0%}" if r["roofline"] else ""]
+        t.add_row(*cells)
+    total = ["total", str(len(program.calls.calls)), "", "", seconds_text(program.predicted), ""]
+    if timing is not None:
+        total += [seconds_text(timing.total), f"{program.predicted / timing.total:.0%}" if timing.total else ""]
+    t.add_section()
+    t.add_row(*total, style="bold")
+    return t

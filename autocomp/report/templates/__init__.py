@@ -1,0 +1,14 @@
+"""The HTML templates of the reports."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import Any
+
+import jinja2
+
+
+def render(template: str, **values: Any) -> str:
+    """A template of this package with autoescaping on; an undefined name is an error."""
+    env = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
+    return env.from_string(files(__name__).joinpath(template).read_text()).render(**values)
