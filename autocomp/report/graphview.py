@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import networkx as nx
 
 from autocomp.files import write_atomic
+from autocomp.report.templates import render
 
 if TYPE_CHECKING:
     from autocomp.ir.kernel import Call, KernelGraph
@@ -148,12 +149,10 @@ def write_graph(program: Any, path: Path) -> Path:
     """Write the view by the path's suffix (.dot, .svg, .html). Returns the path."""
     costs = {k.signature: f"{k.predicted * 1e6:.1f} us, {k.bound}" for k in program.kernels}
     g = kernel_network(program.calls, costs)
-    text = (
-        dot(g)
-        if path.suffix == ".dot"
-        else svg(g)
-        if path.suffix == ".svg"
-        else page(g, f"{program.name} on {program.target.name}")
-    )
+    if path.suffix == ".html":
+        legend = [(KIND_COLOUR[k], t) for k, t in KIND_TEXT.items()]
+        text = render("graph.html", title=f"{program.name} on {program.target.name}", legend=legend, graph=svg(g))
+    else:
+        text = dot(g) if path.suffix == ".dot" else svg(g)
     write_atomic(path, text)
     return path
