@@ -22,7 +22,7 @@ $(VENV)/.test: pyproject.toml | $(BIN)/python
 	@touch $@
 
 demo: $(VENV)/.demo
-	$(BIN)/python examples/resnet50.py
+	$(BIN)/python -m examples.resnet50
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

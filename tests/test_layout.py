@@ -1,0 +1,74 @@
+"""The house: fences between packages, one direction of imports, data packages installed."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+# In pipeline order: a package may import itself and those before it.
+ORDER = ["errors", "options", "trace", "files", "ir", "frontends", "rewrite", "loops", "cost", "egraph", "tile", "targets", "runtime",
+         "tune", "report", "pipeline", "onnx_backend", "cli"]
+FENCES = {"egglog": "autocomp/egraph", "islpy": "autocomp/loops"}
+SOURCES = sorted([*ROOT.glob("autocomp/**/*.py"), *ROOT.glob("targets/**/*.py")])
+
+
+def imports(path: Path) -> list[tuple[str, bool]]:
+    """(module, at import time) for every import, those under TYPE_CHECKING left out."""
+    tree = ast.parse(path.read_text())
+    skip = {id(n) for i in ast.walk(tree) if isinstance(i, ast.If) and "TYPE_CHECKING" in ast.unparse(i.test) for n in ast.walk(i)}
+    top = {id(n) for n in tree.body}
+    out = []
+    for n in ast.walk(tree):
+        if id(n) in skip:
+            continue
+        if isinstance(n, ast.Import):
+            out += [(a.name, id(n) in top) for a in n.names]
+        elif isinstance(n, ast.ImportFrom):
+            base = n.module or ""
+            out += [(f"{base}.{a.name}" if base == "autocomp" else base, id(n) in top) for a in n.names]
+    return out
+
+
+def place(path: Path) -> str:
+    rel = path.relative_to(ROOT).parts
+    return "targets" if rel[0] == "targets" else rel[1].removesuffix(".py")
+
+
+@pytest.mark.parametrize("library", FENCES)
+def test_library_is_imported_in_its_package_only(library):
+    users = {str(p.relative_to(ROOT)) for p in SOURCES if any(m.split(".")[0] == library for m, _ in imports(p))}
+    outside = sorted(u for u in users if not u.startswith(FENCES[library] + "/"))
+    assert not outside, f"{library} is imported outside {FENCES[library]}: {outside}"
+    assert users, f"nothing imports {library}: is the stage still there?"
+
+
+def test_imports_point_one_way():
+    wrong = []
+    for p in SOURCES:
+        here = place(p)
+        if here == "__init__":
+            continue
+        for module, _ in imports(p):
+            parts = module.split(".")
+            if parts[0] == "autocomp" and len(parts) > 1 and parts[1] in ORDER and ORDER.index(parts[1]) > ORDER.index(here):
+                wrong.append(f"{p.relative_to(ROOT)} imports {module}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_package_has_a_place_in_the_order():
+    found = {p.name.removesuffix(".py") for p in (ROOT / "autocomp").iterdir() if p.suffix == ".py" or (p / "__init__.py").is_file()}
+    assert found - {"__init__"} <= set(ORDER), found - set(ORDER)
+
+
+@pytest.mark.parametrize("package", ["rules", "cost_models", "targets"])
+def test_data_packages_are_importable(package):
+    from importlib.resources import files
+    assert any(True for f in files(f"autocomp.{package}").iterdir())
+
+
+def test_nothing_names_a_path_of_one_machine():
+    named = [p for p in SOURCES if "/home/" in p.read_text() or "/root/" in p.read_text()]
+    assert not named
