@@ -1,8 +1,8 @@
 """autocomp: a compiler for tensor programs in which every optimisation is a rule.
 
-    import autocomp
-    program = autocomp.optimize("model.onnx", target="cpu")
-    y = program(x)
+import autocomp
+program = autocomp.optimize("model.onnx", target="cpu")
+y = program(x)
 """
 
 from __future__ import annotations
@@ -29,14 +29,33 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "AutocompError", "BuildError", "DoesNotFit", "IllegalTransform", "ModelError", "Options", "RuleError", "Trace",
-    "UnsupportedOp", "VerificationError", "compare", "optimize", "rule",
+    "AutocompError",
+    "BuildError",
+    "DoesNotFit",
+    "IllegalTransform",
+    "ModelError",
+    "Options",
+    "RuleError",
+    "Trace",
+    "UnsupportedOp",
+    "VerificationError",
+    "compare",
+    "optimize",
+    "rule",
 ]
 
 
-def optimize(model: Any, target: str = "cpu", *, options: Options | None = None, trace: Trace | None = None,
-             verify: bool = False, example_inputs: Any = None, dims: dict[str, int] | None = None,
-             **named: Any) -> Program:
+def optimize(
+    model: Any,
+    target: str = "cpu",
+    *,
+    options: Options | None = None,
+    trace: Trace | None = None,
+    verify: bool = False,
+    example_inputs: Any = None,
+    dims: dict[str, int] | None = None,
+    **named: Any,
+) -> Program:
     """Compile a model for a target.
 
     model: an ONNX path, bytes or ModelProto; a torch nn.Module (with `example_inputs=(...)`) or ExportedProgram; a
@@ -53,9 +72,13 @@ def optimize(model: Any, target: str = "cpu", *, options: Options | None = None,
     for name in named:
         if name not in known:
             from difflib import get_close_matches
+
             near = get_close_matches(name, known, 1)
-            raise AutocompError(f"optimize() has no option '{name}'", where="optimize",
-                                hint=f"did you mean '{near[0]}'?" if near else f"options are: {', '.join(sorted(known))}")
+            raise AutocompError(
+                f"optimize() has no option '{name}'",
+                where="optimize",
+                hint=f"did you mean '{near[0]}'?" if near else f"options are: {', '.join(sorted(known))}",
+            )
         if isinstance(named[name], list):
             named[name] = tuple(named[name])
     opts = replace(options or Options(), **named)
@@ -69,10 +92,12 @@ def optimize(model: Any, target: str = "cpu", *, options: Options | None = None,
 def compare(a: Any, b: Any, **kw: Any) -> Comparison:
     """A against B: two programs or two saved folders. `.report("ab.html")` writes the comparison as one file."""
     from autocomp.report.compare import compare as run
+
     return run(a, b, **kw)
 
 
 def rule(**kw: Any) -> Any:
     """Decorator: a rewrite rule written as a Python function. See `autocomp.rewrite.decorator.rule`."""
     from autocomp.rewrite.decorator import rule as decorate
+
     return decorate(**kw)

@@ -33,8 +33,7 @@ class IllegalTransform(AutocompError):
 class DoesNotFit(AutocompError):
     """A resource of the chip is too small: says what is needed and what there is."""
 
-    def __init__(self, what: str, *, needed: float, available: float, where: str | None = None,
-                 hint: str | None = None) -> None:
+    def __init__(self, what: str, *, needed: float, available: float, where: str | None = None, hint: str | None = None) -> None:
         self.needed, self.available = needed, available
         super().__init__(f"{what}: needs {needed:g}, has {available:g}", where=where, hint=hint)
 
@@ -46,8 +45,7 @@ class UnsupportedOp(AutocompError):
 class BuildError(AutocompError):
     """A toolchain is missing or refused the source; `log` is the path of its output."""
 
-    def __init__(self, what: str, *, log: str | None = None, where: str | None = None,
-                 hint: str | None = None) -> None:
+    def __init__(self, what: str, *, log: str | None = None, where: str | None = None, hint: str | None = None) -> None:
         self.log = log
         super().__init__(what, where=where, hint=hint)
 
