@@ -168,6 +168,41 @@ class Gather(Expr):
         return replace(self, index=args)
 
 
+@dataclass(frozen=True, eq=False)
+class Recurrence(Expr):
+    """A value carried through time: states A[0], A[1], .., A[T] over the space `axes`, T the extent of `time`.
+
+        A[0, s] = init(s)        A[t + 1, s] = step(t, s), reading earlier states by Prev        value = A[at, index]
+
+    init is over the space axes, step over time and space. `index` and `at` are over the axes in scope outside: the point
+    whose state is the value, and which state (None: the last, A[T]).
+    """
+
+    time: Axis
+    axes: tuple[Axis, ...]
+    init: Expr
+    step: Expr
+    index: tuple[Aff, ...]
+    at: Aff | None = None
+
+    @property
+    def args(self) -> tuple[Expr, ...]:
+        return (self.init, self.step)
+
+    def with_args(self, args: tuple[Expr, ...]) -> Expr:
+        return replace(self, init=args[0], step=args[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Prev(Expr):
+    """Inside a Recurrence's step: A[t + 1 - lag, index], lag >= 1; `fill` where a guard (each >= 0) fails."""
+
+    index: tuple[Aff, ...]
+    guard: tuple[Aff, ...] = ()
+    fill: float = 0.0
+    lag: int = 1
+
+
 @dataclass(frozen=True)
 class Comprehension:
     """Meaning of an op: element of the output at `axes` (one an output dimension, in order) is `value`."""
@@ -206,8 +241,10 @@ def substitute(root: Expr, by: Mapping[str, Aff]) -> Expr:
     Axes bound by reductions inside must have been renamed apart first (`rename_bound`).
     """
     def go(e: Expr) -> Expr:
-        if isinstance(e, (Read, Load)):
+        if isinstance(e, (Read, Load, Prev)):
             return replace(e, index=tuple(i.substitute(by) for i in e.index), guard=tuple(g.substitute(by) for g in e.guard))
+        if isinstance(e, Recurrence):
+            return replace(e, index=tuple(i.substitute(by) for i in e.index), at=e.at and e.at.substitute(by))
         if isinstance(e, Index):
             return replace(e, index=e.index.substitute(by))
         if isinstance(e, Inside):
@@ -217,11 +254,13 @@ def substitute(root: Expr, by: Mapping[str, Aff]) -> Expr:
 
 
 def bound_axes(root: Expr) -> tuple[Axis, ...]:
-    """Axes that reductions and contractions bind, in first-use order."""
+    """Axes that reductions, contractions and recurrences bind, in first-use order."""
     out: dict[Axis, None] = {}
     for e in postorder(root):
         if isinstance(e, (Reduce, Contract)):
             out.update(dict.fromkeys(e.axes))
+        elif isinstance(e, Recurrence):
+            out.update(dict.fromkeys((e.time, *e.axes)))
     return tuple(out)
 
 

@@ -16,17 +16,20 @@ if TYPE_CHECKING:
     from autocomp.ir.builder import Builder
 
 Infer = Callable[[tuple[TensorType, ...], Attrs], TensorType]
+Canonical = Callable[[tuple[TensorType, ...], dict[str, Any]], dict[str, Any]]
 Reference = Callable[[tuple[np.ndarray, ...], Attrs, TensorType], np.ndarray]
 
 
 @dataclass(frozen=True)
 class Op:
     """infer: type rule, raises ModelError with the shapes in its text.
-    reference: NumPy meaning; must compute in the arrays' own dtype, and in float64 when given float64 arrays (then the
-    type's float dtype is not enforced) so that one function is both the oracle and the fallback.
+    reference: NumPy meaning (arrays, attrs, type). It computes in the arrays' own dtype and returns the type's dtype; the
+    float64 oracle passes float64 arrays and a type with F64 in place of every float, so one function is both the oracle
+    and the fallback.
     Exactly one of: comprehension (meaning over named axes), decompose (into other entries), opaque (the reason why it is
     data-dependent; it then runs through its reference). `commutes`: operands may be sorted.
-    `attrs`: name -> default, or `...` where it must be given.
+    `attrs`: name -> default, or `...` where it must be given. canonical: brings given attributes to their one normal form
+    (negative axes, -1 in shapes), so that equal nodes are one object; the builder calls it before `infer`.
     """
 
     name: str
@@ -38,6 +41,7 @@ class Op:
     opaque: str = ""
     attrs: Mapping[str, Any] = field(default_factory=dict)
     commutes: bool = False
+    canonical: Canonical | None = None
     doc: str = ""
 
 

@@ -1,0 +1,122 @@
+"""Building graphs: types are inferred and checked through the op table, commuting operands sorted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from autocomp.errors import ModelError
+from autocomp.ir.node import Attrs, Graph, Node, ParamData, make
+from autocomp.ir.ops import OPS
+from autocomp.ir.types import DTYPES, DType, TensorType, dtype_of
+
+
+def _frozen(v: Any) -> Any:
+    if isinstance(v, (list, tuple)):
+        return tuple(_frozen(x) for x in v)
+    if isinstance(v, np.generic):
+        return v.item()
+    return v
+
+
+def checked_attrs(op: str, given: Mapping[str, Any]) -> Attrs:
+    """Attributes with defaults filled in. Raises ModelError on unknown or missing ones."""
+    spec = OPS[op].attrs
+    unknown = sorted(set(given) - set(spec))
+    if unknown:
+        raise ModelError(f"has no attribute {unknown[0]}", where=op, hint=f"attributes: {', '.join(spec) or 'none'}")
+    values = {k: _frozen(given.get(k, d)) for k, d in spec.items()}
+    missing = [k for k, v in values.items() if v is ...]
+    if missing:
+        raise ModelError(f"needs attribute {missing[0]}", where=op)
+    return Attrs(values)
+
+
+def make_op(op: str, inputs: tuple[Node, ...], attrs: Mapping[str, Any]) -> Node:
+    """The node of an op over nodes. Raises ModelError (unknown op, arity, types)."""
+    entry = OPS.get(op)
+    if entry is None:
+        from difflib import get_close_matches
+        near = get_close_matches(op, OPS, 1)
+        raise ModelError(f"there is no op '{op}'", hint=f"did you mean '{near[0]}'?" if near else "see autocomp.ir.ops")
+    if not entry.arity[0] <= len(inputs) <= entry.arity[1]:
+        raise ModelError(f"takes {entry.arity[0]} operands, got {len(inputs)}", where=op)
+    values = checked_attrs(op, attrs)
+    out = entry.infer(tuple(n.type for n in inputs), values)
+    if entry.commutes:
+        inputs = tuple(sorted(inputs, key=sort_key))
+    return make(op, inputs, out, values)
+
+
+def sort_key(n: Node) -> tuple[Any, ...]:
+    """Order of commuting operands: bigger tensors first, constants last, then by text; stable for equal keys."""
+    return (n.op == "const", n.op == "param", -n.type.elements, n.op, repr(n.attrs))
+
+
+class Builder:
+    """Collects inputs, parameters and outputs of one graph."""
+
+    def __init__(self, name: str = "graph") -> None:
+        self.name = name
+        self.inputs: list[Node] = []
+        self.params: dict[str, ParamData] = {}
+        self.outputs: list[tuple[str, Node]] = []
+        self.locations: dict[Node, str] = {}
+        self._fresh = 0
+
+    def fresh(self, stem: str) -> str:
+        """A parameter name that is not taken."""
+        while True:
+            self._fresh += 1
+            name = f"{stem}_{self._fresh}"
+            if name not in self.params:
+                return name
+
+    def input(self, name: str, type: TensorType) -> Node:
+        if any(n.attrs["name"] == name for n in self.inputs):
+            raise ModelError(f"two inputs are called '{name}'", where=self.name)
+        n = make("input", (), type, {"name": name})
+        self.inputs.append(n)
+        return n
+
+    def param(self, name: str, data: ParamData, type: TensorType | None = None) -> Node:
+        """A parameter; lazy data (a callable) needs its type."""
+        if name in self.params:
+            raise ModelError(f"two parameters are called '{name}'", where=self.name)
+        if type is None:
+            if callable(data):
+                raise ModelError(f"parameter '{name}' is lazy and needs a type", where=self.name)
+            data = np.asarray(data)
+            try:
+                type = TensorType(dtype_of(data), data.shape)
+            except KeyError:
+                raise ModelError(f"parameter '{name}' has dtype {data.dtype}", where=self.name, hint=f"dtypes: {', '.join(DTYPES)}") from None
+        self.params[name] = data
+        return make("param", (), type, {"name": name})
+
+    def const(self, value: Any, dtype: DType) -> Node:
+        """A scalar constant, rounded to dtype."""
+        return make("const", (), TensorType(dtype, ()), {"value": np.asarray(value).astype(dtype.numpy).item()})
+
+    def op(self, op: str, *inputs: Node, **attrs: Any) -> Node:
+        return make_op(op, inputs, attrs)
+
+    def output(self, name: str, node: Node) -> None:
+        if any(n == name for n, _ in self.outputs):
+            raise ModelError(f"two outputs are called '{name}'", where=self.name)
+        self.outputs.append((name, node))
+
+    def value_of(self, n: Node) -> np.ndarray:
+        """The array of a node computed from parameters and constants alone."""
+        from autocomp.ir.reference import evaluate_nodes
+        return evaluate_nodes((n,), {}, self.params, float64=False)[0]
+
+    def graph(self) -> Graph:
+        """The finished graph; parameters that no output uses are dropped."""
+        if not self.outputs:
+            raise ModelError("the graph has no output", where=self.name)
+        g = Graph(self.name, tuple(self.inputs), tuple(self.outputs), dict(self.params), dict(self.locations))
+        used = {n.attrs["name"] for n in g.nodes() if n.op == "param"}
+        return Graph(self.name, g.inputs, g.outputs, {k: v for k, v in self.params.items() if k in used}, g.locations)

@@ -1,0 +1,40 @@
+"""Graph -> the same graph in entries that have a comprehension or are opaque."""
+
+from __future__ import annotations
+
+from autocomp.ir.builder import Builder
+from autocomp.ir.node import Graph, Node, make
+from autocomp.ir.ops import OPS
+
+
+def decompose(graph: Graph) -> Graph:
+    """Expand every entry that has a decomposition, to a fixed point. Types of outputs do not change."""
+    b = Builder(graph.name)
+    b.params = dict(graph.params)
+    done: dict[Node, Node] = {}
+
+    def expand(root: Node) -> Node:
+        stack = [root]
+        while stack:
+            n = stack[-1]
+            todo = [i for i in n.inputs if i not in done]
+            if n in done:
+                stack.pop()
+            elif todo:
+                stack.extend(todo)
+            else:
+                inputs = tuple(done[i] for i in n.inputs)
+                entry = OPS.get(n.op)
+                if entry is not None and entry.decompose is not None:
+                    done[n] = expand(entry.decompose(b, inputs, n.attrs))
+                else:
+                    same = all(x is y for x, y in zip(inputs, n.inputs))
+                    done[n] = n if same else make(n.op, inputs, n.type, n.attrs)
+                stack.pop()
+        return done[root]
+
+    outputs = tuple((name, expand(n)) for name, n in graph.outputs)
+    where = {done[n]: text for n, text in graph.locations.items() if n in done}
+    new = Graph(graph.name, graph.inputs, outputs, b.params, where)
+    used = {n.attrs["name"] for n in new.nodes() if n.op == "param"}
+    return Graph(graph.name, graph.inputs, outputs, {k: v for k, v in b.params.items() if k in used}, where)

@@ -1,0 +1,115 @@
+"""Monoids: what a reduction folds with. A monoid is a base and modules, as data.
+
+Base: plain reductions (state, scalar function, lift). Module: a sum that lives relative to the base and can be moved to
+another base value (state, lift, rebase). One rule makes every step, over a tile or over a looped axis:
+
+    m1 = m op reduce_r lift_m            x1 = rebase(x, m -> m1) + sum_r rebase(lift_x, lift_m -> m1)
+
+The combination of two partial states is the same with both sides rebased. `pick`: states that follow the winner of the
+base (arg-max's index). Expressions are infix over the operands' names, the states, and `<state>1` for a state's new value.
+Source of the formulation of (max, sum-exp): Milakov and Gimelshein, Online normalizer calculation for softmax, 2018.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from autocomp.ir.types import BOOL, DType
+
+
+@dataclass(frozen=True)
+class Monoid:
+    """`operands` names what is folded; `finish` gives the value of the whole from the states.
+
+    `exact`: combining in any order gives the same bits (max, integers), not only the same real number.
+    """
+
+    name: str
+    operands: tuple[str, ...]
+    base: tuple[tuple[str, str, str], ...]
+    modules: tuple[tuple[str, str, str], ...] = ()
+    pick: tuple[tuple[str, str], ...] = ()
+    finish: str = ""
+    exact: bool = False
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        return tuple(s for s, *_ in (*self.base, *self.modules, *self.pick))
+
+
+MONOIDS: dict[str, Monoid] = {
+    m.name: m
+    for m in (
+        Monoid("sum", ("v",), (("s", "add", "v"),), finish="s"),
+        Monoid("prod", ("v",), (("s", "mul", "v"),), finish="s"),
+        Monoid("max", ("v",), (("m", "max", "v"),), finish="m", exact=True),
+        Monoid("min", ("v",), (("m", "min", "v"),), finish="m", exact=True),
+        Monoid("any", ("v",), (("m", "or", "v"),), finish="m", exact=True),
+        Monoid("all", ("v",), (("m", "and", "v"),), finish="m", exact=True),
+        Monoid("argmax", ("v", "i"), (("m", "max", "v"),), pick=(("i", "i"),), finish="i", exact=True),
+        Monoid("argmin", ("v", "i"), (("m", "min", "v"),), pick=(("i", "i"),), finish="i", exact=True),
+        Monoid("max_sumexp", ("v",), (("m", "max", "v"),), (("l", "1", "x * exp(m - m1)"),), finish="l"),
+        Monoid("softmax_weighted", ("v", "w"), (("m", "max", "v"),),
+               (("l", "1", "x * exp(m - m1)"), ("o", "w", "x * exp(m - m1)")), finish="o / l"),
+    )
+}  # fmt: skip
+
+
+def identity(fn: str, dtype: DType) -> float | int | bool:
+    """The neutral element of a base operation (add, mul, max, min, or, and)."""
+    if fn == "add":
+        return 0
+    if fn == "mul":
+        return 1
+    if fn in ("or", "and"):
+        return fn == "and"
+    if dtype == BOOL:
+        return fn == "min"
+    if dtype.is_float:
+        return float("-inf") if fn == "max" else float("inf")
+    info = np.iinfo(dtype.numpy)
+    return int(info.min if fn == "max" else info.max)
+
+
+def fold(name: str, operands: tuple[np.ndarray, ...], axes: tuple[int, ...], part: str, dtype: Any) -> np.ndarray:
+    """NumPy meaning: reduce arrays (broadcast against each other) over `axes`, kept as 1. `part` names a state, "" the result."""
+    v = operands[0]
+    if name in ("sum", "prod"):
+        return (np.sum if name == "sum" else np.prod)(v, axis=axes, keepdims=True, dtype=dtype)
+    if name in ("max", "min"):
+        fn = np.max if name == "max" else np.min
+        from autocomp.ir.types import dtype_of
+        return fn(v, axis=axes, keepdims=True, initial=np.asarray(identity(name, dtype_of(v)), v.dtype))
+    if name in ("any", "all"):
+        return (np.any if name == "any" else np.all)(v, axis=axes, keepdims=True)
+    if name in ("argmax", "argmin"):
+        best = (np.max if name == "argmax" else np.min)(v, axis=axes, keepdims=True)
+        if part == "m":
+            return best
+        wins = (v == best) | (np.isnan(v) if v.dtype.kind == "f" else False)
+        i = np.broadcast_to(operands[1], v.shape)
+        return np.min(np.where(wins, i, np.iinfo(np.int64).max), axis=axes, keepdims=True)
+    m = np.max(v, axis=axes, keepdims=True)
+    if part == "m":
+        return m
+    e = np.exp(v - np.where(np.isinf(m), 0, m))
+    l = np.sum(e, axis=axes, keepdims=True)
+    if name == "max_sumexp" or part == "l":
+        return l
+    o = _weighted(e, operands[1], axes)
+    return o if part == "o" else o / l
+
+
+def _weighted(e: np.ndarray, w: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    """sum over axes of e * w without forming the product when one axis is reduced."""
+    if len(axes) != 1:
+        return np.sum(e * w, axis=axes, keepdims=True)
+    n = e.ndim
+    ea = [k for k in range(n) if e.shape[k] > 1 or k in axes]
+    wa = [k for k in range(n) if w.shape[k] > 1 or k in axes]
+    out = [k for k in range(n) if k not in axes and (e.shape[k] > 1 or w.shape[k] > 1)]
+    shape = [max(e.shape[k], w.shape[k]) if k in out else 1 for k in range(n)]
+    return np.einsum(e.reshape([e.shape[k] for k in ea]), ea, w.reshape([w.shape[k] for k in wa]), wa, out, optimize=True).reshape(shape)

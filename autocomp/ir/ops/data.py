@@ -1,0 +1,195 @@
+"""Entries that look elements up by value, count, sort or scatter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from autocomp.errors import ModelError, UnsupportedOp
+from autocomp.ir.affine import aff
+from autocomp.ir.body import Comprehension, Const, Expr, Gather, Index, Map, Read, Reduce
+from autocomp.ir.node import Attrs
+from autocomp.ir.ops.pointwise import axes_of
+from autocomp.ir.ops.table import Op, register
+from autocomp.ir.scalar import accumulator
+from autocomp.ir.types import BOOL, DTYPES, I64, Sym, TensorType
+
+Types = tuple[TensorType, ...]
+Arrays = tuple[np.ndarray, ...]
+
+
+# ---- iota
+def _iota_meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
+    axes = axes_of(out.shape)
+    return Comprehension(axes, Index(out.dtype, aff(axes[a["axis"]].name)))
+
+
+def _iota_reference(x: Arrays, a: Attrs, out: TensorType) -> np.ndarray:
+    shape = tuple(a["shape"])
+    along = [1] * len(shape)
+    along[a["axis"]] = shape[a["axis"]]
+    return np.broadcast_to(np.arange(shape[a["axis"]]).astype(out.dtype.numpy).reshape(along), shape)
+
+
+register(Op("iota", (0, 0), lambda t, a: TensorType(DTYPES[a["dtype"]], tuple(a["shape"])), _iota_reference, _iota_meaning,
+            attrs={"shape": ..., "axis": 0, "dtype": "i64"}, doc="the index along axis"))
+
+
+# ---- gathers
+def _wrapped(index: Expr, extent: Any) -> Expr:
+    """Negative indices count from the end."""
+    dtype = index.dtype
+    if dtype.kind == "u":
+        return index
+    n = Index(dtype, aff(extent.name if isinstance(extent, Sym) else extent))
+    return Map(dtype, "where", (Map(BOOL, "lt", (index, Const(dtype, 0))), Map(dtype, "add", (index, n)), index))
+
+
+def _check_index(name: str, t: TensorType) -> None:
+    if not t.dtype.is_int:
+        raise ModelError(f"indices must be integers, got {t}", where=name)
+
+
+def _gather_infer(t: Types, a: Attrs) -> TensorType:
+    _check_index("gather", t[1])
+    axis = a["axis"]
+    if not 0 <= axis < t[0].rank:
+        raise ModelError(f"axis {axis} is no dimension of {t[0]}", where="gather")
+    return TensorType(t[0].dtype, t[0].shape[:axis] + t[1].shape + t[0].shape[axis + 1 :])
+
+
+def _gather_meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
+    axes, axis, rank = axes_of(out.shape), a["axis"], t[1].rank
+    where = Read(t[1].dtype, 1, tuple(aff(x.name) for x in axes[axis : axis + rank]))
+    plain = [Index(I64, aff(x.name)) for x in axes]
+    index = (*plain[:axis], _wrapped(where, t[0].shape[axis]), *plain[axis + rank :])
+    return Comprehension(axes, Gather(out.dtype, 0, index))
+
+
+def _indices(x: np.ndarray) -> np.ndarray:
+    return np.asarray(x).astype(np.int64)
+
+
+register(Op("gather", (2, 2), _gather_infer, lambda x, a, o: np.take(x[0], _indices(x[1]), axis=a["axis"]), _gather_meaning,
+            attrs={"axis": 0}, doc="x at `indices` along axis (numpy.take)"))
+
+
+def _elements_infer(t: Types, a: Attrs) -> TensorType:
+    _check_index("gather_elements", t[1])
+    axis = a["axis"]
+    if t[0].rank != t[1].rank or not 0 <= axis < t[0].rank:
+        raise ModelError(f"axis {axis}, data {t[0]} and indices {t[1]} do not match", where="gather_elements")
+    if any(k != axis and isinstance(d, int) and isinstance(n, int) and d > n for k, (d, n) in enumerate(zip(t[1].shape, t[0].shape))):
+        raise ModelError(f"indices {t[1]} exceed data {t[0]}", where="gather_elements")
+    return TensorType(t[0].dtype, t[1].shape)
+
+
+def _elements_meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
+    axes = axes_of(out.shape)
+    index: list[Expr] = [Index(I64, aff(x.name)) for x in axes]
+    index[a["axis"]] = _wrapped(Read(t[1].dtype, 1, tuple(aff(x.name) for x in axes)), t[0].shape[a["axis"]])
+    return Comprehension(axes, Gather(out.dtype, 0, tuple(index)))
+
+
+def _elements_reference(x: Arrays, a: Attrs, o: TensorType) -> np.ndarray:
+    cut = tuple(slice(None) if k == a["axis"] else slice(n) for k, n in enumerate(x[1].shape))
+    return np.take_along_axis(x[0][cut], _indices(x[1]), axis=a["axis"])
+
+
+register(Op("gather_elements", (2, 2), _elements_infer, _elements_reference, _elements_meaning, attrs={"axis": 0},
+            doc="numpy.take_along_axis"))
+
+
+# ---- running sums: a sum over the elements up to each position
+def _cumsum_meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
+    axes, axis = axes_of(out.shape), a["axis"]
+    from autocomp.ir.body import Axis
+    r = Axis("r", t[0].shape[axis])
+    here, there = aff(axes[axis].name), aff("r")
+    ahead = there - here if a["reverse"] else here - there
+    index = tuple(there if k == axis else aff(x.name) for k, x in enumerate(axes))
+    read: Expr = Read(t[0].dtype, 0, index, (ahead - 1 if a["exclusive"] else ahead,), 0.0)
+    wide = accumulator(out.dtype)
+    value: Expr = Reduce(wide, "sum", (r,), (read if wide == out.dtype else Map(wide, "cast", (read,)),))
+    return Comprehension(axes, value if wide == out.dtype else Map(out.dtype, "cast", (value,)))
+
+
+def _cumsum_reference(x: Arrays, a: Attrs, out: TensorType) -> np.ndarray:
+    axis = a["axis"]
+    v = np.flip(x[0], axis) if a["reverse"] else x[0]
+    y = np.cumsum(v.astype(accumulator(out.dtype).numpy) if v.dtype != np.float64 else v, axis=axis)
+    if a["exclusive"]:
+        y = y - v
+    y = np.flip(y, axis) if a["reverse"] else y
+    return y if x[0].dtype == np.float64 else y.astype(out.dtype.numpy)
+
+
+register(Op("cumsum", (1, 1), lambda t, a: t[0], _cumsum_reference, _cumsum_meaning,
+            attrs={"axis": ..., "exclusive": False, "reverse": False}, doc="running sum along axis"))
+
+
+# ---- opaque
+def _sorted(x: np.ndarray, axis: int, largest: bool) -> np.ndarray:
+    """Stable order: ties keep the lower index first."""
+    if not largest:
+        return np.argsort(x, axis=axis, kind="stable")
+    back = np.flip(np.argsort(np.flip(x, axis), axis=axis, kind="stable"), axis)
+    return x.shape[axis] - 1 - back
+
+
+def _topk_infer(t: Types, a: Attrs) -> TensorType:
+    axis, d = a["axis"], t[0].shape[a["axis"]]
+    if isinstance(d, Sym) or not 0 <= a["k"] <= d:
+        raise ModelError(f"k = {a['k']} is not in 0..{d}", where="topk")
+    return TensorType(t[0].dtype if a["part"] == "values" else I64, t[0].shape[:axis] + (a["k"],) + t[0].shape[axis + 1 :])
+
+
+def _topk_reference(x: Arrays, a: Attrs, o: TensorType) -> np.ndarray:
+    order = np.take(_sorted(x[0], a["axis"], a["largest"]), np.arange(a["k"]), axis=a["axis"])
+    return order.astype(np.int64) if a["part"] == "indices" else np.take_along_axis(x[0], order, a["axis"])
+
+
+register(Op("topk", (1, 1), _topk_infer, _topk_reference, opaque="the order depends on the data",
+            attrs={"k": ..., "axis": ..., "largest": True, "part": "values"}, doc="the k largest along axis, in order"))
+
+
+def _scatter_infer(t: Types, a: Attrs) -> TensorType:
+    _check_index("scatter_nd", t[1])
+    if t[2].dtype != t[0].dtype or a["reduction"] not in SCATTER:
+        raise ModelError(f"data {t[0]}, updates {t[2]}, reduction '{a['reduction']}' do not match", where="scatter_nd")
+    return t[0]
+
+
+SCATTER: dict[str, Any] = {"none": None, "add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+def _scatter_put(y: np.ndarray, at: tuple[np.ndarray, ...], updates: np.ndarray, reduction: str) -> np.ndarray:
+    if reduction == "none":
+        y[at] = updates
+    else:
+        SCATTER[reduction].at(y, at, updates)
+    return y
+
+
+def _scatter_nd_reference(x: Arrays, a: Attrs, o: TensorType) -> np.ndarray:
+    index = np.moveaxis(_indices(x[1]), -1, 0)
+    return _scatter_put(x[0].copy(), tuple(index), x[2], a["reduction"])
+
+
+def _scatter_elements_reference(x: Arrays, a: Attrs, o: TensorType) -> np.ndarray:
+    at = list(np.indices(x[1].shape))
+    index = _indices(x[1])
+    at[a["axis"]] = np.where(index < 0, index + x[0].shape[a["axis"]], index)
+    return _scatter_put(x[0].copy(), tuple(at), x[2], a["reduction"])
+
+
+register(Op("scatter_nd", (3, 3), _scatter_infer, _scatter_nd_reference, opaque="where it writes depends on the data",
+            attrs={"reduction": "none"}, doc="updates written at index tuples"))
+register(Op("scatter_elements", (3, 3), _scatter_infer, _scatter_elements_reference, opaque="where it writes depends on the data",
+            attrs={"axis": ..., "reduction": "none"}, doc="updates written along axis"))
+
+
+def refuse_nonzero(where: str) -> UnsupportedOp:
+    """The refusal for ops whose output shape depends on data."""
+    return UnsupportedOp("its output shape depends on the data", where=where, hint="compute a mask of fixed shape instead")

@@ -1,0 +1,226 @@
+"""Sliding windows: convolution and pooling, for one to three spatial dimensions.
+
+`layout` is "nchw" (data N,C,spatial; weights OC,C/groups,spatial) or "nhwc" (data N,spatial,C; weights spatial,C/groups,OC).
+Output position o reads input position o*stride + k*dilation - lo; outside the input a convolution reads 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from autocomp.errors import ModelError, UnsupportedOp
+from autocomp.ir.affine import Aff, aff
+from autocomp.ir.body import Axis, Comprehension, Read, Reduce
+from autocomp.ir.node import Attrs
+from autocomp.ir.ops.contractions import contracted, widened
+from autocomp.ir.ops.table import Op, register
+from autocomp.ir.types import BF16, F16, F32, TensorType
+
+Types = tuple[TensorType, ...]
+Arrays = tuple[np.ndarray, ...]
+WINDOW = {"strides": ..., "lo": ..., "hi": ..., "dilations": ..., "layout": "nchw"}
+
+
+def _split(t: TensorType, layout: str) -> tuple[Any, Any, tuple[Any, ...]]:
+    """(batch, channels, spatial) of data."""
+    s = t.shape
+    return (s[0], s[1], s[2:]) if layout == "nchw" else (s[0], s[-1], s[1:-1])
+
+
+def _join(n: Any, c: Any, spatial: tuple[Any, ...], layout: str) -> tuple[Any, ...]:
+    return (n, c, *spatial) if layout == "nchw" else (n, *spatial, c)
+
+
+def _check(name: str, t: TensorType, a: Attrs, kernel: tuple[Any, ...]) -> tuple[int, ...]:
+    """Output's spatial shape. Raises ModelError."""
+    rank = t.rank - 2
+    lists = [a["strides"], a["lo"], a["hi"], a["dilations"], kernel]
+    if rank < 1 or any(len(x) != rank for x in lists):
+        raise ModelError(f"strides, lo, hi, dilations and window must have {rank} entries for {t}", where=name)
+    if a["layout"] not in ("nchw", "nhwc"):
+        raise ModelError(f"layout '{a['layout']}' is neither nchw nor nhwc", where=name)
+    spatial = _split(t, a["layout"])[2]
+    if any(not isinstance(d, int) for d in (*spatial, *kernel)):
+        raise UnsupportedOp("symbolic spatial dimensions", where=name, hint="fix them with dims={...}")
+    out = []
+    for d, s, lo, hi, dil, k in zip(spatial, *lists):
+        span = d + lo + hi - dil * (k - 1)
+        if s < 1 or dil < 1 or k < 1 or span < 1:
+            raise ModelError(f"a window of {k} (stride {s}, dilation {dil}, pads {lo} and {hi}) does not fit a dimension of {d}", where=name)
+        out.append((span - 1) // s + 1)
+    return tuple(out)
+
+
+def _positions(t: TensorType, a: Attrs, out_axes: tuple[Axis, ...], k_axes: tuple[Axis, ...]) -> tuple[tuple[Aff, ...], tuple[Aff, ...]]:
+    """(spatial input indices, guards that are needed)."""
+    spatial = _split(t, a["layout"])[2]
+    index, guard = [], []
+    for o, k, s, lo, dil, d in zip(out_axes, k_axes, a["strides"], a["lo"], a["dilations"], spatial):
+        i = aff(o.name) * s + aff(k.name) * dil - lo
+        low, high = i.range({o.name: o.extent, k.name: k.extent})  # type: ignore[dict-item]
+        guard += ([i] if low < 0 else []) + ([aff(d - 1) - i] if high >= d else [])
+        index.append(i)
+    return tuple(index), tuple(guard)
+
+
+def _patches(x: np.ndarray, a: Attrs, kernel: tuple[int, ...], out: tuple[int, ...], fill: float) -> Any:
+    """Yield (window position, slice of channels-first data for all outputs): x[..., o*s + k*d - lo]."""
+    if a["layout"] == "nhwc":
+        x = np.moveaxis(x, -1, 1)
+    x = np.pad(x, [(0, 0), (0, 0)] + [(max(lo, 0), max(hi, 0) + s) for lo, hi, s in zip(a["lo"], a["hi"], a["strides"])],
+               constant_values=np.asarray(fill, x.dtype))
+    x = x[(slice(None), slice(None), *(slice(max(-lo, 0), None) for lo in a["lo"]))]
+    for k in product(*map(range, kernel)):
+        cut = [slice(q * d, q * d + (o - 1) * s + 1, s) for q, d, o, s in zip(k, a["dilations"], out, a["strides"])]
+        yield k, x[(slice(None), slice(None), *cut)]
+
+
+# ---- convolution
+def _kernel_shape(w: TensorType, layout: str) -> tuple[Any, Any, tuple[Any, ...]]:
+    """(output channels, input channels a group, window) of weights."""
+    s = w.shape
+    return (s[0], s[1], s[2:]) if layout == "nchw" else (s[-1], s[-2], s[:-2])
+
+
+def _conv_infer(t: Types, a: Attrs) -> TensorType:
+    x, w = t
+    if x.rank < 3 or w.rank != x.rank or x.dtype != w.dtype or x.dtype.kind == "b":
+        raise ModelError(f"data {x} and weights {w} do not match", where="conv")
+    oc, icg, kernel = _kernel_shape(w, a["layout"])
+    spatial = _check("conv", x, a, kernel)
+    n, c, _ = _split(x, a["layout"])
+    g = a["groups"]
+    if g < 1 or c != icg * g or oc % g:
+        raise ModelError(f"{c} channels, {oc} outputs and weights {w} do not divide into {g} groups", where="conv")
+    return TensorType(x.dtype, _join(n, oc, spatial, a["layout"]))
+
+
+def _conv_reference(xs: Arrays, a: Attrs, out: TensorType) -> np.ndarray:
+    x, w = widened(xs)
+    if a["layout"] == "nhwc":
+        w = np.moveaxis(w, (-1, -2), (0, 1))
+    oc, icg, kernel, g = w.shape[0], w.shape[1], w.shape[2:], a["groups"]
+    spatial = _split(out, a["layout"])[2]
+    y = np.zeros((x.shape[0], g, oc // g, *spatial), np.result_type(x, w))
+    for k, patch in _patches(x, a, kernel, spatial, 0):
+        patch = patch.reshape(x.shape[0], g, icg, -1)
+        tap = w[(slice(None), slice(None), *k)].reshape(g, oc // g, icg)
+        y += np.matmul(tap[None], patch).reshape(y.shape)
+    y = y.reshape(x.shape[0], oc, *spatial)
+    y = np.moveaxis(y, 1, -1) if a["layout"] == "nhwc" else y
+    return y if xs[0].dtype == np.float64 else y.astype(out.dtype.numpy)
+
+
+def _conv_meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
+    x, w = t
+    layout = a["layout"]
+    oc, icg, kernel = _kernel_shape(w, layout)
+    n_, _, spatial = _split(out, layout)
+    n, o = Axis("n", n_), Axis("oc", oc)
+    places = tuple(Axis(f"o{j}", d) for j, d in enumerate(spatial))
+    c = Axis("c", icg)
+    taps = tuple(Axis(f"k{j}", d) for j, d in enumerate(kernel))
+    index, guard = _positions(x, a, places, taps)
+    per = oc // a["groups"]
+    channel = aff("c") if a["groups"] == 1 else (aff("oc") // per * icg + "c").simplify({"oc": oc, "c": icg})
+    data = Read(x.dtype, 0, _join(aff("n"), channel, index, layout), guard)
+    tap_index = tuple(aff(k.name) for k in taps)
+    weight_index = (aff("oc"), aff("c"), *tap_index) if layout == "nchw" else (*tap_index, aff("c"), aff("oc"))
+    weights = Read(w.dtype, 1, weight_index)
+    reduced = (c, *taps) if layout == "nchw" else (*taps, c)
+    return Comprehension(_join(n, o, places, layout), contracted(out.dtype, reduced, data, weights))
+
+
+register(Op("conv", (2, 2), _conv_infer, _conv_reference, _conv_meaning, attrs={**WINDOW, "groups": 1},
+            doc="cross-correlation of data with weights"))
+
+
+# ---- pooling
+def _pool_infer(name: str) -> Callable[[Types, Attrs], TensorType]:
+    def infer(t: Types, a: Attrs) -> TensorType:
+        if t[0].rank < 3 or t[0].dtype.kind == "b":
+            raise ModelError(f"does not take {t[0]}", where=name)
+        spatial = _check(name, t[0], a, a["window"])
+        n, c, _ = _split(t[0], a["layout"])
+        return TensorType(t[0].dtype, _join(n, c, spatial, a["layout"]))
+    return infer
+
+
+def _pool_reference(combine: Any, fill: Callable[[np.dtype], Any]) -> Callable[[Arrays, Attrs, TensorType], np.ndarray]:
+    def reference(xs: Arrays, a: Attrs, out: TensorType) -> np.ndarray:
+        x = xs[0].astype(np.float32) if xs[0].dtype in (F16.numpy, BF16.numpy) else xs[0]
+        spatial = _split(out, a["layout"])[2]
+        y = None
+        for _, patch in _patches(x, a, a["window"], spatial, fill(x.dtype)):
+            y = patch.copy() if y is None else combine(y, patch)
+        y = np.moveaxis(y, 1, -1) if a["layout"] == "nhwc" else y
+        return y if xs[0].dtype == np.float64 else y.astype(out.dtype.numpy)
+    return reference
+
+
+def _pool_meaning(monoid: str, fill: Callable[[np.dtype], Any]) -> Callable[[Types, Attrs, TensorType], Comprehension]:
+    def meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
+        n_, c_, spatial = _split(out, a["layout"])
+        places = tuple(Axis(f"o{j}", d) for j, d in enumerate(spatial))
+        taps = tuple(Axis(f"k{j}", d) for j, d in enumerate(a["window"]))
+        index, guard = _positions(t[0], a, places, taps)
+        read = Read(t[0].dtype, 0, _join(aff("n"), aff("c"), index, a["layout"]), guard, float(fill(t[0].dtype.numpy)) if guard else 0.0)
+        axes = _join(Axis("n", n_), Axis("c", c_), places, a["layout"])
+        wide = F32 if monoid == "sum" and out.dtype in (F16, BF16) else out.dtype
+        from autocomp.ir.body import Map
+        value = Reduce(wide, monoid, taps, (read if wide == out.dtype else Map(wide, "cast", (read,)),))
+        return Comprehension(axes, value if wide == out.dtype else Map(out.dtype, "cast", (value,)))
+    return meaning
+
+
+def _lowest(d: np.dtype) -> Any:
+    return np.iinfo(d).min if d.kind in "iu" else -np.inf
+
+
+register(Op("maxpool", (1, 1), _pool_infer("maxpool"), _pool_reference(np.maximum, _lowest), _pool_meaning("max", _lowest),
+            attrs={**WINDOW, "window": ...}, doc="largest element of each window"))
+register(Op("sumpool", (1, 1), _pool_infer("sumpool"), _pool_reference(np.add, lambda d: 0), _pool_meaning("sum", lambda d: 0),
+            attrs={**WINDOW, "window": ...}, doc="sum of each window; padding counts 0"))
+
+
+# ---- average pooling: a sum over a count that is known at compile time
+def _avg_counts(t: TensorType, a: Attrs, out: TensorType) -> np.ndarray:
+    """Elements of each window that count, shape of the output's spatial dimensions."""
+    spatial = _split(t, a["layout"])[2]
+    counts = np.ones(())
+    for d, s, lo, hi, dil, k, o in zip(spatial, a["strides"], a["lo"], a["hi"], a["dilations"], a["window"], _split(out, a["layout"])[2]):
+        at = np.arange(o)[:, None] * s + np.arange(k)[None] * dil - lo
+        inside = (at >= 0) & (at < d) if not a["count_include_pad"] else (at >= -lo) & (at < d + hi)
+        counts = np.multiply.outer(counts, inside.sum(1))
+    return counts
+
+
+def _avg_reference(xs: Arrays, a: Attrs, out: TensorType) -> np.ndarray:
+    total = _pool_reference(np.add, lambda d: 0)((xs[0].astype(np.float64),), a, out)
+    t = TensorType(out.dtype, xs[0].shape)
+    counts = _avg_counts(t, a, out)
+    y = total / (counts[..., None] if a["layout"] == "nhwc" else counts)
+    return y if xs[0].dtype == np.float64 else y.astype(out.dtype.numpy)
+
+
+def _avg_decompose(b: Any, x: Any, a: Attrs) -> Any:
+    t = x[0].type
+    window = {k: a[k] for k in (*WINDOW, "window")}
+    wide = F32 if t.dtype in (F16, BF16) else t.dtype
+    y = x[0] if wide == t.dtype else b.op("cast", x[0], to=wide.name)
+    y = b.op("sumpool", y, **window)
+    counts = _avg_counts(t, a, y.type)
+    if counts.size and (counts == counts.flat[0]).all():
+        y = b.op("mul", y, b.const(1.0 / float(counts.flat[0]), wide))
+    else:
+        inverse = (1.0 / counts).astype(wide.numpy)
+        y = b.op("mul", y, b.param(b.fresh("window_counts"), inverse[..., None] if a["layout"] == "nhwc" else inverse))
+    return y if wide == t.dtype else b.op("cast", y, to=t.dtype.name)
+
+
+register(Op("avgpool", (1, 1), _pool_infer("avgpool"), _avg_reference, decompose=_avg_decompose,
+            attrs={**WINDOW, "window": ..., "count_include_pad": False}, doc="mean of each window"))

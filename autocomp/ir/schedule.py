@@ -1,0 +1,52 @@
+"""The schedule record: everything that a scheduling rule may say. None of it names a kind of kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How one kernel runs. Axis names are the kernel's.
+
+    tile       (axis, size) pairs: an axis whose tile is its extent lies whole inside the tile; an output axis with a
+               smaller tile is a grid axis; a reduced axis with a smaller tile becomes a loop. Axes not named are whole.
+    register   (axis, size): the sub-tile that one step of the unit keeps in registers (rows x columns of a contraction).
+    vector     (axis, lanes): the axis that runs across vector lanes, and how many.
+    order      grid axes from outermost to innermost; () = as in the output. `grouped` walks that many rows of tiles first.
+    parallel   grid axes whose iterations may run at once.
+    skew       rows of a unimodular matrix over the loop axes, () = identity.
+    pack       inputs that are copied into a contiguous panel before use (constants: once, at build time).
+    stages     ring depth of copies in the reduction's loop; roles/workers/threads/cluster/persistent/rows/overlap: who
+               runs what on a GPU or NPU (docs/architecture.md).
+    split      (axis, parts): the reduction over axis is done in parts that are then combined.
+    """
+
+    tile: tuple[tuple[str, int], ...] = ()
+    register: tuple[tuple[str, int], ...] = ()
+    vector: tuple[str, int] | None = None
+    order: tuple[str, ...] = ()
+    grouped: int = 0
+    parallel: tuple[str, ...] = ()
+    skew: tuple[tuple[int, ...], ...] = ()
+    pack: tuple[str, ...] = ()
+    unroll: int = 1
+    stages: int = 1
+    roles: str = "single"
+    workers: int = 1
+    threads: int = 256
+    cluster: tuple[str, int] | None = None
+    persistent: bool = False
+    rows: str = ""
+    overlap: int = 0
+    split: tuple[str, int] | None = None
+    instruction: str = ""
+
+    def tile_of(self, axis: str, extent: int) -> int:
+        """Tile size along an axis: the extent where the schedule does not say."""
+        return min(dict(self.tile).get(axis, extent), extent)
+
+    @staticmethod
+    def make(tile: Mapping[str, int], **rest: object) -> Schedule:
+        return Schedule(tile=tuple(sorted(tile.items())), **rest)  # type: ignore[arg-type]
