@@ -1,0 +1,66 @@
+"""How far a program may be from the float64 reference, derived from dtypes and reduction lengths.
+
+Rounding model: a value computed from operands with relative errors has an error that grows by one unit roundoff u a step;
+a sum of n terms in a type of roundoff u is off by at most n*u of the sum of magnitudes and, for independent errors, by about
+sqrt(n)*u (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., 4.2). Along the longest path the squares of the
+steps' errors add up. The bound is scaled by the largest magnitude in the output, times a safety factor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod, sqrt
+
+import numpy as np
+
+from autocomp.ir.body import Contract, Reduce, postorder
+from autocomp.ir.node import Graph, Node
+from autocomp.ir.ops import OPS
+from autocomp.ir.scalar import accumulator
+from autocomp.ir.types import dim_hint
+
+SAFETY = 16.0  # the constant of the probabilistic bound; also covers the polynomials of exp and erf (2 to 4 ulp)
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """|got - want| <= absolute + relative * |want|."""
+
+    relative: float
+    absolute: float
+
+
+def _step(n: Node) -> float:
+    """Variance (in units of relative error squared) that this op adds."""
+    entry = OPS.get(n.op)
+    if entry is None or not n.type.dtype.is_float:
+        return 0.0
+    u = n.type.dtype.eps / 2
+    if entry.comprehension is None:
+        return u * u
+    body = entry.comprehension(tuple(i.type for i in n.inputs), n.attrs, n.type).value
+    length = 1
+    for e in postorder(body):
+        if isinstance(e, (Reduce, Contract)):
+            length *= prod(dim_hint(a.extent) for a in e.axes)
+    wide = accumulator(n.type.dtype).eps / 2
+    return u * u + max(length - 1, 0) * wide * wide
+
+
+def relative_error(graph: Graph) -> dict[str, float]:
+    """Expected relative error of each output: root of the summed variances along the worst path."""
+    total: dict[int, float] = {}
+    for n in graph.nodes():
+        before = max((total[id(i)] for i in n.inputs), default=0.0)
+        total[id(n)] = before + _step(n)
+    return {name: sqrt(total[id(n)]) for name, n in graph.outputs}
+
+
+def tolerance(graph: Graph, name: str, want: np.ndarray, noise: float = 1.0) -> Tolerance:
+    """Tolerance of one output; `want` its float64 value. `noise`: extra factor where inputs are themselves rounded."""
+    node = dict(graph.outputs)[name]
+    if not node.type.dtype.is_float:
+        return Tolerance(0.0, 0.0)
+    r = SAFETY * noise * max(relative_error(graph)[name], node.type.dtype.eps)
+    finite = np.abs(want[np.isfinite(want)])
+    return Tolerance(r, r * float(finite.max()) if finite.size else 0.0)
