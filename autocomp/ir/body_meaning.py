@@ -96,8 +96,9 @@ class Meaning:
 
     def _reduce(self, e: Reduce, args: list[np.ndarray]) -> np.ndarray:
         where = tuple(self.at[a.name] for a in e.axes)
-        shape = np.broadcast_shapes(args[0].shape, *((self.extent[a.name] if k == self.at[a.name] else 1 for k in range(self.rank))
-                                                     for a in e.axes))  # fmt: skip
+        shape = list(args[0].shape)
+        for a in e.axes:
+            shape[self.at[a.name]] = self.extent[a.name]
         first = np.broadcast_to(args[0], tuple(shape))
         return fold(e.monoid, (first, *args[1:]), where, e.part, self.dtype(e.dtype).numpy).astype(self.dtype(e.dtype).numpy)
 
@@ -139,10 +140,9 @@ def evaluate(kernel: Kernel, arrays: Mapping[str, np.ndarray], sizes: Mapping[st
 def evaluate_comprehension(axes: Sequence[Axis], value: Expr, operands: Sequence[np.ndarray], sizes: Mapping[str, int] | None = None,
                            float64: bool = False) -> np.ndarray:  # fmt: skip
     """Value of a comprehension on operands; shape = extents of the axes."""
-    m = Meaning(axes, [value], dict(sizes or {}), float64, lambda e: np.asarray(operands[e.operand if isinstance(e, Read) else e.tensor]))  # type: ignore[attr-defined]
-    y = np.broadcast_to(m.value(value), tuple(m.extent[a.name] if k < len(axes) else 1 for k, a in enumerate([*axes, *_rest(m, axes)])))
-    return y.reshape(tuple(m.extent[a.name] for a in axes))
+    def fetch(e: Expr) -> np.ndarray:
+        return np.asarray(operands[e.operand if isinstance(e, Read) else e.tensor])  # type: ignore[attr-defined]
 
-
-def _rest(m: Meaning, axes: Sequence[Axis]) -> list[Axis]:
-    return [Axis(n, 1) for n in list(m.at)[len(axes) :]]
+    m = Meaning(axes, [value], dict(sizes or {}), float64, fetch)
+    shape = tuple(m.extent[a.name] for a in axes)
+    return np.broadcast_to(m.value(value), shape + (1,) * (m.rank - len(axes))).reshape(shape)
