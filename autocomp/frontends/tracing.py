@@ -181,7 +181,10 @@ class Tracer:
 
     def _reduce(self, op: str, axis: Any, keepdims: bool) -> Tracer:
         axes = tuple(range(self.ndim)) if axis is None else tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
-        return self._op(REDUCTIONS[op], self.node, axes=tuple(a % self.ndim for a in axes), keepdims=bool(keepdims))
+        x = self
+        if op in ("sum", "prod") and not self.dtype.is_float and self.dtype.bits < 64:
+            x = self.astype("u64" if self.dtype.kind == "u" else "i64")
+        return x._op(REDUCTIONS[op], x.node, axes=tuple(a % self.ndim for a in axes), keepdims=bool(keepdims))
 
     def sum(self, axis: Any = None, keepdims: bool = False) -> Tracer:
         return self._reduce("sum", axis, keepdims)

@@ -64,7 +64,9 @@ def dtype_of(array_or_dtype: object) -> DType:
     """The DType of a NumPy array, NumPy dtype or name. Raises KeyError for types we do not have."""
     if isinstance(array_or_dtype, str) and array_or_dtype in DTYPES:
         return DTYPES[array_or_dtype]
-    return _BY_NUMPY[np.dtype(getattr(array_or_dtype, "dtype", array_or_dtype))]
+    if not isinstance(array_or_dtype, type):
+        array_or_dtype = getattr(array_or_dtype, "dtype", array_or_dtype)
+    return _BY_NUMPY[np.dtype(array_or_dtype)]  # type: ignore[call-overload]
 
 
 @dataclass(frozen=True)

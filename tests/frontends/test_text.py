@@ -1,0 +1,55 @@
+"""The text form round-trips and refuses with file:line."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from autocomp.errors import ModelError
+from autocomp.frontends.text import parse, show
+from autocomp.ir.reference import evaluate
+
+MLP = """graph mlp
+input x: f32[3, 4]
+param w: f32[4, 5] = random(3)
+%0 = matmul(x, w)
+%1 = max(%0, const(0.0, f32))
+%2 = reduce_sum(%1, axes=[1], keepdims=True)
+output y = %2
+"""
+
+
+def test_round_trip_gives_the_same_nodes():
+    g = parse(MLP)
+    again = parse(show(g), params=dict(g.params))
+    assert [n for _, n in again.outputs] == [n for _, n in g.outputs]
+    assert show(again) == show(g)
+
+
+def test_meaning():
+    g = parse(MLP)
+    x = np.arange(12, dtype="f4").reshape(3, 4)
+    want = np.maximum(x.astype("f8") @ g.param("w").astype("f8"), 0).sum(1, keepdims=True)
+    np.testing.assert_allclose(evaluate(g, {"x": x})["y"], want)
+
+
+def test_symbolic_dimensions_round_trip():
+    g = parse("graph g\ndim n in 1..64 multiple 4\ninput x: f32[n, 8]\n%0 = exp(x)\noutput y = %0\n")
+    assert "dim n in 1..64 multiple 4" in show(g)
+    assert parse(show(g)).outputs == g.outputs
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ("graph g\ninput x: f31[3]\n", "text:2: unknown dtype 'f31'"),
+    ("graph g\ninput x: f32[n]\n", "text:2: unknown dimension 'n'"),
+    ("graph g\ninput x: f32[3]\n%0 = expp(x)\n", "text:3: there is no op 'expp'\n  next: did you mean 'exp'?"),
+    ("graph g\ninput x: f32[3]\n%0 = add(x, y)\n", "text:3: 'y' is not defined"),
+    ("graph g\ninput x: f32[3]\ninput z: f32[4]\n%0 = add(x, z)\n", "text:4: add: shapes [3] and [4] do not broadcast"),
+    ("graph g\nparam w: f32[99999, 99999] = zeros\n", "text:2: parameter 'w' of f32[99999, 99999] is too large"),
+    ("graph g\nwhat\n", "text:2: cannot read 'what'"),
+    ("graph g\ninput x: f32[3]\n", "g: the graph has no output"),
+])  # fmt: skip
+def test_refusals_name_the_line(text, message):
+    with pytest.raises(ModelError) as e:
+        parse(text)
+    assert message in str(e.value)
