@@ -75,7 +75,7 @@ def _first_violation(nest: LoopNest, order: isl.UnionMap) -> tuple[isl.UnionMap,
     for loop, kind in nest.marks:
         bad = violations(nest, order, loop)
         if bad is not None:
-            return bad, f"the iterations of {loop} are to run at once" if kind == "parallel" else f"they would share a vector ({loop})"
+            return bad, f"the iterations of {loop} are to run at once" if kind == "parallel" else f"both would be lanes of {loop}"
     return None
 
 

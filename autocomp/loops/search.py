@@ -1,0 +1,210 @@
+"""Finding the loop transformation that makes a band tilable or a loop parallel: skew first, then interchange, then reversal.
+
+What may be tried, and how far, comes from the rules of the scheduling phase (`rules/skewing.yaml`): without the skewing rule
+no skew is found, and tiling is refused with the two iterations that stand in its way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import permutations, product
+from typing import TYPE_CHECKING
+
+import islpy as isl
+
+from autocomp.errors import IllegalTransform
+from autocomp.ir.kernel import Kernel
+from autocomp.ir.schedule import Schedule
+from autocomp.loops import legality
+from autocomp.loops.dependence import dependences, order_map
+from autocomp.loops.nest import LoopNest
+from autocomp.loops.recurrences import band_of, recurrence_nest, require_recurrence, step_names
+from autocomp.loops.schedules import legal
+from autocomp.loops.transforms import Parallel, Tile, Transform, Unimodular, Vectorize
+from autocomp.loops.verdict import Verdict
+
+if TYPE_CHECKING:
+    from autocomp.rewrite.rule import Rule
+
+Matrix = tuple[tuple[int, ...], ...]
+PRIORITY = ("skew", "interchange", "reverse")
+
+
+@dataclass(frozen=True)
+class Moves:
+    """What the rules allow. `factors` are the skews to try, in order; `rules` who allows each move."""
+
+    skew: bool = False
+    interchange: bool = False
+    reverse: bool = False
+    factors: tuple[int, ...] = ()
+    rules: tuple[tuple[str, str], ...] = ()
+
+    @staticmethod
+    def of(rules: Iterable[Rule]) -> Moves:
+        """The moves of the scheduling rules that match a recurrence: their right sides name them."""
+        found: dict[str, Rule] = {}
+        for r in rules:
+            head = str(r.rhs).split("(")[0]
+            if r.phase == "scheduling" and str(r.match).startswith("recurrence") and head in PRIORITY:
+                found.setdefault(head, r)
+        factors = dict(found["skew"].choose).get("factor", (1,)) if "skew" in found else ()
+        return Moves("skew" in found, "interchange" in found, "reverse" in found,
+                     tuple(int(f) for f in factors) if isinstance(factors, tuple) else (1,),
+                     tuple((k, r.name) for k, r in sorted(found.items())))
+
+
+@dataclass(frozen=True)
+class Found:
+    """A unimodular change of the band that grants the wish, the moves it is made of and the first refusal it met.
+
+    `matrix` is () where none was needed, or where none was found (then `verdict` is the refusal as written).
+    """
+
+    verdict: Verdict
+    matrix: Matrix = ()
+    moves: tuple[str, ...] = ()
+    refused: Verdict | None = None
+
+
+def tilable(nest: LoopNest, band: tuple[str, ...], moves: Moves, of: tuple[str, ...] = ()) -> Found:
+    """Make the band tilable at every size.   (t, i) -> (t, i + f*t) and so on."""
+    return _search(nest, band, moves, of, lambda: (Tile(band, (None,) * len(band), of),))
+
+
+def parallel(nest: LoopNest, band: tuple[str, ...], loop: str, moves: Moves, of: tuple[str, ...] = ()) -> Found:
+    """Make the loop at that place of the band parallel."""
+    return _search(nest, band, moves, of, lambda: (Parallel(loop),))
+
+
+def vectorizable(nest: LoopNest, band: tuple[str, ...], loop: str, width: int, moves: Moves, of: tuple[str, ...] = ()) -> Found:
+    """Make the loop at that place of the band run in vectors of `width`."""
+    return _search(nest, band, moves, of, lambda: (Vectorize(loop, width),))
+
+
+def _search(nest: LoopNest, band: tuple[str, ...], moves: Moves, of: tuple[str, ...],
+            wish: Callable[[], tuple[Transform, ...]]) -> Found:
+    plain = legality.check(nest, wish())
+    if plain:
+        return Found(plain)
+    for matrix, used in _candidates(nest, band, moves, of):
+        answer = legality.check(nest, (Unimodular(band, matrix, of), *wish()))
+        if answer:
+            return Found(answer, matrix, used, plain)
+    return Found(plain, refused=plain)
+
+
+def _candidates(nest: LoopNest, band: tuple[str, ...], moves: Moves,
+                of: tuple[str, ...]) -> Iterator[tuple[Matrix, tuple[str, ...]]]:
+    """Matrices in order of priority: one kind of move alone, then the kinds together."""
+    n = len(band)
+    eye = tuple(tuple(int(i == j) for j in range(n)) for i in range(n))
+    skews = list(_skews(nest, band, moves, of)) if moves.skew else []
+    swaps = [tuple(eye[k] for k in p) for p in permutations(range(n))][1:] if moves.interchange else []
+    flips = [tuple(tuple(s * x for x in row) for s, row in zip(signs, eye)) for signs in product((1, -1), repeat=n)][1:] \
+        if moves.reverse else []
+    for kind, found in zip(PRIORITY, (skews, swaps, flips)):
+        yield from ((m, (kind,)) for m in found)
+    for a, b in product(swaps, skews):
+        yield _times(a, b), ("skew", "interchange")
+    for a, b in product(swaps, flips):
+        yield _times(a, b), ("interchange", "reverse")
+    for f, s in product(flips, skews):
+        yield _times(s, f), ("reverse", "skew")
+
+
+def _times(a: Matrix, b: Matrix) -> Matrix:
+    return tuple(tuple(sum(x * b[k][j] for k, x in enumerate(row)) for j in range(len(b))) for row in a)
+
+
+def _skews(nest: LoopNest, band: tuple[str, ...], moves: Moves, of: tuple[str, ...]) -> Iterator[Matrix]:
+    """Each inner loop shifted by the outermost: first the least factors that make every distance non-negative, then larger
+    ones (a wavefront inside may need more)."""
+    distances = _distances(nest, band, of)
+    least = [_least(distances, k, moves.factors) for k in range(1, len(band))]
+    if all(f is not None for f in least):
+        yield _shear(len(band), tuple(f or 0 for f in least))
+    for f in moves.factors:
+        yield _shear(len(band), (f,) * (len(band) - 1))
+        yield _outer_shear(len(band), f)
+
+
+def _shear(n: int, factors: tuple[int, ...]) -> Matrix:
+    return tuple(tuple(int(i == j) or (factors[i - 1] if i and j == 0 else 0) for j in range(n)) for i in range(n))
+
+
+def _outer_shear(n: int, f: int) -> Matrix:
+    """(t, i, j) -> (f*t + i + j, t, j): a wavefront over which the inner loops are parallel."""
+    rows = [[f, *[1] * (n - 1)], [1, *[0] * (n - 1)]] + [[int(j == i) for j in range(n)] for i in range(2, n)]
+    return tuple(tuple(r) for r in rows)
+
+
+def _distances(nest: LoopNest, band: tuple[str, ...], of: tuple[str, ...]) -> isl.Set | None:
+    """Distance vectors over the band among its statements."""
+    cls = nest.nest_class()
+    inside = [n for n, (s, r) in enumerate(zip(cls.statements, cls.rows))
+              if set(band) <= set(r.names()) and (not of or s.name in of)]
+    if not inside:
+        return None
+    places = [2 * cls.rows[inside[0]].names().index(b) + 1 for b in band]
+    time = order_map(cls, cls.rows)
+    moved = dependences(cls.statements, cls.origin).order.apply_domain(time).apply_range(time)
+    if moved.is_empty():
+        return None
+    deltas = isl.Map.from_union_map(moved).deltas()
+    for k in range(places[0]):
+        deltas = deltas.fix_val(isl.dim_type.set, k, isl.Val(0))
+    every = ", ".join(f"d{k}" for k in range(deltas.dim(isl.dim_type.set)))
+    return deltas.apply(isl.Map(f"{{ [{every}] -> [{', '.join(f'd{p}' for p in places)}] }}"))
+
+
+def _least(distances: isl.Set | None, k: int, factors: tuple[int, ...]) -> int | None:
+    """The smallest factor f with d_k + f * d_0 >= 0 for all distances."""
+    if distances is None:
+        return 0
+    names = ", ".join(f"d{i}" for i in range(distances.dim(isl.dim_type.set)))
+    for f in (0, *sorted(factors)):
+        if distances.intersect(isl.Set(f"{{ [{names}] : d{k} + {f} * d0 < 0 }}")).is_empty():
+            return f
+    return None
+
+
+# ---- schedules of recurrences
+
+def recurrence_schedules(kernel: Kernel, rules: Iterable[Rule]) -> tuple[list[Schedule], Found | None]:
+    """Schedules that the rules make for a recurrence, the untiled one first, and what the search for a tilable band gave
+    (None where no rule tiles recurrences)."""
+    rec, rules = require_recurrence(kernel), tuple(rules)
+    band = band_of(rec)
+    nest = recurrence_nest(kernel)
+    plain = Schedule()
+    out = [plain]
+    if len(band) > 1 and legal(kernel, Schedule(parallel=(band[1],))):
+        out.append(Schedule(parallel=(band[1],)))
+    sizes = [dict(r.choose) for r in rules if r.phase == "tiling" and str(r.match).startswith("recurrence")]
+    if not sizes:
+        return out, None
+    found = tilable(nest, band, Moves.of(rules), step_names(nest))
+    if not found.verdict:
+        return out, found
+    for choose in sizes:
+        for bt, bs in product(_ints(choose, "bt"), _ints(choose, "bs")):
+            tile = dict(zip(band, (bt, *(bs,) * (len(band) - 1)), strict=True))
+            for s in (Schedule.make(tile, skew=found.matrix), Schedule.make(tile, skew=found.matrix, parallel=band[1:2])):
+                if legal(kernel, s):
+                    out.append(s)
+    return out, found
+
+
+def _ints(choose: Mapping[str, object], name: str) -> tuple[int, ...]:
+    values = choose.get(name, ())
+    return tuple(int(v) for v in values) if isinstance(values, tuple) else ()
+
+
+def require_schedule(kernel: Kernel, schedule: Schedule) -> None:
+    """Raise IllegalTransform with the two iterations where the schedule breaks a dependence."""
+    answer = legal(kernel, schedule)
+    if not answer:
+        raise IllegalTransform(str(answer.witness or answer.why), where=kernel.name,
+                               hint="allow rules/skewing.yaml to skew the band, or leave the time loop untiled")
