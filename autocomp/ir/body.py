@@ -175,7 +175,7 @@ class Recurrence(Expr):
         A[0, s] = init(s)        A[t + 1, s] = step(t, s), reading earlier states by Prev        value = A[at, index]
 
     init is over the space axes, step over time and space. `index` and `at` are over the axes in scope outside: the point
-    whose state is the value, and which state (None: the last, A[T]).
+    whose state is the value, and which state (None: the last, A[T]). Space and time axes have names of their own.
     """
 
     time: Axis
@@ -272,5 +272,8 @@ def rename_bound(root: Expr, fresh: Callable[[str], str]) -> Expr:
     def go(e: Expr) -> Expr:
         if isinstance(e, (Reduce, Contract)):
             return replace(e, axes=tuple(replace(a, name=names[a.name]) for a in e.axes))
+        if isinstance(e, Recurrence):
+            return replace(e, time=replace(e.time, name=names[e.time.name]),
+                           axes=tuple(replace(a, name=names[a.name]) for a in e.axes))
         return e
     return rewrite(substitute(root, by), go)
