@@ -181,6 +181,12 @@ def _move(kind: str, axes: tuple[str, ...], number: int, only: tuple[str, ...]) 
         case _: return SplitReduction(axes[0], number or 2)
 
 
+def forget() -> None:
+    """Drop every remembered answer (for tests that replace the judge)."""
+    for f in (_legal_tiles, _legal_recurrence, legal_transform, legality.verdict):
+        f.cache_clear()
+
+
 # ---- recurrences
 
 def recurrence_steps(kernel: Kernel, schedule: Schedule) -> tuple[Transform, ...]:

@@ -65,6 +65,8 @@ class Tile(Transform):
     def apply(self, nest: LoopNest) -> LoopNest:
         if len(self.sizes) != len(self.band):
             raise IllegalTransform(f"{len(self.band)} loops {self.band} but {len(self.sizes)} tile sizes")
+        if len(set(self.band)) != len(self.band):
+            raise IllegalTransform(f"a loop is named twice in the band {', '.join(self.band)}")
         size = dict(zip(self.band, self.sizes, strict=True))
         _members(nest, self.band, self.of)
 
@@ -104,11 +106,11 @@ class Fuse(Transform):
         if len(members) < 2:
             raise IllegalTransform(f"fewer than two nests begin with loops {', '.join(self.loops)}")
         ranks = _ranks([nest.rows[n].beta[:d + 1] for n in members])
-        first = min(nest.rows[n].beta[0] for n in members)
+        place = min(nest.rows[n].beta[:d] for n in members)
         rows = list(nest.rows)
         for n in members:
             r = rows[n]
-            rows[n] = replace(r, beta=(first, *(0,) * (d - 1), ranks[r.beta[:d + 1]], *r.beta[d + 1:]))
+            rows[n] = replace(r, beta=(*place, ranks[r.beta[:d + 1]], *r.beta[d + 1:]))
         return nest.with_rows(tuple(rows))
 
     @property
@@ -319,7 +321,7 @@ def _having(nest: LoopNest, loops: tuple[str, ...], of: tuple[str, ...]) -> list
 
 def _members(nest: LoopNest, loops: tuple[str, ...], of: tuple[str, ...]) -> list[int]:
     """Statements that have all the loops; raises where none has."""
-    found = _having(nest, loops, of)
+    found = _having(nest, loops, of) if loops else []
     if not found:
         raise IllegalTransform(f"no statement has the loops {', '.join(loops)} together; there are {', '.join(nest.loops())}")
     return found

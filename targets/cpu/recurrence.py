@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf, prod
 
+from autocomp.targets.cpu.names import c_name
+
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.affine import Aff
 from autocomp.ir.body import Const, Expr, Index, Inside, Load, Map, Prev, Recurrence
@@ -18,11 +20,10 @@ from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import DType
 from autocomp.loops import codegen
-from autocomp.loops.codegen import Calc, Formula, If, Loop, Num, Run, Tree, Var
+from autocomp.loops.codegen import Calc, Formula, If, Num, Run, Tree, Var
 from autocomp.loops.nest import LoopNest
 from autocomp.loops.recurrences import pieces, require_recurrence
 from autocomp.loops.schedules import ring_of, scheduled_recurrence
-from autocomp.targets.cpu.names import c_name
 
 C_TYPES = {"f64": "double", "f32": "float", "i64": "int64_t", "i32": "int32_t", "i16": "int16_t", "i8": "int8_t",
            "u64": "uint64_t", "u32": "uint32_t", "u16": "uint16_t", "u8": "uint8_t"}
@@ -82,7 +83,8 @@ def _order(nest: LoopNest) -> str:
 def _fixed(kernel: Kernel, dims: tuple[object, ...]) -> tuple[int, ...]:
     for d in dims:
         if not isinstance(d, int):
-            raise UnsupportedOp(f"a recurrence over the symbolic dimension {d}", where=kernel.name, hint="give the dimension a fixed size")
+            raise UnsupportedOp(f"a recurrence over the symbolic dimension {d}", where=kernel.name,
+                                hint="give the dimension a fixed size")
     return tuple(d for d in dims if isinstance(d, int))
 
 
@@ -94,7 +96,7 @@ def _ctype(d: DType, where: str) -> str:
 
 # ---- loops
 
-_C = {"==": "==", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "and": "&&", "or": "||", "+": "+", "-": "-", "*": "*", "div": "/", "mod": "%"}
+_C = {"and": "&&", "or": "||", "div": "/", "mod": "%"}     # others are spelled as in C
 _CALLS = {"min": "ac_min", "max": "ac_max", "floordiv": "ac_floordiv"}
 
 
@@ -111,7 +113,7 @@ def formula(f: Formula) -> str:
         return f"-{a[0]}"
     if f.op == "select":
         return f"({a[0]} ? {a[1]} : {a[2]})"
-    return f"({a[0]} {_C[f.op]} {a[1]})"
+    return f"({a[0]} {_C.get(f.op, f.op)} {a[1]})"
 
 
 def _lines(t: Tree, body: _Bodies, depth: int) -> list[str]:
@@ -190,7 +192,8 @@ class _Bodies:
             return self.state(e.at if e.at is not None else Aff.of(_fixed(self.kernel, (e.time.extent,))[0]), e.index, at)
         if isinstance(e, Map) and e.fn in C_FUNCTIONS:
             suffix = "f" if e.operands[0].dtype.name == "f32" else ""
-            return C_FUNCTIONS[e.fn].format(*(self.value(x, at) for x in e.operands), f=suffix, t=_ctype(e.dtype, self.kernel.name))
+            operands = (self.value(x, at) for x in e.operands)
+            return C_FUNCTIONS[e.fn].format(*operands, f=suffix, t=_ctype(e.dtype, self.kernel.name))
         what = e.fn if isinstance(e, Map) else type(e).__name__.lower()
         raise UnsupportedOp(f"{what} inside a recurrence's step", where=self.kernel.name, hint="keep it outside the recurrence")
 

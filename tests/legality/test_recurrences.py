@@ -1,0 +1,220 @@
+"""A time-iterated stencil from end to end: refused when tiled as written, found skewed, tiled, run, and correct."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from autocomp.targets.cpu.recurrence import PRELUDE, print_recurrence
+
+from autocomp.errors import IllegalTransform, UnsupportedOp
+from autocomp.ir.body import Axis
+from autocomp.ir.kernel import Kernel
+from autocomp.ir.schedule import Schedule
+from autocomp.ir.types import Sym
+from autocomp.loops import legality, schedules
+from autocomp.loops.codegen import Calc, Formula, If, Loop, Num, Run, Tree, Var, generate
+from autocomp.loops.recurrences import recurrence_nest, step_names
+from autocomp.loops.schedules import legal, ring_of, scheduled_recurrence
+from autocomp.loops.search import Moves, parallel, recurrence_schedules, require_schedule, tilable
+from tests.helpers.nests import brute_force, carried, scan, stencil, timed
+
+SKEW = ((1, 0), (1, 1))
+NAIVE = Schedule.make({"t": 8, "i0": 16})
+TILED = Schedule.make({"t": 8, "i0": 16}, skew=SKEW)
+WAVEFRONT = replace(TILED, parallel=("i0",))
+ALL = Moves(True, True, True, (1, 2))
+
+
+def run(kernel: Kernel, schedule: Schedule, folder: Path, *inputs: np.ndarray) -> np.ndarray:
+    """Print, compile with the system's C compiler, run."""
+    source = print_recurrence(kernel, schedule)
+    (folder / "k.c").write_text(PRELUDE + source.text)
+    so = folder / f"k{len(list(folder.iterdir()))}.so"
+    flags = ["-O2", "-fopenmp", "-std=c11", "-Wall", "-Werror", "-shared", "-fPIC"]
+    subprocess.run(["gcc", *flags, "-o", so, folder / "k.c", "-lm"], check=True)
+    out = np.full(kernel.outputs[0].type.shape, np.nan, np.float32)
+    scratch = np.full(source.scratch_bytes, 255, np.uint8)
+    getattr(ctypes.CDLL(str(so)), source.name)(*(x.ctypes.data_as(ctypes.c_void_p) for x in (*inputs, out, scratch)))
+    return out
+
+
+def reference(x: np.ndarray, w: np.ndarray, steps: int) -> np.ndarray:
+    x, w = x.astype(np.float64), w.astype(np.float64)
+    inner = tuple(slice(1, -1) for _ in x.shape)
+    for _ in range(steps):
+        new = x.copy()
+        new[inner] = sum(w[tap] * x[tuple(slice(k, n - 2 + k) for k, n in zip(tap, x.shape, strict=True))]
+                         for tap in np.ndindex(*w.shape))
+        x = new
+    return x
+
+
+def data(kernel: Kernel) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    x = rng.random(kernel.inputs[0].type.shape, np.float32)
+    w = rng.random(kernel.inputs[1].type.shape, np.float32)
+    return x, w / w.sum()
+
+
+def test_accepted_as_written_and_parallel_over_space() -> None:
+    assert legal(stencil(100, 20), Schedule())
+    assert legal(stencil(100, 20), Schedule(parallel=("i0",)))
+    assert not legal(stencil(100, 20), Schedule(parallel=("t",)))
+
+
+def test_refused_tiled_naively_with_two_iterations() -> None:
+    answer = legal(stencil(100, 20), NAIVE)
+    assert not answer
+    text = r"step\[t=0, i0=16\] must run before step\[t=1, i0=15\]: write then read of state\[1, 16\]"
+    assert re.search(text, str(answer.witness))
+    with pytest.raises(IllegalTransform, match=r"skewing\.yaml"):
+        require_schedule(stencil(100, 20), NAIVE)
+    with pytest.raises(IllegalTransform, match="must run before"):
+        print_recurrence(stencil(100, 20), NAIVE)
+
+
+def test_skewed_tiled_and_wavefront_schedules_are_legal_on_two_planes() -> None:
+    for s in (TILED, WAVEFRONT):
+        assert legal(stencil(100, 20), s)
+        assert ring_of(stencil(100, 20), s) == 2
+
+
+def test_a_ring_that_is_too_small_is_noticed() -> None:
+    """Interchanging after the skew is legal with every state kept, but not on two planes."""
+    swapped = Schedule(skew=((2, 1), (1, 0)))
+    kernel = stencil(40, 12)
+    assert legal(kernel, swapped)
+    wide = Schedule(skew=((1, 1), (1, 0)))
+    assert legal(kernel, wide)
+    for s in (swapped, wide):
+        planes = ring_of(kernel, s)
+        nest = recurrence_nest(stencil(7, 4), planes or 2)
+        for step in schedules.recurrence_steps(stencil(7, 4), s):
+            nest = step.apply(nest)
+        assert brute_force(nest) == (planes is not None)
+
+
+def test_search_finds_the_skew_first_and_only_if_rules_allow() -> None:
+    nest = recurrence_nest(stencil(100, 20))
+    found = tilable(nest, ("t", "i0"), ALL, step_names(nest))
+    assert found.verdict.ok
+    assert found.moves == ("skew",)
+    assert found.matrix == SKEW
+    assert "must run before" in str(found.refused)
+    none = tilable(nest, ("t", "i0"), Moves(), step_names(nest))
+    assert not none.verdict.ok
+    assert "must run before" in str(none.verdict)
+    assert not tilable(nest, ("t", "i0"), Moves(interchange=True, reverse=True), step_names(nest)).verdict.ok
+
+
+def test_search_in_order_of_priority() -> None:
+    """Skew first, then interchange, then reversal; what is not allowed is not found."""
+    serial_inner, seidel = carried(0, 1), carried(1, -1)
+    swap, backwards = Moves(interchange=True), Moves(reverse=True)
+    assert parallel(serial_inner, ("i", "j"), "j", replace(swap, reverse=True)).moves == ("interchange",)
+    wave = parallel(seidel, ("i", "j"), "i", Moves(skew=True, factors=(1, 2)))
+    assert wave.moves == ("skew",)
+    assert wave.verdict.ok
+    assert tilable(seidel, ("i", "j"), backwards).moves == ("reverse",)
+    assert tilable(seidel, ("i", "j"), ALL).moves == ("skew",)
+    assert not tilable(seidel, ("i", "j"), swap).verdict.ok
+    assert parallel(seidel, ("i", "j"), "j", ALL).matrix == ()
+
+
+@pytest.mark.parametrize("schedule", [Schedule(), Schedule(parallel=("i0",)), TILED, WAVEFRONT, Schedule(skew=((2, 1), (1, 0))),
+                                      Schedule.make({"t": 7, "i0": 13}, skew=((1, 0), (2, 1)))], ids=str)
+def test_runs_and_is_right(schedule: Schedule, tmp_path: Path) -> None:
+    kernel = stencil(203, 31)
+    x, w = data(kernel)
+    np.testing.assert_allclose(run(kernel, schedule, tmp_path, x, w), reference(x, w, 31), atol=3e-6)
+
+
+def test_two_dimensions_skewed_and_tiled(tmp_path: Path) -> None:
+    kernel = stencil(37, 9, rank=2)
+    nest = recurrence_nest(kernel)
+    found = tilable(nest, ("t", "i0", "i1"), ALL, step_names(nest))
+    assert found.matrix == ((1, 0, 0), (1, 1, 0), (1, 0, 1))
+    x, w = data(kernel)
+    s = Schedule.make({"t": 4, "i0": 8, "i1": 16}, skew=found.matrix, parallel=("i0",))
+    assert legal(kernel, s)
+    np.testing.assert_allclose(run(kernel, s, tmp_path, x, w), reference(x, w, 9), atol=3e-6)
+
+
+def test_scan_keeps_every_state_and_runs(tmp_path: Path) -> None:
+    kernel = scan(50, 13)
+    assert ring_of(kernel, Schedule()) is None
+    x = np.random.default_rng(1).random((50, 13), np.float32)
+    np.testing.assert_allclose(run(kernel, Schedule(parallel=("b",)), tmp_path, x), np.cumsum(x, 0, np.float64), atol=1e-4)
+
+
+def test_a_lying_judge_turns_the_result_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Legality carries load: with the judge saying yes to everything, the naive tiling runs and the numbers are wrong."""
+    kernel = stencil(203, 31)
+    x, w = data(kernel)
+    schedules.forget()
+    monkeypatch.setattr(legality, "violations", lambda nest, order, loop: None)
+    try:
+        wrong = run(kernel, NAIVE, tmp_path, x, w)
+    finally:
+        monkeypatch.undo()
+        schedules.forget()
+    assert not np.allclose(wrong, reference(x, w, 31), atol=1e-3)
+    assert not legal(kernel, NAIVE)
+
+
+def test_generated_loops_run_every_instance_once_in_order() -> None:
+    for kernel, schedule in ((stencil(11, 7), WAVEFRONT), (stencil(6, 3, 2), Schedule(skew=((1, 0, 0), (1, 1, 0), (1, 0, 1)))),
+                             (stencil(11, 7), Schedule.make({"t": 3, "i0": 4}, skew=SKEW))):
+        nest = scheduled_recurrence(kernel, schedule)
+        want = [(s.name, tuple(p[a] for a in s.names)) for s, p, _, _ in sorted(timed(nest), key=lambda x: x[3])]
+        assert list(walk(generate(nest), {})) == want
+
+
+def walk(trees: tuple[Tree, ...], env: dict[str, int]):  # type: ignore[no-untyped-def]
+    for t in trees:
+        if isinstance(t, Run):
+            yield t.statement, tuple(value(f, env) for f in t.at)
+        elif isinstance(t, If):
+            yield from walk(t.body if value(t.condition, env) else t.other, env)
+        else:
+            assert isinstance(t, Loop)
+            v = value(t.first, env)
+            while value(t.condition, {**env, t.var: v}):
+                yield from walk(t.body, {**env, t.var: v})
+                v += value(t.step, env)
+
+
+def value(f: Formula, env: dict[str, int]) -> int:
+    if isinstance(f, Num):
+        return f.value
+    if isinstance(f, Var):
+        return env[f.name]
+    assert isinstance(f, Calc)
+    x = [value(a, env) for a in f.args]
+    return {"+": lambda: x[0] + x[1], "-": lambda: x[0] - x[1], "*": lambda: x[0] * x[1], "neg": lambda: -x[0],
+            "min": lambda: min(x), "max": lambda: max(x), "floordiv": lambda: x[0] // x[1], "div": lambda: int(x[0] / x[1]),
+            "mod": lambda: x[0] % x[1], "==": lambda: int(x[0] == x[1]), "<": lambda: int(x[0] < x[1]),
+            "<=": lambda: int(x[0] <= x[1]), ">": lambda: int(x[0] > x[1]), ">=": lambda: int(x[0] >= x[1]), "and": lambda: int(bool(x[0] and x[1])),
+            "or": lambda: int(bool(x[0] or x[1])), "select": lambda: x[1] if x[0] else x[2]}[f.op]()
+
+
+def test_schedules_from_no_rules_are_untiled() -> None:
+    options, found = recurrence_schedules(stencil(100, 20), ())
+    assert options == [Schedule(), Schedule(parallel=("i0",))]
+    assert found is None
+
+
+def test_refusals() -> None:
+    kernel = stencil(20, 4)
+    rec = kernel.stores[0].value
+    n = Sym("N", 4, 100)
+    wide = replace(rec, axes=(Axis("i0", n),))  # type: ignore[call-arg]
+    symbolic = replace(kernel, axes=(Axis("i0", n),), stores=(replace(kernel.stores[0], value=wide),))
+    with pytest.raises(UnsupportedOp, match="symbolic dimension N"):
+        print_recurrence(symbolic, Schedule())
