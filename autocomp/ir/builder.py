@@ -1,126 +1,122 @@
-"""Build a graph node by node: attributes brought to normal form, types checked, operands of commuting ops sorted."""
+"""Building graphs: types are inferred and checked through the op table, commuting operands sorted."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from autocomp.errors import AutocompError, ModelError, UnsupportedOp
+from autocomp.errors import ModelError
 from autocomp.ir.node import Attrs, Graph, Node, ParamData, make
 from autocomp.ir.ops import OPS
-from autocomp.ir.types import BOOL, DType, TensorType, dtype_of
-
-_KEYS: WeakKeyDictionary[Node, tuple[int, str]] = WeakKeyDictionary()
+from autocomp.ir.types import DTYPES, DType, TensorType, dtype_of
 
 
-def _key(node: Node) -> tuple[int, str]:
-    """(minus height, digest of the structure): the same for the same expression in every process."""
-    stack = [node]
-    while stack:
-        n = stack[-1]
-        todo = [i for i in n.inputs if i not in _KEYS]
-        if todo:
-            stack.extend(todo)
-            continue
-        stack.pop()
-        below = [_KEYS[i] for i in n.inputs]
-        text = f"{n.op}({', '.join(d for _, d in below)}; {n.attrs!r}) {n.type}"
-        _KEYS[n] = (min((h for h, _ in below), default=1) - 1, hashlib.blake2b(text.encode(), digest_size=12).hexdigest())
-    return _KEYS[node]
+def _frozen(v: Any) -> Any:
+    if isinstance(v, (list, tuple)):
+        return tuple(_frozen(x) for x in v)
+    if isinstance(v, np.generic):
+        return v.item()
+    return v
 
 
-def _order(n: Node) -> tuple[bool, int, str]:
-    """Canonical operand order: deep expressions first, constants last."""
-    return (n.op == "const", *_key(n))
+def checked_attrs(op: str, given: Mapping[str, Any]) -> Attrs:
+    """Attributes with defaults filled in. Raises ModelError on unknown or missing ones."""
+    spec = OPS[op].attrs
+    unknown = sorted(set(given) - set(spec))
+    if unknown:
+        raise ModelError(f"has no attribute {unknown[0]}", where=op, hint=f"attributes: {', '.join(spec) or 'none'}")
+    values = {k: _frozen(given.get(k, d)) for k, d in spec.items()}
+    missing = [k for k, v in values.items() if v is ...]
+    if missing:
+        raise ModelError(f"needs attribute {missing[0]}", where=op)
+    return Attrs(values)
+
+
+def make_op(op: str, inputs: tuple[Node, ...], attrs: Mapping[str, Any]) -> Node:
+    """The node of an op over nodes. Raises ModelError (unknown op, arity, types)."""
+    entry = OPS.get(op)
+    if entry is None:
+        from difflib import get_close_matches
+        near = get_close_matches(op, OPS, 1)
+        raise ModelError(f"there is no op '{op}'", hint=f"did you mean '{near[0]}'?" if near else "see autocomp.ir.ops")
+    if not entry.arity[0] <= len(inputs) <= entry.arity[1]:
+        raise ModelError(f"takes {entry.arity[0]} operands, got {len(inputs)}", where=op)
+    values = checked_attrs(op, attrs)
+    out = entry.infer(tuple(n.type for n in inputs), values)
+    if entry.commutes:
+        inputs = tuple(sorted(inputs, key=sort_key))
+    return make(op, inputs, out, values)
+
+
+def sort_key(n: Node) -> tuple[Any, ...]:
+    """Order of commuting operands: bigger tensors first, constants last, then by text; stable for equal keys."""
+    return (n.op == "const", n.op == "param", -n.type.elements, n.op, repr(n.attrs))
 
 
 class Builder:
-    """`name` is the graph's. Nodes of any builder may be mixed; `where` (a model's own name for what is being built) goes into
-    error texts and into the graph's locations."""
+    """Collects inputs, parameters and outputs of one graph."""
 
     def __init__(self, name: str = "graph") -> None:
-        self.name, self.where = name, ""
-        self._inputs: list[Node] = []
-        self._outputs: list[tuple[str, Node]] = []
-        self._params: dict[str, ParamData] = {}
-        self._locations: dict[Node, str] = {}
+        self.name = name
+        self.inputs: list[Node] = []
+        self.params: dict[str, ParamData] = {}
+        self.outputs: list[tuple[str, Node]] = []
+        self.locations: dict[Node, str] = {}
+        self._fresh = 0
+
+    def fresh(self, stem: str) -> str:
+        """A parameter name that is not taken."""
+        while True:
+            self._fresh += 1
+            name = f"{stem}_{self._fresh}"
+            if name not in self.params:
+                return name
 
     def input(self, name: str, type: TensorType) -> Node:
-        """A run-time input. Raises ModelError on a second one of that name."""
-        if any(n.attrs["name"] == name for n in self._inputs) or name in self._params:
-            raise ModelError(f"two inputs or parameters are named '{name}'", where=self.name)
-        node = make("input", (), type, {"name": name})
-        self._inputs.append(node)
-        return node
+        if any(n.attrs["name"] == name for n in self.inputs):
+            raise ModelError(f"two inputs are called '{name}'", where=self.name)
+        n = make("input", (), type, {"name": name})
+        self.inputs.append(n)
+        return n
 
     def param(self, name: str, data: ParamData, type: TensorType | None = None) -> Node:
-        """A parameter: an array, or a loader of one with its `type`."""
-        if any(n.attrs["name"] == name for n in self._inputs):
-            raise ModelError(f"two inputs or parameters are named '{name}'", where=self.name)
+        """A parameter; lazy data (a callable) needs its type."""
+        if name in self.params:
+            raise ModelError(f"two parameters are called '{name}'", where=self.name)
         if type is None:
-            array = data() if callable(data) else np.asarray(data)
+            if callable(data):
+                raise ModelError(f"parameter '{name}' is lazy and needs a type", where=self.name)
+            data = np.asarray(data)
             try:
-                type = TensorType(dtype_of(array), array.shape)
-            except (KeyError, TypeError) as e:
-                raise UnsupportedOp(f"parameter '{name}' has dtype {array.dtype}", where=self.name) from e
-        self._params[name] = data if callable(data) else np.asarray(data)
+                type = TensorType(dtype_of(data), data.shape)
+            except KeyError:
+                raise ModelError(f"parameter '{name}' has dtype {data.dtype}", where=self.name, hint=f"dtypes: {', '.join(DTYPES)}") from None
+        self.params[name] = data
         return make("param", (), type, {"name": name})
 
     def const(self, value: Any, dtype: DType) -> Node:
-        """A scalar constant, rounded to `dtype`."""
-        v = np.asarray(value).astype(dtype.numpy).item() if not isinstance(value, bool) or dtype != BOOL else value
-        v = bool(v) if dtype == BOOL else float(v) if dtype.is_float else int(v)
-        return make("const", (), TensorType(dtype, ()), {"value": v})
+        """A scalar constant, rounded to dtype."""
+        return make("const", (), TensorType(dtype, ()), {"value": np.asarray(value).astype(dtype.numpy).item()})
 
-    def op(self, op: str, *operands: Any, **attrs: Any) -> Node:
-        """The node of an entry of the op table. Python numbers among the operands become constants of the first node's dtype.
-
-        Raises UnsupportedOp for an unknown op, ModelError for operands or attributes that do not fit.
-        """
-        entry = OPS.get(op)
-        if entry is None:
-            raise UnsupportedOp(f"no op '{op}' in the op table", where=self.where or self.name)
-        lo, hi = entry.arity
-        if not lo <= len(operands) <= hi:
-            raise ModelError(f"op {op} takes {lo}{f' to {hi}' if hi != lo else ''} operands, got {len(operands)}",
-                             where=self.where or self.name)
-        like = [n.type.dtype for n in operands if isinstance(n, Node)]
-        wanted = like[1:] if op == "where" and isinstance(operands[0], Node) else like
-        nodes = tuple(n if isinstance(n, Node) else self.const(n, (wanted or like)[0]) for n in operands)
-        unknown = sorted(set(attrs) - set(entry.attrs))
-        missing = sorted(k for k, v in entry.attrs.items() if v is ... and k not in attrs)
-        if unknown or missing:
-            raise ModelError(f"op {op}: " + "; ".join(f"{w} {', '.join(x)}" for w, x in (
-                ("unknown attributes", unknown), ("missing attributes", missing)) if x), where=self.where or self.name)
-        try:
-            full: dict[str, Any] = {**entry.attrs, **attrs}
-            types = tuple(n.type for n in nodes)
-            a = Attrs(entry.canonical(types, full) if entry.canonical else full)
-            type = entry.infer(types, a)
-        except AutocompError as e:
-            if self.where and e.where:
-                raise e.__class__(e.what, where=f"{self.where} ({e.where})", hint=e.hint) from e
-            raise
-        if entry.commutes:
-            nodes = tuple(sorted(nodes, key=_order))
-        node = make(op, nodes, type, a)
-        if self.where:
-            self._locations.setdefault(node, self.where)
-        return node
+    def op(self, op: str, *inputs: Node, **attrs: Any) -> Node:
+        return make_op(op, inputs, attrs)
 
     def output(self, name: str, node: Node) -> None:
-        """Name an output. Raises ModelError on a second one of that name."""
-        if any(n == name for n, _ in self._outputs):
-            raise ModelError(f"two outputs are named '{name}'", where=self.name)
-        self._outputs.append((name, node))
+        if any(n == name for n, _ in self.outputs):
+            raise ModelError(f"two outputs are called '{name}'", where=self.name)
+        self.outputs.append((name, node))
 
-    def graph(self, locations: Mapping[Node, str] | None = None) -> Graph:
-        """The graph so far. Raises ModelError without an output."""
-        if not self._outputs:
-            raise ModelError("the graph has no outputs", where=self.name)
-        return Graph(self.name, tuple(self._inputs), tuple(self._outputs), dict(self._params),
-                     {**self._locations, **(locations or {})})
+    def value_of(self, n: Node) -> np.ndarray:
+        """The array of a node computed from parameters and constants alone."""
+        from autocomp.ir.reference import evaluate_nodes
+        return evaluate_nodes((n,), {}, self.params, float64=False)[0]
+
+    def graph(self) -> Graph:
+        """The finished graph; parameters that no output uses are dropped."""
+        if not self.outputs:
+            raise ModelError("the graph has no output", where=self.name)
+        g = Graph(self.name, tuple(self.inputs), tuple(self.outputs), dict(self.params), dict(self.locations))
+        used = {n.attrs["name"] for n in g.nodes() if n.op == "param"}
+        return Graph(self.name, g.inputs, g.outputs, {k: v for k, v in self.params.items() if k in used}, g.locations)

@@ -1,6 +1,6 @@
-"""The op table's entries, by subject. Importing this package fills `OPS`."""
+"""The op table, one file a subject; importing this package fills `OPS`."""
 
-from autocomp.ir.ops import composite, contractions, indexing, pointwise, reductions, views, windows
-from autocomp.ir.ops.table import OPS, Op
+from autocomp.ir.ops import contractions, data, norms, pointwise, reductions, views, weighted, windows
+from autocomp.ir.ops.table import OPS, Op, register
 
-__all__ = ["OPS", "Op", "composite", "contractions", "indexing", "pointwise", "reductions", "views", "windows"]
+__all__ = ["OPS", "Op", "contractions", "data", "norms", "pointwise", "reductions", "register", "views", "weighted", "windows"]

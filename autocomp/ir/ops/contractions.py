@@ -1,86 +1,114 @@
-"""Contractions: sums over products of two operands (matmul, einsum)."""
+"""Contractions: sums of products. Matrix units apply to these."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from autocomp.errors import ModelError
 from autocomp.ir.affine import aff
-from autocomp.ir.body import Axis, Comprehension, Contract, Map, Read
+from autocomp.ir.body import Axis, Comprehension, Contract, Expr, Map, Read
 from autocomp.ir.node import Attrs
-from autocomp.ir.ops.common import Arrays, Types, broadcast_shapes, cast, fail, loop_axes, same_dtype
+from autocomp.ir.ops.pointwise import broadcast_shapes
 from autocomp.ir.ops.table import Op, register
-from autocomp.ir.scalar import accumulator, convert
-from autocomp.ir.types import Dim, TensorType
+from autocomp.ir.scalar import accumulator
+from autocomp.ir.types import BF16, F16, DType, TensorType
+
+Types = tuple[TensorType, ...]
+Arrays = tuple[np.ndarray, ...]
 
 
-def _matmul_infer(types: Types, attrs: Attrs) -> TensorType:
-    a, b = types
-    dtype = same_dtype("matmul", types)
-    if a.rank < 2 or b.rank < 2 or a.shape[-1] != b.shape[-2] or dtype.kind == "b":  # noqa: PLR2004
-        fail("matmul", "needs a[..., m, k] and b[..., k, n] of a numeric dtype", types)
-    batch = broadcast_shapes("matmul", (TensorType(dtype, a.shape[:-2]), TensorType(dtype, b.shape[:-2])))
-    return TensorType(attrs["dtype"] or dtype, (*batch, a.shape[-2], b.shape[-1]))
+def contracted(out: DType, axes: tuple[Axis, ...], a: Expr, b: Expr) -> Expr:
+    """The contraction in its accumulator's type, cast to `out`."""
+    wide = accumulator(out)
+    value = Contract(wide, axes, a, b)
+    return value if wide == out else Map(out, "cast", (value,))
 
 
-def _wide(arrays: Arrays, t: TensorType) -> list[np.ndarray]:
-    """The operands in the accumulator's type."""
-    return [a.astype(np.result_type(accumulator(t.dtype).numpy, np.float32 if a.dtype.itemsize < 4 and t.dtype.is_float  # noqa: PLR2004
-                                    else a.dtype), copy=False) for a in arrays]
+def widened(x: Arrays) -> Arrays:
+    """16-bit floats as f32, short integers as i32 (as the accumulators are)."""
+    short = lambda v: v.dtype.kind in "iu" and v.dtype.itemsize < 4
+    return tuple(v.astype(np.float32) if v.dtype in (F16.numpy, BF16.numpy) else v.astype(np.int32) if short(v) else v for v in x)
 
 
-def _matmul_body(types: Types, attrs: Attrs, t: TensorType) -> Comprehension:
-    axes = loop_axes(t.shape)
-    k = aff("r0")
-
-    def operand(n: int, last: tuple[object, object]) -> Read:
-        x = types[n]
-        batch = axes[len(axes) - x.rank:-2]
-        head = tuple(aff(0) if d == 1 else aff(ax.name) for d, ax in zip(x.shape[:-2], batch))
-        return Read(x.dtype, n, (*head, *last))  # type: ignore[arg-type]
-
-    m, n = aff(axes[-2].name), aff(axes[-1].name)
-    value = Contract(accumulator(t.dtype if attrs["dtype"] else types[0].dtype), (Axis("r0", types[0].shape[-1]),),
-                     operand(0, (m, k)), operand(1, (k, n)))
-    return Comprehension(axes, cast(value, t.dtype))
+def _result(y: np.ndarray, x: Arrays, out: TensorType) -> np.ndarray:
+    return y if x[0].dtype == np.float64 else y.astype(out.dtype.numpy)
 
 
-register(Op("matmul", (2, 2), _matmul_infer, lambda a, attrs, t: convert(np.matmul(*_wide(a, t)), t.dtype), _matmul_body,
-            attrs={"dtype": ""}, doc="a[..., m, k] @ b[..., k, n], batch dimensions broadcast; dtype: the result's, if wider"))
+def _same_dtype(name: str, t: Types) -> DType:
+    if t[0].dtype != t[1].dtype or t[0].dtype.kind == "b":
+        raise ModelError(f"takes two numeric operands of one dtype, got {t[0]} and {t[1]}", where=name)
+    return t[0].dtype
 
 
-def _labels(attrs: Attrs) -> tuple[str, str, str]:
-    ins, _, out = attrs["spec"].partition("->")
-    a, _, b = ins.partition(",")
-    return a, b, out
+# ---- matmul
+def _matmul_infer(t: Types, a: Attrs) -> TensorType:
+    dtype = _same_dtype("matmul", t)
+    x, y = t
+    if x.rank < 1 or y.rank < 1 or x.shape[-1] != y.shape[-2 if y.rank > 1 else 0]:
+        raise ModelError(f"inner dimensions of {x} and {y} differ", where="matmul")
+    batch = broadcast_shapes("matmul", x.shape[:-2], y.shape[:-2])
+    return TensorType(dtype, batch + x.shape[-2:-1] + (y.shape[-1:] if y.rank > 1 else ()))
 
 
-def _einsum_infer(types: Types, attrs: Attrs) -> TensorType:
-    a, b, out = _labels(attrs)
-    size: dict[str, Dim] = {}
-    dtype = same_dtype("einsum", types)
-    for labels, t in zip((a, b), types):
-        if len(labels) != t.rank or len(set(labels)) != len(labels):
-            fail("einsum", f"'{labels}' must name each of {t.rank} dimensions once", types)
-        for c, d in zip(labels, t.shape):
-            if size.setdefault(c, d) != d:
-                fail("einsum", f"'{c}' is {size[c]} and {d}", types)
-    if len(set(out)) != len(out) or set(out) - set(size) or (set(a) ^ set(b)) - set(out) or not a.isalpha() or not b.isalpha():
-        fail("einsum", f"'{attrs['spec']}': each output label must be an operand's, each label of one operand alone an output's")
-    return TensorType(attrs["dtype"] or dtype, tuple(size[c] for c in out))
+def _matmul_meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
+    x, y = t
+    rows, cols = x.rank > 1, y.rank > 1
+    lead = out.rank - rows - cols
+    batch = tuple(Axis(f"b{k}", d) for k, d in enumerate(out.shape[:lead]))
+    k = Axis("k", x.shape[-1])
+    m = (Axis("m", x.shape[-2]),) if rows else ()
+    n = (Axis("n", y.shape[-1]),) if cols else ()
+    at = lambda s, tail: tuple(
+        aff(b.name) if d != 1 or b.extent == 1 else aff(0) for d, b in zip(s, batch[len(batch) - len(s) :])
+    ) + tuple(aff(v.name) for v in tail)
+    a_read = Read(x.dtype, 0, at(x.shape[:-2], (*m, k)))
+    b_read = Read(y.dtype, 1, at(y.shape[:-2], (k, *n)))
+    return Comprehension(batch + m + n, contracted(out.dtype, (k,), a_read, b_read))
 
 
-def _einsum_body(types: Types, attrs: Attrs, t: TensorType) -> Comprehension:
-    a, b, out = _labels(attrs)
-    axes = loop_axes(t.shape)
-    summed = [c for c in a if c not in out]
-    name = {**{c: ax.name for c, ax in zip(out, axes)}, **{c: f"r{k}" for k, c in enumerate(summed)}}
-    x, y = (Read(u.dtype, k, tuple(aff(name[c]) for c in s)) for k, (u, s) in enumerate(zip(types, (a, b))))
-    if not summed:
-        return Comprehension(axes, cast(Map(x.dtype, "mul", (x, y)), t.dtype))
-    bound = tuple(Axis(name[c], types[0].shape[a.index(c)]) for c in summed)
-    return Comprehension(axes, cast(Contract(accumulator(t.dtype), bound, x, y), t.dtype))
+register(Op("matmul", (2, 2), _matmul_infer, lambda x, a, o: _result(np.matmul(*widened(x)), x, o), _matmul_meaning,
+            doc="NumPy's matmul: batched, 1-D operands as rows or columns"))
 
 
-register(Op("einsum", (2, 2), _einsum_infer,
-            lambda a, attrs, t: convert(np.einsum(attrs["spec"], *_wide(a, t), optimize=True), t.dtype), _einsum_body,
-            attrs={"spec": ..., "dtype": ""}, doc="two operands, no repeated label in one, e.g. spec 'bij,bjk->bik'"))
+# ---- einsum of two operands
+def _spec(a: Attrs, t: Types) -> tuple[str, str, str]:
+    spec = a["spec"].replace(" ", "")
+    ins, arrow, out = spec.partition("->")
+    parts = ins.split(",")
+    if len(parts) != 2 or not arrow or any(len(set(p)) != len(p) for p in (*parts, out)) or "." in spec or not set(out) <= set(ins):
+        raise ModelError(f"spec '{a['spec']}' is not of the form 'ab,bc->ac' with distinct letters", where="einsum")
+    for p, x in zip(parts, t):
+        if len(p) != x.rank:
+            raise ModelError(f"'{p}' has {len(p)} letters for {x}", where="einsum")
+    return parts[0], parts[1], out
+
+
+def _einsum_extents(a: Attrs, t: Types) -> dict[str, object]:
+    x, y, _ = _spec(a, t)
+    extents: dict[str, object] = {}
+    for letters, ty in ((x, t[0]), (y, t[1])):
+        for c, d in zip(letters, ty.shape):
+            if extents.setdefault(c, d) != d:
+                raise ModelError(f"'{c}' is {extents[c]} and {d} in {t[0]}, {t[1]}", where="einsum")
+    return extents
+
+
+def _einsum_infer(t: Types, a: Attrs) -> TensorType:
+    extents = _einsum_extents(a, t)
+    return TensorType(_same_dtype("einsum", t), tuple(extents[c] for c in _spec(a, t)[2]))  # type: ignore[misc]
+
+
+def _einsum_meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
+    x, y, z = _spec(a, t)
+    extents = _einsum_extents(a, t)
+    axis = {c: Axis(f"e{c}", d) for c, d in extents.items()}  # type: ignore[arg-type]
+    reads = [Read(ty.dtype, k, tuple(aff(axis[c].name) for c in s)) for k, (s, ty) in enumerate(((x, t[0]), (y, t[1])))]
+    reduced = tuple(axis[c] for c in dict.fromkeys(x + y) if c not in z)
+    axes = tuple(axis[c] for c in z)
+    if not reduced:
+        return Comprehension(axes, Map(out.dtype, "mul", tuple(reads)))
+    return Comprehension(axes, contracted(out.dtype, reduced, *reads))
+
+
+register(Op("einsum", (2, 2), _einsum_infer, lambda x, a, o: _result(np.einsum(a["spec"], *widened(x)), x, o), _einsum_meaning,
+            attrs={"spec": ...}, doc="Einstein summation of two operands"))
