@@ -6,19 +6,49 @@ mention. Contractions go through einsum, so no product is formed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 
 import numpy as np
 
 from autocomp.errors import ModelError
 from autocomp.ir.affine import Aff
-from autocomp.ir.body import Axis, Const, Contract, Expr, Gather, Index, Inside, Load, Map, Read, Reduce, bound_axes, postorder
+from autocomp.ir.body import (
+    Axis,
+    Const,
+    Contract,
+    Expr,
+    Gather,
+    Index,
+    Inside,
+    Load,
+    Map,
+    Prev,
+    Read,
+    Recurrence,
+    Reduce,
+    bound_axes,
+)
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.monoids import fold
 from autocomp.ir.scalar import apply
 from autocomp.ir.types import F64, DType, Sym
 
 Fetch = Callable[[Expr], np.ndarray]
+
+
+def _closed(root: Expr) -> Iterator[Expr]:
+    """Every distinct node once, operands first, without entering recurrences (their steps run once a time step)."""
+    seen: set[int] = set()
+    stack: list[tuple[Expr, bool]] = [(root, False)]
+    while stack:
+        e, done = stack.pop()
+        if done:
+            yield e
+        elif id(e) not in seen:
+            seen.add(id(e))
+            stack.append((e, True))
+            stack.extend((a, False) for a in (() if isinstance(e, Recurrence) else e.args))
 
 
 class Meaning:
@@ -31,6 +61,7 @@ class Meaning:
         self.at = {a.name: k for k, a in enumerate(every)}
         self.extent = {a.name: sizes[a.extent.name] if isinstance(a.extent, Sym) else a.extent for a in every}
         self.rank, self.float64, self.fetch = len(every), float64, fetch
+        self.states: list[np.ndarray] = []
         self.env: dict[str, np.ndarray | int] = dict(sizes)
         for name, k in self.at.items():
             self.env[name] = np.arange(self.extent[name]).reshape([-1 if j == k else 1 for j in range(self.rank)])
@@ -49,13 +80,17 @@ class Meaning:
 
     def value(self, root: Expr) -> np.ndarray:
         done: dict[int, np.ndarray] = {}
-        for e in postorder(root):
-            done[id(e)] = self._node(e, [done[id(a)] for a in e.args])
+        for e in _closed(root):
+            done[id(e)] = self._node(e, [] if isinstance(e, Recurrence) else [done[id(a)] for a in e.args])
         return done[id(root)]
 
     def _node(self, e: Expr, args: list[np.ndarray]) -> np.ndarray:
         if isinstance(e, (Load, Read)):
-            return self._read(e)
+            return self._read(e, self.fetch(e))
+        if isinstance(e, Prev):
+            return self._read(e, self.states[-e.lag])
+        if isinstance(e, Recurrence):
+            return self._recurrence(e)
         if isinstance(e, Const):
             return np.full((1,) * self.rank, e.value, self.dtype(e.dtype).numpy)
         if isinstance(e, Index):
@@ -73,8 +108,28 @@ class Meaning:
             return self._contract(e, args)
         raise ModelError(f"no meaning for {type(e).__name__}", where="body")
 
-    def _read(self, e: Load | Read) -> np.ndarray:
-        x = self.fetch(e)
+    def _recurrence(self, e: Recurrence) -> np.ndarray:
+        """The states one after the other, each an array over the space axes, then the one that is asked for."""
+        space = [self.at[a.name] for a in e.axes]
+        shape = [self.extent[a.name] for a in e.axes]
+        full = [1] * self.rank
+        for k, n in zip(space, shape):
+            full[k] = n
+        order = [*space, *(k for k in range(self.rank) if k not in space)]
+
+        def plane(v: np.ndarray) -> np.ndarray:
+            return np.broadcast_to(v, full).transpose(order).reshape(shape)
+
+        inner = copy(self)
+        inner.states = [plane(self.value(e.init))]
+        for t in range(self.extent[e.time.name]):
+            inner.env = {**self.env, e.time.name: t}
+            inner.states.append(plane(inner.value(e.step)))
+        at = self.index(e.at) if e.at is not None else np.asarray(len(inner.states) - 1)
+        v = np.stack(inner.states)[(at, *(self.index(i) for i in e.index))]
+        return v if v.ndim == self.rank else v.reshape((1,) * self.rank)
+
+    def _read(self, e: Load | Read | Prev, x: np.ndarray) -> np.ndarray:
         if self.float64 and e.dtype.is_float:
             x = x.astype(np.float64)
         ok = self.inside(e.guard)
@@ -83,7 +138,7 @@ class Meaning:
             at = self.index(i)
             good = (at >= 0) & (at < n) | ~ok
             if not np.all(good):
-                raise ModelError(f"index {i} leaves [0, {n}) of {getattr(e, 'tensor', None) or getattr(e, 'operand', '')}", where="body")
+                raise ModelError(f"index {i} leaves [0, {n}) of {getattr(e, 'tensor', None) or getattr(e, 'operand', 'the state')}", where="body")
             index.append(np.clip(at, 0, max(n - 1, 0)))
         v = x[tuple(index)] if index else x.reshape((1,) * self.rank)
         v = np.reshape(v, v.shape if v.ndim == self.rank else (1,) * self.rank)

@@ -66,7 +66,9 @@ SAMPLES = {
     "batch_norm": [((floats(2, 3, 4, 4), floats(3), floats(3), floats(3), np.abs(floats(3))), {})],
     "max_sumexp": [((floats(3, 9),), {"axes": (1,), "part": "l"}), ((floats(3, 9),), {"axes": (0,), "part": "m", "keepdims": True})],
     "softmax_weighted_sum": [((floats(2, 3, 7), floats(2, 7, 4)), {})],
-    "stencil": [((floats(9),), {"offsets": (-1, 0, 1), "weights": (0.25, 0.5, 0.25), "steps": 4})],
+    "stencil": [((floats(9),), {"offsets": (-1, 0, 1), "weights": (0.25, 0.5, 0.25), "steps": 4}),
+                ((floats(7, 6, dtype="f2"),), {"offsets": ((0, 0), (-1, 1), (2, 0)), "weights": (0.5, 0.25, 0.25), "steps": 3}),
+                ((floats(2),), {"offsets": (-1, 1), "weights": (0.5, 0.5), "steps": 2})],
 }  # fmt: skip
 CASES = [(op, i) for op in sorted(SAMPLES) if op in OPS for i in range(len(SAMPLES[op]))]
 

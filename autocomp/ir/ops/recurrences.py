@@ -1,101 +1,83 @@
-"""Ops with a dependence carried along an axis: their meaning is a `Recurrence`."""
+"""Ops with a dependence carried along time: their meaning is a `Recurrence`."""
 
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
 
-from autocomp.errors import ModelError
+from autocomp.errors import ModelError, UnsupportedOp
 from autocomp.ir.affine import Aff, aff
-from autocomp.ir.body import Axis, Carried, Comprehension, Expr, Inside, Map, Read, Recurrence
+from autocomp.ir.body import Axis, Comprehension, Const, Expr, Inside, Map, Prev, Read, Recurrence
 from autocomp.ir.node import Attrs
 from autocomp.ir.ops.pointwise import axes_of
 from autocomp.ir.ops.table import Op, register
+from autocomp.ir.scalar import accumulator
 from autocomp.ir.types import Sym, TensorType
 
 Types = tuple[TensorType, ...]
 Arrays = tuple[np.ndarray, ...]
 
 
-# ---- stencil
+def _taps(a: Attrs) -> list[tuple[int, ...]]:
+    """Offsets as tuples; over one dimension they may be given as plain ints."""
+    return [o if isinstance(o, tuple) else (o,) for o in a["offsets"]]
+
+
+def _reach(a: Attrs, rank: int) -> list[tuple[int, int]]:
+    """How far the taps reach below and above a cell, a dimension."""
+    return [(max(0, *(-o[d] for o in _taps(a))), max(0, *(o[d] for o in _taps(a)))) if len(_taps(a)) > 1
+            else (max(0, -_taps(a)[0][d]), max(0, _taps(a)[0][d])) for d in range(rank)]
+
+
 def _stencil_infer(t: Types, a: Attrs) -> TensorType:
-    x, w = t
-    if not x.dtype.is_float or w.dtype != x.dtype:
-        raise ModelError(f"x and weights must be of one float type, not {x} and {w}", where="stencil")
-    if x.rank == 0 or w.rank != x.rank or any(isinstance(d, Sym) or d % 2 == 0 for d in w.shape):
-        raise ModelError(f"weights {w} of a stencil over {x} need rank {x.rank} and odd, fixed extents", where="stencil")
+    x = t[0]
+    if not x.dtype.is_float or x.rank == 0:
+        raise ModelError(f"takes floats of rank 1 or more, not {x}", where="stencil")
+    if any(isinstance(d, Sym) for d in x.shape):
+        raise UnsupportedOp(f"symbolic dimensions of {x}", where="stencil", hint="fix them with dims={...}")
+    if not a["offsets"] or len(a["offsets"]) != len(a["weights"]) or any(len(o) != x.rank for o in _taps(a)):
+        raise ModelError(f"{len(a['offsets'])} offsets and {len(a['weights'])} weights: each weight needs an offset of "
+                         f"{x.rank} numbers for {x}", where="stencil")
     if not isinstance(a["steps"], int) or a["steps"] < 1:
         raise ModelError(f"steps is {a['steps']!r}, a positive int is needed", where="stencil")
     return x
 
 
 def _stencil_reference(x: Arrays, a: Attrs, out: TensorType) -> np.ndarray:
-    state, w = x[0], x[1]
-    reach = [d // 2 for d in w.shape]
-    inner = tuple(slice(r, n - r) for r, n in zip(reach, state.shape))
-    if any(n <= 2 * r for r, n in zip(reach, state.shape)):
-        return state.copy()
-    for _ in range(a["steps"]):
-        new = state.copy()
-        new[inner] = sum(w[tap] * state[tuple(slice(k, n - 2 * r + k) for k, r, n in zip(tap, reach, state.shape))]
-                         for tap in np.ndindex(*w.shape))
-        state = new
-    return state
+    wide = np.float64 if x[0].dtype == np.float64 else accumulator(out.dtype).numpy.type
+    state = x[0].astype(wide)
+    shape, reach = state.shape, _reach(a, out.rank)
+    if all(n > lo + hi for n, (lo, hi) in zip(shape, reach)):
+        inner = tuple(slice(lo, n - hi) for n, (lo, hi) in zip(shape, reach))
+        for _ in range(a["steps"]):
+            new = state.copy()
+            new[inner] = sum(wide(w) * state[tuple(slice(lo + d, n - hi + d) for n, (lo, hi), d in zip(shape, reach, o))]
+                             for o, w in zip(_taps(a), a["weights"]))
+            state = new
+    return state if x[0].dtype == np.float64 else state.astype(out.dtype.numpy)
 
 
 def _stencil_meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
-    axes = axes_of(out.shape)
-    reach = [int(str(d)) // 2 for d in t[1].shape]
-    total: Expr | None = None
-    for tap in product(*(range(2 * r + 1) for r in reach)):
-        weight = Read(out.dtype, 1, tuple(aff(k) for k in tap))
-        cell = Carried(out.dtype, tuple(aff(x.name) + (k - r) for x, k, r in zip(axes, tap, reach)))
-        term = Map(out.dtype, "mul", (weight, cell))
-        total = term if total is None else Map(out.dtype, "add", (total, term))
-    inner: tuple[Aff, ...] = ()
-    for x, r in zip(axes, reach):
-        last = aff(x.extent.name if isinstance(x.extent, Sym) else x.extent) - 1 - r
-        inner += (aff(x.name) - r, last - aff(x.name)) if r else ()
-    assert total is not None
-    keep = Carried(out.dtype, tuple(aff(x.name) for x in axes))
-    step = Map(out.dtype, "where", (Inside.of(inner), total, keep)) if inner else total
-    init = Read(out.dtype, 0, tuple(aff(x.name) for x in axes))
-    return Comprehension(axes, Recurrence(out.dtype, Axis("t", a["steps"] + 1), axes, init, step, aff(a["steps"])))
-
-
-register(Op("stencil", (2, 2), _stencil_infer, _stencil_reference, _stencil_meaning, attrs={"steps": ...},
-            doc="x, `steps` times replaced by the sum of weights[d] * x[i + d - reach]; cells nearer than reach to an edge keep "
-                "their value"))
-
-
-# ---- linear scan
-def _scan_infer(t: Types, a: Attrs) -> TensorType:
-    if t[0] != t[1] or not t[0].dtype.is_float or t[0].rank == 0:
-        raise ModelError(f"decay {t[0]} and x {t[1]} must be equal float types of rank 1 or more", where="linear_scan")
-    if isinstance(t[0].shape[0], Sym):
-        raise ModelError(f"the scanned dimension of {t[0]} must be fixed", where="linear_scan")
-    return t[1]
-
-
-def _scan_reference(x: Arrays, a: Attrs, out: TensorType) -> np.ndarray:
-    decay, values = x
-    h = np.empty_like(values)
-    h[0] = values[0]
-    for t in range(1, len(values)):
-        h[t] = decay[t] * h[t - 1] + values[t]
-    return h
-
-
-def _scan_meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
-    axes = axes_of(out.shape)
-    time, space = axes[0], axes[1:]
+    """where(interior, sum of w_k * A[t, s + o_k], A[t, s]); only cells whose every neighbour exists change."""
+    axes, space, wide = axes_of(out.shape), axes_of(out.shape, "s"), accumulator(out.dtype)
     here = tuple(aff(x.name) for x in space)
-    step = Map(out.dtype, "add", (Map(out.dtype, "mul", (Read(out.dtype, 0, (aff("t"), *here)), Carried(out.dtype, here))),
-                                  Read(out.dtype, 1, (aff("t"), *here))))
-    init = Read(out.dtype, 1, (aff(0), *here))
-    return Comprehension(axes, Recurrence(out.dtype, Axis("t", time.extent), space, init, step, aff(time.name)))
+    inside: tuple[Aff, ...] = ()
+    for i, n, (lo, hi) in zip(here, out.shape, _reach(a, out.rank)):
+        assert isinstance(n, int)
+        inside += ((i - lo,) if lo else ()) + ((aff(n - 1 - hi) - i,) if hi else ())
+    total: Expr | None = None
+    for o, w in zip(_taps(a), a["weights"]):
+        cell = Prev(wide, tuple(i + d for i, d in zip(here, o)), inside)
+        term = Map(wide, "mul", (Const(wide, float(w)), cell))
+        total = term if total is None else Map(wide, "add", (total, term))
+    assert total is not None
+    step = Map(wide, "where", (Inside.of(inside), total, Prev(wide, here))) if inside else total
+    init: Expr = Read(out.dtype, 0, here)
+    init = init if wide == out.dtype else Map(wide, "cast", (init,))
+    value = Recurrence(wide, Axis("t", a["steps"]), space, init, step, tuple(aff(x.name) for x in axes))
+    return Comprehension(axes, value if wide == out.dtype else Map(out.dtype, "cast", (value,)))
 
 
-register(Op("linear_scan", (2, 2), _scan_infer, _scan_reference, _scan_meaning,
-            doc="h[0] = x[0], h[t] = decay[t] * h[t-1] + x[t] along the first dimension (a cumulative sum where decay is 1)"))
+register(Op("stencil", (1, 1), _stencil_infer, _stencil_reference, _stencil_meaning,
+            attrs={"offsets": ..., "weights": ..., "steps": ...},
+            doc="A[t+1, i] = sum of weights[k] * A[t, i + offsets[k]], `steps` times; cells nearer to an edge than a tap reaches "
+                "keep their value"))
