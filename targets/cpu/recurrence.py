@@ -68,7 +68,8 @@ def print_recurrence(kernel: Kernel, schedule: Schedule) -> RecurrenceSource:
     name = c_name(kernel.name)
     args = [f"const {_ctype(a.type.dtype, kernel.name)} *restrict {a.name}" for a in kernel.inputs]
     args += [f"{_ctype(a.type.dtype, kernel.name)} *restrict {a.name}" for a in kernel.outputs]
-    lines = [f"/* {kernel.name}: {steps} steps over {list(shape)}; order of the step: {_order(nest)}; {planes} states in memory */",
+    lines = [f"/* {kernel.name}: {steps} steps over {list(shape)}, {planes} states in memory; the step runs in the order",
+             f"   {_order(nest)} */",
              f"void {name}({', '.join(args)}, void *scratch)", "{", f"    {ctype} *state = scratch;"]
     for t in codegen.generate(nest):
         lines += _lines(t, body, 1)

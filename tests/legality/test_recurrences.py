@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import operator as op
 import re
 import subprocess
 from dataclasses import replace
@@ -13,15 +14,20 @@ import pytest
 from autocomp.targets.cpu.recurrence import PRELUDE, print_recurrence
 
 from autocomp.errors import IllegalTransform, UnsupportedOp
-from autocomp.ir.body import Axis
-from autocomp.ir.kernel import Kernel
+from autocomp.ir.affine import aff
+from autocomp.ir.body import Axis, Load, Read, rewrite
+from autocomp.ir.kernel import Arg, Kernel, Store
+from autocomp.ir.node import Attrs
+from autocomp.ir.ops import OPS
 from autocomp.ir.schedule import Schedule
-from autocomp.ir.types import Sym
+from autocomp.ir.types import F32, Sym, TensorType
 from autocomp.loops import legality, schedules
 from autocomp.loops.codegen import Calc, Formula, If, Loop, Num, Run, Tree, Var, generate
 from autocomp.loops.recurrences import recurrence_nest, step_names
 from autocomp.loops.schedules import legal, ring_of, scheduled_recurrence
 from autocomp.loops.search import Moves, parallel, recurrence_schedules, require_schedule, tilable
+from autocomp.rewrite.load import parse_rules
+from autocomp.rewrite.rule import Rule
 from tests.helpers.nests import brute_force, carried, scan, stencil, timed
 
 SKEW = ((1, 0), (1, 1))
@@ -197,11 +203,15 @@ def value(f: Formula, env: dict[str, int]) -> int:
         return env[f.name]
     assert isinstance(f, Calc)
     x = [value(a, env) for a in f.args]
-    return {"+": lambda: x[0] + x[1], "-": lambda: x[0] - x[1], "*": lambda: x[0] * x[1], "neg": lambda: -x[0],
-            "min": lambda: min(x), "max": lambda: max(x), "floordiv": lambda: x[0] // x[1], "div": lambda: int(x[0] / x[1]),
-            "mod": lambda: x[0] % x[1], "==": lambda: int(x[0] == x[1]), "<": lambda: int(x[0] < x[1]),
-            "<=": lambda: int(x[0] <= x[1]), ">": lambda: int(x[0] > x[1]), ">=": lambda: int(x[0] >= x[1]), "and": lambda: int(bool(x[0] and x[1])),
-            "or": lambda: int(bool(x[0] or x[1])), "select": lambda: x[1] if x[0] else x[2]}[f.op]()
+    if f.op in ("neg", "min", "max", "select"):
+        return {"neg": lambda: -x[0], "min": lambda: min(x), "max": lambda: max(x),
+                "select": lambda: x[1] if x[0] else x[2]}[f.op]()
+    python = {"floordiv": "//", "div": "//", "mod": "%"}.get(f.op, f.op)
+    return int(OPERATORS[python](*x))
+
+
+OPERATORS = {"+": op.add, "-": op.sub, "*": op.mul, "//": op.floordiv, "%": op.mod, "==": op.eq, "<": op.lt, "<=": op.le,
+             ">": op.gt, ">=": op.ge, "and": lambda a, b: a and b, "or": lambda a, b: a or b}
 
 
 def test_schedules_from_no_rules_are_untiled() -> None:
@@ -218,3 +228,40 @@ def test_refusals() -> None:
     symbolic = replace(kernel, axes=(Axis("i0", n),), stores=(replace(kernel.stores[0], value=wide),))
     with pytest.raises(UnsupportedOp, match="symbolic dimension N"):
         print_recurrence(symbolic, Schedule())
+
+
+def test_the_ops_own_meaning_runs_skewed_and_tiled(tmp_path: Path) -> None:
+    """From the op table's entry to numbers: comprehension, search by the shipped rules, loops, C, result."""
+    kernel, attrs = stencil_op_kernel(301, 40)
+    options, found = recurrence_schedules(kernel, shipped("skewing"))
+    assert found is not None
+    assert found.moves == ("skew",)
+    tiled = next(s for s in options if s.tile and s.parallel)
+    small = replace(tiled, tile=(("t", 8), ("s0", 32)))
+    x = np.random.default_rng(3).random(301, np.float32)
+    want = OPS["stencil"].reference((x.astype(np.float64),), attrs, kernel.outputs[0].type)
+    np.testing.assert_allclose(run(kernel, small, tmp_path, x), want, atol=3e-6)
+
+
+def test_without_the_skewing_rule_nothing_is_tiled() -> None:
+    kernel, _ = stencil_op_kernel(301, 40)
+    rules = [r for r in shipped("skewing") if r.name not in ("skewing/skew", "skewing/reverse")]
+    options, found = recurrence_schedules(kernel, rules)
+    assert not any(s.tile for s in options)
+    assert found is not None
+    assert "must run before" in str(found.verdict)
+
+
+def shipped(name: str) -> list[Rule]:
+    root = Path(__file__).parents[2] / "rules"
+    return parse_rules((root / f"{name}.yaml").read_text(), f"rules/{name}.yaml")
+
+
+def stencil_op_kernel(n: int, steps: int) -> tuple[Kernel, Attrs]:
+    """The op's comprehension as a kernel of its own."""
+    attrs = Attrs({"offsets": (-1, 0, 1), "weights": (0.25, 0.5, 0.25), "steps": steps})
+    t = TensorType(F32, (n,))
+    comp = OPS["stencil"].comprehension((t,), attrs, t)  # type: ignore[misc]
+    value = rewrite(comp.value, lambda e: Load(e.dtype, "in0", e.index, e.guard, e.fill) if isinstance(e, Read) else e)
+    store = Store("out0", tuple(aff(a.name) for a in comp.axes), value)
+    return Kernel("stencil_op", "R", comp.axes, (Arg("in0", t),), (Arg("out0", t),), (store,), f"op {n} {steps}"), attrs
