@@ -26,6 +26,10 @@ class RuleError(AutocompError):
     """A rule file is wrong; `where` is file:line:column."""
 
 
+class ChipError(AutocompError):
+    """A chip's file is wrong or there is no such chip; `where` is file:line:column."""
+
+
 class IllegalTransform(AutocompError):
     """A loop transformation would run two dependent iterations in the wrong order (both are named)."""
 

@@ -1,0 +1,188 @@
+"""Chips as data: a YAML file a chip, a source beside every number, read into a frozen record.
+
+`cost_models/<name>.yaml` are the shipped ones; a path names a user's own file. The entry `cpu` starts from generic numbers,
+takes caches, cores and vector width from the machine it runs on (`cost.host`), and is replaced by the file that
+`autocomp calibrate` wrote on that machine (`cost.calibrate`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from autocomp.cost.chip_file import read_chip
+from autocomp.errors import ChipError
+
+
+@dataclass(frozen=True)
+class Memory:
+    """One level, far to near. Bytes, bytes/s of the whole chip; `core_bandwidth` is what one core alone can draw.
+
+    per     chip | core | block: how many of them there are
+    cache   tensors that fit in half of it are still there when the next kernel reads them
+    line    bytes of the unit of transfer; `align` bytes that a transfer's address must be a multiple of
+    """
+
+    name: str
+    capacity: float
+    bandwidth: float
+    per: str = "chip"
+    core_bandwidth: float = 0.0
+    line: int = 64
+    align: int = 1
+    cache: bool = False
+
+
+@dataclass(frozen=True)
+class Registers:
+    """The register file: `count` registers of `bytes` each, per thread (CPU), core or block."""
+
+    count: int
+    bytes: int
+    per: str = "thread"
+
+
+@dataclass(frozen=True)
+class Chip:
+    """What a target's hardware can do. Rates are per second for the whole chip (all `cores`), times in seconds.
+
+    matrix, vector   operations/s by dtype (a multiply-add counts two in `matrix`, an operation one in `vector`)
+    special          exp, log, division, sqrt and the like, /s
+    granule          rows, columns, depth that one matrix instruction computes at least
+    vector_bytes     bytes of one vector register (of a wave on a GPU)
+    launch           time from one kernel's end to the next one's start; latency: first byte of main memory
+    limits           named counts that targets and rules ask for (threads per block, events, ...)
+    """
+
+    name: str
+    title: str
+    target: str
+    arch: str
+    cores: int
+    clock: float
+    launch: float
+    latency: float
+    vector_bytes: int
+    matrix: Mapping[str, float]
+    vector: Mapping[str, float]
+    special: float
+    granule: tuple[int, int, int]
+    registers: Registers
+    memories: tuple[Memory, ...]
+    features: tuple[str, ...] = ()
+    limits: Mapping[str, float] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    levels: tuple[tuple[float, str, float, float], ...] = field(default=(), init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        near = [m for m in reversed(self.memories) if m.cache]
+        far = self.memories[0]
+        rows = [(0.5 * self.total(m), m.name, 1 / m.bandwidth, 1 / (m.core_bandwidth or m.bandwidth)) for m in near]
+        rows.append((float("inf"), far.name, 1 / far.bandwidth, 1 / (far.core_bandwidth or far.bandwidth)))
+        object.__setattr__(self, "levels", tuple(rows))
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.cores, self.launch, self.memories))
+
+    def total(self, m: Memory) -> float:
+        """Bytes of a level over the whole chip."""
+        return m.capacity * (self.cores if m.per != "chip" else 1)
+
+    def memory(self, name: str) -> Memory:
+        """A level by name. Raises ChipError naming those that exist."""
+        for m in self.memories:
+            if m.name == name:
+                return m
+        raise ChipError(f"no memory '{name}'", where=f"chip {self.name}",
+                        hint=f"it has {', '.join(m.name for m in self.memories)}")
+
+    @property
+    def on_chip(self) -> float:
+        """Bytes near one core that can hold a row or a tile between two uses (the largest level that is per core or block)."""
+        return max((m.capacity for m in self.memories if m.per != "chip"), default=self.memories[-1].capacity)
+
+    def matrix_rate(self, dtype: str) -> float:
+        """Operations/s of contractions of a type; one the chip lacks goes at the vector unit's rate of f32 (half for f64)."""
+        if dtype in self.matrix:
+            return self.matrix[dtype]
+        return self.matrix.get("f32", 2 * self.vector["f32"]) / (2 if dtype == "f64" else 1)
+
+    def lanes(self, bytes_: int) -> int:
+        """Elements of this size in one vector register."""
+        return max(1, self.vector_bytes // bytes_)
+
+    def with_cores(self, n: int) -> Chip:
+        """The same chip when n of its cores are used: rates shrink, shared levels give at most n times one core's share."""
+        if n <= 0 or n >= self.cores:
+            return self
+        f = n / self.cores
+        scale = lambda t: {k: v * f for k, v in t.items()}
+        mems = tuple(replace(m, bandwidth=min(m.bandwidth, m.core_bandwidth * n) if m.core_bandwidth else
+                             m.bandwidth * (f if m.per != "chip" else 1)) for m in self.memories)
+        return replace(self, cores=n, matrix=scale(self.matrix), vector=scale(self.vector), special=self.special * f, memories=mems)
+
+    @property
+    def key(self) -> str:
+        """A digest of every number: schedules are memoised under it."""
+        return hashlib.sha256(repr(self).encode()).hexdigest()[:16]
+
+
+def chip_names() -> tuple[str, ...]:
+    """The shipped chips."""
+    return tuple(sorted(p.name.removesuffix(".yaml") for p in files("autocomp.cost_models").iterdir() if p.name.endswith(".yaml")))
+
+
+def load_chip(name: str, path: str | Path | None = None) -> Chip:
+    """A chip by name ("cpu", "h200"), or from a user's file (`path`, or a name that ends in .yaml).
+
+    Raises ChipError: unknown name, or file:line:column of what is wrong in the file.
+    """
+    if path is not None or name.endswith((".yaml", ".yml")):
+        return _from_file(Path(path if path is not None else name))
+    if name not in chip_names():
+        raise ChipError(f"no chip '{name}'", hint=f"known are {', '.join(chip_names())}; a path to a chip file works too")
+    if name == "cpu":
+        return _host()
+    return _shipped(name)
+
+
+def chip_of(data: Mapping[str, Any]) -> Chip:
+    """A Chip from checked fields (`chip_file.read_chip`)."""
+    d = dict(data)
+    d["memories"] = tuple(Memory(**m) for m in d["memories"])
+    d["registers"] = Registers(**d["registers"])
+    return Chip(**d)
+
+
+@lru_cache(maxsize=64)
+def _shipped(name: str) -> Chip:
+    file = files("autocomp.cost_models") / f"{name}.yaml"
+    return chip_of(read_chip(file.read_text(encoding="utf-8"), f"cost_models/{name}.yaml"))
+
+
+def _from_file(path: Path) -> Chip:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as e:
+        raise ChipError(f"cannot be read: {e}", where=str(path), hint="give the path of a chip file (docs/targets.md)") from None
+    return chip_of(read_chip(text, str(path)))
+
+
+@lru_cache(maxsize=1)
+def _host() -> Chip:
+    from autocomp.cost.host import adapt, calibrated_file, facts
+    here = facts()
+    own = calibrated_file(here)
+    if own is not None:
+        return _from_file(own)
+    return adapt(_shipped("cpu"), here)
+
+
+def forget_host() -> None:
+    """Look at the machine again (after a calibration)."""
+    _host.cache_clear()

@@ -1,0 +1,137 @@
+"""Reading a chip's YAML file against its schema; every number stands with its source.
+
+    cores: {value: 132, source: "white paper, table 3"}
+    memories:                                       # from far to near
+      - {name: dram, per: chip, line: 64, capacity: {value: 141e9, source: ..}, bandwidth: {value: 4.27e12, source: ..}}
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from autocomp.errors import ChipError, RuleError
+from autocomp.rewrite.yaml_source import Located, read_yaml
+
+NUMBERS = ("cores", "clock", "launch", "latency", "vector_bytes", "special")
+TABLES = ("matrix", "vector", "limits")
+WORDS = ("name", "title", "target", "arch")
+REQUIRED = {*WORDS, *NUMBERS, "matrix", "vector", "granule", "registers", "memories"}
+ALLOWED = REQUIRED | {"limits", "features"}
+MEMORY_WORDS = {"name", "per", "line", "align", "cache"}
+MEMORY_NUMBERS = {"capacity", "bandwidth", "core_bandwidth"}
+PER = ("chip", "core", "block", "thread")
+
+
+def read_chip(text: str, file: str) -> dict[str, Any]:
+    """Fields for `chip.Chip`. Raises ChipError at file:line:column."""
+    try:
+        doc = read_yaml(text, file)
+    except RuleError as e:
+        raise ChipError(e.what, where=e.where, hint=None) from None
+    _fields(doc, ALLOWED, REQUIRED, "a chip file")
+    top = doc.value
+    sources: dict[str, str] = {}
+    out: dict[str, Any] = {w: _word(top[w], w) for w in WORDS}
+    for n in NUMBERS:
+        out[n] = _number(top[n], n, sources)
+    for n in ("cores", "vector_bytes"):
+        out[n] = int(out[n])
+    for t in TABLES:
+        if t in top:
+            out[t] = {k: _number(v, f"{t}.{k}", sources) for k, v in _mapping(top[t], t).items()}
+    if "f32" not in out["vector"]:
+        raise _error(top["vector"], "vector needs the rate of f32")
+    out["granule"] = _granule(top["granule"], sources)
+    out["registers"] = _registers(top["registers"], sources)
+    out["memories"] = [_memory(m, sources) for m in _items(top["memories"], "memories")]
+    if not out["memories"]:
+        raise _error(top["memories"], "memories is empty", "list at least main memory")
+    if "features" in top:
+        out["features"] = tuple(_word(f, "features") for f in _items(top["features"], "features"))
+    out["sources"] = sources
+    return out
+
+
+def _error(at: Located, what: str, hint: str | None = None) -> ChipError:
+    return ChipError(what, where=str(at.location), hint=hint)
+
+
+def _mapping(at: Located, what: str) -> dict[str, Located]:
+    if not isinstance(at.value, dict):
+        raise _error(at, f"{what} must be a mapping")
+    return at.value
+
+
+def _items(at: Located, what: str) -> tuple[Located, ...]:
+    if not isinstance(at.value, tuple):
+        raise _error(at, f"{what} must be a list")
+    return at.value
+
+
+def _fields(at: Located, allowed: set[str], required: set[str], what: str) -> None:
+    have = _mapping(at, what)
+    for k, v in have.items():
+        if k not in allowed:
+            raise _error(v, f"unknown field '{k}' in {what}", f"known are {', '.join(sorted(allowed))}")
+    missing = sorted(required - have.keys())
+    if missing:
+        raise _error(at, f"{what} lacks {', '.join(missing)}", "every number is written {value: .., source: ..}")
+
+
+def _word(at: Located, what: str) -> str:
+    if not isinstance(at.value, (str, int)) or isinstance(at.value, bool):
+        raise _error(at, f"{what} must be a word")
+    return str(at.value)
+
+
+def _positive(at: Located, what: str) -> float:
+    v = at.value
+    if isinstance(v, bool) or not isinstance(v, (int, float)) or not 0 <= v < float("inf"):
+        raise _error(at, f"{what} must be a number, zero or more")
+    return float(v)
+
+
+def _number(at: Located, what: str, sources: dict[str, str]) -> float:
+    _fields(at, {"value", "source"}, {"value", "source"}, what)
+    sources[what] = _word(at.value["source"], f"source of {what}")
+    v = _positive(at.value["value"], what)
+    if v == 0 and not what.startswith("limits.") and what not in ("launch", "latency"):
+        raise _error(at.value["value"], f"{what} must be more than zero")
+    return v
+
+
+def _granule(at: Located, sources: dict[str, str]) -> tuple[int, int, int]:
+    _fields(at, {"m", "n", "k", "source"}, {"m", "n", "k", "source"}, "granule")
+    sources["granule"] = _word(at.value["source"], "source of granule")
+    m, n, k = (int(_positive(at.value[a], f"granule.{a}")) for a in "mnk")
+    return max(m, 1), max(n, 1), max(k, 1)
+
+
+def _per(at: Located) -> str:
+    if at.value not in PER:
+        raise _error(at, f"per: '{at.value}' is none of {', '.join(PER)}")
+    return str(at.value)
+
+
+def _registers(at: Located, sources: dict[str, str]) -> dict[str, Any]:
+    _fields(at, {"count", "bytes", "per", "source"}, {"count", "bytes", "per", "source"}, "registers")
+    sources["registers"] = _word(at.value["source"], "source of registers")
+    return {"count": int(_positive(at.value["count"], "registers.count")),
+            "bytes": int(_positive(at.value["bytes"], "registers.bytes")), "per": _per(at.value["per"])}
+
+
+def _memory(at: Located, sources: dict[str, str]) -> dict[str, Any]:
+    _fields(at, MEMORY_WORDS | MEMORY_NUMBERS, {"name", "per", "capacity", "bandwidth"}, "a memory")
+    v = at.value
+    name = _word(v["name"], "name")
+    out: dict[str, Any] = {"name": name, "per": _per(v["per"])}
+    for n in sorted(MEMORY_NUMBERS & v.keys()):
+        out[n] = _number(v[n], f"{name}.{n}", sources)
+    for n in ("line", "align"):
+        if n in v:
+            out[n] = max(1, int(_positive(v[n], f"{name}.{n}")))
+    if "cache" in v:
+        if not isinstance(v["cache"].value, bool):
+            raise _error(v["cache"], "cache must be true or false")
+        out["cache"] = v["cache"].value
+    return out

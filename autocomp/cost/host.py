@@ -1,0 +1,111 @@
+"""What this machine is: cores, caches and vector width, from the operating system; the generic chip adapted to it."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import platformdirs
+
+if TYPE_CHECKING:
+    from autocomp.cost.chip import Chip
+
+_CPU = Path("/sys/devices/system/cpu/cpu0")
+
+
+@dataclass(frozen=True)
+class HostFacts:
+    """arch: x86-64-v4 (AVX-512), x86-64-v3 (AVX2), aarch64, generic. Cache sizes in bytes, 0 where unknown; `shared_l2`
+    is over how many cores the level-2 cache is shared."""
+
+    model: str
+    arch: str
+    cores: int
+    vector_bytes: int
+    registers: int
+    l1: int
+    l2: int
+    l3: int
+
+
+def facts() -> HostFacts:
+    """The machine that we run on."""
+    flags, model = _cpuinfo()
+    if {"avx512f", "avx512bw", "avx512vl", "avx512dq"} <= flags:
+        arch, width, registers = "x86-64-v4", 64, 32
+    elif {"avx2", "fma"} <= flags:
+        arch, width, registers = "x86-64-v3", 32, 16
+    elif platform.machine() in ("aarch64", "arm64"):
+        arch, width, registers = "aarch64", 16, 32
+    else:
+        arch, width, registers = "generic", 16, 16
+    size = _caches()
+    return HostFacts(model, arch, usable_cores(), width, registers, size.get("l1", 0), size.get("l2", 0), size.get("l3", 0))
+
+
+def usable_cores() -> int:
+    """Cores that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _cpuinfo() -> tuple[set[str], str]:
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return set(), platform.processor() or platform.machine()
+    rows = dict(line.partition(":")[::2] for line in text.split("\n\n")[0].splitlines())
+    rows = {k.strip(): v.strip() for k, v in rows.items()}
+    return set(rows.get("flags", rows.get("Features", "")).split()), rows.get("model name", platform.machine())
+
+
+def _caches() -> Mapping[str, int]:
+    sizes: dict[str, int] = {}
+    for index in sorted(_CPU.glob("cache/index*")):
+        try:
+            kind, level, size = ((index / f).read_text().strip() for f in ("type", "level", "size"))
+        except OSError:
+            continue
+        if kind != "Instruction" and size[:-1].isdigit():
+            sizes[f"l{level}"] = int(size[:-1]) * {"K": 1024, "M": 1 << 20, "G": 1 << 30}.get(size[-1], 1)
+    return sizes
+
+
+def adapt(chip: Chip, here: HostFacts) -> Chip:
+    """The generic chip with this machine's cores, caches and vector width; its rates grow in proportion."""
+    factor = here.cores * here.vector_bytes / chip.vector_bytes
+    scale = lambda t: {k: v * factor for k, v in t.items()}
+    size = {"l1": here.l1, "l2": here.l2, "l3": here.l3}
+    mems = tuple(
+        replace(m, capacity=float(size.get(m.name) or m.capacity),
+                bandwidth=m.bandwidth * (here.cores * here.vector_bytes / chip.vector_bytes if m.per == "core" else 1.0))
+        for m in chip.memories
+    )
+    mems = tuple(replace(m, bandwidth=min(m.core_bandwidth * here.cores, 4 * m.bandwidth)) if m.core_bandwidth else m for m in mems)
+    return replace(chip, arch=here.arch, cores=here.cores, vector_bytes=here.vector_bytes, matrix=scale(chip.matrix), vector=scale(chip.vector),
+                   special=chip.special * factor, granule=(1, here.vector_bytes // 4, 1),
+                   registers=replace(chip.registers, count=here.registers, bytes=here.vector_bytes), memories=mems,
+                   title=f"{here.model}, {here.cores} cores")
+
+
+def calibration_path() -> Path:
+    """Where `autocomp calibrate` writes this machine's chip file."""
+    return Path(platformdirs.user_config_dir("autocomp")) / "cpu.yaml"
+
+
+def calibrated_file(here: HostFacts) -> Path | None:
+    """The calibrated chip file, if it was measured on a machine like this one."""
+    path = calibration_path()
+    try:
+        head = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+    return path if f"# measured on: {fingerprint(here)}\n" in head else None
+
+
+def fingerprint(here: HostFacts) -> str:
+    """One line that says on what a calibration holds."""
+    return f"{here.model}; {here.arch}; {here.cores} cores; l2 {here.l2}; l3 {here.l3}"

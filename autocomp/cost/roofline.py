@@ -1,0 +1,57 @@
+"""The roofline: a kernel's time is the time of the resource that binds it.
+
+time = max(units) + 0.1 * (sum of the others) + launch. The tenth is what overlapping leaves over: with a pure maximum
+recomputation hides behind memory traffic and looks free. Source of the bound: Williams, Waterman, Patterson, Roofline, 2009.
+"""
+
+from __future__ import annotations
+
+from autocomp.cost.chip import Chip
+from autocomp.cost.work import Cost, Work
+
+OVERLAP = 0.1
+
+
+def time_of(work: Work, chip: Chip) -> Cost:
+    """Seconds and the binding resource of `work` on the whole chip.
+
+    Too few tiles leave cores idle (wave quantisation): with t tiles on c cores the arithmetic takes ceil(t/c) rounds.
+    """
+    idle = 1.0
+    if work.tiles:
+        rounds = -(-work.tiles // chip.cores)
+        idle = rounds * chip.cores / work.tiles
+    parts: list[tuple[str, float]] = []
+    moved = work.read / work.read_eff + work.written
+    if moved:
+        parts.append(memory_time(moved, chip, 1 if work.tiles == 1 else chip.cores))
+    if work.matrix:
+        parts.append(("matrix unit", work.matrix / (chip.matrix_rate(work.matrix_dtype) * work.matrix_eff * _fill(work, chip)) * idle))
+    if work.vector:
+        parts.append(("vector unit", work.vector / chip.vector["f32"] * idle))
+    if work.special:
+        parts.append(("special functions", work.special / chip.special * idle))
+    if not parts:
+        return Cost(chip.launch, "launch", (("launch", chip.launch),))
+    top = max(parts, key=lambda p: p[1])
+    seconds = top[1] + OVERLAP * (sum(p[1] for p in parts) - top[1]) + chip.launch
+    bound = top[0] if top[1] >= chip.launch else "launch"
+    return Cost(seconds, bound, (*parts, ("launch", chip.launch)))
+
+
+def memory_time(moved: float, chip: Chip, cores: int) -> tuple[str, float]:
+    """(level, seconds) of moving bytes: from the nearest cache that still holds tensors of that size, else main memory."""
+    for limit, name, all_cores, one_core in chip.levels:
+        if moved <= limit:
+            return name, moved * (one_core if cores == 1 else all_cores)
+    limit, name, all_cores, one_core = chip.levels[-1]
+    return name, moved * all_cores
+
+
+def _fill(work: Work, chip: Chip) -> float:
+    """Share of the unit's granules that the contraction's rows, columns and depth fill."""
+    fill = 1.0
+    for extent, grain in zip((work.m, work.n, work.k), chip.granule):
+        if extent:
+            fill *= extent / (-(-extent // grain) * grain)
+    return fill

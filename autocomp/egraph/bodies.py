@@ -1,0 +1,240 @@
+"""A chosen body (nodes and leaves of a cut) -> Kernel: comprehensions inlined into each other, views into the loads.
+
+    exp(i) = e(x[i]);  sum(b) = reduce_r y[b, r];  out(b, j) = exp(b, j) / sum(b, 0)
+    ->  out[b, j] = e(x[b, j]) / reduce_r e(x[b, r])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from autocomp.egraph.subject import Subject, SubjectNode
+from autocomp.ir.affine import Aff, aff
+from autocomp.ir.body import (
+    Axis,
+    Const,
+    Contract,
+    Expr,
+    Gather,
+    Index,
+    Inside,
+    Load,
+    Map,
+    Prev,
+    Read,
+    Recurrence,
+    Reduce,
+    bound_axes,
+    postorder,
+    rewrite,
+)
+from autocomp.ir.kernel import Arg, Kernel, Store
+from autocomp.ir.types import BOOL, DType, Sym
+
+
+@dataclass
+class Inliner:
+    """Builds the expression of any class at any index. `picks`: the node that computes each interior class; every other
+    class is in memory, loaded as `t<class>`."""
+
+    subject: Subject
+    picks: Mapping[int, SubjectNode]
+    done: dict[tuple[int, tuple[Aff, ...]], Expr] = field(default_factory=dict)
+    fresh: int = 0
+    extents: dict[str, int] = field(default_factory=dict)
+
+    def value(self, cls: int, index: tuple[Aff, ...]) -> Expr:
+        """The element of class `cls` at `index`. Equal questions give the same node, so work is shared."""
+        key = (cls, index)
+        if key not in self.done:
+            self.done[key] = self._value(cls, index)
+        return self.done[key]
+
+    def _value(self, cls: int, index: tuple[Aff, ...]) -> Expr:
+        t = self.subject.types[cls]
+        if cls in self.subject.literal:
+            return Const(t.dtype, self.subject.literal[cls])
+        if cls not in self.picks:
+            return Load(t.dtype, f"t{cls}", index)
+        node = self.picks[cls]
+        comp = node.form.comp
+        assert comp is not None
+        names = {a.name: self._axis(a) for a in bound_axes(comp.value)}
+        by = {a.name: i for a, i in zip(comp.axes, index)} | {old: aff(new) for old, new in names.items()}
+        place = lambda i: i.substitute(by).simplify(self._known(i.substitute(by)))
+
+        def node_of(e: Expr) -> Expr:
+            if isinstance(e, Read):
+                guard = tuple(g for g in map(place, e.guard) if not self._always(g))
+                return self._operand(node.enode.children[e.operand], tuple(map(place, e.index)), guard, e.fill, e.dtype)
+            if isinstance(e, Gather):
+                return replace(e, tensor=f"t{self._base(node.enode.children[int(e.tensor)])}")
+            if isinstance(e, Index):
+                return replace(e, index=place(e.index))
+            if isinstance(e, Inside):
+                left = tuple(g for g in map(place, e.guard) if not self._always(g))
+                return Inside(e.dtype, left) if left else Const(BOOL, True)
+            if isinstance(e, (Reduce, Contract)):
+                return replace(e, axes=tuple(replace(a, name=names[a.name]) for a in e.axes))
+            if isinstance(e, Prev):
+                return replace(e, index=tuple(map(place, e.index)), guard=tuple(map(place, e.guard)))
+            if isinstance(e, Recurrence):
+                return renamed_recurrence(e, names, place)
+            return e
+
+        return rewrite(comp.value, node_of)
+
+    def _operand(self, cls: int, index: tuple[Aff, ...], guard: tuple[Aff, ...], fill: float, dtype: DType) -> Expr:
+        v = self.value(cls, index)
+        if not guard:
+            return v
+        if isinstance(v, Load) and (not v.guard or v.fill == fill):
+            return replace(v, guard=tuple(dict.fromkeys(v.guard + guard)), fill=fill)
+        safe = rewrite(v, lambda e: replace(e, guard=tuple(dict.fromkeys(e.guard + guard))) if isinstance(e, Load) else e)
+        value = int(fill) if not dtype.is_float else fill
+        return Map(dtype, "where", (Inside.of(guard), safe, Const(dtype, value)))
+
+    def _base(self, cls: int) -> int:
+        return cls
+
+    def _axis(self, a: Axis) -> str:
+        self.fresh += 1
+        name = f"r{self.fresh}"
+        self.extents[name] = a.extent.hi if isinstance(a.extent, Sym) else a.extent
+        return name
+
+    def _known(self, i: Aff) -> Mapping[str, int]:
+        return self.extents
+
+    def _always(self, g: Aff) -> bool:
+        return g.names() <= self.extents.keys() and g.range(self.extents)[0] >= 0
+
+
+def build_kernel(subject: Subject, stored: Sequence[int], picks: Mapping[int, SubjectNode], kind: str, name: str) -> tuple[Kernel, dict[str, int]]:
+    """The kernel that computes `stored` classes (the root first, then by-products), and which class each argument is.
+
+    Argument and axis names are canonical. The domain is the root's shape; by-products have it too (equal shapes up to
+    extents of 1), or are statistics that lack some of its axes.
+    """
+    root = stored[0]
+    axes = tuple(Axis(f"i{k}", d) for k, d in enumerate(subject.types[root].shape))
+    ext = {a.name: (a.extent.hi if isinstance(a.extent, Sym) else a.extent) for a in axes}
+    inliner = Inliner(subject, picks, extents=dict(ext))
+    stores, args = [], {}
+    for k, cls in enumerate(stored):
+        index = tuple(aff(a.name) if a.extent != 1 else aff(0) for a in axes)
+        shape = subject.types[cls].shape
+        if k and shape != subject.types[root].shape:
+            index = _aligned(shape, axes)
+        stores.append((f"out{k}", cls, index, inliner.value(cls, index)))
+        args[f"out{k}"] = cls
+    kept = tuple(a for a in axes if a.extent != 1)
+    values = _tidy(tuple(v for *_, v in stores))
+    reads: dict[str, None] = {}
+    for e in postorder(*values):
+        if isinstance(e, Load) or (isinstance(e, Gather) and isinstance(e.tensor, str)):
+            reads.setdefault(str(e.tensor))
+    names = {t: f"in{k}" for k, t in enumerate(reads)}
+    args |= {names[t]: int(t[1:]) for t in reads}
+    bound: dict[str, str] = {}
+    for a in (a for v in values for a in bound_axes(v)):
+        bound.setdefault(a.name, f"r{len(bound)}")
+    place = {a.name: f"i{k}" for k, a in enumerate(kept)} | bound
+    values = tuple(_renamed(v, place, names) for v in values)
+    by = {old: aff(new) for old, new in place.items()}
+    inputs = tuple(Arg(names[t], subject.types[int(t[1:])], subject.frozen.classes[int(t[1:])].constant if int(t[1:]) in subject.frozen.classes else False)
+                   for t in reads)
+    outputs = tuple(Arg(out, subject.types[cls]) for out, cls, _, _ in stores)
+    final = tuple(Store(out, tuple(i.substitute(by) for i in index), v) for (out, _, index, _), v in zip(stores, values))
+    domain = tuple(replace(a, name=place[a.name]) for a in kept)
+    k = Kernel(name, kind, domain, inputs, outputs, final, "")
+    return replace(k, signature=signature(k)), args
+
+
+def _aligned(shape: tuple[object, ...], axes: tuple[Axis, ...]) -> tuple[Aff, ...]:
+    tail = axes[len(axes) - len(shape) :]
+    return tuple(aff(a.name) if d != 1 else aff(0) for d, a in zip(shape, tail))
+
+
+def _tidy(values: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """Reduced axes of extent 1 go; a reduction without axes left is its operand where that is its value."""
+    def one(e: Expr) -> Expr:
+        if isinstance(e, (Reduce, Contract)):
+            gone = {a.name for a in e.axes if a.extent == 1}
+            kept = tuple(a for a in e.axes if a.extent != 1)
+            if gone and kept:
+                e = replace(e, axes=kept)
+            elif gone and isinstance(e, Contract):
+                a, b = (x if x.dtype == e.dtype else Map(e.dtype, "cast", (x,)) for x in e.args)
+                e = Map(e.dtype, "mul", (a, b))
+            elif gone and isinstance(e, Reduce) and len(e.operands) == 1 and not e.part:
+                e = e.operands[0]
+            else:
+                return e
+            zero = dict.fromkeys(gone, aff(0))
+            from autocomp.ir.body import substitute
+            return substitute(e, zero)
+        return e
+    return tuple(rewrite(v, one) for v in values)
+
+
+def _renamed(root: Expr, place: Mapping[str, str], tensors: Mapping[str, str]) -> Expr:
+    by = {old: aff(new) for old, new in place.items()}
+
+    def one(e: Expr) -> Expr:
+        if isinstance(e, Load):
+            return replace(e, tensor=tensors[e.tensor], index=tuple(i.substitute(by) for i in e.index), guard=tuple(g.substitute(by) for g in e.guard))
+        if isinstance(e, Gather):
+            return replace(e, tensor=tensors[str(e.tensor)])
+        if isinstance(e, Index):
+            return replace(e, index=e.index.substitute(by))
+        if isinstance(e, Inside):
+            return replace(e, guard=tuple(g.substitute(by) for g in e.guard))
+        if isinstance(e, (Reduce, Contract)):
+            return replace(e, axes=tuple(replace(a, name=place[a.name]) for a in e.axes))
+        if isinstance(e, Prev):
+            return replace(e, index=tuple(i.substitute(by) for i in e.index), guard=tuple(g.substitute(by) for g in e.guard))
+        if isinstance(e, Recurrence):
+            return renamed_recurrence(e, place, lambda i: i.substitute(by))
+        return e
+    return rewrite(root, one)
+
+
+def renamed_recurrence(e: Recurrence, names: Mapping[str, str], place: Callable[[Aff], Aff]) -> Recurrence:
+    """Its time and space axes renamed; the point and time asked for moved by `place`. init and step are done already."""
+    return replace(e, time=replace(e.time, name=names[e.time.name]), axes=tuple(replace(a, name=names[a.name]) for a in e.axes),
+                   index=tuple(map(place, e.index)), at=e.at if e.at is None else place(e.at))
+
+
+def signature(k: Kernel) -> str:
+    """Canonical text of a kernel: arguments, domain and body; equal texts mean equal kernels."""
+    number: dict[int, int] = {}
+    lines = [f"{a.name}: {a.type}{' constant' if a.constant else ''}" for a in (*k.inputs, *k.outputs)]
+    lines.append("domain " + " ".join(map(str, k.axes)))
+    for e in postorder(*(s.value for s in k.stores)):
+        number[id(e)] = len(number)
+        args = " ".join(f"%{number[id(a)]}" for a in e.args)
+        lines.append(f"%{number[id(e)]} {e.dtype} {_head(e)} {args}".rstrip())
+    lines += [f"{s.tensor}[{', '.join(map(str, s.index))}] = %{number[id(s.value)]}" for s in k.stores]
+    return "\n".join([*lines, k.opaque]).strip()
+
+
+def _head(e: Expr) -> str:
+    if isinstance(e, Load):
+        where = f" where {', '.join(map(str, e.guard))} else {e.fill}" if e.guard else ""
+        return f"load {e.tensor}[{', '.join(map(str, e.index))}]{where}"
+    if isinstance(e, Const):
+        return f"const {e.value!r}"
+    if isinstance(e, Index):
+        return f"index {e.index}"
+    if isinstance(e, Inside):
+        return f"inside {', '.join(map(str, e.guard))}"
+    if isinstance(e, Map):
+        return e.fn
+    if isinstance(e, Reduce):
+        return f"reduce {e.monoid}{'.' + e.part if e.part else ''} {' '.join(map(str, e.axes))}"
+    if isinstance(e, Contract):
+        return f"contract {' '.join(map(str, e.axes))}"
+    assert isinstance(e, Gather)
+    return f"gather {e.tensor}"

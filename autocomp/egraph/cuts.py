@@ -1,0 +1,255 @@
+"""Bodies as cuts: for each tensor, the best few choices of nodes down to the tensors that are loaded.
+
+A body is (leaves, nodes). Two operands' bodies join if no tensor is both loaded and computed inside and each interior class
+has one node. Cuts are ranked by area flow (own time plus each leaf's flow shared among its users), some kept per kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+
+from autocomp.cost.chip import Chip
+from autocomp.cost.roofline import time_of
+from autocomp.cost.work import Cost, Work
+from autocomp.egraph.grammar import LOADED, Operand, Record, fold, load_grammar
+from autocomp.egraph.rows import Body, Rows
+from autocomp.egraph.subject import Subject, SubjectNode
+from autocomp.ir.types import dim_hint
+from autocomp.options import Options
+
+KEEP = 4  # cuts per kind; measured: 4 a kind give the same covers as 8 and 16 on BERT, ResNet-50 and Llama
+
+
+@dataclass(frozen=True, eq=False)
+class Cut:
+    """One body for class `cls`. `again`: how often an interior node is evaluated, where more than once an element.
+    `steps`: (consumer node, operand, row) of every inlining. `top`: interior classes at the root's points (by-products)."""
+
+    cls: int
+    leaves: frozenset[int]
+    nodes: frozenset[int]
+    inside: frozenset[int]
+    record: Record
+    ops: int
+    again: Mapping[int, float]
+    steps: frozenset[tuple[int, int, str]]
+    top: frozenset[int]
+    heavy: frozenset[int]
+    cost: Cost = Cost(0.0, "")
+    work: Work = Work()
+    flow: float = 0.0
+
+    @property
+    def time(self) -> float:
+        return self.cost.seconds
+
+    def order(self) -> tuple[object, ...]:
+        """Total order for ties."""
+        return (len(self.nodes), sorted(self.leaves), sorted(self.nodes))
+
+
+@dataclass
+class Enumerator:
+    """`cuts[c]`: kept cuts of class c, the best flow first. `refused`: (rule, reason) counts for why-not."""
+
+    subject: Subject
+    rows: Rows
+    chip: Chip
+    options: Options
+    cuts: dict[int, list[Cut]] = field(default_factory=dict)
+    flow: dict[int, float] = field(default_factory=dict)
+    refused: dict[str, int] = field(default_factory=dict)
+
+    def run(self) -> None:
+        """Fill `cuts` for every class that is not in memory."""
+        s = self.subject
+        for group in s.order:
+            for c in group:
+                if c in s.memory or c in s.literal:
+                    self.flow[c] = 0.0
+                    continue
+                found: dict[tuple[object, ...], Cut] = {}
+                for node in s.by_class[c]:
+                    if all(x in s.memory or x in s.literal or x in self.cuts for x in node.enode.children):
+                        for cut in self._of_node(node):
+                            key = (cut.record.kind, cut.leaves, cut.heavy)
+                            old = found.get(key)
+                            if old is None or (cut.time, cut.order()) < (old.time, old.order()):
+                                found[key] = cut
+                self._keep(c, list(found.values()))
+
+    def _keep(self, c: int, found: list[Cut]) -> None:
+        if not found:
+            return
+        found.sort(key=lambda x: (x.flow, x.order()))
+        kept: list[Cut] = []
+        count: dict[str, int] = {}
+        for cut in found:
+            n = count.get(cut.record.kind, 0)
+            unfused = cut.ops <= 1 and not cut.steps
+            if n < KEEP or unfused:
+                count[cut.record.kind] = n + 1
+                kept.append(cut)
+        self.cuts[c] = kept
+        self.flow[c] = kept[0].flow
+
+    # ---- one node
+    def _of_node(self, node: SubjectNode) -> list[Cut]:
+        partial: list[tuple[_Part, ...]] = [()]
+        for j, child in enumerate(node.enode.children):
+            choices = self._operand(node, j, child)
+            partial = [(*p, o) for p in partial for o in choices if _joins(p, o)]
+            if len(partial) > 4 * KEEP:
+                partial.sort(key=lambda p: (sum(x.flow for x in p), sum(x.ops for x in p)))
+                partial = self._spread(partial)
+        out = []
+        for parts in partial:
+            cut = self._finish(node, parts)
+            if cut is not None:
+                out.append(cut)
+        return out
+
+    @staticmethod
+    def _spread(partial: list[tuple[_Part, ...]]) -> list[tuple[_Part, ...]]:
+        """The best few of each combination of kinds."""
+        count: dict[tuple[str, ...], int] = {}
+        out = []
+        for p in partial:
+            key = tuple(sorted(x.operand.record.kind for x in p))
+            if count.get(key, 0) < KEEP:
+                count[key] = count.get(key, 0) + 1
+                out.append(p)
+        return out
+
+    def _operand(self, node: SubjectNode, j: int, child: int) -> list[_Part]:
+        s = self.subject
+        access = node.form.accesses[j] if j < len(node.form.accesses) else None
+        if child in s.literal:
+            return [_Part(Operand(LOADED, access, frozenset(), 0, True), child, None, frozenset(), 0.0)]
+        users = max(1, s.users[child])
+        load = _Part(Operand(LOADED, access, frozenset({child}), 0, True), child, None, frozenset(), self.flow[child] / users)
+        out = [load]
+        if child in s.memory or node.form.kind in ("opaque", "alone") or (access is None and node.form.kind != "map"):
+            return out
+        consumer = "view" if node.form.view else node.form.kind
+        for cut in self.cuts[child]:
+            loaded = cut.ops == 0
+            row = ""
+            if not loaded:
+                name, reason = self.rows.admit(consumer, j, Body(cut.record, cut.ops, s.types[child], s.users[child]))
+                if name is None:
+                    self.refused[reason] = self.refused.get(reason, 0) + 1
+                    continue
+                row = name
+            steps = cut.steps | {(node.id, j, row)} if row else cut.steps
+            out.append(_Part(Operand(cut.record, access, cut.leaves, cut.ops, loaded), child, cut, steps, cut.flow - cut.time))
+        return out
+
+    def _finish(self, node: SubjectNode, parts: tuple[_Part, ...]) -> Cut | None:
+        record = fold(node.form, node.id, [p.operand for p in parts])
+        if isinstance(record, str):
+            self.refused[f"grammar: {record}"] = self.refused.get(f"grammar: {record}", 0) + 1
+            return None
+        limits = load_grammar().limits
+        leaves = frozenset().union(*(p.operand.leaves for p in parts)) if parts else frozenset()
+        inside = frozenset({node.cls}).union(*(p.cut.inside for p in parts if p.cut))
+        nodes = frozenset({node.id}).union(*(p.cut.nodes for p in parts if p.cut))
+        ops = sum(1 for n in nodes if not self.subject.nodes[n].form.view)
+        heavy = frozenset(n for n in nodes if self.subject.nodes[n].form.kind in ("reduce", "contract", "online"))
+        if len(leaves) > limits["leaves"] or ops > self.options.max_body_ops or len(nodes) != len(inside) or leaves & inside:
+            return None
+        if len(heavy) > self.options.max_fusion_depth + 1:
+            self.refused["option max_fusion_depth"] = self.refused.get("option max_fusion_depth", 0) + 1
+            return None
+        again: dict[int, float] = {}
+        top = {node.cls}
+        for p in parts:
+            if p.cut is None or p.operand.access is None:
+                again.update(p.cut.again if p.cut else {})
+                continue
+            factor = p.operand.access.again
+            for n in p.cut.nodes:
+                mine = p.cut.again.get(n, 1.0) * factor
+                if mine > 1.0:
+                    again[n] = max(again.get(n, 1.0), mine)
+            if node.form.kind == "map" and not node.form.view and p.operand.access.bijective:
+                top |= {c for c in p.cut.top if self.subject.types[c].shape == self.subject.types[node.cls].shape}
+        cut = Cut(node.cls, leaves, nodes, inside, record, ops, again,
+                  frozenset().union(*(p.steps for p in parts)) if parts else frozenset(), frozenset(top), heavy)
+        return self.priced(cut, ())
+
+    # ---- price
+    def priced(self, cut: Cut, extra: tuple[int, ...]) -> Cut:
+        """The cut with its time; `extra`: by-products that it stores too."""
+        work = self.work(cut, extra)
+        cost = time_of(work, self.chip)
+        flow = cost.seconds + sum(self.flow[x] / max(1, self.subject.users[x]) for x in cut.leaves)
+        return Cut(cut.cls, cut.leaves, cut.nodes, cut.inside, cut.record, cut.ops, cut.again, cut.steps, cut.top, cut.heavy, cost, work, flow)
+
+    def work(self, cut: Cut, extra: tuple[int, ...] = ()) -> Work:
+        s = self.subject
+        vector = special = matrix = 0.0
+        m = n = k = 0
+        lane, stride, strided_view, dtype = 1, 1, False, "f32"
+        for i in sorted(cut.nodes):
+            f = s.nodes[i].form
+            factor = cut.again.get(i, 1.0)
+            vector += f.vector * factor
+            special += f.special * factor
+            strided_view = strided_view or (f.view and not f.reshape)
+            if f.matrix:
+                matrix += f.matrix
+                m, n, k = f.mnk
+                lane, stride = f.lane_extent, f.lane_stride
+                dtype = s.types[s.nodes[i].enode.children[0]].dtype.name
+        passes = self._passes(cut)
+        out = s.types[cut.cls]
+        read = sum(s.types[x].bytes * (passes if s.types[x].elements * 2 >= out.elements else 1) for x in cut.leaves)
+        lanes = max(1, self.chip.granule[1])
+        fill = lane / (-(-lane // lanes) * lanes) if lane < 4 * lanes else 1.0
+        eff = fill / (1.0 if stride == 1 else 2.0) if matrix else 1.0
+        return Work(read=float(read), written=float(out.bytes + sum(s.types[x].bytes for x in extra)), vector=vector, special=special,
+                    matrix=matrix, matrix_dtype=dtype, m=m, n=n, k=k, matrix_eff=max(eff, 0.05),
+                    read_eff=1.0 if not strided_view else 0.9 if matrix else 0.6)
+
+    def _passes(self, cut: Cut) -> int:
+        """1 if a row of every full-size operand stays on chip, else one pass a dependent reduction (and one for the output)."""
+        r = cut.record
+        if r.kind not in "SN" or not r.extents:
+            return 1
+        row = prod(dim_hint(e) for e in r.extents)
+        out = self.subject.types[cut.cls]
+        full = sum(1 for x in cut.leaves if self.subject.types[x].elements * 2 >= out.elements)
+        if row * out.dtype.bytes * max(full, 1) <= self.chip.on_chip:
+            return 1
+        return r.levels + (r.kind == "N")
+
+
+@dataclass(frozen=True)
+class _Part:
+    """An operand's choice: a load (no cut) or an inlined body."""
+
+    operand: Operand
+    cls: int
+    cut: Cut | None
+    steps: frozenset[tuple[int, int, str]]
+    flow: float
+
+    @property
+    def ops(self) -> int:
+        return self.operand.ops
+
+
+def _joins(before: tuple[_Part, ...], new: _Part) -> bool:
+    """No tensor both loaded and computed inside, one node an interior class."""
+    for p in before:
+        a, b = p.cut, new.cut
+        inside_a, inside_b = (a.inside if a else frozenset()), (b.inside if b else frozenset())
+        if p.operand.leaves & inside_b or new.operand.leaves & inside_a:
+            return False
+        shared = inside_a & inside_b
+        if shared and a and b and len(a.nodes | b.nodes) != len(inside_a | inside_b):
+            return False
+    return True

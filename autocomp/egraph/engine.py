@@ -1,0 +1,127 @@
+"""The graph e-graph on egglog: terms go in by name, classes and matches come out.
+
+Each op of each arity is a constructor over one sort T; its attributes are one string (their canonical text). Every term
+that we make has a number in the table `named`, so a class always has a name to speak of it. Commands are parsed one at a
+time: every syntax node keeps a copy of its whole source text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from egglog import bindings
+
+from autocomp.errors import RuleError
+from autocomp.ir.node import Attrs
+
+
+@dataclass(frozen=True)
+class Term:
+    """A named term: op of the table (or a leaf), attributes, names of the operands; `why` the rule that made it."""
+
+    op: str
+    attrs: Attrs
+    args: tuple[int, ...]
+    why: str
+
+
+class Engine:
+    """One e-graph. `classes` is valid after `rebuild`."""
+
+    def __init__(self) -> None:
+        self._eg = bindings.EGraph()
+        self._constructors: set[str] = set()
+        self._rulesets: set[str] = set()
+        self._relations: dict[str, int] = {}
+        self.terms: list[Term] = []
+        self._memo: dict[tuple[str, Attrs, tuple[int, ...]], int] = {}
+        self._attrs: dict[str, Attrs] = {}
+        self.classes: list[int] = []
+        self._named: list[tuple[int, object]] = []
+        for text in ("(sort T)", "(function named (i64) T :no-merge)"):
+            self._run(text)
+
+    def _run(self, text: str, source: str = "graph") -> None:
+        try:
+            self._eg.run_program(*self._eg.parse_program(text, source))
+        except bindings.EggSmolError as e:
+            raise RuleError(f"egglog refuses it: {str(e).strip().splitlines()[-1]}", where=source) from None
+        except BaseException as e:
+            if type(e).__name__ != "PanicException":
+                raise
+            raise RuleError(f"egglog stopped: {e}", where=source, hint="report this rule; the e-graph was thrown away") from None
+
+    # ---- terms
+    def constructor(self, op: str, arity: int) -> str:
+        """The constructor's name; declared on first use."""
+        name = f"{op}_{arity}"
+        if name not in self._constructors:
+            self._constructors.add(name)
+            self._run(f"(constructor {name} ({'T ' * arity}String) T)")
+        return name
+
+    def add(self, op: str, attrs: Attrs, args: Sequence[int], why: str) -> int:
+        """The name of a term (the old name if it was made before)."""
+        key = (op, attrs, tuple(args))
+        if key not in self._memo:
+            self._memo[key] = n = len(self.terms)
+            self.terms.append(Term(op, attrs, tuple(args), why))
+            inner = " ".join(f"(named {a})" for a in args)
+            self._run(f"(set (named {n}) ({self.constructor(op, len(args))} {inner} {self.text(attrs)}))")
+        return self._memo[key]
+
+    def text(self, attrs: Attrs) -> str:
+        """Attributes as an egglog string."""
+        s = repr(attrs).replace("\\", "\\\\").replace('"', '\\"')
+        self._attrs[repr(attrs)] = attrs
+        return f'"{s}"'
+
+    def attrs_of(self, text: str) -> Attrs:
+        return self._attrs[text]
+
+    def union(self, a: int, b: int) -> None:
+        self._run(f"(union (named {a}) (named {b}))")
+
+    def rebuild(self) -> None:
+        """Recompute `classes`: name -> the smallest name in its class."""
+        first = self._first(self._eg.freeze())
+        self.classes = [first[v] for _, v in self._named]
+
+    def _first(self, frozen: bindings.FrozenEGraph) -> dict[object, int]:
+        """Smallest name of every class value."""
+        rows = frozen.functions["named"].rows
+        self._named = sorted(((self._eg.value_to_i64(r.inputs[0]), r.output) for r in rows), key=lambda p: p[0])
+        first: dict[object, int] = {}
+        for n, value in self._named:
+            first.setdefault(value, n)
+        return first
+
+    # ---- rules
+    def rule(self, ruleset: str, relation: str, variables: Sequence[tuple[str, str]], body: str, source: str) -> None:
+        """Record matches of `body` in a relation over (variable, sort) pairs."""
+        if ruleset not in self._rulesets:
+            self._rulesets.add(ruleset)
+            self._run(f"(ruleset {ruleset})")
+        self._run(f"(relation {relation} ({' '.join(s for _, s in variables)}))", source)
+        self._relations[relation] = len(variables)
+        head = f"({relation} {' '.join(v for v, _ in variables)})"
+        self._run(f'(rule ({body}) ({head}) :ruleset {ruleset} :name "{relation}")', source)
+
+    def match(self, ruleset: str) -> None:
+        """One round of matching."""
+        if ruleset in self._rulesets:
+            self._run(f"(run-schedule (run {ruleset}))")
+
+    def matches(self, relations: Iterable[str], sorts: dict[str, Sequence[str]]) -> dict[str, list[tuple[object, ...]]]:
+        """Rows of each relation: T values as class names, strings as text; sorted, so that order never depends on hashing."""
+        frozen = self._eg.freeze()
+        first = self._first(frozen)
+        out: dict[str, list[tuple[object, ...]]] = {}
+        for rel in relations:
+            rows = []
+            for r in frozen.functions[rel].rows:
+                row = tuple(first[v] if s == "T" else self._eg.value_to_string(v) for v, s in zip(r.inputs, sorts[rel]))
+                rows.append(row)
+            out[rel] = sorted(set(rows), key=str)
+        return out

@@ -1,0 +1,248 @@
+"""The grammar of kernel bodies (table: grammar.yaml) as a fold: kind of a value from its op's form and its operands' bodies.
+
+A record is O(1) to compute from the operands' records, so that the enumerator asks it at every merge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import NamedTuple
+
+import yaml
+
+from autocomp.egraph.forms import Access, Form
+from autocomp.ir.types import Dim
+
+
+class Contraction(NamedTuple):
+    """A contraction of a body: its node, the form without the second factor, and the leaves of the first."""
+
+    node: int
+    spec: str
+    first: frozenset[int]
+
+
+class Record(NamedTuple):
+    """What the grammar knows about a body.
+
+    rows      (N) output positions of the row's own axes
+    extents   (S, N) extents of the reduced axes, sorted by text
+    levels    (S, N) depth of dependent reductions
+    contractions   (C, O)
+    windowed  a convolution or pooling is inside
+    """
+
+    kind: str
+    rows: tuple[int, ...] = ()
+    extents: tuple[Dim, ...] = ()
+    levels: int = 0
+    contractions: frozenset[Contraction] = frozenset()
+    windowed: bool = False
+
+
+LOADED = Record("E")
+
+
+class Operand(NamedTuple):
+    """One operand of a candidate: its body's record, how the op reads it, the leaves below it, how many nodes of it compute
+    something, and whether it is in memory (`loaded`: a load, or a chain of views over one)."""
+
+    record: Record
+    access: Access | None
+    leaves: frozenset[int]
+    ops: int
+    loaded: bool
+
+
+@dataclass(frozen=True)
+class Production:
+    kind: str
+    form: str
+    operands: frozenset[str]
+    some: frozenset[str]
+    checks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Grammar:
+    """`names`: letter -> the word rules use (contraction for C)."""
+
+    names: dict[str, str]
+    meanings: dict[str, str]
+    productions: tuple[Production, ...]
+    limits: dict[str, int]
+
+    def show(self) -> str:
+        """The table as text, one production a line."""
+        lines = [f"{k}  {self.names[k]:12} {self.meanings[k]}" for k in self.names]
+        for p in self.productions:
+            some = f", at least one of {' '.join(sorted(p.some))}" if p.some else ""
+            checks = f"   if {', '.join(p.checks)}" if p.checks else ""
+            lines.append(f"{p.kind} ::= {p.form}({' | '.join(sorted(p.operands))}{some}){checks}")
+        return "\n".join([*lines, "limits: " + ", ".join(f"{k} {v}" for k, v in self.limits.items())])
+
+
+@cache
+def load_grammar() -> Grammar:
+    """The shipped table."""
+    raw = yaml.safe_load(files("autocomp.egraph").joinpath("grammar.yaml").read_text(encoding="utf-8"))
+    productions = tuple(Production(p["kind"], p["form"], frozenset(p["operands"]), frozenset(p.get("some", ())),
+                                   tuple(p.get("checks", ()))) for p in raw["productions"])
+    return Grammar({k: v["name"] for k, v in raw["kinds"].items()}, {k: v["meaning"] for k, v in raw["kinds"].items()},
+                   productions, dict(raw["limits"]))
+
+
+@cache
+def _productions(form: str, kinds: frozenset[str]) -> tuple[Production, ...]:
+    return tuple(p for p in load_grammar().productions
+                 if p.form == form and kinds <= p.operands and (not p.some or kinds & p.some))
+
+
+def fold(form: Form, node: int, operands: Sequence[Operand]) -> Record | str:
+    """The record of `form` (node `node`) applied to these bodies, or the reason why no production takes them."""
+    kinds = frozenset(o.record.kind for o in operands) or frozenset("E")
+    reason = ""
+    for p in _productions(form.kind, kinds):
+        rec: Record | str = _base(p.kind, form, node, operands)
+        for check in p.checks:
+            rec = CHECKS[check](form, operands, rec)
+            if isinstance(rec, str):
+                reason = reason or rec
+                break
+        else:
+            return rec
+    words = " and ".join(load_grammar().names[k] for k in sorted(kinds))
+    return reason or f"no production takes a {form.kind} of {words}"
+
+
+def _base(kind: str, form: Form, node: int, operands: Sequence[Operand]) -> Record:
+    levels, windowed, contractions = 0, form.windowed, frozenset[Contraction]()
+    for o in operands:
+        r = o.record
+        levels, windowed = max(levels, r.levels), windowed or r.windowed
+        if r.contractions:
+            contractions |= r.contractions
+    if form.kind in ("contract", "online"):
+        contractions |= {Contraction(node, form.spec, operands[0].leaves)}
+    if form.kind == "reduce":
+        return Record(kind, (), form.extents, levels + 1, contractions, windowed)
+    return Record(kind, (), (), levels, contractions, windowed)
+
+
+# ---- checks: (form, operands, record so far) -> record with what the check learned, or the reason against it
+
+def _same_statistic(form: Form, operands: Sequence[Operand], rec: Record) -> Record | str:
+    extents = {o.record.extents for o in operands if o.record.kind == "S"}
+    if len(extents) > 1:
+        return "statistics over different extents"
+    for o in operands:
+        if o.record.kind == "S" and not (o.access and o.access.bijective):
+            return "a statistic is broadcast along axes"
+    return rec._replace(extents=next(iter(extents)))
+
+
+def _same_rows(form: Form, operands: Sequence[Operand], rec: Record) -> Record | str:
+    """Every statistic is broadcast exactly along the axes that it had reduced, and every row is the same set of axes."""
+    rows: tuple[int, ...] | None = None
+    extents: tuple[Dim, ...] = ()
+    for o in operands:
+        if o.record.kind == "E":
+            continue
+        if o.access is None or o.access.guard:
+            return "a row is read through a mask or in several ways"
+        mine = _carry(o.record.rows, o.access, form) if o.record.kind == "N" else o.access.unused
+        if mine is None:
+            return "a view cuts across the row"
+        shape = tuple(sorted((form.out.shape[i] for i in mine), key=str))
+        if shape != o.record.extents:
+            return f"a statistic over {o.record.extents} is broadcast along {shape}"
+        if rows is not None and rows != mine:
+            return "rows along different axes"
+        rows, extents = mine, o.record.extents
+    return rec._replace(rows=rows or (), extents=extents)
+
+
+def _carry(rows: tuple[int, ...], access: Access, form: Form) -> tuple[int, ...] | None:
+    """Positions of an operand's row axes in the output: each must be read at one bare output axis that no other index has."""
+    plain = dict(access.plain)
+    if any(d not in plain for d in rows):
+        return None
+    axes = form.comp.axes if form.comp else ()
+    mine = {axes[plain[d]].name for d in rows}
+    if any(i.names() & mine for d, i in enumerate(access.index) if d not in rows):
+        return None
+    return tuple(sorted(plain[d] for d in rows))
+
+
+def _whole_output(form: Form, operands: Sequence[Operand], rec: Record) -> Record | str:
+    for o in operands:
+        if o.record.kind in "CO" and not (o.access and o.access.bijective):
+            return "a contraction is not read once, element by element"
+    return rec
+
+
+def _contractions(form: Form, operands: Sequence[Operand], rec: Record) -> Record | str:
+    limit = load_grammar().limits["contractions"]
+    if len(rec.contractions) > limit:
+        return f"{len(rec.contractions)} contractions side by side, at most {limit}"
+    if len({(c.spec, c.first) for c in rec.contractions}) > 1:
+        return "contractions of different shapes or over different first factors"
+    return rec
+
+
+def _one_online(form: Form, operands: Sequence[Operand], rec: Record) -> Record | str:
+    onlines = {o.record.contractions for o in operands if o.record.kind == "O"}
+    return rec if len(onlines) == 1 else "two online contractions"
+
+
+def _reduces_rows(form: Form, operands: Sequence[Operand], rec: Record) -> Record | str:
+    """A reduction of a normalised row reduces exactly the row's axes (variance after mean)."""
+    for o in operands:
+        if o.record.kind != "N":
+            continue
+        if o.access is None or tuple(sorted(o.access.reduced)) != o.record.rows:
+            return "the reduction is not along the row"
+        if o.record.extents != form.extents:
+            return "the reduction is not over the whole row"
+    return rec
+
+
+def _prologue(form: Form, operands: Sequence[Operand], rec: Record) -> Record | str:
+    limit = load_grammar().limits["prologue_ops"]
+    for o in operands:
+        if o.access is None and not o.loaded:
+            return "an operand is read in several ways"
+        if o.access is not None and o.access.side in "ab" and o.ops > limit:
+            return f"{o.ops} operations in front of a contraction, at most {limit}"
+    return rec
+
+
+def _scores(form: Form, operands: Sequence[Operand], rec: Record) -> Record | str:
+    """The first operand may hold one contraction; the others are in memory; rows stay on chip."""
+    limit = load_grammar().limits["head_extent"]
+    for j, o in enumerate(operands):
+        if j > 0 and (o.record.kind != "E" or (o.access is None and not o.loaded)):
+            return "the weighted values must be element-wise"
+        if o.record.kind == "C":
+            if len(o.record.contractions) > 1:
+                return "two contractions in the scores"
+            if o.access is None or o.access.again > 1:
+                return "the scores are computed more than once"
+    width = form.out.shape[-1] if form.out.shape else 1
+    if isinstance(width, int) and width > limit:
+        return f"a row of {width} elements, at most {limit} stay on chip"
+    return rec
+
+
+def _loads(form: Form, operands: Sequence[Operand], rec: Record) -> Record | str:
+    return rec if all(o.loaded for o in operands) else "its operands must be in memory"
+
+
+CHECKS: dict[str, Callable[[Form, Sequence[Operand], Record], Record | str]] = {
+    "same_statistic": _same_statistic, "same_rows": _same_rows, "whole_output": _whole_output,
+    "contractions": _contractions, "one_online": _one_online, "reduces_rows": _reduces_rows, "prologue": _prologue,
+    "scores": _scores, "loads": _loads,
+}

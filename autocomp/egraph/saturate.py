@@ -1,0 +1,292 @@
+"""Graph + rules -> Frozen: every form of every tensor that the rules know.
+
+egglog matches left sides modulo equality; conditions and attribute arithmetic of a match are evaluated here, and what the
+right side makes goes back in as terms. Phases run in order, each to a budget that is checked between rounds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+from autocomp.egraph.engine import Engine
+from autocomp.egraph.frozen import EClass, ENode, Frozen
+from autocomp.errors import ModelError, RuleError
+from autocomp.ir.builder import checked_attrs
+from autocomp.ir.node import Attrs, Graph
+from autocomp.ir.ops import OPS
+from autocomp.ir.types import DTYPES, TensorType
+from autocomp.options import Options
+from autocomp.rewrite.expr import Lit, Ref, Word
+from autocomp.rewrite.functions import Operand, tensor_functions
+from autocomp.rewrite.pattern import Apply, Pattern
+from autocomp.rewrite.rule import Rule, RuleSet
+from autocomp.rewrite.vocabulary import GRAPH_PHASES
+from autocomp.rewrite.where import Env, Unanswerable, evaluate, holds
+from autocomp.trace import Trace
+
+REPORTED_REJECTS = 20  # refused matches of a rule that the trace keeps
+
+
+@dataclass
+class Subject:
+    """The graph inside the engine: type and known value of every named term."""
+
+    engine: Engine
+    types: list[TensorType] = field(default_factory=list)
+    uniform: list[float | None] = field(default_factory=list)
+    constant: list[bool] = field(default_factory=list)
+
+    def add(self, op: str, attrs: Attrs, args: tuple[int, ...], type: TensorType, why: str) -> int:
+        n = self.engine.add(op, attrs, args, why)
+        if n == len(self.types):
+            self.types.append(type)
+            self.uniform.append(self._uniform(op, attrs, args))
+            self.constant.append(op in ("param", "const") or (op != "input" and all(self.constant[a] for a in args)))
+        return n
+
+    def _uniform(self, op: str, attrs: Attrs, args: tuple[int, ...]) -> float | None:
+        if op == "const" and not isinstance(attrs["value"], bool):
+            return float(attrs["value"])
+        if op in ("broadcast", "reshape", "transpose", "cast") and args:
+            return self.uniform[args[0]]
+        return None
+
+    def operand(self, n: int) -> Operand:
+        return Operand(self.types[n], self.constant[n], self.uniform[n])
+
+
+@dataclass(frozen=True)
+class Query:
+    """One left side (one operand order) as an egglog rule. `slots`: (op application, its attribute variable)."""
+
+    rule: Rule
+    relation: str
+    variables: tuple[tuple[str, str], ...]
+    slots: tuple[tuple[Apply, str], ...]
+    literals: tuple[tuple[str, Lit], ...]
+
+
+def saturate(graph: Graph, rules: RuleSet, options: Options, trace: Trace) -> Frozen:
+    """All forms of the graph's tensors under the rules of the graph phases.
+
+    Raises RuleError where a rule's two sides differ in type; a phase that reaches its budget stops and says so in the trace.
+    """
+    subject, names, source = _load(graph)
+    for phase in GRAPH_PHASES:
+        chosen = rules.of(phase)
+        if chosen:
+            _run_phase(subject, phase, chosen, options, trace)
+    subject.engine.rebuild()
+    return _freeze(subject, graph, [(name, names[n]) for name, n in graph.outputs], source)
+
+
+def freeze_graph(graph: Graph) -> Frozen:
+    """The graph as it is, without rules."""
+    return saturate(graph, RuleSet(), Options(), Trace())
+
+
+def _load(graph: Graph) -> tuple[Subject, dict[Any, int], dict[int, str]]:
+    subject = Subject(Engine())
+    names: dict[Any, int] = {}
+    source: dict[int, str] = {}
+    for n in graph.nodes():
+        names[n] = subject.add(n.op, _typed(n.op, n.attrs, n.type), tuple(names[i] for i in n.inputs), n.type, "source")
+        source.setdefault(names[n], n.op)
+    return subject, names, source
+
+
+def _typed(op: str, attrs: Attrs, t: TensorType) -> Attrs:
+    """Leaves carry their type, so that equal texts are equal tensors."""
+    return Attrs({**attrs, "type": str(t)}) if op in ("input", "param", "const") else attrs
+
+
+# ---- one phase
+def _run_phase(subject: Subject, phase: str, rules: tuple[Rule, ...], options: Options, trace: Trace) -> None:
+    queries = [q for i, r in enumerate(rules) for q in _queries(subject.engine, phase, i, r)]
+    sorts = {q.relation: tuple(s for _, s in q.variables) for q in queries}
+    seen: dict[str, set[tuple[object, ...]]] = {q.relation: set() for q in queries}
+    fired: dict[str, int] = {}
+    rejected: dict[str, int] = {}
+    start = time.perf_counter()
+    for iteration in range(options.phase_iterations):
+        subject.engine.match(phase)
+        found = subject.engine.matches(seen, sorts)
+        changed = False
+        for q in queries:
+            for row in found[q.relation]:
+                if row in seen[q.relation]:
+                    continue
+                seen[q.relation].add(row)
+                reason = _apply(subject, q, row, options)
+                if reason is None:
+                    fired[q.rule.name] = fired.get(q.rule.name, 0) + 1
+                    changed = True
+                elif reason:
+                    rejected[q.rule.name] = rejected.get(q.rule.name, 0) + 1
+                    if rejected[q.rule.name] <= REPORTED_REJECTS:
+                        trace.add("reject", q.rule.name, phase=phase, reason=reason, at=str(subject.types[int(row[0])]))  # type: ignore[call-overload]
+        seconds = time.perf_counter() - start
+        over = [(k, v, limit) for k, v, limit in (("nodes", len(subject.types), options.phase_nodes), ("seconds", round(seconds, 1), options.phase_seconds))
+                if v > limit]
+        if over or (changed and iteration + 1 == options.phase_iterations):
+            which = over[0] if over else ("iterations", iteration + 1, options.phase_iterations)
+            worst = max(fired, key=lambda r: (fired[r], r))
+            trace.add("budget", phase, **{which[0]: which[1], "limit": which[2], "most_matches": f"{worst} x{fired[worst]}"})
+            break
+        if not changed:
+            break
+    for name, count in sorted(fired.items()):
+        trace.add("rule", name, phase=phase, count=count)
+    trace.add("phase", phase, time.perf_counter() - start, terms=len(subject.types), fired=sum(fired.values()))
+
+
+def _queries(engine: Engine, phase: str, index: int, rule: Rule) -> Iterator[Query]:
+    assert rule.lhs is not None
+    for order, lhs in enumerate(_orders(rule.lhs, rule.commutes)):
+        relation = f"m_{phase}_{index}_{order}"
+        slots: list[tuple[Apply, str]] = []
+        literals: list[tuple[str, Lit]] = []
+        variables: dict[str, None] = {}
+
+        def text(p: Pattern, slots: list[tuple[Apply, str]] = slots, literals: list[tuple[str, Lit]] = literals,
+                 variables: dict[str, None] = variables) -> str:  # fmt: skip
+            if isinstance(p, Ref):
+                variables.setdefault(f"v_{p.name}")
+                return f"v_{p.name}"
+            if isinstance(p, Lit):
+                literals.append((f"l_{len(literals)}", p))
+                return literals[-1][0]
+            assert isinstance(p, Apply)
+            args = " ".join(text(a) for a in p.args)
+            slots.append((p, f"a_{len(slots)}"))
+            return f"({engine.constructor(p.op, len(p.args))} {args} {slots[-1][1]})"
+
+        body = f"(= root {text(lhs)})"
+        pairs = (("root", "T"), *((v, "T") for v in variables), *((v, "T") for v, _ in literals), *((v, "String") for _, v in slots))
+        engine.rule(phase, relation, pairs, body, rule.where_text)
+        yield Query(rule, relation, pairs, tuple(slots), tuple(literals))
+
+
+def _orders(p: Pattern, commutes: bool) -> list[Pattern]:
+    """The pattern with the operands of commuting ops in every order (as written only, unless the rule says `commutes`)."""
+    if not isinstance(p, Apply):
+        return [p]
+    options = [_orders(a, commutes) for a in p.args]
+    out: list[Pattern] = [Apply(p.op, args, p.attrs, p.at) for args in product(*options)]
+    if commutes and OPS[p.op].commutes and len(p.args) == 2:
+        out += [Apply(p.op, (args[1], args[0]), p.attrs, p.at) for args in product(*options)]
+    unique: dict[str, Pattern] = {}
+    for x in out:
+        unique.setdefault(str(x), x)
+    return list(unique.values())
+
+
+# ---- one match
+def _apply(subject: Subject, q: Query, row: tuple[object, ...], options: Options) -> str | None:
+    """None if the rule fired; else why not ("" where it would only have added what is there)."""
+    values = dict(zip((v for v, _ in q.variables), row))
+    variables: dict[str, Any] = {"root": subject.operand(int(values["root"]))}  # type: ignore[call-overload]
+    names: dict[str, int] = {}
+    for v, sort in q.variables:
+        if sort == "T" and v.startswith("v_"):
+            names[v[2:]] = int(values[v])  # type: ignore[call-overload]
+            variables[v[2:]] = subject.operand(names[v[2:]])
+    env = Env(variables, tensor_functions(options))
+    for v, lit in q.literals:
+        if subject.uniform[int(values[v])] != float(lit.value):  # type: ignore[call-overload]
+            return ""
+    reason = _bind(q, values, variables, env, subject)
+    if reason is not None:
+        return reason
+    answer = holds(q.rule.where, env)
+    if not answer:
+        return answer.reason
+    assert q.rule.rhs is not None
+    root = int(values["root"])  # type: ignore[call-overload]
+    try:
+        made = _build(subject, q.rule, q.rule.rhs, names, env, subject.types[root])
+    except Unanswerable as e:
+        return str(e)
+    except ModelError as e:
+        return f"the right side has no type: {e.what}"
+    if subject.types[made] != subject.types[root]:
+        raise RuleError(f"unites tensors of different types: {subject.types[root]} and {subject.types[made]}", where=q.rule.where_text,
+                        hint="add a condition to `where` under which both sides have one type")  # fmt: skip
+    if made == root:
+        return ""
+    subject.engine.union(root, made)
+    return None
+
+
+def _bind(q: Query, values: Mapping[str, object], variables: dict[str, Any], env: Env, subject: Subject) -> str | None:
+    """Bind and compare attributes; the reason if they differ."""
+    later = []
+    for p, slot in q.slots:
+        attrs = subject.engine.attrs_of(str(values[slot]))
+        for name, e in p.attrs:
+            have = attrs[name]
+            if isinstance(e, Ref):
+                if e.name in variables and variables[e.name] != have:
+                    return ""
+                variables[e.name] = have
+            else:
+                later.append((name, e, have))
+    for name, e, have in later:
+        try:
+            want = e.name if isinstance(e, Word) else evaluate(e, env)
+        except Unanswerable as x:
+            return str(x)
+        if want != have:
+            return ""
+    return None
+
+
+def _build(subject: Subject, rule: Rule, p: Pattern, names: Mapping[str, int], env: Env, like: TensorType) -> int:
+    """The name of the term that a right side stands for. A bare number becomes a constant of the root's dtype."""
+    if isinstance(p, Ref):
+        return names[p.name]
+    if isinstance(p, (Lit, Word)):
+        value = p.value if isinstance(p, Lit) else p.name
+        return _const(subject, value, TensorType(like.dtype, ()), rule.name)
+    if p.op == "const":
+        value, dtype = evaluate(dict(p.attrs)["value"], env), dict(p.attrs).get("dtype")
+        name = evaluate(dtype, env) if dtype is not None else like.dtype.name
+        return _const(subject, value, TensorType(DTYPES[name], ()), rule.name)
+    args = tuple(_build(subject, rule, a, names, env, like) for a in p.args)
+    given = {k: (e.name if isinstance(e, Word) else evaluate(e, env)) for k, e in p.attrs}
+    types = tuple(subject.types[a] for a in args)
+    attrs = checked_attrs(p.op, given)
+    type = OPS[p.op].infer(types, attrs)
+    return subject.add(p.op, attrs, args, type, rule.name)
+
+
+def _const(subject: Subject, value: Any, t: TensorType, why: str) -> int:
+    v = t.dtype.numpy.type(value).item()
+    return subject.add("const", _typed("const", Attrs({"value": v}), t), (), t, why)
+
+
+# ---- out
+def _freeze(subject: Subject, graph: Graph, roots: list[tuple[str, int]], source: dict[int, str]) -> Frozen:
+    classes = subject.engine.classes
+    dense = {c: i for i, c in enumerate(sorted(set(classes)))}
+    nodes: dict[int, dict[tuple[str, Attrs, tuple[int, ...]], ENode]] = {i: {} for i in dense.values()}
+    constant = [False] * len(dense)
+    where: dict[int, str] = {}
+    for n, t in enumerate(subject.engine.terms):
+        c = dense[classes[n]]
+        children = tuple(dense[classes[a]] for a in t.args)
+        attrs = Attrs({k: v for k, v in t.attrs.items() if k != "type"}) if t.op in ("input", "param", "const") else t.attrs
+        if c not in children:
+            nodes[c].setdefault((t.op, attrs, children), ENode(t.op, attrs, children, t.why))
+        constant[c] = constant[c] or subject.constant[n]
+        if n in source:
+            where.setdefault(c, source[n])
+    out = {}
+    for first, c in dense.items():
+        mine = sorted(nodes[c].values(), key=lambda e: (e.op, repr(e.attrs), e.children))
+        out[c] = EClass(c, subject.types[first], tuple(mine), constant[c])
+    return Frozen(out, tuple((name, dense[classes[n]]) for name, n in roots), graph, where)

@@ -1,0 +1,177 @@
+"""The subject graph: the frozen classes that the outputs need, as the cut enumerator sees them.
+
+Nodes have dense ids and forms; classes come in an order in which operands precede users (strongly connected classes, which
+algebra makes by mutual rewrites, stand together).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from autocomp.egraph.forms import Form, comprehension_form, form_of
+from autocomp.egraph.frozen import EClass, ENode, Frozen
+from autocomp.ir.affine import Aff
+from autocomp.ir.body import Axis, Comprehension, Read
+from autocomp.ir.node import Attrs
+from autocomp.ir.types import TensorType
+
+
+@dataclass(frozen=True)
+class SubjectNode:
+    """One way to compute class `cls`."""
+
+    id: int
+    cls: int
+    enode: ENode
+    form: Form
+
+
+@dataclass(frozen=True)
+class Subject:
+    """`order`: groups of classes, operands before users; a group of several is strongly connected.
+
+    `memory`: classes that are in memory without a kernel (inputs, parameters, foldable constants). `literal`: value of
+    the scalar constants. `users`: how many classes read a class (an output counts as one). `level`: height above the
+    leaves along the lowest form, so that some form of every class uses lower classes only.
+    """
+
+    frozen: Frozen
+    nodes: tuple[SubjectNode, ...]
+    by_class: dict[int, tuple[SubjectNode, ...]]
+    types: dict[int, TensorType]
+    order: tuple[tuple[int, ...], ...]
+    memory: frozenset[int]
+    literal: dict[int, float | int | bool]
+    users: dict[int, int]
+    level: dict[int, int]
+    roots: tuple[tuple[str, int], ...]
+
+    def label(self, cls: int) -> str:
+        """The source op of a class, or that of its first form."""
+        nodes = self.by_class.get(cls, ())
+        return self.frozen.source.get(cls) or (nodes[0].enode.op if nodes else f"class {cls}")
+
+
+COPY = "copy"    # of an output that is an input, a constant or a view of one: memory of its own
+
+
+def subject_of(frozen: Frozen) -> Subject:
+    """The part of a frozen e-graph that the outputs need."""
+    classes = dict(frozen.classes)
+    roots: list[tuple[str, int]] = []
+    copies: dict[int, int] = {}
+    for name, c in frozen.roots:
+        if _in_memory(classes[c]):
+            new = copies.setdefault(c, max(classes) + 1)
+            classes[new] = EClass(new, classes[c].type, (ENode(COPY, Attrs(), (c,)),))
+            c = new
+        roots.append((name, c))
+    level = _levels(classes)
+    groups = tuple(_groups(classes, [c for _, c in roots], level))
+    reach = {c for g in groups for c in g}
+    nodes: list[SubjectNode] = []
+    by_class: dict[int, tuple[SubjectNode, ...]] = {}
+    users = dict.fromkeys(reach, 0)
+    for g in groups:
+        for c in g:
+            mine = []
+            for e in classes[c].nodes:
+                if c in e.children:
+                    continue
+                mine.append(SubjectNode(len(nodes), c, e, _form(e, classes, c)))
+                nodes.append(mine[-1])
+            by_class[c] = tuple(mine)
+            for child in {x for e in mine for x in e.enode.children}:
+                users[child] += 1
+    for c in {c for _, c in roots}:
+        users[c] += 1
+    literal = {c: _literal(classes[c]) for c in sorted(reach) if _literal(classes[c]) is not None}
+    memory = frozenset(c for c in reach if _in_memory(classes[c]) and c not in literal)
+    return Subject(frozen, tuple(nodes), by_class, {c: classes[c].type for c in sorted(reach)}, groups, memory,
+                   literal, users, level, tuple(roots))  # type: ignore[arg-type]
+
+
+def _in_memory(c: EClass) -> bool:
+    return c.constant or any(n.op in ("input", "param", "const") for n in c.nodes)
+
+
+def _literal(c: EClass) -> float | int | bool | None:
+    return next((n.attrs["value"] for n in c.nodes if n.op == "const"), None)
+
+
+def _form(e: ENode, classes: dict[int, EClass], c: int) -> Form:
+    t = classes[c].type
+    if e.op != COPY:
+        return form_of(e.op, e.attrs, tuple(classes[x].type for x in e.children), t)
+    axes = tuple(Axis(f"i{d}", n) for d, n in enumerate(t.shape))
+    comp = Comprehension(axes, Read(t.dtype, 0, tuple(Aff.of(a.name) for a in axes)))
+    return comprehension_form(comp, (t,), t, COPY)
+
+
+def _levels(classes: dict[int, EClass]) -> dict[int, int]:
+    """Least height of each class, by relaxation along users (each class settles at its lowest form)."""
+    waiting: dict[int, int] = {}
+    parents: dict[int, list[int]] = {}
+    forms: list[tuple[int, int]] = []
+    for c in sorted(classes):
+        for n in classes[c].nodes:
+            i = len(forms)
+            children = set(n.children)
+            forms.append((c, len(children)))
+            waiting[i] = len(children)
+            for x in children:
+                parents.setdefault(x, []).append(i)
+    level: dict[int, int] = {}
+    heap = [(0, forms[i][0]) for i in waiting if waiting[i] == 0]
+    heapq.heapify(heap)
+    while heap:
+        h, c = heapq.heappop(heap)
+        if c in level:
+            continue
+        level[c] = h
+        for i in parents.get(c, ()):
+            waiting[i] -= 1
+            if waiting[i] == 0 and forms[i][0] not in level:
+                heapq.heappush(heap, (h + 1, forms[i][0]))
+    return level
+
+
+def _groups(classes: dict[int, EClass], roots: list[int], level: dict[int, int]) -> Iterator[tuple[int, ...]]:
+    """Strongly connected classes below the roots, operands first (Tarjan's algorithm without recursion)."""
+    def children(c: int) -> list[int]:
+        return sorted({x for n in classes[c].nodes for x in n.children})
+
+    index: dict[int, int] = {}
+    low: dict[int, int] = {}
+    on: set[int] = set()
+    path: list[int] = []
+    for root in roots:
+        if root in index:
+            continue
+        work = [(root, iter(children(root)))]
+        index[root] = low[root] = len(index)
+        path.append(root)
+        on.add(root)
+        while work:
+            c, it = work[-1]
+            x = next(it, None)
+            if x is not None and x not in index:
+                index[x] = low[x] = len(index)
+                path.append(x)
+                on.add(x)
+                work.append((x, iter(children(x))))
+            elif x is not None:
+                if x in on:
+                    low[c] = min(low[c], index[x])
+            else:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[c])
+                if low[c] == index[c]:
+                    group = [path.pop()]
+                    while group[-1] != c:
+                        group.append(path.pop())
+                    on.difference_update(group)
+                    yield tuple(sorted(group, key=lambda y: (level.get(y, 0), y)))

@@ -1,0 +1,132 @@
+"""What conditions of the graph phases can ask of tensors, and the list arithmetic for attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from math import isclose, prod, sqrt
+from typing import Any
+
+from autocomp.ir.types import DTYPES, Dim, Sym, TensorType
+from autocomp.options import Options
+from autocomp.rewrite.where import Unanswerable
+
+
+@dataclass(frozen=True)
+class Operand:
+    """What a matched tensor variable is to a condition. `value` is set where all elements are one known number."""
+
+    type: TensorType
+    constant: bool = False
+    value: float | None = None
+
+
+def static(dims: Sequence[Dim]) -> tuple[int, ...]:
+    """The dims as ints; refuses symbols."""
+    for d in dims:
+        if isinstance(d, Sym):
+            raise Unanswerable(f"dimension {d} is symbolic")
+    return tuple(int(d) for d in dims)  # type: ignore[arg-type]
+
+
+def broadcast_shape(a: Sequence[Dim], b: Sequence[Dim]) -> tuple[Dim, ...]:
+    """NumPy's broadcasting of two shapes; refuses what NumPy refuses."""
+    n = max(len(a), len(b))
+    out: list[Dim] = []
+    for x, y in zip(padded(a, n), padded(b, n)):
+        if x != y and 1 not in (x, y):
+            raise Unanswerable(f"shapes {list(map(str, a))} and {list(map(str, b))} do not broadcast")
+        out.append(y if x == 1 else x)
+    return tuple(out)
+
+
+def padded(shape: Sequence[Dim], rank: int) -> tuple[Dim, ...]:
+    """The shape with ones in front up to `rank`."""
+    return (1,) * (rank - len(shape)) + tuple(shape)
+
+
+def _value(x: Operand) -> float:
+    if x.value is None:
+        raise Unanswerable("its elements are not one known number")
+    return x.value
+
+
+def _perm(p: Sequence[int], n: int) -> tuple[int, ...]:
+    if sorted(p) != list(range(n)):
+        raise Unanswerable(f"{list(p)} is no permutation of {n} axes")
+    return tuple(p)
+
+
+def _inverse(p: Sequence[int]) -> tuple[int, ...]:
+    q = [0] * len(_perm(p, len(p)))
+    for i, a in enumerate(p):
+        q[a] = i
+    return tuple(q)
+
+
+def _replaced(xs: Sequence[Any], i: int, v: Any) -> tuple[Any, ...]:
+    out = list(xs)
+    out[i] = v
+    return tuple(out)
+
+
+def _option(options: Options) -> Callable[[str], Any]:
+    known = {f.name for f in fields(Options)}
+
+    def option(name: str) -> Any:
+        if name not in known:
+            raise Unanswerable(f"there is no option '{name}'")
+        return getattr(options, name)
+    return option
+
+
+def tensor_functions(options: Options) -> dict[str, Callable[..., Any]]:
+    """The functions of the graph phases' vocabulary; arguments are Operands, tuples, numbers and words."""
+    return {
+        "option": _option(options),
+        "rank": lambda x: x.type.rank,
+        "shape": lambda x: x.type.shape,
+        "dim": lambda x, i: x.type.shape[i],
+        "dtype": lambda x: x.type.dtype.name,
+        "bytes": lambda d: DTYPES[d].bytes if isinstance(d, str) else prod(static(d.type.shape)) * d.type.dtype.bytes,
+        "elements": lambda x: prod(static(x.type.shape)),
+        "is_static": lambda x: x.type.is_static,
+        "is_constant": lambda x: x.constant,
+        "is_uniform": lambda x: x.value is not None,
+        "value": _value,
+        "is_float": lambda x: x.type.dtype.is_float,
+        "is_int": lambda x: x.type.dtype.is_int,
+        "widens": lambda a, b: _widens(a, b),
+        "len": len,
+        "product": lambda xs: prod(static(xs)),
+        "sum": lambda xs: sum(static(xs)),
+        "min": min, "max": max, "abs": abs, "sqrt": sqrt, "int": int,
+        "close": lambda a, b: isclose(a, b, rel_tol=2e-3 if min(abs(a), abs(b)) < 1e-4 else 1e-4),
+        "compose": lambda outer, inner: tuple(inner[i] for i in outer),     # transpose(transpose(x, inner), outer)
+        "inverse": _inverse,
+        "permuted": lambda xs, p: tuple(xs[i] for i in p),
+        "mapped": lambda axes, p: tuple(sorted(p[a] for a in axes)),
+        "padded": padded,
+        "range": lambda *a: tuple(range(*a)),
+        "repeat": lambda v, n: (v,) * n,
+        "sorted": lambda xs: tuple(sorted(xs)),
+        "replaced": _replaced,
+        "without": lambda xs, axes: tuple(x for i, x in enumerate(xs) if i not in axes),
+        "kept": lambda xs, axes: tuple(1 if i in axes else x for i, x in enumerate(xs)),
+        "contains": lambda xs, v: v in xs,
+        "suffix": lambda xs, n: tuple(xs)[len(xs) - n:],
+        "normal": lambda axes, n: tuple(sorted(a % n for a in (axes if isinstance(axes, tuple) else (axes,)))),
+        "broadcast": broadcast_shape,
+        "batched": lambda a, b: broadcast_shape(a[:-2], b[:-2]),
+    }
+
+
+def _widens(a: str, b: str) -> bool:
+    """Every value of dtype a is one of dtype b."""
+    x, y = DTYPES[a], DTYPES[b]
+    exact = {("f16", "f32"), ("f16", "f64"), ("bf16", "f32"), ("bf16", "f64"), ("f32", "f64")}
+    if x == y or (a, b) in exact:
+        return True
+    if x.kind in "iub" and y.kind in "iu":
+        return x.kind == "b" or (x.kind == y.kind and x.bits <= y.bits) or (x.kind == "u" and y.kind == "i" and x.bits < y.bits)
+    return False

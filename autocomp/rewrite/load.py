@@ -1,0 +1,264 @@
+"""Rule files -> RuleSet: the shipped `rules/*.yaml` and the user's own, every mistake at file:line:column."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from importlib.resources import files as resources
+from pathlib import Path
+from typing import Any
+
+from autocomp.errors import RuleError
+from autocomp.options import Options
+from autocomp.rewrite.expr import Expr, Ref, check_names, parse_expr, walk
+from autocomp.rewrite.location import Location, Text
+from autocomp.rewrite.pattern import Apply, Pattern, applications, bound_attrs, check_pattern, operands, parse_pattern
+from autocomp.rewrite.rule import Example, Rule, RuleSet
+from autocomp.rewrite.vocabulary import GRAPH_PHASES, PHASES, vocabulary
+from autocomp.rewrite.yaml_source import Located, read_yaml
+
+FIELDS = ("name", "phase", "lhs", "rhs", "match", "choose", "where", "exact", "commutes", "together", "examples", "targets",
+          "requires", "assumed", "why")
+NAME = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$")
+
+
+def load_rules(files: Iterable[str | Path | Rule] = (), without: Iterable[str] = (), options: Options = Options()) -> RuleSet:  # noqa: B008
+    """The shipped rules, then the user's files (or `@autocomp.rule` rules), less those whose name matches a glob of `without`.
+
+    With `options.exact` rules marked `exact: false` are left out. Raises RuleError: a file that is no rule file, an
+    unknown field, op, function or variable, or a name given twice.
+    """
+    rules = list(shipped_rules())
+    for f in files:
+        rules += [f] if isinstance(f, Rule) else _read_file(Path(f))
+    seen: dict[str, Rule] = {}
+    for r in rules:
+        if r.name in seen:
+            raise RuleError(f"the name '{r.name}' is taken", where=str(r.location), hint=f"it is defined at {seen[r.name].location}")
+        seen[r.name] = r
+    chosen = RuleSet(tuple(rules)).without(without)
+    return RuleSet(tuple(r for r in chosen if r.exact or not options.exact))
+
+
+@lru_cache(maxsize=1)
+def shipped_rules() -> tuple[Rule, ...]:
+    """Rules of the package's own `rules/*.yaml`, files in order of name."""
+    folder = resources("autocomp.rules")
+    out: list[Rule] = []
+    for f in sorted(folder.iterdir(), key=lambda f: f.name):
+        if f.name.endswith(".yaml"):
+            out += parse_rules(f.read_text(encoding="utf-8"), f"rules/{f.name}")
+    return tuple(out)
+
+
+def _read_file(path: Path) -> list[Rule]:
+    try:
+        data = path.read_bytes()
+    except OSError as x:
+        raise RuleError(f"cannot be read: {x.strerror or x}", where=str(path), hint="give the path of a .yaml file of rules") from None
+    try:
+        return parse_rules(data.decode("utf-8"), str(path))
+    except UnicodeDecodeError as x:
+        raise RuleError(f"not UTF-8 text (byte {x.start})", where=str(path)) from None
+
+
+def parse_rules(text: str, file: str) -> list[Rule]:
+    """The rules of one document: a list of rules, or a mapping with the one key `rules`."""
+    doc = read_yaml(text, file)
+    if isinstance(doc.value, dict) and set(doc.value) == {"rules"}:
+        doc = doc.value["rules"]
+    if doc.value is None:
+        return []
+    if not isinstance(doc.value, tuple):
+        raise doc.error("a rule file is a list of rules", "start each rule with '- name: group/name'")
+    return [build_rule(item) for item in doc.value]
+
+
+def build_rule(item: Located) -> Rule:
+    """One checked rule from its mapping."""
+    from difflib import get_close_matches
+    if not isinstance(item.value, dict):
+        raise item.error("a rule is a mapping with name, phase, lhs, rhs", "start each rule with '- name: group/name'")
+    fields: dict[str, Located] = item.value
+    for key in fields:
+        if key not in FIELDS:
+            near = get_close_matches(key, FIELDS, 1, 0.6)
+            raise fields[key].error(f"unknown field '{key}'", f"did you mean '{near[0]}'?" if near else f"fields are {', '.join(FIELDS)}")
+    name = _text(fields, "name", item)
+    if not NAME.match(name):
+        raise fields["name"].error(f"'{name}' is no rule name", "use words of letters, digits, _ . - joined by /")
+    phase = _text(fields, "phase", item)
+    if phase not in PHASES:
+        raise fields["phase"].error(f"unknown phase '{phase}'", f"phases are {', '.join(PHASES)}")
+    sides = {k: _pattern(fields[k], name, phase, k) for k in ("lhs", "rhs", "match") if k in fields}
+    left = "lhs" if phase in (*GRAPH_PHASES, "fusion") else "match"
+    if left not in sides:
+        raise item.error(f"rule '{name}' has no '{left}'", f"a {phase} rule says what it matches in '{left}'")
+    if "rhs" not in sides:
+        raise item.error(f"rule '{name}' has no 'rhs'")
+    choose = _choose(fields, name, phase)
+    bound = _bound(sides[left]) | {"root"} | {c for c, _ in choose}
+    where = tuple(_condition(t, name, phase, bound) for t in _conditions(fields))
+    together = _text(fields, "together", item, "").removeprefix("?")
+    rule = Rule(
+        name, phase, item.location, sides.get("lhs"), sides.get("rhs"), sides.get("match"), choose, where,
+        _flag(fields, "exact", True), _flag(fields, "commutes", False), together, _examples(fields), _words(fields, "targets"),
+        _words(fields, "requires"), _flag(fields, "assumed", False), _text(fields, "why", item, ""))
+    _check_rhs(rule, fields["rhs"], bound)
+    return rule
+
+
+def _check_rhs(rule: Rule, rhs: Located, bound: frozenset[str]) -> None:
+    """Variables of the right side are bound, and attributes that have no default are given."""
+    assert rule.rhs is not None
+    text = Text(str(rhs.value), rhs.location, rule.name)
+    v = vocabulary(rule.phase)
+    for ref in operands(rule.rhs):
+        if ref.name not in bound:
+            raise text.error(f"?{ref.name} is not bound by the pattern", ref.at)
+    for a in applications(rule.rhs):
+        for _, e in a.attrs:
+            check_names(e, text, bound, v.functions, v.words)
+        if rule.phase in GRAPH_PHASES:
+            from autocomp.ir.ops import OPS
+            given = dict(a.attrs)
+            for k, default in OPS[a.op].attrs.items():
+                if default is ... and k not in given:
+                    raise text.error(f"{a.op} needs the attribute '{k}'", a.at)
+
+
+def _bound(left: Pattern) -> frozenset[str]:
+    words = {r.name for r in operands(left)} | {r.name for r in bound_attrs(left)}
+    return frozenset(words)
+
+
+def _pattern(x: Located, name: str, phase: str, side: str) -> Pattern:
+    if not isinstance(x.value, str):
+        x = Located(str(x.value), x.location) if isinstance(x.value, (int, float)) else x
+        if not isinstance(x.value, str):
+            raise x.error(f"rule '{name}': {side} is a pattern in one line of text")
+    text = Text(x.value, x.location, name)
+    p = parse_pattern(text)
+    v = vocabulary(phase)
+    check_pattern(p, text, v.arity, v.attrs)
+    if side == "lhs" and not isinstance(p, Apply):
+        raise text.error("a left side starts with an op", 0, "a bare variable would match every tensor")
+    if side in ("lhs", "match"):
+        bound = _bound(p)
+        for a in applications(p):
+            for _, e in a.attrs:
+                if not isinstance(e, Ref):
+                    check_names(e, text, bound, v.functions, v.words | frozenset(str(w) for w in walk(e) if side == "match"))
+    return p
+
+
+def _condition(text: Text, name: str, phase: str, bound: frozenset[str]) -> Expr:
+    located = Text(text.value, text.location, name)
+    e = parse_expr(located)
+    v = vocabulary(phase)
+    check_names(e, located, bound, v.functions, v.words)
+    return e
+
+
+def _conditions(fields: dict[str, Located]) -> list[Text]:
+    """`where` as texts: a block list, or `[a, b]` / one condition in a line (split at its outer commas)."""
+    if "where" not in fields:
+        return []
+    w = fields["where"]
+    if isinstance(w.value, tuple):
+        return [t for item in w.value for t in _split(str(item.value), item.location)]
+    if isinstance(w.value, str):
+        s = w.value.strip()
+        if s.startswith("[") and s.endswith("]"):
+            at = Location(w.location.file, w.location.line, w.location.column + 1)
+            return _split(s[1:-1], at)
+        return _split(s, w.location)
+    if isinstance(w.value, bool):
+        return [Text(str(w.value).lower(), w.location)]
+    raise w.error("'where' is a list of conditions")
+
+
+def _split(s: str, at: Location) -> list[Text]:
+    """Split at commas outside of brackets."""
+    out, depth, start = [], 0, 0
+    for i, c in enumerate(s + ","):
+        depth += (c in "([") - (c in ")]")
+        if c == "," and depth <= 0:
+            piece = s[start:i]
+            if piece.strip():
+                lead = len(piece) - len(piece.lstrip())
+                out.append(Text(piece.strip(), Location(at.file, at.line, at.column + start + lead)))
+            start = i + 1
+    return out
+
+
+def _choose(fields: dict[str, Located], name: str, phase: str) -> tuple[tuple[str, tuple[Any, ...] | Expr], ...]:
+    if "choose" not in fields:
+        return ()
+    c = fields["choose"]
+    if not isinstance(c.value, dict):
+        raise c.error("'choose' maps names to lists of candidates", "choose: {bm: [64, 128]}")
+    v, out = vocabulary(phase), []
+    for key, x in c.value.items():
+        if isinstance(x.value, tuple):
+            out.append((key, plain(x)))
+        elif isinstance(x.value, str):
+            text = Text(x.value, x.location, name)
+            e = parse_expr(text)
+            check_names(e, text, frozenset(r.name for r in walk(e) if isinstance(r, Ref)), v.functions, v.words)
+            out.append((key, e))
+        else:
+            out.append((key, (x.value,)))
+    return tuple(out)
+
+
+def plain(x: Located) -> Any:
+    """The value without its places."""
+    if isinstance(x.value, tuple):
+        return tuple(plain(i) for i in x.value)
+    if isinstance(x.value, dict):
+        return {k: plain(v) for k, v in x.value.items()}
+    return x.value
+
+
+def _examples(fields: dict[str, Located]) -> tuple[Example, ...]:
+    if "examples" not in fields:
+        return ()
+    out, xs = [], fields["examples"]
+    if not isinstance(xs.value, tuple):
+        raise xs.error("'examples' is a list of mappings from variables to types")
+    for x in xs.value:
+        if not isinstance(x.value, dict):
+            raise x.error("an example maps variables to types", "- {x: 'f32[2, 3]', fires: true}")
+        b = plain(x)
+        out.append(Example(tuple((k, v) for k, v in b.items() if k != "fires"), bool(b.get("fires", True)), x.location))
+    return tuple(out)
+
+
+def _text(fields: dict[str, Located], key: str, item: Located, default: str | None = None) -> str:
+    if key not in fields:
+        if default is not None:
+            return default
+        raise item.error(f"a rule without '{key}'")
+    if not isinstance(fields[key].value, str):
+        raise fields[key].error(f"'{key}' is text")
+    return str(fields[key].value).strip()
+
+
+def _flag(fields: dict[str, Located], key: str, default: bool) -> bool:
+    if key not in fields:
+        return default
+    if not isinstance(fields[key].value, bool):
+        raise fields[key].error(f"'{key}' is true or false")
+    return bool(fields[key].value)
+
+
+def _words(fields: dict[str, Located], key: str) -> tuple[str, ...]:
+    if key not in fields:
+        return ()
+    x = fields[key]
+    values = plain(x) if isinstance(x.value, tuple) else (x.value,)
+    if not all(isinstance(v, str) for v in values):
+        raise x.error(f"'{key}' is a list of words")
+    return tuple(values)

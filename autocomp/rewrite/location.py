@@ -1,0 +1,34 @@
+"""Where a piece of a rule stands, and text that knows where it came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autocomp.errors import RuleError
+
+
+@dataclass(frozen=True)
+class Location:
+    """file:line:column, line and column counted from 1."""
+
+    file: str
+    line: int = 1
+    column: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True)
+class Text:
+    """A piece of rule text (a pattern, a condition) and where its first character stands."""
+
+    value: str
+    location: Location
+    rule: str = ""
+
+    def error(self, what: str, offset: int, hint: str | None = None) -> RuleError:
+        """A RuleError that points at the character `offset` of this text."""
+        at = Location(self.location.file, self.location.line, self.location.column + offset)
+        where = f"{at} rule '{self.rule}'" if self.rule else str(at)
+        return RuleError(what, where=where, hint=hint)

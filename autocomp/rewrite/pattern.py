@@ -1,0 +1,120 @@
+"""Patterns: `mul(matmul(?a, ?b), ?c)`, `transpose(?x, perm=?p)`, `map(?f, load(store(?k)), ?rest...)`.
+
+    pattern ::= ?var | ?var... | number | word | op '(' (pattern ',')* (attr ('='|':') expr ',')* ')'
+
+An attribute is an expression of the `where` language; on a left side a bare ?var binds, everything else is compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from autocomp.rewrite.expr import Expr, Lit, Parser, Ref, Word, walk
+from autocomp.rewrite.location import Text
+
+
+@dataclass(frozen=True)
+class Apply:
+    """An op of given operands. `attrs` are (name, expression) in the order written."""
+
+    op: str
+    args: tuple[Pattern, ...] = ()
+    attrs: tuple[tuple[str, Expr], ...] = ()
+    at: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.op}({', '.join([*map(str, self.args), *(f'{k}={v}' for k, v in self.attrs)])})"
+
+
+Pattern = Ref | Lit | Word | Apply
+
+
+class PatternParser(Parser):
+    def pattern(self) -> Pattern:
+        self.depth += 1
+        if self.depth > 40:
+            raise self.text.error("nested deeper than 40", self.now.at)
+        t = self.now
+        if t.kind == "name" and self.tokens[self.i + 1].value == "(":
+            self.i += 2
+            p: Pattern = self.application(t.value, t.at)
+        else:
+            e = self.unary()
+            if not isinstance(e, (Ref, Lit, Word)):
+                raise self.text.error("expected an op, a ?variable or a number", t.at)
+            p = e
+        self.depth -= 1
+        return p
+
+    def application(self, op: str, at: int) -> Apply:
+        args: list[Pattern] = []
+        attrs: list[tuple[str, Expr]] = []
+        while not self.take(")"):
+            if args or attrs:
+                self.need(",")
+            t = self.now
+            if t.kind == "name" and self.tokens[self.i + 1].value in ("=", ":"):
+                if t.value in dict(attrs):
+                    raise self.text.error(f"'{t.value}' is given twice", t.at)
+                self.i += 2
+                attrs.append((t.value, self.expr()))
+            elif attrs:
+                raise self.text.error("an operand after an attribute", t.at)
+            else:
+                args.append(self.pattern())
+        return Apply(op, tuple(args), tuple(attrs), at)
+
+
+def parse_pattern(text: Text) -> Pattern:
+    """The pattern. Raises RuleError at file:line:column."""
+    p = PatternParser(text)
+    out = p.pattern()
+    p.end()
+    return out
+
+
+def applications(p: Pattern) -> Iterator[Apply]:
+    """Every op of the pattern, outermost first."""
+    if isinstance(p, Apply):
+        yield p
+        for a in p.args:
+            yield from applications(a)
+
+
+def operands(p: Pattern) -> Iterator[Ref]:
+    """Tensor variables in order of occurrence, repeated as written."""
+    if isinstance(p, Ref):
+        yield p
+    elif isinstance(p, Apply):
+        for a in p.args:
+            yield from operands(a)
+
+
+def bound_attrs(p: Pattern) -> Iterator[Ref]:
+    """Attribute variables that a left side binds (bare ?var as an attribute's value)."""
+    for a in applications(p):
+        for _, e in a.attrs:
+            if isinstance(e, Ref):
+                yield e
+
+
+def check_pattern(p: Pattern, text: Text, arity: Mapping[str, tuple[int, int]], attrs: Mapping[str, frozenset[str]] | None) -> None:
+    """Raises RuleError on an unknown op, a wrong number of operands, or an attribute the op does not have."""
+    from difflib import get_close_matches
+    for a in applications(p):
+        if a.op not in arity:
+            near = get_close_matches(a.op, sorted(arity), 1, 0.6)
+            raise text.error(f"unknown op '{a.op}'", a.at, f"did you mean '{near[0]}'?" if near else None)
+        low, high = arity[a.op]
+        rest = any(isinstance(x, Ref) and x.rest for x in a.args)
+        if not rest and not low <= len(a.args) <= high:
+            wants = str(low) if low == high else f"{low} to {high}"
+            raise text.error(f"{a.op} takes {wants} operands, got {len(a.args)}", a.at)
+        if attrs is None:
+            continue
+        for name, e in a.attrs:
+            if name not in attrs[a.op]:
+                at = next((x.at for x in walk(e)), a.at)
+                has = ", ".join(sorted(attrs[a.op])) or "none"
+                raise text.error(f"{a.op} has no attribute '{name}'", at, f"its attributes are {has}")

@@ -1,0 +1,103 @@
+"""A rule, frozen: what a rule file or the decorator gives and every stage reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+from autocomp.rewrite.expr import Expr
+from autocomp.rewrite.location import Location
+from autocomp.rewrite.pattern import Pattern
+from autocomp.rewrite.vocabulary import GRAPH_PHASES
+
+
+@dataclass(frozen=True)
+class Example:
+    """Types (or attribute values) for the left side's variables, and whether the rule must fire there."""
+
+    bindings: tuple[tuple[str, Any], ...]
+    fires: bool = True
+    location: Location = field(default_factory=lambda: Location("<rule>"))
+
+
+@dataclass(frozen=True)
+class Rule:
+    """lhs, rhs: patterns (graph phases and fusion); `match` instead of lhs for tiling and scheduling, with `choose`: name ->
+    candidates (numbers, words, or an expression that gives them). where: all must hold.
+    exact: no rounding differs (False: floating point may be reassociated). commutes: operands of commuting ops are tried in
+    both orders. together: matches with the same value of this variable are rewritten as one (rhs then is one a member).
+    targets: names it is for, () for all. assumed: it may ship unchecked.
+    """
+
+    name: str
+    phase: str
+    location: Location
+    lhs: Pattern | None = None
+    rhs: Pattern | None = None
+    match: Pattern | None = None
+    choose: tuple[tuple[str, tuple[Any, ...] | Expr], ...] = ()
+    where: tuple[Expr, ...] = ()
+    exact: bool = True
+    commutes: bool = False
+    together: str = ""
+    examples: tuple[Example, ...] = ()
+    targets: tuple[str, ...] = ()
+    requires: tuple[str, ...] = ()
+    assumed: bool = False
+    why: str = ""
+
+    @property
+    def text(self) -> str:
+        """`lhs -> rhs  where ..`, as people read it."""
+        left = self.lhs if self.lhs is not None else self.match
+        chosen = ", ".join(f"{n} from {c}" if not isinstance(c, tuple) else f"{n} in [{', '.join(map(str, c))}]" for n, c in self.choose)
+        return (f"{left} -> {self.rhs}" + (f"  choose {chosen}" if chosen else "")
+                + (f"  where {' and '.join(map(str, self.where))}" if self.where else ""))
+
+    @property
+    def where_text(self) -> str:
+        """file:line:column rule 'name', as errors say it."""
+        return f"{self.location} rule '{self.name}'"
+
+
+@dataclass(frozen=True)
+class RuleSet:
+    """Rules in force, in the order they were read."""
+
+    rules: tuple[Rule, ...] = ()
+
+    def __iter__(self) -> Iterator[Rule]:
+        return iter(self.rules)
+
+    def __len__(self) -> int:
+        return len(self.rules)
+
+    def __contains__(self, name: object) -> bool:
+        return any(r.name == name for r in self.rules)
+
+    def __getitem__(self, name: str) -> Rule:
+        for r in self.rules:
+            if r.name == name:
+                return r
+        raise KeyError(name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(r.name for r in self.rules)
+
+    def of(self, phase: str, target: str = "") -> tuple[Rule, ...]:
+        """Rules of a phase, those for other targets left out."""
+        return tuple(r for r in self.rules if r.phase == phase and (not r.targets or not target or target in r.targets))
+
+    def without(self, globs: Iterable[str]) -> RuleSet:
+        """Less the rules whose name matches one of the globs."""
+        gs = tuple(globs)
+        return RuleSet(tuple(r for r in self.rules if not any(fnmatchcase(r.name, g) for g in gs)))
+
+
+def describe(rules: RuleSet) -> list[Mapping[str, Any]]:
+    """Rows for `autocomp rules list`."""
+    return [{"name": r.name, "phase": r.phase, "exact": r.exact, "text": r.text, "why": r.why, "location": str(r.location),
+             "targets": list(r.targets), "is_rewrite": r.phase in GRAPH_PHASES} for r in rules]

@@ -1,0 +1,131 @@
+"""Evaluating `where` conditions and attribute expressions: an answer or a refusal that says which part failed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from autocomp.ir.types import Sym
+from autocomp.rewrite.expr import Call, Expr, Items, Lit, Op, Part, Ref, Word, walk
+
+
+class Unanswerable(Exception):
+    """The question has no answer for these values; the message says why."""
+
+
+@dataclass(frozen=True)
+class Env:
+    """What names mean: `variables` for ?name, `functions` for calls (given evaluated arguments, may raise Unanswerable)."""
+
+    variables: Mapping[str, Any]
+    functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """ok, or the condition that failed with the values its parts had. True in a boolean context when ok."""
+
+    ok: bool
+    reason: str = ""
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+
+YES = Answer(True)
+
+
+def evaluate(e: Expr, env: Env) -> Any:
+    """The value of an expression. Raises Unanswerable with the reason."""
+    if isinstance(e, Lit):
+        return e.value
+    if isinstance(e, Word):
+        return e.name
+    if isinstance(e, Ref):
+        if e.name not in env.variables:
+            raise Unanswerable(f"?{e.name} is not known here")
+        return env.variables[e.name]
+    if isinstance(e, Items):
+        return tuple(evaluate(i, env) for i in e.items)
+    if isinstance(e, Call):
+        return _call(e, env)
+    if isinstance(e, Part):
+        return _part(e, env)
+    return _operator(e, env)
+
+
+def _call(e: Call, env: Env) -> Any:
+    f = env.functions.get(e.name)
+    if f is None:
+        raise Unanswerable(f"{e.name}() cannot be asked here")
+    args = [evaluate(a, env) for a in e.args]
+    try:
+        return f(*args)
+    except (TypeError, ValueError, IndexError, KeyError, AttributeError, ZeroDivisionError, OverflowError) as x:
+        raise Unanswerable(f"{e} has no answer ({x})") from None
+
+
+def _part(e: Part, env: Env) -> Any:
+    base = evaluate(e.base, env)
+    low, high = (None if b is None else evaluate(b, env) for b in (e.low, e.high))
+    try:
+        return tuple(base[low:high]) if e.slice else base[low]
+    except (TypeError, IndexError, KeyError) as x:
+        raise Unanswerable(f"{e} has no answer ({x})") from None
+
+
+_BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "==": lambda a, b: a == b, "!=": lambda a, b: a != b, "<": lambda a, b: a < b, "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b, ">=": lambda a, b: a >= b, "in": lambda a, b: a in b, "not in": lambda a, b: a not in b,
+    "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "/": lambda a, b: a / b,
+    "//": lambda a, b: a // b, "%": lambda a, b: a % b,
+}
+
+
+def _operator(e: Op, env: Env) -> Any:
+    if e.op in ("and", "or"):
+        left = bool(evaluate(e.args[0], env))
+        return left if left == (e.op == "or") else bool(evaluate(e.args[1], env))
+    if e.op == "not":
+        return not evaluate(e.args[0], env)
+    args = [evaluate(a, env) for a in e.args]
+    if any(isinstance(a, Sym) for a in args) and e.op not in ("==", "!=", "in", "not in"):
+        raise Unanswerable(f"{e} depends on a symbolic dimension ({', '.join(map(str, args))})")
+    if e.op == "*" and any(isinstance(a, (tuple, str)) for a in args):
+        raise Unanswerable(f"{e} multiplies a list")
+    try:
+        return -args[0] if len(args) == 1 else _BINARY[e.op](*args)
+    except (TypeError, ValueError, ZeroDivisionError, OverflowError) as x:
+        raise Unanswerable(f"{e} has no answer ({x})") from None
+
+
+def holds(conditions: tuple[Expr, ...], env: Env) -> Answer:
+    """Whether all conditions hold; if not, the first that fails and the values it saw."""
+    for c in conditions:
+        try:
+            if not evaluate(c, env):
+                return Answer(False, _explain(c, env))
+        except Unanswerable as x:
+            return Answer(False, str(x))
+    return YES
+
+
+def _explain(c: Expr, env: Env) -> str:
+    """`rank(?c) == 0` is false: rank(?c) is 2."""
+    seen = {}
+    for x in walk(c):
+        if isinstance(x, Call | Ref) and str(x) not in seen:
+            try:
+                seen[str(x)] = evaluate(x, env)
+            except Unanswerable:
+                continue
+    values = ", ".join(f"{k} is {show(v)}" for k, v in seen.items() if isinstance(v, (int, float, str, tuple, Sym, bool)))
+    return f"{c} is false" + (f": {values}" if values else "")
+
+
+def show(v: Any) -> str:
+    """A value as people write it in rule files."""
+    if isinstance(v, tuple):
+        return f"[{', '.join(map(show, v))}]"
+    return str(v).lower() if isinstance(v, bool) else str(v)

@@ -1,0 +1,68 @@
+"""Compiling sources to a shared library, once: a content-addressed cache that a killed build or a full disk cannot spoil."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import platformdirs
+
+from autocomp.trace import Trace
+
+
+def cache_root() -> Path:
+    """The cache folder: $AUTOCOMP_CACHE, else the user's cache folder."""
+    return Path(os.environ.get("AUTOCOMP_CACHE") or platformdirs.user_cache_dir("autocomp"))
+
+
+def writable_folder(name: str, trace: Trace) -> Path:
+    """A folder in the cache, or a temporary one (noted in the trace) where the cache cannot be written."""
+    root = cache_root() / name
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=root):
+            return root
+    except OSError as e:
+        folder = Path(tempfile.mkdtemp(prefix="autocomp-"))
+        trace.add("note", "cache", text=f"{root} cannot be written ({e.strerror}); built in {folder}")
+        return folder
+
+
+def digest(parts: Sequence[str]) -> str:
+    """A key for texts."""
+    h = hashlib.sha256()
+    for p in parts:
+        h.update(str(len(p)).encode() + b"\0" + p.encode())
+    return h.hexdigest()[:24]
+
+
+def build_library(files: Mapping[str, str], toolchain: object, trace: Trace) -> Path:
+    """Path of the shared library of these source files. `toolchain` has `key()` and `compile(folder, names, out)`.
+
+    Sources are written and compiled in a temporary folder that is renamed into place when it is complete, so nobody ever
+    sees half a build. Raises BuildError from the toolchain, with the log kept.
+    """
+    key = digest([toolchain.key(), *(x for item in sorted(files.items()) for x in item)])  # type: ignore[attr-defined]
+    root = writable_folder("build", trace)
+    final = root / key
+    library = final / "kernels.so"
+    if library.is_file():
+        trace.add("note", "build cache", text=f"found {key}")
+        return library
+    work = Path(tempfile.mkdtemp(dir=root, prefix=".building-"))
+    try:
+        for name, text in files.items():
+            (work / name).write_text(text)
+        toolchain.compile(work, [n for n in sorted(files) if n.endswith(".c")], work / "kernels.so")  # type: ignore[attr-defined]
+        try:
+            os.replace(work, final)
+        except OSError:  # somebody else finished the same build first
+            if not library.is_file():
+                raise
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return library

@@ -1,0 +1,74 @@
+"""Where every tensor of a program lies: intermediates share one arena by liveness; and the printed plan that runs the calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from autocomp.ir.kernel import Call, KernelGraph
+from autocomp.ir.types import Sym, TensorType
+
+ALIGN = 64
+
+
+@dataclass(frozen=True)
+class Slots:
+    """`index`: tensor -> position in the pointer table. `temporary`: tensors of the arena, in order of first write."""
+
+    index: Mapping[str, int]
+    temporary: tuple[str, ...]
+    last_use: Mapping[str, int]
+    first_use: Mapping[str, int]
+
+
+def slots(g: KernelGraph) -> Slots:
+    """Positions and lifetimes (call numbers) of a graph's tensors."""
+    index: dict[str, int] = {}
+    first: dict[str, int] = {}
+    last: dict[str, int] = {}
+    for name in (*g.inputs, *g.params, *sorted(g.constants)):
+        index.setdefault(name, len(index))
+    for i, c in enumerate(g.calls):
+        for actual in c.args.values():
+            index.setdefault(actual, len(index))
+            first.setdefault(actual, i)
+            last[actual] = i
+    kept = {*g.inputs, *g.params, *g.constants, *(t for _, t in g.outputs)}
+    return Slots(index, tuple(t for t in first if t not in kept), last, first)
+
+
+def size_of(t: TensorType, sizes: Mapping[str, int]) -> int:
+    """Bytes of a tensor; `sizes` has the symbols' values."""
+    return prod(sizes[d.name] if isinstance(d, Sym) else d for d in t.shape) * t.dtype.bytes
+
+
+def arena(g: KernelGraph, s: Slots, sizes: Mapping[str, int]) -> tuple[dict[str, int], int]:
+    """Offsets of the temporaries and the arena's size: first fit over lifetimes, the largest first (ties by name)."""
+    placed: list[tuple[int, int, int, int]] = []
+    offsets: dict[str, int] = {}
+    total = 0
+    for t in sorted(s.temporary, key=lambda t: (-size_of(g.tensors[t], sizes), t)):
+        need = -(-max(size_of(g.tensors[t], sizes), 1) // ALIGN) * ALIGN
+        a, b = s.first_use[t], s.last_use[t]
+        at = 0
+        for lo, hi, x, y in sorted(p for p in placed if not (p[3] < a or b < p[2])):
+            if at + need <= lo:
+                break
+            at = max(at, hi)
+        placed.append((at, at + need, a, b))
+        offsets[t] = at
+        total = max(total, at + need)
+    return offsets, total
+
+
+def segments(calls: Sequence[Call]) -> list[tuple[int, int, bool]]:
+    """Runs [start, end) of calls that are all compiled, and single opaque calls (True)."""
+    out: list[tuple[int, int, bool]] = []
+    for i, c in enumerate(calls):
+        opaque = bool(c.kernel.opaque)
+        if out and not opaque and not out[-1][2]:
+            out[-1] = (out[-1][0], i + 1, False)
+        else:
+            out.append((i, i + 1, opaque))
+    return out
