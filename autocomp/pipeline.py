@@ -8,6 +8,7 @@ from autocomp import frontends, rewrite
 from autocomp.egraph import choose, cover, saturate
 from autocomp.ir.checks import check_graph, check_kernel_graph
 from autocomp.ir.decompose import decompose
+from autocomp.loops.bounds import check_kernel_graph_accesses
 from autocomp.options import Options
 from autocomp.runtime.program import Program, build_program
 from autocomp.targets import load_target
@@ -37,6 +38,7 @@ def compile_model(model: Any, target: str, options: Options, trace: Trace, **fro
     with trace.stage("cover") as note:
         calls = cover.cover(frozen, rules, machine.chip, options, trace)
         check_kernel_graph(calls)
+        check_kernel_graph_accesses(calls)
         note.update(kernels=len(calls.calls), distinct=len({c.kernel.signature for c in calls.calls}))
     with trace.stage("schedule") as note:
         schedules: dict[str, tuple[Schedule, Cost]] = {}

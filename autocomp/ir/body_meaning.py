@@ -63,7 +63,6 @@ class Meaning:
         self.rank, self.float64, self.fetch = len(every), float64, fetch
         self.states: list[np.ndarray] = []
         self.env: dict[str, np.ndarray | int] = dict(sizes)
-        self.states: list[np.ndarray] = []
         for name, k in self.at.items():
             self.env[name] = np.arange(self.extent[name]).reshape([-1 if j == k else 1 for j in range(self.rank)])
 
@@ -107,8 +106,6 @@ class Meaning:
             return self._reduce(e, args)
         if isinstance(e, Contract):
             return self._contract(e, args)
-        if isinstance(e, Prev):
-            return self._prev(e)
         raise ModelError(f"no meaning for {type(e).__name__}", where="body")
 
     def _recurrence(self, e: Recurrence) -> np.ndarray:
@@ -152,33 +149,6 @@ class Meaning:
         x = x.astype(np.float64) if self.float64 and e.dtype.is_float else x
         return x[tuple(np.clip(a.astype(np.int64), 0, n - 1) for a, n in zip(args, x.shape))]
 
-    def _recurrence(self, e: Recurrence) -> np.ndarray:
-        """States one after the other, each an array over the recurrence's own axes."""
-        outer, now = self.states, self.env[e.time.name]
-        self.states = [self._over(self.value(e.init), e.axes)]
-        for t in range(self.extent[e.time.name]):
-            self.env[e.time.name] = np.full((1,) * self.rank, t)
-            self.states.append(self._over(self.value(e.step), e.axes))
-        states, self.states, self.env[e.time.name] = np.stack(self.states), outer, now
-        which = self.index(e.at) if e.at is not None else np.full((1,) * self.rank, len(states) - 1)
-        return states[(which, *(self.index(i) for i in e.index))]
-
-    def _over(self, v: np.ndarray, axes: Sequence[Axis]) -> np.ndarray:
-        """A value of the rank of all axes as an array over `axes` alone."""
-        shape = [1] * self.rank
-        for a in axes:
-            shape[self.at[a.name]] = self.extent[a.name]
-        order = [self.at[a.name] for a in axes]
-        rest = [k for k in range(self.rank) if k not in order]
-        return np.transpose(np.broadcast_to(v, shape), order + rest).reshape([self.extent[a.name] for a in axes])
-
-    def _prev(self, e: Prev) -> np.ndarray:
-        """An earlier state. Clipped into range: the arm of a `where` that is not taken may look outside."""
-        state = self.states[max(0, len(self.states) - e.lag)]
-        v = state[tuple(np.clip(self.index(i), 0, n - 1) for i, n in zip(e.index, state.shape))]
-        v = np.reshape(v, v.shape if v.ndim == self.rank else (1,) * self.rank)
-        return np.where(self.inside(e.guard), v, np.asarray(e.fill).astype(v.dtype)) if e.guard else v
-
     def _reduce(self, e: Reduce, args: list[np.ndarray]) -> np.ndarray:
         where = tuple(self.at[a.name] for a in e.axes)
         shape = list(args[0].shape)
@@ -201,22 +171,6 @@ class Meaning:
         for k, n in zip(out, y.shape):
             shape[k] = n
         return np.asarray(y, wide).reshape(shape)
-
-
-def _outside_recurrences(root: Expr) -> list[Expr]:
-    """Every distinct node once, operands first, none of those inside a recurrence (they have a value for each time)."""
-    out: list[Expr] = []
-    seen: set[int] = set()
-    stack: list[tuple[Expr, bool]] = [(root, False)]
-    while stack:
-        e, done = stack.pop()
-        if done:
-            out.append(e)
-        elif id(e) not in seen:
-            seen.add(id(e))
-            stack.append((e, True))
-            stack.extend((a, False) for a in (() if isinstance(e, Recurrence) else reversed(e.args)))
-    return out
 
 
 def evaluate(kernel: Kernel, arrays: Mapping[str, np.ndarray], sizes: Mapping[str, int] | None = None, float64: bool = True) -> dict[str, np.ndarray]:

@@ -61,6 +61,12 @@ def minimal_guard(guard: Index, axes: Extents) -> Index:
 
 
 @lru_cache(maxsize=65536)
+def implied(g: Aff, guard: Index, axes: Extents) -> bool:
+    """Does g >= 0 hold wherever every guard does?"""
+    return g in guard or sets.domain(axes, (*guard, -g - 1), free_symbols((g, *guard), axes)).is_empty()
+
+
+@lru_cache(maxsize=65536)
 def _simplest(a: Aff, guard: Index, axes: Extents) -> Aff:
     """The simplest of: the expression, its range-simplified form, isl's form on the guarded domain."""
     if a.is_affine:

@@ -11,13 +11,14 @@ interior runs without a test.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.affine import Aff, aff
-from autocomp.ir.body import Expr, Inside, Load, Map, Prev, Recurrence, postorder
+from autocomp.ir.body import Expr, Inside, Load, Map, Prev, Recurrence, postorder, rewrite
 from autocomp.ir.kernel import Kernel
-from autocomp.loops.access import minimal_guard
+from autocomp.loops.access import implied, minimal_guard
 from autocomp.loops.nest import Access, LoopDim, LoopNest, Rows, Statement
 
 STATE = "state"
@@ -47,16 +48,25 @@ def require_recurrence(kernel: Kernel) -> Recurrence:
     return rec
 
 
+@lru_cache(maxsize=1024)
 def pieces(rec: Recurrence) -> tuple[Piece, ...]:
-    """The step as disjoint pieces: inside, then edge k where guard k is the first to fail."""
-    step = rec.step
+    """The step as disjoint pieces: inside, then edge k where guard k is the first to fail.
+
+    Guards of reads that a piece implies are gone.
+    """
+    step, axes = rec.step, tuple((x.name, x.extent) for x in (rec.time, *rec.axes))
     if not (isinstance(step, Map) and step.fn == "where" and isinstance(step.operands[0], Inside)):
         return (Piece("step", (), step),)
+
+    def within(value: Expr, where: tuple[Aff, ...]) -> Expr:
+        return rewrite(value, lambda e: replace(e, guard=tuple(g for g in e.guard if not implied(g, where, axes)))
+                       if isinstance(e, (Load, Prev)) else e)
     inside, a, b = step.operands
     assert isinstance(inside, Inside)
-    guard = minimal_guard(inside.guard, tuple((x.name, x.extent) for x in (rec.time, *rec.axes)))
-    edges = tuple(Piece(f"edge{k}", (*guard[:k], -g - 1), b) for k, g in enumerate(guard))
-    return (Piece("step", guard, a), *edges)
+    guard = minimal_guard(inside.guard, axes)
+    failing = [(*guard[:k], -g - 1) for k, g in enumerate(guard)]
+    edges = tuple(Piece(f"edge{k}", where, within(b, where)) for k, where in enumerate(failing))
+    return (Piece("step", guard, within(a, guard)), *edges)
 
 
 def band_of(rec: Recurrence) -> tuple[str, ...]:

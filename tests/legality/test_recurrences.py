@@ -238,6 +238,7 @@ def test_the_ops_own_meaning_runs_skewed_and_tiled(tmp_path: Path) -> None:
     assert found.moves == ("skew",)
     tiled = next(s for s in options if s.tile and s.parallel)
     small = replace(tiled, tile=(("t", 8), ("s0", 32)))
+    assert "?" not in print_recurrence(kernel, small).text, "the interior runs without a test"
     x = np.random.default_rng(3).random(301, np.float32)
     want = OPS["stencil"].reference((x.astype(np.float64),), attrs, kernel.outputs[0].type)
     np.testing.assert_allclose(run(kernel, small, tmp_path, x), want, atol=3e-6)
