@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from autocomp.ir.affine import Aff
 from autocomp.ir.body import Axis, Expr
-from autocomp.ir.node import Graph
+from autocomp.ir.node import Attrs, Graph
 from autocomp.ir.types import TensorType
 
 
@@ -36,6 +36,7 @@ class Kernel:
     kernels of a model are one object and are scheduled, emitted and compiled once.
 
     `kind` is the body grammar's letter (E S N C O X); `axes` the domain (axes of the stored values, not the reduced ones).
+    `opaque`: the op that runs through its reference (with `attrs`); such a kernel has no body.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Kernel:
     stores: tuple[Store, ...]
     signature: str
     opaque: str = ""
+    attrs: Attrs = field(default_factory=Attrs)
 
 
 @dataclass(frozen=True)

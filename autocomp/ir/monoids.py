@@ -40,6 +40,9 @@ class Monoid:
         return tuple(s for s, *_ in (*self.base, *self.modules, *self.pick))
 
 
+# Chan, Golub and LeVeque 1979: a part's squared deviations moved from its own mean s/n to the whole's, s1/n1.
+_CHAN = "x + n * (s / max(n, 1) - s1 / max(n1, 1)) * (s / max(n, 1) - s1 / max(n1, 1))"
+
 MONOIDS: dict[str, Monoid] = {
     m.name: m
     for m in (
@@ -54,6 +57,7 @@ MONOIDS: dict[str, Monoid] = {
         Monoid("max_sumexp", ("v",), (("m", "max", "v"),), (("l", "1", "x * exp(m - m1)"),), finish="l"),
         Monoid("softmax_weighted", ("v", "w"), (("m", "max", "v"),),
                (("l", "1", "x * exp(m - m1)"), ("o", "w", "x * exp(m - m1)")), finish="o / l"),
+        Monoid("welford", ("v",), (("n", "add", "1"), ("s", "add", "v")), (("M2", "0", _CHAN),), finish="M2 / n"),
     )
 }  # fmt: skip
 
@@ -92,6 +96,12 @@ def fold(name: str, operands: tuple[np.ndarray, ...], axes: tuple[int, ...], par
         wins = (v == best) | (np.isnan(v) if v.dtype.kind == "f" else False)
         i = np.broadcast_to(operands[1], v.shape)
         return np.min(np.where(wins, i, np.iinfo(np.int64).max), axis=axes, keepdims=True)
+    if name == "welford":
+        n = np.asarray(np.prod([v.shape[k] for k in axes]), v.dtype).reshape((1,) * v.ndim)
+        if part in ("n", "s"):
+            return n if part == "n" else np.sum(v, axis=axes, keepdims=True, dtype=dtype)
+        m2 = np.sum((v - np.mean(v, axis=axes, keepdims=True, dtype=dtype)) ** 2, axis=axes, keepdims=True)
+        return m2 if part == "M2" else m2 / n
     m = np.max(v, axis=axes, keepdims=True)
     if part == "m":
         return m

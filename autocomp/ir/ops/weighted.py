@@ -6,7 +6,7 @@ import numpy as np
 
 from autocomp.errors import ModelError
 from autocomp.ir.affine import aff
-from autocomp.ir.body import Axis, Comprehension, Read, Reduce
+from autocomp.ir.body import Axis, Comprehension, Expr, Index, Map, Read, Reduce
 from autocomp.ir.monoids import fold
 from autocomp.ir.node import Attrs
 from autocomp.ir.ops.pointwise import broadcast_shapes
@@ -39,6 +39,32 @@ register(Op("max_sumexp", (1, 1), _sumexp_infer, _sumexp_reference, _sumexp_mean
             attrs={"axes": ..., "keepdims": False, "part": ...}, doc="running maximum and sum of exponentials in one pass"))
 
 
+# ---- welford: mean and variance in one pass, by (n, sum, squared deviations)
+def _welford_infer(t: Types, a: Attrs) -> TensorType:
+    if not t[0].dtype.is_float or t[0].dtype.bits < 32 or a["part"] not in ("mean", "var"):
+        raise ModelError(f"does not take {t[0]} for part '{a['part']}'", where="welford")
+    return reduced_type("welford", t[0], a, t[0].dtype)
+
+
+def _welford_reference(x: Arrays, a: Attrs, o: TensorType) -> np.ndarray:
+    return (np.mean if a["part"] == "mean" else np.var)(x[0], axis=tuple(a["axes"]), keepdims=a["keepdims"])
+
+
+def _welford_meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
+    axes, reduced, index = split_axes(t[0], a, out)
+    x = (Read(t[0].dtype, 0, index),)
+    if a["part"] == "var":
+        return Comprehension(axes, Reduce(out.dtype, "welford", reduced, x))
+    mean: Expr = Reduce(out.dtype, "welford", reduced, x, "s")
+    for axis in reduced:
+        mean = Map(out.dtype, "div", (mean, Index(out.dtype, aff(axis.extent if isinstance(axis.extent, int) else axis.extent.name))))
+    return Comprehension(axes, mean)
+
+
+register(Op("welford", (1, 1), _welford_infer, _welford_reference, _welford_meaning,
+            attrs={"axes": ..., "keepdims": False, "part": ...}, doc="mean or variance (over n) in one pass over the operand"))
+
+
 # ---- softmax_weighted_sum(s, v) = softmax(s) @ v
 def _weighted_infer(t: Types, a: Attrs) -> TensorType:
     s, v = t
@@ -55,7 +81,6 @@ def _weighted_reference(x: Arrays, a: Attrs, o: TensorType) -> np.ndarray:
 
 
 def _weighted_meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
-    from autocomp.ir.body import Expr, Map
     from autocomp.ir.scalar import accumulator
 
     s, v = t

@@ -1,0 +1,94 @@
+"""The monoids' expressions, parsed; and the one rule that steps and combines their states.
+
+    term ::= name | number | term (+ - * /) term | exp(term) | max(term, term)
+
+`build` folds a term's tree with the caller's own leaves and functions (NumPy arrays here, body expressions in `tile/`).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+import numpy as np
+
+from autocomp.ir.monoids import Monoid, identity
+from autocomp.ir.scalar import SCALAR, apply
+from autocomp.ir.types import DType, dtype_of
+
+T = TypeVar("T")
+_INFIX = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div"}
+State = Mapping[str, np.ndarray]
+
+
+def build(text: str, leaf: Callable[[str | float], T], fn: Callable[[str, tuple[T, ...]], T]) -> T:
+    """The value of a term: `leaf` of names and numbers, `fn` of scalar functions. Raises ValueError on anything else."""
+    def go(n: ast.expr) -> T:
+        if isinstance(n, ast.Name):
+            return leaf(n.id)
+        if isinstance(n, ast.Constant) and isinstance(n.value, (int, float)) and not isinstance(n.value, bool):
+            return leaf(n.value)
+        if isinstance(n, ast.BinOp) and type(n.op) in _INFIX:
+            return fn(_INFIX[type(n.op)], (go(n.left), go(n.right)))
+        if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id in SCALAR and not n.keywords:
+            return fn(n.func.id, tuple(map(go, n.args)))
+        raise ValueError(f"'{ast.unparse(n)}' is no monoid term (in '{text}')")
+    return go(ast.parse(text, mode="eval").body)
+
+
+def evaluate_term(text: str, env: Mapping[str, np.ndarray], dtype: DType) -> np.ndarray:
+    """A term on NumPy arrays."""
+    return build(text, lambda x: env[x] if isinstance(x, str) else np.asarray(x, dtype.numpy), lambda f, a: apply(f, a, dtype))
+
+
+def _value_dtype(m: Monoid, state: State) -> DType:
+    return dtype_of(state[m.base[0][0]])
+
+
+def lift(m: Monoid, operands: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The state of a single element."""
+    dtype = dtype_of(operands[m.operands[0]])
+    shape = np.broadcast_shapes(*(operands[o].shape for o in m.operands))
+    out = {s: np.broadcast_to(evaluate_term(t, operands, dtype), shape) for s, *_, t in m.base}
+    out |= {s: np.broadcast_to(evaluate_term(t, operands, dtype), shape) for s, t, _ in m.modules}
+    return out | {s: operands[t] for s, t in m.pick}
+
+
+def neutral(m: Monoid, like: State) -> dict[str, np.ndarray]:
+    """The identity state in the shapes of `like`."""
+    out = {s: np.full_like(like[s], identity(fn, dtype_of(like[s]))) for s, fn, _ in m.base}
+    out |= {s: np.zeros_like(like[s]) for s, *_ in m.modules}
+    return out | {s: np.full_like(like[s], np.iinfo(np.int64).max) for s, _ in m.pick}
+
+
+def combine(m: Monoid, a: State, b: State) -> dict[str, np.ndarray]:
+    """Two partial states as one: the base combined, both sides' modules rebased to it and added; of picks the winner's."""
+    dtype = _value_dtype(m, a)
+    new = {s: apply(fn, (a[s], b[s]), dtype) for s, fn, _ in m.base}
+    moved = {f"{s}1": v for s, v in new.items()}
+    for s, _, rebase in m.modules:
+        parts = []
+        for side in (a, b):
+            shifted = evaluate_term(rebase, {**side, **moved, "x": side[s]}, dtype)
+            parts.append(np.where(_unchanged(m, side, new), side[s], shifted))
+        new[s] = apply("add", parts, dtype)
+    first = m.base[0][0]
+    for s, _ in m.pick:
+        won = [np.where(_same(side[first], new[first]), side[s], np.iinfo(np.int64).max) for side in (a, b)]
+        new[s] = np.minimum(*won)
+    return new
+
+
+def _same(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return (a == b) | ((a != a) & (b != b))
+
+
+def _unchanged(m: Monoid, side: State, new: State) -> np.ndarray:
+    """Where the base did not move, a module need not either (and -inf - -inf is never formed)."""
+    return np.logical_and.reduce([_same(side[s], new[s]) for s, *_ in m.base])
+
+
+def finish(m: Monoid, state: State) -> np.ndarray:
+    """The value of the whole from its state."""
+    return evaluate_term(m.finish, state, _value_dtype(m, state)) if m.finish not in state else np.asarray(state[m.finish])

@@ -1,0 +1,73 @@
+"""Monoids: combining partial states in any grouping gives what NumPy computes over the whole."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+import numpy as np
+import pytest
+
+from autocomp.ir.monoid_terms import build, combine, finish, lift, neutral
+from autocomp.ir.monoids import MONOIDS, fold
+
+RNG = np.random.default_rng(7)
+N = 13
+
+
+def operands(name: str) -> dict[str, np.ndarray]:
+    v = RNG.standard_normal((3, N)) * 3
+    if name in ("any", "all"):
+        return {"v": v > 1}
+    if name.startswith("arg"):
+        return {"v": np.round(v), "i": np.broadcast_to(np.arange(N), (3, N))}
+    return {"v": v, "w": RNG.standard_normal((3, N))} if name == "softmax_weighted" else {"v": v}
+
+
+def whole(name: str, x: dict[str, np.ndarray]) -> np.ndarray:
+    v = x["v"]
+    e = np.exp(v - v.max(1, keepdims=True)) if v.dtype != bool else None
+    return {"sum": lambda: v.sum(1), "prod": lambda: v.prod(1), "max": lambda: v.max(1), "min": lambda: v.min(1),
+            "any": lambda: v.any(1), "all": lambda: v.all(1), "argmax": lambda: v.argmax(1), "argmin": lambda: v.argmin(1),
+            "max_sumexp": lambda: e.sum(1), "softmax_weighted": lambda: (e * x["w"]).sum(1) / e.sum(1),
+            "welford": lambda: v.var(1)}[name]()
+
+
+def elements(name: str, x: dict[str, np.ndarray]) -> list[dict[str, np.ndarray]]:
+    return [lift(MONOIDS[name], {k: a[:, j] for k, a in x.items()}) for j in range(N)]
+
+
+def close(a, b):
+    for s in a:
+        np.testing.assert_allclose(np.asarray(a[s], "f8"), np.asarray(b[s], "f8"), rtol=1e-11, atol=1e-11, err_msg=s)
+
+
+@pytest.mark.parametrize("name", sorted(MONOIDS))
+def test_folding_states_is_the_direct_computation(name):
+    x, m = operands(name), MONOIDS[name]
+    state = reduce(lambda a, b: combine(m, a, b), elements(name, x))
+    np.testing.assert_allclose(finish(m, state), whole(name, x), rtol=1e-11)
+    np.testing.assert_allclose(fold(name, tuple(x.values()), (1,), "", x["v"].dtype)[:, 0], whole(name, x), rtol=1e-11)
+
+
+@pytest.mark.parametrize("name", sorted(MONOIDS))
+def test_combine_is_associative_and_has_its_identity(name):
+    x, m = operands(name), MONOIDS[name]
+    parts = elements(name, x)
+    fold_ = lambda xs: reduce(lambda a, b: combine(m, a, b), xs)
+    a, b, c = fold_(parts[:2]), fold_(parts[2:7]), fold_(parts[7:])
+    close(combine(m, combine(m, a, b), c), combine(m, a, combine(m, b, c)))
+    close(combine(m, neutral(m, a), a), a)
+    close(combine(m, a, neutral(m, a)), a)
+
+
+def test_a_masked_score_adds_nothing():
+    m = MONOIDS["softmax_weighted"]
+    first = lift(m, {"v": np.array([-np.inf]), "w": np.array([5.0])})
+    second = lift(m, {"v": np.array([2.0]), "w": np.array([3.0])})
+    np.testing.assert_array_equal(finish(m, combine(m, first, second)), [3.0])
+
+
+@pytest.mark.parametrize("text", ["__import__('os')", "m.real", "m[0]", "m if m else m", "nosuch(m)", "m < 1", "True"])
+def test_terms_are_a_closed_language(text):
+    with pytest.raises(ValueError, match="no monoid term"):
+        build(text, lambda x: x, lambda f, a: (f, *a))
