@@ -53,10 +53,11 @@ def _accesses(nest: LoopNest, pick: list[tuple[Statement, Access]]) -> isl.Union
     return out
 
 
-def order_map(nest: LoopNest, rows: tuple[Rows, ...]) -> isl.UnionMap:
-    """{ instance -> time }: the rows as an isl schedule, restricted to each statement's domain."""
+def order_map(nest: LoopNest, rows: tuple[Rows, ...], restricted: bool = True) -> isl.UnionMap:
+    """{ instance -> time }: the rows as an isl schedule, restricted to each statement's domain (enough without where a
+    relation on the domains is moved by it)."""
     syms, depth = symbols_of(nest), 1 + 2 * max(len(r.loops) for r in rows)
-    return union_of(statement_time(s, r.flat(depth), syms) for s, r in zip(nest.statements, rows, strict=True))
+    return union_of(statement_time(s, r.flat(depth), syms, restricted) for s, r in zip(nest.statements, rows, strict=True))
 
 
 def union_of(maps) -> isl.UnionMap:  # type: ignore[no-untyped-def]
@@ -67,9 +68,10 @@ def union_of(maps) -> isl.UnionMap:  # type: ignore[no-untyped-def]
 
 
 @lru_cache(maxsize=16384)
-def statement_time(s: Statement, time: tuple[Aff, ...], syms: tuple[Sym, ...]) -> isl.Map:
-    """{ s[axes] -> [time] } on the statement's domain."""
-    return sets.function(_extents(s), time, syms, s.name).intersect_domain(statement_domain(s, syms))
+def statement_time(s: Statement, time: tuple[Aff, ...], syms: tuple[Sym, ...], restricted: bool) -> isl.Map:
+    """{ s[axes] -> [time] }, on the statement's domain if restricted."""
+    every = sets.function(_extents(s), time, syms, s.name)
+    return every.intersect_domain(statement_domain(s, syms)) if restricted else every
 
 
 @lru_cache(maxsize=2048)

@@ -86,9 +86,9 @@ def violations(nest: LoopNest, order: isl.UnionMap, loop: str) -> isl.UnionMap |
     """
     if order.is_empty():
         return None
-    time = order_map(nest, nest.rows)
     if loop:
         return _carried(nest, order, loop)
+    time = order_map(nest, nest.rows, restricted=False)
     moved = order.apply_domain(time).apply_range(time)
     deltas = _relax_free(nest, isl.Map.from_union_map(moved).deltas())
     bad = deltas.intersect(_lex_not_positive(deltas.dim(isl.dim_type.set)))

@@ -15,6 +15,8 @@ Extents = tuple[tuple[str, Dim], ...]
 _RESERVED = frozenset(("mod", "floor", "ceil", "min", "max", "and", "or", "not", "exists", "implies", "true", "false", "div",
                        "rat", "infty", "infinity", "NaN", "floord", "ceild"))
 
+_UNBOUNDED = Sym("N").hi
+
 
 def name(n: str) -> str:
     """The isl identifier of an axis or symbol. Raises ValueError where the name is no identifier."""
@@ -45,7 +47,7 @@ def param_prefix(syms: Sequence[Sym]) -> str:
 
 def assumptions(syms: Sequence[Sym]) -> list[str]:
     """What is known of the symbols: bounds and divisibility."""
-    out = [f"{s.lo} <= {name(s.name)} <= {s.hi}" for s in syms]
+    out = [f"{s.lo} <= {name(s.name)}" + (f" <= {s.hi}" if s.hi < _UNBOUNDED else "") for s in syms]
     return out + [f"{name(s.name)} mod {s.multiple} = 0" for s in syms if s.multiple > 1]
 
 
