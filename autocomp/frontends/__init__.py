@@ -20,24 +20,34 @@ def load(model: Any, *, example_inputs: Sequence[Any] | None = None, dims: dict[
     kind = type(model).__module__.split(".")[0]
     if isinstance(model, (str, Path)) and str(model).lstrip().startswith("graph "):
         from autocomp.frontends.text import parse
+
         return parse(str(model))
     if isinstance(model, (str, Path)) and Path(model).suffix in (".txt", ".ac"):
         from autocomp.frontends.text import parse
+
         path = Path(model)
         if not path.is_file():
             raise ModelError("no such file", where=str(path), hint="give the path of an .onnx or .txt model")
         return parse(path.read_text(), where=str(path))
     if isinstance(model, (str, Path, bytes)) or (kind == "onnx" and type(model).__name__ == "ModelProto"):
         from autocomp.frontends.onnx import load_onnx
+
         return load_onnx(model, dims=dims)
     if kind == "torch" or any(c.__module__.split(".")[0] == "torch" for c in type(model).__mro__):
         from autocomp.frontends.torch import load_torch
+
         return load_torch(model, example_inputs)
     if isinstance(model, Callable):  # type: ignore[arg-type]
         if example_inputs is None:
-            raise ModelError("a Python function is traced on examples", where=getattr(model, "__name__", "function"),
-                             hint="optimize(fn, example_inputs=(x, w))")  # fmt: skip
+            raise ModelError(
+                "a Python function is traced on examples",
+                where=getattr(model, "__name__", "function"),
+                hint="optimize(fn, example_inputs=(x, w))",
+            )
         from autocomp.frontends.tracing import trace
+
         return trace(model, *example_inputs)
-    raise ModelError(f"cannot read a model of type {type(model).__name__}",
-                     hint="give an ONNX path, bytes or ModelProto, a torch module, a Python function, or a text graph")  # fmt: skip
+    raise ModelError(
+        f"cannot read a model of type {type(model).__name__}",
+        hint="give an ONNX path, bytes or ModelProto, a torch module, a Python function, or a text graph",
+    )

@@ -1,12 +1,12 @@
 """The text form of a graph. `parse(show(g))` gives the same nodes.
 
-    graph mlp
-    input x: f32[128, 768]
-    param w: f32[768, 64] = random(3)          # or zeros, ones, values(1, 2, 3); parameters from elsewhere: = extern
-    dim batch in 1..64 multiple 4               # a symbolic dimension, before its first use
-    %0 = matmul(x, w)
-    %1 = max(%0, const(0.0, f32))
-    output y = %1
+graph mlp
+input x: f32[128, 768]
+param w: f32[768, 64] = random(3)          # or zeros, ones, values(1, 2, 3); parameters from elsewhere: = extern
+dim batch in 1..64 multiple 4               # a symbolic dimension, before its first use
+%0 = matmul(x, w)
+%1 = max(%0, const(0.0, f32))
+output y = %1
 """
 
 from __future__ import annotations
@@ -105,7 +105,9 @@ class _Parser:
         if not m or (word == "input") != (m[4] is None):
             raise self.fail(f"cannot read '{s}'", "input NAME: dtype[dims]   or   param NAME: dtype[dims] = random(SEED)")
         name, type = self.name(m[1]), self.type(m[2], m[3])
-        self.values[name] = self.b.input(name, type) if word == "input" else self.b.param(name, self.data(name, type, m[4].strip()), type)
+        self.values[name] = (
+            self.b.input(name, type) if word == "input" else self.b.param(name, self.data(name, type, m[4].strip()), type)
+        )
 
     def type(self, dtype: str, dims: str) -> TensorType:
         if dtype not in DTYPES:

@@ -21,18 +21,81 @@ from autocomp.ir.types import BOOL, DType, TensorType, dtype_of
 
 # NumPy's ufunc and function names where they differ from the op table's.
 UFUNCS = {
-    "absolute": "abs", "negative": "neg", "subtract": "sub", "multiply": "mul", "true_divide": "div", "divide": "div",
-    "power": "pow", "maximum": "max", "minimum": "min", "remainder": "mod", "floor_divide": "floordiv", "less": "lt",
-    "less_equal": "le", "greater": "gt", "greater_equal": "ge", "equal": "eq", "not_equal": "ne", "logical_and": "and",
-    "logical_or": "or", "logical_not": "not", "rint": "round", "arcsin": "asin", "arccos": "acos", "arctan": "atan",
-}  # fmt: skip
+    "absolute": "abs",
+    "negative": "neg",
+    "subtract": "sub",
+    "multiply": "mul",
+    "true_divide": "div",
+    "divide": "div",
+    "power": "pow",
+    "maximum": "max",
+    "minimum": "min",
+    "remainder": "mod",
+    "floor_divide": "floordiv",
+    "less": "lt",
+    "less_equal": "le",
+    "greater": "gt",
+    "greater_equal": "ge",
+    "equal": "eq",
+    "not_equal": "ne",
+    "logical_and": "and",
+    "logical_or": "or",
+    "logical_not": "not",
+    "rint": "round",
+    "arcsin": "asin",
+    "arccos": "acos",
+    "arctan": "atan",
+}
 SAME = {
-    "add", "exp", "exp2", "expm1", "log", "log2", "log1p", "sqrt", "tanh", "sin", "cos", "tan", "sinh", "cosh", "floor", "ceil",
-    "trunc", "sign", "isnan", "isinf",
-}  # fmt: skip
+    "add",
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log2",
+    "log1p",
+    "sqrt",
+    "tanh",
+    "sin",
+    "cos",
+    "tan",
+    "sinh",
+    "cosh",
+    "floor",
+    "ceil",
+    "trunc",
+    "sign",
+    "isnan",
+    "isinf",
+}
 COMPARISONS = {"lt", "le", "gt", "ge", "eq", "ne"}
-FLOATING = {"div", "exp", "exp2", "expm1", "log", "log2", "log1p", "sqrt", "tanh", "sin", "cos", "tan", "sinh", "cosh", "asin", "acos", "atan"}
-REDUCTIONS = {"sum": "reduce_sum", "max": "reduce_max", "min": "reduce_min", "prod": "reduce_prod", "any": "reduce_any", "all": "reduce_all"}
+FLOATING = {
+    "div",
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log2",
+    "log1p",
+    "sqrt",
+    "tanh",
+    "sin",
+    "cos",
+    "tan",
+    "sinh",
+    "cosh",
+    "asin",
+    "acos",
+    "atan",
+}
+REDUCTIONS = {
+    "sum": "reduce_sum",
+    "max": "reduce_max",
+    "min": "reduce_min",
+    "prod": "reduce_prod",
+    "any": "reduce_any",
+    "all": "reduce_all",
+}
 
 
 def trace(fn: Callable[..., Any], *examples: Any, name: str | None = None) -> Graph:
@@ -45,7 +108,9 @@ def trace(fn: Callable[..., Any], *examples: Any, name: str | None = None) -> Gr
     types = [e if isinstance(e, TensorType) else TensorType(dtype_of(np.asarray(e)), np.shape(e)) for e in examples]
     args = [Tracer(b, b.input(n, t)) for n, t in zip(_names(fn, len(types)), types)]
     result = fn(*args)
-    named = result.items() if isinstance(result, dict) else enumerate(result) if isinstance(result, (tuple, list)) else [("", result)]
+    named = (
+        result.items() if isinstance(result, dict) else enumerate(result) if isinstance(result, (tuple, list)) else [("", result)]
+    )
     for key, value in named:
         b.output(f"out{key}" if not isinstance(key, str) or not key else key, _lift(b, value, None))
     return b.graph()
@@ -114,8 +179,11 @@ class Tracer:
         return int(self.shape[0])
 
     def __bool__(self) -> bool:
-        raise UnsupportedOp(f"a branch on the value of a traced array {self.node.type}", where="trace",
-                            hint="use np.where, or decide on shapes and Python values")  # fmt: skip
+        raise UnsupportedOp(
+            f"a branch on the value of a traced array {self.node.type}",
+            where="trace",
+            hint="use np.where, or decide on shapes and Python values",
+        )
 
     __array__ = None
 
@@ -138,7 +206,9 @@ class Tracer:
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Tracer:
         kwargs.pop("dtype", None)
         if method != "__call__" or kwargs:
-            raise UnsupportedOp(f"numpy.{ufunc.__name__}.{method} with {sorted(kwargs)}", where="trace", hint="call it without out= and where=")
+            raise UnsupportedOp(
+                f"numpy.{ufunc.__name__}.{method} with {sorted(kwargs)}", where="trace", hint="call it without out= and where="
+            )
         if ufunc.__name__ == "matmul":
             return matmul(self.b, *inputs)
         if ufunc.__name__ == "square":
@@ -147,7 +217,9 @@ class Tracer:
             return self._pointwise("div", 1.0, inputs[0])
         op = UFUNCS.get(ufunc.__name__) or (ufunc.__name__ if ufunc.__name__ in SAME else None)
         if op is None:
-            raise UnsupportedOp(f"numpy.{ufunc.__name__}", where="trace", hint="write it with " + ", ".join(sorted(SAME)[:8]) + ", ...")
+            raise UnsupportedOp(
+                f"numpy.{ufunc.__name__}", where="trace", hint="write it with " + ", ".join(sorted(SAME)[:8]) + ", ..."
+            )
         return self._pointwise(op, *inputs)
 
     def __array_function__(self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
@@ -206,11 +278,11 @@ class Tracer:
 
     def mean(self, axis: Any = None, keepdims: bool = False) -> Tracer:
         total = self.sum(axis, keepdims)
-        return total / (self.size / total.size)
+        return self._pointwise("div", total, self.size / total.size)
 
     def var(self, axis: Any = None, keepdims: bool = False) -> Tracer:
-        centred = self - self.mean(axis, keepdims=True)
-        return (centred * centred).mean(axis, keepdims)
+        centred = self._pointwise("sub", self, self.mean(axis, keepdims=True))
+        return self._pointwise("mul", centred, centred).mean(axis, keepdims)
 
     def __getitem__(self, key: Any) -> Tracer:
         return index(self, key)
@@ -219,19 +291,28 @@ class Tracer:
 def _binary(op: str, flip: bool = False) -> Callable[[Tracer, Any], Tracer]:
     def method(self: Tracer, other: Any) -> Tracer:
         return self._pointwise(op, other, self) if flip else self._pointwise(op, self, other)
+
     return method
 
 
-for _name, _op in (("add", "add"), ("sub", "sub"), ("mul", "mul"), ("truediv", "div"), ("pow", "pow"), ("mod", "mod"), ("floordiv", "floordiv")):
+for _name, _op in (
+    ("add", "add"),
+    ("sub", "sub"),
+    ("mul", "mul"),
+    ("truediv", "div"),
+    ("pow", "pow"),
+    ("mod", "mod"),
+    ("floordiv", "floordiv"),
+):
     setattr(Tracer, f"__{_name}__", _binary(_op))
     setattr(Tracer, f"__r{_name}__", _binary(_op, flip=True))
 for _name in COMPARISONS:
     setattr(Tracer, f"__{_name}__", _binary(_name))
 Tracer.__hash__ = object.__hash__  # type: ignore[method-assign]
-Tracer.__neg__ = lambda self: self._pointwise("neg", self)  # type: ignore[attr-defined]
-Tracer.__abs__ = lambda self: self._pointwise("abs", self)  # type: ignore[attr-defined]
-Tracer.__matmul__ = lambda self, o: matmul(self.b, self, o)  # type: ignore[attr-defined]
-Tracer.__rmatmul__ = lambda self, o: matmul(self.b, o, self)  # type: ignore[attr-defined]
+Tracer.__neg__ = lambda self: self._pointwise("neg", self)  # type: ignore[attr-defined,operator]
+Tracer.__abs__ = lambda self: self._pointwise("abs", self)  # type: ignore[attr-defined,operator]
+Tracer.__matmul__ = lambda self, o: matmul(self.b, self, o)  # type: ignore[attr-defined,operator]
+Tracer.__rmatmul__ = lambda self, o: matmul(self.b, o, self)  # type: ignore[attr-defined,operator]
 
 
 def matmul(b: Builder, x: Any, y: Any) -> Tracer:
@@ -299,12 +380,20 @@ def _method(name: str) -> Callable[..., Tracer]:
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{n: _method(n) for n in ("sum", "max", "min", "prod", "any", "all", "mean", "var", "reshape", "swapaxes", "astype")},
-    "amax": _method("max"), "amin": _method("min"), "concatenate": _concatenate, "where": _where, "take": _take, "einsum": _einsum,
+    "amax": _method("max"),
+    "amin": _method("min"),
+    "concatenate": _concatenate,
+    "where": _where,
+    "take": _take,
+    "einsum": _einsum,
     "transpose": lambda b, x, axes=None: x.transpose(*(axes or ())),
     "permute_dims": lambda b, x, axes: x.transpose(*axes),
-    "expand_dims": lambda b, x, axis: x.reshape(x.shape[: axis % (x.ndim + 1)] + (1,) + x.shape[axis % (x.ndim + 1) :]),
-    "squeeze": lambda b, x, axis=None: x.reshape(tuple(s for i, s in enumerate(x.shape) if s != 1 or (axis is not None and i != axis % x.ndim))),
+    "expand_dims": lambda b, x, axis: x.reshape((*x.shape[: axis % (x.ndim + 1)], 1, *x.shape[axis % (x.ndim + 1) :])),
+    "squeeze": lambda b, x, axis=None: x.reshape(
+        tuple(s for i, s in enumerate(x.shape) if s != 1 or (axis is not None and i != axis % x.ndim))
+    ),
     "clip": lambda b, x, lo, hi: x._pointwise("min", x._pointwise("max", x, lo), hi),
     "broadcast_to": lambda b, x, shape: x._op("broadcast", x.node, shape=tuple(shape)),
-    "ndim": lambda b, x: x.ndim, "shape": lambda b, x: x.shape,
-}  # fmt: skip
+    "ndim": lambda b, x: x.ndim,
+    "shape": lambda b, x: x.shape,
+}

@@ -167,15 +167,16 @@ class Aff:
             whole = Aff.make(((t, k) for t, k in num.terms if k % a.den == 0), num.const - num.const % a.den)
             rest = num - whole
             lo, hi = rest.range(extents)
-            if 0 <= lo and hi < a.den:
-                new = Aff.make(((t, k // a.den) for t, k in whole.terms), whole.const // a.den) if isinstance(a, FloorDiv) else rest
+            if lo >= 0 and hi < a.den:
+                new = (
+                    Aff.make(((t, k // a.den) for t, k in whole.terms), whole.const // a.den) if isinstance(a, FloorDiv) else rest
+                )
             else:
                 new = num // a.den if isinstance(a, FloorDiv) else num % a.den
             out = out + new * c
         return out
 
-    def print(self, name: Callable[[str], str], floordiv: Callable[[str, int], str],
-              mod: Callable[[str, int], str]) -> str:
+    def print(self, name: Callable[[str], str], floordiv: Callable[[str, int], str], mod: Callable[[str, int], str]) -> str:
         """Text in another language; the callbacks spell an axis, a floor division and a modulo."""
         parts = []
         for a, c in self.terms:

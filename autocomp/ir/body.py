@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, ClassVar
 from weakref import WeakValueDictionary
 
 from autocomp.ir.affine import Aff
@@ -33,12 +33,14 @@ class Axis:
 class _Interned(type):
     """Equal constructor arguments give the same object."""
 
-    _table: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
+    _table: ClassVar[WeakValueDictionary[tuple[Any, ...], Any]] = WeakValueDictionary()
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         new = super().__call__(*args, **kwargs)
-        key = (cls, *((type(v), repr(v)) if isinstance(v, (float, int)) else v
-                      for v in (getattr(new, f.name) for f in fields(new))))
+        key = (
+            cls,
+            *((type(v), repr(v)) if isinstance(v, (float, int)) else v for v in (getattr(new, f.name) for f in fields(new))),
+        )
         return _Interned._table.setdefault(key, new)
 
 
@@ -240,6 +242,7 @@ def substitute(root: Expr, by: Mapping[str, Aff]) -> Expr:
 
     Axes bound by reductions inside must have been renamed apart first (`rename_bound`).
     """
+
     def go(e: Expr) -> Expr:
         if isinstance(e, (Read, Load, Prev)):
             return replace(e, index=tuple(i.substitute(by) for i in e.index), guard=tuple(g.substitute(by) for g in e.guard))
@@ -250,6 +253,7 @@ def substitute(root: Expr, by: Mapping[str, Aff]) -> Expr:
         if isinstance(e, Inside):
             return replace(e, guard=tuple(g.substitute(by) for g in e.guard))
         return e
+
     return rewrite(root, go)
 
 
@@ -273,7 +277,9 @@ def rename_bound(root: Expr, fresh: Callable[[str], str]) -> Expr:
         if isinstance(e, (Reduce, Contract)):
             return replace(e, axes=tuple(replace(a, name=names[a.name]) for a in e.axes))
         if isinstance(e, Recurrence):
-            return replace(e, time=replace(e.time, name=names[e.time.name]),
-                           axes=tuple(replace(a, name=names[a.name]) for a in e.axes))
+            return replace(
+                e, time=replace(e.time, name=names[e.time.name]), axes=tuple(replace(a, name=names[a.name]) for a in e.axes)
+            )
         return e
+
     return rewrite(substitute(root, by), go)

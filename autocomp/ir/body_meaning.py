@@ -54,7 +54,9 @@ def _closed(root: Expr) -> Iterator[Expr]:
 class Meaning:
     """Evaluates body expressions over one domain. `float64`: floats are computed in float64 and casts do not round."""
 
-    def __init__(self, axes: Sequence[Axis], roots: Sequence[Expr], sizes: Mapping[str, int], float64: bool, fetch: Fetch) -> None:
+    def __init__(
+        self, axes: Sequence[Axis], roots: Sequence[Expr], sizes: Mapping[str, int], float64: bool, fetch: Fetch
+    ) -> None:
         every = list(dict.fromkeys([*axes, *(a for r in roots for a in bound_axes(r))]))
         if len({a.name for a in every}) != len(every):
             raise ModelError(f"two axes share a name: {', '.join(map(str, every))}", where="body")
@@ -94,8 +96,9 @@ class Meaning:
         if isinstance(e, Const):
             return np.full((1,) * self.rank, e.value, self.dtype(e.dtype).numpy)
         if isinstance(e, Index):
-            return np.reshape(self.index(e.index), (1,) * self.rank if np.ndim(self.index(e.index)) == 0 else self.index(e.index).shape).astype(
-                self.dtype(e.dtype).numpy)
+            return np.reshape(
+                self.index(e.index), (1,) * self.rank if np.ndim(self.index(e.index)) == 0 else self.index(e.index).shape
+            ).astype(self.dtype(e.dtype).numpy)
         if isinstance(e, Inside):
             return self.inside(e.guard)
         if isinstance(e, Map):
@@ -138,7 +141,10 @@ class Meaning:
             at = self.index(i)
             good = (at >= 0) & (at < n) | ~ok
             if not np.all(good):
-                raise ModelError(f"index {i} leaves [0, {n}) of {getattr(e, 'tensor', None) or getattr(e, 'operand', 'the state')}", where="body")
+                raise ModelError(
+                    f"index {i} leaves [0, {n}) of {getattr(e, 'tensor', None) or getattr(e, 'operand', 'the state')}",
+                    where="body",
+                )
             index.append(np.clip(at, 0, max(n - 1, 0)))
         v = x[tuple(index)] if index else x.reshape((1,) * self.rank)
         v = np.reshape(v, v.shape if v.ndim == self.rank else (1,) * self.rank)
@@ -173,8 +179,11 @@ class Meaning:
         return np.asarray(y, wide).reshape(shape)
 
 
-def evaluate(kernel: Kernel, arrays: Mapping[str, np.ndarray], sizes: Mapping[str, int] | None = None, float64: bool = True) -> dict[str, np.ndarray]:
+def evaluate(
+    kernel: Kernel, arrays: Mapping[str, np.ndarray], sizes: Mapping[str, int] | None = None, float64: bool = True
+) -> dict[str, np.ndarray]:
     """Outputs of a kernel by argument name; `arrays` has its inputs, `sizes` the symbols' values."""
+
     def fetch(e: Expr) -> np.ndarray:
         return np.asarray(arrays[e.tensor])  # type: ignore[attr-defined]
 
@@ -192,9 +201,15 @@ def evaluate(kernel: Kernel, arrays: Mapping[str, np.ndarray], sizes: Mapping[st
     return out
 
 
-def evaluate_comprehension(axes: Sequence[Axis], value: Expr, operands: Sequence[np.ndarray], sizes: Mapping[str, int] | None = None,
-                           float64: bool = False) -> np.ndarray:  # fmt: skip
+def evaluate_comprehension(
+    axes: Sequence[Axis],
+    value: Expr,
+    operands: Sequence[np.ndarray],
+    sizes: Mapping[str, int] | None = None,
+    float64: bool = False,
+) -> np.ndarray:
     """Value of a comprehension on operands; shape = extents of the axes."""
+
     def fetch(e: Expr) -> np.ndarray:
         return np.asarray(operands[e.operand if isinstance(e, Read) else e.tensor])  # type: ignore[attr-defined]
 

@@ -39,6 +39,7 @@ def make_op(op: str, inputs: tuple[Node, ...], attrs: Mapping[str, Any]) -> Node
     entry = OPS.get(op)
     if entry is None:
         from difflib import get_close_matches
+
         near = get_close_matches(op, OPS, 1)
         raise ModelError(f"there is no op '{op}'", hint=f"did you mean '{near[0]}'?" if near else "see autocomp.ir.ops")
     if not entry.arity[0] <= len(inputs) <= entry.arity[1]:
@@ -92,7 +93,9 @@ class Builder:
             try:
                 type = TensorType(dtype_of(data), data.shape)
             except KeyError:
-                raise ModelError(f"parameter '{name}' has dtype {data.dtype}", where=self.name, hint=f"dtypes: {', '.join(DTYPES)}") from None
+                raise ModelError(
+                    f"parameter '{name}' has dtype {data.dtype}", where=self.name, hint=f"dtypes: {', '.join(DTYPES)}"
+                ) from None
         self.params[name] = data
         return make("param", (), type, {"name": name})
 
@@ -111,6 +114,7 @@ class Builder:
     def value_of(self, n: Node) -> np.ndarray:
         """The array of a node computed from parameters and constants alone."""
         from autocomp.ir.reference import evaluate_nodes
+
         return evaluate_nodes((n,), {}, self.params, float64=False)[0]
 
     def graph(self) -> Graph:

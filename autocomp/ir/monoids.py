@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from autocomp.ir.types import BOOL, DType
+from autocomp.ir.types import BOOL, DType, dtype_of
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,7 @@ def fold(name: str, operands: tuple[np.ndarray, ...], axes: tuple[int, ...], par
         return (np.sum if name == "sum" else np.prod)(v, axis=axes, keepdims=True, dtype=dtype)
     if name in ("max", "min"):
         fn = np.max if name == "max" else np.min
-        from autocomp.ir.types import dtype_of
-        return fn(v, axis=axes, keepdims=True, initial=np.asarray(identity(name, dtype_of(v)), v.dtype))
+        return fn(v, axis=axes, keepdims=True, initial=identity(name, dtype_of(v)))
     if name in ("any", "all"):
         return (np.any if name == "any" else np.all)(v, axis=axes, keepdims=True)
     if name in ("argmax", "argmin"):
@@ -122,4 +121,6 @@ def _weighted(e: np.ndarray, w: np.ndarray, axes: tuple[int, ...]) -> np.ndarray
     wa = [k for k in range(n) if w.shape[k] > 1 or k in axes]
     out = [k for k in range(n) if k not in axes and (e.shape[k] > 1 or w.shape[k] > 1)]
     shape = [max(e.shape[k], w.shape[k]) if k in out else 1 for k in range(n)]
-    return np.einsum(e.reshape([e.shape[k] for k in ea]), ea, w.reshape([w.shape[k] for k in wa]), wa, out, optimize=True).reshape(shape)
+    return np.einsum(
+        e.reshape([e.shape[k] for k in ea]), ea, w.reshape([w.shape[k] for k in wa]), wa, out, optimize=True
+    ).reshape(shape)

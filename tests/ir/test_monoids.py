@@ -26,10 +26,19 @@ def operands(name: str) -> dict[str, np.ndarray]:
 def whole(name: str, x: dict[str, np.ndarray]) -> np.ndarray:
     v = x["v"]
     e = np.exp(v - v.max(1, keepdims=True)) if v.dtype != bool else None
-    return {"sum": lambda: v.sum(1), "prod": lambda: v.prod(1), "max": lambda: v.max(1), "min": lambda: v.min(1),
-            "any": lambda: v.any(1), "all": lambda: v.all(1), "argmax": lambda: v.argmax(1), "argmin": lambda: v.argmin(1),
-            "max_sumexp": lambda: e.sum(1), "softmax_weighted": lambda: (e * x["w"]).sum(1) / e.sum(1),
-            "welford": lambda: v.var(1)}[name]()
+    return {
+        "sum": lambda: v.sum(1),
+        "prod": lambda: v.prod(1),
+        "max": lambda: v.max(1),
+        "min": lambda: v.min(1),
+        "any": lambda: v.any(1),
+        "all": lambda: v.all(1),
+        "argmax": lambda: v.argmax(1),
+        "argmin": lambda: v.argmin(1),
+        "max_sumexp": lambda: e.sum(1),
+        "softmax_weighted": lambda: (e * x["w"]).sum(1) / e.sum(1),
+        "welford": lambda: v.var(1),
+    }[name]()
 
 
 def elements(name: str, x: dict[str, np.ndarray]) -> list[dict[str, np.ndarray]]:

@@ -29,29 +29,56 @@ WINDOW = {"strides": (2, 1), "lo": (1, 0), "hi": (1, 2), "dilations": (1, 2)}
 SPACE1 = {"strides": (2,), "lo": (2,), "hi": (1,), "dilations": (2,)}
 SAMPLES = {
     "transpose": [((floats(2, 3, 5),), {"perm": (2, 0, 1)})],
-    "reshape": [((floats(4, 6, 5),), {"shape": (3, 8, 5)}), ((floats(2, 12, 4),), {"shape": (2, 3, 4, 2, 2)}), ((floats(1, 5, 1),), {"shape": (5,)}),
-                ((floats(0, 3),), {"shape": (3, 0, 2)})],
+    "reshape": [
+        ((floats(4, 6, 5),), {"shape": (3, 8, 5)}),
+        ((floats(2, 12, 4),), {"shape": (2, 3, 4, 2, 2)}),
+        ((floats(1, 5, 1),), {"shape": (5,)}),
+        ((floats(0, 3),), {"shape": (3, 0, 2)}),
+    ],
     "broadcast": [((floats(3, 1, 4),), {"shape": (2, 3, 5, 4)})],
-    "slice": [((floats(5, 6),), {"starts": (4, 1), "limits": (-1, 6), "steps": (-2, 2)}), ((floats(5),), {"starts": (1,), "limits": (1,), "steps": (1,)})],
+    "slice": [
+        ((floats(5, 6),), {"starts": (4, 1), "limits": (-1, 6), "steps": (-2, 2)}),
+        ((floats(5),), {"starts": (1,), "limits": (1,), "steps": (1,)}),
+    ],
     "pad": [((floats(3, 4),), {"lo": (1, -1), "hi": (2, 1), "value": 3.0}), ((ints(3),), {"lo": (2,), "hi": (0,), "value": 7})],
     "concat": [((floats(2, 3), floats(2, 5), floats(2, 1)), {"axis": 1}), ((floats(2),), {"axis": 0})],
-    "reduce_sum": [((floats(3, 4, 5),), {"axes": (0, 2)}), ((ints(3, 4, dtype="i8"),), {"axes": (1,), "keepdims": True}), ((floats(7, 3, dtype="f2"),), {"axes": (0,)})],
+    "reduce_sum": [
+        ((floats(3, 4, 5),), {"axes": (0, 2)}),
+        ((ints(3, 4, dtype="i8"),), {"axes": (1,), "keepdims": True}),
+        ((floats(7, 3, dtype="f2"),), {"axes": (0,)}),
+    ],
     "reduce_prod": [((floats(3, 4),), {"axes": (0,)}), ((ints(3, 4),), {"axes": (0, 1)})],
-    "reduce_max": [((floats(3, 4, 5),), {"axes": (1,)}), ((ints(3, 4),), {"axes": (0,), "keepdims": True}), ((floats(3, 0),), {"axes": (1,)})],
+    "reduce_max": [
+        ((floats(3, 4, 5),), {"axes": (1,)}),
+        ((ints(3, 4),), {"axes": (0,), "keepdims": True}),
+        ((floats(3, 0),), {"axes": (1,)}),
+    ],
     "reduce_min": [((floats(3, 4, 5),), {"axes": (0, 1, 2)}), ((ints(3, 4, lo=0, dtype="u1"),), {"axes": (0,)})],
     "reduce_any": [((floats(3, 4) > 1,), {"axes": (1,)})],
     "reduce_all": [((floats(3, 4) > -1,), {"axes": (1,)})],
     "reduce_mean": [((floats(3, 5),), {"axes": (1,)}), ((floats(3, 5, dtype="f2"),), {"axes": (0,), "keepdims": True})],
     "reduce_argmax": [((floats(3, 4, 5),), {"axes": (1,), "keepdims": True}), ((np.array([3, 1, 3, 3], "i4"),), {"axes": (0,)})],
     "reduce_argmin": [((ints(3, 4, lo=0, hi=3),), {"axes": (1,)})],
-    "matmul": [((floats(2, 1, 3, 4), floats(5, 4, 6)), {}), ((floats(4), floats(4, 6)), {}), ((floats(3, 4), floats(4)), {}),
-               ((floats(4), floats(4)), {}), ((floats(3, 7, dtype="f2"), floats(7, 5, dtype="f2")), {}), ((ints(3, 7, dtype="i1"), ints(7, 5, dtype="i1")), {})],
+    "matmul": [
+        ((floats(2, 1, 3, 4), floats(5, 4, 6)), {}),
+        ((floats(4), floats(4, 6)), {}),
+        ((floats(3, 4), floats(4)), {}),
+        ((floats(4), floats(4)), {}),
+        ((floats(3, 7, dtype="f2"), floats(7, 5, dtype="f2")), {}),
+        ((ints(3, 7, dtype="i1"), ints(7, 5, dtype="i1")), {}),
+    ],
     "einsum": [((floats(2, 3, 4), floats(4, 2, 5)), {"spec": "abc,cad->abd"}), ((floats(3), floats(4)), {"spec": "a,b->ab"})],
-    "conv": [((floats(2, 4, 7, 9), floats(6, 2, 3, 3)), {**WINDOW, "groups": 2}), ((floats(2, 7, 9, 4), floats(3, 3, 2, 6)), {**WINDOW, "groups": 2, "layout": "nhwc"}),
-             ((floats(1, 3, 8), floats(3, 1, 2)), {**SPACE1, "groups": 3})],
+    "conv": [
+        ((floats(2, 4, 7, 9), floats(6, 2, 3, 3)), {**WINDOW, "groups": 2}),
+        ((floats(2, 7, 9, 4), floats(3, 3, 2, 6)), {**WINDOW, "groups": 2, "layout": "nhwc"}),
+        ((floats(1, 3, 8), floats(3, 1, 2)), {**SPACE1, "groups": 3}),
+    ],
     "maxpool": [((floats(2, 4, 7, 9),), {**WINDOW, "window": (3, 3)}), ((ints(1, 2, 8),), {**SPACE1, "window": (3,)})],
     "sumpool": [((floats(2, 7, 9, 4),), {**WINDOW, "window": (3, 3), "layout": "nhwc"})],
-    "avgpool": [((floats(2, 4, 7, 9),), {**WINDOW, "window": (3, 3)}), ((floats(2, 4, 6, 8),), {**WINDOW, "window": (2, 3), "count_include_pad": True})],
+    "avgpool": [
+        ((floats(2, 4, 7, 9),), {**WINDOW, "window": (3, 3)}),
+        ((floats(2, 4, 6, 8),), {**WINDOW, "window": (2, 3), "count_include_pad": True}),
+    ],
     "iota": [((), {"shape": (3, 4), "axis": 1, "dtype": "i32"})],
     "gather": [((floats(5, 4), np.array([[1, -1], [0, 2]])), {"axis": 0}), ((floats(2, 5, 3), np.array(4, "i4")), {"axis": 1})],
     "gather_elements": [((floats(3, 4), np.array([[1, -1, 0, 2]])), {"axis": 0})],
@@ -64,16 +91,29 @@ SAMPLES = {
     "layer_norm": [((floats(3, 7), floats(7), floats(7)), {"axes": (1,)})],
     "rms_norm": [((floats(3, 7), floats(7)), {"axes": (1,)})],
     "batch_norm": [((floats(2, 3, 4, 4), floats(3), floats(3), floats(3), np.abs(floats(3))), {})],
-    "max_sumexp": [((floats(3, 9),), {"axes": (1,), "part": "l"}), ((floats(3, 9),), {"axes": (0,), "part": "m", "keepdims": True})],
-    "welford": [((floats(3, 9) + 5,), {"axes": (1,), "part": "var"}), ((floats(3, 9, 2),), {"axes": (0, 1), "part": "mean", "keepdims": True})],
-    "conv_transpose": [((floats(2, 4, 5, 6), floats(4, 3, 3, 2)), {"strides": (2, 3), "lo": (1, 0), "hi": (0, -2), "dilations": (2, 1), "groups": 2}),
-                       ((floats(1, 2, 5), floats(2, 3, 4)), {"strides": (1,), "lo": (2,), "hi": (1,), "dilations": (1,)})],
+    "max_sumexp": [
+        ((floats(3, 9),), {"axes": (1,), "part": "l"}),
+        ((floats(3, 9),), {"axes": (0,), "part": "m", "keepdims": True}),
+    ],
+    "welford": [
+        ((floats(3, 9) + 5,), {"axes": (1,), "part": "var"}),
+        ((floats(3, 9, 2),), {"axes": (0, 1), "part": "mean", "keepdims": True}),
+    ],
+    "conv_transpose": [
+        (
+            (floats(2, 4, 5, 6), floats(4, 3, 3, 2)),
+            {"strides": (2, 3), "lo": (1, 0), "hi": (0, -2), "dilations": (2, 1), "groups": 2},
+        ),
+        ((floats(1, 2, 5), floats(2, 3, 4)), {"strides": (1,), "lo": (2,), "hi": (1,), "dilations": (1,)}),
+    ],
     "lrn": [((floats(2, 6, 3, 4),), {"size": 4, "alpha": 0.5, "bias": 2.0}), ((floats(1, 3, 5, dtype="f2"),), {"size": 3})],
     "softmax_weighted_sum": [((floats(2, 3, 7), floats(2, 7, 4)), {})],
-    "stencil": [((floats(9),), {"offsets": (-1, 0, 1), "weights": (0.25, 0.5, 0.25), "steps": 4}),
-                ((floats(7, 6, dtype="f2"),), {"offsets": ((0, 0), (-1, 1), (2, 0)), "weights": (0.5, 0.25, 0.25), "steps": 3}),
-                ((floats(2),), {"offsets": (-1, 1), "weights": (0.5, 0.5), "steps": 2})],
-}  # fmt: skip
+    "stencil": [
+        ((floats(9),), {"offsets": (-1, 0, 1), "weights": (0.25, 0.5, 0.25), "steps": 4}),
+        ((floats(7, 6, dtype="f2"),), {"offsets": ((0, 0), (-1, 1), (2, 0)), "weights": (0.5, 0.25, 0.25), "steps": 3}),
+        ((floats(2),), {"offsets": (-1, 1), "weights": (0.5, 0.5), "steps": 2}),
+    ],
+}
 CASES = [(op, i) for op in sorted(SAMPLES) if op in OPS for i in range(len(SAMPLES[op]))]
 
 
@@ -120,8 +160,12 @@ def test_meaning_is_the_reference(op, i):
 def test_pointwise_entries_broadcast(name):
     fn = SCALAR[name]
     for kind in fn.kinds:
-        make = {"f": lambda s: np.abs(floats(*s)) * 0.9 + 0.05, "i": lambda s: ints(*s, lo=1, hi=7), "u": lambda s: ints(*s, lo=1, hi=7, dtype="u4"),
-                "b": lambda s: floats(*s) > 0}[kind]
+        make = {
+            "f": lambda s: np.abs(floats(*s)) * 0.9 + 0.05,
+            "i": lambda s: ints(*s, lo=1, hi=7),
+            "u": lambda s: ints(*s, lo=1, hi=7, dtype="u4"),
+            "b": lambda s: floats(*s) > 0,
+        }[kind]
         shapes = [(3, 1, 4), (2, 1), (3, 2, 4)][: fn.arity]
         arrays = tuple(make(s) for s in shapes)
         if name == "where":
@@ -134,18 +178,26 @@ def test_pointwise_entries_broadcast(name):
         close(evaluate_comprehension(c.axes, c.value, arrays), want)
 
 
-@pytest.mark.parametrize(("op", "shapes", "attrs", "text"), [
-    ("add", [(3,), (4,)], {}, "shapes [3] and [4] do not broadcast"),
-    ("matmul", [(3, 4), (5, 6)], {}, "inner dimensions of f32[3, 4] and f32[5, 6] differ"),
-    ("transpose", [(3, 4)], {"perm": (0, 0)}, "perm [0, 0] is no permutation of the 2 dimensions of f32[3, 4]"),
-    ("reshape", [(3, 4)], {"shape": (5,)}, "cannot reshape f32[3, 4] into [5]: element counts differ"),
-    ("conv", [(1, 3, 8, 8), (4, 2, 3, 3)], {"strides": (1, 1), "lo": (0, 0), "hi": (0, 0), "dilations": (1, 1)}, "do not divide into 1 groups"),
-    ("reduce_sum", [(3,)], {"axes": (1,)}, "axes [1] are not distinct dimensions of f32[3]"),
-    ("add", [(3,)], {}, "takes 2 operands, got 1"),
-    ("reduce_sum", [(3,)], {}, "needs attribute axes"),
-    ("exp", [(3,)], {"base": 2}, "has no attribute base"),
-    ("bitand", [(3,), (3,)], {}, "bitand takes"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("op", "shapes", "attrs", "text"),
+    [
+        ("add", [(3,), (4,)], {}, "shapes [3] and [4] do not broadcast"),
+        ("matmul", [(3, 4), (5, 6)], {}, "inner dimensions of f32[3, 4] and f32[5, 6] differ"),
+        ("transpose", [(3, 4)], {"perm": (0, 0)}, "perm [0, 0] is no permutation of the 2 dimensions of f32[3, 4]"),
+        ("reshape", [(3, 4)], {"shape": (5,)}, "cannot reshape f32[3, 4] into [5]: element counts differ"),
+        (
+            "conv",
+            [(1, 3, 8, 8), (4, 2, 3, 3)],
+            {"strides": (1, 1), "lo": (0, 0), "hi": (0, 0), "dilations": (1, 1)},
+            "do not divide into 1 groups",
+        ),
+        ("reduce_sum", [(3,)], {"axes": (1,)}, "axes [1] are not distinct dimensions of f32[3]"),
+        ("add", [(3,)], {}, "takes 2 operands, got 1"),
+        ("reduce_sum", [(3,)], {}, "needs attribute axes"),
+        ("exp", [(3,)], {"base": 2}, "has no attribute base"),
+        ("bitand", [(3,), (3,)], {}, "bitand takes"),
+    ],
+)
 def test_type_rules_refuse_with_shapes(op, shapes, attrs, text):
     b = Builder()
     nodes = [b.input(f"x{k}", TensorType(DTYPES["f32"], s)) for k, s in enumerate(shapes)]

@@ -1,6 +1,31 @@
 """The op table, one file a subject; importing this package fills `OPS`."""
 
-from autocomp.ir.ops import contractions, data, derived_windows, norms, pointwise, recurrences, reductions, views, weighted, windows
+from autocomp.ir.ops import (
+    contractions,
+    data,
+    derived_windows,
+    norms,
+    pointwise,
+    recurrences,
+    reductions,
+    views,
+    weighted,
+    windows,
+)
 from autocomp.ir.ops.table import OPS, Op, register
 
-__all__ = ["OPS", "Op", "contractions", "data", "derived_windows", "norms", "pointwise", "recurrences", "reductions", "register", "views", "weighted", "windows"]
+__all__ = [
+    "OPS",
+    "Op",
+    "contractions",
+    "data",
+    "derived_windows",
+    "norms",
+    "pointwise",
+    "recurrences",
+    "reductions",
+    "register",
+    "views",
+    "weighted",
+    "windows",
+]

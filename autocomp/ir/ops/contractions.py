@@ -58,16 +58,25 @@ def _matmul_meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
     k = Axis("k", x.shape[-1])
     m = (Axis("m", x.shape[-2]),) if rows else ()
     n = (Axis("n", y.shape[-1]),) if cols else ()
-    at = lambda s, tail: tuple(
-        aff(b.name) if d != 1 or b.extent == 1 else aff(0) for d, b in zip(s, batch[len(batch) - len(s) :])
-    ) + tuple(aff(v.name) for v in tail)
+    at = lambda s, tail: (
+        tuple(aff(b.name) if d != 1 or b.extent == 1 else aff(0) for d, b in zip(s, batch[len(batch) - len(s) :]))
+        + tuple(aff(v.name) for v in tail)
+    )
     a_read = Read(x.dtype, 0, at(x.shape[:-2], (*m, k)))
     b_read = Read(y.dtype, 1, at(y.shape[:-2], (k, *n)))
     return Comprehension(batch + m + n, contracted(out.dtype, (k,), a_read, b_read))
 
 
-register(Op("matmul", (2, 2), _matmul_infer, lambda x, a, o: _result(np.matmul(*widened(x)), x, o), _matmul_meaning,
-            doc="NumPy's matmul: batched, 1-D operands as rows or columns"))
+register(
+    Op(
+        "matmul",
+        (2, 2),
+        _matmul_infer,
+        lambda x, a, o: _result(np.matmul(*widened(x)), x, o),
+        _matmul_meaning,
+        doc="NumPy's matmul: batched, 1-D operands as rows or columns",
+    )
+)
 
 
 # ---- einsum of two operands
@@ -75,7 +84,13 @@ def _spec(a: Attrs, t: Types) -> tuple[str, str, str]:
     spec = a["spec"].replace(" ", "")
     ins, arrow, out = spec.partition("->")
     parts = ins.split(",")
-    if len(parts) != 2 or not arrow or any(len(set(p)) != len(p) for p in (*parts, out)) or "." in spec or not set(out) <= set(ins):
+    if (
+        len(parts) != 2
+        or not arrow
+        or any(len(set(p)) != len(p) for p in (*parts, out))
+        or "." in spec
+        or not set(out) <= set(ins)
+    ):
         raise ModelError(f"spec '{a['spec']}' is not of the form 'ab,bc->ac' with distinct letters", where="einsum")
     for p, x in zip(parts, t):
         if len(p) != x.rank:
@@ -110,5 +125,14 @@ def _einsum_meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
     return Comprehension(axes, contracted(out.dtype, reduced, *reads))
 
 
-register(Op("einsum", (2, 2), _einsum_infer, lambda x, a, o: _result(np.einsum(a["spec"], *widened(x)), x, o), _einsum_meaning,
-            attrs={"spec": ...}, doc="Einstein summation of two operands"))
+register(
+    Op(
+        "einsum",
+        (2, 2),
+        _einsum_infer,
+        lambda x, a, o: _result(np.einsum(a["spec"], *widened(x)), x, o),
+        _einsum_meaning,
+        attrs={"spec": ...},
+        doc="Einstein summation of two operands",
+    )
+)

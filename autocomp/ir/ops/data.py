@@ -32,8 +32,17 @@ def _iota_reference(x: Arrays, a: Attrs, out: TensorType) -> np.ndarray:
     return np.broadcast_to(np.arange(shape[a["axis"]]).astype(out.dtype.numpy).reshape(along), shape)
 
 
-register(Op("iota", (0, 0), lambda t, a: TensorType(DTYPES[a["dtype"]], tuple(a["shape"])), _iota_reference, _iota_meaning,
-            attrs={"shape": ..., "axis": 0, "dtype": "i64"}, doc="the index along axis"))
+register(
+    Op(
+        "iota",
+        (0, 0),
+        lambda t, a: TensorType(DTYPES[a["dtype"]], tuple(a["shape"])),
+        _iota_reference,
+        _iota_meaning,
+        attrs={"shape": ..., "axis": 0, "dtype": "i64"},
+        doc="the index along axis",
+    )
+)
 
 
 # ---- gathers
@@ -71,8 +80,17 @@ def _indices(x: np.ndarray) -> np.ndarray:
     return np.asarray(x).astype(np.int64)
 
 
-register(Op("gather", (2, 2), _gather_infer, lambda x, a, o: np.take(x[0], _indices(x[1]), axis=a["axis"]), _gather_meaning,
-            attrs={"axis": 0}, doc="x at `indices` along axis (numpy.take)"))
+register(
+    Op(
+        "gather",
+        (2, 2),
+        _gather_infer,
+        lambda x, a, o: np.take(x[0], _indices(x[1]), axis=a["axis"]),
+        _gather_meaning,
+        attrs={"axis": 0},
+        doc="x at `indices` along axis (numpy.take)",
+    )
+)
 
 
 def _elements_infer(t: Types, a: Attrs) -> TensorType:
@@ -80,7 +98,9 @@ def _elements_infer(t: Types, a: Attrs) -> TensorType:
     axis = a["axis"]
     if t[0].rank != t[1].rank or not 0 <= axis < t[0].rank:
         raise ModelError(f"axis {axis}, data {t[0]} and indices {t[1]} do not match", where="gather_elements")
-    if any(k != axis and isinstance(d, int) and isinstance(n, int) and d > n for k, (d, n) in enumerate(zip(t[1].shape, t[0].shape))):
+    if any(
+        k != axis and isinstance(d, int) and isinstance(n, int) and d > n for k, (d, n) in enumerate(zip(t[1].shape, t[0].shape))
+    ):
         raise ModelError(f"indices {t[1]} exceed data {t[0]}", where="gather_elements")
     return TensorType(t[0].dtype, t[1].shape)
 
@@ -97,14 +117,24 @@ def _elements_reference(x: Arrays, a: Attrs, o: TensorType) -> np.ndarray:
     return np.take_along_axis(x[0][cut], _indices(x[1]), axis=a["axis"])
 
 
-register(Op("gather_elements", (2, 2), _elements_infer, _elements_reference, _elements_meaning, attrs={"axis": 0},
-            doc="numpy.take_along_axis"))
+register(
+    Op(
+        "gather_elements",
+        (2, 2),
+        _elements_infer,
+        _elements_reference,
+        _elements_meaning,
+        attrs={"axis": 0},
+        doc="numpy.take_along_axis",
+    )
+)
 
 
 # ---- running sums: a sum over the elements up to each position
 def _cumsum_meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
     axes, axis = axes_of(out.shape), a["axis"]
     from autocomp.ir.body import Axis
+
     r = Axis("r", t[0].shape[axis])
     here, there = aff(axes[axis].name), aff("r")
     ahead = there - here if a["reverse"] else here - there
@@ -125,8 +155,17 @@ def _cumsum_reference(x: Arrays, a: Attrs, out: TensorType) -> np.ndarray:
     return y if x[0].dtype == np.float64 else y.astype(out.dtype.numpy)
 
 
-register(Op("cumsum", (1, 1), lambda t, a: t[0], _cumsum_reference, _cumsum_meaning,
-            attrs={"axis": ..., "exclusive": False, "reverse": False}, doc="running sum along axis"))
+register(
+    Op(
+        "cumsum",
+        (1, 1),
+        lambda t, a: t[0],
+        _cumsum_reference,
+        _cumsum_meaning,
+        attrs={"axis": ..., "exclusive": False, "reverse": False},
+        doc="running sum along axis",
+    )
+)
 
 
 # ---- opaque
@@ -142,7 +181,7 @@ def _topk_infer(t: Types, a: Attrs) -> TensorType:
     axis, d = a["axis"], t[0].shape[a["axis"]]
     if isinstance(d, Sym) or not 0 <= a["k"] <= d:
         raise ModelError(f"k = {a['k']} is not in 0..{d}", where="topk")
-    return TensorType(t[0].dtype if a["part"] == "values" else I64, t[0].shape[:axis] + (a["k"],) + t[0].shape[axis + 1 :])
+    return TensorType(t[0].dtype if a["part"] == "values" else I64, (*t[0].shape[:axis], a["k"], *t[0].shape[axis + 1 :]))
 
 
 def _topk_reference(x: Arrays, a: Attrs, o: TensorType) -> np.ndarray:
@@ -150,8 +189,17 @@ def _topk_reference(x: Arrays, a: Attrs, o: TensorType) -> np.ndarray:
     return order.astype(np.int64) if a["part"] == "indices" else np.take_along_axis(x[0], order, a["axis"])
 
 
-register(Op("topk", (1, 1), _topk_infer, _topk_reference, opaque="the order depends on the data",
-            attrs={"k": ..., "axis": ..., "largest": True, "part": "values"}, doc="the k largest along axis, in order"))
+register(
+    Op(
+        "topk",
+        (1, 1),
+        _topk_infer,
+        _topk_reference,
+        opaque="the order depends on the data",
+        attrs={"k": ..., "axis": ..., "largest": True, "part": "values"},
+        doc="the k largest along axis, in order",
+    )
+)
 
 
 def _scatter_infer(t: Types, a: Attrs) -> TensorType:
@@ -178,16 +226,34 @@ def _scatter_nd_reference(x: Arrays, a: Attrs, o: TensorType) -> np.ndarray:
 
 
 def _scatter_elements_reference(x: Arrays, a: Attrs, o: TensorType) -> np.ndarray:
-    at = list(np.indices(x[1].shape))
+    at: list[Any] = list(np.indices(x[1].shape))
     index = _indices(x[1])
     at[a["axis"]] = np.where(index < 0, index + x[0].shape[a["axis"]], index)
     return _scatter_put(x[0].copy(), tuple(at), x[2], a["reduction"])
 
 
-register(Op("scatter_nd", (3, 3), _scatter_infer, _scatter_nd_reference, opaque="where it writes depends on the data",
-            attrs={"reduction": "none"}, doc="updates written at index tuples"))
-register(Op("scatter_elements", (3, 3), _scatter_infer, _scatter_elements_reference, opaque="where it writes depends on the data",
-            attrs={"axis": ..., "reduction": "none"}, doc="updates written along axis"))
+register(
+    Op(
+        "scatter_nd",
+        (3, 3),
+        _scatter_infer,
+        _scatter_nd_reference,
+        opaque="where it writes depends on the data",
+        attrs={"reduction": "none"},
+        doc="updates written at index tuples",
+    )
+)
+register(
+    Op(
+        "scatter_elements",
+        (3, 3),
+        _scatter_infer,
+        _scatter_elements_reference,
+        opaque="where it writes depends on the data",
+        attrs={"axis": ..., "reduction": "none"},
+        doc="updates written along axis",
+    )
+)
 
 
 def refuse_nonzero(where: str) -> UnsupportedOp:

@@ -22,13 +22,21 @@ def _transpose_infer(t: Types, a: Attrs) -> TensorType:
     x, w = t
     rank = x.rank - 2
     if rank < 1 or w.rank != x.rank or x.dtype != w.dtype or not x.dtype.is_float or w.shape[0] != x.shape[1]:
-        raise ModelError(f"data {x} and weights {w} do not match: weights are [channels, outputs / groups, window]", where="conv_transpose")
+        raise ModelError(
+            f"data {x} and weights {w} do not match: weights are [channels, outputs / groups, window]", where="conv_transpose"
+        )
     if any(not isinstance(d, int) for d in (*x.shape[1:], *w.shape)):
-        raise UnsupportedOp(f"symbolic dimensions of {x} other than the first", where="conv_transpose", hint="fix them with dims={...}")
+        raise UnsupportedOp(
+            f"symbolic dimensions of {x} other than the first", where="conv_transpose", hint="fix them with dims={...}"
+        )
     if any(len(a[k]) != rank for k in ("strides", "lo", "hi", "dilations")) or int(x.shape[1]) % a["groups"]:  # type: ignore[arg-type]
-        raise ModelError(f"strides, lo, hi and dilations need {rank} entries, and {a['groups']} groups must divide {x}", where="conv_transpose")
-    spatial = tuple((d - 1) * s + dil * (k - 1) + 1 - lo - hi for d, s, dil, k, lo, hi in zip(
-        x.shape[2:], a["strides"], a["dilations"], w.shape[2:], a["lo"], a["hi"]))  # type: ignore[operator]
+        raise ModelError(
+            f"strides, lo, hi and dilations need {rank} entries, and {a['groups']} groups must divide {x}", where="conv_transpose"
+        )
+    spatial = tuple(
+        (d - 1) * s + dil * (k - 1) + 1 - lo - hi
+        for d, s, dil, k, lo, hi in zip(x.shape[2:], a["strides"], a["dilations"], w.shape[2:], a["lo"], a["hi"])
+    )  # type: ignore[operator]
     if any(d < 1 for d in spatial):
         raise ModelError(f"the output of {x} and {w} would have size {list(spatial)}", where="conv_transpose")
     return TensorType(x.dtype, (x.shape[0], w.shape[1] * a["groups"], *spatial))  # type: ignore[operator]
@@ -38,15 +46,19 @@ def _transpose_reference(xs: Arrays, a: Attrs, out: TensorType) -> np.ndarray:
     x, w = widened(xs)
     g, window = a["groups"], w.shape[2:]
     extra = [max(-h, 0) for h in a["hi"]]
-    full = [(d - 1) * s + dil * (k - 1) + 1 + e + max(-lo, 0) for d, s, dil, k, e, lo in zip(
-        x.shape[2:], a["strides"], a["dilations"], window, extra, a["lo"])]
+    full = [
+        (d - 1) * s + dil * (k - 1) + 1 + e + max(-lo, 0)
+        for d, s, dil, k, e, lo in zip(x.shape[2:], a["strides"], a["dilations"], window, extra, a["lo"])
+    ]
     y = np.zeros((x.shape[0], w.shape[1] * g, *full), x.dtype)
     xg = x.reshape(x.shape[0], g, x.shape[1] // g, -1)
     wg = w.reshape(g, x.shape[1] // g, w.shape[1], *window)
     for k in np.ndindex(*window):
         part = np.matmul(wg[(slice(None), slice(None), slice(None), *k)].swapaxes(1, 2)[None], xg)
-        at = [slice(p * dil + max(-lo, 0), p * dil + max(-lo, 0) + (d - 1) * s + 1, s) for p, dil, d, s, lo in zip(
-            k, a["dilations"], x.shape[2:], a["strides"], a["lo"])]
+        at = [
+            slice(p * dil + max(-lo, 0), p * dil + max(-lo, 0) + (d - 1) * s + 1, s)
+            for p, dil, d, s, lo in zip(k, a["dilations"], x.shape[2:], a["strides"], a["lo"])
+        ]
         y[(slice(None), slice(None), *at)] += part.reshape(x.shape[0], -1, *x.shape[2:])
     cut = [slice(max(lo, 0), max(lo, 0) + int(n)) for lo, n in zip(a["lo"], out.shape[2:])]  # type: ignore[arg-type]
     y = y[(slice(None), slice(None), *cut)]
@@ -70,15 +82,37 @@ def _transpose_decompose(b: Any, nodes: Any, a: Attrs) -> Any:
     else:
         w = b.op("transpose", w, perm=(1, 0, *range(2, 2 + rank)))
     lead = w.type.shape[:2]
-    w = b.op("slice", w, starts=(0, 0, *(k - 1 for k in window)), limits=(*lead, *(-1 for _ in window)), steps=(1, 1, *(-1 for _ in window)))
+    w = b.op(
+        "slice",
+        w,
+        starts=(0, 0, *(k - 1 for k in window)),
+        limits=(*lead, *(-1 for _ in window)),
+        steps=(1, 1, *(-1 for _ in window)),
+    )
     reach = [dil * (k - 1) for dil, k in zip(a["dilations"], window)]
-    return b.op("conv", x, w, strides=(1,) * rank, dilations=a["dilations"], groups=g, lo=tuple(r - lo for r, lo in zip(reach, a["lo"])),
-                hi=tuple(r - hi - (k - 1) for r, hi, k in zip(reach, a["hi"], a["strides"])))
+    return b.op(
+        "conv",
+        x,
+        w,
+        strides=(1,) * rank,
+        dilations=a["dilations"],
+        groups=g,
+        lo=tuple(r - lo for r, lo in zip(reach, a["lo"])),
+        hi=tuple(r - hi - (k - 1) for r, hi, k in zip(reach, a["hi"], a["strides"])),
+    )
 
 
-register(Op("conv_transpose", (2, 2), _transpose_infer, _transpose_reference, decompose=_transpose_decompose,
-            attrs={"strides": ..., "lo": ..., "hi": ..., "dilations": ..., "groups": 1},
-            doc="the adjoint of conv (channels first); lo and hi are cut from the output, negative ones add zeros"))
+register(
+    Op(
+        "conv_transpose",
+        (2, 2),
+        _transpose_infer,
+        _transpose_reference,
+        decompose=_transpose_decompose,
+        attrs={"strides": ..., "lo": ..., "hi": ..., "dilations": ..., "groups": 1},
+        doc="the adjoint of conv (channels first); lo and hi are cut from the output, negative ones add zeros",
+    )
+)
 
 
 # ---- local response normalisation
@@ -113,6 +147,14 @@ def _lrn_decompose(b: Any, nodes: Any, a: Attrs) -> Any:
     return _leave(b, b.op("div", x, scale), nodes[0].type.dtype)
 
 
-register(Op("lrn", (1, 1), _lrn_infer, _lrn_reference, decompose=_lrn_decompose,
-            attrs={"size": ..., "alpha": 1e-4, "beta": 0.75, "bias": 1.0},
-            doc="x / (bias + alpha/size * sum of squares of `size` neighbouring channels) ^ beta, channel axis 1"))
+register(
+    Op(
+        "lrn",
+        (1, 1),
+        _lrn_infer,
+        _lrn_reference,
+        decompose=_lrn_decompose,
+        attrs={"size": ..., "alpha": 1e-4, "beta": 0.75, "bias": 1.0},
+        doc="x / (bias + alpha/size * sum of squares of `size` neighbouring channels) ^ beta, channel axis 1",
+    )
+)

@@ -52,6 +52,7 @@ def _softmax_reference(log: bool) -> Any:
             total = np.sum(e, axis=axes, keepdims=True)
             y = z - np.log(total) if log else e / total
         return _out(y, xs[0], o)
+
     return reference
 
 
@@ -63,12 +64,22 @@ def _softmax_decompose(log: bool) -> Any:
         total = b.op("reduce_sum", e, axes=a["axes"], keepdims=True)
         y = b.op("sub", z, b.op("log", total)) if log else b.op("div", e, total)
         return _leave(b, y, x[0].type.dtype)
+
     return decompose
 
 
 for _name, _log in (("softmax", False), ("log_softmax", True)):
-    register(Op(_name, (1, 1), lambda t, a, n=_name: _float(n, t), _softmax_reference(_log), decompose=_softmax_decompose(_log),  # type: ignore[misc]
-                attrs={"axes": ...}, doc="exp(x - max) over its sum" + (", logarithm of it" if _log else "")))
+    register(
+        Op(
+            _name,
+            (1, 1),
+            lambda t, a, n=_name: _float(n, t),
+            _softmax_reference(_log),
+            decompose=_softmax_decompose(_log),  # type: ignore[misc]
+            attrs={"axes": ...},
+            doc="exp(x - max) over its sum" + (", logarithm of it" if _log else ""),
+        )
+    )
 
 
 # ---- layer norm: x, scale, bias; rms norm: x, scale
@@ -93,8 +104,17 @@ def _layer_decompose(b: Any, x: Any, a: Attrs) -> Any:
     return _leave(b, y, x[0].type.dtype)
 
 
-register(Op("layer_norm", (3, 3), lambda t, a: _float("layer_norm", t), _layer_reference, decompose=_layer_decompose,
-            attrs={"axes": ..., "eps": 1e-5}, doc="(x - mean) / sqrt(var + eps) * scale + bias"))
+register(
+    Op(
+        "layer_norm",
+        (3, 3),
+        lambda t, a: _float("layer_norm", t),
+        _layer_reference,
+        decompose=_layer_decompose,
+        attrs={"axes": ..., "eps": 1e-5},
+        doc="(x - mean) / sqrt(var + eps) * scale + bias",
+    )
+)
 
 
 def _rms_reference(xs: Arrays, a: Attrs, o: TensorType) -> np.ndarray:
@@ -110,8 +130,17 @@ def _rms_decompose(b: Any, x: Any, a: Attrs) -> Any:
     return _leave(b, b.op("mul", b.op("mul", v, r), _enter(b, x[1])), x[0].type.dtype)
 
 
-register(Op("rms_norm", (2, 2), lambda t, a: _float("rms_norm", t), _rms_reference, decompose=_rms_decompose,
-            attrs={"axes": ..., "eps": 1e-5}, doc="x / sqrt(mean(x^2) + eps) * scale"))
+register(
+    Op(
+        "rms_norm",
+        (2, 2),
+        lambda t, a: _float("rms_norm", t),
+        _rms_reference,
+        decompose=_rms_decompose,
+        attrs={"axes": ..., "eps": 1e-5},
+        doc="x / sqrt(mean(x^2) + eps) * scale",
+    )
+)
 
 
 # ---- batch norm (inference): x, scale, bias, mean, var along dimension 1
@@ -136,5 +165,14 @@ def _batch_decompose(b: Any, x: Any, a: Attrs) -> Any:
     return _leave(b, b.op("add", b.op("mul", v, factor), shift), x[0].type.dtype)
 
 
-register(Op("batch_norm", (5, 5), lambda t, a: _float("batch_norm", t), _batch_reference, decompose=_batch_decompose,
-            attrs={"eps": 1e-5}, doc="(x - mean) / sqrt(var + eps) * scale + bias, one of each a channel"))
+register(
+    Op(
+        "batch_norm",
+        (5, 5),
+        lambda t, a: _float("batch_norm", t),
+        _batch_reference,
+        decompose=_batch_decompose,
+        attrs={"eps": 1e-5},
+        doc="(x - mean) / sqrt(var + eps) * scale + bias, one of each a channel",
+    )
+)

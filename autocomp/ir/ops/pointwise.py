@@ -62,8 +62,16 @@ def _entry(name: str) -> Op:
         reads = tuple(Read(t.dtype, k, broadcast_index(t.shape, axes)) for k, t in enumerate(types))
         return Comprehension(axes, Map(out.dtype, name, reads))
 
-    return Op(name, (fn.arity, fn.arity), infer, reference, comprehension, attrs={"to": ...} if name == "cast" else {},
-              commutes=fn.commutes, doc=f"{name} of each element")
+    return Op(
+        name,
+        (fn.arity, fn.arity),
+        infer,
+        reference,
+        comprehension,
+        attrs={"to": ...} if name == "cast" else {},
+        commutes=fn.commutes,
+        doc=f"{name} of each element",
+    )
 
 
 for _name in SCALAR:

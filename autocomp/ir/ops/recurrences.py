@@ -24,8 +24,12 @@ def _taps(a: Attrs) -> list[tuple[int, ...]]:
 
 def _reach(a: Attrs, rank: int) -> list[tuple[int, int]]:
     """How far the taps reach below and above a cell, a dimension."""
-    return [(max(0, *(-o[d] for o in _taps(a))), max(0, *(o[d] for o in _taps(a)))) if len(_taps(a)) > 1
-            else (max(0, -_taps(a)[0][d]), max(0, _taps(a)[0][d])) for d in range(rank)]
+    return [
+        (max(0, *(-o[d] for o in _taps(a))), max(0, *(o[d] for o in _taps(a))))
+        if len(_taps(a)) > 1
+        else (max(0, -_taps(a)[0][d]), max(0, _taps(a)[0][d]))
+        for d in range(rank)
+    ]
 
 
 def _stencil_infer(t: Types, a: Attrs) -> TensorType:
@@ -35,8 +39,11 @@ def _stencil_infer(t: Types, a: Attrs) -> TensorType:
     if any(isinstance(d, Sym) for d in x.shape):
         raise UnsupportedOp(f"symbolic dimensions of {x}", where="stencil", hint="fix them with dims={...}")
     if not a["offsets"] or len(a["offsets"]) != len(a["weights"]) or any(len(o) != x.rank for o in _taps(a)):
-        raise ModelError(f"{len(a['offsets'])} offsets and {len(a['weights'])} weights: each weight needs an offset of "
-                         f"{x.rank} numbers for {x}", where="stencil")
+        raise ModelError(
+            f"{len(a['offsets'])} offsets and {len(a['weights'])} weights: each weight needs an offset of "
+            f"{x.rank} numbers for {x}",
+            where="stencil",
+        )
     if not isinstance(a["steps"], int) or a["steps"] < 1:
         raise ModelError(f"steps is {a['steps']!r}, a positive int is needed", where="stencil")
     return x
@@ -50,8 +57,10 @@ def _stencil_reference(x: Arrays, a: Attrs, out: TensorType) -> np.ndarray:
         inner = tuple(slice(lo, n - hi) for n, (lo, hi) in zip(shape, reach))
         for _ in range(a["steps"]):
             new = state.copy()
-            new[inner] = sum(wide(w) * state[tuple(slice(lo + d, n - hi + d) for n, (lo, hi), d in zip(shape, reach, o))]
-                             for o, w in zip(_taps(a), a["weights"]))
+            new[inner] = sum(
+                wide(w) * state[tuple(slice(lo + d, n - hi + d) for n, (lo, hi), d in zip(shape, reach, o))]
+                for o, w in zip(_taps(a), a["weights"])
+            )
             state = new
     return state if x[0].dtype == np.float64 else state.astype(out.dtype.numpy)
 
@@ -77,7 +86,15 @@ def _stencil_meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
     return Comprehension(axes, value if wide == out.dtype else Map(out.dtype, "cast", (value,)))
 
 
-register(Op("stencil", (1, 1), _stencil_infer, _stencil_reference, _stencil_meaning,
-            attrs={"offsets": ..., "weights": ..., "steps": ...},
-            doc="A[t+1, i] = sum of weights[k] * A[t, i + offsets[k]], `steps` times; cells nearer to an edge than a tap reaches "
-                "keep their value"))
+register(
+    Op(
+        "stencil",
+        (1, 1),
+        _stencil_infer,
+        _stencil_reference,
+        _stencil_meaning,
+        attrs={"offsets": ..., "weights": ..., "steps": ...},
+        doc="A[t+1, i] = sum of weights[k] * A[t, i + offsets[k]], `steps` times; cells nearer to an edge than a tap reaches "
+        "keep their value",
+    )
+)

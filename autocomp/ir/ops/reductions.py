@@ -60,12 +60,15 @@ def _entry(name: str, monoid: str, numpy: Callable[..., Any], result: Callable[[
 
 def _initial(fn: Callable[..., Any], kind: str) -> Callable[..., Any]:
     """numpy max/min with the identity as initial value, so that empty axes are defined."""
+
     def run(x: np.ndarray, axis: tuple[int, ...], keepdims: bool) -> Any:
         import ml_dtypes
+
         limits = ml_dtypes.iinfo(x.dtype) if x.dtype.kind in "iu" else None
         low = limits.min if limits else -np.inf
         high = limits.max if limits else np.inf
         return fn(x, axis=axis, keepdims=keepdims, initial=low if kind == "max" else high)
+
     return run
 
 
@@ -95,7 +98,9 @@ def _arg_entry(name: str, monoid: str, last: Callable[..., Any], sign: int) -> O
         at = Index(I64, aff(reduced[0].name))
         return Comprehension(axes, Reduce(I64, monoid, reduced, (Read(t[0].dtype, 0, index), at), "i"))
 
-    return Op(name, (1, 1), infer, reference, comprehension, attrs={"axes": ..., "keepdims": False}, doc="index of the first extremum")
+    return Op(
+        name, (1, 1), infer, reference, comprehension, attrs={"axes": ..., "keepdims": False}, doc="index of the first extremum"
+    )
 
 
 register(_arg_entry("reduce_argmax", "argmax", np.argmax, 1))
@@ -111,6 +116,7 @@ def _mean_infer(t: Types, a: Attrs) -> TensorType:
 
 def _mean_decompose(b: Any, x: Any, a: Attrs) -> Any:
     from math import prod
+
     wide = F32 if x[0].type.dtype in (F16, BF16) else x[0].type.dtype
     y = x[0] if wide == x[0].type.dtype else b.op("cast", x[0], to=wide.name)
     total = b.op("reduce_sum", y, axes=a["axes"], keepdims=a["keepdims"])
@@ -119,5 +125,14 @@ def _mean_decompose(b: Any, x: Any, a: Attrs) -> Any:
     return y if wide == x[0].type.dtype else b.op("cast", y, to=x[0].type.dtype.name)
 
 
-register(Op("reduce_mean", (1, 1), _mean_infer, lambda x, a, o: np.mean(x[0], axis=tuple(a["axes"]), keepdims=a["keepdims"], dtype=x[0].dtype),
-            decompose=_mean_decompose, attrs={"axes": ..., "keepdims": False}, doc="sum over the number of elements"))
+register(
+    Op(
+        "reduce_mean",
+        (1, 1),
+        _mean_infer,
+        lambda x, a, o: np.mean(x[0], axis=tuple(a["axes"]), keepdims=a["keepdims"], dtype=x[0].dtype),
+        decompose=_mean_decompose,
+        attrs={"axes": ..., "keepdims": False},
+        doc="sum over the number of elements",
+    )
+)

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from autocomp.ir.builder import Builder
 
 Infer = Callable[[tuple[TensorType, ...], Attrs], TensorType]
-Canonical = Callable[[tuple[TensorType, ...], dict[str, Any]], dict[str, Any]]
 Reference = Callable[[tuple[np.ndarray, ...], Attrs, TensorType], np.ndarray]
 
 
@@ -28,8 +27,7 @@ class Op:
     and the fallback.
     Exactly one of: comprehension (meaning over named axes), decompose (into other entries), opaque (the reason why it is
     data-dependent; it then runs through its reference). `commutes`: operands may be sorted.
-    `attrs`: name -> default, or `...` where it must be given. canonical: brings given attributes to their one normal form
-    (negative axes, -1 in shapes), so that equal nodes are one object; the builder calls it before `infer`.
+    `attrs`: name -> default, or `...` where it must be given.
     """
 
     name: str
@@ -41,7 +39,6 @@ class Op:
     opaque: str = ""
     attrs: Mapping[str, Any] = field(default_factory=dict)
     commutes: bool = False
-    canonical: Canonical | None = None
     doc: str = ""
 
 

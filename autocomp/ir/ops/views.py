@@ -9,7 +9,7 @@ import numpy as np
 
 from autocomp.errors import ModelError, UnsupportedOp
 from autocomp.ir.affine import Aff, aff
-from autocomp.ir.body import Comprehension, Inside, Map, Read
+from autocomp.ir.body import Comprehension, Expr, Inside, Map, Read
 from autocomp.ir.node import Attrs
 from autocomp.ir.ops.pointwise import axes_of, broadcast_index, broadcast_shapes
 from autocomp.ir.ops.table import Op, register
@@ -39,8 +39,17 @@ def _transpose_meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
     return Comprehension(axes, Read(t[0].dtype, 0, tuple(index)))
 
 
-register(Op("transpose", (1, 1), _transpose_infer, lambda x, a, o: np.transpose(x[0], a["perm"]), _transpose_meaning,
-            attrs={"perm": ...}, doc="out[i_perm] = x[i]"))
+register(
+    Op(
+        "transpose",
+        (1, 1),
+        _transpose_infer,
+        lambda x, a, o: np.transpose(x[0], a["perm"]),
+        _transpose_meaning,
+        attrs={"perm": ...},
+        doc="out[i_perm] = x[i]",
+    )
+)
 
 
 # ---- reshape
@@ -62,7 +71,9 @@ def reshape_groups(old: tuple[Dim, ...], new: tuple[Dim, ...]) -> list[tuple[lis
         return [(list(range(len(old))), list(range(len(new))))]
     groups, i, j = [], 0, 0
     while i < len(old) or j < len(new):
-        gi, gj, pi, pj = [], [], 1, 1
+        gi: list[int] = []
+        gj: list[int] = []
+        pi = pj = 1
         while not (gi or gj) or pi != pj:
             if i < len(old) and (pi <= pj or j == len(new)):
                 pi *= size(old[i])
@@ -116,8 +127,17 @@ def _reshape_reference(x: Arrays, a: Attrs, out: TensorType) -> np.ndarray:
     return x[0].reshape(shape)
 
 
-register(Op("reshape", (1, 1), _reshape_infer, _reshape_reference, _reshape_meaning, attrs={"shape": ...},
-            doc="the same elements in row-major order under another shape"))
+register(
+    Op(
+        "reshape",
+        (1, 1),
+        _reshape_infer,
+        _reshape_reference,
+        _reshape_meaning,
+        attrs={"shape": ...},
+        doc="the same elements in row-major order under another shape",
+    )
+)
 
 
 # ---- broadcast
@@ -139,8 +159,17 @@ def _concrete(shape: tuple[Dim, ...], x: np.ndarray) -> tuple[int, ...]:
     return tuple(p if isinstance(d, Sym) else d for d, p in zip(shape, pad))
 
 
-register(Op("broadcast", (1, 1), _broadcast_infer, lambda x, a, o: np.broadcast_to(x[0], _concrete(o.shape, x[0])), _broadcast_meaning,
-            attrs={"shape": ...}, doc="NumPy's broadcast_to"))
+register(
+    Op(
+        "broadcast",
+        (1, 1),
+        _broadcast_infer,
+        lambda x, a, o: np.broadcast_to(x[0], _concrete(o.shape, x[0])),
+        _broadcast_meaning,
+        attrs={"shape": ...},
+        doc="NumPy's broadcast_to",
+    )
+)
 
 
 # ---- slice
@@ -178,8 +207,17 @@ def _slice_meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
     return Comprehension(axes, Read(t[0].dtype, 0, index))
 
 
-register(Op("slice", (1, 1), _slice_infer, _slice_reference, _slice_meaning, attrs={"starts": ..., "limits": ..., "steps": ...},
-            doc="out[i] = x[start + step*i]; a limit of -1 with a negative step runs through element 0"))
+register(
+    Op(
+        "slice",
+        (1, 1),
+        _slice_infer,
+        _slice_reference,
+        _slice_meaning,
+        attrs={"starts": ..., "limits": ..., "steps": ...},
+        doc="out[i] = x[start + step*i]; a limit of -1 with a negative step runs through element 0",
+    )
+)
 
 
 # ---- pad
@@ -214,8 +252,17 @@ def _pad_meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
     return Comprehension(axes, Read(t[0].dtype, 0, index, tuple(guard), float(a["value"])))
 
 
-register(Op("pad", (1, 1), _pad_infer, _pad_reference, _pad_meaning, attrs={"lo": ..., "hi": ..., "value": 0.0},
-            doc="`value` around x; negative amounts crop"))
+register(
+    Op(
+        "pad",
+        (1, 1),
+        _pad_infer,
+        _pad_reference,
+        _pad_meaning,
+        attrs={"lo": ..., "hi": ..., "value": 0.0},
+        doc="`value` around x; negative amounts crop",
+    )
+)
 
 
 # ---- concat
@@ -227,22 +274,33 @@ def _concat_infer(t: Types, a: Attrs) -> TensorType:
     dims = [x.shape[axis] for x in t]
     if any(isinstance(d, Sym) for d in dims):
         raise UnsupportedOp("a concat along a symbolic dimension", where="concat", hint="fix the dimension with dims={...}")
-    return TensorType(t[0].dtype, t[0].shape[:axis] + (sum(dims),) + t[0].shape[axis + 1 :])  # type: ignore[arg-type]
+    return TensorType(t[0].dtype, (*t[0].shape[:axis], sum(dims), *t[0].shape[axis + 1 :]))  # type: ignore[arg-type]
 
 
 def _concat_meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
     axes, axis = axes_of(out.shape), a["axis"]
-    value, end = None, out.shape[axis]
+    value: Expr | None = None
+    end = sum(int(x.shape[axis]) for x in t)  # type: ignore[arg-type]
+    here = aff(axes[axis].name)
     for k in reversed(range(len(t))):
-        end -= t[k].shape[axis]  # type: ignore[operator]
-        at = aff(axes[axis].name) - end  # type: ignore[arg-type]
+        following = here - end
+        end -= int(t[k].shape[axis])  # type: ignore[arg-type]
+        at = here - end
         index = tuple(at if j == axis else aff(x.name) for j, x in enumerate(axes))
         read = Read(t[k].dtype, k, index, (at, aff(t[k].shape[axis]) - 1 - at))  # type: ignore[arg-type]
-        value = read if value is None else Map(out.dtype, "where", (Inside.of((-last - 1,)), read, value))
-        last = at
+        value = read if value is None else Map(out.dtype, "where", (Inside.of((-following - 1,)), read, value))
     assert value is not None
     return Comprehension(axes, value)
 
 
-register(Op("concat", (1, 4096), _concat_infer, lambda x, a, o: np.concatenate(x, axis=a["axis"]), _concat_meaning, attrs={"axis": ...},
-            doc="the operands one after the other along axis"))
+register(
+    Op(
+        "concat",
+        (1, 4096),
+        _concat_infer,
+        lambda x, a, o: np.concatenate(x, axis=a["axis"]),
+        _concat_meaning,
+        attrs={"axis": ...},
+        doc="the operands one after the other along axis",
+    )
+)

@@ -35,8 +35,17 @@ def _sumexp_meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
     return Comprehension(axes, Reduce(out.dtype, "max_sumexp", reduced, (Read(t[0].dtype, 0, index),), a["part"]))
 
 
-register(Op("max_sumexp", (1, 1), _sumexp_infer, _sumexp_reference, _sumexp_meaning,
-            attrs={"axes": ..., "keepdims": False, "part": ...}, doc="running maximum and sum of exponentials in one pass"))
+register(
+    Op(
+        "max_sumexp",
+        (1, 1),
+        _sumexp_infer,
+        _sumexp_reference,
+        _sumexp_meaning,
+        attrs={"axes": ..., "keepdims": False, "part": ...},
+        doc="running maximum and sum of exponentials in one pass",
+    )
+)
 
 
 # ---- welford: mean and variance in one pass, by (n, sum, squared deviations)
@@ -57,12 +66,23 @@ def _welford_meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
         return Comprehension(axes, Reduce(out.dtype, "welford", reduced, x))
     mean: Expr = Reduce(out.dtype, "welford", reduced, x, "s")
     for axis in reduced:
-        mean = Map(out.dtype, "div", (mean, Index(out.dtype, aff(axis.extent if isinstance(axis.extent, int) else axis.extent.name))))
+        mean = Map(
+            out.dtype, "div", (mean, Index(out.dtype, aff(axis.extent if isinstance(axis.extent, int) else axis.extent.name)))
+        )
     return Comprehension(axes, mean)
 
 
-register(Op("welford", (1, 1), _welford_infer, _welford_reference, _welford_meaning,
-            attrs={"axes": ..., "keepdims": False, "part": ...}, doc="mean or variance (over n) in one pass over the operand"))
+register(
+    Op(
+        "welford",
+        (1, 1),
+        _welford_infer,
+        _welford_reference,
+        _welford_meaning,
+        attrs={"axes": ..., "keepdims": False, "part": ...},
+        doc="mean or variance (over n) in one pass over the operand",
+    )
+)
 
 
 # ---- softmax_weighted_sum(s, v) = softmax(s) @ v
@@ -70,7 +90,7 @@ def _weighted_infer(t: Types, a: Attrs) -> TensorType:
     s, v = t
     if s.dtype != v.dtype or not s.dtype.is_float or s.rank < 2 or v.rank < 2 or s.shape[-1] != v.shape[-2]:
         raise ModelError(f"scores {s} and values {v} do not match", where="softmax_weighted_sum")
-    return TensorType(s.dtype, broadcast_shapes("softmax_weighted_sum", s.shape[:-2], v.shape[:-2]) + (s.shape[-2], v.shape[-1]))
+    return TensorType(s.dtype, (*broadcast_shapes("softmax_weighted_sum", s.shape[:-2], v.shape[:-2]), s.shape[-2], v.shape[-1]))
 
 
 def _weighted_reference(x: Arrays, a: Attrs, o: TensorType) -> np.ndarray:
@@ -96,5 +116,13 @@ def _weighted_meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
     return Comprehension((*batch, i, e), value if wide == out.dtype else Map(out.dtype, "cast", (value,)))
 
 
-register(Op("softmax_weighted_sum", (2, 2), _weighted_infer, _weighted_reference, _weighted_meaning,
-            doc="softmax(s) @ v in one pass over the keys"))
+register(
+    Op(
+        "softmax_weighted_sum",
+        (2, 2),
+        _weighted_infer,
+        _weighted_reference,
+        _weighted_meaning,
+        doc="softmax(s) @ v in one pass over the keys",
+    )
+)

@@ -50,12 +50,16 @@ def _check(name: str, t: TensorType, a: Attrs, kernel: tuple[Any, ...]) -> tuple
     for d, s, lo, hi, dil, k in zip(spatial, *lists):
         span = d + lo + hi - dil * (k - 1)
         if s < 1 or dil < 1 or k < 1 or span < 1:
-            raise ModelError(f"a window of {k} (stride {s}, dilation {dil}, pads {lo} and {hi}) does not fit a dimension of {d}", where=name)
+            raise ModelError(
+                f"a window of {k} (stride {s}, dilation {dil}, pads {lo} and {hi}) does not fit a dimension of {d}", where=name
+            )
         out.append((span - 1) // s + 1)
     return tuple(out)
 
 
-def _positions(t: TensorType, a: Attrs, out_axes: tuple[Axis, ...], k_axes: tuple[Axis, ...]) -> tuple[tuple[Aff, ...], tuple[Aff, ...]]:
+def _positions(
+    t: TensorType, a: Attrs, out_axes: tuple[Axis, ...], k_axes: tuple[Axis, ...]
+) -> tuple[tuple[Aff, ...], tuple[Aff, ...]]:
     """(spatial input indices, guards that are needed)."""
     spatial = _split(t, a["layout"])[2]
     index, guard = [], []
@@ -71,8 +75,11 @@ def _patches(x: np.ndarray, a: Attrs, kernel: tuple[int, ...], out: tuple[int, .
     """Yield (window position, slice of channels-first data for all outputs): x[..., o*s + k*d - lo]."""
     if a["layout"] == "nhwc":
         x = np.moveaxis(x, -1, 1)
-    x = np.pad(x, [(0, 0), (0, 0)] + [(max(lo, 0), max(hi, 0) + s) for lo, hi, s in zip(a["lo"], a["hi"], a["strides"])],
-               constant_values=np.asarray(fill, x.dtype))
+    x = np.pad(
+        x,
+        [(0, 0), (0, 0)] + [(max(lo, 0), max(hi, 0) + s) for lo, hi, s in zip(a["lo"], a["hi"], a["strides"])],
+        constant_values=np.asarray(fill, x.dtype),
+    )
     x = x[(slice(None), slice(None), *(slice(max(-lo, 0), None) for lo in a["lo"]))]
     for k in product(*map(range, kernel)):
         cut = [slice(q * d, q * d + (o - 1) * s + 1, s) for q, d, o, s in zip(k, a["dilations"], out, a["strides"])]
@@ -135,8 +142,17 @@ def _conv_meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
     return Comprehension(_join(n, o, places, layout), contracted(out.dtype, reduced, data, weights))
 
 
-register(Op("conv", (2, 2), _conv_infer, _conv_reference, _conv_meaning, attrs={**WINDOW, "groups": 1},
-            doc="cross-correlation of data with weights"))
+register(
+    Op(
+        "conv",
+        (2, 2),
+        _conv_infer,
+        _conv_reference,
+        _conv_meaning,
+        attrs={**WINDOW, "groups": 1},
+        doc="cross-correlation of data with weights",
+    )
+)
 
 
 # ---- pooling
@@ -147,6 +163,7 @@ def _pool_infer(name: str) -> Callable[[Types, Attrs], TensorType]:
         spatial = _check(name, t[0], a, a["window"])
         n, c, _ = _split(t[0], a["layout"])
         return TensorType(t[0].dtype, _join(n, c, spatial, a["layout"]))
+
     return infer
 
 
@@ -154,11 +171,12 @@ def _pool_reference(combine: Any, fill: Callable[[np.dtype], Any]) -> Callable[[
     def reference(xs: Arrays, a: Attrs, out: TensorType) -> np.ndarray:
         x = xs[0].astype(np.float32) if xs[0].dtype in (F16.numpy, BF16.numpy) else xs[0]
         spatial = _split(out, a["layout"])[2]
-        y = None
+        y: Any = None
         for _, patch in _patches(x, a, a["window"], spatial, fill(x.dtype)):
             y = patch.copy() if y is None else combine(y, patch)
         y = np.moveaxis(y, 1, -1) if a["layout"] == "nhwc" else y
         return y if xs[0].dtype == np.float64 else y.astype(out.dtype.numpy)
+
     return reference
 
 
@@ -168,12 +186,16 @@ def _pool_meaning(monoid: str, fill: Callable[[np.dtype], Any]) -> Callable[[Typ
         places = tuple(Axis(f"o{j}", d) for j, d in enumerate(spatial))
         taps = tuple(Axis(f"k{j}", d) for j, d in enumerate(a["window"]))
         index, guard = _positions(t[0], a, places, taps)
-        read = Read(t[0].dtype, 0, _join(aff("n"), aff("c"), index, a["layout"]), guard, float(fill(t[0].dtype.numpy)) if guard else 0.0)
+        read = Read(
+            t[0].dtype, 0, _join(aff("n"), aff("c"), index, a["layout"]), guard, float(fill(t[0].dtype.numpy)) if guard else 0.0
+        )
         axes = _join(Axis("n", n_), Axis("c", c_), places, a["layout"])
         wide = F32 if monoid == "sum" and out.dtype in (F16, BF16) else out.dtype
         from autocomp.ir.body import Map
+
         value = Reduce(wide, monoid, taps, (read if wide == out.dtype else Map(wide, "cast", (read,)),))
         return Comprehension(axes, value if wide == out.dtype else Map(out.dtype, "cast", (value,)))
+
     return meaning
 
 
@@ -181,10 +203,28 @@ def _lowest(d: np.dtype) -> Any:
     return np.iinfo(d).min if d.kind in "iu" else -np.inf
 
 
-register(Op("maxpool", (1, 1), _pool_infer("maxpool"), _pool_reference(np.maximum, _lowest), _pool_meaning("max", _lowest),
-            attrs={**WINDOW, "window": ...}, doc="largest element of each window"))
-register(Op("sumpool", (1, 1), _pool_infer("sumpool"), _pool_reference(np.add, lambda d: 0), _pool_meaning("sum", lambda d: 0),
-            attrs={**WINDOW, "window": ...}, doc="sum of each window; padding counts 0"))
+register(
+    Op(
+        "maxpool",
+        (1, 1),
+        _pool_infer("maxpool"),
+        _pool_reference(np.maximum, _lowest),
+        _pool_meaning("max", _lowest),
+        attrs={**WINDOW, "window": ...},
+        doc="largest element of each window",
+    )
+)
+register(
+    Op(
+        "sumpool",
+        (1, 1),
+        _pool_infer("sumpool"),
+        _pool_reference(np.add, lambda d: 0),
+        _pool_meaning("sum", lambda d: 0),
+        attrs={**WINDOW, "window": ...},
+        doc="sum of each window; padding counts 0",
+    )
+)
 
 
 # ---- average pooling: a sum over a count that is known at compile time
@@ -192,7 +232,9 @@ def _avg_counts(t: TensorType, a: Attrs, out: TensorType) -> np.ndarray:
     """Elements of each window that count, shape of the output's spatial dimensions."""
     spatial = _split(t, a["layout"])[2]
     counts = np.ones(())
-    for d, s, lo, hi, dil, k, o in zip(spatial, a["strides"], a["lo"], a["hi"], a["dilations"], a["window"], _split(out, a["layout"])[2]):
+    for d, s, lo, hi, dil, k, o in zip(
+        spatial, a["strides"], a["lo"], a["hi"], a["dilations"], a["window"], _split(out, a["layout"])[2]
+    ):
         at = np.arange(o)[:, None] * s + np.arange(k)[None] * dil - lo
         inside = (at >= 0) & (at < d) if not a["count_include_pad"] else (at >= -lo) & (at < d + hi)
         counts = np.multiply.outer(counts, inside.sum(1))
@@ -222,5 +264,14 @@ def _avg_decompose(b: Any, x: Any, a: Attrs) -> Any:
     return y if wide == t.dtype else b.op("cast", y, to=t.dtype.name)
 
 
-register(Op("avgpool", (1, 1), _pool_infer("avgpool"), _avg_reference, decompose=_avg_decompose,
-            attrs={**WINDOW, "window": ..., "count_include_pad": False}, doc="mean of each window"))
+register(
+    Op(
+        "avgpool",
+        (1, 1),
+        _pool_infer("avgpool"),
+        _avg_reference,
+        decompose=_avg_decompose,
+        attrs={**WINDOW, "window": ..., "count_include_pad": False},
+        doc="mean of each window",
+    )
+)
