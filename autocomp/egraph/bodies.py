@@ -236,5 +236,10 @@ def _head(e: Expr) -> str:
         return f"reduce {e.monoid}{'.' + e.part if e.part else ''} {' '.join(map(str, e.axes))}"
     if isinstance(e, Contract):
         return f"contract {' '.join(map(str, e.axes))}"
+    if isinstance(e, Prev):
+        return f"prev[{', '.join(map(str, e.index))}] lag {e.lag}" + (f" if {', '.join(map(str, e.guard))} else {e.fill!r}" if e.guard else "")
+    if isinstance(e, Recurrence):
+        return (f"recurrence {e.time} over {' '.join(map(str, e.axes))} at {'the end' if e.at is None else e.at} "
+                f"[{', '.join(map(str, e.index))}]")
     assert isinstance(e, Gather)
     return f"gather {e.tensor}"

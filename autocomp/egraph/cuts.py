@@ -131,7 +131,7 @@ class Enumerator:
         users = max(1, s.users[child])
         load = _Part(Operand(LOADED, access, frozenset({child}), 0, True), child, None, frozenset(), self.flow[child] / users)
         out = [load]
-        if child in s.memory or node.form.kind in ("opaque", "alone") or (access is None and node.form.kind != "map"):
+        if child in s.memory or node.form.kind in ("opaque", "alone") or access is None:
             return out
         consumer = "view" if node.form.view else node.form.kind
         for cut in self.cuts[child]:
