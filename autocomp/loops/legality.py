@@ -12,6 +12,7 @@ from functools import lru_cache
 import islpy as isl
 
 from autocomp.errors import IllegalTransform
+from autocomp.ir.types import Sym
 from autocomp.loops import sets
 from autocomp.loops.dependence import dependences, order_map, relaxed, statement_domain, symbols_of, union_of
 from autocomp.loops.nest import Access, LoopNest, Statement
@@ -180,7 +181,8 @@ def _witness(nest: LoopNest, pairs: isl.UnionMap, fault: str) -> Witness:
     first = Instance(a.name, tuple(zip(a.names, point[:len(a.axes)], strict=True)))
     second = Instance(b.name, tuple(zip(b.names, point[len(a.axes):], strict=True)))
     cell, how = _conflict(a, dict(first.point), b, dict(second.point), sizes)
-    return Witness(first, second, cell, how, fault, tuple(sorted(sizes.items())))
+    shown = {d.extent.name for d in (*a.axes, *b.axes) if isinstance(d.extent, Sym)}
+    return Witness(first, second, cell, how, fault, tuple(sorted((n, v) for n, v in sizes.items() if n in shown)))
 
 
 def _conflict(a: Statement, at: dict[str, int], b: Statement, bt: dict[str, int], sizes: dict[str, int]) -> tuple[str, str]:

@@ -13,21 +13,31 @@ import numpy as np
 import pytest
 from autocomp.targets.cpu.recurrence import PRELUDE, print_recurrence
 
+from autocomp.cost.chip import load_chip
+from autocomp.cost.recurrence import choose_recurrence, recurrence_time
+from autocomp.egraph.cover import cover
+from autocomp.egraph.saturate import saturate
 from autocomp.errors import IllegalTransform, UnsupportedOp
 from autocomp.ir.affine import aff
 from autocomp.ir.body import Axis, Load, Read, rewrite
+from autocomp.ir.builder import Builder
 from autocomp.ir.kernel import Arg, Kernel, Store
 from autocomp.ir.node import Attrs
 from autocomp.ir.ops import OPS
+from autocomp.ir.reference import evaluate
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import F32, Sym, TensorType
 from autocomp.loops import legality, schedules
+from autocomp.loops.bounds import check_kernel_graph_accesses
 from autocomp.loops.codegen import Calc, Formula, If, Loop, Num, Run, Tree, Var, generate
 from autocomp.loops.recurrences import recurrence_nest, step_names
 from autocomp.loops.schedules import legal, ring_of, scheduled_recurrence
 from autocomp.loops.search import Moves, parallel, recurrence_schedules, require_schedule, tilable
+from autocomp.options import Options
+from autocomp.rewrite import load_rules
 from autocomp.rewrite.load import parse_rules
 from autocomp.rewrite.rule import Rule
+from autocomp.trace import Trace
 from tests.helpers.nests import brute_force, carried, scan, stencil, timed
 
 SKEW = ((1, 0), (1, 1))
@@ -266,3 +276,22 @@ def stencil_op_kernel(n: int, steps: int) -> tuple[Kernel, Attrs]:
     value = rewrite(comp.value, lambda e: Load(e.dtype, "in0", e.index, e.guard, e.fill) if isinstance(e, Read) else e)
     store = Store("out0", tuple(aff(a.name) for a in comp.axes), value)
     return Kernel("stencil_op", "R", comp.axes, (Arg("in0", t),), (Arg("out0", t),), (store,), f"op {n} {steps}"), attrs
+
+
+def test_from_a_graph_to_numbers(tmp_path: Path) -> None:
+    """Graph, saturation, cover, the schedule that the cost model takes, C, result; the refusal is in the trace."""
+    b = Builder("heat")
+    source = b.input("x", TensorType(F32, (100_000,)))
+    b.output("y", b.op("stencil", source, offsets=(-1, 0, 1), weights=(0.25, 0.5, 0.25), steps=40))
+    graph, rules, chip, trace = b.graph(), load_rules(), load_chip("cpu"), Trace()
+    calls = cover(saturate(graph, rules, Options(), trace), rules, chip, Options(), trace)
+    check_kernel_graph_accesses(calls)
+    (kernel,) = (c.kernel for c in calls.calls)
+    schedule, cost = choose_recurrence(kernel, rules, chip, trace)
+    assert schedule.skew == SKEW
+    assert cost.seconds < recurrence_time(kernel, Schedule(), chip).seconds
+    assert any("must run before" in e.data["why"] for e in trace.of("reject") if e.name == "tiling/recurrence")
+    x = np.random.default_rng(5).random(100_000, np.float32)
+    np.testing.assert_allclose(run(kernel, schedule, tmp_path, x), evaluate(graph, {"x": x})["y"], atol=3e-6)
+    plain, _ = choose_recurrence(kernel, rules.without(["skewing/skew", "skewing/reverse"]), chip)
+    assert not plain.tile
