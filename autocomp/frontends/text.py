@@ -12,6 +12,7 @@ output y = %1
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -24,6 +25,7 @@ from autocomp.ir.node import Graph, Node
 from autocomp.ir.types import DTYPES, Dim, Sym, TensorType
 
 _NAME = r"[A-Za-z_][\w.\-/]*"
+_QUOTED = r'"(?:[^"\\]|\\.)*"'
 _LIMIT = 1 << 28  # elements of a parameter that a text may ask to be made up
 
 
@@ -56,12 +58,14 @@ def show(graph: Graph) -> str:
 
 
 def _word(name: str) -> str:
-    return name if re.fullmatch(_NAME, name) else repr(name)
+    return name if re.fullmatch(_NAME, name) else json.dumps(name)
 
 
 def _literal(v: Any) -> str:
     if isinstance(v, tuple):
         return "[" + ", ".join(_literal(x) for x in v) + "]"
+    if isinstance(v, str):
+        return json.dumps(v)
     return v.name if isinstance(v, Sym) else repr(v)
 
 
@@ -84,7 +88,7 @@ class _Parser:
         elif word in ("input", "param"):
             self.leaf(word, s)
         elif word == "output":
-            m = re.fullmatch(rf"output\s+({_NAME}|'[^']*')\s*=\s*(.+)", s)
+            m = re.fullmatch(rf"output\s+({_NAME}|{_QUOTED})\s*=\s*(.+)", s)
             if not m:
                 raise self.fail(f"cannot read '{s}'", "output NAME = VALUE")
             self.b.output(self.name(m[1]), self.value(m[2].strip()))
@@ -92,7 +96,7 @@ class _Parser:
             self.assignment(s)
 
     def name(self, text: str) -> str:
-        return ast.literal_eval(text) if text.startswith(("'", '"')) else text
+        return json.loads(text) if text.startswith('"') else text
 
     def dim(self, s: str) -> None:
         m = re.fullmatch(r"dim\s+(\w+)(?:\s+in\s+(\d+)\.\.(\d+))?(?:\s+multiple\s+(\d+))?", s)
@@ -101,7 +105,7 @@ class _Parser:
         self.syms[m[1]] = Sym(m[1], int(m[2] or 1), int(m[3] or 2**31 - 1), int(m[4] or 1))
 
     def leaf(self, word: str, s: str) -> None:
-        m = re.fullmatch(rf"{word}\s+({_NAME}|'[^']*')\s*:\s*(\w+)\[([^\]]*)\]\s*(?:=\s*(.+))?", s)
+        m = re.fullmatch(rf"{word}\s+({_NAME}|{_QUOTED})\s*:\s*(\w+)\[([^\]]*)\]\s*(?:=\s*(.+))?", s)
         if not m or (word == "input") != (m[4] is None):
             raise self.fail(f"cannot read '{s}'", "input NAME: dtype[dims]   or   param NAME: dtype[dims] = random(SEED)")
         name, type = self.name(m[1]), self.type(m[2], m[3])
@@ -180,15 +184,20 @@ class _Parser:
             raise self.fail(f"{e.where}: {e.what}" if e.where else e.what, e.hint) from None
 
 
+def _without_comment(line: str) -> str:
+    """The line up to a # outside quotes."""
+    m = re.match(rf"(?:{_QUOTED}|[^#\"])*", line)
+    return m[0] if m else ""
+
+
 def _split(text: str) -> list[str]:
     """Parts between commas outside brackets and quotes."""
-    parts, depth, quote, start = [], 0, "", 0
+    parts, depth, start = [], 0, 0
+    quoted = [m.span() for m in re.finditer(_QUOTED, text)]
     for i, c in enumerate(text):
-        if quote:
-            quote = "" if c == quote else quote
-        elif c in "'\"":
-            quote = c
-        elif c in "([":
+        if any(a <= i < b for a, b in quoted):
+            continue
+        if c in "([":
             depth += 1
         elif c in ")]":
             depth -= 1
@@ -203,7 +212,7 @@ def parse(text: str, where: str = "text", params: Mapping[str, np.ndarray] | Non
     p = _Parser(where, params or {})
     for i, raw in enumerate(text.splitlines(), 1):
         p.line = i
-        s = raw.split("#", 1)[0].strip()
+        s = _without_comment(raw).strip()
         if s:
             try:
                 p.statement(s)
