@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from autocomp.ir.affine import Aff, aff
-from autocomp.ir.body import Axis, Contract, Expr, Gather, Index, Inside, Load, Reduce
+from autocomp.ir.body import Axis, Contract, Expr, Index, Inside, Load, Reduce
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.types import Sym
 
@@ -249,19 +249,3 @@ def _free(value: Expr, memo: dict[Expr, frozenset[str]]) -> frozenset[str]:
             own -= {a.name for a in value.axes}
         memo[value] = frozenset(own)
     return memo[value]
-
-
-def data_dependent(kernel: Kernel) -> tuple[str, ...]:
-    """Tensors read at indices that are values; such reads are safe only because no kernel writes what it gathers from."""
-    stack: list[Expr] = [s.value for s in kernel.stores]
-    seen: set[int] = set()
-    out: dict[str, None] = {}
-    while stack:
-        e = stack.pop()
-        if id(e) in seen:
-            continue
-        seen.add(id(e))
-        if isinstance(e, Gather):
-            out[str(e.tensor)] = None
-        stack.extend(e.args)
-    return tuple(out)
