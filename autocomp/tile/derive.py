@@ -1,0 +1,423 @@
+"""Kernel + Schedule -> TileProgram, mechanically; one construction for every kernel.
+
+An axis is *grid* (tiled, in the output), *looped* (tiled, reduced or revisited) or *whole* (inside the tile). A node is
+emitted in the innermost open loop that binds one of its axes, so hoisting is no pass. A reduction over a looped axis opens a
+loop around `fill identity .. step`; over a whole axis it is the step alone. A reduction's step comes from its monoid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from autocomp.errors import UnsupportedOp
+from autocomp.ir.affine import aff
+from autocomp.ir.body import Axis, Const, Contract, Expr, Gather, Index, Inside, Load, Map, Reduce, bound_axes, postorder
+from autocomp.ir.kernel import Kernel
+from autocomp.ir.monoid_terms import build
+from autocomp.ir.monoids import MONOIDS, Monoid, identity
+from autocomp.ir.schedule import Schedule
+from autocomp.ir.types import BOOL, I64, Dim, DType, Sym
+from autocomp.tile.program import Buf, Loop, Stmt, Tensor, TileProgram, Value
+from autocomp.tile.unify import free_axes, unify_axes
+
+BIG = 2**63 - 1
+
+
+@dataclass
+class Scope:
+    """An open loop (or the tile itself): the looped axes it binds, its statements, and which values are made in it."""
+
+    axes: frozenset[str]
+    body: list[Loop | Stmt] = field(default_factory=list)
+    memo: dict[tuple[int, str], str] = field(default_factory=dict)
+
+
+def derive(kernel: Kernel, schedule: Schedule) -> TileProgram:
+    """The tile program of a kernel. Raises UnsupportedOp for opaque kernels and recurrences."""
+    if kernel.opaque or kernel.kind in "XR":
+        raise UnsupportedOp(f"'{kernel.opaque or kernel.name}' has no tile program", where=kernel.name, hint="it runs through its reference")
+    return _Deriver(unify_axes(kernel), schedule).program()
+
+
+class _Deriver:
+    def __init__(self, k: Kernel, s: Schedule) -> None:
+        self.k, self.s = k, s
+        self.values = tuple(st.value for st in k.stores)
+        self.free = free_axes(self.values)
+        bound = {a.name: a for v in self.values for a in bound_axes(v)}
+        self.extent: dict[str, Dim] = {a.name: a.extent for a in k.axes} | {n: a.extent for n, a in bound.items()}
+        self.tile = {n: self._tile(n) for n in self.extent}
+        self.looped = {n for n, t in self.tile.items() if t is not None}
+        self.reduced = set(bound)
+        self.grid = [a.name for a in k.axes if a.name in self.looped and a.name not in self.reduced]
+        self.types = {a.name: a for a in (*k.inputs, *k.outputs)}
+        self.bufs: dict[str, Buf] = {}
+        self.tensors: dict[tuple[object, ...], Tensor] = {}
+        self.names: set[str] = {a.name for a in (*k.inputs, *k.outputs)} | set(self.extent)
+        self.scopes = [Scope(frozenset(self.grid))]
+        self.heavy = [e for e in postorder(*self.values) if isinstance(e, (Reduce, Contract))]
+
+    def _tile(self, axis: str) -> int | None:
+        """The tile of a looped axis, None for a whole one."""
+        e, t = self.extent[axis], dict(self.s.tile).get(axis)
+        return None if t is None or (isinstance(e, int) and t >= e) else t
+
+    # ---- the program
+    def program(self) -> TileProgram:
+        again = [a.name for a in self.k.axes if a.name in self.looped and a.name in self.reduced]
+        if again:  # a row that does not fit: its statistics first, then one more loop over it
+            for e in self.heavy:
+                if self.loops_of(e):
+                    self.emit(e)
+            self.scopes.append(Scope(frozenset(again)))
+        outputs = []
+        for st in self.k.stores:
+            value = self.emit(st.value)
+            t = self.types[st.tensor].type
+            axes = tuple(a.name for a in self.k.axes if any(a.name in i.names() for i in st.index))
+            if self.bufs[value].dtype != t.dtype or set(self.bufs[value].axes) - set(axes):
+                value = self.put("map", "y", t.dtype, axes, srcs=(value,), expr=Map(t.dtype, "cast", (Value(self.bufs[value].dtype, value),)))
+            outputs.append(Tensor(st.tensor, t.dtype, axes, tuple(self.extent[a] for a in axes), st.tensor, t.shape, st.index))
+            self.scopes[-1].body.append(Stmt("store", st.tensor, (value,)))
+        if again:
+            last = self.scopes.pop()
+            self.scopes[-1].body.append(self.loop(again, last.body))
+        body = tuple(self.scopes[0].body)
+        if self.grid:
+            order = [a for a in self.s.order if a in self.grid]
+            axes = tuple(order + [a for a in self.grid if a not in order])
+            body = (Loop("grid", axes, body, self.grid_options()),)
+        tile = tuple((a, t) for a, t in self.tile.items() if t is not None)
+        return TileProgram(self.k.name, tuple(self.tensors.values()), tuple(outputs), tuple(self.extent.items()), tile, tuple(self.bufs.values()), body)
+
+    def grid_options(self) -> tuple[tuple[str, str], ...]:
+        opts = []
+        if self.s.grouped:
+            opts.append(("order", f"grouped({self.s.grouped})"))
+        if self.s.cluster:
+            opts.append(("cluster", f"{self.s.cluster[0]}:{self.s.cluster[1]}"))
+        if self.s.persistent:
+            opts.append(("persistent", "yes"))
+        return tuple(opts)
+
+    def loop(self, axes: Sequence[str], body: Sequence[Loop | Stmt]) -> Loop:
+        stages = (("stages", str(self.s.stages)),) if self.s.stages > 1 else ()
+        return Loop("pipelined" if stages else "serial", tuple(axes), tuple(body), stages)
+
+    # ---- places
+    def scope_for(self, axes: frozenset[str] | set[str]) -> Scope:
+        """The innermost open loop that binds one of the axes, else the tile."""
+        for sc in reversed(self.scopes[1:]):
+            if sc.axes & axes:
+                return sc
+        return self.scopes[0]
+
+    def ordered(self, axes: frozenset[str] | set[str]) -> tuple[str, ...]:
+        return tuple(a for a in self.extent if a in axes)
+
+    def fresh(self, hint: str) -> str:
+        name, n = hint, 1
+        while name in self.names:
+            n += 1
+            name = f"{hint}{n}"
+        self.names.add(name)
+        return name
+
+    def put(self, op: str, hint: str, dtype: DType, axes: Sequence[str], scope: str = "fragment", at: Scope | None = None, **kw: object) -> str:
+        """A new value made by one statement."""
+        name = self.fresh(hint)
+        self.bufs[name] = Buf(name, dtype, tuple(axes), scope)
+        (at or self.scope_for(set(axes))).body.append(Stmt(op, name, **kw))  # type: ignore[arg-type]
+        return name
+
+    # ---- values
+    def emit(self, e: Expr, scope: str = "fragment") -> str:
+        """The name of the on-chip value of a node."""
+        axes = self.free[id(e)]
+        sc = self.scope_for(axes)
+        key = (id(e), scope if isinstance(e, Load) else "")
+        for s in (sc, *self.scopes):
+            if key in s.memo:
+                return s.memo[key]
+        if isinstance(e, Load):
+            name = self.copy(e, scope, sc)
+        elif isinstance(e, (Reduce, Contract)):
+            name = self.reduction(e)
+        else:
+            expr = self.expression(e)
+            name = self.put("map", self.hint(e), e.dtype, self.ordered(axes), at=self.scope_for(axes), srcs=_values(expr), expr=expr)
+        self.scope_for(axes).memo[key] = name
+        return name
+
+    def hint(self, e: Expr) -> str:
+        return f"{e.fn}_t" if isinstance(e, Map) else "v"
+
+    def expression(self, e: Expr) -> Expr:
+        """The map of a node over on-chip values; constants, indices and masks are part of it."""
+        def operand(x: Expr) -> Expr:
+            if isinstance(x, (Const, Index, Inside)):
+                return x
+            if isinstance(x, Map) and not x.args:
+                return x
+            return Value(x.dtype, self.emit(x))
+        if isinstance(e, (Const, Index, Inside)):
+            return e
+        if isinstance(e, Gather):
+            self.table(str(e.tensor))
+        return e.with_args(tuple(operand(a) for a in e.args))
+
+    def table(self, name: str) -> None:
+        """A tensor that is read by value: the view is the buffer itself."""
+        t = self.types[name]
+        axes = tuple(f"{name}_{d}" for d in range(t.type.rank))
+        self.tensors.setdefault((name,), Tensor(name, t.type.dtype, axes, t.type.shape, name, t.type.shape, tuple(aff(a) for a in axes), constant=t.constant))
+        for a, d in zip(axes, t.type.shape):
+            self.extent.setdefault(a, d)
+            self.tile.setdefault(a, None)
+
+    def copy(self, e: Load, scope: str, sc: Scope) -> str:
+        axes = self.ordered(self.free[id(e)])
+        key = (e.tensor, e.index, e.guard, e.fill)
+        if key not in self.tensors:
+            t = self.types[e.tensor]
+            first = not any(v.buffer == e.tensor for v in self.tensors.values())
+            name = e.tensor if first else self.fresh(f"{e.tensor}_v")
+            self.tensors[key] = Tensor(name, t.type.dtype, axes, tuple(self.extent[a] for a in axes), e.tensor, t.type.shape, e.index, e.guard, e.fill, t.constant)
+        view = self.tensors[key]
+        return self.put("copy", f"{view.name}_t", view.dtype, axes, scope, sc, srcs=(view.name,))
+
+    # ---- reductions
+    def loops_of(self, e: Reduce | Contract) -> list[str]:
+        return [a.name for a in e.axes if a.name in self.looped]
+
+    def level(self, e: Expr, axes: frozenset[str]) -> int:
+        """How many reductions over one of `axes` stand below a node, on its deepest path."""
+        own = isinstance(e, (Reduce, Contract)) and bool({a.name for a in e.axes} & axes)
+        return int(own) + max((self.level(a, axes) for a in e.args), default=0)
+
+    def reduction(self, e: Reduce | Contract) -> str:
+        loops = self.loops_of(e)
+        if not loops:
+            return self.finish(e, self.step(e, {}, False))
+        axes = frozenset(loops)
+        home = self.scope_for(self.free[id(e)])
+        peers: list[Reduce | Contract] = []
+        for x in self.heavy:  # parts of one state share their loop, as do independent reductions of one depth
+            if frozenset(self.loops_of(x)) == axes and self.level(x, axes) == self.level(e, axes) and self.scope_for(self.free[id(x)]) is home:
+                if not any(_same_fold(x, p) for p in peers):
+                    peers.append(x)
+        if not any(_same_fold(e, p) for p in peers):
+            peers.append(e)
+        states = [self.begin(p) for p in peers]
+        for p in peers:  # what does not vary with the loop is made before it
+            for a in p.args:
+                if not self.free[id(a)] & axes and not isinstance(a, (Const, Index, Inside)):
+                    self.emit(a)
+        self.scopes.append(Scope(axes))
+        for p, st in zip(peers, states):
+            self.step(p, st, True)
+        inner = self.scopes.pop()
+        home.body.append(self.loop([a for a in self.extent if a in axes], inner.body))
+        result = ""
+        for p, st in zip(peers, states):
+            for x in self.heavy:
+                if _same_fold(x, p):
+                    name = self.finish(x, st)
+                    home.memo[(id(x), "")] = name
+                    result = name if x is e else result
+        return result
+
+    def begin(self, e: Reduce | Contract) -> dict[str, str]:
+        """States at the identity, in the enclosing scope."""
+        if isinstance(e, Contract):
+            return {"acc": self.put("fill", "acc", e.dtype, self.ordered(self.free[id(e)]), expr=0.0 if e.dtype.is_float else 0)}
+        m = MONOIDS[e.monoid]
+        key = self.ordered(self._key_axes(e))
+        st = {s: self.put("fill", s, self._dtype(e), key, expr=identity(op, self._dtype(e))) for s, op, _ in m.base}
+        for s, lift, _ in m.modules:
+            st[s] = self.put("fill", s, self._dtype(e), self.ordered(self.free[id(e)]) if lift in m.operands[1:] else key, expr=0.0)
+        for s, _ in m.pick:
+            st[s] = self.put("fill", s, I64, key, expr=BIG)
+        return st
+
+    def _key_axes(self, e: Reduce) -> frozenset[str]:
+        return self.free[id(e.operands[0])] - {a.name for a in e.axes}
+
+    def _dtype(self, e: Reduce) -> DType:
+        return e.operands[0].dtype if MONOIDS[e.monoid].pick else e.dtype
+
+    def step(self, e: Reduce | Contract, st: dict[str, str], carried: bool) -> dict[str, str]:
+        if isinstance(e, Contract):
+            a, b = self.factor(e.a, e), self.factor(e.b, e)
+            if not carried:
+                st = {"acc": self.put("fill", "acc", e.dtype, self.ordered(self.free[id(e)]), expr=0.0 if e.dtype.is_float else 0)}
+            self.scope_for(self.free[id(e.a)] | self.free[id(e.b)]).body.append(Stmt("mma", st["acc"], (a, b), acc=True))
+            return st
+        return _MonoidStep(self, e, carried, st).run()
+
+    def factor(self, e: Expr, c: Contract) -> str:
+        """An operand of a contraction: a bare load goes to the block; a map of loads is masked at tails (f(0) need not be 0)."""
+        if isinstance(e, Load):
+            return self.emit(e, "block")
+        return self.masked(self.emit(e), e.dtype, c.axes, 0.0 if e.dtype.is_float else 0)
+
+    def masked(self, value: str, dtype: DType, axes: Sequence[Axis], outside: object) -> str:
+        """where(inside the extents of the looped axes, value, outside), where a tile can stick out."""
+        tails = [a for a in axes if a.name in self.looped and a.name in self.bufs[value].axes and not (
+            isinstance(a.extent, int) and a.extent % (self.tile[a.name] or 1) == 0)]
+        if not tails:
+            return value
+        end = lambda d: aff(d.name if isinstance(d, Sym) else d)
+        inside = Inside(BOOL, tuple(end(a.extent) - 1 - a.name for a in tails))
+        expr = Map(dtype, "where", (inside, Value(dtype, value), Const(dtype, outside)))  # type: ignore[arg-type]
+        axes_ = self.bufs[value].axes
+        return self.put("map", f"{value}_in", dtype, axes_, at=self.scope_for(set(axes_)), srcs=(value,), expr=expr)
+
+    def finish(self, e: Reduce | Contract, st: Mapping[str, str]) -> str:
+        if isinstance(e, Contract):
+            return st["acc"]
+        m = MONOIDS[e.monoid]
+        part = e.part or m.finish
+        if part in st:
+            return st[part]
+        expr = _term(part, {s: Value(self.bufs[n].dtype, n) for s, n in st.items()}, e.dtype)
+        return self.put("map", "r", e.dtype, self.ordered(self.free[id(e)]), srcs=_values(expr), expr=expr)
+
+
+@dataclass
+class _MonoidStep:
+    """One step of a reduction: m1 = m op reduce lift; x1 = rebase(x) + sum rebase(lift)."""
+
+    d: _Deriver
+    e: Reduce
+    carried: bool
+    st: dict[str, str]
+
+    def run(self) -> dict[str, str]:
+        d, e, m = self.d, self.e, MONOIDS[self.e.monoid]
+        self.axis = ",".join(a.name for a in e.axes)
+        self.operand = dict(zip(m.operands, e.operands))
+        self.value: dict[str, Expr] = {}
+        first = m.operands[0]
+        raw = d.emit(self.operand[first])
+        v = d.masked(raw, e.operands[0].dtype, e.axes, identity(m.base[0][1], e.operands[0].dtype)) if self._needs_mask(m) else raw
+        self.value[first] = Value(e.operands[0].dtype, v)
+        key = d.ordered(d._key_axes(e))
+        new: dict[str, str] = {}
+        for s, op, lift in m.base:
+            src = v if lift == first else self._lifted(lift)
+            if self.carried and not m.modules and not m.pick:
+                d.scope_for(set(d.bufs[src].axes)).body.append(Stmt("reduce", self.st[s], (src,), op, self.axis, True))
+                new[s] = self.st[s]
+                continue
+            t = d.put("reduce", f"{s}_t", d._dtype(e), key, at=self._here(), srcs=(src,), expr=op, axis=self.axis)
+            if self.carried:
+                expr = Map(d._dtype(e), op, (self._of(self.st[s]), self._of(t)))
+                t = d.put("map", f"{s}1", d._dtype(e), key, at=self._here(), srcs=_values(expr), expr=expr)
+            new[s] = t
+        out = dict(new)
+        for s, lift, rebase in m.modules:
+            out[s] = self._module(m, s, lift, rebase, new)
+        for s, lift in m.pick:
+            out[s] = self._pick(s, lift, new[m.base[0][0]], v)
+        if self.carried:
+            for s, _, _ in m.base:
+                if new[s] != self.st[s]:
+                    self._here().body.append(Stmt("map", self.st[s], (new[s],), self._of(new[s])))
+            return self.st
+        return out
+
+    def _needs_mask(self, m: Monoid) -> bool:
+        bare_sum = m.name == "sum" and isinstance(self.e.operands[0], Load)
+        return not bare_sum
+
+    def _here(self) -> Scope:
+        return self.d.scope_for(frozenset(a.name for a in self.e.axes) | self.d.free[id(self.e.operands[0])])
+
+    def _of(self, name: str) -> Expr:
+        return Value(self.d.bufs[name].dtype, name)
+
+    def _lifted(self, lift: str) -> str:
+        """A lift that is a term (1 for counts), as a value over the reduced axes too."""
+        d, e = self.d, self.e
+        axes = d.ordered(d.free[id(e.operands[0])])
+        value = d.put("map", "one", e.dtype, axes, at=self._here(), expr=_term(lift, self.value, e.dtype))
+        return d.masked(value, e.dtype, e.axes, 0.0)
+
+    def _module(self, m: Monoid, s: str, lift: str, rebase: str, new: Mapping[str, str]) -> str:
+        d, e = self.d, self.e
+        bases = {b: _term(t, self.value, e.dtype) for b, _, t in m.base} | {f"{b}1": self._of(new[b]) for b, _, _ in m.base}
+        private = lift in m.operands[1:]
+        if self.carried:
+            old = {b: self._of(self.st[b]) for b, _, _ in m.base} | {f"{b}1": self._of(new[b]) for b, _, _ in m.base}
+            moved = _term(rebase, {**old, "x": self._of(self.st[s])}, e.dtype)
+            self._here().body.append(Stmt("map", self.st[s], _values(moved), moved))
+        weight = _term(rebase, {**bases, "x": Const(e.dtype, 1.0) if private else _term(lift, self.value, e.dtype)}, e.dtype)
+        axes = d.ordered(d.free[id(e.operands[0])])
+        p = d.put("map", "p", e.dtype, axes, at=self._here(), srcs=_values(weight), expr=weight)
+        if private:
+            return self._weighted(m, s, lift, p)
+        p = d.masked(p, e.dtype, e.axes, 0.0)
+        if self.carried:
+            self._here().body.append(Stmt("reduce", self.st[s], (p,), "add", self.axis, True))
+            return self.st[s]
+        return d.put("reduce", s, e.dtype, d.ordered(d._key_axes(e)), at=self._here(), srcs=(p,), expr="add", axis=self.axis)
+
+    def _weighted(self, m: Monoid, s: str, lift: str, p: str) -> str:
+        """A sum of a product of two factors with axes of their own is a contraction."""
+        d, e = self.d, self.e
+        w = self.operand[lift]
+        wv = d.emit(w, "block") if isinstance(w, Load) else d.emit(w)
+        p = d.masked(p, e.dtype, e.axes, 0.0)
+        if d.bufs[wv].dtype != e.dtype:
+            narrow = Map(d.bufs[wv].dtype, "cast", (self._of(p),))
+            p = d.put("map", "p_n", narrow.dtype, d.bufs[p].axes, at=self._here(), srcs=(p,), expr=narrow)
+        acc = self.st.get(s) or d.put("fill", s, e.dtype, d.ordered(d.free[id(e)]), at=self._here(), expr=0.0)
+        self._here().body.append(Stmt("mma", acc, (p, wv), acc=True))
+        return acc
+
+    def _pick(self, s: str, lift: str, best: str, v: str) -> str:
+        """The smallest lift among the elements that equal the new base."""
+        d, e = self.d, self.e
+        x = self.operand[lift]
+        index = x if isinstance(x, (Const, Index)) else Value(x.dtype, d.emit(x))
+        index = index if index.dtype == I64 else Map(I64, "cast", (index,))
+        wins: Expr = Map(BOOL, "eq", (self._of(v), self._of(best)))
+        if d.bufs[v].dtype.is_float:
+            wins = Map(BOOL, "or", (wins, Map(BOOL, "isnan", (self._of(v),))))
+        expr = Map(I64, "where", (wins, index, Const(I64, BIG)))
+        axes = d.ordered(d.free[id(e.operands[0])])
+        c = d.masked(d.put("map", "at", I64, axes, at=self._here(), srcs=_values(expr), expr=expr), I64, e.axes, BIG)
+        key = d.ordered(d._key_axes(e))
+        if not self.carried:
+            return d.put("reduce", s, I64, key, at=self._here(), srcs=(c,), expr="min", axis=self.axis)
+        base = next(iter(self.st))
+        keep = Map(I64, "where", (Map(BOOL, "eq", (self._of(self.st[base]), self._of(best))), self._of(self.st[s]), Const(I64, BIG)))
+        self._here().body.append(Stmt("map", self.st[s], _values(keep), keep))
+        self._here().body.append(Stmt("reduce", self.st[s], (c,), "min", self.axis, True))
+        return self.st[s]
+
+
+def _same_fold(a: Reduce | Contract, b: Reduce | Contract) -> bool:
+    """Equal but for the part that is asked for."""
+    if isinstance(a, Reduce) and isinstance(b, Reduce):
+        return a.monoid == b.monoid and a.axes == b.axes and all(x is y for x, y in zip(a.operands, b.operands))
+    return a is b
+
+
+def _term(text: str, env: Mapping[str, Expr], dtype: DType) -> Expr:
+    """A monoid's term over body expressions; multiplying by 1 and casting to the same type leave no trace."""
+    def fn(name: str, args: tuple[Expr, ...]) -> Expr:
+        if name == "mul":
+            for one, other in (args, args[::-1]):
+                if isinstance(one, Const) and one.value == 1:
+                    return other
+        return Map(dtype, name, args)
+    return build(text, lambda x: env[x] if isinstance(x, str) else Const(dtype, float(x) if dtype.is_float else int(x)), fn)
+
+
+def _values(e: Expr) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(x.name for x in postorder(e) if isinstance(x, Value)))
+
+
