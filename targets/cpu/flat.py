@@ -1,0 +1,138 @@
+"""Addresses: a view's multi-dimensional index flattened to one offset, and what can be read off it (strides)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from autocomp.ir.affine import Aff, Atom, FloorDiv, Mod
+from autocomp.ir.types import Dim, DType
+from autocomp.targets.cpu.names import c_name
+
+Coef = int | str  # a number, or a C expression over the kernel's size parameters
+
+
+def times(a: Coef, b: Coef) -> Coef:
+    """Product, folded where both are numbers."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a * b
+    if a == 0 or b == 0:
+        return 0
+    return b if a == 1 else a if b == 1 else f"{_factor(a)}*{_factor(b)}"
+
+
+def plus(a: Coef, b: Coef) -> Coef:
+    """Sum, folded where both are numbers."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a + b
+    return b if a == 0 else a if b == 0 else f"{a} + {b}"
+
+
+def _factor(a: Coef) -> str:
+    return f"({a})" if isinstance(a, str) and not a.replace("_", "").isalnum() or isinstance(a, int) and a < 0 else str(a)
+
+
+def dim_text(d: Dim) -> Coef:
+    """A dimension in C: a number, or the name of the size parameter."""
+    return d if isinstance(d, int) else c_name(d.name)
+
+
+def index_text(a: Aff, name: Callable[[str], str] = c_name) -> str:
+    """C text of an index expression (floor semantics for negative numerators)."""
+    return a.print(name, lambda t, n: f"floor_div({t}, {n})", lambda t, n: f"floor_mod({t}, {n})")
+
+
+@dataclass(frozen=True)
+class Flat:
+    """offset = const + sum(coef * atom), in elements. `const` may be C text (bases of tiles, products of sizes)."""
+
+    terms: tuple[tuple[Atom, Coef], ...]
+    const: Coef = 0
+
+    @staticmethod
+    def of(index: tuple[Aff, ...], shape: tuple[Dim, ...]) -> Flat:
+        """Row-major: index (i, j) of shape (A, B) -> i*B + j."""
+        terms: dict[Atom, Coef] = {}
+        const: Coef = 0
+        stride: Coef = 1
+        for ix, extent in zip(reversed(index), reversed(shape)):
+            for atom, c in ix.terms:
+                terms[atom] = plus(terms.get(atom, 0), times(c, stride))
+            const = plus(const, times(ix.const, stride))
+            stride = times(stride, dim_text(extent))
+        return Flat(tuple(sorted(((a, c) for a, c in terms.items() if c != 0), key=lambda t: str(t[0]))), const)
+
+    @staticmethod
+    def strided(dims: tuple[tuple[str, Coef, str], ...]) -> Flat:
+        """(axis, stride, base) triples: sum of (axis - base) * stride; an empty base is 0."""
+        const: Coef = 0
+        for _, stride, base in dims:
+            if base:
+                const = plus(const, f"-{base}*{_factor(stride)}" if stride != 1 else f"-{base}")
+        return Flat(tuple((a, s) for a, s, _ in sorted(dims) if s != 0), const)
+
+    def stride(self, axis: str) -> Coef | None:
+        """Elements per step of `axis`; 0 if it does not occur, None if it occurs under a floor or a mod."""
+        out: Coef = 0
+        for atom, c in self.terms:
+            if atom == axis:
+                out = c
+            elif not isinstance(atom, str) and axis in atom.num.names():
+                return None
+        return out
+
+    def names(self) -> frozenset[str]:
+        """Axes that occur."""
+        out: set[str] = set()
+        for atom, _ in self.terms:
+            out |= {atom} if isinstance(atom, str) else atom.num.names()
+        return frozenset(out)
+
+    def rename(self, new: Mapping[str, str]) -> Flat:
+        """Axes renamed; only plain occurrences are allowed (callers check with `stride`)."""
+        return Flat(tuple((new.get(a, a) if isinstance(a, str) else a, c) for a, c in self.terms), self.const)
+
+    def without(self, axis: str) -> Flat:
+        """The terms of a plain axis dropped (its value is 0)."""
+        return Flat(tuple((a, c) for a, c in self.terms if a != axis), self.const)
+
+    def text(self, at: Mapping[str, str] | None = None) -> str:
+        """C text; `at` gives the text of axes that are not plain loop variables here."""
+        at = at or {}
+        name = lambda n: at.get(n, c_name(n))
+        parts: list[str] = []
+        const = self.const
+        for atom, c in self.terms:
+            if isinstance(atom, str):
+                t = name(atom)
+                whole, _, extra = t.partition(" + ")
+                if extra.isdigit() and isinstance(c, int) and isinstance(const, int):
+                    t, const = whole, const + int(extra) * c
+            elif isinstance(atom, FloorDiv):
+                t = f"floor_div({index_text(atom.num, name)}, {atom.den})"
+            else:
+                assert isinstance(atom, Mod)
+                t = f"floor_mod({index_text(atom.num, name)}, {atom.den})"
+            t = f"({t})" if " + " in t and "(" not in t and c != 1 else t
+            parts.append(t if c == 1 else f"-{t}" if c == -1 else f"{t}*{_factor(c)}")
+        if const != 0 or not parts:
+            parts.append(str(const))
+        return " + ".join(parts).replace("+ -", "- ")
+
+
+@dataclass(frozen=True)
+class View:
+    """Elements in memory behind C pointer `pointer`: `flat` over `axes`; where a guard fails, a read gives `fill`."""
+
+    pointer: str
+    dtype: DType
+    axes: tuple[str, ...]
+    flat: Flat
+    guard: tuple[Aff, ...] = ()
+    fill: float = 0.0
+    tensor: str = ""
+    constant: bool = False
+
+    def guard_names(self) -> frozenset[str]:
+        """Axes that guards mention."""
+        return frozenset().union(*(g.names() for g in self.guard)) if self.guard else frozenset()

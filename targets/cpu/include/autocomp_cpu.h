@@ -1,0 +1,310 @@
+/* Vectors and functions that printed kernels use. A kernel's source defines AC_LANES (float lanes of one vector) first.
+ *
+ * vf is AC_LANES floats, vi AC_LANES 32-bit integers, vm a mask (vi of 0 or -1). They are GCC/Clang vector extensions, so
+ * every function has a plain form for any machine; AVX-512 and AVX2 have shorter ones. Names: vf_* on vectors, s_* on scalars.
+ * Errors in units in the last place (ulp) were measured over the whole range by tests/run/test_cpu_functions.py.
+ */
+#ifndef AUTOCOMP_CPU_H
+#define AUTOCOMP_CPU_H
+#include <math.h>
+#include <omp.h>
+#include <stdint.h>
+#include <string.h>
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+#define AC_INLINE static inline __attribute__((always_inline, unused))
+#define AC_BYTES (4 * AC_LANES)
+
+typedef float vf __attribute__((vector_size(AC_BYTES), may_alias));
+typedef float vf_unaligned __attribute__((vector_size(AC_BYTES), aligned(4), may_alias));
+typedef int32_t vi __attribute__((vector_size(AC_BYTES), may_alias));
+typedef int32_t vi_unaligned __attribute__((vector_size(AC_BYTES), aligned(4), may_alias));
+typedef vi vm;
+typedef uint16_t f16;  /* IEEE half in memory; computed with as float */
+typedef uint16_t bf16; /* upper half of a float */
+
+#if defined(__AVX512F__) && defined(__AVX512BW__) && AC_LANES == 16
+#define AC_AVX512 1
+#elif defined(__AVX2__) && defined(__FMA__) && AC_LANES == 8
+#define AC_AVX2 1
+#endif
+
+/* ---- integers */
+AC_INLINE long floor_div(long a, long b) { long q = a / b; return q - (a % b < 0); }
+AC_INLINE long floor_mod(long a, long b) { long r = a % b; return r < 0 ? r + b : r; }
+AC_INLINE long min_long(long a, long b) { return a < b ? a : b; }
+AC_INLINE long max_long(long a, long b) { return a > b ? a : b; }
+AC_INLINE long clamp_long(long a, long hi) { return a < 0 ? 0 : a < hi ? a : hi - 1; }
+AC_INLINE int64_t s_ipow(int64_t a, int64_t n) {
+  int64_t r = 1;
+  for (; n > 0; n >>= 1, a *= a) if (n & 1) r *= a;
+  return r;
+}
+
+/* ---- half types */
+AC_INLINE float s_from_bf16(bf16 h) { uint32_t u = (uint32_t)h << 16; float f; memcpy(&f, &u, 4); return f; }
+AC_INLINE bf16 s_to_bf16(float f) {
+  uint32_t u; memcpy(&u, &f, 4);
+  if (f != f) return (bf16)((u >> 16) | 0x40);
+  return (bf16)((u + 0x7fff + ((u >> 16) & 1)) >> 16);
+}
+#if defined(__F16C__)
+AC_INLINE float s_from_f16(f16 h) { return _cvtsh_ss(h); }
+AC_INLINE f16 s_to_f16(float f) { return _cvtss_sh(f, 0); }
+#else
+AC_INLINE float s_from_f16(f16 h) {
+  uint32_t sign = (uint32_t)(h & 0x8000) << 16, mag = h & 0x7fff, u; float f;
+  if (mag >= 0x7c00) u = sign | 0x7f800000 | (mag & 0x3ff) << 13;
+  else if (mag >= 0x0400) u = sign | ((mag << 13) + 0x38000000);
+  else { f = (float)mag * 5.9604644775390625e-8f; memcpy(&u, &f, 4); u |= sign; }
+  memcpy(&f, &u, 4); return f;
+}
+AC_INLINE f16 s_to_f16(float f) {
+  uint32_t u; memcpy(&u, &f, 4);
+  uint32_t sign = u >> 16 & 0x8000, mag = u & 0x7fffffff;
+  if (mag > 0x7f800000) return (f16)(sign | 0x7e00 | (mag >> 13 & 0x3ff));
+  if (mag >= 0x477ff000) return (f16)(sign | 0x7c00);
+  if (mag < 0x38800000) { /* below the normal halves: round in units of 2^-24 */
+    float a; memcpy(&a, &mag, 4); a = a * 16777216.f + 8388608.f; memcpy(&mag, &a, 4);
+    return (f16)(sign | (mag & 0x7fff));
+  }
+  return (f16)(sign | ((mag + 0xfff + (mag >> 13 & 1) - 0x38000000) >> 13));
+}
+#endif
+AC_INLINE float s_round_f16(float x) { return s_from_f16(s_to_f16(x)); }
+AC_INLINE float s_round_bf16(float x) { return s_from_bf16(s_to_bf16(x)); }
+
+/* ---- moving vectors. The _n forms touch only the first n elements; lanes beyond are 0 after a load. */
+AC_INLINE vf vf_set(float x) { return x - (vf){0}; }
+AC_INLINE vi vi_set(int32_t x) { return x - (vi){0}; }
+AC_INLINE vf vf_load(const float *p) { return (vf)*(const vf_unaligned *)p; }
+AC_INLINE void vf_store(float *p, vf x) { *(vf_unaligned *)p = x; }
+AC_INLINE vi vi_load(const int32_t *p) { return (vi)*(const vi_unaligned *)p; }
+AC_INLINE void vi_store(int32_t *p, vi x) { *(vi_unaligned *)p = x; }
+AC_INLINE vi vi_iota(void) { vi r; for (int l = 0; l < AC_LANES; l++) r[l] = l; return r; }
+AC_INLINE vf vf_select(vm m, vf a, vf b) { return (vf)((m & (vi)a) | (~m & (vi)b)); }
+AC_INLINE vi vi_select(vm m, vi a, vi b) { return (m & a) | (~m & b); }
+#if AC_AVX512
+#define AC_MASK(n) ((__mmask16)((1u << (n)) - 1))
+AC_INLINE vf vf_load_n(const float *p, long n) { return (vf)_mm512_maskz_loadu_ps(AC_MASK(n), p); }
+AC_INLINE void vf_store_n(float *p, vf x, long n) { _mm512_mask_storeu_ps(p, AC_MASK(n), (__m512)x); }
+AC_INLINE vf vf_first_n(vf a, vf b, long n) { return (vf)_mm512_mask_mov_ps((__m512)b, AC_MASK(n), (__m512)a); }
+AC_INLINE vf vf_strided(const float *p, long s) {
+  __m512i ix = _mm512_mullo_epi32((__m512i)vi_iota(), _mm512_set1_epi32((int)s));
+  return (vf)_mm512_i32gather_ps(ix, p, 4);
+}
+AC_INLINE void vf_scatter(float *p, long s, vf x) {
+  __m512i ix = _mm512_mullo_epi32((__m512i)vi_iota(), _mm512_set1_epi32((int)s));
+  _mm512_i32scatter_ps(p, ix, (__m512)x, 4);
+}
+#else
+AC_INLINE vf vf_load_n(const float *p, long n) { vf r = {0}; for (long l = 0; l < n; l++) r[l] = p[l]; return r; }
+AC_INLINE void vf_store_n(float *p, vf x, long n) { for (long l = 0; l < n; l++) p[l] = x[l]; }
+AC_INLINE vf vf_first_n(vf a, vf b, long n) { return vf_select(vi_iota() < vi_set((int32_t)n), a, b); }
+AC_INLINE vf vf_strided(const float *p, long s) { vf r; for (long l = 0; l < AC_LANES; l++) r[l] = p[l * s]; return r; }
+AC_INLINE void vf_scatter(float *p, long s, vf x) { for (long l = 0; l < AC_LANES; l++) p[l * s] = x[l]; }
+#endif
+AC_INLINE vf vf_strided_n(const float *p, long s, long n) { vf r = {0}; for (long l = 0; l < n; l++) r[l] = p[l * s]; return r; }
+AC_INLINE void vf_scatter_n(float *p, long s, vf x, long n) { for (long l = 0; l < n; l++) p[l * s] = x[l]; }
+AC_INLINE vi vi_load_n(const int32_t *p, long n) { return (vi)vf_load_n((const float *)p, n); }
+AC_INLINE void vi_store_n(int32_t *p, vi x, long n) { vf_store_n((float *)p, (vf)x, n); }
+AC_INLINE vf vf_from_vi(vi x) { return __builtin_convertvector(x, vf); }
+AC_INLINE vi vi_from_vf(vf x) { return __builtin_convertvector(x, vi); }
+
+#if AC_AVX512
+AC_INLINE vf vf_load_f16(const f16 *p) { return (vf)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p)); }
+AC_INLINE void vf_store_f16(f16 *p, vf x) { _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph((__m512)x, 0)); }
+AC_INLINE vf vf_load_bf16(const bf16 *p) {
+  return (vf)_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p)), 16);
+}
+AC_INLINE void vf_store_bf16(bf16 *p, vf x) {
+  vi u = (vi)x, r = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
+  r = vi_select(x != x, (u >> 16) | 0x40, r);
+  _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi32_epi16((__m512i)r));
+}
+#else
+AC_INLINE vf vf_load_f16(const f16 *p) { vf r; for (int l = 0; l < AC_LANES; l++) r[l] = s_from_f16(p[l]); return r; }
+AC_INLINE void vf_store_f16(f16 *p, vf x) { for (int l = 0; l < AC_LANES; l++) p[l] = s_to_f16(x[l]); }
+AC_INLINE vf vf_load_bf16(const bf16 *p) { vf r; for (int l = 0; l < AC_LANES; l++) r[l] = s_from_bf16(p[l]); return r; }
+AC_INLINE void vf_store_bf16(bf16 *p, vf x) { for (int l = 0; l < AC_LANES; l++) p[l] = s_to_bf16(x[l]); }
+#endif
+AC_INLINE vf vf_load_f16_n(const f16 *p, long n) { vf r = {0}; for (long l = 0; l < n; l++) r[l] = s_from_f16(p[l]); return r; }
+AC_INLINE void vf_store_f16_n(f16 *p, vf x, long n) { for (long l = 0; l < n; l++) p[l] = s_to_f16(x[l]); }
+AC_INLINE vf vf_load_bf16_n(const bf16 *p, long n) { vf r = {0}; for (long l = 0; l < n; l++) r[l] = s_from_bf16(p[l]); return r; }
+AC_INLINE void vf_store_bf16_n(bf16 *p, vf x, long n) { for (long l = 0; l < n; l++) p[l] = s_to_bf16(x[l]); }
+AC_INLINE vm vm_load_bool(const uint8_t *p) { vm r; for (int l = 0; l < AC_LANES; l++) r[l] = -(p[l] != 0); return r; }
+AC_INLINE void vm_store_bool(uint8_t *p, vm x) { for (int l = 0; l < AC_LANES; l++) p[l] = (uint8_t)(x[l] & 1); }
+AC_INLINE vm vm_load_bool_n(const uint8_t *p, long n) { vm r = {0}; for (long l = 0; l < n; l++) r[l] = -(p[l] != 0); return r; }
+AC_INLINE void vm_store_bool_n(uint8_t *p, vm x, long n) { for (long l = 0; l < n; l++) p[l] = (uint8_t)(x[l] & 1); }
+AC_INLINE vf vf_round_f16(vf x) { f16 t[AC_LANES]; vf_store_f16(t, x); return vf_load_f16(t); }
+AC_INLINE vf vf_round_bf16(vf x) { bf16 t[AC_LANES]; vf_store_bf16(t, x); return vf_load_bf16(t); }
+
+/* ---- arithmetic. max and min give a NaN if either side is one, as NumPy does; the _c forms have a number on the left. */
+AC_INLINE vf vf_abs(vf x) { return (vf)((vi)x & 0x7fffffff); }
+AC_INLINE vf vf_copysign(vf x, vf s) { return (vf)(((vi)x & 0x7fffffff) | ((vi)s & (int32_t)0x80000000)); }
+#if AC_AVX512
+AC_INLINE vf vf_max_c(vf c, vf x) { return (vf)_mm512_max_ps((__m512)c, (__m512)x); }
+AC_INLINE vf vf_min_c(vf c, vf x) { return (vf)_mm512_min_ps((__m512)c, (__m512)x); }
+AC_INLINE vf vf_max(vf a, vf b) {
+  return (vf)_mm512_mask_mov_ps(_mm512_max_ps((__m512)a, (__m512)b), _mm512_cmp_ps_mask((__m512)a, (__m512)a, _CMP_UNORD_Q), (__m512)a);
+}
+AC_INLINE vf vf_min(vf a, vf b) {
+  return (vf)_mm512_mask_mov_ps(_mm512_min_ps((__m512)a, (__m512)b), _mm512_cmp_ps_mask((__m512)a, (__m512)a, _CMP_UNORD_Q), (__m512)a);
+}
+AC_INLINE vf vf_sqrt(vf x) { return (vf)_mm512_sqrt_ps((__m512)x); }
+AC_INLINE vf vf_floor(vf x) { return (vf)_mm512_roundscale_ps((__m512)x, 9); }
+AC_INLINE vf vf_ceil(vf x) { return (vf)_mm512_roundscale_ps((__m512)x, 10); }
+AC_INLINE vf vf_rint(vf x) { return (vf)_mm512_roundscale_ps((__m512)x, 8); }
+AC_INLINE vf vf_scale2(vf x, vf n) { return (vf)_mm512_scalef_ps((__m512)x, (__m512)n); } /* x * 2^n, n whole */
+#else
+AC_INLINE vf vf_max_c(vf c, vf x) { return vf_select(c > x, c, x); }
+AC_INLINE vf vf_min_c(vf c, vf x) { return vf_select(c < x, c, x); }
+AC_INLINE vf vf_max(vf a, vf b) { return vf_select((a > b) | (a != a), a, b); }
+AC_INLINE vf vf_min(vf a, vf b) { return vf_select((a < b) | (a != a), a, b); }
+#if AC_AVX2
+AC_INLINE vf vf_sqrt(vf x) { return (vf)_mm256_sqrt_ps((__m256)x); }
+AC_INLINE vf vf_floor(vf x) { return (vf)_mm256_floor_ps((__m256)x); }
+AC_INLINE vf vf_ceil(vf x) { return (vf)_mm256_ceil_ps((__m256)x); }
+AC_INLINE vf vf_rint(vf x) { return (vf)_mm256_round_ps((__m256)x, 8); }
+#else
+AC_INLINE vf vf_sqrt(vf x) { vf r; for (int l = 0; l < AC_LANES; l++) r[l] = sqrtf(x[l]); return r; }
+AC_INLINE vf vf_floor(vf x) { vf r; for (int l = 0; l < AC_LANES; l++) r[l] = floorf(x[l]); return r; }
+AC_INLINE vf vf_ceil(vf x) { vf r; for (int l = 0; l < AC_LANES; l++) r[l] = ceilf(x[l]); return r; }
+AC_INLINE vf vf_rint(vf x) { vf r; for (int l = 0; l < AC_LANES; l++) r[l] = rintf(x[l]); return r; }
+#endif
+AC_INLINE vf vf_scale2(vf x, vf n) { /* in two steps, so that results below the normal numbers come out too */
+  vi e = vi_from_vf(vf_max_c(vf_set(-252.f), vf_min_c(vf_set(254.f), n))), h = e >> 1;
+  return x * (vf)((h + 127) << 23) * (vf)((e - h + 127) << 23);
+}
+#endif
+AC_INLINE vf vf_fma(vf a, vf b, vf c) { return a * b + c; } /* one instruction: sources are built with -ffp-contract=fast */
+AC_INLINE vf vf_trunc(vf x) { return vf_copysign(vf_floor(vf_abs(x)), x); }
+AC_INLINE vf vf_sign(vf x) { return vf_select(x != x, x, (vf)(((x > 0) & (vi)vf_set(1.f)) | ((x < 0) & (vi)vf_set(-1.f)))); }
+
+/* exp2: 2 ulp. x = n + f, |f| <= 1/2, then a polynomial of degree 6. Overflow gives inf, underflow 0, NaN stays. */
+AC_INLINE vf vf_exp2(vf x) {
+  vf y = vf_min_c(vf_set(130.f), vf_max_c(vf_set(-152.f), x)), n = vf_rint(y), f = y - n;
+  vf p = vf_set(0.00015353360504377633f);
+  p = vf_fma(p, f, vf_set(0.0013398875016719103f));
+  p = vf_fma(p, f, vf_set(0.00961843691766262f));
+  p = vf_fma(p, f, vf_set(0.055503323674201965f));
+  p = vf_fma(p, f, vf_set(0.24022647738456726f));
+  p = vf_fma(p, f, vf_set(0.6931471824645996f));
+  return vf_scale2(vf_fma(p, f, vf_set(1.f)), n);
+}
+/* exp: 2 ulp. x = n ln 2 + r in two pieces of ln 2. */
+AC_INLINE vf vf_exp(vf x) {
+  vf y = vf_min_c(vf_set(89.5f), vf_max_c(vf_set(-105.f), x)), n = vf_rint(y * 1.4426950408889634f);
+  vf r = vf_fma(n, vf_set(-0.693145751953125f), y);
+  r = vf_fma(n, vf_set(-1.42860677e-6f), r);
+  vf p = vf_set(0.0013814220437780023f);
+  p = vf_fma(p, r, vf_set(0.00836889911442995f));
+  p = vf_fma(p, r, vf_set(0.04166840389370918f));
+  p = vf_fma(p, r, vf_set(0.1666651964187622f));
+  p = vf_fma(p, r, vf_set(0.4999999403953552f));
+  p = vf_fma(p, r * r, r);
+  return vf_scale2(p + 1.f, n);
+}
+/* log: 2 ulp. x = m * 2^e with m in [sqrt(1/2), sqrt(2)). log(0) = -inf, of a negative number NaN. */
+AC_INLINE vf vf_log(vf x) {
+  vm tiny = x < 1.17549435e-38f;
+  vf z = vf_select(tiny, x * 8388608.f, x);
+  vi u = (vi)z - 0x3f3504f3, e = (u >> 23) - (tiny & 23);
+  vf m = (vf)((u & 0x7fffff) + 0x3f3504f3), f = m - 1.f, k = vf_from_vi(e);
+  vf p = vf_set(-0.07634460180997849f);
+  p = vf_fma(p, f, vf_set(0.12761563062667847f));
+  p = vf_fma(p, f, vf_set(-0.13160189986228943f));
+  p = vf_fma(p, f, vf_set(0.14201760292053223f));
+  p = vf_fma(p, f, vf_set(-0.16623356938362122f));
+  p = vf_fma(p, f, vf_set(0.20001226663589478f));
+  p = vf_fma(p, f, vf_set(-0.2500081956386566f));
+  p = vf_fma(p, f, vf_set(0.3333333134651184f));
+  vf r = vf_fma(p * f, f * f, vf_fma(k, vf_set(-2.12194440e-4f), f * f * -0.5f));
+  r = vf_fma(k, vf_set(0.693359375f), f + r);
+  r = vf_select(x == 0.f, vf_set(-INFINITY), r);
+  r = vf_select(x < 0.f, vf_set(NAN), r);
+  return vf_select((x != x) | (x == INFINITY), x, r);
+}
+/* tanh: 3 ulp. Below 0.625 an odd polynomial, above 1 - 2 / (e^2x + 1). */
+AC_INLINE vf vf_tanh(vf x) {
+  vf a = vf_abs(x), s = x * x, p = vf_set(-0.005704989191144705f);
+  p = vf_fma(p, s, vf_set(0.02063908986747265f));
+  p = vf_fma(p, s, vf_set(-0.05373971536755562f));
+  p = vf_fma(p, s, vf_set(0.13331441581249237f));
+  p = vf_fma(p, s, vf_set(-0.3333328068256378f));
+  vf low = vf_fma(p * s, x, x), high = 1.f - 2.f / (vf_exp(a + a) + 1.f);
+  return vf_select(a < 0.625f, low, vf_copysign(high, x));
+}
+/* erf: 3 ulp. Below 1 an odd polynomial, above 1 - 2^q(x). */
+AC_INLINE vf vf_erf(vf x) {
+  vf a = vf_min_c(vf_set(4.f), vf_abs(x)), s = x * x;
+  vf p = vf_set(-0.0005631524254567921f);
+  p = vf_fma(p, s, vf_set(0.00491757970303297f));
+  p = vf_fma(p, s, vf_set(-0.026711339130997658f));
+  p = vf_fma(p, s, vf_set(0.11280181258916855f));
+  p = vf_fma(p, s, vf_set(-0.37612324953079224f));
+  p = vf_fma(p, s, vf_set(1.1283791065216064f));
+  vf q = vf_set(0.00027761151431459606f);
+  q = vf_fma(q, a, vf_set(-0.004340396262705326f));
+  q = vf_fma(q, a, vf_set(0.03186570852994919f));
+  q = vf_fma(q, a, vf_set(-0.1495213359594345f));
+  q = vf_fma(q, a, vf_set(-0.9197427034378052f));
+  q = vf_fma(q, a, vf_set(-1.6266025304794312f));
+  q = vf_fma(q, a, vf_set(-0.000353053241269663f));
+  return vf_select(a < 1.f, p * x, vf_copysign(1.f - vf_exp2(q), x));
+}
+/* gelu(x) = max(x, 0) - t * 2^q(t), t = min(|x|, 6): absolute error 3e-7. */
+AC_INLINE vf vf_gelu(vf x) {
+  vf t = vf_min_c(vf_set(6.f), vf_abs(x)), q = vf_set(4.671210717788199e-06f);
+  q = vf_fma(q, t, vf_set(-1.7128439139924012e-05f));
+  q = vf_fma(q, t, vf_set(-0.0005572530790232122f));
+  q = vf_fma(q, t, vf_set(0.007631877437233925f));
+  q = vf_fma(q, t, vf_set(-0.052907172590494156f));
+  q = vf_fma(q, t, vf_set(-0.4590640962123871f));
+  q = vf_fma(q, t, vf_set(-1.1511242389678955f));
+  q = vf_fma(q, t, vf_set(-0.9999995827674866f));
+  return vf_max_c((vf){0}, x) - t * vf_exp2(q);
+}
+AC_INLINE vf vf_sigmoid(vf x) { return 1.f / (1.f + vf_exp(-x)); }
+AC_INLINE vf vf_log1p(vf x) { /* Kahan: exact correction for the rounding of 1 + x */
+  vf u = 1.f + x, d = u - 1.f;
+  vf r = vf_log(u) * (x / vf_select(d == 0.f, vf_set(1.f), d));
+  return vf_select((d == 0.f) | (x == INFINITY), x, r);
+}
+AC_INLINE vf vf_softplus(vf x) { return vf_max_c((vf){0}, x) + vf_log1p(vf_exp(-vf_abs(x))); }
+
+/* functions without a vector form: lane by lane */
+#define AC_LANEWISE1(NAME, F) AC_INLINE vf NAME(vf x) { vf r; for (int l = 0; l < AC_LANES; l++) r[l] = F(x[l]); return r; }
+#define AC_LANEWISE2(NAME, F) AC_INLINE vf NAME(vf x, vf y) { vf r; for (int l = 0; l < AC_LANES; l++) r[l] = F(x[l], y[l]); return r; }
+
+/* ---- across lanes */
+#if AC_AVX512
+AC_INLINE float vf_hadd(vf a) { return _mm512_reduce_add_ps((__m512)a); }
+#else
+AC_INLINE float vf_hadd(vf a) { float r = a[0]; for (int l = 1; l < AC_LANES; l++) r += a[l]; return r; }
+#endif
+AC_INLINE float vf_hmul(vf a) { float r = a[0]; for (int l = 1; l < AC_LANES; l++) r *= a[l]; return r; }
+AC_INLINE float s_max(float a, float b) { return a > b || a != a ? a : b; }
+AC_INLINE float s_min(float a, float b) { return a < b || a != a ? a : b; }
+#if AC_AVX512
+AC_INLINE float vf_hmax(vf a) {
+  return _mm512_cmp_ps_mask((__m512)a, (__m512)a, _CMP_UNORD_Q) ? NAN : _mm512_reduce_max_ps((__m512)a);
+}
+AC_INLINE float vf_hmin(vf a) {
+  return _mm512_cmp_ps_mask((__m512)a, (__m512)a, _CMP_UNORD_Q) ? NAN : _mm512_reduce_min_ps((__m512)a);
+}
+#else
+AC_INLINE float vf_hmax(vf a) { float r = a[0]; for (int l = 1; l < AC_LANES; l++) r = s_max(r, a[l]); return r; }
+AC_INLINE float vf_hmin(vf a) { float r = a[0]; for (int l = 1; l < AC_LANES; l++) r = s_min(r, a[l]); return r; }
+#endif
+
+/* ---- scalars */
+AC_INLINE double s_maxd(double a, double b) { return a > b || a != a ? a : b; }
+AC_INLINE double s_mind(double a, double b) { return a < b || a != a ? a : b; }
+AC_INLINE float s_sign(float x) { return x != x ? x : (float)((x > 0) - (x < 0)); }
+AC_INLINE double s_signd(double x) { return x != x ? x : (double)((x > 0) - (x < 0)); }
+AC_INLINE float s_fmodulo(float a, float b) { float r = fmodf(a, b); return r != 0 && (r < 0) != (b < 0) ? r + b : r; }
+AC_INLINE double s_fmodulod(double a, double b) { double r = fmod(a, b); return r != 0 && (r < 0) != (b < 0) ? r + b : r; }
+#endif

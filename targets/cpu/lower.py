@@ -1,0 +1,153 @@
+"""Tile program -> Nest: C-safe axis names, flat addresses, guards that can fail only, copies as aliases.
+
+    x_t: f32[i, j] = copy X        ->   no statement; `x_t` is the view of X
+    where(idx(j) < J, x, -inf)     ->   x              point loops are clipped to the extent, so the mask always holds
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from autocomp.ir.affine import Aff
+from autocomp.ir.body import Const, Expr, Gather, Index, Inside, Map, rewrite
+from autocomp.ir.types import BOOL, Sym
+from autocomp.targets.cpu.flat import Coef, Flat, View, dim_text
+from autocomp.targets.cpu.names import Names
+from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, Value, walk
+
+
+@dataclass(frozen=True)
+class Slot:
+    """An on-chip value: its element type and axes."""
+
+    name: str
+    dtype: object
+    axes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Nest:
+    """What the printer works on. extent: number or size-parameter text; tile: only axes that a loop steps through.
+
+    `views` has tensors and the values that are copies of them; `sizes` the size parameters in order.
+    """
+
+    name: str
+    extent: Mapping[str, Coef]
+    tile: Mapping[str, int]
+    slots: Mapping[str, Slot]
+    views: Mapping[str, View]
+    body: tuple[Loop | Stmt, ...]
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    sizes: tuple[str, ...]
+
+    def axes_of(self, value: str) -> tuple[str, ...]:
+        """Axes of an on-chip value or of a view."""
+        return self.views[value].axes if value in self.views else self.slots[value].axes
+
+    def dtype_of(self, value: str) -> object:
+        """Element type of an on-chip value or of a view."""
+        return self.views[value].dtype if value in self.views else self.slots[value].dtype
+
+
+def always(g: Aff, extent: Mapping[str, Coef]) -> bool:
+    """g >= 0 for all points of the domain (False where a size is symbolic and we cannot tell)."""
+    known = {n: e for n, e in extent.items() if isinstance(e, int)}
+    if not g.names() <= known.keys():
+        return False
+    return g.range(known)[0] >= 0
+
+
+def lower(p: TileProgram) -> Nest:
+    """The nest of a program. Axis names become C identifiers, distinct from size parameters and pointers."""
+    names = Names()
+    sizes: dict[str, None] = {}
+    for t in p.inputs + p.outputs:
+        for d in t.shape + t.extents:
+            if isinstance(d, Sym):
+                sizes.setdefault(names.of(d.name))
+    for _, d in p.axes:
+        if isinstance(d, Sym):
+            sizes.setdefault(names.of(d.name))
+    axis = {a: (names.of(a) if names.of(a) not in sizes else names.fresh(a + "_")) for a, _ in p.axes}
+    renames = {a: Aff.of(n) for a, n in axis.items()}
+    extent = {axis[a]: dim_text(d) for a, d in p.axes}
+    static = {a: e for a, e in extent.items() if isinstance(e, int)}
+    pointer = {t.buffer: names.fresh(t.buffer) for t in p.inputs + p.outputs}
+
+    def view(t: Tensor) -> View:
+        tidy = lambda a: a.substitute(renames).simplify(static) if a.substitute(renames).names() <= static.keys() else a.substitute(renames)
+        guard = tuple(g for g in map(tidy, t.guard) if not always(g, extent))
+        flat = Flat.of(tuple(tidy(i) for i in t.index), t.shape)
+        return View(pointer[t.buffer], t.dtype, tuple(axis[a] for a in t.axes), flat, guard, t.fill, t.name, t.constant)
+
+    def fold(e: Expr) -> Expr:
+        if isinstance(e, Index):
+            return replace(e, index=e.index.substitute(renames))
+        if isinstance(e, Inside):
+            left = tuple(g for g in (g.substitute(renames) for g in e.guard) if not always(g, extent))
+            return Inside(e.dtype, left) if left else Const(BOOL, True)
+        if isinstance(e, Map) and e.fn == "where" and isinstance(e.operands[0], Const):
+            return e.operands[1] if e.operands[0].value else e.operands[2]
+        return e
+
+    views = {t.name: view(t) for t in p.inputs + p.outputs}
+    redefined = {s.dst for s, _ in walk(p.body) if s.op not in ("copy", "store")}
+
+    def block(body: tuple[Loop | Stmt, ...]) -> tuple[Loop | Stmt, ...]:
+        out: list[Loop | Stmt] = []
+        for n in body:
+            if isinstance(n, Loop):
+                out.append(replace(n, axes=tuple(axis[a] for a in n.axes), body=block(n.body)))
+            elif n.op == "copy" and n.dst not in redefined:
+                views[n.dst] = views[n.srcs[0]]
+            elif n.op == "copy":
+                value = Value(views[n.srcs[0]].dtype, n.srcs[0])
+                out.append(Stmt("map", n.dst, n.srcs, value, acc=n.acc))
+            else:
+                expr = rewrite(n.expr, fold) if isinstance(n.expr, Expr) else n.expr
+                out.append(replace(n, expr=expr, axis=",".join(axis[a.strip()] for a in n.axis.split(",")) if n.axis else ""))
+        return tuple(out)
+
+    body = block(p.body)
+    looped = {a for _, loops in walk(body) for l in loops for a in l.axes}
+    tile = {axis[a]: t for a, t in p.tile if axis[a] in looped}
+    slots = {b.name: Slot(b.name, b.dtype, tuple(axis[a] for a in b.axes)) for b in p.bufs}
+    return Nest(p.name, extent, {a: tile.get(a, 1) for a in looped}, slots, views, body, p.inputs, p.outputs, tuple(sizes))
+
+
+def reads(s: Stmt) -> tuple[str, ...]:
+    """Names (values, or tensors of gathers) that a statement reads, without its own previous state."""
+    if isinstance(s.expr, Expr):
+        out: dict[str, None] = {}
+        for e in _post(s.expr):
+            if isinstance(e, Value):
+                out.setdefault(e.name)
+        return tuple(out)
+    return s.srcs
+
+
+def gathers(s: Stmt) -> tuple[Gather, ...]:
+    """Data-dependent reads of a statement."""
+    return tuple(e for e in _post(s.expr) if isinstance(e, Gather)) if isinstance(s.expr, Expr) else ()
+
+
+def _post(e: Expr):  # type: ignore[no-untyped-def]
+    from autocomp.ir.body import postorder
+
+    return postorder(e)
+
+
+def domain(s: Stmt, nest: Nest) -> tuple[str, ...]:
+    """Axes that a statement iterates over: those of its result, then the reduced ones."""
+    if s.op == "store":
+        return nest.views[s.dst].axes
+    out = list(nest.slots[s.dst].axes)
+    if s.op == "reduce":
+        out += [a for a in s.axis.split(",") if a not in out]
+    if s.op == "mma":
+        out += [a for v in s.srcs for a in nest.axes_of(v) if a not in out]
+        out = list(dict.fromkeys(out))
+    return tuple(out)

@@ -1,0 +1,50 @@
+"""Names that may reach C source: letters, digits and underscores only, and no word of the language."""
+
+from __future__ import annotations
+
+import re
+
+_RESERVED = frozenset(
+    "auto break case char const continue default do double else enum extern float for goto if inline int long register "
+    "restrict return short signed sizeof static struct switch typedef union unsigned void volatile while main vf vi vm "
+    "asm typeof linux unix near far bool true false NULL I errno stdin stdout stderr lanes scratch sizes lane exp log sin cos "
+    "tan y0 y1 yn j0 j1 jn gamma pow sqrt floor ceil round index div abs erf tanh fabs".split()
+)
+
+
+def c_name(text: str) -> str:
+    """A C identifier for any text: 'layer.0/x' -> 'layer_0_x'. Distinct texts may collide; see `Names`."""
+    out = re.sub(r"[^0-9A-Za-z_]", "_", text)[:60]
+    if not out or out[0].isdigit() or out[0] == "_" or out in _RESERVED or out.startswith(("vf_", "s_", "omp_", "AC_")):
+        out = "n_" + out
+    return out
+
+
+class Names:
+    """Hands out distinct identifiers; the same text always gets the same one."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, str] = {}
+        self._used: set[str] = set()
+
+    def of(self, text: str) -> str:
+        """The identifier of `text`."""
+        if text not in self._of:
+            name = base = c_name(text)
+            n = 1
+            while name in self._used:
+                n += 1
+                name = f"{base}_{n}"
+            self._used.add(name)
+            self._of[text] = name
+        return self._of[text]
+
+    def fresh(self, base: str) -> str:
+        """A new identifier that starts with `base`."""
+        name = base = c_name(base)
+        n = 1
+        while name in self._used:
+            n += 1
+            name = f"{base}{n}"
+        self._used.add(name)
+        return name
