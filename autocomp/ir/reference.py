@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from autocomp.errors import ModelError
-from autocomp.ir.node import Graph, Node, ParamData
+from autocomp.ir.node import Attrs, Graph, Node, ParamData
 from autocomp.ir.ops import OPS
+from autocomp.ir.types import Sym, TensorType
 
 
 def evaluate(graph: Graph, inputs: Mapping[str, np.ndarray], float64: bool = True) -> dict[str, np.ndarray]:
@@ -18,7 +20,8 @@ def evaluate(graph: Graph, inputs: Mapping[str, np.ndarray], float64: bool = Tru
     """
     for n in graph.inputs:
         check_input(n, inputs)
-    values = evaluate_nodes(tuple(n for _, n in graph.outputs), inputs, graph.params, float64)
+    sizes = symbol_sizes(graph.inputs, inputs)
+    values = evaluate_nodes(tuple(n for _, n in graph.outputs), inputs, graph.params, float64, sizes)
     return {name: v for (name, _), v in zip(graph.outputs, values)}
 
 
@@ -33,9 +36,36 @@ def check_input(n: Node, inputs: Mapping[str, np.ndarray]) -> None:
         raise ModelError(f"input '{name}' wants {n.type}, got {x.dtype}{list(x.shape)}")
 
 
-def evaluate_nodes(roots: tuple[Node, ...], inputs: Mapping[str, np.ndarray], params: Mapping[str, ParamData],
-                   float64: bool) -> list[np.ndarray]:  # fmt: skip
-    """Values of nodes; intermediate arrays are dropped after their last use."""
+def symbol_sizes(leaves: tuple[Node, ...], inputs: Mapping[str, np.ndarray]) -> dict[str, int]:
+    """The value of every symbolic dimension. Raises ModelError where inputs disagree or leave a symbol's bounds."""
+    sizes: dict[str, int] = {}
+    for n in leaves:
+        name = n.attrs["name"]
+        for d, s in zip(n.type.shape, np.shape(inputs[name])):
+            if not isinstance(d, Sym):
+                continue
+            if not d.lo <= s <= d.hi or s % d.multiple:
+                raise ModelError(f"input '{name}' has {d} = {s}, allowed are {d.lo}..{d.hi} in multiples of {d.multiple}")
+            if sizes.setdefault(d.name, s) != s:
+                raise ModelError(f"input '{name}' has {d} = {s}, another input has {d} = {sizes[d.name]}")
+    return sizes
+
+
+def _bound(v: Any, sizes: Mapping[str, int]) -> Any:
+    """A dimension, or a tuple of them, with symbols replaced by their sizes."""
+    if isinstance(v, tuple):
+        return tuple(_bound(x, sizes) for x in v)
+    return sizes.get(v.name, v) if isinstance(v, Sym) else v
+
+
+def evaluate_nodes(
+    roots: tuple[Node, ...],
+    inputs: Mapping[str, np.ndarray],
+    params: Mapping[str, ParamData],
+    float64: bool,
+    sizes: Mapping[str, int] | None = None,
+) -> list[np.ndarray]:
+    """Values of nodes, `sizes` being those of the symbolic dimensions; intermediate arrays are dropped after their last use."""
     order = Graph("", (), tuple((str(i), n) for i, n in enumerate(roots))).nodes()
     uses: dict[int, int] = {}
     for n in order:
@@ -45,7 +75,7 @@ def evaluate_nodes(roots: tuple[Node, ...], inputs: Mapping[str, np.ndarray], pa
         uses[id(n)] = uses.get(id(n), 0) + 1
     values: dict[int, np.ndarray] = {}
     for n in order:
-        values[id(n)] = _value(n, tuple(values[id(i)] for i in n.inputs), inputs, params, float64)
+        values[id(n)] = _value(n, tuple(values[id(i)] for i in n.inputs), inputs, params, float64, sizes or {})
         for i in n.inputs:
             uses[id(i)] -= 1
             if not uses[id(i)]:
@@ -53,8 +83,14 @@ def evaluate_nodes(roots: tuple[Node, ...], inputs: Mapping[str, np.ndarray], pa
     return [values[id(n)] for n in roots]
 
 
-def _value(n: Node, args: tuple[np.ndarray, ...], inputs: Mapping[str, np.ndarray], params: Mapping[str, ParamData],
-           float64: bool) -> np.ndarray:  # fmt: skip
+def _value(
+    n: Node,
+    args: tuple[np.ndarray, ...],
+    inputs: Mapping[str, np.ndarray],
+    params: Mapping[str, ParamData],
+    float64: bool,
+    sizes: Mapping[str, int],
+) -> np.ndarray:
     if n.op == "input":
         x = np.asarray(inputs[n.attrs["name"]])
     elif n.op == "param":
@@ -66,5 +102,6 @@ def _value(n: Node, args: tuple[np.ndarray, ...], inputs: Mapping[str, np.ndarra
         x = np.asarray(n.attrs["value"], n.type.dtype.numpy)
     else:
         with np.errstate(all="ignore"):
-            x = np.asarray(OPS[n.op].reference(args, n.attrs, n.type))
+            attrs = Attrs({k: _bound(v, sizes) for k, v in n.attrs.items()}) if sizes else n.attrs
+            x = np.asarray(OPS[n.op].reference(args, attrs, TensorType(n.type.dtype, _bound(n.type.shape, sizes))))
     return x.astype(np.float64) if float64 and n.type.dtype.is_float else x

@@ -45,6 +45,31 @@ register(
 )
 
 
+# ---- extent
+def _extent_infer(t: Types, a: Attrs) -> TensorType:
+    if not 0 <= a["axis"] < t[0].rank or a["dtype"] not in DTYPES:
+        raise ModelError(f"no axis {a['axis']} in {t[0]}, or no dtype '{a['dtype']}'", where="extent")
+    return TensorType(DTYPES[a["dtype"]], ())
+
+
+def _extent_meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
+    d = t[0].shape[a["axis"]]
+    return Comprehension((), Index(out.dtype, aff(d.name if isinstance(d, Sym) else d)))
+
+
+register(
+    Op(
+        "extent",
+        (1, 1),
+        _extent_infer,
+        lambda x, a, o: np.asarray(x[0].shape[a["axis"]], o.dtype.numpy),
+        _extent_meaning,
+        attrs={"axis": ..., "dtype": "i64"},
+        doc="the size of a dimension as a scalar; a symbolic one is known when the program runs",
+    )
+)
+
+
 # ---- gathers
 def _wrapped(index: Expr, extent: Any) -> Expr:
     """Negative indices count from the end."""

@@ -13,7 +13,7 @@ from autocomp.ir.body import Axis, Comprehension, Index, Map, Read, Reduce
 from autocomp.ir.node import Attrs
 from autocomp.ir.ops.table import Op, register
 from autocomp.ir.scalar import accumulator
-from autocomp.ir.types import BF16, F16, F32, I64, DType, TensorType
+from autocomp.ir.types import BF16, F16, F32, I64, DType, Sym, TensorType
 
 Types = tuple[TensorType, ...]
 Arrays = tuple[np.ndarray, ...]
@@ -120,8 +120,12 @@ def _mean_decompose(b: Any, x: Any, a: Attrs) -> Any:
     wide = F32 if x[0].type.dtype in (F16, BF16) else x[0].type.dtype
     y = x[0] if wide == x[0].type.dtype else b.op("cast", x[0], to=wide.name)
     total = b.op("reduce_sum", y, axes=a["axes"], keepdims=a["keepdims"])
-    n = prod(x[0].type.shape[k] for k in a["axes"])
+    shape = x[0].type.shape
+    n = prod(d for k in a["axes"] if isinstance(d := shape[k], int))
     y = b.op("mul", total, b.const(1.0 / n if n else float("nan"), wide))
+    for k in a["axes"]:
+        if isinstance(shape[k], Sym):
+            y = b.op("div", y, b.op("extent", x[0], axis=k, dtype=wide.name))
     return y if wide == x[0].type.dtype else b.op("cast", y, to=x[0].type.dtype.name)
 
 

@@ -1,0 +1,96 @@
+"""Symbolic dimensions: rules keep them, meanings agree at their sizes, and what cannot keep one is refused with its reason."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from autocomp.errors import ModelError, UnsupportedOp
+from autocomp.ir.body_meaning import evaluate_comprehension
+from autocomp.ir.builder import Builder
+from autocomp.ir.checks import check_graph
+from autocomp.ir.decompose import decompose
+from autocomp.ir.node import Graph
+from autocomp.ir.ops import OPS
+from autocomp.ir.reference import evaluate, evaluate_nodes
+from autocomp.ir.types import F32, Sym, TensorType
+
+N, M = Sym("N", 1, 64), Sym("M", 2, 64, 2)
+SIZES = {"N": 5, "M": 4}
+
+
+def build(op, shapes, attrs) -> Graph:
+    b = Builder("g")
+    nodes = [b.input(f"x{k}", TensorType(F32, s)) for k, s in enumerate(shapes)]
+    b.output("y", b.op(op, *nodes, **attrs))
+    return b.graph()
+
+
+CONV = {"strides": (1, 1), "lo": (1, 1), "hi": (1, 1), "dilations": (1, 1)}
+
+
+@pytest.mark.parametrize(
+    ("op", "shapes", "attrs", "shape"),
+    [
+        ("softmax", [(4, N)], {"axes": (1,)}, (4, N)),
+        ("reduce_mean", [(N, 4, M)], {"axes": (0, 1, 2)}, ()),
+        ("layer_norm", [(3, N), (N,), (N,)], {"axes": (1,)}, (3, N)),
+        ("matmul", [(N, 8), (8, M)], {}, (N, M)),
+        ("matmul", [(N, M), (M, 3)], {}, (N, 3)),
+        ("add", [(N, 8), (1, 8)], {}, (N, 8)),
+        ("reshape", [(N, 8)], {"shape": (N, 2, 4)}, (N, 2, 4)),
+        ("reshape", [(N, M, 4)], {"shape": (N, M, 2, 2)}, (N, M, 2, 2)),
+        ("slice", [(N, 8)], {"starts": (0, 2), "limits": (N, 8), "steps": (1, 3)}, (N, 2)),
+        ("broadcast", [(N, 8)], {"shape": (M, N, 8)}, (M, N, 8)),
+        ("concat", [(N, 8), (N, 3)], {"axis": 1}, (N, 11)),
+        ("cumsum", [(2, N)], {"axis": 1}, (2, N)),
+        ("welford", [(4, N)], {"axes": (1,), "part": "mean"}, (4,)),
+        ("conv", [(N, 3, 6, 6), (4, 3, 3, 3)], CONV, (N, 4, 6, 6)),
+    ],
+)
+def test_symbols_are_kept_and_mean_their_size(op, shapes, attrs, shape):
+    g = build(op, shapes, attrs)
+    check_graph(g)
+    assert g.outputs[0][1].type.shape == shape
+    rng = np.random.default_rng(3)
+    arrays = {n.attrs["name"]: rng.standard_normal([SIZES.get(str(d), d) for d in n.type.shape]).astype("f4") for n in g.inputs}
+    want = evaluate(g, arrays)["y"]
+    small = decompose(g)
+    np.testing.assert_allclose(evaluate(small, arrays)["y"], want, rtol=1e-9)
+    for n in small.nodes():
+        if n.op in OPS and OPS[n.op].comprehension is not None:
+            operands = evaluate_nodes(n.inputs, arrays, small.params, False, SIZES)
+            c = OPS[n.op].comprehension(tuple(i.type for i in n.inputs), n.attrs, n.type)
+            got = evaluate_comprehension(c.axes, c.value, operands, SIZES)
+            np.testing.assert_allclose(got, evaluate_nodes((n,), arrays, small.params, False, SIZES)[0], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("op", "shapes", "attrs", "text"),
+    [
+        ("add", [(N, 8), (M, 8)], {}, "shapes [N, 8] and [M, 8] do not broadcast"),
+        ("slice", [(N, 8)], {"starts": (1, 0), "limits": (N, 8), "steps": (1, 1)}, "a slice of the symbolic dimension N"),
+        ("concat", [(N, 8), (N, 8)], {"axis": 0}, "a concat along a symbolic dimension"),
+        ("conv", [(1, 3, N, 6), (4, 3, 3, 3)], CONV, "symbolic spatial dimensions"),
+        ("stencil", [(N,)], {"offsets": (-1, 1), "weights": (0.5, 0.5), "steps": 2}, "symbolic dimensions of f32[N]"),
+    ],
+)
+def test_what_cannot_keep_a_symbol_is_refused(op, shapes, attrs, text):
+    with pytest.raises((ModelError, UnsupportedOp)) as e:
+        build(op, shapes, attrs)
+    assert text in str(e.value)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "text"),
+    [
+        ((5, 8), (6, 8), "input 'x1' has N = 6, another input has N = 5"),
+        ((65, 8), (65, 8), "input 'x0' has N = 65, allowed are 1..64 in multiples of 1"),
+        ((5, 7), (5, 8), "input 'x0' wants f32[N, 8], got float32[5, 7]"),
+    ],
+)
+def test_inputs_must_agree_on_a_symbol(a, b, text):
+    g = build("add", [(N, 8), (N, 8)], {})
+    with pytest.raises(ModelError) as e:
+        evaluate(g, {"x0": np.zeros(a, "f4"), "x1": np.zeros(b, "f4")})
+    assert text in str(e.value)
