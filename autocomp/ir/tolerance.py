@@ -8,6 +8,7 @@ steps' errors add up. The bound is scaled by the largest magnitude in the output
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod, sqrt
 
@@ -19,7 +20,7 @@ from autocomp.ir.ops import OPS
 from autocomp.ir.scalar import accumulator
 from autocomp.ir.types import dim_hint
 
-SAFETY = 16.0  # the constant of the probabilistic bound; also covers the polynomials of exp and erf (2 to 4 ulp)
+SAFETY = 8.0  # the constant of the probabilistic bound; also covers the polynomials of exp and erf (2 to 4 ulp)
 
 
 @dataclass(frozen=True)
@@ -64,3 +65,42 @@ def tolerance(graph: Graph, name: str, want: np.ndarray, noise: float = 1.0) -> 
     r = SAFETY * noise * max(relative_error(graph)[name], node.type.dtype.eps)
     finite = np.abs(want[np.isfinite(want)])
     return Tolerance(r, r * float(finite.max()) if finite.size else 0.0)
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """The worst element of a program's outputs: error over tolerance (1 is the limit), where it is, and both values."""
+
+    ratio: float
+    output: str
+    index: tuple[int, ...]
+    got: float
+    want: float
+
+
+def deviation(
+    graph: Graph,
+    want: Mapping[str, np.ndarray],
+    got: Mapping[str, np.ndarray],
+    own: Mapping[str, np.ndarray] | None = None,
+    noise: float = 1.0,
+) -> Deviation:
+    """Compare outputs with their float64 values. A ratio of inf: a NaN or infinity where the reference has none, or the
+    reverse. Elements that `own` (the reference in the graph's own dtypes) cannot represent, because an intermediate value
+    overflows there, are not compared.
+    """
+    worst = Deviation(0.0, "", (), 0.0, 0.0)
+    for name, w in want.items():
+        t = tolerance(graph, name, w, noise)
+        g, w = np.asarray(got[name]).astype(np.float64), w.astype(np.float64)
+        same = (g == w) | (np.isnan(g) & np.isnan(w))
+        if own is not None:
+            same |= ~np.isfinite(np.asarray(own[name]).astype(np.float64))
+        with np.errstate(all="ignore"):
+            limit = t.absolute + t.relative * np.abs(w)
+            ratio = np.where(same, 0.0, np.where(limit > 0, np.abs(g - w) / limit, np.inf))
+        ratio = np.where(np.isnan(ratio), np.inf, ratio)
+        if ratio.size and ratio.max() > worst.ratio:
+            at = np.unravel_index(int(ratio.argmax()), ratio.shape)
+            worst = Deviation(float(ratio[at]), name, tuple(map(int, at)), float(g[at]), float(w[at]))
+    return worst

@@ -1,0 +1,63 @@
+"""Tolerances accept what rounding does and reject a real defect; the worst element is named."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from autocomp.ir.builder import Builder
+from autocomp.ir.node import Graph
+from autocomp.ir.reference import evaluate
+from autocomp.ir.tolerance import deviation, relative_error
+from autocomp.ir.types import BF16, F16, F32, F64, I32, DType, TensorType
+
+
+def block(dtype: DType, bias: float = 0.0) -> tuple[Graph, dict[str, np.ndarray]]:
+    """softmax(layer_norm(gelu(x @ w + bias) @ w2)) in one dtype."""
+    rng = np.random.default_rng(0)
+    make = lambda *s: (rng.standard_normal(s) / s[0] ** 0.5).astype(dtype.numpy)
+    b = Builder("block")
+    x = b.input("x", TensorType(dtype, (16, 96)))
+    h = b.op("gelu", b.op("add", b.op("matmul", x, b.param("w", make(96, 128))), b.const(bias, dtype)))
+    ones, zeros = b.param("s", np.ones(32, dtype.numpy)), b.param("z", np.zeros(32, dtype.numpy))
+    n = b.op("layer_norm", b.op("matmul", h, b.param("w2", make(128, 32))), ones, zeros, axes=(1,))
+    b.output("y", b.op("softmax", n, axes=(1,)))
+    return b.graph(), {"x": rng.standard_normal((16, 96)).astype(dtype.numpy)}
+
+
+@pytest.mark.parametrize("dtype", [F64, F32, F16, BF16])
+def test_rounding_is_accepted(dtype):
+    g, x = block(dtype)
+    assert deviation(g, evaluate(g, x), evaluate(g, x, float64=False)).ratio < 0.5
+
+
+@pytest.mark.parametrize(("dtype", "bias"), [(F64, 1e-10), (F32, 1e-3), (F16, 0.5), (BF16, 2.0)])
+def test_a_lost_bias_is_rejected(dtype, bias):
+    g, x = block(dtype, bias)
+    worst = deviation(g, evaluate(g, x), evaluate(block(dtype)[0], x, float64=False))
+    assert worst.ratio > 1
+    assert worst.output == "y"
+    assert len(worst.index) == 2
+
+
+def test_longer_reductions_may_err_more():
+    def of(n: int) -> float:
+        b = Builder()
+        b.output("y", b.op("reduce_sum", b.input("x", TensorType(F32, (n,))), axes=(0,)))
+        return relative_error(b.graph())["y"]
+
+    assert of(10_000) == pytest.approx(100 * of(1), rel=0.01)
+
+
+def test_integers_are_exact_and_nan_is_not_a_number():
+    b = Builder()
+    b.output("y", b.op("neg", b.input("x", TensorType(I32, (2,)))))
+    g = b.graph()
+    assert deviation(g, {"y": np.array([1, 2])}, {"y": np.array([1, 3])}).ratio == np.inf
+    b = Builder()
+    b.output("y", b.op("exp", b.input("x", TensorType(F32, (2,)))))
+    g = b.graph()
+    want, bad = {"y": np.array([1.0, 2.0])}, {"y": np.array([1.0, np.nan], "f4")}
+    worst = deviation(g, want, bad)
+    assert (worst.ratio, worst.index, worst.want) == (np.inf, (1,), 2.0)
+    assert deviation(g, want, bad, own=bad).ratio == 0
