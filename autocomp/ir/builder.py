@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from hashlib import blake2b
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -52,8 +54,26 @@ def make_op(op: str, inputs: tuple[Node, ...], attrs: Mapping[str, Any]) -> Node
 
 
 def sort_key(n: Node) -> tuple[Any, ...]:
-    """Order of commuting operands: bigger tensors first, constants last, then by text; stable for equal keys."""
-    return (n.op == "const", n.op == "param", -n.type.elements, n.op, repr(n.attrs))
+    """Canonical order of commuting operands: bigger tensors first, constants last, then by structure."""
+    return (n.op == "const", n.op == "param", -n.type.elements, n.op, repr(n.attrs), digest(n))
+
+
+_DIGESTS: WeakKeyDictionary[Node, str] = WeakKeyDictionary()
+
+
+def digest(root: Node) -> str:
+    """A hash of the expression: the same for equal expressions in every process (each node is hashed once)."""
+    stack = [root]
+    while stack:
+        n = stack[-1]
+        todo = [i for i in n.inputs if i not in _DIGESTS]
+        if todo:
+            stack.extend(todo)
+        else:
+            stack.pop()
+            text = f"{n.op}({','.join(_DIGESTS[i] for i in n.inputs)}){n.type}{n.attrs!r}"
+            _DIGESTS[n] = blake2b(text.encode(), digest_size=12).hexdigest()
+    return _DIGESTS[root]
 
 
 class Builder:

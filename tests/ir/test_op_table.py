@@ -207,6 +207,14 @@ def test_type_rules_refuse_with_shapes(op, shapes, attrs, text):
     assert text in str(e.value)
 
 
+def test_commuting_operands_have_one_order_however_deep():
+    b = Builder()
+    x, y = b.input("x", TensorType(DTYPES["f32"], (3,))), b.input("y", TensorType(DTYPES["f32"], (3,)))
+    p, q = b.op("exp", b.op("sub", x, y)), b.op("exp", b.op("sub", y, x))
+    assert b.op("add", p, q) is b.op("add", q, p)
+    assert b.op("sub", p, q) is not b.op("sub", q, p)
+
+
 def test_nodes_are_hash_consed_and_deep_sharing_is_cheap():
     b = Builder()
     x = b.input("x", TensorType(DTYPES["f64"], (2,)))

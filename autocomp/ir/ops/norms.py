@@ -68,12 +68,16 @@ def _softmax_decompose(log: bool) -> Any:
     return decompose
 
 
+def _float_rule(name: str) -> Any:
+    return lambda t, a: _float(name, t)
+
+
 for _name, _log in (("softmax", False), ("log_softmax", True)):
     register(
         Op(
             _name,
             (1, 1),
-            lambda t, a, n=_name: _float(n, t),
+            _float_rule(_name),
             _softmax_reference(_log),
             decompose=_softmax_decompose(_log),  # type: ignore[misc]
             attrs={"axes": ...},
