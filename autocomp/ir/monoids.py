@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from autocomp.ir.types import BOOL, DType, dtype_of
@@ -76,6 +77,17 @@ def identity(fn: str, dtype: DType) -> float | int | bool:
         return float("-inf") if fn == "max" else float("inf")
     info = np.iinfo(dtype.numpy)
     return int(info.min if fn == "max" else info.max)
+
+
+def start(m: Monoid, fn: str, dtype: DType) -> float | int | bool:
+    """What a carried base state starts from. Modules rebase by a difference of base values, so where the identity is infinite
+    the largest finite number of that sign stands in: a first tile that is all -inf (masked) then never forms inf - inf.
+    """
+    neutral = identity(fn, dtype)
+    if not m.modules or not np.isinf(neutral):
+        return neutral
+    limit = ml_dtypes.finfo(dtype.numpy)
+    return float(limit.min if neutral < 0 else limit.max)
 
 
 def fold(name: str, operands: tuple[np.ndarray, ...], axes: tuple[int, ...], part: str, dtype: Any) -> np.ndarray:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from autocomp.ir.monoid_terms import build, combine, finish, lift, neutral
-from autocomp.ir.monoids import MONOIDS, fold
+from autocomp.ir.monoids import MONOIDS, fold, start
+from autocomp.ir.types import BF16, F16, F32, F64
 
 RNG = np.random.default_rng(7)
 N = 13
@@ -80,3 +81,19 @@ def test_a_masked_score_adds_nothing():
 def test_terms_are_a_closed_language(text):
     with pytest.raises(ValueError, match="no monoid term"):
         build(text, lambda x: x, lambda f, a: (f, *a))
+
+
+@pytest.mark.parametrize("dtype", [F64, F32, F16, BF16])
+def test_a_carried_state_survives_a_tile_that_is_all_masked(dtype):
+    m = MONOIDS["softmax_weighted"]
+    zero = np.zeros(1, dtype.numpy)
+    state = {"m": np.full(1, start(m, "max", dtype), dtype.numpy), "l": zero, "o": zero}
+    assert np.isfinite(state["m"].astype("f8")).all()
+    for score in (-np.inf, -np.inf, 2.0):
+        element = {"m": np.full(1, score, dtype.numpy), "l": zero + dtype.numpy.type(1), "o": zero + dtype.numpy.type(3)}
+        new = np.maximum(state["m"], element["m"])
+        with np.errstate(over="ignore"):
+            moved = [s[k] * np.exp(s["m"] - new) for k in ("l", "o") for s in (state, element)]
+        state = {"m": new, "l": moved[0] + moved[1], "o": moved[2] + moved[3]}
+    np.testing.assert_array_equal((state["o"] / state["l"]).astype("f8"), [3.0])
+    assert start(MONOIDS["max"], "max", dtype) == -np.inf
