@@ -15,7 +15,7 @@ from autocomp.ir.affine import aff
 from autocomp.ir.body import Axis, Const, Contract, Expr, Gather, Index, Inside, Load, Map, Reduce, bound_axes, postorder
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.monoid_terms import build
-from autocomp.ir.monoids import MONOIDS, Monoid, identity
+from autocomp.ir.monoids import MONOIDS, Monoid, identity, start
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import BOOL, I64, Dim, DType, Sym
 from autocomp.tile.program import Buf, Loop, Stmt, Tensor, TileProgram, Value
@@ -56,6 +56,10 @@ class _Deriver:
         self.tensors: dict[tuple[object, ...], Tensor] = {}
         self.names: set[str] = {a.name for a in (*k.inputs, *k.outputs)} | set(self.extent)
         self.scopes = [Scope(frozenset(self.grid))]
+        self.uses: dict[int, int] = {}
+        for e in postorder(*self.values):
+            for a in e.args:
+                self.uses[id(a)] = self.uses.get(id(a), 0) + 1
         self.heavy = [e for e in postorder(*self.values) if isinstance(e, (Reduce, Contract))]
 
     def _tile(self, axis: str) -> int | None:
@@ -158,8 +162,8 @@ class _Deriver:
         def operand(x: Expr) -> Expr:
             if isinstance(x, (Const, Index, Inside)):
                 return x
-            if isinstance(x, Map) and not x.args:
-                return x
+            if isinstance(x, Map) and self.uses[id(x)] == 1 and self.free[id(x)] == self.free[id(e)] and not any(x is v for v in self.values):
+                return self.expression(x)  # used here only and at the same points: part of this map
             return Value(x.dtype, self.emit(x))
         if isinstance(e, (Const, Index, Inside)):
             return e
@@ -234,7 +238,7 @@ class _Deriver:
             return {"acc": self.put("fill", "acc", e.dtype, self.ordered(self.free[id(e)]), expr=0.0 if e.dtype.is_float else 0)}
         m = MONOIDS[e.monoid]
         key = self.ordered(self._key_axes(e))
-        st = {s: self.put("fill", s, self._dtype(e), key, expr=identity(op, self._dtype(e))) for s, op, _ in m.base}
+        st = {s: self.put("fill", s, self._dtype(e), key, expr=start(m, op, self._dtype(e))) for s, op, _ in m.base}
         for s, lift, _ in m.modules:
             st[s] = self.put("fill", s, self._dtype(e), self.ordered(self.free[id(e)]) if lift in m.operands[1:] else key, expr=0.0)
         for s, _ in m.pick:

@@ -9,6 +9,7 @@
 #include <math.h>
 #include <omp.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #if defined(__AVX2__)
 #include <immintrin.h>
@@ -30,6 +31,13 @@ typedef uint16_t bf16; /* upper half of a float */
 #elif defined(__AVX2__) && defined(__FMA__) && AC_LANES == 8
 #define AC_AVX2 1
 #endif
+
+/* aligned scratch; a program that is out of memory stops here */
+AC_INLINE void *ac_alloc(size_t bytes) {
+  void *p = aligned_alloc(64, (bytes + 127) / 64 * 64);
+  if (!p) abort();
+  return p;
+}
 
 /* ---- integers */
 AC_INLINE long floor_div(long a, long b) { long q = a / b; return q - (a % b < 0); }

@@ -1,0 +1,330 @@
+"""Loop trees -> C: one printer a node. Vectors run over the axis that the tree chose; what is left over runs element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import contextmanager
+from collections.abc import Iterator
+
+from autocomp.ir.body import Expr
+from autocomp.ir.monoids import identity
+from autocomp.ir.types import BOOL, F32, DType
+from autocomp.targets.cpu.expressions import CTYPE, Scalar, Vector, guard_text, literal, rounded, scalar_function, working
+from autocomp.targets.cpu.flat import View
+from autocomp.targets.cpu.lower import Nest
+from autocomp.targets.cpu.storage import STACK, Place, extent_in_tile, places
+from autocomp.targets.cpu.tree import Contraction, Node, Point, Tiles, statements
+from autocomp.tile.program import Stmt
+
+CHAINS = 4  # independent partial results of a vector reduction: hides the latency of one add (4 cycles on current cores)
+_HORIZONTAL = {"add": "vf_hadd", "max": "vf_hmax", "min": "vf_hmin", "mul": "vf_hmul"}
+
+
+class Printer:
+    """Prints the body of one kernel. `lines` grows; `vector` is the axis that vectors run over right now."""
+
+    def __init__(self, nest: Nest, tree: Sequence[Node], lanes: int, parallel: bool = True) -> None:
+        self.nest, self.tree, self.lanes, self.parallel = nest, tree, lanes, parallel
+        self.places = places(nest, tree)
+        self.lines: list[str] = []
+        self.depth = 1
+        self.vector: str | None = None
+        self.chain = 0
+        self.started: set[int] = set()
+        self.heap: list[tuple[str, str, str]] = []
+
+    def w(self, text: str) -> None:
+        self.lines.append("  " * self.depth + text)
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        self.w(head + " {")
+        self.depth += 1
+        yield
+        self.depth -= 1
+        self.w("}")
+
+    # ---- the kernel
+    def body(self) -> list[str]:
+        self.heap = self._heap()
+        grid = len(self.tree) == 1 and isinstance(self.tree[0], Tiles) and self.tree[0].loop.kind == "grid"
+        if grid and self.parallel:
+            with self.block("#pragma omp parallel\n  "):
+                self._with_heap(lambda: self.tiles(self.tree[0], omp=True))  # type: ignore[arg-type]
+        else:
+            self._with_heap(lambda: self.nodes(self.tree, 0))
+        return self.lines
+
+    def _heap(self) -> list[tuple[str, str, str]]:
+        """(name, C type, elements) of arrays that are too large, or of unknown size, for the stack."""
+        out = []
+        for name, p in sorted(self.places.items()):
+            if p.is_array and not isinstance(self._bytes(name, p), int) or (p.is_array and self._bytes(name, p) > STACK):  # type: ignore[operator]
+                out.append((name, CTYPE[working(self.dtype(name)).name], self._elements(p)))
+        return out
+
+    def _bytes(self, name: str, p: Place) -> int | str:
+        n = 1
+        for _, e in p.shape:
+            if not isinstance(e, int):
+                return "?"
+            n *= e
+        return n * working(self.dtype(name)).bytes
+
+    def _elements(self, p: Place) -> str:
+        return "*".join(f"(size_t)({e})" for _, e in p.shape)
+
+    def _with_heap(self, inner) -> None:  # type: ignore[no-untyped-def]
+        for name, ctype, n in self.heap:
+            self.w(f"{ctype} *restrict {name} = ac_alloc({n}*sizeof({ctype}));")
+        inner()
+        for name, _, _ in self.heap:
+            self.w(f"free({name});")
+
+    # ---- nodes
+    def nodes(self, nodes: Sequence[Node], home: int) -> None:
+        self._declare(home)
+        for n in nodes:
+            if isinstance(n, Stmt):
+                self.statement(n)
+            elif isinstance(n, Tiles):
+                self.tiles(n)
+            elif isinstance(n, Point):
+                self.point(n)
+            else:
+                self.contraction(n)
+
+    def contraction(self, c: Contraction) -> None:
+        from autocomp.targets.cpu.contraction import print_contraction
+        print_contraction(self, c)
+
+    def _declare(self, home: int) -> None:
+        on_heap = {h[0] for h in self.heap}
+        for name, p in sorted(self.places.items()):
+            if p.home != home or name in on_heap:
+                continue
+            ctype = CTYPE[working(self.dtype(name)).name]
+            if p.is_array:
+                self.w(f"{ctype} {name}[{self._elements(p).replace('(size_t)', '')}] __attribute__((aligned(64)));")
+            elif self.vector is not None and self.vector in self.nest.slots[name].axes:
+                self.w(f"{'vf' if self.dtype(name) != BOOL else 'vm'} {name};")
+            else:
+                self.w(f"{ctype} {name};")
+
+    def tiles(self, n: Tiles, omp: bool = False) -> None:
+        axes = n.loop.axes
+        if omp:
+            self.w(f"#pragma omp for schedule(static){f' collapse({len(axes)})' if len(axes) > 1 else ''}")
+        for a in axes:
+            t, e = self.nest.tile[a], self.nest.extent[a]
+            self.w(f"for (long {self.base(a)} = 0; {self.base(a)} < {e}; {self.base(a)} += {t}) {{" if t != 1 else f"for (long {a} = 0; {a} < {e}; {a}++) {{")
+            self.depth += 1
+        self.nodes(n.body, id(n) if not omp else id(n))
+        for _ in axes:
+            self.depth -= 1
+            self.w("}")
+
+    def base(self, axis: str) -> str:
+        """The loop variable that steps through an axis's tiles."""
+        return f"{axis}_tile"
+
+    def bounds(self, axis: str) -> tuple[str, str]:
+        """First and one-past-last index of an axis inside the current tile."""
+        t = self.nest.tile.get(axis)
+        if t is None:
+            return "0", str(self.nest.extent[axis])
+        e = self.nest.extent[axis]
+        end = f"{self.base(axis)} + {t}"
+        exact = isinstance(e, int) and e % t == 0
+        return self.base(axis), end if exact else f"min_long({end}, {e})"
+
+    def point(self, n: Point) -> None:
+        lo, hi = self.bounds(n.axis)
+        mine = [s for s in statements(n.body) if s.op == "reduce" and n.axis in s.axis.split(",") and id(s) not in self.started]
+        for s in mine:
+            if not s.acc:
+                self.assign(s.dst, self._constant(identity(str(s.expr), self.dtype(s.dst)), self.dtype(s.dst)))
+        self.started |= {id(s) for s in mine}
+        if n.vector and self.vector is None:
+            self._vector_point(n, lo, hi, [s for s in statements(n.body) if s.op == "reduce" and n.axis in s.axis.split(",")])
+        else:
+            with self.block(f"for (long {n.axis} = {lo}; {n.axis} < {hi}; {n.axis}++)"):
+                self.nodes(n.body, id(n))
+        self.started -= {id(s) for s in mine}
+
+    def _vector_point(self, n: Point, lo: str, hi: str, folds: list[Stmt]) -> None:
+        a, step = n.axis, self.lanes
+        self.w("{")
+        self.depth += 1
+        self.w(f"long {a} = {lo};")
+        extent = extent_in_tile(self.nest, a)
+        if not isinstance(extent, int) or extent >= step:
+            self.w(f"const long {a}_end = {hi};")
+            chains = CHAINS if folds and (not isinstance(extent, int) or extent >= 2 * CHAINS * step) else 1
+            for s in folds:
+                for c in range(chains):
+                    self.w(f"vf {s.dst}_v{c} = vf_set({literal(identity(str(s.expr), F32), F32)});")
+            self.vector = a
+            if chains > 1:
+                with self.block(f"for (; {a} + {chains * step} <= {a}_end; {a} += {chains * step})"):
+                    for c in range(chains):
+                        self.chain = c
+                        with self.block(""):
+                            if c:
+                                self.w(f"const long {a}_first = {a};")
+                            self.w(f"const long {a}_here = {a} + {c * step};")
+                            self._shifted(n, a, f"{a}_here")
+                self.chain = 0
+            with self.block(f"for (; {a} + {step} <= {a}_end; {a} += {step})"):
+                self.nodes(n.body, id(n))
+            self.vector = None
+            for s in folds:
+                total = f"{s.dst}_v0"
+                for c in range(1, chains):
+                    total = self._combine(str(s.expr), total, f"{s.dst}_v{c}")
+                fold = f"{_HORIZONTAL[str(s.expr)]}({total})"
+                self.assign(s.dst, scalar_function(str(s.expr), [self.element(s.dst), fold], F32))
+            hi = f"{a}_end"
+        if not isinstance(extent, int) or extent % step or a in self.nest.tile and not self._exact(a):
+            with self.block(f"for (; {a} < {hi}; {a}++)"):
+                self.nodes(n.body, id(n))
+        self.depth -= 1
+        self.w("}")
+
+    def _exact(self, a: str) -> bool:
+        e, t = self.nest.extent[a], self.nest.tile[a]
+        return isinstance(e, int) and e % t == 0 and t % self.lanes == 0
+
+    def _shifted(self, n: Point, axis: str, name: str) -> None:
+        """The body with the axis's variable shadowed by its shifted value."""
+        with self.block(f"for (long {axis} = {name}, once = 1; once; once = 0)"):
+            self.nodes(n.body, id(n))
+
+    def _combine(self, fn: str, a: str, b: str) -> str:
+        return f"vf_{fn}({a}, {b})" if fn in ("max", "min") else f"({a} {'+' if fn == 'add' else '*'} {b})"
+
+    # ---- statements
+    def statement(self, s: Stmt) -> None:
+        if s.op == "store":
+            self.store(s)
+        elif s.op == "fill":
+            self.assign(s.dst, self._constant(s.expr, self.dtype(s.dst)))  # type: ignore[arg-type]
+        elif s.op == "map":
+            assert isinstance(s.expr, Expr)
+            self.assign(s.dst, self.expression(s.expr))
+        elif s.op == "reduce":
+            self.reduce(s)
+        else:
+            raise AssertionError(f"statement {s.op} outside of a contraction")
+
+    def _constant(self, v: object, d: DType) -> str:
+        text = literal(v, d)
+        return f"vf_set({text})" if self.vector is not None and d == F32 else text
+
+    def expression(self, e: Expr) -> str:
+        if self.vector is not None:
+            return Vector(self.vector_read).text(e)
+        return Scalar(self.read, self.table).text(e)
+
+    def reduce(self, s: Stmt) -> None:
+        fn, d = str(s.expr), self.dtype(s.dst)
+        factors = s.srcs
+        if self.vector is not None:
+            x = " * ".join(self.vector_read(f) for f in factors)
+            if self.vector in s.axis.split(","):
+                acc = f"{s.dst}_v{self.chain}"
+                self.w(f"{acc} = {self._combine(fn, acc, x)};")
+            else:
+                self.assign(s.dst, self._combine(fn, self.vector_read(s.dst), x))
+            return
+        wide = CTYPE[working(d).name]
+        x = " * ".join(f"({wide})({self.read(f)})" for f in factors)
+        self.assign(s.dst, rounded(scalar_function(fn, [self.element(s.dst), x if len(factors) == 1 else f"({x})"], working(d)), d))
+
+    def store(self, s: Stmt) -> None:
+        v, value = self.nest.views[s.dst], s.srcs[0]
+        if self.vector is not None:
+            stride = v.flat.stride(self.vector)
+            x = self.vector_read(value)
+            self.w(f"vf_store(&{v.pointer}[{v.flat.text()}], {x});" if stride == 1 else f"vf_scatter(&{v.pointer}[{v.flat.text()}], {stride}, {x});")
+            return
+        x = self.read(value)
+        target = f"{v.pointer}[{v.flat.text()}]"
+        text = f"s_to_{v.dtype.name}({x})" if v.dtype.name in ("f16", "bf16") else f"({CTYPE[v.dtype.name]})({x})"
+        self.w(f"{f'if {guard_text(v.guard)} ' if v.guard else ''}{target} = {text};")
+
+    # ---- values
+    def dtype(self, name: str) -> DType:
+        d = self.nest.dtype_of(name)
+        assert isinstance(d, DType)
+        return d
+
+    def element(self, name: str) -> str:
+        """The C lvalue of a value's current element (scalar context)."""
+        p = self.places[name]
+        return f"{name}[{self.offset(p)}]" if p.is_array else name
+
+    def offset(self, p: Place) -> str:
+        terms, stride = [], "1"
+        for a, e in reversed(p.shape):
+            i = f"({a} - {self.base(a)})" if a in self.nest.tile else a
+            terms.append(i if stride == "1" else f"{i}*{stride}")
+            stride = str(e) if stride == "1" else f"{e}*{stride}"
+        return " + ".join(reversed(terms))
+
+    def assign(self, name: str, text: str) -> None:
+        p = self.places[name]
+        if self.vector is not None and p.is_array:
+            axes = [a for a, _ in p.shape]
+            at = f"&{name}[{self.offset(p)}]"
+            if axes[-1] == self.vector:
+                self.w(f"vf_store({at}, {text});")
+            else:
+                self.w(f"vf_scatter({at}, {self._stride(p, self.vector)}, {text});")
+            return
+        self.w(f"{self.element(name)} = {text};")
+
+    def _stride(self, p: Place, axis: str) -> str:
+        tail = [str(e) for a, e in p.shape[[a for a, _ in p.shape].index(axis) + 1 :]]
+        return "*".join(tail) or "1"
+
+    def read(self, name: str) -> str:
+        if name in self.nest.views:
+            return self.load(self.nest.views[name])
+        return self.element(name)
+
+    def load(self, v: View) -> str:
+        text = f"{v.pointer}[{v.flat.text()}]"
+        if v.dtype.name in ("f16", "bf16"):
+            text = f"s_from_{v.dtype.name}({text})"
+        return f"({guard_text(v.guard)} ? {text} : {literal(v.fill, v.dtype)})" if v.guard else text
+
+    def table(self, tensor: str, index: list[str]) -> str:
+        """A data-dependent read; indices are clamped into the tensor."""
+        t = next(t for t in self.nest.inputs if t.buffer == tensor)
+        pointer = next(v.pointer for v in self.nest.views.values() if v.tensor == t.name)
+        text = "0"
+        for i, d in zip(index, t.shape):
+            size = d if isinstance(d, int) else d.name
+            text = f"({text})*{size} + clamp_long({i}, {size})"
+        text = f"{pointer}[{text}]"
+        return f"s_from_{t.dtype.name}({text})" if t.dtype.name in ("f16", "bf16") else text
+
+    def vector_read(self, name: str) -> str:
+        assert self.vector is not None
+        if name in self.nest.views:
+            v = self.nest.views[name]
+            stride = v.flat.stride(self.vector)
+            at = f"&{v.pointer}[{v.flat.text()}]"
+            if stride == 0:
+                return f"vf_set({self.load(v)})"
+            text = f"vf_load({at})" if stride == 1 else f"vf_strided({at}, {stride})"
+            return f"({guard_text(v.guard)} ? {text} : vf_set({literal(v.fill, F32)}))" if v.guard else text
+        p = self.places[name]
+        if not p.is_array:
+            return name if self.vector in self.nest.slots[name].axes else f"vf_set({name})"
+        axes = [a for a, _ in p.shape]
+        if self.vector not in axes:
+            return f"vf_set({name}[{self.offset(p)}])"
+        at = f"&{name}[{self.offset(p)}]"
+        return f"vf_load({at})" if axes[-1] == self.vector else f"vf_strided({at}, {self._stride(p, self.vector)})"
