@@ -225,3 +225,28 @@ def test_nodes_are_hash_consed_and_deep_sharing_is_cheap():
     b.output("y", y)
     assert len(b.graph().nodes()) < 130
     np.testing.assert_array_equal(evaluate(b.graph(), {"x": np.array([1.5, -2.0])})["y"], [1.5, -2.0])
+
+
+@pytest.mark.parametrize("dtype", ["f64", "bf16", "f16"])
+@pytest.mark.parametrize("op", [op for op in sorted(SAMPLES) if op in OPS and not OPS[op].opaque])
+def test_meaning_is_the_reference_in_other_float_types(op, dtype):
+    to = DTYPES[dtype].numpy
+    for arrays, attrs in SAMPLES[op]:
+        if not any(x.dtype == np.float32 for x in arrays):
+            continue
+        cast = tuple(x.astype(to) if x.dtype == np.float32 else x for x in arrays)
+        if op in ("max_sumexp", "welford") and dtype != "f64":
+            with pytest.raises(ModelError, match="does not take"):
+                entry(op, cast, attrs)
+            continue
+        a, types, out = entry(op, cast, attrs)
+        want = OPS[op].reference(cast, a, out)
+        assert dtype_of(want) == out.dtype
+        if OPS[op].comprehension is not None:
+            c = OPS[op].comprehension(types, a, out)
+            close(evaluate_comprehension(c.axes, c.value, cast), want)
+        else:
+            b = Builder()
+            b.output("y", b.op(op, *(b.input(f"x{k}", t) for k, t in enumerate(types)), **attrs))
+            g = decompose(b.graph())
+            close(evaluate(g, {f"x{k}": x for k, x in enumerate(cast)}, float64=False)["y"], want)
