@@ -31,12 +31,23 @@ def time_of(work: Work, chip: Chip) -> Cost:
         parts.append(("vector unit", work.vector / chip.vector["f32"] * idle))
     if work.special:
         parts.append(("special functions", work.special / chip.special * idle))
+    if "shared_units" in chip.features:
+        parts = _shared(parts)
     if not parts:
         return Cost(chip.launch, "launch", (("launch", chip.launch),))
     top = max(parts, key=lambda p: p[1])
     seconds = top[1] + OVERLAP * (sum(p[1] for p in parts) - top[1]) + chip.launch
     bound = top[0] if top[1] >= chip.launch else "launch"
     return Cost(seconds, bound, (*parts, ("launch", chip.launch)))
+
+
+def _shared(parts: list[tuple[str, float]]) -> list[tuple[str, float]]:
+    """On a CPU products, maps and polynomials run on the same ports: their times add up, named after the largest."""
+    units = [p for p in parts if p[0] in ("matrix unit", "vector unit", "special functions")]
+    if len(units) < 2:
+        return parts
+    name = max(units, key=lambda p: p[1])[0]
+    return [*(p for p in parts if p not in units), (name, sum(p[1] for p in units))]
 
 
 def memory_time(moved: float, chip: Chip, cores: int) -> tuple[str, float]:

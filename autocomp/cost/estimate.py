@@ -1,0 +1,96 @@
+"""A schedule's time: what its tiles move and compute, through the roofline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+
+from autocomp.cost.chip import Chip
+from autocomp.cost.roles import Roles, names_of, roles_of
+from autocomp.cost.roofline import time_of
+from autocomp.cost.work import Cost, Work
+from autocomp.ir.body import Contract, Load, Map, Reduce, bound_axes, postorder
+from autocomp.ir.kernel import Kernel
+from autocomp.ir.scalar import SCALAR
+from autocomp.ir.schedule import Schedule
+from autocomp.ir.types import dim_hint
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What does not depend on the schedule. `operands`: bytes of each input."""
+
+    roles: Roles
+    work: Work
+    operands: tuple[tuple[str, float], ...]
+
+
+def demand_of(k: Kernel) -> Demand:
+    """Operations and compulsory bytes of a kernel."""
+    roles = roles_of(k)
+    domain = prod(dim_hint(a.extent) for a in k.axes)
+    extent = {a.name: dim_hint(a.extent) for a in (*k.axes, *(a for st in k.stores for a in bound_axes(st.value)))}
+    vector = special = matrix = 0.0
+    dtype = "f32"
+    nodes = list(postorder(*(s.value for s in k.stores)))
+    for e in nodes:
+        if isinstance(e, Map):  # once a point of the axes that it mentions: a row's statistic once a row
+            points = prod(extent[n] for n in names_of(e) if n in extent)
+            unit = SCALAR[e.fn].unit
+            vector, special = vector + points * (unit == "vector"), special + points * (unit == "special")
+        elif isinstance(e, Contract):
+            matrix += 2.0 * domain * prod(dim_hint(a.extent) for a in e.axes)
+            dtype = e.a.dtype.name
+        elif isinstance(e, Reduce):
+            folds = prod(dim_hint(a.extent) for a in e.axes)
+            if len(e.operands) > 1 and roles.form == "online":
+                matrix += 2.0 * domain * folds
+            else:
+                vector += domain * folds
+    read = sum(float(a.type.bytes) for a in k.inputs)
+    written = sum(float(a.type.bytes) for a in k.outputs)
+    w = Work(read=read, written=written, vector=vector, special=special, matrix=matrix, matrix_dtype=dtype,
+             m=roles.extent("rows") if matrix else 0, n=roles.extent("cols") if matrix else 0, k=roles.extent("depth") if matrix else 0)
+    return Demand(roles, w, tuple((a.name, float(a.type.bytes)) for a in k.inputs))
+
+
+def estimate(k: Kernel, s: Schedule, chip: Chip, demand: Demand | None = None) -> Cost:
+    """Seconds of kernel `k` under schedule `s`.
+
+    Operands that do not stay in the cache nearest to a core are fetched again by every tile that needs them; a tile has a
+    fixed price (loop control, scheduling); too few tiles leave cores idle.
+    """
+    d = demand or demand_of(k)
+    tile = dict(s.tile)
+    grid = [a for a in k.axes if tile.get(a.name, dim_hint(a.extent)) < dim_hint(a.extent)]
+    tiles = prod(-(-dim_hint(a.extent) // tile[a.name]) for a in grid)
+    work = replace(d.work, tiles=max(1, tiles))
+    if d.roles.form in ("contract", "online"):
+        work = replace(work, read=d.work.read + _refetched(k, d, tile, chip), matrix_eff=_edges(d.roles, tile, chip))
+    cost = time_of(work, chip)
+    overhead = chip.limits.get("tile", 0.0) * -(-max(1, tiles) // chip.cores)
+    return Cost(cost.seconds + overhead, cost.bound, (*cost.parts, ("tiles", overhead)))
+
+
+def _refetched(k: Kernel, d: Demand, tile: dict[str, int], chip: Chip) -> float:
+    """Bytes that tiles fetch beyond the first time: an operand without an axis of the grid is read once a step of it."""
+    near = chip.on_chip / 2
+    total = 0.0
+    free = {a.name for a in k.axes}
+    for a in k.inputs:
+        mentioned = {n for e in postorder(*(s.value for s in k.stores)) if isinstance(e, Load) and e.tensor == a.name for i in e.index for n in i.names()}
+        again = prod(-(-dim_hint(x.extent) // tile.get(x.name, dim_hint(x.extent))) for x in k.axes if x.name in free - mentioned)
+        if again > 1 and a.type.bytes > near:
+            total += a.type.bytes * (again - 1)
+    return total
+
+
+def _edges(r: Roles, tile: dict[str, int], chip: Chip) -> float:
+    """Share of the micro-tiles' lanes that tails leave full."""
+    lanes = chip.granule[1]
+    eff = 1.0
+    for axes, grain in ((r.cols, lanes), (r.rows, 4)):
+        size = prod(min(tile.get(a.name, dim_hint(a.extent)), dim_hint(a.extent)) for a in axes)
+        if size:
+            eff *= size / (-(-size // grain) * grain)
+    return max(eff, 0.05)

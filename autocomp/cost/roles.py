@@ -1,0 +1,77 @@
+"""What each axis of a kernel is for: rows, columns, batch and depth of its contraction; outer axes and row otherwise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from autocomp.ir.body import Axis, Contract, Expr, Gather, Index, Inside, Load, Reduce, postorder
+from autocomp.ir.kernel import Kernel
+from autocomp.ir.types import dim_hint
+
+
+@dataclass(frozen=True)
+class Roles:
+    """form: contract | online | reduce | map. Axes in loop order, outermost first.
+
+    contract, online: `rows` are in the first factor only, `cols` in the second only, `batch` in both, `depth` reduced.
+    reduce, map: `rows` are all output axes but those of the row, `cols` the row (the innermost axis of a map).
+    """
+
+    form: str
+    batch: tuple[Axis, ...]
+    rows: tuple[Axis, ...]
+    cols: tuple[Axis, ...]
+    depth: tuple[Axis, ...]
+
+    def extent(self, role: str) -> int:
+        """Product of a role's extents; symbols at their hint."""
+        return prod(dim_hint(a.extent) for a in getattr(self, role))
+
+
+def names_of(root: Expr) -> frozenset[str]:
+    """Axes that a body mentions in any index or guard."""
+    out: set[str] = set()
+    for e in postorder(root):
+        if isinstance(e, Load):
+            for i in (*e.index, *e.guard):
+                out |= i.names()
+        elif isinstance(e, Index):
+            out |= e.index.names()
+        elif isinstance(e, Inside):
+            for i in e.guard:
+                out |= i.names()
+        elif isinstance(e, Gather):
+            continue
+    return frozenset(out)
+
+
+def roles_of(k: Kernel) -> Roles:
+    """Roles of the largest contraction; of the reductions where there is none."""
+    nodes = list(postorder(*(s.value for s in k.stores)))
+    pairs = [(e, "contract", e.a, e.b) for e in nodes if isinstance(e, Contract)]
+    online = [(e, "online", e.operands[0], e.operands[-1]) for e in nodes if isinstance(e, Reduce) and len(e.operands) > 1
+              and names_of(e.operands[-1]) & {a.name for a in k.axes} - names_of(e.operands[0])]  # fmt: skip
+    if pairs or online:
+        e, form, a, b = (online or pairs)[-1]
+        left, right, bound = names_of(a), names_of(b), {x.name for x in e.axes}
+        only_left = tuple(x for x in k.axes if x.name in left and x.name not in right)
+        only_right = tuple(x for x in k.axes if x.name in right and x.name not in left)
+        both = tuple(x for x in k.axes if x not in only_left and x not in only_right)
+        return Roles(form, both, only_left, only_right, tuple(x for x in e.axes if x.name in bound))
+    reduced = [e for e in nodes if isinstance(e, Reduce)]
+    if reduced:
+        extents = [a.extent for e in reduced for a in e.axes]
+        row = tuple(a for a in k.axes if a.extent in extents and any(a.name not in names_of(e) for e in reduced))
+        return Roles("reduce", (), tuple(a for a in k.axes if a not in row), row, tuple(reduced[0].axes))
+    return Roles("map", (), k.axes[:-1], k.axes[-1:], ())
+
+
+def spread(axes: tuple[Axis, ...], size: int) -> dict[str, int]:
+    """A tile of about `size` elements over several axes: inner axes whole first, then part of one, the outer ones by 1."""
+    tile: dict[str, int] = {}
+    for a in reversed(axes):
+        e = dim_hint(a.extent)
+        tile[a.name] = min(size, e)
+        size = max(1, size // e)
+    return tile
