@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from autocomp.cost.chip import Chip
-from autocomp.cost.roles import Roles, names_of, roles_of
+from autocomp.cost.roles import Roles, roles_of
 from autocomp.cost.roofline import time_of
 from autocomp.cost.work import Cost, Work
-from autocomp.ir.body import Contract, Load, Map, Reduce, bound_axes, postorder
+from autocomp.ir.body import Contract, Load, Map, Reduce, bound_axes, free_axes, postorder
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.scalar import SCALAR
 from autocomp.ir.schedule import Schedule
@@ -33,9 +33,10 @@ def demand_of(k: Kernel) -> Demand:
     vector = special = matrix = 0.0
     dtype = "f32"
     nodes = list(postorder(*(s.value for s in k.stores)))
+    free = free_axes(tuple(s.value for s in k.stores))
     for e in nodes:
         if isinstance(e, Map):  # once a point of the axes that it mentions: a row's statistic once a row
-            points = prod(extent[n] for n in names_of(e) if n in extent)
+            points = prod(extent[n] for n in free[id(e)] if n in extent)
             unit = SCALAR[e.fn].unit
             vector, special = vector + points * (unit == "vector"), special + points * (unit == "special")
         elif isinstance(e, Contract):

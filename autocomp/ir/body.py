@@ -283,3 +283,20 @@ def rename_bound(root: Expr, fresh: Callable[[str], str]) -> Expr:
         return e
 
     return rewrite(substitute(root, by), go)
+
+
+def free_axes(values: tuple[Expr, ...]) -> dict[int, frozenset[str]]:
+    """Axes that each node's value depends on (by id)."""
+    out: dict[int, frozenset[str]] = {}
+    for e in postorder(*values):
+        names = frozenset().union(*(out[id(a)] for a in e.args)) if e.args else frozenset()
+        if isinstance(e, Load):
+            names |= frozenset().union(*(i.names() for i in (*e.index, *e.guard))) if e.index else frozenset()
+        elif isinstance(e, Index):
+            names |= e.index.names()
+        elif isinstance(e, Inside):
+            names |= frozenset().union(*(g.names() for g in e.guard))
+        elif isinstance(e, (Reduce, Contract)):
+            names -= {a.name for a in e.axes}
+        out[id(e)] = names
+    return out

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.affine import aff
-from autocomp.ir.body import Axis, Const, Contract, Expr, Gather, Index, Inside, Load, Map, Reduce, bound_axes, postorder
+from autocomp.ir.body import Axis, Const, Contract, Expr, Gather, Index, Inside, Load, Map, Reduce, bound_axes, free_axes, postorder
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.monoid_terms import build
 from autocomp.ir.monoids import MONOIDS, Monoid, identity, start
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import BOOL, I64, Dim, DType, Sym
 from autocomp.tile.program import Buf, Loop, Stmt, Tensor, TileProgram, Value
-from autocomp.tile.unify import free_axes, unify_axes
+from autocomp.tile.unify import unify_axes
 
 BIG = 2**63 - 1
 

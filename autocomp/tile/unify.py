@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from autocomp.ir.affine import aff
-from autocomp.ir.body import Axis, Contract, Expr, Load, Reduce, bound_axes, postorder, rewrite, substitute
+from autocomp.ir.body import Axis, Contract, Expr, Load, Reduce, bound_axes, free_axes, postorder, rewrite, substitute
 from autocomp.ir.kernel import Kernel
 
 
@@ -54,22 +54,3 @@ def _renamings(k: Kernel, values: tuple[Expr, ...]) -> Iterator[tuple[str, str]]
             mine = [e for e in loads if any(name in i.names() for i in e.index)]
             if any(substitute(e, {name: aff(other)}) in loads for e in mine) and (other in domain or other < name):
                 yield name, other
-
-
-def free_axes(values: tuple[Expr, ...]) -> dict[int, frozenset[str]]:
-    """Axes that each node's value depends on (by id)."""
-    from autocomp.ir.body import Index, Inside
-
-    out: dict[int, frozenset[str]] = {}
-    for e in postorder(*values):
-        names = frozenset().union(*(out[id(a)] for a in e.args)) if e.args else frozenset()
-        if isinstance(e, Load):
-            names |= frozenset().union(*(i.names() for i in (*e.index, *e.guard))) if e.index else frozenset()
-        elif isinstance(e, Index):
-            names |= e.index.names()
-        elif isinstance(e, Inside):
-            names |= frozenset().union(*(g.names() for g in e.guard))
-        elif isinstance(e, (Reduce, Contract)):
-            names -= {a.name for a in e.axes}
-        out[id(e)] = names
-    return out
