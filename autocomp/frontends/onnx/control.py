@@ -1,0 +1,153 @@
+"""Control flow and sequences whose course is known while compiling: branches chosen, loops unrolled."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autocomp.frontends.onnx.call import Call
+from autocomp.frontends.onnx.registry import Value, lower
+from autocomp.frontends.onnx.shapes import cut, reshape
+from autocomp.ir.node import Node
+from autocomp.ir.types import BOOL, I64
+
+MAX_TRIPS = 1024
+"""Iterations of one loop that are unrolled."""
+
+
+@lower("If")
+def if_op(c: Call) -> tuple[Value, ...]:
+    taken = bool(c.static(0).reshape(-1)[0])
+    branch = "then_branch" if taken else "else_branch"
+    return tuple(c.importer.subgraph(c, c.graph_attr(branch), [], branch))
+
+
+@lower("Loop")
+def loop(c: Call) -> tuple[Value, ...]:
+    body = c.graph_attr("body")
+    trips = c.static_int(0) if c.has(0) else None
+    go = bool(c.static(1).reshape(-1)[0]) if c.has(1) else True
+    carried = list(c.inputs[2:])
+    scans: list[list[Node]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
+    step = 0
+    while go and (trips is None or step < trips):
+        if step == MAX_TRIPS:
+            c.refuse(f"runs more than {MAX_TRIPS} iterations; loops are unrolled", hint="write it with tensor operators")
+        flag, *values = c.importer.subgraph(c, body, [c.const(step, I64), c.const(True, BOOL), *carried], f"body, iteration {step}")
+        go = bool(c.importer.constants.value(_tensor(c, flag), "the loop's condition", c.where).reshape(-1)[0])
+        carried = values[: len(carried)]
+        for out, v in zip(scans, values[len(carried) :], strict=True):
+            out.append(_tensor(c, v))
+        step += 1
+    return (*carried, *(_stack(c, out, 0) for out in scans))
+
+
+def _tensor(c: Call, v: Value) -> Node:
+    if not isinstance(v, Node):
+        c.refuse("its body gives a sequence where a tensor is needed")
+    return v
+
+
+def _stack(c: Call, xs: list[Node], axis: int) -> Node:
+    """The tensors along a new axis."""
+    if not xs:
+        c.refuse("collects the results of no iteration", hint="its output would be empty")
+    shape = xs[0].type.shape
+    parts = [reshape(c, x, (*shape[:axis], 1, *shape[axis:])) for x in xs]
+    return parts[0] if len(parts) == 1 else c.op("concat", *parts, axis=axis)
+
+
+@lower("Scan")
+def scan(c: Call) -> tuple[Value, ...]:
+    if c.opset < 9:
+        c.refuse("is of the opset 8 form, with a batch axis", hint="export with opset 9 or newer")
+    body, n = c.graph_attr("body"), c.int_attr("num_scan_inputs")
+    states: list[Value] = list(c.inputs[: len(c.inputs) - n])
+    xs = [c.x(len(states) + k) for k in range(n)]
+    outs = len(body.output) - len(states)
+    axes = c.ints_attr("scan_input_axes", (0,) * n) or ()
+    back = c.ints_attr("scan_input_directions", (0,) * n) or ()
+    out_axes = c.ints_attr("scan_output_axes", (0,) * outs) or ()
+    out_back = c.ints_attr("scan_output_directions", (0,) * outs) or ()
+    at = [c.axis(a, x.type.rank) for a, x in zip(axes, xs, strict=True)]
+    trips = {c.shape(x)[a] for x, a in zip(xs, at, strict=True)}
+    if len(trips) != 1:
+        c.broken(f"scans inputs of different lengths {sorted(trips)}")
+    length = trips.pop()
+    if length > MAX_TRIPS:
+        c.refuse(f"runs {length} iterations; loops are unrolled up to {MAX_TRIPS}", hint="write it with tensor operators")
+    collected: list[list[Node]] = [[] for _ in range(outs)]
+    for t in range(length):
+        elements = []
+        for x, a, reverse in zip(xs, at, back, strict=True):
+            k = length - 1 - t if reverse else t
+            elements.append(reshape(c, cut(c, x, {a: (k, k + 1, 1)}), x.type.shape[:a] + x.type.shape[a + 1 :]))
+        values = c.importer.subgraph(c, body, [*states, *elements], f"body, iteration {t}")
+        states = values[: len(states)]
+        for out, v in zip(collected, values[len(states) :], strict=True):
+            out.append(_tensor(c, v))
+    results = []
+    for out, axis, reverse in zip(collected, out_axes, out_back, strict=True):
+        results.append(_stack(c, out[::-1] if reverse else out, c.axis(axis, out[0].type.rank + 1) if out else 0))
+    return (*states, *results)
+
+
+# ---- sequences of known length
+@lower("SequenceConstruct")
+def sequence_construct(c: Call) -> list[Value]:
+    return list(c.inputs)
+
+
+@lower("SequenceEmpty")
+def sequence_empty(c: Call) -> list[Value]:
+    return []
+
+
+@lower("SequenceLength")
+def sequence_length(c: Call) -> Node:
+    return c.const(len(c.sequence(0)), I64)
+
+
+@lower("SequenceAt")
+def sequence_at(c: Call) -> Value:
+    xs = c.sequence(0)
+    return xs[c.axis(c.static_int(1), len(xs))]
+
+
+@lower("SequenceInsert")
+def sequence_insert(c: Call) -> list[Value]:
+    xs = list(c.sequence(0))
+    at = c.static_int(2) if c.has(2) else len(xs)
+    return [*xs[:at], c.x(1), *xs[at:]]
+
+
+@lower("SequenceErase")
+def sequence_erase(c: Call) -> list[Value]:
+    xs = list(c.sequence(0))
+    del xs[c.axis(c.static_int(1), len(xs)) if c.has(1) else -1]
+    return xs
+
+
+@lower("SplitToSequence")
+def split_to_sequence(c: Call) -> list[Value]:
+    x = c.x()
+    axis = c.axis(c.int_attr("axis", 0), x.type.rank)
+    d = c.shape(x)[axis]
+    if c.has(1) and c.x(1).type.rank == 1:
+        sizes = c.static_ints(1)
+    else:
+        each = c.static_int(1) if c.has(1) else 1
+        sizes = tuple(min(each, d - k) for k in range(0, d, each))
+    edges = np.cumsum([0, *sizes]).tolist()
+    parts = [cut(c, x, {axis: (a, b, 1)}) for a, b in zip(edges, edges[1:], strict=False)]
+    if not c.has(1) and not c.int_attr("keepdims", 1):
+        parts = [reshape(c, p, x.type.shape[:axis] + x.type.shape[axis + 1 :]) for p in parts]
+    return list(parts)
+
+
+@lower("ConcatFromSequence")
+def concat_from_sequence(c: Call) -> Node:
+    xs = [_tensor(c, v) for v in c.sequence(0)]
+    axis = c.int_attr("axis")
+    if c.int_attr("new_axis", 0):
+        return _stack(c, xs, c.axis(axis, xs[0].type.rank + 1))
+    return c.op("concat", *xs, axis=c.axis(axis, xs[0].type.rank))

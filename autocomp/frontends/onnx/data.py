@@ -1,0 +1,153 @@
+"""Tensor data of an ONNX model: bytes are counted before anything is allocated, files outside the folder are refused.
+
+A declared shape is only a claim. An array is made from bytes that are there (in the model or in an external file below
+the model's folder), so a few bytes that declare a huge tensor cost nothing and end in a ModelError with both numbers.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+from autocomp.errors import ModelError, UnsupportedOp
+from autocomp.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, DType
+
+TP = onnx.TensorProto
+
+DTYPE_OF_ONNX: dict[int, DType] = {
+    TP.FLOAT: F32, TP.DOUBLE: F64, TP.FLOAT16: F16, TP.BFLOAT16: BF16, TP.INT8: I8, TP.INT16: I16, TP.INT32: I32,
+    TP.INT64: I64, TP.UINT8: U8, TP.UINT16: U16, TP.UINT32: U32, TP.UINT64: U64, TP.BOOL: BOOL,
+}
+ONNX_OF_DTYPE = {d: code for code, d in DTYPE_OF_ONNX.items()}
+
+_TYPED_FIELD = {
+    TP.FLOAT: "float_data", TP.DOUBLE: "double_data", TP.INT64: "int64_data", TP.UINT32: "uint64_data",
+    TP.UINT64: "uint64_data",
+}
+"""Where a tensor keeps its elements when not in raw_data; all other types use int32_data (onnx.proto)."""
+
+_BITS_OF_HALF = {TP.FLOAT16, TP.BFLOAT16}
+
+MAX_GENERATED_BYTES = 2**33
+"""The most that a tensor may take whose elements the model generates (ConstantOfShape) instead of carrying them."""
+
+
+def dtype_named(code: int, where: str) -> DType:
+    """The element type of an ONNX code. Raises UnsupportedOp for types that we do not compute with."""
+    if code in DTYPE_OF_ONNX:
+        return DTYPE_OF_ONNX[code]
+    known = {v.number: v.name for v in TP.DESCRIPTOR.enum_types_by_name["DataType"].values}
+    if code not in known or code == TP.UNDEFINED:
+        raise ModelError(f"element type code {code} is none of ONNX's", where=where, hint="the file is damaged; export it again")
+    raise UnsupportedOp(
+        f"element type {known[code].lower()} is not supported", where=where,
+        hint=f"convert to one of {', '.join(str(d) for d in DTYPE_OF_ONNX.values())}",
+    )
+
+
+def declared_shape(t: onnx.TensorProto, where: str) -> tuple[int, ...]:
+    """The shape that a tensor declares. Raises ModelError on a negative dimension."""
+    shape = tuple(int(d) for d in t.dims)
+    if any(d < 0 for d in shape):
+        raise ModelError(f"declares the shape {list(shape)}; a dimension is negative", where=where)
+    return shape
+
+
+def tensor_loader(t: onnx.TensorProto, folder: Path | None, where: str) -> tuple[DType, tuple[int, ...], Callable[[], np.ndarray]]:
+    """(dtype, shape, loader) of a tensor; its bytes are checked now and read when the loader is called.
+
+    folder: the model's folder for external data, None for a model that did not come from a file.
+    Raises ModelError (sizes that contradict, files missing or outside the folder) and UnsupportedOp (element type).
+    """
+    dtype, shape = dtype_named(t.data_type, where), declared_shape(t, where)
+    if t.data_location == TP.EXTERNAL:
+        return dtype, shape, _external_loader(t, dtype, shape, folder, where)
+    count = math.prod(shape)
+    field = _TYPED_FIELD.get(t.data_type, "int32_data")
+    have = len(t.raw_data) // dtype.bytes if t.HasField("raw_data") else len(getattr(t, field))
+    whole = not t.HasField("raw_data") or len(t.raw_data) % dtype.bytes == 0
+    if have != count or not whole:
+        carried = f"{len(t.raw_data)} bytes" if t.HasField("raw_data") else f"{have} elements"
+        raise ModelError(
+            f"declares {dtype}{list(shape)}, which is {count} elements ({count * dtype.bytes} bytes), but carries {carried}",
+            where=where, hint="the file is truncated or damaged; export it again",
+        )
+    return dtype, shape, lambda: _decode(t, dtype, shape, field)
+
+
+def tensor_array(t: onnx.TensorProto, folder: Path | None, where: str) -> np.ndarray:
+    """The array of a tensor, after the checks of `tensor_loader`."""
+    return tensor_loader(t, folder, where)[2]()
+
+
+def _decode(t: onnx.TensorProto, dtype: DType, shape: tuple[int, ...], field: str) -> np.ndarray:
+    if t.HasField("raw_data"):
+        little = dtype.numpy.newbyteorder("<") if dtype.numpy.kind in "iuf" and dtype is not BF16 else dtype.numpy
+        return np.frombuffer(t.raw_data, dtype=little).astype(dtype.numpy).reshape(shape)
+    values = getattr(t, field)
+    if t.data_type in _BITS_OF_HALF:
+        return (np.asarray(values, np.int64) & 0xFFFF).astype(np.uint16).view(dtype.numpy).reshape(shape)
+    return np.asarray(values).astype(dtype.numpy).reshape(shape)
+
+
+def _external_loader(
+    t: onnx.TensorProto, dtype: DType, shape: tuple[int, ...], folder: Path | None, where: str
+) -> Callable[[], np.ndarray]:
+    entries = {e.key: e.value for e in t.external_data}
+    path = resolve_external(entries.get("location", ""), folder, where)
+    need = math.prod(shape) * dtype.bytes
+    try:
+        offset, length = int(entries.get("offset", "0")), int(entries.get("length", str(need)))
+    except ValueError:
+        raise ModelError("external data has an offset or length that is no number", where=where) from None
+    size = path.stat().st_size
+    if length != need or offset < 0 or offset + need > size:
+        raise ModelError(
+            f"declares {dtype}{list(shape)} ({need} bytes) at offset {offset} of '{path.name}', entry length {length}, "
+            f"but the file has {size} bytes",
+            where=where, hint="the data file is truncated or belongs to another model",
+        )
+
+    def load() -> np.ndarray:
+        again = resolve_external(entries["location"], folder, where)
+        with open(again, "rb") as f:
+            f.seek(offset)
+            raw = f.read(need)
+        if len(raw) != need:
+            raise ModelError(f"'{again.name}' gave {len(raw)} of {need} bytes", where=where, hint="the file changed; load again")
+        return np.frombuffer(raw, dtype=dtype.numpy).reshape(shape)
+
+    return load
+
+
+def resolve_external(location: str, folder: Path | None, where: str) -> Path:
+    """The regular file of an external tensor, at or below `folder` after resolving links.
+
+    Raises ModelError for absolute paths, `..`, links that leave the folder, missing files and things that are no file.
+    """
+    hint = "external data must lie in the model's folder"
+    if folder is None:
+        raise ModelError("has external data, but the model did not come from a file", where=where,
+                         hint="load the model by its path")
+    if not location or "\0" in location:
+        raise ModelError("external data names no file", where=where, hint=hint)
+    parts = location.replace("\\", "/").split("/")
+    if location.startswith(("/", "\\")) or ":" in parts[0] or ".." in parts:
+        raise ModelError(f"external data at '{location}' is outside the model's folder", where=where, hint=hint)
+    base = Path(os.path.realpath(folder))
+    path = Path(os.path.realpath(base / location))
+    if not path.is_relative_to(base):
+        raise ModelError(f"external data at '{location}' is a link that leaves the model's folder", where=where, hint=hint)
+    try:
+        mode = path.stat().st_mode
+    except OSError as e:
+        raise ModelError(f"external data file '{location}' cannot be opened: {e.strerror}", where=where, hint=hint) from None
+    if not stat.S_ISREG(mode):
+        raise ModelError(f"external data at '{location}' is no regular file", where=where, hint=hint)
+    return path

@@ -1,0 +1,98 @@
+"""Operators that ONNX defines as functions of others: expanded where we have no lowering of our own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import onnx
+
+from autocomp.errors import ModelError
+from autocomp.frontends.onnx.call import Call
+from autocomp.frontends.onnx.data import ONNX_OF_DTYPE
+from autocomp.frontends.onnx.registry import Value
+from autocomp.ir.node import Node
+
+if TYPE_CHECKING:
+    from autocomp.frontends.onnx.importer import Importer
+
+AP = onnx.AttributeProto
+
+
+def attributes(proto: onnx.NodeProto, outer: Mapping[str, onnx.AttributeProto]) -> dict[str, onnx.AttributeProto]:
+    """A node's attributes by name; a reference to an attribute of the enclosing function is replaced by its value."""
+    out = {}
+    for a in proto.attribute:
+        if not a.ref_attr_name:
+            out[a.name] = a
+        elif a.ref_attr_name in outer:
+            out[a.name] = _renamed(outer[a.ref_attr_name], a.name)
+    return out
+
+
+def _renamed(a: onnx.AttributeProto, name: str) -> onnx.AttributeProto:
+    out = AP()
+    out.CopyFrom(a)
+    out.name = name
+    return out
+
+
+def standard_body(call: Call, domain: str) -> onnx.FunctionProto | None:
+    """The body that the ONNX standard gives an operator at this opset and these operand types, or None."""
+    try:
+        schema = onnx.defs.get_schema(call.op_type, call.opset, domain)
+    except onnx.defs.SchemaError:
+        return None
+    body = onnx.FunctionProto()
+    if schema.function_opset_versions:
+        version = max((v for v in schema.function_opset_versions if v <= call.opset), default=None)
+        raw = schema.get_function_with_opset_version(call.opset) if version is not None else b""
+    elif schema.context_dependent_function_opset_versions:
+        raw = schema.get_context_dependent_function(call.proto.SerializeToString(), _types(call))
+    else:
+        return None
+    if not raw:
+        return None
+    body.ParseFromString(raw)
+    given = {a.name for a in body.attribute_proto}
+    for name, attr in schema.attributes.items():
+        if name not in given and attr.default_value.type != AP.UNDEFINED:
+            body.attribute_proto.append(_renamed(attr.default_value, name))
+    return body
+
+
+def _types(call: Call) -> list[bytes]:
+    """The operands' types as ONNX TypeProtos, for bodies that depend on them (an absent operand is an empty one)."""
+    out = []
+    for v in call.inputs:
+        t = onnx.TypeProto()
+        if isinstance(v, Node):
+            t.tensor_type.elem_type = ONNX_OF_DTYPE[v.type.dtype]
+            for d in v.type.shape:
+                dim = t.tensor_type.shape.dim.add()
+                if isinstance(d, int):
+                    dim.dim_value = d
+                else:
+                    dim.dim_param = d.name
+        out.append(t.SerializeToString())
+    return out
+
+
+def expand(importer: Importer, call: Call, body: onnx.FunctionProto, key: tuple[str, str]) -> tuple[Value, ...]:
+    """The outputs of a function's body applied to the call's operands."""
+    from autocomp.frontends.onnx.importer import Scope
+
+    if len(call.inputs) > len(body.input):
+        call.broken(f"has {len(call.inputs)} operands, but function {key[1]} takes {len(body.input)}")
+    opsets = {("" if o.domain == "ai.onnx" else o.domain): int(o.version) for o in body.opset_import} or dict(call.scope.opsets)
+    scope = Scope(opsets, f"{call.where} in function {key[1]}: ", None, depth=call.scope.depth + 1)
+    scope.values = dict(zip(body.input, [*call.inputs, *[None] * (len(body.input) - len(call.inputs))], strict=True))
+    attrs = {a.name: a for a in body.attribute_proto} | call.attrs
+    importer.function(call, body.node, scope, attrs)
+    out: list[Value] = []
+    for name in body.output:
+        found, value = scope.find(name)
+        if not found and len(out) < call.n_outputs:
+            raise ModelError(f"output '{name}' of function {key[1]} is made by no node", where=call.where)
+        out.append(value)
+    return tuple(out)

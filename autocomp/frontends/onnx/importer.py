@@ -1,0 +1,255 @@
+"""The walk over an ONNX graph: names to values, each node to its lowering, function body or subgraph."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import onnx
+
+from autocomp.errors import AutocompError, ModelError, UnsupportedOp
+from autocomp.frontends.onnx import functions
+from autocomp.frontends.onnx.call import Call
+from autocomp.frontends.onnx.constants import Constants
+from autocomp.frontends.onnx.data import dtype_named, tensor_loader
+from autocomp.frontends.onnx.model import MAX_GRAPH_DEPTH, ONNX_DOMAINS, Model
+from autocomp.frontends.onnx.refused import REFUSED
+from autocomp.frontends.onnx.registry import LOWERINGS, Value
+from autocomp.ir.builder import Builder
+from autocomp.ir.node import Graph, Node
+from autocomp.ir.types import Dim, Sym, TensorType
+
+MAX_NODES = 200_000
+"""ONNX nodes lowered for one model, functions expanded and loops unrolled."""
+
+_MALFORMED = (ValueError, TypeError, IndexError, KeyError, OverflowError, ZeroDivisionError, AttributeError, MemoryError, RecursionError)
+"""What NumPy and Python raise when a damaged model's numbers make no sense; reported with the node's name."""
+
+
+@dataclass
+class Scope:
+    """Names of one graph; lookups fall through to the graph around it. `opsets` are those of the model or function."""
+
+    opsets: Mapping[str, int]
+    label: str = ""
+    outer: Scope | None = None
+    values: dict[str, Value] = field(default_factory=dict)
+    depth: int = 0
+
+    def find(self, name: str) -> tuple[bool, Value]:
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.values:
+                return True, scope.values[name]
+            scope = scope.outer
+        return False, None
+
+
+class Importer:
+    """Imports one model. `dims` fixes or bounds named dimensions; `inputs` gives types or values of graph inputs."""
+
+    def __init__(self, model: Model, inputs: Mapping[str, Any], dims: Mapping[str, Any]) -> None:
+        self.model, self.inputs, self.dims = model, inputs, dims
+        self.builder = Builder(model.name)
+        self.constants = Constants(self.builder)
+        self.locations = self.builder.locations
+        self.where = ""
+        self.count = 0
+        self.names: dict[str, int] = {}
+        self.functions = {(_domain(f.domain), f.name): f for f in model.proto.functions}
+
+    # ---- the model's graph
+    def run(self) -> Graph:
+        """The whole graph. Raises ModelError and UnsupportedOp, each naming the node."""
+        g = self.model.proto.graph
+        scope = Scope(self.model.opsets)
+        self._initializers(g, scope)
+        for v in g.input:
+            if v.name not in scope.values:
+                scope.values[v.name] = self._input(v)
+        self._body(g.node, scope)
+        if not g.output:
+            raise ModelError("has no outputs", where=f"model '{self.model.name}'")
+        for o in g.output:
+            self.builder.output(o.name, self._output(o, scope))
+        graph = self.builder.graph()
+        live = set(graph.nodes())
+        return replace(graph, locations={n: w for n, w in self.locations.items() if n in live})
+
+    def _initializers(self, g: onnx.GraphProto, scope: Scope) -> None:
+        for t in g.initializer:
+            where = f"initializer '{t.name}'"
+            if not t.name:
+                raise ModelError("has no name", where="initializer")
+            dtype, shape, load = tensor_loader(t, self.model.folder, where)
+            if shape == ():
+                node = self.constants.node(load(), t.name)
+            else:
+                lazy = t.data_location == onnx.TensorProto.EXTERNAL
+                node = self.builder.param(self.fresh(t.name), load if lazy else load(), TensorType(dtype, shape))
+            self.locations.setdefault(node, where)
+            scope.values[t.name] = node
+        for s in g.sparse_initializer:
+            raise UnsupportedOp("sparse initializers are not supported", where=f"initializer '{s.values.name}'",
+                                hint="store the tensor densely")
+
+    def _input(self, v: onnx.ValueInfoProto) -> Node:
+        where = f"input '{v.name}'"
+        given = self.inputs.get(v.name)
+        if isinstance(given, np.ndarray):
+            return self.constants.node(given, self.fresh(v.name))
+        if isinstance(given, TensorType):
+            node = self.builder.input(v.name, given)
+        else:
+            kind = v.type.WhichOneof("value")
+            if kind is None:
+                raise ModelError("declares no type", where=where, hint=f"give it: inputs={{'{v.name}': TensorType(F32, (1, 3))}}")
+            if kind != "tensor_type":
+                raise UnsupportedOp(f"is a {kind.removesuffix('_type')}; graph inputs must be tensors", where=where,
+                                    hint="pass its tensors one by one")
+            t = v.type.tensor_type
+            dtype = dtype_named(t.elem_type, where)
+            if not t.HasField("shape"):
+                raise UnsupportedOp("declares no shape", where=where,
+                                    hint=f"give it: inputs={{'{v.name}': TensorType({dtype.name.upper()}, (...))}}")
+            shape = tuple(self._dim(d, f"{v.name}_{i}", where) for i, d in enumerate(t.shape.dim))
+            node = self.builder.input(v.name, TensorType(dtype, shape))
+        self.locations[node] = where
+        return node
+
+    def _dim(self, d: Any, unnamed: str, where: str) -> Dim:
+        """An int, or a symbol bounded as `dims` says (an int fixes it, a pair bounds it, a Sym is taken as it is)."""
+        if d.HasField("dim_value"):
+            if d.dim_value < 0:
+                raise ModelError(f"declares a dimension of {d.dim_value}", where=where)
+            return int(d.dim_value)
+        name = d.dim_param or unnamed
+        by = self.dims.get(name)
+        if isinstance(by, (int, Sym)):
+            return by
+        safe = re.sub(r"\W", "_", name)
+        safe = safe if re.match(r"[A-Za-z_]", safe) else f"d_{safe}"
+        return Sym(safe, *by) if isinstance(by, tuple) else Sym(safe)
+
+    def _output(self, o: onnx.ValueInfoProto, scope: Scope) -> Node:
+        found, value = scope.find(o.name)
+        where = f"output '{o.name}'"
+        if not found:
+            raise ModelError("is made by no node", where=where, hint="the model is damaged; export it again")
+        if not isinstance(value, Node):
+            raise UnsupportedOp("is a sequence or an absent optional; graph outputs must be tensors", where=where)
+        return value
+
+    # ---- nodes
+    def _body(self, nodes: Any, scope: Scope, attrs: Mapping[str, onnx.AttributeProto] | None = None) -> None:
+        made = {o for n in nodes for o in n.output if o}
+        for index, proto in enumerate(nodes):
+            label = f" '{proto.name}'" if proto.name else ""
+            where = f"{scope.label}node {index}{label} ({proto.op_type})"
+            inputs = [self._operand(name, scope, made, where) for name in proto.input]
+            for o in proto.output:
+                if o and o in scope.values:
+                    raise ModelError(f"'{o}' is made a second time", where=where, hint="every name may be given a value once")
+            for o, v in zip(proto.output, self._node(proto, inputs, scope, where, attrs or {}), strict=False):
+                if o:
+                    scope.values[o] = v
+
+    def _operand(self, name: str, scope: Scope, made: set[str], where: str) -> Value:
+        if not name:
+            return None
+        found, value = scope.find(name)
+        if found:
+            return value
+        if name in made:
+            raise ModelError(f"operand '{name}' is made by a later node: the graph has a cycle or is not sorted", where=where,
+                             hint="sort the nodes so that each follows its operands")
+        raise ModelError(f"operand '{name}' is made by no node, input or initializer", where=where,
+                         hint="the model is damaged; export it again")
+
+    def _node(self, proto: onnx.NodeProto, inputs: list[Value], scope: Scope, where: str,
+              outer: Mapping[str, onnx.AttributeProto]) -> tuple[Value, ...]:
+        self.count += 1
+        if self.count > MAX_NODES:
+            raise UnsupportedOp(f"has more than {MAX_NODES} nodes after expanding functions and loops", where=where)
+        domain = _domain(proto.domain)
+        if not domain and proto.op_type in ("If", "Loop", "Scan"):
+            outer = {}
+        call = Call(self, scope, proto, functions.attributes(proto, outer), inputs, scope.opsets.get(domain, 1), where)
+        before, self.where = self.where, self.where or where
+        try:
+            return self._lower(call, domain)
+        except AutocompError as e:
+            if e.where is not None and " (" in e.where:
+                raise
+            at = where if e.where is None else f"{where}: {e.where}"
+            raise type(e)(e.what, where=at, hint=e.hint) from None
+        except _MALFORMED as e:
+            raise ModelError(f"its operands or attributes make no sense: {type(e).__name__}: {e}", where=where,
+                             hint="the model is damaged, or this is a form we do not know; check it with onnx.checker") from None
+        finally:
+            self.where = before
+
+    def _lower(self, call: Call, domain: str) -> tuple[Value, ...]:
+        key = (domain, call.op_type)
+        if key in self.functions:
+            return functions.expand(self, call, self.functions[key], key)
+        if key in LOWERINGS:
+            out = LOWERINGS[key](call)
+            values = out if isinstance(out, tuple) else (out,)
+            if call.n_outputs > len(values):
+                call.refuse(f"names {call.n_outputs} outputs; only {len(values)} are supported")
+            return tuple(self._fold(v, name) for v, name in zip(values, call.proto.output, strict=False))
+        if key in REFUSED:
+            call.refuse(REFUSED[key][0], hint=REFUSED[key][1])
+        body = functions.standard_body(call, domain)
+        if body is not None:
+            return functions.expand(self, call, body, key)
+        call.refuse(f"operator {domain + '.' if domain else ''}{call.op_type} (opset {call.opset}) is not supported",
+                    hint="replace it in the exporter, or add its lowering in autocomp/frontends/onnx")
+
+    def _fold(self, v: Value, name: str) -> Value:
+        return self.constants.fold(v, self.fresh(name)) if isinstance(v, Node) and name else v
+
+    # ---- services for lowerings
+    def node(self, op: str, operands: list[Node], attrs: Mapping[str, Any]) -> Node:
+        """A node of the op table, with the model's place noted."""
+        out = self.builder.op(op, *operands, **attrs)
+        self.locations.setdefault(out, self.where)
+        return out
+
+    def fresh(self, name: str) -> str:
+        """`name`, or name_2, name_3, ... if it is taken."""
+        k = self.names[name] = self.names.get(name, 0) + 1
+        return name if k == 1 else self.fresh(f"{name}_{k}")
+
+    def subgraph(self, call: Call, graph: onnx.GraphProto, inputs: list[Value], label: str) -> list[Value]:
+        """The outputs of a graph attribute applied to `inputs`; it sees the names around it."""
+        scope = Scope(call.scope.opsets, f"{call.where} {label}: ", call.scope, depth=call.scope.depth + 1)
+        if scope.depth > MAX_GRAPH_DEPTH:
+            call.refuse(f"graphs nest deeper than {MAX_GRAPH_DEPTH}")
+        self._initializers(graph, scope)
+        formal = [v.name for v in graph.input if v.name not in scope.values]
+        if len(formal) != len(inputs):
+            call.broken(f"its {label} takes {len(formal)} values but is given {len(inputs)}")
+        scope.values.update(zip(formal, inputs, strict=True))
+        self._body(graph.node, scope)
+        out = []
+        for o in graph.output:
+            found, value = scope.find(o.name)
+            if not found:
+                call.broken(f"output '{o.name}' of its {label} is made by no node")
+            out.append(value)
+        return out
+
+    def function(self, call: Call, nodes: Any, scope: Scope, attrs: Mapping[str, onnx.AttributeProto]) -> None:
+        """Lower a function's nodes in their own scope, references to its attributes resolved from `attrs`."""
+        if scope.depth > MAX_GRAPH_DEPTH:
+            call.refuse(f"functions nest deeper than {MAX_GRAPH_DEPTH}")
+        self._body(nodes, scope, attrs)
+
+
+def _domain(name: str) -> str:
+    return "" if name in ONNX_DOMAINS else name

@@ -1,0 +1,31 @@
+"""Which function lowers which ONNX operator. A lowering builds op-table nodes; it has no semantics of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from autocomp.ir.node import Node
+
+if TYPE_CHECKING:
+    from autocomp.frontends.onnx.call import Call
+
+Value = Node | list["Value"] | None
+"""What an ONNX name stands for while importing: a tensor, a sequence of known length, or an absent optional."""
+
+Lowering = Callable[["Call"], "Value | tuple[Value, ...]"]
+
+LOWERINGS: dict[tuple[str, str], Lowering] = {}
+
+
+def lower(*names: str, domain: str = "") -> Callable[[Lowering], Lowering]:
+    """Decorator: this function lowers the operators of these names (all opsets; it asks `call.opset` where they differ)."""
+
+    def add(fn: Lowering) -> Lowering:
+        for name in names:
+            if (domain, name) in LOWERINGS:
+                raise ValueError(f"ONNX operator {domain}:{name} has two lowerings")
+            LOWERINGS[domain, name] = fn
+        return fn
+
+    return add

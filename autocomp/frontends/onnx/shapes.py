@@ -1,0 +1,301 @@
+"""Operators that move, cut, join or make tensors: nearly all are views, or constants known at import."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from autocomp.frontends.onnx.call import Call
+from autocomp.frontends.onnx.data import MAX_GENERATED_BYTES
+from autocomp.frontends.onnx.registry import lower
+from autocomp.ir.node import Node
+from autocomp.ir.types import I64, Dim, Sym, TensorType, dtype_of
+
+
+def dims_of(c: Call, i: int) -> tuple[Dim, ...]:
+    """Operand i as a list of dimensions, ints or symbols."""
+    a = c.static(i)
+    return tuple(v if isinstance(v, Sym) else int(v) for v in a.reshape(-1))
+
+
+def reshape(c: Call, x: Node, shape: tuple[Dim, ...]) -> Node:
+    """x under another shape; nothing where it already has it."""
+    return x if x.type.shape == tuple(shape) else c.op("reshape", x, shape=tuple(shape))
+
+
+@lower("Reshape")
+def reshape_op(c: Call) -> Node:
+    x = c.x()
+    want = list(dims_of(c, 1) if c.opset >= 5 else c.ints_attr("shape") or ())
+    if not c.int_attr("allowzero", 0):
+        want = [x.type.shape[k] if d == 0 else d for k, d in enumerate(want)]
+    if -1 in want:
+        left = [d for d in x.type.shape if isinstance(d, Sym)]
+        for d in want:
+            if isinstance(d, Sym):
+                if d not in left:
+                    c.broken(f"cannot reshape {x.type} into {want}")
+                left.remove(d)
+        total = prod(d for d in x.type.shape if isinstance(d, int))
+        rest = prod(d for d in want if isinstance(d, int) and d != -1)
+        if rest == 0 or total % rest or want.count(-1) > 1:
+            c.broken(f"cannot reshape {x.type} into {[str(d) for d in want]}")
+        if left and (len(left) > 1 or total != rest):
+            c.refuse(f"reshapes {x.type} so that a symbolic dimension is split or merged", hint=f"fix it: dims={{'{left[0]}': 1}}")
+        want[want.index(-1)] = left[0] if left else total // rest
+    return reshape(c, x, tuple(want))
+
+
+@lower("Flatten")
+def flatten(c: Call) -> Node:
+    x = c.x()
+    axis = c.int_attr("axis", 1)
+    axis = axis + x.type.rank if axis < 0 else axis
+    return reshape(c, x, tuple(_merge(c, s) for s in (x.type.shape[:axis], x.type.shape[axis:])))
+
+
+def _merge(c: Call, dims: tuple[Dim, ...]) -> Dim:
+    syms = [d for d in dims if isinstance(d, Sym)]
+    fixed = prod(d for d in dims if isinstance(d, int))
+    if syms and (len(syms) > 1 or fixed != 1):
+        c.refuse(f"merges the symbolic dimension {syms[0]} with others", hint=f"fix it: dims={{'{syms[0]}': 1}}")
+    return syms[0] if syms else fixed
+
+
+@lower("Squeeze")
+def squeeze(c: Call) -> Node:
+    x = c.x()
+    given = c.ints_at("axes", 1)
+    axes = [k for k, d in enumerate(x.type.shape) if d == 1] if given is None else c.axes(given, x.type.rank)
+    if any(x.type.shape[k] != 1 for k in axes):
+        c.broken(f"squeezes axes {list(axes)} of {x.type}, which are not all 1")
+    return reshape(c, x, tuple(d for k, d in enumerate(x.type.shape) if k not in axes))
+
+
+@lower("Unsqueeze")
+def unsqueeze(c: Call) -> Node:
+    x, given = c.x(), c.ints_at("axes", 1) or ()
+    axes, rest = c.axes(given, x.type.rank + len(given)), iter(x.type.shape)
+    return reshape(c, x, tuple(1 if k in axes else next(rest) for k in range(x.type.rank + len(axes))))
+
+
+@lower("Transpose")
+def transpose(c: Call) -> Node:
+    x = c.x()
+    perm = c.ints_attr("perm") or tuple(reversed(range(x.type.rank)))
+    return x if perm == tuple(range(x.type.rank)) else c.op("transpose", x, perm=perm)
+
+
+@lower("Expand")
+def expand(c: Call) -> Node:
+    x, want = c.x(), list(dims_of(c, 1))
+    shape = [1] * (len(want) - x.type.rank) + list(x.type.shape)
+    want = [1] * (x.type.rank - len(want)) + want
+    out = tuple(s if w == 1 else w for s, w in zip(shape, want, strict=True))
+    return x if out == x.type.shape else c.op("broadcast", x, shape=out)
+
+
+@lower("Tile")
+def tile(c: Call) -> Node:
+    x, times = c.x(), c.static_ints(1)
+    shape = c.shape(x)
+    if len(times) != len(shape) or any(t < 0 for t in times):
+        c.broken(f"repeats {list(times)} do not fit {x.type}")
+    y = reshape(c, x, tuple(v for d in shape for v in (1, d)))
+    y = c.op("broadcast", y, shape=tuple(v for t, d in zip(times, shape, strict=True) for v in (t, d)))
+    return reshape(c, y, tuple(t * d for t, d in zip(times, shape, strict=True)))
+
+
+@lower("Concat")
+def concat(c: Call) -> Node:
+    xs = c.tensors()
+    axis = c.axis(c.int_attr("axis", 1 if c.opset < 4 else None), xs[0].type.rank)
+    return xs[0] if len(xs) == 1 else c.op("concat", *xs, axis=axis)
+
+
+def cut(c: Call, x: Node, spans: dict[int, tuple[int, int, int]]) -> Node:
+    """x[start:limit:step] along the axes of `spans` (NumPy's limits; -1 with a negative step runs through 0)."""
+    full = [spans.get(k, (0, d, 1)) for k, d in enumerate(x.type.shape)]
+    starts, limits, steps = zip(*full, strict=True)
+    return c.op("slice", x, starts=starts, limits=limits, steps=steps)
+
+
+@lower("Slice")
+def slice_op(c: Call) -> Node:
+    x = c.x()
+    if c.opset < 10:
+        starts, ends = c.ints_attr("starts") or (), c.ints_attr("ends") or ()
+        given, steps = c.ints_attr("axes"), None
+    else:
+        starts, ends = c.static_ints(1), c.static_ints(2)
+        given, steps = (c.static_ints(3) if c.has(3) else None), (c.static_ints(4) if c.has(4) else None)
+    axes = c.axes(given if given is not None else tuple(range(len(starts))), x.type.rank)
+    spans = {}
+    for axis, start, end, step in zip(axes, starts, ends, steps or (1,) * len(starts), strict=True):
+        d = x.type.shape[axis]
+        if isinstance(d, Sym):
+            if (start, step) == (0, 1) and end >= d.hi:
+                continue
+            c.refuse(f"slices the symbolic dimension {d}", hint=f"fix it: dims={{'{d}': 1}}")
+        if step == 0:
+            c.broken("has a step of 0")
+        lo, hi, by = slice(start, end, step).indices(d)
+        n = len(range(lo, hi, by))
+        if by > 0 and n == 0:
+            lo, hi = min(lo, d), min(lo, d)
+        spans[axis] = (lo, hi, by)
+    return cut(c, x, spans) if spans else x
+
+
+@lower("Split")
+def split(c: Call) -> tuple[Node, ...]:
+    x = c.x()
+    axis = c.axis(c.int_attr("axis", 0), x.type.rank)
+    d = c.shape(x)[axis]
+    sizes = c.ints_at("split", 1)
+    if sizes is None:
+        parts = c.int_attr("num_outputs", c.n_outputs)
+        each = -(-d // parts)
+        sizes = tuple(min(each, max(0, d - k * each)) for k in range(parts))
+    if sum(sizes) != d or any(s < 0 for s in sizes):
+        c.broken(f"splits a dimension of {d} into {list(sizes)}")
+    edges = np.cumsum([0, *sizes]).tolist()
+    return tuple(cut(c, x, {axis: (a, b, 1)}) for a, b in zip(edges, edges[1:], strict=False))
+
+
+@lower("Shape")
+def shape_of(c: Call) -> Node:
+    x = c.x()
+    rank = x.type.rank
+    clamp = lambda v: min(max(v + rank if v < 0 else v, 0), rank)
+    dims = x.type.shape[clamp(c.int_attr("start", 0)) : clamp(c.int_attr("end", rank))]
+    if all(isinstance(d, int) for d in dims):
+        return c.array(np.asarray(dims, np.int64).reshape(len(dims)), I64)
+    first = clamp(c.int_attr("start", 0))
+    return c.op("concat", *[_size(c, x, first + k) for k in range(len(dims))], axis=0)
+
+
+def _size(c: Call, x: Node, axis: int) -> Node:
+    return c.op("reshape", c.op("extent", x, axis=axis), shape=(1,))
+
+
+@lower("Size")
+def size_of(c: Call) -> Node:
+    return c.const(prod(c.shape(c.x())), I64)
+
+
+@lower("ConstantOfShape")
+def constant_of_shape(c: Call) -> Node:
+    dims = dims_of(c, 0)
+    value = c.tensor_attr("value")
+    value = np.zeros(1, np.float32) if value is None else value.reshape(-1)
+    dtype = dtype_of(value)
+    if any(isinstance(d, Sym) for d in dims) or not dims:
+        scalar = c.array(value[0], dtype)
+        return c.op("broadcast", scalar, shape=dims) if dims else scalar
+    shape = tuple(int(d) for d in dims)  # type: ignore[arg-type]
+    if any(d < 0 for d in shape) or prod(shape) * dtype.bytes > MAX_GENERATED_BYTES:
+        c.refuse(f"makes a tensor of shape {list(shape)}; the limit is {MAX_GENERATED_BYTES} bytes",
+                 hint="a shape this large is likely a damaged file")
+    return c.importer.builder.param(c.fresh(), lambda: np.full(shape, value[0], dtype.numpy), TensorType(dtype, shape))
+
+
+@lower("Range")
+def range_op(c: Call) -> Node:
+    start, limit, delta = (c.static(k).reshape(())[()] for k in range(3))
+    if delta == 0:
+        c.broken("has a step of 0")
+    n = max(0, int(np.ceil((float(limit) - float(start)) / float(delta))))
+    if n * 8 > MAX_GENERATED_BYTES:
+        c.refuse(f"makes {n} numbers")
+    dtype = c.type().dtype
+    return c.array(start + np.arange(n, dtype=dtype.numpy) * delta, dtype)
+
+
+@lower("EyeLike")
+def eye_like(c: Call) -> Node:
+    from autocomp.frontends.onnx.data import dtype_named
+
+    x = c.x()
+    dtype = dtype_named(c.int_attr("dtype"), c.where) if "dtype" in c.attrs else x.type.dtype
+    rows, cols = c.shape(x)
+    return c.array(np.eye(rows, cols, c.int_attr("k", 0)), dtype)
+
+
+@lower("Trilu")
+def trilu(c: Call) -> Node:
+    x = c.x()
+    *_, rows, cols = c.shape(x)
+    k = c.static_int(1) if c.has(1) else 0
+    i = c.importer.node("iota", [], {"shape": (rows, cols), "axis": 0})
+    j = c.importer.node("iota", [], {"shape": (rows, cols), "axis": 1})
+    keep = c.op("ge" if c.int_attr("upper", 1) else "le", j, c.op("add", i, k))
+    return c.op("where", keep, x, c.const(0, x.type.dtype))
+
+
+@lower("Pad")
+def pad(c: Call) -> Node:
+    x = c.x()
+    rank = x.type.rank
+    pads = c.ints_at("pads" if c.opset >= 2 else "paddings", 1) or ()
+    axes = c.axes(c.static_ints(3), rank) if c.has(3) else tuple(range(rank))
+    if len(pads) != 2 * len(axes):
+        c.broken(f"has {len(pads)} pads for {len(axes)} axes")
+    lo, hi = [0] * rank, [0] * rank
+    for k, axis in enumerate(axes):
+        lo[axis], hi[axis] = pads[k], pads[k + len(axes)]
+    mode = c.str_attr("mode", "constant")
+    if mode == "constant":
+        value = c.static(2).reshape(-1)[0].item() if c.has(2) else c.float_attr("value", 0.0) if c.opset < 11 else 0.0
+        return c.op("pad", x, lo=tuple(lo), hi=tuple(hi), value=value if x.type.dtype.is_float else int(value))
+    if mode not in ("reflect", "edge", "wrap"):
+        c.broken(f"has unknown mode '{mode}'")
+    for axis in range(rank):
+        if lo[axis] or hi[axis]:
+            d = c.shape(x)[axis]
+            at = _pad_source(np.arange(-lo[axis], d + hi[axis]), d, mode)
+            x = c.op("gather", x, c.array(at, I64), axis=axis)
+    return x
+
+
+def _pad_source(i: np.ndarray, n: int, mode: str) -> np.ndarray:
+    """Which element of a dimension of n stands at (possibly outside) position i."""
+    if mode == "edge":
+        return np.clip(i, 0, n - 1)
+    if mode == "wrap":
+        return i % n
+    period = max(1, 2 * (n - 1))
+    i = i % period
+    return np.where(i < n, i, period - i)
+
+
+@lower("DepthToSpace")
+def depth_to_space(c: Call) -> Node:
+    x = c.x()
+    n, ch, h, w = c.shape(x)
+    b = c.int_attr("blocksize")
+    if c.str_attr("mode", "DCR") == "DCR":
+        y = c.op("transpose", reshape(c, x, (n, b, b, ch // (b * b), h, w)), perm=(0, 3, 4, 1, 5, 2))
+    else:
+        y = c.op("transpose", reshape(c, x, (n, ch // (b * b), b, b, h, w)), perm=(0, 1, 4, 2, 5, 3))
+    return reshape(c, y, (n, ch // (b * b), h * b, w * b))
+
+
+@lower("SpaceToDepth")
+def space_to_depth(c: Call) -> Node:
+    x = c.x()
+    n, ch, h, w = c.shape(x)
+    b = c.int_attr("blocksize")
+    if c.str_attr("mode", "DCR") == "DCR":
+        y = c.op("transpose", reshape(c, x, (n, ch, h // b, b, w // b, b)), perm=(0, 3, 5, 1, 2, 4))
+    else:
+        y = c.op("transpose", reshape(c, x, (n, ch, h // b, b, w // b, b)), perm=(0, 1, 3, 5, 2, 4))
+    return reshape(c, y, (n, ch * b * b, h // b, w // b))
+
+
+@lower("CumSum")
+def cumsum(c: Call) -> Node:
+    x = c.x()
+    axis = c.axis(c.static_int(1), x.type.rank)
+    return c.op("cumsum", x, axis=axis, exclusive=bool(c.int_attr("exclusive", 0)), reverse=bool(c.int_attr("reverse", 0)))

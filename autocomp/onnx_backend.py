@@ -1,0 +1,100 @@
+"""The standard `onnx.backend.base.Backend`, so that ONNX's own test suite (and any user of it) runs against us."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx.backend.base import Backend, BackendRep
+
+from autocomp.errors import ModelError
+from autocomp.frontends.onnx import ValueNeeded, load_onnx
+from autocomp.ir.node import Graph
+from autocomp.ir.reference import evaluate
+from autocomp.ir.types import TensorType, dtype_of
+
+
+def execute(graph: Graph, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Run a graph. The one place that says what computes it."""
+    return evaluate(graph, arrays, float64=False)
+
+
+class AutocompRep(BackendRep):
+    """A model ready to run. It is imported for the shapes of the arrays it is given, once for each set of shapes.
+
+    Inputs that a shape depends on (the target of a Reshape) are compiled in; other values of them import again.
+    """
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        self.model = model
+        initial = {t.name for t in model.graph.initializer}
+        self.names = [v.name for v in model.graph.input if v.name not in initial]
+        self.graphs: dict[Any, tuple[tuple[str, ...], Graph]] = {}
+
+    def run(self, inputs: Any, **kwargs: Any) -> tuple[np.ndarray, ...]:
+        given = inputs if isinstance(inputs, Sequence) else [inputs]
+        if len(given) != len(self.names):
+            raise ModelError(f"takes {len(self.names)} inputs, got {len(given)}", where=self.model.graph.name)
+        arrays = {}
+        for name, value in zip(self.names, given, strict=True):
+            if not isinstance(value, (np.ndarray, np.generic)):
+                raise ModelError(f"input '{name}' must be an array, got {type(value).__name__}", where=self.model.graph.name)
+            arrays[name] = np.asarray(value)
+        fixed, graph = self._graph(arrays)
+        out = execute(graph, {n: a for n, a in arrays.items() if n not in fixed})
+        return tuple(out[o.name] for o in self.model.graph.output)
+
+    def _graph(self, arrays: dict[str, np.ndarray]) -> tuple[tuple[str, ...], Graph]:
+        shapes = tuple((n, str(a.dtype), a.shape) for n, a in arrays.items())
+        for fixed in {f for (s, f, _) in self.graphs if s == shapes}:
+            key = (shapes, fixed, tuple(arrays[n].tobytes() for n in fixed))
+            if key in self.graphs:
+                return self.graphs[key]
+        fixed = ()
+        while True:
+            try:
+                graph = load_onnx(self.model, self._bindings(arrays, fixed))
+            except ValueNeeded as e:
+                if set(e.inputs) <= set(fixed):
+                    raise
+                fixed = tuple(sorted({*fixed, *e.inputs}))
+                continue
+            key = (shapes, fixed, tuple(arrays[n].tobytes() for n in fixed))
+            self.graphs[key] = fixed, graph
+            return fixed, graph
+
+    @staticmethod
+    def _bindings(arrays: dict[str, np.ndarray], fixed: tuple[str, ...]) -> dict[str, Any]:
+        out: dict[str, Any] = {}
+        for name, a in arrays.items():
+            if name in fixed:
+                out[name] = a
+            elif a.dtype != object:
+                try:
+                    out[name] = TensorType(dtype_of(a), a.shape)
+                except KeyError:
+                    continue
+        return out
+
+
+class AutocompBackend(Backend):
+    """prepare, run_model and supports_device of the standard interface."""
+
+    @classmethod
+    def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> AutocompRep:
+        return AutocompRep(model)
+
+    @classmethod
+    def run_model(cls, model: onnx.ModelProto, inputs: Any, device: str = "CPU", **kwargs: Any) -> tuple[Any, ...]:
+        return cls.prepare(model, device).run(inputs)
+
+    @classmethod
+    def supports_device(cls, device: str) -> bool:
+        return device == "CPU"
+
+
+prepare = AutocompBackend.prepare
+run_model = AutocompBackend.run_model
+supports_device = AutocompBackend.supports_device
