@@ -1,0 +1,82 @@
+"""Chains that must come out as one kernel, with the meaning of the graph they came from."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from autocomp.ir import reference
+from autocomp.ir.builder import Builder
+from autocomp.ir.node import Graph
+from autocomp.ir.types import F32, TensorType
+from tests.helpers.covers import cover_of, run_cover
+
+
+def rows(*shape: int) -> TensorType:
+    return TensorType(F32, shape)
+
+
+def gemm_bias_gelu() -> Graph:
+    b = Builder("gemm_bias_gelu")
+    x, w, v = b.input("x", rows(64, 96)), b.input("w", rows(96, 32)), b.input("v", rows(32))
+    b.output("y", b.op("gelu", b.op("add", b.op("matmul", x, w), v)))
+    return b.graph()
+
+
+def gemm_residual() -> Graph:
+    b = Builder("gemm_residual")
+    x, w, v = b.input("x", rows(64, 96)), b.input("w", rows(96, 32)), b.input("v", rows(32))
+    b.output("y", b.op("add", b.op("add", b.op("matmul", x, w), v), b.input("r", rows(64, 32))))
+    return b.graph()
+
+
+def softmax() -> Graph:
+    b = Builder("softmax")
+    b.output("y", b.op("softmax", b.input("x", rows(32, 128)), axes=(1,)))
+    return b.graph()
+
+
+def layer_norm() -> Graph:
+    b = Builder("layer_norm")
+    x, n = b.input("x", rows(32, 64)), b.const(1 / 64, F32)
+    mean = b.op("mul", b.op("reduce_sum", x, axes=(1,), keepdims=True), n)
+    d = b.op("sub", x, mean)
+    var = b.op("mul", b.op("reduce_sum", b.op("mul", d, d), axes=(1,), keepdims=True), n)
+    y = b.op("mul", d, b.op("rsqrt", b.op("add", var, b.const(1e-5, F32))))
+    b.output("y", b.op("add", b.op("mul", y, b.input("g", rows(64))), b.input("b", rows(64))))
+    return b.graph()
+
+
+def swiglu() -> Graph:
+    b = Builder("swiglu")
+    x, w, v = b.input("x", rows(64, 96)), b.input("w", rows(96, 32)), b.input("v", rows(96, 32))
+    b.output("y", b.op("mul", b.op("silu", b.op("matmul", x, w)), b.op("matmul", x, v)))
+    return b.graph()
+
+
+CASES = {f.__name__: f for f in (gemm_bias_gelu, gemm_residual, layer_norm, softmax, swiglu)}
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_is_one_kernel_with_the_graphs_meaning(name: str) -> None:
+    graph = CASES[name]()
+    k = cover_of(graph)
+    assert len(k.calls) == 1, [c.kernel.name for c in k.calls]
+    rng = np.random.default_rng(0)
+    x = {n.attrs["name"]: rng.standard_normal(n.type.shape).astype(np.float32) for n in graph.inputs}
+    want, got = reference.evaluate(graph, x)["y"], run_cover(k, x)["y"]
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_without_fusion_rules_there_are_more_kernels(name: str) -> None:
+    graph = CASES[name]()
+    fused, apart = cover_of(graph), cover_of(graph, without=("fusion/*",))
+    assert len(apart.calls) > len(fused.calls)
+    assert apart.predicted > fused.predicted
+
+
+def test_softmax_reads_its_input_once() -> None:
+    (call,) = cover_of(softmax()).calls
+    assert [a.type.shape for a in call.kernel.inputs] == [(32, 128)]
+    assert call.kernel.kind == "N"
