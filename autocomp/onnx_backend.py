@@ -9,9 +9,10 @@ import numpy as np
 import onnx
 from onnx.backend.base import Backend, BackendRep
 
-from autocomp.errors import ModelError
+from autocomp.errors import ModelError, UnsupportedOp
 from autocomp.frontends.onnx import ValueNeeded, load_onnx
 from autocomp.ir.node import Graph
+from autocomp.ir.ops import OPS
 from autocomp.ir.reference import evaluate
 from autocomp.ir.types import TensorType, dtype_of
 
@@ -24,7 +25,7 @@ def execute(graph: Graph, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray
 class AutocompRep(BackendRep):
     """A model ready to run. It is imported for the shapes of the arrays it is given, once for each set of shapes.
 
-    Inputs that a shape depends on (the target of a Reshape) are compiled in; other values of them import again.
+    `opaque`: data-dependent operators that ran through their references. Inputs that a shape depends on (the target of a Reshape) are compiled in; other values of them import again.
     """
 
     def __init__(self, model: onnx.ModelProto) -> None:
@@ -32,6 +33,7 @@ class AutocompRep(BackendRep):
         initial = {t.name for t in model.graph.initializer}
         self.names = [v.name for v in model.graph.input if v.name not in initial]
         self.graphs: dict[Any, tuple[tuple[str, ...], Graph]] = {}
+        self.opaque: set[str] = set()
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[np.ndarray, ...]:
         given = inputs if isinstance(inputs, Sequence) else [inputs]
@@ -40,9 +42,11 @@ class AutocompRep(BackendRep):
         arrays = {}
         for name, value in zip(self.names, given, strict=True):
             if not isinstance(value, (np.ndarray, np.generic)):
-                raise ModelError(f"input '{name}' must be an array, got {type(value).__name__}", where=self.model.graph.name)
+                raise UnsupportedOp(f"input '{name}' is a {type(value).__name__}; inputs must be arrays", where=self.model.graph.name,
+                                    hint="pass its tensors one by one")
             arrays[name] = np.asarray(value)
         fixed, graph = self._graph(arrays)
+        self.opaque |= {n.op for n in graph.nodes() if n.op in OPS and OPS[n.op].opaque}
         out = execute(graph, {n: a for n, a in arrays.items() if n not in fixed})
         return tuple(out[o.name] for o in self.model.graph.output)
 

@@ -142,8 +142,9 @@ class Call:
 
     # ---- building
     def op(self, name: str, *operands: Node | float | bool, **attrs: Any) -> Node:
-        """A node of the op table. Python numbers become constants of the first tensor operand's dtype."""
-        like = next(o for o in operands if isinstance(o, Node))
+        """A node of the op table. Python numbers become constants of the tensor operands' dtype."""
+        tensors = [o for o in operands if isinstance(o, Node)]
+        like = tensors[-1 if name == "where" else 0]
         nodes = [o if isinstance(o, Node) else self.const(o, like.type.dtype) for o in operands]
         return self.importer.node(name, nodes, attrs)
 
@@ -186,7 +187,7 @@ class Call:
     # ---- refusing
     def refuse(self, what: str, hint: str | None = None) -> NoReturn:
         """Valid ONNX that this package does not do."""
-        raise UnsupportedOp(what, where=self.where, hint=hint)
+        raise UnsupportedOp(what, where=self.where, hint=hint or "change the model, or the exporter's options")
 
     def broken(self, what: str, hint: str | None = None) -> NoReturn:
         """A model that contradicts itself or the ONNX standard."""

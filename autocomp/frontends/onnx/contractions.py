@@ -118,7 +118,7 @@ def conv_transpose(c: Call) -> Node:
         full = strides[k] * (spatial[k] - 1) + (kernel[k] - 1) * dilations[k] + 1
         if want is not None or auto.startswith("SAME"):
             total = full + extra[k] - (want[-rank:][k] if want is not None else spatial[k] * strides[k])
-            lo[k] = total - total // 2 if auto == "SAME_LOWER" else total // 2
+            lo[k] = max(0, total // 2 if auto == "SAME_UPPER" else total - total // 2)
             hi[k] = total - lo[k]
         elif auto == "VALID":
             lo[k] = hi[k] = 0

@@ -48,7 +48,7 @@ def standard_body(call: Call, domain: str) -> onnx.FunctionProto | None:
         version = max((v for v in schema.function_opset_versions if v <= call.opset), default=None)
         raw = schema.get_function_with_opset_version(call.opset) if version is not None else b""
     elif schema.context_dependent_function_opset_versions:
-        raw = schema.get_context_dependent_function(call.proto.SerializeToString(), _types(call))
+        raw = schema.get_context_dependent_function(_resolved(call).SerializeToString(), _types(call))
     else:
         return None
     if not raw:
@@ -59,6 +59,15 @@ def standard_body(call: Call, domain: str) -> onnx.FunctionProto | None:
         if name not in given and attr.default_value.type != AP.UNDEFINED:
             body.attribute_proto.append(_renamed(attr.default_value, name))
     return body
+
+
+def _resolved(call: Call) -> onnx.NodeProto:
+    """The node with references to attributes of an enclosing function replaced by their values."""
+    out = onnx.NodeProto()
+    out.CopyFrom(call.proto)
+    out.ClearField("attribute")
+    out.attribute.extend(call.attrs.values())
+    return out
 
 
 def _types(call: Call) -> list[bytes]:
@@ -84,15 +93,15 @@ def expand(importer: Importer, call: Call, body: onnx.FunctionProto, key: tuple[
 
     if len(call.inputs) > len(body.input):
         call.broken(f"has {len(call.inputs)} operands, but function {key[1]} takes {len(body.input)}")
-    opsets = {("" if o.domain == "ai.onnx" else o.domain): int(o.version) for o in body.opset_import} or dict(call.scope.opsets)
+    opsets = dict(call.scope.opsets) | {("" if o.domain == "ai.onnx" else o.domain): int(o.version) for o in body.opset_import}
     scope = Scope(opsets, f"{call.where} in function {key[1]}: ", None, depth=call.scope.depth + 1)
     scope.values = dict(zip(body.input, [*call.inputs, *[None] * (len(body.input) - len(call.inputs))], strict=True))
     attrs = {a.name: a for a in body.attribute_proto} | call.attrs
     importer.function(call, body.node, scope, attrs)
     out: list[Value] = []
-    for name in body.output:
+    for k, name in enumerate(body.output):
         found, value = scope.find(name)
-        if not found and len(out) < call.n_outputs:
+        if not found and k < len(call.proto.output) and call.proto.output[k]:
             raise ModelError(f"output '{name}' of function {key[1]} is made by no node", where=call.where)
         out.append(value)
     return tuple(out)

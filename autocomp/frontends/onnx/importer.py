@@ -140,7 +140,8 @@ class Importer:
         if not found:
             raise ModelError("is made by no node", where=where, hint="the model is damaged; export it again")
         if not isinstance(value, Node):
-            raise UnsupportedOp("is a sequence or an absent optional; graph outputs must be tensors", where=where)
+            raise UnsupportedOp("is a sequence or an absent optional; graph outputs must be tensors", where=where,
+                                hint="output its tensors one by one")
         return value
 
     # ---- nodes
@@ -173,7 +174,8 @@ class Importer:
               outer: Mapping[str, onnx.AttributeProto]) -> tuple[Value, ...]:
         self.count += 1
         if self.count > MAX_NODES:
-            raise UnsupportedOp(f"has more than {MAX_NODES} nodes after expanding functions and loops", where=where)
+            raise UnsupportedOp(f"has more than {MAX_NODES} nodes after expanding functions and loops", where=where,
+                                hint="the model is damaged, or too large to unroll")
         domain = _domain(proto.domain)
         if not domain and proto.op_type in ("If", "Loop", "Scan"):
             outer = {}

@@ -19,7 +19,7 @@ def reduced_axes(c: Call) -> tuple[int, ...] | None:
     return tuple(sorted(c.axes(given, x.type.rank)))
 
 
-def _reduce(op: str, before: str = "", after: str = ""):  # noqa: ANN202
+def _reduce(op: str, before: str = "", after: str = ""):
     """A Reduce operator: a map of each element, the fold, a map of the result."""
 
     def lowering(c: Call) -> Node:
@@ -83,7 +83,7 @@ def reduce_log_sum_exp(c: Call) -> Node:
     return cast(c, y, dtype)
 
 
-def _arg(op: str):  # noqa: ANN202
+def _arg(op: str):
     def lowering(c: Call) -> Node:
         x = c.x()
         axis, keep = c.axis(c.int_attr("axis", 0), x.type.rank), bool(c.int_attr("keepdims", 1))
@@ -100,13 +100,18 @@ LOWERINGS["", "ArgMax"] = _arg("reduce_argmax")
 LOWERINGS["", "ArgMin"] = _arg("reduce_argmin")
 
 
+def _start(c: Call, x: Node) -> int:
+    """Where the trailing block of an old softmax starts: 0 to rank, negative ones count from the end."""
+    axis = c.int_attr("axis", 1)
+    return axis if axis == x.type.rank else c.axis(axis, x.type.rank)
+
+
 def _softmax(c: Call, op: str) -> Node:
     """From opset 13 along one axis; before, over the trailing block that starts at `axis` (all its dimensions at once)."""
     x = c.x()
     if c.opset >= 13:
         return c.op(op, x, axes=(c.axis(c.int_attr("axis", -1), x.type.rank),))
-    axis = c.axis(c.int_attr("axis", 1), x.type.rank + 1)
-    return c.op(op, x, axes=tuple(range(axis, x.type.rank)))
+    return c.op(op, x, axes=tuple(range(_start(c, x), x.type.rank)))
 
 
 LOWERINGS["", "Softmax"] = lambda c: _softmax(c, "softmax")
@@ -119,9 +124,7 @@ def hardmax(c: Call) -> Node:
     if c.opset >= 13:
         axis = c.axis(c.int_attr("axis", -1), x.type.rank)
         return _one_hot_max(c, x, axis)
-    axis = c.int_attr("axis", 1)
-    shape = c.shape(x)
-    rows = 1
+    axis, shape, rows = _start(c, x), c.shape(x), 1
     for d in shape[:axis]:
         rows *= d
     flat = reshape(c, x, (rows, x.type.elements // max(rows, 1)))

@@ -58,7 +58,7 @@ def _lp(c: Call, x: Node, p: float) -> Node:
     return c.op("mul", x, x) if p == 2.0 else c.op("pow", c.op("abs", x), p)
 
 
-def _global(op: str):  # noqa: ANN202
+def _global(op: str):
     return lambda c: c.op(op, c.x(), axes=tuple(range(2, c.x().type.rank)), keepdims=True)
 
 

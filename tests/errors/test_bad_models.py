@@ -1,0 +1,228 @@
+"""Bad ONNX models: each ends in one of our errors, with its exact text; nothing else ever comes out."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+
+from autocomp.errors import AutocompError, ModelError, UnsupportedOp  # noqa: E402
+from autocomp.frontends.onnx import load_onnx  # noqa: E402
+
+
+def model(nodes, initializers=(), x=(2, 3), out=None, opset=20, dtype=TensorProto.FLOAT):
+    """A one-input (x), one-output (y) model."""
+    g = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("x", dtype, x)], [helper.make_tensor_value_info("y", dtype, out)], list(initializers)
+    )
+    return helper.make_model(g, opset_imports=[helper.make_opsetid("", opset)])
+
+
+def refusal(m, kind=ModelError, **kw) -> str:
+    with pytest.raises(kind) as e:
+        load_onnx(m, **kw)
+    assert type(e.value) is kind
+    return str(e.value)
+
+
+def good() -> onnx.ModelProto:
+    w = numpy_helper.from_array(np.arange(12, dtype=np.float32).reshape(3, 4), "w")
+    return model([helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("Relu", ["h"], ["y"], name="act")], [w])
+
+
+def test_good_model_imports() -> None:
+    g = load_onnx(good())
+    assert [n.op for n in g.nodes()] == ["input", "param", "matmul", "relu"]
+    assert g.locations[g.outputs[0][1]] == "node 1 'act' (Relu)"
+
+
+def test_no_such_file(tmp_path: Path) -> None:
+    path = tmp_path / "no.onnx"
+    assert refusal(path) == f"{path}: cannot be read: No such file or directory\n  next: check the path and its permissions"
+
+
+def test_no_onnx_at_all() -> None:
+    assert refusal(b"hello, I am a text file") == (
+        "<model: 23 bytes>: is no ONNX model: the 23 bytes do not parse\n"
+        "  next: the file is truncated, damaged or of another format; export it again"
+    )
+
+
+def test_empty_file() -> None:
+    assert refusal(b"") == (
+        "model 'model': names no operator set\n  next: the file is truncated or no ONNX model; export it again"
+    )
+
+
+def test_truncated_weights() -> None:
+    m = good()
+    m.graph.initializer[0].raw_data = m.graph.initializer[0].raw_data[:20]
+    assert refusal(m) == (
+        "initializer 'w': declares f32[3, 4], which is 12 elements (48 bytes), but carries 20 bytes\n"
+        "  next: the file is truncated or damaged; export it again"
+    )
+
+
+def test_huge_declared_shape_allocates_nothing() -> None:
+    m = good()
+    del m.graph.initializer[0].dims[:]
+    m.graph.initializer[0].dims.extend([2**40, 2**40])
+    assert "carries 48 bytes" in refusal(m)
+
+
+def test_huge_generated_shape() -> None:
+    shape = numpy_helper.from_array(np.asarray([2**20, 2**20], np.int64), "s")
+    m = model([helper.make_node("ConstantOfShape", ["s"], ["c"]), helper.make_node("Add", ["x", "c"], ["y"])], [shape])
+    assert refusal(m, UnsupportedOp) == (
+        "node 0 (ConstantOfShape): makes a tensor of shape [1048576, 1048576]; the limit is 8589934592 bytes\n"
+        "  next: a shape this large is likely a damaged file"
+    )
+
+
+def test_cycle() -> None:
+    m = model([helper.make_node("Add", ["x", "b"], ["a"]), helper.make_node("Relu", ["a"], ["b"]), helper.make_node("Relu", ["b"], ["y"])])
+    assert refusal(m) == (
+        "node 0 (Add): operand 'b' is made by a later node: the graph has a cycle or is not sorted\n"
+        "  next: sort the nodes so that each follows its operands"
+    )
+
+
+def test_missing_tensor() -> None:
+    assert refusal(model([helper.make_node("Add", ["x", "gone"], ["y"])])) == (
+        "node 0 (Add): operand 'gone' is made by no node, input or initializer\n  next: the model is damaged; export it again"
+    )
+
+
+def test_missing_output() -> None:
+    assert refusal(model([helper.make_node("Relu", ["x"], ["z"])])) == (
+        "output 'y': is made by no node\n  next: the model is damaged; export it again"
+    )
+
+
+def test_value_made_twice() -> None:
+    assert refusal(model([helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Exp", ["x"], ["y"])])) == (
+        "node 1 (Exp): 'y' is made a second time\n  next: every name may be given a value once"
+    )
+
+
+def test_unknown_operator() -> None:
+    node = helper.make_node("FlyToTheMoon", ["x"], ["y"], domain="com.space")
+    assert refusal(model([node]), UnsupportedOp) == (
+        "node 0 (FlyToTheMoon): operator com.space.FlyToTheMoon (opset 1) is not supported\n"
+        "  next: replace it in the exporter, or add its lowering in autocomp/frontends/onnx"
+    )
+
+
+def test_wrong_dtypes() -> None:
+    w = numpy_helper.from_array(np.ones((2, 3), np.int32), "w")
+    text = refusal(model([helper.make_node("Add", ["x", "w"], ["y"])], [w]))
+    assert text == "node 0 (Add): add: add takes operands of one dtype, got f32, i32"
+
+
+def test_unsupported_element_type() -> None:
+    assert refusal(model([helper.make_node("Identity", ["x"], ["y"])], dtype=TensorProto.STRING), UnsupportedOp).startswith(
+        "input 'x': element type string is not supported\n  next: convert to one of f32, f64, f16"
+    )
+
+
+def test_opset_from_the_future() -> None:
+    newest = onnx.defs.onnx_opset_version()
+    m = model([helper.make_node("Relu", ["x"], ["y"])], opset=newest + 1)
+    assert refusal(m, UnsupportedOp) == (
+        f"model 'g': uses operator set {newest + 1}; the installed onnx package knows up to {newest}\n"
+        "  next: upgrade the onnx package, or export with an older opset"
+    )
+
+
+def test_shape_from_data_names_the_input() -> None:
+    g = helper.make_graph(
+        [helper.make_node("Reshape", ["x", "s"], ["y"])], "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (2, 3)), helper.make_tensor_value_info("s", TensorProto.INT64, (2,))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+    )  # fmt: skip
+    m = helper.make_model(g, opset_imports=[helper.make_opsetid("", 20)])
+    with pytest.raises(UnsupportedOp) as e:
+        load_onnx(m)
+    assert str(e.value) == (
+        "node 0 (Reshape): operand 1 must be known while compiling, but is computed from the graph input 's'\n"
+        "  next: bind the value: inputs={'s': array}"
+    )
+    assert load_onnx(m, inputs={"s": np.asarray([3, 2])}).outputs[0][1].type.shape == (3, 2)
+
+
+# ---- external data
+def external(tmp_path: Path, location: str, data: bytes = b"\0" * 48) -> Path:
+    m = good()
+    t = m.graph.initializer[0]
+    t.ClearField("raw_data")
+    t.data_location = TensorProto.EXTERNAL
+    t.external_data.add(key="location", value=location)
+    folder = tmp_path / "model"
+    folder.mkdir(exist_ok=True)
+    (folder / "w.bin").write_bytes(data)
+    (tmp_path / "secret.bin").write_bytes(data)
+    path = folder / "m.onnx"
+    path.write_bytes(m.SerializeToString())
+    return path
+
+
+def test_external_data_is_read_from_the_folder(tmp_path: Path) -> None:
+    data = np.arange(12, dtype=np.float32).tobytes()
+    g = load_onnx(external(tmp_path, "w.bin", data))
+    assert g.param("w")[2, 3] == 11
+
+
+@pytest.mark.parametrize("location", ["../secret.bin", "/etc/passwd", "a/../../secret.bin", "C:\\secret.bin", "..\\secret.bin"])
+def test_external_data_outside(tmp_path: Path, location: str) -> None:
+    assert refusal(external(tmp_path, location)) == (
+        f"initializer 'w': external data at '{location}' is outside the model's folder\n"
+        "  next: external data must lie in the model's folder"
+    )
+
+
+def test_external_data_through_a_link(tmp_path: Path) -> None:
+    path = external(tmp_path, "link.bin")
+    os.symlink(tmp_path / "secret.bin", path.parent / "link.bin")
+    assert refusal(path) == (
+        "initializer 'w': external data at 'link.bin' is a link that leaves the model's folder\n"
+        "  next: external data must lie in the model's folder"
+    )
+
+
+def test_external_data_too_short(tmp_path: Path) -> None:
+    assert refusal(external(tmp_path, "w.bin", b"\0" * 40)) == (
+        "initializer 'w': declares f32[3, 4] (48 bytes) at offset 0 of 'w.bin', entry length 48, but the file has 40 bytes\n"
+        "  next: the data file is truncated or belongs to another model"
+    )
+
+
+def test_external_data_of_bytes(tmp_path: Path) -> None:
+    assert refusal(external(tmp_path, "w.bin").read_bytes()) == (
+        "initializer 'w': has external data, but the model did not come from a file\n  next: load the model by its path"
+    )
+
+
+# ---- fuzz
+def test_truncations_and_bit_flips_end_in_our_errors() -> None:
+    raw = good().SerializeToString()
+    rng = np.random.default_rng(7)
+    outcomes = {"imported": 0, "refused": 0}
+    cuts = [raw[:k] for k in range(0, len(raw), 3)]
+    flips = []
+    for _ in range(600):
+        b = bytearray(raw)
+        for _ in range(int(rng.integers(1, 4))):
+            b[rng.integers(len(b))] ^= 1 << rng.integers(8)
+        flips.append(bytes(b))
+    for data in cuts + flips:
+        try:
+            load_onnx(data)
+            outcomes["imported"] += 1
+        except AutocompError:
+            outcomes["refused"] += 1
+    assert outcomes["refused"] > 200 and outcomes["imported"] > 20, outcomes
