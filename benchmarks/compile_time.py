@@ -12,6 +12,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,7 @@ def main() -> None:
     if not args.no_resnet:
         measure("ResNet-50", models.resnet50, args.chip)
     for n in args.layers:
-        measure(f"BERT {n} layers", lambda n=n: models.bert(layers=n, hidden=96, heads=12, inner=384), args.chip)
+        measure(f"BERT {n} layers", partial(models.bert, layers=n, hidden=96, heads=12, inner=384), args.chip)
 
 
 if __name__ == "__main__":

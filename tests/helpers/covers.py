@@ -30,7 +30,8 @@ def run_cover(k: KernelGraph, inputs: dict[str, np.ndarray]) -> dict[str, np.nda
         params = {n: arrays[n] for n in g.params}
         arrays[name] = next(iter(reference.evaluate(g, params).values()))
     for call in k.calls:
-        given = {a.name: np.asarray(arrays[call.args[a.name]]).reshape(a.type.shape) for a in call.kernel.inputs}
+        given = {a.name: np.asarray(arrays[call.args[a.name]]).reshape(a.type.shape)  # type: ignore[arg-type]
+                 for a in call.kernel.inputs}
         for name, value in evaluate(call.kernel, given, {}).items():
             arrays[call.args[name]] = value.reshape(k.tensors[call.args[name]].shape)
     return {public: arrays[t] for public, t in k.outputs}
