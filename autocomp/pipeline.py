@@ -48,6 +48,6 @@ def compile_model(model: Any, target: str, options: Options, trace: Trace, **fro
                 schedules[k.signature] = choose.choose_schedule(k, rules, machine.chip, options, trace)
         note.update(schedules=len(schedules))
     with trace.stage("build") as note:
-        program = build_program(calls, schedules, machine, options, trace)
+        program = build_program(calls, schedules, machine, options, trace, rules.names)
         note.update(kernels=len(program.kernels))
     return program

@@ -1,0 +1,69 @@
+"""Targets: one folder each, with a manifest (target.yaml), tables, an emitter and a toolchain."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from functools import lru_cache
+from importlib import import_module
+from importlib.resources import files
+from typing import Any, Protocol
+
+import yaml
+
+from autocomp.cost.chip import Chip, load_chip
+from autocomp.errors import AutocompError
+from autocomp.ir.kernel import Kernel
+from autocomp.ir.schedule import Schedule
+from autocomp.targets.source import KernelSource
+
+
+class Target(Protocol):
+    """What every target gives. `emit` raises UnsupportedOp for what it cannot print, DoesNotFit for what the chip cannot hold."""
+
+    name: str
+    chip: Chip
+    language: str
+    toolchain: Any
+
+    def emit(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...] = ()) -> KernelSource: ...
+    def preamble(self, sources: list[KernelSource]) -> str: ...
+    def why_not_runnable(self) -> str: ...
+
+
+@lru_cache(maxsize=1)
+def manifests() -> dict[str, dict[str, Any]]:
+    """name -> target.yaml of every target folder."""
+    out = {}
+    for folder in sorted(files("autocomp.targets").iterdir(), key=lambda f: f.name):
+        manifest = folder.joinpath("target.yaml") if folder.is_dir() else None
+        if manifest is not None and manifest.is_file():
+            out[folder.name] = yaml.safe_load(manifest.read_text(encoding="utf-8"))
+    return out
+
+
+def load_target(spec: str) -> Target:
+    """The target of "cpu", "cuda", "cuda:h200", "maca:c500", ... Raises AutocompError with the nearest name."""
+    name, _, chip = spec.partition(":")
+    known = manifests()
+    folder = next((f for f, m in known.items() if name in (f, *m.get("aliases", ()))), None)
+    if folder is None:
+        near = get_close_matches(name, [n for f, m in known.items() for n in (f, *m.get("aliases", ()))], 1)
+        raise AutocompError(f"no target '{name}'", where="target", hint=f"did you mean '{near[0]}'?" if near else f"targets: {', '.join(known)}")
+    m = known[folder]
+    chip = chip or m["default_chip"]
+    if chip not in m["chips"] and not chip.endswith((".yaml", ".yml")):
+        near = get_close_matches(chip, m["chips"], 1)
+        raise AutocompError(f"target {folder} has no chip '{chip}'", where="target",
+                            hint=f"did you mean '{near[0]}'?" if near else f"chips: {', '.join(m['chips'])}")
+    module = import_module(f"autocomp.targets.{folder}.target")
+    return getattr(module, f"{folder.capitalize()}Target")(load_chip(chip))  # type: ignore[no-any-return]
+
+
+def list_targets() -> list[dict[str, Any]]:
+    """Rows for `autocomp targets`."""
+    rows = []
+    for name, m in manifests().items():
+        target = load_target(name)
+        missing, not_here = target.toolchain.missing(), target.why_not_runnable()
+        rows.append({"name": name, "chips": m["chips"], "language": m["language"], "builds": missing or "yes", "runs": not_here or "yes"})
+    return rows

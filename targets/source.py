@@ -11,6 +11,7 @@ class KernelSource:
     in this order) and then the sizes (names of symbols) as long.
 
     `headers`: files of the target's include folder that the text needs. `language` is a file suffix (c, cu, cpp).
+    `scratch`: bytes of a last `void *` parameter; `prelude`: text that the file needs once in front.
     `launch`: what a launcher must know on targets with grids (blocks, threads, shared bytes), as (name, value) pairs.
     """
 
@@ -22,4 +23,6 @@ class KernelSource:
     sizes: tuple[str, ...] = ()
     headers: tuple[str, ...] = ()
     language: str = "c"
+    scratch: int = 0
+    prelude: str = ""
     launch: tuple[tuple[str, object], ...] = ()

@@ -1,0 +1,78 @@
+"""The printed plan and the loaded library: one C entry that runs a range of calls over a table of pointers."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from autocomp.ir.kernel import KernelGraph
+from autocomp.runtime.plan import Slots
+from autocomp.targets.source import KernelSource
+
+CTYPE = {"f64": "double", "f32": "float", "f16": "uint16_t", "bf16": "uint16_t", "bool": "uint8_t", "i8": "int8_t", "i16": "int16_t",
+         "i32": "int32_t", "i64": "int64_t", "u8": "uint8_t", "u16": "uint16_t", "u32": "uint32_t", "u64": "uint64_t"}  # fmt: skip
+CHUNK = 40  # kernels a source file: enough files for a few cores, few enough that headers are not parsed over and over
+
+
+def source_files(g: KernelGraph, s: Slots, sources: Mapping[str, KernelSource], preamble, cores: int = 2) -> dict[str, str]:  # type: ignore[no-untyped-def]
+    """File name -> text: kernels in about as many files as cores, and plan.c with `ac_run`.
+
+    sources: kernel name -> its source; `preamble(sources)` gives what stands in front of a file of kernels.
+    """
+    names = sorted(sources)
+    parts = max(1, min(cores, len(names)))
+    files = {}
+    for i in range(parts):
+        mine = [sources[n] for n in names[i::parts]]
+        files[f"kernels_{i}.c"] = preamble(mine) + "\n" + "\n".join(k.text for k in mine)
+    files["plan.c"] = _plan(g, s, sources)
+    return files
+
+
+def _plan(g: KernelGraph, s: Slots, sources: Mapping[str, KernelSource]) -> str:
+    types = {a.name: a.type for c in g.calls for a in ()}
+    lines = ["/* The plan: calls in order over a table of tensors. */", "#include <stdint.h>", "#include <omp.h>", ""]
+    for name in sorted(sources):
+        k = sources[name]
+        kernel = next(c.kernel for c in g.calls if c.kernel.name == name)
+        types = {a.name: a.type for a in (*kernel.inputs, *kernel.outputs)}
+        args = [f"const {CTYPE[types[a].dtype.name]} *" for a in k.inputs] + [f"{CTYPE[types[a].dtype.name]} *" for a in k.outputs]
+        args += ["long"] * len(k.sizes) + (["void *"] if k.scratch else [])
+        lines.append(f"void {k.entry}({', '.join(args)});")
+    lines += ["", "void ac_threads(int n) { omp_set_num_threads(n); }", "",
+              "/* run calls first .. last-1; t: pointers of tensors, z: values of size parameters, scratch: for recurrences */",
+              "void ac_run(void *const *t, const long *z, void *scratch, int first, int last) {",
+              "  (void)z; (void)scratch;", "  for (int i = first; i < last; i++) switch (i) {"]
+    symbols = sorted({x for k in sources.values() for x in k.sizes})
+    for i, c in enumerate(g.calls):
+        if c.kernel.name not in sources:
+            continue
+        k = sources[c.kernel.name]
+        args = [f"t[{s.index[c.args[a]]}]" for a in (*k.inputs, *k.outputs)] + [f"z[{symbols.index(x)}]" for x in k.sizes]
+        args += ["scratch"] if k.scratch else []
+        lines.append(f"  case {i}: {k.entry}({', '.join(args)}); break;")
+    return "\n".join([*lines, "  default: break;", "  }", "}", ""])
+
+
+def symbols_of(sources: Mapping[str, KernelSource]) -> tuple[str, ...]:
+    """Size parameters in the order of `z`."""
+    return tuple(sorted({x for k in sources.values() for x in k.sizes}))
+
+
+class Library:
+    """The loaded shared library."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lib = ctypes.CDLL(str(path))
+        self._lib.ac_run.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_int]
+        self._lib.ac_run.restype = None
+        self._lib.ac_threads.argtypes = [ctypes.c_int]
+
+    def threads(self, n: int) -> None:
+        self._lib.ac_threads(n)
+
+    def run(self, table: ctypes.Array, sizes: Sequence[int], scratch: int, first: int, last: int) -> None:
+        z = (ctypes.c_long * max(1, len(sizes)))(*sizes)
+        self._lib.ac_run(table, z, scratch or None, first, last)

@@ -1,0 +1,50 @@
+"""Replaying a program against the float64 reference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from autocomp.errors import VerificationError
+from autocomp.ir.reference import evaluate
+from autocomp.ir.tolerance import deviation
+from autocomp.runtime.inputs import random_inputs
+
+
+@dataclass(frozen=True)
+class Verification:
+    """`worst`: largest absolute error over the outputs. `ratio`: error over tolerance at the element where that is largest,
+    which lies in `output`; `tolerance`: the absolute limit there."""
+
+    worst: float
+    tolerance: float
+    ratio: float
+    output: str
+    seed: int
+
+
+def verify(program: Any, feed: Mapping[str, np.ndarray] | None = None, seed: int = 0) -> Verification:
+    """Run on `feed` (seeded random inputs if not given) and compare every output with the float64 reference.
+
+    Elements that the reference itself cannot hold in the outputs' own types (overflow, NaN) are left out.
+    Raises VerificationError with the worst element, both values, the tolerance and the rules that made its kernel.
+    """
+    graph = program.graph
+    feed = dict(feed) if feed is not None else random_inputs(graph, seed)
+    want = evaluate(graph, feed)
+    got = program.run(feed)
+    own: dict[str, np.ndarray] | None = None
+    finite = all(np.all(np.isfinite(v.astype(np.float64))) for v in (*want.values(), *(got[n] for n in want)))
+    if not finite:
+        own = evaluate(graph, feed, float64=False)
+    d = deviation(graph, want, got, own)
+    error = max((float(np.max(np.abs(got[n].astype(np.float64) - w), initial=0.0)) for n, w in want.items()), default=0.0)
+    limit = abs(d.got - d.want) / d.ratio if d.ratio else 0.0
+    if not d.ratio <= 1.0:
+        raise VerificationError(
+            f"output '{d.output}'{list(d.index)} is {d.got!r}, the float64 reference says {d.want!r}: {d.ratio:.3g} times the allowed error",
+            where=program.name, hint="run `autocomp explain`, or leave rules out with --without to find the one that breaks it")  # fmt: skip
+    return Verification(error, limit, d.ratio, d.output, seed)

@@ -1,0 +1,47 @@
+"""The CPU target: C sources, built and run here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from autocomp.cost.chip import Chip
+from autocomp.ir.kernel import Kernel
+from autocomp.ir.schedule import Schedule
+from autocomp.loops.recurrences import recurrence_of
+from autocomp.targets.cpu.emit import emit
+from autocomp.targets.cpu.recurrence import PRELUDE, print_recurrence
+from autocomp.targets.cpu.toolchain import Toolchain
+from autocomp.targets.source import KernelSource
+from autocomp.tile.derive import derive
+
+
+@dataclass(frozen=True)
+class CpuTarget:
+    """Target by the contract of `targets.load_target`."""
+
+    chip: Chip
+    name: str = "cpu"
+    language: str = "C"
+    toolchain: Toolchain = field(default_factory=Toolchain)
+
+    @property
+    def lanes(self) -> int:
+        """f32 lanes of a vector."""
+        return max(4, self.chip.vector_bytes // 4)
+
+    def emit(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...] = ()) -> KernelSource:
+        """The C function of a kernel under a schedule."""
+        if recurrence_of(kernel) is not None:
+            r = print_recurrence(kernel, schedule)
+            inputs, outputs = tuple(a.name for a in kernel.inputs), tuple(a.name for a in kernel.outputs)
+            return KernelSource(kernel.name, r.text, r.name, inputs, outputs, scratch=r.scratch_bytes, prelude=PRELUDE)
+        return emit(derive(kernel, schedule), self.lanes, header)
+
+    def preamble(self, sources: list[KernelSource]) -> str:
+        """Text in front of a file of kernels."""
+        extra = "".join(dict.fromkeys(s.prelude for s in sources if s.prelude))
+        return f'#define AC_LANES {self.lanes}\n#include "autocomp_cpu.h"\n{extra}\n'
+
+    def why_not_runnable(self) -> str:
+        """Why programs cannot run here, "" if they can."""
+        return self.toolchain.missing()
