@@ -42,8 +42,11 @@ class AutocompRep(BackendRep):
         arrays = {}
         for name, value in zip(self.names, given, strict=True):
             if not isinstance(value, (np.ndarray, np.generic)):
-                raise UnsupportedOp(f"input '{name}' is a {type(value).__name__}; inputs must be arrays", where=self.model.graph.name,
-                                    hint="pass its tensors one by one")
+                raise UnsupportedOp(
+                    f"input '{name}' is a {type(value).__name__}; inputs must be arrays",
+                    where=self.model.graph.name,
+                    hint="pass its tensors one by one",
+                )
             arrays[name] = np.asarray(value)
         fixed, graph = self._graph(arrays)
         self.opaque |= {n.op for n in graph.nodes() if n.op in OPS and OPS[n.op].opaque}

@@ -18,7 +18,11 @@ from autocomp.frontends.onnx import load_onnx  # noqa: E402
 def model(nodes, initializers=(), x=(2, 3), out=None, opset=20, dtype=TensorProto.FLOAT):
     """A one-input (x), one-output (y) model."""
     g = helper.make_graph(
-        nodes, "g", [helper.make_tensor_value_info("x", dtype, x)], [helper.make_tensor_value_info("y", dtype, out)], list(initializers)
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", dtype, x)],
+        [helper.make_tensor_value_info("y", dtype, out)],
+        list(initializers),
     )
     return helper.make_model(g, opset_imports=[helper.make_opsetid("", opset)])
 
@@ -85,7 +89,13 @@ def test_huge_generated_shape() -> None:
 
 
 def test_cycle() -> None:
-    m = model([helper.make_node("Add", ["x", "b"], ["a"]), helper.make_node("Relu", ["a"], ["b"]), helper.make_node("Relu", ["b"], ["y"])])
+    m = model(
+        [
+            helper.make_node("Add", ["x", "b"], ["a"]),
+            helper.make_node("Relu", ["a"], ["b"]),
+            helper.make_node("Relu", ["b"], ["y"]),
+        ]
+    )
     assert refusal(m) == (
         "node 0 (Add): operand 'b' is made by a later node: the graph has a cycle or is not sorted\n"
         "  next: sort the nodes so that each follows its operands"

@@ -17,7 +17,17 @@ import models  # noqa: E402
 from autocomp.frontends.onnx import load_onnx  # noqa: E402
 from autocomp.ir.reference import evaluate  # noqa: E402
 
-LIGHT = ("bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet50", "shufflenet", "squeezenet", "vgg19", "zfnet512")
+LIGHT = (
+    "bvlc_alexnet",
+    "densenet121",
+    "inception_v1",
+    "inception_v2",
+    "resnet50",
+    "shufflenet",
+    "squeezenet",
+    "vgg19",
+    "zfnet512",
+)
 
 
 def _against_onnxruntime(raw: bytes) -> float:

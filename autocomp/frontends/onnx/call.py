@@ -167,8 +167,7 @@ class Call:
         """The static shape of x. Raises UnsupportedOp naming the dimension to fix."""
         for d in x.type.shape:
             if not isinstance(d, int):
-                self.refuse(f"needs the size of dimension '{d}' of {x.type} while compiling",
-                            hint=f"fix it: dims={{'{d}': 1}}")
+                self.refuse(f"needs the size of dimension '{d}' of {x.type} while compiling", hint=f"fix it: dims={{'{d}': 1}}")
         return tuple(d for d in x.type.shape if isinstance(d, int))
 
     def axis(self, value: int, rank: int) -> int:

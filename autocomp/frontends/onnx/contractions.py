@@ -123,7 +123,9 @@ def conv_transpose(c: Call) -> Node:
         elif auto == "VALID":
             lo[k] = hi[k] = 0
         hi[k] -= extra[k]
-    y = c.op("conv_transpose", x, w, strides=strides, dilations=dilations, lo=tuple(lo), hi=tuple(hi), groups=c.int_attr("group", 1))
+    y = c.op(
+        "conv_transpose", x, w, strides=strides, dilations=dilations, lo=tuple(lo), hi=tuple(hi), groups=c.int_attr("group", 1)
+    )
     return c.op("add", y, per_channel(c, c.x(2), y.type.rank)) if c.has(2) else y
 
 
@@ -167,5 +169,3 @@ def _lone(c: Call, x: Node, term: str, needed: set[str]) -> tuple[Node, str]:
         term = term[:j] + term[j + 1 :]
     drop = tuple(k for k, s in enumerate(term) if s not in needed)
     return (c.op("reduce_sum", x, axes=drop), "".join(s for s in term if s in needed)) if drop else (x, term)
-
-

@@ -32,7 +32,9 @@ def loop(c: Call) -> tuple[Value, ...]:
     while go and (trips is None or step < trips):
         if step == MAX_TRIPS:
             c.refuse(f"runs more than {MAX_TRIPS} iterations; loops are unrolled", hint="write it with tensor operators")
-        flag, *values = c.importer.subgraph(c, body, [c.const(step, I64), c.const(True, BOOL), *carried], f"body, iteration {step}")
+        flag, *values = c.importer.subgraph(
+            c, body, [c.const(step, I64), c.const(True, BOOL), *carried], f"body, iteration {step}"
+        )
         go = bool(c.importer.constants.value(_tensor(c, flag), "the loop's condition", c.where).reshape(-1)[0])
         carried = values[: len(carried)]
         for out, v in zip(scans, values[len(carried) :], strict=True):

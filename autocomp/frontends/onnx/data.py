@@ -21,13 +21,27 @@ from autocomp.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, 
 TP = onnx.TensorProto
 
 DTYPE_OF_ONNX: dict[int, DType] = {
-    TP.FLOAT: F32, TP.DOUBLE: F64, TP.FLOAT16: F16, TP.BFLOAT16: BF16, TP.INT8: I8, TP.INT16: I16, TP.INT32: I32,
-    TP.INT64: I64, TP.UINT8: U8, TP.UINT16: U16, TP.UINT32: U32, TP.UINT64: U64, TP.BOOL: BOOL,
+    TP.FLOAT: F32,
+    TP.DOUBLE: F64,
+    TP.FLOAT16: F16,
+    TP.BFLOAT16: BF16,
+    TP.INT8: I8,
+    TP.INT16: I16,
+    TP.INT32: I32,
+    TP.INT64: I64,
+    TP.UINT8: U8,
+    TP.UINT16: U16,
+    TP.UINT32: U32,
+    TP.UINT64: U64,
+    TP.BOOL: BOOL,
 }
 ONNX_OF_DTYPE = {d: code for code, d in DTYPE_OF_ONNX.items()}
 
 _TYPED_FIELD = {
-    TP.FLOAT: "float_data", TP.DOUBLE: "double_data", TP.INT64: "int64_data", TP.UINT32: "uint64_data",
+    TP.FLOAT: "float_data",
+    TP.DOUBLE: "double_data",
+    TP.INT64: "int64_data",
+    TP.UINT32: "uint64_data",
     TP.UINT64: "uint64_data",
 }
 """Where a tensor keeps its elements when not in raw_data; all other types use int32_data (onnx.proto)."""
@@ -46,7 +60,8 @@ def dtype_named(code: int, where: str) -> DType:
     if code not in known or code == TP.UNDEFINED:
         raise ModelError(f"element type code {code} is none of ONNX's", where=where, hint="the file is damaged; export it again")
     raise UnsupportedOp(
-        f"element type {known[code].lower()} is not supported", where=where,
+        f"element type {known[code].lower()} is not supported",
+        where=where,
         hint=f"convert to one of {', '.join(str(d) for d in DTYPE_OF_ONNX.values())}",
     )
 
@@ -59,7 +74,9 @@ def declared_shape(t: onnx.TensorProto, where: str) -> tuple[int, ...]:
     return shape
 
 
-def tensor_loader(t: onnx.TensorProto, folder: Path | None, where: str) -> tuple[DType, tuple[int, ...], Callable[[], np.ndarray]]:
+def tensor_loader(
+    t: onnx.TensorProto, folder: Path | None, where: str
+) -> tuple[DType, tuple[int, ...], Callable[[], np.ndarray]]:
     """(dtype, shape, loader) of a tensor; its bytes are checked now and read when the loader is called.
 
     folder: the model's folder for external data, None for a model that did not come from a file.
@@ -76,7 +93,8 @@ def tensor_loader(t: onnx.TensorProto, folder: Path | None, where: str) -> tuple
         carried = f"{len(t.raw_data)} bytes" if t.HasField("raw_data") else f"{have} elements"
         raise ModelError(
             f"declares {dtype}{list(shape)}, which is {count} elements ({count * dtype.bytes} bytes), but carries {carried}",
-            where=where, hint="the file is truncated or damaged; export it again",
+            where=where,
+            hint="the file is truncated or damaged; export it again",
         )
     return dtype, shape, lambda: _decode(t, dtype, shape, field)
 
@@ -111,7 +129,8 @@ def _external_loader(
         raise ModelError(
             f"declares {dtype}{list(shape)} ({need} bytes) at offset {offset} of '{path.name}', entry length {length}, "
             f"but the file has {size} bytes",
-            where=where, hint="the data file is truncated or belongs to another model",
+            where=where,
+            hint="the data file is truncated or belongs to another model",
         )
 
     def load() -> np.ndarray:
@@ -133,8 +152,9 @@ def resolve_external(location: str, folder: Path | None, where: str) -> Path:
     """
     hint = "external data must lie in the model's folder"
     if folder is None:
-        raise ModelError("has external data, but the model did not come from a file", where=where,
-                         hint="load the model by its path")
+        raise ModelError(
+            "has external data, but the model did not come from a file", where=where, hint="load the model by its path"
+        )
     if not location or "\0" in location:
         raise ModelError("external data names no file", where=where, hint=hint)
     parts = location.replace("\\", "/").split("/")

@@ -25,7 +25,17 @@ from autocomp.ir.types import Dim, Sym, TensorType
 MAX_NODES = 200_000
 """ONNX nodes lowered for one model, functions expanded and loops unrolled."""
 
-_MALFORMED = (ValueError, TypeError, IndexError, KeyError, OverflowError, ZeroDivisionError, AttributeError, MemoryError, RecursionError)
+_MALFORMED = (
+    ValueError,
+    TypeError,
+    IndexError,
+    KeyError,
+    OverflowError,
+    ZeroDivisionError,
+    AttributeError,
+    MemoryError,
+    RecursionError,
+)
 """What NumPy and Python raise when a damaged model's numbers make no sense; reported with the node's name."""
 
 
@@ -93,8 +103,9 @@ class Importer:
             self.locations.setdefault(node, where)
             scope.values[t.name] = node
         for s in g.sparse_initializer:
-            raise UnsupportedOp("sparse initializers are not supported", where=f"initializer '{s.values.name}'",
-                                hint="store the tensor densely")
+            raise UnsupportedOp(
+                "sparse initializers are not supported", where=f"initializer '{s.values.name}'", hint="store the tensor densely"
+            )
 
     def _input(self, v: onnx.ValueInfoProto) -> Node:
         where = f"input '{v.name}'"
@@ -108,13 +119,19 @@ class Importer:
             if kind is None:
                 raise ModelError("declares no type", where=where, hint=f"give it: inputs={{'{v.name}': TensorType(F32, (1, 3))}}")
             if kind != "tensor_type":
-                raise UnsupportedOp(f"is a {kind.removesuffix('_type')}; graph inputs must be tensors", where=where,
-                                    hint="pass its tensors one by one")
+                raise UnsupportedOp(
+                    f"is a {kind.removesuffix('_type')}; graph inputs must be tensors",
+                    where=where,
+                    hint="pass its tensors one by one",
+                )
             t = v.type.tensor_type
             dtype = dtype_named(t.elem_type, where)
             if not t.HasField("shape"):
-                raise UnsupportedOp("declares no shape", where=where,
-                                    hint=f"give it: inputs={{'{v.name}': TensorType({dtype.name.upper()}, (...))}}")
+                raise UnsupportedOp(
+                    "declares no shape",
+                    where=where,
+                    hint=f"give it: inputs={{'{v.name}': TensorType({dtype.name.upper()}, (...))}}",
+                )
             shape = tuple(self._dim(d, f"{v.name}_{i}", where) for i, d in enumerate(t.shape.dim))
             node = self.builder.input(v.name, TensorType(dtype, shape))
         self.locations[node] = where
@@ -140,8 +157,11 @@ class Importer:
         if not found:
             raise ModelError("is made by no node", where=where, hint="the model is damaged; export it again")
         if not isinstance(value, Node):
-            raise UnsupportedOp("is a sequence or an absent optional; graph outputs must be tensors", where=where,
-                                hint="output its tensors one by one")
+            raise UnsupportedOp(
+                "is a sequence or an absent optional; graph outputs must be tensors",
+                where=where,
+                hint="output its tensors one by one",
+            )
         return value
 
     # ---- nodes
@@ -165,17 +185,27 @@ class Importer:
         if found:
             return value
         if name in made:
-            raise ModelError(f"operand '{name}' is made by a later node: the graph has a cycle or is not sorted", where=where,
-                             hint="sort the nodes so that each follows its operands")
-        raise ModelError(f"operand '{name}' is made by no node, input or initializer", where=where,
-                         hint="the model is damaged; export it again")
+            raise ModelError(
+                f"operand '{name}' is made by a later node: the graph has a cycle or is not sorted",
+                where=where,
+                hint="sort the nodes so that each follows its operands",
+            )
+        raise ModelError(
+            f"operand '{name}' is made by no node, input or initializer",
+            where=where,
+            hint="the model is damaged; export it again",
+        )
 
-    def _node(self, proto: onnx.NodeProto, inputs: list[Value], scope: Scope, where: str,
-              outer: Mapping[str, onnx.AttributeProto]) -> tuple[Value, ...]:
+    def _node(
+        self, proto: onnx.NodeProto, inputs: list[Value], scope: Scope, where: str, outer: Mapping[str, onnx.AttributeProto]
+    ) -> tuple[Value, ...]:
         self.count += 1
         if self.count > MAX_NODES:
-            raise UnsupportedOp(f"has more than {MAX_NODES} nodes after expanding functions and loops", where=where,
-                                hint="the model is damaged, or too large to unroll")
+            raise UnsupportedOp(
+                f"has more than {MAX_NODES} nodes after expanding functions and loops",
+                where=where,
+                hint="the model is damaged, or too large to unroll",
+            )
         domain = _domain(proto.domain)
         if not domain and proto.op_type in ("If", "Loop", "Scan"):
             outer = {}
@@ -189,8 +219,11 @@ class Importer:
             at = where if e.where is None else f"{where}: {e.where}"
             raise type(e)(e.what, where=at, hint=e.hint) from None
         except _MALFORMED as e:
-            raise ModelError(f"its operands or attributes make no sense: {type(e).__name__}: {e}", where=where,
-                             hint="the model is damaged, or this is a form we do not know; check it with onnx.checker") from None
+            raise ModelError(
+                f"its operands or attributes make no sense: {type(e).__name__}: {e}",
+                where=where,
+                hint="the model is damaged, or this is a form we do not know; check it with onnx.checker",
+            ) from None
         finally:
             self.where = before
 
@@ -209,8 +242,10 @@ class Importer:
         body = functions.standard_body(call, domain)
         if body is not None:
             return functions.expand(self, call, body, key)
-        call.refuse(f"operator {domain + '.' if domain else ''}{call.op_type} (opset {call.opset}) is not supported",
-                    hint="replace it in the exporter, or add its lowering in autocomp/frontends/onnx")
+        call.refuse(
+            f"operator {domain + '.' if domain else ''}{call.op_type} (opset {call.opset}) is not supported",
+            hint="replace it in the exporter, or add its lowering in autocomp/frontends/onnx",
+        )
 
     def _fold(self, v: Value, name: str) -> Value:
         return self.constants.fold(v, self.fresh(name)) if isinstance(v, Node) and name else v

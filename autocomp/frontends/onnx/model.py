@@ -44,7 +44,9 @@ def read_model(model: str | os.PathLike[str] | bytes | onnx.ModelProto, name: st
         try:
             raw = path.read_bytes()
         except OSError as e:
-            raise ModelError(f"cannot be read: {e.strerror}", where=str(path), hint="check the path and its permissions") from None
+            raise ModelError(
+                f"cannot be read: {e.strerror}", where=str(path), hint="check the path and its permissions"
+            ) from None
         proto, folder, label = _parse(raw, str(path)), path.parent, name or path.stem
     where = f"model '{label}'"
     opsets = _opsets(proto, where)
@@ -59,7 +61,8 @@ def _parse(raw: bytes, where: str) -> onnx.ModelProto:
         proto.ParseFromString(raw)
     except (DecodeError, RecursionError):
         raise ModelError(
-            f"is no ONNX model: the {len(raw)} bytes do not parse", where=where,
+            f"is no ONNX model: the {len(raw)} bytes do not parse",
+            where=where,
             hint="the file is truncated, damaged or of another format; export it again",
         ) from None
     return proto
@@ -77,7 +80,8 @@ def _opsets(proto: onnx.ModelProto, where: str) -> dict[str, int]:
     newest = onnx.defs.onnx_opset_version()
     if opsets[""] > newest:
         raise UnsupportedOp(
-            f"uses operator set {opsets['']}; the installed onnx package knows up to {newest}", where=where,
+            f"uses operator set {opsets['']}; the installed onnx package knows up to {newest}",
+            where=where,
             hint="upgrade the onnx package, or export with an older opset",
         )
     return opsets

@@ -42,7 +42,9 @@ def reshape_op(c: Call) -> Node:
         if rest == 0 or total % rest or want.count(-1) > 1:
             c.broken(f"cannot reshape {x.type} into {[str(d) for d in want]}")
         if left and (len(left) > 1 or total != rest):
-            c.refuse(f"reshapes {x.type} so that a symbolic dimension is split or merged", hint=f"fix it: dims={{'{left[0]}': 1}}")
+            c.refuse(
+                f"reshapes {x.type} so that a symbolic dimension is split or merged", hint=f"fix it: dims={{'{left[0]}': 1}}"
+            )
         want[want.index(-1)] = left[0] if left else total // rest
     return reshape(c, x, tuple(want))
 
@@ -196,8 +198,10 @@ def constant_of_shape(c: Call) -> Node:
         return c.op("broadcast", scalar, shape=dims) if dims else scalar
     shape = tuple(int(d) for d in dims)  # type: ignore[arg-type]
     if any(d < 0 for d in shape) or prod(shape) * dtype.bytes > MAX_GENERATED_BYTES:
-        c.refuse(f"makes a tensor of shape {list(shape)}; the limit is {MAX_GENERATED_BYTES} bytes",
-                 hint="a shape this large is likely a damaged file")
+        c.refuse(
+            f"makes a tensor of shape {list(shape)}; the limit is {MAX_GENERATED_BYTES} bytes",
+            hint="a shape this large is likely a damaged file",
+        )
     return c.importer.builder.param(c.fresh(), lambda: np.full(shape, value[0], dtype.numpy), TensorType(dtype, shape))
 
 

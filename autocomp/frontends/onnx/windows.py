@@ -78,7 +78,9 @@ def batch_norm(c: Call) -> tuple[Node, ...]:
     x, scale, bias, mean, var = (c.x(k) for k in range(5))
     eps = c.float_attr("epsilon", 1e-5)
     dtype = x.type.dtype
-    training = c.int_attr("training_mode", 0) if c.opset >= 14 else (c.opset < 7 and not c.int_attr("is_test", 0) and c.n_outputs > 1)
+    training = (
+        c.int_attr("training_mode", 0) if c.opset >= 14 else (c.opset < 7 and not c.int_attr("is_test", 0) and c.n_outputs > 1)
+    )
     if not training:
         return (c.op("batch_norm", x, *(cast(c, v, dtype) for v in (scale, bias, mean, var)), eps=eps),)
     axes = (0, *range(2, x.type.rank))
@@ -88,7 +90,9 @@ def batch_norm(c: Call) -> tuple[Node, ...]:
     y = c.op("div", centred, c.op("sqrt", c.op("add", spread, eps)))
     y = c.op("add", c.op("mul", y, per_channel(c, scale, x.type.rank)), per_channel(c, bias, x.type.rank))
     keep = c.float_attr("momentum", 0.9)
-    run = lambda old, new: c.op("add", c.op("mul", old, keep), c.op("mul", cast(c, reshape(c, new, old.type.shape), old.type.dtype), 1.0 - keep))
+    run = lambda old, new: c.op(
+        "add", c.op("mul", old, keep), c.op("mul", cast(c, reshape(c, new, old.type.shape), old.type.dtype), 1.0 - keep)
+    )
     return y, run(mean, now), run(var, spread)
 
 
@@ -164,8 +168,14 @@ def rms_norm(c: Call) -> Node:
 
 @lower("LRN")
 def lrn(c: Call) -> Node:
-    return c.op("lrn", c.x(), size=c.int_attr("size"), alpha=c.float_attr("alpha", 1e-4), beta=c.float_attr("beta", 0.75),
-                bias=c.float_attr("bias", 1.0))
+    return c.op(
+        "lrn",
+        c.x(),
+        size=c.int_attr("size"),
+        alpha=c.float_attr("alpha", 1e-4),
+        beta=c.float_attr("beta", 0.75),
+        bias=c.float_attr("bias", 1.0),
+    )
 
 
 @lower("MeanVarianceNormalization")
@@ -175,5 +185,3 @@ def mean_variance(c: Call) -> Node:
     centred = c.op("sub", x, c.op("reduce_mean", x, axes=axes, keepdims=True))
     var = c.op("reduce_mean", c.op("mul", centred, centred), axes=axes, keepdims=True)
     return c.op("div", centred, c.op("add", c.op("sqrt", var), 1e-9))
-
-
