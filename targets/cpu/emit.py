@@ -13,9 +13,10 @@ from autocomp.tile.program import TileProgram
 from autocomp.tile.text import show
 
 
-def emit(program: TileProgram, lanes: int, header: tuple[str, ...] = (), units: bool = False) -> KernelSource:
+def emit(program: TileProgram, lanes: int, header: tuple[str, ...] = (), units: bool = True, registers: int = 16) -> KernelSource:
     """The function of a tile program. `lanes`: f32 lanes of a vector; `header`: lines of the comment above it; `units`:
-    contractions run in register tiles (else as plain reductions)."""
+    contractions run in register tiles (else as plain reductions);
+    `registers`: vector registers."""
     nest = coalesce(lower(program))
     tree = build(nest, units)
     name = c_name(program.name)
@@ -29,5 +30,5 @@ def emit(program: TileProgram, lanes: int, header: tuple[str, ...] = (), units: 
             args.append(f"{const}{CTYPE[t.dtype.name]} *restrict {pointer[t.name]}")
     args += [f"long {s}" for s in nest.sizes]
     comment = "\n".join(f" * {line}".rstrip() for line in (*header, "", *show(program).splitlines()))
-    text = [f"/*\n{comment.replace('*/', '* /')}\n */", f"void {name}({', '.join(args)}) {{", *Printer(nest, tree, lanes).body(), "}"]
+    text = [f"/*\n{comment.replace('*/', '* /')}\n */", f"void {name}({', '.join(args)}) {{", *Printer(nest, tree, lanes, registers).body(), "}"]
     return KernelSource(program.name, "\n".join(text) + "\n", name, inputs, outputs, nest.sizes, ("autocomp_cpu.h",))

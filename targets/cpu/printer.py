@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from collections.abc import Iterator
 
 from autocomp.ir.body import Expr
 from autocomp.ir.monoids import identity
 from autocomp.ir.types import BOOL, F32, DType
+from autocomp.targets.cpu.contraction import panel_elements, print_contraction
 from autocomp.targets.cpu.expressions import CTYPE, Scalar, Vector, guard_text, literal, rounded, scalar_function, working
 from autocomp.targets.cpu.flat import View
 from autocomp.targets.cpu.lower import Nest
 from autocomp.targets.cpu.storage import STACK, Place, extent_in_tile, places
-from autocomp.targets.cpu.tree import Contraction, Node, Point, Tiles, statements
+from autocomp.targets.cpu.tree import Contraction, Node, Point, Tiles, contractions, statements
 from autocomp.tile.program import Stmt
 
 CHAINS = 4  # independent partial results of a vector reduction: hides the latency of one add (4 cycles on current cores)
@@ -23,8 +23,9 @@ _HORIZONTAL = {"add": "vf_hadd", "max": "vf_hmax", "min": "vf_hmin", "mul": "vf_
 class Printer:
     """Prints the body of one kernel. `lines` grows; `vector` is the axis that vectors run over right now."""
 
-    def __init__(self, nest: Nest, tree: Sequence[Node], lanes: int, parallel: bool = True) -> None:
-        self.nest, self.tree, self.lanes, self.parallel = nest, tree, lanes, parallel
+    def __init__(self, nest: Nest, tree: Sequence[Node], lanes: int, registers: int = 16, parallel: bool = True) -> None:
+        self.nest, self.tree, self.lanes, self.registers, self.parallel = nest, tree, lanes, registers, parallel
+        self.part = ""
         self.places = places(nest, tree)
         self.lines: list[str] = []
         self.depth = 1
@@ -61,6 +62,12 @@ class Printer:
         for name, p in sorted(self.places.items()):
             if p.is_array and not isinstance(self._bytes(name, p), int) or (p.is_array and self._bytes(name, p) > STACK):  # type: ignore[operator]
                 out.append((name, CTYPE[working(self.dtype(name)).name], self._elements(p)))
+        sizes = sorted({panel_elements(self.nest, c, self.lanes, self.registers) for c in contractions(self.tree)})
+        if sizes:
+            most = sizes[0]
+            for s in sizes[1:]:
+                most = f"({most} > {s} ? {most} : {s})"
+            out.append(("panels", "float", most))
         return out
 
     def _bytes(self, name: str, p: Place) -> int | str:
@@ -95,7 +102,6 @@ class Printer:
                 self.contraction(n)
 
     def contraction(self, c: Contraction) -> None:
-        from autocomp.targets.cpu.contraction import print_contraction
         print_contraction(self, c)
 
     def _declare(self, home: int) -> None:
@@ -241,17 +247,25 @@ class Printer:
         x = " * ".join(f"({wide})({self.read(f)})" for f in factors)
         self.assign(s.dst, rounded(scalar_function(fn, [self.element(s.dst), x if len(factors) == 1 else f"({x})"], working(d)), d))
 
-    def store(self, s: Stmt) -> None:
+    def store(self, s: Stmt, read: Callable[[str], str] | None = None) -> None:
         v, value = self.nest.views[s.dst], s.srcs[0]
         if self.vector is not None:
-            stride = v.flat.stride(self.vector)
-            x = self.vector_read(value)
-            self.w(f"vf_store(&{v.pointer}[{v.flat.text()}], {x});" if stride == 1 else f"vf_scatter(&{v.pointer}[{v.flat.text()}], {stride}, {x});")
+            x = (read or self.vector_read)(value)
+            self.w(self._put(f"&{v.pointer}[{v.flat.text()}]", str(v.flat.stride(self.vector)), x))
             return
         x = self.read(value)
         target = f"{v.pointer}[{v.flat.text()}]"
         text = f"s_to_{v.dtype.name}({x})" if v.dtype.name in ("f16", "bf16") else f"({CTYPE[v.dtype.name]})({x})"
         self.w(f"{f'if {guard_text(v.guard)} ' if v.guard else ''}{target} = {text};")
+
+    def _put(self, at: str, stride: str, x: str) -> str:
+        """A vector store; `part`, where set, is how many lanes count."""
+        n, some = ("_n", f", {self.part}") if self.part else ("", "")
+        return f"vf_store{n}({at}, {x}{some});" if stride == "1" else f"vf_scatter{n}({at}, {stride}, {x}{some});"
+
+    def _get(self, at: str, stride: str) -> str:
+        n, some = ("_n", f", {self.part}") if self.part else ("", "")
+        return f"vf_load{n}({at}{some})" if stride == "1" else f"vf_strided{n}({at}, {stride}{some})"
 
     # ---- values
     def dtype(self, name: str) -> DType:
@@ -264,10 +278,12 @@ class Printer:
         p = self.places[name]
         return f"{name}[{self.offset(p)}]" if p.is_array else name
 
-    def offset(self, p: Place) -> str:
+    def offset(self, p: Place, at: Mapping[str, str] | None = None) -> str:
+        """Element offset in an array; `at` gives the text of axes that are not plain loop variables here."""
         terms, stride = [], "1"
         for a, e in reversed(p.shape):
-            i = f"({a} - {self.base(a)})" if a in self.nest.tile else a
+            text = (at or {}).get(a, a)
+            i = f"({text} - {self.base(a)})" if a in self.nest.tile else f"({text})" if text != a else a
             terms.append(i if stride == "1" else f"{i}*{stride}")
             stride = str(e) if stride == "1" else f"{e}*{stride}"
         return " + ".join(reversed(terms))
@@ -276,12 +292,9 @@ class Printer:
         p = self.places[name]
         if self.vector is not None and p.is_array:
             axes = [a for a, _ in p.shape]
-            at = f"&{name}[{self.offset(p)}]"
-            if axes[-1] == self.vector:
-                self.w(f"vf_store({at}, {text});")
-            else:
-                self.w(f"vf_scatter({at}, {self._stride(p, self.vector)}, {text});")
-            return
+            if self.vector in axes:
+                self.w(self._put(f"&{name}[{self.offset(p)}]", "1" if axes[-1] == self.vector else self._stride(p, self.vector), text))
+                return
         self.w(f"{self.element(name)} = {text};")
 
     def _stride(self, p: Place, axis: str) -> str:
@@ -318,7 +331,7 @@ class Printer:
             at = f"&{v.pointer}[{v.flat.text()}]"
             if stride == 0:
                 return f"vf_set({self.load(v)})"
-            text = f"vf_load({at})" if stride == 1 else f"vf_strided({at}, {stride})"
+            text = self._get(at, str(stride))
             return f"({guard_text(v.guard)} ? {text} : vf_set({literal(v.fill, F32)}))" if v.guard else text
         p = self.places[name]
         if not p.is_array:
@@ -326,5 +339,4 @@ class Printer:
         axes = [a for a, _ in p.shape]
         if self.vector not in axes:
             return f"vf_set({name}[{self.offset(p)}])"
-        at = f"&{name}[{self.offset(p)}]"
-        return f"vf_load({at})" if axes[-1] == self.vector else f"vf_strided({at}, {self._stride(p, self.vector)})"
+        return self._get(f"&{name}[{self.offset(p)}]", "1" if axes[-1] == self.vector else self._stride(p, self.vector))

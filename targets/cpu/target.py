@@ -35,7 +35,7 @@ class CpuTarget:
             r = print_recurrence(kernel, schedule)
             inputs, outputs = tuple(a.name for a in kernel.inputs), tuple(a.name for a in kernel.outputs)
             return KernelSource(kernel.name, r.text, r.name, inputs, outputs, scratch=r.scratch_bytes, prelude=PRELUDE)
-        return emit(derive(kernel, schedule), self.lanes, header)
+        return emit(derive(kernel, schedule), self.lanes, header, registers=self.chip.registers.count)
 
     def preamble(self, sources: list[KernelSource]) -> str:
         """Text in front of a file of kernels."""

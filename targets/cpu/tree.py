@@ -65,6 +65,15 @@ def statements(nodes: Sequence[Node]) -> Iterator[Stmt]:
             yield from statements(n.body)
 
 
+def contractions(nodes: Sequence[Node]) -> Iterator[Contraction]:
+    """All contractions below."""
+    for n in nodes:
+        if isinstance(n, Contraction):
+            yield n
+        elif not isinstance(n, Stmt):
+            yield from contractions(n.body)
+
+
 def build(nest: Nest, is_unit: bool = True) -> list[Node]:
     """The loop tree of a nest. `is_unit`: contractions may use the vector unit's register tiles (else plain reductions)."""
     return _block(nest, list(nest.body), frozenset(a for a, t in nest.tile.items() if t == 1), is_unit)
@@ -148,8 +157,14 @@ def _contraction_at(nest: Nest, body: list[Loop | Stmt], i: int, is_unit: bool) 
     axes = [set(nest.slots[m.dst].axes) for m in mmas]
     if not is_unit or not all(_unit_takes(nest, m) for m in mmas) or any(a != axes[0] for a in axes):
         return None
-    early, epilogue, j = _epilogue(nest, body, j, {m.dst for m in mmas}, axes[0])
-    return early, Contraction(mmas, frozenset(m.dst for m in mmas), epilogue, loop), j
+    from autocomp.targets.cpu.contraction import runs_in_tiles
+
+    early, epilogue, after = _epilogue(nest, body, j, {m.dst for m in mmas}, axes[0])
+    c = Contraction(mmas, frozenset(m.dst for m in mmas), epilogue, loop)
+    if runs_in_tiles(nest, c):
+        return early, c, after
+    bare = Contraction(mmas, frozenset(m.dst for m in mmas), [], loop)
+    return ([], bare, j) if runs_in_tiles(nest, bare) else None
 
 
 def _epilogue(nest: Nest, body: list[Loop | Stmt], j: int, accs: set[str], axes: set[str]) -> tuple[list[Stmt], list[Stmt], int]:
