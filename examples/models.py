@@ -72,8 +72,10 @@ def _weights(rng: np.random.Generator, shape: tuple[int, ...], op: str, slot: in
     if len(shape) > 1:
         fan_in = int(np.prod(shape[1:]))
         return (rng.standard_normal(shape) * sqrt(2 / fan_in)).astype(np.float32)
-    if op == "BatchNormalization" and slot in (1, 4):
-        return rng.uniform(0.6, 1.1, shape).astype(np.float32)
+    if op == "BatchNormalization" and slot == 1:
+        return rng.uniform(0.2, 0.5, shape).astype(np.float32)
+    if op == "BatchNormalization" and slot == 4:
+        return rng.uniform(0.6, 1.4, shape).astype(np.float32)
     return (rng.standard_normal(shape) * 0.1).astype(np.float32)
 
 

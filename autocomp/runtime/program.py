@@ -211,6 +211,10 @@ class Program:
             tensors[name] = np.ascontiguousarray(x)
         return tensors, values
 
+    def folded(self) -> dict[str, np.ndarray]:
+        """Constants computed from parameters, by tensor name."""
+        return {n: self._constants()[n] for n in self.calls.constants}
+
     def _constants(self) -> dict[str, np.ndarray]:
         """Parameters and folded constants, computed once."""
         if self._fixed is None:
