@@ -29,7 +29,7 @@ app = typer.Typer(
 )
 rules_app = typer.Typer(no_args_is_help=True, help="List the rules, or check rule files for soundness.")
 app.add_typer(rules_app, name="rules")
-out = Console(soft_wrap=False)
+out = Console(soft_wrap=False, width=None if sys.stdout.isatty() else 140)
 err = Console(stderr=True)
 
 Model = Annotated[str, typer.Argument(help="ONNX file, or a text graph (.txt, .ac).")]

@@ -43,7 +43,7 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    console = Console()
+    console = Console(width=max(120, Console().width))
     model = resnet50(seed=args.seed)
     trace = autocomp.Trace()
     with StageProgress(console, trace):

@@ -116,6 +116,12 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
     _improve(c, subject)
     by_product_gain = _by_products(c, subject)
     check_cover(c, subject)
+    fired: dict[str, int] = {}
+    for x in c.used():
+        for _, _, row in c.pick[x].steps:
+            fired[row] = fired.get(row, 0) + 1
+    for row, n in sorted(fired.items()):
+        trace.add("rule", row, phase="fusion", count=n)
     trace.add("cut", "cover", area_flow=seed, exact_area=c.total, by_products=len(c.extra), saved_by_by_products=by_product_gain,
               cuts=sum(map(len, enum.cuts.values())))
     return _kernel_graph(c, subject, frozen.graph, trace)
