@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from autocomp.egraph.merge import merge_axes
 from autocomp.egraph.subject import Subject, SubjectNode
 from autocomp.ir.affine import Aff, aff
 from autocomp.ir.body import (
@@ -148,8 +149,21 @@ def build_kernel(subject: Subject, stored: Sequence[int], picks: Mapping[int, Su
     outputs = tuple(Arg(out, subject.types[cls]) for out, cls, _, _ in stores)
     final = tuple(Store(out, tuple(i.substitute(by) for i in index), v) for (out, _, index, _), v in zip(stores, values))
     domain = tuple(replace(a, name=place[a.name]) for a in kept)
-    k = Kernel(name, kind, domain, inputs, outputs, final, "")
+    k = _numbered(merge_axes(Kernel(name, kind, domain, inputs, outputs, final, "")))
     return replace(k, signature=signature(k)), args
+
+
+def _numbered(k: Kernel) -> Kernel:
+    """Axis names in order again (i0, i1.., r0, r1..) after some were merged."""
+    place = {a.name: f"i{n}" for n, a in enumerate(k.axes)}
+    for a in (a for s in k.stores for a in bound_axes(s.value)):
+        place.setdefault(a.name, f"r{sum(v[0] == 'r' for v in place.values())}")
+    if all(old == new for old, new in place.items()):
+        return k
+    by = {old: aff(new) for old, new in place.items()}
+    tensors = {a.name: a.name for a in k.inputs}
+    stores = tuple(Store(s.tensor, tuple(i.substitute(by) for i in s.index), _renamed(s.value, place, tensors)) for s in k.stores)
+    return replace(k, axes=tuple(replace(a, name=place[a.name]) for a in k.axes), stores=stores)
 
 
 def _aligned(shape: tuple[object, ...], axes: tuple[Axis, ...]) -> tuple[Aff, ...]:

@@ -182,10 +182,14 @@ class Meaning:
 def evaluate(
     kernel: Kernel, arrays: Mapping[str, np.ndarray], sizes: Mapping[str, int] | None = None, float64: bool = True
 ) -> dict[str, np.ndarray]:
-    """Outputs of a kernel by argument name; `arrays` has its inputs, `sizes` the symbols' values."""
+    """Outputs of a kernel by argument name, in its arguments' shapes; `arrays` has its inputs (reshaped to those), `sizes`
+    the symbols' values."""
+    types = {a.name: a.type for a in kernel.inputs}
 
     def fetch(e: Expr) -> np.ndarray:
-        return np.asarray(arrays[e.tensor])  # type: ignore[attr-defined]
+        t = types[e.tensor]  # type: ignore[attr-defined]
+        x = np.asarray(arrays[e.tensor])  # type: ignore[attr-defined]
+        return x.reshape(t.shape) if t.is_static and x.shape != t.shape else x
 
     sizes = dict(sizes or {})
     m = Meaning(kernel.axes, [s.value for s in kernel.stores], sizes, float64, fetch)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from autocomp.targets.cpu.printer import Printer
 
 MAX_ROWS = 14
+WAYS = 8  # lines of one set of the first cache on current cores (8 or 12)
 
 
 @dataclass(frozen=True)
@@ -87,11 +88,17 @@ def _plain(nest: Nest, name: str, axes: tuple[str, ...]) -> bool:
     return name not in nest.views or all(isinstance(nest.views[name].flat.stride(x), int) for x in axes)
 
 
-def register_tile(rows: int, cols: int, lanes: int, registers: int, accs: int) -> tuple[int, int]:
+def most_rows(nest: Nest, s: Shape) -> int:
+    """Rows that stay apart in the first cache: rows a multiple of 4096 bytes apart fall into one set of it."""
+    step = nest.views[s.a].flat.stride(s.row) if s.a in nest.views and s.row else 0
+    return WAYS if isinstance(step, int) and step and step * 4 % 4096 == 0 else MAX_ROWS
+
+
+def register_tile(rows: int, cols: int, lanes: int, registers: int, accs: int, limit: int = MAX_ROWS) -> tuple[int, int]:
     """(rows, vectors): the tile that keeps most lanes busy and loads least per multiply-add."""
     best, choice = -1.0, (1, 1)
     for nv in (1, 2, 3, 4):
-        for mr in range(1, MAX_ROWS + 1):
+        for mr in range(1, limit + 1):
             if accs * mr * nv + nv + 1 > registers:
                 continue
             fill = rows / (-(-rows // mr) * mr) * cols / (-(-cols // (nv * lanes)) * nv * lanes)
@@ -108,7 +115,7 @@ class ContractionPrinter:
     def __init__(self, p: Printer, c: Contraction, s: Shape) -> None:
         self.p, self.c, self.s, self.nest, self.lanes = p, c, s, p.nest, p.lanes
         rows = _number(self.nest, s.row) if s.row else 1
-        self.mr, self.nv = register_tile(rows, _number(self.nest, s.col), p.lanes, p.registers, len(c.mmas))
+        self.mr, self.nv = register_tile(rows, _number(self.nest, s.col), p.lanes, p.registers, len(c.mmas), most_rows(self.nest, s))
         self.nr = self.nv * p.lanes
 
     # ---- loops
@@ -344,7 +351,7 @@ def panel_elements(nest: Nest, c: Contraction, lanes: int, registers: int) -> st
     s = shape_of(nest, c)
     assert s is not None
     rows = _number(nest, s.row) if s.row else 1
-    _, nv = register_tile(rows, _number(nest, s.col), lanes, registers, len(c.mmas))
+    _, nv = register_tile(rows, _number(nest, s.col), lanes, registers, len(c.mmas), most_rows(nest, s))
     lengths = [str(nest.extent[x] if x not in nest.tile or (c.loop is not None and x in c.loop.axes) else nest.tile[x]) for x in s.depth]
     return "*".join([f"(size_t){len(c.mmas)}", *(f"(size_t)({x})" for x in lengths), str(nv * lanes)])
 
