@@ -25,7 +25,8 @@ def execute(graph: Graph, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray
 class AutocompRep(BackendRep):
     """A model ready to run. It is imported for the shapes of the arrays it is given, once for each set of shapes.
 
-    `opaque`: data-dependent operators that ran through their references. Inputs that a shape depends on (the target of a Reshape) are compiled in; other values of them import again.
+    `opaque`: data-dependent operators that ran through their references. Inputs that a shape depends on (the target of a
+    Reshape) are compiled in; other values of them import again.
     """
 
     def __init__(self, model: onnx.ModelProto) -> None:
@@ -68,7 +69,7 @@ class AutocompRep(BackendRep):
                     raise
                 fixed = tuple(sorted({*fixed, *e.inputs}))
                 continue
-            key = (shapes, fixed, tuple(arrays[n].tobytes() for n in fixed))
+            key = (shapes, fixed, tuple(arrays[n].tobytes() for n in fixed))  # type: ignore[var-annotated]
             self.graphs[key] = fixed, graph
             return fixed, graph
 

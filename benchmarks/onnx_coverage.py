@@ -29,7 +29,7 @@ def cases(kinds: tuple[str, ...], only: str) -> list[Any]:
     for kind in kinds:
         for case in load_model_tests(kind=kind):
             if case.model is None:
-                case.model = onnx.load(str(Path(case.model_dir) / "model.onnx"))
+                case.model = onnx.load(str(Path(case.model_dir) / "model.onnx"))  # type: ignore[arg-type]
             if only.lower() in case.name.lower() or only.lower() in operator_of(case).lower():
                 out.append(case)
     return out
@@ -62,7 +62,7 @@ def data_sets(case: Any) -> list[tuple[list[Any], list[Any]]]:
                     t.ParseFromString((folder / f"{side}_{k}.pb").read_bytes())
                     arrays.append(numpy_helper.to_array(t))
                 else:
-                    arrays.append([])
+                    arrays.append([])  # type: ignore[arg-type]
             sides.append(arrays)
         out.append((sides[0], sides[1]))
     return out
@@ -107,7 +107,7 @@ def run(kinds: tuple[str, ...], only: str, limit: float, progress: bool) -> list
             worker = context.Process(target=_worker, args=(kinds, only, jobs, results), daemon=True)
             worker.start()
             grace = 60.0
-        jobs.put(index)
+        jobs.put(index)  # type: ignore[union-attr]
         outcome, reason = _wait(results, worker, limit + grace)
         grace = 0.0
         if outcome == "crashed" and reason.startswith("killed"):
@@ -117,7 +117,7 @@ def run(kinds: tuple[str, ...], only: str, limit: float, progress: bool) -> list
         if progress and index % 25 == 0:
             print(f"\r{index + 1}/{len(todo)} {case.name[:60]:60}", end="", file=sys.stderr, flush=True)
     if worker is not None:
-        jobs.put(None)
+        jobs.put(None)  # type: ignore[union-attr]
         worker.join(10)
     if progress:
         print("\r" + " " * 90 + "\r", end="", file=sys.stderr)

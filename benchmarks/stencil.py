@@ -31,7 +31,7 @@ def main(cells: int = 2_000_000, steps: int = 100) -> None:
     w = np.array([0.25, 0.5, 0.25], np.float32)
     print(f"3-point stencil, {cells} cells of f32, {steps} steps, {chip.cores} cores")
     rows = {"untiled": Schedule(), "untiled, parallel": Schedule(parallel=("i0",)), "chosen: " + _text(best): best}
-    results = []
+    results = []  # type: ignore[var-annotated]
     with tempfile.TemporaryDirectory() as folder:
         for name, schedule in rows.items():
             source = print_recurrence(kernel, schedule)

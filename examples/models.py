@@ -23,7 +23,9 @@ def light_model(name: str) -> Path:
     try:
         import onnx
     except ImportError:
-        raise ModelError("the onnx package has this model and is not installed", where=name, hint="pip install 'autocomp[demo]'") from None
+        raise ModelError(
+            "the onnx package has this model and is not installed", where=name, hint="pip install 'autocomp[demo]'"
+        ) from None
     path = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light" / f"{name}.onnx"
     if not path.is_file():
         raise ModelError("not in the installed onnx package", where=str(path), hint="pip install 'onnx==1.23.2'")
@@ -101,7 +103,9 @@ class _Net:
         return self.b.op(op, *nodes, **attrs)
 
     def linear(self, name: str, x: Node, n: int) -> Node:
-        return self("add", self("matmul", x, self.weight(f"{name}.w", int(x.type.shape[-1]), n)), self.weight(f"{name}.b", n, scale=0.02))  # type: ignore[arg-type]
+        return self(
+            "add", self("matmul", x, self.weight(f"{name}.w", int(x.type.shape[-1]), n)), self.weight(f"{name}.b", n, scale=0.02)  # type: ignore[arg-type]
+        )  # type: ignore[arg-type]
 
     def layer_norm(self, name: str, x: Node, eps: float = 1e-12) -> Node:
         axis = (x.type.rank - 1,)
@@ -109,7 +113,9 @@ class _Net:
         var = self("reduce_mean", self("mul", d, d), axes=axis, keepdims=True)
         y = self("div", d, self("sqrt", self("add", var, self.const(eps))))
         n = int(x.type.shape[-1])  # type: ignore[arg-type]
-        return self("add", self("mul", y, self.weight(f"{name}.g", n, scale=0.05, around=1.0)), self.weight(f"{name}.b", n, scale=0.02))
+        return self(
+            "add", self("mul", y, self.weight(f"{name}.g", n, scale=0.05, around=1.0)), self.weight(f"{name}.b", n, scale=0.02)
+        )
 
     def gelu(self, x: Node) -> Node:
         half = self("mul", x, self.const(0.5))

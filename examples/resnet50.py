@@ -49,7 +49,7 @@ def main() -> None:
     with StageProgress(console, trace):
         program = autocomp.optimize(model, target="cpu", trace=trace)
     rng = np.random.default_rng(args.seed)
-    feed = {n.attrs["name"]: rng.standard_normal(n.type.shape, dtype=np.float32) for n in program.graph.inputs}
+    feed = {n.attrs["name"]: rng.standard_normal(n.type.shape, dtype=np.float32) for n in program.graph.inputs}  # type: ignore[arg-type]
     console.print("running and timing each kernel ...")
     timing = program.profile(feed, repeat=args.repeat)
     console.print(kernel_table(program, timing))

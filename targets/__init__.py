@@ -9,12 +9,12 @@ from importlib.resources import files
 from typing import Any, Protocol
 
 import yaml
+from autocomp.targets.source import KernelSource
 
 from autocomp.cost.chip import Chip, load_chip
 from autocomp.errors import AutocompError
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
-from autocomp.targets.source import KernelSource
 
 
 class Target(Protocol):
@@ -48,13 +48,18 @@ def load_target(spec: str) -> Target:
     folder = next((f for f, m in known.items() if name in (f, *m.get("aliases", ()))), None)
     if folder is None:
         near = get_close_matches(name, [n for f, m in known.items() for n in (f, *m.get("aliases", ()))], 1)
-        raise AutocompError(f"no target '{name}'", where="target", hint=f"did you mean '{near[0]}'?" if near else f"targets: {', '.join(known)}")
+        raise AutocompError(
+            f"no target '{name}'", where="target", hint=f"did you mean '{near[0]}'?" if near else f"targets: {', '.join(known)}"
+        )
     m = known[folder]
     chip = chip or m["default_chip"]
     if chip not in m["chips"] and not chip.endswith((".yaml", ".yml")):
         near = get_close_matches(chip, m["chips"], 1)
-        raise AutocompError(f"target {folder} has no chip '{chip}'", where="target",
-                            hint=f"did you mean '{near[0]}'?" if near else f"chips: {', '.join(m['chips'])}")
+        raise AutocompError(
+            f"target {folder} has no chip '{chip}'",
+            where="target",
+            hint=f"did you mean '{near[0]}'?" if near else f"chips: {', '.join(m['chips'])}",
+        )
     module = import_module(f"autocomp.targets.{folder}.target")
     return getattr(module, f"{folder.capitalize()}Target")(load_chip(chip))  # type: ignore[no-any-return]
 
@@ -65,5 +70,7 @@ def list_targets() -> list[dict[str, Any]]:
     for name, m in manifests().items():
         target = load_target(name)
         missing, not_here = target.toolchain.missing(), target.why_not_runnable()
-        rows.append({"name": name, "chips": m["chips"], "language": m["language"], "builds": missing or "yes", "runs": not_here or "yes"})
+        rows.append(
+            {"name": name, "chips": m["chips"], "language": m["language"], "builds": missing or "yes", "runs": not_here or "yes"}
+        )
     return rows

@@ -9,8 +9,26 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 # In pipeline order: a package may import itself and those before it.
-ORDER = ["errors", "options", "trace", "files", "ir", "frontends", "rewrite", "loops", "cost", "egraph", "tile", "targets", "runtime",
-         "tune", "report", "pipeline", "onnx_backend", "cli"]
+ORDER = [
+    "errors",
+    "options",
+    "trace",
+    "files",
+    "ir",
+    "frontends",
+    "rewrite",
+    "loops",
+    "cost",
+    "egraph",
+    "tile",
+    "targets",
+    "runtime",
+    "tune",
+    "report",
+    "pipeline",
+    "onnx_backend",
+    "cli",
+]
 FENCES = {"egglog": "autocomp/egraph", "islpy": "autocomp/loops"}
 SOURCES = sorted([*ROOT.glob("autocomp/**/*.py"), *ROOT.glob("targets/**/*.py")])
 
@@ -18,7 +36,9 @@ SOURCES = sorted([*ROOT.glob("autocomp/**/*.py"), *ROOT.glob("targets/**/*.py")]
 def imports(path: Path) -> list[tuple[str, bool]]:
     """(module, at import time) for every import, those under TYPE_CHECKING left out."""
     tree = ast.parse(path.read_text())
-    skip = {id(n) for i in ast.walk(tree) if isinstance(i, ast.If) and "TYPE_CHECKING" in ast.unparse(i.test) for n in ast.walk(i)}
+    skip = {
+        id(n) for i in ast.walk(tree) if isinstance(i, ast.If) and "TYPE_CHECKING" in ast.unparse(i.test) for n in ast.walk(i)
+    }
     top = {id(n) for n in tree.body}
     out = []
     for n in ast.walk(tree):
@@ -59,13 +79,16 @@ def test_imports_point_one_way():
 
 
 def test_every_package_has_a_place_in_the_order():
-    found = {p.name.removesuffix(".py") for p in (ROOT / "autocomp").iterdir() if p.suffix == ".py" or (p / "__init__.py").is_file()}
+    found = {
+        p.name.removesuffix(".py") for p in (ROOT / "autocomp").iterdir() if p.suffix == ".py" or (p / "__init__.py").is_file()
+    }
     assert found - {"__init__"} <= set(ORDER), found - set(ORDER)
 
 
 @pytest.mark.parametrize("package", ["rules", "cost_models", "targets"])
 def test_data_packages_are_importable(package):
     from importlib.resources import files
+
     assert any(True for f in files(f"autocomp.{package}").iterdir())
 
 

@@ -99,6 +99,7 @@ def calibrate() -> Calibration:
     def copied() -> float:
         lib.copy(x.ctypes.data_as(ctypes.c_void_p), y.ctypes.data_as(ctypes.c_void_p), ctypes.c_long(x.size))
         return 8.0 * x.size
+
     everyone = _rate(copied)
     lib.threads(1)
     alone = _rate(copied)
@@ -107,10 +108,14 @@ def calibrate() -> Calibration:
     def forked() -> float:
         lib.empty(2000)
         return 2000.0
+
     region = 1 / _rate(forked)
     figures = {
-        "f32 multiply-adds": (peak, "operations/s"), "f32 maps in the first cache": (2 * elements, "operations/s"),
-        "copy, all cores": (everyone, "bytes/s"), "copy, one core": (alone, "bytes/s"), "parallel region": (region, "s"),
+        "f32 multiply-adds": (peak, "operations/s"),
+        "f32 maps in the first cache": (2 * elements, "operations/s"),
+        "copy, all cores": (everyone, "bytes/s"),
+        "copy, one core": (alone, "bytes/s"),
+        "parallel region": (region, "s"),
     }
     path = calibration_path()
     write_atomic(path, _chip_file(here, figures))
@@ -138,7 +143,20 @@ def _library(lanes: int) -> ctypes.CDLL:
     folder = Path(tempfile.mkdtemp(prefix="autocomp-calibrate-"))
     try:
         (folder / "c.c").write_text(SOURCE)
-        command = [cc, "-O3", "-march=native", "-fopenmp", "-ffp-contract=fast", f"-DLANES={lanes}", "-fPIC", "-shared", "-o", "c.so", "c.c", "-lm"]
+        command = [
+            cc,
+            "-O3",
+            "-march=native",
+            "-fopenmp",
+            "-ffp-contract=fast",
+            f"-DLANES={lanes}",
+            "-fPIC",
+            "-shared",
+            "-o",
+            "c.so",
+            "c.c",
+            "-lm",
+        ]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         if done.returncode:
             raise BuildError(f"the compiler refused the measuring kernels: {done.stderr.strip()[:300]}", where="calibrate")
@@ -156,7 +174,7 @@ def _chip_file(here: Any, figures: dict[str, tuple[float, str]]) -> str:
 
     base = adapt(_shipped("cpu"), here)
     when = datetime.date.today().isoformat()
-    value = lambda v, source: f"{{value: {v:.6g}, source: \"{source}\"}}"
+    value = lambda v, source: f'{{value: {v:.6g}, source: "{source}"}}'
     measured = lambda k: value(figures[k][0], f"measured {when}: {k}")
     keep = "generic, adapted to this machine"
     maps = figures["f32 maps in the first cache"][0]
@@ -165,14 +183,18 @@ def _chip_file(here: Any, figures: dict[str, tuple[float, str]]) -> str:
         bw = measured("copy, all cores") if m.name == "dram" else value(max(m.bandwidth, figures["copy, all cores"][0]), keep)
         one = f", core_bandwidth: {measured('copy, one core')}" if m.name == "dram" else ""
         cache = ", cache: true" if m.cache else ""
-        mems.append(f"  - {{name: {m.name}, per: {m.per}, line: {m.line}{cache}, capacity: {value(m.capacity, keep)}, bandwidth: {bw}{one}}}")
+        mems.append(
+            f"  - {{name: {m.name}, per: {m.per}, line: {m.line}{cache}, capacity: {value(m.capacity, keep)}, bandwidth: {bw}{one}}}"
+        )
     peak = figures["f32 multiply-adds"][0]
     return "\n".join([
         f"# measured on: {fingerprint(here)}", "name: cpu", f"title: \"{base.title}\"", "target: cpu", f"arch: {base.arch}",
         f"cores: {value(base.cores, 'usable cores')}", f"clock: {value(base.clock, keep)}",
-        f"launch: {measured('parallel region')}", f"latency: {value(base.latency, keep)}", f"vector_bytes: {value(base.vector_bytes, 'widest vector unit')}",
+        f"launch: {measured('parallel region')}", f"latency: {value(base.latency, keep)}",
+        f"vector_bytes: {value(base.vector_bytes, 'widest vector unit')}",
         "matrix:", f"  f32: {measured('f32 multiply-adds')}", f"  f64: {value(peak / 2, 'half of f32')}",
-        "vector:", f"  f32: {measured('f32 maps in the first cache')}", f"special: {value(maps / 8, 'inferred: eight operations a polynomial')}",
+        "vector:", f"  f32: {measured('f32 maps in the first cache')}",
+        f"special: {value(maps / 8, 'inferred: eight operations a polynomial')}",
         f"granule: {{m: 1, n: {base.granule[1]}, k: 1, source: \"one vector of f32\"}}",
         f"registers: {{count: {base.registers.count}, bytes: {base.registers.bytes}, per: thread, source: \"instruction set\"}}",
         "features: [shared_units]", "memories:", *mems,

@@ -98,8 +98,9 @@ class Chip:
         for m in self.memories:
             if m.name == name:
                 return m
-        raise ChipError(f"no memory '{name}'", where=f"chip {self.name}",
-                        hint=f"it has {', '.join(m.name for m in self.memories)}")
+        raise ChipError(
+            f"no memory '{name}'", where=f"chip {self.name}", hint=f"it has {', '.join(m.name for m in self.memories)}"
+        )
 
     @property
     def on_chip(self) -> float:
@@ -122,9 +123,18 @@ class Chip:
             return self
         f = n / self.cores
         scale = lambda t: {k: v * f for k, v in t.items()}
-        mems = tuple(replace(m, bandwidth=min(m.bandwidth, m.core_bandwidth * n) if m.core_bandwidth else
-                             m.bandwidth * (f if m.per != "chip" else 1)) for m in self.memories)
-        return replace(self, cores=n, matrix=scale(self.matrix), vector=scale(self.vector), special=self.special * f, memories=mems)
+        mems = tuple(
+            replace(
+                m,
+                bandwidth=min(m.bandwidth, m.core_bandwidth * n)
+                if m.core_bandwidth
+                else m.bandwidth * (f if m.per != "chip" else 1),
+            )
+            for m in self.memories
+        )
+        return replace(
+            self, cores=n, matrix=scale(self.matrix), vector=scale(self.vector), special=self.special * f, memories=mems
+        )
 
     @property
     def key(self) -> str:
@@ -134,7 +144,9 @@ class Chip:
 
 def chip_names() -> tuple[str, ...]:
     """The shipped chips."""
-    return tuple(sorted(p.name.removesuffix(".yaml") for p in files("autocomp.cost_models").iterdir() if p.name.endswith(".yaml")))
+    return tuple(
+        sorted(p.name.removesuffix(".yaml") for p in files("autocomp.cost_models").iterdir() if p.name.endswith(".yaml"))
+    )
 
 
 def load_chip(name: str, path: str | Path | None = None) -> Chip:
@@ -176,6 +188,7 @@ def _from_file(path: Path) -> Chip:
 @lru_cache(maxsize=1)
 def _host() -> Chip:
     from autocomp.cost.host import adapt, calibrated_file, facts
+
     here = facts()
     own = calibrated_file(here)
     if own is not None:

@@ -50,8 +50,17 @@ def demand_of(k: Kernel) -> Demand:
                 vector += domain * folds
     read = sum(float(a.type.bytes) for a in k.inputs)
     written = sum(float(a.type.bytes) for a in k.outputs)
-    w = Work(read=read, written=written, vector=vector, special=special, matrix=matrix, matrix_dtype=dtype,
-             m=roles.extent("rows") if matrix else 0, n=roles.extent("cols") if matrix else 0, k=roles.extent("depth") if matrix else 0)
+    w = Work(
+        read=read,
+        written=written,
+        vector=vector,
+        special=special,
+        matrix=matrix,
+        matrix_dtype=dtype,
+        m=roles.extent("rows") if matrix else 0,
+        n=roles.extent("cols") if matrix else 0,
+        k=roles.extent("depth") if matrix else 0,
+    )
     return Demand(roles, w, tuple((a.name, float(a.type.bytes)) for a in k.inputs))
 
 
@@ -79,7 +88,13 @@ def _refetched(k: Kernel, d: Demand, tile: dict[str, int], chip: Chip) -> float:
     total = 0.0
     free = {a.name for a in k.axes}
     for a in k.inputs:
-        mentioned = {n for e in postorder(*(s.value for s in k.stores)) if isinstance(e, Load) and e.tensor == a.name for i in e.index for n in i.names()}
+        mentioned = {
+            n
+            for e in postorder(*(s.value for s in k.stores))
+            if isinstance(e, Load) and e.tensor == a.name
+            for i in e.index
+            for n in i.names()
+        }
         again = prod(-(-dim_hint(x.extent) // tile.get(x.name, dim_hint(x.extent))) for x in k.axes if x.name in free - mentioned)
         if again > 1 and a.type.bytes > near:
             total += a.type.bytes * (again - 1)

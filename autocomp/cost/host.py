@@ -80,15 +80,29 @@ def adapt(chip: Chip, here: HostFacts) -> Chip:
     scale = lambda t: {k: v * factor for k, v in t.items()}
     size = {"l1": here.l1, "l2": here.l2, "l3": here.l3}
     mems = tuple(
-        replace(m, capacity=float(size.get(m.name) or m.capacity),
-                bandwidth=m.bandwidth * (here.cores * here.vector_bytes / chip.vector_bytes if m.per == "core" else 1.0))
+        replace(
+            m,
+            capacity=float(size.get(m.name) or m.capacity),
+            bandwidth=m.bandwidth * (here.cores * here.vector_bytes / chip.vector_bytes if m.per == "core" else 1.0),
+        )
         for m in chip.memories
     )
-    mems = tuple(replace(m, bandwidth=min(m.core_bandwidth * here.cores, 4 * m.bandwidth)) if m.core_bandwidth else m for m in mems)
-    return replace(chip, arch=here.arch, cores=here.cores, vector_bytes=here.vector_bytes, matrix=scale(chip.matrix), vector=scale(chip.vector),
-                   special=chip.special * factor, granule=(1, here.vector_bytes // 4, 1),
-                   registers=replace(chip.registers, count=here.registers, bytes=here.vector_bytes), memories=mems,
-                   title=f"{here.model}, {here.cores} cores")
+    mems = tuple(
+        replace(m, bandwidth=min(m.core_bandwidth * here.cores, 4 * m.bandwidth)) if m.core_bandwidth else m for m in mems
+    )
+    return replace(
+        chip,
+        arch=here.arch,
+        cores=here.cores,
+        vector_bytes=here.vector_bytes,
+        matrix=scale(chip.matrix),
+        vector=scale(chip.vector),
+        special=chip.special * factor,
+        granule=(1, here.vector_bytes // 4, 1),
+        registers=replace(chip.registers, count=here.registers, bytes=here.vector_bytes),
+        memories=mems,
+        title=f"{here.model}, {here.cores} cores",
+    )
 
 
 def calibration_path() -> Path:

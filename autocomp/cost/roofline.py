@@ -26,7 +26,9 @@ def time_of(work: Work, chip: Chip) -> Cost:
     if moved:
         parts.append(memory_time(moved, chip, 1 if work.tiles == 1 else chip.cores))
     if work.matrix:
-        parts.append(("matrix unit", work.matrix / (chip.matrix_rate(work.matrix_dtype) * work.matrix_eff * _fill(work, chip)) * idle))
+        parts.append(
+            ("matrix unit", work.matrix / (chip.matrix_rate(work.matrix_dtype) * work.matrix_eff * _fill(work, chip)) * idle)
+        )
     if work.vector:
         parts.append(("vector unit", work.vector / chip.vector["f32"] * idle))
     if work.special:

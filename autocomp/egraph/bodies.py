@@ -1,7 +1,7 @@
 """A chosen body (nodes and leaves of a cut) -> Kernel: comprehensions inlined into each other, views into the loads.
 
-    exp(i) = e(x[i]);  sum(b) = reduce_r y[b, r];  out(b, j) = exp(b, j) / sum(b, 0)
-    ->  out[b, j] = e(x[b, j]) / reduce_r e(x[b, r])
+exp(i) = e(x[i]);  sum(b) = reduce_r y[b, r];  out(b, j) = exp(b, j) / sum(b, 0)
+->  out[b, j] = e(x[b, j]) / reduce_r e(x[b, r])
 """
 
 from __future__ import annotations
@@ -112,7 +112,9 @@ class Inliner:
         return g.names() <= self.extents.keys() and g.range(self.extents)[0] >= 0
 
 
-def build_kernel(subject: Subject, stored: Sequence[int], picks: Mapping[int, SubjectNode], kind: str, name: str) -> tuple[Kernel, dict[str, int]]:
+def build_kernel(
+    subject: Subject, stored: Sequence[int], picks: Mapping[int, SubjectNode], kind: str, name: str
+) -> tuple[Kernel, dict[str, int]]:
     """The kernel that computes `stored` classes (the root first, then by-products), and which class each argument is.
 
     Argument and axis names are canonical. The domain is the root's shape; by-products have it too (equal shapes up to
@@ -144,13 +146,19 @@ def build_kernel(subject: Subject, stored: Sequence[int], picks: Mapping[int, Su
     place = {a.name: f"i{k}" for k, a in enumerate(kept)} | bound
     values = tuple(_renamed(v, place, names) for v in values)
     by = {old: aff(new) for old, new in place.items()}
-    inputs = tuple(Arg(names[t], subject.types[int(t[1:])], subject.frozen.classes[int(t[1:])].constant if int(t[1:]) in subject.frozen.classes else False)
-                   for t in reads)
+    inputs = tuple(
+        Arg(
+            names[t],
+            subject.types[int(t[1:])],
+            subject.frozen.classes[int(t[1:])].constant if int(t[1:]) in subject.frozen.classes else False,
+        )
+        for t in reads
+    )
     outputs = tuple(Arg(out, subject.types[cls]) for out, cls, _, _ in stores)
     final = tuple(Store(out, tuple(i.substitute(by) for i in index), v) for (out, _, index, _), v in zip(stores, values))
     domain = tuple(replace(a, name=place[a.name]) for a in kept)
-    k = _numbered(merge_axes(Kernel(name, kind, domain, inputs, outputs, final, "")))
-    return replace(k, signature=signature(k)), args
+    kernel = _numbered(merge_axes(Kernel(name, kind, domain, inputs, outputs, final, "")))
+    return replace(kernel, signature=signature(kernel)), args
 
 
 def _numbered(k: Kernel) -> Kernel:
@@ -173,6 +181,7 @@ def _aligned(shape: tuple[object, ...], axes: tuple[Axis, ...]) -> tuple[Aff, ..
 
 def _tidy(values: tuple[Expr, ...]) -> tuple[Expr, ...]:
     """Reduced axes of extent 1 go; a reduction without axes left is its operand where that is its value."""
+
     def one(e: Expr) -> Expr:
         if isinstance(e, (Reduce, Contract)):
             gone = {a.name for a in e.axes if a.extent == 1}
@@ -188,8 +197,10 @@ def _tidy(values: tuple[Expr, ...]) -> tuple[Expr, ...]:
                 return e
             zero = dict.fromkeys(gone, aff(0))
             from autocomp.ir.body import substitute
+
             return substitute(e, zero)
         return e
+
     return tuple(rewrite(v, one) for v in values)
 
 
@@ -198,7 +209,12 @@ def _renamed(root: Expr, place: Mapping[str, str], tensors: Mapping[str, str]) -
 
     def one(e: Expr) -> Expr:
         if isinstance(e, Load):
-            return replace(e, tensor=tensors[e.tensor], index=tuple(i.substitute(by) for i in e.index), guard=tuple(g.substitute(by) for g in e.guard))
+            return replace(
+                e,
+                tensor=tensors[e.tensor],
+                index=tuple(i.substitute(by) for i in e.index),
+                guard=tuple(g.substitute(by) for g in e.guard),
+            )
         if isinstance(e, Gather):
             return replace(e, tensor=tensors[str(e.tensor)])
         if isinstance(e, Index):
@@ -212,13 +228,19 @@ def _renamed(root: Expr, place: Mapping[str, str], tensors: Mapping[str, str]) -
         if isinstance(e, Recurrence):
             return renamed_recurrence(e, place, lambda i: i.substitute(by))
         return e
+
     return rewrite(root, one)
 
 
 def renamed_recurrence(e: Recurrence, names: Mapping[str, str], place: Callable[[Aff], Aff]) -> Recurrence:
     """Its time and space axes renamed; the point and time asked for moved by `place`. init and step are done already."""
-    return replace(e, time=replace(e.time, name=names[e.time.name]), axes=tuple(replace(a, name=names[a.name]) for a in e.axes),
-                   index=tuple(map(place, e.index)), at=e.at if e.at is None else place(e.at))
+    return replace(
+        e,
+        time=replace(e.time, name=names[e.time.name]),
+        axes=tuple(replace(a, name=names[a.name]) for a in e.axes),
+        index=tuple(map(place, e.index)),
+        at=e.at if e.at is None else place(e.at),
+    )
 
 
 def signature(k: Kernel) -> str:
@@ -251,9 +273,13 @@ def _head(e: Expr) -> str:
     if isinstance(e, Contract):
         return f"contract {' '.join(map(str, e.axes))}"
     if isinstance(e, Prev):
-        return f"prev[{', '.join(map(str, e.index))}] lag {e.lag}" + (f" if {', '.join(map(str, e.guard))} else {e.fill!r}" if e.guard else "")
+        return f"prev[{', '.join(map(str, e.index))}] lag {e.lag}" + (
+            f" if {', '.join(map(str, e.guard))} else {e.fill!r}" if e.guard else ""
+        )
     if isinstance(e, Recurrence):
-        return (f"recurrence {e.time} over {' '.join(map(str, e.axes))} at {'the end' if e.at is None else e.at} "
-                f"[{', '.join(map(str, e.index))}]")
+        return (
+            f"recurrence {e.time} over {' '.join(map(str, e.axes))} at {'the end' if e.at is None else e.at} "
+            f"[{', '.join(map(str, e.index))}]"
+        )
     assert isinstance(e, Gather)
     return f"gather {e.tensor}"

@@ -47,10 +47,22 @@ def choose_schedule(kernel: Kernel, rules: RuleSet, chip: Chip, options: Options
     found = {c.schedule: c for c in candidates(kernel, rules, chip, options, demand, refused)}
     whole = Schedule()
     found.setdefault(whole, Candidate(whole, "untiled", ()))
-    ranked = sorted(((estimate(kernel, s, chip, demand), c) for s, c in found.items()), key=lambda x: (x[0].seconds, str(x[1].schedule)))
+    ranked = sorted(
+        ((estimate(kernel, s, chip, demand), c) for s, c in found.items()), key=lambda x: (x[0].seconds, str(x[1].schedule))
+    )
     best, chosen = ranked[0]
-    trace.add("schedule", kernel.name, signature=kernel.signature, candidates=len(ranked), rule=chosen.rule, seconds=best.seconds, bound=best.bound,
-              runners_up=[f"{describe(c.schedule)} ({c.rule}): {cost.seconds * 1e6:.1f} us, {cost.bound}" for cost, c in ranked[1 : 1 + SHOWN]])
+    trace.add(
+        "schedule",
+        kernel.name,
+        signature=kernel.signature,
+        candidates=len(ranked),
+        rule=chosen.rule,
+        seconds=best.seconds,
+        bound=best.bound,
+        runners_up=[
+            f"{describe(c.schedule)} ({c.rule}): {cost.seconds * 1e6:.1f} us, {cost.bound}" for cost, c in ranked[1 : 1 + SHOWN]
+        ],
+    )
     for reason, n in sorted(refused.items()):
         rule, _, text = reason.partition(": ")
         trace.add("reject", rule, phase="tiling", kernel=kernel.name, reason=text, count=n)
@@ -62,16 +74,28 @@ def candidates(kernel: Kernel, rules: RuleSet, chip: Chip, options: Options, dem
     """Every schedule that a tiling rule makes and no condition refuses."""
     d = demand or demand_of(kernel)
     for rule in rules.of("tiling", chip.target):
-        if isinstance(rule.match, Apply) and rule.match.op == d.roles.form and not any(k not in ROLE for k, _ in rule.match.attrs):
+        if (
+            isinstance(rule.match, Apply)
+            and rule.match.op == d.roles.form
+            and not any(k not in ROLE for k, _ in rule.match.attrs)
+        ):
             yield from _of_rule(kernel, rule, d.roles, chip, options, refused if refused is not None else {})
 
 
-def _of_rule(kernel: Kernel, rule: Rule, roles: Roles, chip: Chip, options: Options, refused: dict[str, int]) -> Iterator[Candidate]:
+def _of_rule(
+    kernel: Kernel, rule: Rule, roles: Roles, chip: Chip, options: Options, refused: dict[str, int]
+) -> Iterator[Candidate]:
     assert isinstance(rule.match, Apply)
     bound = {e.name: roles.extent(ROLE[k]) for k, e in rule.match.attrs if isinstance(e, Ref)}
     names = [n for n, _ in rule.choose]
-    values = [c if isinstance(c, tuple) else tuple(evaluate(c, Env(bound))) if isinstance(c, RuleExpr) else (c,) for _, c in rule.choose]
-    role_of = {e.name: roles.extent(ROLE[k]) for k, e in (rule.rhs.attrs if isinstance(rule.rhs, Apply) else ()) if isinstance(e, Ref) and k in ROLE}
+    values = [
+        c if isinstance(c, tuple) else tuple(evaluate(c, Env(bound))) if isinstance(c, RuleExpr) else (c,) for _, c in rule.choose
+    ]
+    role_of = {
+        e.name: roles.extent(ROLE[k])
+        for k, e in (rule.rhs.attrs if isinstance(rule.rhs, Apply) else ())
+        if isinstance(e, Ref) and k in ROLE
+    }
     seen: set[Schedule] = set()
     for choice in product(*values):
         variables = bound | {n: min(v, role_of.get(n, v)) if isinstance(v, int) else v for n, v in zip(names, choice)}
@@ -102,7 +126,13 @@ def _functions(kernel: Kernel, s: Schedule, chip: Chip, options: Options) -> dic
 
     def fits(level: str, needed: float) -> bool:
         return needed <= chip.memory(level.lower()).capacity / 2
-    return tensor_functions(options) | {"legal": is_legal, "fits": fits, "cores": lambda: chip.cores, "lanes": lambda: chip.granule[1]}
+
+    return tensor_functions(options) | {
+        "legal": is_legal,
+        "fits": fits,
+        "cores": lambda: chip.cores,
+        "lanes": lambda: chip.granule[1],
+    }
 
 
 def describe(s: Schedule) -> str:

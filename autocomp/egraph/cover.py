@@ -110,7 +110,11 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
     c = Cover(enum)
     for name, root in subject.roots:
         if root not in enum.cuts:
-            raise UnsupportedOp(f"no form of output '{name}' can be computed", where=frozen.graph.name, hint="run with --without to see which rule removed it")
+            raise UnsupportedOp(
+                f"no form of output '{name}' can be computed",
+                where=frozen.graph.name,
+                hint="run with --without to see which rule removed it",
+            )
         c.ref(root)
     seed = c.total
     _improve(c, subject)
@@ -122,8 +126,15 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
             fired[row] = fired.get(row, 0) + 1
     for row, n in sorted(fired.items()):
         trace.add("rule", row, phase="fusion", count=n)
-    trace.add("cut", "cover", area_flow=seed, exact_area=c.total, by_products=len(c.extra), saved_by_by_products=by_product_gain,
-              cuts=sum(map(len, enum.cuts.values())))
+    trace.add(
+        "cut",
+        "cover",
+        area_flow=seed,
+        exact_area=c.total,
+        by_products=len(c.extra),
+        saved_by_by_products=by_product_gain,
+        cuts=sum(map(len, enum.cuts.values())),
+    )
     return _kernel_graph(c, subject, frozen.graph, trace)
 
 
@@ -137,17 +148,17 @@ def _improve(c: Cover, s: Subject) -> None:
                 _best_swap(c, x)
         for x in order:
             if c.refs.get(x, 0) > 1 and x in c.pick:
-                c.attempt(lambda x=x: _stop_storing(c, x))
+                c.attempt(lambda x=x: _stop_storing(c, x))  # type: ignore[misc]
         for x in order:
             if c.stored(x) and not c.refs.get(x, 0):
-                c.attempt(lambda x=x: _start_storing(c, x))
+                c.attempt(lambda x=x: _start_storing(c, x))  # type: ignore[misc]
         if c.total >= before * (1 - 1e-9):
             break
 
 
 def _best_swap(c: Cover, x: int) -> None:
     for cut in c.enum.cuts[x]:
-        c.attempt(lambda cut=cut: iter([(x, cut)]))
+        c.attempt(lambda cut=cut: iter([(x, cut)]))  # type: ignore[misc]
 
 
 def _stop_storing(c: Cover, x: int) -> Iterator[tuple[int, Cut]]:
@@ -177,8 +188,11 @@ def _by_products(c: Cover, s: Subject) -> float:
         if x in c.extra:
             continue
         for cut in c.enum.cuts[x]:
-            needed = [u for u in sorted(cut.top) if u != x and c.refs.get(u, 0) > 0 and u in c.pick and u not in c.extra
-                      and s.types[u].shape == s.types[x].shape]
+            needed = [
+                u
+                for u in sorted(cut.top)
+                if u != x and c.refs.get(u, 0) > 0 and u in c.pick and u not in c.extra and s.types[u].shape == s.types[x].shape
+            ]
             if needed and _attach(c, s, x, cut, needed):
                 break
     return before - c.total
@@ -297,13 +311,15 @@ def _kernel(s: Subject, x: int, extra: list[int], cut: Cut) -> tuple[Kernel, dic
         inputs = tuple(Arg(f"in{j}", s.types[k], False) for j, k in enumerate(node.enode.children))
         sig = f"opaque {node.enode.op} {node.enode.attrs!r} {[str(a.type) for a in inputs]} {s.types[x]}"
         kernel = Kernel(name, "X", (), inputs, (Arg("out0", s.types[x]),), (), sig, f"{node.enode.op}")
-        return Kernel(**{**kernel.__dict__, "attrs": node.enode.attrs}), {"out0": x} | {f"in{j}": k for j, k in enumerate(node.enode.children)}
+        return Kernel(**{**kernel.__dict__, "attrs": node.enode.attrs}), {"out0": x} | {
+            f"in{j}": k for j, k in enumerate(node.enode.children)
+        }
     return build_kernel(s, [x, *extra], picks, cut.record.kind, name)
 
 
 def _name(s: Subject, cut: Cut) -> str:
     """matmul_add_gelu: the ops that compute, in order of dataflow, runs collapsed, at most four and a count."""
-    ops = []
+    ops: list[str] = []
     for n in sorted((n for n in cut.nodes if not s.nodes[n].form.view), key=lambda n: (s.level.get(s.nodes[n].cls, 0), n)):
         op = s.nodes[n].enode.op
         if not ops or ops[-1] != op:
@@ -312,7 +328,11 @@ def _name(s: Subject, cut: Cut) -> str:
         ops = sorted(s.nodes[n].enode.op for n in cut.nodes)[:1]
     heavy = [o for o in ops if o in {s.nodes[n].enode.op for n in cut.heavy}]
     if len(ops) > 4:
-        ops = [*dict.fromkeys([*heavy, *ops])][:4] + [f"{len(ops) - 4}more"] if len(dict.fromkeys([*heavy, *ops])) > 4 else [*dict.fromkeys(ops)]
+        ops = (
+            [*dict.fromkeys([*heavy, *ops])][:4] + [f"{len(ops) - 4}more"]
+            if len(dict.fromkeys([*heavy, *ops])) > 4
+            else [*dict.fromkeys(ops)]
+        )
     return "_".join(ops)
 
 
@@ -322,8 +342,11 @@ def _ops(s: Subject, cut: Cut) -> tuple[str, ...]:
 
 def _reasons(s: Subject, cut: Cut, extra: list[int]) -> tuple[str, ...]:
     """One line a step: the algebra that made a node, the fusion row that inlined it."""
-    lines = [f"{s.nodes[n].enode.why}: made {s.nodes[n].enode.op} {s.types[s.nodes[n].cls]}"
-             for n in sorted(cut.nodes) if s.nodes[n].enode.why != "source"]
+    lines = [
+        f"{s.nodes[n].enode.why}: made {s.nodes[n].enode.op} {s.types[s.nodes[n].cls]}"
+        for n in sorted(cut.nodes)
+        if s.nodes[n].enode.why != "source"
+    ]
     for consumer, j, row in sorted(cut.steps):
         node = s.nodes[consumer]
         lines.append(f"{row}: {s.label(node.enode.children[j])} into operand {j} of {node.enode.op}")

@@ -176,8 +176,18 @@ class Enumerator:
                     again[n] = max(again.get(n, 1.0), mine)
             if node.form.kind == "map" and not node.form.view and p.operand.access.bijective:
                 top |= {c for c in p.cut.top if self.subject.types[c].shape == self.subject.types[node.cls].shape}
-        cut = Cut(node.cls, leaves, nodes, inside, record, ops, again,
-                  frozenset().union(*(p.steps for p in parts)) if parts else frozenset(), frozenset(top), heavy)
+        cut = Cut(
+            node.cls,
+            leaves,
+            nodes,
+            inside,
+            record,
+            ops,
+            again,
+            frozenset().union(*(p.steps for p in parts)) if parts else frozenset(),
+            frozenset(top),
+            heavy,
+        )
         return self.priced(cut, ())
 
     # ---- price
@@ -186,7 +196,21 @@ class Enumerator:
         work = self.work(cut, extra)
         cost = time_of(work, self.chip)
         flow = cost.seconds + sum(self.flow[x] / max(1, self.subject.users[x]) for x in cut.leaves)
-        return Cut(cut.cls, cut.leaves, cut.nodes, cut.inside, cut.record, cut.ops, cut.again, cut.steps, cut.top, cut.heavy, cost, work, flow)
+        return Cut(
+            cut.cls,
+            cut.leaves,
+            cut.nodes,
+            cut.inside,
+            cut.record,
+            cut.ops,
+            cut.again,
+            cut.steps,
+            cut.top,
+            cut.heavy,
+            cost,
+            work,
+            flow,
+        )
 
     def work(self, cut: Cut, extra: tuple[int, ...] = ()) -> Work:
         s = self.subject
@@ -210,9 +234,19 @@ class Enumerator:
         lanes = max(1, self.chip.granule[1])
         fill = lane / (-(-lane // lanes) * lanes) if lane < 4 * lanes else 1.0
         eff = fill / (1.0 if stride == 1 else 2.0) if matrix else 1.0
-        return Work(read=float(read), written=float(out.bytes + sum(s.types[x].bytes for x in extra)), vector=vector, special=special,
-                    matrix=matrix, matrix_dtype=dtype, m=m, n=n, k=k, matrix_eff=max(eff, 0.05),
-                    read_eff=1.0 if not strided_view else 0.9 if matrix else 0.6)
+        return Work(
+            read=float(read),
+            written=float(out.bytes + sum(s.types[x].bytes for x in extra)),
+            vector=vector,
+            special=special,
+            matrix=matrix,
+            matrix_dtype=dtype,
+            m=m,
+            n=n,
+            k=k,
+            matrix_eff=max(eff, 0.05),
+            read_eff=1.0 if not strided_view else 0.9 if matrix else 0.6,
+        )
 
     def _passes(self, cut: Cut) -> int:
         """1 if a row of every full-size operand stays on chip, else one pass a dependent reduction (and one for the output)."""

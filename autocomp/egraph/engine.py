@@ -7,7 +7,7 @@ time: every syntax node keeps a copy of its whole source text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from egglog import bindings
@@ -113,7 +113,7 @@ class Engine:
         if ruleset in self._rulesets:
             self._run(f"(run-schedule (run {ruleset}))")
 
-    def matches(self, relations: Iterable[str], sorts: dict[str, Sequence[str]]) -> dict[str, list[tuple[object, ...]]]:
+    def matches(self, relations: Iterable[str], sorts: Mapping[str, Sequence[str]]) -> dict[str, list[tuple[object, ...]]]:
         """Rows of each relation: T values as class names, strings as text; sorted, so that order never depends on hashing."""
         frozen = self._eg.freeze()
         first = self._first(frozen)

@@ -98,7 +98,7 @@ def comprehension_form(comp: Comprehension, ins: tuple[TensorType, ...], out: Te
     nodes = list(postorder(comp.value))
     heavy = [e for e in nodes if isinstance(e, (Reduce, Contract))]
     form = Form("alone", out, comp, (None,) * len(ins), fns=frozenset(e.fn for e in nodes if isinstance(e, Map)))
-    form = replace(form, **_operations(comp, nodes, out))
+    form = replace(form, **_operations(comp, nodes, out))  # type: ignore[arg-type]
     if len(heavy) > 1 or not all(isinstance(e, _UNDERSTOOD) for e in nodes):
         return form
     h = heavy[0] if heavy else None
@@ -109,7 +109,7 @@ def comprehension_form(comp: Comprehension, ins: tuple[TensorType, ...], out: Te
         form = replace(form, extents=tuple(sorted((a.extent for a in h.axes if a.extent != 1), key=str)),
                        windowed=_windowed(h))
     if isinstance(h, Contract):
-        form = replace(form, **_contraction(comp, h, ins))
+        form = replace(form, **_contraction(comp, h, ins))  # type: ignore[arg-type]
     if form.kind in ("contract", "online"):
         form = replace(form, spec=f"{text} {ins[0]} {out}")
     return form

@@ -108,7 +108,7 @@ def fold(form: Form, node: int, operands: Sequence[Operand]) -> Record | str:
     for p in _productions(form.kind, kinds):
         rec: Record | str = _base(p.kind, form, node, operands)
         for check in p.checks:
-            rec = CHECKS[check](form, operands, rec)
+            rec = CHECKS[check](form, operands, rec)  # type: ignore[arg-type]
             if isinstance(rec, str):
                 reason = reason or rec
                 break

@@ -67,7 +67,7 @@ def _merged(k: Kernel, a: Axis, b: Axis) -> Kernel | None:
     return _rebuilt(k, a, b, new, {t: d for t, d in place.items() if d is not None})
 
 
-def _position(index: tuple[Aff, ...], a: Axis, b: Axis, shape: tuple[object, ...]) -> int | None | bool:
+def _position(index: tuple[Aff, ...], a: Axis, b: Axis, shape: tuple[object, ...]) -> int | bool | None:
     """Dimension d with index[d] = a and index[d + 1] = b over b's full extent; None if neither occurs; False otherwise."""
     names = {a.name, b.name}
     if not any(i.names() & names for i in index):
@@ -99,11 +99,10 @@ def _rebuilt(k: Kernel, a: Axis, b: Axis, new: Axis, place: dict[str, int]) -> K
         return replace(x, type=replace(x.type, shape=(*s[:d], s[d] * s[d + 1], *s[d + 2 :])))  # type: ignore[operator]
 
     stores = tuple(Store(s.tensor, shorter(s.tensor, s.index), rewrite(s.value, one)) for s in k.stores)
-    return replace(k, axes=_axes(k.axes, a, b, new), inputs=tuple(map(arg, k.inputs)), outputs=tuple(map(arg, k.outputs)), stores=stores)
+    return replace(
+        k, axes=_axes(k.axes, a, b, new), inputs=tuple(map(arg, k.inputs)), outputs=tuple(map(arg, k.outputs)), stores=stores
+    )
 
 
 def _axes(axes: tuple[Axis, ...], a: Axis, b: Axis, new: Axis) -> tuple[Axis, ...]:
     return tuple(new if x.name == a.name else x for x in axes if x.name != b.name)
-
-
-

@@ -79,8 +79,16 @@ def _row(r: Rule) -> Row:
     operands = [a for a in r.lhs.args]
     if r.lhs.op in ("map", "reduce") and operands and not isinstance(operands[0], Apply):
         operands = operands[1:]
-    at = [i for i, a in enumerate(operands) if isinstance(a, Apply) and a.op == "load" and isinstance(a.args[0], Apply) and a.args[0].op == "store"]
+    at = [
+        i
+        for i, a in enumerate(operands)
+        if isinstance(a, Apply) and a.op == "load" and isinstance(a.args[0], Apply) and a.args[0].op == "store"
+    ]
     if len(at) != 1:
-        raise RuleError("a fusion rule has exactly one operand load(store(?k))", where=r.where_text, hint="lhs: map(?f, load(store(?k)), ?rest...)")
+        raise RuleError(
+            "a fusion rule has exactly one operand load(store(?k))",
+            where=r.where_text,
+            hint="lhs: map(?f, load(store(?k)), ?rest...)",
+        )
     rest = any(getattr(a, "rest", False) for a in operands)
     return Row(r, r.lhs.op, None if rest else at[0])

@@ -130,12 +130,18 @@ def _run_phase(subject: Subject, phase: str, rules: tuple[Rule, ...], options: O
                     if rejected[q.rule.name] <= REPORTED_REJECTS:
                         trace.add("reject", q.rule.name, phase=phase, reason=reason, at=str(subject.types[int(row[0])]))  # type: ignore[call-overload]
         seconds = time.perf_counter() - start
-        over = [(k, v, limit) for k, v, limit in (("nodes", len(subject.types), options.phase_nodes), ("seconds", round(seconds, 1), options.phase_seconds))
-                if v > limit]
+        over = [
+            (k, v, limit)
+            for k, v, limit in (
+                ("nodes", len(subject.types), options.phase_nodes),
+                ("seconds", round(seconds, 1), options.phase_seconds),
+            )
+            if v > limit
+        ]
         if over or (changed and iteration + 1 == options.phase_iterations):
             which = over[0] if over else ("iterations", iteration + 1, options.phase_iterations)
             worst = max(fired, key=lambda r: (fired[r], r))
-            trace.add("budget", phase, **{which[0]: which[1], "limit": which[2], "most_matches": f"{worst} x{fired[worst]}"})
+            trace.add("budget", phase, **{which[0]: which[1], "limit": which[2], "most_matches": f"{worst} x{fired[worst]}"})  # type: ignore[arg-type]
             break
         if not changed:
             break
@@ -166,7 +172,12 @@ def _queries(engine: Engine, phase: str, index: int, rule: Rule) -> Iterator[Que
             return f"({engine.constructor(p.op, len(p.args))} {args} {slots[-1][1]})"
 
         body = f"(= root {text(lhs)})"
-        pairs = (("root", "T"), *((v, "T") for v in variables), *((v, "T") for v, _ in literals), *((v, "String") for _, v in slots))
+        pairs = (
+            ("root", "T"),
+            *((v, "T") for v in variables),
+            *((v, "T") for v, _ in literals),
+            *((v, "String") for _, v in slots),
+        )
         engine.rule(phase, relation, pairs, body, rule.where_text)
         yield Query(rule, relation, pairs, tuple(slots), tuple(literals))
 
@@ -234,8 +245,8 @@ def _bind(q: Query, values: Mapping[str, object], variables: dict[str, Any], env
                     return ""
                 variables[e.name] = have
             else:
-                later.append((name, e, have))
-    for name, e, have in later:
+                later.append((e, have))
+    for e, have in later:
         try:
             want = e.name if isinstance(e, Word) else evaluate(e, env)
         except Unanswerable as x:

@@ -34,7 +34,11 @@ def load(model: Any, *, example_inputs: Sequence[Any] | None = None, dims: dict[
 
         return load_onnx(model, dims=dims)
     if kind == "torch" or any(c.__module__.split(".")[0] == "torch" for c in type(model).__mro__):
-        raise UnsupportedOp("torch modules are not read yet", where=type(model).__name__, hint="export it with torch.onnx.export and give the .onnx file")
+        raise UnsupportedOp(
+            "torch modules are not read yet",
+            where=type(model).__name__,
+            hint="export it with torch.onnx.export and give the .onnx file",
+        )
     if isinstance(model, Callable):  # type: ignore[arg-type]
         if example_inputs is None:
             raise ModelError(

@@ -189,7 +189,7 @@ def evaluate(
     def fetch(e: Expr) -> np.ndarray:
         t = types[e.tensor]  # type: ignore[attr-defined]
         x = np.asarray(arrays[e.tensor])  # type: ignore[attr-defined]
-        return x.reshape(t.shape) if t.is_static and x.shape != t.shape else x
+        return x.reshape(t.shape) if t.is_static and x.shape != t.shape else x  # type: ignore[arg-type]
 
     sizes = dict(sizes or {})
     m = Meaning(kernel.axes, [s.value for s in kernel.stores], sizes, float64, fetch)

@@ -92,7 +92,7 @@ def dot(g: nx.DiGraph) -> str:
         lines.append(f"  {q(n)} [label={q(chr(10).join((b.title, *b.lines)))}, fillcolor={q(b.colour)}, tooltip={q(b.hover)}];")
     for a, b, d in g.edges(data=True):
         rules = sorted({r.split(":")[0] for r in d["rules"]})
-        lines.append(f"  {q(a)} -> {q(b)} [label={q(d['type'] + (chr(10) + chr(10).join(rules) if rules else ''))}];")
+        lines.append(f"  {q(a)} -> {q(b)} [label={q(d['type'] + (chr(10) + chr(10).join(rules) if rules else ''))}];")  # type: ignore[arg-type]
     return "\n".join([*lines, "}"]) + "\n"
 
 
@@ -131,7 +131,7 @@ def svg(g: nx.DiGraph) -> str:
             f'stroke="#8899aa" stroke-width="1.3"><title>{tip}</title></path>'
         )
     for n, d in g.nodes(data=True):
-        b: Drawn = d["box"]
+        b: Drawn = d["box"]  # type: ignore[no-redef]
         x, y = at[n]
         p.append(
             f'<g><title>{escape(b.hover)}</title><rect x="{x:.0f}" y="{y:.0f}" width="{BOX_W}" height="{BOX_H}" rx="6" '

@@ -65,6 +65,7 @@ class _Ops:
     def __getattr__(self, name: str) -> Callable[..., Symbol]:
         def apply(*args: Any, **attrs: Any) -> Symbol:
             return Symbol(f"{name}({', '.join([*map(_spell, args), *(f'{k}={_spell(v)}' for k, v in attrs.items())])})")
+
         return apply
 
 
@@ -79,12 +80,20 @@ def _spell(v: Any) -> str:
     return str(v).lower() if isinstance(v, bool) else str(v)
 
 
-def rule(*, phase: str, name: str | None = None, lhs: str | None = None, rhs: str | None = None, where: Sequence[str] = (),
-         **fields: Any) -> Callable[[Callable[..., Any]], Rule]:
+def rule(
+    *,
+    phase: str,
+    name: str | None = None,
+    lhs: str | None = None,
+    rhs: str | None = None,
+    where: Sequence[str] = (),
+    **fields: Any,
+) -> Callable[[Callable[..., Any]], Rule]:
     """Decorator: the function becomes a Rule named `name` or phase/function. Other fields are those of a rule file.
 
     Raises RuleError as a rule file would, at the function's own file and line.
     """
+
     def decorate(fn: Callable[..., Any]) -> Rule:
         code = inspect.unwrap(fn).__code__
         at = Location(code.co_filename.rsplit("/", 1)[-1], code.co_firstlineno)
@@ -92,12 +101,21 @@ def rule(*, phase: str, name: str | None = None, lhs: str | None = None, rhs: st
         if left is None:
             made = fn(*(Symbol(f"?{p}") for p in inspect.signature(fn).parameters))
             if not isinstance(made, tuple) or len(made) != 2:
-                raise RuleError(f"{fn.__name__} must return (lhs, rhs), it returned {type(made).__name__}", where=str(at),
-                                hint="return op.add(x, x), op.mul(x, 2)")
+                raise RuleError(
+                    f"{fn.__name__} must return (lhs, rhs), it returned {type(made).__name__}",
+                    where=str(at),
+                    hint="return op.add(x, x), op.mul(x, 2)",
+                )
             left, right = (_spell(m) for m in made)
-        data: dict[str, Any] = {"name": name or f"{phase}/{fn.__name__}", "phase": phase, "why": inspect.getdoc(fn) or "", **fields}
+        data: dict[str, Any] = {
+            "name": name or f"{phase}/{fn.__name__}",
+            "phase": phase,
+            "why": inspect.getdoc(fn) or "",
+            **fields,
+        }
         data |= {k: v for k, v in (("lhs", left), ("rhs", right), ("where", tuple(where))) if v}
         return build_rule(_located(data, at))
+
     return decorate
 
 

@@ -18,8 +18,23 @@ from autocomp.rewrite.rule import Example, Rule, RuleSet
 from autocomp.rewrite.vocabulary import GRAPH_PHASES, PHASES, vocabulary
 from autocomp.rewrite.yaml_source import Located, read_yaml
 
-FIELDS = ("name", "phase", "lhs", "rhs", "match", "choose", "where", "exact", "commutes", "together", "examples", "targets",
-          "requires", "assumed", "why")
+FIELDS = (
+    "name",
+    "phase",
+    "lhs",
+    "rhs",
+    "match",
+    "choose",
+    "where",
+    "exact",
+    "commutes",
+    "together",
+    "examples",
+    "targets",
+    "requires",
+    "assumed",
+    "why",
+)
 NAME = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$")
 
 
@@ -35,7 +50,9 @@ def load_rules(files: Iterable[str | Path | Rule] = (), without: Iterable[str] =
     seen: dict[str, Rule] = {}
     for r in rules:
         if r.name in seen:
-            raise RuleError(f"the name '{r.name}' is taken", where=str(r.location), hint=f"it is defined at {seen[r.name].location}")
+            raise RuleError(
+                f"the name '{r.name}' is taken", where=str(r.location), hint=f"it is defined at {seen[r.name].location}"
+            )
         seen[r.name] = r
     chosen = RuleSet(tuple(rules)).without(without)
     return RuleSet(tuple(r for r in chosen if r.exact or not options.exact))
@@ -56,7 +73,9 @@ def _read_file(path: Path) -> list[Rule]:
     try:
         data = path.read_bytes()
     except OSError as x:
-        raise RuleError(f"cannot be read: {x.strerror or x}", where=str(path), hint="give the path of a .yaml file of rules") from None
+        raise RuleError(
+            f"cannot be read: {x.strerror or x}", where=str(path), hint="give the path of a .yaml file of rules"
+        ) from None
     try:
         return parse_rules(data.decode("utf-8"), str(path))
     except UnicodeDecodeError as x:
@@ -78,13 +97,16 @@ def parse_rules(text: str, file: str) -> list[Rule]:
 def build_rule(item: Located) -> Rule:
     """One checked rule from its mapping."""
     from difflib import get_close_matches
+
     if not isinstance(item.value, dict):
         raise item.error("a rule is a mapping with name, phase, lhs, rhs", "start each rule with '- name: group/name'")
     fields: dict[str, Located] = item.value
     for key in fields:
         if key not in FIELDS:
             near = get_close_matches(key, FIELDS, 1, 0.6)
-            raise fields[key].error(f"unknown field '{key}'", f"did you mean '{near[0]}'?" if near else f"fields are {', '.join(FIELDS)}")
+            raise fields[key].error(
+                f"unknown field '{key}'", f"did you mean '{near[0]}'?" if near else f"fields are {', '.join(FIELDS)}"
+            )
     name = _text(fields, "name", item)
     if not NAME.match(name):
         raise fields["name"].error(f"'{name}' is no rule name", "use words of letters, digits, _ . - joined by /")
@@ -102,9 +124,23 @@ def build_rule(item: Located) -> Rule:
     where = tuple(_condition(t, name, phase, bound) for t in _conditions(fields))
     together = _text(fields, "together", item, "").removeprefix("?")
     rule = Rule(
-        name, phase, item.location, sides.get("lhs"), sides.get("rhs"), sides.get("match"), choose, where,
-        _flag(fields, "exact", True), _flag(fields, "commutes", False), together, _examples(fields), _words(fields, "targets"),
-        _words(fields, "requires"), _flag(fields, "assumed", False), _text(fields, "why", item, ""))
+        name,
+        phase,
+        item.location,
+        sides.get("lhs"),
+        sides.get("rhs"),
+        sides.get("match"),
+        choose,
+        where,
+        _flag(fields, "exact", True),
+        _flag(fields, "commutes", False),
+        together,
+        _examples(fields),
+        _words(fields, "targets"),
+        _words(fields, "requires"),
+        _flag(fields, "assumed", False),
+        _text(fields, "why", item, ""),
+    )
     _check_rhs(rule, fields["rhs"], bound)
     return rule
 
@@ -122,6 +158,7 @@ def _check_rhs(rule: Rule, rhs: Located, bound: frozenset[str]) -> None:
             check_names(e, text, bound, v.functions, v.words)
         if rule.phase in GRAPH_PHASES:
             from autocomp.ir.ops import OPS
+
             given = dict(a.attrs)
             for k, default in OPS[a.op].attrs.items():
                 if default is ... and k not in given:

@@ -99,9 +99,12 @@ def bound_attrs(p: Pattern) -> Iterator[Ref]:
                 yield e
 
 
-def check_pattern(p: Pattern, text: Text, arity: Mapping[str, tuple[int, int]], attrs: Mapping[str, frozenset[str]] | None) -> None:
+def check_pattern(
+    p: Pattern, text: Text, arity: Mapping[str, tuple[int, int]], attrs: Mapping[str, frozenset[str]] | None
+) -> None:
     """Raises RuleError on an unknown op, a wrong number of operands, or an attribute the op does not have."""
     from difflib import get_close_matches
+
     for a in applications(p):
         if a.op not in arity:
             near = get_close_matches(a.op, sorted(arity), 1, 0.6)

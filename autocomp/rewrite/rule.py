@@ -52,9 +52,14 @@ class Rule:
     def text(self) -> str:
         """`lhs -> rhs  where ..`, as people read it."""
         left = self.lhs if self.lhs is not None else self.match
-        chosen = ", ".join(f"{n} from {c}" if not isinstance(c, tuple) else f"{n} in [{', '.join(map(str, c))}]" for n, c in self.choose)
-        return (f"{left} -> {self.rhs}" + (f"  choose {chosen}" if chosen else "")
-                + (f"  where {' and '.join(map(str, self.where))}" if self.where else ""))
+        chosen = ", ".join(
+            f"{n} from {c}" if not isinstance(c, tuple) else f"{n} in [{', '.join(map(str, c))}]" for n, c in self.choose
+        )
+        return (
+            f"{left} -> {self.rhs}"
+            + (f"  choose {chosen}" if chosen else "")
+            + (f"  where {' and '.join(map(str, self.where))}" if self.where else "")
+        )
 
     @property
     def where_text(self) -> str:
@@ -99,5 +104,16 @@ class RuleSet:
 
 def describe(rules: RuleSet) -> list[Mapping[str, Any]]:
     """Rows for `autocomp rules list`."""
-    return [{"name": r.name, "phase": r.phase, "exact": r.exact, "text": r.text, "why": r.why, "location": str(r.location),
-             "targets": list(r.targets), "is_rewrite": r.phase in GRAPH_PHASES} for r in rules]
+    return [
+        {
+            "name": r.name,
+            "phase": r.phase,
+            "exact": r.exact,
+            "text": r.text,
+            "why": r.why,
+            "location": str(r.location),
+            "targets": list(r.targets),
+            "is_rewrite": r.phase in GRAPH_PHASES,
+        }
+        for r in rules
+    ]

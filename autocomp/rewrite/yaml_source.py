@@ -78,7 +78,7 @@ class _Reader:
         return e
 
     def at(self, e: yaml.Event) -> Location:
-        return Location(self.file, e.start_mark.line + 1, e.start_mark.column + 1)
+        return Location(self.file, e.start_mark.line + 1, e.start_mark.column + 1)  # type: ignore[union-attr]
 
     def document(self) -> Located:
         self.next()
@@ -97,9 +97,9 @@ class _Reader:
         if isinstance(e, yaml.AliasEvent):
             raise RuleError(f"alias *{e.anchor}: anchors and aliases are not read", where=str(at), hint="write the value out")
         if getattr(e, "anchor", None):
-            raise RuleError(f"anchor &{e.anchor}: anchors and aliases are not read", where=str(at), hint="write the value out")
+            raise RuleError(f"anchor &{e.anchor}: anchors and aliases are not read", where=str(at), hint="write the value out")  # type: ignore[attr-defined]
         if getattr(e, "tag", None):
-            raise RuleError(f"tag {e.tag}: tags are not read", where=str(at), hint="remove it; a rule file is plain data")
+            raise RuleError(f"tag {e.tag}: tags are not read", where=str(at), hint="remove it; a rule file is plain data")  # type: ignore[attr-defined]
         if depth > MAX_DEPTH:
             raise RuleError(f"nested deeper than {MAX_DEPTH}", where=str(at))
         if isinstance(e, yaml.ScalarEvent):
@@ -114,7 +114,7 @@ class _Reader:
     def scalar(self, e: yaml.ScalarEvent, at: Location) -> Located:
         s = e.value
         if e.style not in (None, ""):
-            if e.start_mark.line not in self.quoted and e.style in "'\"":
+            if e.start_mark.line not in self.quoted and e.style in "'\"":  # type: ignore[union-attr]
                 at = Location(at.file, at.line, at.column + 1)
             return Located(s, at)
         if s.lower() in PLAIN:

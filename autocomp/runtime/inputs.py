@@ -51,7 +51,9 @@ def load_npz(path: Path) -> dict[str, np.ndarray]:
     except FileNotFoundError:
         raise ModelError("no such file", where=str(path), hint="--inputs wants an .npz written by numpy.savez") from None
     except (ValueError, OSError, BadZipFile, EOFError) as e:
-        raise ModelError(f"not a readable .npz: {e}", where=str(path), hint="write it with numpy.savez(path, name=array)") from None
+        raise ModelError(
+            f"not a readable .npz: {e}", where=str(path), hint="write it with numpy.savez(path, name=array)"
+        ) from None
 
 
 def save_npz(path: Path, arrays: dict[str, np.ndarray]) -> None:

@@ -31,19 +31,25 @@ def source_files(g: KernelGraph, s: Slots, sources: Mapping[str, KernelSource], 
 
 
 def _plan(g: KernelGraph, s: Slots, sources: Mapping[str, KernelSource]) -> str:
-    types = {a.name: a.type for c in g.calls for a in ()}
     lines = ["/* The plan: calls in order over a table of tensors. */", "#include <stdint.h>", "#include <omp.h>", ""]
     for name in sorted(sources):
         k = sources[name]
         kernel = next(c.kernel for c in g.calls if c.kernel.name == name)
         types = {a.name: a.type for a in (*kernel.inputs, *kernel.outputs)}
-        args = [f"const {CTYPE[types[a].dtype.name]} *" for a in k.inputs] + [f"{CTYPE[types[a].dtype.name]} *" for a in k.outputs]
+        args = [f"const {CTYPE[types[a].dtype.name]} *" for a in k.inputs] + [
+            f"{CTYPE[types[a].dtype.name]} *" for a in k.outputs
+        ]
         args += ["long"] * len(k.sizes) + (["void *"] if k.scratch else [])
         lines.append(f"void {k.entry}({', '.join(args)});")
-    lines += ["", "void ac_threads(int n) { omp_set_num_threads(n); }", "",
-              "/* run calls first .. last-1; t: pointers of tensors, z: values of size parameters, scratch: for recurrences */",
-              "void ac_run(void *const *t, const long *z, void *scratch, int first, int last) {",
-              "  (void)z; (void)scratch;", "  for (int i = first; i < last; i++) switch (i) {"]
+    lines += [
+        "",
+        "void ac_threads(int n) { omp_set_num_threads(n); }",
+        "",
+        "/* run calls first .. last-1; t: pointers of tensors, z: values of size parameters, scratch: for recurrences */",
+        "void ac_run(void *const *t, const long *z, void *scratch, int first, int last) {",
+        "  (void)z; (void)scratch;",
+        "  for (int i = first; i < last; i++) switch (i) {",
+    ]
     symbols = sorted({x for k in sources.values() for x in k.sizes})
     for i, c in enumerate(g.calls):
         if c.kernel.name not in sources:

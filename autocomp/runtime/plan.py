@@ -52,7 +52,7 @@ def arena(g: KernelGraph, s: Slots, sizes: Mapping[str, int]) -> tuple[dict[str,
         need = -(-max(size_of(g.tensors[t], sizes), 1) // ALIGN) * ALIGN
         a, b = s.first_use[t], s.last_use[t]
         at = 0
-        for lo, hi, x, y in sorted(p for p in placed if not (p[3] < a or b < p[2])):
+        for lo, hi, _, _ in sorted(p for p in placed if not (p[3] < a or b < p[2])):
             if at + need <= lo:
                 break
             at = max(at, hi)

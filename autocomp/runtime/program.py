@@ -26,7 +26,6 @@ from autocomp.trace import Trace
 
 if TYPE_CHECKING:
     from autocomp.cost.work import Cost
-    from autocomp.ir.node import Graph
     from autocomp.ir.schedule import Schedule
     from autocomp.targets import Target
 
@@ -60,9 +59,17 @@ class Program:
     Anything with DLPack or the array interface goes in; NumPy arrays come out.
     """
 
-    def __init__(self, calls: KernelGraph, kernels: list[KernelInfo], sources: dict[str, KernelSource], files: dict[str, str], target: Target,
+    def __init__(self, calls: KernelGraph, kernels: list[KernelInfo], sources: dict[str, KernelSource], files: dict[str, str],
+                 target: Target,
                  trace: Trace, options: Options, rule_names: tuple[str, ...], library: Path | None) -> None:  # fmt: skip
-        self.calls, self.kernels, self.sources, self.target, self.trace, self.options = calls, kernels, files, target, trace, options
+        self.calls, self.kernels, self.sources, self.target, self.trace, self.options = (
+            calls,
+            kernels,
+            files,
+            target,
+            trace,
+            options,
+        )
         self.rule_names = rule_names
         self.name, self.graph = calls.source.name, calls.source
         self.slots = slots(calls)
@@ -98,16 +105,19 @@ class Program:
     def explain(self, why: str | None = None, why_not: str | None = None) -> str:
         """Why the program is as it is (see `autocomp explain`)."""
         from importlib import import_module
+
         return str(import_module("autocomp.report.explain").explain(self, why, why_not)[0])
 
     def report(self, path: str | Path, timing: Timing | None = None) -> Path:
         """Write one HTML file with kernels, reasons and sources."""
         from importlib import import_module
+
         return Path(import_module("autocomp.report.html").program_report(self, path, timing))
 
     def save(self, folder: str | Path) -> Path:
         """Write sources, build script, weights and manifest."""
         from autocomp.runtime.saving import save
+
         return save(self, Path(folder))
 
     def verify(self, feed: Mapping[str, np.ndarray] | None = None, seed: int = 0) -> Verification:
@@ -147,7 +157,9 @@ class Program:
                 each.setdefault(c.kernel.name, []).append(time.perf_counter() - t)
         return Timing(float(np.median(total[1:])), {k: float(np.median(v)) for k, v in each.items()})
 
-    def _segment(self, first: int, last: int, opaque: bool, tensors: dict[str, np.ndarray], table: Any, sizes: list[int], scratch: Any) -> None:
+    def _segment(
+        self, first: int, last: int, opaque: bool, tensors: dict[str, np.ndarray], table: Any, sizes: list[int], scratch: Any
+    ) -> None:
         if not opaque:
             assert self._library is not None
             self._library.run(table, sizes, scratch.ctypes.data if scratch is not None else 0, first, last)
@@ -160,8 +172,11 @@ class Program:
 
     def _prepare(self, feed: Mapping[str, Any]) -> tuple[dict[str, np.ndarray], Any, list[int], Any]:
         if self._library is None:
-            raise AutocompError(f"target {self.target.name} cannot run here: {self.not_runnable}", where=self.name,
-                                hint="save(folder) writes what builds on the device's machine")
+            raise AutocompError(
+                f"target {self.target.name} cannot run here: {self.not_runnable}",
+                where=self.name,
+                hint="save(folder) writes what builds on the device's machine",
+            )
         if self.options.threads:
             self._library.threads(self.options.threads)
         tensors, values = self._inputs(feed)
@@ -247,13 +262,21 @@ def build_program(calls: KernelGraph, schedules: Mapping[str, tuple[Schedule, Co
         if k.name in infos:
             continue
         if k.opaque:
-            infos[k.name] = KernelInfo(k.name, c.ops, count[k.name], "runs through its reference", 0.0, "opaque", c.rules, k.signature, "")
+            infos[k.name] = KernelInfo(
+                k.name, c.ops, count[k.name], "runs through its reference", 0.0, "opaque", c.rules, k.signature, ""
+            )
             continue
         schedule, cost = schedules[k.signature]
-        header = (f"{k.name}: {' '.join(c.ops)}", f"schedule: {describe(schedule)}", f"predicted: {cost.seconds * 1e6:.2f} us, bound by {cost.bound}",
-                  *(f"rule: {r}" for r in c.rules))
+        header = (
+            f"{k.name}: {' '.join(c.ops)}",
+            f"schedule: {describe(schedule)}",
+            f"predicted: {cost.seconds * 1e6:.2f} us, bound by {cost.bound}",
+            *(f"rule: {r}" for r in c.rules),
+        )
         sources[k.name] = target.emit(k, schedule, header)
-        infos[k.name] = KernelInfo(k.name, c.ops, count[k.name], describe(schedule), cost.seconds, cost.bound, c.rules, k.signature, sources[k.name].text)
+        infos[k.name] = KernelInfo(
+            k.name, c.ops, count[k.name], describe(schedule), cost.seconds, cost.bound, c.rules, k.signature, sources[k.name].text
+        )
     files = source_files(calls, slots(calls), sources, target.preamble)
     library = build_library(files, target.toolchain, trace) if not target.why_not_runnable() else None
     return Program(calls, list(infos.values()), sources, files, target, trace, options, rule_names, library)

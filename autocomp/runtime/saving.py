@@ -30,12 +30,13 @@ def save(program: Any, folder: Path) -> Path:
         write_atomic(folder / name, text)
     weights = {**{p: program.graph.param(p) for p in program.calls.params}, **program.folded()}
     buffer = io.BytesIO()
-    np.savez(buffer, **{f"w{i}": np.ascontiguousarray(weights[n]).view(np.uint8 if weights[n].dtype.kind == "V" else weights[n].dtype)
+    np.savez(buffer, **{f"w{i}": np.ascontiguousarray(weights[n]).view(np.uint8 if weights[n].dtype.kind == "V" else weights[n].dtype)  # type: ignore[arg-type]
                         for i, n in enumerate(sorted(weights))})  # fmt: skip
     write_atomic(folder / "weights.npz", buffer.getvalue())
     write_atomic(folder / "manifest.json", json.dumps(manifest(program, sources, sorted(weights)), indent=1) + "\n")
     if program.target.name == "cpu":
         from autocomp.targets.cpu.toolchain import FLAGS
+
         write_atomic(folder / "build.sh", BUILD % (" ".join(FLAGS), " ".join(s for s in sources if s.endswith(".c"))))
         (folder / "build.sh").chmod(0o755)
     return folder
@@ -46,11 +47,13 @@ def manifest(program: Any, sources: list[str], weights: list[str]) -> dict[str, 
     g = program.calls
     tensors = {n: {"slot": i, "type": str(g.tensors[n])} for n, i in program.slots.index.items()}
     return {
-        "name": program.name, "target": program.target.name, "chip": program.target.chip.name, "predicted": program.predicted, "sources": sources,
-        "inputs": list(g.inputs), "outputs": {n: t for n, t in g.outputs}, "tensors": tensors, "weights": {n: f"w{i}" for i, n in enumerate(weights)},
+        "name": program.name, "target": program.target.name, "chip": program.target.chip.name,
+        "predicted": program.predicted, "sources": sources,
+        "inputs": list(g.inputs), "outputs": {n: t for n, t in g.outputs}, "tensors": tensors,
+        "weights": {n: f"w{i}" for i, n in enumerate(weights)},
         "calls": [{"kernel": c.kernel.name, "args": dict(c.args), "rules": list(c.rules)} for c in g.calls],
-        "kernels": [{"kernel": k.name, "calls": k.calls, "ops": list(k.ops), "schedule": k.schedule, "predicted": k.predicted, "bound": k.bound,
-                     "measured": None, "roofline": None} for k in program.kernels],
+        "kernels": [{"kernel": k.name, "calls": k.calls, "ops": list(k.ops), "schedule": k.schedule, "predicted": k.predicted,
+                     "bound": k.bound, "measured": None, "roofline": None} for k in program.kernels],
     }  # fmt: skip
 
 

@@ -45,6 +45,8 @@ def verify(program: Any, feed: Mapping[str, np.ndarray] | None = None, seed: int
     limit = abs(d.got - d.want) / d.ratio if d.ratio else 0.0
     if not d.ratio <= 1.0:
         raise VerificationError(
-            f"output '{d.output}'{list(d.index)} is {d.got!r}, the float64 reference says {d.want!r}: {d.ratio:.3g} times the allowed error",
-            where=program.name, hint="run `autocomp explain`, or leave rules out with --without to find the one that breaks it")  # fmt: skip
+            f"output '{d.output}'{list(d.index)} is {d.got!r}, the float64 reference says {d.want!r}: "
+            f"{d.ratio:.3g} times the allowed error",
+            where=program.name,
+            hint="run `autocomp explain`, or leave rules out with --without to find the one that breaks it")  # fmt: skip
     return Verification(error, limit, d.ratio, d.output, seed)

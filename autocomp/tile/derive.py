@@ -12,7 +12,21 @@ from dataclasses import dataclass, field
 
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.affine import aff
-from autocomp.ir.body import Axis, Const, Contract, Expr, Gather, Index, Inside, Load, Map, Reduce, bound_axes, free_axes, postorder
+from autocomp.ir.body import (
+    Axis,
+    Const,
+    Contract,
+    Expr,
+    Gather,
+    Index,
+    Inside,
+    Load,
+    Map,
+    Reduce,
+    bound_axes,
+    free_axes,
+    postorder,
+)
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.monoid_terms import build
 from autocomp.ir.monoids import MONOIDS, Monoid, identity, start
@@ -36,7 +50,9 @@ class Scope:
 def derive(kernel: Kernel, schedule: Schedule) -> TileProgram:
     """The tile program of a kernel. Raises UnsupportedOp for opaque kernels and recurrences."""
     if kernel.opaque or kernel.kind in "XR":
-        raise UnsupportedOp(f"'{kernel.opaque or kernel.name}' has no tile program", where=kernel.name, hint="it runs through its reference")
+        raise UnsupportedOp(
+            f"'{kernel.opaque or kernel.name}' has no tile program", where=kernel.name, hint="it runs through its reference"
+        )
     return _Deriver(unify_axes(kernel), schedule).program()
 
 
@@ -81,7 +97,9 @@ class _Deriver:
             t = self.types[st.tensor].type
             axes = tuple(a.name for a in self.k.axes if any(a.name in i.names() for i in st.index))
             if self.bufs[value].dtype != t.dtype or set(self.bufs[value].axes) - set(axes):
-                value = self.put("map", "y", t.dtype, axes, srcs=(value,), expr=Map(t.dtype, "cast", (Value(self.bufs[value].dtype, value),)))
+                value = self.put(
+                    "map", "y", t.dtype, axes, srcs=(value,), expr=Map(t.dtype, "cast", (Value(self.bufs[value].dtype, value),))
+                )
             outputs.append(Tensor(st.tensor, t.dtype, axes, tuple(self.extent[a] for a in axes), st.tensor, t.shape, st.index))
             self.scopes[-1].body.append(Stmt("store", st.tensor, (value,)))
         if again:
@@ -93,7 +111,15 @@ class _Deriver:
             axes = tuple(order + [a for a in self.grid if a not in order])
             body = (Loop("grid", axes, body, self.grid_options()),)
         tile = tuple((a, t) for a, t in self.tile.items() if t is not None)
-        return TileProgram(self.k.name, tuple(self.tensors.values()), tuple(outputs), tuple(self.extent.items()), tile, tuple(self.bufs.values()), body)
+        return TileProgram(
+            self.k.name,
+            tuple(self.tensors.values()),
+            tuple(outputs),
+            tuple(self.extent.items()),
+            tile,
+            tuple(self.bufs.values()),
+            body,
+        )
 
     def grid_options(self) -> tuple[tuple[str, str], ...]:
         opts = []
@@ -128,7 +154,16 @@ class _Deriver:
         self.names.add(name)
         return name
 
-    def put(self, op: str, hint: str, dtype: DType, axes: Sequence[str], scope: str = "fragment", at: Scope | None = None, **kw: object) -> str:
+    def put(
+        self,
+        op: str,
+        hint: str,
+        dtype: DType,
+        axes: Sequence[str],
+        scope: str = "fragment",
+        at: Scope | None = None,
+        **kw: object,
+    ) -> str:
         """A new value made by one statement."""
         name = self.fresh(hint)
         self.bufs[name] = Buf(name, dtype, tuple(axes), scope)
@@ -150,7 +185,9 @@ class _Deriver:
             name = self.reduction(e)
         else:
             expr = self.expression(e)
-            name = self.put("map", self.hint(e), e.dtype, self.ordered(axes), at=self.scope_for(axes), srcs=_values(expr), expr=expr)
+            name = self.put(
+                "map", self.hint(e), e.dtype, self.ordered(axes), at=self.scope_for(axes), srcs=_values(expr), expr=expr
+            )
         self.scope_for(axes).memo[key] = name
         return name
 
@@ -159,12 +196,19 @@ class _Deriver:
 
     def expression(self, e: Expr) -> Expr:
         """The map of a node over on-chip values; constants, indices and masks are part of it."""
+
         def operand(x: Expr) -> Expr:
             if isinstance(x, (Const, Index, Inside)):
                 return x
-            if isinstance(x, Map) and self.uses[id(x)] == 1 and self.free[id(x)] == self.free[id(e)] and not any(x is v for v in self.values):
+            if (
+                isinstance(x, Map)
+                and self.uses[id(x)] == 1
+                and self.free[id(x)] == self.free[id(e)]
+                and not any(x is v for v in self.values)
+            ):
                 return self.expression(x)  # used here only and at the same points: part of this map
             return Value(x.dtype, self.emit(x))
+
         if isinstance(e, (Const, Index, Inside)):
             return e
         if isinstance(e, Gather):
@@ -175,7 +219,10 @@ class _Deriver:
         """A tensor that is read by value: the view is the buffer itself."""
         t = self.types[name]
         axes = tuple(f"{name}_{d}" for d in range(t.type.rank))
-        self.tensors.setdefault((name,), Tensor(name, t.type.dtype, axes, t.type.shape, name, t.type.shape, tuple(aff(a) for a in axes), constant=t.constant))
+        self.tensors.setdefault(
+            (name,),
+            Tensor(name, t.type.dtype, axes, t.type.shape, name, t.type.shape, tuple(aff(a) for a in axes), constant=t.constant),
+        )
         for a, d in zip(axes, t.type.shape):
             self.extent.setdefault(a, d)
             self.tile.setdefault(a, None)
@@ -187,7 +234,18 @@ class _Deriver:
             t = self.types[e.tensor]
             first = not any(v.buffer == e.tensor for v in self.tensors.values())
             name = e.tensor if first else self.fresh(f"{e.tensor}_v")
-            self.tensors[key] = Tensor(name, t.type.dtype, axes, tuple(self.extent[a] for a in axes), e.tensor, t.type.shape, e.index, e.guard, e.fill, t.constant)
+            self.tensors[key] = Tensor(
+                name,
+                t.type.dtype,
+                axes,
+                tuple(self.extent[a] for a in axes),
+                e.tensor,
+                t.type.shape,
+                e.index,
+                e.guard,
+                e.fill,
+                t.constant,
+            )
         view = self.tensors[key]
         return self.put("copy", f"{view.name}_t", view.dtype, axes, scope, sc, srcs=(view.name,))
 
@@ -208,7 +266,11 @@ class _Deriver:
         home = self.scope_for(self.free[id(e)])
         peers: list[Reduce | Contract] = []
         for x in self.heavy:  # parts of one state share their loop, as do independent reductions of one depth
-            if frozenset(self.loops_of(x)) == axes and self.level(x, axes) == self.level(e, axes) and self.scope_for(self.free[id(x)]) is home:
+            if (
+                frozenset(self.loops_of(x)) == axes
+                and self.level(x, axes) == self.level(e, axes)
+                and self.scope_for(self.free[id(x)]) is home
+            ):
                 if not any(_same_fold(x, p) for p in peers):
                     peers.append(x)
         if not any(_same_fold(e, p) for p in peers):
@@ -240,7 +302,9 @@ class _Deriver:
         key = self.ordered(self._key_axes(e))
         st = {s: self.put("fill", s, self._dtype(e), key, expr=start(m, op, self._dtype(e))) for s, op, _ in m.base}
         for s, lift, _ in m.modules:
-            st[s] = self.put("fill", s, self._dtype(e), self.ordered(self.free[id(e)]) if lift in m.operands[1:] else key, expr=0.0)
+            st[s] = self.put(
+                "fill", s, self._dtype(e), self.ordered(self.free[id(e)]) if lift in m.operands[1:] else key, expr=0.0
+            )
         for s, _ in m.pick:
             st[s] = self.put("fill", s, I64, key, expr=BIG)
         return st
@@ -255,7 +319,9 @@ class _Deriver:
         if isinstance(e, Contract):
             a, b = self.factor(e.a, e), self.factor(e.b, e)
             if not carried:
-                st = {"acc": self.put("fill", "acc", e.dtype, self.ordered(self.free[id(e)]), expr=0.0 if e.dtype.is_float else 0)}
+                st = {
+                    "acc": self.put("fill", "acc", e.dtype, self.ordered(self.free[id(e)]), expr=0.0 if e.dtype.is_float else 0)
+                }
             self.scope_for(self.free[id(e.a)] | self.free[id(e.b)]).body.append(Stmt("mma", st["acc"], (a, b), acc=True))
             return st
         return _MonoidStep(self, e, carried, st).run()
@@ -268,8 +334,13 @@ class _Deriver:
 
     def masked(self, value: str, dtype: DType, axes: Sequence[Axis], outside: object) -> str:
         """where(inside the extents of the looped axes, value, outside), where a tile can stick out."""
-        tails = [a for a in axes if a.name in self.looped and a.name in self.bufs[value].axes and not (
-            isinstance(a.extent, int) and a.extent % (self.tile[a.name] or 1) == 0)]
+        tails = [
+            a
+            for a in axes
+            if a.name in self.looped
+            and a.name in self.bufs[value].axes
+            and not (isinstance(a.extent, int) and a.extent % (self.tile[a.name] or 1) == 0)
+        ]
         if not tails:
             return value
         end = lambda d: aff(d.name if isinstance(d, Sym) else d)
@@ -305,7 +376,11 @@ class _MonoidStep:
         self.value: dict[str, Expr] = {}
         first = m.operands[0]
         raw = d.emit(self.operand[first])
-        v = d.masked(raw, e.operands[0].dtype, e.axes, identity(m.base[0][1], e.operands[0].dtype)) if self._needs_mask(m) else raw
+        v = (
+            d.masked(raw, e.operands[0].dtype, e.axes, identity(m.base[0][1], e.operands[0].dtype))
+            if self._needs_mask(m)
+            else raw
+        )
         self.value[first] = Value(e.operands[0].dtype, v)
         key = d.ordered(d._key_axes(e))
         new: dict[str, str] = {}
@@ -386,7 +461,7 @@ class _MonoidStep:
         d, e = self.d, self.e
         x = self.operand[lift]
         index = x if isinstance(x, (Const, Index)) else Value(x.dtype, d.emit(x))
-        index = index if index.dtype == I64 else Map(I64, "cast", (index,))
+        index = index if index.dtype == I64 else Map(I64, "cast", (index,))  # type: ignore[assignment]
         wins: Expr = Map(BOOL, "eq", (self._of(v), self._of(best)))
         if d.bufs[v].dtype.is_float:
             wins = Map(BOOL, "or", (wins, Map(BOOL, "isnan", (self._of(v),))))
@@ -397,7 +472,9 @@ class _MonoidStep:
         if not self.carried:
             return d.put("reduce", s, I64, key, at=self._here(), srcs=(c,), expr="min", axis=self.axis)
         base = next(iter(self.st))
-        keep = Map(I64, "where", (Map(BOOL, "eq", (self._of(self.st[base]), self._of(best))), self._of(self.st[s]), Const(I64, BIG)))
+        keep = Map(
+            I64, "where", (Map(BOOL, "eq", (self._of(self.st[base]), self._of(best))), self._of(self.st[s]), Const(I64, BIG))
+        )
         self._here().body.append(Stmt("map", self.st[s], _values(keep), keep))
         self._here().body.append(Stmt("reduce", self.st[s], (c,), "min", self.axis, True))
         return self.st[s]
@@ -412,16 +489,16 @@ def _same_fold(a: Reduce | Contract, b: Reduce | Contract) -> bool:
 
 def _term(text: str, env: Mapping[str, Expr], dtype: DType) -> Expr:
     """A monoid's term over body expressions; multiplying by 1 and casting to the same type leave no trace."""
+
     def fn(name: str, args: tuple[Expr, ...]) -> Expr:
         if name == "mul":
             for one, other in (args, args[::-1]):
                 if isinstance(one, Const) and one.value == 1:
                     return other
         return Map(dtype, name, args)
+
     return build(text, lambda x: env[x] if isinstance(x, str) else Const(dtype, float(x) if dtype.is_float else int(x)), fn)
 
 
 def _values(e: Expr) -> tuple[str, ...]:
     return tuple(dict.fromkeys(x.name for x in postorder(e) if isinstance(x, Value)))
-
-

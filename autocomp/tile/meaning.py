@@ -142,7 +142,7 @@ class _Run:
         f = SCALAR[str(s.expr)].numpy
         x = self.env[src.name].astype(self.type(b.dtype))
         gone = s.axis.split(",")
-        r = f.reduce(x, axis=tuple(src.axes.index(a) for a in gone))
+        r = f.reduce(x, axis=tuple(src.axes.index(a) for a in gone))  # type: ignore[attr-defined]
         r = self.align(r, tuple(a for a in src.axes if a not in gone), b.axes)
         self.env[s.dst] = (f(self.env[s.dst], r) if s.acc else r).astype(self.type(b.dtype))
 

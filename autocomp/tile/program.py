@@ -2,7 +2,8 @@
 `tile.meaning` runs it on NumPy, `tile.derive` makes it from a kernel and a schedule.
 
     kernel  ::= "kernel" name "(" tensor,* ")" "->" tensor,*   newline  "tile" (axis "=" int)*  block
-    tensor  ::= name ":" dtype "[" (axis ":" extent),* "]" [ "of" buffer "[" shape "]" "at" "[" index,* "]" [ "where" guard,* ["else" fill] ] ]
+    tensor  ::= name ":" dtype "[" (axis ":" extent),* "]"
+                [ "of" buffer "[" shape "]" "at" "[" index,* "]" [ "where" guard,* ["else" fill] ] ]
     block   ::= (loop | stmt)*
     loop    ::= ("grid" | "serial" | "pipelined" | "parallel") axis,* (key "=" value)*
     stmt    ::= dst [":" dtype "[" axis,* "]" scope] ("=" | "+=") rhs   |   "store" tensor "=" value

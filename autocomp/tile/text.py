@@ -118,7 +118,7 @@ class _Parser:
         r.need("at")
         r.need("[")
         index = tuple(r.items("]", r.aff))
-        guard, fill = [], 0.0
+        guard, fill = [], 0.0  # type: ignore[var-annotated]
         if r.take("where"):
             while not r.take("else"):
                 if guard:
@@ -176,7 +176,7 @@ class _Parser:
 
     def stmt(self, line: str, where: str) -> Stmt:
         head, _, rest = line.partition(" = ")
-        acc = head.endswith(" +") or " += " in line.split(" = ")[0]
+        acc = head.endswith(" +") or " += " in line.split(" = ", maxsplit=1)[0]
         if " += " in head:
             head, _, rest = line.partition(" += ")
             acc = True

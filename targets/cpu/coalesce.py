@@ -1,6 +1,6 @@
 """Merge axes that every access walks as one: a [64, 56, 56] element-wise kernel becomes one loop over 200704 elements.
 
-    for h < H: for w < W: Y[h*W + w] = f(X[h*W + w])   ->   for w < H*W: Y[w] = f(X[w])
+for h < H: for w < W: Y[h*W + w] = f(X[h*W + w])   ->   for w < H*W: Y[w] = f(X[w])
 """
 
 from __future__ import annotations
@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from autocomp.ir.body import Expr, Gather, Index, Inside, postorder
 from autocomp.targets.cpu.flat import View
 from autocomp.targets.cpu.lower import Nest
+
+from autocomp.ir.body import Expr, Gather, Index, Inside, postorder
 from autocomp.tile.program import Loop, Stmt, walk
 
 
@@ -39,9 +40,11 @@ def _mergeable(nest: Nest, outer: str, inner: str) -> bool:
     ea, eb = nest.extent[outer], nest.extent[inner]
     if not isinstance(ea, int) or not isinstance(eb, int):
         return False
-    return (all(_view_ok(v, outer, inner, eb) for v in nest.views.values())
-            and all(_adjacent(s.axes, outer, inner) for s in nest.slots.values())
-            and all(_stmt_ok(s, outer, inner) for s, _ in walk(nest.body)))
+    return (
+        all(_view_ok(v, outer, inner, eb) for v in nest.views.values())
+        and all(_adjacent(s.axes, outer, inner) for s in nest.slots.values())
+        and all(_stmt_ok(s, outer, inner) for s, _ in walk(nest.body))
+    )
 
 
 def _view_ok(v: View, outer: str, inner: str, inner_extent: int) -> bool:
@@ -64,7 +67,13 @@ def _stmt_ok(s: Stmt, outer: str, inner: str) -> bool:
     if not isinstance(s.expr, Expr):
         return True
     for e in postorder(s.expr):
-        used = e.index.names() if isinstance(e, Index) else frozenset().union(*(g.names() for g in e.guard)) if isinstance(e, Inside) else frozenset()
+        used = (
+            e.index.names()
+            if isinstance(e, Index)
+            else frozenset().union(*(g.names() for g in e.guard))
+            if isinstance(e, Inside)
+            else frozenset()
+        )
         if {outer, inner} & used or isinstance(e, Gather):
             return False
     return True
@@ -78,7 +87,9 @@ def _merge(nest: Nest, outer: str, inner: str) -> Nest:
     slots = {n: replace(s, axes=drop(s.axes)) for n, s in nest.slots.items()}
 
     def block(body: tuple[Loop | Stmt, ...]) -> tuple[Loop | Stmt, ...]:
-        return tuple(replace(n, body=block(n.body)) if isinstance(n, Loop)
-                     else replace(n, axis=",".join(drop(tuple(n.axis.split(","))))) for n in body)
+        return tuple(
+            replace(n, body=block(n.body)) if isinstance(n, Loop) else replace(n, axis=",".join(drop(tuple(n.axis.split(",")))))
+            for n in body
+        )
 
     return replace(nest, extent=extent, views=views, slots=slots, body=block(nest.body))

@@ -12,10 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from autocomp.ir.types import DType
 from autocomp.targets.cpu.expressions import CTYPE, Vector, working
 from autocomp.targets.cpu.lower import Nest
 from autocomp.targets.cpu.tree import Contraction
+
+from autocomp.ir.types import DType
 from autocomp.tile.program import Stmt
 
 if TYPE_CHECKING:
@@ -115,7 +116,9 @@ class ContractionPrinter:
     def __init__(self, p: Printer, c: Contraction, s: Shape) -> None:
         self.p, self.c, self.s, self.nest, self.lanes = p, c, s, p.nest, p.lanes
         rows = _number(self.nest, s.row) if s.row else 1
-        self.mr, self.nv = register_tile(rows, _number(self.nest, s.col), p.lanes, p.registers, len(c.mmas), most_rows(self.nest, s))
+        self.mr, self.nv = register_tile(
+            rows, _number(self.nest, s.col), p.lanes, p.registers, len(c.mmas), most_rows(self.nest, s)
+        )
         self.nr = self.nv * p.lanes
 
     # ---- loops
@@ -193,7 +196,12 @@ class ContractionPrinter:
 
     def _pack_row(self, b: str, col: str) -> None:
         p = self.p
-        direct = b in self.nest.views and self.nest.views[b].dtype.name == "f32" and self.nest.views[b].flat.stride(col) == 1 and not self.nest.views[b].guard
+        direct = (
+            b in self.nest.views
+            and self.nest.views[b].dtype.name == "f32"
+            and self.nest.views[b].flat.stride(col) == 1
+            and not self.nest.views[b].guard
+        )
         if direct:
             v = self.nest.views[b]
             with p.block(f"if ({col}_n == {self.nr})"):
@@ -257,7 +265,14 @@ class ContractionPrinter:
                 p.w("const vf " + ", ".join(f"v{j} = vf_load(b{k} + {j * self.lanes})" for j in range(self.nv)) + ";")
                 p.w(f"b{k} += {self.nr};")
                 for i in range(mr):
-                    at = " + ".join(x for x in (f"{i}*{step_row}" if i and step_row != "0" else "", f"kk*{step_k}" if step_k not in ("0", "1") else "kk" if step_k == "1" else "") if x)
+                    at = " + ".join(
+                        x
+                        for x in (
+                            f"{i}*{step_row}" if i and step_row != "0" else "",
+                            f"kk*{step_k}" if step_k not in ("0", "1") else "kk" if step_k == "1" else "",
+                        )
+                        if x
+                    )
                     x = self._scalar(a, f"a{k}[{at or '0'}]")
                     p.w(f"{{ const vf x = vf_set({x}); " + " ".join(f"{r} += x * v{j};" for j, r in enumerate(regs[i])) + " }")
 
@@ -336,6 +351,7 @@ class ContractionPrinter:
                     else:
                         local[s.dst] = f"e_{s.dst}"
                         p.w(f"const vf e_{s.dst} = {text};")
+
         self._vector(j, body)
 
 
@@ -352,7 +368,9 @@ def panel_elements(nest: Nest, c: Contraction, lanes: int, registers: int) -> st
     assert s is not None
     rows = _number(nest, s.row) if s.row else 1
     _, nv = register_tile(rows, _number(nest, s.col), lanes, registers, len(c.mmas), most_rows(nest, s))
-    lengths = [str(nest.extent[x] if x not in nest.tile or (c.loop is not None and x in c.loop.axes) else nest.tile[x]) for x in s.depth]
+    lengths = [
+        str(nest.extent[x] if x not in nest.tile or (c.loop is not None and x in c.loop.axes) else nest.tile[x]) for x in s.depth
+    ]
     return "*".join([f"(size_t){len(c.mmas)}", *(f"(size_t)({x})" for x in lengths), str(nv * lanes)])
 
 
@@ -371,4 +389,3 @@ def runs_in_tiles(nest: Nest, c: Contraction) -> bool:
         if (a in nest.views and nest.views[a].guard) or not _plain(nest, a, (*s.depth, *([s.row] if s.row else []))):
             return False
     return all(vectorizes(nest, e, s.col) for e in c.epilogue)
-

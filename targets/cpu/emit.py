@@ -9,6 +9,7 @@ from autocomp.targets.cpu.names import c_name
 from autocomp.targets.cpu.printer import Printer
 from autocomp.targets.cpu.tree import build
 from autocomp.targets.source import KernelSource
+
 from autocomp.tile.program import TileProgram
 from autocomp.tile.text import show
 
@@ -30,5 +31,10 @@ def emit(program: TileProgram, lanes: int, header: tuple[str, ...] = (), units: 
             args.append(f"{const}{CTYPE[t.dtype.name]} *restrict {pointer[t.name]}")
     args += [f"long {s}" for s in nest.sizes]
     comment = "\n".join(f" * {line}".rstrip() for line in (*header, "", *show(program).splitlines()))
-    text = [f"/*\n{comment.replace('*/', '* /')}\n */", f"void {name}({', '.join(args)}) {{", *Printer(nest, tree, lanes, registers).body(), "}"]
+    text = [
+        f"/*\n{comment.replace('*/', '* /')}\n */",
+        f"void {name}({', '.join(args)}) {{",
+        *Printer(nest, tree, lanes, registers).body(),
+        "}",
+    ]
     return KernelSource(program.name, "\n".join(text) + "\n", name, inputs, outputs, nest.sizes, ("autocomp_cpu.h",))

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf, isnan
 
+from autocomp.targets.cpu.flat import index_text
+from autocomp.targets.cpu.lower import Nest
+
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.body import Const, Expr, Gather, Index, Inside, Map, postorder
 from autocomp.ir.types import BOOL, F32, DType
-from autocomp.targets.cpu.flat import index_text
-from autocomp.targets.cpu.lower import Nest
 from autocomp.tile.program import Stmt, Value
 
 CTYPE = {
@@ -18,7 +19,8 @@ CTYPE = {
 }  # fmt: skip
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
           "and": "&&", "or": "||", "bitand": "&", "bitor": "|", "bitxor": "^", "shl": "<<", "shr": ">>"}  # fmt: skip
-_LIBM = {"exp", "exp2", "expm1", "log", "log2", "log1p", "sqrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh",
+_LIBM = {"exp", "exp2", "expm1", "log", "log2", "log1p", "sqrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh",
+         "asinh",
          "acosh", "atanh", "floor", "ceil", "trunc", "erf", "fmod", "pow"}  # fmt: skip
 # Compound functions over their operand: text with x already evaluated once (a variable or a literal).
 _COMPOUND = {
@@ -33,7 +35,12 @@ _VECTOR = {
     "softplus": "vf_softplus", "log1p": "vf_log1p", "sqrt": "vf_sqrt", "floor": "vf_floor", "ceil": "vf_ceil", "round": "vf_rint",
     "trunc": "vf_trunc", "abs": "vf_abs", "sign": "vf_sign", "max": "vf_max", "min": "vf_min",
 }  # fmt: skip
-_VECTOR_TEXT = {"rsqrt": "(1.f / vf_sqrt({0}))", "silu": "({0} * vf_sigmoid({0}))", "relu": "vf_max_c((vf){{0}}, {0})", "neg": "(-{0})"}
+_VECTOR_TEXT = {
+    "rsqrt": "(1.f / vf_sqrt({0}))",
+    "silu": "({0} * vf_sigmoid({0}))",
+    "relu": "vf_max_c((vf){{0}}, {0})",
+    "neg": "(-{0})",
+}
 
 
 def working(d: DType) -> DType:
@@ -120,7 +127,14 @@ def scalar_function(fn: str, args: list[str], d: DType) -> str:
         if d.is_float:
             return f"s_{fn}{'' if f else 'd'}({x}, {args[1]})"
         return f"({x} {'>' if fn == 'max' else '<'} {args[1]} ? {x} : {args[1]})"
-    simple = {"neg": f"(-{x})", "not": f"(!{x})", "bitnot": f"(~{x})", "isnan": f"({x} != {x})", "isinf": f"(isinf({x}) != 0)", "xor": f"(({x}) != ({args[-1]}))"}
+    simple = {
+        "neg": f"(-{x})",
+        "not": f"(!{x})",
+        "bitnot": f"(~{x})",
+        "isnan": f"({x} != {x})",
+        "isinf": f"(isinf({x}) != 0)",
+        "xor": f"(({x}) != ({args[-1]}))",
+    }
     if fn in simple:
         return simple[fn]
     if d.is_float:
@@ -131,14 +145,24 @@ def scalar_function(fn: str, args: list[str], d: DType) -> str:
 def _float_function(fn: str, args: list[str], f: str) -> str:
     if fn in _LIBM:
         return f"{fn}{f}({', '.join(args)})"
-    named = {"round": f"rint{f}", "abs": f"fabs{f}", "sign": "s_sign" if f else "s_signd", "mod": "s_fmodulo" if f else "s_fmodulod"}
+    named = {
+        "round": f"rint{f}",
+        "abs": f"fabs{f}",
+        "sign": "s_sign" if f else "s_signd",
+        "mod": "s_fmodulo" if f else "s_fmodulod",
+    }
     if fn in named:
         return f"{named[fn]}({', '.join(args)})"
     if fn == "floordiv":
         return f"floor{f}({args[0]} / {args[1]})"
     if fn in _COMPOUND:
         names = {n: n + f for n in ("exp", "erf", "tanh", "log1p", "fabs", "sqrt")}
-        consts = {"half": "0.5" + f, "sqrt_half": "0.7071067811865476" + f, "gelu_tanh": "0.7978845608028654" + f, "gelu_cubic": "0.044715" + f}
+        consts = {
+            "half": "0.5" + f,
+            "sqrt_half": "0.7071067811865476" + f,
+            "gelu_tanh": "0.7978845608028654" + f,
+            "gelu_cubic": "0.044715" + f,
+        }
         return "(" + _COMPOUND[fn].format(x=args[0], max="s_max" if f else "s_maxd", **names, **consts) + ")"
     raise UnsupportedOp(f"no C text for '{fn}' of floats", where="target cpu", hint="add it to targets/cpu/expressions.py")
 

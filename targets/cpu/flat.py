@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from autocomp.targets.cpu.names import c_name
+
 from autocomp.ir.affine import Aff, Atom, FloorDiv, Mod
 from autocomp.ir.types import Dim, DType
-from autocomp.targets.cpu.names import c_name
 
 Coef = int | str  # a number, or a C expression over the kernel's size parameters
 
@@ -29,7 +30,7 @@ def plus(a: Coef, b: Coef) -> Coef:
 
 
 def _factor(a: Coef) -> str:
-    return f"({a})" if isinstance(a, str) and not a.replace("_", "").isalnum() or isinstance(a, int) and a < 0 else str(a)
+    return f"({a})" if (isinstance(a, str) and not a.replace("_", "").isalnum()) or (isinstance(a, int) and a < 0) else str(a)
 
 
 def dim_text(d: Dim) -> Coef:

@@ -1,7 +1,7 @@
 """Tile program -> Nest: C-safe axis names, flat addresses, guards that can fail only, copies as aliases.
 
-    x_t: f32[i, j] = copy X        ->   no statement; `x_t` is the view of X
-    where(idx(j) < J, x, -inf)     ->   x              point loops are clipped to the extent, so the mask always holds
+x_t: f32[i, j] = copy X        ->   no statement; `x_t` is the view of X
+where(idx(j) < J, x, -inf)     ->   x              point loops are clipped to the extent, so the mask always holds
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from autocomp.targets.cpu.flat import Coef, Flat, View, dim_text
+from autocomp.targets.cpu.names import Names
+
 from autocomp.ir.affine import Aff
 from autocomp.ir.body import Const, Expr, Gather, Index, Inside, Map, rewrite
 from autocomp.ir.types import BOOL, Sym
-from autocomp.targets.cpu.flat import Coef, Flat, View, dim_text
-from autocomp.targets.cpu.names import Names
 from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, Value, walk
 
 
@@ -78,7 +79,9 @@ def lower(p: TileProgram) -> Nest:
     pointer = {t.buffer: names.fresh(t.buffer) for t in p.inputs + p.outputs}
 
     def view(t: Tensor) -> View:
-        tidy = lambda a: a.substitute(renames).simplify(static) if a.substitute(renames).names() <= static.keys() else a.substitute(renames)
+        tidy = lambda a: (
+            a.substitute(renames).simplify(static) if a.substitute(renames).names() <= static.keys() else a.substitute(renames)
+        )
         guard = tuple(g for g in map(tidy, t.guard) if not always(g, extent))
         flat = Flat.of(tuple(tidy(i) for i in t.index), t.shape)
         return View(pointer[t.buffer], t.dtype, tuple(axis[a] for a in t.axes), flat, guard, t.fill, t.name, t.constant)

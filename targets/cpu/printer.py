@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from autocomp.ir.body import Expr
-from autocomp.ir.monoids import identity
-from autocomp.ir.types import BOOL, F32, DType
 from autocomp.targets.cpu.contraction import panel_elements, print_contraction
 from autocomp.targets.cpu.expressions import CTYPE, Scalar, Vector, guard_text, literal, rounded, scalar_function, working
 from autocomp.targets.cpu.flat import View
 from autocomp.targets.cpu.lower import Nest
 from autocomp.targets.cpu.storage import STACK, Place, extent_in_tile, places
 from autocomp.targets.cpu.tree import Contraction, Node, Point, Tiles, contractions, statements
+
+from autocomp.ir.body import Expr
+from autocomp.ir.monoids import identity
+from autocomp.ir.types import BOOL, F32, DType
 from autocomp.tile.program import Stmt
 
 CHAINS = 4  # independent partial results of a vector reduction: hides the latency of one add (4 cycles on current cores)
@@ -60,7 +61,7 @@ class Printer:
         """(name, C type, elements) of arrays that are too large, or of unknown size, for the stack."""
         out = []
         for name, p in sorted(self.places.items()):
-            if p.is_array and not isinstance(self._bytes(name, p), int) or (p.is_array and self._bytes(name, p) > STACK):  # type: ignore[operator]
+            if (p.is_array and not isinstance(self._bytes(name, p), int)) or (p.is_array and self._bytes(name, p) > STACK):  # type: ignore[operator]
                 out.append((name, CTYPE[working(self.dtype(name)).name], self._elements(p)))
         sizes = sorted({panel_elements(self.nest, c, self.lanes, self.registers) for c in contractions(self.tree)})
         if sizes:
@@ -123,9 +124,13 @@ class Printer:
             self.w(f"#pragma omp for schedule(static){f' collapse({len(axes)})' if len(axes) > 1 else ''}")
         for a in axes:
             t, e = self.nest.tile[a], self.nest.extent[a]
-            self.w(f"for (long {self.base(a)} = 0; {self.base(a)} < {e}; {self.base(a)} += {t}) {{" if t != 1 else f"for (long {a} = 0; {a} < {e}; {a}++) {{")
+            self.w(
+                f"for (long {self.base(a)} = 0; {self.base(a)} < {e}; {self.base(a)} += {t}) {{"
+                if t != 1
+                else f"for (long {a} = 0; {a} < {e}; {a}++) {{"
+            )
             self.depth += 1
-        self.nodes(n.body, id(n) if not omp else id(n))
+        self.nodes(n.body, id(n))
         for _ in axes:
             self.depth -= 1
             self.w("}")
@@ -191,7 +196,7 @@ class Printer:
                 fold = f"{_HORIZONTAL[str(s.expr)]}({total})"
                 self.assign(s.dst, scalar_function(str(s.expr), [self.element(s.dst), fold], F32))
             hi = f"{a}_end"
-        if not isinstance(extent, int) or extent % step or a in self.nest.tile and not self._exact(a):
+        if not isinstance(extent, int) or extent % step or (a in self.nest.tile and not self._exact(a)):
             with self.block(f"for (; {a} < {hi}; {a}++)"):
                 self.nodes(n.body, id(n))
         self.depth -= 1
@@ -245,7 +250,9 @@ class Printer:
             return
         wide = CTYPE[working(d).name]
         x = " * ".join(f"({wide})({self.read(f)})" for f in factors)
-        self.assign(s.dst, rounded(scalar_function(fn, [self.element(s.dst), x if len(factors) == 1 else f"({x})"], working(d)), d))
+        self.assign(
+            s.dst, rounded(scalar_function(fn, [self.element(s.dst), x if len(factors) == 1 else f"({x})"], working(d)), d)
+        )
 
     def store(self, s: Stmt, read: Callable[[str], str] | None = None) -> None:
         v, value = self.nest.views[s.dst], s.srcs[0]
@@ -293,7 +300,11 @@ class Printer:
         if self.vector is not None and p.is_array:
             axes = [a for a, _ in p.shape]
             if self.vector in axes:
-                self.w(self._put(f"&{name}[{self.offset(p)}]", "1" if axes[-1] == self.vector else self._stride(p, self.vector), text))
+                self.w(
+                    self._put(
+                        f"&{name}[{self.offset(p)}]", "1" if axes[-1] == self.vector else self._stride(p, self.vector), text
+                    )
+                )
                 return
         self.w(f"{self.element(name)} = {text};")
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from autocomp.targets.cpu.flat import Coef
 from autocomp.targets.cpu.lower import Nest, gathers, reads
 from autocomp.targets.cpu.tree import Contraction, Node, Point
+
 from autocomp.tile.program import Stmt
 
 STACK = 16 << 10  # bytes up to which an array is a local one; larger ones come from the thread's heap once a call
@@ -57,9 +58,13 @@ def places(nest: Nest, tree: Sequence[Node]) -> dict[str, Place]:
         home = next((n for n in reversed(common) if not isinstance(n, Contraction)), None)
         inside = isinstance(common[-1], Contraction) if common else False
         points = {n.axis for n in common if isinstance(n, Point)}
-        shape = tuple((a, extent_in_tile(nest, a)) for a in nest.slots[name].axes if a not in points and extent_in_tile(nest, a) != 1)
+        shape = tuple(
+            (a, extent_in_tile(nest, a)) for a in nest.slots[name].axes if a not in points and extent_in_tile(nest, a) != 1
+        )
         grid_home = home if home is not None else None
-        out[name] = Place(id(grid_home) if grid_home is not None else 0, () if inside and not _crosses(nest, name, common[-1]) else shape)
+        out[name] = Place(
+            id(grid_home) if grid_home is not None else 0, () if inside and not _crosses(nest, name, common[-1]) else shape
+        )
     return out
 
 
@@ -72,6 +77,3 @@ def _crosses(nest: Nest, name: str, c: Node) -> bool:
 def extent_in_tile(nest: Nest, axis: str) -> Coef:
     """Elements of an axis inside one tile."""
     return nest.tile.get(axis, nest.extent[axis])
-
-
-

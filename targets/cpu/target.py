@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from autocomp.cost.chip import Chip
-from autocomp.ir.kernel import Kernel
-from autocomp.ir.schedule import Schedule
-from autocomp.loops.recurrences import recurrence_of
 from autocomp.targets.cpu.emit import emit
 from autocomp.targets.cpu.recurrence import PRELUDE, print_recurrence
 from autocomp.targets.cpu.toolchain import Toolchain
 from autocomp.targets.source import KernelSource
+
+from autocomp.cost.chip import Chip
+from autocomp.ir.kernel import Kernel
+from autocomp.ir.schedule import Schedule
+from autocomp.loops.recurrences import recurrence_of
 from autocomp.tile.derive import derive
 
 

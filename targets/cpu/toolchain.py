@@ -13,7 +13,17 @@ from pathlib import Path
 
 from autocomp.errors import BuildError
 
-FLAGS = ("-std=gnu11", "-O3", "-march=native", "-fopenmp", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-fPIC", "-w")
+FLAGS = (
+    "-std=gnu11",
+    "-O3",
+    "-march=native",
+    "-fopenmp",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-ffp-contract=fast",
+    "-fPIC",
+    "-w",
+)
 CANDIDATES = ("cc", "gcc", "clang")
 
 
@@ -64,12 +74,17 @@ class Toolchain:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         if done.returncode:
             import tempfile
+
             fd, log = tempfile.mkstemp(prefix="autocomp-", suffix=".log")
             with os.fdopen(fd, "w") as f:
                 f.write(" ".join(command) + "\n" + done.stderr)
             first = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr.strip()[:200])
-            raise BuildError(f"{Path(command[0]).name} failed with exit code {done.returncode}: {first}", log=log, where="target cpu",
-                             hint=f"read {log}")
+            raise BuildError(
+                f"{Path(command[0]).name} failed with exit code {done.returncode}: {first}",
+                log=log,
+                where="target cpu",
+                hint=f"read {log}",
+            )
 
 
 @lru_cache(maxsize=1)

@@ -12,9 +12,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Union
 
-from autocomp.ir.types import DType
 from autocomp.targets.cpu.expressions import vectorizes
 from autocomp.targets.cpu.lower import Nest, domain, gathers, reads
+
+from autocomp.ir.types import DType
 from autocomp.tile.program import Loop, Stmt, walk
 
 
@@ -83,7 +84,7 @@ def _block(nest: Nest, body: list[Loop | Stmt], bound: frozenset[str], is_unit: 
     nodes: list[Node] = []
     run: list[Stmt] = []
     scores = _scores(nest, [s for s, _ in walk(tuple(body))], bound)
-    flush = lambda: (nodes.extend(_points(nest, list(run), bound, scores)), run.clear())
+    flush = lambda: (nodes.extend(_points(nest, list(run), bound, scores)), run.clear())  # type: ignore[func-returns-value]
     i = 0
     while i < len(body):
         n = body[i]
@@ -125,7 +126,8 @@ def _plain(nest: Nest, s: Stmt) -> Stmt:
 def _unit_takes(nest: Nest, s: Stmt) -> bool:
     kinds = [nest.dtype_of(v) for v in (s.dst, *s.srcs)]
     return all(isinstance(d, DType) and d.name in ("f32", "f16", "bf16") for d in kinds) and bool(
-        [a for a in domain(s, nest) if a not in nest.slots[s.dst].axes])
+        [a for a in domain(s, nest) if a not in nest.slots[s.dst].axes]
+    )
 
 
 def _contraction_at(nest: Nest, body: list[Loop | Stmt], i: int, is_unit: bool) -> tuple[list[Stmt], Contraction, int] | None:
@@ -145,7 +147,12 @@ def _contraction_at(nest: Nest, body: list[Loop | Stmt], i: int, is_unit: bool) 
         while j < len(body):
             s = body[j]
             fills = isinstance(s, Stmt) and s.op == "fill"
-            if isinstance(s, Stmt) and s.op == "mma" and set(nest.slots[s.dst].axes) == shape and not set(s.srcs) & {m.dst for m in mmas}:
+            if (
+                isinstance(s, Stmt)
+                and s.op == "mma"
+                and set(nest.slots[s.dst].axes) == shape
+                and not set(s.srcs) & {m.dst for m in mmas}
+            ):
                 mmas.append(s)
             elif not (fills and j + 1 < len(body)):
                 break
@@ -189,6 +196,7 @@ def _epilogue(nest: Nest, body: list[Loop | Stmt], j: int, accs: set[str], axes:
 
 
 # ---- loops over elements
+
 
 def _scores(nest: Nest, stmts: list[Stmt], bound: frozenset[str]) -> dict[str, float]:
     """How much is read and written contiguously along each axis, in elements."""
@@ -247,7 +255,12 @@ def _fuse(nest: Nest, stmts: list[Stmt], bound: frozenset[str], vector: dict[int
         home = None
         for n in reversed(nodes):
             members = groups.get(id(n), [n] if isinstance(n, Stmt) else [])
-            if isinstance(n, Point) and n.axis == axis and n.vector == is_vector and not any(_crosses(nest, t, s, axis) for t in members):
+            if (
+                isinstance(n, Point)
+                and n.axis == axis
+                and n.vector == is_vector
+                and not any(_crosses(nest, t, s, axis) for t in members)
+            ):
                 home = n
                 break
             if any(_conflict(t, s) for t in members):

@@ -72,7 +72,9 @@ def matmul_kernel(n=2048):
 @pytest.mark.parametrize("shrink", [16, 64])
 def test_a_smaller_cache_gives_smaller_tiles(shrink):
     chip = load_chip("cpu")
-    small = replace(chip, memories=tuple(replace(m, capacity=m.capacity / shrink) if m.name in ("l1", "l2") else m for m in chip.memories))
+    small = replace(
+        chip, memories=tuple(replace(m, capacity=m.capacity / shrink) if m.name in ("l1", "l2") else m for m in chip.memories)
+    )
     k = matmul_kernel()
     tile = lambda c: np.prod([t for _, t in choose_schedule(k, load_rules(), c, Options(), Trace())[0].tile])
     assert tile(small) < tile(chip)
@@ -80,8 +82,10 @@ def test_a_smaller_cache_gives_smaller_tiles(shrink):
 
 def test_a_lying_legality_answer_is_needed_for_an_illegal_schedule(monkeypatch):
     """With legality refusing everything no tile is chosen: the rules do ask."""
+
     class No:
         ok, why = False, "refused"
+
     monkeypatch.setattr(choose, "legal", lambda *a, **k: No())
     schedule, _ = choose_schedule(matmul_kernel(256), load_rules(), load_chip("cpu"), Options(), Trace())
     assert schedule.tile == ()

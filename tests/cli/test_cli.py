@@ -32,7 +32,9 @@ def run(*args, code=0):
 
 
 def test_optimize_writes_everything(model, tmp_path):
-    out, err = run("optimize", model, "-o", str(tmp_path / "o"), "--vis-graph", str(tmp_path / "g.svg"), "--report", str(tmp_path / "r.html"))
+    out, err = run(
+        "optimize", model, "-o", str(tmp_path / "o"), "--vis-graph", str(tmp_path / "g.svg"), "--report", str(tmp_path / "r.html")
+    )
     assert "matmul_max" in out
     assert "verified" in err
     assert {"kernels_0.c", "plan.c", "manifest.json", "weights.npz", "build.sh"} <= {p.name for p in (tmp_path / "o").iterdir()}
@@ -61,6 +63,7 @@ def test_without_rules_more_kernels(model):
 
 def test_run_times_and_writes_outputs(model, tmp_path):
     import numpy as np
+
     out, _ = run("run", model, "--repeat", "2", "-o", str(tmp_path / "y.npz"))
     assert "measured" in out
     with np.load(tmp_path / "y.npz") as data:

@@ -56,6 +56,7 @@ def test_call_takes_dlpack(program):
 
         def __dlpack_device__(self):
             return self.a.__dlpack_device__()
+
     rng = np.random.default_rng(2)
     x, w, b = (rng.standard_normal(s).astype("f4") for s in ((37, 50), (50, 75), (75,)))
     np.testing.assert_array_equal(program(Capsule(x), w, b), program(x, w, b))
@@ -91,7 +92,8 @@ def test_saved_folder_builds_and_compares(program, tmp_path):
 
 
 def test_symbolic_dimension_is_bound_at_the_call():
-    text = "graph g\ndim n in 1..64\ninput x: f32[n, 8]\n%0 = exp(x)\n%1 = reduce_sum(%0, axes=[1], keepdims=True)\n%2 = div(%0, %1)\noutput y = %2\n"
+    text = "graph g\ndim n in 1..64\ninput x: f32[n, 8]\n%0 = exp(x)\n"
+    text += "%1 = reduce_sum(%0, axes=[1], keepdims=True)\n%2 = div(%0, %1)\noutput y = %2\n"
     program = autocomp.optimize(text)
     for n in (1, 7, 64):
         x = np.random.default_rng(n).standard_normal((n, 8)).astype("f4")

@@ -86,7 +86,7 @@ def tensor_loader(
     if t.data_location == TP.EXTERNAL:
         return dtype, shape, _external_loader(t, dtype, shape, folder, where)
     count = math.prod(shape)
-    field = _TYPED_FIELD.get(t.data_type, "int32_data")
+    field = _TYPED_FIELD.get(t.data_type, "int32_data")  # type: ignore[call-overload]
     have = len(t.raw_data) // dtype.bytes if t.HasField("raw_data") else len(getattr(t, field))
     whole = not t.HasField("raw_data") or len(t.raw_data) % dtype.bytes == 0
     if have != count or not whole:

@@ -44,11 +44,11 @@ def standard_body(call: Call, domain: str) -> onnx.FunctionProto | None:
     except onnx.defs.SchemaError:
         return None
     body = onnx.FunctionProto()
-    if schema.function_opset_versions:
-        version = max((v for v in schema.function_opset_versions if v <= call.opset), default=None)
-        raw = schema.get_function_with_opset_version(call.opset) if version is not None else b""
-    elif schema.context_dependent_function_opset_versions:
-        raw = schema.get_context_dependent_function(_resolved(call).SerializeToString(), _types(call))
+    if schema.function_opset_versions:  # type: ignore[attr-defined]
+        version = max((v for v in schema.function_opset_versions if v <= call.opset), default=None)  # type: ignore[attr-defined]
+        raw = schema.get_function_with_opset_version(call.opset) if version is not None else b""  # type: ignore[attr-defined]
+    elif schema.context_dependent_function_opset_versions:  # type: ignore[attr-defined]
+        raw = schema.get_context_dependent_function(_resolved(call).SerializeToString(), _types(call))  # type: ignore[attr-defined]
     else:
         return None
     if not raw:

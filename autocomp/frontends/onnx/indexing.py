@@ -18,9 +18,9 @@ def gather(c: Call) -> Node:
     axis = c.axis(c.int_attr("axis", 0), x.type.rank)
     if c.importer.constants.is_constant(at) and at.type.rank == 0 and isinstance(x.type.shape[axis], int):
         d, k = x.type.shape[axis], int(c.static(1))
-        if not -d <= k < d:
+        if not -d <= k < d:  # type: ignore[operator]
             c.broken(f"index {k} is out of range for a dimension of {d}")
-        y = cut(c, x, {axis: (k % d, k % d + 1, 1)})
+        y = cut(c, x, {axis: (k % d, k % d + 1, 1)})  # type: ignore[operator]
         return reshape(c, y, x.type.shape[:axis] + x.type.shape[axis + 1 :])
     return c.op("gather", x, at, axis=axis)
 

@@ -93,7 +93,7 @@ def transpose(c: Call) -> Node:
 def expand(c: Call) -> Node:
     x, want = c.x(), list(dims_of(c, 1))
     shape = [1] * (len(want) - x.type.rank) + list(x.type.shape)
-    want = [1] * (x.type.rank - len(want)) + want
+    want = [1] * (x.type.rank - len(want)) + want  # type: ignore[assignment, operator]
     out = tuple(s if w == 1 else w for s, w in zip(shape, want, strict=True))
     return x if out == x.type.shape else c.op("broadcast", x, shape=out)
 

@@ -148,7 +148,7 @@ def layer_norm(c: Call) -> tuple[Node, ...]:
     var = c.op("reduce_mean", c.op("mul", centred, centred), axes=axes, keepdims=True)
     inverse = c.op("div", c.const(1.0, wide), c.op("sqrt", c.op("add", var, eps)))
     out = c.op("mul", cast(c, c.op("mul", centred, inverse), x.type.dtype), scale)
-    return (c.op("add", out, bias), mean, inverse)
+    return (c.op("add", out, bias), mean, inverse)  # type: ignore[arg-type]
 
 
 @lower("RMSNormalization")
