@@ -47,7 +47,7 @@ def demand_of(k: Kernel) -> Demand:
             if len(e.operands) > 1 and roles.form == "online":
                 matrix += 2.0 * domain * folds
             else:
-                vector += domain * folds
+                vector += folds * prod(extent[n] for n in free[id(e)] if n in extent)
     read = sum(float(a.type.bytes) for a in k.inputs)
     written = sum(float(a.type.bytes) for a in k.outputs)
     w = Work(

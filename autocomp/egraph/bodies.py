@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from autocomp.egraph.merge import merge_axes
+from autocomp.egraph.split import split_axes
 from autocomp.egraph.subject import Subject, SubjectNode
 from autocomp.ir.affine import Aff, aff
 from autocomp.ir.body import (
@@ -157,7 +158,7 @@ def build_kernel(
     outputs = tuple(Arg(out, subject.types[cls]) for out, cls, _, _ in stores)
     final = tuple(Store(out, tuple(i.substitute(by) for i in index), v) for (out, _, index, _), v in zip(stores, values))
     domain = tuple(replace(a, name=place[a.name]) for a in kept)
-    kernel = _numbered(merge_axes(Kernel(name, kind, domain, inputs, outputs, final, "")))
+    kernel = _numbered(merge_axes(split_axes(Kernel(name, kind, domain, inputs, outputs, final, ""))))
     return replace(kernel, signature=signature(kernel)), args
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import prod
+from typing import Any
 
 from autocomp.ir.affine import Aff, FloorDiv
 from autocomp.ir.body import Comprehension, Const, Contract, Expr, Gather, Index, Inside, Map, Read, Reduce, postorder
@@ -110,6 +111,8 @@ def comprehension_form(comp: Comprehension, ins: tuple[TensorType, ...], out: Te
                        windowed=_windowed(h))
     if isinstance(h, Contract):
         form = replace(form, **_contraction(comp, h, ins))  # type: ignore[arg-type]
+    if form.kind == "online" and isinstance(h, Reduce):
+        form = replace(form, **_online(comp, h))
     if form.kind in ("contract", "online"):
         form = replace(form, spec=f"{text} {ins[0]} {out}")
     return form
@@ -241,6 +244,16 @@ def _contraction(comp: Comprehension, h: Contract, ins: tuple[TensorType, ...]) 
     return {"mnk": (m, n, k), "batch": batch, "matrix": 2.0 * m * n * k * batch, **_lanes(comp, h, ins)}
 
 
+def _online(comp: Comprehension, h: Reduce) -> dict[str, Any]:
+    """m, n, k and lanes of a weighted sum: rows of scores, columns of values, the axis between them."""
+    scores, values = _names(h.operands[0]), _names(h.operands[-1])
+    out = [x for x in comp.axes if x.extent != 1]
+    m = extent_product(x.extent for x in out if x.name in scores and x.name not in values)
+    n = extent_product(x.extent for x in out if x.name in values and x.name not in scores)
+    batch = extent_product(x.extent for x in out if x.name in scores and x.name in values)
+    return {"mnk": (m, n, extent_product(x.extent for x in h.axes)), "batch": batch, "lane_extent": n}
+
+
 def _lanes(comp: Comprehension, h: Contract, ins: tuple[TensorType, ...]) -> dict[str, int]:
     """Extent of the innermost output axis, merged with those left of it that every operand also walks as one.
 
@@ -271,7 +284,7 @@ def scalar_cost(fn: str) -> tuple[float, float]:
 
 def _operations(comp: Comprehension, nodes: list[Expr], out: TensorType) -> dict[str, float]:
     """Each map counts once a point of the domain that it sees: the output's, or with the reduced axes under a reduction."""
-    vector = special = 0.0
+    vector = special = matrix = 0.0
     under: dict[int, int] = {}
     for e in nodes:
         if isinstance(e, (Reduce, Contract)):
@@ -279,11 +292,15 @@ def _operations(comp: Comprehension, nodes: list[Expr], out: TensorType) -> dict
             for a in e.args:
                 for x in postorder(a):
                     under[id(x)] = max(under.get(id(x), 1), k)
-            if isinstance(e, Reduce):
+            if isinstance(e, Reduce) and _kind(e) == "online":  # products with the values; one exponential and rescaling a score
+                scores = extent_product(x.extent for x in (*comp.axes, *e.axes) if x.name in _names(e.operands[0]))
+                matrix += 2.0 * out.elements * k
+                vector, special = vector + 2.0 * scores, special + float(scores)
+            elif isinstance(e, Reduce):
                 vector += float(out.elements * k)
     for e in nodes:
         if isinstance(e, Map):
             v, s = scalar_cost(e.fn)
             vector += v * out.elements * under.get(id(e), 1)
             special += s * out.elements * under.get(id(e), 1)
-    return {"vector": vector, "special": special}
+    return {"vector": vector, "special": special} | ({"matrix": matrix} if matrix else {})
