@@ -9,17 +9,17 @@ import numpy as np
 import onnx
 from onnx.backend.base import Backend, BackendRep
 
+from autocomp import optimize
 from autocomp.errors import ModelError, UnsupportedOp
 from autocomp.frontends.onnx import ValueNeeded, load_onnx
 from autocomp.ir.node import Graph
-from autocomp.ir.ops import OPS
-from autocomp.ir.reference import evaluate
 from autocomp.ir.types import TensorType, dtype_of
+from autocomp.runtime.program import Program
 
 
-def execute(graph: Graph, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Run a graph. The one place that says what computes it."""
-    return evaluate(graph, arrays, float64=False)
+def compiled(graph: Graph) -> Program:
+    """The graph for this CPU. The one place that says what computes it."""
+    return optimize(graph, target="cpu")
 
 
 class AutocompRep(BackendRep):
@@ -34,6 +34,7 @@ class AutocompRep(BackendRep):
         initial = {t.name for t in model.graph.initializer}
         self.names = [v.name for v in model.graph.input if v.name not in initial]
         self.graphs: dict[Any, tuple[tuple[str, ...], Graph]] = {}
+        self.programs: dict[Graph, Program] = {}
         self.opaque: set[str] = set()
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[np.ndarray, ...]:
@@ -50,8 +51,11 @@ class AutocompRep(BackendRep):
                 )
             arrays[name] = np.asarray(value)
         fixed, graph = self._graph(arrays)
-        self.opaque |= {n.op for n in graph.nodes() if n.op in OPS and OPS[n.op].opaque}
-        out = execute(graph, {n: a for n, a in arrays.items() if n not in fixed})
+        if graph not in self.programs:
+            self.programs[graph] = compiled(graph)
+        program = self.programs[graph]
+        self.opaque |= {c.kernel.opaque for c in program.calls.calls if c.kernel.opaque}
+        out = program.run({n: a for n, a in arrays.items() if n not in fixed})
         return tuple(out[o.name] for o in self.model.graph.output)
 
     def _graph(self, arrays: dict[str, np.ndarray]) -> tuple[tuple[str, ...], Graph]:

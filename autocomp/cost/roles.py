@@ -71,7 +71,7 @@ def spread(axes: tuple[Axis, ...], size: int) -> dict[str, int]:
     """A tile of about `size` elements over several axes: inner axes whole first, then part of one, the outer ones by 1."""
     tile: dict[str, int] = {}
     for a in reversed(axes):
-        e = dim_hint(a.extent)
+        e = max(1, dim_hint(a.extent))
         tile[a.name] = min(size, e)
         size = max(1, size // e)
     return tile

@@ -52,6 +52,10 @@ class Engine:
                 raise
             raise RuleError(f"egglog stopped: {e}", where=source, hint="report this rule; the e-graph was thrown away") from None
 
+    def close(self) -> None:
+        """Drop the e-graph now: it must die in the thread that made it."""
+        del self._eg
+
     # ---- terms
     def constructor(self, op: str, arity: int) -> str:
         """The constructor's name; declared on first use."""

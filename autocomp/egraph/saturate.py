@@ -81,6 +81,7 @@ def saturate(graph: Graph, rules: RuleSet, options: Options, trace: Trace) -> Fr
         if chosen:
             _run_phase(subject, phase, chosen, options, trace)
     subject.engine.rebuild()
+    subject.engine.close()
     return _freeze(subject, graph, [(name, names[n]) for name, n in graph.outputs], source)
 
 
@@ -94,9 +95,20 @@ def _load(graph: Graph) -> tuple[Subject, dict[Any, int], dict[int, str]]:
     names: dict[Any, int] = {}
     source: dict[int, str] = {}
     for n in graph.nodes():
+        if 0 in n.type.shape:
+            names[n] = _empty(subject, n.type)
+            source.setdefault(names[n], n.op)
+            continue
         names[n] = subject.add(n.op, _typed(n.op, n.attrs, n.type), tuple(names[i] for i in n.inputs), n.type, "source")
         source.setdefault(names[n], n.op)
     return subject, names, source
+
+
+def _empty(subject: Subject, t: TensorType) -> int:
+    """A tensor without elements is a constant whatever computes it: nothing is left for a kernel to do."""
+    attrs = checked_attrs("iota", {"shape": t.shape, "axis": 0, "dtype": "i64"})
+    base = subject.add("iota", attrs, (), TensorType(DTYPES["i64"], t.shape), "source")
+    return base if t.dtype == DTYPES["i64"] else subject.add("cast", checked_attrs("cast", {"to": t.dtype.name}), (base,), t, "source")
 
 
 def _typed(op: str, attrs: Attrs, t: TensorType) -> Attrs:

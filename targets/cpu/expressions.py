@@ -18,7 +18,7 @@ CTYPE = {
     "i64": "int64_t", "u8": "uint8_t", "u16": "uint16_t", "u32": "uint32_t", "u64": "uint64_t",
 }  # fmt: skip
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
-          "and": "&&", "or": "||", "bitand": "&", "bitor": "|", "bitxor": "^", "shl": "<<", "shr": ">>"}  # fmt: skip
+          "and": "&&", "or": "||", "bitand": "&", "bitor": "|", "bitxor": "^"}  # fmt: skip
 _LIBM = {"exp", "exp2", "expm1", "log", "log2", "log1p", "sqrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh",
          "asinh",
          "acosh", "atanh", "floor", "ceil", "trunc", "erf", "fmod", "pow"}  # fmt: skip
@@ -177,6 +177,9 @@ def _int_function(fn: str, args: list[str], d: DType) -> str:
         return f"({x} > 0 ? {x} : 0)"
     if fn == "pow":
         return f"s_ipow({x}, {args[1]})"
+    if fn in ("shl", "shr"):  # shifts by the width or more (or by less than nothing) move every bit out
+        out = f"({x} < 0 ? -1 : 0)" if fn == "shr" and d.kind == "i" else "0"
+        return f"((uint64_t)({args[1]}) < {d.bits} ? {x} {'<<' if fn == 'shl' else '>>'} {args[1]} : {out})"
     if fn in ("mod", "floordiv", "fmod"):
         if d.kind == "u" or fn == "fmod":
             return f"({x} {'/' if fn == 'floordiv' else '%'} {args[1]})"

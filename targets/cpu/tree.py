@@ -238,7 +238,7 @@ def _points(nest: Nest, stmts: list[Stmt], bound: frozenset[str], scores: dict[s
 
 def _scratch_axis(nest: Nest, s: Stmt, dims: list[str]) -> str:
     """Without any access to memory: the last axis of the result, or of what is reduced."""
-    axes = nest.slots[s.dst].axes if s.op != "reduce" else domain(s, nest)
+    axes = nest.slots[s.dst].axes if s.dst in nest.slots and s.op != "reduce" else domain(s, nest)
     return next((a for a in reversed(axes) if a in dims), dims[-1])
 
 

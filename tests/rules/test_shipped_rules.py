@@ -25,7 +25,8 @@ def test_a_wrong_rule_is_refuted_with_a_counterexample():
 
 
 def test_a_rule_that_changes_the_shape_is_refuted():
-    text = "- {name: bad/t, phase: algebra, lhs: 'transpose(?x, perm=?p)', rhs: '?x', examples: [{x: 'f64[2, 3]', p: [1, 0]}], why: wrong}\n"
+    text = "- {name: bad/t, phase: algebra, lhs: 'transpose(?x, perm=?p)', rhs: '?x', why: wrong,\n"
+    text += "   examples: [{x: 'f64[2, 3]', p: [1, 0]}]}\n"
     assert check_rule(parse_rules(text, "bad.yaml")[0], 5).detail == "unites f64[3, 2] with f64[2, 3] for ?x: f64[2, 3]"
 
 
@@ -39,7 +40,8 @@ def test_a_rule_that_unites_different_types_stops_the_run(tmp_path):
 
 def test_a_blow_up_is_stopped_and_reported(tmp_path):
     import autocomp
-    (tmp_path / "grow.yaml").write_text("- {name: grow/exp, phase: algebra, lhs: exp(?x), rhs: 'mul(exp(?x), exp(sub(?x, ?x)))', assumed: true, why: grows}\n")
+    rule = "- {name: grow/exp, phase: algebra, lhs: exp(?x), rhs: 'mul(exp(?x), exp(sub(?x, ?x)))', why: grows}\n"
+    (tmp_path / "grow.yaml").write_text(rule)
     text = "graph g\ninput x: f32[2, 3]\n%1 = exp(x)\noutput y = %1\n"
     trace = autocomp.Trace()
     autocomp.optimize(text, rules=[str(tmp_path / "grow.yaml")], trace=trace, phase_nodes=50)
@@ -63,3 +65,12 @@ def test_bad_rule_files_say_where(text, message):
         parse_rules(text, "bad.yaml")
     assert message in str(e.value)
     assert str(e.value).startswith("bad.yaml:")
+
+
+def test_an_idiom_does_not_drop_a_broadcast():
+    import numpy as np
+
+    import autocomp
+    text = "graph g\ninput x: f32[3]\n%0 = broadcast(const(0.0, f32), shape=[2, 3])\n%1 = max(x, %0)\noutput y = %1\n"
+    x = np.array([-1, 0, 2], "f4")
+    np.testing.assert_array_equal(autocomp.optimize(text)(x), np.broadcast_to(np.maximum(x, 0), (2, 3)))
