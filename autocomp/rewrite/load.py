@@ -28,7 +28,6 @@ FIELDS = (
     "where",
     "exact",
     "commutes",
-    "together",
     "examples",
     "targets",
     "requires",
@@ -122,7 +121,6 @@ def build_rule(item: Located) -> Rule:
     choose = _choose(fields, name, phase)
     bound = _bound(sides[left]) | {"root"} | {c for c, _ in choose}
     where = tuple(_condition(t, name, phase, bound) for t in _conditions(fields))
-    together = _text(fields, "together", item, "").removeprefix("?")
     rule = Rule(
         name,
         phase,
@@ -134,7 +132,6 @@ def build_rule(item: Located) -> Rule:
         where,
         _flag(fields, "exact", True),
         _flag(fields, "commutes", False),
-        together,
         _examples(fields),
         _words(fields, "targets"),
         _words(fields, "requires"),

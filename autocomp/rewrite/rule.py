@@ -27,7 +27,7 @@ class Rule:
     """lhs, rhs: patterns (graph phases and fusion); `match` instead of lhs for tiling and scheduling, with `choose`: name ->
     candidates (numbers, words, or an expression that gives them). where: all must hold.
     exact: no rounding differs (False: floating point may be reassociated). commutes: operands of commuting ops are tried in
-    both orders. together: matches with the same value of this variable are rewritten as one (rhs then is one a member).
+    both orders.
     targets: names it is for, () for all. assumed: it may ship unchecked.
     """
 
@@ -41,7 +41,6 @@ class Rule:
     where: tuple[Expr, ...] = ()
     exact: bool = True
     commutes: bool = False
-    together: str = ""
     examples: tuple[Example, ...] = ()
     targets: tuple[str, ...] = ()
     requires: tuple[str, ...] = ()

@@ -74,3 +74,14 @@ def test_an_idiom_does_not_drop_a_broadcast():
     text = "graph g\ninput x: f32[3]\n%0 = broadcast(const(0.0, f32), shape=[2, 3])\n%1 = max(x, %0)\noutput y = %1\n"
     x = np.array([-1, 0, 2], "f4")
     np.testing.assert_array_equal(autocomp.optimize(text)(x), np.broadcast_to(np.maximum(x, 0), (2, 3)))
+
+
+@pytest.mark.parametrize("body", [
+    "%3 = mul(x, const(0.5, f32))\n%4 = mul(%3, %2)", "%3 = mul(x, %2)\n%4 = mul(%3, const(0.5, f32))",
+])  # fmt: skip
+def test_written_out_gelu_is_recognised(body):
+    import autocomp
+    head = "graph g\ninput x: f32[3, 4]\n%0 = div(x, const(1.4142135, f32))\n%1 = erf(%0)\n%2 = add(%1, const(1.0, f32))\n"
+    program = autocomp.optimize(f"{head}{body}\noutput y = %4\n")
+    assert program.kernels[0].ops == ("gelu",)
+    assert program.verify().ratio <= 1

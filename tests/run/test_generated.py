@@ -25,11 +25,12 @@ GRAPHS = {
     "double": "input x: f64[9, 33]\n%0 = reduce_max(x, axes=[0])\n%1 = sqrt(%0)\n%2 = mul(%1, %1)\noutput y = %2",
     "argmax": "input x: f32[5, 37]\n%0 = reduce_argmax(x, axes=[1])\noutput y = %0",
     "gather": "input x: f32[11, 6]\ninput i: i64[4]\n%0 = gather(x, i, axis=0)\n%1 = mul(%0, %0)\noutput y = %1",
-    "pool": "input x: f32[1, 3, 11, 9]\n%0 = maxpool(x, strides=[2, 1], lo=[1, 0], hi=[1, 2], dilations=[1, 2], window=[3, 3])\noutput y = %0",
+    "pool": "input x: f32[1, 3, 11, 9]\n%0 = maxpool(x, strides=[2, 1], lo=[1, 0], hi=[1, 2], dilations=[1, 2], "
+            "window=[3, 3])\noutput y = %0",
     "pad": "input x: f32[5, 7]\n%0 = exp(x)\n%1 = pad(%0, lo=[1, 2], hi=[0, 3], value=9.0)\noutput y = %1",
     "concat": "input x: f32[5, 7]\ninput z: f32[5, 2]\n%0 = concat(x, z, axis=1)\n%1 = neg(%0)\noutput y = %1",
-    "depthwise": "input x: f32[2, 6, 9, 9]\ninput w: f32[6, 1, 3, 3]\n%0 = conv(x, w, strides=[1, 1], lo=[1, 1], hi=[1, 1], dilations=[1, 1], "
-                 "groups=6)\noutput y = %0",
+    "depthwise": "input x: f32[2, 6, 9, 9]\ninput w: f32[6, 1, 3, 3]\n%0 = conv(x, w, strides=[1, 1], lo=[1, 1], hi=[1, 1], "
+                 "dilations=[1, 1], groups=6)\noutput y = %0",
     "strided conv": "input x: f32[1, 5, 13, 11]\ninput w: f32[20, 5, 3, 3]\n%0 = conv(x, w, strides=[2, 2], lo=[1, 1], hi=[1, 1], "
                     "dilations=[1, 1])\n%1 = relu(%0)\noutput y = %1",
     "integers": "input x: i16[4, 50]\n%0 = reduce_sum(x, axes=[1])\n%1 = mod(%0, const(7, i16))\noutput y = %1",
