@@ -20,6 +20,8 @@ GRAPHS = {
     "scalar": "input x: f32[]\n%0 = exp(x)\noutput y = %0",
     "copy": "input x: i8[3, 5]\n%0 = transpose(x, perm=[1, 0])\noutput y = %0",
     "shifts": "input x: i32[7]\ninput n: i32[7]\n%0 = shl(x, n)\n%1 = shr(x, n)\n%2 = add(%0, %1)\noutput y = %2",
+    "integer powers": "input x: i32[2, 4]\ninput n: i32[2, 4]\n%0 = sub(x, const(3, i32))\n%1 = sub(n, const(4, i32))\n"
+                      "%2 = pow(%0, %1)\noutput y = %2",
     "bool": "input x: f32[17]\n%0 = gt(x, const(0.0, f32))\n%1 = not(%0)\n%2 = where(%1, x, const(2.0, f32))\noutput y = %2\noutput m = %1",
     "half": "input x: f16[9, 33]\ninput w: f16[33, 20]\n%0 = matmul(x, w)\n%1 = tanh(%0)\noutput y = %1",
     "double": "input x: f64[9, 33]\n%0 = reduce_max(x, axes=[0])\n%1 = sqrt(%0)\n%2 = mul(%1, %1)\noutput y = %2",

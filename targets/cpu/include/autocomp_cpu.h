@@ -2,7 +2,7 @@
  *
  * vf is AC_LANES floats, vi AC_LANES 32-bit integers, vm a mask (vi of 0 or -1). They are GCC/Clang vector extensions, so
  * every function has a plain form for any machine; AVX-512 and AVX2 have shorter ones. Names: vf_* on vectors, s_* on scalars.
- * Errors in units in the last place (ulp) were measured over the whole range by tests/run/test_cpu_functions.py.
+ * Errors in units in the last place (ulp) are those of the fits, plus rounding; not measured over the whole range yet.
  */
 #ifndef AUTOCOMP_CPU_H
 #define AUTOCOMP_CPU_H
@@ -47,6 +47,7 @@ AC_INLINE long max_long(long a, long b) { return a > b ? a : b; }
 AC_INLINE long clamp_long(long a, long hi) { return a < 0 ? 0 : a < hi ? a : hi - 1; }
 AC_INLINE int64_t s_ipow(int64_t a, int64_t n) {
   int64_t r = 1;
+  if (n < 0) return a == 1 ? 1 : a == -1 ? (n & 1 ? -1 : 1) : 0; /* the truncated real power */
   for (; n > 0; n >>= 1, a *= a) if (n & 1) r *= a;
   return r;
 }
