@@ -1,0 +1,105 @@
+"""Running a program on this machine's CPU: one arena for intermediates, one library with every kernel and the plan."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from autocomp.ir.kernel import KernelGraph
+from autocomp.ir.ops import OPS
+from autocomp.ir.types import TensorType
+from autocomp.options import Options
+from autocomp.runtime.executor import Timing, constants_of, host_array, shape_of, symbol_values
+from autocomp.runtime.library import Library, symbols_of
+from autocomp.runtime.plan import Slots, arena, segments, size_of
+from autocomp.targets.source import KernelSource
+
+
+class HostExecutor:
+    """An `Executor` over a loaded library. Not for several threads at a time: the arena is one."""
+
+    def __init__(self, calls: KernelGraph, slots: Slots, sources: Mapping[str, KernelSource], library: Path, options: Options) -> None:
+        self.calls, self.slots = calls, slots
+        self._symbols = symbols_of(sources)
+        self._library = Library(library)
+        self._threads = options.threads
+        self._scratch_bytes = max((s.scratch for s in sources.values()), default=0)
+        self._fixed: dict[str, np.ndarray] | None = None
+        self._arenas: dict[tuple[int, ...], tuple[dict[str, int], np.ndarray]] = {}
+
+    def run(self, feed: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """Outputs by name. Raises ModelError on a missing input, a wrong dtype or shape."""
+        tensors, table, sizes, scratch = self._prepare(feed)
+        for first, last, opaque in segments(self.calls.calls):
+            self._segment(first, last, opaque, tensors, table, sizes, scratch)
+        return {name: tensors[t] for name, t in self.calls.outputs}
+
+    def profile(self, feed: Mapping[str, Any], repeat: int = 10) -> Timing:
+        """Time whole calls, and each kernel's launches inside a call (median over `repeat`)."""
+        tensors, table, sizes, scratch = self._prepare(feed)
+        runs = segments(self.calls.calls)
+        total: list[float] = []
+        for _ in range(repeat + 1):
+            t = time.perf_counter()
+            for first, last, opaque in runs:
+                self._segment(first, last, opaque, tensors, table, sizes, scratch)
+            total.append(time.perf_counter() - t)
+        each: dict[str, list[float]] = {}
+        for _ in range(repeat):
+            for i, c in enumerate(self.calls.calls):
+                t = time.perf_counter()
+                self._segment(i, i + 1, bool(c.kernel.opaque), tensors, table, sizes, scratch)
+                each.setdefault(c.kernel.name, []).append(time.perf_counter() - t)
+        return Timing(float(np.median(total[1:])), {k: float(np.median(v)) for k, v in each.items()})
+
+    def _segment(
+        self, first: int, last: int, opaque: bool, tensors: dict[str, np.ndarray], table: Any, sizes: list[int], scratch: Any
+    ) -> None:
+        if not opaque:
+            self._library.run(table, sizes, scratch.ctypes.data if scratch is not None else 0, first, last)
+            return
+        c = self.calls.calls[first]
+        k = c.kernel
+        args = tuple(tensors[c.args[a.name]] for a in k.inputs)
+        out = tensors[c.args[k.outputs[0].name]]
+        out[...] = OPS[k.opaque].reference(args, k.attrs, k.outputs[0].type).reshape(out.shape)
+
+    def _prepare(self, feed: Mapping[str, Any]) -> tuple[dict[str, np.ndarray], Any, list[int], Any]:
+        if self._threads:
+            self._library.threads(self._threads)
+        graph = self.calls.source
+        arrays = {n.attrs["name"]: host_array(feed[n.attrs["name"]]) for n in graph.inputs if n.attrs["name"] in feed}
+        values = symbol_values(graph, arrays)
+        tensors = {name: np.ascontiguousarray(x) for name, x in arrays.items()}
+        tensors |= self._constants()
+        key = tuple(values[s] for s in sorted(values))
+        if key not in self._arenas:
+            offsets, total = arena(self.calls, self.slots, values)
+            self._arenas[key] = offsets, np.empty(total + 64, np.uint8)
+        offsets, memory = self._arenas[key]
+        start = -memory.ctypes.data % 64
+        for t, at in offsets.items():
+            tensors[t] = self._view(memory[start + at :], self.calls.tensors[t], values)
+        for _, t in self.calls.outputs:
+            if t not in tensors:
+                tensors[t] = np.empty(shape_of(self.calls.tensors[t], values), self.calls.tensors[t].dtype.numpy)
+        table = (ctypes.c_void_p * max(1, len(self.slots.index)))()
+        for t, i in self.slots.index.items():
+            if t in tensors:
+                table[i] = tensors[t].ctypes.data
+        scratch = np.empty(self._scratch_bytes, np.uint8) if self._scratch_bytes else None
+        return tensors, table, [values[s] for s in self._symbols], scratch
+
+    @staticmethod
+    def _view(memory: np.ndarray, t: TensorType, values: Mapping[str, int]) -> np.ndarray:
+        return memory[: size_of(t, values)].view(t.dtype.numpy).reshape(shape_of(t, values))
+
+    def _constants(self) -> dict[str, np.ndarray]:
+        if self._fixed is None:
+            self._fixed = constants_of(self.calls)
+        return self._fixed
