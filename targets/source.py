@@ -2,17 +2,70 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
+
+from autocomp.ir.types import Dim, Sym
+
+
+@dataclass(frozen=True)
+class TensorMap:
+    """A descriptor parameter of a bulk tensor copy engine, made by the launcher over one pointer argument.
+
+    `dims` and `box` are in elements, innermost first; `strides` in bytes for all but the innermost dimension; `swizzle` in
+    bytes (0, 32, 64 or 128). Out-of-range elements of a box read as zero and are not written.
+    """
+
+    argument: str
+    dtype: str
+    dims: tuple[Dim, ...]
+    strides: tuple[Dim, ...]
+    box: tuple[int, ...]
+    swizzle: int = 128
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How a kernel with a grid is started.
+
+    grid        per grid dimension (x, y, z) the factors (extent, tile): it has prod(ceil(extent / tile)) blocks
+    block       threads of a block (or cores of a group on an NPU)
+    shared      bytes of dynamic shared memory
+    cluster     blocks of a cluster along x
+    at_most     limit on the blocks along x (persistent kernels), 0 for none
+    zeroed      outputs that must be zero before the kernel runs (it adds into them)
+    workspace   bytes of global scratch: a last pointer parameter, zero-filled once when it is allocated
+    maps        descriptor parameters, passed behind the sizes
+    """
+
+    grid: tuple[tuple[tuple[Dim, int], ...], ...]
+    block: int
+    shared: int = 0
+    cluster: int = 1
+    at_most: int = 0
+    zeroed: tuple[str, ...] = ()
+    workspace: int = 0
+    maps: tuple[TensorMap, ...] = ()
+
+    def blocks(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """The grid, with the symbols' values; rounded up to whole clusters along x."""
+        value = lambda d: sizes[d.name] if isinstance(d, Sym) else d
+        out = [prod(-(-value(extent) // tile) for extent, tile in factors) for factors in self.grid]
+        if self.at_most:
+            out[0] = min(out[0], self.at_most)
+        out[0] = -(-out[0] // self.cluster) * self.cluster
+        return tuple(out)
 
 
 @dataclass(frozen=True)
 class KernelSource:
     """`text` defines the function `entry`; its parameters are pointers to the kernel's inputs and outputs (canonical names,
-    in this order) and then the sizes (names of symbols) as long.
+    in this order) and then the sizes (names of symbols) as long (64 bits).
 
     `headers`: files of the target's include folder that the text needs. `language` is a file suffix (c, cu, cpp).
     `scratch`: bytes of a last `void *` parameter; `prelude`: text that the file needs once in front.
-    `launch`: what a launcher must know on targets with grids (blocks, threads, shared bytes), as (name, value) pairs.
+    `launch`: what a launcher must know on targets with grids.
     """
 
     name: str
@@ -25,4 +78,4 @@ class KernelSource:
     language: str = "c"
     scratch: int = 0
     prelude: str = ""
-    launch: tuple[tuple[str, object], ...] = ()
+    launch: Launch | None = None
