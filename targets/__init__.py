@@ -18,11 +18,16 @@ from autocomp.ir.schedule import Schedule
 
 
 class Target(Protocol):
-    """What every target gives. `emit` raises UnsupportedOp for what it cannot print, DoesNotFit for what the chip cannot hold."""
+    """What every target gives. `emit` raises UnsupportedOp for what it cannot print, DoesNotFit for what the chip cannot hold.
+
+    `runtime` says what runs its programs: "host", "cuda", or "" where only a folder is written. `toolchain` has `missing()`,
+    `key()` and `compile(folder, names, out)` (host) or `compile_object(name, text) -> bytes` (cuda).
+    """
 
     name: str
     chip: Chip
     language: str
+    runtime: str
     toolchain: Any
 
     def emit(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...] = ()) -> KernelSource: ...

@@ -7,10 +7,12 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import platformdirs
 
+from autocomp.files import write_atomic
 from autocomp.trace import Trace
 
 
@@ -66,3 +68,25 @@ def build_library(files: Mapping[str, str], toolchain: object, trace: Trace) -> 
     finally:
         shutil.rmtree(work, ignore_errors=True)
     return library
+
+
+def build_objects(texts: Mapping[str, str], toolchain: object, trace: Trace, jobs: int | None = None) -> dict[str, bytes]:
+    """Device code of each kernel, by name. `toolchain` has `key()` and `compile_object(name, text) -> bytes`.
+
+    Each object is cached by its text, so a changed kernel costs its own compilation alone; kernels compile side by side
+    (the compiler must release the interpreter's lock). Raises BuildError from the toolchain, naming the kernel.
+    """
+    root = writable_folder("objects", trace)
+    key = toolchain.key()  # type: ignore[attr-defined]
+    paths = {name: root / digest([key, text]) for name, text in texts.items()}
+    found = {name: p.read_bytes() for name, p in paths.items() if p.is_file()}
+    missing = {paths[n]: n for n in texts if n not in found}  # equal texts compile once
+
+    def compile_one(item: tuple[Path, str]) -> None:
+        path, name = item
+        write_atomic(path, toolchain.compile_object(name, texts[name]))  # type: ignore[attr-defined]
+
+    with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
+        list(pool.map(compile_one, missing.items()))
+    trace.add("note", "build cache", text=f"{len(found)} of {len(texts)} kernels found")
+    return {name: found.get(name) or paths[name].read_bytes() for name in texts}

@@ -12,7 +12,8 @@ import numpy as np
 from autocomp.errors import AutocompError, ModelError
 from autocomp.ir.kernel import KernelGraph
 from autocomp.options import Options
-from autocomp.runtime.build import build_library
+from autocomp.runtime.build import build_library, build_objects
+from autocomp.runtime.cuda import CudaExecutor
 from autocomp.runtime.executor import Executor, Timing, constants_of
 from autocomp.runtime.host import HostExecutor
 from autocomp.runtime.library import source_files
@@ -173,8 +174,21 @@ def build_program(calls: KernelGraph, schedules: Mapping[str, tuple[Schedule, Co
         infos[k.name] = KernelInfo(
             k.name, c.ops, count[k.name], describe(schedule), cost.seconds, cost.bound, c.rules, k.signature, sources[k.name].text
         )
-    files = source_files(calls, slots(calls), sources, target.preamble)
-    executor: Executor | None = None
-    if not target.why_not_runnable():
-        executor = HostExecutor(calls, slots(calls), sources, build_library(files, target.toolchain, trace), options)
+    files, executor = _executor(calls, sources, target, options, trace)
     return Program(calls, list(infos.values()), files, target, trace, options, rule_names, executor)
+
+
+def _executor(calls: KernelGraph, sources: dict[str, KernelSource], target: Target, options: Options,
+              trace: Trace) -> tuple[dict[str, str], Executor | None]:  # fmt: skip
+    """The files of a program (name -> text), and what runs it where its toolchain and its device are here."""
+    places = slots(calls)
+    if target.runtime == "host":
+        files = source_files(calls, places, sources, target.preamble)
+        if target.why_not_runnable():
+            return files, None
+        return files, HostExecutor(calls, places, sources, build_library(files, target.toolchain, trace), options)
+    texts = {n: f"{target.preamble([s])}\n{s.text}" for n, s in sources.items()}
+    files = {f"{n}.{sources[n].language}": text for n, text in texts.items()}
+    if target.runtime != "cuda" or target.why_not_runnable():
+        return files, None
+    return files, CudaExecutor(calls, places, sources, build_objects(texts, target.toolchain, trace), options)

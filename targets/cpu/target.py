@@ -23,6 +23,7 @@ class CpuTarget:
     chip: Chip
     name: str = "cpu"
     language: str = "C"
+    runtime: str = "host"
     toolchain: Toolchain = field(default_factory=Toolchain)
 
     @property

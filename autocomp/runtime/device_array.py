@@ -1,0 +1,124 @@
+"""Arrays on a CUDA device: inputs of any library seen as pointers, outputs that any library can take, without copies."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from autocomp.errors import ModelError
+
+
+class DeviceArray:
+    """A contiguous array in device memory. Takes part in DLPack and the CUDA array interface; `numpy()` copies it to the host.
+
+    `stream` is where it is written: consumers of DLPack wait for it.
+    """
+
+    def __init__(self, buffer: Any, shape: tuple[int, ...], dtype: np.dtype[Any], stream: Any) -> None:
+        self.buffer, self.shape, self.dtype, self.stream = buffer, shape, dtype, stream
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+
+    @property
+    def pointer(self) -> int:
+        return int(self.buffer.handle)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {
+            "shape": self.shape,
+            "typestr": np.dtype(self.dtype).str,
+            "data": (self.pointer, False),
+            "strides": None,
+            "version": 3,
+            "stream": int(self.stream.handle) or 1,
+        }
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, self.buffer.device_id  # 2: kDLCUDA
+
+    def __dlpack__(self, *, stream: int | None = None, **rest: Any) -> Any:
+        from cuda.core import Stream
+        from cuda.core.utils import StridedMemoryView
+
+        if stream is not None and stream != -1:  # 1, 2: the legacy and the per-thread default stream
+            Stream.from_handle(stream).wait(self.stream.record())
+        else:
+            self.stream.sync()
+        view = StridedMemoryView.from_buffer(self.buffer, self.shape, dtype=np.dtype(self.dtype))
+        return view.__dlpack__(**rest)
+
+    def numpy(self) -> np.ndarray:
+        """A copy on the host, after what writes it has finished."""
+        from cuda.bindings import driver
+
+        self.stream.sync()
+        out = np.empty(self.shape, self.dtype)
+        if self.nbytes:
+            check(driver.cuMemcpyDtoH(out.ctypes.data, self.pointer, self.nbytes), "copy to the host")
+        return out
+
+
+class Borrowed:
+    """Somebody else's device array, as pointer, shape and dtype; keeps its owner alive. Raises ModelError on strides."""
+
+    def __init__(self, name: str, x: Any, stream: Any) -> None:
+        from cuda.core.utils import StridedMemoryView
+
+        view = StridedMemoryView.from_any_interface(x, stream_ptr=int(stream.handle))
+        self.owner, self.view = x, view
+        self.pointer, self.shape = int(view.ptr), tuple(view.shape)
+        self.dtype, self.ndim = np.dtype(view.dtype if view.dtype is not None else _dtype_of(x)), len(view.shape)
+        dense = 1
+        for extent, step in zip(reversed(self.shape), reversed(view.strides or ())):
+            if extent != 1 and step != dense:
+                raise ModelError(
+                    f"input '{name}' has strides {tuple(view.strides)} for shape {self.shape}: rows must lie dense",
+                    hint="pass x.contiguous() (torch) or ascontiguousarray(x) (CuPy)",
+                )
+            dense *= extent
+
+
+def _dtype_of(x: Any) -> str:
+    """The name of a dtype that NumPy itself does not have (bfloat16 of torch)."""
+    import ml_dtypes
+
+    name = str(x.dtype).rpartition(".")[2]
+    return getattr(ml_dtypes, name, None) or name
+
+
+def on_device(x: Any) -> bool:
+    """Whether an array says that it lies in CUDA memory."""
+    if hasattr(x, "__cuda_array_interface__"):
+        return True
+    return hasattr(x, "__dlpack_device__") and int(x.__dlpack_device__()[0]) == 2
+
+
+def like(x: Any, out: DeviceArray) -> Any:
+    """`out` as an array of the library that `x` belongs to, sharing memory."""
+    root = type(x).__module__.partition(".")[0]
+    library = sys.modules.get(root)
+    if library is not None and root in ("torch", "cupy") and hasattr(library, "from_dlpack"):
+        return library.from_dlpack(out)
+    return out
+
+
+def check(result: Any, what: str) -> Any:
+    """The value of a driver call. Raises AutocompError with CUDA's own text."""
+    from cuda.bindings import driver
+
+    from autocomp.errors import AutocompError
+
+    status, *values = result
+    if status != driver.CUresult.CUDA_SUCCESS:
+        _, text = driver.cuGetErrorString(status)
+        raise AutocompError(f"{what}: {text.decode() if text else status}", where="CUDA")
+    return values[0] if values else None
