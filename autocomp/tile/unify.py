@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from autocomp.ir.affine import aff
@@ -49,8 +49,13 @@ def _renamings(k: Kernel, values: tuple[Expr, ...]) -> Iterator[tuple[str, str]]
                 continue
             if any(other in free[id(e)] or any(a.name == other for a in e.axes) for e in owners):
                 continue
-            if any(other in free[id(x)] for e in owners for a in e.args for x in postorder(a)):
+            if any(_captures(x, name, other, free) for e in owners for a in e.args for x in postorder(a)):
                 continue
             mine = [e for e in loads if any(name in i.names() for i in e.index)]
             if any(substitute(e, {name: aff(other)}) in loads for e in mine) and (other in domain or other < name):
                 yield name, other
+
+
+def _captures(e: Expr, name: str, other: str, free: Mapping[int, frozenset[str]]) -> bool:
+    """Whether a reduction over `other` has `name` free: renamed, it would bind what it only mentioned."""
+    return isinstance(e, (Reduce, Contract)) and any(a.name == other for a in e.axes) and name in free[id(e)]
