@@ -138,7 +138,8 @@ class Enumerator:
             loaded = cut.ops == 0
             row = ""
             if not loaded:
-                name, reason = self.rows.admit(consumer, j, Body(cut.record, cut.ops, s.types[child], s.users[child]))
+                reads = sum(s.types[leaf].bytes for leaf in cut.leaves)
+                name, reason = self.rows.admit(consumer, j, Body(cut.record, cut.ops, s.types[child], s.users[child], reads))
                 if name is None:
                     self.refused[reason] = self.refused.get(reason, 0) + 1
                     continue

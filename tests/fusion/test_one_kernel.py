@@ -8,7 +8,7 @@ import pytest
 from autocomp.ir import reference
 from autocomp.ir.builder import Builder
 from autocomp.ir.node import Graph
-from autocomp.ir.types import F32, TensorType
+from autocomp.ir.types import F16, F32, TensorType
 from tests.helpers.covers import cover_of, run_cover
 
 
@@ -80,3 +80,12 @@ def test_softmax_reads_its_input_once() -> None:
     (call,) = cover_of(softmax()).calls
     assert [a.type.shape for a in call.kernel.inputs] == [(32, 128)]
     assert call.kernel.kind == "N"
+
+
+def test_a_wide_cast_is_redone_where_it_is_read():
+    """A half precision row is widened once a reader: the f32 copy of 268 MB would cost more than two casts."""
+    b = Builder("half_norm")
+    x = b.input("x", TensorType(F16, (16384, 4096)))
+    g, v = (b.input(n, TensorType(F16, (4096,))) for n in "gv")
+    b.output("y", b.op("layer_norm", x, g, v, axes=(1,)))
+    assert len(cover_of(b.graph()).calls) == 1
