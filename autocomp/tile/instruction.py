@@ -1,0 +1,54 @@
+"""Matrix instructions as data: which types, how large, and where each worker holds its elements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from autocomp.errors import AutocompError
+from autocomp.tile.layout import Digit
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One row of a target's table. Digits name the axes m, n and k; registers then lanes of one wave.
+
+    m, n, k     rows, columns and depth that one issue computes
+    a, b, c     register and lane digits of the factors and of the accumulator
+    call        the device function: call(c, a, b)
+    """
+
+    name: str
+    types: tuple[str, str, str]
+    m: int
+    n: int
+    k: int
+    a: tuple[tuple[Digit, ...], tuple[Digit, ...]]
+    b: tuple[tuple[Digit, ...], tuple[Digit, ...]]
+    c: tuple[tuple[Digit, ...], tuple[Digit, ...]]
+    call: str
+    needs: str = ""
+    source: str = ""
+
+
+def read_instructions(rows: Sequence[Mapping[str, Any]]) -> tuple[Instruction, ...]:
+    """The rows of an instructions.yaml. Raises AutocompError for a row whose digits do not fill its tile."""
+    return tuple(_read(r) for r in rows)
+
+
+def _read(row: Mapping[str, Any]) -> Instruction:
+    digits = lambda level: tuple(Digit(str(axis or ""), int(stride), int(count)) for axis, stride, count in level)
+    part = lambda key: (digits(row[key]["reg"]), digits(row[key]["lane"]))
+    out = Instruction(row["name"], tuple(row["types"]), row["m"], row["n"], row["k"], part("a"), part("b"), part("c"), row["call"],
+                      row.get("needs", ""), row.get("source", ""))  # fmt: skip
+    for key, axes in (("a", "mk"), ("b", "kn"), ("c", "mn")):
+        for axis in axes:
+            have = 1
+            for level in getattr(out, key):
+                for d in level:
+                    have *= d.count if d.axis == axis else 1
+            if have != getattr(out, axis):
+                need = getattr(out, axis)
+                raise AutocompError(f"operand {key} covers {have} of axis {axis}, the tile has {need}", where=f"instruction {out.name}")
+    return out

@@ -1,0 +1,191 @@
+"""The GPU workloads: each once as a graph of ours and once as the torch function that a user would write.
+
+A workload's arrays are made on the device by torch; the graph's inputs take the same arrays in the same order (a channels-last
+image as the [N, H, W, C] array that lies in memory).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Workload:
+    """`graph`: text form of our graph. `make(torch)` gives (function, arguments); `ours(arguments)` the arrays for our graph.
+
+    flops and bytes are those that no program can avoid (each input read once, each output written once).
+    """
+
+    graph: str
+    make: Callable[[Any], tuple[Callable[..., Any], tuple[Any, ...]]]
+    flops: float
+    bytes: float
+    ours: Callable[[tuple[Any, ...]], tuple[Any, ...]] = lambda args: args
+
+
+def _random(torch: Any, *shape: int, dtype: str = "float16", scale: float = 0.5) -> Any:
+    return torch.randn(*shape, device="cuda", dtype=torch.float32).mul_(scale).to(getattr(torch, dtype))
+
+
+def _graph(inputs: dict[str, str], body: str, output: str) -> str:
+    lines = ["graph g", *(f"input {n}: {t}" for n, t in inputs.items()), *(s.strip() for s in body.strip().splitlines())]
+    return "\n".join([*lines, f"output out = {output}", ""])
+
+
+def _gemm(m: int, n: int, k: int, dtype: str = "f16") -> Workload:
+    name = {"f16": "float16", "bf16": "bfloat16"}[dtype]
+    return Workload(
+        _graph({"a": f"{dtype}[{m}, {k}]", "b": f"{dtype}[{k}, {n}]"}, "%0 = matmul(a, b)", "%0"),
+        lambda t: (lambda a, b: a @ b, (_random(t, m, k, dtype=name), _random(t, k, n, dtype=name))),
+        2 * m * n * k,
+        2 * (m * k + k * n + m * n),
+    )
+
+
+def _gemm_bias_gelu(m: int = 16384, n: int = 3072, k: int = 768) -> Workload:
+    return Workload(
+        _graph({"x": f"f16[{m}, {k}]", "w": f"f16[{k}, {n}]", "b": f"f16[{n}]"},
+               "%0 = matmul(x, w)\n%1 = add(%0, b)\n%2 = gelu(%1)", "%2"),
+        lambda t: (lambda x, w, b: t.nn.functional.gelu(x @ w + b),
+                   (_random(t, m, k), _random(t, k, n, scale=0.5 / 16), _random(t, n))),
+        2 * m * n * k, 2 * (m * k + k * n + m * n))  # fmt: skip
+
+
+def _gemm_exp(n: int = 4096) -> Workload:
+    return Workload(
+        _graph({"a": f"f16[{n}, {n}]", "b": f"f16[{n}, {n}]"}, "%0 = matmul(a, b)\n%1 = exp(%0)", "%1"),
+        lambda t: (lambda a, b: t.exp(a @ b), (_random(t, n, n, scale=0.5 / 64), _random(t, n, n, scale=0.125))),
+        2 * n**3, 2 * 3 * n**2)  # fmt: skip
+
+
+def _swiglu(m: int = 4096, h: int = 4096, i: int = 11008) -> Workload:
+    def make(t: Any) -> Any:
+        f = lambda x, wg, wu, wd: (t.nn.functional.silu(x @ wg) * (x @ wu)) @ wd
+        w = lambda *s: _random(t, *s, scale=0.5 / 64)
+        return f, (_random(t, m, h, scale=0.125), w(h, i), w(h, i), w(i, h))
+
+    return Workload(
+        _graph({"x": f"f16[{m}, {h}]", "wg": f"f16[{h}, {i}]", "wu": f"f16[{h}, {i}]", "wd": f"f16[{i}, {h}]"},
+               "%0 = matmul(x, wg)\n%1 = silu(%0)\n%2 = matmul(x, wu)\n%3 = mul(%1, %2)\n%4 = matmul(%3, wd)", "%4"),
+        make, 6 * m * h * i, 2 * (2 * m * h + 3 * h * i))  # fmt: skip
+
+
+def _softmax(m: int, n: int) -> Workload:
+    return Workload(
+        _graph({"x": f"f16[{m}, {n}]"}, "%0 = softmax(x, axes=[1])", "%0"),
+        lambda t: (lambda x: t.softmax(x, -1), (_random(t, m, n),)), 0, 4 * m * n)  # fmt: skip
+
+
+def _layernorm(m: int = 16384, n: int = 4096) -> Workload:
+    return Workload(
+        _graph({"x": f"f16[{m}, {n}]", "g": f"f16[{n}]", "b": f"f16[{n}]"}, "%0 = layer_norm(x, g, b, axes=[1])", "%0"),
+        lambda t: (lambda x, g, b: t.nn.functional.layer_norm(x, (n,), g, b), (_random(t, m, n), _random(t, n), _random(t, n))),
+        0, 4 * m * n)  # fmt: skip
+
+
+def _add_rmsnorm(m: int = 16384, n: int = 4096) -> Workload:
+    def make(t: Any) -> Any:
+        def f(x: Any, r: Any, g: Any) -> Any:
+            h = x + r
+            v = h.float()
+            return (v * t.rsqrt(v.pow(2).mean(-1, keepdim=True) + 1e-6)).half() * g, h
+
+        return f, (_random(t, m, n), _random(t, m, n), _random(t, n))
+
+    graph = _graph({"x": f"f16[{m}, {n}]", "r": f"f16[{m}, {n}]", "g": f"f16[{n}]"},
+                   "%0 = add(x, r)\n%1 = rms_norm(%0, g, axes=[1], eps=1e-06)", "%1") + "output sum = %0\n"  # fmt: skip
+    return Workload(graph, make, 0, 8 * m * n)
+
+
+def _pointwise(n: int = 1 << 26) -> Workload:
+    def make(t: Any) -> Any:
+        f = lambda x, y, z: t.nn.functional.gelu(x * y + z) * 0.5 + t.tanh(z)
+        return f, (_random(t, n), _random(t, n), _random(t, n))
+
+    return Workload(
+        _graph({a: f"f16[{n}]" for a in "xyz"},
+               "%0 = mul(x, y)\n%1 = add(%0, z)\n%2 = gelu(%1)\n%3 = mul(%2, const(0.5, f16))\n%4 = tanh(z)\n%5 = add(%3, %4)", "%5"),
+        make, 0, 8 * n)  # fmt: skip
+
+
+def _reduce_axis0(m: int = 16384, n: int = 8192) -> Workload:
+    return Workload(_graph({"x": f"f32[{m}, {n}]"}, "%0 = reduce_sum(x, axes=[0])", "%0"),
+                    lambda t: (lambda x: x.sum(0), (_random(t, m, n, dtype="float32"),)), 0, 4 * m * n)  # fmt: skip
+
+
+def _transpose_add(n: int = 8192) -> Workload:
+    return Workload(
+        _graph({"x": f"f16[{n}, {n}]", "y": f"f16[{n}, {n}]"}, "%0 = transpose(x, perm=[1, 0])\n%1 = add(%0, y)", "%1"),
+        lambda t: (lambda x, y: x.t() + y, (_random(t, n, n), _random(t, n, n))), 0, 6 * n * n)  # fmt: skip
+
+
+def _attention(b: int, h: int, s: int, d: int, causal: bool = False, plain: bool = False) -> Workload:
+    """torch gets its fused function (`plain`: the same separate ops as our graph)."""
+
+    def make(t: Any) -> Any:
+        sdpa = t.nn.functional.scaled_dot_product_attention
+        naive = lambda q, k, v: t.softmax((q @ k.transpose(-1, -2)) * d**-0.5, -1) @ v
+        qkv = tuple(_random(t, b, h, s, d) for _ in range(3))
+        return naive if plain else (lambda q, k, v: sdpa(q, k, v, is_causal=causal)), qkv
+
+    mask = ""
+    if causal:
+        mask = f"""%r = iota(shape=[{s}, {s}], axis=0, dtype=i64)
+            %c = iota(shape=[{s}, {s}], axis=1, dtype=i64)
+            %m = ge(%r, %c)
+            %2 = where(%m, %2, const(-inf, f16))"""
+    body = f"""%0 = transpose(k, perm=[0, 1, 3, 2])
+        %1 = matmul(q, %0)
+        %2 = mul(%1, const({d**-0.5}, f16))
+        {mask}
+        %3 = softmax(%2, axes=[3])
+        %4 = matmul(%3, v)"""
+    body = body.replace("%2 = where(%m, %2", "%5 = where(%m, %2").replace("softmax(%2", "softmax(%5" if causal else "softmax(%2")
+    flops = 4 * b * h * s * s * d * (0.5 if causal else 1)
+    return Workload(_graph({a: f"f16[{b}, {h}, {s}, {d}]" for a in "qkv"}, "\n".join(x for x in body.splitlines() if x.strip()), "%4"),
+                    make, flops, 8 * b * h * s * d)  # fmt: skip
+
+
+def _conv_bn_relu(n: int = 64, c: int = 64, hw: int = 56, o: int = 64) -> Workload:
+    def make(t: Any) -> Any:
+        x = _random(t, n, c, hw, hw).to(memory_format=t.channels_last)
+        w = _random(t, o, c, 3, 3, scale=0.5 / 16).to(memory_format=t.channels_last)
+        s, b, m, v = _random(t, o).abs(), _random(t, o), _random(t, o), _random(t, o).abs() + 0.1
+        nf = t.nn.functional
+        return lambda x, w, s, b, m, v: nf.relu(nf.batch_norm(nf.conv2d(x, w, padding=1), m, v, s, b)), (x, w, s, b, m, v)
+
+    graph = _graph({"x": f"f16[{n}, {hw}, {hw}, {c}]", "w": f"f16[{o}, 3, 3, {c}]", **{a: f"f16[{o}]" for a in "sbmv"}},
+                   """%0 = transpose(x, perm=[0, 3, 1, 2])
+                      %1 = transpose(w, perm=[0, 3, 1, 2])
+                      %2 = conv(%0, %1, strides=[1, 1], pads=[1, 1, 1, 1], dilations=[1, 1], groups=1)
+                      %3 = batch_norm(%2, s, b, m, v)
+                      %4 = relu(%3)
+                      %5 = transpose(%4, perm=[0, 2, 3, 1])""", "%5")  # fmt: skip
+    return Workload(graph, make, 2 * n * hw * hw * o * c * 9, 2 * (n * hw * hw * (c + o) + o * c * 9),
+                    lambda a: (a[0].permute(0, 2, 3, 1), a[1].permute(0, 2, 3, 1), *a[2:]))  # fmt: skip
+
+
+WORKLOADS: dict[str, Callable[[], Workload]] = {
+    "gemm_f16_8192": lambda: _gemm(8192, 8192, 8192),
+    "gemm_bf16_4096": lambda: _gemm(4096, 4096, 4096, "bf16"),
+    "gemm_f16_1024": lambda: _gemm(1024, 1024, 1024),
+    "gemm_f16_m16": lambda: _gemm(16, 8192, 8192),
+    "gemm_f16_odd": lambda: _gemm(4000, 3000, 2008),
+    "gemm_bias_gelu": _gemm_bias_gelu,
+    "gemm_exp": _gemm_exp,
+    "swiglu_mlp": _swiglu,
+    "softmax_row": lambda: _softmax(16384, 4096),
+    "softmax_wide": lambda: _softmax(512, 131072),
+    "layernorm": _layernorm,
+    "add_rmsnorm": _add_rmsnorm,
+    "pointwise_chain": _pointwise,
+    "reduce_axis0": _reduce_axis0,
+    "transpose_add": _transpose_add,
+    "attn_d128_s4096": lambda: _attention(2, 32, 4096, 128),
+    "attn_d128_s4096_causal": lambda: _attention(2, 32, 4096, 128, causal=True),
+    "attn_bert": lambda: _attention(32, 12, 512, 64),
+    "attn_naive_graph": lambda: _attention(8, 16, 2048, 64, plain=True),
+    "conv_bn_relu": _conv_bn_relu,
+}

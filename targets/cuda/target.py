@@ -1,0 +1,74 @@
+"""The CUDA target: kernels printed by `targets.simt`, compiled by NVRTC, started through cuda-core."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+import yaml
+from autocomp.targets.cuda.toolchain import Toolchain
+from autocomp.targets.simt.emit import emit
+from autocomp.targets.source import KernelSource
+
+from autocomp.cost.chip import Chip
+from autocomp.ir.kernel import Kernel
+from autocomp.ir.schedule import Schedule
+from autocomp.tile.derive import derive
+from autocomp.tile.instruction import Instruction, read_instructions
+
+HEADER = "autocomp_cuda.cuh"
+
+
+@lru_cache(maxsize=1)
+def instructions() -> tuple[tuple[Instruction, ...], Instruction]:
+    """Rows of instructions.yaml: matrix instructions, and products thread by thread."""
+    table: dict[str, Any] = yaml.safe_load(files("autocomp.targets.cuda").joinpath("instructions.yaml").read_text())
+    plain = read_instructions([{"name": "fma", "types": ["", "", ""], "call": "", **table["plain"]}])[0]
+    return read_instructions(table["matrix"]), plain
+
+
+@dataclass(frozen=True)
+class CudaTarget:
+    """Target by the contract of `targets.load_target`."""
+
+    chip: Chip
+    name: str = "cuda"
+    language: str = "CUDA C++"
+    runtime: str = "cuda"
+    toolchain: Toolchain = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "toolchain", Toolchain(self.chip.arch))
+
+    def emit(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...] = ()) -> KernelSource:
+        """The kernel under a schedule."""
+        matrix, plain = instructions()
+        return emit(derive(kernel, schedule), schedule, self.chip, matrix, plain, header, (HEADER,), "cu")
+
+    def preamble(self, sources: list[KernelSource]) -> str:
+        """Text in front of a file of kernels."""
+        return f'#include "{HEADER}"\n'
+
+    def why_not_runnable(self) -> str:
+        """Why programs cannot run here, "" if they can."""
+        return self.toolchain.missing() or _no_device(self.chip.arch)
+
+
+@lru_cache(maxsize=4)
+def _no_device(arch: str) -> str:
+    """Why no device here runs code for `arch`, "" if one does."""
+    try:
+        from cuda.core import Device
+
+        device = Device()
+        device.set_current()
+        have = device.compute_capability
+    except Exception as e:
+        return f"no CUDA device: {str(e).splitlines()[0] if str(e) else type(e).__name__}"
+    digits = "".join(c for c in arch if c.isdigit())
+    need = (int(digits[:-1]), int(digits[-1]))
+    if arch.endswith("a") and tuple(have) != need:
+        return f"the device has compute capability {have[0]}.{have[1]}, code for {arch} runs on {need[0]}.{need[1]} only"
+    return "" if tuple(have) >= need else f"the device has compute capability {have[0]}.{have[1]}, {arch} needs {need[0]}.{need[1]}"

@@ -1,0 +1,97 @@
+"""NVRTC, through NVIDIA's Python packages: no CUDA toolkit needs to be installed."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+
+from autocomp.errors import BuildError
+
+INSTALL = "pip install 'autocomp[cuda]'"
+
+
+@lru_cache(maxsize=1)
+def _version() -> str:
+    """NVRTC's version. Raises BuildError with what to install."""
+    try:
+        from cuda.bindings import nvrtc
+    except ImportError:
+        raise BuildError("the CUDA packages are not installed", where="target cuda", hint=INSTALL) from None
+    try:
+        status, major, minor = nvrtc.nvrtcVersion()
+    except Exception as e:
+        raise BuildError(f"NVRTC cannot be loaded: {e}", where="target cuda", hint=INSTALL) from None
+    return f"{major}.{minor} {status}"
+
+
+@lru_cache(maxsize=1)
+def headers() -> dict[str, str]:
+    """The target's device headers, by name."""
+    folder = files("autocomp.targets.cuda").joinpath("include")
+    return {f.name: f.read_text() for f in sorted(folder.iterdir(), key=lambda f: f.name)}
+
+
+@lru_cache(maxsize=1)
+def _toolkit_include() -> str:
+    """The folder of cuda_fp16.h that comes with NVRTC's own packages, or a toolkit's. "" if NVRTC knows it by itself."""
+    try:
+        from cuda.pathfinder import find_nvidia_header_directory as find
+    except ImportError:
+        return ""
+    try:
+        return str(find("cudart") or "")
+    except Exception:  # a header set that is not there is no error: NVRTC carries its own
+        return ""
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """Compiles one kernel's text for `arch` (sm_80, sm_90a, ...)."""
+
+    arch: str
+
+    def missing(self) -> str:
+        """Why nothing can be compiled here, "" if it can."""
+        try:
+            _version()
+        except BuildError as e:
+            return f"{e.what} ({e.hint})"
+        return ""
+
+    def key(self) -> str:
+        """What the result depends on besides the text."""
+        return "\n".join(("nvrtc", _version(), self.arch, *headers().values()))
+
+    def compile_object(self, name: str, text: str) -> bytes:
+        """The cubin of a kernel. Raises BuildError with the compiler's first error and the path of its log."""
+        from cuda.bindings import nvrtc
+
+        known = headers()
+        status, program = nvrtc.nvrtcCreateProgram(
+            text.encode(), f"{name}.cu".encode(), len(known), [t.encode() for t in known.values()], [n.encode() for n in known]
+        )
+        options = [f"--gpu-architecture={self.arch}", "--std=c++17", "--device-as-default-execution-space"]
+        if include := _toolkit_include():
+            options.append(f"--include-path={include}")
+        status = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])[0]
+        if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            size = nvrtc.nvrtcGetProgramLogSize(program)[1]
+            log = b" " * size
+            nvrtc.nvrtcGetProgramLog(program, log)
+            raise self._failure(name, text, log.decode(errors="replace").rstrip("\0 \n"))
+        size = nvrtc.nvrtcGetCUBINSize(program)[1]
+        code = b" " * size
+        nvrtc.nvrtcGetCUBIN(program, code)
+        nvrtc.nvrtcDestroyProgram(program)
+        return code
+
+    def _failure(self, name: str, text: str, log: str) -> BuildError:
+        folder = Path(tempfile.mkdtemp(prefix="autocomp-"))
+        (folder / f"{name}.cu").write_text(text)
+        (folder / "log.txt").write_text(log)
+        first = next((line for line in log.splitlines() if "error" in line), log[:200])
+        return BuildError(f"NVRTC refused kernel {name} for {self.arch}: {first}", log=str(folder / "log.txt"), where="target cuda",
+                          hint=f"read {folder / 'log.txt'}")  # fmt: skip

@@ -1,0 +1,54 @@
+"""TileProgram -> one device kernel with its launch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from autocomp.targets.cpu.names import c_name
+from autocomp.targets.simt.placement import check_capacity, place, tile_of
+from autocomp.targets.simt.printer import Printer, parameters
+from autocomp.targets.source import KernelSource, Launch
+
+from autocomp.cost.chip import Chip
+from autocomp.ir.schedule import Schedule
+from autocomp.tile.instruction import Instruction
+from autocomp.tile.program import Loop, TileProgram
+from autocomp.tile.text import show
+
+
+def emit(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[Instruction], plain: Instruction,
+         header: tuple[str, ...], headers: tuple[str, ...], language: str, exact: bool = False) -> KernelSource:  # fmt: skip
+    """The kernel of a tile program for a chip of waves of `vector_bytes / 4` lanes.
+
+    Raises UnsupportedOp for what has no layout or no device function, DoesNotFit with the numbers of shared memory or registers.
+    """
+    wave = chip.lanes(4)
+    stages = max([int(x.opt("stages", "1")) for x in _loops(p.body)], default=1)
+    at = place(p, instructions, plain, schedule.threads, wave, stages)
+    printer = Printer(p, at, exact)
+    body = printer.body()
+    check_capacity(p, at, chip.memory("shared").capacity, int(chip.limits["registers"]))
+    name = c_name(p.name)
+    comment = "\n".join(f" * {line}".rstrip() for line in (*header, "", *show(p).splitlines(), "", *_places(at)))
+    signature = f'extern "C" __global__ void __launch_bounds__({schedule.threads}) {name}({", ".join(parameters(p, printer))}) {{'
+    text = "\n".join([f"/*\n{comment.replace('*/', '* /')}\n */", signature, *body, "}", ""])
+    first = p.body[0] if p.body else None
+    grid = tuple((p.extent(a), tile_of(p, a)) for a in first.axes) if isinstance(first, Loop) and first.kind == "grid" else ()
+    inputs, outputs = (tuple(dict.fromkeys(t.buffer for t in ts)) for ts in (p.inputs, p.outputs))
+    launch = Launch((grid,), schedule.threads, at.bytes)
+    return KernelSource(p.name, text, name, inputs, outputs, printer.sizes, headers, language, launch=launch)
+
+
+def _loops(body: tuple[object, ...]) -> list[Loop]:
+    found = [n for n in body if isinstance(n, Loop)]
+    return found + [x for n in found for x in _loops(n.body)]
+
+
+def _places(at: object) -> list[str]:
+    """Comment lines: where every value lies."""
+    lines = [f"{n}: {layout}" for n, layout in at.layouts.items()]  # type: ignore[attr-defined]
+    for n, x in at.shared.items():  # type: ignore[attr-defined]
+        stages = at.stages if x.view is not None else 1  # type: ignore[attr-defined]
+        lines.append(f"{n}: shared {x.rows} x {x.row} {x.buf.dtype.name}, ring of {stages}, {x.vector} elements a copy")
+    lines += [f"{s.dst}: {p.instruction.name}, {p.repeat[0]} x {p.repeat[1]} a wave, {p.steps} steps" for s, p in at.products.items()]  # type: ignore[attr-defined]
+    return lines

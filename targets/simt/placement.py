@@ -1,0 +1,332 @@
+"""Where every value of a tile program lies: layouts of fragments, shared memory of blocks, the instruction of each contraction.
+
+Strict layouts come first (accumulators, from the instruction), then common ones (a value takes the layout of a value with its
+axes, or that one's projection), then free ones by access pattern.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+from autocomp.targets.simt.access import contiguous_axis, vector_width
+
+from autocomp.errors import DoesNotFit, UnsupportedOp
+from autocomp.tile.instruction import Instruction
+from autocomp.tile.layout import Digit, Layout, free_layout, split
+from autocomp.tile.program import Buf, Stmt, Tensor, TileProgram, walk
+
+VECTOR_BYTES = 16
+ALIGN = 1024
+
+
+@dataclass(frozen=True)
+class Shared:
+    """An operand of a contraction in shared memory: `rows` rows of `row` elements, 16-byte chunks swizzled.
+
+    outer, inner   the axes of a row's number and of an element's place in it, innermost first, as (axis, tile size)
+    deep           whether the reduced axes are the inner ones (K-major)
+    vector         elements that one copy moves
+    """
+
+    buf: Buf
+    outer: tuple[tuple[str, int], ...]
+    inner: tuple[tuple[str, int], ...]
+    rows: int
+    row: int
+    deep: bool
+    vector: int
+    offset: int
+    view: Tensor | None
+
+    @property
+    def row_bytes(self) -> int:
+        return self.row * self.buf.dtype.bytes
+
+    @property
+    def bytes(self) -> int:
+        return self.rows * self.row_bytes
+
+
+@dataclass(frozen=True)
+class Product:
+    """A contraction placed: its instruction, its axes as (axis, size) innermost first, and how often it repeats in a wave."""
+
+    stmt: Stmt
+    instruction: Instruction
+    m: tuple[tuple[str, int], ...]
+    n: tuple[tuple[str, int], ...]
+    k: tuple[tuple[str, int], ...]
+    repeat: tuple[int, int]
+    waves: tuple[int, int]
+    steps: int
+    layout: Layout
+    a: str
+    b: str
+
+
+@dataclass
+class Placement:
+    """layouts: of fragments by name; shared: of operands by name; stages: ring depth; bytes: shared memory in all."""
+
+    threads: int
+    wave: int
+    stages: int
+    layouts: dict[str, Layout] = field(default_factory=dict)
+    shared: dict[str, Shared] = field(default_factory=dict)
+    products: dict[Stmt, Product] = field(default_factory=dict)
+    trees: dict[str, int] = field(default_factory=dict)
+    bytes: int = 0
+
+    def reserve(self, bytes_: int, align: int = 16) -> int:
+        """An offset in shared memory."""
+        at = -(-self.bytes // align) * align
+        self.bytes = at + bytes_
+        return at
+
+
+def place(p: TileProgram, instructions: Sequence[Instruction], plain: Instruction, threads: int, wave: int, stages: int) -> Placement:
+    """Places for all values. Raises UnsupportedOp where a layout would have to be converted or an axis cannot be tiled so."""
+    return _Placer(p, instructions, plain, Placement(threads, wave, stages)).run()
+
+
+def tile_of(p: TileProgram, axis: str) -> int:
+    """Tile size of an axis; a whole axis lies in the tile with its extent. Raises UnsupportedOp for whole symbolic axes."""
+    tile = dict(p.tile).get(axis)
+    extent = p.extent(axis)
+    if tile is not None:
+        return tile
+    if not isinstance(extent, int):
+        raise UnsupportedOp(f"axis {axis} of unknown extent {extent} lies whole in a tile", where=f"kernel {p.name}",
+                            hint="tile it, or give the dimension a value (--dim)")  # fmt: skip
+    return extent
+
+
+class _Placer:
+    def __init__(self, p: TileProgram, instructions: Sequence[Instruction], plain: Instruction, out: Placement) -> None:
+        self.p, self.instructions, self.plain, self.out = p, instructions, plain, out
+        self.bufs = {b.name: b for b in p.bufs}
+        self.stmts = [s for s, _ in walk(p.body)]
+        self.made = {s.dst: s for s in self.stmts if s.op in ("copy", "map", "reduce")}
+        self.reduced = frozenset(a for s in self.stmts if s.op == "reduce" for a in s.axis.split(","))
+
+    def run(self) -> Placement:
+        mmas = [s for s in self.stmts if s.op == "mma"]
+        chained = any(self.depends(s.srcs[i], {m.dst for m in mmas if m is not s}) for s in mmas for i in (0, 1))
+        for s in mmas:
+            self.product(s, chained)
+        for b in self.p.bufs:
+            computed = b.name in self.out.shared and self.out.shared[b.name].view is None
+            if b.name not in self.out.layouts and (computed or b.name not in self.out.shared):
+                self.fragment(b)
+        return self.out
+
+    def refuse(self, what: str, hint: str = "") -> UnsupportedOp:
+        return UnsupportedOp(what, where=f"kernel {self.p.name}", hint=hint or "another schedule, or a rule, would have to keep them apart")
+
+    def size(self, axis: str) -> int:
+        return tile_of(self.p, axis)
+
+    def depends(self, name: str, on: set[str]) -> bool:
+        """Whether a value is computed from one of `on` through maps and copies."""
+        if name in on:
+            return True
+        s = self.made.get(name)
+        return s is not None and any(self.depends(x, on) for x in s.srcs if x in self.bufs and x != name)
+
+    # ---- strict
+    def product(self, s: Stmt, chained: bool) -> None:
+        a, b, c = (self.bufs[n] for n in (*s.srcs, s.dst))
+        m = self.group(x for x in c.axes if x in a.axes and x not in b.axes)
+        n = self.group(x for x in c.axes if x in b.axes and x not in a.axes)
+        k = self.group(x for x in a.axes if x in b.axes and x not in c.axes)
+        batch = [x for x in c.axes if x in a.axes and x in b.axes]
+        if any(self.size(x) > 1 for x in batch):
+            raise self.refuse(f"batch axis {batch[0]} of a contraction has a tile of {self.size(batch[0])}", "tile batch axes by 1")
+        k = self.by_contiguity(k, a, b)
+        i = self.instruction(a, b, c)
+        size = lambda group: prod(x for _, x in group)
+        waves = self.waves(size(m), size(n), i, chained)
+        repeat = tuple(max(1, -(-size(g) // (t * w))) for g, t, w in ((m, i.m, waves[0]), (n, i.n, waves[1])))
+        digits = [*i.c[0], Digit("n", i.n, repeat[1]), Digit("m", i.m, repeat[0])]
+        wave = [Digit("m", i.m * repeat[0], waves[0]), Digit("n", i.n * repeat[1], waves[1])]
+        layout = Layout(*(self.on(level, m, n) for level in (digits, i.c[1], wave)))
+        if c.name in self.out.layouts and self.out.layouts[c.name] != layout:
+            raise self.refuse(f"{c.name} would need two layouts")
+        self.out.layouts[c.name] = layout
+        for buf, outer in ((a, m), (b, n)):
+            if not (buf.scope == "fragment" and self.matches(buf, layout, i, outer, k, buf is a)):
+                self.operand(buf, outer, k, i)
+        steps = -(-size(k) // i.k)
+        self.out.products[s] = Product(s, i, m, n, k, (repeat[0], repeat[1]), waves, steps, layout, a.name, b.name)
+
+    def group(self, axes: Iterable[str]) -> tuple[tuple[str, int], ...]:
+        """Axes of one side, innermost first, with tile sizes; those of size 1 only if there is no other."""
+        found = [(x, self.size(x)) for x in axes][::-1]
+        return tuple(x for x in found if x[1] > 1) or tuple(found[:1])
+
+    def by_contiguity(self, k: tuple[tuple[str, int], ...], a: Buf, b: Buf) -> tuple[tuple[str, int], ...]:
+        """The reduced axes with the one innermost that is contiguous in a factor's memory."""
+        for buf in (a, b):
+            view = self.view_of(buf.name)
+            inner = contiguous_axis(view) if view else ""
+            if inner in [x for x, _ in k]:
+                return tuple(sorted(k, key=lambda x: x[0] != inner))
+        return k
+
+    def view_of(self, name: str) -> Tensor | None:
+        s = self.made.get(name)
+        return self.p.tensor(s.srcs[0]) if s is not None and s.op == "copy" else None
+
+    def instruction(self, a: Buf, b: Buf, c: Buf) -> Instruction:
+        for i in self.instructions:
+            if i.types == (a.dtype.name, b.dtype.name, c.dtype.name):
+                return i
+        if a.dtype != b.dtype or a.dtype.name not in ("f32", "f64", "i32", "f16", "bf16") or (a.dtype.bytes < 4 and a.dtype != c.dtype):
+            raise self.refuse(f"no instruction for a contraction {a.dtype} x {b.dtype} -> {c.dtype}", "cast the factors first")
+        return self.plain
+
+    def waves(self, m: int, n: int, i: Instruction, chained: bool) -> tuple[int, int]:
+        """Waves along rows and columns: as square as the instruction allows; rows alone where a result feeds another product."""
+        total = self.out.threads // self.out.wave
+        best = None
+        for wm in (2**x for x in range(total.bit_length())):
+            wn = total // wm
+            if wm * wn != total or (chained and wn > 1):
+                continue
+            waste = (-(-m // (i.m * wm)) * i.m * wm) * (-(-n // (i.n * wn)) * i.n * wn)
+            loads = m / wm + n / wn
+            if best is None or (waste, loads) < best[0]:
+                best = ((waste, loads), (wm, wn))
+        if best is None:
+            raise self.refuse(f"{total} waves cannot share a tile of {m} x {n}")
+        return best[1]
+
+    def on(self, level: Sequence[Digit], m: tuple[tuple[str, int], ...], n: tuple[tuple[str, int], ...]) -> tuple[Digit, ...]:
+        """Digits over m and n as digits over the kernel's axes."""
+        out: list[Digit] = []
+        for d in level:
+            if not d.axis:
+                out.append(d)
+                continue
+            try:
+                out += split(d, m if d.axis == "m" else n)
+            except ValueError as e:
+                raise self.refuse(f"a tile cannot be laid out: {e}", "use power-of-two tiles") from None
+        return tuple(d for d in out if d.count > 1)
+
+    def matches(self, buf: Buf, c: Layout, i: Instruction, outer: tuple[tuple[str, int], ...], k: tuple[tuple[str, int], ...],
+                first: bool) -> bool:  # fmt: skip
+        """Whether a fragment already lies as the instruction wants its first factor (registers of an earlier accumulator)."""
+        have = self.out.layouts.get(buf.name) or self.common(buf)
+        if not first or have is None or len(k) != 1 or not i.a[0]:
+            return False
+        want = self.on([Digit(d.axis.replace("k", "n"), d.stride, d.count) for d in i.a[1]], outer, k)
+        if have.lane == want and have.wave == c.project(buf.axes).wave and len(outer) == 1:
+            self.out.layouts[buf.name] = have
+            return True
+        return False
+
+    def operand(self, buf: Buf, outer: tuple[tuple[str, int], ...], k: tuple[tuple[str, int], ...], i: Instruction) -> None:
+        """A factor in shared memory: its contiguous axis is the inner one, padded to the instruction's tile."""
+        if buf.name in self.out.shared:
+            return
+        view = self.view_of(buf.name) if buf.scope == "block" else None
+        inner = contiguous_axis(view) if view else ""
+        deep = inner not in [x for x, _ in outer]
+        o, d = (k, outer) if not deep else (outer, k)
+        size = lambda group: prod(x for _, x in group)
+        grain = VECTOR_BYTES // buf.dtype.bytes
+        up = lambda x, to: -(-x // to) * to
+        pad_outer, pad_k = max(i.m, i.n, grain), max(i.k, grain)
+        rows, row = (up(size(o), pad_outer), up(size(d), pad_k)) if deep else (up(size(o), pad_k), up(size(d), pad_outer))
+        vector = 1
+        if view is not None and inner:
+            place_ = dict(d)
+            first = d[0][0] == inner
+            vector = vector_width(view, inner, grain, self.p.extent(inner)) if first else 1
+            while vector > 1 and place_[inner] % vector:
+                vector //= 2
+        if view is None and (rows, row) != (size(o), size(d)):
+            raise self.refuse(f"{buf.name} is computed, and its tile {size(o)} x {size(d)} must be padded to {rows} x {row}", "use tiles of 16")
+        stages = self.out.stages if view is not None else 1
+        bytes_ = rows * row * buf.dtype.bytes
+        at = self.out.reserve(bytes_ * stages, ALIGN)
+        self.out.shared[buf.name] = Shared(buf, o, d, rows, row, deep, vector, at, view)
+
+    # ---- common and free
+    def common(self, buf: Buf) -> Layout | None:
+        """The layout of a value that covers this one's axes, projected. Raises UnsupportedOp where two disagree."""
+        wide = {x for x in buf.axes if self.size(x) > 1}
+        found: Layout | None = None
+        for name, layout in self.out.layouts.items():
+            axes = {x for x in self.bufs[name].axes if self.size(x) > 1}
+            if wide <= axes and (wide or axes):
+                mine = layout.project(buf.axes)
+                if found is not None and _without(mine) != _without(found):
+                    if wide == axes:
+                        return layout
+                    raise self.refuse(f"{buf.name} would lie in two layouts ({found}; {mine})")
+                found = found or mine
+        return found
+
+    def fragment(self, buf: Buf) -> None:
+        layout = self.common(buf)
+        if layout is None:
+            peers = [b for b in self.p.bufs if (b.name == buf.name or b.name not in self.out.shared) and set(buf.axes) <= set(b.axes)]
+            widest = max(peers, key=lambda b: prod(self.size(x) for x in b.axes))
+            layout = self.free(widest)
+            self.out.layouts[widest.name] = layout
+            layout = layout.project(buf.axes)
+        self.out.layouts[buf.name] = layout
+
+    def free(self, buf: Buf) -> Layout:
+        sizes = {x: self.size(x) for x in buf.axes}
+        if not sizes:
+            return Layout((), (Digit("", 0, self.out.wave),), (Digit("", 0, self.out.threads // self.out.wave),))
+        views = [t for t in (*self.p.outputs, *self.p.inputs) if set(t.axes) & set(sizes)]
+        votes = [a for t in views if (a := contiguous_axis(t)) in sizes]
+        inner = max(dict.fromkeys(votes), key=votes.count) if votes else buf.axes[-1]
+        widths = [vector_width(t, inner, VECTOR_BYTES // t.dtype.bytes, self.p.extent(inner)) for t in views
+                  if contiguous_axis(t) == inner]  # fmt: skip
+        vector = min(max(widths, default=1), 8)
+        whole = frozenset(x for x in sizes if x in self.reduced)
+        return free_layout(sizes, inner, vector, self.out.wave, self.out.threads // self.out.wave, whole)
+
+
+def _without(layout: Layout) -> tuple[object, ...]:
+    """A layout up to how replication is written."""
+    clean = lambda level: tuple((d, w) for d, w in _weighted(level) if d.axis)
+    return layout.reg, clean(layout.lane), clean(layout.wave)
+
+
+def _weighted(level: Sequence[Digit]) -> list[tuple[Digit, int]]:
+    from autocomp.tile.layout import weights
+
+    return weights(level)
+
+
+def check_capacity(p: TileProgram, out: Placement, shared: float, registers: int) -> None:
+    """Raises DoesNotFit where a block needs more shared memory or a thread more registers than there are."""
+    if out.bytes > shared:
+        raise DoesNotFit("shared memory of a block", needed=out.bytes, available=shared, where=f"kernel {p.name}",
+                         hint="use smaller tiles or fewer stages")  # fmt: skip
+    held = sum(layout.registers * max(1, _bytes(p, n) // 4) for n, layout in out.layouts.items() if n in _live(p))
+    if held > registers:
+        raise DoesNotFit("registers of a thread", needed=held, available=registers, where=f"kernel {p.name}",
+                         hint="use more threads or smaller tiles")  # fmt: skip
+
+
+def _bytes(p: TileProgram, name: str) -> int:
+    b = p.buf(name)
+    return max(4, b.dtype.bytes) if b else 4
+
+
+def _live(p: TileProgram) -> set[str]:
+    """Values that must be held at the same time as others: accumulators and what more than one statement reads."""
+    uses: dict[str, int] = {}
+    for s, _ in walk(p.body):
+        for x in s.srcs:
+            uses[x] = uses.get(x, 0) + 1
+    return {s.dst for s, _ in walk(p.body) if s.acc} | {n for n, c in uses.items() if c > 1}

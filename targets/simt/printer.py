@@ -1,0 +1,591 @@
+"""A placed tile program as the C++ of one block: grid decoding, loops, copies, maps, reductions, products and stores.
+
+Registers are arrays indexed by constants once loops over them are unrolled. Barriers are inferred: a shared buffer is waited for
+between writing and reading it, and between reading and writing it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import contextmanager
+from typing import Any
+
+from autocomp.targets.cpu.flat import Flat, dim_text
+from autocomp.targets.cpu.names import Names, c_name
+from autocomp.targets.simt.access import vector_width
+from autocomp.targets.simt.expressions import STORED, Scalar, function, held, index, literal
+from autocomp.targets.simt.placement import Placement, Product, Shared, tile_of
+
+from autocomp.errors import UnsupportedOp
+from autocomp.ir.affine import Aff
+from autocomp.ir.body import Expr
+from autocomp.ir.monoids import identity
+from autocomp.ir.types import DType, Sym
+from autocomp.tile.layout import Digit, Layout, weights
+from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram
+
+LONG = 2**31 - 1  # elements of a buffer from which offsets need 64 bits
+
+
+class Printer:
+    """Prints the statements of one kernel. `lines` is the function's body."""
+
+    def __init__(self, p: TileProgram, place: Placement, exact: bool = False) -> None:
+        self.p, self.place, self.exact = p, place, exact
+        self.names, self.lines, self.depth = Names(), [], 1  # type: ignore[var-annotated]
+        self.bufs = {b.name: b for b in p.bufs}
+        self.base: dict[str, str] = {}  # axis -> variable with the tile's first index
+        self.thread: dict[tuple[Any, ...], str] = {}  # (axis, lane and wave digits) -> variable
+        self.slot: dict[str, str] = {}  # ring buffer -> text of its slot
+        self.written: set[str] = set()
+        self.seen: set[str] = set()
+        self.pending = False
+        self.sizes = tuple(dict.fromkeys(d.name for t in (*p.inputs, *p.outputs) for d in t.shape if isinstance(d, Sym)))
+        self.pointer = {t.buffer: self.names.of(t.buffer) for t in (*p.inputs, *p.outputs)}
+
+    # ---- text
+    def put(self, *lines: str) -> None:
+        self.lines += [("  " * self.depth + x) if x else "" for x in lines]
+
+    @contextmanager
+    def block(self, head: str, unroll: bool = False) -> Any:
+        if unroll:
+            self.put("#pragma unroll")
+        self.put(head + " {")
+        self.depth += 1
+        yield
+        self.depth -= 1
+        self.put("}")
+
+    def over(self, count: int, var: str = "r") -> Any:
+        """An unrolled loop over registers."""
+        return self.block(f"for (int {var} = 0; {var} < {count}; ++{var})", unroll=count > 1)
+
+    # ---- the kernel
+    def body(self) -> list[str]:
+        self.put("const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;", "(void)lane; (void)wave;")
+        first = self.p.body[0] if self.p.body else None
+        if isinstance(first, Loop) and first.kind == "grid":
+            self.grid(first)
+            self.declare()
+            self.run(first.body)
+        else:
+            self.declare()
+            self.run(self.p.body)
+        if self.place.bytes:
+            self.lines.insert(2, "  extern __shared__ __align__(1024) unsigned char smem[];")
+        return self.lines
+
+    def declare(self) -> None:
+        """Registers of every fragment."""
+        for b in self.p.bufs:
+            if b.name in self.place.layouts:
+                self.put(f"{held(b.dtype)} {self.names.of(b.name)}[{self.place.layouts[b.name].registers}];")
+
+    def count(self, axis: str) -> str:
+        """Tiles along an axis."""
+        t, e = tile_of(self.p, axis), self.p.extent(axis)
+        return str(-(-e // t)) if isinstance(e, int) else f"(int)(({dim_text(e)} + {t - 1}) / {t})"
+
+    def grid(self, loop: Loop) -> None:
+        """The block's number as tile positions, the last axis fastest; grouped(g) walks g rows of tiles first."""
+        self.put("int block = blockIdx.x;")
+        group = int(loop.opt("order", "grouped(0)")[8:-1]) if loop.opt("order").startswith("grouped(") else 0
+        axes = list(loop.axes)
+        for a in axes:
+            self.base[a] = self.names.fresh(f"{a}_b")
+        if group and len(axes) >= 2:
+            row, col = axes[-2], axes[-1]
+            self.put(
+                f"const int rows_{row} = {self.count(row)}, cols_{col} = {self.count(col)}, all_{row} = rows_{row} * cols_{col};",
+                f"const int tile_{row} = block % all_{row}, first_{row} = tile_{row} / ({group} * cols_{col}) * {group};",
+                f"const int high_{row} = ac_min(rows_{row} - first_{row}, {group});",
+                f"const int {self.base[row]} = (first_{row} + tile_{row} % ({group} * cols_{col}) % high_{row}) * {tile_of(self.p, row)};",
+                f"const int {self.base[col]} = tile_{row} % ({group} * cols_{col}) / high_{row} * {tile_of(self.p, col)};",
+                f"block /= all_{row};",
+            )
+            axes = axes[:-2]
+        for i, a in enumerate(reversed(axes)):
+            last = i == len(axes) - 1
+            n = self.count(a)
+            t = tile_of(self.p, a)
+            self.put(f"const int {self.base[a]} = {'block' if last else f'block % {n}'}{f' * {t}' if t > 1 else ''};")
+            if not last:
+                self.put(f"block /= {n};")
+
+    def run(self, body: Iterable[Loop | Stmt]) -> None:
+        for n in body:
+            if isinstance(n, Loop):
+                self.loop(n)
+            else:
+                getattr(self, n.op)(n)
+
+    # ---- loops
+    def ring(self, loop: Loop) -> list[Stmt]:
+        """Copies of a loop that the ring of its stages holds."""
+        return [s for s in loop.body if isinstance(s, Stmt) and s.op == "copy" and s.dst in self.place.shared]
+
+    def loop(self, loop: Loop) -> None:
+        stages = self.place.stages if loop.kind == "pipelined" else 1
+        ring = self.ring(loop) if stages > 1 else []
+        total = " * ".join(self.count(a) for a in loop.axes)
+        it = self.names.fresh("it")
+        for s in ring:
+            self.before_write(s.dst)
+        if ring:
+            with self.block(f"for (int {it} = 0; {it} < {stages - 1}; ++{it})"):
+                self.issue(ring, loop, it, total, it)
+        inner = [s for s in loop.body if s not in ring]
+        self.seen |= {x for s in inner if isinstance(s, Stmt) for x in (*s.srcs, s.dst) if x in self.place.shared}
+        self.seen |= {f"tree of {s.dst}" for s in inner if isinstance(s, Stmt) and s.op == "reduce"}
+        with self.block(f"for (int {it} = 0; {it} < {total}; ++{it})"):
+            self.bases(loop, it)
+            if ring:
+                self.put(f"ac_wait<{stages - 2}>();")
+                self.sync()
+                ahead = self.names.fresh("ahead")
+                self.put(f"const int {ahead} = {it} + {stages - 1};")
+                self.issue(ring, loop, ahead, total, f"{ahead} % {stages}")
+                slot = self.names.fresh("slot")
+                self.put(f"const int {slot} = {it} % {stages};")
+                self.slot.update((s.dst, slot) for s in ring)
+                self.written -= {s.dst for s in ring}
+                self.pending = False
+            self.run(inner)
+        for a in loop.axes:
+            self.base.pop(a)
+        if ring:
+            self.put("ac_wait<0>();")
+            self.seen |= {s.dst for s in ring}
+
+    def bases(self, loop: Loop, it: str) -> None:
+        """First indices of the loop's tiles at iteration `it`, the last axis fastest."""
+        below = ""
+        for i, a in enumerate(reversed(loop.axes)):
+            t, last = tile_of(self.p, a), i == len(loop.axes) - 1
+            number = f"{it}{below}" + ("" if last else f" % {self.count(a)}")
+            name = self.names.fresh(f"{a}_b")
+            self.base[a] = name
+            self.put(f"const int {name} = {number}{f' * {t}' if t > 1 else ''};")
+            below += f" / {self.count(a)}"
+
+    def issue(self, ring: list[Stmt], loop: Loop, it: str, total: str, slot: str) -> None:
+        """Start the copies of iteration `it` into a slot; a group is closed even where there is nothing to copy."""
+        outer = dict(self.base)
+        with self.block(f"if ({it} < {total})"):
+            self.bases(loop, it)
+            for s in ring:
+                self.slot[s.dst] = slot
+                self.to_shared(s)
+        self.put("ac_commit();")
+        self.base = outer
+
+    # ---- barriers
+    def sync(self) -> None:
+        self.put("ac_sync();")
+        self.written, self.seen = set(), set()
+
+    def before_read(self, name: str) -> None:
+        if self.pending:
+            self.put("ac_wait<0>();")
+            self.pending = False
+        if name in self.written:
+            self.sync()
+        self.seen.add(name)
+
+    def before_write(self, name: str) -> None:
+        if name in self.seen:
+            self.sync()
+        self.written.add(name)
+
+    # ---- coordinates
+    def local(self, layout: Layout, axis: str, r: str | int) -> str:
+        """Index inside the tile of an element: what the thread contributes plus what the register does."""
+        mine = lambda level: tuple(x for x in weights(level) if x[0].axis == axis)
+        key = (axis, mine(layout.lane), mine(layout.wave))
+        parts: list[str] = []
+        if key[1] or key[2]:
+            if key not in self.thread:
+                name = self.names.fresh(f"{axis}_t")
+                text = " + ".join([_digit("lane", *x, layout.lane) for x in key[1]] + [_digit("wave", *x, layout.wave) for x in key[2]])
+                self.thread[key] = name
+                self.lines.insert(2, f"  const int {name} = {text};")
+            parts.append(self.thread[key])
+        if isinstance(r, int):
+            number = sum(r // w % d.count * d.stride for d, w in weights(layout.reg) if d.axis == axis)
+            parts += [str(number)] if number else []
+        else:
+            parts += [_digit(r, d, w, layout.reg) for d, w in weights(layout.reg) if d.axis == axis]
+        return " + ".join(parts) or "0"
+
+    def coordinate(self, layout: Layout, axis: str, r: str | int) -> str:
+        """Global index of an element along an axis."""
+        local = self.local(layout, axis, r)
+        base = self.base.get(axis)
+        if axis in layout.axes():
+            return f"({base} + {local})" if base else f"({local})"
+        return base or "0"
+
+    def outside(self, axis: str, extent: int, base: str | None) -> list[str]:
+        """Conditions ('%s' for the local index) under which a tile of padded `extent` may leave the axis."""
+        t, e = tile_of(self.p, axis), self.p.extent(axis)
+        out = []
+        if extent > t and base:
+            out.append(f"%s < {t}")
+        if base and not (isinstance(e, int) and e % t == 0):
+            out.append(f"{base} + %s < {dim_text(e)}")
+        elif not base and extent > t:
+            out.append(f"%s < {dim_text(e)}")
+        return out
+
+    def inside(self, layout: Layout, axes: Iterable[str], r: str | int) -> list[str]:
+        """Conditions that an element lies in its tile and in the extents."""
+        out = []
+        for a in axes:
+            for c in self.outside(a, layout.extent(a), self.base.get(a)):
+                out.append(c.replace("%s", self.local(layout, a, r) if a in layout.axes() else "0"))
+        return out
+
+    def address(self, t: Tensor, at: Any) -> str:
+        """pointer + offset of a view's element; `at(axis)` gives the text of its indices."""
+        flat = Flat.of(t.index, t.shape)
+        n = 1
+        for d in t.shape:
+            n *= d if isinstance(d, int) else d.hi
+        wide = "(long long)" if n > LONG else ""
+        text = flat.text({a: f"{wide}{at(a)}" for a in t.axes})
+        text = text.replace("floor_div(", "ac_floordiv(").replace("floor_mod(", "ac_mod(")
+        return f"{self.pointer[t.buffer]} + {text}"
+
+    def guards(self, guard: tuple[Aff, ...], at: Any) -> list[str]:
+        return [f"{index(g, at)} >= 0" for g in guard]
+
+    # ---- statements
+    def copy(self, s: Stmt) -> None:
+        if s.dst in self.place.shared:
+            self.before_write(s.dst)
+            self.to_shared(s)
+            self.put("ac_commit();")
+            self.pending = True
+            return
+        t = self.p.tensor(s.srcs[0])
+        if t is None:
+            src = self.bufs[s.srcs[0]]
+            from autocomp.tile.program import Value
+
+            self.map(Stmt("map", s.dst, s.srcs, Value(src.dtype, src.name)))
+            return
+        self.load(s, t)
+
+    def load(self, s: Stmt, t: Tensor) -> None:
+        """A tile of a view into registers, vectors where memory allows; zero outside the extents, the fill outside the guards."""
+        layout, name = self.place.layouts[s.dst], self.names.of(s.dst)
+        v = self.vector(layout, t)
+        with self.over(layout.registers // v, "q"):
+            r = f"q * {v}" if v > 1 else "q"
+            at = lambda a: self.coordinate(layout, a, f"({r})" if v > 1 else r)
+            there = self.inside(layout, t.axes, f"({r})" if v > 1 else r)
+            ok = there + self.guards(t.guard, at)
+            read = f"ac_load<{v}>(&{name}[{r}], {self.address(t, at)});"
+            if not ok:
+                self.put(read)
+            else:
+                zero = literal(0, t.dtype)
+                other = literal(t.fill, t.dtype) if t.guard and t.fill else zero
+                if there and t.guard and t.fill:
+                    other = f"{' && '.join(there)} ? {other} : {zero}"
+                self.put(f"if ({' && '.join(ok)}) {read}", f"else ac_fill<{v}>(&{name}[{r}], {other});")
+
+    def vector(self, layout: Layout, t: Tensor) -> int:
+        """Elements that one access moves under a layout."""
+        first = layout.reg[0] if layout.reg else None
+        if first is None or first.stride != 1:
+            return 1
+        extent = self.p.extent(first.axis)
+        v = vector_width(t, first.axis, min(first.count, max(1, 16 // t.dtype.bytes)), extent)
+        while v > 1 and (first.count % v or tile_of(self.p, first.axis) % v):
+            v //= 2
+        return v
+
+    def fill(self, s: Stmt) -> None:
+        b = self.bufs[s.dst]
+        n = self.place.layouts[s.dst].registers
+        with self.over(n):
+            self.put(f"{self.names.of(s.dst)}[r] = {literal(s.expr, b.dtype)};")
+
+    def read_at(self, name: str, layout: Layout, r: str) -> str:
+        """The register of value `name` that belongs to register `r` of a value with `layout`."""
+        mine = self.place.layouts[name]
+        if mine.reg == layout.reg:
+            return f"{self.names.of(name)}[{r}]"
+        return f"{self.names.of(name)}[{_register(mine, layout, r, name)}]"
+
+    def map(self, s: Stmt) -> None:
+        layout = self.place.layouts[s.dst]
+        assert isinstance(s.expr, Expr)
+        with self.over(layout.registers):
+            scalar = Scalar(lambda n: self.read_at(n, layout, "r"), self.table, lambda a: self.coordinate(layout, a, "r"), self.exact)
+            self.put(f"{self.names.of(s.dst)}[r] = {scalar.text(s.expr)};")
+        if s.dst in self.place.shared:
+            self.share(s.dst)
+
+    def share(self, name: str) -> None:
+        """A computed factor of a product, from registers into shared memory."""
+        x, layout = self.place.shared[name], self.place.layouts[name]
+        self.before_write(name)
+        kind = STORED[x.buf.dtype.name]
+        with self.over(layout.registers):
+            row, col = (_linear(group, lambda a: self.local(layout, a, "r")) for group in (x.outer, x.inner))
+            self.put(f"*({kind} *)({self.element(x, row, col)}) = ac_stored<{kind}>({self.names.of(name)}[r]);")
+
+    def table(self, tensor: str, indices: list[str]) -> str:
+        """A data-dependent read, indices clamped to the buffer."""
+        t = self.p.tensor(tensor)
+        assert t is not None
+        offset = ""
+        for i, d in zip(indices, t.shape):
+            here = f"ac_clamp((long long)({i}), (long long){dim_text(d)})"
+            offset = f"({offset}) * {dim_text(d)} + {here}" if offset else here
+        return f"ac_held({self.pointer[t.buffer]}[{offset}])"
+
+    def store(self, s: Stmt) -> None:
+        t = self.p.tensor(s.dst)
+        assert t is not None
+        layout = self.place.layouts[s.srcs[0]]
+        v = self.vector(layout, t)
+        single = [f"{_digit(k, Digit(d.axis, 1, d.count), w, level)} == 0" for k, level in (("lane", layout.lane), ("wave", layout.wave))
+                  for d, w in weights(level) if not d.axis]  # fmt: skip
+        with self.over(layout.registers // v, "q"):
+            r = f"(q * {v})" if v > 1 else "q"
+            at = lambda a: self.coordinate(layout, a, r)
+            ok = single + self.inside(layout, t.axes, r) + self.guards(t.guard, at)
+            write = f"ac_store<{v}>({self.address(t, at)}, &{self.names.of(s.srcs[0])}[{r}]);"
+            self.put(f"if ({' && '.join(ok)}) {write}" if ok else write)
+
+    def reduce(self, s: Stmt) -> None:
+        """Registers, then lanes by exchange, then waves through shared memory; the tree is read off the layout."""
+        src, dst = self.bufs[s.srcs[0]], self.bufs[s.dst]
+        layout, out = self.place.layouts[src.name], self.place.layouts[dst.name]
+        gone = set(s.axis.split(","))
+        op = str(s.expr)
+        combine = lambda a, b: function(op, [a, b], dst.dtype)
+        t = self.names.fresh("t")
+        n = out.registers
+        self.put(f"{held(dst.dtype)} {t}[{n}];")
+        with self.over(n):
+            self.put(f"{t}[r] = {literal(identity(op, dst.dtype), dst.dtype)};")
+        with self.over(layout.registers):
+            to = _register(out, layout, "r", dst.name)
+            step = f"{t}[{to}] = {combine(f'{t}[{to}]', f'{self.names.of(src.name)}[r]')};"
+            ok = [c for a in gone if layout.extent(a) > tile_of(self.p, a) for c in self.inside(layout, [a], "r")]
+            self.put(f"if ({' && '.join(ok)}) {step}" if ok else step)
+        for d, w in weights(layout.lane):
+            if d.axis in gone:
+                for bit in range((d.count - 1).bit_length()):
+                    with self.over(n):
+                        self.put(f"{t}[r] = {combine(f'{t}[r]', f'ac_shuffle_xor({t}[r], {w << bit})')};")
+        if any(d.axis in gone for d in layout.wave):
+            self.across_waves(t, n, layout, gone, dst.dtype, combine, f"tree of {s.dst}")
+        with self.over(n):
+            name = self.names.of(s.dst)
+            self.put(f"{name}[r] = {combine(f'{name}[r]', f'{t}[r]') if s.acc else f'{t}[r]'};")
+
+    def across_waves(self, t: str, n: int, layout: Layout, gone: set[str], dtype: DType, combine: Any, key: str) -> None:
+        """Every wave leaves its partial result in shared memory and reads those of its peers."""
+        waves, lanes = layout.waves, self.place.wave
+        size = 8 if dtype.bits == 64 else 4
+        at = self.tree_offset(key, waves * lanes * n * size)
+        self.before_write(key)
+        box = self.names.fresh("box")
+        self.put(f"{held(dtype)} *{box} = ({held(dtype)} *)(smem + {at});")
+        with self.over(n):
+            self.put(f"{box}[(wave * {n} + r) * {lanes} + lane] = {t}[r];")
+        self.before_read(key)
+        keep = " + ".join(
+            _digit("wave", Digit(d.axis, w, d.count), w, layout.wave) for d, w in weights(layout.wave) if d.axis not in gone
+        )
+        peers = [0]
+        for d, w in weights(layout.wave):
+            if d.axis in gone:
+                peers = [p + i * w for i in range(d.count) for p in peers]
+        with self.over(n):
+            first = keep or "0"
+            text = f"{box}[(({first}) * {n} + r) * {lanes} + lane]"
+            self.put(f"{t}[r] = {text};")
+            for p in peers[1:]:
+                self.put(f"{t}[r] = {combine(f'{t}[r]', f'{box}[(({first} + {p}) * {n} + r) * {lanes} + lane]')};")
+
+    def tree_offset(self, key: str, bytes_: int) -> int:
+        return self.place.trees.setdefault(key, 0) if key in self.place.trees else self._new_tree(key, bytes_)
+
+    def _new_tree(self, key: str, bytes_: int) -> int:
+        self.place.trees[key] = at = self.place.reserve(bytes_)
+        return at
+
+    # ---- products
+    def element(self, x: Shared, row: str, col: str) -> str:
+        """Byte offset of an element of a shared operand."""
+        slot = self.slot.get(x.buf.name)
+        ring = f" + {slot} * {x.bytes}" if slot and x.view is not None and self.place.stages > 1 else ""
+        return f"smem + {x.offset}{ring} + ac_swizzle<{x.row_bytes}>({row}, ({col}) * {x.buf.dtype.bytes})"
+
+    def to_shared(self, s: Stmt) -> None:
+        """A tile of a view into shared memory, chunk by chunk, asynchronously where memory allows."""
+        x = self.place.shared[s.dst]
+        t = x.view
+        assert t is not None
+        chunks, per_row = x.rows * x.row // x.vector, x.row // x.vector
+        count = -(-chunks // self.place.threads)
+        with self.block(f"for (int q = 0; q < {count}; ++q)", unroll=x.vector > 1):
+            self.put(f"const int c = threadIdx.x + q * {self.place.threads};")
+            if chunks % self.place.threads:
+                self.put(f"if (c >= {chunks}) break;")
+            self.put(f"const int row = c / {per_row}, col = c % {per_row}{f' * {x.vector}' if x.vector > 1 else ''};")
+            local: dict[str, str] = {}
+            for var, group, padded in (("row", x.outer, x.rows), ("col", x.inner, x.row)):
+                below = 1
+                for i, (a, size) in enumerate(group):
+                    last = i == len(group) - 1
+                    local[a] = f"({var}{f' / {below}' if below > 1 else ''}{'' if last else f' % {size}'})"
+                    below *= size
+                    if last:
+                        local[f"{a} covers"] = str(padded // (below // size))
+            ok: list[str] = []
+            for a in t.axes:
+                if a not in local:
+                    ok += [c.replace("%s", "0") for c in self.outside(a, 1, self.base.get(a))]
+                    continue
+                covers = int(local.get(f"{a} covers", tile_of(self.p, a)))
+                ok += [c.replace("%s", local[a]) for c in self.outside(a, covers, self.base.get(a))]
+            at = lambda a: (f"({self.base[a]} + {local[a]})" if a in self.base else local[a]) if a in local else self.base.get(a, "0")
+            ok += self.guards(t.guard, at)
+            if t.fill and t.guard:
+                raise UnsupportedOp(f"a factor of a product is filled with {t.fill} outside", where=f"kernel {self.p.name}")
+            target = self.element(x, "row", "col")
+            inside = " && ".join(ok) or "true"
+            bytes_ = x.vector * x.buf.dtype.bytes
+            self.put(f"ac_copy<{bytes_}>({target}, {self.address(t, at)}, {inside});")
+
+    def mma(self, s: Stmt) -> None:
+        pr = self.place.products[s]
+        for name in (pr.a, pr.b):
+            if name in self.place.shared:
+                self.before_read(name)
+        if pr.instruction.call:
+            self.matrix(s, pr)
+        else:
+            self.plain(s, pr)
+
+    def matrix(self, s: Stmt, pr: Product) -> None:
+        i, (rm, rn), acc = pr.instruction, pr.repeat, self.names.of(s.dst)
+        per = 1
+        for d in i.c[0]:
+            per *= d.count
+        with self.block(f"for (int kk = 0; kk < {pr.steps}; ++kk)", unroll=True):
+            self.put(f"unsigned fa[{rm}][{i.m * i.k // self.place.wave // 2}], fb[{rn}][{i.n * i.k // self.place.wave // 2}];")
+            self.factor(pr, True)
+            self.factor(pr, False)
+            with self.over(rm, "m"), self.over(rn, "n"):
+                self.put(f"{i.call}(&{acc}[(m * {rn} + n) * {per}], fa[m], fb[n]);")
+
+    def factor(self, pr: Product, first: bool) -> None:
+        """Registers of one factor at step kk: from shared memory, or packed from an earlier accumulator."""
+        name = pr.a if first else pr.b
+        i, n = pr.instruction, pr.repeat[0 if first else 1]
+        side = i.m if first else i.n
+        number = f"wave % {pr.waves[0]}" if first else f"wave / {pr.waves[0]}"
+        start = f"{number} * {side * n}" if pr.waves[0 if first else 1] > 1 else "0"
+        if name not in self.place.shared:
+            have = self.place.layouts[name]
+            kind = STORED[self.bufs[name].dtype.name]
+            per = have.registers // (pr.repeat[0] * pr.steps)
+            with self.over(n, "m"):
+                self.put(f"ac_pack<{kind}, {per}>(fa[m], &{self.names.of(name)}[(m * {pr.steps} + kk) * {per}]);")
+            return
+        x = self.place.shared[name]
+        trans = "" if x.deep else "_t"
+        if first:
+            row, deep = ("lane % 16", "lane / 16 * 8") if x.deep else ("lane / 8 % 2 * 8", "lane / 16 * 8 + lane % 8")
+            with self.over(n, "m"):
+                side_, k = f"{start} + m * 16 + {row}", f"kk * 16 + {deep}"
+                at = self.element(x, side_, k) if x.deep else self.element(x, k, side_)
+                self.put(f"ac_ldmatrix4{trans}(fa[m], {at});")
+            return
+        row, deep = ("lane / 16 * 8 + lane % 8", "lane / 8 % 2 * 8") if x.deep else ("lane / 16 * 8", "lane / 8 % 2 * 8 + lane % 8")
+        if n // 2:
+            with self.over(n // 2, "n"):
+                side_, k = f"{start} + n * 16 + {row}", f"kk * 16 + {deep}"
+                at = self.element(x, side_, k) if x.deep else self.element(x, k, side_)
+                self.put(f"ac_ldmatrix4{trans}(fb[2 * n], fb[2 * n + 1], {at});")
+        if n % 2:
+            row = "lane % 8" if x.deep else "0"
+            side_, k = f"{start} + {(n - 1) * 8} + {row}", f"kk * 16 + {deep}"
+            at = self.element(x, side_, k) if x.deep else self.element(x, k, side_)
+            self.put(f"ac_ldmatrix2{trans}(fb[{n - 1}], {at});")
+
+    def plain(self, s: Stmt, pr: Product) -> None:
+        """Products thread by thread: one step in depth at a time, factors read from shared memory."""
+        acc, layout = self.names.of(s.dst), pr.layout
+        kind = held(self.bufs[s.dst].dtype)
+        parts = []
+        for name, group in ((pr.a, pr.m), (pr.b, pr.n)):
+            if name not in self.place.shared:
+                raise UnsupportedOp(f"'{name}' is computed and must lie in shared memory", where=f"kernel {self.p.name}")
+            parts.append((name, layout.project([a for a, _ in group]), group))
+        total = 1
+        for _, size in pr.k:
+            total *= size
+        with self.block(f"for (int kk = 0; kk < {total}; ++kk)"):
+            for var, (name, part, group) in zip("ab", parts):
+                x = self.place.shared[name]
+                self.put(f"{kind} f{var}[{part.registers}];")
+                with self.over(part.registers):
+                    side = _linear(group, lambda a, part=part: self.local(part, a, "r"))
+                    at = self.element(x, side, "kk") if x.deep else self.element(x, "kk", side)
+                    self.put(f"f{var}[r] = ac_held(*(const {STORED[x.buf.dtype.name]} *)({at}));")
+            with self.over(layout.registers):
+                a, b = (_register(part, layout, "r", name) for name, part, _ in parts)
+                self.put(f"{acc}[r] += fa[{a}] * fb[{b}];")
+
+
+def _digit(var: str, d: Digit, weight: int, level: tuple[Digit, ...]) -> str:
+    """(var / weight % count) * stride, without what does nothing."""
+    total = 1
+    for x in level:
+        total *= x.count
+    text = f"{var} / {weight}" if weight > 1 else var
+    if weight * d.count < total:
+        text += f" % {d.count}"
+    return f"{text} * {d.stride}" if d.stride != 1 else text
+
+
+def _linear(group: tuple[tuple[str, int], ...], at: Any) -> str:
+    """The number of an element along combined axes, innermost first."""
+    terms, below = [], 1
+    for axis, size in group:
+        terms.append(f"({at(axis)})" + (f" * {below}" if below > 1 else ""))
+        below *= size
+    return " + ".join(terms) or "0"
+
+
+def _register(mine: Layout, of: Layout, r: str, name: str) -> str:
+    """Register number in layout `mine` of the element at register `r` of layout `of`."""
+    where = {(d.axis, d.stride, d.count): w for d, w in weights(of.reg)}
+    parts = []
+    for d, w in weights(mine.reg):
+        key = (d.axis, d.stride, d.count)
+        if key not in where:
+            raise UnsupportedOp(f"{name} would have to move between threads ({mine} and {of})", where="GPU targets")
+        text = _digit(r, Digit(d.axis, 1, d.count), where[key], of.reg)
+        parts.append(f"({text}) * {w}" if w > 1 else f"({text})")
+    return " + ".join(parts) or "0"
+
+
+def parameters(p: TileProgram, printer: Printer) -> list[str]:
+    """Pointers to inputs and outputs, then sizes."""
+    out = []
+    for tensors, const in ((p.inputs, "const "), (p.outputs, "")):
+        for b in dict.fromkeys(t.buffer for t in tensors):
+            t = next(t for t in tensors if t.buffer == b)
+            out.append(f"{const}{STORED[t.dtype.name]} *__restrict__ {printer.pointer[b]}")
+    return out + [f"long long {c_name(s)}" for s in printer.sizes]
