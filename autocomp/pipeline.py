@@ -45,7 +45,7 @@ def compile_model(model: Any, target: str, options: Options, trace: Trace, **fro
         for call in calls.calls:
             k = call.kernel
             if k.signature not in schedules and not k.opaque:
-                schedules[k.signature] = choose.choose_schedule(k, rules, machine.chip, options, trace)
+                schedules[k.signature] = choose.choose_schedule(k, rules, machine.chip, options, trace, machine.admit)
         note.update(schedules=len(schedules))
     with trace.stage("build") as note:
         program = build_program(calls, schedules, machine, options, trace, rules.names)

@@ -132,8 +132,8 @@ def _attention(b: int, h: int, s: int, d: int, causal: bool = False, plain: bool
 
     mask = ""
     if causal:
-        mask = f"""%r = iota(shape=[{s}, {s}], axis=0, dtype=i64)
-            %c = iota(shape=[{s}, {s}], axis=1, dtype=i64)
+        mask = f"""%r = iota(shape=[{s}, {s}], axis=0)
+            %c = iota(shape=[{s}, {s}], axis=1)
             %m = ge(%r, %c)
             %2 = where(%m, %2, const(-inf, f16))"""
     body = f"""%0 = transpose(k, perm=[0, 1, 3, 2])
@@ -159,7 +159,7 @@ def _conv_bn_relu(n: int = 64, c: int = 64, hw: int = 56, o: int = 64) -> Worklo
     graph = _graph({"x": f"f16[{n}, {hw}, {hw}, {c}]", "w": f"f16[{o}, 3, 3, {c}]", **{a: f"f16[{o}]" for a in "sbmv"}},
                    """%0 = transpose(x, perm=[0, 3, 1, 2])
                       %1 = transpose(w, perm=[0, 3, 1, 2])
-                      %2 = conv(%0, %1, strides=[1, 1], pads=[1, 1, 1, 1], dilations=[1, 1], groups=1)
+                      %2 = conv(%0, %1, strides=[1, 1], lo=[1, 1], hi=[1, 1], dilations=[1, 1])
                       %3 = batch_norm(%2, s, b, m, v)
                       %4 = relu(%3)
                       %5 = transpose(%4, perm=[0, 2, 3, 1])""", "%5")  # fmt: skip

@@ -20,7 +20,7 @@ from autocomp.ir.schedule import Schedule
 class Target(Protocol):
     """What every target gives. `emit` raises UnsupportedOp for what it cannot print, DoesNotFit for what the chip cannot hold.
 
-    `runtime` says what runs its programs: "host", "cuda", or "" where only a folder is written. `toolchain` has `missing()`,
+    `admit` raises the same for a schedule, without printing more than it must. `runtime` says what runs its programs: "host", "cuda", or "" where only a folder is written. `toolchain` has `missing()`,
     `key()` and `compile(folder, names, out)` (host) or `compile_object(name, text) -> bytes` (cuda).
     """
 
@@ -31,6 +31,7 @@ class Target(Protocol):
     toolchain: Any
 
     def emit(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...] = ()) -> KernelSource: ...
+    def admit(self, kernel: Kernel, schedule: Schedule) -> None: ...
     def preamble(self, sources: list[KernelSource]) -> str: ...
     def why_not_runnable(self) -> str: ...
 

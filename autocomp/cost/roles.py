@@ -16,6 +16,7 @@ class Roles:
 
     contract, online: `rows` are in the first factor only, `cols` in the second only, `batch` in both, `depth` reduced.
     reduce, map: `rows` are all output axes but those of the row, `cols` the row (the innermost axis of a map).
+    depths: the reduced axes of every reduction and contraction, each as `depth` is of one.
     """
 
     form: str
@@ -23,6 +24,7 @@ class Roles:
     rows: tuple[Axis, ...]
     cols: tuple[Axis, ...]
     depth: tuple[Axis, ...]
+    depths: tuple[tuple[Axis, ...], ...] = ()
 
     def extent(self, role: str) -> int:
         """Product of a role's extents; symbols at their hint."""
@@ -49,6 +51,7 @@ def names_of(root: Expr) -> frozenset[str]:
 def roles_of(k: Kernel) -> Roles:
     """Roles of the largest contraction; of the reductions where there is none."""
     nodes = list(postorder(*(s.value for s in k.stores)))
+    depths = tuple(dict.fromkeys(e.axes for e in nodes if isinstance(e, (Contract, Reduce))))
     pairs = [(e, "contract", e.a, e.b) for e in nodes if isinstance(e, Contract)]
     online = [(e, "online", e.operands[0], e.operands[-1]) for e in nodes if isinstance(e, Reduce) and len(e.operands) > 1
               and names_of(e.operands[-1]) & {a.name for a in k.axes} - names_of(e.operands[0])]  # fmt: skip
@@ -58,12 +61,12 @@ def roles_of(k: Kernel) -> Roles:
         only_left = tuple(x for x in k.axes if x.name in left and x.name not in right)
         only_right = tuple(x for x in k.axes if x.name in right and x.name not in left)
         both = tuple(x for x in k.axes if x not in only_left and x not in only_right)
-        return Roles(form, both, only_left, only_right, tuple(x for x in e.axes if x.name in bound))
+        return Roles(form, both, only_left, only_right, tuple(x for x in e.axes if x.name in bound), depths)
     reduced = [e for e in nodes if isinstance(e, Reduce)]
     if reduced:
         extents = [a.extent for e in reduced for a in e.axes]
         row = tuple(a for a in k.axes if a.extent in extents and any(a.name not in names_of(e) for e in reduced))
-        return Roles("reduce", (), tuple(a for a in k.axes if a not in row), row, tuple(reduced[0].axes))
+        return Roles("reduce", (), tuple(a for a in k.axes if a not in row), row, tuple(reduced[0].axes), depths)
     return Roles("map", (), k.axes[:-1], k.axes[-1:], ())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -12,6 +12,7 @@ from autocomp.cost.estimate import Demand, demand_of, estimate
 from autocomp.cost.recurrence import choose_recurrence
 from autocomp.cost.roles import Roles, spread
 from autocomp.cost.work import Cost
+from autocomp.errors import AutocompError, DoesNotFit, UnsupportedOp
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
 from autocomp.loops.recurrences import recurrence_of
@@ -25,6 +26,7 @@ from autocomp.rewrite.rule import Rule, RuleSet
 from autocomp.rewrite.where import Answer, Env, evaluate, holds
 from autocomp.trace import Trace
 
+FIELDS = ("threads", "stages", "grouped", "workers", "overlap", "unroll")  # whole numbers of the schedule that a rule may set
 ROLE = {"m": "rows", "n": "cols", "k": "depth", "b": "batch", "i": "rows", "j": "cols"}
 SHOWN = 3  # runners-up that the trace keeps
 
@@ -38,18 +40,24 @@ class Candidate:
     choices: tuple[tuple[str, Any], ...]
 
 
-def choose_schedule(kernel: Kernel, rules: RuleSet, chip: Chip, options: Options, trace: Trace) -> tuple[Schedule, Cost]:
-    """The fastest legal schedule by the model; ties by text. Without a rule that fits, the kernel runs as one tile."""
+def choose_schedule(kernel: Kernel, rules: RuleSet, chip: Chip, options: Options, trace: Trace,
+                    admit: Callable[[Kernel, Schedule], None] | None = None) -> tuple[Schedule, Cost]:  # fmt: skip
+    """The fastest legal schedule by the model that the target admits; ties by text. Where no rule matches, one tile.
+
+    `admit` raises DoesNotFit or UnsupportedOp for a schedule that the target cannot print; the next one is then asked for. Raises
+    the last refusal where none is left.
+    """
     if recurrence_of(kernel) is not None:
         return choose_recurrence(kernel, rules, chip, trace)
     demand = demand_of(kernel)
     refused: dict[str, int] = {}
     found = {c.schedule: c for c in candidates(kernel, rules, chip, options, demand, refused)}
-    whole = Schedule()
-    found.setdefault(whole, Candidate(whole, "untiled", ()))
+    if chip.target == "cpu" or not found:
+        found.setdefault(Schedule(), Candidate(Schedule(), "untiled", ()))
     ranked = sorted(
         ((estimate(kernel, s, chip, demand), c) for s, c in found.items()), key=lambda x: (x[0].seconds, str(x[1].schedule))
     )
+    ranked = _admitted(kernel, ranked, admit, refused)
     best, chosen = ranked[0]
     trace.add(
         "schedule",
@@ -67,6 +75,24 @@ def choose_schedule(kernel: Kernel, rules: RuleSet, chip: Chip, options: Options
         rule, _, text = reason.partition(": ")
         trace.add("reject", rule, phase="tiling", kernel=kernel.name, reason=text, count=n)
     return chosen.schedule, best
+
+
+def _admitted(kernel: Kernel, ranked: list[tuple[Cost, Candidate]], admit: Callable[[Kernel, Schedule], None] | None,
+              refused: dict[str, int]) -> list[tuple[Cost, Candidate]]:  # fmt: skip
+    """The ranking from the first candidate on that the target admits."""
+    if admit is None:
+        return ranked
+    last: AutocompError | None = None
+    for i, (_, c) in enumerate(ranked):
+        try:
+            admit(kernel, c.schedule)
+        except (DoesNotFit, UnsupportedOp) as e:
+            last = e
+            refused[f"{c.rule}: {e.what}"] = refused.get(f"{c.rule}: {e.what}", 0) + 1
+            continue
+        return ranked[i:]
+    assert last is not None
+    raise last
 
 
 def candidates(kernel: Kernel, rules: RuleSet, chip: Chip, options: Options, demand: Demand | None = None,
@@ -111,12 +137,18 @@ def _of_rule(
 
 
 def _schedule(rule: Rule, roles: Roles, variables: dict[str, Any]) -> Schedule:
-    """The right side, `tile(m: ?bm, ..)`, spread over the axes of each role."""
+    """The right side, `tile(m: ?bm, .., threads: 256)`: sizes spread over the axes of each role, and other fields."""
     assert isinstance(rule.rhs, Apply)
     tile: dict[str, int] = {}
+    rest: dict[str, int] = {}
     for key, e in rule.rhs.attrs:
-        tile |= spread(getattr(roles, ROLE[key]), int(evaluate(e, Env(variables))))
-    return Schedule.make({a: t for a, t in tile.items() if t})
+        value = int(evaluate(e, Env(variables)))
+        if key in FIELDS:
+            rest[key] = value
+        else:
+            for axes in roles.depths if ROLE[key] == "depth" else (getattr(roles, ROLE[key]),):
+                tile |= spread(axes, value)
+    return Schedule.make({a: t for a, t in tile.items() if t}, **rest)
 
 
 def _functions(kernel: Kernel, s: Schedule, chip: Chip, options: Options) -> dict[str, Any]:
@@ -125,7 +157,8 @@ def _functions(kernel: Kernel, s: Schedule, chip: Chip, options: Options) -> dic
         return Answer(bool(verdict.ok), verdict.why)
 
     def fits(level: str, needed: float) -> bool:
-        return needed <= chip.memory(level.lower()).capacity / 2
+        memory = chip.memory(level.lower())
+        return needed <= memory.capacity / (2 if memory.cache else 1)
 
     return tensor_functions(options) | {
         "legal": is_legal,
@@ -146,4 +179,6 @@ def describe(s: Schedule) -> str:
         parts.append(f"parallel {' '.join(s.parallel)}")
     if s.stages > 1:
         parts.append(f"{s.stages} stages")
+    if s.threads != Schedule.threads:
+        parts.append(f"{s.threads} threads")
     return "; ".join(parts)

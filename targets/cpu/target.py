@@ -39,6 +39,9 @@ class CpuTarget:
             return KernelSource(kernel.name, r.text, r.name, inputs, outputs, scratch=r.scratch_bytes, prelude=PRELUDE)
         return emit(derive(kernel, schedule), self.lanes, header, registers=self.chip.registers.count)
 
+    def admit(self, kernel: Kernel, schedule: Schedule) -> None:
+        """Every schedule of a rule can be printed."""
+
     def preamble(self, sources: list[KernelSource]) -> str:
         """Text in front of a file of kernels."""
         extra = "".join(dict.fromkeys(s.prelude for s in sources if s.prelude))

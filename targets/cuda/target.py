@@ -47,6 +47,10 @@ class CudaTarget:
         matrix, plain = instructions()
         return emit(derive(kernel, schedule), schedule, self.chip, matrix, plain, header, (HEADER,), "cu")
 
+    def admit(self, kernel: Kernel, schedule: Schedule) -> None:
+        """Raises what `emit` would."""
+        self.emit(kernel, schedule)
+
     def preamble(self, sources: list[KernelSource]) -> str:
         """Text in front of a file of kernels."""
         return f'#include "{HEADER}"\n'

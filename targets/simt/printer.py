@@ -24,6 +24,7 @@ from autocomp.ir.types import DType, Sym
 from autocomp.tile.layout import Digit, Layout, weights
 from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram
 
+TAKEN = ("r", "q", "m", "n", "kk", "c", "row", "col", "lane", "wave", "block", "smem", "fa", "fb")  # the printer's own variables
 LONG = 2**31 - 1  # elements of a buffer from which offsets need 64 bits
 
 
@@ -33,6 +34,8 @@ class Printer:
     def __init__(self, p: TileProgram, place: Placement, exact: bool = False) -> None:
         self.p, self.place, self.exact = p, place, exact
         self.names, self.lines, self.depth = Names(), [], 1  # type: ignore[var-annotated]
+        for name in TAKEN:
+            self.names.fresh(name)
         self.bufs = {b.name: b for b in p.bufs}
         self.base: dict[str, str] = {}  # axis -> variable with the tile's first index
         self.thread: dict[tuple[Any, ...], str] = {}  # (axis, lane and wave digits) -> variable
