@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,6 @@ from autocomp.runtime.plan import Slots, arena, size_of
 from autocomp.targets.source import KernelSource
 
 WATCHDOG = "AUTOCOMP_WATCHDOG"  # seconds that a kernel may run; set: every launch is waited for, a hung one is named
-KEPT_GRAPHS = 8
 
 
 @dataclass
@@ -66,7 +65,6 @@ class CudaExecutor:
         self._fixed: dict[str, Any] | None = None
         self._ready: dict[tuple[int, ...], tuple[dict[str, int], Any, list[_Launch | _OnHost]]] = {}
         self._kept: list[DeviceArray] = []
-        self._graphs: dict[tuple[int, ...], tuple[Any, dict[str, Any]]] = {}
 
     # ---- the contract
     def run(self, feed: Mapping[str, Any]) -> dict[str, Any]:
@@ -112,28 +110,28 @@ class CudaExecutor:
         del keep
         return Timing(float(np.median(total)), {k: float(np.median(v)) for k, v in each.items()})
 
-    def graph(self, feed: Mapping[str, Any]) -> tuple[Any, dict[str, DeviceArray]]:
-        """A CUDA graph of one call over these very inputs (device arrays), and the outputs that each of its launches rewrites.
+    def bind(self, feed: Mapping[str, Any]) -> tuple[Callable[[Any], None], dict[str, DeviceArray]]:
+        """(start, outputs): `start(stream)` queues one call over these very inputs, which rewrites the outputs.
 
-        `graph.launch(executor.stream)` runs it. Raises AutocompError where an op runs through its reference.
+        Several kernels become one CUDA graph. Raises AutocompError where an op runs through its reference.
         """
         opaque = next((c.kernel.opaque for c in self.calls.calls if c.kernel.opaque), "")
         if opaque:
-            raise AutocompError(f"'{opaque}' runs on the host, so the program cannot be one CUDA graph", where=self.calls.source.name)
+            raise AutocompError(f"'{opaque}' runs on the host, so the program cannot be queued as a whole", where=self.calls.source.name)
         pointers, values, keep, _ = self._inputs(feed)
         outputs = {t: self._new(t, values) for _, t in self.calls.outputs if t not in pointers}
         offsets, memory, launches = self._prepared(values)
         pointers |= {t: int(memory.handle) + at for t, at in offsets.items()} | {t: o.pointer for t, o in outputs.items()}
-        key = tuple(pointers.values())
-        if key not in self._graphs:
-            builder = self.stream.create_graph_builder()
-            builder.begin_building()
-            self._start(launches, pointers, builder)
-            builder.end_building()
-            if len(self._graphs) >= KEPT_GRAPHS:
-                self._graphs.pop(next(iter(self._graphs)))
-            self._graphs[key] = builder.complete(), {"inputs": keep, "memory": memory}
-        return self._graphs[key][0], {name: outputs[t] for name, t in self.calls.outputs if t in outputs}
+        named = {name: outputs[t] for name, t in self.calls.outputs if t in outputs}
+        self.stream.sync()
+        if len(launches) == 1 and not launches[0].zeroed:  # type: ignore[union-attr]
+            return lambda stream, alive=keep: self._start(launches, pointers, stream), named
+        builder = self.stream.create_graph_builder()
+        builder.begin_building()
+        self._start(launches, pointers, builder)
+        builder.end_building()
+        graph = builder.complete()
+        return lambda stream, alive=(keep, memory): graph.launch(stream), named
 
     # ---- preparing
     def _inputs(self, feed: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, int], list[Any], Any]:
@@ -211,7 +209,7 @@ class CudaExecutor:
 
     # ---- starting
     def _start(self, launches: Sequence[_Launch | _OnHost], pointers: Mapping[str, int], into: Any = None) -> None:
-        """Queue calls on the stream, or record them `into` a graph builder."""
+        """Queue calls on the executor's stream, or `into` another stream or a graph builder."""
         from cuda.bindings import driver
         from cuda.core import launch
 
@@ -222,7 +220,7 @@ class CudaExecutor:
                 self._reference(one.call, one.values, pointers)
                 continue
             for tensor, bytes_ in one.zeroed:
-                handle = (stream if into is None else into.stream).handle
+                handle = getattr(stream, "stream", stream).handle
                 check(driver.cuMemsetD8Async(pointers[tensor], 0, bytes_, handle), "clear an output")
             arguments = [*(pointers[t] for t in one.arguments), *one.sizes, *((one.workspace,) if one.workspace else ())]
             try:
