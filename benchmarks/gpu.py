@@ -149,7 +149,7 @@ class Bench:
                 times = self.race(runs)
         except autocomp.AutocompError as e:
             return row | {"error": f"{type(e).__name__}: {e.what}"[:150]}
-        except (AssertionError, RuntimeError) as e:
+        except (AssertionError, RuntimeError, BufferError, TypeError) as e:
             return row | {"error": f"{type(e).__name__}: {str(e).splitlines()[0]}"[:200]}
         peer = min((n for n in times if n != "ours"), key=lambda n: times[n][0])
         floor = max(w.bytes / copy, w.flops / flops) * 1e3
@@ -170,7 +170,7 @@ class Bench:
     def check(self, f: Any, inputs: tuple[Any, ...], w: Workload, outputs: dict[str, Any], run: Run) -> float:
         """|ours - float64| / |float64| of every output, outputs poisoned first. Raises AssertionError beyond 1e-2 or on NaN."""
         t = self.torch
-        got = [t.as_tensor(o, device="cuda") if not o.dtype.name == "bfloat16" else t.from_dlpack(o) for o in outputs.values()]
+        got = [t.from_dlpack(o) for o in outputs.values()]
         for g in got:
             g.fill_(float("nan"))
         t.cuda.synchronize()

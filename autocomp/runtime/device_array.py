@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from typing import Any
 
@@ -53,8 +54,12 @@ class DeviceArray:
             Stream.from_handle(stream).wait(self.stream.record())
         else:
             self.stream.sync()
-        view = StridedMemoryView.from_buffer(self.buffer, self.shape, dtype=np.dtype(self.dtype))
-        return view.__dlpack__(**rest)
+        own = np.dtype(self.dtype)
+        known = own if own.kind != "V" else np.dtype(f"u{own.itemsize}")
+        capsule = StridedMemoryView.from_buffer(self.buffer, self.shape, dtype=known).__dlpack__(**rest)
+        if own.name == "bfloat16":
+            _call_bfloat16(capsule)
+        return capsule
 
     def numpy(self) -> np.ndarray:
         """A copy on the host, after what writes it has finished."""
@@ -65,6 +70,20 @@ class DeviceArray:
         if self.nbytes:
             check(driver.cuMemcpyDtoH(out.ctypes.data, self.pointer, self.nbytes), "copy to the host")
         return out
+
+
+def _call_bfloat16(capsule: Any) -> None:
+    """Set the type code of a DLPack capsule (made for 16-bit integers) to bfloat16.
+
+    Layout of the structures: dlpack.h 1.0. A DLTensor has its type code behind data, device and ndim, at byte 20; it stands first
+    in a DLManagedTensor and at byte 32 of a DLManagedTensorVersioned.
+    """
+    api = ctypes.pythonapi
+    api.PyCapsule_GetName.restype, api.PyCapsule_GetName.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    api.PyCapsule_GetPointer.restype, api.PyCapsule_GetPointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    name = api.PyCapsule_GetName(capsule)
+    at = api.PyCapsule_GetPointer(capsule, name) + (32 if name == b"dltensor_versioned" else 0) + 20
+    ctypes.c_uint8.from_address(at).value = 4  # kDLBfloat
 
 
 class Borrowed:
