@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
+from autocomp.cost.blocks import block_time
 from autocomp.cost.chip import Chip
 from autocomp.cost.roles import Roles, roles_of
 from autocomp.cost.roofline import time_of
@@ -75,6 +76,8 @@ def estimate(k: Kernel, s: Schedule, chip: Chip, demand: Demand | None = None) -
     grid = [a for a in k.axes if tile.get(a.name, dim_hint(a.extent)) < dim_hint(a.extent)]
     tiles = prod(-(-dim_hint(a.extent) // tile[a.name]) for a in grid)
     work = replace(d.work, tiles=max(1, tiles))
+    if any(m.name == "shared" for m in chip.memories):
+        return block_time(k, s, chip, d.roles, work)
     if d.roles.form in ("contract", "online"):
         work = replace(work, read=d.work.read + _refetched(k, d, tile, chip), matrix_eff=_edges(d.roles, tile, chip))
     cost = time_of(work, chip)

@@ -27,6 +27,7 @@ from autocomp.rewrite.where import Answer, Env, evaluate, holds
 from autocomp.trace import Trace
 
 FIELDS = ("threads", "stages", "grouped", "workers", "overlap", "unroll")  # whole numbers of the schedule that a rule may set
+WORDS = ("roles", "instruction")  # and words
 ROLE = {"m": "rows", "n": "cols", "k": "depth", "b": "batch", "i": "rows", "j": "cols"}
 SHOWN = 3  # runners-up that the trace keeps
 
@@ -140,8 +141,11 @@ def _schedule(rule: Rule, roles: Roles, variables: dict[str, Any]) -> Schedule:
     """The right side, `tile(m: ?bm, .., threads: 256)`: sizes spread over the axes of each role, and other fields."""
     assert isinstance(rule.rhs, Apply)
     tile: dict[str, int] = {}
-    rest: dict[str, int] = {}
+    rest: dict[str, Any] = {}
     for key, e in rule.rhs.attrs:
+        if key in WORDS:
+            rest[key] = str(evaluate(e, Env(variables)))
+            continue
         value = int(evaluate(e, Env(variables)))
         if key in FIELDS:
             rest[key] = value
@@ -164,6 +168,7 @@ def _functions(kernel: Kernel, s: Schedule, chip: Chip, options: Options) -> dic
         "legal": is_legal,
         "fits": fits,
         "cores": lambda: chip.cores,
+        "feature": lambda name: name in chip.features,
         "lanes": lambda: chip.granule[1],
     }
 
@@ -179,6 +184,8 @@ def describe(s: Schedule) -> str:
         parts.append(f"parallel {' '.join(s.parallel)}")
     if s.stages > 1:
         parts.append(f"{s.stages} stages")
-    if s.threads != Schedule.threads:
+    if s.roles != "single":
+        parts.append(f"{s.roles} roles, {s.workers} worker{'s' if s.workers > 1 else ''}")
+    elif s.threads != Schedule.threads:
         parts.append(f"{s.threads} threads")
     return "; ".join(parts)

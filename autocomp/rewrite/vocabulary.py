@@ -107,6 +107,7 @@ KERNEL = {
     "power_of_two": (1, 1),
     "lanes": (0, 1),
     "cores": (0, 0),
+    "feature": (1, 1),
     "capacity": (1, 1),
     "elements": (1, 1),
     "waves": (1, 3),

@@ -14,10 +14,10 @@ from autocomp.errors import AutocompError
 from autocomp.ir.kernel import Call, KernelGraph
 from autocomp.ir.ops import OPS
 from autocomp.options import Options
-from autocomp.runtime.device_array import Borrowed, DeviceArray, check, like, on_device
+from autocomp.runtime.device_array import Borrowed, DeviceArray, check, like, on_device, tensor_map
 from autocomp.runtime.executor import Timing, constants_of, host_array, shape_of, symbol_values
 from autocomp.runtime.plan import Slots, arena, size_of
-from autocomp.targets.source import KernelSource
+from autocomp.targets.source import KernelSource, TensorMap
 
 WATCHDOG = "AUTOCOMP_WATCHDOG"  # seconds that a kernel may run; set: every launch is waited for, a hung one is named
 
@@ -33,6 +33,8 @@ class _Launch:
     sizes: tuple[int, ...]
     zeroed: tuple[tuple[str, int], ...]
     workspace: int
+    maps: tuple[tuple[TensorMap, str], ...]
+    values: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,7 @@ class CudaExecutor:
         self._fixed: dict[str, Any] | None = None
         self._ready: dict[tuple[int, ...], tuple[dict[str, int], Any, list[_Launch | _OnHost]]] = {}
         self._kept: list[DeviceArray] = []
+        self._descriptors: dict[Any, Any] = {}
 
     # ---- the contract
     def run(self, feed: Mapping[str, Any]) -> dict[str, Any]:
@@ -199,7 +202,16 @@ class CudaExecutor:
             tuple(values[s] for s in src.sizes),
             tuple((call.args[z], sizes[call.args[z]]) for z in src.launch.zeroed),
             self._workspace(src.launch.workspace) if src.launch.workspace else 0,
+            tuple((m, call.args[m.argument]) for m in src.launch.maps),
+            values,
         )
+
+    def _descriptor(self, m: TensorMap, pointer: int, values: Mapping[str, int]) -> Any:
+        """The descriptor of a bulk copy from (or to) a buffer, made once for each address."""
+        key = (m, pointer, tuple(sorted(values.items())))
+        if key not in self._descriptors:
+            self._descriptors[key] = tensor_map(m, pointer, values)
+        return self._descriptors[key]
 
     def _workspace(self, bytes_: int) -> int:
         """A zero-filled scratch buffer that lives as long as the program."""
@@ -222,7 +234,8 @@ class CudaExecutor:
             for tensor, bytes_ in one.zeroed:
                 handle = getattr(stream, "stream", stream).handle
                 check(driver.cuMemsetD8Async(pointers[tensor], 0, bytes_, handle), "clear an output")
-            arguments = [*(pointers[t] for t in one.arguments), *one.sizes, *((one.workspace,) if one.workspace else ())]
+            arguments = [*(pointers[t] for t in one.arguments), *one.sizes, *((one.workspace,) if one.workspace else ()),
+                         *(self._descriptor(m, pointers[t], one.values) for m, t in one.maps)]  # fmt: skip
             try:
                 launch(stream, one.config, one.kernel, *arguments)
             except Exception as e:

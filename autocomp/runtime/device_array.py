@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from autocomp.errors import ModelError
+from autocomp.ir.types import Sym, dtype_of
+from autocomp.targets.source import TensorMap
 
 
 class DeviceArray:
@@ -128,6 +131,27 @@ def like(x: Any, out: DeviceArray) -> Any:
     if library is not None and root in ("torch", "cupy") and hasattr(library, "from_dlpack"):
         return library.from_dlpack(out)
     return out
+
+
+def tensor_map(m: TensorMap, pointer: int, values: Mapping[str, int]) -> Any:
+    """The driver's descriptor of a bulk copy. `values` are those of symbolic dimensions."""
+    from cuda.core import Buffer
+    from cuda.core.utils import StridedMemoryView
+
+    number = lambda d: values[d.name] if isinstance(d, Sym) else d
+    dtype = dtype_of(m.dtype)
+    shape = tuple(number(d) for d in reversed(m.dims))
+    strides = (*(number(s) // dtype.bytes for s in reversed(m.strides)), 1)
+    size = sum((n - 1) * s for n, s in zip(shape, strides)) * dtype.bytes + dtype.bytes
+    view = StridedMemoryView.from_buffer(Buffer.from_handle(pointer, size), shape, strides, dtype=np.dtype(f"u{dtype.bytes}"))
+    swizzle = {0: None, 32: "32B", 64: "64B", 128: "128B"}[m.swizzle]
+    return view.as_tensor_map(tuple(reversed(m.box)), data_type=dtype.numpy, swizzle=_swizzle(swizzle))
+
+
+def _swizzle(name: str | None) -> Any:
+    from cuda.core._tensor_map import TensorMapSwizzle
+
+    return TensorMapSwizzle.NONE if name is None else getattr(TensorMapSwizzle, f"SWIZZLE_{name}")
 
 
 def check(result: Any, what: str) -> Any:

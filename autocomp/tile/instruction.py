@@ -17,6 +17,7 @@ class Instruction:
     m, n, k     rows, columns and depth that one issue computes
     a, b, c     register and lane digits of the factors and of the accumulator
     call        the device function: call(c, a, b)
+    wave        digits of the waves that issue it together (none: one wave does)
     """
 
     name: str
@@ -28,6 +29,7 @@ class Instruction:
     b: tuple[tuple[Digit, ...], tuple[Digit, ...]]
     c: tuple[tuple[Digit, ...], tuple[Digit, ...]]
     call: str
+    wave: tuple[Digit, ...] = ()
     needs: str = ""
     source: str = ""
 
@@ -41,11 +43,11 @@ def _read(row: Mapping[str, Any]) -> Instruction:
     digits = lambda level: tuple(Digit(str(axis or ""), int(stride), int(count)) for axis, stride, count in level)
     part = lambda key: (digits(row[key]["reg"]), digits(row[key]["lane"]))
     out = Instruction(row["name"], tuple(row["types"]), row["m"], row["n"], row["k"], part("a"), part("b"), part("c"), row["call"],
-                      row.get("needs", ""), row.get("source", ""))  # fmt: skip
+                      digits(row.get("wave", ())), row.get("needs", ""), row.get("source", ""))  # fmt: skip
     for key, axes in (("a", "mk"), ("b", "kn"), ("c", "mn")):
         for axis in axes:
             have = 1
-            for level in getattr(out, key):
+            for level in (*getattr(out, key), out.wave if key != "b" else ()):
                 for d in level:
                     have *= d.count if d.axis == axis else 1
             if have != getattr(out, axis):

@@ -8,6 +8,7 @@ from importlib.resources import files
 from typing import Any
 
 import yaml
+from autocomp.targets.cuda.emit import emit_specialised
 from autocomp.targets.cuda.toolchain import Toolchain
 from autocomp.targets.simt.emit import emit
 from autocomp.targets.source import KernelSource
@@ -22,11 +23,11 @@ HEADER = "autocomp_cuda.cuh"
 
 
 @lru_cache(maxsize=1)
-def instructions() -> tuple[tuple[Instruction, ...], Instruction]:
-    """Rows of instructions.yaml: matrix instructions, and products thread by thread."""
+def instructions() -> tuple[tuple[Instruction, ...], tuple[Instruction, ...], Instruction]:
+    """Rows of instructions.yaml: of one warp, of a warpgroup, and products thread by thread."""
     table: dict[str, Any] = yaml.safe_load(files("autocomp.targets.cuda").joinpath("instructions.yaml").read_text())
     plain = read_instructions([{"name": "fma", "types": ["", "", ""], "call": "", **table["plain"]}])[0]
-    return read_instructions(table["matrix"]), plain
+    return read_instructions(table["matrix"]), read_instructions(table["warpgroup"]), plain
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,11 @@ class CudaTarget:
 
     def emit(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...] = ()) -> KernelSource:
         """The kernel under a schedule."""
-        matrix, plain = instructions()
-        return emit(derive(kernel, schedule), schedule, self.chip, matrix, plain, header, (HEADER,), "cu")
+        warp, team, plain = instructions()
+        program = derive(kernel, schedule)
+        if schedule.roles == "cooperative":
+            return emit_specialised(program, schedule, self.chip, team, plain, header, (HEADER,))
+        return emit(program, schedule, self.chip, warp, plain, header, (HEADER,), "cu")
 
     def admit(self, kernel: Kernel, schedule: Schedule) -> None:
         """Raises what `emit` would."""
@@ -53,7 +57,7 @@ class CudaTarget:
 
     def preamble(self, sources: list[KernelSource]) -> str:
         """Text in front of a file of kernels."""
-        return f'#include "{HEADER}"\n'
+        return f'#include "{HEADER}"\n' + "".join(dict.fromkeys(s.prelude for s in sources))
 
     def why_not_runnable(self) -> str:
         """Why programs cannot run here, "" if they can."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autocomp.targets.cpu.names import c_name
-from autocomp.targets.simt.placement import check_capacity, place, tile_of
+from autocomp.targets.simt.placement import Placement, check_capacity, place, tile_of
 from autocomp.targets.simt.printer import Printer, parameters
-from autocomp.targets.source import KernelSource, Launch
+from autocomp.targets.source import KernelSource, Launch, TensorMap
 
 from autocomp.cost.chip import Chip
 from autocomp.ir.schedule import Schedule
@@ -28,15 +28,22 @@ def emit(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[
     printer = Printer(p, at, exact)
     body = printer.body()
     check_capacity(p, at, chip.memory("shared").capacity, int(chip.limits["registers"]))
+    return source(p, at, printer, body, schedule.threads, header, headers, language)
+
+
+def source(p: TileProgram, at: Placement, printer: Printer, body: list[str], threads: int, header: tuple[str, ...],
+           headers: tuple[str, ...], language: str, maps: tuple[TensorMap, ...] = (), prelude: str = "") -> KernelSource:  # fmt: skip
+    """The function around a printed body, with its comment and its launch."""
     name = c_name(p.name)
     comment = "\n".join(f" * {line}".rstrip() for line in (*header, "", *show(p).splitlines(), "", *_places(at)))
-    signature = f'extern "C" __global__ void __launch_bounds__({schedule.threads}) {name}({", ".join(parameters(p, printer))}) {{'
+    arguments = parameters(p, printer) + [f"const __grid_constant__ ac_tensor_map map{i}" for i in range(len(maps))]
+    signature = f'extern "C" __global__ void __launch_bounds__({threads}) {name}({", ".join(arguments)}) {{'
     text = "\n".join([f"/*\n{comment.replace('*/', '* /')}\n */", signature, *body, "}", ""])
     first = p.body[0] if p.body else None
     grid = tuple((p.extent(a), tile_of(p, a)) for a in first.axes) if isinstance(first, Loop) and first.kind == "grid" else ()
     inputs, outputs = (tuple(dict.fromkeys(t.buffer for t in ts)) for ts in (p.inputs, p.outputs))
-    launch = Launch((grid,), schedule.threads, at.bytes)
-    return KernelSource(p.name, text, name, inputs, outputs, printer.sizes, headers, language, launch=launch)
+    launch = Launch((grid,), threads, at.bytes, maps=maps)
+    return KernelSource(p.name, text, name, inputs, outputs, printer.sizes, headers, language, prelude=prelude, launch=launch)
 
 
 def _loops(body: tuple[object, ...]) -> list[Loop]:
@@ -44,11 +51,11 @@ def _loops(body: tuple[object, ...]) -> list[Loop]:
     return found + [x for n in found for x in _loops(n.body)]
 
 
-def _places(at: object) -> list[str]:
+def _places(at: Placement) -> list[str]:
     """Comment lines: where every value lies."""
-    lines = [f"{n}: {layout}" for n, layout in at.layouts.items()]  # type: ignore[attr-defined]
-    for n, x in at.shared.items():  # type: ignore[attr-defined]
-        stages = at.stages if x.view is not None else 1  # type: ignore[attr-defined]
-        lines.append(f"{n}: shared {x.rows} x {x.row} {x.buf.dtype.name}, ring of {stages}, {x.vector} elements a copy")
-    lines += [f"{s.dst}: {p.instruction.name}, {p.repeat[0]} x {p.repeat[1]} a wave, {p.steps} steps" for s, p in at.products.items()]  # type: ignore[attr-defined]
+    lines = [f"{n}: {layout}" for n, layout in at.layouts.items()]
+    for n, x in at.shared.items():
+        stages = at.stages if x.view is not None else 1
+        lines.append(f"{n}: shared, {x.bytes} bytes {x.buf.dtype.name}, ring of {stages}")
+    lines += [f"{s.dst}: {p.instruction.name}, {p.repeat[0]} x {p.repeat[1]} a wave, {p.steps} steps" for s, p in at.products.items()]
     return lines

@@ -88,7 +88,7 @@ class Placement:
 
 def place(p: TileProgram, instructions: Sequence[Instruction], plain: Instruction, threads: int, wave: int, stages: int) -> Placement:
     """Places for all values. Raises UnsupportedOp where a layout would have to be converted or an axis cannot be tiled so."""
-    return _Placer(p, instructions, plain, Placement(threads, wave, stages)).run()
+    return Placer(p, instructions, plain, Placement(threads, wave, stages)).run()
 
 
 def tile_of(p: TileProgram, axis: str) -> int:
@@ -103,7 +103,9 @@ def tile_of(p: TileProgram, axis: str) -> int:
     return extent
 
 
-class _Placer:
+class Placer:
+    """The passes of `place`; a target with other operand stores or instructions overrides `instruction`, `waves`, `operand`."""
+
     def __init__(self, p: TileProgram, instructions: Sequence[Instruction], plain: Instruction, out: Placement) -> None:
         self.p, self.instructions, self.plain, self.out = p, instructions, plain, out
         self.bufs = {b.name: b for b in p.bufs}
@@ -145,12 +147,12 @@ class _Placer:
         if any(self.size(x) > 1 for x in batch):
             raise self.refuse(f"batch axis {batch[0]} of a contraction has a tile of {self.size(batch[0])}", "tile batch axes by 1")
         k = self.by_contiguity(k, a, b)
-        i = self.instruction(a, b, c)
         size = lambda group: prod(x for _, x in group)
+        i = self.instruction(a, b, c, size(n))
         waves = self.waves(size(m), size(n), i, chained)
         repeat = tuple(max(1, -(-size(g) // (t * w))) for g, t, w in ((m, i.m, waves[0]), (n, i.n, waves[1])))
         digits = [*i.c[0], Digit("n", i.n, repeat[1]), Digit("m", i.m, repeat[0])]
-        wave = [Digit("m", i.m * repeat[0], waves[0]), Digit("n", i.n * repeat[1], waves[1])]
+        wave = [*i.wave, Digit("m", i.m * repeat[0], waves[0]), Digit("n", i.n * repeat[1], waves[1])]
         layout = Layout(*(self.on(level, m, n) for level in (digits, i.c[1], wave)))
         if c.name in self.out.layouts and self.out.layouts[c.name] != layout:
             raise self.refuse(f"{c.name} would need two layouts")
@@ -179,7 +181,7 @@ class _Placer:
         s = self.made.get(name)
         return self.p.tensor(s.srcs[0]) if s is not None and s.op == "copy" else None
 
-    def instruction(self, a: Buf, b: Buf, c: Buf) -> Instruction:
+    def instruction(self, a: Buf, b: Buf, c: Buf, n: int) -> Instruction:
         for i in self.instructions:
             if i.types == (a.dtype.name, b.dtype.name, c.dtype.name):
                 return i
@@ -223,7 +225,7 @@ class _Placer:
         if not first or have is None or len(k) != 1 or not i.a[0]:
             return False
         want = self.on([Digit(d.axis.replace("k", "n"), d.stride, d.count) for d in i.a[1]], outer, k)
-        if have.lane == want and have.wave == c.project(buf.axes).wave and len(outer) == 1:
+        if have.lane == want and i.a[0] and have.wave == c.project(buf.axes).wave and len(outer) == 1:
             self.out.layouts[buf.name] = have
             return True
         return False

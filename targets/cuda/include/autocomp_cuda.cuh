@@ -202,3 +202,58 @@ AC_DEVICE float ac_gelu_half(float x) {
   p = fmaf(a, p, -1.00003767f);
   return fmaf(-a, ac_ex2(p), ac_max(x, 0.0f));
 }
+
+// ---- roles of warpgroups, bulk copies and warpgroup products (sm_90a)
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+struct alignas(64) ac_tensor_map { unsigned long long words[16]; };
+template <int N> AC_DEVICE void ac_registers_claim() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N)); }
+template <int N> AC_DEVICE void ac_registers_release() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N)); }
+AC_DEVICE void ac_barrier_sync(int id, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
+AC_DEVICE void ac_barrier_init(unsigned char *b, int count) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(ac_address(b)), "r"(count) : "memory"); }
+AC_DEVICE void ac_barrier_fence() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+AC_DEVICE void ac_barrier_expect(unsigned char *b, int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(ac_address(b)), "r"(bytes) : "memory");
+}
+AC_DEVICE void ac_barrier_arrive(unsigned char *b) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(ac_address(b)) : "memory"); }
+AC_DEVICE bool ac_barrier_try(unsigned char *b, unsigned parity) {
+  unsigned ok;
+  asm volatile("{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}" : "=r"(ok) : "r"(ac_address(b)), "r"(parity) : "memory");
+  return ok;
+}
+// with AC_WATCHDOG a wait that never ends becomes an error of the launch
+AC_DEVICE void ac_barrier_wait(unsigned char *b, unsigned parity) {
+#ifdef AC_WATCHDOG
+  for (unsigned n = 0; !ac_barrier_try(b, parity); ++n) if (n > 20000000u) asm volatile("trap;");
+#else
+  while (!ac_barrier_try(b, parity)) {}
+#endif
+}
+#define AC_BULK(rank, list) "cp.async.bulk.tensor." rank ".shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {" list "}], [%2];"
+AC_DEVICE void ac_bulk_load(unsigned char *to, const ac_tensor_map *m, unsigned char *b, int x) {
+  asm volatile(AC_BULK("1d", "%3") ::"r"(ac_address(to)), "l"(m), "r"(ac_address(b)), "r"(x) : "memory");
+}
+AC_DEVICE void ac_bulk_load(unsigned char *to, const ac_tensor_map *m, unsigned char *b, int x, int y) {
+  asm volatile(AC_BULK("2d", "%3,%4") ::"r"(ac_address(to)), "l"(m), "r"(ac_address(b)), "r"(x), "r"(y) : "memory");
+}
+AC_DEVICE void ac_bulk_load(unsigned char *to, const ac_tensor_map *m, unsigned char *b, int x, int y, int z) {
+  asm volatile(AC_BULK("3d", "%3,%4,%5") ::"r"(ac_address(to)), "l"(m), "r"(ac_address(b)), "r"(x), "r"(y), "r"(z) : "memory");
+}
+AC_DEVICE void ac_bulk_load(unsigned char *to, const ac_tensor_map *m, unsigned char *b, int x, int y, int z, int u) {
+  asm volatile(AC_BULK("4d", "%3,%4,%5,%6") ::"r"(ac_address(to)), "l"(m), "r"(ac_address(b)), "r"(x), "r"(y), "r"(z), "r"(u) : "memory");
+}
+AC_DEVICE void ac_bulk_load(unsigned char *to, const ac_tensor_map *m, unsigned char *b, int x, int y, int z, int u, int v) {
+  asm volatile(AC_BULK("5d", "%3,%4,%5,%6,%7") ::"r"(ac_address(to)), "l"(m), "r"(ac_address(b)), "r"(x), "r"(y), "r"(z), "r"(u), "r"(v) : "memory");
+}
+// where a factor lies: rows of 128 bytes, 128-byte swizzle; lead: bytes to the next box along m or n, stride: bytes to the next 8 rows
+AC_DEVICE unsigned long long ac_descriptor(const unsigned char *p, int lead, int stride) {
+  return (unsigned long long)((ac_address(p) & 0x3ffff) >> 4) | ((unsigned long long)(lead >> 4) << 16) | ((unsigned long long)(stride >> 4) << 32) | (1ull << 62);
+}
+AC_DEVICE void ac_team_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+AC_DEVICE void ac_team_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int N> AC_DEVICE void ac_team_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
+// keeps reads and writes of an accumulator on their side of a product
+template <int N> AC_DEVICE void ac_keep(float (&x)[N]) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) asm volatile("" : "+f"(x[i])::"memory");
+}
+#endif

@@ -1,0 +1,106 @@
+"""Operand tiles that the bulk tensor engine copies: the descriptor of a view, its boxes in shared memory, and how the matrix
+instruction finds them there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autocomp.targets.source import TensorMap
+
+from autocomp.errors import UnsupportedOp
+from autocomp.ir.affine import Aff
+from autocomp.ir.types import Dim
+from autocomp.tile.program import Buf, Tensor
+
+CHUNK = 128  # bytes of a box row: one swizzle period
+BOX = 256  # most elements of a box along any dimension
+RANK = 5
+
+
+@dataclass(frozen=True)
+class Bulk:
+    """A factor of a product in shared memory: boxes of `rows` rows of 128 bytes, swizzled.
+
+    deep    the rows' elements run along the reduced axis (K-major); else along m or n, and the rows are steps in depth
+    boxes   boxes side by side along the contiguous axis, each `box_bytes`
+    start   coordinates of the tile's first element, innermost dimension first, over the axes
+    inner   the dimension's axis that advances by a box
+    """
+
+    buf: Buf
+    view: Tensor
+    deep: bool
+    rows: int
+    boxes: int
+    offset: int
+    map: TensorMap
+    start: tuple[Aff, ...]
+
+    @property
+    def box_bytes(self) -> int:
+        return self.rows * CHUNK
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of one slot; the engine counts whole boxes, also what lies outside the tensor."""
+        return self.boxes * self.box_bytes
+
+    @property
+    def across(self) -> int:
+        """Elements of a box row."""
+        return CHUNK // self.buf.dtype.bytes
+
+
+def tensor_map(t: Tensor, tile: dict[str, int], extent: dict[str, Dim], inner: str, exact: frozenset[str], where: str) -> tuple[TensorMap, tuple[Aff, ...], int]:
+    """(descriptor, start coordinates, rows of a box) of a view's tile.
+
+    tile     size of each axis (padded); exact: reduced axes, past whose end the tile must read zeros
+    Raises UnsupportedOp naming the condition that fails: addresses and pitches of whole 16 bytes, one axis a dimension, zero padding.
+    """
+    refuse = lambda why: UnsupportedOp(f"the bulk engine cannot copy {t.name}: {why}", where=where, hint="a schedule without it exists")
+    size = t.dtype.bytes
+    dims: list[Dim] = []
+    strides: list[Dim] = []
+    box: list[int] = []
+    start: list[Aff] = []
+    stride = size
+    rows = 1
+    for d in range(len(t.index) - 1, -1, -1):
+        index, n = t.index[d], t.shape[d]
+        wide = [a for a in sorted(index.names()) if tile.get(a, 1) > 1]
+        if len(wide) > 1 or (wide and index.coef(wide[0]) != 1):
+            raise refuse(f"dimension {d} is read at {index}")
+        here = tile[wide[0]] if wide else 1
+        if wide and wide[0] in exact and isinstance(extent[wide[0]], int) and extent[wide[0]] % here and (index != Aff.of(wide[0]) or extent[wide[0]] != n):  # type: ignore[operator]
+            raise refuse(f"the end of {wide[0]} is not the end of dimension {d}")
+        if d == len(t.index) - 1:
+            if wide != [inner]:
+                raise refuse(f"its contiguous dimension is not along {inner}")
+            here = CHUNK // size
+        else:
+            if stride % 16:
+                raise refuse(f"rows of {stride} bytes are no multiple of 16")
+            rows *= here
+        if n != 1 or here != 1 or d == len(t.index) - 1:
+            dims.append(n)
+            box.append(here)
+            start.append(index)
+            if d != len(t.index) - 1:
+                strides.append(stride)
+        if not isinstance(n, int):
+            if d:
+                raise refuse(f"dimension {d} has no fixed extent")
+        else:
+            stride *= n
+    if any(b > BOX for b in box) or len(dims) > RANK:
+        raise refuse(f"a box of {box}")
+    _check_guard(t, refuse)
+    return TensorMap(t.buffer, t.dtype.name, tuple(dims), tuple(strides), tuple(box)), tuple(start), rows
+
+
+def _check_guard(t: Tensor, refuse: object) -> None:
+    """Guards may only say that an index lies inside its dimension: that is what the engine fills with zeros."""
+    for g in t.guard:
+        inside = any(g == i or (isinstance(n, int) and g == (n - 1) - i) for i, n in zip(t.index, t.shape))
+        if not inside or t.fill:
+            raise refuse(f"guard {g} >= 0, else {t.fill}")  # type: ignore[operator]

@@ -1,0 +1,34 @@
+"""Tile programs as kernels whose warpgroups have roles (sm_90a)."""
+
+from __future__ import annotations
+
+from autocomp.targets.cuda.specialised import TEAM, TeamPlacer, TeamPrinter
+from autocomp.targets.simt.emit import source
+from autocomp.targets.simt.placement import Placement, check_capacity
+from autocomp.targets.source import KernelSource
+
+from autocomp.cost.chip import Chip
+from autocomp.errors import UnsupportedOp
+from autocomp.ir.schedule import Schedule
+from autocomp.tile.instruction import Instruction
+from autocomp.tile.program import TileProgram
+
+
+def emit_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: tuple[Instruction, ...], plain: Instruction,
+                     header: tuple[str, ...], headers: tuple[str, ...]) -> KernelSource:  # fmt: skip
+    """The kernel with one producing warpgroup and `schedule.workers` consuming ones.
+
+    Raises UnsupportedOp where the chip or the views do not allow it, DoesNotFit with the numbers of shared memory or registers.
+    """
+    if "warpgroups" not in chip.features:
+        raise UnsupportedOp(f"{chip.name} has no warpgroup instructions", where=f"kernel {p.name}")
+    at = Placement(TEAM * schedule.workers, chip.lanes(4), schedule.stages)
+    placer = TeamPlacer(p, table, plain, at, schedule.workers)
+    placer.run()
+    if not placer.bulk:
+        raise UnsupportedOp("no product reads a factor that is copied in bulk", where=f"kernel {p.name}")
+    printer = TeamPrinter(p, at, placer)
+    body = printer.body()
+    check_capacity(p, at, chip.memory("shared").capacity, int(chip.limits["registers"]))
+    return source(p, at, printer, body, TEAM * (schedule.workers + 1), header, headers, "cu", tuple(placer.maps),
+                  "".join(printer.wrappers.values()))  # fmt: skip

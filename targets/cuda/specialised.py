@@ -1,0 +1,380 @@
+"""Kernels whose warps have roles: one warpgroup starts bulk copies into rings, the others multiply what has arrived.
+
+A ring is a queue: `full` says that a slot's bytes have landed, `empty` that its readers are done. The producer walks the same
+program as the consumers and keeps only the copies; waits, releases and drains are inferred from what each statement touches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import prod
+
+from autocomp.targets.cuda.bulk import Bulk, tensor_map
+from autocomp.targets.simt.access import contiguous_axis
+from autocomp.targets.simt.expressions import STORED, index
+from autocomp.targets.simt.placement import ALIGN, Placement, Placer, Product
+from autocomp.targets.simt.printer import Printer
+from autocomp.targets.source import TensorMap
+
+from autocomp.errors import UnsupportedOp
+from autocomp.ir.body import Const, Index, Inside
+from autocomp.tile.instruction import Instruction
+from autocomp.tile.layout import Digit
+from autocomp.tile.program import Buf, Loop, Stmt, TileProgram, walk
+
+TEAM = 128  # threads of a warpgroup
+PRODUCER_REGISTERS, CONSUMER_REGISTERS = {1: 56, 2: 40, 3: 32}, {1: 240, 2: 232, 3: 160}  # of 65536 a block, in steps of 8
+
+
+class TeamPlacer(Placer):
+    """Places factors in boxes of the bulk engine and accumulators as warpgroup instructions leave them."""
+
+    def __init__(self, p: TileProgram, table: tuple[Instruction, ...], plain: Instruction, out: Placement, workers: int) -> None:
+        super().__init__(p, table, plain, out)
+        self.workers = workers
+        self.bulk: dict[str, Bulk] = {}
+        self.maps: list[TensorMap] = []
+
+    def instruction(self, a: Buf, b: Buf, c: Buf, n: int) -> Instruction:
+        """The row of these types, as wide as the tile's columns allow."""
+        row = next((i for i in self.instructions if i.types == (a.dtype.name, b.dtype.name, c.dtype.name)), None)
+        if row is None:
+            raise self.refuse(f"no warpgroup instruction multiplies {a.dtype} by {b.dtype} into {c.dtype}")
+        wide = max((x for x in range(8, row.n + 1, 8) if -(-n // 8) * 8 % x == 0), default=8)
+        reg = (*row.c[0][:-1], Digit("n", 8, wide // 8))
+        return Instruction(row.name.replace("nN", f"n{wide}"), row.types, row.m, wide, row.k, row.a, row.b, (reg, row.c[1]), row.call,
+                           row.wave, row.needs, row.source)  # fmt: skip
+
+    def waves(self, m: int, n: int, i: Instruction, chained: bool) -> tuple[int, int]:
+        if m % (i.m * self.workers):
+            raise self.refuse(f"{m} rows are not shared evenly by {self.workers} warpgroups of {i.m}")
+        return self.workers, 1
+
+    def operand(self, buf: Buf, outer: tuple[tuple[str, int], ...], k: tuple[tuple[str, int], ...], i: Instruction) -> None:
+        view = self.view_of(buf.name) if buf.scope == "block" else None
+        if buf.name in self.bulk:
+            return
+        if view is None:
+            raise self.refuse(f"{buf.name} is computed; only the first factor may come from registers")
+        inner = contiguous_axis(view)
+        deep = inner in [x for x, _ in k]
+        own, other = (k, outer) if deep else (outer, k)
+        across = 128 // buf.dtype.bytes
+        size = prod(x for _, x in own)
+        if not own or own[0][0] != inner or own[0][1] % across or len(own) > 1:
+            raise self.refuse(f"{buf.name}: a tile of {size} elements along {inner or 'no axis'} has no boxes of {across}")
+        tile = {x: self.size(x) for x in view.axes}
+        if (len(k) > 1 and not deep) or prod(x for _, x in other) % 8:
+            raise self.refuse(f"{buf.name}: {other} rows do not fill the instruction")
+        steps = prod(x for _, x in k)
+        if steps % i.k:
+            raise self.refuse(f"depth {steps} is no multiple of {i.k}")
+        extent = {x: self.p.extent(x) for x in view.axes}
+        exact = frozenset(x for x, _ in k)
+        made, start, rows = tensor_map(view, tile, extent, inner, exact, f"kernel {self.p.name}")
+        if rows != prod(x for _, x in other):
+            raise self.refuse(f"{buf.name}: a box has {rows} rows, the tile {other}")
+        number = len(self.maps)
+        self.maps.append(made)
+        bulk = Bulk(buf, view, deep, rows, size // across, 0, made, start)
+        at = self.out.reserve(bulk.bytes * self.out.stages, ALIGN)
+        self.bulk[buf.name] = Bulk(buf, view, deep, rows, size // across, at, made, start)
+        self.out.shared[buf.name] = self.bulk[buf.name]  # type: ignore[assignment]
+        assert number == len(self.bulk) - 1
+
+
+@dataclass
+class Queue:
+    """Buffers of one slot: copied together, released together. `loop` is the loop whose iterations take turns (None: one)."""
+
+    name: str
+    loop: Loop | None
+    copies: list[Stmt]
+    depth: int
+    at: int = 0
+
+
+@dataclass
+class Flight:
+    """A product under way: its accumulator and register factor must not be touched; then its queues' slots are free."""
+
+    stmt: Stmt
+    queues: tuple[str, ...]
+    carried: bool = False
+
+
+class TeamPrinter(Printer):
+    """The consumers' text; `producer` prints the other role."""
+
+    def __init__(self, p: TileProgram, place: Placement, placer: TeamPlacer, exact: bool = False) -> None:
+        super().__init__(p, place, exact)
+        self.placer, self.workers = placer, placer.workers
+        self.queues = self.find_queues()
+        self.of = {s.dst: q for q in self.queues for s in q.copies}
+        self.waited: set[str] = set()
+        self.flights: list[Flight] = []
+        self.wrappers: dict[str, str] = {}
+
+    def find_queues(self) -> list[Queue]:
+        """Copies of one loop that one product reads, or products that share a factor, travel together."""
+        groups: list[tuple[Loop | None, list[Stmt], set[int]]] = []
+        readers = {s.dst: {id(m) for m, _ in walk(self.p.body) if m.op == "mma" and s.dst in m.srcs} for s, _ in walk(self.p.body) if s.dst in self.placer.bulk and s.op == "copy"}
+        for s, loops in walk(self.p.body):
+            if s.op != "copy" or s.dst not in self.placer.bulk:
+                continue
+            loop = loops[-1] if loops and loops[-1].kind != "grid" else None
+            mine = [g for g in groups if g[0] is loop and g[2] & readers[s.dst]]
+            new = (loop, [x for g in mine for x in g[1]] + [s], set().union(readers[s.dst], *(g[2] for g in mine)))
+            groups = [g for g in groups if g not in mine] + [new]
+        out = []
+        for n, (loop, copies, _) in enumerate(groups):
+            depth = self.place.stages if loop is not None else 1
+            q = Queue(f"q{n}", loop, copies, depth)
+            q.at = self.place.reserve(16 * depth, 8)
+            out.append(q)
+        return out
+
+    # ---- the two roles
+    def body(self) -> list[str]:
+        self.put("extern __shared__ __align__(1024) unsigned char smem[];")
+        self.put("const int lane = threadIdx.x % AC_WAVE, team = threadIdx.x / 128, wave = threadIdx.x / AC_WAVE - 4;", "(void)lane; (void)wave;")
+        top = len(self.lines)
+        first = self.p.body[0] if self.p.body else None
+        grid = isinstance(first, Loop) and first.kind == "grid"
+        with self.block("if (threadIdx.x == 0)"):
+            for q in self.queues:
+                with self.block(f"for (int i = 0; i < {q.depth}; ++i)"):
+                    self.put(f"ac_barrier_init({self.barrier(q, 'i')}, 1);", f"ac_barrier_init({self.barrier(q, 'i', False)}, {4 * self.workers});")
+            self.put("ac_barrier_fence();")
+        self.put("__syncthreads();")
+        if grid:
+            self.grid(first)  # type: ignore[arg-type]
+        body = first.body if grid else self.p.body  # type: ignore[union-attr]
+        with self.block("if (team == 0)"):
+            self.put(f"ac_registers_release<{PRODUCER_REGISTERS[self.workers]}>();", "if (threadIdx.x != 0) return;")
+            self.counters()
+            self.produce(body)
+            self.put("return;")
+        self.put(f"ac_registers_claim<{CONSUMER_REGISTERS[self.workers]}>();")
+        self.counters()
+        self.declare()
+        self.insert = top
+        self.run(body)
+        return self.lines
+
+    def counters(self) -> None:
+        for q in self.queues:
+            if q.loop is not None:
+                self.put(f"int {q.name} = 0;")
+
+    def local(self, layout, axis, r):  # type: ignore[no-untyped-def]
+        before = len(self.lines)
+        text = super().local(layout, axis, r)
+        if len(self.lines) > before:  # the thread's share of an index is declared where its role begins
+            line = self.lines.pop(2)
+            at = next(i for i, x in enumerate(self.lines) if "ac_registers_claim" in x) + 1
+            self.lines.insert(at, line)
+        return text
+
+    def sync(self) -> None:
+        self.put(f"ac_barrier_sync(1, {TEAM * self.workers});")
+        self.written, self.seen = set(), set()
+
+    def barrier(self, q: Queue, slot: str, full: bool = True) -> str:
+        at = q.at + (0 if full else 8 * q.depth)
+        return f"smem + {at}" + (f" + 8 * ({slot})" if q.depth > 1 else "")
+
+    def turn(self, q: Queue) -> tuple[str, str]:
+        """(slot, parity) of the queue's current turn."""
+        if q.loop is None:
+            return "0", "0"
+        return (f"{q.name} % {q.depth}", f"{q.name} / {q.depth} % 2") if q.depth > 1 else ("0", f"{q.name} % 2")
+
+    # ---- producer
+    def produce(self, body: Iterable[Loop | Stmt]) -> None:
+        started: set[str] = set()
+        for n in body:
+            if isinstance(n, Loop):
+                if any(s.dst in self.of for s, _ in walk(n.body)):
+                    it = self.names.fresh("it")
+                    total = " * ".join(self.count(a) for a in n.axes)
+                    with self.block(f"for (int {it} = 0; {it} < {total}; ++{it})"):
+                        self.bases(n, it)
+                        self.produce(n.body)
+                        for q in self.queues:
+                            if q.loop is n:
+                                self.put(f"++{q.name};")
+                    for a in n.axes:
+                        self.base.pop(a)
+            elif n.op == "copy" and n.dst in self.of and self.of[n.dst].name not in started:
+                q = self.of[n.dst]
+                started.add(q.name)
+                self.send(q)
+
+    def send(self, q: Queue) -> None:
+        """Wait for a free slot, announce its bytes, start its copies."""
+        slot, phase = self.turn(q)
+        bytes_ = sum(self.placer.bulk[s.dst].bytes for s in q.copies)
+        if q.loop is not None:
+            self.put(f"ac_barrier_wait({self.barrier(q, slot, False)}, 1 ^ ({phase}));")
+        self.put(f"ac_barrier_expect({self.barrier(q, slot)}, {bytes_});")
+        for s in q.copies:
+            x = self.placer.bulk[s.dst]
+            number = list(self.placer.bulk).index(s.dst)
+            coordinates = [index(a, lambda n: self.base.get(n, "0")) for a in x.start]
+            for b in range(x.boxes):
+                first = coordinates[0] + (f" + {b * x.across}" if b else "")
+                to = f"smem + {x.offset}{f' + {slot} * {x.bytes}' if q.depth > 1 else ''}{f' + {b * x.box_bytes}' if b else ''}"
+                self.put(f"ac_bulk_load({to}, &map{number}, {self.barrier(q, slot)}, {', '.join([first, *coordinates[1:]])});")
+
+    # ---- consumers
+    def run(self, body: Iterable[Loop | Stmt]) -> None:
+        for n in body:
+            if isinstance(n, Loop):
+                self.loop(n)
+                continue
+            if n.op == "copy" and n.dst in self.of:
+                continue
+            if n.op != "mma":
+                self.settle({n.dst, *n.srcs})
+            getattr(self, n.op)(n)
+
+    def settle(self, names: set[str]) -> None:
+        """Wait for the products under way whose accumulators or register factors are touched."""
+        touched = [i for i, f in enumerate(self.flights) if {f.stmt.dst, *f.stmt.srcs} & names]
+        if not touched:
+            return
+        younger = len(self.flights) - 1 - touched[-1]
+        self.put(f"ac_team_wait<{younger}>();")
+        done, self.flights = self.flights[: touched[-1] + 1], self.flights[touched[-1] + 1 :]
+        for f in done:
+            self.release(f)
+            self.put(f"ac_keep({self.names.of(f.stmt.dst)});")
+
+    def release(self, f: Flight) -> None:
+        """Give back the slots that a finished product was the last to read: those of this turn, or of the turn before."""
+        for name in f.queues:
+            q = next(x for x in self.queues if x.name == name)
+            if q.loop is None:
+                continue
+            back = f"({q.name} - 1)" if f.carried else q.name
+            guard = f"{q.name} > 0 && " if f.carried else ""
+            slot = f"{back} % {q.depth}" if q.depth > 1 else "0"
+            self.put(f"if ({guard}lane == 0) ac_barrier_arrive({self.barrier(q, slot, False)});")
+
+    def loop(self, loop: Loop) -> None:
+        mine = [q for q in self.queues if q.loop is loop]
+        if not mine:
+            super().loop(loop)
+            return
+        left = self.rehearse(loop)
+        before, self.flights = self.flights, [Flight(f.stmt, f.queues, True) for f in left]
+        if before:
+            names = {x for f in before for x in (f.stmt.dst, *f.stmt.srcs)}
+            carried, self.flights = self.flights, before
+            self.settle(names)
+            self.flights = carried
+        self.iterate(loop, mine)
+        self.flights = [Flight(f.stmt, ()) for f in self.flights]
+
+    def rehearse(self, loop: Loop) -> list[Flight]:
+        """The products that are still under way at the end of an iteration."""
+        saved = self.lines, self.flights, dict(self.base), set(self.seen), set(self.written), dict(self.slot), set(self.waited)
+        thread, trees, bytes_, names = dict(self.thread), dict(self.place.trees), self.place.bytes, (dict(self.names._of), set(self.names._used))
+        self.lines, self.flights = ["", "", "ac_registers_claim"], []
+        self.iterate(loop, [q for q in self.queues if q.loop is loop])
+        left = self.flights
+        self.lines, self.flights, self.base, self.seen, self.written, self.slot, self.waited = saved
+        self.thread, self.place.trees, self.place.bytes = thread, trees, bytes_
+        self.names._of, self.names._used = names
+        return left
+
+    def iterate(self, loop: Loop, mine: list[Queue]) -> None:
+        it = self.names.fresh("it")
+        total = " * ".join(self.count(a) for a in loop.axes)
+        with self.block(f"for (int {it} = 0; {it} < {total}; ++{it})"):
+            self.bases(loop, it)
+            self.waited -= {q.name for q in mine}
+            self.run(loop.body)
+            old = [f for f in self.flights if f.carried]
+            if old:
+                self.flights = [f for f in self.flights if not f.carried]
+                self.put(f"ac_team_wait<{len(self.flights)}>();")
+                for f in old:
+                    self.release(f)
+            for q in mine:
+                self.put(f"++{q.name};")
+        for a in loop.axes:
+            self.base.pop(a)
+
+    def mma(self, s: Stmt) -> None:
+        pr = self.place.products[s]
+        for name in (pr.a, pr.b):
+            q = self.of.get(name)
+            if q is not None and q.name not in self.waited:
+                slot, phase = self.turn(q)
+                self.put(f"ac_barrier_wait({self.barrier(q, slot)}, {phase});")
+                self.waited.add(q.name)
+        acc = self.names.of(s.dst)
+        i, (rm, rn) = pr.instruction, pr.repeat
+        per = i.n // 2
+        registers = pr.a not in self.placer.bulk
+        if registers:
+            self.settle({pr.a} - {s.dst})
+        self.put(f"ac_keep({acc});", "ac_team_fence();")
+        call = self.wrapper(pr, registers)
+        if registers:
+            packed = self.names.fresh("fa")
+            have = self.place.layouts[pr.a].registers
+            self.put(f"unsigned {packed}[{have // 2}];", f"ac_pack<{STORED[self.bufs[pr.a].dtype.name]}, {have}>({packed}, {self.names.of(pr.a)});")
+        with self.block(f"for (int kk = 0; kk < {pr.steps}; ++kk)", unroll=True), self.over(rm, "m"), self.over(rn, "n"):
+            a = f"&{packed}[(m * {pr.steps} + kk) * 4]" if registers else self.descriptor(pr.a, True, pr)
+            self.put(f"{call}(&{acc}[(m * {rn} + n) * {per}], {a}, {self.descriptor(pr.b, False, pr)});")
+        self.put("ac_team_commit();")
+        last = {q.name for name in (pr.a, pr.b) if (q := self.of.get(name)) is not None and self.last_reader(q) is s}
+        self.flights.append(Flight(s, tuple(sorted(last))))
+
+    def last_reader(self, q: Queue) -> Stmt:
+        names = {s.dst for s in q.copies}
+        return [s for s, _ in walk(self.p.body) if s.op == "mma" and names & set(s.srcs)][-1]
+
+    def descriptor(self, name: str, first: bool, pr: Product) -> str:
+        """The matrix descriptor of a factor at step kk and repetition m or n."""
+        x = self.placer.bulk[name]
+        q = self.of[name]
+        slot = self.turn(q)[0]
+        at = f"smem + {x.offset}{f' + {slot} * {x.bytes}' if q.depth > 1 else ''}"
+        side = f"(wave / 4 * {pr.repeat[0]} + m) * {pr.instruction.m}" if first else (f"n * {pr.instruction.n}" if pr.repeat[1] > 1 else "0")
+        steps = 128 // (pr.instruction.k * x.buf.dtype.bytes)
+        if x.deep:
+            deep = f"kk % {steps} * {pr.instruction.k * x.buf.dtype.bytes}" + (f" + kk / {steps} * {x.box_bytes}" if x.boxes > 1 else "")
+            return f"ac_descriptor({at} + ({side}) * 128 + {deep}, 1, 1024)"
+        return f"ac_descriptor({at} + ({side}) / {x.across} * {x.box_bytes} + kk * {pr.instruction.k * 128}, {x.box_bytes}, 1024)"
+
+    def wrapper(self, pr: Product, registers: bool) -> str:
+        """The device function of one instruction shape, printed in front of the kernel."""
+        i = pr.instruction
+        ta = "" if registers else f"{0 if self.placer.bulk[pr.a].deep else 1}, "
+        tb = 0 if self.placer.bulk[pr.b].deep else 1
+        name = f"ac_wgmma_n{i.n}_{i.types[0]}_{'r' if registers else 's' + ta[0]}{tb}"
+        if name not in self.wrappers:
+            n = i.n // 2
+            acc = ", ".join(f"%{x}" for x in range(n))
+            outs = ", ".join(f'"+f"(d[{x}])' for x in range(n))
+            a = "{" + ", ".join(f"%{n + x}" for x in range(4)) + "}" if registers else f"%{n}"
+            b = n + (4 if registers else 1)
+            ins = ", ".join(f'"r"(a[{x}])' for x in range(4)) if registers else '"l"(a)'
+            kind = "const unsigned *a" if registers else "unsigned long long a"
+            self.wrappers[name] = (
+                f"AC_DEVICE void {name}(float *d, {kind}, unsigned long long b) {{\n"
+                f'  asm volatile("wgmma.mma_async.sync.aligned.m64n{i.n}k{i.k}.f32.{i.types[0]}.{i.types[0]} {{{acc}}}, {a}, %{b}, 1, 1, 1, {ta}{tb};"\n'
+                f'    : {outs} : {ins}, "l"(b));\n}}\n'
+            )
+        return name
+
+    def to_shared(self, s: Stmt) -> None:
+        raise UnsupportedOp(f"{s.dst} cannot be copied in bulk", where=f"kernel {self.p.name}")
+
+
+_LEAVES = (Const, Index, Inside)
