@@ -15,6 +15,8 @@ from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import dim_hint
 
+SLACK = 0.02  # a deeper ring still helps a little where the mean latency is hidden
+
 
 def block_time(k: Kernel, s: Schedule, chip: Chip, roles: Roles, work: Work) -> Cost:
     """Seconds of a kernel whose tiles are blocks of threads.
@@ -37,7 +39,8 @@ def block_time(k: Kernel, s: Schedule, chip: Chip, roles: Roles, work: Work) -> 
     cost = time_of(replace(work, read=work.read + extra), chip)
     waves = -(-work.tiles // chip.cores)
     start = chip.limits.get("block", 0.0) * (1 + OVERLAP * min(waves - 1, 8))
-    seconds = max(cost.seconds, near + chip.launch + OVERLAP * (cost.seconds - chip.launch)) + start
+    rest = cost.seconds - chip.launch
+    seconds = max(rest, near) + OVERLAP * min(rest, near) + chip.launch + start
     bound = "l2" if near + chip.launch > cost.seconds else cost.bound
     return Cost(seconds, bound, (*cost.parts, ("l2", near), ("start", start)))
 
@@ -51,7 +54,8 @@ def _matrix_share(s: Schedule, chip: Chip, m: int, n: int, depth: int, work: Wor
     share = 1.0 if s.roles == "cooperative" else chip.limits.get("warp_matrix", 1.0)
     step = 2.0 * m * n * depth / (chip.matrix_rate(work.matrix_dtype) / chip.cores)
     ahead = max(1, s.stages - 1)
-    return share * min(1.0, max(0.05, step * ahead / chip.latency))
+    hidden = step * ahead / chip.latency
+    return share * min(1.0, max(0.05, hidden)) * hidden / (hidden + SLACK)
 
 
 def _padding(roles: Roles, tile: dict[str, int]) -> float:

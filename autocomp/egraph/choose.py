@@ -26,7 +26,7 @@ from autocomp.rewrite.rule import Rule, RuleSet
 from autocomp.rewrite.where import Answer, Env, evaluate, holds
 from autocomp.trace import Trace
 
-FIELDS = ("threads", "stages", "grouped", "workers", "overlap", "unroll")  # whole numbers of the schedule that a rule may set
+FIELDS = ("threads", "stages", "grouped", "workers", "overlap", "unroll", "persistent")  # whole numbers of the schedule that a rule may set
 WORDS = ("roles", "instruction")  # and words
 ROLE = {"m": "rows", "n": "cols", "k": "depth", "b": "batch", "i": "rows", "j": "cols"}
 SHOWN = 3  # runners-up that the trace keeps
@@ -148,7 +148,7 @@ def _schedule(rule: Rule, roles: Roles, variables: dict[str, Any]) -> Schedule:
             continue
         value = int(evaluate(e, Env(variables)))
         if key in FIELDS:
-            rest[key] = value
+            rest[key] = bool(value) if key == "persistent" else value
         else:
             for axes in roles.depths if ROLE[key] == "depth" else (getattr(roles, ROLE[key]),):
                 tile |= spread(axes, value)

@@ -31,4 +31,4 @@ def emit_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: tupl
     body = printer.body()
     check_capacity(p, at, chip.memory("shared").capacity, int(chip.limits["registers"]))
     return source(p, at, printer, body, TEAM * (schedule.workers + 1), header, headers, "cu", tuple(placer.maps),
-                  "".join(printer.wrappers.values()))  # fmt: skip
+                  "".join(printer.wrappers.values()), chip.cores if printer.persistent else 0)  # fmt: skip

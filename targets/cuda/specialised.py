@@ -6,22 +6,23 @@ program as the consumers and keeps only the copies; waits, releases and drains a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 
 from autocomp.targets.cuda.bulk import Bulk, tensor_map
 from autocomp.targets.simt.access import contiguous_axis
 from autocomp.targets.simt.expressions import STORED, index
-from autocomp.targets.simt.placement import ALIGN, Placement, Placer, Product
+from autocomp.targets.simt.placement import ALIGN, Placement, Placer, Product, tile_of
 from autocomp.targets.simt.printer import Printer
 from autocomp.targets.source import TensorMap
 
 from autocomp.errors import UnsupportedOp
-from autocomp.ir.body import Const, Index, Inside
+from autocomp.ir.affine import Aff
 from autocomp.tile.instruction import Instruction
-from autocomp.tile.layout import Digit
-from autocomp.tile.program import Buf, Loop, Stmt, TileProgram, walk
+from autocomp.tile.layout import Digit, Layout
+from autocomp.tile.program import Buf, Loop, Stmt, Tensor, TileProgram, walk
 
 TEAM = 128  # threads of a warpgroup
 PRODUCER_REGISTERS, CONSUMER_REGISTERS = {1: 56, 2: 40, 3: 32}, {1: 240, 2: 232, 3: 160}  # of 65536 a block, in steps of 8
@@ -84,6 +85,11 @@ class TeamPlacer(Placer):
         assert number == len(self.bulk) - 1
 
 
+def _dim_of(t: Tensor, axis: str) -> object:
+    """The extent of the dimension that an axis alone indexes, so that the engine clips where the axis ends."""
+    return next((n for i, n in zip(t.index, t.shape) if i == Aff.of(axis)), None)
+
+
 @dataclass
 class Queue:
     """Buffers of one slot: copied together, released together. `loop` is the loop whose iterations take turns (None: one)."""
@@ -101,7 +107,8 @@ class Flight:
 
     stmt: Stmt
     queues: tuple[str, ...]
-    carried: bool = False
+    carried: bool = False  # begun in the turn before
+    guard: str = ""  # when there was one
 
 
 class TeamPrinter(Printer):
@@ -115,6 +122,9 @@ class TeamPrinter(Printer):
         self.waited: set[str] = set()
         self.flights: list[Flight] = []
         self.wrappers: dict[str, str] = {}
+        first = p.body[0] if p.body else None
+        self.persistent = isinstance(first, Loop) and first.opt("persistent") == "yes"
+        self.stored = False
 
     def find_queues(self) -> list[Queue]:
         """Copies of one loop that one product reads, or products that share a factor, travel together."""
@@ -138,37 +148,66 @@ class TeamPrinter(Printer):
     # ---- the two roles
     def body(self) -> list[str]:
         self.put("extern __shared__ __align__(1024) unsigned char smem[];")
-        self.put("const int lane = threadIdx.x % AC_WAVE, team = threadIdx.x / 128, wave = threadIdx.x / AC_WAVE - 4;", "(void)lane; (void)wave;")
-        top = len(self.lines)
-        first = self.p.body[0] if self.p.body else None
-        grid = isinstance(first, Loop) and first.kind == "grid"
+        self.put("const int lane = threadIdx.x % AC_WAVE, team = threadIdx.x / 128, wave = threadIdx.x / AC_WAVE - 4;")
+        self.put("(void)lane; (void)wave;")
         with self.block("if (threadIdx.x == 0)"):
             for q in self.queues:
                 with self.block(f"for (int i = 0; i < {q.depth}; ++i)"):
-                    self.put(f"ac_barrier_init({self.barrier(q, 'i')}, 1);", f"ac_barrier_init({self.barrier(q, 'i', False)}, {4 * self.workers});")
+                    self.put(f"ac_barrier_init({self.barrier(q, 'i')}, 1);")
+                    self.put(f"ac_barrier_init({self.barrier(q, 'i', False)}, {4 * self.workers});")
             self.put("ac_barrier_fence();")
         self.put("__syncthreads();")
-        if grid:
-            self.grid(first)  # type: ignore[arg-type]
-        body = first.body if grid else self.p.body  # type: ignore[union-attr]
         with self.block("if (team == 0)"):
             self.put(f"ac_registers_release<{PRODUCER_REGISTERS[self.workers]}>();", "if (threadIdx.x != 0) return;")
             self.counters()
-            self.produce(body)
+            with self.tiles() as body:
+                self.produce(body)
+                self.turned(None)
             self.put("return;")
         self.put(f"ac_registers_claim<{CONSUMER_REGISTERS[self.workers]}>();")
         self.counters()
         self.declare()
-        self.insert = top
-        self.run(body)
+        with self.tiles() as body:
+            self.waited -= {q.name for q in self.queues if q.loop is None}
+            self.run(body)
+            if self.persistent:
+                self.settle({f.stmt.dst for f in self.flights})
+                for q in self.queues:
+                    if q.loop is None:
+                        self.put(f"if (lane == 0) ac_barrier_arrive({self.barrier(q, '0', False)});")
+                self.turned(None)
+        if self.stored:
+            self.put("if (threadIdx.x % 128 == 0) ac_bulk_drain();")
         return self.lines
+
+    @contextmanager
+    def tiles(self) -> Iterator[tuple[Loop | Stmt, ...]]:
+        """The text around a tile: its position, and a loop over tiles where blocks stay."""
+        first = self.p.body[0] if self.p.body else None
+        if not (isinstance(first, Loop) and first.kind == "grid"):
+            yield self.p.body
+            return
+        if self.persistent:
+            total = " * ".join(self.count(a) for a in first.axes)
+            with self.block(f"for (int tile = blockIdx.x; tile < {total}; tile += gridDim.x)"):
+                self.grid(first, "tile")
+                yield first.body
+        else:
+            self.grid(first)
+            yield first.body
+
+    def turned(self, loop: Loop | None) -> None:
+        """The next turn of a loop's queues."""
+        for q in self.queues:
+            if q.loop is loop and (loop is not None or self.persistent):
+                self.put(f"++{q.name};")
 
     def counters(self) -> None:
         for q in self.queues:
-            if q.loop is not None:
+            if q.loop is not None or self.persistent:
                 self.put(f"int {q.name} = 0;")
 
-    def local(self, layout, axis, r):  # type: ignore[no-untyped-def]
+    def local(self, layout: Layout, axis: str, r: str | int) -> str:
         before = len(self.lines)
         text = super().local(layout, axis, r)
         if len(self.lines) > before:  # the thread's share of an index is declared where its role begins
@@ -187,7 +226,7 @@ class TeamPrinter(Printer):
 
     def turn(self, q: Queue) -> tuple[str, str]:
         """(slot, parity) of the queue's current turn."""
-        if q.loop is None:
+        if q.loop is None and not self.persistent:
             return "0", "0"
         return (f"{q.name} % {q.depth}", f"{q.name} / {q.depth} % 2") if q.depth > 1 else ("0", f"{q.name} % 2")
 
@@ -202,9 +241,7 @@ class TeamPrinter(Printer):
                     with self.block(f"for (int {it} = 0; {it} < {total}; ++{it})"):
                         self.bases(n, it)
                         self.produce(n.body)
-                        for q in self.queues:
-                            if q.loop is n:
-                                self.put(f"++{q.name};")
+                        self.turned(n)
                     for a in n.axes:
                         self.base.pop(a)
             elif n.op == "copy" and n.dst in self.of and self.of[n.dst].name not in started:
@@ -216,7 +253,7 @@ class TeamPrinter(Printer):
         """Wait for a free slot, announce its bytes, start its copies."""
         slot, phase = self.turn(q)
         bytes_ = sum(self.placer.bulk[s.dst].bytes for s in q.copies)
-        if q.loop is not None:
+        if q.loop is not None or self.persistent:
             self.put(f"ac_barrier_wait({self.barrier(q, slot, False)}, 1 ^ ({phase}));")
         self.put(f"ac_barrier_expect({self.barrier(q, slot)}, {bytes_});")
         for s in q.copies:
@@ -259,7 +296,7 @@ class TeamPrinter(Printer):
             if q.loop is None:
                 continue
             back = f"({q.name} - 1)" if f.carried else q.name
-            guard = f"{q.name} > 0 && " if f.carried else ""
+            guard = f"{f.guard} && " if f.guard else ""
             slot = f"{back} % {q.depth}" if q.depth > 1 else "0"
             self.put(f"if ({guard}lane == 0) ac_barrier_arrive({self.barrier(q, slot, False)});")
 
@@ -276,7 +313,7 @@ class TeamPrinter(Printer):
             self.settle(names)
             self.flights = carried
         self.iterate(loop, mine)
-        self.flights = [Flight(f.stmt, ()) for f in self.flights]
+        self.flights = [Flight(f.stmt, f.queues if self.persistent else (), True) for f in self.flights]
 
     def rehearse(self, loop: Loop) -> list[Flight]:
         """The products that are still under way at the end of an iteration."""
@@ -293,6 +330,8 @@ class TeamPrinter(Printer):
     def iterate(self, loop: Loop, mine: list[Queue]) -> None:
         it = self.names.fresh("it")
         total = " * ".join(self.count(a) for a in loop.axes)
+        for f in self.flights:
+            f.guard = f"{it} > 0" if f.carried else ""
         with self.block(f"for (int {it} = 0; {it} < {total}; ++{it})"):
             self.bases(loop, it)
             self.waited -= {q.name for q in mine}
@@ -303,8 +342,7 @@ class TeamPrinter(Printer):
                 self.put(f"ac_team_wait<{len(self.flights)}>();")
                 for f in old:
                     self.release(f)
-            for q in mine:
-                self.put(f"++{q.name};")
+            self.turned(loop)
         for a in loop.axes:
             self.base.pop(a)
 
@@ -332,7 +370,7 @@ class TeamPrinter(Printer):
             a = f"&{packed}[(m * {pr.steps} + kk) * 4]" if registers else self.descriptor(pr.a, True, pr)
             self.put(f"{call}(&{acc}[(m * {rn} + n) * {per}], {a}, {self.descriptor(pr.b, False, pr)});")
         self.put("ac_team_commit();")
-        last = {q.name for name in (pr.a, pr.b) if (q := self.of.get(name)) is not None and self.last_reader(q) is s}
+        last = {q.name for name in (pr.a, pr.b) if (q := self.of.get(name)) is not None and q.loop is not None and self.last_reader(q) is s}
         self.flights.append(Flight(s, tuple(sorted(last))))
 
     def last_reader(self, q: Queue) -> Stmt:
@@ -373,8 +411,55 @@ class TeamPrinter(Printer):
             )
         return name
 
+    def store(self, s: Stmt) -> None:
+        """Through shared memory and the bulk engine where rows allow it: whole lines, clipped at the edges by the engine."""
+        made = self.out_box(s)
+        if made is None:
+            super().store(s)
+            return
+        number, start, cols, groups, at = made
+        y, kind = self.names.of(s.srcs[0]), STORED[self.bufs[s.srcs[0]].dtype.name]
+        repeats = self.place.layouts[s.srcs[0]].registers // (groups * 32)
+        self.stored = True
+        self.put(f"unsigned char *const box{number} = smem + {at} + (wave / 4) * 16384;")
+        with self.over(repeats, "m"), self.over(groups, "g"):
+            box = self.names.fresh("to")
+            self.put(f"unsigned char *{box} = box{number} + (m * {groups} + g) % 2 * 8192;", "if (threadIdx.x % 128 == 0) ac_bulk_wait<1>();")
+            self.put("ac_barrier_sync(2 + wave / 4, 128);")
+            with self.over(4, "q"):
+                self.put("unsigned part[4];", f"ac_pack<{kind}, 8>(part, &{y}[(m * {groups} + g) * 32 + q * 8]);")
+                self.put(f"ac_stmatrix4({box} + ac_swizzle<128>(wave % 4 * 16 + lane % 16, q * 32 + lane / 16 * 16), part);")
+            self.put("ac_async_fence();", "ac_barrier_sync(2 + wave / 4, 128);")
+            row = f"(wave / 4 * {repeats} + m) * 64"
+            here = {cols[0]: "g * 64", cols[1]: row}
+            coordinates = [self.position(a, here) for a in start]
+            self.put(f"if (threadIdx.x % 128 == 0) ac_bulk_store(&map{number}, {box}, {', '.join(coordinates)});")
+
+    def position(self, a: Aff, local: dict[str, str]) -> str:
+        """An index at the tile's first element plus local offsets."""
+        return index(a, lambda n: f"({' + '.join(x for x in (self.base.get(n), local.get(n)) if x) or '0'})")
+
+    def out_box(self, s: Stmt) -> tuple[int, tuple[Aff, ...], tuple[str, str], int, int] | None:
+        """(descriptor's number, start, (column axis, row axis), groups of 64 columns, staging offset) of a store in boxes of 64 x 64."""
+        t = self.p.tensor(s.dst)
+        layout = self.place.layouts[s.srcs[0]]
+        reg = layout.reg
+        if t is None or t.dtype.bytes != 2 or len(reg) < 3 or t.guard or (reg[0].stride, reg[0].count, reg[1].stride, reg[2].stride) != (1, 2, 8, 8):
+            return None
+        col, row = reg[0].axis, reg[1].axis
+        wide, high = layout.extent(col), layout.extent(row)
+        if (reg[2].axis, reg[2].count * 8) != (col, wide) or wide % 64 or high % 64 or contiguous_axis(t) != col or layout.axes() != {col, row}:
+            return None
+        try:
+            made, start, rows = tensor_map(t, {col: 64, row: 64}, {a: self.p.extent(a) for a in t.axes}, col, frozenset(), "")
+        except UnsupportedOp:
+            return None
+        if rows != 64 or any(tile_of(self.p, a) != layout.extent(a) for a in (col, row) if a in self.base):
+            return None
+        if any(self.p.extent(a) != n for a, n in zip((col, row), (_dim_of(t, col), _dim_of(t, row)))):
+            return None
+        self.placer.maps.append(made)
+        return len(self.placer.maps) - 1, start, (col, row), wide // 64, self.place.reserve(16384 * self.workers, ALIGN)
+
     def to_shared(self, s: Stmt) -> None:
         raise UnsupportedOp(f"{s.dst} cannot be copied in bulk", where=f"kernel {self.p.name}")
-
-
-_LEAVES = (Const, Index, Inside)

@@ -32,7 +32,8 @@ def emit(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[
 
 
 def source(p: TileProgram, at: Placement, printer: Printer, body: list[str], threads: int, header: tuple[str, ...],
-           headers: tuple[str, ...], language: str, maps: tuple[TensorMap, ...] = (), prelude: str = "") -> KernelSource:  # fmt: skip
+           headers: tuple[str, ...], language: str, maps: tuple[TensorMap, ...] = (), prelude: str = "",
+           at_most: int = 0) -> KernelSource:  # fmt: skip
     """The function around a printed body, with its comment and its launch."""
     name = c_name(p.name)
     comment = "\n".join(f" * {line}".rstrip() for line in (*header, "", *show(p).splitlines(), "", *_places(at)))
@@ -42,7 +43,7 @@ def source(p: TileProgram, at: Placement, printer: Printer, body: list[str], thr
     first = p.body[0] if p.body else None
     grid = tuple((p.extent(a), tile_of(p, a)) for a in first.axes) if isinstance(first, Loop) and first.kind == "grid" else ()
     inputs, outputs = (tuple(dict.fromkeys(t.buffer for t in ts)) for ts in (p.inputs, p.outputs))
-    launch = Launch((grid,), threads, at.bytes, maps=maps)
+    launch = Launch((grid,), threads, at.bytes, at_most=at_most, maps=maps)
     return KernelSource(p.name, text, name, inputs, outputs, printer.sizes, headers, language, prelude=prelude, launch=launch)
 
 

@@ -33,7 +33,8 @@ class Printer:
 
     def __init__(self, p: TileProgram, place: Placement, exact: bool = False) -> None:
         self.p, self.place, self.exact = p, place, exact
-        self.names, self.lines, self.depth = Names(), [], 1  # type: ignore[var-annotated]
+        self.names, self.depth = Names(), 1
+        self.lines: list[str] = []
         for name in TAKEN:
             self.names.fresh(name)
         self.bufs = {b.name: b for b in p.bufs}
@@ -90,9 +91,9 @@ class Printer:
         t, e = tile_of(self.p, axis), self.p.extent(axis)
         return str(-(-e // t)) if isinstance(e, int) else f"(int)(({dim_text(e)} + {t - 1}) / {t})"
 
-    def grid(self, loop: Loop) -> None:
+    def grid(self, loop: Loop, number: str = "blockIdx.x") -> None:
         """The block's number as tile positions, the last axis fastest; grouped(g) walks g rows of tiles first."""
-        self.put("int block = blockIdx.x;")
+        self.put(f"int block = {number};")
         group = int(loop.opt("order", "grouped(0)")[8:-1]) if loop.opt("order").startswith("grouped(") else 0
         axes = list(loop.axes)
         for a in axes:

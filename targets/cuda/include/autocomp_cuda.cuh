@@ -244,6 +244,23 @@ AC_DEVICE void ac_bulk_load(unsigned char *to, const ac_tensor_map *m, unsigned 
 AC_DEVICE void ac_bulk_load(unsigned char *to, const ac_tensor_map *m, unsigned char *b, int x, int y, int z, int u, int v) {
   asm volatile(AC_BULK("5d", "%3,%4,%5,%6,%7") ::"r"(ac_address(to)), "l"(m), "r"(ac_address(b)), "r"(x), "r"(y), "r"(z), "r"(u), "r"(v) : "memory");
 }
+#define AC_BULK_OUT(rank, list) "cp.async.bulk.tensor." rank ".global.shared::cta.bulk_group [%0, {" list "}], [%1]; cp.async.bulk.commit_group;"
+AC_DEVICE void ac_bulk_store(const ac_tensor_map *m, unsigned char *from, int x, int y) {
+  asm volatile(AC_BULK_OUT("2d", "%2,%3") ::"l"(m), "r"(ac_address(from)), "r"(x), "r"(y) : "memory");
+}
+AC_DEVICE void ac_bulk_store(const ac_tensor_map *m, unsigned char *from, int x, int y, int z) {
+  asm volatile(AC_BULK_OUT("3d", "%2,%3,%4") ::"l"(m), "r"(ac_address(from)), "r"(x), "r"(y), "r"(z) : "memory");
+}
+AC_DEVICE void ac_bulk_store(const ac_tensor_map *m, unsigned char *from, int x, int y, int z, int u) {
+  asm volatile(AC_BULK_OUT("4d", "%2,%3,%4,%5") ::"l"(m), "r"(ac_address(from)), "r"(x), "r"(y), "r"(z), "r"(u) : "memory");
+}
+// at most N stores still read shared memory; none is under way
+template <int N> AC_DEVICE void ac_bulk_wait() { asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory"); }
+AC_DEVICE void ac_bulk_drain() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
+AC_DEVICE void ac_async_fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+AC_DEVICE void ac_stmatrix4(unsigned char *p, const unsigned (&r)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(ac_address(p)), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]) : "memory");
+}
 // where a factor lies: rows of 128 bytes, 128-byte swizzle; lead: bytes to the next box along m or n, stride: bytes to the next 8 rows
 AC_DEVICE unsigned long long ac_descriptor(const unsigned char *p, int lead, int stride) {
   return (unsigned long long)((ac_address(p) & 0x3ffff) >> 4) | ((unsigned long long)(lead >> 4) << 16) | ((unsigned long long)(stride >> 4) << 32) | (1ull << 62);
