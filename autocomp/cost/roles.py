@@ -51,7 +51,7 @@ def names_of(root: Expr) -> frozenset[str]:
 def roles_of(k: Kernel) -> Roles:
     """Roles of the largest contraction; of the reductions where there is none."""
     nodes = list(postorder(*(s.value for s in k.stores)))
-    depths = tuple(dict.fromkeys(e.axes for e in nodes if isinstance(e, (Contract, Reduce))))
+    depths = tuple(dict.fromkeys(_by_contiguity(e.axes, nodes) for e in nodes if isinstance(e, (Contract, Reduce))))
     pairs = [(e, "contract", e.a, e.b) for e in nodes if isinstance(e, Contract)]
     online = [(e, "online", e.operands[0], e.operands[-1]) for e in nodes if isinstance(e, Reduce) and len(e.operands) > 1
               and names_of(e.operands[-1]) & {a.name for a in k.axes} - names_of(e.operands[0])]  # fmt: skip
@@ -61,13 +61,19 @@ def roles_of(k: Kernel) -> Roles:
         only_left = tuple(x for x in k.axes if x.name in left and x.name not in right)
         only_right = tuple(x for x in k.axes if x.name in right and x.name not in left)
         both = tuple(x for x in k.axes if x not in only_left and x not in only_right)
-        return Roles(form, both, only_left, only_right, tuple(x for x in e.axes if x.name in bound), depths)
+        return Roles(form, both, only_left, only_right, _by_contiguity(tuple(x for x in e.axes if x.name in bound), nodes), depths)
     reduced = [e for e in nodes if isinstance(e, Reduce)]
     if reduced:
         extents = [a.extent for e in reduced for a in e.axes]
         row = tuple(a for a in k.axes if a.extent in extents and any(a.name not in names_of(e) for e in reduced))
         return Roles("reduce", (), tuple(a for a in k.axes if a not in row), row, tuple(reduced[0].axes), depths)
     return Roles("map", (), k.axes[:-1], k.axes[-1:], ())
+
+
+def _by_contiguity(axes: tuple[Axis, ...], nodes: list[Expr]) -> tuple[Axis, ...]:
+    """Reduced axes with the one innermost along which a tensor's elements lie side by side."""
+    near = {n for e in nodes if isinstance(e, Load) and e.index for n in e.index[-1].names() if e.index[-1].coef(n) == 1}
+    return tuple(sorted(axes, key=lambda a: a.name in near))
 
 
 def spread(axes: tuple[Axis, ...], size: int) -> dict[str, int]:

@@ -65,7 +65,7 @@ class TeamPlacer(Placer):
         size = prod(x for _, x in own)
         if not own or own[0][0] != inner or own[0][1] % across or len(own) > 1:
             raise self.refuse(f"{buf.name}: a tile of {size} elements along {inner or 'no axis'} has no boxes of {across}")
-        tile = {x: self.size(x) for x in view.axes}
+        tile = {x: self.size(x) for x in view.axes} | dict(outer)
         if (len(k) > 1 and not deep) or prod(x for _, x in other) % 8:
             raise self.refuse(f"{buf.name}: {other} rows do not fill the instruction")
         steps = prod(x for _, x in k)

@@ -142,7 +142,7 @@ class Placer:
         a, b, c = (self.bufs[n] for n in (*s.srcs, s.dst))
         m = self.group(x for x in c.axes if x in a.axes and x not in b.axes)
         n = self.group(x for x in c.axes if x in b.axes and x not in a.axes)
-        k = self.group(x for x in a.axes if x in b.axes and x not in c.axes)
+        k = tuple((x, self.size(x)) for x, _ in self.group(x for x in a.axes if x in b.axes and x not in c.axes))
         batch = [x for x in c.axes if x in a.axes and x in b.axes]
         if any(self.size(x) > 1 for x in batch):
             raise self.refuse(f"batch axis {batch[0]} of a contraction has a tile of {self.size(batch[0])}", "tile batch axes by 1")
@@ -166,7 +166,10 @@ class Placer:
     def group(self, axes: Iterable[str]) -> tuple[tuple[str, int], ...]:
         """Axes of one side, innermost first, with tile sizes; those of size 1 only if there is no other."""
         found = [(x, self.size(x)) for x in axes][::-1]
-        return tuple(x for x in found if x[1] > 1) or tuple(found[:1])
+        wide = [x for x in found if x[1] > 1]
+        if len(wide) > 1:  # digits of a combined axis need powers of two: all but the outermost are padded
+            wide = [(x, 1 << (n - 1).bit_length()) for x, n in wide[:-1]] + wide[-1:]
+        return tuple(wide) or tuple(found[:1])
 
     def by_contiguity(self, k: tuple[tuple[str, int], ...], a: Buf, b: Buf) -> tuple[tuple[str, int], ...]:
         """The reduced axes with the one innermost that is contiguous in a factor's memory."""

@@ -446,6 +446,7 @@ class Printer:
                 self.put(f"if (c >= {chunks}) break;")
             self.put(f"const int row = c / {per_row}, col = c % {per_row}{f' * {x.vector}' if x.vector > 1 else ''};")
             local: dict[str, str] = {}
+            padded_size = dict((*x.outer, *x.inner))
             for var, group, padded in (("row", x.outer, x.rows), ("col", x.inner, x.row)):
                 below = 1
                 for i, (a, size) in enumerate(group):
@@ -453,13 +454,13 @@ class Printer:
                     local[a] = f"({var}{f' / {below}' if below > 1 else ''}{'' if last else f' % {size}'})"
                     below *= size
                     if last:
-                        local[f"{a} covers"] = str(padded // (below // size))
+                        local[f"{a} covers"] = str(-(-padded // (below // size)))
             ok: list[str] = []
             for a in t.axes:
                 if a not in local:
                     ok += [c.replace("%s", "0") for c in self.outside(a, 1, self.base.get(a))]
                     continue
-                covers = int(local.get(f"{a} covers", tile_of(self.p, a)))
+                covers = int(local.get(f"{a} covers", padded_size[a]))
                 ok += [c.replace("%s", local[a]) for c in self.outside(a, covers, self.base.get(a))]
             at = lambda a: (f"({self.base[a]} + {local[a]})" if a in self.base else local[a]) if a in local else self.base.get(a, "0")
             ok += self.guards(t.guard, at)
