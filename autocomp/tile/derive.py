@@ -368,6 +368,7 @@ class _MonoidStep:
     e: Reduce
     carried: bool
     st: dict[str, str]
+    weights: dict[Expr, str] = field(default_factory=dict)
 
     def run(self) -> dict[str, str]:
         d, e, m = self.d, self.e, MONOIDS[self.e.monoid]
@@ -433,11 +434,13 @@ class _MonoidStep:
             moved = _term(rebase, {**old, "x": self._of(self.st[s])}, e.dtype)
             self._here().body.append(Stmt("map", self.st[s], _values(moved), moved))
         weight = _term(rebase, {**bases, "x": Const(e.dtype, 1.0) if private else _term(lift, self.value, e.dtype)}, e.dtype)
-        axes = d.ordered(d.free[id(e.operands[0])])
-        p = d.put("map", "p", e.dtype, axes, at=self._here(), srcs=_values(weight), expr=weight)
+        if weight not in self.weights:  # a sum and a weighted sum rebase by one weight
+            axes = d.ordered(d.free[id(e.operands[0])])
+            p = d.put("map", "p", e.dtype, axes, at=self._here(), srcs=_values(weight), expr=weight)
+            self.weights[weight] = d.masked(p, e.dtype, e.axes, 0.0)
+        p = self.weights[weight]
         if private:
             return self._weighted(m, s, lift, p)
-        p = d.masked(p, e.dtype, e.axes, 0.0)
         if self.carried:
             self._here().body.append(Stmt("reduce", self.st[s], (p,), "add", self.axis, True))
             return self.st[s]
@@ -448,7 +451,6 @@ class _MonoidStep:
         d, e = self.d, self.e
         w = self.operand[lift]
         wv = d.emit(w, "block") if isinstance(w, Load) else d.emit(w)
-        p = d.masked(p, e.dtype, e.axes, 0.0)
         if d.bufs[wv].dtype != e.dtype:
             narrow = Map(d.bufs[wv].dtype, "cast", (self._of(p),))
             p = d.put("map", "p_n", narrow.dtype, d.bufs[p].axes, at=self._here(), srcs=(p,), expr=narrow)

@@ -15,7 +15,7 @@ from autocomp.targets.simt.access import contiguous_axis, vector_width
 from autocomp.errors import DoesNotFit, UnsupportedOp
 from autocomp.tile.instruction import Instruction
 from autocomp.tile.layout import Digit, Layout, free_layout, split
-from autocomp.tile.program import Buf, Stmt, Tensor, TileProgram, walk
+from autocomp.tile.program import Buf, Loop, Stmt, Tensor, TileProgram, walk
 
 VECTOR_BYTES = 16
 ALIGN = 1024
@@ -317,21 +317,44 @@ def check_capacity(p: TileProgram, out: Placement, shared: float, registers: int
     if out.bytes > shared:
         raise DoesNotFit("shared memory of a block", needed=out.bytes, available=shared, where=f"kernel {p.name}",
                          hint="use smaller tiles or fewer stages")  # fmt: skip
-    held = sum(layout.registers * max(1, _bytes(p, n) // 4) for n, layout in out.layouts.items() if n in _live(p))
+    held = pressure(p, out)
     if held > registers:
         raise DoesNotFit("registers of a thread", needed=held, available=registers, where=f"kernel {p.name}",
                          hint="use more threads or smaller tiles")  # fmt: skip
 
 
+def pressure(p: TileProgram, out: Placement) -> int:
+    """32-bit registers of values that a thread holds at once, at the fullest statement; a map may reuse its operand's."""
+    order: list[tuple[Stmt, tuple[int, int]]] = []
+
+    def flat(body: tuple[Loop | Stmt, ...]) -> None:
+        for n in body:
+            if isinstance(n, Stmt):
+                order.append((n, (0, 0)))
+            else:
+                first = len(order)
+                flat(n.body)
+                for i in range(first, len(order)):
+                    s, (lo, hi) = order[i]
+                    order[i] = s, (lo, hi) if hi and n.kind == "grid" else (first, len(order) - 1) if n.kind != "grid" else (lo, hi)
+
+    flat(p.body)
+    born: dict[str, int] = {}
+    dies: dict[str, int] = {}
+    for i, (s, (_, end)) in enumerate(order):
+        for x in s.srcs:
+            dies[x] = max(dies.get(x, i), end if born.get(x, i) < order[i][1][0] else i)
+        born.setdefault(s.dst, i)
+        if born[s.dst] < i:
+            dies[s.dst] = max(dies.get(s.dst, i), end or i)
+    size = lambda x: out.layouts[x].registers * max(1, _bytes(p, x) // 4) if x in out.layouts else 0
+    most = 0
+    for i, (s, _) in enumerate(order):
+        live = sum(size(x) for x in born if born[x] <= i <= dies.get(x, born[x]) and x != s.dst and not (dies.get(x) == i and s.op == "map"))
+        most = max(most, live + size(s.dst))
+    return most
+
+
 def _bytes(p: TileProgram, name: str) -> int:
     b = p.buf(name)
     return max(4, b.dtype.bytes) if b else 4
-
-
-def _live(p: TileProgram) -> set[str]:
-    """Values that must be held at the same time as others: accumulators and what more than one statement reads."""
-    uses: dict[str, int] = {}
-    for s, _ in walk(p.body):
-        for x in s.srcs:
-            uses[x] = uses.get(x, 0) + 1
-    return {s.dst for s, _ in walk(p.body) if s.acc} | {n for n, c in uses.items() if c > 1}
