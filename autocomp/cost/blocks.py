@@ -34,15 +34,25 @@ def block_time(k: Kernel, s: Schedule, chip: Chip, roles: Roles, work: Work) -> 
         near = work.tiles * steps * depth * (m + n) * bytes_ * max(1, len(roles.depths)) / chip.memory("l2").bandwidth
         work = replace(work, matrix_eff=_matrix_share(s, chip, m, n, depth, work), m=0, n=0, k=0)
         work = replace(work, matrix=work.matrix * _padding(roles, tile))
-    line = chip.memories[0].line
+    line = 2 * chip.memories[0].line  # neighbouring sectors travel together
     extra = sum(a.type.bytes * (_lines(k, a.name, tile, a.type.dtype.bytes, line) - 1) for a in k.inputs)
     cost = time_of(replace(work, read=work.read + extra), chip)
     waves = -(-work.tiles // chip.cores)
     start = chip.limits.get("block", 0.0) * (1 + OVERLAP * min(waves - 1, 8))
-    rest = cost.seconds - chip.launch
+    rest = max(cost.seconds - chip.launch, _serial(s, chip, roles, work, tile))
     seconds = max(rest, near) + OVERLAP * min(rest, near) + chip.launch + start
     bound = "l2" if near + chip.launch > cost.seconds else cost.bound
     return Cost(seconds, bound, (*cost.parts, ("l2", near), ("start", start)))
+
+
+def _serial(s: Schedule, chip: Chip, roles: Roles, work: Work, tile: dict[str, int]) -> float:
+    """Seconds of chunks one after another: a loop over a reduction without a ring waits for memory once a chunk."""
+    if roles.form != "reduce":
+        return 0.0
+    steps = max((prod(-(-dim_hint(a.extent) // tile.get(a.name, dim_hint(a.extent))) for a in axes) for axes in roles.depths), default=1)
+    resident = max(1, int(chip.limits["threads"] * 2 // s.threads))
+    rounds = -(-work.tiles // (chip.cores * resident))
+    return rounds * steps * len(roles.depths) * chip.latency
 
 
 def _bytes(dtype: str) -> int:

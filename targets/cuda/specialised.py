@@ -312,7 +312,10 @@ class TeamPrinter(Printer):
             carried, self.flights = self.flights, before
             self.settle(names)
             self.flights = carried
+        late = self.defer(loop)
+        self.deferred |= {s.dst for s in late}
         self.iterate(loop, mine)
+        self.settle_trees(late)
         self.flights = [Flight(f.stmt, f.queues if self.persistent else (), True) for f in self.flights]
 
     def rehearse(self, loop: Loop) -> list[Flight]:

@@ -20,11 +20,10 @@ _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "eq": "==", "ne": "!="
           "and": "&&", "or": "||", "bitand": "&", "bitor": "|", "bitxor": "^", "idiv": "/"}  # fmt: skip
 # Functions that every device header defines as ac_<name>, for float and double.
 _FLOAT = {"max", "min", "abs", "exp", "exp2", "expm1", "log", "log2", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan", "asin", "acos", "atan",
-          "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "floor", "ceil", "round", "trunc", "erf", "sigmoid", "gelu", "gelu_tanh", "silu",
-          "softplus",
+          "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "floor", "ceil", "round", "trunc", "erf", "sigmoid", "gelu", "gelu_tanh", "silu", "softplus",
           "relu", "sign", "fmod", "mod", "pow", "floordiv", "isnan", "isinf"}  # fmt: skip
 _INT = {"max", "min", "abs", "sign", "relu", "mod", "fmod", "floordiv", "pow", "shl", "shr"}
-_HALF = {"gelu", "tanh", "sigmoid", "silu"}  # functions with a cheaper form whose error is far below half precision
+_HALF = {"gelu", "tanh", "sigmoid", "silu", "exp", "div", "rsqrt"}  # functions with a cheaper form, its error far below half precision
 
 
 def working(d: DType) -> DType:
@@ -63,11 +62,12 @@ def index(a: Aff, name: Callable[[str], str]) -> str:
 
 class Scalar:
     """Element-wise text at one point. `read(value)` gives an on-chip value's text, `table(tensor, indices)` a data-dependent
-    read, `at(axis)` an axis' global index. `exact`: round where the program casts to a half type."""
+    read, `at(axis)` an axis' global index. `exact`: round where the program casts to a half type. `half`: everything in memory
+    is of a half type, so that functions of wider values between may be as cheap as for half types."""
 
     def __init__(self, read: Callable[[str], str], table: Callable[[str, list[str]], str], at: Callable[[str], str],
-                 exact: bool = False) -> None:  # fmt: skip
-        self.read, self.table, self.at, self.exact = read, table, at, exact
+                 exact: bool = False, half: bool = False) -> None:  # fmt: skip
+        self.read, self.table, self.at, self.exact, self.half = read, table, at, exact, half
 
     def text(self, e: Expr) -> str:
         if isinstance(e, Const):
@@ -87,7 +87,7 @@ class Scalar:
         if e.fn == "cast":
             return convert(args[0], e.args[0].dtype, e.dtype, self.exact)
         of = e.args[1].dtype if e.fn == "where" else e.args[0].dtype
-        text = function(e.fn, args, of)
+        text = function(e.fn, args, of, self.half)
         if self.exact and e.dtype.name in ("f16", "bf16"):
             return f"ac_round<{e.dtype.name}>({text})"
         return f"({held(e.dtype)})({text})" if e.dtype.is_int and e.dtype.bits < 32 else text
@@ -102,9 +102,11 @@ def convert(text: str, a: DType, b: DType, exact: bool = False) -> str:
     return text if working(a) == working(b) else f"(({held(b)})({text}))"
 
 
-def function(fn: str, args: list[str], d: DType) -> str:
+def function(fn: str, args: list[str], d: DType, half: bool = False) -> str:
     """fn(args) for operands of type d. Raises UnsupportedOp."""
     x, w = args[0], working(d)
+    if w == F32 and fn in _HALF and (half or d.name in ("f16", "bf16")):
+        return f"ac_{fn}_half({', '.join(args)})"
     if fn == "where":
         return f"({x} ? {args[1]} : {args[2]})"
     if fn in _INFIX and not (fn in ("div", "idiv") and w.is_float != (fn == "div")):
@@ -113,8 +115,7 @@ def function(fn: str, args: list[str], d: DType) -> str:
     if fn in simple:
         return simple[fn]
     if w in (F32, F64) and fn in _FLOAT:
-        half = "_half" if fn in _HALF and d.name in ("f16", "bf16") else ""
-        return f"ac_{fn}{half}({', '.join(args)})"
+        return f"ac_{fn}({', '.join(args)})"
     if w.is_int and fn in _INT:
         return f"ac_{fn}<{held(d)}>({', '.join(args)})"
     raise UnsupportedOp(f"no device function for '{fn}' of {d.name}", where="GPU targets", hint="add it to the target's device header")

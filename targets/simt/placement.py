@@ -68,13 +68,15 @@ class Product:
 
 @dataclass
 class Placement:
-    """layouts: of fragments by name; shared: of operands by name; stages: ring depth; bytes: shared memory in all."""
+    """layouts: of fragments by name; shared: of operands by name; staged: of fragments that memory holds in another order than
+    threads read them; stages: ring depth; bytes: shared memory in all."""
 
     threads: int
     wave: int
     stages: int
     layouts: dict[str, Layout] = field(default_factory=dict)
     shared: dict[str, Shared] = field(default_factory=dict)
+    staged: dict[str, Shared] = field(default_factory=dict)
     products: dict[Stmt, Product] = field(default_factory=dict)
     trees: dict[str, int] = field(default_factory=dict)
     bytes: int = 0
@@ -285,6 +287,23 @@ class Placer:
             self.out.layouts[widest.name] = layout
             layout = layout.project(buf.axes)
         self.out.layouts[buf.name] = layout
+        self.stage(buf, layout)
+
+    def stage(self, buf: Buf, layout: Layout) -> None:
+        """A copy whose contiguous axis is not the one along which neighbouring threads lie goes through shared memory."""
+        view = self.view_of(buf.name)
+        near = contiguous_axis(view) if view is not None else ""
+        first = next((d.axis for d in (*layout.reg[:1], *layout.lane) if d.axis), "")
+        if view is None or not near or near == first or near not in buf.axes or first not in buf.axes or view.fill:
+            return
+        grain = VECTOR_BYTES // buf.dtype.bytes
+        across, outer = self.size(near), self.group(x for x in buf.axes if x != near)
+        if across % grain or any(n & (n - 1) for _, n in outer[:-1]):
+            return
+        vector = vector_width(view, near, grain, self.p.extent(near))
+        rows = prod(n for _, n in outer)
+        at = self.out.reserve(rows * across * buf.dtype.bytes, ALIGN)
+        self.out.staged[buf.name] = Shared(buf, outer, ((near, across),), rows, across, True, vector, at, view)
 
     def free(self, buf: Buf) -> Layout:
         sizes = {x: self.size(x) for x in buf.axes}

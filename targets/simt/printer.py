@@ -22,7 +22,7 @@ from autocomp.ir.body import Expr
 from autocomp.ir.monoids import identity
 from autocomp.ir.types import DType, Sym
 from autocomp.tile.layout import Digit, Layout, weights
-from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram
+from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, walk
 
 TAKEN = ("r", "q", "m", "n", "kk", "c", "row", "col", "lane", "wave", "block", "smem", "fa", "fb")  # the printer's own variables
 LONG = 2**31 - 1  # elements of a buffer from which offsets need 64 bits
@@ -38,9 +38,11 @@ class Printer:
         for name in TAKEN:
             self.names.fresh(name)
         self.bufs = {b.name: b for b in p.bufs}
+        self.half = not exact and all(t.dtype.bytes <= 2 for t in (*p.inputs, *p.outputs) if t.dtype.is_float)
         self.base: dict[str, str] = {}  # axis -> variable with the tile's first index
         self.thread: dict[tuple[Any, ...], str] = {}  # (axis, lane and wave digits) -> variable
         self.slot: dict[str, str] = {}  # ring buffer -> text of its slot
+        self.deferred: set[str] = set()  # carried reductions whose tree runs behind their loop
         self.written: set[str] = set()
         self.seen: set[str] = set()
         self.pending = False
@@ -94,7 +96,8 @@ class Printer:
     def grid(self, loop: Loop, number: str = "blockIdx.x") -> None:
         """The block's number as tile positions, the last axis fastest; grouped(g) walks g rows of tiles first."""
         self.put(f"int block = {number};")
-        group = int(loop.opt("order", "grouped(0)")[8:-1]) if loop.opt("order").startswith("grouped(") else 0
+        order = loop.opt("order", "")
+        group = int(order[8:-1]) if order.startswith("grouped(") else 0
         axes = list(loop.axes)
         for a in axes:
             self.base[a] = self.names.fresh(f"{a}_b")
@@ -125,6 +128,24 @@ class Printer:
                 getattr(self, n.op)(n)
 
     # ---- loops
+    def defer(self, loop: Loop) -> list[Stmt]:
+        """Carried reductions of a loop that nothing in it reads, but to scale them by what all lanes share: each worker keeps a
+        part, and the tree over workers runs once behind the loop."""
+        inside = [s for s, _ in walk(loop.body)]
+        out = []
+        for s in inside:
+            if s.op != "reduce" or not s.acc or s.expr not in ("add", "max", "min", "mul"):
+                continue
+            others = [x for x in inside if x is not s and s.dst in (x.dst, *x.srcs)]
+            if all(s.expr == "add" and _scales(x, s.dst) for x in others):
+                out.append(s)
+        return out
+
+    def settle_trees(self, late: list[Stmt]) -> None:
+        for s in late:
+            self.deferred.discard(s.dst)
+            self.tree(s, self.names.of(s.dst))
+
     def ring(self, loop: Loop) -> list[Stmt]:
         """Copies of a loop that the ring of its stages holds."""
         return [s for s in loop.body if isinstance(s, Stmt) and s.op == "copy" and s.dst in self.place.shared]
@@ -142,6 +163,8 @@ class Printer:
         inner = [s for s in loop.body if s not in ring]
         self.seen |= {x for s in inner if isinstance(s, Stmt) for x in (*s.srcs, s.dst) if x in self.place.shared}
         self.seen |= {f"tree of {s.dst}" for s in inner if isinstance(s, Stmt) and s.op == "reduce"}
+        late = self.defer(loop)
+        self.deferred |= {s.dst for s in late}
         with self.block(f"for (int {it} = 0; {it} < {total}; ++{it})"):
             self.bases(loop, it)
             if ring:
@@ -161,6 +184,7 @@ class Printer:
         if ring:
             self.put("ac_wait<0>();")
             self.seen |= {s.dst for s in ring}
+        self.settle_trees(late)
 
     def bases(self, loop: Loop, it: str) -> None:
         """First indices of the loop's tiles at iteration `it`, the last axis fastest."""
@@ -278,8 +302,22 @@ class Printer:
             from autocomp.tile.program import Value
 
             self.map(Stmt("map", s.dst, s.srcs, Value(src.dtype, src.name)))
-            return
-        self.load(s, t)
+        elif s.dst in self.place.staged:
+            self.turn_round(s)
+        else:
+            self.load(s, t)
+
+    def turn_round(self, s: Stmt) -> None:
+        """A tile through shared memory: written in memory's order, read in the threads' order."""
+        x, layout, name = self.place.staged[s.dst], self.place.layouts[s.dst], self.names.of(s.dst)
+        self.before_write(f"stage of {s.dst}")
+        self.to_shared(s)
+        self.put("ac_commit();")
+        self.pending = True
+        self.before_read(f"stage of {s.dst}")
+        with self.over(layout.registers):
+            row, col = (_linear(group, lambda a: self.local(layout, a, "r")) for group in (x.outer, x.inner))
+            self.put(f"{name}[r] = ac_held(*(const {STORED[x.buf.dtype.name]} *)({self.element(x, row, col)}));")
 
     def load(self, s: Stmt, t: Tensor) -> None:
         """A tile of a view into registers, vectors where memory allows; zero outside the extents, the fill outside the guards."""
@@ -328,7 +366,8 @@ class Printer:
         layout = self.place.layouts[s.dst]
         assert isinstance(s.expr, Expr)
         with self.over(layout.registers):
-            scalar = Scalar(lambda n: self.read_at(n, layout, "r"), self.table, lambda a: self.coordinate(layout, a, "r"), self.exact)
+            scalar = Scalar(lambda n: self.read_at(n, layout, "r"), self.table, lambda a: self.coordinate(layout, a, "r"),
+                            self.exact, self.half)  # fmt: skip
             self.put(f"{self.names.of(s.dst)}[r] = {scalar.text(s.expr)};")
         if s.dst in self.place.shared:
             self.share(s.dst)
@@ -383,6 +422,18 @@ class Printer:
             step = f"{t}[{to}] = {combine(f'{t}[{to}]', f'{self.names.of(src.name)}[r]')};"
             ok = [c for a in gone if layout.extent(a) > tile_of(self.p, a) for c in self.inside(layout, [a], "r")]
             self.put(f"if ({' && '.join(ok)}) {step}" if ok else step)
+        if s.dst not in self.deferred:
+            self.tree(s, t)
+        with self.over(n):
+            name = self.names.of(s.dst)
+            self.put(f"{name}[r] = {combine(f'{name}[r]', f'{t}[r]') if s.acc else f'{t}[r]'};")
+
+    def tree(self, s: Stmt, t: str) -> None:
+        """Combine the workers' parts of a reduction in registers `t`: lanes by exchange, waves through shared memory."""
+        dst = self.bufs[s.dst]
+        layout, n = self.place.layouts[s.srcs[0]], self.place.layouts[s.dst].registers
+        gone = set(s.axis.split(","))
+        combine = lambda a, b: function(str(s.expr), [a, b], dst.dtype)
         for d, w in weights(layout.lane):
             if d.axis in gone:
                 for bit in range((d.count - 1).bit_length()):
@@ -390,9 +441,6 @@ class Printer:
                         self.put(f"{t}[r] = {combine(f'{t}[r]', f'ac_shuffle_xor({t}[r], {w << bit})')};")
         if any(d.axis in gone for d in layout.wave):
             self.across_waves(t, n, layout, gone, dst.dtype, combine, f"tree of {s.dst}")
-        with self.over(n):
-            name = self.names.of(s.dst)
-            self.put(f"{name}[r] = {combine(f'{name}[r]', f'{t}[r]') if s.acc else f'{t}[r]'};")
 
     def across_waves(self, t: str, n: int, layout: Layout, gone: set[str], dtype: DType, combine: Any, key: str) -> None:
         """Every wave leaves its partial result in shared memory and reads those of its peers."""
@@ -435,7 +483,7 @@ class Printer:
 
     def to_shared(self, s: Stmt) -> None:
         """A tile of a view into shared memory, chunk by chunk, asynchronously where memory allows."""
-        x = self.place.shared[s.dst]
+        x = self.place.shared.get(s.dst) or self.place.staged[s.dst]
         t = x.view
         assert t is not None
         chunks, per_row = x.rows * x.row // x.vector, x.row // x.vector
@@ -551,6 +599,19 @@ class Printer:
             with self.over(layout.registers):
                 a, b = (_register(part, layout, "r", name) for name, part, _ in parts)
                 self.put(f"{acc}[r] += fa[{a}] * fb[{b}];")
+
+
+def _scales(s: Stmt, name: str) -> bool:
+    """name = name * something else, by a map."""
+    from autocomp.ir.body import Map, postorder
+    from autocomp.tile.program import Value
+
+    e = s.expr
+    if s.op != "map" or s.dst != name or not isinstance(e, Map) or e.fn != "mul":
+        return False
+    mine = [a for a in e.args if isinstance(a, Value) and a.name == name]
+    other = [a for a in e.args if a not in mine]
+    return len(mine) == 1 and not any(isinstance(x, Value) and x.name == name for a in other for x in postorder(a))
 
 
 def _digit(var: str, d: Digit, weight: int, level: tuple[Digit, ...]) -> str:

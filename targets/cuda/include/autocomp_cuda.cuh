@@ -66,7 +66,7 @@ template <class T> AC_DEVICE T ac_shuffle_xor(T x, int mask) { return __shfl_xor
 // eight chunks of one row, lie in different banks
 template <int ROW> AC_DEVICE int ac_swizzle(int row, int byte) {
   constexpr int chunks = ROW / 16;
-  constexpr int phases = chunks >= 8 ? 8 : chunks >= 4 ? 4 : chunks >= 2 ? 2 : 1;
+  constexpr int phases = chunks % 8 == 0 ? 8 : chunks % 4 == 0 ? 4 : chunks % 2 == 0 ? 2 : 1;
   return row * ROW + (((byte >> 4) ^ (row / (8 / phases) % phases)) << 4) + (byte & 15);
 }
 AC_DEVICE unsigned ac_address(const void *p) { return (unsigned)__cvta_generic_to_shared(p); }
@@ -186,6 +186,9 @@ template <class T> AC_DEVICE T ac_gelu_tanh(T x) {
 
 // ---- cheaper forms where operands and results are half types (errors far below 2^-11, stated in docs/targets.md)
 AC_DEVICE float ac_reciprocal(float x) { float r; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
+AC_DEVICE float ac_exp_half(float x) { return ac_ex2(x * 1.44269504f); }
+AC_DEVICE float ac_div_half(float a, float b) { return a * ac_reciprocal(b); }
+AC_DEVICE float ac_rsqrt_half(float x) { float r; asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
 AC_DEVICE float ac_tanh_half(float x) {
   const float e = ac_ex2(fabsf(x) * -2.88539008f);
   return copysignf((1.0f - e) * ac_reciprocal(1.0f + e), x);
