@@ -20,8 +20,9 @@ from autocomp.ir.schedule import Schedule
 class Target(Protocol):
     """What every target gives. `emit` raises UnsupportedOp for what it cannot print, DoesNotFit for what the chip cannot hold.
 
-    `admit` raises the same for a schedule, without printing more than it must. `runtime` says what runs its programs: "host", "cuda", or "" where only a folder is written. `toolchain` has `missing()`,
-    `key()` and `compile(folder, names, out)` (host) or `compile_object(name, text) -> bytes` (cuda).
+    `admit` raises the same for a schedule, without printing more than it must. `runtime` says what runs its programs: "host",
+    "cuda", or "" where only a folder is written. `toolchain` has `missing()`, `key()` and `compile(folder, names, out)` (host) or
+    `compile_object(name, text) -> bytes` (cuda).
     """
 
     name: str

@@ -105,6 +105,12 @@ class Names:
         self._of: dict[str, str] = {}
         self._used: set[str] = set()
 
+    def copy(self) -> Names:
+        """The same names so far; what either hands out later is its own."""
+        twin = Names()
+        twin._of, twin._used = dict(self._of), set(self._used)
+        return twin
+
     def of(self, text: str) -> str:
         """The identifier of `text`."""
         if text not in self._of:

@@ -51,7 +51,8 @@ class Bulk:
         return CHUNK // self.buf.dtype.bytes
 
 
-def tensor_map(t: Tensor, tile: dict[str, int], extent: dict[str, Dim], inner: str, exact: frozenset[str], where: str) -> tuple[TensorMap, tuple[Aff, ...], int]:
+def tensor_map(t: Tensor, tile: dict[str, int], extent: dict[str, Dim], inner: str, exact: frozenset[str],
+               where: str) -> tuple[TensorMap, tuple[Aff, ...], int]:  # fmt: skip
     """(descriptor, start coordinates, rows of a box) of a view's tile.
 
     tile     size of each axis (padded); exact: reduced axes, past whose end the tile must read zeros
@@ -71,7 +72,7 @@ def tensor_map(t: Tensor, tile: dict[str, int], extent: dict[str, Dim], inner: s
         if len(wide) > 1 or (wide and index.coef(wide[0]) != 1):
             raise refuse(f"dimension {d} is read at {index}")
         here = tile[wide[0]] if wide else 1
-        if wide and wide[0] in exact and isinstance(extent[wide[0]], int) and extent[wide[0]] % here and (index != Aff.of(wide[0]) or extent[wide[0]] != n):  # type: ignore[operator]
+        if wide and wide[0] in exact and not _ends_together(index, wide[0], extent[wide[0]], n, here):
             raise refuse(f"the end of {wide[0]} is not the end of dimension {d}")
         if d == len(t.index) - 1:
             if wide != [inner]:
@@ -96,6 +97,11 @@ def tensor_map(t: Tensor, tile: dict[str, int], extent: dict[str, Dim], inner: s
         raise refuse(f"a box of {box}")
     _check_guard(t, refuse)
     return TensorMap(t.buffer, t.dtype.name, tuple(dims), tuple(strides), tuple(box)), tuple(start), rows
+
+
+def _ends_together(index: Aff, axis: str, extent: Dim, n: Dim, tile: int) -> bool:
+    """Whether what a tile reads past the end of an axis lies past the end of the dimension too."""
+    return (isinstance(extent, int) and extent % tile == 0) or (index == Aff.of(axis) and extent == n)
 
 
 def _check_guard(t: Tensor, refuse: object) -> None:

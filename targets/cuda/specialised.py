@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from math import prod
 
 from autocomp.targets.cuda.bulk import Bulk, tensor_map
@@ -25,6 +26,7 @@ from autocomp.tile.layout import Digit, Layout
 from autocomp.tile.program import Buf, Loop, Stmt, Tensor, TileProgram, walk
 
 TEAM = 128  # threads of a warpgroup
+STAGE = 16384  # bytes in which a warpgroup leaves results for the bulk engine: two boxes of 64 x 64
 PRODUCER_REGISTERS, CONSUMER_REGISTERS = {1: 56, 2: 40, 3: 32}, {1: 240, 2: 232, 3: 160}  # of 65536 a block, in steps of 8
 
 
@@ -76,13 +78,10 @@ class TeamPlacer(Placer):
         made, start, rows = tensor_map(view, tile, extent, inner, exact, f"kernel {self.p.name}")
         if rows != prod(x for _, x in other):
             raise self.refuse(f"{buf.name}: a box has {rows} rows, the tile {other}")
-        number = len(self.maps)
         self.maps.append(made)
-        bulk = Bulk(buf, view, deep, rows, size // across, 0, made, start)
-        at = self.out.reserve(bulk.bytes * self.out.stages, ALIGN)
+        at = self.out.reserve(rows * 128 * (size // across) * self.out.stages, ALIGN)
         self.bulk[buf.name] = Bulk(buf, view, deep, rows, size // across, at, made, start)
         self.out.shared[buf.name] = self.bulk[buf.name]  # type: ignore[assignment]
-        assert number == len(self.bulk) - 1
 
 
 def _dim_of(t: Tensor, axis: str) -> object:
@@ -129,7 +128,8 @@ class TeamPrinter(Printer):
     def find_queues(self) -> list[Queue]:
         """Copies of one loop that one product reads, or products that share a factor, travel together."""
         groups: list[tuple[Loop | None, list[Stmt], set[int]]] = []
-        readers = {s.dst: {id(m) for m, _ in walk(self.p.body) if m.op == "mma" and s.dst in m.srcs} for s, _ in walk(self.p.body) if s.dst in self.placer.bulk and s.op == "copy"}
+        products = [s for s, _ in walk(self.p.body) if s.op == "mma"]
+        readers = {name: {id(m) for m in products if name in m.srcs} for name in self.placer.bulk}
         for s, loops in walk(self.p.body):
             if s.op != "copy" or s.dst not in self.placer.bulk:
                 continue
@@ -218,7 +218,8 @@ class TeamPrinter(Printer):
 
     def sync(self) -> None:
         self.put(f"ac_barrier_sync(1, {TEAM * self.workers});")
-        self.written, self.seen = set(), set()
+        self.written.clear()
+        self.seen.clear()
 
     def barrier(self, q: Queue, slot: str, full: bool = True) -> str:
         at = q.at + (0 if full else 8 * q.depth)
@@ -320,15 +321,14 @@ class TeamPrinter(Printer):
 
     def rehearse(self, loop: Loop) -> list[Flight]:
         """The products that are still under way at the end of an iteration."""
-        saved = self.lines, self.flights, dict(self.base), set(self.seen), set(self.written), dict(self.slot), set(self.waited)
-        thread, trees, bytes_, names = dict(self.thread), dict(self.place.trees), self.place.bytes, (dict(self.names._of), set(self.names._used))
-        self.lines, self.flights = ["", "", "ac_registers_claim"], []
-        self.iterate(loop, [q for q in self.queues if q.loop is loop])
-        left = self.flights
-        self.lines, self.flights, self.base, self.seen, self.written, self.slot, self.waited = saved
-        self.thread, self.place.trees, self.place.bytes = thread, trees, bytes_
-        self.names._of, self.names._used = names
-        return left
+        twin = copy(self)
+        twin.lines, twin.flights = ["", "", "ac_registers_claim"], []
+        twin.base, twin.slot, twin.thread = dict(self.base), dict(self.slot), dict(self.thread)
+        twin.seen, twin.written, twin.waited = set(self.seen), set(self.written), set(self.waited)
+        twin.place = replace(self.place, trees=dict(self.place.trees))
+        twin.names = self.names.copy()
+        twin.iterate(loop, [q for q in self.queues if q.loop is loop])
+        return twin.flights
 
     def iterate(self, loop: Loop, mine: list[Queue]) -> None:
         it = self.names.fresh("it")
@@ -368,7 +368,8 @@ class TeamPrinter(Printer):
         if registers:
             packed = self.names.fresh("fa")
             have = self.place.layouts[pr.a].registers
-            self.put(f"unsigned {packed}[{have // 2}];", f"ac_pack<{STORED[self.bufs[pr.a].dtype.name]}, {have}>({packed}, {self.names.of(pr.a)});")
+            kind = STORED[self.bufs[pr.a].dtype.name]
+            self.put(f"unsigned {packed}[{have // 2}];", f"ac_pack<{kind}, {have}>({packed}, {self.names.of(pr.a)});")
         with self.block(f"for (int kk = 0; kk < {pr.steps}; ++kk)", unroll=True), self.over(rm, "m"), self.over(rn, "n"):
             a = f"&{packed}[(m * {pr.steps} + kk) * 4]" if registers else self.descriptor(pr.a, True, pr)
             self.put(f"{call}(&{acc}[(m * {rn} + n) * {per}], {a}, {self.descriptor(pr.b, False, pr)});")
@@ -386,12 +387,14 @@ class TeamPrinter(Printer):
         q = self.of[name]
         slot = self.turn(q)[0]
         at = f"smem + {x.offset}{f' + {slot} * {x.bytes}' if q.depth > 1 else ''}"
-        side = f"(wave / 4 * {pr.repeat[0]} + m) * {pr.instruction.m}" if first else (f"n * {pr.instruction.n}" if pr.repeat[1] > 1 else "0")
-        steps = 128 // (pr.instruction.k * x.buf.dtype.bytes)
+        i = pr.instruction
+        side = f"(wave / 4 * {pr.repeat[0]} + m) * {i.m}" if first else f"n * {i.n}" if pr.repeat[1] > 1 else "0"
+        bytes_ = i.k * x.buf.dtype.bytes
+        steps = 128 // bytes_
         if x.deep:
-            deep = f"kk % {steps} * {pr.instruction.k * x.buf.dtype.bytes}" + (f" + kk / {steps} * {x.box_bytes}" if x.boxes > 1 else "")
+            deep = f"kk % {steps} * {bytes_}" + (f" + kk / {steps} * {x.box_bytes}" if x.boxes > 1 else "")
             return f"ac_descriptor({at} + ({side}) * 128 + {deep}, 1, 1024)"
-        return f"ac_descriptor({at} + ({side}) / {x.across} * {x.box_bytes} + kk * {pr.instruction.k * 128}, {x.box_bytes}, 1024)"
+        return f"ac_descriptor({at} + ({side}) / {x.across} * {x.box_bytes} + kk * {i.k * 128}, {x.box_bytes}, 1024)"
 
     def wrapper(self, pr: Product, registers: bool) -> str:
         """The device function of one instruction shape, printed in front of the kernel."""
@@ -407,9 +410,10 @@ class TeamPrinter(Printer):
             b = n + (4 if registers else 1)
             ins = ", ".join(f'"r"(a[{x}])' for x in range(4)) if registers else '"l"(a)'
             kind = "const unsigned *a" if registers else "unsigned long long a"
+            opcode = f"wgmma.mma_async.sync.aligned.m64n{i.n}k{i.k}.f32.{i.types[0]}.{i.types[0]}"
             self.wrappers[name] = (
                 f"AC_DEVICE void {name}(float *d, {kind}, unsigned long long b) {{\n"
-                f'  asm volatile("wgmma.mma_async.sync.aligned.m64n{i.n}k{i.k}.f32.{i.types[0]}.{i.types[0]} {{{acc}}}, {a}, %{b}, 1, 1, 1, {ta}{tb};"\n'
+                f'  asm volatile("{opcode} {{{acc}}}, {a}, %{b}, 1, 1, 1, {ta}{tb};"\n'
                 f'    : {outs} : {ins}, "l"(b));\n}}\n'
             )
         return name
@@ -424,10 +428,11 @@ class TeamPrinter(Printer):
         y, kind = self.names.of(s.srcs[0]), STORED[self.bufs[s.srcs[0]].dtype.name]
         repeats = self.place.layouts[s.srcs[0]].registers // (groups * 32)
         self.stored = True
-        self.put(f"unsigned char *const box{number} = smem + {at} + (wave / 4) * 16384;")
+        self.put(f"unsigned char *const box{number} = smem + {at} + (wave / 4) * {STAGE};")
         with self.over(repeats, "m"), self.over(groups, "g"):
             box = self.names.fresh("to")
-            self.put(f"unsigned char *{box} = box{number} + (m * {groups} + g) % 2 * 8192;", "if (threadIdx.x % 128 == 0) ac_bulk_wait<1>();")
+            self.put(f"unsigned char *{box} = box{number} + (m * {groups} + g) % 2 * 8192;")
+            self.put("if (threadIdx.x % 128 == 0) ac_bulk_wait<1>();")
             self.put("ac_barrier_sync(2 + wave / 4, 128);")
             with self.over(4, "q"):
                 self.put("unsigned part[4];", f"ac_pack<{kind}, 8>(part, &{y}[(m * {groups} + g) * 32 + q * 8]);")
@@ -447,11 +452,15 @@ class TeamPrinter(Printer):
         t = self.p.tensor(s.dst)
         layout = self.place.layouts[s.srcs[0]]
         reg = layout.reg
-        if t is None or t.dtype.bytes != 2 or len(reg) < 3 or t.guard or (reg[0].stride, reg[0].count, reg[1].stride, reg[2].stride) != (1, 2, 8, 8):
+        if t is None or t.dtype.bytes != 2 or len(reg) < 3 or t.guard:
+            return None
+        if (reg[0].stride, reg[0].count, reg[1].stride, reg[2].stride) != (1, 2, 8, 8):
             return None
         col, row = reg[0].axis, reg[1].axis
         wide, high = layout.extent(col), layout.extent(row)
-        if (reg[2].axis, reg[2].count * 8) != (col, wide) or wide % 64 or high % 64 or contiguous_axis(t) != col or layout.axes() != {col, row}:
+        if (reg[2].axis, reg[2].count * 8) != (col, wide) or wide % 64 or high % 64:
+            return None
+        if contiguous_axis(t) != col or layout.axes() != {col, row}:
             return None
         try:
             made, start, rows = tensor_map(t, {col: 64, row: 64}, {a: self.p.extent(a) for a in t.axes}, col, frozenset(), "")
@@ -462,7 +471,7 @@ class TeamPrinter(Printer):
         if any(self.p.extent(a) != n for a, n in zip((col, row), (_dim_of(t, col), _dim_of(t, row)))):
             return None
         self.placer.maps.append(made)
-        return len(self.placer.maps) - 1, start, (col, row), wide // 64, self.place.reserve(16384 * self.workers, ALIGN)
+        return len(self.placer.maps) - 1, start, (col, row), wide // 64, self.place.reserve(STAGE * self.workers, ALIGN)
 
     def to_shared(self, s: Stmt) -> None:
         raise UnsupportedOp(f"{s.dst} cannot be copied in bulk", where=f"kernel {self.p.name}")

@@ -19,9 +19,11 @@ STORED = {
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
           "and": "&&", "or": "||", "bitand": "&", "bitor": "|", "bitxor": "^", "idiv": "/"}  # fmt: skip
 # Functions that every device header defines as ac_<name>, for float and double.
-_FLOAT = {"max", "min", "abs", "exp", "exp2", "expm1", "log", "log2", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan", "asin", "acos", "atan",
-          "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "floor", "ceil", "round", "trunc", "erf", "sigmoid", "gelu", "gelu_tanh", "silu", "softplus",
-          "relu", "sign", "fmod", "mod", "pow", "floordiv", "isnan", "isinf"}  # fmt: skip
+_FLOAT = {
+    "max", "min", "abs", "exp", "exp2", "expm1", "log", "log2", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan", "asin", "acos", "atan",
+    "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "floor", "ceil", "round", "trunc", "erf", "sigmoid", "gelu", "gelu_tanh",
+    "silu", "softplus", "relu", "sign", "fmod", "mod", "pow", "floordiv", "isnan", "isinf",
+}  # fmt: skip
 _INT = {"max", "min", "abs", "sign", "relu", "mod", "fmod", "floordiv", "pow", "shl", "shr"}
 _HALF = {"gelu", "tanh", "sigmoid", "silu", "exp", "div", "rsqrt"}  # functions with a cheaper form, its error far below half precision
 

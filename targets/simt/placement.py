@@ -256,7 +256,8 @@ class Placer:
             while vector > 1 and place_[inner] % vector:
                 vector //= 2
         if view is None and (rows, row) != (size(o), size(d)):
-            raise self.refuse(f"{buf.name} is computed, and its tile {size(o)} x {size(d)} must be padded to {rows} x {row}", "use tiles of 16")
+            what = f"{buf.name} is computed, and its tile {size(o)} x {size(d)} must be padded to {rows} x {row}"
+            raise self.refuse(what, "use tiles of 16")
         stages = self.out.stages if view is not None else 1
         bytes_ = rows * row * buf.dtype.bytes
         at = self.out.reserve(bytes_ * stages, ALIGN)
@@ -369,8 +370,9 @@ def pressure(p: TileProgram, out: Placement) -> int:
     size = lambda x: out.layouts[x].registers * max(1, _bytes(p, x) // 4) if x in out.layouts else 0
     most = 0
     for i, (s, _) in enumerate(order):
-        live = sum(size(x) for x in born if born[x] <= i <= dies.get(x, born[x]) and x != s.dst and not (dies.get(x) == i and s.op == "map"))
-        most = max(most, live + size(s.dst))
+        live = [x for x in born if x != s.dst and born[x] <= i <= dies.get(x, born[x])]
+        kept = [x for x in live if not (dies.get(x) == i and s.op == "map")]
+        most = max(most, sum(map(size, kept)) + size(s.dst))
     return most
 
 

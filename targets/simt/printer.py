@@ -211,7 +211,8 @@ class Printer:
     # ---- barriers
     def sync(self) -> None:
         self.put("ac_sync();")
-        self.written, self.seen = set(), set()
+        self.written.clear()
+        self.seen.clear()
 
     def before_read(self, name: str) -> None:
         if self.pending:
@@ -508,7 +509,7 @@ class Printer:
                 if a not in local:
                     ok += [c.replace("%s", "0") for c in self.outside(a, 1, self.base.get(a))]
                     continue
-                covers = int(local.get(f"{a} covers", padded_size[a]))
+                covers = int(local.get(f"{a} covers") or padded_size[a])
                 ok += [c.replace("%s", local[a]) for c in self.outside(a, covers, self.base.get(a))]
             at = lambda a: (f"({self.base[a]} + {local[a]})" if a in self.base else local[a]) if a in local else self.base.get(a, "0")
             ok += self.guards(t.guard, at)

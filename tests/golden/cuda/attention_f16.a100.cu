@@ -1,0 +1,272 @@
+#include "autocomp_cuda.cuh"
+
+/*
+ * matmul_mul_softmax_weighted_sum: transpose matmul mul softmax_weighted_sum
+ * schedule: tile i0 1, i1 64, i2 64, r0 64, r1 128; 3 stages; 128 threads
+ * predicted: 5.15 us, bound by l2
+ * rule: monoids/online-softmax-half: made softmax_weighted_sum f16[2, 4, 200, 64]
+ * rule: fusion/epilogue: matmul into operand 0 of mul
+ * rule: fusion/scores-into-online: mul into operand 0 of softmax_weighted_sum
+ *
+ * kernel matmul_mul_softmax_weighted_sum(in0: f16[i0:8, i1:200, r0:64], in1: f16[i0:8, r0:64, r1:200] of in1[8, 200, 64] at [i0, r1, r0], in2: f16[i0:8, i2:64, r1:200] of in2[8, 200, 64] at [i0, r1, i2]) -> out0: f16[i0:8, i1:200, i2:64]
+ * axes i0=8 i1=200 i2=64 r0=64 r1=200
+ * tile i0=1 i1=64 r1=128
+ * grid i0, i1
+ *   m: f32[i0, i1] fragment = fill -3.4028234663852886e+38
+ *   l: f32[i0, i1] fragment = fill 0.0
+ *   o: f32[i0, i1, i2] fragment = fill 0.0
+ *   in0_t: f16[i0, i1, r0] block = copy in0
+ *   pipelined r1 stages=3
+ *     in1_t: f16[i0, r0, r1] block = copy in1
+ *     acc: f32[i0, i1, r1] fragment = fill 0.0
+ *     acc += mma in0_t, in1_t
+ *     cast_t: f32[i0, i1, r1] fragment = map cast(f32, cast(f16, acc) * 0.125)
+ *     cast_t_in: f32[i0, i1, r1] fragment = map where(idx(r1) < 200, cast_t, -inf)
+ *     m_t: f32[i0, i1] fragment = reduce max r1 cast_t_in
+ *     m1: f32[i0, i1] fragment = map max(m, m_t)
+ *     l = map l * exp(m - m1)
+ *     p: f32[i0, i1, r1] fragment = map exp(cast_t_in - m1)
+ *     p_in: f32[i0, i1, r1] fragment = map where(idx(r1) < 200, p, 0.0)
+ *     l += reduce add r1 p_in
+ *     o = map o * exp(m - m1)
+ *     in2_t: f16[i0, i2, r1] block = copy in2
+ *     p_n: f16[i0, i1, r1] fragment = map cast(f16, p_in)
+ *     o += mma p_n, in2_t
+ *     m = map m1
+ *   r: f32[i0, i1, i2] fragment = map o / l
+ *   cast_t2: f16[i0, i1, i2] fragment = map cast(f16, r)
+ *   store out0 = cast_t2
+ *
+ * acc: reg (r1,1,2)(i1,8,2)(r1,8,16) lane (r1,2,4)(i1,1,8) wave (i1,16,4)
+ * o: reg (i2,1,2)(i1,8,2)(i2,8,8) lane (i2,2,4)(i1,1,8) wave (i1,16,4)
+ * p_n: reg (r1,1,2)(i1,8,2)(r1,8,16) lane (r1,2,4)(i1,1,8) wave (i1,16,4)
+ * m: reg (i1,8,2) lane (-,0,4)(i1,1,8) wave (i1,16,4)
+ * l: reg (i1,8,2) lane (-,0,4)(i1,1,8) wave (i1,16,4)
+ * cast_t: reg (r1,1,2)(i1,8,2)(r1,8,16) lane (r1,2,4)(i1,1,8) wave (i1,16,4)
+ * cast_t_in: reg (r1,1,2)(i1,8,2)(r1,8,16) lane (r1,2,4)(i1,1,8) wave (i1,16,4)
+ * m_t: reg (i1,8,2) lane (-,0,4)(i1,1,8) wave (i1,16,4)
+ * m1: reg (i1,8,2) lane (-,0,4)(i1,1,8) wave (i1,16,4)
+ * p: reg (r1,1,2)(i1,8,2)(r1,8,16) lane (r1,2,4)(i1,1,8) wave (i1,16,4)
+ * p_in: reg (r1,1,2)(i1,8,2)(r1,8,16) lane (r1,2,4)(i1,1,8) wave (i1,16,4)
+ * r: reg (i2,1,2)(i1,8,2)(i2,8,8) lane (i2,2,4)(i1,1,8) wave (i1,16,4)
+ * cast_t2: reg (i2,1,2)(i1,8,2)(i2,8,8) lane (i2,2,4)(i1,1,8) wave (i1,16,4)
+ * in0_t: shared, 8192 bytes f16, ring of 3
+ * in1_t: shared, 16384 bytes f16, ring of 3
+ * in2_t: shared, 16384 bytes f16, ring of 3
+ * acc: mma.m16n8k16.f16, 1 x 16 a wave, 4 steps
+ * o: mma.m16n8k16.f16, 1 x 8 a wave, 8 steps
+ */
+extern "C" __global__ void __launch_bounds__(128) matmul_mul_softmax_weighted_sum(const f16 *__restrict__ in0, const f16 *__restrict__ in1, const f16 *__restrict__ in2, f16 *__restrict__ out0) {
+  const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
+  (void)lane; (void)wave;
+  extern __shared__ __align__(1024) unsigned char smem[];
+  const int i2_t = lane % 4 * 2;
+  const int i1_t = lane / 4 + wave * 16;
+  const int r1_t = lane % 4 * 2;
+  int block = blockIdx.x;
+  const int i1_b = block % 4 * 64;
+  block /= 4;
+  const int i0_b = block;
+  float m_2[2];
+  float l[2];
+  float o[32];
+  float acc[64];
+  float cast_t[64];
+  float cast_t_in[64];
+  float m_t[2];
+  float m1[2];
+  float p[64];
+  float p_in[64];
+  float p_n[64];
+  float r_2[32];
+  float cast_t2[32];
+  #pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    m_2[r] = -3.40282347e+38f;
+  }
+  #pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    l[r] = 0.0f;
+  }
+  #pragma unroll
+  for (int r = 0; r < 32; ++r) {
+    o[r] = 0.0f;
+  }
+  #pragma unroll
+  for (int q = 0; q < 4; ++q) {
+    const int c = threadIdx.x + q * 128;
+    const int row = c / 8, col = c % 8 * 8;
+    ac_copy<16>(smem + 0 + ac_swizzle<128>(row, (col) * 2), in0 + i0_b*12800 + (i1_b + (row))*64 + (col), i1_b + (row) < 200);
+  }
+  ac_commit();
+  for (int it = 0; it < 2; ++it) {
+    if (it < 2) {
+      const int r1_b = it * 128;
+      #pragma unroll
+      for (int q = 0; q < 8; ++q) {
+        const int c = threadIdx.x + q * 128;
+        const int row = c / 8, col = c % 8 * 8;
+        ac_copy<16>(smem + 24576 + it * 16384 + ac_swizzle<128>(row, (col) * 2), in1 + i0_b*12800 + (col) + (r1_b + (row))*64, r1_b + (row) < 200);
+      }
+      #pragma unroll
+      for (int q = 0; q < 8; ++q) {
+        const int c = threadIdx.x + q * 128;
+        const int row = c / 8, col = c % 8 * 8;
+        ac_copy<16>(smem + 73728 + it * 16384 + ac_swizzle<128>(row, (col) * 2), in2 + i0_b*12800 + (col) + (r1_b + (row))*64, r1_b + (row) < 200);
+      }
+    }
+    ac_commit();
+  }
+  for (int it = 0; it < 2; ++it) {
+    const int r1_b2 = it * 128;
+    ac_wait<1>();
+    ac_sync();
+    const int ahead = it + 2;
+    if (ahead < 2) {
+      const int r1_b3 = ahead * 128;
+      #pragma unroll
+      for (int q = 0; q < 8; ++q) {
+        const int c = threadIdx.x + q * 128;
+        const int row = c / 8, col = c % 8 * 8;
+        ac_copy<16>(smem + 24576 + ahead % 3 * 16384 + ac_swizzle<128>(row, (col) * 2), in1 + i0_b*12800 + (col) + (r1_b3 + (row))*64, r1_b3 + (row) < 200);
+      }
+      #pragma unroll
+      for (int q = 0; q < 8; ++q) {
+        const int c = threadIdx.x + q * 128;
+        const int row = c / 8, col = c % 8 * 8;
+        ac_copy<16>(smem + 73728 + ahead % 3 * 16384 + ac_swizzle<128>(row, (col) * 2), in2 + i0_b*12800 + (col) + (r1_b3 + (row))*64, r1_b3 + (row) < 200);
+      }
+    }
+    ac_commit();
+    const int slot = it % 3;
+    #pragma unroll
+    for (int r = 0; r < 64; ++r) {
+      acc[r] = 0.0f;
+    }
+    #pragma unroll
+    for (int kk = 0; kk < 4; ++kk) {
+      unsigned fa[1][4], fb[16][2];
+      for (int m = 0; m < 1; ++m) {
+        ac_ldmatrix4(fa[m], smem + 0 + ac_swizzle<128>(wave % 4 * 16 + m * 16 + lane % 16, (kk * 16 + lane / 16 * 8) * 2));
+      }
+      #pragma unroll
+      for (int n = 0; n < 8; ++n) {
+        ac_ldmatrix4(fb[2 * n], fb[2 * n + 1], smem + 24576 + slot * 16384 + ac_swizzle<128>(0 + n * 16 + lane / 16 * 8 + lane % 8, (kk * 16 + lane / 8 % 2 * 8) * 2));
+      }
+      for (int m = 0; m < 1; ++m) {
+        #pragma unroll
+        for (int n = 0; n < 16; ++n) {
+          ac_mma_f16(&acc[(m * 16 + n) * 4], fa[m], fb[n]);
+        }
+      }
+    }
+    #pragma unroll
+    for (int r = 0; r < 64; ++r) {
+      cast_t[r] = (acc[r] * 0.125f);
+    }
+    #pragma unroll
+    for (int r = 0; r < 64; ++r) {
+      cast_t_in[r] = ((-1*(r1_b2 + r1_t + r % 2 + r / 4 * 8) + 199 >= 0) ? cast_t[r] : -ac_inf<float>());
+    }
+    float t[2];
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      t[r] = -ac_inf<float>();
+    }
+    #pragma unroll
+    for (int r = 0; r < 64; ++r) {
+      t[(r / 2 % 2)] = ac_max(t[(r / 2 % 2)], cast_t_in[r]);
+    }
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      t[r] = ac_max(t[r], ac_shuffle_xor(t[r], 1));
+    }
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      t[r] = ac_max(t[r], ac_shuffle_xor(t[r], 2));
+    }
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      m_t[r] = t[r];
+    }
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      m1[r] = ac_max(m_2[r], m_t[r]);
+    }
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      l[r] = (l[r] * ac_exp_half((m_2[r] - m1[r])));
+    }
+    #pragma unroll
+    for (int r = 0; r < 64; ++r) {
+      p[r] = ac_exp_half((cast_t_in[r] - m1[(r / 2 % 2)]));
+    }
+    #pragma unroll
+    for (int r = 0; r < 64; ++r) {
+      p_in[r] = ((-1*(r1_b2 + r1_t + r % 2 + r / 4 * 8) + 199 >= 0) ? p[r] : 0.0f);
+    }
+    float t2[2];
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      t2[r] = 0.0f;
+    }
+    #pragma unroll
+    for (int r = 0; r < 64; ++r) {
+      t2[(r / 2 % 2)] = (t2[(r / 2 % 2)] + p_in[r]);
+    }
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      l[r] = (l[r] + t2[r]);
+    }
+    #pragma unroll
+    for (int r = 0; r < 32; ++r) {
+      o[r] = (o[r] * ac_exp_half((m_2[(r / 2 % 2)] - m1[(r / 2 % 2)])));
+    }
+    #pragma unroll
+    for (int r = 0; r < 64; ++r) {
+      p_n[r] = p_in[r];
+    }
+    #pragma unroll
+    for (int kk = 0; kk < 8; ++kk) {
+      unsigned fa[1][4], fb[8][2];
+      for (int m = 0; m < 1; ++m) {
+        ac_pack<f16, 8>(fa[m], &p_n[(m * 8 + kk) * 8]);
+      }
+      #pragma unroll
+      for (int n = 0; n < 4; ++n) {
+        ac_ldmatrix4_t(fb[2 * n], fb[2 * n + 1], smem + 73728 + slot * 16384 + ac_swizzle<128>(kk * 16 + lane / 8 % 2 * 8 + lane % 8, (0 + n * 16 + lane / 16 * 8) * 2));
+      }
+      for (int m = 0; m < 1; ++m) {
+        #pragma unroll
+        for (int n = 0; n < 8; ++n) {
+          ac_mma_f16(&o[(m * 8 + n) * 4], fa[m], fb[n]);
+        }
+      }
+    }
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      m_2[r] = m1[r];
+    }
+  }
+  ac_wait<0>();
+  #pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    l[r] = (l[r] + ac_shuffle_xor(l[r], 1));
+  }
+  #pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    l[r] = (l[r] + ac_shuffle_xor(l[r], 2));
+  }
+  #pragma unroll
+  for (int r = 0; r < 32; ++r) {
+    r_2[r] = ac_div_half(o[r], l[(r / 2 % 2)]);
+  }
+  #pragma unroll
+  for (int r = 0; r < 32; ++r) {
+    cast_t2[r] = r_2[r];
+  }
+  #pragma unroll
+  for (int q = 0; q < 16; ++q) {
+    if (i1_b + i1_t + (q * 2) / 2 % 2 * 8 < 200) ac_store<2>(out0 + i0_b*12800 + (i1_b + i1_t + (q * 2) / 2 % 2 * 8)*64 + (i2_t + (q * 2) % 2 + (q * 2) / 4 * 8), &cast_t2[(q * 2)]);
+  }
+}

@@ -1,0 +1,91 @@
+#include "autocomp_cuda.cuh"
+
+/*
+ * reduce_sum: reduce_sum
+ * schedule: tile i0 8; 512 threads
+ * predicted: 7.03 us, bound by l2
+ *
+ * kernel reduce_sum(in0: f32[i0:500, r0:3000] of in0[3000, 500] at [r0, i0]) -> out0: f32[i0:500]
+ * axes i0=500 r0=3000
+ * tile i0=8
+ * grid i0
+ *   in0_t: f32[i0, r0] fragment = copy in0
+ *   s_t: f32[i0] fragment = reduce add r0 in0_t
+ *   store out0 = s_t
+ *
+ * in0_t: reg (i0,1,4)(r0,256,12) lane (i0,4,2)(r0,1,16) wave (r0,16,16)
+ * s_t: reg (i0,1,4) lane (i0,4,2)(-,0,16) wave (-,0,16)
+ */
+extern "C" __global__ void __launch_bounds__(512) reduce_sum(const float *__restrict__ in0, float *__restrict__ out0) {
+  const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
+  (void)lane; (void)wave;
+  extern __shared__ __align__(1024) unsigned char smem[];
+  const int r0_t = lane / 2 + wave * 16;
+  const int i0_t = lane % 2 * 4;
+  int block = blockIdx.x;
+  const int i0_b = block * 8;
+  float in0_t[48];
+  float n_s_t[4];
+  #pragma unroll
+  for (int q = 0; q < 12; ++q) {
+    if (i0_b + i0_t + (q * 4) % 4 < 500 && r0_t + (q * 4) / 4 * 256 < 3000) ac_load<4>(&in0_t[q * 4], in0 + (i0_b + i0_t + (q * 4) % 4) + (r0_t + (q * 4) / 4 * 256)*500);
+    else ac_fill<4>(&in0_t[q * 4], 0.0f);
+  }
+  float t[4];
+  #pragma unroll
+  for (int r = 0; r < 4; ++r) {
+    t[r] = 0.0f;
+  }
+  #pragma unroll
+  for (int r = 0; r < 48; ++r) {
+    if (r0_t + r / 4 * 256 < 3000) t[(r % 4)] = (t[(r % 4)] + in0_t[r]);
+  }
+  #pragma unroll
+  for (int r = 0; r < 4; ++r) {
+    t[r] = (t[r] + ac_shuffle_xor(t[r], 2));
+  }
+  #pragma unroll
+  for (int r = 0; r < 4; ++r) {
+    t[r] = (t[r] + ac_shuffle_xor(t[r], 4));
+  }
+  #pragma unroll
+  for (int r = 0; r < 4; ++r) {
+    t[r] = (t[r] + ac_shuffle_xor(t[r], 8));
+  }
+  #pragma unroll
+  for (int r = 0; r < 4; ++r) {
+    t[r] = (t[r] + ac_shuffle_xor(t[r], 16));
+  }
+  float *box = (float *)(smem + 0);
+  #pragma unroll
+  for (int r = 0; r < 4; ++r) {
+    box[(wave * 4 + r) * 32 + lane] = t[r];
+  }
+  ac_sync();
+  #pragma unroll
+  for (int r = 0; r < 4; ++r) {
+    t[r] = box[((0) * 4 + r) * 32 + lane];
+    t[r] = (t[r] + box[((0 + 1) * 4 + r) * 32 + lane]);
+    t[r] = (t[r] + box[((0 + 2) * 4 + r) * 32 + lane]);
+    t[r] = (t[r] + box[((0 + 3) * 4 + r) * 32 + lane]);
+    t[r] = (t[r] + box[((0 + 4) * 4 + r) * 32 + lane]);
+    t[r] = (t[r] + box[((0 + 5) * 4 + r) * 32 + lane]);
+    t[r] = (t[r] + box[((0 + 6) * 4 + r) * 32 + lane]);
+    t[r] = (t[r] + box[((0 + 7) * 4 + r) * 32 + lane]);
+    t[r] = (t[r] + box[((0 + 8) * 4 + r) * 32 + lane]);
+    t[r] = (t[r] + box[((0 + 9) * 4 + r) * 32 + lane]);
+    t[r] = (t[r] + box[((0 + 10) * 4 + r) * 32 + lane]);
+    t[r] = (t[r] + box[((0 + 11) * 4 + r) * 32 + lane]);
+    t[r] = (t[r] + box[((0 + 12) * 4 + r) * 32 + lane]);
+    t[r] = (t[r] + box[((0 + 13) * 4 + r) * 32 + lane]);
+    t[r] = (t[r] + box[((0 + 14) * 4 + r) * 32 + lane]);
+    t[r] = (t[r] + box[((0 + 15) * 4 + r) * 32 + lane]);
+  }
+  #pragma unroll
+  for (int r = 0; r < 4; ++r) {
+    n_s_t[r] = t[r];
+  }
+  for (int q = 0; q < 1; ++q) {
+    if (lane / 2 == 0 && wave == 0 && i0_b + i0_t + (q * 4) < 500) ac_store<4>(out0 + (i0_b + i0_t + (q * 4)), &n_s_t[(q * 4)]);
+  }
+}

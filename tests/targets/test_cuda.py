@@ -1,0 +1,84 @@
+"""CUDA kernels without a device: compiled by NVRTC for two architectures, goldens of the text, refusals with their reasons."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from autocomp.targets import load_target
+from autocomp.targets.cuda.target import CudaTarget
+
+import autocomp
+from autocomp.cost.chip import load_chip
+from autocomp.errors import DoesNotFit, UnsupportedOp
+from autocomp.ir.schedule import Schedule
+from tests.helpers.device_graphs import GRAPHS, gemm, graph
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "cuda"
+missing = load_target("cuda").toolchain.missing()
+needs_nvrtc = pytest.mark.skipif(bool(missing), reason=missing)
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("chip", ["a100", "h200"])
+@pytest.mark.parametrize("name", GRAPHS)
+def test_every_kernel_compiles(name, chip):
+    program = autocomp.optimize(GRAPHS[name], target=f"cuda:{chip}")
+    assert not [k.name for k in program.calls.calls if k.kernel.opaque]
+    for file, text in program.sources.items():
+        code = program.target.toolchain.compile_object(Path(file).stem, text)
+        assert code[:4] == b"\x7fELF"
+
+
+@pytest.mark.parametrize("name", ["softmax", "layer_norm_odd", "gemm_bias_gelu", "gemm_odd", "swiglu", "attention_f16", "conv", "transpose",
+                                  "sum_columns"])  # fmt: skip
+@pytest.mark.parametrize("chip", ["a100", "h200"])
+def test_the_text_is_as_it_was(name, chip):
+    """AUTOCOMP_GOLDEN=write pytest tests/targets/test_cuda.py  writes the files anew."""
+    text = autocomp.optimize(GRAPHS[name], target=f"cuda:{chip}").source()
+    path = GOLDEN / f"{name}.{chip}.cu"
+    if os.environ.get("AUTOCOMP_GOLDEN") == "write":
+        path.write_text(text)
+    assert text == path.read_text()
+
+
+def kernel_of(text: str):
+    return autocomp.optimize(text, target="cuda:a100").calls.calls[0].kernel
+
+
+def test_a_tile_beyond_shared_memory_is_refused_with_both_numbers():
+    target = CudaTarget(load_chip("a100"))
+    schedule = Schedule.make({"i0": 256, "i1": 256, "r0": 128}, stages=3, threads=512)
+    with pytest.raises(DoesNotFit, match="shared memory of a block: needs 393216, has 166912") as e:
+        target.emit(kernel_of(gemm(512, 512, 512)), schedule)
+    assert (e.value.needed, e.value.available) == (393216, 166912)
+
+
+def test_a_tile_beyond_the_registers_is_refused_with_both_numbers():
+    with pytest.raises(DoesNotFit, match="registers of a thread: needs 512, has 255"):
+        CudaTarget(load_chip("a100")).emit(kernel_of(gemm(512, 512, 512)), Schedule.make({"i0": 256, "i1": 256, "r0": 32}, threads=128))
+
+
+def test_warpgroups_are_refused_where_the_chip_has_none():
+    schedule = Schedule.make({"i0": 128, "i1": 128, "r0": 64}, stages=3, roles="cooperative", workers=2)
+    with pytest.raises(UnsupportedOp, match="a100 has no warpgroup instructions"):
+        CudaTarget(load_chip("a100")).emit(kernel_of(gemm(512, 512, 512)), schedule)
+
+
+def test_a_pitch_that_the_bulk_engine_cannot_read_is_refused_with_its_reason():
+    schedule = Schedule.make({"i0": 128, "i1": 128, "r0": 64}, stages=3, roles="cooperative", workers=2)
+    with pytest.raises(UnsupportedOp, match="rows of 666 bytes are no multiple of 16"):
+        CudaTarget(load_chip("h200")).emit(kernel_of(gemm(1000, 512, 333)), schedule)
+
+
+def test_odd_pitches_fall_back_to_schedules_without_the_bulk_engine():
+    trace = autocomp.Trace()
+    program = autocomp.optimize(gemm(1000, 777, 333), target="cuda:h200", trace=trace)
+    assert "cooperative" not in program.kernels[0].schedule
+    assert any("no multiple of 16" in str(e) for e in trace.events)
+
+
+def test_without_a_tiling_rule_there_is_no_schedule_that_fits():
+    with pytest.raises((DoesNotFit, UnsupportedOp)):
+        autocomp.optimize(graph({"x": "f16[4096, 4096]"}, "%0 = softmax(x, axes=[1])"), target="cuda:h200", without=["tiling/*"])
