@@ -17,6 +17,7 @@ class Instruction:
     m, n, k     rows, columns and depth that one issue computes
     a, b, c     register and lane digits of the factors and of the accumulator
     call        the device function: call(c, a, b)
+    load        how factors come from shared memory: ldmatrix, or each lane its own elements
     wave        digits of the waves that issue it together (none: one wave does)
     """
 
@@ -32,6 +33,7 @@ class Instruction:
     wave: tuple[Digit, ...] = ()
     needs: str = ""
     source: str = ""
+    load: str = ""
 
 
 def read_instructions(rows: Sequence[Mapping[str, Any]]) -> tuple[Instruction, ...]:
@@ -43,7 +45,8 @@ def _read(row: Mapping[str, Any]) -> Instruction:
     digits = lambda level: tuple(Digit(str(axis or ""), int(stride), int(count)) for axis, stride, count in level)
     part = lambda key: (digits(row[key]["reg"]), digits(row[key]["lane"]))
     out = Instruction(row["name"], tuple(row["types"]), row["m"], row["n"], row["k"], part("a"), part("b"), part("c"), row["call"],
-                      digits(row.get("wave", ())), row.get("needs", ""), row.get("source", ""))  # fmt: skip
+                      digits(row.get("wave", ())), row.get("needs", ""), row.get("source", ""),
+                      row.get("load", ""))  # fmt: skip
     for key, axes in (("a", "mk"), ("b", "kn"), ("c", "mn")):
         for axis in axes:
             have = 1

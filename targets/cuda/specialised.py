@@ -473,5 +473,5 @@ class TeamPrinter(Printer):
         self.placer.maps.append(made)
         return len(self.placer.maps) - 1, start, (col, row), wide // 64, self.place.reserve(STAGE * self.workers, ALIGN)
 
-    def to_shared(self, s: Stmt) -> None:
+    def to_shared(self, s: Stmt, when: list[str] | None = None) -> None:
         raise UnsupportedOp(f"{s.dst} cannot be copied in bulk", where=f"kernel {self.p.name}")

@@ -29,9 +29,9 @@ def _version() -> str:
 
 @lru_cache(maxsize=1)
 def headers() -> dict[str, str]:
-    """The target's device headers, by name."""
-    folder = files("autocomp.targets.cuda").joinpath("include")
-    return {f.name: f.read_text() for f in sorted(folder.iterdir(), key=lambda f: f.name)}
+    """The target's device headers and those that GPU targets share, by name."""
+    folders = [files(f"autocomp.targets.{t}").joinpath("include") for t in ("simt", "cuda")]
+    return {f.name: f.read_text() for folder in folders for f in sorted(folder.iterdir(), key=lambda f: f.name)}
 
 
 @lru_cache(maxsize=1)

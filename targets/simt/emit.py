@@ -17,7 +17,8 @@ from autocomp.tile.text import show
 
 
 def emit(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[Instruction], plain: Instruction,
-         header: tuple[str, ...], headers: tuple[str, ...], language: str, exact: bool = False) -> KernelSource:  # fmt: skip
+         header: tuple[str, ...], headers: tuple[str, ...], language: str, exact: bool = False,
+         counted: bool = False) -> KernelSource:  # fmt: skip
     """The kernel of a tile program for a chip of waves of `vector_bytes / 4` lanes.
 
     Raises UnsupportedOp for what has no layout or no device function, DoesNotFit with the numbers of shared memory or registers.
@@ -25,7 +26,7 @@ def emit(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[
     wave = chip.lanes(4)
     stages = max([int(x.opt("stages", "1")) for x in _loops(p.body)], default=1)
     at = place(p, instructions, plain, schedule.threads, wave, stages)
-    printer = Printer(p, at, exact)
+    printer = Printer(p, at, exact, counted)
     body = printer.body()
     check_capacity(p, at, chip.memory("shared").capacity, int(chip.limits["registers"]))
     return source(p, at, printer, body, schedule.threads, header, headers, language)

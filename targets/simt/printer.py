@@ -21,6 +21,7 @@ from autocomp.ir.affine import Aff
 from autocomp.ir.body import Expr
 from autocomp.ir.monoids import identity
 from autocomp.ir.types import DType, Sym
+from autocomp.tile.instruction import Instruction
 from autocomp.tile.layout import Digit, Layout, weights
 from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, walk
 
@@ -29,10 +30,13 @@ LONG = 2**31 - 1  # elements of a buffer from which offsets need 64 bits
 
 
 class Printer:
-    """Prints the statements of one kernel. `lines` is the function's body."""
+    """Prints the statements of one kernel. `lines` is the function's body.
 
-    def __init__(self, p: TileProgram, place: Placement, exact: bool = False) -> None:
-        self.p, self.place, self.exact = p, place, exact
+    counted: asynchronous copies are waited for by their number (else by groups), so every iteration issues as many.
+    """
+
+    def __init__(self, p: TileProgram, place: Placement, exact: bool = False, counted: bool = False) -> None:
+        self.p, self.place, self.exact, self.counted = p, place, exact, counted
         self.names, self.depth = Names(), 1
         self.lines: list[str] = []
         for name in TAKEN:
@@ -57,7 +61,7 @@ class Printer:
     def block(self, head: str, unroll: bool = False) -> Any:
         if unroll:
             self.put("#pragma unroll")
-        self.put(head + " {")
+        self.put(f"{head} {{".strip())
         self.depth += 1
         yield
         self.depth -= 1
@@ -168,7 +172,8 @@ class Printer:
         with self.block(f"for (int {it} = 0; {it} < {total}; ++{it})"):
             self.bases(loop, it)
             if ring:
-                self.put(f"ac_wait<{stages - 2}>();")
+                copies = sum(self.copies(s) for s in ring)
+                self.put(f"ac_wait_copies<{(stages - 2) * copies}>();" if self.counted else f"ac_wait<{stages - 2}>();")
                 self.sync()
                 ahead = self.names.fresh("ahead")
                 self.put(f"const int {ahead} = {it} + {stages - 1};")
@@ -200,11 +205,11 @@ class Printer:
     def issue(self, ring: list[Stmt], loop: Loop, it: str, total: str, slot: str) -> None:
         """Start the copies of iteration `it` into a slot; a group is closed even where there is nothing to copy."""
         outer = dict(self.base)
-        with self.block(f"if ({it} < {total})"):
+        with self.block("" if self.counted else f"if ({it} < {total})"):
             self.bases(loop, it)
             for s in ring:
                 self.slot[s.dst] = slot
-                self.to_shared(s)
+                self.to_shared(s, [f"{it} < {total}"] if self.counted else [])
         self.put("ac_commit();")
         self.base = outer
 
@@ -476,24 +481,41 @@ class Printer:
         return at
 
     # ---- products
-    def element(self, x: Shared, row: str, col: str) -> str:
-        """Byte offset of an element of a shared operand."""
+    def start(self, x: Shared) -> str:
+        """Where a shared operand begins, in the ring's slot."""
         slot = self.slot.get(x.buf.name)
         ring = f" + {slot} * {x.bytes}" if slot and x.view is not None and self.place.stages > 1 else ""
-        return f"smem + {x.offset}{ring} + ac_swizzle<{x.row_bytes}>({row}, ({col}) * {x.buf.dtype.bytes})"
+        return f"smem + {x.offset}{ring}"
 
-    def to_shared(self, s: Stmt) -> None:
-        """A tile of a view into shared memory, chunk by chunk, asynchronously where memory allows."""
+    def element(self, x: Shared, row: str, col: str) -> str:
+        """Address of an element of a shared operand."""
+        return f"{self.start(x)} + ac_swizzle<{x.row_bytes}>({row}, ({col}) * {x.buf.dtype.bytes})"
+
+    def copies(self, s: Stmt) -> int:
+        """Asynchronous copies of a thread for one tile of an operand."""
+        x = self.place.shared[s.dst]
+        return -(-(x.rows * x.row // x.vector) // self.place.threads) if x.vector * x.buf.dtype.bytes == 16 else 0
+
+    def to_shared(self, s: Stmt, when: list[str] | None = None) -> None:
+        """A tile of a view into shared memory, chunk by chunk, asynchronously where memory allows.
+
+        Chunks are numbered as they lie in shared memory; the swizzle is undone on the side of global memory, so that a wave's
+        destinations are dense.
+        """
         x = self.place.shared.get(s.dst) or self.place.staged[s.dst]
         t = x.view
         assert t is not None
         chunks, per_row = x.rows * x.row // x.vector, x.row // x.vector
         count = -(-chunks // self.place.threads)
+        whole = x.vector * x.buf.dtype.bytes == 16
+        if self.counted and whole and chunks % self.place.threads:
+            raise UnsupportedOp(f"{chunks} copies are not shared evenly by {self.place.threads} threads", where=f"kernel {self.p.name}")
         with self.block(f"for (int q = 0; q < {count}; ++q)", unroll=x.vector > 1):
             self.put(f"const int c = threadIdx.x + q * {self.place.threads};")
             if chunks % self.place.threads:
                 self.put(f"if (c >= {chunks}) break;")
-            self.put(f"const int row = c / {per_row}, col = c % {per_row}{f' * {x.vector}' if x.vector > 1 else ''};")
+            place_ = f"ac_chunk<{x.row_bytes}>(row, c % {per_row})" if whole else f"c % {per_row}"
+            self.put(f"const int row = c / {per_row}, col = {place_}{f' * {x.vector}' if x.vector > 1 else ''};")
             local: dict[str, str] = {}
             padded_size = dict((*x.outer, *x.inner))
             for var, group, padded in (("row", x.outer, x.rows), ("col", x.inner, x.row)):
@@ -504,7 +526,7 @@ class Printer:
                     below *= size
                     if last:
                         local[f"{a} covers"] = str(-(-padded // (below // size)))
-            ok: list[str] = []
+            ok: list[str] = list(when or [])
             for a in t.axes:
                 if a not in local:
                     ok += [c.replace("%s", "0") for c in self.outside(a, 1, self.base.get(a))]
@@ -515,7 +537,7 @@ class Printer:
             ok += self.guards(t.guard, at)
             if t.fill and t.guard:
                 raise UnsupportedOp(f"a factor of a product is filled with {t.fill} outside", where=f"kernel {self.p.name}")
-            target = self.element(x, "row", "col")
+            target = f"{self.start(x)} + c * 16" if whole else self.element(x, "row", "col")
             inside = " && ".join(ok) or "true"
             bytes_ = x.vector * x.buf.dtype.bytes
             self.put(f"ac_copy<{bytes_}>({target}, {self.address(t, at)}, {inside});")
@@ -557,6 +579,9 @@ class Printer:
                 self.put(f"ac_pack<{kind}, {per}>(fa[m], &{self.names.of(name)}[(m * {pr.steps} + kk) * {per}]);")
             return
         x = self.place.shared[name]
+        if i.load != "ldmatrix":
+            self.own_elements(x, i, first, n, start)
+            return
         trans = "" if x.deep else "_t"
         if first:
             row, deep = ("lane % 16", "lane / 16 * 8") if x.deep else ("lane / 8 % 2 * 8", "lane / 16 * 8 + lane % 8")
@@ -576,6 +601,22 @@ class Printer:
             side_, k = f"{start} + {(n - 1) * 8} + {row}", f"kk * 16 + {deep}"
             at = self.element(x, side_, k) if x.deep else self.element(x, k, side_)
             self.put(f"ac_ldmatrix2{trans}(fb[{n - 1}], {at});")
+
+    def own_elements(self, x: Shared, i: Instruction, first: bool, n: int, start: str) -> None:
+        """Each lane reads the elements that it holds: side by side along depth, or one below the other."""
+        reg, lane = i.a if first else i.b
+        axis, step, var = ("m", i.m, "m") if first else ("n", i.n, "n")
+        if len(reg) != 1 or (reg[0].axis, reg[0].stride) != ("k", 1):
+            raise UnsupportedOp(f"{i.name} has no load for its factors", where=f"kernel {self.p.name}")
+        of = lambda a: " + ".join(_digit("lane", d, w, lane) for d, w in weights(lane) if d.axis == a) or "0"
+        with self.over(n, var):
+            side, k = f"{start} + {var} * {step} + {of(axis)}", f"kk * {i.k} + {of('k')}"
+            kind, count = STORED[x.buf.dtype.name], reg[0].count
+            to = f"f{'a' if first else 'b'}[{var}]"
+            if x.deep:
+                self.put(f"ac_read<{kind}, {count}>({to}, {self.element(x, side, k)});")
+            else:
+                self.put(f"ac_gather<{kind}, {count}, {x.row_bytes}>({to}, {self.start(x)}, {k}, {side});")
 
     def plain(self, s: Stmt, pr: Product) -> None:
         """Products thread by thread: one step in depth at a time, factors read from shared memory."""

@@ -95,8 +95,8 @@ extern "C" __global__ void __launch_bounds__(128) matmul_mul_softmax_weighted_su
   #pragma unroll
   for (int q = 0; q < 4; ++q) {
     const int c = threadIdx.x + q * 128;
-    const int row = c / 8, col = c % 8 * 8;
-    ac_copy<16>(smem + 0 + ac_swizzle<128>(row, (col) * 2), in0 + i0_b*12800 + (i1_b + (row))*64 + (col), i1_b + (row) < 200);
+    const int row = c / 8, col = ac_chunk<128>(row, c % 8) * 8;
+    ac_copy<16>(smem + 0 + c * 16, in0 + i0_b*12800 + (i1_b + (row))*64 + (col), i1_b + (row) < 200);
   }
   ac_commit();
   for (int it = 0; it < 2; ++it) {
@@ -105,14 +105,14 @@ extern "C" __global__ void __launch_bounds__(128) matmul_mul_softmax_weighted_su
       #pragma unroll
       for (int q = 0; q < 8; ++q) {
         const int c = threadIdx.x + q * 128;
-        const int row = c / 8, col = c % 8 * 8;
-        ac_copy<16>(smem + 24576 + it * 16384 + ac_swizzle<128>(row, (col) * 2), in1 + i0_b*12800 + (col) + (r1_b + (row))*64, r1_b + (row) < 200);
+        const int row = c / 8, col = ac_chunk<128>(row, c % 8) * 8;
+        ac_copy<16>(smem + 24576 + it * 16384 + c * 16, in1 + i0_b*12800 + (col) + (r1_b + (row))*64, r1_b + (row) < 200);
       }
       #pragma unroll
       for (int q = 0; q < 8; ++q) {
         const int c = threadIdx.x + q * 128;
-        const int row = c / 8, col = c % 8 * 8;
-        ac_copy<16>(smem + 73728 + it * 16384 + ac_swizzle<128>(row, (col) * 2), in2 + i0_b*12800 + (col) + (r1_b + (row))*64, r1_b + (row) < 200);
+        const int row = c / 8, col = ac_chunk<128>(row, c % 8) * 8;
+        ac_copy<16>(smem + 73728 + it * 16384 + c * 16, in2 + i0_b*12800 + (col) + (r1_b + (row))*64, r1_b + (row) < 200);
       }
     }
     ac_commit();
@@ -127,14 +127,14 @@ extern "C" __global__ void __launch_bounds__(128) matmul_mul_softmax_weighted_su
       #pragma unroll
       for (int q = 0; q < 8; ++q) {
         const int c = threadIdx.x + q * 128;
-        const int row = c / 8, col = c % 8 * 8;
-        ac_copy<16>(smem + 24576 + ahead % 3 * 16384 + ac_swizzle<128>(row, (col) * 2), in1 + i0_b*12800 + (col) + (r1_b3 + (row))*64, r1_b3 + (row) < 200);
+        const int row = c / 8, col = ac_chunk<128>(row, c % 8) * 8;
+        ac_copy<16>(smem + 24576 + ahead % 3 * 16384 + c * 16, in1 + i0_b*12800 + (col) + (r1_b3 + (row))*64, r1_b3 + (row) < 200);
       }
       #pragma unroll
       for (int q = 0; q < 8; ++q) {
         const int c = threadIdx.x + q * 128;
-        const int row = c / 8, col = c % 8 * 8;
-        ac_copy<16>(smem + 73728 + ahead % 3 * 16384 + ac_swizzle<128>(row, (col) * 2), in2 + i0_b*12800 + (col) + (r1_b3 + (row))*64, r1_b3 + (row) < 200);
+        const int row = c / 8, col = ac_chunk<128>(row, c % 8) * 8;
+        ac_copy<16>(smem + 73728 + ahead % 3 * 16384 + c * 16, in2 + i0_b*12800 + (col) + (r1_b3 + (row))*64, r1_b3 + (row) < 200);
       }
     }
     ac_commit();

@@ -48,14 +48,14 @@ extern "C" __global__ void __launch_bounds__(128) conv_relu(const f16 *__restric
       #pragma unroll
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 128;
-        const int row = c / 8, col = c % 8 * 8;
-        ac_copy<16>(smem + 0 + it * 8192 + ac_swizzle<128>(row, (col) * 2), in0 + i0_b*57600 + (i2_b + (row / 32))*1920 + (row % 32)*64 + (col) + r1_b*1920 + r2_b*64 - 1984, (row % 32) < 30 && (i2_b + (row / 32)) + r1_b + -1 >= 0 && -1*(i2_b + (row / 32)) + -1*r1_b + 30 >= 0 && (row % 32) + r2_b + -1 >= 0 && -1*(row % 32) + -1*r2_b + 30 >= 0);
+        const int row = c / 8, col = ac_chunk<128>(row, c % 8) * 8;
+        ac_copy<16>(smem + 0 + it * 8192 + c * 16, in0 + i0_b*57600 + (i2_b + (row / 32))*1920 + (row % 32)*64 + (col) + r1_b*1920 + r2_b*64 - 1984, (row % 32) < 30 && (i2_b + (row / 32)) + r1_b + -1 >= 0 && -1*(i2_b + (row / 32)) + -1*r1_b + 30 >= 0 && (row % 32) + r2_b + -1 >= 0 && -1*(row % 32) + -1*r2_b + 30 >= 0);
       }
       #pragma unroll
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 128;
-        const int row = c / 8, col = c % 8 * 8;
-        ac_copy<16>(smem + 32768 + it * 8192 + ac_swizzle<128>(row, (col) * 2), in1 + (row)*576 + (col) + r1_b*192 + r2_b*64, true);
+        const int row = c / 8, col = ac_chunk<128>(row, c % 8) * 8;
+        ac_copy<16>(smem + 32768 + it * 8192 + c * 16, in1 + (row)*576 + (col) + r1_b*192 + r2_b*64, true);
       }
     }
     ac_commit();
@@ -72,14 +72,14 @@ extern "C" __global__ void __launch_bounds__(128) conv_relu(const f16 *__restric
       #pragma unroll
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 128;
-        const int row = c / 8, col = c % 8 * 8;
-        ac_copy<16>(smem + 0 + ahead % 4 * 8192 + ac_swizzle<128>(row, (col) * 2), in0 + i0_b*57600 + (i2_b + (row / 32))*1920 + (row % 32)*64 + (col) + r1_b3*1920 + r2_b3*64 - 1984, (row % 32) < 30 && (i2_b + (row / 32)) + r1_b3 + -1 >= 0 && -1*(i2_b + (row / 32)) + -1*r1_b3 + 30 >= 0 && (row % 32) + r2_b3 + -1 >= 0 && -1*(row % 32) + -1*r2_b3 + 30 >= 0);
+        const int row = c / 8, col = ac_chunk<128>(row, c % 8) * 8;
+        ac_copy<16>(smem + 0 + ahead % 4 * 8192 + c * 16, in0 + i0_b*57600 + (i2_b + (row / 32))*1920 + (row % 32)*64 + (col) + r1_b3*1920 + r2_b3*64 - 1984, (row % 32) < 30 && (i2_b + (row / 32)) + r1_b3 + -1 >= 0 && -1*(i2_b + (row / 32)) + -1*r1_b3 + 30 >= 0 && (row % 32) + r2_b3 + -1 >= 0 && -1*(row % 32) + -1*r2_b3 + 30 >= 0);
       }
       #pragma unroll
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 128;
-        const int row = c / 8, col = c % 8 * 8;
-        ac_copy<16>(smem + 32768 + ahead % 4 * 8192 + ac_swizzle<128>(row, (col) * 2), in1 + (row)*576 + (col) + r1_b3*192 + r2_b3*64, true);
+        const int row = c / 8, col = ac_chunk<128>(row, c % 8) * 8;
+        ac_copy<16>(smem + 32768 + ahead % 4 * 8192 + c * 16, in1 + (row)*576 + (col) + r1_b3*192 + r2_b3*64, true);
       }
     }
     ac_commit();

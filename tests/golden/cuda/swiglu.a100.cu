@@ -59,20 +59,20 @@ extern "C" __global__ void __launch_bounds__(128) matmul_silu_mul(const f16 *__r
       #pragma unroll
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 128;
-        const int row = c / 8, col = c % 8 * 8;
-        ac_copy<16>(smem + 0 + it * 8192 + ac_swizzle<128>(row, (col) * 2), in0 + (i0_b + (row))*512 + (r0_b + (col)), true);
+        const int row = c / 8, col = ac_chunk<128>(row, c % 8) * 8;
+        ac_copy<16>(smem + 0 + it * 8192 + c * 16, in0 + (i0_b + (row))*512 + (r0_b + (col)), true);
       }
       #pragma unroll
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 128;
-        const int row = c / 8, col = c % 8 * 8;
-        ac_copy<16>(smem + 32768 + it * 8192 + ac_swizzle<128>(row, (col) * 2), in1 + (i1_b + (col)) + (r0_b + (row))*384, true);
+        const int row = c / 8, col = ac_chunk<128>(row, c % 8) * 8;
+        ac_copy<16>(smem + 32768 + it * 8192 + c * 16, in1 + (i1_b + (col)) + (r0_b + (row))*384, true);
       }
       #pragma unroll
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 128;
-        const int row = c / 8, col = c % 8 * 8;
-        ac_copy<16>(smem + 65536 + it * 8192 + ac_swizzle<128>(row, (col) * 2), in2 + (i1_b + (col)) + (r0_b + (row))*384, true);
+        const int row = c / 8, col = ac_chunk<128>(row, c % 8) * 8;
+        ac_copy<16>(smem + 65536 + it * 8192 + c * 16, in2 + (i1_b + (col)) + (r0_b + (row))*384, true);
       }
     }
     ac_commit();
@@ -87,20 +87,20 @@ extern "C" __global__ void __launch_bounds__(128) matmul_silu_mul(const f16 *__r
       #pragma unroll
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 128;
-        const int row = c / 8, col = c % 8 * 8;
-        ac_copy<16>(smem + 0 + ahead % 4 * 8192 + ac_swizzle<128>(row, (col) * 2), in0 + (i0_b + (row))*512 + (r0_b3 + (col)), true);
+        const int row = c / 8, col = ac_chunk<128>(row, c % 8) * 8;
+        ac_copy<16>(smem + 0 + ahead % 4 * 8192 + c * 16, in0 + (i0_b + (row))*512 + (r0_b3 + (col)), true);
       }
       #pragma unroll
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 128;
-        const int row = c / 8, col = c % 8 * 8;
-        ac_copy<16>(smem + 32768 + ahead % 4 * 8192 + ac_swizzle<128>(row, (col) * 2), in1 + (i1_b + (col)) + (r0_b3 + (row))*384, true);
+        const int row = c / 8, col = ac_chunk<128>(row, c % 8) * 8;
+        ac_copy<16>(smem + 32768 + ahead % 4 * 8192 + c * 16, in1 + (i1_b + (col)) + (r0_b3 + (row))*384, true);
       }
       #pragma unroll
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 128;
-        const int row = c / 8, col = c % 8 * 8;
-        ac_copy<16>(smem + 65536 + ahead % 4 * 8192 + ac_swizzle<128>(row, (col) * 2), in2 + (i1_b + (col)) + (r0_b3 + (row))*384, true);
+        const int row = c / 8, col = ac_chunk<128>(row, c % 8) * 8;
+        ac_copy<16>(smem + 65536 + ahead % 4 * 8192 + c * 16, in2 + (i1_b + (col)) + (r0_b3 + (row))*384, true);
       }
     }
     ac_commit();

@@ -39,8 +39,8 @@ extern "C" __global__ void __launch_bounds__(128) add(const f16 *__restrict__ in
   #pragma unroll
   for (int q = 0; q < 2; ++q) {
     const int c = threadIdx.x + q * 128;
-    const int row = c / 8, col = c % 8 * 8;
-    ac_copy<16>(smem + 0 + ac_swizzle<128>(row, (col) * 2), in1 + (i0_b + (col)) + (i1_b + (row))*520, i0_b + (col) < 520 && i1_b + (row) < 300);
+    const int row = c / 8, col = ac_chunk<128>(row, c % 8) * 8;
+    ac_copy<16>(smem + 0 + c * 16, in1 + (i0_b + (col)) + (i1_b + (row))*520, i0_b + (col) < 520 && i1_b + (row) < 300);
   }
   ac_commit();
   ac_wait<0>();

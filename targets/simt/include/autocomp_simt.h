@@ -1,0 +1,166 @@
+// What printed kernels call on every GPU target: plain C++ over the target's own header, which includes this file and gives
+//   AC_DEVICE, AC_WAVE, f16, bf16 with ac_widen, ac_narrow_f16 and ac_narrow_bf16, ac_ex2, ac_reciprocal, ac_rsqrt_half, ac_max and ac_min of float.
+#pragma once
+
+// ---- numbers
+template <class T> AC_DEVICE T ac_inf();
+template <> __device__ __forceinline__ float ac_inf<float>() { return __int_as_float(0x7f800000); }
+template <> __device__ __forceinline__ double ac_inf<double>() { return __longlong_as_double(0x7ff0000000000000ll); }
+template <class T> AC_DEVICE T ac_nan();
+template <> __device__ __forceinline__ float ac_nan<float>() { return __int_as_float(0x7fc00000); }
+template <> __device__ __forceinline__ double ac_nan<double>() { return __longlong_as_double(0x7ff8000000000000ll); }
+AC_DEVICE int ac_min(int a, int b) { return a < b ? a : b; }
+template <class T> AC_DEVICE T ac_floordiv(T a, T b) { T q = a / b; return q - (a % b != 0 && ((a < 0) != (b < 0))); }
+template <class T> AC_DEVICE T ac_mod(T a, T b) { T r = a % b; return r + (r != 0 && ((r < 0) != (b < 0)) ? b : T(0)); }
+AC_DEVICE long long ac_clamp(long long i, long long n) { return i < 0 ? 0 : i < n ? i : n - 1; }
+
+// ---- values in memory <-> values on chip (half types are held as float)
+AC_DEVICE float ac_held(f16 x) { return ac_widen(x); }
+AC_DEVICE float ac_held(bf16 x) { return ac_widen(x); }
+template <class T> AC_DEVICE T ac_held(T x) { return x; }
+template <class T> AC_DEVICE T ac_stored(float x) { return T(x); }
+template <> __device__ __forceinline__ f16 ac_stored<f16>(float x) { return ac_narrow_f16(x); }
+template <> __device__ __forceinline__ bf16 ac_stored<bf16>(float x) { return ac_narrow_bf16(x); }
+template <class T> AC_DEVICE T ac_stored(double x) { return T(x); }
+template <class T> AC_DEVICE T ac_stored(int x) { return T(x); }
+template <class T> AC_DEVICE T ac_stored(unsigned x) { return T(x); }
+template <class T> AC_DEVICE T ac_stored(long long x) { return T(x); }
+template <class T> AC_DEVICE T ac_stored(unsigned long long x) { return T(x); }
+template <class T> AC_DEVICE T ac_stored(short x) { return T(x); }
+template <class T> AC_DEVICE T ac_stored(unsigned short x) { return T(x); }
+template <class T> AC_DEVICE T ac_stored(signed char x) { return T(x); }
+template <class T> AC_DEVICE T ac_stored(unsigned char x) { return T(x); }
+template <class T> AC_DEVICE T ac_stored(bool x) { return T(x); }
+template <class T> AC_DEVICE float ac_round(float x) { return ac_held(ac_stored<T>(x)); }
+
+template <int N, class T> struct alignas(N * sizeof(T) > 16 ? 16 : N * sizeof(T)) ac_pack_of { T v[N]; };
+
+// N contiguous elements, at an address that is a multiple of their size (16 bytes at most)
+template <int N, class R, class S> AC_DEVICE void ac_load(R *r, const S *p) {
+  const ac_pack_of<N, S> t = *reinterpret_cast<const ac_pack_of<N, S> *>(p);
+#pragma unroll
+  for (int i = 0; i < N; ++i) r[i] = ac_held(t.v[i]);
+}
+template <int N, class R> AC_DEVICE void ac_fill(R *r, R x) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) r[i] = x;
+}
+template <int N, class S, class R> AC_DEVICE void ac_store(S *p, const R *r) {
+  ac_pack_of<N, S> t;
+#pragma unroll
+  for (int i = 0; i < N; ++i) t.v[i] = ac_stored<S>(r[i]);
+  *reinterpret_cast<ac_pack_of<N, S> *>(p) = t;
+}
+
+// ---- shared memory: rows of ROW bytes whose 16-byte chunks are permuted by the row, so that eight rows of one chunk column, and
+// eight chunks of one row, lie in different banks
+template <int ROW> AC_DEVICE int ac_swizzle(int row, int byte) {
+  constexpr int chunks = ROW / 16;
+  constexpr int phases = chunks % 8 == 0 ? 8 : chunks % 4 == 0 ? 4 : chunks % 2 == 0 ? 2 : 1;
+  return row * ROW + (((byte >> 4) ^ (row / (8 / phases) % phases)) << 4) + (byte & 15);
+}
+// the chunk of a row that the swizzle puts at place `chunk`, and back
+template <int ROW> AC_DEVICE int ac_chunk(int row, int chunk) { return (ac_swizzle<ROW>(row, chunk * 16) - row * ROW) >> 4; }
+// N elements of a half type as N/2 registers: side by side in shared memory, or one below the other
+template <class S, int N> AC_DEVICE void ac_read(unsigned (&r)[N / 2], const unsigned char *p) {
+  const ac_pack_of<N, S> t = *reinterpret_cast<const ac_pack_of<N, S> *>(p);
+#pragma unroll
+  for (int i = 0; i < N / 2; ++i) r[i] = reinterpret_cast<const unsigned *>(&t)[i];
+}
+template <class S, int N, int ROW> AC_DEVICE void ac_gather(unsigned (&r)[N / 2], const unsigned char *p, int row, int column) {
+#pragma unroll
+  for (int i = 0; i < N / 2; ++i) {
+    ac_pack_of<2, S> t;
+    t.v[0] = *reinterpret_cast<const S *>(p + ac_swizzle<ROW>(row + 2 * i, column * int(sizeof(S))));
+    t.v[1] = *reinterpret_cast<const S *>(p + ac_swizzle<ROW>(row + 2 * i + 1, column * int(sizeof(S))));
+    r[i] = *reinterpret_cast<unsigned *>(&t);
+  }
+}
+// N values on chip as N/2 registers of a half type, in order
+template <class S, int N> AC_DEVICE void ac_pack(unsigned (&r)[N / 2], const float *x) {
+#pragma unroll
+  for (int i = 0; i < N / 2; ++i) {
+    ac_pack_of<2, S> t;
+    t.v[0] = ac_stored<S>(x[2 * i]);
+    t.v[1] = ac_stored<S>(x[2 * i + 1]);
+    r[i] = *reinterpret_cast<unsigned *>(&t);
+  }
+}
+
+// ---- scalar functions (names as in autocomp.ir.scalar). NaN: max, min and relu pass it on.
+AC_DEVICE double ac_max(double a, double b) { return a > b || a != a ? a : b; }
+AC_DEVICE double ac_min(double a, double b) { return a < b || a != a ? a : b; }
+template <class T> AC_DEVICE T ac_max(T a, T b) { return a > b ? a : b; }
+template <class T> AC_DEVICE T ac_min(T a, T b) { return a < b ? a : b; }
+template <class T> AC_DEVICE T ac_abs(T x) { return x < 0 ? -x : x; }
+template <> __device__ __forceinline__ float ac_abs<float>(float x) { return fabsf(x); }
+template <> __device__ __forceinline__ double ac_abs<double>(double x) { return fabs(x); }
+template <class T> AC_DEVICE T ac_relu(T x) { return x > 0 ? x : T(0); }
+template <> __device__ __forceinline__ float ac_relu<float>(float x) { return ac_max(x, 0.0f); }
+template <> __device__ __forceinline__ double ac_relu<double>(double x) { return ac_max(x, 0.0); }
+template <class T> AC_DEVICE T ac_sign(T x) { return x != x ? x : T((x > 0) - (x < 0)); }
+template <class T> AC_DEVICE T ac_fmod(T a, T b) { return a % b; }
+template <class T> AC_DEVICE T ac_pow(T a, T b) {
+  if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 == 0 ? 1 : -1) : 0;
+  T r = 1;
+  for (; b; b /= 2, a *= a) if (b % 2) r *= a;
+  return r;
+}
+template <class T> AC_DEVICE T ac_shl(T x, T n) { return (unsigned long long)n < 8 * sizeof(T) ? T(x << n) : T(0); }
+template <class T> AC_DEVICE T ac_shr(T x, T n) { return (unsigned long long)n < 8 * sizeof(T) ? T(x >> n) : x < 0 ? T(-1) : T(0); }
+
+// e^x = 2^(x log2 e); the product's rounding error is put back to first order
+AC_DEVICE float ac_exp(float x) {
+  const float t = x * 1.44269504f, e = fmaf(x, 1.44269504f, -t) + x * 1.92596299e-8f;
+  const float r = ac_ex2(t);
+  return fabsf(t) < 126.0f ? fmaf(r, e * 0.69314718f, r) : r;
+}
+AC_DEVICE float ac_exp2(float x) { return exp2f(x); }
+// rounding and division are exact; the others are the toolkit's, a few units in the last place
+#define AC_BOTH(name, single, twice) \
+  AC_DEVICE float ac_##name(float x) { return single(x); } \
+  AC_DEVICE double ac_##name(double x) { return twice(x); }
+AC_BOTH(expm1, expm1f, expm1) AC_BOTH(log, logf, log) AC_BOTH(log2, log2f, log2) AC_BOTH(log1p, log1pf, log1p) AC_BOTH(sqrt, sqrtf, sqrt)
+AC_BOTH(rsqrt, rsqrtf, rsqrt) AC_BOTH(sin, sinf, sin) AC_BOTH(cos, cosf, cos) AC_BOTH(tan, tanf, tan) AC_BOTH(asin, asinf, asin)
+AC_BOTH(acos, acosf, acos) AC_BOTH(atan, atanf, atan) AC_BOTH(sinh, sinhf, sinh) AC_BOTH(cosh, coshf, cosh) AC_BOTH(tanh, tanhf, tanh)
+AC_BOTH(asinh, asinhf, asinh) AC_BOTH(acosh, acoshf, acosh) AC_BOTH(atanh, atanhf, atanh) AC_BOTH(floor, floorf, floor)
+AC_BOTH(ceil, ceilf, ceil) AC_BOTH(round, rintf, rint) AC_BOTH(trunc, truncf, trunc) AC_BOTH(erf, erff, erf)
+AC_DEVICE double ac_exp(double x) { return exp(x); }
+AC_DEVICE double ac_exp2(double x) { return exp2(x); }
+AC_DEVICE float ac_fmod(float a, float b) { return fmodf(a, b); }
+AC_DEVICE double ac_fmod(double a, double b) { return fmod(a, b); }
+AC_DEVICE float ac_mod(float a, float b) { const float r = fmodf(a, b); return r != 0 && (r < 0) != (b < 0) ? r + b : r; }
+AC_DEVICE double ac_mod(double a, double b) { const double r = fmod(a, b); return r != 0 && (r < 0) != (b < 0) ? r + b : r; }
+AC_DEVICE float ac_floordiv(float a, float b) { return floorf(a / b); }
+AC_DEVICE double ac_floordiv(double a, double b) { return floor(a / b); }
+AC_DEVICE float ac_pow(float a, float b) { return powf(a, b); }
+AC_DEVICE double ac_pow(double a, double b) { return pow(a, b); }
+template <class T> AC_DEVICE bool ac_isnan(T x) { return x != x; }
+template <class T> AC_DEVICE bool ac_isinf(T x) { return x == ac_inf<T>() || x == -ac_inf<T>(); }
+template <class T> AC_DEVICE T ac_sigmoid(T x) { return T(1) / (T(1) + ac_exp(-x)); }
+template <class T> AC_DEVICE T ac_silu(T x) { return x / (T(1) + ac_exp(-x)); }
+template <class T> AC_DEVICE T ac_softplus(T x) { return ac_max(x, T(0)) + ac_log1p(ac_exp(-ac_abs(x))); }
+template <class T> AC_DEVICE T ac_gelu(T x) { return T(0.5) * x * (T(1) + ac_erf(x * T(0.7071067811865476))); }
+template <class T> AC_DEVICE T ac_gelu_tanh(T x) {
+  return T(0.5) * x * (T(1) + ac_tanh(T(0.7978845608028654) * (x + T(0.044715) * x * x * x)));
+}
+
+// ---- cheaper forms where operands and results are half types (errors far below 2^-11, stated in docs/targets.md)
+AC_DEVICE float ac_exp_half(float x) { return ac_ex2(x * 1.44269504f); }
+AC_DEVICE float ac_div_half(float a, float b) { return a * ac_reciprocal(b); }
+AC_DEVICE float ac_tanh_half(float x) {
+  const float e = ac_ex2(fabsf(x) * -2.88539008f);
+  return copysignf((1.0f - e) * ac_reciprocal(1.0f + e), x);
+}
+AC_DEVICE float ac_sigmoid_half(float x) { return ac_reciprocal(1.0f + ac_ex2(x * -1.44269504f)); }
+AC_DEVICE float ac_silu_half(float x) { return x * ac_sigmoid_half(x); }
+// x Phi(x) = max(x, 0) - |x| 2^P(|x|), P fitted to log2(erfc(|x| / sqrt 2) / 2) by least squares: absolute error below 5e-7
+AC_DEVICE float ac_gelu_half(float x) {
+  const float a = fabsf(x);
+  float p = fmaf(a, -4.73309687e-4f, 7.08456011e-3f);
+  p = fmaf(a, p, -5.18273897e-2f);
+  p = fmaf(a, p, -4.59992439e-1f);
+  p = fmaf(a, p, -1.15078783f);
+  p = fmaf(a, p, -1.00003767f);
+  return fmaf(-a, ac_ex2(p), ac_max(x, 0.0f));
+}
