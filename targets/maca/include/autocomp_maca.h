@@ -1,0 +1,57 @@
+// Device building blocks of printed MACA C kernels (xcore1000: waves of 64 lanes, 64-bit masks). Nothing here was run on a device by
+// this project; names and layouts are those of public MetaX code.
+#pragma once
+#include <common/maca_bfloat16.h>
+#include <common/maca_fp16.h>
+#include <mc_runtime.h>
+
+#define AC_WAVE 64
+typedef __half f16;
+typedef maca_bfloat16 bf16;
+#define AC_DEVICE static __device__ __forceinline__
+typedef __NATIVE_VECTOR__(4, float) ac_float4;
+typedef __NATIVE_VECTOR__(4, _Float16) ac_half4;
+
+AC_DEVICE float ac_max(float a, float b) { return a > b || a != a ? a : b; }
+AC_DEVICE float ac_min(float a, float b) { return a < b || a != a ? a : b; }
+AC_DEVICE float ac_ex2(float x) { return exp2f(x); }
+AC_DEVICE float ac_reciprocal(float x) { return 1.0f / x; }
+AC_DEVICE float ac_rsqrt_half(float x) { return rsqrtf(x); }
+AC_DEVICE float ac_widen(f16 x) { return __half2float(x); }
+AC_DEVICE float ac_widen(bf16 x) { return __bfloat162float(x); }
+AC_DEVICE f16 ac_narrow_f16(float x) { return __float2half(x); }
+AC_DEVICE bf16 ac_narrow_bf16(float x) { return __float2bfloat16(x); }
+#include "autocomp_simt.h"
+
+// ---- threads of a block
+AC_DEVICE void ac_sync() { __syncthreads(); }
+template <class T> AC_DEVICE T ac_shuffle_xor(T x, int mask) { return __shfl_xor_sync(0xffffffffffffffffull, x, mask); }
+
+// ---- copies into shared memory. 16-byte chunks go asynchronously; within a wave their destinations are dense, and a false
+// predicate writes zeros. They are counted by gvmcnt, in issue order.
+template <int BYTES, class S> AC_DEVICE void ac_copy(unsigned char *to, const S *from, bool inside) {
+  if constexpr (BYTES == 16) {
+    __builtin_mxc_ldg_b128_bsm_predicator(to, const_cast<S *>(from), 0, true, true, false, true, int(inside), 1, MACA_ICMP_EQ);
+  } else {
+#pragma unroll
+    for (int i = 0; i < BYTES / int(sizeof(S)); ++i) reinterpret_cast<S *>(to)[i] = inside ? from[i] : ac_stored<S>(0.0f);
+  }
+}
+AC_DEVICE void ac_commit() {}
+template <int N> AC_DEVICE void ac_wait_copies() { __builtin_mxc_arrive_gvmcnt(N); }
+template <int N> AC_DEVICE void ac_wait() { __builtin_mxc_arrive_gvmcnt(0); }
+
+// ---- matrix units: c += a b, factors passed second first
+template <class T> AC_DEVICE T ac_bits(const unsigned (&r)[2]) {
+  T t;
+  __builtin_memcpy(&t, r, sizeof t);
+  return t;
+}
+AC_DEVICE void ac_mma_f16(float *c, const unsigned (&a)[2], const unsigned (&b)[2]) {
+  const ac_float4 d = __builtin_mxc_mma_16x16x16f16(ac_bits<ac_half4>(b), ac_bits<ac_half4>(a), ac_float4{c[0], c[1], c[2], c[3]});
+  c[0] = d[0], c[1] = d[1], c[2] = d[2], c[3] = d[3];
+}
+AC_DEVICE void ac_mma_bf16(float *c, const unsigned (&a)[2], const unsigned (&b)[2]) {
+  const ac_float4 d = __builtin_mxc_mma_16x16x16bf16(ac_bits<ac_half4>(b), ac_bits<ac_half4>(a), ac_float4{c[0], c[1], c[2], c[3]});
+  c[0] = d[0], c[1] = d[1], c[2] = d[2], c[3] = d[3];
+}

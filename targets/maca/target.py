@@ -1,0 +1,60 @@
+"""The MACA target: kernels printed by `targets.simt`; programs are written as folders that build where the SDK is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+import yaml
+from autocomp.targets.maca.toolchain import Toolchain
+from autocomp.targets.simt.emit import emit
+from autocomp.targets.source import KernelSource
+
+from autocomp.cost.chip import Chip
+from autocomp.ir.kernel import Kernel
+from autocomp.ir.schedule import Schedule
+from autocomp.tile.derive import derive
+from autocomp.tile.instruction import Instruction, read_instructions
+
+HEADER = "autocomp_maca.h"
+
+
+@lru_cache(maxsize=1)
+def instructions() -> tuple[tuple[Instruction, ...], Instruction]:
+    """Rows of instructions.yaml: matrix instructions, and products thread by thread."""
+    table: dict[str, Any] = yaml.safe_load(files("autocomp.targets.maca").joinpath("instructions.yaml").read_text())
+    plain = read_instructions([{"name": "fma", "types": ["", "", ""], "call": "", **table["plain"]}])[0]
+    return read_instructions(table["matrix"]), plain
+
+
+@dataclass(frozen=True)
+class MacaTarget:
+    """Target by the contract of `targets.load_target`."""
+
+    chip: Chip
+    name: str = "maca"
+    language: str = "MACA C"
+    runtime: str = ""
+    toolchain: Toolchain = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "toolchain", Toolchain(self.chip.arch))
+
+    def emit(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...] = ()) -> KernelSource:
+        """The kernel under a schedule."""
+        matrix, plain = instructions()
+        return emit(derive(kernel, schedule), schedule, self.chip, matrix, plain, header, (HEADER,), "maca", counted=True)
+
+    def admit(self, kernel: Kernel, schedule: Schedule) -> None:
+        """Raises what `emit` would."""
+        self.emit(kernel, schedule)
+
+    def preamble(self, sources: list[KernelSource]) -> str:
+        """Text in front of a file of kernels."""
+        return f'#include "{HEADER}"\n'
+
+    def why_not_runnable(self) -> str:
+        """Why programs cannot run here."""
+        return self.toolchain.missing() or "programs for MetaX GPUs are not started from Python; save the program as a folder and build it"

@@ -1,0 +1,3 @@
+// The stand-in for this header of the SDK.
+#pragma once
+#include "../standin.h"

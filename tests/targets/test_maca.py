@@ -1,0 +1,88 @@
+"""MACA C kernels: type-checked by clang in HIP mode against a stand-in of the SDK's headers, goldens, refusals."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import autocomp
+from autocomp.errors import AutocompError, DoesNotFit
+from tests.helpers.device_graphs import GRAPHS, graph
+
+ROOT = Path(__file__).parents[2]
+GOLDEN = ROOT / "tests" / "golden" / "maca"
+CLANG = shutil.which("clang++-19") or ""
+needs_clang = pytest.mark.skipif(not CLANG, reason="clang++-19 is not installed (apt-get install clang-19)")
+INCLUDE = [f"-I{ROOT / p}" for p in ("tests/helpers/maca", "targets/maca/include", "targets/simt/include")]
+
+
+def check(path: Path) -> str:
+    """The compiler's complaints about a file, "" if it has none."""
+    flags = ["-x", "hip", "--cuda-device-only", "--offload-arch=gfx90a", "-nogpulib", "-nogpuinc", "-std=c++17", "-fsyntax-only"]
+    done = subprocess.run([CLANG, *flags, *INCLUDE, str(path)], capture_output=True, text=True, check=False)
+    return done.stderr if done.returncode else ""
+
+
+@needs_clang
+@pytest.mark.parametrize("name", [n for n in GRAPHS if n != "attention"])
+def test_every_kernel_type_checks(name, tmp_path):
+    program = autocomp.optimize(GRAPHS[name], target="maca:c500")
+    for file, text in program.sources.items():
+        (tmp_path / file).write_text(text)
+        assert check(tmp_path / file) == ""
+
+
+@needs_clang
+@pytest.mark.parametrize(
+    ("wrong", "complaint"),
+    [
+        ("float f() { return __builtin_mxc_mma_16x16x32f16(0, 0, 0); }", "undeclared identifier '__builtin_mxc_mma_16x16x32f16'"),
+        ("float f(float x) { return __shfl_xor_sync(0xffffffffu, x, 1); }", "deleted function"),
+    ],
+)
+def test_the_check_sees_unknown_builtins_and_32_bit_masks(wrong, complaint, tmp_path):
+    path = tmp_path / "k.maca"
+    path.write_text(f'#include "autocomp_maca.h"\nAC_DEVICE {wrong}\n')
+    assert complaint in check(path)
+
+
+@pytest.mark.parametrize("name", ["chain", "softmax", "layer_norm_odd", "gemm_bias_gelu"])
+def test_the_text_is_as_it_was(name):
+    """AUTOCOMP_GOLDEN=write pytest tests/targets/test_maca.py  writes the files anew."""
+    text = autocomp.optimize(GRAPHS[name], target="maca").source()
+    path = GOLDEN / f"{name}.maca"
+    if os.environ.get("AUTOCOMP_GOLDEN") == "write":
+        path.write_text(text)
+    assert text == path.read_text()
+
+
+def test_the_tile_program_does_not_know_the_target():
+    """Under one schedule the text between the comment's lines is the same for both; what differs is in tables and headers."""
+    from autocomp.targets import load_target
+
+    from autocomp.ir.schedule import Schedule
+    from autocomp.tile.derive import derive
+    from autocomp.tile.text import show
+
+    kernel = autocomp.optimize(GRAPHS["gemm_bias_gelu"], target="maca").calls.calls[0].kernel
+    schedule = Schedule.make({"i0": 128, "i1": 64, "r0": 32}, stages=3, threads=128)
+    text = show(derive(kernel, schedule))
+    for target in ("cuda:a100", "maca:c500"):
+        source = load_target(target).emit(kernel, schedule).text
+        assert all(line in source for line in text.splitlines() if line)
+
+
+def test_what_64_kilobytes_cannot_hold_is_refused_with_both_numbers():
+    with pytest.raises(DoesNotFit, match=r"shared memory of a block: needs \d+, has 65536"):
+        autocomp.optimize(GRAPHS["attention"], target="maca")
+
+
+def test_a_program_for_a_chip_that_is_not_here_says_so_when_called():
+    program = autocomp.optimize(graph({"x": "f16[8, 64]"}, "%0 = softmax(x, axes=[1])"), target="maca")
+    assert not program.runnable
+    with pytest.raises(AutocompError, match="target maca cannot run here"):
+        program.run({})
