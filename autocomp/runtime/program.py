@@ -51,7 +51,8 @@ class Program:
 
     def __init__(self, calls: KernelGraph, kernels: list[KernelInfo], files: dict[str, str],
                  target: Target,
-                 trace: Trace, options: Options, rule_names: tuple[str, ...], executor: Executor | None) -> None:  # fmt: skip
+                 trace: Trace, options: Options, rule_names: tuple[str, ...], executor: Executor | None,
+                 printed: Mapping[str, KernelSource] | None = None) -> None:  # fmt: skip
         self.calls, self.kernels, self.sources, self.target, self.trace, self.options = (
             calls,
             kernels,
@@ -64,6 +65,7 @@ class Program:
         self.name, self.graph = calls.source.name, calls.source
         self.slots = slots(calls)
         self.executor = executor
+        self.printed = dict(printed or {})  # what the target printed for each kernel, by kernel name
         self._folded: dict[str, np.ndarray] | None = None
 
     # ---- what it is
@@ -175,7 +177,7 @@ def build_program(calls: KernelGraph, schedules: Mapping[str, tuple[Schedule, Co
             k.name, c.ops, count[k.name], describe(schedule), cost.seconds, cost.bound, c.rules, k.signature, sources[k.name].text
         )
     files, executor = _executor(calls, sources, target, options, trace)
-    return Program(calls, list(infos.values()), files, target, trace, options, rule_names, executor)
+    return Program(calls, list(infos.values()), files, target, trace, options, rule_names, executor, sources)
 
 
 def _executor(calls: KernelGraph, sources: dict[str, KernelSource], target: Target, options: Options,

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from autocomp.files import write_atomic
+from autocomp.runtime import deploy
 
 BUILD = """#!/bin/sh
 # Builds kernels.so from the sources in this folder.
@@ -39,6 +40,12 @@ def save(program: Any, folder: Path) -> Path:
 
         write_atomic(folder / "build.sh", BUILD % (" ".join(FLAGS), " ".join(s for s in sources if s.endswith(".c"))))
         (folder / "build.sh").chmod(0o755)
+    if program.target.name in deploy.APIS and not any(c.kernel.opaque for c in program.calls.calls):
+        suffix = deploy.APIS[program.target.name].suffix
+        write_atomic(folder / f"launcher.{suffix}", deploy.launcher(program))
+        write_atomic(folder / "Makefile", deploy.makefile(program))
+        write_atomic(folder / "README.md", deploy.readme(program))
+        write_atomic(folder / "weights.bin", deploy.weights_blob(program)[1])
     return folder
 
 
@@ -54,9 +61,15 @@ def manifest(program: Any, sources: list[str], weights: list[str]) -> dict[str, 
         "calls": [{"kernel": c.kernel.name, "args": dict(c.args), "rules": list(c.rules)} for c in g.calls],
         "kernels": [{"kernel": k.name, "calls": k.calls, "ops": list(k.ops), "schedule": k.schedule, "predicted": k.predicted,
                      "bound": k.bound, "measured": None, "roofline": None} for k in program.kernels],
+        "launches": {n: {"grid": list(map(str, s.launch.grid)), "block": s.launch.block, "shared": s.launch.shared}
+                     for n, s in sorted(program.printed.items()) if s.launch is not None},
     }  # fmt: skip
 
 
 def _headers(target: str) -> dict[str, str]:
-    folder = files(f"autocomp.targets.{target}").joinpath("include")
-    return {f.name: f.read_text() for f in sorted(folder.iterdir(), key=lambda f: f.name)} if folder.is_dir() else {}
+    out: dict[str, str] = {}
+    for name in (target,) if target == "cpu" else ("simt", target):
+        folder = files(f"autocomp.targets.{name}").joinpath("include")
+        if folder.is_dir():
+            out |= {f.name: f.read_text() for f in sorted(folder.iterdir(), key=lambda f: f.name)}
+    return out

@@ -29,7 +29,8 @@ class Toolchain:
 
     def compiler(self) -> str:
         """Path of mxcc. Raises BuildError with what to install."""
-        found = shutil.which("mxcc", path=f"{os.environ.get('MACA_PATH', '/opt/maca')}/mxgpu_llvm/bin{os.pathsep}{os.environ.get('PATH', '')}")
+        sdk = Path(os.environ.get("MACA_PATH", "/opt/maca")) / "mxgpu_llvm" / "bin"
+        found = shutil.which("mxcc", path=f"{sdk}{os.pathsep}{os.environ.get('PATH', '')}")
         if found is None:
             raise BuildError("mxcc is not found", where="target maca", hint=HINT)
         return found
@@ -51,7 +52,8 @@ class Toolchain:
         folder = Path(tempfile.mkdtemp(prefix="autocomp-"))
         for file, content in {**headers(), f"{name}.maca": text}.items():
             (folder / file).write_text(content)
-        command = [self.compiler(), "-x", "maca", "-O3", "-std=c++17", f"-offload-arch={self.arch}", "-device-obj", f"{name}.maca", "-o", f"{name}.o"]
+        flags = ["-x", "maca", "-O3", "-std=c++17", f"-offload-arch={self.arch}", "-device-obj"]
+        command = [self.compiler(), *flags, f"{name}.maca", "-o", f"{name}.o"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         if done.returncode:
             (folder / "log.txt").write_text(" ".join(command) + "\n" + done.stderr)

@@ -1,0 +1,214 @@
+"""A program for a device as a folder that builds where the device is: a launcher in C++, its makefile, weights as one file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from autocomp.ir.types import Sym, dim_hint
+from autocomp.runtime.plan import arena, size_of
+from autocomp.targets.source import TensorMap
+
+
+@dataclass(frozen=True)
+class Api:
+    """How a vendor spells what a launcher needs. `prefix`: of the runtime's functions."""
+
+    prefix: str
+    include: str
+    suffix: str
+    compiler: str
+    build: str
+
+
+APIS = {
+    "cuda": Api("cuda", "#include <cuda.h>\n#include <cuda_runtime.h>", "cu", "nvcc", "-O3 -std=c++17 -arch={arch}"),
+    "maca": Api("mc", "#include <mc_runtime.h>", "maca", "mxcc", "-x maca -O3 -std=c++17 -offload-arch={arch}"),
+}
+MAPS = """
+static ac_tensor_map tensor_map(int type, int rank, void *at, const cuuint64_t *dims, const cuuint64_t *strides, const cuuint32_t *box) {
+  static PFN_cuTensorMapEncodeTiled encode = nullptr;
+  cudaDriverEntryPointQueryResult found;
+  const char *const name = "cuTensorMapEncodeTiled";
+  if (!encode) check(cudaGetDriverEntryPointByVersion(name, (void **)&encode, 12000, cudaEnableDefault, &found), name);
+  const cuuint32_t ones[5] = {1, 1, 1, 1, 1};
+  CUtensorMap map;
+  if (encode(&map, (CUtensorMapDataType)type, rank, at, dims, strides, box, ones, CU_TENSOR_MAP_INTERLEAVE_NONE,
+             CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) != CUDA_SUCCESS) {
+    fprintf(stderr, "a tensor map was refused\\n");
+    exit(1);
+  }
+  ac_tensor_map out;
+  memcpy(&out, &map, sizeof out);
+  return out;
+}
+"""
+MAP_TYPE = {"f16": "CU_TENSOR_MAP_DATA_TYPE_FLOAT16", "bf16": "CU_TENSOR_MAP_DATA_TYPE_BFLOAT16"}
+
+
+def launcher(program: Any) -> str:
+    """C++ that reads inputs and weights, launches every kernel in order and writes the outputs. Raw row-major files.
+
+    Shapes are fixed: symbols take their hints (`--dim` at compile time sets them).
+    """
+    api, g = APIS[program.target.name], program.calls
+    values = {d.name: dim_hint(d) for t in g.tensors.values() for d in t.shape if isinstance(d, Sym)}
+    offsets, total = arena(g, program.slots, values)
+    blob, _ = weights_blob(program)
+    used = program.slots.index
+    maps = any(k.launch and k.launch.maps for k in program.printed.values())
+    out = [
+        f"// Launcher of {program.name}: reads NAME.bin for every input, writes NAME.out.bin for every output.",
+        "#include <cstdio>",
+        "#include <cstdlib>",
+        "#include <cstring>",
+        "#include <vector>",
+        api.include,
+        *(["#include <cudaTypedefs.h>"] if maps else []),
+        *(f'#include "{name}"' for name in sorted(program.sources)),
+        "",
+        f"static void check({api.prefix}Error_t e, const char *what) {{",
+        f'  if (e != {api.prefix}Success) {{ fprintf(stderr, "%s: %s\\n", what, {api.prefix}GetErrorString(e)); exit(1); }}',
+        "}",
+        "static void *load(const char *path, size_t bytes) {",
+        "  std::vector<char> host(bytes ? bytes : 1);",
+        '  FILE *f = fopen(path, "rb");',
+        '  if (!f || fread(host.data(), 1, bytes, f) != bytes) { fprintf(stderr, "%s: expected %zu bytes\\n", path, bytes); exit(1); }',
+        "  fclose(f);",
+        "  void *p;",
+        f"  check({api.prefix}Malloc(&p, bytes ? bytes : 1), path);",
+        f"  check({api.prefix}Memcpy(p, host.data(), bytes, {api.prefix}MemcpyHostToDevice), path);",
+        "  return p;",
+        "}",
+        *([MAPS] if maps else []),
+        "int main() {",
+        f'  char *const weights = (char *)load("weights.bin", {sum(size for _, size in blob.values())});',
+        "  char *memory;",
+        f'  check({api.prefix}Malloc((void **)&memory, {max(1, total)}), "memory of intermediates");',
+    ]
+    for name in sorted(used, key=lambda n: used[n]):
+        out.append(f"  void *t{used[name]} = {_place(program, name, offsets, blob, values)};  // {name}")
+    for i, c in enumerate(g.calls):
+        out += _launch(program, api, i, c, values)
+    out.append(f'  check({api.prefix}DeviceSynchronize(), "run");')
+    for name, t in g.outputs:
+        bytes_ = size_of(g.tensors[t], values)
+        out += [
+            "  {",
+            f"    std::vector<char> host({max(1, bytes_)});",
+            f'    check({api.prefix}Memcpy(host.data(), t{used[t]}, {bytes_}, {api.prefix}MemcpyDeviceToHost), "{name}");',
+            f'    FILE *f = fopen("{_file(name)}.out.bin", "wb");',
+            f"    if (!f || fwrite(host.data(), 1, {bytes_}, f) != {bytes_} || fclose(f)) return 1;",
+            "  }",
+        ]
+    return "\n".join([*out, "}", ""])
+
+
+def _file(name: str) -> str:
+    return "".join(c if c.isalnum() or c in "._-" else "_" for c in name)
+
+
+def _place(program: Any, name: str, offsets: Mapping[str, int], blob: Mapping[str, tuple[int, int]], values: Mapping[str, int]) -> str:
+    if name in blob:
+        return f"weights + {blob[name][0]}"
+    if name in offsets:
+        return f"memory + {offsets[name]}"
+    bytes_ = size_of(program.calls.tensors[name], values)
+    if name in program.calls.inputs:
+        return f'load("{_file(name)}.bin", {bytes_})'
+    prefix = APIS[program.target.name].prefix
+    return f'[] {{ void *p; check({prefix}Malloc(&p, {max(1, bytes_)}), "an output"); return p; }}()'
+
+
+def _launch(program: Any, api: Api, i: int, call: Any, values: Mapping[str, int]) -> list[str]:
+    """The lines of one call."""
+    source = program.printed[call.kernel.name]
+    index, launch = program.slots.index, source.launch
+    types = {a.name: a.type.dtype.name for a in (*call.kernel.inputs, *call.kernel.outputs)}
+    blocks = launch.blocks(values)
+    arguments = [f"({_pointer(types[a])} *)t{index[call.args[a]]}" for a in (*source.inputs, *source.outputs)]
+    arguments += [f"{values[s]}ll" for s in source.sizes]
+    lines = [f"  {{  // {call.name or source.entry}: {' '.join(call.ops)}"]
+    for z in launch.zeroed:
+        t = call.args[z]
+        lines.append(f'    check({api.prefix}Memset(t{index[t]}, 0, {size_of(program.calls.tensors[t], values)}), "clear");')
+    for n, m in enumerate(launch.maps):
+        lines.append(f"    const ac_tensor_map map{n} = {_map(m, f't{index[call.args[m.argument]]}', values)};")
+        arguments.append(f"map{n}")
+    if launch.shared > 48 * 1024 and api.prefix == "cuda":
+        attribute = "cudaFuncAttributeMaxDynamicSharedMemorySize"
+        lines.append(f'    check(cudaFuncSetAttribute({source.entry}, {attribute}, {launch.shared}), "shared memory");')
+    grid = ", ".join(map(str, blocks))
+    lines += [
+        f"    {source.entry}<<<dim3({grid}), dim3({launch.block}), {launch.shared}>>>({', '.join(arguments)});",
+        f'    check({api.prefix}GetLastError(), "{source.entry} (call {i})");',
+        "  }",
+    ]
+    return lines
+
+
+def _pointer(dtype: str) -> str:
+    from autocomp.targets.simt.expressions import STORED
+
+    return STORED[dtype]
+
+
+def _map(m: TensorMap, at: str, values: Mapping[str, int]) -> str:
+    number = lambda d: str(values[d.name] if isinstance(d, Sym) else d)
+    array = lambda kind, items: f"std::vector<{kind}>{{{', '.join(map(number, items)) or '0'}}}.data()"
+    return (
+        f"tensor_map({MAP_TYPE[m.dtype]}, {len(m.dims)}, {at}, {array('cuuint64_t', m.dims)}, "
+        f"{array('cuuint64_t', m.strides)}, {array('cuuint32_t', m.box)})"
+    )
+
+
+def weights_blob(program: Any) -> tuple[dict[str, tuple[int, int]], bytes]:
+    """Name -> (offset, padded size) of every parameter and folded constant, and their bytes one after another."""
+    weights = {**{p: program.graph.param(p) for p in program.calls.params}, **program.folded()}
+    where: dict[str, tuple[int, int]] = {}
+    parts: list[bytes] = []
+    at = 0
+    for name in sorted(weights):
+        data = np.ascontiguousarray(weights[name]).tobytes()
+        data += b"\0" * (-len(data) % 256)
+        where[name] = at, len(data)
+        parts.append(data)
+        at += len(data)
+    return where, b"".join(parts)
+
+
+def makefile(program: Any) -> str:
+    """Builds and runs the launcher."""
+    api = APIS[program.target.name]
+    flags = api.build.format(arch=program.target.chip.arch)
+    compiler = {"nvcc": "nvcc", "mxcc": "$(MACA_PATH)/mxgpu_llvm/bin/mxcc"}[api.compiler]
+    path = "MACA_PATH ?= /opt/maca\n" if api.prefix == "mc" else ""
+    return (
+        f"# make: build the program; make run: read NAME.bin, write NAME.out.bin\n{path}CC := {compiler}\n"
+        f"program: launcher.{api.suffix} $(wildcard *.{api.suffix} *.h *.cuh)\n\t$(CC) {flags} -I. $< -o $@\n"
+        "run: program\n\t./program\n.PHONY: run\n"
+    )
+
+
+def readme(program: Any) -> str:
+    """What is in the folder and the commands that build and run it."""
+    g = program.calls
+    names = lambda items: "\n".join(f"- `{_file(n)}{suffix}`: {g.tensors[t]}" for n, t, suffix in items)
+    return f"""# {program.name} for {program.target.chip.title}
+
+    make          # needs {APIS[program.target.name].compiler}
+    make run
+
+Inputs (raw, row-major, little-endian):
+
+{names([(n, n, ".bin") for n in g.inputs])}
+
+Outputs:
+
+{names([(n, t, ".out.bin") for n, t in g.outputs])}
+
+`manifest.json` lists tensors, calls and kernels with their schedules, bounds and rules; `weights.bin` holds the parameters.
+"""

@@ -1,0 +1,27 @@
+"""A saved folder builds with the vendor's compiler alone and computes what the program does."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+import autocomp
+from autocomp.runtime.inputs import random_inputs
+from tests.helpers.device_graphs import GRAPHS
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
+@pytest.mark.parametrize("name", ["gemm_bias_gelu", "gemm", "attention_f16", "softmax"])
+def test_the_folder_builds_and_runs(name, tmp_path):
+    program = autocomp.optimize(GRAPHS[name], target="cuda")
+    program.save(tmp_path)
+    feed = random_inputs(program.graph, 5)
+    for n, x in feed.items():
+        (tmp_path / f"{n}.bin").write_bytes(x.tobytes())
+    subprocess.run(["make", "run"], cwd=tmp_path, check=True, capture_output=True, timeout=200)
+    want = program.run(feed)["out"]
+    got = np.frombuffer((tmp_path / "out.out.bin").read_bytes(), want.dtype).reshape(want.shape)
+    np.testing.assert_array_equal(got, want)
