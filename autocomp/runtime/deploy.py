@@ -30,7 +30,7 @@ APIS = {
 }
 MAPS = """
 static ac_tensor_map tensor_map(int type, int rank, void *at, const cuuint64_t *dims, const cuuint64_t *strides, const cuuint32_t *box) {
-  static PFN_cuTensorMapEncodeTiled encode = nullptr;
+  static decltype(&cuTensorMapEncodeTiled) encode = nullptr;
   cudaDriverEntryPointQueryResult found;
   const char *const name = "cuTensorMapEncodeTiled";
   if (!encode) check(cudaGetDriverEntryPointByVersion(name, (void **)&encode, 12000, cudaEnableDefault, &found), name);
@@ -67,7 +67,6 @@ def launcher(program: Any) -> str:
         "#include <cstring>",
         "#include <vector>",
         api.include,
-        *(["#include <cudaTypedefs.h>"] if maps else []),
         *(f'#include "{name}"' for name in sorted(program.sources)),
         "",
         f"static void check({api.prefix}Error_t e, const char *what) {{",
