@@ -13,7 +13,8 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Workload:
-    """`graph`: text form of our graph. `make(torch)` gives (function, arguments); `ours(arguments)` the arrays for our graph.
+    """`graph`: text form of our graph ("": ours is what torch exports). `make(torch)` gives (function or module, arguments);
+    `ours(arguments)` the arrays for our graph.
 
     flops and bytes are those that no program can avoid (each input read once, each output written once).
     """
@@ -167,6 +168,70 @@ def _conv_bn_relu(n: int = 64, c: int = 64, hw: int = 56, o: int = 64) -> Worklo
                     lambda a: (a[0].permute(0, 2, 3, 1), a[1].permute(0, 2, 3, 1), *a[2:]))  # fmt: skip
 
 
+def _mla_decode(b: int = 64, h: int = 128, s: int = 4096, d: int = 512, p: int = 64) -> Workload:
+    def make(t: Any) -> Any:
+        def f(q: Any, qp: Any, kv: Any, kp: Any) -> Any:
+            scores = (q @ kv.transpose(1, 2) + qp @ kp.transpose(1, 2)) * ((d + p) ** -0.5)
+            return t.softmax(scores.float(), -1).half() @ kv
+
+        return f, (_random(t, b, h, d, scale=1 / 16), _random(t, b, h, p, scale=1 / 16), _random(t, b, s, d), _random(t, b, s, p))
+
+    return Workload("", make, 2 * b * h * s * (2 * d + p), 2 * b * s * (d + p))
+
+
+def _w4a16(n: int = 8192, k: int = 8192) -> Workload:
+    def make(t: Any) -> Any:
+        def f(x: Any, q: Any, s: Any) -> Any:
+            lo, hi = (q & 15).to(t.float16) - 8, (q >> 4).to(t.float16) - 8
+            w = t.stack((lo, hi), -1).reshape(n, k) * s.repeat_interleave(128, 1)
+            return x @ w.t()
+
+        q = t.randint(0, 255, (n, k // 2), device="cuda", dtype=t.uint8)
+        return f, (_random(t, 1, k), q, _random(t, n, k // 128, scale=0.5 / 64))
+
+    return Workload("", make, 2 * n * k, n * k // 2 + 2 * n * k // 128)
+
+
+def _resnet50(batch: int = 32) -> Workload:
+    def make(t: Any) -> Any:
+        import torchvision
+
+        model = torchvision.models.resnet50().eval().half().cuda().to(memory_format=t.channels_last)
+        return model, (_random(t, batch, 3, 224, 224).to(memory_format=t.channels_last),)
+
+    return Workload("", make, batch * 8.2e9, 0, lambda a: (a[0].contiguous(),))
+
+
+def _bert(batch: int = 16, seq: int = 512) -> Workload:
+    def make(t: Any) -> Any:
+        from benchmarks.gpu_models import bert
+
+        return bert(t).eval().half().cuda(), (t.randint(0, 30000, (batch, seq), device="cuda"),)
+
+    return Workload("", make, batch * seq * 2 * 85e6 + 12 * 4 * batch * seq * seq * 768, 0)
+
+
+def _llama_block(m: int = 4096, h: int = 4096, i: int = 11008, heads: int = 32) -> Workload:
+    def make(t: Any) -> Any:
+        nf = t.nn.functional
+
+        def rms(x: Any, g: Any) -> Any:
+            v = x.float()
+            return (v * t.rsqrt(v.pow(2).mean(-1, keepdim=True) + 1e-6)).half() * g
+
+        def f(x: Any, g1: Any, g2: Any, wqkv: Any, wo: Any, wg: Any, wu: Any, wd: Any) -> Any:
+            q, k, v = (rms(x, g1) @ wqkv).view(m, 3, heads, h // heads).permute(1, 2, 0, 3).unbind(0)
+            a = nf.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=True)[0].transpose(0, 1).reshape(m, h)
+            x = x + a @ wo
+            y = rms(x, g2)
+            return x + (nf.silu(y @ wg) * (y @ wu)) @ wd
+
+        w = lambda *s: _random(t, *s, scale=0.5 / 64)
+        return f, (_random(t, m, h), _random(t, h), _random(t, h), w(h, 3 * h), w(h, h), w(h, i), w(h, i), w(i, h))
+
+    return Workload("", make, 2 * m * h * (4 * h + 3 * i) + 2 * m * m * h, 2 * h * (4 * h + 3 * i))
+
+
 WORKLOADS: dict[str, Callable[[], Workload]] = {
     "gemm_f16_8192": lambda: _gemm(8192, 8192, 8192),
     "gemm_bf16_4096": lambda: _gemm(4096, 4096, 4096, "bf16"),
@@ -188,4 +253,9 @@ WORKLOADS: dict[str, Callable[[], Workload]] = {
     "attn_bert": lambda: _attention(32, 12, 512, 64),
     "attn_naive_graph": lambda: _attention(8, 16, 2048, 64, plain=True),
     "conv_bn_relu": _conv_bn_relu,
+    "mla_decode": _mla_decode,
+    "w4a16_m1": _w4a16,
+    "llama_block": _llama_block,
+    "resnet50_b32": _resnet50,
+    "bert_base_b16_s512": _bert,
 }

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from autocomp.errors import ModelError, UnsupportedOp
+from autocomp.errors import ModelError
 from autocomp.ir.node import Graph
 
 
@@ -34,11 +34,9 @@ def load(model: Any, *, example_inputs: Sequence[Any] | None = None, dims: dict[
 
         return load_onnx(model, dims=dims)
     if kind == "torch" or any(c.__module__.split(".")[0] == "torch" for c in type(model).__mro__):
-        raise UnsupportedOp(
-            "torch modules are not read yet",
-            where=type(model).__name__,
-            hint="export it with torch.onnx.export and give the .onnx file",
-        )
+        from autocomp.frontends.torch_export import load_torch
+
+        return load_torch(model, example_inputs)
     if isinstance(model, Callable):  # type: ignore[arg-type]
         if example_inputs is None:
             raise ModelError(

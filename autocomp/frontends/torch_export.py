@@ -1,0 +1,187 @@
+"""torch modules and exported programs, through torch.export.
+
+    graph = load_torch(module, example_inputs=(x,))          graph = load_torch(torch.export.export(module, (x,), dynamic_shapes=..))
+
+Parameters and buffers become parameters by reference (read when first needed). Dynamic dimensions become named symbols with the
+bounds that torch found.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from autocomp.errors import AutocompError, ModelError, UnsupportedOp
+from autocomp.frontends.torch_ops import TABLE, Call
+from autocomp.ir.builder import Builder
+from autocomp.ir.node import Graph, Node
+from autocomp.ir.types import DTYPES, Dim, Sym, TensorType
+
+DTYPE = {"float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "bool": "bool", "int8": "i8", "int16": "i16",
+         "int32": "i32", "int64": "i64", "uint8": "u8"}  # fmt: skip
+KEPT = ("scaled_dot_product_attention.default", "linear.default", "silu.default", "layer_norm.default", "rms_norm.default", "softmax.int",
+        "matmul.default", "masked_fill.Scalar", "stack.default", "unbind.int", "split.Tensor", "chunk.default", "log_softmax.int",
+        "batch_norm.default", "tril.default", "triu.default", "softplus.default", "leaky_relu.default", "hardtanh.default")  # fmt: skip
+
+
+def load_torch(model: Any, example_inputs: Sequence[Any] | None = None) -> Graph:
+    """The graph of an nn.Module (exported on `example_inputs`, in eval mode) or of an ExportedProgram.
+
+    Raises ModelError where torch or the examples are missing or torch cannot export the module, UnsupportedOp for an ATen
+    operator or dtype that the op table lacks, with its place in the module.
+    """
+    try:
+        import torch
+    except ImportError:
+        raise ModelError("torch is not installed", where=type(model).__name__, hint="pip install 'autocomp[torch]'") from None
+    if isinstance(model, torch.nn.Module):
+        if example_inputs is None:
+            raise ModelError("a torch module is exported on examples", where=type(model).__name__,
+                             hint="optimize(module, example_inputs=(x, ..))")  # fmt: skip
+        if model.training:
+            raise ModelError("the module is in training mode", where=type(model).__name__, hint="call module.eval() first")
+        try:
+            program = torch.export.export(model, tuple(example_inputs))
+        except Exception as e:
+            first = next((line for line in str(e).splitlines() if line.strip()), type(e).__name__)
+            raise ModelError(f"torch cannot export it: {first}", where=type(model).__name__,
+                             hint="torch.export.export(module, example_inputs) shows torch's own report") from e  # fmt: skip
+        name = type(model).__name__
+    else:
+        program, name = model, "exported"
+    table = torch.export.default_decompositions()
+    for kept in KEPT:
+        op, _, overload = kept.partition(".")
+        table.pop(getattr(getattr(torch.ops.aten, op), overload), None)
+    return _Reader(program.run_decompositions(table), name).graph()
+
+
+class _Reader:
+    def __init__(self, program: Any, name: str) -> None:
+        self.program, self.b = program, Builder(name)
+        self.values: dict[Any, Any] = {}
+        self.symbols: dict[str, Sym] = {}
+
+    def graph(self) -> Graph:
+        from torch.export.graph_signature import InputKind, OutputKind
+
+        signature = self.program.graph_signature
+        kinds = {s.arg.name: s for s in signature.input_specs if hasattr(s.arg, "name")}
+        for node in self.program.graph.nodes:
+            if node.op == "placeholder":
+                spec = kinds[node.name]
+                if spec.kind is InputKind.TOKEN:
+                    self.values[node] = None
+                elif spec.kind is InputKind.USER_INPUT:
+                    self.values[node] = self.b.input(node.name, self.type(node)) if _is_tensor(node) else None
+                else:
+                    self.values[node] = self.parameter(spec.target, node)
+            elif node.op == "call_function":
+                self.values[node] = self.call(node)
+            elif node.op == "output":
+                for i, (value, spec) in enumerate(zip(node.args[0], signature.output_specs)):
+                    if spec.kind is OutputKind.TOKEN:
+                        continue
+                    if spec.kind is not OutputKind.USER_OUTPUT:
+                        raise UnsupportedOp(f"'{spec.target}' is changed in place", where=self.b.name, hint="make the module pure")
+                    if value is not None:
+                        self.output(f"output_{i}", self.values[value])
+        return self.b.graph()
+
+    def output(self, name: str, value: Any) -> None:
+        if not isinstance(value, Node):
+            raise UnsupportedOp("an output is no tensor", where=self.b.name)
+        self.b.output(name, value)
+
+    def parameter(self, target: str, node: Any) -> Node:
+        p = self.program
+        source = p.state_dict.get(target)
+        source = source if source is not None else p.constants.get(target)
+        if source is None:
+            raise ModelError(f"'{target}' has no data", where=self.b.name)
+        return self.b.param(target, lambda: to_numpy(source), self.type(node))
+
+    def type(self, node: Any) -> TensorType:
+        """The type of a node's value. Raises UnsupportedOp on dtypes that the IR lacks."""
+        v = node.meta["val"]
+        return self.tensor_type(v, node)
+
+    def tensor_type(self, v: Any, node: Any) -> TensorType:
+        name = str(v.dtype).rpartition(".")[2]
+        if name not in DTYPE:
+            raise UnsupportedOp(f"dtype {name} of '{node.name}'", where=place_of(node), hint=f"dtypes: {', '.join(DTYPE)}")
+        return TensorType(DTYPES[DTYPE[name]], tuple(self.dim(d, node) for d in v.shape))
+
+    def dim(self, d: Any, node: Any) -> Dim:
+        if isinstance(d, int):
+            return d
+        expr = d.node.expr
+        if not expr.is_symbol:
+            if expr.is_number:
+                return int(expr)
+            raise UnsupportedOp(f"dimension {expr} of '{node.name}'", where=place_of(node), hint="only plain symbols are read")
+        if str(expr) not in self.symbols:
+            found = d.node.shape_env.var_to_range[expr]
+            limit = 2**31 - 1
+            hi = int(found.upper) if found.upper.is_number and found.upper.is_finite and found.upper < limit else limit
+            self.symbols[str(expr)] = Sym(str(expr), max(1, int(found.lower)), hi)
+        return self.symbols[str(expr)]
+
+    def call(self, node: Any) -> Any:
+        where = place_of(node)
+        if node.target is operator.getitem:
+            parts = self.values[node.args[0]]
+            return parts[node.args[1]] if parts is not None else None
+        packet = getattr(node.target, "overloadpacket", node.target)
+        name = getattr(packet, "__name__", str(packet)).partition(".")[0]
+        if name.startswith(("sym_", "_assert", "_guards")) or "val" not in node.meta or node.meta["val"] is None:
+            return None
+        lower = TABLE.get(name)
+        if lower is None:
+            raise UnsupportedOp(f"ATen operator '{node.target}'", where=where, hint="write it with others, or add a row to the table")
+        out = self.tensor_type(node.meta["val"], node) if hasattr(node.meta["val"], "dtype") else None
+        args = [self.argument(a) for a in node.args]
+        kwargs = {k: self.argument(v) for k, v in node.kwargs.items() if k not in ("device", "layout", "pin_memory", "memory_format")}
+        kwargs = {k: v for k, v in kwargs.items() if k != "dtype"}
+        try:
+            value = lower(Call(self.b, name, out, where), *args, **kwargs)
+        except UnsupportedOp:
+            raise
+        except AutocompError as e:
+            raise ModelError(f"{node.target}: {e.what}", where=where, hint=e.hint) from None
+        except TypeError as e:
+            raise UnsupportedOp(f"ATen operator '{node.target}' with these arguments: {e}", where=where) from None
+        for v in value if isinstance(value, tuple) else (value,):
+            if isinstance(v, Node):
+                self.b.locations.setdefault(v, where)
+        return value
+
+    def argument(self, a: Any) -> Any:
+        if isinstance(a, (list, tuple)):
+            return [self.argument(x) for x in a]
+        return self.values[a] if hasattr(a, "meta") and hasattr(a, "users") else a
+
+
+def _is_tensor(node: Any) -> bool:
+    return hasattr(node.meta.get("val"), "dtype")
+
+
+def place_of(node: Any) -> str:
+    """Where in the module a node comes from: 'layers.0.attention (view_3)'."""
+    stack = node.meta.get("nn_module_stack") or {}
+    path = next(reversed([p for p, _ in stack.values()]), "") if stack else ""
+    return f"{path} ({node.name})" if path else str(node.name)
+
+
+def to_numpy(x: Any) -> np.ndarray:
+    """A tensor's data as NumPy; bfloat16 through its bits."""
+    import ml_dtypes
+    import torch
+
+    x = x.detach().cpu().contiguous()
+    if x.dtype == torch.bfloat16:
+        return x.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    return x.numpy()  # type: ignore[no-any-return]

@@ -1,0 +1,147 @@
+"""torch modules mean what torch computes in float64."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import autocomp
+from autocomp.errors import ModelError, UnsupportedOp
+from autocomp.ir.reference import evaluate
+
+torch = pytest.importorskip("torch", reason="torch is not installed (pip install 'autocomp[torch]')")
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402, N812
+
+from autocomp.frontends.torch_export import load_torch  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+
+class Apply(nn.Module):
+    """A function as a module."""
+
+    def __init__(self, f):
+        super().__init__()
+        self.f = f
+
+    def forward(self, *xs):
+        return self.f(*xs)
+
+
+class Block(nn.Module):
+    """A pre-norm transformer block with causal attention and a gated feed-forward part."""
+
+    def __init__(self, width=32, heads=4):
+        super().__init__()
+        self.heads, self.norm, self.gain = heads, nn.LayerNorm(width), nn.RMSNorm(width)
+        self.qkv, self.o = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.gate, self.down = (nn.Linear(*s, bias=False) for s in ((width, 64), (width, 64), (64, width)))
+
+    def forward(self, x):
+        b, s, w = x.shape
+        q, k, v = self.qkv(self.norm(x)).view(b, s, 3, self.heads, w // self.heads).permute(2, 0, 3, 1, 4).unbind(0)
+        a = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(b, s, w)
+        x = x + self.o(a)
+        h = self.gain(x)
+        return x + self.down(F.silu(self.gate(h)) * self.up(h))
+
+
+def conv_net():
+    return nn.Sequential(nn.Conv2d(3, 8, 3, padding=1, stride=2), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
+                         nn.Conv2d(8, 8, 3, groups=4), nn.AvgPool2d(2), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+                         nn.Linear(8, 10), nn.LogSoftmax(-1))  # fmt: skip
+
+
+def views(x):
+    return torch.cat([*x[:, 1:, ::2].chunk(2, -1), x.transpose(0, 1)[:2, :, :2].transpose(0, 1)], -1)
+
+
+def pointwise(x, y):
+    return torch.where(x > 0, x / (y * y + 1), -x).masked_fill(y > 1, 0.5) + F.softplus(x)
+
+
+def inplace(x):
+    y = x * 2
+    y.add_(1).clamp_(-1, 1)
+    return y
+
+
+R = lambda *s: torch.randn(*s)
+MODELS = {
+    "mlp": (lambda: nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 8), nn.Tanh()), lambda: (R(5, 16),)),
+    "conv": (conv_net, lambda: (R(2, 3, 32, 32),)),
+    "encoder": (lambda: nn.TransformerEncoderLayer(32, 4, 64, batch_first=True, activation="gelu"), lambda: (R(2, 7, 32),)),
+    "block": (Block, lambda: (R(2, 9, 32),)),
+    "outputs": (lambda: Apply(lambda x: (x.sum(0), x.max(-1)[0], x.argmax(-1), x.mean(), x.var(1))), lambda: (R(4, 6),)),
+    "views": (lambda: Apply(views), lambda: (R(3, 3, 8),)),
+    "pointwise": (lambda: Apply(pointwise), lambda: (R(4, 5), R(5))),
+    "inplace": (lambda: Apply(inplace), lambda: (R(4, 5),)),
+    "embedding": (lambda: nn.Embedding(11, 6), lambda: (torch.randint(0, 11, (2, 5)),)),
+    "mask": (lambda: Apply(lambda x: F.softmax(x + torch.triu(torch.full((6, 6), float("-inf")), 1), -1)), lambda: (R(2, 6, 6),)),
+    "gqa": (lambda: Apply(lambda q, k: F.scaled_dot_product_attention(q, k, k, enable_gqa=True)), lambda: (R(1, 4, 5, 8), R(1, 2, 5, 8))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_module_means_what_torch_computes(name):
+    torch.manual_seed(0)
+    make, inputs = MODELS[name]
+    module, xs = make().eval(), inputs()
+    with torch.no_grad():
+        want = module.double()(*(x.double() if x.is_floating_point() else x for x in xs))
+        module.float()
+    g = load_torch(module, xs)
+    got = evaluate(g, {n.attrs["name"]: x.numpy() for n, x in zip(g.inputs, xs)})
+    for w, v in zip(want if isinstance(want, tuple) else (want,), got.values()):
+        np.testing.assert_allclose(v, w.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_a_module_runs_as_generated_code():
+    torch.manual_seed(0)
+    module, x = Block().eval(), R(2, 9, 32)
+    program = autocomp.optimize(module, example_inputs=(x,), target="cpu", verify=True)
+    with torch.no_grad():
+        np.testing.assert_allclose(program(x), module(x).numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_attention_of_a_module_is_one_kernel():
+    module = Apply(lambda q, k, v: F.scaled_dot_product_attention(q, k, v)).eval()
+    x = R(2, 4, 64, 16)
+    assert len(autocomp.optimize(module, example_inputs=(x, x, x), target="cpu").calls.calls) == 1
+
+
+def test_bfloat16_parameters():
+    torch.manual_seed(0)
+    module, x = nn.Linear(16, 8).eval().bfloat16(), R(4, 16).bfloat16()
+    g = load_torch(module, (x,))
+    got = evaluate(g, {"input": x.view(torch.int16).numpy().view("bfloat16")})
+    with torch.no_grad():
+        want = module.double()(x.double()).numpy()
+    np.testing.assert_allclose(next(iter(got.values())), want, rtol=1e-2, atol=1e-2)
+
+
+def test_dynamic_dimensions_are_symbols_with_bounds():
+    batch = torch.export.Dim("batch", min=2, max=64)
+    module = nn.Sequential(nn.Linear(8, 4), nn.ReLU()).eval()
+    exported = torch.export.export(module, (R(5, 8),), dynamic_shapes=({0: batch},))
+    g = load_torch(exported)
+    (symbol,) = [d for d in g.inputs[0].type.shape if not isinstance(d, int)]
+    assert (symbol.lo, symbol.hi) == (2, 64)
+    x = R(7, 8)
+    with torch.no_grad():
+        want = module(x).numpy()
+    np.testing.assert_allclose(autocomp.optimize(exported, target="cpu")(x), want, rtol=1e-5, atol=1e-6)
+
+
+def test_an_operator_without_a_row_is_refused_with_its_place():
+    module = nn.Sequential(nn.Linear(4, 4), Apply(lambda x: torch.linalg.inv(x)))
+    with pytest.raises(UnsupportedOp, match=r"1 \(.*ATen operator 'aten.linalg_inv_ex"):
+        load_torch(module.eval(), (R(4, 4),))
+
+
+def test_training_mode_and_missing_examples_are_errors():
+    with pytest.raises(ModelError, match="training mode"):
+        load_torch(nn.Linear(2, 2), (R(1, 2),))
+    with pytest.raises(ModelError, match="exported on examples"):
+        load_torch(nn.Linear(2, 2).eval())
