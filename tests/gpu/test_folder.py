@@ -21,7 +21,8 @@ def test_the_folder_builds_and_runs(name, tmp_path):
     feed = random_inputs(program.graph, 5)
     for n, x in feed.items():
         (tmp_path / f"{n}.bin").write_bytes(x.tobytes())
-    subprocess.run(["make", "run"], cwd=tmp_path, check=True, capture_output=True, timeout=200)
+    done = subprocess.run(["make", "run"], cwd=tmp_path, check=False, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stdout + done.stderr
     want = program.run(feed)["out"]
     got = np.frombuffer((tmp_path / "out.out.bin").read_bytes(), want.dtype).reshape(want.shape)
     np.testing.assert_array_equal(got, want)

@@ -116,6 +116,9 @@ AC_DEVICE void ac_bulk_store(const ac_tensor_map *m, unsigned char *from, int x,
 AC_DEVICE void ac_bulk_store(const ac_tensor_map *m, unsigned char *from, int x, int y, int z, int u) {
   asm volatile(AC_BULK_OUT("4d", "%2,%3,%4,%5") ::"l"(m), "r"(ac_address(from)), "r"(x), "r"(y), "r"(z), "r"(u) : "memory");
 }
+AC_DEVICE void ac_bulk_store(const ac_tensor_map *m, unsigned char *from, int x, int y, int z, int u, int v) {
+  asm volatile(AC_BULK_OUT("5d", "%2,%3,%4,%5,%6") ::"l"(m), "r"(ac_address(from)), "r"(x), "r"(y), "r"(z), "r"(u), "r"(v) : "memory");
+}
 // at most N stores still read shared memory; none is under way
 template <int N> AC_DEVICE void ac_bulk_wait() { asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory"); }
 AC_DEVICE void ac_bulk_drain() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
