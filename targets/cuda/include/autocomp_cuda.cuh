@@ -67,7 +67,7 @@ AC_DEVICE void ac_mma_bf16(float *c, const unsigned (&a)[4], const unsigned (&b)
 }
 // ---- roles of warpgroups, bulk copies and warpgroup products (sm_90a)
 struct alignas(64) ac_tensor_map { unsigned long long words[16]; };
-#if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 template <int N> AC_DEVICE void ac_registers_claim() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N)); }
 template <int N> AC_DEVICE void ac_registers_release() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N)); }
 AC_DEVICE void ac_barrier_sync(int id, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }

@@ -41,9 +41,9 @@ template <int N, class R, class S> AC_DEVICE void ac_load(R *r, const S *p) {
 #pragma unroll
   for (int i = 0; i < N; ++i) r[i] = ac_held(t.v[i]);
 }
-template <int N, class R> AC_DEVICE void ac_fill(R *r, R x) {
+template <int N, class R, class V> AC_DEVICE void ac_fill(R *r, V x) {
 #pragma unroll
-  for (int i = 0; i < N; ++i) r[i] = x;
+  for (int i = 0; i < N; ++i) r[i] = R(x);
 }
 template <int N, class S, class R> AC_DEVICE void ac_store(S *p, const R *r) {
   ac_pack_of<N, S> t;
