@@ -25,7 +25,7 @@ class Api:
 
 
 APIS = {
-    "cuda": Api("cuda", "#include <cuda.h>\n#include <cuda_runtime.h>", "cu", "nvcc", "-O3 -std=c++17 -arch={arch}"),
+    "cuda": Api("cuda", "#include <cuda.h>\n#include <cuda_runtime.h>", "cu", "nvcc", "-O3 -std=c++17 -gencode arch={virtual},code={arch}"),
     "maca": Api("mc", "#include <mc_runtime.h>", "maca", "mxcc", "-x maca -O3 -std=c++17 -offload-arch={arch}"),
 }
 MAPS = """
@@ -182,7 +182,8 @@ def weights_blob(program: Any) -> tuple[dict[str, tuple[int, int]], bytes]:
 def makefile(program: Any) -> str:
     """Builds and runs the launcher."""
     api = APIS[program.target.name]
-    flags = api.build.format(arch=program.target.chip.arch)
+    arch = program.target.chip.arch
+    flags = api.build.format(arch=arch, virtual=arch.replace("sm_", "compute_"))
     compiler = {"nvcc": "nvcc", "mxcc": "$(MACA_PATH)/mxgpu_llvm/bin/mxcc"}[api.compiler]
     path = "MACA_PATH ?= /opt/maca\n" if api.prefix == "mc" else ""
     return (

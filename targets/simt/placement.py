@@ -124,6 +124,9 @@ class Placer:
             computed = b.name in self.out.shared and self.out.shared[b.name].view is None
             if b.name not in self.out.layouts and (computed or b.name not in self.out.shared):
                 self.fragment(b)
+        for name, layout in self.out.layouts.items():
+            if (layout.lanes, layout.waves) != (self.out.wave, self.out.threads // self.out.wave):
+                raise self.refuse(f"the layout of {name} ({layout}) is not over {self.out.threads} threads")
         return self.out
 
     def refuse(self, what: str, hint: str = "") -> UnsupportedOp:
@@ -142,8 +145,8 @@ class Placer:
     # ---- strict
     def product(self, s: Stmt, chained: bool) -> None:
         a, b, c = (self.bufs[n] for n in (*s.srcs, s.dst))
-        m = self.group(x for x in c.axes if x in a.axes and x not in b.axes)
-        n = self.group(x for x in c.axes if x in b.axes and x not in a.axes)
+        m = self.group(x for x in c.axes if x in a.axes and x not in b.axes) or (("m of 1", 1),)
+        n = self.group(x for x in c.axes if x in b.axes and x not in a.axes) or (("n of 1", 1),)
         k = tuple((x, self.size(x)) for x, _ in self.group(x for x in a.axes if x in b.axes and x not in c.axes))
         batch = [x for x in c.axes if x in a.axes and x in b.axes]
         if any(self.size(x) > 1 for x in batch):

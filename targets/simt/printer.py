@@ -682,6 +682,8 @@ def _register(mine: Layout, of: Layout, r: str, name: str) -> str:
     parts = []
     for d, w in weights(mine.reg):
         key = (d.axis, d.stride, d.count)
+        if key not in where and d.axis.endswith(" of 1"):
+            continue  # rows that a product has only for the instruction's sake are all alike
         if key not in where:
             raise UnsupportedOp(f"{name} would have to move between threads ({mine} and {of})", where="GPU targets")
         text = _digit(r, Digit(d.axis, 1, d.count), where[key], of.reg)
