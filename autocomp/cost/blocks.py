@@ -32,6 +32,7 @@ def block_time(k: Kernel, s: Schedule, chip: Chip, roles: Roles, work: Work) -> 
         bytes_ = max((a.type.dtype.bytes for a in k.inputs), default=4) if not work.matrix_dtype else _bytes(work.matrix_dtype)
         steps = -(-roles.extent("depth") // max(1, depth))
         near = work.tiles * steps * depth * (m + n) * bytes_ * max(1, len(roles.depths)) / chip.memory("l2").bandwidth
+        near *= max(1.0, chip.cores / work.tiles)  # a core draws its own share at most
         work = replace(work, matrix_eff=_matrix_share(s, chip, m, n, depth, work), m=0, n=0, k=0)
         work = replace(work, matrix=work.matrix * _padding(roles, tile))
     line = 2 * chip.memories[0].line  # neighbouring sectors travel together
@@ -65,7 +66,7 @@ def _matrix_share(s: Schedule, chip: Chip, m: int, n: int, depth: int, work: Wor
     step = 2.0 * m * n * depth / (chip.matrix_rate(work.matrix_dtype) / chip.cores)
     ahead = max(1, s.stages - 1)
     hidden = step * ahead / chip.latency
-    return share * min(1.0, max(0.05, hidden)) * hidden / (hidden + SLACK)
+    return max(0.02, min(share, hidden)) * hidden / (hidden + SLACK)
 
 
 def _padding(roles: Roles, tile: dict[str, int]) -> float:

@@ -89,3 +89,15 @@ def test_a_wide_cast_is_redone_where_it_is_read():
     g, v = (b.input(n, TensorType(F16, (4096,))) for n in "gv")
     b.output("y", b.op("layer_norm", x, g, v, axes=(1,)))
     assert len(cover_of(b.graph()).calls) == 1
+
+
+@pytest.mark.parametrize("dtype", [F16, F32])
+def test_a_sum_and_its_norm_are_one_kernel_with_both_outputs(dtype):
+    """The sum is stored on the way: a by-product of the kernel that normalises it."""
+    b = Builder("add_rms")
+    t = TensorType(dtype, (16384, 4096))
+    h = b.op("add", b.input("x", t), b.input("r", t))
+    b.output("y", b.op("rms_norm", h, b.input("g", TensorType(dtype, (4096,))), axes=(1,)))
+    b.output("h", h)
+    calls = cover_of(b.graph()).calls
+    assert [len(c.kernel.outputs) for c in calls] == [2]
