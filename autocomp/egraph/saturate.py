@@ -18,6 +18,7 @@ from autocomp.errors import ModelError, RuleError
 from autocomp.ir.builder import checked_attrs
 from autocomp.ir.node import Attrs, Graph
 from autocomp.ir.ops import OPS
+from autocomp.ir.scalar import SCALAR
 from autocomp.ir.types import DTYPES, TensorType
 from autocomp.options import Options
 from autocomp.rewrite.expr import Lit, Ref, Word
@@ -39,6 +40,7 @@ class Subject:
     types: list[TensorType] = field(default_factory=list)
     uniform: list[float | None] = field(default_factory=list)
     constant: list[bool] = field(default_factory=list)
+    indexed: list[bool] = field(default_factory=list)  # maps of indices alone: cheaper to compute than to load, so never folded
 
     def add(self, op: str, attrs: Attrs, args: tuple[int, ...], type: TensorType, why: str) -> int:
         n = self.engine.add(op, attrs, args, why)
@@ -46,6 +48,9 @@ class Subject:
             self.types.append(type)
             self.uniform.append(self._uniform(op, attrs, args))
             self.constant.append(op in ("param", "const") or (op != "input" and all(self.constant[a] for a in args)))
+            plain = [a for a in args if self.uniform[a] is None and self.engine.terms[a].op != "const"]
+            maps = op in SCALAR or op in ("broadcast", "reshape", "transpose")
+            self.indexed.append(op == "iota" or (maps and bool(plain) and all(self.indexed[a] for a in plain)))
         return n
 
     def _uniform(self, op: str, attrs: Attrs, args: tuple[int, ...]) -> float | None:
@@ -297,7 +302,7 @@ def _freeze(subject: Subject, graph: Graph, roots: list[tuple[str, int]], source
     classes = subject.engine.classes
     dense = {c: i for i, c in enumerate(sorted(set(classes)))}
     nodes: dict[int, dict[tuple[str, Attrs, tuple[int, ...]], ENode]] = {i: {} for i in dense.values()}
-    constant = [False] * len(dense)
+    constant, indexed = [False] * len(dense), [False] * len(dense)
     where: dict[int, str] = {}
     for n, t in enumerate(subject.engine.terms):
         c = dense[classes[n]]
@@ -306,10 +311,11 @@ def _freeze(subject: Subject, graph: Graph, roots: list[tuple[str, int]], source
         if c not in children:
             nodes[c].setdefault((t.op, attrs, children), ENode(t.op, attrs, children, t.why))
         constant[c] = constant[c] or subject.constant[n]
+        indexed[c] = indexed[c] or subject.indexed[n]
         if n in source:
             where.setdefault(c, source[n])
     out = {}
     for first, c in dense.items():
         mine = sorted(nodes[c].values(), key=lambda e: (e.op, repr(e.attrs), e.children))
-        out[c] = EClass(c, subject.types[first], tuple(mine), constant[c])
+        out[c] = EClass(c, subject.types[first], tuple(mine), constant[c] and not indexed[c])
     return Frozen(out, tuple((name, dense[classes[n]]) for name, n in roots), graph, where)
