@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from autocomp.errors import UnsupportedOp
-from autocomp.ir.affine import aff
+from autocomp.ir.affine import Aff, aff
 from autocomp.ir.body import (
     Axis,
     Const,
@@ -131,9 +131,28 @@ class _Deriver:
             opts.append(("persistent", "yes"))
         return tuple(opts)
 
-    def loop(self, axes: Sequence[str], body: Sequence[Loop | Stmt]) -> Loop:
+    def loop(self, axes: Sequence[str], body: Sequence[Loop | Stmt], until: str = "") -> Loop:
         stages = (("stages", str(self.s.stages)),) if self.s.stages > 1 else ()
-        return Loop("pipelined" if stages else "serial", tuple(axes), tuple(body), stages)
+        ends = (("until", until),) if until else ()
+        return Loop("pipelined" if stages else "serial", tuple(axes), tuple(body), stages + ends)
+
+    def until(self, e: Reduce | Contract, loops: Sequence[str]) -> str:
+        """"i+c" where everything past index i + c of the loop's axis is the reduction's identity by a mask over indices."""
+        if not isinstance(e, Reduce) or len(loops) != 1 or not MONOIDS[e.monoid].modules:
+            return ""
+        x = e.operands[0]
+        while isinstance(x, Map) and x.fn == "cast":
+            x = x.args[0]
+        if not (isinstance(x, Map) and x.fn == "where" and isinstance(x.args[2], Const) and x.args[2].value == float("-inf")):
+            return ""
+        g = _guard(x.args[0])
+        if g is None or g.coef(loops[0]) != -1:
+            return ""
+        rest = g + loops[0]
+        rows = [n for n in rest.names() if n in self.extent]
+        if len(rows) != 1 or rest.coef(rows[0]) != 1 or rest != aff(rows[0]) + rest.const:
+            return ""
+        return f"{rows[0]}+{rest.const}"
 
     # ---- places
     def scope_for(self, axes: frozenset[str] | set[str]) -> Scope:
@@ -284,7 +303,8 @@ class _Deriver:
         for p, st in zip(peers, states):
             self.step(p, st, True)
         inner = self.scopes.pop()
-        home.body.append(self.loop([a for a in self.extent if a in axes], inner.body))
+        until = self.until(e, loops) if len(peers) == 1 else ""
+        home.body.append(self.loop([a for a in self.extent if a in axes], inner.body, until))
         result = ""
         for p, st in zip(peers, states):
             for x in self.heavy:
@@ -480,6 +500,14 @@ class _MonoidStep:
         self._here().body.append(Stmt("map", self.st[s], _values(keep), keep))
         self._here().body.append(Stmt("reduce", self.st[s], (c,), "min", self.axis, True))
         return self.st[s]
+
+
+def _guard(e: Expr) -> Aff | None:
+    """g where a comparison of indices says g >= 0."""
+    if not (isinstance(e, Map) and len(e.args) == 2 and all(isinstance(a, Index) for a in e.args)):
+        return None
+    a, b = (x.index for x in e.args)  # type: ignore[attr-defined]
+    return {"ge": a - b, "gt": a - b - 1, "le": b - a, "lt": b - a - 1}.get(e.fn)
 
 
 def _same_fold(a: Reduce | Contract, b: Reduce | Contract) -> bool:

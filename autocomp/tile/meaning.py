@@ -56,6 +56,8 @@ class _Run:
                 getattr(self, n.op)(n)
                 continue
             for point in itertools.product(*(range(0, self.extent[a], self.tile[a]) for a in n.axes)):
+                if n.until and point[0] > self.base[n.until[0]] + self.tile[n.until[0]] - 1 + n.until[1]:
+                    break
                 self.base.update(zip(n.axes, point))
                 self.block(n.body)
             self.base.update(dict.fromkeys(n.axes, 0))

@@ -78,7 +78,11 @@ class Stmt:
 
 @dataclass(frozen=True)
 class Loop:
-    """kind: grid | serial | pipelined | parallel; steps the axes by their tile sizes. opts: (key, value) pairs."""
+    """kind: grid | serial | pipelined | parallel; steps the axes by their tile sizes. opts: (key, value) pairs.
+
+    until=i+c ends a loop over one axis behind the tile that holds index i + c, i the last index of its axis' tile: what follows
+    would change nothing (a mask makes it the reduction's identity).
+    """
 
     kind: str
     axes: tuple[str, ...]
@@ -87,6 +91,12 @@ class Loop:
 
     def opt(self, key: str, default: str = "") -> str:
         return dict(self.opts).get(key, default)
+
+    @property
+    def until(self) -> tuple[str, int] | None:
+        """(axis, constant) of `until`."""
+        axis, _, constant = self.opt("until").partition("+")
+        return (axis, int(constant)) if axis else None
 
 
 @dataclass(frozen=True)

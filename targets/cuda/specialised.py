@@ -238,7 +238,7 @@ class TeamPrinter(Printer):
             if isinstance(n, Loop):
                 if any(s.dst in self.of for s, _ in walk(n.body)):
                     it = self.names.fresh("it")
-                    total = " * ".join(self.count(a) for a in n.axes)
+                    total = self.turns(n)
                     with self.block(f"for (int {it} = 0; {it} < {total}; ++{it})"):
                         self.bases(n, it)
                         self.produce(n.body)
@@ -332,7 +332,7 @@ class TeamPrinter(Printer):
 
     def iterate(self, loop: Loop, mine: list[Queue]) -> None:
         it = self.names.fresh("it")
-        total = " * ".join(self.count(a) for a in loop.axes)
+        total = self.turns(loop)
         for f in self.flights:
             f.guard = f"{it} > 0" if f.carried else ""
         with self.block(f"for (int {it} = 0; {it} < {total}; ++{it})"):

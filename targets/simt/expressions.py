@@ -88,6 +88,9 @@ class Scalar:
         args = [self.text(a) for a in e.args]
         if e.fn == "cast":
             return convert(args[0], e.args[0].dtype, e.dtype, self.exact)
+        x = e.args[0]
+        if e.fn == "exp" and self.half and isinstance(x, Map) and x.fn == "sub" and working(x.dtype) == F32:
+            return f"ac_exp_difference_half({self.text(x.args[0])}, {self.text(x.args[1])})"
         of = e.args[1].dtype if e.fn == "where" else e.args[0].dtype
         text = function(e.fn, args, of, self.half)
         if self.exact and e.dtype.name in ("f16", "bf16"):

@@ -46,6 +46,7 @@ class Printer:
         self.base: dict[str, str] = {}  # axis -> variable with the tile's first index
         self.thread: dict[tuple[Any, ...], str] = {}  # (axis, lane and wave digits) -> variable
         self.slot: dict[str, str] = {}  # ring buffer -> text of its slot
+        self.growing = {x.until[0] for x in _all_loops(p.body) if x.until}  # axes along which a tile's loops grow longer
         self.deferred: set[str] = set()  # carried reductions whose tree runs behind their loop
         self.written: set[str] = set()
         self.seen: set[str] = set()
@@ -120,7 +121,10 @@ class Printer:
             last = i == len(axes) - 1
             n = self.count(a)
             t = tile_of(self.p, a)
-            self.put(f"const int {self.base[a]} = {'block' if last else f'block % {n}'}{f' * {t}' if t > 1 else ''};")
+            number = "block" if last else f"block % {n}"
+            if a in self.growing:  # the longest tiles first, so that the last wave is short
+                number = f"({n} - 1 - {number})"
+            self.put(f"const int {self.base[a]} = {number}{f' * {t}' if t > 1 else ''};")
             if not last:
                 self.put(f"block /= {n};")
 
@@ -157,7 +161,7 @@ class Printer:
     def loop(self, loop: Loop) -> None:
         stages = self.place.stages if loop.kind == "pipelined" else 1
         ring = self.ring(loop) if stages > 1 else []
-        total = " * ".join(self.count(a) for a in loop.axes)
+        total = self.turns(loop)
         it = self.names.fresh("it")
         for s in ring:
             self.before_write(s.dst)
@@ -190,6 +194,15 @@ class Printer:
             self.put("ac_wait<0>();")
             self.seen |= {s.dst for s in ring}
         self.settle_trees(late)
+
+    def turns(self, loop: Loop) -> str:
+        """Iterations of a loop."""
+        total = " * ".join(self.count(a) for a in loop.axes)
+        if loop.until is None:
+            return total
+        axis, constant = loop.until
+        last = f"{self.base.get(axis, '0')} + {tile_of(self.p, axis) - 1 + constant}"
+        return f"ac_min({total}, ({last}) / {tile_of(self.p, loop.axes[0])} + 1)"
 
     def bases(self, loop: Loop, it: str) -> None:
         """First indices of the loop's tiles at iteration `it`, the last axis fastest."""
@@ -641,6 +654,11 @@ class Printer:
             with self.over(layout.registers):
                 a, b = (_register(part, layout, "r", name) for name, part, _ in parts)
                 self.put(f"{acc}[r] += fa[{a}] * fb[{b}];")
+
+
+def _all_loops(body: Iterable[Loop | Stmt]) -> list[Loop]:
+    found = [n for n in body if isinstance(n, Loop)]
+    return found + [x for n in found for x in _all_loops(n.body)]
 
 
 def _scales(s: Stmt, name: str) -> bool:

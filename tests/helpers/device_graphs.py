@@ -60,6 +60,10 @@ GRAPHS = {
     "attention": graph({a: "f32[2, 4, 200, 64]" for a in "qkv"},
                        "%0 = transpose(k, perm=[0, 1, 3, 2])\n%1 = matmul(q, %0)\n%2 = mul(%1, const(0.125, f32))\n"
                        "%3 = softmax(%2, axes=[3])\n%4 = matmul(%3, v)"),
+    "attention_causal": graph({a: "f16[2, 3, 300, 64]" for a in "qkv"},
+                              "%0 = transpose(k, perm=[0, 1, 3, 2])\n%1 = matmul(q, %0)\n%2 = mul(%1, const(0.125, f16))\n"
+                              "%r = iota(shape=[300, 300], axis=0)\n%c = iota(shape=[300, 300], axis=1)\n%m = ge(%r, %c)\n"
+                              "%3 = where(%m, %2, const(-inf, f16))\n%4 = softmax(%3, axes=[3])\n%5 = matmul(%4, v)"),
     "attention_f16": graph({a: "f16[2, 4, 200, 64]" for a in "qkv"},
                            "%0 = transpose(k, perm=[0, 1, 3, 2])\n%1 = matmul(q, %0)\n%2 = mul(%1, const(0.125, f16))\n"
                            "%3 = softmax(%2, axes=[3])\n%4 = matmul(%3, v)"),

@@ -2,60 +2,61 @@
 
 /*
  * conv_relu: transpose transpose conv relu
- * schedule: tile i0 1, i1 64, i2 2, i3 30, r0 64, r1 1, r2 1; 4 stages; 128 threads
- * predicted: 5.97 us, bound by launch
+ * schedule: tile i0 1, i1 32, i2 1, i3 30, r0 64, r1 1, r2 1; 8 stages; 128 threads
+ * predicted: 6.45 us, bound by l2
  * rule: fusion/epilogue: conv into operand 0 of relu
  *
  * kernel conv_relu(in0: f16[i0:2, i2:30, i3:30, r0:64, r1:3, r2:3] of in0[2, 30, 30, 64] at [i0, i2 + r1 - 1, i3 + r2 - 1, r0] where i2 + r1 - 1 >= 0, -1*i2 - 1*r1 + 30 >= 0, i3 + r2 - 1 >= 0, -1*i3 - 1*r2 + 30 >= 0 else 0.0, in1: f16[i1:64, r0:64, r1:3, r2:3] of in1[64, 3, 3, 64] at [i1, r1, r2, r0]) -> out0: f16[i0:2, i1:64, i2:30, i3:30]
  * axes i0=2 i1=64 i2=30 i3=30 r0=64 r1=3 r2=3
- * tile i0=1 i2=2 r1=1 r2=1
- * grid i0, i2
+ * tile i0=1 i1=32 i2=1 r1=1 r2=1
+ * grid i0, i1, i2
  *   acc: f32[i0, i1, i2, i3] fragment = fill 0.0
- *   pipelined r1, r2 stages=4
+ *   pipelined r1, r2 stages=8
  *     in0_t: f16[i0, i2, i3, r0, r1, r2] block = copy in0
  *     in1_t: f16[i1, r0, r1, r2] block = copy in1
  *     acc += mma in0_t, in1_t
  *   relu_t: f16[i0, i1, i2, i3] fragment = map relu(cast(f16, acc))
  *   store out0 = relu_t
  *
- * acc: reg (i1,1,2)(i3,8,2)(i1,8,4)(i3,16,2) lane (i1,2,4)(i3,1,8) wave (i2,1,2)(i1,32,2)
- * relu_t: reg (i1,1,2)(i3,8,2)(i1,8,4)(i3,16,2) lane (i1,2,4)(i3,1,8) wave (i2,1,2)(i1,32,2)
- * in0_t: shared, 8192 bytes f16, ring of 4
- * in1_t: shared, 8192 bytes f16, ring of 4
- * acc: mma.m16n8k16.f16, 2 x 4 a wave, 4 steps
+ * acc: reg (i1,1,2)(i3,8,2)(i1,8,2) lane (i1,2,4)(i3,1,8) wave (i3,16,2)(i1,16,2)
+ * relu_t: reg (i1,1,2)(i3,8,2)(i1,8,2) lane (i1,2,4)(i3,1,8) wave (i3,16,2)(i1,16,2)
+ * in0_t: shared, 4096 bytes f16, ring of 8
+ * in1_t: shared, 4096 bytes f16, ring of 8
+ * acc: mma.m16n8k16.f16, 1 x 2 a wave, 4 steps
  */
 extern "C" __global__ void __launch_bounds__(128) conv_relu(const f16 *__restrict__ in0, const f16 *__restrict__ in1, f16 *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   extern __shared__ __align__(1024) unsigned char smem[];
-  const int i2_t = wave % 2;
-  const int i1_t = lane % 4 * 2 + wave / 2 * 32;
-  const int i3_t = lane / 4;
+  const int i1_t = lane % 4 * 2 + wave / 2 * 16;
+  const int i3_t = lane / 4 + wave % 2 * 16;
   int block = blockIdx.x;
-  const int i2_b = block % 15 * 2;
-  block /= 15;
+  const int i2_b = block % 30;
+  block /= 30;
+  const int i1_b = block % 2 * 32;
+  block /= 2;
   const int i0_b = block;
-  float acc[32];
-  float relu_t[32];
+  float acc[8];
+  float relu_t[8];
   #pragma unroll
-  for (int r = 0; r < 32; ++r) {
+  for (int r = 0; r < 8; ++r) {
     acc[r] = 0.0f;
   }
-  for (int it = 0; it < 3; ++it) {
+  for (int it = 0; it < 7; ++it) {
     if (it < 3 * 3) {
       const int r2_b = it % 3;
       const int r1_b = it / 3;
       #pragma unroll
-      for (int q = 0; q < 4; ++q) {
+      for (int q = 0; q < 2; ++q) {
         const int c = threadIdx.x + q * 128;
         const int row = c / 8, col = ac_chunk<128>(row, c % 8) * 8;
-        ac_copy<16>(smem + 0 + it * 8192 + c * 16, in0 + i0_b*57600 + (i2_b + (row / 32))*1920 + (row % 32)*64 + (col) + r1_b*1920 + r2_b*64 - 1984, (row % 32) < 30 && (i2_b + (row / 32)) + r1_b + -1 >= 0 && -1*(i2_b + (row / 32)) + -1*r1_b + 30 >= 0 && (row % 32) + r2_b + -1 >= 0 && -1*(row % 32) + -1*r2_b + 30 >= 0);
+        ac_copy<16>(smem + 0 + it * 4096 + c * 16, in0 + i0_b*57600 + i2_b*1920 + (row)*64 + (col) + r1_b*1920 + r2_b*64 - 1984, (row) < 30 && i2_b + r1_b + -1 >= 0 && -1*i2_b + -1*r1_b + 30 >= 0 && (row) + r2_b + -1 >= 0 && -1*(row) + -1*r2_b + 30 >= 0);
       }
       #pragma unroll
-      for (int q = 0; q < 4; ++q) {
+      for (int q = 0; q < 2; ++q) {
         const int c = threadIdx.x + q * 128;
         const int row = c / 8, col = ac_chunk<128>(row, c % 8) * 8;
-        ac_copy<16>(smem + 32768 + it * 8192 + c * 16, in1 + (row)*576 + (col) + r1_b*192 + r2_b*64, true);
+        ac_copy<16>(smem + 32768 + it * 4096 + c * 16, in1 + (i1_b + (row))*576 + (col) + r1_b*192 + r2_b*64, true);
       }
     }
     ac_commit();
@@ -63,54 +64,51 @@ extern "C" __global__ void __launch_bounds__(128) conv_relu(const f16 *__restric
   for (int it = 0; it < 3 * 3; ++it) {
     const int r2_b2 = it % 3;
     const int r1_b2 = it / 3;
-    ac_wait<2>();
+    ac_wait<6>();
     ac_sync();
-    const int ahead = it + 3;
+    const int ahead = it + 7;
     if (ahead < 3 * 3) {
       const int r2_b3 = ahead % 3;
       const int r1_b3 = ahead / 3;
       #pragma unroll
-      for (int q = 0; q < 4; ++q) {
+      for (int q = 0; q < 2; ++q) {
         const int c = threadIdx.x + q * 128;
         const int row = c / 8, col = ac_chunk<128>(row, c % 8) * 8;
-        ac_copy<16>(smem + 0 + ahead % 4 * 8192 + c * 16, in0 + i0_b*57600 + (i2_b + (row / 32))*1920 + (row % 32)*64 + (col) + r1_b3*1920 + r2_b3*64 - 1984, (row % 32) < 30 && (i2_b + (row / 32)) + r1_b3 + -1 >= 0 && -1*(i2_b + (row / 32)) + -1*r1_b3 + 30 >= 0 && (row % 32) + r2_b3 + -1 >= 0 && -1*(row % 32) + -1*r2_b3 + 30 >= 0);
+        ac_copy<16>(smem + 0 + ahead % 8 * 4096 + c * 16, in0 + i0_b*57600 + i2_b*1920 + (row)*64 + (col) + r1_b3*1920 + r2_b3*64 - 1984, (row) < 30 && i2_b + r1_b3 + -1 >= 0 && -1*i2_b + -1*r1_b3 + 30 >= 0 && (row) + r2_b3 + -1 >= 0 && -1*(row) + -1*r2_b3 + 30 >= 0);
       }
       #pragma unroll
-      for (int q = 0; q < 4; ++q) {
+      for (int q = 0; q < 2; ++q) {
         const int c = threadIdx.x + q * 128;
         const int row = c / 8, col = ac_chunk<128>(row, c % 8) * 8;
-        ac_copy<16>(smem + 32768 + ahead % 4 * 8192 + c * 16, in1 + (row)*576 + (col) + r1_b3*192 + r2_b3*64, true);
+        ac_copy<16>(smem + 32768 + ahead % 8 * 4096 + c * 16, in1 + (i1_b + (row))*576 + (col) + r1_b3*192 + r2_b3*64, true);
       }
     }
     ac_commit();
-    const int slot = it % 4;
+    const int slot = it % 8;
     #pragma unroll
     for (int kk = 0; kk < 4; ++kk) {
-      unsigned fa[2][4], fb[4][2];
-      #pragma unroll
-      for (int m = 0; m < 2; ++m) {
-        ac_ldmatrix4(fa[m], smem + 0 + slot * 8192 + ac_swizzle<128>(wave % 2 * 32 + m * 16 + lane % 16, (kk * 16 + lane / 16 * 8) * 2));
+      unsigned fa[1][4], fb[2][2];
+      for (int m = 0; m < 1; ++m) {
+        ac_ldmatrix4(fa[m], smem + 0 + slot * 4096 + ac_swizzle<128>(wave % 2 * 16 + m * 16 + lane % 16, (kk * 16 + lane / 16 * 8) * 2));
       }
-      #pragma unroll
-      for (int n = 0; n < 2; ++n) {
-        ac_ldmatrix4(fb[2 * n], fb[2 * n + 1], smem + 32768 + slot * 8192 + ac_swizzle<128>(wave / 2 * 32 + n * 16 + lane / 16 * 8 + lane % 8, (kk * 16 + lane / 8 % 2 * 8) * 2));
+      for (int n = 0; n < 1; ++n) {
+        ac_ldmatrix4(fb[2 * n], fb[2 * n + 1], smem + 32768 + slot * 4096 + ac_swizzle<128>(wave / 2 * 16 + n * 16 + lane / 16 * 8 + lane % 8, (kk * 16 + lane / 8 % 2 * 8) * 2));
       }
-      #pragma unroll
-      for (int m = 0; m < 2; ++m) {
+      for (int m = 0; m < 1; ++m) {
         #pragma unroll
-        for (int n = 0; n < 4; ++n) {
-          ac_mma_f16(&acc[(m * 4 + n) * 4], fa[m], fb[n]);
+        for (int n = 0; n < 2; ++n) {
+          ac_mma_f16(&acc[(m * 2 + n) * 4], fa[m], fb[n]);
         }
       }
     }
   }
   ac_wait<0>();
   #pragma unroll
-  for (int r = 0; r < 32; ++r) {
+  for (int r = 0; r < 8; ++r) {
     relu_t[r] = ac_relu(acc[r]);
   }
   #pragma unroll
-  for (int q = 0; q < 32; ++q) {
-    if (i3_t + q / 2 % 2 * 8 + q / 16 * 16 < 30) ac_store<1>(out0 + i0_b*57600 + (i1_t + q % 2 + q / 4 % 4 * 8)*900 + (i2_b + i2_t)*30 + (i3_t + q / 2 % 2 * 8 + q / 16 * 16), &relu_t[q]);
+  for (int q = 0; q < 8; ++q) {
+    if (i3_t + q / 2 % 2 * 8 < 30) ac_store<1>(out0 + i0_b*57600 + (i1_b + i1_t + q % 2 + q / 4 * 8)*900 + i2_b*30 + (i3_t + q / 2 % 2 * 8), &relu_t[q]);
   }
 }

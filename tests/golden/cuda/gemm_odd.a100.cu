@@ -2,15 +2,15 @@
 
 /*
  * matmul: matmul
- * schedule: tile i0 128, i1 64, r0 32; 4 stages; 128 threads
- * predicted: 7.75 us, bound by l2
+ * schedule: tile i0 128, i1 64, r0 32; 8 stages; 128 threads
+ * predicted: 7.86 us, bound by l2
  *
  * kernel matmul(in0: f16[i0:1000, r0:333], in1: f16[i1:777, r0:333] of in1[333, 777] at [r0, i1]) -> out0: f16[i0:1000, i1:777]
  * axes i0=1000 i1=777 r0=333
  * tile i0=128 i1=64 r0=32
  * grid i0, i1
  *   acc: f32[i0, i1] fragment = fill 0.0
- *   pipelined r0 stages=4
+ *   pipelined r0 stages=8
  *     in0_t: f16[i0, r0] block = copy in0
  *     in1_t: f16[i1, r0] block = copy in1
  *     acc += mma in0_t, in1_t
@@ -19,8 +19,8 @@
  *
  * acc: reg (i1,1,2)(i0,8,2)(i1,8,4)(i0,16,4) lane (i1,2,4)(i0,1,8) wave (i0,64,2)(i1,32,2)
  * cast_t: reg (i1,1,2)(i0,8,2)(i1,8,4)(i0,16,4) lane (i1,2,4)(i0,1,8) wave (i0,64,2)(i1,32,2)
- * in0_t: shared, 8192 bytes f16, ring of 4
- * in1_t: shared, 4096 bytes f16, ring of 4
+ * in0_t: shared, 8192 bytes f16, ring of 8
+ * in1_t: shared, 4096 bytes f16, ring of 8
  * acc: mma.m16n8k16.f16, 4 x 4 a wave, 2 steps
  */
 extern "C" __global__ void __launch_bounds__(128) matmul(const f16 *__restrict__ in0, const f16 *__restrict__ in1, f16 *__restrict__ out0) {
@@ -39,7 +39,7 @@ extern "C" __global__ void __launch_bounds__(128) matmul(const f16 *__restrict__
   for (int r = 0; r < 64; ++r) {
     acc[r] = 0.0f;
   }
-  for (int it = 0; it < 3; ++it) {
+  for (int it = 0; it < 7; ++it) {
     if (it < 11) {
       const int r0_b = it * 32;
       for (int q = 0; q < 32; ++q) {
@@ -50,31 +50,31 @@ extern "C" __global__ void __launch_bounds__(128) matmul(const f16 *__restrict__
       for (int q = 0; q < 16; ++q) {
         const int c = threadIdx.x + q * 128;
         const int row = c / 64, col = c % 64;
-        ac_copy<2>(smem + 32768 + it * 4096 + ac_swizzle<128>(row, (col) * 2), in1 + (i1_b + (col)) + (r0_b + (row))*777, i1_b + (col) < 777 && r0_b + (row) < 333);
+        ac_copy<2>(smem + 65536 + it * 4096 + ac_swizzle<128>(row, (col) * 2), in1 + (i1_b + (col)) + (r0_b + (row))*777, i1_b + (col) < 777 && r0_b + (row) < 333);
       }
     }
     ac_commit();
   }
   for (int it = 0; it < 11; ++it) {
     const int r0_b2 = it * 32;
-    ac_wait<2>();
+    ac_wait<6>();
     ac_sync();
-    const int ahead = it + 3;
+    const int ahead = it + 7;
     if (ahead < 11) {
       const int r0_b3 = ahead * 32;
       for (int q = 0; q < 32; ++q) {
         const int c = threadIdx.x + q * 128;
         const int row = c / 32, col = c % 32;
-        ac_copy<2>(smem + 0 + ahead % 4 * 8192 + ac_swizzle<64>(row, (col) * 2), in0 + (i0_b + (row))*333 + (r0_b3 + (col)), i0_b + (row) < 1000 && r0_b3 + (col) < 333);
+        ac_copy<2>(smem + 0 + ahead % 8 * 8192 + ac_swizzle<64>(row, (col) * 2), in0 + (i0_b + (row))*333 + (r0_b3 + (col)), i0_b + (row) < 1000 && r0_b3 + (col) < 333);
       }
       for (int q = 0; q < 16; ++q) {
         const int c = threadIdx.x + q * 128;
         const int row = c / 64, col = c % 64;
-        ac_copy<2>(smem + 32768 + ahead % 4 * 4096 + ac_swizzle<128>(row, (col) * 2), in1 + (i1_b + (col)) + (r0_b3 + (row))*777, i1_b + (col) < 777 && r0_b3 + (row) < 333);
+        ac_copy<2>(smem + 65536 + ahead % 8 * 4096 + ac_swizzle<128>(row, (col) * 2), in1 + (i1_b + (col)) + (r0_b3 + (row))*777, i1_b + (col) < 777 && r0_b3 + (row) < 333);
       }
     }
     ac_commit();
-    const int slot = it % 4;
+    const int slot = it % 8;
     #pragma unroll
     for (int kk = 0; kk < 2; ++kk) {
       unsigned fa[4][4], fb[4][2];
@@ -84,7 +84,7 @@ extern "C" __global__ void __launch_bounds__(128) matmul(const f16 *__restrict__
       }
       #pragma unroll
       for (int n = 0; n < 2; ++n) {
-        ac_ldmatrix4_t(fb[2 * n], fb[2 * n + 1], smem + 32768 + slot * 4096 + ac_swizzle<128>(kk * 16 + lane / 8 % 2 * 8 + lane % 8, (wave / 2 * 32 + n * 16 + lane / 16 * 8) * 2));
+        ac_ldmatrix4_t(fb[2 * n], fb[2 * n + 1], smem + 65536 + slot * 4096 + ac_swizzle<128>(kk * 16 + lane / 8 % 2 * 8 + lane % 8, (wave / 2 * 32 + n * 16 + lane / 16 * 8) * 2));
       }
       #pragma unroll
       for (int m = 0; m < 4; ++m) {

@@ -92,7 +92,7 @@ extern "C" __global__ void __launch_bounds__(128) reduce_max_reduce_sum_cast_sub
   }
   #pragma unroll
   for (int r = 0; r < 32; ++r) {
-    exp_t[r] = ac_exp_half((cast_t[r] - m_t[0]));
+    exp_t[r] = ac_exp_difference_half(cast_t[r], m_t[0]);
   }
   float t2[1];
   for (int r = 0; r < 1; ++r) {

@@ -2,19 +2,19 @@
 
 /*
  * matmul_silu_mul: matmul matmul silu mul
- * schedule: tile i0 64, i1 64, r0 64, r1 64; 4 stages; 128 threads
- * predicted: 7.48 us, bound by matrix unit
+ * schedule: tile i0 32, i1 32, r0 128, r1 128; 6 stages; 128 threads
+ * predicted: 7.64 us, bound by l2
  * rule: fusion/epilogue: matmul into operand 0 of silu
  * rule: fusion/epilogue: matmul into operand 0 of mul
  * rule: fusion/epilogue: silu into operand 1 of mul
  *
  * kernel matmul_silu_mul(in0: f16[i0:256, r0:512], in1: f16[i1:384, r0:512] of in1[512, 384] at [r0, i1], in2: f16[i1:384, r0:512] of in2[512, 384] at [r0, i1]) -> out0: f16[i0:256, i1:384]
  * axes i0=256 i1=384 r0=512
- * tile i0=64 i1=64 r0=64
+ * tile i0=32 i1=32 r0=128
  * grid i0, i1
  *   acc: f32[i0, i1] fragment = fill 0.0
  *   acc2: f32[i0, i1] fragment = fill 0.0
- *   pipelined r0 stages=4
+ *   pipelined r0 stages=6
  *     in0_t: f16[i0, r0] block = copy in0
  *     in1_t: f16[i1, r0] block = copy in1
  *     acc += mma in0_t, in1_t
@@ -23,134 +23,128 @@
  *   mul_t: f16[i0, i1] fragment = map cast(f16, acc) * silu(cast(f16, acc2))
  *   store out0 = mul_t
  *
- * acc: reg (i1,1,2)(i0,8,2)(i1,8,4)(i0,16,2) lane (i1,2,4)(i0,1,8) wave (i0,32,2)(i1,32,2)
- * acc2: reg (i1,1,2)(i0,8,2)(i1,8,4)(i0,16,2) lane (i1,2,4)(i0,1,8) wave (i0,32,2)(i1,32,2)
- * mul_t: reg (i1,1,2)(i0,8,2)(i1,8,4)(i0,16,2) lane (i1,2,4)(i0,1,8) wave (i0,32,2)(i1,32,2)
- * in0_t: shared, 8192 bytes f16, ring of 4
- * in1_t: shared, 8192 bytes f16, ring of 4
- * in2_t: shared, 8192 bytes f16, ring of 4
- * acc: mma.m16n8k16.f16, 2 x 4 a wave, 4 steps
- * acc2: mma.m16n8k16.f16, 2 x 4 a wave, 4 steps
+ * acc: reg (i1,1,2)(i0,8,2)(i1,8,2) lane (i1,2,4)(i0,1,8) wave (i0,16,2)(i1,16,2)
+ * acc2: reg (i1,1,2)(i0,8,2)(i1,8,2) lane (i1,2,4)(i0,1,8) wave (i0,16,2)(i1,16,2)
+ * mul_t: reg (i1,1,2)(i0,8,2)(i1,8,2) lane (i1,2,4)(i0,1,8) wave (i0,16,2)(i1,16,2)
+ * in0_t: shared, 8192 bytes f16, ring of 6
+ * in1_t: shared, 8192 bytes f16, ring of 6
+ * in2_t: shared, 8192 bytes f16, ring of 6
+ * acc: mma.m16n8k16.f16, 1 x 2 a wave, 8 steps
+ * acc2: mma.m16n8k16.f16, 1 x 2 a wave, 8 steps
  */
 extern "C" __global__ void __launch_bounds__(128) matmul_silu_mul(const f16 *__restrict__ in0, const f16 *__restrict__ in1, const f16 *__restrict__ in2, f16 *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   extern __shared__ __align__(1024) unsigned char smem[];
-  const int i1_t = lane % 4 * 2 + wave / 2 * 32;
-  const int i0_t = lane / 4 + wave % 2 * 32;
+  const int i1_t = lane % 4 * 2 + wave / 2 * 16;
+  const int i0_t = lane / 4 + wave % 2 * 16;
   int block = blockIdx.x;
-  const int i1_b = block % 6 * 64;
-  block /= 6;
-  const int i0_b = block * 64;
-  float acc[32];
-  float acc2[32];
-  float mul_t[32];
+  const int i1_b = block % 12 * 32;
+  block /= 12;
+  const int i0_b = block * 32;
+  float acc[8];
+  float acc2[8];
+  float mul_t[8];
   #pragma unroll
-  for (int r = 0; r < 32; ++r) {
+  for (int r = 0; r < 8; ++r) {
     acc[r] = 0.0f;
   }
   #pragma unroll
-  for (int r = 0; r < 32; ++r) {
+  for (int r = 0; r < 8; ++r) {
     acc2[r] = 0.0f;
   }
-  for (int it = 0; it < 3; ++it) {
-    if (it < 8) {
-      const int r0_b = it * 64;
+  for (int it = 0; it < 5; ++it) {
+    if (it < 4) {
+      const int r0_b = it * 128;
       #pragma unroll
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 128;
-        const int row = c / 8, col = ac_chunk<128>(row, c % 8) * 8;
+        const int row = c / 16, col = ac_chunk<256>(row, c % 16) * 8;
         ac_copy<16>(smem + 0 + it * 8192 + c * 16, in0 + (i0_b + (row))*512 + (r0_b + (col)), true);
       }
       #pragma unroll
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 128;
-        const int row = c / 8, col = ac_chunk<128>(row, c % 8) * 8;
-        ac_copy<16>(smem + 32768 + it * 8192 + c * 16, in1 + (i1_b + (col)) + (r0_b + (row))*384, true);
+        const int row = c / 4, col = ac_chunk<64>(row, c % 4) * 8;
+        ac_copy<16>(smem + 49152 + it * 8192 + c * 16, in1 + (i1_b + (col)) + (r0_b + (row))*384, true);
       }
       #pragma unroll
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 128;
-        const int row = c / 8, col = ac_chunk<128>(row, c % 8) * 8;
-        ac_copy<16>(smem + 65536 + it * 8192 + c * 16, in2 + (i1_b + (col)) + (r0_b + (row))*384, true);
+        const int row = c / 4, col = ac_chunk<64>(row, c % 4) * 8;
+        ac_copy<16>(smem + 98304 + it * 8192 + c * 16, in2 + (i1_b + (col)) + (r0_b + (row))*384, true);
       }
     }
     ac_commit();
   }
-  for (int it = 0; it < 8; ++it) {
-    const int r0_b2 = it * 64;
-    ac_wait<2>();
+  for (int it = 0; it < 4; ++it) {
+    const int r0_b2 = it * 128;
+    ac_wait<4>();
     ac_sync();
-    const int ahead = it + 3;
-    if (ahead < 8) {
-      const int r0_b3 = ahead * 64;
+    const int ahead = it + 5;
+    if (ahead < 4) {
+      const int r0_b3 = ahead * 128;
       #pragma unroll
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 128;
-        const int row = c / 8, col = ac_chunk<128>(row, c % 8) * 8;
-        ac_copy<16>(smem + 0 + ahead % 4 * 8192 + c * 16, in0 + (i0_b + (row))*512 + (r0_b3 + (col)), true);
+        const int row = c / 16, col = ac_chunk<256>(row, c % 16) * 8;
+        ac_copy<16>(smem + 0 + ahead % 6 * 8192 + c * 16, in0 + (i0_b + (row))*512 + (r0_b3 + (col)), true);
       }
       #pragma unroll
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 128;
-        const int row = c / 8, col = ac_chunk<128>(row, c % 8) * 8;
-        ac_copy<16>(smem + 32768 + ahead % 4 * 8192 + c * 16, in1 + (i1_b + (col)) + (r0_b3 + (row))*384, true);
+        const int row = c / 4, col = ac_chunk<64>(row, c % 4) * 8;
+        ac_copy<16>(smem + 49152 + ahead % 6 * 8192 + c * 16, in1 + (i1_b + (col)) + (r0_b3 + (row))*384, true);
       }
       #pragma unroll
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 128;
-        const int row = c / 8, col = ac_chunk<128>(row, c % 8) * 8;
-        ac_copy<16>(smem + 65536 + ahead % 4 * 8192 + c * 16, in2 + (i1_b + (col)) + (r0_b3 + (row))*384, true);
+        const int row = c / 4, col = ac_chunk<64>(row, c % 4) * 8;
+        ac_copy<16>(smem + 98304 + ahead % 6 * 8192 + c * 16, in2 + (i1_b + (col)) + (r0_b3 + (row))*384, true);
       }
     }
     ac_commit();
-    const int slot = it % 4;
+    const int slot = it % 6;
     #pragma unroll
-    for (int kk = 0; kk < 4; ++kk) {
-      unsigned fa[2][4], fb[4][2];
-      #pragma unroll
-      for (int m = 0; m < 2; ++m) {
-        ac_ldmatrix4(fa[m], smem + 0 + slot * 8192 + ac_swizzle<128>(wave % 2 * 32 + m * 16 + lane % 16, (kk * 16 + lane / 16 * 8) * 2));
+    for (int kk = 0; kk < 8; ++kk) {
+      unsigned fa[1][4], fb[2][2];
+      for (int m = 0; m < 1; ++m) {
+        ac_ldmatrix4(fa[m], smem + 0 + slot * 8192 + ac_swizzle<256>(wave % 2 * 16 + m * 16 + lane % 16, (kk * 16 + lane / 16 * 8) * 2));
       }
-      #pragma unroll
-      for (int n = 0; n < 2; ++n) {
-        ac_ldmatrix4_t(fb[2 * n], fb[2 * n + 1], smem + 32768 + slot * 8192 + ac_swizzle<128>(kk * 16 + lane / 8 % 2 * 8 + lane % 8, (wave / 2 * 32 + n * 16 + lane / 16 * 8) * 2));
+      for (int n = 0; n < 1; ++n) {
+        ac_ldmatrix4_t(fb[2 * n], fb[2 * n + 1], smem + 49152 + slot * 8192 + ac_swizzle<64>(kk * 16 + lane / 8 % 2 * 8 + lane % 8, (wave / 2 * 16 + n * 16 + lane / 16 * 8) * 2));
       }
-      #pragma unroll
-      for (int m = 0; m < 2; ++m) {
+      for (int m = 0; m < 1; ++m) {
         #pragma unroll
-        for (int n = 0; n < 4; ++n) {
-          ac_mma_f16(&acc[(m * 4 + n) * 4], fa[m], fb[n]);
+        for (int n = 0; n < 2; ++n) {
+          ac_mma_f16(&acc[(m * 2 + n) * 4], fa[m], fb[n]);
         }
       }
     }
     #pragma unroll
-    for (int kk = 0; kk < 4; ++kk) {
-      unsigned fa[2][4], fb[4][2];
-      #pragma unroll
-      for (int m = 0; m < 2; ++m) {
-        ac_ldmatrix4(fa[m], smem + 0 + slot * 8192 + ac_swizzle<128>(wave % 2 * 32 + m * 16 + lane % 16, (kk * 16 + lane / 16 * 8) * 2));
+    for (int kk = 0; kk < 8; ++kk) {
+      unsigned fa[1][4], fb[2][2];
+      for (int m = 0; m < 1; ++m) {
+        ac_ldmatrix4(fa[m], smem + 0 + slot * 8192 + ac_swizzle<256>(wave % 2 * 16 + m * 16 + lane % 16, (kk * 16 + lane / 16 * 8) * 2));
       }
-      #pragma unroll
-      for (int n = 0; n < 2; ++n) {
-        ac_ldmatrix4_t(fb[2 * n], fb[2 * n + 1], smem + 65536 + slot * 8192 + ac_swizzle<128>(kk * 16 + lane / 8 % 2 * 8 + lane % 8, (wave / 2 * 32 + n * 16 + lane / 16 * 8) * 2));
+      for (int n = 0; n < 1; ++n) {
+        ac_ldmatrix4_t(fb[2 * n], fb[2 * n + 1], smem + 98304 + slot * 8192 + ac_swizzle<64>(kk * 16 + lane / 8 % 2 * 8 + lane % 8, (wave / 2 * 16 + n * 16 + lane / 16 * 8) * 2));
       }
-      #pragma unroll
-      for (int m = 0; m < 2; ++m) {
+      for (int m = 0; m < 1; ++m) {
         #pragma unroll
-        for (int n = 0; n < 4; ++n) {
-          ac_mma_f16(&acc2[(m * 4 + n) * 4], fa[m], fb[n]);
+        for (int n = 0; n < 2; ++n) {
+          ac_mma_f16(&acc2[(m * 2 + n) * 4], fa[m], fb[n]);
         }
       }
     }
   }
   ac_wait<0>();
   #pragma unroll
-  for (int r = 0; r < 32; ++r) {
+  for (int r = 0; r < 8; ++r) {
     mul_t[r] = (acc[r] * ac_silu_half(acc2[r]));
   }
   #pragma unroll
-  for (int q = 0; q < 16; ++q) {
-    ac_store<2>(out0 + (i0_b + i0_t + (q * 2) / 2 % 2 * 8 + (q * 2) / 16 * 16)*384 + (i1_b + i1_t + (q * 2) % 2 + (q * 2) / 4 % 4 * 8), &mul_t[(q * 2)]);
+  for (int q = 0; q < 4; ++q) {
+    ac_store<2>(out0 + (i0_b + i0_t + (q * 2) / 2 % 2 * 8)*384 + (i1_b + i1_t + (q * 2) % 2 + (q * 2) / 4 * 8), &mul_t[(q * 2)]);
   }
 }

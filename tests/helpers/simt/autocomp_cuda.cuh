@@ -1,0 +1,186 @@
+// The CUDA target's device header on the CPU model: same names, same meanings (PTX ISA), no PTX.
+#pragma once
+#include "simt_model.h"
+
+#define AC_WAVE 32
+typedef simt_f16 f16;
+typedef simt_bf16 bf16;
+#define AC_DEVICE static inline
+AC_DEVICE float ac_max(float a, float b) { return a > b || a != a ? a : b; }
+AC_DEVICE float ac_min(float a, float b) { return a < b || a != a ? a : b; }
+AC_DEVICE float ac_ex2(float x) { return exp2f(x); }
+AC_DEVICE float ac_reciprocal(float x) { return 1.0f / x; }
+AC_DEVICE float ac_rsqrt_half(float x) { return rsqrtf(x); }
+AC_DEVICE float ac_widen(f16 x) { return simt_widen(x); }
+AC_DEVICE float ac_widen(bf16 x) { return simt_widen(x); }
+AC_DEVICE f16 ac_narrow_f16(float x) { return simt_narrow_f16(x); }
+AC_DEVICE bf16 ac_narrow_bf16(float x) { return simt_narrow_bf16(x); }
+#include "autocomp_simt.h"
+
+AC_DEVICE void ac_sync() { __syncthreads(); }
+template <class T> AC_DEVICE T ac_shuffle_xor(T x, int mask) { return simt_shuffle_xor(x, mask); }
+
+// ---- copies into shared memory
+template <int BYTES, class S> AC_DEVICE void ac_copy(unsigned char *to, const S *from, bool inside) {
+  if constexpr (BYTES >= 4) simt_copy(to, from, BYTES, inside);
+  else if (inside) memcpy(to, from, BYTES);
+  else memset(to, 0, BYTES);
+}
+AC_DEVICE void ac_commit() { simt_commit(); }
+template <int N> AC_DEVICE void ac_wait() { simt_wait(N); }
+
+// ---- ldmatrix, stmatrix: lane 8 i + r names row r of the i-th 8 x 8 matrix
+struct ac_rows { const unsigned char *row; unsigned r[4]; };
+template <int COUNT, bool TURNED> AC_DEVICE void ac_ldmatrix(unsigned (&r)[4], const void *p) {
+  ac_rows mine{static_cast<const unsigned char *>(p), {}};
+  simt_wave(10 + COUNT + 8 * TURNED, &mine, [](void **a, int lanes) {
+    for (int i = 0; i < 8 * COUNT; ++i)
+      if ((static_cast<ac_rows *>(a[i])->row - smem) % 16) simt_fail("a misaligned row of ldmatrix");
+    for (int lane = 0; lane < lanes; ++lane)
+      for (int i = 0; i < COUNT; ++i) {
+        uint16_t x[2];
+        for (int j = 0; j < 2; ++j) {
+          const int row = TURNED ? lane % 4 * 2 + j : lane / 4, col = TURNED ? lane / 4 : lane % 4 * 2 + j;
+          memcpy(&x[j], static_cast<ac_rows *>(a[8 * i + row])->row + 2 * col, 2);
+        }
+        static_cast<ac_rows *>(a[lane])->r[i] = x[0] | unsigned(x[1]) << 16;
+      }
+  });
+  for (int i = 0; i < COUNT; ++i) r[i] = mine.r[i];
+}
+AC_DEVICE void ac_ldmatrix4(unsigned (&r)[4], const void *p) { ac_ldmatrix<4, false>(r, p); }
+AC_DEVICE void ac_ldmatrix4_t(unsigned (&r)[4], const void *p) { ac_ldmatrix<4, true>(r, p); }
+#define AC_TWO(name, count, turned) \
+  AC_DEVICE void name(unsigned (&a)[2], unsigned (&b)[2], const void *p) { \
+    unsigned r[4]; \
+    ac_ldmatrix<4, turned>(r, p); \
+    a[0] = r[0], a[1] = r[1], b[0] = r[2], b[1] = r[3]; \
+  }
+AC_TWO(ac_ldmatrix4, 4, false) AC_TWO(ac_ldmatrix4_t, 4, true)
+#define AC_ONE(name, turned) \
+  AC_DEVICE void name(unsigned (&a)[2], const void *p) { \
+    unsigned r[4]; \
+    ac_ldmatrix<2, turned>(r, p); \
+    a[0] = r[0], a[1] = r[1]; \
+  }
+AC_ONE(ac_ldmatrix2, false) AC_ONE(ac_ldmatrix2_t, true)
+AC_DEVICE void ac_stmatrix4(unsigned char *p, const unsigned (&r)[4]) {
+  ac_rows mine{p, {r[0], r[1], r[2], r[3]}};
+  simt_wave(30, &mine, [](void **a, int lanes) {
+    for (int lane = 0; lane < lanes; ++lane)
+      for (int i = 0; i < 4; ++i) {
+        unsigned char *row = const_cast<unsigned char *>(static_cast<ac_rows *>(a[8 * i + lane / 4])->row);
+        if ((row - smem) % 16) simt_fail("a misaligned row of stmatrix");
+        memcpy(row + lane % 4 * 4, &static_cast<ac_rows *>(a[lane])->r[i], 4);
+      }
+  });
+}
+
+// ---- products: c[row][col] += sum over 16 steps; element order of a register pair is low half first
+template <class T> AC_DEVICE float ac_half(unsigned r, int i) { return simt_widen(T{uint16_t(r >> 16 * i)}); }
+struct ac_factors { float *c; const unsigned *a, *b; };
+template <class T> AC_DEVICE void ac_mma(void **all, int lanes) {
+  float a[16][16], b[16][8];
+  for (int lane = 0; lane < lanes; ++lane) {
+    const ac_factors &f = *static_cast<ac_factors *>(all[lane]);
+    for (int i = 0; i < 4; ++i)
+      for (int j = 0; j < 2; ++j) a[lane / 4 + i % 2 * 8][lane % 4 * 2 + j + i / 2 * 8] = ac_half<T>(f.a[i], j);
+    for (int i = 0; i < 2; ++i)
+      for (int j = 0; j < 2; ++j) b[lane % 4 * 2 + j + i * 8][lane / 4] = ac_half<T>(f.b[i], j);
+  }
+  for (int lane = 0; lane < lanes; ++lane)
+    for (int i = 0; i < 4; ++i) {
+      const int row = lane / 4 + i / 2 * 8, col = lane % 4 * 2 + i % 2;
+      float sum = static_cast<ac_factors *>(all[lane])->c[i];
+      for (int k = 0; k < 16; ++k) sum += a[row][k] * b[k][col];
+      static_cast<ac_factors *>(all[lane])->c[i] = sum;
+    }
+}
+AC_DEVICE void ac_mma_f16(float *c, const unsigned (&a)[4], const unsigned (&b)[2]) {
+  ac_factors mine{c, a, b};
+  simt_wave(40, &mine, ac_mma<f16>);
+}
+AC_DEVICE void ac_mma_bf16(float *c, const unsigned (&a)[4], const unsigned (&b)[2]) {
+  ac_factors mine{c, a, b};
+  simt_wave(41, &mine, ac_mma<bf16>);
+}
+
+// ---- warpgroups with roles
+template <int N> AC_DEVICE void ac_registers_claim() {}
+template <int N> AC_DEVICE void ac_registers_release() {}
+AC_DEVICE void ac_barrier_sync(int id, int threads) { simt_barrier(id, threads); }
+AC_DEVICE void ac_barrier_init(unsigned char *b, int count) { simt_barrier_init(b, count); }
+AC_DEVICE void ac_barrier_fence() {}
+AC_DEVICE void ac_barrier_expect(unsigned char *b, int bytes) { simt_barrier_expect(b, bytes); }
+AC_DEVICE void ac_barrier_arrive(unsigned char *b) { simt_barrier_arrive(b); }
+AC_DEVICE void ac_barrier_wait(unsigned char *b, unsigned parity) { simt_barrier_wait(b, parity); }
+template <class... I> AC_DEVICE void ac_bulk_load(unsigned char *to, const ac_tensor_map *m, unsigned char *b, I... at) {
+  const int list[] = {at...};
+  if (sizeof...(at) != m->rank) simt_fail("a bulk copy's rank is not its descriptor's");
+  simt_bulk_load(to, m, b, list);
+}
+template <class... I> AC_DEVICE void ac_bulk_store(const ac_tensor_map *m, unsigned char *from, I... at) {
+  const int list[] = {at...};
+  if (sizeof...(at) != m->rank) simt_fail("a bulk copy's rank is not its descriptor's");
+  simt_bulk_store(m, from, list);
+}
+template <int N> AC_DEVICE void ac_bulk_wait() { simt_bulk_wait(N); }
+AC_DEVICE void ac_bulk_drain() { simt_bulk_wait(0); }
+AC_DEVICE void ac_async_fence() {}
+AC_DEVICE void ac_team_fence() {}
+AC_DEVICE void ac_team_commit() { simt_team_commit(); }
+template <int N> AC_DEVICE void ac_team_wait() { simt_team_wait(N); }
+template <int N> AC_DEVICE void ac_keep(float (&)[N]) {}
+AC_DEVICE unsigned long long ac_descriptor(const unsigned char *p, int lead, int stride) {
+  return (unsigned long long)(p - smem) | (unsigned long long)lead << 20 | (unsigned long long)stride << 40;
+}
+// element (i along m or n, step) of a factor: rows of 128 bytes, chunks permuted by the address's bits 7 to 9
+template <class T, bool DEEP> AC_DEVICE float ac_factor(unsigned long long where, int i, int step) {
+  const long start = where & 0xfffff, lead = where >> 20 & 0xfffff, stride = where >> 40 & 0xfffff;
+  long at = DEEP ? start + i / 8 * stride + i % 8 * 128 + step * 2 : start + step / 8 * stride + step % 8 * 128 + i / 64 * lead + i % 64 * 2;
+  at ^= (at >> 7 & 7) << 4;
+  T x;
+  memcpy(&x, smem + at, 2);
+  return simt_widen(x);
+}
+template <int N, class T, bool A_DEEP, bool B_DEEP> AC_DEVICE void ac_team_run(const simt_product &p) {
+  static float a[64][16], b[N][16];
+  for (int lane = 0; p.registers && lane < 128; ++lane)
+    for (int i = 0; i < 4; ++i)
+      for (int j = 0; j < 2; ++j)
+        a[lane / 32 * 16 + lane % 32 / 4 + i % 2 * 8][lane % 4 * 2 + j + i / 2 * 8] = ac_half<T>(p.a[lane][i], j);
+  for (int k = 0; k < 16; ++k) {
+    for (int m = 0; !p.registers && m < 64; ++m) a[m][k] = ac_factor<T, A_DEEP>(p.at, m, k);
+    for (int n = 0; n < N; ++n) b[n][k] = ac_factor<T, B_DEEP>(p.bt, n, k);
+  }
+  for (int lane = 0; lane < 128; ++lane)
+    for (int i = 0; i < N / 2; ++i) {
+      const int row = lane / 32 * 16 + lane % 32 / 4 + i / 2 % 2 * 8, col = i / 4 * 8 + lane % 4 * 2 + i % 2;
+      float sum = p.d[lane][i];
+      for (int k = 0; k < 16; ++k) sum += a[row][k] * b[col][k];
+      p.d[lane][i] = sum;
+    }
+}
+struct ac_team_factors { float *d; const unsigned *a; unsigned long long at, bt; void (*run)(const simt_product &); };
+AC_DEVICE void ac_team_start(void **all, int lanes) {
+  static simt_product p;
+  const ac_team_factors &first = *static_cast<ac_team_factors *>(all[0]);
+  p.registers = first.a != nullptr, p.at = first.at, p.bt = first.bt, p.run = first.run;
+  for (int lane = 0; lane < lanes; ++lane) {
+    const ac_team_factors &f = *static_cast<ac_team_factors *>(all[lane]);
+    if (f.run != p.run || f.bt != p.bt || f.at != p.at) simt_fail("warps of a team name different factors");
+    p.d[lane] = f.d;
+    if (f.a) memcpy(p.a[lane], f.a, sizeof p.a[lane]);
+  }
+  simt_team_product(p);
+}
+#define AC_TEAM_SHARED(name, n, T, ta, tb) \
+  AC_DEVICE void name(float *d, unsigned long long a, unsigned long long b) { \
+    ac_team_factors mine{d, nullptr, a, b, ac_team_run<n, T, !ta, !tb>}; \
+    simt_team(50, &mine, ac_team_start); \
+  }
+#define AC_TEAM_REGISTERS(name, n, T, tb) \
+  AC_DEVICE void name(float *d, const unsigned *a, unsigned long long b) { \
+    ac_team_factors mine{d, a, 0, b, ac_team_run<n, T, true, !tb>}; \
+    simt_team(51, &mine, ac_team_start); \
+  }

@@ -1,0 +1,355 @@
+// A CPU model of one SIMT block at a time: every thread is a fiber, and fibers change only where threads meet or wait. A launch runs
+//   late  asynchronous copies and products happen as late as their waits allow (finds reads before a wait), threads in order;
+//   early they happen when they are started (finds buffers written again too soon), threads and blocks in reverse order.
+// Arrays lie between pages that may not be touched. Misaligned access and indices out of arrays trap (the sanitizer's flags).
+#include "simt_model.h"
+
+#include <csetjmp>
+#include <csignal>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <vector>
+#if !defined(__x86_64__)
+#include <ucontext.h>
+#endif
+
+const simt_index *simt_thread;
+simt_index simt_block;
+alignas(1024) unsigned char smem[SIMT_SHARED];
+
+namespace {
+constexpr size_t STACK = 128 * 1024;
+constexpr unsigned char UNTOUCHED = 0xa5;
+
+struct Copy { unsigned char *to; const void *from; int bytes; bool inside; };
+struct Bulk { const ac_tensor_map *map; unsigned char *near; int at[5]; };
+struct Lane {
+  void *stack_pointer = nullptr;
+#if !defined(__x86_64__)
+  ucontext_t context;
+#endif
+  simt_index index{};
+  bool done = false;
+  std::vector<Copy> open;
+  std::deque<std::vector<Copy>> groups;
+  std::deque<Bulk> stores;
+};
+struct Meeting { int arrived = 0, tag = 0; unsigned generation = 0; std::vector<void *> arguments; };
+struct Barrier { int count = 0, pending = 0; long bytes = 0; unsigned phase = 0; std::vector<Bulk> loads; };
+struct Team { std::vector<simt_product> open; std::deque<std::vector<simt_product>> groups; };
+
+const simt_launch *launch;
+std::vector<Lane> lanes;
+std::vector<Meeting> waves, teams, named;
+std::vector<Team> products;
+std::map<unsigned char *, Barrier> barriers;
+int current, alive;
+long idle;  // changes of fibers since something last went on
+std::string failure;
+sigjmp_buf out;
+unsigned char *stacks;
+size_t stack_count;
+void **kernel_arguments;
+void (*kernel)(void **);
+
+#if defined(__x86_64__)
+extern "C" void simt_switch(void **from, void *to);
+asm(".text\n.globl simt_switch\nsimt_switch:\n"
+    "  pushq %rbp\n  pushq %rbx\n  pushq %r12\n  pushq %r13\n  pushq %r14\n  pushq %r15\n"
+    "  movq %rsp, (%rdi)\n  movq %rsi, %rsp\n"
+    "  popq %r15\n  popq %r14\n  popq %r13\n  popq %r12\n  popq %rbx\n  popq %rbp\n  ret\n");
+void change(int from, int to) { simt_switch(&lanes[from].stack_pointer, lanes[to].stack_pointer); }
+#else
+void change(int from, int to) { swapcontext(&lanes[from].context, &lanes[to].context); }
+#endif
+
+int following(int from) {
+  const int n = int(lanes.size()), step = launch->late ? 1 : n - 1;
+  for (int i = (from + step) % n; i != from; i = (i + step) % n)
+    if (!lanes[i].done) return i;
+  return from;
+}
+void go_to(int to) {
+  const int from = current;
+  if (to == from) return;
+  current = to;
+  simt_thread = &lanes[to].index;
+  change(from, to);
+}
+void yield() {
+  if (++idle > 4 * long(lanes.size()) + 4) simt_fail("the block hangs: threads wait for others that have ended or wait elsewhere");
+  go_to(following(current));
+}
+void thread_main() {
+  kernel(kernel_arguments);
+  Lane &me = lanes[current];
+  if (!me.open.empty() || !me.groups.empty()) {
+    for (auto &g : me.groups) if (!g.empty()) simt_fail("a thread ends while its copies are under way");
+  }
+  me.done = true;
+  idle = 0;
+  if (--alive) go_to(following(current));
+  siglongjmp(out, 1);
+}
+void meet(Meeting &m, int tag, int slot, int members, void *arguments, simt_perform perform) {
+  if (m.arrived && m.tag != tag) simt_fail("threads that must act together are at different instructions");
+  m.tag = tag;
+  m.arguments.resize(members);
+  m.arguments[slot] = arguments;
+  idle = 0;
+  if (++m.arrived == members) {
+    m.arrived = 0;
+    if (perform) perform(m.arguments.data(), members);
+    ++m.generation;
+    return;
+  }
+  for (const unsigned mine = m.generation; m.generation == mine;) yield();
+  idle = 0;
+}
+void perform_copy(const Copy &c) {
+  if (c.inside) memcpy(c.to, c.from, c.bytes);
+  else memset(c.to, 0, c.bytes);
+}
+template <class F> void each_element(const ac_tensor_map &m, const Bulk &b, F visit) {
+  int total = 1;
+  for (int d = 0; d < m.rank; ++d) total *= m.box[d];
+  const long base = b.near - smem;
+  for (int e = 0; e < total; ++e) {
+    long offset = 0, rest = e;
+    bool inside = true;
+    for (int d = 0; d < m.rank; ++d) {
+      const long x = b.at[d] + rest % m.box[d];
+      rest /= m.box[d];
+      inside = inside && x >= 0 && x < m.dims[d];
+      offset += x * m.strides[d];
+    }
+    long place = base + long(e) * m.size;
+    if (m.swizzle == 128) place ^= (place >> 7 & 7) << 4;
+    visit(smem + place, offset, inside);
+  }
+}
+void perform_load(const Bulk &b) {
+  const ac_tensor_map &m = *b.map;
+  each_element(m, b, [&](unsigned char *near, long offset, bool inside) {
+    if (inside) memcpy(near, m.data + offset, m.size);
+    else memset(near, 0, m.size);
+  });
+}
+void perform_store(const Bulk &b) {
+  const ac_tensor_map &m = *b.map;
+  each_element(m, b, [&](unsigned char *near, long offset, bool inside) { if (inside) memcpy(m.data + offset, near, m.size); });
+}
+long box_bytes(const ac_tensor_map &m) {
+  long n = m.size;
+  for (int d = 0; d < m.rank; ++d) n *= m.box[d];
+  return n;
+}
+void advance(Barrier &b) {
+  if (b.pending || b.bytes) return;
+  b.pending = b.count;
+  ++b.phase;
+  idle = 0;
+}
+Barrier &find(unsigned char *at) {
+  const auto found = barriers.find(at);
+  if (found == barriers.end()) simt_fail("a barrier is used that nobody initialised");
+  return found->second;
+}
+Bulk bulk(const ac_tensor_map *m, unsigned char *near, const int *at) {
+  if ((near - smem) % 128) simt_fail("the bulk engine's place in shared memory is no multiple of 128");
+  if (m->swizzle && m->box[0] * m->size != m->swizzle) simt_fail("a box row is not one swizzle period");
+  Bulk b{m, near, {}};
+  for (int d = 0; d < m->rank; ++d) b.at[d] = at[d];
+  return b;
+}
+void trapped(int number, siginfo_t *info, void *) {
+  char text[160];
+  if (number == SIGILL || number == SIGTRAP || number == SIGFPE)
+    snprintf(text, sizeof text, "undefined behaviour: a misaligned access or an index outside its array");
+  else
+    snprintf(text, sizeof text, "an access outside of every buffer, at %p", info->si_addr);
+  failure = text;
+  siglongjmp(out, 2);
+}
+void prepare(int threads) {
+  lanes.clear();
+  lanes.resize(threads);
+  if (stack_count < size_t(threads)) {
+    if (stacks) munmap(stacks, stack_count * STACK);
+    stack_count = threads;
+    stacks = static_cast<unsigned char *>(mmap(nullptr, stack_count * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  }
+  for (int i = 0; i < threads; ++i) {
+    lanes[i].index = {unsigned(i), 0, 0};
+#if defined(__x86_64__)
+    void **top = reinterpret_cast<void **>(stacks + (i + 1) * STACK);
+    *--top = nullptr;  // where a call's return address would lie: the stack is aligned as after a call
+    *--top = reinterpret_cast<void *>(&thread_main);
+    for (int r = 0; r < 6; ++r) *--top = nullptr;
+    lanes[i].stack_pointer = top;
+#else
+    getcontext(&lanes[i].context);
+    lanes[i].context.uc_stack.ss_sp = stacks + i * STACK;
+    lanes[i].context.uc_stack.ss_size = STACK;
+    makecontext(&lanes[i].context, thread_main, 0);
+#endif
+  }
+  waves.assign((threads + launch->wave - 1) / launch->wave, {});
+  teams.assign((threads + 127) / 128, {});
+  named.assign(16, {});
+  products.assign(teams.size(), {});
+  barriers.clear();
+  alive = threads;
+  idle = 0;
+}
+void start(int first) {
+  static void *main_pointer;
+  current = first;
+  simt_thread = &lanes[first].index;
+#if defined(__x86_64__)
+  simt_switch(&main_pointer, lanes[first].stack_pointer);
+#else
+  static ucontext_t main_context;
+  (void)main_pointer;
+  swapcontext(&main_context, &lanes[first].context);
+#endif
+}
+void run_block() {
+  memset(smem, 0xff, launch->shared);
+  memset(smem + launch->shared, UNTOUCHED, SIMT_SHARED - launch->shared);
+  prepare(launch->block);
+  if (sigsetjmp(out, 1) == 0) start(launch->late ? 0 : launch->block - 1);
+  for (int i = launch->shared; failure.empty() && i < SIMT_SHARED; ++i)
+    if (smem[i] != UNTOUCHED) failure = "byte " + std::to_string(i) + " of shared memory is written, the launch gives " + std::to_string(launch->shared);
+}
+}  // namespace
+
+void simt_fail(const char *what) {
+  failure = std::string(what) + " (thread " + std::to_string(current) + ")";
+  siglongjmp(out, 3);
+}
+void simt_wave(int tag, void *arguments, simt_perform perform) {
+  const int w = launch->wave;
+  meet(waves[current / w], tag, current % w, w, arguments, perform);
+}
+void simt_team(int tag, void *arguments, simt_perform perform) { meet(teams[current / 128], tag, current % 128, 128, arguments, perform); }
+void simt_barrier(int id, int threads) {
+  Meeting &m = named[id];
+  const int members = threads ? threads : int(lanes.size());
+  meet(m, members, m.arrived, members, nullptr, nullptr);
+}
+
+void simt_copy(unsigned char *to, const void *from, int bytes, bool inside) {
+  if ((to - smem) % bytes || (inside && reinterpret_cast<uintptr_t>(from) % bytes)) simt_fail("a misaligned copy");
+  if (launch->late) lanes[current].open.push_back({to, from, bytes, inside});
+  else perform_copy({to, from, bytes, inside});
+}
+void simt_commit() {
+  Lane &me = lanes[current];
+  me.groups.push_back(std::move(me.open));
+  me.open.clear();
+}
+void simt_wait(int groups) {
+  Lane &me = lanes[current];
+  for (; int(me.groups.size()) > groups; me.groups.pop_front())
+    for (const Copy &c : me.groups.front()) perform_copy(c);
+}
+
+void simt_barrier_init(unsigned char *b, int count) {
+  if ((b - smem) % 8) simt_fail("a misaligned barrier");
+  barriers[b] = {count, count, 0, 0, {}};
+}
+void simt_barrier_arrive(unsigned char *at) {
+  Barrier &b = find(at);
+  if (--b.pending < 0) simt_fail("more threads arrive at a barrier than it was made for");
+  advance(b);
+}
+void simt_barrier_expect(unsigned char *at, int bytes) {
+  find(at).bytes += bytes;
+  simt_barrier_arrive(at);
+}
+void simt_barrier_wait(unsigned char *at, unsigned parity) {
+  Barrier &b = find(at);
+  for (const Bulk &l : b.loads) {
+    perform_load(l);
+    b.bytes -= box_bytes(*l.map);
+  }
+  if (!b.loads.empty()) {
+    b.loads.clear();
+    advance(b);
+  }
+  while ((b.phase & 1) == parity) {
+    yield();
+    if (!b.loads.empty()) return simt_barrier_wait(at, parity);
+  }
+  idle = 0;
+}
+void simt_bulk_load(unsigned char *to, const ac_tensor_map *m, unsigned char *at, const int *coordinates) {
+  Barrier &b = find(at);
+  const Bulk load = bulk(m, to, coordinates);
+  if (launch->late) return b.loads.push_back(load);
+  perform_load(load);
+  b.bytes -= box_bytes(*m);
+  advance(b);
+}
+void simt_bulk_store(const ac_tensor_map *m, unsigned char *from, const int *coordinates) {
+  if (launch->late) lanes[current].stores.push_back(bulk(m, from, coordinates));
+  else perform_store(bulk(m, from, coordinates));
+}
+void simt_bulk_wait(int stores) {
+  auto &mine = lanes[current].stores;
+  for (; int(mine.size()) > stores; mine.pop_front()) perform_store(mine.front());
+}
+
+void simt_team_product(const simt_product &p) {
+  if (launch->late) products[current / 128].open.push_back(p);
+  else p.run(p);
+}
+void simt_team_commit() {
+  simt_team(101, nullptr, [](void **, int) {
+    Team &t = products[current / 128];
+    t.groups.push_back(std::move(t.open));
+    t.open.clear();
+  });
+}
+void simt_team_wait(int groups) {
+  simt_team(200 + groups, &groups, [](void **a, int) {
+    auto &done = products[current / 128].groups;
+    for (; int(done.size()) > *static_cast<int *>(a[0]); done.pop_front())
+      for (const simt_product &p : done.front()) p.run(p);
+  });
+}
+
+const char *simt_run(const simt_launch *l, void **arguments, void (*k)(void **)) {
+  launch = l, kernel = k, kernel_arguments = arguments;
+  failure.clear();
+  struct sigaction action {}, old[5];
+  const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGTRAP, SIGFPE};
+  action.sa_sigaction = trapped;
+  action.sa_flags = SA_SIGINFO | SA_NODEFER;
+  for (int i = 0; i < 5; ++i) sigaction(signals[i], &action, &old[i]);
+  const long blocks = long(l->grid[0]) * l->grid[1] * l->grid[2];
+  for (long n = 0; n < blocks && failure.empty(); ++n) {
+    const long b = l->late ? n : blocks - 1 - n;
+    simt_block = {unsigned(b % l->grid[0]), unsigned(b / l->grid[0] % l->grid[1]), unsigned(b / l->grid[0] / l->grid[1])};
+    run_block();
+  }
+  for (int i = 0; i < 5; ++i) sigaction(signals[i], &old[i], nullptr);
+  return failure.empty() ? nullptr : failure.c_str();
+}
+
+// An array whose end (up to 16 bytes of alignment) lies at a page that may not be touched
+extern "C" void *simt_allocate(size_t bytes) {
+  const size_t page = sysconf(_SC_PAGESIZE), used = (bytes + 15) / 16 * 16, whole = (used + page - 1) / page * page;
+  auto *p = static_cast<unsigned char *>(mmap(nullptr, whole + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  mprotect(p + page, whole, PROT_READ | PROT_WRITE);
+  return p + page + whole - used;
+}
+extern "C" void simt_release(void *p, size_t bytes) {
+  const size_t page = sysconf(_SC_PAGESIZE), used = (bytes + 15) / 16 * 16, whole = (used + page - 1) / page * page;
+  munmap(static_cast<unsigned char *>(p) + used - whole - page, whole + 2 * page);
+}

@@ -1,0 +1,119 @@
+// A CPU model of one SIMT block at a time: what printed kernels and the stand-ins of device headers call. See simt_model.cpp.
+#pragma once
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <utility>
+
+#define __global__
+#define __device__
+#define __host__
+#define __shared__
+#define __grid_constant__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __align__(n) alignas(n)
+#define __syncthreads() simt_barrier(0, 0)
+
+struct simt_index { unsigned x, y, z; };
+extern const simt_index *simt_thread;
+extern simt_index simt_block;
+#define threadIdx (*simt_thread)
+#define blockIdx simt_block
+
+// Dynamic shared memory; kernels declare it `extern`. It is filled with NaN patterns before each block.
+constexpr int SIMT_SHARED = 256 * 1024;
+extern unsigned char smem[];
+
+// Lanes of a wave (or of a team of 128 threads) meet: the last one to come runs `perform` over the arguments of all, by lane.
+// Lanes that meet under different tags, or that never meet, end the launch with an error.
+typedef void (*simt_perform)(void **arguments, int lanes);
+void simt_wave(int tag, void *arguments, simt_perform perform);
+void simt_team(int tag, void *arguments, simt_perform perform);
+// `threads` of the block (all for 0) meet at barrier `id`
+void simt_barrier(int id, int threads);
+[[noreturn]] void simt_fail(const char *what);
+
+// Copies into shared memory that a lane starts, groups them, and waits for: early they happen at once, late only at the wait.
+void simt_copy(unsigned char *to, const void *from, int bytes, bool inside);
+void simt_commit();
+void simt_wait(int groups);
+
+// Transaction barriers and the bulk engine
+struct alignas(64) ac_tensor_map {
+  unsigned char *data;
+  long dims[5], strides[5];  // elements; bytes
+  int box[5], rank, size, swizzle;
+};
+void simt_barrier_init(unsigned char *b, int count);
+void simt_barrier_expect(unsigned char *b, int bytes);
+void simt_barrier_arrive(unsigned char *b);
+void simt_barrier_wait(unsigned char *b, unsigned parity);
+void simt_bulk_load(unsigned char *to, const ac_tensor_map *m, unsigned char *b, const int *at);
+void simt_bulk_store(const ac_tensor_map *m, unsigned char *from, const int *at);
+void simt_bulk_wait(int stores);
+
+// Products of a team: queued, grouped by a commit, done early at once or late at the wait
+struct simt_product {
+  float *d[128];
+  unsigned a[128][4];
+  unsigned long long at, bt;
+  bool registers;
+  void (*run)(const simt_product &);
+};
+void simt_team_product(const simt_product &p);
+void simt_team_commit();
+void simt_team_wait(int groups);
+
+struct simt_launch { unsigned grid[3]; int block, wave, shared, late; };
+const char *simt_run(const simt_launch *l, void **arguments, void (*kernel)(void **));
+
+template <class T> T simt_argument(void *p) {
+  if constexpr (std::is_pointer_v<T>) return static_cast<T>(p);
+  else return *static_cast<T *>(p);
+}
+template <class... A, size_t... I> void simt_call(void (*f)(A...), void **p, std::index_sequence<I...>) { f(simt_argument<A>(p[I])...); }
+template <class... A> void simt_call(void (*f)(A...), void **p) { simt_call(f, p, std::index_sequence_for<A...>{}); }
+#define SIMT_KERNEL(name) \
+  extern "C" const char *run_##name(const simt_launch *l, void **a) { return simt_run(l, a, [](void **p) { simt_call(name, p); }); }
+
+// ---- half types, by their bits
+struct simt_f16 { uint16_t bits; };
+struct simt_bf16 { uint16_t bits; };
+inline float simt_float(uint32_t bits) { float x; memcpy(&x, &bits, 4); return x; }
+inline uint32_t simt_bits(float x) { uint32_t b; memcpy(&b, &x, 4); return b; }
+inline float simt_widen(simt_bf16 x) { return simt_float(uint32_t(x.bits) << 16); }
+inline float simt_widen(simt_f16 x) {
+  const uint32_t sign = uint32_t(x.bits & 0x8000) << 16, rest = x.bits & 0x7fff;
+  if (rest >= 0x7c00) return simt_float(sign | 0x7f800000 | (rest & 0x3ff) << 13);
+  return simt_float(sign | simt_bits(simt_float(rest << 13) * 0x1p112f));  // the exponents' biases differ by 112
+}
+inline simt_bf16 simt_narrow_bf16(float x) {
+  const uint32_t b = simt_bits(x);
+  if (x != x) return {uint16_t(b >> 16 | 0x40)};
+  return {uint16_t((b + 0x7fff + (b >> 16 & 1)) >> 16)};
+}
+inline simt_f16 simt_narrow_f16(float x) {
+  const uint32_t sign = simt_bits(x) >> 16 & 0x8000, b = simt_bits(x) & 0x7fffffff;
+  if (b > 0x7f800000) return {uint16_t(sign | 0x7e00)};
+  if (b >= 0x477ff000) return {uint16_t(sign | 0x7c00)};  // rounds to 2^16 or more
+  if (b < 0x38800000) return {uint16_t(sign | simt_bits(simt_float(b) + 0.5f) - 0x3f000000)};  // 0.5's last place is 2^-24
+  return {uint16_t(sign | (b + 0xfff + (b >> 13 & 1) - 0x38000000) >> 13)};
+}
+inline float __int_as_float(int x) { return simt_float(uint32_t(x)); }
+inline double __longlong_as_double(long long x) { double r; memcpy(&r, &x, 8); return r; }
+inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
+inline double rsqrt(double x) { return 1.0 / sqrt(x); }
+
+template <class T> T simt_shuffle_xor(T x, int mask) {
+  struct Mine { T in, out; int mask; } mine{x, x, mask};
+  simt_wave(1, &mine, [](void **a, int lanes) {
+    for (int i = 0; i < lanes; ++i) {
+      Mine &m = *static_cast<Mine *>(a[i]);
+      if (m.mask != static_cast<Mine *>(a[0])->mask) simt_fail("lanes exchange with different masks");
+      m.out = static_cast<Mine *>(a[(i ^ m.mask) % lanes])->in;
+    }
+  });
+  return mine.out;
+}
