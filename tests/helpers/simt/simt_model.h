@@ -13,7 +13,7 @@
 #define __grid_constant__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
-#define __align__(n) alignas(n)
+#define __align__(n) __attribute__((aligned(n)))
 #define __syncthreads() simt_barrier(0, 0)
 
 struct simt_index { unsigned x, y, z; };
