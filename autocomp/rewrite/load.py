@@ -11,6 +11,7 @@ from typing import Any
 
 from autocomp.errors import RuleError
 from autocomp.options import Options
+from autocomp.rewrite.check import check_rule
 from autocomp.rewrite.expr import Expr, Ref, check_names, parse_expr, walk
 from autocomp.rewrite.location import Location, Text
 from autocomp.rewrite.pattern import Apply, Pattern, applications, bound_attrs, check_pattern, operands, parse_pattern
@@ -35,17 +36,21 @@ FIELDS = (
     "why",
 )
 NAME = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$")
+USER_SAMPLES = 8  # random inputs on which a user rule is tried
 
 
 def load_rules(files: Iterable[str | Path | Rule] = (), without: Iterable[str] = (), options: Options = Options()) -> RuleSet:  # noqa: B008
     """The shipped rules, then the user's files (or `@autocomp.rule` rules), less those whose name matches a glob of `without`.
 
     With `options.exact` rules marked `exact: false` are left out. Raises RuleError: a file that is no rule file, an
-    unknown field, op, function or variable, or a name given twice.
+    unknown field, op, function or variable, a name given twice, a rule whose own examples refute it.
     """
     rules = list(shipped_rules())
     for f in files:
-        rules += [f] if isinstance(f, Rule) else _read_file(Path(f))
+        mine = [f] if isinstance(f, Rule) else _read_file(Path(f))
+        for r in mine:
+            _refuse_refuted(r)
+        rules += mine
     seen: dict[str, Rule] = {}
     for r in rules:
         if r.name in seen:
@@ -55,6 +60,15 @@ def load_rules(files: Iterable[str | Path | Rule] = (), without: Iterable[str] =
         seen[r.name] = r
     chosen = RuleSet(tuple(rules)).without(without)
     return RuleSet(tuple(r for r in chosen if r.exact or not options.exact))
+
+
+def _refuse_refuted(r: Rule) -> None:
+    """A user's rule is tested on its examples before it is used (the shipped ones are tested with the package)."""
+    if not r.assumed:
+        found = check_rule(r, USER_SAMPLES)
+        if found.status == "refuted":
+            raise RuleError(f"is refuted: {found.detail}", where=r.where_text,
+                            hint="correct it, or say under which condition it holds in `where`")  # fmt: skip
 
 
 @lru_cache(maxsize=1)

@@ -1,0 +1,92 @@
+"""No compiler, a cache that cannot be written, a full disk, a killed build: a clear error or a way around, nothing half-written."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from autocomp.targets.cpu import toolchain
+
+import autocomp
+from autocomp.errors import AutocompError, BuildError
+from autocomp.files import write_atomic
+
+GRAPH = "graph g\ninput x: f32[{n}]\n%0 = neg(x)\n%1 = exp(%0)\noutput y = %1\n"
+
+
+@pytest.fixture
+def fresh(tmp_path, monkeypatch):
+    """An empty cache folder."""
+    monkeypatch.setenv("AUTOCOMP_CACHE", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def test_without_a_compiler_sources_are_printed_and_calls_say_what_to_install(fresh, monkeypatch):
+    monkeypatch.setenv("CC", "no-such-compiler")
+    toolchain._found.cache_clear()
+    program = autocomp.optimize(GRAPH.format(n=17), target="cpu")
+    assert "exp" in program.source()
+    with pytest.raises(AutocompError, match=r"\$CC names 'no-such-compiler', which is not found"):
+        program(np.zeros(17, "f4"))
+    toolchain._found.cache_clear()
+
+
+def test_a_compiler_that_fails_is_an_error_with_its_log(fresh, monkeypatch):
+    wrapper = fresh / "cc"
+    wrapper.write_text('#!/bin/sh\n[ "$1" = --version ] && echo broken 1.0 && exit 0\necho "x.c:1: error: out of order" >&2\nexit 7\n')
+    wrapper.chmod(wrapper.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("CC", str(wrapper))
+    toolchain._found.cache_clear()
+    with pytest.raises(BuildError, match=r"cc failed with exit code 7: x\.c:1: error: out of order") as e:
+        autocomp.optimize(GRAPH.format(n=18), target="cpu")
+    assert "out of order" in open(e.value.log).read()
+    assert not list((fresh / "cache").rglob("*.so"))
+    toolchain._found.cache_clear()
+
+
+def test_a_cache_that_cannot_be_written_is_gone_around_and_reported(tmp_path, monkeypatch):
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    monkeypatch.setenv("AUTOCOMP_CACHE", str(blocked))
+    trace = autocomp.Trace()
+    program = autocomp.optimize(GRAPH.format(n=19), target="cpu", trace=trace)
+    np.testing.assert_allclose(program(np.zeros(19, "f4")), 1)
+    assert any("cannot be written" in str(e) for e in trace.events)
+
+
+def test_a_full_disk_leaves_nothing_half_written(tmp_path, monkeypatch):
+    real = os.fdopen
+
+    def full(fd, *args, **kw):
+        f = real(fd, *args, **kw)
+        f.write = lambda data: (_ for _ in ()).throw(OSError(errno.ENOSPC, "No space left on device"))
+        return f
+
+    monkeypatch.setattr(os, "fdopen", full)
+    with pytest.raises(AutocompError, match="cannot write 3 bytes: No space left on device"):
+        write_atomic(tmp_path / "out" / "a.txt", "abc")
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_killed_build_leaves_a_cache_that_works(fresh):
+    wrapper = fresh / "cc"
+    wrapper.write_text('#!/bin/sh\ncase "$1" in --version) exec gcc --version;; esac\ntouch "$WAITING"\nsleep 60\n')
+    wrapper.chmod(wrapper.stat().st_mode | stat.S_IXUSR)
+    waiting = fresh / "waiting"
+    code = f"import autocomp; autocomp.optimize({GRAPH.format(n=20)!r}, target='cpu')"
+    env = {**os.environ, "CC": str(wrapper), "WAITING": str(waiting)}
+    child = subprocess.Popen([sys.executable, "-c", code], env=env, start_new_session=True)
+    while not waiting.exists() and child.poll() is None:
+        time.sleep(0.05)
+    os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+    assert not list((fresh / "cache").rglob("*.so"))
+    program = autocomp.optimize(GRAPH.format(n=20), target="cpu")
+    np.testing.assert_allclose(program(np.zeros(20, "f4")), 1)
