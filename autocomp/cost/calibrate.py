@@ -124,6 +124,20 @@ def calibrate() -> Calibration:
     return Calibration(path, figures, fingerprint(here))
 
 
+def measure_ceilings(threads: int) -> tuple[float, float]:
+    """(f32 multiply-adds in operations/s, copy in bytes/s read and written) on this many threads, now; nothing is written."""
+    lib = _library(facts().vector_bytes // 4)
+    lib.threads(threads)
+    sink, x, y = np.zeros(64, np.float32), np.ones(1 << 24, np.float32), np.ones(1 << 24, np.float32)
+    at = lambda a: a.ctypes.data_as(ctypes.c_void_p)
+
+    def copied() -> float:
+        lib.copy(at(x), at(y), ctypes.c_long(x.size))
+        return 8.0 * x.size
+
+    return _rate(lambda: float(lib.fma_peak(ctypes.c_long(400_000), at(sink)))), _rate(copied)
+
+
 def _rate(run: Callable[[], float]) -> float:
     """Best units a second over at least five runs and a quarter of a second."""
     run()
