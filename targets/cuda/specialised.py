@@ -429,6 +429,8 @@ class TeamPrinter(Printer):
         repeats = self.place.layouts[s.srcs[0]].registers // (groups * 32)
         self.stored = True
         self.put(f"unsigned char *const box{number} = smem + {at} + (wave / 4) * {STAGE};")
+        if self.persistent and repeats * groups % 2:  # the last tile ended in the half that this one begins with
+            self.put("if (threadIdx.x % 128 == 0) ac_bulk_wait<0>();")
         with self.over(repeats, "m"), self.over(groups, "g"):
             box = self.names.fresh("to")
             self.put(f"unsigned char *{box} = box{number} + (m * {groups} + g) % 2 * 8192;")

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from autocomp.targets.source import KernelSource, TensorMap
 
 from autocomp.ir.kernel import Call
 from autocomp.ir.types import Sym, dtype_of
 from autocomp.runtime.executor import constants_of, shape_of, symbol_values
 from autocomp.runtime.program import Program
-from autocomp.targets.source import KernelSource, TensorMap
 
 ROOT = Path(__file__).parents[2]
 MODEL = ROOT / "tests" / "helpers" / "simt"

@@ -18,7 +18,7 @@
 #endif
 
 const simt_index *simt_thread;
-simt_index simt_block;
+simt_index simt_block, simt_grid;
 alignas(1024) unsigned char smem[SIMT_SHARED];
 
 namespace {
@@ -332,6 +332,7 @@ const char *simt_run(const simt_launch *l, void **arguments, void (*k)(void **))
   action.sa_sigaction = trapped;
   action.sa_flags = SA_SIGINFO | SA_NODEFER;
   for (int i = 0; i < 5; ++i) sigaction(signals[i], &action, &old[i]);
+  simt_grid = {l->grid[0], l->grid[1], l->grid[2]};
   const long blocks = long(l->grid[0]) * l->grid[1] * l->grid[2];
   for (long n = 0; n < blocks && failure.empty(); ++n) {
     const long b = l->late ? n : blocks - 1 - n;

@@ -18,9 +18,10 @@
 
 struct simt_index { unsigned x, y, z; };
 extern const simt_index *simt_thread;
-extern simt_index simt_block;
+extern simt_index simt_block, simt_grid;
 #define threadIdx (*simt_thread)
 #define blockIdx simt_block
+#define gridDim simt_grid
 
 // Dynamic shared memory; kernels declare it `extern`. It is filled with NaN patterns before each block.
 constexpr int SIMT_SHARED = 256 * 1024;
