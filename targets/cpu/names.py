@@ -63,37 +63,29 @@ _RESERVED = frozenset(
         "scratch",
         "sizes",
         "lane",
-        "exp",
-        "log",
-        "sin",
-        "cos",
-        "tan",
         "y0",
         "y1",
         "yn",
         "j0",
         "j1",
         "jn",
-        "gamma",
-        "pow",
-        "sqrt",
-        "floor",
-        "ceil",
-        "round",
         "index",
         "div",
         "abs",
-        "erf",
-        "tanh",
-        "fabs",
     ]
 )
+_MATH = (
+    "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp10 exp2 expm1 fabs fdim floor fma fmax "
+    "fmin fmod frexp gamma hypot ilogb ldexp lgamma llrint llround log log10 log1p log2 logb lrint lround modf nan nearbyint "
+    "nextafter nexttoward pow remainder remquo rint round scalb scalbln scalbn significand sin sincos sinh sqrt tan tanh tgamma trunc"
+).split()
+_LIBRARY = frozenset(f + suffix for f in _MATH for suffix in ("", "f", "l"))  # math.h declares them in each precision
 
 
 def c_name(text: str) -> str:
     """A C identifier for any text: 'layer.0/x' -> 'layer_0_x'. Distinct texts may collide; see `Names`."""
     out = re.sub(r"[^0-9A-Za-z_]", "_", text)[:60]
-    if not out or out[0].isdigit() or out[0] == "_" or out in _RESERVED or out.startswith(("vf_", "s_", "omp_", "AC_")):
+    if not out or out[0].isdigit() or out[0] == "_" or out in _RESERVED or out in _LIBRARY or out.startswith(("vf_", "s_", "omp_", "AC_")):
         out = "n_" + out
     return out
 
