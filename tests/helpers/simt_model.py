@@ -35,7 +35,13 @@ class ModelFailure(AssertionError):
 
 
 class _Launch(ctypes.Structure):
-    _fields_ = [("grid", ctypes.c_uint * 3), ("block", ctypes.c_int), ("wave", ctypes.c_int), ("shared", ctypes.c_int), ("late", ctypes.c_int)]
+    _fields_ = [
+        ("grid", ctypes.c_uint * 3),
+        ("block", ctypes.c_int),
+        ("wave", ctypes.c_int),
+        ("shared", ctypes.c_int),
+        ("late", ctypes.c_int),
+    ]
 
 
 class _Map(ctypes.Structure):
@@ -135,7 +141,7 @@ class ModelExecutor:
         scratch = np.zeros(max(1, launch.workspace), np.uint8)
         extra = [ctypes.c_void_p(scratch.ctypes.data)] if launch.workspace else []
         by_reference = [ctypes.cast(ctypes.pointer(x), ctypes.c_void_p) for x in sizes]
-        by_value = [ctypes.c_void_p(_aligned(m)) for m in maps]
+        by_value = [ctypes.c_void_p(ctypes.addressof(m)) for m in maps]
         arguments = [*pointers, *by_reference, *extra, *by_value]
         table = (ctypes.c_void_p * max(1, len(arguments)))(*[a.value for a in arguments])
         grid = (*launch.blocks(values), 1, 1)[:3]
@@ -158,7 +164,3 @@ def _map(m: TensorMap, pointer: int, values: Mapping[str, int]) -> Any:
         out.dims[i], out.box[i] = number(d), m.box[i]
         out.strides[i] = size if i == 0 else number(m.strides[i - 1])
     return out
-
-
-def _aligned(m: Any) -> int:
-    return ctypes.addressof(m)

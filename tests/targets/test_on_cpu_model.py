@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
+from dataclasses import replace
 
 import pytest
 
 import autocomp
-from tests.helpers.device_graphs import GRAPHS
-from tests.helpers.simt_model import COMPILER, ModelExecutor, compile_model
+from autocomp.ir.schedule import Schedule
+from tests.helpers.device_graphs import GRAPHS, gemm, graph
+from tests.helpers.simt_model import COMPILER, ModelExecutor, ModelFailure, compile_model
 
 pytestmark = pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
+TARGETS = ["cuda:a100", "cuda:h200", "maca:c500"]
+REFUSED = {("attention", "maca:c500")}  # f32 factors of 64 columns do not fit 64 KiB: tests/targets/test_maca.py
 
 
 @pytest.fixture(scope="module")
@@ -18,11 +23,9 @@ def model(tmp_path_factory):
     return compile_model(tmp_path_factory.mktemp("simt"))
 
 
-@pytest.mark.parametrize("name", GRAPHS)
-@pytest.mark.parametrize("target", ["cuda:a100", "cuda:h200"])
-def test_kernels_compute_their_graph(name, target, model, tmp_path):
-    program = autocomp.optimize(GRAPHS[name], target=target)
-    executor = ModelExecutor(program, tmp_path, model)
+def check(program, model, folder):
+    """Verify with asynchronous work late, then early."""
+    executor = ModelExecutor(program, folder, model)
     program.executor = executor
     for late in (True, False):
         executor.late = late
@@ -30,4 +33,95 @@ def test_kernels_compute_their_graph(name, target, model, tmp_path):
         try:
             program.verify(seed=seed)
         except autocomp.VerificationError as e:
-            raise AssertionError(f"seed {seed}, late {late}: {e}") from None
+            raise ModelFailure(f"seed {seed}, late {late}: {e}") from None
+
+
+@pytest.mark.parametrize(("name", "target"), [(n, t) for t in TARGETS for n in GRAPHS if (n, t) not in REFUSED])
+def test_kernels_compute_their_graph(name, target, model, tmp_path):
+    check(autocomp.optimize(GRAPHS[name], target=target), model, tmp_path)
+
+
+# ---- warpgroups with roles, under schedules that small graphs do not choose by themselves
+ROLES = Schedule.make({"i0": 128, "i1": 128, "r0": 64}, stages=3, roles="cooperative", workers=2)
+STAY = replace(ROLES, persistent=True, grouped=8)
+BOTH_TURNED = graph({"a": "f16[304, 200]", "b": "f16[136, 304]"},
+                    "%0 = transpose(a, perm=[1, 0])\n%1 = transpose(b, perm=[1, 0])\n%2 = matmul(%0, %1)")  # fmt: skip
+EPILOGUE = graph({"x": "f16[300, 328]", "w": "f16[328, 264]", "b": "f16[264]"}, "%0 = matmul(x, w)\n%1 = add(%0, b)\n%2 = gelu(%1)")
+SMALL_BATCHED = replace(Schedule.make({"i0": 1, "i1": 128, "i2": 64, "r0": 64}), stages=4, roles="cooperative", workers=2, persistent=True)
+WARPGROUPS = {
+    "one_tile_a_block": (gemm(300, 264, 520), ROLES),
+    "one_worker": (gemm(300, 264, 520), replace(ROLES, workers=1)),
+    "blocks_stay": (gemm(700, 520, 456), STAY),
+    "bf16": (gemm(300, 264, 520, "bf16"), STAY),
+    "both_turned": (BOTH_TURNED, STAY),
+    "epilogue": (EPILOGUE, STAY),
+    "one_store_a_tile": (gemm(200, 136, 72, "f16", "5, "), SMALL_BATCHED),
+    "wide_tile": (gemm(300, 520, 264), replace(STAY, tile=(("i0", 128), ("i1", 256), ("r0", 64)))),
+}
+
+
+def specialised(text: str, schedule: Schedule, edit=lambda text: text):
+    """The program under this very schedule, its kernel's statements edited; blocks that stay are three."""
+    program = autocomp.optimize(text, target="cuda:h200")
+    kernel = program.calls.calls[0].kernel
+    source = program.target.emit(kernel, schedule)
+    comment, end, code = source.text.partition("*/")
+    launch = replace(source.launch, at_most=min(source.launch.at_most, 3))
+    program.printed[kernel.name] = replace(source, text=comment + end + edit(code), launch=launch)
+    return program
+
+
+@pytest.mark.parametrize("name", WARPGROUPS)
+def test_warpgroups_with_roles(name, model, tmp_path):
+    check(specialised(*WARPGROUPS[name]), model, tmp_path)
+
+
+# ---- the model sees what a device would sometimes forgive
+def without(pattern: str, by: str = ";"):
+    def edit(code: str) -> str:
+        out, count = re.subn(pattern, by, code)
+        assert count, f"nothing in the kernel matches {pattern}"
+        return out
+
+    return edit
+
+
+def broken(name: str, edit):
+    program = autocomp.optimize(GRAPHS[name], target="cuda:a100")
+    for k, s in program.printed.items():
+        comment, end, code = s.text.partition("*/")
+        program.printed[k] = replace(s, text=comment + end + edit(code))
+    return program
+
+
+@pytest.mark.parametrize(
+    ("name", "edit", "said"),
+    [
+        ("gemm", without(r"ac_sync\(\);"), "the float64 reference says"),
+        ("gemm", without(r"ac_wait<\d+>\(\);"), "its copies are under way"),
+        ("gemm_odd", without(r" < 1000", " < 100000"), "an access outside of every buffer"),
+        ("softmax", without(r"ac_sync\(\);"), "the float64 reference says"),
+        ("sum_columns", without(r"ac_sync\(\);"), "the float64 reference says"),
+        ("softmax_odd", without(r"\n  const int lane", "\n  if (threadIdx.x == 5) return;\n  const int lane"), "the block hangs"),
+        ("softmax_odd", without(r"(float \w+)\[\d+\];", r"\1[1];"), "an index outside its array"),
+    ],
+)
+def test_the_model_sees_a_broken_kernel(name, edit, said, model, tmp_path):
+    with pytest.raises(ModelFailure, match=said):
+        check(broken(name, edit), model, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        (without(r"ac_team_wait<0>\(\);"), "the float64 reference says"),
+        (without(r"ac_barrier_wait\([^;]*1 \^[^;]*;"), "more threads arrive"),
+        (without(r"if \([^;]*lane == 0\) ac_barrier_arrive[^;]*;"), "the block hangs"),
+        (without(r"ac_bulk_drain\(\);"), "the float64 reference says"),
+        (without(r"ac_bulk_wait<\d+>\(\);"), "the float64 reference says"),
+        (without(r"ac_stmatrix4\((.*?) \+ lane / 16 \* 16\)", r"ac_stmatrix4(\1)"), "the float64 reference says"),
+    ],
+)
+def test_the_model_sees_broken_roles(edit, said, model, tmp_path):
+    with pytest.raises(ModelFailure, match=said):
+        check(specialised(*WARPGROUPS["blocks_stay"], edit), model, tmp_path)
