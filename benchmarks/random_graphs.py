@@ -269,7 +269,10 @@ STEPS = (unary, unary, bounded, binary, binary, binary, choice, compare, reducti
 
 @st.composite
 def graphs(draw: st.DrawFn, largest: int = 20_000) -> Graph:
-    """Up to sixteen ops over leaves of one dtype (and index inputs), one to four outputs: values that nothing uses, and sometimes one that is used."""
+    """Up to sixteen ops over leaves of one dtype (and index inputs).
+
+    Outputs: up to three values that nothing uses, and sometimes one that is used.
+    """
     g = Drawn(draw, Builder("random"), [])
     dtype = draw(st.sampled_from([F32, F32, F32, F32, F64, F16, I32, I8]))
     rank = draw(st.sampled_from([0, 1, 2, 2, 2, 3, 3, 4, 4]))

@@ -74,10 +74,11 @@ _RESERVED = frozenset(
         "abs",
     ]
 )
-_MATH = (
+_MATH = (  # noqa: SIM905
     "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp10 exp2 expm1 fabs fdim floor fma fmax "
     "fmin fmod frexp gamma hypot ilogb ldexp lgamma llrint llround log log10 log1p log2 logb lrint lround modf nan nearbyint "
-    "nextafter nexttoward pow remainder remquo rint round scalb scalbln scalbn significand sin sincos sinh sqrt tan tanh tgamma trunc"
+    "nextafter nexttoward pow remainder remquo rint round scalb scalbln scalbn significand sin sincos sinh sqrt tan tanh tgamma trunc "
+    "isnan isinf isfinite isnormal signbit fpclassify"
 ).split()
 _LIBRARY = frozenset(f + suffix for f in _MATH for suffix in ("", "f", "l"))  # math.h declares them in each precision
 
