@@ -10,9 +10,11 @@ convolution) becomes zeros in the panel, so no test stands in the inner loop.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING
 
 from autocomp.targets.cpu.expressions import CTYPE, Vector, working
+from autocomp.targets.cpu.flat import View, index_text
 from autocomp.targets.cpu.lower import Nest
 from autocomp.targets.cpu.tree import Contraction
 
@@ -54,7 +56,7 @@ def shape_of(nest: Nest, c: Contraction) -> Shape | None:
         rows = [x for x in acc if x in in_a and x not in in_b]
         if not cols:
             continue
-        contiguous = lambda x: int(out is not None and out.flat.stride(x) == 1)
+        contiguous = lambda x: int(out.flat.stride(x) == 1 if out is not None else acc[-1] == x)
         col = max(cols, key=lambda x: (contiguous(x), _number(nest, x), x))
         row = max(rows, key=lambda x: (_number(nest, x), x), default="")
         depth = sorted((x for x in dict.fromkeys((*in_a, *in_b)) if x not in acc), key=lambda x: _stride(nest, a, x) == 1)
@@ -108,6 +110,12 @@ def register_tile(rows: int, cols: int, lanes: int, registers: int, accs: int, l
             if score > best + 1e-9:
                 best, choice = score, (mr, nv)
     return choice
+
+
+def _packs_in_vectors(v: View, col: str) -> bool:
+    """Can a row of a panel be read from this view in masked vectors along `col`?"""
+    plain = all(isinstance(x, str) or col not in x.num.names() for g in v.guard for x, _ in g.terms)
+    return v.dtype.name == "f32" and v.flat.stride(col) is not None and plain and (v.fill == 0 or not v.guard)
 
 
 class ContractionPrinter:
@@ -195,28 +203,40 @@ class ContractionPrinter:
             self._depth_loops(axes[1:], inner)
 
     def _pack_row(self, b: str, col: str) -> None:
-        p = self.p
-        direct = (
-            b in self.nest.views
-            and self.nest.views[b].dtype.name == "f32"
-            and self.nest.views[b].flat.stride(col) == 1
-            and not self.nest.views[b].guard
-        )
-        if direct:
-            v = self.nest.views[b]
-            with p.block(f"if ({col}_n == {self.nr})"):
-                p.w(f"const float *from = &{v.pointer}[{v.flat.text({col: f'{col}_p'})}];")
-                for j in range(self.nv):
-                    p.w(f"vf_store(out + {j * self.lanes}, vf_load(from + {j * self.lanes}));")
-            p.w("else {")
-            p.depth += 1
-        with p.block(f"for (long x = 0; x < {self.nr}; x++)"):
-            p.w(f"const long {col} = {col}_p + x;")
-            p.w(f"out[x] = x < {col}_n ? {p.read(b)} : 0.f;")
-        if direct:
-            p.depth -= 1
-            p.w("}")
+        p, v = self.p, self.nest.views.get(b)
+        if v is not None and _packs_in_vectors(v, col):
+            if v.flat.stride(col) == 1 and not v.guard:
+                with p.block(f"if ({col}_n == {self.nr})"):
+                    p.w(f"const float *from = &{v.pointer}[{v.flat.text({col: f'{col}_p'})}];")
+                    for j in range(self.nv):
+                        p.w(f"vf_store(out + {j * self.lanes}, vf_load(from + {j * self.lanes}));")
+                with p.block("else"):
+                    self._pack_masked(v, col)
+            else:
+                with p.block(""):
+                    self._pack_masked(v, col)
+        else:
+            with p.block(f"for (long x = 0; x < {self.nr}; x++)"):
+                p.w(f"const long {col} = {col}_p + x;")
+                p.w(f"out[x] = x < {col}_n ? {p.read(b)} : 0.f;")
         p.w(f"out += {self.nr};")
+
+    def _pack_masked(self, v: View, col: str) -> None:
+        """One row of a panel, with zeros where the columns end and where a guard fails; no test a lane."""
+        p, stride = self.p, v.flat.stride(col)
+        at = lambda g: index_text(g, lambda n: f"{col}_p" if n == col else n)
+        same = [g for g in v.guard if col not in g.names()]
+        p.w(f"const float *from = {v.pointer} + ({v.flat.text({col: f'{col}_p'})});")
+        if same:
+            p.w(f"const long here = {' && '.join(f'{at(g)} >= 0' for g in same)} ? {col}_n : 0;")
+        for j in range(self.nv):
+            tests = [f"lane < vi_set((int32_t){'here' if same else f'{col}_n'})"]
+            tests += [f"lane * {dict(g.terms)[col]} + vi_set((int32_t)({at(g)})) >= 0" for g in v.guard if g not in same]
+            ok = " & ".join(f"({t})" for t in tests)
+            lane = f"const vi lane = vi_iota(){f' + {j * self.lanes}' if j else ''};"
+            first = f"from + {j * self.lanes}" + ("" if stride == 1 else f"*(long)({stride})") if j else "from"
+            read = f"vf_load_where({ok}, {first})" if stride == 1 else f"vf_strided_where({ok}, {first}, {stride})"
+            p.w(f"{{ {lane} vf_store(out + {j * self.lanes}, {read}); }}")
 
     # ---- the register tile
     def micro(self, mr: int) -> None:
@@ -254,14 +274,18 @@ class ContractionPrinter:
         a = next(x for x in m.srcs if self.s.col not in self.nest.axes_of(x))
         mr = len(regs)
         p.w(f"const float *restrict b{k} = panel{k};")
-        last = s.depth[-1] if s.depth else ""
+        fused = self._fused(a)
+        last = fused[0] if fused else ""
+        more = prod(int(self.nest.extent[x]) for x in fused[1:])
 
         def inner() -> None:
             base = {s.row: f"{s.row}_p"} if s.row and self.nest.tile.get(s.row) != 1 else {}
             step_row, step_k = self._steps(a)
             lo, hi = self.span(last)
-            p.w(f"const {self._ctype(a)} *restrict a{k} = &{self._address(a, {**base, last: lo})};")
-            with p.block(f"for (long kk = 0; kk < {hi} - {lo}; kk++)" if lo != "0" else f"for (long kk = 0; kk < {hi}; kk++)"):
+            start = self._address(a, {**base, **dict.fromkeys(fused[1:], "0"), last: lo})
+            p.w(f"const {self._ctype(a)} *restrict a{k} = &{start};")
+            length = hi if lo == "0" else f"({hi} - {lo})" if more > 1 else f"{hi} - {lo}"
+            with p.block(f"for (long kk = 0; kk < {length}{f'*{more}' if more > 1 else ''}; kk++)"):
                 p.w("const vf " + ", ".join(f"v{j} = vf_load(b{k} + {j * self.lanes})" for j in range(self.nv)) + ";")
                 p.w(f"b{k} += {self.nr};")
                 for i in range(mr):
@@ -277,7 +301,20 @@ class ContractionPrinter:
                     p.w(f"{{ const vf x = vf_set({x}); " + " ".join(f"{r} += x * v{j};" for j, r in enumerate(regs[i])) + " }")
 
         with p.block(""):
-            self._depth_loops(s.depth[:-1], lambda: self._in_block(inner))
+            self._depth_loops(s.depth[: len(s.depth) - len(fused)], lambda: self._in_block(inner))
+
+    def _fused(self, a: str) -> tuple[str, ...]:
+        """The last reduced axes that `a` walks as one: each step of an outer one is a whole run of the next."""
+        depth, n = self.s.depth, min(1, len(self.s.depth))
+        while n < len(depth):
+            outer, inner = depth[-n - 1], depth[-n]
+            step, extent = _stride(self.nest, a, inner), self.nest.extent[inner]
+            if a not in self.nest.views or not self.whole(inner) or not isinstance(step, int) or not isinstance(extent, int):
+                break
+            if _stride(self.nest, a, outer) != step * extent:
+                break
+            n += 1
+        return depth[len(depth) - n :]
 
     def _in_block(self, f) -> None:  # type: ignore[no-untyped-def]
         with self.p.block(""):

@@ -247,6 +247,8 @@ class Vector:
         if e.fn == "where" and isinstance(e.args[0], Inside):
             return f"({guard_text(e.args[0].guard)} ? {self.text(e.args[1])} : {self.text(e.args[2])})"
         args = [self.text(a) for a in e.args]
+        if e.fn == "div" and args[1].startswith("vf_set("):  # the same divisor in every lane
+            return f"vf_over({args[0]}, {args[1][len('vf_set(') : -1]})"
         if e.fn in ("add", "sub", "mul", "div", "lt", "le", "gt", "ge", "eq", "ne"):
             return f"({args[0]} {_INFIX[e.fn]} {args[1]})"
         if e.fn in ("and", "or"):

@@ -231,9 +231,15 @@ def _points(nest: Nest, stmts: list[Stmt], bound: frozenset[str], scores: dict[s
         dims = [a for a in domain(s, nest) if a not in bound]
         best = max(dims, key=lambda a: (scores.get(a, 0.0), dims.index(a)), default=None)
         if best is not None and not scores.get(best):
-            best = _scratch_axis(nest, s, dims)
+            best = None if _row_value(nest, s, stmts) else _scratch_axis(nest, s, dims)
         vector[id(s)] = best, best is not None and vectorizes(nest, s, best)
     return _fuse(nest, stmts, bound, vector)
+
+
+def _row_value(nest: Nest, s: Stmt, stmts: list[Stmt]) -> bool:
+    """Is this one value a row (a mean, a scale) for statements over whole rows? In vectors it would break their loop in two."""
+    mine = set(domain(s, nest))
+    return s.op == "map" and any(mine < set(domain(t, nest)) and _conflict(t, s) for t in stmts if t is not s)
 
 
 def _scratch_axis(nest: Nest, s: Stmt, dims: list[str]) -> str:

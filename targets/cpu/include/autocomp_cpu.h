@@ -115,6 +115,21 @@ AC_INLINE vf vf_first_n(vf a, vf b, long n) { return vf_select(vi_iota() < vi_se
 AC_INLINE vf vf_strided(const float *p, long s) { vf r; for (long l = 0; l < AC_LANES; l++) r[l] = p[l * s]; return r; }
 AC_INLINE void vf_scatter(float *p, long s, vf x) { for (long l = 0; l < AC_LANES; l++) p[l * s] = x[l]; }
 #endif
+/* only lanes of the mask are touched, the others are 0 */
+#if AC_AVX512
+AC_INLINE vf vf_load_where(vm m, const float *p) { return (vf)_mm512_maskz_loadu_ps(_mm512_movepi32_mask((__m512i)m), p); }
+AC_INLINE vf vf_strided_where(vm m, const float *p, long s) {
+  __m512i ix = _mm512_mullo_epi32((__m512i)vi_iota(), _mm512_set1_epi32((int)s));
+  return (vf)_mm512_mask_i32gather_ps(_mm512_setzero_ps(), _mm512_movepi32_mask((__m512i)m), ix, p, 4);
+}
+#else
+AC_INLINE vf vf_load_where(vm m, const float *p) { vf r = {0}; for (long l = 0; l < AC_LANES; l++) if (m[l]) r[l] = p[l]; return r; }
+AC_INLINE vf vf_strided_where(vm m, const float *p, long s) {
+  vf r = {0};
+  for (long l = 0; l < AC_LANES; l++) if (m[l]) r[l] = p[l * s];
+  return r;
+}
+#endif
 AC_INLINE vf vf_strided_n(const float *p, long s, long n) { vf r = {0}; for (long l = 0; l < n; l++) r[l] = p[l * s]; return r; }
 AC_INLINE void vf_scatter_n(float *p, long s, vf x, long n) { for (long l = 0; l < n; l++) p[l * s] = x[l]; }
 AC_INLINE vi vi_load_n(const int32_t *p, long n) { return (vi)vf_load_n((const float *)p, n); }
@@ -188,6 +203,19 @@ AC_INLINE vf vf_scale2(vf x, vf n) { /* in two steps, so that results below the 
   return x * (vf)((h + 127) << 23) * (vf)((e - h + 127) << 23);
 }
 #endif
+/* x / s by a product with 1 / s (one more rounding) where neither s nor 1 / s leaves the normal numbers, else by division */
+AC_INLINE vf vf_over(vf x, float s) {
+  float size = fabsf(s);
+  return size > 1.2e-38f && size < 8e37f ? x * vf_set(1.f / s) : x / vf_set(s);
+}
+#if AC_AVX512
+AC_INLINE vf vf_inverse(vf x) { /* 1 / x to 1 ulp for normal x with a normal inverse: an estimate and one step of Newton */
+  vf r = (vf)_mm512_rcp14_ps((__m512)x);
+  return r + r * (1.f - x * r);
+}
+#else
+AC_INLINE vf vf_inverse(vf x) { return 1.f / x; }
+#endif
 AC_INLINE vf vf_fma(vf a, vf b, vf c) { return a * b + c; } /* one instruction: sources are built with -ffp-contract=fast */
 AC_INLINE vf vf_trunc(vf x) { return vf_copysign(vf_floor(vf_abs(x)), x); }
 AC_INLINE vf vf_sign(vf x) { return vf_select(x != x, x, (vf)(((x > 0) & (vi)vf_set(1.f)) | ((x < 0) & (vi)vf_set(-1.f)))); }
@@ -243,7 +271,7 @@ AC_INLINE vf vf_tanh(vf x) {
   p = vf_fma(p, s, vf_set(-0.05373971536755562f));
   p = vf_fma(p, s, vf_set(0.13331441581249237f));
   p = vf_fma(p, s, vf_set(-0.3333328068256378f));
-  vf low = vf_fma(p * s, x, x), high = 1.f - 2.f / (vf_exp(a + a) + 1.f);
+  vf low = vf_fma(p * s, x, x), b = vf_min_c(vf_set(9.5f), a), high = 1.f - 2.f * vf_inverse(vf_exp(b + b) + 1.f);
   return vf_select(a < 0.625f, low, vf_copysign(high, x));
 }
 /* erf: 3 ulp. Below 1 an odd polynomial, above 1 - 2^q(x). */
@@ -283,10 +311,6 @@ AC_INLINE vf vf_log1p(vf x) { /* Kahan: exact correction for the rounding of 1 +
   return vf_select((d == 0.f) | (x == INFINITY), x, r);
 }
 AC_INLINE vf vf_softplus(vf x) { return vf_max_c((vf){0}, x) + vf_log1p(vf_exp(-vf_abs(x))); }
-
-/* functions without a vector form: lane by lane */
-#define AC_LANEWISE1(NAME, F) AC_INLINE vf NAME(vf x) { vf r; for (int l = 0; l < AC_LANES; l++) r[l] = F(x[l]); return r; }
-#define AC_LANEWISE2(NAME, F) AC_INLINE vf NAME(vf x, vf y) { vf r; for (int l = 0; l < AC_LANES; l++) r[l] = F(x[l], y[l]); return r; }
 
 /* ---- across lanes */
 #if AC_AVX512
