@@ -10,6 +10,7 @@ class Options:
     """max_fusion_depth: kernel-to-kernel merges of contractions and reductions in one body (not single ops).
     fusion_threshold_gb: an intermediate above this many GB is not recomputed in its consumers.
     inline_threshold: a value of at most this many elements may be inlined into any number of consumers.
+    cache: take the compiled program from the cache folder if it is there, and keep it there if it is not.
     """
 
     fuse_conv_relu: bool = True
@@ -33,6 +34,7 @@ class Options:
     threads: int = 0
     without: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
+    cache: bool = True
     phase_iterations: int = 12
     phase_nodes: int = 200_000
     phase_seconds: float = 10.0

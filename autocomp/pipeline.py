@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from autocomp import frontends, rewrite
-from autocomp.egraph import choose, cover, saturate
 from autocomp.ir.checks import check_graph, check_kernel_graph
 from autocomp.ir.decompose import decompose
 from autocomp.loops.bounds import check_kernel_graph_accesses
 from autocomp.options import Options
+from autocomp.runtime.cache import load_program, program_key, store_program
 from autocomp.runtime.program import Program, build_program
 from autocomp.targets import load_target
 from autocomp.trace import Trace
@@ -32,6 +32,15 @@ def compile_model(model: Any, target: str, options: Options, trace: Trace, **fro
         machine = load_target(target)
         rules = rewrite.load_rules(options.rules, without=options.without, options=options)
         note.update(target=machine.name, chip=machine.chip.name, rules=len(rules))
+    key = program_key(graph, machine, rules, options) if options.cache else ""
+    if key:
+        with trace.stage("cache") as note:
+            stored = load_program(key, graph, machine, options, rules.names, trace)
+            note.update(found="yes" if stored else "no")
+        if stored:
+            return stored
+    from autocomp.egraph import choose, cover, saturate  # a program from the cache does without their imports
+
     with trace.stage("saturate") as note:
         frozen = saturate.saturate(graph, rules, options, trace)
         note.update(classes=len(frozen.classes), forms=sum(len(c.nodes) for c in frozen.classes.values()))
@@ -50,4 +59,6 @@ def compile_model(model: Any, target: str, options: Options, trace: Trace, **fro
     with trace.stage("build") as note:
         program = build_program(calls, schedules, machine, options, trace, rules.names)
         note.update(kernels=len(program.kernels))
+    if key:
+        store_program(key, program)
     return program

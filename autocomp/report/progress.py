@@ -12,6 +12,7 @@ from autocomp.trace import Trace
 TITLES = {
     "import": "reading the model",
     "rules": "loading rules and chip",
+    "cache": "looking into the cache",
     "saturate": "saturating the e-graph",
     "cover": "choosing kernels",
     "schedule": "choosing schedules",

@@ -161,9 +161,7 @@ def build_program(calls: KernelGraph, schedules: Mapping[str, tuple[Schedule, Co
         if k.name in infos:
             continue
         if k.opaque:
-            infos[k.name] = KernelInfo(
-                k.name, c.ops, count[k.name], "runs through its reference", 0.0, "opaque", c.rules, k.signature, ""
-            )
+            infos[k.name] = KernelInfo(k.name, c.ops, count[k.name], "runs through its reference", 0.0, "opaque", c.rules, k.signature, "")
             continue
         schedule, cost = schedules[k.signature]
         header = (
@@ -176,21 +174,25 @@ def build_program(calls: KernelGraph, schedules: Mapping[str, tuple[Schedule, Co
         infos[k.name] = KernelInfo(
             k.name, c.ops, count[k.name], describe(schedule), cost.seconds, cost.bound, c.rules, k.signature, sources[k.name].text
         )
-    files, executor = _executor(calls, sources, target, options, trace)
+    files = _files(calls, sources, target)
+    executor = executor_of(calls, sources, files, target, options, trace)
     return Program(calls, list(infos.values()), files, target, trace, options, rule_names, executor, sources)
 
 
-def _executor(calls: KernelGraph, sources: dict[str, KernelSource], target: Target, options: Options,
-              trace: Trace) -> tuple[dict[str, str], Executor | None]:  # fmt: skip
-    """The files of a program (name -> text), and what runs it where its toolchain and its device are here."""
+def _files(calls: KernelGraph, sources: Mapping[str, KernelSource], target: Target) -> dict[str, str]:
+    """The files of a program: name -> text."""
+    if target.runtime == "host":
+        return source_files(calls, slots(calls), sources, target.preamble)
+    return {f"{n}.{s.language}": f"{target.preamble([s])}\n{s.text}" for n, s in sources.items()}
+
+
+def executor_of(calls: KernelGraph, sources: Mapping[str, KernelSource], files: Mapping[str, str], target: Target, options: Options,
+                trace: Trace) -> Executor | None:  # fmt: skip
+    """What runs a program where its toolchain and its device are here (builds its files), else None."""
+    if target.runtime not in ("host", "cuda") or target.why_not_runnable():
+        return None
     places = slots(calls)
     if target.runtime == "host":
-        files = source_files(calls, places, sources, target.preamble)
-        if target.why_not_runnable():
-            return files, None
-        return files, HostExecutor(calls, places, sources, build_library(files, target.toolchain, trace), options)
-    texts = {n: f"{target.preamble([s])}\n{s.text}" for n, s in sources.items()}
-    files = {f"{n}.{sources[n].language}": text for n, text in texts.items()}
-    if target.runtime != "cuda" or target.why_not_runnable():
-        return files, None
-    return files, CudaExecutor(calls, places, sources, build_objects(texts, target.toolchain, trace), options)
+        return HostExecutor(calls, places, sources, build_library(files, target.toolchain, trace), options)
+    texts = {n: files[f"{n}.{s.language}"] for n, s in sources.items()}
+    return CudaExecutor(calls, places, sources, build_objects(texts, target.toolchain, trace), options)

@@ -1,0 +1,171 @@
+"""Programs from the cache: the same program at once; damaged entries, other keys, many processes, a folder that is read-only."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import autocomp
+from autocomp.egraph import saturate
+from autocomp.frontends.text import parse
+from autocomp.ir.types import F32, TensorType
+from autocomp.runtime import cache
+from autocomp.runtime.codec import CodecError, decode, encode
+from autocomp.trace import Trace
+from examples.models import bert
+
+pytestmark = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
+
+MLP = """graph mlp
+input x: f32[{n}, 40]
+param w: f32[40, 50] = random(3)
+param v: f32[50] = random(4)
+%0 = matmul(x, w)
+%1 = exp(v)
+%2 = add(%0, %1)
+%3 = softmax(%2, axes=[1])
+output y = %3
+output z = %0
+"""
+
+
+@pytest.fixture
+def programs_are_compiled():
+    """Here they may come from the cache (overrides the fixture of tests/conftest.py)."""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("AUTOCOMP_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "programs"
+
+
+def compiled(model=None, **kw):
+    """(program, whether it came from the cache, its trace)."""
+    trace = Trace()
+    program = autocomp.optimize(MLP.format(n=33) if model is None else model, trace=trace, **kw)
+    return program, not any(e.name == "saturate" and e.kind == "stage" for e in trace.events), trace
+
+
+def test_the_second_program_is_the_first(folder):
+    cold, hit, _ = compiled()
+    assert not hit
+    warm, hit, _ = compiled()
+    assert hit
+    assert warm.sources == cold.sources
+    assert warm.kernels == cold.kernels
+    assert warm.printed == cold.printed
+    assert warm.rule_names == cold.rule_names
+    assert warm.calls.calls == cold.calls.calls
+    for k in cold.kernels:
+        assert warm.explain(why=k.name) == cold.explain(why=k.name)
+    assert warm.explain(why_not="fusion/epilogue") == cold.explain(why_not="fusion/epilogue")
+    warm.verify()
+    x = np.random.default_rng(0).standard_normal((33, 40)).astype("f4")
+    for a, b in zip(cold(x), warm(x), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_other_weights_are_used_without_compiling_again():
+    compiled()
+    other, hit, _ = compiled(MLP.format(n=33).replace("random(3)", "random(8)").replace("random(4)", "random(9)"))
+    assert hit
+    other.verify()
+
+
+@pytest.mark.parametrize("change", [
+    {"model": MLP.format(n=34)}, {"model": MLP.format(n=33).replace("softmax", "log_softmax")}, {"without": ["fusion/*"]},
+    {"max_body_ops": 3}, {"exact": True}, {"target": "cuda:h200"}, {"target": "cuda:a100"},
+], ids=str)  # fmt: skip
+def test_what_the_program_depends_on_is_in_the_key(change):
+    compiled(target="cuda:h200" if change == {"target": "cuda:a100"} else "cpu")
+    assert not compiled(**change)[1]
+
+
+def test_another_compiler_or_an_edit_of_the_package_is_another_key(monkeypatch):
+    compiled()
+    with monkeypatch.context() as m:
+        m.setattr(cache, "package_stamp", lambda: "edited")
+        assert not compiled()[1]
+    with monkeypatch.context() as m:
+        m.setattr("autocomp.targets.cpu.toolchain.Toolchain.key", lambda self: "another")
+        assert not compiled()[1]
+    assert compiled()[1]
+
+
+def test_without_the_cache_nothing_is_read_or_kept(folder):
+    compiled(cache=False)
+    assert not folder.exists()
+
+
+def damages(raw):
+    half = len(raw) // 2
+    return {"cut": raw[:half], "flipped": raw[:half] + bytes([raw[half] ^ 4]) + raw[half + 1 :], "empty": b"",
+            "binary": bytes(range(256)) * 4, "of another key": raw.replace(b'"key": "', b'"key": "0', 1)}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", ["cut", "flipped", "empty", "binary", "of another key"])
+def test_a_damaged_entry_is_noticed_and_written_anew(folder, how):
+    cold, _, _ = compiled()
+    (entry,) = folder.iterdir()
+    good = entry.read_bytes()
+    entry.write_bytes(damages(good)[how])
+    again, hit, trace = compiled()
+    assert not hit
+    assert any(f"{entry} is damaged" in e.data.get("text", "") for e in trace.of("note"))
+    assert again.sources == cold.sources
+    assert compiled()[1]
+
+
+def test_processes_share_the_folder(folder):
+    code = f"import autocomp; p = autocomp.optimize({MLP.format(n=35)!r}); p.verify(); print([e.name for e in p.trace.of('stage')])"
+    root = os.path.dirname(os.path.dirname(autocomp.__file__))
+    env = {**os.environ, "PYTHONPATH": root}
+    start = lambda _: subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
+    with ThreadPoolExecutor(4) as pool:
+        runs = list(pool.map(start, range(4)))
+    assert [r.returncode for r in runs] == [0] * 4, runs
+    assert {p.suffix for p in folder.iterdir()} == {".json"}
+    assert "saturate" not in start(0).stdout
+
+
+def test_a_disk_that_is_full_costs_a_note(monkeypatch):
+    def full(path, data):
+        raise autocomp.AutocompError(f"cannot write {len(data)} bytes: No space left on device", where=str(path))
+
+    monkeypatch.setattr(cache, "write_atomic", full)
+    program, _, trace = compiled()
+    program.verify()
+    assert any("not kept:" in e.data.get("text", "") and "No space left on device" in e.data["text"] for e in trace.of("note"))
+
+
+def test_bert_from_the_cache_in_under_a_second():
+    graph = bert(12, seq=128, hidden=768, heads=12, inner=3072)
+    cold, _, _ = compiled(graph)
+    start = time.perf_counter()
+    warm, hit, _ = compiled(graph)
+    assert time.perf_counter() - start < 1.0
+    assert hit
+    assert warm.sources == cold.sources
+
+
+def test_documents_hold_our_records_and_nothing_else():
+    t = TensorType(F32, (3, 4))
+    value = (t, [1, 2.5, None, True], {"a": t, 1: ()}, float("inf"))
+    assert decode(encode(value), {}) == value
+    graph = parse(MLP.format(n=3))
+    back = decode(encode(replace(graph, locations={})), graph.params)
+    assert back.outputs == graph.outputs
+    with pytest.raises(CodecError, match="has no stored form"):
+        encode(saturate)
+    for bad in ('[["subprocess.Popen", "ls"]]', "[]", "{", '[["list", [7]]]', '[["TensorType", 1]]', '[["Node", "add"]]'):
+        with pytest.raises(CodecError, match="no stored value"):
+            decode(bad, {})
