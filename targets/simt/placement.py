@@ -114,6 +114,17 @@ class Placer:
         self.stmts = [s for s, _ in walk(p.body)]
         self.made = {s.dst: s for s in self.stmts if s.op in ("copy", "map", "reduce")}
         self.reduced = frozenset(a for s in self.stmts if s.op == "reduce" for a in s.axis.split(","))
+        self.meeting = self.components()
+
+    def components(self) -> dict[str, frozenset[str]]:
+        """For each value those that threads must hold alike: they meet in maps and reductions. Products read their factors elsewhere."""
+        found = {n: frozenset((n,)) for n in self.bufs}
+        for s in self.stmts:
+            if s.op != "mma":
+                names = [n for n in (s.dst, *s.srcs) if n in self.bufs]
+                union = frozenset(x for n in names for x in found[n])
+                found |= dict.fromkeys(union, union)
+        return found
 
     def run(self) -> Placement:
         mmas = [s for s in self.stmts if s.op == "mma"]
@@ -272,6 +283,8 @@ class Placer:
         wide = {x for x in buf.axes if self.size(x) > 1}
         found: Layout | None = None
         for name, layout in self.out.layouts.items():
+            if name not in self.meeting[buf.name]:
+                continue
             axes = {x for x in self.bufs[name].axes if self.size(x) > 1}
             if wide <= axes and (wide or axes):
                 mine = layout.project(buf.axes)
@@ -285,7 +298,8 @@ class Placer:
     def fragment(self, buf: Buf) -> None:
         layout = self.common(buf)
         if layout is None:
-            peers = [b for b in self.p.bufs if (b.name == buf.name or b.name not in self.out.shared) and set(buf.axes) <= set(b.axes)]
+            near = [b for b in self.p.bufs if b.name in self.meeting[buf.name]]
+            peers = [b for b in near if (b.name == buf.name or b.name not in self.out.shared) and set(buf.axes) <= set(b.axes)]
             widest = max(peers, key=lambda b: prod(self.size(x) for x in b.axes))
             layout = self.free(widest)
             self.out.layouts[widest.name] = layout

@@ -51,6 +51,13 @@ GRAPHS = {
                             "%0 = matmul(x, w)\n%1 = add(%0, b)\n%2 = gelu(%1)"),
     "swiglu": graph({"x": "f16[256, 512]", "a": "f16[512, 384]", "b": "f16[512, 384]"},
                     "%0 = matmul(x, a)\n%1 = silu(%0)\n%2 = matmul(x, b)\n%3 = mul(%1, %2)"),
+    "norm_gemm": graph({"x": "f16[130, 72]", "g": "f16[72]", "w": "f16[72, 90]"}, "%0 = rms_norm(x, g, axes=[1])\n%1 = matmul(%0, w)"),
+    "softmax_middle": graph({"x": "f16[5, 130, 70]"}, "%0 = softmax(x, axes=[1])"),
+    "mean_of_two_axes": graph({"x": "f16[12, 33, 65]"}, "%0 = reduce_mean(x, axes=[0, 2])"),
+    "gathered": graph({"x": "f32[50, 33]", "i": "i64[7, 3]", "y": "f32[7, 3, 10]"},
+                      "%0 = gather(x, i, axis=0)\n%1 = concat(%0, y, axis=2)\n%2 = relu(%1)"),
+    "depthwise": graph({"x": "f16[2, 24, 19, 23]", "w": "f16[24, 1, 3, 3]"},
+                       "%0 = conv(x, w, strides=[1, 1], lo=[1, 1], hi=[1, 1], dilations=[1, 1], groups=24)"),
     "conv": graph({"x": "f16[2, 30, 30, 64]", "w": "f16[64, 3, 3, 64]"},
                   "%0 = transpose(x, perm=[0, 3, 1, 2])\n%1 = transpose(w, perm=[0, 3, 1, 2])\n"
                   "%2 = conv(%0, %1, lo=[1, 1], hi=[1, 1], strides=[1, 1], dilations=[1, 1])\n%3 = relu(%2)"),
