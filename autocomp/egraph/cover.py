@@ -187,11 +187,12 @@ def _by_products(c: Cover, s: Subject) -> float:
     for x in sorted(c.used(), key=lambda x: (s.level.get(x, 0), x)):
         if x in c.extra:
             continue
+        settled = {*c.extra, *c.extra.values(), x}  # a kernel that stores by-products may not become one itself
         for cut in c.enum.cuts[x]:
             needed = [
                 u
                 for u in sorted(cut.top)
-                if u != x and c.refs.get(u, 0) > 0 and u in c.pick and u not in c.extra and s.types[u].shape == s.types[x].shape
+                if u not in settled and c.refs.get(u, 0) > 0 and u in c.pick and s.types[u].shape == s.types[x].shape
             ]
             if needed and _attach(c, s, x, cut, needed):
                 break
