@@ -14,10 +14,11 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from autocomp.targets.cpu.expressions import CTYPE, Vector, working
-from autocomp.targets.cpu.flat import View, index_text
-from autocomp.targets.cpu.lower import Nest
+from autocomp.targets.cpu.flat import View, index_text, times
+from autocomp.targets.cpu.lower import Nest, reads
 from autocomp.targets.cpu.tree import Contraction
 
+from autocomp.ir.body import Expr, Gather, Index, Inside, postorder
 from autocomp.ir.types import DType
 from autocomp.tile.program import Stmt
 
@@ -118,16 +119,45 @@ def _packs_in_vectors(v: View, col: str) -> bool:
     return v.dtype.name == "f32" and v.flat.stride(col) is not None and plain and (v.fill == 0 or not v.guard)
 
 
+def wide_axis(nest: Nest, c: Contraction, s: Shape) -> str:
+    """The axis whose elements join those of the columns in one panel (rows of an image under its lines), or "".
+
+    Results must walk both axes as one; only the packed factor, which is read element by element anyway, need not.
+    """
+    if len(c.mmas) != 1 or not s.outer or s.col in nest.tile or not {m.dst for m in c.mmas} <= c.starts:
+        return ""
+    wide, col, extent, m = s.outer[-1], s.col, nest.extent[s.col], c.mmas[0]
+    b = nest.views.get(s.b)
+    if b is None or not isinstance(extent, int) or not isinstance(nest.extent[wide], int) or nest.tile.get(wide) == 1:
+        return ""
+    if wide not in b.axes or wide in nest.axes_of(s.a) or not _packs_in_vectors(b, col) or not _packs_in_vectors(b, wide):
+        return ""
+    if not any(e.op == "store" for e in c.epilogue) or not isinstance(b.flat.stride(wide), int):
+        return ""
+    made = {m.dst, *(e.dst for e in c.epilogue)}
+    for e in c.epilogue:
+        if any(isinstance(x, (Index, Inside, Gather)) for x in (postorder(e.expr) if isinstance(e.expr, Expr) else ())):
+            return ""
+        for v in (nest.views.get(n) for n in {e.dst, *e.srcs, *reads(e)} - (made - nest.views.keys())):
+            if v is None or {wide, col} & v.guard_names():
+                return ""
+            if v.flat.stride(wide) != times(v.flat.stride(col), extent) or not isinstance(v.flat.stride(col), int):  # type: ignore[arg-type]
+                return ""
+    return wide
+
+
 class ContractionPrinter:
     """Prints one Contraction node through the kernel's printer."""
 
     def __init__(self, p: Printer, c: Contraction, s: Shape) -> None:
         self.p, self.c, self.s, self.nest, self.lanes = p, c, s, p.nest, p.lanes
         rows = _number(self.nest, s.row) if s.row else 1
-        self.mr, self.nv = register_tile(
-            rows, _number(self.nest, s.col), p.lanes, p.registers, len(c.mmas), most_rows(self.nest, s)
-        )
+        self.wide = wide_axis(self.nest, c, s)
+        cols = _number(self.nest, s.col) * (_number(self.nest, self.wide) if self.wide else 1)
+        self.mr, self.nv = register_tile(rows, cols, p.lanes, p.registers, len(c.mmas), most_rows(self.nest, s))
         self.nr = self.nv * p.lanes
+
+        self.left = tuple(x for x in s.outer if x != self.wide)
 
     # ---- loops
     def print(self) -> None:
@@ -135,7 +165,7 @@ class ContractionPrinter:
         with p.block(""):
             for k, m in enumerate(self.c.mmas):
                 p.w(f"float *const panel{k} = {self.panel(m)};")
-            self.nested(s.outer, self.columns)
+            self.nested(self.left, self.columns)
 
     def panel(self, m: Stmt) -> str:
         return f"panels + {self.c.mmas.index(m)}*(size_t)({self.depth_text()})*{self.nr}"
@@ -169,6 +199,8 @@ class ContractionPrinter:
     def columns(self) -> None:
         lo, hi = self.p.bounds(self.s.col)
         col = self.s.col
+        if self.wide:
+            lo, hi = (f"({t})*{self.nest.extent[col]}" for t in self.p.bounds(self.wide))
         with self.p.block(f"for (long {col}_p = {lo}; {col}_p < {hi}; {col}_p += {self.nr})"):
             self.p.w(f"const long {col}_n = min_long({self.nr}, {hi} - {col}_p);")
             for m in self.c.mmas:
@@ -192,6 +224,11 @@ class ContractionPrinter:
         b = m.srcs[0] if m.srcs[0] != self.s.a and self.s.col in self.nest.axes_of(m.srcs[0]) else m.srcs[1]
         with p.block(""):
             p.w(f"float *restrict out = panel{self.c.mmas.index(m)};")
+            if self.wide:
+                extent = self.nest.extent[col]
+                for j in range(self.nv):
+                    p.w(f"const vi at{j} = vi_iota() + vi_set((int32_t){col}_p + {j * self.lanes});")
+                    p.w(f"const vi {self.wide}_v{j} = at{j} / {extent}, {col}_v{j} = at{j} - {self.wide}_v{j} * {extent};")
             self._depth_loops(self.s.depth, lambda: self._pack_row(b, col))
 
     def _depth_loops(self, axes: tuple[str, ...], inner) -> None:  # type: ignore[no-untyped-def]
@@ -204,7 +241,10 @@ class ContractionPrinter:
 
     def _pack_row(self, b: str, col: str) -> None:
         p, v = self.p, self.nest.views.get(b)
-        if v is not None and _packs_in_vectors(v, col):
+        if v is not None and self.wide:
+            with p.block(""):
+                self._pack_wide(v, col)
+        elif v is not None and _packs_in_vectors(v, col):
             if v.flat.stride(col) == 1 and not v.guard:
                 with p.block(f"if ({col}_n == {self.nr})"):
                     p.w(f"const float *from = &{v.pointer}[{v.flat.text({col: f'{col}_p'})}];")
@@ -238,6 +278,28 @@ class ContractionPrinter:
             read = f"vf_load_where({ok}, {first})" if stride == 1 else f"vf_strided_where({ok}, {first}, {stride})"
             p.w(f"{{ {lane} vf_store(out + {j * self.lanes}, {read}); }}")
 
+    def _pack_wide(self, v: View, col: str) -> None:
+        """A row of a panel whose columns are the elements of two axes."""
+        p, wide, so, sc = self.p, self.wide, v.flat.stride(self.wide), v.flat.stride(col)
+        zero = {wide: "0", col: "0"}
+        p.w(f"const float *from = {v.pointer} + ({v.flat.text(zero)});")
+        same = [g for g in v.guard if not {wide, col} & g.names()]
+        rest = lambda g: index_text(g, lambda n: zero.get(n, n))
+        if same:
+            p.w(f"const long here = {' && '.join(f'{rest(g)} >= 0' for g in same)} ? {col}_n : 0;")
+        for j in range(self.nv):
+            tests = [f"vi_iota() + {j * self.lanes} < vi_set((int32_t){'here' if same else f'{col}_n'})"]
+            for g in v.guard:
+                parts = [f"{x}_v{j} * {dict(g.terms)[x]}" for x in (wide, col) if x in g.names()]
+                if parts:
+                    tests.append(f"{' + '.join(parts)} + vi_set((int32_t)({rest(g)})) >= 0")
+            ok, at = " & ".join(f"({t})" for t in tests), f"({col}_p + {j * self.lanes})"
+            if so == times(sc, self.nest.extent[col]):  # type: ignore[arg-type]
+                read = f"vf_load_where({ok}, from + {at})" if sc == 1 else f"vf_strided_where({ok}, from + {at}*{sc}, {sc})"
+            else:
+                read = f"vf_gather_where({ok}, from, {wide}_v{j} * {so} + {col}_v{j} * {sc})"
+            p.w(f"vf_store(out + {j * self.lanes}, {read});")
+
     # ---- the register tile
     def micro(self, mr: int) -> None:
         p, L = self.p, self.lanes
@@ -251,6 +313,8 @@ class ContractionPrinter:
                     with p.block(""):
                         col, row = self.s.col, self.s.row
                         p.w(f"const long {col} = {col}_p{f' + {j * L}' if j else ''};")
+                        if self.wide:
+                            p.w(f"const long {self.wide} = 0; /* {col} runs over both */")
                         if row and self.nest.tile.get(row) != 1:
                             p.w(f"const long {row} = {row}_p{f' + {i}' if i else ''}; (void){row};")
                         self._finish(i, j)
@@ -354,7 +418,11 @@ class ContractionPrinter:
         p, col = self.p, self.s.col
         p.vector = col
         e = size(self.nest, col)
-        full = isinstance(e, int) and e % self.nr == 0 and (col not in self.nest.tile or p._exact(col))
+        if self.wide:
+            whole = times(self.nest.extent[self.wide], self.nest.extent[col])
+            full = self.wide not in self.nest.tile and isinstance(whole, int) and whole % self.nr == 0
+        else:
+            full = isinstance(e, int) and e % self.nr == 0 and (col not in self.nest.tile or p._exact(col))
         if full:
             body()
         else:
@@ -382,7 +450,7 @@ class ContractionPrinter:
                 if s.op == "store":
                     p.store(s, read)
                 else:
-                    text = Vector(read).text(s.expr)  # type: ignore[arg-type]
+                    text = Vector(read, p.vector or "").text(s.expr)  # type: ignore[arg-type]
                     if p.places[s.dst].is_array:
                         p.assign(s.dst, text)
                     else:
@@ -404,7 +472,9 @@ def panel_elements(nest: Nest, c: Contraction, lanes: int, registers: int) -> st
     s = shape_of(nest, c)
     assert s is not None
     rows = _number(nest, s.row) if s.row else 1
-    _, nv = register_tile(rows, _number(nest, s.col), lanes, registers, len(c.mmas), most_rows(nest, s))
+    wide = wide_axis(nest, c, s)
+    cols = _number(nest, s.col) * (_number(nest, wide) if wide else 1)
+    _, nv = register_tile(rows, cols, lanes, registers, len(c.mmas), most_rows(nest, s))
     lengths = [
         str(nest.extent[x] if x not in nest.tile or (c.loop is not None and x in c.loop.axes) else nest.tile[x]) for x in s.depth
     ]

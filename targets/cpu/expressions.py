@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf, isnan
 
 from autocomp.targets.cpu.flat import index_text
 from autocomp.targets.cpu.lower import Nest
 
 from autocomp.errors import UnsupportedOp
+from autocomp.ir.affine import Aff
 from autocomp.ir.body import Const, Expr, Gather, Index, Inside, Map, postorder
 from autocomp.ir.types import BOOL, F32, DType
 from autocomp.tile.program import Stmt, Value
@@ -210,14 +211,30 @@ def _vector_value(nest: Nest, name: str, axis: str) -> bool:
     if name not in nest.views:
         return True
     v = nest.views[name]
-    return isinstance(v.flat.stride(axis), int) and axis not in v.guard_names()
+    return isinstance(v.flat.stride(axis), int) and all(plain_in(g, axis) for g in v.guard)
+
+
+def plain_in(g: Aff, axis: str) -> bool:
+    """Does the axis occur in the index expression under no floor and no mod?"""
+    return all(isinstance(x, str) or axis not in x.num.names() for x, _ in g.terms)
+
+
+def mask_text(guard: Sequence[Aff], axis: str, part: str = "") -> tuple[str, str]:
+    """(condition that is the same in every lane or "", mask of the lanes or "") of guards, where lane l stands for axis + l."""
+    same = [g for g in guard if axis not in g.names()]
+    tests = [
+        f"(vi_iota() * {dict(g.terms)[axis]} + vi_set((int32_t)({index_text(g)})) >= 0)" for g in guard if axis in g.names()
+    ]
+    if tests and part:
+        tests.append(f"(vi_iota() < vi_set((int32_t)({part})))")
+    return guard_text(tuple(same)) if same else "", " & ".join(tests)
 
 
 def _vector_node(nest: Nest, e: Expr, axis: str) -> bool:
     if isinstance(e, (Index, Gather)):
         return False
     if isinstance(e, Inside):
-        return not any(axis in g.names() for g in e.guard)
+        return all(plain_in(g, axis) for g in e.guard)
     if isinstance(e, (Const, Value)):
         return e.dtype in (F32, BOOL)
     assert isinstance(e, Map)
@@ -231,10 +248,10 @@ def _vector_node(nest: Nest, e: Expr, axis: str) -> bool:
 
 
 class Vector:
-    """Vector text: `read(name)` gives a vf."""
+    """Vector text: `read(name)` gives a vf; `axis` is the one that runs across the lanes."""
 
-    def __init__(self, read: Callable[[str], str]) -> None:
-        self.read = read
+    def __init__(self, read: Callable[[str], str], axis: str = "") -> None:
+        self.read, self.axis = read, axis
 
     def text(self, e: Expr) -> str:
         if isinstance(e, Value):
@@ -242,9 +259,11 @@ class Vector:
         if isinstance(e, Const):
             return f"vf_set({literal(e.value, e.dtype)})" if e.dtype != BOOL else f"vi_set({-1 if e.value else 0})"
         if isinstance(e, Inside):
-            return f"vi_set(-{guard_text(e.guard)})"
+            same, lanes = mask_text(e.guard, self.axis)
+            whole = f"vi_set(-{same})" if same else ""
+            return f"({whole} & {lanes})" if whole and lanes else f"({lanes})" if lanes else whole or "vi_set(-1)"
         assert isinstance(e, Map), type(e)
-        if e.fn == "where" and isinstance(e.args[0], Inside):
+        if e.fn == "where" and isinstance(e.args[0], Inside) and not any(self.axis in g.names() for g in e.args[0].guard):
             return f"({guard_text(e.args[0].guard)} ? {self.text(e.args[1])} : {self.text(e.args[2])})"
         args = [self.text(a) for a in e.args]
         if e.fn == "div" and args[1].startswith("vf_set("):  # the same divisor in every lane

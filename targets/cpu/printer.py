@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from autocomp.targets.cpu.contraction import panel_elements, print_contraction
-from autocomp.targets.cpu.expressions import CTYPE, Scalar, Vector, guard_text, literal, rounded, scalar_function, working
+from autocomp.targets.cpu.expressions import CTYPE, Scalar, Vector, guard_text, literal, mask_text, rounded, scalar_function, working
 from autocomp.targets.cpu.flat import View
 from autocomp.targets.cpu.lower import Nest
 from autocomp.targets.cpu.storage import STACK, Place, extent_in_tile, places
@@ -234,7 +234,7 @@ class Printer:
 
     def expression(self, e: Expr) -> str:
         if self.vector is not None:
-            return Vector(self.vector_read).text(e)
+            return Vector(self.vector_read, self.vector).text(e)
         return Scalar(self.read, self.table).text(e)
 
     def reduce(self, s: Stmt) -> None:
@@ -342,6 +342,11 @@ class Printer:
             at = f"&{v.pointer}[{v.flat.text()}]"
             if stride == 0:
                 return f"vf_set({self.load(v)})"
+            same, lanes = mask_text(v.guard, self.vector, self.part)
+            if lanes:
+                ok = f"({lanes}{f' & vi_set(-{same})' if same else ''})"
+                text = f"vf_load_where({ok}, {at})" if stride == 1 else f"vf_strided_where({ok}, {at}, {stride})"
+                return text if v.fill == 0 else f"vf_select({ok}, {text}, vf_set({literal(v.fill, F32)}))"
             text = self._get(at, str(stride))
             return f"({guard_text(v.guard)} ? {text} : vf_set({literal(v.fill, F32)}))" if v.guard else text
         p = self.places[name]

@@ -18,6 +18,8 @@ from autocomp.targets.cpu.lower import Nest, domain, gathers, reads
 from autocomp.ir.types import DType
 from autocomp.tile.program import Loop, Stmt, walk
 
+FULL = 16  # elements of an axis from which vectors along it are well filled
+
 
 @dataclass(eq=False)
 class Point:
@@ -210,7 +212,9 @@ def _scores(nest: Nest, stmts: list[Stmt], bound: frozenset[str]) -> dict[str, f
             if v in nest.views:
                 for a in domain(s, nest):
                     if nest.views[v].flat.stride(a) == 1:
-                        out[a] = out.get(a, 0.0) + size * (2.0 if s.op == "store" else 1.0)
+                        e = nest.tile.get(a, nest.extent[a])
+                        lanes = min(e, FULL) / FULL if isinstance(e, int) else 1.0
+                        out[a] = out.get(a, 0.0) + size * lanes * (2.0 if s.op == "store" else 1.0)
     return out
 
 

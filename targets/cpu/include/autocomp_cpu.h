@@ -122,7 +122,15 @@ AC_INLINE vf vf_strided_where(vm m, const float *p, long s) {
   __m512i ix = _mm512_mullo_epi32((__m512i)vi_iota(), _mm512_set1_epi32((int)s));
   return (vf)_mm512_mask_i32gather_ps(_mm512_setzero_ps(), _mm512_movepi32_mask((__m512i)m), ix, p, 4);
 }
+AC_INLINE vf vf_gather_where(vm m, const float *p, vi at) {
+  return (vf)_mm512_mask_i32gather_ps(_mm512_setzero_ps(), _mm512_movepi32_mask((__m512i)m), (__m512i)at, p, 4);
+}
 #else
+AC_INLINE vf vf_gather_where(vm m, const float *p, vi at) {
+  vf r = {0};
+  for (long l = 0; l < AC_LANES; l++) if (m[l]) r[l] = p[at[l]];
+  return r;
+}
 AC_INLINE vf vf_load_where(vm m, const float *p) { vf r = {0}; for (long l = 0; l < AC_LANES; l++) if (m[l]) r[l] = p[l]; return r; }
 AC_INLINE vf vf_strided_where(vm m, const float *p, long s) {
   vf r = {0};
