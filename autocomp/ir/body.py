@@ -291,7 +291,7 @@ def free_axes(values: tuple[Expr, ...]) -> dict[int, frozenset[str]]:
     for e in postorder(*values):
         names = frozenset().union(*(out[id(a)] for a in e.args)) if e.args else frozenset()
         if isinstance(e, Load):
-            names |= frozenset().union(*(i.names() for i in (*e.index, *e.guard))) if e.index else frozenset()
+            names |= frozenset().union(*(i.names() for i in (*e.index, *e.guard)))
         elif isinstance(e, Index):
             names |= e.index.names()
         elif isinstance(e, Inside):
