@@ -77,6 +77,7 @@ class _Deriver:
             for a in e.args:
                 self.uses[id(a)] = self.uses.get(id(a), 0) + 1
         self.heavy = [e for e in postorder(*self.values) if isinstance(e, (Reduce, Contract))]
+        self.gathered = {e.tensor for e in postorder(*self.values) if isinstance(e, Gather)}  # their views have the plain names
 
     def _tile(self, axis: str) -> int | None:
         """The tile of a looped axis, None for a whole one."""
@@ -251,8 +252,8 @@ class _Deriver:
         key = (e.tensor, e.index, e.guard, e.fill)
         if key not in self.tensors:
             t = self.types[e.tensor]
-            first = not any(v.buffer == e.tensor for v in self.tensors.values())
-            name = e.tensor if first else self.fresh(f"{e.tensor}_v")
+            plain = not any(v.buffer == e.tensor for v in self.tensors.values()) and e.tensor not in self.gathered
+            name = e.tensor if plain else self.fresh(f"{e.tensor}_v")
             self.tensors[key] = Tensor(
                 name,
                 t.type.dtype,
