@@ -45,6 +45,7 @@ def parse() -> argparse.Namespace:
     p.add_argument("--threads", default="1,2", help="thread counts, separated by commas (default 1,2)")
     p.add_argument("--quick", action="store_true", help="fewer rounds, no torch.compile")
     p.add_argument("--json", type=Path, help="file for every figure")
+    p.add_argument("--cpu-time", action="store_true", help="processor time of the calling thread (1 thread only): on a busy machine")
     p.add_argument("--seconds", type=float, default=4.0, help="time a contestant gets for each row (default 4)")
     args = p.parse_args()
     args.names = args.only.split(",") if args.only else list(WORKLOADS)
@@ -52,6 +53,8 @@ def parse() -> argparse.Namespace:
     if unknown:
         sys.exit(f"no workload '{unknown[0]}'; there are {', '.join(WORKLOADS)}")
     args.counts = [int(n) for n in args.threads.split(",")]
+    if args.cpu_time and args.counts != [1]:
+        sys.exit("--cpu-time measures the calling thread alone: it needs --threads 1")
     return args
 
 
@@ -87,14 +90,14 @@ def check(runs: dict[str, Run], name: str) -> float:
     return error
 
 
-def measure(runs: dict[str, Run], seconds: float, rounds: int, seed: int) -> dict[str, list[float]]:
+def measure(runs: dict[str, Run], seconds: float, rounds: int, seed: int, clock: Callable[[], float]) -> dict[str, list[float]]:
     """Seconds of every timed call, by contestant."""
     calls = {}
     for name, run in runs.items():
         run()
-        t = time.perf_counter()
+        t = clock()
         run()
-        calls[name] = max(1, min(50, int(seconds / rounds / (time.perf_counter() - t))))
+        calls[name] = max(1, min(50, int(seconds / rounds / (clock() - t))))
     out: dict[str, list[float]] = {name: [] for name in runs}
     order = random.Random(seed)
     for _ in range(rounds):
@@ -102,9 +105,9 @@ def measure(runs: dict[str, Run], seconds: float, rounds: int, seed: int) -> dic
             time.sleep(PAUSE)
             runs[name]()
             for _ in range(calls[name]):
-                t = time.perf_counter()
+                t = clock()
                 runs[name]()
-                out[name].append(time.perf_counter() - t)
+                out[name].append(clock() - t)
     return out
 
 
@@ -150,7 +153,8 @@ def main() -> None:
             module, inputs = WORKLOADS[name].make(torch)
             runs = contestants(torch, ort, module.eval(), inputs, threads, args.quick)
             error = check(runs, name)
-            times = measure(runs, args.seconds / (4 if args.quick else 1), 4 if args.quick else 10, seed=len(rows))
+            rounds, seconds = (4, args.seconds / 4) if args.quick else (10, args.seconds)
+            times = measure(runs, seconds, rounds, len(rows), time.thread_time if args.cpu_time else time.perf_counter)
             rows.append(row(name, WORKLOADS[name], threads, times, ceilings, error))
             print(show(rows[-1], names), flush=True)
     mean = exp(sum(log(r["ratio"]) for r in rows) / len(rows))

@@ -255,6 +255,11 @@ class ContractionPrinter:
             else:
                 with p.block(""):
                     self._pack_masked(v, col)
+        elif v is None and p.places[b].shape and p.places[b].shape[-1][0] == col:
+            p.w(f"const float *from = &{b}[{p.offset(p.places[b], {col: f'{col}_p'})}];")
+            for j in range(self.nv):
+                n = f"clamp_long({col}_n - {j * self.lanes}, {self.lanes + 1})"
+                p.w(f"vf_store(out + {j * self.lanes}, vf_load_n(from + {j * self.lanes}, {n}));")
         else:
             with p.block(f"for (long x = 0; x < {self.nr}; x++)"):
                 p.w(f"const long {col} = {col}_p + x;")

@@ -204,12 +204,12 @@ def _scores(nest: Nest, stmts: list[Stmt], bound: frozenset[str]) -> dict[str, f
     """How much is read and written contiguously along each axis, in elements."""
     out: dict[str, float] = {}
     for s in stmts:
-        size = 1.0
-        for a in domain(s, nest):
-            e = nest.tile.get(a, nest.extent[a])
-            size *= e if isinstance(e, int) else 256
-        for v in {*reads(s), *([s.dst] if s.op == "store" else [])}:
+        for v in sorted({*reads(s), *([s.dst] if s.op == "store" else [])}):
             if v in nest.views:
+                size = 1.0
+                for a in nest.views[v].axes:
+                    e = nest.tile.get(a, nest.extent[a])
+                    size *= e if isinstance(e, int) else 256
                 for a in domain(s, nest):
                     if nest.views[v].flat.stride(a) == 1:
                         e = nest.tile.get(a, nest.extent[a])
@@ -295,5 +295,7 @@ def _crosses(nest: Nest, t: Stmt, s: Stmt, axis: str) -> bool:
     """A dependence between t and s crosses iterations of `axis`, so they cannot share its loop."""
     if not _conflict(t, s):
         return False
+    if t.op == "map" and t.dst != s.dst and s.dst not in reads(t):
+        return False  # s only reads what t makes, in the same iteration
     crossing = lambda x: x.op == "reduce" and axis in x.axis.split(",")
     return crossing(t) or crossing(s)
