@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
+from autocomp.ir.kernel import KernelGraph
 from autocomp.ir.types import Sym, dim_hint
 from autocomp.runtime.plan import arena, size_of
 from autocomp.targets.source import TensorMap
@@ -49,19 +51,35 @@ static ac_tensor_map tensor_map(int type, int rank, void *at, const cuuint64_t *
 MAP_TYPE = {"f16": "CU_TENSOR_MAP_DATA_TYPE_FLOAT16", "bf16": "CU_TENSOR_MAP_DATA_TYPE_BFLOAT16"}
 
 
+def why_no_launcher(program: Any) -> str:
+    """What keeps a program from having a launcher; "" where nothing does."""
+    if program.target.name not in APIS:
+        return f"programs for target {program.target.name} are started by the host code of the user's own build"
+    opaque = sorted({c.kernel.name for c in program.calls.calls if c.kernel.opaque})
+    if opaque:
+        return f"{len(opaque)} kernels have no generated code and run only through their reference: {', '.join(opaque[:5])}"
+    special = sorted(n for n, s in program.printed.items() if s.launch is None or s.launch.workspace or s.launch.cluster > 1)
+    return f"kernels that need a cluster or scratch memory are started from Python only: {', '.join(special)}" if special else ""
+
+
+def hints(g: KernelGraph) -> dict[str, int]:
+    """Symbol -> the extent that a folder is written for."""
+    return {d.name: dim_hint(d) for t in g.tensors.values() for d in t.shape if isinstance(d, Sym)}
+
+
 def launcher(program: Any) -> str:
     """C++ that reads inputs and weights, launches every kernel in order and writes the outputs. Raw row-major files.
 
     Shapes are fixed: symbols take their hints (`--dim` at compile time sets them).
     """
     api, g = APIS[program.target.name], program.calls
-    values = {d.name: dim_hint(d) for t in g.tensors.values() for d in t.shape if isinstance(d, Sym)}
+    values = hints(g)
     offsets, total = arena(g, program.slots, values)
     blob, _ = weights_blob(program)
     used = program.slots.index
     maps = any(k.launch and k.launch.maps for k in program.printed.values())
     out = [
-        f"// Launcher of {program.name}: reads NAME.bin for every input, writes NAME.out.bin for every output.",
+        f"// Launcher of {plain(program.name)}: reads NAME.bin for every input, writes NAME.out.bin for every output.",
         "#include <cstdio>",
         "#include <cstdlib>",
         "#include <cstring>",
@@ -89,7 +107,7 @@ def launcher(program: Any) -> str:
         f'  check({api.prefix}Malloc((void **)&memory, {max(1, total)}), "memory of intermediates");',
     ]
     for name in sorted(used, key=lambda n: used[n]):
-        out.append(f"  void *t{used[name]} = {_place(program, name, offsets, blob, values)};  // {name}")
+        out.append(f"  void *t{used[name]} = {_place(program, name, offsets, blob, values)};  // {plain(name)}")
     for i, c in enumerate(g.calls):
         out += _launch(program, api, i, c, values)
     out.append(f'  check({api.prefix}DeviceSynchronize(), "run");')
@@ -98,16 +116,21 @@ def launcher(program: Any) -> str:
         out += [
             "  {",
             f"    std::vector<char> host({max(1, bytes_)});",
-            f'    check({api.prefix}Memcpy(host.data(), t{used[t]}, {bytes_}, {api.prefix}MemcpyDeviceToHost), "{name}");',
-            f'    FILE *f = fopen("{_file(name)}.out.bin", "wb");',
+            f'    check({api.prefix}Memcpy(host.data(), t{used[t]}, {bytes_}, {api.prefix}MemcpyDeviceToHost), "{plain(name)}");',
+            f'    FILE *f = fopen("{plain(name)}.out.bin", "wb");',
             f"    if (!f || fwrite(host.data(), 1, {bytes_}, f) != {bytes_} || fclose(f)) return 1;",
             "  }",
         ]
     return "\n".join([*out, "}", ""])
 
 
-def _file(name: str) -> str:
-    return "".join(c if c.isalnum() or c in "._-" else "_" for c in name)
+def plain(name: str) -> str:
+    """A model's name as it may stand in C++ text and in a file's name: names come from files that nobody here wrote.
+
+    Characters that change get the name's checksum behind them, so that two names stay two.
+    """
+    kept = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in name)[:100].lstrip(".-")
+    return kept if kept == name else f"{kept or 'tensor'}-{crc32(name.encode()):08x}"
 
 
 def _place(program: Any, name: str, offsets: Mapping[str, int], blob: Mapping[str, tuple[int, int]], values: Mapping[str, int]) -> str:
@@ -117,7 +140,7 @@ def _place(program: Any, name: str, offsets: Mapping[str, int], blob: Mapping[st
         return f"memory + {offsets[name]}"
     bytes_ = size_of(program.calls.tensors[name], values)
     if name in program.calls.inputs:
-        return f'load("{_file(name)}.bin", {bytes_})'
+        return f'load("{plain(name)}.bin", {bytes_})'
     prefix = APIS[program.target.name].prefix
     return f'[] {{ void *p; check({prefix}Malloc(&p, {max(1, bytes_)}), "an output"); return p; }}()'
 
@@ -130,7 +153,7 @@ def _launch(program: Any, api: Api, i: int, call: Any, values: Mapping[str, int]
     blocks = launch.blocks(values)
     arguments = [f"({_pointer(types[a])} *)t{index[call.args[a]]}" for a in (*source.inputs, *source.outputs)]
     arguments += [f"{values[s]}ll" for s in source.sizes]
-    lines = [f"  {{  // {call.name or source.entry}: {' '.join(call.ops)}"]
+    lines = [f"  {{  // {plain(call.name or source.entry)}: {' '.join(call.ops)}"]
     for z in launch.zeroed:
         t = call.args[z]
         lines.append(f'    check({api.prefix}Memset(t{index[t]}, 0, {size_of(program.calls.tensors[t], values)}), "clear");')
@@ -196,8 +219,8 @@ def makefile(program: Any) -> str:
 def readme(program: Any) -> str:
     """What is in the folder and the commands that build and run it."""
     g = program.calls
-    names = lambda items: "\n".join(f"- `{_file(n)}{suffix}`: {g.tensors[t]}" for n, t, suffix in items)
-    return f"""# {program.name} for {program.target.chip.title}
+    names = lambda items: "\n".join(f"- `{plain(n)}{suffix}`: {g.tensors[t]}" for n, t, suffix in items)
+    return f"""# {plain(program.name)} for {program.target.chip.title}
 
     make          # needs {APIS[program.target.name].compiler}
     make run

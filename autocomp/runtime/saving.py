@@ -12,6 +12,7 @@ import numpy as np
 
 from autocomp.files import write_atomic
 from autocomp.runtime import deploy
+from autocomp.runtime.plan import arena
 
 BUILD = """#!/bin/sh
 # Builds kernels.so from the sources in this folder.
@@ -40,24 +41,31 @@ def save(program: Any, folder: Path) -> Path:
 
         write_atomic(folder / "build.sh", BUILD % (" ".join(FLAGS), " ".join(s for s in sources if s.endswith(".c"))))
         (folder / "build.sh").chmod(0o755)
-    if program.target.name in deploy.APIS and not any(c.kernel.opaque for c in program.calls.calls):
+    elif not deploy.why_no_launcher(program):
         suffix = deploy.APIS[program.target.name].suffix
         write_atomic(folder / f"launcher.{suffix}", deploy.launcher(program))
         write_atomic(folder / "Makefile", deploy.makefile(program))
         write_atomic(folder / "README.md", deploy.readme(program))
         write_atomic(folder / "weights.bin", deploy.weights_blob(program)[1])
+    else:
+        write_atomic(folder / "README.md", f"# No launcher\n\nThe sources are here, but {deploy.why_no_launcher(program)}.\n")
     return folder
 
 
 def manifest(program: Any, sources: list[str], weights: list[str]) -> dict[str, Any]:
     """What a launcher needs: tensors in order of the pointer table, calls in order, and the table of kernels."""
+    from autocomp import __version__
+
     g = program.calls
+    offsets, total = arena(g, program.slots, deploy.hints(g))
     tensors = {n: {"slot": i, "type": str(g.tensors[n])} for n, i in program.slots.index.items()}
     return {
-        "name": program.name, "target": program.target.name, "chip": program.target.chip.name,
+        "version": __version__, "name": program.name, "target": program.target.name, "chip": program.target.chip.name,
         "predicted": program.predicted, "sources": sources,
         "inputs": list(g.inputs), "outputs": {n: t for n, t in g.outputs}, "tensors": tensors,
         "weights": {n: f"w{i}" for i, n in enumerate(weights)},
+        "memory": {"sizes": deploy.hints(g), "bytes": total, "offsets": dict(sorted(offsets.items()))},
+        "no_launcher": "" if program.target.name == "cpu" else deploy.why_no_launcher(program),
         "calls": [{"kernel": c.kernel.name, "args": dict(c.args), "rules": list(c.rules)} for c in g.calls],
         "kernels": [{"kernel": k.name, "calls": k.calls, "ops": list(k.ops), "schedule": k.schedule, "predicted": k.predicted,
                      "bound": k.bound, "measured": None, "roofline": None} for k in program.kernels],

@@ -1,0 +1,117 @@
+"""A program for a chip that is not here, as a folder: complete, and its launcher computes the graph (on the CPU model)."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+
+import numpy as np
+import pytest
+
+import autocomp
+from autocomp.cli import main
+from autocomp.ir.reference import evaluate
+from autocomp.runtime.deploy import plain
+from autocomp.runtime.inputs import random_inputs
+from tests.helpers.device_graphs import GRAPHS, graph
+from tests.helpers.simt_model import COMPILER, INCLUDE, _compile, compile_model
+
+needs_compiler = pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
+
+
+def two_layers(x):
+    """Intermediates, folded constants and weights: whatever a launcher has to place."""
+    rng = np.random.default_rng(3)
+    w, v = (rng.standard_normal(s).astype("f2") / 8 for s in ((72, 136), (136, 40)))
+    h = np.maximum(x @ w, 0)
+    return np.tanh(h @ v) + (h @ v)
+
+
+def run_folder(folder, model, build):
+    """Build the folder's launcher with the stand-in runtime, and run it in the folder."""
+    text = (folder / "launcher.maca").read_text()
+    text, launches = re.subn(r"(\w+)<<<(dim3\([^)]*\)), (dim3\(\d+\)), (\d+)>>>\(", r"standin_launch(\1, \2, \3, \4, ", text)
+    assert launches
+    (build / "launcher.cpp").write_text('#include "maca_launch.h"\n' + text)
+    include = [f"-I{p}" for p in (folder, *INCLUDE["maca"])]
+    _compile([*include, str(build / "launcher.cpp"), str(model), "-o", str(build / "launcher")])
+    return subprocess.run([build / "launcher"], cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return compile_model(tmp_path_factory.mktemp("simt"))
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ["two_layers", "gemm_bias_gelu", "softmax_odd", "layer_norm_odd", "argmax"])
+def test_the_launcher_computes_the_graph(name, model, tmp_path):
+    if name == "two_layers":
+        program = autocomp.optimize(two_layers, example_inputs=(np.zeros((51, 72), "f2"),), target="maca:c500")
+        assert len(program.kernels) > 1
+    else:
+        program = autocomp.optimize(GRAPHS[name], target="maca:c500")
+    folder = program.save(tmp_path / "out")
+    feed = random_inputs(program.graph, int(np.random.default_rng().integers(1 << 30)))
+    for n, x in feed.items():
+        (folder / f"{plain(n)}.bin").write_bytes(np.ascontiguousarray(x).tobytes())
+    done = run_folder(folder, model, tmp_path)
+    assert done.returncode == 0, done.stderr
+    wanted = evaluate(program.graph, feed)
+    for n, t in program.calls.outputs:
+        kind = program.calls.tensors[t].dtype.numpy
+        got = np.frombuffer((folder / f"{plain(n)}.out.bin").read_bytes(), kind).astype("f8")
+        np.testing.assert_allclose(got, np.asarray(wanted[n], "f8").ravel(), rtol=2e-2, atol=2e-2)
+
+
+@needs_compiler
+def test_a_missing_input_is_named(model, tmp_path):
+    folder = autocomp.optimize(GRAPHS["softmax_short"], target="maca").save(tmp_path / "out")
+    done = run_folder(folder, model, tmp_path)
+    assert done.returncode == 1 and done.stderr == "x.bin: expected 96000 bytes\n"
+
+
+def test_the_command_leaves_a_folder_with_everything(tmp_path, monkeypatch):
+    (tmp_path / "model.txt").write_text(GRAPHS["gemm_bias_gelu"])
+    out = tmp_path / "out"
+    monkeypatch.setattr("sys.argv", ["autocomp", "optimize", str(tmp_path / "model.txt"), "--target", "maca:c500", "-o", str(out)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert not ended.value.code
+    found = {p.name for p in out.iterdir()}
+    assert {"launcher.maca", "Makefile", "README.md", "manifest.json", "weights.bin", "autocomp_maca.h", "autocomp_simt.h"} <= found
+    m = json.loads((out / "manifest.json").read_text())
+    assert (m["target"], m["chip"], m["no_launcher"], m["version"]) == ("maca", "c500", "", autocomp.__version__)
+    assert set(m["sources"]) <= found and set(m["launches"]) == {k["kernel"] for k in m["kernels"]}
+    assert m["memory"]["bytes"] >= 0 and all(c["rules"] for c in m["calls"])
+    make = (out / "Makefile").read_text()
+    assert "mxgpu_llvm/bin/mxcc" in make and "-offload-arch=xcore1000" in make
+
+
+def test_memory_of_intermediates_is_shared(tmp_path):
+    """The offsets of a chain of products repeat: the third intermediate lies where the first one lay."""
+    lines = "\n".join(f"%{i} = matmul({'x' if i == 0 else f'%{i - 1}'}, w)" for i in range(5))
+    program = autocomp.optimize(graph({"x": "f16[64, 64]", "w": "f16[64, 64]"}, lines), target="maca")
+    program.save(tmp_path)
+    memory = json.loads((tmp_path / "manifest.json").read_text())["memory"]
+    assert len(memory["offsets"]) == 4 and memory["bytes"] == 2 * 64 * 64 * 2
+    text = (tmp_path / "launcher.maca").read_text()
+    assert all(f"memory + {at};" in text for at in memory["offsets"].values())
+
+
+def test_names_from_models_cannot_leave_comments_or_strings():
+    for name in ('x"); system("true', "x\n}", "x\\", "../x", "ä", "a/b", "."):
+        assert re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*", plain(name))
+    assert plain("fc1.weight") == "fc1.weight" and plain("a/b") != plain("a_b")
+
+
+def test_a_program_with_opaque_kernels_says_why_there_is_no_launcher(tmp_path):
+    program = autocomp.optimize(OPAQUE, target="maca")
+    program.save(tmp_path)
+    m = json.loads((tmp_path / "manifest.json").read_text())
+    assert "have no generated code" in m["no_launcher"] and m["no_launcher"] in (tmp_path / "README.md").read_text()
+    assert not (tmp_path / "launcher.maca").exists()
+
+
+OPAQUE = graph({"x": "f32[8, 64]"}, "%0 = topk(x, k=3, axis=1)")
