@@ -1,0 +1,133 @@
+"""Random graphs against float64 (a share; `benchmarks/random_graphs.py --count 2000` runs as many as wanted), and what they found;
+the memory plan never lets two live tensors overlap; the same input prints the same bytes; DLPack in and out."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+import autocomp
+from autocomp.frontends.text import parse, show
+from autocomp.runtime.plan import ALIGN, arena, size_of, slots
+from benchmarks.random_graphs import Failure, check, graphs, run
+from examples.models import bert
+
+needs_cc = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
+ROOT = Path(__file__).resolve().parents[2]
+
+FOUND = {
+    "a by-product's own by-product": "input a: f32[]\n%0 = tanh(a)\n%1 = exp(%0)\n%2 = tanh(%1)\n%3 = exp(%2)\n"
+                                     "output y0 = %1\noutput y1 = %3\noutput y2 = %0",
+    "a masked read of a scalar": "input a: i32[]\n%1 = broadcast(a, shape=[3])\n"
+                                 "%2 = cumsum(%1, axis=0, exclusive=False, reverse=False)\noutput y = %2",
+    "read and gathered from": "input a: f32[1]\ninput i: i64[1]\n%0 = gather(a, i, axis=0)\n%1 = concat(a, %0, axis=0)\noutput y = %1",
+    "a window over padding only": "input a: f32[1, 2, 1, 1]\ninput w: f32[1, 2, 1, 2]\n%0 = conv(a, w, dilations=[1, 1], groups=1, "
+                                  "hi=[1, 1], layout=\"nchw\", lo=[0, 0], strides=[1, 1])\noutput y = %0",
+    "a kernel named as in math.h": "input a: f32[5]\n%0 = atan(a)\noutput y = %0",
+    "a kernel named as a macro": "input a: f32[5]\n%0 = isnan(a)\noutput y = %0",
+}  # fmt: skip
+
+
+@needs_cc
+@pytest.mark.parametrize("name", FOUND)
+def test_what_random_graphs_found(name):
+    check(parse(f"graph g\n{FOUND[name]}\n"))
+
+
+@needs_cc
+@settings(max_examples=30, deadline=None, print_blob=True, suppress_health_check=list(HealthCheck))
+@given(graphs())
+def test_random_graphs_match_the_reference(graph):
+    check(graph)
+
+
+def test_failures_are_shrunk_and_kept(tmp_path, monkeypatch):
+    """A compiler that is wrong about every tanh leaves one small graph with its message."""
+
+    def wrong(graph, **options):
+        if any(n.op == "tanh" for n in graph.nodes()):
+            raise Failure("wrong about tanh")
+
+    monkeypatch.setattr("benchmarks.random_graphs.check", wrong)
+    ((path, message),) = run(100, 5, tmp_path, tries=1)
+    assert message == "wrong about tanh"
+    text = Path(path).read_text()
+    assert text.startswith("# wrong about tanh\ngraph random\n")
+    kept = parse(text)
+    assert any(n.op == "tanh" for n in kept.nodes())
+    assert len(kept.nodes()) <= 3, show(kept)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(graphs())
+def test_live_tensors_never_overlap_in_the_arena(graph):
+    calls = covered(graph)
+    s = slots(calls)
+    offsets, total = arena(calls, s, {})
+    spans = [(offsets[t], offsets[t] + size_of(calls.tensors[t], {}), s.first_use[t], s.last_use[t]) for t in s.temporary]
+    assert all(lo % ALIGN == 0 and hi <= total for lo, hi, _, _ in spans)
+    for i, (lo, hi, first, last) in enumerate(spans):
+        for lo2, hi2, first2, last2 in spans[:i]:
+            assert hi <= lo2 or hi2 <= lo or last < first2 or last2 < first
+
+
+def covered(graph):
+    """The kernel graph without fusion: as many intermediates as there are ops."""
+    from autocomp.cost.chip import load_chip
+    from autocomp.egraph.cover import cover
+    from autocomp.egraph.saturate import freeze_graph
+    from autocomp.ir.decompose import decompose
+    from autocomp.options import Options
+    from autocomp.rewrite import load_rules
+    from autocomp.trace import Trace
+
+    rules = load_rules(without=("fusion/*",))
+    return cover(freeze_graph(decompose(graph)), rules, load_chip("h200"), Options(), Trace())
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda:h200"])
+def test_sources_are_the_same_bytes_whatever_the_hash_seed(target, tmp_path):
+    path = tmp_path / "bert.txt"
+    path.write_text(show(bert(1, seq=16, hidden=32, heads=2, inner=64)).replace("extern", "random(0)"))
+    code = ("import autocomp, sys; from autocomp.targets.cpu.toolchain import Toolchain; Toolchain.missing = lambda self: 'none';"
+            f"sys.stdout.write(autocomp.optimize({str(path)!r}, target={target!r}, cache=False).source())")  # fmt: skip
+    printed = set()
+    for seed in ("0", "1", "77"):
+        env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        printed.add(done.stdout)
+    assert len(printed) == 1
+    assert len(printed.pop()) > 1000
+
+
+class OnlyDLPack:
+    """An array of another library: nothing but the protocol."""
+
+    def __init__(self, x):
+        self._x = x
+
+    def __dlpack__(self, **kw):
+        return self._x.__dlpack__(**kw)
+
+    def __dlpack_device__(self):
+        return self._x.__dlpack_device__()
+
+
+@needs_cc
+def test_arrays_come_and_go_by_dlpack():
+    program = autocomp.optimize("graph g\ninput x: f32[5, 7]\n%0 = exp(x)\n%1 = transpose(%0, perm=[1, 0])\noutput y = %1\n")
+    x = np.random.default_rng(0).standard_normal((5, 14)).astype("f4")[:, ::2]  # strides and all
+    y = program(OnlyDLPack(x))
+    np.testing.assert_allclose(np.from_dlpack(y), np.exp(x).T, rtol=1e-6)
+    torch = pytest.importorskip("torch")
+    t = torch.from_dlpack(program(torch.from_numpy(np.ascontiguousarray(x))))
+    assert t.shape == (7, 5)
+    torch.testing.assert_close(t, torch.exp(torch.from_numpy(np.ascontiguousarray(x))).T)
