@@ -1,0 +1,218 @@
+"""Agents and queues: who works when, on machines whose engines run by themselves.
+
+An agent is an in-order worker (a pipe of a core, a core). Its works start in order, but a later one may start before an earlier one
+has finished. A queue is a buffer that one agent writes and another reads; it needs two signals: full (written, may be read) and
+empty (read, may be written again, `depth` rounds later). `find_queues` finds them, `with_signals` writes them into the programs,
+`check_plan.problems` runs the result and says what is not ordered. Nothing here knows a chip: a target says how a signal is spelled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from autocomp.errors import AutocompError
+
+
+@dataclass(frozen=True)
+class Work:
+    """One operation of an agent on buffers; `lines` is its text, which no pass reads."""
+
+    agent: str
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Again:
+    """A loop named `name` over `body`; loops of one name in several parts run the same rounds. `head` and `foot` are its text."""
+
+    name: str
+    head: tuple[str, ...]
+    body: tuple[Node, ...]
+    foot: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Queue:
+    """Buffers that `writer` hands to `reader` once a round of `loop` ("": once), through `depth` slots."""
+
+    writer: str
+    reader: str
+    loop: str
+    buffers: tuple[str, ...]
+    depth: int
+
+
+@dataclass(frozen=True)
+class Signal:
+    """do: set | wait. what: full | empty. slot: of this round where None, else that slot (priming and draining)."""
+
+    do: str
+    what: str
+    queue: Queue
+    slot: int | None = None
+
+    @property
+    def agent(self) -> str:
+        """Whom it concerns: a set comes behind the works of one end, a wait holds up those of the other."""
+        return self.queue.writer if (self.do == "set") == (self.what == "full") else self.queue.reader
+
+
+@dataclass(frozen=True)
+class Barrier:
+    """Earlier works of `agent` end before later ones start."""
+
+    agent: str
+
+
+Node = Work | Again | Signal | Barrier
+Body = tuple[Node, ...]
+Parts = Mapping[str, Body]
+
+
+@dataclass(frozen=True)
+class Access:
+    """A work's use of a buffer; `path` has (loop, position in it) from the outermost on."""
+
+    agent: str
+    write: bool
+    path: tuple[tuple[str, int], ...]
+    part: str
+
+
+def accesses(parts: Parts) -> dict[str, list[Access]]:
+    """buffer -> its uses in program order."""
+    found: dict[str, list[Access]] = {}
+
+    def visit(body: Body, part: str, loop: str, path: tuple[tuple[str, int], ...]) -> None:
+        for at, n in enumerate(body):
+            here = (*path, (loop, at))
+            if isinstance(n, Again):
+                visit(n.body, part, n.name, here)
+            elif isinstance(n, Work):
+                for names, write in ((n.reads, False), (n.writes, True)):
+                    for b in names:
+                        found.setdefault(b, []).append(Access(n.agent, write, here, part))
+
+    for part, body in parts.items():
+        visit(body, part, "", ())
+    return found
+
+
+def find_queues(parts: Parts, depth: Mapping[str, int]) -> list[Queue]:
+    """The queues of all parts, one a buffer and reader. `depth`: slots of a buffer, 1 where not named.
+
+    Raises AutocompError for a buffer that two agents write.
+    """
+    queues = []
+    for buffer, uses in accesses(parts).items():
+        writers = sorted({a.agent for a in uses if a.write})
+        if len(writers) > 1:
+            raise AutocompError(f"buffer {buffer} is written by {' and '.join(writers)}", where="plan")
+        for reader in sorted({a.agent for a in uses} - set(writers)) if writers else ():
+            queues.append(Queue(writers[0], reader, common_loop(uses), (buffer,), depth.get(buffer, 1)))
+    return queues
+
+
+def common_loop(uses: list[Access]) -> str:
+    """The deepest loop around all uses, "" for none."""
+    chains = [[loop for loop, _ in a.path] for a in uses]
+    shared = [level[0] for level in zip(*chains) if len(set(level)) == 1]
+    return shared[-1] if shared else ""
+
+
+def merged(queues: list[Queue]) -> list[Queue]:
+    """Queues of the same two agents, loop and depth become one."""
+    groups: dict[tuple[str, str, str, int], tuple[str, ...]] = {}
+    for q in queues:
+        key = (q.writer, q.reader, q.loop, q.depth)
+        groups[key] = groups.get(key, ()) + q.buffers
+    return [Queue(w, r, loop, buffers, depth) for (w, r, loop, depth), buffers in groups.items()]
+
+
+def with_signals(parts: Parts, queues: list[Queue]) -> dict[str, Body]:
+    """The programs with full and empty signals of every queue; what is empty at first is primed in front and drained behind."""
+    uses = accesses(parts)
+    out = dict(parts)
+    for q in queues:
+        mine = [a for b in q.buffers for a in uses[b]]
+        for agent, before, after in ((q.writer, ("wait", "empty"), ("set", "full")), (q.reader, ("wait", "full"), ("set", "empty"))):
+            at = [a for a in mine if a.agent == agent]
+            part = at[0].part
+            positions = [i for a in at for loop, i in a.path if loop == q.loop]
+            signals = {min(positions): Signal(*before, q)}, {max(positions): Signal(*after, q)}
+            out[part] = _insert(out[part], "", q.loop, parts[part], *signals)
+        if q.loop:
+            ends = {a.agent: a.part for a in mine}
+            prime = tuple(Signal("set", "empty", q, s) for s in range(q.depth))
+            drain = tuple(Signal("wait", "empty", q, s) for s in range(q.depth))
+            out[ends[q.reader]] = prime + out[ends[q.reader]]
+            out[ends[q.writer]] = out[ends[q.writer]] + drain
+    return {p: _drop_useless(b) for p, b in out.items()}
+
+
+def _insert(body: Body, loop: str, wanted: str, plain: Body, before: dict[int, Signal], after: dict[int, Signal]) -> Body:
+    """Signals around the positions of the loop `wanted`; positions count the nodes of the program without signals."""
+    out: list[Node] = []
+    at = -1
+    for n in body:
+        if not isinstance(n, (Work, Again)):
+            out.append(n)
+            continue
+        at += 1
+        if loop == wanted and at in before:
+            out.append(before[at])
+        inner = plain[at]
+        if isinstance(n, Again) and isinstance(inner, Again) and loop != wanted:
+            n = replace(n, body=_insert(n.body, n.name, wanted, inner.body, before, after))
+        out.append(n)
+        if loop == wanted and at in after:
+            out.append(after[at])
+    return tuple(out)
+
+
+def _drop_useless(body: Body) -> Body:
+    """Without the empty signals of queues that are used once."""
+    return tuple(n for n in body if not (isinstance(n, Signal) and n.what == "empty" and not n.queue.loop))
+
+
+def with_barriers(body: Body, agents: frozenset[str]) -> Body:
+    """A barrier in front of each work that touches what an earlier work of the same agent (one of `agents`) may still be writing or
+    reading. A round of a loop may follow any other."""
+    return _barriers(body, agents, {a: (set(), set()) for a in agents})
+
+
+def _barriers(body: Body, agents: frozenset[str], open_: dict[str, tuple[set[str], set[str]]]) -> Body:
+    out: list[Node] = []
+    for n in body:
+        if isinstance(n, Again):
+            for a in agents:
+                for side, names in enumerate(_touched(n.body, a)):
+                    open_[a][side].update(names)
+            n = replace(n, body=_barriers(n.body, agents, open_))
+        elif isinstance(n, Work) and n.agent in agents:
+            read, written = open_[n.agent]
+            if written & {*n.reads, *n.writes} or read & set(n.writes):
+                out.append(Barrier(n.agent))
+                read.clear()
+                written.clear()
+            read.update(n.reads)
+            written.update(n.writes)
+        out.append(n)
+    return tuple(out)
+
+
+def _touched(body: Body, agent: str) -> tuple[set[str], set[str]]:
+    read: set[str] = set()
+    written: set[str] = set()
+    for n in body:
+        if isinstance(n, Again):
+            inner = _touched(n.body, agent)
+            read |= inner[0]
+            written |= inner[1]
+        elif isinstance(n, Work) and n.agent == agent:
+            read.update(n.reads)
+            written.update(n.writes)
+    return read, written

@@ -1,0 +1,119 @@
+"""Runs the agents' programs round by round and reports what their signals do not order.
+
+Every agent has a clock of finished works of every agent that it knows of. A set carries its agent's clock, a wait takes it over. Two
+uses of a slot, one of them a write, must be ordered by these clocks; a read must find what its own round wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from autocomp.tile.agents import Again, Barrier, Body, Parts, Signal, Work, accesses, common_loop
+
+COUNTED = 15  # outstanding sets that a signal between cores may count
+
+
+@dataclass(frozen=True)
+class Item:
+    """A node of an agent's unrolled program, with the round of every loop around it (counted on over re-entries)."""
+
+    node: Work | Signal | Barrier
+    rounds: Mapping[str, int]
+
+
+@dataclass
+class State:
+    """clocks[a][b]: works of b that a knows to be finished. flags: sets not waited for. uses: (agent, time, write) of a slot."""
+
+    clocks: dict[str, dict[str, int]] = field(default_factory=dict)
+    started: dict[str, int] = field(default_factory=dict)
+    flags: dict[tuple[object, ...], list[dict[str, int]]] = field(default_factory=dict)
+    uses: dict[tuple[str, int], list[tuple[str, int, bool]]] = field(default_factory=dict)
+    content: dict[tuple[str, int], int] = field(default_factory=dict)
+
+
+def problems(parts: Parts, depth: Mapping[str, int], trips: int = 4, most: int = 1) -> list[str]:
+    """What is wrong with programs that have their signals; [] if nothing is. Loops are run `trips` times.
+
+    `most`: sets of one signal that may be outstanding.
+    """
+    loops = {b: common_loop(uses) for b, uses in accesses(parts).items()}
+    programs: dict[str, list[Item]] = {}
+    for body in parts.values():
+        for item in _unroll(body, trips, {}, {}):
+            programs.setdefault(item.node.agent, []).append(item)
+    state = State()
+    found: list[str] = []
+    at = dict.fromkeys(programs, 0)
+    moved = True
+    while moved:
+        moved = False
+        for agent, items in programs.items():
+            while at[agent] < len(items) and _step(agent, items[at[agent]], state, loops, depth, most, found):
+                at[agent] += 1
+                moved = True
+    stuck = [f"{a} waits for {_show(programs[a][i].node)}" for a, i in at.items() if i < len(programs[a])]
+    if stuck:
+        found.append("stuck: " + "; ".join(stuck))
+    else:
+        found += [f"left set: {key[0]} of {key[1]}" for key, sets in state.flags.items() if sets]
+    return list(dict.fromkeys(found))
+
+
+def _unroll(body: Body, trips: int, rounds: dict[str, int], counters: dict[str, int]) -> Iterator[Item]:
+    for n in body:
+        if isinstance(n, Again):
+            for _ in range(trips):
+                now = counters.get(n.name, 0)
+                counters[n.name] = now + 1
+                yield from _unroll(n.body, trips, {**rounds, n.name: now}, counters)
+        else:
+            yield Item(n, rounds)
+
+
+def _step(agent: str, item: Item, s: State, loops: Mapping[str, str], depth: Mapping[str, int], most: int, found: list[str]) -> bool:
+    """Runs one item; False if it must wait."""
+    n = item.node
+    clock = s.clocks.setdefault(agent, {})
+    if isinstance(n, Barrier):
+        clock[agent] = s.started.get(agent, 0)
+        return True
+    if isinstance(n, Signal):
+        q = n.queue
+        slot = n.slot if n.slot is not None else item.rounds.get(q.loop, 0) % q.depth
+        sets = s.flags.setdefault((n.what, f"{q.writer} -> {q.reader} [{', '.join(q.buffers)}]", slot), [])
+        if n.do == "set":
+            sets.append({**clock, agent: s.started.get(agent, 0)})
+            if len(sets) > most:
+                found.append(f"set twice: {_show(n)}")
+            return True
+        if not sets:
+            return False
+        for a, t in sets.pop(0).items():
+            clock[a] = max(clock.get(a, 0), t)
+        return True
+    time = s.started[agent] = s.started.get(agent, 0) + 1
+    for names, write in ((n.reads, False), (n.writes, True)):
+        for b in names:
+            rounds = item.rounds.get(loops[b], 0)
+            _use(agent, time, write, (b, rounds % depth.get(b, 1)), rounds, s, clock, found)
+    return True
+
+
+def _use(agent: str, time: int, write: bool, key: tuple[str, int], rounds: int, s: State, clock: dict[str, int], found: list[str]) -> None:
+    for other, then, wrote in s.uses.get(key, ()):
+        if (write or wrote) and then > clock.get(other, 0) and (other, then) != (agent, time):
+            how = ("writes" if wrote else "reads", "writes" if write else "reads")
+            found.append(f"not ordered: {other} {how[0]} {key[0]}, {agent} {how[1]} it")
+    if write:
+        s.content[key] = rounds
+    elif key in s.content and s.content[key] != rounds:
+        found.append(f"stale: {agent} reads {key[0]} of another round")
+    s.uses.setdefault(key, []).append((agent, time, write))
+
+
+def _show(n: object) -> str:
+    if isinstance(n, Signal):
+        return f"{n.what} of {n.queue.writer} -> {n.queue.reader} [{', '.join(n.queue.buffers)}]"
+    return type(n).__name__

@@ -1,0 +1,188 @@
+// Vector functions that Ascend C does not have as one instruction. Every temporary is as large as the values. A tile has rows of
+// `pitch` elements; a statistic has one 32-byte block a row, its value in all 8 lanes.
+#pragma once
+#include "kernel_operator.h"
+using namespace AscendC;
+
+using ac_f32 = LocalTensor<float>;
+#define AC_FN __aicore__ inline void
+#define AC_V PipeBarrier<PIPE_V>()
+
+template <typename T> __aicore__ inline LocalTensor<T> ac_at(TBuf<TPosition::VECCALC> &memory, uint32_t bytes, uint32_t at) {
+  return memory.GetWithOffset<T>(bytes / sizeof(T), at);
+}
+
+__aicore__ inline DataCopyExtParams ac_copy(uint32_t rows, uint32_t bytes, uint32_t from_gap, uint32_t to_gap) {
+  DataCopyExtParams p;
+  p.blockCount = rows;
+  p.blockLen = bytes;
+  p.srcStride = from_gap;
+  p.dstStride = to_gap;
+  return p;
+}
+
+AC_FN ac_neg(const ac_f32 &d, const ac_f32 &x, uint32_t n) { Muls(d, x, -1.0f, n); }
+
+AC_FN ac_exp2(const ac_f32 &d, const ac_f32 &x, uint32_t n) {
+  Muls(d, x, 0.693147180559945f, n);
+  AC_V;
+  Exp(d, d, n);
+}
+
+AC_FN ac_rsqrt(const ac_f32 &d, const ac_f32 &x, const ac_f32 &t, uint32_t n) {  // Rsqrt is an approximation; this is not
+  Sqrt(t, x, n);
+  Duplicate(d, 1.0f, n);
+  AC_V;
+  Div(d, d, t, n);
+}
+
+AC_FN ac_sigmoid(const ac_f32 &d, const ac_f32 &x, const ac_f32 &t, uint32_t n) {
+  Muls(t, x, -1.0f, n);
+  AC_V;
+  Exp(t, t, n);
+  AC_V;
+  Adds(t, t, 1.0f, n);
+  Duplicate(d, 1.0f, n);
+  AC_V;
+  Div(d, d, t, n);
+}
+
+AC_FN ac_silu(const ac_f32 &d, const ac_f32 &x, const ac_f32 &t, uint32_t n) {
+  Muls(t, x, -1.0f, n);
+  AC_V;
+  Exp(t, t, n);
+  AC_V;
+  Adds(t, t, 1.0f, n);
+  AC_V;
+  Div(d, x, t, n);
+}
+
+AC_FN ac_tanh(const ac_f32 &d, const ac_f32 &x, const ac_f32 &t, uint32_t n) {  // (e - 1) / (e + 1), e = exp(2 x), |x| <= 10
+  Mins(t, x, 10.0f, n);
+  AC_V;
+  Maxs(t, t, -10.0f, n);
+  AC_V;
+  Muls(t, t, 2.0f, n);
+  AC_V;
+  Exp(t, t, n);
+  AC_V;
+  Adds(d, t, -1.0f, n);
+  Adds(t, t, 1.0f, n);
+  AC_V;
+  Div(d, d, t, n);
+}
+
+// erf(x) = x P(x^2) / Q(x^2) on [-3.92, 3.92]; the fit that the vendor's operator library uses.
+AC_FN ac_erf(const ac_f32 &d, const ac_f32 &x, const ac_f32 &s, const ac_f32 &p, const ac_f32 &c, uint32_t n) {
+  const float up[6] = {0.53443748819e-1f, 0.75517016694e1f, 0.10162808918e3f, 0.13938061484e4f, 0.50637915060e4f, 0.29639384698e5f};
+  const float low[5] = {0.31212858877e2f, 0.39856963806e3f, 0.30231248150e4f, 0.13243365831e5f, 0.26267224157e5f};
+  Mins(c, x, 3.92f, n);
+  AC_V;
+  Maxs(c, c, -3.92f, n);
+  AC_V;
+  Mul(s, c, c, n);
+  AC_V;
+  Muls(p, s, up[0], n);
+  AC_V;
+  for (int i = 1; i < 6; ++i) {
+    Adds(p, p, up[i], n);
+    AC_V;
+    if (i < 5) Mul(p, p, s, n);
+    AC_V;
+  }
+  Mul(p, p, c, n);
+  Adds(d, s, low[0], n);
+  AC_V;
+  for (int i = 1; i < 5; ++i) {
+    Mul(d, d, s, n);
+    AC_V;
+    Adds(d, d, low[i], n);
+    AC_V;
+  }
+  Div(d, p, d, n);
+}
+
+AC_FN ac_gelu(const ac_f32 &d, const ac_f32 &x, const ac_f32 &s, const ac_f32 &p, const ac_f32 &c, const ac_f32 &e, uint32_t n) {
+  Muls(e, x, 0.707106781186548f, n);
+  AC_V;
+  ac_erf(d, e, s, p, c, n);
+  AC_V;
+  Adds(d, d, 1.0f, n);
+  Muls(e, x, 0.5f, n);
+  AC_V;
+  Mul(d, d, e, n);
+}
+
+AC_FN ac_gelu_tanh(const ac_f32 &d, const ac_f32 &x, const ac_f32 &t, const ac_f32 &u, uint32_t n) {
+  Mul(u, x, x, n);
+  AC_V;
+  Muls(u, u, 0.044715f, n);
+  AC_V;
+  Adds(u, u, 1.0f, n);
+  AC_V;
+  Mul(u, u, x, n);
+  AC_V;
+  Muls(u, u, -1.59576912160573f, n);  // x sigmoid(1.5957 (x + 0.0447 x^3))
+  AC_V;
+  Exp(t, u, n);
+  AC_V;
+  Adds(t, t, 1.0f, n);
+  AC_V;
+  Div(d, x, t, n);
+}
+
+// Rows with a value a row (in either place) and rows with a vector along them.
+__aicore__ inline uint32_t ac_piece(uint32_t left) {  // elements that one instruction takes: at most 240 repeats of 64
+  return left < 64 ? left : left < 15360 ? left / 64 * 64 : 15360;
+}
+#define AC_EACH(Op, a, b, ...)                                                                     \
+  for (uint32_t r = 0; r < rows; ++r)                                                              \
+    for (uint32_t c = 0, n = 0; c < pitch; c += n) {                                               \
+      n = ac_piece(pitch - c);                                                                     \
+      Op(d[r * pitch + c], a, b, n < 64 ? n : 64, n < 64 ? 1 : n / 64, {__VA_ARGS__});             \
+    }
+#define AC_BROADCAST(Op)                                                                           \
+  AC_FN ac_##Op##_stat(const ac_f32 &d, const ac_f32 &x, const ac_f32 &v, uint32_t rows, uint32_t pitch) { \
+    AC_EACH(Op, x[r * pitch + c], v[r * 8], 1, 1, 0, 8, 8, 0)                                      \
+  }                                                                                                \
+  AC_FN ac_stat_##Op(const ac_f32 &d, const ac_f32 &v, const ac_f32 &x, uint32_t rows, uint32_t pitch) { \
+    AC_EACH(Op, v[r * 8], x[r * pitch + c], 1, 0, 1, 8, 0, 8)                                      \
+  }                                                                                                \
+  AC_FN ac_##Op##_line(const ac_f32 &d, const ac_f32 &x, const ac_f32 &g, uint32_t rows, uint32_t pitch) { \
+    for (uint32_t r = 0; r < rows; ++r) Op(d[r * pitch], x[r * pitch], g, pitch);                  \
+  }                                                                                                \
+  AC_FN ac_line_##Op(const ac_f32 &d, const ac_f32 &g, const ac_f32 &x, uint32_t rows, uint32_t pitch) { \
+    for (uint32_t r = 0; r < rows; ++r) Op(d[r * pitch], g, x[r * pitch], pitch);                  \
+  }
+AC_BROADCAST(Add)
+AC_BROADCAST(Sub)
+AC_BROADCAST(Mul)
+AC_BROADCAST(Div)
+AC_BROADCAST(Max)
+AC_BROADCAST(Min)
+
+// One value a row, from the first lane of every block: dense first, then spread over the block. rows: a multiple of 8.
+AC_FN ac_compact(const ac_f32 &d, const ac_f32 &v, uint32_t rows) {
+  for (uint32_t r = 0; r < rows; r += 248) WholeReduceSum(d[r], v[r * 8], 1, rows - r < 248 ? rows - r : 248, 1, 1, 1);
+}
+AC_FN ac_spread(const ac_f32 &d, const ac_f32 &t, uint32_t rows) {
+  ac_compact(t, d, rows);
+  AC_V;
+  for (uint32_t r = 0; r < rows; r += 1920) Brcb(d[r * 8], t[r], (rows - r < 1920 ? rows - r : 1920) / 8, {1, 8});
+}
+
+// Folds the first `lanes` elements of each row; t: one element a row; w: the instruction's work space. slots: rows rounded up to 8.
+#define AC_ROWS(name, Op)                                                                                                           \
+  AC_FN name(const ac_f32 &d, const ac_f32 &x, const ac_f32 &t, const ac_f32 &w, uint32_t rows, uint32_t slots, uint32_t lanes,    \
+             uint32_t pitch) {                                                                                                      \
+    Duplicate(d, 0.0f, slots * 8);                                                                                                  \
+    AC_V;                                                                                                                           \
+    for (uint32_t r = 0; r < rows; ++r) {                                                                                           \
+      Op(d[r * 8], x[r * pitch], w, lanes);                                                                                         \
+      AC_V;                                                                                                                         \
+    }                                                                                                                               \
+    ac_spread(d, t, slots);                                                                                                         \
+  }
+AC_ROWS(ac_row_sum, ReduceSum)
+AC_ROWS(ac_row_max, ReduceMax)
+AC_ROWS(ac_row_min, ReduceMin)

@@ -1,0 +1,112 @@
+"""Queues of a plan -> flags: events between the pipes of a core, cross-core flags between cube and vector cores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autocomp.targets.ascend.tables import table
+
+from autocomp.cost.chip import Chip
+from autocomp.errors import AutocompError, DoesNotFit
+from autocomp.tile.agents import Again, Barrier, Body, Parts, Queue, Signal, find_queues, merged, with_barriers, with_signals
+from autocomp.tile.check_plan import problems
+
+
+@dataclass(frozen=True)
+class Line:
+    """A signal's text, with the agent it concerns."""
+
+    agent: str
+    text: str
+
+
+ROUND = {"tile": "round"}  # counter of a loop's rounds, where it is not the loop's own name
+
+
+def plan(parts: Parts, depth: dict[str, int], chip: Chip) -> tuple[dict[str, tuple[object, ...]], list[str]]:
+    """The parts with flags and barriers, and a line of comment for each queue.
+
+    Queues of the same two agents become one where the checker agrees. Raises AutocompError if the checker finds fault with the result.
+    """
+    single = find_queues(parts, depth)
+    queues = merged(single)
+    if problems(with_barriers_in(with_signals(parts, queues)), depth):
+        queues = single
+    full = with_barriers_in(with_signals(parts, queues))
+    wrong = problems(full, depth)
+    if wrong:
+        raise AutocompError(f"the plan of signals is wrong: {wrong[0]}", where="target ascend")
+    ids, notes = number(queues, chip)
+    return {name: text(body, ids) for name, body in full.items()}, notes
+
+
+def with_barriers_in(parts: Parts) -> dict[str, Body]:
+    agents = frozenset(table()["barriers"])
+    return {name: with_barriers(body, agents) for name, body in parts.items()}
+
+
+def number(queues: list[Queue], chip: Chip) -> tuple[dict[tuple[Queue, str], int], list[str]]:
+    """First flag of each queue and direction. Raises DoesNotFit where the ids of an ordered pair run out."""
+    used: dict[tuple[str, str], int] = {}
+    ids, notes = {}, []
+    for q in queues:
+        for what, a, b in (("full", q.writer, q.reader), ("empty", q.reader, q.writer)):
+            if what == "empty" and not q.loop:
+                continue
+            crosses = core(a) != core(b)
+            pair, limit = (("cross", ""), "cross_flags") if crosses else ((a, b), "events")
+            ids[q, what] = used.get(pair, 0)
+            used[pair] = ids[q, what] + q.depth
+            if used[pair] > chip.limits[limit]:
+                raise DoesNotFit(f"{limit} of {a} -> {b}", needed=used[pair], available=chip.limits[limit], hint="use fewer stages")
+        notes.append(f"queue {q.writer} -> {q.reader} [{', '.join(q.buffers)}] each {q.loop or 'kernel'}, {q.depth} slots")
+    return ids, notes
+
+
+def core(agent: str) -> str:
+    return agent.split(".", maxsplit=1)[0]
+
+
+def pipe(agent: str) -> str:
+    return agent.split(".")[1]
+
+
+def text(body: Body, ids: dict[tuple[Queue, str], int]) -> tuple[object, ...]:
+    """Signals and barriers as lines."""
+    out: list[object] = []
+    for n in body:
+        if isinstance(n, Again):
+            out.append(Again(n.name, n.head, text(n.body, ids), n.foot))  # type: ignore[arg-type]
+        elif isinstance(n, Barrier):
+            out.append(Line(n.agent, f"PipeBarrier<PIPE_{pipe(n.agent)}>();"))
+        elif isinstance(n, Signal):
+            out.append(Line(n.agent, spelled(n, ids[n.queue, n.what])))
+        else:
+            out.append(n)
+    return tuple(out)
+
+
+def spelled(s: Signal, first: int) -> str:
+    """One set or wait."""
+    q = s.queue
+    a, b = (q.writer, q.reader) if s.what == "full" else (q.reader, q.writer)
+    if s.slot is not None or q.depth == 1:
+        at = str(first + (s.slot or 0))
+    else:
+        at = f"{first} + {ROUND.get(q.loop, q.loop)} % {q.depth}" if first else f"{ROUND.get(q.loop, q.loop)} % {q.depth}"
+    if core(a) != core(b):
+        return f"CrossCoreSetFlag<2, PIPE_{pipe(a)}>({at});" if s.do == "set" else f"CrossCoreWaitFlag({at});"
+    return f"{'SetFlag' if s.do == 'set' else 'WaitFlag'}<HardEvent::{pipe(a)}_{pipe(b)}>({at});"
+
+
+def printed(body: tuple[object, ...]) -> list[str]:
+    """Lines of a part."""
+    lines: list[str] = []
+    for n in body:
+        if isinstance(n, Again):
+            lines += [*n.head, *("  " + x for x in printed(n.body)), *n.foot]
+        elif isinstance(n, Line):
+            lines.append(n.text)
+        else:
+            lines += n.lines  # type: ignore[attr-defined]
+    return lines

@@ -1,0 +1,33 @@
+"""instructions.yaml, read once."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+import yaml
+
+from autocomp.cost.chip import Chip
+from autocomp.errors import UnsupportedOp
+from autocomp.ir.types import DType
+from autocomp.tile.places import Place
+
+
+@lru_cache(maxsize=1)
+def table() -> dict[str, Any]:
+    out: dict[str, Any] = yaml.safe_load(files("autocomp.targets.ascend").joinpath("instructions.yaml").read_text())
+    return out
+
+
+def place(name: str, chip: Chip) -> Place:
+    """A memory of a chip, empty."""
+    return Place(name, int(chip.memory(name).capacity), table()["places"][name]["align"])
+
+
+def stored(d: DType, where: str) -> str:
+    """C++ type of elements in memory. Raises UnsupportedOp."""
+    if d.name not in table()["stored"]:
+        raise UnsupportedOp(f"elements of type {d.name} are not computed by vector cores here", where=where,
+                            hint=f"types: {', '.join(table()['stored'])}")  # fmt: skip
+    return str(table()["stored"][d.name])

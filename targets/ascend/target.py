@@ -1,0 +1,44 @@
+"""The Ascend target: kernels for NPUs with cube and vector cores; programs are written as folders that build where CANN is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from autocomp.targets.ascend.emit import HEADER, emit
+from autocomp.targets.ascend.toolchain import Toolchain
+from autocomp.targets.source import KernelSource
+
+from autocomp.cost.chip import Chip
+from autocomp.ir.kernel import Kernel
+from autocomp.ir.schedule import Schedule
+from autocomp.tile.derive import derive
+
+
+@dataclass(frozen=True)
+class AscendTarget:
+    """Target by the contract of `targets.load_target`."""
+
+    chip: Chip
+    name: str = "ascend"
+    language: str = "Ascend C"
+    runtime: str = ""
+    toolchain: Toolchain = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "toolchain", Toolchain(self.chip.arch))
+
+    def emit(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...] = ()) -> KernelSource:
+        """The kernel under a schedule."""
+        return emit(derive(kernel, schedule), self.chip, header)
+
+    def admit(self, kernel: Kernel, schedule: Schedule) -> None:
+        """Raises what `emit` would."""
+        self.emit(kernel, schedule)
+
+    def preamble(self, sources: list[KernelSource]) -> str:
+        """Text in front of a file of kernels."""
+        return f'#include "{HEADER}"\n'
+
+    def why_not_runnable(self) -> str:
+        """Why programs cannot run here."""
+        return self.toolchain.missing() or "programs for NPUs are not started from Python; save the program as a folder and build it"

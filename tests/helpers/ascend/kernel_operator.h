@@ -1,0 +1,359 @@
+// A stand-in for the Ascend C header: the names that printed kernels use, with a model that runs them on a host.
+//
+// Works run in program order, so the result alone would hide a missing flag. Every access of an on-chip byte range is therefore kept
+// with its pipe and time; flags carry clocks; a conflict that no clock orders is reported, as are ranges outside a tensor, wrong
+// alignment, waits that never end, flags set twice and flags left set. Memory on chip starts as NaN.
+// What it cannot show: rounding of the hardware's functions, bank conflicts, the compiler's own rules.
+#pragma once
+#include <cmath>
+#include <condition_variable>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+#define __global__
+#define __aicore__
+#define __gm__
+typedef uint8_t *GM_ADDR;
+typedef _Float16 half;
+struct bfloat16_t {
+  uint16_t bits;
+  bfloat16_t() = default;
+  bfloat16_t(float f) {
+    uint32_t u;
+    memcpy(&u, &f, 4);
+    bits = std::isnan(f) ? 0x7fc0 : uint16_t((u + 0x7fff + ((u >> 16) & 1)) >> 16);
+  }
+  operator float() const {
+    const uint32_t u = uint32_t(bits) << 16;
+    float f;
+    memcpy(&f, &u, 4);
+    return f;
+  }
+};
+
+enum pipe_t { PIPE_S, PIPE_V, PIPE_M, PIPE_MTE1, PIPE_MTE2, PIPE_MTE3, PIPE_FIX, PIPE_ALL };
+#define PIPES 7
+enum { KERNEL_TYPE_AIV_ONLY, KERNEL_TYPE_AIC_ONLY, KERNEL_TYPE_MIX_AIC_1_2 };
+#define KERNEL_TASK_TYPE_DEFAULT(t) (void)(t)
+
+namespace model {
+typedef std::map<int, long> Clock;  // pipe of a core (core * PIPES + pipe) -> works known to be finished
+
+struct Use {
+  const uint8_t *from, *to;
+  int pipe;
+  long time;
+  bool write;
+};
+struct Core {
+  bool cube = false;
+  int block = 0, sub = 0, blocks = 1, index = 0;
+  Clock known[PIPES];
+  long time[PIPES] = {};
+  std::map<int, Clock> flags;
+  std::vector<Use> uses;
+  std::vector<uint8_t> memory[6];
+};
+struct Group {
+  std::mutex lock;
+  std::condition_variable changed;
+  std::map<int, std::vector<Clock>> crossing;  // core * 16 + flag
+};
+inline thread_local Core *core = nullptr;
+inline thread_local Group *group = nullptr;
+inline std::mutex telling;
+inline std::set<std::string> found;
+inline void tell(const std::string &what) {
+  std::lock_guard<std::mutex> hold(telling);
+  if (found.size() < 20) found.insert(what);
+}
+inline const char *name(int pipe) {
+  static const char *const names[] = {"S", "V", "M", "MTE1", "MTE2", "MTE3", "FIX"};
+  return names[pipe];
+}
+inline void start(pipe_t p) { ++core->time[p]; }
+inline void touch(pipe_t p, const void *at, long bytes, bool write) {  // a use by the work that `start` began
+  const uint8_t *from = (const uint8_t *)at, *to = from + bytes;
+  std::vector<Use> kept;
+  for (const Use &u : core->uses) {
+    if (u.from < to && from < u.to && (u.write || write)) {
+      const bool same = u.pipe == p && u.time == core->time[p];
+      if (!same && core->known[p][core->index * PIPES + u.pipe] < u.time)
+        tell(std::string(name(u.pipe)) + (u.write ? " writes, " : " reads, ") + name(p) + (write ? " writes" : " reads") + " the same bytes unordered");
+    }
+    const bool covered = from <= u.from && u.to <= to && (write || (!u.write && u.pipe == p));
+    if (!covered) kept.push_back(u);
+  }
+  kept.push_back({from, to, p, core->time[p], write});
+  core->uses.swap(kept);
+}
+inline Clock now(pipe_t p) {
+  Clock c = core->known[p];
+  c[core->index * PIPES + p] = core->time[p];
+  return c;
+}
+inline void learn(pipe_t p, const Clock &c) {
+  for (auto &e : c) core->known[p][e.first] = std::max(core->known[p][e.first], e.second);
+}
+}  // namespace model
+
+#define ASCEND_IS_AIC (model::core->cube)
+#define ASCEND_IS_AIV (!model::core->cube)
+
+namespace AscendC {
+enum class TPosition { VECCALC, A1, A2, B2, CO1 };
+enum class RoundMode { CAST_NONE, CAST_RINT };
+enum class HardEvent { V_MTE2, MTE2_V, V_MTE3, MTE3_V, MTE2_MTE1, MTE1_MTE2, MTE1_M, M_MTE1, M_FIX, FIX_M, MTE2_MTE3, MTE3_MTE2 };
+inline const pipe_t ends[][2] = {{PIPE_V, PIPE_MTE2}, {PIPE_MTE2, PIPE_V}, {PIPE_V, PIPE_MTE3}, {PIPE_MTE3, PIPE_V},
+                                 {PIPE_MTE2, PIPE_MTE1}, {PIPE_MTE1, PIPE_MTE2}, {PIPE_MTE1, PIPE_M}, {PIPE_M, PIPE_MTE1},
+                                 {PIPE_M, PIPE_FIX}, {PIPE_FIX, PIPE_M}, {PIPE_MTE2, PIPE_MTE3}, {PIPE_MTE3, PIPE_MTE2}};
+inline int GetBlockIdx() { return model::core->block; }
+inline int GetBlockNum() { return model::core->blocks; }
+inline int GetSubBlockIdx() { return model::core->sub; }
+template <pipe_t P> void PipeBarrier() { model::learn(P, model::now(P)); }
+template <HardEvent E> void SetFlag(int id) {
+  const int key = int(E) * 8 + id;
+  if (id < 0 || id > 7) model::tell("event id " + std::to_string(id) + " outside 0..7");
+  if (model::core->flags.count(key)) model::tell("a flag is set twice");
+  model::core->flags[key] = model::now(ends[int(E)][0]);
+}
+template <HardEvent E> void WaitFlag(int id) {
+  const int key = int(E) * 8 + id;
+  if (!model::core->flags.count(key)) return model::tell("a wait without a set");
+  model::learn(ends[int(E)][1], model::core->flags[key]);
+  model::core->flags.erase(key);
+}
+template <int MODE, pipe_t P> void CrossCoreSetFlag(int id) {
+  static_assert(MODE == 2, "between a cube core and its vector cores");
+  std::lock_guard<std::mutex> hold(model::group->lock);
+  for (int to = 0; to < 3; ++to)  // core 0 is the cube core: it reaches both vector cores, each of these reaches it
+    if ((to == 0) != model::core->cube) {
+      auto &sets = model::group->crossing[(model::core->cube ? to : 2 + model::core->index) * 16 + id];
+      sets.push_back(model::now(P));
+      if (sets.size() > 15) model::tell("a cross-core flag counts beyond 15");
+    }
+  model::group->changed.notify_all();
+}
+inline void CrossCoreWaitFlag(int id) {
+  std::unique_lock<std::mutex> hold(model::group->lock);
+  const std::vector<int> from = model::core->cube ? std::vector<int>{3, 4} : std::vector<int>{model::core->index};
+  for (int f : from) {
+    auto &sets = model::group->crossing[f * 16 + id];
+    if (!model::group->changed.wait_for(hold, std::chrono::seconds(10), [&] { return !sets.empty(); })) return model::tell("a core waits for ever");
+    for (int p = 0; p < PIPES; ++p) model::learn(pipe_t(p), sets.front());
+    sets.erase(sets.begin());
+  }
+}
+
+template <typename T> struct GlobalTensor {
+  T *at = nullptr;
+  void SetGlobalBuffer(T *p) { at = p; }
+  GlobalTensor operator[](uint64_t i) const { return {at + i}; }
+};
+template <typename T> struct LocalTensor {
+  T *at = nullptr;
+  long left = 0;  // elements from here to the end
+  LocalTensor operator[](uint32_t i) const { return {at + i, left - long(i)}; }
+};
+template <TPosition P> struct TBuf {
+  uint8_t *base = nullptr;
+  long bytes = 0;
+  template <typename T> LocalTensor<T> GetWithOffset(uint32_t count, uint32_t at) const {
+    if (at + count * sizeof(T) > (unsigned long)bytes) model::tell("a tensor lies outside its memory");
+    return {(T *)(base + at), count};
+  }
+};
+struct TPipe {
+  template <TPosition P> void InitBuffer(TBuf<P> &b, uint32_t bytes) {
+    static const long has[] = {196352, 524032, 65536, 65536, 131072};
+    if (bytes > has[int(P)]) model::tell("a memory on chip is too small");
+    auto &m = model::core->memory[int(P)];
+    m.assign(bytes + 512, 0xff);
+    b.base = m.data() + (512 - (uintptr_t)m.data() % 512) % 512;
+    b.bytes = bytes;
+  }
+  void Destroy() {}
+};
+
+// ---- checked ranges
+template <typename T> void in(pipe_t p, const LocalTensor<T> &x, long n, int align = 32) {
+  if (n > x.left) model::tell("a read behind the end of a tensor");
+  if ((uintptr_t)x.at % align) model::tell("an address is not a multiple of " + std::to_string(align));
+  model::touch(p, x.at, n * sizeof(T), false);
+}
+template <typename T> void out(pipe_t p, const LocalTensor<T> &x, long n, int align = 32) {
+  if (n > x.left) model::tell("a write behind the end of a tensor");
+  if ((uintptr_t)x.at % align) model::tell("an address is not a multiple of " + std::to_string(align));
+  model::touch(p, x.at, n * sizeof(T), true);
+}
+
+// ---- copies
+struct DataCopyExtParams {
+  uint16_t blockCount = 1;
+  uint32_t blockLen = 0, srcStride = 0, dstStride = 0, rsv = 0;
+};
+template <typename T> struct DataCopyPadExtParams {
+  bool isPad;
+  uint8_t leftPadding, rightPadding;
+  T paddingValue;
+};
+inline long up(long n, long to) { return (n + to - 1) / to * to; }
+template <typename T> void DataCopyPad(const LocalTensor<T> &d, const GlobalTensor<T> &s, const DataCopyExtParams &p, const DataCopyPadExtParams<T> &) {
+  model::start(PIPE_MTE2);
+  const long pitch = up(p.blockLen, 32) + 32l * p.dstStride;
+  out(PIPE_MTE2, d, ((p.blockCount - 1) * pitch + up(p.blockLen, 32)) / sizeof(T));
+  for (long r = 0; r < p.blockCount; ++r) memcpy((uint8_t *)d.at + r * pitch, (uint8_t *)s.at + r * (long(p.blockLen) + p.srcStride), p.blockLen);
+}
+template <typename T> void DataCopyPad(const GlobalTensor<T> &d, const LocalTensor<T> &s, const DataCopyExtParams &p) {
+  model::start(PIPE_MTE3);
+  const long pitch = up(p.blockLen, 32) + 32l * p.srcStride;
+  in(PIPE_MTE3, s, ((p.blockCount - 1) * pitch + up(p.blockLen, 32)) / sizeof(T));
+  for (long r = 0; r < p.blockCount; ++r) memcpy((uint8_t *)d.at + r * (long(p.blockLen) + p.dstStride), (uint8_t *)s.at + r * pitch, p.blockLen);
+}
+
+// ---- vector instructions
+struct BinaryRepeatParams {
+  uint8_t dstBlkStride, src0BlkStride, src1BlkStride, dstRepStride, src0RepStride, src1RepStride;
+};
+struct BrcbRepeatParams {
+  uint16_t dstBlkStride, dstRepStride;
+};
+template <typename F> void unary(const LocalTensor<float> &d, const LocalTensor<float> &x, uint32_t n, F f) {
+  model::start(PIPE_V);
+  in(PIPE_V, x, n);
+  out(PIPE_V, d, n);
+  for (uint32_t i = 0; i < n; ++i) d.at[i] = f(x.at[i]);
+}
+template <typename F> void binary(const LocalTensor<float> &d, const LocalTensor<float> &a, const LocalTensor<float> &b, uint32_t n, F f) {
+  model::start(PIPE_V);
+  in(PIPE_V, a, n);
+  in(PIPE_V, b, n);
+  out(PIPE_V, d, n);
+  for (uint32_t i = 0; i < n; ++i) d.at[i] = f(a.at[i], b.at[i]);
+}
+template <typename F>
+void strided(const LocalTensor<float> &d, const LocalTensor<float> &a, const LocalTensor<float> &b, uint64_t mask, uint8_t repeat,
+             const BinaryRepeatParams &p, F f) {
+  if (mask > 64) model::tell("a mask of more than 64 lanes");
+  model::start(PIPE_V);
+  auto reach = [&](int blk, int rep) { return (repeat - 1) * rep * 8 + long((mask - 1) / 8) * blk * 8 + (blk ? (mask - 1) % 8 + 1 : 8); };
+  in(PIPE_V, a, reach(p.src0BlkStride, p.src0RepStride));
+  in(PIPE_V, b, reach(p.src1BlkStride, p.src1RepStride));
+  out(PIPE_V, d, reach(p.dstBlkStride, p.dstRepStride));
+  for (long r = 0; r < repeat; ++r)
+    for (uint64_t i = 0; i < mask; ++i) {
+      auto at = [&](int blk, int rep) { return r * rep * 8 + long(i / 8) * blk * 8 + i % 8; };
+      d.at[at(p.dstBlkStride, p.dstRepStride)] = f(a.at[at(p.src0BlkStride, p.src0RepStride)], b.at[at(p.src1BlkStride, p.src1RepStride)]);
+    }
+}
+#define UNARY(N, E) \
+  inline void N(const LocalTensor<float> &d, const LocalTensor<float> &x, uint32_t n) { unary(d, x, n, [](float a) { return float(E); }); }
+#define SCALAR(N, E) \
+  inline void N(const LocalTensor<float> &d, const LocalTensor<float> &x, float b, uint32_t n) { unary(d, x, n, [b](float a) { return float(E); }); }
+#define BINARY(N, E)                                                                                                                 \
+  inline void N(const LocalTensor<float> &d, const LocalTensor<float> &x, const LocalTensor<float> &y, uint32_t n) {                 \
+    binary(d, x, y, n, [](float a, float b) { return float(E); });                                                                   \
+  }                                                                                                                                  \
+  inline void N(const LocalTensor<float> &d, const LocalTensor<float> &x, const LocalTensor<float> &y, uint64_t mask, uint8_t repeat, \
+                const BinaryRepeatParams &p) {                                                                                       \
+    strided(d, x, y, mask, repeat, p, [](float a, float b) { return float(E); });                                                    \
+  }
+UNARY(Exp, std::exp(a))
+UNARY(Ln, std::log(a))
+UNARY(Sqrt, std::sqrt(a))
+UNARY(Abs, std::fabs(a))
+UNARY(Relu, a > 0 ? a : 0)
+SCALAR(Adds, a + b)
+SCALAR(Muls, a *b)
+SCALAR(Maxs, a > b ? a : b)
+SCALAR(Mins, a < b ? a : b)
+BINARY(Add, a + b)
+BINARY(Sub, a - b)
+BINARY(Mul, a *b)
+BINARY(Div, a / b)
+BINARY(Max, a > b ? a : b)
+BINARY(Min, a < b ? a : b)
+inline void Duplicate(const LocalTensor<float> &d, float v, uint32_t n) {
+  model::start(PIPE_V);
+  out(PIPE_V, d, n);
+  for (uint32_t i = 0; i < n; ++i) d.at[i] = v;
+}
+template <typename D, typename S> void Cast(const LocalTensor<D> &d, const LocalTensor<S> &s, RoundMode mode, uint32_t n) {
+  if ((mode == RoundMode::CAST_NONE) != (sizeof(D) > sizeof(S))) model::tell("a wrong rounding mode");
+  model::start(PIPE_V);
+  in(PIPE_V, s, n);
+  out(PIPE_V, d, n);
+  for (uint32_t i = 0; i < n; ++i) d.at[i] = D(float(s.at[i]));
+}
+template <typename F> void fold(const LocalTensor<float> &d, const LocalTensor<float> &x, const LocalTensor<float> &w, int32_t n, F f) {
+  model::start(PIPE_V);
+  in(PIPE_V, x, n);
+  out(PIPE_V, w, up(up(n, 64) / 64, 8));
+  out(PIPE_V, d, 1);
+  float v = x.at[0];
+  for (int32_t i = 1; i < n; ++i) v = f(v, x.at[i]);
+  d.at[0] = v;
+}
+#define FOLD(N, E) \
+  inline void N(const LocalTensor<float> &d, const LocalTensor<float> &x, const LocalTensor<float> &w, int32_t n) { fold(d, x, w, n, [](float a, float b) { return E; }); }
+FOLD(ReduceSum, a + b)
+FOLD(ReduceMax, std::isnan(a) || a > b ? a : b)
+FOLD(ReduceMin, std::isnan(a) || a < b ? a : b)
+inline void WholeReduceSum(const LocalTensor<float> &d, const LocalTensor<float> &s, int32_t mask, int32_t repeat, int32_t dstRep, int32_t srcBlk, int32_t srcRep) {
+  if (repeat > 255 || srcBlk != 1) model::tell("wrong parameters of WholeReduceSum");
+  model::start(PIPE_V);
+  in(PIPE_V, s, (repeat - 1) * srcRep * 8 + mask);
+  out(PIPE_V, d, (repeat - 1) * dstRep + 1);
+  for (int32_t r = 0; r < repeat; ++r) {
+    float v = 0;
+    for (int32_t i = 0; i < mask; ++i) v += s.at[r * srcRep * 8 + i];
+    d.at[r * dstRep] = v;
+  }
+}
+inline void Brcb(const LocalTensor<float> &d, const LocalTensor<float> &s, uint8_t repeat, const BrcbRepeatParams &p) {
+  model::start(PIPE_V);
+  in(PIPE_V, s, repeat * 8);
+  out(PIPE_V, d, (repeat - 1) * p.dstRepStride * 8 + 7 * p.dstBlkStride * 8 + 8);
+  for (long r = 0; r < repeat; ++r)
+    for (long b = 0; b < 8; ++b)
+      for (long i = 0; i < 8; ++i) d.at[r * p.dstRepStride * 8 + b * p.dstBlkStride * 8 + i] = s.at[r * 8 + b];
+}
+}  // namespace AscendC
+
+namespace model {
+inline void run(Core c, Group *g, const std::function<void()> &kernel) {
+  core = &c;
+  group = g;
+  kernel();
+  if (!c.flags.empty()) tell("a flag is left set");
+}
+// blocks: cores of a kernel for vector cores alone, or groups of one cube core and two vector cores
+inline void launch(int blocks, bool mixed, const std::function<void()> &kernel) {
+  found.clear();
+  for (int b = 0; b < blocks; ++b) {
+    Group g;
+    std::vector<std::thread> cores;
+    for (int i = 0; i < (mixed ? 3 : 1); ++i) {
+      Core c;
+      c.blocks = blocks;
+      c.cube = mixed && i == 0;
+      c.index = i;
+      c.sub = mixed && i ? i - 1 : 0;
+      c.block = mixed && i ? b * 2 + c.sub : b;
+      cores.emplace_back(run, c, &g, kernel);
+    }
+    for (auto &t : cores) t.join();
+    for (auto &f : g.crossing)
+      if (!f.second.empty()) tell("a cross-core flag is left set");
+  }
+}
+}  // namespace model

@@ -1,0 +1,80 @@
+"""Printed Ascend C kernels on the CPU model of tests/helpers/ascend: compiled by g++, run on poisoned outputs, faults reported."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from tests.helpers.simt_model import PATTERN, constants_of, shape_of, symbol_values
+
+ROOT = Path(__file__).parents[2]
+INCLUDE = [f"-I{ROOT / p}" for p in ("tests/helpers/ascend", "targets/ascend/include")]
+COMPILER = shutil.which("g++") or ""
+FLAGS = ["-std=c++17", "-O1", "-Wall", "-Wno-unused-variable", "-Wno-unused-function", "-shared", "-fPIC", "-pthread"]
+
+
+class ModelFailure(AssertionError):
+    """The model refused a kernel, or saw a fault while it ran."""
+
+
+@dataclass
+class AscendExecutor:
+    """Runs a program's kernels in order. `edit` changes a kernel's text first (to see faults found); `blocks` overrides the launch."""
+
+    program: object
+    folder: Path
+    edit: object = staticmethod(lambda text: text)
+    blocks: int = 0
+    libraries: dict = field(default_factory=dict)
+
+    def run(self, feed):
+        calls = self.program.calls
+        values = symbol_values(calls.source, feed)
+        tensors = {n.attrs["name"]: np.ascontiguousarray(feed[n.attrs["name"]]) for n in calls.source.inputs} | constants_of(calls)
+        for c in calls.calls:
+            source = self.program.printed[c.kernel.name]
+            for a in (*source.inputs, *source.outputs):
+                n = c.args[a]
+                if n not in tensors:
+                    t = calls.tensors[n]
+                    raw = np.full(int(np.prod(shape_of(t, values))) * t.dtype.bytes, PATTERN, np.uint8)
+                    tensors[n] = raw.view(t.dtype.numpy).reshape(shape_of(t, values))
+            self.start(source, [tensors[c.args[a]] for a in (*source.inputs, *source.outputs)])
+        return {name: tensors[t].copy() for name, t in calls.outputs}
+
+    def start(self, source, arrays):
+        """One kernel. Raises ModelFailure with what the model saw."""
+        if source.launch.workspace:
+            arrays = [*arrays, np.full(source.launch.workspace, 0xFF, np.uint8)]
+        library = self.libraries.get(source.entry) or self.libraries.setdefault(source.entry, self.build(source))
+        library.run_kernel.restype = ctypes.c_char_p
+        pointers = (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays))
+        said = library.run_kernel(pointers, self.blocks or source.launch.blocks({})[0]).decode()
+        if said:
+            raise ModelFailure(f"kernel {source.name}: {said}")
+
+    def build(self, source):
+        pointers = ", ".join(f"a[{i}]" for i in range(len(source.inputs + source.outputs) + bool(source.launch.workspace)))
+        mixed = "true" if "KERNEL_TYPE_MIX" in source.text else "false"
+        comment, end, code = source.text.partition("*/")
+        path = self.folder / f"{source.entry}.cpp"
+        path.write_text(f'''#include "{source.headers[0]}"
+{comment}{end}{self.edit(code)}
+static std::string all;
+extern "C" const char *run_kernel(GM_ADDR *a, int blocks) {{
+  model::launch(blocks, {mixed}, [&] {{ {source.entry}({pointers}); }});
+  all.clear();
+  for (auto &f : model::found) all += f + "\\n";
+  return all.c_str();
+}}
+''')
+        out = path.with_suffix(".so")
+        done = subprocess.run([COMPILER, *FLAGS, *INCLUDE, str(path), "-o", str(out)], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise ModelFailure(done.stderr[:2000])
+        return ctypes.CDLL(str(out))
