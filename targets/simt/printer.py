@@ -266,7 +266,9 @@ class Printer:
         return " + ".join(parts) or "0"
 
     def coordinate(self, layout: Layout, axis: str, r: str | int) -> str:
-        """Global index of an element along an axis."""
+        """Global index of an element along an axis; the value of a symbol."""
+        if all(axis != a for a, _ in self.p.axes):
+            return axis
         local = self.local(layout, axis, r)
         base = self.base.get(axis)
         if axis in layout.axes():
