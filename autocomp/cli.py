@@ -1,6 +1,6 @@
 """The command line: `autocomp COMMAND`, typer on top of the Python API.
 
-Exit codes: 0 good, 1 the input is at fault, 2 usage, 3 verification failed.
+Exit codes: 0 good, 1 the input is at fault, 2 usage, 3 verification failed, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -33,19 +33,13 @@ out = Console(soft_wrap=False, width=None if sys.stdout.isatty() else 140)
 err = Console(stderr=True)
 
 Model = Annotated[str, typer.Argument(help="ONNX file, or a text graph (.txt, .ac).")]
-Target = Annotated[
-    str, typer.Option("--target", "-t", help="cpu, cuda:h200, maca:c500, ascend:910b, ... (see `autocomp targets`).")
-]
+Target = Annotated[str, typer.Option("--target", "-t", help="cpu, cuda:h200, maca:c500, ascend:910b, ... (see `autocomp targets`).")]
 RuleFiles = Annotated[list[Path] | None, typer.Option("--rules", "-r", help="A rule file of your own; may be given again.")]
-Without = Annotated[
-    list[str] | None, typer.Option("--without", help="Leave out a rule, by name or glob (fusion/*); may be given again.")
-]
+Without = Annotated[list[str] | None, typer.Option("--without", help="Leave out a rule, by name or glob (fusion/*); may be given again.")]
 Dims = Annotated[list[str] | None, typer.Option("--dim", help="Fix a symbolic dimension: --dim batch=1; may be given again.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Verify = Annotated[bool, typer.Option("--verify/--no-verify", help="Replay against the float64 reference.")]
-Set = Annotated[
-    list[str] | None, typer.Option("--set", help="An option of optimize(): --set max_body_ops=32; may be given again.")
-]
+Set = Annotated[list[str] | None, typer.Option("--set", help="An option of optimize(): --set max_body_ops=32; may be given again.")]
 
 
 def _assignments(pairs: list[str] | None, flag: str) -> dict[str, str]:
@@ -111,10 +105,7 @@ def _check(program: Any, quiet: bool) -> dict[str, Any]:
     """Replay against the reference; raises VerificationError (exit 3)."""
     result = program.verify()
     if not quiet:
-        err.print(
-            f"verified: largest error {result.worst:.2e} of tolerance {result.tolerance:.2e} "
-            f"(float64 reference, seed {result.seed})"
-        )
+        err.print(f"verified: largest error {result.worst:.2e} of tolerance {result.tolerance:.2e} (float64 reference, seed {result.seed})")
     return {"worst": result.worst, "tolerance": result.tolerance, "seed": result.seed}
 
 
@@ -238,9 +229,7 @@ def explain(
     model: Model,
     target: Target = "cpu",
     why: Annotated[str | None, typer.Option("--why", help="A kernel: which rules made it, and what bounds it.")] = None,
-    why_not: Annotated[
-        str | None, typer.Option("--why-not", help="A rule: where it did not fire, and the condition that failed.")
-    ] = None,
+    why_not: Annotated[str | None, typer.Option("--why-not", help="A rule: where it did not fire, and the condition that failed.")] = None,
     rules: RuleFiles = None,
     without: Without = None,
     sets: Set = None,
@@ -287,11 +276,43 @@ def rules_check(
 
     Example: autocomp rules check mine.yaml
     """
-    from autocomp.rewrite import check_rule, load_rules
+    from autocomp.rewrite import load_rules
 
     ruleset = load_rules(tuple(str(f) for f in files or ()))
     mine = {str(f) for f in files or ()}
     chosen = [r for r in ruleset if not mine or any(str(r.location).startswith(m) for m in mine)]
+    _report_checks(chosen, samples, as_json)
+
+
+@rules_app.command("test")
+def rules_test(
+    rule: Annotated[str, typer.Argument(help="A rule's name, or a glob (algebra/*).")],
+    rules: RuleFiles = None,
+    samples: Annotated[int, typer.Option("--samples", min=1, help="Random instances a rule.")] = 20,
+    as_json: Json = False,
+) -> None:
+    """Try rules by name on random instances of their examples; exit 1 where the two sides differ.
+
+    Example: autocomp rules test 'algebra/*' --rules mine.yaml --samples 100
+    """
+    from difflib import get_close_matches
+    from fnmatch import fnmatchcase
+
+    from autocomp.rewrite import load_rules
+
+    loaded = load_rules(tuple(str(f) for f in rules or ()))
+    chosen = [r for r in loaded if fnmatchcase(r.name, rule)]
+    if not chosen:
+        near = get_close_matches(rule, loaded.names, 3)
+        raise AutocompError(f"there is no rule '{rule}'", where="rules test",
+                            hint=f"nearest: {', '.join(near)}" if near else "`autocomp rules list` shows them")  # fmt: skip
+    _report_checks(chosen, samples, as_json)
+
+
+def _report_checks(chosen: list[Any], samples: int, as_json: bool) -> None:
+    """Check rules and print the outcome; exit 1 if one is refuted."""
+    from autocomp.rewrite import check_rule
+
     results = [(r.name, check_rule(r, samples)) for r in chosen]
     if as_json:
         typer.echo(json.dumps([{"rule": n, "status": c.status, "detail": c.detail} for n, c in results], indent=1))
@@ -327,7 +348,10 @@ def compare(
 
 @app.command()
 def targets(as_json: Json = False) -> None:
-    """List targets and chips, and whether each can build and run here."""
+    """List targets and chips, and whether each can build and run here.
+
+    Example: autocomp targets --json
+    """
     from autocomp.targets import list_targets
 
     rows = list_targets()
@@ -342,7 +366,10 @@ def targets(as_json: Json = False) -> None:
 
 @app.command()
 def calibrate(as_json: Json = False) -> None:
-    """Measure this machine's ceilings (about ten seconds) and use them from now on."""
+    """Measure this machine's ceilings (about ten seconds) and use them from now on.
+
+    Example: autocomp calibrate
+    """
     from autocomp.cost.calibrate import calibrate as measure
 
     with err.status("measuring arithmetic peaks and bandwidths"):
@@ -356,7 +383,10 @@ def calibrate(as_json: Json = False) -> None:
 
 @app.command()
 def doctor(as_json: Json = False) -> None:
-    """Say what is installed, what is missing, and the command that installs it."""
+    """Say what is installed, what is missing, and the command that installs it.
+
+    Example: autocomp doctor
+    """
     from autocomp.report.doctor import checkup
 
     rows = checkup()
@@ -373,6 +403,9 @@ def main() -> None:
     """Entry point: errors of ours are one clear text on stderr and their exit code, never a traceback."""
     try:
         app(standalone_mode=True)
+    except KeyboardInterrupt:
+        err.print("interrupted; what was being written is not there", highlight=False)
+        sys.exit(130)
     except AutocompError as e:
         err.print(f"error: {type(e).__name__}: {e}", markup=False, highlight=False, soft_wrap=True)
         sys.exit(e.exit_code)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -94,6 +97,7 @@ def test_rules_and_targets_are_listed():
     (["optimize", "{model}", "--dim", "n"], 2, "--dim wants NAME=VALUE, got 'n'"),
     (["optimize", "{model}", "--rules", "none.yaml"], 1, "none.yaml: cannot be read"),
     (["compare", "none_a", "none_b"], 1, "no manifest.json in this folder"),
+    (["rules", "test", "algebra/nothing"], 1, "there is no rule 'algebra/nothing'"),
     (["optimize"], 2, "Missing argument"),
 ])  # fmt: skip
 def test_errors_say_what_and_what_next(model, args, code, text):
@@ -101,6 +105,48 @@ def test_errors_say_what_and_what_next(model, args, code, text):
     assert text in " ".join(err.split("│")) or text in err
 
 
-@pytest.mark.parametrize("command", ["optimize", "run", "explain", "compare", "targets", "calibrate", "doctor"])
-def test_every_command_has_help(command):
-    assert "Usage" in run(command, "--help")[0]
+@pytest.mark.parametrize("command", ["optimize", "run", "explain", "compare", "targets", "calibrate", "doctor",
+                                     "rules list", "rules check", "rules test"])  # fmt: skip
+def test_every_command_has_help_with_an_example(command):
+    text = run(*command.split(), "--help")[0]
+    assert "Usage" in text
+    assert f"Example: autocomp {command}" in text
+
+
+def test_rules_are_tried_by_name():
+    (row,) = json.loads(run("rules", "test", "layout/no-transpose", "--samples", "4", "--json")[0])
+    assert row["rule"] == "layout/no-transpose"
+    assert row["status"] != "refuted"
+
+
+def test_a_wrong_result_is_exit_code_3(model):
+    """A compiler that lies about its result: the replay against the reference notices."""
+    code = (
+        "import sys; from autocomp.runtime.host import HostExecutor as H; run = H.run\n"
+        "H.run = lambda self, feed: {k: v + 1 for k, v in run(self, feed).items()}\n"
+        f"from autocomp import cli; sys.argv = ['autocomp', 'optimize', {model!r}]; cli.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 3, done.stderr
+    assert "error: VerificationError: mlp: output 'y'" in done.stderr
+    assert "times the allowed error" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_interrupted_while_compiling(model, tmp_path):
+    """Ctrl-C: one line, exit code 130, no folder, no half-built library."""
+    compiler = tmp_path / "cc"
+    compiler.write_text('#!/bin/sh\ncase "$1" in --version) echo slow 1; exit 0;; esac\ntouch "$WAITING"\nexec sleep 30\n')
+    compiler.chmod(0o755)
+    waiting = tmp_path / "waiting"
+    env = {**os.environ, "CC": str(compiler), "WAITING": str(waiting), "AUTOCOMP_CACHE": str(tmp_path / "cache")}
+    command = [sys.executable, "-m", "autocomp.cli", "optimize", model, "-o", str(tmp_path / "o")]
+    child = subprocess.Popen(command, env=env, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    while not waiting.exists() and child.poll() is None:
+        time.sleep(0.05)
+    os.killpg(child.pid, signal.SIGINT)
+    _, text = child.communicate(timeout=60)
+    assert "Traceback" not in text
+    assert child.returncode == 130, text
+    assert not (tmp_path / "o").exists()
+    assert not [p for p in (tmp_path / "cache").rglob("*") if p.is_file()]
