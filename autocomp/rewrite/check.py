@@ -23,6 +23,9 @@ from autocomp.rewrite.where import Env, Unanswerable, holds
 from autocomp.rewrite.where import evaluate as value_of
 
 
+CONSTANT = " constant"    # behind an example's type: the tensor is a parameter or computed from parameters
+
+
 @dataclass(frozen=True)
 class CheckResult:
     """status: tested-N | assumed | refuted. `detail`: the counterexample, or why nothing was tested."""
@@ -59,8 +62,14 @@ def _compare(rule: Rule, example: Example, seed: int) -> str:
     b = Builder("rule")
     types = {k: _type(v) for k, v in example.bindings if isinstance(v, str) and _type(v) is not None}
     nodes = {k: b.input(k, t) for k, t in types.items() if t is not None}
+    given = dict(example.bindings)
     variables: dict[str, Any] = {k: _plain(v) for k, v in example.bindings if k not in types}
-    variables |= {k: Operand(t, True) for k, t in types.items() if t is not None}
+    variables |= {k: Operand(t, str(given[k]).endswith(CONSTANT)) for k, t in types.items() if t is not None}
+    for k in sorted(_tensors(rule.lhs) - set(types)):    # a number where the pattern has a tensor is a constant
+        if k not in variables:
+            raise Unanswerable(f"?{k} is not given")
+        nodes[k] = b.const(variables[k], next(iter(nodes.values())).type.dtype)
+        variables[k] = Operand(nodes[k].type, True, float(variables[k]))
     env = Env(variables, tensor_functions(Options()))
     assert rule.lhs is not None and rule.rhs is not None
     left = _build(b, rule.lhs, nodes, env, None)
@@ -85,6 +94,13 @@ def _compare(rule: Rule, example: Example, seed: int) -> str:
     return f"for {_show(types)} (seed {seed}) element {list(at)}: left {x[at]!r}, right {y[at]!r}"
 
 
+def _tensors(p: Pattern | None) -> frozenset[str]:
+    """Variables that stand for tensors (the others stand for attributes)."""
+    if isinstance(p, Ref):
+        return frozenset({p.name})
+    return frozenset().union(*(_tensors(a) for a in p.args)) if isinstance(p, Apply) else frozenset()
+
+
 def _rounding(b: Builder) -> float:
     """Half a unit in the last place of the narrowest float type on either side: what a cast inside may lose."""
     bits = {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}
@@ -106,7 +122,7 @@ def _build(b: Builder, p: Pattern, nodes: dict[str, Node], env: Env, like: Node 
 
 
 def _type(text: str) -> TensorType | None:
-    m = re.fullmatch(r"(\w+)\[([\d, ]*)\]", text.strip())
+    m = re.fullmatch(r"(\w+)\[([\d, ]*)\]", text.removesuffix(CONSTANT).strip())
     if not m or m[1] not in DTYPES:
         return None
     return TensorType(DTYPES[m[1]], tuple(int(d) for d in m[2].split(",") if d.strip()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from math import isclose, prod, sqrt
+from math import frexp, isclose, prod, sqrt
 from typing import Any
 
 from autocomp.ir.types import DTYPES, Dim, Sym, TensorType
@@ -113,6 +113,7 @@ def tensor_functions(options: Options) -> dict[str, Callable[..., Any]]:
         "replaced": _replaced,
         "without": lambda xs, axes: tuple(x for i, x in enumerate(xs) if i not in axes),
         "kept": lambda xs, axes: tuple(1 if i in axes else x for i, x in enumerate(xs)),
+        "power_of_two": lambda v: abs(frexp(v)[0]) == 0.5,     # then 1 / v is exact as well
         "contains": lambda xs, v: v in xs,
         "suffix": lambda xs, n: tuple(xs)[len(xs) - n:],
         "normal": lambda axes, n: tuple(sorted(a % n for a in (axes if isinstance(axes, tuple) else (axes,)))),

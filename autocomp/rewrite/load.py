@@ -12,11 +12,11 @@ from typing import Any
 from autocomp.errors import RuleError
 from autocomp.options import Options
 from autocomp.rewrite.check import check_rule
-from autocomp.rewrite.expr import Expr, Ref, check_names, parse_expr, walk
+from autocomp.rewrite.expr import Expr, Lit, Ref, check_names, parse_expr, walk
 from autocomp.rewrite.location import Location, Text
 from autocomp.rewrite.pattern import Apply, Pattern, applications, bound_attrs, check_pattern, operands, parse_pattern
 from autocomp.rewrite.rule import Example, Rule, RuleSet
-from autocomp.rewrite.vocabulary import GRAPH_PHASES, PHASES, vocabulary
+from autocomp.rewrite.vocabulary import GRAPH_PHASES, KERNEL_PHASES, PHASES, vocabulary
 from autocomp.rewrite.yaml_source import Located, read_yaml
 
 FIELDS = (
@@ -171,7 +171,7 @@ def _check_rhs(rule: Rule, rhs: Located, bound: frozenset[str]) -> None:
             from autocomp.ir.ops import OPS
 
             given = dict(a.attrs)
-            for k, default in OPS[a.op].attrs.items():
+            for k, default in ({"value": ...} if a.op == "const" else OPS[a.op].attrs).items():
                 if default is ... and k not in given:
                     raise text.error(f"{a.op} needs the attribute '{k}'", a.at)
 
@@ -206,6 +206,8 @@ def _condition(text: Text, name: str, phase: str, bound: frozenset[str]) -> Expr
     e = parse_expr(located)
     v = vocabulary(phase)
     check_names(e, located, bound, v.functions, v.words)
+    if isinstance(e, Lit) and isinstance(e.value, str) and phase not in KERNEL_PHASES:
+        raise located.error("a quoted condition is a word, which always holds", 0, "write it without quotes")
     return e
 
 

@@ -68,6 +68,7 @@ TENSORS = {
     "offset": (0, 0),
     "group": (0, 0),
     "batched": (2, 2),
+    "power_of_two": (1, 1),
 }
 BODY = {
     "kind": (1, 1),
@@ -108,6 +109,7 @@ KERNEL = {
     "lanes": (0, 1),
     "cores": (0, 0),
     "feature": (1, 1),
+    "open_rows": (0, 0),
     "capacity": (1, 1),
     "elements": (1, 1),
     "waves": (1, 3),
@@ -218,9 +220,9 @@ def vocabulary(phase: str) -> Vocabulary:
     """The vocabulary of a phase. Raises KeyError for a phase that is none of PHASES."""
     words = OPTION_NAMES | frozenset(DTYPES)
     if phase in GRAPH_PHASES:
-        return Vocabulary(
-            {n: o.arity for n, o in OPS.items()}, {n: frozenset(o.attrs) for n, o in OPS.items()}, {**LISTS, **TENSORS}, words
-        )
+        arity = {n: o.arity for n, o in OPS.items()} | {"const": (0, 0)}
+        attrs = {n: frozenset(o.attrs) for n, o in OPS.items()} | {"const": frozenset({"value", "dtype"})}
+        return Vocabulary(arity, attrs, {**LISTS, **TENSORS}, words)
     any_arity = {n: (0, ANY) for n in BODY_OPS}
     if phase in BODY_PHASES:
         return Vocabulary(any_arity, None, {**LISTS, **BODY}, words | BODY_WORDS)

@@ -27,7 +27,7 @@ def run_cover(k: KernelGraph, inputs: dict[str, np.ndarray]) -> dict[str, np.nda
     """Every call's NumPy meaning in order, in float64."""
     arrays = {**{p: k.source.param(p) for p in k.params}, **inputs}
     for name, g in k.constants.items():
-        params = {n: arrays[n] for n in g.params}
+        params = {n: k.source.param(n) for n in g.params}
         arrays[name] = next(iter(reference.evaluate(g, params).values()))
     for call in k.calls:
         given = {a.name: np.asarray(arrays[call.args[a.name]]).reshape(a.type.shape)  # type: ignore[arg-type]
