@@ -42,6 +42,11 @@ BINARY = ("add", "sub", "mul", "max", "min")
 SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17, 31, 33)
 
 
+def fixed(t: TensorType) -> tuple[int, ...]:
+    """A shape without named dimensions, which are all that is drawn here."""
+    return tuple(d for d in t.shape if isinstance(d, int))
+
+
 class Failure(AssertionError):
     """A wrong result or a crash of one graph."""
 
@@ -70,7 +75,7 @@ class Drawn:
         """A new input or, for floats, sometimes a parameter."""
         self.fresh += 1
         if t.dtype.is_float and self.draw(st.booleans()):
-            values = np.random.default_rng(self.fresh).standard_normal(t.shape) * 0.5
+            values = np.random.default_rng(self.fresh).standard_normal(fixed(t)) * 0.5
             return self.b.param(f"w{self.fresh}", values.astype(t.dtype.numpy))
         return self.b.input(f"x{self.fresh}", t)
 
@@ -169,7 +174,7 @@ def product(g: Drawn) -> Node | None:
     x = g.pick("f")
     if x is None or x.type.rank < 2:
         return None
-    k = x.type.shape[-1]
+    k = fixed(x.type)[-1]
     n = g.one_of(*SIZES)
     same = [m for m in g.pool if m.type.rank >= 2 and m.type.dtype == x.type.dtype and m.type.shape[:-2] == x.type.shape[:-2]]
     right = [m for m in same if m.type.shape[-2] == k]
@@ -194,7 +199,7 @@ def windows(g: Drawn) -> Node | None:
               "hi": [g.number(0, 1), g.number(0, 1)], "dilations": [1, g.number(1, 2)]}  # fmt: skip
     size = [g.number(1, 3), g.number(1, 3)]
     kind = g.one_of("conv", "conv", "depthwise", "maxpool", "avgpool")
-    c = x.type.shape[1]
+    c = fixed(x.type)[1]
     if kind == "conv":
         w = g.leaf(TensorType(x.type.dtype, (g.one_of(1, 3, 5, 8), c, *size)))
         return scale(g, g.b.op("conv", x, w, **common), c * size[0] * size[1])
@@ -209,7 +214,7 @@ def view(g: Drawn) -> Node | None:
     x = g.pick("f", "i", "b")
     if x is None:
         return None
-    s, r = x.type.shape, x.type.rank
+    s, r = fixed(x.type), x.type.rank
     kind = g.one_of("transpose", "reshape", "broadcast", "slice", "pad", "concat", "cast")
     if kind == "cast":
         if x.type.dtype.is_float:

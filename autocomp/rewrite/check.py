@@ -22,7 +22,6 @@ from autocomp.rewrite.vocabulary import GRAPH_PHASES
 from autocomp.rewrite.where import Env, Unanswerable, holds
 from autocomp.rewrite.where import evaluate as value_of
 
-
 CONSTANT = " constant"    # behind an example's type: the tensor is a parameter or computed from parameters
 
 

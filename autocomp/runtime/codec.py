@@ -80,7 +80,7 @@ class _Writer:
             return ["map", *(self.item(v) for pair in x.items() for v in pair)]
         if _classes().get(kind.__name__) is not kind:
             raise CodecError(f"{kind.__module__}.{kind.__name__} has no stored form")
-        return [kind.__name__, *(self.item(getattr(x, f)) for f in _fields(kind))]
+        return [kind.__name__, *(self.item(getattr(x, f)) for f in _fields(kind))]  # type: ignore[arg-type]
 
 
 def encode(value: Any) -> str:

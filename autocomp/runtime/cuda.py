@@ -79,9 +79,7 @@ class CudaExecutor:
         self._start(launches, pointers | {t: o.pointer for t, o in outputs.items()})
         named = {name: outputs.get(t) for name, t in self.calls.outputs}
         if first is None:
-            result: dict[str, Any] = {
-                n: o.numpy() if o is not None else host_array(feed[self._input_of(n)]) for n, o in named.items()
-            }
+            result: dict[str, Any] = {n: o.numpy() if o is not None else host_array(feed[self._input_of(n)]) for n, o in named.items()}
         else:
             result = {n: like(first, o) if o is not None else feed[self._input_of(n)] for n, o in named.items()}
         del keep
@@ -177,9 +175,11 @@ class CudaExecutor:
         if key not in self._ready:
             offsets, total = arena(self.calls, self.slots, values)
             memory = self.memory.allocate(max(1, total), stream=self.stream)
-            self._ready[key] = offsets, memory, [
-                _OnHost(c, values) if c.kernel.opaque else self._launch(c, values) for c in self.calls.calls
-            ]
+            self._ready[key] = (
+                offsets,
+                memory,
+                [_OnHost(c, values) if c.kernel.opaque else self._launch(c, values) for c in self.calls.calls],
+            )
         return self._ready[key]
 
     def _launch(self, call: Call, values: Mapping[str, int]) -> _Launch:

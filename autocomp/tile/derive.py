@@ -135,7 +135,8 @@ class _Deriver:
     def loop(self, axes: Sequence[str], body: Sequence[Loop | Stmt], until: str = "") -> Loop:
         stages = (("stages", str(self.s.stages)),) if self.s.stages > 1 else ()
         ends = (("until", until),) if until else ()
-        return Loop("pipelined" if stages else "serial", tuple(axes), tuple(body), stages + ends)
+        late = (("overlap", str(self.s.overlap)),) if self.s.overlap else ()
+        return Loop("pipelined" if stages else "serial", tuple(axes), tuple(body), stages + late + ends)
 
     def until(self, e: Reduce | Contract, loops: Sequence[str]) -> str:
         """"i+c" where everything past index i + c of the loop's axis is the reduction's identity by a mask over indices."""

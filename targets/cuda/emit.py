@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autocomp.targets.cuda.specialised import TEAM, TeamPlacer, TeamPrinter
+from autocomp.targets.cuda.specialised import CONSUMER_REGISTERS, TEAM, TeamPlacer, TeamPrinter
 from autocomp.targets.simt.emit import source
 from autocomp.targets.simt.placement import Placement, check_capacity
 from autocomp.targets.source import KernelSource
@@ -12,6 +12,8 @@ from autocomp.errors import UnsupportedOp
 from autocomp.ir.schedule import Schedule
 from autocomp.tile.instruction import Instruction
 from autocomp.tile.program import TileProgram
+
+ADDRESSES = 16  # registers that a consumer needs for indices and addresses beside its values
 
 
 def emit_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: tuple[Instruction, ...], plain: Instruction,
@@ -29,6 +31,6 @@ def emit_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: tupl
         raise UnsupportedOp("no product reads a factor that is copied in bulk", where=f"kernel {p.name}")
     printer = TeamPrinter(p, at, placer)
     body = printer.body()
-    check_capacity(p, at, chip.memory("shared").capacity, int(chip.limits["registers"]))
+    check_capacity(p, at, chip.memory("shared").capacity, CONSUMER_REGISTERS[schedule.workers] - ADDRESSES, placer.packed())
     return source(p, at, printer, body, TEAM * (schedule.workers + 1), header, headers, "cu", tuple(placer.maps),
                   "".join(printer.wrappers.values()), chip.cores if printer.persistent else 0)  # fmt: skip

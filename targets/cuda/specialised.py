@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from autocomp.targets.cuda.bulk import Bulk, tensor_map
+from autocomp.targets.cuda.skewed import print_skewed, skew_of
 from autocomp.targets.simt.access import contiguous_axis
 from autocomp.targets.simt.expressions import STORED, index
 from autocomp.targets.simt.placement import ALIGN, Placement, Placer, Product, tile_of
@@ -48,6 +49,11 @@ class TeamPlacer(Placer):
         reg = (*row.c[0][:-1], Digit("n", 8, wide // 8))
         return Instruction(row.name.replace("nN", f"n{wide}"), row.types, row.m, wide, row.k, row.a, row.b, (reg, row.c[1]), row.call,
                            row.wave, row.needs, row.source)  # fmt: skip
+
+    def packed(self) -> int:
+        """Registers of factors that are packed beside the values that they come from."""
+        names = {p.a for p in self.out.products.values() if p.a not in self.bulk}
+        return sum(self.out.layouts[n].registers // 2 for n in names)
 
     def waves(self, m: int, n: int, i: Instruction, chained: bool) -> tuple[int, int]:
         if m % (i.m * self.workers):
@@ -280,7 +286,7 @@ class TeamPrinter(Printer):
 
     def settle(self, names: set[str]) -> None:
         """Wait for the products under way whose accumulators or register factors are touched."""
-        touched = [i for i, f in enumerate(self.flights) if {f.stmt.dst, *f.stmt.srcs} & names]
+        touched = [i for i, f in enumerate(self.flights) if f.stmt.dst in names]
         if not touched:
             return
         younger = len(self.flights) - 1 - touched[-1]
@@ -306,10 +312,18 @@ class TeamPrinter(Printer):
         if not mine:
             super().loop(loop)
             return
+        skew = skew_of(self, loop)
+        if skew is not None:
+            self.settle({f.stmt.dst for f in self.flights})
+            late = self.defer(loop)
+            self.deferred |= {s.dst for s in late}
+            print_skewed(self, loop, mine, skew)
+            self.settle_trees(late)
+            return
         left = self.rehearse(loop)
         before, self.flights = self.flights, [Flight(f.stmt, f.queues, True) for f in left]
         if before:
-            names = {x for f in before for x in (f.stmt.dst, *f.stmt.srcs)}
+            names = {f.stmt.dst for f in before}
             carried, self.flights = self.flights, before
             self.settle(names)
             self.flights = carried
@@ -353,29 +367,44 @@ class TeamPrinter(Printer):
         pr = self.place.products[s]
         for name in (pr.a, pr.b):
             q = self.of.get(name)
-            if q is not None and q.name not in self.waited:
-                slot, phase = self.turn(q)
-                self.put(f"ac_barrier_wait({self.barrier(q, slot)}, {phase});")
-                self.waited.add(q.name)
-        acc = self.names.of(s.dst)
-        i, (rm, rn) = pr.instruction, pr.repeat
-        per = i.n // 2
-        registers = pr.a not in self.placer.bulk
-        if registers:
-            self.settle({pr.a} - {s.dst})
-        self.put(f"ac_keep({acc});", "ac_team_fence();")
-        call = self.wrapper(pr, registers)
-        if registers:
+            if q is not None:
+                self.arrival(q)
+        packed = ""
+        if pr.a not in self.placer.bulk:  # a factor from registers: packed, so that its values may be made anew meanwhile
+            self.settle({s.dst})
             packed = self.names.fresh("fa")
             have = self.place.layouts[pr.a].registers
             kind = STORED[self.bufs[pr.a].dtype.name]
             self.put(f"unsigned {packed}[{have // 2}];", f"ac_pack<{kind}, {have}>({packed}, {self.names.of(pr.a)});")
+        self.issue_product(s, packed)
+
+    def multiply(self, s: Stmt, packed: str) -> None:
+        """A product whose first factor has been packed into registers."""
+        pr = self.place.products[s]
+        self.arrival(self.of[pr.b])
+        self.issue_product(s, packed)
+
+    def arrival(self, q: Queue) -> None:
+        """Wait once a turn until a queue's bytes have landed."""
+        if q.name not in self.waited:
+            slot, phase = self.turn(q)
+            self.put(f"ac_barrier_wait({self.barrier(q, slot)}, {phase});")
+            self.waited.add(q.name)
+
+    def issue_product(self, s: Stmt, packed: str) -> None:
+        """Start a product; it is under way until its accumulator is touched."""
+        pr = self.place.products[s]
+        acc = self.names.of(s.dst)
+        i, (rm, rn) = pr.instruction, pr.repeat
+        per = i.n // 2
+        self.put(f"ac_keep({acc});", "ac_team_fence();")
+        call = self.wrapper(pr, bool(packed))
         with self.block(f"for (int kk = 0; kk < {pr.steps}; ++kk)", unroll=True), self.over(rm, "m"), self.over(rn, "n"):
-            a = f"&{packed}[(m * {pr.steps} + kk) * 4]" if registers else self.descriptor(pr.a, True, pr)
+            a = f"&{packed}[(m * {pr.steps} + kk) * 4]" if packed else self.descriptor(pr.a, True, pr)
             self.put(f"{call}(&{acc}[(m * {rn} + n) * {per}], {a}, {self.descriptor(pr.b, False, pr)});")
         self.put("ac_team_commit();")
-        last = {q.name for name in (pr.a, pr.b) if (q := self.of.get(name)) is not None and q.loop is not None and self.last_reader(q) is s}
-        self.flights.append(Flight(s, tuple(sorted(last))))
+        queues = [q for name in (pr.a, pr.b) if (q := self.of.get(name)) is not None and q.loop is not None]
+        self.flights.append(Flight(s, tuple(sorted({q.name for q in queues if self.last_reader(q) is s}))))
 
     def last_reader(self, q: Queue) -> Stmt:
         names = {s.dst for s in q.copies}

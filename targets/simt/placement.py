@@ -349,12 +349,12 @@ def _weighted(level: Sequence[Digit]) -> list[tuple[Digit, int]]:
     return weights(level)
 
 
-def check_capacity(p: TileProgram, out: Placement, shared: float, registers: int) -> None:
+def check_capacity(p: TileProgram, out: Placement, shared: float, registers: int, more: int = 0) -> None:
     """Raises DoesNotFit where a block needs more shared memory or a thread more registers than there are."""
     if out.bytes > shared:
         raise DoesNotFit("shared memory of a block", needed=out.bytes, available=shared, where=f"kernel {p.name}",
                          hint="use smaller tiles or fewer stages")  # fmt: skip
-    held = pressure(p, out)
+    held = pressure(p, out) + more
     if held > registers:
         raise DoesNotFit("registers of a thread", needed=held, available=registers, where=f"kernel {p.name}",
                          hint="use more threads or smaller tiles")  # fmt: skip
@@ -378,12 +378,10 @@ def pressure(p: TileProgram, out: Placement) -> int:
     flat(p.body)
     born: dict[str, int] = {}
     dies: dict[str, int] = {}
-    for i, (s, (_, end)) in enumerate(order):
-        for x in s.srcs:
-            dies[x] = max(dies.get(x, i), end if born.get(x, i) < order[i][1][0] else i)
+    for i, (s, (start, end)) in enumerate(order):
         born.setdefault(s.dst, i)
-        if born[s.dst] < i:
-            dies[s.dst] = max(dies.get(s.dst, i), end or i)
+        for x in (*s.srcs, s.dst):  # what was made before a loop and is touched in it lives to its end
+            dies[x] = max(dies.get(x, i), end if born.get(x, i) < start else i)
     size = lambda x: out.layouts[x].registers * max(1, _bytes(p, x) // 4) if x in out.layouts else 0
     most = 0
     for i, (s, _) in enumerate(order):

@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -46,7 +47,7 @@ def test_a_compiler_that_fails_is_an_error_with_its_log(fresh, monkeypatch):
     toolchain._found.cache_clear()
     with pytest.raises(BuildError, match=r"cc failed with exit code 7: x\.c:1: error: out of order") as e:
         autocomp.optimize(GRAPH.format(n=18), target="cpu")
-    assert "out of order" in open(e.value.log).read()
+    assert "out of order" in Path(e.value.log).read_text()
     assert not list((fresh / "cache").rglob("*.so"))
     toolchain._found.cache_clear()
 

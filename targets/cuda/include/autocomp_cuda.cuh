@@ -134,6 +134,10 @@ AC_DEVICE void ac_team_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "m
 AC_DEVICE void ac_team_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int N> AC_DEVICE void ac_team_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
 // keeps reads and writes of an accumulator on their side of a product
+template <int N> AC_DEVICE void ac_keep(unsigned (&x)[N]) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) asm volatile("" : "+r"(x[i])::"memory");
+}
 template <int N> AC_DEVICE void ac_keep(float (&x)[N]) {
 #pragma unroll
   for (int i = 0; i < N; ++i) asm volatile("" : "+f"(x[i])::"memory");

@@ -24,7 +24,7 @@ AC_DEVICE void ac_wgmma_n64_f16_r1(float *d, const unsigned *a, unsigned long lo
  *   l: f32[i0, i1] fragment = fill 0.0
  *   o: f32[i0, i1, i2] fragment = fill 0.0
  *   in0_t: f16[i0, i1, r0] block = copy in0
- *   pipelined r1 stages=3
+ *   pipelined r1 stages=3 overlap=1
  *     in1_t: f16[i0, r0, r1] block = copy in1
  *     acc: f32[i0, i1, r1] fragment = fill 0.0
  *     acc += mma in0_t, in1_t
@@ -141,8 +141,9 @@ extern "C" __global__ void __launch_bounds__(256) matmul_mul_softmax_weighted_su
   for (int r = 0; r < 32; ++r) {
     o[r] = 0.0f;
   }
-  for (int it2 = 0; it2 < 2; ++it2) {
-    const int r1_b2 = it2 * 128;
+  unsigned fa2[32];
+  {
+    const int r1_b2 = 0 * 128;
     #pragma unroll
     for (int r = 0; r < 64; ++r) {
       acc[r] = 0.0f;
@@ -161,8 +162,6 @@ extern "C" __global__ void __launch_bounds__(256) matmul_mul_softmax_weighted_su
     }
     ac_team_commit();
     ac_team_wait<0>();
-    if (it2 > 0 && lane == 0) ac_barrier_arrive(smem + 122968 + 8 * ((q2 - 1) % 3));
-    ac_keep(o);
     if (lane == 0) ac_barrier_arrive(smem + 122920 + 8 * (q1 % 3));
     ac_keep(acc);
     #pragma unroll
@@ -224,18 +223,37 @@ extern "C" __global__ void __launch_bounds__(256) matmul_mul_softmax_weighted_su
       l[r] = (l[r] + t2[r]);
     }
     #pragma unroll
-    for (int r = 0; r < 32; ++r) {
-      o[r] = (o[r] * ac_exp_difference_half(m_2[(r / 2 % 2)], m1[(r / 2 % 2)]));
-    }
-    #pragma unroll
     for (int r = 0; r < 64; ++r) {
       p_n[r] = p_in[r];
     }
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      m_2[r] = m1[r];
+    }
+    ac_pack<f16, 64>(fa2, p_n);
+    ++q1;
+  }
+  for (int it2 = 1; it2 < 2; ++it2) {
+    const int r1_b3 = it2 * 128;
+    #pragma unroll
+    for (int r = 0; r < 64; ++r) {
+      acc[r] = 0.0f;
+    }
+    ac_barrier_wait(smem + 122896 + 8 * (q1 % 3), q1 / 3 % 2);
+    ac_keep(acc);
+    ac_team_fence();
+    #pragma unroll
+    for (int kk = 0; kk < 4; ++kk) {
+      for (int m = 0; m < 1; ++m) {
+        for (int n = 0; n < 1; ++n) {
+          ac_wgmma_n128_f16_s00(&acc[(m * 1 + n) * 64], ac_descriptor(smem + 0 + ((wave / 4 * 1 + m) * 64) * 128 + kk % 4 * 32, 1, 1024), ac_descriptor(smem + 24576 + q1 % 3 * 16384 + (0) * 128 + kk % 4 * 32, 1, 1024));
+        }
+      }
+    }
+    ac_team_commit();
     ac_barrier_wait(smem + 122944 + 8 * (q2 % 3), q2 / 3 % 2);
     ac_keep(o);
     ac_team_fence();
-    unsigned fa2[32];
-    ac_pack<f16, 64>(fa2, p_n);
     #pragma unroll
     for (int kk = 0; kk < 8; ++kk) {
       for (int m = 0; m < 1; ++m) {
@@ -245,13 +263,99 @@ extern "C" __global__ void __launch_bounds__(256) matmul_mul_softmax_weighted_su
       }
     }
     ac_team_commit();
+    ac_team_wait<1>();
+    if (lane == 0) ac_barrier_arrive(smem + 122920 + 8 * (q1 % 3));
+    ac_keep(acc);
+    #pragma unroll
+    for (int r = 0; r < 64; ++r) {
+      cast_t[r] = (acc[r] * 0.125f);
+    }
+    #pragma unroll
+    for (int r = 0; r < 64; ++r) {
+      cast_t_in[r] = ((-1*(r1_b3 + r1_t + r % 2 + r / 4 * 8) + 199 >= 0) ? cast_t[r] : -ac_inf<float>());
+    }
+    float t3[2];
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      t3[r] = -ac_inf<float>();
+    }
+    #pragma unroll
+    for (int r = 0; r < 64; ++r) {
+      t3[(r / 2 % 2)] = ac_max(t3[(r / 2 % 2)], cast_t_in[r]);
+    }
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      t3[r] = ac_max(t3[r], ac_shuffle_xor(t3[r], 1));
+    }
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      t3[r] = ac_max(t3[r], ac_shuffle_xor(t3[r], 2));
+    }
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      m_t[r] = t3[r];
+    }
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      m1[r] = ac_max(m_2[r], m_t[r]);
+    }
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      l[r] = (l[r] * ac_exp_difference_half(m_2[r], m1[r]));
+    }
+    #pragma unroll
+    for (int r = 0; r < 64; ++r) {
+      p[r] = ac_exp_difference_half(cast_t_in[r], m1[(r / 2 % 2)]);
+    }
+    #pragma unroll
+    for (int r = 0; r < 64; ++r) {
+      p_in[r] = ((-1*(r1_b3 + r1_t + r % 2 + r / 4 * 8) + 199 >= 0) ? p[r] : 0.0f);
+    }
+    float t4[2];
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      t4[r] = 0.0f;
+    }
+    #pragma unroll
+    for (int r = 0; r < 64; ++r) {
+      t4[(r / 2 % 2)] = (t4[(r / 2 % 2)] + p_in[r]);
+    }
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      l[r] = (l[r] + t4[r]);
+    }
+    #pragma unroll
+    for (int r = 0; r < 64; ++r) {
+      p_n[r] = p_in[r];
+    }
+    ac_team_wait<0>();
+    if (lane == 0) ac_barrier_arrive(smem + 122968 + 8 * (q2 % 3));
+    ac_keep(o);
+    ac_keep(fa2);
+    ++q2;
+    #pragma unroll
+    for (int r = 0; r < 32; ++r) {
+      o[r] = (o[r] * ac_exp_difference_half(m_2[(r / 2 % 2)], m1[(r / 2 % 2)]));
+    }
     #pragma unroll
     for (int r = 0; r < 2; ++r) {
       m_2[r] = m1[r];
     }
+    ac_pack<f16, 64>(fa2, p_n);
     ++q1;
-    ++q2;
   }
+  ac_barrier_wait(smem + 122944 + 8 * (q2 % 3), q2 / 3 % 2);
+  ac_keep(o);
+  ac_team_fence();
+  #pragma unroll
+  for (int kk = 0; kk < 8; ++kk) {
+    for (int m = 0; m < 1; ++m) {
+      for (int n = 0; n < 1; ++n) {
+        ac_wgmma_n64_f16_r1(&o[(m * 1 + n) * 32], &fa2[(m * 8 + kk) * 4], ac_descriptor(smem + 73728 + q2 % 3 * 16384 + (0) / 64 * 16384 + kk * 2048, 16384, 1024));
+      }
+    }
+  }
+  ac_team_commit();
   #pragma unroll
   for (int r = 0; r < 2; ++r) {
     l[r] = (l[r] + ac_shuffle_xor(l[r], 1));
@@ -261,6 +365,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_mul_softmax_weighted_su
     l[r] = (l[r] + ac_shuffle_xor(l[r], 2));
   }
   ac_team_wait<0>();
+  if (lane == 0) ac_barrier_arrive(smem + 122968 + 8 * (q2 % 3));
   ac_keep(o);
   #pragma unroll
   for (int r = 0; r < 32; ++r) {

@@ -131,6 +131,7 @@ AC_DEVICE void ac_team_fence() {}
 AC_DEVICE void ac_team_commit() { simt_team_commit(); }
 template <int N> AC_DEVICE void ac_team_wait() { simt_team_wait(N); }
 template <int N> AC_DEVICE void ac_keep(float (&)[N]) {}
+template <int N> AC_DEVICE void ac_keep(unsigned (&)[N]) {}
 AC_DEVICE unsigned long long ac_descriptor(const unsigned char *p, int lead, int stride) {
   return (unsigned long long)(p - smem) | (unsigned long long)lead << 20 | (unsigned long long)stride << 40;
 }
