@@ -7,7 +7,7 @@ from math import prod
 
 from autocomp.ir.body import Axis, Contract, Expr, Gather, Index, Inside, Load, Reduce, postorder
 from autocomp.ir.kernel import Kernel
-from autocomp.ir.types import dim_hint
+from autocomp.ir.types import Dim, Sym, dim_hint
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,14 @@ class Roles:
     def extent(self, role: str) -> int:
         """Product of a role's extents; symbols at their hint."""
         return prod(dim_hint(a.extent) for a in getattr(self, role))
+
+    def limit(self, role: str) -> int:
+        """Product of a role's extents; symbols at their upper bound: no larger tile has a use."""
+        return prod(_largest(a.extent) for a in getattr(self, role))
+
+
+def _largest(d: Dim) -> int:
+    return d.hi if isinstance(d, Sym) else d
 
 
 def names_of(root: Expr) -> frozenset[str]:
@@ -80,7 +88,7 @@ def spread(axes: tuple[Axis, ...], size: int) -> dict[str, int]:
     """A tile of about `size` elements over several axes: inner axes whole first, then part of one, the outer ones by 1."""
     tile: dict[str, int] = {}
     for a in reversed(axes):
-        e = max(1, dim_hint(a.extent))
+        e = max(1, _largest(a.extent))
         tile[a.name] = min(size, e)
         size = max(1, size // e)
     return tile

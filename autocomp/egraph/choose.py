@@ -10,11 +10,12 @@ from typing import Any
 from autocomp.cost.chip import Chip
 from autocomp.cost.estimate import Demand, demand_of, estimate
 from autocomp.cost.recurrence import choose_recurrence
-from autocomp.cost.roles import Roles, spread
+from autocomp.cost.roles import Roles, roles_of, spread
 from autocomp.cost.work import Cost
 from autocomp.errors import AutocompError, DoesNotFit, UnsupportedOp
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
+from autocomp.ir.types import Sym
 from autocomp.loops.recurrences import recurrence_of
 from autocomp.loops.schedules import legal
 from autocomp.options import Options
@@ -119,7 +120,7 @@ def _of_rule(
         c if isinstance(c, tuple) else tuple(evaluate(c, Env(bound))) if isinstance(c, RuleExpr) else (c,) for _, c in rule.choose
     ]
     role_of = {
-        e.name: roles.extent(ROLE[k])
+        e.name: roles.limit(ROLE[k])
         for k, e in (rule.rhs.attrs if isinstance(rule.rhs, Apply) else ())
         if isinstance(e, Ref) and k in ROLE
     }
@@ -169,6 +170,7 @@ def _functions(kernel: Kernel, s: Schedule, chip: Chip, options: Options) -> dic
         "fits": fits,
         "cores": lambda: chip.cores,
         "feature": lambda name: name in chip.features,
+        "open_rows": lambda: any(isinstance(a.extent, Sym) for axes in roles_of(kernel).depths for a in axes),
         "lanes": lambda: chip.granule[1],
     }
 

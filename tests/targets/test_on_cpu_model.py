@@ -6,6 +6,7 @@ import os
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import autocomp
@@ -39,6 +40,45 @@ def check(program, model, folder):
 @pytest.mark.parametrize(("name", "target"), [(n, t) for t in TARGETS for n in GRAPHS if (n, t) not in REFUSED])
 def test_kernels_compute_their_graph(name, target, model, tmp_path):
     check(autocomp.optimize(GRAPHS[name], target=target), model, tmp_path)
+
+
+# ---- named dimensions: one kernel for every value
+def named(inputs: dict[str, str], body: str) -> str:
+    return graph(inputs, body).replace("graph g\n", "graph g\ndim N in 1..2000\n")
+
+
+NAMED = {
+    "chain": named({"x": "f16[N, 77]", "y": "f16[77]"}, "%0 = mul(x, y)\n%1 = gelu(%0)"),
+    "inner": named({"x": "f16[5, N]"}, "%0 = gelu(x)"),
+    "turned": named({"x": "f16[N, 77]"}, "%0 = transpose(x, perm=[1, 0])"),
+    "rows": named({"x": "f16[N, 333]"}, "%0 = softmax(x, axes=[1])"),
+    "long_rows": named({"x": "f32[3, N]"}, "%0 = softmax(x, axes=[1])"),
+    "columns": named({"x": "f32[N, 70]"}, "%0 = exp(x)\n%1 = reduce_sum(%0, axes=[0])"),
+    "gemm_rows": named({"x": "f16[N, 72]", "w": "f16[72, 90]"}, "%0 = matmul(x, w)\n%1 = relu(%0)"),
+    "gemm_depth": named({"x": "f16[40, N]", "w": "f16[N, 90]"}, "%0 = sigmoid(x)\n%1 = matmul(%0, w)"),
+    "gemm_batch": named({"x": "f16[N, 4, 72]", "w": "f16[N, 72, 9]"}, "%0 = matmul(x, w)"),
+    "attention": named({a: "f16[2, N, 64]" for a in "qkv"},
+                       "%0 = transpose(k, perm=[0, 2, 1])\n%1 = matmul(q, %0)\n%2 = mul(%1, const(0.125, f16))\n"
+                       "%3 = softmax(%2, axes=[2])\n%4 = matmul(%3, v)"),
+}  # fmt: skip
+
+
+def feed_at(program, n: int):
+    """Random inputs with N = n."""
+    rng = np.random.default_rng(n)
+    return {
+        x.attrs["name"]: rng.standard_normal([d if isinstance(d, int) else n for d in x.type.shape]).astype(x.type.dtype.numpy)
+        for x in program.graph.inputs
+    }
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", NAMED)
+def test_named_dimensions_at_any_value(name, target, model, tmp_path):
+    program = autocomp.optimize(NAMED[name], target=target)
+    program.executor = ModelExecutor(program, tmp_path, model)
+    for n in (1, 33, 130):
+        program.verify(feed_at(program, n))
 
 
 # ---- warpgroups with roles, under schedules that small graphs do not choose by themselves
