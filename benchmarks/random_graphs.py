@@ -1,10 +1,13 @@
 """Random graphs through the whole compiler, against the float64 reference; what fails is shrunk and kept as a text graph.
 
-    python benchmarks/random_graphs.py --count 2000 [--seed 0] [--jobs 2] [--keep random_graph_failures]
+    python benchmarks/random_graphs.py --count 2000 [--seed 0] [--jobs 2] [--keep random_graph_failures] [--target cpu]
 
 Each graph is compiled and run twice (the second time over an arena filled with 0xFF bytes, so that a value which is read
 before it is written shows), every output compared with the float64 reference. A graph fails if an error is larger than its
 tolerance and than `NOISE` times the error that NumPy makes in the graph's own types: random graphs may be ill-conditioned.
+
+With a GPU's target (cuda:h200, maca:c500) the printed kernels run on the CPU model of tests/helpers/simt_model.py, with asynchronous
+work done as late and as early as the plan allows; graphs that the target refuses with a reason are counted apart.
 """
 
 from __future__ import annotations
@@ -14,9 +17,11 @@ import os
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +32,7 @@ from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 from hypothesis import strategies as st
 
 import autocomp
-from autocomp.errors import ModelError
+from autocomp.errors import DoesNotFit, ModelError, UnsupportedOp
 from autocomp.files import write_atomic
 from autocomp.frontends.text import show
 from autocomp.ir.builder import Builder
@@ -50,6 +55,10 @@ def fixed(t: TensorType) -> tuple[int, ...]:
 
 class Failure(AssertionError):
     """A wrong result or a crash of one graph."""
+
+
+class Refused(Exception):
+    """The target does not take the graph, and says why."""
 
 
 @dataclass
@@ -313,25 +322,58 @@ def shaken(feed: Mapping[str, np.ndarray], k: int) -> dict[str, np.ndarray]:
             for n, x in feed.items()}  # fmt: skip
 
 
-def check(graph: Graph, **options: Any) -> None:
-    """Compile and run; raises Failure on a crash or a wrong result."""
+def on_this_cpu(program: Any, feed: dict[str, np.ndarray]) -> list[dict[str, np.ndarray]]:
+    program.run(feed)
+    poison(program)
+    return [program.run(feed)]
+
+
+@cache
+def model_object() -> Path:
+    """The CPU model as an object file, compiled once a process."""
+    from tests.helpers.simt_model import compile_model
+
+    return compile_model(Path(tempfile.mkdtemp(prefix="autocomp-model-", dir=os.environ.get("AUTOCOMP_CACHE"))))
+
+
+def on_the_model(program: Any, feed: dict[str, np.ndarray]) -> list[dict[str, np.ndarray]]:
+    """A GPU's printed kernels on the CPU model, with asynchronous work late, then early."""
+    from tests.helpers.simt_model import ModelExecutor
+
+    if any(c.kernel.opaque for c in program.calls.calls):
+        raise Refused("a kernel has no generated code")
+    if not program.calls.calls:
+        return []
+    with tempfile.TemporaryDirectory() as folder:
+        executor = ModelExecutor(program, Path(folder), model_object())
+        out = []
+        for executor.late in (True, False):
+            out.append(executor.run(feed))
+        return out
+
+
+def check(graph: Graph, target: str = "cpu", **options: Any) -> None:
+    """Compile and run; raises Failure on a crash or a wrong result, Refused where the target does not take the graph."""
     feed = random_inputs(graph, 1)
     try:
-        program = autocomp.optimize(graph, **options)
-        program.run(feed)
-        poison(program)
-        got = program.run(feed)
+        program = autocomp.optimize(graph, target=target, **options)
+        results = (on_this_cpu if target == "cpu" else on_the_model)(program, feed)
         with np.errstate(all="ignore"):
             want = evaluate(graph, feed)
             own = evaluate(graph, feed, float64=False)
             moved = [evaluate(graph, shaken(feed, k)) for k in range(4)]
-    except Exception as e:
+    except (UnsupportedOp, DoesNotFit, Refused) as e:
+        if target == "cpu":
+            raise Failure(f"{type(e).__name__}: {e}") from e
+        raise Refused(str(e)) from e
+    except (Exception, AssertionError) as e:
         raise Failure(f"{type(e).__name__}: {e}") from e
-    d = deviation(graph, want, got, own)
     natural = max((r for r in (deviation(graph, want, x, own).ratio for x in (own, *moved)) if np.isfinite(r)), default=1.0)
-    if not d.ratio <= max(1.0, NOISE * natural):
-        raise Failure(f"{d.output}{list(d.index)} is {d.got!r}, float64 says {d.want!r}: {d.ratio:.3g} times the tolerance "
-                      f"(NumPy in these types, or with inputs an ulp away: {natural:.3g})")  # fmt: skip
+    for got in results:
+        d = deviation(graph, want, got, own)
+        if not d.ratio <= max(1.0, NOISE * natural):
+            raise Failure(f"{d.output}{list(d.index)} is {d.got!r}, float64 says {d.want!r}: {d.ratio:.3g} times the tolerance "
+                          f"(NumPy in these types, or with inputs an ulp away: {natural:.3g})")  # fmt: skip
 
 
 def keep(graph: Graph, failure: Failure, folder: Path, name: str) -> Path:
@@ -342,8 +384,12 @@ def keep(graph: Graph, failure: Failure, folder: Path, name: str) -> Path:
     return path
 
 
-def run(count: int, number: int, folder: Path, tries: int = 3) -> list[tuple[str, str]]:
-    """`count` graphs of seed `number`; (path, message) of what failed, shrunk. Goes on after a failure with the next seed."""
+def run(count: int, number: int, folder: Path, tries: int = 3, target: str = "cpu",
+        refused: list[str] | None = None) -> list[tuple[str, str]]:  # fmt: skip
+    """`count` graphs of seed `number`; (path, message) of what failed, shrunk. Goes on after a failure with the next seed.
+
+    `refused` collects the reasons why the target did not take a graph.
+    """
     found: list[tuple[str, str]] = []
     done = 0
     for attempt in range(tries):
@@ -357,7 +403,10 @@ def run(count: int, number: int, folder: Path, tries: int = 3) -> list[tuple[str
             nonlocal done
             done += not last  # noqa: B023
             try:
-                check(graph)
+                check(graph, target=target)
+            except Refused as e:
+                if refused is not None and not last:  # noqa: B023
+                    refused.append(str(e))
             except Failure as e:
                 last.append((graph, e))  # noqa: B023
                 raise
@@ -366,17 +415,18 @@ def run(count: int, number: int, folder: Path, tries: int = 3) -> list[tuple[str
             one()
         except Failure:
             graph, failure = last[-1]
-            found.append((str(keep(graph, failure, folder, f"seed{number}_{attempt}")), str(failure)))
+            found.append((str(keep(graph, failure, folder, f"{target.replace(':', '_')}_seed{number}_{attempt}")), str(failure)))
         if done >= count:
             break
     return found
 
 
-def _share(args: tuple[int, int, str]) -> list[tuple[str, str]]:
-    count, number, folder = args
+def _share(args: tuple[int, int, str, str]) -> tuple[list[tuple[str, str]], list[str]]:
+    count, number, folder, target = args
+    refused: list[str] = []
     with tempfile.TemporaryDirectory() as cache:
         os.environ["AUTOCOMP_CACHE"] = cache
-        return run(count, number, Path(folder))
+        return run(count, number, Path(folder), target=target, refused=refused), refused
 
 
 def main() -> None:
@@ -385,18 +435,24 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--keep", default="random_graph_failures")
+    parser.add_argument("--target", default="cpu", help="cpu, or a GPU's, run on the CPU model")
     a = parser.parse_args()
-    share = 50
-    work = [(min(share, a.count - at), a.seed * 10_000 + at, a.keep) for at in range(0, a.count, share)]
+    share = 50 if a.target == "cpu" else 10
+    work = [(min(share, a.count - at), a.seed * 10_000 + at, a.keep, a.target) for at in range(0, a.count, share)]
     start, failures, done = time.perf_counter(), 0, 0
-    print(f"{a.count} random graphs, seed {a.seed}", flush=True)
+    reasons: Counter[str] = Counter()
+    print(f"{a.count} random graphs for {a.target}, seed {a.seed}", flush=True)
     with ProcessPoolExecutor(a.jobs) as pool:
-        for (count, number, _), found in zip(work, pool.map(_share, work)):
+        for (count, number, _, _), (found, refused) in zip(work, pool.map(_share, work)):
             done += count
             failures += len(found)
+            reasons.update(refused)
             for path, message in found:
                 print(f"FAILED {path}\n  {message}", flush=True)
-            print(f"{done} graphs, {failures} failures, {time.perf_counter() - start:.0f} s (share of seed {number})", flush=True)
+            print(f"{done} graphs, {failures} failures, {reasons.total()} refused, {time.perf_counter() - start:.0f} s "
+                  f"(share of seed {number})", flush=True)  # fmt: skip
+    for reason, n in reasons.most_common(10):
+        print(f"refused {n}: {reason}")
     sys.exit(1 if failures else 0)
 
 
