@@ -16,6 +16,7 @@ from autocomp.ir.types import TensorType
 from autocomp.options import Options
 from autocomp.runtime.executor import Timing, constants_of, host_array, shape_of, symbol_values
 from autocomp.runtime.library import Library, symbols_of
+from autocomp.runtime.pages import Pool, memory
 from autocomp.runtime.plan import Slots, arena, segments, size_of
 from autocomp.targets.source import KernelSource
 
@@ -29,8 +30,9 @@ class HostExecutor:
         self._library = Library(library)
         self._threads = options.threads
         self._scratch_bytes = max((s.scratch for s in sources.values()), default=0)
+        self._results = Pool()
         self._fixed: dict[str, np.ndarray] | None = None
-        self._arenas: dict[tuple[int, ...], tuple[dict[str, int], np.ndarray]] = {}
+        self._standing: dict[tuple[int, ...], tuple[dict[str, np.ndarray], Any]] = {}
 
     def run(self, feed: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """Outputs by name. Raises ModelError on a missing input, a wrong dtype or shape."""
@@ -75,29 +77,37 @@ class HostExecutor:
         graph = self.calls.source
         arrays = {n.attrs["name"]: host_array(feed[n.attrs["name"]]) for n in graph.inputs if n.attrs["name"] in feed}
         values = symbol_values(graph, arrays)
-        tensors = {name: np.ascontiguousarray(x) for name, x in arrays.items()}
-        tensors |= self._constants()
-        key = tuple(values[s] for s in sorted(values))
-        if key not in self._arenas:
-            offsets, total = arena(self.calls, self.slots, values)
-            self._arenas[key] = offsets, np.empty(total + 64, np.uint8)
-        offsets, memory = self._arenas[key]
-        start = -memory.ctypes.data % 64
-        for t, at in offsets.items():
-            tensors[t] = self._view(memory[start + at :], self.calls.tensors[t], values)
+        tensors, table = self._stand(values)
+        fresh = {name: np.ascontiguousarray(x) for name, x in arrays.items()}
         for _, t in self.calls.outputs:
-            if t not in tensors:
-                tensors[t] = np.empty(shape_of(self.calls.tensors[t], values), self.calls.tensors[t].dtype.numpy)
-        table = (ctypes.c_void_p * max(1, len(self.slots.index)))()
-        for t, i in self.slots.index.items():
-            if t in tensors:
-                table[i] = tensors[t].ctypes.data
+            if t not in tensors and t not in fresh:
+                fresh[t] = self._results.array(shape_of(self.calls.tensors[t], values), self.calls.tensors[t].dtype.numpy)
+        for t, x in fresh.items():
+            if t in self.slots.index:
+                table[self.slots.index[t]] = x.ctypes.data
         scratch = np.empty(self._scratch_bytes, np.uint8) if self._scratch_bytes else None
-        return tensors, table, [values[s] for s in self._symbols], scratch
+        return tensors | fresh, table, [values[s] for s in self._symbols], scratch
+
+    def _stand(self, values: Mapping[str, int]) -> tuple[dict[str, np.ndarray], Any]:
+        """What stays between calls with these sizes: constants and arena, and a table of pointers with theirs filled in."""
+        key = tuple(values[s] for s in sorted(values))
+        if key not in self._standing:
+            tensors = dict(self._constants())
+            offsets, total = arena(self.calls, self.slots, values)
+            room = memory(total)
+            for t, at in offsets.items():
+                tensors[t] = self._view(room[at:], self.calls.tensors[t], values)
+            table = (ctypes.c_void_p * max(1, len(self.slots.index)))()
+            for t, x in tensors.items():
+                if t in self.slots.index:
+                    table[self.slots.index[t]] = x.ctypes.data
+            self._standing[key] = tensors, table
+        tensors, table = self._standing[key]
+        return tensors, type(table).from_buffer_copy(table)
 
     @staticmethod
-    def _view(memory: np.ndarray, t: TensorType, values: Mapping[str, int]) -> np.ndarray:
-        return memory[: size_of(t, values)].view(t.dtype.numpy).reshape(shape_of(t, values))
+    def _view(room: np.ndarray, t: TensorType, values: Mapping[str, int]) -> np.ndarray:
+        return room[: size_of(t, values)].view(t.dtype.numpy).reshape(shape_of(t, values))
 
     def _constants(self) -> dict[str, np.ndarray]:
         if self._fixed is None:

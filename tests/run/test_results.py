@@ -1,0 +1,60 @@
+"""Memory of results: the same pages again once a result is gone, never while any view of it lives."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+
+import autocomp
+from autocomp.runtime.pages import HUGE, SMALL, Pool, memory
+
+N = SMALL // 4 + 12
+
+
+def address(x: np.ndarray) -> int:
+    return x.__array_interface__["data"][0]
+
+
+@pytest.mark.parametrize("size", [0, 1, SMALL, HUGE - 1, HUGE + 5])
+def test_memory_is_aligned_and_as_large_as_asked(size):
+    m = memory(size)
+    assert m.nbytes == size and (size == 0 or m.ctypes.data % 64 == 0)
+    m[:] = 7
+    if size >= HUGE:
+        assert m.ctypes.data % HUGE == 0
+
+
+def test_a_dropped_result_is_used_again():
+    pool = Pool()
+    a = pool.array((N,), "f4")
+    at = address(a)
+    del a
+    assert address(pool.array((2, N // 2), "i4")) == at
+
+
+@pytest.mark.parametrize("hold", [
+    lambda a: a[3:5], lambda a: a.reshape(2, -1).T, lambda a: memoryview(a), lambda a: a.view("i4")[::2], lambda a: np.from_dlpack(a[4:]),
+], ids=["slice", "transposed", "buffer", "cast", "dlpack"])  # fmt: skip
+def test_a_view_keeps_a_result(hold):
+    pool = Pool()
+    a = pool.array((N,), "f4")
+    at, view = address(a), hold(a)
+    del a
+    assert address(pool.array((N,), "f4")) != at
+    del view
+    assert address(pool.array((N,), "f4")) == at or address(pool.array((N,), "f4")) == at
+
+
+def test_results_of_a_program_stay_what_they_were():
+    if shutil.which("cc") is None and shutil.which("gcc") is None:
+        pytest.skip("no C compiler on PATH")
+    program = autocomp.optimize(lambda x: x + 1, example_inputs=(np.zeros((200, 300), "f4"),))
+    kept = [program(np.full((200, 300), i, "f4")) for i in range(5)]
+    part = program(np.full((200, 300), 9, "f4"))[7:9]
+    for i in range(5, 20):
+        program(np.full((200, 300), i, "f4"))[...] = np.nan  # what a later call may be given: every element must be written
+        assert (program(np.full((200, 300), i, "f4")) == i + 1).all()
+    assert [(k == i + 1).all() for i, k in enumerate(kept)] == [True] * 5
+    assert (part == 10).all()
