@@ -7,6 +7,7 @@ blocks that come back to a pool when nobody can see them any more.
 from __future__ import annotations
 
 import mmap
+from contextlib import suppress
 from math import prod
 from typing import Any
 
@@ -29,10 +30,8 @@ def memory(size: int, align: int = 64) -> np.ndarray:
     raw = np.frombuffer(pages, np.uint8)
     start = -raw.ctypes.data % HUGE
     if hasattr(mmap, "MADV_HUGEPAGE"):
-        try:
+        with suppress(OSError):  # a kernel built without them: plain pages work too
             pages.madvise(mmap.MADV_HUGEPAGE, start, total)
-        except OSError:
-            pass  # a kernel built without them: plain pages work too
     return raw[start : start + size]
 
 
