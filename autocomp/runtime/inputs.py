@@ -10,7 +10,7 @@ import numpy as np
 
 from autocomp.errors import ModelError
 from autocomp.files import write_atomic
-from autocomp.ir.node import Graph
+from autocomp.ir.node import Graph, Node
 from autocomp.ir.types import dim_hint
 
 
@@ -23,8 +23,16 @@ def _index_limit(graph: Graph, name: str) -> int:
             while index.op in ("reshape", "cast", "transpose", "broadcast", "slice"):
                 index = index.inputs[0]
             if index.op == "input" and index.attrs["name"] == name:
-                limits.append(dim_hint(n.inputs[0].type.shape[int(n.attrs.get("axis", 0))]))
+                limits += [dim_hint(n.inputs[0].type.shape[k]) for k in _indexed(n)]
     return min(limits[1:] or limits)
+
+
+def _indexed(n: Node) -> range:
+    """The dimensions that a gather's indices point into."""
+    if n.op == "gather_nd":
+        return range(n.attrs["batch_dims"], n.attrs["batch_dims"] + dim_hint(n.inputs[1].type.shape[-1]))
+    axis = int(n.attrs.get("axis", 0))
+    return range(axis, axis + 1)
 
 
 def random_inputs(graph: Graph, seed: int = 0) -> dict[str, np.ndarray]:

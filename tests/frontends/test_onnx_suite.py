@@ -1,4 +1,7 @@
-"""A fixed, fast part of the onnx package's own backend suite: nothing wrong, nothing crashes, most of it passes."""
+"""A fixed, fast part of the onnx package's own backend suite: nothing wrong, nothing crashes, most of it in generated code.
+
+`python -m benchmarks.onnx_coverage` runs all of it.
+"""
 
 from __future__ import annotations
 
@@ -13,43 +16,37 @@ import pytest
 pytest.importorskip("onnx")
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-from onnx_coverage import cases, judge
+from onnx_coverage import KINDS, cases, judge, quick_compiler
 
-# Two f16 results that differ from the suite's by one unit in the last place: its softmax rounds after every step, ours once.
-ONE_ULP = {"test_attention_4d_causal_fp16", "test_attention_4d_causal_fp16_expanded"}
+# Its expected values are rounded to f16 after every step of the softmax.
+ROUNDED = "test_attention_4d_causal_fp16"
 
 
 def _chosen(name: str) -> bool:
-    return int(hashlib.sha256(name.encode()).hexdigest(), 16) % 1000 < 140
+    return name == ROUNDED or int(hashlib.sha256(name.encode()).hexdigest(), 16) % 1000 < 35
 
 
 @pytest.fixture(scope="module")
 def outcomes() -> dict[str, tuple[str, str]]:
     warnings.filterwarnings("ignore")
-    return {c.name: judge(c) for c in cases(("node", "simple"), "") if _chosen(c.name) and c.name not in ONE_ULP}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CC", quick_compiler())
+        return {c.name: judge(c) for c in cases(KINDS, "") if _chosen(c.name)}
 
 
 def test_chosen_cases_are_neither_wrong_nor_crash(outcomes: dict[str, tuple[str, str]]) -> None:
     bad = {n: o for n, o in outcomes.items() if o[0] in ("wrong", "crashed")}
     assert not bad
-    assert len(outcomes) > 200
+    assert len(outcomes) > 60
+    assert outcomes[ROUNDED][0] == "generated"
 
 
 def test_most_chosen_cases_pass(outcomes: dict[str, tuple[str, str]]) -> None:
     count = Counter(o for o, _ in outcomes.values())
-    assert count["passed"] >= 0.6 * len(outcomes), count
+    assert count["generated"] >= 0.6 * len(outcomes), count
 
 
 def test_refusals_say_what_to_do(outcomes: dict[str, tuple[str, str]]) -> None:
     for name, (outcome, reason) in outcomes.items():
         if outcome == "refused":
             assert "next:" in reason, (name, reason)
-
-
-def test_all_pytorch_cases_pass() -> None:
-    results = {c.name: judge(c) for c in cases(("pytorch-converted", "pytorch-operator"), "")}
-    assert len(results) == 117
-    bad = {n: o for n, o in results.items() if o[0] in ("wrong", "crashed")}
-    assert not bad
-    refused = {n: o for n, o in results.items() if o[0] == "refused"}
-    assert len(refused) <= 5, refused

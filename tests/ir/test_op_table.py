@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from autocomp.errors import ModelError
+from autocomp.frontends.text import parse, show
 from autocomp.ir.body_meaning import evaluate_comprehension
 from autocomp.ir.builder import Builder, checked_attrs
 from autocomp.ir.decompose import decompose
@@ -84,6 +85,21 @@ SAMPLES = {
     "gather": [((floats(5, 4), np.array([[1, -1], [0, 2]])), {"axis": 0}), ((floats(2, 5, 3), np.array(4, "i4")), {"axis": 1})],
     "gather_elements": [((floats(3, 4), np.array([[1, -1, 0, 2]])), {"axis": 0})],
     "cumsum": [((floats(3, 5),), {"axis": 1}), ((ints(3, 5),), {"axis": 0, "exclusive": True, "reverse": True})],
+    "gather_nd": [
+        ((floats(3, 4, 5), np.array([[[1, -1], [0, 2]]])), {}),
+        ((floats(2, 4, 3, 2), np.array([[[1], [-3]], [[0], [2]]], "i4")), {"batch_dims": 1}),
+        ((floats(2, 3), np.array([1, 2])), {}),
+    ],
+    "one_hot": [
+        ((np.array([[1, -1, 9]]), floats(2)), {"depth": 4, "axis": 1}),
+        ((np.array([3, 0], "i1"), np.array([5, 7], "i4")), {"depth": 5, "axis": 0}),
+        ((np.array([2, 200], "u1"), floats(2)), {"depth": 3, "axis": 1}),
+    ],
+    "tile": [((floats(2, 3),), {"repeats": (2, 3)}), ((ints(2, 1, 3),), {"repeats": (1, 4, 0)})],
+    "pad_edge": [((floats(2, 3),), {"lo": (0, 2), "hi": (1, 1)}), ((floats(4),), {"lo": (-1,), "hi": (3,)})],
+    "pad_reflect": [((floats(4, 3),), {"lo": (3, 0), "hi": (2, 2)}), ((floats(3),), {"lo": (7,), "hi": (6,)}),
+                    ((ints(5),), {"lo": (-2,), "hi": (-3,)}), ((floats(1),), {"lo": (2,), "hi": (1,)})],
+    "pad_wrap": [((floats(4, 3),), {"lo": (3, 0), "hi": (2, 5)}), ((floats(4),), {"lo": (2,), "hi": (-1,)})],
     "topk": [((floats(3, 6),), {"k": 2, "axis": 1}), ((floats(3, 6),), {"k": 3, "axis": 0, "largest": False, "part": "indices"})],
     "scatter_nd": [((floats(5, 2), np.array([[1], [3]]), floats(2, 2)), {})],
     "scatter_elements": [((floats(3, 4), np.array([[1, 0, 2, 1]]), floats(1, 4)), {"axis": 0, "reduction": "add"})],
@@ -250,3 +266,21 @@ def test_meaning_is_the_reference_in_other_float_types(op, dtype):
             b.output("y", b.op(op, *(b.input(f"x{k}", t) for k, t in enumerate(types)), **attrs))
             g = decompose(b.graph())
             close(evaluate(g, {f"x{k}": x for k, x in enumerate(cast)}, float64=False)["y"], want)
+
+
+@pytest.mark.parametrize("op", sorted(set(SAMPLES) & set(OPS) | set(SCALAR)))
+def test_text_form_round_trips(op):
+    if op in SAMPLES:
+        samples = [(tuple(TensorType(dtype_of(x), x.shape) for x in arrays), attrs) for arrays, attrs in SAMPLES[op]]
+    else:
+        fn = SCALAR[op]
+        types = [TensorType(DTYPES[{"f": "f32", "i": "i32", "u": "u8", "b": "bool"}[fn.kinds[0]]], (3, 2))] * fn.arity
+        types[0] = TensorType(DTYPES["bool"], (3, 2)) if op == "where" else types[0]
+        samples = [(tuple(types), {"to": "bf16"} if op == "cast" else {})]
+    for types, attrs in samples:
+        b = Builder("one op")
+        b.output("y", b.op(op, *(b.input(f"x{k}", t) for k, t in enumerate(types)), **attrs))
+        g = b.graph()
+        again = parse(show(g))
+        assert again.outputs == g.outputs
+        assert show(again) == show(g)

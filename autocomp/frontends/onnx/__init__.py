@@ -24,13 +24,16 @@ def load_onnx(
     inputs: Mapping[str, Any] | None = None,
     dims: Mapping[str, Any] | None = None,
     name: str | None = None,
+    round_steps: bool = False,
 ) -> Graph:
     """An ONNX model as a Graph.
 
     inputs: by name, a TensorType (replaces the declared type) or an array (the value is compiled in and the input goes).
     dims: by the model's name of a dimension, an int (fixes it), (lo, hi) or a Sym (bounds it).
+    round_steps: a softmax of 16-bit floats is rounded after each of its steps, as the standard's definition of it is; by
+        default it is computed in f32 and rounded once, which is nearer to the exact value.
 
     Raises ModelError (unreadable, damaged, contradicting itself) and UnsupportedOp (valid, but not done here), each with
     the node's name; ValueNeeded, an UnsupportedOp, names graph inputs whose value would have to be compiled in.
     """
-    return Importer(read_model(model, name), inputs or {}, dims or {}).run()
+    return Importer(read_model(model, name), inputs or {}, dims or {}, round_steps).run()

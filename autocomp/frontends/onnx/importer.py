@@ -61,8 +61,8 @@ class Scope:
 class Importer:
     """Imports one model. `dims` fixes or bounds named dimensions; `inputs` gives types or values of graph inputs."""
 
-    def __init__(self, model: Model, inputs: Mapping[str, Any], dims: Mapping[str, Any]) -> None:
-        self.model, self.inputs, self.dims = model, inputs, dims
+    def __init__(self, model: Model, inputs: Mapping[str, Any], dims: Mapping[str, Any], round_steps: bool = False) -> None:
+        self.model, self.inputs, self.dims, self.round_steps = model, inputs, dims, round_steps
         self.builder = Builder(model.name)
         self.constants = Constants(self.builder)
         self.locations = self.builder.locations

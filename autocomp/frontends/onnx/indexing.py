@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from autocomp.frontends.onnx.call import Call
 from autocomp.frontends.onnx.pointwise import cast
 from autocomp.frontends.onnx.registry import lower
@@ -32,38 +30,13 @@ def gather_elements(c: Call) -> Node:
 
 @lower("GatherND")
 def gather_nd(c: Call) -> Node:
-    """Index tuples become linear indices into the flattened leading dimensions."""
-    x, at = c.x(0), cast(c, c.x(1), I64)
-    batch = c.int_attr("batch_dims", 0)
-    shape, places = c.shape(x), c.shape(at)
-    depth = places[-1]
-    if batch + depth > len(shape):
-        c.broken(f"index tuples of {depth} do not fit {x.type} with {batch} batch dimensions")
-    linear: Node | None = None
-    for k in range(depth):
-        n = shape[batch + k]
-        part = reshape(c, cut(c, at, {len(places) - 1: (k, k + 1, 1)}), places[:-1])
-        part = c.op("where", c.op("lt", part, 0), c.op("add", part, n), part)
-        linear = part if linear is None else c.op("add", c.op("mul", linear, n), part)
-    assert linear is not None
-    rest, indexed = shape[batch + depth :], int(np.prod(shape[batch : batch + depth]))
-    rows = int(np.prod(shape[:batch]))
-    if batch:
-        base = np.arange(rows).reshape(shape[:batch] + (1,) * (len(places) - 1 - batch)) * indexed
-        linear = c.op("add", linear, c.array(base, I64))
-    return c.op("gather", reshape(c, x, (rows * indexed, *rest)), linear, axis=0)
+    return c.op("gather_nd", c.x(0), cast(c, c.x(1), I64), batch_dims=c.int_attr("batch_dims", 0))
 
 
 @lower("OneHot")
 def one_hot(c: Call) -> Node:
-    at, depth, values = cast(c, c.x(0), I64), int(c.static(1).reshape(-1)[0]), c.x(2)
-    axis = c.axis(c.int_attr("axis", -1), at.type.rank + 1)
-    shape = c.shape(at)
-    full = (*shape[:axis], depth, *shape[axis:])
-    at = c.op("where", c.op("lt", at, 0), c.op("add", at, depth), at)
-    place = c.importer.node("iota", [], {"shape": full, "axis": axis})
-    off, on = (reshape(c, cut(c, values, {0: (k, k + 1, 1)}), ()) for k in range(2))
-    return c.op("where", c.op("eq", place, reshape(c, at, (*shape[:axis], 1, *shape[axis:]))), on, off)
+    at, depth = cast(c, c.x(0), I64), int(c.static(1).reshape(-1)[0])
+    return c.op("one_hot", at, c.x(2), depth=depth, axis=c.axis(c.int_attr("axis", -1), at.type.rank + 1))
 
 
 @lower("ScatterElements", "Scatter")

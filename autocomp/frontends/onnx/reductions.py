@@ -110,8 +110,20 @@ def _softmax(c: Call, op: str) -> Node:
     """From opset 13 along one axis; before, over the trailing block that starts at `axis` (all its dimensions at once)."""
     x = c.x()
     if c.opset >= 13:
-        return c.op(op, x, axes=(c.axis(c.int_attr("axis", -1), x.type.rank),))
-    return c.op(op, x, axes=tuple(range(_start(c, x), x.type.rank)))
+        axes: tuple[int, ...] = (c.axis(c.int_attr("axis", -1), x.type.rank),)
+    else:
+        axes = tuple(range(_start(c, x), x.type.rank))
+    if c.importer.round_steps and x.type.dtype.bits < 32:
+        return _stepwise_softmax(c, x, axes, log=op == "log_softmax")
+    return c.op(op, x, axes=axes)
+
+
+def _stepwise_softmax(c: Call, x: Node, axes: tuple[int, ...], log: bool) -> Node:
+    """The standard's function body: ReduceMax, Sub, Exp, ReduceSum, Div, each rounded to the tensor's own type."""
+    z = c.op("sub", x, c.op("reduce_max", x, axes=axes, keepdims=True))
+    e = c.op("exp", z)
+    total = c.op("reduce_sum", e, axes=axes, keepdims=True)
+    return c.op("sub", z, c.op("log", total)) if log else c.op("div", e, total)
 
 
 LOWERINGS["", "Softmax"] = lambda c: _softmax(c, "softmax")

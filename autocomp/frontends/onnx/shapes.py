@@ -10,6 +10,7 @@ from autocomp.frontends.onnx.call import Call
 from autocomp.frontends.onnx.data import MAX_GENERATED_BYTES
 from autocomp.frontends.onnx.registry import lower
 from autocomp.ir.node import Node
+from autocomp.ir.ops.repeats import PAD_MODES
 from autocomp.ir.types import I64, Dim, Sym, TensorType, dtype_of
 
 
@@ -101,12 +102,7 @@ def expand(c: Call) -> Node:
 @lower("Tile")
 def tile(c: Call) -> Node:
     x, times = c.x(), c.static_ints(1)
-    shape = c.shape(x)
-    if len(times) != len(shape) or any(t < 0 for t in times):
-        c.broken(f"repeats {list(times)} do not fit {x.type}")
-    y = reshape(c, x, tuple(v for d in shape for v in (1, d)))
-    y = c.op("broadcast", y, shape=tuple(v for t, d in zip(times, shape, strict=True) for v in (t, d)))
-    return reshape(c, y, tuple(t * d for t, d in zip(times, shape, strict=True)))
+    return x if all(n == 1 for n in times) and len(times) == x.type.rank else c.op("tile", x, repeats=times)
 
 
 @lower("Concat")
@@ -253,25 +249,9 @@ def pad(c: Call) -> Node:
     if mode == "constant":
         value = c.static(2).reshape(-1)[0].item() if c.has(2) else c.float_attr("value", 0.0) if c.opset < 11 else 0.0
         return c.op("pad", x, lo=tuple(lo), hi=tuple(hi), value=value if x.type.dtype.is_float else int(value))
-    if mode not in ("reflect", "edge", "wrap"):
+    if mode not in PAD_MODES:
         c.broken(f"has unknown mode '{mode}'")
-    for axis in range(rank):
-        if lo[axis] or hi[axis]:
-            d = c.shape(x)[axis]
-            at = _pad_source(np.arange(-lo[axis], d + hi[axis]), d, mode)
-            x = c.op("gather", x, c.array(at, I64), axis=axis)
-    return x
-
-
-def _pad_source(i: np.ndarray, n: int, mode: str) -> np.ndarray:
-    """Which element of a dimension of n stands at (possibly outside) position i."""
-    if mode == "edge":
-        return np.clip(i, 0, n - 1)
-    if mode == "wrap":
-        return i % n
-    period = max(1, 2 * (n - 1))
-    i = i % period
-    return np.where(i < n, i, period - i)
+    return c.op(f"pad_{mode}", x, lo=tuple(lo), hi=tuple(hi))
 
 
 @lower("DepthToSpace")

@@ -71,7 +71,7 @@ register(
 
 
 # ---- gathers
-def _wrapped(index: Expr, extent: Any) -> Expr:
+def wrapped(index: Expr, extent: Any) -> Expr:
     """Negative indices count from the end."""
     dtype = index.dtype
     if dtype.kind == "u":
@@ -80,13 +80,13 @@ def _wrapped(index: Expr, extent: Any) -> Expr:
     return Map(dtype, "where", (Map(BOOL, "lt", (index, Const(dtype, 0))), Map(dtype, "add", (index, n)), index))
 
 
-def _check_index(name: str, t: TensorType) -> None:
+def check_index(name: str, t: TensorType) -> None:
     if not t.dtype.is_int:
         raise ModelError(f"indices must be integers, got {t}", where=name)
 
 
 def _gather_infer(t: Types, a: Attrs) -> TensorType:
-    _check_index("gather", t[1])
+    check_index("gather", t[1])
     axis = a["axis"]
     if not 0 <= axis < t[0].rank:
         raise ModelError(f"axis {axis} is no dimension of {t[0]}", where="gather")
@@ -97,7 +97,7 @@ def _gather_meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
     axes, axis, rank = axes_of(out.shape), a["axis"], t[1].rank
     where = Read(t[1].dtype, 1, tuple(aff(x.name) for x in axes[axis : axis + rank]))
     plain = [Index(I64, aff(x.name)) for x in axes]
-    index = (*plain[:axis], _wrapped(where, t[0].shape[axis]), *plain[axis + rank :])
+    index = (*plain[:axis], wrapped(where, t[0].shape[axis]), *plain[axis + rank :])
     return Comprehension(axes, Gather(out.dtype, 0, index))
 
 
@@ -119,7 +119,7 @@ register(
 
 
 def _elements_infer(t: Types, a: Attrs) -> TensorType:
-    _check_index("gather_elements", t[1])
+    check_index("gather_elements", t[1])
     axis = a["axis"]
     if t[0].rank != t[1].rank or not 0 <= axis < t[0].rank:
         raise ModelError(f"axis {axis}, data {t[0]} and indices {t[1]} do not match", where="gather_elements")
@@ -133,7 +133,7 @@ def _elements_infer(t: Types, a: Attrs) -> TensorType:
 def _elements_meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
     axes = axes_of(out.shape)
     index: list[Expr] = [Index(I64, aff(x.name)) for x in axes]
-    index[a["axis"]] = _wrapped(Read(t[1].dtype, 1, tuple(aff(x.name) for x in axes)), t[0].shape[a["axis"]])
+    index[a["axis"]] = wrapped(Read(t[1].dtype, 1, tuple(aff(x.name) for x in axes)), t[0].shape[a["axis"]])
     return Comprehension(axes, Gather(out.dtype, 0, tuple(index)))
 
 
@@ -228,7 +228,7 @@ register(
 
 
 def _scatter_infer(t: Types, a: Attrs) -> TensorType:
-    _check_index("scatter_nd", t[1])
+    check_index("scatter_nd", t[1])
     if t[2].dtype != t[0].dtype or a["reduction"] not in SCATTER:
         raise ModelError(f"data {t[0]}, updates {t[2]}, reduction '{a['reduction']}' do not match", where="scatter_nd")
     return t[0]
