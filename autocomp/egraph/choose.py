@@ -1,17 +1,18 @@
-"""Choosing a kernel's schedule: tiling rules make candidates, legality and capacity refuse some, the roofline ranks the rest."""
+"""Choosing a kernel's schedule: the kernel e-graph holds what the rules make and no condition refuses, the roofline extracts the best."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 from autocomp.cost.chip import Chip
 from autocomp.cost.estimate import Demand, demand_of, estimate
 from autocomp.cost.recurrence import choose_recurrence
-from autocomp.cost.roles import Roles, roles_of, spread
+from autocomp.cost.roles import Roles
 from autocomp.cost.work import Cost
+from autocomp.egraph.kernel_egraph import UNTILED, schedules
+from autocomp.egraph.kernel_rules import applies
 from autocomp.errors import AutocompError, DoesNotFit, UnsupportedOp
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
@@ -19,27 +20,20 @@ from autocomp.ir.types import Sym
 from autocomp.loops.recurrences import recurrence_of
 from autocomp.loops.schedules import legal
 from autocomp.options import Options
-from autocomp.rewrite.expr import Expr as RuleExpr
-from autocomp.rewrite.expr import Ref
 from autocomp.rewrite.functions import tensor_functions
-from autocomp.rewrite.pattern import Apply
-from autocomp.rewrite.rule import Rule, RuleSet
-from autocomp.rewrite.where import Answer, Env, evaluate, holds
+from autocomp.rewrite.rule import RuleSet
+from autocomp.rewrite.vocabulary import KERNEL_PHASES
 from autocomp.trace import Trace
 
-FIELDS = ("threads", "stages", "grouped", "workers", "overlap", "unroll", "persistent")  # whole numbers of the schedule that a rule may set
-WORDS = ("roles", "instruction")  # and words
-ROLE = {"m": "rows", "n": "cols", "k": "depth", "b": "batch", "i": "rows", "j": "cols"}
 SHOWN = 3  # runners-up that the trace keeps
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A schedule with the rule and the choices that made it."""
+    """A schedule with the rule that made it."""
 
     schedule: Schedule
     rule: str
-    choices: tuple[tuple[str, Any], ...]
 
 
 def choose_schedule(kernel: Kernel, rules: RuleSet, chip: Chip, options: Options, trace: Trace,
@@ -53,11 +47,9 @@ def choose_schedule(kernel: Kernel, rules: RuleSet, chip: Chip, options: Options
         return choose_recurrence(kernel, rules, chip, trace)
     demand = demand_of(kernel)
     refused: dict[str, int] = {}
-    found = {c.schedule: c for c in candidates(kernel, rules, chip, options, demand, refused)}
-    if chip.target == "cpu" or not found:
-        found.setdefault(Schedule(), Candidate(Schedule(), "untiled", ()))
+    found = candidates(kernel, rules, chip, options, demand, refused, trace)
     ranked = sorted(
-        ((estimate(kernel, s, chip, demand), c) for s, c in found.items()), key=lambda x: (x[0].seconds, str(x[1].schedule))
+        ((estimate(kernel, c.schedule, chip, demand), c) for c in found), key=lambda x: (x[0].seconds, str(x[1].schedule))
     )
     ranked = _admitted(kernel, ranked, admit, refused)
     best, chosen = ranked[0]
@@ -98,79 +90,37 @@ def _admitted(kernel: Kernel, ranked: list[tuple[Cost, Candidate]], admit: Calla
 
 
 def candidates(kernel: Kernel, rules: RuleSet, chip: Chip, options: Options, demand: Demand | None = None,
-               refused: dict[str, int] | None = None) -> Iterator[Candidate]:  # fmt: skip
-    """Every schedule that a tiling rule makes and no condition refuses."""
-    d = demand or demand_of(kernel)
-    for rule in rules.of("tiling", chip.target):
-        if (
-            isinstance(rule.match, Apply)
-            and rule.match.op == d.roles.form
-            and not any(k not in ROLE for k, _ in rule.match.attrs)
-        ):
-            yield from _of_rule(kernel, rule, d.roles, chip, options, refused if refused is not None else {})
+               refused: dict[str, int] | None = None, trace: Trace | None = None) -> tuple[Candidate, ...]:  # fmt: skip
+    """Every schedule that tiling and scheduling rules make in the kernel's e-graph and no condition refuses.
+
+    On a CPU, and where no rule makes any, the kernel as one tile is one of them. `refused` counts what conditions refused.
+    """
+    roles = (demand or demand_of(kernel)).roles
+    mine = [r for phase in KERNEL_PHASES for r in rules.of(phase, chip.target) if applies(r, roles)]
+    found = schedules(roles, mine, _functions(roles, chip, options), lambda s: legal(kernel, s, options.exact),
+                      options.phase_iterations, options.phase_nodes)  # fmt: skip
+    if refused is not None:
+        refused.update(found.refused)
+    if found.budget and trace is not None:
+        trace.add("budget", "tiling", kernel=kernel.name, limit=found.budget)
+    made = tuple(Candidate(s, rule) for s, rule in found.schedules if rule != UNTILED)
+    return made if made and chip.target != "cpu" else (*made, *(Candidate(s, UNTILED) for s, rule in found.schedules if rule == UNTILED))
 
 
-def _of_rule(
-    kernel: Kernel, rule: Rule, roles: Roles, chip: Chip, options: Options, refused: dict[str, int]
-) -> Iterator[Candidate]:
-    assert isinstance(rule.match, Apply)
-    bound = {e.name: roles.extent(ROLE[k]) for k, e in rule.match.attrs if isinstance(e, Ref)}
-    names = [n for n, _ in rule.choose]
-    values = [
-        c if isinstance(c, tuple) else tuple(evaluate(c, Env(bound))) if isinstance(c, RuleExpr) else (c,) for _, c in rule.choose
-    ]
-    role_of = {
-        e.name: roles.limit(ROLE[k])
-        for k, e in (rule.rhs.attrs if isinstance(rule.rhs, Apply) else ())
-        if isinstance(e, Ref) and k in ROLE
-    }
-    seen: set[Schedule] = set()
-    for choice in product(*values):
-        variables = bound | {n: min(v, role_of.get(n, v)) if isinstance(v, int) else v for n, v in zip(names, choice)}
-        s = _schedule(rule, roles, variables)
-        if s in seen:
-            continue
-        seen.add(s)
-        answer = holds(rule.where, Env(variables, _functions(kernel, s, chip, options)))
-        if answer:
-            yield Candidate(s, rule.name, tuple((n, variables[n]) for n in names))
-        else:
-            refused[f"{rule.name}: {answer.reason}"] = refused.get(f"{rule.name}: {answer.reason}", 0) + 1
+def _functions(roles: Roles, chip: Chip, options: Options) -> dict[str, Any]:
+    """What conditions may ask, but for `legal`, which the e-graph asks of isl. `room`: bytes of a level that one tile may take."""
 
-
-def _schedule(rule: Rule, roles: Roles, variables: dict[str, Any]) -> Schedule:
-    """The right side, `tile(m: ?bm, .., threads: 256)`: sizes spread over the axes of each role, and other fields."""
-    assert isinstance(rule.rhs, Apply)
-    tile: dict[str, int] = {}
-    rest: dict[str, Any] = {}
-    for key, e in rule.rhs.attrs:
-        if key in WORDS:
-            rest[key] = str(evaluate(e, Env(variables)))
-            continue
-        value = int(evaluate(e, Env(variables)))
-        if key in FIELDS:
-            rest[key] = bool(value) if key == "persistent" else value
-        else:
-            for axes in roles.depths if ROLE[key] == "depth" else (getattr(roles, ROLE[key]),):
-                tile |= spread(axes, value)
-    return Schedule.make({a: t for a, t in tile.items() if t}, **rest)
-
-
-def _functions(kernel: Kernel, s: Schedule, chip: Chip, options: Options) -> dict[str, Any]:
-    def is_legal(*_: Any) -> Answer:
-        verdict = legal(kernel, s, options.exact)
-        return Answer(bool(verdict.ok), verdict.why)
-
-    def fits(level: str, needed: float) -> bool:
+    def room(level: str) -> float:
         memory = chip.memory(level.lower())
-        return needed <= memory.capacity / (2 if memory.cache else 1)
+        return memory.capacity / (2 if memory.cache else 1)
 
     return tensor_functions(options) | {
-        "legal": is_legal,
-        "fits": fits,
+        "room": room,
+        "fits": lambda level, needed: needed <= room(level),
+        "kind": lambda: roles.form,
         "cores": lambda: chip.cores,
         "feature": lambda name: name in chip.features,
-        "open_rows": lambda: any(isinstance(a.extent, Sym) for axes in roles_of(kernel).depths for a in axes),
+        "open_rows": lambda: any(isinstance(a.extent, Sym) for axes in roles.depths for a in axes),
         "lanes": lambda: chip.granule[1],
     }
 

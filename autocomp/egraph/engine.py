@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from egglog import bindings
 
@@ -24,6 +25,18 @@ class Term:
     attrs: Attrs
     args: tuple[int, ...]
     why: str
+
+
+def execute(eg: bindings.EGraph, text: str, source: str) -> list[Any]:
+    """Run commands; what they put out. Raises RuleError at `source`; after a panic the e-graph is to be thrown away."""
+    try:
+        return list(eg.run_program(*eg.parse_program(text, source)))
+    except bindings.EggSmolError as e:
+        raise RuleError(f"egglog refuses it: {str(e).strip().splitlines()[-1]}", where=source) from None
+    except BaseException as e:
+        if type(e).__name__ != "PanicException":
+            raise
+        raise RuleError(f"egglog stopped: {e}", where=source, hint="report this rule; the e-graph was thrown away") from None
 
 
 class Engine:
@@ -43,14 +56,7 @@ class Engine:
             self._run(text)
 
     def _run(self, text: str, source: str = "graph") -> None:
-        try:
-            self._eg.run_program(*self._eg.parse_program(text, source))
-        except bindings.EggSmolError as e:
-            raise RuleError(f"egglog refuses it: {str(e).strip().splitlines()[-1]}", where=source) from None
-        except BaseException as e:
-            if type(e).__name__ != "PanicException":
-                raise
-            raise RuleError(f"egglog stopped: {e}", where=source, hint="report this rule; the e-graph was thrown away") from None
+        execute(self._eg, text, source)
 
     def close(self) -> None:
         """Drop the e-graph now: it must die in the thread that made it."""

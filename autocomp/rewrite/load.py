@@ -16,7 +16,7 @@ from autocomp.rewrite.expr import Expr, Lit, Ref, check_names, parse_expr, walk
 from autocomp.rewrite.location import Location, Text
 from autocomp.rewrite.pattern import Apply, Pattern, applications, bound_attrs, check_pattern, operands, parse_pattern
 from autocomp.rewrite.rule import Example, Rule, RuleSet
-from autocomp.rewrite.vocabulary import GRAPH_PHASES, KERNEL_PHASES, PHASES, vocabulary
+from autocomp.rewrite.vocabulary import GRAPH_PHASES, PHASES, vocabulary
 from autocomp.rewrite.yaml_source import Located, read_yaml
 
 FIELDS = (
@@ -206,7 +206,7 @@ def _condition(text: Text, name: str, phase: str, bound: frozenset[str]) -> Expr
     e = parse_expr(located)
     v = vocabulary(phase)
     check_names(e, located, bound, v.functions, v.words)
-    if isinstance(e, Lit) and isinstance(e.value, str) and phase not in KERNEL_PHASES:
+    if isinstance(e, Lit) and isinstance(e.value, str):
         raise located.error("a quoted condition is a word, which always holds", 0, "write it without quotes")
     return e
 

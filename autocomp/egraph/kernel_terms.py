@@ -1,0 +1,144 @@
+"""Conditions of tiling and scheduling rules as egglog primitives over whole numbers, where egglog can state them.
+
+    ?bm * ?bn <= 128 * ?t   ->   (bool-<= (* bm bn) (* 128 t))
+
+What mentions no variable is a number before egglog sees it. What egglog cannot state (a word, a division that may be by
+zero, numbers past 63 bits) is answered in Python and handed over as a table; `Condition.text` is then "".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from autocomp.rewrite.expr import Call, Expr, Op, Ref, walk
+from autocomp.rewrite.where import Env, Unanswerable, evaluate
+
+LIMIT = 2**62
+COMPARE = {"==": "bool-=", "<": "bool-<", "<=": "bool-<=", ">": "bool->", ">=": "bool->="}
+ARITHMETIC = {"+": "+", "-": "-", "*": "*", "//": "/", "%": "%"}
+
+
+class Unstated(Exception):
+    """egglog has no words for it."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """An egglog expression over i64 with the interval that its value lies in."""
+
+    text: str
+    low: int
+    high: int
+
+
+Variables = Mapping[str, Number | None]  # None: a word, which only Python can speak of
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One `where` condition: the boolean expression that egglog decides ("" if it cannot), and the variables it mentions."""
+
+    expr: Expr
+    text: str
+    variables: tuple[str, ...]
+
+
+def is_legal(e: Expr) -> bool:
+    """Is the condition the question to isl?"""
+    return isinstance(e, Call) and e.name == "legal"
+
+
+def variables_of(e: Expr, free: Variables) -> tuple[str, ...]:
+    """The free variables that an expression mentions, in their order."""
+    names = {x.name for x in walk(e) if isinstance(x, Ref)}
+    return tuple(n for n in free if n in names)
+
+
+def condition(e: Expr, free: Variables, env: Env) -> Condition:
+    """`free` are the variables that egglog binds; all others and all functions are in `env`."""
+    mentioned = variables_of(e, free)
+    try:
+        text = _truth(e, free, env) if mentioned else ""
+    except Unstated:
+        text = ""
+    return Condition(e, text, mentioned)
+
+
+def number(e: Expr, free: Variables, env: Env) -> Number:
+    """An expression as i64 arithmetic. Raises Unstated."""
+    if not variables_of(e, free):
+        return _constant(e, env)
+    if isinstance(e, Ref):
+        own = free[e.name]
+        if own is None:
+            raise Unstated(f"?{e.name} is a word")
+        return own
+    if isinstance(e, Op) and e.op == "-" and len(e.args) == 1:
+        a = number(e.args[0], free, env)
+        return Number(f"(- 0 {a.text})", -a.high, -a.low)
+    if isinstance(e, Op) and e.op in ARITHMETIC:
+        return _binary(e.op, number(e.args[0], free, env), number(e.args[1], free, env))
+    if isinstance(e, Call) and e.name in ("min", "max") and len(e.args) == 2:
+        a, b = (number(x, free, env) for x in e.args)
+        pick = min if e.name == "min" else max
+        return Number(f"({e.name} {a.text} {b.text})", pick(a.low, b.low), pick(a.high, b.high))
+    raise Unstated(str(e))
+
+
+def _constant(e: Expr, env: Env) -> Number:
+    try:
+        value = evaluate(e, env)
+    except Unanswerable:
+        raise Unstated(str(e)) from None
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) >= LIMIT:
+        raise Unstated(str(e))
+    return Number(str(value), value, value)
+
+
+def _binary(op: str, a: Number, b: Number) -> Number:
+    """Division and remainder are egglog's, which truncate: they agree with Python's where nothing is negative."""
+    if op in ("//", "%"):
+        if a.low < 0 or b.low <= 0:
+            raise Unstated(op)
+        ends = [a.low // b.high, a.high // b.low] if op == "//" else [0, b.high - 1]
+    elif op == "*":
+        ends = [x * y for x in (a.low, a.high) for y in (b.low, b.high)]
+    elif op == "+":
+        ends = [a.low + b.low, a.high + b.high]
+    else:
+        ends = [a.low - b.high, a.high - b.low]
+    if max(map(abs, ends)) >= LIMIT:
+        raise Unstated(f"{op} may pass 63 bits")
+    return Number(f"({ARITHMETIC[op]} {a.text} {b.text})", min(ends), max(ends))
+
+
+def _truth(e: Expr, free: Variables, env: Env) -> str:
+    """A condition as an expression of egglog's sort bool. Raises Unstated."""
+    if isinstance(e, Op) and e.op in ("and", "or"):
+        return f"({e.op} {_truth(e.args[0], free, env)} {_truth(e.args[1], free, env)})"
+    if isinstance(e, Op) and e.op == "not":
+        return f"(not {_truth(e.args[0], free, env)})"
+    if isinstance(e, Op) and e.op == "!=":
+        return f"(not {_truth(Op('==', e.args), free, env)})"
+    if isinstance(e, Op) and e.op in COMPARE:
+        a, b = (number(x, free, env) for x in e.args)
+        return f"({COMPARE[e.op]} {a.text} {b.text})"
+    if isinstance(e, Call) and e.name == "fits" and len(e.args) == 2:
+        return f"(bool-<= {number(e.args[1], free, env).text} {_room(e, env)})"
+    if not variables_of(e, free):
+        try:
+            return "true" if evaluate(e, env) else "false"
+        except Unanswerable:
+            raise Unstated(str(e)) from None
+    raise Unstated(str(e))
+
+
+def _room(e: Call, env: Env) -> int:
+    """Bytes that a level has for one tile: what `fits` compares with."""
+    try:
+        room = evaluate(Call("room", e.args[:1]), env)
+    except Unanswerable:
+        raise Unstated(str(e)) from None
+    return int(room)
+

@@ -1,0 +1,158 @@
+"""The kernel e-graph: schedules are what egglog derives from the tiling and scheduling rules, and nothing else."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from autocomp.targets import load_target
+
+from autocomp.cost.chip import load_chip
+from autocomp.egraph import kernel_egraph
+from autocomp.egraph.choose import candidates, choose_schedule
+from autocomp.egraph.cover import cover
+from autocomp.egraph.saturate import freeze_graph
+from autocomp.errors import RuleError
+from autocomp.ir.builder import Builder
+from autocomp.ir.types import F32, TensorType
+from autocomp.options import Options
+from autocomp.rewrite import load_rules
+from autocomp.rewrite.rule import RuleSet
+from autocomp.trace import Trace
+
+
+def matmul(m=256, n=320, k=192):
+    b = Builder("m")
+    x, w = b.input("x", TensorType(F32, (m, k))), b.input("w", TensorType(F32, (k, n)))
+    b.output("y", b.op("matmul", x, w))
+    return cover(freeze_graph(b.graph()), load_rules(), load_chip("h200"), Options(), Trace()).calls[0].kernel
+
+
+def rules_of(tmp_path, text):
+    """The rules of one file and no others."""
+    file = tmp_path / "mine.yaml"
+    file.write_text(text)
+    own = load_rules((str(file),))
+    return RuleSet(tuple(r for r in own if str(r.location).startswith(str(file))))
+
+
+TILES = """
+- name: mine/tiles
+  phase: tiling
+  match: contract(m: ?M, n: ?N, k: ?K, b: ?B)
+  choose: {bm: [16, 64, 512], bn: [16, 48, 4096], s: [2, 3]}
+  where: [?bm * ?bn <= 4096, ?M % ?bm == 0 or ?bm + ?bn < 40, fits(shared, 4 * ?s * ?bm * ?bn), legal(tile)]
+  rhs: "tile(m: ?bm, n: ?bn, stages: ?s)"
+  why: for this test
+"""
+
+
+def test_egglog_finds_what_enumeration_finds(tmp_path):
+    chip = load_chip("h200")
+    got = {(*(dict(c.schedule.tile)[a] for a in ("i0", "i1")), c.schedule.stages)
+           for c in candidates(matmul(), rules_of(tmp_path, TILES), chip, Options())}  # fmt: skip
+    room = chip.memory("shared").capacity
+    sizes = product((16, 64, 256), (16, 48, 320), (2, 3))  # no larger than the extents
+    want = {(m, n, s) for m, n, s in sizes if m * n <= 4096 and (256 % m == 0 or m + n < 40) and 4 * s * m * n <= room}
+    assert got == want and len(want) > 5
+
+
+def test_refusals_name_the_condition_and_its_values(tmp_path):
+    refused: dict[str, int] = {}
+    candidates(matmul(), rules_of(tmp_path, TILES), load_chip("h200"), Options(), None, refused)
+    text = "mine/tiles: ?bm * ?bn <= 4096 is false: ?bm is 64, ?bn is 320"
+    assert refused[text] == 2, sorted(refused)  # two numbers of stages
+    everything = 3 * 3 * 2
+    made = len([c for c in candidates(matmul(), rules_of(tmp_path, TILES), load_chip("h200"), Options()) if c.rule != "untiled"])
+    assert sum(refused.values()) == everything - made
+
+
+SCHEDULING = """
+- name: mine/walk
+  phase: scheduling
+  match: "tile(m: ?bm, n: ?bn, stages: 2, grouped: 0)"
+  choose: {g: [4, 8]}
+  where: [?bm > 16, legal(tile)]
+  rhs: "tile(grouped: ?g)"
+  why: for this test
+"""
+
+
+def test_a_scheduling_rule_adds_to_every_schedule_that_it_matches(tmp_path):
+    chip = load_chip("h200")
+    plain = {c.schedule for c in candidates(matmul(), rules_of(tmp_path, TILES), chip, Options())}
+    both = {c.schedule: c.rule for c in candidates(matmul(), rules_of(tmp_path, TILES + SCHEDULING), chip, Options())}
+    added = {s for s, rule in both.items() if rule == "mine/walk"}
+    assert plain < both.keys() and added == both.keys() - plain
+    matched = [s for s in plain if s.stages == 2 and dict(s.tile)["i0"] > 16]
+    assert len(added) == 2 * len(matched) > 0
+    assert {s.grouped for s in added} == {4, 8} and all(dict(s.tile) in [dict(x.tile) for x in matched] for s in added)
+
+
+def test_rules_that_never_end_stop_at_the_limit(tmp_path):
+    endless = """
+- name: mine/deeper
+  phase: scheduling
+  match: "tile(stages: ?s)"
+  rhs: "tile(stages: ?s + 1)"
+  why: for this test
+"""
+    trace = Trace()
+    options = Options(phase_nodes=40)
+    found = candidates(matmul(), rules_of(tmp_path, TILES + endless), load_chip("h200"), options, None, None, trace)
+    assert 40 <= len(found) < 200
+    assert [e.data["limit"] for e in trace.of("budget")] == ["40 schedules"]
+
+
+def test_a_word_and_a_question_are_answered_outside_of_egglog(tmp_path):
+    text = """
+- name: mine/words
+  phase: tiling
+  match: contract(m: ?M, n: ?N, k: ?K, b: ?B)
+  choose: {bm: [16, 64], r: [single, cooperative]}
+  where: [?r == 'single' or ?bm in [64], feature("warpgroups"), legal(tile)]
+  rhs: "tile(m: ?bm, roles: ?r)"
+  why: for this test
+"""
+    found = candidates(matmul(), rules_of(tmp_path, text), load_chip("h200"), Options())
+    assert {(dict(c.schedule.tile)["i0"], c.schedule.roles) for c in found} == {(16, "single"), (64, "single"), (64, "cooperative")}
+    refused: dict[str, int] = {}
+    assert [c.rule for c in candidates(matmul(), rules_of(tmp_path, text), load_chip("a100"), Options(), None, refused)] == ["untiled"]
+    assert refused["mine/words: feature(warpgroups) is false: feature(warpgroups) is false"] == 3
+
+
+def test_legality_is_asked_once_for_each_set_of_cut_axes(monkeypatch):
+    asked = []
+    from autocomp.egraph import choose
+
+    legal = choose.legal
+    monkeypatch.setattr(choose, "legal", lambda k, s, exact: asked.append(s) or legal(k, s, exact))
+    found = candidates(matmul(), load_rules(), load_chip("h200"), Options())
+    assert len(found) > 100 and 1 <= len(asked) <= 8
+
+
+def test_what_the_e_graph_holds_is_what_is_chosen(monkeypatch):
+    """Were another e-graph asked, another schedule would come out: nothing is enumerated beside it."""
+    k, rules, chip = matmul(), load_rules(), load_chip("cpu")
+    best, _ = choose_schedule(k, rules, chip, Options(cache=False), Trace())
+    whole = kernel_egraph._KernelEGraph.found
+    monkeypatch.setattr(kernel_egraph._KernelEGraph, "found", lambda g: tuple(x for x in whole(g) if x[0] != best))
+    second, _ = choose_schedule(k, rules, chip, Options(cache=False), Trace())
+    assert second != best
+
+
+def test_a_right_side_that_is_no_number_is_an_error_at_the_rule(tmp_path):
+    text = TILES.replace("stages: ?s", "stages: ?s / 2")
+    with pytest.raises(RuleError, match=r"stages: .* is no whole number here") as e:
+        candidates(matmul(), rules_of(tmp_path, text), load_chip("h200"), Options())
+    assert "mine.yaml:2" in str(e.value) and "mine/tiles" in str(e.value)
+
+
+@pytest.mark.parametrize("spec", ["cuda:h200", "cpu"])
+def test_schedules_of_shipped_rules_are_the_same_in_every_order_of_facts(spec):
+    target, k = load_target(spec), matmul()
+    first = candidates(k, load_rules(), target.chip, Options())
+    assert first == candidates(k, load_rules(), target.chip, Options())
+    assert len({c.schedule for c in first}) == len(first)
+    assert np.all([c.rule for c in first])
