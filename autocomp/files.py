@@ -1,12 +1,64 @@
-"""Writing files so that a reader never sees half of one."""
+"""Writing files so that a reader never sees half of one; the cache folder, and entries in it that notice damage."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import tempfile
+from collections.abc import Sequence
+from functools import lru_cache
+from importlib.resources import files
 from pathlib import Path
 
+import platformdirs
+
 from autocomp.errors import AutocompError
+
+OURS = ("autocomp", "autocomp.rules", "autocomp.targets", "autocomp.cost_models")
+SUFFIXES = (".py", ".yaml", ".h")
+
+
+class DamagedEntry(ValueError):
+    """A cache entry that is not what was written; the message says why."""
+
+
+def cache_root() -> Path:
+    """The cache folder: $AUTOCOMP_CACHE, else the user's cache folder."""
+    return Path(os.environ.get("AUTOCOMP_CACHE") or platformdirs.user_cache_dir("autocomp"))
+
+
+def digest(parts: Sequence[str]) -> str:
+    """A key for texts."""
+    h = hashlib.sha256()
+    for p in parts:
+        h.update(str(len(p)).encode() + b"\0" + p.encode())
+    return h.hexdigest()[:24]
+
+
+@lru_cache(maxsize=1)
+def package_stamp() -> str:
+    """Changes with every edit of this package's code and data: names, sizes and times of its files."""
+    h = hashlib.sha256()
+    for package in OURS:
+        root = Path(str(files(package)))
+        for f in sorted(p for p in root.rglob("*") if p.suffix in SUFFIXES):
+            s = f.stat()
+            h.update(f"{package}/{f.relative_to(root)} {s.st_size} {s.st_mtime_ns}\n".encode())
+    return h.hexdigest()
+
+
+def sealed(form: str, key: str, text: str) -> str:
+    """`text` below a header line with its format, its key and its checksum."""
+    return json.dumps({"format": form, "key": key, "sha256": hashlib.sha256(text.encode()).hexdigest()}) + "\n" + text
+
+
+def unsealed(form: str, key: str, raw: bytes) -> str:
+    """The text below a right header. Raises DamagedEntry."""
+    text = raw.partition(b"\n")[2].decode("utf-8", "replace")
+    if raw != sealed(form, key, text).encode("utf-8", "replace"):
+        raise DamagedEntry(f"{len(raw)} bytes whose checksum is not that of their header")
+    return text
 
 
 def write_atomic(path: Path, data: str | bytes) -> None:

@@ -39,7 +39,7 @@ def compile_model(model: Any, target: str, options: Options, trace: Trace, **fro
             note.update(found="yes" if stored else "no")
         if stored:
             return stored
-    from autocomp.egraph import choose, cover, saturate  # a program from the cache does without their imports
+    from autocomp.egraph import choose, cover, kernel_memo, saturate  # a program from the cache does without their imports
 
     with trace.stage("saturate") as note:
         frozen = saturate.saturate(graph, rules, options, trace)
@@ -51,10 +51,11 @@ def compile_model(model: Any, target: str, options: Options, trace: Trace, **fro
         note.update(kernels=len(calls.calls), distinct=len({c.kernel.signature for c in calls.calls}))
     with trace.stage("schedule") as note:
         schedules: dict[str, tuple[Schedule, Cost]] = {}
+        memo = kernel_memo.ScheduleMemo(machine.name, machine.chip, rules, options) if options.cache else None
         for call in calls.calls:
             k = call.kernel
             if k.signature not in schedules and not k.opaque:
-                schedules[k.signature] = choose.choose_schedule(k, rules, machine.chip, options, trace, machine.admit)
+                schedules[k.signature] = choose.choose_schedule(k, rules, machine.chip, options, trace, machine.admit, memo)
         note.update(schedules=len(schedules))
     with trace.stage("build") as note:
         program = build_program(calls, schedules, machine, options, trace, rules.names)

@@ -14,6 +14,9 @@ if os.environ.get("CI"):
 
 @pytest.fixture(autouse=True)
 def programs_are_compiled(monkeypatch):
-    """No program comes from the cache of an earlier run: tests change what its key cannot know. `test_cache.py` overrides this."""
+    """No program and no schedule comes from the cache of an earlier run: tests change what its key cannot know. The tests of the
+    caches override this."""
+    monkeypatch.setattr("autocomp.egraph.kernel_memo.ScheduleMemo.get", lambda *a: None)
+    monkeypatch.setattr("autocomp.egraph.kernel_memo.ScheduleMemo.put", lambda *a: None)
     monkeypatch.setattr("autocomp.pipeline.load_program", lambda *a: None)
     monkeypatch.setattr("autocomp.pipeline.store_program", lambda *a: None)

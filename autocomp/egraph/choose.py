@@ -12,6 +12,7 @@ from autocomp.cost.recurrence import choose_recurrence
 from autocomp.cost.roles import Roles
 from autocomp.cost.work import Cost
 from autocomp.egraph.kernel_egraph import UNTILED, schedules
+from autocomp.egraph.kernel_memo import Choice, ScheduleMemo
 from autocomp.egraph.kernel_rules import applies
 from autocomp.errors import AutocompError, DoesNotFit, UnsupportedOp
 from autocomp.ir.kernel import Kernel
@@ -37,14 +38,31 @@ class Candidate:
 
 
 def choose_schedule(kernel: Kernel, rules: RuleSet, chip: Chip, options: Options, trace: Trace,
-                    admit: Callable[[Kernel, Schedule], None] | None = None) -> tuple[Schedule, Cost]:  # fmt: skip
+                    admit: Callable[[Kernel, Schedule], None] | None = None,
+                    memo: ScheduleMemo | None = None) -> tuple[Schedule, Cost]:  # fmt: skip
     """The fastest legal schedule by the model that the target admits; ties by text. Where no rule matches, one tile.
 
     `admit` raises DoesNotFit or UnsupportedOp for a schedule that the target cannot print; the next one is then asked for. Raises
-    the last refusal where none is left.
+    the last refusal where none is left. `memo` knows what was chosen for this kernel before; the trace says the same either way.
     """
     if recurrence_of(kernel) is not None:
         return choose_recurrence(kernel, rules, chip, trace)
+    choice = memo.get(kernel, trace) if memo is not None else None
+    if choice is None:
+        choice = _choose(kernel, rules, chip, options, trace, admit)
+        if memo is not None:
+            memo.put(kernel, choice, trace)
+    trace.add("schedule", kernel.name, signature=kernel.signature, candidates=choice.candidates, rule=choice.rule,
+              seconds=choice.cost.seconds, bound=choice.cost.bound, runners_up=list(choice.runners_up))  # fmt: skip
+    for reason, n in choice.refused:
+        rule, _, text = reason.partition(": ")
+        trace.add("reject", rule, phase="tiling", kernel=kernel.name, reason=text, count=n)
+    return choice.schedule, choice.cost
+
+
+def _choose(kernel: Kernel, rules: RuleSet, chip: Chip, options: Options, trace: Trace,
+            admit: Callable[[Kernel, Schedule], None] | None) -> Choice:  # fmt: skip
+    """Saturate the kernel's e-graph and extract: the roofline prices every schedule in it."""
     demand = demand_of(kernel)
     refused: dict[str, int] = {}
     found = candidates(kernel, rules, chip, options, demand, refused, trace)
@@ -53,22 +71,10 @@ def choose_schedule(kernel: Kernel, rules: RuleSet, chip: Chip, options: Options
     )
     ranked = _admitted(kernel, ranked, admit, refused)
     best, chosen = ranked[0]
-    trace.add(
-        "schedule",
-        kernel.name,
-        signature=kernel.signature,
-        candidates=len(ranked),
-        rule=chosen.rule,
-        seconds=best.seconds,
-        bound=best.bound,
-        runners_up=[
-            f"{describe(c.schedule)} ({c.rule}): {cost.seconds * 1e6:.1f} us, {cost.bound}" for cost, c in ranked[1 : 1 + SHOWN]
-        ],
+    next_best = (
+        f"{describe(c.schedule)} ({c.rule}): {cost.seconds * 1e6:.1f} us, {cost.bound}" for cost, c in ranked[1 : 1 + SHOWN]
     )
-    for reason, n in sorted(refused.items()):
-        rule, _, text = reason.partition(": ")
-        trace.add("reject", rule, phase="tiling", kernel=kernel.name, reason=text, count=n)
-    return chosen.schedule, best
+    return Choice(chosen.schedule, best, len(ranked), chosen.rule, tuple(next_best), tuple(sorted(refused.items())))
 
 
 def _admitted(kernel: Kernel, ranked: list[tuple[Cost, Candidate]], admit: Callable[[Kernel, Schedule], None] | None,

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import platformdirs
-
-from autocomp.files import write_atomic
+from autocomp.files import cache_root, digest, write_atomic
 from autocomp.trace import Trace
-
-
-def cache_root() -> Path:
-    """The cache folder: $AUTOCOMP_CACHE, else the user's cache folder."""
-    return Path(os.environ.get("AUTOCOMP_CACHE") or platformdirs.user_cache_dir("autocomp"))
 
 
 def writable_folder(name: str, trace: Trace) -> Path:
@@ -32,14 +24,6 @@ def writable_folder(name: str, trace: Trace) -> Path:
         folder = Path(tempfile.mkdtemp(prefix="autocomp-"))
         trace.add("note", "cache", text=f"{root} cannot be written ({e.strerror}); built in {folder}")
         return folder
-
-
-def digest(parts: Sequence[str]) -> str:
-    """A key for texts."""
-    h = hashlib.sha256()
-    for p in parts:
-        h.update(str(len(p)).encode() + b"\0" + p.encode())
-    return h.hexdigest()[:24]
 
 
 def build_library(files: Mapping[str, str], toolchain: object, trace: Trace) -> Path:

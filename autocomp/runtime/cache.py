@@ -8,20 +8,16 @@ aside and renamed, so processes may share the folder.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import asdict, replace
-from functools import lru_cache
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autocomp.errors import AutocompError
-from autocomp.files import write_atomic
+from autocomp.files import DamagedEntry, cache_root, digest, package_stamp, sealed, unsealed, write_atomic
 from autocomp.ir.builder import digest as node_digest
 from autocomp.ir.node import Graph
+from autocomp.ir.types import Sym
 from autocomp.options import Options
-from autocomp.runtime.build import cache_root, digest
 from autocomp.runtime.codec import CodecError, decode, encode
 from autocomp.runtime.program import KernelInfo, Program, executor_of
 from autocomp.trace import Trace
@@ -31,26 +27,12 @@ if TYPE_CHECKING:
     from autocomp.targets import Target
 
 FORMAT = "autocomp program 1"
-OURS = ("autocomp", "autocomp.rules", "autocomp.targets", "autocomp.cost_models")
-SUFFIXES = (".py", ".yaml", ".h")
-
-
-@lru_cache(maxsize=1)
-def package_stamp() -> str:
-    """Changes with every edit of this package's code and data: names, sizes and times of its files."""
-    h = hashlib.sha256()
-    for package in OURS:
-        root = Path(str(files(package)))
-        for f in sorted(p for p in root.rglob("*") if p.suffix in SUFFIXES):
-            s = f.stat()
-            h.update(f"{package}/{f.relative_to(root)} {s.st_size} {s.st_mtime_ns}\n".encode())
-    return h.hexdigest()
-
 
 def program_key(graph: Graph, target: Target, rules: RuleSet, options: Options) -> str:
     """The key of a compilation. Equal graphs have equal keys in every process."""
     tools = target.toolchain
     parts = [FORMAT, package_stamp(), graph.name, repr([(n.attrs["name"], str(n.type)) for n in graph.inputs])]
+    parts += sorted({repr(d) for n in graph.inputs for d in n.type.shape if isinstance(d, Sym)})  # types print names alone
     parts += [f"{name} {node_digest(n)}" for name, n in graph.outputs]
     parts += [target.name, repr(target.chip), target.why_not_runnable(), tools.missing() or tools.key()]
     parts += [f"{k}={v!r}" for k, v in sorted(asdict(replace(options, rules=(), without=(), cache=True)).items())]
@@ -67,8 +49,8 @@ def load_program(key: str, graph: Graph, target: Target, options: Options, rule_
     except OSError:
         return None
     try:
-        calls, infos, sources, printed, events = decode(_checked(raw, key), graph.params)
-    except CodecError as e:
+        calls, infos, sources, printed, events = decode(unsealed(FORMAT, key, raw), graph.params)
+    except (CodecError, DamagedEntry) as e:
         trace.add("note", "program cache", text=f"{path} is damaged ({e}); compiled again")
         return None
     calls = replace(calls, source=graph)
@@ -86,7 +68,7 @@ def store_program(key: str, program: Program) -> None:
     events = [e for e in program.trace.events if e.kind != "stage" and e.name not in ("build cache", "program cache", "cache")]
     try:
         text = encode((replace(program.calls, source=_EMPTY), infos, program.sources, program.printed, events))
-        write_atomic(path, _head(key, text) + text)
+        write_atomic(path, sealed(FORMAT, key, text))
     except (AutocompError, CodecError) as e:
         program.trace.add("note", "program cache", text=f"not kept: {e}")
 
@@ -96,15 +78,3 @@ _EMPTY = Graph("", (), ())
 
 def _path(key: str) -> Path:
     return cache_root() / "programs" / f"{key}.json"
-
-
-def _head(key: str, text: str) -> str:
-    return json.dumps({"format": FORMAT, "key": key, "sha256": hashlib.sha256(text.encode()).hexdigest()}) + "\n"
-
-
-def _checked(raw: bytes, key: str) -> str:
-    """The document behind a right header. Raises CodecError."""
-    head, _, body = raw.partition(b"\n")
-    if head + b"\n" != _head(key, text := body.decode("utf-8", "replace")).encode():
-        raise CodecError(f"{len(raw)} bytes whose checksum is not that of their header")
-    return text

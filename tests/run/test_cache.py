@@ -12,11 +12,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from autocomp.targets import load_target
 
 import autocomp
 from autocomp.egraph import saturate
 from autocomp.frontends.text import parse
-from autocomp.ir.types import F32, TensorType
+from autocomp.ir.builder import Builder
+from autocomp.ir.types import F32, Sym, TensorType
+from autocomp.options import Options
+from autocomp.rewrite import load_rules
 from autocomp.runtime import cache
 from autocomp.runtime.codec import CodecError, decode, encode
 from autocomp.trace import Trace
@@ -88,6 +92,15 @@ def test_other_weights_are_used_without_compiling_again():
 def test_what_the_program_depends_on_is_in_the_key(change):
     compiled(target="cuda:h200" if change == {"target": "cuda:a100"} else "cpu")
     assert not compiled(**change)[1]
+
+
+def test_bounds_of_a_named_dimension_are_in_the_key():
+    keys = set()
+    for n in (Sym("n", 1, 64), Sym("n", 1, 128), Sym("n", 8, 128, 8)):
+        b = Builder("g")
+        b.output("y", b.op("exp", b.input("x", TensorType(F32, (n, 8)))))
+        keys.add(cache.program_key(b.graph(), load_target("cpu"), load_rules(), Options()))
+    assert len(keys) == 3
 
 
 def test_another_compiler_or_an_edit_of_the_package_is_another_key(monkeypatch):

@@ -1,0 +1,114 @@
+"""Chosen schedules by kernel signature, in the process and on disk: a signature is scheduled once on a machine.
+
+What else the choice depends on (rules, chip, options, target, this package's own files) is in the key. An entry on disk carries
+a checksum; a damaged one is a miss, is noted in the trace, and is written anew. Entries are written aside and renamed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from autocomp.cost.chip import Chip
+from autocomp.cost.work import Cost
+from autocomp.errors import AutocompError
+from autocomp.files import DamagedEntry, cache_root, digest, package_stamp, sealed, unsealed, write_atomic
+from autocomp.ir.kernel import Kernel
+from autocomp.ir.schedule import Schedule
+from autocomp.ir.types import Sym
+from autocomp.options import Options
+from autocomp.rewrite.rule import RuleSet
+from autocomp.rewrite.vocabulary import KERNEL_PHASES
+from autocomp.trace import Trace
+
+FORMAT = "autocomp schedule 1"
+MOST = 4096  # choices that a process remembers
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A schedule with its cost and what the trace says of the choice: number of candidates, the rule that made it, the next
+    best as text, refusals with their counts."""
+
+    schedule: Schedule
+    cost: Cost
+    candidates: int
+    rule: str
+    runners_up: tuple[str, ...]
+    refused: tuple[tuple[str, int], ...]
+
+
+_remembered: dict[str, Choice] = {}
+
+
+class ScheduleMemo:
+    """The choices for one set of rules on one target's chip under one set of options."""
+
+    def __init__(self, target: str, chip: Chip, rules: RuleSet, options: Options) -> None:
+        plain = replace(options, rules=(), without=(), cache=True, threads=0)
+        self._parts = [FORMAT, package_stamp(), target, repr(chip), repr(sorted(asdict(plain).items()))]
+        self._parts += [f"{r.name} {r.text} {r.targets}" for phase in KERNEL_PHASES for r in rules.of(phase, chip.target)]
+        self._wrote = True
+
+    def key(self, kernel: Kernel) -> str:
+        """What the choice depends on. A signature names its symbols; their bounds come beside it."""
+        dims = {d for a in (*kernel.inputs, *kernel.outputs) for d in a.type.shape if isinstance(d, Sym)}
+        return digest([*self._parts, kernel.signature, *sorted(map(repr, dims))])
+
+    def get(self, kernel: Kernel, trace: Trace) -> Choice | None:
+        """The choice that was made for this kernel before."""
+        key = self.key(kernel)
+        if key in _remembered:
+            return _remembered[key]
+        path = _path(key)
+        try:
+            raw = path.read_bytes()
+        except OSError:
+            return None
+        try:
+            choice = _choice(json.loads(unsealed(FORMAT, key, raw)))
+        except (DamagedEntry, ValueError, KeyError, TypeError) as e:
+            trace.add("note", "schedule cache", text=f"{path} is damaged ({e}); chosen again")
+            return None
+        self._remember(key, choice)
+        return choice
+
+    def put(self, kernel: Kernel, choice: Choice, trace: Trace) -> None:
+        """Keep a choice. A cache that cannot be written costs one note in the trace and nothing else."""
+        key = self.key(kernel)
+        self._remember(key, choice)
+        try:
+            if self._wrote:
+                write_atomic(_path(key), sealed(FORMAT, key, json.dumps(asdict(choice))))
+        except AutocompError as e:
+            self._wrote = False
+            trace.add("note", "schedule cache", text=f"not kept: {e}")
+
+    def _remember(self, key: str, choice: Choice) -> None:
+        if len(_remembered) >= MOST:
+            _remembered.pop(next(iter(_remembered)))
+        _remembered[key] = choice
+
+
+def forget() -> None:
+    """Drop what the process remembers (the disk keeps its entries)."""
+    _remembered.clear()
+
+
+def _path(key: str) -> Path:
+    return cache_root() / "schedules" / f"{key}.json"
+
+
+def _choice(d: Mapping[str, Any]) -> Choice:
+    """A choice from its JSON. Raises KeyError, TypeError or ValueError for anything else."""
+    cost = Cost(float(d["cost"]["seconds"]), str(d["cost"]["bound"]), _tuples(d["cost"]["parts"]))
+    schedule = {f.name: _tuples(d["schedule"][f.name]) for f in fields(Schedule)}
+    return Choice(Schedule(**schedule), cost, int(d["candidates"]), str(d["rule"]), _tuples(d["runners_up"]), _tuples(d["refused"]))
+
+
+def _tuples(x: Any) -> Any:
+    """JSON's lists as the tuples that they were."""
+    return tuple(map(_tuples, x)) if isinstance(x, list) else x
