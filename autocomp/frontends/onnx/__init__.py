@@ -8,15 +8,35 @@ from typing import Any
 
 import onnx
 
-from autocomp.frontends.onnx import contractions, control, indexing, pointwise, reductions, shapes, windows
+from autocomp.frontends.onnx import (
+    contractions,
+    control,
+    indexing,
+    pointwise,
+    reductions,
+    resize,
+    sampling,
+    shapes,
+    windows,
+)
 from autocomp.frontends.onnx.constants import ValueNeeded
 from autocomp.frontends.onnx.importer import Importer
 from autocomp.frontends.onnx.model import read_model
 from autocomp.ir.node import Graph
 
 __all__ = [
-    "ValueNeeded", "contractions", "control", "indexing", "load_onnx", "pointwise", "reductions", "shapes", "windows",
-]  # fmt: skip
+    "ValueNeeded",
+    "contractions",
+    "control",
+    "indexing",
+    "load_onnx",
+    "pointwise",
+    "reductions",
+    "resize",
+    "sampling",
+    "shapes",
+    "windows",
+]
 
 
 def load_onnx(
