@@ -98,12 +98,16 @@ class Enumerator:
     # ---- one node
     def _of_node(self, node: SubjectNode) -> list[Cut]:
         partial: list[tuple[_Part, ...]] = [()]
+        unfused: tuple[_Part, ...] = ()
         for j, child in enumerate(node.enode.children):
             choices = self._operand(node, j, child)
+            unfused = (*unfused, choices[0])
             partial = [(*p, o) for p in partial for o in choices if _joins(p, o)]
             if len(partial) > 4 * KEEP:
                 partial.sort(key=lambda p: (sum(x.flow for x in p), sum(x.ops for x in p)))
                 partial = self._spread(partial)
+        if all(any(x.cut is not None for x in parts) for parts in partial):
+            partial.append(unfused)  # all others may be too large for one body
         out = []
         for parts in partial:
             cut = self._finish(node, parts)

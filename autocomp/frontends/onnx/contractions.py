@@ -31,10 +31,10 @@ def gemm(c: Call) -> Node:
 
 @lower("MatMulInteger")
 def matmul_integer(c: Call) -> Node:
-    return c.op("matmul", _centred(c, c.x(0), c.maybe(2), -2), _centred(c, c.x(1), c.maybe(3), -1))
+    return c.op("matmul", centred(c, c.x(0), c.maybe(2), -2), centred(c, c.x(1), c.maybe(3), -1))
 
 
-def _centred(c: Call, x: Node, zero: Node | None, axis: int) -> Node:
+def centred(c: Call, x: Node, zero: Node | None, axis: int) -> Node:
     """x - zero in i32; a zero point vector lies along `axis`."""
     x = cast(c, x, I32)
     if zero is None:
@@ -94,7 +94,7 @@ def conv(c: Call) -> Node:
 
 @lower("ConvInteger")
 def conv_integer(c: Call) -> Node:
-    x = _centred(c, c.x(0), c.maybe(2), -1)
+    x = centred(c, c.x(0), c.maybe(2), -1)
     zero = c.maybe(3)
     w = cast(c, c.x(1), I32)
     if zero is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, floor
 
@@ -85,7 +86,7 @@ def taps(c: Call, rule: Rule, n: int, out: int, scale: float, roi: tuple[float, 
     x = _source(c, rule, n, out, scale, roi)
     outside = (x < 0) | (x > n - 1) if rule.coordinates == "tf_crop_and_resize" else np.zeros(out, bool)
     if rule.mode == "nearest":
-        pick = {
+        pick: dict[str, Callable[[np.ndarray], np.ndarray]] = {
             "round_prefer_floor": lambda v: np.ceil(v - 0.5),
             "round_prefer_ceil": lambda v: np.floor(v + 0.5),
             "floor": np.floor,
@@ -111,7 +112,7 @@ def resample(c: Call, x: Node, axis: int, t: Taps) -> Node:
     """x resized along `axis`. A plain repetition or a strided choice stays a view."""
     n, out, shape = c.shape(x)[axis], len(t.at), x.type.shape
     if t.at.shape[1] == 1:
-        return _chosen(c, x, axis, t.at[:, 0])
+        return chosen(c, x, axis, t.at[:, 0])
     if t.at.shape[1] > MAX_TAPS:
         last = x.type.rank - 1
         order = (*range(axis), *range(axis + 1, last + 1), axis)
@@ -120,13 +121,13 @@ def resample(c: Call, x: Node, axis: int, t: Taps) -> Node:
     along = (out, *[1] * (len(shape) - axis - 1))
     total: Node | None = None
     for k in range(t.at.shape[1]):
-        term = c.op("mul", _chosen(c, x, axis, t.at[:, k]), c.array(t.weight[:, k].reshape(along), x.type.dtype))
+        term = c.op("mul", chosen(c, x, axis, t.at[:, k]), c.array(t.weight[:, k].reshape(along), x.type.dtype))
         total = term if total is None else c.op("add", total, term)
     assert total is not None
     return total
 
 
-def _chosen(c: Call, x: Node, axis: int, at: np.ndarray) -> Node:
+def chosen(c: Call, x: Node, axis: int, at: np.ndarray) -> Node:
     """x[at] along an axis: a broadcast, a strided slice, or a look-up."""
     n, out, shape = c.shape(x)[axis], len(at), x.type.shape
     if out % n == 0 and np.array_equal(at, np.arange(out) // (out // n)):
@@ -184,7 +185,7 @@ def resize(c: Call) -> Node:
         roi = c.static(1).astype(float).reshape(2, len(axes))
         regions = [(float(a), float(b)) for a, b in roi.T]
     dtype = x.type.dtype
-    y = x if rule.mode == "nearest" or dtype.bits >= 32 and dtype.is_float else cast(c, x, F32)
+    y = x if rule.mode == "nearest" or (dtype.bits >= 32 and dtype.is_float) else cast(c, x, F32)
     for axis, scale, size, region in zip(axes, scales, sizes, regions, strict=True):
         if size == shape[axis] and scale == 1.0 and rule.coordinates != "tf_crop_and_resize":
             continue

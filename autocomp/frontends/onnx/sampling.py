@@ -64,11 +64,15 @@ def _mirrored_index(c: Call, i: Node, n: int, aligned: bool) -> Node:
 
 
 def _grid_coordinate(c: Call, v: Node, n: int, mode: str, padding: str, aligned: bool) -> Node:
-    """Where a normalised coordinate (-1 to 1) lies among n elements."""
+    """Where a normalised coordinate (-1 to 1) lies among n elements.
+
+    A cubic's elements are moved inside one by one instead (torch and onnxruntime agree; the onnx package's own reference
+    moves the coordinate, which flattens the curve at the border).
+    """
     shifted = c.op("add", v, 1.0)
     x = c.op("mul", shifted, (n - 1) / 2) if aligned else c.op("mul", c.op("sub", c.op("mul", shifted, float(n)), 1.0), 0.5)
     x = c.op("round", x) if mode == "nearest" else x
-    if padding == "border":
+    if padding == "border" and mode != "cubic":
         return c.op("min", c.op("max", x, 0.0), float(n - 1))
     if padding == "reflection":
         return _reflected(c, x, 0.0, n - 1.0) if aligned else _reflected(c, x, -0.5, n - 0.5)
@@ -232,7 +236,7 @@ def deform_conv(c: Call) -> Node:
     base = c.array((np.arange(n * parts) * h * w).reshape(n, parts, 1, 1, 1), I64)
     wide = (n, parts, taps, oh, ow, 1)
     terms = [
-        c.op("mul", rows_at(c, rows, [i, j], [h, w], base), reshape(c, wt, wide)) for i, j, wt in _corners(c, *grid, h, w)
+        c.op("mul", rows_at(c, rows, [i, j], [h, w], base), reshape(c, wt, wide)) for i, j, wt in _corners(c, grid[0], grid[1], h, w)
     ]
     value = _total(c, terms)
     if c.has(4):

@@ -1,0 +1,97 @@
+"""Quantised tensors: y = saturate(round(x / scale) + zero point), and products and convolutions of such tensors."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autocomp.frontends.onnx.call import Call
+from autocomp.frontends.onnx.contractions import centred, convolve
+from autocomp.frontends.onnx.data import dtype_named
+from autocomp.frontends.onnx.pointwise import cast
+from autocomp.frontends.onnx.registry import lower
+from autocomp.frontends.onnx.resize import chosen
+from autocomp.frontends.onnx.shapes import reshape
+from autocomp.ir.node import Node
+from autocomp.ir.types import F32, I32, U8, DType
+
+QUANTISED = ("i8", "u8", "i16", "u16")
+
+
+def _saturated(c: Call, y: Node, to: DType) -> Node:
+    """A float tensor of integers as `to`, values outside its range moved to the nearest end."""
+    if to.name not in QUANTISED:
+        c.refuse(f"quantises to {to}; quantised types are {', '.join(QUANTISED)}", hint="export with 8 or 16 bits")
+    limits = np.iinfo(to.numpy)
+    return cast(c, c.op("min", c.op("max", y, float(limits.min)), float(limits.max)), to)
+
+
+def _spread(c: Call, v: Node, x: Node) -> Node:
+    """A scale or zero point, shaped to broadcast with x: one for all, one a slice along `axis`, or one a block of it."""
+    if v.type.elements == 1 and v.type.rank <= 1:
+        return reshape(c, v, ())
+    axis, block = c.axis(c.int_attr("axis", 1), x.type.rank), c.int_attr("block_size", 0)
+    if not block:
+        if v.type.shape != (x.type.shape[axis],):
+            c.broken(f"scales {v.type} do not fit axis {axis} of {x.type}")
+        return reshape(c, v, (*v.type.shape, *[1] * (x.type.rank - axis - 1)))
+    at = np.arange(c.shape(x)[axis]) // block
+    if v.type.rank != x.type.rank or at[-1] >= c.shape(v)[axis]:
+        c.broken(f"scales {v.type} do not fit blocks of {block} along axis {axis} of {x.type}")
+    return chosen(c, v, axis, at)
+
+
+@lower("QuantizeLinear")
+def quantize_linear(c: Call) -> Node:
+    x, scale, zero = c.x(0), c.x(1), c.maybe(2)
+    code = c.int_attr("output_dtype", 0)
+    to = zero.type.dtype if zero is not None else dtype_named(code, c.where) if code else U8
+    given = c.int_attr("precision", 0)
+    wide = dtype_named(given, c.where) if given else scale.type.dtype if scale.type.dtype.is_float else F32
+    y = c.op("round", c.op("div", cast(c, x, wide), _spread(c, cast(c, scale, wide), x)))
+    y = cast(c, y, F32) if y.type.dtype.bits < 32 else y
+    if zero is not None:
+        y = c.op("add", y, cast(c, _spread(c, zero, x), y.type.dtype))
+    return _saturated(c, y, to)
+
+
+@lower("DequantizeLinear")
+def dequantize_linear(c: Call) -> Node:
+    x, scale, zero = c.x(0), c.x(1), c.maybe(2)
+    code = c.int_attr("output_dtype", 0)
+    y = cast(c, x, I32)
+    if zero is not None:
+        y = c.op("sub", y, cast(c, _spread(c, zero, x), I32))
+    y = c.op("mul", cast(c, y, scale.type.dtype), _spread(c, scale, x))
+    return cast(c, y, dtype_named(code, c.where)) if code else y
+
+
+def _one(c: Call, v: Node) -> Node:
+    """A tensor of one element as a scalar."""
+    return reshape(c, v, ()) if v.type.elements == 1 else v
+
+
+def _requantised(c: Call, total: Node, factor: Node, scale: Node, zero: Node) -> Node:
+    """An i32 product, scaled by `factor` (its operands' scales) over `scale`, as the quantised type of `zero`."""
+    y = c.op("round", c.op("mul", cast(c, total, F32), c.op("div", factor, cast(c, _one(c, scale), F32))))
+    return _saturated(c, c.op("add", y, cast(c, _one(c, zero), F32)), zero.type.dtype)
+
+
+@lower("QLinearMatMul")
+def qlinear_matmul(c: Call) -> Node:
+    a_scale, b_scale = (cast(c, c.x(k), F32) for k in (1, 4))
+    if a_scale.type.rank == 1 and a_scale.type.elements != 1:
+        a_scale = reshape(c, a_scale, (*a_scale.type.shape, 1))
+    total = c.op("matmul", centred(c, c.x(0), c.x(2), -2), centred(c, c.x(3), c.x(5), -1))
+    return _requantised(c, total, c.op("mul", _one(c, a_scale), _one(c, b_scale)), c.x(6), c.x(7))
+
+
+@lower("QLinearConv")
+def qlinear_conv(c: Call) -> Node:
+    x, w = c.x(0), c.x(3)
+    per_output = lambda v, rank: _one(c, v) if v.type.elements == 1 else reshape(c, v, (*v.type.shape, *[1] * (rank - 1)))
+    kernel = c.op("sub", cast(c, w, I32), cast(c, per_output(c.x(5), w.type.rank), I32))
+    total = convolve(c, centred(c, x, c.x(2), -1), kernel)
+    if c.has(8):
+        total = c.op("add", total, per_output(c.x(8), total.type.rank - 1))
+    factor = c.op("mul", _one(c, cast(c, c.x(1), F32)), per_output(cast(c, c.x(4), F32), total.type.rank - 1))
+    return _requantised(c, total, factor, c.x(6), c.x(7))
