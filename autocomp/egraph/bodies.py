@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from autocomp.egraph.known import use_known
 from autocomp.egraph.merge import merge_axes
 from autocomp.egraph.split import split_axes
 from autocomp.egraph.subject import Subject, SubjectNode
@@ -158,7 +159,7 @@ def build_kernel(
     outputs = tuple(Arg(out, subject.types[cls]) for out, cls, _, _ in stores)
     final = tuple(Store(out, tuple(i.substitute(by) for i in index), v) for (out, _, index, _), v in zip(stores, values))
     domain = tuple(replace(a, name=place[a.name]) for a in kept)
-    kernel = _numbered(merge_axes(split_axes(Kernel(name, kind, domain, inputs, outputs, final, ""))))
+    kernel = _numbered(merge_axes(use_known(split_axes(Kernel(name, kind, domain, inputs, outputs, final, "")))))
     return replace(kernel, signature=signature(kernel)), args
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from math import gcd
 from typing import Any, Union
 
 
@@ -157,6 +158,7 @@ class Aff:
         """Drop floors and mods that the axes' ranges decide.
 
         floor((64*h + d)/64) with 0 <= d < 64  ->  h;   ((64*h + d) mod 64)  ->  d
+        floor((2*h + d)/64) with 0 <= d < 2  ->  floor(h/32);   ((2*h + d) mod 64)  ->  2*(h mod 32) + d
         """
         out = Aff((), self.const)
         for a, c in self.terms:
@@ -168,11 +170,9 @@ class Aff:
             rest = num - whole
             lo, hi = rest.range(extents)
             if lo >= 0 and hi < a.den:
-                new = (
-                    Aff.make(((t, k // a.den) for t, k in whole.terms), whole.const // a.den) if isinstance(a, FloorDiv) else rest
-                )
+                new = Aff.make(((t, k // a.den) for t, k in whole.terms), whole.const // a.den) if isinstance(a, FloorDiv) else rest
             else:
-                new = num // a.den if isinstance(a, FloorDiv) else num % a.den
+                new = _by_common_factor(num, a, extents)
             out = out + new * c
         return out
 
@@ -193,6 +193,18 @@ class Aff:
 
     def __str__(self) -> str:
         return self.print(lambda n: n, lambda t, n: f"floor(({t})/{n})", lambda t, n: f"(({t}) mod {n})")
+
+
+def _by_common_factor(num: Aff, a: FloorDiv | Mod, extents: Mapping[str, int]) -> Aff:
+    """floor(num / den) or num mod den, where num = g*x + y with 0 <= y < g and g divides den: by the digit x alone."""
+    for g in sorted({gcd(k, a.den) for _, k in num.terms} - {1}, reverse=True):
+        y = Aff.make(((t, k) for t, k in num.terms if k % g), num.const % g)
+        lo, hi = y.range(extents)
+        if lo < 0 or hi >= g:
+            continue
+        x = Aff.make(((t, k // g) for t, k in num.terms if k % g == 0), num.const // g)
+        return x // (a.den // g) if isinstance(a, FloorDiv) else (x % (a.den // g)) * g + y
+    return num // a.den if isinstance(a, FloorDiv) else num % a.den
 
 
 def aff(x: Aff | int | str) -> Aff:

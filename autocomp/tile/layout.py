@@ -104,15 +104,18 @@ def split(digit: Digit, sizes: Sequence[tuple[str, int]]) -> tuple[Digit, ...]:
     return tuple(out)
 
 
-def free_layout(sizes: Mapping[str, int], inner: str, vector: int, lanes: int, waves: int, whole: frozenset[str] = frozenset()) -> Layout:
+def free_layout(sizes: Mapping[str, int], inner: str, vector: int, lanes: int, waves: int, whole: frozenset[str] = frozenset(),
+                front: Sequence[str] = ()) -> Layout:  # fmt: skip
     """A layout by access pattern: `vector` contiguous elements of axis `inner` a worker, lanes along it, then the other axes.
 
     sizes   tile size of each axis, outermost first (powers of two except for `inner`, which is padded)
     whole   axes that are reduced: waves go to the other axes first, so that a reduction stays inside a wave where it can
+    front   axes whose elements lie next to each other in the memory of some value: first among a worker's elements
     """
     left = dict(sizes)
     vector = min(vector, _power(left[inner]))
     reg = [Digit(inner, 1, vector)] if vector > 1 else []
+    first: list[Digit] = []
     done = dict.fromkeys(sizes, 1)
     done[inner] = vector
     order = [inner, *(a for a in reversed(list(sizes)) if a != inner)]
@@ -135,8 +138,8 @@ def free_layout(sizes: Mapping[str, int], inner: str, vector: int, lanes: int, w
     for a in order:
         n = -(-left[a] // done[a])
         if n > 1:
-            reg.append(Digit(a, done[a], n))
-    return Layout(tuple(reg), lane, wave)
+            (first if a in front else reg).append(Digit(a, done[a], n))
+    return Layout((*first, *reg), lane, wave)
 
 
 def _power(n: int) -> int:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from autocomp.ir.affine import Aff
 from autocomp.ir.types import Dim, Sym
+from autocomp.tile.layout import Digit
 from autocomp.tile.program import Tensor
 
 
@@ -32,6 +35,59 @@ def vector_width(t: Tensor, axis: str, most: int, extent: Dim) -> int:
     while v > 1 and not _aligned(t, axis, v, extent):
         v //= 2
     return v
+
+
+def run_width(t: Tensor, digits: Sequence[Digit], most: int, extents: Mapping[str, Dim]) -> int:
+    """Elements that one access may move when registers walk `digits` (fastest first): several axes that follow each other in memory
+    count as one, where all but the last lie whole in the run. A power of two up to `most`."""
+    run, whole = 1, []
+    for d in digits:
+        if _step(t, d.axis) != run or d.stride != 1:
+            break
+        run *= d.count
+        whole.append(d)
+        if extents[d.axis] != d.count:
+            break
+    if len(whole) < 2 or any(d.axis in g.names() for d in whole for g in t.guard):
+        return 1
+    v = most
+    while v > 1 and not _run_fits(t, whole, v, extents):
+        v //= 2
+    return v
+
+
+def _run_fits(t: Tensor, run: Sequence[Digit], v: int, extents: Mapping[str, Dim]) -> bool:
+    """v elements are whole digits and a part of the last one; whatever else moves the address moves it by multiples of v."""
+    left = v
+    for d in run:
+        last = left <= d.count
+        if (d.count % left if last else left % d.count) or (last and multiple_of(extents[d.axis]) % left):
+            return False
+        if last:
+            inside = {x.axis for x in run[: run.index(d) + 1]}
+            pitch = 1
+            for n in range(len(t.index) - 1, -1, -1):
+                rest = [c for atom, c in t.index[n].terms if atom not in inside] + [t.index[n].const]
+                if any(c * pitch % v for c in rest):
+                    return False
+                pitch *= multiple_of(t.shape[n])
+            return True
+        left //= d.count
+    return False
+
+
+def _step(t: Tensor, axis: str) -> int:
+    """Elements between neighbours along an axis, 0 where that is no one number."""
+    pitch, step = 1, 0
+    for n in range(len(t.index) - 1, -1, -1):
+        if not _plain(t.index[n], axis) or (step and t.index[n].coef(axis)):
+            return 0
+        step += t.index[n].coef(axis) * pitch
+        size = t.shape[n]
+        if isinstance(size, Sym):
+            return step if all(axis not in i.names() for i in t.index[:n]) else 0
+        pitch *= size
+    return step
 
 
 def _plain(a: Aff, axis: str) -> bool:

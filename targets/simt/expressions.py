@@ -65,11 +65,12 @@ def index(a: Aff, name: Callable[[str], str]) -> str:
 class Scalar:
     """Element-wise text at one point. `read(value)` gives an on-chip value's text, `table(tensor, indices)` a data-dependent
     read, `at(axis)` an axis' global index. `exact`: round where the program casts to a half type. `half`: everything in memory
-    is of a half type, so that functions of wider values between may be as cheap as for half types."""
+    is of a half type, so that functions of wider values between may be as cheap as for half types. `word(value)`: the four bytes
+    around the point, of a value of bytes that has them in one register; "" elsewhere."""
 
     def __init__(self, read: Callable[[str], str], table: Callable[[str, list[str]], str], at: Callable[[str], str],
-                 exact: bool = False, half: bool = False) -> None:  # fmt: skip
-        self.read, self.table, self.at, self.exact, self.half = read, table, at, exact, half
+                 exact: bool = False, half: bool = False, word: Callable[[str], str] = lambda name: "") -> None:  # fmt: skip
+        self.read, self.table, self.at, self.exact, self.half, self.word = read, table, at, exact, half, word
 
     def text(self, e: Expr) -> str:
         if isinstance(e, Const):
@@ -85,6 +86,10 @@ class Scalar:
         return self.read(e.name)  # type: ignore[attr-defined]
 
     def map(self, e: Map) -> str:
+        if e.fn in ("add", "sub") and not self.exact and (c := _whole(e.args[1])) is not None and _small(e.args[0]):
+            return self.small(e.args[0].args[0], c if e.fn == "sub" else -c)
+        if _small(e) and not self.exact:
+            return self.small(e.args[0], 0)
         args = [self.text(a) for a in e.args]
         if e.fn == "cast":
             return convert(args[0], e.args[0].dtype, e.dtype, self.exact)
@@ -96,6 +101,37 @@ class Scalar:
         if self.exact and e.dtype.name in ("f16", "bf16"):
             return f"ac_round<{e.dtype.name}>({text})"
         return f"({held(e.dtype)})({text})" if e.dtype.is_int and e.dtype.bits < 32 else text
+
+
+    def small(self, e: Expr, minus: int) -> str:
+        """An integer of at most 16 bits, less a constant, as a float."""
+        if e.dtype.bits == 8 and (word := self.bytes(e)):
+            word, minus = (word, minus) if e.dtype.kind == "u" else (f"{word} ^ 0x80808080u", minus + 128)
+            return f"ac_small_byte({word}, r % 4, {minus}.0f)"
+        return f"ac_small{'_signed' if e.dtype.kind == 'i' else ''}({self.text(e)}, {minus}.0f)"
+
+
+    def bytes(self, e: Expr) -> str:
+        """Four neighbouring values of a byte expression at once, in one word; "" where that cannot be had."""
+        if not isinstance(e, Map):
+            return "" if isinstance(e, (Const, Index, Inside, Gather)) else self.word(e.name)  # type: ignore[attr-defined]
+        c = _whole(e.args[1]) if len(e.args) == 2 else None
+        if e.dtype.kind != "u" or e.fn not in ("bitand", "bitor", "bitxor", "shr", "shl") or c is None or not (x := self.bytes(e.args[0])):
+            return ""
+        if e.fn in ("shr", "shl"):
+            kept = ((255 >> c) if e.fn == "shr" else (255 << c) & 255) if c < 8 else 0
+            return f"({x} {'>>' if e.fn == 'shr' else '<<'} {c} & {kept * 0x01010101:#010x}u)" if kept else "0u"
+        return f"({x} {_INFIX[e.fn]} {(c & 255) * 0x01010101:#010x}u)"
+
+
+def _small(e: Expr) -> bool:
+    """A cast of an integer of at most 16 bits to what is held as f32."""
+    return isinstance(e, Map) and e.fn == "cast" and working(e.dtype) == F32 and e.args[0].dtype.kind in "iu" and e.args[0].dtype.bits <= 16
+
+
+def _whole(e: Expr) -> int | None:
+    """The value of a constant that is a whole number of at most 20 bits."""
+    return int(e.value) if isinstance(e, Const) and abs(e.value) < 2**20 and e.value == int(e.value) else None
 
 
 def convert(text: str, a: DType, b: DType, exact: bool = False) -> str:

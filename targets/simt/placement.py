@@ -328,13 +328,19 @@ class Placer:
         if not sizes:
             return Layout((), (Digit("", 0, self.out.wave),), (Digit("", 0, self.out.threads // self.out.wave),))
         views = [t for t in (*self.p.outputs, *self.p.inputs) if set(t.axes) & set(sizes)]
-        votes = [a for t in views if (a := contiguous_axis(t)) in sizes]
-        inner = max(dict.fromkeys(votes), key=votes.count) if votes else buf.axes[-1]
-        widths = [vector_width(t, inner, VECTOR_BYTES // t.dtype.bytes, self.p.extent(inner)) for t in views
-                  if contiguous_axis(t) == inner]  # fmt: skip
-        vector = min(max(widths, default=1), 8)
+        moved = lambda t: prod(sizes[x] for x in t.axes if x in sizes) * t.dtype.bytes
+        votes: dict[str, int] = {}
+        for t in views:
+            if (a := contiguous_axis(t)) in sizes:
+                votes[a] = votes.get(a, 0) + moved(t)
+        inner = max(votes, key=lambda x: votes[x]) if votes else buf.axes[-1]
+        along = [t for t in views if contiguous_axis(t) == inner]
+        vector = max((vector_width(t, inner, VECTOR_BYTES // t.dtype.bytes, self.p.extent(inner)) for t in along), default=1)
+        main = max(along, key=moved).axes if along else tuple(sizes)
+        sizes = {x: sizes[x] for x in sorted(sizes, key=lambda x: x in main)}  # what the widest tensor lacks is repeated in registers
+        front = [x for x in sizes if x not in main and any(contiguous_axis(t) == x and inner in t.axes for t in views)]
         whole = frozenset(x for x in sizes if x in self.reduced)
-        return free_layout(sizes, inner, vector, self.out.wave, self.out.threads // self.out.wave, whole)
+        return free_layout(sizes, inner, min(vector, 16), self.out.wave, self.out.threads // self.out.wave, whole, front)
 
 
 def _without(layout: Layout) -> tuple[object, ...]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from autocomp.targets.cpu.flat import Flat, dim_text
 from autocomp.targets.cpu.names import Names, c_name
-from autocomp.targets.simt.access import vector_width
+from autocomp.targets.simt.access import run_width, vector_width
 from autocomp.targets.simt.expressions import STORED, Scalar, function, held, index, literal
 from autocomp.targets.simt.placement import Placement, Product, Shared, tile_of
 
@@ -20,7 +20,7 @@ from autocomp.errors import UnsupportedOp
 from autocomp.ir.affine import Aff
 from autocomp.ir.body import Expr
 from autocomp.ir.monoids import identity
-from autocomp.ir.types import DType, Sym
+from autocomp.ir.types import BOOL, DType, Sym
 from autocomp.tile.instruction import Instruction
 from autocomp.tile.layout import Digit, Layout, weights
 from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, walk
@@ -91,7 +91,9 @@ class Printer:
         """Registers of every fragment."""
         for b in self.p.bufs:
             if b.name in self.place.layouts:
-                self.put(f"{held(b.dtype)} {self.names.of(b.name)}[{self.place.layouts[b.name].registers}];")
+                n = self.place.layouts[b.name].registers
+                words = "alignas(16) " if b.dtype.bytes == 1 and n % 4 == 0 else ""
+                self.put(f"{words}{held(b.dtype)} {self.names.of(b.name)}[{n}];")
 
     def count(self, axis: str) -> str:
         """Tiles along an axis."""
@@ -362,13 +364,13 @@ class Printer:
     def vector(self, layout: Layout, t: Tensor) -> int:
         """Elements that one access moves under a layout."""
         first = layout.reg[0] if layout.reg else None
-        if first is None or first.stride != 1:
+        if first is None or first.stride != 1 or any(d.axis not in t.axes for d in layout.reg):
             return 1
         extent = self.p.extent(first.axis)
         v = vector_width(t, first.axis, min(first.count, max(1, 16 // t.dtype.bytes)), extent)
         while v > 1 and (first.count % v or tile_of(self.p, first.axis) % v):
             v //= 2
-        return v
+        return max(v, run_width(t, layout.reg, max(1, 16 // t.dtype.bytes), {x: self.p.extent(x) for x in t.axes if x in layout.axes()}))
 
     def fill(self, s: Stmt) -> None:
         b = self.bufs[s.dst]
@@ -383,12 +385,19 @@ class Printer:
             return f"{self.names.of(name)}[{r}]"
         return f"{self.names.of(name)}[{_register(mine, layout, r, name)}]"
 
+    def word_at(self, name: str, layout: Layout) -> str:
+        """The word around register r of a value of bytes that lies as `layout`, "" where it has no words."""
+        mine, b = self.place.layouts.get(name), self.bufs[name]
+        if mine is None or mine.reg != layout.reg or b.dtype.bytes != 1 or b.dtype == BOOL or mine.registers % 4:
+            return ""
+        return f"ac_word({self.names.of(name)}, r)"
+
     def map(self, s: Stmt) -> None:
         layout = self.place.layouts[s.dst]
         assert isinstance(s.expr, Expr)
         with self.over(layout.registers):
             scalar = Scalar(lambda n: self.read_at(n, layout, "r"), self.table, lambda a: self.coordinate(layout, a, "r"),
-                            self.exact, self.half)  # fmt: skip
+                            self.exact, self.half, lambda n: self.word_at(n, layout))  # fmt: skip
             self.put(f"{self.names.of(s.dst)}[r] = {scalar.text(s.expr)};")
         if s.dst in self.place.shared:
             self.share(s.dst)

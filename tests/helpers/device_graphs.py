@@ -45,6 +45,13 @@ GRAPHS = {
     "depth_one": gemm(70, 90, 1),
     "unpack": graph({"q": "u8[40, 96]", "s": "f16[40, 1]"}, "%0 = bitand(q, const(15, u8))\n%1 = shr(q, const(4, u8))\n"
                     "%2 = cast(%0, to=\"f16\")\n%3 = cast(%1, to=\"f16\")\n%4 = sub(%2, %3)\n%5 = mul(%4, s)"),
+    "row_int4": graph({"x": "f16[1, 384]", "q": "u8[65, 192]", "s": "f16[65, 3]"},
+                      "%0 = bitand(q, const(15, u8))\n%1 = cast(%0, to=\"f16\")\n%2 = sub(%1, const(8, f16))\n"
+                      "%3 = shr(q, const(4, u8))\n%4 = cast(%3, to=\"f16\")\n%5 = sub(%4, const(8, f16))\n"
+                      "%6 = reshape(%2, shape=[65, 192, 1])\n%7 = reshape(%5, shape=[65, 192, 1])\n%8 = concat(%6, %7, axis=2)\n"
+                      "%9 = reshape(%8, shape=[65, 384])\n%10 = reshape(s, shape=[65, 3, 1])\n%11 = broadcast(%10, shape=[65, 3, 128])\n"
+                      "%12 = reshape(%11, shape=[65, 384])\n%13 = mul(%9, %12)\n%14 = transpose(%13, perm=[1, 0])\n%15 = matmul(x, %14)"),
+    "signed_bytes": graph({"x": "i8[70, 96]", "s": "f32[70, 1]"}, "%0 = cast(x, to=\"f32\")\n%1 = add(%0, const(3, f32))\n%2 = mul(%1, s)"),
     "gemm_tn": graph({"a": "f16[300, 200]", "b": "f16[136, 300]"},
                      "%0 = transpose(a, perm=[1, 0])\n%1 = transpose(b, perm=[1, 0])\n%2 = matmul(%0, %1)"),
     "gemm_bias_gelu": graph({"x": "f16[1000, 333]", "w": "f16[333, 777]", "b": "f16[777]"},

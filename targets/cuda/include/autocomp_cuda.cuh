@@ -17,6 +17,7 @@ AC_DEVICE float ac_widen(f16 x) { return __half2float(x); }
 AC_DEVICE float ac_widen(bf16 x) { return __bfloat162float(x); }
 AC_DEVICE f16 ac_narrow_f16(float x) { return __float2half_rn(x); }
 AC_DEVICE bf16 ac_narrow_bf16(float x) { return __float2bfloat16_rn(x); }
+#define AC_BYTE_AS_FLOAT(word, i) __int_as_float(__byte_perm(word, 0x4b000000u, 0x7650u | (i)))
 #include "autocomp_simt.h"
 
 // ---- threads of a block

@@ -32,14 +32,32 @@ template <class T> AC_DEVICE T ac_stored(signed char x) { return T(x); }
 template <class T> AC_DEVICE T ac_stored(unsigned char x) { return T(x); }
 template <class T> AC_DEVICE T ac_stored(bool x) { return T(x); }
 template <class T> AC_DEVICE float ac_round(float x) { return ac_held(ac_stored<T>(x)); }
+// a small integer less a whole number: as the low bits of a float of known exponent, cheaper than a conversion and as exact
+AC_DEVICE float ac_small(unsigned v, float minus) { return __int_as_float(int(0x4b000000u | v)) - (8388608.0f + minus); }
+AC_DEVICE float ac_small_signed(int v, float minus) { return __int_as_float(0x4b400000 + v) - (12582912.0f + minus); }
+// four bytes of a thread in one word, and one of them as a float less a whole number
+template <class T> AC_DEVICE unsigned ac_word(const T *bytes, int i) {
+  unsigned w;
+  memcpy(&w, bytes + i / 4 * 4, 4);
+  return w;
+}
+#ifndef AC_BYTE_AS_FLOAT
+#define AC_BYTE_AS_FLOAT(word, i) __int_as_float(int(0x4b000000u | ((word) >> 8 * (i) & 255u)))
+#endif
+AC_DEVICE float ac_small_byte(unsigned word, int i, float minus) { return AC_BYTE_AS_FLOAT(word, i) - (8388608.0f + minus); }
 
 template <int N, class T> struct alignas(N * sizeof(T) > 16 ? 16 : N * sizeof(T)) ac_pack_of { T v[N]; };
 
 // N contiguous elements, at an address that is a multiple of their size (16 bytes at most)
 template <int N, class R, class S> AC_DEVICE void ac_load(R *r, const S *p) {
-  const ac_pack_of<N, S> t = *reinterpret_cast<const ac_pack_of<N, S> *>(p);
+  if constexpr (sizeof(S) == 1 && N >= 4) {
+    const ac_pack_of<N / 4, unsigned> t = *reinterpret_cast<const ac_pack_of<N / 4, unsigned> *>(p);
+    memcpy(r, t.v, N);
+  } else {
+    const ac_pack_of<N, S> t = *reinterpret_cast<const ac_pack_of<N, S> *>(p);
 #pragma unroll
-  for (int i = 0; i < N; ++i) r[i] = ac_held(t.v[i]);
+    for (int i = 0; i < N; ++i) r[i] = ac_held(t.v[i]);
+  }
 }
 template <int N, class R, class V> AC_DEVICE void ac_fill(R *r, V x) {
 #pragma unroll

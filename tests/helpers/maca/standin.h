@@ -1,5 +1,6 @@
 // A stand-in for the MACA SDK's headers, for type checks only: clang in HIP mode for a GPU with waves of 64 lanes.
 #pragma once
+#define memcpy __builtin_memcpy
 #define __MACA__ 1
 #define __global__ __attribute__((global))
 #define __device__ __attribute__((device))
