@@ -40,6 +40,7 @@ Dims = Annotated[list[str] | None, typer.Option("--dim", help="Fix a symbolic di
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Verify = Annotated[bool, typer.Option("--verify/--no-verify", help="Replay against the float64 reference.")]
 Set = Annotated[list[str] | None, typer.Option("--set", help="An option of optimize(): --set max_body_ops=32; may be given again.")]
+Tuned = Annotated[bool, typer.Option("--tuned/--no-tuned", help="Use measured schedules where `autocomp tune` found some.")]
 
 
 def _assignments(pairs: list[str] | None, flag: str) -> dict[str, str]:
@@ -86,7 +87,16 @@ def _compile(
     sets: list[str] | None,
     dims: list[str] | None,
     quiet: bool,
+    tuned: bool = True,
 ) -> Any:
+    from dataclasses import replace
+
+    options = _options(rules, without, sets)
+    return _optimized(model, target, options if tuned else replace(options, tuned=False), dims, quiet)
+
+
+def _optimized(model: str, target: str, options: Any, dims: list[str] | None, quiet: bool) -> Any:
+    """The compiled program, with progress on stderr."""
     from autocomp import optimize
     from autocomp.report.progress import StageProgress
     from autocomp.trace import Trace
@@ -98,7 +108,7 @@ def _compile(
         fixed[name] = int(text)
     trace = Trace()
     with StageProgress(err, trace, enabled=not quiet):
-        return optimize(model, target=target, options=_options(rules, without, sets), trace=trace, dims=fixed or None)
+        return optimize(model, target=target, options=options, trace=trace, dims=fixed or None)
 
 
 def _check(program: Any, quiet: bool) -> dict[str, Any]:
@@ -123,6 +133,7 @@ def optimize(
     vis_graph: Annotated[Path | None, typer.Option("--vis-graph", help="Draw kernels and rules: .dot, .svg or .html.")] = None,
     report: Annotated[Path | None, typer.Option("--report", help="One HTML file with kernels, roofline, reasons.")] = None,
     verify: Verify = True,
+    tuned: Tuned = True,
     as_json: Json = False,
 ) -> None:
     """Compile MODEL and show its kernels.
@@ -133,7 +144,7 @@ def optimize(
 
     if vis_graph is not None and vis_graph.suffix not in (".dot", ".svg", ".html"):
         raise typer.BadParameter(f"--vis-graph writes .dot, .svg or .html, not '{vis_graph.suffix or vis_graph.name}'")
-    program = _compile(model, target, rules, without, sets, dims, as_json)
+    program = _compile(model, target, rules, without, sets, dims, as_json, tuned)
     checked = _check(program, as_json) if verify and program.runnable else None
     written = []
     if output is not None:
@@ -181,6 +192,7 @@ def run(
     sets: Set = None,
     dims: Dims = None,
     verify: Verify = True,
+    tuned: Tuned = True,
     as_json: Json = False,
 ) -> None:
     """Compile MODEL, run it and time each kernel.
@@ -192,7 +204,7 @@ def run(
     from autocomp.report.tables import kernel_rows, kernel_table
     from autocomp.runtime.inputs import load_npz, random_inputs, save_npz
 
-    program = _compile(model, target, rules, without, sets, dims, as_json)
+    program = _compile(model, target, rules, without, sets, dims, as_json, tuned)
     if not program.runnable:
         raise AutocompError(
             f"target {program.target.name} cannot run here: {program.not_runnable}",
@@ -234,6 +246,7 @@ def explain(
     without: Without = None,
     sets: Set = None,
     dims: Dims = None,
+    tuned: Tuned = True,
     as_json: Json = False,
 ) -> None:
     """Say why the program is as it is.
@@ -242,7 +255,7 @@ def explain(
     """
     from autocomp.report.explain import explain as explain_program
 
-    program = _compile(model, target, rules, without, sets, dims, True)
+    program = _compile(model, target, rules, without, sets, dims, True, tuned)
     text, data = explain_program(program, why=why, why_not=why_not)
     typer.echo(json.dumps(data, indent=1) if as_json else text)
 
@@ -379,6 +392,90 @@ def calibrate(as_json: Json = False) -> None:
         return
     out.print(result.text())
     out.print(f"wrote {result.path}")
+
+
+@app.command()
+def tune(
+    model: Annotated[str | None, typer.Argument(help="ONNX file, or a text graph (.txt, .ac).")] = None,
+    target: Target = "cpu",
+    budget: Annotated[float, typer.Option("--budget", min=0, help="Seconds for the whole search, 0 for no limit.")] = 0.0,
+    configurations: Annotated[
+        int | None, typer.Option("--configurations", "-n", min=1, help="Schedules a kernel at most (1000).")
+    ] = None,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=0, help="Builds side by side, 0 for one a core.")] = 0,
+    timeout: Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to check and time one schedule.")] = 30.0,
+    database: Annotated[Path | None, typer.Option("--database", help="The file to use; the one in the cache folder if not given.")] = None,
+    show: Annotated[bool, typer.Option("--show", help="Show what the database holds.")] = False,
+    clear: Annotated[bool, typer.Option("--clear", help="Remove everything from the database.")] = False,
+    export: Annotated[Path | None, typer.Option("--export", help="Write the database as JSON lines.")] = None,
+    load: Annotated[Path | None, typer.Option("--import", help="Add what `--export` wrote elsewhere.")] = None,
+    rules: RuleFiles = None,
+    without: Without = None,
+    sets: Set = None,
+    dims: Dims = None,
+    as_json: Json = False,
+) -> None:
+    """Measure schedules of MODEL's kernels on the device and keep the fastest; `optimize` uses them from then on.
+
+    A search that was interrupted or killed goes on where it was when the command is given again.
+
+    Example: autocomp tune model.onnx --target cuda --budget 600
+    """
+    from dataclasses import replace
+
+    from autocomp.report.tuning import stored_rows, stored_table
+    from autocomp.tune.database import Database
+    from autocomp.tune.kernel import Limits
+    from autocomp.tune.use import database_path
+
+    options = _options(rules, without, sets)
+    options = replace(options, tuning_database=str(database or options.tuning_database), tuned=False,
+                      search_configurations=configurations or options.search_configurations)  # fmt: skip
+    if model is None and not (show or clear or export or load):
+        raise typer.BadParameter("give a MODEL to tune, or one of --show, --clear, --export, --import")
+    with Database(database_path(options), lambda text: err.print(text, highlight=False)) as db:
+        if load is not None:
+            err.print(f"read {db.load(load)} rows from {load}", highlight=False)
+        if clear:
+            err.print(f"removed {db.clear()} measurements from {db.path}", highlight=False)
+        if model is not None:
+            _tune(model, target, options, dims, db, Limits(seconds=budget, run=timeout, jobs=jobs), as_json)
+        if export is not None:
+            err.print(f"wrote {db.export(export)} rows to {export}", highlight=False)
+        if show:
+            rows = stored_rows(db.tuned())
+            if as_json:
+                typer.echo(json.dumps(rows, indent=1))
+            else:
+                out.print(stored_table(rows, str(db.path)))
+
+
+def _tune(model: str, target: str, options: Any, dims: list[str] | None, db: Any, limits: Any, as_json: bool) -> None:
+    """Search, and print what was found."""
+    from autocomp import rewrite
+    from autocomp.report.tuning import TuneProgress, program_gain, remarks, result_rows, result_table, verdict
+    from autocomp.tune.tuner import tune_program
+
+    program = _optimized(model, target, options, dims, as_json)
+    rules = rewrite.load_rules(options.rules, without=options.without, options=options)
+    try:
+        with TuneProgress(err, not as_json) as progress:
+            results = tune_program(program.calls, program.target, rules, options, db, limits, progress)
+    except KeyboardInterrupt:
+        err.print(f"interrupted; every measurement is kept in {db.path}, the same command goes on from there", highlight=False)
+        raise typer.Exit(130) from None
+    rows = result_rows(results, program.target.chip, options)
+    text = verdict(rows, options.min_speedup)
+    if as_json:
+        before, after = program_gain(rows)
+        typer.echo(json.dumps({"model": program.name, "target": program.target.name, "database": str(db.path), "kernels": rows,
+                               "untuned_seconds": before, "tuned_seconds": after, "verdict": text}, indent=1))  # fmt: skip
+        return
+    fresh = sum(r["fresh"] for r in rows)
+    out.print(result_table(rows, f"{program.name} on {program.target.name} ({program.target.chip.name}): {fresh} schedules measured now, "
+                           f"{sum(r['tried'] for r in rows) - fresh} known from before"))  # fmt: skip
+    for line in (*remarks(rows), text):
+        out.print(line, highlight=False, soft_wrap=True)
 
 
 @app.command()

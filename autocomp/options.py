@@ -10,6 +10,11 @@ class Options:
     """max_fusion_depth: kernel-to-kernel merges of contractions and reductions in one body (not single ops).
     fusion_threshold_gb: an intermediate above this many GB is not recomputed in its consumers.
     inline_threshold: a value of at most this many elements may be inlined into any number of consumers.
+    min_speedup: measured schedules are used where they make the whole program at least this many times faster than the untuned ones;
+    below it the program keeps its baseline, the untuned schedules.
+    bw_util, occupancy, spill_ratio: limits beyond which `autocomp tune` points at a kernel.
+    search_configurations, search_keep: schedules that a search measures at most for a kernel, and how many of the best it keeps.
+    tuned: use measured schedules where the tuning database has them; tuning_database: its file, "" for the one in the cache folder.
     cache: take the compiled program from the cache folder if it is there, and keep it there if it is not.
     """
 
@@ -35,6 +40,8 @@ class Options:
     without: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
     cache: bool = True
+    tuned: bool = True
+    tuning_database: str = ""
     phase_iterations: int = 12
     phase_nodes: int = 200_000
     phase_seconds: float = 10.0

@@ -13,6 +13,7 @@ from autocomp.runtime.cache import load_program, program_key, store_program
 from autocomp.runtime.program import Program, build_program
 from autocomp.targets import load_target
 from autocomp.trace import Trace
+from autocomp.tune.use import measured
 
 if TYPE_CHECKING:
     from autocomp.cost.roofline import Cost
@@ -32,7 +33,8 @@ def compile_model(model: Any, target: str, options: Options, trace: Trace, **fro
         machine = load_target(target)
         rules = rewrite.load_rules(options.rules, without=options.without, options=options)
         note.update(target=machine.name, chip=machine.chip.name, rules=len(rules))
-    key = program_key(graph, machine, rules, options) if options.cache else ""
+    known = measured(machine, rules, options, trace)
+    key = program_key(graph, machine, rules, options, known.stamp) if options.cache else ""
     if key:
         with trace.stage("cache") as note:
             stored = load_program(key, graph, machine, options, rules.names, trace)
@@ -40,6 +42,7 @@ def compile_model(model: Any, target: str, options: Options, trace: Trace, **fro
         if stored:
             return stored
     from autocomp.egraph import choose, cover, kernel_memo, saturate  # a program from the cache does without their imports
+    from autocomp.tune.apply import tuned_schedules
 
     with trace.stage("saturate") as note:
         frozen = saturate.saturate(graph, rules, options, trace)
@@ -56,6 +59,8 @@ def compile_model(model: Any, target: str, options: Options, trace: Trace, **fro
             k = call.kernel
             if k.signature not in schedules and not k.opaque:
                 schedules[k.signature] = choose.choose_schedule(k, rules, machine.chip, options, trace, machine.admit, memo)
+        if known.searches:
+            schedules = tuned_schedules(calls, schedules, known, machine, options, trace)
         note.update(schedules=len(schedules))
     with trace.stage("build") as note:
         program = build_program(calls, schedules, machine, options, trace, rules.names)

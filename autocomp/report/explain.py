@@ -30,6 +30,7 @@ def explain(program: Any, why: str | None = None, why_not: str | None = None) ->
     lines.append("rules that fired: " + (", ".join(f"{n} x{c}" for n, c in sorted(fired.items())) or "none"))
     for e in program.trace.of("budget"):
         lines.append(f"budget reached in phase {e.name}: " + ", ".join(f"{k} {v}" for k, v in e.data.items()))
+    lines += [e.data["text"] for e in program.trace.of("tuned") if e.name == "program"]
     for k in program.kernels:
         lines.append(f"{k.name} x{k.calls}: {seconds_text(k.predicted)}, bound by {k.bound}; ops {' '.join(k.ops)}")
     return "\n".join(lines), {
@@ -58,6 +59,7 @@ def _why(program: Any, name: str) -> tuple[str, dict[str, Any]]:
         f"  predicted  {seconds_text(k.predicted)}, bound by {k.bound}",
         f"  schedule   {k.schedule}",
     ]
+    lines += [f"  tuned      {e.data['text']}" for e in program.trace.of("tuned") if e.data.get("signature") == k.signature]
     lines += ["  made by"] + [f"    {r}" for r in k.rules]
     for e in others:
         if "candidates" in e.data:

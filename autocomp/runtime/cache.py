@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 FORMAT = "autocomp program 1"
 
-def program_key(graph: Graph, target: Target, rules: RuleSet, options: Options) -> str:
-    """The key of a compilation. Equal graphs have equal keys in every process."""
+def program_key(graph: Graph, target: Target, rules: RuleSet, options: Options, measured: str = "") -> str:
+    """The key of a compilation. Equal graphs have equal keys in every process. `measured`: digest of the measurements it may use."""
     tools = target.toolchain
     parts = [FORMAT, package_stamp(), graph.name, repr([(n.attrs["name"], str(n.type)) for n in graph.inputs])]
     parts += sorted({repr(d) for n in graph.inputs for d in n.type.shape if isinstance(d, Sym)})  # types print names alone
     parts += [f"{name} {node_digest(n)}" for name, n in graph.outputs]
-    parts += [target.name, repr(target.chip), target.why_not_runnable(), tools.missing() or tools.key()]
+    parts += [measured, target.name, repr(target.chip), target.why_not_runnable(), tools.missing() or tools.key()]
     parts += [f"{k}={v!r}" for k, v in sorted(asdict(replace(options, rules=(), without=(), cache=True)).items())]
     parts += [f"{r.name} {r.phase} {r.text} {r.exact} {r.commutes} {r.targets} {r.requires}" for r in rules]
     return digest(parts)

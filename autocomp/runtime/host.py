@@ -33,6 +33,7 @@ class HostExecutor:
         self._results = Pool()
         self._fixed: dict[str, np.ndarray] | None = None
         self._standing: dict[tuple[int, ...], tuple[dict[str, np.ndarray], Any]] = {}
+        self.poison = False  # fill intermediates and outputs with NaN patterns before a run: what is not written shows
 
     def run(self, feed: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """Outputs by name. Raises ModelError on a missing input, a wrong dtype or shape."""
@@ -44,6 +45,17 @@ class HostExecutor:
     def profile(self, feed: Mapping[str, Any], repeat: int = 10) -> Timing:
         """Time whole calls, and each kernel's launches inside a call (median over `repeat`)."""
         tensors, table, sizes, scratch = self._prepare(feed)
+        each: dict[str, list[float]] = {}
+        for _ in range(repeat):
+            for i, c in enumerate(self.calls.calls):
+                t = time.perf_counter()
+                self._segment(i, i + 1, bool(c.kernel.opaque), tensors, table, sizes, scratch)
+                each.setdefault(c.kernel.name, []).append(time.perf_counter() - t)
+        return Timing(float(np.median(self.times(feed, repeat))), {k: float(np.median(v)) for k, v in each.items()})
+
+    def times(self, feed: Mapping[str, Any], repeat: int) -> list[float]:
+        """Seconds of whole calls after one that is not counted."""
+        tensors, table, sizes, scratch = self._prepare(feed)
         runs = segments(self.calls.calls)
         total: list[float] = []
         for _ in range(repeat + 1):
@@ -51,13 +63,7 @@ class HostExecutor:
             for first, last, opaque in runs:
                 self._segment(first, last, opaque, tensors, table, sizes, scratch)
             total.append(time.perf_counter() - t)
-        each: dict[str, list[float]] = {}
-        for _ in range(repeat):
-            for i, c in enumerate(self.calls.calls):
-                t = time.perf_counter()
-                self._segment(i, i + 1, bool(c.kernel.opaque), tensors, table, sizes, scratch)
-                each.setdefault(c.kernel.name, []).append(time.perf_counter() - t)
-        return Timing(float(np.median(total[1:])), {k: float(np.median(v)) for k, v in each.items()})
+        return total[1:]
 
     def _segment(
         self, first: int, last: int, opaque: bool, tensors: dict[str, np.ndarray], table: Any, sizes: list[int], scratch: Any
@@ -82,6 +88,10 @@ class HostExecutor:
         for _, t in self.calls.outputs:
             if t not in tensors and t not in fresh:
                 fresh[t] = self._results.array(shape_of(self.calls.tensors[t], values), self.calls.tensors[t].dtype.numpy)
+        if self.poison:
+            for t, x in (tensors | fresh).items():
+                if t not in arrays and t not in self._constants():
+                    x.reshape(-1).view(np.uint8).fill(0xFF)
         for t, x in fresh.items():
             if t in self.slots.index:
                 table[self.slots.index[t]] = x.ctypes.data

@@ -154,6 +154,7 @@ def build_program(calls: KernelGraph, schedules: Mapping[str, tuple[Schedule, Co
     count: dict[str, int] = {}
     for c in calls.calls:
         count[c.kernel.name] = count.get(c.kernel.name, 0) + 1
+    measured = {e.data["signature"]: e.data["text"] for e in trace.of("tuned") if e.data["used"] and "signature" in e.data}
     sources: dict[str, KernelSource] = {}
     infos: dict[str, KernelInfo] = {}
     for c in calls.calls:
@@ -167,6 +168,7 @@ def build_program(calls: KernelGraph, schedules: Mapping[str, tuple[Schedule, Co
         header = (
             f"{k.name}: {' '.join(c.ops)}",
             f"schedule: {describe(schedule)}",
+            *([f"tuned: {measured[k.signature]}"] if k.signature in measured else []),
             f"predicted: {cost.seconds * 1e6:.2f} us, bound by {cost.bound}",
             *(f"rule: {r}" for r in c.rules),
         )

@@ -1,0 +1,181 @@
+"""What a measured search found, as a table and as data; and its progress."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, TextColumn
+from rich.progress import Progress as Bar
+from rich.table import Table
+
+from autocomp.cost.estimate import estimate
+from autocomp.report.tables import seconds_text
+from autocomp.tune.key import schedule_of
+from autocomp.tune.monitors import monitors_of
+
+if TYPE_CHECKING:
+    from autocomp.cost.chip import Chip
+    from autocomp.options import Options
+    from autocomp.tune.database import Tuned
+    from autocomp.tune.kernel import KernelResult
+    from autocomp.tune.tuner import Progress
+
+EVERY = 5.0  # seconds between lines of progress where there is no terminal
+
+
+class TuneProgress:
+    """A bar on a terminal; elsewhere a line every few seconds and one when a kernel is finished."""
+
+    def __init__(self, console: Console, enabled: bool = True) -> None:
+        self.console, self.enabled = console, enabled
+        self.bar: Bar | None = None
+        self.task: Any = None
+        self.last: Progress | None = None
+        self.said = 0.0
+
+    def __enter__(self) -> TuneProgress:
+        if self.enabled and self.console.is_terminal:
+            self.bar = Bar(TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total} {task.fields[text]}"),
+                           console=self.console, transient=True)  # fmt: skip
+            self.bar.start()
+            self.task = self.bar.add_task("reading", total=1, text="")
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+        self._finished()
+
+    def __call__(self, p: Progress) -> None:
+        if not self.enabled:
+            return
+        if self.last is not None and self.last.kernel != p.kernel:
+            self._finished()
+        self.last = p
+        if self.bar is not None:
+            self.bar.update(self.task, description=f"{p.number}/{p.kernels} {p.kernel}", total=p.limit, completed=p.tried, text=_state(p))
+        elif time.monotonic() - self.said > EVERY:
+            self.said = time.monotonic()
+            self._say(f"{p.kernel} ({p.number} of {p.kernels}): {p.tried} of {p.limit} schedules, {_state(p)}")
+
+    def _finished(self) -> None:
+        if self.enabled and self.last is not None:
+            p = self.last
+            self._say(f"{p.kernel}: {p.tried} of {p.limit} schedules tried, {_state(p)}")
+            self.last = None
+
+    def _say(self, text: str) -> None:
+        self.console.print(text, highlight=False, soft_wrap=True)
+
+
+def _state(p: Progress) -> str:
+    parts = [f"best {seconds_text(p.best or None) or 'none'}", f"untuned {seconds_text(p.untuned or None) or 'failed'}"]
+    return ", ".join([*parts, *([f"{p.failed} failed"] if p.failed else []), f"{p.elapsed:.0f} s"])
+
+
+def spearman(pairs: Sequence[tuple[float, float]]) -> float | None:
+    """Rank correlation of predicted and measured times, ties at their mean rank; None for fewer than three or no spread."""
+    if len(pairs) < 3:
+        return None
+    ranks = [_ranks(np.asarray(x)) for x in zip(*pairs)]
+    if any(np.ptp(r) == 0 for r in ranks):
+        return None
+    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
+
+
+def _ranks(x: np.ndarray) -> np.ndarray:
+    _, inverse, count = np.unique(x, return_inverse=True, return_counts=True)
+    return (np.cumsum(count) - (count - 1) / 2)[inverse]
+
+
+def result_rows(results: Sequence[KernelResult], chip: Chip, options: Options) -> list[dict[str, Any]]:
+    """One dict a kernel; times in seconds. `near`: tuned over untuned time, 1 where the choice without measuring was the best."""
+    rows = []
+    for r in results:
+        near = r.tuned_seconds / r.untuned_seconds if r.untuned_seconds else None
+        row = {
+            "kernel": r.name, "calls": r.calls, "schedules": r.space, "tried": r.tried, "fresh": r.fresh, "failed": dict(r.failures),
+            "untuned": r.untuned, "tuned": r.tuned, "predicted_seconds": r.predicted, "untuned_seconds": r.untuned_seconds,
+            "tuned_seconds": r.tuned_seconds, "gain": 1 / near if near else None, "near": near, "rank_correlation": spearman(r.pairs),
+            "note": r.note, "warnings": [],
+        }  # fmt: skip
+        if r.kernel is not None and r.tuned_seconds:
+            m = monitors_of(r.kernel, chip, r.tuned_seconds, r.figures)
+            bound = estimate(r.kernel, schedule_of(r.schedule), chip).bound
+            row |= {"bandwidth": m.bandwidth, "level": m.level, "occupancy": m.occupancy, "spilled": m.spilled, "figures": dict(r.figures),
+                    "warnings": m.warnings(bound, options)}  # fmt: skip
+        rows.append(row)
+    return rows
+
+
+def program_gain(rows: Sequence[dict[str, Any]]) -> tuple[float, float]:
+    """Seconds of one call by its kernels: untuned and tuned."""
+    known = [r for r in rows if r["near"]]
+    return sum(r["untuned_seconds"] * r["calls"] for r in known), sum(r["tuned_seconds"] * r["calls"] for r in known)
+
+
+def verdict(rows: Sequence[dict[str, Any]], min_speedup: float) -> str:
+    """Whether `optimize` will use the measured schedules, in words."""
+    before, after = program_gain(rows)
+    if not after:
+        return "nothing was tuned"
+    gain = before / after
+    head = f"program: {seconds_text(before)} untuned, {seconds_text(after)} tuned, {gain:.2f} times faster"
+    if gain >= min_speedup:
+        return f"{head}; `optimize` uses the measured schedules"
+    return f"{head}, below min_speedup {min_speedup:g}: `optimize` rolls back to the untuned schedules (--set min_speedup=1 uses them)"
+
+
+def result_table(rows: Sequence[dict[str, Any]], title: str) -> Table:
+    """The rows for a terminal."""
+    t = Table(title=title)
+    t.add_column("kernel", overflow="fold")
+    for name in ("calls", "tried", "failed", "predicted", "untuned", "tuned", "gain", "near", "rank", "bandwidth", "occupancy", "spills"):
+        t.add_column(name, justify="right")
+    t.add_column("schedule", overflow="ellipsis", max_width=34)
+    for r in rows:
+        share = lambda x: "" if x is None else f"{x:.0%}"
+        number = lambda x: "" if x is None else f"{x:.2f}"
+        t.add_row(r["kernel"], str(r["calls"]), f"{r['tried']}/{r['schedules']}", str(sum(r["failed"].values())),
+                  seconds_text(r["predicted_seconds"] or None), seconds_text(r["untuned_seconds"] or None),
+                  seconds_text(r["tuned_seconds"] or None), number(r["gain"]), number(r["near"]), number(r["rank_correlation"]),
+                  f"{share(r.get('bandwidth'))} {r.get('level', '')}".strip(), share(r.get("occupancy")), share(r.get("spilled")),
+                  r["tuned"] or r["note"])  # fmt: skip
+    return t
+
+
+def remarks(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Lines below the table: what failed and why, what the monitors point at, what is not finished."""
+    out = []
+    for r in rows:
+        out += [f"{r['kernel']}: {n} schedule{'s' if n > 1 else ''} failed: {why}" for why, n in sorted(r["failed"].items())]
+        out += [f"{r['kernel']}: {w}" for w in r["warnings"]]
+        if r["note"] and r["tuned"]:
+            out.append(f"{r['kernel']}: {r['note']}")
+    return out
+
+
+def stored_rows(found: Sequence[Tuned]) -> list[dict[str, Any]]:
+    """What a database holds, one dict a kernel and place."""
+    return [
+        {
+            "kernel": t.name, "key": t.kernel, "chip": t.place.chip, "rules": t.place.rules, "version": t.place.version,
+            "schedules": t.space, "tried": t.tried, "done": t.done, "untuned_seconds": t.untuned_seconds,
+            "kept": [{"schedule": k.schedule, "seconds": k.seconds} for k in t.kept],
+        }
+        for t in found
+    ]  # fmt: skip
+
+
+def stored_table(rows: Sequence[dict[str, Any]], title: str) -> Table:
+    t = Table("kernel", "chip", "tried", "done", "untuned", "tuned", "schedule", title=title)
+    for r in rows:
+        best: dict[str, Any] = r["kept"][0] if r["kept"] else {"schedule": "none", "seconds": None}
+        t.add_row(r["kernel"], r["chip"], f"{r['tried']}/{r['schedules']}", "yes" if r["done"] else "no",
+                  seconds_text(r["untuned_seconds"] or None), seconds_text(best["seconds"]), best["schedule"])  # fmt: skip
+    return t

@@ -1,0 +1,289 @@
+"""Measurements on disk: SQLite in WAL mode, every row committed at once, so that a killed search has lost nothing.
+
+    measurement   a schedule of a kernel at a place: its seconds, or why it failed
+    tuned         a kernel whose search has begun: its untuned choice, how many schedules there are and were tried, whether it is done
+    kept          the best schedules of a finished search, in order
+
+A file that is no database is moved aside with a message and a new one is begun.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from autocomp.errors import AutocompError
+from autocomp.files import write_atomic
+from autocomp.tune.key import Place, short_digest
+
+FORMAT = 1
+WAIT = 10.0  # seconds that a writer waits for another process
+AT = ("kernel", "chip", "rules", "version")
+COLUMNS = {
+    "measurement": (*AT, "schedule", "status", "seconds", "predicted", "reason", "rule", "monitors"),
+    "tuned": (*AT, "name", "signature", "untuned", "untuned_seconds", "space", "tried", "done"),
+    "kept": (*AT, "rank", "schedule", "seconds", "monitors"),
+}
+KEYS = {"measurement": (*AT, "schedule"), "tuned": AT, "kept": (*AT, "rank")}
+KINDS = {"seconds": "REAL", "predicted": "REAL", "untuned_seconds": "REAL", "space": "INTEGER", "tried": "INTEGER", "done": "INTEGER",
+         "rank": "INTEGER"}  # fmt: skip
+STATUS = ("ok", "failed", "refused")
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One schedule's outcome. `status`: ok (then `seconds`), failed (it crashed, hung, or was wrong), refused (the target cannot
+    print it). `monitors`: figures of the compiled kernel."""
+
+    schedule: str
+    status: str
+    seconds: float | None = None
+    predicted: float = 0.0
+    reason: str = ""
+    rule: str = ""
+    monitors: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A schedule that a search kept, with its seconds in the last race."""
+
+    schedule: str
+    seconds: float
+    monitors: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """A kernel's search: `space` legal schedules, `tried` of them measured, `kept` the best (empty until `done`)."""
+
+    kernel: str
+    place: Place
+    name: str
+    signature: str
+    untuned: str
+    untuned_seconds: float
+    space: int
+    tried: int
+    done: bool
+    kept: tuple[Kept, ...] = ()
+
+
+class Database:
+    """An open database. `say` gets messages for people (a damaged file that was moved aside)."""
+
+    def __init__(self, path: Path, say: Callable[[str], None] = lambda text: None) -> None:
+        self.path = Path(path)
+        with self._errors("opened"):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._open()
+        except sqlite3.DatabaseError as e:
+            if isinstance(e, sqlite3.OperationalError):
+                raise _failure(self.path, "opened", e) from None
+            say(f"{self.path} is no database ({e}); moved to {_move_aside(self.path)}, a new one is begun")
+            with self._errors("opened"):
+                self._open()
+
+    def _open(self) -> None:
+        self._db = sqlite3.connect(self.path, timeout=WAIT, isolation_level=None)
+        try:
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=FULL")
+            (found,) = self._db.execute("PRAGMA user_version").fetchone()
+            if found not in (0, FORMAT):
+                raise AutocompError(f"has format {found}, this version reads {FORMAT}", where=str(self.path),
+                                    hint="give another file with --database, or remove this one")  # fmt: skip
+            if self._db.execute("PRAGMA quick_check").fetchone() != ("ok",):
+                raise sqlite3.DatabaseError("its pages are damaged")
+            if not found:
+                for table, columns in COLUMNS.items():
+                    fields = ", ".join(f"{c} {KINDS.get(c, 'TEXT')}" for c in columns)
+                    self._db.execute(f"CREATE TABLE IF NOT EXISTS {table} ({fields}, PRIMARY KEY ({', '.join(KEYS[table])}))")
+                self._db.execute(f"PRAGMA user_version={FORMAT}")
+        except BaseException:
+            self._db.close()
+            raise
+
+    def close(self) -> None:
+        self._db.close()
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextmanager
+    def _errors(self, did: str) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, sqlite3.Error) as e:
+            raise _failure(self.path, did, e) from None
+
+    def _rows(self, text: str, values: Iterable[Any] = ()) -> list[tuple[Any, ...]]:
+        with self._errors("read"):
+            return self._db.execute(text, tuple(values)).fetchall()
+
+    def _put(self, table: str, *rows: tuple[Any, ...]) -> None:
+        """Write rows in one transaction, which is on disk when this returns."""
+        marks = ", ".join("?" * len(COLUMNS[table]))
+        with self._errors("written"), self._db:
+            self._db.execute("BEGIN")
+            self._db.executemany(f"INSERT OR REPLACE INTO {table} ({', '.join(COLUMNS[table])}) VALUES ({marks})", rows)
+
+    # ---- a search's own
+    def measurements(self, kernel: str, at: Place) -> list[Measurement]:
+        """Every outcome for a kernel at a place, in the order of their texts."""
+        rows = self._rows("SELECT schedule, status, seconds, predicted, reason, rule, monitors FROM measurement "
+                          f"WHERE {_WHERE} ORDER BY schedule", _at(kernel, at))  # fmt: skip
+        return [Measurement(r[0], r[1], r[2], r[3], r[4], r[5], json.loads(r[6])) for r in rows]
+
+    def add(self, kernel: str, at: Place, m: Measurement) -> None:
+        """Commit one outcome."""
+        self._put("measurement", (*_at(kernel, at), m.schedule, m.status, m.seconds, m.predicted, m.reason, m.rule,
+                                  json.dumps(dict(m.monitors))))  # fmt: skip
+
+    def record(self, t: Tuned) -> None:
+        """Commit a search's state, and what it kept."""
+        at = _at(t.kernel, t.place)
+        with self._errors("written"):
+            self._db.execute(f"DELETE FROM kept WHERE {_WHERE}", at)
+        if t.kept:
+            self._put("kept", *((*at, i, k.schedule, k.seconds, json.dumps(dict(k.monitors))) for i, k in enumerate(t.kept, 1)))
+        self._put("tuned", (*at, t.name, t.signature, t.untuned, t.untuned_seconds, t.space, t.tried, int(t.done)))
+
+    # ---- for everybody
+    def tuned(self, at: Place | None = None) -> list[Tuned]:
+        """Every search, or those at a place."""
+        where, values = (" WHERE chip=? AND rules=? AND version=?", (at.chip, at.rules, at.version)) if at else ("", ())
+        kept: dict[tuple[Any, ...], list[Kept]] = {}
+        for r in self._rows(f"SELECT {', '.join(COLUMNS['kept'])} FROM kept{where} ORDER BY rank", values):
+            kept.setdefault(r[:4], []).append(Kept(r[5], r[6], json.loads(r[7])))
+        rows = self._rows(f"SELECT {', '.join(COLUMNS['tuned'])} FROM tuned{where} ORDER BY name, kernel, chip, rules, version", values)
+        return [Tuned(r[0], Place(r[1], r[2], r[3]), r[4], r[5], r[6], r[7], r[8], r[9], bool(r[10]), tuple(kept.get(r[:4], ())))
+                for r in rows]  # fmt: skip
+
+    def clear(self) -> int:
+        """Remove everything; the number of measurements that were there."""
+        ((n,),) = self._rows("SELECT count(*) FROM measurement")
+        with self._errors("written"):
+            for table in COLUMNS:
+                self._db.execute(f"DELETE FROM {table}")
+            self._db.execute("VACUUM")
+        return int(n)
+
+    def export(self, path: Path) -> int:
+        """Write everything as JSON lines (one row a line); the number of rows."""
+        lines = [json.dumps({"format": FORMAT, "tables": {t: list(c) for t, c in COLUMNS.items()}})]
+        for table, columns in COLUMNS.items():
+            names = ", ".join(columns)
+            lines += [json.dumps([table, *r]) for r in self._rows(f"SELECT {names} FROM {table} ORDER BY {', '.join(KEYS[table])}")]
+        write_atomic(path, "\n".join(lines) + "\n")
+        return len(lines) - 1
+
+    def load(self, path: Path) -> int:
+        """Add the rows of an exported file, all or none; rows for what is already known replace it. Raises AutocompError."""
+        rows = _exported(path)
+        with self._errors("written"), self._db:
+            self._db.execute("BEGIN")
+            for table, columns in COLUMNS.items():
+                marks = ", ".join("?" * len(columns))
+                mine = [r[1:] for r in rows if r[0] == table]
+                self._db.executemany(f"INSERT OR REPLACE INTO {table} ({', '.join(columns)}) VALUES ({marks})", mine)
+        return len(rows)
+
+
+_WHERE = " AND ".join(f"{c}=?" for c in AT)
+
+
+def _at(kernel: str, p: Place) -> tuple[str, str, str, str]:
+    return kernel, p.chip, p.rules, p.version
+
+
+def _exported(path: Path) -> list[list[Any]]:
+    """The checked rows of an exported file."""
+    try:
+        head, *lines = path.read_text(encoding="utf-8").splitlines()
+        if json.loads(head).get("format") != FORMAT:
+            raise ValueError(f"its first line does not say format {FORMAT}")
+        rows = [json.loads(x) for x in lines]
+        for n, r in enumerate(rows, 2):
+            if not isinstance(r, list) or r[0] not in COLUMNS or len(r) != len(COLUMNS[r[0]]) + 1:
+                raise ValueError(f"line {n} is no row")
+            for c, v in zip(COLUMNS[r[0]], r[1:]):
+                if not _fits(c, v):
+                    raise ValueError(f"line {n}: '{c}' is {v!r}")
+    except OSError as e:
+        raise AutocompError(f"cannot be read: {e.strerror}", where=str(path), hint="give a file that `tune --export` wrote") from None
+    except (ValueError, AttributeError, IndexError, TypeError, KeyError) as e:
+        raise AutocompError(f"is no exported tuning database: {e}", where=str(path),
+                            hint="give a file that `tune --export` wrote") from None  # fmt: skip
+    return rows
+
+
+def _fits(column: str, v: Any) -> bool:
+    """Whether a value may stand in a column."""
+    if column == "status":
+        return v in STATUS
+    if column == "seconds" and v is None:
+        return True
+    if column == "monitors":
+        return isinstance(v, str) and isinstance(json.loads(v), dict)
+    kind = KINDS.get(column, "TEXT")
+    if kind == "REAL":
+        return isinstance(v, (int, float)) and not isinstance(v, bool) and v >= 0
+    return isinstance(v, int if kind == "INTEGER" else str)
+
+
+def _failure(path: Path, did: str, e: Exception) -> AutocompError:
+    """What went wrong with the file, and the next step."""
+    text = str(getattr(e, "strerror", "") or e)
+    hint = "give another file with --database"
+    if "full" in text or "space" in text:
+        hint = f"free space in {path.parent}; every measurement so far is kept, and the same command goes on from there"
+    elif "unable to open" in text or "readonly" in text or "denied" in text:
+        hint = f"check the permissions of {path.parent}, or give another file with --database"
+    elif "locked" in text:
+        hint = "another process is writing it; try again"
+    return AutocompError(f"the tuning database cannot be {did}: {text}", where=str(path), hint=hint)
+
+
+def _move_aside(path: Path) -> Path:
+    """Rename a damaged file and its log; the new name."""
+    n = 1
+    while (aside := path.with_name(f"{path.name}.damaged-{n}")).exists():
+        n += 1
+    os.replace(path, aside)
+    for suffix in ("-wal", "-shm"):
+        log = path.with_name(path.name + suffix)
+        if log.exists():
+            os.replace(log, aside.with_name(aside.name + suffix))
+    return aside
+
+
+def read_tuned(path: Path, at: Place) -> list[Tuned]:
+    """The finished searches at a place, without creating or changing the file. Raises AutocompError where it cannot be read."""
+    if not path.exists():
+        return []
+    db = Database.__new__(Database)
+    db.path = path
+    try:
+        db._db = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=WAIT, isolation_level=None)
+        with db:
+            if db._rows("PRAGMA user_version") != [(FORMAT,)]:
+                raise AutocompError(f"is no tuning database of format {FORMAT}", where=str(path))
+            return [t for t in db.tuned(at) if t.done and t.kept]
+    except (sqlite3.Error, ValueError) as e:
+        raise _failure(path, "read", e) from None
+
+
+def stamp(found: list[Tuned]) -> str:
+    """Changes when a search's outcome does."""
+    return short_digest(repr([(t.kernel, t.untuned, t.untuned_seconds, t.kept) for t in found])) if found else ""

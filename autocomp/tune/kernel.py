@@ -1,0 +1,227 @@
+"""The measured search for one kernel: build side by side, measure one at a time, commit every outcome at once."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from autocomp.egraph.choose import describe
+from autocomp.ir.kernel import Kernel
+from autocomp.ir.schedule import Schedule
+from autocomp.options import Options
+from autocomp.runtime.codec import encode
+from autocomp.targets import Target
+from autocomp.tune.database import Database, Kept, Measurement, Tuned
+from autocomp.tune.key import Place, kernel_key, schedule_of, schedule_text
+from autocomp.tune.measure import Built, Job, build, measure, prepare
+from autocomp.tune.process import Failure, Pool, Worker
+from autocomp.tune.search import Search
+from autocomp.tune.space import Point, Space, legal_points
+
+if TYPE_CHECKING:
+    from autocomp.rewrite.rule import RuleSet
+
+PATIENCE = 50  # configurations without an improvement that every search goes on for; large ones for a quarter of their limit
+SLOW = 4.0  # a candidate whose first run takes this many times the best one's is not run again
+
+
+@dataclass(frozen=True)
+class Limits:
+    """seconds: for the whole search, 0 for none. build, run: seconds that one candidate may take to build, and to be checked and
+    timed. prepare: to compute the reference. jobs: builds side by side, 0 for one a core."""
+
+    seconds: float = 0.0
+    build: float = 120.0
+    run: float = 30.0
+    prepare: float = 300.0
+    jobs: int = 0
+
+
+@dataclass(frozen=True)
+class KernelResult:
+    """What came out for one kernel: `untuned` the schedule chosen without measuring, `tuned` the fastest one, in one race;
+    `schedule`: its stored text.
+
+    `tried` counts measured or failed schedules (this run and earlier ones), `fresh` those of this run. `pairs`: predicted and measured
+    seconds of every right one. `note`: why there is no result, or why the search is not over.
+    """
+
+    name: str
+    calls: int
+    space: int = 0
+    tried: int = 0
+    fresh: int = 0
+    untuned: str = ""
+    tuned: str = ""
+    schedule: str = ""
+    untuned_seconds: float = 0.0
+    tuned_seconds: float = 0.0
+    predicted: float = 0.0
+    note: str = ""
+    figures: Mapping[str, float] = field(default_factory=dict)
+    pairs: tuple[tuple[float, float], ...] = ()
+    failures: Mapping[str, int] = field(default_factory=dict)
+    kernel: Kernel | None = None
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What the searches of a program share."""
+
+    target: Target
+    rules: RuleSet
+    options: Options
+    database: Database
+    at: Place
+    pool: Pool
+    worker: Worker
+    limits: Limits
+
+
+class KernelTuning:
+    """The search for one kernel. `tried`, `failed`, `best`, `untuned` are what progress is told from (seconds; 0: not yet known)."""
+
+    def __init__(self, kernel: Kernel, bench: Bench, untuned: Schedule, folder: Path) -> None:
+        self.kernel, self.bench, self.folder, self.choice = kernel, bench, folder, untuned
+        self.key = kernel_key(kernel)
+        self.job = Job(encode(kernel), bench.target, str(folder), int(self.key[:8], 16), bench.options.threads)
+        limit = bench.options.search_configurations
+        self.space = Space(legal_points(kernel, bench.rules, bench.target.chip, bench.options, untuned))
+        self.search = Search(self.space, self.key, limit, max(PATIENCE, limit // 4))
+        self.first = self.space.number[untuned]
+        self.outcomes: dict[int, Measurement] = {}
+        self.builds = 0
+        self._recall()
+        self.recalled = len(self.outcomes)
+
+    @property
+    def limit(self) -> int:
+        """Configurations that will be tried at most."""
+        return min(len(self.space), self.search.limit)
+
+    @property
+    def failed(self) -> int:
+        return sum(m.status == "failed" for m in self.outcomes.values())
+
+    @property
+    def untuned(self) -> float:
+        return self.search.seconds.get(self.first, 0.0)
+
+    @property
+    def best(self) -> float:
+        return min(self.search.seconds.values(), default=0.0)
+
+    def run(self, calls: int, end: float, report: Callable[[KernelTuning], None]) -> KernelResult:
+        """Search until the limit of configurations, the patience or the time (`end`, monotonic) is reached; then race the best."""
+        base = KernelResult(self.kernel.name, calls, len(self.space), untuned=describe(self.choice), kernel=self.kernel)
+        stored = next((t for t in self.bench.database.tuned(self.bench.at) if t.kernel == self.key), None)
+        if stored is not None and stored.done and self.search.over and stored.untuned == schedule_text(self.choice):
+            return self._told(base, stored)
+        self.folder.mkdir(parents=True)
+        try:
+            ready = self.bench.worker.run(prepare, self.job, limit=self.bench.limits.prepare)
+            if isinstance(ready, Failure):
+                return replace(base, note=f"no reference: {ready.reason}")
+            if self.first not in self.search.known:
+                self._batch([self.first], float("inf"), report)
+            while not self.search.over and time.monotonic() < end:
+                self._batch(self.search.ask(2 * len(self.bench.pool.workers)), end, report)
+            return self._told(base, self._finish())
+        finally:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    # ---- one generation
+    def _batch(self, asked: Sequence[int], end: float, report: Callable[[KernelTuning], None]) -> None:
+        """Build points side by side, then measure them one by one; each outcome is committed before the next measurement begins.
+
+        Nothing is built meanwhile: on a CPU that would take the cores away from what is measured.
+        """
+        built = self._build(asked)
+        for p in asked:
+            if time.monotonic() > end:
+                return
+            m = self._outcome(self.space.points[p], built[p])
+            self.bench.database.add(self.key, self.bench.at, m)
+            self._know(p, m)
+            report(self)
+
+    def _build(self, asked: Sequence[int]) -> dict[int, Any]:
+        """What became of each point's build: Built or Failure."""
+        names = [str(self.builds + i) for i in range(len(asked))]
+        self.builds += len(asked)
+        tasks = [(self.job, self.space.points[p].schedule, name) for p, name in zip(asked, names)]
+        return {asked[i]: value for i, value in self.bench.pool.each(build, tasks, self.bench.limits.build)}
+
+    def _outcome(self, point: Point, built: Any) -> Measurement:
+        """The measurement of a built candidate, or why there is none."""
+        made = Measurement(schedule_text(point.schedule), "failed", None, point.predicted, "", point.rule)
+        if isinstance(built, Failure):
+            return replace(made, status="refused" if built.refused else "failed", reason=f"build: {built.reason}")
+        limit = SLOW * self.best or float("inf")
+        found = self.bench.worker.run(measure, self.job, [built], limit, False, limit=self.bench.limits.run)
+        shutil.rmtree(Path(built.path).parent, ignore_errors=True)
+        if isinstance(found, Failure):
+            self.bench.worker.stop()  # a device that has seen a fault gives the next candidate nothing but errors
+            return replace(made, reason=f"run: {found.reason}")
+        if found[0].wrong:
+            return replace(made, reason=f"run: {found[0].wrong}")
+        return replace(made, status="ok", seconds=found[0].seconds, monitors=dict(found[0].monitors))
+
+    def _know(self, p: int, m: Measurement) -> None:
+        self.search.tell(p, m.seconds, m.status == "refused")
+        self.outcomes[p] = m
+
+    def _recall(self) -> None:
+        """Outcomes of earlier runs, for the schedules that are still legal."""
+        stored = {m.schedule: m for m in self.bench.database.measurements(self.key, self.bench.at)}
+        for p, point in enumerate(self.space.points):
+            m = stored.get(schedule_text(point.schedule))
+            if m is not None:
+                self._know(p, m)
+
+    # ---- the end
+    def _finish(self) -> Tuned:
+        """Race the best schedules and the untuned one, every element checked, and record the order that comes out."""
+        front = self.search.ranked()[: self.bench.options.search_keep]
+        racers = [*front, *([self.first] if self.first in self.search.seconds and self.first not in front else [])]
+        built = {p: b for p, b in self._build(racers).items() if isinstance(b, Built)}
+        limit = self.bench.limits.run * max(1, len(built))
+        found = self.bench.worker.run(measure, self.job, list(built.values()), float("inf"), True, limit=limit)
+        if isinstance(found, Failure):
+            self.bench.worker.stop()
+            seconds = {p: self.search.seconds[p] for p in built}
+        else:
+            for p, o in zip(built, found):
+                if o.wrong:
+                    m = replace(self.outcomes[p], status="failed", seconds=None, reason=f"race: {o.wrong}")
+                    self.bench.database.add(self.key, self.bench.at, m)
+                    self.outcomes[p] = m
+                    del self.search.seconds[p]
+            seconds = {p: o.seconds for p, o in zip(built, found) if not o.wrong}
+        order = sorted(seconds, key=lambda p: (seconds[p], p))[: self.bench.options.search_keep]
+        kept = tuple(Kept(self.outcomes[p].schedule, seconds[p], self.outcomes[p].monitors) for p in order)
+        t = Tuned(self.key, self.bench.at, self.kernel.name, self.kernel.signature, schedule_text(self.choice),
+                  seconds.get(self.first, 0.0), len(self.space), self.search.tried, self.search.over, kept)  # fmt: skip
+        self.bench.database.record(t)
+        return t
+
+    def _told(self, base: KernelResult, t: Tuned) -> KernelResult:
+        """The result that a search's record makes."""
+        failures: dict[str, int] = {}
+        for m in self.outcomes.values():
+            if m.status == "failed":
+                failures[m.reason] = failures.get(m.reason, 0) + 1
+        note = "" if self.search.over else f"{self.limit - self.search.tried} schedules are left: the time is over"
+        if not t.kept:
+            note = "no schedule gave a right result"
+        best = t.kept[0] if t.kept else Kept("{}", 0.0)
+        schedule = schedule_of(best.schedule)
+        pairs = tuple((self.space.points[i].predicted, s) for i, s in sorted(self.search.seconds.items()))
+        return replace(base, tried=self.search.tried, fresh=len(self.outcomes) - self.recalled, tuned=describe(schedule),
+                       schedule=best.schedule, untuned_seconds=t.untuned_seconds, tuned_seconds=best.seconds,
+                       predicted=self.space.points[self.first].predicted, note=note, figures=best.monitors, pairs=pairs,
+                       failures=failures)  # fmt: skip

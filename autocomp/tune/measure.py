@@ -1,0 +1,223 @@
+"""What the child processes do: build one candidate, and time built candidates of one kernel after checking their results."""
+
+from __future__ import annotations
+
+import random
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from autocomp.ir.kernel import Call, Kernel, KernelGraph
+from autocomp.ir.node import Graph, make
+from autocomp.ir.schedule import Schedule
+from autocomp.options import Options
+from autocomp.runtime.codec import decode
+from autocomp.runtime.host import HostExecutor
+from autocomp.runtime.library import source_files
+from autocomp.runtime.plan import slots
+from autocomp.targets import Target
+from autocomp.targets.source import KernelSource
+from autocomp.tune.check import Part, deviation, difference, expected, inputs_of, sizes_of
+
+SPAN = 0.05  # seconds of timed runs of one host candidate while searching
+RUNS = (4, 400)  # fewest and most of them
+QUIET = 10  # percentile of host times that counts: other processes can only add to them
+LAUNCHES = 10  # timed launches of one device candidate while searching
+ROUNDS = 5  # times as many in the last race
+
+
+@dataclass(frozen=True)
+class Job:
+    """One kernel to tune. `kernel`: its stored form; `folder`: of the session; `seed` of its inputs."""
+
+    kernel: str
+    target: Target
+    folder: str
+    seed: int
+    threads: int = 0
+
+
+@dataclass(frozen=True)
+class Built:
+    """A candidate's printed source and the path of what was built from it."""
+
+    source: KernelSource
+    path: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`wrong`: why the result is not right, else "" and `seconds` of one launch; `monitors`: registers, local bytes, ..."""
+
+    wrong: str
+    seconds: float = 0.0
+    monitors: tuple[tuple[str, float], ...] = ()
+
+
+def build(job: Job, schedule: Schedule, name: str) -> Built:
+    """Print and compile a candidate into `folder/name`. Raises DoesNotFit, UnsupportedOp, BuildError."""
+    kernel: Kernel = decode(job.kernel, {})
+    target, folder = job.target, Path(job.folder) / name
+    source = target.emit(kernel, schedule)
+    folder.mkdir()
+    if target.runtime == "host":
+        calls = graph_of(kernel, constants={})
+        files = source_files(calls, slots(calls), {kernel.name: source}, target.preamble)
+        for n, text in files.items():
+            (folder / n).write_text(text)
+        target.toolchain.compile(folder, [n for n in sorted(files) if n.endswith(".c")], folder / "kernels.so")
+        return Built(source, str(folder / "kernels.so"))
+    code = target.toolchain.compile_object(kernel.name, f"{target.preamble([source])}\n{source.text}")
+    (folder / "kernel.cubin").write_bytes(code)
+    return Built(source, str(folder / "kernel.cubin"))
+
+
+def measure(job: Job, built: Sequence[Built], limit: float, whole: bool) -> list[Outcome]:
+    """Check and time candidates, in shuffled rounds where there are several.
+
+    A candidate whose first run takes longer than `limit` seconds is not run again. `whole`: compare every element.
+    """
+    bench = _bench(job)
+    loaded = [bench.load(b) for b in built]
+    wrong = [bench.check(x, whole) for x in loaded]
+    right = [x for x, w in zip(loaded, wrong) if not w]
+    times = iter(bench.race(right, limit, ROUNDS if whole else 1))
+    return [Outcome(w) if w else Outcome("", next(times), x.monitors()) for x, w in zip(loaded, wrong)]
+
+
+class Loaded(Protocol):
+    """A candidate that is ready to run."""
+
+    def outputs(self) -> Mapping[str, np.ndarray]:
+        """Results of one run into poisoned memory."""
+
+    def monitors(self) -> tuple[tuple[str, float], ...]: ...
+
+
+def graph_of(kernel: Kernel, constants: Mapping[str, np.ndarray]) -> KernelGraph:
+    """A program of this one kernel, whose tensors have the kernel's argument names; `constants` are its parameters."""
+    inputs = tuple(make("input", (), a.type, {"name": a.name}) for a in kernel.inputs if a.name not in constants)
+    tensors = {a.name: a.type for a in (*kernel.inputs, *kernel.outputs)}
+    return KernelGraph(Graph(kernel.name, inputs, (), constants), (Call(kernel, {n: n for n in tensors}),), tensors,
+                       tuple(a.name for a in kernel.inputs if a.name not in constants), tuple(constants),
+                       tuple((a.name, a.name) for a in kernel.outputs))  # fmt: skip
+
+
+class Bench(ABC):
+    """A kernel's inputs and expected values in this process."""
+
+    def __init__(self, job: Job) -> None:
+        self.job, self.kernel = job, decode(job.kernel, {})
+        self.sizes = sizes_of(self.kernel)
+        self.arrays = inputs_of(self.kernel, self.sizes, job.seed)
+        self.parts = self._parts(Path(job.folder) / "expected.npz")
+        self.first: Mapping[str, np.ndarray] | None = None
+        self.random = random.Random(job.seed)
+
+    def _parts(self, path: Path) -> list[Part]:
+        """The expected values; kept in the session's folder for the process that replaces this one."""
+        if path.exists():
+            with np.load(path) as data:
+                n = int(data["count"])
+                return [Part(str(data[f"{i} output"]), tuple(data[f"{i} index {j}"] for j in range(int(data[f"{i} rank"]))),
+                             data[f"{i} value"], data[f"{i} skip"], float(data[f"{i} relative"])) for i in range(n)]  # fmt: skip
+        parts = expected(self.kernel, self.arrays, self.sizes)
+        kept: dict[str, Any] = {"count": len(parts)}
+        for i, p in enumerate(parts):
+            kept |= {f"{i} output": p.output, f"{i} rank": len(p.index), f"{i} value": p.value, f"{i} skip": p.skip,
+                     f"{i} relative": p.relative, **{f"{i} index {j}": x for j, x in enumerate(p.index)}}  # fmt: skip
+        new = path.with_suffix(".new.npz")
+        np.savez(new, **kept)
+        new.rename(path)
+        return parts
+
+    def check(self, x: Loaded, whole: bool) -> str:
+        """Why a candidate's result is wrong, "" if it is right."""
+        got = x.outputs()
+        text = deviation(self.parts, got)
+        if not text and self.first is not None:
+            text = difference(self.first, got, self.parts, whole)
+        if not text and self.first is None:
+            self.first = {n: np.array(v) for n, v in got.items()}
+        return text
+
+    @abstractmethod
+    def load(self, b: Built) -> Any:
+        """The candidate, ready to run."""
+
+    @abstractmethod
+    def race(self, loaded: Sequence[Any], limit: float, rounds: int) -> list[float]:
+        """Seconds of one launch of each, from rounds in shuffled order; one that first takes longer than `limit` has no further runs."""
+
+
+class HostLoaded:
+    """A library that is loaded in this process."""
+
+    def __init__(self, executor: HostExecutor, feed: Mapping[str, np.ndarray]) -> None:
+        self.executor, self.feed = executor, feed
+
+    def outputs(self) -> Mapping[str, np.ndarray]:
+        self.executor.poison = True
+        result = self.executor.run(self.feed)
+        self.executor.poison = False
+        return result
+
+    def monitors(self) -> tuple[tuple[str, float], ...]:
+        return ()
+
+    def times(self, repeat: int) -> list[float]:
+        return self.executor.times(self.feed, repeat)
+
+
+class HostBench(Bench):
+    """On this machine's CPU, with warm caches."""
+
+    def load(self, b: Built) -> HostLoaded:
+        constants = {a.name: self.arrays[a.name] for a in self.kernel.inputs if a.constant}
+        calls = graph_of(self.kernel, constants)
+        executor = HostExecutor(calls, slots(calls), {self.kernel.name: b.source}, Path(b.path), Options(threads=self.job.threads))
+        return HostLoaded(executor, {n: x for n, x in self.arrays.items() if n not in constants})
+
+    def race(self, loaded: Sequence[HostLoaded], limit: float, rounds: int) -> list[float]:
+        once = [min(x.times(2)) for x in loaded]
+        seen: list[list[float]] = [[t] for t in once]
+        for _ in range(rounds):
+            order = [i for i, t in enumerate(once) if t <= limit]
+            self.random.shuffle(order)
+            for i in order:
+                seen[i] += _span(loaded[i])
+        return [float(np.percentile(t, QUIET)) for t in seen]
+
+
+def _span(x: HostLoaded) -> list[float]:
+    """Times of as many runs as `SPAN` seconds hold."""
+    end, out = time.perf_counter() + SPAN, x.times(RUNS[0])
+    while time.perf_counter() < end and len(out) < RUNS[1]:
+        out += x.times(RUNS[0])
+    return out
+
+
+_OPEN: list[Bench] = []
+
+
+def _bench(job: Job) -> Bench:
+    """The bench of a job; the one of another kernel is dropped."""
+    if not _OPEN or _OPEN[0].job.kernel != job.kernel or _OPEN[0].job.folder != job.folder:
+        _OPEN.clear()
+        if job.target.runtime == "cuda":
+            from autocomp.tune.device import CudaBench
+
+            _OPEN.append(CudaBench(job))
+        else:
+            _OPEN.append(HostBench(job))
+    return _OPEN[0]
+
+
+def prepare(job: Job) -> None:
+    """Make the kernel's inputs and expected values before the first candidate, whose time limit would not cover them."""
+    _bench(job)

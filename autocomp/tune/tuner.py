@@ -1,0 +1,127 @@
+"""The measured search over a program's kernels, those that take longest first."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autocomp.cost.host import usable_cores
+from autocomp.egraph.choose import choose_schedule
+from autocomp.errors import AutocompError
+from autocomp.ir.kernel import Kernel
+from autocomp.loops.recurrences import recurrence_of
+from autocomp.options import Options
+from autocomp.runtime.build import cache_root
+from autocomp.targets import Target
+from autocomp.trace import Trace
+from autocomp.tune.database import Database
+from autocomp.tune.kernel import Bench, KernelResult, KernelTuning, Limits
+from autocomp.tune.key import place_of
+from autocomp.tune.process import Pool, Worker
+
+if TYPE_CHECKING:
+    from autocomp.ir.kernel import KernelGraph
+    from autocomp.rewrite.rule import RuleSet
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far the search is: kernel `number` of `kernels`; times in seconds, 0 where not yet known."""
+
+    kernel: str
+    number: int
+    kernels: int
+    tried: int
+    limit: int
+    best: float
+    untuned: float
+    failed: int
+    elapsed: float
+
+
+def tune_program(calls: KernelGraph, target: Target, rules: RuleSet, options: Options, database: Database, limits: Limits,
+                 watch: Callable[[Progress], None] = lambda p: None) -> list[KernelResult]:  # fmt: skip
+    """Tune every distinct kernel of a program; results in order of first call.
+
+    Time goes to kernels by their share of the predicted time. Whatever was measured before is known and not measured again. Raises
+    AutocompError where the target cannot run here, or the database cannot be written.
+    """
+    if target.why_not_runnable():
+        raise AutocompError(f"target {target.name} cannot run here: {target.why_not_runnable()}", where="tune",
+                            hint="run the same command on a machine with the device")  # fmt: skip
+    count: dict[str, int] = {}
+    kernels: dict[str, Kernel] = {}
+    for c in calls.calls:
+        kernels.setdefault(c.kernel.signature, c.kernel)
+        count[c.kernel.signature] = count.get(c.kernel.signature, 0) + 1
+    results = {s: KernelResult(k.name, count[s], note=_why_not(k)) for s, k in kernels.items()}
+    chosen = {s: choose_schedule(k, rules, target.chip, options, Trace(), target.admit) for s, k in kernels.items() if not results[s].note}
+    share = {s: cost.seconds * count[s] for s, (_, cost) in chosen.items()}
+    order = sorted(share, key=lambda s: (-share[s], s))
+    begun = time.monotonic()
+    with _session() as folder, _workers(limits) as (pool, worker):
+        bench = Bench(target, rules, options, database, place_of(target, rules, options), pool, worker, limits)
+        for n, s in enumerate(order):
+            left = limits.seconds - (time.monotonic() - begun) if limits.seconds else float("inf")
+            end = time.monotonic() + left * share[s] / sum(share[x] for x in order[n:])
+
+            def report(k: KernelTuning, n: int = n) -> None:
+                watch(Progress(k.kernel.name, n + 1, len(order), k.search.tried, k.limit, k.best, k.untuned, k.failed,
+                               time.monotonic() - begun))  # fmt: skip
+
+            results[s] = KernelTuning(kernels[s], bench, chosen[s][0], folder / str(n)).run(count[s], end, report)
+    return list(results.values())
+
+
+def _why_not(k: Kernel) -> str:
+    """Why a kernel has no schedules to choose from."""
+    if k.opaque:
+        return "runs through its reference"
+    return "a recurrence: its loops are transformed, not tiled" if recurrence_of(k) is not None else ""
+
+
+@contextmanager
+def _workers(limits: Limits) -> Iterator[tuple[Pool, Worker]]:
+    """Builders and the one that measures; they end with the block."""
+    pool, worker = Pool(limits.jobs or usable_cores()), Worker()
+    try:
+        yield pool, worker
+    finally:
+        pool.stop()
+        worker.stop()
+
+
+@contextmanager
+def _session() -> Iterator[Path]:
+    """A folder for what is built; those of processes that were killed are removed."""
+    root = cache_root() / "tuning"
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        for old in root.iterdir():
+            if not _alive(old.name.partition("-")[0]):
+                shutil.rmtree(old, ignore_errors=True)
+        folder = Path(tempfile.mkdtemp(dir=root, prefix=f"{os.getpid()}-"))
+    except OSError:  # a cache that cannot be written
+        folder = Path(tempfile.mkdtemp(prefix="autocomp-tune-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _alive(pid: str) -> bool:
+    """Whether a process of this number runs (or cannot be asked)."""
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, ValueError):
+        return True
+    return True

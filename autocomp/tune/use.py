@@ -1,0 +1,47 @@
+"""What is known about a target's kernels from earlier searches, read without importing what a search needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autocomp.errors import AutocompError
+from autocomp.runtime.build import cache_root
+
+if TYPE_CHECKING:
+    from autocomp.options import Options
+    from autocomp.rewrite.rule import RuleSet
+    from autocomp.targets import Target
+    from autocomp.trace import Trace
+    from autocomp.tune.database import Tuned
+
+
+def database_path(options: Options) -> Path:
+    """The database that options name, else the one in the cache folder."""
+    return Path(options.tuning_database) if options.tuning_database else cache_root() / "tuning.sqlite"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Finished searches by kernel key. `stamp` changes when one of them does, "" where there are none."""
+
+    searches: Mapping[str, Tuned]
+    stamp: str = ""
+
+
+def measured(target: Target, rules: RuleSet, options: Options, trace: Trace) -> Measured:
+    """What is known for this target and these rules; a database that cannot be read costs a note in the trace."""
+    path = database_path(options)
+    if not options.tuned or not path.exists():
+        return Measured({})
+    from autocomp.tune.database import read_tuned, stamp
+    from autocomp.tune.key import place_of
+
+    try:
+        found = [t for t in read_tuned(path, place_of(target, rules, options)) if t.kept]
+    except AutocompError as e:
+        trace.add("note", "tuning database", text=f"not used: {e.what} ({path})")
+        return Measured({})
+    return Measured({t.kernel: t for t in found}, stamp(found))
