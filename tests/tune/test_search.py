@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 import pytest
+from autocomp.targets import load_target
 
 from autocomp import rewrite
 from autocomp.egraph.choose import choose_schedule
@@ -13,7 +14,6 @@ from autocomp.frontends.text import parse
 from autocomp.ir.schedule import Schedule
 from autocomp.loops.schedules import legal
 from autocomp.options import Options
-from autocomp.targets import load_target
 from autocomp.trace import Trace
 from autocomp.tune.key import schedule_of, schedule_text
 from autocomp.tune.search import FIRST, Search
