@@ -8,7 +8,7 @@ empty (read, may be written again, `depth` rounds later). `find_queues` finds th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from autocomp.errors import AutocompError
@@ -123,13 +123,20 @@ def common_loop(uses: list[Access]) -> str:
     return shared[-1] if shared else ""
 
 
-def merged(queues: list[Queue]) -> list[Queue]:
-    """Queues of the same two agents, loop and depth become one."""
-    groups: dict[tuple[str, str, str, int], tuple[str, ...]] = {}
-    for q in queues:
+def merged(queues: list[Queue], fine: Callable[[list[Queue]], bool]) -> list[Queue]:
+    """Queues of the same two agents, loop and depth become one, buffer by buffer, where `fine` agrees with the queues that result."""
+    done: list[Queue] = []
+    for i, q in enumerate(queues):
         key = (q.writer, q.reader, q.loop, q.depth)
-        groups[key] = groups.get(key, ()) + q.buffers
-    return [Queue(w, r, loop, buffers, depth) for (w, r, loop, depth), buffers in groups.items()]
+        for at, other in enumerate(done):
+            if (other.writer, other.reader, other.loop, other.depth) == key:
+                tried = [*done[:at], replace(other, buffers=other.buffers + q.buffers), *done[at + 1 :]]
+                if fine([*tried, *queues[i + 1 :]]):
+                    done = tried
+                    break
+        else:
+            done.append(q)
+    return done
 
 
 def with_signals(parts: Parts, queues: list[Queue]) -> dict[str, Body]:

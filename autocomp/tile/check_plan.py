@@ -61,6 +61,26 @@ def problems(parts: Parts, depth: Mapping[str, int], trips: int = 4, most: int =
     return list(dict.fromkeys(found))
 
 
+def waits_before_sets(parts: Parts, trips: int = 4) -> list[str]:
+    """Waits that a part issues before the set that they wait for, where the same part issues that too.
+
+    A part is one stream of instructions: what its agents have not been given yet, they cannot do.
+    """
+    found = []
+    for body in parts.values():
+        issued: dict[tuple[object, ...], int] = {}
+        agents = {i.node.agent for i in _unroll(body, 1, {}, {})}
+        for item in _unroll(body, trips, {}, {}):
+            n = item.node
+            if isinstance(n, Signal) and {n.queue.writer, n.queue.reader} <= agents:
+                slot = n.slot if n.slot is not None else item.rounds.get(n.queue.loop, 0) % n.queue.depth
+                key = (n.what, n.queue, slot)
+                issued[key] = issued.get(key, 0) + (1 if n.do == "set" else -1)
+                if issued[key] < 0:
+                    found.append(f"waits before it is set: {_show(n)}")
+    return list(dict.fromkeys(found))
+
+
 def _unroll(body: Body, trips: int, rounds: dict[str, int], counters: dict[str, int]) -> Iterator[Item]:
     for n in body:
         if isinstance(n, Again):

@@ -1,60 +1,169 @@
-"""TileProgram -> one Ascend C kernel with its launch."""
+"""TileProgram -> one Ascend C kernel with its launch: for vector cores alone, cube cores alone, or groups of one and two."""
 
 from __future__ import annotations
 
-from math import prod
+from collections.abc import Iterator
+from dataclasses import dataclass
 
-from autocomp.targets.ascend.geometry import Geometry, extent, tile_of
+from autocomp.targets.ascend.cube import Cube
+from autocomp.targets.ascend.geometry import counts, geometry, origin, starts, tile_of, trips, walked
 from autocomp.targets.ascend.signals import plan, printed
-from autocomp.targets.ascend.tables import place, stored
-from autocomp.targets.ascend.vector import VectorPart
+from autocomp.targets.ascend.split import Split
+from autocomp.targets.ascend.tables import place, stored, table
+from autocomp.targets.ascend.vector import Frame, VectorPart
 from autocomp.targets.cpu.names import c_name
 from autocomp.targets.source import KernelSource, Launch
 
 from autocomp.cost.chip import Chip
-from autocomp.errors import UnsupportedOp
+from autocomp.errors import DoesNotFit, UnsupportedOp
 from autocomp.tile.agents import Again, Body
 from autocomp.tile.program import Loop, Stmt, TileProgram, walk
 from autocomp.tile.text import show
 
 HEADER = "autocomp_ascend.h"
+RING = 2  # slots of a ring, where they fit
+TYPES = {("vector",): "AIV_ONLY", ("cube",): "AIC_ONLY", ("cube", "vector"): "MIX_AIC_1_2"}
 
 
 def emit(p: TileProgram, chip: Chip, header: tuple[str, ...]) -> KernelSource:
     """The kernel of a tile program. Raises UnsupportedOp for what has no instruction here, DoesNotFit with the bytes of a memory."""
-    grid = p.body[0].axes if p.body and isinstance(p.body[0], Loop) and p.body[0].kind == "grid" else ()
-    inner = p.body[0].body if grid and isinstance(p.body[0], Loop) else p.body
-    if any(s.op == "mma" for s, _ in walk(p.body)):
-        raise UnsupportedOp("a contraction is not printed for cube cores yet", where=p.name, hint="choose target cpu")
-    if any(isinstance(n, Loop) for n in inner):
-        raise UnsupportedOp("a reduced axis in chunks", where=p.name, hint="choose a schedule that keeps reduced rows whole")
-    statements = tuple(n for n in inner if isinstance(n, Stmt))
-    vector = VectorPart(p, geometry(p, statements), place("ub", chip), "round % 2", starts(p, grid), counts(p, grid))
-    vector.run(statements)
-    tiles = total(p, grid)
-    body = (*vector.loads, *vector.works)
-    head = ("uint32_t round = 0;", f"for (uint32_t tile = GetBlockIdx(); tile < {tiles}; tile += GetBlockNum(), ++round) {{")
-    loop = Again("tile", (*head, *("  " + x for x in (*origin(p, grid), *vector.declarations))), body, ("}",))
-    parts: dict[str, Body] = {"vector": (loop,)}
-    signalled, notes = plan(parts, vector.depth, chip)
-    lines = ["KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);", "TPipe pipe;", "TBuf<TPosition::VECCALC> ub;",
-             f"pipe.InitBuffer(ub, {vector.ub.top});", "pipe.Destroy();", *globals_(p), *printed(signalled["vector"])]  # fmt: skip
-    notes = [*notes, f"ub: {vector.ub.top} of {vector.ub.capacity} bytes"]
-    blocks = min(tiles, chip.cores * int(chip.limits["vector_cores"]))
-    return source(p, lines, notes, blocks, header)
+    short: DoesNotFit | None = None
+    for rows in shares(p):
+        try:
+            return Kernel(p, chip, rows).source(header)
+        except DoesNotFit as e:
+            short = short or e
+    assert short is not None
+    raise short
 
 
-def source(p: TileProgram, lines: list[str], notes: list[str], blocks: int, header: tuple[str, ...],
-           workspace: int = 0) -> KernelSource:  # fmt: skip
+def shares(p: TileProgram) -> Iterator[int]:
+    """Rows of a tile that a vector core takes at once, the most first; 0: all, there is no cube core."""
+    row = shared_row(p)
+    if not any(s.op == "mma" for s, _ in walk(p.body)):
+        yield 0
+        return
+    half = -(-tile_of(p, row) // 2) if row else 1
+    yield half
+    while in_rounds(p) and half > 1:
+        half //= 2
+        yield half
+
+
+def shared_row(p: TileProgram) -> str:
+    """The axis whose tiles the vector cores of a group share; "" where there is one row. Raises UnsupportedOp for two such axes."""
+    wide = [a for a, t in geometry(p, {}).rows if t > 1]
+    if len(wide) > 1 and any(s.op == "mma" for s, _ in walk(p.body)):
+        raise UnsupportedOp(f"rows along {' and '.join(wide)} in one tile of a matrix product", where=p.name, hint="smaller tiles")
+    return wide[0] if wide else ""
+
+
+def in_rounds(p: TileProgram) -> bool:
+    """Whether all that vector cores do lies behind the products: then they may take their rows in rounds."""
+    sums = {s.dst for s, _ in walk(p.body) if s.op == "mma"}
+    factors = {v for s, _ in walk(p.body) if s.op == "mma" for v in s.srcs}
+    return all(s.op in ("mma", "copy") and (s.op == "mma" or s.dst in factors) for s, loops in walk(p.body)
+               if any(x.kind != "grid" for x in loops)) and not any(
+        s.op == "map" and s.dst in sums | factors for s, _ in walk(p.body))  # fmt: skip
+
+
+@dataclass
+class Kernel:
+    """One attempt: `rows` a vector core takes at once (0: there is no cube core)."""
+
+    p: TileProgram
+    chip: Chip
+    rows: int
+
+    def source(self, header: tuple[str, ...]) -> KernelSource:
+        p = self.p
+        grid = p.body[0].axes if p.body and isinstance(p.body[0], Loop) and p.body[0].kind == "grid" else ()
+        inner = p.body[0].body if grid and isinstance(p.body[0], Loop) else p.body
+        split = self.split(inner)
+        tiles = trips(p, grid)
+        parts = self.parts(split, origin(p, grid, "tile"), tiles)
+        signalled, notes = plan(parts, {**split.cube.depth, **split.vector.depth}, self.chip)
+        kind = TYPES[tuple(sorted(parts))]
+        lines = [f"KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_{kind});", *globals_(p)]
+        groups = min(tiles, self.chip.cores * (int(self.chip.limits["vector_cores"]) if kind == "AIV_ONLY" else 1))
+        total = 0
+        for s in split.scratches:
+            lines += [f"GlobalTensor<{s.element}> {s.name}_g;", f"{s.name}_g.SetGlobalBuffer((__gm__ {s.element} *)(scratch + {total}));"]
+            total += s.bytes * s.slots * groups
+        for name in sorted(parts):
+            body = printed(signalled[name])
+            body = [*self.memories(name, split, body), *body]
+            lines += body if len(parts) == 1 else [f"if ASCEND_IS_AI{'C' if name == 'cube' else 'V'} {{", *("  " + x for x in body), "}"]
+        used = {**split.cube.places, "ub": split.vector.ub}
+        notes += [f"{n}: {x.top} of {x.capacity} bytes" for n, x in used.items() if x.top]
+        return source(p, lines, notes, groups, header, total)
+
+    def split(self, inner: tuple[Loop | Stmt, ...]) -> Split:
+        """Both parts of a tile's statements."""
+        p, axes = self.p, walked(self.p)
+        row = shared_row(p)
+        start, true = starts(p, axes), counts(p, axes)
+        mixed = self.rows > 0
+        chunked = mixed and in_rounds(p)
+        tile = Frame("tile", "round")
+        rows = Frame("rows", "rows_round") if chunked else tile
+        g = geometry(p, {row: self.rows} if mixed and row else {})
+        own, have = (start | {row: "o_row"}, true | {row: "c_row"}) if mixed and row else (start, true)
+        vector = VectorPart(p, g, place("ub", self.chip), own, have, rows, tile, RING, "if (own)" if mixed and not chunked else "")
+        split = Split(p, Cube(p, self.chip, true, RING), vector, start, row, Frame("tile", "round"), chunked)
+        split.body(inner)
+        return split
+
+    def parts(self, split: Split, where: list[str], tiles: int) -> dict[str, Body]:
+        """The loops over tiles of both kinds of cores."""
+        first = "GetBlockIdx()" if not self.rows else "group"
+        head = (f"for (uint32_t tile = {first}; tile < {tiles}; tile += GetBlockNum(), ++round) {{", *("  " + x for x in where))
+        out: dict[str, Body] = {}
+        for name, frame in (("cube", split.frame), ("vector", self.vector_frame(split))):
+            if frame.body:
+                out[name] = (Again("tile", (*head, *("  " + d for d in frame.declarations)), frame.body, ("}",)),)
+        return out
+
+    def vector_frame(self, split: Split) -> Frame:
+        """The vector cores' loop over tiles, with their share of the rows."""
+        v = split.vector
+        if not self.rows or not v.frame.body:
+            return v.frame
+        row = split.row
+        count = split.cube.true[row] if row else "1"
+        begin = split.start[row] if row else "0"
+        share = ["const uint32_t sub = GetSubBlockIdx();", f"const uint32_t own = ({count} + 1 - sub) / 2;"]
+        mine = [f"const uint32_t w_row = sub * (({count} + 1) / 2){' + done' if split.chunked else ''};"]
+        mine += [f"const uint32_t o_row = {begin} + w_row;"] if row else []
+        if not split.chunked:
+            return Frame("tile", "round", [*share, *mine, *(["const uint32_t c_row = own;"] if row else []), *v.frame.declarations],
+                         v.frame.loads, v.frame.works)  # fmt: skip
+        mine += [f"const uint32_t c_row = ac_least({self.rows}, own - done);"] if row else []
+        head = (f"for (uint32_t done = 0; done < own; done += {self.rows}, ++rows_round) {{", *("  " + x for x in (*mine, *v.frame.declarations)))
+        return Frame("tile", "round", [*share, *v.outer.declarations], v.outer.loads, [*v.outer.works, Again("rows", head, v.frame.body, ("}",))])
+
+    def memories(self, name: str, split: Split, body: list[str]) -> list[str]:
+        """Buffers on chip and counters of a core."""
+        used = {n: x.top for n, x in split.cube.places.items()} if name == "cube" else {"ub": split.vector.ub.top}
+        lines = ["TPipe pipe;"]
+        for n, top in used.items():
+            lines += [f"TBuf<TPosition::{table()['places'][n]['position']}> {n};", f"pipe.InitBuffer({n}, {top});"]
+        lines.append("pipe.Destroy();")
+        if self.rows:
+            lines.append("const uint32_t group = GetBlockIdx();" if name == "cube" else "const uint32_t group = GetBlockIdx() / 2;")
+        loops = [x for x in (*split.loops, "rows") if any(f"{x}_round" in line for line in body)]
+        return [*lines, "uint32_t " + ", ".join(["round = 0", *(f"{x}_round = 0" for x in loops)]) + ";"]
+
+
+def source(p: TileProgram, lines: list[str], notes: list[str], blocks: int, header: tuple[str, ...], scratch: int) -> KernelSource:
     """The function around its lines, with its comment and its launch: `blocks` blocks on cores."""
     name = c_name(p.name)
     comment = "\n".join(f" * {line}".rstrip() for line in (*header, "", *show(p).splitlines(), "", *notes))
     inputs, outputs = (tuple(dict.fromkeys(t.buffer for t in ts)) for ts in (p.inputs, p.outputs))
-    arguments = [f"GM_ADDR {c_name(b)}" for b in (*inputs, *outputs)] + (["GM_ADDR workspace"] if workspace else [])
+    arguments = [f"GM_ADDR {c_name(b)}" for b in (*inputs, *outputs)] + (["GM_ADDR scratch"] if scratch else [])
     signature = f'extern "C" __global__ __aicore__ void {name}({", ".join(arguments)}) {{'
-    text = "\n".join([f"/*\n{comment.replace('*/', '* /')}\n */", signature,
-                      *("  " + x for x in lines), "}", ""])  # fmt: skip
-    launch = Launch((((blocks, 1),),), 1, workspace=workspace)
+    text = "\n".join([f"/*\n{comment.replace('*/', '* /')}\n */", signature, *("  " + x for x in lines), "}", ""])
+    launch = Launch((((blocks, 1),),), 1, workspace=scratch)
     return KernelSource(p.name, text, name, inputs, outputs, (), (HEADER,), "cpp", launch=launch)
 
 
@@ -62,47 +171,3 @@ def globals_(p: TileProgram) -> list[str]:
     """Tensors in memory."""
     out = {t.buffer: stored(t.dtype, p.name) for t in p.inputs + p.outputs}
     return [x for b, e in out.items() for x in (f"GlobalTensor<{e}> {b}_g;", f"{b}_g.SetGlobalBuffer((__gm__ {e} *){c_name(b)});")]
-
-
-def geometry(p: TileProgram, statements: tuple[Stmt, ...], rows: dict[str, int] | None = None) -> Geometry:
-    """Lanes run along the reduced axis, or along the last axis of the result."""
-    reduced = [s.axis for s in statements if s.op == "reduce"]
-    if any("," in a for a in reduced):
-        raise UnsupportedOp(f"a reduction over axes {reduced[0]} at once", where=p.name, hint="vector cores fold one axis")
-    if len(set(reduced)) > 1:
-        names = ", ".join(sorted(set(reduced)))
-        raise UnsupportedOp(f"reductions over axes {names} in one kernel", where=p.name, hint="split the operator")
-    axes = list(dict.fromkeys(a for t in p.outputs + p.inputs for a in t.axes))
-    order = [a for a, _ in p.axes if a in axes]
-    lane = reduced[0] if reduced else p.outputs[0].axes[-1] if p.outputs[0].axes else ""
-    if not lane:
-        raise UnsupportedOp("a kernel of a single number", where=p.name)
-    return Geometry(tuple((a, (rows or {}).get(a, tile_of(p, a))) for a in order if a != lane), lane, tile_of(p, lane))
-
-
-def starts(p: TileProgram, grid: tuple[str, ...]) -> dict[str, str]:
-    return {a: f"s_{a}" if a in grid and tile_of(p, a) < extent(p, a) else "0" for a, _ in p.axes}
-
-
-def counts(p: TileProgram, grid: tuple[str, ...]) -> dict[str, str]:
-    return {a: f"n_{a}" if a in grid and extent(p, a) % tile_of(p, a) else str(tile_of(p, a)) for a, _ in p.axes}
-
-
-def origin(p: TileProgram, grid: tuple[str, ...]) -> list[str]:
-    """First index and true count of a tile along each grid axis."""
-    lines, behind = [], 1
-    for a in reversed(grid):
-        e, t = extent(p, a), tile_of(p, a)
-        n = -(-e // t)
-        if n > 1:
-            at = "tile" if behind == 1 else f"tile / {behind}"
-            lines.append(f"const uint32_t s_{a} = {at if n * behind >= total(p, grid) else f'{at} % {n}'} * {t};")
-        if e % t:
-            lines.append(f"const uint32_t n_{a} = s_{a} + {t} <= {e} ? {t} : {e} - s_{a};")
-        behind *= n
-    return lines
-
-
-def total(p: TileProgram, grid: tuple[str, ...]) -> int:
-    """Tiles of the grid."""
-    return prod(-(-extent(p, a) // tile_of(p, a)) for a in grid)

@@ -1,13 +1,15 @@
-"""A tile as vector cores see it: rows of lanes. Lanes lie along one axis, every other axis counts rows."""
+"""Tiles as the cores of an NPU see them: which axes are rows and lanes on vector cores, where tiles begin, how tensors are strided."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
 from autocomp.errors import UnsupportedOp
+from autocomp.ir.body import Expr, postorder
 from autocomp.ir.types import Sym
-from autocomp.tile.program import Tensor, TileProgram
+from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, Value, walk
 
 BLOCK = 16  # rows are padded to this many elements: whole 32-byte blocks in half and in single precision
 
@@ -23,13 +25,17 @@ def tile_of(p: TileProgram, axis: str) -> int:
     return min(dict(p.tile).get(axis, extent(p, axis)), extent(p, axis))
 
 
+def trips(p: TileProgram, axes: tuple[str, ...]) -> int:
+    """Tiles along some axes together."""
+    return prod(-(-extent(p, a) // tile_of(p, a)) for a in axes)
+
+
 @dataclass(frozen=True)
 class Geometry:
-    """rows: (axis, tile) outermost first; lane: the axis along which elements lie side by side, with its tile."""
+    """rows: (axis, tile) outermost first; lanes: axis -> tile of the axes along which elements lie side by side, one a value."""
 
     rows: tuple[tuple[str, int], ...]
-    lane: str
-    lanes: int
+    lanes: Mapping[str, int]
 
     @property
     def count(self) -> int:
@@ -41,26 +47,68 @@ class Geometry:
         """Rows, rounded up to what a broadcast instruction handles at once."""
         return -(-self.count // 8) * 8
 
-    @property
-    def pitch(self) -> int:
-        return -(-self.lanes // BLOCK) * BLOCK
+    def pitch(self, lane: str) -> int:
+        """Elements from row to row."""
+        return -(-self.lanes[lane] // BLOCK) * BLOCK
 
-    def kind(self, axes: tuple[str, ...], where: str) -> str:
-        """full: rows x lanes; line: lanes only; stat: a value a row. Raises UnsupportedOp for anything between."""
-        names = tuple(a for a, _ in self.rows)
-        rows = tuple(a for a in axes if a != self.lane)
-        if self.lane in axes:
-            return "line" if not rows and names else "full"
-        if rows != names:
-            raise UnsupportedOp(f"a value over [{', '.join(axes)}] in tiles of rows [{', '.join(names)}] has no layout on vector cores",
-                                where=where, hint="split the operator")  # fmt: skip
-        return "stat"
+    def kind(self, axes: tuple[str, ...], where: str) -> tuple[str, str]:
+        """(full: rows x lanes | line: lanes only | stat: a value a row, axis of the lanes). Raises UnsupportedOp for anything between."""
+        wide = {a for a, t in self.rows if t > 1}
+        lanes = [a for a in axes if a in self.lanes]
+        if len(lanes) > 1 or wide & set(axes) not in (wide, set()) or not lanes and not wide <= set(axes):
+            rows = ", ".join(a for a, _ in self.rows)
+            raise UnsupportedOp(f"a value over [{', '.join(axes)}] in tiles of rows [{rows}] and lanes [{', '.join(self.lanes)}] has no "
+                                "layout on vector cores", where=where, hint="split the operator")  # fmt: skip
+        if not lanes:
+            return "stat", ""
+        return "full" if wide <= set(axes) else "line", lanes[0]
 
-    def bytes(self, kind: str, element: int = 4) -> int:
-        return {"full": self.count * self.pitch * element, "line": self.pitch * element, "stat": self.slots * 8 * element}[kind]
+    def bytes(self, kind: str, lane: str, element: int = 4) -> int:
+        """Unified buffer that a value takes; a statistic fills one 32-byte block a row."""
+        return {"full": lambda: self.count * self.pitch(lane) * element, "line": lambda: self.pitch(lane) * element,
+                "stat": lambda: self.slots * 8 * element}[kind]()  # fmt: skip
 
-    def elements(self, kind: str) -> int:
-        return self.bytes(kind, 1)
+    def elements(self, kind: str, lane: str) -> int:
+        return self.bytes(kind, lane, 1)
+
+
+def geometry(p: TileProgram, rows: Mapping[str, int]) -> Geometry:
+    """Lanes run along what is folded, in a reduction or by the cube unit, and along the last axis of a result that lacks those.
+
+    `rows`: tiles of the row axes where they differ from the program's. Raises UnsupportedOp.
+    """
+    statements = [s for s, _ in walk(p.body)]
+    folded = list(dict.fromkeys(s.axis for s in statements if s.op == "reduce"))
+    if any("," in a for a in folded):
+        raise UnsupportedOp(f"a reduction over axes {folded[0]} at once", where=p.name, hint="vector cores fold one axis")
+    values = [b.axes for b in p.bufs if b.name in on_vector(p)]
+    folded += [a for a in contracted(p) if any(a in v for v in values) and a not in folded]
+    last = p.outputs[0].axes[-1:]
+    if last and not any(last[0] in v and set(v) & set(folded) for v in values):
+        folded += [a for a in last if a not in folded]
+    if not folded:
+        raise UnsupportedOp("a kernel of a single number", where=p.name)
+    used = {a for v in values for a in v}
+    order = [a for a, _ in p.axes if a in used and a not in folded]
+    return Geometry(tuple((a, rows.get(a, tile_of(p, a))) for a in order), {a: tile_of(p, a) for a in folded})
+
+
+def contracted(p: TileProgram) -> list[str]:
+    """Axes over which matrix instructions sum."""
+    axes = {b.name: b.axes for b in p.bufs}
+    return list(dict.fromkeys(a for s, _ in walk(p.body) if s.op == "mma" for v in s.srcs for a in axes[v] if a not in axes[s.dst]))
+
+
+def on_vector(p: TileProgram) -> frozenset[str]:
+    """Values that vector cores hold: all but the factors that go from memory straight to the cube unit."""
+    statements = [s for s, _ in walk(p.body)]
+    used = {v for s in statements if s.op != "mma" for v in (*s.srcs, *values(s.expr))}
+    return frozenset(s.dst for s in statements if s.op not in ("store", "copy") or s.dst in used)
+
+
+def values(e: object) -> list[str]:
+    """On-chip values that an expression mentions."""
+    return [x.name for x in postorder(e) if isinstance(x, Value)] if isinstance(e, Expr) else []
 
 
 def strides(t: Tensor, where: str) -> tuple[dict[str, int], int]:
@@ -76,3 +124,42 @@ def strides(t: Tensor, where: str) -> tuple[dict[str, int], int]:
         offset += index.const * pitch
         pitch *= size
     return step, offset
+
+
+def starts(p: TileProgram, axes: tuple[str, ...]) -> dict[str, str]:
+    """Text of the first index of a tile along each axis; `axes` are walked by the grid or a loop."""
+    return {a: f"s_{a}" if a in axes and tile_of(p, a) < extent(p, a) else "0" for a, _ in p.axes}
+
+
+def counts(p: TileProgram, axes: tuple[str, ...]) -> dict[str, str]:
+    """Text of the true count of a tile along each axis."""
+    return {a: f"n_{a}" if a in axes and extent(p, a) % tile_of(p, a) else str(tile_of(p, a)) for a, _ in p.axes}
+
+
+def origin(p: TileProgram, axes: tuple[str, ...], counter: str) -> list[str]:
+    """First index and true count of the tile number `counter` along each axis, the last one fastest."""
+    lines, behind, total = [], 1, trips(p, axes)
+    for a in reversed(axes):
+        e, t = extent(p, a), tile_of(p, a)
+        n = -(-e // t)
+        if n > 1:
+            at = counter if behind == 1 else f"{counter} / {behind}"
+            lines.append(f"const uint32_t s_{a} = {at if n * behind >= total else f'{at} % {n}'} * {t};")
+        if e % t:
+            lines.append(f"const uint32_t n_{a} = s_{a} + {t} <= {e} ? {t} : {e} - s_{a};")
+        behind *= n
+    return lines
+
+
+def walked(p: TileProgram) -> tuple[str, ...]:
+    """Axes of the grid and of all loops."""
+    found: list[str] = []
+
+    def visit(body: tuple[Loop | Stmt, ...]) -> None:
+        for n in body:
+            if isinstance(n, Loop):
+                found.extend(n.axes)
+                visit(n.body)
+
+    visit(p.body)
+    return tuple(dict.fromkeys(found))

@@ -9,7 +9,7 @@ from autocomp.targets.ascend.tables import table
 from autocomp.cost.chip import Chip
 from autocomp.errors import AutocompError, DoesNotFit
 from autocomp.tile.agents import Again, Barrier, Body, Parts, Queue, Signal, find_queues, merged, with_barriers, with_signals
-from autocomp.tile.check_plan import problems
+from autocomp.tile.check_plan import problems, waits_before_sets
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,9 @@ class Line:
     text: str
 
 
-ROUND = {"tile": "round"}  # counter of a loop's rounds, where it is not the loop's own name
+def counter(loop: str) -> str:
+    """The variable that counts a loop's rounds, over all its runs."""
+    return "round" if loop == "tile" else f"{loop}_round"
 
 
 def plan(parts: Parts, depth: dict[str, int], chip: Chip) -> tuple[dict[str, tuple[object, ...]], list[str]]:
@@ -28,14 +30,14 @@ def plan(parts: Parts, depth: dict[str, int], chip: Chip) -> tuple[dict[str, tup
 
     Queues of the same two agents become one where the checker agrees. Raises AutocompError if the checker finds fault with the result.
     """
-    single = find_queues(parts, depth)
-    queues = merged(single)
-    if problems(with_barriers_in(with_signals(parts, queues)), depth):
-        queues = single
+    def wrong(queues: list[Queue]) -> list[str]:
+        full = with_barriers_in(with_signals(parts, queues))
+        return problems(full, depth) or waits_before_sets(full)
+
+    queues = merged(find_queues(parts, depth), lambda tried: not wrong(tried))
+    if faults := wrong(queues):
+        raise AutocompError(f"the plan of signals is wrong: {faults[0]}", where="target ascend")
     full = with_barriers_in(with_signals(parts, queues))
-    wrong = problems(full, depth)
-    if wrong:
-        raise AutocompError(f"the plan of signals is wrong: {wrong[0]}", where="target ascend")
     ids, notes = number(queues, chip)
     return {name: text(body, ids) for name, body in full.items()}, notes
 
@@ -93,7 +95,7 @@ def spelled(s: Signal, first: int) -> str:
     if s.slot is not None or q.depth == 1:
         at = str(first + (s.slot or 0))
     else:
-        at = f"{first} + {ROUND.get(q.loop, q.loop)} % {q.depth}" if first else f"{ROUND.get(q.loop, q.loop)} % {q.depth}"
+        at = f"{first} + {counter(q.loop)} % {q.depth}" if first else f"{counter(q.loop)} % {q.depth}"
     if core(a) != core(b):
         return f"CrossCoreSetFlag<2, PIPE_{pipe(a)}>({at});" if s.do == "set" else f"CrossCoreWaitFlag({at});"
     return f"{'SetFlag' if s.do == 'set' else 'WaitFlag'}<HardEvent::{pipe(a)}_{pipe(b)}>({at});"

@@ -31,3 +31,10 @@ def stored(d: DType, where: str) -> str:
         raise UnsupportedOp(f"elements of type {d.name} are not computed by vector cores here", where=where,
                             hint=f"types: {', '.join(table()['stored'])}")  # fmt: skip
     return str(table()["stored"][d.name])
+
+
+def slot_text(at: int, turn: str, slots: int, bytes_: int) -> str:
+    """Text of the byte where a round's slot of a ring begins."""
+    if slots == 1:
+        return str(at)
+    return f"{at} + {turn} % {slots} * {bytes_}" if at else f"{turn} % {slots} * {bytes_}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import platform
 import shutil
 import subprocess
 from dataclasses import dataclass, field
@@ -15,7 +16,8 @@ from tests.helpers.simt_model import PATTERN, constants_of, shape_of, symbol_val
 ROOT = Path(__file__).parents[2]
 INCLUDE = [f"-I{ROOT / p}" for p in ("tests/helpers/ascend", "targets/ascend/include")]
 COMPILER = shutil.which("g++") or ""
-FLAGS = ["-std=c++17", "-O1", "-Wall", "-Wno-unused-variable", "-Wno-unused-function", "-shared", "-fPIC", "-pthread"]
+NATIVE = ["-mf16c"] if platform.machine() == "x86_64" else []
+FLAGS = ["-std=c++17", "-O2", *NATIVE, "-Wall", "-Wno-unused-variable", "-Wno-unused-function", "-shared", "-fPIC", "-pthread"]
 
 
 class ModelFailure(AssertionError):
@@ -60,14 +62,16 @@ class AscendExecutor:
 
     def build(self, source):
         pointers = ", ".join(f"a[{i}]" for i in range(len(source.inputs + source.outputs) + bool(source.launch.workspace)))
-        mixed = "true" if "KERNEL_TYPE_MIX" in source.text else "false"
+        mixed, cube = ("true" if f"KERNEL_TYPE_{t}" in source.text else "false" for t in ("MIX", "AIC_ONLY"))
+        n = len(source.inputs + source.outputs)
+        memory = f"a[{n}], {source.launch.workspace}" if source.launch.workspace else "nullptr, 0"
         comment, end, code = source.text.partition("*/")
         path = self.folder / f"{source.entry}.cpp"
         path.write_text(f'''#include "{source.headers[0]}"
 {comment}{end}{self.edit(code)}
 static std::string all;
 extern "C" const char *run_kernel(GM_ADDR *a, int blocks) {{
-  model::launch(blocks, {mixed}, [&] {{ {source.entry}({pointers}); }});
+  model::launch(blocks, {mixed}, {cube}, {memory}, [&] {{ {source.entry}({pointers}); }});
   all.clear();
   for (auto &f : model::found) all += f + "\\n";
   return all.c_str();

@@ -13,11 +13,27 @@ from tests.helpers.ascend_model import COMPILER, AscendExecutor, ModelFailure
 from tests.helpers.device_graphs import GRAPHS, graph
 
 needs_compiler = pytest.mark.skipif(not COMPILER, reason="no g++")
+PRODUCTS = {
+    "bias_gelu": graph({"x": "f16[150, 77]", "w": "f16[77, 203]", "b": "f16[203]"}, "%0 = matmul(x, w)\n%1 = add(%0, b)\n%2 = gelu(%1)"),
+    "residual": graph({"x": "f16[70, 40]", "w": "f16[40, 90]", "r": "f16[70, 90]"}, "%0 = matmul(x, w)\n%1 = add(%0, r)"),
+    "turned": graph({"a": "f16[77, 50]", "b": "f16[61, 77]", "c": "f16[61]"},
+                    "%0 = transpose(a, perm=[1, 0])\n%1 = transpose(b, perm=[1, 0])\n%2 = matmul(%0, %1)\n%3 = add(%2, c)\n%4 = tanh(%3)"),
+    "batched": graph({"a": "bf16[5, 37, 72]", "b": "bf16[5, 72, 41]"}, "%0 = matmul(a, b)\n%1 = exp(%0)"),
+    "bare": graph({"a": "f16[100, 77]", "b": "f16[77, 33]"}, "%0 = matmul(a, b)"),
+    "clipped": graph({"a": "f16[3, 100, 77]", "b": "f16[3, 77, 33]"}, "%0 = matmul(a, b)\n%1 = relu(%0)"),
+    "one_row": graph({"a": "f16[1, 130]", "b": "f16[130, 77]", "c": "f16[77]"}, "%0 = matmul(a, b)\n%1 = sub(%0, c)"),
+    "two_products": graph({"x": "f16[65, 130]", "a": "f16[130, 70]", "b": "f16[130, 70]"},
+                          "%0 = matmul(x, a)\n%1 = silu(%0)\n%2 = matmul(x, b)\n%3 = mul(%1, %2)"),
+    "prologue": graph({"x": "f16[66, 72]", "g": "f16[72]", "w": "f16[72, 90]"}, "%0 = rms_norm(x, g, axes=[1])\n%1 = matmul(%0, w)"),
+    "attention": graph({a: "f16[3, 75, 32]" for a in "qkv"},
+                       "%0 = transpose(k, perm=[0, 2, 1])\n%1 = matmul(q, %0)\n%2 = mul(%1, const(0.2, f16))\n"
+                       "%3 = softmax(%2, axes=[2])\n%4 = matmul(%3, v)"),
+}  # fmt: skip
 VECTOR = ["chain", "chain_f32", "softmax_odd", "softmax", "layer_norm", "layer_norm_odd", "rms_norm", "sum_rows"]
 
 
-def check(name, folder, **executor):
-    program = autocomp.optimize(GRAPHS[name], target="ascend:ascend910b")
+def check(model, folder, **executor):
+    program = autocomp.optimize(model, target="ascend:ascend910b")
     program.executor = AscendExecutor(program, folder, **executor)
     program.verify(seed=int.from_bytes(os.urandom(4), "little"))
     return program
@@ -26,7 +42,15 @@ def check(name, folder, **executor):
 @needs_compiler
 @pytest.mark.parametrize("name", VECTOR)
 def test_vector_kernels_compute_their_graph(name, tmp_path):
-    check(name, tmp_path)
+    check(GRAPHS[name], tmp_path)
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_pass_between_cube_and_vector_cores(name, tmp_path):
+    program = check(PRODUCTS[name], tmp_path)
+    kinds = {t for s in program.printed.values() for t in ("AIV_ONLY", "AIC_ONLY", "MIX_AIC_1_2") if t in s.text}
+    assert kinds == ({"AIC_ONLY"} if name in ("bare", "clipped") else {"MIX_AIC_1_2", "AIV_ONLY"} if name == "prologue" else {"MIX_AIC_1_2"})
 
 
 def once(pattern, by=""):
@@ -48,7 +72,7 @@ def once(pattern, by=""):
 )
 def test_the_model_sees_faults(edit, complaint, tmp_path):
     with pytest.raises((ModelFailure, autocomp.VerificationError), match=complaint):
-        check("softmax_odd", tmp_path, edit=edit, blocks=1)
+        check(GRAPHS["softmax_odd"], tmp_path, edit=edit, blocks=1)
 
 
 def test_the_aliases_name_the_target():

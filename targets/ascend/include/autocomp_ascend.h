@@ -165,10 +165,13 @@ AC_BROADCAST(Min)
 AC_FN ac_compact(const ac_f32 &d, const ac_f32 &v, uint32_t rows) {
   for (uint32_t r = 0; r < rows; r += 248) WholeReduceSum(d[r], v[r * 8], 1, rows - r < 248 ? rows - r : 248, 1, 1, 1);
 }
+AC_FN ac_widen(const ac_f32 &d, const ac_f32 &t, uint32_t rows) {
+  for (uint32_t r = 0; r < rows; r += 1920) Brcb(d[r * 8], t[r], (rows - r < 1920 ? rows - r : 1920) / 8, {1, 8});
+}
 AC_FN ac_spread(const ac_f32 &d, const ac_f32 &t, uint32_t rows) {
   ac_compact(t, d, rows);
   AC_V;
-  for (uint32_t r = 0; r < rows; r += 1920) Brcb(d[r * 8], t[r], (rows - r < 1920 ? rows - r : 1920) / 8, {1, 8});
+  ac_widen(d, t, rows);
 }
 
 // Folds the first `lanes` elements of each row; t: one element a row; w: the instruction's work space. slots: rows rounded up to 8.
@@ -186,3 +189,95 @@ AC_FN ac_spread(const ac_f32 &d, const ac_f32 &t, uint32_t rows) {
 AC_ROWS(ac_row_sum, ReduceSum)
 AC_ROWS(ac_row_max, ReduceMax)
 AC_ROWS(ac_row_min, ReduceMin)
+
+// ---- cube cores. L1 holds a factor as stored, in columns of 16 x 16 fractals (NZ); L0A wants bands of rows, L0B bands of depth.
+__aicore__ inline uint32_t ac_whole(uint32_t n) { return (n + 15) / 16 * 16; }
+__aicore__ inline uint32_t ac_least(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
+template <typename T>
+AC_FN ac_to_l1(const LocalTensor<T> &d, const GlobalTensor<T> &s, uint32_t rows, uint32_t cols, uint32_t apart, uint32_t tile_rows) {
+  Nd2NzParams p;
+  p.ndNum = 1;
+  p.nValue = rows;
+  p.dValue = cols;
+  p.srcNdMatrixStride = 0;
+  p.srcDValue = apart;
+  p.dstNzC0Stride = tile_rows;
+  p.dstNzNStride = 1;
+  p.dstNzMatrixStride = 0;
+  DataCopy(d, s, p);
+}
+// Rows that only fill up the last fractals are zero: they are summed over. The copy fills up the last columns itself.
+template <typename T>
+AC_FN ac_to_l1_padded(const LocalTensor<T> &d, const GlobalTensor<T> &s, uint32_t rows, uint32_t cols, uint32_t apart, uint32_t tile_rows) {
+  const uint32_t more = ac_whole(rows) - rows;
+  if (more) {
+    InitConstValueParams<T> p;
+    p.repeatTimes = ac_whole(cols) / 16;
+    p.blockNum = more;
+    p.dstGap = tile_rows - more;
+    p.initValue = 0;
+    InitConstValue(d[rows * 16], p);
+  }
+  ac_to_l1(d, s, rows, cols, apart, tile_rows);
+}
+// Fractals first, first + step, ... of L1, `n` of them, side by side into L0.
+template <typename T> AC_FN ac_fractals(const LocalTensor<T> &d, const LocalTensor<T> &s, uint32_t first, uint32_t n, uint32_t step, bool turn) {
+  LoadData2DParams p;
+  p.startIndex = first;
+  p.repeatTimes = n;
+  p.srcStride = step;
+  p.dstGap = 0;
+  p.ifTranspose = turn;
+  LoadData(d, s, p);
+}
+// First factor stored as [m, k], or as [k, m]; `rows`: of the tile in L1, in whole fractals as m and k are.
+template <typename T> AC_FN ac_to_l0a(const LocalTensor<T> &d, const LocalTensor<T> &s, uint32_t m, uint32_t k, uint32_t rows) {
+  for (uint32_t r = 0; r < m / 16; ++r) ac_fractals(d[r * k * 16], s, r, k / 16, rows / 16, false);
+}
+template <typename T> AC_FN ac_to_l0a_turned(const LocalTensor<T> &d, const LocalTensor<T> &s, uint32_t m, uint32_t k, uint32_t rows) {
+  for (uint32_t r = 0; r < m / 16; ++r) ac_fractals(d[r * k * 16], s, r * (rows / 16), k / 16, 1, true);
+}
+// Second factor stored as [n, k], or as [k, n].
+template <typename T> AC_FN ac_to_l0b(const LocalTensor<T> &d, const LocalTensor<T> &s, uint32_t n, uint32_t k, uint32_t rows) {
+  for (uint32_t r = 0; r < k / 16; ++r) ac_fractals(d[r * n * 16], s, r * (rows / 16), n / 16, 1, false);
+}
+template <typename T> AC_FN ac_to_l0b_turned(const LocalTensor<T> &d, const LocalTensor<T> &s, uint32_t n, uint32_t k, uint32_t rows) {
+  for (uint32_t r = 0; r < k / 16; ++r) ac_fractals(d[r * n * 16], s, r, n / 16, rows / 16, true);
+}
+template <typename T>
+AC_FN ac_mmad(const ac_f32 &c, const LocalTensor<T> &a, const LocalTensor<T> &b, uint32_t m, uint32_t n, uint32_t k, bool first) {
+  MmadParams p;
+  p.m = m;
+  p.n = n;
+  p.k = k;
+  p.cmatrixInitVal = first;
+  p.disableGemv = true;
+  Mmad(c, a, b, p);
+}
+__aicore__ inline FixpipeParamsV220 ac_leaving(uint32_t m, uint32_t n, uint32_t apart, bool relu) {
+  FixpipeParamsV220 p;
+  p.nSize = n;
+  p.mSize = m;
+  p.srcStride = ac_whole(m);
+  p.dstStride = apart;
+  p.ndNum = 1;
+  p.reluEn = relu;
+  return p;
+}
+AC_FN ac_fixpipe(const GlobalTensor<float> &d, const ac_f32 &c, uint32_t m, uint32_t n, uint32_t apart, bool relu = false) {
+  Fixpipe<float, float, CFG_ROW_MAJOR>(d, c, ac_leaving(m, n, apart, relu));
+}
+AC_FN ac_fixpipe(const GlobalTensor<half> &d, const ac_f32 &c, uint32_t m, uint32_t n, uint32_t apart, bool relu = false) {
+  FixpipeParamsV220 p = ac_leaving(m, n, apart, relu);
+  p.quantPre = QuantMode_t::F322F16;
+  Fixpipe<half, float, CFG_ROW_MAJOR>(d, c, p);
+}
+AC_FN ac_fixpipe(const GlobalTensor<bfloat16_t> &d, const ac_f32 &c, uint32_t m, uint32_t n, uint32_t apart, bool relu = false) {
+  FixpipeParamsV220 p = ac_leaving(m, n, apart, relu);
+  p.quantPre = QuantMode_t::F322BF16;
+  Fixpipe<bfloat16_t, float, CFG_ROW_MAJOR>(d, c, p);
+}
+template <typename T> AC_FN ac_fixpipe_relu(const GlobalTensor<T> &d, const ac_f32 &c, uint32_t m, uint32_t n, uint32_t apart) {
+  ac_fixpipe(d, c, m, n, apart, true);
+}

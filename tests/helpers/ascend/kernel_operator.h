@@ -66,6 +66,7 @@ struct Core {
 struct Group {
   std::mutex lock;
   std::condition_variable changed;
+  std::vector<Use> uses;  // of the memory through which cores hand tiles to each other; `pipe` is core * PIPES + pipe
   std::map<int, std::vector<Clock>> crossing;  // core * 16 + flag
 };
 inline thread_local Core *core = nullptr;
@@ -80,7 +81,11 @@ inline const char *name(int pipe) {
   static const char *const names[] = {"S", "V", "M", "MTE1", "MTE2", "MTE3", "FIX"};
   return names[pipe];
 }
+inline const uint8_t *scratch = nullptr, *scratch_end = nullptr;
 inline void start(pipe_t p) { ++core->time[p]; }
+inline std::string clash(int was, bool wrote, pipe_t p, bool write) {
+  return std::string(name(was % PIPES)) + (wrote ? " writes, " : " reads, ") + name(p) + (write ? " writes" : " reads");
+}
 inline void touch(pipe_t p, const void *at, long bytes, bool write) {  // a use by the work that `start` began
   const uint8_t *from = (const uint8_t *)at, *to = from + bytes;
   std::vector<Use> kept;
@@ -88,13 +93,29 @@ inline void touch(pipe_t p, const void *at, long bytes, bool write) {  // a use 
     if (u.from < to && from < u.to && (u.write || write)) {
       const bool same = u.pipe == p && u.time == core->time[p];
       if (!same && core->known[p][core->index * PIPES + u.pipe] < u.time)
-        tell(std::string(name(u.pipe)) + (u.write ? " writes, " : " reads, ") + name(p) + (write ? " writes" : " reads") + " the same bytes unordered");
+        tell(clash(u.pipe, u.write, p, write) + " the same bytes unordered");
     }
     const bool covered = from <= u.from && u.to <= to && (write || (!u.write && u.pipe == p));
     if (!covered) kept.push_back(u);
   }
   kept.push_back({from, to, p, core->time[p], write});
   core->uses.swap(kept);
+}
+inline void shared(pipe_t p, const void *at, long bytes, bool write) {  // a use of memory; only what cores share is followed
+  const uint8_t *from = (const uint8_t *)at, *to = from + bytes;
+  if (from < scratch || from >= scratch_end) return;
+  if (to > scratch_end) tell("a use behind the end of the scratch memory");
+  std::lock_guard<std::mutex> hold(group->lock);
+  const int key = core->index * PIPES + p;
+  std::vector<Use> kept;
+  for (const Use &u : group->uses) {
+    const bool same = u.pipe == key && u.time == core->time[p];
+    if (u.from < to && from < u.to && (u.write || write) && !same && core->known[p][u.pipe] < u.time)
+      tell(clash(u.pipe, u.write, p, write) + " the same memory unordered");
+    if (!(from <= u.from && u.to <= to && (write || (!u.write && u.pipe == key)))) kept.push_back(u);
+  }
+  kept.push_back({from, to, key, core->time[p], write});
+  group->uses.swap(kept);
 }
 inline Clock now(pipe_t p) {
   Clock c = core->known[p];
@@ -211,13 +232,23 @@ template <typename T> void DataCopyPad(const LocalTensor<T> &d, const GlobalTens
   model::start(PIPE_MTE2);
   const long pitch = up(p.blockLen, 32) + 32l * p.dstStride;
   out(PIPE_MTE2, d, ((p.blockCount - 1) * pitch + up(p.blockLen, 32)) / sizeof(T));
-  for (long r = 0; r < p.blockCount; ++r) memcpy((uint8_t *)d.at + r * pitch, (uint8_t *)s.at + r * (long(p.blockLen) + p.srcStride), p.blockLen);
+  if (!p.blockCount || p.blockCount > 4095) model::tell("a copy of no rows or of too many");
+  for (long r = 0; r < p.blockCount; ++r) {
+    const uint8_t *from = (uint8_t *)s.at + r * (long(p.blockLen) + p.srcStride);
+    model::shared(PIPE_MTE2, from, p.blockLen, false);
+    memcpy((uint8_t *)d.at + r * pitch, from, p.blockLen);
+  }
 }
 template <typename T> void DataCopyPad(const GlobalTensor<T> &d, const LocalTensor<T> &s, const DataCopyExtParams &p) {
   model::start(PIPE_MTE3);
   const long pitch = up(p.blockLen, 32) + 32l * p.srcStride;
   in(PIPE_MTE3, s, ((p.blockCount - 1) * pitch + up(p.blockLen, 32)) / sizeof(T));
-  for (long r = 0; r < p.blockCount; ++r) memcpy((uint8_t *)d.at + r * (long(p.blockLen) + p.dstStride), (uint8_t *)s.at + r * pitch, p.blockLen);
+  if (!p.blockCount || p.blockCount > 4095) model::tell("a copy of no rows or of too many");
+  for (long r = 0; r < p.blockCount; ++r) {
+    uint8_t *to = (uint8_t *)d.at + r * (long(p.blockLen) + p.dstStride);
+    model::shared(PIPE_MTE3, to, p.blockLen, true);
+    memcpy(to, (uint8_t *)s.at + r * pitch, p.blockLen);
+  }
 }
 
 // ---- vector instructions
@@ -327,6 +358,99 @@ inline void Brcb(const LocalTensor<float> &d, const LocalTensor<float> &s, uint8
     for (long b = 0; b < 8; ++b)
       for (long i = 0; i < 8; ++i) d.at[r * p.dstRepStride * 8 + b * p.dstBlkStride * 8 + i] = s.at[r * 8 + b];
 }
+
+// ---- cube
+struct Nd2NzParams {
+  uint16_t ndNum, nValue, dValue, srcNdMatrixStride, srcDValue, dstNzC0Stride, dstNzNStride, dstNzMatrixStride;
+};
+template <typename T> void DataCopy(const LocalTensor<T> &d, const GlobalTensor<T> &s, const Nd2NzParams &p) {
+  model::start(PIPE_MTE2);
+  const long c0 = 32 / sizeof(T), blocks = up(p.dValue, c0) / c0;
+  for (long b = 0; b < blocks; ++b) out(PIPE_MTE2, d[b * p.dstNzC0Stride * c0], p.nValue * c0);
+  for (long r = 0; r < p.nValue; ++r) model::shared(PIPE_MTE2, s.at + r * long(p.srcDValue), p.dValue * sizeof(T), false);
+  for (long r = 0; r < p.nValue; ++r)
+    for (long c = 0; c < blocks * c0; ++c)
+      d.at[c / c0 * p.dstNzC0Stride * c0 + r * p.dstNzNStride * c0 + c % c0] = c < p.dValue ? s.at[r * long(p.srcDValue) + c] : T(0.0f);
+}
+template <typename T> struct InitConstValueParams {
+  uint16_t repeatTimes = 0, blockNum = 0, dstGap = 0;
+  T initValue = 0;
+};
+template <typename T> void InitConstValue(const LocalTensor<T> &d, const InitConstValueParams<T> &p) {  // of L1
+  model::start(PIPE_MTE2);
+  const long block = 32 / sizeof(T);
+  for (long r = 0; r < p.repeatTimes; ++r) {
+    const LocalTensor<T> at = d[r * (p.blockNum + p.dstGap) * block];
+    out(PIPE_MTE2, at, p.blockNum * block);
+    for (long i = 0; i < p.blockNum * block; ++i) at.at[i] = p.initValue;
+  }
+}
+struct LoadData2DParams {
+  uint16_t startIndex = 0;
+  uint8_t repeatTimes = 0;
+  uint16_t srcStride = 0;
+  uint8_t sid = 0;
+  uint16_t dstGap = 0;
+  bool ifTranspose = false;
+  uint8_t addrMode = 0;
+};
+template <typename T> void LoadData(const LocalTensor<T> &d, const LocalTensor<T> &s, const LoadData2DParams &p) {
+  static_assert(sizeof(T) == 2, "the model knows 16-bit fractals");
+  model::start(PIPE_MTE1);
+  out(PIPE_MTE1, d, (p.repeatTimes - 1) * (p.dstGap + 1) * 256l + 256, 512);
+  in(PIPE_MTE1, s, (p.startIndex + (p.repeatTimes - 1) * long(p.srcStride)) * 256 + 256);
+  for (long i = 0; i < p.repeatTimes; ++i)
+    for (long r = 0; r < 16; ++r)
+      for (long c = 0; c < 16; ++c)
+        d.at[i * (p.dstGap + 1) * 256 + r * 16 + c] = s.at[(p.startIndex + i * p.srcStride) * 256 + (p.ifTranspose ? c * 16 + r : r * 16 + c)];
+}
+struct MmadParams {
+  uint16_t m = 0, n = 0, k = 0;
+  bool cmatrixInitVal = true, cmatrixSource = false, isBias = false, disableGemv = false;
+  uint8_t unitFlag = 0;
+};
+template <typename T> void Mmad(const LocalTensor<float> &c, const LocalTensor<T> &a, const LocalTensor<T> &b, const MmadParams &p) {
+  model::start(PIPE_M);
+  const long m = up(p.m, 16), n = up(p.n, 16), k = up(p.k, 16);
+  in(PIPE_M, a, m * k, 512);
+  in(PIPE_M, b, n * k, 512);
+  out(PIPE_M, c, m * n, 64);
+  if (p.m == 1 && !p.disableGemv) model::tell("one row silently becomes a product with a vector");
+  std::vector<float> left(m * k), right(n * k);  // whole fractals: what fills up the depth must be zero
+  for (long i = 0; i < m; ++i)
+    for (long x = 0; x < k; ++x) left[i * k + x] = float(a.at[i / 16 * k * 16 + x / 16 * 256 + i % 16 * 16 + x % 16]);
+  for (long j = 0; j < n; ++j)
+    for (long x = 0; x < k; ++x) right[x * n + j] = float(b.at[x / 16 * n * 16 + j / 16 * 256 + j % 16 * 16 + x % 16]);
+  std::vector<float> sums(n);
+  for (long i = 0; i < p.m; ++i) {
+    auto at = [&](long j) -> float & { return c.at[j / 16 * m * 16 + i * 16 + j % 16]; };
+    for (long j = 0; j < n; ++j) sums[j] = p.cmatrixInitVal ? 0 : at(j);
+    for (long x = 0; x < k; ++x)
+      for (long j = 0; j < n; ++j) sums[j] += left[i * k + x] * right[x * n + j];
+    for (long j = 0; j < n; ++j) at(j) = sums[j];
+  }
+}
+enum class QuantMode_t { NoQuant, F322F16, F322BF16 };
+struct FixpipeParamsV220 {
+  uint16_t nSize = 0, mSize = 0, srcStride = 0;
+  uint32_t dstStride = 0;
+  QuantMode_t quantPre = QuantMode_t::NoQuant;
+  uint16_t ndNum = 1;
+  bool reluEn = false;
+};
+enum { CFG_ROW_MAJOR };
+template <typename D, typename S, int CFG> void Fixpipe(const GlobalTensor<D> &d, const LocalTensor<S> &c, const FixpipeParamsV220 &p) {
+  if ((p.quantPre == QuantMode_t::NoQuant) != std::is_same<D, S>::value) model::tell("a wrong conversion on the way out");
+  model::start(PIPE_FIX);
+  in(PIPE_FIX, c, up(p.nSize, 16) * p.srcStride, 64);
+  for (long i = 0; i < p.mSize; ++i) {
+    model::shared(PIPE_FIX, d.at + i * p.dstStride, p.nSize * sizeof(D), true);
+    for (long j = 0; j < p.nSize; ++j) {
+      const S v = c.at[j / 16 * p.srcStride * 16 + i * 16 + j % 16];
+      d.at[i * p.dstStride + j] = D(p.reluEn && v < 0 ? S(0) : v);
+    }
+  }
+}
 }  // namespace AscendC
 
 namespace model {
@@ -336,16 +460,18 @@ inline void run(Core c, Group *g, const std::function<void()> &kernel) {
   kernel();
   if (!c.flags.empty()) tell("a flag is left set");
 }
-// blocks: cores of a kernel for vector cores alone, or groups of one cube core and two vector cores
-inline void launch(int blocks, bool mixed, const std::function<void()> &kernel) {
+// blocks: cores of a kernel for one kind of cores, or groups of one cube core and two vector cores
+inline void launch(int blocks, bool mixed, bool cube, const void *memory, long bytes, const std::function<void()> &kernel) {
   found.clear();
+  scratch = (const uint8_t *)memory;
+  scratch_end = scratch + bytes;
   for (int b = 0; b < blocks; ++b) {
     Group g;
     std::vector<std::thread> cores;
     for (int i = 0; i < (mixed ? 3 : 1); ++i) {
       Core c;
       c.blocks = blocks;
-      c.cube = mixed && i == 0;
+      c.cube = mixed ? i == 0 : cube;
       c.index = i;
       c.sub = mixed && i ? i - 1 : 0;
       c.block = mixed && i ? b * 2 + c.sub : b;

@@ -1,0 +1,116 @@
+"""Matrix products as works of a cube core's agents: MTE2 to L1, MTE1 to L0A and L0B, M into L0C, FIX out to memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from autocomp.targets.ascend.geometry import tile_of
+from autocomp.targets.ascend.tables import place, slot_text, stored, table
+
+from autocomp.cost.chip import Chip
+from autocomp.errors import UnsupportedOp
+from autocomp.ir.types import DType
+from autocomp.tile.agents import Work
+from autocomp.tile.places import Place
+from autocomp.tile.program import TileProgram
+
+FRACTAL = 16
+LONGEST = 65535  # elements between rows that the copy to L1 can step over
+MTE2, MTE1, M, FIX = "cube.MTE2", "cube.MTE1", "cube.M", "cube.FIX"
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A factor in L1: a matrix [rows, cols] of `dtype`, columns side by side, in the ring `name`; tiles padded to whole fractals.
+
+    `summed`: rows are summed over, so what pads them must be zero.
+    """
+
+    name: str
+    dtype: DType
+    rows: str
+    cols: str
+    summed: bool
+
+
+@dataclass
+class Cube:
+    """Texts of the works around products. `true`: count of a tile along an axis; an axis "" has one element. `slots`: of rings."""
+
+    p: TileProgram
+    chip: Chip
+    true: Mapping[str, str]
+    slots: int
+    depth: dict[str, int] = field(default_factory=dict)
+    places: dict[str, Place] = field(default_factory=dict)
+
+    def place(self, name: str) -> Place:
+        if name not in self.places:
+            self.places[name] = place(name, self.chip)
+        return self.places[name]
+
+    def size(self, axis: str) -> int:
+        """A tile along an axis in whole fractals."""
+        return -(-(tile_of(self.p, axis) if axis else 1) // FRACTAL) * FRACTAL
+
+    def count(self, axis: str) -> str:
+        return self.true[axis] if axis else "1"
+
+    def whole(self, axis: str) -> str:
+        """The true count in whole fractals."""
+        n = self.count(axis)
+        return str(-(-int(n) // FRACTAL) * FRACTAL) if n.isdigit() else f"ac_whole({n})"
+
+    def ring(self, where: str, name: str, element: str, count: int, turn: str) -> str:
+        """A ring of tensors in a memory, of `slots` where they fit; gives the declaration of the round's slot. Raises DoesNotFit."""
+        bytes_, memory = count * (4 if element == "float" else 2), self.place(where)
+        n = max((n for n in range(1, self.slots + 1) if memory.top + memory.rounded(bytes_) * n <= memory.capacity), default=1)
+        at = memory.take(bytes_, n)
+        self.depth[name] = n
+        offset = slot_text(at, turn, n, memory.rounded(bytes_))
+        return f"const LocalTensor<{element}> {name} = {where}.GetWithOffset<{element}>({count}, {offset});"
+
+    def load(self, f: Factor, source: str, apart: int, reads: tuple[str, ...], turn: str) -> tuple[str, Work]:
+        """(declaration, work): a tile from memory to L1; `source` is the text of its first element, rows lie `apart` elements apart.
+
+        Raises UnsupportedOp for rows farther apart than a copy can step.
+        """
+        if not 0 < apart <= LONGEST:
+            raise UnsupportedOp(f"{f.name}: rows {apart} elements apart", where=self.p.name,
+                                hint=f"cube cores copy rows at most {LONGEST} elements apart")  # fmt: skip
+        rows, cols = self.size(f.rows), self.size(f.cols)
+        text = self.ring("l1", f.name, stored(f.dtype, self.p.name), rows * cols, turn)
+        call = "ac_to_l1" if self.whole(f.rows) == self.count(f.rows) or not f.summed else "ac_to_l1_padded"
+        line = f"{call}({f.name}, {source}, {self.count(f.rows)}, {self.count(f.cols)}, {apart}, {rows});"
+        return text, Work(MTE2, reads, (f.name,), (line,))
+
+    def feed(self, f: Factor, side: str, other: str, depth: str, turn: str) -> tuple[str, str, Work]:
+        """(name, declaration, work): a factor from L1 to L0A (side a) or L0B (side b); `other` is its axis beside the depth."""
+        where, size, name = f"l0{side}", self.size(other) * self.size(depth), f"{f.name}_{side}"
+        text = self.ring(where, name, stored(f.dtype, self.p.name), size, turn)
+        call = f"ac_to_{where}{'' if f.cols == depth else '_turned'}"
+        line = f"{call}({name}, {f.name}, {self.whole(other)}, {self.whole(depth)}, {self.size(f.rows)});"
+        return name, text, Work(MTE1, (f.name,), (name,), (line,))
+
+    def check_types(self, a: DType, b: DType, c: DType) -> None:
+        """Raises UnsupportedOp where no row of the table of matrix instructions has these types."""
+        types = [a.name, b.name, c.name]
+        if not any(row["types"] == types for row in table()["matrix"]):
+            known = "; ".join(", ".join(row["types"]) for row in table()["matrix"])
+            raise UnsupportedOp(f"no matrix instruction for {types[0]} times {types[1]} into {types[2]}", where=self.p.name,
+                                hint=f"cube cores take {known}")  # fmt: skip
+
+    def product(self, acc: str, a: str, b: str, m: str, n: str, k: str, first: str) -> Work:
+        """One matrix instruction; `first`: text that is true where the sum starts."""
+        line = f"ac_mmad({acc}, {a}, {b}, {self.count(m)}, {self.count(n)}, {self.count(k)}, {first});"
+        return Work(M, (a, b), (acc,), (line,))
+
+    def accumulator(self, name: str, m: str, n: str, turn: str) -> str:
+        """Declaration of a sum in L0C."""
+        return self.ring("l0c", name, "float", self.size(m) * self.size(n), turn)
+
+    def out(self, acc: str, target: str, m: str, n: str, apart: int, writes: tuple[str, ...], call: str = "ac_fixpipe") -> Work:
+        """A sum to memory, in rows `apart` elements apart."""
+        line = f"{call}({target}, {acc}, {self.count(m)}, {self.count(n)}, {apart});"
+        return Work(FIX, (acc,), writes, (line,))

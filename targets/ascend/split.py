@@ -1,0 +1,289 @@
+"""A tile program -> the programs of a cube core and of its vector cores, with what they hand each other through memory.
+
+Products go to the cube core, everything else to the vector cores, which share the rows of a tile. A sum that vector cores read leaves
+L0C behind its last product; a factor that they make goes back through memory to L1. A state that they rewrite between products (the
+weighted sum of attention) stays with them: each product gives a part that is added. Nothing here asks what a kernel computes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from autocomp.targets.ascend.copies import Region, base_text
+from autocomp.targets.ascend.cube import Cube, Factor
+from autocomp.targets.ascend.geometry import origin, strides, tile_of, trips, values
+from autocomp.targets.ascend.tables import stored
+from autocomp.targets.ascend.vector import Frame, VectorPart
+
+from autocomp.errors import UnsupportedOp
+from autocomp.ir.body import Map
+from autocomp.ir.types import F32, DType
+from autocomp.tile.agents import Again, Work
+from autocomp.tile.program import Buf, Loop, Stmt, Tensor, TileProgram, Value, walk
+
+Body = tuple[Loop | Stmt, ...]
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """A buffer in memory between cores: `slots` tiles of `bytes` each for a group of cores, at `offset` of all such memory."""
+
+    name: str
+    element: str
+    slots: int
+    count: int
+    bytes: int
+
+
+@dataclass
+class Split:
+    """Fills `frame` (the cube core's) and the vector part's. `start`: text of a tile's first index along an axis, of the whole group;
+    `row`: the axis whose tiles the vector cores share; `chunked`: they take their rows in rounds."""
+
+    p: TileProgram
+    cube: Cube
+    vector: VectorPart
+    start: dict[str, str]
+    row: str
+    frame: Frame
+    chunked: bool
+    scratches: list[Scratch] = field(default_factory=list)
+    loops: list[str] = field(default_factory=list)
+    open: list[str] = field(default_factory=list)
+    skipped: set[int] = field(default_factory=set)
+    factors: dict[str, Factor] = field(default_factory=dict)
+    fed: dict[tuple[str, str, int], str] = field(default_factory=dict)
+    home: dict[str, Frame] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.statements = [s for s, _ in walk(self.p.body)]
+        self.products = [s for s in self.statements if s.op == "mma"]
+        self.sums = {s.dst for s in self.products}
+        self.states = {s.dst for s in self.statements if s.op == "map" and s.dst in self.sums}
+        self.inputs = {v for s in self.products for v in s.srcs}
+        self.read = {v for s in self.statements if s.op != "mma" for v in (*s.srcs, *values(s.expr))}
+        self.first = {s.dst: s for s in reversed(self.statements)}
+        self.buf: dict[str, Buf] = {b.name: b for b in self.p.bufs}
+
+    # ---- the walk
+    def body(self, nodes: Body) -> None:
+        """Works of one block of statements, into the open frames."""
+        last = _last_uses(nodes)
+        made = {n.dst for n in nodes if isinstance(n, Stmt) and self.first[n.dst] is n}
+        done = {s.dst: i for i, n in enumerate(nodes) for s, _ in walk((n,)) if s.op == "mma" and s.dst in made - self.states}
+        for i, n in enumerate(nodes):
+            if isinstance(n, Loop):
+                self.loop(n)
+            elif id(n) not in self.skipped:
+                self.statement(n)
+            for name in [v for v, at in done.items() if at == i]:
+                self.leaves(name, nodes)
+            for name in [v for v, at in last.items() if at == i and v in made]:
+                self.vector.drop(name)
+
+    def loop(self, n: Loop) -> None:
+        name = f"{n.axes[-1]}{'' if n.axes[-1] not in self.loops else len(self.loops)}"
+        self.loops.append(name)
+        total = trips(self.p, n.axes)
+        limit = str(total)
+        if n.until is not None and n.until[1] >= 0:
+            axis, past = n.until
+            step = tile_of(self.p, n.axes[0])
+            limit = f"ac_least({total}, ({self.start[axis]} + {self.cube.true[axis]} + {past - 1 + step}) / {step})"
+        head = [f"for (uint32_t {name} = 0; {name} < {limit}; ++{name}, ++{name}_round) {{"]
+        head += ["  " + x for x in origin(self.p, n.axes, name)]
+        above, beside = self.frame, self.vector.frame
+        self.frame, self.vector.frame = Frame(name, f"{name}_round"), Frame(name, f"{name}_round")
+        outer, self.vector.outer = self.vector.outer, self.vector.frame
+        self.open.append(name)
+        self.body(n.body)
+        self.open.pop()
+        for into, done in ((above, self.frame), (beside, self.vector.frame)):
+            if done.body:
+                into.works.append(Again(name, (*head, *("  " + d for d in done.declarations)), done.body, ("}",)))
+        self.frame, self.vector.frame, self.vector.outer = above, beside, outer
+
+    def statement(self, s: Stmt) -> None:
+        if s.op == "mma":
+            self.product(s)
+            return
+        if s.op == "copy" and s.dst in self.inputs:
+            self.bring(s)
+        if s.op == "copy" and s.dst not in self.read:
+            return
+        if s.op == "fill" and s.dst in self.sums - self.states:
+            self.home[s.dst] = self.frame
+            return
+        self.vector.statement(s)
+        if s.dst in self.inputs and s.op != "copy":
+            self.hand_over(s.dst)
+
+    # ---- factors
+    def axes_of(self, name: str, s: Stmt) -> tuple[str, str]:
+        """(axis beside the depth, depth) of a factor of a product; "" where it has one element. Raises UnsupportedOp."""
+        wide = [a for a in self.buf[name].axes if tile_of(self.p, a) > 1]
+        out = self.buf[s.dst].axes
+        mine, depth = [a for a in wide if a in out], [a for a in wide if a not in out]
+        other = next(v for v in s.srcs if v != name) if s.srcs[0] != s.srcs[1] else name
+        shared = [a for a in mine if a in self.buf[other].axes]
+        if len(mine) > 1 or len(depth) > 1 or shared:
+            raise UnsupportedOp(f"{name} with tiles along {', '.join(wide)}", where=self.p.name,
+                                hint="cube cores take matrices: one axis of the result and one that is summed")  # fmt: skip
+        return (mine or [""])[0], (depth or [""])[0]
+
+    def factor(self, name: str, step: dict[str, int]) -> tuple[Factor, int]:
+        """A factor's tile as a matrix of memory, and how far its rows lie apart."""
+        s = next(x for x in self.products if name in x.srcs)
+        beside, depth = self.axes_of(name, s)
+        rows, cols = (beside, depth) if step.get(depth, 1) == 1 else (depth, beside)
+        if step.get(cols, 1) != 1:
+            raise UnsupportedOp(f"elements of {name} along axis {cols} lie {step[cols]} apart", where=self.p.name,
+                                hint="cube cores copy rows; transpose the tensor beforehand")  # fmt: skip
+        f = Factor(name, self.buf[name].dtype, rows, cols, rows == depth != "")
+        return f, step.get(rows, 0) or self.cube.size(cols)
+
+    def bring(self, s: Stmt) -> None:
+        """A factor from memory to L1."""
+        t = self.p.tensor(s.srcs[0])
+        assert t is not None
+        step, offset = strides(t, self.p.name)
+        f, apart = self.factor(s.dst, step)
+        source = f"{t.buffer}_g[{base_text(step, offset, self.start)}]"
+        text, work = self.cube.load(f, source, apart, (), self.frame.turn)
+        self.frame.declarations.append(text)
+        self.frame.works.append(work)
+        self.factors[s.dst] = f
+
+    def hand_over(self, name: str) -> None:
+        """A factor that vector cores made: through memory to L1."""
+        b = self.buf[name]
+        beside, depth = self.axes_of(name, next(x for x in self.products if name in x.srcs))
+        lane = next((a for a in b.axes if a in self.vector.g.lanes), "")
+        if self.chunked or lane != depth or beside not in ("", self.row):
+            raise UnsupportedOp(f"factor {name} is made with lanes along {lane or 'no axis'}, rows along {self.row}", where=self.p.name,
+                                hint="vector cores hand over matrices of rows")  # fmt: skip
+        pitch = self.vector.g.pitch(lane)
+        scratch = self.scratch(name, b.dtype, beside, pitch)
+        f = Factor(name, b.dtype, beside, depth, False)
+        here = f"{scratch.name}_g[{self.slot(scratch)}]"
+        step = {beside: pitch, depth: 1}
+        region = Region(f"{scratch.name}_g", f"{self.slot(scratch)} + {pitch} * w_row", step, b.axes, b.dtype.bytes)
+        self.vector.store(f"{name}_out", region, b.dtype, self.vector.values[name], scratch.name)
+        text, work = self.cube.load(f, here, pitch, (scratch.name,), self.frame.turn)
+        self.frame.declarations.append(text)
+        self.frame.works.append(work)
+        self.factors[name] = f
+
+    def scratch(self, name: str, dtype: DType, row: str, pitch: int) -> Scratch:
+        count = (tile_of(self.p, row) if row else 1) * pitch
+        s = Scratch(f"{name}_m", stored(dtype, self.p.name), 2, count, -(-count * dtype.bytes // 512) * 512)
+        self.scratches.append(s)
+        self.vector.depth[s.name] = s.slots
+        return s
+
+    def slot(self, s: Scratch) -> str:
+        """First element of the round's slot of a group."""
+        return f"(group * {s.slots} + {self.frame.turn} % {s.slots}) * {s.bytes // (2 if s.element != 'float' else 4)}ull"
+
+    # ---- products
+    def product(self, s: Stmt) -> None:
+        a, b = self.sides(s)
+        m, k = self.axes_of(a, s)
+        n, depth = self.axes_of(b, s)
+        k = k or depth
+        self.cube.check_types(self.buf[a].dtype, self.buf[b].dtype, self.buf[s.dst].dtype)
+        near = [self.feed(v, side, other, k) for v, side, other in ((a, "a", m), (b, "b", n))]
+        if s.dst in self.states:
+            part = f"{s.dst}_part"
+            self.frame.declarations.append(self.cube.accumulator(part, m, n, self.frame.turn))
+            self.frame.works.append(self.cube.product(part, near[0], near[1], m, n, k, "true"))
+            self.arrives(part, s.dst, m, n, self.buf[s.dst].axes)
+            self.vector.combine("add", self.vector.values[s.dst], self.vector.values.pop(part))
+            return
+        home = self.home[s.dst]
+        if not any(f" {s.dst} = " in d for d in home.declarations):
+            home.declarations.append(self.cube.accumulator(s.dst, m, n, home.turn))
+        inner = self.open[self.open.index(home.loop) + 1 :] if home.loop in self.open else self.open
+        started = any(x is not s and x.dst == s.dst for x in self.products[: next(i for i, x in enumerate(self.products) if x is s)])
+        first = "false" if started else " && ".join(f"{x} == 0" for x in inner) or "true"
+        self.frame.works.append(self.cube.product(s.dst, near[0], near[1], m, n, k, first))
+
+    def sides(self, s: Stmt) -> tuple[str, str]:
+        """The factor with the rows and the one with the lanes of the result."""
+        a, b = s.srcs
+        lane = next((x for x in self.buf[s.dst].axes if x in self.vector.g.lanes), "")
+        return (b, a) if lane in self.buf[a].axes else (a, b)
+
+    def feed(self, name: str, side: str, other: str, depth: str) -> str:
+        """A factor in L0, loaded once a block."""
+        key = (name, side, id(self.frame))
+        if key not in self.fed:
+            text, line, work = self.cube.feed(self.factors[name], side, other, depth, self.frame.turn)
+            self.frame.declarations.append(line)
+            self.frame.works.append(work)
+            self.fed[key] = text
+        return self.fed[key]
+
+    def leaves(self, name: str, nodes: Body) -> None:
+        """A finished sum: straight to a tensor where nothing but a conversion stands between, else to the vector cores."""
+        s = next(x for x in self.products if x.dst == name)
+        a, b = self.sides(s)
+        m, n = self.axes_of(a, s)[0], self.axes_of(b, s)[0]
+        way = self.straight(name, nodes)
+        if way is None:
+            self.arrives(name, name, m, n, self.buf[name].axes)
+            return
+        t, call = way
+        step, offset = strides(t, self.p.name)
+        target = f"{t.buffer}_g[{base_text(step, offset, self.start)}]"
+        self.frame.works.append(self.cube.out(name, target, m, n, step.get(m, 0) or self.cube.size(n), (), call))
+
+    def straight(self, name: str, nodes: Body) -> tuple[Tensor, str] | None:
+        """The tensor and the call where a sum is stored as it is, converted or clipped at zero; their statements are skipped then."""
+        users = [x for x in self.statements if name in (*x.srcs, *values(x.expr)) and x.op != "mma"]
+        steps, relu = [], ""
+        while len(users) == 1 and users[0].op == "map" and users[0] in nodes:
+            inner = _plain(users[0].expr)
+            if inner is None or users[0].dst in self.inputs:
+                return None
+            relu = "_relu" if inner == "relu" else relu
+            steps.append(users[0])
+            users = [x for x in self.statements if users[0].dst in (*x.srcs, *values(x.expr))]
+        if len(users) != 1 or users[0].op != "store" or users[0] not in nodes:
+            return None
+        t = self.p.tensor(users[0].dst)
+        assert t is not None
+        lane = next((a for a in self.buf[name].axes if a in self.vector.g.lanes), "")
+        if t.guard or strides(t, self.p.name)[0].get(lane, 1) != 1 or t.dtype.name not in ("f16", "bf16", "f32"):
+            return None
+        self.skipped |= {id(x) for x in (*steps, users[0])}
+        return t, f"ac_fixpipe{relu}"
+
+    def arrives(self, acc: str, value: str, m: str, n: str, axes: tuple[str, ...]) -> None:
+        """A sum from L0C through memory to unified buffer, as the vector value `acc`."""
+        pitch = self.vector.g.pitch(n) if n else 16
+        scratch = self.scratch(acc, F32, m, pitch)
+        target = f"{scratch.name}_g[{self.slot(scratch)}]"
+        self.frame.works.append(self.cube.out(acc, target, m, n, pitch, (scratch.name,)))
+        region = Region(f"{scratch.name}_g", f"{self.slot(scratch)} + {pitch} * w_row", {m: pitch, n: 1}, axes, 4)
+        self.vector.values[acc] = self.vector.load(acc, region, F32, scratch.name)
+
+
+def _plain(e: object) -> str | None:
+    """"cast" or "relu" where an expression is no more than that of one value."""
+    name = "cast"
+    while isinstance(e, Map) and e.fn in ("cast", "relu") and (e.fn == "relu" or e.dtype.is_float):
+        name, e = ("relu" if e.fn == "relu" else name), e.operands[0]
+    return name if isinstance(e, Value) else None
+
+
+def _last_uses(nodes: Body) -> dict[str, int]:
+    """Value -> the last node of a block that reads or updates it."""
+    last: dict[str, int] = {}
+    for i, n in enumerate(nodes):
+        for s, _ in walk((n,)):
+            for v in (*s.srcs, *values(s.expr)):
+                last[v] = i
+            if s.acc or s.op in ("mma", "map"):
+                last[s.dst] = i
+    return last
