@@ -163,6 +163,10 @@ KERNEL_WORDS = frozenset(
     {
         "tile",
         "block",
+        "l0a",
+        "l0b",
+        "l0c",
+        "ub",
         "fragment",
         "thread",
         "warp",

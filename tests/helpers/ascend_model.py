@@ -7,7 +7,7 @@ import platform
 import shutil
 import subprocess
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -46,7 +46,7 @@ class AscendExecutor:
     folder: Path
     edit: object = staticmethod(lambda text: text)
     blocks: int = 0
-    libraries: dict = field(default_factory=dict)
+    library: object = None
 
     def run(self, feed):
         calls = self.program.calls
@@ -67,32 +67,39 @@ class AscendExecutor:
         """One kernel. Raises ModelFailure with what the model saw."""
         if source.launch.workspace:
             arrays = [*arrays, np.full(source.launch.workspace, 0xFF, np.uint8)]
-        library = self.libraries.get(source.entry) or self.libraries.setdefault(source.entry, self.build(source))
-        library.run_kernel.restype = ctypes.c_char_p
+        if self.library is None:
+            self.library = self.build()
+        run = getattr(self.library, f"run_{source.entry}")
+        run.restype = ctypes.c_char_p
         pointers = (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays))
-        said = library.run_kernel(pointers, self.blocks or source.launch.blocks({})[0]).decode()
+        said = run(pointers, self.blocks or source.launch.blocks({})[0]).decode()
         if said:
             raise ModelFailure(f"kernel {source.name}: {said}")
 
-    def build(self, source):
-        pointers = ", ".join(f"a[{i}]" for i in range(len(source.inputs + source.outputs) + bool(source.launch.workspace)))
-        mixed, cube = ("true" if f"KERNEL_TYPE_{t}" in source.text else "false" for t in ("MIX", "AIC_ONLY"))
+    def build(self):
+        """All kernels of the program as one library."""
+        sources = {s.entry: s for s in self.program.printed.values()}
+        path = self.folder / "kernels.cpp"
+        path.write_text("\n".join([f'#include "{next(iter(sources.values())).headers[0]}"', "static std::string all;", *map(self.text, sources.values())]))
+        out = path.with_suffix(".so")
+        command = [COMPILER, *FLAGS, f"-I{precompiled().name}", *INCLUDE, str(path), "-o", str(out)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise ModelFailure(done.stderr[:2000])
+        return ctypes.CDLL(str(out))
+
+    def text(self, source):
+        """A kernel and what starts it."""
         n = len(source.inputs + source.outputs)
+        pointers = ", ".join(f"a[{i}]" for i in range(n + bool(source.launch.workspace)))
+        mixed, cube = ("true" if f"KERNEL_TYPE_{t}" in source.text else "false" for t in ("MIX", "AIC_ONLY"))
         memory = f"a[{n}], {source.launch.workspace}" if source.launch.workspace else "nullptr, 0"
         comment, end, code = source.text.partition("*/")
-        path = self.folder / f"{source.entry}.cpp"
-        path.write_text(f'''#include "{source.headers[0]}"
-{comment}{end}{self.edit(code)}
-static std::string all;
-extern "C" const char *run_kernel(GM_ADDR *a, int blocks) {{
+        return f'''{comment}{end}{self.edit(code)}
+extern "C" const char *run_{source.entry}(GM_ADDR *a, int blocks) {{
   model::launch(blocks, {mixed}, {cube}, {memory}, [&] {{ {source.entry}({pointers}); }});
   all.clear();
   for (auto &f : model::found) all += f + "\\n";
   return all.c_str();
 }}
-''')
-        out = path.with_suffix(".so")
-        done = subprocess.run([COMPILER, *FLAGS, f"-I{precompiled().name}", *INCLUDE, str(path), "-o", str(out)], capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise ModelFailure(done.stderr[:2000])
-        return ctypes.CDLL(str(out))
+'''
