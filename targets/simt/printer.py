@@ -171,8 +171,10 @@ class Printer:
             with self.block(f"for (int {it} = 0; {it} < {stages - 1}; ++{it})"):
                 self.issue(ring, loop, it, total, it)
         inner = [s for s in loop.body if s not in ring]
-        self.seen |= {x for s in inner if isinstance(s, Stmt) for x in (*s.srcs, s.dst) if x in self.place.shared}
-        self.seen |= {f"tree of {s.dst}" for s in inner if isinstance(s, Stmt) and s.op == "reduce"}
+        again = [s for s, _ in walk(inner)]  # what an iteration reads, the next one must not overwrite too early
+        self.seen |= {x for s in again for x in (*s.srcs, s.dst) if x in self.place.shared}
+        self.seen |= {f"stage of {s.dst}" for s in again if s.dst in self.place.staged}
+        self.seen |= {f"tree of {s.dst}" for s in again if s.op == "reduce"}
         late = self.defer(loop)
         self.deferred |= {s.dst for s in late}
         with self.block(f"for (int {it} = 0; {it} < {total}; ++{it})"):
