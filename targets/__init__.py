@@ -59,7 +59,7 @@ def load_target(spec: str) -> Target:
             f"no target '{name}'", where="target", hint=f"did you mean '{near[0]}'?" if near else f"targets: {', '.join(known)}"
         )
     m = known[folder]
-    chip = chip or m["default_chip"]
+    chip = m.get("chip_aliases", {}).get(chip, chip or m["default_chip"])
     if chip not in m["chips"] and not chip.endswith((".yaml", ".yml")):
         near = get_close_matches(chip, m["chips"], 1)
         raise AutocompError(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from autocomp.files import write_atomic
-from autocomp.runtime import deploy
+from autocomp.runtime import deploy, deploy_acl
 from autocomp.runtime.plan import arena
 
 BUILD = """#!/bin/sh
@@ -41,15 +41,23 @@ def save(program: Any, folder: Path) -> Path:
 
         write_atomic(folder / "build.sh", BUILD % (" ".join(FLAGS), " ".join(s for s in sources if s.endswith(".c"))))
         (folder / "build.sh").chmod(0o755)
-    elif not deploy.why_no_launcher(program):
+    elif not why_no_launcher(program) and program.target.name == "ascend":
+        for name, content in deploy_acl.files(program).items():
+            write_atomic(folder / name, content)
+    elif not why_no_launcher(program):
         suffix = deploy.APIS[program.target.name].suffix
         write_atomic(folder / f"launcher.{suffix}", deploy.launcher(program))
         write_atomic(folder / "Makefile", deploy.makefile(program))
         write_atomic(folder / "README.md", deploy.readme(program))
         write_atomic(folder / "weights.bin", deploy.weights_blob(program)[1])
     else:
-        write_atomic(folder / "README.md", f"# No launcher\n\nThe sources are here, but {deploy.why_no_launcher(program)}.\n")
+        write_atomic(folder / "README.md", f"# No launcher\n\nThe sources are here, but {why_no_launcher(program)}.\n")
     return folder
+
+
+def why_no_launcher(program: Any) -> str:
+    """What keeps a program from having a launcher in its folder; "" where nothing does."""
+    return deploy_acl.why_no_launcher(program) if program.target.name == "ascend" else deploy.why_no_launcher(program)
 
 
 def manifest(program: Any, sources: list[str], weights: list[str]) -> dict[str, Any]:
@@ -65,7 +73,7 @@ def manifest(program: Any, sources: list[str], weights: list[str]) -> dict[str, 
         "inputs": list(g.inputs), "outputs": {n: t for n, t in g.outputs}, "tensors": tensors,
         "weights": {n: f"w{i}" for i, n in enumerate(weights)},
         "memory": {"sizes": deploy.hints(g), "bytes": total, "offsets": dict(sorted(offsets.items()))},
-        "no_launcher": "" if program.target.name == "cpu" else deploy.why_no_launcher(program),
+        "no_launcher": "" if program.target.name == "cpu" else why_no_launcher(program),
         "calls": [{"kernel": c.kernel.name, "args": dict(c.args), "rules": list(c.rules)} for c in g.calls],
         "kernels": [{"kernel": k.name, "calls": k.calls, "ops": list(k.ops), "schedule": k.schedule, "predicted": k.predicted,
                      "bound": k.bound, "measured": None, "roofline": None} for k in program.kernels],
@@ -76,7 +84,7 @@ def manifest(program: Any, sources: list[str], weights: list[str]) -> dict[str, 
 
 def _headers(target: str) -> dict[str, str]:
     out: dict[str, str] = {}
-    for name in (target,) if target == "cpu" else ("simt", target):
+    for name in (target,) if target in ("cpu", "ascend") else ("simt", target):
         folder = files(f"autocomp.targets.{name}").joinpath("include")
         if folder.is_dir():
             out |= {f.name: f.read_text() for f in sorted(folder.iterdir(), key=lambda f: f.name)}

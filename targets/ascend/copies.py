@@ -37,7 +37,8 @@ def base_text(step: Mapping[str, int], offset: int, start: Mapping[str, str]) ->
     return " + ".join(begin + ([str(offset)] if offset else [])) or "0"
 
 
-def copy_lines(r: Region, g: Geometry, kind: str, lane: str, true: Mapping[str, str], local: str, into: bool, where: str) -> tuple[str, ...]:
+def copy_lines(r: Region, g: Geometry, kind: str, lane: str, true: Mapping[str, str], local: str, into: bool,
+               where: str) -> tuple[str, ...]:  # fmt: skip
     """Text that copies a tile between `local` and memory (`into`: into unified buffer). A statistic is dense in `local`.
 
     Raises UnsupportedOp where elements do not lie side by side.

@@ -136,11 +136,13 @@ class Kernel:
         mine = [f"const uint32_t w_row = sub * (({count} + 1) / 2){' + done' if split.chunked else ''};"]
         mine += [f"const uint32_t o_row = {begin} + w_row;"] if row else []
         if not split.chunked:
-            return Frame("tile", "round", [*share, *mine, *(["const uint32_t c_row = own;"] if row else []), *v.frame.declarations],
-                         v.frame.loads, v.frame.works)  # fmt: skip
+            mine += ["const uint32_t c_row = own;"] if row else []
+            return Frame("tile", "round", [*share, *mine, *v.frame.declarations], v.frame.loads, v.frame.works)
         mine += [f"const uint32_t c_row = ac_least({self.rows}, own - done);"] if row else []
-        head = (f"for (uint32_t done = 0; done < own; done += {self.rows}, ++rows_round) {{", *("  " + x for x in (*mine, *v.frame.declarations)))
-        return Frame("tile", "round", [*share, *v.outer.declarations], v.outer.loads, [*v.outer.works, Again("rows", head, v.frame.body, ("}",))])
+        head = [f"for (uint32_t done = 0; done < own; done += {self.rows}, ++rows_round) {{"]
+        head += ["  " + x for x in (*mine, *v.frame.declarations)]
+        inner = Again("rows", tuple(head), v.frame.body, ("}",))
+        return Frame("tile", "round", [*share, *v.outer.declarations], v.outer.loads, [*v.outer.works, inner])
 
     def memories(self, name: str, split: Split, body: list[str]) -> list[str]:
         """Buffers on chip and counters of a core."""
@@ -157,7 +159,7 @@ class Kernel:
 
 def source(p: TileProgram, lines: list[str], notes: list[str], blocks: int, header: tuple[str, ...], scratch: int) -> KernelSource:
     """The function around its lines, with its comment and its launch: `blocks` blocks on cores."""
-    name = c_name(p.name)
+    name = f"k_{c_name(p.name)}"  # no name of the compiler's own
     comment = "\n".join(f" * {line}".rstrip() for line in (*header, "", *show(p).splitlines(), "", *notes))
     inputs, outputs = (tuple(dict.fromkeys(t.buffer for t in ts)) for ts in (p.inputs, p.outputs))
     arguments = [f"GM_ADDR {c_name(b)}" for b in (*inputs, *outputs)] + (["GM_ADDR scratch"] if scratch else [])

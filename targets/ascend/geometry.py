@@ -55,7 +55,7 @@ class Geometry:
         """(full: rows x lanes | line: lanes only | stat: a value a row, axis of the lanes). Raises UnsupportedOp for anything between."""
         wide = {a for a, t in self.rows if t > 1}
         lanes = [a for a in axes if a in self.lanes]
-        if len(lanes) > 1 or wide & set(axes) not in (wide, set()) or not lanes and not wide <= set(axes):
+        if len(lanes) > 1 or wide & set(axes) not in (wide, set()) or (not lanes and not wide <= set(axes)):
             rows = ", ".join(a for a, _ in self.rows)
             raise UnsupportedOp(f"a value over [{', '.join(axes)}] in tiles of rows [{rows}] and lanes [{', '.join(self.lanes)}] has no "
                                 "layout on vector cores", where=where, hint="split the operator")  # fmt: skip

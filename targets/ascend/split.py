@@ -18,7 +18,7 @@ from autocomp.targets.ascend.vector import Frame, VectorPart
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.body import Map
 from autocomp.ir.types import F32, DType
-from autocomp.tile.agents import Again, Work
+from autocomp.tile.agents import Again
 from autocomp.tile.program import Buf, Loop, Stmt, Tensor, TileProgram, Value, walk
 
 Body = tuple[Loop | Stmt, ...]

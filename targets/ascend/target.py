@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from autocomp.targets.ascend.emit import HEADER, emit
+from autocomp.targets.ascend.tables import table
 from autocomp.targets.ascend.toolchain import Toolchain
 from autocomp.targets.source import KernelSource
 
@@ -25,7 +26,7 @@ class AscendTarget:
     toolchain: Toolchain = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "toolchain", Toolchain(self.chip.arch))
+        object.__setattr__(self, "toolchain", Toolchain(str(table()["arch"])))
 
     def emit(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...] = ()) -> KernelSource:
         """The kernel under a schedule."""

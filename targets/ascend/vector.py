@@ -133,7 +133,7 @@ class VectorPart:
         """A value's copy in the place `d`."""
         if o == d:
             return d
-        if o.kind not in ("number", d.kind) or o.lane != d.lane and o.kind != "number":
+        if o.kind not in ("number", d.kind) or (o.lane != d.lane and o.kind != "number"):
             raise UnsupportedOp(f"{d.name} has a value a {d.kind} and is given one a {o.kind}", where=self.p.name)
         n = self.g.elements(d.kind, d.lane)
         self.v([f"Duplicate({d.name}, {o.name}, {n});" if o.kind == "number" else f"Adds({d.name}, {o.name}, 0.0f, {n});"], (o,), d)

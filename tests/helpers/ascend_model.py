@@ -80,7 +80,8 @@ class AscendExecutor:
         """All kernels of the program as one library."""
         sources = {s.entry: s for s in self.program.printed.values()}
         path = self.folder / "kernels.cpp"
-        path.write_text("\n".join([f'#include "{next(iter(sources.values())).headers[0]}"', "static std::string all;", *map(self.text, sources.values())]))
+        head = [f'#include "{next(iter(sources.values())).headers[0]}"', "static std::string all;"]
+        path.write_text("\n".join([*head, *map(self.text, sources.values())]))
         out = path.with_suffix(".so")
         command = [COMPILER, *FLAGS, f"-I{precompiled().name}", *INCLUDE, str(path), "-o", str(out)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -89,17 +90,50 @@ class AscendExecutor:
         return ctypes.CDLL(str(out))
 
     def text(self, source):
-        """A kernel and what starts it."""
-        n = len(source.inputs + source.outputs)
-        pointers = ", ".join(f"a[{i}]" for i in range(n + bool(source.launch.workspace)))
-        mixed, cube = ("true" if f"KERNEL_TYPE_{t}" in source.text else "false" for t in ("MIX", "AIC_ONLY"))
-        memory = f"a[{n}], {source.launch.workspace}" if source.launch.workspace else "nullptr, 0"
+        """A kernel, changed by `edit`, and what starts it."""
         comment, end, code = source.text.partition("*/")
         return f'''{comment}{end}{self.edit(code)}
 extern "C" const char *run_{source.entry}(GM_ADDR *a, int blocks) {{
-  model::launch(blocks, {mixed}, {cube}, {memory}, [&] {{ {source.entry}({pointers}); }});
+  {started(source)}
   all.clear();
   for (auto &f : model::found) all += f + "\\n";
   return all.c_str();
 }}
 '''
+
+
+def started(source):
+    """C++ that runs a kernel on `blocks` blocks; `a` has its pointers."""
+    n = len(source.inputs + source.outputs)
+    pointers = ", ".join(f"a[{i}]" for i in range(n + bool(source.launch.workspace)))
+    mixed, cube = ("true" if f"KERNEL_TYPE_{t}" in source.text else "false" for t in ("MIX", "AIC_ONLY"))
+    memory = f"a[{n}], {source.launch.workspace}" if source.launch.workspace else "nullptr, 0"
+    return f"model::launch(blocks, {mixed}, {cube}, {memory}, [&] {{ {source.entry}({pointers}); }});"
+
+
+def build_folder(program, folder, build):
+    """The launcher of a saved folder, with the model in place of CANN: its generated headers start the kernels of the folder.
+
+    Returns the executable, which exits 3 with what the model saw where a kernel is at fault.
+    """
+    for file, source in zip(program.printed, program.printed.values()):
+        n = len(source.inputs + source.outputs) + bool(source.launch.workspace)
+        (build / f"aclrtlaunch_{source.entry}.h").write_text(f'''#pragma once
+#include "{folder / file}.cpp"
+#define ACLRT_LAUNCH_KERNEL(name) aclrtlaunch_##name
+template <typename... P> int aclrtlaunch_{source.entry}(int blocks, void *, P... pointers) {{
+  static_assert(sizeof...(P) == {n}, "arguments of {source.entry}");
+  GM_ADDR a[] = {{(GM_ADDR)pointers...}};
+  {started(source)}
+  for (auto &f : model::found) fprintf(stderr, "{source.entry}: %s\\n", f.c_str());
+  if (!model::found.empty()) exit(3);
+  return 0;
+}}
+''')
+    out = build / "program"
+    flags = [*(f for f in FLAGS if f not in ("-shared", "-fPIC")), f"-I{build}", f"-I{folder}", INCLUDE[0]]
+    command = [COMPILER, *flags, str(folder / "launcher.cpp"), "-o", str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ModelFailure(done.stderr[:2000])
+    return out
