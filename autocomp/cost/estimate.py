@@ -7,6 +7,7 @@ from math import prod
 
 from autocomp.cost.blocks import block_time
 from autocomp.cost.chip import Chip
+from autocomp.cost.engines import engine_time
 from autocomp.cost.roles import Roles, roles_of
 from autocomp.cost.roofline import time_of
 from autocomp.cost.work import Cost, Work
@@ -78,6 +79,8 @@ def estimate(k: Kernel, s: Schedule, chip: Chip, demand: Demand | None = None) -
     work = replace(d.work, tiles=max(1, tiles))
     if any(m.name == "shared" for m in chip.memories):
         return block_time(k, s, chip, d.roles, work)
+    if d.roles.form in ("contract", "online") and any(m.name == "l0c" for m in chip.memories):
+        return engine_time(s, chip, d.roles, work, max((a.type.dtype.bytes for a in k.inputs), default=2))
     if d.roles.form in ("contract", "online"):
         work = replace(work, read=d.work.read + _refetched(k, d, tile, chip), matrix_eff=_edges(d.roles, tile, chip))
     cost = time_of(work, chip)
