@@ -18,7 +18,7 @@ nothing. No thread, memory, barrier, lane, stage index or address appears.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from autocomp.ir.affine import Aff
@@ -121,7 +121,7 @@ class TileProgram:
         return next((t for t in self.inputs + self.outputs if t.name == name), None)
 
 
-def walk(body: tuple[Loop | Stmt, ...], loops: tuple[Loop, ...] = ()) -> Iterator[tuple[Stmt, tuple[Loop, ...]]]:
+def walk(body: Sequence[Loop | Stmt], loops: tuple[Loop, ...] = ()) -> Iterator[tuple[Stmt, tuple[Loop, ...]]]:
     """Every statement with the loops around it, in program order."""
     for n in body:
         if isinstance(n, Loop):
