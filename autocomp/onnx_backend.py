@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,12 +22,16 @@ def compiled(graph: Graph) -> Program:
     return optimize(graph, target="cpu")
 
 
+Value = np.ndarray | list[np.ndarray] | None
+"""What the interface passes: a tensor, a sequence of tensors, or an optional that is absent."""
+
+
 class AutocompRep(BackendRep):
     """A model ready to run. It is imported for the shapes of the arrays it is given, once for each set of shapes.
 
     `opaque`: data-dependent operators that ran through their references. Inputs that a shape depends on (the target of a
-    Reshape) are compiled in; other values of them import again. Rounding is the standard's (`load_onnx(round_steps=True)`),
-    since the suite's expected values are.
+    Reshape) are compiled in; other values of them import again, and so do sequences of another length. Rounding is the
+    standard's (`load_onnx(round_steps=True)`), since the suite's expected values are.
     """
 
     def __init__(self, model: onnx.ModelProto) -> None:
@@ -38,29 +42,39 @@ class AutocompRep(BackendRep):
         self.programs: dict[Graph, Program] = {}
         self.opaque: set[str] = set()
 
-    def run(self, inputs: Any, **kwargs: Any) -> tuple[np.ndarray, ...]:
+    def run(self, inputs: Any, **kwargs: Any) -> tuple[Value, ...]:
         given = inputs if isinstance(inputs, Sequence) else [inputs]
         if len(given) != len(self.names):
             raise ModelError(f"takes {len(self.names)} inputs, got {len(given)}", where=self.model.graph.name)
-        arrays = {}
-        for name, value in zip(self.names, given, strict=True):
-            if not isinstance(value, (np.ndarray, np.generic)):
-                raise UnsupportedOp(
-                    f"input '{name}' is a {type(value).__name__}; inputs must be arrays",
-                    where=self.model.graph.name,
-                    hint="pass its tensors one by one",
-                )
-            arrays[name] = np.asarray(value)
-        fixed, graph = self._graph(arrays)
+        values = {name: self._value(name, v) for name, v in zip(self.names, given, strict=True)}
+        arrays: dict[str, np.ndarray] = {}
+        for name, value in values.items():
+            if isinstance(value, np.ndarray):
+                arrays[name] = value
+            for k, element in enumerate(value if isinstance(value, list) else ()):
+                arrays[f"{name}[{k}]"] = element
+        fixed, graph = self._graph(values, arrays)
         if graph not in self.programs:
             self.programs[graph] = compiled(graph)
         program = self.programs[graph]
         self.opaque |= {c.kernel.opaque for c in program.calls.calls if c.kernel.opaque}
         out = program.run({n: a for n, a in arrays.items() if n not in fixed})
-        return tuple(out[o.name] for o in self.model.graph.output)
+        return tuple(_collected(out, o) for o in self.model.graph.output)
 
-    def _graph(self, arrays: dict[str, np.ndarray]) -> tuple[tuple[str, ...], Graph]:
-        shapes = tuple((n, str(a.dtype), a.shape) for n, a in arrays.items())
+    def _value(self, name: str, value: Any) -> Value:
+        if value is None or isinstance(value, list):
+            return value if value is None else [np.asarray(e) for e in value]
+        if not isinstance(value, (np.ndarray, np.generic)):
+            raise UnsupportedOp(
+                f"input '{name}' is a {type(value).__name__}; inputs must be arrays or lists of them",
+                where=self.model.graph.name,
+                hint="pass its tensors one by one",
+            )
+        return np.asarray(value)
+
+    def _graph(self, values: dict[str, Value], arrays: dict[str, np.ndarray]) -> tuple[tuple[str, ...], Graph]:
+        absent = tuple(n for n, v in values.items() if v is None or (isinstance(v, list) and not v))
+        shapes = (absent, *((n, str(a.dtype), a.shape) for n, a in arrays.items()))
         for fixed in {f for (s, f, _) in self.graphs if s == shapes}:
             key = (shapes, fixed, tuple(arrays[n].tobytes() for n in fixed))
             if key in self.graphs:
@@ -68,7 +82,7 @@ class AutocompRep(BackendRep):
         fixed = ()
         while True:
             try:
-                graph = load_onnx(self.model, self._bindings(arrays, fixed), round_steps=True)
+                graph = load_onnx(self.model, self._bindings(values, fixed), round_steps=True)
             except ValueNeeded as e:
                 if set(e.inputs) <= set(fixed):
                     raise
@@ -79,17 +93,33 @@ class AutocompRep(BackendRep):
             return fixed, graph
 
     @staticmethod
-    def _bindings(arrays: dict[str, np.ndarray], fixed: tuple[str, ...]) -> dict[str, Any]:
+    def _bindings(values: dict[str, Value], fixed: tuple[str, ...]) -> dict[str, Any]:
+        """What `load_onnx` takes: an array for a value that is compiled in, else its type (types we lack are left out)."""
+
+        def bound(name: str, a: np.ndarray) -> Any:
+            return a if name in fixed else TensorType(dtype_of(a), a.shape)
+
         out: dict[str, Any] = {}
-        for name, a in arrays.items():
-            if name in fixed:
-                out[name] = a
-            elif a.dtype != object:
-                try:
-                    out[name] = TensorType(dtype_of(a), a.shape)
-                except KeyError:
-                    continue
+        for name, value in values.items():
+            try:
+                if isinstance(value, list):
+                    out[name] = [bound(f"{name}[{k}]", a) for k, a in enumerate(value)]
+                else:
+                    out[name] = None if value is None else bound(name, value)
+            except KeyError:
+                continue
         return out
+
+
+def _collected(out: Mapping[str, np.ndarray], declared: onnx.ValueInfoProto) -> Value:
+    """An output as the model declares it: a tensor, its elements as a list, or nothing."""
+    name = declared.name
+    if name in out:
+        return out[name]
+    elements = []
+    while f"{name}[{len(elements)}]" in out:
+        elements.append(out[f"{name}[{len(elements)}]"])
+    return elements if elements or declared.type.HasField("sequence_type") else None
 
 
 class AutocompBackend(Backend):

@@ -52,7 +52,8 @@ def load_onnx(
 ) -> Graph:
     """An ONNX model as a Graph.
 
-    inputs: by name, a TensorType (replaces the declared type) or an array (the value is compiled in and the input goes).
+    inputs: by name, a TensorType (replaces the declared type) or an array (the value is compiled in and the input goes); a
+        list of those for a sequence, None for an optional that is absent.
     dims: by the model's name of a dimension, an int (fixes it), (lo, hi) or a Sym (bounds it).
     round_steps: a softmax of 16-bit floats is rounded after each of its steps, as the standard's definition of it is; by
         default it is computed in f32 and rounded once, which is nearer to the exact value.

@@ -153,3 +153,21 @@ def concat_from_sequence(c: Call) -> Node:
     if c.int_attr("new_axis", 0):
         return _stack(c, xs, c.axis(axis, xs[0].type.rank + 1))
     return c.op("concat", *xs, axis=c.axis(axis, xs[0].type.rank))
+
+
+# ---- optionals: whether one is there is known while compiling
+@lower("Optional")
+def optional(c: Call) -> Value:
+    return c.inputs[0] if c.inputs else None
+
+
+@lower("OptionalHasElement")
+def optional_has_element(c: Call) -> Node:
+    return c.const(bool(c.inputs) and c.inputs[0] is not None, BOOL)
+
+
+@lower("OptionalGetElement")
+def optional_get_element(c: Call) -> Value:
+    if not c.inputs or c.inputs[0] is None:
+        c.broken("takes the element of an optional that has none")
+    return c.inputs[0]

@@ -76,15 +76,24 @@ def _types(call: Call) -> list[bytes]:
     for v in call.inputs:
         t = onnx.TypeProto()
         if isinstance(v, Node):
-            t.tensor_type.elem_type = ONNX_OF_DTYPE[v.type.dtype]
-            for d in v.type.shape:
-                dim = t.tensor_type.shape.dim.add()
-                if isinstance(d, int):
-                    dim.dim_value = d
-                else:
-                    dim.dim_param = d.name
+            _describe(t.tensor_type, v)
+        elif isinstance(v, list):
+            if not v or not isinstance(v[0], Node):
+                call.refuse("works on a sequence that has no tensors", hint="export the model without it")
+            _describe(t.sequence_type.elem_type.tensor_type, v[0])
         out.append(t.SerializeToString())
     return out
+
+
+def _describe(t: onnx.TypeProto.Tensor, x: Node) -> None:
+    """Write x's type into an ONNX tensor type."""
+    t.elem_type = ONNX_OF_DTYPE[x.type.dtype]
+    for d in x.type.shape:
+        dim = t.shape.dim.add()
+        if isinstance(d, int):
+            dim.dim_value = d
+        else:
+            dim.dim_param = d.name
 
 
 def expand(importer: Importer, call: Call, body: onnx.FunctionProto, key: tuple[str, str]) -> tuple[Value, ...]:

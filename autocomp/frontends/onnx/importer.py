@@ -84,7 +84,13 @@ class Importer:
         if not g.output:
             raise ModelError("has no outputs", where=f"model '{self.model.name}'")
         for o in g.output:
-            self.builder.output(o.name, self._output(o, scope))
+            value = self._output(o, scope)
+            elements = [(o.name, value)] if isinstance(value, Node) else [(f"{o.name}[{k}]", e) for k, e in enumerate(value or ())]
+            for name, node in elements:
+                if not isinstance(node, Node):
+                    raise UnsupportedOp("is a sequence of sequences or of absent values", where=f"output '{o.name}'",
+                                        hint="output its tensors one by one")  # fmt: skip
+                self.builder.output(name, node)
         graph = self.builder.graph()
         live = set(graph.nodes())
         return replace(graph, locations={n: w for n, w in self.locations.items() if n in live})
@@ -107,33 +113,47 @@ class Importer:
                 "sparse initializers are not supported", where=f"initializer '{s.values.name}'", hint="store the tensor densely"
             )
 
-    def _input(self, v: onnx.ValueInfoProto) -> Node:
+    def _input(self, v: onnx.ValueInfoProto) -> Value:
+        """An input of the graph; a sequence becomes one input an element, `name[0]`, `name[1]`, ..."""
         where = f"input '{v.name}'"
+        kind = v.type.WhichOneof("value")
         given = self.inputs.get(v.name)
+        if isinstance(given, (list, tuple)):
+            return [self._given(f"{v.name}[{k}]", e, where) for k, e in enumerate(given)]
+        if isinstance(given, (np.ndarray, TensorType)):
+            return self._given(v.name, given, where)
+        if kind == "optional_type" and v.name in self.inputs:
+            return None
+        if kind is None:
+            raise ModelError("declares no type", where=where, hint=f"give it: inputs={{'{v.name}': TensorType(F32, (1, 3))}}")
+        if kind != "tensor_type":
+            raise UnsupportedOp(
+                f"is a {kind.removesuffix('_type')}, whose length must be known while compiling",
+                where=where,
+                hint=f"give its elements' types: inputs={{'{v.name}': [TensorType(F32, (1, 3)), ...]}}",
+            )
+        return self._declared(v, where)
+
+    def _given(self, name: str, given: np.ndarray | TensorType, where: str) -> Node:
+        """An input whose value or type the caller gave."""
         if isinstance(given, np.ndarray):
-            return self.constants.node(given, self.fresh(v.name))
-        if isinstance(given, TensorType):
-            node = self.builder.input(v.name, given)
-        else:
-            kind = v.type.WhichOneof("value")
-            if kind is None:
-                raise ModelError("declares no type", where=where, hint=f"give it: inputs={{'{v.name}': TensorType(F32, (1, 3))}}")
-            if kind != "tensor_type":
-                raise UnsupportedOp(
-                    f"is a {kind.removesuffix('_type')}; graph inputs must be tensors",
-                    where=where,
-                    hint="pass its tensors one by one",
-                )
-            t = v.type.tensor_type
-            dtype = dtype_named(t.elem_type, where)
-            if not t.HasField("shape"):
-                raise UnsupportedOp(
-                    "declares no shape",
-                    where=where,
-                    hint=f"give it: inputs={{'{v.name}': TensorType({dtype.name.upper()}, (...))}}",
-                )
-            shape = tuple(self._dim(d, f"{v.name}_{i}", where) for i, d in enumerate(t.shape.dim))
-            node = self.builder.input(v.name, TensorType(dtype, shape))
+            return self.constants.node(given, self.fresh(name))
+        node = self.builder.input(name, given)
+        self.locations[node] = where
+        return node
+
+    def _declared(self, v: onnx.ValueInfoProto, where: str) -> Node:
+        """An input with the type that the model declares."""
+        t = v.type.tensor_type
+        dtype = dtype_named(t.elem_type, where)
+        if not t.HasField("shape"):
+            raise UnsupportedOp(
+                "declares no shape",
+                where=where,
+                hint=f"give it: inputs={{'{v.name}': TensorType({dtype.name.upper()}, (...))}}",
+            )
+        shape = tuple(self._dim(d, f"{v.name}_{i}", where) for i, d in enumerate(t.shape.dim))
+        node = self.builder.input(v.name, TensorType(dtype, shape))
         self.locations[node] = where
         return node
 
@@ -151,17 +171,11 @@ class Importer:
         safe = safe if re.match(r"[A-Za-z_]", safe) else f"d_{safe}"
         return Sym(safe, *by) if isinstance(by, tuple) else Sym(safe)
 
-    def _output(self, o: onnx.ValueInfoProto, scope: Scope) -> Node:
+    def _output(self, o: onnx.ValueInfoProto, scope: Scope) -> Value:
+        """A tensor; a sequence becomes one output an element, `name[0]`, ..., an absent optional none at all."""
         found, value = scope.find(o.name)
-        where = f"output '{o.name}'"
         if not found:
-            raise ModelError("is made by no node", where=where, hint="the model is damaged; export it again")
-        if not isinstance(value, Node):
-            raise UnsupportedOp(
-                "is a sequence or an absent optional; graph outputs must be tensors",
-                where=where,
-                hint="output its tensors one by one",
-            )
+            raise ModelError("is made by no node", where=f"output '{o.name}'", hint="the model is damaged; export it again")
         return value
 
     # ---- nodes

@@ -4,14 +4,12 @@ _STRINGS = ("computes with strings", "move it before the model")
 _SHAPE = ("its output shape depends on the data", "use a form of fixed shape (a mask), or move it behind the model")
 _TRAINING = ("is a training step", "export the model for inference")
 _RANDOM = ("draws random numbers", "pass the random tensor as an input")
-_OPTIONAL = ("works on optional values that are only known when it runs", "export the model without optionals")
 _ENSEMBLE = ("is a classical-ML operator", "keep it outside the tensor program")
 
 REFUSED: dict[tuple[str, str], tuple[str, str]] = {
     **{("", n): _STRINGS for n in ("StringNormalizer", "StringConcat", "StringSplit", "RegexFullMatch", "TfIdfVectorizer")},
     **{("", n): _SHAPE for n in ("NonZero", "Unique", "Compress", "NonMaxSuppression")},
     **{("", n): _RANDOM for n in ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli")},
-    **{("", n): _OPTIONAL for n in ("Optional", "OptionalGetElement", "OptionalHasElement")},
     ("", "ImageDecoder"): ("decodes compressed images", "decode before the model"),
     **{("ai.onnx.preview.training", n): _TRAINING for n in ("Adagrad", "Adam", "Gradient", "Momentum")},
     **{
