@@ -116,7 +116,7 @@ def _collected(out: Mapping[str, np.ndarray], declared: onnx.ValueInfoProto) -> 
     name = declared.name
     if name in out:
         return out[name]
-    elements = []
+    elements: list[np.ndarray] = []
     while f"{name}[{len(elements)}]" in out:
         elements.append(out[f"{name}[{len(elements)}]"])
     return elements if elements or declared.type.HasField("sequence_type") else None

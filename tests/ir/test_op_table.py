@@ -100,6 +100,12 @@ SAMPLES = {
     "pad_reflect": [((floats(4, 3),), {"lo": (3, 0), "hi": (2, 2)}), ((floats(3),), {"lo": (7,), "hi": (6,)}),
                     ((ints(5),), {"lo": (-2,), "hi": (-3,)}), ((floats(1),), {"lo": (2,), "hi": (1,)})],
     "pad_wrap": [((floats(4, 3),), {"lo": (3, 0), "hi": (2, 5)}), ((floats(4),), {"lo": (2,), "hi": (-1,)})],
+    "cumprod": [((floats(3, 5),), {"axis": 1}), ((floats(3, 5, dtype="f2"),), {"axis": 0, "exclusive": True, "reverse": True})],
+    "maxpool_index": [
+        ((floats(2, 4, 7, 9),), {**WINDOW, "window": (3, 3)}),
+        ((floats(1, 2, 6, 8),), {**WINDOW, "window": (2, 3), "column_major": True}),
+        ((ints(1, 2, 8, lo=0, hi=3),), {**SPACE1, "window": (3,)}),
+    ],
     "topk": [((floats(3, 6),), {"k": 2, "axis": 1}), ((floats(3, 6),), {"k": 3, "axis": 0, "largest": False, "part": "indices"})],
     "scatter_nd": [((floats(5, 2), np.array([[1], [3]]), floats(2, 2)), {})],
     "scatter_elements": [((floats(3, 4), np.array([[1, 0, 2, 1]]), floats(1, 4)), {"axis": 0, "reduction": "add"})],

@@ -19,6 +19,8 @@ from autocomp.frontends.onnx import (
     resize,
     sampling,
     shapes,
+    signal,
+    training,
     windows,
 )
 from autocomp.frontends.onnx.constants import ValueNeeded
@@ -39,6 +41,8 @@ __all__ = [
     "resize",
     "sampling",
     "shapes",
+    "signal",
+    "training",
     "windows",
 ]
 

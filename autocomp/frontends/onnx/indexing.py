@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from autocomp.frontends.onnx.call import Call
 from autocomp.frontends.onnx.pointwise import cast
 from autocomp.frontends.onnx.registry import lower
@@ -65,3 +67,62 @@ def reverse_sequence(c: Call) -> Node:
     t = c.importer.node("iota", [], {"shape": shape, "axis": time})
     n = reshape(c, lengths, tuple(d if k == batch else 1 for k, d in enumerate(shape)))
     return c.op("gather_elements", x, c.op("where", c.op("lt", t, n), c.op("sub", c.op("sub", n, 1), t), t), axis=time)
+
+
+@lower("Compress")
+def compress(c: Call) -> Node:
+    """Elements whose condition holds; the condition must be known while compiling, since it decides the shape."""
+    x, keep = c.x(), c.static(1).reshape(-1).astype(bool)
+    if "axis" not in c.attrs:
+        x, axis = reshape(c, x, (x.type.elements,)), 0
+    else:
+        axis = c.axis(c.int_attr("axis"), x.type.rank)
+    if len(keep) > c.shape(x)[axis]:
+        c.broken(f"has {len(keep)} conditions for a dimension of {c.shape(x)[axis]}")
+    return c.op("gather", x, c.array(np.flatnonzero(keep), I64), axis=axis)
+
+
+@lower("TensorScatter")
+def tensor_scatter(c: Call) -> Node:
+    """past[b, p] is replaced by update[b, p - write[b]] where that exists; `circular` counts modulo the cache's length."""
+    past, update = c.x(0), c.x(1)
+    rank, mode = past.type.rank, c.str_attr("mode", "linear")
+    axis = c.axis(c.int_attr("axis", -2), rank)
+    length, count = c.shape(past)[axis], c.shape(update)[axis]
+    if mode not in ("linear", "circular") or axis == 0:
+        c.broken(f"has mode '{mode}' and axis {axis}")
+    place = c.importer.node("iota", [], {"shape": c.shape(past), "axis": axis})
+    if c.has(2):
+        place = c.op("sub", place, reshape(c, cast(c, c.x(2), I64), (past.type.shape[0], *[1] * (rank - 1))))
+    if mode == "circular":
+        place = c.op("mod", place, length)
+    new = c.op("gather_elements", update, c.op("min", c.op("max", place, 0), count - 1), axis=axis)
+    return c.op("where", c.op("and", c.op("ge", place, 0), c.op("lt", place, count)), new, past)
+
+
+MAX_DETERMINANT = 4
+"""Rows of a determinant that is expanded by minors."""
+
+
+@lower("Det")
+def det(c: Call) -> Node:
+    x = c.x()
+    n = c.shape(x)[-1]
+    if x.type.rank < 2 or c.shape(x)[-2] != n or n == 0:
+        c.broken(f"takes square matrices, not {x.type}")
+    if n > MAX_DETERMINANT:
+        c.refuse(f"is of {n} rows; up to {MAX_DETERMINANT} are expanded", hint="move it out of the model")
+    lead, last = x.type.shape[:-2], x.type.rank - 1
+    at = [[reshape(c, cut(c, x, {last - 1: (i, i + 1, 1), last: (j, j + 1, 1)}), lead) for j in range(n)] for i in range(n)]
+
+    def minor(row: int, columns: tuple[int, ...]) -> Node:
+        if len(columns) == 1:
+            return at[row][columns[0]]
+        total: Node | None = None
+        for k, j in enumerate(columns):
+            term = c.op("mul", at[row][j], minor(row + 1, columns[:k] + columns[k + 1 :]))
+            total = term if total is None else c.op("sub" if k % 2 else "add", total, term)
+        assert total is not None
+        return total
+
+    return minor(0, tuple(range(n)))

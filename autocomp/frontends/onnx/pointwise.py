@@ -131,6 +131,17 @@ def cast_op(c: Call) -> Node:
     return cast(c, c.x(), dtype_named(c.int_attr("to"), c.where))
 
 
+@lower("BitCast")
+def bit_cast(c: Call) -> Node:
+    """The same bits as another type: between integers (and bool) of one width that is a cast, which wraps around."""
+    x, to = c.x(), dtype_named(c.int_attr("to"), c.where)
+    if x.type.dtype.bytes != to.bytes:
+        c.broken(f"reads {x.type.dtype} as {to}: their widths differ")
+    if x.type.dtype != to and (x.type.dtype.is_float or to.is_float or to == BOOL):
+        c.refuse(f"reads the bits of {x.type.dtype} as {to}", hint="use Cast where the value is meant")
+    return cast(c, x, to)
+
+
 @lower("CastLike")
 def cast_like(c: Call) -> Node:
     return cast(c, c.x(), c.x(1).type.dtype)

@@ -8,10 +8,10 @@ _ENSEMBLE = ("is a classical-ML operator", "keep it outside the tensor program")
 
 REFUSED: dict[tuple[str, str], tuple[str, str]] = {
     **{("", n): _STRINGS for n in ("StringNormalizer", "StringConcat", "StringSplit", "RegexFullMatch", "TfIdfVectorizer")},
-    **{("", n): _SHAPE for n in ("NonZero", "Unique", "Compress", "NonMaxSuppression")},
+    **{("", n): _SHAPE for n in ("NonZero", "Unique", "NonMaxSuppression")},
     **{("", n): _RANDOM for n in ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli")},
     ("", "ImageDecoder"): ("decodes compressed images", "decode before the model"),
-    **{("ai.onnx.preview.training", n): _TRAINING for n in ("Adagrad", "Adam", "Gradient", "Momentum")},
+    **{("ai.onnx.preview.training", n): _TRAINING for n in ("Gradient",)},
     **{
         ("ai.onnx.ml", n): _ENSEMBLE
         for n in ("TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor", "SVMClassifier", "SVMRegressor", "LinearClassifier",

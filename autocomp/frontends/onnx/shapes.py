@@ -8,7 +8,7 @@ import numpy as np
 
 from autocomp.frontends.onnx.call import Call
 from autocomp.frontends.onnx.data import MAX_GENERATED_BYTES
-from autocomp.frontends.onnx.registry import lower
+from autocomp.frontends.onnx.registry import LOWERINGS, Lowering, lower
 from autocomp.ir.node import Node
 from autocomp.ir.ops.repeats import PAD_MODES
 from autocomp.ir.types import I64, Dim, Sym, TensorType, dtype_of
@@ -278,8 +278,14 @@ def space_to_depth(c: Call) -> Node:
     return reshape(c, y, (n, ch * b * b, h // b, w // b))
 
 
-@lower("CumSum")
-def cumsum(c: Call) -> Node:
-    x = c.x()
-    axis = c.axis(c.static_int(1), x.type.rank)
-    return c.op("cumsum", x, axis=axis, exclusive=bool(c.int_attr("exclusive", 0)), reverse=bool(c.int_attr("reverse", 0)))
+def _running(op: str) -> Lowering:
+    def lowering(c: Call) -> Node:
+        x = c.x()
+        axis = c.axis(c.static_int(1), x.type.rank)
+        return c.op(op, x, axis=axis, exclusive=bool(c.int_attr("exclusive", 0)), reverse=bool(c.int_attr("reverse", 0)))
+
+    return lowering
+
+
+LOWERINGS["", "CumSum"] = _running("cumsum")
+LOWERINGS["", "CumProd"] = _running("cumprod")

@@ -36,10 +36,30 @@ def _average_with_pads(c: Call, x: Node, kernel: tuple[int, ...], attrs: dict[st
 
 
 @lower("MaxPool")
-def max_pool(c: Call) -> Node:
-    if c.n_outputs > 1:
-        c.refuse("asks for the indices of the maxima", hint="use the values only")
-    return _pool(c, "maxpool")
+def max_pool(c: Call) -> tuple[Node, ...]:
+    values = _pool(c, "maxpool")
+    if c.n_outputs == 1:
+        return (values,)
+    x, kernel = c.x(), c.ints_attr("kernel_shape") or ()
+    attrs = window(c, c.shape(x)[2:], kernel, bool(c.int_attr("ceil_mode", 0)))
+    return values, c.op("maxpool_index", x, **attrs, window=kernel, column_major=bool(c.int_attr("storage_order", 0)))
+
+
+@lower("MaxUnpool")
+def max_unpool(c: Call) -> Node:
+    """Every value at the place that its index names, zeros elsewhere."""
+    x, at = c.x(0), c.x(1)
+    rank = len(c.shape(x)) - 2
+    kernel = c.ints_attr("kernel_shape") or ()
+    strides, pads = c.ints_attr("strides", (1,) * rank) or (), c.ints_attr("pads", (0,) * 2 * rank) or ()
+    made = tuple((d - 1) * s - pads[k] - pads[k + rank] + w for k, (d, s, w) in enumerate(zip(c.shape(x)[2:], strides, kernel)))
+    own = (*c.shape(x)[:2], *made)
+    shape = c.static_ints(2) if c.has(2) else own
+    if any(b < a for a, b in zip(own, shape, strict=True)):
+        c.broken(f"has an output shape {list(shape)} smaller than {list(own)}")
+    zero = c.op("broadcast", c.const(0.0, x.type.dtype), shape=(prod(own),))
+    flat = c.op("scatter_elements", zero, reshape(c, at, (x.type.elements,)), reshape(c, x, (x.type.elements,)), axis=0)
+    return c.op("pad", reshape(c, flat, own), lo=(0,) * len(own), hi=tuple(b - a for a, b in zip(own, shape, strict=True)))
 
 
 LOWERINGS["", "AveragePool"] = lambda c: _pool(c, "avgpool")

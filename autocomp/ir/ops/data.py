@@ -8,11 +8,10 @@ import numpy as np
 
 from autocomp.errors import ModelError, UnsupportedOp
 from autocomp.ir.affine import aff
-from autocomp.ir.body import Comprehension, Const, Expr, Gather, Index, Map, Read, Reduce
+from autocomp.ir.body import Comprehension, Const, Expr, Gather, Index, Map, Read
 from autocomp.ir.node import Attrs
 from autocomp.ir.ops.pointwise import axes_of
 from autocomp.ir.ops.table import Op, register
-from autocomp.ir.scalar import accumulator
 from autocomp.ir.types import BOOL, DTYPES, I64, Sym, TensorType
 
 Types = tuple[TensorType, ...]
@@ -151,44 +150,6 @@ register(
         _elements_meaning,
         attrs={"axis": 0},
         doc="numpy.take_along_axis",
-    )
-)
-
-
-# ---- running sums: a sum over the elements up to each position
-def _cumsum_meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
-    axes, axis = axes_of(out.shape), a["axis"]
-    from autocomp.ir.body import Axis
-
-    r = Axis("r", t[0].shape[axis])
-    here, there = aff(axes[axis].name), aff("r")
-    ahead = there - here if a["reverse"] else here - there
-    index = tuple(there if k == axis else aff(x.name) for k, x in enumerate(axes))
-    read: Expr = Read(t[0].dtype, 0, index, (ahead - 1 if a["exclusive"] else ahead,), 0.0)
-    wide = accumulator(out.dtype)
-    value: Expr = Reduce(wide, "sum", (r,), (read if wide == out.dtype else Map(wide, "cast", (read,)),))
-    return Comprehension(axes, value if wide == out.dtype else Map(out.dtype, "cast", (value,)))
-
-
-def _cumsum_reference(x: Arrays, a: Attrs, out: TensorType) -> np.ndarray:
-    axis = a["axis"]
-    v = np.flip(x[0], axis) if a["reverse"] else x[0]
-    y = np.cumsum(v.astype(accumulator(out.dtype).numpy) if v.dtype != np.float64 else v, axis=axis)
-    if a["exclusive"]:
-        y = y - v
-    y = np.flip(y, axis) if a["reverse"] else y
-    return y if x[0].dtype == np.float64 else y.astype(out.dtype.numpy)
-
-
-register(
-    Op(
-        "cumsum",
-        (1, 1),
-        lambda t, a: t[0],
-        _cumsum_reference,
-        _cumsum_meaning,
-        attrs={"axis": ..., "exclusive": False, "reverse": False},
-        doc="running sum along axis",
     )
 )
 

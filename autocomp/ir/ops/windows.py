@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from autocomp.errors import ModelError, UnsupportedOp
 from autocomp.ir.affine import Aff, aff
-from autocomp.ir.body import Axis, Comprehension, Read, Reduce
+from autocomp.ir.body import Axis, Comprehension, Index, Read, Reduce
 from autocomp.ir.node import Attrs
 from autocomp.ir.ops.contractions import contracted, widened
 from autocomp.ir.ops.table import Op, register
-from autocomp.ir.types import BF16, F16, F32, TensorType
+from autocomp.ir.types import BF16, F16, F32, I64, Sym, TensorType
 
 Types = tuple[TensorType, ...]
 Arrays = tuple[np.ndarray, ...]
@@ -223,6 +224,61 @@ register(
         _pool_meaning("sum", lambda d: 0),
         attrs={**WINDOW, "window": ...},
         doc="sum of each window; padding counts 0",
+    )
+)
+
+
+# ---- where the largest element of each window lies
+def _steps(t: TensorType, a: Attrs) -> tuple[int, ...]:
+    """How far each dimension moves the flat number of an element: row-major, or with the spatial dimensions column-major."""
+    n, c, *spatial = (int(d) for d in t.shape)  # type: ignore[arg-type]
+    inner = [prod(spatial[:k]) if a["column_major"] else prod(spatial[k + 1 :]) for k in range(len(spatial))]
+    return (c * prod(spatial), prod(spatial), *inner)
+
+
+def _index_infer(t: Types, a: Attrs) -> TensorType:
+    if a["layout"] != "nchw" or any(isinstance(d, Sym) for d in t[0].shape):
+        raise UnsupportedOp(f"takes fixed dimensions in the layout nchw, not {t[0]}", where="maxpool_index")
+    return TensorType(I64, _pool_infer("maxpool_index")(t, a).shape)
+
+
+def _index_meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
+    places = tuple(Axis(f"o{j}", d) for j, d in enumerate(out.shape[2:]))
+    taps = tuple(Axis(f"k{j}", d) for j, d in enumerate(a["window"]))
+    index, guard = _positions(t[0], a, places, taps)
+    here = (aff("n"), aff("c"), *index)
+    read = Read(t[0].dtype, 0, here, guard, float(_lowest(t[0].dtype.numpy)) if guard else 0.0)
+    flat = sum((i * k for i, k in zip(here, _steps(t[0], a))), Aff())
+    axes = (Axis("n", out.shape[0]), Axis("c", out.shape[1]), *places)
+    return Comprehension(axes, Reduce(I64, "argmax", taps, (read, Index(I64, flat)), "i"))
+
+
+def _index_reference(xs: Arrays, a: Attrs, out: TensorType) -> np.ndarray:
+    t = TensorType(out.dtype, xs[0].shape)
+    numbers = sum(np.arange(d).reshape([-1 if j == k else 1 for j in range(t.rank)]) * s
+                  for k, (d, s) in enumerate(zip(xs[0].shape, _steps(t, a))))  # fmt: skip
+    best = at = None
+    spatial = out.shape[2:]
+    values = _patches(xs[0], a, a["window"], spatial, _lowest(xs[0].dtype))  # type: ignore[arg-type]
+    places = _patches(np.broadcast_to(numbers, xs[0].shape), a, a["window"], spatial, np.iinfo(np.int64).max)  # type: ignore[arg-type]
+    for (_, v), (_, i) in zip(values, places):
+        if best is None:
+            best, at = v.copy(), i.copy()
+            continue
+        better = (v > best) | ((v == best) & (i < at))
+        best, at = np.where(better, v, best), np.where(better, i, at)
+    return np.asarray(at)
+
+
+register(
+    Op(
+        "maxpool_index",
+        (1, 1),
+        _index_infer,
+        _index_reference,
+        _index_meaning,
+        attrs={**WINDOW, "window": ..., "column_major": False},
+        doc="number of the largest element of each window, counted over the whole tensor; equal ones: the lowest number",
     )
 )
 

@@ -1,0 +1,62 @@
+"""Running sums and products: a reduction over the elements up to each position."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from autocomp.ir.affine import aff
+from autocomp.ir.body import Axis, Comprehension, Expr, Map, Read, Reduce
+from autocomp.ir.node import Attrs
+from autocomp.ir.ops.pointwise import axes_of
+from autocomp.ir.ops.table import Op, register
+from autocomp.ir.scalar import accumulator
+from autocomp.ir.types import TensorType
+
+Types = tuple[TensorType, ...]
+Arrays = tuple[np.ndarray, ...]
+
+
+def _meaning(monoid: str, neutral: float) -> Callable[[Types, Attrs, TensorType], Comprehension]:
+    def meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
+        axes, axis = axes_of(out.shape), a["axis"]
+        r = Axis("r", t[0].shape[axis])
+        here, there = aff(axes[axis].name), aff("r")
+        ahead = there - here if a["reverse"] else here - there
+        index = tuple(there if k == axis else aff(x.name) for k, x in enumerate(axes))
+        read: Expr = Read(t[0].dtype, 0, index, (ahead - 1 if a["exclusive"] else ahead,), neutral)
+        wide = accumulator(out.dtype)
+        value: Expr = Reduce(wide, monoid, (r,), (read if wide == out.dtype else Map(wide, "cast", (read,)),))
+        return Comprehension(axes, value if wide == out.dtype else Map(out.dtype, "cast", (value,)))
+
+    return meaning
+
+
+def _reference(numpy: Callable[..., Any], neutral: float) -> Callable[[Arrays, Attrs, TensorType], np.ndarray]:
+    def reference(x: Arrays, a: Attrs, out: TensorType) -> np.ndarray:
+        axis = a["axis"]
+        v = np.flip(x[0], axis) if a["reverse"] else x[0]
+        y = numpy(v.astype(accumulator(out.dtype).numpy) if v.dtype != np.float64 else v, axis=axis)
+        if a["exclusive"]:
+            first = np.full_like(np.take(y, [0], axis), neutral)
+            y = np.concatenate([first, np.delete(y, -1, axis)], axis) if y.shape[axis] else y
+        y = np.flip(y, axis) if a["reverse"] else y
+        return y if x[0].dtype == np.float64 else y.astype(out.dtype.numpy)
+
+    return reference
+
+
+for _name, _monoid, _numpy, _neutral in (("cumsum", "sum", np.cumsum, 0.0), ("cumprod", "prod", np.cumprod, 1.0)):
+    register(
+        Op(
+            _name,
+            (1, 1),
+            lambda t, a: t[0],
+            _reference(_numpy, _neutral),
+            _meaning(_monoid, _neutral),
+            attrs={"axis": ..., "exclusive": False, "reverse": False},
+            doc=f"running {_monoid} along axis; exclusive: of the elements before; reverse: from the end",
+        )
+    )
