@@ -123,9 +123,9 @@ class KernelTuning:
             return self._told(base, stored)
         self.folder.mkdir(parents=True)
         try:
-            ready = self.bench.worker.run(prepare, self.job, limit=self.bench.limits.prepare)
-            if isinstance(ready, Failure):
-                return replace(base, note=f"no reference: {ready.reason}")
+            self.bench.worker.stop()  # what an earlier kernel left in it is freed
+            if why := self._prepare():
+                return replace(base, note=f"no reference: {why}")
             if self.first not in self.search.known:
                 self._batch([self.first], float("inf"), report)
             while not self.search.over and time.monotonic() < end:
@@ -162,6 +162,8 @@ class KernelTuning:
         if isinstance(built, Failure):
             return replace(made, status="refused" if built.refused else "failed", reason=f"build: {built.reason}")
         limit = SLOW * self.best or float("inf")
+        if why := self._prepare():
+            return replace(made, reason=f"run: {why}")
         found = self.bench.worker.run(measure, self.job, [built], limit, False, limit=self.bench.limits.run)
         shutil.rmtree(Path(built.path).parent, ignore_errors=True)
         if isinstance(found, Failure):
@@ -170,6 +172,13 @@ class KernelTuning:
         if found[0].wrong:
             return replace(made, reason=f"run: {found[0].wrong}")
         return replace(made, status="ok", seconds=found[0].seconds, monitors=dict(found[0].monitors))
+
+    def _prepare(self) -> str:
+        """Have the measuring process compute (or read) inputs and expected values, if it is a fresh one; why that failed."""
+        if self.bench.worker.alive:
+            return ""
+        done = self.bench.worker.run(prepare, self.job, limit=self.bench.limits.prepare)
+        return done.reason if isinstance(done, Failure) else ""
 
     def _know(self, p: int, m: Measurement) -> None:
         self.search.tell(p, m.seconds, m.status == "refused")
@@ -190,6 +199,7 @@ class KernelTuning:
         racers = [*front, *([self.first] if self.first in self.search.seconds and self.first not in front else [])]
         built = {p: b for p, b in self._build(racers).items() if isinstance(b, Built)}
         limit = self.bench.limits.run * max(1, len(built))
+        self._prepare()
         found = self.bench.worker.run(measure, self.job, list(built.values()), float("inf"), True, limit=limit)
         if isinstance(found, Failure):
             self.bench.worker.stop()

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -33,10 +34,13 @@ class Failure:
 
 
 class Worker:
-    """One child process. `run` gives the task's value or a Failure, and never raises for what the task did."""
+    """One child process. `run` gives the task's value or a Failure, and never raises for what the task did.
 
-    def __init__(self, environment: dict[str, str] | None = None) -> None:
-        self._environment = environment or {}
+    `module` is imported before a child's first task, so that no task's time is spent on it.
+    """
+
+    def __init__(self, module: str = "") -> None:
+        self._module = module
         self._process: subprocess.Popen[bytes] | None = None
         self._pipe: Connection | None = None
         self._since = 0.0
@@ -50,7 +54,7 @@ class Worker:
 
     def start(self, task: Callable[..., Any], *args: Any, limit: float) -> None:
         """Hand over a task; `result` fetches its value."""
-        if self._process is None or self._process.poll() is not None:
+        if not self.alive:
             self.stop()
             self._spawn()
         assert self._pipe is not None
@@ -71,6 +75,11 @@ class Worker:
         return value if good else Failure(*value)
 
     @property
+    def alive(self) -> bool:
+        """Whether the child of the last task is still there."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
     def deadline(self) -> float:
         """When the started task is late, on the monotonic clock."""
         return self._since + self._limit
@@ -86,9 +95,8 @@ class Worker:
         paths = os.pathsep.join(dict.fromkeys(p or os.getcwd() for p in sys.path))
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "autocomp.tune.process", str(theirs.fileno()), str(os.getpid())],
-                pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL, start_new_session=True,
-                env={**os.environ, "PYTHONPATH": paths, **self._environment},
+                [sys.executable, "-m", "autocomp.tune.process", str(theirs.fileno()), str(os.getpid()), self._module],
+                pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL, start_new_session=True, env={**os.environ, "PYTHONPATH": paths},
             )  # fmt: skip
         self._pipe = Connection(mine.detach())
         if not self._pipe.poll(START) or self._pipe_closed():
@@ -128,8 +136,8 @@ class Worker:
 class Pool:
     """Several workers side by side."""
 
-    def __init__(self, jobs: int, environment: dict[str, str] | None = None) -> None:
-        self.workers = [Worker(environment) for _ in range(max(1, jobs))]
+    def __init__(self, jobs: int, module: str = "") -> None:
+        self.workers = [Worker(module) for _ in range(max(1, jobs))]
 
     def each(self, task: Callable[..., Any], items: Sequence[tuple[Any, ...]], limit: float) -> Iterator[tuple[int, Any]]:
         """(number of the item, value or Failure) as they come; a worker that dies costs its own item alone."""
@@ -154,13 +162,15 @@ class Pool:
             w.stop()
 
 
-def serve(descriptor: int, parent: int) -> None:
-    """The child: take tasks until the pipe closes."""
+def serve(descriptor: int, parent: int, module: str) -> None:
+    """The child: import `module`, then take tasks until the pipe closes."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # 1: PR_SET_PDEATHSIG
         if os.getppid() != parent:
             return
     pipe = Connection(descriptor)
+    if module:
+        import_module(module)
     pipe.send("ready")
     while True:
         try:
@@ -177,4 +187,4 @@ def serve(descriptor: int, parent: int) -> None:
 
 
 if __name__ == "__main__":
-    serve(int(sys.argv[1]), int(sys.argv[2]))
+    serve(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3])

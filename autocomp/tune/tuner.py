@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 from autocomp.cost.host import usable_cores
 from autocomp.egraph.choose import choose_schedule
 from autocomp.errors import AutocompError
+from autocomp.files import cache_root
 from autocomp.ir.kernel import Kernel
 from autocomp.loops.recurrences import recurrence_of
 from autocomp.options import Options
-from autocomp.runtime.build import cache_root
 from autocomp.targets import Target
 from autocomp.trace import Trace
 from autocomp.tune.database import Database
@@ -29,6 +29,8 @@ from autocomp.tune.process import Pool, Worker
 if TYPE_CHECKING:
     from autocomp.ir.kernel import KernelGraph
     from autocomp.rewrite.rule import RuleSet
+
+CHILD = "autocomp.tune.measure"  # what child processes run
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ def _why_not(k: Kernel) -> str:
 @contextmanager
 def _workers(limits: Limits) -> Iterator[tuple[Pool, Worker]]:
     """Builders and the one that measures; they end with the block."""
-    pool, worker = Pool(limits.jobs or usable_cores()), Worker()
+    pool, worker = Pool(limits.jobs or usable_cores(), CHILD), Worker(CHILD)
     try:
         yield pool, worker
     finally:

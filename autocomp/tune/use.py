@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autocomp.errors import AutocompError
-from autocomp.runtime.build import cache_root
+from autocomp.files import cache_root
 
 if TYPE_CHECKING:
     from autocomp.options import Options

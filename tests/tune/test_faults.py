@@ -1,0 +1,76 @@
+"""Candidates that crash, hang, are wrong or cannot be built: each is recorded with its reason and costs itself alone."""
+
+from __future__ import annotations
+
+import pytest
+from autocomp.targets import load_target
+
+from autocomp import rewrite
+from autocomp.egraph.choose import choose_schedule
+from autocomp.frontends.text import parse
+from autocomp.options import Options
+from autocomp.trace import Trace
+from autocomp.tune.database import Database
+from autocomp.tune.kernel import Limits
+from autocomp.tune.key import schedule_of
+from autocomp.tune.tuner import tune_program
+from tests.helpers.covers import cover_of
+from tests.helpers.tune_targets import FaultyCpu
+
+SOFTMAX = "graph g\ninput x: f32[96, 48]\n%0 = softmax(x, axes=[1])\noutput y = %0\n"
+FAULTS = {
+    1: ("crash", "failed", "run: killed by SIGSEGV"),
+    2: ("hang", "failed", "run: no result after 2 s"),
+    4: ("nothing written", "failed", "run: wrong: out0 has nan where "),
+    8: ("build crashes", "failed", "build: killed by SIGSEGV"),
+    16: ("build hangs", "failed", "build: no result after 6 s"),
+    32: ("does not fit", "refused", "build: the tile is too large: needs 100, has 10"),
+    64: ("", "ok", ""),
+    0: ("last element", "failed", "run: wrong: out0 has 1."),
+}
+
+
+def tuned(tmp_path, faults, most=10):
+    """(results, outcomes by the tile of the first axis) of a search with a faulty target."""
+    target = FaultyCpu(load_target("cpu").chip, faults=faults)
+    with Database(tmp_path / "t.sqlite") as db:
+        results = tune_program(cover_of(parse(SOFTMAX), "cpu"), target, rewrite.load_rules(), Options(search_configurations=most), db,
+                               Limits(build=6, run=2))  # fmt: skip
+        (search,) = db.tuned()
+        outcomes = {tile_of(m.schedule): m for m in db.measurements(search.kernel, search.place)}
+    return results[0], search, outcomes
+
+
+def tile_of(text: str) -> int:
+    return dict(schedule_of(text).tile).get("i0", 0)
+
+
+def test_each_fault_costs_its_own_candidate_alone(tmp_path):
+    result, search, outcomes = tuned(tmp_path, tuple((tile, fault) for tile, (fault, _, _) in FAULTS.items()))
+    assert set(outcomes) == set(FAULTS)
+    for tile, (_, status, reason) in FAULTS.items():
+        assert outcomes[tile].status == status, outcomes[tile]
+        assert outcomes[tile].reason.startswith(reason)
+        assert (outcomes[tile].seconds is not None) == (status == "ok")
+    assert search.done
+    assert [tile_of(k.schedule) for k in search.kept] == [64]
+    assert result.tuned_seconds > 0
+    assert sum(result.failures.values()) == 6
+
+
+@pytest.mark.parametrize("fault", ["last element", "build fails"])
+def test_where_the_untuned_choice_is_at_fault_another_is_kept(tmp_path, fault):
+    calls, cpu = cover_of(parse(SOFTMAX), "cpu"), load_target("cpu")
+    untuned = dict(choose_schedule(calls.calls[0].kernel, rewrite.load_rules(), cpu.chip, Options(), Trace())[0].tile).get("i0", 0)
+    result, search, outcomes = tuned(tmp_path, ((untuned, fault),), most=2)
+    assert outcomes[untuned].status == "failed"
+    assert tile_of(search.untuned) == untuned
+    assert [tile_of(k.schedule) for k in search.kept] == [t for t in outcomes if t != untuned]
+    assert result.untuned_seconds == search.untuned_seconds == 0 < result.tuned_seconds
+
+
+def test_where_everything_fails_nothing_is_kept_and_the_reason_is_told(tmp_path):
+    result, search, _ = tuned(tmp_path, tuple((tile, "build fails") for tile in FAULTS), most=3)
+    assert result.note == "no schedule gave a right result"
+    assert search.kept == ()
+    assert result.failures == {"build: cc failed with exit code 1: no such register": 3}
