@@ -94,6 +94,7 @@ class KernelTuning:
         self.search = Search(self.space, self.key, limit, max(PATIENCE, limit // 4))
         self.first = self.space.number[untuned]
         self.outcomes: dict[int, Measurement] = {}
+        self.built: dict[int, Built] = {}
         self.builds = 0
         self._recall()
         self.recalled = len(self.outcomes)
@@ -123,8 +124,7 @@ class KernelTuning:
             return self._told(base, stored)
         self.folder.mkdir(parents=True)
         try:
-            self.bench.worker.stop()  # what an earlier kernel left in it is freed
-            if why := self._prepare():
+            if why := self._prepare(True):
                 return replace(base, note=f"no reference: {why}")
             if self.first not in self.search.known:
                 self._batch([self.first], float("inf"), report)
@@ -145,6 +145,10 @@ class KernelTuning:
             if time.monotonic() > end:
                 return
             m = self._outcome(self.space.points[p], built[p])
+            if m.seconds is not None:
+                self.built[p] = built[p]
+            elif isinstance(built[p], Built):
+                shutil.rmtree(Path(built[p].path).parent, ignore_errors=True)
             self.bench.database.add(self.key, self.bench.at, m)
             self._know(p, m)
             report(self)
@@ -165,7 +169,6 @@ class KernelTuning:
         if why := self._prepare():
             return replace(made, reason=f"run: {why}")
         found = self.bench.worker.run(measure, self.job, [built], limit, False, limit=self.bench.limits.run)
-        shutil.rmtree(Path(built.path).parent, ignore_errors=True)
         if isinstance(found, Failure):
             self.bench.worker.stop()  # a device that has seen a fault gives the next candidate nothing but errors
             return replace(made, reason=f"run: {found.reason}")
@@ -173,9 +176,9 @@ class KernelTuning:
             return replace(made, reason=f"run: {found[0].wrong}")
         return replace(made, status="ok", seconds=found[0].seconds, monitors=dict(found[0].monitors))
 
-    def _prepare(self) -> str:
+    def _prepare(self, always: bool = False) -> str:
         """Have the measuring process compute (or read) inputs and expected values, if it is a fresh one; why that failed."""
-        if self.bench.worker.alive:
+        if self.bench.worker.alive and not always:
             return ""
         done = self.bench.worker.run(prepare, self.job, limit=self.bench.limits.prepare)
         return done.reason if isinstance(done, Failure) else ""
@@ -197,7 +200,8 @@ class KernelTuning:
         """Race the best schedules and the untuned one, every element checked, and record the order that comes out."""
         front = self.search.ranked()[: self.bench.options.search_keep]
         racers = [*front, *([self.first] if self.first in self.search.seconds and self.first not in front else [])]
-        built = {p: b for p, b in self._build(racers).items() if isinstance(b, Built)}
+        built = self.built | {p: b for p, b in self._build([p for p in racers if p not in self.built]).items() if isinstance(b, Built)}
+        built = {p: built[p] for p in racers if p in built}
         limit = self.bench.limits.run * max(1, len(built))
         self._prepare()
         found = self.bench.worker.run(measure, self.job, list(built.values()), float("inf"), True, limit=limit)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from autocomp.errors import AutocompError
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
+from autocomp.ir.types import Sym
 from autocomp.rewrite.vocabulary import KERNEL_PHASES
 
 if TYPE_CHECKING:
@@ -50,8 +51,9 @@ def place_of(target: Target, rules: RuleSet, options: Options) -> Place:
 
 
 def kernel_key(kernel: Kernel) -> str:
-    """Digest of a kernel's signature."""
-    return short_digest(kernel.signature)
+    """Digest of a kernel's signature; the signature names its symbols, their bounds come beside it."""
+    dims = {d for a in (*kernel.inputs, *kernel.outputs) for d in a.type.shape if isinstance(d, Sym)}
+    return short_digest("\n".join([kernel.signature, *sorted(map(repr, dims))]))
 
 
 def short_digest(text: str) -> str:

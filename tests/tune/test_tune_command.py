@@ -1,0 +1,129 @@
+"""`autocomp tune` from end to end on this machine's CPU: it measures, survives SIGKILL with nothing lost, and `optimize` follows."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+
+import pytest
+from autocomp.targets import load_target
+
+MODEL = """graph g
+input a: f32[60, 40]
+input b: f32[40, 96]
+%0 = matmul(a, b)
+%1 = softmax(%0, axes=[1])
+output y = %1
+"""
+
+
+@pytest.fixture(autouse=True)
+def quick_compiler(tmp_path, monkeypatch):
+    """The machine's compiler, without optimising: these tests wait for it."""
+    cc = tmp_path / "cc"
+    cc.write_text(f'#!/bin/sh\nexec {load_target("cpu").toolchain.compiler()} "$@" -O0\n')
+    cc.chmod(0o755)
+    monkeypatch.setenv("CC", str(cc))
+
+
+def run(*args, code=0):
+    done = subprocess.run([sys.executable, "-m", "autocomp.cli", *args], capture_output=True, text=True, check=False, timeout=240)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout, done.stderr
+
+
+@pytest.fixture
+def model(tmp_path):
+    path = tmp_path / "g.txt"
+    path.write_text(MODEL)
+    return str(path)
+
+
+def rows(path):
+    """(kernel, schedule) -> the rest of the row, for every committed measurement."""
+    if not path.exists():
+        return {}
+    db = sqlite3.connect(path)
+    try:
+        return {r[:5]: r[5:] for r in db.execute("SELECT kernel, chip, rules, version, schedule, status, seconds FROM measurement")}
+    except sqlite3.OperationalError:  # not yet made
+        return {}
+    finally:
+        db.close()
+
+
+def test_a_search_that_is_killed_has_lost_nothing(model, tmp_path):
+    path = tmp_path / "t.sqlite"
+    command = ["tune", model, "-n", "3", "--database", str(path), "--json"]
+    child = subprocess.Popen([sys.executable, "-m", "autocomp.cli", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    while len(rows(path)) < 2 and child.poll() is None:
+        time.sleep(0.02)
+    child.send_signal(signal.SIGKILL)
+    child.communicate()
+    before = rows(path)
+    assert 2 <= len(before) < 6
+
+    data = json.loads(run(*command)[0])
+    after = rows(path)
+    assert {k: after[k] for k in before} == before
+    assert len(after) == 6
+    assert [k["tried"] for k in data["kernels"]] == [3, 3]
+    assert sum(k["fresh"] for k in data["kernels"]) == 6 - len(before)
+    for k in data["kernels"]:
+        assert k["tuned_seconds"] > 0
+        assert k["near"] == pytest.approx(k["tuned_seconds"] / k["untuned_seconds"])
+
+    again = json.loads(run(*command)[0])
+    assert [k["fresh"] for k in again["kernels"]] == [0, 0]
+    assert [k["tuned_seconds"] for k in again["kernels"]] == [k["tuned_seconds"] for k in data["kernels"]]
+    assert rows(path) == after
+    folders = tmp_path / "cache" / "tuning"
+    assert [p for p in folders.iterdir() if str(os.getpid()) not in p.name] == []
+
+    out, _ = run("optimize", model, "--set", f"tuning_database={path}", "--set", "min_speedup=0.01", "--json")
+    used = {k["kernel"]: k["schedule"] for k in json.loads(out)["kernels"]}
+    assert used == {k["kernel"]: k["tuned"] for k in data["kernels"]}
+
+
+def test_the_table_says_what_was_tried_and_what_it_gained(model):
+    out, err = run("tune", model, "-n", "1", "--budget", "60")
+    for word in ("tried", "predicted", "untuned", "tuned", "gain", "near", "bandwidth", "1/"):
+        assert word in out
+    assert "2 schedules measured now, 0 known from before" in out
+    assert "1.00 times faster, below min_speedup 1.2: `optimize` rolls back to the untuned schedules" in out
+    assert "matmul: 1 of 1 schedules tried, best" in err
+    shown = run("tune", "--show")[0]
+    assert "matmul" in shown
+    assert json.loads(run("tune", "--show", "--json")[0])[0]["done"] is True
+    assert "removed 2 measurements" in run("tune", "--clear")[1]
+    assert json.loads(run("tune", "--show", "--json")[0]) == []
+
+
+def test_no_time_still_measures_what_would_be_used(model):
+    data = json.loads(run("tune", model, "--budget", "0.001", "--json")[0])
+    for k in data["kernels"]:
+        assert k["tried"] == 1
+        assert k["near"] == 1
+        assert "schedules are left: the time is over" in k["note"]
+
+
+@pytest.mark.parametrize("args, text", [
+    ([], "give a MODEL to tune"),
+    (["--show", "--budget", "-1"], "--budget"),
+])  # fmt: skip
+def test_wrong_usage_is_exit_code_2(args, text):
+    assert text in run("tune", *args, code=2)[1].replace("\n", " ")
+
+
+def test_a_target_without_a_device_is_said(model):
+    if not load_target("maca").why_not_runnable():
+        pytest.skip("such a device is here")
+    _, err = run("tune", model, "--target", "maca", code=1)
+    assert "target maca cannot run here" in err
+    assert "run the same command on a machine with the device" in err

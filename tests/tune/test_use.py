@@ -1,0 +1,125 @@
+"""What `optimize` makes of measurements: used where they pay, said in every view, never trusted."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from autocomp.targets import load_target
+
+import autocomp
+from autocomp import rewrite
+from autocomp.ir.schedule import Schedule
+from autocomp.options import Options
+from autocomp.tune.database import Database, Kept, Tuned
+from autocomp.tune.key import kernel_key, place_of, schedule_text
+
+SOFTMAX = "graph g\ninput x: f32[96, 48]\n%0 = softmax(x, axes=[1])\noutput y = %0\n"
+FAST = Schedule.make({"i0": 16})
+
+
+@pytest.fixture
+def stored(tmp_path):
+    """A function that puts one search into a database: the seconds of the untuned and of the kept schedule."""
+    plain = autocomp.optimize(SOFTMAX, cache=False)
+    target, kernel = load_target("cpu"), plain.calls.calls[0].kernel
+    untuned = next(e.data for e in plain.trace.of("schedule"))
+    place = place_of(target, rewrite.load_rules(), Options())
+
+    def store(before, after, kept=FAST, at=place):
+        with Database(tmp_path / "t.sqlite") as db:
+            text = kept if isinstance(kept, str) else schedule_text(kept)
+            db.record(Tuned(kernel_key(kernel), at, kernel.name, kernel.signature, json.dumps({"as": untuned["rule"]}), before, 8, 7, True,
+                            (Kept(text, after),)))  # fmt: skip
+        return str(tmp_path / "t.sqlite")
+
+    store.place = place
+    return store
+
+
+def shown(program):
+    return program.kernels[0].schedule
+
+
+def said(program):
+    return [e.data["text"] for e in program.trace.of("tuned")]
+
+
+def test_a_measured_schedule_is_used_and_every_view_says_so(stored):
+    path = stored(3e-5, 1e-5)
+    program = autocomp.optimize(SOFTMAX, tuning_database=path)
+    assert shown(program) == "tile i0 16"
+    text = "measured 10.00 us, the fastest of 7 schedules; the untuned choice took 30.00 us"
+    assert said(program) == ["the measured schedules make the program 3.00 times faster", text]
+    assert f" * tuned: {text}" in program.source()
+    assert f"  tuned      {text}" in program.explain(why=program.kernels[0].name)
+    assert "the measured schedules make the program 3.00 times faster" in program.explain()
+    assert program.verify().ratio <= 1
+
+
+def test_without_measurements_or_when_told_so_the_model_chooses(stored):
+    path = stored(3e-5, 1e-5)
+    plain = autocomp.optimize(SOFTMAX)
+    assert shown(plain) != "tile i0 16"
+    assert said(plain) == []
+    off = autocomp.optimize(SOFTMAX, tuning_database=path, tuned=False)
+    assert shown(off) == shown(plain)
+    assert off.source() == plain.source()
+
+
+def test_below_min_speedup_the_program_is_rolled_back_and_says_so(stored):
+    path = stored(1.1e-5, 1e-5)
+    program = autocomp.optimize(SOFTMAX, tuning_database=path)
+    assert shown(program) != "tile i0 16"
+    assert said(program) == [
+        "the measured schedules make the program 1.10 times faster, below min_speedup 1.2: rolled back to the untuned ones"
+    ]
+    assert "rolled back to the untuned ones" in program.explain()
+    assert "tuned:" not in program.source()
+    assert shown(autocomp.optimize(SOFTMAX, tuning_database=path, min_speedup=1.05)) == "tile i0 16"
+
+
+def test_a_cached_program_does_not_outlive_new_measurements(stored):
+    path = stored(3e-5, 1e-5)
+    first = autocomp.optimize(SOFTMAX, tuning_database=path)
+    stored(3e-5, 0.5e-5, Schedule.make({"i0": 8}))
+    second = autocomp.optimize(SOFTMAX, tuning_database=path)
+    assert (shown(first), shown(second)) == ("tile i0 16", "tile i0 8")
+
+
+@pytest.mark.parametrize("kept, why", [
+    (Schedule.make({"i7": 4}), "i7 is no axis of"),
+    ('{"tile": "all"}', "is no schedule"),
+    ('{"tile": [["i0", -4]]}', "is no schedule"),
+])  # fmt: skip
+def test_a_stored_schedule_that_cannot_be_used_is_said(stored, kept, why):
+    program = autocomp.optimize(SOFTMAX, tuning_database=stored(3e-5, 1e-5, kept))
+    assert shown(program) == shown(autocomp.optimize(SOFTMAX))
+    assert [t for t in said(program) if "the stored schedule is not used" in t and why in t]
+    assert program.verify().ratio <= 1
+
+
+@pytest.mark.parametrize("field", ["chip", "rules", "version"])
+def test_measurements_of_another_chip_rules_or_version_do_not_count(stored, field):
+    path = stored(3e-5, 1e-5, at=replace(stored.place, **{field: "another"}))
+    assert said(autocomp.optimize(SOFTMAX, tuning_database=path)) == []
+
+
+def test_other_scheduling_rules_are_another_place(tmp_path):
+    cpu = load_target("cpu")
+    here = place_of(cpu, rewrite.load_rules(), Options())
+    fewer = place_of(cpu, rewrite.load_rules(without=["tiling/rows"]), Options())
+    same = place_of(cpu, rewrite.load_rules(without=["algebra/*", "tiling/gpu-rows"]), Options())
+    assert here.rules == same.rules != fewer.rules
+    assert place_of(cpu, rewrite.load_rules(), Options(threads=1)).chip != here.chip
+    assert place_of(load_target("cuda"), rewrite.load_rules(), Options()).chip != here.chip
+
+
+def test_a_database_that_cannot_be_read_costs_a_note(tmp_path):
+    path = tmp_path / "t.sqlite"
+    path.write_bytes(b"no database" * 100)
+    program = autocomp.optimize(SOFTMAX, tuning_database=str(path))
+    (note,) = [e.data["text"] for e in program.trace.of("note") if e.name == "tuning database"]
+    assert note == f"not used: the tuning database cannot be read: file is not a database ({path})"
+    assert path.read_bytes() == b"no database" * 100
