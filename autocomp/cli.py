@@ -95,20 +95,25 @@ def _compile(
     return _optimized(model, target, options if tuned else replace(options, tuned=False), dims, quiet)
 
 
+def _fixed(dims: list[str] | None) -> dict[str, int]:
+    """Named dimensions and the sizes that they are fixed to."""
+    fixed = {}
+    for name, text in _assignments(dims, "--dim").items():
+        if not text.isdigit():
+            raise typer.BadParameter(f"--dim {name} wants a positive whole number, got '{text}'")
+        fixed[name] = int(text)
+    return fixed
+
+
 def _optimized(model: str, target: str, options: Any, dims: list[str] | None, quiet: bool) -> Any:
     """The compiled program, with progress on stderr."""
     from autocomp import optimize
     from autocomp.report.progress import StageProgress
     from autocomp.trace import Trace
 
-    fixed = {}
-    for name, text in _assignments(dims, "--dim").items():
-        if not text.isdigit():
-            raise typer.BadParameter(f"--dim {name} wants a positive whole number, got '{text}'")
-        fixed[name] = int(text)
     trace = Trace()
     with StageProgress(err, trace, enabled=not quiet):
-        return optimize(model, target=target, options=options, trace=trace, dims=fixed or None)
+        return optimize(model, target=target, options=options, trace=trace, dims=_fixed(dims) or None)
 
 
 def _check(program: Any, quiet: bool) -> dict[str, Any]:
@@ -476,6 +481,38 @@ def _tune(model: str, target: str, options: Any, dims: list[str] | None, db: Any
                            f"{sum(r['tried'] for r in rows) - fresh} known from before"))  # fmt: skip
     for line in (*remarks(rows), text):
         out.print(line, highlight=False, soft_wrap=True)
+
+
+@app.command()
+def bisect(
+    model: Model,
+    target: Target = "cpu",
+    slow: Annotated[bool, typer.Option("--slow", help="Look for what makes it slow instead of wrong.")] = False,
+    factor: Annotated[float, typer.Option("--factor", min=1.01, help="With --slow: how many times slower counts.")] = 1.2,
+    rules: RuleFiles = None,
+    without: Without = None,
+    sets: Set = None,
+    dims: Dims = None,
+    as_json: Json = False,
+) -> None:
+    """Find the rule or the kernel that makes MODEL's program wrong (or slow), switching rules off by halves.
+
+    Example: autocomp bisect model.onnx --rules mine.yaml
+    """
+    from dataclasses import asdict
+
+    from autocomp.tune.bisect import Bisection, Request
+
+    request = Request(model, target, _options(rules, without, sets), _fixed(dims) or None)
+    search = Bisection(request, lambda text: None if as_json else err.print(text, highlight=False, soft_wrap=True))
+    found = search.slow(factor) if slow else search.wrong()
+    if as_json:
+        typer.echo(json.dumps(asdict(found), indent=1))
+        return
+    out.print(found.text, highlight=False, soft_wrap=True)
+    for name, why in found.kernels:
+        out.print(f"kernel {name}: {why}", highlight=False, soft_wrap=True)
+    out.print(f"{found.trials} programs were tried; {len(found.fired)} rules had a part in the first one", highlight=False)
 
 
 @app.command()

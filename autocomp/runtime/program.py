@@ -176,12 +176,12 @@ def build_program(calls: KernelGraph, schedules: Mapping[str, tuple[Schedule, Co
         infos[k.name] = KernelInfo(
             k.name, c.ops, count[k.name], describe(schedule), cost.seconds, cost.bound, c.rules, k.signature, sources[k.name].text
         )
-    files = _files(calls, sources, target)
+    files = files_of(calls, sources, target)
     executor = executor_of(calls, sources, files, target, options, trace)
     return Program(calls, list(infos.values()), files, target, trace, options, rule_names, executor, sources)
 
 
-def _files(calls: KernelGraph, sources: Mapping[str, KernelSource], target: Target) -> dict[str, str]:
+def files_of(calls: KernelGraph, sources: Mapping[str, KernelSource], target: Target) -> dict[str, str]:
     """The files of a program: name -> text."""
     if target.runtime == "host":
         return source_files(calls, slots(calls), sources, target.preamble)
