@@ -34,10 +34,19 @@ class State:
 
 
 def problems(parts: Parts, depth: Mapping[str, int], trips: int = 4, most: int = 1) -> list[str]:
-    """What is wrong with programs that have their signals; [] if nothing is. Loops are run `trips` times.
+    """What is wrong with programs that have their signals; [] if nothing is.
 
+    Loops are run `trips` times, and once more with one round of every inner loop: what many rounds order, one may not.
     `most`: sets of one signal that may be outstanding.
     """
+    found = []
+    for inner in (trips, 1):
+        found += _run(parts, depth, (trips, inner), most)
+    return list(dict.fromkeys(found))
+
+
+def _run(parts: Parts, depth: Mapping[str, int], trips: tuple[int, int], most: int) -> list[str]:
+    """One run; `trips` of outermost and of inner loops."""
     loops = {b: common_loop(uses) for b, uses in accesses(parts).items()}
     programs: dict[str, list[Item]] = {}
     for body in parts.values():
@@ -58,7 +67,7 @@ def problems(parts: Parts, depth: Mapping[str, int], trips: int = 4, most: int =
         found.append("stuck: " + "; ".join(stuck))
     else:
         found += [f"left set: {key[0]} of {key[1]}" for key, sets in state.flags.items() if sets]
-    return list(dict.fromkeys(found))
+    return found
 
 
 def waits_before_sets(parts: Parts, trips: int = 4) -> list[str]:
@@ -69,8 +78,8 @@ def waits_before_sets(parts: Parts, trips: int = 4) -> list[str]:
     found = []
     for body in parts.values():
         issued: dict[tuple[object, ...], int] = {}
-        agents = {i.node.agent for i in _unroll(body, 1, {}, {})}
-        for item in _unroll(body, trips, {}, {}):
+        agents = {i.node.agent for i in _unroll(body, (1, 1), {}, {})}
+        for item in _unroll(body, (trips, trips), {}, {}):
             n = item.node
             if isinstance(n, Signal) and {n.queue.writer, n.queue.reader} <= agents:
                 slot = n.slot if n.slot is not None else item.rounds.get(n.queue.loop, 0) % n.queue.depth
@@ -81,10 +90,10 @@ def waits_before_sets(parts: Parts, trips: int = 4) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _unroll(body: Body, trips: int, rounds: dict[str, int], counters: dict[str, int]) -> Iterator[Item]:
+def _unroll(body: Body, trips: tuple[int, int], rounds: dict[str, int], counters: dict[str, int]) -> Iterator[Item]:
     for n in body:
         if isinstance(n, Again):
-            for _ in range(trips):
+            for _ in range(trips[bool(rounds)]):
                 now = counters.get(n.name, 0)
                 counters[n.name] = now + 1
                 yield from _unroll(n.body, trips, {**rounds, n.name: now}, counters)

@@ -1,0 +1,95 @@
+"""Queues and their signals: found in programs of agents, written into them, and checked by unrolling them."""
+
+from __future__ import annotations
+
+import pytest
+
+from autocomp.errors import AutocompError
+from autocomp.tile.agents import Again, Barrier, Queue, Signal, Work, find_queues, merged, with_barriers, with_signals
+from autocomp.tile.check_plan import problems, waits_before_sets
+
+
+def work(agent, reads=(), writes=()):
+    return Work(agent, tuple(reads), tuple(writes), ())
+
+
+COPY_COMPUTE = {
+    "core": (Again("tile", (), (work("copy", (), "a"), work("copy", (), "b"), work("unit", "ab", "c"), work("out", "c"))),),
+}
+DEPTH = {"a": 2, "b": 2, "c": 2}
+
+
+def signalled(parts, depth, queues=None):
+    return with_signals(parts, find_queues(parts, depth) if queues is None else queues)
+
+
+def without(parts, what, buffer):
+    """The programs without the signals `what` of the queue of a buffer."""
+    def strip(body):
+        return tuple(Again(n.name, n.head, strip(n.body)) if isinstance(n, Again) else n for n in body
+                     if not (isinstance(n, Signal) and n.what == what and buffer in n.queue.buffers))  # fmt: skip
+    return {p: strip(b) for p, b in parts.items()}
+
+
+def test_a_buffer_between_two_agents_is_a_queue():
+    assert find_queues(COPY_COMPUTE, DEPTH) == [
+        Queue("copy", "unit", "tile", ("a",), 2), Queue("copy", "unit", "tile", ("b",), 2), Queue("unit", "out", "tile", ("c",), 2),
+    ]  # fmt: skip
+
+
+def test_slots_rotate_in_the_deepest_loop_around_all_uses():
+    parts = {"core": (Again("tile", (), (work("copy", (), "a"), Again("depth", (), (work("copy", (), "b"), work("unit", "ab", "c"))))),)}
+    assert {q.buffers: q.loop for q in find_queues(parts, {})} == {("a",): "tile", ("b",): "depth"}
+
+
+def test_two_writers_of_a_buffer_are_refused():
+    with pytest.raises(AutocompError, match="buffer a is written by copy and unit"):
+        find_queues({"core": (work("copy", (), "a"), work("unit", (), "a"), work("out", "a"))}, {})
+
+
+def test_a_whole_plan_has_no_fault_and_missing_signals_are():
+    plan = signalled(COPY_COMPUTE, DEPTH)
+    assert problems(plan, DEPTH) == [] and waits_before_sets(plan) == []
+    for what, q in (("full", "b"), ("full", "c"), ("empty", "a"), ("empty", "c")):
+        assert any("not ordered" in x for x in problems(without(plan, what, q), DEPTH)), (what, q)
+    assert problems(without(plan, "full", "a"), DEPTH) == []  # copies end in order: what says that b is there says it of a
+
+
+def test_what_many_rounds_of_an_inner_loop_order_one_round_may_not():
+    """`line` comes once a tile; the hand-shake of `x` in the inner loop stands in for its empty signal only where that runs often."""
+    inner = Again("rows", (), (work("copy", (), "x"), work("unit", ("x", "line"), "y")))
+    parts = {"core": (Again("tile", (), (work("copy", (), ("line",)), inner)),)}
+    depth = {"line": 2, "x": 2}
+    plan = without(signalled(parts, depth), "empty", "line")
+    assert any("line" in x for x in problems(plan, depth))
+
+
+def test_queues_merge_only_where_all_agree():
+    queues = find_queues(COPY_COMPUTE, DEPTH)
+    assert [q.buffers for q in merged(queues, lambda tried: True)] == [("a", "b"), ("c",)]
+    assert merged(queues, lambda tried: False) == queues
+    late = {"core": (Again("tile", (), (work("copy", (), "a"), work("unit", "a", "c"), work("copy", (), "b"), work("unit", "b", "d"))),)}
+    plan = signalled(late, DEPTH, [Queue("copy", "unit", "tile", ("a", "b"), 2)])
+    assert waits_before_sets(plan) == ["waits before it is set: full of copy -> unit [a, b]"]
+
+
+def test_a_cycle_between_parts_is_a_deadlock():
+    queue = lambda w, r, b: Queue(w, r, "", (b,), 1)
+    a, b = queue("one", "two", "a"), queue("two", "one", "b")
+    parts = {"first": (Signal("wait", "full", b), work("one", "b", "a"), Signal("set", "full", a)),
+             "second": (Signal("wait", "full", a), work("two", "a", "b"), Signal("set", "full", b))}  # fmt: skip
+    assert problems(parts, {}) == ["stuck: one waits for full of two -> one [b]; two waits for full of one -> two [a]"]
+
+
+def test_a_flag_left_set_and_one_set_twice_are_faults():
+    q = Queue("one", "two", "", ("a",), 1)
+    assert problems({"core": (work("one", (), "a"), Signal("set", "full", q))}, {}) == ["left set: full of one -> two [a]"]
+    twice = (work("one", (), "a"), Signal("set", "full", q), Signal("set", "full", q), Signal("wait", "full", q), Signal("wait", "full", q))
+    assert "set twice: full of one -> two [a]" in problems({"core": twice}, {})
+
+
+def test_dependent_neighbours_of_one_agent_get_a_barrier():
+    body = with_barriers((work("v", (), "x"), work("v", "x", "y"), work("v", "z", "w"), work("m", "y", "q")), frozenset({"v"}))
+    assert [type(n) for n in body] == [Work, Barrier, Work, Work, Work]
+    loop = with_barriers((Again("tile", (), (work("v", "y", "x"), work("v", "z", "y"))),), frozenset({"v"}))
+    assert [type(n) for n in loop[0].body] == [Barrier, Work, Barrier, Work]  # a round may follow another
