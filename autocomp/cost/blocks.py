@@ -15,6 +15,7 @@ from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import dim_hint
 
+UNROLLED = 16  # elements of a loop's body up to which compilers are seen to overlap several iterations
 SLACK = 0.02  # a deeper ring still helps a little where the mean latency is hidden
 
 
@@ -28,36 +29,62 @@ def block_time(k: Kernel, s: Schedule, chip: Chip, roles: Roles, work: Work) -> 
     size = lambda axes: prod(min(tile.get(a.name, dim_hint(a.extent)), dim_hint(a.extent)) for a in axes)
     near = 0.0
     if roles.form in ("contract", "online"):
-        m, n, depth = size(roles.rows), size(roles.cols), size(roles.depth)
-        bytes_ = max((a.type.dtype.bytes for a in k.inputs), default=4) if not work.matrix_dtype else _bytes(work.matrix_dtype)
-        steps = -(-roles.extent("depth") // max(1, depth))
-        near = work.tiles * steps * depth * (m + n) * bytes_ * max(1, len(roles.depths)) / chip.memory("l2").bandwidth
+        near = work.tiles * _block_bytes(k, roles, tile) / chip.memory("l2").bandwidth
         near *= max(1.0, chip.cores / work.tiles)  # a core draws its own share at most
-        work = replace(work, matrix_eff=_matrix_share(s, chip, m, n, depth, work), m=0, n=0, k=0)
-        work = replace(work, matrix=work.matrix * _padding(roles, tile))
+        products = 2 if roles.form == "online" else 1
+        share = _matrix_share(s, chip, size(roles.rows), size(roles.cols), products * size(roles.depth), work)
+        work = replace(work, matrix_eff=share, m=0, n=0, k=0, matrix=work.matrix * _padding(roles, tile))
     line = 2 * chip.memories[0].line  # neighbouring sectors travel together
     extra = sum(a.type.bytes * (_lines(k, a.name, tile, a.type.dtype.bytes, line) - 1) for a in k.inputs)
     cost = time_of(replace(work, read=work.read + extra), chip)
-    waves = -(-work.tiles // chip.cores)
-    start = chip.limits.get("block", 0.0) * (1 + OVERLAP * min(waves - 1, 8))
-    rest = max(cost.seconds - chip.launch, _serial(s, chip, roles, work, tile))
-    seconds = max(rest, near) + OVERLAP * min(rest, near) + chip.launch + start
-    bound = "l2" if near + chip.launch > cost.seconds else cost.bound
-    return Cost(seconds, bound, (*cost.parts, ("l2", near), ("start", start)))
+    waves = -(-work.tiles // (chip.cores * s.resident))
+    first = chip.limits.get("block", 0.0)
+    start = first * (1 + OVERLAP * min(waves - 1, 8))
+    terms = {cost.bound: cost.seconds - chip.launch, "l2": near, "latency": _waiting(k, s, chip, roles, work, tile)}
+    if roles.form == "online":  # maps wait for their product and the next product for them: other warpgroups fill that gap
+        maps = sum(x for n, x in cost.parts if n in ("vector unit", "special functions"))
+        terms["latency"] = maps / max(1, s.workers * s.resident if s.roles == "cooperative" else s.threads // 128)
+        start = first * (waves if not s.persistent else 1)
+    bound = max(terms, key=lambda x: terms[x])
+    seconds = terms[bound] + OVERLAP * (sum(terms.values()) - terms[bound]) + chip.launch + start
+    if roles.form == "online" and bound != "latency":
+        seconds += (1 - OVERLAP) * terms["latency"]
+    return Cost(seconds, bound, (*cost.parts, *((n, x) for n, x in terms.items() if n != cost.bound), ("start", start)))
 
 
-def _serial(s: Schedule, chip: Chip, roles: Roles, work: Work, tile: dict[str, int]) -> float:
-    """Seconds of chunks one after another: a loop over a reduction without a ring waits for memory once a chunk."""
+def _block_bytes(k: Kernel, roles: Roles, tile: dict[str, int]) -> float:
+    """Bytes that one block reads: of each operand the tile's part along the axes of the output, all of it along reduced ones."""
+    reduced = {a.name for axes in roles.depths for a in axes}
+    extent = {a.name: dim_hint(a.extent) for a in (*k.axes, *(a for axes in roles.depths for a in axes))}
+    part = lambda n: extent[n] if n in reduced else min(tile.get(n, extent[n]), extent[n])
+    total = 0.0
+    for a in k.inputs:
+        views = {e.index for st in k.stores for e in postorder(st.value) if isinstance(e, Load) and e.tensor == a.name}
+        total += sum(prod(part(n) for n in {n for i in v for n in i.names()} if n in extent) for v in views) * a.type.dtype.bytes
+    return total
+
+
+def _waiting(k: Kernel, s: Schedule, chip: Chip, roles: Roles, work: Work, tile: dict[str, int]) -> float:
+    """Seconds that memory's latency allows a reduction in chunks: a core gets what its threads have under way, once a latency.
+
+    A thread has a chunk's loads under way (several chunks' where they are small: compilers unroll), up to a limit of the chip.
+    """
     if roles.form != "reduce":
         return 0.0
-    steps = max((prod(-(-dim_hint(a.extent) // tile.get(a.name, dim_hint(a.extent))) for a in axes) for axes in roles.depths), default=1)
-    resident = max(1, int(chip.limits["threads"] * 2 // s.threads))
-    rounds = -(-work.tiles // (chip.cores * resident))
-    return rounds * steps * len(roles.depths) * chip.latency
-
-
-def _bytes(dtype: str) -> int:
-    return {"f64": 8, "f32": 4, "i32": 4, "i8": 1}.get(dtype, 2)
+    size = lambda a: tile.get(a.name, dim_hint(a.extent))
+    steps = max((prod(-(-dim_hint(a.extent) // size(a)) for a in axes) for axes in roles.depths), default=1)
+    if steps == 1:
+        return 0.0
+    extent = {a.name: a for a in (*k.axes, *(a for axes in roles.depths for a in axes))}
+    loads = {e.tensor: e for st in k.stores for e in postorder(st.value) if isinstance(e, Load)}
+    chunk = {t: prod(min(size(extent[n]), dim_hint(extent[n].extent)) for i in e.index for n in i.names() if n in extent)
+             for t, e in loads.items()}  # fmt: skip
+    most = max((a.type.dtype.bytes * chunk[a.name] for a in k.inputs if a.name in chunk), default=1) / s.threads
+    elements = max(1.0, max(chunk.values(), default=1) / s.threads)
+    unrolled = min(4.0, max(1.0, UNROLLED / elements), steps)
+    blocks = min(-(-work.tiles // chip.cores), max(1, int(chip.limits["threads"] * 2 // s.threads)))
+    under_way = blocks * s.threads * min(chip.limits.get("under_way", 64.0), most * unrolled) * min(chip.cores, work.tiles)
+    return work.read * chip.latency / under_way
 
 
 def _matrix_share(s: Schedule, chip: Chip, m: int, n: int, depth: int, work: Work) -> float:
@@ -65,7 +92,7 @@ def _matrix_share(s: Schedule, chip: Chip, m: int, n: int, depth: int, work: Wor
     share = 1.0 if s.roles == "cooperative" else chip.limits.get("warp_matrix", 1.0)
     step = 2.0 * m * n * depth / (chip.matrix_rate(work.matrix_dtype) / chip.cores)
     ahead = max(1, s.stages - 1)
-    hidden = step * ahead / chip.latency
+    hidden = step * ahead * s.resident / chip.latency
     return max(0.02, min(share, hidden)) * hidden / (hidden + SLACK)
 
 

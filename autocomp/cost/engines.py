@@ -55,11 +55,12 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int) 
         chain.append("copies from L0C")
     chain += ["vector cores"] if online else []
     serial = sum(t[x] for x in chain)
-    top = max(max(t.values()), serial)
+    top = max(*t.values(), serial)
     waits = rounds * (chip.limits["tile"] + (steps * chip.limits["handover"] if online else 0.0))
     bound = max(t, key=lambda x: t[x]) if max(t.values()) >= serial / 2 else "matrix unit"
     seconds = top + OVERLAP * (sum(t.values()) - max(t.values())) + waits + chip.launch
-    return Cost(seconds, bound if seconds - chip.launch >= chip.launch else "launch", (*t.items(), ("waits", waits), ("launch", chip.launch)))
+    return Cost(seconds, bound if seconds - chip.launch >= chip.launch else "launch",
+                (*t.items(), ("waits", waits), ("launch", chip.launch)))
 
 
 def _short(bytes_: int, chip: Chip) -> float:

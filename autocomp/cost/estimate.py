@@ -13,6 +13,7 @@ from autocomp.cost.roofline import time_of
 from autocomp.cost.work import Cost, Work
 from autocomp.ir.body import Contract, Load, Map, Reduce, bound_axes, free_axes, postorder
 from autocomp.ir.kernel import Kernel
+from autocomp.ir.monoids import MONOIDS
 from autocomp.ir.scalar import SCALAR
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import dim_hint
@@ -42,12 +43,16 @@ def demand_of(k: Kernel) -> Demand:
             unit = SCALAR[e.fn].unit
             vector, special = vector + points * (unit == "vector"), special + points * (unit == "special")
         elif isinstance(e, Contract):
-            matrix += 2.0 * domain * prod(dim_hint(a.extent) for a in e.axes)
+            matrix += 2.0 * prod(extent[n] for n in free[id(e)] if n in extent) * prod(dim_hint(a.extent) for a in e.axes)
             dtype = e.a.dtype.name
         elif isinstance(e, Reduce):
             folds = prod(dim_hint(a.extent) for a in e.axes)
             if len(e.operands) > 1 and roles.form == "online":
                 matrix += 2.0 * domain * folds
+                weights = prod(extent[n] for n in free[id(e.operands[0])] if n in extent)
+                monoid = MONOIDS[e.monoid]
+                special += weights * any("exp(" in rebase for *_, rebase in monoid.modules)
+                vector += weights * (len(monoid.base) + len(monoid.modules) + 1)  # folds, the exponent's difference, sums, rounding
             else:
                 vector += folds * prod(extent[n] for n in free[id(e)] if n in extent)
     read = sum(float(a.type.bytes) for a in k.inputs)

@@ -144,6 +144,8 @@ def describe(s: Schedule) -> str:
         parts.append(f"{s.stages} stages")
     if s.roles != "single":
         parts.append(f"{s.roles} roles, {s.workers} worker{'s' if s.workers > 1 else ''}")
+        if s.resident > 1:
+            parts.append(f"{s.resident} blocks a core")
     elif s.threads != Schedule.threads:
         parts.append(f"{s.threads} threads")
     return "; ".join(parts)

@@ -20,6 +20,7 @@ class Schedule:
     pack       inputs that are copied into a contiguous panel before use (constants: once, at build time).
     stages     ring depth of copies in the reduction's loop; roles/workers/threads/cluster/persistent/rows/overlap: who
                runs what on a GPU or NPU (docs/architecture.md).
+    resident   blocks that share a core: each has that part of its registers and shared memory.
     split      (axis, parts): the reduction over axis is done in parts that are then combined.
     """
 
@@ -35,6 +36,7 @@ class Schedule:
     stages: int = 1
     roles: str = "single"
     workers: int = 1
+    resident: int = 1
     threads: int = 256
     cluster: tuple[str, int] | None = None
     persistent: bool = False

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.affine import Aff, aff
@@ -56,6 +57,9 @@ def derive(kernel: Kernel, schedule: Schedule) -> TileProgram:
     return _Deriver(unify_axes(kernel), schedule).program()
 
 
+_CHEAP = {"ge", "gt", "le", "lt", "eq", "ne", "and", "or", "not", "add", "sub", "mul", "neg", "min", "max", "where", "cast"}
+
+
 class _Deriver:
     def __init__(self, k: Kernel, s: Schedule) -> None:
         self.k, self.s = k, s
@@ -73,6 +77,7 @@ class _Deriver:
         self.names: set[str] = {a.name for a in (*k.inputs, *k.outputs)} | set(self.extent)
         self.scopes = [Scope(frozenset(self.grid))]
         self.uses: dict[int, int] = {}
+        self.made: list[Expr] = []  # kept alive: nodes are known by identity
         for e in postorder(*self.values):
             for a in e.args:
                 self.uses[id(a)] = self.uses.get(id(a), 0) + 1
@@ -212,6 +217,13 @@ class _Deriver:
         self.scope_for(axes).memo[key] = name
         return name
 
+    def know(self, e: Expr) -> None:
+        """An expression that is not part of the kernel's body as it came."""
+        self.made.append(e)
+        self.free |= free_axes((e,))
+        for x in postorder(e):
+            self.uses.setdefault(id(x), 1)
+
     def hint(self, e: Expr) -> str:
         return f"{e.fn}_t" if isinstance(e, Map) else "v"
 
@@ -221,6 +233,8 @@ class _Deriver:
         def operand(x: Expr) -> Expr:
             if isinstance(x, (Const, Index, Inside)):
                 return x
+            if _of_indices(x):
+                return x  # cheaper made again than held
             if (
                 isinstance(x, Map)
                 and self.uses[id(x)] == 1
@@ -398,13 +412,12 @@ class _MonoidStep:
         self.operand = dict(zip(m.operands, e.operands))
         self.value: dict[str, Expr] = {}
         first = m.operands[0]
-        raw = d.emit(self.operand[first])
-        v = (
-            d.masked(raw, e.operands[0].dtype, e.axes, identity(m.base[0][1], e.operands[0].dtype))
-            if self._needs_mask(m)
-            else raw
-        )
-        self.value[first] = Value(e.operands[0].dtype, v)
+        plain, scale = self._factored(m)
+        raw = d.emit(plain)
+        v = d.masked(raw, plain.dtype, e.axes, identity(m.base[0][1], plain.dtype)) if self._needs_mask(m) else raw
+        self.value[first] = self._of(v)
+        if scale is not None:
+            self.value[first] = Map(e.dtype, "mul", (self._of(v), scale))
         key = d.ordered(d._key_axes(e))
         new: dict[str, str] = {}
         for s, op, lift in m.base:
@@ -414,6 +427,9 @@ class _MonoidStep:
                 new[s] = self.st[s]
                 continue
             t = d.put("reduce", f"{s}_t", d._dtype(e), key, at=self._here(), srcs=(src,), expr=op, axis=self.axis)
+            if scale is not None:
+                expr = Map(d._dtype(e), "mul", (self._of(t), scale))
+                t = d.put("map", f"{s}_t", d._dtype(e), key, at=self._here(), srcs=(t,), expr=expr)
             if self.carried:
                 expr = Map(d._dtype(e), op, (self._of(self.st[s]), self._of(t)))
                 t = d.put("map", f"{s}1", d._dtype(e), key, at=self._here(), srcs=_values(expr), expr=expr)
@@ -429,6 +445,18 @@ class _MonoidStep:
                     self._here().body.append(Stmt("map", self.st[s], (new[s],), self._of(new[s])))
             return self.st
         return out
+
+    def _factored(self, m: Monoid) -> tuple[Expr, Const | None]:
+        """The first operand without a positive constant factor, and that factor, where every base folds by max or min: those commute
+        with it, so that elements are scaled where they are used and not before."""
+        e, first = self.e, self.operand[m.operands[0]]
+        if m.pick or not m.modules or any(op not in ("max", "min") or lift != m.operands[0] for _, op, lift in m.base):
+            return first, None
+        if self.d.uses.get(id(first), 1) > 1 or not e.dtype.is_float:
+            return first, None
+        plain, factor = _unscaled(first, e.dtype)
+        self.d.know(plain)
+        return (plain, Const(e.dtype, factor)) if factor != 1.0 else (first, None)
 
     def _needs_mask(self, m: Monoid) -> bool:
         bare_sum = m.name == "sum" and isinstance(self.e.operands[0], Load)
@@ -510,6 +538,27 @@ def _guard(e: Expr) -> Aff | None:
         return None
     a, b = (x.index for x in e.args)  # type: ignore[attr-defined]
     return {"ge": a - b, "gt": a - b - 1, "le": b - a, "lt": b - a - 1}.get(e.fn)
+
+
+def _of_indices(e: Expr) -> bool:
+    """A cheap expression of indices and constants alone."""
+    return all(isinstance(x, (Const, Index, Inside)) or (isinstance(x, Map) and x.fn in _CHEAP) for x in postorder(e))
+
+
+def _unscaled(e: Expr, dtype: DType) -> tuple[Expr, float]:
+    """(x, c) with e = c * x, c a positive constant; x is of `dtype`. Casts between floats keep the value (excess precision on chip)."""
+    if isinstance(e, Map):
+        if e.fn == "cast" and e.args[0].dtype.is_float:
+            return _unscaled(e.args[0], dtype)
+        if e.fn == "mul":
+            for one, other in (e.args, e.args[::-1]):
+                if isinstance(one, Const) and 0 < one.value < inf:
+                    x, c = _unscaled(other, dtype)
+                    return x, c * one.value
+        if e.fn == "where" and isinstance(e.args[2], Const) and abs(e.args[2].value) == inf:
+            x, c = _unscaled(e.args[1], dtype)
+            return Map(dtype, "where", (e.args[0], x, Const(dtype, e.args[2].value))), c
+    return (e if e.dtype == dtype else Map(dtype, "cast", (e,))), 1.0
 
 
 def _same_fold(a: Reduce | Contract, b: Reduce | Contract) -> bool:

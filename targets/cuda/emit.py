@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autocomp.targets.cuda.specialised import CONSUMER_REGISTERS, TEAM, TeamPlacer, TeamPrinter
+from autocomp.targets.cuda.specialised import TEAM, TeamPlacer, TeamPrinter, register_budget
 from autocomp.targets.simt.emit import source
 from autocomp.targets.simt.placement import Placement, check_capacity
 from autocomp.targets.source import KernelSource
@@ -25,12 +25,14 @@ def emit_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: tupl
     if "warpgroups" not in chip.features:
         raise UnsupportedOp(f"{chip.name} has no warpgroup instructions", where=f"kernel {p.name}")
     at = Placement(TEAM * schedule.workers, chip.lanes(4), schedule.stages)
-    placer = TeamPlacer(p, table, plain, at, schedule.workers)
+    placer = TeamPlacer(p, table, plain, at, schedule.workers, schedule.resident)
     placer.run()
     if not placer.bulk:
         raise UnsupportedOp("no product reads a factor that is copied in bulk", where=f"kernel {p.name}")
     printer = TeamPrinter(p, at, placer)
     body = printer.body()
-    check_capacity(p, at, chip.memory("shared").capacity, CONSUMER_REGISTERS[schedule.workers] - ADDRESSES, placer.packed())
+    check_capacity(p, at, chip.memory("shared").capacity // schedule.resident - 1024 * (schedule.resident > 1),
+                   register_budget(schedule.workers, schedule.resident)[1] - ADDRESSES, placer.packed())  # fmt: skip
     return source(p, at, printer, body, TEAM * (schedule.workers + 1), header, headers, "cu", tuple(placer.maps),
-                  "".join(printer.wrappers.values()), chip.cores if printer.persistent else 0)  # fmt: skip
+                  "".join(printer.wrappers.values()),
+                  chip.cores * schedule.resident if printer.persistent else 0, schedule.resident)  # fmt: skip

@@ -6,7 +6,7 @@ program as the consumers and keeps only the copies; waits, releases and drains a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
@@ -28,15 +28,26 @@ from autocomp.tile.program import Buf, Loop, Stmt, Tensor, TileProgram, walk
 
 TEAM = 128  # threads of a warpgroup
 STAGE = 16384  # bytes in which a warpgroup leaves results for the bulk engine: two boxes of 64 x 64
-PRODUCER_REGISTERS, CONSUMER_REGISTERS = {1: 56, 2: 40, 3: 32}, {1: 240, 2: 232, 3: 160}  # of 65536 a block, in steps of 8
+
+
+def register_budget(workers: int, resident: int) -> tuple[int, int]:
+    """Registers of a thread of the producing and of a consuming warpgroup, where `resident` blocks share a core's 65536.
+
+    A block starts with a multiple of 8 for each thread; warpgroups then trade these among themselves (PTX ISA, setmaxnreg: multiples
+    of 8 from 24 to 256), so that together they never ask for more than the block has.
+    """
+    mine = min(248, 65536 // (TEAM * (workers + 1) * resident) // 8 * 8) * (workers + 1)
+    producer = 24 if resident > 1 + (workers == 1) else 40 if workers < 3 else 32
+    return producer, min(240, (mine - producer) // workers // 8 * 8)
 
 
 class TeamPlacer(Placer):
     """Places factors in boxes of the bulk engine and accumulators as warpgroup instructions leave them."""
 
-    def __init__(self, p: TileProgram, table: tuple[Instruction, ...], plain: Instruction, out: Placement, workers: int) -> None:
+    def __init__(self, p: TileProgram, table: tuple[Instruction, ...], plain: Instruction, out: Placement, workers: int,
+                 resident: int = 1) -> None:  # fmt: skip
         super().__init__(p, table, plain, out)
-        self.workers = workers
+        self.workers, self.resident = workers, resident
         self.bulk: dict[str, Bulk] = {}
         self.maps: list[TensorMap] = []
 
@@ -85,7 +96,7 @@ class TeamPlacer(Placer):
         if rows != prod(x for _, x in other):
             raise self.refuse(f"{buf.name}: a box has {rows} rows, the tile {other}")
         self.maps.append(made)
-        at = self.out.reserve(rows * 128 * (size // across) * self.out.stages, ALIGN)
+        at = self.out.reserve(rows * 128 * (size // across) * self.out.depth(buf.name), ALIGN)
         self.bulk[buf.name] = Bulk(buf, view, deep, rows, size // across, at, made, start)
         self.out.shared[buf.name] = self.bulk[buf.name]  # type: ignore[assignment]
 
@@ -116,15 +127,26 @@ class Flight:
     guard: str = ""  # when there was one
 
 
+def _starts_product(fill: Stmt, behind: Sequence[Loop | Stmt]) -> bool:
+    """Whether the next statement that touches what is filled with zero is a product into it: it then need not be read."""
+    for n in behind:
+        touched = {x for s, _ in walk((n,)) for x in (s.dst, *s.srcs)}
+        if fill.dst in touched:
+            return fill.expr == 0 and isinstance(n, Stmt) and n.op == "mma" and n.dst == fill.dst
+    return False
+
+
 class TeamPrinter(Printer):
     """The consumers' text; `producer` prints the other role."""
 
     def __init__(self, p: TileProgram, place: Placement, placer: TeamPlacer, exact: bool = False) -> None:
         super().__init__(p, place, exact)
         self.placer, self.workers = placer, placer.workers
+        self.budget = register_budget(placer.workers, placer.resident)
         self.queues = self.find_queues()
         self.of = {s.dst: q for q in self.queues for s in q.copies}
         self.waited: set[str] = set()
+        self.empty: set[str] = set()  # accumulators that the next product starts afresh
         self.flights: list[Flight] = []
         self.wrappers: dict[str, str] = {}
         first = p.body[0] if p.body else None
@@ -164,13 +186,13 @@ class TeamPrinter(Printer):
             self.put("ac_barrier_fence();")
         self.put("__syncthreads();")
         with self.block("if (team == 0)"):
-            self.put(f"ac_registers_release<{PRODUCER_REGISTERS[self.workers]}>();", "if (threadIdx.x != 0) return;")
+            self.put(f"ac_registers_release<{self.budget[0]}>();", "if (threadIdx.x != 0) return;")
             self.counters()
             with self.tiles() as body:
                 self.produce(body)
                 self.turned(None)
             self.put("return;")
-        self.put(f"ac_registers_claim<{CONSUMER_REGISTERS[self.workers]}>();")
+        self.put(f"ac_registers_claim<{self.budget[1]}>();")
         self.counters()
         self.declare()
         with self.tiles() as body:
@@ -274,11 +296,16 @@ class TeamPrinter(Printer):
 
     # ---- consumers
     def run(self, body: Iterable[Loop | Stmt]) -> None:
-        for n in body:
+        body = list(body)
+        for k, n in enumerate(body):
             if isinstance(n, Loop):
                 self.loop(n)
                 continue
             if n.op == "copy" and n.dst in self.of:
+                continue
+            if n.op == "fill" and _starts_product(n, body[k + 1 :]):
+                self.settle({n.dst})
+                self.empty.add(n.dst)
                 continue
             if n.op != "mma":
                 self.settle({n.dst, *n.srcs})
@@ -401,8 +428,10 @@ class TeamPrinter(Printer):
         call = self.wrapper(pr, bool(packed))
         with self.block(f"for (int kk = 0; kk < {pr.steps}; ++kk)", unroll=True), self.over(rm, "m"), self.over(rn, "n"):
             a = f"&{packed}[(m * {pr.steps} + kk) * 4]" if packed else self.descriptor(pr.a, True, pr)
-            self.put(f"{call}(&{acc}[(m * {rn} + n) * {per}], {a}, {self.descriptor(pr.b, False, pr)});")
+            keep = "kk > 0" if s.dst in self.empty else "1"
+            self.put(f"{call}({keep}, &{acc}[(m * {rn} + n) * {per}], {a}, {self.descriptor(pr.b, False, pr)});")
         self.put("ac_team_commit();")
+        self.empty.discard(s.dst)
         queues = [q for name in (pr.a, pr.b) if (q := self.of.get(name)) is not None and q.loop is not None]
         self.flights.append(Flight(s, tuple(sorted({q.name for q in queues if self.last_reader(q) is s}))))
 
@@ -441,9 +470,9 @@ class TeamPrinter(Printer):
             kind = "const unsigned *a" if registers else "unsigned long long a"
             opcode = f"wgmma.mma_async.sync.aligned.m64n{i.n}k{i.k}.f32.{i.types[0]}.{i.types[0]}"
             self.wrappers[name] = (
-                f"AC_DEVICE void {name}(float *d, {kind}, unsigned long long b) {{\n"
-                f'  asm volatile("{opcode} {{{acc}}}, {a}, %{b}, 1, 1, 1, {ta}{tb};"\n'
-                f'    : {outs} : {ins}, "l"(b));\n}}\n'
+                f"AC_DEVICE void {name}(int keep, float *d, {kind}, unsigned long long b) {{\n"
+                f'  asm volatile("{{.reg .pred p; setp.ne.b32 p, %{b + 1}, 0; {opcode} {{{acc}}}, {a}, %{b}, p, 1, 1, {ta}{tb};}}"\n'
+                f'    : {outs} : {ins}, "l"(b), "r"(keep));\n}}\n'
             )
         return name
 

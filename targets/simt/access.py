@@ -31,7 +31,7 @@ def vector_width(t: Tensor, axis: str, most: int, extent: Dim) -> int:
     the width wherever the index of `axis` is, and a guard or the end of the axis never cuts a vector."""
     if contiguous_axis(t) != axis:
         return 1
-    v = most
+    v = 1 << (most.bit_length() - 1)
     while v > 1 and not _aligned(t, axis, v, extent):
         v //= 2
     return v

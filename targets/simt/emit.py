@@ -34,12 +34,13 @@ def emit(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[
 
 def source(p: TileProgram, at: Placement, printer: Printer, body: list[str], threads: int, header: tuple[str, ...],
            headers: tuple[str, ...], language: str, maps: tuple[TensorMap, ...] = (), prelude: str = "",
-           at_most: int = 0) -> KernelSource:  # fmt: skip
+           at_most: int = 0, resident: int = 1) -> KernelSource:  # fmt: skip
     """The function around a printed body, with its comment and its launch."""
     name = c_name(p.name)
     comment = "\n".join(f" * {line}".rstrip() for line in (*header, "", *show(p).splitlines(), "", *_places(at)))
     arguments = parameters(p, printer) + [f"const __grid_constant__ ac_tensor_map map{i}" for i in range(len(maps))]
-    signature = f'extern "C" __global__ void __launch_bounds__({threads}) {name}({", ".join(arguments)}) {{'
+    bounds = f"{threads}, {resident}" if resident > 1 else str(threads)
+    signature = f'extern "C" __global__ void __launch_bounds__({bounds}) {name}({", ".join(arguments)}) {{'
     text = "\n".join([f"/*\n{comment.replace('*/', '* /')}\n */", signature, *body, "}", ""])
     first = p.body[0] if p.body else None
     grid = tuple((p.extent(a), tile_of(p, a)) for a in first.axes) if isinstance(first, Loop) and first.kind == "grid" else ()
@@ -57,7 +58,7 @@ def _places(at: Placement) -> list[str]:
     """Comment lines: where every value lies."""
     lines = [f"{n}: {layout}" for n, layout in at.layouts.items()]
     for n, x in at.shared.items():
-        stages = at.stages if x.view is not None else 1
+        stages = at.depth(n) if x.view is not None else 1
         lines.append(f"{n}: shared, {x.bytes} bytes {x.buf.dtype.name}, ring of {stages}")
     lines += [f"{s.dst}: {p.instruction.name}, {p.repeat[0]} x {p.repeat[1]} a wave, {p.steps} steps" for s, p in at.products.items()]
     return lines

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf, isnan
+from math import exp, inf, isnan, log2
 
 from autocomp.targets.cpu.flat import index_text
 
@@ -95,7 +95,11 @@ class Scalar:
             return convert(args[0], e.args[0].dtype, e.dtype, self.exact)
         x = e.args[0]
         if e.fn == "exp" and self.half and isinstance(x, Map) and x.fn == "sub" and working(x.dtype) == F32:
-            return f"ac_exp_difference_half({self.text(x.args[0])}, {self.text(x.args[1])})"
+            a = x.args[0]
+            if isinstance(a, Map) and a.fn == "mul" and isinstance(a.args[1], Const) and working(a.dtype) == F32:
+                scale = literal(a.args[1].value * log2(exp(1)), F32)
+                return f"ac_exp_scaled_difference_half({self.text(a.args[0])}, {scale}, {self.text(x.args[1])})"
+            return f"ac_exp_difference_half({self.text(a)}, {self.text(x.args[1])})"
         of = e.args[1].dtype if e.fn == "where" else e.args[0].dtype
         text = function(e.fn, args, of, self.half)
         if self.exact and e.dtype.name in ("f16", "bf16"):

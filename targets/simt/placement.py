@@ -69,7 +69,7 @@ class Product:
 @dataclass
 class Placement:
     """layouts: of fragments by name; shared: of operands by name; staged: of fragments that memory holds in another order than
-    threads read them; stages: ring depth; bytes: shared memory in all."""
+    threads read them; once: copied outside loops; stages: ring depth; bytes: shared memory in all."""
 
     threads: int
     wave: int
@@ -79,7 +79,12 @@ class Placement:
     staged: dict[str, Shared] = field(default_factory=dict)
     products: dict[Stmt, Product] = field(default_factory=dict)
     trees: dict[str, int] = field(default_factory=dict)
+    once: frozenset[str] = frozenset()
     bytes: int = 0
+
+    def depth(self, name: str) -> int:
+        """Slots of a copied operand: a ring in a loop, one where it is copied once a tile."""
+        return 1 if name in self.once else self.stages
 
     def reserve(self, bytes_: int, align: int = 16) -> int:
         """An offset in shared memory."""
@@ -112,6 +117,7 @@ class Placer:
         self.p, self.instructions, self.plain, self.out = p, instructions, plain, out
         self.bufs = {b.name: b for b in p.bufs}
         self.stmts = [s for s, _ in walk(p.body)]
+        out.once = frozenset(s.dst for s, loops in walk(p.body) if s.op == "copy" and all(x.kind == "grid" for x in loops))
         self.made = {s.dst: s for s in self.stmts if s.op in ("copy", "map", "reduce")}
         self.reduced = frozenset(a for s in self.stmts if s.op == "reduce" for a in s.axis.split(","))
         self.meeting = self.components()
@@ -272,7 +278,7 @@ class Placer:
         if view is None and (rows, row) != (size(o), size(d)):
             what = f"{buf.name} is computed, and its tile {size(o)} x {size(d)} must be padded to {rows} x {row}"
             raise self.refuse(what, "use tiles of 16")
-        stages = self.out.stages if view is not None else 1
+        stages = self.out.depth(buf.name) if view is not None else 1
         bytes_ = rows * row * buf.dtype.bytes
         at = self.out.reserve(bytes_ * stages, ALIGN)
         self.out.shared[buf.name] = Shared(buf, o, d, rows, row, deep, vector, at, view)

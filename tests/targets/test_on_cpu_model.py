@@ -168,7 +168,9 @@ def test_the_model_sees_broken_roles(edit, said, model, tmp_path):
 
 
 def test_a_tile_that_is_turned_round_in_a_loop_is_not_overwritten_while_it_is_read(model, tmp_path):
-    text = GRAPHS["row_int4"].replace("384", "2048").replace("192]", "1024]").replace("192,", "1024,").replace("[65, 3", "[130, 16").replace("65", "130")
+    text = GRAPHS["row_int4"]
+    for small, large in {"384": "2048", "192]": "1024]", "192,": "1024,", "[65, 3": "[130, 16", "65": "130"}.items():
+        text = text.replace(small, large)
     program = autocomp.optimize(text, target="cuda:h200")
     kernel = program.calls.calls[0].kernel
     source = program.target.emit(kernel, Schedule.make({"i0": 64, "r0": 8, "r1": 64, "r2": 2}, threads=512))

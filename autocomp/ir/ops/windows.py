@@ -231,7 +231,7 @@ register(
 # ---- where the largest element of each window lies
 def _steps(t: TensorType, a: Attrs) -> tuple[int, ...]:
     """How far each dimension moves the flat number of an element: row-major, or with the spatial dimensions column-major."""
-    n, c, *spatial = (int(d) for d in t.shape)  # type: ignore[arg-type]
+    _n, c, *spatial = (int(d) for d in t.shape)  # type: ignore[arg-type]
     inner = [prod(spatial[:k]) if a["column_major"] else prod(spatial[k + 1 :]) for k in range(len(spatial))]
     return (c * prod(spatial), prod(spatial), *inner)
 

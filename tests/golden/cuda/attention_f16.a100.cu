@@ -3,7 +3,7 @@
 /*
  * matmul_mul_softmax_weighted_sum: transpose matmul mul softmax_weighted_sum
  * schedule: tile i0 1, i1 64, i2 64, r0 64, r1 128; 3 stages; 128 threads
- * predicted: 7.64 us, bound by l2
+ * predicted: 6.77 us, bound by l2
  * rule: monoids/online-softmax-half: made softmax_weighted_sum f16[2, 4, 200, 64]
  * rule: fusion/epilogue: matmul into operand 0 of mul
  * rule: fusion/scores-into-online: mul into operand 0 of softmax_weighted_sum
@@ -20,12 +20,12 @@
  *     in1_t: f16[i0, r0, r1] block = copy in1
  *     acc: f32[i0, i1, r1] fragment = fill 0.0
  *     acc += mma in0_t, in1_t
- *     cast_t: f32[i0, i1, r1] fragment = map cast(f32, cast(f16, acc) * 0.125)
- *     cast_t_in: f32[i0, i1, r1] fragment = map where(idx(r1) < 200, cast_t, -inf)
- *     m_t: f32[i0, i1] fragment = reduce max r1 cast_t_in
- *     m1: f32[i0, i1] fragment = map max(m, m_t)
+ *     acc_in: f32[i0, i1, r1] fragment = map where(idx(r1) < 200, acc, -inf)
+ *     m_t: f32[i0, i1] fragment = reduce max r1 acc_in
+ *     m_t2: f32[i0, i1] fragment = map m_t * 0.125
+ *     m1: f32[i0, i1] fragment = map max(m, m_t2)
  *     l = map l * exp(m - m1)
- *     p: f32[i0, i1, r1] fragment = map exp(cast_t_in - m1)
+ *     p: f32[i0, i1, r1] fragment = map exp(acc_in * 0.125 - m1)
  *     p_in: f32[i0, i1, r1] fragment = map where(idx(r1) < 200, p, 0.0)
  *     l += reduce add r1 p_in
  *     o = map o * exp(m - m1)
@@ -34,23 +34,23 @@
  *     o += mma p_n, in2_t
  *     m = map m1
  *   r: f32[i0, i1, i2] fragment = map o / l
- *   cast_t2: f16[i0, i1, i2] fragment = map cast(f16, r)
- *   store out0 = cast_t2
+ *   cast_t: f16[i0, i1, i2] fragment = map cast(f16, r)
+ *   store out0 = cast_t
  *
  * acc: reg (r1,1,2)(i1,8,2)(r1,8,16) lane (r1,2,4)(i1,1,8) wave (i1,16,4)
  * o: reg (i2,1,2)(i1,8,2)(i2,8,8) lane (i2,2,4)(i1,1,8) wave (i1,16,4)
  * p_n: reg (r1,1,2)(i1,8,2)(r1,8,16) lane (r1,2,4)(i1,1,8) wave (i1,16,4)
  * m: reg (i1,8,2) lane (-,0,4)(i1,1,8) wave (i1,16,4)
  * l: reg (i1,8,2) lane (-,0,4)(i1,1,8) wave (i1,16,4)
- * cast_t: reg (r1,1,2)(i1,8,2)(r1,8,16) lane (r1,2,4)(i1,1,8) wave (i1,16,4)
- * cast_t_in: reg (r1,1,2)(i1,8,2)(r1,8,16) lane (r1,2,4)(i1,1,8) wave (i1,16,4)
+ * acc_in: reg (r1,1,2)(i1,8,2)(r1,8,16) lane (r1,2,4)(i1,1,8) wave (i1,16,4)
  * m_t: reg (i1,8,2) lane (-,0,4)(i1,1,8) wave (i1,16,4)
+ * m_t2: reg (i1,8,2) lane (-,0,4)(i1,1,8) wave (i1,16,4)
  * m1: reg (i1,8,2) lane (-,0,4)(i1,1,8) wave (i1,16,4)
  * p: reg (r1,1,2)(i1,8,2)(r1,8,16) lane (r1,2,4)(i1,1,8) wave (i1,16,4)
  * p_in: reg (r1,1,2)(i1,8,2)(r1,8,16) lane (r1,2,4)(i1,1,8) wave (i1,16,4)
  * r: reg (i2,1,2)(i1,8,2)(i2,8,8) lane (i2,2,4)(i1,1,8) wave (i1,16,4)
- * cast_t2: reg (i2,1,2)(i1,8,2)(i2,8,8) lane (i2,2,4)(i1,1,8) wave (i1,16,4)
- * in0_t: shared, 8192 bytes f16, ring of 3
+ * cast_t: reg (i2,1,2)(i1,8,2)(i2,8,8) lane (i2,2,4)(i1,1,8) wave (i1,16,4)
+ * in0_t: shared, 8192 bytes f16, ring of 1
  * in1_t: shared, 16384 bytes f16, ring of 3
  * in2_t: shared, 16384 bytes f16, ring of 3
  * acc: mma.m16n8k16.f16, 1 x 16 a wave, 4 steps
@@ -71,15 +71,15 @@ extern "C" __global__ void __launch_bounds__(128) matmul_mul_softmax_weighted_su
   float l[2];
   float o[32];
   float acc[64];
-  float cast_t[64];
-  float cast_t_in[64];
+  float acc_in[64];
   float m_t[2];
+  float m_t2[2];
   float m1[2];
   float p[64];
   float p_in[64];
   float p_n[64];
   float r_2[32];
-  float cast_t2[32];
+  float cast_t[32];
   #pragma unroll
   for (int r = 0; r < 2; ++r) {
     m_2[r] = -3.40282347e+38f;
@@ -106,13 +106,13 @@ extern "C" __global__ void __launch_bounds__(128) matmul_mul_softmax_weighted_su
       for (int q = 0; q < 8; ++q) {
         const int c = threadIdx.x + q * 128;
         const int row = c / 8, col = ac_chunk<128>(row, c % 8) * 8;
-        ac_copy<16>(smem + 24576 + it * 16384 + c * 16, in1 + i0_b*12800 + (col) + (r1_b + (row))*64, r1_b + (row) < 200);
+        ac_copy<16>(smem + 8192 + it * 16384 + c * 16, in1 + i0_b*12800 + (col) + (r1_b + (row))*64, r1_b + (row) < 200);
       }
       #pragma unroll
       for (int q = 0; q < 8; ++q) {
         const int c = threadIdx.x + q * 128;
         const int row = c / 8, col = ac_chunk<128>(row, c % 8) * 8;
-        ac_copy<16>(smem + 73728 + it * 16384 + c * 16, in2 + i0_b*12800 + (col) + (r1_b + (row))*64, r1_b + (row) < 200);
+        ac_copy<16>(smem + 57344 + it * 16384 + c * 16, in2 + i0_b*12800 + (col) + (r1_b + (row))*64, r1_b + (row) < 200);
       }
     }
     ac_commit();
@@ -128,13 +128,13 @@ extern "C" __global__ void __launch_bounds__(128) matmul_mul_softmax_weighted_su
       for (int q = 0; q < 8; ++q) {
         const int c = threadIdx.x + q * 128;
         const int row = c / 8, col = ac_chunk<128>(row, c % 8) * 8;
-        ac_copy<16>(smem + 24576 + ahead % 3 * 16384 + c * 16, in1 + i0_b*12800 + (col) + (r1_b3 + (row))*64, r1_b3 + (row) < 200);
+        ac_copy<16>(smem + 8192 + ahead % 3 * 16384 + c * 16, in1 + i0_b*12800 + (col) + (r1_b3 + (row))*64, r1_b3 + (row) < 200);
       }
       #pragma unroll
       for (int q = 0; q < 8; ++q) {
         const int c = threadIdx.x + q * 128;
         const int row = c / 8, col = ac_chunk<128>(row, c % 8) * 8;
-        ac_copy<16>(smem + 73728 + ahead % 3 * 16384 + c * 16, in2 + i0_b*12800 + (col) + (r1_b3 + (row))*64, r1_b3 + (row) < 200);
+        ac_copy<16>(smem + 57344 + ahead % 3 * 16384 + c * 16, in2 + i0_b*12800 + (col) + (r1_b3 + (row))*64, r1_b3 + (row) < 200);
       }
     }
     ac_commit();
@@ -151,7 +151,7 @@ extern "C" __global__ void __launch_bounds__(128) matmul_mul_softmax_weighted_su
       }
       #pragma unroll
       for (int n = 0; n < 8; ++n) {
-        ac_ldmatrix4(fb[2 * n], fb[2 * n + 1], smem + 24576 + slot * 16384 + ac_swizzle<128>(0 + n * 16 + lane / 16 * 8 + lane % 8, (kk * 16 + lane / 8 % 2 * 8) * 2));
+        ac_ldmatrix4(fb[2 * n], fb[2 * n + 1], smem + 8192 + slot * 16384 + ac_swizzle<128>(0 + n * 16 + lane / 16 * 8 + lane % 8, (kk * 16 + lane / 8 % 2 * 8) * 2));
       }
       for (int m = 0; m < 1; ++m) {
         #pragma unroll
@@ -162,11 +162,7 @@ extern "C" __global__ void __launch_bounds__(128) matmul_mul_softmax_weighted_su
     }
     #pragma unroll
     for (int r = 0; r < 64; ++r) {
-      cast_t[r] = (acc[r] * 0.125f);
-    }
-    #pragma unroll
-    for (int r = 0; r < 64; ++r) {
-      cast_t_in[r] = ((-1*(r1_b2 + r1_t + r % 2 + r / 4 * 8) + 199 >= 0) ? cast_t[r] : -ac_inf<float>());
+      acc_in[r] = ((-1*(r1_b2 + r1_t + r % 2 + r / 4 * 8) + 199 >= 0) ? acc[r] : -ac_inf<float>());
     }
     float t[2];
     #pragma unroll
@@ -175,7 +171,7 @@ extern "C" __global__ void __launch_bounds__(128) matmul_mul_softmax_weighted_su
     }
     #pragma unroll
     for (int r = 0; r < 64; ++r) {
-      t[(r / 2 % 2)] = ac_max(t[(r / 2 % 2)], cast_t_in[r]);
+      t[(r / 2 % 2)] = ac_max(t[(r / 2 % 2)], acc_in[r]);
     }
     #pragma unroll
     for (int r = 0; r < 2; ++r) {
@@ -191,7 +187,11 @@ extern "C" __global__ void __launch_bounds__(128) matmul_mul_softmax_weighted_su
     }
     #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      m1[r] = ac_max(m_2[r], m_t[r]);
+      m_t2[r] = (m_t[r] * 0.125f);
+    }
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      m1[r] = ac_max(m_2[r], m_t2[r]);
     }
     #pragma unroll
     for (int r = 0; r < 2; ++r) {
@@ -199,7 +199,7 @@ extern "C" __global__ void __launch_bounds__(128) matmul_mul_softmax_weighted_su
     }
     #pragma unroll
     for (int r = 0; r < 64; ++r) {
-      p[r] = ac_exp_difference_half(cast_t_in[r], m1[(r / 2 % 2)]);
+      p[r] = ac_exp_scaled_difference_half(acc_in[r], 0.180336878f, m1[(r / 2 % 2)]);
     }
     #pragma unroll
     for (int r = 0; r < 64; ++r) {
@@ -234,7 +234,7 @@ extern "C" __global__ void __launch_bounds__(128) matmul_mul_softmax_weighted_su
       }
       #pragma unroll
       for (int n = 0; n < 4; ++n) {
-        ac_ldmatrix4_t(fb[2 * n], fb[2 * n + 1], smem + 73728 + slot * 16384 + ac_swizzle<128>(kk * 16 + lane / 8 % 2 * 8 + lane % 8, (0 + n * 16 + lane / 16 * 8) * 2));
+        ac_ldmatrix4_t(fb[2 * n], fb[2 * n + 1], smem + 57344 + slot * 16384 + ac_swizzle<128>(kk * 16 + lane / 8 % 2 * 8 + lane % 8, (0 + n * 16 + lane / 16 * 8) * 2));
       }
       for (int m = 0; m < 1; ++m) {
         #pragma unroll
@@ -263,10 +263,10 @@ extern "C" __global__ void __launch_bounds__(128) matmul_mul_softmax_weighted_su
   }
   #pragma unroll
   for (int r = 0; r < 32; ++r) {
-    cast_t2[r] = r_2[r];
+    cast_t[r] = r_2[r];
   }
   #pragma unroll
   for (int q = 0; q < 16; ++q) {
-    if (i1_b + i1_t + (q * 2) / 2 % 2 * 8 < 200) ac_store<2>(out0 + i0_b*12800 + (i1_b + i1_t + (q * 2) / 2 % 2 * 8)*64 + (i2_t + (q * 2) % 2 + (q * 2) / 4 * 8), &cast_t2[(q * 2)]);
+    if (i1_b + i1_t + (q * 2) / 2 % 2 * 8 < 200) ac_store<2>(out0 + i0_b*12800 + (i1_b + i1_t + (q * 2) / 2 % 2 * 8)*64 + (i2_t + (q * 2) % 2 + (q * 2) / 4 * 8), &cast_t[(q * 2)]);
   }
 }

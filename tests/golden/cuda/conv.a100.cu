@@ -2,13 +2,13 @@
 
 /*
  * conv_relu: transpose transpose conv relu
- * schedule: tile i0 1, i1 32, i2 1, i3 30, r0 64, r1 1, r2 1; 8 stages; 128 threads
- * predicted: 6.45 us, bound by l2
+ * schedule: tile i0 1, i1 32, i2 1, i3 30, r0 64, r1 1, r2 2; 8 stages; 128 threads
+ * predicted: 6.40 us, bound by l2
  * rule: fusion/epilogue: conv into operand 0 of relu
  *
  * kernel conv_relu(in0: f16[i0:2, i2:30, i3:30, r0:64, r1:3, r2:3] of in0[2, 30, 30, 64] at [i0, i2 + r1 - 1, i3 + r2 - 1, r0] where i2 + r1 - 1 >= 0, -1*i2 - 1*r1 + 30 >= 0, i3 + r2 - 1 >= 0, -1*i3 - 1*r2 + 30 >= 0 else 0.0, in1: f16[i1:64, r0:64, r1:3, r2:3] of in1[64, 3, 3, 64] at [i1, r1, r2, r0]) -> out0: f16[i0:2, i1:64, i2:30, i3:30]
  * axes i0=2 i1=64 i2=30 i3=30 r0=64 r1=3 r2=3
- * tile i0=1 i1=32 i2=1 r1=1 r2=1
+ * tile i0=1 i1=32 i2=1 r1=1 r2=2
  * grid i0, i1, i2
  *   acc: f32[i0, i1, i2, i3] fragment = fill 0.0
  *   pipelined r1, r2 stages=8
@@ -20,9 +20,9 @@
  *
  * acc: reg (i1,1,2)(i3,8,2)(i1,8,2) lane (i1,2,4)(i3,1,8) wave (i3,16,2)(i1,16,2)
  * relu_t: reg (i1,1,2)(i3,8,2)(i1,8,2) lane (i1,2,4)(i3,1,8) wave (i3,16,2)(i1,16,2)
- * in0_t: shared, 4096 bytes f16, ring of 8
- * in1_t: shared, 4096 bytes f16, ring of 8
- * acc: mma.m16n8k16.f16, 1 x 2 a wave, 4 steps
+ * in0_t: shared, 8192 bytes f16, ring of 8
+ * in1_t: shared, 8192 bytes f16, ring of 8
+ * acc: mma.m16n8k16.f16, 1 x 2 a wave, 8 steps
  */
 extern "C" __global__ void __launch_bounds__(128) conv_relu(const f16 *__restrict__ in0, const f16 *__restrict__ in1, f16 *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
@@ -43,56 +43,56 @@ extern "C" __global__ void __launch_bounds__(128) conv_relu(const f16 *__restric
     acc[r] = 0.0f;
   }
   for (int it = 0; it < 7; ++it) {
-    if (it < 3 * 3) {
-      const int r2_b = it % 3;
-      const int r1_b = it / 3;
+    if (it < 3 * 2) {
+      const int r2_b = it % 2 * 2;
+      const int r1_b = it / 2;
       #pragma unroll
-      for (int q = 0; q < 2; ++q) {
+      for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 128;
-        const int row = c / 8, col = ac_chunk<128>(row, c % 8) * 8;
-        ac_copy<16>(smem + 0 + it * 4096 + c * 16, in0 + i0_b*57600 + i2_b*1920 + (row)*64 + (col) + r1_b*1920 + r2_b*64 - 1984, (row) < 30 && i2_b + r1_b + -1 >= 0 && -1*i2_b + -1*r1_b + 30 >= 0 && (row) + r2_b + -1 >= 0 && -1*(row) + -1*r2_b + 30 >= 0);
+        const int row = c / 16, col = ac_chunk<256>(row, c % 16) * 8;
+        ac_copy<16>(smem + 0 + it * 8192 + c * 16, in0 + i0_b*57600 + i2_b*1920 + (row)*64 + (col % 64) + r1_b*1920 + (r2_b + (col / 64))*64 - 1984, (row) < 30 && r2_b + (col / 64) < 3 && i2_b + r1_b + -1 >= 0 && -1*i2_b + -1*r1_b + 30 >= 0 && (row) + (r2_b + (col / 64)) + -1 >= 0 && -1*(row) + -1*(r2_b + (col / 64)) + 30 >= 0);
       }
       #pragma unroll
-      for (int q = 0; q < 2; ++q) {
+      for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 128;
-        const int row = c / 8, col = ac_chunk<128>(row, c % 8) * 8;
-        ac_copy<16>(smem + 32768 + it * 4096 + c * 16, in1 + (i1_b + (row))*576 + (col) + r1_b*192 + r2_b*64, true);
+        const int row = c / 16, col = ac_chunk<256>(row, c % 16) * 8;
+        ac_copy<16>(smem + 65536 + it * 8192 + c * 16, in1 + (i1_b + (row))*576 + (col % 64) + r1_b*192 + (r2_b + (col / 64))*64, r2_b + (col / 64) < 3);
       }
     }
     ac_commit();
   }
-  for (int it = 0; it < 3 * 3; ++it) {
-    const int r2_b2 = it % 3;
-    const int r1_b2 = it / 3;
+  for (int it = 0; it < 3 * 2; ++it) {
+    const int r2_b2 = it % 2 * 2;
+    const int r1_b2 = it / 2;
     ac_wait<6>();
     ac_sync();
     const int ahead = it + 7;
-    if (ahead < 3 * 3) {
-      const int r2_b3 = ahead % 3;
-      const int r1_b3 = ahead / 3;
+    if (ahead < 3 * 2) {
+      const int r2_b3 = ahead % 2 * 2;
+      const int r1_b3 = ahead / 2;
       #pragma unroll
-      for (int q = 0; q < 2; ++q) {
+      for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 128;
-        const int row = c / 8, col = ac_chunk<128>(row, c % 8) * 8;
-        ac_copy<16>(smem + 0 + ahead % 8 * 4096 + c * 16, in0 + i0_b*57600 + i2_b*1920 + (row)*64 + (col) + r1_b3*1920 + r2_b3*64 - 1984, (row) < 30 && i2_b + r1_b3 + -1 >= 0 && -1*i2_b + -1*r1_b3 + 30 >= 0 && (row) + r2_b3 + -1 >= 0 && -1*(row) + -1*r2_b3 + 30 >= 0);
+        const int row = c / 16, col = ac_chunk<256>(row, c % 16) * 8;
+        ac_copy<16>(smem + 0 + ahead % 8 * 8192 + c * 16, in0 + i0_b*57600 + i2_b*1920 + (row)*64 + (col % 64) + r1_b3*1920 + (r2_b3 + (col / 64))*64 - 1984, (row) < 30 && r2_b3 + (col / 64) < 3 && i2_b + r1_b3 + -1 >= 0 && -1*i2_b + -1*r1_b3 + 30 >= 0 && (row) + (r2_b3 + (col / 64)) + -1 >= 0 && -1*(row) + -1*(r2_b3 + (col / 64)) + 30 >= 0);
       }
       #pragma unroll
-      for (int q = 0; q < 2; ++q) {
+      for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 128;
-        const int row = c / 8, col = ac_chunk<128>(row, c % 8) * 8;
-        ac_copy<16>(smem + 32768 + ahead % 8 * 4096 + c * 16, in1 + (i1_b + (row))*576 + (col) + r1_b3*192 + r2_b3*64, true);
+        const int row = c / 16, col = ac_chunk<256>(row, c % 16) * 8;
+        ac_copy<16>(smem + 65536 + ahead % 8 * 8192 + c * 16, in1 + (i1_b + (row))*576 + (col % 64) + r1_b3*192 + (r2_b3 + (col / 64))*64, r2_b3 + (col / 64) < 3);
       }
     }
     ac_commit();
     const int slot = it % 8;
     #pragma unroll
-    for (int kk = 0; kk < 4; ++kk) {
+    for (int kk = 0; kk < 8; ++kk) {
       unsigned fa[1][4], fb[2][2];
       for (int m = 0; m < 1; ++m) {
-        ac_ldmatrix4(fa[m], smem + 0 + slot * 4096 + ac_swizzle<128>(wave % 2 * 16 + m * 16 + lane % 16, (kk * 16 + lane / 16 * 8) * 2));
+        ac_ldmatrix4(fa[m], smem + 0 + slot * 8192 + ac_swizzle<256>(wave % 2 * 16 + m * 16 + lane % 16, (kk * 16 + lane / 16 * 8) * 2));
       }
       for (int n = 0; n < 1; ++n) {
-        ac_ldmatrix4(fb[2 * n], fb[2 * n + 1], smem + 32768 + slot * 4096 + ac_swizzle<128>(wave / 2 * 16 + n * 16 + lane / 16 * 8 + lane % 8, (kk * 16 + lane / 8 % 2 * 8) * 2));
+        ac_ldmatrix4(fb[2 * n], fb[2 * n + 1], smem + 65536 + slot * 8192 + ac_swizzle<256>(wave / 2 * 16 + n * 16 + lane / 16 * 8 + lane % 8, (kk * 16 + lane / 8 % 2 * 8) * 2));
       }
       for (int m = 0; m < 1; ++m) {
         #pragma unroll

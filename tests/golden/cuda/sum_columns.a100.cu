@@ -2,8 +2,8 @@
 
 /*
  * reduce_sum: reduce_sum
- * schedule: tile i0 8; 512 threads
- * predicted: 7.03 us, bound by l2
+ * schedule: tile i0 8, r0 3000; 1024 threads
+ * predicted: 4.00 us, bound by l2
  *
  * kernel reduce_sum(in0: f32[i0:500, r0:3000] of in0[3000, 500] at [r0, i0]) -> out0: f32[i0:500]
  * axes i0=500 r0=3000
@@ -13,10 +13,10 @@
  *   s_t: f32[i0] fragment = reduce add r0 in0_t
  *   store out0 = s_t
  *
- * in0_t: reg (i0,1,4)(r0,256,12) lane (i0,4,2)(r0,1,16) wave (r0,16,16)
- * s_t: reg (i0,1,4) lane (i0,4,2)(-,0,16) wave (-,0,16)
+ * in0_t: reg (i0,1,4)(r0,512,6) lane (i0,4,2)(r0,1,16) wave (r0,16,32)
+ * s_t: reg (i0,1,4) lane (i0,4,2)(-,0,16) wave (-,0,32)
  */
-extern "C" __global__ void __launch_bounds__(512) reduce_sum(const float *__restrict__ in0, float *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(1024) reduce_sum(const float *__restrict__ in0, float *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   extern __shared__ __align__(1024) unsigned char smem[];
@@ -24,11 +24,11 @@ extern "C" __global__ void __launch_bounds__(512) reduce_sum(const float *__rest
   const int i0_t = lane % 2 * 4;
   int block = blockIdx.x;
   const int i0_b = block * 8;
-  float in0_t[48];
+  float in0_t[24];
   float n_s_t[4];
   #pragma unroll
-  for (int q = 0; q < 12; ++q) {
-    if (i0_b + i0_t + (q * 4) % 4 < 500 && r0_t + (q * 4) / 4 * 256 < 3000) ac_load<4>(&in0_t[q * 4], in0 + (i0_b + i0_t + (q * 4) % 4) + (r0_t + (q * 4) / 4 * 256)*500);
+  for (int q = 0; q < 6; ++q) {
+    if (i0_b + i0_t + (q * 4) % 4 < 500 && r0_t + (q * 4) / 4 * 512 < 3000) ac_load<4>(&in0_t[q * 4], in0 + (i0_b + i0_t + (q * 4) % 4) + (r0_t + (q * 4) / 4 * 512)*500);
     else ac_fill<4>(&in0_t[q * 4], 0.0f);
   }
   float t[4];
@@ -37,8 +37,8 @@ extern "C" __global__ void __launch_bounds__(512) reduce_sum(const float *__rest
     t[r] = 0.0f;
   }
   #pragma unroll
-  for (int r = 0; r < 48; ++r) {
-    if (r0_t + r / 4 * 256 < 3000) t[(r % 4)] = (t[(r % 4)] + in0_t[r]);
+  for (int r = 0; r < 24; ++r) {
+    if (r0_t + r / 4 * 512 < 3000) t[(r % 4)] = (t[(r % 4)] + in0_t[r]);
   }
   #pragma unroll
   for (int r = 0; r < 4; ++r) {
@@ -80,6 +80,22 @@ extern "C" __global__ void __launch_bounds__(512) reduce_sum(const float *__rest
     t[r] = (t[r] + box[((0 + 13) * 4 + r) * 32 + lane]);
     t[r] = (t[r] + box[((0 + 14) * 4 + r) * 32 + lane]);
     t[r] = (t[r] + box[((0 + 15) * 4 + r) * 32 + lane]);
+    t[r] = (t[r] + box[((0 + 16) * 4 + r) * 32 + lane]);
+    t[r] = (t[r] + box[((0 + 17) * 4 + r) * 32 + lane]);
+    t[r] = (t[r] + box[((0 + 18) * 4 + r) * 32 + lane]);
+    t[r] = (t[r] + box[((0 + 19) * 4 + r) * 32 + lane]);
+    t[r] = (t[r] + box[((0 + 20) * 4 + r) * 32 + lane]);
+    t[r] = (t[r] + box[((0 + 21) * 4 + r) * 32 + lane]);
+    t[r] = (t[r] + box[((0 + 22) * 4 + r) * 32 + lane]);
+    t[r] = (t[r] + box[((0 + 23) * 4 + r) * 32 + lane]);
+    t[r] = (t[r] + box[((0 + 24) * 4 + r) * 32 + lane]);
+    t[r] = (t[r] + box[((0 + 25) * 4 + r) * 32 + lane]);
+    t[r] = (t[r] + box[((0 + 26) * 4 + r) * 32 + lane]);
+    t[r] = (t[r] + box[((0 + 27) * 4 + r) * 32 + lane]);
+    t[r] = (t[r] + box[((0 + 28) * 4 + r) * 32 + lane]);
+    t[r] = (t[r] + box[((0 + 29) * 4 + r) * 32 + lane]);
+    t[r] = (t[r] + box[((0 + 30) * 4 + r) * 32 + lane]);
+    t[r] = (t[r] + box[((0 + 31) * 4 + r) * 32 + lane]);
   }
   #pragma unroll
   for (int r = 0; r < 4; ++r) {

@@ -2,33 +2,32 @@
 
 /*
  * reduce_sum: reduce_sum
- * schedule: tile i0 8; 512 threads
- * predicted: 4.21 us, bound by launch
+ * schedule: tile i0 4
+ * predicted: 3.20 us, bound by l2
  *
  * kernel reduce_sum(in0: f32[i0:500, r0:3000] of in0[3000, 500] at [r0, i0]) -> out0: f32[i0:500]
  * axes i0=500 r0=3000
- * tile i0=8
+ * tile i0=4
  * grid i0
  *   in0_t: f32[i0, r0] fragment = copy in0
  *   s_t: f32[i0] fragment = reduce add r0 in0_t
  *   store out0 = s_t
  *
- * in0_t: reg (i0,1,4)(r0,256,12) lane (i0,4,2)(r0,1,16) wave (r0,16,16)
- * s_t: reg (i0,1,4) lane (i0,4,2)(-,0,16) wave (-,0,16)
+ * in0_t: reg (i0,1,4)(r0,256,12) lane (r0,1,32) wave (r0,32,8)
+ * s_t: reg (i0,1,4) lane (-,0,32) wave (-,0,8)
  */
-extern "C" __global__ void __launch_bounds__(512) reduce_sum(const float *__restrict__ in0, float *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(256) reduce_sum(const float *__restrict__ in0, float *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   extern __shared__ __align__(1024) unsigned char smem[];
-  const int r0_t = lane / 2 + wave * 16;
-  const int i0_t = lane % 2 * 4;
+  const int r0_t = lane + wave * 32;
   int block = blockIdx.x;
-  const int i0_b = block * 8;
+  const int i0_b = block * 4;
   float in0_t[48];
   float n_s_t[4];
   #pragma unroll
   for (int q = 0; q < 12; ++q) {
-    if (i0_b + i0_t + (q * 4) % 4 < 500 && r0_t + (q * 4) / 4 * 256 < 3000) ac_load<4>(&in0_t[q * 4], in0 + (i0_b + i0_t + (q * 4) % 4) + (r0_t + (q * 4) / 4 * 256)*500);
+    if (r0_t + (q * 4) / 4 * 256 < 3000) ac_load<4>(&in0_t[q * 4], in0 + (i0_b + (q * 4) % 4) + (r0_t + (q * 4) / 4 * 256)*500);
     else ac_fill<4>(&in0_t[q * 4], 0.0f);
   }
   float t[4];
@@ -39,6 +38,10 @@ extern "C" __global__ void __launch_bounds__(512) reduce_sum(const float *__rest
   #pragma unroll
   for (int r = 0; r < 48; ++r) {
     if (r0_t + r / 4 * 256 < 3000) t[(r % 4)] = (t[(r % 4)] + in0_t[r]);
+  }
+  #pragma unroll
+  for (int r = 0; r < 4; ++r) {
+    t[r] = (t[r] + ac_shuffle_xor(t[r], 1));
   }
   #pragma unroll
   for (int r = 0; r < 4; ++r) {
@@ -72,20 +75,12 @@ extern "C" __global__ void __launch_bounds__(512) reduce_sum(const float *__rest
     t[r] = (t[r] + box[((0 + 5) * 4 + r) * 32 + lane]);
     t[r] = (t[r] + box[((0 + 6) * 4 + r) * 32 + lane]);
     t[r] = (t[r] + box[((0 + 7) * 4 + r) * 32 + lane]);
-    t[r] = (t[r] + box[((0 + 8) * 4 + r) * 32 + lane]);
-    t[r] = (t[r] + box[((0 + 9) * 4 + r) * 32 + lane]);
-    t[r] = (t[r] + box[((0 + 10) * 4 + r) * 32 + lane]);
-    t[r] = (t[r] + box[((0 + 11) * 4 + r) * 32 + lane]);
-    t[r] = (t[r] + box[((0 + 12) * 4 + r) * 32 + lane]);
-    t[r] = (t[r] + box[((0 + 13) * 4 + r) * 32 + lane]);
-    t[r] = (t[r] + box[((0 + 14) * 4 + r) * 32 + lane]);
-    t[r] = (t[r] + box[((0 + 15) * 4 + r) * 32 + lane]);
   }
   #pragma unroll
   for (int r = 0; r < 4; ++r) {
     n_s_t[r] = t[r];
   }
   for (int q = 0; q < 1; ++q) {
-    if (lane / 2 == 0 && wave == 0 && i0_b + i0_t + (q * 4) < 500) ac_store<4>(out0 + (i0_b + i0_t + (q * 4)), &n_s_t[(q * 4)]);
+    if (lane == 0 && wave == 0) ac_store<4>(out0 + (i0_b + (q * 4)), &n_s_t[(q * 4)]);
   }
 }

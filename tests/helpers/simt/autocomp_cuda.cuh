@@ -157,31 +157,31 @@ template <int N, class T, bool A_DEEP, bool B_DEEP> AC_DEVICE void ac_team_run(c
   for (int lane = 0; lane < 128; ++lane)
     for (int i = 0; i < N / 2; ++i) {
       const int row = lane / 32 * 16 + lane % 32 / 4 + i / 2 % 2 * 8, col = i / 4 * 8 + lane % 4 * 2 + i % 2;
-      float sum = p.d[lane][i];
+      float sum = p.fresh ? 0.0f : p.d[lane][i];
       for (int k = 0; k < 16; ++k) sum += a[row][k] * b[col][k];
       p.d[lane][i] = sum;
     }
 }
-struct ac_team_factors { float *d; const unsigned *a; unsigned long long at, bt; void (*run)(const simt_product &); };
+struct ac_team_factors { int keep; float *d; const unsigned *a; unsigned long long at, bt; void (*run)(const simt_product &); };
 AC_DEVICE void ac_team_start(void **all, int lanes) {
   static simt_product p;
   const ac_team_factors &first = *static_cast<ac_team_factors *>(all[0]);
-  p.registers = first.a != nullptr, p.at = first.at, p.bt = first.bt, p.run = first.run;
+  p.fresh = !first.keep, p.registers = first.a != nullptr, p.at = first.at, p.bt = first.bt, p.run = first.run;
   for (int lane = 0; lane < lanes; ++lane) {
     const ac_team_factors &f = *static_cast<ac_team_factors *>(all[lane]);
-    if (f.run != p.run || f.bt != p.bt || f.at != p.at) simt_fail("warps of a team name different factors");
+    if (f.run != p.run || f.bt != p.bt || f.at != p.at || !f.keep != p.fresh) simt_fail("warps of a team name different factors");
     p.d[lane] = f.d;
     if (f.a) memcpy(p.a[lane], f.a, sizeof p.a[lane]);
   }
   simt_team_product(p);
 }
 #define AC_TEAM_SHARED(name, n, T, ta, tb) \
-  AC_DEVICE void name(float *d, unsigned long long a, unsigned long long b) { \
-    ac_team_factors mine{d, nullptr, a, b, ac_team_run<n, T, !ta, !tb>}; \
+  AC_DEVICE void name(int keep, float *d, unsigned long long a, unsigned long long b) { \
+    ac_team_factors mine{keep, d, nullptr, a, b, ac_team_run<n, T, !ta, !tb>}; \
     simt_team(50, &mine, ac_team_start); \
   }
 #define AC_TEAM_REGISTERS(name, n, T, tb) \
-  AC_DEVICE void name(float *d, const unsigned *a, unsigned long long b) { \
-    ac_team_factors mine{d, a, 0, b, ac_team_run<n, T, true, !tb>}; \
+  AC_DEVICE void name(int keep, float *d, const unsigned *a, unsigned long long b) { \
+    ac_team_factors mine{keep, d, a, 0, b, ac_team_run<n, T, true, !tb>}; \
     simt_team(51, &mine, ac_team_start); \
   }

@@ -60,7 +60,7 @@ struct simt_product {
   float *d[128];
   unsigned a[128][4];
   unsigned long long at, bt;
-  bool registers;
+  bool registers, fresh;
   void (*run)(const simt_product &);
 };
 void simt_team_product(const simt_product &p);
