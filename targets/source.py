@@ -59,13 +59,23 @@ class Launch:
 
 
 @dataclass(frozen=True)
+class Packing:
+    """A constant argument that the kernel reads in an order of its own: the text also defines
+    `void entry(const T *in, T *out)`, which writes that order; the loader calls it once and passes `out` (of `bytes`)."""
+
+    argument: str
+    entry: str
+    bytes: int
+
+
+@dataclass(frozen=True)
 class KernelSource:
     """`text` defines the function `entry`; its parameters are pointers to the kernel's inputs and outputs (canonical names,
     in this order) and then the sizes (names of symbols) as long (64 bits).
 
     `headers`: files of the target's include folder that the text needs. `language` is a file suffix (c, cu, cpp).
     `scratch`: bytes of a last `void *` parameter; `prelude`: text that the file needs once in front.
-    `launch`: what a launcher must know on targets with grids.
+    `launch`: what a launcher must know on targets with grids. `packings`: constant arguments to reorder at load.
     """
 
     name: str
@@ -79,3 +89,4 @@ class KernelSource:
     scratch: int = 0
     prelude: str = ""
     launch: Launch | None = None
+    packings: tuple[Packing, ...] = ()

@@ -15,7 +15,7 @@ from autocomp.ir.ops import OPS
 from autocomp.ir.types import TensorType
 from autocomp.options import Options
 from autocomp.runtime.executor import Timing, constants_of, host_array, shape_of, symbol_values
-from autocomp.runtime.library import Library, symbols_of
+from autocomp.runtime.library import Library, packings, symbols_of
 from autocomp.runtime.pages import Pool, memory
 from autocomp.runtime.plan import Slots, arena, segments, size_of
 from autocomp.targets.source import KernelSource
@@ -31,6 +31,8 @@ class HostExecutor:
         self._threads = options.threads
         self._scratch_bytes = max((s.scratch for s in sources.values()), default=0)
         self._results = Pool()
+        self._packings = packings(calls, slots, sources)
+        self._packed: np.ndarray | None = None
         self._fixed: dict[str, np.ndarray] | None = None
         self._standing: dict[tuple[int, ...], tuple[dict[str, np.ndarray], Any]] = {}
         self.poison = False  # fill intermediates and outputs with NaN patterns before a run: what is not written shows
@@ -107,13 +109,27 @@ class HostExecutor:
             room = memory(total)
             for t, at in offsets.items():
                 tensors[t] = self._view(room[at:], self.calls.tensors[t], values)
-            table = (ctypes.c_void_p * max(1, len(self.slots.index)))()
+            table = (ctypes.c_void_p * max(1, len(self.slots.index) + len(self._packings)))()
             for t, x in tensors.items():
                 if t in self.slots.index:
                     table[self.slots.index[t]] = x.ctypes.data
+            self._pack(table)
             self._standing[key] = tensors, table
         tensors, table = self._standing[key]
         return tensors, type(table).from_buffer_copy(table)
+
+    def _pack(self, table: Any) -> None:
+        """Point the slots of packed constants at their memory; on the first call, fill it."""
+        room = lambda size: -(-size // 64) * 64
+        first = self._packed is None
+        if self._packed is None:
+            self._packed = memory(sum(room(x.bytes) for x in self._packings))
+        at = self._packed.ctypes.data
+        for i, x in enumerate(self._packings):
+            table[x.slot] = at
+            at += room(x.bytes)
+            if first:
+                self._library.pack(i, table)
 
     @staticmethod
     def _view(room: np.ndarray, t: TensorType, values: Mapping[str, int]) -> np.ndarray:

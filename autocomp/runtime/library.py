@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from autocomp.ir.kernel import KernelGraph
@@ -41,6 +42,9 @@ def _plan(g: KernelGraph, s: Slots, sources: Mapping[str, KernelSource]) -> str:
         ]
         args += ["long"] * len(k.sizes) + (["void *"] if k.scratch else [])
         lines.append(f"void {k.entry}({', '.join(args)});")
+        lines += [f"void {x.entry}(const void *, void *);" for x in k.packings]
+    packed = packings(g, s, sources)
+    slot = {(x.tensor, x.entry): x.slot for x in packed}
     lines += [
         "",
         "void ac_threads(int n) { omp_set_num_threads(n); }",
@@ -55,10 +59,35 @@ def _plan(g: KernelGraph, s: Slots, sources: Mapping[str, KernelSource]) -> str:
         if c.kernel.name not in sources:
             continue
         k = sources[c.kernel.name]
-        args = [f"t[{s.index[c.args[a]]}]" for a in (*k.inputs, *k.outputs)] + [f"z[{symbols.index(x)}]" for x in k.sizes]
+        reorder = {x.argument: slot[c.args[x.argument], x.entry] for x in k.packings}
+        args = [f"t[{reorder.get(a, s.index[c.args[a]])}]" for a in (*k.inputs, *k.outputs)] + [f"z[{symbols.index(x)}]" for x in k.sizes]
         args += ["scratch"] if k.scratch else []
         lines.append(f"  case {i}: {k.entry}({', '.join(args)}); break;")
-    return "\n".join([*lines, "  default: break;", "  }", "}", ""])
+    lines += ["  default: break;", "  }", "}", ""]
+    if packed:
+        lines += ["/* fill slot number i of the packed constants, once */", "void ac_pack(int i, void *const *t) {", "  switch (i) {"]
+        lines += [f"  case {i}: {x.entry}(t[{s.index[x.tensor]}], t[{x.slot}]); break;" for i, x in enumerate(packed)]
+        lines += ["  default: break;", "  }", "}", ""]
+    return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A constant `tensor` in the order of a kernel: `entry` writes it to the memory of `slot`, `bytes` of it."""
+
+    tensor: str
+    entry: str
+    slot: int
+    bytes: int
+
+
+def packings(g: KernelGraph, s: Slots, sources: Mapping[str, KernelSource]) -> tuple[Packed, ...]:
+    """The packed constants of a program, each once; their slots follow those of the tensors."""
+    found: dict[tuple[str, str], int] = {}
+    for c in g.calls:
+        for x in sources[c.kernel.name].packings if c.kernel.name in sources else ():
+            found.setdefault((c.args[x.argument], x.entry), x.bytes)
+    return tuple(Packed(t, entry, len(s.index) + i, size) for i, ((t, entry), size) in enumerate(found.items()))
 
 
 def symbols_of(sources: Mapping[str, KernelSource]) -> tuple[str, ...]:
@@ -78,6 +107,10 @@ class Library:
 
     def threads(self, n: int) -> None:
         self._lib.ac_threads(n)
+
+    def pack(self, number: int, table: ctypes.Array) -> None:
+        """Fill the slot of a packed constant (see `packings`)."""
+        self._lib.ac_pack(ctypes.c_int(number), table)
 
     def run(self, table: ctypes.Array, sizes: Sequence[int], scratch: int, first: int, last: int) -> None:
         z = (ctypes.c_long * max(1, len(sizes)))(*sizes)

@@ -12,6 +12,7 @@ import numpy as np
 
 from autocomp.files import write_atomic
 from autocomp.runtime import deploy, deploy_acl
+from autocomp.runtime.library import packings
 from autocomp.runtime.plan import arena
 
 BUILD = """#!/bin/sh
@@ -72,6 +73,7 @@ def manifest(program: Any, sources: list[str], weights: list[str]) -> dict[str, 
         "predicted": program.predicted, "sources": sources,
         "inputs": list(g.inputs), "outputs": {n: t for n, t in g.outputs}, "tensors": tensors,
         "weights": {n: f"w{i}" for i, n in enumerate(weights)},
+        "packed": [vars(x) for x in packings(g, program.slots, program.printed)],  # slots that `ac_pack` fills once from weights
         "memory": {"sizes": deploy.hints(g), "bytes": total, "offsets": dict(sorted(offsets.items()))},
         "no_launcher": "" if program.target.name == "cpu" else why_no_launcher(program),
         "calls": [{"kernel": c.kernel.name, "args": dict(c.args), "rules": list(c.rules)} for c in g.calls],

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from autocomp.targets.cpu.coalesce import coalesce
 from autocomp.targets.cpu.expressions import CTYPE
-from autocomp.targets.cpu.lower import lower
+from autocomp.targets.cpu.hoist import hoist
+from autocomp.targets.cpu.lower import Nest, lower
 from autocomp.targets.cpu.names import c_name
+from autocomp.targets.cpu.packing import Panels
 from autocomp.targets.cpu.printer import Printer
-from autocomp.targets.cpu.tree import build
-from autocomp.targets.source import KernelSource
+from autocomp.targets.cpu.shape import shape_of
+from autocomp.targets.cpu.storage import share
+from autocomp.targets.cpu.tree import Node, build, contractions
+from autocomp.targets.source import KernelSource, Packing
 
 from autocomp.tile.program import TileProgram
 from autocomp.tile.text import show
@@ -18,8 +22,9 @@ def emit(program: TileProgram, lanes: int, header: tuple[str, ...] = (), units: 
     """The function of a tile program. `lanes`: f32 lanes of a vector; `header`: lines of the comment above it; `units`:
     contractions run in register tiles (else as plain reductions);
     `registers`: vector registers."""
-    nest = coalesce(lower(program))
+    nest = hoist(coalesce(lower(program)))
     tree = build(nest, units)
+    share(nest, tree)
     name = c_name(program.name)
     inputs = tuple(dict.fromkeys(t.buffer for t in program.inputs))
     outputs = tuple(dict.fromkeys(t.buffer for t in program.outputs))
@@ -37,4 +42,26 @@ def emit(program: TileProgram, lanes: int, header: tuple[str, ...] = (), units: 
         *Printer(nest, tree, lanes, registers).body(),
         "}",
     ]
-    return KernelSource(program.name, "\n".join(text) + "\n", name, inputs, outputs, nest.sizes, ("autocomp_cpu.h",))
+    packs = _packings(nest, tree, name, lanes, registers)
+    text = [line for _, lines in packs for line in lines] + text
+    return KernelSource(program.name, "\n".join(text) + "\n", name, inputs, outputs, nest.sizes, ("autocomp_cpu.h",),
+                        packings=tuple(k for k, _ in packs))  # fmt: skip
+
+
+def _packings(nest: Nest, tree: list[Node], name: str, lanes: int, registers: int) -> list[tuple[Packing, list[str]]]:
+    """The functions that pack constant factors when the program is loaded, and what a loader must know of them."""
+    out = []
+    for c in contractions(tree):
+        shape = shape_of(nest, c)
+        assert shape is not None
+        printer = Printer(nest, tree, lanes, registers)
+        panels = Panels(printer, c, shape)
+        for factor in sorted(panels.ready):
+            view = nest.views[factor]
+            argument = next(t.buffer for t in nest.inputs if t.name == view.tensor)
+            entry = f"{name}_pack_{view.pointer}"
+            head = f"void {entry}(const {CTYPE[view.dtype.name]} *restrict {view.pointer}, {CTYPE[view.dtype.name]} *restrict out) {{"
+            printer.lines = []
+            panels.pack_once(factor)
+            out.append((Packing(argument, entry, panels.elements(factor) * view.dtype.bytes), [head, *printer.lines, "}"]))
+    return out

@@ -118,6 +118,8 @@ def scalar_function(fn: str, args: list[str], d: DType) -> str:
     """fn(args) for operands of type d (a working type). Raises UnsupportedOp."""
     x = args[0]
     f = "f" if d == F32 else ""
+    if fn == "exp" and d == F32:
+        return f"s_exp({x})"
     if fn == "where":
         return f"({x} ? {args[1]} : {args[2]})"
     if fn in _INFIX and not (fn == "div" and not d.is_float):

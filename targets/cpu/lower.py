@@ -118,7 +118,26 @@ def lower(p: TileProgram) -> Nest:
     looped = {a for _, loops in walk(body) for l in loops for a in l.axes}
     tile = {axis[a]: t for a, t in p.tile if axis[a] in looped}
     slots = {b.name: Slot(b.name, b.dtype, tuple(axis[a] for a in b.axes)) for b in p.bufs}
+    slots |= {n: replace(slots[n], axes=axes) for n, axes in as_read(slots, views, body).items()}
     return Nest(p.name, extent, {a: tile.get(a, 1) for a in looped}, slots, views, body, p.inputs, p.outputs, tuple(sizes))
+
+
+def as_read(slots: Mapping[str, Slot], views: Mapping[str, View], body: tuple[Loop | Stmt, ...]) -> dict[str, tuple[str, ...]]:
+    """Axes of computed values that would rather lie as the tensor that they are computed from: its contiguous axis last.
+
+    mul_t: [r0, r1] = map in2[r1*64 + r0] * s   ->   [r1, r0]: whole vectors are read and written; who wants columns transposes.
+    """
+    written = [s.dst for s, _ in walk(body)]
+    out = {}
+    for s, _ in walk(body):
+        if s.op != "map" or s.acc or written.count(s.dst) != 1 or s.dst not in slots:
+            continue
+        axes = slots[s.dst].axes
+        whole = [views[n] for n in reads(s) if n in views and set(views[n].axes) == set(axes)]
+        near = next((a for v in whole for a in axes if v.flat.stride(a) == 1), "")
+        if near and axes[-1] != near:
+            out[s.dst] = (*(a for a in axes if a != near), near)
+    return out
 
 
 def reads(s: Stmt) -> tuple[str, ...]:

@@ -63,7 +63,7 @@ class Printer:
         for name, p in sorted(self.places.items()):
             if (p.is_array and not isinstance(self._bytes(name, p), int)) or (p.is_array and self._bytes(name, p) > STACK):  # type: ignore[operator]
                 out.append((name, CTYPE[working(self.dtype(name)).name], self._elements(p)))
-        sizes = sorted({panel_elements(self.nest, c, self.lanes, self.registers) for c in contractions(self.tree)})
+        sizes = sorted({panel_elements(self.nest, c, self.lanes, self.registers) for c in contractions(self.tree)} - {""})
         if sizes:
             most = sizes[0]
             for s in sizes[1:]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autocomp.targets.cpu.flat import Coef
 from autocomp.targets.cpu.lower import Nest, gathers, reads
 from autocomp.targets.cpu.tree import Contraction, Node, Point
 
-from autocomp.tile.program import Stmt
+from autocomp.ir.body import Expr, rewrite
+from autocomp.tile.program import Stmt, Value
 
 STACK = 16 << 10  # bytes up to which an array is a local one; larger ones come from the thread's heap once a call
 
@@ -66,6 +67,64 @@ def places(nest: Nest, tree: Sequence[Node]) -> dict[str, Place]:
             id(grid_home) if grid_home is not None else 0, () if inside and not _crosses(nest, name, common[-1]) else shape
         )
     return out
+
+
+def share(nest: Nest, tree: Sequence[Node]) -> None:
+    """Let an array take the place of the one it is computed from, element by element, at that one's last use: half the memory.
+
+    p: [i, j] = map exp(acc - m), acc not read again   ->   acc = map exp(acc - m), and acc wherever p stood
+    """
+    where = places(nest, tree)
+    order: list[tuple[Stmt, tuple[Node, ...], list[Node] | list[Stmt], int]] = []
+
+    def visit(nodes: list[Node], path: tuple[Node, ...]) -> None:
+        for i, n in enumerate(nodes):
+            if isinstance(n, Stmt):
+                order.append((n, path, nodes, i))
+            elif isinstance(n, Contraction):
+                for mine in (n.mmas, n.epilogue):
+                    order.extend((st, (*path, n), mine, j) for j, st in enumerate(mine))
+            else:
+                visit(n.body, (*path, n))
+
+    visit(list(tree) if not isinstance(tree, list) else tree, ())
+    for k, (st, path, _, _) in enumerate(order):
+        old = next((n for n in reads(st) if _replaceable(nest, where, order, k, st, path, n)), None)
+        if old is None:
+            continue
+        for j, (x, at, mine, i) in enumerate(order):
+            new = _renamed(x, st.dst, old)
+            mine[i] = new  # type: ignore[call-overload]
+            order[j] = (new, at, mine, i)
+
+
+def _replaceable(nest: Nest, where: dict[str, Place], order: list, k: int, st: Stmt, path: tuple[Node, ...], old: str) -> bool:  # type: ignore[type-arg]
+    """May statement k of the tree write over the value `old` that it reads?"""
+    new = st.dst
+    if st.op != "map" or st.acc or old not in where or new not in where or old == new or isinstance(path[-1] if path else None, Contraction):
+        return False
+    a, b = where[old], where[new]
+    if nest.slots[old] != replace(nest.slots[new], name=old) or not a.is_array or a != b:
+        return False
+    uses = [j for j, (x, _, _, _) in enumerate(order) if old in (x.dst, *reads(x), *x.srcs)]
+    later = [j for j, (x, _, _, _) in enumerate(order) if new in (x.dst, *reads(x), *x.srcs)]
+    first = order[uses[0]][0]
+    begins = first.op in ("fill", "map") and not first.acc
+    if first.op == "mma":
+        begins = first.dst in order[uses[0]][1][-1].starts
+    inner = path[next((i for i, n in enumerate(path) if id(n) == a.home), -1) + 1 :]
+    straight = all(isinstance(n, Point) and n.axis in nest.slots[old].axes for n in inner)
+    return begins and first.dst == old and straight and max(uses) == k == min(later)
+
+
+def _renamed(s: Stmt, old: str, new: str) -> Stmt:
+    """The statement with value `old` called `new`."""
+    def leaf(e: Expr) -> Expr:
+        return Value(e.dtype, new) if isinstance(e, Value) and e.name == old else e
+
+    name = lambda n: new if n == old else n
+    expr = rewrite(s.expr, leaf) if isinstance(s.expr, Expr) else s.expr
+    return replace(s, dst=name(s.dst), srcs=tuple(map(name, s.srcs)), expr=expr)
 
 
 def _crosses(nest: Nest, name: str, c: Node) -> bool:

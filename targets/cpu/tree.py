@@ -166,7 +166,7 @@ def _contraction_at(nest: Nest, body: list[Loop | Stmt], i: int, is_unit: bool) 
     axes = [set(nest.slots[m.dst].axes) for m in mmas]
     if not is_unit or not all(_unit_takes(nest, m) for m in mmas) or any(a != axes[0] for a in axes):
         return None
-    from autocomp.targets.cpu.contraction import runs_in_tiles
+    from autocomp.targets.cpu.shape import runs_in_tiles
 
     early, epilogue, after = _epilogue(nest, body, j, {m.dst for m in mmas}, axes[0])
     c = Contraction(mmas, frozenset(m.dst for m in mmas), epilogue, loop)

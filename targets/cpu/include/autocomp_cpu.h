@@ -94,7 +94,8 @@ AC_INLINE vf vf_load(const float *p) { return (vf)*(const vf_unaligned *)p; }
 AC_INLINE void vf_store(float *p, vf x) { *(vf_unaligned *)p = x; }
 AC_INLINE vi vi_load(const int32_t *p) { return (vi)*(const vi_unaligned *)p; }
 AC_INLINE void vi_store(int32_t *p, vi x) { *(vi_unaligned *)p = x; }
-AC_INLINE vi vi_iota(void) { vi r; for (int l = 0; l < AC_LANES; l++) r[l] = l; return r; }
+static const int32_t ac_iota[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}; /* AC_LANES <= 16 */
+AC_INLINE vi vi_iota(void) { return vi_load(ac_iota); }
 AC_INLINE vf vf_select(vm m, vf a, vf b) { return (vf)((m & (vi)a) | (~m & (vi)b)); }
 AC_INLINE vi vi_select(vm m, vi a, vi b) { return (m & a) | (~m & b); }
 #if AC_AVX512
@@ -241,9 +242,15 @@ AC_INLINE vf vf_exp2(vf x) {
   p = vf_fma(p, f, vf_set(0.6931471824645996f));
   return vf_scale2(vf_fma(p, f, vf_set(1.f)), n);
 }
-/* exp: 2 ulp. x = n ln 2 + r in two pieces of ln 2. */
+/* exp: 2 ulp. x = n ln 2 + r in two pieces of ln 2. Where the result is 0, no lane underflows: that would cost an assist. */
 AC_INLINE vf vf_exp(vf x) {
-  vf y = vf_min_c(vf_set(89.5f), vf_max_c(vf_set(-105.f), x)), n = vf_rint(y * 1.4426950408889634f);
+#if AC_AVX512
+  __mmask16 some = _mm512_cmp_ps_mask((__m512)x, _mm512_set1_ps(-104.f), _CMP_NLT_UQ);
+  vf y = vf_min_c(vf_set(89.5f), x);
+#else
+  vf y = vf_min_c(vf_set(89.5f), vf_max_c(vf_set(-105.f), x));
+#endif
+  vf n = vf_rint(y * 1.4426950408889634f);
   vf r = vf_fma(n, vf_set(-0.693145751953125f), y);
   r = vf_fma(n, vf_set(-1.42860677e-6f), r);
   vf p = vf_set(0.0013814220437780023f);
@@ -252,7 +259,11 @@ AC_INLINE vf vf_exp(vf x) {
   p = vf_fma(p, r, vf_set(0.1666651964187622f));
   p = vf_fma(p, r, vf_set(0.4999999403953552f));
   p = vf_fma(p, r * r, r);
+#if AC_AVX512
+  return (vf)_mm512_maskz_scalef_ps(some, (__m512)(p + 1.f), (__m512)n);
+#else
   return vf_scale2(p + 1.f, n);
+#endif
 }
 /* log: 2 ulp. x = m * 2^e with m in [sqrt(1/2), sqrt(2)). log(0) = -inf, of a negative number NaN. */
 AC_INLINE vf vf_log(vf x) {
@@ -321,6 +332,34 @@ AC_INLINE vf vf_log1p(vf x) { /* Kahan: exact correction for the rounding of 1 +
   return vf_select((d == 0.f) | (x == INFINITY), x, r);
 }
 AC_INLINE vf vf_softplus(vf x) { return vf_max_c((vf){0}, x) + vf_log1p(vf_exp(-vf_abs(x))); }
+
+/* exp of one number by the vectors' polynomial, so that a tail element has the bytes that a full vector gives */
+AC_INLINE float s_exp(float x) { return vf_exp(vf_set(x))[0]; }
+
+/* ---- transposes: out[k*step + l] = from[l*stride + k] for k < n; lanes from `rows` on become 0 */
+#if defined(__GNUC__) && !defined(__clang__)
+AC_INLINE void vf_transpose(const float *from, long stride, long rows, long n, float *out, long step) {
+  vf r[AC_LANES];
+  if (n == AC_LANES && rows == AC_LANES) for (int l = 0; l < AC_LANES; l++) r[l] = vf_load(from + l * stride);
+  else for (int l = 0; l < AC_LANES; l++) r[l] = l < rows ? vf_load_n(from + l * stride, n) : (vf){0};
+#pragma GCC unroll 5
+  for (int h = AC_LANES / 2; h > 0; h /= 2) { /* exchange blocks of h x h that lie across the diagonal */
+    vi low = vi_iota() + (((vi_iota() & h) != 0) & (AC_LANES - h)), high = low + h;
+#pragma GCC unroll 16
+    for (int l = 0; l < AC_LANES; l++)
+      if (!(l & h)) {
+        vf a = __builtin_shuffle(r[l], r[l + h], low), b = __builtin_shuffle(r[l], r[l + h], high);
+        r[l] = a, r[l + h] = b;
+      }
+  }
+  if (n == AC_LANES) for (int k = 0; k < AC_LANES; k++) vf_store(out + k * step, r[k]);
+  else for (int k = 0; k < AC_LANES; k++) if (k < n) vf_store(out + k * step, r[k]);
+}
+#else
+AC_INLINE void vf_transpose(const float *from, long stride, long rows, long n, float *out, long step) {
+  for (long k = 0; k < n; k++) for (long l = 0; l < AC_LANES; l++) out[k * step + l] = l < rows ? from[l * stride + k] : 0.f;
+}
+#endif
 
 /* ---- across lanes */
 #if AC_AVX512

@@ -1,0 +1,254 @@
+"""Packing of factors into the order in which a register tile reads them.
+
+    b: [outer axes][panel of columns][depth][columns of a panel]     zeros where columns end or a guard fails
+    a: [other axes][tile of rows][depth][rows of a tile]
+
+What changes from run to run is packed into the thread's panel inside the kernel; what never changes is packed once, by a
+function of its own that walks the same loops, when the program is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import TYPE_CHECKING
+
+from autocomp.targets.cpu.flat import View, index_text, times
+from autocomp.targets.cpu.shape import Shape, packs_in_vectors, size, tiling_of, whole
+from autocomp.targets.cpu.tree import Contraction
+
+from autocomp.tile.program import Stmt
+
+if TYPE_CHECKING:
+    from autocomp.targets.cpu.printer import Printer
+
+
+class Panels:
+    """Loops over panels and tiles of one contraction, and their packing."""
+
+    def __init__(self, p: Printer, c: Contraction, s: Shape) -> None:
+        self.p, self.c, self.s, self.nest, self.lanes = p, c, s, p.nest, p.lanes
+        t = tiling_of(p.nest, c, s, p.lanes, p.registers)
+        self.mr, self.nv, self.wide, self.ready = t.rows, t.vectors, t.wide, t.ready
+        self.nr = self.nv * p.lanes
+        self.left = tuple(x for x in s.outer if x != self.wide)
+
+    # ---- loops
+    def length(self, axis: str) -> str:
+        return str(self.nest.extent[axis] if self.whole(axis) else size(self.nest, axis))
+
+    def whole(self, axis: str) -> bool:
+        return whole(self.nest, self.c, axis)
+
+    def span(self, axis: str) -> tuple[str, str]:
+        return ("0", str(self.nest.extent[axis])) if self.whole(axis) else self.p.bounds(axis)
+
+    def row_tiles(self, micro: Callable[[int], None]) -> None:
+        """Loops over tiles of rows: of one size and one less where the rows are a number, so that no small tile is left."""
+        if not self.s.row or self.nest.tile.get(self.s.row) == 1:
+            micro(1)
+            return
+        r, rows = self.s.row, size(self.nest, self.s.row)
+        lo, hi = self.p.bounds(r)
+        self.p.w(f"long {r}_p = {lo};")
+        extent = self.nest.extent[r]
+        if isinstance(rows, int) and isinstance(extent, int) and (r not in self.nest.tile or extent % rows == 0):
+            count = -(-rows // self.mr)
+            big = -(-rows // count)
+            full = rows - count * (big - 1)
+            ends = [(big, f"{lo} + {full * big}" if lo != "0" else str(full * big)), *([(big - 1, hi)] if full < count else [])]
+            for mr, end in ends:
+                with self.p.block(f"for (; {r}_p < {end}; {r}_p += {mr})"):
+                    micro(mr)
+            return
+        for mr in dict.fromkeys((self.mr, max(1, self.mr // 2), 1)):
+            with self.p.block(f"for (; {r}_p + {mr} <= {hi}; {r}_p += {mr})"):
+                micro(mr)
+
+    def depth_loops(self, axes: tuple[str, ...], inner: Callable[[], None]) -> None:
+        if not axes:
+            inner()
+            return
+        lo, hi = self.span(axes[0])
+        with self.p.block(f"for (long {axes[0]} = {lo}; {axes[0]} < {hi}; {axes[0]}++)"):
+            self.depth_loops(axes[1:], inner)
+
+    # ---- packed once
+    def depth(self) -> int:
+        """Elements of the reduced axes (numbers where a factor is packed once)."""
+        return prod(int(self.nest.extent[x]) for x in self.s.depth)
+
+    def others(self, name: str) -> tuple[str, ...]:
+        """Axes of a factor that are neither the tile's nor reduced."""
+        return tuple(x for x in (*self.s.outer, *self.s.inner) if x in self.nest.views[name].axes and x != self.s.row)
+
+    def _count(self) -> tuple[int, int]:
+        """(panels of columns in all, in one tile)"""
+        e, t = int(self.nest.extent[self.s.col]), int(size(self.nest, self.s.col))  # type: ignore[call-overload]
+        per = -(-t // self.nr)
+        return -(-e // t) * per, per
+
+    def where(self, name: str) -> str:
+        """C text of the address of the packed factor's panel for the current columns or tile of rows."""
+        at = "0"
+        for x in self.others(name):
+            at = f"({at})*{self.nest.extent[x]} + {x}" if at != "0" else x
+        view, k = self.nest.views[name], self.depth()
+        if self.s.col not in view.axes:
+            return f"{view.pointer} + (size_t)({f'({at})*{self.nest.extent[self.s.row]} + ' if at != '0' else ''}{self.s.row}_p)*{k}"
+        col, t = self.s.col, self.nest.tile.get(self.s.col)
+        every, per = self._count()
+        here = f"{col}_p/{self.nr}"
+        if t is not None and t % self.nr:
+            here = f"{self.p.base(col)}/{t}*{per} + ({col}_p - {self.p.base(col)})/{self.nr}"
+        return f"{view.pointer} + (size_t)({f'({at})*{every} + ' if at != '0' else ''}{here})*{k * self.nr}"
+
+    def elements(self, name: str) -> int:
+        """Size of the packed factor."""
+        n = prod(int(self.nest.extent[x]) for x in self.others(name)) * self.depth()
+        return n * (self._count()[0] * self.nr if self.s.col in self.nest.views[name].axes else int(self.nest.extent[self.s.row]))
+
+    def pack_once(self, name: str) -> None:
+        """Print the body of the function that packs a whole factor into `out`, panel after panel."""
+        p, view = self.p, self.nest.views[name]
+        axes = [(x, "0", str(self.nest.extent[x]), 1) for x in self.others(name)]
+        side = self.s.col if self.s.col in view.axes else self.s.row
+        if side in self.nest.tile:
+            axes.append((p.base(side), "0", str(self.nest.extent[side]), self.nest.tile[side]))
+        for x, lo, hi, step in axes:
+            p.w(f"for (long {x} = {lo}; {x} < {hi}; {x} += {step}) {{")
+            p.depth += 1
+        if side == self.s.col:
+            if self._transposes(name):
+                self.column_panels(lambda: self.depth_loops(self.s.depth[:-1], lambda: self._pack_transposed(name)))
+            else:
+                self.column_panels(lambda: self.depth_loops(self.s.depth, lambda: self._pack_row(name, side)))
+        else:
+            self.row_tiles(lambda mr: self.depth_loops(self.s.depth, lambda: self._pack_rows(name, mr)))
+        for _ in axes:
+            p.depth -= 1
+            p.w("}")
+
+    def _pack_rows(self, name: str, mr: int) -> None:
+        v, r = self.nest.views[name], self.s.row
+        self.p.w(f"for (long i = 0; i < {mr}; i++) out[i] = {v.pointer}[{v.flat.text({r: f'({r}_p + i)'})}];")
+        self.p.w(f"out += {mr};")
+
+    # ---- packing of panels
+    def column_panels(self, inner: Callable[[], None]) -> None:
+        """The loop over panels of columns of the current tile."""
+        lo, hi = self.p.bounds(self.s.col)
+        col = self.s.col
+        if self.wide:
+            lo, hi = (f"({t})*{self.nest.extent[col]}" for t in self.p.bounds(self.wide))
+        with self.p.block(f"for (long {col}_p = {lo}; {col}_p < {hi}; {col}_p += {self.nr})"):
+            self.p.w(f"const long {col}_n = min_long({self.nr}, {hi} - {col}_p); (void){col}_n;")
+            inner()
+
+    def pack(self, m: Stmt) -> None:
+        p, col = self.p, self.s.col
+        b = m.srcs[0] if m.srcs[0] != self.s.a and self.s.col in self.nest.axes_of(m.srcs[0]) else m.srcs[1]
+        with p.block(""):
+            p.w(f"float *restrict out = panel{self.c.mmas.index(m)};")
+            if self.wide:
+                extent = self.nest.extent[col]
+                for j in range(self.nv):
+                    p.w(f"const vi at{j} = vi_iota() + vi_set((int32_t){col}_p + {j * self.lanes});")
+                    p.w(f"const vi {self.wide}_v{j} = at{j} / {extent}, {col}_v{j} = at{j} - {self.wide}_v{j} * {extent};")
+            if self._transposes(b):
+                self.depth_loops(self.s.depth[:-1], lambda: self._pack_transposed(b))
+            else:
+                self.depth_loops(self.s.depth, lambda: self._pack_row(b, col))
+
+    def _pack_row(self, b: str, col: str) -> None:
+        p, v = self.p, self.nest.views.get(b)
+        if v is not None and self.wide:
+            with p.block(""):
+                self._pack_wide(v, col)
+        elif v is not None and packs_in_vectors(v, col):
+            if v.flat.stride(col) == 1 and not v.guard:
+                with p.block(f"if ({col}_n == {self.nr})"):
+                    p.w(f"const float *from = &{v.pointer}[{v.flat.text({col: f'{col}_p'})}];")
+                    for j in range(self.nv):
+                        p.w(f"vf_store(out + {j * self.lanes}, vf_load(from + {j * self.lanes}));")
+                with p.block("else"):
+                    self._pack_masked(v, col)
+            else:
+                with p.block(""):
+                    self._pack_masked(v, col)
+        elif v is None and p.places[b].shape and p.places[b].shape[-1][0] == col:
+            p.w(f"const float *from = &{b}[{p.offset(p.places[b], {col: f'{col}_p'})}];")
+            for j in range(self.nv):
+                n = f"clamp_long({col}_n - {j * self.lanes}, {self.lanes + 1})"
+                p.w(f"vf_store(out + {j * self.lanes}, vf_load_n(from + {j * self.lanes}, {n}));")
+        else:
+            with p.block(f"for (long x = 0; x < {self.nr}; x++)"):
+                p.w(f"const long {col} = {col}_p + x;")
+                p.w(f"out[x] = x < {col}_n ? {p.read(b)} : 0.f;")
+        p.w(f"out += {self.nr};")
+
+    def _transposes(self, b: str) -> bool:
+        """Does the factor lie along the innermost depth, so that vectors of it are columns of the panel?"""
+        if not self.s.depth or self.wide:
+            return False
+        v, near = self.nest.views.get(b), self.s.depth[-1]
+        if v is not None:
+            plain = not v.guard and v.dtype.name == "f32" and isinstance(v.flat.stride(self.s.col), int)
+            return plain and v.flat.stride(near) == 1 and v.flat.stride(self.s.col) != 1
+        axes = [a for a, _ in self.p.places[b].shape]
+        return self.p.dtype(b).name == "f32" and bool(axes) and axes[-1] == near and self.s.col in axes
+
+    def _pack_transposed(self, b: str) -> None:
+        """All rows of a panel along the innermost depth, in square blocks of a vector's lanes."""
+        p, near, col, v, L = self.p, self.s.depth[-1], self.s.col, self.nest.views.get(b), self.lanes
+        lo, hi = self.span(near)
+        at = {near: near, col: f"{col}_p"}
+        if v is not None:
+            start, stride = f"{v.pointer} + {v.flat.text(at)}", str(v.flat.stride(col))
+        else:
+            start, stride = f"{b} + {p.offset(p.places[b], at)}", p._stride(p.places[b], col)
+        with p.block(f"for (long {near} = {lo}; {near} < {hi}; {near} += {L})"):
+            p.w(f"const long n = min_long({L}, {hi} - {near});")
+            for j in range(self.nv):
+                rows = f"clamp_long({col}_n{f' - {j * L}' if j else ''}, {L + 1})"
+                p.w(f"vf_transpose({start}{f' + {j * L}*{stride}' if j else ''}, {stride}, {rows}, n, out{f' + {j * L}' if j else ''}, {self.nr});")
+            p.w(f"out += n*{self.nr};")
+
+    def _pack_masked(self, v: View, col: str) -> None:
+        """One row of a panel, with zeros where the columns end and where a guard fails; no test a lane."""
+        p, stride = self.p, v.flat.stride(col)
+        at = lambda g: index_text(g, lambda n: f"{col}_p" if n == col else n)
+        same = [g for g in v.guard if col not in g.names()]
+        p.w(f"const float *from = {v.pointer} + ({v.flat.text({col: f'{col}_p'})});")
+        if same:
+            p.w(f"const long here = {' && '.join(f'{at(g)} >= 0' for g in same)} ? {col}_n : 0;")
+        for j in range(self.nv):
+            tests = [f"lane < vi_set((int32_t){'here' if same else f'{col}_n'})"]
+            tests += [f"lane * {dict(g.terms)[col]} + vi_set((int32_t)({at(g)})) >= 0" for g in v.guard if g not in same]
+            ok = " & ".join(f"({t})" for t in tests)
+            lane = f"const vi lane = vi_iota(){f' + {j * self.lanes}' if j else ''};"
+            first = f"from + {j * self.lanes}" + ("" if stride == 1 else f"*(long)({stride})") if j else "from"
+            read = f"vf_load_where({ok}, {first})" if stride == 1 else f"vf_strided_where({ok}, {first}, {stride})"
+            p.w(f"{{ {lane} vf_store(out + {j * self.lanes}, {read}); }}")
+
+    def _pack_wide(self, v: View, col: str) -> None:
+        """A row of a panel whose columns are the elements of two axes."""
+        p, wide, so, sc = self.p, self.wide, v.flat.stride(self.wide), v.flat.stride(col)
+        zero = {wide: "0", col: "0"}
+        p.w(f"const float *from = {v.pointer} + ({v.flat.text(zero)});")
+        same = [g for g in v.guard if not {wide, col} & g.names()]
+        rest = lambda g: index_text(g, lambda n: zero.get(n, n))
+        if same:
+            p.w(f"const long here = {' && '.join(f'{rest(g)} >= 0' for g in same)} ? {col}_n : 0;")
+        for j in range(self.nv):
+            tests = [f"vi_iota() + {j * self.lanes} < vi_set((int32_t){'here' if same else f'{col}_n'})"]
+            for g in v.guard:
+                parts = [f"{x}_v{j} * {dict(g.terms)[x]}" for x in (wide, col) if x in g.names()]
+                if parts:
+                    tests.append(f"{' + '.join(parts)} + vi_set((int32_t)({rest(g)})) >= 0")
+            ok, at = " & ".join(f"({t})" for t in tests), f"({col}_p + {j * self.lanes})"
+            if so == times(sc, self.nest.extent[col]):  # type: ignore[arg-type]
+                read = f"vf_load_where({ok}, from + {at})" if sc == 1 else f"vf_strided_where({ok}, from + {at}*{sc}, {sc})"
+            else:
+                read = f"vf_gather_where({ok}, from, {wide}_v{j} * {so} + {col}_v{j} * {sc})"
+            p.w(f"vf_store(out + {j * self.lanes}, {read});")

@@ -1,0 +1,220 @@
+"""How a contraction lies on register tiles: the roles of its axes, the tile's size, which factors are packed before the first run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from autocomp.targets.cpu.expressions import vectorizes
+from autocomp.targets.cpu.flat import View, times
+from autocomp.targets.cpu.lower import Nest, gathers, reads
+from autocomp.targets.cpu.tree import Contraction
+
+from autocomp.ir.body import Expr, Gather, Index, Inside, postorder
+from autocomp.tile.program import walk
+
+MAX_ROWS = 14
+LATENCY = 10  # multiply-adds in flight that keep two units with a latency of 4 cycles busy, and some for the loads
+LOADS = 1.6  # multiply-adds that a load must feed to leave the units busy
+FETCH = 0.3  # cycles of one vector from the second cache that other work does not hide; fitted to 80 tiles of a 1024 x 1024 x 1024 product
+COLD = 1.3  # cycles for one element from memory: 4 bytes at about 8 GB/s of one core among busy ones
+NEAR = 1 << 20  # bytes of a factor that stays in the second cache between panels
+WAYS = 8  # lines of one set of the first cache on current cores (8 or 12)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Axes by role. a: the broadcast factor, b: the packed one; `row`, `col`: the axes of the register tile; `outer`: loops
+    that b varies with, `inner`: loops around the rows only; `depth`: reduced axes, the fastest in `a` last."""
+
+    a: str
+    b: str
+    row: str
+    col: str
+    outer: tuple[str, ...]
+    inner: tuple[str, ...]
+    depth: tuple[str, ...]
+
+
+def shape_of(nest: Nest, c: Contraction) -> Shape | None:
+    """How the contraction maps to register tiles, None where it does not (no private column axis, a guarded `a`)."""
+    m = c.mmas[0]
+    acc = nest.slots[m.dst].axes
+    out = next((nest.views[s.dst] for s in c.epilogue if s.op == "store"), None)
+    best: tuple[tuple[int, int, int], Shape] | None = None
+    for a, b in ((m.srcs[0], m.srcs[1]), (m.srcs[1], m.srcs[0])):
+        in_a, in_b = nest.axes_of(a), nest.axes_of(b)
+        if a in nest.views and nest.views[a].guard:
+            continue
+        cols = [x for x in acc if x in in_b and x not in in_a and size(nest, x) != 1]
+        rows = [x for x in acc if x in in_a and x not in in_b]
+        if not cols:
+            continue
+        contiguous = lambda x: int(out.flat.stride(x) == 1 if out is not None else acc[-1] == x)
+        col = max(cols, key=lambda x: (contiguous(x), number(nest, x), x))
+        row = max(rows, key=lambda x: (number(nest, x), x), default="")
+        depth = sorted((x for x in dict.fromkeys((*in_a, *in_b)) if x not in acc), key=lambda x: stride_of(nest, a, x) == 1)
+        outer = tuple(x for x in acc if x != col and (x in in_b or x not in in_a))
+        inner = tuple(x for x in acc if x in in_a and x not in in_b and x != row)
+        shape = Shape(a, b, row, col, outer, inner, tuple(depth))
+        key = (contiguous(col), min(number(nest, col), 64), number(nest, row) if row else 0)
+        if plain(nest, a, (*depth, *([row] if row else []))) and (best is None or key > best[0]):
+            best = key, shape
+    return best[1] if best else None
+
+
+def number(nest: Nest, axis: str) -> int:
+    e = size(nest, axis)
+    return e if isinstance(e, int) else 256
+
+
+def size(nest: Nest, axis: str) -> object:
+    """Elements of an axis inside one tile."""
+    return nest.tile.get(axis, nest.extent[axis])
+
+
+def stride_of(nest: Nest, name: str, axis: str) -> object:
+    if name in nest.views:
+        return nest.views[name].flat.stride(axis)
+    axes = nest.slots[name].axes
+    return 1 if axes and axes[-1] == axis else 0 if axis not in axes else 2
+
+
+def plain(nest: Nest, name: str, axes: tuple[str, ...]) -> bool:
+    """Strides along these axes are numbers (no floor or mod)."""
+    return name not in nest.views or all(isinstance(nest.views[name].flat.stride(x), int) for x in axes)
+
+
+def most_rows(nest: Nest, s: Shape) -> int:
+    """Rows that stay apart in the first cache: rows a multiple of 4096 bytes apart fall into one set of it."""
+    step = nest.views[s.a].flat.stride(s.row) if s.a in nest.views and s.row else 0
+    return WAYS if isinstance(step, int) and step and step * 4 % 4096 == 0 else MAX_ROWS
+
+
+def register_tile(rows: int, cols: int, lanes: int, registers: int, accs: int, limit: int = MAX_ROWS,
+                  cold: bool = False) -> tuple[int, int]:  # fmt: skip
+    """(rows, vectors): the tile with the shortest time a multiply-add: lanes that columns leave empty, sums too few to hide the
+    latency of one, and vectors of the panel fetched from the second cache. Rows are shared evenly, so tiles may be less tall.
+    `cold`: the broadcast factor comes from memory again for every panel.
+    """
+    best, choice = float("inf"), (1, 1)
+    for nv in (1, 2, 3, 4):
+        full = cols / (-(-cols // (nv * lanes)) * nv * lanes)
+        for mr in range(1, limit + 1):
+            if accs * mr * nv + nv + 1 > registers:
+                continue
+            tall = rows / -(-rows // mr)
+            issue = max(1.0, LOADS * (tall + nv) / (tall * nv), LATENCY / (tall * nv)) / 2  # two units
+            issue = max(issue, COLD / nv) if cold else issue
+            time = (issue + FETCH / tall) / full
+            if time < best - 1e-9:
+                best, choice = time, (mr, nv)
+    return choice
+
+
+def packs_in_vectors(v: View, col: str) -> bool:
+    """Can a row of a panel be read from this view in masked vectors along `col`?"""
+    plain = all(isinstance(x, str) or col not in x.num.names() for g in v.guard for x, _ in g.terms)
+    return v.dtype.name == "f32" and v.flat.stride(col) is not None and plain and (v.fill == 0 or not v.guard)
+
+
+def wide_axis(nest: Nest, c: Contraction, s: Shape) -> str:
+    """The axis whose elements join those of the columns in one panel (rows of an image under its lines), or "".
+
+    Results must walk both axes as one; only the packed factor, which is read element by element anyway, need not.
+    """
+    if len(c.mmas) != 1 or not s.outer or s.col in nest.tile or not {m.dst for m in c.mmas} <= c.starts:
+        return ""
+    wide, col, extent, m = s.outer[-1], s.col, nest.extent[s.col], c.mmas[0]
+    b = nest.views.get(s.b)
+    if b is None or not isinstance(extent, int) or not isinstance(nest.extent[wide], int) or nest.tile.get(wide) == 1:
+        return ""
+    if wide not in b.axes or wide in nest.axes_of(s.a) or not packs_in_vectors(b, col) or not packs_in_vectors(b, wide):
+        return ""
+    if not any(e.op == "store" for e in c.epilogue) or not isinstance(b.flat.stride(wide), int):
+        return ""
+    made = {m.dst, *(e.dst for e in c.epilogue)}
+    for e in c.epilogue:
+        if any(isinstance(x, (Index, Inside, Gather)) for x in (postorder(e.expr) if isinstance(e.expr, Expr) else ())):
+            return ""
+        for v in (nest.views.get(n) for n in {e.dst, *e.srcs, *reads(e)} - (made - nest.views.keys())):
+            if v is None or {wide, col} & v.guard_names():
+                return ""
+            if v.flat.stride(wide) != times(v.flat.stride(col), extent) or not isinstance(v.flat.stride(col), int):  # type: ignore[arg-type]
+                return ""
+    return wide
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """The register tile of a contraction: `rows` x `vectors`; `wide`: the axis that joins the columns in a panel, or "".
+    `ready`: factors that lie packed in memory before the first run (see `packed_once`)."""
+
+    rows: int
+    vectors: int
+    wide: str
+    ready: frozenset[str]
+
+
+def tiling_of(nest: Nest, c: Contraction, s: Shape, lanes: int, registers: int) -> Tiling:
+    """The register tile that fills most lanes; see `register_tile`."""
+    wide = wide_axis(nest, c, s)
+    rows = number(nest, s.row) if s.row else 1
+    cols = number(nest, s.col) * (number(nest, wide) if wide else 1)
+    ready = packed_once(nest, c, s, wide)
+    limit = MAX_ROWS if s.a in ready else most_rows(nest, s)
+    a = nest.views.get(s.a)
+    cold = a is not None and a.constant and prod(number(nest, x) for x in (s.row, *s.depth) if x) * 4 > NEAR
+    return Tiling(*register_tile(rows, cols, lanes, registers, len(c.mmas), limit, cold), wide, ready)
+
+
+def whole(nest: Nest, c: Contraction, axis: str) -> bool:
+    """Is the reduced axis run over its full extent inside the contraction? (not tiled, or its tile loop was pulled inside)"""
+    return axis not in nest.tile or (c.loop is not None and axis in c.loop.axes)
+
+
+def packed_once(nest: Nest, c: Contraction, s: Shape, wide: str) -> frozenset[str]:
+    """Factors whose data never change and that only this contraction reads: they are packed when the program is loaded.
+
+    Their sizes must be numbers, and the whole depth must run in one go, so that a panel is one stream.
+    """
+    if not all(whole(nest, c, d) for d in s.depth):
+        return frozenset()
+    out = set()
+    for m in c.mmas:
+        for x in m.srcs:
+            v = nest.views.get(x)
+            if v is None or not v.constant or v.dtype.name != "f32" or _reads_of(nest, v.pointer) != 1:
+                continue
+            if not all(isinstance(nest.extent[d], int) for d in (*v.axes, *s.depth)):
+                continue
+            is_a = s.col not in v.axes
+            if (is_a and not v.guard and len(c.mmas) == 1 and s.row and nest.tile.get(s.row) != 1) or (not is_a and not wide):
+                out.add(x)
+    return frozenset(out)
+
+
+def _reads_of(nest: Nest, pointer: str) -> int:
+    """How many statement operands read the memory behind a pointer."""
+    mine = {n for n, v in nest.views.items() if v.pointer == pointer}
+    tensors = {nest.views[n].tensor for n in mine}
+    buffers = {t.buffer for t in nest.inputs if t.name in tensors}
+    return sum(
+        sum(x in mine for x in ({*reads(st)} if isinstance(st.expr, Expr) else st.srcs)) + sum(g.tensor in buffers for g in gathers(st))
+        for st, _ in walk(nest.body)
+    )
+
+
+def runs_in_tiles(nest: Nest, c: Contraction) -> bool:
+    """Can this contraction be printed as register tiles? (every epilogue statement must be vectors of f32 too)"""
+    s = shape_of(nest, c)
+    if s is None:
+        return False
+    for m in c.mmas:
+        if s.col not in nest.slots[m.dst].axes or sum(s.col in nest.axes_of(x) for x in m.srcs) != 1:
+            return False
+        b = next(x for x in m.srcs if s.col in nest.axes_of(x))
+        a = next(x for x in m.srcs if x != b)
+        if (a in nest.views and nest.views[a].guard) or not plain(nest, a, (*s.depth, *([s.row] if s.row else []))):
+            return False
+    return all(vectorizes(nest, e, s.col) for e in c.epilogue)

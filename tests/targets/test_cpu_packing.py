@@ -1,0 +1,101 @@
+"""Constant factors lie packed before the first run: right numbers under any tiles, once in memory, the same bytes on 1 and 2 threads."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+
+import autocomp
+from autocomp.cost.work import Cost
+from autocomp.ir.builder import Builder
+from autocomp.ir.reference import evaluate
+from autocomp.ir.schedule import Schedule
+from autocomp.ir.types import F32, TensorType
+from autocomp.options import Options
+from autocomp.runtime.library import packings
+from autocomp.runtime.program import build_program
+from autocomp.trace import Trace
+
+pytestmark = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
+
+
+def matmul(m, k, n, seed=0):
+    """relu(x @ w + b) with constant w and b."""
+    rng, b = np.random.default_rng(seed), Builder("mm")
+    x = b.input("x", TensorType(F32, (m, k)))
+    w, bias = (b.param(name, rng.standard_normal(s).astype("f4")) for name, s in (("w", (k, n)), ("b", (n,))))
+    b.output("y", b.op("max", b.op("add", b.op("matmul", x, w), bias), b.const(0.0, F32)))
+    return b.graph()
+
+
+def conv(c, o, size, kernel, stride, group=1, seed=0):
+    """A convolution with constant weights and padding."""
+    rng, b = np.random.default_rng(seed), Builder("cv")
+    x = b.input("x", TensorType(F32, (1, c, size, size)))
+    w = b.param("w", rng.standard_normal((o, c // group, kernel, kernel)).astype("f4"))
+    pad = kernel // 2
+    b.output("y", b.op("conv", x, w, strides=(stride, stride), lo=(pad, pad), hi=(pad, pad), dilations=(1, 1), groups=group))
+    return b.graph()
+
+
+def checked(program, graph, seed=1):
+    """The result against float64; a second call gets memory full of NaN."""
+    shape = graph.inputs[0].type.shape
+    x = np.random.default_rng(seed).standard_normal(shape).astype("f4")
+    want = evaluate(graph, {"x": x})["y"]
+    program(x)[...] = np.nan
+    got = program(x)
+    assert np.abs(got - want).max() <= 2e-5 * np.abs(want).max()
+    return got
+
+
+GRAPHS = {
+    "odd": lambda: matmul(37, 50, 75), "one row": lambda: matmul(1, 129, 77), "tall": lambda: matmul(131, 64, 48),
+    "1x1": lambda: conv(24, 40, 9, 1, 1), "3x3": lambda: conv(20, 33, 7, 3, 1), "strided": lambda: conv(16, 48, 15, 3, 2),
+    "groups": lambda: conv(12, 30, 8, 3, 1, group=2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_packed_factors_give_the_reference(name):
+    graph = GRAPHS[name]()
+    one, two = (autocomp.optimize(graph, threads=t) for t in (1, 2))
+    assert [x.argument for s in one.printed.values() for x in s.packings]
+    np.testing.assert_array_equal(checked(one, graph), checked(two, graph))
+
+
+def rescheduled(graph, schedule):
+    """The program of a graph with one kernel, under another schedule."""
+    p = autocomp.optimize(graph)
+    kernel = p.calls.calls[0].kernel
+    return build_program(p.calls, {kernel.signature: (schedule, Cost(1.0, "none", ()))}, p.target, Options(), Trace())
+
+
+@pytest.mark.parametrize("tile", [
+    {"i0": 16, "i1": 40}, {"i0": 5, "i1": 33, "r0": 7}, {"i0": 37, "i1": 16}, {"i1": 70}, {"i0": 1, "i1": 75}, {"r0": 13},
+], ids=str)  # fmt: skip
+def test_any_tiles_of_a_product(tile):
+    graph = matmul(37, 50, 75)
+    program = rescheduled(graph, Schedule.make(tile))
+    assert [x.argument for s in program.printed.values() for x in s.packings] == ["in1"]
+    checked(program, graph)
+
+
+def test_a_weight_is_packed_once_for_all_calls_that_read_it_alike():
+    b = Builder("twice")
+    w = b.param("w", np.random.default_rng(3).standard_normal((32, 32)).astype("f4"))
+    x = b.input("x", TensorType(F32, (8, 32)))
+    y = b.op("matmul", b.op("tanh", b.op("matmul", x, w)), w)
+    b.output("y", b.op("matmul", b.op("tanh", y), w))
+    graph = b.graph()
+    program = autocomp.optimize(graph)
+    calls = [c for c in program.calls.calls if program.printed[c.kernel.name].packings]
+    assert len(packings(program.calls, program.slots, program.printed)) < len(calls)
+    checked(program, graph)
+
+
+def test_what_changes_between_runs_is_not_packed_ahead():
+    program = autocomp.optimize(lambda x, w: x @ w, example_inputs=(np.zeros((9, 20), "f4"), np.zeros((20, 33), "f4")))
+    assert all(not s.packings for s in program.printed.values())

@@ -1,0 +1,119 @@
+"""Kernels over rows on the CPU: transposed packing, values computed once a row, arrays that take another's place."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+from importlib.resources import files
+
+import numpy as np
+import pytest
+from autocomp.targets.cpu.emit import emit
+
+import autocomp
+from autocomp.ir.builder import Builder
+from autocomp.ir.reference import evaluate
+from autocomp.ir.types import F32, TensorType
+from autocomp.tile.text import parse
+
+pytestmark = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
+
+TRANSPOSE = """#define AC_LANES %d
+#include "autocomp_cpu.h"
+void go(const float *from, long stride, long rows, long n, float *out, long step) { vf_transpose(from, stride, rows, n, out, step); }
+"""
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+def test_transpose_of_every_part_of_a_block(lanes, tmp_path):
+    (tmp_path / "t.c").write_text(TRANSPOSE % lanes)
+    header = files("autocomp.targets.cpu").joinpath("include")
+    subprocess.run(["cc", "-O2", "-march=native", "-fopenmp", "-shared", "-fPIC", "-w", f"-I{header}", "t.c", "-o", "t.so"],
+                   cwd=tmp_path, check=True)  # fmt: skip
+    go = ctypes.CDLL(str(tmp_path / "t.so")).go
+    go.argtypes = [ctypes.c_void_p, ctypes.c_long, ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_long]
+    x = np.random.default_rng(lanes).standard_normal((lanes, 19)).astype("f4")
+    for rows in range(lanes + 1):
+        for n in range(1, lanes + 1):
+            out = np.full((lanes + 1, lanes + 3), np.nan, "f4")
+            go(x.ctypes.data, 19, rows, n, out.ctypes.data, lanes + 3)
+            want = np.where(np.arange(lanes) < rows, x[:, :n].T, 0)
+            np.testing.assert_array_equal(out[:n, :lanes], want)
+            assert np.isnan(out[n:]).all() and np.isnan(out[:, lanes:]).all()
+
+
+def checked(graph, threads=1):
+    """Outputs on given threads, against float64, written over NaN."""
+    program = autocomp.optimize(graph, threads=threads)
+    rng = np.random.default_rng(5)
+    feed = {n.attrs["name"]: rng.standard_normal(n.type.shape).astype("f4") for n in graph.inputs}
+    program.executor.poison = True
+    got, want = program.run(feed), evaluate(graph, feed)
+    for name in want:
+        assert np.abs(got[name] - want[name]).max() <= 3e-5 * np.abs(want[name]).max()
+    return program, got
+
+
+@pytest.mark.parametrize("shape", [(5, 7, 3), (33, 40, 50), (70, 129, 31)], ids=str)
+def test_products_with_a_transposed_factor(shape):
+    m, k, n = shape
+    b = Builder("transposed")
+    x, y = b.input("x", TensorType(F32, (m, k))), b.input("y", TensorType(F32, (n, k)))
+    b.output("z", b.op("matmul", x, b.op("transpose", y, perm=(1, 0))))
+    program, one = checked(b.graph())
+    assert "vf_transpose" in program.source()
+    np.testing.assert_array_equal(one["z"], checked(b.graph(), 2)[1]["z"])
+
+
+def attention(heads, rows, keys, d):
+    b = Builder("attention")
+    q, k, v = (b.input(n, TensorType(F32, (heads, s, d))) for n, s in (("q", rows), ("k", keys), ("v", keys)))
+    scores = b.op("matmul", q, b.op("mul", b.op("transpose", k, perm=(0, 2, 1)), b.const(d**-0.5, F32)))
+    b.output("o", b.op("matmul", b.op("softmax", scores, axes=(2,)), v))
+    return b.graph()
+
+
+@pytest.mark.parametrize("shape", [(3, 37, 45, 19), (2, 1, 300, 32), (1, 130, 70, 64)], ids=str)
+def test_attention_of_odd_sizes(shape):
+    program, one = checked(attention(*shape))
+    np.testing.assert_array_equal(one["o"], checked(attention(*shape), 2)[1]["o"])
+    assert len(program.kernels) == 1
+
+
+def test_the_scale_of_a_row_is_computed_once_a_row():
+    source = checked(attention(2, 40, 600, 16))[0].source()
+    lines = [x.strip() for x in source.splitlines()]
+    assert sum(x.startswith("exp_row = s_exp(") for x in lines) == 1  # both the sum and the weighted sum are scaled by it
+    assert not any("vf_exp" in x and "m1" in x and "acc" not in x for x in lines)
+
+
+def test_weights_of_a_row_take_the_place_of_its_scores():
+    source = checked(attention(2, 40, 600, 16))[0].source()
+    assert "float *restrict acc" in source or "float acc[" in source
+    assert "float *restrict p =" not in source and "float p[" not in source
+
+
+ROWS = """kernel k(in0: f32[i:24, r:30], in1: f32[r:30, j:50], in2: f32[j:50, c:20]) -> out0: f32[i:24, c:20]
+axes i=24 j=50 r=30 c=20
+tile i=8
+grid i
+  acc: f32[i, j] fragment = fill 0.0
+  in0_t: f32[i, r] block = copy in0
+  in1_t: f32[r, j] block = copy in1
+  acc += mma in0_t, in1_t
+  m: f32[i] fragment = reduce max j acc
+  p: f32[i, j] fragment = map exp(acc - m)
+  s: f32[i] fragment = reduce add j %s
+  in2_t: f32[j, c] block = copy in2
+  o: f32[i, c] fragment = fill 0.0
+  o += mma p, in2_t
+  y: f32[i, c] fragment = map o / s
+  store out0 = y
+"""
+
+
+@pytest.mark.parametrize(("summed", "shared"), [("p", True), ("acc", False)])
+def test_an_array_that_is_read_later_keeps_its_place(summed, shared):
+    code = emit(parse(ROWS % summed), 4).text.split("*/", 1)[1]
+    assert (" p[" in code) == (not shared)
