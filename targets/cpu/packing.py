@@ -211,7 +211,8 @@ class Panels:
             p.w(f"const long n = min_long({L}, {hi} - {near});")
             for j in range(self.nv):
                 rows = f"clamp_long({col}_n{f' - {j * L}' if j else ''}, {L + 1})"
-                p.w(f"vf_transpose({start}{f' + {j * L}*{stride}' if j else ''}, {stride}, {rows}, n, out{f' + {j * L}' if j else ''}, {self.nr});")
+                here, there = (f" + {j * L}*{stride}", f" + {j * L}") if j else ("", "")
+                p.w(f"vf_transpose({start}{here}, {stride}, {rows}, n, out{there}, {self.nr});")
             p.w(f"out += n*{self.nr};")
 
     def _pack_masked(self, v: View, col: str) -> None:

@@ -101,7 +101,9 @@ def share(nest: Nest, tree: Sequence[Node]) -> None:
 def _replaceable(nest: Nest, where: dict[str, Place], order: list, k: int, st: Stmt, path: tuple[Node, ...], old: str) -> bool:  # type: ignore[type-arg]
     """May statement k of the tree write over the value `old` that it reads?"""
     new = st.dst
-    if st.op != "map" or st.acc or old not in where or new not in where or old == new or isinstance(path[-1] if path else None, Contraction):
+    if st.op != "map" or st.acc or old not in where or new not in where or old == new:
+        return False
+    if path and isinstance(path[-1], Contraction):
         return False
     a, b = where[old], where[new]
     if nest.slots[old] != replace(nest.slots[new], name=old) or not a.is_array or a != b:

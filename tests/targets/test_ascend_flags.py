@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from autocomp.targets import load_target
 from autocomp.targets.ascend import emit, signals
 
 import autocomp
 from autocomp.ir.schedule import Schedule
-from autocomp.targets import load_target
 from autocomp.tile.agents import Again, Signal, find_queues, with_signals
 from autocomp.tile.check_plan import problems
 from tests.helpers.ascend_model import COMPILER, AscendExecutor
