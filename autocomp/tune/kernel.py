@@ -32,13 +32,15 @@ SLOW = 4.0  # a candidate whose first run takes this many times the best one's i
 @dataclass(frozen=True)
 class Limits:
     """seconds: for the whole search, 0 for none. build, run: seconds that one candidate may take to build, and to be checked and
-    timed. prepare: to compute the reference. jobs: builds side by side, 0 for one a core."""
+    timed. prepare: to compute the reference. jobs: builds side by side, 0 for one a core. overlap: build while something is measured;
+    None: where the device is not the processor that builds."""
 
     seconds: float = 0.0
     build: float = 120.0
     run: float = 30.0
     prepare: float = 300.0
     jobs: int = 0
+    overlap: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -127,20 +129,50 @@ class KernelTuning:
             if why := self._prepare(True):
                 return replace(base, note=f"no reference: {why}")
             if self.first not in self.search.known:
-                self._batch([self.first], float("inf"), report)
-            while not self.search.over and time.monotonic() < end:
-                self._batch(self.search.ask(2 * len(self.bench.pool.workers)), end, report)
+                self._measure([self.first], self._build([self.first]), float("inf"), report)
+            self._generations(end, report)
             return self._told(base, self._finish())
         finally:
             shutil.rmtree(self.folder, ignore_errors=True)
 
-    # ---- one generation
-    def _batch(self, asked: Sequence[int], end: float, report: Callable[[KernelTuning], None]) -> None:
-        """Build points side by side, then measure them one by one; each outcome is committed before the next measurement begins.
+    # ---- generations
+    def _generations(self, end: float, report: Callable[[KernelTuning], None]) -> None:
+        """Ask, build side by side, measure one by one; with `overlap` the next ones are built while these are measured.
 
-        Nothing is built meanwhile: on a CPU that would take the cores away from what is measured.
+        On a CPU nothing is built meanwhile: it would take the cores away from what is measured.
         """
-        built = self._build(asked)
+        pool, overlap = self.bench.pool, self.bench.limits.overlap
+        if overlap is None:
+            overlap = self.job.target.runtime != "host"
+        if not overlap:
+            while not self.search.over and time.monotonic() < end:
+                asked = self.search.ask(2 * len(pool.workers))
+                self._measure(asked, self._build(asked), end, report)
+            return
+        asked = self._begin((), end)
+        while asked:
+            built = dict(zip(asked, pool.collect()))
+            following = self._begin(asked, end)
+            self._measure(asked, built, end, report)
+            asked = following
+
+    def _begin(self, pending: Sequence[int], end: float) -> list[int]:
+        """Start building what the search asks for next."""
+        asked = self.search.ask(len(self.bench.pool.workers), pending) if time.monotonic() < end else []
+        self.bench.pool.begin(build, self._tasks(asked), self.bench.limits.build)
+        return asked
+
+    def _build(self, asked: Sequence[int]) -> dict[int, Any]:
+        """What became of each point's build: Built or Failure."""
+        return {asked[i]: value for i, value in self.bench.pool.each(build, self._tasks(asked), self.bench.limits.build)}
+
+    def _tasks(self, asked: Sequence[int]) -> list[tuple[Job, Schedule, str]]:
+        """Arguments of `build`, each with a folder's name of its own."""
+        self.builds += len(asked)
+        return [(self.job, self.space.points[p].schedule, str(self.builds - i)) for i, p in enumerate(asked)]
+
+    def _measure(self, asked: Sequence[int], built: Mapping[int, Any], end: float, report: Callable[[KernelTuning], None]) -> None:
+        """Measure built points one by one; each outcome is committed before the next measurement begins."""
         for p in asked:
             if time.monotonic() > end:
                 return
@@ -152,13 +184,6 @@ class KernelTuning:
             self.bench.database.add(self.key, self.bench.at, m)
             self._know(p, m)
             report(self)
-
-    def _build(self, asked: Sequence[int]) -> dict[int, Any]:
-        """What became of each point's build: Built or Failure."""
-        names = [str(self.builds + i) for i in range(len(asked))]
-        self.builds += len(asked)
-        tasks = [(self.job, self.space.points[p].schedule, name) for p, name in zip(asked, names)]
-        return {asked[i]: value for i, value in self.bench.pool.each(build, tasks, self.bench.limits.build)}
 
     def _outcome(self, point: Point, built: Any) -> Measurement:
         """The measurement of a built candidate, or why there is none."""

@@ -138,6 +138,7 @@ class Pool:
 
     def __init__(self, jobs: int, module: str = "") -> None:
         self.workers = [Worker(module) for _ in range(max(1, jobs))]
+        self.begun: list[Worker] = []
 
     def each(self, task: Callable[..., Any], items: Sequence[tuple[Any, ...]], limit: float) -> Iterator[tuple[int, Any]]:
         """(number of the item, value or Failure) as they come; a worker that dies costs its own item alone."""
@@ -156,6 +157,18 @@ class Pool:
                 n = busy.pop(w)
                 idle.append(w)
                 yield n, w.result()
+
+    def begin(self, task: Callable[..., Any], items: Sequence[tuple[Any, ...]], limit: float) -> None:
+        """Start at most as many items as there are workers; `collect` waits for them."""
+        self.begun = self.workers[: len(items)]
+        for w, args in zip(self.begun, items, strict=True):
+            w.start(task, *args, limit=limit)
+
+    def collect(self) -> list[Any]:
+        """Values or Failures of the items that were begun, in their order."""
+        out = [w.result() for w in self.begun]
+        self.begun = []
+        return out
 
     def stop(self) -> None:
         for w in self.workers:

@@ -7,7 +7,7 @@ for depends on the known outcomes alone, so a search that was killed goes on whe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from random import Random
 
 from autocomp.tune.space import Space
@@ -53,19 +53,20 @@ class Search:
         """Measured points, the fastest first."""
         return sorted(self.seconds, key=lambda i: (self.seconds[i], i))
 
-    def ask(self, n: int) -> list[int]:
-        """At most `n` points that are not known; none when the search is over."""
+    def ask(self, n: int, pending: Sequence[int] = ()) -> list[int]:
+        """At most `n` points that are neither known nor `pending` (asked for, not yet told); none when the search is over."""
         if self.over:
             return []
-        n = min(n, self.limit - self.tried)
-        random = Random(f"{self.seed} {len(self.known)}")
-        fresh = (i for i in range(len(self.space)) if i not in self.known)
+        n = min(n, self.limit - self.tried - len(pending))
+        taken = self.known | {*pending}
+        random = Random(f"{self.seed} {len(taken)}")
+        fresh = (i for i in range(len(self.space)) if i not in taken)
         chosen: dict[int, None] = {}
         parents = self.ranked()[:PARENTS] if self.tried >= FIRST else []
         near: Mapping[int, list[int]] = {p: self.space.neighbours(p) for p in parents}
         for _ in range(4 * n if parents else 0):
-            child = self._child(parents, near, random)
-            if child is not None and child not in self.known:
+            child = self._child(parents, near, taken, random)
+            if child is not None and child not in taken:
                 chosen.setdefault(child)
             if len(chosen) >= n * (MUTATED + CROSSED):
                 break
@@ -73,12 +74,12 @@ class Search:
             if len(chosen) >= n:
                 break
             chosen.setdefault(i)
-        return list(chosen)[:n]
+        return list(chosen)[: max(0, n)]
 
-    def _child(self, parents: list[int], near: Mapping[int, list[int]], random: Random) -> int | None:
+    def _child(self, parents: list[int], near: Mapping[int, list[int]], taken: set[int], random: Random) -> int | None:
         """One child; the faster a parent, the likelier it is drawn."""
         a = parents[min(random.randrange(len(parents)), random.randrange(len(parents)))]
         if random.random() < MUTATED / (MUTATED + CROSSED):
-            unknown = [i for i in near[a] if i not in self.known]
+            unknown = [i for i in near[a] if i not in taken]
             return random.choice(unknown) if unknown else None
         return self.space.cross(a, random.choice(parents), random)

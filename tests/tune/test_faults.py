@@ -30,12 +30,12 @@ FAULTS = {
 }
 
 
-def tuned(tmp_path, faults, most=10):
+def tuned(tmp_path, faults, most=10, overlap=None):
     """(results, outcomes by the tile of the first axis) of a search with a faulty target."""
     target = FaultyCpu(load_target("cpu").chip, faults=faults)
     with Database(tmp_path / "t.sqlite") as db:
         results = tune_program(cover_of(parse(SOFTMAX), "cpu"), target, rewrite.load_rules(), Options(search_configurations=most), db,
-                               Limits(build=6, run=2))  # fmt: skip
+                               Limits(build=6, run=2, overlap=overlap))  # fmt: skip
         (search,) = db.tuned()
         outcomes = {tile_of(m.schedule): m for m in db.measurements(search.kernel, search.place)}
     return results[0], search, outcomes
@@ -67,6 +67,14 @@ def test_where_the_untuned_choice_is_at_fault_another_is_kept(tmp_path, fault):
     assert tile_of(search.untuned) == untuned
     assert [tile_of(k.schedule) for k in search.kept] == [t for t in outcomes if t != untuned]
     assert result.untuned_seconds == search.untuned_seconds == 0 < result.tuned_seconds
+
+
+def test_building_the_next_while_measuring_finds_the_same(tmp_path):
+    result, search, outcomes = tuned(tmp_path, ((8, "crash"), (4, "build crashes")), overlap=True)
+    assert set(outcomes) == set(FAULTS)
+    assert {t for t, m in outcomes.items() if m.status == "failed"} == {4, 8}
+    assert result.tried == 8
+    assert len(search.kept) == 3
 
 
 def test_where_everything_fails_nothing_is_kept_and_the_reason_is_told(tmp_path):

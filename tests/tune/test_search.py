@@ -73,6 +73,17 @@ def test_no_schedule_is_asked_for_twice_and_all_are_in_the_end():
     assert sorted(asked) == list(range(len(search.space)))
 
 
+def test_what_is_pending_is_not_asked_for_again():
+    search = Search(space(), "seed", limit=40, patience=40)
+    run(search, 30)
+    pending = search.ask(6)
+    following = search.ask(6, pending)
+    assert len(pending) == 6
+    assert len(following) == 40 - search.tried - 6
+    assert not set(pending) & set(following)
+    assert search.ask(6, pending + following) == []
+
+
 def test_failures_are_tried_and_refusals_are_not():
     search = Search(space(), "seed", limit=10, patience=10)
     search.tell(0, None)
