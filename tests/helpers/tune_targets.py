@@ -1,4 +1,4 @@
-"""A CPU target whose candidates crash, hang, are wrong or cannot be built, by the tile of their first axis."""
+"""Targets whose candidates crash, hang, are wrong or cannot be built."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from pathlib import Path
 
 from autocomp.targets.cpu.target import CpuTarget
 from autocomp.targets.cpu.toolchain import Toolchain
+from autocomp.targets.cuda.target import CudaTarget
 from autocomp.targets.source import KernelSource
 
 from autocomp.errors import BuildError, DoesNotFit
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
+from autocomp.tune.key import schedule_text
 
 IN_C = {
     "crash": "{ volatile int *volatile nowhere = 0; *nowhere = 1; }",
@@ -32,7 +34,7 @@ class Quick(Toolchain):
 
 @dataclass(frozen=True)
 class FaultyCpu(CpuTarget):
-    """`faults`: (tile of i0, 0 for none; what goes wrong). The parent's own choice of a schedule is not disturbed."""
+    """`faults`: (tile of i0, 0 for none; what goes wrong). The choice of a schedule is not disturbed."""
 
     toolchain: Toolchain = field(default_factory=Quick)
     faults: tuple[tuple[int, str], ...] = ()
@@ -57,6 +59,33 @@ class FaultyCpu(CpuTarget):
 
     def admit(self, kernel: Kernel, schedule: Schedule) -> None:
         """Every schedule, whatever becomes of it."""
+
+
+IN_CUDA = {
+    "crash": "*(volatile int *)16 = 1;",
+    "hang": "for (volatile int turn = 0;;) turn = turn + 1;",
+    "nothing written": "return;",
+}
+
+
+@dataclass(frozen=True)
+class FaultyCuda(CudaTarget):
+    """`faults`: (text of a schedule, what goes wrong on the device)."""
+
+    faults: tuple[tuple[str, str], ...] = ()
+
+    def emit(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...] = ()) -> KernelSource:
+        source = super().emit(kernel, schedule, header)
+        fault = dict(self.faults).get(schedule_text(schedule), "")
+        if not fault:
+            return source
+        before, entry, after = source.text.partition("__global__")
+        head, brace, body = after.partition(") {\n")
+        return replace(source, text=f"{before}{entry}{head}{brace}  {IN_CUDA[fault]}\n{body}")
+
+    def admit(self, kernel: Kernel, schedule: Schedule) -> None:
+        """Raises what `emit` would."""
+        super().emit(kernel, schedule)
 
 
 def _last(text: str) -> str:

@@ -1,0 +1,73 @@
+"""Measured tuning on a device: a search from end to end, and candidates that fault or hang there."""
+
+from __future__ import annotations
+
+import pytest
+from autocomp.targets import load_target
+
+import autocomp
+from autocomp import rewrite
+from autocomp.egraph.choose import choose_schedule
+from autocomp.options import Options
+from autocomp.trace import Trace
+from autocomp.tune.database import Database
+from autocomp.tune.kernel import Limits
+from autocomp.tune.key import schedule_of, schedule_text
+from autocomp.tune.monitors import occupancy
+from autocomp.tune.space import legal_points
+from autocomp.tune.tuner import tune_program
+from tests.helpers.device_graphs import GRAPHS
+from tests.helpers.tune_targets import FaultyCuda
+
+
+@pytest.fixture(autouse=True)
+def schedules_are_chosen_by_the_model():
+    """Overrides the fixture of the same name: here programs do use measurements."""
+
+
+@pytest.mark.parametrize("name", ["gemm_bias_gelu", "softmax", "attention_f16", "sum_columns"])
+def test_a_search_measures_and_optimize_uses_it(name, tmp_path):
+    program = autocomp.optimize(GRAPHS[name], target="cuda", tuned=False)
+    options = Options(search_configurations=12)
+    path = tmp_path / "t.sqlite"
+    with Database(path) as db:
+        results = tune_program(program.calls, program.target, rewrite.load_rules(), options, db, Limits(run=60))
+        stored = db.tuned()
+        every = [m for t in stored for m in db.measurements(t.kernel, t.place)]
+    for r, t in zip(sorted(results, key=lambda r: r.name), sorted(stored, key=lambda t: t.name), strict=True):
+        assert r.failures == {}
+        assert 0 < r.tuned_seconds < 0.1
+        assert r.tuned_seconds <= r.untuned_seconds
+        assert [k.seconds for k in t.kept] == sorted(k.seconds for k in t.kept)
+    good = [m for m in every if m.status == "ok"]
+    assert len(good) >= 4
+    for m in good:
+        assert {"registers", "local", "shared", "threads"} == set(m.monitors)
+        assert 0 < occupancy(program.target.chip, m.monitors) <= 1
+    tuned = autocomp.optimize(GRAPHS[name], target="cuda", tuning_database=str(path), min_speedup=0.01)
+    best = {t.name: schedule_of(t.kept[0].schedule) for t in stored}
+    for k in tuned.kernels:
+        assert best[k.name] is not None
+        if best[k.name] != schedule_of(next(t.untuned for t in stored if t.name == k.name)):
+            assert "tuned: measured" in k.source
+    assert tuned.verify().ratio <= 1
+
+
+def test_a_fault_or_a_hang_on_the_device_costs_its_own_candidate_alone(tmp_path):
+    cuda, rules, options = load_target("cuda"), rewrite.load_rules(), Options(search_configurations=7)
+    program = autocomp.optimize(GRAPHS["softmax"], target="cuda", tuned=False)
+    kernel = program.calls.calls[0].kernel
+    untuned = choose_schedule(kernel, rules, cuda.chip, options, Trace(), cuda.admit)[0]
+    points = [p.schedule for p in legal_points(kernel, rules, cuda.chip, options, untuned) if p.schedule != untuned]
+    faults = dict(zip(("crash", "hang", "nothing written"), map(schedule_text, points)))
+    target = FaultyCuda(cuda.chip, faults=tuple((text, fault) for fault, text in faults.items()))
+    with Database(tmp_path / "t.sqlite") as db:
+        (result,) = tune_program(program.calls, target, rules, options, db, Limits(run=8))
+        (search,) = db.tuned()
+        outcomes = {m.schedule: m for m in db.measurements(search.kernel, search.place)}
+    assert outcomes[faults["crash"]].status == "failed"
+    assert outcomes[faults["hang"]].reason == "run: no result after 8 s"
+    assert outcomes[faults["nothing written"]].reason.startswith("run: wrong: out0 has nan where")
+    assert sum(m.status == "failed" for m in outcomes.values()) == 3
+    assert result.tuned_seconds > 0
+    assert not {k.schedule for k in search.kept} & set(faults.values())
