@@ -6,6 +6,7 @@ import ctypes
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from resource import RUSAGE_SELF, getrusage
 from typing import Any
 
 import numpy as np
@@ -53,18 +54,19 @@ class HostExecutor:
                 t = time.perf_counter()
                 self._segment(i, i + 1, bool(c.kernel.opaque), tensors, table, sizes, scratch)
                 each.setdefault(c.kernel.name, []).append(time.perf_counter() - t)
-        return Timing(float(np.median(self.times(feed, repeat))), {k: float(np.median(v)) for k, v in each.items()})
+        return Timing(float(np.median([t for t, _ in self.times(feed, repeat)])), {k: float(np.median(v)) for k, v in each.items()})
 
-    def times(self, feed: Mapping[str, Any], repeat: int) -> list[float]:
-        """Seconds of whole calls after one that is not counted."""
+    def times(self, feed: Mapping[str, Any], repeat: int) -> list[tuple[float, bool]]:
+        """Seconds of whole calls after one that is not counted, and whether a thread lost its core, or slept
+        because another one had, meanwhile."""
         tensors, table, sizes, scratch = self._prepare(feed)
         runs = segments(self.calls.calls)
-        total: list[float] = []
+        total: list[tuple[float, bool]] = []
         for _ in range(repeat + 1):
-            t = time.perf_counter()
+            before, t = _switches(), time.perf_counter()
             for first, last, opaque in runs:
                 self._segment(first, last, opaque, tensors, table, sizes, scratch)
-            total.append(time.perf_counter() - t)
+            total.append((time.perf_counter() - t, _switches() > before))
         return total[1:]
 
     def _segment(
@@ -139,3 +141,9 @@ class HostExecutor:
         if self._fixed is None:
             self._fixed = constants_of(self.calls)
         return self._fixed
+
+
+def _switches() -> int:
+    """How often the threads of this process were taken from a core or gave it up."""
+    usage = getrusage(RUSAGE_SELF)
+    return usage.ru_nivcsw + usage.ru_nvcsw

@@ -24,7 +24,8 @@ from autocomp.targets import Target
 from autocomp.targets.source import KernelSource
 from autocomp.tune.check import Part, deviation, difference, expected, inputs_of, sizes_of
 
-SPAN = 0.05  # seconds of timed runs of one host candidate while searching
+SPAN = 0.03  # seconds of timed runs of one host candidate while searching
+BUSY = 5  # times as long is tried where other processes disturb the runs
 RUNS = (4, 400)  # fewest and most of them
 QUIET = 10  # percentile of host times that counts: other processes can only add to them
 LAUNCHES = 10  # timed launches of one device candidate while searching
@@ -170,7 +171,7 @@ class HostLoaded:
     def monitors(self) -> tuple[tuple[str, float], ...]:
         return ()
 
-    def times(self, repeat: int) -> list[float]:
+    def times(self, repeat: int) -> list[tuple[float, bool]]:
         return self.executor.times(self.feed, repeat)
 
 
@@ -184,22 +185,30 @@ class HostBench(Bench):
         return HostLoaded(executor, {n: x for n, x in self.arrays.items() if n not in constants})
 
     def race(self, loaded: Sequence[HostLoaded], limit: float, rounds: int) -> list[float]:
-        once = [min(x.times(2)) for x in loaded]
-        seen: list[list[float]] = [[t] for t in once]
+        seen = [x.times(2) for x in loaded]
+        quick = [i for i, runs in enumerate(seen) if min(runs)[0] <= limit]
         for _ in range(rounds):
-            order = [i for i, t in enumerate(once) if t <= limit]
-            self.random.shuffle(order)
-            for i in order:
+            self.random.shuffle(quick)
+            for i in quick:
                 seen[i] += _span(loaded[i])
-        return [float(np.percentile(t, QUIET)) for t in seen]
+        return [_typical(runs) for runs in seen]
 
 
-def _span(x: HostLoaded) -> list[float]:
-    """Times of as many runs as `SPAN` seconds hold."""
-    end, out = time.perf_counter() + SPAN, x.times(RUNS[0])
-    while time.perf_counter() < end and len(out) < RUNS[1]:
+def _span(x: HostLoaded) -> list[tuple[float, bool]]:
+    """As many runs as `SPAN` seconds hold; more of them where too few were left alone by other processes."""
+    begun, out = time.perf_counter(), x.times(RUNS[0])
+    while len(out) < RUNS[1]:
+        left_alone = sum(not disturbed for _, disturbed in out)
+        if time.perf_counter() - begun > SPAN * (1 if left_alone >= RUNS[0] else BUSY):
+            break
         out += x.times(RUNS[0])
     return out
+
+
+def _typical(runs: list[tuple[float, bool]]) -> float:
+    """The time that counts: of the runs that no other process disturbed, where there are some."""
+    quiet = [t for t, disturbed in runs if not disturbed]
+    return float(np.percentile(quiet or [t for t, _ in runs], QUIET))
 
 
 _OPEN: list[Bench] = []
