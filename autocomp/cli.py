@@ -467,7 +467,8 @@ def _tune(model: str, target: str, options: Any, dims: list[str] | None, db: Any
         with TuneProgress(err, not as_json) as progress:
             results = tune_program(program.calls, program.target, rules, options, db, limits, progress)
     except KeyboardInterrupt:
-        err.print(f"interrupted; every measurement is kept in {db.path}, the same command goes on from there", highlight=False, soft_wrap=True)
+        text = f"interrupted; every measurement is kept in {db.path}, the same command goes on from there"
+        err.print(text, highlight=False, soft_wrap=True)
         raise typer.Exit(130) from None
     rows = result_rows(results, program.target.chip, options)
     text = verdict(rows, options.min_speedup)
