@@ -266,7 +266,8 @@ class Vector:
             return f"({whole} & {lanes})" if whole and lanes else f"({lanes})" if lanes else whole or "vi_set(-1)"
         assert isinstance(e, Map), type(e)
         if e.fn == "where" and isinstance(e.args[0], Inside) and not any(self.axis in g.names() for g in e.args[0].guard):
-            return f"({guard_text(e.args[0].guard)} ? {self.text(e.args[1])} : {self.text(e.args[2])})"
+            kind = "vi" if e.dtype == BOOL else "vf"  # GCC drops may_alias from a product's type, and ?: wants equal types
+            return f"({guard_text(e.args[0].guard)} ? ({kind}){self.text(e.args[1])} : ({kind}){self.text(e.args[2])})"
         args = [self.text(a) for a in e.args]
         if e.fn == "div" and args[1].startswith("vf_set("):  # the same divisor in every lane
             return f"vf_over({args[0]}, {args[1][len('vf_set(') : -1]})"

@@ -131,3 +131,11 @@ def test_a_long_sum_of_products_compiles():
     x, grid = floats(1, 2, 4, 5), floats(1, 3, 3, 2)
     program = autocomp.optimize(load_onnx(m), target="cpu")
     np.testing.assert_allclose(program(x, grid), theirs(m, {"x0": x, "x1": grid})[0], rtol=1e-4, atol=1e-5)
+
+
+def test_a_guarded_product_compiles_as_vectors():
+    """The squares that LRN sums are products behind a guard on the channel."""
+    x = floats(1, 12, 13, 13)
+    m = single("LRN", [x], {"size": 5, "alpha": 0.5})
+    program = autocomp.optimize(load_onnx(m), target="cpu")
+    np.testing.assert_allclose(program(x), theirs(m, {"x0": x})[0], rtol=1e-5, atol=1e-6)
