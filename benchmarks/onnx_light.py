@@ -97,7 +97,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="also write the rows here")
     args = parser.parse_args()
     warnings.filterwarnings("ignore")
-    rows = []
+    rows: list[dict[str, Any]] = []
     print(f"{'model':16}{'as shipped':>14}{'random weights':>16}{'kernels':>9}{'seconds':>9}")
     for name in (n for n in LIGHT if args.only in n):
         a, b = attempt(shipped, name), attempt(random, name, args.seed)
