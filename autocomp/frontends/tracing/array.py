@@ -1,0 +1,243 @@
+"""The array that is being recorded, and the registries of ufuncs and functions that it answers to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import prod
+from typing import Any, NoReturn
+
+import numpy as np
+
+from autocomp.errors import ModelError, UnsupportedOp
+from autocomp.frontends.tracing import source
+from autocomp.ir.builder import Builder
+from autocomp.ir.node import Node
+from autocomp.ir.types import DType, Sym, TensorType, dtype_of
+
+UFUNCS: dict[str, Callable[..., Any]] = {}
+"""NumPy's name of a ufunc -> the function of values (tracers, arrays, numbers) that records it."""
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {}
+"""NumPy's or the array API's name of a function -> the same with its arguments."""
+
+
+def lift(b: Builder, value: Any, like: DType | None) -> Node:
+    """A node for a tracer, an array (a parameter) or a number (a constant, of `like` where it is a Python number)."""
+    if isinstance(value, Tracer):
+        return value.node
+    if isinstance(value, (bool, int, float)) and not isinstance(value, np.generic) and like is not None:
+        return b.const(value, like)
+    array = np.asarray(value)
+    if array.dtype.kind not in "fiub" and array.dtype.name != "bfloat16":
+        raise ModelError(f"a value of type {type(value).__name__} is no array of numbers", where="trace", hint="use arrays and numbers")
+    if array.ndim == 0:
+        return b.const(array.item(), like or dtype_of(array))
+    return b.param(f"const{len(b.params)}", array)
+
+
+def refuse_value(x: Tracer, what: str, hint: str) -> NoReturn:
+    """Raise for what would need the values of an array that is only recorded."""
+    raise UnsupportedOp(f"{what} a traced array {x.node.type}", where="trace", hint=hint)
+
+
+class Recorder(Builder):
+    """A builder that notes the user's line at each node it makes."""
+
+    def op(self, op: str, *inputs: Node, **attrs: Any) -> Node:
+        out = super().op(op, *inputs, **attrs)
+        self.locations.setdefault(out, source.here())
+        return out
+
+
+def _operator(ufunc: str, flip: bool = False) -> Callable[[Any, Any], Any]:
+    def method(self: Any, other: Any) -> Any:
+        return UFUNCS[ufunc](other, self) if flip else UFUNCS[ufunc](self, other)
+
+    return method
+
+
+def _unary(ufunc: str) -> Callable[[Any], Any]:
+    return lambda self: UFUNCS[ufunc](self)
+
+
+def _method(name: str) -> Callable[..., Any]:
+    """The function of that name with the array first."""
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return FUNCTIONS[name](self, *args, **kwargs)
+
+    return method
+
+
+class Tracer:
+    """An array that is being recorded: `shape`, `dtype`, `ndim` are known, values are not."""
+
+    __array_priority__ = 1000
+    __array__ = None
+    __hash__ = object.__hash__
+
+    def __init__(self, builder: Builder, node: Node) -> None:
+        self.b, self.node = builder, node
+
+    def __repr__(self) -> str:
+        return f"<traced {self.node.type}>"
+
+    # ---- what is known
+    @property
+    def type(self) -> TensorType:
+        return self.node.type
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        return self.node.type.shape
+
+    @property
+    def dtype(self) -> DType:
+        return self.node.type.dtype
+
+    @property
+    def ndim(self) -> int:
+        return self.node.type.rank
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def T(self) -> Tracer:
+        return self.transpose()
+
+    @property
+    def mT(self) -> Tracer:
+        return self.swapaxes(-1, -2)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of an array without dimensions")
+        return int(self.shape[0])
+
+    def __iter__(self) -> Iterator[Tracer]:
+        return (self[k] for k in range(len(self)))
+
+    # ---- what would need values
+    def __bool__(self) -> NoReturn:  # noqa: PLE0304
+        refuse_value(self, "a branch on the value of", "use np.where, or decide on shapes and Python values")
+
+    def __float__(self) -> NoReturn:
+        refuse_value(self, "the value of", "keep it an array: a[...] of shape () broadcasts like a number")
+
+    __int__ = __complex__ = __float__
+
+    def __index__(self) -> NoReturn:  # noqa: PLE0305
+        refuse_value(self, "an index or a size from the value of", "use np.take for gathers; sizes must be known")
+
+    def item(self) -> NoReturn:
+        refuse_value(self, "the value of", "keep it an array: a[...] of shape () broadcasts like a number")
+
+    tolist = item
+
+    def __setitem__(self, key: Any, value: Any) -> NoReturn:
+        refuse_value(self, "an assignment into", "make a new array: np.where(mask, new, old) or np.concatenate")
+
+    # ---- recording
+    def op(self, op: str, *nodes: Node, **attrs: Any) -> Tracer:
+        """An entry of the op table applied to this array and more nodes."""
+        return Tracer(self.b, self.b.op(op, self.node, *nodes, **attrs))
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        dtype = kwargs.pop("dtype", None)
+        if method == "reduce" and ufunc.__name__ in REDUCING:
+            return FUNCTIONS[REDUCING[ufunc.__name__]](inputs[0], **{"axis": 0, **kwargs})
+        if method == "accumulate" and ufunc.__name__ in ("add", "multiply"):
+            return FUNCTIONS["cumsum" if ufunc.__name__ == "add" else "cumprod"](inputs[0], **{"axis": 0, **kwargs})
+        if method == "outer" and len(inputs) == 2:
+            x, y = (v if isinstance(v, Tracer) else np.asarray(v) for v in inputs)
+            return ufunc(x[(...,) + (None,) * y.ndim], y)
+        if method != "__call__" or kwargs:
+            what = f".{method}" if method != "__call__" else f" with {', '.join(sorted(kwargs))}="
+            raise UnsupportedOp(f"numpy.{ufunc.__name__}{what}", where="trace", hint="call it with arrays only")
+        if ufunc.__name__ not in UFUNCS:
+            raise UnsupportedOp(f"numpy.{ufunc.__name__}", where="trace", hint=f"ufuncs traced: {', '.join(sorted(UFUNCS))}")
+        out = UFUNCS[ufunc.__name__](*inputs)
+        return out if dtype is None else out.astype(dtype)
+
+    def __array_function__(self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
+        handler = FUNCTIONS.get(func.__name__)
+        if handler is None:
+            raise UnsupportedOp(f"numpy.{func.__name__}", where="trace", hint=f"functions traced: {', '.join(sorted(FUNCTIONS))}")
+        try:
+            return handler(*args, **kwargs)
+        except TypeError as e:
+            if e.__traceback__ is not None and e.__traceback__.tb_next is None:  # the call itself does not fit
+                raise UnsupportedOp(f"numpy.{func.__name__}: {str(e).split('() ')[-1]}", where="trace",
+                                    hint="leave that argument out") from None  # fmt: skip
+            raise
+
+    def __array_namespace__(self, api_version: str | None = None) -> Any:
+        from autocomp.frontends.tracing.namespace import NAMESPACE
+
+        return NAMESPACE
+
+    # ---- methods of arrays
+    def reshape(self, *shape: Any, order: str = "C") -> Tracer:
+        shape = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+        if order != "C":
+            raise UnsupportedOp(f"a reshape in order '{order}'", where="trace", hint="transpose, then reshape")
+        if -1 in shape:
+            fixed = [s for s in shape if s != -1]
+            left = list(self.shape)
+            for s in list(fixed):
+                if isinstance(s, Sym) and s in left:
+                    left.remove(s)
+                    fixed.remove(s)
+            rest, total = prod(fixed), prod(left)
+            if rest == 0 or shape.count(-1) > 1 or any(isinstance(s, Sym) for s in (*fixed, *left)) or total % rest:
+                raise ModelError(f"cannot reshape {self.node.type} into {list(shape)}", where="trace")
+            shape = tuple(total // rest if not isinstance(s, Sym) and s == -1 else s for s in shape)
+        return self if shape == self.shape else self.op("reshape", shape=tuple(shape))
+
+    def transpose(self, *perm: Any) -> Tracer:
+        if len(perm) == 1 and (perm[0] is None or isinstance(perm[0], (tuple, list))):
+            perm = tuple(perm[0] or ())
+        order = tuple(p % self.ndim for p in perm) if perm else tuple(reversed(range(self.ndim)))
+        return self.op("transpose", perm=order)
+
+    def astype(self, dtype: Any, copy: bool = True) -> Tracer:
+        to = dtype if isinstance(dtype, DType) else dtype_of(dtype)
+        return self if to == self.dtype else self.op("cast", to=to.name)
+
+    def __getitem__(self, key: Any) -> Tracer:
+        from autocomp.frontends.tracing.indexing import index
+
+        return index(self, key)
+
+    sum, prod, max, min = _method("sum"), _method("prod"), _method("max"), _method("min")
+    any, all, mean, var, std = _method("any"), _method("all"), _method("mean"), _method("var"), _method("std")
+    argmax, argmin, sort, argsort = _method("argmax"), _method("argmin"), _method("sort"), _method("argsort")
+    cumsum, cumprod, ptp, trace, diagonal = _method("cumsum"), _method("cumprod"), _method("ptp"), _method("trace"), _method("diagonal")
+    clip, round, dot, take, repeat = _method("clip"), _method("round"), _method("dot"), _method("take"), _method("repeat")
+    ravel, flatten, squeeze, swapaxes = _method("ravel"), _method("ravel"), _method("squeeze"), _method("swapaxes")
+    copy = conj = _method("copy")
+
+    # ---- operators
+    __add__, __radd__ = _operator("add"), _operator("add", flip=True)
+    __sub__, __rsub__ = _operator("subtract"), _operator("subtract", flip=True)
+    __mul__, __rmul__ = _operator("multiply"), _operator("multiply", flip=True)
+    __truediv__, __rtruediv__ = _operator("divide"), _operator("divide", flip=True)
+    __floordiv__, __rfloordiv__ = _operator("floor_divide"), _operator("floor_divide", flip=True)
+    __mod__, __rmod__ = _operator("remainder"), _operator("remainder", flip=True)
+    __divmod__, __rdivmod__ = _operator("divmod"), _operator("divmod", flip=True)
+    __pow__, __rpow__ = _operator("power"), _operator("power", flip=True)
+    __matmul__, __rmatmul__ = _operator("matmul"), _operator("matmul", flip=True)
+    __and__, __rand__ = _operator("bitwise_and"), _operator("bitwise_and", flip=True)
+    __or__, __ror__ = _operator("bitwise_or"), _operator("bitwise_or", flip=True)
+    __xor__, __rxor__ = _operator("bitwise_xor"), _operator("bitwise_xor", flip=True)
+    __lshift__, __rlshift__ = _operator("left_shift"), _operator("left_shift", flip=True)
+    __rshift__, __rrshift__ = _operator("right_shift"), _operator("right_shift", flip=True)
+    __lt__, __le__, __gt__, __ge__ = _operator("less"), _operator("less_equal"), _operator("greater"), _operator("greater_equal")
+    __eq__, __ne__ = _operator("equal"), _operator("not_equal")  # type: ignore[assignment]
+    __neg__, __pos__, __abs__, __invert__ = _unary("negative"), _unary("positive"), _unary("absolute"), _unary("invert")
+
+
+REDUCING = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_and": "all", "logical_or": "any"}
+"""ufunc -> the function that its `reduce` is."""
