@@ -31,8 +31,9 @@ def block_time(k: Kernel, s: Schedule, chip: Chip, roles: Roles, work: Work) -> 
     if roles.form in ("contract", "online"):
         near = work.tiles * _block_bytes(k, roles, tile) / chip.memory("l2").bandwidth
         near *= max(1.0, chip.cores / work.tiles)  # a core draws its own share at most
-        products = 2 if roles.form == "online" else 1
-        share = _matrix_share(s, chip, size(roles.rows), size(roles.cols), products * size(roles.depth), work)
+        share = _matrix_share(s, chip, size(roles.rows), size(roles.cols), size(roles.depth), work)
+        if roles.form == "online":
+            share = 1.0 if s.roles == "cooperative" else chip.limits.get("warp_matrix", 1.0)
         work = replace(work, matrix_eff=share, m=0, n=0, k=0, matrix=work.matrix * _padding(roles, tile))
     line = 2 * chip.memories[0].line  # neighbouring sectors travel together
     extra = sum(a.type.bytes * (_lines(k, a.name, tile, a.type.dtype.bytes, line) - 1) for a in k.inputs)
@@ -41,15 +42,27 @@ def block_time(k: Kernel, s: Schedule, chip: Chip, roles: Roles, work: Work) -> 
     first = chip.limits.get("block", 0.0)
     start = first * (1 + OVERLAP * min(waves - 1, 8))
     terms = {cost.bound: cost.seconds - chip.launch, "l2": near, "latency": _waiting(k, s, chip, roles, work, tile)}
-    if roles.form == "online":  # maps wait for their product and the next product for them: other warpgroups fill that gap
-        maps = sum(x for n, x in cost.parts if n in ("vector unit", "special functions"))
-        terms["latency"] = maps / max(1, s.workers * s.resident if s.roles == "cooperative" else s.threads // 128)
-        start = first * (waves if not s.persistent else 1)
+    if roles.form == "online":
+        terms["latency"], start = _turns(s, chip, roles, work, tile, dict(cost.parts)), first * waves / s.resident
     bound = max(terms, key=lambda x: terms[x])
     seconds = terms[bound] + OVERLAP * (sum(terms.values()) - terms[bound]) + chip.launch + start
-    if roles.form == "online" and bound != "latency":
-        seconds += (1 - OVERLAP) * terms["latency"]
     return Cost(seconds, bound, (*cost.parts, *((n, x) for n, x in terms.items() if n != cost.bound), ("start", start)))
+
+
+def _turns(s: Schedule, chip: Chip, roles: Roles, work: Work, tile: dict[str, int], parts: dict[str, float]) -> float:
+    """Seconds of an online contraction's turns: a team's products, then its maps, then the next turn; teams of a core overlap.
+
+    All teams together take no less than the matrix unit, the vector and the special unit for the work of all, and a team no less than
+    its own products, maps and waits one after another.
+    """
+    teams = s.workers if s.roles == "cooperative" else max(1, s.threads // 128)
+    depth = prod(min(tile.get(a.name, dim_hint(a.extent)), dim_hint(a.extent)) for a in roles.depth)
+    turns = -(-roles.extent("depth") // max(1, depth))
+    share = chip.cores / (work.tiles * turns * teams)
+    matrix, vector, special = (parts.get(n, 0.0) * share for n in ("matrix unit", "vector unit", "special functions"))
+    every = teams * s.resident
+    one = max(every * max(matrix, vector, special), matrix + vector + special + chip.limits.get("turn", 0.0))
+    return -(-work.tiles // (chip.cores * s.resident)) * turns * one
 
 
 def _block_bytes(k: Kernel, roles: Roles, tile: dict[str, int]) -> float:
