@@ -146,11 +146,11 @@ class _Net:
 
 
 def bert(layers: int = 12, seq: int = 128, batch: int = 1, hidden: int = 768, heads: int = 12, inner: int = 3072, vocab: int = 1000,
-         seed: int = 0) -> Graph:  # fmt: skip
+         seed: int = 0, dtype: str = "f32") -> Graph:  # fmt: skip
     """BERT encoder: ids and mask in, last hidden state [batch, seq, hidden] out. `vocab` is small to keep weights small."""
-    n = _Net(f"bert_{layers}", seed)
+    n = _Net(f"bert_{layers}", seed, dtype)
     ids = n.b.input("ids", TensorType(I64, (batch, seq)))
-    mask = n.b.input("mask", TensorType(F32, (batch, seq)))
+    mask = n.b.input("mask", TensorType(n.dtype, (batch, seq)))
     x = n("gather", n.weight("embed.word", vocab, hidden, scale=0.5), ids, axis=0)
     x = n.layer_norm("embed.norm", n("add", x, n.weight("embed.position", seq, hidden, scale=0.1)))
     keep = n("mul", n("sub", n.const(1.0), n("reshape", mask, shape=(batch, 1, 1, seq))), n.const(-10000.0))

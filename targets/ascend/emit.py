@@ -171,5 +171,5 @@ def source(p: TileProgram, lines: list[str], notes: list[str], blocks: int, head
 
 def globals_(p: TileProgram) -> list[str]:
     """Tensors in memory."""
-    out = {t.buffer: stored(t.dtype, p.name) for t in p.inputs + p.outputs}
+    out = {t.buffer: table()["integers"].get(t.dtype.name) or stored(t.dtype, p.name) for t in p.inputs + p.outputs}
     return [x for b, e in out.items() for x in (f"GlobalTensor<{e}> {b}_g;", f"{b}_g.SetGlobalBuffer((__gm__ {e} *){c_name(b)});")]

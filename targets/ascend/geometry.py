@@ -103,7 +103,8 @@ def on_vector(p: TileProgram) -> frozenset[str]:
     """Values that vector cores hold: all but the factors that go from memory straight to the cube unit."""
     statements = [s for s, _ in walk(p.body)]
     used = {v for s in statements if s.op != "mma" for v in (*s.srcs, *values(s.expr))}
-    return frozenset(s.dst for s in statements if s.op not in ("store", "copy") or s.dst in used)
+    floats = {b.name for b in p.bufs if b.dtype.is_float}
+    return frozenset(s.dst for s in statements if s.dst in floats and (s.op not in ("store", "copy") or s.dst in used))
 
 
 def values(e: object) -> list[str]:

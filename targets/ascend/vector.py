@@ -10,14 +10,15 @@ from math import isinf
 from autocomp.targets.ascend.copies import Region, copy_lines, region
 from autocomp.targets.ascend.geometry import Geometry
 from autocomp.targets.ascend.masks import settled
+from autocomp.targets.ascend.scalars import Scalars, gathered_lines, is_scalar
 from autocomp.targets.ascend.tables import slot_text, stored, table
 
 from autocomp.errors import UnsupportedOp
-from autocomp.ir.body import Const, Expr, Map, postorder
+from autocomp.ir.body import Const, Expr, Gather, Map, postorder
 from autocomp.ir.types import DType
 from autocomp.tile.agents import Node, Work
 from autocomp.tile.places import Place
-from autocomp.tile.program import Stmt, TileProgram, Value
+from autocomp.tile.program import Buf, Stmt, Tensor, TileProgram, Value
 
 MTE2, V, MTE3 = "vector.MTE2", "vector.V", "vector.MTE3"
 
@@ -77,10 +78,21 @@ class VectorPart:
     depth: dict[str, int] = field(default_factory=dict)
     values: dict[str, Operand] = field(default_factory=dict)
     names: int = 0
+    scalars: Scalars = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.scalars = Scalars(self.p, self.start)
 
     def statement(self, s: Stmt) -> None:
         """One statement that is not a matrix product."""
-        if s.op == "copy":
+        b = self.p.buf(s.dst)
+        if b is not None and is_scalar(b.dtype) and s.op in ("copy", "map"):
+            source = self.p.tensor(s.srcs[0]) if s.op == "copy" else s.expr
+            assert isinstance(source, (Tensor, Expr))
+            self.scalars.known[s.dst] = source
+        elif s.op == "map" and isinstance(s.expr, Gather) and b is not None:
+            self.values[s.dst] = self.gathered(s.dst, s.expr, b)
+        elif s.op == "copy":
             t = self.p.tensor(s.srcs[0])
             assert t is not None
             self.values[s.dst] = self.load(s.dst, region(t, self.start, self.p.name), t.dtype)
@@ -99,6 +111,9 @@ class VectorPart:
         elif s.op == "store":
             t = self.p.tensor(s.dst)
             assert t is not None
+            if s.srcs[0] not in self.values:
+                raise UnsupportedOp(f"{t.name} has elements of type {t.dtype}, which are not computed by vector cores here",
+                                    where=self.p.name, hint=f"types: {', '.join(table()['stored'])}")  # fmt: skip
             self.store(f"{t.name}_out", region(t, self.start, self.p.name), t.dtype, self.values[s.srcs[0]])
         else:
             raise UnsupportedOp(f"'{s.op}' of {s.dst} is not done by vector cores here", where=self.p.name)
@@ -178,10 +193,25 @@ class VectorPart:
         got = Operand(raw, kind, lane)
         if kind == "stat":
             return self.widened(name, got, element)
+        return self.single(name, got, element)
+
+    def gathered(self, name: str, e: Gather, b: Buf) -> Operand:
+        """Rows that integers name."""
+        kind, lane = self.g.kind(b.axes, self.p.name)
+        if kind != "full":
+            raise UnsupportedOp(f"{name} is looked up for one element a {kind}", where=self.p.name, hint="vector cores copy rows")
+        element = stored(b.dtype, self.p.name)
+        raw = self.staged(self.frame, f"{name}_in", element, self.g.bytes(kind, lane, b.dtype.bytes))
+        lines = gathered_lines(e, self.scalars, self.g, lane, self.true, raw)
+        self.frame.loads.append(Work(MTE2, (), (raw,), self.guarded(lines)))
+        return self.single(name, Operand(raw, kind, lane), element)
+
+    def single(self, name: str, got: Operand, element: str) -> Operand:
+        """What was copied, in single precision."""
         if element == "float":
             return got
-        d = self.temporary(kind, lane, name)
-        self.v([f"Cast({d.name}, {raw}, RoundMode::CAST_NONE, {self.g.elements(kind, lane)});"], (got,), d)
+        d = self.temporary(got.kind, got.lane, name)
+        self.v([f"Cast({d.name}, {got.name}, RoundMode::CAST_NONE, {self.g.elements(got.kind, got.lane)});"], (got,), d)
         return d
 
     def widened(self, name: str, raw: Operand, element: str) -> Operand:

@@ -9,6 +9,7 @@ import pytest
 
 import autocomp
 from autocomp.errors import AutocompError, DoesNotFit, UnsupportedOp
+from examples import models
 from tests.helpers.ascend_model import COMPILER, AscendExecutor, ModelFailure
 from tests.helpers.device_graphs import GRAPHS, graph
 
@@ -91,6 +92,13 @@ def test_products_pass_between_cube_and_vector_cores(name, tmp_path):
     kinds = {t for s in program.printed.values() for t in ("AIV_ONLY", "AIC_ONLY", "MIX_AIC_1_2") if t in s.text}
     wanted = {"bare": {"AIC_ONLY"}, "clipped": {"AIC_ONLY"}, "prologue": {"MIX_AIC_1_2", "AIV_ONLY"}}
     assert kinds == wanted.get(name, {"MIX_AIC_1_2"})
+
+
+@needs_compiler
+def test_bert_in_half_precision_runs_kernel_by_kernel(tmp_path):
+    """Rows looked up by index, projections, attention with a mask, norms: every kernel is printed for cube and vector cores."""
+    program = check(models.bert(layers=1, seq=40, hidden=64, heads=2, inner=96, vocab=30, dtype="f16"), tmp_path)
+    assert not any(c.kernel.opaque for c in program.calls.calls)
 
 
 def once(pattern, by=""):

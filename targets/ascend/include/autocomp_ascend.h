@@ -21,6 +21,8 @@ __aicore__ inline DataCopyExtParams ac_copy(uint32_t rows, uint32_t bytes, uint3
   return p;
 }
 
+__aicore__ inline uint64_t ac_clamped(int64_t i, int64_t n) { return i < 0 ? 0 : i < n ? i : n - 1; }
+
 AC_FN ac_neg(const ac_f32 &d, const ac_f32 &x, uint32_t n) { Muls(d, x, -1.0f, n); }
 
 AC_FN ac_exp2(const ac_f32 &d, const ac_f32 &x, uint32_t n) {

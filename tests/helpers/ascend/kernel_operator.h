@@ -179,6 +179,7 @@ template <typename T> struct GlobalTensor {
   T *at = nullptr;
   void SetGlobalBuffer(T *p) { at = p; }
   GlobalTensor operator[](uint64_t i) const { return {at + i}; }
+  T GetValue(uint64_t i) const { return at[i]; }
 };
 template <typename T> struct LocalTensor {
   T *at = nullptr;
