@@ -64,9 +64,12 @@ class Geometry:
         return "full" if wide <= set(axes) else "line", lanes[0]
 
     def bytes(self, kind: str, lane: str, element: int = 4) -> int:
-        """Unified buffer that a value takes; a statistic fills one 32-byte block a row."""
-        return {"full": lambda: self.count * self.pitch(lane) * element, "line": lambda: self.pitch(lane) * element,
-                "stat": lambda: self.slots * 8 * element}[kind]()  # fmt: skip
+        """Unified buffer that a value takes: whole repeats of 64 for a tile, one 32-byte block a row for a statistic, a bit an element for
+        a mask."""
+        if kind in ("full", "mask"):
+            n = -(-self.count * self.pitch(lane) // 64) * 64
+            return n * element if kind == "full" else n // 8
+        return (self.pitch(lane) if kind == "line" else self.slots * 8) * element
 
     def elements(self, kind: str, lane: str) -> int:
         return self.bytes(kind, lane, 1)

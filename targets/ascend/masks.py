@@ -1,27 +1,65 @@
-"""Expressions as vector cores compute them: single precision throughout, and no masks that only hide what lies outside of a tensor."""
+"""Expressions as vector cores compute them: single precision throughout, choices by one comparison each, and no masks that only hide
+what lies outside of a tensor."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from autocomp.targets.ascend.geometry import extent
 
-from autocomp.ir.affine import aff
-from autocomp.ir.body import Const, Expr, Inside, Map
-from autocomp.tile.program import TileProgram
+from autocomp.ir.affine import Aff, aff
+from autocomp.ir.body import Const, Expr, Index, Inside, Map
+from autocomp.ir.types import BOOL, I64
+from autocomp.tile.program import TileProgram, Value
+
+COMPARISONS = {"lt": "LT", "le": "LE", "gt": "GT", "ge": "GE", "eq": "EQ", "ne": "NE"}
 
 
-def settled(e: Expr, p: TileProgram) -> Expr:
+def settled(e: Expr, p: TileProgram, known: Mapping[str, object]) -> Expr:
     """Without conversions between floating-point types, and without masks that are true for all elements inside the axes' extents:
-    copies, reductions and the cube unit take the true counts, so what lies outside never matters."""
+    copies, reductions and the cube unit take the true counts, so what lies outside never matters. `known`: truth values by name.
+
+        where(a and b, x, y)  ->  where(a, where(b, x, y), y)
+    """
+    again = lambda x: settled(x, p, known)
     if isinstance(e, Map) and e.fn == "cast" and e.dtype.is_float and e.operands[0].dtype.is_float:
-        return settled(e.operands[0], p)
-    if isinstance(e, Map) and e.fn == "where" and isinstance(e.operands[0], Inside) and holds_inside(e.operands[0], p):
-        return settled(e.operands[1], p)
+        return again(e.operands[0])
+    if isinstance(e, Map) and e.fn == "where":
+        condition, x, y = e.operands
+        return _chosen(e, condition, again(x), again(y), p, known)
     if isinstance(e, Const) or not e.args:
         return e
-    return e.with_args(tuple(settled(a, p) for a in e.args))
+    return e.with_args(tuple(again(a) for a in e.args))
 
 
-def holds_inside(mask: Inside, p: TileProgram) -> bool:
-    """Whether every guard says no more than that an index is smaller than its axis' extent."""
-    axes = [a for a, _ in p.axes]
-    return all(any(g == aff(extent(p, a)) - 1 - a for a in g.names() if a in axes) for g in mask.guard)
+def _chosen(e: Map, c: Expr, x: Expr, y: Expr, p: TileProgram, known: Mapping[str, object]) -> Expr:
+    """where(c, x, y) by comparisons alone."""
+    if isinstance(c, Value) and isinstance(known.get(c.name), Expr):
+        return _chosen(e, known[c.name], x, y, p, known)  # type: ignore[arg-type]
+    if isinstance(c, Inside):
+        left = [g for g in c.guard if not holds_inside(g, p)]
+        for g in reversed(left):
+            x = _chosen(e, Map(BOOL, "ge", (Index(I64, g), Index(I64, aff(0)))), x, y, p, known)
+        return x
+    if isinstance(c, Map) and c.fn in ("and", "or"):
+        a, b = c.operands
+        inner = _chosen(e, b, x, y, p, known)
+        return _chosen(e, a, inner, y, p, known) if c.fn == "and" else _chosen(e, a, x, inner, p, known)
+    if isinstance(c, Map) and c.fn == "not":
+        return _chosen(e, c.operands[0], y, x, p, known)
+    if isinstance(c, Map) and not any(isinstance(a, Index) for a in c.operands):
+        c = c.with_args(tuple(settled(a, p, known) for a in c.operands))
+    return e.with_args((c, x, y))
+
+
+def difference(c: Expr) -> tuple[Aff, str] | None:
+    """(d, comparison) where a condition says `d compared with 0` about indices; None for other conditions."""
+    if isinstance(c, Map) and c.fn in COMPARISONS and all(isinstance(a, (Index, Const)) for a in c.operands):
+        a, b = (x.index if isinstance(x, Index) else aff(int(x.value)) for x in c.operands)  # type: ignore[attr-defined]
+        return a - b, COMPARISONS[c.fn]
+    return None
+
+
+def holds_inside(g: Aff, p: TileProgram) -> bool:
+    """Whether a guard says no more than that an index is smaller than its axis' extent."""
+    return any(g == aff(extent(p, a)) - 1 - a for a in g.names() if a in dict(p.axes))

@@ -5,36 +5,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import isinf
 
 from autocomp.targets.ascend.copies import Region, copy_lines, region
 from autocomp.targets.ascend.geometry import Geometry
-from autocomp.targets.ascend.masks import settled
+from autocomp.targets.ascend.choices import compared, indices, selected
+from autocomp.targets.ascend.masks import COMPARISONS, difference, settled
+from autocomp.targets.ascend.operand import Operand, number
 from autocomp.targets.ascend.scalars import Scalars, gathered_lines, is_scalar
 from autocomp.targets.ascend.tables import slot_text, stored, table
 
 from autocomp.errors import UnsupportedOp
-from autocomp.ir.body import Const, Expr, Gather, Map, postorder
+from autocomp.ir.body import Const, Expr, Gather, Map
 from autocomp.ir.types import DType
 from autocomp.tile.agents import Node, Work
 from autocomp.tile.places import Place
 from autocomp.tile.program import Buf, Stmt, Tensor, TileProgram, Value
 
 MTE2, V, MTE3 = "vector.MTE2", "vector.V", "vector.MTE3"
-
-
-@dataclass(frozen=True)
-class Operand:
-    """A value in unified buffer (`name`, at `offset`, lanes along axis `lane`) or a number (kind "number", its text in `name`)."""
-
-    name: str
-    kind: str
-    lane: str = ""
-    offset: int = -1
-
-    @property
-    def storage(self) -> tuple[str, ...]:
-        return (f"ub+{self.offset}",) if self.offset >= 0 else (self.name,)
 
 
 @dataclass
@@ -50,13 +37,6 @@ class Frame:
     @property
     def body(self) -> tuple[Node, ...]:
         return (*self.loads, *self.works)
-
-
-def number(value: float) -> str:
-    if isinf(value):
-        return f"{'-' if value < 0 else ''}3.4028235e38f"
-    text = f"{value:.9g}"
-    return text + ("f" if any(c in text for c in ".e") else ".0f")
 
 
 @dataclass
@@ -100,7 +80,7 @@ class VectorPart:
             self.fill(s)
         elif s.op == "map" and isinstance(s.expr, Expr):
             state = self.values.get(s.dst)
-            result = self.expression(settled(s.expr, self.p), state)
+            result = self.expression(settled(s.expr, self.p, self.scalars.known), state)
             self.values[s.dst] = self.named(s.dst, result) if state is None else self.moved(result, state)
         elif s.op == "reduce":
             folded = self.reduce(s)
@@ -266,7 +246,7 @@ class VectorPart:
 
     def expression(self, root: Expr, into: Operand | None = None) -> Operand:
         """Instructions for an expression; each part once, temporaries freed behind their last use. The last one writes `into`."""
-        nodes = list(postorder(root))
+        nodes = list(_evaluated(root))
         uses = Counter(a for e in nodes for a in e.args)
         done: dict[Expr, Operand] = {}
         for e in nodes:
@@ -282,6 +262,11 @@ class VectorPart:
             return Operand(number(float(e.value)), "number")
         if not isinstance(e, Map):
             raise UnsupportedOp(f"'{type(e).__name__}' is not computed by vector cores here", where=self.p.name)
+        if (d := difference(e)) is not None:
+            x = indices(self, d[0])
+            mask = compared(self, x, Operand("0.0f", "number"), d[1])
+            self.release(x)
+            return mask
         args = [done[a] for a in e.operands]
         dying = []
         for a in dict.fromkeys(e.operands):
@@ -292,6 +277,11 @@ class VectorPart:
 
     def call(self, fn: str, args: list[Operand], dying: list[Operand], into: Operand | None) -> Operand:
         unary, binary = table()["unary"].get(fn), table()["binary"].get(fn)
+        if fn in COMPARISONS or fn == "where":
+            d = compared(self, *args, COMPARISONS[fn]) if fn in COMPARISONS else selected(self, *args)
+            for o in dying:
+                self.release(o)
+            return d
         if unary is not None:
             return self.unary(unary, args[0], dying)
         if binary is None:
@@ -343,3 +333,19 @@ class VectorPart:
             return [f"{call}({d.name}, {a.name}, {b.name}, {n});"], ()
         name = f"ac_{call}_{b.kind}" if a.kind == "full" else f"ac_{a.kind}_{call}"
         return [f"{name}({d.name}, {a.name}, {b.name}, {self.g.count}, {self.g.pitch(d.lane)});"], ()
+
+
+def _evaluated(root: Expr) -> list[Expr]:
+    """The parts of an expression, operands first, without the indices that a comparison is about."""
+    out: dict[int, Expr] = {}
+
+    def visit(e: Expr) -> None:
+        if id(e) in out:
+            return
+        if difference(e) is None:
+            for a in e.args:
+                visit(a)
+        out[id(e)] = e
+
+    visit(root)
+    return list(out.values())

@@ -29,6 +29,10 @@ PRODUCTS = {
     "attention": graph({a: "f16[3, 75, 32]" for a in "qkv"},
                        "%0 = transpose(k, perm=[0, 2, 1])\n%1 = matmul(q, %0)\n%2 = mul(%1, const(0.2, f16))\n"
                        "%3 = softmax(%2, axes=[2])\n%4 = matmul(%3, v)"),
+    "causal": graph({a: "f16[2, 75, 32]" for a in "qkv"},
+                    "%0 = transpose(k, perm=[0, 2, 1])\n%1 = matmul(q, %0)\n%r = iota(shape=[75, 75], axis=0)\n"
+                    "%c = iota(shape=[75, 75], axis=1)\n%m = ge(%r, %c)\n%2 = where(%m, %1, const(-inf, f16))\n"
+                    "%3 = softmax(%2, axes=[2])\n%4 = matmul(%3, v)"),
 }  # fmt: skip
 VECTOR = {
     "half": """graph g
@@ -64,10 +68,15 @@ input b: f32[1023]
 %4 = layer_norm(r, g, b, axes=[1])
 %5 = softmax(x, axes=[1])
 %6 = reduce_sum(r, axes=[1])
+%p = gt(x, y)
+%q = lt(x, const(0.5, f32))
+%n = and(%p, %q)
+%7 = where(%n, x, const(2.0, f32))
 output chain = %3
 output norm = %4
 output soft = %5
 output sum = %6
+output chosen = %7
 """,
 }
 

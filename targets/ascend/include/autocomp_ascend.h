@@ -176,6 +176,15 @@ AC_FN ac_spread(const ac_f32 &d, const ac_f32 &t, uint32_t rows) {
   ac_widen(d, t, rows);
 }
 
+// first, first + step, ...
+AC_FN ac_steps(const ac_f32 &d, float first, float step, uint32_t n) {
+  CreateVecIndex(d, 0.0f, n);
+  AC_V;
+  Muls(d, d, step, n);
+  AC_V;
+  Adds(d, d, first, n);
+}
+
 // Folds the first `lanes` elements of each row; t: one element a row; w: the instruction's work space. slots: rows rounded up to 8.
 #define AC_ROWS(name, Op)                                                                                                           \
   AC_FN name(const ac_f32 &d, const ac_f32 &x, const ac_f32 &t, const ac_f32 &w, uint32_t rows, uint32_t slots, uint32_t lanes,    \

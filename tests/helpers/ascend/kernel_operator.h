@@ -326,6 +326,48 @@ template <typename D, typename S> void Cast(const LocalTensor<D> &d, const Local
   out(PIPE_V, d, n);
   for (uint32_t i = 0; i < n; ++i) d.at[i] = D(float(s.at[i]));
 }
+inline void CreateVecIndex(const LocalTensor<float> &d, float first, uint32_t n) {
+  model::start(PIPE_V);
+  out(PIPE_V, d, n);
+  for (uint32_t i = 0; i < n; ++i) d.at[i] = first + i;
+}
+enum class CMPMODE { LT, GT, EQ, LE, GE, NE };
+enum class SELMODE { VSEL_CMPMASK_SPR, VSEL_TENSOR_SCALAR_MODE, VSEL_TENSOR_TENSOR_MODE };
+inline bool holds(CMPMODE m, float a, float b) {
+  return m == CMPMODE::LT ? a < b : m == CMPMODE::GT ? a > b : m == CMPMODE::EQ ? a == b : m == CMPMODE::LE ? a <= b : m == CMPMODE::GE ? a >= b : a != b;
+}
+template <typename B> void compare(const LocalTensor<uint8_t> &d, const LocalTensor<float> &a, CMPMODE m, uint32_t n, B b) {
+  if (n % 64) model::tell("a comparison of less than whole repeats");
+  in(PIPE_V, a, n);
+  out(PIPE_V, d, n / 8);
+  for (uint32_t i = 0; i < n; ++i) d.at[i / 8] = uint8_t((d.at[i / 8] & ~(1 << i % 8)) | holds(m, a.at[i], b(i)) << i % 8);
+}
+inline void Compare(const LocalTensor<uint8_t> &d, const LocalTensor<float> &a, const LocalTensor<float> &b, CMPMODE m, uint32_t n) {
+  model::start(PIPE_V);
+  in(PIPE_V, b, n);
+  compare(d, a, m, n, [&](uint32_t i) { return b.at[i]; });
+}
+inline void CompareScalar(const LocalTensor<uint8_t> &d, const LocalTensor<float> &a, float b, CMPMODE m, uint32_t n) {
+  model::start(PIPE_V);
+  compare(d, a, m, n, [&](uint32_t) { return b; });
+}
+inline void Select(const LocalTensor<float> &d, const LocalTensor<uint8_t> &mask, const LocalTensor<float> &a, const LocalTensor<float> &b, SELMODE s, uint32_t n) {
+  if (s != SELMODE::VSEL_TENSOR_TENSOR_MODE) model::tell("a wrong mode of Select");
+  model::start(PIPE_V);
+  in(PIPE_V, mask, n / 8);
+  in(PIPE_V, a, n);
+  in(PIPE_V, b, n);
+  out(PIPE_V, d, n);
+  for (uint32_t i = 0; i < n; ++i) d.at[i] = mask.at[i / 8] >> i % 8 & 1 ? a.at[i] : b.at[i];
+}
+inline void Select(const LocalTensor<float> &d, const LocalTensor<uint8_t> &mask, const LocalTensor<float> &a, float b, SELMODE s, uint32_t n) {
+  if (s != SELMODE::VSEL_TENSOR_SCALAR_MODE) model::tell("a wrong mode of Select");
+  model::start(PIPE_V);
+  in(PIPE_V, mask, n / 8);
+  in(PIPE_V, a, n);
+  out(PIPE_V, d, n);
+  for (uint32_t i = 0; i < n; ++i) d.at[i] = mask.at[i / 8] >> i % 8 & 1 ? a.at[i] : b;
+}
 template <typename F> void fold(const LocalTensor<float> &d, const LocalTensor<float> &x, const LocalTensor<float> &w, int32_t n, F f) {
   model::start(PIPE_V);
   in(PIPE_V, x, n);

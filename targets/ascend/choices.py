@@ -1,0 +1,82 @@
+"""Choices on vector cores: a comparison gives a bit an element, a selection reads them. Both work on whole tiles."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from autocomp.targets.ascend.operand import Operand
+
+from autocomp.errors import UnsupportedOp
+from autocomp.ir.affine import Aff
+
+if TYPE_CHECKING:
+    from autocomp.targets.ascend.vector import VectorPart
+
+
+def wide(v: VectorPart, o: Operand, lane: str) -> Operand:
+    """A value with an element a lane of every row; a new one where it had fewer."""
+    if o.kind == "full":
+        return o
+    d = v.temporary("full", lane)
+    v.v([f"Duplicate({d.name}, {o.name if o.kind == 'number' else '0.0f'}, {v.g.elements('full', lane)});"], (), d)
+    if o.kind != "number":
+        v.v([f"ac_Add_{o.kind}({d.name}, {d.name}, {o.name}, {v.g.count}, {v.g.pitch(lane)});"], (d, o), d)
+    return d
+
+
+def indices(v: VectorPart, e: Aff) -> Operand:
+    """The value of an index expression at every element. Raises UnsupportedOp for rows along two axes or expressions not affine."""
+    lanes = [a for a in e.names() if a in v.g.lanes]
+    rows = [a for a, n in v.g.rows if n > 1]
+    if not e.is_affine or len(lanes) != 1 or len(rows) > 1:
+        raise UnsupportedOp(f"a comparison of {e} with 0", where=v.p.name, hint="compare indices of one row axis and one lane axis")
+    lane, size = lanes[0], f"{v.g.count}, {v.g.pitch(lanes[0])}"
+    fixed = [f"{e.coef(a)} * int32_t({v.start[a]})" for a in sorted(e.names()) if v.start[a] != "0"]
+    line, d = v.temporary("line", lane), v.temporary("full", lane)
+    first = " + ".join([*fixed, str(e.const)])
+    v.v([f"ac_steps({line.name}, float({first}), {e.coef(lane)}.0f, {v.g.pitch(lane)});"], (), line)
+    v.v([f"Duplicate({d.name}, 0.0f, {v.g.elements('full', lane)});"], (), d)
+    v.v([f"ac_Add_line({d.name}, {d.name}, {line.name}, {size});"], (d, line), d)
+    if rows and e.coef(rows[0]):
+        dense, each = v.temporary("stat", ""), v.temporary("stat", "")
+        v.v([f"ac_steps({dense.name}, 0.0f, {e.coef(rows[0])}.0f, {v.g.slots});"], (), dense)
+        v.v([f"ac_widen({each.name}, {dense.name}, {v.g.slots});"], (dense,), each)
+        v.v([f"ac_Add_stat({d.name}, {d.name}, {each.name}, {size});"], (d, each), d)
+        v.release(dense)
+        v.release(each)
+    v.release(line)
+    return d
+
+
+def compared(v: VectorPart, a: Operand, b: Operand, mode: str) -> Operand:
+    """A bit an element. Raises UnsupportedOp where neither has lanes."""
+    lane = a.lane or b.lane
+    if not lane:
+        raise UnsupportedOp("a comparison of one value a row", where=v.p.name, hint="compare elements of rows")
+    x, y = wide(v, a, lane), b if b.kind == "number" else wide(v, b, lane)
+    bytes_ = v.g.bytes("mask", lane)
+    v.names += 1
+    mask = Operand(f"mask{v.names}", "mask", lane, v.ub.take(bytes_))
+    v.frame.declarations.append(f"const LocalTensor<uint8_t> {mask.name} = ac_at<uint8_t>(ub, {bytes_}, {mask.offset});")
+    call = "CompareScalar" if y.kind == "number" else "Compare"
+    v.v([f"{call}({mask.name}, {x.name}, {y.name}, CMPMODE::{mode}, {v.g.elements('full', lane)});"], (x, y), mask)
+    _free_copies(v, (x, a), (y, b))
+    return mask
+
+
+def selected(v: VectorPart, mask: Operand, a: Operand, b: Operand) -> Operand:
+    """a where the bit is set, else b."""
+    x, y = wide(v, a, mask.lane), b if b.kind == "number" else wide(v, b, mask.lane)
+    d = v.temporary("full", mask.lane)
+    how = "SCALAR" if y.kind == "number" else "TENSOR"
+    n = v.g.elements("full", mask.lane)
+    v.v([f"Select({d.name}, {mask.name}, {x.name}, {y.name}, SELMODE::VSEL_TENSOR_{how}_MODE, {n});"], (mask, x, y), d)
+    _free_copies(v, (x, a), (y, b))
+    return d
+
+
+def _free_copies(v: VectorPart, *pairs: tuple[Operand, Operand]) -> None:
+    """Operands that were widened for one instruction."""
+    for made, given in pairs:
+        if made is not given:
+            v.release(made)
