@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from autocomp.targets.ascend.geometry import tile_of
-from autocomp.targets.ascend.tables import place, slot_text, stored, table
+from autocomp.targets.ascend.tables import place, slot_text, stored
 
 from autocomp.cost.chip import Chip
 from autocomp.errors import UnsupportedOp
@@ -92,14 +92,6 @@ class Cube:
         call = f"ac_to_{where}{'' if f.cols == depth else '_turned'}"
         line = f"{call}({name}, {f.name}, {self.whole(other)}, {self.whole(depth)}, {self.size(f.rows)});"
         return name, text, Work(MTE1, (f.name,), (name,), (line,))
-
-    def check_types(self, a: DType, b: DType, c: DType) -> None:
-        """Raises UnsupportedOp where no row of the table of matrix instructions has these types."""
-        types = [a.name, b.name, c.name]
-        if not any(row["types"] == types for row in table()["matrix"]):
-            known = "; ".join(", ".join(row["types"]) for row in table()["matrix"])
-            raise UnsupportedOp(f"no matrix instruction for {types[0]} times {types[1]} into {types[2]}", where=self.p.name,
-                                hint=f"cube cores take {known}")  # fmt: skip
 
     def product(self, acc: str, a: str, b: str, m: str, n: str, k: str, first: str) -> Work:
         """One matrix instruction; `first`: text that is true where the sum starts."""

@@ -27,6 +27,7 @@ TYPES = {("vector",): "AIV_ONLY", ("cube",): "AIC_ONLY", ("cube", "vector"): "MI
 
 def emit(p: TileProgram, chip: Chip, header: tuple[str, ...]) -> KernelSource:
     """The kernel of a tile program. Raises UnsupportedOp for what has no instruction here, DoesNotFit with the bytes of a memory."""
+    check_products(p)
     short: DoesNotFit | None = None
     for rows in shares(p):
         try:
@@ -35,6 +36,16 @@ def emit(p: TileProgram, chip: Chip, header: tuple[str, ...]) -> KernelSource:
             short = short or e
     assert short is not None
     raise short
+
+
+def check_products(p: TileProgram) -> None:
+    """Raises UnsupportedOp where no row of the table of matrix instructions has a product's types."""
+    types = {b.name: b.dtype.name for b in p.bufs}
+    known = [list(row["types"]) for row in table()["matrix"]]
+    for s, _ in walk(p.body):
+        if s.op == "mma" and [a := types[s.srcs[0]], b := types[s.srcs[1]], c := types[s.dst]] not in known:
+            raise UnsupportedOp(f"no matrix instruction for {a} times {b} into {c}", where=p.name,
+                                hint=f"cube cores take {'; '.join(', '.join(k) for k in known)}")  # fmt: skip
 
 
 def shares(p: TileProgram) -> Iterator[int]:

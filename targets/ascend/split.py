@@ -191,7 +191,6 @@ class Split:
         m, k = self.axes_of(a, s)
         n, depth = self.axes_of(b, s)
         k = k or depth
-        self.cube.check_types(self.buf[a].dtype, self.buf[b].dtype, self.buf[s.dst].dtype)
         near = [self.feed(v, side, other, k) for v, side, other in ((a, "a", m), (b, "b", n))]
         if s.dst in self.states:
             part = f"{s.dst}_part"

@@ -19,7 +19,7 @@ from autocomp.ir.body import Const, Expr, Gather, Map
 from autocomp.ir.types import DType
 from autocomp.tile.agents import Node, Work
 from autocomp.tile.places import Place
-from autocomp.tile.program import Buf, Stmt, Tensor, TileProgram, Value
+from autocomp.tile.program import Buf, Stmt, Tensor, TileProgram, Value, walk
 
 MTE2, V, MTE3 = "vector.MTE2", "vector.V", "vector.MTE3"
 
@@ -59,9 +59,12 @@ class VectorPart:
     values: dict[str, Operand] = field(default_factory=dict)
     names: int = 0
     scalars: Scalars = field(init=False)
+    changing: set[str] = field(init=False)
 
     def __post_init__(self) -> None:
         self.scalars = Scalars(self.p, self.start)
+        made = Counter(s.dst for s, _ in walk(self.p.body))
+        self.changing = {name for name, n in made.items() if n > 1}
 
     def statement(self, s: Stmt) -> None:
         """One statement that is not a matrix product."""
@@ -85,18 +88,23 @@ class VectorPart:
         elif s.op == "reduce":
             folded = self.reduce(s)
             if s.acc:
-                self.combine(str(s.expr), self.values[s.dst], folded)
+                self.combine(str(s.expr), self.value(s.dst), folded)
             else:
                 self.values[s.dst] = folded
         elif s.op == "store":
             t = self.p.tensor(s.dst)
             assert t is not None
-            if s.srcs[0] not in self.values:
-                raise UnsupportedOp(f"{t.name} has elements of type {t.dtype}, which are not computed by vector cores here",
-                                    where=self.p.name, hint=f"types: {', '.join(table()['stored'])}")  # fmt: skip
-            self.store(f"{t.name}_out", region(t, self.start, self.p.name), t.dtype, self.values[s.srcs[0]])
+            self.store(f"{t.name}_out", region(t, self.start, self.p.name), t.dtype, self.value(s.srcs[0]))
         else:
             raise UnsupportedOp(f"'{s.op}' of {s.dst} is not done by vector cores here", where=self.p.name)
+
+    def value(self, name: str) -> Operand:
+        """A value by name. Raises UnsupportedOp for one that vector cores do not hold."""
+        if name not in self.values:
+            b = self.p.buf(name)
+            raise UnsupportedOp(f"{name} has elements of type {b.dtype if b else '?'}, which are not computed by vector cores here",
+                                where=self.p.name, hint=f"types: {', '.join(table()['stored'])}")  # fmt: skip
+        return self.values[name]
 
     # ---- buffers
     def temporary(self, kind: str, lane: str, hint: str = "t") -> Operand:
@@ -114,12 +122,14 @@ class VectorPart:
 
     def drop(self, name: str) -> None:
         """A value that nobody reads any more."""
-        if name in self.values:
-            self.release(self.values.pop(name))
+        o = self.values.pop(name, None)
+        if o is not None and o not in self.values.values():
+            self.release(o)
 
     def named(self, name: str, o: Operand) -> Operand:
-        """The result of an expression as the value `name`; a value that stands for another is copied."""
-        if o.kind != "number" and o not in self.values.values():
+        """The result of an expression as the value `name`. One that stands for another is that one, unless either changes later."""
+        names = {n for n, x in self.values.items() if x == o}
+        if o.kind != "number" and not (names and ({name} | names) & self.changing):
             return o
         kind, lane = ("stat", "") if o.kind == "number" else (o.kind, o.lane)
         return self.moved(o, self.temporary(kind, lane, name))
@@ -225,7 +235,7 @@ class VectorPart:
 
     # ---- arithmetic
     def reduce(self, s: Stmt) -> Operand:
-        x = self.values[s.srcs[0]]
+        x = self.value(s.srcs[0])
         if s.axis != x.lane or x.kind != "full" or s.expr not in table()["reduce"]:
             raise UnsupportedOp(f"a reduction '{s.expr}' over axis {s.axis} of a value with lanes along {x.lane}", where=self.p.name)
         d, t, w = self.temporary("stat", "", s.dst), self.temporary("stat", ""), self.temporary("line", x.lane)
@@ -255,9 +265,7 @@ class VectorPart:
 
     def node(self, e: Expr, done: dict[Expr, Operand], uses: Counter[Expr], into: Operand | None) -> Operand:
         if isinstance(e, Value):
-            if e.name not in self.values:
-                raise UnsupportedOp(f"{e.name} is not a value of vector cores", where=self.p.name)
-            return self.values[e.name]
+            return self.value(e.name)
         if isinstance(e, Const):
             return Operand(number(float(e.value)), "number")
         if not isinstance(e, Map):

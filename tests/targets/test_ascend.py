@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 
 import pytest
+import yaml
 
 import autocomp
+from autocomp.egraph.choose import choose_schedule
 from autocomp.errors import AutocompError, DoesNotFit, UnsupportedOp
+from autocomp.ir.schedule import Schedule
+from autocomp.options import Options
+from autocomp.rewrite import load_rules
+from autocomp.targets import load_target
+from autocomp.tile.derive import derive
+from autocomp.tile.text import show
+from autocomp.trace import Trace
 from examples import models
 from tests.helpers.ascend_model import COMPILER, AscendExecutor, ModelFailure
-from tests.helpers.device_graphs import GRAPHS, graph
+from tests.helpers.device_graphs import GRAPHS, gemm, graph
 
+ROOT = Path(__file__).parents[2]
+GOLDEN = ROOT / "tests" / "golden" / "ascend"
 needs_compiler = pytest.mark.skipif(not COMPILER, reason="no g++")
 PRODUCTS = {
     "bias_gelu": graph({"x": "f16[150, 77]", "w": "f16[77, 203]", "b": "f16[203]"}, "%0 = matmul(x, w)\n%1 = add(%0, b)\n%2 = gelu(%1)"),
@@ -137,10 +149,6 @@ def test_the_aliases_name_the_target():
 
 
 def test_rows_that_unified_buffer_cannot_hold_are_refused_with_both_numbers():
-    from autocomp.targets import load_target
-
-    from autocomp.ir.schedule import Schedule
-
     kernel = autocomp.optimize(GRAPHS["softmax_odd"], target="npu").calls.calls[0].kernel
     with pytest.raises(DoesNotFit, match=r"tiles in ub of a core: needs \d+, has 188160"):
         load_target("npu").emit(kernel, Schedule.make({"i0": 123}))
@@ -148,11 +156,60 @@ def test_rows_that_unified_buffer_cannot_hold_are_refused_with_both_numbers():
 
 @pytest.mark.parametrize(
     ("name", "reason"),
-    [("integers", "elements of type i32"), ("transpose", "lie 520 apart"), ("maxpool", "a reduction over axes r0,r1 at once")],
+    [
+        ("integers", "elements of type i32"),
+        ("argmax", "elements of type i64"),
+        ("transpose", "lie 520 apart"),
+        ("maxpool", "a reduction over axes r0,r1 at once"),
+        ("gemm_f32", "no matrix instruction for f32 times f32 into f32"),
+        ("conv_nchw", "no matrix instruction for f32 times f32 into f32"),
+        ("conv", "in0 is read with a border"),
+    ],
 )
 def test_what_is_not_printed_is_refused_with_its_reason(name, reason):
     with pytest.raises(UnsupportedOp, match=reason):
         autocomp.optimize(GRAPHS[name], target="npu")
+
+
+@pytest.mark.parametrize("name", ["chain", "softmax", "layer_norm_odd", "gemm_bias_gelu", "attention_causal"])
+def test_the_text_is_as_it_was(name):
+    """AUTOCOMP_GOLDEN=write pytest tests/targets/test_ascend.py  writes the files anew."""
+    text = autocomp.optimize(GRAPHS[name], target="ascend").source()
+    path = GOLDEN / f"{name}.cpp"
+    if os.environ.get("AUTOCOMP_GOLDEN") == "write":
+        path.write_text(text)
+    assert text == path.read_text()
+
+
+def test_the_tile_program_does_not_know_the_target():
+    """Under one schedule the tile program in the comment is the one that GPUs print; what differs is in tables and emitters."""
+    kernel = autocomp.optimize(GRAPHS["gemm_bias_gelu"], target="ascend").calls.calls[0].kernel
+    schedule = Schedule.make({"i0": 128, "i1": 64, "r0": 32}, threads=128)
+    text = show(derive(kernel, schedule))
+    for target in ("cuda:a100", "ascend:910b"):
+        source = load_target(target).emit(kernel, schedule).text
+        assert all(line in source for line in text.splitlines() if line), target
+
+
+def chosen(model, chip):
+    """Tiles of a model's one kernel."""
+    rules, target = load_rules((), options=Options()), load_target(chip)
+    kernel = autocomp.optimize(model, target=chip).calls.calls[0].kernel
+    return dict(choose_schedule(kernel, rules, target.chip, Options(), Trace(), target.admit)[0].tile)
+
+
+def test_tiles_follow_what_binds(tmp_path):
+    """Large products fill L0C; few rows make few rows; a chip with a quarter of L0C takes smaller tiles."""
+    large, skinny = gemm(4096, 4096, 1024), gemm(16, 4096, 4096)
+    tile = chosen(large, "ascend:910b")
+    assert tile["i0"] * tile["i1"] * 4 == 131072 and tile["r0"] == 64
+    assert chosen(skinny, "ascend:910b")["i0"] == 16
+    chip = yaml.safe_load((ROOT / "cost_models" / "ascend910b.yaml").read_text())
+    next(m for m in chip["memories"] if m["name"] == "l0c")["capacity"]["value"] = 32768
+    small = tmp_path / "small.yaml"
+    small.write_text(yaml.safe_dump(chip))
+    tile = chosen(large, f"ascend:{small}")
+    assert tile["i0"] * tile["i1"] * 4 <= 32768
 
 
 def test_a_program_for_a_chip_that_is_not_here_says_so_when_called():

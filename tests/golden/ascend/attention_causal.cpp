@@ -1,0 +1,352 @@
+#include "autocomp_ascend.h"
+
+/*
+ * matmul_softmax_weighted_sum_iota_ge_2more: iota iota ge transpose matmul mul where softmax_weighted_sum
+ * schedule: tile i0 1, i1 128, i2 64, r0 64, r1 64
+ * predicted: 30.44 us, bound by copies from L0C
+ * rule: monoids/online-softmax-half: made softmax_weighted_sum f16[2, 3, 300, 64]
+ * rule: fusion/map-into-map: iota into operand 0 of ge
+ * rule: fusion/map-into-map: iota into operand 1 of ge
+ * rule: fusion/epilogue: matmul into operand 0 of mul
+ * rule: fusion/map-into-map: ge into operand 0 of where
+ * rule: fusion/epilogue: mul into operand 1 of where
+ * rule: fusion/scores-into-online: where into operand 0 of softmax_weighted_sum
+ *
+ * kernel matmul_softmax_weighted_sum_iota_ge_2more(in0: f16[i0:6, i1:300, r0:64], in1: f16[i0:6, r0:64, r1:300] of in1[6, 300, 64] at [i0, r1, r0], in2: f16[i0:6, i2:64, r1:300] of in2[6, 300, 64] at [i0, r1, i2]) -> out0: f16[i0:6, i1:300, i2:64]
+ * axes i0=6 i1=300 i2=64 r0=64 r1=300
+ * tile i0=1 i1=128 r1=64
+ * grid i0, i1
+ *   m: f32[i0, i1] fragment = fill -3.4028234663852886e+38
+ *   l: f32[i0, i1] fragment = fill 0.0
+ *   o: f32[i0, i1, i2] fragment = fill 0.0
+ *   in0_t: f16[i0, i1, r0] block = copy in0
+ *   serial r1 until=i1+0
+ *     ge_t: bool[i1, r1] fragment = map idx(i1, i64) >= idx(r1, i64)
+ *     in1_t: f16[i0, r0, r1] block = copy in1
+ *     acc: f32[i0, i1, r1] fragment = fill 0.0
+ *     acc += mma in0_t, in1_t
+ *     cast_t: f32[i0, i1, r1] fragment = map cast(f32, where(ge_t, cast(f16, acc) * 0.125, -inf))
+ *     cast_t_in: f32[i0, i1, r1] fragment = map where(idx(r1) < 300, cast_t, -inf)
+ *     m_t: f32[i0, i1] fragment = reduce max r1 cast_t_in
+ *     m1: f32[i0, i1] fragment = map max(m, m_t)
+ *     l = map l * exp(m - m1)
+ *     p: f32[i0, i1, r1] fragment = map exp(cast_t_in - m1)
+ *     p_in: f32[i0, i1, r1] fragment = map where(idx(r1) < 300, p, 0.0)
+ *     l += reduce add r1 p_in
+ *     o = map o * exp(m - m1)
+ *     in2_t: f16[i0, i2, r1] block = copy in2
+ *     p_n: f16[i0, i1, r1] fragment = map cast(f16, p_in)
+ *     o += mma p_n, in2_t
+ *     m = map m1
+ *   r: f32[i0, i1, i2] fragment = map o / l
+ *   cast_t2: f16[i0, i1, i2] fragment = map cast(f16, r)
+ *   store out0 = cast_t2
+ *
+ * queue cube.MTE2 -> cube.MTE1 [in0_t] each tile, 2 slots
+ * queue cube.MTE2 -> cube.MTE1 [in1_t] each r1, 2 slots
+ * queue cube.MTE1 -> cube.M [in0_t_a, in1_t_b] each r1, 2 slots
+ * queue cube.M -> cube.FIX [acc] each r1, 2 slots
+ * queue cube.FIX -> vector.MTE2 [acc_m] each r1, 2 slots
+ * queue cube.MTE2 -> cube.MTE1 [in2_t, p_n] each r1, 2 slots
+ * queue vector.MTE3 -> cube.MTE2 [p_n_m] each r1, 2 slots
+ * queue cube.MTE1 -> cube.M [p_n_a, in2_t_b] each r1, 2 slots
+ * queue cube.M -> cube.FIX [o_part] each r1, 2 slots
+ * queue cube.FIX -> vector.MTE2 [o_part_m] each r1, 2 slots
+ * queue vector.MTE2 -> vector.V [acc_in] each r1, 2 slots
+ * queue vector.V -> vector.MTE3 [p_n_out] each r1, 2 slots
+ * queue vector.MTE2 -> vector.V [o_part_in] each r1, 2 slots
+ * queue vector.V -> vector.MTE3 [out0_out] each tile, 2 slots
+ * l1: 98304 of 524032 bytes
+ * l0a: 65536 of 65536 bytes
+ * l0b: 32768 of 65536 bytes
+ * l0c: 131072 of 131072 bytes
+ * ub: 174848 of 188160 bytes
+ */
+extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2more(GM_ADDR in0, GM_ADDR in1, GM_ADDR in2, GM_ADDR out0, GM_ADDR scratch) {
+  KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2);
+  GlobalTensor<half> in0_g;
+  in0_g.SetGlobalBuffer((__gm__ half *)in0);
+  GlobalTensor<half> in1_g;
+  in1_g.SetGlobalBuffer((__gm__ half *)in1);
+  GlobalTensor<half> in2_g;
+  in2_g.SetGlobalBuffer((__gm__ half *)in2);
+  GlobalTensor<half> out0_g;
+  out0_g.SetGlobalBuffer((__gm__ half *)out0);
+  GlobalTensor<float> acc_m_g;
+  acc_m_g.SetGlobalBuffer((__gm__ float *)(scratch + 0));
+  GlobalTensor<half> p_n_m_g;
+  p_n_m_g.SetGlobalBuffer((__gm__ half *)(scratch + 1179648));
+  GlobalTensor<float> o_part_m_g;
+  o_part_m_g.SetGlobalBuffer((__gm__ float *)(scratch + 1769472));
+  if ASCEND_IS_AIC {
+    TPipe pipe;
+    TBuf<TPosition::A1> l1;
+    pipe.InitBuffer(l1, 98304);
+    TBuf<TPosition::A2> l0a;
+    pipe.InitBuffer(l0a, 65536);
+    TBuf<TPosition::B2> l0b;
+    pipe.InitBuffer(l0b, 32768);
+    TBuf<TPosition::CO1> l0c;
+    pipe.InitBuffer(l0c, 131072);
+    pipe.Destroy();
+    const uint32_t group = GetBlockIdx();
+    uint32_t round = 0, r1_round = 0;
+    SetFlag<HardEvent::FIX_M>(2);
+    SetFlag<HardEvent::FIX_M>(3);
+    SetFlag<HardEvent::M_MTE1>(2);
+    SetFlag<HardEvent::M_MTE1>(3);
+    CrossCoreSetFlag<2, PIPE_MTE2>(6);
+    CrossCoreSetFlag<2, PIPE_MTE2>(7);
+    SetFlag<HardEvent::MTE1_MTE2>(4);
+    SetFlag<HardEvent::MTE1_MTE2>(5);
+    SetFlag<HardEvent::FIX_M>(0);
+    SetFlag<HardEvent::FIX_M>(1);
+    SetFlag<HardEvent::M_MTE1>(0);
+    SetFlag<HardEvent::M_MTE1>(1);
+    SetFlag<HardEvent::MTE1_MTE2>(2);
+    SetFlag<HardEvent::MTE1_MTE2>(3);
+    SetFlag<HardEvent::MTE1_MTE2>(0);
+    SetFlag<HardEvent::MTE1_MTE2>(1);
+    for (uint32_t tile = group; tile < 18; tile += GetBlockNum(), ++round) {
+      const uint32_t s_i1 = tile % 3 * 128;
+      const uint32_t n_i1 = s_i1 + 128 <= 300 ? 128 : 300 - s_i1;
+      const uint32_t s_i0 = tile / 3 * 1;
+      const LocalTensor<half> in0_t = l1.GetWithOffset<half>(8192, round % 2 * 16384);
+      WaitFlag<HardEvent::MTE1_MTE2>(round % 2);
+      ac_to_l1(in0_t, in0_g[19200ull * s_i0 + 64ull * s_i1], n_i1, 64, 64, 128);
+      SetFlag<HardEvent::MTE2_MTE1>(round % 2);
+      WaitFlag<HardEvent::MTE2_MTE1>(round % 2);
+      for (uint32_t r1 = 0; r1 < ac_least(5, (s_i1 + n_i1 + 63) / 64); ++r1, ++r1_round) {
+        const uint32_t s_r1 = r1 * 64;
+        const uint32_t n_r1 = s_r1 + 64 <= 300 ? 64 : 300 - s_r1;
+        const LocalTensor<half> in1_t = l1.GetWithOffset<half>(4096, 32768 + r1_round % 2 * 8192);
+        const LocalTensor<half> in0_t_a = l0a.GetWithOffset<half>(8192, r1_round % 2 * 16384);
+        const LocalTensor<half> in1_t_b = l0b.GetWithOffset<half>(4096, r1_round % 2 * 8192);
+        const LocalTensor<float> acc = l0c.GetWithOffset<float>(8192, r1_round % 2 * 32768);
+        const LocalTensor<half> in2_t = l1.GetWithOffset<half>(4096, 49152 + r1_round % 2 * 8192);
+        const LocalTensor<half> p_n = l1.GetWithOffset<half>(8192, 65536 + r1_round % 2 * 16384);
+        const LocalTensor<half> p_n_a = l0a.GetWithOffset<half>(8192, 32768 + r1_round % 2 * 16384);
+        const LocalTensor<half> in2_t_b = l0b.GetWithOffset<half>(4096, 16384 + r1_round % 2 * 8192);
+        const LocalTensor<float> o_part = l0c.GetWithOffset<float>(8192, 65536 + r1_round % 2 * 32768);
+        WaitFlag<HardEvent::MTE1_MTE2>(2 + r1_round % 2);
+        ac_to_l1(in1_t, in1_g[19200ull * s_i0 + 64ull * s_r1], n_r1, 64, 64, 64);
+        SetFlag<HardEvent::MTE2_MTE1>(2 + r1_round % 2);
+        WaitFlag<HardEvent::M_MTE1>(r1_round % 2);
+        ac_to_l0a(in0_t_a, in0_t, ac_whole(n_i1), 64, 128);
+        WaitFlag<HardEvent::MTE2_MTE1>(2 + r1_round % 2);
+        ac_to_l0b(in1_t_b, in1_t, ac_whole(n_r1), 64, 64);
+        SetFlag<HardEvent::MTE1_M>(r1_round % 2);
+        SetFlag<HardEvent::MTE1_MTE2>(2 + r1_round % 2);
+        WaitFlag<HardEvent::MTE1_M>(r1_round % 2);
+        WaitFlag<HardEvent::FIX_M>(r1_round % 2);
+        PipeBarrier<PIPE_M>();
+        ac_mmad(acc, in0_t_a, in1_t_b, n_i1, n_r1, 64, true);
+        SetFlag<HardEvent::M_FIX>(r1_round % 2);
+        SetFlag<HardEvent::M_MTE1>(r1_round % 2);
+        WaitFlag<HardEvent::M_FIX>(r1_round % 2);
+        CrossCoreWaitFlag(2 + r1_round % 2);
+        ac_fixpipe(acc_m_g[(group * 2 + r1_round % 2) * 8192ull], acc, n_i1, n_r1, 64);
+        CrossCoreSetFlag<2, PIPE_FIX>(r1_round % 2);
+        SetFlag<HardEvent::FIX_M>(r1_round % 2);
+        WaitFlag<HardEvent::MTE1_MTE2>(4 + r1_round % 2);
+        ac_to_l1_padded(in2_t, in2_g[19200ull * s_i0 + 64ull * s_r1], n_r1, 64, 64, 64);
+        CrossCoreWaitFlag(4 + r1_round % 2);
+        ac_to_l1(p_n, p_n_m_g[(group * 2 + r1_round % 2) * 8192ull], n_i1, n_r1, 64, 128);
+        CrossCoreSetFlag<2, PIPE_MTE2>(6 + r1_round % 2);
+        SetFlag<HardEvent::MTE2_MTE1>(4 + r1_round % 2);
+        WaitFlag<HardEvent::MTE2_MTE1>(4 + r1_round % 2);
+        WaitFlag<HardEvent::M_MTE1>(2 + r1_round % 2);
+        ac_to_l0a(p_n_a, p_n, ac_whole(n_i1), ac_whole(n_r1), 128);
+        ac_to_l0b_turned(in2_t_b, in2_t, 64, ac_whole(n_r1), 64);
+        SetFlag<HardEvent::MTE1_M>(2 + r1_round % 2);
+        SetFlag<HardEvent::MTE1_MTE2>(4 + r1_round % 2);
+        WaitFlag<HardEvent::MTE1_M>(2 + r1_round % 2);
+        WaitFlag<HardEvent::FIX_M>(2 + r1_round % 2);
+        ac_mmad(o_part, p_n_a, in2_t_b, n_i1, 64, n_r1, true);
+        SetFlag<HardEvent::M_FIX>(2 + r1_round % 2);
+        SetFlag<HardEvent::M_MTE1>(2 + r1_round % 2);
+        WaitFlag<HardEvent::M_FIX>(2 + r1_round % 2);
+        CrossCoreWaitFlag(10 + r1_round % 2);
+        ac_fixpipe(o_part_m_g[(group * 2 + r1_round % 2) * 8192ull], o_part, n_i1, 64, 64);
+        CrossCoreSetFlag<2, PIPE_FIX>(8 + r1_round % 2);
+        SetFlag<HardEvent::FIX_M>(2 + r1_round % 2);
+      }
+      SetFlag<HardEvent::MTE1_MTE2>(round % 2);
+    }
+    WaitFlag<HardEvent::MTE1_MTE2>(0);
+    WaitFlag<HardEvent::MTE1_MTE2>(1);
+    WaitFlag<HardEvent::MTE1_MTE2>(2);
+    WaitFlag<HardEvent::MTE1_MTE2>(3);
+    WaitFlag<HardEvent::M_MTE1>(0);
+    WaitFlag<HardEvent::M_MTE1>(1);
+    WaitFlag<HardEvent::FIX_M>(0);
+    WaitFlag<HardEvent::FIX_M>(1);
+    CrossCoreWaitFlag(2);
+    CrossCoreWaitFlag(3);
+    WaitFlag<HardEvent::MTE1_MTE2>(4);
+    WaitFlag<HardEvent::MTE1_MTE2>(5);
+    WaitFlag<HardEvent::M_MTE1>(2);
+    WaitFlag<HardEvent::M_MTE1>(3);
+    WaitFlag<HardEvent::FIX_M>(2);
+    WaitFlag<HardEvent::FIX_M>(3);
+    CrossCoreWaitFlag(10);
+    CrossCoreWaitFlag(11);
+  }
+  if ASCEND_IS_AIV {
+    TPipe pipe;
+    TBuf<TPosition::VECCALC> ub;
+    pipe.InitBuffer(ub, 174848);
+    pipe.Destroy();
+    const uint32_t group = GetBlockIdx() / 2;
+    uint32_t round = 0, r1_round = 0;
+    SetFlag<HardEvent::MTE3_V>(2);
+    SetFlag<HardEvent::MTE3_V>(3);
+    SetFlag<HardEvent::V_MTE2>(2);
+    SetFlag<HardEvent::V_MTE2>(3);
+    SetFlag<HardEvent::MTE3_V>(0);
+    SetFlag<HardEvent::MTE3_V>(1);
+    SetFlag<HardEvent::V_MTE2>(0);
+    SetFlag<HardEvent::V_MTE2>(1);
+    CrossCoreSetFlag<2, PIPE_MTE2>(10);
+    CrossCoreSetFlag<2, PIPE_MTE2>(11);
+    CrossCoreSetFlag<2, PIPE_MTE2>(2);
+    CrossCoreSetFlag<2, PIPE_MTE2>(3);
+    for (uint32_t tile = group; tile < 18; tile += GetBlockNum(), ++round) {
+      const uint32_t s_i1 = tile % 3 * 128;
+      const uint32_t n_i1 = s_i1 + 128 <= 300 ? 128 : 300 - s_i1;
+      const uint32_t s_i0 = tile / 3 * 1;
+      const uint32_t sub = GetSubBlockIdx();
+      const uint32_t own = (n_i1 + 1 - sub) / 2;
+      const uint32_t w_row = sub * ((n_i1 + 1) / 2);
+      const uint32_t o_row = s_i1 + w_row;
+      const uint32_t c_row = own;
+      const ac_f32 m1 = ac_at<float>(ub, 2048, 0);
+      const ac_f32 l2 = ac_at<float>(ub, 2048, 2048);
+      const ac_f32 o3 = ac_at<float>(ub, 16384, 4096);
+      const ac_f32 t24 = ac_at<float>(ub, 16384, 92928);
+      const LocalTensor<half> out0_out = ac_at<half>(ub, 8192, 158464 + round % 2 * 8192);
+      PipeBarrier<PIPE_V>();
+      Duplicate(m1, -3.40282347e+38f, 512);
+      Duplicate(l2, 0.0f, 512);
+      Duplicate(o3, 0.0f, 4096);
+      for (uint32_t r1 = 0; r1 < ac_least(5, (s_i1 + n_i1 + 63) / 64); ++r1, ++r1_round) {
+        const uint32_t s_r1 = r1 * 64;
+        const uint32_t n_r1 = s_r1 + 64 <= 300 ? 64 : 300 - s_r1;
+        const LocalTensor<float> acc_in = ac_at<float>(ub, 16384, 20480 + r1_round % 2 * 16384);
+        const ac_f32 t4 = ac_at<float>(ub, 256, 53248);
+        const ac_f32 t5 = ac_at<float>(ub, 16384, 53504);
+        const ac_f32 t6 = ac_at<float>(ub, 2048, 69888);
+        const ac_f32 t7 = ac_at<float>(ub, 2048, 71936);
+        const LocalTensor<uint8_t> mask8 = ac_at<uint8_t>(ub, 512, 73984);
+        const ac_f32 t9 = ac_at<float>(ub, 16384, 53504);
+        const ac_f32 t10 = ac_at<float>(ub, 16384, 74496);
+        const ac_f32 m_t11 = ac_at<float>(ub, 2048, 71936);
+        const ac_f32 t12 = ac_at<float>(ub, 2048, 69888);
+        const ac_f32 t13 = ac_at<float>(ub, 256, 53248);
+        const ac_f32 t14 = ac_at<float>(ub, 2048, 69888);
+        const ac_f32 t15 = ac_at<float>(ub, 2048, 71936);
+        const ac_f32 t16 = ac_at<float>(ub, 2048, 90880);
+        const ac_f32 t17 = ac_at<float>(ub, 16384, 53504);
+        const ac_f32 t18 = ac_at<float>(ub, 16384, 92928);
+        const ac_f32 l19 = ac_at<float>(ub, 2048, 90880);
+        const ac_f32 t20 = ac_at<float>(ub, 2048, 71936);
+        const ac_f32 t21 = ac_at<float>(ub, 256, 53248);
+        const ac_f32 t22 = ac_at<float>(ub, 2048, 90880);
+        const ac_f32 t23 = ac_at<float>(ub, 2048, 71936);
+        const LocalTensor<half> p_n_out = ac_at<half>(ub, 8192, 109312 + r1_round % 2 * 8192);
+        const LocalTensor<float> o_part_in = ac_at<float>(ub, 16384, 125696 + r1_round % 2 * 16384);
+        CrossCoreWaitFlag(r1_round % 2);
+        WaitFlag<HardEvent::V_MTE2>(r1_round % 2);
+        if (own) {
+          DataCopyPad(acc_in[0], acc_m_g[(group * 2 + r1_round % 2) * 8192ull + 64 * w_row], ac_copy(c_row, n_r1 * 4, (64 - n_r1) * 4, (256 - (n_r1 * 4 + 31) / 32 * 32) / 32), {false, 0, 0, 0});
+        }
+        SetFlag<HardEvent::MTE2_V>(r1_round % 2);
+        CrossCoreSetFlag<2, PIPE_MTE2>(2 + r1_round % 2);
+        PipeBarrier<PIPE_V>();
+        ac_steps(t4, float(1 * int32_t(o_row) + -1 * int32_t(s_r1) + 0), -1.0f, 64);
+        Duplicate(t5, 0.0f, 4096);
+        PipeBarrier<PIPE_V>();
+        ac_Add_line(t5, t5, t4, 64, 64);
+        ac_steps(t6, 0.0f, 1.0f, 64);
+        PipeBarrier<PIPE_V>();
+        ac_widen(t7, t6, 64);
+        PipeBarrier<PIPE_V>();
+        ac_Add_stat(t5, t5, t7, 64, 64);
+        PipeBarrier<PIPE_V>();
+        CompareScalar(mask8, t5, 0.0f, CMPMODE::GE, 4096);
+        WaitFlag<HardEvent::MTE2_V>(r1_round % 2);
+        PipeBarrier<PIPE_V>();
+        Muls(t9, acc_in, 0.125f, 4096);
+        SetFlag<HardEvent::V_MTE2>(r1_round % 2);
+        PipeBarrier<PIPE_V>();
+        Select(t10, mask8, t9, -3.4028235e38f, SELMODE::VSEL_TENSOR_SCALAR_MODE, 4096);
+        PipeBarrier<PIPE_V>();
+        ac_row_max(m_t11, t10, t12, t13, 64, 64, n_r1, 64);
+        PipeBarrier<PIPE_V>();
+        Max(t14, m1, m_t11, 512);
+        PipeBarrier<PIPE_V>();
+        Sub(t15, m1, t14, 512);
+        PipeBarrier<PIPE_V>();
+        Exp(t16, t15, 512);
+        PipeBarrier<PIPE_V>();
+        Mul(l2, l2, t16, 512);
+        ac_Sub_stat(t17, t10, t14, 64, 64);
+        PipeBarrier<PIPE_V>();
+        Exp(t18, t17, 4096);
+        PipeBarrier<PIPE_V>();
+        ac_row_sum(l19, t18, t20, t21, 64, 64, n_r1, 64);
+        PipeBarrier<PIPE_V>();
+        Add(l2, l2, l19, 512);
+        PipeBarrier<PIPE_V>();
+        Sub(t22, m1, t14, 512);
+        PipeBarrier<PIPE_V>();
+        Exp(t23, t22, 512);
+        PipeBarrier<PIPE_V>();
+        ac_Mul_stat(o3, o3, t23, 64, 64);
+        WaitFlag<HardEvent::MTE3_V>(r1_round % 2);
+        Cast(p_n_out, t18, RoundMode::CAST_RINT, 4096);
+        SetFlag<HardEvent::V_MTE3>(r1_round % 2);
+        CrossCoreWaitFlag(6 + r1_round % 2);
+        WaitFlag<HardEvent::V_MTE3>(r1_round % 2);
+        if (own) {
+          DataCopyPad(p_n_m_g[(group * 2 + r1_round % 2) * 8192ull + 64 * w_row], p_n_out[0], ac_copy(c_row, n_r1 * 2, (128 - (n_r1 * 2 + 31) / 32 * 32) / 32, (64 - n_r1) * 2));
+        }
+        SetFlag<HardEvent::MTE3_V>(r1_round % 2);
+        CrossCoreSetFlag<2, PIPE_MTE3>(4 + r1_round % 2);
+        CrossCoreWaitFlag(8 + r1_round % 2);
+        WaitFlag<HardEvent::V_MTE2>(2 + r1_round % 2);
+        if (own) {
+          DataCopyPad(o_part_in[0], o_part_m_g[(group * 2 + r1_round % 2) * 8192ull + 64 * w_row], ac_copy(c_row, 64 * 4, (64 - 64) * 4, (256 - (64 * 4 + 31) / 32 * 32) / 32), {false, 0, 0, 0});
+        }
+        SetFlag<HardEvent::MTE2_V>(2 + r1_round % 2);
+        CrossCoreSetFlag<2, PIPE_MTE2>(10 + r1_round % 2);
+        WaitFlag<HardEvent::MTE2_V>(2 + r1_round % 2);
+        PipeBarrier<PIPE_V>();
+        Add(o3, o3, o_part_in, 4096);
+        SetFlag<HardEvent::V_MTE2>(2 + r1_round % 2);
+        Adds(m1, t14, 0.0f, 512);
+      }
+      PipeBarrier<PIPE_V>();
+      ac_Div_stat(t24, o3, l2, 64, 64);
+      WaitFlag<HardEvent::MTE3_V>(2 + round % 2);
+      PipeBarrier<PIPE_V>();
+      Cast(out0_out, t24, RoundMode::CAST_RINT, 4096);
+      SetFlag<HardEvent::V_MTE3>(2 + round % 2);
+      WaitFlag<HardEvent::V_MTE3>(2 + round % 2);
+      if (own) {
+        DataCopyPad(out0_g[19200ull * s_i0 + 64ull * o_row], out0_out[0], ac_copy(c_row, 64 * 2, (128 - (64 * 2 + 31) / 32 * 32) / 32, (64 - 64) * 2));
+      }
+      SetFlag<HardEvent::MTE3_V>(2 + round % 2);
+    }
+    CrossCoreWaitFlag(6);
+    CrossCoreWaitFlag(7);
+    WaitFlag<HardEvent::V_MTE2>(0);
+    WaitFlag<HardEvent::V_MTE2>(1);
+    WaitFlag<HardEvent::MTE3_V>(0);
+    WaitFlag<HardEvent::MTE3_V>(1);
+    WaitFlag<HardEvent::V_MTE2>(2);
+    WaitFlag<HardEvent::V_MTE2>(3);
+    WaitFlag<HardEvent::MTE3_V>(2);
+    WaitFlag<HardEvent::MTE3_V>(3);
+  }
+}
