@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from autocomp.targets.ascend.choices import compared, indices, selected
 from autocomp.targets.ascend.copies import Region, copy_lines, region
 from autocomp.targets.ascend.geometry import Geometry
-from autocomp.targets.ascend.choices import compared, indices, selected
 from autocomp.targets.ascend.masks import COMPARISONS, difference, settled
 from autocomp.targets.ascend.operand import Operand, number
 from autocomp.targets.ascend.scalars import Scalars, gathered_lines, is_scalar

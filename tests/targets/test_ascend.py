@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from autocomp.targets import load_target
 
 import autocomp
 from autocomp.egraph.choose import choose_schedule
@@ -15,7 +16,6 @@ from autocomp.errors import AutocompError, DoesNotFit, UnsupportedOp
 from autocomp.ir.schedule import Schedule
 from autocomp.options import Options
 from autocomp.rewrite import load_rules
-from autocomp.targets import load_target
 from autocomp.tile.derive import derive
 from autocomp.tile.text import show
 from autocomp.trace import Trace
