@@ -3,7 +3,7 @@
 /*
  * matmul_softmax_weighted_sum_iota_ge_2more: iota iota ge transpose matmul mul where softmax_weighted_sum
  * schedule: tile i0 1, i1 128, i2 64, r0 64, r1 64
- * predicted: 30.44 us, bound by copies from L0C
+ * predicted: 31.30 us, bound by copies from L0C
  * rule: monoids/online-softmax-half: made softmax_weighted_sum f16[2, 3, 300, 64]
  * rule: fusion/map-into-map: iota into operand 0 of ge
  * rule: fusion/map-into-map: iota into operand 1 of ge
@@ -21,16 +21,16 @@
  *   o: f32[i0, i1, i2] fragment = fill 0.0
  *   in0_t: f16[i0, i1, r0] block = copy in0
  *   serial r1 until=i1+0
- *     ge_t: bool[i1, r1] fragment = map idx(i1, i64) >= idx(r1, i64)
  *     in1_t: f16[i0, r0, r1] block = copy in1
  *     acc: f32[i0, i1, r1] fragment = fill 0.0
  *     acc += mma in0_t, in1_t
- *     cast_t: f32[i0, i1, r1] fragment = map cast(f32, where(ge_t, cast(f16, acc) * 0.125, -inf))
- *     cast_t_in: f32[i0, i1, r1] fragment = map where(idx(r1) < 300, cast_t, -inf)
- *     m_t: f32[i0, i1] fragment = reduce max r1 cast_t_in
- *     m1: f32[i0, i1] fragment = map max(m, m_t)
+ *     where_t: f32[i0, i1, r1] fragment = map where(idx(i1, i64) >= idx(r1, i64), acc, -inf)
+ *     where_t_in: f32[i0, i1, r1] fragment = map where(idx(r1) < 300, where_t, -inf)
+ *     m_t: f32[i0, i1] fragment = reduce max r1 where_t_in
+ *     m_t2: f32[i0, i1] fragment = map m_t * 0.125
+ *     m1: f32[i0, i1] fragment = map max(m, m_t2)
  *     l = map l * exp(m - m1)
- *     p: f32[i0, i1, r1] fragment = map exp(cast_t_in - m1)
+ *     p: f32[i0, i1, r1] fragment = map exp(where_t_in * 0.125 - m1)
  *     p_in: f32[i0, i1, r1] fragment = map where(idx(r1) < 300, p, 0.0)
  *     l += reduce add r1 p_in
  *     o = map o * exp(m - m1)
@@ -39,8 +39,8 @@
  *     o += mma p_n, in2_t
  *     m = map m1
  *   r: f32[i0, i1, i2] fragment = map o / l
- *   cast_t2: f16[i0, i1, i2] fragment = map cast(f16, r)
- *   store out0 = cast_t2
+ *   cast_t: f16[i0, i1, i2] fragment = map cast(f16, r)
+ *   store out0 = cast_t
  *
  * queue cube.MTE2 -> cube.MTE1 [in0_t] each tile, 2 slots
  * queue cube.MTE2 -> cube.MTE1 [in1_t] each r1, 2 slots
@@ -223,7 +223,7 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
       const ac_f32 m1 = ac_at<float>(ub, 2048, 0);
       const ac_f32 l2 = ac_at<float>(ub, 2048, 2048);
       const ac_f32 o3 = ac_at<float>(ub, 16384, 4096);
-      const ac_f32 t24 = ac_at<float>(ub, 16384, 92928);
+      const ac_f32 t25 = ac_at<float>(ub, 16384, 92928);
       const LocalTensor<half> out0_out = ac_at<half>(ub, 8192, 158464 + round % 2 * 8192);
       PipeBarrier<PIPE_V>();
       Duplicate(m1, -3.40282347e+38f, 512);
@@ -239,20 +239,21 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
         const ac_f32 t7 = ac_at<float>(ub, 2048, 71936);
         const LocalTensor<uint8_t> mask8 = ac_at<uint8_t>(ub, 512, 73984);
         const ac_f32 t9 = ac_at<float>(ub, 16384, 53504);
-        const ac_f32 t10 = ac_at<float>(ub, 16384, 74496);
-        const ac_f32 m_t11 = ac_at<float>(ub, 2048, 71936);
-        const ac_f32 t12 = ac_at<float>(ub, 2048, 69888);
-        const ac_f32 t13 = ac_at<float>(ub, 256, 53248);
-        const ac_f32 t14 = ac_at<float>(ub, 2048, 69888);
-        const ac_f32 t15 = ac_at<float>(ub, 2048, 71936);
-        const ac_f32 t16 = ac_at<float>(ub, 2048, 90880);
-        const ac_f32 t17 = ac_at<float>(ub, 16384, 53504);
-        const ac_f32 t18 = ac_at<float>(ub, 16384, 92928);
-        const ac_f32 l19 = ac_at<float>(ub, 2048, 90880);
-        const ac_f32 t20 = ac_at<float>(ub, 2048, 71936);
-        const ac_f32 t21 = ac_at<float>(ub, 256, 53248);
-        const ac_f32 t22 = ac_at<float>(ub, 2048, 90880);
-        const ac_f32 t23 = ac_at<float>(ub, 2048, 71936);
+        const ac_f32 m_t10 = ac_at<float>(ub, 2048, 71936);
+        const ac_f32 t11 = ac_at<float>(ub, 2048, 69888);
+        const ac_f32 t12 = ac_at<float>(ub, 256, 53248);
+        const ac_f32 t13 = ac_at<float>(ub, 2048, 69888);
+        const ac_f32 t14 = ac_at<float>(ub, 2048, 71936);
+        const ac_f32 t15 = ac_at<float>(ub, 2048, 69888);
+        const ac_f32 t16 = ac_at<float>(ub, 2048, 74496);
+        const ac_f32 t17 = ac_at<float>(ub, 16384, 76544);
+        const ac_f32 t18 = ac_at<float>(ub, 16384, 76544);
+        const ac_f32 t19 = ac_at<float>(ub, 16384, 92928);
+        const ac_f32 l20 = ac_at<float>(ub, 2048, 74496);
+        const ac_f32 t21 = ac_at<float>(ub, 2048, 69888);
+        const ac_f32 t22 = ac_at<float>(ub, 256, 53248);
+        const ac_f32 t23 = ac_at<float>(ub, 2048, 74496);
+        const ac_f32 t24 = ac_at<float>(ub, 2048, 69888);
         const LocalTensor<half> p_n_out = ac_at<half>(ub, 8192, 109312 + r1_round % 2 * 8192);
         const LocalTensor<float> o_part_in = ac_at<float>(ub, 16384, 125696 + r1_round % 2 * 16384);
         CrossCoreWaitFlag(r1_round % 2);
@@ -276,35 +277,37 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
         CompareScalar(mask8, t5, 0.0f, CMPMODE::GE, 4096);
         WaitFlag<HardEvent::MTE2_V>(r1_round % 2);
         PipeBarrier<PIPE_V>();
-        Muls(t9, acc_in, 0.125f, 4096);
+        Select(t9, mask8, acc_in, -3.4028235e38f, SELMODE::VSEL_TENSOR_SCALAR_MODE, 4096);
         SetFlag<HardEvent::V_MTE2>(r1_round % 2);
         PipeBarrier<PIPE_V>();
-        Select(t10, mask8, t9, -3.4028235e38f, SELMODE::VSEL_TENSOR_SCALAR_MODE, 4096);
+        ac_row_max(m_t10, t9, t11, t12, 64, 64, n_r1, 64);
         PipeBarrier<PIPE_V>();
-        ac_row_max(m_t11, t10, t12, t13, 64, 64, n_r1, 64);
+        Muls(t13, m_t10, 0.125f, 512);
         PipeBarrier<PIPE_V>();
-        Max(t14, m1, m_t11, 512);
+        Max(t14, m1, t13, 512);
         PipeBarrier<PIPE_V>();
         Sub(t15, m1, t14, 512);
         PipeBarrier<PIPE_V>();
         Exp(t16, t15, 512);
         PipeBarrier<PIPE_V>();
         Mul(l2, l2, t16, 512);
-        ac_Sub_stat(t17, t10, t14, 64, 64);
+        Muls(t17, t9, 0.125f, 4096);
         PipeBarrier<PIPE_V>();
-        Exp(t18, t17, 4096);
+        ac_Sub_stat(t18, t17, t14, 64, 64);
         PipeBarrier<PIPE_V>();
-        ac_row_sum(l19, t18, t20, t21, 64, 64, n_r1, 64);
+        Exp(t19, t18, 4096);
         PipeBarrier<PIPE_V>();
-        Add(l2, l2, l19, 512);
+        ac_row_sum(l20, t19, t21, t22, 64, 64, n_r1, 64);
         PipeBarrier<PIPE_V>();
-        Sub(t22, m1, t14, 512);
+        Add(l2, l2, l20, 512);
         PipeBarrier<PIPE_V>();
-        Exp(t23, t22, 512);
+        Sub(t23, m1, t14, 512);
         PipeBarrier<PIPE_V>();
-        ac_Mul_stat(o3, o3, t23, 64, 64);
+        Exp(t24, t23, 512);
+        PipeBarrier<PIPE_V>();
+        ac_Mul_stat(o3, o3, t24, 64, 64);
         WaitFlag<HardEvent::MTE3_V>(r1_round % 2);
-        Cast(p_n_out, t18, RoundMode::CAST_RINT, 4096);
+        Cast(p_n_out, t19, RoundMode::CAST_RINT, 4096);
         SetFlag<HardEvent::V_MTE3>(r1_round % 2);
         CrossCoreWaitFlag(6 + r1_round % 2);
         WaitFlag<HardEvent::V_MTE3>(r1_round % 2);
@@ -327,10 +330,10 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
         Adds(m1, t14, 0.0f, 512);
       }
       PipeBarrier<PIPE_V>();
-      ac_Div_stat(t24, o3, l2, 64, 64);
+      ac_Div_stat(t25, o3, l2, 64, 64);
       WaitFlag<HardEvent::MTE3_V>(2 + round % 2);
       PipeBarrier<PIPE_V>();
-      Cast(out0_out, t24, RoundMode::CAST_RINT, 4096);
+      Cast(out0_out, t25, RoundMode::CAST_RINT, 4096);
       SetFlag<HardEvent::V_MTE3>(2 + round % 2);
       WaitFlag<HardEvent::V_MTE3>(2 + round % 2);
       if (own) {
