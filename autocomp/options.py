@@ -42,6 +42,6 @@ class Options:
     cache: bool = True
     tuned: bool = True
     tuning_database: str = ""
-    phase_iterations: int = 12
+    phase_iterations: int = 40
     phase_nodes: int = 200_000
     phase_seconds: float = 10.0

@@ -45,7 +45,7 @@ def compile_model(model: Any, target: str, options: Options, trace: Trace, **fro
     from autocomp.tune.apply import tuned_schedules
 
     with trace.stage("saturate") as note:
-        frozen = saturate.saturate(graph, rules, options, trace)
+        frozen = saturate.saturate(graph, rules, options, trace, machine.chip.features)
         note.update(classes=len(frozen.classes), forms=sum(len(c.nodes) for c in frozen.classes.values()))
     with trace.stage("cover") as note:
         calls = cover.cover(frozen, rules, machine.chip, options, trace)

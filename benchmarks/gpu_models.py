@@ -36,3 +36,41 @@ def bert(torch: Any, layers: int = 12, width: int = 768, heads: int = 12) -> Any
             return x
 
     return Bert()
+
+
+def resnet50(torch: Any, width: int = 64, blocks: tuple[int, ...] = (3, 4, 6, 3), classes: int = 1000) -> Any:
+    """ResNet-50 v1.5 as torchvision builds it (the stride of a stage is in its first 3 x 3 convolution), [N, C, H, W] in and out."""
+    nn, nf = torch.nn, torch.nn.functional
+
+    class Unit(nn.Module):  # type: ignore[name-defined, misc]
+        def __init__(self, i: int, o: int, k: int, stride: int = 1) -> None:
+            super().__init__()
+            self.conv, self.norm = nn.Conv2d(i, o, k, stride, k // 2, bias=False), nn.BatchNorm2d(o)
+
+        def forward(self, x: Any) -> Any:
+            return self.norm(self.conv(x))
+
+    class Bottleneck(nn.Module):  # type: ignore[name-defined, misc]
+        def __init__(self, i: int, w: int, stride: int) -> None:
+            super().__init__()
+            self.a, self.b, self.c = Unit(i, w, 1), Unit(w, w, 3, stride), Unit(w, 4 * w, 1)
+            self.side = Unit(i, 4 * w, 1, stride) if stride > 1 or i != 4 * w else nn.Identity()
+
+        def forward(self, x: Any) -> Any:
+            return nf.relu(self.c(nf.relu(self.b(nf.relu(self.a(x))))) + self.side(x))
+
+    class ResNet(nn.Module):  # type: ignore[name-defined, misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.stem, stages, i = Unit(3, width, 7, 2), [], width
+            for s, n in enumerate(blocks):
+                for b in range(n):
+                    stages.append(Bottleneck(i, width << s, 2 if s and not b else 1))
+                    i = 4 * (width << s)
+            self.stages, self.head = nn.Sequential(*stages), nn.Linear(i, classes)
+
+        def forward(self, x: Any) -> Any:
+            x = nf.max_pool2d(nf.relu(self.stem(x)), 3, 2, 1)
+            return self.head(self.stages(x).mean((2, 3)))
+
+    return ResNet()

@@ -6,6 +6,7 @@ from dataclasses import replace
 from math import prod
 
 from autocomp.cost.chip import Chip
+from autocomp.cost.copies import narrow_copies
 from autocomp.cost.roles import Roles
 from autocomp.cost.roofline import OVERLAP, time_of
 from autocomp.cost.work import Cost, Work
@@ -35,6 +36,9 @@ def block_time(k: Kernel, s: Schedule, chip: Chip, roles: Roles, work: Work) -> 
         if roles.form == "online":
             share = 1.0 if s.roles == "cooperative" else chip.limits.get("warp_matrix", 1.0)
         work = replace(work, matrix_eff=share, m=0, n=0, k=0, matrix=work.matrix * _padding(roles, tile))
+        if "copies" in chip.limits:
+            narrow = narrow_copies(k, size(roles.rows), size(roles.cols))
+            work = replace(work, copies=work.tiles * roles.extent("depth") * narrow)
     line = 2 * chip.memories[0].line  # neighbouring sectors travel together
     extra = sum(a.type.bytes * (_lines(k, a.name, tile, a.type.dtype.bytes, line) - 1) for a in k.inputs)
     cost = time_of(replace(work, read=work.read + extra), chip)

@@ -33,6 +33,8 @@ def time_of(work: Work, chip: Chip) -> Cost:
         parts.append(("vector unit", work.vector / chip.vector["f32"] * idle))
     if work.special:
         parts.append(("special functions", work.special / chip.special * idle))
+    if work.copies:
+        parts.append(("narrow copies", work.copies / chip.limits["copies"] * idle))
     if "shared_units" in chip.features:
         parts = _shared(parts)
     if not parts:

@@ -16,6 +16,7 @@ class Work:
     special         exp, log, erf, tanh, sqrt, division and the like
     m, n, k         the contraction's rows, columns, depth (0 without one): tails and tile quantisation
     matrix_eff      share of the unit's lanes that the contraction's vector axis fills, in (0, 1]
+    copies          copies of less than 16 bytes by which factors of contractions come to the unit (see `cost.copies`)
     tiles           independent units of work that can run at once (0: unknown)
     """
 
@@ -31,6 +32,7 @@ class Work:
     k: int = 0
     matrix_eff: float = 1.0
     tiles: int = 0
+    copies: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,14 @@ from math import prod
 from autocomp.cost.chip import Chip
 from autocomp.cost.roofline import time_of
 from autocomp.cost.work import Cost, Work
+from autocomp.egraph.factors import factor_traffic, prologue
 from autocomp.egraph.grammar import LOADED, Operand, Record, fold, load_grammar
 from autocomp.egraph.rows import Body, Rows
 from autocomp.egraph.subject import Subject, SubjectNode
 from autocomp.ir.types import dim_hint
 from autocomp.options import Options
 
+RANKED = 8  # classes of a strongly connected group up to which the cheapest goes first
 KEEP = 4  # cuts per kind; measured: 4 a kind give the same covers as 8 and 16 on BERT, ResNet-50 and Llama
 
 
@@ -61,24 +63,39 @@ class Enumerator:
     cuts: dict[int, list[Cut]] = field(default_factory=dict)
     flow: dict[int, float] = field(default_factory=dict)
     refused: dict[str, int] = field(default_factory=dict)
+    traffic: dict[tuple[int, frozenset[int]], tuple[float, bool]] = field(default_factory=dict)
 
     def run(self) -> None:
         """Fill `cuts` for every class that is not in memory."""
         s = self.subject
         for group in s.order:
-            for c in group:
-                if c in s.memory or c in s.literal:
-                    self.flow[c] = 0.0
-                    continue
-                found: dict[tuple[object, ...], Cut] = {}
-                for node in s.by_class[c]:
-                    if all(x in s.memory or x in s.literal or x in self.cuts for x in node.enode.children):
-                        for cut in self._of_node(node):
-                            key = (cut.record.kind, cut.leaves, cut.heavy)
-                            old = found.get(key)
-                            if old is None or (cut.time, cut.order()) < (old.time, old.order()):
-                                found[key] = cut
-                self._keep(c, list(found.values()))
+            waiting = [c for c in group if c not in s.memory and c not in s.literal]
+            self.flow |= dict.fromkeys(set(group) - set(waiting), 0.0)
+            while len(waiting) > 1 and len(group) <= RANKED:
+                best = min(waiting, key=self._least)  # the cheapest without the others; they may then be views of it
+                self._enumerate(best)
+                waiting.remove(best)
+            for c in waiting:
+                self._enumerate(c)
+
+    def _least(self, c: int) -> float:
+        """The least flow of a class by the cuts that can be made so far."""
+        return min((cut.flow for node in self._ready(c) for cut in self._of_node(node)), default=float("inf"))
+
+    def _ready(self, c: int) -> list[SubjectNode]:
+        """The forms of a class whose operands have cuts."""
+        s = self.subject
+        return [n for n in s.by_class[c] if all(x in s.memory or x in s.literal or x in self.cuts for x in n.enode.children)]
+
+    def _enumerate(self, c: int) -> None:
+        found: dict[tuple[object, ...], Cut] = {}
+        for node in self._ready(c):
+            for cut in self._of_node(node):
+                key = (cut.record.kind, frozenset(self.subject.twins[x] for x in cut.leaves), cut.heavy)
+                old = found.get(key)
+                if old is None or (cut.flow, cut.order()) < (old.flow, old.order()):
+                    found[key] = cut
+        self._keep(c, list(found.values()))
 
     def _keep(self, c: int, found: list[Cut]) -> None:
         if not found:
@@ -132,8 +149,7 @@ class Enumerator:
         access = node.form.accesses[j] if j < len(node.form.accesses) else None
         if child in s.literal:
             return [_Part(Operand(LOADED, access, frozenset(), 0, True), child, None, frozenset(), 0.0)]
-        users = max(1, s.users[child])
-        load = _Part(Operand(LOADED, access, frozenset({child}), 0, True), child, None, frozenset(), self.flow[child] / users)
+        load = _Part(Operand(LOADED, access, frozenset({child}), 0, True), child, None, frozenset(), self._share(child, node.cls))
         out = [load]
         if child in s.memory or node.form.kind in ("opaque", "alone") or access is None:
             return out
@@ -196,11 +212,16 @@ class Enumerator:
         return self.priced(cut, ())
 
     # ---- price
+    def _share(self, leaf: int, reader: int) -> float:
+        """A reader's share of what a leaf took. One that is the leaf in another order of axes stands for all its readers."""
+        twins = self.subject.twins
+        return self.flow[leaf] / (1 if twins[leaf] == twins[reader] else max(1, self.subject.users[leaf]))
+
     def priced(self, cut: Cut, extra: tuple[int, ...]) -> Cut:
         """The cut with its time; `extra`: by-products that it stores too."""
         work = self.work(cut, extra)
         cost = time_of(work, self.chip)
-        flow = cost.seconds + sum(self.flow[x] / max(1, self.subject.users[x]) for x in cut.leaves)
+        flow = cost.seconds + sum(self._share(x, cut.cls) for x in cut.leaves)
         return Cut(
             cut.cls,
             cut.leaves,
@@ -220,6 +241,7 @@ class Enumerator:
     def work(self, cut: Cut, extra: tuple[int, ...] = ()) -> Work:
         s = self.subject
         vector = special = matrix = 0.0
+        copies, whole = 0.0, True
         m = n = k = 0
         lane, stride, strided_view, dtype = 1, 1, False, "f32"
         for i in sorted(cut.nodes):
@@ -233,12 +255,17 @@ class Enumerator:
                 m, n, k = f.mnk
                 lane, stride = f.lane_extent, f.lane_stride
                 dtype = s.types[s.nodes[i].enode.children[0]].dtype.name
+                if "copies" in self.chip.limits:
+                    narrow, bulk = self._traffic(s.nodes[i], cut)
+                    copies, whole = copies + narrow, whole and bulk
         passes = self._passes(cut)
         out = s.types[cut.cls]
         read = sum(s.types[x].bytes * (passes if s.types[x].elements * 2 >= out.elements else 1) for x in cut.leaves)
         lanes = max(1, self.chip.granule[1])
         fill = lane / (-(-lane // lanes) * lanes) if lane < 4 * lanes else 1.0
         eff = fill / (1.0 if stride == 1 else 2.0) if matrix else 1.0
+        if matrix and not whole:
+            eff *= self.chip.limits.get("warp_matrix", 1.0)
         return Work(
             read=float(read),
             written=float(out.bytes + sum(s.types[x].bytes for x in extra)),
@@ -250,8 +277,17 @@ class Enumerator:
             n=n,
             k=k,
             matrix_eff=max(eff, 0.05),
+            copies=copies,
             read_eff=1.0 if not strided_view else 0.9 if matrix else 0.6,
         )
+
+    def _traffic(self, node: SubjectNode, cut: Cut) -> tuple[float, bool]:
+        """`factor_traffic`, asked once for each contraction and prologue."""
+        picks = {self.subject.nodes[x].cls: self.subject.nodes[x] for x in cut.nodes}
+        key = (node.id, prologue(node, picks))
+        if key not in self.traffic:
+            self.traffic[key] = factor_traffic(self.subject, node, picks)
+        return self.traffic[key]
 
     def _passes(self, cut: Cut) -> int:
         """1 if a row of every full-size operand stays on chip, else one pass a dependent reduction (and one for the output)."""

@@ -52,6 +52,7 @@ class Engine:
         self._attrs: dict[str, Attrs] = {}
         self.classes: list[int] = []
         self._named: list[tuple[int, object]] = []
+        self._class: dict[int, int] = {}  # of every name, as the last `matches` saw it
         for text in ("(sort T)", "(function named (i64) T :no-merge)"):
             self._run(text)
 
@@ -90,6 +91,10 @@ class Engine:
     def attrs_of(self, text: str) -> Attrs:
         return self._attrs[text]
 
+    def equal(self, a: int, b: int) -> bool:
+        """Whether two names stood for one class when `matches` looked last."""
+        return a == b or (a in self._class and self._class[a] == self._class.get(b))
+
     def union(self, a: int, b: int) -> None:
         self._run(f"(union (named {a}) (named {b}))")
 
@@ -127,6 +132,7 @@ class Engine:
         """Rows of each relation: T values as class names, strings as text; sorted, so that order never depends on hashing."""
         frozen = self._eg.freeze()
         first = self._first(frozen)
+        self._class = {n: first[v] for n, v in self._named}
         out: dict[str, list[tuple[object, ...]]] = {}
         for rel in relations:
             rows = []

@@ -7,7 +7,7 @@ right side makes goes back in as terms. Phases run in order, each to a budget th
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
@@ -75,16 +75,17 @@ class Query:
     literals: tuple[tuple[str, Lit], ...]
 
 
-def saturate(graph: Graph, rules: RuleSet, options: Options, trace: Trace) -> Frozen:
-    """All forms of the graph's tensors under the rules of the graph phases.
+def saturate(graph: Graph, rules: RuleSet, options: Options, trace: Trace, features: Sequence[str] = ()) -> Frozen:
+    """All forms of the graph's tensors under the rules of the graph phases; `features` are the chip's, for rules that ask.
 
     Raises RuleError where a rule's two sides differ in type; a phase that reaches its budget stops and says so in the trace.
     """
     subject, names, source = _load(graph)
+    functions = tensor_functions(options, features)
     for phase in GRAPH_PHASES:
         chosen = rules.of(phase)
         if chosen:
-            _run_phase(subject, phase, chosen, options, trace)
+            _run_phase(subject, phase, chosen, options, trace, functions)
     subject.engine.rebuild()
     subject.engine.close()
     return _freeze(subject, graph, [(name, names[n]) for name, n in graph.outputs], source)
@@ -122,7 +123,8 @@ def _typed(op: str, attrs: Attrs, t: TensorType) -> Attrs:
 
 
 # ---- one phase
-def _run_phase(subject: Subject, phase: str, rules: tuple[Rule, ...], options: Options, trace: Trace) -> None:
+def _run_phase(subject: Subject, phase: str, rules: tuple[Rule, ...], options: Options, trace: Trace,
+               functions: Mapping[str, Any]) -> None:  # fmt: skip
     queries = [q for i, r in enumerate(rules) for q in _queries(subject.engine, phase, i, r)]
     sorts = {q.relation: tuple(s for _, s in q.variables) for q in queries}
     seen: dict[str, set[tuple[object, ...]]] = {q.relation: set() for q in queries}
@@ -138,7 +140,7 @@ def _run_phase(subject: Subject, phase: str, rules: tuple[Rule, ...], options: O
                 if row in seen[q.relation]:
                     continue
                 seen[q.relation].add(row)
-                reason = _apply(subject, q, row, options)
+                reason = _apply(subject, q, row, functions)
                 if reason is None:
                     fired[q.rule.name] = fired.get(q.rule.name, 0) + 1
                     changed = True
@@ -155,7 +157,7 @@ def _run_phase(subject: Subject, phase: str, rules: tuple[Rule, ...], options: O
             )
             if v > limit
         ]
-        if over or (changed and iteration + 1 == options.phase_iterations):
+        if changed and (over or iteration + 1 == options.phase_iterations):
             which = over[0] if over else ("iterations", iteration + 1, options.phase_iterations)
             worst = max(fired, key=lambda r: (fired[r], r))
             trace.add("budget", phase, **{which[0]: which[1], "limit": which[2], "most_matches": f"{worst} x{fired[worst]}"})  # type: ignore[arg-type]
@@ -214,7 +216,7 @@ def _orders(p: Pattern, commutes: bool) -> list[Pattern]:
 
 
 # ---- one match
-def _apply(subject: Subject, q: Query, row: tuple[object, ...], options: Options) -> str | None:
+def _apply(subject: Subject, q: Query, row: tuple[object, ...], functions: Mapping[str, Any]) -> str | None:
     """None if the rule fired; else why not ("" where it would only have added what is there)."""
     values = dict(zip((v for v, _ in q.variables), row))
     variables: dict[str, Any] = {"root": subject.operand(int(values["root"]))}  # type: ignore[call-overload]
@@ -223,7 +225,7 @@ def _apply(subject: Subject, q: Query, row: tuple[object, ...], options: Options
         if sort == "T" and v.startswith("v_"):
             names[v[2:]] = int(values[v])  # type: ignore[call-overload]
             variables[v[2:]] = subject.operand(names[v[2:]])
-    env = Env(variables, tensor_functions(options))
+    env = Env(variables, functions)
     for v, lit in q.literals:
         if subject.uniform[int(values[v])] != float(lit.value):  # type: ignore[call-overload]
             return ""
@@ -244,7 +246,7 @@ def _apply(subject: Subject, q: Query, row: tuple[object, ...], options: Options
     if subject.types[made] != subject.types[root]:
         raise RuleError(f"unites tensors of different types: {subject.types[root]} and {subject.types[made]}", where=q.rule.where_text,
                         hint="add a condition to `where` under which both sides have one type")  # fmt: skip
-    if made == root:
+    if subject.engine.equal(made, root):
         return ""
     subject.engine.union(root, made)
     return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from autocomp.egraph.forms import Form, comprehension_form, form_of
 from autocomp.egraph.frozen import EClass, ENode, Frozen
@@ -33,8 +33,9 @@ class Subject:
     """`order`: groups of classes, operands before users; a group of several is strongly connected.
 
     `memory`: classes that are in memory without a kernel (inputs, parameters, foldable constants). `literal`: value of
-    the scalar constants. `users`: how many classes read a class (an output counts as one). `level`: height above the
-    leaves along the lowest form, so that some form of every class uses lower classes only.
+    the scalar constants. `users`: how many tensors are made from a class (in any order of axes; an output counts as one).
+    `level`: height above the leaves along the lowest form, so that some form of every class uses lower classes only.
+    `twins`: one name for the classes that hold one tensor in several orders of its axes.
     """
 
     frozen: Frozen
@@ -47,6 +48,7 @@ class Subject:
     users: dict[int, int]
     level: dict[int, int]
     roots: tuple[tuple[str, int], ...]
+    twins: dict[int, int] = field(default_factory=dict)
 
     def label(self, cls: int) -> str:
         """The source op of a class, or that of its first form."""
@@ -73,7 +75,8 @@ def subject_of(frozen: Frozen) -> Subject:
     reach = {c for g in groups for c in g}
     nodes: list[SubjectNode] = []
     by_class: dict[int, tuple[SubjectNode, ...]] = {}
-    users = dict.fromkeys(reach, 0)
+    twins = _twins(classes, reach)
+    readers: dict[int, set[int]] = {c: set() for c in reach}
     for g in groups:
         for c in g:
             mine = []
@@ -84,13 +87,33 @@ def subject_of(frozen: Frozen) -> Subject:
                 nodes.append(mine[-1])
             by_class[c] = tuple(mine)
             for child in {x for e in mine for x in e.enode.children}:
-                users[child] += 1
+                if twins[child] != twins[c]:
+                    readers[child].add(twins[c])
+    users = {c: len(readers[c]) for c in reach}
     for c in {c for _, c in roots}:
         users[c] += 1
     literal = {c: _literal(classes[c]) for c in sorted(reach) if _literal(classes[c]) is not None}
     memory = frozenset(c for c in reach if _in_memory(classes[c]) and c not in literal)
     return Subject(frozen, tuple(nodes), by_class, {c: classes[c].type for c in sorted(reach)}, groups, memory,
-                   literal, users, level, tuple(roots))  # type: ignore[arg-type]
+                   literal, users, level, tuple(roots), twins)  # type: ignore[arg-type]
+
+
+def _twins(classes: dict[int, EClass], reach: set[int]) -> dict[int, int]:
+    """A name for each set of classes that a rule made of one another by moving axes: one tensor in several orders, whose readers
+    choose one, so that all of them together are one reader of what they are made from."""
+    name = {c: c for c in reach}
+
+    def find(c: int) -> int:
+        while name[c] != c:
+            c = name[c]
+        return c
+
+    for c in sorted(reach):
+        for e in classes[c].nodes:
+            if e.op == "transpose" and e.why != "source" and find(c) != find(e.children[0]):
+                low, high = sorted((find(c), find(e.children[0])))
+                name[high] = low
+    return {c: find(c) for c in reach}
 
 
 def _in_memory(c: EClass) -> bool:

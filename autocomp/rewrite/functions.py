@@ -80,9 +80,34 @@ def _option(options: Options) -> Callable[[str], Any]:
     return option
 
 
-def tensor_functions(options: Options) -> dict[str, Callable[..., Any]]:
-    """The functions of the graph phases' vocabulary; arguments are Operands, tuples, numbers and words."""
+def channels_last(rank: int) -> tuple[int, ...]:
+    """The permutation that moves axis 1 behind the others: [N, C, H, W] -> [N, H, W, C]."""
+    return (0, *range(2, rank), 1)
+
+
+def channels_first(rank: int) -> tuple[int, ...]:
+    """Its inverse: [N, H, W, C] -> [N, C, H, W]."""
+    return (0, rank - 1, *range(1, rank - 1))
+
+
+def _keeps_order(shape: Sequence[Dim], perm: Sequence[int]) -> bool:
+    """Whether a permutation moves axes of extent 1 only, so that memory stays as it is."""
+    wide = [a for a in _perm(perm, len(shape)) if shape[a] != 1]
+    return wide == sorted(wide)
+
+
+def tensor_functions(options: Options, features: Sequence[str] | None = None) -> dict[str, Callable[..., Any]]:
+    """The functions of the graph phases' vocabulary; arguments are Operands, tuples, numbers and words.
+
+    features: the chip's; None where a rule is checked without a chip (then it has them all).
+    """
     return {
+        "feature": lambda name: features is None or name in features,
+        "channels_last": channels_last,
+        "channels_first": channels_first,
+        "keeps_order": _keeps_order,
+        "rotated": lambda n: (n - 1, *range(n - 1)),  # the last axis first
+        "dim_at": lambda xs, i: xs[i],
         "option": _option(options),
         "rank": lambda x: x.type.rank,
         "shape": lambda x: x.type.shape,

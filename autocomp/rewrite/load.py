@@ -13,6 +13,7 @@ from autocomp.errors import RuleError
 from autocomp.options import Options
 from autocomp.rewrite.check import check_rule
 from autocomp.rewrite.expr import Expr, Lit, Ref, check_names, parse_expr, walk
+from autocomp.rewrite.family import members
 from autocomp.rewrite.location import Location, Text
 from autocomp.rewrite.pattern import Apply, Pattern, applications, bound_attrs, check_pattern, operands, parse_pattern
 from autocomp.rewrite.rule import Example, Rule, RuleSet
@@ -22,6 +23,7 @@ from autocomp.rewrite.yaml_source import Located, read_yaml
 FIELDS = (
     "name",
     "phase",
+    "each",
     "lhs",
     "rhs",
     "match",
@@ -104,7 +106,7 @@ def parse_rules(text: str, file: str) -> list[Rule]:
         return []
     if not isinstance(doc.value, tuple):
         raise doc.error("a rule file is a list of rules", "start each rule with '- name: group/name'")
-    return [build_rule(item) for item in doc.value]
+    return [build_rule(rule) for item in doc.value for rule in members(item)]
 
 
 def build_rule(item: Located) -> Rule:

@@ -69,7 +69,14 @@ TENSORS = {
     "group": (0, 0),
     "batched": (2, 2),
     "power_of_two": (1, 1),
+    "feature": (1, 1),
+    "channels_last": (1, 1),
+    "channels_first": (1, 1),
+    "keeps_order": (2, 2),
+    "rotated": (1, 1),
+    "dim_at": (2, 2),
 }
+ATTRIBUTE_WORDS = frozenset({"nchw", "nhwc", "nhwc_ohwi"})  # values that attributes of the op table's entries have
 BODY = {
     "kind": (1, 1),
     "form": (1, 1),
@@ -226,7 +233,7 @@ def vocabulary(phase: str) -> Vocabulary:
     if phase in GRAPH_PHASES:
         arity = {n: o.arity for n, o in OPS.items()} | {"const": (0, 0)}
         attrs = {n: frozenset(o.attrs) for n, o in OPS.items()} | {"const": frozenset({"value", "dtype"})}
-        return Vocabulary(arity, attrs, {**LISTS, **TENSORS}, words)
+        return Vocabulary(arity, attrs, {**LISTS, **TENSORS}, words | ATTRIBUTE_WORDS)
     any_arity = {n: (0, ANY) for n in BODY_OPS}
     if phase in BODY_PHASES:
         return Vocabulary(any_arity, None, {**LISTS, **BODY}, words | BODY_WORDS)

@@ -1,6 +1,7 @@
 """Sliding windows: convolution and pooling, for one to three spatial dimensions.
 
-`layout` is "nchw" (data N,C,spatial; weights OC,C/groups,spatial) or "nhwc" (data N,spatial,C; weights spatial,C/groups,OC).
+`layout` is "nchw" (data N,C,spatial; weights OC,C/groups,spatial), "nhwc" (data N,spatial,C; weights spatial,C/groups,OC) or, for
+convolutions, "nhwc_ohwi" (data N,spatial,C; weights OC,spatial,C/groups: both factors contiguous along the reduced channels).
 Output position o reads input position o*stride + k*dilation - lo; outside the input a convolution reads 0.
 """
 
@@ -23,6 +24,7 @@ from autocomp.ir.types import BF16, F16, F32, I64, Sym, TensorType
 
 Types = tuple[TensorType, ...]
 Arrays = tuple[np.ndarray, ...]
+LAYOUTS = ("nchw", "nhwc", "nhwc_ohwi")
 WINDOW = {"strides": ..., "lo": ..., "hi": ..., "dilations": ..., "layout": "nchw"}
 
 
@@ -42,8 +44,8 @@ def _check(name: str, t: TensorType, a: Attrs, kernel: tuple[Any, ...]) -> tuple
     lists = [a["strides"], a["lo"], a["hi"], a["dilations"], kernel]
     if rank < 1 or any(len(x) != rank for x in lists):
         raise ModelError(f"strides, lo, hi, dilations and window must have {rank} entries for {t}", where=name)
-    if a["layout"] not in ("nchw", "nhwc"):
-        raise ModelError(f"layout '{a['layout']}' is neither nchw nor nhwc", where=name)
+    if a["layout"] not in (LAYOUTS if name == "conv" else LAYOUTS[:2]):
+        raise ModelError(f"layout '{a['layout']}' is none of {', '.join(LAYOUTS if name == 'conv' else LAYOUTS[:2])}", where=name)
     spatial = _split(t, a["layout"])[2]
     if any(not isinstance(d, int) for d in (*spatial, *kernel)):
         raise UnsupportedOp("symbolic spatial dimensions", where=name, hint="fix them with dims={...}")
@@ -74,7 +76,7 @@ def _positions(
 
 def _patches(x: np.ndarray, a: Attrs, kernel: tuple[int, ...], out: tuple[int, ...], fill: float) -> Any:
     """Yield (window position, slice of channels-first data for all outputs): x[..., o*s + k*d - lo]."""
-    if a["layout"] == "nhwc":
+    if a["layout"] != "nchw":
         x = np.moveaxis(x, -1, 1)
     x = np.pad(
         x,
@@ -91,6 +93,8 @@ def _patches(x: np.ndarray, a: Attrs, kernel: tuple[int, ...], out: tuple[int, .
 def _kernel_shape(w: TensorType, layout: str) -> tuple[Any, Any, tuple[Any, ...]]:
     """(output channels, input channels a group, window) of weights."""
     s = w.shape
+    if layout == "nhwc_ohwi":
+        return s[0], s[-1], s[1:-1]
     return (s[0], s[1], s[2:]) if layout == "nchw" else (s[-1], s[-2], s[:-2])
 
 
@@ -111,6 +115,8 @@ def _conv_reference(xs: Arrays, a: Attrs, out: TensorType) -> np.ndarray:
     x, w = widened(xs)
     if a["layout"] == "nhwc":
         w = np.moveaxis(w, (-1, -2), (0, 1))
+    elif a["layout"] == "nhwc_ohwi":
+        w = np.moveaxis(w, -1, 1)
     oc, icg, kernel, g = w.shape[0], w.shape[1], w.shape[2:], a["groups"]
     spatial = _split(out, a["layout"])[2]
     y = np.zeros((x.shape[0], g, oc // g, *spatial), np.result_type(x, w))
@@ -119,7 +125,7 @@ def _conv_reference(xs: Arrays, a: Attrs, out: TensorType) -> np.ndarray:
         tap = w[(slice(None), slice(None), *k)].reshape(g, oc // g, icg)
         y += np.matmul(tap[None], patch).reshape(y.shape)
     y = y.reshape(x.shape[0], oc, *spatial)
-    y = np.moveaxis(y, 1, -1) if a["layout"] == "nhwc" else y
+    y = np.moveaxis(y, 1, -1) if a["layout"] != "nchw" else y
     return y if xs[0].dtype == np.float64 else y.astype(out.dtype.numpy)
 
 
@@ -137,7 +143,11 @@ def _conv_meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
     channel = aff("c") if a["groups"] == 1 else (aff("oc") // per * icg + "c").simplify({"oc": oc, "c": icg})
     data = Read(x.dtype, 0, _join(aff("n"), channel, index, layout), guard)
     tap_index = tuple(aff(k.name) for k in taps)
-    weight_index = (aff("oc"), aff("c"), *tap_index) if layout == "nchw" else (*tap_index, aff("c"), aff("oc"))
+    weight_index = {
+        "nchw": (aff("oc"), aff("c"), *tap_index),
+        "nhwc": (*tap_index, aff("c"), aff("oc")),
+        "nhwc_ohwi": (aff("oc"), *tap_index, aff("c")),
+    }[layout]
     weights = Read(w.dtype, 1, weight_index)
     reduced = (c, *taps) if layout == "nchw" else (*taps, c)
     return Comprehension(_join(n, o, places, layout), contracted(out.dtype, reduced, data, weights))

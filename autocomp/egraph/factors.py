@@ -1,0 +1,92 @@
+"""How a contraction's factors come to it inside a body: through the views and maps between its loads and the node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from autocomp.cost.copies import WIDEST, copy_width
+from autocomp.egraph.subject import Subject, SubjectNode
+from autocomp.ir.affine import Aff
+from autocomp.ir.types import Dim
+
+TILE = 128  # rows and columns of a tile, before a schedule says more: a factor is copied once a tile of the other one's axes
+
+Index = tuple[Aff, ...]
+
+
+def factor_traffic(s: Subject, node: SubjectNode, picks: Mapping[int, SubjectNode]) -> tuple[float, bool]:
+    """(copies, whole): copies of less than 16 bytes that bring the factors of a contraction `node` on chip, and whether nothing but
+    whole copies from memory does (no narrow one, and no factor that is computed on the way).
+
+    picks: the nodes of the body by class. A factor's tile is fetched again by every tile along the axes that it lacks.
+    """
+    comp = node.form.comp
+    assert comp is not None
+    m, n, k = node.form.mnk
+    total, whole = 0.0, True
+    extents = _extents(node)
+    known = {a: n for a, n in extents.items() if isinstance(n, int)}
+    for access, child in zip(node.form.accesses, node.enode.children):
+        if access is None or access.side not in ("a", "b"):
+            continue
+        mine, other = (m, n) if access.side == "a" else (n, m)
+        elements = float(mine * k * node.form.batch * -(-other // TILE))
+        large = s.types[child].elements
+        whole = whole and not _computed(s, child, picks)
+        for cls, index, guard in _loads(s, child, access.index, access.guard, picks, known):
+            t = s.types[cls]
+            if 2 * t.elements < large:
+                continue  # a bias or a scale beside the factor stays near
+            width = copy_width(index, guard, t.shape, extents, t.dtype.bytes)
+            if width * t.dtype.bytes < WIDEST:
+                total += elements / width
+    return total, whole and not total
+
+
+def prologue(node: SubjectNode, picks: Mapping[int, SubjectNode]) -> frozenset[int]:
+    """The nodes of the body between a contraction and its loads: what `factor_traffic` depends on."""
+    found: set[int] = set()
+    stack = list(node.enode.children)
+    while stack:
+        below = picks.get(stack.pop())
+        if below is not None and below.id not in found:
+            found.add(below.id)
+            stack += below.enode.children
+    return frozenset(found)
+
+
+def _computed(s: Subject, cls: int, picks: Mapping[int, SubjectNode]) -> bool:
+    """Whether a value of the body is more than a view of a tensor in memory."""
+    node = picks.get(cls)
+    return node is not None and (not node.form.view or any(_computed(s, x, picks) for x in node.enode.children))
+
+
+def _extents(node: SubjectNode) -> dict[str, Dim]:
+    from autocomp.ir.body import bound_axes
+
+    comp = node.form.comp
+    assert comp is not None
+    return {a.name: a.extent for a in (*comp.axes, *bound_axes(comp.value))}
+
+
+def _placed(x: Aff, by: Mapping[str, Aff], known: Mapping[str, int]) -> Aff:
+    moved = x.substitute(by)
+    return moved.simplify(known) if moved.names() <= known.keys() else moved
+
+
+def _loads(s: Subject, cls: int, index: Index, guard: Index, picks: Mapping[int, SubjectNode],
+           known: Mapping[str, int]) -> Iterator[tuple[int, Index, Index]]:  # fmt: skip
+    """The tensors that a value of the body is loaded from, with the composed index of each."""
+    node = picks.get(cls)
+    if cls in s.literal:
+        return
+    if node is None or node.form.comp is None or node.form.kind != "map":
+        yield cls, index, guard
+        return
+    by = dict(zip((a.name for a in node.form.comp.axes), index))
+    move = lambda xs: tuple(_placed(x, by, known) for x in xs)
+    for access, child in zip(node.form.accesses, node.enode.children):
+        if access is not None:
+            yield from _loads(s, child, move(access.index), guard + move(access.guard), picks, known)
+
+
