@@ -10,6 +10,7 @@ from autocomp.ir.affine import Aff
 from autocomp.ir.types import Dim
 
 TILE = 128  # rows and columns of a tile, before a schedule says more: a factor is copied once a tile of the other one's axes
+SMALL = 16  # a tensor of less than this part of a factor's elements is read again from near
 
 Index = tuple[Aff, ...]
 
@@ -35,7 +36,7 @@ def factor_traffic(s: Subject, node: SubjectNode, picks: Mapping[int, SubjectNod
         whole = whole and not _computed(s, child, picks)
         for cls, index, guard in _loads(s, child, access.index, access.guard, picks, known):
             t = s.types[cls]
-            if 2 * t.elements < large:
+            if SMALL * t.elements < large:
                 continue  # a bias or a scale beside the factor stays near
             width = copy_width(index, guard, t.shape, extents, t.dtype.bytes)
             if width * t.dtype.bytes < WIDEST:
