@@ -24,6 +24,7 @@ from autocomp.rewrite.rule import RuleSet
 from autocomp.trace import Trace
 
 PASSES = 4
+DEEP = 3  # rounds in which the users of a tensor, and then theirs, are moved away from it
 
 
 @dataclass
@@ -162,11 +163,12 @@ def _best_swap(c: Cover, x: int) -> None:
 
 
 def _stop_storing(c: Cover, x: int) -> Iterator[tuple[int, Cut]]:
-    for u in c.users(x):
-        other = [k for k in c.enum.cuts[u] if x not in k.leaves]
-        if not other:
-            return
-        yield u, other[0]
+    for _ in range(DEEP):  # a user's other cut may load what is a view of x in turn
+        for u in c.users(x):
+            other = [k for k in c.enum.cuts[u] if x not in k.leaves]
+            if not other:
+                return
+            yield u, other[0]
 
 
 def _start_storing(c: Cover, x: int) -> Iterator[tuple[int, Cut]]:

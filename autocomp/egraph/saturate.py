@@ -136,11 +136,13 @@ def _run_phase(subject: Subject, phase: str, rules: tuple[Rule, ...], options: O
         found = subject.engine.matches(seen, sorts)
         changed = False
         for q in queries:
-            for row in found[q.relation]:
-                if row in seen[q.relation]:
-                    continue
-                seen[q.relation].add(row)
-                reason = _apply(subject, q, row, functions)
+            rows = [row for row in found[q.relation] if row not in seen[q.relation]]
+            seen[q.relation].update(rows)
+            if q.rule.siblings:  # looked for among the phase's own tensors, not among those that it makes
+                answers = _apply_together(subject, q, rows, functions) if not iteration else []
+            else:
+                answers = ((row, _apply(subject, q, row, functions)) for row in rows)
+            for row, reason in answers:
                 if reason is None:
                     fired[q.rule.name] = fired.get(q.rule.name, 0) + 1
                     changed = True
@@ -216,10 +218,45 @@ def _orders(p: Pattern, commutes: bool) -> list[Pattern]:
 
 
 # ---- one match
+@dataclass
+class Match:
+    """A row for which the rule's conditions hold: its variables, the names of its tensors, and its root."""
+
+    env: Env
+    names: dict[str, int]
+    root: int
+
+
 def _apply(subject: Subject, q: Query, row: tuple[object, ...], functions: Mapping[str, Any]) -> str | None:
     """None if the rule fired; else why not ("" where it would only have added what is there)."""
+    m = _match(subject, q, row, functions)
+    return m if isinstance(m, str) else _fire(subject, q.rule, m, (m,))
+
+
+def _apply_together(subject: Subject, q: Query, rows: Sequence[tuple[object, ...]],
+                    functions: Mapping[str, Any]) -> list[tuple[tuple[object, ...], str | None]]:  # fmt: skip
+    """As `_apply` for a rule of siblings: matches that share the variables it names fire together, in order of their roots."""
+    groups: dict[tuple[int, ...], dict[int, tuple[tuple[object, ...], Match]]] = {}
+    out: list[tuple[tuple[object, ...], str | None]] = []
+    for row in rows:
+        m = _match(subject, q, row, functions)
+        if isinstance(m, str):
+            out.append((row, m))
+        else:
+            groups.setdefault(tuple(m.names[v] for v in q.rule.siblings), {}).setdefault(m.root, (row, m))
+    for _, members in sorted(groups.items()):
+        together = [members[root] for root in sorted(members)]
+        for row, m in together:
+            single = f"it is the only one of its {', '.join(q.rule.siblings)}"
+            out.append((row, _fire(subject, q.rule, m, tuple(x for _, x in together)) if len(together) > 1 else single))
+    return out
+
+
+def _match(subject: Subject, q: Query, row: tuple[object, ...], functions: Mapping[str, Any]) -> Match | str:
+    """The match, or why the rule does not hold there."""
     values = dict(zip((v for v, _ in q.variables), row))
-    variables: dict[str, Any] = {"root": subject.operand(int(values["root"]))}  # type: ignore[call-overload]
+    root = int(values["root"])  # type: ignore[call-overload]
+    variables: dict[str, Any] = {"root": subject.operand(root)}
     names: dict[str, int] = {}
     for v, sort in q.variables:
         if sort == "T" and v.startswith("v_"):
@@ -233,22 +270,33 @@ def _apply(subject: Subject, q: Query, row: tuple[object, ...], functions: Mappi
     if reason is not None:
         return reason
     answer = holds(q.rule.where, env)
-    if not answer:
-        return answer.reason
-    assert q.rule.rhs is not None
-    root = int(values["root"])  # type: ignore[call-overload]
+    return Match(env, names, root) if answer else answer.reason
+
+
+def _fire(subject: Subject, rule: Rule, m: Match, together: tuple[Match, ...]) -> str | None:
+    """Unite the root with the right side. `together`: the matches that `?v...` lists."""
+    assert rule.rhs is not None
+    before = together[: next(i for i, x in enumerate(together) if x is m)]
+
+    def offset(operand: Operand, axis: int) -> int:
+        """Elements along an axis of the siblings that stand before this one."""
+        name = next(n for n, x in m.env.variables.items() if x is operand)
+        return sum(int(subject.types[x.names[name]].shape[axis]) for x in before)  # type: ignore[arg-type]
+
+    env = Env(m.env.variables, {**m.env.functions, "offset": offset}) if rule.siblings else m.env
+    listed = {v: tuple(x.names[v] for x in together) for v in m.names} if rule.siblings else {}
     try:
-        made = _build(subject, q.rule, q.rule.rhs, names, env, subject.types[root])
+        made = _build(subject, rule, rule.rhs, m.names, env, subject.types[m.root], listed)
     except Unanswerable as e:
         return str(e)
     except ModelError as e:
         return f"the right side has no type: {e.what}"
-    if subject.types[made] != subject.types[root]:
-        raise RuleError(f"unites tensors of different types: {subject.types[root]} and {subject.types[made]}", where=q.rule.where_text,
+    if subject.types[made] != subject.types[m.root]:
+        raise RuleError(f"unites tensors of different types: {subject.types[m.root]} and {subject.types[made]}", where=rule.where_text,
                         hint="add a condition to `where` under which both sides have one type")  # fmt: skip
-    if subject.engine.equal(made, root):
+    if subject.engine.equal(made, m.root):
         return ""
-    subject.engine.union(root, made)
+    subject.engine.union(m.root, made)
     return None
 
 
@@ -275,8 +323,10 @@ def _bind(q: Query, values: Mapping[str, object], variables: dict[str, Any], env
     return None
 
 
-def _build(subject: Subject, rule: Rule, p: Pattern, names: Mapping[str, int], env: Env, like: TensorType) -> int:
-    """The name of the term that a right side stands for. A bare number becomes a constant of the root's dtype."""
+def _build(subject: Subject, rule: Rule, p: Pattern, names: Mapping[str, int], env: Env, like: TensorType,
+           listed: Mapping[str, tuple[int, ...]]) -> int:  # fmt: skip
+    """The name of the term that a right side stands for. A bare number becomes a constant of the root's dtype; `?v...` stands for
+    the tensors of `listed`."""
     if isinstance(p, Ref):
         return names[p.name]
     if isinstance(p, (Lit, Word)):
@@ -286,7 +336,9 @@ def _build(subject: Subject, rule: Rule, p: Pattern, names: Mapping[str, int], e
         value, dtype = evaluate(dict(p.attrs)["value"], env), dict(p.attrs).get("dtype")
         name = evaluate(dtype, env) if dtype is not None else like.dtype.name
         return _const(subject, value, TensorType(DTYPES[name], ()), rule.name)
-    args = tuple(_build(subject, rule, a, names, env, like) for a in p.args)
+    args: tuple[int, ...] = ()
+    for a in p.args:
+        args += listed[a.name] if isinstance(a, Ref) and a.rest else (_build(subject, rule, a, names, env, like, listed),)
     given = {k: (e.name if isinstance(e, Word) else evaluate(e, env)) for k, e in p.attrs}
     types = tuple(subject.types[a] for a in args)
     attrs = checked_attrs(p.op, given)

@@ -107,6 +107,7 @@ def tensor_functions(options: Options, features: Sequence[str] | None = None) ->
         "channels_first": channels_first,
         "keeps_order": _keeps_order,
         "rotated": lambda n: (n - 1, *range(n - 1)),  # the last axis first
+        "offset": lambda _tensor, _axis: 0,  # of the first of its siblings; a match among several has its own
         "missing": lambda n, grain: int(-n % int(grain)),  # from n to the next multiple
         "dim_at": lambda xs, i: xs[i],
         "option": _option(options),

@@ -24,6 +24,7 @@ FIELDS = (
     "name",
     "phase",
     "each",
+    "siblings",
     "lhs",
     "rhs",
     "match",
@@ -153,6 +154,7 @@ def build_rule(item: Located) -> Rule:
         _words(fields, "requires"),
         _flag(fields, "assumed", False),
         _text(fields, "why", item, ""),
+        _siblings(fields, bound),
     )
     _check_rhs(rule, fields["rhs"], bound)
     return rule
@@ -166,6 +168,8 @@ def _check_rhs(rule: Rule, rhs: Located, bound: frozenset[str]) -> None:
     for ref in operands(rule.rhs):
         if ref.name not in bound:
             raise text.error(f"?{ref.name} is not bound by the pattern", ref.at)
+        if ref.rest and rule.phase in GRAPH_PHASES and not rule.siblings:
+            raise text.error(f"?{ref.name}... lists the tensors of siblings", ref.at, "name what they share: siblings: [x]")
     for a in applications(rule.rhs):
         for _, e in a.attrs:
             check_names(e, text, bound, v.functions, v.words)
@@ -304,6 +308,14 @@ def _flag(fields: dict[str, Located], key: str, default: bool) -> bool:
     if not isinstance(fields[key].value, bool):
         raise fields[key].error(f"'{key}' is true or false")
     return bool(fields[key].value)
+
+
+def _siblings(fields: dict[str, Located], bound: frozenset[str]) -> tuple[str, ...]:
+    names = _words(fields, "siblings")
+    for n in names:
+        if n not in bound:
+            raise fields["siblings"].error(f"?{n} is not bound by the pattern", "siblings: [x] names variables of lhs")
+    return names
 
 
 def _words(fields: dict[str, Located], key: str) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ class Rule:
     exact: no rounding differs (False: floating point may be reassociated). commutes: operands of commuting ops are tried in
     both orders.
     targets: names it is for, () for all. assumed: it may ship unchecked.
+    siblings: variables; matches that agree on them fire together, and `?v...` on the right side lists ?v of all of them.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Rule:
     requires: tuple[str, ...] = ()
     assumed: bool = False
     why: str = ""
+    siblings: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
