@@ -264,7 +264,7 @@ class Enumerator:
         lanes = max(1, self.chip.granule[1])
         fill = lane / (-(-lane // lanes) * lanes) if lane < 4 * lanes else 1.0
         eff = fill / (1.0 if stride == 1 else 2.0) if matrix else 1.0
-        if matrix and not whole:
+        if matrix and not whole and not any(s.nodes[i].form.kind == "online" for i in cut.nodes):  # there rows stay in registers
             eff *= self.chip.limits.get("warp_matrix", 1.0)
         return Work(
             read=float(read),

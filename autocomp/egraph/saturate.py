@@ -130,6 +130,7 @@ def _run_phase(subject: Subject, phase: str, rules: tuple[Rule, ...], options: O
     seen: dict[str, set[tuple[object, ...]]] = {q.relation: set() for q in queries}
     fired: dict[str, int] = {}
     rejected: dict[str, int] = {}
+    taken: set[int] = set()  # tensors inside of what siblings became
     start = time.perf_counter()
     for iteration in range(options.phase_iterations):
         subject.engine.match(phase)
@@ -139,7 +140,7 @@ def _run_phase(subject: Subject, phase: str, rules: tuple[Rule, ...], options: O
             rows = [row for row in found[q.relation] if row not in seen[q.relation]]
             seen[q.relation].update(rows)
             if q.rule.siblings:  # looked for among the phase's own tensors, not among those that it makes
-                answers = _apply_together(subject, q, rows, functions) if not iteration else []
+                answers = _apply_together(subject, q, rows, functions, taken) if not iteration else []
             else:
                 answers = ((row, _apply(subject, q, row, functions)) for row in rows)
             for row, reason in answers:
@@ -190,11 +191,18 @@ def _queries(engine: Engine, phase: str, index: int, rule: Rule) -> Iterator[Que
             assert isinstance(p, Apply)
             args = " ".join(text(a) for a in p.args)
             slots.append((p, f"a_{len(slots)}"))
-            return f"({engine.constructor(p.op, len(p.args))} {args} {slots[-1][1]})"
+            made = f"({engine.constructor(p.op, len(p.args))} {args} {slots[-1][1]})"
+            if p is lhs or not rule.siblings:
+                return made
+            inner.append((f"n_{len(inner)}", made))
+            return inner[-1][0]
 
+        inner: list[tuple[str, str]] = []
         body = f"(= root {text(lhs)})"
+        body = "".join(f"(= {n} {made}) " for n, made in inner) + body
         pairs = (
             ("root", "T"),
+            *((n, "T") for n, _ in inner),
             *((v, "T") for v in variables),
             *((v, "T") for v, _ in literals),
             *((v, "String") for _, v in slots),
@@ -220,11 +228,13 @@ def _orders(p: Pattern, commutes: bool) -> list[Pattern]:
 # ---- one match
 @dataclass
 class Match:
-    """A row for which the rule's conditions hold: its variables, the names of its tensors, and its root."""
+    """A row for which the rule's conditions hold: its variables, the names of its tensors, its root, and the tensors between
+    (of a rule of siblings)."""
 
     env: Env
     names: dict[str, int]
     root: int
+    inner: tuple[int, ...] = ()
 
 
 def _apply(subject: Subject, q: Query, row: tuple[object, ...], functions: Mapping[str, Any]) -> str | None:
@@ -233,15 +243,16 @@ def _apply(subject: Subject, q: Query, row: tuple[object, ...], functions: Mappi
     return m if isinstance(m, str) else _fire(subject, q.rule, m, (m,))
 
 
-def _apply_together(subject: Subject, q: Query, rows: Sequence[tuple[object, ...]],
-                    functions: Mapping[str, Any]) -> list[tuple[tuple[object, ...], str | None]]:  # fmt: skip
-    """As `_apply` for a rule of siblings: matches that share the variables it names fire together, in order of their roots."""
+def _apply_together(subject: Subject, q: Query, rows: Sequence[tuple[object, ...]], functions: Mapping[str, Any],
+                    taken: set[int]) -> list[tuple[tuple[object, ...], str | None]]:  # fmt: skip
+    """As `_apply` for a rule of siblings: matches that share the variables it names fire together, in order of their roots. What
+    lies inside of siblings that an earlier rule merged is left to it."""
     groups: dict[tuple[int, ...], dict[int, tuple[tuple[object, ...], Match]]] = {}
     out: list[tuple[tuple[object, ...], str | None]] = []
     for row in rows:
         m = _match(subject, q, row, functions)
-        if isinstance(m, str):
-            out.append((row, m))
+        if isinstance(m, str) or m.root in taken:
+            out.append((row, m if isinstance(m, str) else "it is part of siblings that another rule merged"))
         else:
             groups.setdefault(tuple(m.names[v] for v in q.rule.siblings), {}).setdefault(m.root, (row, m))
     for _, members in sorted(groups.items()):
@@ -249,6 +260,7 @@ def _apply_together(subject: Subject, q: Query, rows: Sequence[tuple[object, ...
         for row, m in together:
             single = f"it is the only one of its {', '.join(q.rule.siblings)}"
             out.append((row, _fire(subject, q.rule, m, tuple(x for _, x in together)) if len(together) > 1 else single))
+            taken.update(m.inner if len(together) > 1 else ())
     return out
 
 
@@ -270,7 +282,8 @@ def _match(subject: Subject, q: Query, row: tuple[object, ...], functions: Mappi
     if reason is not None:
         return reason
     answer = holds(q.rule.where, env)
-    return Match(env, names, root) if answer else answer.reason
+    inner = tuple(int(values[v]) for v, _ in q.variables if v.startswith("n_"))  # type: ignore[call-overload]
+    return Match(env, names, root, inner) if answer else answer.reason
 
 
 def _fire(subject: Subject, rule: Rule, m: Match, together: tuple[Match, ...]) -> str | None:

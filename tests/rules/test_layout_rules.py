@@ -15,55 +15,17 @@ from autocomp.ir import reference
 from autocomp.ir.builder import Builder
 from autocomp.ir.decompose import decompose
 from autocomp.ir.kernel import KernelGraph
-from autocomp.ir.node import Graph, Node
-from autocomp.ir.types import F16, F32, DType, TensorType
+from autocomp.ir.types import F16, F32, TensorType
 from autocomp.options import Options
 from autocomp.rewrite.load import load_rules
 from autocomp.trace import Trace
 from tests.helpers.covers import run_cover
-
-WINDOW = {"strides": (1, 1), "dilations": (1, 1), "lo": (1, 1), "hi": (1, 1)}
-
-
-def compiled(graph: Graph, chip: str = "h200", without: tuple[str, ...] = (), trace: Trace | None = None) -> KernelGraph:
-    opts, machine, trace = Options(), load_chip(chip), trace or Trace()
-    rules = load_rules(without=without, options=opts)
-    return cover(saturate(decompose(graph), rules, opts, trace, machine.features), rules, machine, opts, trace)
-
-
-def weights(b: Builder, name: str, *shape: int, dtype: DType = F16) -> Node:
-    rng = np.random.default_rng(len(name) + sum(shape))
-    return b.param(name, (rng.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))).astype(dtype.numpy))
-
-
-def residual_net(channels: int, size: int, dtype: DType = F16, blocks: int = 2, pool: bool = True) -> Graph:
-    """A stem, residual blocks and a global mean: what matters is that the blocks share one order of axes."""
-    b = Builder("net")
-    x = b.input("x", TensorType(dtype, (2, channels, size, size)))
-    y = b.op("relu", b.op("conv", x, weights(b, "stem", channels, channels, 3, 3, dtype=dtype), **WINDOW))
-    if pool:
-        y = b.op("maxpool", y, window=(3, 3), **{**WINDOW, "strides": (2, 2)})
-    for k in range(blocks):
-        z = b.op("conv", y, weights(b, f"a{k}", channels, channels, 1, 1, dtype=dtype), **{**WINDOW, "lo": (0, 0), "hi": (0, 0)})
-        z = b.op("relu", b.op("add", z, weights(b, f"bias{k}", channels, 1, 1, dtype=dtype)))
-        z = b.op("conv", z, weights(b, f"b{k}", channels, channels, 3, 3, dtype=dtype), **WINDOW)
-        y = b.op("relu", b.op("add", z, y))
-    b.output("y", b.op("reduce_mean", y, axes=(2, 3)))
-    return b.graph()
+from tests.helpers.nets import WINDOW, compiled, copies, made, residual_net, weights
 
 
 def layouts(k: KernelGraph) -> set[str]:
     """Memory orders of the tensors of rank 4 that kernels hand on."""
     return {str(k.tensors[t].shape) for c in k.calls for t in c.args.values() if t in k.tensors and k.tensors[t].rank == 4}
-
-
-def made(trace: Trace, rule: str) -> int:
-    return sum(e.data["count"] for e in trace.of("rule") if e.name == rule)
-
-
-def copies(k: KernelGraph) -> list[str]:
-    """What kernels that only move elements read."""
-    return [t for c in k.calls if set(c.ops) <= {"transpose", "reshape", "broadcast"} for a, t in c.args.items() if a.startswith("in")]
 
 
 def test_a_net_is_channels_last_inside_and_only_its_input_is_turned():
