@@ -1,17 +1,20 @@
 #include "autocomp_cuda.cuh"
 
 /*
- * conv_relu: transpose transpose conv relu
- * schedule: tile i0 1, i1 32, i2 1, i3 30, r0 64, r1 1, r2 2; 8 stages; 128 threads
+ * conv_relu: conv transpose relu
+ * schedule: tile i0 1, i1 32, i2 1, i3 30, r0 1, r1 2, r2 64; 8 stages; 128 threads
  * predicted: 4.05 us, bound by l2
+ * rule: layout/conv-channels-last: made conv f16[2, 30, 30, 64]
+ * rule: layout/conv-channels-last: made transpose f16[2, 64, 30, 30]
+ * rule: fusion/view: conv into operand 0 of transpose
  * rule: fusion/epilogue: conv into operand 0 of relu
  *
- * kernel conv_relu(in0: f16[i0:2, i2:30, i3:30, r0:64, r1:3, r2:3] of in0[2, 30, 30, 64] at [i0, i2 + r1 - 1, i3 + r2 - 1, r0] where i2 + r1 - 1 >= 0, -1*i2 - 1*r1 + 30 >= 0, i3 + r2 - 1 >= 0, -1*i3 - 1*r2 + 30 >= 0 else 0.0, in1: f16[i1:64, r0:64, r1:3, r2:3] of in1[64, 3, 3, 64] at [i1, r1, r2, r0]) -> out0: f16[i0:2, i1:64, i2:30, i3:30]
- * axes i0=2 i1=64 i2=30 i3=30 r0=64 r1=3 r2=3
- * tile i0=1 i1=32 i2=1 r1=1 r2=2
+ * kernel conv_relu(in0: f16[i0:2, i2:30, i3:30, r0:3, r1:3, r2:64] of in0[2, 30, 30, 64] at [i0, i2 + r0 - 1, i3 + r1 - 1, r2] where i2 + r0 - 1 >= 0, -1*i2 - 1*r0 + 30 >= 0, i3 + r1 - 1 >= 0, -1*i3 - 1*r1 + 30 >= 0 else 0.0, in1: f16[i1:64, r0:3, r1:3, r2:64]) -> out0: f16[i0:2, i1:64, i2:30, i3:30]
+ * axes i0=2 i1=64 i2=30 i3=30 r0=3 r1=3 r2=64
+ * tile i0=1 i1=32 i2=1 r0=1 r1=2
  * grid i0, i1, i2
  *   acc: f32[i0, i1, i2, i3] fragment = fill 0.0
- *   pipelined r1, r2 stages=8
+ *   pipelined r0, r1 stages=8
  *     in0_t: f16[i0, i2, i3, r0, r1, r2] block = copy in0
  *     in1_t: f16[i1, r0, r1, r2] block = copy in1
  *     acc += mma in0_t, in1_t
@@ -44,43 +47,43 @@ extern "C" __global__ void __launch_bounds__(128) conv_relu(const f16 *__restric
   }
   for (int it = 0; it < 7; ++it) {
     if (it < 3 * 2) {
-      const int r2_b = it % 2 * 2;
-      const int r1_b = it / 2;
+      const int r1_b = it % 2 * 2;
+      const int r0_b = it / 2;
       #pragma unroll
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 128;
         const int row = c / 16, col = ac_chunk<256>(row, c % 16) * 8;
-        ac_copy<16>(smem + 0 + it * 8192 + c * 16, in0 + i0_b*57600 + i2_b*1920 + (row)*64 + (col % 64) + r1_b*1920 + (r2_b + (col / 64))*64 - 1984, (row) < 30 && r2_b + (col / 64) < 3 && i2_b + r1_b + -1 >= 0 && -1*i2_b + -1*r1_b + 30 >= 0 && (row) + (r2_b + (col / 64)) + -1 >= 0 && -1*(row) + -1*(r2_b + (col / 64)) + 30 >= 0);
+        ac_copy<16>(smem + 0 + it * 8192 + c * 16, in0 + i0_b*57600 + i2_b*1920 + (row)*64 + r0_b*1920 + (r1_b + (col / 64))*64 + (col % 64) - 1984, (row) < 30 && r1_b + (col / 64) < 3 && i2_b + r0_b + -1 >= 0 && -1*i2_b + -1*r0_b + 30 >= 0 && (row) + (r1_b + (col / 64)) + -1 >= 0 && -1*(row) + -1*(r1_b + (col / 64)) + 30 >= 0);
       }
       #pragma unroll
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 128;
         const int row = c / 16, col = ac_chunk<256>(row, c % 16) * 8;
-        ac_copy<16>(smem + 65536 + it * 8192 + c * 16, in1 + (i1_b + (row))*576 + (col % 64) + r1_b*192 + (r2_b + (col / 64))*64, r2_b + (col / 64) < 3);
+        ac_copy<16>(smem + 65536 + it * 8192 + c * 16, in1 + (i1_b + (row))*576 + r0_b*192 + (r1_b + (col / 64))*64 + (col % 64), r1_b + (col / 64) < 3);
       }
     }
     ac_commit();
   }
   for (int it = 0; it < 3 * 2; ++it) {
-    const int r2_b2 = it % 2 * 2;
-    const int r1_b2 = it / 2;
+    const int r1_b2 = it % 2 * 2;
+    const int r0_b2 = it / 2;
     ac_wait<6>();
     ac_sync();
     const int ahead = it + 7;
     if (ahead < 3 * 2) {
-      const int r2_b3 = ahead % 2 * 2;
-      const int r1_b3 = ahead / 2;
+      const int r1_b3 = ahead % 2 * 2;
+      const int r0_b3 = ahead / 2;
       #pragma unroll
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 128;
         const int row = c / 16, col = ac_chunk<256>(row, c % 16) * 8;
-        ac_copy<16>(smem + 0 + ahead % 8 * 8192 + c * 16, in0 + i0_b*57600 + i2_b*1920 + (row)*64 + (col % 64) + r1_b3*1920 + (r2_b3 + (col / 64))*64 - 1984, (row) < 30 && r2_b3 + (col / 64) < 3 && i2_b + r1_b3 + -1 >= 0 && -1*i2_b + -1*r1_b3 + 30 >= 0 && (row) + (r2_b3 + (col / 64)) + -1 >= 0 && -1*(row) + -1*(r2_b3 + (col / 64)) + 30 >= 0);
+        ac_copy<16>(smem + 0 + ahead % 8 * 8192 + c * 16, in0 + i0_b*57600 + i2_b*1920 + (row)*64 + r0_b3*1920 + (r1_b3 + (col / 64))*64 + (col % 64) - 1984, (row) < 30 && r1_b3 + (col / 64) < 3 && i2_b + r0_b3 + -1 >= 0 && -1*i2_b + -1*r0_b3 + 30 >= 0 && (row) + (r1_b3 + (col / 64)) + -1 >= 0 && -1*(row) + -1*(r1_b3 + (col / 64)) + 30 >= 0);
       }
       #pragma unroll
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 128;
         const int row = c / 16, col = ac_chunk<256>(row, c % 16) * 8;
-        ac_copy<16>(smem + 65536 + ahead % 8 * 8192 + c * 16, in1 + (i1_b + (row))*576 + (col % 64) + r1_b3*192 + (r2_b3 + (col / 64))*64, r2_b3 + (col / 64) < 3);
+        ac_copy<16>(smem + 65536 + ahead % 8 * 8192 + c * 16, in1 + (i1_b + (row))*576 + r0_b3*192 + (r1_b3 + (col / 64))*64 + (col % 64), r1_b3 + (col / 64) < 3);
       }
     }
     ac_commit();
