@@ -9,8 +9,8 @@ from autocomp.ir import reference
 from autocomp.ir.builder import Builder
 from autocomp.ir.node import Graph, Node
 from autocomp.ir.types import F16, F32, DType, TensorType
-from tests.helpers.nets import WINDOW, compiled, copies, made, weights
 from tests.helpers.covers import run_cover
+from tests.helpers.nets import WINDOW, compiled, copies, made, weights
 
 
 def block(layout: str, dtype: DType, residual: bool, channels: int = 64, size: int = 28) -> Graph:
