@@ -7,23 +7,23 @@ right side makes goes back in as terms. Phases run in order, each to a budget th
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
 from typing import Any
 
 from autocomp.egraph.engine import Engine
 from autocomp.egraph.frozen import EClass, ENode, Frozen
+from autocomp.egraph.queries import Query, queries_of
 from autocomp.errors import ModelError, RuleError
 from autocomp.ir.builder import checked_attrs
 from autocomp.ir.node import Attrs, Graph
 from autocomp.ir.ops import OPS
 from autocomp.ir.scalar import SCALAR
-from autocomp.ir.types import DTYPES, TensorType
+from autocomp.ir.types import DTYPES, TensorType, dim_hint
 from autocomp.options import Options
 from autocomp.rewrite.expr import Lit, Ref, Word
 from autocomp.rewrite.functions import Operand, tensor_functions
-from autocomp.rewrite.pattern import Apply, Pattern
+from autocomp.rewrite.pattern import Pattern
 from autocomp.rewrite.rule import Rule, RuleSet
 from autocomp.rewrite.vocabulary import GRAPH_PHASES
 from autocomp.rewrite.where import Env, Unanswerable, evaluate, holds
@@ -62,17 +62,6 @@ class Subject:
 
     def operand(self, n: int) -> Operand:
         return Operand(self.types[n], self.constant[n], self.uniform[n])
-
-
-@dataclass(frozen=True)
-class Query:
-    """One left side (one operand order) as an egglog rule. `slots`: (op application, its attribute variable)."""
-
-    rule: Rule
-    relation: str
-    variables: tuple[tuple[str, str], ...]
-    slots: tuple[tuple[Apply, str], ...]
-    literals: tuple[tuple[str, Lit], ...]
 
 
 def saturate(graph: Graph, rules: RuleSet, options: Options, trace: Trace, features: Sequence[str] = ()) -> Frozen:
@@ -125,7 +114,7 @@ def _typed(op: str, attrs: Attrs, t: TensorType) -> Attrs:
 # ---- one phase
 def _run_phase(subject: Subject, phase: str, rules: tuple[Rule, ...], options: Options, trace: Trace,
                functions: Mapping[str, Any]) -> None:  # fmt: skip
-    queries = [q for i, r in enumerate(rules) for q in _queries(subject.engine, phase, i, r)]
+    queries = [q for i, r in enumerate(rules) for q in queries_of(subject.engine, phase, i, r)]
     sorts = {q.relation: tuple(s for _, s in q.variables) for q in queries}
     seen: dict[str, set[tuple[object, ...]]] = {q.relation: set() for q in queries}
     fired: dict[str, int] = {}
@@ -139,6 +128,7 @@ def _run_phase(subject: Subject, phase: str, rules: tuple[Rule, ...], options: O
         for q in queries:
             rows = [row for row in found[q.relation] if row not in seen[q.relation]]
             seen[q.relation].update(rows)
+            answers: Iterable[tuple[tuple[object, ...], str | None]]
             if q.rule.siblings:  # looked for among the phase's own tensors, not among those that it makes
                 answers = _apply_together(subject, q, rows, functions, taken) if not iteration else []
             else:
@@ -170,59 +160,6 @@ def _run_phase(subject: Subject, phase: str, rules: tuple[Rule, ...], options: O
     for name, count in sorted(fired.items()):
         trace.add("rule", name, phase=phase, count=count)
     trace.add("phase", phase, time.perf_counter() - start, terms=len(subject.types), fired=sum(fired.values()))
-
-
-def _queries(engine: Engine, phase: str, index: int, rule: Rule) -> Iterator[Query]:
-    assert rule.lhs is not None
-    for order, lhs in enumerate(_orders(rule.lhs, rule.commutes)):
-        relation = f"m_{phase}_{index}_{order}"
-        slots: list[tuple[Apply, str]] = []
-        literals: list[tuple[str, Lit]] = []
-        variables: dict[str, None] = {}
-
-        def text(p: Pattern, slots: list[tuple[Apply, str]] = slots, literals: list[tuple[str, Lit]] = literals,
-                 variables: dict[str, None] = variables) -> str:  # fmt: skip
-            if isinstance(p, Ref):
-                variables.setdefault(f"v_{p.name}")
-                return f"v_{p.name}"
-            if isinstance(p, Lit):
-                literals.append((f"l_{len(literals)}", p))
-                return literals[-1][0]
-            assert isinstance(p, Apply)
-            args = " ".join(text(a) for a in p.args)
-            slots.append((p, f"a_{len(slots)}"))
-            made = f"({engine.constructor(p.op, len(p.args))} {args} {slots[-1][1]})"
-            if p is lhs or not rule.siblings:
-                return made
-            inner.append((f"n_{len(inner)}", made))
-            return inner[-1][0]
-
-        inner: list[tuple[str, str]] = []
-        body = f"(= root {text(lhs)})"
-        body = "".join(f"(= {n} {made}) " for n, made in inner) + body
-        pairs = (
-            ("root", "T"),
-            *((n, "T") for n, _ in inner),
-            *((v, "T") for v in variables),
-            *((v, "T") for v, _ in literals),
-            *((v, "String") for _, v in slots),
-        )
-        engine.rule(phase, relation, pairs, body, rule.where_text)
-        yield Query(rule, relation, pairs, tuple(slots), tuple(literals))
-
-
-def _orders(p: Pattern, commutes: bool) -> list[Pattern]:
-    """The pattern with the operands of commuting ops in every order (as written only, unless the rule says `commutes`)."""
-    if not isinstance(p, Apply):
-        return [p]
-    options = [_orders(a, commutes) for a in p.args]
-    out: list[Pattern] = [Apply(p.op, args, p.attrs, p.at) for args in product(*options)]
-    if commutes and OPS[p.op].commutes and len(p.args) == 2:
-        out += [Apply(p.op, (args[1], args[0]), p.attrs, p.at) for args in product(*options)]
-    unique: dict[str, Pattern] = {}
-    for x in out:
-        unique.setdefault(str(x), x)
-    return list(unique.values())
 
 
 # ---- one match
@@ -294,7 +231,7 @@ def _fire(subject: Subject, rule: Rule, m: Match, together: tuple[Match, ...]) -
     def offset(operand: Operand, axis: int) -> int:
         """Elements along an axis of the siblings that stand before this one."""
         name = next(n for n, x in m.env.variables.items() if x is operand)
-        return sum(int(subject.types[x.names[name]].shape[axis]) for x in before)  # type: ignore[arg-type]
+        return sum(dim_hint(subject.types[x.names[name]].shape[axis]) for x in before)
 
     env = Env(m.env.variables, {**m.env.functions, "offset": offset}) if rule.siblings else m.env
     listed = {v: tuple(x.names[v] for x in together) for v in m.names} if rule.siblings else {}

@@ -1,0 +1,89 @@
+"""Left sides of rules as egglog queries, one for each order of commuting operands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import product
+
+from autocomp.egraph.engine import Engine
+from autocomp.ir.ops import OPS
+from autocomp.rewrite.expr import Lit, Ref
+from autocomp.rewrite.pattern import Apply, Pattern
+from autocomp.rewrite.rule import Rule
+
+
+@dataclass(frozen=True)
+class Query:
+    """One left side (one operand order) as an egglog rule. `slots`: (op application, its attribute variable).
+
+    variables: (name, sort); `root`, then n_.. for the applications inside (of rules of siblings), v_.. for the pattern's variables,
+    l_.. for its numbers, a_.. for attributes.
+    """
+
+    rule: Rule
+    relation: str
+    variables: tuple[tuple[str, str], ...]
+    slots: tuple[tuple[Apply, str], ...]
+    literals: tuple[tuple[str, Lit], ...]
+
+
+def queries_of(engine: Engine, phase: str, index: int, rule: Rule) -> Iterator[Query]:
+    """The queries of a phase's rule number `index`, declared to the engine."""
+    assert rule.lhs is not None
+    for order, lhs in enumerate(_orders(rule.lhs, rule.commutes)):
+        w = _Writer(engine, bool(rule.siblings))
+        root = w.text(lhs, True)
+        body = " ".join([*(f"(= {n} {made})" for n, made in w.inner), f"(= root {root})"])
+        pairs = (
+            ("root", "T"),
+            *((n, "T") for n, _ in w.inner),
+            *((v, "T") for v in w.variables),
+            *((v, "T") for v, _ in w.literals),
+            *((v, "String") for _, v in w.slots),
+        )
+        relation = f"m_{phase}_{index}_{order}"
+        engine.rule(phase, relation, pairs, body, rule.where_text)
+        yield Query(rule, relation, pairs, tuple(w.slots), tuple(w.literals))
+
+
+@dataclass
+class _Writer:
+    """Writes a pattern as an egglog expression and collects its variables. `naming`: applications inside get names too."""
+
+    engine: Engine
+    naming: bool
+    slots: list[tuple[Apply, str]] = field(default_factory=list)
+    literals: list[tuple[str, Lit]] = field(default_factory=list)
+    variables: dict[str, None] = field(default_factory=dict)
+    inner: list[tuple[str, str]] = field(default_factory=list)
+
+    def text(self, p: Pattern, top: bool = False) -> str:
+        if isinstance(p, Ref):
+            self.variables.setdefault(f"v_{p.name}")
+            return f"v_{p.name}"
+        if isinstance(p, Lit):
+            self.literals.append((f"l_{len(self.literals)}", p))
+            return self.literals[-1][0]
+        assert isinstance(p, Apply)
+        args = " ".join(self.text(a) for a in p.args)
+        self.slots.append((p, f"a_{len(self.slots)}"))
+        made = f"({self.engine.constructor(p.op, len(p.args))} {args} {self.slots[-1][1]})"
+        if top or not self.naming:
+            return made
+        self.inner.append((f"n_{len(self.inner)}", made))
+        return self.inner[-1][0]
+
+
+def _orders(p: Pattern, commutes: bool) -> list[Pattern]:
+    """The pattern with the operands of commuting ops in every order (as written only, unless the rule says `commutes`)."""
+    if not isinstance(p, Apply):
+        return [p]
+    options = [_orders(a, commutes) for a in p.args]
+    out: list[Pattern] = [Apply(p.op, args, p.attrs, p.at) for args in product(*options)]
+    if commutes and OPS[p.op].commutes and len(p.args) == 2:
+        out += [Apply(p.op, (args[1], args[0]), p.attrs, p.at) for args in product(*options)]
+    unique: dict[str, Pattern] = {}
+    for x in out:
+        unique.setdefault(str(x), x)
+    return list(unique.values())
