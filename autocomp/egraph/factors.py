@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from autocomp.cost.copies import WIDEST, copy_width
+from autocomp.cost.copies import SMALL, WIDEST, copy_width
 from autocomp.egraph.subject import Subject, SubjectNode
 from autocomp.ir.affine import Aff
 from autocomp.ir.types import Dim
 
 TILE = 128  # rows and columns of a tile, before a schedule says more: a factor is copied once a tile of the other one's axes
-SMALL = 16  # a tensor of less than this part of a factor's elements is read again from near
 
 Index = tuple[Aff, ...]
 
