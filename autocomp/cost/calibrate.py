@@ -212,5 +212,5 @@ def _chip_file(here: Any, figures: dict[str, tuple[float, str]]) -> str:
         f"granule: {{m: 1, n: {base.granule[1]}, k: 1, source: \"one vector of f32\"}}",
         f"registers: {{count: {base.registers.count}, bytes: {base.registers.bytes}, per: thread, source: \"instruction set\"}}",
         "features: [shared_units]", "memories:", *mems,
-        "limits:", f"  tile: {value(base.limits['tile'], keep)}", "",
+        "limits:", *(f"  {n}: {value(v, keep)}" for n, v in base.limits.items()), "",
     ])  # fmt: skip

@@ -89,8 +89,33 @@ def estimate(k: Kernel, s: Schedule, chip: Chip, demand: Demand | None = None) -
     if d.roles.form in ("contract", "online"):
         work = replace(work, read=d.work.read + _refetched(k, d, tile, chip), matrix_eff=_edges(d.roles, tile, chip))
     cost = time_of(work, chip)
-    overhead = chip.limits.get("tile", 0.0) * -(-max(1, tiles) // chip.cores)
+    overhead = chip.limits.get("tile", 0.0) * -(-max(1, tiles) // chip.cores) + _prepared(k, d.roles, tile, chip)
     return Cost(cost.seconds + overhead, cost.bound, (*cost.parts, ("tiles", overhead)))
+
+
+def _prepared(k: Kernel, r: Roles, tile: dict[str, int], chip: Chip) -> float:
+    """Seconds in which tiles lay factors out for the vector unit (`limits.pack` an element; a constant is laid out at load) and
+    carry the statistics of rows from step to step of an online reduction (`limits.row` a row and step)."""
+    if r.form not in ("contract", "online"):
+        return 0.0
+    steps = lambda axes: prod(-(-dim_hint(a.extent) // tile.get(a.name, dim_hint(a.extent))) for a in axes)
+    whole = lambda axes: prod(dim_hint(a.extent) for a in axes)
+    if r.form == "online":
+        keys = whole(r.depth)
+        inner = prod(dim_hint(a.extent) for axes in r.depths for a in axes if a not in r.depth)
+        packed = whole(r.batch) * keys * (inner + whole(r.cols)) * steps(r.rows)
+        carried = whole(r.batch) * whole(r.rows) * steps(r.depth)
+        return (packed * chip.limits.get("pack", 0.0) + carried * chip.limits.get("row", 0.0)) / chip.cores
+    near = [a.name for a in k.axes][-1]
+    side, other = (r.cols, r.rows) if near in {a.name for a in r.cols} else (r.rows, r.cols)
+    e = next((e for e in postorder(*(s.value for s in k.stores)) if isinstance(e, Contract)), None)
+    if e is None:
+        return 0.0
+    factor = e.b if side is r.cols else e.a
+    constant = {a.name for a in k.inputs if a.constant}
+    if all(x.tensor in constant for x in postorder(factor) if isinstance(x, Load)):
+        return 0.0
+    return whole(r.batch) * whole(r.depth) * whole(side) * steps(other) * chip.limits.get("pack", 0.0) / chip.cores
 
 
 def _refetched(k: Kernel, d: Demand, tile: dict[str, int], chip: Chip) -> float:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from autocomp.targets.cpu.contraction import panel_elements, print_contraction
 from autocomp.targets.cpu.expressions import CTYPE, Scalar, Vector, guard_text, literal, mask_text, rounded, scalar_function, working
 from autocomp.targets.cpu.flat import View
-from autocomp.targets.cpu.lower import Nest
+from autocomp.targets.cpu.lower import Nest, reads
 from autocomp.targets.cpu.storage import STACK, Place, extent_in_tile, places
 from autocomp.targets.cpu.tree import Contraction, Node, Point, Tiles, contractions, statements
 
@@ -32,6 +32,8 @@ class Printer:
         self.depth = 1
         self.vector: str | None = None
         self.chain = 0
+        self.row: str | None = None  # axis of the loop around passes over rows
+        self.ahead: dict[int, list[str]] = {}  # vector loop -> addresses to ask for
         self.started: set[int] = set()
         self.heap: list[tuple[str, str, str]] = []
 
@@ -92,6 +94,7 @@ class Printer:
     # ---- nodes
     def nodes(self, nodes: Sequence[Node], home: int) -> None:
         self._declare(home)
+        self._foresee(nodes)
         for n in nodes:
             if isinstance(n, Stmt):
                 self.statement(n)
@@ -101,6 +104,21 @@ class Printer:
                 self.point(n)
             else:
                 self.contraction(n)
+
+    def _foresee(self, nodes: Sequence[Node]) -> None:
+        """Passes over a row after the first one ask for the row that comes next: memory is busy while they compute."""
+        if self.row is None:
+            return
+        seen: set[str] = set()
+        for n in nodes:
+            if not isinstance(n, Point):
+                continue
+            read = {x for s in statements(n.body) for x in reads(s) if x in self.nest.views}
+            for x in sorted(read & seen) if n.vector else ():
+                v = self.nest.views[x]
+                if not v.guard and v.flat.stride(n.axis) == 1 and isinstance(v.flat.stride(self.row), int) and v.flat.stride(self.row):
+                    self.ahead.setdefault(id(n), []).append(f"&{v.pointer}[{v.flat.text({self.row: f'({self.row} + 1)'})}]")
+            seen |= read
 
     def contraction(self, c: Contraction) -> None:
         print_contraction(self, c)
@@ -159,8 +177,10 @@ class Printer:
         if n.vector and self.vector is None:
             self._vector_point(n, lo, hi, [s for s in statements(n.body) if s.op == "reduce" and n.axis in s.axis.split(",")])
         else:
+            outside, self.row = self.row, None if n.vector else n.axis
             with self.block(f"for (long {n.axis} = {lo}; {n.axis} < {hi}; {n.axis}++)"):
                 self.nodes(n.body, id(n))
+            self.row = outside
         self.started -= {id(s) for s in mine}
 
     def _vector_point(self, n: Point, lo: str, hi: str, folds: list[Stmt]) -> None:
@@ -187,7 +207,7 @@ class Printer:
                             self._shifted(n, a, f"{a}_here")
                 self.chain = 0
             with self.block(f"for (; {a} + {step} <= {a}_end; {a} += {step})"):
-                self.nodes(n.body, id(n))
+                self._vectors(n)
             self.vector = None
             for s in folds:
                 total = f"{s.dst}_v0"
@@ -209,7 +229,12 @@ class Printer:
     def _shifted(self, n: Point, axis: str, name: str) -> None:
         """The body with the axis's variable shadowed by its shifted value."""
         with self.block(f"for (long {axis} = {name}, once = 1; once; once = 0)"):
-            self.nodes(n.body, id(n))
+            self._vectors(n)
+
+    def _vectors(self, n: Point) -> None:
+        for at in self.ahead.get(id(n), ()):
+            self.w(f"__builtin_prefetch({at}, 0, 3);")
+        self.nodes(n.body, id(n))
 
     def _combine(self, fn: str, a: str, b: str) -> str:
         return f"vf_{fn}({a}, {b})" if fn in ("max", "min") else f"({a} {'+' if fn == 'add' else '*'} {b})"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import shutil
 import subprocess
+from dataclasses import replace
 from importlib.resources import files
 
 import numpy as np
@@ -12,10 +13,15 @@ import pytest
 from autocomp.targets.cpu.emit import emit
 
 import autocomp
+from autocomp.cost.chip import load_chip
+from autocomp.egraph.choose import choose_schedule
 from autocomp.ir.builder import Builder
 from autocomp.ir.reference import evaluate
 from autocomp.ir.types import F32, TensorType
+from autocomp.options import Options
+from autocomp.rewrite import load_rules
 from autocomp.tile.text import parse
+from autocomp.trace import Trace
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
 
@@ -82,7 +88,7 @@ def test_attention_of_odd_sizes(shape):
 
 
 def test_the_scale_of_a_row_is_computed_once_a_row():
-    source = checked(attention(2, 40, 600, 16))[0].source()
+    source = checked(attention(1, 9, 5000, 16))[0].source()
     lines = [x.strip() for x in source.splitlines()]
     assert sum(x.startswith("exp_row = s_exp(") for x in lines) == 1  # both the sum and the weighted sum are scaled by it
     assert not any("vf_exp" in x and "m1" in x and "acc" not in x for x in lines)
@@ -117,3 +123,20 @@ grid i
 def test_an_array_that_is_read_later_keeps_its_place(summed, shared):
     code = emit(parse(ROWS % summed), 4).text.split("*/", 1)[1]
     assert (" p[" in code) == (not shared)
+
+
+@pytest.mark.parametrize("rows", [1, 7, 65])
+def test_later_passes_over_a_row_ask_for_the_next_one(rows):
+    b = Builder("rows")
+    b.output("y", b.op("softmax", b.input("x", TensorType(F32, (rows, 203))), axes=(1,)))
+    source = checked(b.graph())[0].source()
+    assert ("__builtin_prefetch(&in0[(i0 + 1)*203 + i1], 0, 3);" in source) == (rows > 1)
+
+
+def test_steps_over_the_keys_are_long_where_a_step_of_a_row_has_a_price():
+    kernel = autocomp.optimize(attention(2, 512, 512, 64)).calls.calls[-1].kernel
+    free = load_chip("cpu")
+    free = replace(free, limits={"tile": free.limits["tile"]})
+    tile = lambda chip: dict(choose_schedule(kernel, load_rules(), chip, Options(), Trace())[0].tile)
+    priced, unpriced = tile(load_chip("cpu")), tile(free)
+    assert priced["r1"] > unpriced["r1"]
