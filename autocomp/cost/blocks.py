@@ -17,6 +17,7 @@ from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import dim_hint
 
 UNROLLED = 16  # elements of a loop's body up to which compilers are seen to overlap several iterations
+SHORT = 0.1  # of the time of pieces below four sectors is lost: 64 bytes against 128 in a transpose, benchmarks/gpu.py, H200, 2026-11-21
 SLACK = 0.02  # a deeper ring still helps a little where the mean latency is hidden
 
 
@@ -41,6 +42,7 @@ def block_time(k: Kernel, s: Schedule, chip: Chip, roles: Roles, work: Work) -> 
             work = replace(work, copies=work.tiles * roles.extent("depth") * narrow)
     line = 2 * chip.memories[0].line  # neighbouring sectors travel together
     extra = sum(a.type.bytes * (_lines(k, a.name, tile, a.type.dtype.bytes, line) - 1) for a in k.inputs)
+    extra += SHORT * sum(b for b, run in _pieces(k, tile) if run < 4 * chip.memories[0].line)
     cost = time_of(replace(work, read=work.read + extra), chip)
     waves = -(-work.tiles // (chip.cores * s.resident))
     first = chip.limits.get("block", 0.0)
@@ -131,6 +133,13 @@ def _lines(k: Kernel, name: str, tile: dict[str, int], bytes_: int, line: int) -
             run = _run(e.index[-1], tile) * bytes_
             worst = max(worst, min(line / run, line / bytes_)) if run < line else worst
     return worst
+
+
+def _pieces(k: Kernel, tile: dict[str, int]) -> list[tuple[float, float]]:
+    """(bytes in all, bytes side by side in a tile) of every tensor that a kernel reads or writes."""
+    index = {e.tensor: e.index for st in k.stores for e in postorder(st.value) if isinstance(e, Load) and e.index}
+    index |= {st.tensor: st.index for st in k.stores if st.index}
+    return [(a.type.bytes, _run(index[a.name][-1], tile) * a.type.dtype.bytes) for a in (*k.inputs, *k.outputs) if a.name in index]
 
 
 def _run(last: Aff, tile: dict[str, int]) -> int:

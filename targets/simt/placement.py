@@ -28,6 +28,7 @@ class Shared:
     outer, inner   the axes of a row's number and of an element's place in it, innermost first, as (axis, tile size)
     deep           whether the reduced axes are the inner ones (K-major)
     vector         elements that one copy moves
+    apart          rows that lanes read at once are so far apart: they are laid side by side, so that the swizzle tells them apart
     """
 
     buf: Buf
@@ -39,6 +40,16 @@ class Shared:
     vector: int
     offset: int
     view: Tensor | None
+    apart: int = 1
+
+    def placed(self, row: str) -> str:
+        """Where row number `row` lies: rows that are `apart` follow each other."""
+        return row if self.apart == 1 else f"({row}) % {self.apart} * {self.rows // self.apart} + ({row}) / {self.apart}"
+
+    def number(self, place: str) -> str:
+        """The number of the row that lies at `place`."""
+        every = self.rows // self.apart
+        return place if self.apart == 1 else f"{place} % {every} * {self.apart} + {place} / {every}"
 
     @property
     def row_bytes(self) -> int:
@@ -327,7 +338,9 @@ class Placer:
         vector = vector_width(view, near, grain, self.p.extent(near))
         rows = prod(n for _, n in outer)
         at = self.out.reserve(rows * across * buf.dtype.bytes, ALIGN)
-        self.out.staged[buf.name] = Shared(buf, outer, ((near, across),), rows, across, True, vector, at, view)
+        apart = layout.reg[0].count if layout.reg and layout.reg[0].axis == outer[0][0] else 1
+        self.out.staged[buf.name] = Shared(buf, outer, ((near, across),), rows, across, True, vector, at, view,
+                                           1 if rows % apart else apart)  # fmt: skip
 
     def free(self, buf: Buf) -> Layout:
         sizes = {x: self.size(x) for x in buf.axes}

@@ -342,7 +342,7 @@ class Printer:
         self.before_read(f"stage of {s.dst}")
         with self.over(layout.registers):
             row, col = (_linear(group, lambda a: self.local(layout, a, "r")) for group in (x.outer, x.inner))
-            self.put(f"{name}[r] = ac_held(*(const {STORED[x.buf.dtype.name]} *)({self.element(x, row, col)}));")
+            self.put(f"{name}[r] = ac_held(*(const {STORED[x.buf.dtype.name]} *)({self.element(x, x.placed(row), col)}));")
 
     def load(self, s: Stmt, t: Tensor) -> None:
         """A tile of a view into registers, vectors where memory allows; zero outside the extents, the fill outside the guards."""
@@ -540,8 +540,9 @@ class Printer:
             self.put(f"const int c = threadIdx.x + q * {self.place.threads};")
             if chunks % self.place.threads:
                 self.put(f"if (c >= {chunks}) break;")
-            place_ = f"ac_chunk<{x.row_bytes}>(row, c % {per_row})" if whole else f"c % {per_row}"
-            self.put(f"const int row = c / {per_row}, col = {place_}{f' * {x.vector}' if x.vector > 1 else ''};")
+            lies = f"c / {per_row}"
+            place_ = f"ac_chunk<{x.row_bytes}>({lies}, c % {per_row})" if whole else f"c % {per_row}"
+            self.put(f"const int row = {x.number(f'({lies})')}, col = {place_}{f' * {x.vector}' if x.vector > 1 else ''};")
             local: dict[str, str] = {}
             padded_size = dict((*x.outer, *x.inner))
             for var, group, padded in (("row", x.outer, x.rows), ("col", x.inner, x.row)):
@@ -563,7 +564,7 @@ class Printer:
             ok += self.guards(t.guard, at)
             if t.fill and t.guard:
                 raise UnsupportedOp(f"a factor of a product is filled with {t.fill} outside", where=f"kernel {self.p.name}")
-            target = f"{self.start(x)} + c * 16" if whole else self.element(x, "row", "col")
+            target = f"{self.start(x)} + c * 16" if whole else self.element(x, lies, "col")
             inside = " && ".join(ok) or "true"
             bytes_ = x.vector * x.buf.dtype.bytes
             self.put(f"ac_copy<{bytes_}>({target}, {self.address(t, at)}, {inside});")
