@@ -411,6 +411,7 @@ def tune(
     timeout: Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to check and time one schedule.")] = 30.0,
     database: Annotated[Path | None, typer.Option("--database", help="The file to use; the one in the cache folder if not given.")] = None,
     show: Annotated[bool, typer.Option("--show", help="Show what the database holds.")] = False,
+    ranks: Annotated[bool, typer.Option("--ranks", help="How well the cost model orders what is stored for --target.")] = False,
     clear: Annotated[bool, typer.Option("--clear", help="Remove everything from the database.")] = False,
     export: Annotated[Path | None, typer.Option("--export", help="Write the database as JSON lines.")] = None,
     load: Annotated[Path | None, typer.Option("--import", help="Add what `--export` wrote elsewhere.")] = None,
@@ -436,8 +437,8 @@ def tune(
     options = _options(rules, without, sets)
     options = replace(options, tuning_database=str(database or options.tuning_database), tuned=False,
                       search_configurations=configurations or options.search_configurations)  # fmt: skip
-    if model is None and not (show or clear or export or load):
-        raise typer.BadParameter("give a MODEL to tune, or one of --show, --clear, --export, --import")
+    if model is None and not (show or ranks or clear or export or load):
+        raise typer.BadParameter("give a MODEL to tune, or one of --show, --ranks, --clear, --export, --import")
     with Database(database_path(options), lambda text: err.print(text, highlight=False)) as db:
         if load is not None:
             err.print(f"read {db.load(load)} rows from {load}", highlight=False)
@@ -447,12 +448,27 @@ def tune(
             _tune(model, target, options, dims, db, Limits(seconds=budget, run=timeout, jobs=jobs), as_json)
         if export is not None:
             err.print(f"wrote {db.export(export)} rows to {export}", highlight=False)
+        if ranks:
+            _ranks(db, target, as_json)
         if show:
             rows = stored_rows(db.tuned())
             if as_json:
                 typer.echo(json.dumps(rows, indent=1))
             else:
                 out.print(stored_table(rows, str(db.path)))
+
+
+def _ranks(db: Any, target: str, as_json: bool) -> None:
+    """Predicted against measured order of what is stored."""
+    from autocomp.report.tuning import rank_rows, rank_table
+    from autocomp.tune.ranks import pooled
+    from autocomp.tune.ranks import ranks as ranks_of
+
+    found = ranks_of(db, target)
+    if as_json:
+        typer.echo(json.dumps({"kernels": rank_rows(found), "rank_correlation": pooled(found)}, indent=1))
+    else:
+        out.print(rank_table(found))
 
 
 def _tune(model: str, target: str, options: Any, dims: list[str] | None, db: Any, limits: Any, as_json: bool) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bar
@@ -17,6 +16,7 @@ from autocomp.cost.estimate import estimate
 from autocomp.report.tables import seconds_text
 from autocomp.tune.key import schedule_of
 from autocomp.tune.monitors import monitors_of
+from autocomp.tune.ranks import Rank, pooled, spearman
 
 if TYPE_CHECKING:
     from autocomp.cost.chip import Chip
@@ -76,21 +76,6 @@ class TuneProgress:
 def _state(p: Progress) -> str:
     parts = [f"best {seconds_text(p.best or None) or 'none'}", f"untuned {seconds_text(p.untuned or None) or 'failed'}"]
     return ", ".join([*parts, *([f"{p.failed} failed"] if p.failed else []), f"{p.elapsed:.0f} s"])
-
-
-def spearman(pairs: Sequence[tuple[float, float]]) -> float | None:
-    """Rank correlation of predicted and measured times, ties at their mean rank; None for fewer than three or no spread."""
-    if len(pairs) < 3:
-        return None
-    ranks = [_ranks(np.asarray(x)) for x in zip(*pairs)]
-    if any(np.ptp(r) == 0 for r in ranks):
-        return None
-    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
-
-
-def _ranks(x: np.ndarray) -> np.ndarray:
-    _, inverse, count = np.unique(x, return_inverse=True, return_counts=True)
-    return (np.cumsum(count) - (count - 1) / 2)[inverse]
 
 
 def result_rows(results: Sequence[KernelResult], chip: Chip, options: Options) -> list[dict[str, Any]]:
@@ -178,4 +163,26 @@ def stored_table(rows: Sequence[dict[str, Any]], title: str) -> Table:
         best: dict[str, Any] = r["kept"][0] if r["kept"] else {"schedule": "none", "seconds": None}
         t.add_row(r["kernel"], r["chip"], f"{r['tried']}/{r['schedules']}", "yes" if r["done"] else "no",
                   seconds_text(r["untuned_seconds"] or None), seconds_text(best["seconds"]), best["schedule"])  # fmt: skip
+    return t
+
+
+def rank_rows(found: Sequence[Rank]) -> list[dict[str, Any]]:
+    """One dict a kernel: how well the model orders its measured schedules."""
+    return [
+        {"kernel": r.kernel, "chip": r.chip, "schedules": len(r.pairs), "rank_correlation": r.correlation, "near": r.near}
+        for r in found
+    ]  # fmt: skip
+
+
+def rank_table(found: Sequence[Rank]) -> Table:
+    """The rows, and a last one over all schedules together."""
+    number = lambda x: "" if x is None else f"{x:.2f}"
+    t = Table("kernel", "chip", title="predicted and measured order")
+    for name in ("schedules", "rank correlation", "near"):
+        t.add_column(name, justify="right")
+    for r in found:
+        t.add_row(r.kernel, r.chip, str(len(r.pairs)), number(r.correlation), number(r.near))
+    t.add_section()
+    worst = min((r.near for r in found), default=None)
+    t.add_row(f"{len(found)} kernels", "", str(sum(len(r.pairs) for r in found)), number(pooled(found)), number(worst), style="bold")
     return t

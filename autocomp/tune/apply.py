@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autocomp.cost.estimate import estimate
@@ -26,38 +27,51 @@ def tuned_schedules(calls: KernelGraph, untuned: Mapping[str, tuple[Schedule, Co
                     trace: Trace) -> dict[str, tuple[Schedule, Cost]]:  # fmt: skip
     """The schedules by signature: measured ones where the program as a whole becomes `min_speedup` times faster, else all untuned.
 
-    Kernels that were not tuned count with their predicted time. Every choice is an event `tuned` of the trace.
+    Kernels that were not tuned count with their predicted time. A kernel whose untuned choice gave no right result takes a measured one in
+    any case. Every choice is an event `tuned` of the trace.
     """
-    chosen: dict[str, tuple[Kernel, Schedule, Tuned]] = {}
-    before = after = 0.0
-    for c in calls.calls:
-        k = c.kernel
-        if k.signature not in untuned:
-            continue
-        t = known.searches.get(kernel_key(k))
-        s = _admitted(k, t, target, options, trace) if t is not None else None
-        if t is None or s is None or not t.untuned_seconds:
-            before, after = before + untuned[k.signature][1].seconds, after + untuned[k.signature][1].seconds
-            continue
-        text = schedule_text(untuned[k.signature][0])
-        before += next((x.seconds for x in t.kept if x.schedule == text), t.untuned_seconds)
-        after += t.kept[0].seconds
-        chosen[k.signature] = k, s, t
-    if not any(schedule_text(s) != schedule_text(untuned[key][0]) for key, (_, s, _) in chosen.items()):
+    kernels = {c.kernel.signature: c.kernel for c in calls.calls if c.kernel.signature in untuned}
+    found = {key: _found(k, untuned[key][0], known, target, options, trace) for key, k in kernels.items()}
+    chosen = {key: f for key, f in found.items() if f is not None}
+    if not any(schedule_text(f.schedule) != schedule_text(untuned[key][0]) for key, f in chosen.items()):
         return dict(untuned)
-    gain = before / after
+    times = [(chosen[key].before, chosen[key].after) if key in chosen else (untuned[key][1].seconds,) * 2
+             for key in (c.kernel.signature for c in calls.calls) if key in untuned]  # fmt: skip
+    gain = sum(before for before, _ in times) / sum(after for _, after in times)
+    text = f"the measured schedules make the program {gain:.2f} times faster"
     if gain < options.min_speedup:
-        trace.add("tuned", "program", used=False, gain=gain, text=f"the measured schedules make the program {gain:.2f} times faster, below "
-                  f"min_speedup {options.min_speedup:g}: rolled back to the untuned ones")  # fmt: skip
-        return dict(untuned)
-    trace.add("tuned", "program", used=True, gain=gain, text=f"the measured schedules make the program {gain:.2f} times faster")
+        text += f", below min_speedup {options.min_speedup:g}: rolled back to the untuned ones"
+        chosen = {key: f for key, f in chosen.items() if f.needed}
+    trace.add("tuned", "program", used=gain >= options.min_speedup, gain=gain, text=text)
     out = dict(untuned)
-    for key, (k, s, t) in chosen.items():
-        out[key] = s, estimate(k, s, target.chip)
-        trace.add("tuned", k.name, used=True, signature=key, seconds=t.kept[0].seconds, untuned_seconds=t.untuned_seconds, tried=t.tried,
-                  text=f"measured {t.kept[0].seconds * 1e6:.2f} us, the fastest of {t.tried} schedules; the untuned choice took "
-                  f"{t.untuned_seconds * 1e6:.2f} us")  # fmt: skip
+    for key, f in chosen.items():
+        out[key] = f.schedule, estimate(kernels[key], f.schedule, target.chip)
+        trace.add("tuned", kernels[key].name, used=True, signature=key, seconds=f.after, text=f.text)
     return out
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A measured schedule, the seconds of the untuned one and its own, what to say, and whether the untuned one cannot be used."""
+
+    schedule: Schedule
+    before: float
+    after: float
+    text: str
+    needed: bool
+
+
+def _found(k: Kernel, untuned: Schedule, known: Measured, target: Target, options: Options, trace: Trace) -> _Found | None:
+    """What the database has for a kernel, if it can be used."""
+    t = known.searches.get(kernel_key(k))
+    s = _admitted(k, t, target, options, trace) if t is not None else None
+    if t is None or s is None:
+        return None
+    text, after = schedule_text(untuned), t.kept[0].seconds
+    needed = not t.untuned_seconds and t.untuned == text
+    before = next((x.seconds for x in t.kept if x.schedule == text), t.untuned_seconds or after)
+    said = "gave no right result" if needed else f"took {before * 1e6:.2f} us"
+    return _Found(s, before, after, f"measured {after * 1e6:.2f} us, the fastest of {t.tried} schedules; the untuned choice {said}", needed)
 
 
 def _admitted(k: Kernel, t: Tuned, target: Target, options: Options, trace: Trace) -> Schedule | None:

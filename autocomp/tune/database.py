@@ -22,12 +22,12 @@ from autocomp.errors import AutocompError
 from autocomp.files import write_atomic
 from autocomp.tune.key import Place, short_digest
 
-FORMAT = 1
+FORMAT = 2
 WAIT = 10.0  # seconds that a writer waits for another process
 AT = ("kernel", "chip", "rules", "version")
 COLUMNS = {
     "measurement": (*AT, "schedule", "status", "seconds", "predicted", "reason", "rule", "monitors"),
-    "tuned": (*AT, "name", "signature", "untuned", "untuned_seconds", "space", "tried", "done"),
+    "tuned": (*AT, "name", "body", "untuned", "untuned_seconds", "space", "tried", "done"),
     "kept": (*AT, "rank", "schedule", "seconds", "monitors"),
 }
 KEYS = {"measurement": (*AT, "schedule"), "tuned": AT, "kept": (*AT, "rank")}
@@ -61,12 +61,13 @@ class Kept:
 
 @dataclass(frozen=True)
 class Tuned:
-    """A kernel's search: `space` legal schedules, `tried` of them measured, `kept` the best (empty until `done`)."""
+    """A kernel's search: `body` the kernel's stored form, `space` legal schedules, `tried` of them measured, `kept` the best in order.
+    `done`: the search is over."""
 
     kernel: str
     place: Place
     name: str
-    signature: str
+    body: str
     untuned: str
     untuned_seconds: float
     space: int
@@ -157,7 +158,7 @@ class Database:
             self._db.execute(f"DELETE FROM kept WHERE {_WHERE}", at)
         if t.kept:
             self._put("kept", *((*at, i, k.schedule, k.seconds, json.dumps(dict(k.monitors))) for i, k in enumerate(t.kept, 1)))
-        self._put("tuned", (*at, t.name, t.signature, t.untuned, t.untuned_seconds, t.space, t.tried, int(t.done)))
+        self._put("tuned", (*at, t.name, t.body, t.untuned, t.untuned_seconds, t.space, t.tried, int(t.done)))
 
     # ---- for everybody
     def tuned(self, at: Place | None = None) -> list[Tuned]:

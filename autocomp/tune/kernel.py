@@ -128,6 +128,8 @@ class KernelTuning:
         try:
             if why := self._prepare(True):
                 return replace(base, note=f"no reference: {why}")
+            if stored is None:
+                self._record(())
             if self.first not in self.search.known:
                 self._measure([self.first], self._build([self.first]), float("inf"), report)
             self._generations(end, report)
@@ -243,8 +245,12 @@ class KernelTuning:
             seconds = {p: o.seconds for p, o in zip(built, found) if not o.wrong}
         order = sorted(seconds, key=lambda p: (seconds[p], p))[: self.bench.options.search_keep]
         kept = tuple(Kept(self.outcomes[p].schedule, seconds[p], self.outcomes[p].monitors) for p in order)
-        t = Tuned(self.key, self.bench.at, self.kernel.name, self.kernel.signature, schedule_text(self.choice),
-                  seconds.get(self.first, 0.0), len(self.space), self.search.tried, self.search.over, kept)  # fmt: skip
+        return self._record(kept, seconds.get(self.first, 0.0), self.search.over)
+
+    def _record(self, kept: tuple[Kept, ...], untuned: float = 0.0, done: bool = False) -> Tuned:
+        """Commit the state of the search."""
+        t = Tuned(self.key, self.bench.at, self.kernel.name, self.job.kernel, schedule_text(self.choice), untuned, len(self.space),
+                  self.search.tried, done, kept)  # fmt: skip
         self.bench.database.record(t)
         return t
 

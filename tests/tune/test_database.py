@@ -15,7 +15,7 @@ from autocomp.tune.key import Place
 HERE = Place("cpu:one", "rules", "1")
 GOOD = Measurement('{"tile": [["i0", 4]]}', "ok", 1e-5, 2e-5, "", "tiling/rows", {"registers": 40.0})
 BAD = Measurement('{"tile": [["i0", 8]]}', "failed", None, 2e-5, "run: killed by SIGSEGV", "tiling/rows")
-SEARCH = Tuned("k", HERE, "softmax", "in0: f32[4]", GOOD.schedule, 1.5e-5, 7, 2, True, (Kept(GOOD.schedule, 1e-5),))
+SEARCH = Tuned("k", HERE, "softmax", "[]", GOOD.schedule, 1.5e-5, 7, 2, True, (Kept(GOOD.schedule, 1e-5),))
 
 
 def test_rows_come_back_as_they_were(tmp_path):
@@ -108,7 +108,7 @@ def test_another_format_is_refused_and_left_alone(tmp_path):
     db.execute("PRAGMA user_version=99")
     db.execute("CREATE TABLE precious (x)")
     db.close()
-    with pytest.raises(AutocompError, match="has format 99, this version reads 1"):
+    with pytest.raises(AutocompError, match="has format 99, this version reads 2"):
         Database(path)
     assert path.exists()
 
@@ -155,5 +155,5 @@ def test_the_exported_file_is_json_lines(tmp_path):
         a.add("k", HERE, GOOD)
         a.export(tmp_path / "a.jsonl")
     lines = [json.loads(x) for x in (tmp_path / "a.jsonl").read_text().splitlines()]
-    assert lines[0]["format"] == 1
+    assert lines[0]["format"] == 2
     assert lines[1][0] == "measurement"

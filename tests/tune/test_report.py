@@ -9,8 +9,9 @@ from rich.console import Console
 
 from autocomp.cost.chip import load_chip
 from autocomp.options import Options
-from autocomp.report.tuning import TuneProgress, remarks, result_rows, spearman, verdict
+from autocomp.report.tuning import TuneProgress, remarks, result_rows, verdict
 from autocomp.tune.kernel import KernelResult
+from autocomp.tune.ranks import spearman
 from autocomp.tune.tuner import Progress
 
 

@@ -129,6 +129,8 @@ def test_the_table_says_what_was_tried_and_what_it_gained(model):
     shown = run("tune", "--show")[0]
     assert "matmul" in shown
     assert json.loads(run("tune", "--show", "--json")[0])[0]["done"] is True
+    ranks = json.loads(run("tune", "--ranks", "--json")[0])
+    assert [(k["schedules"], k["near"], k["rank_correlation"]) for k in ranks["kernels"]] == [(1, 1.0, None)] * 2
     assert "removed 2 measurements" in run("tune", "--clear")[1]
     assert json.loads(run("tune", "--show", "--json")[0]) == []
 

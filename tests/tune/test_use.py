@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -10,6 +9,7 @@ from autocomp.targets import load_target
 
 import autocomp
 from autocomp import rewrite
+from autocomp.egraph.choose import describe
 from autocomp.ir.schedule import Schedule
 from autocomp.options import Options
 from autocomp.tune.database import Database, Kept, Tuned
@@ -24,13 +24,12 @@ def stored(tmp_path):
     """A function that puts one search into a database: the seconds of the untuned and of the kept schedule."""
     plain = autocomp.optimize(SOFTMAX, cache=False)
     target, kernel = load_target("cpu"), plain.calls.calls[0].kernel
-    untuned = next(e.data for e in plain.trace.of("schedule"))
     place = place_of(target, rewrite.load_rules(), Options())
 
-    def store(before, after, kept=FAST, at=place):
+    def store(before, after, kept=FAST, at=place, untuned=None):
         with Database(tmp_path / "t.sqlite") as db:
             text = kept if isinstance(kept, str) else schedule_text(kept)
-            db.record(Tuned(kernel_key(kernel), at, kernel.name, kernel.signature, json.dumps({"as": untuned["rule"]}), before, 8, 7, True,
+            db.record(Tuned(kernel_key(kernel), at, kernel.name, "[]", schedule_text(untuned) if untuned else "another", before, 8, 7, True,
                             (Kept(text, after),)))  # fmt: skip
         return str(tmp_path / "t.sqlite")
 
@@ -78,6 +77,14 @@ def test_below_min_speedup_the_program_is_rolled_back_and_says_so(stored):
     assert "rolled back to the untuned ones" in program.explain()
     assert "tuned:" not in program.source()
     assert shown(autocomp.optimize(SOFTMAX, tuning_database=path, min_speedup=1.05)) == "tile i0 16"
+
+
+def test_an_untuned_choice_that_gave_no_right_result_is_never_used(stored):
+    plain = autocomp.optimize(SOFTMAX)
+    (untuned,) = (s for s in (Schedule(), *(Schedule.make({"i0": 2**i}) for i in range(7))) if describe(s) == shown(plain))
+    program = autocomp.optimize(SOFTMAX, tuning_database=stored(0.0, 1e-5, untuned=untuned))
+    assert shown(program) == "tile i0 16"
+    assert "the untuned choice gave no right result" in program.source()
 
 
 def test_a_cached_program_does_not_outlive_new_measurements(stored):
