@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from autocomp.cost.chip import load_chip
@@ -12,8 +10,7 @@ from autocomp.options import Options
 from autocomp.tune.monitors import Monitors, monitors_of, occupancy
 from tests.helpers.covers import cover_of
 
-CHIP = load_chip("h200")
-H200 = replace(CHIP, limits=dict(CHIP.limits) | {"resident_threads": 2048, "resident_blocks": 32, "shared_reserved": 1024})
+H200 = load_chip("h200")
 
 
 def figures(registers, shared, threads, local=0):
