@@ -3,7 +3,7 @@
  * vf is AC_LANES floats, vi AC_LANES 32-bit integers, vm a mask (vi of 0 or -1). They are GCC/Clang vector extensions, so
  * every function has a plain form for any machine; AVX-512 and AVX2 have shorter ones. Names: vf_* on vectors, s_* on scalars.
  * Largest errors in units in the last place (ulp), measured on AVX-512 over 16 million points of each range (AVX2 and plain forms
- * share the polynomials): exp 1.0, exp2 1.0, log 0.9, tanh 1.4, erf 2.3, sigmoid 2.5, log1p 2.4. tests/run/test_cpu_functions.py
+ * share the polynomials): exp 1.0, exp2 1.0, log 0.9, tanh 2.6, erf 2.3, sigmoid 2.5, log1p 2.4. tests/run/test_cpu_functions.py
  * holds every form to the bounds below.
  */
 #ifndef AUTOCOMP_CPU_H
@@ -219,14 +219,6 @@ AC_INLINE vf vf_over(vf x, float s) {
   float size = fabsf(s);
   return size > 1.2e-38f && size < 8e37f ? x * vf_set(1.f / s) : x / vf_set(s);
 }
-#if AC_AVX512
-AC_INLINE vf vf_inverse(vf x) { /* 1 / x to 1 ulp for normal x with a normal inverse: an estimate and one step of Newton */
-  vf r = (vf)_mm512_rcp14_ps((__m512)x);
-  return r + r * (1.f - x * r);
-}
-#else
-AC_INLINE vf vf_inverse(vf x) { return 1.f / x; }
-#endif
 AC_INLINE vf vf_fma(vf a, vf b, vf c) { return a * b + c; } /* one instruction: sources are built with -ffp-contract=fast */
 AC_INLINE vf vf_trunc(vf x) { return vf_copysign(vf_floor(vf_abs(x)), x); }
 AC_INLINE vf vf_sign(vf x) { return vf_select(x != x, x, (vf)(((x > 0) & (vi)vf_set(1.f)) | ((x < 0) & (vi)vf_set(-1.f)))); }
@@ -285,15 +277,28 @@ AC_INLINE vf vf_log(vf x) {
   r = vf_select(x < 0.f, vf_set(NAN), r);
   return vf_select((x != x) | (x == INFINITY), x, r);
 }
-/* tanh: 3 ulp. Below 0.625 an odd polynomial, above 1 - 2 / (e^2x + 1). */
+/* q / d for d from 1 to 2^100 and q no larger: by an estimate of 1 / d and one correction of the quotient where there is one */
+AC_INLINE vf vf_quotient(vf q, vf d) {
+#if AC_AVX512
+  vf i = (vf)_mm512_rcp14_ps((__m512)d), y = q * i;
+  return vf_fma(i, vf_fma(-y, d, q), y);
+#else
+  return q / d;
+#endif
+}
+/* tanh: 3 ulp. t / (t + 2) with t = e^2|x| - 1 = 2^n (e^r - 1) + 2^n - 1, exact for small x without a second formula. */
 AC_INLINE vf vf_tanh(vf x) {
-  vf a = vf_abs(x), s = x * x, p = vf_set(-0.005704989191144705f);
-  p = vf_fma(p, s, vf_set(0.02063908986747265f));
-  p = vf_fma(p, s, vf_set(-0.05373971536755562f));
-  p = vf_fma(p, s, vf_set(0.13331441581249237f));
-  p = vf_fma(p, s, vf_set(-0.3333328068256378f));
-  vf low = vf_fma(p * s, x, x), b = vf_min_c(vf_set(9.5f), a), high = 1.f - 2.f * vf_inverse(vf_exp(b + b) + 1.f);
-  return vf_select(a < 0.625f, low, vf_copysign(high, x));
+  vf a = vf_min_c(vf_set(9.1f), vf_abs(x));
+  vf z = vf_fma(a, vf_set(2.8853900817779268f), vf_set(12582912.f)), n = z - 12582912.f; /* 2^23 + 2^22: n in the low bits of z */
+  vf r = vf_fma(n, vf_set(-0.6931471805599453f), a + a), s = (vf)(((vi)z << 23) + 0x3f800000);
+  vf p = vf_set(0.0013814220437780023f);
+  p = vf_fma(p, r, vf_set(0.00836889911442995f));
+  p = vf_fma(p, r, vf_set(0.04166840389370918f));
+  p = vf_fma(p, r, vf_set(0.1666651964187622f));
+  p = vf_fma(p, r, vf_set(0.4999999403953552f));
+  p = vf_fma(p, r * r, r);
+  vf t = vf_fma(s, p, s - 1.f), y = vf_quotient(t, t + 2.f);
+  return (vf)((vi)y | ((vi)x & (int32_t)0x80000000));
 }
 /* erf: 3 ulp. Below 1 an odd polynomial, above 1 - 2^q(x). */
 AC_INLINE vf vf_erf(vf x) {
@@ -323,7 +328,13 @@ AC_INLINE vf vf_gelu(vf x) {
   q = vf_fma(q, t, vf_set(-0.4590640962123871f));
   q = vf_fma(q, t, vf_set(-1.1511242389678955f));
   q = vf_fma(q, t, vf_set(-0.9999995827674866f));
-  return vf_max_c((vf){0}, x) - t * vf_exp2(q);
+  vf z = q + 12582912.f, f = q - (z - 12582912.f), p = vf_set(0.00015353360504377633f); /* 2^q without range checks: -31 < q <= 0 */
+  p = vf_fma(p, f, vf_set(0.0013398875016719103f));
+  p = vf_fma(p, f, vf_set(0.00961843691766262f));
+  p = vf_fma(p, f, vf_set(0.055503323674201965f));
+  p = vf_fma(p, f, vf_set(0.24022647738456726f));
+  p = vf_fma(p, f, vf_set(0.6931471824645996f));
+  return vf_max_c((vf){0}, x) - t * (vf)((vi)vf_fma(p, f, vf_set(1.f)) + ((vi)z << 23));
 }
 AC_INLINE vf vf_sigmoid(vf x) { return 1.f / (1.f + vf_exp(-x)); }
 AC_INLINE vf vf_log1p(vf x) { /* Kahan: exact correction for the rounding of 1 + x */
