@@ -165,6 +165,65 @@ def test_shape_from_data_names_the_input() -> None:
     assert load_onnx(m, inputs={"s": np.asarray([3, 2])}).outputs[0][1].type.shape == (3, 2)
 
 
+# ---- numbers that are too large to be meant
+def test_huge_input() -> None:
+    m = model([helper.make_node("Relu", ["x"], ["y"])], x=(2**40, 2**40))
+    assert refusal(m, UnsupportedOp) == (
+        "input 'x': f32[1099511627776, 1099511627776] takes 4835703278458516698824704 bytes; the limit is 4398046511104\n"
+        "  next: a shape this large is likely a damaged file; export it again"
+    )
+
+
+def test_huge_result() -> None:
+    shape = numpy_helper.from_array(np.asarray([2**30, 2**30, 2, 3], np.int64), "s")
+    assert refusal(model([helper.make_node("Expand", ["x", "s"], ["y"])], [shape]), UnsupportedOp) == (
+        "node 0 (Expand): broadcast: f32[1073741824, 1073741824, 2, 3] takes 27670116110564327424 bytes; the limit is 4398046511104\n"
+        "  next: a shape this large is likely a damaged file; export it again"
+    )
+
+
+def test_endless_loop() -> None:
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["go"], ["on"]), helper.make_node("Relu", ["h"], ["k"])], "body",
+        [helper.make_tensor_value_info(n, t, s) for n, t, s in (("i", TensorProto.INT64, ()), ("go", TensorProto.BOOL, ()),
+                                                                ("h", TensorProto.FLOAT, (2, 3)))],
+        [helper.make_tensor_value_info("on", TensorProto.BOOL, ()), helper.make_tensor_value_info("k", TensorProto.FLOAT, (2, 3))],
+    )  # fmt: skip
+    trips = numpy_helper.from_array(np.asarray(2**62, np.int64), "n")
+    assert refusal(model([helper.make_node("Loop", ["n", "", "x"], ["y"], body=body)], [trips]), UnsupportedOp) == (
+        "node 0 (Loop): runs more than 1024 iterations; loops are unrolled\n  next: write it with tensor operators"
+    )
+
+
+def function(name: str, nodes: list) -> onnx.FunctionProto:
+    return helper.make_function("f", name, ["x"], ["y"], nodes, [helper.make_opsetid("", 20), helper.make_opsetid("f", 1)])
+
+
+def with_functions(functions: list) -> onnx.ModelProto:
+    m = model([helper.make_node("f0", ["x"], ["y"], domain="f")])
+    m.opset_import.append(helper.make_opsetid("f", 1))
+    m.functions.extend(functions)
+    return m
+
+
+def test_function_that_calls_itself() -> None:
+    m = with_functions([function("f0", [helper.make_node("f0", ["x"], ["y"], domain="f")])])
+    text = refusal(m, UnsupportedOp)
+    assert text.endswith("functions nest deeper than 32\n  next: change the model, or the exporter's options")
+    assert text.startswith("node 0 (f0)")
+
+
+def test_functions_that_multiply(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten calls a function, ten functions deep: 10^10 nodes from a hundred."""
+    monkeypatch.setattr("autocomp.frontends.onnx.importer.MAX_NODES", 5000)
+    names = [*(f"h{k}" for k in range(9)), "y"]
+    chain = lambda op: [helper.make_node(op, [a], [b], domain="f") for a, b in zip(["x", *names], names, strict=False)]
+    functions = [function(f"f{k}", chain(f"f{k + 1}")) for k in range(10)]
+    m = with_functions([*functions, function("f10", [helper.make_node("Relu", ["x"], ["y"])])])
+    text = refusal(m, UnsupportedOp)
+    assert "has more than 5000 nodes after expanding functions and loops" in text
+
+
 # ---- external data
 def external(tmp_path: Path, location: str, data: bytes = b"\0" * 48) -> Path:
     m = good()
@@ -218,6 +277,44 @@ def test_external_data_of_bytes(tmp_path: Path) -> None:
 
 
 # ---- fuzz
+def test_damaged_attributes_end_in_our_errors() -> None:
+    """Models of the onnx package's suite with one attribute, operand, dimension or type changed."""
+    data = Path(onnx.__file__).parent / "backend" / "test" / "data"
+    files = sorted(f for kind in ("simple", "pytorch-operator", "pytorch-converted") for f in (data / kind).glob("*/model.onnx"))
+    rng = np.random.default_rng(3)
+    outcomes = {"imported": 0, "refused": 0}
+    for k in range(300):
+        m = onnx.load(files[k % len(files)])
+        damage(m, rng)
+        try:
+            load_onnx(m.SerializeToString())
+            outcomes["imported"] += 1
+        except AutocompError:
+            outcomes["refused"] += 1
+    assert outcomes["refused"] > 80 and outcomes["imported"] > 80, outcomes
+
+
+def damage(m: onnx.ModelProto, rng: np.random.Generator) -> None:
+    """Change one thing in place."""
+    node = m.graph.node[rng.integers(len(m.graph.node))]
+    kind = int(rng.integers(5))
+    if kind == 0 and node.attribute:
+        a = node.attribute[rng.integers(len(node.attribute))]
+        a.i, a.f, a.s = int(rng.choice([-1, 0, 7, 2**31, 2**62, -(2**63)])), float("nan"), b"\xff"
+        if a.ints:
+            a.ints[rng.integers(len(a.ints))] = int(rng.choice([-1, 0, 7, 2**31, 2**62]))
+    elif kind == 1 and node.attribute:
+        del node.attribute[rng.integers(len(node.attribute))]
+    elif kind == 2 and node.input:
+        del node.input[rng.integers(len(node.input))]
+    elif kind == 3 and m.graph.input:
+        t = m.graph.input[rng.integers(len(m.graph.input))].type.tensor_type
+        if t.shape.dim:
+            t.shape.dim[rng.integers(len(t.shape.dim))].dim_value = int(rng.choice([0, 1, 7, 2**31, 2**40, -1]))
+    elif m.graph.input:
+        m.graph.input[rng.integers(len(m.graph.input))].type.tensor_type.elem_type = int(rng.integers(0, 26))
+
+
 def test_truncations_and_bit_flips_end_in_our_errors() -> None:
     raw = good().SerializeToString()
     rng = np.random.default_rng(7)

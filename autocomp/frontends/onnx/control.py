@@ -13,6 +13,9 @@ from autocomp.ir.types import BOOL, I64
 MAX_TRIPS = 1024
 """Iterations of one loop that are unrolled."""
 
+MAX_PARTS = 2**16
+"""Elements of a sequence."""
+
 
 @lower("If")
 def if_op(c: Call) -> tuple[Value, ...]:
@@ -134,6 +137,8 @@ def split_to_sequence(c: Call) -> list[Value]:
     x = c.x()
     axis = c.axis(c.int_attr("axis", 0), x.type.rank)
     d = c.shape(x)[axis]
+    if d > MAX_PARTS:
+        c.refuse(f"splits a dimension of {d}; sequences have up to {MAX_PARTS} elements", hint="use Split")
     if c.has(1) and c.x(1).type.rank == 1:
         sizes = c.static_ints(1)
     else:

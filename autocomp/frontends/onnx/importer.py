@@ -25,6 +25,9 @@ from autocomp.ir.types import Dim, Sym, TensorType
 MAX_NODES = 200_000
 """ONNX nodes lowered for one model, functions expanded and loops unrolled."""
 
+MAX_TENSOR_BYTES = 2**42
+"""The most that one tensor of a model may take; beyond it (no machine holds 4 TiB) a declared shape is not believed."""
+
 _MALFORMED = (
     ValueError,
     TypeError,
@@ -153,7 +156,7 @@ class Importer:
                 hint=f"give it: inputs={{'{v.name}': TensorType({dtype.name.upper()}, (...))}}",
             )
         shape = tuple(self._dim(d, f"{v.name}_{i}", where) for i, d in enumerate(t.shape.dim))
-        node = self.builder.input(v.name, TensorType(dtype, shape))
+        node = self.builder.input(v.name, _believed(TensorType(dtype, shape), where))
         self.locations[node] = where
         return node
 
@@ -268,7 +271,9 @@ class Importer:
     def node(self, op: str, operands: list[Node], attrs: Mapping[str, Any]) -> Node:
         """A node of the op table, with the model's place noted."""
         out = self.builder.op(op, *operands, **attrs)
-        self.locations.setdefault(out, self.where)
+        if out not in self.locations:
+            _believed(out.type, op)
+            self.locations[out] = self.where
         return out
 
     def fresh(self, name: str) -> str:
@@ -304,3 +309,14 @@ class Importer:
 
 def _domain(name: str) -> str:
     return "" if name in ONNX_DOMAINS else name
+
+
+def _believed(t: TensorType, where: str) -> TensorType:
+    """The type. Raises UnsupportedOp where it is larger than anything real."""
+    if t.bytes > MAX_TENSOR_BYTES:
+        raise UnsupportedOp(
+            f"{t} takes {t.bytes} bytes; the limit is {MAX_TENSOR_BYTES}",
+            where=where,
+            hint="a shape this large is likely a damaged file; export it again",
+        )
+    return t

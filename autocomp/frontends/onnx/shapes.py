@@ -154,6 +154,8 @@ def split(c: Call) -> tuple[Node, ...]:
     sizes = c.ints_at("split", 1)
     if sizes is None:
         parts = c.int_attr("num_outputs", c.n_outputs)
+        if not 0 < parts <= len(c.proto.output):
+            c.broken(f"splits into {parts} parts but names {len(c.proto.output)} outputs")
         each = -(-d // parts)
         sizes = tuple(min(each, max(0, d - k * each)) for k in range(parts))
     if sum(sizes) != d or any(s < 0 for s in sizes):
