@@ -146,6 +146,8 @@ def describe(s: Schedule) -> str:
         parts.append(f"{s.roles} roles, {s.workers} worker{'s' if s.workers > 1 else ''}")
         if s.resident > 1:
             parts.append(f"{s.resident} blocks a core")
-    elif s.threads != Schedule.threads:
+    if s.cluster > 1:
+        parts.append(f"clusters of {s.cluster}")
+    elif s.roles == "single" and s.threads != Schedule.threads:
         parts.append(f"{s.threads} threads")
     return "; ".join(parts)

@@ -1,6 +1,6 @@
 """Tiling and scheduling rules of one kernel as egglog rules over one constructor: a schedule is a row of columns.
 
-    (Tile rows cols depth batch threads stages grouped workers resident overlap unroll persistent roles instruction)
+    (Tile rows cols depth batch threads stages grouped workers cluster resident overlap unroll persistent roles instruction)
 
 A tiling rule joins its `choose` tables under its conditions and unites the kernel with a Tile; a scheduling rule matches the
 Tiles of the kernel and adds others. The e-graph decides each condition itself or, where it cannot, puts the question
@@ -25,7 +25,9 @@ from autocomp.rewrite.where import Env, Unanswerable, evaluate
 
 ROLE = {"m": "rows", "n": "cols", "k": "depth", "b": "batch", "i": "rows", "j": "cols"}
 TILES = ("rows", "cols", "depth", "batch")  # 0: the whole axes
-FIELDS = ("threads", "stages", "grouped", "workers", "resident", "overlap", "unroll", "persistent")  # whole numbers of the schedule
+FIELDS = (  # whole numbers of the schedule
+    "threads", "stages", "grouped", "workers", "cluster", "resident", "overlap", "unroll", "persistent",
+)
 WORDS = ("roles", "instruction")  # and words
 COLUMNS = (*TILES, *FIELDS, *WORDS)
 WIDEST = 2**31  # what a column of a schedule may be at most

@@ -38,7 +38,7 @@ class Schedule:
     workers: int = 1
     resident: int = 1
     threads: int = 256
-    cluster: tuple[str, int] | None = None
+    cluster: int = 1
     persistent: bool = False
     rows: str = ""
     overlap: int = 0

@@ -131,8 +131,8 @@ class _Deriver:
         opts = []
         if self.s.grouped:
             opts.append(("order", f"grouped({self.s.grouped})"))
-        if self.s.cluster:
-            opts.append(("cluster", f"{self.s.cluster[0]}:{self.s.cluster[1]}"))
+        if self.s.cluster > 1:
+            opts.append(("cluster", str(self.s.cluster)))
         if self.s.persistent:
             opts.append(("persistent", "yes"))
         return tuple(opts)

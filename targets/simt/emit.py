@@ -10,6 +10,7 @@ from autocomp.targets.simt.printer import Printer, parameters
 from autocomp.targets.source import KernelSource, Launch, TensorMap
 
 from autocomp.cost.chip import Chip
+from autocomp.errors import UnsupportedOp
 from autocomp.ir.schedule import Schedule
 from autocomp.tile.instruction import Instruction
 from autocomp.tile.program import Loop, TileProgram
@@ -25,7 +26,9 @@ def emit(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[
     """
     wave = chip.lanes(4)
     stages = max([int(x.opt("stages", "1")) for x in _loops(p.body)], default=1)
-    at = place(p, instructions, plain, schedule.threads, wave, stages)
+    if schedule.cluster > 1 and "clusters" not in chip.features:
+        raise UnsupportedOp(f"{chip.name} has no clusters of blocks", where=f"kernel {p.name}")
+    at = place(p, instructions, plain, schedule.threads * schedule.cluster, wave, stages, schedule.cluster)
     printer = Printer(p, at, exact, counted)
     body = printer.body()
     check_capacity(p, at, chip.memory("shared").capacity, int(chip.limits["registers"]))
@@ -45,7 +48,8 @@ def source(p: TileProgram, at: Placement, printer: Printer, body: list[str], thr
     first = p.body[0] if p.body else None
     grid = tuple((p.extent(a), tile_of(p, a)) for a in first.axes) if isinstance(first, Loop) and first.kind == "grid" else ()
     inputs, outputs = (tuple(dict.fromkeys(t.buffer for t in ts)) for ts in (p.inputs, p.outputs))
-    launch = Launch((grid,), threads, at.bytes, at_most=at_most, maps=maps)
+    together = ((at.cluster, 1),) if at.cluster > 1 else ()
+    launch = Launch(((*grid, *together),), threads, at.bytes, cluster=at.cluster, at_most=at_most, maps=maps)
     return KernelSource(p.name, text, name, inputs, outputs, printer.sizes, headers, language, prelude=prelude, launch=launch)
 
 

@@ -91,6 +91,7 @@ class Placement:
     products: dict[Stmt, Product] = field(default_factory=dict)
     trees: dict[str, int] = field(default_factory=dict)
     once: frozenset[str] = frozenset()
+    cluster: int = 1
     bytes: int = 0
 
     def depth(self, name: str) -> int:
@@ -104,9 +105,17 @@ class Placement:
         return at
 
 
-def place(p: TileProgram, instructions: Sequence[Instruction], plain: Instruction, threads: int, wave: int, stages: int) -> Placement:
-    """Places for all values. Raises UnsupportedOp where a layout would have to be converted or an axis cannot be tiled so."""
-    return Placer(p, instructions, plain, Placement(threads, wave, stages)).run()
+def place(p: TileProgram, instructions: Sequence[Instruction], plain: Instruction, threads: int, wave: int, stages: int,
+          cluster: int = 1) -> Placement:  # fmt: skip
+    """Places for all values. `threads`: of all blocks of a cluster, which share a tile through reductions only.
+
+    Raises UnsupportedOp where a layout would have to be converted or an axis cannot be tiled so.
+    """
+    out = Placer(p, instructions, plain, Placement(threads, wave, stages, cluster=cluster)).run()
+    if cluster > 1 and (out.shared or out.staged):
+        raise UnsupportedOp(f"{', '.join((*out.shared, *out.staged))} in shared memory, which the blocks of a cluster have each their own",
+                            where=f"kernel {p.name}", hint="use clusters for reductions of what registers hold")  # fmt: skip
+    return out
 
 
 def tile_of(p: TileProgram, axis: str) -> int:

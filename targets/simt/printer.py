@@ -12,20 +12,23 @@ from typing import Any
 
 from autocomp.targets.cpu.flat import Flat, dim_text
 from autocomp.targets.cpu.names import Names, c_name
+from autocomp.targets.simt import trees
 from autocomp.targets.simt.access import run_width, vector_width
-from autocomp.targets.simt.expressions import STORED, Scalar, function, held, index, literal
+from autocomp.targets.simt.digits import digit, linear, register
+from autocomp.targets.simt.expressions import STORED, Scalar, held, index, literal
 from autocomp.targets.simt.placement import Placement, Product, Shared, tile_of
 
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.affine import Aff
 from autocomp.ir.body import Expr
-from autocomp.ir.monoids import identity
-from autocomp.ir.types import BOOL, DType, Sym
+from autocomp.ir.types import BOOL, Sym
 from autocomp.tile.instruction import Instruction
 from autocomp.tile.layout import Digit, Layout, weights
 from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, walk
 
-TAKEN = ("r", "q", "m", "n", "kk", "c", "row", "col", "lane", "wave", "block", "smem", "fa", "fb")  # the printer's own variables
+TAKEN = (  # the printer's own variables
+    "r", "q", "m", "n", "kk", "c", "row", "col", "lane", "wave", "warp", "own", "sum", "block", "smem", "fa", "fb",
+)  # fmt: skip
 LONG = 2**31 - 1  # elements of a buffer from which offsets need 64 bits
 
 
@@ -51,6 +54,7 @@ class Printer:
         self.written: set[str] = set()
         self.seen: set[str] = set()
         self.pending = False
+        self.warp, self.memory = ("warp", "own") if place.cluster > 1 else ("wave", "smem")
         self.sizes = tuple(dict.fromkeys(d.name for t in (*p.inputs, *p.outputs) for d in t.shape if isinstance(d, Sym)))
         self.pointer = {t.buffer: self.names.of(t.buffer) for t in (*p.inputs, *p.outputs)}
 
@@ -74,15 +78,23 @@ class Printer:
 
     # ---- the kernel
     def body(self) -> list[str]:
-        self.put("const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;", "(void)lane; (void)wave;")
+        if self.place.cluster > 1:
+            own = self.place.threads // self.place.cluster // self.place.wave
+            self.put("const int lane = threadIdx.x % AC_WAVE, warp = threadIdx.x / AC_WAVE;",
+                     f"const int wave = warp + ac_cluster_rank() * {own};", "(void)lane; (void)wave;")  # fmt: skip
+        else:
+            self.put("const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;", "(void)lane; (void)wave;")
         first = self.p.body[0] if self.p.body else None
         if isinstance(first, Loop) and first.kind == "grid":
-            self.grid(first)
+            self.grid(first, f"blockIdx.x / {self.place.cluster}" if self.place.cluster > 1 else "blockIdx.x")
             self.declare()
             self.run(first.body)
         else:
             self.declare()
             self.run(self.p.body)
+        if any(trees.far(x) for x in self.place.trees):
+            self.put("ac_cluster_sync();")  # the others may still read what this block left
+            self.lines.insert(3, f"  unsigned char *const {self.memory} = ac_own_memory(smem);")
         if self.place.bytes:
             self.lines.insert(2, "  extern __shared__ __align__(1024) unsigned char smem[];")
         return self.lines
@@ -154,7 +166,7 @@ class Printer:
     def settle_trees(self, late: list[Stmt]) -> None:
         for s in late:
             self.deferred.discard(s.dst)
-            self.tree(s, self.names.of(s.dst))
+            trees.tree(self, s, self.names.of(s.dst))
 
     def ring(self, loop: Loop) -> list[Stmt]:
         """Copies of a loop that the ring of its stages holds."""
@@ -231,22 +243,22 @@ class Printer:
         self.base = outer
 
     # ---- barriers
-    def sync(self) -> None:
-        self.put("ac_sync();")
-        self.written.clear()
-        self.seen.clear()
+    def sync(self, over_blocks: bool = False) -> None:
+        self.put("ac_cluster_sync();" if over_blocks else "ac_sync();")
+        self.written = set() if over_blocks else {x for x in self.written if trees.far(x)}
+        self.seen = set() if over_blocks else {x for x in self.seen if trees.far(x)}
 
     def before_read(self, name: str) -> None:
         if self.pending:
             self.put("ac_wait<0>();")
             self.pending = False
         if name in self.written:
-            self.sync()
+            self.sync(trees.far(name))
         self.seen.add(name)
 
     def before_write(self, name: str) -> None:
         if name in self.seen:
-            self.sync()
+            self.sync(trees.far(name))
         self.written.add(name)
 
     # ---- coordinates
@@ -258,7 +270,7 @@ class Printer:
         if key[1] or key[2]:
             if key not in self.thread:
                 name = self.names.fresh(f"{axis}_t")
-                text = " + ".join([_digit("lane", *x, layout.lane) for x in key[1]] + [_digit("wave", *x, layout.wave) for x in key[2]])
+                text = " + ".join([digit("lane", *x, layout.lane) for x in key[1]] + [digit("wave", *x, layout.wave) for x in key[2]])
                 self.thread[key] = name
                 self.lines.insert(2, f"  const int {name} = {text};")
             parts.append(self.thread[key])
@@ -266,7 +278,7 @@ class Printer:
             number = sum(r // w % d.count * d.stride for d, w in weights(layout.reg) if d.axis == axis)
             parts += [str(number)] if number else []
         else:
-            parts += [_digit(r, d, w, layout.reg) for d, w in weights(layout.reg) if d.axis == axis]
+            parts += [digit(r, d, w, layout.reg) for d, w in weights(layout.reg) if d.axis == axis]
         return " + ".join(parts) or "0"
 
     def coordinate(self, layout: Layout, axis: str, r: str | int) -> str:
@@ -341,7 +353,7 @@ class Printer:
         self.pending = True
         self.before_read(f"stage of {s.dst}")
         with self.over(layout.registers):
-            row, col = (_linear(group, lambda a: self.local(layout, a, "r")) for group in (x.outer, x.inner))
+            row, col = (linear(group, lambda a: self.local(layout, a, "r")) for group in (x.outer, x.inner))
             self.put(f"{name}[r] = ac_held(*(const {STORED[x.buf.dtype.name]} *)({self.element(x, x.placed(row), col)}));")
 
     def load(self, s: Stmt, t: Tensor) -> None:
@@ -385,7 +397,7 @@ class Printer:
         mine = self.place.layouts[name]
         if mine.reg == layout.reg:
             return f"{self.names.of(name)}[{r}]"
-        return f"{self.names.of(name)}[{_register(mine, layout, r, name)}]"
+        return f"{self.names.of(name)}[{register(mine, layout, r, name)}]"
 
     def word_at(self, name: str, layout: Layout) -> str:
         """The word around register r of a value of bytes that lies as `layout`, "" where it has no words."""
@@ -410,7 +422,7 @@ class Printer:
         self.before_write(name)
         kind = STORED[x.buf.dtype.name]
         with self.over(layout.registers):
-            row, col = (_linear(group, lambda a: self.local(layout, a, "r")) for group in (x.outer, x.inner))
+            row, col = (linear(group, lambda a: self.local(layout, a, "r")) for group in (x.outer, x.inner))
             self.put(f"*({kind} *)({self.element(x, row, col)}) = ac_stored<{kind}>({self.names.of(name)}[r]);")
 
     def table(self, tensor: str, indices: list[str]) -> str:
@@ -428,7 +440,7 @@ class Printer:
         assert t is not None
         layout = self.place.layouts[s.srcs[0]]
         v = self.vector(layout, t)
-        single = [f"{_digit(k, Digit(d.axis, 1, d.count), w, level)} == 0" for k, level in (("lane", layout.lane), ("wave", layout.wave))
+        single = [f"{digit(k, Digit(d.axis, 1, d.count), w, level)} == 0" for k, level in (("lane", layout.lane), ("wave", layout.wave))
                   for d, w in weights(level) if not d.axis]  # fmt: skip
         with self.over(layout.registers // v, "q"):
             r = f"(q * {v})" if v > 1 else "q"
@@ -438,73 +450,7 @@ class Printer:
             self.put(f"if ({' && '.join(ok)}) {write}" if ok else write)
 
     def reduce(self, s: Stmt) -> None:
-        """Registers, then lanes by exchange, then waves through shared memory; the tree is read off the layout."""
-        src, dst = self.bufs[s.srcs[0]], self.bufs[s.dst]
-        layout, out = self.place.layouts[src.name], self.place.layouts[dst.name]
-        gone = set(s.axis.split(","))
-        op = str(s.expr)
-        combine = lambda a, b: function(op, [a, b], dst.dtype)
-        t = self.names.fresh("t")
-        n = out.registers
-        self.put(f"{held(dst.dtype)} {t}[{n}];")
-        with self.over(n):
-            self.put(f"{t}[r] = {literal(identity(op, dst.dtype), dst.dtype)};")
-        with self.over(layout.registers):
-            to = _register(out, layout, "r", dst.name)
-            step = f"{t}[{to}] = {combine(f'{t}[{to}]', f'{self.names.of(src.name)}[r]')};"
-            ok = [c for a in gone if layout.extent(a) > tile_of(self.p, a) for c in self.inside(layout, [a], "r")]
-            self.put(f"if ({' && '.join(ok)}) {step}" if ok else step)
-        if s.dst not in self.deferred:
-            self.tree(s, t)
-        with self.over(n):
-            name = self.names.of(s.dst)
-            self.put(f"{name}[r] = {combine(f'{name}[r]', f'{t}[r]') if s.acc else f'{t}[r]'};")
-
-    def tree(self, s: Stmt, t: str) -> None:
-        """Combine the workers' parts of a reduction in registers `t`: lanes by exchange, waves through shared memory."""
-        dst = self.bufs[s.dst]
-        layout, n = self.place.layouts[s.srcs[0]], self.place.layouts[s.dst].registers
-        gone = set(s.axis.split(","))
-        combine = lambda a, b: function(str(s.expr), [a, b], dst.dtype)
-        for d, w in weights(layout.lane):
-            if d.axis in gone:
-                for bit in range((d.count - 1).bit_length()):
-                    with self.over(n):
-                        self.put(f"{t}[r] = {combine(f'{t}[r]', f'ac_shuffle_xor({t}[r], {w << bit})')};")
-        if any(d.axis in gone for d in layout.wave):
-            self.across_waves(t, n, layout, gone, dst.dtype, combine, f"tree of {s.dst}")
-
-    def across_waves(self, t: str, n: int, layout: Layout, gone: set[str], dtype: DType, combine: Any, key: str) -> None:
-        """Every wave leaves its partial result in shared memory and reads those of its peers."""
-        waves, lanes = layout.waves, self.place.wave
-        size = 8 if dtype.bits == 64 else 4
-        at = self.tree_offset(key, waves * lanes * n * size)
-        self.before_write(key)
-        box = self.names.fresh("box")
-        self.put(f"{held(dtype)} *{box} = ({held(dtype)} *)(smem + {at});")
-        with self.over(n):
-            self.put(f"{box}[(wave * {n} + r) * {lanes} + lane] = {t}[r];")
-        self.before_read(key)
-        keep = " + ".join(
-            _digit("wave", Digit(d.axis, w, d.count), w, layout.wave) for d, w in weights(layout.wave) if d.axis not in gone
-        )
-        peers = [0]
-        for d, w in weights(layout.wave):
-            if d.axis in gone:
-                peers = [p + i * w for i in range(d.count) for p in peers]
-        with self.over(n):
-            first = keep or "0"
-            text = f"{box}[(({first}) * {n} + r) * {lanes} + lane]"
-            self.put(f"{t}[r] = {text};")
-            for p in peers[1:]:
-                self.put(f"{t}[r] = {combine(f'{t}[r]', f'{box}[(({first} + {p}) * {n} + r) * {lanes} + lane]')};")
-
-    def tree_offset(self, key: str, bytes_: int) -> int:
-        return self.place.trees.setdefault(key, 0) if key in self.place.trees else self._new_tree(key, bytes_)
-
-    def _new_tree(self, key: str, bytes_: int) -> int:
-        self.place.trees[key] = at = self.place.reserve(bytes_)
-        return at
+        trees.reduce(self, s)
 
     # ---- products
     def start(self, x: Shared) -> str:
@@ -635,7 +581,7 @@ class Printer:
         axis, step, var = ("m", i.m, "m") if first else ("n", i.n, "n")
         if len(reg) != 1 or (reg[0].axis, reg[0].stride) != ("k", 1):
             raise UnsupportedOp(f"{i.name} has no load for its factors", where=f"kernel {self.p.name}")
-        of = lambda a: " + ".join(_digit("lane", d, w, lane) for d, w in weights(lane) if d.axis == a) or "0"
+        of = lambda a: " + ".join(digit("lane", d, w, lane) for d, w in weights(lane) if d.axis == a) or "0"
         with self.over(n, var):
             side, k = f"{start} + {var} * {step} + {of(axis)}", f"kk * {i.k} + {of('k')}"
             kind, count = STORED[x.buf.dtype.name], reg[0].count
@@ -662,11 +608,11 @@ class Printer:
                 x = self.place.shared[name]
                 self.put(f"{kind} f{var}[{part.registers}];")
                 with self.over(part.registers):
-                    side = _linear(group, lambda a, part=part: self.local(part, a, "r"))
+                    side = linear(group, lambda a, part=part: self.local(part, a, "r"))
                     at = self.element(x, side, "kk") if x.deep else self.element(x, "kk", side)
                     self.put(f"f{var}[r] = ac_held(*(const {STORED[x.buf.dtype.name]} *)({at}));")
             with self.over(layout.registers):
-                a, b = (_register(part, layout, "r", name) for name, part, _ in parts)
+                a, b = (register(part, layout, "r", name) for name, part, _ in parts)
                 self.put(f"{acc}[r] += fa[{a}] * fb[{b}];")
 
 
@@ -686,41 +632,6 @@ def _scales(s: Stmt, name: str) -> bool:
     mine = [a for a in e.args if isinstance(a, Value) and a.name == name]
     other = [a for a in e.args if a not in mine]
     return len(mine) == 1 and not any(isinstance(x, Value) and x.name == name for a in other for x in postorder(a))
-
-
-def _digit(var: str, d: Digit, weight: int, level: tuple[Digit, ...]) -> str:
-    """(var / weight % count) * stride, without what does nothing."""
-    total = 1
-    for x in level:
-        total *= x.count
-    text = f"{var} / {weight}" if weight > 1 else var
-    if weight * d.count < total:
-        text += f" % {d.count}"
-    return f"{text} * {d.stride}" if d.stride != 1 else text
-
-
-def _linear(group: tuple[tuple[str, int], ...], at: Any) -> str:
-    """The number of an element along combined axes, innermost first."""
-    terms, below = [], 1
-    for axis, size in group:
-        terms.append(f"({at(axis)})" + (f" * {below}" if below > 1 else ""))
-        below *= size
-    return " + ".join(terms) or "0"
-
-
-def _register(mine: Layout, of: Layout, r: str, name: str) -> str:
-    """Register number in layout `mine` of the element at register `r` of layout `of`."""
-    where = {(d.axis, d.stride, d.count): w for d, w in weights(of.reg)}
-    parts = []
-    for d, w in weights(mine.reg):
-        key = (d.axis, d.stride, d.count)
-        if key not in where and d.axis.endswith(" of 1"):
-            continue  # rows that a product has only for the instruction's sake are all alike
-        if key not in where:
-            raise UnsupportedOp(f"{name} would have to move between threads ({mine} and {of})", where="GPU targets")
-        text = _digit(r, Digit(d.axis, 1, d.count), where[key], of.reg)
-        parts.append(f"({text}) * {w}" if w > 1 else f"({text})")
-    return " + ".join(parts) or "0"
 
 
 def parameters(p: TileProgram, printer: Printer) -> list[str]:

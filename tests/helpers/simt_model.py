@@ -41,6 +41,7 @@ class _Launch(ctypes.Structure):
         ("wave", ctypes.c_int),
         ("shared", ctypes.c_int),
         ("late", ctypes.c_int),
+        ("cluster", ctypes.c_int),
     ]
 
 
@@ -132,7 +133,7 @@ class ModelExecutor:
 
     def _start(self, call: Call, source: KernelSource, tensors: Mapping[str, np.ndarray], values: Mapping[str, int]) -> None:
         launch = source.launch
-        assert launch is not None and launch.cluster == 1
+        assert launch is not None
         for z in launch.zeroed:
             tensors[call.args[z]][...] = 0
         pointers = [ctypes.c_void_p(tensors[call.args[a]].ctypes.data) for a in (*source.inputs, *source.outputs)]
@@ -145,7 +146,8 @@ class ModelExecutor:
         arguments = [*pointers, *by_reference, *extra, *by_value]
         table = (ctypes.c_void_p * max(1, len(arguments)))(*[a.value for a in arguments])
         grid = (*launch.blocks(values), 1, 1)[:3]
-        how = _Launch((ctypes.c_uint * 3)(*grid), launch.block, WAVE[self.program.target.name], launch.shared, int(self.late))
+        wave = WAVE[self.program.target.name]
+        how = _Launch((ctypes.c_uint * 3)(*grid), launch.block, wave, launch.shared, int(self.late), launch.cluster)
         run = getattr(self.library, f"run_{source.entry}")
         run.restype = ctypes.c_char_p
         said = run(ctypes.byref(how), table)

@@ -177,3 +177,25 @@ def test_a_tile_that_is_turned_round_in_a_loop_is_not_overwritten_while_it_is_re
     assert "ac_copy<16>" in source.text and "for (int it" in source.text
     program.printed[kernel.name] = source
     check(program, model, tmp_path)
+
+
+CLUSTER = Schedule.make({"i0": 1}, threads=128, cluster=4)
+
+
+def clustered(edit=lambda text: text):
+    """A softmax whose rows four blocks share."""
+    program = autocomp.optimize(graph({"x": "f16[5, 20001]"}, "%0 = softmax(x, axes=[1])"), target="cuda:h200")
+    kernel = program.calls.calls[0].kernel
+    source = program.target.emit(kernel, CLUSTER)
+    comment, end, code = source.text.partition("*/")
+    program.printed[kernel.name] = replace(source, text=comment + end + edit(code))
+    return program
+
+
+def test_blocks_of_a_cluster_share_a_row(model, tmp_path):
+    check(clustered(), model, tmp_path)
+
+
+def test_a_cluster_without_its_barriers_is_seen(model, tmp_path):
+    with pytest.raises(ModelFailure):
+        check(clustered(lambda text: text.replace("ac_cluster_sync();", "")), model, tmp_path)

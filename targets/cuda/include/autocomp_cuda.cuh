@@ -20,6 +20,28 @@ AC_DEVICE bf16 ac_narrow_bf16(float x) { return __float2bfloat16_rn(x); }
 #define AC_BYTE_AS_FLOAT(word, i) __int_as_float(__byte_perm(word, 0x4b000000u, 0x7650u | (i)))
 #include "autocomp_simt.h"
 
+// ---- clusters: blocks that read each other's shared memory (sm_90)
+AC_DEVICE int ac_cluster_rank() { int r; asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(r)); return r; }
+AC_DEVICE void ac_cluster_sync() { asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+AC_DEVICE unsigned char *ac_own_memory(unsigned char *smem) { return smem; }
+// what the block of that rank holds where this one has p
+template <class T> AC_DEVICE T ac_peer(const T *p, int rank) {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8);
+  unsigned a = unsigned(__cvta_generic_to_shared(p)), b;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(b) : "r"(a), "r"(rank));
+  T x;
+  if constexpr (sizeof(T) == 4) {
+    unsigned v;
+    asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(v) : "r"(b) : "memory");
+    memcpy(&x, &v, 4);
+  } else {
+    unsigned long long v;
+    asm volatile("ld.shared::cluster.u64 %0, [%1];" : "=l"(v) : "r"(b) : "memory");
+    memcpy(&x, &v, 8);
+  }
+  return x;
+}
+
 // ---- threads of a block
 AC_DEVICE void ac_sync() { __syncthreads(); }
 template <class T> AC_DEVICE T ac_shuffle_xor(T x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }

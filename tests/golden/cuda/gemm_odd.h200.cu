@@ -44,13 +44,13 @@ extern "C" __global__ void __launch_bounds__(128) matmul(const f16 *__restrict__
       const int r0_b = it * 32;
       for (int q = 0; q < 32; ++q) {
         const int c = threadIdx.x + q * 128;
-        const int row = c / 32, col = c % 32;
-        ac_copy<2>(smem + 0 + it * 8192 + ac_swizzle<64>(row, (col) * 2), in0 + (i0_b + (row))*333 + (r0_b + (col)), i0_b + (row) < 1000 && r0_b + (col) < 333);
+        const int row = (c / 32), col = c % 32;
+        ac_copy<2>(smem + 0 + it * 8192 + ac_swizzle<64>(c / 32, (col) * 2), in0 + (i0_b + (row))*333 + (r0_b + (col)), i0_b + (row) < 1000 && r0_b + (col) < 333);
       }
       for (int q = 0; q < 16; ++q) {
         const int c = threadIdx.x + q * 128;
-        const int row = c / 64, col = c % 64;
-        ac_copy<2>(smem + 65536 + it * 4096 + ac_swizzle<128>(row, (col) * 2), in1 + (i1_b + (col)) + (r0_b + (row))*777, i1_b + (col) < 777 && r0_b + (row) < 333);
+        const int row = (c / 64), col = c % 64;
+        ac_copy<2>(smem + 65536 + it * 4096 + ac_swizzle<128>(c / 64, (col) * 2), in1 + (i1_b + (col)) + (r0_b + (row))*777, i1_b + (col) < 777 && r0_b + (row) < 333);
       }
     }
     ac_commit();
@@ -64,13 +64,13 @@ extern "C" __global__ void __launch_bounds__(128) matmul(const f16 *__restrict__
       const int r0_b3 = ahead * 32;
       for (int q = 0; q < 32; ++q) {
         const int c = threadIdx.x + q * 128;
-        const int row = c / 32, col = c % 32;
-        ac_copy<2>(smem + 0 + ahead % 8 * 8192 + ac_swizzle<64>(row, (col) * 2), in0 + (i0_b + (row))*333 + (r0_b3 + (col)), i0_b + (row) < 1000 && r0_b3 + (col) < 333);
+        const int row = (c / 32), col = c % 32;
+        ac_copy<2>(smem + 0 + ahead % 8 * 8192 + ac_swizzle<64>(c / 32, (col) * 2), in0 + (i0_b + (row))*333 + (r0_b3 + (col)), i0_b + (row) < 1000 && r0_b3 + (col) < 333);
       }
       for (int q = 0; q < 16; ++q) {
         const int c = threadIdx.x + q * 128;
-        const int row = c / 64, col = c % 64;
-        ac_copy<2>(smem + 65536 + ahead % 8 * 4096 + ac_swizzle<128>(row, (col) * 2), in1 + (i1_b + (col)) + (r0_b3 + (row))*777, i1_b + (col) < 777 && r0_b3 + (row) < 333);
+        const int row = (c / 64), col = c % 64;
+        ac_copy<2>(smem + 65536 + ahead % 8 * 4096 + ac_swizzle<128>(c / 64, (col) * 2), in1 + (i1_b + (col)) + (r0_b3 + (row))*777, i1_b + (col) < 777 && r0_b3 + (row) < 333);
       }
     }
     ac_commit();

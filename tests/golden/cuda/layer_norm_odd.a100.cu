@@ -95,10 +95,11 @@ extern "C" __global__ void __launch_bounds__(128) reduce_sum_mul_sub_add_6more(c
   }
   ac_sync();
   for (int r = 0; r < 1; ++r) {
-    t[r] = box[((0) * 1 + r) * 32 + lane];
-    t[r] = (t[r] + box[((0 + 1) * 1 + r) * 32 + lane]);
-    t[r] = (t[r] + box[((0 + 2) * 1 + r) * 32 + lane]);
-    t[r] = (t[r] + box[((0 + 3) * 1 + r) * 32 + lane]);
+    float sum = box[((0) * 1 + r) * 32 + lane];
+    sum = (sum + box[((1) * 1 + r) * 32 + lane]);
+    sum = (sum + box[((2) * 1 + r) * 32 + lane]);
+    sum = (sum + box[((3) * 1 + r) * 32 + lane]);
+    t[r] = sum;
   }
   for (int r = 0; r < 1; ++r) {
     n_s_t[r] = t[r];
@@ -143,10 +144,11 @@ extern "C" __global__ void __launch_bounds__(128) reduce_sum_mul_sub_add_6more(c
   }
   ac_sync();
   for (int r = 0; r < 1; ++r) {
-    t2[r] = box2[((0) * 1 + r) * 32 + lane];
-    t2[r] = (t2[r] + box2[((0 + 1) * 1 + r) * 32 + lane]);
-    t2[r] = (t2[r] + box2[((0 + 2) * 1 + r) * 32 + lane]);
-    t2[r] = (t2[r] + box2[((0 + 3) * 1 + r) * 32 + lane]);
+    float sum = box2[((0) * 1 + r) * 32 + lane];
+    sum = (sum + box2[((1) * 1 + r) * 32 + lane]);
+    sum = (sum + box2[((2) * 1 + r) * 32 + lane]);
+    sum = (sum + box2[((3) * 1 + r) * 32 + lane]);
+    t2[r] = sum;
   }
   for (int r = 0; r < 1; ++r) {
     n_s_t2[r] = t2[r];

@@ -82,10 +82,11 @@ extern "C" __global__ void __launch_bounds__(128) reduce_max_reduce_sum_cast_sub
   }
   ac_sync();
   for (int r = 0; r < 1; ++r) {
-    t[r] = box[((0) * 1 + r) * 32 + lane];
-    t[r] = ac_max(t[r], box[((0 + 1) * 1 + r) * 32 + lane]);
-    t[r] = ac_max(t[r], box[((0 + 2) * 1 + r) * 32 + lane]);
-    t[r] = ac_max(t[r], box[((0 + 3) * 1 + r) * 32 + lane]);
+    float sum = box[((0) * 1 + r) * 32 + lane];
+    sum = ac_max(sum, box[((1) * 1 + r) * 32 + lane]);
+    sum = ac_max(sum, box[((2) * 1 + r) * 32 + lane]);
+    sum = ac_max(sum, box[((3) * 1 + r) * 32 + lane]);
+    t[r] = sum;
   }
   for (int r = 0; r < 1; ++r) {
     m_t[r] = t[r];
@@ -123,10 +124,11 @@ extern "C" __global__ void __launch_bounds__(128) reduce_max_reduce_sum_cast_sub
   }
   ac_sync();
   for (int r = 0; r < 1; ++r) {
-    t2[r] = box2[((0) * 1 + r) * 32 + lane];
-    t2[r] = (t2[r] + box2[((0 + 1) * 1 + r) * 32 + lane]);
-    t2[r] = (t2[r] + box2[((0 + 2) * 1 + r) * 32 + lane]);
-    t2[r] = (t2[r] + box2[((0 + 3) * 1 + r) * 32 + lane]);
+    float sum = box2[((0) * 1 + r) * 32 + lane];
+    sum = (sum + box2[((1) * 1 + r) * 32 + lane]);
+    sum = (sum + box2[((2) * 1 + r) * 32 + lane]);
+    sum = (sum + box2[((3) * 1 + r) * 32 + lane]);
+    t2[r] = sum;
   }
   for (int r = 0; r < 1; ++r) {
     n_s_t[r] = t2[r];

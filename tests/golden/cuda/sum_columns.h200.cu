@@ -67,14 +67,15 @@ extern "C" __global__ void __launch_bounds__(256) reduce_sum(const float *__rest
   ac_sync();
   #pragma unroll
   for (int r = 0; r < 4; ++r) {
-    t[r] = box[((0) * 4 + r) * 32 + lane];
-    t[r] = (t[r] + box[((0 + 1) * 4 + r) * 32 + lane]);
-    t[r] = (t[r] + box[((0 + 2) * 4 + r) * 32 + lane]);
-    t[r] = (t[r] + box[((0 + 3) * 4 + r) * 32 + lane]);
-    t[r] = (t[r] + box[((0 + 4) * 4 + r) * 32 + lane]);
-    t[r] = (t[r] + box[((0 + 5) * 4 + r) * 32 + lane]);
-    t[r] = (t[r] + box[((0 + 6) * 4 + r) * 32 + lane]);
-    t[r] = (t[r] + box[((0 + 7) * 4 + r) * 32 + lane]);
+    float sum = box[((0) * 4 + r) * 32 + lane];
+    sum = (sum + box[((1) * 4 + r) * 32 + lane]);
+    sum = (sum + box[((2) * 4 + r) * 32 + lane]);
+    sum = (sum + box[((3) * 4 + r) * 32 + lane]);
+    sum = (sum + box[((4) * 4 + r) * 32 + lane]);
+    sum = (sum + box[((5) * 4 + r) * 32 + lane]);
+    sum = (sum + box[((6) * 4 + r) * 32 + lane]);
+    sum = (sum + box[((7) * 4 + r) * 32 + lane]);
+    t[r] = sum;
   }
   #pragma unroll
   for (int r = 0; r < 4; ++r) {

@@ -59,19 +59,19 @@ extern "C" __global__ void __launch_bounds__(128) matmul_silu_mul(const f16 *__r
       #pragma unroll
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 128;
-        const int row = c / 16, col = ac_chunk<256>(row, c % 16) * 8;
+        const int row = (c / 16), col = ac_chunk<256>(c / 16, c % 16) * 8;
         ac_copy<16>(smem + 0 + it * 8192 + c * 16, in0 + (i0_b + (row))*512 + (r0_b + (col)), true);
       }
       #pragma unroll
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 128;
-        const int row = c / 4, col = ac_chunk<64>(row, c % 4) * 8;
+        const int row = (c / 4), col = ac_chunk<64>(c / 4, c % 4) * 8;
         ac_copy<16>(smem + 49152 + it * 8192 + c * 16, in1 + (i1_b + (col)) + (r0_b + (row))*384, true);
       }
       #pragma unroll
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 128;
-        const int row = c / 4, col = ac_chunk<64>(row, c % 4) * 8;
+        const int row = (c / 4), col = ac_chunk<64>(c / 4, c % 4) * 8;
         ac_copy<16>(smem + 98304 + it * 8192 + c * 16, in2 + (i1_b + (col)) + (r0_b + (row))*384, true);
       }
     }
@@ -87,19 +87,19 @@ extern "C" __global__ void __launch_bounds__(128) matmul_silu_mul(const f16 *__r
       #pragma unroll
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 128;
-        const int row = c / 16, col = ac_chunk<256>(row, c % 16) * 8;
+        const int row = (c / 16), col = ac_chunk<256>(c / 16, c % 16) * 8;
         ac_copy<16>(smem + 0 + ahead % 6 * 8192 + c * 16, in0 + (i0_b + (row))*512 + (r0_b3 + (col)), true);
       }
       #pragma unroll
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 128;
-        const int row = c / 4, col = ac_chunk<64>(row, c % 4) * 8;
+        const int row = (c / 4), col = ac_chunk<64>(c / 4, c % 4) * 8;
         ac_copy<16>(smem + 49152 + ahead % 6 * 8192 + c * 16, in1 + (i1_b + (col)) + (r0_b3 + (row))*384, true);
       }
       #pragma unroll
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 128;
-        const int row = c / 4, col = ac_chunk<64>(row, c % 4) * 8;
+        const int row = (c / 4), col = ac_chunk<64>(c / 4, c % 4) * 8;
         ac_copy<16>(smem + 98304 + ahead % 6 * 8192 + c * 16, in2 + (i1_b + (col)) + (r0_b3 + (row))*384, true);
       }
     }

@@ -16,6 +16,12 @@ AC_DEVICE float ac_widen(bf16 x) { return simt_widen(x); }
 AC_DEVICE f16 ac_narrow_f16(float x) { return simt_narrow_f16(x); }
 AC_DEVICE bf16 ac_narrow_bf16(float x) { return simt_narrow_bf16(x); }
 #include "autocomp_simt.h"
+AC_DEVICE int ac_cluster_rank() { return simt_rank(); }
+AC_DEVICE void ac_cluster_sync() { simt_barrier(0, -1); }
+AC_DEVICE unsigned char *ac_own_memory(unsigned char *p) { return p + long(simt_rank()) * simt_shared_bytes(); }
+template <class T> AC_DEVICE T ac_peer(const T *p, int rank) {
+  return *reinterpret_cast<const T *>(reinterpret_cast<const unsigned char *>(p) + long(rank - simt_rank()) * simt_shared_bytes());
+}
 
 AC_DEVICE void ac_sync() { __syncthreads(); }
 template <class T> AC_DEVICE T ac_shuffle_xor(T x, int mask) { return simt_shuffle_xor(x, mask); }

@@ -25,7 +25,7 @@ template <class... A, size_t... I> void standin_run(void (*kernel)(A...), dim3 g
     if constexpr (std::is_pointer_v<std::decay_t<decltype(x)>>) return (void *)x;
     else return &x;
   }(std::get<I>(values))...};
-  const simt_launch how{{g.x, g.y, g.z}, block, 64, shared, 1};
+  const simt_launch how{{g.x, g.y, g.z}, block, 64, shared, 1, 1};
   if (const char *said = simt_run(&how, table, [](void **p) { simt_call(started, p); })) { fprintf(stderr, "%s\n", said); exit(1); }
 }
 template <class... A, class... B> void standin_launch(void (*kernel)(A...), dim3 grid, dim3 block, int shared, B... values) {

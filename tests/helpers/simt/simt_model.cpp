@@ -184,7 +184,7 @@ void prepare(int threads) {
     stacks = static_cast<unsigned char *>(mmap(nullptr, stack_count * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   }
   for (int i = 0; i < threads; ++i) {
-    lanes[i].index = {unsigned(i), 0, 0};
+    lanes[i].index = {unsigned(i % launch->block), 0, 0};
 #if defined(__x86_64__)
     void **top = reinterpret_cast<void **>(stacks + (i + 1) * STACK);
     *--top = nullptr;  // where a call's return address would lie: the stack is aligned as after a call
@@ -200,7 +200,7 @@ void prepare(int threads) {
   }
   waves.assign((threads + launch->wave - 1) / launch->wave, {});
   teams.assign((threads + 127) / 128, {});
-  named.assign(16, {});
+  named.assign(16 * launch->cluster + 1, {});
   products.assign(teams.size(), {});
   barriers.clear();
   alive = threads;
@@ -219,15 +219,18 @@ void start(int first) {
 #endif
 }
 void run_block() {
-  memset(smem, 0xff, launch->shared);
-  memset(smem + launch->shared, UNTOUCHED, SIMT_SHARED - launch->shared);
-  prepare(launch->block);
-  if (sigsetjmp(out, 1) == 0) start(launch->late ? 0 : launch->block - 1);
-  for (int i = launch->shared; failure.empty() && i < SIMT_SHARED; ++i)
+  const int shared = launch->shared * launch->cluster, threads = launch->block * launch->cluster;
+  memset(smem, 0xff, shared);
+  memset(smem + shared, UNTOUCHED, SIMT_SHARED - shared);
+  prepare(threads);
+  if (sigsetjmp(out, 1) == 0) start(launch->late ? 0 : threads - 1);
+  for (int i = shared; failure.empty() && i < SIMT_SHARED; ++i)
     if (smem[i] != UNTOUCHED) failure = "byte " + std::to_string(i) + " of shared memory is written, the launch gives " + std::to_string(launch->shared);
 }
 }  // namespace
 
+int simt_rank() { return current / launch->block; }
+int simt_shared_bytes() { return launch->shared; }
 void simt_fail(const char *what) {
   failure = std::string(what) + " (thread " + std::to_string(current) + ")";
   siglongjmp(out, 3);
@@ -238,8 +241,8 @@ void simt_wave(int tag, void *arguments, simt_perform perform) {
 }
 void simt_team(int tag, void *arguments, simt_perform perform) { meet(teams[current / 128], tag, current % 128, 128, arguments, perform); }
 void simt_barrier(int id, int threads) {
-  Meeting &m = named[id];
-  const int members = threads ? threads : int(lanes.size());
+  Meeting &m = threads < 0 ? named.back() : named[16 * simt_rank() + id];  // fewer than 0: the cluster
+  const int members = threads < 0 ? int(lanes.size()) : threads ? threads : launch->block;
   meet(m, members, m.arrived, members, nullptr, nullptr);
 }
 
@@ -334,8 +337,8 @@ const char *simt_run(const simt_launch *l, void **arguments, void (*k)(void **))
   for (int i = 0; i < 5; ++i) sigaction(signals[i], &action, &old[i]);
   simt_grid = {l->grid[0], l->grid[1], l->grid[2]};
   const long blocks = long(l->grid[0]) * l->grid[1] * l->grid[2];
-  for (long n = 0; n < blocks && failure.empty(); ++n) {
-    const long b = l->late ? n : blocks - 1 - n;
+  for (long n = 0; n < blocks && failure.empty(); n += l->cluster) {
+    const long b = l->late ? n : blocks - l->cluster - n;  // the first block of a cluster; all see its number
     simt_block = {unsigned(b % l->grid[0]), unsigned(b / l->grid[0] % l->grid[1]), unsigned(b / l->grid[0] / l->grid[1])};
     run_block();
   }

@@ -67,7 +67,9 @@ void simt_team_product(const simt_product &p);
 void simt_team_commit();
 void simt_team_wait(int groups);
 
-struct simt_launch { unsigned grid[3]; int block, wave, shared, late; };
+int simt_rank();  // of the block in its cluster, whose blocks run together
+int simt_shared_bytes();  // of one block
+struct simt_launch { unsigned grid[3]; int block, wave, shared, late, cluster; };
 const char *simt_run(const simt_launch *l, void **arguments, void (*kernel)(void **));
 
 template <class T> T simt_argument(void *p) {

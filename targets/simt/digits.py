@@ -1,0 +1,43 @@
+"""Where elements lie, as C++ text: digits of a worker's number, elements along combined axes, registers of one layout in another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from autocomp.errors import UnsupportedOp
+from autocomp.tile.layout import Digit, Layout, weights
+
+
+def digit(var: str, d: Digit, weight: int, level: tuple[Digit, ...]) -> str:
+    """(var / weight % count) * stride, without what does nothing."""
+    total = 1
+    for x in level:
+        total *= x.count
+    text = f"{var} / {weight}" if weight > 1 else var
+    if weight * d.count < total:
+        text += f" % {d.count}"
+    return f"{text} * {d.stride}" if d.stride != 1 else text
+
+
+def linear(group: tuple[tuple[str, int], ...], at: Any) -> str:
+    """The number of an element along combined axes, innermost first."""
+    terms, below = [], 1
+    for axis, size in group:
+        terms.append(f"({at(axis)})" + (f" * {below}" if below > 1 else ""))
+        below *= size
+    return " + ".join(terms) or "0"
+
+
+def register(mine: Layout, of: Layout, r: str, name: str) -> str:
+    """Register number in layout `mine` of the element at register `r` of layout `of`."""
+    where = {(d.axis, d.stride, d.count): w for d, w in weights(of.reg)}
+    parts = []
+    for d, w in weights(mine.reg):
+        key = (d.axis, d.stride, d.count)
+        if key not in where and d.axis.endswith(" of 1"):
+            continue  # rows that a product has only for the instruction's sake are all alike
+        if key not in where:
+            raise UnsupportedOp(f"{name} would have to move between threads ({mine} and {of})", where="GPU targets")
+        text = digit(r, Digit(d.axis, 1, d.count), where[key], of.reg)
+        parts.append(f"({text}) * {w}" if w > 1 else f"({text})")
+    return " + ".join(parts) or "0"
