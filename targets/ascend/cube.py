@@ -81,7 +81,7 @@ class Cube:
                                 hint=f"cube cores copy rows at most {LONGEST} elements apart")  # fmt: skip
         rows, cols = self.size(f.rows), self.size(f.cols)
         text = self.ring("l1", f.name, stored(f.dtype, self.p.name), rows * cols, turn)
-        call = "ac_to_l1" if self.whole(f.rows) == self.count(f.rows) or not f.summed else "ac_to_l1_padded"
+        call = "ac_to_l1_summed" if f.summed else "ac_to_l1"
         line = f"{call}({f.name}, {source}, {self.count(f.rows)}, {self.count(f.cols)}, {apart}, {rows});"
         return text, Work(MTE2, reads, (f.name,), (line,))
 

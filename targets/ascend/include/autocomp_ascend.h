@@ -201,12 +201,14 @@ AC_ROWS(ac_row_sum, ReduceSum)
 AC_ROWS(ac_row_max, ReduceMax)
 AC_ROWS(ac_row_min, ReduceMin)
 
-// ---- cube cores. L1 holds a factor as stored, in columns of 16 x 16 fractals (NZ); L0A wants bands of rows, L0B bands of depth.
+// ---- cube cores. A fractal is 16 rows of 32 bytes (C0). L1 holds a factor whose rows are not summed over as stored, in columns of
+// fractals (NZ); L0A wants bands of 16 rows, L0B bands of 32 bytes of depth. Depth is padded with zeros to multiples of 16.
 __aicore__ inline uint32_t ac_whole(uint32_t n) { return (n + 15) / 16 * 16; }
 __aicore__ inline uint32_t ac_least(uint32_t a, uint32_t b) { return a < b ? a : b; }
+template <typename T> __aicore__ inline uint32_t ac_c0() { return 32 / sizeof(T); }
 
 template <typename T>
-AC_FN ac_to_l1(const LocalTensor<T> &d, const GlobalTensor<T> &s, uint32_t rows, uint32_t cols, uint32_t apart, uint32_t tile_rows) {
+AC_FN ac_nd2nz(const LocalTensor<T> &d, const GlobalTensor<T> &s, uint32_t rows, uint32_t cols, uint32_t apart, uint32_t tile_rows) {
   Nd2NzParams p;
   p.ndNum = 1;
   p.nValue = rows;
@@ -218,19 +220,37 @@ AC_FN ac_to_l1(const LocalTensor<T> &d, const GlobalTensor<T> &s, uint32_t rows,
   p.dstNzMatrixStride = 0;
   DataCopy(d, s, p);
 }
-// Rows that only fill up the last fractals are zero: they are summed over. The copy fills up the last columns itself.
+// Zeros into `blocks` neighbouring blocks of 32 bytes, `times` times, `gap` blocks between.
+template <typename T> AC_FN ac_zeros(const LocalTensor<T> &d, uint32_t times, uint32_t blocks, uint32_t gap) {
+  InitConstValueParams<T> p;
+  p.repeatTimes = times;
+  p.blockNum = blocks;
+  p.dstGap = gap;
+  p.initValue = 0;
+  InitConstValue(d, p);
+}
+// Columns are summed over: the copy fills up the last fractal, a second one in single precision is filled here.
 template <typename T>
-AC_FN ac_to_l1_padded(const LocalTensor<T> &d, const GlobalTensor<T> &s, uint32_t rows, uint32_t cols, uint32_t apart, uint32_t tile_rows) {
+AC_FN ac_to_l1(const LocalTensor<T> &d, const GlobalTensor<T> &s, uint32_t rows, uint32_t cols, uint32_t apart, uint32_t tile_rows) {
+  const uint32_t filled = (cols + ac_c0<T>() - 1) / ac_c0<T>() * ac_c0<T>();
+  if (filled < ac_whole(cols)) ac_zeros(d[filled * tile_rows], 1, tile_rows, 0);
+  ac_nd2nz(d, s, rows, cols, apart, tile_rows);
+}
+// Rows are summed over: those that only fill up the last fractals are zero.
+template <typename T>
+AC_FN ac_to_l1_summed(const LocalTensor<T> &d, const GlobalTensor<T> &s, uint32_t rows, uint32_t cols, uint32_t apart, uint32_t tile_rows) {
   const uint32_t more = ac_whole(rows) - rows;
-  if (more) {
-    InitConstValueParams<T> p;
-    p.repeatTimes = ac_whole(cols) / 16;
-    p.blockNum = more;
-    p.dstGap = tile_rows - more;
-    p.initValue = 0;
-    InitConstValue(d[rows * 16], p);
+  if (more) ac_zeros(d[rows * 16], ac_whole(cols) / 16, more, tile_rows - more);
+  ac_nd2nz(d, s, rows, cols, apart, tile_rows);
+}
+// In single precision fractals are turned in pairs along the columns, so every band of 16 rows lies by itself.
+AC_FN ac_to_l1_summed(const ac_f32 &d, const GlobalTensor<float> &s, uint32_t rows, uint32_t cols, uint32_t apart, uint32_t) {
+  const uint32_t band = ac_whole(cols) * 16;
+  for (uint32_t r = 0; r < rows; r += 16) {
+    const uint32_t n = ac_least(16, rows - r);
+    if (n < 16) ac_zeros(d[r / 16 * band + n * 8], ac_whole(cols) / 8, 16 - n, n);
+    ac_nd2nz(d[r / 16 * band], s[uint64_t(r) * apart], n, cols, apart, 16);
   }
-  ac_to_l1(d, s, rows, cols, apart, tile_rows);
 }
 // Fractals first, first + step, ... of L1, `n` of them, side by side into L0.
 template <typename T> AC_FN ac_fractals(const LocalTensor<T> &d, const LocalTensor<T> &s, uint32_t first, uint32_t n, uint32_t step, bool turn) {
@@ -242,26 +262,44 @@ template <typename T> AC_FN ac_fractals(const LocalTensor<T> &d, const LocalTens
   p.ifTranspose = turn;
   LoadData(d, s, p);
 }
+// `n` neighbouring squares of 16 x 16 in single precision, turned: each gives two fractals, `half` fractals from one to the other;
+// squares begin `step` fractals from each other.
+AC_FN ac_squares(const ac_f32 &d, const ac_f32 &s, uint32_t n, uint32_t step, uint32_t half) {
+  LoadData2dTransposeParams p;
+  p.startIndex = 0;
+  p.repeatTimes = n;
+  p.srcStride = 1;
+  p.dstGap = step - 1;
+  p.dstFracGap = half - 1;
+  p.addrMode = 0;
+  LoadDataWithTranspose(d, s, p);
+}
 // First factor stored as [m, k], or as [k, m]; `rows`: of the tile in L1, in whole fractals as m and k are.
 template <typename T> AC_FN ac_to_l0a(const LocalTensor<T> &d, const LocalTensor<T> &s, uint32_t m, uint32_t k, uint32_t rows) {
-  for (uint32_t r = 0; r < m / 16; ++r) ac_fractals(d[r * k * 16], s, r, k / 16, rows / 16, false);
+  for (uint32_t r = 0; r < m / 16; ++r) ac_fractals(d[r * k * 16], s, r, k / ac_c0<T>(), rows / 16, false);
 }
 template <typename T> AC_FN ac_to_l0a_turned(const LocalTensor<T> &d, const LocalTensor<T> &s, uint32_t m, uint32_t k, uint32_t rows) {
   for (uint32_t r = 0; r < m / 16; ++r) ac_fractals(d[r * k * 16], s, r * (rows / 16), k / 16, 1, true);
 }
+AC_FN ac_to_l0a_turned(const ac_f32 &d, const ac_f32 &s, uint32_t m, uint32_t k, uint32_t) {
+  for (uint32_t r = 0; r < k / 16; ++r) ac_squares(d[r * 256], s[r * m * 16], m / 16, k / 8, 1);
+}
 // Second factor stored as [n, k], or as [k, n].
 template <typename T> AC_FN ac_to_l0b(const LocalTensor<T> &d, const LocalTensor<T> &s, uint32_t n, uint32_t k, uint32_t rows) {
-  for (uint32_t r = 0; r < k / 16; ++r) ac_fractals(d[r * n * 16], s, r * (rows / 16), n / 16, 1, false);
+  for (uint32_t r = 0; r < k / ac_c0<T>(); ++r) ac_fractals(d[r * n * ac_c0<T>()], s, r * (rows / 16), n / 16, 1, false);
 }
 template <typename T> AC_FN ac_to_l0b_turned(const LocalTensor<T> &d, const LocalTensor<T> &s, uint32_t n, uint32_t k, uint32_t rows) {
   for (uint32_t r = 0; r < k / 16; ++r) ac_fractals(d[r * n * 16], s, r, n / 16, rows / 16, true);
+}
+AC_FN ac_to_l0b_turned(const ac_f32 &d, const ac_f32 &s, uint32_t n, uint32_t k, uint32_t) {
+  for (uint32_t r = 0; r < k / 16; ++r) ac_squares(d[r * n * 16], s[r * n * 16], n / 16, 1, n / 16);
 }
 template <typename T>
 AC_FN ac_mmad(const ac_f32 &c, const LocalTensor<T> &a, const LocalTensor<T> &b, uint32_t m, uint32_t n, uint32_t k, bool first) {
   MmadParams p;
   p.m = m;
   p.n = n;
-  p.k = k;
+  p.k = sizeof(T) == 4 ? ac_whole(k) : k;  // bands of 8 elements: the padding is part of the sum
   p.cmatrixInitVal = first;
   p.disableGemv = true;
   Mmad(c, a, b, p);

@@ -438,14 +438,36 @@ struct LoadData2DParams {
   uint8_t addrMode = 0;
 };
 template <typename T> void LoadData(const LocalTensor<T> &d, const LocalTensor<T> &s, const LoadData2DParams &p) {
-  static_assert(sizeof(T) == 2, "the model knows 16-bit fractals");
+  const long size = 512 / sizeof(T);  // a fractal
+  if (p.ifTranspose && sizeof(T) != 2) model::tell("a transposing load of fractals that are not of 16 bits");
+  if (!p.repeatTimes) model::tell("a load of no fractals");
   model::start(PIPE_MTE1);
-  out(PIPE_MTE1, d, (p.repeatTimes - 1) * (p.dstGap + 1) * 256l + 256, 512);
+  out(PIPE_MTE1, d, (p.repeatTimes - 1) * (p.dstGap + 1) * size + size, 512);
+  in(PIPE_MTE1, s, (p.startIndex + (p.repeatTimes - 1) * long(p.srcStride)) * size + size);
+  for (long i = 0; i < p.repeatTimes; ++i)
+    for (long x = 0; x < size; ++x)
+      d.at[i * (p.dstGap + 1) * size + x] = s.at[(p.startIndex + i * p.srcStride) * size + (p.ifTranspose ? x % 16 * 16 + x / 16 : x)];
+}
+struct LoadData2dTransposeParams {
+  uint16_t startIndex = 0;
+  uint8_t repeatTimes = 0;
+  uint16_t srcStride = 0, dstGap = 0, dstFracGap = 0;
+  uint8_t addrMode = 0;
+};
+// Two neighbouring fractals of 16 x 8 are a square; turned, it is two fractals again. Gaps of the destination count fractals.
+inline void LoadDataWithTranspose(const LocalTensor<float> &d, const LocalTensor<float> &s, const LoadData2dTransposeParams &p) {
+  model::start(PIPE_MTE1);
   in(PIPE_MTE1, s, (p.startIndex + (p.repeatTimes - 1) * long(p.srcStride)) * 256 + 256);
   for (long i = 0; i < p.repeatTimes; ++i)
-    for (long r = 0; r < 16; ++r)
-      for (long c = 0; c < 16; ++c)
-        d.at[i * (p.dstGap + 1) * 256 + r * 16 + c] = s.at[(p.startIndex + i * p.srcStride) * 256 + (p.ifTranspose ? c * 16 + r : r * 16 + c)];
+    for (long h = 0; h < 2; ++h) {
+      const long to = (i * (p.dstGap + 1) + h * (p.dstFracGap + 1)) * 128;
+      out(PIPE_MTE1, d[to], 128, 512);
+      for (long r = 0; r < 16; ++r)
+        for (long c = 0; c < 8; ++c) {
+          const long from_row = h * 8 + c, from_column = r;
+          d.at[to + r * 8 + c] = s.at[(p.startIndex + i * p.srcStride) * 256 + from_column / 8 * 128 + from_row * 8 + from_column % 8];
+        }
+    }
 }
 struct MmadParams {
   uint16_t m = 0, n = 0, k = 0;
@@ -454,16 +476,16 @@ struct MmadParams {
 };
 template <typename T> void Mmad(const LocalTensor<float> &c, const LocalTensor<T> &a, const LocalTensor<T> &b, const MmadParams &p) {
   model::start(PIPE_M);
-  const long m = up(p.m, 16), n = up(p.n, 16), k = up(p.k, 16);
+  const long c0 = 32 / sizeof(T), m = up(p.m, 16), n = up(p.n, 16), k = up(p.k, c0);
   in(PIPE_M, a, m * k, 512);
   in(PIPE_M, b, n * k, 512);
   out(PIPE_M, c, m * n, 64);
   if (p.m == 1 && !p.disableGemv) model::tell("one row silently becomes a product with a vector");
   std::vector<float> left(m * k), right(n * k);  // whole fractals: what fills up the depth must be zero
   for (long i = 0; i < m; ++i)
-    for (long x = 0; x < k; ++x) left[i * k + x] = float(a.at[i / 16 * k * 16 + x / 16 * 256 + i % 16 * 16 + x % 16]);
+    for (long x = 0; x < k; ++x) left[i * k + x] = float(a.at[i / 16 * k * 16 + x / c0 * 16 * c0 + i % 16 * c0 + x % c0]);
   for (long j = 0; j < n; ++j)
-    for (long x = 0; x < k; ++x) right[x * n + j] = float(b.at[x / 16 * n * 16 + j / 16 * 256 + j % 16 * 16 + x % 16]);
+    for (long x = 0; x < k; ++x) right[x * n + j] = float(b.at[x / c0 * n * c0 + j / 16 * 16 * c0 + j % 16 * c0 + x % c0]);
   std::vector<float> sums(n);
   for (long i = 0; i < p.m; ++i) {
     auto at = [&](long j) -> float & { return c.at[j / 16 * m * 16 + i * 16 + j % 16]; };
