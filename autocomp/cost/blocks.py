@@ -41,7 +41,7 @@ def block_time(k: Kernel, s: Schedule, chip: Chip, roles: Roles, work: Work) -> 
             narrow = narrow_copies(k, size(roles.rows), size(roles.cols))
             work = replace(work, copies=work.tiles * roles.extent("depth") * narrow)
     line = 2 * chip.memories[0].line  # neighbouring sectors travel together
-    extra = sum(a.type.bytes * (_lines(k, a.name, tile, a.type.dtype.bytes, line) - 1) for a in k.inputs)
+    extra = sum(a.type.bytes * (whole_lines(k, a.name, tile, a.type.dtype.bytes, line) - 1) for a in k.inputs)
     extra += SHORT * sum(b for b, run in _pieces(k, tile) if run < 4 * chip.memories[0].line)
     cost = time_of(replace(work, read=work.read + extra), chip)
     waves = -(-work.tiles // (chip.cores * s.resident))
@@ -125,7 +125,7 @@ def _padding(roles: Roles, tile: dict[str, int]) -> float:
     return out
 
 
-def _lines(k: Kernel, name: str, tile: dict[str, int], bytes_: int, line: int) -> float:
+def whole_lines(k: Kernel, name: str, tile: dict[str, int], bytes_: int, line: int) -> float:
     """Bytes moved over bytes used where a block reads an operand: whole lines for runs shorter than one."""
     worst = 1.0
     for e in postorder(*(st.value for st in k.stores)):

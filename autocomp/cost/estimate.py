@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from autocomp.cost.blocks import block_time
+from autocomp.cost.blocks import block_time, whole_lines
 from autocomp.cost.chip import Chip
 from autocomp.cost.engines import engine_time
 from autocomp.cost.roles import Roles, roles_of
@@ -88,6 +88,10 @@ def estimate(k: Kernel, s: Schedule, chip: Chip, demand: Demand | None = None) -
         return engine_time(s, chip, d.roles, work, max((a.type.dtype.bytes for a in k.inputs), default=2))
     if d.roles.form in ("contract", "online"):
         work = replace(work, read=d.work.read + _refetched(k, d, tile, chip), matrix_eff=_edges(d.roles, tile, chip))
+    if any(m.name == "l0c" for m in chip.memories):  # copies of short rows move whole lines
+        line = chip.memories[0].line
+        work = replace(work, read=work.read + sum(
+            a.type.bytes * (whole_lines(k, a.name, tile, a.type.dtype.bytes, line) - 1) for a in k.inputs))  # fmt: skip
     cost = time_of(work, chip)
     overhead = chip.limits.get("tile", 0.0) * -(-max(1, tiles) // chip.cores) + _prepared(k, d.roles, tile, chip)
     return Cost(cost.seconds + overhead, cost.bound, (*cost.parts, ("tiles", overhead)))

@@ -78,12 +78,15 @@ class Geometry:
 def geometry(p: TileProgram, rows: Mapping[str, int]) -> Geometry:
     """Lanes run along what is folded, in a reduction or by the cube unit, and along the last axis of a result that lacks those.
 
+    An axis along which no tensor's elements lie side by side counts rows, which a reduction then folds.
+
     `rows`: tiles of the row axes where they differ from the program's. Raises UnsupportedOp.
     """
     statements = [s for s, _ in walk(p.body)]
     folded = list(dict.fromkeys(s.axis for s in statements if s.op == "reduce"))
     if any("," in a for a in folded):
         raise UnsupportedOp(f"a reduction over axes {folded[0]} at once", where=p.name, hint="vector cores fold one axis")
+    folded = [a for a in folded if _side_by_side(p, a)]
     values = [b.axes for b in p.bufs if b.name in on_vector(p)]
     folded += [a for a in contracted(p) if any(a in v for v in values) and a not in folded]
     last = p.outputs[0].axes[-1:]
@@ -94,6 +97,14 @@ def geometry(p: TileProgram, rows: Mapping[str, int]) -> Geometry:
     used = {a for v in values for a in v}
     order = [a for a, _ in p.axes if a in used and a not in folded]
     return Geometry(tuple((a, rows.get(a, tile_of(p, a))) for a in order), {a: tile_of(p, a) for a in folded})
+
+
+def _side_by_side(p: TileProgram, axis: str) -> bool:
+    """Whether no tensor has its neighbouring elements along another axis than this one that it has too."""
+    held = on_vector(p)
+    read = {s.srcs[0] for s, _ in walk(p.body) if s.op == "copy" and s.dst in held}
+    steps = [strides(t, p.name)[0] for t in p.inputs if t.name in read and axis in t.axes and not t.guard]
+    return all(step[axis] == 1 or 1 not in step.values() for step in steps)
 
 
 def contracted(p: TileProgram) -> list[str]:

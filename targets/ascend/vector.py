@@ -236,6 +236,8 @@ class VectorPart:
     # ---- arithmetic
     def reduce(self, s: Stmt) -> Operand:
         x = self.value(s.srcs[0])
+        if s.axis in dict(self.g.rows) and x.kind == "full" and s.expr in table()["reduce"]:
+            return self.rows_folded(s, x)
         if s.axis != x.lane or x.kind != "full" or s.expr not in table()["reduce"]:
             raise UnsupportedOp(f"a reduction '{s.expr}' over axis {s.axis} of a value with lanes along {x.lane}", where=self.p.name)
         d, t, w = self.temporary("stat", "", s.dst), self.temporary("stat", ""), self.temporary("line", x.lane)
@@ -244,6 +246,17 @@ class VectorPart:
         self.v([f"{table()['reduce'][s.expr]}({d.name}, {x.name}, {t.name}, {w.name}, {size});"], (x,), d, t, w)
         self.release(t)
         self.release(w)
+        return d
+
+    def rows_folded(self, s: Stmt, x: Operand) -> Operand:
+        """One value a lane from all rows of a tile."""
+        wide = [a for a, n in self.g.rows if n > 1]
+        if wide not in ([], [s.axis]) or self.true[s.axis] == "c_row":
+            raise UnsupportedOp(f"a reduction over rows {s.axis} in tiles of rows {', '.join(wide)}", where=self.p.name,
+                                hint="one axis of rows, which no two cores share, can be folded")  # fmt: skip
+        d = self.temporary("line", x.lane, s.dst)
+        call = table()["binary"][str(s.expr)]["call"]
+        self.v([f"ac_fold_{call}({d.name}, {x.name}, {self.true[s.axis]}, {self.g.pitch(x.lane)});"], (x,), d)
         return d
 
     def combine(self, fn: str, state: Operand, x: Operand) -> None:

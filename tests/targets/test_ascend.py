@@ -49,6 +49,12 @@ PRODUCTS = {
                     "%c = iota(shape=[75, 75], axis=1)\n%m = ge(%r, %c)\n%2 = where(%m, %1, const(-inf, f16))\n"
                     "%3 = softmax(%2, axes=[2])\n%4 = matmul(%3, v)"),
 }  # fmt: skip
+GROUPS = {
+    "epilogues": ["bias_gelu", "residual", "two_products", "single"],
+    "shapes": ["batched", "bare", "clipped", "one_row"],
+    "factors": ["turned", "single_turned", "prologue"],
+    "attention": ["attention", "causal"],
+}
 VECTOR = {
     "half": """graph g
 input x: f16[100, 777]
@@ -87,6 +93,10 @@ input b: f32[1023]
 %q = lt(x, const(0.5, f32))
 %n = and(%p, %q)
 %7 = where(%n, x, const(2.0, f32))
+%8 = reduce_max(r, axes=[0])
+%9 = softmax(y, axes=[0])
+output columns = %8
+output down = %9
 output chain = %3
 output norm = %4
 output soft = %5
@@ -109,19 +119,39 @@ def test_vector_kernels_compute_their_graph(name, tmp_path):
     check(VECTOR[name], tmp_path)
 
 
-@needs_compiler
-@pytest.mark.parametrize("name", PRODUCTS)
-def test_products_pass_between_cube_and_vector_cores(name, tmp_path):
-    program = check(PRODUCTS[name], tmp_path)
-    kinds = {t for s in program.printed.values() for t in ("AIV_ONLY", "AIC_ONLY", "MIX_AIC_1_2") if t in s.text}
-    wanted = {"bare": {"AIC_ONLY"}, "clipped": {"AIC_ONLY"}, "single_turned": {"AIC_ONLY"}, "prologue": {"MIX_AIC_1_2", "AIV_ONLY"}}
-    assert kinds == wanted.get(name, {"MIX_AIC_1_2"})
+def together(names):
+    """One graph of several, so that they are built at once; what fails names its output."""
+    inputs, lines, outputs = [], [], []
+    for k in names:
+        for line in PRODUCTS[k].splitlines()[1:]:
+            if line.startswith("input "):
+                name, kind = line[len("input ") :].split(": ")
+                inputs.append(f"input {k}_{name}: {kind}")
+            elif line.startswith("output "):
+                outputs.append(f"output {k} = %{k}_{line.split('%')[1]}")
+            else:
+                line = re.sub(r"%(\w+)", rf"%{k}_\1", line)
+                lines.append(re.sub(r"(?<=[(\s])([a-z])(?=[,)])", rf"{k}_\1", line))
+    return "\n".join(["graph g", *inputs, *lines, *outputs, ""])
 
 
 @needs_compiler
-def test_bert_in_half_precision_runs_kernel_by_kernel(tmp_path):
+@pytest.mark.parametrize("group", ["epilogues", "shapes", "factors", "attention"])
+def test_products_pass_between_cube_and_vector_cores(group, tmp_path):
+    program = check(together(GROUPS[group]), tmp_path)
+    assert len(program.calls.calls) >= len(GROUPS[group])
+
+
+@pytest.mark.parametrize(("name", "kind"), [("bare", "AIC_ONLY"), ("clipped", "AIC_ONLY"), ("bias_gelu", "MIX_AIC_1_2")])
+def test_a_sum_that_is_only_converted_or_clipped_needs_no_vector_core(name, kind):
+    assert f"KERNEL_TYPE_{kind}" in autocomp.optimize(PRODUCTS[name], target="ascend").source()
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", ["f32", "f16"])
+def test_bert_runs_kernel_by_kernel(dtype, tmp_path):
     """Rows looked up by index, projections, attention with a mask, norms: every kernel is printed for cube and vector cores."""
-    program = check(models.bert(layers=1, seq=40, hidden=64, heads=2, inner=96, vocab=30, dtype="f16"), tmp_path)
+    program = check(models.bert(layers=1, seq=40, hidden=64, heads=2, inner=96, vocab=30, dtype=dtype), tmp_path)
     assert not any(c.kernel.opaque for c in program.calls.calls)
 
 
@@ -163,6 +193,7 @@ def test_rows_that_unified_buffer_cannot_hold_are_refused_with_both_numbers():
         ("integers", "elements of type i32"),
         ("argmax", "elements of type i64"),
         ("transpose", "lie 520 apart"),
+        ("unpack", "elements of type u8"),
         ("maxpool", "a reduction over axes r0,r1 at once"),
         ("conv", "in0 is read with a border"),
     ],

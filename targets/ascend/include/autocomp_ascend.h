@@ -201,6 +201,20 @@ AC_ROWS(ac_row_sum, ReduceSum)
 AC_ROWS(ac_row_max, ReduceMax)
 AC_ROWS(ac_row_min, ReduceMin)
 
+// Folds the rows of a tile into one.
+#define AC_FOLD(Op)                                                                      \
+  AC_FN ac_fold_##Op(const ac_f32 &d, const ac_f32 &x, uint32_t rows, uint32_t pitch) { \
+    Adds(d, x, 0.0f, pitch);                                                             \
+    AC_V;                                                                                \
+    for (uint32_t r = 1; r < rows; ++r) {                                                \
+      Op(d, d, x[r * pitch], pitch);                                                     \
+      AC_V;                                                                              \
+    }                                                                                    \
+  }
+AC_FOLD(Add)
+AC_FOLD(Max)
+AC_FOLD(Min)
+
 // ---- cube cores. A fractal is 16 rows of 32 bytes (C0). L1 holds a factor whose rows are not summed over as stored, in columns of
 // fractals (NZ); L0A wants bands of 16 rows, L0B bands of 32 bytes of depth. Depth is padded with zeros to multiples of 16.
 __aicore__ inline uint32_t ac_whole(uint32_t n) { return (n + 15) / 16 * 16; }

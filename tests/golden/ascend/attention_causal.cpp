@@ -149,7 +149,7 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
         CrossCoreSetFlag<2, PIPE_FIX>(r1_round % 2);
         SetFlag<HardEvent::FIX_M>(r1_round % 2);
         WaitFlag<HardEvent::MTE1_MTE2>(4 + r1_round % 2);
-        ac_to_l1_padded(in2_t, in2_g[19200ull * s_i0 + 64ull * s_r1], n_r1, 64, 64, 64);
+        ac_to_l1_summed(in2_t, in2_g[19200ull * s_i0 + 64ull * s_r1], n_r1, 64, 64, 64);
         CrossCoreWaitFlag(4 + r1_round % 2);
         ac_to_l1(p_n, p_n_m_g[(group * 2 + r1_round % 2) * 8192ull], n_i1, n_r1, 64, 128);
         CrossCoreSetFlag<2, PIPE_MTE2>(6 + r1_round % 2);

@@ -80,7 +80,7 @@ extern "C" __global__ __aicore__ void k_matmul_add_gelu(GM_ADDR in0, GM_ADDR in1
         const LocalTensor<half> in1_t_b = l0b.GetWithOffset<half>(16384, r0_round % 2 * 32768);
         WaitFlag<HardEvent::MTE1_MTE2>(r0_round % 2);
         ac_to_l1(in0_t, in0_g[333ull * s_i0 + 1ull * s_r0], n_i0, n_r0, 333, 128);
-        ac_to_l1_padded(in1_t, in1_g[1ull * s_i1 + 777ull * s_r0], n_r0, n_i1, 777, 128);
+        ac_to_l1_summed(in1_t, in1_g[1ull * s_i1 + 777ull * s_r0], n_r0, n_i1, 777, 128);
         SetFlag<HardEvent::MTE2_MTE1>(r0_round % 2);
         WaitFlag<HardEvent::MTE2_MTE1>(r0_round % 2);
         WaitFlag<HardEvent::M_MTE1>(r0_round % 2);
