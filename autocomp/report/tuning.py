@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -118,19 +118,30 @@ def verdict(rows: Sequence[dict[str, Any]], min_speedup: float) -> str:
 
 def result_table(rows: Sequence[dict[str, Any]], title: str) -> Table:
     """The rows for a terminal."""
+    share = lambda x: "" if x is None else f"{x:.0%}"
+    number = lambda x: "" if x is None else f"{x:.2f}"
+    columns: dict[str, Callable[[dict[str, Any]], str]] = {
+        "calls": lambda r: str(r["calls"]),
+        "tried": lambda r: f"{r['tried']}/{r['schedules']}",
+        "predicted": lambda r: seconds_text(r["predicted_seconds"] or None),
+        "untuned": lambda r: seconds_text(r["untuned_seconds"] or None),
+        "tuned": lambda r: seconds_text(r["tuned_seconds"] or None),
+        "gain": lambda r: number(r["gain"]),
+        "near": lambda r: number(r["near"]),
+        "rank": lambda r: number(r["rank_correlation"]),
+        "bandwidth": lambda r: f"{share(r.get('bandwidth'))} {r.get('level', '')}".strip(),
+    }
+    if any(r.get("occupancy") is not None for r in rows):
+        columns["occupancy"] = lambda r: share(r.get("occupancy"))
+    if any(r.get("spilled") is not None for r in rows):
+        columns["spills"] = lambda r: share(r.get("spilled"))
     t = Table(title=title)
-    t.add_column("kernel", overflow="fold")
-    for name in ("calls", "tried", "failed", "predicted", "untuned", "tuned", "gain", "near", "rank", "bandwidth", "occupancy", "spills"):
-        t.add_column(name, justify="right")
-    t.add_column("schedule", overflow="ellipsis", max_width=34)
+    t.add_column("kernel", overflow="ellipsis", no_wrap=True, max_width=26)
+    for name in columns:
+        t.add_column(name, justify="right", no_wrap=True, min_width=max(len(name), 5))
+    t.add_column("schedule", overflow="ellipsis", no_wrap=True, max_width=30)
     for r in rows:
-        share = lambda x: "" if x is None else f"{x:.0%}"
-        number = lambda x: "" if x is None else f"{x:.2f}"
-        t.add_row(r["kernel"], str(r["calls"]), f"{r['tried']}/{r['schedules']}", str(sum(r["failed"].values())),
-                  seconds_text(r["predicted_seconds"] or None), seconds_text(r["untuned_seconds"] or None),
-                  seconds_text(r["tuned_seconds"] or None), number(r["gain"]), number(r["near"]), number(r["rank_correlation"]),
-                  f"{share(r.get('bandwidth'))} {r.get('level', '')}".strip(), share(r.get("occupancy")), share(r.get("spilled")),
-                  r["tuned"] or r["note"])  # fmt: skip
+        t.add_row(r["kernel"], *(cell(r) for cell in columns.values()), r["tuned"] or r["note"])
     return t
 
 
@@ -140,7 +151,7 @@ def remarks(rows: Sequence[dict[str, Any]]) -> list[str]:
     for r in rows:
         out += [f"{r['kernel']}: {n} schedule{'s' if n > 1 else ''} failed: {why}" for why, n in sorted(r["failed"].items())]
         out += [f"{r['kernel']}: {w}" for w in r["warnings"]]
-        if r["note"] and r["tuned"]:
+        if r["note"]:
             out.append(f"{r['kernel']}: {r['note']}")
     return out
 

@@ -20,7 +20,7 @@ from autocomp.targets import Target
 from autocomp.targets.source import KernelSource
 from autocomp.trace import Trace
 from autocomp.tune.check import deviation, expected, inputs_of, sizes_of
-from autocomp.tune.measure import graph_of
+from autocomp.tune.measure import constants_in, graph_of
 from autocomp.tune.process import Failure, Worker
 
 if TYPE_CHECKING:
@@ -226,8 +226,10 @@ def printed(request: Request) -> list[tuple[Target, str, KernelSource]]:
 def check_kernel(target: Target, text: str, source: KernelSource) -> str:
     """Why a kernel's code differs from its body's float64 meaning on random inputs, "" if it does not."""
     kernel: Kernel = decode(text, {})
-    sizes, calls = sizes_of(kernel), graph_of(kernel, {})
+    sizes = sizes_of(kernel)
     arrays = inputs_of(kernel, sizes, 0)
+    calls = graph_of(kernel, {n: arrays[n] for n in constants_in(kernel)})
     sources = {kernel.name: source}
     executor: Any = executor_of(calls, sources, files_of(calls, sources, target), target, Options(), Trace())
-    return deviation(expected(kernel, arrays, sizes), executor.run(arrays))
+    feed = {n: x for n, x in arrays.items() if n not in calls.params}
+    return deviation(expected(kernel, arrays, sizes), executor.run(feed))

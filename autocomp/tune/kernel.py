@@ -227,6 +227,9 @@ class KernelTuning:
         """Race the best schedules and the untuned one, every element checked, and record the order that comes out."""
         front = self.search.ranked()[: self.bench.options.search_keep]
         racers = [*front, *([self.first] if self.first in self.search.seconds and self.first not in front else [])]
+        if racers == [self.first]:
+            m = self.outcomes[self.first]
+            return self._record((Kept(m.schedule, self.untuned, m.monitors),), self.untuned, self.search.over)
         built = self.built | {p: b for p, b in self._build([p for p in racers if p not in self.built]).items() if isinstance(b, Built)}
         built = {p: built[p] for p in racers if p in built}
         limit = self.bench.limits.run * max(1, len(built))

@@ -67,7 +67,7 @@ def build(job: Job, schedule: Schedule, name: str) -> Built:
     source = target.emit(kernel, schedule)
     folder.mkdir()
     if target.runtime == "host":
-        calls = graph_of(kernel, constants={})
+        calls = graph_of(kernel, dict.fromkeys(constants_in(kernel), np.empty(0)))
         files = source_files(calls, slots(calls), {kernel.name: source}, target.preamble)
         for n, text in files.items():
             (folder / n).write_text(text)
@@ -107,6 +107,11 @@ def graph_of(kernel: Kernel, constants: Mapping[str, np.ndarray]) -> KernelGraph
     return KernelGraph(Graph(kernel.name, inputs, (), constants), (Call(kernel, {n: n for n in tensors}),), tensors,
                        tuple(a.name for a in kernel.inputs if a.name not in constants), tuple(constants),
                        tuple((a.name, a.name) for a in kernel.outputs))  # fmt: skip
+
+
+def constants_in(kernel: Kernel) -> tuple[str, ...]:
+    """Arguments whose data is known before the first run: a host program may reorder it once, when it is loaded."""
+    return tuple(a.name for a in kernel.inputs if a.constant)
 
 
 class Bench(ABC):
@@ -179,7 +184,7 @@ class HostBench(Bench):
     """On this machine's CPU, with warm caches."""
 
     def load(self, b: Built) -> HostLoaded:
-        constants = {a.name: self.arrays[a.name] for a in self.kernel.inputs if a.constant}
+        constants = {n: self.arrays[n] for n in constants_in(self.kernel)}
         calls = graph_of(self.kernel, constants)
         executor = HostExecutor(calls, slots(calls), {self.kernel.name: b.source}, Path(b.path), Options(threads=self.job.threads))
         return HostLoaded(executor, {n: x for n, x in self.arrays.items() if n not in constants})

@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -72,6 +72,9 @@ def tune_program(calls: KernelGraph, target: Target, rules: RuleSet, options: Op
         bench = Bench(target, rules, options, database, place_of(target, rules, options), pool, worker, limits)
         for n, s in enumerate(order):
             left = limits.seconds - (time.monotonic() - begun) if limits.seconds else float("inf")
+            if n and left <= 0:
+                results[s] = replace(results[s], note="not begun: the time is over")
+                continue
             end = time.monotonic() + left * share[s] / sum(share[x] for x in order[n:])
 
             def report(k: KernelTuning, n: int = n) -> None:

@@ -58,7 +58,7 @@ def test_the_verdict_is_about_the_program():
     assert [(r["gain"], r["near"]) for r in both] == [(pytest.approx(2), 0.5), (1, 1)]
     assert verdict(both, 1.2) == "program: 150 us untuned, 120 us tuned, 1.25 times faster; `optimize` uses the measured schedules"
     assert "below min_speedup 1.3: `optimize` rolls back to the untuned schedules (--set min_speedup=1 uses them)" in verdict(both, 1.3)
-    assert verdict(rows(KernelResult("c", 1, note="runs through its reference")), 1.2) == "nothing was tuned"
+    assert verdict(rows(KernelResult("c", 1, note="not begun: the time is over")), 1.2) == "nothing was tuned"
 
 
 def test_failures_and_open_ends_are_told():
