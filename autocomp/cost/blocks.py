@@ -18,6 +18,9 @@ from autocomp.ir.types import dim_hint
 
 UNROLLED = 16  # elements of a loop's body up to which compilers are seen to overlap several iterations
 SHORT = 0.1  # of the time of pieces below four sectors is lost: 64 bytes against 128 in a transpose, benchmarks/gpu.py, H200, 2026-11-21
+# Attention with heads of 64 and 128, 13 schedules, benchmarks/gpu.py, H200, 2026-11-21:
+APART, TOGETHER = 0.55, 0.65  # what is not hidden of the other units' work, in blocks of one team and of several
+NARROW = 1.15  # a product of 64 columns reads shared memory as fast as it computes
 SLACK = 0.02  # a deeper ring still helps a little where the mean latency is hidden
 
 
@@ -58,16 +61,18 @@ def block_time(k: Kernel, s: Schedule, chip: Chip, roles: Roles, work: Work) -> 
 def _turns(s: Schedule, chip: Chip, roles: Roles, work: Work, tile: dict[str, int], parts: dict[str, float]) -> float:
     """Seconds of an online contraction's turns: a team's products, then its maps, then the next turn; teams of a core overlap.
 
-    All teams together take no less than the matrix unit, the vector and the special unit for the work of all, and a team no less than
-    its own products, maps and waits one after another.
+    All teams together take no less than the busiest unit for the work of all, and a share of what the other units do: more where the
+    teams of a block wait for the same copies. One team takes no less than its products, maps and waits one after another.
     """
     teams = s.workers if s.roles == "cooperative" else max(1, s.threads // 128)
     depth = prod(min(tile.get(a.name, dim_hint(a.extent)), dim_hint(a.extent)) for a in roles.depth)
     turns = -(-roles.extent("depth") // max(1, depth))
     share = chip.cores / (work.tiles * turns * teams)
     matrix, vector, special = (parts.get(n, 0.0) * share for n in ("matrix unit", "vector unit", "special functions"))
-    every = teams * s.resident
-    one = max(every * max(matrix, vector, special), matrix + vector + special + chip.limits.get("turn", 0.0))
+    matrix *= NARROW if depth <= 64 else 1.0
+    each = (matrix, vector, special)
+    beside = APART if teams == 1 else TOGETHER
+    one = max(teams * s.resident * (max(each) + beside * (sum(each) - max(each))), sum(each) + chip.limits.get("turn", 0.0))
     return -(-work.tiles // (chip.cores * s.resident)) * turns * one
 
 
