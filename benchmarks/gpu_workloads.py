@@ -194,9 +194,9 @@ def _w4a16(n: int = 8192, k: int = 8192) -> Workload:
 
 def _resnet50(batch: int = 32) -> Workload:
     def make(t: Any) -> Any:
-        import torchvision
+        from benchmarks.gpu_models import resnet50
 
-        model = torchvision.models.resnet50().eval().half().cuda().to(memory_format=t.channels_last)
+        model = resnet50(t).eval().half().cuda().to(memory_format=t.channels_last)
         return model, (_random(t, batch, 3, 224, 224).to(memory_format=t.channels_last),)
 
     return Workload("", make, batch * 8.2e9, 0, lambda a: (a[0].contiguous(),))
