@@ -7,7 +7,7 @@ from math import prod
 
 from autocomp.cost.chip import Chip
 from autocomp.cost.copies import narrow_copies
-from autocomp.cost.roles import Roles
+from autocomp.cost.roles import Roles, power_of_two
 from autocomp.cost.roofline import OVERLAP, time_of
 from autocomp.cost.work import Cost, Work
 from autocomp.ir.affine import Aff
@@ -121,12 +121,14 @@ def _matrix_share(s: Schedule, chip: Chip, m: int, n: int, depth: int, work: Wor
 
 
 def _padding(roles: Roles, tile: dict[str, int]) -> float:
-    """Work of whole tiles over the work asked for."""
+    """Work of whole tiles over the work asked for. In a tile all axes of a side but the outermost take powers of two."""
     out = 1.0
-    for a in (*roles.rows, *roles.cols, *roles.depth):
-        e = dim_hint(a.extent)
-        t = tile.get(a.name, e)
-        out *= -(-e // t) * t / e
+    for axes in (roles.rows, roles.cols, roles.depth):
+        wide = [a for a in axes if tile.get(a.name, dim_hint(a.extent)) > 1]
+        for a in axes:
+            e = dim_hint(a.extent)
+            t = tile.get(a.name, e)
+            out *= -(-e // t) * (power_of_two(t) if a in wide[1:] else t) / e
     return out
 
 

@@ -17,6 +17,7 @@ class Roles:
     contract, online: `rows` are in the first factor only, `cols` in the second only, `batch` in both, `depth` reduced.
     reduce, map: `rows` are all output axes but those of the row, `cols` the row (the innermost axis of a map).
     depths: the reduced axes of every reduction and contraction, each as `depth` is of one.
+    padded: tiles of a contraction lie in shared memory, where all axes of a side but the outermost take powers of two.
     """
 
     form: str
@@ -25,6 +26,7 @@ class Roles:
     cols: tuple[Axis, ...]
     depth: tuple[Axis, ...]
     depths: tuple[tuple[Axis, ...], ...] = ()
+    padded: bool = False
 
     def extent(self, role: str) -> int:
         """Product of a role's extents; symbols at their hint."""
@@ -84,11 +86,19 @@ def _by_contiguity(axes: tuple[Axis, ...], nodes: list[Expr]) -> tuple[Axis, ...
     return tuple(sorted(axes, key=lambda a: a.name in near))
 
 
-def spread(axes: tuple[Axis, ...], size: int) -> dict[str, int]:
-    """A tile of about `size` elements over several axes: inner axes whole first, then part of one, the outer ones by 1."""
+def power_of_two(n: int) -> int:
+    """The least power of two that is no less."""
+    return 1 << max(0, n - 1).bit_length()
+
+
+def spread(axes: tuple[Axis, ...], size: int, padded: bool = False) -> dict[str, int]:
+    """A tile of about `size` elements over several axes: inner axes whole first, then part of one, the outer ones by 1.
+
+    padded: an axis takes the place of the next power of two (14 columns that of 16, so 128 elements are 8 lines of them).
+    """
     tile: dict[str, int] = {}
     for a in reversed(axes):
         e = max(1, _largest(a.extent))
         tile[a.name] = min(size, e)
-        size = max(1, size // e)
+        size = max(1, size // (power_of_two(e) if padded else e))
     return tile

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from autocomp.cost.chip import Chip
@@ -102,6 +102,8 @@ def candidates(kernel: Kernel, rules: RuleSet, chip: Chip, options: Options, dem
     On a CPU, and where no rule makes any, the kernel as one tile is one of them. `refused` counts what conditions refused.
     """
     roles = (demand or demand_of(kernel)).roles
+    if roles.form in ("contract", "online") and any(m.name == "shared" for m in chip.memories):
+        roles = replace(roles, padded=True)
     mine = [r for phase in KERNEL_PHASES for r in rules.of(phase, chip.target) if applies(r, roles)]
     found = schedules(roles, mine, _functions(roles, chip, options), lambda s: legal(kernel, s, options.exact),
                       options.phase_iterations, options.phase_nodes)  # fmt: skip

@@ -89,7 +89,7 @@ def schedule_of(row: tuple[int, ...], roles: Roles, words: Words) -> Schedule:
     for name in TILES:
         if column[name]:
             for axes in axes_of(roles, name):
-                tile |= spread(axes, column[name])
+                tile |= spread(axes, column[name], roles.padded)
     rest: dict[str, Any] = {f: column[f] for f in FIELDS} | {w: words.values[column[w]] for w in WORDS}
     return Schedule.make(tile, **rest | {"persistent": bool(column["persistent"])})
 
