@@ -31,14 +31,14 @@ APIS = {
     "maca": Api("mc", "#include <mc_runtime.h>", "maca", "mxcc", "-x maca -O3 -std=c++17 -offload-arch={arch}"),
 }
 MAPS = """
-static ac_tensor_map tensor_map(int type, int rank, void *at, const cuuint64_t *dims, const cuuint64_t *strides, const cuuint32_t *box) {
+static ac_tensor_map tensor_map(int type, int rank, void *at, const cuuint64_t *dims, const cuuint64_t *strides, const cuuint32_t *box,
+                                const cuuint32_t *steps) {
   static decltype(&cuTensorMapEncodeTiled) encode = nullptr;
   cudaDriverEntryPointQueryResult found;
   const char *const name = "cuTensorMapEncodeTiled";
   if (!encode) check(cudaGetDriverEntryPointByVersion(name, (void **)&encode, 12000, cudaEnableDefault, &found), name);
-  const cuuint32_t ones[5] = {1, 1, 1, 1, 1};
   CUtensorMap map;
-  if (encode(&map, (CUtensorMapDataType)type, rank, at, dims, strides, box, ones, CU_TENSOR_MAP_INTERLEAVE_NONE,
+  if (encode(&map, (CUtensorMapDataType)type, rank, at, dims, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
              CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) != CUDA_SUCCESS) {
     fprintf(stderr, "a tensor map was refused\\n");
     exit(1);
@@ -180,10 +180,12 @@ def _pointer(dtype: str) -> str:
 
 def _map(m: TensorMap, at: str, values: Mapping[str, int]) -> str:
     number = lambda d: str(values[d.name] if isinstance(d, Sym) else d)
+    steps = m.steps or (1,) * len(m.box)
+    span = tuple(b * s for b, s in zip(m.box, steps))
     array = lambda kind, items: f"std::vector<{kind}>{{{', '.join(map(number, items)) or '0'}}}.data()"
     return (
         f"tensor_map({MAP_TYPE[m.dtype]}, {len(m.dims)}, {at}, {array('cuuint64_t', m.dims)}, "
-        f"{array('cuuint64_t', m.strides)}, {array('cuuint32_t', m.box)})"
+        f"{array('cuuint64_t', m.strides)}, {array('cuuint32_t', span)}, {array('cuuint32_t', steps)})"
     )
 
 

@@ -145,7 +145,9 @@ def tensor_map(m: TensorMap, pointer: int, values: Mapping[str, int]) -> Any:
     size = sum((n - 1) * s for n, s in zip(shape, strides)) * dtype.bytes + dtype.bytes
     view = StridedMemoryView.from_buffer(Buffer.from_handle(pointer, size), shape, strides, dtype=np.dtype(f"u{dtype.bytes}"))
     swizzle = {0: None, 32: "32B", 64: "64B", 128: "128B"}[m.swizzle]
-    return view.as_tensor_map(tuple(reversed(m.box)), data_type=dtype.numpy, swizzle=_swizzle(swizzle))
+    steps = m.steps or (1,) * len(m.box)  # the driver wants what a box spans, and how far its elements are apart
+    span = tuple(b * s for b, s in zip(reversed(m.box), reversed(steps)))
+    return view.as_tensor_map(span, element_strides=tuple(reversed(steps)), data_type=dtype.numpy, swizzle=_swizzle(swizzle))
 
 
 def _swizzle(name: str | None) -> Any:

@@ -13,7 +13,8 @@ from autocomp.ir.types import Dim
 from autocomp.tile.program import Buf, Tensor
 
 CHUNK = 128  # bytes of a box row: one swizzle period
-BOX = 256  # most elements of a box along any dimension
+BOX = 256  # most elements that a box spans along any dimension
+STEP = 8  # most elements from one of a box to the next; source: CUDA driver API, cuTensorMapEncodeTiled
 RANK = 5
 
 
@@ -63,13 +64,15 @@ def tensor_map(t: Tensor, tile: dict[str, int], extent: dict[str, Dim], inner: s
     dims: list[Dim] = []
     strides: list[Dim] = []
     box: list[int] = []
+    steps: list[int] = []
     start: list[Aff] = []
     stride = size
     rows = 1
     for d in range(len(t.index) - 1, -1, -1):
         index, n = t.index[d], t.shape[d]
         wide = [a for a in sorted(index.names()) if tile.get(a, 1) > 1]
-        if len(wide) > 1 or (wide and index.coef(wide[0]) != 1):
+        step = index.coef(wide[0]) if wide else 1
+        if len(wide) > 1 or not 1 <= step <= (STEP if d < len(t.index) - 1 else 1):
             raise refuse(f"dimension {d} is read at {index}")
         here = tile[wide[0]] if wide else 1
         if wide and wide[0] in exact and not _ends_together(index, wide[0], extent[wide[0]], n, here):
@@ -85,6 +88,7 @@ def tensor_map(t: Tensor, tile: dict[str, int], extent: dict[str, Dim], inner: s
         if n != 1 or here != 1 or d == len(t.index) - 1:
             dims.append(n)
             box.append(here)
+            steps.append(step)
             start.append(index)
             if d != len(t.index) - 1:
                 strides.append(stride)
@@ -93,10 +97,11 @@ def tensor_map(t: Tensor, tile: dict[str, int], extent: dict[str, Dim], inner: s
                 raise refuse(f"dimension {d} has no fixed extent")
         else:
             stride *= n
-    if any(b > BOX for b in box) or len(dims) > RANK:
-        raise refuse(f"a box of {box}")
+    if any(b * s > BOX for b, s in zip(box, steps)) or len(dims) > RANK:
+        raise refuse(f"a box of {box} in steps of {steps}")
     _check_guard(t, refuse)
-    return TensorMap(t.buffer, t.dtype.name, tuple(dims), tuple(strides), tuple(box)), tuple(start), rows
+    far = tuple(steps) if max(steps, default=1) > 1 else ()
+    return TensorMap(t.buffer, t.dtype.name, tuple(dims), tuple(strides), tuple(box), steps=far), tuple(start), rows
 
 
 def _ends_together(index: Aff, axis: str, extent: Dim, n: Dim, tile: int) -> bool:

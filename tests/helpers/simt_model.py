@@ -46,8 +46,8 @@ class _Launch(ctypes.Structure):
 
 
 class _Map(ctypes.Structure):
-    _fields_ = [("data", ctypes.c_void_p), ("dims", ctypes.c_long * 5), ("strides", ctypes.c_long * 5), ("box", ctypes.c_int * 5),
-                ("rank", ctypes.c_int), ("size", ctypes.c_int), ("swizzle", ctypes.c_int), ("pad", ctypes.c_int * 14)]  # fmt: skip
+    _fields_ = [("data", ctypes.c_void_p), ("dims", ctypes.c_long * 5), ("strides", ctypes.c_long * 5), ("box", ctypes.c_int * 5), ("steps", ctypes.c_int * 5),
+                ("rank", ctypes.c_int), ("size", ctypes.c_int), ("swizzle", ctypes.c_int), ("pad", ctypes.c_int * 13)]  # fmt: skip
 
 
 def compile_model(folder: Path) -> Path:
@@ -163,6 +163,6 @@ def _map(m: TensorMap, pointer: int, values: Mapping[str, int]) -> Any:
     out = _Map.from_buffer(raw, -ctypes.addressof(raw) % 64)
     out.data, out.rank, out.size, out.swizzle = pointer, len(m.dims), size, m.swizzle
     for i, d in enumerate(m.dims):
-        out.dims[i], out.box[i] = number(d), m.box[i]
+        out.dims[i], out.box[i], out.steps[i] = number(d), m.box[i], m.steps[i] if m.steps else 1
         out.strides[i] = size if i == 0 else number(m.strides[i - 1])
     return out

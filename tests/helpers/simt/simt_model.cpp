@@ -122,7 +122,7 @@ template <class F> void each_element(const ac_tensor_map &m, const Bulk &b, F vi
     long offset = 0, rest = e;
     bool inside = true;
     for (int d = 0; d < m.rank; ++d) {
-      const long x = b.at[d] + rest % m.box[d];
+      const long x = b.at[d] + rest % m.box[d] * m.steps[d];
       rest /= m.box[d];
       inside = inside && x >= 0 && x < m.dims[d];
       offset += x * m.strides[d];

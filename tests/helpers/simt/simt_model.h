@@ -45,7 +45,7 @@ void simt_wait(int groups);
 struct alignas(64) ac_tensor_map {
   unsigned char *data;
   long dims[5], strides[5];  // elements; bytes
-  int box[5], rank, size, swizzle;
+  int box[5], steps[5], rank, size, swizzle;
 };
 void simt_barrier_init(unsigned char *b, int count);
 void simt_barrier_expect(unsigned char *b, int bytes);
