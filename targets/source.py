@@ -14,8 +14,8 @@ class TensorMap:
     """A descriptor parameter of a bulk tensor copy engine, made by the launcher over one pointer argument.
 
     `dims` and `box` are in elements, innermost first; `strides` in bytes for all but the innermost dimension; `swizzle` in
-    bytes (0, 32, 64 or 128); `steps`: distance of a box's neighbours along each dimension, () where all are 1. Out-of-range elements of a box
-    read as zero and are not written.
+    bytes (0, 32, 64 or 128); `steps`: distance of a box's neighbours along each dimension, () where all are 1. Out-of-range elements
+    of a box read as zero and are not written.
     """
 
     argument: str

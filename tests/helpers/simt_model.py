@@ -46,7 +46,8 @@ class _Launch(ctypes.Structure):
 
 
 class _Map(ctypes.Structure):
-    _fields_ = [("data", ctypes.c_void_p), ("dims", ctypes.c_long * 5), ("strides", ctypes.c_long * 5), ("box", ctypes.c_int * 5), ("steps", ctypes.c_int * 5),
+    _fields_ = [("data", ctypes.c_void_p), ("dims", ctypes.c_long * 5), ("strides", ctypes.c_long * 5), ("box", ctypes.c_int * 5),
+                ("steps", ctypes.c_int * 5),
                 ("rank", ctypes.c_int), ("size", ctypes.c_int), ("swizzle", ctypes.c_int), ("pad", ctypes.c_int * 13)]  # fmt: skip
 
 

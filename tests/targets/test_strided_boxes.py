@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from autocomp.targets.cuda.target import CudaTarget
 
 import autocomp
 from autocomp.cost.chip import load_chip
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.schedule import Schedule
 from autocomp.runtime.deploy import _map
-from autocomp.targets.cuda.target import CudaTarget
 from tests.helpers.device_graphs import graph
 from tests.helpers.simt_model import COMPILER, ModelExecutor, compile_model
 
@@ -19,10 +19,9 @@ pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler on PAT
 
 def conv(stride: int, taps: int, pad: int, size: int) -> str:
     """A convolution of 64 channels, channels last, with both factors contiguous along them."""
-    return graph(
-        {"x": f"f16[2, {size}, {size}, 64]", "w": f"f16[72, {taps}, {taps}, 64]"},
-        f'%0 = conv(x, w, lo=[{pad}, {pad}], hi=[{pad}, {pad}], strides=[{stride}, {stride}], dilations=[1, 1], layout="nhwc_ohwi")\n%1 = relu(%0)',
-    )
+    window = f"lo=[{pad}, {pad}], hi=[{pad}, {pad}], strides=[{stride}, {stride}], dilations=[1, 1]"
+    return graph({"x": f"f16[2, {size}, {size}, 64]", "w": f"f16[72, {taps}, {taps}, 64]"},
+                 f'%0 = conv(x, w, {window}, layout="nhwc_ohwi")\n%1 = relu(%0)')  # fmt: skip
 
 
 def kernel_of(text: str):
