@@ -139,6 +139,7 @@ def optimize(
     report: Annotated[Path | None, typer.Option("--report", help="One HTML file with kernels, roofline, reasons.")] = None,
     verify: Verify = True,
     tuned: Tuned = True,
+    measure: Annotated[int | None, typer.Option("--tune", min=1, help="First measure at most N schedules a kernel (see tune).")] = None,
     as_json: Json = False,
 ) -> None:
     """Compile MODEL and show its kernels.
@@ -149,6 +150,8 @@ def optimize(
 
     if vis_graph is not None and vis_graph.suffix not in (".dot", ".svg", ".html"):
         raise typer.BadParameter(f"--vis-graph writes .dot, .svg or .html, not '{vis_graph.suffix or vis_graph.name}'")
+    if measure is not None:
+        _measure_first(model, target, _options(rules, without, sets), dims, measure, as_json)
     program = _compile(model, target, rules, without, sets, dims, as_json, tuned)
     checked = _check(program, as_json) if verify and program.runnable else None
     written = []
@@ -471,22 +474,29 @@ def _ranks(db: Any, target: str, as_json: bool) -> None:
         out.print(rank_table(found))
 
 
-def _tune(model: str, target: str, options: Any, dims: list[str] | None, db: Any, limits: Any, as_json: bool) -> None:
-    """Search, and print what was found."""
+def _search(model: str, target: str, options: Any, dims: list[str] | None, db: Any, limits: Any, quiet: bool) -> tuple[Any, list[Any]]:
+    """(program, what was found for each of its kernels)."""
     from autocomp import rewrite
-    from autocomp.report.tuning import TuneProgress, program_gain, remarks, result_rows, result_table, verdict
+    from autocomp.report.tuning import TuneProgress, result_rows
     from autocomp.tune.tuner import tune_program
 
-    program = _optimized(model, target, options, dims, as_json)
+    program = _optimized(model, target, options, dims, quiet)
     rules = rewrite.load_rules(options.rules, without=options.without, options=options)
     try:
-        with TuneProgress(err, not as_json) as progress:
+        with TuneProgress(err, not quiet) as progress:
             results = tune_program(program.calls, program.target, rules, options, db, limits, progress)
     except KeyboardInterrupt:
         text = f"interrupted; every measurement is kept in {db.path}, the same command goes on from there"
         err.print(text, highlight=False, soft_wrap=True)
         raise typer.Exit(130) from None
-    rows = result_rows(results, program.target.chip, options)
+    return program, result_rows(results, program.target.chip, options)
+
+
+def _tune(model: str, target: str, options: Any, dims: list[str] | None, db: Any, limits: Any, as_json: bool) -> None:
+    """Search, and print what was found."""
+    from autocomp.report.tuning import program_gain, remarks, result_table, verdict
+
+    program, rows = _search(model, target, options, dims, db, limits, as_json)
     text = verdict(rows, options.min_speedup)
     if as_json:
         before, after = program_gain(rows)
@@ -498,6 +508,22 @@ def _tune(model: str, target: str, options: Any, dims: list[str] | None, db: Any
                            f"{sum(r['tried'] for r in rows) - fresh} known from before"))  # fmt: skip
     for line in (*remarks(rows), text):
         out.print(line, highlight=False, soft_wrap=True)
+
+
+def _measure_first(model: str, target: str, options: Any, dims: list[str] | None, configurations: int, quiet: bool) -> None:
+    """`optimize --tune N`: a search before the compilation that uses it."""
+    from dataclasses import replace
+
+    from autocomp.report.tuning import verdict
+    from autocomp.tune.database import Database
+    from autocomp.tune.kernel import Limits
+    from autocomp.tune.use import database_path
+
+    options = replace(options, tuned=False, search_configurations=configurations)
+    with Database(database_path(options), lambda text: err.print(text, highlight=False)) as db:
+        _, rows = _search(model, target, options, dims, db, Limits(), quiet)
+    if not quiet:
+        err.print(verdict(rows, options.min_speedup), highlight=False, soft_wrap=True)
 
 
 @app.command()

@@ -13,6 +13,9 @@ import time
 import pytest
 from autocomp.targets import load_target
 
+from autocomp.egraph.choose import describe
+from autocomp.tune.key import schedule_of
+
 MODEL = """graph g
 input a: f32[60, 40]
 input b: f32[40, 96]
@@ -133,6 +136,14 @@ def test_the_table_says_what_was_tried_and_what_it_gained(model):
     assert [(k["schedules"], k["near"], k["rank_correlation"]) for k in ranks["kernels"]] == [(1, 1.0, None)] * 2
     assert "removed 2 measurements" in run("tune", "--clear")[1]
     assert json.loads(run("tune", "--show", "--json")[0]) == []
+
+
+def test_optimize_measures_first_when_asked_to(one):
+    out, err = run("optimize", one, "--tune", "2", "--set", "min_speedup=0.01", "--no-verify")
+    assert "2 of 2 schedules tried" in err
+    assert "`optimize` uses the measured schedules" in err
+    best = json.loads(run("tune", "--show", "--json")[0])[0]["kept"][0]["schedule"]
+    assert describe(schedule_of(best)) in out
 
 
 def test_no_time_still_measures_one_choice(model):
