@@ -40,7 +40,7 @@ def test_a_search_measures_and_optimize_uses_it(name, tmp_path):
         assert r.tuned_seconds <= r.untuned_seconds
         assert [k.seconds for k in t.kept] == sorted(k.seconds for k in t.kept)
     good = [m for m in every if m.status == "ok"]
-    assert len(good) >= 4
+    assert len(good) >= 2
     for m in good:
         assert {"registers", "local", "shared", "threads"} == set(m.monitors)
         assert 0 < occupancy(program.target.chip, m.monitors) <= 1

@@ -1,0 +1,36 @@
+"""Every printed kernel under compute-sanitizer: no access outside its memory, no race in shared memory, no barrier misused."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.device_graphs import GRAPHS
+
+ROOT = Path(__file__).resolve().parents[2]
+RUN = """
+import sys, autocomp
+from autocomp.runtime.inputs import random_inputs
+from tests.helpers.device_graphs import GRAPHS
+for name in sys.argv[1:]:
+    p = autocomp.optimize(GRAPHS[name], target="cuda")
+    p.run(random_inputs(p.graph, 0))
+    print("ran", name, flush=True)
+"""
+needs = pytest.mark.skipif(not shutil.which("compute-sanitizer"), reason="compute-sanitizer (CUDA toolkit) is not on PATH")
+
+
+@needs
+@pytest.mark.parametrize("tool", ["memcheck", "racecheck", "synccheck"])
+def test_no_tool_finds_anything(tool):
+    command = ["compute-sanitizer", "--tool", tool, "--error-exitcode", "9", sys.executable, "-c", RUN, *GRAPHS]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False,
+                          env=os.environ | {"PYTHONPATH": os.pathsep.join((str(ROOT), os.environ.get("PYTHONPATH", "")))})  # fmt: skip
+    found = [line for line in done.stdout.splitlines() if "=====" in line]
+    assert done.returncode == 0, "\n".join(found[:40]) + done.stderr[-2000:]
+    assert done.stdout.count("ran ") == len(GRAPHS)
