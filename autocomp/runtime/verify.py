@@ -48,5 +48,5 @@ def verify(program: Any, feed: Mapping[str, np.ndarray] | None = None, seed: int
             f"output '{d.output}'{list(d.index)} is {d.got!r}, the float64 reference says {d.want!r}: "
             f"{d.ratio:.3g} times the allowed error",
             where=program.name,
-            hint="run `autocomp explain`, or leave rules out with --without to find the one that breaks it")  # fmt: skip
+            hint="`autocomp bisect` finds the rule or the kernel that breaks it; --without leaves rules out")  # fmt: skip
     return Verification(error, limit, d.ratio, d.output, seed)
