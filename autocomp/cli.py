@@ -293,7 +293,8 @@ def rules_check(
     samples: Annotated[int, typer.Option("--samples", min=1, help="Random instances a rule.")] = 20,
     as_json: Json = False,
 ) -> None:
-    """Check rules for soundness: proved, tested on N instances, or a counterexample.
+    """Check rules for soundness: proved over the reals (extra `proof`), tested on random instances, or a counterexample; and run
+    their examples: where each must fire, and where it must not.
 
     Example: autocomp rules check mine.yaml
     """
@@ -302,7 +303,7 @@ def rules_check(
     ruleset = load_rules(tuple(str(f) for f in files or ()))
     mine = {str(f) for f in files or ()}
     chosen = [r for r in ruleset if not mine or any(str(r.location).startswith(m) for m in mine)]
-    _report_checks(chosen, samples, as_json)
+    _report_checks(chosen, ruleset, samples, as_json)
 
 
 @rules_app.command("test")
@@ -312,7 +313,7 @@ def rules_test(
     samples: Annotated[int, typer.Option("--samples", min=1, help="Random instances a rule.")] = 20,
     as_json: Json = False,
 ) -> None:
-    """Try rules by name on random instances of their examples; exit 1 where the two sides differ.
+    """Check rules by name, as `rules check` does for files; exit 1 where the two sides differ.
 
     Example: autocomp rules test 'algebra/*' --rules mine.yaml --samples 100
     """
@@ -327,23 +328,19 @@ def rules_test(
         near = get_close_matches(rule, loaded.names, 3)
         raise AutocompError(f"there is no rule '{rule}'", where="rules test",
                             hint=f"nearest: {', '.join(near)}" if near else "`autocomp rules list` shows them")  # fmt: skip
-    _report_checks(chosen, samples, as_json)
+    _report_checks(chosen, loaded, samples, as_json)
 
 
-def _report_checks(chosen: list[Any], samples: int, as_json: bool) -> None:
-    """Check rules and print the outcome; exit 1 if one is refuted."""
-    from autocomp.rewrite import check_rule
+def _report_checks(chosen: list[Any], in_force: Any, samples: int, as_json: bool) -> None:
+    """Check rules and print the outcome; an error with the counterexample if one is refuted."""
+    from autocomp.report.rulecheck import check_rules
 
-    results = [(r.name, check_rule(r, samples)) for r in chosen]
+    report = check_rules(chosen, in_force, samples)
     if as_json:
-        typer.echo(json.dumps([{"rule": n, "status": c.status, "detail": c.detail} for n, c in results], indent=1))
+        typer.echo(json.dumps(report.data(), indent=1))
     else:
-        table = Table("rule", "status", "detail", title=f"{len(results)} rules")
-        for n, c in results:
-            table.add_row(n, c.status, c.detail)
-        out.print(table)
-    if any(c.status == "refuted" for _, c in results):
-        raise typer.Exit(1)
+        out.print(report.table())
+    report.require()
 
 
 @app.command()

@@ -4,18 +4,36 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from autocomp.errors import AutocompError
+
+TILE_HEURISTICS = ("model-driven", "first")
+AT_LEAST_ONE = ("register_tile_factor", "unroll_factor", "max_body_ops", "phase_iterations", "phase_nodes")
+
 
 @dataclass(frozen=True)
 class Options:
-    """max_fusion_depth: kernel-to-kernel merges of contractions and reductions in one body (not single ops).
+    """What a user may set; rules read any of them as `option(name)`, and `requires: [name]` ties a rule to one that is on or off.
+
+    fuse_conv_relu: the maps behind a convolution (bias, relu, residual) are computed where it stores (fusion/convolution-epilogue).
+    fuse_bn_add: a batch norm's scale and shift are folded into the filters and the bias (algebra/scale-*).
+    max_fusion_depth: kernel-to-kernel merges of contractions and reductions in one body (not single ops).
+    max_body_ops: operations in one body, views not counted.
     fusion_threshold_gb: an intermediate above this many GB is not recomputed in its consumers.
     inline_threshold: a value of at most this many elements may be inlined into any number of consumers.
+    tile_heuristic: how a schedule is chosen: model-driven (the roofline prices every legal one) or first (the first legal one by text).
+    register_tile_factor: rows of a register tile of a contraction at most (CPU). unroll_factor: partial results of a vector
+    reduction at most (CPU).
+    parallel_outer: tiles run on all threads (CPU). vectorize_inner: innermost loops run in vectors (CPU).
     min_speedup: measured schedules are used where they make the whole program at least this many times faster than the untuned ones;
     below it the program keeps its baseline, the untuned schedules.
     bw_util, occupancy, spill_ratio: limits beyond which `autocomp tune` points at a kernel.
     search_configurations, search_keep: schedules that a search measures at most for a kernel, and how many of the best it keeps.
     tuned: use measured schedules where the tuning database has them; tuning_database: its file, "" for the one in the cache folder.
+    threads: of a CPU program's calls, 0 for all.
+    exact: leave out rules that regroup floating point operations.
+    without: names or globs of rules to leave out. rules: files of the user's own, or rules made with `autocomp.rule`.
     cache: take the compiled program from the cache folder if it is there, and keep it there if it is not.
+    phase_iterations, phase_nodes, phase_seconds: the budget of each phase of the graph's e-graph: rounds, terms, seconds.
     """
 
     fuse_conv_relu: bool = True
@@ -45,3 +63,12 @@ class Options:
     phase_iterations: int = 40
     phase_nodes: int = 200_000
     phase_seconds: float = 10.0
+
+    def __post_init__(self) -> None:
+        """Raises AutocompError on a value that no stage understands."""
+        if self.tile_heuristic not in TILE_HEURISTICS:
+            raise AutocompError(f"tile_heuristic is '{self.tile_heuristic}'", where="options",
+                                hint=f"one of: {', '.join(TILE_HEURISTICS)}")  # fmt: skip
+        for name in AT_LEAST_ONE:
+            if getattr(self, name) < 1:
+                raise AutocompError(f"{name} is {getattr(self, name)}, at least 1 is needed", where="options")

@@ -30,7 +30,7 @@ def compile_model(model: Any, target: str, options: Options, trace: Trace, **fro
         check_graph(graph)
         note.update(model=graph.name, ops=len(graph.nodes()))
     with trace.stage("rules") as note:
-        machine = load_target(target)
+        machine = load_target(target, options)
         rules = rewrite.load_rules(options.rules, without=options.without, options=options)
         note.update(target=machine.name, chip=machine.chip.name, rules=len(rules))
     known = measured(machine, rules, options, trace)

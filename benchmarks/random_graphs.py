@@ -322,11 +322,12 @@ def on_this_cpu(program: Any, feed: dict[str, np.ndarray]) -> list[dict[str, np.
 
 
 @cache
-def model_object() -> Path:
-    """The CPU model as an object file, compiled once a process."""
+def model_object() -> tuple[Path, Any]:
+    """The CPU model as an object file, compiled once a process; its folder goes when the process ends."""
     from tests.helpers.simt_model import compile_model
 
-    return compile_model(Path(tempfile.mkdtemp(prefix="autocomp-model-", dir=os.environ.get("AUTOCOMP_CACHE"))))
+    folder = tempfile.TemporaryDirectory(prefix="autocomp-model-")
+    return compile_model(Path(folder.name)), folder
 
 
 def on_the_model(program: Any, feed: dict[str, np.ndarray]) -> list[dict[str, np.ndarray]]:
@@ -338,7 +339,7 @@ def on_the_model(program: Any, feed: dict[str, np.ndarray]) -> list[dict[str, np
     if not program.calls.calls:
         return []
     with tempfile.TemporaryDirectory() as folder:
-        executor = ModelExecutor(program, Path(folder), model_object())
+        executor = ModelExecutor(program, Path(folder), model_object()[0])
         out = []
         for executor.late in (True, False):
             out.append(executor.run(feed))

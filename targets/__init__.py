@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from difflib import get_close_matches
 from functools import lru_cache
 from importlib import import_module
@@ -15,6 +16,7 @@ from autocomp.cost.chip import Chip, load_chip
 from autocomp.errors import AutocompError
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
+from autocomp.options import Options
 
 
 class Target(Protocol):
@@ -48,8 +50,11 @@ def manifests() -> dict[str, dict[str, Any]]:
     return out
 
 
-def load_target(spec: str) -> Target:
-    """The target of "cpu", "cuda", "cuda:h200", "maca:c500", ... Raises AutocompError with the nearest name."""
+def load_target(spec: str, options: Options | None = None) -> Target:
+    """The target of "cpu", "cuda", "cuda:h200", "maca:c500", ... Raises AutocompError with the nearest name.
+
+    `options` go to a target whose printer reads some of them (it has a field `options`).
+    """
     name, _, chip = spec.partition(":")
     known = manifests()
     folder = next((f for f, m in known.items() if name in (f, *m.get("aliases", ()))), None)
@@ -68,7 +73,9 @@ def load_target(spec: str) -> Target:
             hint=f"did you mean '{near[0]}'?" if near else f"chips: {', '.join(m['chips'])}",
         )
     module = import_module(f"autocomp.targets.{folder}.target")
-    return getattr(module, f"{folder.capitalize()}Target")(load_chip(chip))  # type: ignore[no-any-return]
+    made = getattr(module, f"{folder.capitalize()}Target")
+    given = {"options": options} if options is not None and "options" in {f.name for f in fields(made)} else {}
+    return made(load_chip(chip), **given)  # type: ignore[no-any-return]
 
 
 def list_targets() -> list[dict[str, Any]]:

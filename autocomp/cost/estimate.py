@@ -13,6 +13,7 @@ from autocomp.cost.roofline import time_of
 from autocomp.cost.work import Cost, Work
 from autocomp.ir.body import Contract, Load, Map, Reduce, bound_axes, free_axes, postorder
 from autocomp.ir.kernel import Kernel
+from autocomp.ir.monoid_terms import element_work
 from autocomp.ir.monoids import MONOIDS
 from autocomp.ir.scalar import SCALAR
 from autocomp.ir.schedule import Schedule
@@ -54,7 +55,9 @@ def demand_of(k: Kernel) -> Demand:
                 special += weights * any("exp(" in rebase for *_, rebase in monoid.modules)
                 vector += weights * (len(monoid.base) + len(monoid.modules) + 1)  # folds, the exponent's difference, sums, rounding
             else:
-                vector += folds * prod(extent[n] for n in free[id(e)] if n in extent)
+                points = folds * prod(extent[n] for n in free[id(e)] if n in extent)
+                units = [SCALAR[fn].unit for fn in element_work(MONOIDS[e.monoid], e.part)]
+                vector, special = vector + points * units.count("vector"), special + points * units.count("special")
     read = sum(float(a.type.bytes) for a in k.inputs)
     written = sum(float(a.type.bytes) for a in k.outputs)
     w = Work(

@@ -66,9 +66,9 @@ def _choose(kernel: Kernel, rules: RuleSet, chip: Chip, options: Options, trace:
     demand = demand_of(kernel)
     refused: dict[str, int] = {}
     found = candidates(kernel, rules, chip, options, demand, refused, trace)
-    ranked = sorted(
-        ((estimate(kernel, c.schedule, chip, demand), c) for c in found), key=lambda x: (x[0].seconds, str(x[1].schedule))
-    )
+    priced = options.tile_heuristic == "model-driven"
+    ranked = sorted(((estimate(kernel, c.schedule, chip, demand), c) for c in found),
+                    key=lambda x: (x[0].seconds if priced else 0.0, str(x[1].schedule)))  # fmt: skip
     ranked = _admitted(kernel, ranked, admit, refused)
     best, chosen = ranked[0]
     next_best = (

@@ -323,7 +323,7 @@ def _kernel(s: Subject, x: int, extra: list[int], cut: Cut) -> tuple[Kernel, dic
 def _name(s: Subject, cut: Cut) -> str:
     """matmul_add_gelu: the ops that compute, in order of dataflow, runs collapsed, at most four and a count."""
     ops: list[str] = []
-    for n in sorted((n for n in cut.nodes if not s.nodes[n].form.view), key=lambda n: (s.level.get(s.nodes[n].cls, 0), n)):
+    for n in (n for n in _flow(s, cut) if not s.nodes[n].form.view):
         op = s.nodes[n].enode.op
         if not ops or ops[-1] != op:
             ops.append(op)
@@ -339,8 +339,22 @@ def _name(s: Subject, cut: Cut) -> str:
     return "_".join(ops)
 
 
+def _flow(s: Subject, cut: Cut) -> list[int]:
+    """Nodes of a cut in order of dataflow: by height along the forms that it chose."""
+    chosen = {s.nodes[n].cls: s.nodes[n] for n in cut.nodes}
+    height: dict[int, int] = {}
+
+    def above(c: int) -> int:
+        if c not in height:
+            node = chosen.get(c)
+            height[c] = s.level.get(c, 0) if node is None else 1 + max((above(x) for x in node.enode.children), default=-1)
+        return height[c]
+
+    return sorted(cut.nodes, key=lambda n: (above(s.nodes[n].cls), n))
+
+
 def _ops(s: Subject, cut: Cut) -> tuple[str, ...]:
-    return tuple(s.nodes[n].enode.op for n in sorted(cut.nodes, key=lambda n: (s.level.get(s.nodes[n].cls, 0), n)))
+    return tuple(s.nodes[n].enode.op for n in _flow(s, cut))
 
 
 def _reasons(s: Subject, cut: Cut, extra: list[int]) -> tuple[str, ...]:

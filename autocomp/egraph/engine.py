@@ -40,7 +40,7 @@ def execute(eg: bindings.EGraph, text: str, source: str) -> list[Any]:
 
 
 class Engine:
-    """One e-graph. `classes` is valid after `rebuild`."""
+    """One e-graph. `classes` is valid after `matches` and `rebuild`."""
 
     def __init__(self) -> None:
         self._eg = bindings.EGraph()
@@ -52,7 +52,6 @@ class Engine:
         self._attrs: dict[str, Attrs] = {}
         self.classes: list[int] = []
         self._named: list[tuple[int, object]] = []
-        self._class: dict[int, int] = {}  # of every name, as the last `matches` saw it
         for text in ("(sort T)", "(function named (i64) T :no-merge)"):
             self._run(text)
 
@@ -93,7 +92,7 @@ class Engine:
 
     def equal(self, a: int, b: int) -> bool:
         """Whether two names stood for one class when `matches` looked last."""
-        return a == b or (a in self._class and self._class[a] == self._class.get(b))
+        return a == b or (max(a, b) < len(self.classes) and self.classes[a] == self.classes[b])
 
     def union(self, a: int, b: int) -> None:
         self._run(f"(union (named {a}) (named {b}))")
@@ -129,10 +128,13 @@ class Engine:
             self._run(f"(run-schedule (run {ruleset}))")
 
     def matches(self, relations: Iterable[str], sorts: Mapping[str, Sequence[str]]) -> dict[str, list[tuple[object, ...]]]:
-        """Rows of each relation: T values as class names, strings as text; sorted, so that order never depends on hashing."""
+        """Rows of each relation: T values as class names, strings as text; sorted, so that order never depends on hashing.
+
+        Renews `classes`.
+        """
         frozen = self._eg.freeze()
         first = self._first(frozen)
-        self._class = {n: first[v] for n, v in self._named}
+        self.classes = [first[v] for _, v in self._named]
         out: dict[str, list[tuple[object, ...]]] = {}
         for rel in relations:
             rows = []

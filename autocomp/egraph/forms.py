@@ -16,6 +16,8 @@ from typing import Any
 
 from autocomp.ir.affine import Aff, FloorDiv
 from autocomp.ir.body import Comprehension, Const, Contract, Expr, Gather, Index, Inside, Map, Read, Reduce, postorder
+from autocomp.ir.monoid_terms import element_work
+from autocomp.ir.monoids import MONOIDS
 from autocomp.ir.node import Attrs
 from autocomp.ir.ops.table import OPS
 from autocomp.ir.scalar import SCALAR
@@ -297,7 +299,9 @@ def _operations(comp: Comprehension, nodes: list[Expr], out: TensorType) -> dict
                 matrix += 2.0 * out.elements * k
                 vector, special = vector + 2.0 * scores, special + float(scores)
             elif isinstance(e, Reduce):
-                vector += float(out.elements * k)
+                for fn in element_work(MONOIDS[e.monoid], e.part):
+                    v, s = scalar_cost(fn)
+                    vector, special = vector + v * out.elements * k, special + s * out.elements * k
     for e in nodes:
         if isinstance(e, Map):
             v, s = scalar_cost(e.fn)

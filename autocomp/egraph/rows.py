@@ -46,7 +46,7 @@ class Rows:
 
     def admit(self, consumer: str, position: int, body: Body) -> tuple[str | None, str]:
         """(name of the row that admits it, "") or (None, the rejected row and its failed condition)."""
-        key = (consumer, position, body.record.kind, body.ops, body.type, body.users, body.reads)
+        key = (consumer, position, body.record.kind, body.record.windowed, body.ops, body.type, body.users, body.reads)
         if key not in self._memo:
             self._memo[key] = self._ask(consumer, position, body)
         return self._memo[key]
@@ -66,7 +66,7 @@ class Rows:
             "kind": lambda k: load_grammar().names[k.record.kind], "ops": lambda k: k.ops, "users": lambda k: k.users,
             "elements": lambda k: k.type.elements, "gigabytes": lambda k: k.type.bytes / 1e9, "bytes": lambda k: k.type.bytes,
             "dtype": lambda k: k.type.dtype.name, "rank": lambda k: k.type.rank, "level": lambda k: k.record.levels,
-            "reads": lambda k: k.reads,
+            "reads": lambda k: k.reads, "windowed": lambda k: k.record.windowed,
         }  # fmt: skip
         return holds(row.rule.where, Env({"k": body}, functions))
 

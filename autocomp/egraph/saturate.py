@@ -1,13 +1,13 @@
 """Graph + rules -> Frozen: every form of every tensor that the rules know.
 
 egglog matches left sides modulo equality; conditions and attribute arithmetic of a match are evaluated here, and what the
-right side makes goes back in as terms. Phases run in order, each to a budget that is checked between rounds.
+right side makes goes back in as terms. Phases run in order, each to a budget that is checked between matches.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,8 +18,8 @@ from autocomp.errors import ModelError, RuleError
 from autocomp.ir.builder import checked_attrs
 from autocomp.ir.node import Attrs, Graph
 from autocomp.ir.ops import OPS
-from autocomp.ir.scalar import SCALAR
-from autocomp.ir.types import DTYPES, TensorType, dim_hint
+from autocomp.ir.scalar import SCALAR, convert
+from autocomp.ir.types import BOOL, DTYPES, TensorType, dim_hint
 from autocomp.options import Options
 from autocomp.rewrite.expr import Lit, Ref, Word
 from autocomp.rewrite.functions import Operand, tensor_functions
@@ -34,31 +34,59 @@ REPORTED_REJECTS = 20  # refused matches of a rule that the trace keeps
 
 @dataclass
 class Subject:
-    """The graph inside the engine: type and known value of every named term."""
+    """The graph inside the engine: type and known facts of every named term.
+
+    uniform: the number that all elements are, if it is known. constant: computable from parameters and constants alone.
+    indexed: a map of indices alone, cheaper to compute than to load, so never folded. After `settle` the first two are facts of
+    classes: what one form knows holds for all of them, and for what is computed from them.
+    """
 
     engine: Engine
     types: list[TensorType] = field(default_factory=list)
     uniform: list[float | None] = field(default_factory=list)
     constant: list[bool] = field(default_factory=list)
-    indexed: list[bool] = field(default_factory=list)  # maps of indices alone: cheaper to compute than to load, so never folded
+    indexed: list[bool] = field(default_factory=list)
 
     def add(self, op: str, attrs: Attrs, args: tuple[int, ...], type: TensorType, why: str) -> int:
         n = self.engine.add(op, attrs, args, why)
         if n == len(self.types):
             self.types.append(type)
-            self.uniform.append(self._uniform(op, attrs, args))
-            self.constant.append(op in ("param", "const") or (op != "input" and all(self.constant[a] for a in args)))
+            self.uniform.append(self._uniform(n))
+            self.constant.append(self._constant(n))
             plain = [a for a in args if self.uniform[a] is None and self.engine.terms[a].op != "const"]
             maps = op in SCALAR or op in ("broadcast", "reshape", "transpose")
             self.indexed.append(op == "iota" or (maps and bool(plain) and all(self.indexed[a] for a in plain)))
         return n
 
-    def _uniform(self, op: str, attrs: Attrs, args: tuple[int, ...]) -> float | None:
-        if op == "const" and not isinstance(attrs["value"], bool):
-            return float(attrs["value"])
-        if op in ("broadcast", "reshape", "transpose", "cast") and args:
-            return self.uniform[args[0]]
+    def _constant(self, n: int) -> bool:
+        t = self.engine.terms[n]
+        return t.op in ("param", "const") or (t.op != "input" and all(self.constant[a] for a in t.args))
+
+    def _uniform(self, n: int) -> float | None:
+        t = self.engine.terms[n]
+        if t.op == "const" and not isinstance(t.attrs["value"], bool):
+            return float(t.attrs["value"])
+        if t.op in ("broadcast", "reshape", "transpose"):
+            return self.uniform[t.args[0]]
+        if t.op == "cast" and self.uniform[t.args[0]] is not None and self.types[n].dtype != BOOL:
+            return float(convert(self.uniform[t.args[0]], self.types[n].dtype))
         return None
+
+    def settle(self) -> None:
+        """Join the facts of every class's forms, and pass them on to the users, until nothing changes."""
+        members: dict[int, list[int]] = {}
+        for n, c in enumerate(self.engine.classes):
+            members.setdefault(c, []).append(n)
+        changed = True
+        while changed:
+            changed = False
+            for names in members.values():
+                known = next((u for n in names if (u := self.uniform[n]) is not None or (u := self._uniform(n)) is not None), None)
+                constant = any(self.constant[n] or self._constant(n) for n in names)
+                for n in names:
+                    if self.uniform[n] != known or self.constant[n] != constant:
+                        self.uniform[n], self.constant[n] = known, constant
+                        changed = True
 
     def operand(self, n: int) -> Operand:
         return Operand(self.types[n], self.constant[n], self.uniform[n])
@@ -74,8 +102,10 @@ def saturate(graph: Graph, rules: RuleSet, options: Options, trace: Trace, featu
     for phase in GRAPH_PHASES:
         chosen = rules.of(phase)
         if chosen:
-            _run_phase(subject, phase, chosen, options, trace, functions)
+            queries = [q for i, r in enumerate(chosen) for q in queries_of(subject.engine, phase, i, r)]
+            Phase(phase, subject, options, trace, queries, functions).run()
     subject.engine.rebuild()
+    subject.settle()
     subject.engine.close()
     return _freeze(subject, graph, [(name, names[n]) for name, n in graph.outputs], source)
 
@@ -112,54 +142,82 @@ def _typed(op: str, attrs: Attrs, t: TensorType) -> Attrs:
 
 
 # ---- one phase
-def _run_phase(subject: Subject, phase: str, rules: tuple[Rule, ...], options: Options, trace: Trace,
-               functions: Mapping[str, Any]) -> None:  # fmt: skip
-    queries = [q for i, r in enumerate(rules) for q in queries_of(subject.engine, phase, i, r)]
-    sorts = {q.relation: tuple(s for _, s in q.variables) for q in queries}
-    seen: dict[str, set[tuple[object, ...]]] = {q.relation: set() for q in queries}
-    fired: dict[str, int] = {}
-    rejected: dict[str, int] = {}
-    taken: set[int] = set()  # tensors inside of what siblings became
-    start = time.perf_counter()
-    for iteration in range(options.phase_iterations):
-        subject.engine.match(phase)
-        found = subject.engine.matches(seen, sorts)
+@dataclass
+class Phase:
+    """One phase at work: its rules as queries, what fired, and its budget."""
+
+    name: str
+    subject: Subject
+    options: Options
+    trace: Trace
+    queries: list[Query]
+    functions: Mapping[str, Any]
+    start: float = field(default_factory=time.perf_counter)
+    fired: dict[str, int] = field(default_factory=dict)
+    rejected: dict[str, int] = field(default_factory=dict)
+    taken: set[int] = field(default_factory=set)  # tensors inside of what siblings became
+
+    def run(self) -> None:
+        """Rounds of matching and applying until nothing changes or the budget is reached, which the trace then says."""
+        sorts = {q.relation: tuple(s for _, s in q.variables) for q in self.queries}
+        seen: dict[str, set[tuple[object, ...]]] = {q.relation: set() for q in self.queries}
+        rounds, changed = 0, True
+        over: tuple[str, float, float] | None = None
+        while changed and over is None:
+            if rounds == self.options.phase_iterations:
+                over = ("iterations", rounds, rounds)
+                break
+            rounds += 1
+            self.subject.engine.match(self.name)
+            found = self.subject.engine.matches(seen, sorts)
+            self.subject.settle()
+            changed, over = self._round(found, seen, rounds == 1)
+        if over is not None:
+            worst = max(self.fired, key=lambda r: (self.fired[r], r), default="none")
+            kind, reached, limit = over
+            self.trace.add("budget", self.name, **{kind: reached, "limit": limit, "most_matches": f"{worst} x{self.fired.get(worst, 0)}"})  # type: ignore[arg-type]
+        for name, count in sorted(self.fired.items()):
+            self.trace.add("rule", name, phase=self.name, count=count)
+        self.trace.add("phase", self.name, time.perf_counter() - self.start, terms=len(self.subject.types), fired=sum(self.fired.values()))
+
+    def _round(self, found: Mapping[str, list[tuple[object, ...]]], seen: dict[str, set[tuple[object, ...]]], first: bool
+               ) -> tuple[bool, tuple[str, float, float] | None]:  # fmt: skip
+        """Apply the new matches; whether one fired, and the limit that was reached, if any. A match is new again when the facts
+        about its tensors have changed. Siblings are looked for among the phase's own tensors, not among those that it makes."""
         changed = False
-        for q in queries:
-            rows = [row for row in found[q.relation] if row not in seen[q.relation]]
-            seen[q.relation].update(rows)
-            answers: Iterable[tuple[tuple[object, ...], str | None]]
-            if q.rule.siblings:  # looked for among the phase's own tensors, not among those that it makes
-                answers = _apply_together(subject, q, rows, functions, taken) if not iteration else []
-            else:
-                answers = ((row, _apply(subject, q, row, functions)) for row in rows)
-            for row, reason in answers:
-                if reason is None:
-                    fired[q.rule.name] = fired.get(q.rule.name, 0) + 1
-                    changed = True
-                elif reason:
-                    rejected[q.rule.name] = rejected.get(q.rule.name, 0) + 1
-                    if rejected[q.rule.name] <= REPORTED_REJECTS:
-                        trace.add("reject", q.rule.name, phase=phase, reason=reason, at=str(subject.types[int(row[0])]))  # type: ignore[call-overload]
-        seconds = time.perf_counter() - start
-        over = [
-            (k, v, limit)
-            for k, v, limit in (
-                ("nodes", len(subject.types), options.phase_nodes),
-                ("seconds", round(seconds, 1), options.phase_seconds),
-            )
-            if v > limit
-        ]
-        if changed and (over or iteration + 1 == options.phase_iterations):
-            which = over[0] if over else ("iterations", iteration + 1, options.phase_iterations)
-            worst = max(fired, key=lambda r: (fired[r], r))
-            trace.add("budget", phase, **{which[0]: which[1], "limit": which[2], "most_matches": f"{worst} x{fired[worst]}"})  # type: ignore[arg-type]
-            break
-        if not changed:
-            break
-    for name, count in sorted(fired.items()):
-        trace.add("rule", name, phase=phase, count=count)
-    trace.add("phase", phase, time.perf_counter() - start, terms=len(subject.types), fired=sum(fired.values()))
+        for q in self.queries:
+            rows = [r for r in found[q.relation] if self._with_facts(r) not in seen[q.relation]]
+            seen[q.relation].update(map(self._with_facts, rows))
+            if q.rule.siblings:
+                together = _apply_together(self.subject, q, rows, self.functions, self.taken) if first else []
+                changed |= any([self._said(q, row, reason) for row, reason in together])
+                continue
+            for row in rows:
+                if (over := self._over()) is not None:
+                    return changed, over
+                changed |= self._said(q, row, _apply(self.subject, q, row, self.functions))
+        return changed, self._over()
+
+    def _with_facts(self, row: tuple[object, ...]) -> tuple[object, ...]:
+        return (*row, *((self.subject.constant[v], self.subject.uniform[v]) for v in row if isinstance(v, int)))
+
+    def _said(self, q: Query, row: tuple[object, ...], reason: str | None) -> bool:
+        """Count what a match gave; whether the rule fired."""
+        name = q.rule.name
+        if reason is None:
+            self.fired[name] = self.fired.get(name, 0) + 1
+        elif reason:
+            self.rejected[name] = self.rejected.get(name, 0) + 1
+            if self.rejected[name] <= REPORTED_REJECTS:
+                self.trace.add("reject", name, phase=self.name, reason=reason, at=str(self.subject.types[int(row[0])]))  # type: ignore[call-overload]
+        return reason is None
+
+    def _over(self) -> tuple[str, float, float] | None:
+        """(what, how much, limit) of a budget that is used up."""
+        if len(self.subject.types) > self.options.phase_nodes:
+            return "nodes", len(self.subject.types), self.options.phase_nodes
+        seconds = time.perf_counter() - self.start
+        return ("seconds", round(seconds, 1), self.options.phase_seconds) if seconds > self.options.phase_seconds else None
 
 
 # ---- one match

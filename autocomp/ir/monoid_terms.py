@@ -8,14 +8,16 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
 
 from autocomp.ir.monoids import Monoid, identity
 from autocomp.ir.scalar import SCALAR, apply
-from autocomp.ir.types import DType, dtype_of
+from autocomp.ir.types import F64, DType, dtype_of
 
 T = TypeVar("T")
 _INFIX = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div"}
@@ -92,3 +94,45 @@ def _unchanged(m: Monoid, side: State, new: State) -> np.ndarray:
 def finish(m: Monoid, state: State) -> np.ndarray:
     """The value of the whole from its state."""
     return evaluate_term(m.finish, state, _value_dtype(m, state)) if m.finish not in state else np.asarray(state[m.finish])
+
+
+def element_work(m: Monoid, part: str = "") -> tuple[str, ...]:
+    """Scalar functions that folding one more element takes, for the states that `part` ("": the finished value) reads.
+
+    What does not vary with the element (a row's base, numbers) costs nothing here, nor does what a number leaves as it is.
+    """
+    asked = set(re.findall(r"\w+", part or m.finish))
+    work = [op for _, op, lift in m.base if _lifted(lift, m) == ELEMENT]
+    for s, lift, rebase in m.modules:
+        if s in asked and lift not in m.operands[1:]:
+            one = {b: _lifted(t, m) for b, _, t in m.base} | {"x": _lifted(lift, m)}
+            leaf = partial(_kind, one)
+            build(rebase, leaf, lambda f, a: _count(f, a, work))
+            work.append("add")
+    return tuple(work)
+
+
+ROW, ELEMENT = "row", "element"  # what a term varies with, where it is no number
+_NEUTRAL = {("add", 0.0), ("mul", 1.0)}
+
+
+def _kind(element: Mapping[str, str | float], x: str | float) -> str | float:
+    return element.get(x, ROW) if isinstance(x, str) else float(x)
+
+
+def _lifted(lift: str, m: Monoid) -> str | float:
+    return ELEMENT if lift in m.operands else float(lift)
+
+
+def _count(fn: str, args: tuple[str | float, ...], work: list[str]) -> str | float:
+    """The kind of fn(args), its cost added to `work`."""
+    numbers = [a for a in args if isinstance(a, float)]
+    if len(numbers) == len(args):
+        return float(apply(fn, tuple(np.asarray(a, np.float64) for a in numbers), F64))
+    varying = [a for a in args if not isinstance(a, float)]
+    if (len(varying) == 1 and any((fn, n) in _NEUTRAL for n in numbers)) or (fn in ("div", "sub") and args[1] == float(fn == "div")):
+        return varying[0]
+    if ELEMENT not in varying:
+        return ROW
+    work.append(fn)
+    return ELEMENT

@@ -1,40 +1,45 @@
-"""Are a rule's two sides equal? Tested on random instances through the op table's references, with a counterexample if not."""
+"""Are a rule's two sides equal? Proved over the reals where they can be written as formulas, and tested on random instances:
+odd shapes, several dtypes, zeros, infinities and NaN where the rule claims to be exact; a counterexample if not."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from autocomp.errors import ModelError
 from autocomp.ir.builder import Builder
-from autocomp.ir.node import Node
 from autocomp.ir.reference import evaluate
-from autocomp.ir.types import DTYPES, TensorType
-from autocomp.options import Options
-from autocomp.rewrite.expr import Lit, Ref, Word
-from autocomp.rewrite.functions import Operand, tensor_functions
-from autocomp.rewrite.pattern import Apply, Pattern
+from autocomp.ir.types import TensorType
+from autocomp.rewrite.instance import Instance, random_array
 from autocomp.rewrite.rule import Example, Rule
 from autocomp.rewrite.vocabulary import GRAPH_PHASES
-from autocomp.rewrite.where import Env, Unanswerable, holds
-from autocomp.rewrite.where import evaluate as value_of
+from autocomp.rewrite.where import Unanswerable
 
-CONSTANT = " constant"    # behind an example's type: the tensor is a parameter or computed from parameters
+SIZES = (2, 3, 5, 7, 9, 4, 6)  # what extents of an example are replaced by: distinct stay distinct, equal stay equal
+DTYPES_TRIED = ("f64", "f32", "f16", "bf16", "i32", "u8")
+BITS = {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}
 
 
 @dataclass(frozen=True)
 class CheckResult:
-    """status: tested-N | assumed | refuted. `detail`: the counterexample, or why nothing was tested."""
+    """status: proved | tested-N | assumed | refuted. `detail`: what was proved, the counterexample, or why nothing was tested.
+
+    tests: random instances on which both sides agreed.
+    """
 
     status: str
     detail: str = ""
+    tests: int = 0
 
 
-def check_rule(rule: Rule, samples: int = 20) -> CheckResult:
-    """Compare both sides on the rule's positive examples with `samples` random inputs each, in float64.
+def check_rule(rule: Rule, samples: int = 20, prove: bool = True) -> CheckResult:
+    """Prove the rule if z3 is there and the sides can be written as formulas over the reals, and compare them on `samples` random
+    instances for each positive example.
 
     Rules of other phases move no values (their results are checked kernel by kernel), so they are `assumed` here.
     """
@@ -42,101 +47,113 @@ def check_rule(rule: Rule, samples: int = 20) -> CheckResult:
         return CheckResult("assumed", "it chooses kernels or schedules; every program is replayed against the reference")
     tested = 0
     for example in rule.examples:
-        if not example.fires:
+        if not example.fires or not example.bindings:
             continue
-        for seed in range(max(1, samples // max(1, len(rule.examples)))):
+        found = _refute(rule, example, samples)
+        if isinstance(found, str):
+            return CheckResult("refuted", found, tested)
+        tested += found
+    if not tested:
+        return CheckResult("assumed", "no positive example to test")
+    if prove:
+        from autocomp.rewrite.prove import prove_rule
+
+        proof = prove_rule(rule)
+        if proof:
+            return CheckResult("proved", proof.reason, tested)
+        return CheckResult(f"tested-{tested}", f"no proof: {proof.reason}", tested)
+    return CheckResult(f"tested-{tested}", "", tested)
+
+
+def _refute(rule: Rule, example: Example, samples: int) -> str | int:
+    """A counterexample, or the number of instances on which the sides agree."""
+    try:
+        given = dict(example.bindings)
+        answer = Instance(rule, given).conditions()
+        if not answer:
+            return f"the positive example at {example.location} is refused: {answer.reason}"
+    except (ModelError, Unanswerable) as e:
+        return f"the example at {example.location} has no instance: {e}"
+    tested = 0
+    for k, bindings in enumerate(variants(given)):
+        if k >= samples and tested >= samples:
+            break
+        for seed in range(2 if samples > len(DTYPES_TRIED) else 1):
             try:
-                found = _compare(rule, example, seed)
+                found = compare(rule, bindings, seed)
             except (ModelError, Unanswerable) as e:
-                return CheckResult("refuted", f"the example at {example.location} has no instance: {e}")
-            if found:
-                return CheckResult("refuted", found)
-            tested += 1
-    return CheckResult(f"tested-{tested}") if tested else CheckResult("assumed", "no positive example to test")
+                if bindings == given:
+                    return f"the example at {example.location} has no instance: {e}"
+                continue
+            if isinstance(found, str):
+                return found
+            tested += found
+    return tested
 
 
-def _compare(rule: Rule, example: Example, seed: int) -> str:
-    """A counterexample's text, "" if the sides agree."""
-    rng = np.random.default_rng(seed)
-    b = Builder("rule")
-    types = {k: _type(v) for k, v in example.bindings if isinstance(v, str) and _type(v) is not None}
-    nodes = {k: b.input(k, t) for k, t in types.items() if t is not None}
-    given = dict(example.bindings)
-    variables: dict[str, Any] = {k: _plain(v) for k, v in example.bindings if k not in types}
-    variables |= {k: Operand(t, str(given[k]).endswith(CONSTANT)) for k, t in types.items() if t is not None}
-    for k in sorted(_tensors(rule.lhs) - set(types)):    # a number where the pattern has a tensor is a constant
-        if k not in variables:
-            raise Unanswerable(f"?{k} is not given")
-        nodes[k] = b.const(variables[k], next(iter(nodes.values())).type.dtype)
-        variables[k] = Operand(nodes[k].type, True, float(variables[k]))
-    env = Env(variables, tensor_functions(Options()))
-    assert rule.lhs is not None and rule.rhs is not None
-    left = _build(b, rule.lhs, nodes, env, None)
-    env = Env({**variables, "root": Operand(left.type)}, env.functions)
-    answer = holds(rule.where, env)
-    if not answer:
-        return f"the positive example at {example.location} is refused: {answer.reason}"
-    right = _build(b, rule.rhs, nodes, env, left)
+def variants(given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The example's bindings, then the same with other extents and dtypes, smaller ones first.
+
+    A list that names extents (a shape) makes most of them no instance; those are skipped.
+    """
+    yield dict(given)
+    texts = {k: v for k, v in given.items() if isinstance(v, str) and "[" in v}
+    old = sorted({int(d) for v in texts.values() for d in re.findall(r"\d+", v[v.index("["):])} - {0, 1})
+    dtypes = {v[: v.index("[")].strip() for v in texts.values()}
+    for start, name in product(range(4), DTYPES_TRIED if dtypes == {"f64"} else sorted(dtypes)):
+        new = {d: SIZES[(i * (1 if start % 2 else 2) + start) % len(SIZES)] for i, d in enumerate(old)}
+        if len(dtypes) > 1:
+            yield {**given, **{k: _resized(v, new, v[: v.index("[")]) for k, v in texts.items()}}
+        else:
+            yield {**given, **{k: _resized(v, new, name) for k, v in texts.items()}}
+
+
+def _resized(text: str, new: Mapping[int, int], dtype: str) -> str:
+    at = text.index("[")
+    return dtype + re.sub(r"\d+", lambda m: str(new.get(int(m[0]), int(m[0]))), text[at:])
+
+
+def compare(rule: Rule, bindings: Mapping[str, Any], seed: int) -> str | int:
+    """A counterexample's text, 1 if the sides agree, 0 if the conditions refuse the instance. Raises Unanswerable, ModelError."""
+    instance = Instance(rule, bindings, seed)
+    if not instance.conditions():
+        return 0
+    left, right = instance.left, instance.right()
+    types = instance.types
     if right.type != left.type:
         return f"unites {left.type} with {right.type} for {_show(types)}"
+    b = instance.b
     b.output("left", left)
     b.output("right", right)
-    feed = {k: _random(rng, t) for k, t in types.items() if t is not None}
-    out = evaluate(b.graph(), feed)
-    x, y = (out[k].astype(np.float64) for k in ("left", "right"))
-    scale = max(1.0, float(np.abs(x[np.isfinite(x)]).max(initial=0)))
-    rtol = 1e-7 if rule.exact else max(1e-7, 8 * _rounding(b))
-    bad = ~(np.isclose(x, y, rtol=rtol, atol=1e-2 * rtol * scale) | (np.isnan(x) & np.isnan(y)))
+    rng = np.random.default_rng(seed)
+    inputs = {n.attrs["name"] for n in b.inputs}
+    feed = {k: random_array(rng, t, small=seed == 0, special=rule.exact and seed > 0) for k, t in types.items() if k in inputs}
+    wide = not rule.exact and left.type.dtype.is_float
+    out = evaluate(b.graph(), feed, float64=wide)
+    x, y = out["left"], out["right"]
+    bad = ~_agree(x, y, 0.0 if rule.exact or not left.type.dtype.is_float else max(1e-7, 8 * _rounding(b)))
     if not bad.any():
-        return ""
+        return 1
     at = tuple(int(i[0]) for i in np.nonzero(bad)) if bad.ndim else ()
-    return f"for {_show(types)} (seed {seed}) element {list(at)}: left {x[at]!r}, right {y[at]!r}"
+    values = "".join(f"; ?{k} = {v.tolist()}" for k, v in feed.items()) if sum(v.size for v in feed.values()) <= 12 else ""
+    return f"for {_show(types)} (seed {seed}) element {list(at)}: left {x[at].item()!r}, right {y[at].item()!r}{values}"
 
 
-def _tensors(p: Pattern | None) -> frozenset[str]:
-    """Variables that stand for tensors (the others stand for attributes)."""
-    if isinstance(p, Ref):
-        return frozenset({p.name})
-    return frozenset().union(*(_tensors(a) for a in p.args)) if isinstance(p, Apply) else frozenset()
+def _agree(x: np.ndarray, y: np.ndarray, rtol: float) -> np.ndarray:
+    """Element by element; rtol 0: the same value, or both NaN."""
+    x, y = (v.astype(np.float64) if v.dtype.kind not in "iub" else v for v in (x, y))
+    with np.errstate(all="ignore"):
+        same = (x == y) | ((x != x) & (y != y))
+        if rtol:
+            scale = max(1.0, float(np.abs(x[np.isfinite(x)]).max(initial=0)))
+            same |= np.isclose(x, y, rtol=rtol, atol=(rtol if rtol > 1e-6 else 1e-2 * rtol) * scale)
+    return same
 
 
 def _rounding(b: Builder) -> float:
     """Half a unit in the last place of the narrowest float type on either side: what a cast inside may lose."""
-    bits = {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}
-    return max(2.0 ** -bits[n.type.dtype.name] for n in b.graph().nodes() if n.type.dtype.name in bits)
+    return max(2.0 ** -BITS[n.type.dtype.name] for n in b.graph().nodes() if n.type.dtype.name in BITS)
 
 
-def _build(b: Builder, p: Pattern, nodes: dict[str, Node], env: Env, like: Node | None) -> Node:
-    if isinstance(p, Ref):
-        return nodes[p.name]
-    if isinstance(p, (Lit, Word)):
-        dtype = like.type.dtype if like is not None else next(iter(nodes.values())).type.dtype
-        return b.const(p.value if isinstance(p, Lit) else p.name, dtype)
-    assert isinstance(p, Apply)
-    given = {k: e.name if isinstance(e, Word) else value_of(e, env) for k, e in p.attrs}
-    if p.op == "const":
-        dtype = like.type.dtype if like is not None else next(iter(nodes.values())).type.dtype
-        return b.const(given["value"], DTYPES[given["dtype"]] if "dtype" in given else dtype)
-    return b.op(p.op, *(_build(b, a, nodes, env, like) for a in p.args), **given)
-
-
-def _type(text: str) -> TensorType | None:
-    m = re.fullmatch(r"(\w+)\[([\d, ]*)\]", text.removesuffix(CONSTANT).strip())
-    if not m or m[1] not in DTYPES:
-        return None
-    return TensorType(DTYPES[m[1]], tuple(int(d) for d in m[2].split(",") if d.strip()))
-
-
-def _plain(v: Any) -> Any:
-    return tuple(map(_plain, v)) if isinstance(v, (list, tuple)) else v
-
-
-def _random(rng: np.random.Generator, t: TensorType) -> np.ndarray:
-    shape = tuple(int(d) for d in t.shape)  # type: ignore[arg-type]
-    if t.dtype.is_float:
-        return rng.standard_normal(shape).astype(t.dtype.numpy)
-    return rng.integers(0, 5 if t.dtype.is_int else 2, shape).astype(t.dtype.numpy)
-
-
-def _show(types: dict[str, TensorType | None]) -> str:
+def _show(types: Mapping[str, TensorType]) -> str:
     return ", ".join(f"?{k}: {t}" for k, t in types.items())

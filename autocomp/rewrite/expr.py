@@ -61,6 +61,8 @@ class Lit:
     at: int = 0
 
     def __str__(self) -> str:
+        if isinstance(self.value, str):
+            return f"'{self.value}'"
         return str(self.value).lower() if isinstance(self.value, bool) else str(self.value)
 
 

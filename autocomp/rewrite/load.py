@@ -45,8 +45,9 @@ USER_SAMPLES = 8  # random inputs on which a user rule is tried
 def load_rules(files: Iterable[str | Path | Rule] = (), without: Iterable[str] = (), options: Options = Options()) -> RuleSet:  # noqa: B008
     """The shipped rules, then the user's files (or `@autocomp.rule` rules), less those whose name matches a glob of `without`.
 
-    With `options.exact` rules marked `exact: false` are left out. Raises RuleError: a file that is no rule file, an
-    unknown field, op, function or variable, a name given twice, a rule whose own examples refute it.
+    Left out are also rules marked `exact: false` with `options.exact`, and those that require an option which is off.
+    Raises RuleError: a file that is no rule file, an unknown field, op, function or variable, a name given twice, a rule
+    whose own examples refute it.
     """
     rules = list(shipped_rules())
     for f in files:
@@ -62,7 +63,7 @@ def load_rules(files: Iterable[str | Path | Rule] = (), without: Iterable[str] =
             )
         seen[r.name] = r
     chosen = RuleSet(tuple(rules)).without(without)
-    return RuleSet(tuple(r for r in chosen if r.exact or not options.exact))
+    return RuleSet(tuple(r for r in chosen if (r.exact or not options.exact) and all(getattr(options, o) for o in r.requires)))
 
 
 def _refuse_refuted(r: Rule) -> None:
@@ -151,7 +152,7 @@ def build_rule(item: Located) -> Rule:
         _flag(fields, "commutes", False),
         _examples(fields),
         _words(fields, "targets"),
-        _words(fields, "requires"),
+        _switches(fields),
         _flag(fields, "assumed", False),
         _text(fields, "why", item, ""),
         _siblings(fields, bound),
@@ -288,7 +289,13 @@ def _examples(fields: dict[str, Located]) -> tuple[Example, ...]:
         if not isinstance(x.value, dict):
             raise x.error("an example maps variables to types", "- {x: 'f32[2, 3]', fires: true}")
         b = plain(x)
-        out.append(Example(tuple((k, v) for k, v in b.items() if k != "fires"), bool(b.get("fires", True)), x.location))
+        graph = b.get("graph", "")
+        if not isinstance(graph, str) or not isinstance(b.get("fires", True), bool):
+            raise x.error("an example's 'graph' is text and its 'fires' is true or false")
+        bindings = tuple((k, v) for k, v in b.items() if k not in ("fires", "graph"))
+        if bool(graph) == bool(bindings):
+            raise x.error("an example has either a 'graph' or types for the rule's variables")
+        out.append(Example(bindings, b.get("fires", True), x.location, graph))
     return tuple(out)
 
 
@@ -315,6 +322,16 @@ def _siblings(fields: dict[str, Located], bound: frozenset[str]) -> tuple[str, .
     for n in names:
         if n not in bound:
             raise fields["siblings"].error(f"?{n} is not bound by the pattern", "siblings: [x] names variables of lhs")
+    return names
+
+
+def _switches(fields: dict[str, Located]) -> tuple[str, ...]:
+    """`requires`: options that are on or off; the rule is in force where all of them are on."""
+    names = _words(fields, "requires")
+    known = sorted(n for n, v in vars(Options()).items() if isinstance(v, bool))
+    for n in names:
+        if n not in known:
+            raise fields["requires"].error(f"no option '{n}' to require", f"options that are on or off: {', '.join(known)}")
     return names
 
 

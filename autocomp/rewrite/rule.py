@@ -15,11 +15,13 @@ from autocomp.rewrite.vocabulary import GRAPH_PHASES
 
 @dataclass(frozen=True)
 class Example:
-    """Types (or attribute values) for the left side's variables, and whether the rule must fire there."""
+    """Types (or attribute values) for the left side's variables, or a graph (text form, `;` between lines), and whether the rule must
+    fire there."""
 
     bindings: tuple[tuple[str, Any], ...]
     fires: bool = True
     location: Location = field(default_factory=lambda: Location("<rule>"))
+    graph: str = ""
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class Rule:
     candidates (numbers, words, or an expression that gives them). where: all must hold.
     exact: no rounding differs (False: floating point may be reassociated). commutes: operands of commuting ops are tried in
     both orders.
-    targets: names it is for, () for all. assumed: it may ship unchecked.
+    targets: names it is for, () for all. requires: options that must be on. assumed: it may ship unchecked.
     siblings: variables; matches that agree on them fire together, and `?v...` on the right side lists ?v of all of them.
     """
 

@@ -99,6 +99,7 @@ BODY = {
     "leaves": (0, 2),
     "is_constant": (1, 1),
     "view": (1, 1),
+    "windowed": (1, 1),
 }
 KERNEL = {
     "legal": (1, ANY),

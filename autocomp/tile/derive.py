@@ -7,6 +7,7 @@ loop around `fill identity .. step`; over a whole axis it is the step alone. A r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
@@ -102,7 +103,7 @@ class _Deriver:
             value = self.emit(st.value)
             t = self.types[st.tensor].type
             axes = tuple(a.name for a in self.k.axes if any(a.name in i.names() for i in st.index))
-            if self.bufs[value].dtype != t.dtype or set(self.bufs[value].axes) - set(axes):
+            if self.bufs[value].dtype != t.dtype or set(self.bufs[value].axes) != set(axes):  # other axes: broadcast along the rest
                 value = self.put(
                     "map", "y", t.dtype, axes, srcs=(value,), expr=Map(t.dtype, "cast", (Value(self.bufs[value].dtype, value),))
                 )
@@ -295,10 +296,14 @@ class _Deriver:
 
     def reduction(self, e: Reduce | Contract) -> str:
         loops = self.loops_of(e)
-        if not loops:
-            return self.finish(e, self.step(e, {}, False))
-        axes = frozenset(loops)
         home = self.scope_for(self.free[id(e)])
+        if not loops:
+            st = self.step(e, {}, False)
+            for x in self.heavy:  # parts of one state are made by one step
+                if x is not e and _same_fold(x, e):
+                    home.memo[(id(x), "")] = self.finish(x, st)
+            return self.finish(e, st)
+        axes = frozenset(loops)
         peers: list[Reduce | Contract] = []
         for x in self.heavy:  # parts of one state share their loop, as do independent reductions of one depth
             if (
@@ -436,7 +441,8 @@ class _MonoidStep:
             new[s] = t
         out = dict(new)
         for s, lift, rebase in m.modules:
-            out[s] = self._module(m, s, lift, rebase, new)
+            if self.carried or self._asked(s):
+                out[s] = self._module(m, s, lift, rebase, new)
         for s, lift in m.pick:
             out[s] = self._pick(s, lift, new[m.base[0][0]], v)
         if self.carried:
@@ -457,6 +463,11 @@ class _MonoidStep:
         plain, factor = _unscaled(first, e.dtype)
         self.d.know(plain)
         return (plain, Const(e.dtype, factor)) if factor != 1.0 else (first, None)
+
+    def _asked(self, state: str) -> bool:
+        """Does a part that the kernel uses read this state?"""
+        parts = {x.part or MONOIDS[x.monoid].finish for x in self.d.heavy if isinstance(x, Reduce) and _same_fold(x, self.e)}
+        return any(state in re.findall(r"\w+", p) for p in parts)
 
     def _needs_mask(self, m: Monoid) -> bool:
         bare_sum = m.name == "sum" and isinstance(self.e.operands[0], Load)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from autocomp.targets.cpu.coalesce import coalesce
 from autocomp.targets.cpu.expressions import CTYPE
 from autocomp.targets.cpu.hoist import hoist
@@ -14,16 +16,19 @@ from autocomp.targets.cpu.storage import share
 from autocomp.targets.cpu.tree import Node, build, contractions
 from autocomp.targets.source import KernelSource, Packing
 
+from autocomp.options import Options
 from autocomp.tile.program import TileProgram
 from autocomp.tile.text import show
 
 
-def emit(program: TileProgram, lanes: int, header: tuple[str, ...] = (), units: bool = True, registers: int = 16) -> KernelSource:
+def emit(program: TileProgram, lanes: int, header: tuple[str, ...] = (), units: bool = True, registers: int = 16,
+         options: Options = Options()) -> KernelSource:  # noqa: B008  # fmt: skip
     """The function of a tile program. `lanes`: f32 lanes of a vector; `header`: lines of the comment above it; `units`:
     contractions run in register tiles (else as plain reductions);
-    `registers`: vector registers."""
+    `registers`: vector registers; `options`: parallel_outer, vectorize_inner, register_tile_factor and unroll_factor are read."""
     nest = hoist(coalesce(lower(program)))
-    tree = build(nest, units)
+    nest = replace(nest, vectors=options.vectorize_inner, rows=options.register_tile_factor)
+    tree = build(nest, units and options.vectorize_inner)
     share(nest, tree)
     name = c_name(program.name)
     inputs = tuple(dict.fromkeys(t.buffer for t in program.inputs))
@@ -39,7 +44,7 @@ def emit(program: TileProgram, lanes: int, header: tuple[str, ...] = (), units: 
     text = [
         f"/*\n{comment.replace('*/', '* /')}\n */",
         f"void {name}({', '.join(args)}) {{",
-        *Printer(nest, tree, lanes, registers).body(),
+        *Printer(nest, tree, lanes, registers, options).body(),
         "}",
     ]
     packs = _packings(nest, tree, name, lanes, registers)

@@ -200,7 +200,7 @@ def guard_text(guard: tuple[object, ...]) -> str:
 def vectorizes(nest: Nest, s: Stmt, axis: str) -> bool:
     """Can the statement run over `axis` in vectors of f32?"""
     names = [s.dst, *s.srcs]
-    if s.op == "mma" or any(not _vector_value(nest, n, axis) for n in names if n in nest.views or n in nest.slots):
+    if not nest.vectors or s.op == "mma" or any(not _vector_value(nest, n, axis) for n in names if n in nest.views or n in nest.slots):
         return False
     if s.op == "reduce":
         return str(s.expr) in ("add", "max", "min", "mul")

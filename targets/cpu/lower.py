@@ -31,7 +31,8 @@ class Slot:
 class Nest:
     """What the printer works on. extent: number or size-parameter text; tile: only axes that a loop steps through.
 
-    `views` has tensors and the values that are copies of them; `sizes` the size parameters in order.
+    `views` has tensors and the values that are copies of them; `sizes` the size parameters in order; `vectors`: statements may run
+    in vectors; `rows` of a register tile at most.
     """
 
     name: str
@@ -43,6 +44,8 @@ class Nest:
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     sizes: tuple[str, ...]
+    vectors: bool = True
+    rows: int = 16
 
     def axes_of(self, value: str) -> tuple[str, ...]:
         """Axes of an on-chip value or of a view."""

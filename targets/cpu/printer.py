@@ -12,10 +12,11 @@ from autocomp.targets.cpu.lower import Nest, reads
 from autocomp.targets.cpu.storage import STACK, Place, extent_in_tile, places
 from autocomp.targets.cpu.tree import Contraction, Node, Point, Tiles, contractions, statements
 
-from autocomp.ir.body import Expr
+from autocomp.ir.body import Expr, Inside, Map, postorder
 from autocomp.ir.monoids import identity
 from autocomp.ir.types import BOOL, F32, DType
-from autocomp.tile.program import Stmt
+from autocomp.options import Options
+from autocomp.tile.program import Stmt, Value
 
 CHAINS = 4  # independent partial results of a vector reduction: hides the latency of one add (4 cycles on current cores)
 _HORIZONTAL = {"add": "vf_hadd", "max": "vf_hmax", "min": "vf_hmin", "mul": "vf_hmul"}
@@ -24,8 +25,10 @@ _HORIZONTAL = {"add": "vf_hadd", "max": "vf_hmax", "min": "vf_hmin", "mul": "vf_
 class Printer:
     """Prints the body of one kernel. `lines` grows; `vector` is the axis that vectors run over right now."""
 
-    def __init__(self, nest: Nest, tree: Sequence[Node], lanes: int, registers: int = 16, parallel: bool = True) -> None:
-        self.nest, self.tree, self.lanes, self.registers, self.parallel = nest, tree, lanes, registers, parallel
+    def __init__(self, nest: Nest, tree: Sequence[Node], lanes: int, registers: int = 16,
+                 options: Options = Options()) -> None:  # noqa: B008  # fmt: skip
+        self.nest, self.tree, self.lanes, self.registers, self.parallel = nest, tree, lanes, registers, options.parallel_outer
+        self.chains = min(CHAINS, options.unroll_factor)
         self.part = ""
         self.places = places(nest, tree)
         self.lines: list[str] = []
@@ -34,6 +37,7 @@ class Printer:
         self.chain = 0
         self.row: str | None = None  # axis of the loop around passes over rows
         self.ahead: dict[int, list[str]] = {}  # vector loop -> addresses to ask for
+        self.copies = 0
         self.started: set[int] = set()
         self.heap: list[tuple[str, str, str]] = []
 
@@ -191,7 +195,7 @@ class Printer:
         extent = extent_in_tile(self.nest, a)
         if not isinstance(extent, int) or extent >= step:
             self.w(f"const long {a}_end = {hi};")
-            chains = CHAINS if folds and (not isinstance(extent, int) or extent >= 2 * CHAINS * step) else 1
+            chains = self.chains if folds and (not isinstance(extent, int) or extent >= 2 * self.chains * step) else 1
             for s in folds:
                 for c in range(chains):
                     self.w(f"vf {s.dst}_v{c} = vf_set({literal(identity(str(s.expr), F32), F32)});")
@@ -260,7 +264,21 @@ class Printer:
     def expression(self, e: Expr) -> str:
         if self.vector is not None:
             return Vector(self.vector_read, self.vector).text(e)
-        return Scalar(self.read, self.table).text(e)
+        return Scalar(self.before_choice(e), self.table).text(e)
+
+    def before_choice(self, e: Expr) -> Callable[[str], str]:
+        """How to read values in an expression. One that chooses by data reads all of them first: gcc 12.2 loads through a wrong mask
+        where it vectorises `c ? a[i] : b` (tests/run/test_random_graphs.py has what it got wrong)."""
+        nodes = list(postorder(e))
+        if not any(isinstance(x, Map) and x.fn == "where" and not isinstance(x.args[0], Inside) for x in nodes):
+            return self.read
+        texts = {x.name: self.read(x.name) for x in nodes if isinstance(x, Value)}
+        for name, text in texts.items():
+            if "[" in text and " ? " not in text:
+                self.copies += 1
+                texts[name] = f"{name}_r{self.copies}"
+                self.w(f"const __auto_type {texts[name]} = {text};")
+        return texts.__getitem__
 
     def reduce(self, s: Stmt) -> None:
         fn, d = str(s.expr), self.dtype(s.dst)
@@ -365,7 +383,7 @@ class Printer:
             v = self.nest.views[name]
             stride = v.flat.stride(self.vector)
             at = f"&{v.pointer}[{v.flat.text()}]"
-            if stride == 0:
+            if stride == 0 and not any(self.vector in g.names() for g in v.guard):
                 return f"vf_set({self.load(v)})"
             same, lanes = mask_text(v.guard, self.vector, self.part)
             if lanes:

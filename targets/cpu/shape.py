@@ -162,7 +162,7 @@ def tiling_of(nest: Nest, c: Contraction, s: Shape, lanes: int, registers: int) 
     rows = number(nest, s.row) if s.row else 1
     cols = number(nest, s.col) * (number(nest, wide) if wide else 1)
     ready = packed_once(nest, c, s, wide)
-    limit = MAX_ROWS if s.a in ready else most_rows(nest, s)
+    limit = min(nest.rows, MAX_ROWS if s.a in ready else most_rows(nest, s))
     a = nest.views.get(s.a)
     cold = a is not None and a.constant and prod(number(nest, x) for x in (s.row, *s.depth) if x) * 4 > NEAR
     return Tiling(*register_tile(rows, cols, lanes, registers, len(c.mmas), limit, cold), wide, ready)

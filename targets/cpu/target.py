@@ -13,6 +13,7 @@ from autocomp.cost.chip import Chip
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
 from autocomp.loops.recurrences import recurrence_of
+from autocomp.options import Options
 from autocomp.tile.derive import derive
 
 
@@ -25,6 +26,7 @@ class CpuTarget:
     language: str = "C"
     runtime: str = "host"
     toolchain: Toolchain = field(default_factory=Toolchain)
+    options: Options = field(default_factory=Options)
 
     @property
     def lanes(self) -> int:
@@ -37,7 +39,7 @@ class CpuTarget:
             r = print_recurrence(kernel, schedule)
             inputs, outputs = tuple(a.name for a in kernel.inputs), tuple(a.name for a in kernel.outputs)
             return KernelSource(kernel.name, r.text, r.name, inputs, outputs, scratch=r.scratch_bytes, prelude=PRELUDE)
-        return emit(derive(kernel, schedule), self.lanes, header, registers=self.chip.registers.count)
+        return emit(derive(kernel, schedule), self.lanes, header, registers=self.chip.registers.count, options=self.options)
 
     def admit(self, kernel: Kernel, schedule: Schedule) -> None:
         """Every schedule of a rule can be printed."""

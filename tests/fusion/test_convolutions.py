@@ -53,7 +53,7 @@ def test_a_block_is_one_kernel(chip: str, layout: str, residual: bool) -> None:
 
 
 def test_without_epilogues_the_block_falls_apart() -> None:
-    assert len(compiled(block("nhwc", F16, True), without=("fusion/epilogue",)).calls) > 1
+    assert len(compiled(block("nhwc", F16, True), without=("fusion/convolution-epilogue",)).calls) > 1
 
 
 def projections(columns: tuple[int, ...], bias: bool, dtype: DType = F32, rows: int = 40, depth: int = 48) -> Graph:

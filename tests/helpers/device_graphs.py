@@ -17,6 +17,7 @@ GRAPHS = {
     "chain": graph({a: "f16[1000, 777]" for a in "xyz"}, "%0 = mul(x, y)\n%1 = add(%0, z)\n%2 = gelu(%1)\n%3 = tanh(%2)"),
     "chain_f32": graph({a: "f32[1000, 777]" for a in "xyz"}, "%0 = mul(x, y)\n%1 = exp(%0)\n%2 = sub(%1, z)\n%3 = erf(%2)"),
     "broadcast": graph({"x": "f32[33, 1, 65]", "y": "f32[7, 1]"}, "%0 = add(x, y)"),
+    "filled": graph({"x": "f32[]"}, "%0 = broadcast(x, shape=[33, 65])"),
     "transpose": graph({"x": "f16[300, 520]", "y": "f16[520, 300]"}, "%0 = transpose(x, perm=[1, 0])\n%1 = add(%0, y)"),
     "slice": graph({"x": "f32[100, 50]"}, "%0 = slice(x, starts=[3, 1], limits=[90, 50], steps=[2, 3])\n%1 = neg(%0)"),
     "softmax": graph({"x": "f16[100, 4096]"}, "%0 = softmax(x, axes=[1])"),

@@ -30,6 +30,13 @@ FOUND = {
     "read and gathered from": "input a: f32[1]\ninput i: i64[1]\n%0 = gather(a, i, axis=0)\n%1 = concat(a, %0, axis=0)\noutput y = %1",
     "a window over padding only": "input a: f32[1, 2, 1, 1]\ninput w: f32[1, 2, 1, 2]\n%0 = conv(a, w, dilations=[1, 1], groups=1, "
                                   "hi=[1, 1], layout=\"nchw\", lo=[0, 0], strides=[1, 1])\noutput y = %0",
+    "a choice between whole reads, transposed": "input a: i32[1, 3, 2, 2]\ninput x: i32[1, 3, 2, 2]\n%1 = gt(x, const(0, i32))\n"
+                                               "%2 = transpose(a, perm=[0, 1, 3, 2])\n%3 = where(%1, const(0, i32), %2)\noutput y = %3",
+    "a choice between reads in float64": "input a: f64[4, 16, 16]\ninput x: f64[4, 16, 16]\n%1 = gt(x, const(0.0, f64))\n"
+                                         "%2 = where(%1, a, const(0.0, f64))\noutput y = %2",
+    "vectors under a constant guard": "input a: f32[16, 1]\n%0 = tanh(a)\n%1 = add(a, a)\n"
+                                      "%2 = cumsum(%1, axis=1, exclusive=True, reverse=False)\noutput y0 = %0\noutput y1 = %2",
+    "a scalar read under a mask in vectors": "input a: f32[8]\ninput x: f32[]\n%0 = add(a, x)\n%1 = concat(a, %0, axis=0)\noutput y = %1",
     "a kernel named as in math.h": "input a: f32[5]\n%0 = atan(a)\noutput y = %0",
     "a kernel named as a macro": "input a: f32[5]\n%0 = isnan(a)\noutput y = %0",
 }  # fmt: skip

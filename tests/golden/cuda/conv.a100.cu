@@ -7,7 +7,7 @@
  * rule: layout/conv-channels-last: made conv f16[2, 30, 30, 64]
  * rule: layout/conv-channels-last: made transpose f16[2, 64, 30, 30]
  * rule: fusion/view: conv into operand 0 of transpose
- * rule: fusion/epilogue: conv into operand 0 of relu
+ * rule: fusion/convolution-epilogue: conv into operand 0 of relu
  *
  * kernel conv_relu(in0: f16[i0:2, i2:30, i3:30, r0:3, r1:3, r2:64] of in0[2, 30, 30, 64] at [i0, i2 + r0 - 1, i3 + r1 - 1, r2] where i2 + r0 - 1 >= 0, -1*i2 - 1*r0 + 30 >= 0, i3 + r1 - 1 >= 0, -1*i3 - 1*r1 + 30 >= 0 else 0.0, in1: f16[i1:64, r0:3, r1:3, r2:64]) -> out0: f16[i0:2, i1:64, i2:30, i3:30]
  * axes i0=2 i1=64 i2=30 i3=30 r0=3 r1=3 r2=64

@@ -1,0 +1,63 @@
+"""What `autocomp rules check` and `rules test` say: one row a rule, and how many rules have which status."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.table import Table
+
+from autocomp.egraph.examples import check_examples
+from autocomp.errors import RuleError
+from autocomp.rewrite import CheckResult, Rule, RuleSet, check_rule
+
+
+@dataclass(frozen=True)
+class RuleReport:
+    """Rules with what their check gave. `examples`: what is wrong with a rule's examples when they are run, by name."""
+
+    rows: tuple[tuple[Rule, CheckResult], ...]
+
+    @property
+    def counts(self) -> str:
+        """`26 rules: 20 proved, 5 tested, 1 assumed, 0 refuted`."""
+        n = Counter(c.status.partition("-")[0] for _, c in self.rows)
+        return f"{len(self.rows)} rules: " + ", ".join(f"{n[s]} {s}" for s in ("proved", "tested", "assumed", "refuted"))
+
+    def data(self) -> list[dict[str, object]]:
+        """For machines."""
+        return [{"rule": r.name, "status": c.status, "tests": c.tests, "positive": positive(r), "negative": negative(r), "detail": c.detail}
+                for r, c in self.rows]  # fmt: skip
+
+    def table(self) -> Table:
+        table = Table("rule", "status", "random instances", "examples", "detail", title=self.counts)
+        for r, c in self.rows:
+            table.add_row(r.name, c.status.partition("-")[0], str(c.tests or ""), f"{positive(r)} fire, {negative(r)} must not", c.detail)
+        return table
+
+    def require(self) -> None:
+        """Raises RuleError for the first refuted rule, with its counterexample."""
+        for r, c in self.rows:
+            if c.status == "refuted":
+                raise RuleError(f"is refuted: {c.detail}", where=r.where_text,
+                                hint="correct it, or say under which condition it holds in `where`")  # fmt: skip
+
+
+def positive(r: Rule) -> int:
+    return sum(e.fires for e in r.examples)
+
+
+def negative(r: Rule) -> int:
+    return len(r.examples) - positive(r)
+
+
+def check_rules(chosen: Sequence[Rule], in_force: RuleSet, samples: int) -> RuleReport:
+    """Prove or test each rule, and run its examples through the e-graph."""
+    rows = []
+    for r in chosen:
+        result = check_rule(r, samples)
+        if result.status != "refuted" and (wrong := check_examples(r, in_force)):
+            result = CheckResult("refuted", wrong, result.tests)
+        rows.append((r, result))
+    return RuleReport(tuple(rows))

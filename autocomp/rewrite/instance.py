@@ -1,0 +1,139 @@
+"""A rule on one of its examples: the left side as a graph of real tensors, the right side built from what it binds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from autocomp.ir.builder import Builder, checked_attrs
+from autocomp.ir.node import Node, make
+from autocomp.ir.ops import OPS
+from autocomp.ir.types import DTYPES, DType, TensorType
+from autocomp.options import Options
+from autocomp.rewrite.expr import Expr, Lit, Ref, Word, walk
+from autocomp.rewrite.functions import Operand, tensor_functions
+from autocomp.rewrite.pattern import Apply, Pattern
+from autocomp.rewrite.rule import Rule
+from autocomp.rewrite.where import Answer, Env, Unanswerable, holds
+from autocomp.rewrite.where import evaluate as value_of
+
+CONSTANT = " constant"  # behind an example's type: the tensor is a parameter or computed from parameters
+
+
+@dataclass
+class Instance:
+    """One instance of a rule's left side. Numbers where the pattern has a tensor are constants.
+
+    Operands stand as the rule writes them (a graph's builder sorts those of commuting ops). `nodes` may hold some tensors already:
+    a second instance of siblings shares them, under a `suffix` of its own for the others.
+
+    symbolic: such numbers are inputs instead, and so is what the right side computes from them (`made`: name -> expression), for
+    proofs that hold for any number.
+    """
+
+    rule: Rule
+    bindings: Mapping[str, Any]
+    seed: int = 0
+    symbolic: bool = False
+    b: Builder = field(default_factory=lambda: Builder("rule"))
+    nodes: dict[str, Node] = field(default_factory=dict)
+    suffix: str = ""
+    made: dict[str, Expr] = field(default_factory=dict)
+    left: Node = field(init=False)
+    env: Env = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Raises Unanswerable or ModelError where the bindings make no instance."""
+        rng = np.random.default_rng(self.seed)
+        types = self.types
+        variables: dict[str, Any] = {k: plain(v) for k, v in self.bindings.items() if k not in types}
+        for k, t in types.items():
+            fixed, name = str(self.bindings[k]).endswith(CONSTANT), k + self.suffix
+            if k not in self.nodes:
+                self.nodes[k] = self.b.param(name, random_array(rng, t, True)) if fixed and not self.symbolic else self.b.input(name, t)
+            variables[k] = Operand(t, fixed)
+        for k in sorted(tensors(self.rule.lhs) - set(types)):
+            if k not in variables:
+                raise Unanswerable(f"?{k} is not given")
+            self.nodes[k] = self.number(k, variables[k], self.dtype)
+            variables[k] = Operand(self.nodes[k].type, True, float(variables[k]))
+        self.env = Env(variables, tensor_functions(Options()))
+        assert self.rule.lhs is not None
+        self.left = self.build(self.rule.lhs, None)
+        self.env = Env({**variables, "root": Operand(self.left.type)}, self.env.functions)
+
+    @property
+    def types(self) -> dict[str, TensorType]:
+        return {k: t for k, v in self.bindings.items() if isinstance(v, str) and (t := type_of(v)) is not None}
+
+    @property
+    def dtype(self) -> DType:
+        return next(iter(self.types.values())).dtype
+
+    def conditions(self) -> Answer:
+        """Do the rule's conditions hold here?"""
+        return holds(self.rule.where, self.env)
+
+    def right(self) -> Node:
+        """The right side. Raises Unanswerable or ModelError where it has no meaning here."""
+        assert self.rule.rhs is not None
+        return self.build(self.rule.rhs, self.left)
+
+    def number(self, name: str, value: Any, dtype: DType) -> Node:
+        return self.b.input(name, TensorType(dtype, ())) if self.symbolic else self.b.const(value, dtype)
+
+    def build(self, p: Pattern, like: Node | None) -> Node:
+        """The node of a pattern; `like`: whose dtype a bare number takes."""
+        if isinstance(p, Ref):
+            return self.nodes[p.name]
+        dtype = like.type.dtype if like is not None else self.dtype
+        if isinstance(p, (Lit, Word)):
+            return self.b.const(p.value if isinstance(p, Lit) else p.name, dtype)
+        assert isinstance(p, Apply)
+        given = {k: e.name if isinstance(e, Word) else value_of(e, self.env) for k, e in p.attrs}
+        if p.op == "const":
+            dtype = DTYPES[given["dtype"]] if "dtype" in given else dtype
+            value = dict(p.attrs)["value"]
+            if self.symbolic and any(isinstance(e, Ref) for e in walk(value)):
+                name = f"made{len(self.made)}"
+                self.made[name] = value
+                return self.b.input(name, TensorType(dtype, ()))
+            return self.b.const(given["value"], dtype)
+        inputs, values = tuple(self.build(a, like) for a in p.args), checked_attrs(p.op, given)
+        return make(p.op, inputs, OPS[p.op].infer(tuple(n.type for n in inputs), values), values)
+
+
+def tensors(p: Pattern | None) -> frozenset[str]:
+    """Variables that stand for tensors (the others stand for attributes)."""
+    if isinstance(p, Ref):
+        return frozenset({p.name})
+    return frozenset().union(*(tensors(a) for a in p.args)) if isinstance(p, Apply) else frozenset()
+
+
+def type_of(text: str) -> TensorType | None:
+    """`f32[2, 3]` as a type; None for other text."""
+    m = re.fullmatch(r"(\w+)\[([\d, ]*)\]", text.removesuffix(CONSTANT).strip())
+    if not m or m[1] not in DTYPES:
+        return None
+    return TensorType(DTYPES[m[1]], tuple(int(d) for d in m[2].split(",") if d.strip()))
+
+
+def plain(v: Any) -> Any:
+    return tuple(map(plain, v)) if isinstance(v, (list, tuple)) else v
+
+
+SPECIAL = (0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0)
+
+
+def random_array(rng: np.random.Generator, t: TensorType, small: bool = False, special: bool = False) -> np.ndarray:
+    """Normal values for floats; `small`: whole numbers from -3 to 3; `special`: zeros, infinities and NaN among them."""
+    shape = tuple(int(d) for d in t.shape)  # type: ignore[arg-type]
+    if t.dtype.is_float:
+        x = rng.integers(-3, 4, shape).astype(np.float64) if small else rng.standard_normal(shape)
+        return (np.where(rng.random(shape) < 0.5, rng.choice(SPECIAL, shape), x) if special else x).astype(t.dtype.numpy)
+    low = -3 if t.dtype.is_int and t.dtype.kind == "i" else 0
+    return rng.integers(low, 5 if t.dtype.is_int else 2, shape).astype(t.dtype.numpy)
