@@ -113,7 +113,7 @@ def _waiting(k: Kernel, s: Schedule, chip: Chip, roles: Roles, work: Work, tile:
 
 def _matrix_share(s: Schedule, chip: Chip, m: int, n: int, depth: int, work: Work) -> float:
     """Share of the matrix rate: what the instruction allows, and what the ring's depth hides of the memory latency."""
-    share = 1.0 if s.roles == "cooperative" else chip.limits.get("warp_matrix", 1.0)
+    share = (1 / NARROW if n <= 64 else 1.0) if s.roles == "cooperative" else chip.limits.get("warp_matrix", 1.0)
     step = 2.0 * m * n * depth / (chip.matrix_rate(work.matrix_dtype) / chip.cores)
     ahead = max(1, s.stages - 1)
     hidden = step * ahead * s.resident / chip.latency

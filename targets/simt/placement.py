@@ -346,7 +346,9 @@ class Placer:
             return
         vector = vector_width(view, near, grain, self.p.extent(near))
         rows = prod(n for _, n in outer)
-        at = self.out.reserve(rows * across * buf.dtype.bytes, ALIGN)
+        last, size = outer[-1] if outer else ("", 1)
+        reached = rows // size * max(size, layout.extent(last)) + (layout.extent(near) > across)  # threads of padding read too
+        at = self.out.reserve(reached * across * buf.dtype.bytes, ALIGN)
         apart = layout.reg[0].count if layout.reg and layout.reg[0].axis == outer[0][0] else 1
         self.out.staged[buf.name] = Shared(buf, outer, ((near, across),), rows, across, True, vector, at, view,
                                            1 if rows % apart else apart)  # fmt: skip
