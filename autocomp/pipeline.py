@@ -17,7 +17,14 @@ from autocomp.tune.use import measured
 
 if TYPE_CHECKING:
     from autocomp.cost.roofline import Cost
+    from autocomp.ir.kernel import KernelGraph
+    from autocomp.ir.node import Graph
+    from autocomp.rewrite import RuleSet
+    from autocomp.targets import Target
     from autocomp.tile.schedule import Schedule
+    from autocomp.tune.use import Measured
+
+    Schedules = dict[str, tuple[Schedule, Cost]]
 
 
 def compile_model(model: Any, target: str, options: Options, trace: Trace, **frontend: Any) -> Program:
@@ -25,10 +32,7 @@ def compile_model(model: Any, target: str, options: Options, trace: Trace, **fro
 
     `frontend` goes to `frontends.load` (example_inputs=, dims=, name=).
     """
-    with trace.stage("import") as note:
-        graph = decompose(frontends.load(model, **frontend))
-        check_graph(graph)
-        note.update(model=graph.name, ops=len(graph.nodes()))
+    graph = import_model(model, trace, **frontend)
     with trace.stage("rules") as note:
         machine = load_target(target, options)
         rules = rewrite.load_rules(options.rules, without=options.without, options=options)
@@ -41,6 +45,27 @@ def compile_model(model: Any, target: str, options: Options, trace: Trace, **fro
             note.update(found="yes" if stored else "no")
         if stored:
             return stored
+    calls, schedules = extract(graph, machine, rules, options, trace, known)
+    with trace.stage("build") as note:
+        program = build_program(calls, schedules, machine, options, trace, rules.names)
+        note.update(kernels=len(program.kernels))
+    if key:
+        store_program(key, program)
+    return program
+
+
+def import_model(model: Any, trace: Trace, **frontend: Any) -> Graph:
+    """model -> the graph of core operators."""
+    with trace.stage("import") as note:
+        graph = decompose(frontends.load(model, **frontend))
+        check_graph(graph)
+        note.update(model=graph.name, ops=len(graph.nodes()))
+    return graph
+
+
+def extract(graph: Graph, machine: Target, rules: RuleSet, options: Options, trace: Trace,
+            known: Measured | None = None) -> tuple[KernelGraph, Schedules]:  # fmt: skip
+    """graph -> its kernels, and for each signature a schedule with its predicted cost, or with what was measured before (`known`)."""
     from autocomp.egraph import choose, cover, kernel_memo, saturate  # a program from the cache does without their imports
     from autocomp.tune.apply import tuned_schedules
 
@@ -53,18 +78,13 @@ def compile_model(model: Any, target: str, options: Options, trace: Trace, **fro
         check_kernel_graph_accesses(calls)
         note.update(kernels=len(calls.calls), distinct=len({c.kernel.signature for c in calls.calls}))
     with trace.stage("schedule") as note:
-        schedules: dict[str, tuple[Schedule, Cost]] = {}
+        schedules: Schedules = {}
         memo = kernel_memo.ScheduleMemo(machine.name, machine.chip, rules, options) if options.cache else None
         for call in calls.calls:
             k = call.kernel
             if k.signature not in schedules and not k.opaque:
                 schedules[k.signature] = choose.choose_schedule(k, rules, machine.chip, options, trace, machine.admit, memo)
-        if known.searches:
+        if known is not None and known.searches:
             schedules = tuned_schedules(calls, schedules, known, machine, options, trace)
         note.update(schedules=len(schedules))
-    with trace.stage("build") as note:
-        program = build_program(calls, schedules, machine, options, trace, rules.names)
-        note.update(kernels=len(program.kernels))
-    if key:
-        store_program(key, program)
-    return program
+    return calls, schedules

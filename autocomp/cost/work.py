@@ -14,7 +14,7 @@ class Work:
     matrix          floating point operations of contractions (a multiply-add counts two), of type `matrix_dtype`
     vector          element-wise and reduction operations (one each)
     special         exp, log, erf, tanh, sqrt, division and the like
-    m, n, k         the contraction's rows, columns, depth (0 without one): tails and tile quantisation
+    m, n, k         the contraction's rows, columns, depth: tails and tile quantisation (0: without one, or counted in matrix_eff)
     matrix_eff      share of the unit's lanes that the contraction's vector axis fills, in (0, 1]
     copies          copies of less than 16 bytes by which factors of contractions come to the unit (see `cost.copies`)
     tiles           independent units of work that can run at once (0: unknown)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 from autocomp.cost.chip import Chip
-from autocomp.cost.estimate import Demand, demand_of, estimate
+from autocomp.cost.demand import Demand, demand_of
+from autocomp.cost.estimate import pricer
 from autocomp.cost.recurrence import choose_recurrence
 from autocomp.cost.roles import Roles
 from autocomp.cost.work import Cost
 from autocomp.egraph.kernel_egraph import UNTILED, schedules
 from autocomp.egraph.kernel_memo import Choice, ScheduleMemo
-from autocomp.egraph.kernel_rules import applies
+from autocomp.egraph.kernel_rules import ROLE, applies
 from autocomp.errors import AutocompError, DoesNotFit, UnsupportedOp
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
@@ -66,15 +68,25 @@ def _choose(kernel: Kernel, rules: RuleSet, chip: Chip, options: Options, trace:
     demand = demand_of(kernel)
     refused: dict[str, int] = {}
     found = candidates(kernel, rules, chip, options, demand, refused, trace)
-    priced = options.tile_heuristic == "model-driven"
-    ranked = sorted(((estimate(kernel, c.schedule, chip, demand), c) for c in found),
-                    key=lambda x: (x[0].seconds if priced else 0.0, str(x[1].schedule)))  # fmt: skip
+    price, by_model = pricer(demand, chip), options.tile_heuristic == "model-driven"
+    ranked = _ranked([(price(c.schedule), c) for c in found], by_model)
     ranked = _admitted(kernel, ranked, admit, refused)
     best, chosen = ranked[0]
     next_best = (
         f"{describe(c.schedule)} ({c.rule}): {cost.seconds * 1e6:.1f} us, {cost.bound}" for cost, c in ranked[1 : 1 + SHOWN]
     )
     return Choice(chosen.schedule, best, len(ranked), chosen.rule, tuple(next_best), tuple(sorted(refused.items())))
+
+
+def _ranked(priced: list[tuple[Cost, Candidate]], by_model: bool) -> list[tuple[Cost, Candidate]]:
+    """Cheapest first; equal ones by their text (which is only made for these). Without the model, all by their text."""
+    if not by_model:
+        return sorted(priced, key=lambda x: str(x[1].schedule))
+    out: list[tuple[Cost, Candidate]] = []
+    for _, same in groupby(sorted(priced, key=lambda x: x[0].seconds), key=lambda x: x[0].seconds):
+        group = list(same)
+        out += group if len(group) == 1 else sorted(group, key=lambda x: str(x[1].schedule))
+    return out
 
 
 def _admitted(kernel: Kernel, ranked: list[tuple[Cost, Candidate]], admit: Callable[[Kernel, Schedule], None] | None,
@@ -126,6 +138,7 @@ def _functions(roles: Roles, chip: Chip, options: Options) -> dict[str, Any]:
         "room": room,
         "fits": lambda level, needed: needed <= room(level),
         "kind": lambda: roles.form,
+        "extent": lambda role: roles.extent(ROLE[role]),
         "cores": lambda: chip.cores,
         "feature": lambda name: name in chip.features,
         "open_rows": lambda: any(isinstance(a.extent, Sym) for axes in roles.depths for a in axes),

@@ -242,7 +242,7 @@ class Enumerator:
         s = self.subject
         vector = special = matrix = 0.0
         copies, whole = 0.0, True
-        m = n = k = 0
+        m = k = 0
         lane, stride, strided_view, dtype = 1, 1, False, "f32"
         for i in sorted(cut.nodes):
             f = s.nodes[i].form
@@ -252,7 +252,7 @@ class Enumerator:
             strided_view = strided_view or (f.view and not f.reshape)
             if f.matrix:
                 matrix += f.matrix
-                m, n, k = f.mnk
+                m, _, k = f.mnk
                 lane, stride = f.lane_extent, f.lane_stride
                 dtype = s.types[s.nodes[i].enode.children[0]].dtype.name
                 if "copies" in self.chip.limits:
@@ -274,7 +274,7 @@ class Enumerator:
             matrix=matrix,
             matrix_dtype=dtype,
             m=m,
-            n=n,
+            n=0,  # the tail of the columns is in `fill`
             k=k,
             matrix_eff=max(eff, 0.05),
             copies=copies,

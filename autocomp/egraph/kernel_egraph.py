@@ -16,7 +16,7 @@ from egglog import bindings
 
 from autocomp.cost.roles import Roles, spread
 from autocomp.egraph.engine import execute
-from autocomp.egraph.kernel_rules import COLUMNS, TILES, KernelRule, Words, axes_of, compile_rule, default_row, schedule_of
+from autocomp.egraph.kernel_rules import COLUMNS, TILES, Decoder, KernelRule, Words, axes_of, compile_rule, default_row
 from autocomp.egraph.kernel_terms import is_legal
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import dim_hint
@@ -102,7 +102,7 @@ class _KernelEGraph:
             out.append(f"(set (cut {role} {size}) {self._cut(role, size)})")
         for (mask,) in self._new(functions, "ask_legal"):
             out.append(f"(set (legal {mask}) {int(self._legal(mask))})")
-        for r in self.rules:
+        for r in (r for r in self.rules if not r.never):
             for i, c in enumerate(r.conditions):
                 if not c.text and not is_legal(c.expr):
                     for row in self._new(functions, r.question(i)):
@@ -148,17 +148,21 @@ class _KernelEGraph:
         number = self.eg.value_to_i64
         rows = sorted((tuple(number(v) for v in r.inputs), made[tuple(r.inputs)])
                       for r in functions["Tile"].rows if r.output == root and not r.subsumed)  # fmt: skip
-        out: dict[Schedule, str] = {}
+        decoder = Decoder(self.roles, self.words)
+        out: dict[tuple[Any, ...], tuple[tuple[int, ...], str]] = {}
         for columns, by in rows:
-            name = UNTILED if by == LAST else self.rules[by].rule.name
-            out.setdefault(schedule_of(columns, self.roles, self.words), name)
-        return tuple(out.items())
+            same = (decoder.tile(columns[: len(TILES)]), columns[len(TILES) :])
+            out.setdefault(same, (columns, UNTILED if by == LAST else self.rules[by].rule.name))
+        return tuple((decoder.schedule(columns), name) for columns, name in out.values())
 
     def refusals(self) -> dict[str, int]:
         """`rule: condition with its values` -> how many choices it refused."""
         functions = self.eg.freeze().functions
         out: Counter[str] = Counter()
         for r in self.rules:
+            if r.never:
+                out[f"{r.rule.name}: {r.never}"] += r.choices
+                continue
             for i, c in enumerate(r.conditions):
                 at = [r.at[v] for v in c.variables]
                 for values, n in Counter(self._rows(functions, r.refusal(i), at)).items():

@@ -21,7 +21,7 @@ from autocomp.ir.schedule import Schedule
 from autocomp.rewrite.expr import Expr, Ref
 from autocomp.rewrite.pattern import Apply
 from autocomp.rewrite.rule import Rule
-from autocomp.rewrite.where import Env, Unanswerable, evaluate
+from autocomp.rewrite.where import Env, Unanswerable, evaluate, holds
 
 ROLE = {"m": "rows", "n": "cols", "k": "depth", "b": "batch", "i": "rows", "j": "cols"}
 TILES = ("rows", "cols", "depth", "batch")  # 0: the whole axes
@@ -48,7 +48,8 @@ class Words:
 @dataclass(frozen=True)
 class KernelRule:
     """A rule in egglog. `at`: place of each variable in the rows of its relations; `conditions` in the rule's order; `fixed`: what
-    the variables are that do not vary; `words`: those that stand for words. `commands` declare and define it."""
+    the variables are that do not vary; `words`: those that stand for words; `never`: the condition that refuses all of its `choices`.
+    `commands` declare and define it."""
 
     rule: Rule
     number: int
@@ -56,6 +57,8 @@ class KernelRule:
     conditions: tuple[Condition, ...]
     fixed: Mapping[str, Any]
     words: frozenset[str]
+    never: str
+    choices: int
     commands: tuple[str, ...] = ()
 
     def question(self, i: int) -> str:
@@ -82,16 +85,28 @@ def default_row(words: Words) -> tuple[int, ...]:
     return (*(0 for _ in TILES), *fields, *(words.code(getattr(empty, w)) for w in WORDS))
 
 
-def schedule_of(row: tuple[int, ...], roles: Roles, words: Words) -> Schedule:
-    """A row of columns as a schedule: sizes spread over the axes of each role."""
-    column = dict(zip(COLUMNS, row, strict=True))
-    tile: dict[str, int] = {}
-    for name in TILES:
-        if column[name]:
-            for axes in axes_of(roles, name):
-                tile |= spread(axes, column[name], roles.padded)
-    rest: dict[str, Any] = {f: column[f] for f in FIELDS} | {w: words.values[column[w]] for w in WORDS}
-    return Schedule.make(tile, **rest | {"persistent": bool(column["persistent"])})
+class Decoder:
+    """Rows of columns as schedules: sizes spread over the axes of each role."""
+
+    def __init__(self, roles: Roles, words: Words) -> None:
+        self.roles, self.words = roles, words
+        self._tiles: dict[tuple[int, ...], tuple[tuple[str, int], ...]] = {}
+
+    def schedule(self, row: tuple[int, ...]) -> Schedule:
+        """One row."""
+        rest: dict[str, Any] = dict(zip((*FIELDS, *WORDS), row[len(TILES) :], strict=True))
+        rest |= {w: self.words.values[rest[w]] for w in WORDS}
+        return Schedule(self.tile(row[: len(TILES)]), **rest | {"persistent": bool(rest["persistent"])})
+
+    def tile(self, sizes: tuple[int, ...]) -> tuple[tuple[str, int], ...]:
+        """Tiles of the axes, by name, for the sizes of the roles (few among the rows)."""
+        if sizes not in self._tiles:
+            tile: dict[str, int] = {}
+            for name, size in zip(TILES, sizes, strict=True):
+                for axes in axes_of(self.roles, name) if size else ():
+                    tile |= spread(axes, size, self.roles.padded)
+            self._tiles[sizes] = tuple(sorted(tile.items()))
+        return self._tiles[sizes]
 
 
 def axes_of(roles: Roles, role: str) -> tuple[Any, ...]:
@@ -128,6 +143,7 @@ class _Compiler:
         else:
             self.fixed = {e.name: roles.extent(ROLE[k]) for k, e in self.match.attrs if isinstance(e, Ref)}
         self.env = Env(self.fixed, functions)
+        self.number = 1  # of choices
         self.spoken = {n for n, v in self.free.items() if v is None}
         self._choose()
         columns = [c for c in self.row if c.startswith("q")]
@@ -150,12 +166,13 @@ class _Compiler:
         for name, of in self.rule.choose:
             values = of if isinstance(of, tuple) else tuple(evaluate(of, self.env)) if isinstance(of, Expr) else (of,)
             numbers = all(isinstance(v, int) for v in values)
-            codes = [min(int(v), most.get(name, int(v))) if numbers else self.words.code(v) for v in values]
+            codes = list(dict.fromkeys(min(int(v), most.get(name, int(v))) if numbers else self.words.code(v) for v in values))
+            self.number *= len(codes)
             variable, table = f"v_{name}", f"choose_{self.n}_{name}"
             self.free[name] = Number(variable, min(codes), max(codes)) if numbers and codes else None
             if not numbers:
                 self.spoken.add(name)
-            self.commands += [f"(relation {table} (i64))", *(f"({table} {v})" for v in dict.fromkeys(codes))]
+            self.commands += [f"(relation {table} (i64))", *(f"({table} {v})" for v in codes)]
             self.facts.append(f"({table} {variable})")
 
     def _text(self, name: str) -> str:
@@ -182,10 +199,13 @@ class _Compiler:
             role = ROLE.get(key, key)
             empty = role in TILES and not any(axes_of(self.roles, role))
             self.row[COLUMNS.index(role)] = "0" if empty else self._value(key, e, self.free, self.env)
-        conditions = tuple(condition(c, self.free, self.env) for c in self.rule.where)
+        conditions = [condition(c, self.free, self.env) for c in self.rule.where]
+        same = [c for c in conditions if not c.variables and not is_legal(c.expr)]  # the same for every choice
+        never = next((a.reason for a in (holds((c.expr,), self.env) for c in same) if not a), "")
         at = {n: self.carried.index(self._text(n)) for n in self.free}
-        out = KernelRule(self.rule, self.n, at, conditions, self.fixed, frozenset(self.spoken))
-        return replace(out, commands=(*self.commands, *self._guards(out)))
+        open_ = tuple(c for c in conditions if c not in same)
+        out = KernelRule(self.rule, self.n, at, open_, self.fixed, frozenset(self.spoken), never, self.number)
+        return out if never else replace(out, commands=(*self.commands, *self._guards(out)))
 
     def _guards(self, out: KernelRule) -> Iterator[str]:
         """The choices pass the conditions one after another: `at_<rule>_<i>` holds those that came as far as condition i."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from autocomp.ir.types import Sym
@@ -113,15 +114,21 @@ def holds(conditions: tuple[Expr, ...], env: Env) -> Answer:
 
 def _explain(c: Expr, env: Env) -> str:
     """`rank(?c) == 0` is false: rank(?c) is 2."""
+    text, parts = _parts(c)
     seen = {}
-    for x in walk(c):
-        if isinstance(x, Call | Ref) and str(x) not in seen:
-            try:
-                seen[str(x)] = evaluate(x, env)
-            except Unanswerable:
-                continue
+    for name, x in parts:
+        try:
+            seen[name] = evaluate(x, env)
+        except Unanswerable:
+            continue
     values = ", ".join(f"{k} is {show(v)}" for k, v in seen.items() if isinstance(v, (int, float, str, tuple, Sym, bool)))
-    return f"{c} is false" + (f": {values}" if values else "")
+    return f"{text} is false" + (f": {values}" if values else "")
+
+
+@lru_cache(maxsize=1024)
+def _parts(c: Expr) -> tuple[str, tuple[tuple[str, Expr], ...]]:
+    """A condition's text, and its calls and variables with theirs (conditions are explained for many values)."""
+    return str(c), tuple({str(x): x for x in walk(c) if isinstance(x, Call | Ref)}.items())
 
 
 def show(v: Any) -> str:

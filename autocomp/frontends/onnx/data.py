@@ -10,6 +10,7 @@ import math
 import os
 import stat
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -74,12 +75,21 @@ def declared_shape(t: onnx.TensorProto, where: str) -> tuple[int, ...]:
     return shape
 
 
+@dataclass(frozen=True)
+class Raw:
+    """Data of a tensor that lies elsewhere: its length in bytes, and what reads it."""
+
+    length: int
+    read: Callable[[], bytes | memoryview]
+
+
 def tensor_loader(
-    t: onnx.TensorProto, folder: Path | None, where: str
+    t: onnx.TensorProto, folder: Path | None, where: str, raw: Raw | None = None
 ) -> tuple[DType, tuple[int, ...], Callable[[], np.ndarray]]:
     """(dtype, shape, loader) of a tensor; its bytes are checked now and read when the loader is called.
 
-    folder: the model's folder for external data, None for a model that did not come from a file.
+    folder: the model's folder for external data, None for a model that did not come from a file. raw: its raw data, if they are
+    not in the tensor.
     Raises ModelError (sizes that contradict, files missing or outside the folder) and UnsupportedOp (element type).
     """
     dtype, shape = dtype_named(t.data_type, where), declared_shape(t, where)
@@ -87,15 +97,18 @@ def tensor_loader(
         return dtype, shape, _external_loader(t, dtype, shape, folder, where)
     count = math.prod(shape)
     field = _TYPED_FIELD.get(t.data_type, "int32_data")  # type: ignore[call-overload]
-    have = len(t.raw_data) // dtype.bytes if t.HasField("raw_data") else len(getattr(t, field))
-    whole = not t.HasField("raw_data") or len(t.raw_data) % dtype.bytes == 0
-    if have != count or not whole:
-        carried = f"{len(t.raw_data)} bytes" if t.HasField("raw_data") else f"{have} elements"
+    inside = raw is None and t.HasField("raw_data")
+    length = raw.length if raw is not None else len(t.raw_data) if inside else None
+    have = len(getattr(t, field)) if length is None else length // dtype.bytes
+    if have != count or (length or 0) % dtype.bytes:
+        carried = f"{have} elements" if length is None else f"{length} bytes"
         raise ModelError(
             f"declares {dtype}{list(shape)}, which is {count} elements ({count * dtype.bytes} bytes), but carries {carried}",
             where=where,
             hint="the file is truncated or damaged; export it again",
         )
+    if raw is not None:
+        return dtype, shape, lambda: _from_bytes(raw.read(), dtype, shape)
     return dtype, shape, lambda: _decode(t, dtype, shape, field)
 
 
@@ -106,12 +119,18 @@ def tensor_array(t: onnx.TensorProto, folder: Path | None, where: str) -> np.nda
 
 def _decode(t: onnx.TensorProto, dtype: DType, shape: tuple[int, ...], field: str) -> np.ndarray:
     if t.HasField("raw_data"):
-        little = dtype.numpy.newbyteorder("<") if dtype.numpy.kind in "iuf" and dtype is not BF16 else dtype.numpy
-        return np.frombuffer(t.raw_data, dtype=little).astype(dtype.numpy).reshape(shape)
+        return _from_bytes(t.raw_data, dtype, shape)
     values = getattr(t, field)
     if t.data_type in _BITS_OF_HALF:
         return (np.asarray(values, np.int64) & 0xFFFF).astype(np.uint16).view(dtype.numpy).reshape(shape)
     return np.asarray(values).astype(dtype.numpy).reshape(shape)
+
+
+def _from_bytes(data: bytes | memoryview, dtype: DType, shape: tuple[int, ...]) -> np.ndarray:
+    """Little-endian data as an aligned array; without a copy where they are aligned and this machine is little-endian."""
+    little = dtype.numpy.newbyteorder("<") if dtype.numpy.kind in "iuf" and dtype is not BF16 else dtype.numpy
+    array = np.frombuffer(data, dtype=little)
+    return (array if array.flags.aligned else array.copy()).astype(dtype.numpy, copy=False).reshape(shape)
 
 
 def _external_loader(

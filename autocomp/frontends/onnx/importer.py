@@ -14,7 +14,7 @@ from autocomp.errors import AutocompError, ModelError, UnsupportedOp
 from autocomp.frontends.onnx import functions
 from autocomp.frontends.onnx.call import Call
 from autocomp.frontends.onnx.constants import Constants
-from autocomp.frontends.onnx.data import dtype_named, tensor_loader
+from autocomp.frontends.onnx.data import Raw, dtype_named, tensor_loader
 from autocomp.frontends.onnx.model import MAX_GRAPH_DEPTH, ONNX_DOMAINS, Model
 from autocomp.frontends.onnx.refused import REFUSED
 from autocomp.frontends.onnx.registry import LOWERINGS, Value
@@ -79,7 +79,7 @@ class Importer:
         """The whole graph. Raises ModelError and UnsupportedOp, each naming the node."""
         g = self.model.proto.graph
         scope = Scope(self.model.opsets)
-        self._initializers(g, scope)
+        self._initializers(g, scope, self.model.raw)
         for v in g.input:
             if v.name not in scope.values:
                 scope.values[v.name] = self._input(v)
@@ -98,16 +98,18 @@ class Importer:
         live = set(graph.nodes())
         return replace(graph, locations={n: w for n, w in self.locations.items() if n in live})
 
-    def _initializers(self, g: onnx.GraphProto, scope: Scope) -> None:
-        for t in g.initializer:
+    def _initializers(self, g: onnx.GraphProto, scope: Scope, raw: Mapping[int, Raw] | None = None) -> None:
+        """Bind initializers to parameters. Large ones, whose data are outside of the message, are read when they are needed."""
+        raw = raw or {}
+        for i, t in enumerate(g.initializer):
             where = f"initializer '{t.name}'"
             if not t.name:
                 raise ModelError("has no name", where="initializer")
-            dtype, shape, load = tensor_loader(t, self.model.folder, where)
+            dtype, shape, load = tensor_loader(t, self.model.folder, where, raw.get(i))
             if shape == ():
                 node = self.constants.node(load(), t.name)
             else:
-                lazy = t.data_location == onnx.TensorProto.EXTERNAL
+                lazy = t.data_location == onnx.TensorProto.EXTERNAL or i in raw
                 node = self.builder.param(self.fresh(t.name), load if lazy else load(), TensorType(dtype, shape))
             self.locations.setdefault(node, where)
             scope.values[t.name] = node

@@ -1,0 +1,187 @@
+"""What a schedule costs on CPU cores: register tiles that are full or not, panels that every tile packs again, tiles that idle cores.
+
+A contraction runs in register tiles of rows x vectors of columns, over the whole depth. The factor with the columns is packed into
+panels, again by every tile that needs it (a constant one before the first run); the other one is read once a panel. Goto and van
+de Geijn, Anatomy of High-Performance Matrix Multiplication, 2008, is where this division of a product comes from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from math import prod
+
+from autocomp.cost.chip import Chip, Memory
+from autocomp.cost.demand import Demand, Operand
+from autocomp.cost.roofline import OVERLAP, time_of
+from autocomp.cost.work import Cost, Work
+from autocomp.ir.schedule import Schedule
+
+MAX_ROWS = 14  # rows of a register tile; their addresses are held in scalar registers
+VECTORS = 4  # and vectors of columns
+
+
+class CoreModel:
+    """Seconds of one kernel under its schedules. What depends on the tile alone is computed once."""
+
+    def __init__(self, d: Demand, chip: Chip) -> None:
+        self.d, self.chip = d, chip
+        self._tiles: dict[tuple[tuple[str, int], ...], Cost] = {}
+        turned = bool(d.grid) and any(a.name == d.grid[-1] for a in d.roles.rows)  # lanes run along the output's last axis
+        sides = (d.roles.cols, d.roles.rows) if turned else (d.roles.rows, d.roles.cols)
+        self.rows, self.cols = ([a.name for a in side] for side in sides)
+
+    def time(self, s: Schedule) -> Cost:
+        """Seconds under a schedule."""
+        if s.tile not in self._tiles:
+            self._tiles[s.tile] = self._time(dict(s.tile))
+        return self._tiles[s.tile]
+
+    def _time(self, tile: Mapping[str, int]) -> Cost:
+        d, w, chip = self.d, self.d.work, self.chip
+        tiles = d.tiles(tile)
+        if d.roles.form in ("contract", "online"):
+            share, read, (eff, beside), what = 1.0, 1.0, self._product(tile, tiles), "packing"
+        else:
+            eff, (share, beside), what = 1.0, self._lanes(tile, tiles), "strided reads"
+            read = 1.0 if beside else self._streams(tile)  # gathers have more lines under way than a stream needs
+        units = (w.vector / share, w.special / share)
+        work = Work(w.read / read, w.written / read, w.read_eff, w.matrix, w.matrix_dtype, *units, 0, 0, 0, eff, tiles)
+        cost = time_of(work, chip)
+        begin = chip.limits.get("tile", 0.0) * -(-tiles // chip.cores)
+        rest = cost.seconds - chip.launch
+        parts = (*cost.parts, (what, beside), ("tiles", begin))
+        return Cost(rest + beside + begin + chip.launch, what if beside > rest else cost.bound, parts)
+
+    def _product(self, tile: Mapping[str, int], tiles: int) -> tuple[float, float]:
+        """(share of the peak that the register tiles reach, seconds beside them: packing and reading factors again)."""
+        d, chip = self.d, self.chip
+        rows = prod(min(tile.get(x, d.extent[x]), d.extent[x]) for x in self.rows)
+        cols, along = self._side_by_side(tile)
+        _, nv, eff = register_tile(rows, cols, chip.lanes(4), chip.registers.count)
+        width = nv * chip.lanes(4)
+        eff *= _tail(cols, along, width)
+        busy = -(-tiles // chip.cores) / tiles  # share of the work that falls to the busiest core
+        near = 0.0
+        for a in d.operands:
+            if not a.factor:
+                continue
+            again = prod(-(-d.extent[x] // tile.get(x, d.extent[x])) for x in d.grid if x not in a.axes)
+            if not a.axes.intersection(self.rows):
+                near += 0.0 if a.constant else self._packing(a, again, width) * busy
+            else:
+                near += self._streaming(a, again * -(-cols // width), tile) * busy
+        return eff, near + self._carried(tile) * busy
+
+    def _carried(self, tile: Mapping[str, int]) -> float:
+        """Seconds in which an online reduction takes the statistics of its rows from step to step of the depth."""
+        r, extent = self.d.roles, self.d.extent
+        if r.form != "online":
+            return 0.0
+        steps = prod(-(-extent[a.name] // tile.get(a.name, extent[a.name])) for a in r.depth)
+        return prod(extent[a.name] for a in (*r.batch, *r.rows)) * steps * self.chip.limits.get("row", 0.0)
+
+    def _side_by_side(self, tile: Mapping[str, int]) -> tuple[int, int]:
+        """Columns of one tile, and of all tiles, that lie side by side: the innermost axis, and those around it where it is whole."""
+        run = along = 1
+        for x in reversed(self.cols):
+            e = self.d.extent[x]
+            t = min(tile.get(x, e), e)
+            run, along = run * t, along * e
+            if t < e:
+                break
+        return run, along
+
+    def _lanes(self, tile: Mapping[str, int], tiles: int) -> tuple[float, float]:
+        """(share of the lanes that a tile fills, seconds of reads that do not run along the lanes).
+
+        Lanes run along the output's last axis, or along the axis on which neighbours of the largest operand lie where that one is
+        summed or is another output axis of a reduction; an axis with fewer elements in a tile than there are lanes goes one by one.
+        """
+        d, chip = self.d, self.chip
+        main = max(d.operands, key=lambda a: a.bytes, default=None)
+        along = next((r[-1] for r in main.runs if r), "") if main is not None and d.roles.form == "reduce" else d.grid[-1] if d.grid else ""
+        if main is None or not along:
+            return 1.0, 0.0
+        lanes, e = chip.lanes(main.element), d.extent[along]
+        run = min(tile.get(along, e), e)
+        single = run < lanes and e >= lanes
+        share = 1 / lanes if single else run / (-(-run // lanes) * lanes) if run < e else 1.0
+        busy = -(-tiles // chip.cores) / tiles
+        return share, sum(self._strided(a, along, run, single, tile) for a in d.operands) * busy
+
+    def _streams(self, tile: Mapping[str, int]) -> float:
+        """Share of the bandwidth that a tile's rows reach: short runs of many rows outrun the prefetchers, at worst by half."""
+        d, limits = self.d, self.chip.limits
+        if d.roles.form != "map" or not d.grid:
+            return 1.0
+        size = lambda x: min(tile.get(x, d.extent[x]), d.extent[x])
+        bytes_ = size(d.grid[-1]) * max((a.element for a in d.operands), default=4)
+        if size(d.grid[-1]) == d.extent[d.grid[-1]] or prod(size(x) for x in d.grid[:-1]) <= limits.get("streams", float("inf")):
+            return 1.0
+        return max(0.5, bytes_ / (bytes_ + limits.get("stream", 0.0)))
+
+    def _strided(self, a: Operand, along: str, run: int, single: bool, tile: Mapping[str, int]) -> float:
+        """Seconds of gathering an operand whose neighbours do not lie along the lanes: half as long where the lines of one step are
+        still in the first cache for the next one, which uses them again. Lanes one by one miss it at every element."""
+        d, limits, first = self.d, self.chip.limits, self.chip.memories[-1]
+        beside = next((r[-1] for r in a.runs if r), "")
+        points = prod(d.extent[x] for x in a.axes)
+        if single and beside == along:
+            return points * limits.get("run", 0.0)
+        if not beside or along not in a.axes or beside == along:
+            return 0.0
+        again = min(tile.get(beside, d.extent[beside]), first.line // a.element) > 1 and run * first.line <= first.capacity / 2
+        return points * limits.get("gather", 0.0) * (0.5 if again else 1.0)
+
+    def _packing(self, a: Operand, again: int, width: int) -> float:
+        """Copying a factor into panels `again` times: a new address for every row of a panel, bytes read and written."""
+        points = prod(self.d.extent[x] for x in a.axes) * again
+        limits, near = self.chip.limits, self._core(self.chip.memories[-1])
+        start = limits.get("run", 0.0) / width if a.contiguous else limits.get("pack", 0.0)
+        return points * (start + a.element * (self._rate(a.bytes) + near))
+
+    def _streaming(self, a: Operand, again: int, tile: Mapping[str, int]) -> float:
+        """Reading a factor once for each panel: free where its tile stays in the cache nearest to a core that holds tensors."""
+        size = a.element * prod(min(tile.get(x, self.d.extent[x]), self.d.extent[x]) if x in self.d.grid else self.d.extent[x]
+                                for x in a.axes)  # fmt: skip
+        if size <= self.chip.on_chip / 2:
+            return 0.0
+        return OVERLAP * prod(self.d.extent[x] for x in a.axes) * a.element * (again - 1) * self._rate(a.bytes)
+
+    def _rate(self, size: float) -> float:
+        """Seconds a byte that one core needs from the nearest level that still holds a tensor of this size."""
+        for m in reversed(self.chip.memories[1:]):
+            if m.cache and size <= m.capacity / 2:
+                return self._core(m)
+        return self._core(self.chip.memories[0])
+
+    def _core(self, m: Memory) -> float:
+        """Seconds a byte of one core alone."""
+        return 1 / (m.core_bandwidth or m.bandwidth / (self.chip.cores if m.per != "chip" else 1))
+
+
+def _tail(run: int, along: int, width: int) -> float:
+    """Lanes that full tiles would take over those that the tiles with a shorter last one take."""
+    taken = along // run * -(-run // width) + -(-(along % run) // width)
+    return along / run * -(-run // width) / taken
+
+
+@lru_cache(maxsize=4096)
+def register_tile(rows: int, cols: int, lanes: int, registers: int) -> tuple[int, int, float]:
+    """(rows, vectors, share of the peak) of the best register tile for a tile of rows x cols.
+
+    Two units with a latency of four cycles want 8 sums in flight, and a load feeds 1.6 multiply-adds (two loads a cycle, some lost);
+    rows are shared evenly among the register tiles of a column; lanes past the last column are lost.
+    """
+    best = (1, 1, 0.0)
+    for nv in range(1, VECTORS + 1):
+        full = cols / (-(-cols // (nv * lanes)) * nv * lanes)
+        for mr in range(1, MAX_ROWS + 1):
+            if mr * nv + nv + 1 > registers:
+                break
+            tall = rows / -(-rows // mr)
+            share = full / max(1.0, 1.6 * (tall + nv) / (tall * nv), 10 / (tall * nv))
+            if share > best[2] + 1e-9:
+                best = (mr, nv, share)
+    return best

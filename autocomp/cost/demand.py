@@ -1,0 +1,169 @@
+"""What a kernel asks for under every schedule: operations, compulsory bytes, and how its operands are read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TypeGuard
+
+from autocomp.cost.copies import narrow_copies
+from autocomp.cost.roles import Roles, roles_of
+from autocomp.cost.work import Work
+from autocomp.ir.affine import Aff
+from autocomp.ir.body import Contract, Expr, Load, Map, Reduce, bound_axes, free_axes, postorder
+from autocomp.ir.kernel import Arg, Kernel
+from autocomp.ir.monoid_terms import element_work
+from autocomp.ir.monoids import MONOIDS
+from autocomp.ir.scalar import SCALAR
+from autocomp.ir.types import dim_hint
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An input: bytes of the whole tensor and of an element, the axes that its indices mention.
+
+    views: for each different index the axes that it mentions, the last load's last; runs: those along which neighbours lie side by
+    side in memory (None: the last index mentions no axis). factor: a contraction multiplies it; contiguous: neighbours do not lie
+    along an axis that it sums; constant: known before the first run.
+    """
+
+    name: str
+    bytes: float
+    element: int
+    axes: frozenset[str]
+    views: tuple[tuple[str, ...], ...]
+    runs: tuple[tuple[str, ...] | None, ...]
+    factor: bool = False
+    contiguous: bool = False
+    constant: bool = False
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A tensor that is read or written: bytes in all and of an element, the axes along which its last view's neighbours lie."""
+
+    bytes: float
+    element: int
+    side_by_side: tuple[str, ...] | None
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What does not depend on the schedule. `extent`: of every axis, symbols at their hint; `grid`: output axes, in order; `narrow`:
+    copies of less than 16 bytes a step in depth, for each row and for each column of a tile (`cost.copies`)."""
+
+    roles: Roles
+    work: Work
+    operands: tuple[Operand, ...]
+    extent: Mapping[str, int]
+    grid: tuple[str, ...]
+    narrow: tuple[float, float] = (0.0, 0.0)
+    pieces: tuple[Piece, ...] = ()
+
+    def tiles(self, tile: Mapping[str, int]) -> int:
+        """Tiles of the grid: of the output axes that are cut."""
+        n = 1
+        for a in self.grid:
+            t = tile.get(a, 0)
+            if 0 < t < self.extent[a]:
+                n *= -(-self.extent[a] // t)
+        return n
+
+    def size(self, role: str, tile: Mapping[str, int]) -> int:
+        """Elements of one tile along the axes of a role."""
+        n = 1
+        for a in getattr(self.roles, role):
+            e = self.extent[a.name]
+            n *= min(tile.get(a.name, e), e)
+        return n
+
+
+def demand_of(k: Kernel) -> Demand:
+    """Operations and compulsory bytes of a kernel."""
+    roles = roles_of(k)
+    domain = prod(dim_hint(a.extent) for a in k.axes)
+    extent = {a.name: dim_hint(a.extent) for a in (*k.axes, *(a for st in k.stores for a in bound_axes(st.value)))}
+    vector = special = matrix = 0.0
+    dtype = "f32"
+    nodes = list(postorder(*(s.value for s in k.stores)))
+    free = free_axes(tuple(s.value for s in k.stores))
+    for e in nodes:
+        if isinstance(e, Map):  # once a point of the axes that it mentions: a row's statistic once a row
+            points = prod(extent[n] for n in free[id(e)] if n in extent)
+            unit = SCALAR[e.fn].unit
+            vector, special = vector + points * (unit == "vector"), special + points * (unit == "special")
+        elif isinstance(e, Contract):
+            matrix += 2.0 * prod(extent[n] for n in free[id(e)] if n in extent) * prod(dim_hint(a.extent) for a in e.axes)
+            dtype = e.a.dtype.name
+        elif isinstance(e, Reduce):
+            folds = prod(dim_hint(a.extent) for a in e.axes)
+            if len(e.operands) > 1 and roles.form == "online":
+                matrix += 2.0 * domain * folds
+                weights = prod(extent[n] for n in free[id(e.operands[0])] if n in extent)
+                monoid = MONOIDS[e.monoid]
+                special += weights * any("exp(" in rebase for *_, rebase in monoid.modules)
+                vector += weights * (len(monoid.base) + len(monoid.modules) + 1)  # folds, the exponent's difference, sums, rounding
+            else:
+                points = folds * prod(extent[n] for n in free[id(e)] if n in extent)
+                units = [SCALAR[fn].unit for fn in element_work(MONOIDS[e.monoid], e.part)]
+                vector, special = vector + points * units.count("vector"), special + points * units.count("special")
+    read = sum(float(a.type.bytes) for a in k.inputs)
+    written = sum(float(a.type.bytes) for a in k.outputs)
+    w = Work(
+        read=read,
+        written=written,
+        vector=vector,
+        special=special,
+        matrix=matrix,
+        matrix_dtype=dtype,
+        m=roles.extent("rows") if matrix else 0,
+        n=roles.extent("cols") if matrix else 0,
+        k=roles.extent("depth") if matrix else 0,
+    )
+    return Demand(roles, w, tuple(_operand(k, a, nodes, roles) for a in k.inputs), extent, tuple(a.name for a in k.axes),
+                  (narrow_copies(k, 1, 0), narrow_copies(k, 0, 1)), _pieces(k, nodes))  # fmt: skip
+
+
+def _operand(k: Kernel, a: Arg, nodes: Sequence[Expr], roles: Roles) -> Operand:
+    runs: list[tuple[str, ...] | None] = []
+    views: dict[tuple[Aff, ...], tuple[str, ...]] = {}
+    for e in nodes:
+        if isinstance(e, Load) and e.tensor == a.name and e.index:
+            views.pop(e.index, None)  # the last load stands last
+            views[e.index] = tuple(n for i in e.index for n in i.names())
+            runs.append(_neighbours(e.index[-1]))
+    reduced = [{x.name for x in e.axes} for e in nodes if _multiplies(e, roles) and _reads(e, a.name)]
+    summed = set().union(*reduced) if reduced else set()
+    contiguous = any(r and not set(r) <= summed for r in runs)
+    mentioned = frozenset(n for v in views.values() for n in v)
+    return Operand(a.name, float(a.type.bytes), a.type.dtype.bytes, mentioned, tuple(views.values()), tuple(dict.fromkeys(runs)),
+                   bool(reduced), contiguous, a.constant)  # fmt: skip
+
+
+def _neighbours(last: Aff) -> tuple[str, ...] | None:
+    """Axes along which neighbours lie side by side, None where the last index mentions no axis."""
+    return tuple(n for n in last.names() if last.coef(n) == 1) if last.names() else None
+
+
+def _pieces(k: Kernel, nodes: Sequence[Expr]) -> tuple[Piece, ...]:
+    index = {e.tensor: e.index for e in nodes if isinstance(e, Load) and e.index}
+    index |= {st.tensor: st.index for st in k.stores if st.index}
+    return tuple(Piece(float(a.type.bytes), a.type.dtype.bytes, _neighbours(index[a.name][-1]))
+                 for a in (*k.inputs, *k.outputs) if a.name in index)  # fmt: skip
+
+
+def _multiplies(e: Expr, roles: Roles) -> TypeGuard[Contract | Reduce]:
+    return isinstance(e, Contract) or (isinstance(e, Reduce) and len(e.operands) > 1 and roles.form == "online")
+
+
+def _reads(e: Contract | Reduce, tensor: str) -> bool:
+    """Does the tensor reach the product without another contraction between?"""
+    stack = [e.a, e.b] if isinstance(e, Contract) else [e.operands[-1]]
+    while stack:
+        x = stack.pop()
+        if isinstance(x, Load) and x.tensor == tensor:
+            return True
+        if not isinstance(x, (Contract, Reduce)):
+            stack.extend(x.args)
+    return False

@@ -1,0 +1,97 @@
+"""What the CPU model says of tiles, each by the effect that it stands for; and the benchmark's rank correlation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from autocomp.targets import load_target
+
+from autocomp import pipeline
+from autocomp.cost.chip import load_chip
+from autocomp.cost.cores import register_tile
+from autocomp.cost.demand import demand_of
+from autocomp.cost.estimate import estimate
+from autocomp.ir.schedule import Schedule
+from autocomp.options import Options
+from autocomp.rewrite import load_rules
+from autocomp.trace import Trace
+from benchmarks.cost_rank import chain, columns, conv, matmul, ranks, spearman, turned
+
+
+def kernel(text):
+    calls, _ = pipeline.extract(pipeline.import_model(text, Trace()), load_target("cpu"), load_rules(), Options(cache=False), Trace())
+    (call,) = calls.calls
+    return call.kernel
+
+
+def seconds(k, chip=None, **tile):
+    return estimate(k, Schedule.make(tile), chip or load_chip("cpu").with_cores(1)).seconds
+
+
+def part(k, name, **tile):
+    return dict(estimate(k, Schedule.make(tile), load_chip("cpu").with_cores(1)).parts)[name]
+
+
+@pytest.fixture(scope="module")
+def product():
+    return kernel(matmul("f32", 512, 768, 512))
+
+
+def test_every_tile_of_rows_packs_the_other_factor_again(product):
+    assert part(product, "packing", i0=8) == pytest.approx(4 * part(product, "packing", i0=32), rel=0.01)
+    assert part(product, "packing", i0=64, i1=64) == pytest.approx(part(product, "packing", i0=64), rel=0.3)  # each panel once all the same
+
+
+def test_a_constant_factor_is_packed_before_the_first_run(product):
+    weights = replace(product, inputs=(product.inputs[0], replace(product.inputs[1], constant=True)))
+    assert part(weights, "packing", i0=8) < part(product, "packing", i0=8) / 100
+
+
+def test_few_rows_and_half_vectors_leave_the_units_idle(product):
+    assert seconds(product, i1=24) > 1.2 * seconds(product, i1=32)
+    assert seconds(product, i0=4) > 1.5 * seconds(product, i0=12)
+    full = register_tile(512, 768, 16, 32)
+    assert full[0] * full[1] >= 10 and full[2] > 0.9  # sums enough for two units of four cycles
+    assert register_tile(1, 16, 16, 32)[2] == pytest.approx(0.1)
+    for rows, cols in ((1, 5), (7, 33), (14, 64), (100, 100)):
+        mr, nv, share = register_tile(rows, cols, 16, 32)
+        assert mr * nv + nv + 1 <= 32 and 0 < share <= 1
+
+
+def test_columns_that_do_not_lie_side_by_side_fill_no_vectors():
+    k = kernel(conv("f32", 1, 64, 40, 64))
+    whole, lines, part_of_a_line = (seconds(k, i0=64, i1=y, i2=x) for y, x in ((8, 40), (8, 32), (8, 4)))
+    assert whole < lines < part_of_a_line and part_of_a_line > 2 * whole  # 8 x 4 columns are not 32 in a row
+
+
+def test_too_few_tiles_idle_cores(product):
+    chip = replace(load_chip("cpu").with_cores(1), cores=1)
+    two = replace(chip, cores=2, matrix={k: 2 * v for k, v in chip.matrix.items()})
+    assert seconds(product, two, i0=256) < 0.6 * seconds(product, two)
+    assert seconds(product, two, i0=176) > 1.1 * seconds(product, two, i0=256)  # three tiles take as long as four
+
+
+def test_strided_reads_and_short_runs_cost():
+    k = kernel(turned("f32", 1000, 1536))
+    assert seconds(k, i0=64, i1=64) < 0.9 * seconds(k)  # lines wait in the first cache for the next row
+    k = kernel(columns("f32", 2048, 1024))
+    assert seconds(k, i0=8) > 4 * seconds(k, i0=32)  # fewer columns than lanes
+    k = kernel(chain("f32", 768, 1000))
+    assert seconds(k, i0=256, i1=16) > 1.2 * seconds(k, i0=256, i1=1000) > seconds(k, i0=1, i1=1000)
+
+
+def test_demand_knows_factors_from_other_operands():
+    text = "graph g\ninput x: f32[64, 96]\ninput w: f32[96, 80]\ninput r: f32[64, 80]\n%0 = matmul(x, w)\n%1 = add(%0, r)\noutput y = %1\n"
+    facts = {tuple(sorted(a.axes)): (a.factor, a.contiguous) for a in demand_of(kernel(text)).operands}
+    assert facts == {("i0", "r0"): (True, False), ("i1", "r0"): (True, True), ("i0", "i1"): (False, True)}
+
+
+def test_spearman_against_known_values():
+    assert list(ranks([3.0, 1.0, 1.0, 7.0])) == [2, 0.5, 0.5, 3]
+    assert spearman([1, 2, 3, 4], [10, 20, 30, 40]) == pytest.approx(1)
+    assert spearman([1, 2, 3, 4], [4, 3, 2, 1]) == pytest.approx(-1)
+    assert spearman([1, 2, 3, 4, 5], [2, 1, 4, 3, 5]) == pytest.approx(0.8)  # 1 - 6 * 4 / (5 * 24)
+    stats = pytest.importorskip("scipy.stats")
+    a, b = [1, 1, 2, 5, 5, 9], [3, 4, 4, 1, 8, 9]
+    assert spearman(a, b) == pytest.approx(stats.spearmanr(a, b).statistic)
