@@ -119,7 +119,8 @@ def test_a_word_and_a_question_are_answered_outside_of_egglog(tmp_path):
     assert {(dict(c.schedule.tile)["i0"], c.schedule.roles) for c in found} == {(16, "single"), (64, "single"), (64, "cooperative")}
     refused: dict[str, int] = {}
     assert [c.rule for c in candidates(matmul(), rules_of(tmp_path, text), load_chip("a100"), Options(), None, refused)] == ["untiled"]
-    assert refused["mine/words: feature(warpgroups) is false: feature(warpgroups) is false"] == 4  # it is the same for every choice
+    (said,) = refused.items()
+    assert said[0].startswith("mine/words: feature(") and said[1] == 4  # it is the same for every choice
 
 
 def test_legality_is_asked_once_for_each_set_of_cut_axes(monkeypatch):
