@@ -31,6 +31,7 @@ def explain(program: Any, why: str | None = None, why_not: str | None = None) ->
     for e in program.trace.of("budget"):
         lines.append(f"budget reached in phase {e.name}: " + ", ".join(f"{k} {v}" for k, v in e.data.items()))
     lines += [e.data["text"] for e in program.trace.of("tuned") if e.name == "program"]
+    lines += [f"{e.name}: {e.data['text']}" for e in program.trace.of("note") if e.name == "tuning database"]
     for k in program.kernels:
         lines.append(f"{k.name} x{k.calls}: {seconds_text(k.predicted)}, bound by {k.bound}; ops {' '.join(k.ops)}")
     return "\n".join(lines), {

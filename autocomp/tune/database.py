@@ -269,8 +269,8 @@ def _move_aside(path: Path) -> Path:
     return aside
 
 
-def read_tuned(path: Path, at: Place) -> list[Tuned]:
-    """The finished searches at a place, without creating or changing the file. Raises AutocompError where it cannot be read."""
+def read_tuned(path: Path) -> list[Tuned]:
+    """The searches that kept something, without creating or changing the file. Raises AutocompError where it cannot be read."""
     if not path.exists():
         return []
     db = Database.__new__(Database)
@@ -280,7 +280,7 @@ def read_tuned(path: Path, at: Place) -> list[Tuned]:
         with db:
             if db._rows("PRAGMA user_version") != [(FORMAT,)]:
                 raise AutocompError(f"is no tuning database of format {FORMAT}", where=str(path))
-            return [t for t in db.tuned(at) if t.done and t.kept]
+            return [t for t in db.tuned() if t.kept]
     except (sqlite3.Error, ValueError) as e:
         raise _failure(path, "read", e) from None
 

@@ -71,7 +71,7 @@ class KernelResult:
 
 
 @dataclass(frozen=True)
-class Bench:
+class Session:
     """What the searches of a program share."""
 
     target: Target
@@ -87,12 +87,12 @@ class Bench:
 class KernelTuning:
     """The search for one kernel. `tried`, `failed`, `best`, `untuned` are what progress is told from (seconds; 0: not yet known)."""
 
-    def __init__(self, kernel: Kernel, bench: Bench, untuned: Schedule, folder: Path) -> None:
-        self.kernel, self.bench, self.folder, self.choice = kernel, bench, folder, untuned
+    def __init__(self, kernel: Kernel, session: Session, untuned: Schedule, folder: Path) -> None:
+        self.kernel, self.session, self.folder, self.choice = kernel, session, folder, untuned
         self.key = kernel_key(kernel)
-        self.job = Job(encode(kernel), bench.target, str(folder), int(self.key[:8], 16), bench.options.threads)
-        limit = bench.options.search_configurations
-        self.space = Space(legal_points(kernel, bench.rules, bench.target.chip, bench.options, untuned))
+        self.job = Job(encode(kernel), session.target, str(folder), int(self.key[:8], 16), session.options.threads)
+        limit = session.options.search_configurations
+        self.space = Space(legal_points(kernel, session.rules, session.target.chip, session.options, untuned))
         self.search = Search(self.space, self.key, limit, max(PATIENCE, limit // 4))
         self.first = self.space.number[untuned]
         self.outcomes: dict[int, Measurement] = {}
@@ -121,7 +121,7 @@ class KernelTuning:
     def run(self, calls: int, end: float, report: Callable[[KernelTuning], None]) -> KernelResult:
         """Search until the limit of configurations, the patience or the time (`end`, monotonic) is reached; then race the best."""
         base = KernelResult(self.kernel.name, calls, len(self.space), untuned=describe(self.choice), kernel=self.kernel)
-        stored = next((t for t in self.bench.database.tuned(self.bench.at) if t.kernel == self.key), None)
+        stored = next((t for t in self.session.database.tuned(self.session.at) if t.kernel == self.key), None)
         if stored is not None and stored.done and self.search.over and stored.untuned == schedule_text(self.choice):
             return self._told(base, stored)
         self.folder.mkdir(parents=True)
@@ -143,7 +143,7 @@ class KernelTuning:
 
         On a CPU nothing is built meanwhile: it would take the cores away from what is measured.
         """
-        pool, overlap = self.bench.pool, self.bench.limits.overlap
+        pool, overlap = self.session.pool, self.session.limits.overlap
         if overlap is None:
             overlap = self.job.target.runtime != "host"
         if not overlap:
@@ -160,13 +160,13 @@ class KernelTuning:
 
     def _begin(self, pending: Sequence[int], end: float) -> list[int]:
         """Start building what the search asks for next."""
-        asked = self.search.ask(len(self.bench.pool.workers), pending) if time.monotonic() < end else []
-        self.bench.pool.begin(build, self._tasks(asked), self.bench.limits.build)
+        asked = self.search.ask(len(self.session.pool.workers), pending) if time.monotonic() < end else []
+        self.session.pool.begin(build, self._tasks(asked), self.session.limits.build)
         return asked
 
     def _build(self, asked: Sequence[int]) -> dict[int, Any]:
         """What became of each point's build: Built or Failure."""
-        return {asked[i]: value for i, value in self.bench.pool.each(build, self._tasks(asked), self.bench.limits.build)}
+        return {asked[i]: value for i, value in self.session.pool.each(build, self._tasks(asked), self.session.limits.build)}
 
     def _tasks(self, asked: Sequence[int]) -> list[tuple[Job, Schedule, str]]:
         """Arguments of `build`, each with a folder's name of its own."""
@@ -183,7 +183,7 @@ class KernelTuning:
                 self.built[p] = built[p]
             elif isinstance(built[p], Built):
                 shutil.rmtree(Path(built[p].path).parent, ignore_errors=True)
-            self.bench.database.add(self.key, self.bench.at, m)
+            self.session.database.add(self.key, self.session.at, m)
             self._know(p, m)
             report(self)
 
@@ -195,9 +195,9 @@ class KernelTuning:
         limit = SLOW * self.best or float("inf")
         if why := self._prepare():
             return replace(made, reason=f"run: {why}")
-        found = self.bench.worker.run(measure, self.job, [built], limit, False, limit=self.bench.limits.run)
+        found = self.session.worker.run(measure, self.job, [built], limit, False, limit=self.session.limits.run)
         if isinstance(found, Failure):
-            self.bench.worker.stop()  # a device that has seen a fault gives the next candidate nothing but errors
+            self.session.worker.stop()  # a device that has seen a fault gives the next candidate nothing but errors
             return replace(made, reason=f"run: {found.reason}")
         if found[0].wrong:
             return replace(made, reason=f"run: {found[0].wrong}")
@@ -205,9 +205,9 @@ class KernelTuning:
 
     def _prepare(self, always: bool = False) -> str:
         """Have the measuring process compute (or read) inputs and expected values, if it is a fresh one; why that failed."""
-        if self.bench.worker.alive and not always:
+        if self.session.worker.alive and not always:
             return ""
-        done = self.bench.worker.run(prepare, self.job, limit=self.bench.limits.prepare)
+        done = self.session.worker.run(prepare, self.job, limit=self.session.limits.prepare)
         return done.reason if isinstance(done, Failure) else ""
 
     def _know(self, p: int, m: Measurement) -> None:
@@ -216,7 +216,7 @@ class KernelTuning:
 
     def _recall(self) -> None:
         """Outcomes of earlier runs, for the schedules that are still legal."""
-        stored = {m.schedule: m for m in self.bench.database.measurements(self.key, self.bench.at)}
+        stored = {m.schedule: m for m in self.session.database.measurements(self.key, self.session.at)}
         for p, point in enumerate(self.space.points):
             m = stored.get(schedule_text(point.schedule))
             if m is not None:
@@ -225,36 +225,36 @@ class KernelTuning:
     # ---- the end
     def _finish(self) -> Tuned:
         """Race the best schedules and the untuned one, every element checked, and record the order that comes out."""
-        front = self.search.ranked()[: self.bench.options.search_keep]
+        front = self.search.ranked()[: self.session.options.search_keep]
         racers = [*front, *([self.first] if self.first in self.search.seconds and self.first not in front else [])]
         if racers == [self.first]:
             m = self.outcomes[self.first]
             return self._record((Kept(m.schedule, self.untuned, m.monitors),), self.untuned, self.search.over)
         built = self.built | {p: b for p, b in self._build([p for p in racers if p not in self.built]).items() if isinstance(b, Built)}
         built = {p: built[p] for p in racers if p in built}
-        limit = self.bench.limits.run * max(1, len(built))
+        limit = self.session.limits.run * max(1, len(built))
         self._prepare()
-        found = self.bench.worker.run(measure, self.job, list(built.values()), float("inf"), True, limit=limit)
+        found = self.session.worker.run(measure, self.job, list(built.values()), float("inf"), True, limit=limit)
         if isinstance(found, Failure):
-            self.bench.worker.stop()
+            self.session.worker.stop()
             seconds = {p: self.search.seconds[p] for p in built}
         else:
             for p, o in zip(built, found):
                 if o.wrong:
                     m = replace(self.outcomes[p], status="failed", seconds=None, reason=f"race: {o.wrong}")
-                    self.bench.database.add(self.key, self.bench.at, m)
+                    self.session.database.add(self.key, self.session.at, m)
                     self.outcomes[p] = m
                     del self.search.seconds[p]
             seconds = {p: o.seconds for p, o in zip(built, found) if not o.wrong}
-        order = sorted(seconds, key=lambda p: (seconds[p], p))[: self.bench.options.search_keep]
+        order = sorted(seconds, key=lambda p: (seconds[p], p))[: self.session.options.search_keep]
         kept = tuple(Kept(self.outcomes[p].schedule, seconds[p], self.outcomes[p].monitors) for p in order)
         return self._record(kept, seconds.get(self.first, 0.0), self.search.over)
 
     def _record(self, kept: tuple[Kept, ...], untuned: float = 0.0, done: bool = False) -> Tuned:
         """Commit the state of the search."""
-        t = Tuned(self.key, self.bench.at, self.kernel.name, self.job.kernel, schedule_text(self.choice), untuned, len(self.space),
+        t = Tuned(self.key, self.session.at, self.kernel.name, self.job.kernel, schedule_text(self.choice), untuned, len(self.space),
                   self.search.tried, done, kept)  # fmt: skip
-        self.bench.database.record(t)
+        self.session.database.record(t)
         return t
 
     def _told(self, base: KernelResult, t: Tuned) -> KernelResult:

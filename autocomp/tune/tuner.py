@@ -22,7 +22,7 @@ from autocomp.options import Options
 from autocomp.targets import Target
 from autocomp.trace import Trace
 from autocomp.tune.database import Database
-from autocomp.tune.kernel import Bench, KernelResult, KernelTuning, Limits
+from autocomp.tune.kernel import KernelResult, KernelTuning, Limits, Session
 from autocomp.tune.key import place_of
 from autocomp.tune.process import Pool, Worker
 
@@ -69,7 +69,7 @@ def tune_program(calls: KernelGraph, target: Target, rules: RuleSet, options: Op
     order = sorted(share, key=lambda s: (-share[s], s))
     begun = time.monotonic()
     with _session() as folder, _workers(limits) as (pool, worker):
-        bench = Bench(target, rules, options, database, place_of(target, rules, options), pool, worker, limits)
+        session = Session(target, rules, options, database, place_of(target, rules, options), pool, worker, limits)
         for n, s in enumerate(order):
             left = limits.seconds - (time.monotonic() - begun) if limits.seconds else float("inf")
             if n and left <= 0:
@@ -81,7 +81,7 @@ def tune_program(calls: KernelGraph, target: Target, rules: RuleSet, options: Op
                 watch(Progress(k.kernel.name, n + 1, len(order), k.search.tried, k.limit, k.best, k.untuned, k.failed,
                                time.monotonic() - begun))  # fmt: skip
 
-            results[s] = KernelTuning(kernels[s], bench, chosen[s][0], folder / str(n)).run(count[s], end, report)
+            results[s] = KernelTuning(kernels[s], session, chosen[s][0], folder / str(n)).run(count[s], end, report)
     return list(results.values())
 
 

@@ -40,8 +40,13 @@ def measured(target: Target, rules: RuleSet, options: Options, trace: Trace) -> 
     from autocomp.tune.key import place_of
 
     try:
-        found = [t for t in read_tuned(path, place_of(target, rules, options)) if t.kept]
+        at = place_of(target, rules, options)
+        every = [t for t in read_tuned(path) if t.place.chip == at.chip]
     except AutocompError as e:
         trace.add("note", "tuning database", text=f"not used: {e.what} ({path})")
         return Measured({})
+    found = [t for t in every if t.place == at]
+    if every and not found:
+        trace.add("note", "tuning database", text=f"not used: it has {len(every)} kernels of this chip, all for other scheduling rules or "
+                  "another version; `autocomp tune` measures again")  # fmt: skip
     return Measured({t.kernel: t for t in found}, stamp(found))

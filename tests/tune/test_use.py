@@ -110,7 +110,10 @@ def test_a_stored_schedule_that_cannot_be_used_is_said(stored, kept, why):
 @pytest.mark.parametrize("field", ["chip", "rules", "version"])
 def test_measurements_of_another_chip_rules_or_version_do_not_count(stored, field):
     path = stored(3e-5, 1e-5, at=replace(stored.place, **{field: "another"}))
-    assert said(autocomp.optimize(SOFTMAX, tuning_database=path)) == []
+    program = autocomp.optimize(SOFTMAX, tuning_database=path)
+    assert said(program) == []
+    told = "tuning database: not used: it has 1 kernels of this chip, all for other scheduling rules or another version"
+    assert (told in program.explain()) == (field != "chip")
 
 
 def test_other_scheduling_rules_are_another_place(tmp_path):
