@@ -13,7 +13,7 @@ from autocomp.errors import UnsupportedOp
 from autocomp.ir.types import DType
 from autocomp.tile.agents import Work
 from autocomp.tile.places import Place
-from autocomp.tile.program import TileProgram
+from autocomp.tile.program import Tensor, TileProgram
 
 FRACTAL = 16
 LONGEST = 65535  # elements between rows that the copy to L1 can step over
@@ -71,9 +71,11 @@ class Cube:
         offset = slot_text(at, turn, n, memory.rounded(bytes_))
         return f"const LocalTensor<{element}> {name} = {where}.GetWithOffset<{element}>({count}, {offset});"
 
-    def load(self, f: Factor, source: str, apart: int, reads: tuple[str, ...], turn: str) -> tuple[str, Work]:
-        """(declaration, work): a tile from memory to L1; `source` is the text of its first element, rows lie `apart` elements apart.
+    def load(self, f: Factor, tensor: str, at: str, apart: int, reads: tuple[str, ...], turn: str,
+             border: tuple[str, str] | None = None) -> tuple[str, Work]:  # fmt: skip
+        """(declaration, work): a tile from memory to L1; `at` is the text of its first element's index, rows lie `apart` elements apart.
 
+        `border`: text of the first row that is in the tensor and of the one behind the last; the others are zero.
         Raises UnsupportedOp for rows farther apart than a copy can step.
         """
         if not 0 < apart <= LONGEST:
@@ -82,7 +84,10 @@ class Cube:
         rows, cols = self.size(f.rows), self.size(f.cols)
         text = self.ring("l1", f.name, stored(f.dtype, self.p.name), rows * cols, turn)
         call = "ac_to_l1_summed" if f.summed else "ac_to_l1"
-        line = f"{call}({f.name}, {source}, {self.count(f.rows)}, {self.count(f.cols)}, {apart}, {rows});"
+        line = f"{call}({f.name}, {tensor}[{at}], {self.count(f.rows)}, {self.count(f.cols)}, {apart}, {rows});"
+        if border is not None:
+            size = f"{self.count(f.rows)}, {self.count(f.cols)}, {apart}, {rows}"
+            line = f"ac_to_l1_bordered({f.name}, {tensor}, {at}, {border[0]}, {border[1]}, {size});"
         return text, Work(MTE2, reads, (f.name,), (line,))
 
     def feed(self, f: Factor, side: str, other: str, depth: str, turn: str) -> tuple[str, str, Work]:
@@ -106,3 +111,27 @@ class Cube:
         """A sum to memory, in rows `apart` elements apart."""
         line = f"{call}({target}, {acc}, {self.count(m)}, {self.count(n)}, {apart});"
         return Work(FIX, (acc,), writes, (line,))
+
+
+def borders(t: Tensor, f: Factor, start: Mapping[str, str], where: str) -> tuple[str, str]:
+    """Text of the first row of a tile that lies inside a tensor's guards and of the one behind the last.
+
+        c row + rest >= 0   ->   row >= ceil(-rest / c), or row <= floor(rest / -c), or all rows or none for c = 0
+
+    Raises UnsupportedOp where the guards say more than that about rows, or what lies outside is not zero.
+    """
+    low, high = "0", "ac_all"
+    for g in t.guard:
+        if not g.is_affine or t.fill != 0 or f.summed or f.cols in g.names():
+            raise UnsupportedOp(f"{t.name} is read with a border (a pad or a mask) along {f.cols or 'its rows'}", where=where,
+                                hint="cube cores fill whole rows with zeros")  # fmt: skip
+        terms = [f"{g.coef(a)} * int32_t({start[a]})" for a in sorted(g.names()) if start[a] != "0"]
+        rest = " + ".join([*terms, str(g.const)])
+        c = g.coef(f.rows) if f.rows else 0
+        if c > 0:
+            low = f"ac_most({low}, ac_ceil(-({rest}), {c}))"
+        elif c < 0:
+            high = f"ac_fewest({high}, ac_ceil({rest} + 1, {-c}))"
+        else:
+            high = f"({rest} >= 0 ? {high} : 0)"
+    return low, high

@@ -7,10 +7,10 @@ weighted sum of attention) stays with them: each product gives a part that is ad
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from autocomp.targets.ascend.copies import Region, base_text
-from autocomp.targets.ascend.cube import Cube, Factor
+from autocomp.targets.ascend.cube import Cube, Factor, borders
 from autocomp.targets.ascend.geometry import origin, strides, tile_of, trips, values
 from autocomp.targets.ascend.tables import stored
 from autocomp.targets.ascend.vector import Frame, VectorPart
@@ -146,10 +146,11 @@ class Split:
         """A factor from memory to L1."""
         t = self.p.tensor(s.srcs[0])
         assert t is not None
-        step, offset = strides(t, self.p.name)
+        step, offset = strides(replace(t, guard=()), self.p.name)
         f, apart = self.factor(s.dst, step)
-        source = f"{t.buffer}_g[{base_text(step, offset, self.start)}]"
-        text, work = self.cube.load(f, source, apart, (), self.frame.turn)
+        at = base_text(step, offset, self.start)
+        border = borders(t, f, self.start, self.p.name) if t.guard else None
+        text, work = self.cube.load(f, f"{t.buffer}_g", at, apart, (), self.frame.turn, border)
         self.frame.declarations.append(text)
         self.frame.works.append(work)
         self.factors[s.dst] = f
@@ -165,11 +166,10 @@ class Split:
         pitch = self.vector.g.pitch(lane)
         scratch = self.scratch(name, b.dtype, beside, pitch)
         f = Factor(name, b.dtype, beside, depth, False)
-        here = f"{scratch.name}_g[{self.slot(scratch)}]"
         step = {beside: pitch, depth: 1}
         region = Region(f"{scratch.name}_g", f"{self.slot(scratch)} + {pitch} * w_row", step, b.axes, b.dtype.bytes)
         self.vector.store(f"{name}_out", region, b.dtype, self.vector.values[name], scratch.name)
-        text, work = self.cube.load(f, here, pitch, (scratch.name,), self.frame.turn)
+        text, work = self.cube.load(f, f"{scratch.name}_g", self.slot(scratch), pitch, (scratch.name,), self.frame.turn)
         self.frame.declarations.append(text)
         self.frame.works.append(work)
         self.factors[name] = f

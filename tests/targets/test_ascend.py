@@ -44,6 +44,12 @@ PRODUCTS = {
     "single": graph({"x": "f32[50, 77]", "w": "f32[77, 93]", "b": "f32[93]"}, "%0 = matmul(x, w)\n%1 = add(%0, b)\n%2 = gelu(%1)"),
     "single_turned": graph({"a": "f32[3, 77, 50]", "b": "f32[3, 61, 77]"},
                            "%0 = transpose(a, perm=[0, 2, 1])\n%1 = transpose(b, perm=[0, 2, 1])\n%2 = matmul(%0, %1)"),
+    "conv_border": graph({"x": "f16[2, 12, 14, 20]", "w": "f16[40, 3, 3, 20]", "b": "f16[40, 1, 1]"},
+                         "%0 = transpose(x, perm=[0, 3, 1, 2])\n%1 = transpose(w, perm=[0, 3, 1, 2])\n"
+                         "%2 = conv(%0, %1, lo=[1, 1], hi=[1, 1], strides=[1, 1], dilations=[1, 1])\n%3 = add(%2, b)\n%4 = gelu(%3)"),
+    "conv_strided": graph({"x": "f32[2, 12, 37, 20]", "w": "f32[40, 5, 5, 20]"},
+                          "%0 = transpose(x, perm=[0, 3, 1, 2])\n%1 = transpose(w, perm=[0, 3, 1, 2])\n"
+                          "%2 = conv(%0, %1, lo=[2, 3], hi=[1, 4], strides=[1, 2], dilations=[1, 1])\n%3 = relu(%2)"),
     "causal": graph({a: "f16[2, 75, 32]" for a in "qkv"},
                     "%0 = transpose(k, perm=[0, 2, 1])\n%1 = matmul(q, %0)\n%r = iota(shape=[75, 75], axis=0)\n"
                     "%c = iota(shape=[75, 75], axis=1)\n%m = ge(%r, %c)\n%2 = where(%m, %1, const(-inf, f16))\n"
@@ -54,6 +60,7 @@ GROUPS = {
     "shapes": ["batched", "bare", "clipped", "one_row"],
     "factors": ["turned", "single_turned", "prologue"],
     "attention": ["attention", "causal"],
+    "convolutions": ["conv_border", "conv_strided"],
 }
 VECTOR = {
     "half": """graph g
@@ -136,7 +143,7 @@ def together(names):
 
 
 @needs_compiler
-@pytest.mark.parametrize("group", ["epilogues", "shapes", "factors", "attention"])
+@pytest.mark.parametrize("group", GROUPS)
 def test_products_pass_between_cube_and_vector_cores(group, tmp_path):
     program = check(together(GROUPS[group]), tmp_path)
     assert len(program.calls.calls) >= len(GROUPS[group])
@@ -195,7 +202,8 @@ def test_rows_that_unified_buffer_cannot_hold_are_refused_with_both_numbers():
         ("transpose", "lie 520 apart"),
         ("unpack", "elements of type u8"),
         ("maxpool", "a reduction over axes r0,r1 at once"),
-        ("conv", "in0 is read with a border"),
+        ("gathered", "in2 is read with a border"),
+        ("conv_nchw", "cube cores take matrices|lie .* apart|rows along"),
     ],
 )
 def test_what_is_not_printed_is_refused_with_its_reason(name, reason):

@@ -250,6 +250,20 @@ AC_FN ac_to_l1(const LocalTensor<T> &d, const GlobalTensor<T> &s, uint32_t rows,
   if (filled < ac_whole(cols)) ac_zeros(d[filled * tile_rows], 1, tile_rows, 0);
   ac_nd2nz(d, s, rows, cols, apart, tile_rows);
 }
+// Rows outside of [first, last) are zero: a tensor's border. `at`: index of the first element of row 0, which may lie outside.
+constexpr int32_t ac_all = 0x7fffffff;
+__aicore__ inline int32_t ac_most(int32_t a, int32_t b) { return a > b ? a : b; }
+__aicore__ inline int32_t ac_fewest(int32_t a, int32_t b) { return a < b ? a : b; }
+__aicore__ inline int32_t ac_ceil(int32_t a, int32_t b) { return a > 0 ? (a + b - 1) / b : -(-a / b); }
+template <typename T>
+AC_FN ac_to_l1_bordered(const LocalTensor<T> &d, const GlobalTensor<T> &s, uint64_t at, int32_t first, int32_t last, uint32_t rows,
+                        uint32_t cols, uint32_t apart, uint32_t tile_rows) {
+  const uint32_t from = ac_fewest(first, rows), to = ac_most(ac_fewest(last, rows), from), c0 = ac_c0<T>(), columns = (cols + c0 - 1) / c0;
+  if (from) ac_zeros(d, columns, from, tile_rows - from);
+  if (to < rows) ac_zeros(d[to * c0], columns, rows - to, tile_rows - (rows - to));
+  if (columns * c0 < ac_whole(cols)) ac_zeros(d[columns * c0 * tile_rows], 1, tile_rows, 0);
+  if (from < to) ac_nd2nz(d[from * c0], s[at + uint64_t(from) * apart], to - from, cols, apart, tile_rows);
+}
 // Rows are summed over: those that only fill up the last fractals are zero.
 template <typename T>
 AC_FN ac_to_l1_summed(const LocalTensor<T> &d, const GlobalTensor<T> &s, uint32_t rows, uint32_t cols, uint32_t apart, uint32_t tile_rows) {
