@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 
 import ml_dtypes
@@ -104,16 +105,16 @@ class TensorType:
     def rank(self) -> int:
         return len(self.shape)
 
-    @property
+    @cached_property
     def elements(self) -> int:
         """Number of elements (symbols counted at `dim_hint`)."""
         return prod(dim_hint(d) for d in self.shape)
 
-    @property
+    @cached_property
     def bytes(self) -> int:
         return self.elements * self.dtype.bytes
 
-    @property
+    @cached_property
     def is_static(self) -> bool:
         return all(isinstance(d, int) for d in self.shape)
 
