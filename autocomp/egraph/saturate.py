@@ -217,7 +217,7 @@ class Phase:
         if len(self.subject.types) > self.options.phase_nodes:
             return "nodes", len(self.subject.types), self.options.phase_nodes
         seconds = time.perf_counter() - self.start
-        return ("seconds", round(seconds, 1), self.options.phase_seconds) if seconds > self.options.phase_seconds else None
+        return ("elapsed_s", round(seconds, 1), self.options.phase_seconds) if seconds > self.options.phase_seconds else None
 
 
 # ---- one match

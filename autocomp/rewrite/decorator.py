@@ -6,7 +6,7 @@
         return op.add(x, x), op.mul(x, 2)
 
 The function is called once, with a variable for each parameter, and returns (lhs, rhs); what it does is not part of the
-rule. With `lhs=` and `rhs=` as text it is not called. Pass the rule as `optimize(..., rules=[double])`.
+rule. With `lhs=` (or `match=`) and `rhs=` as text it is not called. Pass the rule as `optimize(..., rules=[double])`.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def rule(
         code = inspect.unwrap(fn).__code__
         at = Location(code.co_filename.rsplit("/", 1)[-1], code.co_firstlineno)
         left, right = lhs, rhs
-        if left is None:
+        if left is None and "match" not in fields:
             made = fn(*(Symbol(f"?{p}") for p in inspect.signature(fn).parameters))
             if not isinstance(made, tuple) or len(made) != 2:
                 raise RuleError(

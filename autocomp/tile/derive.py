@@ -425,7 +425,10 @@ class _MonoidStep:
             self.value[first] = Map(e.dtype, "mul", (self._of(v), scale))
         key = d.ordered(d._key_axes(e))
         new: dict[str, str] = {}
+        every = self.carried or bool(m.pick) or any(self._asked(s) for s, *_ in m.modules)
         for s, op, lift in m.base:
+            if not every and not self._asked(s):
+                continue
             src = v if lift == first else self._lifted(lift)
             if self.carried and not m.modules and not m.pick:
                 d.scope_for(set(d.bufs[src].axes)).body.append(Stmt("reduce", self.st[s], (src,), op, self.axis, True))

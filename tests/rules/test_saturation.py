@@ -1,0 +1,172 @@
+"""Saturation: facts belong to classes, budgets stop a rule that grows, a rule from Python is the rule from YAML."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import autocomp
+from autocomp.egraph.saturate import saturate
+from autocomp.errors import RuleError
+from autocomp.frontends.text import parse
+from autocomp.options import Options
+from autocomp.rewrite import parse_rules
+from autocomp.rewrite.decorator import op
+from autocomp.rewrite.location import Location
+from autocomp.rewrite.rule import Rule, RuleSet
+from autocomp.trace import Trace
+
+
+def fired(graph: str, *rules: str, **options: object) -> tuple[dict[str, int], Trace]:
+    """How often each rule fired on a graph, rules of one phase at a time in the order of phases."""
+    trace = Trace()
+    text = "\n".join(f"- {{{r}, why: a test}}" for r in rules) + "\n"
+    saturate(parse(f"graph g\n{graph}\n"), RuleSet(tuple(parse_rules(text, "t.yaml"))), Options(**options), trace)  # type: ignore[arg-type]
+    return {e.name: e.data["count"] for e in trace.of("rule")}, trace
+
+
+ZERO = "name: a/zero, phase: algebra, lhs: 'sub(?x, ?x)', rhs: 'const(value=0.0)', where: [rank(?x) == 0]"
+ADD = "name: a/add, phase: algebra, lhs: 'add(?x, 0)', rhs: '?x', commutes: true"
+FOLD = "name: a/fold, phase: algebra, lhs: 'mul(?x, ?c)', rhs: 'mul(?c, ?x)', where: [is_constant(?c), not is_constant(?x)]"
+
+
+def test_a_number_that_a_rule_found_is_known_of_every_form():
+    """x - x is 0 once a rule says so; only then does y + (x - x) match y + 0."""
+    graph = "input x: f32[]\ninput y: f32[3]\n%0 = sub(x, x)\n%1 = add(y, %0)\noutput z = %1"
+    assert fired(graph, ADD)[0] == {}
+    assert fired(graph, ZERO, ADD)[0] == {"a/zero": 1, "a/add": 1}
+
+
+def test_what_is_computed_from_a_class_that_became_constant_is_constant():
+    graph = "input x: f32[]\ninput y: f32[3]\n%0 = sub(x, x)\n%1 = exp(%0)\n%2 = mul(y, %1)\noutput z = %2"
+    assert fired(graph, FOLD)[0] == {}
+    assert fired(graph, FOLD, ZERO)[0]["a/fold"] == 1
+
+
+def test_a_cast_of_a_number_is_the_number_that_the_type_holds():
+    graph = "input y: i32[3]\n%0 = cast(const(0.7, f32), to=\"i32\")\n%1 = add(y, %0)\noutput z = %1"
+    assert fired(graph, ADD)[0] == {"a/add": 1}
+
+
+GROW = "name: grow/exp, phase: algebra, lhs: exp(?x), rhs: 'mul(exp(?x), exp(sub(?x, ?x)))'"
+
+
+def test_a_rule_that_grows_is_stopped_and_reported():
+    counts, trace = fired("input x: f32[2]\n%0 = exp(x)\noutput y = %0", GROW, phase_nodes=50)
+    (budget,) = trace.of("budget")
+    assert budget.name == "algebra"
+    assert 50 < budget.data["nodes"] < 60
+    assert budget.data["limit"] == 50
+    assert budget.data["most_matches"] == f"grow/exp x{counts['grow/exp']}"
+
+
+def test_the_budget_is_checked_between_the_matches_of_one_round():
+    """Forty matches at once, each making three terms: the round ends in the middle."""
+    graph = "\n".join(["input x: f32[2]", *(f"%{k} = exp({f'%{k - 1}' if k else 'x'})" for k in range(40)), "output y = %39"])
+    counts, trace = fired(graph, GROW, phase_nodes=80)
+    assert 80 < trace.of("budget")[0].data["nodes"] <= 84
+    assert counts["grow/exp"] < 40
+
+
+@pytest.mark.parametrize(("options", "kind"), [({"phase_iterations": 2}, "iterations"), ({"phase_seconds": 0.0}, "elapsed_s")])
+def test_the_other_budgets(options, kind):
+    _, trace = fired("input x: f32[2]\n%0 = exp(x)\noutput y = %0", GROW, **options)
+    assert trace.of("budget")[0].data["limit"] == next(iter(options.values()))
+    assert kind in trace.of("budget")[0].data
+
+
+def test_a_reached_budget_is_in_the_explanation():
+    rule = parse_rules(f"- {{{GROW}, why: grows}}\n", "grow.yaml")[0]
+    program = autocomp.optimize("graph g\ninput x: f32[2, 3]\n%1 = exp(x)\noutput y = %1\n", rules=[rule], phase_nodes=30, cache=False)
+    assert "budget reached in phase algebra: nodes 3" in program.explain()
+
+
+# ---- rules from Python
+def nowhere(r: Rule) -> Rule:
+    """The rule without where it was written: places in files and in texts."""
+    at = Location("here")
+    return replace(r, location=at, examples=tuple(replace(e, location=at) for e in r.examples))
+
+
+@autocomp.rule(phase="algebra", name="my/double", exact=False, where=["is_float(?x)"], commutes=True,
+               examples=[{"x": "f64[3]"}, {"x": "i32[3]", "fires": False}], requires=["fuse_bn_add"])  # fmt: skip
+def double(x):
+    "one product instead of a sum"
+    return op.add(x, x), op.mul(x, 2)
+
+
+@autocomp.rule(phase="fusion", name="my/row", lhs="map(?f, load(store(?k)), ?rest...)", rhs="map(?f, ?k, ?rest...)",
+               where=["kind(?k) == elementwise", "ops(?k) <= option(max_body_ops)"])  # fmt: skip
+def row():
+    "made and read at the same point"
+
+
+@autocomp.rule(phase="tiling", name="my/tile", match="contract(m: ?M, n: ?N, k: ?K)", rhs="tile(m: ?bm, n: ?bn)",
+               choose={"bm": [64, 128], "bn": [32]}, where=["legal(tile)"], targets=["cpu"])  # fmt: skip
+def tile():
+    "two sizes"
+
+
+SAME = {
+    "my/double": (double, """
+- name: my/double
+  phase: algebra
+  lhs: add(?x, ?x)
+  rhs: mul(?x, 2)
+  where: [is_float(?x)]
+  exact: false
+  commutes: true
+  requires: [fuse_bn_add]
+  why: one product instead of a sum
+  examples:
+    - {x: "f64[3]"}
+    - {x: "i32[3]", fires: false}
+"""),
+    "my/row": (row, """
+- name: my/row
+  phase: fusion
+  lhs: map(?f, load(store(?k)), ?rest...)
+  rhs: map(?f, ?k, ?rest...)
+  where: [kind(?k) == elementwise, ops(?k) <= option(max_body_ops)]
+  why: made and read at the same point
+"""),
+    "my/tile": (tile, """
+- name: my/tile
+  phase: tiling
+  match: "contract(m: ?M, n: ?N, k: ?K)"
+  choose: {bm: [64, 128], bn: [32]}
+  where: [legal(tile)]
+  rhs: "tile(m: ?bm, n: ?bn)"
+  targets: [cpu]
+  why: two sizes
+"""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_a_rule_from_python_is_the_rule_from_yaml(name):
+    python, text = SAME[name]
+    (yaml,) = parse_rules(text, "same.yaml")
+    assert nowhere(python) == nowhere(yaml)
+    assert python.text == yaml.text
+
+
+def test_a_rule_from_python_is_used_and_refused_like_one_from_a_file():
+    graph = "graph g\ninput x: f32[8]\n%0 = tanh(x)\n%1 = add(%0, %0)\noutput y = %1\n"
+    trace = Trace()
+    assert autocomp.optimize(graph, rules=[double], trace=trace, cache=False).verify().ratio <= 1
+    assert any(e.name == "my/double" for e in trace.of("rule"))
+
+    @autocomp.rule(phase="algebra", name="my/wrong", examples=[{"x": "f64[2]"}])
+    def wrong(x):
+        return op.neg(x), x
+
+    with pytest.raises(RuleError, match=r"test_saturation.py:\d+:1 rule 'my/wrong': is refuted: for \?x: f64\[2\]"):
+        autocomp.optimize(graph, rules=[wrong])
+    with pytest.raises(RuleError, match=r"test_saturation.py:\d+:1 rule 'algebra/lost': \?z is not bound by the pattern"):
+        autocomp.rule(phase="algebra", lhs="neg(?x)", rhs="?z")(lost)
+
+
+def lost():
+    """A rule whose right side speaks of what the left side does not bind."""
