@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from autocomp.targets.ascend.geometry import tile_of
-from autocomp.targets.ascend.tables import place, slot_text, stored
+from autocomp.targets.ascend.tables import place, slot_text, stored, table
 
 from autocomp.cost.chip import Chip
 from autocomp.errors import UnsupportedOp
@@ -15,8 +15,6 @@ from autocomp.tile.agents import Work
 from autocomp.tile.places import Place
 from autocomp.tile.program import Tensor, TileProgram
 
-FRACTAL = 16
-LONGEST = 65535  # elements between rows that the copy to L1 can step over
 MTE2, MTE1, M, FIX = "cube.MTE2", "cube.MTE1", "cube.M", "cube.FIX"
 
 
@@ -52,7 +50,7 @@ class Cube:
 
     def size(self, axis: str) -> int:
         """A tile along an axis in whole fractals."""
-        return -(-(tile_of(self.p, axis) if axis else 1) // FRACTAL) * FRACTAL
+        return whole(tile_of(self.p, axis) if axis else 1)
 
     def count(self, axis: str) -> str:
         return self.true[axis] if axis else "1"
@@ -60,7 +58,7 @@ class Cube:
     def whole(self, axis: str) -> str:
         """The true count in whole fractals."""
         n = self.count(axis)
-        return str(-(-int(n) // FRACTAL) * FRACTAL) if n.isdigit() else f"ac_whole({n})"
+        return str(whole(int(n))) if n.isdigit() else f"ac_whole({n})"
 
     def ring(self, where: str, name: str, element: str, count: int, turn: str) -> str:
         """A ring of tensors in a memory, of `slots` where they fit; gives the declaration of the round's slot. Raises DoesNotFit."""
@@ -78,9 +76,10 @@ class Cube:
         `border`: text of the first row that is in the tensor and of the one behind the last; the others are zero.
         Raises UnsupportedOp for rows farther apart than a copy can step.
         """
-        if not 0 < apart <= LONGEST:
+        most = table()["copies"]["apart"]
+        if not 0 < apart <= most:
             raise UnsupportedOp(f"{f.name}: rows {apart} elements apart", where=self.p.name,
-                                hint=f"cube cores copy rows at most {LONGEST} elements apart")  # fmt: skip
+                                hint=f"cube cores copy rows at most {most} elements apart")  # fmt: skip
         rows, cols = self.size(f.rows), self.size(f.cols)
         text = self.ring("l1", f.name, stored(f.dtype, self.p.name), rows * cols, turn)
         call = "ac_to_l1_summed" if f.summed else "ac_to_l1"
@@ -111,6 +110,12 @@ class Cube:
         """A sum to memory, in rows `apart` elements apart."""
         line = f"{call}({target}, {acc}, {self.count(m)}, {self.count(n)}, {apart});"
         return Work(FIX, (acc,), writes, (line,))
+
+
+def whole(n: int) -> int:
+    """Elements in whole fractals."""
+    grain = int(table()["fractal"])
+    return -(-n // grain) * grain
 
 
 def borders(t: Tensor, f: Factor, start: Mapping[str, str], where: str) -> tuple[str, str]:
