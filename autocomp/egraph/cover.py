@@ -37,6 +37,8 @@ class Cover:
     refs: dict[int, int] = field(default_factory=dict)
     extra: dict[int, int] = field(default_factory=dict)
     total: float = 0.0
+    _readers: dict[int, set[int]] = field(default_factory=dict)  # class -> classes of which some cut chosen so far loads it
+    _holders: dict[int, set[int]] = field(default_factory=dict)  # class -> classes of which some cut chosen so far has it inside
 
     def stored(self, c: int) -> bool:
         return c in self.enum.cuts
@@ -52,7 +54,7 @@ class Cover:
             x = stack.pop()
             self.refs[x] = self.refs.get(x, 0) + 1
             if self.refs[x] == 1 and self.stored(x):
-                self.pick[x] = self.best(x)
+                self._choose(x, self.best(x))
                 self.total += self.pick[x].time
                 stack.extend(sorted(self.pick[x].leaves))
 
@@ -73,7 +75,7 @@ class Cover:
         for x in sorted(cut.leaves):
             self.ref(x)
         self.total += cut.time - old.time
-        self.pick[c] = cut
+        self._choose(c, cut)
         for x in sorted(old.leaves):
             self.deref(x)
         return old
@@ -81,8 +83,20 @@ class Cover:
     def used(self) -> list[int]:
         return sorted(c for c, n in self.refs.items() if n > 0 and c in self.pick)
 
+    def _choose(self, c: int, cut: Cut) -> None:
+        """pick[c] = cut; the indices keep what earlier cuts had, so that `users` and `holders` look at few classes."""
+        self.pick[c] = cut
+        for index, classes in ((self._readers, cut.leaves), (self._holders, cut.inside)):
+            for x in classes:
+                index.setdefault(x, set()).add(c)
+
     def users(self, x: int) -> list[int]:
-        return [c for c in self.used() if x in self.pick[c].leaves]
+        """Classes in use whose kernel loads x."""
+        return sorted(c for c in self._readers.get(x, ()) if self.refs.get(c, 0) > 0 and x in self.pick[c].leaves)
+
+    def holders(self, x: int) -> list[int]:
+        """Classes in use, but x, whose kernel has x inside."""
+        return sorted(c for c in self._holders.get(x, ()) if c != x and self.refs.get(c, 0) > 0 and x in self.pick[c].inside)
 
     def attempt(self, moves: Callable[[], Iterator[tuple[int, Cut]]]) -> bool:
         """Apply moves; keep them if the total falls, else undo them in reverse order."""
@@ -172,8 +186,7 @@ def _stop_storing(c: Cover, x: int) -> Iterator[tuple[int, Cut]]:
 
 
 def _start_storing(c: Cover, x: int) -> Iterator[tuple[int, Cut]]:
-    holders = [u for u in c.used() if x in c.pick[u].inside and u != x]
-    for u in holders:
+    for u in c.holders(x):
         other = [k for k in c.enum.cuts[u] if x in k.leaves]
         if other:
             yield u, other[0]
