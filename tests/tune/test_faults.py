@@ -20,10 +20,10 @@ from tests.helpers.tune_targets import FaultyCpu
 SOFTMAX = "graph g\ninput x: f32[96, 48]\n%0 = softmax(x, axes=[1])\noutput y = %0\n"
 FAULTS = {
     1: ("crash", "failed", "run: killed by SIGSEGV"),
-    2: ("hang", "failed", "run: no result after 2 s"),
+    2: ("hang", "failed", "run: no result after 4 s"),
     4: ("nothing written", "failed", "run: wrong: out0 has nan where "),
     8: ("build crashes", "failed", "build: killed by SIGSEGV"),
-    16: ("build hangs", "failed", "build: no result after 6 s"),
+    16: ("build hangs", "failed", "build: no result after 8 s"),
     32: ("does not fit", "refused", "build: the tile is too large: needs 100, has 10"),
     64: ("", "ok", ""),
     0: ("last element", "failed", "run: wrong: out0 has 1."),
@@ -35,7 +35,7 @@ def tuned(tmp_path, faults, most=10, overlap=None):
     target = FaultyCpu(load_target("cpu").chip, faults=faults)
     with Database(tmp_path / "t.sqlite") as db:
         results = tune_program(cover_of(parse(SOFTMAX), "cpu"), target, rewrite.load_rules(), Options(search_configurations=most), db,
-                               Limits(build=6, run=2, overlap=overlap))  # fmt: skip
+                               Limits(build=8, run=4, overlap=overlap))  # fmt: skip
         (search,) = db.tuned()
         outcomes = {tile_of(m.schedule): m for m in db.measurements(search.kernel, search.place)}
     return results[0], search, outcomes
