@@ -232,6 +232,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="cases whose name or operator contains this")
     parser.add_argument("--shard", default="1/1", metavar="K/N", help="every N-th case from the K-th on")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes side by side (default: all cores)")
+    parser.add_argument("--again", type=Path, help="only cases that were not generated in this earlier --json file")
     parser.add_argument("--json", type=Path, help="also write every case's outcome here")
     parser.add_argument("--limit", type=float, default=60.0, help="seconds for one case")
     parser.add_argument("--reasons", action="store_true", help="print why cases were refused, wrong or crashed")
@@ -241,7 +242,11 @@ def main() -> int:
         os.environ["CC"] = quick_compiler()
     warnings.filterwarnings("ignore")
     kinds = tuple(args.kind or KINDS)
-    rows = run(shard(cases(kinds, args.only), args.shard), kinds, args.only, args.limit, args.jobs)
+    todo = shard(cases(kinds, args.only), args.shard)
+    if args.again:
+        done = {r["name"] for r in json.loads(args.again.read_text()) if r["outcome"] == "generated"}
+        todo = [(k, c) for k, c in todo if c.name not in done]
+    rows = run(todo, kinds, args.only, args.limit, args.jobs)
     print(table(rows))
     for r in rows:
         if r["outcome"] in ("wrong", "crashed") or (args.reasons and r["outcome"] == "refused"):
