@@ -139,3 +139,10 @@ def test_a_guarded_product_compiles_as_vectors():
     m = single("LRN", [x], {"size": 5, "alpha": 0.5})
     program = autocomp.optimize(load_onnx(m), target="cpu")
     np.testing.assert_allclose(program(x), theirs(m, {"x0": x})[0], rtol=1e-5, atol=1e-6)
+
+
+def test_a_product_of_two_vectors_compiles():
+    """Its result has no axis that a tile or a packed factor could lie along."""
+    x, y = floats(9), floats(9)
+    program = autocomp.optimize(load_onnx(single("MatMul", [x, y], {})), target="cpu")
+    np.testing.assert_allclose(program(x, y), x @ y, rtol=1e-5, atol=1e-6)
