@@ -71,18 +71,37 @@ class ContractionPrinter(Panels):
                     self.p.w(f"const float *next{k} = panel{k} + {self.depth() * self.nr};")
             else:
                 self.pack(m)
-        self.nested(self.s.inner, lambda: self.row_tiles(self.micro))
+        rows = lambda: self.nested(self.s.inner, lambda: self.row_tiles(self.micro))
+        few = self.last_vectors()
+        if few == self.nv:
+            rows()
+            return
+        with self.p.block(f"if ({self.s.col}_n > {few * self.lanes})"):
+            rows()
+        with self.p.block("else"):
+            self.width = few
+            rows()
+            self.width = self.nv
+
+    def last_vectors(self) -> int:
+        """Vectors that the last panel of a tile needs; `nv` where all are alike or the size is not known."""
+        cols = size(self.nest, self.s.col)
+        if self.wide:
+            lines = size(self.nest, self.wide)
+            cols = lines * int(self.nest.extent[self.s.col]) if isinstance(lines, int) else 0
+        left = cols % self.nr if isinstance(cols, int) else 0
+        return -(-left // self.lanes) or self.nv
 
     # ---- the register tile
     def micro(self, mr: int) -> None:
         p, L = self.p, self.lanes
         with p.block(""):
             for k, m in enumerate(self.c.mmas):
-                regs = [[f"{m.dst}_{i}_{j}" for j in range(self.nv)] for i in range(mr)]
+                regs = [[f"{m.dst}_{i}_{j}" for j in range(self.width)] for i in range(mr)]
                 self._start(m, regs)
                 self._multiply(k, m, regs)
             for i in range(mr):
-                for j in range(self.nv):
+                for j in range(self.width):
                     with p.block(""):
                         col, row = self.s.col, self.s.row
                         p.w(f"const long {col} = {col}_p{f' + {j * L}' if j else ''};")
@@ -152,7 +171,7 @@ class ContractionPrinter(Panels):
         ask for in advance."""
         p = self.p
         with p.block(f"for (long kk = 0; kk < {count}; kk++)"):
-            p.w("const vf " + ", ".join(f"v{j} = vf_load(b{k} + {j * self.lanes})" for j in range(self.nv)) + ";")
+            p.w("const vf " + ", ".join(f"v{j} = vf_load(b{k} + {j * self.lanes})" for j in range(self.width)) + ";")
             p.w(f"b{k} += {self.nr};")
             for at in ahead:
                 p.w(f"__builtin_prefetch({at}, 0, {2 if at.startswith('next') else 3});")

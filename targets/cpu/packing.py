@@ -31,6 +31,7 @@ class Panels:
         t = tiling_of(p.nest, c, s, p.lanes, p.registers)
         self.mr, self.nv, self.wide, self.ready = t.rows, t.vectors, t.wide, t.ready
         self.nr = self.nv * p.lanes
+        self.width = self.nv  # vectors of the panel that hold columns
         self.left = tuple(x for x in s.outer if x != self.wide)
 
     # ---- loops

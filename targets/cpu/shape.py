@@ -18,6 +18,7 @@ LATENCY = 10  # multiply-adds in flight that keep two units with a latency of 4 
 LOADS = 1.6  # multiply-adds that a load must feed to leave the units busy
 FETCH = 0.3  # cycles of one vector from the second cache that other work does not hide; fitted to 80 tiles of a 1024 x 1024 x 1024 product
 COLD = 1.3  # cycles for one element from memory: 4 bytes at about 8 GB/s of one core among busy ones
+THIN = 0.1  # cycles a multiply-add that a last panel with fewer vectors loses
 NEAR = 1 << 20  # bytes of a factor that stays in the second cache between panels
 WAYS = 8  # lines of one set of the first cache on current cores (8 or 12)
 
@@ -98,15 +99,18 @@ def register_tile(rows: int, cols: int, lanes: int, registers: int, accs: int, l
     `cold`: the broadcast factor comes from memory again for every panel.
     """
     best, choice = float("inf"), (1, 1)
+    vectors = -(-cols // lanes)
+    full = cols / (vectors * lanes)  # the last panel runs with the vectors that it needs
     for nv in (1, 2, 3, 4):
-        full = cols / (-(-cols // (nv * lanes)) * nv * lanes)
+        panels = -(-vectors // nv)
+        thin = THIN * nv / vectors if vectors % nv else 0.0
         for mr in range(1, limit + 1):
             if accs * mr * nv + nv + 1 > registers:
                 continue
             tall = rows / -(-rows // mr)
             issue = max(1.0, LOADS * (tall + nv) / (tall * nv), LATENCY / (tall * nv)) / 2  # two units
-            issue = max(issue, COLD / nv) if cold else issue
-            time = (issue + FETCH / tall) / full
+            issue = max(issue, COLD * panels / vectors) if cold else issue
+            time = (issue + FETCH / tall) / full + thin
             if time < best - 1e-9:
                 best, choice = time, (mr, nv)
     return choice

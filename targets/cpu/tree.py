@@ -218,10 +218,11 @@ def _scores(nest: Nest, stmts: list[Stmt], bound: frozenset[str]) -> dict[str, f
     return out
 
 
-def loop_order(nest: Nest, s: Stmt, vector: str | None) -> list[str]:
-    """Axes of a statement, outermost first: free axes, then reduced ones, with the vector axis as far in as it can be."""
+def loop_order(nest: Nest, s: Stmt, vector: str | None, folded: tuple[str, ...] = ()) -> list[str]:
+    """Axes of a statement, outermost first: free axes, then reduced ones, with the vector axis as far in as it can be.
+    `folded`: axes of a map that the only statement which reads it reduces; they go where that one has them."""
     dims = domain(s, nest)
-    reduced = s.axis.split(",") if s.op == "reduce" else []
+    reduced = s.axis.split(",") if s.op == "reduce" else list(folded)
     rank = {a: i for i, a in enumerate(nest.extent)}
     free = sorted((a for a in dims if a not in reduced and a != vector), key=rank.__getitem__)
     red = [a for a in reduced if a != vector]
@@ -237,7 +238,17 @@ def _points(nest: Nest, stmts: list[Stmt], bound: frozenset[str], scores: dict[s
         if best is not None and not scores.get(best):
             best = None if _row_value(nest, s, stmts) else _scratch_axis(nest, s, dims)
         vector[id(s)] = best, best is not None and vectorizes(nest, s, best)
-    return _fuse(nest, stmts, bound, vector)
+    return _fuse(nest, stmts, bound, vector, {id(s): _folded(s, stmts, vector) for s in stmts})
+
+
+def _folded(s: Stmt, stmts: list[Stmt], vector: dict[int, tuple[str | None, bool]]) -> tuple[str, ...]:
+    """Axes of a map that its one reader reduces under the same vector axis: term and sum then share every loop."""
+    readers = [t for t in stmts if s.dst in reads(t)]
+    if s.op != "map" or len(readers) != 1 or readers[0].op != "reduce":
+        return ()
+    axes = tuple(readers[0].axis.split(","))
+    same = vector.get(id(readers[0])) == vector[id(s)] and vector[id(s)][0] not in axes
+    return axes if same else ()
 
 
 def _row_value(nest: Nest, s: Stmt, stmts: list[Stmt]) -> bool:
@@ -252,12 +263,13 @@ def _scratch_axis(nest: Nest, s: Stmt, dims: list[str]) -> str:
     return next((a for a in reversed(axes) if a in dims), dims[-1])
 
 
-def _fuse(nest: Nest, stmts: list[Stmt], bound: frozenset[str], vector: dict[int, tuple[str | None, bool]]) -> list[Node]:
+def _fuse(nest: Nest, stmts: list[Stmt], bound: frozenset[str], vector: dict[int, tuple[str | None, bool]],
+          folded: dict[int, tuple[str, ...]]) -> list[Node]:  # fmt: skip
     nodes: list[Node] = []
     groups: dict[int, list[Stmt]] = {}
     for s in stmts:
         best, ok = vector[id(s)]
-        rest = [a for a in loop_order(nest, s, best) if a not in bound]
+        rest = [a for a in loop_order(nest, s, best, folded[id(s)]) if a not in bound]
         if not rest:
             nodes.append(s)
             continue
@@ -282,7 +294,7 @@ def _fuse(nest: Nest, stmts: list[Stmt], bound: frozenset[str], vector: dict[int
         groups[id(home)].append(s)
     for n in nodes:
         if isinstance(n, Point):
-            n.body = _fuse(nest, groups[id(n)], bound | {n.axis}, vector)
+            n.body = _fuse(nest, groups[id(n)], bound | {n.axis}, vector, folded)
     return nodes
 
 

@@ -140,3 +140,28 @@ def test_steps_over_the_keys_are_long_where_a_step_of_a_row_has_a_price():
     tile = lambda chip: dict(choose_schedule(kernel, load_rules(), chip, Options(), Trace())[0].tile)
     priced, unpriced = tile(load_chip("cpu")), tile(free)
     assert priced["r1"] > unpriced["r1"]
+
+
+def pooled(size, kernel, stride):
+    b = Builder("pool")
+    x = b.input("x", TensorType(F32, (1, 5, size, size)))
+    pad = kernel // 2
+    b.output("y", b.op("maxpool", b.op("max", x, b.const(0.0, F32)), window=(kernel, kernel), strides=(stride, stride),
+                       lo=(pad, pad), hi=(pad, pad), dilations=(1, 1)))  # fmt: skip
+    return b.graph()
+
+
+@pytest.mark.parametrize("shape", [(39, 3, 2), (40, 2, 2), (33, 5, 3), (70, 3, 1)], ids=str)
+def test_windows_with_edges_on_one_and_two_threads(shape):
+    program, one = checked(pooled(*shape))
+    np.testing.assert_array_equal(one["y"], checked(pooled(*shape), 2)[1]["y"])
+    source = program.source()
+    assert "vf_scatter(" not in source  # terms are folded where they are made
+
+
+def test_windows_are_shared_by_the_cores():
+    b = Builder("pool")
+    x = b.input("x", TensorType(F32, (1, 64, 112, 112)))
+    b.output("y", b.op("maxpool", x, window=(3, 3), strides=(2, 2), lo=(1, 1), hi=(1, 1), dilations=(1, 1)))
+    program = autocomp.optimize(b.graph())
+    assert "#pragma omp for" in program.source() and program.kernels[0].schedule != "one tile"

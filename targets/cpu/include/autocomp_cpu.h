@@ -104,6 +104,8 @@ AC_INLINE vf vf_load_n(const float *p, long n) { return (vf)_mm512_maskz_loadu_p
 AC_INLINE void vf_store_n(float *p, vf x, long n) { _mm512_mask_storeu_ps(p, AC_MASK(n), (__m512)x); }
 AC_INLINE vf vf_first_n(vf a, vf b, long n) { return (vf)_mm512_mask_mov_ps((__m512)b, AC_MASK(n), (__m512)a); }
 AC_INLINE vf vf_strided(const float *p, long s) {
+  if (__builtin_constant_p(s) && s == 2) /* the last element of the second vector may lie behind the end */
+    return (vf)_mm512_permutex2var_ps(_mm512_loadu_ps(p), (__m512i)(vi_iota() * 2), _mm512_maskz_loadu_ps(0x7fff, p + 16));
   __m512i ix = _mm512_mullo_epi32((__m512i)vi_iota(), _mm512_set1_epi32((int)s));
   return (vf)_mm512_i32gather_ps(ix, p, 4);
 }
@@ -122,6 +124,13 @@ AC_INLINE void vf_scatter(float *p, long s, vf x) { for (long l = 0; l < AC_LANE
 #if AC_AVX512
 AC_INLINE vf vf_load_where(vm m, const float *p) { return (vf)_mm512_maskz_loadu_ps(_mm512_movepi32_mask((__m512i)m), p); }
 AC_INLINE vf vf_strided_where(vm m, const float *p, long s) {
+#if defined(__BMI2__)
+  if (__builtin_constant_p(s) && s == 2) { /* every other element of two vectors: a gather reads lane by lane */
+    uint32_t on = _pdep_u32(_mm512_movepi32_mask((__m512i)m), 0x55555555u);
+    __m512 a = _mm512_maskz_loadu_ps((__mmask16)on, p), b = _mm512_maskz_loadu_ps((__mmask16)(on >> 16), p + 16);
+    return (vf)_mm512_permutex2var_ps(a, (__m512i)(vi_iota() * 2), b);
+  }
+#endif
   __m512i ix = _mm512_mullo_epi32((__m512i)vi_iota(), _mm512_set1_epi32((int)s));
   return (vf)_mm512_mask_i32gather_ps(_mm512_setzero_ps(), _mm512_movepi32_mask((__m512i)m), ix, p, 4);
 }
