@@ -68,7 +68,7 @@ class CoreModel:
                 continue
             again = prod(-(-d.extent[x] // tile.get(x, d.extent[x])) for x in d.grid if x not in a.axes)
             if not a.axes.intersection(self.rows):
-                near += 0.0 if a.constant else self._packing(a, again, width) * busy
+                near += (self._again(a, again) if a.constant else self._packing(a, again, width)) * busy
             else:
                 near += self._streaming(a, again * -(-cols // width), tile) * busy
         return eff, near + self._carried(tile) * busy
@@ -140,6 +140,10 @@ class CoreModel:
         limits, near = self.chip.limits, self._core(self.chip.memories[-1])
         start = limits.get("run", 0.0) / width if a.contiguous else limits.get("pack", 0.0)
         return points * (start + a.element * (self._rate(a.bytes) + near))
+
+    def _again(self, a: Operand, again: int) -> float:
+        """Reading packed constants once for each tile of rows: free where all of them stay near a core."""
+        return 0.0 if a.bytes <= self.chip.on_chip / 2 else OVERLAP * a.bytes * (again - 1) * self._rate(a.bytes)
 
     def _streaming(self, a: Operand, again: int, tile: Mapping[str, int]) -> float:
         """Reading a factor once for each panel: free where its tile stays in the cache nearest to a core that holds tensors."""
