@@ -31,7 +31,8 @@ def command(line: str, folder: Path) -> str:
     program, *arguments = shlex.split(line)
     assert program == "autocomp"
     env = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "300"}
-    done = subprocess.run([sys.executable, "-m", "autocomp.cli", *arguments], cwd=folder, env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-m", "autocomp.cli", *arguments], cwd=folder, env=env, capture_output=True, text=True,
+                          check=False)  # fmt: skip
     assert "Traceback" not in done.stderr
     assert (done.returncode == 0) == ("error: " not in done.stderr), done.stderr
     return done.stdout + done.stderr
