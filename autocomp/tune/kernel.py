@@ -147,9 +147,11 @@ class KernelTuning:
         if overlap is None:
             overlap = self.job.target.runtime != "host"
         if not overlap:
-            while not self.search.over and time.monotonic() < end:
-                asked = self.search.ask(2 * len(pool.workers))
+            took = 0.0
+            while not self.search.over and time.monotonic() + took < end:  # a generation that would not end in time is not begun
+                begun, asked = time.monotonic(), self.search.ask(2 * len(pool.workers))
                 self._measure(asked, self._build(asked), end, report)
+                took = time.monotonic() - begun
             return
         asked = self._begin((), end)
         while asked:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from autocomp.ir.kernel import KernelGraph
     from autocomp.rewrite.rule import RuleSet
 
+SEARCHED = 0.9  # share of a kernel's time that goes to its search; the rest is for the last race
 CHILD = "autocomp.tune.measure"  # what child processes run
 
 
@@ -75,7 +76,7 @@ def tune_program(calls: KernelGraph, target: Target, rules: RuleSet, options: Op
             if n and left <= 0:
                 results[s] = replace(results[s], note="not begun: the time is over")
                 continue
-            end = time.monotonic() + left * share[s] / sum(share[x] for x in order[n:])
+            end = time.monotonic() + SEARCHED * left * share[s] / sum(share[x] for x in order[n:])
 
             def report(k: KernelTuning, n: int = n) -> None:
                 watch(Progress(k.kernel.name, n + 1, len(order), k.search.tried, k.limit, k.best, k.untuned, k.failed,
