@@ -72,7 +72,10 @@ class Instance:
 
     @property
     def dtype(self) -> DType:
-        return next(iter(self.types.values())).dtype
+        """Of the numbers: that of the first tensor. Raises Unanswerable where no variable has a type."""
+        for t in self.types.values():
+            return t.dtype
+        raise Unanswerable("no variable has a type such as 'f64[3, 4]'")
 
     def conditions(self) -> Answer:
         """Do the rule's conditions hold here?"""

@@ -32,6 +32,19 @@ CASES = {
     "no YAML": ("- name: [mine/a\n  phase: algebra\n", ":2:8: not YAML: did not find expected ',' or ']'"),
     "unknown phase": (rule(phase="algebre"), ":2:10: unknown phase 'algebre'"),
     "unknown function": (rule(where="[rnk(?x) == 2]"), ":5:11 rule 'mine/a': unknown function 'rnk'"),
+    "unknown switch": (rule(requires="[fuse_everything]"), ":5:13: no option 'fuse_everything' to require"),
+    "no switch": (rule(requires="[max_body_ops]"), ":5:13: no option 'max_body_ops' to require"),
+    "example of two kinds": (rule(examples="[{x: 'f64[3]', graph: 'input x: f32[3]'}]"),
+                             ":5:14: an example has either a 'graph' or types for the rule's variables"),
+    "empty example": (rule(examples="[{fires: false}]"), ":5:14: an example has either a 'graph' or types for the rule's variables"),
+    "example that never fires": (rule(where="[rank(?x) == 7]", examples="[{x: 'f64[3]'}]"),
+                                 "rule 'mine/a': is refuted: the positive example at {path}:6:14 is refused: "
+                                 "rank(?x) == 7 is false: rank(?x) is 1"),
+    "example without a type": (rule(examples="[{x: 'f64 of 3'}]"), "rule 'mine/a': is refuted: the example at {path}:5:14 has no instance: "
+                               "no variable has a type such as 'f64[3, 4]'"),
+    "not to the last bit": (rule(lhs="div(?x, 3)", rhs="mul(?x, 0.3333333333333333)", examples="[{x: 'f64[9]'}]"),
+                            "rule 'mine/a': is refuted: for ?x: "),
+    "code in a condition": (rule(where="[__import__('os').system('touch {tmp}/ran')]"), ":5:27 rule 'mine/a': unexpected character '.'"),
     "no list": ("name: mine/a\n", ":1:1: a rule file is a list of rules"),
     "missing side": (rule(rhs=""), ":1:3: rule 'mine/a' has no 'rhs'"),
     "too large": ("- name: " + "a" * 2_000_000 + "\n", ": the file has more than 1000000 bytes"),
@@ -49,7 +62,7 @@ def test_a_bad_file_is_refused_at_its_place(name, tmp_path):
     path.write_text(text.replace("{tmp}", str(tmp_path)))
     with pytest.raises(RuleError) as e:
         load_rules((path,))
-    assert message in str(e.value).splitlines()[0]
+    assert message.replace("{path}", str(path)) in str(e.value).splitlines()[0]
     assert str(e.value).startswith(str(path))
     assert not (tmp_path / "ran").exists()
 
