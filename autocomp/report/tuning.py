@@ -93,9 +93,14 @@ def result_rows(results: Sequence[KernelResult], chip: Chip, options: Options) -
             m = monitors_of(r.kernel, chip, r.tuned_seconds, r.figures)
             bound = estimate(r.kernel, schedule_of(r.schedule), chip).bound
             row |= {"bandwidth": m.bandwidth, "level": m.level, "occupancy": m.occupancy, "spilled": m.spilled, "figures": dict(r.figures),
-                    "warnings": m.warnings(bound, options)}  # fmt: skip
+                    "warnings": [*m.warnings(bound, options), *_noise(r)]}  # fmt: skip
         rows.append(row)
     return rows
+
+
+def _noise(r: KernelResult) -> list[str]:
+    """Whether the kept time is to be doubted."""
+    return ["other processes disturbed every run: measure on a quiet machine"] if r.figures.get("disturbed") == 1 else []
 
 
 def program_gain(rows: Sequence[dict[str, Any]]) -> tuple[float, float]:

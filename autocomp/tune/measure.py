@@ -25,7 +25,7 @@ from autocomp.targets.source import KernelSource
 from autocomp.tune.check import Part, deviation, difference, expected, inputs_of, sizes_of
 
 SPAN = 0.03  # seconds of timed runs of one host candidate while searching
-BUSY = 5  # times as long is tried where other processes disturb the runs
+BUSY = 10  # times as long is tried where other processes disturb the runs
 RUNS = (4, 400)  # fewest and most of them
 QUIET = 10  # percentile of host times that counts: other processes can only add to them
 LAUNCHES = 10  # timed launches of one device candidate while searching
@@ -166,6 +166,7 @@ class HostLoaded:
 
     def __init__(self, executor: HostExecutor, feed: Mapping[str, np.ndarray]) -> None:
         self.executor, self.feed = executor, feed
+        self.disturbed = 0.0
 
     def outputs(self) -> Mapping[str, np.ndarray]:
         self.executor.poison = True
@@ -174,7 +175,8 @@ class HostLoaded:
         return result
 
     def monitors(self) -> tuple[tuple[str, float], ...]:
-        return ()
+        """The share of the timed runs that other processes disturbed."""
+        return (("disturbed", self.disturbed),)
 
     def times(self, repeat: int) -> list[tuple[float, bool]]:
         return self.executor.times(self.feed, repeat)
@@ -196,6 +198,8 @@ class HostBench(Bench):
             self.random.shuffle(quick)
             for i in quick:
                 seen[i] += _span(loaded[i])
+        for x, runs in zip(loaded, seen):
+            x.disturbed = sum(disturbed for _, disturbed in runs) / len(runs)
         return [_typical(runs) for runs in seen]
 
 

@@ -8,11 +8,13 @@ import pytest
 from rich.console import Console
 
 from autocomp.cost.chip import load_chip
+from autocomp.frontends.text import parse
 from autocomp.options import Options
 from autocomp.report.tuning import TuneProgress, remarks, result_rows, verdict
 from autocomp.tune.kernel import KernelResult
 from autocomp.tune.ranks import spearman
 from autocomp.tune.tuner import Progress
+from tests.helpers.covers import cover_of
 
 
 def told(terminal):
@@ -59,6 +61,13 @@ def test_the_verdict_is_about_the_program():
     assert verdict(both, 1.2) == "program: 150 us untuned, 120 us tuned, 1.25 times faster; `optimize` uses the measured schedules"
     assert "below min_speedup 1.3: `optimize` rolls back to the untuned schedules (--set min_speedup=1 uses them)" in verdict(both, 1.3)
     assert verdict(rows(KernelResult("c", 1, note="not begun: the time is over")), 1.2) == "nothing was tuned"
+
+
+def test_times_that_were_never_undisturbed_are_doubted():
+    kernel = cover_of(parse("graph g\ninput x: f32[64, 64]\n%0 = exp(x)\noutput y = %0\n"), "cpu").calls[0].kernel
+    told = lambda share: remarks(rows(KernelResult("a", 1, tuned_seconds=1e-9, schedule="{}", kernel=kernel, figures={"disturbed": share})))
+    assert told(1.0) == ["a: other processes disturbed every run: measure on a quiet machine"]
+    assert told(0.9) == []
 
 
 def test_failures_and_open_ends_are_told():
