@@ -14,11 +14,16 @@ from autocomp.cost.work import Cost, Work
 from autocomp.ir.schedule import Schedule
 
 UNROLLED = 16  # elements of a loop's body up to which compilers are seen to overlap several iterations
-SHORT = 0.1  # of the time of pieces below four sectors is lost: 64 bytes against 128 in a transpose, benchmarks/gpu.py, H200, 2026-11-21
+# Part of the time of pieces below four sectors that is lost: 64 bytes against 128 in a transpose, benchmarks/gpu.py, H200, 2026-11-21
+SHORT = 0.1
 LONG = 1 << 20  # elements of an axis that is whole
 # Attention with heads of 64 and 128, 13 schedules, benchmarks/gpu.py, H200, 2026-11-21:
 APART, TOGETHER = 0.55, 0.65  # what is not hidden of the other units' work, in blocks of one team and of several
 NARROW = 1.15  # a product of 64 columns reads shared memory as fast as it computes
+# Bulk copies of rows that are no multiple of a sector move sectors that the next row needs again: rows of 4016 and 6000 bytes took
+# 1.2 times those of 4096 and 6016, and as long as these where blocks shared them; products, H200, 2026-11-20
+CUT = 2.0
+PAIRED = 0.98  # blocks that share a factor wait for each other: up to 2 % on aligned squares in the same run
 SLACK = 0.02  # a deeper ring still helps a little where the mean latency is hidden
 
 
@@ -48,8 +53,11 @@ class BlockModel:
         cost = time_of(work, chip)
         waves = -(-t.tiles // (chip.cores * s.resident))
         first = chip.limits.get("block", 0.0)
-        start = first * (1 + OVERLAP * min(waves - 1, 8))
-        terms = {cost.bound: cost.seconds - chip.launch, "l2": t.near, "latency": _waiting(s, chip, w, t)}
+        start = first * (1 + OVERLAP * min(waves - 1, 8)) + (chip.limits.get("cluster", 0.0) if s.cluster > 1 and t.shape else 0.0)
+        near = t.near - t.common * (1 - 1 / s.cluster)
+        if s.roles == "cooperative":
+            near *= CUT if self.d.cut else 1.0
+        terms = {cost.bound: cost.seconds - chip.launch, "l2": near, "latency": _waiting(s, chip, w, t)}
         if form == "online":
             terms["latency"], start = _turns(s, chip, self.d, t, dict(cost.parts)), first * waves / s.resident
         bound = max(terms, key=lambda x: terms[x])
@@ -60,12 +68,13 @@ class BlockModel:
 @dataclass(frozen=True)
 class _Tile:
     """What a tile alone decides: how many there are, its rows, columns and depth (() without a contraction), seconds of its operands
-    through L2, operations with padding, copies of less than 16 bytes, bytes with partial lines; of the longest reduction the chunks,
-    and of one chunk the most bytes and the most elements of an operand."""
+    through L2 and the part of them that tiles of other rows need too, operations with padding, copies of less than 16 bytes, bytes
+    with partial lines; of the longest reduction the chunks, and of one chunk the most bytes and the most elements of an operand."""
 
     tiles: int
     shape: tuple[int, int, int] | tuple[()]
     near: float
+    common: float
     matrix: float
     copies: float
     read: float
@@ -75,11 +84,11 @@ class _Tile:
 
 
 def _tile_of(d: Demand, tile: Mapping[str, int], chip: Chip) -> _Tile:
-    roles, tiles, near, matrix, copies, extent = d.roles, d.tiles(tile), 0.0, d.work.matrix, 0.0, d.extent
+    roles, tiles, near, common, matrix, copies, extent = d.roles, d.tiles(tile), 0.0, 0.0, d.work.matrix, 0.0, d.extent
     shape: tuple[int, int, int] | tuple[()] = ()
     if roles.form in ("contract", "online"):
-        near = tiles * _block_bytes(d, tile) / chip.memory("l2").bandwidth
-        near *= max(1.0, chip.cores / tiles)  # a core draws its own share at most
+        rate = chip.memory("l2").bandwidth / max(1.0, chip.cores / tiles)  # a core draws its own share at most
+        near, common = (tiles * x / rate for x in _block_bytes(d, tile))
         m, n, _ = shape = (d.size("rows", tile), d.size("cols", tile), d.size("depth", tile))
         if "copies" in chip.limits:
             copies = tiles * roles.extent("depth") * (d.narrow[0] * m + d.narrow[1] * n)
@@ -93,7 +102,7 @@ def _tile_of(d: Demand, tile: Mapping[str, int], chip: Chip) -> _Tile:
         chunks = max((prod(-(-extent[a.name] // tile.get(a.name, extent[a.name])) for a in axes) for axes in roles.depths), default=1)
         chunk = {a: prod(size(x) for x in a.views[-1] if x in extent) for a in d.operands if a.views}
     most = max((a.element * n for a, n in chunk.items()), default=1)
-    return _Tile(tiles, shape, near, matrix, copies, d.work.read + extra, chunks, most, max(chunk.values(), default=1))
+    return _Tile(tiles, shape, near, common, matrix, copies, d.work.read + extra, chunks, most, max(chunk.values(), default=1))
 
 
 def _turns(s: Schedule, chip: Chip, d: Demand, t: _Tile, parts: Mapping[str, float]) -> float:
@@ -113,11 +122,13 @@ def _turns(s: Schedule, chip: Chip, d: Demand, t: _Tile, parts: Mapping[str, flo
     return -(-t.tiles // (chip.cores * s.resident)) * turns * one
 
 
-def _block_bytes(d: Demand, tile: Mapping[str, int]) -> float:
-    """Bytes that one block reads: of each operand the tile's part along the axes of the output, all of it along reduced ones."""
-    reduced = {a.name for axes in d.roles.depths for a in axes}
+def _block_bytes(d: Demand, tile: Mapping[str, int]) -> tuple[float, float]:
+    """Bytes that one block reads, of each operand the tile's part along the axes of the output and all of it along reduced ones; and of
+    these the bytes that do not depend on its rows."""
+    reduced, rows = {a.name for axes in d.roles.depths for a in axes}, {a.name for a in d.roles.rows}
     part = lambda n: d.extent[n] if n in reduced else min(tile.get(n, d.extent[n]), d.extent[n])
-    return float(sum(prod(part(n) for n in set(v) if n in d.extent) * a.element for a in d.operands for v in a.views))
+    every = [(v, prod(part(n) for n in set(v) if n in d.extent) * a.element) for a in d.operands for v in a.views]
+    return float(sum(b for _, b in every)), float(sum(b for v, b in every if not rows & set(v)))
 
 
 def _waiting(s: Schedule, chip: Chip, w: Work, t: _Tile) -> float:
@@ -137,6 +148,7 @@ def _waiting(s: Schedule, chip: Chip, w: Work, t: _Tile) -> float:
 def _matrix_share(s: Schedule, chip: Chip, m: int, n: int, depth: int, work: Work) -> float:
     """Share of the matrix rate: what the instruction allows, and what the ring's depth hides of the memory latency."""
     share = (1 / NARROW if n <= 64 else 1.0) if s.roles == "cooperative" else chip.limits.get("warp_matrix", 1.0)
+    share *= PAIRED if s.cluster > 1 else 1.0
     step = 2.0 * m * n * depth / (chip.matrix_rate(work.matrix_dtype) / chip.cores)
     ahead = max(1, s.stages - 1)
     hidden = step * ahead * s.resident / chip.latency

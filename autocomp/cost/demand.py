@@ -51,7 +51,8 @@ class Piece:
 @dataclass(frozen=True)
 class Demand:
     """What does not depend on the schedule. `extent`: of every axis, symbols at their hint; `grid`: output axes, in order; `narrow`:
-    copies of less than 16 bytes a step in depth, for each row and for each column of a tile (`cost.copies`)."""
+    copies of less than 16 bytes a step in depth, for each row and for each column of a tile (`cost.copies`); `cut`: a factor's rows are
+    no multiple of a memory sector's 32 bytes."""
 
     roles: Roles
     work: Work
@@ -60,6 +61,7 @@ class Demand:
     grid: tuple[str, ...]
     narrow: tuple[float, float] = (0.0, 0.0)
     pieces: tuple[Piece, ...] = ()
+    cut: bool = False
 
     def tiles(self, tile: Mapping[str, int]) -> int:
         """Tiles of the grid: of the output axes that are cut."""
@@ -121,8 +123,10 @@ def demand_of(k: Kernel) -> Demand:
         n=roles.extent("cols") if matrix else 0,
         k=roles.extent("depth") if matrix else 0,
     )
-    return Demand(roles, w, tuple(_operand(k, a, nodes, roles) for a in k.inputs), extent, tuple(a.name for a in k.axes),
-                  (narrow_copies(k, 1, 0), narrow_copies(k, 0, 1)), _pieces(k, nodes))  # fmt: skip
+    operands = tuple(_operand(k, a, nodes, roles) for a in k.inputs)
+    rows = [dim_hint(a.type.shape[-1]) * o.element for a, o in zip(k.inputs, operands) if o.factor and a.type.rank > 1]
+    return Demand(roles, w, operands, extent, tuple(a.name for a in k.axes), (narrow_copies(k, 1, 0), narrow_copies(k, 0, 1)),
+                  _pieces(k, nodes), any(b % 32 for b in rows))  # fmt: skip
 
 
 def _operand(k: Kernel, a: Arg, nodes: Sequence[Expr], roles: Roles) -> Operand:

@@ -139,10 +139,12 @@ def _starts_product(fill: Stmt, behind: Sequence[Loop | Stmt]) -> bool:
 class TeamPrinter(Printer):
     """The consumers' text; `producer` prints the other role."""
 
-    def __init__(self, p: TileProgram, place: Placement, placer: TeamPlacer, exact: bool = False) -> None:
+    def __init__(self, p: TileProgram, place: Placement, placer: TeamPlacer, exact: bool = False, cluster: int = 1) -> None:
         super().__init__(p, place, exact)
         self.placer, self.workers = placer, placer.workers
         self.budget = register_budget(placer.workers, placer.resident)
+        if cluster > 1:
+            self.paired, self.together, self.memory = self.pair(), cluster, "own"
         self.queues = self.find_queues()
         self.of = {s.dst: q for q in self.queues for s in q.copies}
         self.waited: set[str] = set()
@@ -176,21 +178,25 @@ class TeamPrinter(Printer):
     # ---- the two roles
     def body(self) -> list[str]:
         self.put("extern __shared__ __align__(1024) unsigned char smem[];")
+        if self.together > 1:
+            self.put(f"unsigned char *const {self.memory} = ac_own_memory(smem);")
         self.put("const int lane = threadIdx.x % AC_WAVE, team = threadIdx.x / 128, wave = threadIdx.x / AC_WAVE - 4;")
         self.put("(void)lane; (void)wave;")
         with self.block("if (threadIdx.x == 0)"):
             for q in self.queues:
                 with self.block(f"for (int i = 0; i < {q.depth}; ++i)"):
                     self.put(f"ac_barrier_init({self.barrier(q, 'i')}, 1);")
-                    self.put(f"ac_barrier_init({self.barrier(q, 'i', False)}, {4 * self.workers});")
+                    self.put(f"ac_barrier_init({self.barrier(q, 'i', False)}, {4 * self.workers * self.readers(q)});")
             self.put("ac_barrier_fence();")
-        self.put("__syncthreads();")
+        self.put("ac_cluster_sync();" if self.together > 1 else "__syncthreads();")
         with self.block("if (team == 0)"):
-            self.put(f"ac_registers_release<{self.budget[0]}>();", "if (threadIdx.x != 0) return;")
-            self.counters()
-            with self.tiles() as body:
-                self.produce(body)
-                self.turned(None)
+            self.put(f"ac_registers_release<{self.budget[0]}>();")
+            with self.block("if (threadIdx.x == 0)"):
+                self.counters()
+                with self.tiles() as body:
+                    self.produce(body)
+                    self.turned(None)
+            self.leave()
             self.put("return;")
         self.put(f"ac_registers_claim<{self.budget[1]}>();")
         self.counters()
@@ -202,11 +208,46 @@ class TeamPrinter(Printer):
                 self.settle({f.stmt.dst for f in self.flights})
                 for q in self.queues:
                     if q.loop is None:
-                        self.put(f"if (lane == 0) ac_barrier_arrive({self.barrier(q, '0', False)});")
+                        self.give_back(q, "0", "")
                 self.turned(None)
         if self.stored:
             self.put("if (threadIdx.x % 128 == 0) ac_bulk_drain();")
+        self.leave()
         return self.lines
+
+    def leave(self) -> None:
+        """A block of a cluster stays until no other writes into its memory or arrives at its barriers."""
+        if self.together > 1:
+            self.put("ac_cluster_sync();")
+
+    # ---- clusters: neighbouring blocks receive the factor that they share once
+    def pair(self) -> str:
+        """The grid axis along which a cluster's blocks lie: some copied factor does not depend on it."""
+        first = self.p.body[0] if self.p.body else None
+        axes = first.axes if isinstance(first, Loop) and first.kind == "grid" else ()
+        if len(axes) < 2 or first is None or first.opt("persistent") != "yes":  # type: ignore[union-attr]
+            raise self.placer.refuse("a cluster shares a factor between rows of tiles, in blocks that stay")
+        if any(s.op == "reduce" for s, _ in walk(self.p.body)):
+            raise self.placer.refuse("a cluster that shares a factor reduces nothing")
+        if all(axes[-2] in x.view.axes for x in self.placer.bulk.values()):
+            raise self.placer.refuse(f"no factor is shared along {axes[-2]}")
+        return axes[-2]
+
+    def shared(self, s: Stmt) -> bool:
+        """Whether all blocks of the cluster need the same bytes."""
+        return self.together > 1 and self.paired not in self.placer.bulk[s.dst].view.axes
+
+    def readers(self, q: Queue) -> int:
+        """Blocks whose consumers release a queue's slots."""
+        return self.together if any(map(self.shared, q.copies)) else 1
+
+    def give_back(self, q: Queue, slot: str, guard: str) -> None:
+        """Tell the producers that write into a slot that this warp has read it."""
+        empty = self.barrier(q, slot, False)
+        if self.readers(q) > 1:
+            self.put(f"if ({guard}lane < {self.together}) ac_barrier_arrive_at({empty}, lane);")
+        else:
+            self.put(f"if ({guard}lane == 0) ac_barrier_arrive({empty});")
 
     @contextmanager
     def tiles(self) -> Iterator[tuple[Loop | Stmt, ...]]:
@@ -216,8 +257,10 @@ class TeamPrinter(Printer):
             yield self.p.body
             return
         if self.persistent:
-            total = " * ".join(self.count(a) for a in first.axes)
-            with self.block(f"for (int tile = blockIdx.x; tile < {total}; tile += gridDim.x)"):
+            every = self.together
+            total = " * ".join(f"(({self.count(a)} + {every - 1}) / {every})" if a == self.paired else self.count(a) for a in first.axes)
+            of = lambda x: f"{x} / {every}" if every > 1 else x
+            with self.block(f"for (int tile = {of('blockIdx.x')}; tile < {total}; tile += {of('gridDim.x')})"):
                 self.grid(first, "tile")
                 yield first.body
         else:
@@ -251,7 +294,7 @@ class TeamPrinter(Printer):
 
     def barrier(self, q: Queue, slot: str, full: bool = True) -> str:
         at = q.at + (0 if full else 8 * q.depth)
-        return f"smem + {at}" + (f" + 8 * ({slot})" if q.depth > 1 else "")
+        return f"{self.memory} + {at}" + (f" + 8 * ({slot})" if q.depth > 1 else "")
 
     def turn(self, q: Queue) -> tuple[str, str]:
         """(slot, parity) of the queue's current turn."""
@@ -291,8 +334,13 @@ class TeamPrinter(Printer):
             coordinates = [index(a, lambda n: self.base.get(n, "0")) for a in x.start]
             for b in range(x.boxes):
                 first = coordinates[0] + (f" + {b * x.across}" if b else "")
-                to = f"smem + {x.offset}{f' + {slot} * {x.bytes}' if q.depth > 1 else ''}{f' + {b * x.box_bytes}' if b else ''}"
-                self.put(f"ac_bulk_load({to}, &map{number}, {self.barrier(q, slot)}, {', '.join([first, *coordinates[1:]])});")
+                to = f"{self.memory} + {x.offset}{f' + {slot} * {x.bytes}' if q.depth > 1 else ''}{f' + {b * x.box_bytes}' if b else ''}"
+                rest = f"{to}, &map{number}, {self.barrier(q, slot)}, {', '.join([first, *coordinates[1:]])}"
+                if self.shared(s):  # each block fetches its part, for all
+                    turn = str(b % self.together) if x.boxes > 1 else f"{q.name} % {self.together}" if q.loop is not None else "0"
+                    self.put(f"if (ac_cluster_rank() == {turn}) ac_bulk_load_all<{self.together}>({rest});")
+                else:
+                    self.put(f"ac_bulk_load({rest});")
 
     # ---- consumers
     def run(self, body: Iterable[Loop | Stmt]) -> None:
@@ -332,7 +380,7 @@ class TeamPrinter(Printer):
             back = f"({q.name} - 1)" if f.carried else q.name
             guard = f"{f.guard} && " if f.guard else ""
             slot = f"{back} % {q.depth}" if q.depth > 1 else "0"
-            self.put(f"if ({guard}lane == 0) ac_barrier_arrive({self.barrier(q, slot, False)});")
+            self.give_back(q, slot, guard)
 
     def loop(self, loop: Loop) -> None:
         mine = [q for q in self.queues if q.loop is loop]
@@ -444,7 +492,7 @@ class TeamPrinter(Printer):
         x = self.placer.bulk[name]
         q = self.of[name]
         slot = self.turn(q)[0]
-        at = f"smem + {x.offset}{f' + {slot} * {x.bytes}' if q.depth > 1 else ''}"
+        at = f"{self.memory} + {x.offset}{f' + {slot} * {x.bytes}' if q.depth > 1 else ''}"
         i = pr.instruction
         side = f"(wave / 4 * {pr.repeat[0]} + m) * {i.m}" if first else f"n * {i.n}" if pr.repeat[1] > 1 else "0"
         bytes_ = i.k * x.buf.dtype.bytes
@@ -486,7 +534,7 @@ class TeamPrinter(Printer):
         y, kind = self.names.of(s.srcs[0]), STORED[self.bufs[s.srcs[0]].dtype.name]
         repeats = self.place.layouts[s.srcs[0]].registers // (groups * 32)
         self.stored = True
-        self.put(f"unsigned char *const box{number} = smem + {at} + (wave / 4) * {STAGE};")
+        self.put(f"unsigned char *const box{number} = {self.memory} + {at} + (wave / 4) * {STAGE};")
         if self.persistent and repeats * groups % 2:  # the last tile ended in the half that this one begins with
             self.put("if (threadIdx.x % 128 == 0) ac_bulk_wait<0>();")
         with self.over(repeats, "m"), self.over(groups, "g"):

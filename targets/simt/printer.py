@@ -54,6 +54,7 @@ class Printer:
         self.written: set[str] = set()
         self.seen: set[str] = set()
         self.pending = False
+        self.paired, self.together = "", 1  # a cluster's blocks take neighbouring tiles of this axis, that many
         self.warp, self.memory = ("warp", "own") if place.cluster > 1 else ("wave", "smem")
         self.sizes = tuple(dict.fromkeys(d.name for t in (*p.inputs, *p.outputs) for d in t.shape if isinstance(d, Sym)))
         self.pointer = {t.buffer: self.names.of(t.buffer) for t in (*p.inputs, *p.outputs)}
@@ -115,6 +116,8 @@ class Printer:
     def grid(self, loop: Loop, number: str = "blockIdx.x") -> None:
         """The block's number as tile positions, the last axis fastest; grouped(g) walks g rows of tiles first."""
         self.put(f"int block = {number};")
+        count = lambda a: f"(({self.count(a)} + {self.together - 1}) / {self.together})" if a == self.paired else self.count(a)
+        place = lambda a, n: f"(({n}) * {self.together} + ac_cluster_rank())" if a == self.paired else n
         order = loop.opt("order", "")
         group = int(order[8:-1]) if order.startswith("grouped(") else 0
         axes = list(loop.axes)
@@ -123,21 +126,23 @@ class Printer:
         if group and len(axes) >= 2:
             row, col = axes[-2], axes[-1]
             self.put(
-                f"const int rows_{row} = {self.count(row)}, cols_{col} = {self.count(col)}, all_{row} = rows_{row} * cols_{col};",
+                f"const int rows_{row} = {count(row)}, cols_{col} = {count(col)}, all_{row} = rows_{row} * cols_{col};",
                 f"const int tile_{row} = block % all_{row}, first_{row} = tile_{row} / ({group} * cols_{col}) * {group};",
                 f"const int high_{row} = ac_min(rows_{row} - first_{row}, {group});",
-                f"const int {self.base[row]} = (first_{row} + tile_{row} % ({group} * cols_{col}) % high_{row}) * {tile_of(self.p, row)};",
+                f"const int {self.base[row]} = {place(row, f'(first_{row} + tile_{row} % ({group} * cols_{col}) % high_{row})')}"
+                f" * {tile_of(self.p, row)};",
                 f"const int {self.base[col]} = tile_{row} % ({group} * cols_{col}) / high_{row} * {tile_of(self.p, col)};",
                 f"block /= all_{row};",
             )
             axes = axes[:-2]
         for i, a in enumerate(reversed(axes)):
             last = i == len(axes) - 1
-            n = self.count(a)
+            n = count(a)
             t = tile_of(self.p, a)
             number = "block" if last else f"block % {n}"
             if a in self.growing:  # the longest tiles first, so that the last wave is short
                 number = f"({n} - 1 - {number})"
+            number = place(a, number)
             self.put(f"const int {self.base[a]} = {number}{f' * {t}' if t > 1 else ''};")
             if not last:
                 self.put(f"block /= {n};")

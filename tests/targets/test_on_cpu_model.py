@@ -199,3 +199,22 @@ def test_blocks_of_a_cluster_share_a_row(model, tmp_path):
 def test_a_cluster_without_its_barriers_is_seen(model, tmp_path):
     with pytest.raises(ModelFailure):
         check(clustered(lambda text: text.replace("ac_cluster_sync();", "")), model, tmp_path)
+
+
+SHARING = replace(STAY, cluster=2)
+
+
+TURNED = GRAPHS["gemm_tn"].replace("300", "304")
+
+
+@pytest.mark.parametrize("text", [gemm(300, 264, 520), gemm(512, 256, 200), TURNED, gemm(130, 136, 72, "f16", "3, ")],
+                         ids=["odd_rows_of_tiles", "even", "both_turned", "batched"])  # fmt: skip
+def test_blocks_of_a_cluster_share_a_factor(text, model, tmp_path):
+    program = autocomp.optimize(text, target="cuda:h200")
+    kernel = program.calls.calls[0].kernel
+    batched = len(kernel.axes) > 2
+    schedule = replace(SHARING, tile=replace(SMALL_BATCHED).tile) if batched else SHARING
+    source = program.target.emit(kernel, schedule)
+    assert "ac_bulk_load_all<2>" in source.text
+    program.printed[kernel.name] = replace(source, launch=replace(source.launch, at_most=4))
+    check(program, model, tmp_path)

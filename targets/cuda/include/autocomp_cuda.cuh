@@ -22,7 +22,10 @@ AC_DEVICE bf16 ac_narrow_bf16(float x) { return __float2bfloat16_rn(x); }
 
 // ---- clusters: blocks that read each other's shared memory (sm_90)
 AC_DEVICE int ac_cluster_rank() { int r; asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(r)); return r; }
-AC_DEVICE void ac_cluster_sync() { asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+AC_DEVICE void ac_cluster_sync() {
+  __syncwarp();
+  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
 AC_DEVICE unsigned char *ac_own_memory(unsigned char *smem) { return smem; }
 // what the block of that rank holds where this one has p
 template <class T> AC_DEVICE T ac_peer(const T *p, int rank) {
@@ -128,6 +131,30 @@ AC_DEVICE void ac_bulk_load(unsigned char *to, const ac_tensor_map *m, unsigned 
 }
 AC_DEVICE void ac_bulk_load(unsigned char *to, const ac_tensor_map *m, unsigned char *b, int x, int y, int z, int u, int v) {
   asm volatile(AC_BULK("5d", "%3,%4,%5,%6,%7") ::"r"(ac_address(to)), "l"(m), "r"(ac_address(b)), "r"(x), "r"(y), "r"(z), "r"(u), "r"(v) : "memory");
+}
+// the same bytes for every block of a cluster of N, each at its own `to`, announced at its own barrier
+#define AC_BULK_ALL(rank, list) \
+  "cp.async.bulk.tensor." rank ".shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {" list "}], [%2], %3;"
+template <int N> AC_DEVICE void ac_bulk_load_all(unsigned char *to, const ac_tensor_map *m, unsigned char *b, int x) {
+  asm volatile(AC_BULK_ALL("1d", "%4") ::"r"(ac_address(to)), "l"(m), "r"(ac_address(b)), "h"((unsigned short)((1 << N) - 1)), "r"(x) : "memory");
+}
+template <int N> AC_DEVICE void ac_bulk_load_all(unsigned char *to, const ac_tensor_map *m, unsigned char *b, int x, int y) {
+  asm volatile(AC_BULK_ALL("2d", "%4,%5") ::"r"(ac_address(to)), "l"(m), "r"(ac_address(b)), "h"((unsigned short)((1 << N) - 1)), "r"(x), "r"(y) : "memory");
+}
+template <int N> AC_DEVICE void ac_bulk_load_all(unsigned char *to, const ac_tensor_map *m, unsigned char *b, int x, int y, int z) {
+  asm volatile(AC_BULK_ALL("3d", "%4,%5,%6") ::"r"(ac_address(to)), "l"(m), "r"(ac_address(b)), "h"((unsigned short)((1 << N) - 1)), "r"(x), "r"(y), "r"(z) : "memory");
+}
+template <int N> AC_DEVICE void ac_bulk_load_all(unsigned char *to, const ac_tensor_map *m, unsigned char *b, int x, int y, int z, int u) {
+  asm volatile(AC_BULK_ALL("4d", "%4,%5,%6,%7") ::"r"(ac_address(to)), "l"(m), "r"(ac_address(b)), "h"((unsigned short)((1 << N) - 1)), "r"(x), "r"(y), "r"(z), "r"(u) : "memory");
+}
+template <int N> AC_DEVICE void ac_bulk_load_all(unsigned char *to, const ac_tensor_map *m, unsigned char *b, int x, int y, int z, int u, int v) {
+  asm volatile(AC_BULK_ALL("5d", "%4,%5,%6,%7,%8") ::"r"(ac_address(to)), "l"(m), "r"(ac_address(b)), "h"((unsigned short)((1 << N) - 1)), "r"(x), "r"(y), "r"(z), "r"(u), "r"(v) : "memory");
+}
+// one arrival at the barrier that the block of that rank has where this one has b
+AC_DEVICE void ac_barrier_arrive_at(unsigned char *b, int rank) {
+  unsigned far;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(far) : "r"(ac_address(b)), "r"(rank));
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(far) : "memory");
 }
 #define AC_BULK_OUT(rank, list) "cp.async.bulk.tensor." rank ".global.shared::cta.bulk_group [%0, {" list "}], [%1]; cp.async.bulk.commit_group;"
 AC_DEVICE void ac_bulk_store(const ac_tensor_map *m, unsigned char *from, int x, int y) {

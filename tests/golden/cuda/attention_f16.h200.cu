@@ -86,25 +86,26 @@ extern "C" __global__ void __launch_bounds__(256) matmul_mul_softmax_weighted_su
   __syncthreads();
   if (team == 0) {
     ac_registers_release<40>();
-    if (threadIdx.x != 0) return;
-    int q1 = 0;
-    int q2 = 0;
-    int block = blockIdx.x;
-    const int i1_b = block % 4 * 64;
-    block /= 4;
-    const int i0_b = block;
-    ac_barrier_expect(smem + 73728, 8192);
-    ac_bulk_load(smem + 0, &map0, smem + 73728, 0, i1_b, i0_b);
-    for (int it = 0; it < 2; ++it) {
-      const int r1_b = it * 128;
-      ac_barrier_wait(smem + 73760 + 8 * (q1 % 2), 1 ^ (q1 / 2 % 2));
-      ac_barrier_expect(smem + 73744 + 8 * (q1 % 2), 16384);
-      ac_bulk_load(smem + 8192 + q1 % 2 * 16384, &map1, smem + 73744 + 8 * (q1 % 2), 0, r1_b, i0_b);
-      ac_barrier_wait(smem + 73792 + 8 * (q2 % 2), 1 ^ (q2 / 2 % 2));
-      ac_barrier_expect(smem + 73776 + 8 * (q2 % 2), 16384);
-      ac_bulk_load(smem + 40960 + q2 % 2 * 16384, &map2, smem + 73776 + 8 * (q2 % 2), 0, r1_b, i0_b);
-      ++q1;
-      ++q2;
+    if (threadIdx.x == 0) {
+      int q1 = 0;
+      int q2 = 0;
+      int block = blockIdx.x;
+      const int i1_b = block % 4 * 64;
+      block /= 4;
+      const int i0_b = block;
+      ac_barrier_expect(smem + 73728, 8192);
+      ac_bulk_load(smem + 0, &map0, smem + 73728, 0, i1_b, i0_b);
+      for (int it = 0; it < 2; ++it) {
+        const int r1_b = it * 128;
+        ac_barrier_wait(smem + 73760 + 8 * (q1 % 2), 1 ^ (q1 / 2 % 2));
+        ac_barrier_expect(smem + 73744 + 8 * (q1 % 2), 16384);
+        ac_bulk_load(smem + 8192 + q1 % 2 * 16384, &map1, smem + 73744 + 8 * (q1 % 2), 0, r1_b, i0_b);
+        ac_barrier_wait(smem + 73792 + 8 * (q2 % 2), 1 ^ (q2 / 2 % 2));
+        ac_barrier_expect(smem + 73776 + 8 * (q2 % 2), 16384);
+        ac_bulk_load(smem + 40960 + q2 % 2 * 16384, &map2, smem + 73776 + 8 * (q2 % 2), 0, r1_b, i0_b);
+        ++q1;
+        ++q2;
+      }
     }
     return;
   }

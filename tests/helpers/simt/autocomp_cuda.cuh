@@ -125,6 +125,13 @@ template <class... I> AC_DEVICE void ac_bulk_load(unsigned char *to, const ac_te
   if (sizeof...(at) != m->rank) simt_fail("a bulk copy's rank is not its descriptor's");
   simt_bulk_load(to, m, b, list);
 }
+template <int N, class... I> AC_DEVICE void ac_bulk_load_all(unsigned char *to, const ac_tensor_map *m, unsigned char *b, I... at) {
+  for (int rank = 0; rank < N; ++rank) {
+    const long off = long(rank - simt_rank()) * simt_shared_bytes();
+    ac_bulk_load(to + off, m, b + off, at...);
+  }
+}
+AC_DEVICE void ac_barrier_arrive_at(unsigned char *b, int rank) { simt_barrier_arrive(b + long(rank - simt_rank()) * simt_shared_bytes()); }
 template <class... I> AC_DEVICE void ac_bulk_store(const ac_tensor_map *m, unsigned char *from, I... at) {
   const int list[] = {at...};
   if (sizeof...(at) != m->rank) simt_fail("a bulk copy's rank is not its descriptor's");

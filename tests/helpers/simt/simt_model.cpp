@@ -219,7 +219,7 @@ void start(int first) {
 #endif
 }
 void run_block() {
-  const int shared = launch->shared * launch->cluster, threads = launch->block * launch->cluster;
+  const int shared = launch->cluster > 1 ? simt_shared_bytes() * launch->cluster : launch->shared, threads = launch->block * launch->cluster;
   memset(smem, 0xff, shared);
   memset(smem + shared, UNTOUCHED, SIMT_SHARED - shared);
   prepare(threads);
@@ -230,7 +230,7 @@ void run_block() {
 }  // namespace
 
 int simt_rank() { return current / launch->block; }
-int simt_shared_bytes() { return launch->shared; }
+int simt_shared_bytes() { return (launch->shared + 1023) / 1024 * 1024; }
 void simt_fail(const char *what) {
   failure = std::string(what) + " (thread " + std::to_string(current) + ")";
   siglongjmp(out, 3);

@@ -24,7 +24,7 @@ extern simt_index simt_block, simt_grid;
 #define gridDim simt_grid
 
 // Dynamic shared memory; kernels declare it `extern`. It is filled with NaN patterns before each block.
-constexpr int SIMT_SHARED = 256 * 1024;
+constexpr int SIMT_SHARED = 512 * 1024;
 extern unsigned char smem[];
 
 // Lanes of a wave (or of a team of 128 threads) meet: the last one to come runs `perform` over the arguments of all, by lane.
