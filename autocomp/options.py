@@ -32,6 +32,7 @@ class Options:
     threads: of a CPU program's calls, 0 for all.
     exact: leave out rules that regroup floating point operations.
     without: names or globs of rules to leave out. rules: files of the user's own, or rules made with `autocomp.rule`.
+    allow_tf32: products of f32 may round their factors to tf32 (10 bits of mantissa) on matrix units.
     cache: take the compiled program from the cache folder if it is there, and keep it there if it is not.
     phase_iterations, phase_nodes, phase_seconds: the budget of each phase of the graph's e-graph: rounds, terms, seconds.
     """
@@ -54,6 +55,7 @@ class Options:
     search_configurations: int = 1000
     search_keep: int = 3
     exact: bool = False
+    allow_tf32: bool = False
     threads: int = 0
     without: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()

@@ -25,7 +25,10 @@ def estimate(k: Kernel, s: Schedule, chip: Chip, demand: Demand | None = None) -
 def pricer(d: Demand, chip: Chip) -> Callable[[Schedule], Cost]:
     """Schedule -> its time, for many schedules of one kernel."""
     if any(m.name == "shared" for m in chip.memories):
-        return BlockModel(d, chip).time
+        models = {"": BlockModel(d, chip)}
+        for word in chip.matrix:  # instructions that a schedule asks for by a type of factors that memory does not know
+            models[word] = BlockModel(replace(d, work=replace(d.work, matrix_dtype=word)), chip)
+        return lambda s: models.get(s.instruction, models[""]).time(s)
     if "shared_units" in chip.features:
         return CoreModel(d, chip).time
     return lambda s: _tiles_time(d, s, chip)
@@ -47,6 +50,12 @@ def _tiles_time(d: Demand, s: Schedule, chip: Chip) -> Cost:
     cost = time_of(work, chip)
     overhead = chip.limits.get("tile", 0.0) * -(-tiles // chip.cores)
     return Cost(cost.seconds + overhead, cost.bound, (*cost.parts, ("tiles", overhead)))
+
+
+def share_of_roofline(k: Kernel, cost: Cost, chip: Chip) -> float:
+    """Time that the busiest unit needs at its full rate, over the predicted time."""
+    parts = [s for name, s in time_of(demand_of(k).work, chip).parts if name != "launch"]
+    return max(parts, default=0.0) / cost.seconds if cost.seconds else 0.0
 
 
 def _refetched(d: Demand, tile: Mapping[str, int], chip: Chip) -> float:

@@ -16,6 +16,7 @@ class Roles:
 
     contract, online: `rows` are in the first factor only, `cols` in the second only, `batch` in both, `depth` reduced.
     reduce, map: `rows` are all output axes but those of the row, `cols` the row (the innermost axis of a map).
+    factor: dtype of the factors of a contraction.
     depths: the reduced axes of every reduction and contraction, each as `depth` is of one.
     padded: tiles of a contraction lie in shared memory, where all axes of a side but the outermost take powers of two.
     """
@@ -27,6 +28,7 @@ class Roles:
     depth: tuple[Axis, ...]
     depths: tuple[tuple[Axis, ...], ...] = ()
     padded: bool = False
+    factor: str = ""
 
     def extent(self, role: str) -> int:
         """Product of a role's extents; symbols at their hint."""
@@ -71,7 +73,8 @@ def roles_of(k: Kernel) -> Roles:
         only_left = tuple(x for x in k.axes if x.name in left and x.name not in right)
         only_right = tuple(x for x in k.axes if x.name in right and x.name not in left)
         both = tuple(x for x in k.axes if x not in only_left and x not in only_right)
-        return Roles(form, both, only_left, only_right, _by_contiguity(tuple(x for x in e.axes if x.name in bound), nodes), depths)
+        depth = _by_contiguity(tuple(x for x in e.axes if x.name in bound), nodes)
+        return Roles(form, both, only_left, only_right, depth, depths, factor=a.dtype.name)
     reduced = [e for e in nodes if isinstance(e, Reduce)]
     if reduced:
         extents = [a.extent for e in reduced for a in e.axes]

@@ -33,7 +33,8 @@ from autocomp.ir.body import (
     rewrite,
 )
 from autocomp.ir.kernel import Arg, Kernel, Store
-from autocomp.ir.types import BOOL, DType, Sym
+from autocomp.ir.scalar import accumulator
+from autocomp.ir.types import BOOL, DType, Sym, widens
 
 
 @dataclass
@@ -182,9 +183,12 @@ def _aligned(shape: tuple[object, ...], axes: tuple[Axis, ...]) -> tuple[Aff, ..
 
 
 def _tidy(values: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    """Reduced axes of extent 1 go; a reduction without axes left is its operand where that is its value."""
+    """Reduced axes of extent 1 go; a reduction without axes left is its operand where that is its value. Factors are multiplied in
+    the type in which they are loaded."""
 
     def one(e: Expr) -> Expr:
+        if isinstance(e, Contract):
+            e = _narrow(e)
         if isinstance(e, (Reduce, Contract)):
             gone = {a.name for a in e.axes if a.extent == 1}
             kept = tuple(a for a in e.axes if a.extent != 1)
@@ -204,6 +208,14 @@ def _tidy(values: tuple[Expr, ...]) -> tuple[Expr, ...]:
         return e
 
     return tuple(rewrite(v, one) for v in values)
+
+
+def _narrow(e: Contract) -> Contract:
+    """contract(cast(i32, a: i8), cast(i32, b: i8)) -> contract(a, b): exact where the sum's type is the accumulator of theirs."""
+    narrow = [x.args[0] for x in e.args if isinstance(x, Map) and x.fn == "cast" and isinstance(x.args[0], Load)]
+    if len(narrow) < 2 or narrow[0].dtype != narrow[1].dtype or accumulator(narrow[0].dtype) != e.dtype:
+        return e
+    return replace(e, a=narrow[0], b=narrow[1]) if all(widens(n.dtype, x.dtype) for n, x in zip(narrow, e.args)) else e
 
 
 def _renamed(root: Expr, place: Mapping[str, str], tensors: Mapping[str, str]) -> Expr:

@@ -143,6 +143,8 @@ def _functions(roles: Roles, chip: Chip, options: Options) -> dict[str, Any]:
         "feature": lambda name: name in chip.features,
         "open_rows": lambda: any(isinstance(a.extent, Sym) for axes in roles.depths for a in axes),
         "lanes": lambda: chip.granule[1],
+        "factor": lambda: roles.factor,
+        "wave": lambda: chip.lanes(4),
     }
 
 
@@ -165,4 +167,6 @@ def describe(s: Schedule) -> str:
         parts.append(f"clusters of {s.cluster}")
     elif s.roles == "single" and s.threads != Schedule.threads:
         parts.append(f"{s.threads} threads")
+    if s.instruction:
+        parts.append(s.instruction)
     return "; ".join(parts)

@@ -110,8 +110,9 @@ class Decoder:
 
 
 def axes_of(roles: Roles, role: str) -> tuple[Any, ...]:
-    """The groups of axes over which a role's size is spread: every reduction's for the depth."""
-    return roles.depths if role == "depth" else (getattr(roles, role),)
+    """The groups of axes over which a role's size is spread: every reduction's for the depth, but for that of an online
+    reduction's scores, which stays whole."""
+    return roles.depths if role == "depth" and roles.form != "online" else (getattr(roles, role),)
 
 
 def applies(rule: Rule, roles: Roles) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from autocomp.ir.types import BF16, BOOL, F16, F32, I32, DType, dtype_of
+from autocomp.ir.types import BOOL, F32, I32, SHORT_FLOATS, DType, dtype_of
 
 
 @dataclass(frozen=True)
@@ -222,17 +222,17 @@ def convert(x: Any, dtype: DType) -> np.ndarray:
 
 
 def apply(name: str, args: Sequence[Any], dtype: DType) -> np.ndarray:
-    """The function on NumPy arrays with NumPy broadcasting, as `dtype`. f16 and bf16 are computed in f32 and rounded once."""
+    """The function on NumPy arrays with NumPy broadcasting, as `dtype`. Short floats are computed in f32 and rounded once."""
     if name == "cast":
         return convert(args[0], dtype)
     arrays = [np.asarray(a) for a in args]
-    wide = [a.astype(np.float32) if dtype_of(a) in (F16, BF16) else a for a in arrays]
+    wide = [a.astype(np.float32) if dtype_of(a) in SHORT_FLOATS else a for a in arrays]
     with np.errstate(all="ignore"):
         return convert(SCALAR[name].numpy(*wide), dtype)
 
 
 def accumulator(dtype: DType) -> DType:
-    """The type in which sums and contractions of `dtype` are accumulated: f32 for 16-bit floats, i32 for short integers."""
-    if dtype in (F16, BF16):
+    """The type in which sums and contractions of `dtype` are accumulated: f32 for floats of 16 bits or fewer, i32 for short integers."""
+    if dtype in SHORT_FLOATS:
         return F32
     return I32 if dtype.kind in "iu" and dtype.bits < 32 else dtype

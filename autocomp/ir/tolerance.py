@@ -57,12 +57,13 @@ def relative_error(graph: Graph) -> dict[str, float]:
     return {name: sqrt(total[id(n)]) for name, n in graph.outputs}
 
 
-def tolerance(graph: Graph, name: str, want: np.ndarray, noise: float = 1.0) -> Tolerance:
-    """Tolerance of one output; `want` its float64 value. `noise`: extra factor where inputs are themselves rounded."""
+def tolerance(graph: Graph, name: str, want: np.ndarray, noise: float = 1.0, coarse: float = 0.0) -> Tolerance:
+    """Tolerance of one output; `want` its float64 value. `noise`: extra factor where inputs are themselves rounded; `coarse`: distance
+    from 1 to the next number of a type in which factors were multiplied."""
     node = dict(graph.outputs)[name]
     if not node.type.dtype.is_float:
         return Tolerance(0.0, 0.0)
-    r = SAFETY * noise * max(relative_error(graph)[name], node.type.dtype.eps)
+    r = SAFETY * noise * max(relative_error(graph)[name], node.type.dtype.eps, coarse)
     finite = np.abs(want[np.isfinite(want)])
     return Tolerance(r, r * float(finite.max()) if finite.size else 0.0)
 
@@ -84,6 +85,7 @@ def deviation(
     got: Mapping[str, np.ndarray],
     own: Mapping[str, np.ndarray] | None = None,
     noise: float = 1.0,
+    coarse: float = 0.0,
 ) -> Deviation:
     """Compare outputs with their float64 values. A ratio of inf: a NaN or infinity where the reference has none, or the
     reverse. Elements that `own` (the reference in the graph's own dtypes) cannot represent, because an intermediate value
@@ -91,7 +93,7 @@ def deviation(
     """
     worst = Deviation(0.0, "", (), 0.0, 0.0)
     for name, w in want.items():
-        t = tolerance(graph, name, w, noise)
+        t = tolerance(graph, name, w, noise, coarse)
         g, w = np.asarray(got[name]).astype(np.float64), w.astype(np.float64)
         same = (g == w) | (np.isnan(g) & np.isnan(w))
         if own is not None:

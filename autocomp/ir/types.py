@@ -47,6 +47,8 @@ F64 = DType("f64", "f", 64, np.dtype(np.float64))
 F32 = DType("f32", "f", 32, np.dtype(np.float32))
 F16 = DType("f16", "f", 16, np.dtype(np.float16))
 BF16 = DType("bf16", "f", 16, np.dtype(ml_dtypes.bfloat16))
+F8E4M3 = DType("f8e4m3", "f", 8, np.dtype(ml_dtypes.float8_e4m3fn))
+F8E5M2 = DType("f8e5m2", "f", 8, np.dtype(ml_dtypes.float8_e5m2))
 I8 = DType("i8", "i", 8, np.dtype(np.int8))
 I16 = DType("i16", "i", 16, np.dtype(np.int16))
 I32 = DType("i32", "i", 32, np.dtype(np.int32))
@@ -57,8 +59,20 @@ U32 = DType("u32", "u", 32, np.dtype(np.uint32))
 U64 = DType("u64", "u", 64, np.dtype(np.uint64))
 BOOL = DType("bool", "b", 1, np.dtype(np.bool_))
 
-DTYPES = {d.name: d for d in (F64, F32, F16, BF16, I8, I16, I32, I64, U8, U16, U32, U64, BOOL)}
+SHORT_FLOATS = (F16, BF16, F8E4M3, F8E5M2)  # held and accumulated as f32
+SHORT_NUMPY = tuple(d.numpy for d in SHORT_FLOATS)
+DTYPES = {d.name: d for d in (F64, F32, *SHORT_FLOATS, I8, I16, I32, I64, U8, U16, U32, U64, BOOL)}
 _BY_NUMPY = {d.numpy: d for d in DTYPES.values()}
+
+
+def widens(a: DType, b: DType) -> bool:
+    """Every value of `a` is one of `b`."""
+    if a.is_float and b.is_float:
+        x, y = ml_dtypes.finfo(a.numpy), ml_dtypes.finfo(b.numpy)
+        return bool(x.nmant <= y.nmant and float(x.max) <= float(y.max) and float(x.smallest_subnormal) >= float(y.smallest_subnormal))
+    if a.kind in "iub" and b.kind in "iu":
+        return a.kind == "b" or (a.kind == b.kind and a.bits <= b.bits) or (a.kind == "u" and b.kind == "i" and a.bits < b.bits)
+    return a == b
 
 
 def dtype_of(array_or_dtype: object) -> DType:

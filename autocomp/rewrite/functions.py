@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from math import frexp, isclose, prod, sqrt
 from typing import Any
 
-from autocomp.ir.types import DTYPES, Dim, Sym, TensorType
+from autocomp.ir.types import DTYPES, Dim, Sym, TensorType, widens
 from autocomp.options import Options
 from autocomp.rewrite.where import Unanswerable
 
@@ -123,7 +123,7 @@ def tensor_functions(options: Options, features: Sequence[str] | None = None) ->
         "value": _value,
         "is_float": lambda x: x.type.dtype.is_float,
         "is_int": lambda x: x.type.dtype.is_int,
-        "widens": lambda a, b: _widens(a, b),
+        "widens": lambda a, b: widens(DTYPES[a], DTYPES[b]),
         "len": len,
         "product": lambda xs: prod(static(xs)),
         "sum": lambda xs: sum(static(xs)),
@@ -147,14 +147,3 @@ def tensor_functions(options: Options, features: Sequence[str] | None = None) ->
         "broadcast": broadcast_shape,
         "batched": lambda a, b: broadcast_shape(a[:-2], b[:-2]),
     }
-
-
-def _widens(a: str, b: str) -> bool:
-    """Every value of dtype a is one of dtype b."""
-    x, y = DTYPES[a], DTYPES[b]
-    exact = {("f16", "f32"), ("f16", "f64"), ("bf16", "f32"), ("bf16", "f64"), ("f32", "f64")}
-    if x == y or (a, b) in exact:
-        return True
-    if x.kind in "iub" and y.kind in "iu":
-        return x.kind == "b" or (x.kind == y.kind and x.bits <= y.bits) or (x.kind == "u" and y.kind == "i" and x.bits < y.bits)
-    return False

@@ -118,6 +118,8 @@ KERNEL = {
     "cores": (0, 0),
     "feature": (1, 1),
     "open_rows": (0, 0),
+    "wave": (0, 0),
+    "factor": (0, 0),
     "capacity": (1, 1),
     "elements": (1, 1),
     "waves": (1, 3),

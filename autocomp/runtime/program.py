@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from autocomp.cost.estimate import share_of_roofline
 from autocomp.errors import AutocompError, ModelError
 from autocomp.ir.kernel import KernelGraph
 from autocomp.options import Options
@@ -155,6 +156,7 @@ def build_program(calls: KernelGraph, schedules: Mapping[str, tuple[Schedule, Co
     for c in calls.calls:
         count[c.kernel.name] = count.get(c.kernel.name, 0) + 1
     measured = {e.data["signature"]: e.data["text"] for e in trace.of("tuned") if e.data["used"] and "signature" in e.data}
+    tiled = {e.data["signature"]: (f"{e.data['rule']}: the schedule",) for e in trace.of("schedule") if "/" in e.data.get("rule", "")}
     sources: dict[str, KernelSource] = {}
     infos: dict[str, KernelInfo] = {}
     for c in calls.calls:
@@ -169,8 +171,8 @@ def build_program(calls: KernelGraph, schedules: Mapping[str, tuple[Schedule, Co
             f"{k.name}: {' '.join(c.ops)}",
             f"schedule: {describe(schedule)}",
             *([f"tuned: {measured[k.signature]}"] if k.signature in measured else []),
-            f"predicted: {cost.seconds * 1e6:.2f} us, bound by {cost.bound}",
-            *(f"rule: {r}" for r in c.rules),
+            f"predicted: {cost.seconds * 1e6:.2f} us, bound by {cost.bound}, {share_of_roofline(k, cost, target.chip):.0%} of the roofline",
+            *(f"rule: {r}" for r in (*c.rules, *tiled.get(k.signature, ()))),
         )
         sources[k.name] = target.emit(k, schedule, header)
         infos[k.name] = KernelInfo(

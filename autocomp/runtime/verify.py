@@ -26,6 +26,9 @@ class Verification:
     seed: int
 
 
+TF32 = 2.0**-10  # from 1 to the next number of tf32
+
+
 def verify(program: Any, feed: Mapping[str, np.ndarray] | None = None, seed: int = 0) -> Verification:
     """Run on `feed` (seeded random inputs if not given) and compare every output with the float64 reference.
 
@@ -40,7 +43,8 @@ def verify(program: Any, feed: Mapping[str, np.ndarray] | None = None, seed: int
     finite = all(np.all(np.isfinite(v.astype(np.float64))) for v in (*want.values(), *(got[n] for n in want)))
     if not finite:
         own = evaluate(graph, feed, float64=False)
-    d = deviation(graph, want, got, own)
+    coarse = TF32 if any("tf32" in k.schedule for k in program.kernels) else 0.0
+    d = deviation(graph, want, got, own, coarse=coarse)
     error = max((float(np.max(np.abs(got[n].astype(np.float64) - w), initial=0.0)) for n, w in want.items()), default=0.0)
     limit = abs(d.got - d.want) / d.ratio if d.ratio else 0.0
     if not d.ratio <= 1.0:

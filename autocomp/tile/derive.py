@@ -368,8 +368,9 @@ class _Deriver:
         return _MonoidStep(self, e, carried, st).run()
 
     def factor(self, e: Expr, c: Contract) -> str:
-        """An operand of a contraction: a bare load goes to the block; a map of loads is masked at tails (f(0) need not be 0)."""
-        if isinstance(e, Load):
+        """An operand of a contraction: a bare load goes to the block; a map of loads is masked at tails (f(0) need not be 0), as is
+        one that is not zero outside its guard."""
+        if isinstance(e, Load) and not (e.guard and e.fill):
             return self.emit(e, "block")
         return self.masked(self.emit(e), e.dtype, c.axes, 0.0 if e.dtype.is_float else 0)
 

@@ -18,6 +18,8 @@ class Instruction:
     a, b, c     register and lane digits of the factors and of the accumulator
     call        the device function: call(c, a, b)
     load        how factors come from shared memory: ldmatrix, or each lane its own elements
+    factor      type that factors have in registers ("": as they are stored)
+    asked       word by which a schedule asks for it ("": taken unasked)
     wave        digits of the waves that issue it together (none: one wave does)
     """
 
@@ -34,6 +36,8 @@ class Instruction:
     needs: str = ""
     source: str = ""
     load: str = ""
+    factor: str = ""
+    asked: str = ""
 
 
 def read_instructions(rows: Sequence[Mapping[str, Any]]) -> tuple[Instruction, ...]:
@@ -46,7 +50,7 @@ def _read(row: Mapping[str, Any]) -> Instruction:
     part = lambda key: (digits(row[key]["reg"]), digits(row[key]["lane"]))
     out = Instruction(row["name"], tuple(row["types"]), row["m"], row["n"], row["k"], part("a"), part("b"), part("c"), row["call"],
                       digits(row.get("wave", ())), row.get("needs", ""), row.get("source", ""),
-                      row.get("load", ""))  # fmt: skip
+                      row.get("load", ""), row.get("factor", ""), row.get("asked", ""))  # fmt: skip
     for key, axes in (("a", "mk"), ("b", "kn"), ("c", "mn")):
         for axis in axes:
             have = 1

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from autocomp.ir.affine import aff
-from autocomp.ir.body import Axis, Contract, Expr, Load, Reduce, bound_axes, free_axes, postorder, rewrite, substitute
+from autocomp.ir.body import Axis, Contract, Expr, Gather, Load, Reduce, bound_axes, free_axes, postorder, rewrite, substitute
 from autocomp.ir.kernel import Kernel
 
 
 def unify_axes(k: Kernel) -> Kernel:
-    """Rename bound axes to a domain axis, or to another bound axis, wherever that makes a load equal to another one."""
+    """Rename bound axes to a domain axis, or to another bound axis, wherever that makes a load or gather equal to another one."""
     while True:
         values = tuple(s.value for s in k.stores)
         step = next(_renamings(k, values), None)
@@ -36,7 +36,7 @@ def rename_axis(root: Expr, old: str, new: str) -> Expr:
 def _renamings(k: Kernel, values: tuple[Expr, ...]) -> Iterator[tuple[str, str]]:
     bound: dict[str, Axis] = {a.name: a for v in values for a in bound_axes(v)}
     domain = {a.name: a for a in k.axes}
-    loads = {e for e in postorder(*values) if isinstance(e, Load)}
+    loads = {e for e in postorder(*values) if isinstance(e, (Load, Gather))}
     free = free_axes(values)
     heavy = [e for e in postorder(*values) if isinstance(e, (Reduce, Contract))]
     for name, axis in bound.items():
@@ -51,7 +51,7 @@ def _renamings(k: Kernel, values: tuple[Expr, ...]) -> Iterator[tuple[str, str]]
                 continue
             if any(_captures(x, name, other, free) for e in owners for a in e.args for x in postorder(a)):
                 continue
-            mine = [e for e in loads if any(name in i.names() for i in e.index)]
+            mine = [e for e in loads if name in free[id(e)]]
             if any(substitute(e, {name: aff(other)}) in loads for e in mine) and (other in domain or other < name):
                 yield name, other
 

@@ -16,6 +16,7 @@ from autocomp.targets.cpu.storage import share
 from autocomp.targets.cpu.tree import Node, build, contractions
 from autocomp.targets.source import KernelSource, Packing
 
+from autocomp.errors import UnsupportedOp
 from autocomp.options import Options
 from autocomp.tile.program import TileProgram
 from autocomp.tile.text import show
@@ -26,6 +27,10 @@ def emit(program: TileProgram, lanes: int, header: tuple[str, ...] = (), units: 
     """The function of a tile program. `lanes`: f32 lanes of a vector; `header`: lines of the comment above it; `units`:
     contractions run in register tiles (else as plain reductions);
     `registers`: vector registers; `options`: parallel_outer, vectorize_inner, register_tile_factor and unroll_factor are read."""
+    for what in (*program.inputs, *program.outputs, *program.bufs):
+        if what.dtype.name not in CTYPE:
+            raise UnsupportedOp(f"elements of type {what.dtype} are not computed on CPUs", where=f"kernel {program.name}",
+                                hint="cast them to f16 before, or take a GPU target")  # fmt: skip
     nest = hoist(coalesce(lower(program)))
     nest = replace(nest, vectors=options.vectorize_inner, rows=options.register_tile_factor)
     tree = build(nest, units and options.vectorize_inner)

@@ -41,3 +41,13 @@ def register(mine: Layout, of: Layout, r: str, name: str) -> str:
         text = digit(r, Digit(d.axis, 1, d.count), where[key], of.reg)
         parts.append(f"({text}) * {w}" if w > 1 else f"({text})")
     return " + ".join(parts) or "0"
+
+
+def refined(digits: tuple[Digit, ...], like: tuple[Digit, ...]) -> tuple[Digit, ...]:
+    """The same elements in the same order, digits cut where those of `like` are."""
+    out: list[Digit] = []
+    for d in digits:
+        cuts = sorted(x.stride for x in like if x.axis == d.axis and d.stride < x.stride < d.stride * d.count)
+        edges = [d.stride, *cuts, d.stride * d.count]
+        out += [Digit(d.axis, low, high // low) for low, high in zip(edges, edges[1:])]
+    return tuple(out)

@@ -28,7 +28,7 @@ def emit(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[
     stages = max([int(x.opt("stages", "1")) for x in _loops(p.body)], default=1)
     if schedule.cluster > 1 and "clusters" not in chip.features:
         raise UnsupportedOp(f"{chip.name} has no clusters of blocks", where=f"kernel {p.name}")
-    at = place(p, instructions, plain, schedule.threads * schedule.cluster, wave, stages, schedule.cluster)
+    at = place(p, instructions, plain, schedule.threads * schedule.cluster, wave, stages, schedule.cluster, schedule.instruction)
     printer = Printer(p, at, exact, counted)
     body = printer.body()
     check_capacity(p, at, chip.memory("shared").capacity, int(chip.limits["registers"]))

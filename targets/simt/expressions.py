@@ -10,10 +10,11 @@ from autocomp.targets.cpu.flat import index_text
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.affine import Aff
 from autocomp.ir.body import Const, Expr, Gather, Index, Inside, Map
-from autocomp.ir.types import BOOL, F32, F64, DType
+from autocomp.ir.types import BOOL, F32, F64, SHORT_FLOATS, DType
 
 STORED = {
-    "f64": "double", "f32": "float", "f16": "f16", "bf16": "bf16", "bool": "unsigned char", "i8": "signed char", "i16": "short",
+    "f64": "double", "f32": "float", "f16": "f16", "bf16": "bf16", "f8e4m3": "f8e4m3", "f8e5m2": "f8e5m2", "bool": "unsigned char",
+    "i8": "signed char", "i16": "short",
     "i32": "int", "i64": "long long", "u8": "unsigned char", "u16": "unsigned short", "u32": "unsigned", "u64": "unsigned long long",
 }  # fmt: skip
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
@@ -30,7 +31,12 @@ _HALF = {"gelu", "tanh", "sigmoid", "silu", "exp", "div", "rsqrt"}  # functions 
 
 def working(d: DType) -> DType:
     """The type in which values of `d` are held and computed."""
-    return F32 if d.name in ("f16", "bf16") else d
+    return F32 if d in SHORT_FLOATS else d
+
+
+def rounds(d: DType, exact: bool) -> bool:
+    """Whether a value of `d` is rounded where it is made: 8-bit floats always, 16-bit ones in exact programs."""
+    return d in SHORT_FLOATS and (exact or d.bits == 8)
 
 
 def held(d: DType) -> str:
@@ -102,7 +108,7 @@ class Scalar:
             return f"ac_exp_difference_half({self.text(a)}, {self.text(x.args[1])})"
         of = e.args[1].dtype if e.fn == "where" else e.args[0].dtype
         text = function(e.fn, args, of, self.half)
-        if self.exact and e.dtype.name in ("f16", "bf16"):
+        if rounds(e.dtype, self.exact):
             return f"ac_round<{e.dtype.name}>({text})"
         return f"({held(e.dtype)})({text})" if e.dtype.is_int and e.dtype.bits < 32 else text
 
@@ -130,7 +136,9 @@ class Scalar:
 
 def _small(e: Expr) -> bool:
     """A cast of an integer of at most 16 bits to what is held as f32."""
-    return isinstance(e, Map) and e.fn == "cast" and working(e.dtype) == F32 and e.args[0].dtype.kind in "iu" and e.args[0].dtype.bits <= 16
+    if not (isinstance(e, Map) and e.fn == "cast" and working(e.dtype) == F32 and e.dtype.bits > 8):
+        return False
+    return e.args[0].dtype.kind in "iu" and e.args[0].dtype.bits <= 16
 
 
 def _whole(e: Expr) -> int | None:
@@ -142,7 +150,7 @@ def convert(text: str, a: DType, b: DType, exact: bool = False) -> str:
     """cast(a -> b) of a held value."""
     if b == BOOL:
         return f"(({text}) != 0)"
-    if b.name in ("f16", "bf16") and exact:
+    if rounds(b, exact):
         return f"ac_round<{b.name}>((float)({text}))"
     return text if working(a) == working(b) else f"(({held(b)})({text}))"
 
@@ -150,7 +158,7 @@ def convert(text: str, a: DType, b: DType, exact: bool = False) -> str:
 def function(fn: str, args: list[str], d: DType, half: bool = False) -> str:
     """fn(args) for operands of type d. Raises UnsupportedOp."""
     x, w = args[0], working(d)
-    if w == F32 and fn in _HALF and (half or d.name in ("f16", "bf16")):
+    if w == F32 and fn in _HALF and (half or d in SHORT_FLOATS):
         return f"ac_{fn}_half({', '.join(args)})"
     if fn == "where":
         return f"({x} ? {args[1]} : {args[2]})"

@@ -13,6 +13,7 @@ from math import prod
 from autocomp.targets.simt.access import contiguous_axis, vector_width
 
 from autocomp.errors import DoesNotFit, UnsupportedOp
+from autocomp.ir.types import widens
 from autocomp.tile.instruction import Instruction
 from autocomp.tile.layout import Digit, Layout, free_layout, split
 from autocomp.tile.program import Buf, Loop, Stmt, Tensor, TileProgram, walk
@@ -80,7 +81,8 @@ class Product:
 @dataclass
 class Placement:
     """layouts: of fragments by name; shared: of operands by name; staged: of fragments that memory holds in another order than
-    threads read them; once: copied outside loops; stages: ring depth; bytes: shared memory in all."""
+    threads read them; cleared: computed operands whose tile is padded with zeros; once: copied outside loops; stages: ring depth;
+    bytes: shared memory in all."""
 
     threads: int
     wave: int
@@ -89,6 +91,7 @@ class Placement:
     shared: dict[str, Shared] = field(default_factory=dict)
     staged: dict[str, Shared] = field(default_factory=dict)
     products: dict[Stmt, Product] = field(default_factory=dict)
+    cleared: list[str] = field(default_factory=list)
     trees: dict[str, int] = field(default_factory=dict)
     once: frozenset[str] = frozenset()
     cluster: int = 1
@@ -106,12 +109,13 @@ class Placement:
 
 
 def place(p: TileProgram, instructions: Sequence[Instruction], plain: Instruction, threads: int, wave: int, stages: int,
-          cluster: int = 1) -> Placement:  # fmt: skip
-    """Places for all values. `threads`: of all blocks of a cluster, which share a tile through reductions only.
+          cluster: int = 1, asked: str = "") -> Placement:  # fmt: skip
+    """Places for all values. `threads`: of all blocks of a cluster, which share a tile through reductions only. `asked`:
+    the schedule's word for the instruction.
 
     Raises UnsupportedOp where a layout would have to be converted or an axis cannot be tiled so.
     """
-    out = Placer(p, instructions, plain, Placement(threads, wave, stages, cluster=cluster)).run()
+    out = Placer(p, instructions, plain, Placement(threads, wave, stages, cluster=cluster), asked).run()
     if cluster > 1 and (out.shared or out.staged):
         raise UnsupportedOp(f"{', '.join((*out.shared, *out.staged))} in shared memory, which the blocks of a cluster have each their own",
                             where=f"kernel {p.name}", hint="use clusters for reductions of what registers hold")  # fmt: skip
@@ -133,7 +137,9 @@ def tile_of(p: TileProgram, axis: str) -> int:
 class Placer:
     """The passes of `place`; a target with other operand stores or instructions overrides `instruction`, `waves`, `operand`."""
 
-    def __init__(self, p: TileProgram, instructions: Sequence[Instruction], plain: Instruction, out: Placement) -> None:
+    def __init__(self, p: TileProgram, instructions: Sequence[Instruction], plain: Instruction, out: Placement,
+                 asked: str = "") -> None:  # fmt: skip
+        self.asked = asked
         self.p, self.instructions, self.plain, self.out = p, instructions, plain, out
         self.bufs = {b.name: b for b in p.bufs}
         self.stmts = [s for s, _ in walk(p.body)]
@@ -153,6 +159,8 @@ class Placer:
         return found
 
     def run(self) -> Placement:
+        if self.out.threads % self.out.wave:
+            raise self.refuse(f"{self.out.threads} threads are no whole number of waves of {self.out.wave}", "take a multiple of it")
         mmas = [s for s in self.stmts if s.op == "mma"]
         chained = any(self.depends(s.srcs[i], {m.dst for m in mmas if m is not s}) for s in mmas for i in (0, 1))
         for s in mmas:
@@ -192,7 +200,8 @@ class Placer:
         size = lambda group: prod(x for _, x in group)
         i = self.instruction(a, b, c, size(n))
         waves = self.waves(size(m), size(n), i, chained)
-        repeat = tuple(max(1, -(-size(g) // (t * w))) for g, t, w in ((m, i.m, waves[0]), (n, i.n, waves[1])))
+        column = max(i.n, i.k) if chained else i.n  # scores that become a factor must fill its steps in depth
+        repeat = tuple(max(1, -(-size(g) // (t * w)) * (t // u)) for g, t, u, w in ((m, i.m, i.m, waves[0]), (n, column, i.n, waves[1])))
         digits = [*i.c[0], Digit("n", i.n, repeat[1]), Digit("m", i.m, repeat[0])]
         wave = [*i.wave, Digit("m", i.m * repeat[0], waves[0]), Digit("n", i.n * repeat[1], waves[1])]
         layout = Layout(*(self.on(level, m, n) for level in (digits, i.c[1], wave)))
@@ -228,9 +237,11 @@ class Placer:
 
     def instruction(self, a: Buf, b: Buf, c: Buf, n: int) -> Instruction:
         for i in self.instructions:
-            if i.types == (a.dtype.name, b.dtype.name, c.dtype.name):
+            if i.types == (a.dtype.name, b.dtype.name, c.dtype.name) and i.asked == self.asked:
                 return i
-        if a.dtype != b.dtype or a.dtype.name not in ("f32", "f64", "i32", "f16", "bf16") or (a.dtype.bytes < 4 and a.dtype != c.dtype):
+        if self.asked:
+            raise self.refuse(f"no instruction '{self.asked}' for a contraction {a.dtype} x {b.dtype} -> {c.dtype}")
+        if a.dtype != b.dtype or not widens(a.dtype, c.dtype):
             raise self.refuse(f"no instruction for a contraction {a.dtype} x {b.dtype} -> {c.dtype}", "cast the factors first")
         return self.plain
 
@@ -267,13 +278,14 @@ class Placer:
                 first: bool) -> bool:  # fmt: skip
         """Whether a fragment already lies as the instruction wants its first factor (registers of an earlier accumulator)."""
         have = self.out.layouts.get(buf.name) or self.common(buf)
-        if not first or have is None or len(k) != 1 or not i.a[0]:
+        if not first or have is None or len(k) != 1 or len(outer) != 1 or not i.a[0] or buf.dtype.bytes != 2:
             return False
         want = self.on([Digit(d.axis.replace("k", "n"), d.stride, d.count) for d in i.a[1]], outer, k)
-        if have.lane == want and i.a[0] and have.wave == c.project(buf.axes).wave and len(outer) == 1:
-            self.out.layouts[buf.name] = have
-            return True
-        return False
+        lane = tuple(d if d.axis in buf.axes else Digit("", 0, d.count) for d in want)
+        if have.lane != lane or have.wave != c.project(buf.axes).wave or have.extent(k[0][0]) < -(-k[0][1] // i.k) * i.k:
+            return False
+        self.out.layouts[buf.name] = have
+        return True
 
     def operand(self, buf: Buf, outer: tuple[tuple[str, int], ...], k: tuple[tuple[str, int], ...], i: Instruction) -> None:
         """A factor in shared memory: its contiguous axis is the inner one, padded to the instruction's tile."""
@@ -296,8 +308,7 @@ class Placer:
             while vector > 1 and place_[inner] % vector:
                 vector //= 2
         if view is None and (rows, row) != (size(o), size(d)):
-            what = f"{buf.name} is computed, and its tile {size(o)} x {size(d)} must be padded to {rows} x {row}"
-            raise self.refuse(what, "use tiles of 16")
+            self.out.cleared.append(buf.name)
         stages = self.out.depth(buf.name) if view is not None else 1
         bytes_ = rows * row * buf.dtype.bytes
         at = self.out.reserve(bytes_ * stages, ALIGN)

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import contextmanager
+from math import prod
 from typing import Any
 
 from autocomp.targets.cpu.flat import Flat, dim_text
 from autocomp.targets.cpu.names import Names, c_name
 from autocomp.targets.simt import trees
 from autocomp.targets.simt.access import run_width, vector_width
-from autocomp.targets.simt.digits import digit, linear, register
+from autocomp.targets.simt.digits import digit, linear, refined, register
 from autocomp.targets.simt.expressions import STORED, Scalar, held, index, literal
 from autocomp.targets.simt.placement import Placement, Product, Shared, tile_of
 
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.affine import Aff
 from autocomp.ir.body import Expr
-from autocomp.ir.types import BOOL, Sym
+from autocomp.ir.types import BOOL, DTYPES, Sym
 from autocomp.tile.instruction import Instruction
 from autocomp.tile.layout import Digit, Layout, weights
 from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, walk
@@ -29,6 +30,8 @@ from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, walk
 TAKEN = (  # the printer's own variables
     "r", "q", "m", "n", "kk", "c", "row", "col", "lane", "wave", "warp", "own", "sum", "block", "smem", "fa", "fb",
 )  # fmt: skip
+BYTES = {d.name: d.bytes for d in DTYPES.values()} | {"tf32": 4}  # of a factor's element in registers
+COPIES = 16  # of a thread that are unrolled: more only cost compile time
 LONG = 2**31 - 1  # elements of a buffer from which offsets need 64 bits
 
 
@@ -64,9 +67,9 @@ class Printer:
         self.lines += [("  " * self.depth + x) if x else "" for x in lines]
 
     @contextmanager
-    def block(self, head: str, unroll: bool = False) -> Any:
+    def block(self, head: str, unroll: bool = False, most: int = 0) -> Any:
         if unroll:
-            self.put("#pragma unroll")
+            self.put(f"#pragma unroll {most}" if most else "#pragma unroll")
         self.put(f"{head} {{".strip())
         self.depth += 1
         yield
@@ -101,12 +104,17 @@ class Printer:
         return self.lines
 
     def declare(self) -> None:
-        """Registers of every fragment."""
+        """Registers of every fragment; zeros where a computed factor does not fill its padded tile."""
         for b in self.p.bufs:
             if b.name in self.place.layouts:
                 n = self.place.layouts[b.name].registers
-                words = "alignas(16) " if b.dtype.bytes == 1 and n % 4 == 0 else ""
+                words = "alignas(16) " if b.dtype.bytes == 1 and not b.dtype.is_float and n % 4 == 0 else ""
                 self.put(f"{words}{held(b.dtype)} {self.names.of(b.name)}[{n}];")
+        for name in self.place.cleared:
+            x = self.place.shared[name]
+            self.put(f"ac_clear<{x.bytes}, {self.place.threads}>(smem + {x.offset});")
+        if self.place.cleared:
+            self.put("ac_sync();")
 
     def count(self, axis: str) -> str:
         """Tiles along an axis."""
@@ -332,7 +340,7 @@ class Printer:
 
     # ---- statements
     def copy(self, s: Stmt) -> None:
-        if s.dst in self.place.shared:
+        if s.dst in self.place.shared and self.place.shared[s.dst].view is not None:
             self.before_write(s.dst)
             self.to_shared(s)
             self.put("ac_commit();")
@@ -348,6 +356,8 @@ class Printer:
             self.turn_round(s)
         else:
             self.load(s, t)
+            if s.dst in self.place.shared:
+                self.share(s.dst)
 
     def turn_round(self, s: Stmt) -> None:
         """A tile through shared memory: written in memory's order, read in the threads' order."""
@@ -428,7 +438,9 @@ class Printer:
         kind = STORED[x.buf.dtype.name]
         with self.over(layout.registers):
             row, col = (linear(group, lambda a: self.local(layout, a, "r")) for group in (x.outer, x.inner))
-            self.put(f"*({kind} *)({self.element(x, row, col)}) = ac_stored<{kind}>({self.names.of(name)}[r]);")
+            ok = [f"{self.local(layout, a, 'r')} < {tile_of(self.p, a)}" for a in x.buf.axes if layout.extent(a) > tile_of(self.p, a)]
+            write = f"*({kind} *)({self.element(x, row, col)}) = ac_stored<{kind}>({self.names.of(name)}[r]);"
+            self.put(f"if ({' && '.join(ok)}) {write}" if ok else write)
 
     def table(self, tensor: str, indices: list[str]) -> str:
         """A data-dependent read, indices clamped to the buffer."""
@@ -487,7 +499,7 @@ class Printer:
         whole = x.vector * x.buf.dtype.bytes == 16
         if self.counted and whole and chunks % self.place.threads:
             raise UnsupportedOp(f"{chunks} copies are not shared evenly by {self.place.threads} threads", where=f"kernel {self.p.name}")
-        with self.block(f"for (int q = 0; q < {count}; ++q)", unroll=x.vector > 1):
+        with self.block(f"for (int q = 0; q < {count}; ++q)", unroll=x.vector > 1, most=COPIES if count > COPIES else 0):
             self.put(f"const int c = threadIdx.x + q * {self.place.threads};")
             if chunks % self.place.threads:
                 self.put(f"if (c >= {chunks}) break;")
@@ -535,8 +547,10 @@ class Printer:
         per = 1
         for d in i.c[0]:
             per *= d.count
+        held_ = BYTES[i.factor or i.types[0]]
+        words = lambda side: side * i.k * held_ // self.place.wave // 4
         with self.block(f"for (int kk = 0; kk < {pr.steps}; ++kk)", unroll=True):
-            self.put(f"unsigned fa[{rm}][{i.m * i.k // self.place.wave // 2}], fb[{rn}][{i.n * i.k // self.place.wave // 2}];")
+            self.put(f"unsigned fa[{rm}][{words(i.m)}], fb[{rn}][{words(i.n)}];")
             self.factor(pr, True)
             self.factor(pr, False)
             with self.over(rm, "m"), self.over(rn, "n"):
@@ -550,51 +564,59 @@ class Printer:
         number = f"wave % {pr.waves[0]}" if first else f"wave / {pr.waves[0]}"
         start = f"{number} * {side * n}" if pr.waves[0 if first else 1] > 1 else "0"
         if name not in self.place.shared:
-            have = self.place.layouts[name]
-            kind = STORED[self.bufs[name].dtype.name]
-            per = have.registers // (pr.repeat[0] * pr.steps)
-            with self.over(n, "m"):
-                self.put(f"ac_pack<{kind}, {per}>(fa[m], &{self.names.of(name)}[(m * {pr.steps} + kk) * {per}]);")
+            self.packed(pr, n)
             return
         x = self.place.shared[name]
-        if i.load != "ldmatrix":
+        if i.load != "ldmatrix" or not (x.deep or x.buf.dtype.bytes == 2):
             self.own_elements(x, i, first, n, start)
             return
-        trans = "" if x.deep else "_t"
+        trans, chunk = "" if x.deep else "_t", 16 // x.buf.dtype.bytes
+        at = lambda side, k: self.element(x, side, k) if x.deep else self.element(x, k, side)
         if first:
-            row, deep = ("lane % 16", "lane / 16 * 8") if x.deep else ("lane / 8 % 2 * 8", "lane / 16 * 8 + lane % 8")
+            row, deep = ("lane % 16", f"lane / 16 * {chunk}") if x.deep else ("lane / 8 % 2 * 8", "lane / 16 * 8 + lane % 8")
             with self.over(n, "m"):
-                side_, k = f"{start} + m * 16 + {row}", f"kk * 16 + {deep}"
-                at = self.element(x, side_, k) if x.deep else self.element(x, k, side_)
-                self.put(f"ac_ldmatrix4{trans}(fa[m], {at});")
+                self.put(f"ac_ldmatrix4{trans}(fa[m], {at(f'{start} + m * 16 + {row}', f'kk * {i.k} + {deep}')});")
             return
-        row, deep = ("lane / 16 * 8 + lane % 8", "lane / 8 % 2 * 8") if x.deep else ("lane / 16 * 8", "lane / 8 % 2 * 8 + lane % 8")
+        deep = f"lane / 8 % 2 * {chunk}" if x.deep else "lane / 8 % 2 * 8 + lane % 8"
         if n // 2:
+            row = "lane / 16 * 8 + lane % 8" if x.deep else "lane / 16 * 8"
             with self.over(n // 2, "n"):
-                side_, k = f"{start} + n * 16 + {row}", f"kk * 16 + {deep}"
-                at = self.element(x, side_, k) if x.deep else self.element(x, k, side_)
-                self.put(f"ac_ldmatrix4{trans}(fb[2 * n], fb[2 * n + 1], {at});")
+                self.put(f"ac_ldmatrix4{trans}(fb[2 * n], fb[2 * n + 1], {at(f'{start} + n * 16 + {row}', f'kk * {i.k} + {deep}')});")
         if n % 2:
             row = "lane % 8" if x.deep else "0"
-            side_, k = f"{start} + {(n - 1) * 8} + {row}", f"kk * 16 + {deep}"
-            at = self.element(x, side_, k) if x.deep else self.element(x, k, side_)
-            self.put(f"ac_ldmatrix2{trans}(fb[{n - 1}], {at});")
+            self.put(f"ac_ldmatrix2{trans}(fb[{n - 1}], {at(f'{start} + {(n - 1) * 8} + {row}', f'kk * {i.k} + {deep}')});")
+
+    def packed(self, pr: Product, n: int) -> None:
+        """The first factor from the registers of an earlier accumulator, zeros outside the tile."""
+        i, name = pr.instruction, self.names.of(pr.a)
+        have, (axis, size) = self.place.layouts[pr.a], pr.k[0]
+        per = prod(d.count for d in i.a[0])
+        level = [*i.a[0], Digit("k", i.k, pr.steps), Digit("m", i.m, n)]
+        names = {"m": pr.m[0][0], "k": axis}
+        want = Layout(tuple(Digit(names[d.axis], d.stride, d.count) for d in level), have.lane, have.wave)
+        mine = Layout(refined(have.reg, want.reg), have.lane, have.wave)
+        with self.over(n, "m"), self.over(per // 2, "q"):
+            pair = []
+            for j in (0, 1):
+                r = f"((m * {pr.steps} + kk) * {per} + 2 * q + {j})"
+                value = f"{name}[{register(mine, want, r, pr.a)}]"
+                inside = f"{self.local(want, axis, r)} < {size}"
+                pair.append(f"{inside} ? {value} : 0.0f" if have.extent(axis) > size else value)
+            self.put(f"fa[m][q] = ac_pair<{STORED[self.bufs[pr.a].dtype.name]}>({', '.join(pair)});")
 
     def own_elements(self, x: Shared, i: Instruction, first: bool, n: int, start: str) -> None:
-        """Each lane reads the elements that it holds: side by side along depth, or one below the other."""
+        """Each lane reads the elements that it holds: runs that lie side by side along depth at once, others one by one."""
         reg, lane = i.a if first else i.b
         axis, step, var = ("m", i.m, "m") if first else ("n", i.n, "n")
-        if len(reg) != 1 or (reg[0].axis, reg[0].stride) != ("k", 1):
-            raise UnsupportedOp(f"{i.name} has no load for its factors", where=f"kernel {self.p.name}")
-        of = lambda a: " + ".join(digit("lane", d, w, lane) for d, w in weights(lane) if d.axis == a) or "0"
-        with self.over(n, var):
-            side, k = f"{start} + {var} * {step} + {of(axis)}", f"kk * {i.k} + {of('k')}"
-            kind, count = STORED[x.buf.dtype.name], reg[0].count
-            to = f"f{'a' if first else 'b'}[{var}]"
-            if x.deep:
-                self.put(f"ac_read<{kind}, {count}>({to}, {self.element(x, side, k)});")
-            else:
-                self.put(f"ac_gather<{kind}, {count}, {x.row_bytes}>({to}, {self.start(x)}, {k}, {side});")
+        kind, count = STORED[x.buf.dtype.name], prod(d.count for d in reg)
+        into = STORED.get(i.factor, f"ac_{i.factor}") if i.factor else kind
+        run = reg[0].count if x.deep and reg and (reg[0].axis, reg[0].stride) == ("k", 1) else 1
+        of = lambda a: [digit("lane", d, w, lane) for d, w in weights(lane) if d.axis == a]
+        mine = lambda a: [digit(f"(q * {run})" if run > 1 else "q", d, w, reg) for d, w in weights(reg) if d.axis == a]
+        with self.over(n, var), self.over(count // run, "q"):
+            side, k = " + ".join([start, f"{var} * {step}", *of(axis), *mine(axis)]), " + ".join([f"kk * {i.k}", *of("k"), *mine("k")])
+            at = self.element(x, side, k) if x.deep else self.element(x, k, side)
+            self.put(f"ac_take<{kind}, {into}, {run}>(f{'a' if first else 'b'}[{var}], {f'q * {run}' if run > 1 else 'q'}, {at});")
 
     def plain(self, s: Stmt, pr: Product) -> None:
         """Products thread by thread: one step in depth at a time, factors read from shared memory."""

@@ -69,7 +69,7 @@ def test_the_launcher_computes_the_graph(name, model, tmp_path):
 def test_a_missing_input_is_named(model, tmp_path):
     folder = autocomp.optimize(GRAPHS["softmax_short"], target="maca").save(tmp_path / "out")
     done = run_folder(folder, model, tmp_path)
-    assert done.returncode == 1 and done.stderr == "x.bin: expected 96000 bytes\n"
+    assert done.returncode == 1 and done.stderr == "x.bin: expected 28800 bytes\n"
 
 
 def test_the_command_leaves_a_folder_with_everything(tmp_path, monkeypatch):

@@ -13,9 +13,9 @@ import autocomp
 from autocomp.cost.chip import load_chip
 from autocomp.errors import DoesNotFit, UnsupportedOp
 from autocomp.ir.schedule import Schedule
-from tests.helpers.device_graphs import GRAPHS, gemm, graph
+from tests.helpers.device_graphs import GOLDEN, GRAPHS, gemm, graph
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "cuda"
+FOLDER = Path(__file__).parents[1] / "golden" / "cuda"
 missing = load_target("cuda").toolchain.missing()
 needs_nvrtc = pytest.mark.skipif(bool(missing), reason=missing)
 
@@ -31,13 +31,11 @@ def test_every_kernel_compiles(name, chip):
         assert code[:4] == b"\x7fELF"
 
 
-@pytest.mark.parametrize("name", ["softmax", "layer_norm_odd", "gemm_bias_gelu", "gemm_odd", "swiglu", "attention_f16", "conv", "transpose",
-                                  "sum_columns"])  # fmt: skip
-@pytest.mark.parametrize("chip", ["a100", "h200"])
+@pytest.mark.parametrize(("name", "chip"), [(n, c) for c in ("a100", "h200") for n in GOLDEN[c]])
 def test_the_text_is_as_it_was(name, chip):
     """AUTOCOMP_GOLDEN=write pytest tests/targets/test_cuda.py  writes the files anew."""
     text = autocomp.optimize(GRAPHS[name], target=f"cuda:{chip}").source()
-    path = GOLDEN / f"{name}.{chip}.cu"
+    path = FOLDER / f"{name}.{chip}.cu"
     if os.environ.get("AUTOCOMP_GOLDEN") == "write":
         path.write_text(text)
     assert text == path.read_text()
@@ -58,6 +56,26 @@ def test_a_tile_beyond_shared_memory_is_refused_with_both_numbers():
 def test_a_tile_beyond_the_registers_is_refused_with_both_numbers():
     with pytest.raises(DoesNotFit, match="registers of a thread: needs 512, has 255"):
         CudaTarget(load_chip("a100")).emit(kernel_of(gemm(512, 512, 512)), Schedule.make({"i0": 256, "i1": 256, "r0": 32}, threads=128))
+
+
+@pytest.mark.parametrize(
+    ("text", "schedule", "reason"),
+    [
+        (gemm(64, 64, 64), Schedule.make({"i0": 64, "i1": 64}, threads=48), "48 threads are no whole number of waves of 32"),
+        (gemm(64, 64, 64), Schedule.make({"i0": 64}, threads=128, instruction="tf32"), "no instruction 'tf32' for a contraction f16 x f16"),
+        (gemm(64, 64, 64, "f16", "4, "), Schedule.make({"i0": 2}, threads=128), "batch axis i0 of a contraction has a tile of 2"),
+        (graph({"x": "f16[8, N]"}, "%0 = softmax(x, axes=[1])").replace("graph g\n", "graph g\ndim N in 1..2000\n"),
+         Schedule.make({"i0": 1}), "axis i1 of unknown extent N lies whole in a tile"),
+    ],
+)
+def test_a_schedule_that_cannot_be_printed_is_refused_with_its_reason(text, schedule, reason):
+    with pytest.raises(UnsupportedOp, match=reason):
+        CudaTarget(load_chip("a100")).emit(kernel_of(text), schedule)
+
+
+def test_cpus_refuse_eight_bit_floats_with_what_to_do():
+    with pytest.raises(UnsupportedOp, match=r"elements of type f8e4m3 are not computed on CPUs\s+next: cast them to f16"):
+        autocomp.optimize(GRAPHS["gemm_f8e4m3"], target="cpu")
 
 
 def test_warpgroups_are_refused_where_the_chip_has_none():

@@ -13,7 +13,7 @@ from autocomp.targets import load_target, manifests
 import autocomp
 from autocomp.errors import DoesNotFit
 from autocomp.ir.schedule import Schedule
-from tests.helpers.device_graphs import GRAPHS
+from tests.helpers.device_graphs import GRAPHS, attention
 
 PAGE = (Path(__file__).parents[2] / "docs" / "targets.md").read_text(encoding="utf-8")
 
@@ -29,8 +29,8 @@ def test_a_chip_is_a_file(tmp_path):
     path = tmp_path / "big.yaml"
     path.write_text(block("big.yaml"))
     with pytest.raises(DoesNotFit, match="has 65536"):
-        autocomp.optimize(GRAPHS["attention"], target="maca:c500")
-    program = autocomp.optimize(GRAPHS["attention"], target=f"maca:{path}")
+        autocomp.optimize(attention(1, 2, 200, 128, "f32"), target="maca:c500")
+    program = autocomp.optimize(attention(1, 2, 200, 128, "f32"), target=f"maca:{path}")
     folder = program.save(tmp_path / "out")
     assert (folder / "launcher.maca").exists() and "A card of this page" in (folder / "README.md").read_text()
 

@@ -8,13 +8,15 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from autocomp.targets import load_target
 
 import autocomp
-from autocomp.errors import AutocompError, DoesNotFit
-from tests.helpers.device_graphs import GRAPHS, graph
+from autocomp.errors import AutocompError, DoesNotFit, UnsupportedOp
+from autocomp.ir.schedule import Schedule
+from tests.helpers.device_graphs import GOLDEN, GRAPHS, attention, graph
 
 ROOT = Path(__file__).parents[2]
-GOLDEN = ROOT / "tests" / "golden" / "maca"
+FOLDER = ROOT / "tests" / "golden" / "maca"
 CLANG = shutil.which("clang++-19") or ""
 needs_clang = pytest.mark.skipif(not CLANG, reason="clang++-19 is not installed (apt-get install clang-19)")
 INCLUDE = [f"-I{ROOT / p}" for p in ("tests/helpers/maca", "targets/maca/include", "targets/simt/include")]
@@ -28,7 +30,7 @@ def check(path: Path) -> str:
 
 
 @needs_clang
-@pytest.mark.parametrize("name", [n for n in GRAPHS if n != "attention"])
+@pytest.mark.parametrize("name", GRAPHS)
 def test_every_kernel_type_checks(name, tmp_path):
     program = autocomp.optimize(GRAPHS[name], target="maca:c500")
     for file, text in program.sources.items():
@@ -50,11 +52,11 @@ def test_the_check_sees_unknown_builtins_and_32_bit_masks(wrong, complaint, tmp_
     assert complaint in check(path)
 
 
-@pytest.mark.parametrize("name", ["chain", "softmax", "layer_norm_odd", "gemm_bias_gelu"])
+@pytest.mark.parametrize("name", GOLDEN["c500"])
 def test_the_text_is_as_it_was(name):
     """AUTOCOMP_GOLDEN=write pytest tests/targets/test_maca.py  writes the files anew."""
     text = autocomp.optimize(GRAPHS[name], target="maca").source()
-    path = GOLDEN / f"{name}.maca"
+    path = FOLDER / f"{name}.maca"
     if os.environ.get("AUTOCOMP_GOLDEN") == "write":
         path.write_text(text)
     assert text == path.read_text()
@@ -62,9 +64,6 @@ def test_the_text_is_as_it_was(name):
 
 def test_the_tile_program_does_not_know_the_target():
     """Under one schedule the text between the comment's lines is the same for both; what differs is in tables and headers."""
-    from autocomp.targets import load_target
-
-    from autocomp.ir.schedule import Schedule
     from autocomp.tile.derive import derive
     from autocomp.tile.text import show
 
@@ -76,9 +75,15 @@ def test_the_tile_program_does_not_know_the_target():
         assert all(line in source for line in text.splitlines() if line)
 
 
+def test_half_a_wave_is_refused():
+    kernel = autocomp.optimize(GRAPHS["gemm"], target="maca").calls.calls[0].kernel
+    with pytest.raises(UnsupportedOp, match="32 threads are no whole number of waves of 64"):
+        load_target("maca").emit(kernel, Schedule.make({"i0": 32, "i1": 32, "r0": 32}, stages=2, threads=32))
+
+
 def test_what_64_kilobytes_cannot_hold_is_refused_with_both_numbers():
     with pytest.raises(DoesNotFit, match=r"shared memory of a block: needs \d+, has 65536"):
-        autocomp.optimize(GRAPHS["attention"], target="maca")
+        autocomp.optimize(attention(1, 2, 200, 128, "f32"), target="maca")
 
 
 def test_a_program_for_a_chip_that_is_not_here_says_so_when_called():

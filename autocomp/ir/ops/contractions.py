@@ -11,7 +11,7 @@ from autocomp.ir.node import Attrs
 from autocomp.ir.ops.pointwise import broadcast_shapes
 from autocomp.ir.ops.table import Op, register
 from autocomp.ir.scalar import accumulator
-from autocomp.ir.types import BF16, F16, DType, TensorType
+from autocomp.ir.types import SHORT_NUMPY, DType, TensorType
 
 Types = tuple[TensorType, ...]
 Arrays = tuple[np.ndarray, ...]
@@ -27,7 +27,7 @@ def contracted(out: DType, axes: tuple[Axis, ...], a: Expr, b: Expr) -> Expr:
 def widened(x: Arrays) -> Arrays:
     """16-bit floats as f32, short integers as i32 (as the accumulators are)."""
     short = lambda v: v.dtype.kind in "iu" and v.dtype.itemsize < 4
-    return tuple(v.astype(np.float32) if v.dtype in (F16.numpy, BF16.numpy) else v.astype(np.int32) if short(v) else v for v in x)
+    return tuple(v.astype(np.float32) if v.dtype in SHORT_NUMPY else v.astype(np.int32) if short(v) else v for v in x)
 
 
 def _result(y: np.ndarray, x: Arrays, out: TensorType) -> np.ndarray:

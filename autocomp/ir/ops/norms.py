@@ -9,7 +9,7 @@ import numpy as np
 from autocomp.errors import ModelError
 from autocomp.ir.node import Attrs
 from autocomp.ir.ops.table import Op, register
-from autocomp.ir.types import BF16, F16, F32, DType, TensorType
+from autocomp.ir.types import F32, SHORT_FLOATS, SHORT_NUMPY, DType, TensorType
 
 Types = tuple[TensorType, ...]
 Arrays = tuple[np.ndarray, ...]
@@ -22,7 +22,7 @@ def _float(name: str, t: Types) -> TensorType:
 
 
 def _wide(d: DType) -> DType:
-    return F32 if d in (F16, BF16) else d
+    return F32 if d in SHORT_FLOATS else d
 
 
 def _enter(b: Any, x: Any) -> Any:
@@ -35,7 +35,7 @@ def _leave(b: Any, y: Any, dtype: DType) -> Any:
 
 
 def _np(x: np.ndarray) -> np.ndarray:
-    return x.astype(np.float32) if x.dtype in (F16.numpy, BF16.numpy) else x
+    return x.astype(np.float32) if x.dtype in SHORT_NUMPY else x
 
 
 def _out(y: np.ndarray, x: np.ndarray, out: TensorType) -> np.ndarray:

@@ -13,7 +13,7 @@ from autocomp.ir.body import Axis, Comprehension, Index, Map, Read, Reduce
 from autocomp.ir.node import Attrs
 from autocomp.ir.ops.table import Op, register
 from autocomp.ir.scalar import accumulator
-from autocomp.ir.types import BF16, F16, F32, I64, DType, Sym, TensorType
+from autocomp.ir.types import F32, I64, SHORT_FLOATS, DType, Sym, TensorType
 
 Types = tuple[TensorType, ...]
 Arrays = tuple[np.ndarray, ...]
@@ -44,7 +44,7 @@ def _entry(name: str, monoid: str, numpy: Callable[..., Any], result: Callable[[
         return reduced_type(name, t[0], a, result(t[0].dtype))
 
     def reference(x: Arrays, a: Attrs, out: TensorType) -> np.ndarray:
-        wide = x[0].astype(np.float32) if out.dtype in (F16, BF16) and x[0].dtype != np.float64 else x[0]
+        wide = x[0].astype(np.float32) if out.dtype in SHORT_FLOATS and x[0].dtype != np.float64 else x[0]
         y = numpy(wide, axis=tuple(a["axes"]), keepdims=a["keepdims"])
         return y if x[0].dtype == np.float64 else y.astype(out.dtype.numpy)
 
@@ -117,7 +117,7 @@ def _mean_infer(t: Types, a: Attrs) -> TensorType:
 def _mean_decompose(b: Any, x: Any, a: Attrs) -> Any:
     from math import prod
 
-    wide = F32 if x[0].type.dtype in (F16, BF16) else x[0].type.dtype
+    wide = F32 if x[0].type.dtype in SHORT_FLOATS else x[0].type.dtype
     y = x[0] if wide == x[0].type.dtype else b.op("cast", x[0], to=wide.name)
     total = b.op("reduce_sum", y, axes=a["axes"], keepdims=a["keepdims"])
     shape = x[0].type.shape

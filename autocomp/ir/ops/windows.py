@@ -20,7 +20,7 @@ from autocomp.ir.body import Axis, Comprehension, Index, Read, Reduce
 from autocomp.ir.node import Attrs
 from autocomp.ir.ops.contractions import contracted, widened
 from autocomp.ir.ops.table import Op, register
-from autocomp.ir.types import BF16, F16, F32, I64, Sym, TensorType
+from autocomp.ir.types import F32, I64, SHORT_FLOATS, SHORT_NUMPY, Sym, TensorType
 
 Types = tuple[TensorType, ...]
 Arrays = tuple[np.ndarray, ...]
@@ -180,7 +180,7 @@ def _pool_infer(name: str) -> Callable[[Types, Attrs], TensorType]:
 
 def _pool_reference(combine: Any, fill: Callable[[np.dtype], Any]) -> Callable[[Arrays, Attrs, TensorType], np.ndarray]:
     def reference(xs: Arrays, a: Attrs, out: TensorType) -> np.ndarray:
-        x = xs[0].astype(np.float32) if xs[0].dtype in (F16.numpy, BF16.numpy) else xs[0]
+        x = xs[0].astype(np.float32) if xs[0].dtype in SHORT_NUMPY else xs[0]
         spatial = _split(out, a["layout"])[2]
         y: Any = None
         for _, patch in _patches(x, a, a["window"], spatial, fill(x.dtype)):
@@ -201,7 +201,7 @@ def _pool_meaning(monoid: str, fill: Callable[[np.dtype], Any]) -> Callable[[Typ
             t[0].dtype, 0, _join(aff("n"), aff("c"), index, a["layout"]), guard, float(fill(t[0].dtype.numpy)) if guard else 0.0
         )
         axes = _join(Axis("n", n_), Axis("c", c_), places, a["layout"])
-        wide = F32 if monoid == "sum" and out.dtype in (F16, BF16) else out.dtype
+        wide = F32 if monoid == "sum" and out.dtype in SHORT_FLOATS else out.dtype
         from autocomp.ir.body import Map
 
         value = Reduce(wide, monoid, taps, (read if wide == out.dtype else Map(wide, "cast", (read,)),))
@@ -318,7 +318,7 @@ def _avg_reference(xs: Arrays, a: Attrs, out: TensorType) -> np.ndarray:
 def _avg_decompose(b: Any, x: Any, a: Attrs) -> Any:
     t = x[0].type
     window = {k: a[k] for k in (*WINDOW, "window")}
-    wide = F32 if t.dtype in (F16, BF16) else t.dtype
+    wide = F32 if t.dtype in SHORT_FLOATS else t.dtype
     y = x[0] if wide == t.dtype else b.op("cast", x[0], to=wide.name)
     y = b.op("sumpool", y, **window)
     counts = _avg_counts(t, a, y.type)

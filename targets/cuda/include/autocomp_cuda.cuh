@@ -18,6 +18,7 @@ AC_DEVICE float ac_widen(bf16 x) { return __bfloat162float(x); }
 AC_DEVICE f16 ac_narrow_f16(float x) { return __float2half_rn(x); }
 AC_DEVICE bf16 ac_narrow_bf16(float x) { return __float2bfloat16_rn(x); }
 #define AC_BYTE_AS_FLOAT(word, i) __int_as_float(__byte_perm(word, 0x4b000000u, 0x7650u | (i)))
+AC_DEVICE float ac_to_tf32(float x) { unsigned r; asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(x)); return __int_as_float(int(r)); }
 #include "autocomp_simt.h"
 
 // ---- clusters: blocks that read each other's shared memory (sm_90)
@@ -89,6 +90,16 @@ AC_DEVICE void ac_mma_f16(float *c, const unsigned (&a)[4], const unsigned (&b)[
 }
 AC_DEVICE void ac_mma_bf16(float *c, const unsigned (&a)[4], const unsigned (&b)[2]) {
   asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+#define AC_MMA_INT(name, type) \
+  AC_DEVICE void name(int *c, const unsigned (&a)[4], const unsigned (&b)[2]) { \
+    asm volatile("mma.sync.aligned.m16n8k32.row.col.s32." type "." type ".s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};" \
+                 : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1])); \
+  }
+AC_MMA_INT(ac_mma_s8, "s8") AC_MMA_INT(ac_mma_u8, "u8")
+AC_DEVICE void ac_mma_tf32(float *c, const unsigned (&a)[4], const unsigned (&b)[2]) {
+  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 // ---- roles of warpgroups, bulk copies and warpgroup products (sm_90a)

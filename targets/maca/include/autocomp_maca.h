@@ -11,6 +11,8 @@ typedef maca_bfloat16 bf16;
 #define AC_DEVICE static __device__ __forceinline__
 typedef __NATIVE_VECTOR__(4, float) ac_float4;
 typedef __NATIVE_VECTOR__(4, _Float16) ac_half4;
+typedef __NATIVE_VECTOR__(4, int) ac_int4;
+typedef __NATIVE_VECTOR__(2, float) ac_float2;
 
 AC_DEVICE float ac_max(float a, float b) { return a > b || a != a ? a : b; }
 AC_DEVICE float ac_min(float a, float b) { return a < b || a != a ? a : b; }
@@ -21,6 +23,7 @@ AC_DEVICE float ac_widen(f16 x) { return __half2float(x); }
 AC_DEVICE float ac_widen(bf16 x) { return __bfloat162float(x); }
 AC_DEVICE f16 ac_narrow_f16(float x) { return __float2half(x); }
 AC_DEVICE bf16 ac_narrow_bf16(float x) { return __float2bfloat16(x); }
+AC_DEVICE float ac_to_tf32(float x) { return __int_as_float((__float_as_int(x) + 0x1000) & ~0x1fff); }
 #include "autocomp_simt.h"
 
 // ---- threads of a block
@@ -42,7 +45,7 @@ template <int N> AC_DEVICE void ac_wait_copies() { __builtin_mxc_arrive_gvmcnt(N
 template <int N> AC_DEVICE void ac_wait() { __builtin_mxc_arrive_gvmcnt(0); }
 
 // ---- matrix units: c += a b, factors passed second first
-template <class T> AC_DEVICE T ac_bits(const unsigned (&r)[2]) {
+template <class T, int N> AC_DEVICE T ac_bits(const unsigned (&r)[N]) {
   T t;
   __builtin_memcpy(&t, r, sizeof t);
   return t;
@@ -53,5 +56,17 @@ AC_DEVICE void ac_mma_f16(float *c, const unsigned (&a)[2], const unsigned (&b)[
 }
 AC_DEVICE void ac_mma_bf16(float *c, const unsigned (&a)[2], const unsigned (&b)[2]) {
   const ac_float4 d = __builtin_mxc_mma_16x16x16bf16(ac_bits<ac_half4>(b), ac_bits<ac_half4>(a), ac_float4{c[0], c[1], c[2], c[3]});
+  c[0] = d[0], c[1] = d[1], c[2] = d[2], c[3] = d[3];
+}
+AC_DEVICE void ac_mma_s8(int *c, const unsigned (&a)[1], const unsigned (&b)[1]) {
+  const ac_int4 d = __builtin_mxc_mma_16x16x16i8(int(b[0]), int(a[0]), ac_int4{c[0], c[1], c[2], c[3]});
+  c[0] = d[0], c[1] = d[1], c[2] = d[2], c[3] = d[3];
+}
+AC_DEVICE void ac_mma_f32(float *c, const unsigned (&a)[1], const unsigned (&b)[1]) {
+  const ac_float4 d = __builtin_mxc_mma_16x16x4f32(ac_bits<float>(b), ac_bits<float>(a), ac_float4{c[0], c[1], c[2], c[3]});
+  c[0] = d[0], c[1] = d[1], c[2] = d[2], c[3] = d[3];
+}
+AC_DEVICE void ac_mma_tf32(float *c, const unsigned (&a)[2], const unsigned (&b)[2]) {
+  const ac_float4 d = __builtin_mxc_mma_16x16x8tf32(ac_bits<ac_float2>(b), ac_bits<ac_float2>(a), ac_float4{c[0], c[1], c[2], c[3]});
   c[0] = d[0], c[1] = d[1], c[2] = d[2], c[3] = d[3];
 }

@@ -17,10 +17,44 @@ AC_DEVICE long long ac_clamp(long long i, long long n) { return i < 0 ? 0 : i < 
 // ---- values in memory <-> values on chip (half types are held as float)
 AC_DEVICE float ac_held(f16 x) { return ac_widen(x); }
 AC_DEVICE float ac_held(bf16 x) { return ac_widen(x); }
+// 8-bit floats: e4m3 (no infinities, 0x7f is NaN, 448 the largest) and e5m2 (the upper half of an f16)
+struct f8e4m3 { unsigned char bits; };
+struct f8e5m2 { unsigned char bits; };
+AC_DEVICE float ac_held(f8e4m3 x) {
+  const unsigned rest = x.bits & 0x7f, sign = (x.bits & 0x80u) << 24;
+  const float v = __int_as_float(int(rest << 20)) * 1.329227995784916e36f;  // the exponents' biases differ by 120
+  return rest == 0x7f ? ac_nan<float>() : __int_as_float(int(sign | unsigned(__float_as_int(v))));
+}
+AC_DEVICE float ac_held(f8e5m2 x) {
+  const unsigned rest = x.bits & 0x7f, sign = (x.bits & 0x80u) << 24;
+  const float v = __int_as_float(int(rest << 21)) * 5.192296858534828e33f;  // by 112
+  return rest >= 0x7c ? (rest == 0x7c ? __int_as_float(int(sign | 0x7f800000u)) : ac_nan<float>()) : __int_as_float(int(sign | unsigned(__float_as_int(v))));
+}
+// rounded to MANTISSA bits, to even at a tie; `low` is the exponent of the smallest normal number, what lies below it is subnormal
+template <int MANTISSA, int LOW> AC_DEVICE unsigned ac_eight_bits(float magnitude) {
+  if (magnitude < __int_as_float((127 + LOW) << 23)) {
+    const float least = __int_as_float((127 + LOW - MANTISSA) << 23);
+    return unsigned(int(rintf(magnitude / least)));
+  }
+  const unsigned b = unsigned(__float_as_int(magnitude)), cut = 23 - MANTISSA;
+  return ((b + ((1u << (cut - 1)) - 1) + (b >> cut & 1)) >> cut) - (unsigned(126 + LOW) << MANTISSA);
+}
+AC_DEVICE f8e4m3 ac_narrow_e4m3(float x) {
+  const unsigned sign = unsigned(__float_as_int(x)) >> 24 & 0x80;
+  const float a = fabsf(x);
+  return {(unsigned char)(sign | (a < 464.0f || a == 464.0f ? ac_eight_bits<3, -6>(a) : 0x7f))};
+}
+AC_DEVICE f8e5m2 ac_narrow_e5m2(float x) {
+  const unsigned sign = unsigned(__float_as_int(x)) >> 24 & 0x80;
+  const float a = fabsf(x);
+  return {(unsigned char)(sign | (a < 61440.0f ? ac_eight_bits<2, -14>(a) : a != a ? 0x7e : 0x7c))};
+}
 template <class T> AC_DEVICE T ac_held(T x) { return x; }
 template <class T> AC_DEVICE T ac_stored(float x) { return T(x); }
 template <> __device__ __forceinline__ f16 ac_stored<f16>(float x) { return ac_narrow_f16(x); }
 template <> __device__ __forceinline__ bf16 ac_stored<bf16>(float x) { return ac_narrow_bf16(x); }
+template <> __device__ __forceinline__ f8e4m3 ac_stored<f8e4m3>(float x) { return ac_narrow_e4m3(x); }
+template <> __device__ __forceinline__ f8e5m2 ac_stored<f8e5m2>(float x) { return ac_narrow_e5m2(x); }
 template <class T> AC_DEVICE T ac_stored(double x) { return T(x); }
 template <class T> AC_DEVICE T ac_stored(int x) { return T(x); }
 template <class T> AC_DEVICE T ac_stored(unsigned x) { return T(x); }
@@ -50,7 +84,7 @@ template <int N, class T> struct alignas(N * sizeof(T) > 16 ? 16 : N * sizeof(T)
 
 // N contiguous elements, at an address that is a multiple of their size (16 bytes at most)
 template <int N, class R, class S> AC_DEVICE void ac_load(R *r, const S *p) {
-  if constexpr (sizeof(S) == 1 && N >= 4) {
+  if constexpr (sizeof(S) == 1 && sizeof(R) == 1 && N >= 4) {
     const ac_pack_of<N / 4, unsigned> t = *reinterpret_cast<const ac_pack_of<N / 4, unsigned> *>(p);
     memcpy(r, t.v, N);
   } else {
@@ -79,19 +113,23 @@ template <int ROW> AC_DEVICE int ac_swizzle(int row, int byte) {
 }
 // the chunk of a row that the swizzle puts at place `chunk`, and back
 template <int ROW> AC_DEVICE int ac_chunk(int row, int chunk) { return (ac_swizzle<ROW>(row, chunk * 16) - row * ROW) >> 4; }
-// N elements of a half type as N/2 registers: side by side in shared memory, or one below the other
-template <class S, int N> AC_DEVICE void ac_read(unsigned (&r)[N / 2], const unsigned char *p) {
-  const ac_pack_of<N, S> t = *reinterpret_cast<const ac_pack_of<N, S> *>(p);
+// element `at` of the factor that a lane holds in registers, and the N - 1 behind it, from shared memory: stored as S, held as F
+struct ac_tf32 { float value; };
+template <class A, class B> struct ac_same { static constexpr bool value = false; };
+template <class A> struct ac_same<A, A> { static constexpr bool value = true; };
+template <class S, class F, int N> AC_DEVICE void ac_take(unsigned *r, int at, const unsigned char *p) {
+  const ac_pack_of<N, S> from = *reinterpret_cast<const ac_pack_of<N, S> *>(p);
 #pragma unroll
-  for (int i = 0; i < N / 2; ++i) r[i] = reinterpret_cast<const unsigned *>(&t)[i];
-}
-template <class S, int N, int ROW> AC_DEVICE void ac_gather(unsigned (&r)[N / 2], const unsigned char *p, int row, int column) {
-#pragma unroll
-  for (int i = 0; i < N / 2; ++i) {
-    ac_pack_of<2, S> t;
-    t.v[0] = *reinterpret_cast<const S *>(p + ac_swizzle<ROW>(row + 2 * i, column * int(sizeof(S))));
-    t.v[1] = *reinterpret_cast<const S *>(p + ac_swizzle<ROW>(row + 2 * i + 1, column * int(sizeof(S))));
-    r[i] = *reinterpret_cast<unsigned *>(&t);
+  for (int i = 0; i < N; ++i) {
+    constexpr int per = 4 / int(sizeof(F));
+    F t;
+    if constexpr (ac_same<S, F>::value) t = from.v[i];
+    else if constexpr (ac_same<F, ac_tf32>::value) t.value = ac_to_tf32(from.v[i]);
+    else t = ac_narrow_f16(ac_held(from.v[i]));
+    unsigned bits = 0;
+    memcpy(&bits, &t, sizeof t);
+    const int shift = (at + i) % per * 8 * int(sizeof(F));
+    r[(at + i) / per] = shift ? r[(at + i) / per] | bits << shift : bits;
   }
 }
 // N values on chip as N/2 registers of a half type, in order
@@ -103,6 +141,16 @@ template <class S, int N> AC_DEVICE void ac_pack(unsigned (&r)[N / 2], const flo
     t.v[1] = ac_stored<S>(x[2 * i + 1]);
     r[i] = *reinterpret_cast<unsigned *>(&t);
   }
+}
+
+template <class S> AC_DEVICE unsigned ac_pair(float low, float high) {
+  ac_pack_of<2, S> t;
+  t.v[0] = ac_stored<S>(low), t.v[1] = ac_stored<S>(high);
+  return *reinterpret_cast<unsigned *>(&t);
+}
+// zeros in shared memory, by THREADS threads
+template <int BYTES, int THREADS> AC_DEVICE void ac_clear(unsigned char *p) {
+  for (int i = threadIdx.x * 4; i < BYTES; i += THREADS * 4) *reinterpret_cast<unsigned *>(p + i) = 0;
 }
 
 // ---- scalar functions (names as in autocomp.ir.scalar). NaN: max, min and relu pass it on.

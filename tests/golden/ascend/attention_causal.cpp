@@ -2,19 +2,20 @@
 
 /*
  * matmul_softmax_weighted_sum_iota_ge_2more: iota iota ge transpose matmul mul where softmax_weighted_sum
- * schedule: tile i0 1, i1 128, i2 64, r0 64, r1 64
- * predicted: 31.30 us, bound by copies from L0C
- * rule: monoids/online-softmax-half: made softmax_weighted_sum f16[2, 3, 300, 64]
+ * schedule: tile i0 1, i1 32, i2 64, r1 128
+ * predicted: 14.57 us, bound by copies to L1, 1% of the roofline
+ * rule: monoids/online-softmax-half: made softmax_weighted_sum f16[1, 2, 200, 64]
  * rule: fusion/map-into-map: iota into operand 0 of ge
  * rule: fusion/map-into-map: iota into operand 1 of ge
  * rule: fusion/epilogue: matmul into operand 0 of mul
  * rule: fusion/map-into-map: ge into operand 0 of where
  * rule: fusion/epilogue: mul into operand 1 of where
  * rule: fusion/scores-into-online: where into operand 0 of softmax_weighted_sum
+ * rule: tiling/npu-online: the schedule
  *
- * kernel matmul_softmax_weighted_sum_iota_ge_2more(in0: f16[i0:6, i1:300, r0:64], in1: f16[i0:6, r0:64, r1:300] of in1[6, 300, 64] at [i0, r1, r0], in2: f16[i0:6, i2:64, r1:300] of in2[6, 300, 64] at [i0, r1, i2]) -> out0: f16[i0:6, i1:300, i2:64]
- * axes i0=6 i1=300 i2=64 r0=64 r1=300
- * tile i0=1 i1=128 r1=64
+ * kernel matmul_softmax_weighted_sum_iota_ge_2more(in0: f16[i0:2, i1:200, r0:64] of in0[1, 2, 200, 64] at [0, i0, i1, r0], in1: f16[i0:2, r0:64, r1:200] of in1[1, 2, 200, 64] at [0, i0, r1, r0], in2: f16[i0:2, i2:64, r1:200] of in2[1, 2, 200, 64] at [0, i0, r1, i2]) -> out0: f16[i0:2, i1:200, i2:64] of out0[1, 2, 200, 64] at [0, i0, i1, i2]
+ * axes i0=2 i1=200 i2=64 r0=64 r1=200
+ * tile i0=1 i1=32 r1=128
  * grid i0, i1
  *   m: f32[i0, i1] fragment = fill -3.4028234663852886e+38
  *   l: f32[i0, i1] fragment = fill 0.0
@@ -25,13 +26,13 @@
  *     acc: f32[i0, i1, r1] fragment = fill 0.0
  *     acc += mma in0_t, in1_t
  *     where_t: f32[i0, i1, r1] fragment = map where(idx(i1, i64) >= idx(r1, i64), acc, -inf)
- *     where_t_in: f32[i0, i1, r1] fragment = map where(idx(r1) < 300, where_t, -inf)
+ *     where_t_in: f32[i0, i1, r1] fragment = map where(idx(r1) < 200, where_t, -inf)
  *     m_t: f32[i0, i1] fragment = reduce max r1 where_t_in
  *     m_t2: f32[i0, i1] fragment = map m_t * 0.125
  *     m1: f32[i0, i1] fragment = map max(m, m_t2)
  *     l = map l * exp(m - m1)
  *     p: f32[i0, i1, r1] fragment = map exp(where_t_in * 0.125 - m1)
- *     p_in: f32[i0, i1, r1] fragment = map where(idx(r1) < 300, p, 0.0)
+ *     p_in: f32[i0, i1, r1] fragment = map where(idx(r1) < 200, p, 0.0)
  *     l += reduce add r1 p_in
  *     o = map o * exp(m - m1)
  *     in2_t: f16[i0, i2, r1] block = copy in2
@@ -56,11 +57,11 @@
  * queue vector.V -> vector.MTE3 [p_n_out] each r1, 2 slots
  * queue vector.MTE2 -> vector.V [o_part_in] each r1, 2 slots
  * queue vector.V -> vector.MTE3 [out0_out] each tile, 2 slots
- * l1: 98304 of 524032 bytes
- * l0a: 65536 of 65536 bytes
- * l0b: 32768 of 65536 bytes
- * l0c: 131072 of 131072 bytes
- * ub: 174848 of 188160 bytes
+ * l1: 90112 of 524032 bytes
+ * l0a: 24576 of 65536 bytes
+ * l0b: 65536 of 65536 bytes
+ * l0c: 49152 of 131072 bytes
+ * ub: 72960 of 188160 bytes
  */
 extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2more(GM_ADDR in0, GM_ADDR in1, GM_ADDR in2, GM_ADDR out0, GM_ADDR scratch) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2);
@@ -75,19 +76,19 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
   GlobalTensor<float> acc_m_g;
   acc_m_g.SetGlobalBuffer((__gm__ float *)(scratch + 0));
   GlobalTensor<half> p_n_m_g;
-  p_n_m_g.SetGlobalBuffer((__gm__ half *)(scratch + 1179648));
+  p_n_m_g.SetGlobalBuffer((__gm__ half *)(scratch + 458752));
   GlobalTensor<float> o_part_m_g;
-  o_part_m_g.SetGlobalBuffer((__gm__ float *)(scratch + 1769472));
+  o_part_m_g.SetGlobalBuffer((__gm__ float *)(scratch + 688128));
   if ASCEND_IS_AIC {
     TPipe pipe;
     TBuf<TPosition::A1> l1;
-    pipe.InitBuffer(l1, 98304);
+    pipe.InitBuffer(l1, 90112);
     TBuf<TPosition::A2> l0a;
-    pipe.InitBuffer(l0a, 65536);
+    pipe.InitBuffer(l0a, 24576);
     TBuf<TPosition::B2> l0b;
-    pipe.InitBuffer(l0b, 32768);
+    pipe.InitBuffer(l0b, 65536);
     TBuf<TPosition::CO1> l0c;
-    pipe.InitBuffer(l0c, 131072);
+    pipe.InitBuffer(l0c, 49152);
     pipe.Destroy();
     const uint32_t group = GetBlockIdx();
     uint32_t round = 0, r1_round = 0;
@@ -107,34 +108,34 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
     SetFlag<HardEvent::MTE1_MTE2>(3);
     SetFlag<HardEvent::MTE1_MTE2>(0);
     SetFlag<HardEvent::MTE1_MTE2>(1);
-    for (uint32_t tile = group; tile < 18; tile += GetBlockNum(), ++round) {
-      const uint32_t s_i1 = tile % 3 * 128;
-      const uint32_t n_i1 = s_i1 + 128 <= 300 ? 128 : 300 - s_i1;
-      const uint32_t s_i0 = tile / 3 * 1;
-      const LocalTensor<half> in0_t = l1.GetWithOffset<half>(8192, round % 2 * 16384);
+    for (uint32_t tile = group; tile < 14; tile += GetBlockNum(), ++round) {
+      const uint32_t s_i1 = tile % 7 * 32;
+      const uint32_t n_i1 = s_i1 + 32 <= 200 ? 32 : 200 - s_i1;
+      const uint32_t s_i0 = tile / 7 * 1;
+      const LocalTensor<half> in0_t = l1.GetWithOffset<half>(2048, round % 2 * 4096);
       WaitFlag<HardEvent::MTE1_MTE2>(round % 2);
-      ac_to_l1(in0_t, in0_g[19200ull * s_i0 + 64ull * s_i1], n_i1, 64, 64, 128);
+      ac_to_l1(in0_t, in0_g[12800ull * s_i0 + 64ull * s_i1], n_i1, 64, 64, 32);
       SetFlag<HardEvent::MTE2_MTE1>(round % 2);
       WaitFlag<HardEvent::MTE2_MTE1>(round % 2);
-      for (uint32_t r1 = 0; r1 < ac_least(5, (s_i1 + n_i1 + 63) / 64); ++r1, ++r1_round) {
-        const uint32_t s_r1 = r1 * 64;
-        const uint32_t n_r1 = s_r1 + 64 <= 300 ? 64 : 300 - s_r1;
-        const LocalTensor<half> in1_t = l1.GetWithOffset<half>(4096, 32768 + r1_round % 2 * 8192);
-        const LocalTensor<half> in0_t_a = l0a.GetWithOffset<half>(8192, r1_round % 2 * 16384);
-        const LocalTensor<half> in1_t_b = l0b.GetWithOffset<half>(4096, r1_round % 2 * 8192);
-        const LocalTensor<float> acc = l0c.GetWithOffset<float>(8192, r1_round % 2 * 32768);
-        const LocalTensor<half> in2_t = l1.GetWithOffset<half>(4096, 49152 + r1_round % 2 * 8192);
-        const LocalTensor<half> p_n = l1.GetWithOffset<half>(8192, 65536 + r1_round % 2 * 16384);
-        const LocalTensor<half> p_n_a = l0a.GetWithOffset<half>(8192, 32768 + r1_round % 2 * 16384);
-        const LocalTensor<half> in2_t_b = l0b.GetWithOffset<half>(4096, 16384 + r1_round % 2 * 8192);
-        const LocalTensor<float> o_part = l0c.GetWithOffset<float>(8192, 65536 + r1_round % 2 * 32768);
+      for (uint32_t r1 = 0; r1 < ac_least(2, (s_i1 + n_i1 + 127) / 128); ++r1, ++r1_round) {
+        const uint32_t s_r1 = r1 * 128;
+        const uint32_t n_r1 = s_r1 + 128 <= 200 ? 128 : 200 - s_r1;
+        const LocalTensor<half> in1_t = l1.GetWithOffset<half>(8192, 8192 + r1_round % 2 * 16384);
+        const LocalTensor<half> in0_t_a = l0a.GetWithOffset<half>(2048, r1_round % 2 * 4096);
+        const LocalTensor<half> in1_t_b = l0b.GetWithOffset<half>(8192, r1_round % 2 * 16384);
+        const LocalTensor<float> acc = l0c.GetWithOffset<float>(4096, r1_round % 2 * 16384);
+        const LocalTensor<half> in2_t = l1.GetWithOffset<half>(8192, 40960 + r1_round % 2 * 16384);
+        const LocalTensor<half> p_n = l1.GetWithOffset<half>(4096, 73728 + r1_round % 2 * 8192);
+        const LocalTensor<half> p_n_a = l0a.GetWithOffset<half>(4096, 8192 + r1_round % 2 * 8192);
+        const LocalTensor<half> in2_t_b = l0b.GetWithOffset<half>(8192, 32768 + r1_round % 2 * 16384);
+        const LocalTensor<float> o_part = l0c.GetWithOffset<float>(2048, 32768 + r1_round % 2 * 8192);
         WaitFlag<HardEvent::MTE1_MTE2>(2 + r1_round % 2);
-        ac_to_l1(in1_t, in1_g[19200ull * s_i0 + 64ull * s_r1], n_r1, 64, 64, 64);
+        ac_to_l1(in1_t, in1_g[12800ull * s_i0 + 64ull * s_r1], n_r1, 64, 64, 128);
         SetFlag<HardEvent::MTE2_MTE1>(2 + r1_round % 2);
         WaitFlag<HardEvent::M_MTE1>(r1_round % 2);
-        ac_to_l0a(in0_t_a, in0_t, ac_whole(n_i1), 64, 128);
+        ac_to_l0a(in0_t_a, in0_t, ac_whole(n_i1), 64, 32);
         WaitFlag<HardEvent::MTE2_MTE1>(2 + r1_round % 2);
-        ac_to_l0b(in1_t_b, in1_t, ac_whole(n_r1), 64, 64);
+        ac_to_l0b(in1_t_b, in1_t, ac_whole(n_r1), 64, 128);
         SetFlag<HardEvent::MTE1_M>(r1_round % 2);
         SetFlag<HardEvent::MTE1_MTE2>(2 + r1_round % 2);
         WaitFlag<HardEvent::MTE1_M>(r1_round % 2);
@@ -145,19 +146,19 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
         SetFlag<HardEvent::M_MTE1>(r1_round % 2);
         WaitFlag<HardEvent::M_FIX>(r1_round % 2);
         CrossCoreWaitFlag(2 + r1_round % 2);
-        ac_fixpipe(acc_m_g[(group * 2 + r1_round % 2) * 8192ull], acc, n_i1, n_r1, 64);
+        ac_fixpipe(acc_m_g[(group * 2 + r1_round % 2) * 4096ull], acc, n_i1, n_r1, 128);
         CrossCoreSetFlag<2, PIPE_FIX>(r1_round % 2);
         SetFlag<HardEvent::FIX_M>(r1_round % 2);
         WaitFlag<HardEvent::MTE1_MTE2>(4 + r1_round % 2);
-        ac_to_l1_summed(in2_t, in2_g[19200ull * s_i0 + 64ull * s_r1], n_r1, 64, 64, 64);
+        ac_to_l1_summed(in2_t, in2_g[12800ull * s_i0 + 64ull * s_r1], n_r1, 64, 64, 128);
         CrossCoreWaitFlag(4 + r1_round % 2);
-        ac_to_l1(p_n, p_n_m_g[(group * 2 + r1_round % 2) * 8192ull], n_i1, n_r1, 64, 128);
+        ac_to_l1(p_n, p_n_m_g[(group * 2 + r1_round % 2) * 4096ull], n_i1, n_r1, 128, 32);
         CrossCoreSetFlag<2, PIPE_MTE2>(6 + r1_round % 2);
         SetFlag<HardEvent::MTE2_MTE1>(4 + r1_round % 2);
         WaitFlag<HardEvent::MTE2_MTE1>(4 + r1_round % 2);
         WaitFlag<HardEvent::M_MTE1>(2 + r1_round % 2);
-        ac_to_l0a(p_n_a, p_n, ac_whole(n_i1), ac_whole(n_r1), 128);
-        ac_to_l0b_turned(in2_t_b, in2_t, 64, ac_whole(n_r1), 64);
+        ac_to_l0a(p_n_a, p_n, ac_whole(n_i1), ac_whole(n_r1), 32);
+        ac_to_l0b_turned(in2_t_b, in2_t, 64, ac_whole(n_r1), 128);
         SetFlag<HardEvent::MTE1_M>(2 + r1_round % 2);
         SetFlag<HardEvent::MTE1_MTE2>(4 + r1_round % 2);
         WaitFlag<HardEvent::MTE1_M>(2 + r1_round % 2);
@@ -167,7 +168,7 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
         SetFlag<HardEvent::M_MTE1>(2 + r1_round % 2);
         WaitFlag<HardEvent::M_FIX>(2 + r1_round % 2);
         CrossCoreWaitFlag(10 + r1_round % 2);
-        ac_fixpipe(o_part_m_g[(group * 2 + r1_round % 2) * 8192ull], o_part, n_i1, 64, 64);
+        ac_fixpipe(o_part_m_g[(group * 2 + r1_round % 2) * 2048ull], o_part, n_i1, 64, 64);
         CrossCoreSetFlag<2, PIPE_FIX>(8 + r1_round % 2);
         SetFlag<HardEvent::FIX_M>(2 + r1_round % 2);
       }
@@ -195,7 +196,7 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
   if ASCEND_IS_AIV {
     TPipe pipe;
     TBuf<TPosition::VECCALC> ub;
-    pipe.InitBuffer(ub, 174848);
+    pipe.InitBuffer(ub, 72960);
     pipe.Destroy();
     const uint32_t group = GetBlockIdx() / 2;
     uint32_t round = 0, r1_round = 0;
@@ -211,133 +212,133 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
     CrossCoreSetFlag<2, PIPE_MTE2>(11);
     CrossCoreSetFlag<2, PIPE_MTE2>(2);
     CrossCoreSetFlag<2, PIPE_MTE2>(3);
-    for (uint32_t tile = group; tile < 18; tile += GetBlockNum(), ++round) {
-      const uint32_t s_i1 = tile % 3 * 128;
-      const uint32_t n_i1 = s_i1 + 128 <= 300 ? 128 : 300 - s_i1;
-      const uint32_t s_i0 = tile / 3 * 1;
+    for (uint32_t tile = group; tile < 14; tile += GetBlockNum(), ++round) {
+      const uint32_t s_i1 = tile % 7 * 32;
+      const uint32_t n_i1 = s_i1 + 32 <= 200 ? 32 : 200 - s_i1;
+      const uint32_t s_i0 = tile / 7 * 1;
       const uint32_t sub = GetSubBlockIdx();
       const uint32_t own = (n_i1 + 1 - sub) / 2;
       const uint32_t w_row = sub * ((n_i1 + 1) / 2);
       const uint32_t o_row = s_i1 + w_row;
       const uint32_t c_row = own;
-      const ac_f32 m1 = ac_at<float>(ub, 2048, 0);
-      const ac_f32 l2 = ac_at<float>(ub, 2048, 2048);
-      const ac_f32 o3 = ac_at<float>(ub, 16384, 4096);
-      const ac_f32 t25 = ac_at<float>(ub, 16384, 92928);
-      const LocalTensor<half> out0_out = ac_at<half>(ub, 8192, 158464 + round % 2 * 8192);
+      const ac_f32 m1 = ac_at<float>(ub, 512, 0);
+      const ac_f32 l2 = ac_at<float>(ub, 512, 512);
+      const ac_f32 o3 = ac_at<float>(ub, 4096, 1024);
+      const ac_f32 t25 = ac_at<float>(ub, 4096, 64768);
+      const LocalTensor<half> out0_out = ac_at<half>(ub, 2048, 68864 + round % 2 * 2048);
       PipeBarrier<PIPE_V>();
-      Duplicate(m1, -3.40282347e+38f, 512);
-      Duplicate(l2, 0.0f, 512);
-      Duplicate(o3, 0.0f, 4096);
-      for (uint32_t r1 = 0; r1 < ac_least(5, (s_i1 + n_i1 + 63) / 64); ++r1, ++r1_round) {
-        const uint32_t s_r1 = r1 * 64;
-        const uint32_t n_r1 = s_r1 + 64 <= 300 ? 64 : 300 - s_r1;
-        const LocalTensor<float> acc_in = ac_at<float>(ub, 16384, 20480 + r1_round % 2 * 16384);
-        const ac_f32 t4 = ac_at<float>(ub, 256, 53248);
-        const ac_f32 t5 = ac_at<float>(ub, 16384, 53504);
-        const ac_f32 t6 = ac_at<float>(ub, 2048, 69888);
-        const ac_f32 t7 = ac_at<float>(ub, 2048, 71936);
-        const LocalTensor<uint8_t> mask8 = ac_at<uint8_t>(ub, 512, 73984);
-        const ac_f32 t9 = ac_at<float>(ub, 16384, 53504);
-        const ac_f32 m_t10 = ac_at<float>(ub, 2048, 71936);
-        const ac_f32 t11 = ac_at<float>(ub, 2048, 69888);
-        const ac_f32 t12 = ac_at<float>(ub, 256, 53248);
-        const ac_f32 t13 = ac_at<float>(ub, 2048, 69888);
-        const ac_f32 t14 = ac_at<float>(ub, 2048, 71936);
-        const ac_f32 t15 = ac_at<float>(ub, 2048, 69888);
-        const ac_f32 t16 = ac_at<float>(ub, 2048, 74496);
-        const ac_f32 t17 = ac_at<float>(ub, 16384, 76544);
-        const ac_f32 t18 = ac_at<float>(ub, 16384, 76544);
-        const ac_f32 t19 = ac_at<float>(ub, 16384, 92928);
-        const ac_f32 l20 = ac_at<float>(ub, 2048, 74496);
-        const ac_f32 t21 = ac_at<float>(ub, 2048, 69888);
-        const ac_f32 t22 = ac_at<float>(ub, 256, 53248);
-        const ac_f32 t23 = ac_at<float>(ub, 2048, 74496);
-        const ac_f32 t24 = ac_at<float>(ub, 2048, 69888);
-        const LocalTensor<half> p_n_out = ac_at<half>(ub, 8192, 109312 + r1_round % 2 * 8192);
-        const LocalTensor<float> o_part_in = ac_at<float>(ub, 16384, 125696 + r1_round % 2 * 16384);
+      Duplicate(m1, -3.40282347e+38f, 128);
+      Duplicate(l2, 0.0f, 128);
+      Duplicate(o3, 0.0f, 1024);
+      for (uint32_t r1 = 0; r1 < ac_least(2, (s_i1 + n_i1 + 127) / 128); ++r1, ++r1_round) {
+        const uint32_t s_r1 = r1 * 128;
+        const uint32_t n_r1 = s_r1 + 128 <= 200 ? 128 : 200 - s_r1;
+        const LocalTensor<float> acc_in = ac_at<float>(ub, 8192, 5120 + r1_round % 2 * 8192);
+        const ac_f32 t4 = ac_at<float>(ub, 512, 21504);
+        const ac_f32 t5 = ac_at<float>(ub, 8192, 22016);
+        const ac_f32 t6 = ac_at<float>(ub, 512, 30208);
+        const ac_f32 t7 = ac_at<float>(ub, 512, 30720);
+        const LocalTensor<uint8_t> mask8 = ac_at<uint8_t>(ub, 256, 31232);
+        const ac_f32 t9 = ac_at<float>(ub, 8192, 22016);
+        const ac_f32 m_t10 = ac_at<float>(ub, 512, 21504);
+        const ac_f32 t11 = ac_at<float>(ub, 512, 30720);
+        const ac_f32 t12 = ac_at<float>(ub, 512, 30208);
+        const ac_f32 t13 = ac_at<float>(ub, 512, 30208);
+        const ac_f32 t14 = ac_at<float>(ub, 512, 21504);
+        const ac_f32 t15 = ac_at<float>(ub, 512, 30208);
+        const ac_f32 t16 = ac_at<float>(ub, 512, 30720);
+        const ac_f32 t17 = ac_at<float>(ub, 8192, 31488);
+        const ac_f32 t18 = ac_at<float>(ub, 8192, 31488);
+        const ac_f32 t19 = ac_at<float>(ub, 8192, 39680);
+        const ac_f32 l20 = ac_at<float>(ub, 512, 30720);
+        const ac_f32 t21 = ac_at<float>(ub, 512, 30208);
+        const ac_f32 t22 = ac_at<float>(ub, 512, 47872);
+        const ac_f32 t23 = ac_at<float>(ub, 512, 30720);
+        const ac_f32 t24 = ac_at<float>(ub, 512, 47872);
+        const LocalTensor<half> p_n_out = ac_at<half>(ub, 4096, 48384 + r1_round % 2 * 4096);
+        const LocalTensor<float> o_part_in = ac_at<float>(ub, 4096, 56576 + r1_round % 2 * 4096);
         CrossCoreWaitFlag(r1_round % 2);
         WaitFlag<HardEvent::V_MTE2>(r1_round % 2);
         if (own) {
-          DataCopyPad(acc_in[0], acc_m_g[(group * 2 + r1_round % 2) * 8192ull + 64 * w_row], ac_copy(c_row, n_r1 * 4, (64 - n_r1) * 4, (256 - (n_r1 * 4 + 31) / 32 * 32) / 32), {false, 0, 0, 0});
+          DataCopyPad(acc_in[0], acc_m_g[(group * 2 + r1_round % 2) * 4096ull + 128 * w_row], ac_copy(c_row, n_r1 * 4, (128 - n_r1) * 4, (512 - (n_r1 * 4 + 31) / 32 * 32) / 32), {false, 0, 0, 0});
         }
         SetFlag<HardEvent::MTE2_V>(r1_round % 2);
         CrossCoreSetFlag<2, PIPE_MTE2>(2 + r1_round % 2);
         PipeBarrier<PIPE_V>();
-        ac_steps(t4, float(1 * int32_t(o_row) + -1 * int32_t(s_r1) + 0), -1.0f, 64);
-        Duplicate(t5, 0.0f, 4096);
+        ac_steps(t4, float(1 * int32_t(o_row) + -1 * int32_t(s_r1) + 0), -1.0f, 128);
+        Duplicate(t5, 0.0f, 2048);
         PipeBarrier<PIPE_V>();
-        ac_Add_line(t5, t5, t4, 64, 64);
-        ac_steps(t6, 0.0f, 1.0f, 64);
+        ac_Add_line(t5, t5, t4, 16, 128);
+        ac_steps(t6, 0.0f, 1.0f, 16);
         PipeBarrier<PIPE_V>();
-        ac_widen(t7, t6, 64);
+        ac_widen(t7, t6, 16);
         PipeBarrier<PIPE_V>();
-        ac_Add_stat(t5, t5, t7, 64, 64);
+        ac_Add_stat(t5, t5, t7, 16, 128);
         PipeBarrier<PIPE_V>();
-        CompareScalar(mask8, t5, 0.0f, CMPMODE::GE, 4096);
+        CompareScalar(mask8, t5, 0.0f, CMPMODE::GE, 2048);
         WaitFlag<HardEvent::MTE2_V>(r1_round % 2);
         PipeBarrier<PIPE_V>();
-        Select(t9, mask8, acc_in, -3.4028235e38f, SELMODE::VSEL_TENSOR_SCALAR_MODE, 4096);
+        Select(t9, mask8, acc_in, -3.4028235e38f, SELMODE::VSEL_TENSOR_SCALAR_MODE, 2048);
         SetFlag<HardEvent::V_MTE2>(r1_round % 2);
         PipeBarrier<PIPE_V>();
-        ac_row_max(m_t10, t9, t11, t12, 64, 64, n_r1, 64);
+        ac_row_max(m_t10, t9, t11, t12, 16, 16, n_r1, 128);
         PipeBarrier<PIPE_V>();
-        Muls(t13, m_t10, 0.125f, 512);
+        Muls(t13, m_t10, 0.125f, 128);
         PipeBarrier<PIPE_V>();
-        Max(t14, m1, t13, 512);
+        Max(t14, m1, t13, 128);
         PipeBarrier<PIPE_V>();
-        Sub(t15, m1, t14, 512);
+        Sub(t15, m1, t14, 128);
         PipeBarrier<PIPE_V>();
-        Exp(t16, t15, 512);
+        Exp(t16, t15, 128);
         PipeBarrier<PIPE_V>();
-        Mul(l2, l2, t16, 512);
-        Muls(t17, t9, 0.125f, 4096);
+        Mul(l2, l2, t16, 128);
+        Muls(t17, t9, 0.125f, 2048);
         PipeBarrier<PIPE_V>();
-        ac_Sub_stat(t18, t17, t14, 64, 64);
+        ac_Sub_stat(t18, t17, t14, 16, 128);
         PipeBarrier<PIPE_V>();
-        Exp(t19, t18, 4096);
+        Exp(t19, t18, 2048);
         PipeBarrier<PIPE_V>();
-        ac_row_sum(l20, t19, t21, t22, 64, 64, n_r1, 64);
+        ac_row_sum(l20, t19, t21, t22, 16, 16, n_r1, 128);
         PipeBarrier<PIPE_V>();
-        Add(l2, l2, l20, 512);
+        Add(l2, l2, l20, 128);
         PipeBarrier<PIPE_V>();
-        Sub(t23, m1, t14, 512);
+        Sub(t23, m1, t14, 128);
         PipeBarrier<PIPE_V>();
-        Exp(t24, t23, 512);
+        Exp(t24, t23, 128);
         PipeBarrier<PIPE_V>();
-        ac_Mul_stat(o3, o3, t24, 64, 64);
+        ac_Mul_stat(o3, o3, t24, 16, 64);
         WaitFlag<HardEvent::MTE3_V>(r1_round % 2);
-        Cast(p_n_out, t19, RoundMode::CAST_RINT, 4096);
+        Cast(p_n_out, t19, RoundMode::CAST_RINT, 2048);
         SetFlag<HardEvent::V_MTE3>(r1_round % 2);
         CrossCoreWaitFlag(6 + r1_round % 2);
         WaitFlag<HardEvent::V_MTE3>(r1_round % 2);
         if (own) {
-          DataCopyPad(p_n_m_g[(group * 2 + r1_round % 2) * 8192ull + 64 * w_row], p_n_out[0], ac_copy(c_row, n_r1 * 2, (128 - (n_r1 * 2 + 31) / 32 * 32) / 32, (64 - n_r1) * 2));
+          DataCopyPad(p_n_m_g[(group * 2 + r1_round % 2) * 4096ull + 128 * w_row], p_n_out[0], ac_copy(c_row, n_r1 * 2, (256 - (n_r1 * 2 + 31) / 32 * 32) / 32, (128 - n_r1) * 2));
         }
         SetFlag<HardEvent::MTE3_V>(r1_round % 2);
         CrossCoreSetFlag<2, PIPE_MTE3>(4 + r1_round % 2);
         CrossCoreWaitFlag(8 + r1_round % 2);
         WaitFlag<HardEvent::V_MTE2>(2 + r1_round % 2);
         if (own) {
-          DataCopyPad(o_part_in[0], o_part_m_g[(group * 2 + r1_round % 2) * 8192ull + 64 * w_row], ac_copy(c_row, 64 * 4, (64 - 64) * 4, (256 - (64 * 4 + 31) / 32 * 32) / 32), {false, 0, 0, 0});
+          DataCopyPad(o_part_in[0], o_part_m_g[(group * 2 + r1_round % 2) * 2048ull + 64 * w_row], ac_copy(c_row, 64 * 4, (64 - 64) * 4, (256 - (64 * 4 + 31) / 32 * 32) / 32), {false, 0, 0, 0});
         }
         SetFlag<HardEvent::MTE2_V>(2 + r1_round % 2);
         CrossCoreSetFlag<2, PIPE_MTE2>(10 + r1_round % 2);
         WaitFlag<HardEvent::MTE2_V>(2 + r1_round % 2);
         PipeBarrier<PIPE_V>();
-        Add(o3, o3, o_part_in, 4096);
+        Add(o3, o3, o_part_in, 1024);
         SetFlag<HardEvent::V_MTE2>(2 + r1_round % 2);
-        Adds(m1, t14, 0.0f, 512);
+        Adds(m1, t14, 0.0f, 128);
       }
       PipeBarrier<PIPE_V>();
-      ac_Div_stat(t25, o3, l2, 64, 64);
+      ac_Div_stat(t25, o3, l2, 16, 64);
       WaitFlag<HardEvent::MTE3_V>(2 + round % 2);
       PipeBarrier<PIPE_V>();
-      Cast(out0_out, t25, RoundMode::CAST_RINT, 4096);
+      Cast(out0_out, t25, RoundMode::CAST_RINT, 1024);
       SetFlag<HardEvent::V_MTE3>(2 + round % 2);
       WaitFlag<HardEvent::V_MTE3>(2 + round % 2);
       if (own) {
-        DataCopyPad(out0_g[19200ull * s_i0 + 64ull * o_row], out0_out[0], ac_copy(c_row, 64 * 2, (128 - (64 * 2 + 31) / 32 * 32) / 32, (64 - 64) * 2));
+        DataCopyPad(out0_g[12800ull * s_i0 + 64ull * o_row], out0_out[0], ac_copy(c_row, 64 * 2, (128 - (64 * 2 + 31) / 32 * 32) / 32, (64 - 64) * 2));
       }
       SetFlag<HardEvent::MTE3_V>(2 + round % 2);
     }

@@ -2,14 +2,15 @@
 
 /*
  * matmul_mul_softmax_weighted_sum: transpose matmul mul softmax_weighted_sum
- * schedule: tile i0 1, i1 64, i2 64, r0 64, r1 128; 2 stages; 128 threads
- * predicted: 12.62 us, bound by latency
- * rule: monoids/online-softmax-half: made softmax_weighted_sum f16[2, 4, 200, 64]
+ * schedule: tile i0 1, i1 64, i2 64, r1 128; 2 stages; 128 threads
+ * predicted: 26.44 us, bound by latency, 0% of the roofline
+ * rule: monoids/online-softmax-half: made softmax_weighted_sum f16[1, 3, 200, 64]
  * rule: fusion/epilogue: matmul into operand 0 of mul
  * rule: fusion/scores-into-online: mul into operand 0 of softmax_weighted_sum
+ * rule: tiling/gpu-online: the schedule
  *
- * kernel matmul_mul_softmax_weighted_sum(in0: f16[i0:8, i1:200, r0:64], in1: f16[i0:8, r0:64, r1:200] of in1[8, 200, 64] at [i0, r1, r0], in2: f16[i0:8, i2:64, r1:200] of in2[8, 200, 64] at [i0, r1, i2]) -> out0: f16[i0:8, i1:200, i2:64]
- * axes i0=8 i1=200 i2=64 r0=64 r1=200
+ * kernel matmul_mul_softmax_weighted_sum(in0: f16[i0:3, i1:200, r0:64] of in0[1, 3, 200, 64] at [0, i0, i1, r0], in1: f16[i0:3, r0:64, r1:200] of in1[1, 3, 200, 64] at [0, i0, r1, r0], in2: f16[i0:3, i2:64, r1:200] of in2[1, 3, 200, 64] at [0, i0, r1, i2]) -> out0: f16[i0:3, i1:200, i2:64] of out0[1, 3, 200, 64] at [0, i0, i1, i2]
+ * axes i0=3 i1=200 i2=64 r0=64 r1=200
  * tile i0=1 i1=64 r1=128
  * grid i0, i1
  *   m: f32[i0, i1] fragment = fill -3.4028234663852886e+38
@@ -230,7 +231,10 @@ extern "C" __global__ void __launch_bounds__(128) matmul_mul_softmax_weighted_su
     for (int kk = 0; kk < 8; ++kk) {
       unsigned fa[1][4], fb[8][2];
       for (int m = 0; m < 1; ++m) {
-        ac_pack<f16, 8>(fa[m], &p_n[(m * 8 + kk) * 8]);
+        #pragma unroll
+        for (int q = 0; q < 4; ++q) {
+          fa[m][q] = ac_pair<f16>(p_n[(((m * 8 + kk) * 8 + 2 * q + 0) % 2) + (((m * 8 + kk) * 8 + 2 * q + 0) / 2 % 2) * 2 + (((m * 8 + kk) * 8 + 2 * q + 0) / 4 % 2) * 4 + (((m * 8 + kk) * 8 + 2 * q + 0) / 8) * 8], p_n[(((m * 8 + kk) * 8 + 2 * q + 1) % 2) + (((m * 8 + kk) * 8 + 2 * q + 1) / 2 % 2) * 2 + (((m * 8 + kk) * 8 + 2 * q + 1) / 4 % 2) * 4 + (((m * 8 + kk) * 8 + 2 * q + 1) / 8) * 8]);
+        }
       }
       #pragma unroll
       for (int n = 0; n < 4; ++n) {

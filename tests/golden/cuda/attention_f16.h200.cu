@@ -10,14 +10,15 @@ AC_DEVICE void ac_wgmma_n64_f16_r1(int keep, float *d, const unsigned *a, unsign
 
 /*
  * matmul_mul_softmax_weighted_sum: transpose matmul mul softmax_weighted_sum
- * schedule: tile i0 1, i1 64, i2 64, r0 64, r1 128; 2 stages; cooperative roles, 1 worker
- * predicted: 9.21 us, bound by latency
- * rule: monoids/online-softmax-half: made softmax_weighted_sum f16[2, 4, 200, 64]
+ * schedule: tile i0 1, i1 64, i2 64, r1 128; 2 stages; cooperative roles, 1 worker
+ * predicted: 17.99 us, bound by latency, 0% of the roofline
+ * rule: monoids/online-softmax-half: made softmax_weighted_sum f16[1, 3, 200, 64]
  * rule: fusion/epilogue: matmul into operand 0 of mul
  * rule: fusion/scores-into-online: mul into operand 0 of softmax_weighted_sum
+ * rule: tiling/gpu-online-warpgroups: the schedule
  *
- * kernel matmul_mul_softmax_weighted_sum(in0: f16[i0:8, i1:200, r0:64], in1: f16[i0:8, r0:64, r1:200] of in1[8, 200, 64] at [i0, r1, r0], in2: f16[i0:8, i2:64, r1:200] of in2[8, 200, 64] at [i0, r1, i2]) -> out0: f16[i0:8, i1:200, i2:64]
- * axes i0=8 i1=200 i2=64 r0=64 r1=200
+ * kernel matmul_mul_softmax_weighted_sum(in0: f16[i0:3, i1:200, r0:64] of in0[1, 3, 200, 64] at [0, i0, i1, r0], in1: f16[i0:3, r0:64, r1:200] of in1[1, 3, 200, 64] at [0, i0, r1, r0], in2: f16[i0:3, i2:64, r1:200] of in2[1, 3, 200, 64] at [0, i0, r1, i2]) -> out0: f16[i0:3, i1:200, i2:64] of out0[1, 3, 200, 64] at [0, i0, i1, i2]
+ * axes i0=3 i1=200 i2=64 r0=64 r1=200
  * tile i0=1 i1=64 r1=128
  * grid i0, i1
  *   m: f32[i0, i1] fragment = fill -3.4028234663852886e+38

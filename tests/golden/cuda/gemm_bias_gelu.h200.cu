@@ -2,14 +2,15 @@
 
 /*
  * matmul_add_gelu: matmul add gelu
- * schedule: tile i0 64, i1 128, r0 32; 8 stages; 128 threads
- * predicted: 94.37 us, bound by narrow copies
+ * schedule: tile i0 16, i1 32, r0 128; 8 stages; 64 threads
+ * predicted: 25.95 us, bound by narrow copies, 0% of the roofline
  * rule: fusion/epilogue: matmul into operand 0 of add
  * rule: fusion/epilogue: add into operand 0 of gelu
+ * rule: tiling/gpu-contract: the schedule
  *
- * kernel matmul_add_gelu(in0: f16[i0:1000, r0:333], in1: f16[i1:777, r0:333] of in1[333, 777] at [r0, i1], in2: f16[i1:777]) -> out0: f16[i0:1000, i1:777]
- * axes i0=1000 i1=777 r0=333
- * tile i0=64 i1=128 r0=32
+ * kernel matmul_add_gelu(in0: f16[i0:200, r0:333], in1: f16[i1:177, r0:333] of in1[333, 177] at [r0, i1], in2: f16[i1:177]) -> out0: f16[i0:200, i1:177]
+ * axes i0=200 i1=177 r0=333
+ * tile i0=16 i1=32 r0=128
  * grid i0, i1
  *   acc: f32[i0, i1] fragment = fill 0.0
  *   pipelined r0 stages=8
@@ -20,98 +21,95 @@
  *   gelu_t: f16[i0, i1] fragment = map gelu(cast(f16, acc) + in2_t)
  *   store out0 = gelu_t
  *
- * acc: reg (i1,1,2)(i0,8,2)(i1,8,4)(i0,16,4) lane (i1,2,4)(i0,1,8) wave (i1,32,4)
- * in2_t: reg (i1,1,2)(i1,8,4) lane (i1,2,4)(-,0,8) wave (i1,32,4)
- * gelu_t: reg (i1,1,2)(i0,8,2)(i1,8,4)(i0,16,4) lane (i1,2,4)(i0,1,8) wave (i1,32,4)
+ * acc: reg (i1,1,2)(i0,8,2)(i1,8,2) lane (i1,2,4)(i0,1,8) wave (i1,16,2)
+ * in2_t: reg (i1,1,2)(i1,8,2) lane (i1,2,4)(-,0,8) wave (i1,16,2)
+ * gelu_t: reg (i1,1,2)(i0,8,2)(i1,8,2) lane (i1,2,4)(i0,1,8) wave (i1,16,2)
  * in0_t: shared, 4096 bytes f16, ring of 8
  * in1_t: shared, 8192 bytes f16, ring of 8
- * acc: mma.m16n8k16.f16, 4 x 4 a wave, 2 steps
+ * acc: mma.m16n8k16.f16, 1 x 2 a wave, 8 steps
  */
-extern "C" __global__ void __launch_bounds__(128) matmul_add_gelu(const f16 *__restrict__ in0, const f16 *__restrict__ in1, const f16 *__restrict__ in2, f16 *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(64) matmul_add_gelu(const f16 *__restrict__ in0, const f16 *__restrict__ in1, const f16 *__restrict__ in2, f16 *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   extern __shared__ __align__(1024) unsigned char smem[];
   const int i0_t = lane / 4;
-  const int i1_t = lane % 4 * 2 + wave * 32;
+  const int i1_t = lane % 4 * 2 + wave * 16;
   int block = blockIdx.x;
-  const int i1_b = block % 7 * 128;
-  block /= 7;
-  const int i0_b = block * 64;
-  float acc[64];
-  float in2_t[8];
-  float gelu_t[64];
+  const int i1_b = block % 6 * 32;
+  block /= 6;
+  const int i0_b = block * 16;
+  float acc[8];
+  float in2_t[4];
+  float gelu_t[8];
   #pragma unroll
-  for (int r = 0; r < 64; ++r) {
+  for (int r = 0; r < 8; ++r) {
     acc[r] = 0.0f;
   }
   for (int it = 0; it < 7; ++it) {
-    if (it < 11) {
-      const int r0_b = it * 32;
-      for (int q = 0; q < 16; ++q) {
-        const int c = threadIdx.x + q * 128;
-        const int row = (c / 32), col = c % 32;
-        ac_copy<2>(smem + 0 + it * 4096 + ac_swizzle<64>(c / 32, (col) * 2), in0 + (i0_b + (row))*333 + (r0_b + (col)), i0_b + (row) < 1000 && r0_b + (col) < 333);
-      }
+    if (it < 3) {
+      const int r0_b = it * 128;
       for (int q = 0; q < 32; ++q) {
-        const int c = threadIdx.x + q * 128;
+        const int c = threadIdx.x + q * 64;
         const int row = (c / 128), col = c % 128;
-        ac_copy<2>(smem + 32768 + it * 8192 + ac_swizzle<256>(c / 128, (col) * 2), in1 + (i1_b + (col)) + (r0_b + (row))*777, i1_b + (col) < 777 && r0_b + (row) < 333);
+        ac_copy<2>(smem + 0 + it * 4096 + ac_swizzle<256>(c / 128, (col) * 2), in0 + (i0_b + (row))*333 + (r0_b + (col)), i0_b + (row) < 200 && r0_b + (col) < 333);
+      }
+      for (int q = 0; q < 64; ++q) {
+        const int c = threadIdx.x + q * 64;
+        const int row = (c / 32), col = c % 32;
+        ac_copy<2>(smem + 32768 + it * 8192 + ac_swizzle<64>(c / 32, (col) * 2), in1 + (i1_b + (col)) + (r0_b + (row))*177, i1_b + (col) < 177 && r0_b + (row) < 333);
       }
     }
     ac_commit();
   }
-  for (int it = 0; it < 11; ++it) {
-    const int r0_b2 = it * 32;
+  for (int it = 0; it < 3; ++it) {
+    const int r0_b2 = it * 128;
     ac_wait<6>();
     ac_sync();
     const int ahead = it + 7;
-    if (ahead < 11) {
-      const int r0_b3 = ahead * 32;
-      for (int q = 0; q < 16; ++q) {
-        const int c = threadIdx.x + q * 128;
-        const int row = (c / 32), col = c % 32;
-        ac_copy<2>(smem + 0 + ahead % 8 * 4096 + ac_swizzle<64>(c / 32, (col) * 2), in0 + (i0_b + (row))*333 + (r0_b3 + (col)), i0_b + (row) < 1000 && r0_b3 + (col) < 333);
-      }
+    if (ahead < 3) {
+      const int r0_b3 = ahead * 128;
       for (int q = 0; q < 32; ++q) {
-        const int c = threadIdx.x + q * 128;
+        const int c = threadIdx.x + q * 64;
         const int row = (c / 128), col = c % 128;
-        ac_copy<2>(smem + 32768 + ahead % 8 * 8192 + ac_swizzle<256>(c / 128, (col) * 2), in1 + (i1_b + (col)) + (r0_b3 + (row))*777, i1_b + (col) < 777 && r0_b3 + (row) < 333);
+        ac_copy<2>(smem + 0 + ahead % 8 * 4096 + ac_swizzle<256>(c / 128, (col) * 2), in0 + (i0_b + (row))*333 + (r0_b3 + (col)), i0_b + (row) < 200 && r0_b3 + (col) < 333);
+      }
+      for (int q = 0; q < 64; ++q) {
+        const int c = threadIdx.x + q * 64;
+        const int row = (c / 32), col = c % 32;
+        ac_copy<2>(smem + 32768 + ahead % 8 * 8192 + ac_swizzle<64>(c / 32, (col) * 2), in1 + (i1_b + (col)) + (r0_b3 + (row))*177, i1_b + (col) < 177 && r0_b3 + (row) < 333);
       }
     }
     ac_commit();
     const int slot = it % 8;
     #pragma unroll
-    for (int kk = 0; kk < 2; ++kk) {
-      unsigned fa[4][4], fb[4][2];
-      #pragma unroll
-      for (int m = 0; m < 4; ++m) {
-        ac_ldmatrix4(fa[m], smem + 0 + slot * 4096 + ac_swizzle<64>(0 + m * 16 + lane % 16, (kk * 16 + lane / 16 * 8) * 2));
+    for (int kk = 0; kk < 8; ++kk) {
+      unsigned fa[1][4], fb[2][2];
+      for (int m = 0; m < 1; ++m) {
+        ac_ldmatrix4(fa[m], smem + 0 + slot * 4096 + ac_swizzle<256>(0 + m * 16 + lane % 16, (kk * 16 + lane / 16 * 8) * 2));
       }
-      #pragma unroll
-      for (int n = 0; n < 2; ++n) {
-        ac_ldmatrix4_t(fb[2 * n], fb[2 * n + 1], smem + 32768 + slot * 8192 + ac_swizzle<256>(kk * 16 + lane / 8 % 2 * 8 + lane % 8, (wave / 1 * 32 + n * 16 + lane / 16 * 8) * 2));
+      for (int n = 0; n < 1; ++n) {
+        ac_ldmatrix4_t(fb[2 * n], fb[2 * n + 1], smem + 32768 + slot * 8192 + ac_swizzle<64>(kk * 16 + lane / 8 % 2 * 8 + lane % 8, (wave / 1 * 16 + n * 16 + lane / 16 * 8) * 2));
       }
-      #pragma unroll
-      for (int m = 0; m < 4; ++m) {
+      for (int m = 0; m < 1; ++m) {
         #pragma unroll
-        for (int n = 0; n < 4; ++n) {
-          ac_mma_f16(&acc[(m * 4 + n) * 4], fa[m], fb[n]);
+        for (int n = 0; n < 2; ++n) {
+          ac_mma_f16(&acc[(m * 2 + n) * 4], fa[m], fb[n]);
         }
       }
     }
   }
   ac_wait<0>();
   #pragma unroll
-  for (int q = 0; q < 8; ++q) {
-    if (i1_b + i1_t + q % 2 + q / 2 * 8 < 777) ac_load<1>(&in2_t[q], in2 + (i1_b + i1_t + q % 2 + q / 2 * 8));
+  for (int q = 0; q < 4; ++q) {
+    if (i1_b + i1_t + q % 2 + q / 2 * 8 < 177) ac_load<1>(&in2_t[q], in2 + (i1_b + i1_t + q % 2 + q / 2 * 8));
     else ac_fill<1>(&in2_t[q], 0.0f);
   }
   #pragma unroll
-  for (int r = 0; r < 64; ++r) {
-    gelu_t[r] = ac_gelu_half((acc[r] + in2_t[(r % 2) + (r / 4 % 4) * 2]));
+  for (int r = 0; r < 8; ++r) {
+    gelu_t[r] = ac_gelu_half((acc[r] + in2_t[(r % 2) + (r / 4) * 2]));
   }
   #pragma unroll
-  for (int q = 0; q < 64; ++q) {
-    if (i0_b + i0_t + q / 2 % 2 * 8 + q / 16 * 16 < 1000 && i1_b + i1_t + q % 2 + q / 4 % 4 * 8 < 777) ac_store<1>(out0 + (i0_b + i0_t + q / 2 % 2 * 8 + q / 16 * 16)*777 + (i1_b + i1_t + q % 2 + q / 4 % 4 * 8), &gelu_t[q]);
+  for (int q = 0; q < 8; ++q) {
+    if (i0_b + i0_t + q / 2 % 2 * 8 < 200 && i1_b + i1_t + q % 2 + q / 4 * 8 < 177) ac_store<1>(out0 + (i0_b + i0_t + q / 2 % 2 * 8)*177 + (i1_b + i1_t + q % 2 + q / 4 * 8), &gelu_t[q]);
   }
 }

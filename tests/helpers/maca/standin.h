@@ -21,6 +21,7 @@ STANDIN __half __float2half(float x) { return x; }
 STANDIN float __bfloat162float(maca_bfloat16 x) { return __builtin_bit_cast(float, unsigned(x.bits) << 16); }
 STANDIN maca_bfloat16 __float2bfloat16(float x) { return {(unsigned short)(__builtin_bit_cast(unsigned, x) >> 16)}; }
 STANDIN float __int_as_float(int x) { return __builtin_bit_cast(float, x); }
+STANDIN int __float_as_int(float x) { return __builtin_bit_cast(int, x); }
 STANDIN double __longlong_as_double(long long x) { return __builtin_bit_cast(double, x); }
 __device__ void __syncthreads();
 template <class T> __device__ T __shfl_xor_sync(unsigned long long mask, T x, int lane, int width = 64);
@@ -30,6 +31,11 @@ typedef __NATIVE_VECTOR__(4, float) standin_float4;
 typedef __NATIVE_VECTOR__(4, _Float16) standin_half4;
 __device__ standin_float4 __builtin_mxc_mma_16x16x16f16(standin_half4 x, standin_half4 y, standin_float4 c);
 __device__ standin_float4 __builtin_mxc_mma_16x16x16bf16(standin_half4 x, standin_half4 y, standin_float4 c);
+typedef __NATIVE_VECTOR__(4, int) standin_int4;
+typedef __NATIVE_VECTOR__(2, float) standin_float2;
+__device__ standin_int4 __builtin_mxc_mma_16x16x16i8(int x, int y, standin_int4 c);
+__device__ standin_float4 __builtin_mxc_mma_16x16x4f32(float x, float y, standin_float4 c);
+__device__ standin_float4 __builtin_mxc_mma_16x16x8tf32(standin_float2 x, standin_float2 y, standin_float4 c);
 __device__ void __builtin_mxc_ldg_b128_bsm_predicator(void *to, void *from, int imm, bool ret0, bool saddr, bool neg, bool async, int a, int b, int op);
 __device__ void __builtin_mxc_arrive_gvmcnt(int n);
 #define STANDIN_MATH(name) __device__ float name##f(float); __device__ double name(double);

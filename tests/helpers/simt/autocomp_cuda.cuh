@@ -15,6 +15,7 @@ AC_DEVICE float ac_widen(f16 x) { return simt_widen(x); }
 AC_DEVICE float ac_widen(bf16 x) { return simt_widen(x); }
 AC_DEVICE f16 ac_narrow_f16(float x) { return simt_narrow_f16(x); }
 AC_DEVICE bf16 ac_narrow_bf16(float x) { return simt_narrow_bf16(x); }
+AC_DEVICE float ac_to_tf32(float x) { return simt_float((simt_bits(x) + 0x1000) & ~0x1fffu); }
 #include "autocomp_simt.h"
 AC_DEVICE int ac_cluster_rank() { return simt_rank(); }
 AC_DEVICE void ac_cluster_sync() { simt_barrier(0, -1); }
@@ -110,6 +111,32 @@ AC_DEVICE void ac_mma_bf16(float *c, const unsigned (&a)[4], const unsigned (&b)
   ac_factors mine{c, a, b};
   simt_wave(41, &mine, ac_mma<bf16>);
 }
+
+// elements of T, 4 / sizeof(T) a register, over K steps: a register holds neighbours in depth, half of the depth lies K / 2 behind
+struct ac_products { void *c; const unsigned *a, *b; };
+template <class T, class C, int K> AC_DEVICE void ac_mma_words(void **all, int lanes) {
+  C a[16][K], b[K][8];
+  constexpr int per = 4 / sizeof(T);
+  const auto element = [](const unsigned *r, int i, int j) { T t; memcpy(&t, reinterpret_cast<const char *>(r + i) + j * sizeof(T), sizeof(T)); return C(t); };
+  for (int lane = 0; lane < lanes; ++lane) {
+    const ac_products &f = *static_cast<ac_products *>(all[lane]);
+    for (int j = 0; j < per; ++j) {
+      for (int i = 0; i < 4; ++i) a[lane / 4 + i % 2 * 8][lane % 4 * per + j + i / 2 * K / 2] = element(f.a, i, j);
+      for (int i = 0; i < 2; ++i) b[lane % 4 * per + j + i * K / 2][lane / 4] = element(f.b, i, j);
+    }
+  }
+  for (int lane = 0; lane < lanes; ++lane)
+    for (int i = 0; i < 4; ++i) {
+      C &c = static_cast<C *>(static_cast<ac_products *>(all[lane])->c)[i];
+      for (int k = 0; k < K; ++k) c += a[lane / 4 + i / 2 * 8][k] * b[k][lane % 4 * 2 + i % 2];
+    }
+}
+#define AC_MMA_WORDS(name, T, C, K, tag) \
+  AC_DEVICE void name(C *c, const unsigned (&a)[4], const unsigned (&b)[2]) { \
+    ac_products mine{c, a, b}; \
+    simt_wave(tag, &mine, ac_mma_words<T, C, K>); \
+  }
+AC_MMA_WORDS(ac_mma_s8, signed char, int, 32, 42) AC_MMA_WORDS(ac_mma_u8, unsigned char, int, 32, 43) AC_MMA_WORDS(ac_mma_tf32, float, float, 8, 44)
 
 // ---- warpgroups with roles
 template <int N> AC_DEVICE void ac_registers_claim() {}

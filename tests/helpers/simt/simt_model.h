@@ -105,6 +105,7 @@ inline simt_f16 simt_narrow_f16(float x) {
   return {uint16_t(sign | (b + 0xfff + (b >> 13 & 1) - 0x38000000) >> 13)};
 }
 inline float __int_as_float(int x) { return simt_float(uint32_t(x)); }
+inline int __float_as_int(float x) { return int(simt_bits(x)); }
 inline double __longlong_as_double(long long x) { double r; memcpy(&r, &x, 8); return r; }
 inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 inline double rsqrt(double x) { return 1.0 / sqrt(x); }

@@ -55,3 +55,34 @@ template <class T> simt_float4 simt_mma(simt_half4 x, simt_half4 y, simt_float4 
 }
 inline simt_float4 __builtin_mxc_mma_16x16x16f16(simt_half4 x, simt_half4 y, simt_float4 c) { return simt_mma<simt_f16>(x, y, c, 61); }
 inline simt_float4 __builtin_mxc_mma_16x16x16bf16(simt_half4 x, simt_half4 y, simt_float4 c) { return simt_mma<simt_bf16>(x, y, c, 62); }
+
+// elements of T, KV a lane in depth, into 16 x 16 of C
+template <class T, class C, int KV> void simt_mma_words(const void *x, const void *y, C *c, int tag) {
+  struct Mine { const void *x, *y; C *c; } mine{x, y, c};
+  simt_wave(tag, &mine, [](void **all, int lanes) {
+    C a[16][4 * KV], b[16][4 * KV];
+    for (int lane = 0; lane < lanes; ++lane)
+      for (int i = 0; i < KV; ++i) {
+        const Mine &f = *static_cast<Mine *>(all[lane]);
+        a[lane % 16][lane / 16 * KV + i] = C(static_cast<const T *>(f.x)[i]);
+        b[lane % 16][lane / 16 * KV + i] = C(static_cast<const T *>(f.y)[i]);
+      }
+    for (int lane = 0; lane < lanes; ++lane)
+      for (int i = 0; i < 4; ++i)
+        for (int k = 0; k < 4 * KV; ++k) static_cast<Mine *>(all[lane])->c[i] += a[lane / 16 * 4 + i][k] * b[lane % 16][k];
+  });
+}
+typedef int simt_int4 __attribute__((vector_size(16)));
+typedef float simt_float2 __attribute__((vector_size(8)));
+inline simt_int4 __builtin_mxc_mma_16x16x16i8(int x, int y, simt_int4 c) {
+  simt_mma_words<signed char, int, 4>(&x, &y, reinterpret_cast<int *>(&c), 63);
+  return c;
+}
+inline simt_float4 __builtin_mxc_mma_16x16x4f32(float x, float y, simt_float4 c) {
+  simt_mma_words<float, float, 1>(&x, &y, reinterpret_cast<float *>(&c), 64);
+  return c;
+}
+inline simt_float4 __builtin_mxc_mma_16x16x8tf32(simt_float2 x, simt_float2 y, simt_float4 c) {
+  simt_mma_words<float, float, 2>(&x, &y, reinterpret_cast<float *>(&c), 65);
+  return c;
+}

@@ -1,0 +1,274 @@
+#include "autocomp_cuda.cuh"
+
+/*
+ * matmul_mul_softmax_weighted_sum: transpose slice matmul mul softmax_weighted_sum
+ * schedule: tile i0 1, i1 16, i2 128, r1 32; 2 stages; 32 threads
+ * predicted: 101.19 us, bound by latency, 0% of the roofline
+ * rule: monoids/online-softmax-half: made softmax_weighted_sum f16[2, 16, 128]
+ * rule: fusion/epilogue: matmul into operand 0 of mul
+ * rule: fusion/scores-into-online: mul into operand 0 of softmax_weighted_sum
+ * rule: tiling/gpu-online-few-rows: the schedule
+ *
+ * kernel matmul_mul_softmax_weighted_sum(in0: f16[i0:2, i1:16, r0:192], in1: f16[i0:2, r0:192, r1:300] of in1[2, 300, 192] at [i0, r1, r0], in1_v: f16[i0:2, i2:128, r1:300] of in1[2, 300, 192] at [i0, r1, i2]) -> out0: f16[i0:2, i1:16, i2:128]
+ * axes i0=2 i1=16 i2=128 r0=192 r1=300
+ * tile i0=1 r1=32
+ * grid i0
+ *   m: f32[i0, i1] fragment = fill -3.4028234663852886e+38
+ *   l: f32[i0, i1] fragment = fill 0.0
+ *   o: f32[i0, i1, i2] fragment = fill 0.0
+ *   in0_t: f16[i0, i1, r0] block = copy in0
+ *   pipelined r1 stages=2
+ *     in1_t: f16[i0, r0, r1] block = copy in1
+ *     acc: f32[i0, i1, r1] fragment = fill 0.0
+ *     acc += mma in0_t, in1_t
+ *     acc_in: f32[i0, i1, r1] fragment = map where(idx(r1) < 300, acc, -inf)
+ *     m_t: f32[i0, i1] fragment = reduce max r1 acc_in
+ *     m_t2: f32[i0, i1] fragment = map m_t * 0.07000732421875
+ *     m1: f32[i0, i1] fragment = map max(m, m_t2)
+ *     l = map l * exp(m - m1)
+ *     p: f32[i0, i1, r1] fragment = map exp(acc_in * 0.07000732421875 - m1)
+ *     p_in: f32[i0, i1, r1] fragment = map where(idx(r1) < 300, p, 0.0)
+ *     l += reduce add r1 p_in
+ *     o = map o * exp(m - m1)
+ *     in1_v_t: f16[i0, i2, r1] block = copy in1_v
+ *     p_n: f16[i0, i1, r1] fragment = map cast(f16, p_in)
+ *     o += mma p_n, in1_v_t
+ *     m = map m1
+ *   r: f32[i0, i1, i2] fragment = map o / l
+ *   cast_t: f16[i0, i1, i2] fragment = map cast(f16, r)
+ *   store out0 = cast_t
+ *
+ * acc: reg (r1,1,2)(i1,8,2)(r1,8,4) lane (r1,2,4)(i1,1,8) wave ()
+ * o: reg (i2,1,2)(i1,8,2)(i2,8,16) lane (i2,2,4)(i1,1,8) wave ()
+ * p_n: reg (r1,1,2)(i1,8,2)(r1,8,4) lane (r1,2,4)(i1,1,8) wave ()
+ * m: reg (i1,8,2) lane (-,0,4)(i1,1,8) wave ()
+ * l: reg (i1,8,2) lane (-,0,4)(i1,1,8) wave ()
+ * acc_in: reg (r1,1,2)(i1,8,2)(r1,8,4) lane (r1,2,4)(i1,1,8) wave ()
+ * m_t: reg (i1,8,2) lane (-,0,4)(i1,1,8) wave ()
+ * m_t2: reg (i1,8,2) lane (-,0,4)(i1,1,8) wave ()
+ * m1: reg (i1,8,2) lane (-,0,4)(i1,1,8) wave ()
+ * p: reg (r1,1,2)(i1,8,2)(r1,8,4) lane (r1,2,4)(i1,1,8) wave ()
+ * p_in: reg (r1,1,2)(i1,8,2)(r1,8,4) lane (r1,2,4)(i1,1,8) wave ()
+ * r: reg (i2,1,2)(i1,8,2)(i2,8,16) lane (i2,2,4)(i1,1,8) wave ()
+ * cast_t: reg (i2,1,2)(i1,8,2)(i2,8,16) lane (i2,2,4)(i1,1,8) wave ()
+ * in0_t: shared, 6144 bytes f16, ring of 1
+ * in1_t: shared, 12288 bytes f16, ring of 2
+ * in1_v_t: shared, 8192 bytes f16, ring of 2
+ * acc: mma.m16n8k16.f16, 1 x 4 a wave, 12 steps
+ * o: mma.m16n8k16.f16, 1 x 16 a wave, 2 steps
+ */
+extern "C" __global__ void __launch_bounds__(32) matmul_mul_softmax_weighted_sum(const f16 *__restrict__ in0, const f16 *__restrict__ in1, f16 *__restrict__ out0) {
+  const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
+  (void)lane; (void)wave;
+  extern __shared__ __align__(1024) unsigned char smem[];
+  const int i2_t = lane % 4 * 2;
+  const int i1_t = lane / 4;
+  const int r1_t = lane % 4 * 2;
+  int block = blockIdx.x;
+  const int i0_b = block;
+  float m_2[2];
+  float l[2];
+  float o[64];
+  float acc[16];
+  float acc_in[16];
+  float m_t[2];
+  float m_t2[2];
+  float m1[2];
+  float p[16];
+  float p_in[16];
+  float p_n[16];
+  float r_2[64];
+  float cast_t[64];
+  #pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    m_2[r] = -3.40282347e+38f;
+  }
+  #pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    l[r] = 0.0f;
+  }
+  #pragma unroll
+  for (int r = 0; r < 64; ++r) {
+    o[r] = 0.0f;
+  }
+  #pragma unroll
+  for (int q = 0; q < 12; ++q) {
+    const int c = threadIdx.x + q * 32;
+    const int row = (c / 24), col = ac_chunk<384>(c / 24, c % 24) * 8;
+    ac_copy<16>(smem + 0 + c * 16, in0 + i0_b*3072 + (row)*192 + (col), true);
+  }
+  ac_commit();
+  for (int it = 0; it < 1; ++it) {
+    if (it < 10) {
+      const int r1_b = it * 32;
+      #pragma unroll 16
+      for (int q = 0; q < 24; ++q) {
+        const int c = threadIdx.x + q * 32;
+        const int row = (c / 24), col = ac_chunk<384>(c / 24, c % 24) * 8;
+        ac_copy<16>(smem + 6144 + it * 12288 + c * 16, in1 + i0_b*57600 + (col) + (r1_b + (row))*192, r1_b + (row) < 300);
+      }
+      #pragma unroll
+      for (int q = 0; q < 16; ++q) {
+        const int c = threadIdx.x + q * 32;
+        const int row = (c / 16), col = ac_chunk<256>(c / 16, c % 16) * 8;
+        ac_copy<16>(smem + 30720 + it * 8192 + c * 16, in1 + i0_b*57600 + (col) + (r1_b + (row))*192, r1_b + (row) < 300);
+      }
+    }
+    ac_commit();
+  }
+  for (int it = 0; it < 10; ++it) {
+    const int r1_b2 = it * 32;
+    ac_wait<0>();
+    ac_sync();
+    const int ahead = it + 1;
+    if (ahead < 10) {
+      const int r1_b3 = ahead * 32;
+      #pragma unroll 16
+      for (int q = 0; q < 24; ++q) {
+        const int c = threadIdx.x + q * 32;
+        const int row = (c / 24), col = ac_chunk<384>(c / 24, c % 24) * 8;
+        ac_copy<16>(smem + 6144 + ahead % 2 * 12288 + c * 16, in1 + i0_b*57600 + (col) + (r1_b3 + (row))*192, r1_b3 + (row) < 300);
+      }
+      #pragma unroll
+      for (int q = 0; q < 16; ++q) {
+        const int c = threadIdx.x + q * 32;
+        const int row = (c / 16), col = ac_chunk<256>(c / 16, c % 16) * 8;
+        ac_copy<16>(smem + 30720 + ahead % 2 * 8192 + c * 16, in1 + i0_b*57600 + (col) + (r1_b3 + (row))*192, r1_b3 + (row) < 300);
+      }
+    }
+    ac_commit();
+    const int slot = it % 2;
+    #pragma unroll
+    for (int r = 0; r < 16; ++r) {
+      acc[r] = 0.0f;
+    }
+    #pragma unroll
+    for (int kk = 0; kk < 12; ++kk) {
+      unsigned fa[1][4], fb[4][2];
+      for (int m = 0; m < 1; ++m) {
+        ac_ldmatrix4(fa[m], smem + 0 + ac_swizzle<384>(0 + m * 16 + lane % 16, (kk * 16 + lane / 16 * 8) * 2));
+      }
+      #pragma unroll
+      for (int n = 0; n < 2; ++n) {
+        ac_ldmatrix4(fb[2 * n], fb[2 * n + 1], smem + 6144 + slot * 12288 + ac_swizzle<384>(0 + n * 16 + lane / 16 * 8 + lane % 8, (kk * 16 + lane / 8 % 2 * 8) * 2));
+      }
+      for (int m = 0; m < 1; ++m) {
+        #pragma unroll
+        for (int n = 0; n < 4; ++n) {
+          ac_mma_f16(&acc[(m * 4 + n) * 4], fa[m], fb[n]);
+        }
+      }
+    }
+    #pragma unroll
+    for (int r = 0; r < 16; ++r) {
+      acc_in[r] = ((-1*(r1_b2 + r1_t + r % 2 + r / 4 * 8) + 299 >= 0) ? acc[r] : -ac_inf<float>());
+    }
+    float t[2];
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      t[r] = -ac_inf<float>();
+    }
+    #pragma unroll
+    for (int r = 0; r < 16; ++r) {
+      t[(r / 2 % 2)] = ac_max(t[(r / 2 % 2)], acc_in[r]);
+    }
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      t[r] = ac_max(t[r], ac_shuffle_xor(t[r], 1));
+    }
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      t[r] = ac_max(t[r], ac_shuffle_xor(t[r], 2));
+    }
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      m_t[r] = t[r];
+    }
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      m_t2[r] = (m_t[r] * 0.0700073242f);
+    }
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      m1[r] = ac_max(m_2[r], m_t2[r]);
+    }
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      l[r] = (l[r] * ac_exp_difference_half(m_2[r], m1[r]));
+    }
+    #pragma unroll
+    for (int r = 0; r < 16; ++r) {
+      p[r] = ac_exp_scaled_difference_half(acc_in[r], 0.100999221f, m1[(r / 2 % 2)]);
+    }
+    #pragma unroll
+    for (int r = 0; r < 16; ++r) {
+      p_in[r] = ((-1*(r1_b2 + r1_t + r % 2 + r / 4 * 8) + 299 >= 0) ? p[r] : 0.0f);
+    }
+    float t2[2];
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      t2[r] = 0.0f;
+    }
+    #pragma unroll
+    for (int r = 0; r < 16; ++r) {
+      t2[(r / 2 % 2)] = (t2[(r / 2 % 2)] + p_in[r]);
+    }
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      l[r] = (l[r] + t2[r]);
+    }
+    #pragma unroll
+    for (int r = 0; r < 64; ++r) {
+      o[r] = (o[r] * ac_exp_difference_half(m_2[(r / 2 % 2)], m1[(r / 2 % 2)]));
+    }
+    #pragma unroll
+    for (int r = 0; r < 16; ++r) {
+      p_n[r] = p_in[r];
+    }
+    #pragma unroll
+    for (int kk = 0; kk < 2; ++kk) {
+      unsigned fa[1][4], fb[16][2];
+      for (int m = 0; m < 1; ++m) {
+        #pragma unroll
+        for (int q = 0; q < 4; ++q) {
+          fa[m][q] = ac_pair<f16>(p_n[(((m * 2 + kk) * 8 + 2 * q + 0) % 2) + (((m * 2 + kk) * 8 + 2 * q + 0) / 2 % 2) * 2 + (((m * 2 + kk) * 8 + 2 * q + 0) / 4 % 2) * 4 + (((m * 2 + kk) * 8 + 2 * q + 0) / 8) * 8], p_n[(((m * 2 + kk) * 8 + 2 * q + 1) % 2) + (((m * 2 + kk) * 8 + 2 * q + 1) / 2 % 2) * 2 + (((m * 2 + kk) * 8 + 2 * q + 1) / 4 % 2) * 4 + (((m * 2 + kk) * 8 + 2 * q + 1) / 8) * 8]);
+        }
+      }
+      #pragma unroll
+      for (int n = 0; n < 8; ++n) {
+        ac_ldmatrix4_t(fb[2 * n], fb[2 * n + 1], smem + 30720 + slot * 8192 + ac_swizzle<256>(kk * 16 + lane / 8 % 2 * 8 + lane % 8, (0 + n * 16 + lane / 16 * 8) * 2));
+      }
+      for (int m = 0; m < 1; ++m) {
+        #pragma unroll
+        for (int n = 0; n < 16; ++n) {
+          ac_mma_f16(&o[(m * 16 + n) * 4], fa[m], fb[n]);
+        }
+      }
+    }
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      m_2[r] = m1[r];
+    }
+  }
+  ac_wait<0>();
+  #pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    l[r] = (l[r] + ac_shuffle_xor(l[r], 1));
+  }
+  #pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    l[r] = (l[r] + ac_shuffle_xor(l[r], 2));
+  }
+  #pragma unroll
+  for (int r = 0; r < 64; ++r) {
+    r_2[r] = ac_div_half(o[r], l[(r / 2 % 2)]);
+  }
+  #pragma unroll
+  for (int r = 0; r < 64; ++r) {
+    cast_t[r] = r_2[r];
+  }
+  #pragma unroll
+  for (int q = 0; q < 32; ++q) {
+    ac_store<2>(out0 + i0_b*2048 + (i1_t + (q * 2) / 2 % 2 * 8)*128 + (i2_t + (q * 2) % 2 + (q * 2) / 4 * 8), &cast_t[(q * 2)]);
+  }
+}
