@@ -12,8 +12,9 @@ from pathlib import Path
 from statistics import median
 from time import process_time
 
-import autocomp
 from autocomp.targets import load_target
+
+import autocomp
 from tests.helpers.device_graphs import GOLDEN, GRAPHS
 
 GOAL = (0.5, 2.0)  # seconds: median, most

@@ -27,9 +27,9 @@ def emit(program: TileProgram, lanes: int, header: tuple[str, ...] = (), units: 
     """The function of a tile program. `lanes`: f32 lanes of a vector; `header`: lines of the comment above it; `units`:
     contractions run in register tiles (else as plain reductions);
     `registers`: vector registers; `options`: parallel_outer, vectorize_inner, register_tile_factor and unroll_factor are read."""
-    for what in (*program.inputs, *program.outputs, *program.bufs):
-        if what.dtype.name not in CTYPE:
-            raise UnsupportedOp(f"elements of type {what.dtype} are not computed on CPUs", where=f"kernel {program.name}",
+    for dtype in (*(t.dtype for t in (*program.inputs, *program.outputs)), *(b.dtype for b in program.bufs)):
+        if dtype.name not in CTYPE:
+            raise UnsupportedOp(f"elements of type {dtype} are not computed on CPUs", where=f"kernel {program.name}",
                                 hint="cast them to f16 before, or take a GPU target")  # fmt: skip
     nest = hoist(coalesce(lower(program)))
     nest = replace(nest, vectors=options.vectorize_inner, rows=options.register_tile_factor)

@@ -28,11 +28,12 @@ def widened(m: int, n: int, k: int, dtype: str, to: str, after: str = "", nt: bo
     return graph(inputs, "\n".join([*lines, f"%p = matmul(%0, {'%t' if nt else '%1'})", *after.splitlines()]))
 
 
-def conv(x: str, w: str, stride: int = 1, pad: int = 0, dilation: int = 1, groups: int = 1, after: str = "", **more: str) -> str:
+def conv(x: str, w: str, stride: int = 1, pad: int = 0, dilation: int = 1, groups: int = 1, after: str = "",
+         more: dict[str, str] | None = None) -> str:  # fmt: skip
     """A convolution over two dimensions; `after` are further lines over %c, whose inputs are `more`."""
     both = lambda n: f"[{n}, {n}]"
     line = f"%c = conv(x, w, strides={both(stride)}, lo={both(pad)}, hi={both(pad)}, dilations={both(dilation)}, groups={groups})"
-    return graph({"x": x, "w": w, **more}, "\n".join([line, after]) if after else line)
+    return graph({"x": x, "w": w, **(more or {})}, "\n".join([line, after]) if after else line)
 
 
 def attention(batch: int, heads: int, rows: int, width: int, dtype: str = "f16", keys: int = 0, shared: int = 1, causal: bool = False,
@@ -183,7 +184,7 @@ CONVOLUTIONS = {
     "conv_dilated": conv("f16[2, 16, 20, 20]", "f16[24, 16, 3, 3]", stride=2, pad=2, dilation=2),
     "conv_groups": conv("f16[1, 32, 17, 17]", "f16[48, 16, 3, 3]", pad=1, groups=2),
     "conv_1x1": conv("f16[2, 32, 17, 17]", "f16[48, 32, 1, 1]"),
-    "conv_norm_add": conv("f16[2, 32, 14, 14]", "f16[32, 32, 3, 3]", pad=1, **{a: "f16[32]" for a in "gbmv"}, r="f16[2, 32, 14, 14]",
+    "conv_norm_add": conv("f16[2, 32, 14, 14]", "f16[32, 32, 3, 3]", pad=1, more={a: "f16[32]" for a in "gbmv"} | {"r": "f16[2, 32, 14, 14]"},
                           after="%n = batch_norm(%c, g, b, m, v)\n%a = add(%n, r)\n%o = relu(%a)"),
     "depthwise": conv("f16[2, 12, 19, 23]", "f16[12, 1, 3, 3]", pad=1, groups=12),
     "depthwise_stride": conv("f32[1, 12, 19, 23]", "f32[12, 1, 5, 5]", stride=2, pad=2, groups=12, after="%s = silu(%c)"),
