@@ -157,3 +157,12 @@ def test_schedules_of_shipped_rules_are_the_same_in_every_order_of_facts(spec):
     assert first == candidates(k, load_rules(), target.chip, Options())
     assert len({c.schedule for c in first}) == len(first)
     assert np.all([c.rule for c in first])
+
+
+def test_many_rows_of_a_few_elements_have_tiles_that_a_block_can_hold():
+    target = load_target("cuda:h200")
+    b = Builder("short")
+    b.output("y", b.op("transpose", b.input("x", TensorType(F32, (4, 50176))), perm=(1, 0)))
+    k = cover(freeze_graph(b.graph()), load_rules(), target.chip, Options(), Trace()).calls[0].kernel
+    schedule, _ = choose_schedule(k, load_rules(), target.chip, Options(), Trace(), target.admit)
+    assert 128 <= dict(schedule.tile)["i0"] <= 2048
