@@ -38,7 +38,7 @@ class Subject:
 
     uniform: the number that all elements are, if it is known. constant: computable from parameters and constants alone.
     indexed: a map of indices alone, cheaper to compute than to load, so never folded. After `settle` the first two are facts of
-    classes: what one form knows holds for all of them, and for what is computed from them.
+    classes: what one form knows holds for all of them, and for what is computed from them. united: classes met since then.
     """
 
     engine: Engine
@@ -46,6 +46,7 @@ class Subject:
     uniform: list[float | None] = field(default_factory=list)
     constant: list[bool] = field(default_factory=list)
     indexed: list[bool] = field(default_factory=list)
+    united: bool = False
 
     def add(self, op: str, attrs: Attrs, args: tuple[int, ...], type: TensorType, why: str) -> int:
         n = self.engine.add(op, attrs, args, why)
@@ -74,6 +75,9 @@ class Subject:
 
     def settle(self) -> None:
         """Join the facts of every class's forms, and pass them on to the users, until nothing changes."""
+        if not self.united:  # a term alone has its facts from the start
+            return
+        self.united = False
         members: dict[int, list[int]] = {}
         for n, c in enumerate(self.engine.classes):
             members.setdefault(c, []).append(n)
@@ -305,6 +309,7 @@ def _fire(subject: Subject, rule: Rule, m: Match, together: tuple[Match, ...]) -
     if subject.engine.equal(made, m.root):
         return ""
     subject.engine.union(m.root, made)
+    subject.united = True
     return None
 
 
