@@ -66,6 +66,14 @@ def conv(dtype: str, n: int, c: int, size: int, out: int) -> str:
                  "%0 = conv(x, w, lo=[1, 1], hi=[1, 1], strides=[1, 1], dilations=[1, 1]); %1 = relu(%0)", "%1")  # fmt: skip
 
 
+def conv_last(dtype: str, n: int, c: int, size: int, out: int) -> str:
+    """The same of an image whose channels are contiguous, as nets of convolutions are made inside."""
+    return (f"graph g\ninput x: {dtype}[{n}, {size}, {size}, {c}]\ninput w: {dtype}[{out}, 3, 3, {c}]\n"
+            "%0 = transpose(x, perm=[0, 3, 1, 2])\n%1 = transpose(w, perm=[0, 3, 1, 2])\n"
+            "%2 = conv(%0, %1, lo=[1, 1], hi=[1, 1], strides=[1, 1], dilations=[1, 1])\n%3 = relu(%2)\n"
+            "%4 = transpose(%3, perm=[0, 2, 3, 1])\noutput y = %4\n")  # fmt: skip
+
+
 def linear(dtype: str, m: int, n: int, k: int, after: str = "%2 = gelu(%1)") -> str:
     """A matmul with bias and an activation."""
     return graph({"x": f"{dtype}[{m}, {k}]", "w": f"{dtype}[{k}, {n}]", "b": f"{dtype}[{n}]"},
@@ -109,7 +117,7 @@ GPU = {
     "matmul": matmul("f16", 4096, 4096, 4096), "matmul_small": matmul("f16", 1024, 1024, 1024),
     "matmul_deep": matmul("f16", 256, 512, 16384),
     "linear_gelu": linear("f16", 8192, 3072, 768), "linear_odd": linear("f16", 1000, 1000, 1000), "matvecs": matmul("f16", 8, 8192, 4096),
-    "conv_relu": conv("f16", 16, 64, 56, 64), "softmax": softmax("f16", 16384, 4096), "layer_norm": norm("f16", 16384, 1024),
+    "conv_relu": conv_last("f16", 16, 64, 56, 64), "softmax": softmax("f16", 16384, 4096), "layer_norm": norm("f16", 16384, 1024),
     "chain": chain("f16", 16384, 4096), "attention": attention("f16", "4, 16, 2048, 64"),
     "turned": turned("f16", 8192, 8192), "columns": columns("f16", 16384, 4096),
 }  # fmt: skip
