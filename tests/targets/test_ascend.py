@@ -203,7 +203,7 @@ def test_rows_that_unified_buffer_cannot_hold_are_refused_with_both_numbers():
         ("unpack", "elements of type u8"),
         ("maxpool", "a reduction over axes r0,r1 at once"),
         ("gathered", "in2 is read with a border"),
-        ("conv_nchw", "in0_t with tiles along i3, r0, r1, r2"),
+        ("conv_stride", "in0_t with tiles along i3, r0, r1, r2"),
     ],
 )
 def test_what_is_not_printed_is_refused_with_its_reason(name, reason):

@@ -93,28 +93,29 @@ extern "C" __global__ void __launch_bounds__(256) matmul_softmax_weighted_sum_io
   __syncthreads();
   if (team == 0) {
     ac_registers_release<40>();
-    if (threadIdx.x != 0) return;
-    int q1 = 0;
-    int q2 = 0;
-    int block = blockIdx.x;
-    const int i1_b = (3 - 1 - block % 3) * 64;
-    block /= 3;
-    const int i0_b = block;
-    ac_barrier_expect(smem + 81920, 16384);
-    ac_bulk_load(smem + 0, &map0, smem + 81920, 0, i1_b, i0_b);
-    ac_bulk_load(smem + 0 + 8192, &map0, smem + 81920, 0 + 64, i1_b, i0_b);
-    for (int it = 0; it < ac_min(3, (i1_b + 63) / 64 + 1); ++it) {
-      const int r1_b = it * 64;
-      ac_barrier_wait(smem + 81952 + 8 * (q1 % 2), 1 ^ (q1 / 2 % 2));
-      ac_barrier_expect(smem + 81936 + 8 * (q1 % 2), 16384);
-      ac_bulk_load(smem + 16384 + q1 % 2 * 16384, &map1, smem + 81936 + 8 * (q1 % 2), 0, r1_b, i0_b);
-      ac_bulk_load(smem + 16384 + q1 % 2 * 16384 + 8192, &map1, smem + 81936 + 8 * (q1 % 2), 0 + 64, r1_b, i0_b);
-      ac_barrier_wait(smem + 81984 + 8 * (q2 % 2), 1 ^ (q2 / 2 % 2));
-      ac_barrier_expect(smem + 81968 + 8 * (q2 % 2), 16384);
-      ac_bulk_load(smem + 49152 + q2 % 2 * 16384, &map2, smem + 81968 + 8 * (q2 % 2), 0, r1_b, i0_b);
-      ac_bulk_load(smem + 49152 + q2 % 2 * 16384 + 8192, &map2, smem + 81968 + 8 * (q2 % 2), 0 + 64, r1_b, i0_b);
-      ++q1;
-      ++q2;
+    if (threadIdx.x == 0) {
+      int q1 = 0;
+      int q2 = 0;
+      int block = blockIdx.x;
+      const int i1_b = (3 - 1 - block % 3) * 64;
+      block /= 3;
+      const int i0_b = block;
+      ac_barrier_expect(smem + 81920, 16384);
+      ac_bulk_load(smem + 0, &map0, smem + 81920, 0, i1_b, i0_b);
+      ac_bulk_load(smem + 0 + 8192, &map0, smem + 81920, 0 + 64, i1_b, i0_b);
+      for (int it = 0; it < ac_min(3, (i1_b + 63) / 64 + 1); ++it) {
+        const int r1_b = it * 64;
+        ac_barrier_wait(smem + 81952 + 8 * (q1 % 2), 1 ^ (q1 / 2 % 2));
+        ac_barrier_expect(smem + 81936 + 8 * (q1 % 2), 16384);
+        ac_bulk_load(smem + 16384 + q1 % 2 * 16384, &map1, smem + 81936 + 8 * (q1 % 2), 0, r1_b, i0_b);
+        ac_bulk_load(smem + 16384 + q1 % 2 * 16384 + 8192, &map1, smem + 81936 + 8 * (q1 % 2), 0 + 64, r1_b, i0_b);
+        ac_barrier_wait(smem + 81984 + 8 * (q2 % 2), 1 ^ (q2 / 2 % 2));
+        ac_barrier_expect(smem + 81968 + 8 * (q2 % 2), 16384);
+        ac_bulk_load(smem + 49152 + q2 % 2 * 16384, &map2, smem + 81968 + 8 * (q2 % 2), 0, r1_b, i0_b);
+        ac_bulk_load(smem + 49152 + q2 % 2 * 16384 + 8192, &map2, smem + 81968 + 8 * (q2 % 2), 0 + 64, r1_b, i0_b);
+        ++q1;
+        ++q2;
+      }
     }
     return;
   }
