@@ -146,7 +146,7 @@ class CudaExecutor:
                 first = x if first is None else first
                 keep[name] = x if isinstance(x, DeviceArray) else Borrowed(name, x, self.stream)
             elif name in feed:
-                keep[name] = np.ascontiguousarray(host_array(feed[name]))
+                keep[name] = np.asarray(host_array(feed[name]), order="C")
         values = symbol_values(self.calls.source, keep)
         for name, x in keep.items():
             if isinstance(x, np.ndarray):
