@@ -45,6 +45,8 @@ def lean(buffer: Buffer) -> tuple[bytes, dict[int, tuple[int, int]]]:
     for f in _fields(buffer, g.value, g.end):
         if f.number != INITIALIZER:
             continue
+        if f.kind != BYTES:
+            raise NotPlain("an initializer that is no message")
         raw = _raw_data(buffer, f)
         if raw is not None:
             tensor = bytes(buffer[f.value : raw.start]) + bytes(buffer[raw.end : f.end])
