@@ -29,8 +29,8 @@ app = typer.Typer(
 )
 rules_app = typer.Typer(no_args_is_help=True, help="List the rules, or check rule files for soundness.")
 app.add_typer(rules_app, name="rules")
-out = Console(soft_wrap=False, width=None if sys.stdout.isatty() else 140)
-err = Console(stderr=True)
+out = Console(soft_wrap=False, markup=False, width=None if sys.stdout.isatty() else 140)
+err = Console(stderr=True, markup=False)  # names of extras and shapes stand in brackets
 
 Model = Annotated[str, typer.Argument(help="ONNX file, or a text graph (.txt, .ac).")]
 Target = Annotated[str, typer.Option("--target", "-t", help="cpu, cuda:h200, maca:c500, ascend:910b, ... (see `autocomp targets`).")]

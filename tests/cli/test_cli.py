@@ -150,3 +150,19 @@ def test_interrupted_while_compiling(model, tmp_path):
     assert child.returncode == 130, text
     assert not (tmp_path / "o").exists()
     assert not [p for p in (tmp_path / "cache").rglob("*") if p.is_file() and p.parent.name != "schedules"]
+
+
+def test_names_in_brackets_reach_the_reader():
+    """`pip install 'autocomp[cuda]'` in a table or a line is text, not markup."""
+    from rich.table import Table
+
+    from autocomp import cli
+
+    table = Table()
+    table.add_column("what")
+    table.add_row("pip install 'autocomp[torch]'")
+    for console in (cli.out, cli.err):
+        with console.capture() as seen:
+            console.print("pip install 'autocomp[cuda]'")
+            console.print(table)
+        assert "autocomp[cuda]" in seen.get() and "autocomp[torch]" in seen.get()
