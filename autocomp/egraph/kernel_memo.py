@@ -18,7 +18,6 @@ from autocomp.errors import AutocompError
 from autocomp.files import DamagedEntry, cache_root, digest, package_stamp, sealed, unsealed, write_atomic
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
-from autocomp.ir.types import Sym
 from autocomp.options import Options
 from autocomp.rewrite.rule import RuleSet
 from autocomp.rewrite.vocabulary import KERNEL_PHASES
@@ -54,9 +53,8 @@ class ScheduleMemo:
         self._wrote = True
 
     def key(self, kernel: Kernel) -> str:
-        """What the choice depends on. A signature names its symbols; their bounds come beside it."""
-        dims = {d for a in (*kernel.inputs, *kernel.outputs) for d in a.type.shape if isinstance(d, Sym)}
-        return digest([*self._parts, kernel.signature, *sorted(map(repr, dims))])
+        """What the choice depends on."""
+        return digest([*self._parts, *kernel.identity])
 
     def get(self, kernel: Kernel, trace: Trace) -> Choice | None:
         """The choice that was made for this kernel before."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from autocomp.ir.affine import Aff
 from autocomp.ir.body import Axis, Expr
 from autocomp.ir.node import Attrs, Graph
-from autocomp.ir.types import TensorType
+from autocomp.ir.types import Sym, TensorType
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,12 @@ class Kernel:
     signature: str
     opaque: str = ""
     attrs: Attrs = field(default_factory=Attrs)
+
+    @property
+    def identity(self) -> list[str]:
+        """The signature, which names its symbols, and beside it their bounds: what keys of stored results are made of."""
+        symbols = {d for a in (*self.inputs, *self.outputs) for d in a.type.shape if isinstance(d, Sym)}
+        return [self.signature, *sorted(map(repr, symbols))]
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
@@ -106,8 +106,9 @@ def launcher(program: Any) -> str:
         "  char *memory;",
         f'  check({api.prefix}Malloc((void **)&memory, {max(1, total)}), "memory of intermediates");',
     ]
+    output = lambda n: f'[] {{ void *p; check({api.prefix}Malloc(&p, {max(1, n)}), "an output"); return p; }}()'
     for name in sorted(used, key=lambda n: used[n]):
-        out.append(f"  void *t{used[name]} = {_place(program, name, offsets, blob, values)};  // {plain(name)}")
+        out.append(f"  void *t{used[name]} = {place(program, name, offsets, blob, values, output)};  // {plain(name)}")
     for i, c in enumerate(g.calls):
         out += _launch(program, api, i, c, values)
     out.append(f'  check({api.prefix}DeviceSynchronize(), "run");')
@@ -133,16 +134,15 @@ def plain(name: str) -> str:
     return kept if kept == name else f"{kept or 'tensor'}-{crc32(name.encode()):08x}"
 
 
-def _place(program: Any, name: str, offsets: Mapping[str, int], blob: Mapping[str, tuple[int, int]], values: Mapping[str, int]) -> str:
+def place(program: Any, name: str, offsets: Mapping[str, int], blob: Mapping[str, tuple[int, int]], values: Mapping[str, int],
+          output: Callable[[int], str]) -> str:  # fmt: skip
+    """Where a launcher finds a tensor: among the weights, in the arena, in a file, or memory of its own (`output`, of so many bytes)."""
     if name in blob:
         return f"weights + {blob[name][0]}"
     if name in offsets:
         return f"memory + {offsets[name]}"
     bytes_ = size_of(program.calls.tensors[name], values)
-    if name in program.calls.inputs:
-        return f'load("{plain(name)}.bin", {bytes_})'
-    prefix = APIS[program.target.name].prefix
-    return f'[] {{ void *p; check({prefix}Malloc(&p, {max(1, bytes_)}), "an output"); return p; }}()'
+    return f'load("{plain(name)}.bin", {bytes_})' if name in program.calls.inputs else output(bytes_)
 
 
 def _launch(program: Any, api: Api, i: int, call: Any, values: Mapping[str, int]) -> list[str]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from autocomp.runtime.deploy import hints, plain, weights_blob
+from autocomp.runtime.deploy import hints, place, plain, weights_blob
 from autocomp.runtime.plan import arena, size_of
 
 HELPERS = """static void check(aclError e, const char *what) {
@@ -77,23 +77,15 @@ def launcher(program: Any) -> str:
         f'  char *const memory = memory_of({total}, "memory of intermediates");',
         *([f'  char *const scratch = memory_of({scratch}, "memory between cores");'] if scratch else []),
     ]
+    output = lambda n: f'memory_of({n}, "an output")'
     for name in sorted(used, key=lambda n: used[n]):
-        out.append(f"  char *const t{used[name]} = {_place(program, name, offsets, blob, values)};  // {plain(name)}")
+        out.append(f"  char *const t{used[name]} = {place(program, name, offsets, blob, values, output)};  // {plain(name)}")
     for i, c in enumerate(g.calls):
         out += _launch(program, i, c, values)
     out.append('  check(aclrtSynchronizeStream(stream), "run");')
     out += [f'  save("{plain(n)}.out.bin", t{used[t]}, {size_of(g.tensors[t], values)});' for n, t in g.outputs]
     return "\n".join([*out, '  check(aclrtDestroyStream(stream), "stream");', '  check(aclrtResetDevice(0), "device 0");',
                       "  return aclFinalize() != ACL_SUCCESS;", "}", ""])  # fmt: skip
-
-
-def _place(program: Any, name: str, offsets: Mapping[str, int], blob: Mapping[str, tuple[int, int]], values: Mapping[str, int]) -> str:
-    if name in blob:
-        return f"weights + {blob[name][0]}"
-    if name in offsets:
-        return f"memory + {offsets[name]}"
-    bytes_ = size_of(program.calls.tensors[name], values)
-    return f'load("{plain(name)}.bin", {bytes_})' if name in program.calls.inputs else f'memory_of({bytes_}, "an output")'
 
 
 def _launch(program: Any, i: int, call: Any, values: Mapping[str, int]) -> list[str]:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from autocomp.errors import AutocompError
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
-from autocomp.ir.types import Sym
 from autocomp.rewrite.vocabulary import KERNEL_PHASES
 
 if TYPE_CHECKING:
@@ -51,9 +50,8 @@ def place_of(target: Target, rules: RuleSet, options: Options) -> Place:
 
 
 def kernel_key(kernel: Kernel) -> str:
-    """Digest of a kernel's signature; the signature names its symbols, their bounds come beside it."""
-    dims = {d for a in (*kernel.inputs, *kernel.outputs) for d in a.type.shape if isinstance(d, Sym)}
-    return short_digest("\n".join([kernel.signature, *sorted(map(repr, dims))]))
+    """Digest of a kernel's signature and its symbols' bounds."""
+    return short_digest("\n".join(kernel.identity))
 
 
 def short_digest(text: str) -> str:

@@ -11,8 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from autocomp.targets.simt.expressions import STORED
-
 from autocomp.tile.program import Loop, Stmt, walk
 
 if TYPE_CHECKING:
@@ -58,14 +56,9 @@ def skew_of(printer: TeamPrinter, loop: Loop) -> Skew | None:
 
 def print_skewed(printer: TeamPrinter, loop: Loop, mine: list[Queue], skew: Skew) -> None:
     """The consumers' text of such a loop."""
-    pr = printer.place.products[skew.late]
     late_queues = [q for q in mine if q is printer.of[skew.late.srcs[1]]]
     soon_queues = [q for q in mine if q not in late_queues]
-    packed = printer.names.fresh("fa")
-    registers = printer.place.layouts[pr.a].registers
-    kind = STORED[printer.bufs[pr.a].dtype.name]
-    pack = f"ac_pack<{kind}, {registers}>({packed}, {printer.names.of(pr.a)});"
-    printer.put(f"unsigned {packed}[{registers // 2}];")
+    packed, pack = printer.packing(printer.place.products[skew.late])
 
     def part() -> None:
         printer.waited -= {q.name for q in soon_queues}

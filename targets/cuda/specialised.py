@@ -447,11 +447,15 @@ class TeamPrinter(Printer):
         packed = ""
         if pr.a not in self.placer.bulk:  # a factor from registers: packed, so that its values may be made anew meanwhile
             self.settle({s.dst})
-            packed = self.names.fresh("fa")
-            have = self.place.layouts[pr.a].registers
-            kind = STORED[self.bufs[pr.a].dtype.name]
-            self.put(f"unsigned {packed}[{have // 2}];", f"ac_pack<{kind}, {have}>({packed}, {self.names.of(pr.a)});")
+            packed, pack = self.packing(pr)
+            self.put(pack)
         self.issue_product(s, packed)
+
+    def packing(self, pr: Product) -> tuple[str, str]:
+        """Declares registers for a product's first factor; their name, and the text that packs the factor into them."""
+        packed, have = self.names.fresh("fa"), self.place.layouts[pr.a].registers
+        self.put(f"unsigned {packed}[{have // 2}];")
+        return packed, f"ac_pack<{STORED[self.bufs[pr.a].dtype.name]}, {have}>({packed}, {self.names.of(pr.a)});"
 
     def multiply(self, s: Stmt, packed: str) -> None:
         """A product whose first factor has been packed into registers."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from autocomp.ir.affine import Aff
 from autocomp.ir.types import Dim, Sym
@@ -64,14 +64,7 @@ def _run_fits(t: Tensor, run: Sequence[Digit], v: int, extents: Mapping[str, Dim
         if (d.count % left if last else left % d.count) or (last and multiple_of(extents[d.axis]) % left):
             return False
         if last:
-            inside = {x.axis for x in run[: run.index(d) + 1]}
-            pitch = 1
-            for n in range(len(t.index) - 1, -1, -1):
-                rest = [c for atom, c in t.index[n].terms if atom not in inside] + [t.index[n].const]
-                if any(c * pitch % v for c in rest):
-                    return False
-                pitch *= multiple_of(t.shape[n])
-            return True
+            return _steps_by(t, {x.axis for x in run[: run.index(d) + 1]}, v)
         left //= d.count
     return False
 
@@ -98,14 +91,18 @@ def _plain(a: Aff, axis: str) -> bool:
 def _aligned(t: Tensor, axis: str, v: int, extent: Dim) -> bool:
     if multiple_of(extent) % v:
         return False
+    return _steps_by(t, {axis}, v) and all(_guard_aligned(g, axis, v) for g in t.guard)
+
+
+def _steps_by(t: Tensor, inside: Set[str], v: int) -> bool:
+    """Whatever moves the address but the axes `inside` moves it by multiples of v elements."""
     pitch = 1
     for d in range(len(t.index) - 1, -1, -1):
-        ix = t.index[d]
-        rest = [c for atom, c in ix.terms if atom != axis] + [ix.const]
+        rest = [c for atom, c in t.index[d].terms if atom not in inside] + [t.index[d].const]
         if any(c * pitch % v for c in rest):
             return False
         pitch *= multiple_of(t.shape[d])
-    return all(_guard_aligned(g, axis, v) for g in t.guard)
+    return True
 
 
 def _guard_aligned(g: Aff, axis: str, v: int) -> bool:

@@ -196,7 +196,7 @@ class Printer:
             with self.block(f"for (int {it} = 0; {it} < {stages - 1}; ++{it})"):
                 self.issue(ring, loop, it, total, it)
         inner = [s for s in loop.body if s not in ring]
-        again = [s for s, _ in walk(tuple(inner))]  # what an iteration reads, the next one must not overwrite too early
+        again = [s for s, _ in walk(inner)]  # what an iteration reads, the next one must not overwrite too early
         self.seen |= {x for s in again for x in (*s.srcs, s.dst) if x in self.place.shared}
         self.seen |= {f"stage of {s.dst}" for s in again if s.dst in self.place.staged}
         self.seen |= {f"tree of {s.dst}" for s in again if s.op == "reduce"}

@@ -213,8 +213,8 @@ template <class T> AC_DEVICE T ac_gelu_tanh(T x) {
 
 // ---- cheaper forms where operands and results are half types (errors far below 2^-11, stated in docs/targets.md)
 AC_DEVICE float ac_exp_half(float x) { return ac_ex2(x * 1.44269504f); }
-AC_DEVICE float ac_exp_difference_half(float x, float m) { return ac_ex2(fmaf(x, 1.44269504f, -(m * 1.44269504f))); }
 AC_DEVICE float ac_exp_scaled_difference_half(float x, float scale, float m) { return ac_ex2(fmaf(x, scale, -(m * 1.44269504f))); }
+AC_DEVICE float ac_exp_difference_half(float x, float m) { return ac_exp_scaled_difference_half(x, 1.44269504f, m); }
 AC_DEVICE float ac_div_half(float a, float b) { return a * ac_reciprocal(b); }
 AC_DEVICE float ac_tanh_half(float x) {
   const float e = ac_ex2(fabsf(x) * -2.88539008f);
