@@ -7,10 +7,8 @@ loop around `fill identity .. step`; over a whole axis it is the step alone. A r
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import inf
 
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.affine import Aff, aff
@@ -30,14 +28,12 @@ from autocomp.ir.body import (
     postorder,
 )
 from autocomp.ir.kernel import Kernel
-from autocomp.ir.monoid_terms import build
-from autocomp.ir.monoids import MONOIDS, Monoid, identity, start
+from autocomp.ir.monoids import MONOIDS, start
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import BOOL, I64, Dim, DType, Sym
+from autocomp.tile.monoid_step import BIG, MonoidStep, same_fold, term, values_of
 from autocomp.tile.program import Buf, Loop, Stmt, Tensor, TileProgram, Value
 from autocomp.tile.unify import unify_axes
-
-BIG = 2**63 - 1
 
 
 @dataclass
@@ -55,13 +51,13 @@ def derive(kernel: Kernel, schedule: Schedule) -> TileProgram:
         raise UnsupportedOp(
             f"'{kernel.opaque or kernel.name}' has no tile program", where=kernel.name, hint="it runs through its reference"
         )
-    return _Deriver(unify_axes(kernel), schedule).program()
+    return Deriver(unify_axes(kernel), schedule).program()
 
 
 _CHEAP = {"ge", "gt", "le", "lt", "eq", "ne", "and", "or", "not", "add", "sub", "mul", "neg", "min", "max", "where", "cast"}
 
 
-class _Deriver:
+class Deriver:
     def __init__(self, k: Kernel, s: Schedule) -> None:
         self.k, self.s = k, s
         self.values = tuple(st.value for st in k.stores)
@@ -213,7 +209,7 @@ class _Deriver:
         else:
             expr = self.expression(e)
             name = self.put(
-                "map", self.hint(e), e.dtype, self.ordered(axes), at=self.scope_for(axes), srcs=_values(expr), expr=expr
+                "map", self.hint(e), e.dtype, self.ordered(axes), at=self.scope_for(axes), srcs=values_of(expr), expr=expr
             )
         self.scope_for(axes).memo[key] = name
         return name
@@ -300,7 +296,7 @@ class _Deriver:
         if not loops:
             st = self.step(e, {}, False)
             for x in self.heavy:  # parts of one state are made by one step
-                if x is not e and _same_fold(x, e):
+                if x is not e and same_fold(x, e):
                     home.memo[(id(x), "")] = self.finish(x, st)
             return self.finish(e, st)
         axes = frozenset(loops)
@@ -311,9 +307,9 @@ class _Deriver:
                 and self.level(x, axes) == self.level(e, axes)
                 and self.scope_for(self.free[id(x)]) is home
             ):
-                if not any(_same_fold(x, p) for p in peers):
+                if not any(same_fold(x, p) for p in peers):
                     peers.append(x)
-        if not any(_same_fold(e, p) for p in peers):
+        if not any(same_fold(e, p) for p in peers):
             peers.append(e)
         states = [self.begin(p) for p in peers]
         for p in peers:  # what does not vary with the loop is made before it
@@ -329,7 +325,7 @@ class _Deriver:
         result = ""
         for p, st in zip(peers, states):
             for x in self.heavy:
-                if _same_fold(x, p):
+                if same_fold(x, p):
                     name = self.finish(x, st)
                     home.memo[(id(x), "")] = name
                     result = name if x is e else result
@@ -340,20 +336,20 @@ class _Deriver:
         if isinstance(e, Contract):
             return {"acc": self.put("fill", "acc", e.dtype, self.ordered(self.free[id(e)]), expr=0.0 if e.dtype.is_float else 0)}
         m = MONOIDS[e.monoid]
-        key = self.ordered(self._key_axes(e))
-        st = {s: self.put("fill", s, self._dtype(e), key, expr=start(m, op, self._dtype(e))) for s, op, _ in m.base}
+        key = self.ordered(self.key_axes(e))
+        st = {s: self.put("fill", s, self.state_dtype(e), key, expr=start(m, op, self.state_dtype(e))) for s, op, _ in m.base}
         for s, lift, _ in m.modules:
             st[s] = self.put(
-                "fill", s, self._dtype(e), self.ordered(self.free[id(e)]) if lift in m.operands[1:] else key, expr=0.0
+                "fill", s, self.state_dtype(e), self.ordered(self.free[id(e)]) if lift in m.operands[1:] else key, expr=0.0
             )
         for s, _ in m.pick:
             st[s] = self.put("fill", s, I64, key, expr=BIG)
         return st
 
-    def _key_axes(self, e: Reduce) -> frozenset[str]:
+    def key_axes(self, e: Reduce) -> frozenset[str]:
         return self.free[id(e.operands[0])] - {a.name for a in e.axes}
 
-    def _dtype(self, e: Reduce) -> DType:
+    def state_dtype(self, e: Reduce) -> DType:
         return e.operands[0].dtype if MONOIDS[e.monoid].pick else e.dtype
 
     def step(self, e: Reduce | Contract, st: dict[str, str], carried: bool) -> dict[str, str]:
@@ -365,7 +361,7 @@ class _Deriver:
                 }
             self.scope_for(self.free[id(e.a)] | self.free[id(e.b)]).body.append(Stmt("mma", st["acc"], (a, b), acc=True))
             return st
-        return _MonoidStep(self, e, carried, st).run()
+        return MonoidStep(self, e, carried, st).run()
 
     def factor(self, e: Expr, c: Contract) -> str:
         """An operand of a contraction: a bare load goes to the block; a map of loads is masked at tails (f(0) need not be 0), as is
@@ -398,153 +394,8 @@ class _Deriver:
         part = e.part or m.finish
         if part in st:
             return st[part]
-        expr = _term(part, {s: Value(self.bufs[n].dtype, n) for s, n in st.items()}, e.dtype)
-        return self.put("map", "r", e.dtype, self.ordered(self.free[id(e)]), srcs=_values(expr), expr=expr)
-
-
-@dataclass
-class _MonoidStep:
-    """One step of a reduction: m1 = m op reduce lift; x1 = rebase(x) + sum rebase(lift)."""
-
-    d: _Deriver
-    e: Reduce
-    carried: bool
-    st: dict[str, str]
-    weights: dict[Expr, str] = field(default_factory=dict)
-
-    def run(self) -> dict[str, str]:
-        d, e, m = self.d, self.e, MONOIDS[self.e.monoid]
-        self.axis = ",".join(a.name for a in e.axes)
-        self.operand = dict(zip(m.operands, e.operands))
-        self.value: dict[str, Expr] = {}
-        first = m.operands[0]
-        plain, scale = self._factored(m)
-        raw = d.emit(plain)
-        v = d.masked(raw, plain.dtype, e.axes, identity(m.base[0][1], plain.dtype)) if self._needs_mask(m) else raw
-        self.value[first] = self._of(v)
-        if scale is not None:
-            self.value[first] = Map(e.dtype, "mul", (self._of(v), scale))
-        key = d.ordered(d._key_axes(e))
-        new: dict[str, str] = {}
-        every = self.carried or bool(m.pick) or any(self._asked(s) for s, *_ in m.modules)
-        for s, op, lift in m.base:
-            if not every and not self._asked(s):
-                continue
-            src = v if lift == first else self._lifted(lift)
-            if self.carried and not m.modules and not m.pick:
-                d.scope_for(set(d.bufs[src].axes)).body.append(Stmt("reduce", self.st[s], (src,), op, self.axis, True))
-                new[s] = self.st[s]
-                continue
-            t = d.put("reduce", f"{s}_t", d._dtype(e), key, at=self._here(), srcs=(src,), expr=op, axis=self.axis)
-            if scale is not None:
-                expr = Map(d._dtype(e), "mul", (self._of(t), scale))
-                t = d.put("map", f"{s}_t", d._dtype(e), key, at=self._here(), srcs=(t,), expr=expr)
-            if self.carried:
-                expr = Map(d._dtype(e), op, (self._of(self.st[s]), self._of(t)))
-                t = d.put("map", f"{s}1", d._dtype(e), key, at=self._here(), srcs=_values(expr), expr=expr)
-            new[s] = t
-        out = dict(new)
-        for s, lift, rebase in m.modules:
-            if self.carried or self._asked(s):
-                out[s] = self._module(m, s, lift, rebase, new)
-        for s, lift in m.pick:
-            out[s] = self._pick(s, lift, new[m.base[0][0]], v)
-        if self.carried:
-            for s, _, _ in m.base:
-                if new[s] != self.st[s]:
-                    self._here().body.append(Stmt("map", self.st[s], (new[s],), self._of(new[s])))
-            return self.st
-        return out
-
-    def _factored(self, m: Monoid) -> tuple[Expr, Const | None]:
-        """The first operand without a positive constant factor, and that factor, where every base folds by max or min: those commute
-        with it, so that elements are scaled where they are used and not before."""
-        e, first = self.e, self.operand[m.operands[0]]
-        if m.pick or not m.modules or any(op not in ("max", "min") or lift != m.operands[0] for _, op, lift in m.base):
-            return first, None
-        if self.d.uses.get(id(first), 1) > 1 or not e.dtype.is_float:
-            return first, None
-        plain, factor = _unscaled(first, e.dtype)
-        self.d.know(plain)
-        return (plain, Const(e.dtype, factor)) if factor != 1.0 else (first, None)
-
-    def _asked(self, state: str) -> bool:
-        """Does a part that the kernel uses read this state?"""
-        parts = {x.part or MONOIDS[x.monoid].finish for x in self.d.heavy if isinstance(x, Reduce) and _same_fold(x, self.e)}
-        return any(state in re.findall(r"\w+", p) for p in parts)
-
-    def _needs_mask(self, m: Monoid) -> bool:
-        bare_sum = m.name == "sum" and isinstance(self.e.operands[0], Load)
-        return not bare_sum
-
-    def _here(self) -> Scope:
-        return self.d.scope_for(frozenset(a.name for a in self.e.axes) | self.d.free[id(self.e.operands[0])])
-
-    def _of(self, name: str) -> Expr:
-        return Value(self.d.bufs[name].dtype, name)
-
-    def _lifted(self, lift: str) -> str:
-        """A lift that is a term (1 for counts), as a value over the reduced axes too."""
-        d, e = self.d, self.e
-        axes = d.ordered(d.free[id(e.operands[0])])
-        value = d.put("map", "one", e.dtype, axes, at=self._here(), expr=_term(lift, self.value, e.dtype))
-        return d.masked(value, e.dtype, e.axes, 0.0)
-
-    def _module(self, m: Monoid, s: str, lift: str, rebase: str, new: Mapping[str, str]) -> str:
-        d, e = self.d, self.e
-        bases = {b: _term(t, self.value, e.dtype) for b, _, t in m.base} | {f"{b}1": self._of(new[b]) for b, _, _ in m.base}
-        private = lift in m.operands[1:]
-        if self.carried:
-            old = {b: self._of(self.st[b]) for b, _, _ in m.base} | {f"{b}1": self._of(new[b]) for b, _, _ in m.base}
-            moved = _term(rebase, {**old, "x": self._of(self.st[s])}, e.dtype)
-            self._here().body.append(Stmt("map", self.st[s], _values(moved), moved))
-        weight = _term(rebase, {**bases, "x": Const(e.dtype, 1.0) if private else _term(lift, self.value, e.dtype)}, e.dtype)
-        if weight not in self.weights:  # a sum and a weighted sum rebase by one weight
-            axes = d.ordered(d.free[id(e.operands[0])])
-            p = d.put("map", "p", e.dtype, axes, at=self._here(), srcs=_values(weight), expr=weight)
-            self.weights[weight] = d.masked(p, e.dtype, e.axes, 0.0)
-        p = self.weights[weight]
-        if private:
-            return self._weighted(m, s, lift, p)
-        if self.carried:
-            self._here().body.append(Stmt("reduce", self.st[s], (p,), "add", self.axis, True))
-            return self.st[s]
-        return d.put("reduce", s, e.dtype, d.ordered(d._key_axes(e)), at=self._here(), srcs=(p,), expr="add", axis=self.axis)
-
-    def _weighted(self, m: Monoid, s: str, lift: str, p: str) -> str:
-        """A sum of a product of two factors with axes of their own is a contraction."""
-        d, e = self.d, self.e
-        w = self.operand[lift]
-        wv = d.emit(w, "block") if isinstance(w, Load) else d.emit(w)
-        if d.bufs[wv].dtype != e.dtype:
-            narrow = Map(d.bufs[wv].dtype, "cast", (self._of(p),))
-            p = d.put("map", "p_n", narrow.dtype, d.bufs[p].axes, at=self._here(), srcs=(p,), expr=narrow)
-        acc = self.st.get(s) or d.put("fill", s, e.dtype, d.ordered(d.free[id(e)]), at=self._here(), expr=0.0)
-        self._here().body.append(Stmt("mma", acc, (p, wv), acc=True))
-        return acc
-
-    def _pick(self, s: str, lift: str, best: str, v: str) -> str:
-        """The smallest lift among the elements that equal the new base."""
-        d, e = self.d, self.e
-        x = self.operand[lift]
-        index = x if isinstance(x, (Const, Index)) else Value(x.dtype, d.emit(x))
-        index = index if index.dtype == I64 else Map(I64, "cast", (index,))  # type: ignore[assignment]
-        wins: Expr = Map(BOOL, "eq", (self._of(v), self._of(best)))
-        if d.bufs[v].dtype.is_float:
-            wins = Map(BOOL, "or", (wins, Map(BOOL, "isnan", (self._of(v),))))
-        expr = Map(I64, "where", (wins, index, Const(I64, BIG)))
-        axes = d.ordered(d.free[id(e.operands[0])])
-        c = d.masked(d.put("map", "at", I64, axes, at=self._here(), srcs=_values(expr), expr=expr), I64, e.axes, BIG)
-        key = d.ordered(d._key_axes(e))
-        if not self.carried:
-            return d.put("reduce", s, I64, key, at=self._here(), srcs=(c,), expr="min", axis=self.axis)
-        base = next(iter(self.st))
-        keep = Map(
-            I64, "where", (Map(BOOL, "eq", (self._of(self.st[base]), self._of(best))), self._of(self.st[s]), Const(I64, BIG))
-        )
-        self._here().body.append(Stmt("map", self.st[s], _values(keep), keep))
-        self._here().body.append(Stmt("reduce", self.st[s], (c,), "min", self.axis, True))
-        return self.st[s]
+        expr = term(part, {s: Value(self.bufs[n].dtype, n) for s, n in st.items()}, e.dtype)
+        return self.put("map", "r", e.dtype, self.ordered(self.free[id(e)]), srcs=values_of(expr), expr=expr)
 
 
 def _guard(e: Expr) -> Aff | None:
@@ -558,43 +409,3 @@ def _guard(e: Expr) -> Aff | None:
 def _of_indices(e: Expr) -> bool:
     """A cheap expression of indices and constants alone."""
     return all(isinstance(x, (Const, Index, Inside)) or (isinstance(x, Map) and x.fn in _CHEAP) for x in postorder(e))
-
-
-def _unscaled(e: Expr, dtype: DType) -> tuple[Expr, float]:
-    """(x, c) with e = c * x, c a positive constant; x is of `dtype`. Casts between floats keep the value (excess precision on chip)."""
-    if isinstance(e, Map):
-        if e.fn == "cast" and e.args[0].dtype.is_float:
-            return _unscaled(e.args[0], dtype)
-        if e.fn == "mul":
-            for one, other in (e.args, e.args[::-1]):
-                if isinstance(one, Const) and 0 < one.value < inf:
-                    x, c = _unscaled(other, dtype)
-                    return x, c * one.value
-        if e.fn == "where" and isinstance(e.args[2], Const) and abs(e.args[2].value) == inf:
-            x, c = _unscaled(e.args[1], dtype)
-            return Map(dtype, "where", (e.args[0], x, Const(dtype, e.args[2].value))), c
-    return (e if e.dtype == dtype else Map(dtype, "cast", (e,))), 1.0
-
-
-def _same_fold(a: Reduce | Contract, b: Reduce | Contract) -> bool:
-    """Equal but for the part that is asked for."""
-    if isinstance(a, Reduce) and isinstance(b, Reduce):
-        return a.monoid == b.monoid and a.axes == b.axes and all(x is y for x, y in zip(a.operands, b.operands))
-    return a is b
-
-
-def _term(text: str, env: Mapping[str, Expr], dtype: DType) -> Expr:
-    """A monoid's term over body expressions; multiplying by 1 and casting to the same type leave no trace."""
-
-    def fn(name: str, args: tuple[Expr, ...]) -> Expr:
-        if name == "mul":
-            for one, other in (args, args[::-1]):
-                if isinstance(one, Const) and one.value == 1:
-                    return other
-        return Map(dtype, name, args)
-
-    return build(text, lambda x: env[x] if isinstance(x, str) else Const(dtype, float(x) if dtype.is_float else int(x)), fn)
-
-
-def _values(e: Expr) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(x.name for x in postorder(e) if isinstance(x, Value)))

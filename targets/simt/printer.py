@@ -8,30 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import contextmanager
-from math import prod
 from typing import Any
 
 from autocomp.targets.cpu.flat import Flat, dim_text
 from autocomp.targets.cpu.names import Names, c_name
-from autocomp.targets.simt import trees
+from autocomp.targets.simt import copies, products, trees
 from autocomp.targets.simt.access import run_width, vector_width
-from autocomp.targets.simt.digits import digit, linear, refined, register
+from autocomp.targets.simt.digits import digit, linear, register
 from autocomp.targets.simt.expressions import STORED, Scalar, held, index, literal
-from autocomp.targets.simt.placement import Placement, Product, Shared, tile_of
+from autocomp.targets.simt.placement import Placement, Shared, tile_of
 
-from autocomp.errors import UnsupportedOp
 from autocomp.ir.affine import Aff
 from autocomp.ir.body import Expr
-from autocomp.ir.types import BOOL, DTYPES, Sym
-from autocomp.tile.instruction import Instruction
+from autocomp.ir.types import BOOL, Sym
 from autocomp.tile.layout import Digit, Layout, weights
 from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, walk
 
 TAKEN = (  # the printer's own variables
     "r", "q", "m", "n", "kk", "c", "row", "col", "lane", "wave", "warp", "own", "sum", "block", "smem", "fa", "fb",
 )  # fmt: skip
-BYTES = {d.name: d.bytes for d in DTYPES.values()} | {"tf32": 4}  # of a factor's element in registers
-COPIES = 16  # of a thread that are unrolled: more only cost compile time
 LONG = 2**31 - 1  # elements of a buffer from which offsets need 64 bits
 
 
@@ -205,8 +200,8 @@ class Printer:
         with self.block(f"for (int {it} = 0; {it} < {total}; ++{it})"):
             self.bases(loop, it)
             if ring:
-                copies = sum(self.copies(s) for s in ring)
-                self.put(f"ac_wait_copies<{(stages - 2) * copies}>();" if self.counted else f"ac_wait<{stages - 2}>();")
+                mine = sum(copies.of_thread(self, s) for s in ring)
+                self.put(f"ac_wait_copies<{(stages - 2) * mine}>();" if self.counted else f"ac_wait<{stages - 2}>();")
                 self.sync()
                 ahead = self.names.fresh("ahead")
                 self.put(f"const int {ahead} = {it} + {stages - 1};")
@@ -480,167 +475,11 @@ class Printer:
         """Address of an element of a shared operand."""
         return f"{self.start(x)} + ac_swizzle<{x.row_bytes}>({row}, ({col}) * {x.buf.dtype.bytes})"
 
-    def copies(self, s: Stmt) -> int:
-        """Asynchronous copies of a thread for one tile of an operand."""
-        x = self.place.shared[s.dst]
-        return -(-(x.rows * x.row // x.vector) // self.place.threads) if x.vector * x.buf.dtype.bytes == 16 else 0
-
     def to_shared(self, s: Stmt, when: list[str] | None = None) -> None:
-        """A tile of a view into shared memory, chunk by chunk, asynchronously where memory allows.
-
-        Chunks are numbered as they lie in shared memory; the swizzle is undone on the side of global memory, so that a wave's
-        destinations are dense.
-        """
-        x = self.place.shared.get(s.dst) or self.place.staged[s.dst]
-        t = x.view
-        assert t is not None
-        chunks, per_row = x.rows * x.row // x.vector, x.row // x.vector
-        count = -(-chunks // self.place.threads)
-        whole = x.vector * x.buf.dtype.bytes == 16
-        if self.counted and whole and chunks % self.place.threads:
-            raise UnsupportedOp(f"{chunks} copies are not shared evenly by {self.place.threads} threads", where=f"kernel {self.p.name}")
-        with self.block(f"for (int q = 0; q < {count}; ++q)", unroll=x.vector > 1, most=COPIES if count > COPIES else 0):
-            self.put(f"const int c = threadIdx.x + q * {self.place.threads};")
-            if chunks % self.place.threads:
-                self.put(f"if (c >= {chunks}) break;")
-            lies = f"c / {per_row}"
-            place_ = f"ac_chunk<{x.row_bytes}>({lies}, c % {per_row})" if whole else f"c % {per_row}"
-            self.put(f"const int row = {x.number(f'({lies})')}, col = {place_}{f' * {x.vector}' if x.vector > 1 else ''};")
-            local: dict[str, str] = {}
-            padded_size = dict((*x.outer, *x.inner))
-            for var, group, padded in (("row", x.outer, x.rows), ("col", x.inner, x.row)):
-                below = 1
-                for i, (a, size) in enumerate(group):
-                    last = i == len(group) - 1
-                    local[a] = f"({var}{f' / {below}' if below > 1 else ''}{'' if last else f' % {size}'})"
-                    below *= size
-                    if last:
-                        local[f"{a} covers"] = str(-(-padded // (below // size)))
-            ok: list[str] = list(when or [])
-            for a in t.axes:
-                if a not in local:
-                    ok += [c.replace("%s", "0") for c in self.outside(a, 1, self.base.get(a))]
-                    continue
-                covers = int(local.get(f"{a} covers") or padded_size[a])
-                ok += [c.replace("%s", local[a]) for c in self.outside(a, covers, self.base.get(a))]
-            at = lambda a: (f"({self.base[a]} + {local[a]})" if a in self.base else local[a]) if a in local else self.base.get(a, "0")
-            ok += self.guards(t.guard, at)
-            if t.fill and t.guard:
-                raise UnsupportedOp(f"a factor of a product is filled with {t.fill} outside", where=f"kernel {self.p.name}")
-            target = f"{self.start(x)} + c * 16" if whole else self.element(x, lies, "col")
-            inside = " && ".join(ok) or "true"
-            bytes_ = x.vector * x.buf.dtype.bytes
-            self.put(f"ac_copy<{bytes_}>({target}, {self.address(t, at)}, {inside});")
+        copies.to_shared(self, s, when)
 
     def mma(self, s: Stmt) -> None:
-        pr = self.place.products[s]
-        for name in (pr.a, pr.b):
-            if name in self.place.shared:
-                self.before_read(name)
-        if pr.instruction.call:
-            self.matrix(s, pr)
-        else:
-            self.plain(s, pr)
-
-    def matrix(self, s: Stmt, pr: Product) -> None:
-        i, (rm, rn), acc = pr.instruction, pr.repeat, self.names.of(s.dst)
-        per = 1
-        for d in i.c[0]:
-            per *= d.count
-        held_ = BYTES[i.factor or i.types[0]]
-        words = lambda side: side * i.k * held_ // self.place.wave // 4
-        with self.block(f"for (int kk = 0; kk < {pr.steps}; ++kk)", unroll=True):
-            self.put(f"unsigned fa[{rm}][{words(i.m)}], fb[{rn}][{words(i.n)}];")
-            self.factor(pr, True)
-            self.factor(pr, False)
-            with self.over(rm, "m"), self.over(rn, "n"):
-                self.put(f"{i.call}(&{acc}[(m * {rn} + n) * {per}], fa[m], fb[n]);")
-
-    def factor(self, pr: Product, first: bool) -> None:
-        """Registers of one factor at step kk: from shared memory, or packed from an earlier accumulator."""
-        name = pr.a if first else pr.b
-        i, n = pr.instruction, pr.repeat[0 if first else 1]
-        side = i.m if first else i.n
-        number = f"wave % {pr.waves[0]}" if first else f"wave / {pr.waves[0]}"
-        start = f"{number} * {side * n}" if pr.waves[0 if first else 1] > 1 else "0"
-        if name not in self.place.shared:
-            self.packed(pr, n)
-            return
-        x = self.place.shared[name]
-        if i.load != "ldmatrix" or not (x.deep or x.buf.dtype.bytes == 2):
-            self.own_elements(x, i, first, n, start)
-            return
-        trans, chunk = "" if x.deep else "_t", 16 // x.buf.dtype.bytes
-        at = lambda side, k: self.element(x, side, k) if x.deep else self.element(x, k, side)
-        if first:
-            row, deep = ("lane % 16", f"lane / 16 * {chunk}") if x.deep else ("lane / 8 % 2 * 8", "lane / 16 * 8 + lane % 8")
-            with self.over(n, "m"):
-                self.put(f"ac_ldmatrix4{trans}(fa[m], {at(f'{start} + m * 16 + {row}', f'kk * {i.k} + {deep}')});")
-            return
-        deep = f"lane / 8 % 2 * {chunk}" if x.deep else "lane / 8 % 2 * 8 + lane % 8"
-        if n // 2:
-            row = "lane / 16 * 8 + lane % 8" if x.deep else "lane / 16 * 8"
-            with self.over(n // 2, "n"):
-                self.put(f"ac_ldmatrix4{trans}(fb[2 * n], fb[2 * n + 1], {at(f'{start} + n * 16 + {row}', f'kk * {i.k} + {deep}')});")
-        if n % 2:
-            row = "lane % 8" if x.deep else "0"
-            self.put(f"ac_ldmatrix2{trans}(fb[{n - 1}], {at(f'{start} + {(n - 1) * 8} + {row}', f'kk * {i.k} + {deep}')});")
-
-    def packed(self, pr: Product, n: int) -> None:
-        """The first factor from the registers of an earlier accumulator, zeros outside the tile."""
-        i, name = pr.instruction, self.names.of(pr.a)
-        have, (axis, size) = self.place.layouts[pr.a], pr.k[0]
-        per = prod(d.count for d in i.a[0])
-        level = [*i.a[0], Digit("k", i.k, pr.steps), Digit("m", i.m, n)]
-        names = {"m": pr.m[0][0], "k": axis}
-        want = Layout(tuple(Digit(names[d.axis], d.stride, d.count) for d in level), have.lane, have.wave)
-        mine = Layout(refined(have.reg, want.reg), have.lane, have.wave)
-        with self.over(n, "m"), self.over(per // 2, "q"):
-            pair = []
-            for j in (0, 1):
-                r = f"((m * {pr.steps} + kk) * {per} + 2 * q + {j})"
-                value = f"{name}[{register(mine, want, r, pr.a)}]"
-                inside = f"{self.local(want, axis, r)} < {size}"
-                pair.append(f"{inside} ? {value} : 0.0f" if have.extent(axis) > size else value)
-            self.put(f"fa[m][q] = ac_pair<{STORED[self.bufs[pr.a].dtype.name]}>({', '.join(pair)});")
-
-    def own_elements(self, x: Shared, i: Instruction, first: bool, n: int, start: str) -> None:
-        """Each lane reads the elements that it holds: runs that lie side by side along depth at once, others one by one."""
-        reg, lane = i.a if first else i.b
-        axis, step, var = ("m", i.m, "m") if first else ("n", i.n, "n")
-        kind, count = STORED[x.buf.dtype.name], prod(d.count for d in reg)
-        into = STORED.get(i.factor, f"ac_{i.factor}") if i.factor else kind
-        run = reg[0].count if x.deep and reg and (reg[0].axis, reg[0].stride) == ("k", 1) else 1
-        of = lambda a: [digit("lane", d, w, lane) for d, w in weights(lane) if d.axis == a]
-        mine = lambda a: [digit(f"(q * {run})" if run > 1 else "q", d, w, reg) for d, w in weights(reg) if d.axis == a]
-        with self.over(n, var), self.over(count // run, "q"):
-            side, k = " + ".join([start, f"{var} * {step}", *of(axis), *mine(axis)]), " + ".join([f"kk * {i.k}", *of("k"), *mine("k")])
-            at = self.element(x, side, k) if x.deep else self.element(x, k, side)
-            self.put(f"ac_take<{kind}, {into}, {run}>(f{'a' if first else 'b'}[{var}], {f'q * {run}' if run > 1 else 'q'}, {at});")
-
-    def plain(self, s: Stmt, pr: Product) -> None:
-        """Products thread by thread: one step in depth at a time, factors read from shared memory."""
-        acc, layout = self.names.of(s.dst), pr.layout
-        kind = held(self.bufs[s.dst].dtype)
-        parts = []
-        for name, group in ((pr.a, pr.m), (pr.b, pr.n)):
-            if name not in self.place.shared:
-                raise UnsupportedOp(f"'{name}' is computed and must lie in shared memory", where=f"kernel {self.p.name}")
-            parts.append((name, layout.project([a for a, _ in group]), group))
-        total = 1
-        for _, size in pr.k:
-            total *= size
-        with self.block(f"for (int kk = 0; kk < {total}; ++kk)"):
-            for var, (name, part, group) in zip("ab", parts):
-                x = self.place.shared[name]
-                self.put(f"{kind} f{var}[{part.registers}];")
-                with self.over(part.registers):
-                    side = linear(group, lambda a, part=part: self.local(part, a, "r"))
-                    at = self.element(x, side, "kk") if x.deep else self.element(x, "kk", side)
-                    self.put(f"f{var}[r] = ac_held(*(const {STORED[x.buf.dtype.name]} *)({at}));")
-            with self.over(layout.registers):
-                a, b = (register(part, layout, "r", name) for name, part, _ in parts)
-                self.put(f"{acc}[r] += fa[{a}] * fb[{b}];")
+        products.mma(self, s)
 
 
 def _all_loops(body: Iterable[Loop | Stmt]) -> list[Loop]:

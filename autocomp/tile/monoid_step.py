@@ -1,0 +1,205 @@
+"""One step of a reduction in a tile program: m1 = m op reduce lift; x1 = rebase(x) + sum rebase(lift), from its monoid's data."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import inf
+from typing import TYPE_CHECKING
+
+from autocomp.ir.body import Const, Contract, Expr, Index, Load, Map, Reduce, postorder
+from autocomp.ir.monoid_terms import build
+from autocomp.ir.monoids import MONOIDS, Monoid, identity
+from autocomp.ir.types import BOOL, I64, DType
+from autocomp.tile.program import Stmt, Value
+
+if TYPE_CHECKING:
+    from autocomp.tile.derive import Deriver, Scope
+
+BIG = 2**63 - 1  # the index of no element
+
+
+@dataclass
+class MonoidStep:
+    """One step of a reduction: m1 = m op reduce lift; x1 = rebase(x) + sum rebase(lift)."""
+
+    d: Deriver
+    e: Reduce
+    carried: bool
+    st: dict[str, str]
+    weights: dict[Expr, str] = field(default_factory=dict)
+
+    def run(self) -> dict[str, str]:
+        d, e, m = self.d, self.e, MONOIDS[self.e.monoid]
+        self.axis = ",".join(a.name for a in e.axes)
+        self.operand = dict(zip(m.operands, e.operands))
+        self.value: dict[str, Expr] = {}
+        first = m.operands[0]
+        plain, scale = self._factored(m)
+        raw = d.emit(plain)
+        v = d.masked(raw, plain.dtype, e.axes, identity(m.base[0][1], plain.dtype)) if self._needs_mask(m) else raw
+        self.value[first] = self._of(v)
+        if scale is not None:
+            self.value[first] = Map(e.dtype, "mul", (self._of(v), scale))
+        key = d.ordered(d.key_axes(e))
+        new: dict[str, str] = {}
+        every = self.carried or bool(m.pick) or any(self._asked(s) for s, *_ in m.modules)
+        for s, op, lift in m.base:
+            if not every and not self._asked(s):
+                continue
+            src = v if lift == first else self._lifted(lift)
+            if self.carried and not m.modules and not m.pick:
+                d.scope_for(set(d.bufs[src].axes)).body.append(Stmt("reduce", self.st[s], (src,), op, self.axis, True))
+                new[s] = self.st[s]
+                continue
+            t = d.put("reduce", f"{s}_t", d.state_dtype(e), key, at=self._here(), srcs=(src,), expr=op, axis=self.axis)
+            if scale is not None:
+                expr = Map(d.state_dtype(e), "mul", (self._of(t), scale))
+                t = d.put("map", f"{s}_t", d.state_dtype(e), key, at=self._here(), srcs=(t,), expr=expr)
+            if self.carried:
+                expr = Map(d.state_dtype(e), op, (self._of(self.st[s]), self._of(t)))
+                t = d.put("map", f"{s}1", d.state_dtype(e), key, at=self._here(), srcs=values_of(expr), expr=expr)
+            new[s] = t
+        out = dict(new)
+        for s, lift, rebase in m.modules:
+            if self.carried or self._asked(s):
+                out[s] = self._module(m, s, lift, rebase, new)
+        for s, lift in m.pick:
+            out[s] = self._pick(s, lift, new[m.base[0][0]], v)
+        if self.carried:
+            for s, _, _ in m.base:
+                if new[s] != self.st[s]:
+                    self._here().body.append(Stmt("map", self.st[s], (new[s],), self._of(new[s])))
+            return self.st
+        return out
+
+    def _factored(self, m: Monoid) -> tuple[Expr, Const | None]:
+        """The first operand without a positive constant factor, and that factor, where every base folds by max or min: those commute
+        with it, so that elements are scaled where they are used and not before."""
+        e, first = self.e, self.operand[m.operands[0]]
+        if m.pick or not m.modules or any(op not in ("max", "min") or lift != m.operands[0] for _, op, lift in m.base):
+            return first, None
+        if self.d.uses.get(id(first), 1) > 1 or not e.dtype.is_float:
+            return first, None
+        plain, factor = _unscaled(first, e.dtype)
+        self.d.know(plain)
+        return (plain, Const(e.dtype, factor)) if factor != 1.0 else (first, None)
+
+    def _asked(self, state: str) -> bool:
+        """Does a part that the kernel uses read this state?"""
+        parts = {x.part or MONOIDS[x.monoid].finish for x in self.d.heavy if isinstance(x, Reduce) and same_fold(x, self.e)}
+        return any(state in re.findall(r"\w+", p) for p in parts)
+
+    def _needs_mask(self, m: Monoid) -> bool:
+        bare_sum = m.name == "sum" and isinstance(self.e.operands[0], Load)
+        return not bare_sum
+
+    def _here(self) -> Scope:
+        return self.d.scope_for(frozenset(a.name for a in self.e.axes) | self.d.free[id(self.e.operands[0])])
+
+    def _of(self, name: str) -> Expr:
+        return Value(self.d.bufs[name].dtype, name)
+
+    def _lifted(self, lift: str) -> str:
+        """A lift that is a term (1 for counts), as a value over the reduced axes too."""
+        d, e = self.d, self.e
+        axes = d.ordered(d.free[id(e.operands[0])])
+        value = d.put("map", "one", e.dtype, axes, at=self._here(), expr=term(lift, self.value, e.dtype))
+        return d.masked(value, e.dtype, e.axes, 0.0)
+
+    def _module(self, m: Monoid, s: str, lift: str, rebase: str, new: Mapping[str, str]) -> str:
+        d, e = self.d, self.e
+        bases = {b: term(t, self.value, e.dtype) for b, _, t in m.base} | {f"{b}1": self._of(new[b]) for b, _, _ in m.base}
+        private = lift in m.operands[1:]
+        if self.carried:
+            old = {b: self._of(self.st[b]) for b, _, _ in m.base} | {f"{b}1": self._of(new[b]) for b, _, _ in m.base}
+            moved = term(rebase, {**old, "x": self._of(self.st[s])}, e.dtype)
+            self._here().body.append(Stmt("map", self.st[s], values_of(moved), moved))
+        weight = term(rebase, {**bases, "x": Const(e.dtype, 1.0) if private else term(lift, self.value, e.dtype)}, e.dtype)
+        if weight not in self.weights:  # a sum and a weighted sum rebase by one weight
+            axes = d.ordered(d.free[id(e.operands[0])])
+            p = d.put("map", "p", e.dtype, axes, at=self._here(), srcs=values_of(weight), expr=weight)
+            self.weights[weight] = d.masked(p, e.dtype, e.axes, 0.0)
+        p = self.weights[weight]
+        if private:
+            return self._weighted(m, s, lift, p)
+        if self.carried:
+            self._here().body.append(Stmt("reduce", self.st[s], (p,), "add", self.axis, True))
+            return self.st[s]
+        return d.put("reduce", s, e.dtype, d.ordered(d.key_axes(e)), at=self._here(), srcs=(p,), expr="add", axis=self.axis)
+
+    def _weighted(self, m: Monoid, s: str, lift: str, p: str) -> str:
+        """A sum of a product of two factors with axes of their own is a contraction."""
+        d, e = self.d, self.e
+        w = self.operand[lift]
+        wv = d.emit(w, "block") if isinstance(w, Load) else d.emit(w)
+        if d.bufs[wv].dtype != e.dtype:
+            narrow = Map(d.bufs[wv].dtype, "cast", (self._of(p),))
+            p = d.put("map", "p_n", narrow.dtype, d.bufs[p].axes, at=self._here(), srcs=(p,), expr=narrow)
+        acc = self.st.get(s) or d.put("fill", s, e.dtype, d.ordered(d.free[id(e)]), at=self._here(), expr=0.0)
+        self._here().body.append(Stmt("mma", acc, (p, wv), acc=True))
+        return acc
+
+    def _pick(self, s: str, lift: str, best: str, v: str) -> str:
+        """The smallest lift among the elements that equal the new base."""
+        d, e = self.d, self.e
+        x = self.operand[lift]
+        index = x if isinstance(x, (Const, Index)) else Value(x.dtype, d.emit(x))
+        index = index if index.dtype == I64 else Map(I64, "cast", (index,))  # type: ignore[assignment]
+        wins: Expr = Map(BOOL, "eq", (self._of(v), self._of(best)))
+        if d.bufs[v].dtype.is_float:
+            wins = Map(BOOL, "or", (wins, Map(BOOL, "isnan", (self._of(v),))))
+        expr = Map(I64, "where", (wins, index, Const(I64, BIG)))
+        axes = d.ordered(d.free[id(e.operands[0])])
+        c = d.masked(d.put("map", "at", I64, axes, at=self._here(), srcs=values_of(expr), expr=expr), I64, e.axes, BIG)
+        key = d.ordered(d.key_axes(e))
+        if not self.carried:
+            return d.put("reduce", s, I64, key, at=self._here(), srcs=(c,), expr="min", axis=self.axis)
+        base = next(iter(self.st))
+        keep = Map(
+            I64, "where", (Map(BOOL, "eq", (self._of(self.st[base]), self._of(best))), self._of(self.st[s]), Const(I64, BIG))
+        )
+        self._here().body.append(Stmt("map", self.st[s], values_of(keep), keep))
+        self._here().body.append(Stmt("reduce", self.st[s], (c,), "min", self.axis, True))
+        return self.st[s]
+
+
+def _unscaled(e: Expr, dtype: DType) -> tuple[Expr, float]:
+    """(x, c) with e = c * x, c a positive constant; x is of `dtype`. Casts between floats keep the value (excess precision on chip)."""
+    if isinstance(e, Map):
+        if e.fn == "cast" and e.args[0].dtype.is_float:
+            return _unscaled(e.args[0], dtype)
+        if e.fn == "mul":
+            for one, other in (e.args, e.args[::-1]):
+                if isinstance(one, Const) and 0 < one.value < inf:
+                    x, c = _unscaled(other, dtype)
+                    return x, c * one.value
+        if e.fn == "where" and isinstance(e.args[2], Const) and abs(e.args[2].value) == inf:
+            x, c = _unscaled(e.args[1], dtype)
+            return Map(dtype, "where", (e.args[0], x, Const(dtype, e.args[2].value))), c
+    return (e if e.dtype == dtype else Map(dtype, "cast", (e,))), 1.0
+
+
+def same_fold(a: Reduce | Contract, b: Reduce | Contract) -> bool:
+    """Equal but for the part that is asked for."""
+    if isinstance(a, Reduce) and isinstance(b, Reduce):
+        return a.monoid == b.monoid and a.axes == b.axes and all(x is y for x, y in zip(a.operands, b.operands))
+    return a is b
+
+
+def term(text: str, env: Mapping[str, Expr], dtype: DType) -> Expr:
+    """A monoid's term over body expressions; multiplying by 1 and casting to the same type leave no trace."""
+
+    def fn(name: str, args: tuple[Expr, ...]) -> Expr:
+        if name == "mul":
+            for one, other in (args, args[::-1]):
+                if isinstance(one, Const) and one.value == 1:
+                    return other
+        return Map(dtype, name, args)
+
+    return build(text, lambda x: env[x] if isinstance(x, str) else Const(dtype, float(x) if dtype.is_float else int(x)), fn)
+
+
+def values_of(e: Expr) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(x.name for x in postorder(e) if isinstance(x, Value)))

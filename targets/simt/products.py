@@ -1,0 +1,136 @@
+"""Products as C++: by matrix instructions from shared memory or from registers, or thread by thread."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from autocomp.errors import UnsupportedOp
+from autocomp.ir.types import DTYPES
+from autocomp.targets.simt.digits import digit, linear, refined, register
+from autocomp.targets.simt.expressions import STORED, held
+from autocomp.targets.simt.placement import Product, Shared
+from autocomp.tile.instruction import Instruction
+from autocomp.tile.layout import Digit, Layout, weights
+from autocomp.tile.program import Stmt
+
+if TYPE_CHECKING:
+    from autocomp.targets.simt.printer import Printer
+
+BYTES = {d.name: d.bytes for d in DTYPES.values()} | {"tf32": 4}  # of a factor's element in registers
+
+
+def mma(at: Printer, s: Stmt) -> None:
+    pr = at.place.products[s]
+    for name in (pr.a, pr.b):
+        if name in at.place.shared:
+            at.before_read(name)
+    if pr.instruction.call:
+        matrix(at, s, pr)
+    else:
+        plain(at, s, pr)
+
+
+def matrix(at: Printer, s: Stmt, pr: Product) -> None:
+    i, (rm, rn), acc = pr.instruction, pr.repeat, at.names.of(s.dst)
+    per = 1
+    for d in i.c[0]:
+        per *= d.count
+    held_ = BYTES[i.factor or i.types[0]]
+    words = lambda side: side * i.k * held_ // at.place.wave // 4
+    with at.block(f"for (int kk = 0; kk < {pr.steps}; ++kk)", unroll=True):
+        at.put(f"unsigned fa[{rm}][{words(i.m)}], fb[{rn}][{words(i.n)}];")
+        factor(at, pr, True)
+        factor(at, pr, False)
+        with at.over(rm, "m"), at.over(rn, "n"):
+            at.put(f"{i.call}(&{acc}[(m * {rn} + n) * {per}], fa[m], fb[n]);")
+
+
+def factor(at: Printer, pr: Product, first: bool) -> None:
+    """Registers of one factor at step kk: from shared memory, or packed from an earlier accumulator."""
+    name = pr.a if first else pr.b
+    i, n = pr.instruction, pr.repeat[0 if first else 1]
+    side = i.m if first else i.n
+    number = f"wave % {pr.waves[0]}" if first else f"wave / {pr.waves[0]}"
+    start = f"{number} * {side * n}" if pr.waves[0 if first else 1] > 1 else "0"
+    if name not in at.place.shared:
+        packed(at, pr, n)
+        return
+    x = at.place.shared[name]
+    if i.load != "ldmatrix" or not (x.deep or x.buf.dtype.bytes == 2):
+        own_elements(at, x, i, first, n, start)
+        return
+    trans, chunk = "" if x.deep else "_t", 16 // x.buf.dtype.bytes
+    place = lambda side, k: at.element(x, side, k) if x.deep else at.element(x, k, side)
+    if first:
+        row, deep = ("lane % 16", f"lane / 16 * {chunk}") if x.deep else ("lane / 8 % 2 * 8", "lane / 16 * 8 + lane % 8")
+        with at.over(n, "m"):
+            at.put(f"ac_ldmatrix4{trans}(fa[m], {place(f'{start} + m * 16 + {row}', f'kk * {i.k} + {deep}')});")
+        return
+    deep = f"lane / 8 % 2 * {chunk}" if x.deep else "lane / 8 % 2 * 8 + lane % 8"
+    if n // 2:
+        row = "lane / 16 * 8 + lane % 8" if x.deep else "lane / 16 * 8"
+        with at.over(n // 2, "n"):
+            at.put(f"ac_ldmatrix4{trans}(fb[2 * n], fb[2 * n + 1], {place(f'{start} + n * 16 + {row}', f'kk * {i.k} + {deep}')});")
+    if n % 2:
+        row = "lane % 8" if x.deep else "0"
+        at.put(f"ac_ldmatrix2{trans}(fb[{n - 1}], {place(f'{start} + {(n - 1) * 8} + {row}', f'kk * {i.k} + {deep}')});")
+
+
+def packed(at: Printer, pr: Product, n: int) -> None:
+    """The first factor from the registers of an earlier accumulator, zeros outside the tile."""
+    i, name = pr.instruction, at.names.of(pr.a)
+    have, (axis, size) = at.place.layouts[pr.a], pr.k[0]
+    per = prod(d.count for d in i.a[0])
+    level = [*i.a[0], Digit("k", i.k, pr.steps), Digit("m", i.m, n)]
+    names = {"m": pr.m[0][0], "k": axis}
+    want = Layout(tuple(Digit(names[d.axis], d.stride, d.count) for d in level), have.lane, have.wave)
+    mine = Layout(refined(have.reg, want.reg), have.lane, have.wave)
+    with at.over(n, "m"), at.over(per // 2, "q"):
+        pair = []
+        for j in (0, 1):
+            r = f"((m * {pr.steps} + kk) * {per} + 2 * q + {j})"
+            value = f"{name}[{register(mine, want, r, pr.a)}]"
+            inside = f"{at.local(want, axis, r)} < {size}"
+            pair.append(f"{inside} ? {value} : 0.0f" if have.extent(axis) > size else value)
+        at.put(f"fa[m][q] = ac_pair<{STORED[at.bufs[pr.a].dtype.name]}>({', '.join(pair)});")
+
+
+def own_elements(at: Printer, x: Shared, i: Instruction, first: bool, n: int, start: str) -> None:
+    """Each lane reads the elements that it holds: runs that lie side by side along depth at once, others one by one."""
+    reg, lane = i.a if first else i.b
+    axis, step, var = ("m", i.m, "m") if first else ("n", i.n, "n")
+    kind, count = STORED[x.buf.dtype.name], prod(d.count for d in reg)
+    into = STORED.get(i.factor, f"ac_{i.factor}") if i.factor else kind
+    run = reg[0].count if x.deep and reg and (reg[0].axis, reg[0].stride) == ("k", 1) else 1
+    of = lambda a: [digit("lane", d, w, lane) for d, w in weights(lane) if d.axis == a]
+    mine = lambda a: [digit(f"(q * {run})" if run > 1 else "q", d, w, reg) for d, w in weights(reg) if d.axis == a]
+    with at.over(n, var), at.over(count // run, "q"):
+        side, k = " + ".join([start, f"{var} * {step}", *of(axis), *mine(axis)]), " + ".join([f"kk * {i.k}", *of("k"), *mine("k")])
+        place = at.element(x, side, k) if x.deep else at.element(x, k, side)
+        at.put(f"ac_take<{kind}, {into}, {run}>(f{'a' if first else 'b'}[{var}], {f'q * {run}' if run > 1 else 'q'}, {place});")
+
+
+def plain(at: Printer, s: Stmt, pr: Product) -> None:
+    """Products thread by thread: one step in depth at a time, factors read from shared memory."""
+    acc, layout = at.names.of(s.dst), pr.layout
+    kind = held(at.bufs[s.dst].dtype)
+    parts = []
+    for name, group in ((pr.a, pr.m), (pr.b, pr.n)):
+        if name not in at.place.shared:
+            raise UnsupportedOp(f"'{name}' is computed and must lie in shared memory", where=f"kernel {at.p.name}")
+        parts.append((name, layout.project([a for a, _ in group]), group))
+    total = 1
+    for _, size in pr.k:
+        total *= size
+    with at.block(f"for (int kk = 0; kk < {total}; ++kk)"):
+        for var, (name, part, group) in zip("ab", parts):
+            x = at.place.shared[name]
+            at.put(f"{kind} f{var}[{part.registers}];")
+            with at.over(part.registers):
+                side = linear(group, lambda a, part=part: at.local(part, a, "r"))
+                place = at.element(x, side, "kk") if x.deep else at.element(x, "kk", side)
+                at.put(f"f{var}[r] = ac_held(*(const {STORED[x.buf.dtype.name]} *)({place}));")
+        with at.over(layout.registers):
+            a, b = (register(part, layout, "r", name) for name, part, _ in parts)
+            at.put(f"{acc}[r] += fa[{a}] * fb[{b}];")
