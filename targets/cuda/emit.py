@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from autocomp.targets.cuda.specialised import TEAM, TeamPlacer, TeamPrinter, register_budget
+from autocomp.targets.cuda.specialised import TeamPrinter
+from autocomp.targets.cuda.team_placer import TEAM, TeamPlacer, register_budget
 from autocomp.targets.simt.emit import source
 from autocomp.targets.simt.placement import Placement, check_capacity
 from autocomp.targets.source import KernelSource

@@ -10,101 +10,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
-from math import prod
 
-from autocomp.targets.cuda.bulk import Bulk, tensor_map
+from autocomp.targets.cuda.boxes import store_boxes
 from autocomp.targets.cuda.skewed import print_skewed, skew_of
-from autocomp.targets.simt.access import contiguous_axis
+from autocomp.targets.cuda.team_placer import TEAM, TeamPlacer, register_budget
 from autocomp.targets.simt.expressions import STORED, index
-from autocomp.targets.simt.placement import ALIGN, Placement, Placer, Product, tile_of
+from autocomp.targets.simt.placement import Placement, Product
 from autocomp.targets.simt.printer import Printer
-from autocomp.targets.source import TensorMap
 
 from autocomp.errors import UnsupportedOp
-from autocomp.ir.affine import Aff
-from autocomp.tile.instruction import Instruction
-from autocomp.tile.layout import Digit, Layout
-from autocomp.tile.program import Buf, Loop, Stmt, Tensor, TileProgram, walk
-
-TEAM = 128  # threads of a warpgroup
-STAGE = 16384  # bytes in which a warpgroup leaves results for the bulk engine: two boxes of 64 x 64
-
-
-def register_budget(workers: int, resident: int) -> tuple[int, int]:
-    """Registers of a thread of the producing and of a consuming warpgroup, where `resident` blocks share a core's 65536.
-
-    A block starts with a multiple of 8 for each thread; warpgroups then trade these among themselves (PTX ISA, setmaxnreg: multiples
-    of 8 from 24 to 256), so that together they never ask for more than the block has.
-    """
-    mine = min(248, 65536 // (TEAM * (workers + 1) * resident) // 8 * 8) * (workers + 1)
-    producer = 24 if resident > 1 + (workers == 1) else 40 if workers < 3 else 32
-    return producer, min(240, (mine - producer) // workers // 8 * 8)
-
-
-class TeamPlacer(Placer):
-    """Places factors in boxes of the bulk engine and accumulators as warpgroup instructions leave them."""
-
-    def __init__(self, p: TileProgram, table: tuple[Instruction, ...], plain: Instruction, out: Placement, workers: int,
-                 resident: int = 1) -> None:  # fmt: skip
-        super().__init__(p, table, plain, out)
-        self.workers, self.resident = workers, resident
-        self.bulk: dict[str, Bulk] = {}
-        self.maps: list[TensorMap] = []
-
-    def instruction(self, a: Buf, b: Buf, c: Buf, n: int) -> Instruction:
-        """The row of these types, as wide as the tile's columns allow."""
-        row = next((i for i in self.instructions if i.types == (a.dtype.name, b.dtype.name, c.dtype.name)), None)
-        if row is None:
-            raise self.refuse(f"no warpgroup instruction multiplies {a.dtype} by {b.dtype} into {c.dtype}")
-        wide = max((x for x in range(8, row.n + 1, 8) if -(-n // 8) * 8 % x == 0), default=8)
-        reg = (*row.c[0][:-1], Digit("n", 8, wide // 8))
-        return Instruction(row.name.replace("nN", f"n{wide}"), row.types, row.m, wide, row.k, row.a, row.b, (reg, row.c[1]), row.call,
-                           row.wave, row.needs, row.source)  # fmt: skip
-
-    def packed(self) -> int:
-        """Registers of factors that are packed beside the values that they come from."""
-        names = {p.a for p in self.out.products.values() if p.a not in self.bulk}
-        return sum(self.out.layouts[n].registers // 2 for n in names)
-
-    def waves(self, m: int, n: int, i: Instruction, chained: bool) -> tuple[int, int]:
-        if m % (i.m * self.workers):
-            raise self.refuse(f"{m} rows are not shared evenly by {self.workers} warpgroups of {i.m}")
-        return self.workers, 1
-
-    def operand(self, buf: Buf, outer: tuple[tuple[str, int], ...], k: tuple[tuple[str, int], ...], i: Instruction) -> None:
-        view = self.view_of(buf.name) if buf.scope == "block" else None
-        if buf.name in self.bulk:
-            return
-        if view is None:
-            raise self.refuse(f"{buf.name} is computed; only the first factor may come from registers")
-        inner = contiguous_axis(view)
-        deep = inner in [x for x, _ in k]
-        own, other = (k, outer) if deep else (outer, k)
-        across = 128 // buf.dtype.bytes
-        size = prod(x for _, x in own)
-        if not own or own[0][0] != inner or own[0][1] % across or len(own) > 1:
-            raise self.refuse(f"{buf.name}: a tile of {size} elements along {inner or 'no axis'} has no boxes of {across}")
-        tile = {x: self.size(x) for x in view.axes} | dict(outer)
-        if (len(k) > 1 and not deep) or prod(x for _, x in other) % 8:
-            raise self.refuse(f"{buf.name}: {other} rows do not fill the instruction")
-        steps = prod(x for _, x in k)
-        if steps % i.k:
-            raise self.refuse(f"depth {steps} is no multiple of {i.k}")
-        extent = {x: self.p.extent(x) for x in view.axes}
-        exact = frozenset(x for x, _ in k)
-        made, start, rows = tensor_map(view, tile, extent, inner, exact, f"kernel {self.p.name}")
-        if rows != prod(x for _, x in other):
-            raise self.refuse(f"{buf.name}: a box has {rows} rows, the tile {other}")
-        self.maps.append(made)
-        at = self.out.reserve(rows * 128 * (size // across) * self.out.depth(buf.name), ALIGN)
-        self.bulk[buf.name] = Bulk(buf, view, deep, rows, size // across, at, made, start)
-        self.out.shared[buf.name] = self.bulk[buf.name]  # type: ignore[assignment]
-
-
-def _dim_of(t: Tensor, axis: str) -> object:
-    """The extent of the dimension that an axis alone indexes, so that the engine clips where the axis ends."""
-    return next((n for i, n in zip(t.index, t.shape) if i == Aff.of(axis)), None)
-
+from autocomp.tile.layout import Layout
+from autocomp.tile.program import Loop, Stmt, TileProgram, walk
 
 @dataclass
 class Queue:
@@ -529,61 +445,8 @@ class TeamPrinter(Printer):
         return name
 
     def store(self, s: Stmt) -> None:
-        """Through shared memory and the bulk engine where rows allow it: whole lines, clipped at the edges by the engine."""
-        made = self.out_box(s)
-        if made is None:
+        if not store_boxes(self, s):
             super().store(s)
-            return
-        number, start, cols, groups, at = made
-        y, kind = self.names.of(s.srcs[0]), STORED[self.bufs[s.srcs[0]].dtype.name]
-        repeats = self.place.layouts[s.srcs[0]].registers // (groups * 32)
-        self.stored = True
-        self.put(f"unsigned char *const box{number} = {self.memory} + {at} + (wave / 4) * {STAGE};")
-        if self.persistent and repeats * groups % 2:  # the last tile ended in the half that this one begins with
-            self.put("if (threadIdx.x % 128 == 0) ac_bulk_wait<0>();")
-        with self.over(repeats, "m"), self.over(groups, "g"):
-            box = self.names.fresh("to")
-            self.put(f"unsigned char *{box} = box{number} + (m * {groups} + g) % 2 * 8192;")
-            self.put("if (threadIdx.x % 128 == 0) ac_bulk_wait<1>();")
-            self.put("ac_barrier_sync(2 + wave / 4, 128);")
-            with self.over(4, "q"):
-                self.put("unsigned part[4];", f"ac_pack<{kind}, 8>(part, &{y}[(m * {groups} + g) * 32 + q * 8]);")
-                self.put(f"ac_stmatrix4({box} + ac_swizzle<128>(wave % 4 * 16 + lane % 16, q * 32 + lane / 16 * 16), part);")
-            self.put("ac_async_fence();", "ac_barrier_sync(2 + wave / 4, 128);")
-            row = f"(wave / 4 * {repeats} + m) * 64"
-            here = {cols[0]: "g * 64", cols[1]: row}
-            coordinates = [self.position(a, here) for a in start]
-            self.put(f"if (threadIdx.x % 128 == 0) ac_bulk_store(&map{number}, {box}, {', '.join(coordinates)});")
-
-    def position(self, a: Aff, local: dict[str, str]) -> str:
-        """An index at the tile's first element plus local offsets."""
-        return index(a, lambda n: f"({' + '.join(x for x in (self.base.get(n), local.get(n)) if x) or '0'})")
-
-    def out_box(self, s: Stmt) -> tuple[int, tuple[Aff, ...], tuple[str, str], int, int] | None:
-        """(descriptor's number, start, (column axis, row axis), groups of 64 columns, staging offset) of a store in boxes of 64 x 64."""
-        t = self.p.tensor(s.dst)
-        layout = self.place.layouts[s.srcs[0]]
-        reg = layout.reg
-        if t is None or t.dtype.bytes != 2 or len(reg) < 3 or t.guard:
-            return None
-        if (reg[0].stride, reg[0].count, reg[1].stride, reg[2].stride) != (1, 2, 8, 8):
-            return None
-        col, row = reg[0].axis, reg[1].axis
-        wide, high = layout.extent(col), layout.extent(row)
-        if (reg[2].axis, reg[2].count * 8) != (col, wide) or wide % 64 or high % 64:
-            return None
-        if contiguous_axis(t) != col or layout.axes() != {col, row}:
-            return None
-        try:
-            made, start, rows = tensor_map(t, {col: 64, row: 64}, {a: self.p.extent(a) for a in t.axes}, col, frozenset(), "")
-        except UnsupportedOp:
-            return None
-        if rows != 64 or any(tile_of(self.p, a) != layout.extent(a) for a in (col, row) if a in self.base):
-            return None
-        if any(self.p.extent(a) != n for a, n in zip((col, row), (_dim_of(t, col), _dim_of(t, row)))):
-            return None
-        self.placer.maps.append(made)
-        return len(self.placer.maps) - 1, start, (col, row), wide // 64, self.place.reserve(STAGE * self.workers, ALIGN)
 
     def to_shared(self, s: Stmt, when: list[str] | None = None) -> None:
         raise UnsupportedOp(f"{s.dst} cannot be copied in bulk", where=f"kernel {self.p.name}")

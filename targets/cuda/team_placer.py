@@ -1,0 +1,87 @@
+"""Where a kernel with roles keeps its values: factors in boxes of the bulk engine, accumulators as warpgroup instructions leave them."""
+
+from __future__ import annotations
+
+from math import prod
+
+from autocomp.targets.cuda.bulk import Bulk, tensor_map
+from autocomp.targets.simt.access import contiguous_axis
+from autocomp.targets.simt.placement import ALIGN, Placement, Placer
+from autocomp.targets.source import TensorMap
+
+from autocomp.tile.instruction import Instruction
+from autocomp.tile.layout import Digit
+from autocomp.tile.program import Buf, TileProgram
+
+TEAM = 128  # threads of a warpgroup
+
+
+def register_budget(workers: int, resident: int) -> tuple[int, int]:
+    """Registers of a thread of the producing and of a consuming warpgroup, where `resident` blocks share a core's 65536.
+
+    A block starts with a multiple of 8 for each thread; warpgroups then trade these among themselves (PTX ISA, setmaxnreg: multiples
+    of 8 from 24 to 256), so that together they never ask for more than the block has.
+    """
+    mine = min(248, 65536 // (TEAM * (workers + 1) * resident) // 8 * 8) * (workers + 1)
+    producer = 24 if resident > 1 + (workers == 1) else 40 if workers < 3 else 32
+    return producer, min(240, (mine - producer) // workers // 8 * 8)
+
+
+class TeamPlacer(Placer):
+    """Places factors in boxes of the bulk engine and accumulators as warpgroup instructions leave them."""
+
+    def __init__(self, p: TileProgram, table: tuple[Instruction, ...], plain: Instruction, out: Placement, workers: int,
+                 resident: int = 1) -> None:  # fmt: skip
+        super().__init__(p, table, plain, out)
+        self.workers, self.resident = workers, resident
+        self.bulk: dict[str, Bulk] = {}
+        self.maps: list[TensorMap] = []
+
+    def instruction(self, a: Buf, b: Buf, c: Buf, n: int) -> Instruction:
+        """The row of these types, as wide as the tile's columns allow."""
+        row = next((i for i in self.instructions if i.types == (a.dtype.name, b.dtype.name, c.dtype.name)), None)
+        if row is None:
+            raise self.refuse(f"no warpgroup instruction multiplies {a.dtype} by {b.dtype} into {c.dtype}")
+        wide = max((x for x in range(8, row.n + 1, 8) if -(-n // 8) * 8 % x == 0), default=8)
+        reg = (*row.c[0][:-1], Digit("n", 8, wide // 8))
+        return Instruction(row.name.replace("nN", f"n{wide}"), row.types, row.m, wide, row.k, row.a, row.b, (reg, row.c[1]), row.call,
+                           row.wave, row.needs, row.source)  # fmt: skip
+
+    def packed(self) -> int:
+        """Registers of factors that are packed beside the values that they come from."""
+        names = {p.a for p in self.out.products.values() if p.a not in self.bulk}
+        return sum(self.out.layouts[n].registers // 2 for n in names)
+
+    def waves(self, m: int, n: int, i: Instruction, chained: bool) -> tuple[int, int]:
+        if m % (i.m * self.workers):
+            raise self.refuse(f"{m} rows are not shared evenly by {self.workers} warpgroups of {i.m}")
+        return self.workers, 1
+
+    def operand(self, buf: Buf, outer: tuple[tuple[str, int], ...], k: tuple[tuple[str, int], ...], i: Instruction) -> None:
+        view = self.view_of(buf.name) if buf.scope == "block" else None
+        if buf.name in self.bulk:
+            return
+        if view is None:
+            raise self.refuse(f"{buf.name} is computed; only the first factor may come from registers")
+        inner = contiguous_axis(view)
+        deep = inner in [x for x, _ in k]
+        own, other = (k, outer) if deep else (outer, k)
+        across = 128 // buf.dtype.bytes
+        size = prod(x for _, x in own)
+        if not own or own[0][0] != inner or own[0][1] % across or len(own) > 1:
+            raise self.refuse(f"{buf.name}: a tile of {size} elements along {inner or 'no axis'} has no boxes of {across}")
+        tile = {x: self.size(x) for x in view.axes} | dict(outer)
+        if (len(k) > 1 and not deep) or prod(x for _, x in other) % 8:
+            raise self.refuse(f"{buf.name}: {other} rows do not fill the instruction")
+        steps = prod(x for _, x in k)
+        if steps % i.k:
+            raise self.refuse(f"depth {steps} is no multiple of {i.k}")
+        extent = {x: self.p.extent(x) for x in view.axes}
+        exact = frozenset(x for x, _ in k)
+        made, start, rows = tensor_map(view, tile, extent, inner, exact, f"kernel {self.p.name}")
+        if rows != prod(x for _, x in other):
+            raise self.refuse(f"{buf.name}: a box has {rows} rows, the tile {other}")
+        self.maps.append(made)
+        at = self.out.reserve(rows * 128 * (size // across) * self.out.depth(buf.name), ALIGN)
+        self.bulk[buf.name] = Bulk(buf, view, deep, rows, size // across, at, made, start)
+        self.out.shared[buf.name] = self.bulk[buf.name]  # type: ignore[assignment]
