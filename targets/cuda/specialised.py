@@ -22,6 +22,7 @@ from autocomp.errors import UnsupportedOp
 from autocomp.tile.layout import Layout
 from autocomp.tile.program import Loop, Stmt, TileProgram, walk
 
+
 @dataclass
 class Queue:
     """Buffers of one slot: copied together, released together. `loop` is the loop whose iterations take turns (None: one)."""

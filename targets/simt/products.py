@@ -5,11 +5,12 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-from autocomp.errors import UnsupportedOp
-from autocomp.ir.types import DTYPES
 from autocomp.targets.simt.digits import digit, linear, refined, register
 from autocomp.targets.simt.expressions import STORED, held
 from autocomp.targets.simt.placement import Product, Shared
+
+from autocomp.errors import UnsupportedOp
+from autocomp.ir.types import DTYPES
 from autocomp.tile.instruction import Instruction
 from autocomp.tile.layout import Digit, Layout, weights
 from autocomp.tile.program import Stmt
