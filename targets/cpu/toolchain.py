@@ -56,8 +56,9 @@ class Toolchain:
     def key(self) -> str:
         """What the result depends on besides the sources."""
         path, version = _found(os.environ.get("CC", ""))
-        header = files("autocomp.targets.cpu").joinpath("include", "autocomp_cpu.h").read_text()
-        return "\n".join((path, version, _cpu_flags(), *FLAGS, header))
+        folder = files("autocomp.targets.cpu").joinpath("include")
+        headers = [f.read_text() for f in sorted(folder.iterdir(), key=lambda f: f.name)]
+        return "\n".join((path, version, _cpu_flags(), *FLAGS, *headers))
 
     def compile(self, folder: Path, names: Sequence[str], out: Path, jobs: int = 2) -> None:
         """Objects side by side, then one link. Raises BuildError with the compiler's log."""
