@@ -43,6 +43,7 @@ class Scope:
     axes: frozenset[str]
     body: list[Loop | Stmt] = field(default_factory=list)
     memo: dict[tuple[int, str], str] = field(default_factory=dict)
+    folds: dict[tuple[str, str, str], str] = field(default_factory=dict)  # of (operator, source, axis) that its statements fold
 
 
 def derive(kernel: Kernel, schedule: Schedule) -> TileProgram:

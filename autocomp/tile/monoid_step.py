@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING
@@ -53,7 +53,7 @@ class MonoidStep:
                 d.scope_for(set(d.bufs[src].axes)).body.append(Stmt("reduce", self.st[s], (src,), op, self.axis, True))
                 new[s] = self.st[s]
                 continue
-            t = d.put("reduce", f"{s}_t", d.state_dtype(e), key, at=self._here(), srcs=(src,), expr=op, axis=self.axis)
+            t = self._folded(s, op, src, key)
             if scale is not None:
                 expr = Map(d.state_dtype(e), "mul", (self._of(t), scale))
                 t = d.put("map", f"{s}_t", d.state_dtype(e), key, at=self._here(), srcs=(t,), expr=expr)
@@ -73,6 +73,14 @@ class MonoidStep:
                     self._here().body.append(Stmt("map", self.st[s], (new[s],), self._of(new[s])))
             return self.st
         return out
+
+    def _folded(self, s: str, op: str, src: str, key: Sequence[str]) -> str:
+        """The fold of a source, once a scope: a maximum may be asked for alone and as the base of a sum of exponentials."""
+        d, folds, which = self.d, self._here().folds, (op, src, self.axis)
+        if which not in folds:
+            dtype = d.state_dtype(self.e)
+            folds[which] = d.put("reduce", f"{s}_t", dtype, key, at=self._here(), srcs=(src,), expr=op, axis=self.axis)
+        return folds[which]
 
     def _factored(self, m: Monoid) -> tuple[Expr, Const | None]:
         """The first operand without a positive constant factor, and that factor, where every base folds by max or min: those commute
