@@ -30,6 +30,7 @@ from autocomp.rewrite.where import Env, Unanswerable, evaluate, holds
 from autocomp.trace import Trace
 
 REPORTED_REJECTS = 20  # refused matches of a rule that the trace keeps
+INJECTIVE = frozenset(name for name, op in OPS.items() if op.injective)
 
 
 @dataclass
@@ -91,6 +92,19 @@ class Subject:
                     if self.uniform[n] != known or self.constant[n] != constant:
                         self.uniform[n], self.constant[n] = known, constant
                         changed = True
+
+    def cancel(self) -> bool:
+        """Unite what an injective op maps to one tensor; whether anything was united. Congruence alone never says it: T(a) = T(b)
+        would leave a and b apart, and rules that go on from each of them make the same tensors again without end."""
+        first: dict[tuple[str, Attrs, int], int] = {}
+        joined = False
+        for c, t in zip(self.engine.classes, self.engine.terms):
+            if t.op in INJECTIVE:
+                a = first.setdefault((t.op, t.attrs, c), t.args[0])
+                if not self.engine.equal(a, t.args[0]):
+                    self.engine.union(a, t.args[0])
+                    joined = self.united = True
+        return joined
 
     def operand(self, n: int) -> Operand:
         return Operand(self.types[n], self.constant[n], self.uniform[n])
@@ -175,7 +189,9 @@ class Phase:
             self.subject.engine.match(self.name)
             found = self.subject.engine.matches(seen, sorts)
             self.subject.settle()
+            joined = self.subject.cancel()
             changed, over = self._round(found, seen, rounds == 1)
+            changed |= joined
         if over is not None:
             worst = max(self.fired, key=lambda r: (self.fired[r], r), default="none")
             kind, reached, limit = over

@@ -73,22 +73,28 @@ def net(rng: np.random.Generator) -> Graph:
     return b.graph()
 
 
+def compare(seed: int) -> bool:
+    """Compile a net for the slow chip and compare with the reference; whether a convolution was turned to channels last."""
+    machine = load_chip("h200")
+    slow = replace(machine, limits={**machine.limits, "copies": 1e6})
+    rules, opts, trace = load_rules(), Options(phase_seconds=100.0), Trace()
+    graph = decompose(net(np.random.default_rng(seed)))
+    k = cover(saturate(graph, rules, opts, trace, slow.features), rules, slow, opts, Trace())
+    assert not trace.of("budget"), f"seed {seed}: {trace.of('budget')}"
+    data = {"x": np.random.default_rng(seed + 1).standard_normal(graph.inputs[0].type.shape).astype("f4")}
+    want = reference.evaluate(graph, data)["y"]
+    scale = float(np.abs(want[np.isfinite(want)]).max(initial=1.0))
+    np.testing.assert_allclose(run_cover(k, data)["y"], want, rtol=1e-3, atol=1e-4 * scale, err_msg=f"seed {seed}")
+    return any("layout/conv-channels-last" in r for c in k.calls for r in c.rules)
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # a window of borders alone has the maximum -inf
 @pytest.mark.parametrize("part", range(4))
 def test_random_nets_keep_their_results(part: int) -> None:
-    machine = load_chip("h200")
-    slow = replace(machine, limits={**machine.limits, "copies": 1e6})
-    rules, opts = load_rules(), Options(phase_seconds=100.0)
-    turned = 0
-    for n in range(6):
-        seed = int.from_bytes(os.urandom(4), "little")
-        graph = decompose(net(np.random.default_rng(seed)))
-        trace = Trace()
-        k = cover(saturate(graph, rules, opts, trace, slow.features), rules, slow, opts, Trace())
-        assert not trace.of("budget"), f"seed {seed}: {trace.of('budget')}"
-        turned += sum("layout/conv-channels-last" in r for c in k.calls for r in c.rules)
-        data = {"x": np.random.default_rng(seed + n).standard_normal(graph.inputs[0].type.shape).astype("f4")}
-        want = reference.evaluate(graph, data)["y"]
-        scale = float(np.abs(want[np.isfinite(want)]).max(initial=1.0))
-        np.testing.assert_allclose(run_cover(k, data)["y"], want, rtol=1e-3, atol=1e-4 * scale, err_msg=f"seed {seed}")
-    assert turned
+    turned = [compare(int.from_bytes(os.urandom(4), "little")) for _ in range(6)]
+    assert any(turned)
+
+
+@pytest.mark.parametrize("seed", [3413329356])  # its negations of negations turned tensors round and round without end
+def test_kept_nets(seed: int) -> None:
+    compare(seed)

@@ -49,6 +49,19 @@ def test_a_cast_of_a_number_is_the_number_that_the_type_holds():
     assert fired(graph, ADD)[0] == {"a/add": 1}
 
 
+BACK = "name: a/back, phase: algebra, lhs: 'neg(neg(?x))', rhs: '?x'"
+TURN = "name: l/turn, phase: layout, lhs: 'exp(?x)', rhs: 'transpose(tanh(?x), perm=[1, 0])'"
+BEHIND = "name: l/behind, phase: layout, lhs: 'neg(transpose(?x, perm=?p))', rhs: 'transpose(neg(?x), perm=?p)'"
+
+
+def test_what_a_permutation_takes_to_one_tensor_is_one_tensor():
+    """y = -(-y) is y turned twice as well: the tensor behind the second turn is the one behind the first, or the two go on for ever."""
+    graph = "input x: f32[2, 2]\n%0 = exp(x)\n%1 = neg(%0)\n%2 = neg(%1)\noutput z = %2"
+    counts, trace = fired(graph, BACK, TURN, BEHIND)
+    assert 2 <= counts["l/behind"] <= 3
+    assert not trace.of("budget")
+
+
 GROW = "name: grow/exp, phase: algebra, lhs: exp(?x), rhs: 'mul(exp(?x), exp(sub(?x, ?x)))'"
 
 

@@ -27,6 +27,7 @@ class Op:
     and the fallback.
     Exactly one of: comprehension (meaning over named axes), decompose (into other entries), opaque (the reason why it is
     data-dependent; it then runs through its reference). `commutes`: operands may be sorted.
+    `injective`: of one operand, which follows from the result and the attributes.
     `attrs`: name -> default, or `...` where it must be given.
     """
 
@@ -39,6 +40,7 @@ class Op:
     opaque: str = ""
     attrs: Mapping[str, Any] = field(default_factory=dict)
     commutes: bool = False
+    injective: bool = False
     doc: str = ""
 
 

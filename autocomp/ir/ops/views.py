@@ -47,6 +47,7 @@ register(
         lambda x, a, o: np.transpose(x[0], a["perm"]),
         _transpose_meaning,
         attrs={"perm": ...},
+        injective=True,
         doc="out[i_perm] = x[i]",
     )
 )
