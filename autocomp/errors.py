@@ -17,6 +17,12 @@ class AutocompError(Exception):
         text = f"{where}: {what}" if where else what
         super().__init__(f"{text}\n  next: {hint}" if hint else text)
 
+    def then(self, *more: str) -> AutocompError:
+        """The same error with more to its next step."""
+        self.hint = "; ".join((*([self.hint] if self.hint else []), *more))
+        self.args = (f"{f'{self.where}: ' if self.where else ''}{self.what}\n  next: {self.hint}",)
+        return self
+
 
 class ModelError(AutocompError):
     """The model (file, bytes, module, graph text) is broken or contradicts itself."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
@@ -45,7 +46,7 @@ def choose_schedule(kernel: Kernel, rules: RuleSet, chip: Chip, options: Options
     """The fastest legal schedule by the model that the target admits; ties by text. Where no rule matches, one tile.
 
     `admit` raises DoesNotFit or UnsupportedOp for a schedule that the target cannot print; the next one is then asked for. Raises
-    the last refusal where none is left. `memo` knows what was chosen for this kernel before; the trace says the same either way.
+    the nearest refusal where none is left. `memo` knows what was chosen for this kernel before; the trace says the same either way.
     """
     if recurrence_of(kernel) is not None:
         return choose_recurrence(kernel, rules, chip, trace)
@@ -94,17 +95,31 @@ def _admitted(kernel: Kernel, ranked: list[tuple[Cost, Candidate]], admit: Calla
     """The ranking from the first candidate on that the target admits."""
     if admit is None:
         return ranked
-    last: AutocompError | None = None
+    conditions, refusals = dict(refused), []
     for i, (_, c) in enumerate(ranked):
         try:
             admit(kernel, c.schedule)
         except (DoesNotFit, UnsupportedOp) as e:
-            last = e
+            refusals.append((c, e))
             refused[f"{c.rule}: {e.what}"] = refused.get(f"{c.rule}: {e.what}", 0) + 1
             continue
         return ranked[i:]
-    assert last is not None
-    raise last
+    raise _nearest(refusals, conditions)
+
+
+def _nearest(refusals: Sequence[tuple[Candidate, AutocompError]], conditions: Mapping[str, int]) -> AutocompError:
+    """The refusal that tells most where none is admitted: of the candidate that lacks least of a resource, else the reason that most of
+    them met. Its next step names the candidate and what the others met, or what conditions left none but the kernel as one tile."""
+    lacks = [(e.needed / e.available, i) for i, (_, e) in enumerate(refusals) if isinstance(e, DoesNotFit) and e.available]
+    often = Counter(e.what for _, e in refusals)
+    i = min(lacks)[1] if lacks else max(range(len(refusals)), key=lambda i: (often[refusals[i][1].what], -i))
+    c, e = refusals[i]
+    if len(refusals) == 1:
+        worst = max(conditions, key=lambda x: (conditions[x], x), default="")
+        return e.then(f"no other schedule is left, {f'{worst} ({conditions[worst]} choices)' if worst else 'no rule made one'}")
+    others = [f"{n} x {what}" for what, n in often.most_common() if what != e.what][:SHOWN]
+    return e.then(f"of {len(refusals)} schedules {often[e.what]} end so, the first is {describe(c.schedule)} ({c.rule})",
+                  *([f"the others: {', '.join(others)}"] if others else []))  # fmt: skip
 
 
 def candidates(kernel: Kernel, rules: RuleSet, chip: Chip, options: Options, demand: Demand | None = None,
@@ -124,7 +139,15 @@ def candidates(kernel: Kernel, rules: RuleSet, chip: Chip, options: Options, dem
     if found.budget and trace is not None:
         trace.add("budget", "tiling", kernel=kernel.name, limit=found.budget)
     made = tuple(Candidate(s, rule) for s, rule in found.schedules if rule != UNTILED)
-    return made if made and chip.target != "cpu" else (*made, *(Candidate(s, UNTILED) for s, rule in found.schedules if rule == UNTILED))
+    if chip.target == "cpu":
+        return (*made, *(Candidate(s, UNTILED) for s, rule in found.schedules if rule == UNTILED))
+    return made or (Candidate(_whole(kernel, roles, options), UNTILED),)
+
+
+def _whole(kernel: Kernel, roles: Roles, options: Options) -> Schedule:
+    """The kernel as one tile, or as one of each batch element: a block multiplies two matrices, not a row of them."""
+    each = Schedule.make({a.name: 1 for a in roles.batch})
+    return each if legal(kernel, each, options.exact).ok else Schedule()
 
 
 def _functions(roles: Roles, chip: Chip, options: Options) -> dict[str, Any]:

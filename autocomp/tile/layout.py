@@ -8,7 +8,7 @@ the fastest to the slowest. A digit without an axis is replication. The accumula
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -58,6 +58,26 @@ class Layout:
         keep = set(axes)
         drop = lambda level: tuple(d if d.axis in keep else Digit("", 0, d.count) for d in level)
         return Layout(tuple(d for d in self.reg if d.axis in keep), drop(self.lane), drop(self.wave))
+
+    def extend(self, sizes: Mapping[str, int]) -> Layout:
+        """The layout of a value with more axes (name -> tile size): workers that held copies share their elements, and registers hold
+        what is left."""
+        left = dict(sizes)
+        stride = dict.fromkeys(sizes, 1)
+
+        def shared(level: Sequence[Digit]) -> Iterator[Digit]:
+            for d in level:
+                copies = d.count if not d.axis else 1
+                for a in sizes if not d.axis else ():
+                    n = min(copies, 1 << (left[a] - 1).bit_length())
+                    if n > 1 and copies % n == 0:
+                        yield Digit(a, stride[a], n)
+                        left[a], stride[a], copies = -(-left[a] // n), stride[a] * n, copies // n
+                if d.axis or copies > 1:
+                    yield d if d.axis else Digit("", 0, copies)
+
+        lane, wave = tuple(shared(self.lane)), tuple(shared(self.wave))
+        return Layout((*self.reg, *(Digit(a, stride[a], n) for a, n in left.items() if n > 1)), lane, wave)
 
     def rename(self, names: Mapping[str, str]) -> Layout:
         """Axes under other names."""

@@ -338,11 +338,23 @@ class Placer:
             near = [b for b in self.p.bufs if b.name in self.meeting[buf.name]]
             peers = [b for b in near if (b.name == buf.name or b.name not in self.out.shared) and set(buf.axes) <= set(b.axes)]
             widest = max(peers, key=lambda b: prod(self.size(x) for x in b.axes))
-            layout = self.free(widest)
+            layout = self.beside(widest, self.free(widest))
             self.out.layouts[widest.name] = layout
             layout = layout.project(buf.axes)
         self.out.layouts[buf.name] = layout
         self.stage(buf, layout)
+
+    def beside(self, buf: Buf, free: Layout) -> Layout:
+        """The free layout of a value, or where it disagrees with a placed value along the axes that both have, one that follows that
+        value: a statistic of rows belongs to both."""
+        wide = {x: self.size(x) for x in reversed(buf.axes) if self.size(x) > 1}
+        for name, layout in self.out.layouts.items():
+            both = [x for x in self.bufs[name].axes if x in wide]
+            if name in self.meeting[buf.name] and both:
+                mine = layout.project(both)
+                if _without(free.project(both)) != _without(mine):
+                    return mine.extend({x: n for x, n in wide.items() if x not in both})
+        return free
 
     def stage(self, buf: Buf, layout: Layout) -> None:
         """A copy whose contiguous axis is not the one along which neighbouring threads lie goes through shared memory."""

@@ -56,6 +56,20 @@ def test_a_projection_forgets_registers_and_replicates_threads():
     assert set(points(row, ("m",))) == {(m,) for m in range(32)}
 
 
+@settings(deadline=None, max_examples=40)
+@given(st.integers(1, 70), st.sampled_from([1, 3, 5]), st.sampled_from([1, 2, 3, 4]))
+def test_a_value_with_one_more_axis_lies_as_the_first_does_along_what_both_have(keys, more, waves):
+    """Copies of a row share its keys, registers hold the rest; each element is held as often as every other."""
+    rows = Layout((Digit("m", 8, 2),), (Digit("", 0, 4), Digit("m", 1, 8)), (Digit("m", 16, 2), Digit("", 0, waves)))
+    wide = rows.extend({"k": keys, "j": more})
+    count = Counter(points(wide, ("m", "j", "k")))
+    assert (wide.lanes, wide.waves) == (rows.lanes, rows.waves)
+    assert set(product(range(32), range(more), range(keys))) <= set(count)
+    assert len(set(count.values())) == 1
+    along = lambda level: [d for d in level if d.axis == "m"]
+    assert [along(x) for x in (wide.reg, wide.lane, wide.wave)] == [along(x) for x in (rows.reg, rows.lane, rows.wave)]
+
+
 def test_a_digit_of_a_combined_axis_is_split_at_its_parts():
     assert split(Digit("m", 4, 32), [("b", 16), ("a", 8)]) == (Digit("b", 4, 4), Digit("a", 1, 8))
     with pytest.raises(ValueError, match="cuts"):
