@@ -66,7 +66,7 @@ def import_model(model: Any, trace: Trace, **frontend: Any) -> Graph:
 def extract(graph: Graph, machine: Target, rules: RuleSet, options: Options, trace: Trace,
             known: Measured | None = None) -> tuple[KernelGraph, Schedules]:  # fmt: skip
     """graph -> its kernels, and for each signature a schedule with its predicted cost, or with what was measured before (`known`)."""
-    from autocomp.egraph import choose, cover, kernel_memo, saturate  # a program from the cache does without their imports
+    from autocomp.egraph import choose, cover, kernel_memo, parts, saturate  # a program from the cache does without their imports
     from autocomp.tune.apply import tuned_schedules
 
     with trace.stage("saturate") as note:
@@ -87,4 +87,4 @@ def extract(graph: Graph, machine: Target, rules: RuleSet, options: Options, tra
         if known is not None and known.searches:
             schedules = tuned_schedules(calls, schedules, known, machine, options, trace)
         note.update(schedules=len(schedules))
-    return calls, schedules
+    return parts.split_calls(calls, schedules, machine.chip)

@@ -31,10 +31,12 @@ from autocomp.targets import Target, load_target
 
 from autocomp import pipeline, rewrite
 from autocomp.cost.demand import demand_of
-from autocomp.cost.estimate import pricer
-from autocomp.egraph.choose import candidates, describe
+from autocomp.cost.estimate import estimate, pricer
+from autocomp.egraph.choose import Joins, candidates, describe
+from autocomp.egraph.parts import merged, split_calls
 from autocomp.errors import AutocompError
 from autocomp.ir.kernel import KernelGraph
+from autocomp.ir.parts import pieces
 from autocomp.ir.schedule import Schedule
 from autocomp.options import Options
 from autocomp.runtime.inputs import random_inputs
@@ -156,10 +158,10 @@ def sample(calls: KernelGraph, target: Target, options: Options, n: int) -> tupl
     """(predicted, bound, rule, schedule) of n schedules with different code, evenly spaced in the predicted order; how many there are."""
     (kernel,) = {c.kernel.signature: c.kernel for c in calls.calls}.values()
     chip = target.chip.with_cores(1) if target.runtime == "host" else target.chip
-    demand = demand_of(kernel)
-    price = pricer(demand, chip)
+    demand, rules = demand_of(kernel), rewrite.load_rules()
+    price, joins = pricer(demand, chip, kernel), Joins(kernel, rules, chip, options)
     priced = []
-    for c in candidates(kernel, rewrite.load_rules(), chip, options, demand):
+    for c in candidates(kernel, rules, chip, options, demand):
         cost = price(c.schedule)
         priced.append((cost.seconds, cost.bound, c.rule, c.schedule))
     priced.sort(key=lambda p: (p[0], str(p[3])))
@@ -168,7 +170,8 @@ def sample(calls: KernelGraph, target: Target, options: Options, n: int) -> tupl
     for i in _spaced(len(priced), n):
         for p in (*priced[i:], *reversed(priced[:i])):  # the nearest after it, else before it, that the target prints as other code
             try:
-                text = target.emit(kernel, p[3]).text.partition("*/")[2]
+                p = (*p[:3], joins.complete(p[3]))
+                text = "".join(target.emit(k, s).text.partition("*/")[2] for k, s in pieces(kernel, p[3]))
             except AutocompError:
                 continue
             if text not in texts:
@@ -203,7 +206,7 @@ def measure(name: str, text: str, target: Target, n: int, out: Callable[[str], N
     """Points of one kernel, and its row of the table."""
     options, trace = Options(cache=False, threads=1 if target.runtime == "host" else 0), Trace()
     source = pipeline.import_model(text, trace)
-    calls, _ = pipeline.extract(source, target, rewrite.load_rules(), options, trace)
+    calls = merged(pipeline.extract(source, target, rewrite.load_rules(), options, trace)[0])
     if len(calls.calls) != 1:
         raise SystemExit(f"{name} became {len(calls.calls)} kernels; the benchmark wants one")
     picked, total = sample(calls, target, options, n)
@@ -211,9 +214,9 @@ def measure(name: str, text: str, target: Target, n: int, out: Callable[[str], N
     points, failed = [], []
     for seconds, bound, rule, schedule in picked:
         signature = calls.calls[0].kernel.signature
-        price = pricer(demand_of(calls.calls[0].kernel), target.chip)(schedule)
+        price = estimate(calls.calls[0].kernel, schedule, target.chip)
         try:
-            program = build_program(calls, {signature: (schedule, price)}, target, options, Trace())
+            program = build_program(*split_calls(calls, {signature: (schedule, price)}, target.chip), target, options, Trace())
             time_ = cpu_seconds(program, feed) if target.runtime == "host" else device_seconds(program, feed)
         except (AutocompError, RuntimeError) as e:
             failed.append(f"{describe(schedule)}: {e}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from math import prod
+from math import inf, prod
 
 from autocomp.cost.blocks import BlockModel, whole_lines
 from autocomp.cost.chip import Chip
@@ -13,17 +13,48 @@ from autocomp.cost.demand import Demand, demand_of
 from autocomp.cost.engines import engine_time
 from autocomp.cost.roofline import time_of
 from autocomp.cost.work import Cost
+from autocomp.errors import UnsupportedOp
 from autocomp.ir.kernel import Kernel
+from autocomp.ir.parts import pieces
 from autocomp.ir.schedule import Schedule
 
 
 def estimate(k: Kernel, s: Schedule, chip: Chip, demand: Demand | None = None) -> Cost:
     """Seconds of kernel `k` under schedule `s`."""
-    return pricer(demand or demand_of(k), chip)(s)
+    return pricer(demand or demand_of(k), chip, k)(s)
 
 
-def pricer(d: Demand, chip: Chip) -> Callable[[Schedule], Cost]:
-    """Schedule -> its time, for many schedules of one kernel."""
+def pricer(d: Demand, chip: Chip, kernel: Kernel | None = None) -> Callable[[Schedule], Cost]:
+    """Schedule -> its time, for many schedules of one kernel. `kernel`: where schedules may split its reduction."""
+    whole = _pricer(d, chip)
+    if kernel is None:
+        return whole
+    split = _Split(kernel, chip)
+    return lambda s: split.time(s) if s.split else whole(s)
+
+
+class _Split:
+    """Seconds of a kernel in two pieces: the states of the parts, then their combination (at its roofline before it has a schedule)."""
+
+    def __init__(self, kernel: Kernel, chip: Chip) -> None:
+        self.kernel, self.chip = kernel, chip
+        self._first: dict[str, Callable[[Schedule], Cost]] = {}
+        self._join: dict[str, Demand] = {}
+
+    def time(self, s: Schedule) -> Cost:
+        """The sum; endless where the reduction has no such parts."""
+        try:
+            (part, mine), (join, last) = pieces(self.kernel, s)
+        except UnsupportedOp:
+            return Cost(inf, "parts", ())
+        if part.signature not in self._first:
+            self._first[part.signature], self._join[part.signature] = _pricer(demand_of(part), self.chip), demand_of(join)
+        first, demand = self._first[part.signature](mine), self._join[part.signature]
+        then = _pricer(demand, self.chip)(last) if s.join else time_of(demand.work, self.chip)
+        return Cost(first.seconds + then.seconds, first.bound, (*first.parts, ("combination", then.seconds)))
+
+
+def _pricer(d: Demand, chip: Chip) -> Callable[[Schedule], Cost]:
     if any(m.name == "shared" for m in chip.memories):
         models = {"": BlockModel(d, chip)}
         for word in chip.matrix:  # instructions that a schedule asks for by a type of factors that memory does not know

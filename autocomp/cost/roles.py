@@ -7,6 +7,7 @@ from math import prod
 
 from autocomp.ir.body import Axis, Contract, Expr, Gather, Index, Inside, Load, Reduce, postorder
 from autocomp.ir.kernel import Kernel
+from autocomp.ir.parts import why_not_parts
 from autocomp.ir.types import Dim, Sym, dim_hint
 
 
@@ -16,7 +17,7 @@ class Roles:
 
     contract, online: `rows` are in the first factor only, `cols` in the second only, `batch` in both, `depth` reduced.
     reduce, map: `rows` are all output axes but those of the row, `cols` the row (the innermost axis of a map).
-    factor: dtype of the factors of a contraction.
+    factor: dtype of the factors of a contraction. split: the reduced axis that can be done in parts (`ir.parts`), "" for none.
     depths: the reduced axes of every reduction and contraction, each as `depth` is of one.
     padded: tiles of a contraction lie in shared memory, where all axes of a side but the outermost take powers of two.
     """
@@ -29,6 +30,7 @@ class Roles:
     depths: tuple[tuple[Axis, ...], ...] = ()
     padded: bool = False
     factor: str = ""
+    split: str = ""
 
     def extent(self, role: str) -> int:
         """Product of a role's extents; symbols at their hint."""
@@ -74,13 +76,20 @@ def roles_of(k: Kernel) -> Roles:
         only_right = tuple(x for x in k.axes if x.name in right and x.name not in left)
         both = tuple(x for x in k.axes if x not in only_left and x not in only_right)
         depth = _by_contiguity(tuple(x for x in e.axes if x.name in bound), nodes)
-        return Roles(form, both, only_left, only_right, depth, depths, factor=a.dtype.name)
+        return Roles(form, both, only_left, only_right, depth, depths, factor=a.dtype.name, split=_longest(k, depth))
     reduced = [e for e in nodes if isinstance(e, Reduce)]
     if reduced:
         extents = [a.extent for e in reduced for a in e.axes]
         row = tuple(a for a in k.axes if a.extent in extents and any(a.name not in names_of(e) for e in reduced))
-        return Roles("reduce", (), tuple(a for a in k.axes if a not in row), row, tuple(reduced[0].axes), depths)
+        split = _longest(k, depths[0]) if len(depths) == 1 else ""
+        return Roles("reduce", (), tuple(a for a in k.axes if a not in row), row, tuple(reduced[0].axes), depths, split=split)
     return Roles("map", (), k.axes[:-1], k.axes[-1:], ())
+
+
+def _longest(k: Kernel, axes: tuple[Axis, ...]) -> str:
+    """The longest of the reduced axes (the outermost of equal ones) that can be done in parts."""
+    able = [a for a in axes if dim_hint(a.extent) > 1 and not why_not_parts(k, a.name)]
+    return max(able, key=lambda a: dim_hint(a.extent), default=Axis("", 0)).name
 
 
 def _by_contiguity(axes: tuple[Axis, ...], nodes: list[Expr]) -> tuple[Axis, ...]:

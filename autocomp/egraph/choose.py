@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
@@ -19,6 +19,7 @@ from autocomp.egraph.kernel_memo import Choice, ScheduleMemo
 from autocomp.egraph.kernel_rules import ROLE, applies
 from autocomp.errors import AutocompError, DoesNotFit, UnsupportedOp
 from autocomp.ir.kernel import Kernel
+from autocomp.ir.parts import pieces
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import Sym
 from autocomp.loops.recurrences import recurrence_of
@@ -27,6 +28,7 @@ from autocomp.options import Options
 from autocomp.rewrite.functions import tensor_functions
 from autocomp.rewrite.rule import RuleSet
 from autocomp.rewrite.vocabulary import KERNEL_PHASES
+from autocomp.rewrite.where import Unanswerable
 from autocomp.trace import Trace
 
 SHOWN = 3  # runners-up that the trace keeps
@@ -69,9 +71,10 @@ def _choose(kernel: Kernel, rules: RuleSet, chip: Chip, options: Options, trace:
     demand = demand_of(kernel)
     refused: dict[str, int] = {}
     found = candidates(kernel, rules, chip, options, demand, refused, trace)
-    price, by_model = pricer(demand, chip), options.tile_heuristic == "model-driven"
+    price, by_model = pricer(demand, chip, kernel), options.tile_heuristic == "model-driven"
     ranked = _ranked([(price(c.schedule), c) for c in found], by_model)
-    ranked = _admitted(kernel, ranked, admit, refused)
+    joins = Joins(kernel, rules, chip, options)
+    ranked = _admitted(kernel, ranked, admit, refused, joins.complete)
     best, chosen = ranked[0]
     next_best = (
         f"{describe(c.schedule)} ({c.rule}): {cost.seconds * 1e6:.1f} us, {cost.bound}" for cost, c in ranked[1 : 1 + SHOWN]
@@ -90,20 +93,44 @@ def _ranked(priced: list[tuple[Cost, Candidate]], by_model: bool) -> list[tuple[
     return out
 
 
+@dataclass
+class Joins:
+    """The schedules of what combines the parts of a kernel's reduction, by their signatures."""
+
+    kernel: Kernel
+    rules: RuleSet
+    chip: Chip
+    options: Options
+    known: dict[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
+
+    def complete(self, s: Schedule) -> Schedule:
+        """A schedule that splits the reduction, with the cheapest one for the combination. Raises UnsupportedOp."""
+        if s.split is None or s.join:
+            return s
+        _, (join, _) = pieces(self.kernel, s)
+        if join.signature not in self.known:
+            price = pricer(demand_of(join), self.chip)
+            found = candidates(join, self.rules, self.chip, self.options)
+            ranked = _ranked([(price(c.schedule), c) for c in found if not c.schedule.split and c.schedule.cluster == 1], True)
+            best = ranked[0][1].schedule
+            self.known[join.signature] = (*best.tile, ("threads", best.threads))
+        return replace(s, join=self.known[join.signature])
+
+
 def _admitted(kernel: Kernel, ranked: list[tuple[Cost, Candidate]], admit: Callable[[Kernel, Schedule], None] | None,
-              refused: dict[str, int]) -> list[tuple[Cost, Candidate]]:  # fmt: skip
-    """The ranking from the first candidate on that the target admits."""
-    if admit is None:
-        return ranked
+              refused: dict[str, int], whole: Callable[[Schedule], Schedule]) -> list[tuple[Cost, Candidate]]:  # fmt: skip
+    """The ranking from the first candidate on that the target admits, each of its pieces; `whole` completes a schedule."""
     conditions, refusals = dict(refused), []
-    for i, (_, c) in enumerate(ranked):
+    for i, (cost, c) in enumerate(ranked):
         try:
-            admit(kernel, c.schedule)
+            schedule = whole(c.schedule)
+            for k, s in pieces(kernel, schedule) if admit is not None else ():
+                admit(k, s)  # type: ignore[misc]
         except (DoesNotFit, UnsupportedOp) as e:
             refusals.append((c, e))
             refused[f"{c.rule}: {e.what}"] = refused.get(f"{c.rule}: {e.what}", 0) + 1
             continue
-        return ranked[i:]
+        return [(cost, replace(c, schedule=schedule)), *ranked[i + 1 :]]
     raise _nearest(refusals, conditions)
 
 
@@ -132,8 +159,9 @@ def candidates(kernel: Kernel, rules: RuleSet, chip: Chip, options: Options, dem
     if roles.form in ("contract", "online") and any(m.name == "shared" for m in chip.memories):
         roles = replace(roles, padded=True)
     mine = [r for phase in KERNEL_PHASES for r in rules.of(phase, chip.target) if applies(r, roles)]
-    found = schedules(roles, mine, _functions(roles, chip, options), lambda s: legal(kernel, s, options.exact),
-                      options.phase_iterations, options.phase_nodes)  # fmt: skip
+    functions = _functions(roles, chip, options) | {"legal": lambda _move: _may_split(kernel, roles.split, options.exact)}
+    found = schedules(roles, mine, functions, lambda s: legal(kernel, s, options.exact), options.phase_iterations,
+                      options.phase_nodes)  # fmt: skip
     if refused is not None:
         refused.update(found.refused)
     if found.budget and trace is not None:
@@ -148,6 +176,16 @@ def _whole(kernel: Kernel, roles: Roles, options: Options) -> Schedule:
     """The kernel as one tile, or as one of each batch element: a block multiplies two matrices, not a row of them."""
     each = Schedule.make({a.name: 1 for a in roles.batch})
     return each if legal(kernel, each, options.exact).ok else Schedule()
+
+
+def _may_split(kernel: Kernel, axis: str, exact: bool) -> bool:
+    """May the reduction over an axis be done in parts that run at once? Raises Unanswerable with the reason."""
+    if not axis:
+        raise Unanswerable("no reduction of it can be done in parts")
+    verdict = legal(kernel, Schedule(split=(axis, 2)), exact)
+    if not verdict.ok:
+        raise Unanswerable(verdict.why or str(verdict.witness or ""))
+    return True
 
 
 def _functions(roles: Roles, chip: Chip, options: Options) -> dict[str, Any]:
@@ -186,6 +224,8 @@ def describe(s: Schedule) -> str:
         parts.append(f"{s.roles} roles, {s.workers} worker{'s' if s.workers > 1 else ''}")
         if s.resident > 1:
             parts.append(f"{s.resident} blocks a core")
+    if s.split:
+        parts.append(f"{s.split[0]} in {s.split[1]} parts")
     if s.cluster > 1:
         parts.append(f"clusters of {s.cluster}")
     elif s.roles == "single" and s.threads != Schedule.threads:

@@ -1,6 +1,6 @@
 """Tiling and scheduling rules of one kernel as egglog rules over one constructor: a schedule is a row of columns.
 
-    (Tile rows cols depth batch threads stages grouped workers cluster resident overlap unroll persistent roles instruction)
+    (Tile rows cols depth batch threads stages grouped workers cluster resident overlap unroll persistent split roles instruction)
 
 A tiling rule joins its `choose` tables under its conditions and unites the kernel with a Tile; a scheduling rule matches the
 Tiles of the kernel and adds others. The e-graph decides each condition itself or, where it cannot, puts the question
@@ -26,7 +26,7 @@ from autocomp.rewrite.where import Env, Unanswerable, evaluate, holds
 ROLE = {"m": "rows", "n": "cols", "k": "depth", "b": "batch", "i": "rows", "j": "cols"}
 TILES = ("rows", "cols", "depth", "batch")  # 0: the whole axes
 FIELDS = (  # whole numbers of the schedule
-    "threads", "stages", "grouped", "workers", "cluster", "resident", "overlap", "unroll", "persistent",
+    "threads", "stages", "grouped", "workers", "cluster", "resident", "overlap", "unroll", "persistent", "split",
 )
 WORDS = ("roles", "instruction")  # and words
 COLUMNS = (*TILES, *FIELDS, *WORDS)
@@ -81,7 +81,7 @@ def _fact(relation: str, arguments: Sequence[str]) -> str:
 def default_row(words: Words) -> tuple[int, ...]:
     """The columns of the schedule that says nothing: the kernel as one tile."""
     empty = Schedule()
-    fields = (int(getattr(empty, f)) for f in FIELDS)
+    fields = (int(getattr(empty, f) or 0) for f in FIELDS)
     return (*(0 for _ in TILES), *fields, *(words.code(getattr(empty, w)) for w in WORDS))
 
 
@@ -96,7 +96,8 @@ class Decoder:
         """One row."""
         rest: dict[str, Any] = dict(zip((*FIELDS, *WORDS), row[len(TILES) :], strict=True))
         rest |= {w: self.words.values[rest[w]] for w in WORDS}
-        return Schedule(self.tile(row[: len(TILES)]), **rest | {"persistent": bool(rest["persistent"])})
+        split = (self.roles.split, rest["split"]) if rest["split"] else None
+        return Schedule(self.tile(row[: len(TILES)]), **rest | {"persistent": bool(rest["persistent"]), "split": split})
 
     def tile(self, sizes: tuple[int, ...]) -> tuple[tuple[str, int], ...]:
         """Tiles of the axes, by name, for the sizes of the roles (few among the rows)."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from autocomp.rewrite.expr import Call, Expr, Op, Ref, walk
+from autocomp.rewrite.expr import Call, Expr, Op, Ref, Word, walk
 from autocomp.rewrite.where import Env, Unanswerable, evaluate
 
 LIMIT = 2**62
@@ -45,8 +45,8 @@ class Condition:
 
 
 def is_legal(e: Expr) -> bool:
-    """Is the condition the question to isl?"""
-    return isinstance(e, Call) and e.name == "legal"
+    """Is the condition the question to isl about the axes that tiles cut? (`legal(split)` has one answer for a kernel.)"""
+    return isinstance(e, Call) and e.name == "legal" and not any(isinstance(a, Word) and a.name == "split" for a in e.args)
 
 
 def variables_of(e: Expr, free: Variables) -> tuple[str, ...]:

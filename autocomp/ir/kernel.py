@@ -60,7 +60,8 @@ class Kernel:
 class Call:
     """One launch: `args` binds the kernel's canonical argument names to tensors of the plan.
 
-    `ops` are the source ops that it computes; `rules` the rules that made it, in order, one line each.
+    `ops` are the source ops that it computes; `rules` the rules that made it, in order, one line each. `of`: the kernel whose reduction
+    is done in parts, of which this call is a piece (`ir.parts`); its pieces stand one behind the other.
     """
 
     kernel: Kernel
@@ -68,6 +69,7 @@ class Call:
     ops: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
     name: str = ""
+    of: Kernel | None = None
 
 
 @dataclass(frozen=True)

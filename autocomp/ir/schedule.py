@@ -21,7 +21,8 @@ class Schedule:
     stages     ring depth of copies in the reduction's loop; roles/workers/threads/cluster/persistent/rows/overlap: who
                runs what on a GPU or NPU (docs/architecture.md).
     resident   blocks that share a core: each has that part of its registers and shared memory.
-    split      (axis, parts): the reduction over axis is done in parts that are then combined.
+    split      (axis, parts): the reduction over axis is done in parts that a second kernel combines (`ir.parts`);
+    join       that kernel's tile as (axis, size) pairs, and ("threads", n).
     """
 
     tile: tuple[tuple[str, int], ...] = ()
@@ -43,6 +44,7 @@ class Schedule:
     rows: str = ""
     overlap: int = 0
     split: tuple[str, int] | None = None
+    join: tuple[tuple[str, int], ...] = ()
     instruction: str = ""
 
     def tile_of(self, axis: str, extent: int) -> int:

@@ -52,6 +52,9 @@ def derive(kernel: Kernel, schedule: Schedule) -> TileProgram:
         raise UnsupportedOp(
             f"'{kernel.opaque or kernel.name}' has no tile program", where=kernel.name, hint="it runs through its reference"
         )
+    if schedule.split is not None:
+        why = f"the reduction over {schedule.split[0]} in parts is two kernels"
+        raise UnsupportedOp(why, where=kernel.name, hint="derive each of ir.parts.pieces")
     return Deriver(unify_axes(kernel), schedule).program()
 
 

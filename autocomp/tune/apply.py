@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from autocomp.cost.estimate import estimate
 from autocomp.errors import AutocompError
 from autocomp.ir.kernel import Kernel
+from autocomp.ir.parts import pieces
 from autocomp.loops.schedules import legal
 from autocomp.tune.key import kernel_key, schedule_of, schedule_text
 
@@ -80,8 +81,8 @@ def _admitted(k: Kernel, t: Tuned, target: Target, options: Options, trace: Trac
         s = schedule_of(t.kept[0].schedule)
         verdict = legal(k, s, options.exact)
         why = "" if verdict.ok else verdict.why
-        if not why:
-            target.admit(k, s)
+        for piece, own in pieces(k, s) if not why else ():
+            target.admit(piece, own)
     except (AutocompError, KeyError, TypeError, ValueError) as e:
         why = str(e)
     if why:

@@ -48,12 +48,13 @@ class CudaBench(Bench):
         self.scratch: Any = None
 
     def load(self, b: Built) -> CudaLoaded:
-        name, calls = self.kernel.name, graph_of(self.kernel, {})
-        executor = CudaExecutor(calls, slots(calls), {name: b.source}, {name: Path(b.path).read_bytes()}, Options())
+        calls, sources = graph_of(self.kernel, {}, b.schedule), {s.name: s for s in b.sources}
+        objects = {n: (Path(b.path).parent / f"{n}.cubin").read_bytes() for n in sources}
+        executor = CudaExecutor(calls, slots(calls), sources, objects, Options())
         if not self.feed:
             self.stream = executor.stream
             self.feed = {n: executor._upload(np.ascontiguousarray(x)) for n, x in self.arrays.items()}
-        return CudaLoaded(executor, name, self.feed)
+        return CudaLoaded(executor, b.source.name, self.feed)
 
     def race(self, loaded: Sequence[CudaLoaded], limit: float, rounds: int) -> list[float]:
         """Every launch between two events, the level-2 cache overwritten before it."""

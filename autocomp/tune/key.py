@@ -83,7 +83,10 @@ def schedule_of(text: str) -> Schedule:
         if not isinstance(data, dict):
             raise TypeError("it names no fields")
         values = {name: _value(data[name], getattr(plain, name)) for name in data}
-        for name in ("tile", "register"):
+        split = values.get("split")
+        if split is not None and not (len(split) == 2 and type(split[0]) is str and type(split[1]) is int and split[1] > 1):
+            raise TypeError("split wants an axis and two parts or more")
+        for name in ("tile", "register", "join"):
             if not all(len(p) == 2 and type(p[0]) is str and type(p[1]) is int and p[1] > 0 for p in values.get(name, ())):
                 raise TypeError(f"{name} wants pairs of an axis and a size")
     except (ValueError, TypeError, AttributeError) as e:

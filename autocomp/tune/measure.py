@@ -12,8 +12,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from autocomp.egraph.parts import expand
 from autocomp.ir.kernel import Call, Kernel, KernelGraph
 from autocomp.ir.node import Graph, make
+from autocomp.ir.parts import pieces
 from autocomp.ir.schedule import Schedule
 from autocomp.options import Options
 from autocomp.runtime.codec import decode
@@ -45,10 +47,17 @@ class Job:
 
 @dataclass(frozen=True)
 class Built:
-    """A candidate's printed source and the path of what was built from it."""
+    """A candidate: what was printed for it (several kernels where its reduction is done in parts), in the order of their calls, and
+    the path of what was built: a library, or the first kernel's object beside the others'."""
 
-    source: KernelSource
+    schedule: Schedule
+    sources: tuple[KernelSource, ...]
     path: str
+
+    @property
+    def source(self) -> KernelSource:
+        """Of the first kernel."""
+        return self.sources[0]
 
 
 @dataclass(frozen=True)
@@ -64,18 +73,19 @@ def build(job: Job, schedule: Schedule, name: str) -> Built:
     """Print and compile a candidate into `folder/name`. Raises DoesNotFit, UnsupportedOp, BuildError."""
     kernel: Kernel = decode(job.kernel, {})
     target, folder = job.target, Path(job.folder) / name
-    source = target.emit(kernel, schedule)
+    sources = tuple(target.emit(k, s) for k, s in pieces(kernel, schedule))
     folder.mkdir()
     if target.runtime == "host":
-        calls = graph_of(kernel, dict.fromkeys(constants_in(kernel), np.empty(0)))
-        files = source_files(calls, slots(calls), {kernel.name: source}, target.preamble)
+        calls = graph_of(kernel, dict.fromkeys(constants_in(kernel), np.empty(0)), schedule)
+        files = source_files(calls, slots(calls), {s.name: s for s in sources}, target.preamble)
         for n, text in files.items():
             (folder / n).write_text(text)
         target.toolchain.compile(folder, [n for n in sorted(files) if n.endswith(".c")], folder / "kernels.so")
-        return Built(source, str(folder / "kernels.so"))
-    code = target.toolchain.compile_object(kernel.name, f"{target.preamble([source])}\n{source.text}")
-    (folder / "kernel.cubin").write_bytes(code)
-    return Built(source, str(folder / "kernel.cubin"))
+        return Built(schedule, sources, str(folder / "kernels.so"))
+    for s in sources:
+        code = target.toolchain.compile_object(s.name, f"{target.preamble([s])}\n{s.text}")
+        (folder / f"{s.name}.cubin").write_bytes(code)
+    return Built(schedule, sources, str(folder / f"{sources[0].name}.cubin"))
 
 
 def measure(job: Job, built: Sequence[Built], limit: float, whole: bool) -> list[Outcome]:
@@ -100,13 +110,15 @@ class Loaded(Protocol):
     def monitors(self) -> tuple[tuple[str, float], ...]: ...
 
 
-def graph_of(kernel: Kernel, constants: Mapping[str, np.ndarray]) -> KernelGraph:
-    """A program of this one kernel, whose tensors have the kernel's argument names; `constants` are its parameters."""
+def graph_of(kernel: Kernel, constants: Mapping[str, np.ndarray], schedule: Schedule | None = None) -> KernelGraph:
+    """A program of this one kernel (of its pieces under a schedule that splits its reduction), whose tensors have the kernel's argument
+    names; `constants` are its parameters."""
     inputs = tuple(make("input", (), a.type, {"name": a.name}) for a in kernel.inputs if a.name not in constants)
     tensors = {a.name: a.type for a in (*kernel.inputs, *kernel.outputs)}
-    return KernelGraph(Graph(kernel.name, inputs, (), constants), (Call(kernel, {n: n for n in tensors}),), tensors,
-                       tuple(a.name for a in kernel.inputs if a.name not in constants), tuple(constants),
-                       tuple((a.name, a.name) for a in kernel.outputs))  # fmt: skip
+    whole = KernelGraph(Graph(kernel.name, inputs, (), constants), (Call(kernel, {n: n for n in tensors}),), tensors,
+                        tuple(a.name for a in kernel.inputs if a.name not in constants), tuple(constants),
+                        tuple((a.name, a.name) for a in kernel.outputs))  # fmt: skip
+    return whole if schedule is None or schedule.split is None else expand(whole, lambda _: pieces(kernel, schedule))
 
 
 def constants_in(kernel: Kernel) -> tuple[str, ...]:
@@ -187,8 +199,8 @@ class HostBench(Bench):
 
     def load(self, b: Built) -> HostLoaded:
         constants = {n: self.arrays[n] for n in constants_in(self.kernel)}
-        calls = graph_of(self.kernel, constants)
-        executor = HostExecutor(calls, slots(calls), {self.kernel.name: b.source}, Path(b.path), Options(threads=self.job.threads))
+        calls, sources = graph_of(self.kernel, constants, b.schedule), {s.name: s for s in b.sources}
+        executor = HostExecutor(calls, slots(calls), sources, Path(b.path), Options(threads=self.job.threads))
         return HostLoaded(executor, {n: x for n, x in self.arrays.items() if n not in constants})
 
     def race(self, loaded: Sequence[HostLoaded], limit: float, rounds: int) -> list[float]:

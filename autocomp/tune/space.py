@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
+from math import isinf
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from autocomp.cost.estimate import demand_of, estimate
-from autocomp.egraph.choose import candidates
+from autocomp.cost.estimate import demand_of, pricer
+from autocomp.egraph.choose import Joins, candidates
 from autocomp.ir.schedule import Schedule
 
 if TYPE_CHECKING:
@@ -38,9 +39,12 @@ class Point:
 def legal_points(kernel: Kernel, rules: RuleSet, chip: Chip, options: Options, untuned: Schedule) -> list[Point]:
     """Every legal schedule in predicted order (ties by text), with the one that is chosen without measuring."""
     demand = demand_of(kernel)
-    found = {c.schedule: c.rule for c in candidates(kernel, rules, chip, options, demand)}
+    price, joins, found = pricer(demand, chip, kernel), Joins(kernel, rules, chip, options), {}
+    for c in candidates(kernel, rules, chip, options, demand):
+        if not isinf(price(c.schedule).seconds):  # the reduction has these parts
+            found[joins.complete(c.schedule)] = c.rule
     found.setdefault(untuned, "untuned")
-    points = [Point(s, estimate(kernel, s, chip, demand).seconds, rule) for s, rule in found.items()]
+    points = [Point(s, price(s).seconds, rule) for s, rule in found.items()]
     return sorted(points, key=lambda p: (p.predicted, str(p.schedule)))
 
 

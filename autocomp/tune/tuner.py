@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from autocomp.cost.host import usable_cores
 from autocomp.egraph.choose import choose_schedule
+from autocomp.egraph.parts import merged
 from autocomp.errors import AutocompError
 from autocomp.files import cache_root
 from autocomp.ir.kernel import Kernel
@@ -61,7 +62,7 @@ def tune_program(calls: KernelGraph, target: Target, rules: RuleSet, options: Op
                             hint="run the same command on a machine with the device")  # fmt: skip
     count: dict[str, int] = {}
     kernels: dict[str, Kernel] = {}
-    for c in calls.calls:
+    for c in merged(calls).calls:
         kernels.setdefault(c.kernel.signature, c.kernel)
         count[c.kernel.signature] = count.get(c.kernel.signature, 0) + 1
     results = {s: KernelResult(k.name, count[s], note=_why_not(k)) for s, k in kernels.items()}
