@@ -4,7 +4,8 @@
     python -m benchmarks.gpu --only softmax_row,layernorm --quick
     python -m benchmarks.gpu --out results.json --autotune
 
-Peers: torch eager, torch.compile (and with --autotune its max-autotune-no-cudagraphs mode). Every contestant of a workload is timed
+Peers: torch eager, torch.compile (and with --autotune its max-autotune-no-cudagraphs mode), TileLang where it is installed and
+gpu_tilelang.py has a kernel (the fastest of a few configurations). Every contestant of a workload is timed
 in shuffled rounds between which the L2 cache is overwritten, because the chip is power-capped and its clock drifts; the table
 has medians, half the distance of the quartiles, the ratio to the best peer and the share of the roofline, whose ceilings (a large copy and
 a large bf16 product) are measured in the same run. Our result is compared with torch in float64 first; a wrong one is not timed.
@@ -13,12 +14,14 @@ a large bf16 product) are measured in the same run. Our result is compared with 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import math
 import random
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,6 +29,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import autocomp
+from benchmarks import gpu_tilelang
 from benchmarks.gpu_workloads import WORKLOADS, Workload
 
 Run = Callable[[], Any]
@@ -34,7 +38,7 @@ Run = Callable[[], Any]
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--only", help="names of workloads, separated by commas")
-    p.add_argument("--quick", action="store_true", help="fewer rounds, no torch.compile")
+    p.add_argument("--quick", action="store_true", help="fewer rounds, no torch.compile, no TileLang")
     p.add_argument("--autotune", action="store_true", help="also torch.compile's max-autotune-no-cudagraphs")
     p.add_argument("--target", default="cuda", help="target of our programs, e.g. cuda:h200")
     p.add_argument("--out", help="write all figures as JSON")
@@ -98,7 +102,7 @@ class Bench:
         times = self.race({"copy": lambda: y.copy_(x), "product": lambda: a @ a})
         return 2 * x.numel() / times["copy"][0] * 1e3, 2 * 8192**3 / times["product"][0] * 1e3
 
-    def race(self, runs: dict[str, Run]) -> dict[str, tuple[float, float]]:
+    def race(self, runs: dict[str, Run], rounds: int = 0) -> dict[str, tuple[float, float]]:
         """(median, half the interquartile range) in ms of each, cold caches, shuffled rounds."""
         t = self.torch
         with t.cuda.stream(self.stream):
@@ -108,7 +112,7 @@ class Bench:
             t.cuda.synchronize()
             marks: dict[str, list[tuple[Any, Any]]] = {n: [] for n in runs}
             order = list(runs)
-            for _ in range(self.rounds):
+            for _ in range(rounds or self.rounds):
                 random.shuffle(order)
                 for n in order:
                     a, b = t.cuda.Event(enable_timing=True), t.cuda.Event(enable_timing=True)
@@ -146,6 +150,8 @@ class Bench:
                     t.cuda.synchronize()
                     row[f"{mode} seconds"] = time.perf_counter() - begun
                     runs[mode] = partial(compiled, *inputs)
+                if not args.quick:
+                    runs |= self.tilelang(name, f, inputs, row)
                 times = self.race(runs)
         except autocomp.AutocompError as e:
             return row | {"error": f"{type(e).__name__}: {e.what}"[:150]}
@@ -156,6 +162,34 @@ class Bench:
         row |= {"ours": times["ours"][0], "spread": times["ours"][1], "times": times, "peer": times[peer][0], "peer_name": peer,
                 "ratio": times[peer][0] / times["ours"][0], "roofline": floor / times["ours"][0], "floor": floor}  # fmt: skip
         return row
+
+    def tilelang(self, name: str, f: Any, inputs: tuple[Any, ...], row: dict[str, Any]) -> dict[str, Run]:
+        """The fastest right TileLang kernel of a workload, by a short race of its configurations; none where there is no such kernel.
+
+        Kernels are built side by side. The row keeps the configuration, the seconds of all builds and what failed.
+        """
+        if importlib.util.find_spec("tilelang") is None:
+            return {}
+        todo = dict(gpu_tilelang.contestants(name, inputs))
+        begun, runs, failed = time.perf_counter(), {}, {}
+        with ThreadPoolExecutor(8) as pool:
+            built = {c: pool.submit(build) for c, build in todo.items()}
+        want = f(*inputs).double()
+        for config, future in built.items():
+            try:
+                run = future.result()
+                deviation = float((run().double().reshape(want.shape) - want).norm() / want.norm())
+                if not deviation < 1e-2:
+                    raise RuntimeError(f"differs from torch by {deviation:.1e}")
+                runs[config] = run
+            except Exception as e:  # a configuration that does not build or run costs that configuration alone
+                failed[config] = f"{type(e).__name__}: {e}"[:200]
+        row |= {"tilelang seconds": time.perf_counter() - begun, "tilelang failed": failed}
+        if not runs:
+            return {}
+        times = self.race(runs, rounds=4)
+        row["tilelang config"] = min(times, key=lambda c: times[c][0])
+        return {"tilelang": runs[row["tilelang config"]]}
 
     def compiled(self, w: Workload, f: Any, inputs: tuple[Any, ...], target: str) -> Any:
         """Our program: of the workload's graph, or of what torch exports of its function."""
