@@ -16,7 +16,8 @@ class Workload:
     """`graph`: text form of our graph ("": ours is what torch exports). `make(torch)` gives (function or module, arguments);
     `ours(arguments)` the arrays for our graph.
 
-    flops and bytes are those that no program can avoid (each input read once, each output written once).
+    flops and bytes are those that no program can avoid (each input read once, each output written once). `exact`: the function on
+    float64 operands, where the torch function itself takes its own types only.
     """
 
     graph: str
@@ -24,6 +25,7 @@ class Workload:
     flops: float
     bytes: float
     ours: Callable[[tuple[Any, ...]], tuple[Any, ...]] = lambda args: args
+    exact: Callable[..., Any] | None = None
 
 
 def _random(torch: Any, *shape: int, dtype: str = "float16", scale: float = 0.5) -> Any:
@@ -179,7 +181,39 @@ def _mla_decode(b: int = 64, h: int = 128, s: int = 4096, d: int = 512, p: int =
     return Workload("", make, 2 * b * h * s * (2 * d + p), 2 * b * s * (d + p))
 
 
-def _w4a16(n: int = 8192, k: int = 8192) -> Workload:
+def _gemm_fp8(n: int = 8192) -> Workload:
+    def make(t: Any) -> Any:
+        f = lambda a, b, sa, sb: t._scaled_mm(a, b.t(), scale_a=sa, scale_b=sb, out_dtype=t.bfloat16, use_fast_accum=True)
+        a, b = (_random(t, n, n, dtype="float8_e4m3fn") for _ in "ab")
+        return f, (a, b, t.tensor(0.5, device="cuda"), t.tensor(0.25, device="cuda"))
+
+    return Workload(
+        _graph({"a": f"f8e4m3[{n}, {n}]", "b": f"f8e4m3[{n}, {n}]", "sa": "f32[]", "sb": "f32[]"},
+               """%0 = cast(a, to="f32")
+               %1 = mul(%0, sa)
+               %2 = cast(b, to="f32")
+               %3 = mul(%2, sb)
+               %4 = transpose(%3, perm=[1, 0])
+               %5 = matmul(%1, %4)
+               %6 = cast(%5, to="bf16")""", "%6"),
+        make, n**3, 2 * n * n + 2 * n * n, exact=lambda a, b, sa, sb: (a @ b.t()) * (sa * sb))  # fmt: skip
+
+
+def _gemm_int8(n: int = 8192) -> Workload:
+    def make(t: Any) -> Any:
+        a, b = (t.randint(-128, 128, (n, n), device="cuda", dtype=t.int8) for _ in "ab")
+        return lambda a, b: t._int_mm(a, b.t()), (a, b)
+
+    return Workload(
+        _graph({"a": f"i8[{n}, {n}]", "b": f"i8[{n}, {n}]"},
+               """%0 = cast(a, to="i32")
+               %1 = cast(b, to="i32")
+               %2 = transpose(%1, perm=[1, 0])
+               %3 = matmul(%0, %2)""", "%3"),
+        make, n**3, 2 * n * n + 4 * n * n, exact=lambda a, b: a.double() @ b.double().t())  # fmt: skip
+
+
+def _w4a16(m: int = 1, n: int = 8192, k: int = 8192) -> Workload:
     def make(t: Any) -> Any:
         def f(x: Any, q: Any, s: Any) -> Any:
             lo, hi = (q & 15).to(t.float16) - 8, (q >> 4).to(t.float16) - 8
@@ -187,9 +221,9 @@ def _w4a16(n: int = 8192, k: int = 8192) -> Workload:
             return x @ w.t()
 
         q = t.randint(0, 255, (n, k // 2), device="cuda", dtype=t.uint8)
-        return f, (_random(t, 1, k), q, _random(t, n, k // 128, scale=0.5 / 64))
+        return f, (_random(t, m, k), q, _random(t, n, k // 128, scale=0.5 / 64))
 
-    return Workload("", make, 2 * n * k, n * k // 2 + 2 * n * k // 128)
+    return Workload("", make, 2 * m * n * k, n * k // 2 + 2 * n * k // 128 + 2 * m * (n + k))
 
 
 def _resnet50(batch: int = 32) -> Workload:
@@ -258,4 +292,12 @@ WORKLOADS: dict[str, Callable[[], Workload]] = {
     "llama_block": _llama_block,
     "resnet50_b32": _resnet50,
     "bert_base_b16_s512": _bert,
+}
+# Rows beside those that the headline is the mean of. flops of 8-bit products: half of the count, at the rate of 16-bit ones.
+EXTRA: dict[str, Callable[[], Workload]] = {
+    "gemm_fp8": _gemm_fp8,
+    "gemm_int8": _gemm_int8,
+    "w4a16_m16": lambda: _w4a16(16),
+    "w4a16_m512": lambda: _w4a16(512),
+    "w4a16_m4096": lambda: _w4a16(4096),
 }

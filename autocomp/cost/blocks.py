@@ -148,6 +148,7 @@ def _waiting(s: Schedule, chip: Chip, w: Work, t: _Tile) -> float:
 def _matrix_share(s: Schedule, chip: Chip, m: int, n: int, depth: int, work: Work) -> float:
     """Share of the matrix rate: what the instruction allows, and what the ring's depth hides of the memory latency."""
     share = (1 / NARROW if n <= 64 else 1.0) if s.roles == "cooperative" else chip.limits.get("warp_matrix", 1.0)
+    share *= chip.limits.get(f"warp_{work.matrix_dtype}", 1.0) if s.roles != "cooperative" else 1.0
     share *= PAIRED if s.cluster > 1 else 1.0
     step = 2.0 * m * n * depth / (chip.matrix_rate(work.matrix_dtype) / chip.cores)
     ahead = max(1, s.stages - 1)

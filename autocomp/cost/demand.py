@@ -97,7 +97,7 @@ def demand_of(k: Kernel) -> Demand:
             vector, special = vector + points * (unit == "vector"), special + points * (unit == "special")
         elif isinstance(e, Contract):
             matrix += 2.0 * prod(extent[n] for n in free[id(e)] if n in extent) * prod(dim_hint(a.extent) for a in e.axes)
-            dtype = e.a.dtype.name
+            dtype = max(e.a.dtype.name, e.b.dtype.name)  # signed by unsigned bytes: as unsigned ones, which fewer units know
         elif isinstance(e, Reduce):
             folds = prod(dim_hint(a.extent) for a in e.axes)
             if len(e.operands) > 1 and roles.form == "online":

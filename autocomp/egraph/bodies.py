@@ -33,8 +33,8 @@ from autocomp.ir.body import (
     rewrite,
 )
 from autocomp.ir.kernel import Arg, Kernel, Store
-from autocomp.ir.scalar import accumulator
-from autocomp.ir.types import BOOL, DType, Sym, widens
+from autocomp.ir.scalar import narrows
+from autocomp.ir.types import BOOL, DType, Sym
 
 
 @dataclass
@@ -213,9 +213,9 @@ def _tidy(values: tuple[Expr, ...]) -> tuple[Expr, ...]:
 def _narrow(e: Contract) -> Contract:
     """contract(cast(i32, a: i8), cast(i32, b: i8)) -> contract(a, b): exact where the sum's type is the accumulator of theirs."""
     narrow = [x.args[0] for x in e.args if isinstance(x, Map) and x.fn == "cast" and isinstance(x.args[0], Load)]
-    if len(narrow) < 2 or narrow[0].dtype != narrow[1].dtype or accumulator(narrow[0].dtype) != e.dtype:
+    if len(narrow) < 2 or not narrows(narrow[0].dtype, narrow[1].dtype, e.a.dtype, e.dtype):
         return e
-    return replace(e, a=narrow[0], b=narrow[1]) if all(widens(n.dtype, x.dtype) for n, x in zip(narrow, e.args)) else e
+    return replace(e, a=narrow[0], b=narrow[1])
 
 
 def _renamed(root: Expr, place: Mapping[str, str], tensors: Mapping[str, str]) -> Expr:

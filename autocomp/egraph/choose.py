@@ -21,7 +21,7 @@ from autocomp.errors import AutocompError, DoesNotFit, UnsupportedOp
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.parts import pieces
 from autocomp.ir.schedule import Schedule
-from autocomp.ir.types import Sym
+from autocomp.ir.types import DTYPES, Sym
 from autocomp.loops.recurrences import recurrence_of
 from autocomp.loops.schedules import legal
 from autocomp.options import Options
@@ -205,6 +205,7 @@ def _functions(roles: Roles, chip: Chip, options: Options) -> dict[str, Any]:
         "open_rows": lambda: any(isinstance(a.extent, Sym) for axes in roles.depths for a in axes),
         "lanes": lambda: chip.granule[1],
         "factor": lambda: roles.factor,
+        "factor_bytes": lambda: DTYPES[roles.factor].bytes if roles.factor else 0,
         "wave": lambda: chip.lanes(4),
     }
 

@@ -13,7 +13,7 @@ from math import prod
 from autocomp.cost.chip import Chip
 from autocomp.cost.roofline import time_of
 from autocomp.cost.work import Cost, Work
-from autocomp.egraph.factors import factor_traffic, prologue
+from autocomp.egraph.factors import Factors, factors_of, prologue
 from autocomp.egraph.grammar import LOADED, Operand, Record, fold, load_grammar
 from autocomp.egraph.rows import Body, Rows
 from autocomp.egraph.subject import Subject, SubjectNode
@@ -63,7 +63,7 @@ class Enumerator:
     cuts: dict[int, list[Cut]] = field(default_factory=dict)
     flow: dict[int, float] = field(default_factory=dict)
     refused: dict[str, int] = field(default_factory=dict)
-    traffic: dict[tuple[int, frozenset[int]], tuple[float, bool]] = field(default_factory=dict)
+    factors: dict[tuple[int, frozenset[int]], Factors] = field(default_factory=dict)
 
     def run(self) -> None:
         """Fill `cuts` for every class that is not in memory."""
@@ -254,10 +254,11 @@ class Enumerator:
                 matrix += f.matrix
                 m, _, k = f.mnk
                 lane, stride = f.lane_extent, f.lane_stride
-                dtype = s.types[s.nodes[i].enode.children[0]].dtype.name
-                if "copies" in self.chip.limits:
-                    narrow, bulk = self._traffic(s.nodes[i], cut)
-                    copies, whole = copies + narrow, whole and bulk
+                known = self._factors(s.nodes[i], cut)
+                dtype, whole = known.dtype, whole and known.whole
+                copies += known.copies if "copies" in self.chip.limits else 0.0
+                for x in known.vanish:
+                    vector -= s.nodes[x].form.vector * cut.again.get(x, 1.0)
         passes = self._passes(cut)
         out = s.types[cut.cls]
         read = sum(s.types[x].bytes * (passes if s.types[x].elements * 2 >= out.elements else 1) for x in cut.leaves)
@@ -281,13 +282,13 @@ class Enumerator:
             read_eff=1.0 if not strided_view else 0.9 if matrix else 0.6,
         )
 
-    def _traffic(self, node: SubjectNode, cut: Cut) -> tuple[float, bool]:
-        """`factor_traffic`, asked once for each contraction and prologue."""
+    def _factors(self, node: SubjectNode, cut: Cut) -> Factors:
+        """`factors_of`, asked once for each contraction and prologue."""
         picks = {self.subject.nodes[x].cls: self.subject.nodes[x] for x in cut.nodes}
         key = (node.id, prologue(node, picks))
-        if key not in self.traffic:
-            self.traffic[key] = factor_traffic(self.subject, node, picks)
-        return self.traffic[key]
+        if key not in self.factors:
+            self.factors[key] = factors_of(self.subject, node, picks)
+        return self.factors[key]
 
     def _passes(self, cut: Cut) -> int:
         """1 if a row of every full-size operand stays on chip, else one pass a dependent reduction (and one for the output)."""

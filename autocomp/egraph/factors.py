@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from autocomp.cost.copies import SMALL, WIDEST, copy_width
 from autocomp.egraph.subject import Subject, SubjectNode
 from autocomp.ir.affine import Aff
+from autocomp.ir.body import Contract, Reduce, postorder
+from autocomp.ir.scalar import narrows
 from autocomp.ir.types import Dim
 
 TILE = 128  # rows and columns of a tile, before a schedule says more: a factor is copied once a tile of the other one's axes
@@ -14,16 +17,30 @@ TILE = 128  # rows and columns of a tile, before a schedule says more: a factor 
 Index = tuple[Aff, ...]
 
 
-def factor_traffic(s: Subject, node: SubjectNode, picks: Mapping[int, SubjectNode]) -> tuple[float, bool]:
-    """(copies, whole): copies of less than 16 bytes that bring the factors of a contraction `node` on chip, and whether nothing but
-    whole copies from memory does (no narrow one, and no factor that is computed on the way).
+@dataclass(frozen=True)
+class Factors:
+    """What a contraction asks of its factors inside a body.
 
-    picks: the nodes of the body by class. A factor's tile is fetched again by every tile along the axes that it lacks.
+    copies   of less than 16 bytes, that bring them on chip
+    whole    nothing but whole copies from memory does: no narrow one, no factor that is computed on the way
+    dtype    that the matrix units multiply
+    vanish   the nodes of casts that are not computed: the units read what they cast from
     """
+
+    copies: float
+    whole: bool
+    dtype: str
+    vanish: frozenset[int]
+
+
+def factors_of(s: Subject, node: SubjectNode, picks: Mapping[int, SubjectNode]) -> Factors:
+    """Of a contraction `node`; picks: the nodes of the body by class. A factor's tile is fetched again by every tile along the axes
+    that it lacks."""
     comp = node.form.comp
     assert comp is not None
     m, n, k = node.form.mnk
     total, whole = 0.0, True
+    dtype, vanish = narrowed(s, node, picks)
     extents = _extents(node)
     known = {a: n for a, n in extents.items() if isinstance(n, int)}
     for access, child in zip(node.form.accesses, node.enode.children):
@@ -32,7 +49,7 @@ def factor_traffic(s: Subject, node: SubjectNode, picks: Mapping[int, SubjectNod
         mine, other = (m, n) if access.side == "a" else (n, m)
         elements = float(mine * k * node.form.batch * -(-other // TILE))
         large = s.types[child].elements
-        whole = whole and not _computed(s, child, picks)
+        whole = whole and not _computed(s, child, picks, vanish)
         for cls, index, guard in _loads(s, child, access.index, access.guard, picks, known):
             t = s.types[cls]
             if SMALL * t.elements < large:
@@ -40,11 +57,35 @@ def factor_traffic(s: Subject, node: SubjectNode, picks: Mapping[int, SubjectNod
             width = copy_width(index, guard, t.shape, extents, t.dtype.bytes)
             if width * t.dtype.bytes < WIDEST:
                 total += elements / width
-    return total, whole and not total
+    return Factors(total, whole and not total, dtype, vanish)
+
+
+def narrowed(s: Subject, node: SubjectNode, picks: Mapping[int, SubjectNode]) -> tuple[str, frozenset[int]]:
+    """(dtype, nodes of casts) of a contraction whose factors are casts of what is narrower (`egraph.bodies`, which drops them)."""
+    comp = node.form.comp
+    assert comp is not None
+    sums = next(e.dtype for e in postorder(comp.value) if isinstance(e, (Contract, Reduce)))
+    sides = [c for access, c in zip(node.form.accesses, node.enode.children) if access is not None and access.side in ("a", "b")]
+    wide = s.types[sides[0] if sides else node.enode.children[0]].dtype
+    casts, narrow = [], []
+    for cls in sides:
+        below = picks.get(cls)
+        while below is not None and below.form.view:
+            cls = below.enode.children[0]
+            below = picks.get(cls)
+        if below is None or below.enode.op != "cast":
+            return wide.name, frozenset()
+        casts.append(below.id)
+        narrow.append(s.types[below.enode.children[0]].dtype)
+        if any(_computed(s, x, picks, frozenset()) for x in below.enode.children):
+            return wide.name, frozenset()
+    if len(narrow) == 2 and narrows(narrow[0], narrow[1], wide, sums):
+        return max(d.name for d in narrow), frozenset(casts)
+    return wide.name, frozenset()
 
 
 def prologue(node: SubjectNode, picks: Mapping[int, SubjectNode]) -> frozenset[int]:
-    """The nodes of the body between a contraction and its loads: what `factor_traffic` depends on."""
+    """The nodes of the body between a contraction and its loads: what `factors_of` depends on."""
     found: set[int] = set()
     stack = list(node.enode.children)
     while stack:
@@ -55,10 +96,12 @@ def prologue(node: SubjectNode, picks: Mapping[int, SubjectNode]) -> frozenset[i
     return frozenset(found)
 
 
-def _computed(s: Subject, cls: int, picks: Mapping[int, SubjectNode]) -> bool:
-    """Whether a value of the body is more than a view of a tensor in memory."""
+def _computed(s: Subject, cls: int, picks: Mapping[int, SubjectNode], vanish: frozenset[int]) -> bool:
+    """Whether a value of the body is more than a view of a tensor in memory, casts that vanish aside."""
     node = picks.get(cls)
-    return node is not None and (not node.form.view or any(_computed(s, x, picks) for x in node.enode.children))
+    if node is None:
+        return False
+    return not (node.form.view or node.id in vanish) or any(_computed(s, x, picks, vanish) for x in node.enode.children)
 
 
 def _extents(node: SubjectNode) -> dict[str, Dim]:

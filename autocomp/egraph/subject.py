@@ -15,7 +15,7 @@ from autocomp.egraph.frozen import EClass, ENode, Frozen
 from autocomp.ir.affine import Aff
 from autocomp.ir.body import Axis, Comprehension, Read
 from autocomp.ir.node import Attrs
-from autocomp.ir.types import TensorType
+from autocomp.ir.types import I32, TensorType
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def subject_of(frozen: Frozen) -> Subject:
     roots: list[tuple[str, int]] = []
     copies: dict[int, int] = {}
     for name, c in frozen.roots:
-        if _in_memory(classes[c]):
+        if _in_memory(classes[c]) and not _stays_narrow(classes, c):
             new = copies.setdefault(c, max(classes) + 1)
             classes[new] = EClass(new, classes[c].type, (ENode(COPY, Attrs(), (c,)),))
             c = new
@@ -93,7 +93,7 @@ def subject_of(frozen: Frozen) -> Subject:
     for c in {c for _, c in roots}:
         users[c] += 1
     literal = {c: _literal(classes[c]) for c in sorted(reach) if _literal(classes[c]) is not None}
-    memory = frozenset(c for c in reach if _in_memory(classes[c]) and c not in literal)
+    memory = frozenset(c for c in reach if _in_memory(classes[c]) and c not in literal and not _stays_narrow(classes, c))
     return Subject(frozen, tuple(nodes), by_class, {c: classes[c].type for c in sorted(reach)}, groups, memory,
                    literal, users, level, tuple(roots), twins)  # type: ignore[arg-type]
 
@@ -118,6 +118,13 @@ def _twins(classes: dict[int, EClass], reach: set[int]) -> dict[int, int]:
 
 def _in_memory(c: EClass) -> bool:
     return c.constant or any(n.op in ("input", "param", "const") for n in c.nodes)
+
+
+def _stays_narrow(classes: dict[int, EClass], c: int) -> bool:
+    """Whether a constant is bytes cast to i32, as quantised products read them: the bytes are kept, the cast costs less than their
+    fourfold size does, and matrix units multiply bytes."""
+    narrow = lambda e: e.op == "cast" and classes[e.children[0]].type.dtype.is_int and classes[e.children[0]].type.dtype.bits == 8
+    return classes[c].constant and classes[c].type.dtype == I32 and any(narrow(e) for e in classes[c].nodes)
 
 
 def _literal(c: EClass) -> float | int | bool | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from autocomp.ir.types import BOOL, F32, I32, SHORT_FLOATS, DType, dtype_of
+from autocomp.ir.types import BOOL, F32, I32, SHORT_FLOATS, DType, dtype_of, widens
 
 
 @dataclass(frozen=True)
@@ -236,3 +236,10 @@ def accumulator(dtype: DType) -> DType:
     if dtype in SHORT_FLOATS:
         return F32
     return I32 if dtype.kind in "iu" and dtype.bits < 32 else dtype
+
+
+def narrows(a: DType, b: DType, wide: DType, sums: DType) -> bool:
+    """Whether factors cast from `a` and `b` to `wide` may be multiplied as they are, into sums of type `sums`: the casts are exact, and
+    sums of such products are of that type anyway. Two types differ only where both have 8 bits (matrix units mix these)."""
+    alike = a == b or (a.bits == b.bits == 8 and a.is_float == b.is_float)
+    return alike and a != wide and accumulator(a) == accumulator(b) == sums and widens(a, wide) and widens(b, wide)

@@ -119,6 +119,7 @@ KERNEL = {
     "feature": (1, 1),
     "open_rows": (0, 0),
     "wave": (0, 0),
+    "factor_bytes": (0, 0),
     "factor": (0, 0),
     "capacity": (1, 1),
     "elements": (1, 1),

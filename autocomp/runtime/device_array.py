@@ -95,10 +95,12 @@ class Borrowed:
     def __init__(self, name: str, x: Any, stream: Any) -> None:
         from cuda.core.utils import StridedMemoryView
 
-        view = StridedMemoryView.from_any_interface(x, stream_ptr=int(stream.handle))
+        own = _short_float(x)
+        view = StridedMemoryView.from_any_interface(_as_bytes(x) if own is not None else x, stream_ptr=int(stream.handle))
         self.owner, self.view = x, view
         self.pointer, self.shape = int(view.ptr), tuple(view.shape)
-        self.dtype, self.ndim = np.dtype(view.dtype if view.dtype is not None else _dtype_of(x)), len(view.shape)
+        self.dtype = own or np.dtype(view.dtype if view.dtype is not None else _dtype_of(x))
+        self.ndim = len(view.shape)
         dense = 1
         for extent, step in zip(reversed(self.shape), reversed(view.strides or ())):
             if extent != 1 and step != dense:
@@ -107,6 +109,19 @@ class Borrowed:
                     hint="pass x.contiguous() (torch) or ascontiguousarray(x) (CuPy)",
                 )
             dense *= extent
+
+
+def _short_float(x: Any) -> np.dtype[Any] | None:
+    """The dtype of a torch tensor of 8-bit floats, which it hands out as bytes only; None for others."""
+    import ml_dtypes
+
+    name = str(getattr(x, "dtype", "")).rpartition(".")[2]
+    return np.dtype(getattr(ml_dtypes, name)) if name.startswith("float8_") and hasattr(x, "view") else None
+
+
+def _as_bytes(x: Any) -> Any:
+    """A torch tensor's memory as bytes, its strides kept."""
+    return x.view(sys.modules["torch"].uint8)
 
 
 def _dtype_of(x: Any) -> str:
@@ -147,7 +162,8 @@ def tensor_map(m: TensorMap, pointer: int, values: Mapping[str, int]) -> Any:
     swizzle = {0: None, 32: "32B", 64: "64B", 128: "128B"}[m.swizzle]
     steps = m.steps or (1,) * len(m.box)  # the driver wants what a box spans, and how far its elements are apart
     span = tuple(b * s for b, s in zip(reversed(m.box), reversed(steps)))
-    return view.as_tensor_map(span, element_strides=tuple(reversed(steps)), data_type=dtype.numpy, swizzle=_swizzle(swizzle))
+    kind = np.dtype(np.uint8) if dtype.bytes == 1 else dtype.numpy  # the engine knows bytes; it only copies them
+    return view.as_tensor_map(span, element_strides=tuple(reversed(steps)), data_type=kind, swizzle=_swizzle(swizzle))
 
 
 def _swizzle(name: str | None) -> Any:

@@ -21,6 +21,8 @@ class Instruction:
     factor      type that factors have in registers ("": as they are stored)
     asked       word by which a schedule asks for it ("": taken unasked)
     wave        digits of the waves that issue it together (none: one wave does)
+    deep        factors in shared memory must run along the reduced axis (K-major)
+    whole       widths that the accumulator may have are multiples of this, or below 32 of 8
     """
 
     name: str
@@ -38,6 +40,12 @@ class Instruction:
     load: str = ""
     factor: str = ""
     asked: str = ""
+    deep: bool = False
+    whole: int = 8
+
+    def widths(self) -> tuple[int, ...]:
+        """Columns that one issue of an instruction of several waves may have, the fewest first."""
+        return tuple(n for n in range(8, self.n + 1, 8) if n < 32 or n % self.whole == 0)
 
 
 def read_instructions(rows: Sequence[Mapping[str, Any]]) -> tuple[Instruction, ...]:
@@ -50,7 +58,8 @@ def _read(row: Mapping[str, Any]) -> Instruction:
     part = lambda key: (digits(row[key]["reg"]), digits(row[key]["lane"]))
     out = Instruction(row["name"], tuple(row["types"]), row["m"], row["n"], row["k"], part("a"), part("b"), part("c"), row["call"],
                       digits(row.get("wave", ())), row.get("needs", ""), row.get("source", ""),
-                      row.get("load", ""), row.get("factor", ""), row.get("asked", ""))  # fmt: skip
+                      row.get("load", ""), row.get("factor", ""), row.get("asked", ""),
+                      row.get("deep", False), row.get("whole", 8))  # fmt: skip
     for key, axes in (("a", "mk"), ("b", "kn"), ("c", "mn")):
         for axis in axes:
             have = 1

@@ -22,6 +22,8 @@ from autocomp.errors import UnsupportedOp
 from autocomp.tile.layout import Layout
 from autocomp.tile.program import Loop, Stmt, TileProgram, walk
 
+PTX = {"f8e4m3": "e4m3", "f8e5m2": "e5m2", "i8": "s8", "i32": "s32"}  # types that PTX names otherwise
+
 
 @dataclass
 class Queue:
@@ -428,19 +430,22 @@ class TeamPrinter(Printer):
         i = pr.instruction
         ta = "" if registers else f"{0 if self.placer.bulk[pr.a].deep else 1}, "
         tb = 0 if self.placer.bulk[pr.b].deep else 1
-        name = f"ac_wgmma_n{i.n}_{i.types[0]}_{'r' if registers else 's' + ta[0]}{tb}"
+        kinds = i.types[0] if i.types[0] == i.types[1] else f"{i.types[0]}_{i.types[1]}"
+        name = f"ac_wgmma_n{i.n}_{kinds}_{'r' if registers else 's' + ta[0]}{tb}"
         if name not in self.wrappers:
             n = i.n // 2
             acc = ", ".join(f"%{x}" for x in range(n))
-            outs = ", ".join(f'"+f"(d[{x}])' for x in range(n))
+            whole = i.types[2] == "i32"
+            outs = ", ".join(f'"+{"r" if whole else "f"}"(d[{x}])' for x in range(n))
             a = "{" + ", ".join(f"%{n + x}" for x in range(4)) + "}" if registers else f"%{n}"
             b = n + (4 if registers else 1)
             ins = ", ".join(f'"r"(a[{x}])' for x in range(4)) if registers else '"l"(a)'
             kind = "const unsigned *a" if registers else "unsigned long long a"
-            opcode = f"wgmma.mma_async.sync.aligned.m64n{i.n}k{i.k}.f32.{i.types[0]}.{i.types[0]}"
+            opcode = f"wgmma.mma_async.sync.aligned.m64n{i.n}k{i.k}.{'.'.join(PTX.get(i.types[x], i.types[x]) for x in (2, 0, 1))}"
+            more = "" if whole else ", 1, 1" if i.deep else f", 1, 1, {ta}{tb}"  # scales of floats; major axes where there is a choice
             self.wrappers[name] = (
-                f"AC_DEVICE void {name}(int keep, float *d, {kind}, unsigned long long b) {{\n"
-                f'  asm volatile("{{.reg .pred p; setp.ne.b32 p, %{b + 1}, 0; {opcode} {{{acc}}}, {a}, %{b}, p, 1, 1, {ta}{tb};}}"\n'
+                f"AC_DEVICE void {name}(int keep, {'int' if whole else 'float'} *d, {kind}, unsigned long long b) {{\n"
+                f'  asm volatile("{{.reg .pred p; setp.ne.b32 p, %{b + 1}, 0; {opcode} {{{acc}}}, {a}, %{b}, p{more};}}"\n'
                 f'    : {outs} : {ins}, "l"(b), "r"(keep));\n}}\n'
             )
         return name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 from autocomp.targets.cuda.bulk import Bulk, tensor_map
@@ -42,10 +43,9 @@ class TeamPlacer(Placer):
         row = next((i for i in self.instructions if i.types == (a.dtype.name, b.dtype.name, c.dtype.name)), None)
         if row is None:
             raise self.refuse(f"no warpgroup instruction multiplies {a.dtype} by {b.dtype} into {c.dtype}")
-        wide = max((x for x in range(8, row.n + 1, 8) if -(-n // 8) * 8 % x == 0), default=8)
+        wide = max((x for x in row.widths() if -(-n // 8) * 8 % x == 0), default=8)
         reg = (*row.c[0][:-1], Digit("n", 8, wide // 8))
-        return Instruction(row.name.replace("nN", f"n{wide}"), row.types, row.m, wide, row.k, row.a, row.b, (reg, row.c[1]), row.call,
-                           row.wave, row.needs, row.source)  # fmt: skip
+        return replace(row, name=row.name.replace("nN", f"n{wide}"), n=wide, c=(reg, row.c[1]))
 
     def packed(self) -> int:
         """Registers of factors that are packed beside the values that they come from."""
@@ -68,6 +68,9 @@ class TeamPlacer(Placer):
         own, other = (k, outer) if deep else (outer, k)
         across = 128 // buf.dtype.bytes
         size = prod(x for _, x in own)
+        if i.deep and not deep:
+            raise self.refuse(f"{buf.name} lies along {inner or 'no axis'}, {i.name} reads {buf.dtype} along the reduced axis only",
+                              "store it so, or take a schedule without roles")  # fmt: skip
         if not own or own[0][0] != inner or own[0][1] % across or len(own) > 1:
             raise self.refuse(f"{buf.name}: a tile of {size} elements along {inner or 'no axis'} has no boxes of {across}")
         tile = {x: self.size(x) for x in view.axes} | dict(outer)

@@ -241,7 +241,7 @@ class Placer:
                 return i
         if self.asked:
             raise self.refuse(f"no instruction '{self.asked}' for a contraction {a.dtype} x {b.dtype} -> {c.dtype}")
-        if a.dtype != b.dtype or not widens(a.dtype, c.dtype):
+        if not (widens(a.dtype, c.dtype) and widens(b.dtype, c.dtype)):
             raise self.refuse(f"no instruction for a contraction {a.dtype} x {b.dtype} -> {c.dtype}", "cast the factors first")
         return self.plain
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from autocomp.targets.simt.expressions import STORED
 from autocomp.targets.source import KernelSource, TensorMap
 
 from autocomp.ir.kernel import Call
@@ -66,8 +67,10 @@ def _compile(arguments: list[str]) -> None:
 def _team_products(prelude: str) -> str:
     """The warpgroup products that a kernel's prelude spells as PTX, by the model's."""
     lines = []
-    for name, n, kind, a, tb in re.findall(r"void (ac_wgmma_n(\d+)_(f16|bf16)_(r|s[01])([01]))\(", prelude):
-        form = f"AC_TEAM_REGISTERS({name}, {n}, {kind}, {tb})" if a == "r" else f"AC_TEAM_SHARED({name}, {n}, {kind}, {a[1]}, {tb})"
+    for name, n, kinds, a, tb, sums in re.findall(r"void (ac_wgmma_n(\d+)_(\w+)_(r|s[01])([01]))\(int keep, (float|int) ", prelude):
+        first, _, second = kinds.partition("_")
+        types = f"{STORED[first]}, {STORED[second or first]}, {sums}"
+        form = f"AC_TEAM_REGISTERS({name}, {n}, {types}, {tb})" if a == "r" else f"AC_TEAM_SHARED({name}, {n}, {types}, {a[1]}, {tb})"
         lines.append(form)
     return "\n".join(lines)
 

@@ -92,12 +92,12 @@ AC_DEVICE void ac_mma_bf16(float *c, const unsigned (&a)[4], const unsigned (&b)
   asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
-#define AC_MMA_INT(name, type) \
+#define AC_MMA_INT(name, a_type, b_type) \
   AC_DEVICE void name(int *c, const unsigned (&a)[4], const unsigned (&b)[2]) { \
-    asm volatile("mma.sync.aligned.m16n8k32.row.col.s32." type "." type ".s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};" \
+    asm volatile("mma.sync.aligned.m16n8k32.row.col.s32." a_type "." b_type ".s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};" \
                  : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1])); \
   }
-AC_MMA_INT(ac_mma_s8, "s8") AC_MMA_INT(ac_mma_u8, "u8")
+AC_MMA_INT(ac_mma_s8, "s8", "s8") AC_MMA_INT(ac_mma_u8, "u8", "u8") AC_MMA_INT(ac_mma_s8_u8, "s8", "u8") AC_MMA_INT(ac_mma_u8_s8, "u8", "s8")
 AC_DEVICE void ac_mma_tf32(float *c, const unsigned (&a)[4], const unsigned (&b)[2]) {
   asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
@@ -196,6 +196,10 @@ AC_DEVICE void ac_team_commit() { asm volatile("wgmma.commit_group.sync.aligned;
 template <int N> AC_DEVICE void ac_team_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
 // keeps reads and writes of an accumulator on their side of a product
 template <int N> AC_DEVICE void ac_keep(unsigned (&x)[N]) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) asm volatile("" : "+r"(x[i])::"memory");
+}
+template <int N> AC_DEVICE void ac_keep(int (&x)[N]) {
 #pragma unroll
   for (int i = 0; i < N; ++i) asm volatile("" : "+r"(x[i])::"memory");
 }

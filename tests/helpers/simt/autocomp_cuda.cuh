@@ -114,15 +114,15 @@ AC_DEVICE void ac_mma_bf16(float *c, const unsigned (&a)[4], const unsigned (&b)
 
 // elements of T, 4 / sizeof(T) a register, over K steps: a register holds neighbours in depth, half of the depth lies K / 2 behind
 struct ac_products { void *c; const unsigned *a, *b; };
-template <class T, class C, int K> AC_DEVICE void ac_mma_words(void **all, int lanes) {
+template <class A, class B, class C, int K> AC_DEVICE void ac_mma_words(void **all, int lanes) {
   C a[16][K], b[K][8];
-  constexpr int per = 4 / sizeof(T);
-  const auto element = [](const unsigned *r, int i, int j) { T t; memcpy(&t, reinterpret_cast<const char *>(r + i) + j * sizeof(T), sizeof(T)); return C(t); };
+  constexpr int per = 4 / sizeof(A);
+  const auto element = [](auto t, const unsigned *r, int i, int j) { memcpy(&t, reinterpret_cast<const char *>(r + i) + j * sizeof t, sizeof t); return C(t); };
   for (int lane = 0; lane < lanes; ++lane) {
     const ac_products &f = *static_cast<ac_products *>(all[lane]);
     for (int j = 0; j < per; ++j) {
-      for (int i = 0; i < 4; ++i) a[lane / 4 + i % 2 * 8][lane % 4 * per + j + i / 2 * K / 2] = element(f.a, i, j);
-      for (int i = 0; i < 2; ++i) b[lane % 4 * per + j + i * K / 2][lane / 4] = element(f.b, i, j);
+      for (int i = 0; i < 4; ++i) a[lane / 4 + i % 2 * 8][lane % 4 * per + j + i / 2 * K / 2] = element(A(), f.a, i, j);
+      for (int i = 0; i < 2; ++i) b[lane % 4 * per + j + i * K / 2][lane / 4] = element(B(), f.b, i, j);
     }
   }
   for (int lane = 0; lane < lanes; ++lane)
@@ -131,12 +131,14 @@ template <class T, class C, int K> AC_DEVICE void ac_mma_words(void **all, int l
       for (int k = 0; k < K; ++k) c += a[lane / 4 + i / 2 * 8][k] * b[k][lane % 4 * 2 + i % 2];
     }
 }
-#define AC_MMA_WORDS(name, T, C, K, tag) \
+#define AC_MMA_WORDS(name, A, B, C, K, tag) \
   AC_DEVICE void name(C *c, const unsigned (&a)[4], const unsigned (&b)[2]) { \
     ac_products mine{c, a, b}; \
-    simt_wave(tag, &mine, ac_mma_words<T, C, K>); \
+    simt_wave(tag, &mine, ac_mma_words<A, B, C, K>); \
   }
-AC_MMA_WORDS(ac_mma_s8, signed char, int, 32, 42) AC_MMA_WORDS(ac_mma_u8, unsigned char, int, 32, 43) AC_MMA_WORDS(ac_mma_tf32, float, float, 8, 44)
+AC_MMA_WORDS(ac_mma_s8, signed char, signed char, int, 32, 42) AC_MMA_WORDS(ac_mma_u8, unsigned char, unsigned char, int, 32, 43)
+AC_MMA_WORDS(ac_mma_s8_u8, signed char, unsigned char, int, 32, 45) AC_MMA_WORDS(ac_mma_u8_s8, unsigned char, signed char, int, 32, 46)
+AC_MMA_WORDS(ac_mma_tf32, float, float, float, 8, 44)
 
 // ---- warpgroups with roles
 template <int N> AC_DEVICE void ac_registers_claim() {}
@@ -171,38 +173,48 @@ AC_DEVICE void ac_team_fence() {}
 AC_DEVICE void ac_team_commit() { simt_team_commit(); }
 template <int N> AC_DEVICE void ac_team_wait() { simt_team_wait(N); }
 template <int N> AC_DEVICE void ac_keep(float (&)[N]) {}
+template <int N> AC_DEVICE void ac_keep(int (&)[N]) {}
 template <int N> AC_DEVICE void ac_keep(unsigned (&)[N]) {}
 AC_DEVICE unsigned long long ac_descriptor(const unsigned char *p, int lead, int stride) {
   return (unsigned long long)(p - smem) | (unsigned long long)lead << 20 | (unsigned long long)stride << 40;
 }
 // element (i along m or n, step) of a factor: rows of 128 bytes, chunks permuted by the address's bits 7 to 9
-template <class T, bool DEEP> AC_DEVICE float ac_factor(unsigned long long where, int i, int step) {
+AC_DEVICE float ac_number(f16 x) { return simt_widen(x); }
+AC_DEVICE float ac_number(bf16 x) { return simt_widen(x); }
+template <class T> AC_DEVICE auto ac_number(T x) { return ac_held(x); }
+template <class T, bool DEEP> AC_DEVICE auto ac_factor(unsigned long long where, int i, int step) {
   const long start = where & 0xfffff, lead = where >> 20 & 0xfffff, stride = where >> 40 & 0xfffff;
-  long at = DEEP ? start + i / 8 * stride + i % 8 * 128 + step * 2 : start + step / 8 * stride + step % 8 * 128 + i / 64 * lead + i % 64 * 2;
+  long at = DEEP ? start + i / 8 * stride + i % 8 * 128 + step * long(sizeof(T)) : start + step / 8 * stride + step % 8 * 128 + i / 64 * lead + i % 64 * 2;
   at ^= (at >> 7 & 7) << 4;
   T x;
-  memcpy(&x, smem + at, 2);
-  return simt_widen(x);
+  memcpy(&x, smem + at, sizeof x);
+  return ac_number(x);
 }
-template <int N, class T, bool A_DEEP, bool B_DEEP> AC_DEVICE void ac_team_run(const simt_product &p) {
-  static float a[64][16], b[N][16];
+template <int N, class A, class B, class C, bool A_DEEP, bool B_DEEP> AC_DEVICE void ac_team_run(const simt_product &p) {
+  constexpr int K = 32 / sizeof(A), per = 4 / sizeof(A);  // steps of one issue, elements of a register
+  static_assert(sizeof(A) == sizeof(B) && (sizeof(A) == 2 || (A_DEEP && B_DEEP)), "bytes lie along the depth");
+  static C a[64][K], b[N][K];
   for (int lane = 0; p.registers && lane < 128; ++lane)
     for (int i = 0; i < 4; ++i)
-      for (int j = 0; j < 2; ++j)
-        a[lane / 32 * 16 + lane % 32 / 4 + i % 2 * 8][lane % 4 * 2 + j + i / 2 * 8] = ac_half<T>(p.a[lane][i], j);
-  for (int k = 0; k < 16; ++k) {
-    for (int m = 0; !p.registers && m < 64; ++m) a[m][k] = ac_factor<T, A_DEEP>(p.at, m, k);
-    for (int n = 0; n < N; ++n) b[n][k] = ac_factor<T, B_DEEP>(p.bt, n, k);
+      for (int j = 0; j < per; ++j) {
+        A x;
+        memcpy(&x, reinterpret_cast<const char *>(&p.a[lane][i]) + j * sizeof x, sizeof x);
+        a[lane / 32 * 16 + lane % 32 / 4 + i % 2 * 8][lane % 4 * per + j + i / 2 * (K / 2)] = ac_number(x);
+      }
+  for (int k = 0; k < K; ++k) {
+    for (int m = 0; !p.registers && m < 64; ++m) a[m][k] = ac_factor<A, A_DEEP>(p.at, m, k);
+    for (int n = 0; n < N; ++n) b[n][k] = ac_factor<B, B_DEEP>(p.bt, n, k);
   }
   for (int lane = 0; lane < 128; ++lane)
     for (int i = 0; i < N / 2; ++i) {
       const int row = lane / 32 * 16 + lane % 32 / 4 + i / 2 % 2 * 8, col = i / 4 * 8 + lane % 4 * 2 + i % 2;
-      float sum = p.fresh ? 0.0f : p.d[lane][i];
-      for (int k = 0; k < 16; ++k) sum += a[row][k] * b[col][k];
-      p.d[lane][i] = sum;
+      C &d = static_cast<C *>(p.d[lane])[i];
+      C sum = p.fresh ? C(0) : d;
+      for (int k = 0; k < K; ++k) sum += a[row][k] * b[col][k];
+      d = sum;
     }
 }
-struct ac_team_factors { int keep; float *d; const unsigned *a; unsigned long long at, bt; void (*run)(const simt_product &); };
+struct ac_team_factors { int keep; void *d; const unsigned *a; unsigned long long at, bt; void (*run)(const simt_product &); };
 AC_DEVICE void ac_team_start(void **all, int lanes) {
   static simt_product p;
   const ac_team_factors &first = *static_cast<ac_team_factors *>(all[0]);
@@ -215,13 +227,13 @@ AC_DEVICE void ac_team_start(void **all, int lanes) {
   }
   simt_team_product(p);
 }
-#define AC_TEAM_SHARED(name, n, T, ta, tb) \
-  AC_DEVICE void name(int keep, float *d, unsigned long long a, unsigned long long b) { \
-    ac_team_factors mine{keep, d, nullptr, a, b, ac_team_run<n, T, !ta, !tb>}; \
+#define AC_TEAM_SHARED(name, n, A, B, C, ta, tb) \
+  AC_DEVICE void name(int keep, C *d, unsigned long long a, unsigned long long b) { \
+    ac_team_factors mine{keep, d, nullptr, a, b, ac_team_run<n, A, B, C, !ta, !tb>}; \
     simt_team(50, &mine, ac_team_start); \
   }
-#define AC_TEAM_REGISTERS(name, n, T, tb) \
-  AC_DEVICE void name(int keep, float *d, const unsigned *a, unsigned long long b) { \
-    ac_team_factors mine{keep, d, a, 0, b, ac_team_run<n, T, true, !tb>}; \
+#define AC_TEAM_REGISTERS(name, n, A, B, C, tb) \
+  AC_DEVICE void name(int keep, C *d, const unsigned *a, unsigned long long b) { \
+    ac_team_factors mine{keep, d, a, 0, b, ac_team_run<n, A, B, C, true, !tb>}; \
     simt_team(51, &mine, ac_team_start); \
   }

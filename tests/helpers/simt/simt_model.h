@@ -57,7 +57,7 @@ void simt_bulk_wait(int stores);
 
 // Products of a team: queued, grouped by a commit, done early at once or late at the wait
 struct simt_product {
-  float *d[128];
+  void *d[128];
   unsigned a[128][4];
   unsigned long long at, bt;
   bool registers, fresh;

@@ -1,0 +1,168 @@
+"""Products of 8-bit numbers: instructions by type and chip, scales and zero points outside of the product, run on the CPU model."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+import autocomp
+from autocomp.errors import UnsupportedOp
+from autocomp.ir.body import Contract, postorder
+from autocomp.ir.schedule import Schedule
+from tests.helpers.device_graphs import graph, widened
+from tests.helpers.simt_model import COMPILER, compile_model
+from tests.targets.test_cuda import needs_nvrtc
+from tests.targets.test_on_cpu_model import check, specialised
+
+needs_compiler = pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
+ROLES = Schedule.make({"i0": 128, "i1": 128, "r0": 128}, stages=3, roles="cooperative", workers=2, persistent=True, grouped=8)
+SCALED = '%f = cast(%p, to="f32")\n%s = mul(%f, s)\n%r = relu(%s)'
+TEAMS = {
+    "f8e4m3": (widened(200, 264, 528, "f8e4m3", "f16", nt=True), "f32.e4m3.e4m3"),
+    "f8e5m2": (widened(300, 136, 272, "f8e5m2", "f32", "%s = mul(%p, s)", nt=True), "f32.e5m2.e5m2"),
+    "i8": (widened(200, 136, 272, "i8", "i32", nt=True), "s32.s8.s8"),
+    "u8": (widened(200, 136, 144, "u8", "i32", SCALED, nt=True), "s32.u8.u8"),
+}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return compile_model(tmp_path_factory.mktemp("simt"))
+
+
+def mixed(a: str, b: str, to: str, m: int = 70, n: int = 72, k: int = 96) -> str:
+    """A product of two types, the second factor as [n, k]."""
+    return graph({"a": f"{a}[{m}, {k}]", "b": f"{b}[{n}, {k}]"},
+                 f'%0 = cast(a, to="{to}")\n%1 = cast(b, to="{to}")\n%2 = transpose(%1, perm=[1, 0])\n%3 = matmul(%0, %2)')  # fmt: skip
+
+
+def factors(program) -> set[tuple[str, str]]:
+    """The types that the program's contractions multiply."""
+    values = [s.value for c in program.calls.calls for s in c.kernel.stores]
+    return {(e.a.dtype.name, e.b.dtype.name) for e in postorder(*values) if isinstance(e, Contract)}
+
+
+# ---- warpgroup products
+@needs_compiler
+@pytest.mark.parametrize("name", TEAMS)
+def test_a_team_multiplies_bytes(name, model, tmp_path):
+    text, opcode = TEAMS[name]
+    program = specialised(text, ROLES)
+    assert len(program.calls.calls) == 1
+    assert f"k32.{opcode} " in next(iter(program.printed.values())).prelude
+    check(program, model, tmp_path)
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(("a", "b", "to", "opcode"), [
+    ("f8e4m3", "f8e4m3", "f16", "f32.e4m3.e4m3"), ("f8e5m2", "f8e5m2", "f32", "f32.e5m2.e5m2"),
+    ("f8e4m3", "f8e5m2", "f32", "f32.e4m3.e5m2"),
+    ("f8e5m2", "f8e4m3", "f32", "f32.e5m2.e4m3"), ("i8", "i8", "i32", "s32.s8.s8"), ("u8", "u8", "i32", "s32.u8.u8"),
+    ("i8", "u8", "i32", "s32.s8.u8"), ("u8", "i8", "i32", "s32.u8.s8"),
+])  # fmt: skip
+def test_every_pair_of_types_has_its_instruction(a, b, to, opcode):
+    """Chosen unasked where the product is large, and accepted by the compiler."""
+    program = autocomp.optimize(mixed(a, b, to, 2048, 2048, 2048), target="cuda:h200")
+    assert factors(program) == {(a, b)}
+    assert f"k32.{opcode} " in program.source()
+    for file, text in program.sources.items():
+        assert program.target.toolchain.compile_object(Path(file).stem, text)[:4] == b"\x7fELF"
+
+
+def test_widths_of_integer_products_are_those_that_exist():
+    program = autocomp.optimize(widened(256, 296, 256, "i8", "i32", nt=True), target="cuda:h200")
+    kernel = program.calls.calls[0].kernel
+    source = program.target.emit(kernel, replace(ROLES, tile=(("i0", 128), ("i1", 40), ("r0", 128))))
+    assert re.findall(r"m64n(\d+)k32", source.prelude) == ["8"]  # 40 is no multiple of 16
+
+
+def test_bytes_that_lie_along_the_columns_are_refused_with_a_reason():
+    program = autocomp.optimize(widened(256, 256, 256, "f8e4m3", "f16"), target="cuda:h200")
+    said = "in1_t lies along i1, wgmma.m64n128k32.e4m3.e4m3 reads f8e4m3 along the reduced axis only"
+    with pytest.raises(UnsupportedOp, match=said) as e:
+        program.target.emit(program.calls.calls[0].kernel, ROLES)
+    assert e.value.hint == "store it so, or take a schedule without roles"
+
+
+# ---- products of a warp, of signed by unsigned bytes
+@needs_compiler
+@pytest.mark.parametrize("target", ["cuda:a100", "maca:c500"])
+@pytest.mark.parametrize(("a", "b"), [("u8", "i8"), ("i8", "u8")])
+def test_signed_and_unsigned_bytes_are_multiplied(a, b, target, model, tmp_path):
+    program = autocomp.optimize(mixed(a, b, "i32"), target=target)
+    assert factors(program) == {(a, b)}
+    assert ("ac_mma_u8_s8(" if a == "u8" else "ac_mma_s8_u8(") in program.source() or target.startswith("maca")
+    check(program, model, tmp_path)
+
+
+# ---- scales and zero points
+QUANTISED = graph({"x": "u8[128, 8192]", "w": "i8[128, 8192]", "zx": "i32[]", "zw": "i32[128]"}, """%0 = cast(x, to="i32")
+    %1 = sub(%0, zx)
+    %2 = cast(w, to="i32")
+    %3 = transpose(%2, perm=[1, 0])
+    %4 = sub(%3, zw)
+    %5 = matmul(%1, %4)""")  # fmt: skip
+STORED_F8 = graph({"x": "f8e4m3[256, 512]", "w": "f8e4m3[256, 512]", "sx": "f32[]", "sw": "f32[256, 1]"}, """%0 = cast(x, to="f32")
+    %1 = mul(%0, sx)
+    %2 = cast(w, to="f32")
+    %3 = mul(%2, sw)
+    %4 = transpose(%3, perm=[1, 0])
+    %5 = matmul(%1, %4)
+    %6 = cast(%5, to="bf16")""")
+STORED_I8 = STORED_F8.replace("f8e4m3", "i8")
+
+
+@needs_compiler
+@pytest.mark.parametrize("target", ["cuda:a100", "cuda:h200"])
+@pytest.mark.parametrize(("text", "types"), [(QUANTISED, ("u8", "i8")), (STORED_F8, ("f8e4m3", "f8e4m3")), (STORED_I8, ("i8", "i8"))],
+                         ids=["zero_points", "scaled_f8", "scaled_i8"])  # fmt: skip
+def test_what_is_stored_is_multiplied(text, types, target, model, tmp_path):
+    program = autocomp.optimize(text, target=target)
+    assert factors(program) == {types}
+    check(program, model, tmp_path)
+
+
+def test_the_order_of_an_exact_program_is_kept():
+    exact = autocomp.optimize(STORED_F8, target="cuda:h200", exact=True)
+    assert factors(exact) == {("f32", "f32")}
+    assert factors(autocomp.optimize(QUANTISED, target="cuda:h200", exact=True)) == {("u8", "i8")}  # integers lose nothing
+
+
+# ---- ONNX
+def onnx_model(op: str, inputs: dict[str, tuple[int, list[int]]], constants: dict[str, np.ndarray], names: list[str], out: int,
+               shape: list[int]) -> bytes:  # fmt: skip
+    node = helper.make_node(op, names, ["y"])
+    given = [helper.make_tensor_value_info(n, t, s) for n, (t, s) in inputs.items()]
+    fixed = [helper.make_tensor(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape, v.tobytes(), raw=True) for n, v in constants.items()]
+    g = helper.make_graph([node], "g", given, [helper.make_tensor_value_info("y", out, shape)], fixed)
+    return helper.make_model(g, opset_imports=[helper.make_opsetid("", 21)]).SerializeToString()
+
+
+@needs_compiler
+def test_onnx_matmul_integer_multiplies_bytes(model, tmp_path):
+    rng = np.random.default_rng(1)
+    w = rng.integers(-128, 128, (8192, 128)).astype(np.int8)
+    text = onnx_model("MatMulInteger", {"x": (TensorProto.UINT8, [128, 8192])},
+                      {"w": w, "zx": np.uint8(131), "zw": rng.integers(-9, 9, 128).astype(np.int8)}, ["x", "w", "zx", "zw"],
+                      TensorProto.INT32, [128, 128])  # fmt: skip
+    program = autocomp.optimize(text, target="cuda:a100")
+    assert factors(program) == {("u8", "i8")}
+    check(program, model, tmp_path)
+
+
+@needs_compiler
+def test_onnx_qlinear_matmul_multiplies_bytes(model, tmp_path):
+    rng = np.random.default_rng(2)
+    w = rng.integers(-128, 128, (8192, 128)).astype(np.int8)
+    one = lambda x: np.float32(x)
+    constants = {"sx": one(0.02), "zx": np.uint8(120), "w": w, "sw": one(0.01), "zw": np.int8(0), "sy": one(0.1), "zy": np.uint8(117)}
+    text = onnx_model("QLinearMatMul", {"x": (TensorProto.UINT8, [128, 8192])}, constants,
+                      ["x", "sx", "zx", "w", "sw", "zw", "sy", "zy"], TensorProto.UINT8, [128, 128])  # fmt: skip
+    program = autocomp.optimize(text, target="cuda:a100")
+    assert factors(program) == {("u8", "i8")}
+    check(program, model, tmp_path)
