@@ -21,6 +21,8 @@ class Schedule:
     stages     ring depth of copies in the reduction's loop; roles/workers/threads/cluster/persistent/rows/overlap: who
                runs what on a GPU or NPU (docs/architecture.md).
     resident   blocks that share a core: each has that part of its registers and shared memory.
+    deep       blocks of a cluster that each compute a part of the depth of one tile; then the cluster is as large.
+    stream     blocks that stay share out the steps of the last tiles evenly; who begins a tile adds the others' sums.
     split      (axis, parts): the reduction over axis is done in parts that a second kernel combines (`ir.parts`);
     join       that kernel's tile as (axis, size) pairs, and ("threads", n).
     """
@@ -40,7 +42,9 @@ class Schedule:
     resident: int = 1
     threads: int = 256
     cluster: int = 1
+    deep: int = 1
     persistent: bool = False
+    stream: bool = False
     rows: str = ""
     overlap: int = 0
     split: tuple[str, int] | None = None

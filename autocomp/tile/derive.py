@@ -136,13 +136,16 @@ class Deriver:
             opts.append(("cluster", str(self.s.cluster)))
         if self.s.persistent:
             opts.append(("persistent", "yes"))
+        if self.s.stream:
+            opts.append(("stream", "yes"))
         return tuple(opts)
 
     def loop(self, axes: Sequence[str], body: Sequence[Loop | Stmt], until: str = "") -> Loop:
         stages = (("stages", str(self.s.stages)),) if self.s.stages > 1 else ()
         ends = (("until", until),) if until else ()
         late = (("overlap", str(self.s.overlap)),) if self.s.overlap else ()
-        return Loop("pipelined" if stages else "serial", tuple(axes), tuple(body), stages + late + ends)
+        parts = (("parts", str(self.s.deep)),) if self.s.deep > 1 else ()
+        return Loop("pipelined" if stages else "serial", tuple(axes), tuple(body), stages + parts + late + ends)
 
     def until(self, e: Reduce | Contract, loops: Sequence[str]) -> str:
         """"i+c" where everything past index i + c of the loop's axis is the reduction's identity by a mask over indices."""

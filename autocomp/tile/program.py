@@ -82,6 +82,7 @@ class Loop:
 
     until=i+c ends a loop over one axis behind the tile that holds index i + c, i the last index of its axis' tile: what follows
     would change nothing (a mask makes it the reduction's identity).
+    parts=n shares out the turns among the n blocks of a cluster, whose accumulators are added behind the loop.
     """
 
     kind: str

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from autocomp.targets.cuda.bulk import tensor_map
@@ -11,6 +13,7 @@ from autocomp.targets.simt.placement import ALIGN, tile_of
 
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.affine import Aff
+from autocomp.tile.layout import Layout
 from autocomp.tile.program import Stmt, Tensor
 
 if TYPE_CHECKING:
@@ -32,7 +35,7 @@ def store_boxes(at: TeamPrinter, s: Stmt) -> bool:
     at.put(f"unsigned char *const box{number} = {at.memory} + {offset} + (wave / 4) * {STAGE};")
     if at.persistent and repeats * groups % 2:  # the last tile ended in the half that this one begins with
         at.put("if (threadIdx.x % 128 == 0) ac_bulk_wait<0>();")
-    with at.over(repeats, "m"), at.over(groups, "g"):
+    with _each_box(at, at.place.layouts[s.srcs[0]], repeats, groups):
         box = at.names.fresh("to")
         at.put(f"unsigned char *{box} = box{number} + (m * {groups} + g) % 2 * 8192;")
         at.put("if (threadIdx.x % 128 == 0) ac_bulk_wait<1>();")
@@ -46,6 +49,18 @@ def store_boxes(at: TeamPrinter, s: Stmt) -> bool:
         coordinates = [_position(at, a, here) for a in start]
         at.put(f"if (threadIdx.x % 128 == 0) ac_bulk_store(&map{number}, {box}, {', '.join(coordinates)});")
     return True
+
+
+@contextmanager
+def _each_box(at: TeamPrinter, layout: Layout, repeats: int, groups: int) -> Iterator[None]:
+    """A loop over boxes: m counts 64 rows, g 64 columns."""
+    if at.in_shares(layout):
+        with at.registers(layout, "b", 32):
+            at.put(f"const int m = b / {groups}, g = b % {groups};")
+            yield
+    else:
+        with at.over(repeats, "m"), at.over(groups, "g"):
+            yield
 
 
 def _position(at: TeamPrinter, a: Aff, local: dict[str, str]) -> str:
@@ -64,6 +79,8 @@ def _out_box(at: TeamPrinter, s: Stmt) -> tuple[int, tuple[Aff, ...], tuple[str,
         return None
     col, row = reg[0].axis, reg[1].axis
     wide, high = layout.extent(col), layout.extent(row)
+    if at.in_shares(layout) and layout.registers // 32 % at.parts.count:
+        return None
     if (reg[2].axis, reg[2].count * 8) != (col, wide) or wide % 64 or high % 64:
         return None
     if contiguous_axis(t) != col or layout.axes() != {col, row}:

@@ -30,11 +30,12 @@ def emit_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: tupl
     placer.run()
     if not placer.bulk:
         raise UnsupportedOp("no product reads a factor that is copied in bulk", where=f"kernel {p.name}")
-    printer = TeamPrinter(p, at, placer, cluster=schedule.cluster)
+    blocks = chip.cores * schedule.resident
+    printer = TeamPrinter(p, at, placer, cluster=schedule.cluster, blocks=blocks)
     body = printer.body()
     check_capacity(p, at, chip.memory("shared").capacity // schedule.resident - 1024 * (schedule.resident > 1),
                    register_budget(schedule.workers, schedule.resident)[1] - ADDRESSES, placer.packed())  # fmt: skip
     at.cluster = schedule.cluster
     return source(p, at, printer, body, TEAM * (schedule.workers + 1), header, headers, "cu", tuple(placer.maps),
-                  "".join(printer.wrappers.values()),
-                  chip.cores * schedule.resident if printer.persistent else 0, schedule.resident)  # fmt: skip
+                  "".join(printer.wrappers.values()), blocks if printer.persistent else 0, schedule.resident,
+                  printer.stream.workspace if printer.stream else 0)  # fmt: skip

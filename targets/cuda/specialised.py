@@ -6,13 +6,15 @@ program as the consumers and keeps only the copies; waits, releases and drains a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 
 from autocomp.targets.cuda.boxes import store_boxes
+from autocomp.targets.cuda.parts import add_up, find_parts, own_share, own_turns
 from autocomp.targets.cuda.skewed import print_skewed, skew_of
+from autocomp.targets.cuda.streams import find_stream, mend, pieces
 from autocomp.targets.cuda.team_placer import TEAM, TeamPlacer, register_budget
 from autocomp.targets.simt.expressions import STORED, index
 from autocomp.targets.simt.placement import Placement, Product
@@ -58,20 +60,28 @@ def _starts_product(fill: Stmt, behind: Sequence[Loop | Stmt]) -> bool:
 class TeamPrinter(Printer):
     """The consumers' text; `producer` prints the other role."""
 
-    def __init__(self, p: TileProgram, place: Placement, placer: TeamPlacer, exact: bool = False, cluster: int = 1) -> None:
+    def __init__(self, p: TileProgram, place: Placement, placer: TeamPlacer, exact: bool = False, cluster: int = 1,
+                 blocks: int = 1) -> None:  # fmt: skip
         super().__init__(p, place, exact)
         self.placer, self.workers = placer, placer.workers
         self.budget = register_budget(placer.workers, placer.resident)
-        if cluster > 1:
+        first = p.body[0] if p.body else None
+        self.persistent = isinstance(first, Loop) and first.opt("persistent") == "yes"
+        self.parts = find_parts(self)
+        self.added = False  # the parts' sums
+        if self.parts is not None:
+            self.memory = "own"
+            if cluster != self.parts.count:
+                raise placer.refuse(f"a depth in {self.parts.count} parts needs clusters of as many blocks, not of {cluster}")
+        elif cluster > 1:
             self.paired, self.together, self.memory = self.pair(), cluster, "own"
+        self.stream = find_stream(self, blocks)
         self.queues = self.find_queues()
         self.of = {s.dst: q for q in self.queues for s in q.copies}
         self.waited: set[str] = set()
         self.empty: set[str] = set()  # accumulators that the next product starts afresh
         self.flights: list[Flight] = []
         self.wrappers: dict[str, str] = {}
-        first = p.body[0] if p.body else None
-        self.persistent = isinstance(first, Loop) and first.opt("persistent") == "yes"
         self.stored = False
 
     def find_queues(self) -> list[Queue]:
@@ -97,8 +107,10 @@ class TeamPrinter(Printer):
     # ---- the two roles
     def body(self) -> list[str]:
         self.put("extern __shared__ __align__(1024) unsigned char smem[];")
-        if self.together > 1:
+        if self.memory == "own":
             self.put(f"unsigned char *const {self.memory} = ac_own_memory(smem);")
+        if self.parts:
+            self.put(f"const int {self.parts.rank} = ac_cluster_rank();")
         self.put("const int lane = threadIdx.x % AC_WAVE, team = threadIdx.x / 128, wave = threadIdx.x / AC_WAVE - 4;")
         self.put("(void)lane; (void)wave;")
         with self.block("if (threadIdx.x == 0)"):
@@ -106,7 +118,12 @@ class TeamPrinter(Printer):
                 with self.block(f"for (int i = 0; i < {q.depth}; ++i)"):
                     self.put(f"ac_barrier_init({self.barrier(q, 'i')}, 1);")
                     self.put(f"ac_barrier_init({self.barrier(q, 'i', False)}, {4 * self.workers * self.readers(q)});")
+            if self.parts:
+                inbox = f"{self.memory} + {self.parts.barrier}"
+                self.put(f"ac_barrier_init({inbox}, 1);", f"ac_barrier_expect({inbox}, {self.parts.bytes});")
             self.put("ac_barrier_fence();")
+        if self.parts:
+            self.put("ac_cluster_arrive();")
         self.put("ac_cluster_sync();" if self.together > 1 else "__syncthreads();")
         with self.block("if (team == 0)"):
             self.put(f"ac_registers_release<{self.budget[0]}>();")
@@ -116,6 +133,8 @@ class TeamPrinter(Printer):
                     self.produce(body)
                     self.turned(None)
             self.leave()
+            if self.parts:
+                self.put("ac_cluster_wait();")
             self.put("return;")
         self.put(f"ac_registers_claim<{self.budget[1]}>();")
         self.counters()
@@ -175,7 +194,13 @@ class TeamPrinter(Printer):
         if not (isinstance(first, Loop) and first.kind == "grid"):
             yield self.p.body
             return
-        if self.persistent:
+        if self.parts:
+            self.grid(first, f"blockIdx.x / {self.parts.count}")
+            yield first.body
+        elif self.stream:
+            with pieces(self, self.stream, first):
+                yield first.body
+        elif self.persistent:
             every = self.together
             total = " * ".join(f"(({self.count(a)} + {every - 1}) / {every})" if a == self.paired else self.count(a) for a in first.axes)
             of = lambda x: f"{x} / {every}" if every > 1 else x
@@ -221,6 +246,16 @@ class TeamPrinter(Printer):
             return "0", "0"
         return (f"{q.name} % {q.depth}", f"{q.name} / {q.depth} % 2") if q.depth > 1 else ("0", f"{q.name} % 2")
 
+    def span(self, loop: Loop) -> tuple[Callable[[str], str], str]:
+        """(a turn's number in the loop by its number in this block, number of turns of this block)."""
+        if self.stream and self.stream.loop is loop:
+            start = self.stream.begin
+            return lambda it: f"({start} + {it})", self.stream.turns
+        if self.parts is None or self.parts.loop is not loop:
+            return lambda it: it, self.turns(loop)
+        begin, turns = own_turns(self, self.parts, self.turns(loop))
+        return lambda it: f"({begin} + {it})", turns
+
     # ---- producer
     def produce(self, body: Iterable[Loop | Stmt]) -> None:
         started: set[str] = set()
@@ -228,9 +263,9 @@ class TeamPrinter(Printer):
             if isinstance(n, Loop):
                 if any(s.dst in self.of for s, _ in walk(n.body)):
                     it = self.names.fresh("it")
-                    total = self.turns(n)
+                    begin, total = self.span(n)
                     with self.block(f"for (int {it} = 0; {it} < {total}; ++{it})"):
-                        self.bases(n, it)
+                        self.bases(n, begin(it))
                         self.produce(n.body)
                         self.turned(n)
                     for a in n.axes:
@@ -267,6 +302,10 @@ class TeamPrinter(Printer):
         for k, n in enumerate(body):
             if isinstance(n, Loop):
                 self.loop(n)
+                if self.stream and self.stream.loop is n:
+                    with self.block(f"if ({mend(self, self.stream)})"):
+                        self.run(body[k + 1 :])
+                    return
                 continue
             if n.op == "copy" and n.dst in self.of:
                 continue
@@ -326,6 +365,9 @@ class TeamPrinter(Printer):
         self.iterate(loop, mine)
         self.settle_trees(late)
         self.flights = [Flight(f.stmt, f.queues if self.persistent else (), True) for f in self.flights]
+        if self.parts and self.parts.loop is loop:
+            add_up(self, self.parts)
+            self.added = True
 
     def rehearse(self, loop: Loop) -> list[Flight]:
         """The products that are still under way at the end of an iteration."""
@@ -340,11 +382,11 @@ class TeamPrinter(Printer):
 
     def iterate(self, loop: Loop, mine: list[Queue]) -> None:
         it = self.names.fresh("it")
-        total = self.turns(loop)
+        begin, total = self.span(loop)
         for f in self.flights:
             f.guard = f"{it} > 0" if f.carried else ""
         with self.block(f"for (int {it} = 0; {it} < {total}; ++{it})"):
-            self.bases(loop, it)
+            self.bases(loop, begin(it))
             self.waited -= {q.name for q in mine}
             self.run(loop.body)
             old = [f for f in self.flights if f.carried]
@@ -449,6 +491,20 @@ class TeamPrinter(Printer):
                 f'    : {outs} : {ins}, "l"(b), "r"(keep));\n}}\n'
             )
         return name
+
+    def in_shares(self, layout: Layout) -> bool:
+        """Whether the blocks of a cluster finish a share each of what lies so."""
+        return self.parts is not None and self.added and layout.reg == self.place.layouts[self.parts.sums[0][0]].reg
+
+    @contextmanager
+    def registers(self, layout: Layout, var: str = "r", step: int = 1) -> Iterator[None]:
+        """Of what lies as a sum in parts, this block's share alone."""
+        if self.parts and self.in_shares(layout):
+            with own_share(self, self.parts, layout, var, step):
+                yield
+        else:
+            with super().registers(layout, var, step):
+                yield
 
     def store(self, s: Stmt) -> None:
         if not store_boxes(self, s):

@@ -12,9 +12,10 @@ from autocomp.targets.source import TensorMap
 
 from autocomp.tile.instruction import Instruction
 from autocomp.tile.layout import Digit
-from autocomp.tile.program import Buf, TileProgram
+from autocomp.tile.program import Buf, Stmt, TileProgram
 
 TEAM = 128  # threads of a warpgroup
+ROWS = 64  # of its instruction's first factor; source: PTX ISA, wgmma.mma_async
 
 
 def register_budget(workers: int, resident: int) -> tuple[int, int]:
@@ -37,6 +38,18 @@ class TeamPlacer(Placer):
         self.workers, self.resident = workers, resident
         self.bulk: dict[str, Bulk] = {}
         self.maps: list[TensorMap] = []
+
+    def product(self, s: Stmt, chained: bool) -> None:
+        """Where the first factor has fewer rows than the instruction, the second factor's columns are the rows."""
+        a, b = (self.bufs[n] for n in s.srcs)
+        few, many = (prod(n for _, n in self.group(x for x in self.bufs[s.dst].axes if x in y.axes and x not in z.axes))
+                     for y, z in ((a, b), (b, a)))  # fmt: skip
+        turned = few < ROWS and few % 8 == 0 and many % ROWS == 0 and a.scope == b.scope == "block"
+        if not turned:
+            return super().product(s, chained)
+        other = replace(s, srcs=s.srcs[::-1])
+        super().product(other, chained)
+        self.out.products[s] = replace(self.out.products.pop(other), stmt=s)
 
     def instruction(self, a: Buf, b: Buf, c: Buf, n: int) -> Instruction:
         """The row of these types, as wide as the tile's columns allow."""

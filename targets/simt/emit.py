@@ -28,6 +28,8 @@ def emit(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[
     stages = max([int(x.opt("stages", "1")) for x in _loops(p.body)], default=1)
     if schedule.cluster > 1 and "clusters" not in chip.features:
         raise UnsupportedOp(f"{chip.name} has no clusters of blocks", where=f"kernel {p.name}")
+    if any(x.opt("parts") for x in _loops(p.body)):
+        raise UnsupportedOp("blocks of one role do not share out a tile's depth", where=f"kernel {p.name}", hint="use cooperative roles")
     at = place(p, instructions, plain, schedule.threads * schedule.cluster, wave, stages, schedule.cluster, schedule.instruction)
     printer = Printer(p, at, exact, counted)
     body = printer.body()
@@ -37,19 +39,20 @@ def emit(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[
 
 def source(p: TileProgram, at: Placement, printer: Printer, body: list[str], threads: int, header: tuple[str, ...],
            headers: tuple[str, ...], language: str, maps: tuple[TensorMap, ...] = (), prelude: str = "",
-           at_most: int = 0, resident: int = 1) -> KernelSource:  # fmt: skip
+           at_most: int = 0, resident: int = 1, workspace: int = 0) -> KernelSource:  # fmt: skip
     """The function around a printed body, with its comment and its launch."""
     name = c_name(p.name)
     comment = "\n".join(f" * {line}".rstrip() for line in (*header, "", *show(p).splitlines(), "", *_places(at)))
-    arguments = parameters(p, printer) + [f"const __grid_constant__ ac_tensor_map map{i}" for i in range(len(maps))]
+    scratch = ["unsigned char *__restrict__ scratch"] if workspace else []
+    arguments = [*parameters(p, printer), *scratch] + [f"const __grid_constant__ ac_tensor_map map{i}" for i in range(len(maps))]
     bounds = f"{threads}, {resident}" if resident > 1 else str(threads)
     signature = f'extern "C" __global__ void __launch_bounds__({bounds}) {name}({", ".join(arguments)}) {{'
     text = "\n".join([f"/*\n{comment.replace('*/', '* /')}\n */", signature, *body, "}", ""])
     first = p.body[0] if p.body else None
     grid = tuple((p.extent(a), tile_of(p, a)) for a in first.axes) if isinstance(first, Loop) and first.kind == "grid" else ()
     inputs, outputs = (tuple(dict.fromkeys(t.buffer for t in ts)) for ts in (p.inputs, p.outputs))
-    together = ((at.cluster, 1),) if at.cluster > 1 else ()
-    launch = Launch(((*grid, *together),), threads, at.bytes, cluster=at.cluster, at_most=at_most, maps=maps)
+    together = ((at.cluster, 1),) if at.cluster > 1 else ((at_most, 1),) if workspace else ()  # few tiles have pieces for many blocks
+    launch = Launch(((*grid, *together),), threads, at.bytes, cluster=at.cluster, at_most=at_most, workspace=workspace, maps=maps)
     return KernelSource(p.name, text, name, inputs, outputs, printer.sizes, headers, language, prelude=prelude, launch=launch)
 
 

@@ -26,6 +26,7 @@ from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, walk
 
 TAKEN = (  # the printer's own variables
     "r", "q", "m", "n", "kk", "c", "row", "col", "lane", "wave", "warp", "own", "sum", "block", "smem", "fa", "fb",
+    "tile", "waves", "wave_of", "next", "end", "other", "left", "scratch",
 )  # fmt: skip
 LONG = 2**31 - 1  # elements of a buffer from which offsets need 64 bits
 
@@ -74,6 +75,10 @@ class Printer:
     def over(self, count: int, var: str = "r") -> Any:
         """An unrolled loop over registers."""
         return self.block(f"for (int {var} = 0; {var} < {count}; ++{var})", unroll=count > 1)
+
+    def registers(self, layout: Layout, var: str = "r", step: int = 1) -> Any:
+        """An unrolled loop over a value's registers, `step` at a time."""
+        return self.over(layout.registers // step, var)
 
     # ---- the kernel
     def body(self) -> list[str]:
@@ -370,7 +375,7 @@ class Printer:
         """A tile of a view into registers, vectors where memory allows; zero outside the extents, the fill outside the guards."""
         layout, name = self.place.layouts[s.dst], self.names.of(s.dst)
         v = self.vector(layout, t)
-        with self.over(layout.registers // v, "q"):
+        with self.registers(layout, "q", v):
             r = f"q * {v}" if v > 1 else "q"
             at = lambda a: self.coordinate(layout, a, f"({r})" if v > 1 else r)
             there = self.inside(layout, t.axes, f"({r})" if v > 1 else r)
@@ -419,7 +424,7 @@ class Printer:
     def map(self, s: Stmt) -> None:
         layout = self.place.layouts[s.dst]
         assert isinstance(s.expr, Expr)
-        with self.over(layout.registers):
+        with self.registers(layout):
             scalar = Scalar(lambda n: self.read_at(n, layout, "r"), self.table, lambda a: self.coordinate(layout, a, "r"),
                             self.exact, self.half, lambda n: self.word_at(n, layout))  # fmt: skip
             self.put(f"{self.names.of(s.dst)}[r] = {scalar.text(s.expr)};")
@@ -454,7 +459,7 @@ class Printer:
         v = self.vector(layout, t)
         single = [f"{digit(k, Digit(d.axis, 1, d.count), w, level)} == 0" for k, level in (("lane", layout.lane), ("wave", layout.wave))
                   for d, w in weights(level) if not d.axis]  # fmt: skip
-        with self.over(layout.registers // v, "q"):
+        with self.registers(layout, "q", v):
             r = f"(q * {v})" if v > 1 else "q"
             at = lambda a: self.coordinate(layout, a, r)
             ok = single + self.inside(layout, t.axes, r) + self.guards(t.guard, at)

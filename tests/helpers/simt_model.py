@@ -43,6 +43,7 @@ class _Launch(ctypes.Structure):
         ("shared", ctypes.c_int),
         ("late", ctypes.c_int),
         ("cluster", ctypes.c_int),
+        ("ordered", ctypes.c_int),
     ]
 
 
@@ -84,6 +85,7 @@ class ModelExecutor:
     model: Path
     late: bool = True
     library: Any = field(init=False)
+    scratch: dict[str, np.ndarray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         target = self.program.target.name
@@ -143,7 +145,8 @@ class ModelExecutor:
         pointers = [ctypes.c_void_p(tensors[call.args[a]].ctypes.data) for a in (*source.inputs, *source.outputs)]
         sizes = [ctypes.c_long(values[s]) for s in source.sizes]
         maps = [_map(m, tensors[call.args[m.argument]].ctypes.data, values) for m in launch.maps]
-        scratch = np.zeros(max(1, launch.workspace), np.uint8)
+        scratch = self.scratch.setdefault(source.name, np.zeros(max(16, launch.workspace + 15), np.uint8))
+        scratch = scratch[-scratch.ctypes.data % 16 :]
         extra = [ctypes.c_void_p(scratch.ctypes.data)] if launch.workspace else []
         by_reference = [ctypes.cast(ctypes.pointer(x), ctypes.c_void_p) for x in sizes]
         by_value = [ctypes.c_void_p(ctypes.addressof(m)) for m in maps]
@@ -151,7 +154,8 @@ class ModelExecutor:
         table = (ctypes.c_void_p * max(1, len(arguments)))(*[a.value for a in arguments])
         grid = (*launch.blocks(values), 1, 1)[:3]
         wave = WAVE[self.program.target.name]
-        how = _Launch((ctypes.c_uint * 3)(*grid), launch.block, wave, launch.shared, int(self.late), launch.cluster)
+        ordered = int(launch.workspace > 0)  # its blocks may wait for those that are started before them
+        how = _Launch((ctypes.c_uint * 3)(*grid), launch.block, wave, launch.shared, int(self.late), launch.cluster, ordered)
         run = getattr(self.library, f"run_{source.entry}")
         run.restype = ctypes.c_char_p
         said = run(ctypes.byref(how), table)

@@ -46,6 +46,34 @@ template <class T> AC_DEVICE T ac_peer(const T *p, int rank) {
   return x;
 }
 
+// the same in two halves, so that others may still begin while this block works: every thread calls each half once
+AC_DEVICE void ac_cluster_arrive() {
+  __syncwarp();
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+AC_DEVICE void ac_cluster_wait() {
+  __syncwarp();
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+// ---- sums that other blocks of a launch add: 16 bytes a time through memory, then a flag
+AC_DEVICE void ac_leave(unsigned char *to, const float *x) { __stcg(reinterpret_cast<float4 *>(to), make_float4(x[0], x[1], x[2], x[3])); }
+AC_DEVICE void ac_add_left(const unsigned char *from, float *x) {
+  const float4 v = __ldcg(reinterpret_cast<const float4 *>(from));
+  x[0] += v.x, x[1] += v.y, x[2] += v.z, x[3] += v.w;
+}
+AC_DEVICE void ac_flag_set(unsigned *f) { asm volatile("st.release.gpu.global.u32 [%0], 1;" ::"l"(f) : "memory"); }
+// waits until the flag is set, and clears it for the next launch
+AC_DEVICE void ac_flag_take(unsigned *f) {
+  for (unsigned x = 0, n = 0; !x; ++n) {
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(x) : "l"(f) : "memory");
+#ifdef AC_WATCHDOG
+    if (n > 20000000u) asm volatile("trap;");
+#endif
+  }
+  asm volatile("st.relaxed.gpu.global.u32 [%0], 0;" ::"l"(f) : "memory");
+}
+
 // ---- threads of a block
 AC_DEVICE void ac_sync() { __syncthreads(); }
 template <class T> AC_DEVICE T ac_shuffle_xor(T x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
@@ -166,6 +194,19 @@ AC_DEVICE void ac_barrier_arrive_at(unsigned char *b, int rank) {
   unsigned far;
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(far) : "r"(ac_address(b)), "r"(rank));
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(far) : "memory");
+}
+// four values to where the block of that rank has what this one has at `to`, counted by its barrier where this one has b
+AC_DEVICE void ac_send(unsigned char *to, int rank, const float *x, unsigned char *b) {
+  unsigned far, counts;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(far) : "r"(ac_address(to)), "r"(rank));
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(counts) : "r"(ac_address(b)), "r"(rank));
+  asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1,%2,%3,%4}, [%5];"
+               ::"r"(far), "f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3]), "r"(counts) : "memory");
+}
+// waits for what other blocks of the cluster send
+AC_DEVICE void ac_barrier_wait_far(unsigned char *b, unsigned parity) {
+  ac_barrier_wait(b, parity);
+  asm volatile("fence.acq_rel.cluster;" ::: "memory");
 }
 #define AC_BULK_OUT(rank, list) "cp.async.bulk.tensor." rank ".global.shared::cta.bulk_group [%0, {" list "}], [%1]; cp.async.bulk.commit_group;"
 AC_DEVICE void ac_bulk_store(const ac_tensor_map *m, unsigned char *from, int x, int y) {

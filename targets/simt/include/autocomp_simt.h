@@ -232,3 +232,19 @@ AC_DEVICE float ac_gelu_half(float x) {
   p = fmaf(a, p, -1.00003767f);
   return fmaf(-a, ac_ex2(p), ac_max(x, 0.0f));
 }
+
+// ---- sums in parts
+struct alignas(16) ac_four { float x[4]; };
+// four values of this block, and of the others in the order of their numbers, each `step` bytes behind the last: added in the order of all
+template <int PARTS> AC_DEVICE void ac_add_parts(float *x, const unsigned char *others, int step, int mine) {
+  ac_four sum;
+#pragma unroll
+  for (int p = 0; p < PARTS; ++p) {
+    ac_four v{{x[0], x[1], x[2], x[3]}};
+    if (p != mine) v = *reinterpret_cast<const ac_four *>(others + (p - (p > mine)) * step);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) sum.x[i] = p ? sum.x[i] + v.x[i] : v.x[i];
+  }
+#pragma unroll
+  for (int i = 0; i < 4; ++i) x[i] = sum.x[i];
+}

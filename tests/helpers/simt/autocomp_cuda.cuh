@@ -161,6 +161,23 @@ template <int N, class... I> AC_DEVICE void ac_bulk_load_all(unsigned char *to, 
   }
 }
 AC_DEVICE void ac_barrier_arrive_at(unsigned char *b, int rank) { simt_barrier_arrive(b + long(rank - simt_rank()) * simt_shared_bytes()); }
+#define __threadfence()
+AC_DEVICE void ac_leave(unsigned char *to, const float *x) { *reinterpret_cast<ac_four *>(to) = {{x[0], x[1], x[2], x[3]}}; }
+AC_DEVICE void ac_add_left(const unsigned char *from, float *x) {
+  for (int i = 0; i < 4; ++i) x[i] += reinterpret_cast<const ac_four *>(from)->x[i];
+}
+AC_DEVICE void ac_flag_set(unsigned *f) { *f = 1; }
+AC_DEVICE void ac_flag_take(unsigned *f) {
+  if (!*f) simt_fail("a block waits for one that is started later, or for a flag that nobody sets");
+  *f = 0;
+}
+AC_DEVICE void ac_cluster_arrive() {}
+AC_DEVICE void ac_cluster_wait() { simt_barrier(0, -1); }
+AC_DEVICE void ac_send(unsigned char *to, int rank, const float *x, unsigned char *b) {
+  const long off = long(rank - simt_rank()) * simt_shared_bytes();
+  simt_send(to + off, x, b + off);
+}
+AC_DEVICE void ac_barrier_wait_far(unsigned char *b, unsigned parity) { simt_barrier_wait(b, parity); }
 template <class... I> AC_DEVICE void ac_bulk_store(const ac_tensor_map *m, unsigned char *from, I... at) {
   const int list[] = {at...};
   if (sizeof...(at) != m->rank) simt_fail("a bulk copy's rank is not its descriptor's");

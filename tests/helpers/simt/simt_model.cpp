@@ -24,6 +24,7 @@ alignas(1024) unsigned char smem[SIMT_SHARED];
 namespace {
 constexpr size_t STACK = 128 * 1024;
 constexpr unsigned char UNTOUCHED = 0xa5;
+constexpr int BEHIND = 64 * 1024;  // bytes behind a block's shared memory that nothing may write
 
 struct Copy { unsigned char *to; const void *from; int bytes; bool inside; };
 struct Bulk { const ac_tensor_map *map; unsigned char *near; int at[5]; };
@@ -39,7 +40,8 @@ struct Lane {
   std::deque<Bulk> stores;
 };
 struct Meeting { int arrived = 0, tag = 0; unsigned generation = 0; std::vector<void *> arguments; };
-struct Barrier { int count = 0, pending = 0; long bytes = 0; unsigned phase = 0; std::vector<Bulk> loads; };
+struct Sent { unsigned char *to, data[16]; };
+struct Barrier { int count = 0, pending = 0; long bytes = 0; unsigned phase = 0; std::vector<Bulk> loads; std::vector<Sent> sent; };
 struct Team { std::vector<simt_product> open; std::deque<std::vector<simt_product>> groups; };
 
 const simt_launch *launch;
@@ -159,6 +161,10 @@ Barrier &find(unsigned char *at) {
   if (found == barriers.end()) simt_fail("a barrier is used that nobody initialised");
   return found->second;
 }
+void perform_send(Barrier &b, const Sent &s) {
+  memcpy(s.to, s.data, sizeof s.data);
+  b.bytes -= sizeof s.data;
+}
 Bulk bulk(const ac_tensor_map *m, unsigned char *near, const int *at) {
   if ((near - smem) % 128) simt_fail("the bulk engine's place in shared memory is no multiple of 128");
   if (m->swizzle && m->box[0] * m->size != m->swizzle) simt_fail("a box row is not one swizzle period");
@@ -220,11 +226,16 @@ void start(int first) {
 }
 void run_block() {
   const int shared = launch->cluster > 1 ? simt_shared_bytes() * launch->cluster : launch->shared, threads = launch->block * launch->cluster;
+  const int end = shared + BEHIND < SIMT_SHARED ? shared + BEHIND : SIMT_SHARED;
+  if (shared > end) {
+    failure = "the blocks of a cluster have more shared memory than the model";
+    return;
+  }
   memset(smem, 0xff, shared);
-  memset(smem + shared, UNTOUCHED, SIMT_SHARED - shared);
+  memset(smem + shared, UNTOUCHED, end - shared);
   prepare(threads);
   if (sigsetjmp(out, 1) == 0) start(launch->late ? 0 : threads - 1);
-  for (int i = shared; failure.empty() && i < SIMT_SHARED; ++i)
+  for (int i = shared; failure.empty() && i < end; ++i)
     if (smem[i] != UNTOUCHED) failure = "byte " + std::to_string(i) + " of shared memory is written, the launch gives " + std::to_string(launch->shared);
 }
 }  // namespace
@@ -264,7 +275,7 @@ void simt_wait(int groups) {
 
 void simt_barrier_init(unsigned char *b, int count) {
   if ((b - smem) % 8) simt_fail("a misaligned barrier");
-  barriers[b] = {count, count, 0, 0, {}};
+  barriers[b] = {count, count, 0, 0, {}, {}};
 }
 void simt_barrier_arrive(unsigned char *at) {
   Barrier &b = find(at);
@@ -277,19 +288,31 @@ void simt_barrier_expect(unsigned char *at, int bytes) {
 }
 void simt_barrier_wait(unsigned char *at, unsigned parity) {
   Barrier &b = find(at);
-  for (const Bulk &l : b.loads) {
-    perform_load(l);
-    b.bytes -= box_bytes(*l.map);
-  }
-  if (!b.loads.empty()) {
-    b.loads.clear();
-    advance(b);
-  }
-  while ((b.phase & 1) == parity) {
+  for (;;) {
+    for (const Bulk &l : b.loads) {
+      perform_load(l);
+      b.bytes -= box_bytes(*l.map);
+    }
+    for (const Sent &s : b.sent) perform_send(b, s);
+    if (!b.loads.empty() || !b.sent.empty()) {
+      b.loads.clear();
+      b.sent.clear();
+      advance(b);
+    }
+    if ((b.phase & 1) != parity) break;
     yield();
-    if (!b.loads.empty()) return simt_barrier_wait(at, parity);
   }
   idle = 0;
+}
+void simt_send(unsigned char *to, const void *from, unsigned char *at) {
+  Barrier &b = find(at);
+  Sent s{to, {}};
+  if ((to - smem) % 16) simt_fail("a misaligned place of what is sent");
+  memcpy(s.data, from, sizeof s.data);
+  idle = 0;
+  if (launch->late) return b.sent.push_back(s);
+  perform_send(b, s);
+  advance(b);
 }
 void simt_bulk_load(unsigned char *to, const ac_tensor_map *m, unsigned char *at, const int *coordinates) {
   Barrier &b = find(at);
@@ -338,7 +361,7 @@ const char *simt_run(const simt_launch *l, void **arguments, void (*k)(void **))
   simt_grid = {l->grid[0], l->grid[1], l->grid[2]};
   const long blocks = long(l->grid[0]) * l->grid[1] * l->grid[2];
   for (long n = 0; n < blocks && failure.empty(); n += l->cluster) {
-    const long b = l->late ? n : blocks - l->cluster - n;  // the first block of a cluster; all see its number
+    const long b = l->late || l->ordered ? n : blocks - l->cluster - n;  // the first block of a cluster; all see its number
     simt_block = {unsigned(b % l->grid[0]), unsigned(b / l->grid[0] % l->grid[1]), unsigned(b / l->grid[0] / l->grid[1])};
     run_block();
   }

@@ -24,7 +24,7 @@ extern simt_index simt_block, simt_grid;
 #define gridDim simt_grid
 
 // Dynamic shared memory; kernels declare it `extern`. It is filled with NaN patterns before each block.
-constexpr int SIMT_SHARED = 512 * 1024;
+constexpr int SIMT_SHARED = 1024 * 1024;
 extern unsigned char smem[];
 
 // Lanes of a wave (or of a team of 128 threads) meet: the last one to come runs `perform` over the arguments of all, by lane.
@@ -51,6 +51,7 @@ void simt_barrier_init(unsigned char *b, int count);
 void simt_barrier_expect(unsigned char *b, int bytes);
 void simt_barrier_arrive(unsigned char *b);
 void simt_barrier_wait(unsigned char *b, unsigned parity);
+void simt_send(unsigned char *to, const void *from, unsigned char *b);  // 16 bytes
 void simt_bulk_load(unsigned char *to, const ac_tensor_map *m, unsigned char *b, const int *at);
 void simt_bulk_store(const ac_tensor_map *m, unsigned char *from, const int *at);
 void simt_bulk_wait(int stores);
@@ -69,7 +70,7 @@ void simt_team_wait(int groups);
 
 int simt_rank();  // of the block in its cluster, whose blocks run together
 int simt_shared_bytes();  // of one block
-struct simt_launch { unsigned grid[3]; int block, wave, shared, late, cluster; };
+struct simt_launch { unsigned grid[3]; int block, wave, shared, late, cluster, ordered; };  // ordered: blocks by their numbers
 const char *simt_run(const simt_launch *l, void **arguments, void (*kernel)(void **));
 
 template <class T> T simt_argument(void *p) {

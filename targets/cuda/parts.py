@@ -1,0 +1,106 @@
+"""The depth of one tile shared out among the blocks of a cluster: each block sums a part of it; behind the loop every block receives
+the others' values for its own share of the accumulators' registers, adds them up in the order of the blocks, and finishes that share.
+
+    block p    its turns of the loop; sends register share s to block s, for all s but p; waits until its own inbox is full;
+               sums share p over all blocks; the statements behind the loop for share p
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from autocomp.targets.cuda.team_placer import TEAM
+
+from autocomp.tile.layout import Layout
+from autocomp.tile.program import Loop, walk
+
+if TYPE_CHECKING:
+    from autocomp.targets.cuda.specialised import TeamPrinter
+
+CHUNK = 4  # registers that travel together: 16 bytes
+
+
+@dataclass(frozen=True)
+class Parts:
+    """`count` blocks share `loop`; `sums`: its accumulators with the offset of their inbox in shared memory; `barrier`: offset of what
+    counts the inboxes' `bytes`; `rank`, `piece`: the variables with the block's number in its cluster and with that of a share."""
+
+    count: int
+    loop: Loop
+    sums: tuple[tuple[str, int], ...]
+    barrier: int
+    bytes: int
+    rank: str
+    piece: str
+
+
+def find_parts(at: TeamPrinter) -> Parts | None:
+    """The loop whose turns a cluster shares out, with room for what its blocks send each other; None where there is none.
+
+    Raises UnsupportedOp where the blocks stay for several tiles, where the loop carries more than products, and where registers
+    cannot be shared out in chunks.
+    """
+    loops = [x for x in _loops(at.p.body) if x.opt("parts")]
+    if not loops:
+        return None
+    loop, count = loops[0], int(loops[0].opt("parts"))
+    inside = [s for s, _ in walk(loop.body)]
+    carried = list(dict.fromkeys(s.dst for s in inside if s.op == "mma"))
+    if at.persistent or any(s.op == "reduce" for s, _ in walk(at.p.body)) or any(s.acc and s.op != "mma" for s in inside):
+        raise at.placer.refuse("a cluster shares out the depth of one tile of products, in blocks that do not stay for another")
+    sums, bytes_ = [], 0
+    for name in carried:
+        registers = at.place.layouts[name].registers
+        if registers % (CHUNK * count) or at.bufs[name].dtype.bytes != 4:
+            raise at.placer.refuse(f"{registers} registers of {name} are not shared evenly by {count} blocks in chunks of {CHUNK}")
+        room = (count - 1) * registers // count * 4 * TEAM * at.workers
+        sums.append((name, at.place.reserve(room, 16)))
+        bytes_ += room
+    return Parts(count, loop, tuple(sums), at.place.reserve(8, 8), bytes_, at.names.fresh("rank"), at.names.fresh("piece"))
+
+
+def _loops(body: tuple[object, ...]) -> list[Loop]:
+    found = [n for n in body if isinstance(n, Loop)]
+    return found + [x for n in found for x in _loops(n.body)]
+
+
+def own_turns(at: TeamPrinter, parts: Parts, total: str) -> tuple[str, str]:
+    """(first turn, number of turns) of this block, of `total`; later blocks have fewer where they are not shared evenly."""
+    begin, turns = at.names.fresh("begin"), at.names.fresh("turns")
+    each = f"({total} + {parts.count - 1}) / {parts.count}"
+    at.put(f"const int {begin} = {parts.rank} * ({each}), {turns} = ac_min({each}, {total} - {begin});")
+    return begin, turns
+
+
+def add_up(at: TeamPrinter, parts: Parts) -> None:
+    """Sends what other blocks finish and adds what they sent to what this block does."""
+    at.settle({name for name, _ in parts.sums})
+    thread, memory, barrier = f"(threadIdx.x - {TEAM})", at.memory, f"{at.memory} + {parts.barrier}"
+    step = 4 * CHUNK * TEAM * at.workers  # bytes from a thread's chunk to its next
+    at.put("ac_cluster_wait();")
+    for name, inbox in parts.sums:
+        x, share = at.names.of(name), at.place.layouts[name].registers // parts.count
+        mine = f"({parts.rank} - ({parts.piece} < {parts.rank})) * {share // CHUNK * step}"
+        with at.over(parts.count, parts.piece), at.block(f"if ({parts.piece} != {parts.rank})"), at.over(share // CHUNK, "q"):
+            to = f"{memory} + {inbox} + {mine} + q * {step} + {thread} * {4 * CHUNK}"
+            at.put(f"ac_send({to}, {parts.piece}, &{x}[{parts.piece} * {share} + q * {CHUNK}], {barrier});")
+    at.put(f"ac_barrier_wait_far({barrier}, 0);")
+    for name, inbox in parts.sums:
+        x, share = at.names.of(name), at.place.layouts[name].registers // parts.count
+        with at.over(parts.count, parts.piece), at.block(f"if ({parts.piece} == {parts.rank})"), at.over(share // CHUNK, "q"):
+            sent = f"{memory} + {inbox} + q * {step} + {thread} * {4 * CHUNK}"
+            of = f"&{x}[{parts.piece} * {share} + q * {CHUNK}]"
+            at.put(f"ac_add_parts<{parts.count}>({of}, {sent}, {share // CHUNK * step}, {parts.piece});")
+
+
+@contextmanager
+def own_share(at: TeamPrinter, parts: Parts, layout: Layout, var: str, step: int) -> Iterator[None]:
+    """An unrolled loop over this block's share of the registers of a layout, `step` at a time."""
+    share = layout.registers // step // parts.count
+    first = f"{parts.piece} * {share}"
+    with (at.over(parts.count, parts.piece), at.block(f"if ({parts.piece} == {parts.rank})"),
+          at.block(f"for (int {var} = {first}; {var} < {first} + {share}; ++{var})", unroll=share > 1)):  # fmt: skip
+        yield

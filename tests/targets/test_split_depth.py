@@ -1,0 +1,201 @@
+"""Depth of a product shared out among blocks: of a cluster, which add up through each other's shared memory, and of the last tiles
+among all blocks, which add up through memory."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from autocomp.targets import load_target
+
+import autocomp
+from autocomp.errors import UnsupportedOp
+from autocomp.ir.schedule import Schedule
+from tests.helpers.device_graphs import gemm, graph
+from tests.helpers.simt_model import COMPILER, ModelExecutor, ModelFailure, compile_model
+
+needs_compiler = pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
+missing = load_target("cuda").toolchain.missing()
+needs_nvrtc = pytest.mark.skipif(bool(missing), reason=missing)
+
+
+FOLDER = Path(__file__).parents[1] / "golden" / "cuda"
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return compile_model(tmp_path_factory.mktemp("simt"))
+
+
+def check(program, model, folder):
+    executor = program.executor = ModelExecutor(program, folder, model)
+    for executor.late in (True, False):
+        program.verify()
+
+
+TWO = Schedule.make({"i0": 128, "i1": 128, "r0": 64}, stages=3, roles="cooperative", workers=2, cluster=2, deep=2)
+FOUR = replace(TWO, tile=(("i0", 128), ("i1", 256), ("r0", 64)), stages=2, cluster=4, deep=4)
+EPILOGUE = graph({"x": "f16[136, 328]", "w": "f16[328, 264]", "b": "f16[264]", "y": "f16[136, 264]"},
+                 "%0 = matmul(x, w)\n%1 = add(%0, b)\n%2 = gelu(%1)\n%3 = add(%2, y)")  # fmt: skip
+SWIGLU = graph({"x": "f16[136, 200]", "u": "f16[200, 136]", "v": "f16[200, 136]"},
+               "%0 = matmul(x, u)\n%1 = silu(%0)\n%2 = matmul(x, v)\n%3 = mul(%1, %2)")  # fmt: skip
+CASES = {
+    "two": (gemm(136, 264, 520, "bf16"), replace(TWO, grouped=8)),
+    "four": (gemm(136, 264, 520), FOUR),
+    "epilogue": (EPILOGUE, TWO),
+    "wide_results": (graph({"x": "f16[136, 328]", "w": "f16[328, 264]"}, '%0 = matmul(x, w)\n%1 = cast(%0, to="f32")'), TWO),
+    "half_a_box_a_block": (gemm(136, 136, 520), replace(TWO, cluster=4, deep=4)),
+    "fewer_turns_than_blocks": (gemm(136, 264, 72), FOUR),
+    "batched": (gemm(136, 136, 264, "f16", "3, "), replace(TWO, tile=(("i0", 1), ("i1", 128), ("i2", 128), ("r0", 64)))),
+    "two_sums": (SWIGLU, replace(TWO, tile=(("i0", 128), ("i1", 64), ("r0", 64)), workers=1)),
+}
+
+
+FEW = Schedule.make({"i0": 16, "i1": 128, "r0": 64}, stages=3, roles="cooperative", workers=2)
+FEW_ROWS = {
+    "eight": (gemm(8, 200, 136, "bf16"), replace(FEW, tile=(("i0", 8), ("i1", 64), ("r0", 64)), workers=1)),
+    "split": (gemm(16, 264, 520), replace(FEW, tile=(("i0", 16), ("i1", 256), ("r0", 64)), cluster=4, deep=4)),
+    "weights_turned": (graph({"x": "f16[32, 136]", "w": "f16[200, 136]", "b": "f16[200]"},
+                             "%0 = transpose(w, perm=[1, 0])\n%1 = matmul(x, %0)\n%2 = add(%1, b)\n%3 = relu(%2)"),
+                       replace(FEW, tile=(("i0", 32), ("i1", 128), ("r0", 64)), cluster=2, deep=2)),
+}  # fmt: skip
+
+
+def split(text: str, schedule: Schedule, edit=lambda text: text):
+    """The program under this very schedule."""
+    program = autocomp.optimize(text, target="cuda:h200")
+    (kernel,) = {c.kernel.name: c.kernel for c in program.calls.calls}.values()
+    source = program.target.emit(kernel, schedule)
+    comment, end, code = source.text.partition("*/")
+    program.printed[kernel.name] = replace(source, text=comment + end + edit(code))
+    return program
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", CASES)
+def test_blocks_of_a_cluster_share_a_tiles_depth(name, model, tmp_path):
+    check(split(*CASES[name]), model, tmp_path)
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", FEW_ROWS)
+def test_columns_take_the_place_of_few_rows(name, model, tmp_path):
+    program = split(*FEW_ROWS[name])
+    assert all("wgmma.m64n" in s.text for s in program.printed.values())
+    check(program, model, tmp_path)
+
+
+STREAM = Schedule.make({"i0": 128, "i1": 128, "r0": 64}, stages=3, roles="cooperative", workers=2, persistent=True, stream=True, grouped=8)
+STREAMS = {
+    "whole_waves_then_pieces": (gemm(520, 264, 520), STREAM, 4),
+    "fewer_tiles_than_blocks": (gemm(136, 136, 520), STREAM, 7),
+    "more_blocks_than_turns": (gemm(136, 136, 72), replace(STREAM, workers=1), 20),
+    "epilogue": (EPILOGUE, STREAM, 3),
+}
+
+
+def stream(name: str, edit=lambda text: text):
+    text, schedule, blocks = STREAMS[name]
+    program = split(text, schedule, edit)
+    (key,) = program.printed
+    source = program.printed[key]
+    program.printed[key] = replace(source, launch=replace(source.launch, at_most=blocks))
+    return program
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", STREAMS)
+def test_blocks_share_out_the_steps_of_the_last_tiles(name, model, tmp_path):
+    """Twice over the same workspace: a launch leaves its flags cleared."""
+    program = stream(name)
+    check(program, model, tmp_path)
+    (flags,) = (x[-x.ctypes.data % 16 :][:512] for x in program.executor.scratch.values())
+    assert not flags.any()
+
+
+def without(pattern: str, by: str = ";"):
+    def edit(code: str) -> str:
+        out, count = re.subn(pattern, by, code)
+        assert count, f"nothing in the kernel matches {pattern}"
+        return out
+
+    return edit
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("make", "edit", "said"),
+    [
+        (lambda e: split(*CASES["two"], e), without(r"ac_barrier_wait_far[^;]*;"), "the float64 reference says"),
+        (lambda e: split(*CASES["two"], e),
+         without(r"(ac_barrier_expect\(own \+ \d+), 32768\);\n +ac_barrier_fence", r"\1, 16384); ac_barrier_fence"),
+         "the float64 reference says|hangs"),
+        (lambda e: split(*CASES["two"], e), without(r"rank \* \(\(9 \+ 1\) / 2\)", "rank * 4"), "the float64 reference says"),
+        (lambda e: split(*CASES["four"], e), without(r"\(rank - \(piece < rank\)\)", "rank"),
+         "the float64 reference says|is written|hangs"),
+        (lambda e: stream("whole_waves_then_pieces", e), without(r"if \([^;]*ac_flag_set[^;]*;"), "waits for one that is started later"),
+        (lambda e: stream("fewer_tiles_than_blocks", e), without(r"gridDim.x - 1 - blockIdx.x", "blockIdx.x"),
+         "waits for one that is started later"),
+        (lambda e: stream("whole_waves_then_pieces", e), without(r"ac_add_left[^;]*;"), "the float64 reference says"),
+    ],
+    ids=["no_wait", "half_expected", "turns_twice", "another_slot", "no_flag", "wrong_order", "not_added"],
+)  # fmt: skip
+def test_the_model_sees_a_broken_sum(make, edit, said, model, tmp_path):
+    with pytest.raises((ModelFailure, autocomp.VerificationError), match=said):
+        check(make(edit), model, tmp_path)
+
+
+@needs_compiler
+def test_sums_in_parts_are_the_same_in_every_run(model, tmp_path):
+    """Byte for byte, whichever block is early."""
+    for n, program in enumerate((split(*CASES["four"]), stream("fewer_tiles_than_blocks"))):
+        (tmp_path / str(n)).mkdir()
+        executor = program.executor = ModelExecutor(program, tmp_path / str(n), model)
+        feed = {x.attrs["name"]: np.random.default_rng(7).standard_normal(x.type.shape).astype("f2") for x in program.graph.inputs}
+        results = []
+        for executor.late in (True, False):
+            results.append(program.run(feed)["out"].tobytes())
+        assert results[0] == results[1]
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("make", [lambda: split(*CASES["epilogue"]), lambda: split(*FEW_ROWS["split"]), lambda: stream("epilogue")],
+                         ids=["cluster", "few_rows", "stream"])  # fmt: skip
+def test_they_compile(make):
+    program = make()
+    for k, s in program.printed.items():
+        assert program.target.toolchain.compile_object(k, program.target.preamble([s]) + s.text)[:4] == b"\x7fELF"
+
+
+@pytest.mark.parametrize(("name", "make"), [("split_cluster", lambda: split(*CASES["epilogue"])),
+                                            ("split_few_rows", lambda: split(*FEW_ROWS["split"])),
+                                            ("split_stream", lambda: stream("epilogue"))])  # fmt: skip
+def test_the_text_is_as_it_was(name, make):
+    """AUTOCOMP_GOLDEN=write pytest tests/targets/test_split_depth.py  writes the files anew."""
+    (text,) = (s.text for s in make().printed.values())
+    path = FOLDER / f"{name}.h200.cu"
+    if os.environ.get("AUTOCOMP_GOLDEN") == "write":
+        path.write_text(text)
+    assert text == path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "schedule", "reason"),
+    [
+        (gemm(256, 256, 256), replace(TWO, cluster=4), "a depth in 2 parts needs clusters of as many blocks, not of 4"),
+        (gemm(256, 256, 256), replace(TWO, persistent=True), "in blocks that do not stay for another"),
+        (gemm(256, 256, 256), replace(TWO, tile=(("i0", 128), ("i1", 72), ("r0", 64))), "no boxes of 64"),
+        (gemm(16, 256, 256), replace(FEW, tile=(("i0", 16), ("i1", 64), ("r0", 64)), workers=1, cluster=4, deep=4),
+         "8 registers of acc are not shared evenly by 4 blocks in chunks of 4"),
+        (gemm(256, 256, 256), replace(STREAM, cluster=2), "in blocks that stay and share nothing else"),
+        (gemm(256, 256, 256), Schedule.make({"i0": 64, "i1": 64, "r0": 64}, stages=3, threads=128, cluster=2, deep=2),
+         "blocks of one role do not share out a tile's depth"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_shared_is_refused_with_its_reason(text, schedule, reason):
+    with pytest.raises(UnsupportedOp, match=reason):
+        split(text, schedule)
