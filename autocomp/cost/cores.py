@@ -19,6 +19,7 @@ from autocomp.ir.schedule import Schedule
 
 MAX_ROWS = 14  # rows of a register tile; their addresses are held in scalar registers
 VECTORS = 4  # and vectors of columns
+FEW = 4  # elements of the output's last axis from which lanes run along it
 
 
 class CoreModel:
@@ -27,15 +28,28 @@ class CoreModel:
     def __init__(self, d: Demand, chip: Chip) -> None:
         self.d, self.chip = d, chip
         self._tiles: dict[tuple[tuple[str, int], ...], Cost] = {}
-        turned = bool(d.grid) and any(a.name == d.grid[-1] for a in d.roles.rows)  # lanes run along the output's last axis
-        sides = (d.roles.cols, d.roles.rows) if turned else (d.roles.rows, d.roles.cols)
-        self.rows, self.cols = ([a.name for a in side] for side in sides)
+        self._grid = frozenset(d.grid)
+        self.rows, self.cols = self._sides()
+
+    def _sides(self) -> tuple[list[str], list[str]]:
+        """(rows, columns) of the register tiles: lanes run along the output's last axis, or, where that one has few elements, along
+        the longest of all."""
+        d = self.d
+        rows, cols = ([a.name for a in side] for side in (d.roles.rows, d.roles.cols))
+        if not d.grid:
+            return rows, cols
+        last = d.grid[-1]
+        if d.extent[last] < FEW:
+            last = max(rows + cols, key=d.extent.__getitem__, default=last)
+            rows, cols = (sorted(side, key=lambda x: (x == last, d.extent[x])) for side in (rows, cols))
+        return (cols, rows) if last in rows else (rows, cols)
 
     def time(self, s: Schedule) -> Cost:
-        """Seconds under a schedule."""
-        if s.tile not in self._tiles:
-            self._tiles[s.tile] = self._time(dict(s.tile))
-        return self._tiles[s.tile]
+        """Seconds under a schedule. A contraction's panels take the whole depth, however it is cut."""
+        tile = tuple(t for t in s.tile if t[0] in self._grid) if self.d.roles.form == "contract" else s.tile
+        if tile not in self._tiles:
+            self._tiles[tile] = self._time(dict(tile))
+        return self._tiles[tile]
 
     def _time(self, tile: Mapping[str, int]) -> Cost:
         d, w, chip = self.d, self.d.work, self.chip
@@ -68,7 +82,7 @@ class CoreModel:
                 continue
             again = prod(-(-d.extent[x] // tile.get(x, d.extent[x])) for x in d.grid if x not in a.axes)
             if not a.axes.intersection(self.rows):
-                near += (self._again(a, again) if a.constant else self._packing(a, again, width)) * busy
+                near += (self._again(a, again) if a.constant else self._packing(a, again, width, tile)) * busy
             else:
                 near += self._streaming(a, again * -(-cols // width), tile) * busy
         return eff, near + self._carried(tile) * busy
@@ -134,12 +148,24 @@ class CoreModel:
         again = min(tile.get(beside, d.extent[beside]), first.line // a.element) > 1 and run * first.line <= first.capacity / 2
         return points * limits.get("gather", 0.0) * (0.5 if again else 1.0)
 
-    def _packing(self, a: Operand, again: int, width: int) -> float:
-        """Copying a factor into panels `again` times: a new address for every row of a panel, bytes read and written."""
+    def _packing(self, a: Operand, again: int, width: int, tile: Mapping[str, int]) -> float:
+        """Copying a factor into panels `again` times: a new address for every row of a panel, bytes read and written.
+
+        Rows of a panel are copied where neighbours lie along the columns, turned in registers where they lie along the depth
+        without guards, and otherwise gathered: from lines of which a tile wants no more than its part of the axis they lie along.
+        """
         points = prod(self.d.extent[x] for x in a.axes) * again
-        limits, near = self.chip.limits, self._core(self.chip.memories[-1])
-        start = limits.get("run", 0.0) / width if a.contiguous else limits.get("pack", 0.0)
-        return points * (start + a.element * (self._rate(a.bytes) + near))
+        limits, near, wasted = self.chip.limits, self._core(self.chip.memories[-1]), 1.0
+        runs = [r for r in a.runs if r]
+        if any(self.cols[-1] in r for r in runs):
+            start = limits.get("run", 0.0) / width
+        elif runs and not a.contiguous and not a.guarded:
+            start = limits.get("pack", 0.0)
+        else:
+            start, x = limits.get("gather", 0.0), runs[0][-1] if runs else ""
+            line = self.chip.memories[-1].line / a.element
+            wasted = max(1.0, line / min(tile.get(x, self.d.extent[x]), self.d.extent[x])) if x else 1.0
+        return points * (start + a.element * (self._rate(a.bytes) * wasted + near))
 
     def _again(self, a: Operand, again: int) -> float:
         """Reading packed constants once for each tile of rows: free where all of them stay near a core."""

@@ -25,7 +25,7 @@ class Operand:
 
     views: for each different index the axes that it mentions, the last load's last; runs: those along which neighbours lie side by
     side in memory (None: the last index mentions no axis). factor: a contraction multiplies it; contiguous: neighbours do not lie
-    along an axis that it sums; constant: known before the first run.
+    along an axis that it sums; constant: known before the first run; guarded: reads outside of the tensor give a fill.
     """
 
     name: str
@@ -37,6 +37,7 @@ class Operand:
     factor: bool = False
     contiguous: bool = False
     constant: bool = False
+    guarded: bool = False
 
 
 @dataclass(frozen=True)
@@ -131,18 +132,20 @@ def demand_of(k: Kernel) -> Demand:
 
 def _operand(k: Kernel, a: Arg, nodes: Sequence[Expr], roles: Roles) -> Operand:
     runs: list[tuple[str, ...] | None] = []
+    guarded = False
     views: dict[tuple[Aff, ...], tuple[str, ...]] = {}
     for e in nodes:
         if isinstance(e, Load) and e.tensor == a.name and e.index:
             views.pop(e.index, None)  # the last load stands last
             views[e.index] = tuple(n for i in e.index for n in i.names())
             runs.append(_neighbours(e.index[-1]))
+            guarded = guarded or bool(e.guard)
     reduced = [{x.name for x in e.axes} for e in nodes if _multiplies(e, roles) and _reads(e, a.name)]
     summed = set().union(*reduced) if reduced else set()
     contiguous = any(r and not set(r) <= summed for r in runs)
     mentioned = frozenset(n for v in views.values() for n in v)
     return Operand(a.name, float(a.type.bytes), a.type.dtype.bytes, mentioned, tuple(views.values()), tuple(dict.fromkeys(runs)),
-                   bool(reduced), contiguous, a.constant)  # fmt: skip
+                   bool(reduced), contiguous, a.constant, guarded)  # fmt: skip
 
 
 def _neighbours(last: Aff) -> tuple[str, ...] | None:

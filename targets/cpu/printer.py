@@ -9,6 +9,7 @@ from autocomp.targets.cpu.contraction import panel_elements, print_contraction
 from autocomp.targets.cpu.expressions import CTYPE, Scalar, Vector, guard_text, literal, mask_text, rounded, scalar_function, working
 from autocomp.targets.cpu.flat import View
 from autocomp.targets.cpu.lower import Nest, reads
+from autocomp.targets.cpu.shape import FEW
 from autocomp.targets.cpu.storage import STACK, Place, extent_in_tile, places
 from autocomp.targets.cpu.tree import Contraction, Node, Point, Tiles, contractions, statements
 
@@ -221,10 +222,21 @@ class Printer:
                 self.assign(s.dst, scalar_function(str(s.expr), [self.element(s.dst), fold], F32))
             hi = f"{a}_end"
         if not isinstance(extent, int) or extent % step or (a in self.nest.tile and not self._exact(a)):
-            with self.block(f"for (; {a} < {hi}; {a}++)"):
-                self.nodes(n.body, id(n))
+            if folds or (isinstance(extent, int) and extent < FEW):
+                with self.block(f"for (; {a} < {hi}; {a}++)"):
+                    self.nodes(n.body, id(n))
+            else:
+                self._part_of_vector(n, hi)
         self.depth -= 1
         self.w("}")
+
+    def _part_of_vector(self, n: Point, hi: str) -> None:
+        """What is left of an axis, as the first lanes of one vector."""
+        with self.block(f"if ({n.axis} < {hi})"):
+            self.w(f"const long left = {hi} - {n.axis};")
+            self.vector, self.part = n.axis, "left"
+            self._vectors(n)
+            self.vector, self.part = None, ""
 
     def _exact(self, a: str) -> bool:
         e, t = self.nest.extent[a], self.nest.tile[a]

@@ -14,6 +14,7 @@ from autocomp.ir.body import Expr, Gather, Index, Inside, postorder
 from autocomp.tile.program import walk
 
 MAX_ROWS = 14
+FEW = 4  # elements of a contiguous axis from which vectors along it pay, against full ones whose lanes are stored apart
 LATENCY = 10  # multiply-adds in flight that keep two units with a latency of 4 cycles busy, and some for the loads
 LOADS = 1.6  # multiply-adds that a load must feed to leave the units busy
 FETCH = 0.3  # cycles of one vector from the second cache that other work does not hide; fitted to 80 tiles of a 1024 x 1024 x 1024 product
@@ -51,7 +52,7 @@ def shape_of(nest: Nest, c: Contraction) -> Shape | None:
         rows = [x for x in acc if x in in_a and x not in in_b]
         if not cols:
             continue
-        contiguous = lambda x: int(out.flat.stride(x) == 1 if out is not None else acc[-1] == x)
+        contiguous = lambda x: int((out.flat.stride(x) == 1 if out is not None else acc[-1] == x) and number(nest, x) >= FEW)
         col = max(cols, key=lambda x: (contiguous(x), number(nest, x), x))
         row = max(rows, key=lambda x: (number(nest, x), x), default="")
         depth = sorted((x for x in dict.fromkeys((*in_a, *in_b)) if x not in acc), key=lambda x: stride_of(nest, a, x) == 1)

@@ -49,6 +49,17 @@ def test_a_constant_factor_is_packed_before_the_first_run(product):
     assert 0 < part(weights, "packing", i0=8) < part(product, "packing", i0=8) / 4  # too large to stay near: every tile reads it again
 
 
+def test_columns_that_lie_apart_are_gathered(product):
+    """Rows of a panel are copied, turned in registers where they lie along the depth, or gathered."""
+    text = "graph g\ninput w: f32[48, 64]\ninput x: f32[64, 16, 64]\n%0 = transpose(x, perm=[1, 0, 2])\n%1 = matmul(w, %0)\noutput y = %1\n"
+    k, apart = kernel(text), kernel(text.replace("[64, 16, 64]", "[64, 64, 16]").replace("[1, 0, 2]", "[2, 0, 1]"))
+    assert part(apart, "packing") > 2 * part(k, "packing")
+    assert part(apart, "packing", i0=1) > 1.5 * part(apart, "packing")  # of each line that is read, a tile wants one element
+    text = conv("f32", 1, 32, 32, 32)
+    one, two = kernel(text.replace("32, 32, 32]", "32, 16, 16]")), kernel(text.replace("strides=[1, 1]", "strides=[2, 2]"))
+    assert part(two, "packing") > 1.5 * part(one, "packing")
+
+
 def test_few_rows_and_half_vectors_leave_the_units_idle(product):
     assert seconds(product, i1=24) > 1.2 * seconds(product, i1=32)
     assert seconds(product, i0=4) > 1.5 * seconds(product, i0=12)
