@@ -38,8 +38,9 @@ class Subject:
     """The graph inside the engine: type and known facts of every named term.
 
     uniform: the number that all elements are, if it is known. constant: computable from parameters and constants alone.
-    indexed: a map of indices alone, cheaper to compute than to load, so never folded. After `settle` the first two are facts of
-    classes: what one form knows holds for all of them, and for what is computed from them. united: classes met since then.
+    indexed: a map of indices alone, or one number in another shape: cheaper to compute than to load, so never folded. After
+    `settle` the first two are facts of classes: what one form knows holds for all of them, and for what is computed from them.
+    united: classes met since then.
     """
 
     engine: Engine
@@ -57,7 +58,8 @@ class Subject:
             self.constant.append(self._constant(n))
             plain = [a for a in args if self.uniform[a] is None and self.engine.terms[a].op != "const"]
             maps = op in SCALAR or op in ("broadcast", "reshape", "transpose")
-            self.indexed.append(op == "iota" or (maps and bool(plain) and all(self.indexed[a] for a in plain)))
+            spread = op in ("broadcast", "reshape", "transpose") and self.uniform[n] is not None
+            self.indexed.append(op == "iota" or spread or (maps and bool(plain) and all(self.indexed[a] for a in plain)))
         return n
 
     def _constant(self, n: int) -> bool:

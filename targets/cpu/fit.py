@@ -72,24 +72,31 @@ def tanh() -> np.ndarray:
     return table.T
 
 
+def exp() -> np.ndarray:
+    """[32]: 2^(i / 32)."""
+    return 2.0 ** (np.arange(32) / 32)
+
+
 def _tanh_from(middle: float, x: np.ndarray) -> np.ndarray:
     return np.asarray(np.tanh(middle + x))
 
 
 def text(name: str, what: str, table: np.ndarray) -> str:
-    """A C array, one row a coefficient."""
+    """A C array, of tables one row a coefficient."""
     number = lambda v: (t if set(t) & set(".en") else t + ".0") + "f" if (t := f"{np.float32(v).item():.9g}") else ""
     lines = []
-    for row in table:
+    for row in np.atleast_2d(table):
         parts = [", ".join(number(v) for v in row[i : i + 8]) for i in range(0, len(row), 8)]
-        lines.append("  {" + ",\n   ".join(parts) + "}")
-    size = f"[{table.shape[0]}][{table.shape[1]}]"
-    return f"/* {what} */\nstatic const float {name}{size} __attribute__((aligned(64), unused)) = {{\n" + ",\n".join(lines) + "};\n"
+        lines.append("{" + ",\n   ".join(parts) + "}")
+    values = lines[0] if table.ndim == 1 else "{\n  " + ",\n  ".join(lines) + "}"
+    size = "".join(f"[{n}]" for n in table.shape)
+    return f"/* {what} */\nstatic const float {name}{size} __attribute__((aligned(64), unused)) = {values};\n"
 
 
 def main() -> None:
     """Print the header of tables."""
     print("/* Made by targets/cpu/fit.py, which says how. */")
+    print(text("ac_exp_table", "2^(i / 32)", exp()), end="")
     print(text("ac_gelu_table", f"rows: coefficients of t^0.. in cells around i / {GELU_SCALE}", gelu()), end="")
     print(text("ac_tanh_table", "rows: coefficients of (t - middle)^0.., then the middles", tanh()), end="")
 

@@ -20,6 +20,7 @@ from autocomp.options import Options
 from autocomp.tile.program import Stmt, Value
 
 CHAINS = 4  # independent partial results of a vector reduction: hides the latency of one add (4 cycles on current cores)
+FIRST_CACHE = 1 << 15  # bytes that stay in the first cache whatever the core
 _HORIZONTAL = {"add": "vf_hadd", "max": "vf_hmax", "min": "vf_hmin", "mul": "vf_hmul"}
 
 
@@ -118,12 +119,25 @@ class Printer:
         for n in nodes:
             if not isinstance(n, Point):
                 continue
-            read = {x for s in statements(n.body) for x in reads(s) if x in self.nest.views}
+            read = {x for s in statements(n.body) for x in reads(s) if x in self.nest.views or x in self.places}
             for x in sorted(read & seen) if n.vector else ():
-                v = self.nest.views[x]
-                if not v.guard and v.flat.stride(n.axis) == 1 and isinstance(v.flat.stride(self.row), int) and v.flat.stride(self.row):
-                    self.ahead.setdefault(id(n), []).append(f"&{v.pointer}[{v.flat.text({self.row: f'({self.row} + 1)'})}]")
+                if at := self._next_row(x, n.axis):
+                    self.ahead.setdefault(id(n), []).append(at)
             seen |= read
+
+    def _next_row(self, x: str, axis: str) -> str:
+        """C text of the address one row on in a tensor or in an array that the first cache does not hold, "" where rows are not alike."""
+        assert self.row is not None
+        after = {self.row: f"({self.row} + 1)"}
+        if x in self.nest.views:
+            v = self.nest.views[x]
+            if not v.guard and v.flat.stride(axis) == 1 and isinstance(v.flat.stride(self.row), int) and v.flat.stride(self.row):
+                return f"&{v.pointer}[{v.flat.text(after)}]"
+            return ""
+        p, size = self.places[x], self._bytes(x, self.places[x])
+        axes = [a for a, _ in p.shape]
+        far = not isinstance(size, int) or size > FIRST_CACHE
+        return f"&{x}[{self.offset(p, after)}]" if p.is_array and far and self.row in axes and axes[-1] == axis else ""
 
     def contraction(self, c: Contraction) -> None:
         print_contraction(self, c)
@@ -299,7 +313,7 @@ class Printer:
             x = " * ".join(self.vector_read(f) for f in factors)
             if self.vector in s.axis.split(","):
                 acc = f"{s.dst}_v{self.chain}"
-                self.w(f"{acc} = {self._combine(fn, acc, x)};")
+                self.w(f"{acc} = {self._combine(fn, x, acc)};")  # a test of x for NaN does not wait for the sum so far
             else:
                 self.assign(s.dst, self._combine(fn, self.vector_read(s.dst), x))
             return

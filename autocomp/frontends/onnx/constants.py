@@ -48,10 +48,13 @@ class Constants:
         self._value: dict[Node, np.ndarray] = {}
 
     def node(self, array: np.ndarray, name: str) -> Node:
-        """A constant as a node: a scalar becomes `const`, anything else the parameter `name`."""
-        if array.shape == ():
+        """A constant as a node: a scalar becomes `const`, one float in another shape a `const` spread over it (rules then see its
+        value), anything else the parameter `name`."""
+        if array.shape == () or (array.size == 1 and array.dtype.kind == "f"):
             value = array.item() if array.dtype.kind in "iufb" else float(array)
             out = self.builder.const(value, dtype_of(array))
+            if array.shape:
+                out = self.builder.op("broadcast", out, shape=array.shape)
         else:
             out = self.builder.param(name, array)
         self._constant[out] = True

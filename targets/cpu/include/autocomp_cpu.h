@@ -3,7 +3,8 @@
  * vf is AC_LANES floats, vi AC_LANES 32-bit integers, vm a mask (vi of 0 or -1). They are GCC/Clang vector extensions, so
  * every function has a plain form for any machine; AVX-512 and AVX2 have shorter ones. Names: vf_* on vectors, s_* on scalars.
  * Largest errors in units in the last place (ulp), measured on AVX-512 over 16 million points of each range (AVX2 and plain forms
- * share the polynomials, but for tanh and gelu): exp 1.0, exp2 1.0, log 0.9, tanh 1.6 (others 2.6), erf 2.3, sigmoid 2.5, log1p 2.4.
+ * share the polynomials, but for exp, tanh and gelu): exp 1.7 (others 1.0), exp2 1.0, log 0.9, tanh 1.6 (others 2.6), erf 2.3,
+ * sigmoid 3.8 (others 2.5), log1p 2.4.
  * tests/run/test_cpu_functions.py holds every form to the bounds below.
  */
 #ifndef AUTOCOMP_CPU_H
@@ -192,11 +193,11 @@ AC_INLINE vf vf_copysign(vf x, vf s) { return (vf)(((vi)x & 0x7fffffff) | ((vi)s
 #if AC_AVX512
 AC_INLINE vf vf_max_c(vf c, vf x) { return (vf)_mm512_max_ps((__m512)c, (__m512)x); }
 AC_INLINE vf vf_min_c(vf c, vf x) { return (vf)_mm512_min_ps((__m512)c, (__m512)x); }
-AC_INLINE vf vf_max(vf a, vf b) {
-  return (vf)_mm512_mask_mov_ps(_mm512_max_ps((__m512)a, (__m512)b), _mm512_cmp_ps_mask((__m512)a, (__m512)a, _CMP_UNORD_Q), (__m512)a);
+AC_INLINE vf vf_max(vf a, vf b) { /* the instruction gives b where either is a NaN */
+  return (vf)_mm512_mask_max_ps((__m512)a, _mm512_cmp_ps_mask((__m512)a, (__m512)a, _CMP_ORD_Q), (__m512)a, (__m512)b);
 }
-AC_INLINE vf vf_min(vf a, vf b) {
-  return (vf)_mm512_mask_mov_ps(_mm512_min_ps((__m512)a, (__m512)b), _mm512_cmp_ps_mask((__m512)a, (__m512)a, _CMP_UNORD_Q), (__m512)a);
+AC_INLINE vf vf_min(vf a, vf b) { /* the instruction gives b where either is a NaN */
+  return (vf)_mm512_mask_min_ps((__m512)a, _mm512_cmp_ps_mask((__m512)a, (__m512)a, _CMP_ORD_Q), (__m512)a, (__m512)b);
 }
 AC_INLINE vf vf_sqrt(vf x) { return (vf)_mm512_sqrt_ps((__m512)x); }
 AC_INLINE vf vf_floor(vf x) { return (vf)_mm512_roundscale_ps((__m512)x, 9); }
@@ -244,14 +245,23 @@ AC_INLINE vf vf_exp2(vf x) {
   p = vf_fma(p, f, vf_set(0.6931471824645996f));
   return vf_scale2(vf_fma(p, f, vf_set(1.f)), n);
 }
-/* exp: 2 ulp. x = n ln 2 + r in two pieces of ln 2. Where the result is 0, no lane underflows: that would cost an assist. */
-AC_INLINE vf vf_exp(vf x) {
 #if AC_AVX512
+/* exp: 2 ulp. x = n ln 2 + r, n a multiple of 1/32, |r| < 0.011: 2^(the fraction of n) from a table, e^r = 1 + b r + c r^2. Where the
+ * result is 0, no lane underflows: that would cost an assist. */
+AC_INLINE vf vf_exp(vf x) {
   __mmask16 some = _mm512_cmp_ps_mask((__m512)x, _mm512_set1_ps(-104.f), _CMP_NLT_UQ);
   vf y = vf_min_c(vf_set(89.5f), x);
+  vf z = vf_fma(y, vf_set(1.4426950408889634f), vf_set(393216.f)), n = z - 393216.f; /* 2^18 + 2^17: 32nds in the low bits of z */
+  vf r = vf_fma(n, vf_set(-0.693145751953125f), y);
+  r = vf_fma(n, vf_set(-1.42860677e-6f), r);
+  vf t = (vf)_mm512_permutex2var_ps(_mm512_load_ps(ac_exp_table), (__m512i)z, _mm512_load_ps(ac_exp_table + 16));
+  t = vf_fma(t, vf_fma(r, vf_set(0.5000049f), vf_set(1.0000147f)) * r, t);
+  return (vf)_mm512_maskz_scalef_ps(some, (__m512)t, (__m512)n);
+}
 #else
+/* exp: 2 ulp. x = n ln 2 + r in two pieces of ln 2. */
+AC_INLINE vf vf_exp(vf x) {
   vf y = vf_min_c(vf_set(89.5f), vf_max_c(vf_set(-105.f), x));
-#endif
   vf n = vf_rint(y * 1.4426950408889634f);
   vf r = vf_fma(n, vf_set(-0.693145751953125f), y);
   r = vf_fma(n, vf_set(-1.42860677e-6f), r);
@@ -261,12 +271,9 @@ AC_INLINE vf vf_exp(vf x) {
   p = vf_fma(p, r, vf_set(0.1666651964187622f));
   p = vf_fma(p, r, vf_set(0.4999999403953552f));
   p = vf_fma(p, r * r, r);
-#if AC_AVX512
-  return (vf)_mm512_maskz_scalef_ps(some, (__m512)(p + 1.f), (__m512)n);
-#else
   return vf_scale2(p + 1.f, n);
-#endif
 }
+#endif
 /* log: 2 ulp. x = m * 2^e with m in [sqrt(1/2), sqrt(2)). log(0) = -inf, of a negative number NaN. */
 AC_INLINE vf vf_log(vf x) {
   vm tiny = x < 1.17549435e-38f;
