@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -11,6 +11,7 @@ from autocomp.cost.demand import Demand, Operand
 from autocomp.cost.roles import power_of_two
 from autocomp.cost.roofline import OVERLAP, time_of
 from autocomp.cost.work import Cost, Work
+from autocomp.ir.body import Axis
 from autocomp.ir.schedule import Schedule
 
 UNROLLED = 16  # elements of a loop's body up to which compilers are seen to overlap several iterations
@@ -37,19 +38,22 @@ class BlockModel:
 
     def __init__(self, d: Demand, chip: Chip) -> None:
         self.d, self.chip = d, chip
-        self._tiles: dict[tuple[tuple[str, int], ...], _Tile] = {}
+        self._tiles: dict[tuple[tuple[tuple[str, int], ...], bool, bool], _Tile] = {}
 
     def time(self, s: Schedule) -> Cost:
         """Seconds under a schedule."""
         chip, w, form = self.chip, self.d.work, self.d.roles.form
-        t = self._tiles.get(s.tile)
+        key = (s.tile, s.roles == "cooperative", s.persistent)
+        t = self._tiles.get(key)
         if t is None:
-            t = self._tiles[s.tile] = _tile_of(self.d, dict(s.tile), chip)
+            t = self._tiles[key] = _tile_of(self.d, dict(s.tile), chip, *key[1:])
         grain = (0, 0, 0) if t.shape else (w.m, w.n, w.k)
         eff = _matrix_share(s, chip, *t.shape, w) if t.shape else w.matrix_eff
         if form == "online":
             eff = 1.0 if s.roles == "cooperative" else chip.limits.get("warp_matrix", 1.0)
-        work = Work(t.read, w.written, w.read_eff, t.matrix, w.matrix_dtype, w.vector, w.special, *grain, eff, t.tiles, t.copies)
+        team = 64 * s.workers
+        matrix = t.matrix * (-(-t.rows // team) * team / t.rows if t.rows and s.roles == "cooperative" else 1.0)
+        work = Work(t.read, w.written, w.read_eff, matrix, w.matrix_dtype, w.vector, w.special, *grain, eff, t.tiles, t.copies)
         cost = time_of(work, chip)
         waves = -(-t.tiles // (chip.cores * s.resident))
         first = chip.limits.get("block", 0.0)
@@ -69,7 +73,8 @@ class BlockModel:
 class _Tile:
     """What a tile alone decides: how many there are, its rows, columns and depth (() without a contraction), seconds of its operands
     through L2 and the part of them that tiles of other rows need too, operations with padding, copies of less than 16 bytes, bytes
-    with partial lines; of the longest reduction the chunks, and of one chunk the most bytes and the most elements of an operand."""
+    with partial lines; of the longest reduction the chunks, and of one chunk the most bytes and the most elements of an operand;
+    rows with padding."""
 
     tiles: int
     shape: tuple[int, int, int] | tuple[()]
@@ -81,18 +86,22 @@ class _Tile:
     chunks: int
     bytes: float
     elements: int
+    rows: int = 0
 
 
-def _tile_of(d: Demand, tile: Mapping[str, int], chip: Chip) -> _Tile:
+def _tile_of(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool = False, stays: bool = False) -> _Tile:
     roles, tiles, near, common, matrix, copies, extent = d.roles, d.tiles(tile), 0.0, 0.0, d.work.matrix, 0.0, d.extent
     shape: tuple[int, int, int] | tuple[()] = ()
+    rows = 0
     if roles.form in ("contract", "online"):
         rate = chip.memory("l2").bandwidth / max(1.0, chip.cores / tiles)  # a core draws its own share at most
-        near, common = (tiles * x / rate for x in _block_bytes(d, tile))
+        once = min(1.0, chip.cores / tiles) if patches and stays else 1.0
+        near, common = (tiles * x / rate for x in _block_bytes(d, tile, patches, once))
         m, n, _ = shape = (d.size("rows", tile), d.size("cols", tile), d.size("depth", tile))
         if "copies" in chip.limits:
             copies = tiles * roles.extent("depth") * (d.narrow[0] * m + d.narrow[1] * n)
-        matrix *= _padding(d, tile)
+        matrix *= _padding(d, tile, patches)
+        rows = prod(_padded(d, roles.rows, tile))
     line = 2 * chip.memories[0].line  # neighbouring sectors travel together
     extra = sum(a.bytes * (whole_lines(a, tile, line) - 1) for a in d.operands)
     extra += SHORT * sum(p.bytes for p in d.pieces if _run(p.side_by_side, tile) * p.element < 4 * chip.memories[0].line)
@@ -102,7 +111,7 @@ def _tile_of(d: Demand, tile: Mapping[str, int], chip: Chip) -> _Tile:
         chunks = max((prod(-(-extent[a.name] // tile.get(a.name, extent[a.name])) for a in axes) for axes in roles.depths), default=1)
         chunk = {a: prod(size(x) for x in a.views[-1] if x in extent) for a in d.operands if a.views}
     most = max((a.element * n for a, n in chunk.items()), default=1)
-    return _Tile(tiles, shape, near, common, matrix, copies, d.work.read + extra, chunks, most, max(chunk.values(), default=1))
+    return _Tile(tiles, shape, near, common, matrix, copies, d.work.read + extra, chunks, most, max(chunk.values(), default=1), rows)
 
 
 def _turns(s: Schedule, chip: Chip, d: Demand, t: _Tile, parts: Mapping[str, float]) -> float:
@@ -122,12 +131,29 @@ def _turns(s: Schedule, chip: Chip, d: Demand, t: _Tile, parts: Mapping[str, flo
     return -(-t.tiles // (chip.cores * s.resident)) * turns * one
 
 
-def _block_bytes(d: Demand, tile: Mapping[str, int]) -> tuple[float, float]:
+def _block_bytes(d: Demand, tile: Mapping[str, int], patches: bool = False, once: float = 1.0) -> tuple[float, float]:
     """Bytes that one block reads, of each operand the tile's part along the axes of the output and all of it along reduced ones; and of
-    these the bytes that do not depend on its rows."""
+    these the bytes that do not depend on its rows.
+
+    patches: a window's elements are read once for all taps that lie whole in the tile; once: the part of blocks' tiles that read
+    an operand which all tiles share and which a tile holds whole.
+    """
     reduced, rows = {a.name for axes in d.roles.depths for a in axes}, {a.name for a in d.roles.rows}
-    part = lambda n: d.extent[n] if n in reduced else min(tile.get(n, d.extent[n]), d.extent[n])
-    every = [(v, prod(part(n) for n in set(v) if n in d.extent) * a.element) for a in d.operands for v in a.views]
+    size = lambda n: min(tile.get(n, d.extent[n]), d.extent[n])
+    part = lambda n: d.extent[n] if n in reduced else size(n)
+    taps = {a.name for a in d.roles.taps if size(a.name) == d.extent[a.name]} if patches else set()
+
+    def elements(axes: Sequence[str], view: Sequence[Sequence[tuple[str, int]]]) -> int:
+        """Distinct elements of a view that a tile reads."""
+        slid = [x for x in view if taps & {n for n, _ in x}]
+        sums = [1 + sum(abs(c) * (size(n) - 1) for n, c in x if n in d.extent) for x in slid]
+        return prod(sums) * prod(part(n) for n in set(axes) - {n for x in slid for n, _ in x} if n in d.extent)
+
+    every = []
+    for a in d.operands:
+        for axes, view in zip(a.views, a.places):
+            whole = all(size(n) == d.extent[n] for n in axes if n in d.extent)
+            every.append((axes, elements(axes, view) * a.element * (once if whole else 1.0)))
     return float(sum(b for _, b in every)), float(sum(b for v, b in every if not rows & set(v)))
 
 
@@ -156,16 +182,23 @@ def _matrix_share(s: Schedule, chip: Chip, m: int, n: int, depth: int, work: Wor
     return max(0.02, min(share, hidden)) * hidden / (hidden + SLACK)
 
 
-def _padding(d: Demand, tile: Mapping[str, int]) -> float:
-    """Work of whole tiles over the work asked for. In a tile all axes of a side but the outermost take powers of two."""
+def _padding(d: Demand, tile: Mapping[str, int], patches: bool = False) -> float:
+    """Work of whole tiles over the work asked for. In a tile all axes of a side but the outermost take powers of two; in depth not where
+    taps are boxes of their own."""
     out = 1.0
     for axes in (d.roles.rows, d.roles.cols, d.roles.depth):
-        wide = [a for a in axes if tile.get(a.name, d.extent[a.name]) > 1]
-        for a in axes:
+        exact = patches and axes is d.roles.depth
+        for a, places in zip(axes, [min(tile.get(a.name, LONG), d.extent[a.name]) for a in axes] if exact else _padded(d, axes, tile)):
             e = d.extent[a.name]
-            t = tile.get(a.name, e)
-            out *= -(-e // t) * (power_of_two(t) if a in wide[1:] else t) / e
+            out *= -(-e // tile.get(a.name, e)) * places / e
     return out
+
+
+def _padded(d: Demand, axes: Sequence[Axis], tile: Mapping[str, int]) -> list[int]:
+    """Places of each axis of a side in a tile."""
+    wide = [a for a in axes if tile.get(a.name, d.extent[a.name]) > 1]
+    size = lambda a: tile.get(a.name, d.extent[a.name])
+    return [power_of_two(size(a)) if a in wide[1:] else size(a) for a in axes]
 
 
 def whole_lines(a: Operand, tile: Mapping[str, int], line: int) -> float:

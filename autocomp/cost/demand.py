@@ -25,7 +25,8 @@ class Operand:
 
     views: for each different index the axes that it mentions, the last load's last; runs: those along which neighbours lie side by
     side in memory (None: the last index mentions no axis). factor: a contraction multiplies it; contiguous: neighbours do not lie
-    along an axis that it sums; constant: known before the first run; guarded: reads outside of the tensor give a fill.
+    along an axis that it sums; constant: known before the first run; guarded: reads outside of the tensor give a fill. places: for
+    each view and dimension the axes it mentions with their coefficients.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Operand:
     contiguous: bool = False
     constant: bool = False
     guarded: bool = False
+    places: tuple[tuple[tuple[tuple[str, int], ...], ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,8 @@ def _operand(k: Kernel, a: Arg, nodes: Sequence[Expr], roles: Roles) -> Operand:
     contiguous = any(r and not set(r) <= summed for r in runs)
     mentioned = frozenset(n for v in views.values() for n in v)
     return Operand(a.name, float(a.type.bytes), a.type.dtype.bytes, mentioned, tuple(views.values()), tuple(dict.fromkeys(runs)),
-                   bool(reduced), contiguous, a.constant, guarded)  # fmt: skip
+                   bool(reduced), contiguous, a.constant, guarded,
+                   tuple(tuple(tuple((n, i.coef(n)) for n in sorted(i.names())) for i in v) for v in views))  # fmt: skip
 
 
 def _neighbours(last: Aff) -> tuple[str, ...] | None:

@@ -19,6 +19,7 @@ class Roles:
     reduce, map: `rows` are all output axes but those of the row, `cols` the row (the innermost axis of a map).
     factor: dtype of the factors of a contraction. split: the reduced axis that can be done in parts (`ir.parts`), "" for none.
     depths: the reduced axes of every reduction and contraction, each as `depth` is of one.
+    taps: reduced axes that slide: a dimension of the first factor is read at the sum of a row's axis and of one of them.
     padded: tiles of a contraction lie in shared memory, where all axes of a side but the outermost take powers of two.
     """
 
@@ -31,6 +32,7 @@ class Roles:
     padded: bool = False
     factor: str = ""
     split: str = ""
+    taps: tuple[Axis, ...] = ()
 
     def extent(self, role: str) -> int:
         """Product of a role's extents; symbols at their hint."""
@@ -76,7 +78,8 @@ def roles_of(k: Kernel) -> Roles:
         only_right = tuple(x for x in k.axes if x.name in right and x.name not in left)
         both = tuple(x for x in k.axes if x not in only_left and x not in only_right)
         depth = _by_contiguity(tuple(x for x in e.axes if x.name in bound), nodes)
-        return Roles(form, both, only_left, only_right, depth, depths, factor=a.dtype.name, split=_longest(k, depth))
+        taps = _sliding(a, {x.name for x in only_left}, depth) if form == "contract" else ()
+        return Roles(form, both, only_left, only_right, depth, depths, factor=a.dtype.name, taps=taps, split=_longest(k, depth))
     reduced = [e for e in nodes if isinstance(e, Reduce)]
     if reduced:
         extents = [a.extent for e in reduced for a in e.axes]
@@ -96,6 +99,12 @@ def _by_contiguity(axes: tuple[Axis, ...], nodes: list[Expr]) -> tuple[Axis, ...
     """Reduced axes with the one innermost along which a tensor's elements lie side by side."""
     near = {n for e in nodes if isinstance(e, Load) and e.index for n in e.index[-1].names() if e.index[-1].coef(n) == 1}
     return tuple(sorted(axes, key=lambda a: a.name in near))
+
+
+def _sliding(factor: Expr, rows: set[str], depth: tuple[Axis, ...]) -> tuple[Axis, ...]:
+    """The reduced axes that move a window over a factor."""
+    sums = [i.names() for e in postorder(factor) if isinstance(e, Load) for i in e.index if i.names() & rows]
+    return tuple(a for a in depth if any(a.name in s for s in sums))
 
 
 def power_of_two(n: int) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from itertools import accumulate, groupby
+from operator import mul
 from typing import Any
 
 from autocomp.cost.chip import Chip
@@ -21,7 +22,7 @@ from autocomp.errors import AutocompError, DoesNotFit, UnsupportedOp
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.parts import pieces
 from autocomp.ir.schedule import Schedule
-from autocomp.ir.types import DTYPES, Sym
+from autocomp.ir.types import DTYPES, Sym, dim_hint
 from autocomp.loops.recurrences import recurrence_of
 from autocomp.loops.schedules import legal
 from autocomp.options import Options
@@ -203,6 +204,7 @@ def _functions(roles: Roles, chip: Chip, options: Options) -> dict[str, Any]:
         "cores": lambda: chip.cores,
         "feature": lambda name: name in chip.features,
         "open_rows": lambda: any(isinstance(a.extent, Sym) for axes in roles.depths for a in axes),
+        "taps": lambda: tuple(accumulate((dim_hint(a.extent) for a in reversed(roles.taps)), mul)),
         "lanes": lambda: chip.granule[1],
         "factor": lambda: roles.factor,
         "factor_bytes": lambda: DTYPES[roles.factor].bytes if roles.factor else 0,

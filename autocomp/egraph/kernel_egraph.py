@@ -120,7 +120,7 @@ class _KernelEGraph:
         """The axes of a role that tiles of this size cut, as bits."""
         tile: dict[str, int] = {}
         for axes in axes_of(self.roles, TILES[role]) if size else ():
-            tile |= {n: t for n, t in spread(axes, size, self.roles.padded).items()}
+            tile |= {n: t for n, t in spread(axes, size, self.roles.padded and TILES[role] != "taps").items()}
         extent = {a.name: a.extent for axes in axes_of(self.roles, TILES[role]) for a in axes}
         cut = {a: t for a, t in tile.items() if not isinstance(extent[a], int) or t < dim_hint(extent[a])}
         mask = sum(1 << self.axes[a] for a in cut)

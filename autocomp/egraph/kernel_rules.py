@@ -1,6 +1,6 @@
 """Tiling and scheduling rules of one kernel as egglog rules over one constructor: a schedule is a row of columns.
 
-    (Tile rows cols depth batch threads stages grouped workers cluster resident overlap unroll persistent split roles instruction)
+    (Tile rows cols depth batch taps threads stages grouped workers cluster resident overlap unroll persistent split roles instruction)
 
 A tiling rule joins its `choose` tables under its conditions and unites the kernel with a Tile; a scheduling rule matches the
 Tiles of the kernel and adds others. The e-graph decides each condition itself or, where it cannot, puts the question
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 from autocomp.cost.roles import Roles, spread
@@ -23,8 +24,8 @@ from autocomp.rewrite.pattern import Apply
 from autocomp.rewrite.rule import Rule
 from autocomp.rewrite.where import Env, Unanswerable, evaluate, holds
 
-ROLE = {"m": "rows", "n": "cols", "k": "depth", "b": "batch", "i": "rows", "j": "cols"}
-TILES = ("rows", "cols", "depth", "batch")  # 0: the whole axes
+ROLE = {"m": "rows", "n": "cols", "k": "depth", "b": "batch", "t": "taps", "i": "rows", "j": "cols"}
+TILES = ("rows", "cols", "depth", "batch", "taps")  # 0: the whole axes; of taps: as the depth says
 FIELDS = (  # whole numbers of the schedule
     "threads", "stages", "grouped", "workers", "cluster", "resident", "overlap", "unroll", "persistent", "split",
 )
@@ -105,7 +106,7 @@ class Decoder:
             tile: dict[str, int] = {}
             for name, size in zip(TILES, sizes, strict=True):
                 for axes in axes_of(self.roles, name) if size else ():
-                    tile |= spread(axes, size, self.roles.padded)
+                    tile |= spread(axes, size, self.roles.padded and name != "taps")
             self._tiles[sizes] = tuple(sorted(tile.items()))
         return self._tiles[sizes]
 
@@ -240,7 +241,7 @@ class _Compiler:
 
     def _legality(self, i: int, here: str) -> _Decision:
         """First which axes the sizes cut, then whether these cuts are legal: asked once for each set of axes."""
-        relation, mask = f"cuts_{self.n}_{i}", "(| (| cut0 cut1) (| cut2 cut3))"
+        relation, mask = f"cuts_{self.n}_{i}", reduce(lambda a, b: f"(| {a} {b})", (f"cut{k}" for k, _ in enumerate(TILES)))
         cuts = [f"(= cut{k} (cut {k} {self.row[k]}))" for k, _ in enumerate(TILES)]
         yield f"(relation {relation} ({' '.join('i64' for _ in (*self.carried, mask))}))"
         yield self._rule(f"cut_{self.n}_{i}", [here], " ".join(f"(ask_cut {k} {self.row[k]})" for k, _ in enumerate(TILES)))

@@ -118,6 +118,7 @@ KERNEL = {
     "cores": (0, 0),
     "feature": (1, 1),
     "open_rows": (0, 0),
+    "taps": (0, 0),
     "wave": (0, 0),
     "factor_bytes": (0, 0),
     "factor": (0, 0),

@@ -1,15 +1,17 @@
-"""Results leave a kernel with roles in boxes of 64 x 64: registers, shared memory, the bulk engine."""
+"""Results leave a kernel with roles in boxes of 64 columns and up to 64 rows: registers, shared memory, the bulk engine."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autocomp.targets.cuda.bulk import tensor_map
 from autocomp.targets.simt.access import contiguous_axis
 from autocomp.targets.simt.expressions import STORED, index
 from autocomp.targets.simt.placement import ALIGN, tile_of
+from autocomp.targets.source import TensorMap
 
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.affine import Aff
@@ -22,15 +24,30 @@ if TYPE_CHECKING:
 STAGE = 16384  # bytes in which a warpgroup leaves results for the bulk engine: two boxes of 64 x 64
 
 
+@dataclass(frozen=True)
+class _Boxes:
+    """A store in boxes of 64 columns and `run` rows: neighbours along the innermost of the instruction's row axes, `rows` (axis, padded
+    size), innermost first. `start`: coordinates of the tile's first element; `groups` of 64 columns."""
+
+    map: TensorMap
+    start: tuple[Aff, ...]
+    column: str
+    rows: tuple[tuple[str, int], ...]
+    run: int
+    groups: int
+
+
 def store_boxes(at: TeamPrinter, s: Stmt) -> bool:
     """Prints a store through shared memory and the bulk engine: whole lines, clipped at the edges by the engine. False where its rows do
     not allow it."""
-    made = _out_box(at, s)
-    if made is None:
+    x = _boxes(at, s)
+    if x is None:
         return False
-    number, start, cols, groups, offset = made
+    at.placer.maps.append(x.map)
+    number, offset = len(at.placer.maps) - 1, at.place.reserve(STAGE * at.workers, ALIGN)
     y, kind = at.names.of(s.srcs[0]), STORED[at.bufs[s.srcs[0]].dtype.name]
-    repeats = at.place.layouts[s.srcs[0]].registers // (groups * 32)
+    groups, repeats = x.groups, at.place.layouts[s.srcs[0]].registers // (x.groups * 32)
+    parts = 64 // x.run
     at.stored = True
     at.put(f"unsigned char *const box{number} = {at.memory} + {offset} + (wave / 4) * {STAGE};")
     if at.persistent and repeats * groups % 2:  # the last tile ended in the half that this one begins with
@@ -38,16 +55,19 @@ def store_boxes(at: TeamPrinter, s: Stmt) -> bool:
     with _each_box(at, at.place.layouts[s.srcs[0]], repeats, groups):
         box = at.names.fresh("to")
         at.put(f"unsigned char *{box} = box{number} + (m * {groups} + g) % 2 * 8192;")
-        at.put("if (threadIdx.x % 128 == 0) ac_bulk_wait<1>();")
+        at.put(f"if (threadIdx.x % 128 == 0) ac_bulk_wait<{parts}>();")
         at.put("ac_barrier_sync(2 + wave / 4, 128);")
         with at.over(4, "q"):
             at.put("unsigned part[4];", f"ac_pack<{kind}, 8>(part, &{y}[(m * {groups} + g) * 32 + q * 8]);")
             at.put(f"ac_stmatrix4({box} + ac_swizzle<128>(wave % 4 * 16 + lane % 16, q * 32 + lane / 16 * 16), part);")
         at.put("ac_async_fence();", "ac_barrier_sync(2 + wave / 4, 128);")
         row = f"(wave / 4 * {repeats} + m) * 64"
-        here = {cols[0]: "g * 64", cols[1]: row}
-        coordinates = [_position(at, a, here) for a in start]
-        at.put(f"if (threadIdx.x % 128 == 0) ac_bulk_store(&map{number}, {box}, {', '.join(coordinates)});")
+        store = lambda row, box: f"ac_bulk_store(&map{number}, {box}, {', '.join(_position(at, a, _here(x, row)) for a in x.start)});"
+        if parts == 1:
+            at.put(f"if (threadIdx.x % 128 == 0) {store(row, box)}")
+        else:
+            with at.block("if (threadIdx.x % 128 == 0)"), at.over(parts, "part"):
+                at.put(store(f"({row} + part * {x.run})", f"{box} + part * {x.run * 128}"))
     return True
 
 
@@ -63,38 +83,45 @@ def _each_box(at: TeamPrinter, layout: Layout, repeats: int, groups: int) -> Ite
             yield
 
 
+def _here(x: _Boxes, row: str) -> dict[str, str]:
+    """Each axis' index in the tile at a row and at group g of the columns."""
+    out, below = {x.column: "g * 64"}, 1
+    for i, (a, n) in enumerate(x.rows):
+        digit = f"{row} / {below}" if below > 1 else row
+        out[a] = digit if i == len(x.rows) - 1 else f"{digit} % {n}"
+        below *= n
+    return out
+
+
 def _position(at: TeamPrinter, a: Aff, local: dict[str, str]) -> str:
     """An index at the tile's first element plus local offsets."""
     return index(a, lambda n: f"({' + '.join(x for x in (at.base.get(n), local.get(n)) if x) or '0'})")
 
 
-def _out_box(at: TeamPrinter, s: Stmt) -> tuple[int, tuple[Aff, ...], tuple[str, str], int, int] | None:
-    """(descriptor's number, start, (column axis, row axis), groups of 64 columns, staging offset) of a store in boxes of 64 x 64."""
+def _boxes(at: TeamPrinter, s: Stmt) -> _Boxes | None:
+    """How a value that lies as an accumulator can be stored; None where its rows, its type or the tensor do not allow boxes."""
     t = at.p.tensor(s.dst)
     layout = at.place.layouts[s.srcs[0]]
-    reg = layout.reg
-    if t is None or t.dtype.bytes != 2 or len(reg) < 3 or t.guard:
+    product = next((p for p in at.place.products.values() if p.layout == layout), None)
+    if t is None or t.dtype.bytes != 2 or t.guard or product is None or len(product.n) != 1:
         return None
-    if (reg[0].stride, reg[0].count, reg[1].stride, reg[2].stride) != (1, 2, 8, 8):
-        return None
-    col, row = reg[0].axis, reg[1].axis
-    wide, high = layout.extent(col), layout.extent(row)
+    col, rows = product.n[0][0], product.m
+    run = 64 if len(rows) == 1 else min(64, rows[0][1])
+    wide, high = layout.extent(col), layout.extent(rows[0][0])
     if at.in_shares(layout) and layout.registers // 32 % at.parts.count:
         return None
-    if (reg[2].axis, reg[2].count * 8) != (col, wide) or wide % 64 or high % 64:
-        return None
-    if contiguous_axis(t) != col or layout.axes() != {col, row}:
+    axes = {col, *(a for a, _ in rows)}
+    if wide % 64 or high % run or run % 8 or contiguous_axis(t) != col or layout.axes() != axes:
         return None
     try:
-        made, start, rows = tensor_map(t, {col: 64, row: 64}, {a: at.p.extent(a) for a in t.axes}, col, frozenset(), "")
+        made, start, count = tensor_map(t, {col: 64, rows[0][0]: run}, {a: at.p.extent(a) for a in t.axes}, col, frozenset(), "")
     except UnsupportedOp:
         return None
-    if rows != 64 or any(tile_of(at.p, a) != layout.extent(a) for a in (col, row) if a in at.base):
+    if count != run or any(tile_of(at.p, a) != layout.extent(a) for a in axes if a in at.base):
         return None
-    if any(at.p.extent(a) != n for a, n in zip((col, row), (_dim_of(t, col), _dim_of(t, row)))):
+    if any(at.p.extent(a) != _dim_of(t, a) for a in axes):
         return None
-    at.placer.maps.append(made)
-    return len(at.placer.maps) - 1, start, (col, row), wide // 64, at.place.reserve(STAGE * at.workers, ALIGN)
+    return _Boxes(made, start, col, rows, run, wide // 64)
 
 
 def _dim_of(t: Tensor, axis: str) -> object:

@@ -4,6 +4,7 @@ instruction finds them there."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from autocomp.targets.source import TensorMap
 
@@ -25,7 +26,7 @@ class Bulk:
     deep    the rows' elements run along the reduced axis (K-major); else along m or n, and the rows are steps in depth
     boxes   boxes side by side along the contiguous axis, each `box_bytes`
     start   coordinates of the tile's first element, innermost dimension first, over the axes
-    inner   the dimension's axis that advances by a box
+    more    reduced axes beside the rows' own, with their sizes, innermost first: each of their steps has boxes of its own
     """
 
     buf: Buf
@@ -36,6 +37,7 @@ class Bulk:
     offset: int
     map: TensorMap
     start: tuple[Aff, ...]
+    more: tuple[tuple[str, int], ...] = ()
 
     @property
     def box_bytes(self) -> int:
@@ -47,9 +49,33 @@ class Bulk:
         return self.boxes * self.box_bytes
 
     @property
+    def copied(self) -> int:
+        """Bytes that the engine announces for a slot."""
+        return self.bytes
+
+    @property
+    def reach(self) -> int:
+        """Bytes from a slot's start to the end of what instructions read."""
+        return self.bytes
+
+    @property
     def across(self) -> int:
         """Elements of a box row."""
         return CHUNK // self.buf.dtype.bytes
+
+    def shift(self, box: int) -> tuple[int, ...]:
+        """What a box's coordinates add to those of the tile's first element."""
+        chunks = self.boxes // prod(n for _, n in self.more)
+        out, rest = [box % chunks * self.across, *(0 for _ in self.start[1:])], box // chunks
+        for a, n in self.more:
+            out = [x + i.coef(a) * (rest % n) for x, i in zip(out, self.start)]
+            rest //= n
+        return tuple(out)
+
+    def place(self, side: str, number: str, wide: int, step: int) -> str:
+        """Where instruction `number` of `wide` rows, the first of them row `side`, finds its step kk of `step` bytes in depth."""
+        steps = CHUNK // step
+        return f"({side}) * {CHUNK} + kk % {steps} * {step}" + (f" + kk / {steps} * {self.box_bytes}" if self.boxes > 1 else "")
 
 
 def tensor_map(t: Tensor, tile: dict[str, int], extent: dict[str, Dim], inner: str, exact: frozenset[str],
@@ -75,7 +101,7 @@ def tensor_map(t: Tensor, tile: dict[str, int], extent: dict[str, Dim], inner: s
         if len(wide) > 1 or not 1 <= step <= (STEP if d < len(t.index) - 1 else 1):
             raise refuse(f"dimension {d} is read at {index}")
         here = tile[wide[0]] if wide else 1
-        if wide and wide[0] in exact and not _ends_together(index, wide[0], extent[wide[0]], n, here):
+        if wide and wide[0] in exact and not ends_together(index, wide[0], extent[wide[0]], n, here):
             raise refuse(f"the end of {wide[0]} is not the end of dimension {d}")
         if d == len(t.index) - 1:
             if wide != [inner]:
@@ -99,17 +125,17 @@ def tensor_map(t: Tensor, tile: dict[str, int], extent: dict[str, Dim], inner: s
             stride *= n
     if any(b * s > BOX for b, s in zip(box, steps)) or len(dims) > RANK:
         raise refuse(f"a box of {box} in steps of {steps}")
-    _check_guard(t, refuse)
+    check_guard(t, refuse)
     far = tuple(steps) if max(steps, default=1) > 1 else ()
     return TensorMap(t.buffer, t.dtype.name, tuple(dims), tuple(strides), tuple(box), steps=far), tuple(start), rows
 
 
-def _ends_together(index: Aff, axis: str, extent: Dim, n: Dim, tile: int) -> bool:
+def ends_together(index: Aff, axis: str, extent: Dim, n: Dim, tile: int) -> bool:
     """Whether what a tile reads past the end of an axis lies past the end of the dimension too."""
     return (isinstance(extent, int) and extent % tile == 0) or (index == Aff.of(axis) and extent == n)
 
 
-def _check_guard(t: Tensor, refuse: object) -> None:
+def check_guard(t: Tensor, refuse: object) -> None:
     """Guards may only say that an index lies inside its dimension: that is what the engine fills with zeros."""
     for g in t.guard:
         inside = any(g == i or (isinstance(n, int) and g == (n - 1) - i) for i, n in zip(t.index, t.shape))

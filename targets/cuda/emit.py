@@ -33,6 +33,7 @@ def emit_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: tupl
     blocks = chip.cores * schedule.resident
     printer = TeamPrinter(p, at, placer, cluster=schedule.cluster, blocks=blocks)
     body = printer.body()
+    at.bytes = max(at.bytes, placer.reach)
     check_capacity(p, at, chip.memory("shared").capacity // schedule.resident - 1024 * (schedule.resident > 1),
                    register_budget(schedule.workers, schedule.resident)[1] - ADDRESSES, placer.packed())  # fmt: skip
     at.cluster = schedule.cluster

@@ -29,12 +29,14 @@ PTX = {"f8e4m3": "e4m3", "f8e5m2": "e5m2", "i8": "s8", "i32": "s32"}  # types th
 
 @dataclass
 class Queue:
-    """Buffers of one slot: copied together, released together. `loop` is the loop whose iterations take turns (None: one)."""
+    """Buffers of one slot: copied together, released together. `loop` is the loop whose iterations take turns (None: tiles do).
+    `resident`: copied once, in front of all tiles, and never released."""
 
     name: str
     loop: Loop | None
     copies: list[Stmt]
     depth: int
+    resident: bool = False
     at: int = 0
 
 
@@ -82,6 +84,7 @@ class TeamPrinter(Printer):
         self.empty: set[str] = set()  # accumulators that the next product starts afresh
         self.flights: list[Flight] = []
         self.wrappers: dict[str, str] = {}
+        self.returned: set[str] = set()  # queues of tiles whose slot of this tile is given back
         self.stored = False
 
     def find_queues(self) -> list[Queue]:
@@ -93,13 +96,14 @@ class TeamPrinter(Printer):
             if s.op != "copy" or s.dst not in self.placer.bulk:
                 continue
             loop = loops[-1] if loops and loops[-1].kind != "grid" else None
-            mine = [g for g in groups if g[0] is loop and g[2] & readers[s.dst]]
+            stays = self.persistent and s.dst in self.place.once
+            mine = [g for g in groups if g[0] is loop and g[2] & readers[s.dst] and stays == (g[1][0].dst in self.place.once)]
             new = (loop, [x for g in mine for x in g[1]] + [s], set().union(readers[s.dst], *(g[2] for g in mine)))
             groups = [g for g in groups if g not in mine] + [new]
         out = []
         for n, (loop, copies, _) in enumerate(groups):
-            depth = self.place.stages if loop is not None else 1
-            q = Queue(f"q{n}", loop, copies, depth)
+            depth = self.place.depth(copies[0].dst)
+            q = Queue(f"q{n}", loop, copies, depth, self.persistent and copies[0].dst in self.place.once)
             q.at = self.place.reserve(16 * depth, 8)
             out.append(q)
         return out
@@ -129,6 +133,9 @@ class TeamPrinter(Printer):
             self.put(f"ac_registers_release<{self.budget[0]}>();")
             with self.block("if (threadIdx.x == 0)"):
                 self.counters()
+                for q in self.queues:
+                    if q.resident:
+                        self.send(q)
                 with self.tiles() as body:
                     self.produce(body)
                     self.turned(None)
@@ -141,12 +148,13 @@ class TeamPrinter(Printer):
         self.declare()
         with self.tiles() as body:
             self.waited -= {q.name for q in self.queues if q.loop is None}
+            self.returned.clear()
             self.run(body)
             if self.persistent:
                 self.settle({f.stmt.dst for f in self.flights})
                 for q in self.queues:
-                    if q.loop is None:
-                        self.give_back(q, "0", "")
+                    if q.loop is None and not q.resident and q.name not in self.returned:
+                        self.give_back(q, self.turn(q)[0], "")
                 self.turned(None)
         if self.stored:
             self.put("if (threadIdx.x % 128 == 0) ac_bulk_drain();")
@@ -214,12 +222,12 @@ class TeamPrinter(Printer):
     def turned(self, loop: Loop | None) -> None:
         """The next turn of a loop's queues."""
         for q in self.queues:
-            if q.loop is loop and (loop is not None or self.persistent):
+            if q.loop is loop and (loop is not None or self.persistent) and not q.resident:
                 self.put(f"++{q.name};")
 
     def counters(self) -> None:
         for q in self.queues:
-            if q.loop is not None or self.persistent:
+            if (q.loop is not None or self.persistent) and not q.resident:
                 self.put(f"int {q.name} = 0;")
 
     def local(self, layout: Layout, axis: str, r: str | int) -> str:
@@ -242,7 +250,7 @@ class TeamPrinter(Printer):
 
     def turn(self, q: Queue) -> tuple[str, str]:
         """(slot, parity) of the queue's current turn."""
-        if q.loop is None and not self.persistent:
+        if q.resident or (q.loop is None and not self.persistent):
             return "0", "0"
         return (f"{q.name} % {q.depth}", f"{q.name} / {q.depth} % 2") if q.depth > 1 else ("0", f"{q.name} % 2")
 
@@ -270,7 +278,7 @@ class TeamPrinter(Printer):
                         self.turned(n)
                     for a in n.axes:
                         self.base.pop(a)
-            elif n.op == "copy" and n.dst in self.of and self.of[n.dst].name not in started:
+            elif n.op == "copy" and n.dst in self.of and self.of[n.dst].name not in started and not self.of[n.dst].resident:
                 q = self.of[n.dst]
                 started.add(q.name)
                 self.send(q)
@@ -278,8 +286,8 @@ class TeamPrinter(Printer):
     def send(self, q: Queue) -> None:
         """Wait for a free slot, announce its bytes, start its copies."""
         slot, phase = self.turn(q)
-        bytes_ = sum(self.placer.bulk[s.dst].bytes for s in q.copies)
-        if q.loop is not None or self.persistent:
+        bytes_ = sum(self.placer.bulk[s.dst].copied for s in q.copies)
+        if (q.loop is not None or self.persistent) and not q.resident:
             self.put(f"ac_barrier_wait({self.barrier(q, slot, False)}, 1 ^ ({phase}));")
         self.put(f"ac_barrier_expect({self.barrier(q, slot)}, {bytes_});")
         for s in q.copies:
@@ -287,9 +295,9 @@ class TeamPrinter(Printer):
             number = list(self.placer.bulk).index(s.dst)
             coordinates = [index(a, lambda n: self.base.get(n, "0")) for a in x.start]
             for b in range(x.boxes):
-                first = coordinates[0] + (f" + {b * x.across}" if b else "")
+                here = [f"{c} + {more}" if more else c for c, more in zip(coordinates, x.shift(b))]
                 to = f"{self.memory} + {x.offset}{f' + {slot} * {x.bytes}' if q.depth > 1 else ''}{f' + {b * x.box_bytes}' if b else ''}"
-                rest = f"{to}, &map{number}, {self.barrier(q, slot)}, {', '.join([first, *coordinates[1:]])}"
+                rest = f"{to}, &map{number}, {self.barrier(q, slot)}, {', '.join(here)}"
                 if self.shared(s):  # each block fetches its part, for all
                     turn = str(b % self.together) if x.boxes > 1 else f"{q.name} % {self.together}" if q.loop is not None else "0"
                     self.put(f"if (ac_cluster_rank() == {turn}) ac_bulk_load_all<{self.together}>({rest});")
@@ -334,6 +342,8 @@ class TeamPrinter(Printer):
         for name in f.queues:
             q = next(x for x in self.queues if x.name == name)
             if q.loop is None:
+                self.give_back(q, self.turn(q)[0], "")
+                self.returned.add(q.name)
                 continue
             back = f"({q.name} - 1)" if f.carried else q.name
             guard = f"{f.guard} && " if f.guard else ""
@@ -445,8 +455,13 @@ class TeamPrinter(Printer):
             self.put(f"{call}({keep}, &{acc}[(m * {rn} + n) * {per}], {a}, {self.descriptor(pr.b, False, pr)});")
         self.put("ac_team_commit();")
         self.empty.discard(s.dst)
-        queues = [q for name in (pr.a, pr.b) if (q := self.of.get(name)) is not None and q.loop is not None]
+        queues = [q for name in (pr.a, pr.b) if (q := self.of.get(name)) is not None and self.ends(q, s)]
         self.flights.append(Flight(s, tuple(sorted({q.name for q in queues if self.last_reader(q) is s}))))
+
+    def ends(self, q: Queue, s: Stmt) -> bool:
+        """Whether the slot of a queue may be free behind a product: of an iteration, or of a tile that has no loop around it."""
+        around = next(loops for x, loops in walk(self.p.body) if x is s)
+        return q.loop is not None or (self.persistent and not q.resident and all(x.kind == "grid" for x in around))
 
     def last_reader(self, q: Queue) -> Stmt:
         names = {s.dst for s in q.copies}
@@ -461,10 +476,9 @@ class TeamPrinter(Printer):
         i = pr.instruction
         side = f"(wave / 4 * {pr.repeat[0]} + m) * {i.m}" if first else f"n * {i.n}" if pr.repeat[1] > 1 else "0"
         bytes_ = i.k * x.buf.dtype.bytes
-        steps = 128 // bytes_
         if x.deep:
-            deep = f"kk % {steps} * {bytes_}" + (f" + kk / {steps} * {x.box_bytes}" if x.boxes > 1 else "")
-            return f"ac_descriptor({at} + ({side}) * 128 + {deep}, 1, 1024)"
+            number = f"(wave / 4 * {pr.repeat[0]} + m)" if first else "n"
+            return f"ac_descriptor({at} + {x.place(side, number, i.m if first else i.n, bytes_)}, 1, 1024)"
         return f"ac_descriptor({at} + ({side}) / {x.across} * {x.box_bytes} + kk * {i.k * 128}, {x.box_bytes}, 1024)"
 
     def wrapper(self, pr: Product, registers: bool) -> str:

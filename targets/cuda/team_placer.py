@@ -6,13 +6,14 @@ from dataclasses import replace
 from math import prod
 
 from autocomp.targets.cuda.bulk import Bulk, tensor_map
+from autocomp.targets.cuda.windows import slides, window
 from autocomp.targets.simt.access import contiguous_axis
 from autocomp.targets.simt.placement import ALIGN, Placement, Placer
 from autocomp.targets.source import TensorMap
 
 from autocomp.tile.instruction import Instruction
 from autocomp.tile.layout import Digit
-from autocomp.tile.program import Buf, Stmt, TileProgram
+from autocomp.tile.program import Buf, Loop, Stmt, Tensor, TileProgram
 
 TEAM = 128  # threads of a warpgroup
 ROWS = 64  # of its instruction's first factor; source: PTX ISA, wgmma.mma_async
@@ -38,6 +39,11 @@ class TeamPlacer(Placer):
         self.workers, self.resident = workers, resident
         self.bulk: dict[str, Bulk] = {}
         self.maps: list[TensorMap] = []
+        self.reach = 0  # the end of what instructions read, also for rows that lie in no output
+        self.first, self.sliding = "", False  # first factor of the product being placed, and whether its elements share memory
+        first = p.body[0] if p.body else None
+        if isinstance(first, Loop) and first.opt("persistent") == "yes":  # tiles take turns; what all of them read stays
+            out.once = frozenset(n for n in out.once if not any(a in first.axes for a in self.bufs[n].axes))
 
     def product(self, s: Stmt, chained: bool) -> None:
         """Where the first factor has fewer rows than the instruction, the second factor's columns are the rows."""
@@ -45,11 +51,13 @@ class TeamPlacer(Placer):
         few, many = (prod(n for _, n in self.group(x for x in self.bufs[s.dst].axes if x in y.axes and x not in z.axes))
                      for y, z in ((a, b), (b, a)))  # fmt: skip
         turned = few < ROWS and few % 8 == 0 and many % ROWS == 0 and a.scope == b.scope == "block"
-        if not turned:
-            return super().product(s, chained)
-        other = replace(s, srcs=s.srcs[::-1])
+        other = replace(s, srcs=s.srcs[::-1]) if turned else s
+        self.first = other.srcs[0]
+        view = self.view_of(self.first)
+        self.sliding = view is not None and slides(view, [x for x in view.axes if self.size(x) > 1])
         super().product(other, chained)
-        self.out.products[s] = replace(self.out.products.pop(other), stmt=s)
+        if turned:
+            self.out.products[s] = replace(self.out.products.pop(other), stmt=s)
 
     def instruction(self, a: Buf, b: Buf, c: Buf, n: int) -> Instruction:
         """The row of these types, as wide as the tile's columns allow."""
@@ -66,7 +74,7 @@ class TeamPlacer(Placer):
         return sum(self.out.layouts[n].registers // 2 for n in names)
 
     def waves(self, m: int, n: int, i: Instruction, chained: bool) -> tuple[int, int]:
-        if m % (i.m * self.workers):
+        if m % (i.m * self.workers) and not self.sliding:  # rows that lie in no output are read from behind a patch
             raise self.refuse(f"{m} rows are not shared evenly by {self.workers} warpgroups of {i.m}")
         return self.workers, 1
 
@@ -78,7 +86,11 @@ class TeamPlacer(Placer):
             raise self.refuse(f"{buf.name} is computed; only the first factor may come from registers")
         inner = contiguous_axis(view)
         deep = inner in [x for x, _ in k]
-        own, other = (k, outer) if deep else (outer, k)
+        if deep and slides(view, [x for x, n in (*outer, *k) if n > 1]):
+            self.patch(buf, view, outer, k, i)
+            return
+        own, other = (k[:1], outer) if deep else (outer, k)
+        more = k[1:] if deep else ()
         across = 128 // buf.dtype.bytes
         size = prod(x for _, x in own)
         if i.deep and not deep:
@@ -86,7 +98,10 @@ class TeamPlacer(Placer):
                               "store it so, or take a schedule without roles")  # fmt: skip
         if not own or own[0][0] != inner or own[0][1] % across or len(own) > 1:
             raise self.refuse(f"{buf.name}: a tile of {size} elements along {inner or 'no axis'} has no boxes of {across}")
-        tile = {x: self.size(x) for x in view.axes} | dict(outer)
+        for x, n in more:
+            if not isinstance(all_ := self.p.extent(x), int) or all_ % n:
+                raise self.refuse(f"{buf.name}: {all_} steps of {x} in parts of {n}")
+        tile = {x: self.size(x) for x in view.axes} | dict(outer) | {x: 1 for x, _ in more}
         if (len(k) > 1 and not deep) or prod(x for _, x in other) % 8:
             raise self.refuse(f"{buf.name}: {other} rows do not fill the instruction")
         steps = prod(x for _, x in k)
@@ -97,7 +112,21 @@ class TeamPlacer(Placer):
         made, start, rows = tensor_map(view, tile, extent, inner, exact, f"kernel {self.p.name}")
         if rows != prod(x for _, x in other):
             raise self.refuse(f"{buf.name}: a box has {rows} rows, the tile {other}")
-        self.maps.append(made)
-        at = self.out.reserve(rows * 128 * (size // across) * self.out.depth(buf.name), ALIGN)
-        self.bulk[buf.name] = Bulk(buf, view, deep, rows, size // across, at, made, start)
-        self.out.shared[buf.name] = self.bulk[buf.name]  # type: ignore[assignment]
+        self.put(Bulk(buf, view, deep, rows, size // across * prod(x for _, x in more), 0, made, start, more))
+
+    def patch(self, buf: Buf, view: Tensor, outer: tuple[tuple[str, int], ...], k: tuple[tuple[str, int], ...], i: Instruction) -> None:
+        """A factor whose taps overlap: one patch a slot."""
+        true, extent = {x: self.size(x) for x in view.axes}, {x: self.p.extent(x) for x in view.axes}
+        first = buf.name == self.first
+        size = prod(n for _, n in outer)
+        whole = -(-size // (i.m * self.workers)) * i.m * self.workers if first else size
+        outer = (*outer[:-1], (outer[-1][0], whole // prod(n for _, n in outer[:-1])))
+        self.put(window(buf, view, outer, k, true, extent, i.m if first else i.n, f"kernel {self.p.name}"))
+
+    def put(self, x: Bulk) -> None:
+        """A place in shared memory for the slots of a factor."""
+        self.maps.append(x.map)
+        name, slots = x.buf.name, self.out.depth(x.buf.name)
+        self.bulk[name] = x = replace(x, offset=self.out.reserve(x.bytes * slots, ALIGN))
+        self.reach = max(self.reach, x.offset + x.bytes * (slots - 1) + x.reach)
+        self.out.shared[name] = self.bulk[name]  # type: ignore[assignment]

@@ -1,0 +1,88 @@
+"""Convolutions that keep a tile's patch in shared memory and read it at the offset of every tap: on the CPU model, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from autocomp.targets.cuda.target import CudaTarget
+
+import autocomp
+from autocomp.cost.chip import load_chip
+from autocomp.errors import UnsupportedOp
+from autocomp.ir.schedule import Schedule
+from tests.helpers.device_graphs import graph
+from tests.helpers.simt_model import COMPILER, ModelExecutor, compile_model
+
+pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler on PATH")
+
+
+def conv(image: tuple[int, int, int], channels: int, out: int, taps: tuple[int, int], pad: int, dilation: int = 1, stride: int = 1) -> str:
+    """A convolution of (images, rows, columns), channels last, with both factors contiguous along them."""
+    window = f"lo=[{pad}, {pad}], hi=[{pad}, {pad}], strides=[{stride}, {stride}], dilations=[{dilation}, {dilation}]"
+    return graph({"x": f"f16[{', '.join(map(str, image))}, {channels}]", "w": f"f16[{out}, {taps[0]}, {taps[1]}, {channels}]"},
+                 f'%0 = conv(x, w, {window}, layout="nhwc_ohwi")\n%1 = relu(%0)')  # fmt: skip
+
+
+def printed(program, tile: tuple[int, ...], taps: tuple[int, int], channels: int = 64, **how):
+    """The program's only kernel with these tiles of images, rows, columns and channels, so many taps of 64 channels in a tile."""
+    kernel = program.calls.calls[0].kernel
+    depth = {"r0": taps[0], "r1": taps[1], "r2": channels} if min(taps) > 1 else {"r0": max(taps), "r1": channels}
+    sizes = {a.name: t for a, t in zip(kernel.axes, tile)} | depth
+    rest = {"stages": 2, "roles": "cooperative", "workers": 1, **how}
+    return kernel, CudaTarget(load_chip("h200")).emit(kernel, Schedule.make(sizes, **rest))
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return compile_model(tmp_path_factory.mktemp("simt"))
+
+
+CASES = {
+    "a row of the image an instruction": ((2, 5, 40), 64, 64, (3, 3), 1, 1, (1, 2, 40, 64), {"persistent": True}),
+    "several rows an instruction": ((2, 9, 13), 64, 64, (3, 3), 1, 1, (1, 4, 13, 64), {"persistent": True}),
+    "images that do not stay": ((3, 9, 13), 64, 72, (3, 3), 1, 1, (1, 8, 13, 64), {"persistent": True, "workers": 2}),
+    "channels in two parts": ((2, 6, 14), 128, 64, (3, 3), 1, 1, (1, 4, 14, 64), {}),
+    "channels in two parts, blocks that stay": ((2, 6, 14), 128, 64, (3, 3), 1, 1, (1, 4, 14, 64), {"persistent": True}),
+    "taps apart": ((2, 11, 25), 64, 64, (3, 2), 2, 2, (1, 2, 25, 64), {"persistent": True}),
+    "columns of a row": ((2, 6, 100), 64, 64, (3, 3), 0, 1, (1, 2, 64, 64), {"persistent": True}),
+    "halos that share their zeros": ((5, 7, 7), 64, 64, (3, 3), 1, 1, (2, 7, 7, 64), {"persistent": True}),
+    "wide halos that share their zeros": ((3, 6, 6), 64, 64, (3, 5), 2, 1, (2, 8, 6, 64), {"persistent": True}),
+    "rows that fill no instruction": ((3, 14, 14), 64, 64, (3, 3), 1, 1, (1, 14, 14, 64), {"persistent": True}),
+    "rows for two warpgroups": ((3, 14, 14), 64, 64, (3, 3), 1, 1, (1, 14, 14, 64), {"workers": 2}),
+    "one row of taps": ((2, 7, 30), 64, 64, (1, 3), 1, 1, (1, 4, 30, 64), {}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_patch_read_at_offsets_is_right(name, model, tmp_path):
+    image, channels, out, taps, pad, dilation, tile, how = CASES[name]
+    program = autocomp.optimize(conv(image, channels, out, taps, pad, dilation), target="cuda:h200")
+    kernel, source = printed(program, tile, taps, **how)
+    patch = source.launch.maps[0]
+    assert max(patch.box[1:3]) > 1 and source.text.count("&map0,") == 1, "one copy brings the patch of all taps"
+    program.printed[kernel.name] = source
+    executor = ModelExecutor(program, tmp_path, model)
+    program.executor = executor
+    for late in (True, False):
+        executor.late = late
+        program.verify(seed=int(np.random.default_rng().integers(1 << 30)))
+
+
+REFUSED = {
+    "steps between windows": (dict(image=(2, 16, 16), channels=64, out=64, taps=(3, 3), pad=1, stride=2), (1, 8, 8, 64),
+                              r"no window that slides over one patch: dimension 2 is read at 2\*i2"),
+    "channels that fill no row": (dict(image=(2, 8, 14), channels=32, out=64, taps=(3, 3), pad=1), (1, 4, 14, 64),
+                                  r"32 elements, not in whole rows of 64"),
+    "a halo that does not fit": (dict(image=(2, 8, 16), channels=64, out=64, taps=(3, 3), pad=1), (1, 4, 16, 64),
+                                 r"16 places of dimension 2 in the tile, 18 in the patch"),
+    "one part of the taps": (dict(image=(2, 6, 30), channels=64, out=64, taps=(3, 3), pad=1), (1, 4, 30, 64), r"3 taps .* parts of 2"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_no_window_is_refused_with_its_reason(name):
+    window, tile, why = REFUSED[name]
+    program = autocomp.optimize(conv(**window), target="cuda:h200")
+    taps = (2, 3) if name.startswith("one part") else window["taps"]
+    with pytest.raises(UnsupportedOp, match=why):
+        printed(program, tile, taps, channels=window["channels"])
