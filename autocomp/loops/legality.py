@@ -6,7 +6,7 @@ for a class of nests (symbolic sizes) and is memoised, so rules may ask as often
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import islpy as isl
@@ -59,7 +59,7 @@ def verdict(nest: LoopNest, reassociate: bool = True) -> Verdict:
         if bad_relaxed is None and not _unsplit_reduction(nest, strict):
             return Verdict(True, reassociates=True)
         bad = bad_relaxed or bad
-    return Verdict(False, witness=_witness(nest, *bad))
+    return Verdict(False, witness=_witness(nest, *bad()))
 
 
 def _unsplit_reduction(nest: LoopNest, strict: isl.UnionMap) -> bool:
@@ -69,31 +69,50 @@ def _unsplit_reduction(nest: LoopNest, strict: isl.UnionMap) -> bool:
                for loop, kind in nest.marks)
 
 
-def _first_violation(nest: LoopNest, order: isl.UnionMap) -> tuple[isl.UnionMap, str] | None:
+def _first_violation(nest: LoopNest, order: isl.UnionMap) -> Callable[[], tuple[isl.UnionMap, str]] | None:
+    """What gives the violating pairs and what is wrong with them, if there are any."""
     bad = violations(nest, order, "")
     if bad is not None:
-        return bad, "it would run after it" if not _ties(nest, bad) else "nothing would keep them in order"
+        return lambda: (p := bad(), "it would run after it" if not _ties(nest, p) else "nothing would keep them in order")
     for loop, kind in nest.marks:
-        bad = violations(nest, order, loop)
-        if bad is not None:
-            return bad, f"the iterations of {loop} are to run at once" if kind == "parallel" else f"both would be lanes of {loop}"
+        here = violations(nest, order, loop)
+        if here is not None:
+            fault = f"the iterations of {loop} are to run at once" if kind == "parallel" else f"both would be lanes of {loop}"
+            return lambda: (here(), fault)
     return None
 
 
-def violations(nest: LoopNest, order: isl.UnionMap, loop: str) -> isl.UnionMap | None:
-    """Pairs of `order` that the nest's rows do not keep (loop ""), or that two different iterations of `loop` carry.
+def violations(nest: LoopNest, order: isl.UnionMap, loop: str) -> Callable[[], isl.UnionMap] | None:
+    """What gives the pairs of `order` that the nest's rows do not keep (loop ""), or that two different iterations of `loop` carry.
 
     None where there is no such pair. This is the only place where legality is decided.
     """
     if order.is_empty():
         return None
     if loop:
-        return _carried(nest, order, loop)
+        carried = _carried(nest, order, loop)
+        return None if carried is None else lambda: carried
     time = order_map(nest, nest.rows, restricted=False)
-    moved = order.apply_domain(time).apply_range(time)
-    deltas = _relax_free(nest, isl.Map.from_union_map(moved).deltas())
-    bad = deltas.intersect(_lex_not_positive(deltas.dim(isl.dim_type.set)))
-    return None if bad.is_empty() else _pairs(nest, order, time, bad)
+    deltas = isl.Map.from_union_map(order.apply_domain(time).apply_range(time)).deltas()
+    if not _goes_back(deltas, _free_dims(nest)):
+        return None
+    bad = lambda: _relax_free(nest, deltas).intersect(_lex_not_positive(deltas.dim(isl.dim_type.set)))
+    return lambda: _pairs(nest, order, time, bad())
+
+
+def _goes_back(deltas: isl.Set, free: frozenset[int]) -> bool:
+    """May one of these distances be no step forward? Position by position: one that can be negative after nothing but zeros goes back,
+    and so does one that is zero everywhere. A tile loop of any size moves by something between 0 and the loop's own distance, so it
+    may be negative where that may, and may always be zero."""
+    left = deltas
+    for k in range(deltas.dim(isl.dim_type.set)):
+        if left.is_empty():
+            return False
+        if not left.upper_bound_val(isl.dim_type.set, k, isl.Val(-1)).is_empty():
+            return True
+        if k not in free:
+            left = left.fix_val(isl.dim_type.set, k, isl.Val(0))
+    return not left.is_empty()
 
 
 @lru_cache(maxsize=64)
