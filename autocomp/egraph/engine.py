@@ -99,12 +99,12 @@ class Engine:
 
     def rebuild(self) -> None:
         """Recompute `classes`: name -> the smallest name in its class."""
-        first = self._first(self._eg.freeze())
+        first = self._first(self._eg.freeze().functions)
         self.classes = [first[v] for _, v in self._named]
 
-    def _first(self, frozen: bindings.FrozenEGraph) -> dict[object, int]:
+    def _first(self, functions: Mapping[str, bindings.FrozenFunction]) -> dict[object, int]:
         """Smallest name of every class value."""
-        rows = frozen.functions["named"].rows
+        rows = functions["named"].rows
         self._named = sorted(((self._eg.value_to_i64(r.inputs[0]), r.output) for r in rows), key=lambda p: p[0])
         first: dict[object, int] = {}
         for n, value in self._named:
@@ -127,19 +127,21 @@ class Engine:
         if ruleset in self._rulesets:
             self._run(f"(run-schedule (run {ruleset}))")
 
-    def matches(self, relations: Iterable[str], sorts: Mapping[str, Sequence[str]]) -> dict[str, list[tuple[object, ...]]]:
-        """Rows of each relation: T values as class names, strings as text; sorted, so that order never depends on hashing.
-
-        Renews `classes`.
-        """
-        frozen = self._eg.freeze()
-        first = self._first(frozen)
+    def matches(self, relations: Iterable[str], sorts: Mapping[str, Sequence[str]]) -> dict[str, set[tuple[object, ...]]]:
+        """Rows of each relation: T values as class names, strings as text. Renews `classes`."""
+        functions = self._eg.freeze().functions  # asked once: every look at it copies all rows
+        first = self._first(functions)
         self.classes = [first[v] for _, v in self._named]
-        out: dict[str, list[tuple[object, ...]]] = {}
+        texts: dict[object, str] = {}
+
+        def text(v: object) -> str:
+            known = texts.get(v)
+            if known is None:
+                known = texts[v] = self._eg.value_to_string(v)
+            return known
+
+        out: dict[str, set[tuple[object, ...]]] = {}
         for rel in relations:
-            rows = []
-            for r in frozen.functions[rel].rows:
-                row = tuple(first[v] if s == "T" else self._eg.value_to_string(v) for v, s in zip(r.inputs, sorts[rel]))
-                rows.append(row)
-            out[rel] = sorted(set(rows), key=str)
+            read = [first.__getitem__ if s == "T" else text for s in sorts[rel]]
+            out[rel] = {tuple([f(v) for f, v in zip(read, r.inputs)]) for r in functions[rel].rows}
         return out

@@ -202,14 +202,16 @@ class Phase:
             self.trace.add("rule", name, phase=self.name, count=count)
         self.trace.add("phase", self.name, time.perf_counter() - self.start, terms=len(self.subject.types), fired=sum(self.fired.values()))
 
-    def _round(self, found: Mapping[str, list[tuple[object, ...]]], seen: dict[str, set[tuple[object, ...]]], first: bool
+    def _round(self, found: Mapping[str, set[tuple[object, ...]]], seen: dict[str, set[tuple[object, ...]]], first: bool
                ) -> tuple[bool, tuple[str, float, float] | None]:  # fmt: skip
         """Apply the new matches; whether one fired, and the limit that was reached, if any. A match is new again when the facts
-        about its tensors have changed. Siblings are looked for among the phase's own tensors, not among those that it makes."""
+        about its tensors have changed; new ones are taken in the order of their text, which never depends on hashing. Siblings are
+        looked for among the phase's own tensors, not among those that it makes."""
         changed = False
         for q in self.queries:
-            rows = [r for r in found[q.relation] if self._with_facts(r) not in seen[q.relation]]
-            seen[q.relation].update(map(self._with_facts, rows))
+            known = {r: self._with_facts(r) for r in found[q.relation]}
+            rows = sorted((r for r, facts in known.items() if facts not in seen[q.relation]), key=str)
+            seen[q.relation].update(known[r] for r in rows)
             if q.rule.siblings:
                 together = _apply_together(self.subject, q, rows, self.functions, self.taken) if first else []
                 changed |= any([self._said(q, row, reason) for row, reason in together])
