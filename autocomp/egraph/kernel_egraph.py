@@ -86,10 +86,10 @@ class _KernelEGraph:
         """Run rules and answer questions until nothing is new; the limit that was hit, if one was."""
         for _ in range(rounds):
             self._run(f'(run-schedule (saturate (run schedules :until (> (get-size! "Tile") {nodes}))))')
-            functions = self.eg.freeze().functions
-            if len(functions["Tile"].rows) > nodes:
+            self.tables = self.eg.freeze().functions  # asked once: every look at it copies all rows
+            if len(self.tables["Tile"].rows) > nodes:
                 return f"{nodes} schedules"
-            answers = self._answers(functions)
+            answers = self._answers(self.tables)
             if not answers:
                 return ""
             self._run("\n".join(answers), "answers")
@@ -142,12 +142,11 @@ class _KernelEGraph:
     # ---- results
     def found(self) -> tuple[tuple[Schedule, str], ...]:
         """The nodes of the kernel's class: schedules in the order of their columns, each once."""
-        functions = self.eg.freeze().functions
-        (root,) = (r.output for r in functions["Body"].rows)
-        made = {tuple(r.inputs): self.eg.value_to_i64(r.output) for r in functions["made"].rows}
+        (root,) = (r.output for r in self.tables["Body"].rows)
         number = self.eg.value_to_i64
-        rows = sorted((tuple(number(v) for v in r.inputs), made[tuple(r.inputs)])
-                      for r in functions["Tile"].rows if r.output == root and not r.subsumed)  # fmt: skip
+        made = {tuple(map(number, r.inputs)): number(r.output) for r in self.tables["made"].rows}
+        nodes = (tuple(map(number, r.inputs)) for r in self.tables["Tile"].rows if r.output == root and not r.subsumed)
+        rows = sorted((columns, made[columns]) for columns in nodes)
         decoder = Decoder(self.roles, self.words)
         out: dict[tuple[Any, ...], tuple[tuple[int, ...], str]] = {}
         for columns, by in rows:
@@ -157,7 +156,6 @@ class _KernelEGraph:
 
     def refusals(self) -> dict[str, int]:
         """`rule: condition with its values` -> how many choices it refused."""
-        functions = self.eg.freeze().functions
         out: Counter[str] = Counter()
         for r in self.rules:
             if r.never:
@@ -165,7 +163,7 @@ class _KernelEGraph:
                 continue
             for i, c in enumerate(r.conditions):
                 at = [r.at[v] for v in c.variables]
-                for values, n in Counter(self._rows(functions, r.refusal(i), at)).items():
+                for values, n in Counter(self._rows(self.tables, r.refusal(i), at)).items():
                     why = self._illegal(c.expr) if is_legal(c.expr) else self._why_not(r, i, dict(zip(c.variables, values)))
                     out[f"{r.rule.name}: {why}"] += n
         return dict(out)
