@@ -132,9 +132,9 @@ class Engine:
         functions = self._eg.freeze().functions  # asked once: every look at it copies all rows
         first = self._first(functions)
         self.classes = [first[v] for _, v in self._named]
-        texts: dict[object, str] = {}
+        texts: dict[bindings.Value, str] = {}
 
-        def text(v: object) -> str:
+        def text(v: bindings.Value) -> str:
             known = texts.get(v)
             if known is None:
                 known = texts[v] = self._eg.value_to_string(v)
