@@ -170,6 +170,29 @@ def _conv_bn_relu(n: int = 64, c: int = 64, hw: int = 56, o: int = 64) -> Worklo
                     lambda a: (a[0].permute(0, 2, 3, 1), a[1].permute(0, 2, 3, 1), *a[2:]))  # fmt: skip
 
 
+def _decode(b: int, h: int, own: int, s: int, d: int) -> Workload:
+    """One query a sequence over s keys; h heads read `own` heads of keys and values."""
+
+    def make(t: Any) -> Any:
+        sdpa = t.nn.functional.scaled_dot_product_attention
+        f = lambda q, k, v: sdpa(q.reshape(b, h, 1, d), k, v, enable_gqa=h > own).reshape(b, own, h // own, d)
+        return f, (_random(t, b, own, h // own, d), _random(t, b, own, s, d), _random(t, b, own, s, d))
+
+    body = f"""%0 = transpose(k, perm=[0, 1, 3, 2])
+        %1 = matmul(q, %0)
+        %2 = mul(%1, const({d**-0.5}, f16))
+        %3 = softmax(%2, axes=[3])
+        %4 = matmul(%3, v)"""
+    keys = f"f16[{b}, {own}, {s}, {d}]"
+    return Workload(_graph({"q": f"f16[{b}, {own}, {h // own}, {d}]", "k": keys, "v": keys}, body, "%4"), make,
+                    4 * b * h * s * d, 4 * b * own * s * d)  # fmt: skip
+
+
+def _sum_all(n: int = 1 << 26) -> Workload:
+    return Workload(_graph({"x": f"f32[{n}]"}, "%0 = reduce_sum(x, axes=[0])", "%0"),
+                    lambda t: (lambda x: x.sum(), (_random(t, n, dtype="float32"),)), 0, 4 * n)  # fmt: skip
+
+
 def _mla_decode(b: int = 64, h: int = 128, s: int = 4096, d: int = 512, p: int = 64) -> Workload:
     def make(t: Any) -> Any:
         def f(q: Any, qp: Any, kv: Any, kp: Any) -> Any:
@@ -287,6 +310,9 @@ WORKLOADS: dict[str, Callable[[], Workload]] = {
     "attn_bert": lambda: _attention(32, 12, 512, 64),
     "attn_naive_graph": lambda: _attention(8, 16, 2048, 64, plain=True),
     "conv_bn_relu": _conv_bn_relu,
+    "attn_decode": lambda: _decode(1, 32, 8, 32768, 128),
+    "attn_decode_16h": lambda: _decode(1, 16, 16, 32768, 128),
+    "sum_all": _sum_all,
     "mla_decode": _mla_decode,
     "w4a16_m1": _w4a16,
     "llama_block": _llama_block,

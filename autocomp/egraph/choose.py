@@ -74,7 +74,7 @@ def _choose(kernel: Kernel, rules: RuleSet, chip: Chip, options: Options, trace:
     found = candidates(kernel, rules, chip, options, demand, refused, trace)
     price, by_model = pricer(demand, chip, kernel), options.tile_heuristic == "model-driven"
     ranked = _ranked([(price(c.schedule), c) for c in found], by_model)
-    joins = Joins(kernel, rules, chip, options)
+    joins = Joins(kernel, rules, chip, options, admit)
     ranked = _admitted(kernel, ranked, admit, refused, joins.complete)
     best, chosen = ranked[0]
     next_best = (
@@ -102,6 +102,7 @@ class Joins:
     rules: RuleSet
     chip: Chip
     options: Options
+    admit: Callable[[Kernel, Schedule], None] | None = None
     known: dict[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
 
     def complete(self, s: Schedule) -> Schedule:
@@ -113,7 +114,7 @@ class Joins:
             price = pricer(demand_of(join), self.chip)
             found = candidates(join, self.rules, self.chip, self.options)
             ranked = _ranked([(price(c.schedule), c) for c in found if not c.schedule.split and c.schedule.cluster == 1], True)
-            best = ranked[0][1].schedule
+            best = _admitted(join, ranked, self.admit, {}, lambda s: s)[0][1].schedule
             self.known[join.signature] = (*best.tile, ("threads", best.threads))
         return replace(s, join=self.known[join.signature])
 

@@ -243,13 +243,14 @@ class Enumerator:
         vector = special = matrix = 0.0
         copies, whole = 0.0, True
         m = k = 0
-        lane, stride, strided_view, dtype = 1, 1, False, "f32"
+        lane, stride, turned, dtype = 1, 1, set[int](), "f32"
         for i in sorted(cut.nodes):
             f = s.nodes[i].form
             factor = cut.again.get(i, 1.0)
             vector += f.vector * factor
             special += f.special * factor
-            strided_view = strided_view or (f.view and not f.reshape)
+            if f.view and not f.reshape:
+                turned.update(s.nodes[i].enode.children)
             if f.matrix:
                 matrix += f.matrix
                 m, _, k = f.mnk
@@ -279,8 +280,17 @@ class Enumerator:
             k=k,
             matrix_eff=max(eff, 0.05),
             copies=copies,
-            read_eff=1.0 if not strided_view else 0.9 if matrix else 0.6,
+            read_eff=self._read_share(cut, turned, 0.9 if matrix else 0.6),
         )
+
+    def _read_share(self, cut: Cut, turned: set[int], share: float) -> float:
+        """Share of the bandwidth at which a body reads: `share` for what it reads in another order (all, where that is computed)."""
+        if not turned:
+            return 1.0
+        size = {x: self.subject.types[x].bytes for x in cut.leaves}
+        slow = sum(n for x, n in size.items() if x in turned) if turned <= cut.leaves else sum(size.values())
+        total = sum(size.values())
+        return total / (total + slow * (1 / share - 1)) if total else 1.0
 
     def _factors(self, node: SubjectNode, cut: Cut) -> Factors:
         """`factors_of`, asked once for each contraction and prologue."""

@@ -181,11 +181,16 @@ class Placer:
         return tile_of(self.p, axis)
 
     def depends(self, name: str, on: set[str]) -> bool:
-        """Whether a value is computed from one of `on` through maps and copies."""
-        if name in on:
-            return True
-        s = self.made.get(name)
-        return s is not None and any(self.depends(x, on) for x in s.srcs if x in self.bufs and x != name)
+        """Whether a value is computed from one of `on` through maps and copies (what a loop carries is computed from itself)."""
+        seen, todo = {name}, [name]
+        while todo:
+            x = todo.pop()
+            if x in on:
+                return True
+            new = [y for y in (self.made[x].srcs if x in self.made else ()) if y in self.bufs and y not in seen]
+            seen.update(new)
+            todo += new
+        return False
 
     # ---- strict
     def product(self, s: Stmt, chained: bool) -> None:
