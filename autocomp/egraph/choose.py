@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, islice
 from operator import mul
 from typing import Any
 
@@ -75,23 +75,22 @@ def _choose(kernel: Kernel, rules: RuleSet, chip: Chip, options: Options, trace:
     price, by_model = pricer(demand, chip, kernel), options.tile_heuristic == "model-driven"
     ranked = _ranked([(price(c.schedule), c) for c in found], by_model)
     joins = Joins(kernel, rules, chip, options, admit)
-    ranked = _admitted(kernel, ranked, admit, refused, joins.complete)
-    best, chosen = ranked[0]
+    best, chosen, before = _admitted(kernel, ranked, admit, refused, joins.complete)
     next_best = (
-        f"{describe(c.schedule)} ({c.rule}): {cost.seconds * 1e6:.1f} us, {cost.bound}" for cost, c in ranked[1 : 1 + SHOWN]
+        f"{describe(c.schedule)} ({c.rule}): {cost.seconds * 1e6:.1f} us, {cost.bound}" for cost, c in islice(ranked, SHOWN)
     )
-    return Choice(chosen.schedule, best, len(ranked), chosen.rule, tuple(next_best), tuple(sorted(refused.items())))
+    return Choice(chosen.schedule, best, len(found) - before, chosen.rule, tuple(next_best), tuple(sorted(refused.items())))
 
 
-def _ranked(priced: list[tuple[Cost, Candidate]], by_model: bool) -> list[tuple[Cost, Candidate]]:
-    """Cheapest first; equal ones by their text (which is only made for these). Without the model, all by their text."""
+def _ranked(priced: list[tuple[Cost, Candidate]], by_model: bool) -> Iterator[tuple[Cost, Candidate]]:
+    """Cheapest first; equal ones by their text (which is only made for those that are asked for). Without the model, all by their
+    text."""
     if not by_model:
-        return sorted(priced, key=lambda x: str(x[1].schedule))
-    out: list[tuple[Cost, Candidate]] = []
+        yield from sorted(priced, key=lambda x: str(x[1].schedule))
+        return
     for _, same in groupby(sorted(priced, key=lambda x: x[0].seconds), key=lambda x: x[0].seconds):
         group = list(same)
-        out += group if len(group) == 1 else sorted(group, key=lambda x: str(x[1].schedule))
-    return out
+        yield from group if len(group) == 1 else sorted(group, key=lambda x: str(x[1].schedule))
 
 
 @dataclass
@@ -114,14 +113,14 @@ class Joins:
             price = pricer(demand_of(join), self.chip)
             found = candidates(join, self.rules, self.chip, self.options)
             ranked = _ranked([(price(c.schedule), c) for c in found if not c.schedule.split and c.schedule.cluster == 1], True)
-            best = _admitted(join, ranked, self.admit, {}, lambda s: s)[0][1].schedule
+            best = _admitted(join, ranked, self.admit, {}, lambda s: s)[1].schedule
             self.known[join.signature] = (*best.tile, ("threads", best.threads))
         return replace(s, join=self.known[join.signature])
 
 
-def _admitted(kernel: Kernel, ranked: list[tuple[Cost, Candidate]], admit: Callable[[Kernel, Schedule], None] | None,
-              refused: dict[str, int], whole: Callable[[Schedule], Schedule]) -> list[tuple[Cost, Candidate]]:  # fmt: skip
-    """The ranking from the first candidate on that the target admits, each of its pieces; `whole` completes a schedule."""
+def _admitted(kernel: Kernel, ranked: Iterator[tuple[Cost, Candidate]], admit: Callable[[Kernel, Schedule], None] | None,
+              refused: dict[str, int], whole: Callable[[Schedule], Schedule]) -> tuple[Cost, Candidate, int]:  # fmt: skip
+    """The first candidate that the target admits, each of its pieces, and how many stood before it; `whole` completes a schedule."""
     conditions, refusals = dict(refused), []
     for i, (cost, c) in enumerate(ranked):
         try:
@@ -132,7 +131,7 @@ def _admitted(kernel: Kernel, ranked: list[tuple[Cost, Candidate]], admit: Calla
             refusals.append((c, e))
             refused[f"{c.rule}: {e.what}"] = refused.get(f"{c.rule}: {e.what}", 0) + 1
             continue
-        return [(cost, replace(c, schedule=schedule)), *ranked[i + 1 :]]
+        return cost, replace(c, schedule=schedule), i
     raise _nearest(refusals, conditions)
 
 

@@ -26,7 +26,7 @@ from autocomp.rewrite.functions import Operand, tensor_functions
 from autocomp.rewrite.pattern import Pattern
 from autocomp.rewrite.rule import Rule, RuleSet
 from autocomp.rewrite.vocabulary import GRAPH_PHASES
-from autocomp.rewrite.where import Env, Unanswerable, evaluate, holds
+from autocomp.rewrite.where import Answer, Env, Unanswerable, evaluate, holds
 from autocomp.trace import Trace
 
 REPORTED_REJECTS = 20  # refused matches of a rule that the trace keeps
@@ -225,16 +225,17 @@ class Phase:
     def _with_facts(self, row: tuple[object, ...]) -> tuple[object, ...]:
         return (*row, *((self.subject.constant[v], self.subject.uniform[v]) for v in row if isinstance(v, int)))
 
-    def _said(self, q: Query, row: tuple[object, ...], reason: str | None) -> bool:
+    def _said(self, q: Query, row: tuple[object, ...], answer: str | Answer | None) -> bool:
         """Count what a match gave; whether the rule fired."""
         name = q.rule.name
-        if reason is None:
+        if answer is None:
             self.fired[name] = self.fired.get(name, 0) + 1
-        elif reason:
+        elif answer != "":
             self.rejected[name] = self.rejected.get(name, 0) + 1
             if self.rejected[name] <= REPORTED_REJECTS:
+                reason = answer.reason if isinstance(answer, Answer) else answer
                 self.trace.add("reject", name, phase=self.name, reason=reason, at=str(self.subject.types[int(row[0])]))  # type: ignore[call-overload]
-        return reason is None
+        return answer is None
 
     def _over(self) -> tuple[str, float, float] | None:
         """(what, how much, limit) of a budget that is used up."""
@@ -256,22 +257,22 @@ class Match:
     inner: tuple[int, ...] = ()
 
 
-def _apply(subject: Subject, q: Query, row: tuple[object, ...], functions: Mapping[str, Any]) -> str | None:
+def _apply(subject: Subject, q: Query, row: tuple[object, ...], functions: Mapping[str, Any]) -> str | Answer | None:
     """None if the rule fired; else why not ("" where it would only have added what is there)."""
     m = _match(subject, q, row, functions)
-    return m if isinstance(m, str) else _fire(subject, q.rule, m, (m,))
+    return _fire(subject, q.rule, m, (m,)) if isinstance(m, Match) else m
 
 
 def _apply_together(subject: Subject, q: Query, rows: Sequence[tuple[object, ...]], functions: Mapping[str, Any],
-                    taken: set[int]) -> list[tuple[tuple[object, ...], str | None]]:  # fmt: skip
+                    taken: set[int]) -> list[tuple[tuple[object, ...], str | Answer | None]]:  # fmt: skip
     """As `_apply` for a rule of siblings: matches that share the variables it names fire together, in order of their roots. What
     lies inside of siblings that an earlier rule merged is left to it."""
     groups: dict[tuple[int, ...], dict[int, tuple[tuple[object, ...], Match]]] = {}
-    out: list[tuple[tuple[object, ...], str | None]] = []
+    out: list[tuple[tuple[object, ...], str | Answer | None]] = []
     for row in rows:
         m = _match(subject, q, row, functions)
-        if isinstance(m, str) or m.root in taken:
-            out.append((row, m if isinstance(m, str) else "it is part of siblings that another rule merged"))
+        if not isinstance(m, Match) or m.root in taken:
+            out.append((row, "it is part of siblings that another rule merged" if isinstance(m, Match) else m))
         else:
             groups.setdefault(tuple(m.names[v] for v in q.rule.siblings), {}).setdefault(m.root, (row, m))
     for _, members in sorted(groups.items()):
@@ -283,7 +284,7 @@ def _apply_together(subject: Subject, q: Query, rows: Sequence[tuple[object, ...
     return out
 
 
-def _match(subject: Subject, q: Query, row: tuple[object, ...], functions: Mapping[str, Any]) -> Match | str:
+def _match(subject: Subject, q: Query, row: tuple[object, ...], functions: Mapping[str, Any]) -> Match | Answer | str:
     """The match, or why the rule does not hold there."""
     values = dict(zip((v for v, _ in q.variables), row))
     root = int(values["root"])  # type: ignore[call-overload]
@@ -302,7 +303,7 @@ def _match(subject: Subject, q: Query, row: tuple[object, ...], functions: Mappi
         return reason
     answer = holds(q.rule.where, env)
     inner = tuple(int(values[v]) for v, _ in q.variables if v.startswith("n_"))  # type: ignore[call-overload]
-    return Match(env, names, root, inner) if answer else answer.reason
+    return Match(env, names, root, inner) if answer else answer
 
 
 def _fire(subject: Subject, rule: Rule, m: Match, together: tuple[Match, ...]) -> str | None:

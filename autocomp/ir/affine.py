@@ -58,10 +58,15 @@ class Aff:
         acc: dict[Atom, int] = {}
         for a, c in terms:
             acc[a] = acc.get(a, 0) + c
-        return Aff(tuple(sorted(((a, c) for a, c in acc.items() if c), key=lambda t: str(t[0]))), const)
+        left = [(a, c) for a, c in acc.items() if c]
+        if len(left) > 1:
+            left.sort(key=lambda t: str(t[0]))
+        return Aff(tuple(left), const)
 
     def __add__(self, o: Aff | int | str) -> Aff:
         o = Aff.of(o)
+        if not self.terms or not o.terms:
+            return Aff(self.terms or o.terms, self.const + o.const)
         return Aff.make(self.terms + o.terms, self.const + o.const)
 
     __radd__ = __add__
@@ -76,7 +81,9 @@ class Aff:
         return Aff.of(o) - self
 
     def __mul__(self, k: int) -> Aff:
-        return Aff.make(((a, c * k) for a, c in self.terms), self.const * k)
+        if k == 1:
+            return self
+        return Aff(tuple((a, c * k) for a, c in self.terms) if k else (), self.const * k)
 
     __rmul__ = __mul__
 
@@ -117,15 +124,20 @@ class Aff:
 
     def substitute(self, by: Mapping[str, Aff]) -> Aff:
         """Replace axes by expressions (simultaneously)."""
-        out = Aff((), self.const)
+        terms: list[tuple[Atom, int]] = []
+        const = self.const
         for a, c in self.terms:
             if isinstance(a, str):
-                out = out + by.get(a, Aff(((a, 1),))) * c
-            elif isinstance(a, FloorDiv):
-                out = out + (a.num.substitute(by) // a.den) * c
+                new = by.get(a)
+                if new is None:
+                    terms.append((a, c))
+                    continue
             else:
-                out = out + (a.num.substitute(by) % a.den) * c
-        return out
+                inner = a.num.substitute(by)
+                new = inner // a.den if isinstance(a, FloorDiv) else inner % a.den
+            terms += new.terms if c == 1 else [(t, k * c) for t, k in new.terms]
+            const += new.const * c
+        return Aff.make(terms, const)
 
     def eval(self, env: Mapping[str, Any]) -> Any:
         """Value at a point; `env` maps names to ints or NumPy arrays."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from autocomp.ir.types import Sym
@@ -28,7 +28,12 @@ class Answer:
     """ok, or the condition that failed with the values its parts had. True in a boolean context when ok."""
 
     ok: bool
-    reason: str = ""
+    why: Callable[[], str] = str
+
+    @property
+    def reason(self) -> str:
+        """Made when it is asked for: most refusals are only counted."""
+        return self.why()
 
     def __bool__(self) -> bool:
         return self.ok
@@ -106,9 +111,9 @@ def holds(conditions: tuple[Expr, ...], env: Env) -> Answer:
     for c in conditions:
         try:
             if not evaluate(c, env):
-                return Answer(False, _explain(c, env))
+                return Answer(False, partial(_explain, c, env))
         except Unanswerable as x:
-            return Answer(False, str(x))
+            return Answer(False, partial(str, x))
     return YES
 
 
