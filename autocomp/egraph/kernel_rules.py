@@ -1,6 +1,6 @@
 """Tiling and scheduling rules of one kernel as egglog rules over one constructor: a schedule is a row of columns.
 
-    (Tile rows cols depth batch taps threads stages grouped workers cluster resident overlap unroll persistent split roles instruction)
+    (Tile rows cols depth batch taps threads stages grouped workers cluster resident overlap lazy unroll persistent split roles instruction)
 
 A tiling rule joins its `choose` tables under its conditions and unites the kernel with a Tile; a scheduling rule matches the
 Tiles of the kernel and adds others. The e-graph decides each condition itself or, where it cannot, puts the question
@@ -27,7 +27,7 @@ from autocomp.rewrite.where import Env, Unanswerable, evaluate, holds
 ROLE = {"m": "rows", "n": "cols", "k": "depth", "b": "batch", "t": "taps", "i": "rows", "j": "cols"}
 TILES = ("rows", "cols", "depth", "batch", "taps")  # 0: the whole axes; of taps: as the depth says
 FIELDS = (  # whole numbers of the schedule
-    "threads", "stages", "grouped", "workers", "cluster", "resident", "overlap", "unroll", "persistent", "split",
+    "threads", "stages", "grouped", "workers", "cluster", "resident", "overlap", "lazy", "unroll", "persistent", "split",
 )
 WORDS = ("roles", "instruction")  # and words
 COLUMNS = (*TILES, *FIELDS, *WORDS)

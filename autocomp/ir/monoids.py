@@ -25,6 +25,8 @@ from autocomp.ir.types import BOOL, DType, dtype_of
 class Monoid:
     """`operands` names what is folded; `finish` gives the value of the whole from the states.
 
+    `tells`: the module that sums nothing but weights, none of them negative: its sum in one step is no less than any of them, so while
+    it is moderate the base may stay behind and nothing overflows.
     `exact`: combining in any order gives the same bits (max, integers), not only the same real number.
     """
 
@@ -35,6 +37,7 @@ class Monoid:
     pick: tuple[tuple[str, str], ...] = ()
     finish: str = ""
     exact: bool = False
+    tells: str = ""
 
     @property
     def states(self) -> tuple[str, ...]:
@@ -55,9 +58,9 @@ MONOIDS: dict[str, Monoid] = {
         Monoid("all", ("v",), (("m", "and", "v"),), finish="m", exact=True),
         Monoid("argmax", ("v", "i"), (("m", "max", "v"),), pick=(("i", "i"),), finish="i", exact=True),
         Monoid("argmin", ("v", "i"), (("m", "min", "v"),), pick=(("i", "i"),), finish="i", exact=True),
-        Monoid("max_sumexp", ("v",), (("m", "max", "v"),), (("l", "1", "x * exp(m - m1)"),), finish="l"),
+        Monoid("max_sumexp", ("v",), (("m", "max", "v"),), (("l", "1", "x * exp(m - m1)"),), finish="l", tells="l"),
         Monoid("softmax_weighted", ("v", "w"), (("m", "max", "v"),),
-               (("l", "1", "x * exp(m - m1)"), ("o", "w", "x * exp(m - m1)")), finish="o / l"),
+               (("l", "1", "x * exp(m - m1)"), ("o", "w", "x * exp(m - m1)")), finish="o / l", tells="l"),
         Monoid("welford", ("v",), (("n", "add", "1"), ("s", "add", "v")), (("M2", "0", _CHAN),), finish="M2 / n"),
     )
 }  # fmt: skip

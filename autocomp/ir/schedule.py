@@ -21,6 +21,8 @@ class Schedule:
     stages     ring depth of copies in the reduction's loop; roles/workers/threads/cluster/persistent/rows/overlap: who
                runs what on a GPU or NPU (docs/architecture.md).
     resident   blocks that share a core: each has that part of its registers and shared memory.
+    lazy       a base under which other states are kept (the maximum of a softmax) moves only where a step's weights would sum to more
+               than 2^lazy; 0: in every step.
     deep       blocks of a cluster that each compute a part of the depth of one tile; then the cluster is as large.
     stream     blocks that stay share out the steps of the last tiles evenly; who begins a tile adds the others' sums.
     split      (axis, parts): the reduction over axis is done in parts that a second kernel combines (`ir.parts`);
@@ -47,6 +49,7 @@ class Schedule:
     stream: bool = False
     rows: str = ""
     overlap: int = 0
+    lazy: int = 0
     split: tuple[str, int] | None = None
     join: tuple[tuple[str, int], ...] = ()
     instruction: str = ""

@@ -55,6 +55,8 @@ class _Run:
             if isinstance(n, Stmt):
                 getattr(self, n.op)(n)
                 continue
+            if n.kind == "when" and np.all(self.env[n.opt("of")] <= float(n.opt("above"))):
+                continue
             for point in itertools.product(*(range(0, self.extent[a], self.tile[a]) for a in n.axes)):
                 if n.until and point[0] > self.base[n.until[0]] + self.tile[n.until[0]] - 1 + n.until[1]:
                     break

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import TYPE_CHECKING
+
+import ml_dtypes
 
 from autocomp.ir.body import Const, Contract, Expr, Index, Load, Map, Reduce, postorder
 from autocomp.ir.monoid_terms import build
 from autocomp.ir.monoids import MONOIDS, Monoid, identity
 from autocomp.ir.types import BOOL, I64, DType
-from autocomp.tile.program import Stmt, Value
+from autocomp.tile.program import Loop, Stmt, Value
 
 if TYPE_CHECKING:
     from autocomp.tile.derive import Deriver, Scope
@@ -42,6 +44,23 @@ class MonoidStep:
         self.value[first] = self._of(v)
         if scale is not None:
             self.value[first] = Map(e.dtype, "mul", (self._of(v), scale))
+        if self.carried and m.tells and d.s.lazy:
+            return self._lagging(m, v, scale)
+        new = self._bases(m, v, scale)
+        out = dict(new)
+        for s, lift, rebase in m.modules:
+            if self.carried or self._asked(s):
+                out[s] = self._module(m, s, lift, rebase, new)
+        for s, lift in m.pick:
+            out[s] = self._pick(s, lift, new[m.base[0][0]], v)
+        if self.carried:
+            self._settle(m, new)
+            return self.st
+        return out
+
+    def _bases(self, m: Monoid, v: str, scale: Const | None) -> dict[str, str]:
+        """The base's new values; of a base that nothing is kept relative to, the state itself."""
+        d, e, first = self.d, self.e, m.operands[0]
         key = d.ordered(d.key_axes(e))
         new: dict[str, str] = {}
         every = self.carried or bool(m.pick) or any(self._asked(s) for s, *_ in m.modules)
@@ -61,18 +80,55 @@ class MonoidStep:
                 expr = Map(d.state_dtype(e), op, (self._of(self.st[s]), self._of(t)))
                 t = d.put("map", f"{s}1", d.state_dtype(e), key, at=self._here(), srcs=values_of(expr), expr=expr)
             new[s] = t
-        out = dict(new)
-        for s, lift, rebase in m.modules:
-            if self.carried or self._asked(s):
-                out[s] = self._module(m, s, lift, rebase, new)
-        for s, lift in m.pick:
-            out[s] = self._pick(s, lift, new[m.base[0][0]], v)
-        if self.carried:
-            for s, _, _ in m.base:
-                if new[s] != self.st[s]:
-                    self._here().body.append(Stmt("map", self.st[s], (new[s],), self._of(new[s])))
-            return self.st
-        return out
+        return new
+
+    def _settle(self, m: Monoid, new: Mapping[str, str]) -> None:
+        for s, _, _ in m.base:
+            if new[s] != self.st[s]:
+                self._here().body.append(Stmt("map", self.st[s], (new[s],), self._of(new[s])))
+
+    def _lagging(self, m: Monoid, v: str, scale: Const | None) -> dict[str, str]:
+        """A step under the base as it stands; where the weights' sum grows past 2^lazy, the base moves and the weights are made again.
+
+        Any base serves a quotient of sums kept relative to it, so long as no weight overflows and some weight so far was 1: the base
+        is the largest value of all steps but those that came after it moved last, and these exceed it by less than 2^lazy.
+        """
+        d, e, here = self.d, self.e, self._here()
+        rebase = next(r for s, _, r in m.modules if s == m.tells)
+        weight = term(rebase, {b: term(t, self.value, e.dtype) for b, _, t in m.base}
+                      | {f"{b}1": self._of(self.st[b]) for b, _, _ in m.base} | {"x": Const(e.dtype, 1.0)}, e.dtype)  # fmt: skip
+        mark = len(here.body)
+        p = d.put("map", "p", e.dtype, d.ordered(d.free[id(e.operands[0])]), at=here, srcs=values_of(weight), expr=weight)
+        p = d.masked(p, e.dtype, e.axes, 0.0)
+        total = d.put("reduce", f"{m.tells}_t", e.dtype, d.ordered(d.key_axes(e)), at=here, srcs=(p,), expr="add", axis=self.axis)
+        under_old = [s for s in here.body[mark:] if isinstance(s, Stmt)]
+        rare = type(here)(here.axes)
+        d.scopes.append(rare)
+        new = self._bases(m, v, scale)
+        for s, _, r in m.modules:
+            self._move(m, s, r, new)
+        moved = {self.st[b]: self._of(new[b]) for b in new}
+        rare.body += [_under(s, moved) for s in under_old]
+        self._settle(m, new)
+        d.scopes.pop()
+        most = min([2.0**d.s.lazy] + [_largest(self.operand[x].dtype) / 4 for _, x, _ in m.modules if x in m.operands[1:]])
+        here.body.append(Loop("when", (), tuple(rare.body), (("of", total), ("above", repr(most)))))
+        for s, lift, _ in m.modules:
+            if lift in m.operands[1:]:
+                self._weighted(m, s, lift, p)
+            else:
+                self._add(s, total)
+        return self.st
+
+    def _add(self, s: str, part: str) -> None:
+        expr = Map(self.e.dtype, "add", (self._of(self.st[s]), self._of(part)))
+        self._here().body.append(Stmt("map", self.st[s], values_of(expr), expr))
+
+    def _move(self, m: Monoid, s: str, rebase: str, new: Mapping[str, str]) -> None:
+        """A carried state of a module, moved to the base's new value."""
+        old = {b: self._of(self.st[b]) for b, _, _ in m.base} | {f"{b}1": self._of(new[b]) for b, _, _ in m.base}
+        moved = term(rebase, {**old, "x": self._of(self.st[s])}, self.e.dtype)
+        self._here().body.append(Stmt("map", self.st[s], values_of(moved), moved))
 
     def _folded(self, s: str, op: str, src: str, key: Sequence[str]) -> str:
         """The fold of a source, once a scope: a maximum may be asked for alone and as the base of a sum of exponentials."""
@@ -121,9 +177,7 @@ class MonoidStep:
         bases = {b: term(t, self.value, e.dtype) for b, _, t in m.base} | {f"{b}1": self._of(new[b]) for b, _, _ in m.base}
         private = lift in m.operands[1:]
         if self.carried:
-            old = {b: self._of(self.st[b]) for b, _, _ in m.base} | {f"{b}1": self._of(new[b]) for b, _, _ in m.base}
-            moved = term(rebase, {**old, "x": self._of(self.st[s])}, e.dtype)
-            self._here().body.append(Stmt("map", self.st[s], values_of(moved), moved))
+            self._move(m, s, rebase, new)
         weight = term(rebase, {**bases, "x": Const(e.dtype, 1.0) if private else term(lift, self.value, e.dtype)}, e.dtype)
         if weight not in self.weights:  # a sum and a weighted sum rebase by one weight
             axes = d.ordered(d.free[id(e.operands[0])])
@@ -207,6 +261,22 @@ def term(text: str, env: Mapping[str, Expr], dtype: DType) -> Expr:
         return Map(dtype, name, args)
 
     return build(text, lambda x: env[x] if isinstance(x, str) else Const(dtype, float(x) if dtype.is_float else int(x)), fn)
+
+
+def _under(s: Stmt, other: Mapping[str, Expr]) -> Stmt:
+    """The statement with other values in place of those named."""
+    if not isinstance(s.expr, Expr):
+        return s
+
+    def swap(e: Expr) -> Expr:
+        return other.get(e.name, e) if isinstance(e, Value) else e.with_args(tuple(map(swap, e.args))) if e.args else e
+
+    expr = swap(s.expr)
+    return replace(s, srcs=values_of(expr), expr=expr)
+
+
+def _largest(dtype: DType) -> float:
+    return float(ml_dtypes.finfo(dtype.numpy).max)
 
 
 def values_of(e: Expr) -> tuple[str, ...]:

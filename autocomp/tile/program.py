@@ -5,7 +5,7 @@
     tensor  ::= name ":" dtype "[" (axis ":" extent),* "]"
                 [ "of" buffer "[" shape "]" "at" "[" index,* "]" [ "where" guard,* ["else" fill] ] ]
     block   ::= (loop | stmt)*
-    loop    ::= ("grid" | "serial" | "pipelined" | "parallel") axis,* (key "=" value)*
+    loop    ::= ("grid" | "serial" | "pipelined" | "parallel" | "when") axis,* (key "=" value)*
     stmt    ::= dst [":" dtype "[" axis,* "]" scope] ("=" | "+=") rhs   |   "store" tensor "=" value
     rhs     ::= "copy" tensor | "fill" number | "map" expr | "reduce" op axis value | "mma" value "," value
     scope   ::= "block" | "fragment"
@@ -83,6 +83,9 @@ class Loop:
     until=i+c ends a loop over one axis behind the tile that holds index i + c, i the last index of its axis' tile: what follows
     would change nothing (a mask makes it the reduction's identity).
     parts=n shares out the turns among the n blocks of a cluster, whose accumulators are added behind the loop.
+
+    when of=v above=x has no axes; its body must run where an element of v is above x or NaN, and always may. Where v is a sum,
+    workers may test their parts of it: x leaves room for that.
     """
 
     kind: str

@@ -22,7 +22,7 @@ from autocomp.ir.types import DTYPES, Dim, Sym
 from autocomp.tile.expr_text import ExprReader, Reader, show_aff, show_expr
 from autocomp.tile.program import Buf, Expr, Loop, Stmt, Tensor, TileProgram
 
-LOOPS = ("grid", "serial", "pipelined", "parallel")
+LOOPS = ("grid", "serial", "pipelined", "parallel", "when")
 
 
 # ---------------------------------------------------------------- printing
@@ -75,7 +75,7 @@ def show(p: TileProgram) -> str:
         for n in body:
             if isinstance(n, Loop):
                 opts = "".join(f" {k}={v}" for k, v in n.opts)
-                out.append(f"{indent}{n.kind} {', '.join(n.axes)}{opts}")
+                out.append(f"{indent}{n.kind}{' ' if n.axes else ''}{', '.join(n.axes)}{opts}")
                 block(n.body, indent + "  ")
             else:
                 out.append(indent + show_stmt(p, n, n.dst in seen))

@@ -4,10 +4,14 @@
     then, each        start the products of the scores; start the late product of the iteration before; wait for the scores; maps;
                       wait for the late product; rescale its accumulator; pack the factor
     behind the loop   the late product of the last iteration
+
+Where the program says when a rescaling is due (`when`), the rest of an iteration is printed under that condition, and the first one
+goes there at once: it starts from the identity.
 """
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,19 +24,24 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Skew:
     """Statements of the loop: `first` up to the scores' product, `maps` behind it, `rescale` of the late product's accumulator,
-    `updates` of what the rescaling reads."""
+    `updates` of what the rescaling reads. `rare`: what is done between `maps` and `then` only where `when` says so; `rescale` and
+    `updates` too, then."""
 
     first: tuple[Stmt, ...]
     maps: tuple[Stmt, ...]
     rescale: tuple[Stmt, ...]
     updates: tuple[Stmt, ...]
     late: Stmt
+    when: Loop | None = None
+    rare: tuple[Stmt, ...] = ()
+    then: tuple[Stmt, ...] = ()
 
 
 def skew_of(printer: TeamPrinter, loop: Loop) -> Skew | None:
     """The split of a loop that asks for it (overlap=1) and has the form; None otherwise."""
     body = [n for n in loop.body if not (isinstance(n, Stmt) and n.op == "copy" and n.dst in printer.of)]
-    if loop.opt("overlap") != "1" or printer.persistent or not all(isinstance(n, Stmt) for n in body):
+    rare = [n for n in body if isinstance(n, Loop)]
+    if loop.opt("overlap") != "1" or printer.persistent or len(rare) > 1 or any(n.kind != "when" for n in rare):
         return None
     stmts = [n for n in body if isinstance(n, Stmt)]
     products = [s for s in stmts if s.op == "mma"]
@@ -41,17 +50,40 @@ def skew_of(printer: TeamPrinter, loop: Loop) -> Skew | None:
     early, late = products
     if late.srcs[0] in printer.placer.bulk or late.dst in early.srcs or printer.of[late.srcs[1]] is printer.of.get(early.srcs[1]):
         return None
+    at = stmts.index(early) + 1
+    if rare:
+        return _rare(body, rare[0], tuple(stmts[:at]), late)
     touch = [s for s in stmts if s is not late and late.dst in (s.dst, *s.srcs)]
     if any(s.op != "map" or s.dst != late.dst or stmts.index(s) > stmts.index(late) for s in touch):
         return None
-    at = stmts.index(early) + 1
     if any(s in touch for s in stmts[:at]):
         return None
     rest = [s for s in stmts[at:] if s is not late and s not in touch]
+    maps, updates = _parted(rest, touch, stmts)
+    return Skew(tuple(stmts[:at]), maps, tuple(touch), updates, late)
+
+
+def _rare(body: list[Loop | Stmt], when: Loop, first: tuple[Stmt, ...], late: Stmt) -> Skew | None:
+    """The split where the late product's accumulator is rescaled under a condition alone."""
+    at = body.index(when)
+    maps = [s for s in body[len(first) : at] if isinstance(s, Stmt)]
+    then = [s for s in body[at + 1 :] if isinstance(s, Stmt) and s is not late]
+    inside = [s for s in when.body if isinstance(s, Stmt)]
+    touch = [s for s in inside if late.dst in (s.dst, *s.srcs)]
+    if any(n in body[at:] for n in first) or any(s.op != "map" or s.dst != late.dst for s in touch):
+        return None
+    if len(inside) < len(when.body) or late in maps or any(late.dst in (s.dst, *s.srcs) for s in (*first, *maps, *then)):
+        return None
+    rare, updates = _parted([s for s in inside if s not in touch], touch, inside)
+    return Skew(first, tuple(maps), tuple(touch), updates, late, when, rare, tuple(then))
+
+
+def _parted(rest: list[Stmt], touch: list[Stmt], order: list[Stmt]) -> tuple[tuple[Stmt, ...], tuple[Stmt, ...]]:
+    """What may run before the rescaling, and what must follow it: it changes what the rescaling reads."""
     read = {x for s in touch for x in s.srcs}
-    before = {s.dst for s in stmts[: stmts.index(touch[0])]} if touch else set()
+    before = {s.dst for s in order[: order.index(touch[0])]} if touch else set()
     end = next((i for i, s in enumerate(rest) if s.dst in read and s.dst not in before), len(rest))
-    return Skew(tuple(stmts[:at]), tuple(rest[:end]), tuple(touch), tuple(rest[end:]), late)
+    return tuple(rest[:end]), tuple(rest[end:])
 
 
 def print_skewed(printer: TeamPrinter, loop: Loop, mine: list[Queue], skew: Skew) -> None:
@@ -59,20 +91,19 @@ def print_skewed(printer: TeamPrinter, loop: Loop, mine: list[Queue], skew: Skew
     late_queues = [q for q in mine if q is printer.of[skew.late.srcs[1]]]
     soon_queues = [q for q in mine if q not in late_queues]
     packed, pack = printer.packing(printer.place.products[skew.late])
+    scores = {s.dst for s, _ in walk(skew.first) if s.op == "mma"}
 
     def part() -> None:
         printer.waited -= {q.name for q in soon_queues}
         printer.run(skew.first)
 
-    def rest() -> None:
-        printer.run(skew.maps)
-        printer.settle({s.dst for s, _ in walk(skew.first) if s.op == "mma"})
-
     with printer.block(""):
         printer.bases(loop, "0")
         part()
-        rest()
-        printer.run(skew.updates)
+        again = {s.dst for s in skew.rare}
+        printer.run(s for s in skew.maps if s.dst not in again)
+        printer.run((*skew.rare, *skew.updates, *skew.then))
+        printer.settle(scores)
         printer.put(pack)
         step(printer, soon_queues)
     it = printer.names.fresh("it")
@@ -81,12 +112,14 @@ def print_skewed(printer: TeamPrinter, loop: Loop, mine: list[Queue], skew: Skew
         part()
         printer.waited -= {q.name for q in late_queues}
         printer.multiply(skew.late, packed)
-        rest()
+        printer.run(skew.maps)
+        printer.settle(scores)
         printer.settle({skew.late.dst})
         printer.put(f"ac_keep({packed});")
         step(printer, late_queues)
-        printer.run(skew.rescale)
-        printer.run(skew.updates)
+        with printer.block(f"if ({printer.condition(skew.when)})") if skew.when is not None else nullcontext():
+            printer.run((*skew.rare, *skew.rescale, *skew.updates))
+        printer.run(skew.then)
         printer.put(pack)
         step(printer, soon_queues)
     printer.waited -= {q.name for q in late_queues}

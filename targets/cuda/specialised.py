@@ -16,7 +16,7 @@ from autocomp.targets.cuda.parts import add_up, find_parts, own_share, own_turns
 from autocomp.targets.cuda.skewed import print_skewed, skew_of
 from autocomp.targets.cuda.streams import find_stream, mend, pieces
 from autocomp.targets.cuda.team_placer import TEAM, TeamPlacer, register_budget
-from autocomp.targets.simt.expressions import STORED, index
+from autocomp.targets.simt.expressions import STORED, index, literal
 from autocomp.targets.simt.placement import Placement, Product
 from autocomp.targets.simt.printer import Printer
 
@@ -350,7 +350,20 @@ class TeamPrinter(Printer):
             slot = f"{back} % {q.depth}" if q.depth > 1 else "0"
             self.give_back(q, slot, guard)
 
+    def condition(self, when: Loop) -> str:
+        """The name of a flag, alike in a wave, that says whether a `when` is due: on what each worker holds of the value."""
+        of, far = when.opt("of"), self.names.fresh("far")
+        tests = [f"{self.names.of(of)}[{r}] <= {literal(float(when.opt('above')), self.bufs[of].dtype)}"
+                 for r in range(self.place.layouts[of].registers)]  # fmt: skip
+        self.put(f"const bool {far} = ac_any(!({' && '.join(tests)}));")
+        return far
+
     def loop(self, loop: Loop) -> None:
+        if loop.kind == "when":
+            self.settle({x for s, _ in walk(loop.body) for x in (s.dst, *s.srcs)})
+            with self.block(f"if ({self.condition(loop)})"):
+                self.run(loop.body)
+            return
         mine = [q for q in self.queues if q.loop is loop]
         if not mine:
             super().loop(loop)

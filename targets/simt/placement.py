@@ -432,7 +432,7 @@ def pressure(p: TileProgram, out: Placement) -> int:
         for n in body:
             if isinstance(n, Stmt):
                 order.append((n, (0, 0)))
-            else:
+            elif n.kind != "when":  # rare: what is kept for it may be spilled
                 first = len(order)
                 flat(n.body)
                 for i in range(first, len(order)):

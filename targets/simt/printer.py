@@ -19,10 +19,10 @@ from autocomp.targets.simt.expressions import STORED, Scalar, held, index, liter
 from autocomp.targets.simt.placement import Placement, Shared, tile_of
 
 from autocomp.ir.affine import Aff
-from autocomp.ir.body import Expr
+from autocomp.ir.body import Expr, Map, postorder
 from autocomp.ir.types import BOOL, Sym
 from autocomp.tile.layout import Digit, Layout, weights
-from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, walk
+from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, Value, walk
 
 TAKEN = (  # the printer's own variables
     "r", "q", "m", "n", "kk", "c", "row", "col", "lane", "wave", "warp", "own", "sum", "block", "smem", "fa", "fb",
@@ -169,6 +169,11 @@ class Printer:
         inside = [s for s, _ in walk(loop.body)]
         out = []
         for s in inside:
+            if s.op == "reduce" and not s.acc and s.expr == "add" and (total := _carrier(s, inside)):
+                self.deferred.add(s.dst)  # a turn's part of a carried sum
+                out = [x for x in out if x.dst != total]
+                out.append(Stmt("reduce", total, s.srcs, "add", s.axis, True))
+                continue
             if s.op != "reduce" or not s.acc or s.expr not in ("add", "max", "min", "mul"):
                 continue
             others = [x for x in inside if x is not s and s.dst in (x.dst, *x.srcs)]
@@ -186,6 +191,9 @@ class Printer:
         return [s for s in loop.body if isinstance(s, Stmt) and s.op == "copy" and s.dst in self.place.shared]
 
     def loop(self, loop: Loop) -> None:
+        if loop.kind == "when":  # running it always changes nothing
+            self.run(loop.body)
+            return
         stages = self.place.stages if loop.kind == "pipelined" else 1
         ring = self.ring(loop) if stages > 1 else []
         total = self.turns(loop)
@@ -492,11 +500,20 @@ def _all_loops(body: Iterable[Loop | Stmt]) -> list[Loop]:
     return found + [x for n in found for x in _all_loops(n.body)]
 
 
+def _carrier(s: Stmt, inside: list[Stmt]) -> str:
+    """The value that a loop only scales and adds a reduction's result to, which nothing else in it reads; "" if there is none."""
+    readers = [x for x in inside if s.dst in x.srcs]
+    if len(readers) != 1 or not isinstance(e := readers[0].expr, Map) or e.fn != "add":
+        return ""
+    total = readers[0].dst
+    if {x.name for x in e.args if isinstance(x, Value)} != {total, s.dst}:
+        return ""
+    others = [x for x in inside if x is not readers[0] and total in (x.dst, *x.srcs)]
+    return total if all(_scales(x, total) for x in others) else ""
+
+
 def _scales(s: Stmt, name: str) -> bool:
     """name = name * something else, by a map."""
-    from autocomp.ir.body import Map, postorder
-    from autocomp.tile.program import Value
-
     e = s.expr
     if s.op != "map" or s.dst != name or not isinstance(e, Map) or e.fn != "mul":
         return False

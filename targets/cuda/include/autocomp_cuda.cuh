@@ -76,6 +76,7 @@ AC_DEVICE void ac_flag_take(unsigned *f) {
 
 // ---- threads of a block
 AC_DEVICE void ac_sync() { __syncthreads(); }
+AC_DEVICE bool ac_any(bool x) { return __any_sync(0xffffffffu, x); }  // whether it holds in any lane of the wave
 template <class T> AC_DEVICE T ac_shuffle_xor(T x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
 
 AC_DEVICE unsigned ac_address(const void *p) { return (unsigned)__cvta_generic_to_shared(p); }

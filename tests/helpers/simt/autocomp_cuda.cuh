@@ -26,6 +26,11 @@ template <class T> AC_DEVICE T ac_peer(const T *p, int rank) {
 
 AC_DEVICE void ac_sync() { __syncthreads(); }
 template <class T> AC_DEVICE T ac_shuffle_xor(T x, int mask) { return simt_shuffle_xor(x, mask); }
+AC_DEVICE bool ac_any(bool x) {
+  int any = x;
+  for (int mask = 1; mask < AC_WAVE; mask *= 2) any |= simt_shuffle_xor(any, mask);
+  return any;
+}
 
 // ---- copies into shared memory
 template <int BYTES, class S> AC_DEVICE void ac_copy(unsigned char *to, const S *from, bool inside) {

@@ -1,0 +1,77 @@
+"""Attention whose maximum moves only where weights would grow large: the same result, on scores that grow, fall, or are masked at first."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import autocomp
+from autocomp.ir.schedule import Schedule
+from autocomp.tile import meaning
+from autocomp.tile.derive import derive
+from autocomp.tile.text import parse, show
+from tests.helpers.device_graphs import attention
+from tests.helpers.simt_model import COMPILER, ModelExecutor, compile_model
+
+ROWS = 200
+
+
+def lagging(kernel, workers: int = 1) -> Schedule:
+    """Tiles of 64 rows a warpgroup and 64 keys."""
+    rows = {a.name: 64 * workers if a.extent == ROWS else 1 for a in kernel.axes if a.extent != 64}
+    return Schedule.make({**rows, "r1": 64}, stages=2, roles="cooperative", workers=workers, overlap=1, lazy=14)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return compile_model(tmp_path_factory.mktemp("simt"))
+
+
+def reference(feed, causal):
+    q, k, v = (feed[x].astype("f8") for x in "qkv")
+    s = q @ k.swapaxes(-1, -2) * 0.125 + feed.get("mask", np.zeros(1)).astype("f8")
+    if causal:
+        s = np.where(np.tri(ROWS, dtype=bool), s, -np.inf)
+    e = np.exp(s - s.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True) @ v
+
+
+def feed_of(kind: str) -> dict[str, np.ndarray]:
+    """Scores of one size, scores that grow by far more than the limit from turn to turn, or a first turn without a single key."""
+    rng = np.random.default_rng(list(kind.encode()))
+    feed = {x: rng.standard_normal((1, 2, ROWS, 64)).astype("f2") for x in "qkv"}
+    if kind == "grows":
+        feed["q"] = (1 + 0.1 * feed["q"]).astype("f2")
+        feed["k"] = (0.03 * np.arange(ROWS)[:, None] + 0.1 * feed["k"]).astype("f2")
+    if kind == "masked":
+        feed["mask"] = np.where(np.arange(ROWS) < 64 + np.arange(ROWS)[:, None] // 8, -np.inf, 0.0)[None, None].astype("f2")
+    return feed
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("kind", ["even", "grows", "masked", "causal"])
+def test_a_base_that_lags_gives_the_same_result(kind, workers, model, tmp_path):
+    program = autocomp.optimize(attention(1, 2, ROWS, 64, causal=kind == "causal", mask=kind == "masked"), target="cuda:h200")
+    kernel = program.calls.calls[0].kernel
+    program.printed[kernel.name] = source = program.target.emit(kernel, lagging(kernel, workers))
+    assert "ac_any" in source.text
+    feed = feed_of(kind)
+    for late in (True, False):
+        got = ModelExecutor(program, tmp_path, model, late).run(feed)
+        np.testing.assert_allclose(next(iter(got.values())), reference(feed, kind == "causal"), rtol=4e-3, atol=4e-3)
+
+
+@pytest.mark.parametrize("kind", ["even", "grows"])
+def test_the_program_says_when_the_base_moves(kind):
+    kernel = autocomp.optimize(attention(1, 2, ROWS, 64), target="cuda:h200").calls.calls[0].kernel
+    program = derive(kernel, lagging(kernel))
+    assert show(parse(show(program))) == show(program) and "when of=l_t above=16376.0" in show(program)
+    feed = feed_of(kind)
+    names = dict(zip([a.name for a in kernel.inputs], "qkv"))
+    arrays = {a: feed[x].reshape(kernel_shape(kernel, a)) for a, x in names.items()}
+    got = meaning.run(program, arrays)["out0"]
+    np.testing.assert_allclose(got.reshape(1, 2, ROWS, 64), reference(feed, False), rtol=1e-9)
+
+
+def kernel_shape(kernel, name):
+    return next(a.type.shape for a in kernel.inputs if a.name == name)
