@@ -32,6 +32,9 @@ def emit_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: tupl
         raise UnsupportedOp("no product reads a factor that is copied in bulk", where=f"kernel {p.name}")
     blocks = chip.cores * schedule.resident
     printer = TeamPrinter(p, at, placer, cluster=schedule.cluster, blocks=blocks)
+    if printer.persistent and printer.growing:
+        raise UnsupportedOp("blocks that stay would take equal numbers of unequal tiles", where=f"kernel {p.name}",
+                            hint="one block a tile, the longest first")  # fmt: skip
     body = printer.body()
     at.bytes = max(at.bytes, placer.reach)
     check_capacity(p, at, chip.memory("shared").capacity // schedule.resident - 1024 * (schedule.resident > 1),

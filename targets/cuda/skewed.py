@@ -41,7 +41,7 @@ def skew_of(printer: TeamPrinter, loop: Loop) -> Skew | None:
     """The split of a loop that asks for it (overlap=1) and has the form; None otherwise."""
     body = [n for n in loop.body if not (isinstance(n, Stmt) and n.op == "copy" and n.dst in printer.of)]
     rare = [n for n in body if isinstance(n, Loop)]
-    if loop.opt("overlap") != "1" or printer.persistent or len(rare) > 1 or any(n.kind != "when" for n in rare):
+    if loop.opt("overlap") != "1" or len(rare) > 1 or any(n.kind != "when" for n in rare):
         return None
     stmts = [n for n in body if isinstance(n, Stmt)]
     products = [s for s in stmts if s.op == "mma"]
@@ -124,6 +124,9 @@ def print_skewed(printer: TeamPrinter, loop: Loop, mine: list[Queue], skew: Skew
         step(printer, soon_queues)
     printer.waited -= {q.name for q in late_queues}
     printer.multiply(skew.late, packed)
+    if printer.persistent:  # the next tile's turns begin before this product is done
+        step(printer, late_queues)
+        printer.flights[-1].carried = True
     for a in loop.axes:
         printer.base.pop(a, None)
 

@@ -12,6 +12,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 
 from autocomp.targets.cuda.boxes import store_boxes
+from autocomp.targets.cuda.bulk import Bulk
 from autocomp.targets.cuda.parts import add_up, find_parts, own_share, own_turns
 from autocomp.targets.cuda.skewed import print_skewed, skew_of
 from autocomp.targets.cuda.streams import find_stream, mend, pieces
@@ -85,6 +86,7 @@ class TeamPrinter(Printer):
         self.flights: list[Flight] = []
         self.wrappers: dict[str, str] = {}
         self.returned: set[str] = set()  # queues of tiles whose slot of this tile is given back
+        self.descriptors: dict[tuple[str, bool], str] = {}  # of a factor (a warpgroup's own rows of it) -> variable
         self.stored = False
 
     def find_queues(self) -> list[Queue]:
@@ -397,6 +399,7 @@ class TeamPrinter(Printer):
         twin = copy(self)
         twin.lines, twin.flights = ["", "", "ac_registers_claim"], []
         twin.base, twin.slot, twin.thread = dict(self.base), dict(self.slot), dict(self.thread)
+        twin.descriptors = dict(self.descriptors)
         twin.seen, twin.written, twin.waited = set(self.seen), set(self.written), set(self.waited)
         twin.place = replace(self.place, trees=dict(self.place.trees))
         twin.names = self.names.copy()
@@ -481,18 +484,38 @@ class TeamPrinter(Printer):
         return [s for s, _ in walk(self.p.body) if s.op == "mma" and names & set(s.srcs)][-1]
 
     def descriptor(self, name: str, first: bool, pr: Product) -> str:
-        """The matrix descriptor of a factor at step kk and repetition m or n."""
-        x = self.placer.bulk[name]
-        q = self.of[name]
-        slot = self.turn(q)[0]
-        at = f"{self.memory} + {x.offset}{f' + {slot} * {x.bytes}' if q.depth > 1 else ''}"
-        i = pr.instruction
-        side = f"(wave / 4 * {pr.repeat[0]} + m) * {i.m}" if first else f"n * {i.n}" if pr.repeat[1] > 1 else "0"
-        bytes_ = i.k * x.buf.dtype.bytes
-        if x.deep:
+        """The matrix descriptor of a factor at step kk and repetition m or n: that of its first element, made once, and a way in 16 bytes."""
+        x, q, i = self.placer.bulk[name], self.of[name], pr.instruction
+        if type(x) is not Bulk:  # rows that share memory lie by a formula of their own
             number = f"(wave / 4 * {pr.repeat[0]} + m)" if first else "n"
-            return f"ac_descriptor({at} + {x.place(side, number, i.m if first else i.n, bytes_)}, 1, 1024)"
-        return f"ac_descriptor({at} + ({side}) / {x.across} * {x.box_bytes} + kk * {i.k * 128}, {x.box_bytes}, 1024)"
+            side = f"{number} * {i.m}" if first else f"n * {i.n}" if pr.repeat[1] > 1 else "0"
+            slot = f" + {self.turn(q)[0]} * {x.bytes}" if q.depth > 1 else ""
+            place = x.place(side, number, i.m if first else i.n, i.k * x.buf.dtype.bytes)
+            return f"ac_descriptor({self.memory} + {x.offset}{slot} + {place}, 1, 1024)"
+        var, size, count = ("m", i.m, pr.repeat[0]) if first else ("n", i.n, pr.repeat[1])
+        way = [f"{self.turn(q)[0]} * {x.bytes // 16}"] if q.depth > 1 else []
+        if x.deep:
+            bytes_ = i.k * x.buf.dtype.bytes
+            steps = 128 // bytes_
+            way += [f"{var} * {size * 8}"] * (count > 1) + [f"kk % {steps} * {bytes_ // 16}"]
+            way += [f"kk / {steps} * {x.box_bytes // 16}"] * (x.boxes > 1)
+        else:
+            way += [f"{var} * {size} / {x.across} * {x.box_bytes // 16}"] * (count > 1) + [f"kk * {i.k * 8}"]
+        return f"ac_descriptor_at({self.described(name, first, pr)}, {' + '.join(way)})"
+
+    def described(self, name: str, first: bool, pr: Product) -> str:
+        """The descriptor of a warpgroup's first element of a factor, declared where its role begins."""
+        key = (name, first and self.workers > 1)
+        if key not in self.descriptors:
+            x, rows = self.placer.bulk[name], pr.repeat[0] * pr.instruction.m
+            mine = ""
+            if key[1]:
+                mine = f" + ac_uniform(wave / 4) * {rows * 128 if x.deep else rows // x.across * x.box_bytes}"
+            self.descriptors[key] = variable = self.names.fresh(f"{name}_at")
+            lead = 1 if x.deep else x.box_bytes
+            at = next(i for i, text in enumerate(self.lines) if "ac_registers_claim" in text) + 1
+            self.lines.insert(at, f"  const unsigned long long {variable} = ac_descriptor({self.memory} + {x.offset}{mine}, {lead}, 1024);")
+        return self.descriptors[key]
 
     def wrapper(self, pr: Product, registers: bool) -> str:
         """The device function of one instruction shape, printed in front of the kernel."""

@@ -77,6 +77,8 @@ AC_DEVICE void ac_flag_take(unsigned *f) {
 // ---- threads of a block
 AC_DEVICE void ac_sync() { __syncthreads(); }
 AC_DEVICE bool ac_any(bool x) { return __any_sync(0xffffffffu, x); }  // whether it holds in any lane of the wave
+// what all lanes hold alike, for the compiler to know it
+AC_DEVICE int ac_uniform(int x) { return __shfl_sync(0xffffffffu, x, 0); }
 template <class T> AC_DEVICE T ac_shuffle_xor(T x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
 
 AC_DEVICE unsigned ac_address(const void *p) { return (unsigned)__cvta_generic_to_shared(p); }
@@ -233,6 +235,8 @@ AC_DEVICE void ac_stmatrix4(unsigned char *p, const unsigned (&r)[4]) {
 AC_DEVICE unsigned long long ac_descriptor(const unsigned char *p, int lead, int stride) {
   return (unsigned long long)((ac_address(p) & 0x3ffff) >> 4) | ((unsigned long long)(lead >> 4) << 16) | ((unsigned long long)(stride >> 4) << 32) | (1ull << 62);
 }
+// the same factor further on, in 16 bytes
+AC_DEVICE unsigned long long ac_descriptor_at(unsigned long long first, unsigned way) { return first + way; }
 AC_DEVICE void ac_team_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 AC_DEVICE void ac_team_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int N> AC_DEVICE void ac_team_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }

@@ -26,6 +26,7 @@ template <class T> AC_DEVICE T ac_peer(const T *p, int rank) {
 
 AC_DEVICE void ac_sync() { __syncthreads(); }
 template <class T> AC_DEVICE T ac_shuffle_xor(T x, int mask) { return simt_shuffle_xor(x, mask); }
+AC_DEVICE int ac_uniform(int x) { return x; }
 AC_DEVICE bool ac_any(bool x) {
   int any = x;
   for (int mask = 1; mask < AC_WAVE; mask *= 2) any |= simt_shuffle_xor(any, mask);
@@ -200,6 +201,7 @@ template <int N> AC_DEVICE void ac_keep(unsigned (&)[N]) {}
 AC_DEVICE unsigned long long ac_descriptor(const unsigned char *p, int lead, int stride) {
   return (unsigned long long)(p - smem) | (unsigned long long)lead << 20 | (unsigned long long)stride << 40;
 }
+AC_DEVICE unsigned long long ac_descriptor_at(unsigned long long first, unsigned way) { return first + way * 16; }
 // element (i along m or n, step) of a factor: rows of 128 bytes, chunks permuted by the address's bits 7 to 9
 AC_DEVICE float ac_number(f16 x) { return simt_widen(x); }
 AC_DEVICE float ac_number(bf16 x) { return simt_widen(x); }
