@@ -156,7 +156,7 @@ class Deriver:
             x = x.args[0]
         if not (isinstance(x, Map) and x.fn == "where" and isinstance(x.args[2], Const) and x.args[2].value == float("-inf")):
             return ""
-        g = _guard(x.args[0])
+        g = guard_of(x.args[0])
         if g is None or g.coef(loops[0]) != -1:
             return ""
         rest = g + loops[0]
@@ -405,7 +405,7 @@ class Deriver:
         return self.put("map", "r", e.dtype, self.ordered(self.free[id(e)]), srcs=values_of(expr), expr=expr)
 
 
-def _guard(e: Expr) -> Aff | None:
+def guard_of(e: Expr) -> Aff | None:
     """g where a comparison of indices says g >= 0."""
     if not (isinstance(e, Map) and len(e.args) == 2 and all(isinstance(a, Index) for a in e.args)):
         return None

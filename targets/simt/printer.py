@@ -19,8 +19,9 @@ from autocomp.targets.simt.expressions import STORED, Scalar, held, index, liter
 from autocomp.targets.simt.placement import Placement, Shared, tile_of
 
 from autocomp.ir.affine import Aff
-from autocomp.ir.body import Expr, Map, postorder
+from autocomp.ir.body import Expr, Inside, Map, postorder
 from autocomp.ir.types import BOOL, Sym
+from autocomp.tile.derive import guard_of
 from autocomp.tile.layout import Digit, Layout, weights
 from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, Value, walk
 
@@ -432,12 +433,25 @@ class Printer:
     def map(self, s: Stmt) -> None:
         layout = self.place.layouts[s.dst]
         assert isinstance(s.expr, Expr)
+from autocomp.tile.derive import guard_of
         with self.registers(layout):
             scalar = Scalar(lambda n: self.read_at(n, layout, "r"), self.table, lambda a: self.coordinate(layout, a, "r"),
                             self.exact, self.half, lambda n: self.word_at(n, layout))  # fmt: skip
-            self.put(f"{self.names.of(s.dst)}[r] = {scalar.text(s.expr)};")
-        if s.dst in self.place.shared:
-            self.share(s.dst)
+            self.put(f"{self.names.of(dst)}[r] = {scalar.text(expr)};")
+
+    def needless(self, e: Expr, layout: Layout) -> str:
+        """The condition under which a mask of indices holds in the whole of a loop's tile, "" where there is none worth testing."""
+        if not (isinstance(e, Map) and e.fn == "where"):
+            return ""
+        guard = guard_of(e.args[0])
+        guards = e.args[0].guard if isinstance(e.args[0], Inside) else (guard,) if guard is not None else ()
+        looped = set(self.base) - {a for x in self.p.body if isinstance(x, Loop) and x.kind == "grid" for a in x.axes}
+        if not any(looped & g.names() for g in guards) or any(not isinstance(a, str) for g in guards for a, _ in g.terms):
+            return ""
+        size = lambda a: layout.extent(a) if a in layout.axes() else 1
+        first = lambda a: self.coordinate(Layout((), (), ()), a, 0)
+        least = lambda g: lambda a: f"({first(a)} + {size(a) - 1})" if g.coef(a) < 0 and size(a) > 1 else first(a)
+        return " && ".join(f"{index(g, least(g))} >= 0" for g in guards)
 
     def share(self, name: str) -> None:
         """A computed factor of a product, from registers into shared memory."""

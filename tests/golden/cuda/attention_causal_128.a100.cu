@@ -168,13 +168,29 @@ extern "C" __global__ void __launch_bounds__(128) matmul_softmax_weighted_sum_io
         }
       }
     }
-    #pragma unroll
-    for (int r = 0; r < 16; ++r) {
-      where_t[r] = (((long long)((i1_b + i1_t + r / 2 % 2 * 8)) >= (long long)((r1_b2 + r1_t + r % 2 + r / 4 * 8))) ? acc[r] : -ac_inf<float>());
+    if (i1_b + -1*(r1_b2 + 31) >= 0) {
+      #pragma unroll
+      for (int r = 0; r < 16; ++r) {
+        where_t[r] = acc[r];
+      }
     }
-    #pragma unroll
-    for (int r = 0; r < 16; ++r) {
-      where_t_in[r] = ((-1*(r1_b2 + r1_t + r % 2 + r / 4 * 8) + 129 >= 0) ? where_t[r] : -ac_inf<float>());
+    else {
+      #pragma unroll
+      for (int r = 0; r < 16; ++r) {
+        where_t[r] = (((long long)((i1_b + i1_t + r / 2 % 2 * 8)) >= (long long)((r1_b2 + r1_t + r % 2 + r / 4 * 8))) ? acc[r] : -ac_inf<float>());
+      }
+    }
+    if (-1*(r1_b2 + 31) + 129 >= 0) {
+      #pragma unroll
+      for (int r = 0; r < 16; ++r) {
+        where_t_in[r] = where_t[r];
+      }
+    }
+    else {
+      #pragma unroll
+      for (int r = 0; r < 16; ++r) {
+        where_t_in[r] = ((-1*(r1_b2 + r1_t + r % 2 + r / 4 * 8) + 129 >= 0) ? where_t[r] : -ac_inf<float>());
+      }
     }
     float t[2];
     #pragma unroll
@@ -213,9 +229,17 @@ extern "C" __global__ void __launch_bounds__(128) matmul_softmax_weighted_sum_io
     for (int r = 0; r < 16; ++r) {
       p[r] = ac_exp_scaled_difference_half(where_t_in[r], 0.180336878f, m1[(r / 2 % 2)]);
     }
-    #pragma unroll
-    for (int r = 0; r < 16; ++r) {
-      p_in[r] = ((-1*(r1_b2 + r1_t + r % 2 + r / 4 * 8) + 129 >= 0) ? p[r] : 0.0f);
+    if (-1*(r1_b2 + 31) + 129 >= 0) {
+      #pragma unroll
+      for (int r = 0; r < 16; ++r) {
+        p_in[r] = p[r];
+      }
+    }
+    else {
+      #pragma unroll
+      for (int r = 0; r < 16; ++r) {
+        p_in[r] = ((-1*(r1_b2 + r1_t + r % 2 + r / 4 * 8) + 129 >= 0) ? p[r] : 0.0f);
+      }
     }
     float t2[2];
     #pragma unroll

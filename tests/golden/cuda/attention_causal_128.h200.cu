@@ -120,8 +120,11 @@ extern "C" __global__ void __launch_bounds__(256) matmul_softmax_weighted_sum_io
     return;
   }
   ac_registers_claim<240>();
+  const unsigned long long in2_t_at = ac_descriptor(smem + 49152, 8192, 1024);
   const int r1_t = lane % 4 * 2;
   const int i1_t = lane / 4 + wave * 16;
+  const unsigned long long in1_t_at = ac_descriptor(smem + 16384, 1, 1024);
+  const unsigned long long in0_t_at = ac_descriptor(smem + 0, 1, 1024);
   int q1 = 0;
   int q2 = 0;
   float m_2[2];
@@ -165,7 +168,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_softmax_weighted_sum_io
     for (int kk = 0; kk < 8; ++kk) {
       for (int m = 0; m < 1; ++m) {
         for (int n = 0; n < 1; ++n) {
-          ac_wgmma_n64_f16_s00(kk > 0, &acc[(m * 1 + n) * 32], ac_descriptor(smem + 0 + ((wave / 4 * 1 + m) * 64) * 128 + kk % 4 * 32 + kk / 4 * 8192, 1, 1024), ac_descriptor(smem + 16384 + q1 % 2 * 16384 + (0) * 128 + kk % 4 * 32 + kk / 4 * 8192, 1, 1024));
+          ac_wgmma_n64_f16_s00(kk > 0, &acc[(m * 1 + n) * 32], ac_descriptor_at(in0_t_at, kk % 4 * 2 + kk / 4 * 512), ac_descriptor_at(in1_t_at, q1 % 2 * 1024 + kk % 4 * 2 + kk / 4 * 512));
         }
       }
     }
@@ -173,13 +176,29 @@ extern "C" __global__ void __launch_bounds__(256) matmul_softmax_weighted_sum_io
     ac_team_wait<0>();
     if (lane == 0) ac_barrier_arrive(smem + 81952 + 8 * (q1 % 2));
     ac_keep(acc);
-    #pragma unroll
-    for (int r = 0; r < 32; ++r) {
-      where_t[r] = (((long long)((i1_b2 + i1_t + r / 2 % 2 * 8)) >= (long long)((r1_b2 + r1_t + r % 2 + r / 4 * 8))) ? acc[r] : -ac_inf<float>());
+    if (i1_b2 + -1*(r1_b2 + 63) >= 0) {
+      #pragma unroll
+      for (int r = 0; r < 32; ++r) {
+        where_t[r] = acc[r];
+      }
     }
-    #pragma unroll
-    for (int r = 0; r < 32; ++r) {
-      where_t_in[r] = ((-1*(r1_b2 + r1_t + r % 2 + r / 4 * 8) + 129 >= 0) ? where_t[r] : -ac_inf<float>());
+    else {
+      #pragma unroll
+      for (int r = 0; r < 32; ++r) {
+        where_t[r] = (((long long)((i1_b2 + i1_t + r / 2 % 2 * 8)) >= (long long)((r1_b2 + r1_t + r % 2 + r / 4 * 8))) ? acc[r] : -ac_inf<float>());
+      }
+    }
+    if (-1*(r1_b2 + 63) + 129 >= 0) {
+      #pragma unroll
+      for (int r = 0; r < 32; ++r) {
+        where_t_in[r] = where_t[r];
+      }
+    }
+    else {
+      #pragma unroll
+      for (int r = 0; r < 32; ++r) {
+        where_t_in[r] = ((-1*(r1_b2 + r1_t + r % 2 + r / 4 * 8) + 129 >= 0) ? where_t[r] : -ac_inf<float>());
+      }
     }
     float t[2];
     #pragma unroll
@@ -218,9 +237,17 @@ extern "C" __global__ void __launch_bounds__(256) matmul_softmax_weighted_sum_io
     for (int r = 0; r < 32; ++r) {
       p[r] = ac_exp_scaled_difference_half(where_t_in[r], 0.180336878f, m1[(r / 2 % 2)]);
     }
-    #pragma unroll
-    for (int r = 0; r < 32; ++r) {
-      p_in[r] = ((-1*(r1_b2 + r1_t + r % 2 + r / 4 * 8) + 129 >= 0) ? p[r] : 0.0f);
+    if (-1*(r1_b2 + 63) + 129 >= 0) {
+      #pragma unroll
+      for (int r = 0; r < 32; ++r) {
+        p_in[r] = p[r];
+      }
+    }
+    else {
+      #pragma unroll
+      for (int r = 0; r < 32; ++r) {
+        p_in[r] = ((-1*(r1_b2 + r1_t + r % 2 + r / 4 * 8) + 129 >= 0) ? p[r] : 0.0f);
+      }
     }
     float t2[2];
     #pragma unroll
@@ -255,7 +282,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_softmax_weighted_sum_io
     for (int kk = 0; kk < 8; ++kk) {
       for (int m = 0; m < 1; ++m) {
         for (int n = 0; n < 1; ++n) {
-          ac_wgmma_n64_f16_s00(kk > 0, &acc[(m * 1 + n) * 32], ac_descriptor(smem + 0 + ((wave / 4 * 1 + m) * 64) * 128 + kk % 4 * 32 + kk / 4 * 8192, 1, 1024), ac_descriptor(smem + 16384 + q1 % 2 * 16384 + (0) * 128 + kk % 4 * 32 + kk / 4 * 8192, 1, 1024));
+          ac_wgmma_n64_f16_s00(kk > 0, &acc[(m * 1 + n) * 32], ac_descriptor_at(in0_t_at, kk % 4 * 2 + kk / 4 * 512), ac_descriptor_at(in1_t_at, q1 % 2 * 1024 + kk % 4 * 2 + kk / 4 * 512));
         }
       }
     }
@@ -267,7 +294,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_softmax_weighted_sum_io
     for (int kk = 0; kk < 4; ++kk) {
       for (int m = 0; m < 1; ++m) {
         for (int n = 0; n < 1; ++n) {
-          ac_wgmma_n128_f16_r1(1, &o[(m * 1 + n) * 64], &fa2[(m * 4 + kk) * 4], ac_descriptor(smem + 49152 + q2 % 2 * 16384 + (0) / 64 * 8192 + kk * 2048, 8192, 1024));
+          ac_wgmma_n128_f16_r1(1, &o[(m * 1 + n) * 64], &fa2[(m * 4 + kk) * 4], ac_descriptor_at(in2_t_at, q2 % 2 * 1024 + kk * 128));
         }
       }
     }
@@ -275,13 +302,29 @@ extern "C" __global__ void __launch_bounds__(256) matmul_softmax_weighted_sum_io
     ac_team_wait<1>();
     if (lane == 0) ac_barrier_arrive(smem + 81952 + 8 * (q1 % 2));
     ac_keep(acc);
-    #pragma unroll
-    for (int r = 0; r < 32; ++r) {
-      where_t[r] = (((long long)((i1_b2 + i1_t + r / 2 % 2 * 8)) >= (long long)((r1_b3 + r1_t + r % 2 + r / 4 * 8))) ? acc[r] : -ac_inf<float>());
+    if (i1_b2 + -1*(r1_b3 + 63) >= 0) {
+      #pragma unroll
+      for (int r = 0; r < 32; ++r) {
+        where_t[r] = acc[r];
+      }
     }
-    #pragma unroll
-    for (int r = 0; r < 32; ++r) {
-      where_t_in[r] = ((-1*(r1_b3 + r1_t + r % 2 + r / 4 * 8) + 129 >= 0) ? where_t[r] : -ac_inf<float>());
+    else {
+      #pragma unroll
+      for (int r = 0; r < 32; ++r) {
+        where_t[r] = (((long long)((i1_b2 + i1_t + r / 2 % 2 * 8)) >= (long long)((r1_b3 + r1_t + r % 2 + r / 4 * 8))) ? acc[r] : -ac_inf<float>());
+      }
+    }
+    if (-1*(r1_b3 + 63) + 129 >= 0) {
+      #pragma unroll
+      for (int r = 0; r < 32; ++r) {
+        where_t_in[r] = where_t[r];
+      }
+    }
+    else {
+      #pragma unroll
+      for (int r = 0; r < 32; ++r) {
+        where_t_in[r] = ((-1*(r1_b3 + r1_t + r % 2 + r / 4 * 8) + 129 >= 0) ? where_t[r] : -ac_inf<float>());
+      }
     }
     float t3[2];
     #pragma unroll
@@ -320,9 +363,17 @@ extern "C" __global__ void __launch_bounds__(256) matmul_softmax_weighted_sum_io
     for (int r = 0; r < 32; ++r) {
       p[r] = ac_exp_scaled_difference_half(where_t_in[r], 0.180336878f, m1[(r / 2 % 2)]);
     }
-    #pragma unroll
-    for (int r = 0; r < 32; ++r) {
-      p_in[r] = ((-1*(r1_b3 + r1_t + r % 2 + r / 4 * 8) + 129 >= 0) ? p[r] : 0.0f);
+    if (-1*(r1_b3 + 63) + 129 >= 0) {
+      #pragma unroll
+      for (int r = 0; r < 32; ++r) {
+        p_in[r] = p[r];
+      }
+    }
+    else {
+      #pragma unroll
+      for (int r = 0; r < 32; ++r) {
+        p_in[r] = ((-1*(r1_b3 + r1_t + r % 2 + r / 4 * 8) + 129 >= 0) ? p[r] : 0.0f);
+      }
     }
     float t4[2];
     #pragma unroll
@@ -364,7 +415,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_softmax_weighted_sum_io
   for (int kk = 0; kk < 4; ++kk) {
     for (int m = 0; m < 1; ++m) {
       for (int n = 0; n < 1; ++n) {
-        ac_wgmma_n128_f16_r1(1, &o[(m * 1 + n) * 64], &fa2[(m * 4 + kk) * 4], ac_descriptor(smem + 49152 + q2 % 2 * 16384 + (0) / 64 * 8192 + kk * 2048, 8192, 1024));
+        ac_wgmma_n128_f16_r1(1, &o[(m * 1 + n) * 64], &fa2[(m * 4 + kk) * 4], ac_descriptor_at(in2_t_at, q2 % 2 * 1024 + kk * 128));
       }
     }
   }

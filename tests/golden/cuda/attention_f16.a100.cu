@@ -161,9 +161,17 @@ extern "C" __global__ void __launch_bounds__(128) matmul_mul_softmax_weighted_su
         }
       }
     }
-    #pragma unroll
-    for (int r = 0; r < 64; ++r) {
-      acc_in[r] = ((-1*(r1_b2 + r1_t + r % 2 + r / 4 * 8) + 199 >= 0) ? acc[r] : -ac_inf<float>());
+    if (-1*(r1_b2 + 127) + 199 >= 0) {
+      #pragma unroll
+      for (int r = 0; r < 64; ++r) {
+        acc_in[r] = acc[r];
+      }
+    }
+    else {
+      #pragma unroll
+      for (int r = 0; r < 64; ++r) {
+        acc_in[r] = ((-1*(r1_b2 + r1_t + r % 2 + r / 4 * 8) + 199 >= 0) ? acc[r] : -ac_inf<float>());
+      }
     }
     float t[2];
     #pragma unroll
@@ -202,9 +210,17 @@ extern "C" __global__ void __launch_bounds__(128) matmul_mul_softmax_weighted_su
     for (int r = 0; r < 64; ++r) {
       p[r] = ac_exp_scaled_difference_half(acc_in[r], 0.180336878f, m1[(r / 2 % 2)]);
     }
-    #pragma unroll
-    for (int r = 0; r < 64; ++r) {
-      p_in[r] = ((-1*(r1_b2 + r1_t + r % 2 + r / 4 * 8) + 199 >= 0) ? p[r] : 0.0f);
+    if (-1*(r1_b2 + 127) + 199 >= 0) {
+      #pragma unroll
+      for (int r = 0; r < 64; ++r) {
+        p_in[r] = p[r];
+      }
+    }
+    else {
+      #pragma unroll
+      for (int r = 0; r < 64; ++r) {
+        p_in[r] = ((-1*(r1_b2 + r1_t + r % 2 + r / 4 * 8) + 199 >= 0) ? p[r] : 0.0f);
+      }
     }
     float t2[2];
     #pragma unroll

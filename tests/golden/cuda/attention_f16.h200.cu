@@ -111,7 +111,10 @@ extern "C" __global__ void __launch_bounds__(256) matmul_mul_softmax_weighted_su
     return;
   }
   ac_registers_claim<240>();
+  const unsigned long long in2_t_at = ac_descriptor(smem + 40960, 16384, 1024);
   const int r1_t = lane % 4 * 2;
+  const unsigned long long in1_t_at = ac_descriptor(smem + 8192, 1, 1024);
+  const unsigned long long in0_t_at = ac_descriptor(smem + 0, 1, 1024);
   int q1 = 0;
   int q2 = 0;
   float m_2[2];
@@ -154,7 +157,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_mul_softmax_weighted_su
     for (int kk = 0; kk < 4; ++kk) {
       for (int m = 0; m < 1; ++m) {
         for (int n = 0; n < 1; ++n) {
-          ac_wgmma_n128_f16_s00(kk > 0, &acc[(m * 1 + n) * 64], ac_descriptor(smem + 0 + ((wave / 4 * 1 + m) * 64) * 128 + kk % 4 * 32, 1, 1024), ac_descriptor(smem + 8192 + q1 % 2 * 16384 + (0) * 128 + kk % 4 * 32, 1, 1024));
+          ac_wgmma_n128_f16_s00(kk > 0, &acc[(m * 1 + n) * 64], ac_descriptor_at(in0_t_at, kk % 4 * 2), ac_descriptor_at(in1_t_at, q1 % 2 * 1024 + kk % 4 * 2));
         }
       }
     }
@@ -162,9 +165,17 @@ extern "C" __global__ void __launch_bounds__(256) matmul_mul_softmax_weighted_su
     ac_team_wait<0>();
     if (lane == 0) ac_barrier_arrive(smem + 73760 + 8 * (q1 % 2));
     ac_keep(acc);
-    #pragma unroll
-    for (int r = 0; r < 64; ++r) {
-      acc_in[r] = ((-1*(r1_b2 + r1_t + r % 2 + r / 4 * 8) + 199 >= 0) ? acc[r] : -ac_inf<float>());
+    if (-1*(r1_b2 + 127) + 199 >= 0) {
+      #pragma unroll
+      for (int r = 0; r < 64; ++r) {
+        acc_in[r] = acc[r];
+      }
+    }
+    else {
+      #pragma unroll
+      for (int r = 0; r < 64; ++r) {
+        acc_in[r] = ((-1*(r1_b2 + r1_t + r % 2 + r / 4 * 8) + 199 >= 0) ? acc[r] : -ac_inf<float>());
+      }
     }
     float t[2];
     #pragma unroll
@@ -203,9 +214,17 @@ extern "C" __global__ void __launch_bounds__(256) matmul_mul_softmax_weighted_su
     for (int r = 0; r < 64; ++r) {
       p[r] = ac_exp_scaled_difference_half(acc_in[r], 0.180336878f, m1[(r / 2 % 2)]);
     }
-    #pragma unroll
-    for (int r = 0; r < 64; ++r) {
-      p_in[r] = ((-1*(r1_b2 + r1_t + r % 2 + r / 4 * 8) + 199 >= 0) ? p[r] : 0.0f);
+    if (-1*(r1_b2 + 127) + 199 >= 0) {
+      #pragma unroll
+      for (int r = 0; r < 64; ++r) {
+        p_in[r] = p[r];
+      }
+    }
+    else {
+      #pragma unroll
+      for (int r = 0; r < 64; ++r) {
+        p_in[r] = ((-1*(r1_b2 + r1_t + r % 2 + r / 4 * 8) + 199 >= 0) ? p[r] : 0.0f);
+      }
     }
     float t2[2];
     #pragma unroll
@@ -240,7 +259,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_mul_softmax_weighted_su
     for (int kk = 0; kk < 4; ++kk) {
       for (int m = 0; m < 1; ++m) {
         for (int n = 0; n < 1; ++n) {
-          ac_wgmma_n128_f16_s00(kk > 0, &acc[(m * 1 + n) * 64], ac_descriptor(smem + 0 + ((wave / 4 * 1 + m) * 64) * 128 + kk % 4 * 32, 1, 1024), ac_descriptor(smem + 8192 + q1 % 2 * 16384 + (0) * 128 + kk % 4 * 32, 1, 1024));
+          ac_wgmma_n128_f16_s00(kk > 0, &acc[(m * 1 + n) * 64], ac_descriptor_at(in0_t_at, kk % 4 * 2), ac_descriptor_at(in1_t_at, q1 % 2 * 1024 + kk % 4 * 2));
         }
       }
     }
@@ -252,7 +271,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_mul_softmax_weighted_su
     for (int kk = 0; kk < 8; ++kk) {
       for (int m = 0; m < 1; ++m) {
         for (int n = 0; n < 1; ++n) {
-          ac_wgmma_n64_f16_r1(1, &o[(m * 1 + n) * 32], &fa2[(m * 8 + kk) * 4], ac_descriptor(smem + 40960 + q2 % 2 * 16384 + (0) / 64 * 16384 + kk * 2048, 16384, 1024));
+          ac_wgmma_n64_f16_r1(1, &o[(m * 1 + n) * 32], &fa2[(m * 8 + kk) * 4], ac_descriptor_at(in2_t_at, q2 % 2 * 1024 + kk * 128));
         }
       }
     }
@@ -260,9 +279,17 @@ extern "C" __global__ void __launch_bounds__(256) matmul_mul_softmax_weighted_su
     ac_team_wait<1>();
     if (lane == 0) ac_barrier_arrive(smem + 73760 + 8 * (q1 % 2));
     ac_keep(acc);
-    #pragma unroll
-    for (int r = 0; r < 64; ++r) {
-      acc_in[r] = ((-1*(r1_b3 + r1_t + r % 2 + r / 4 * 8) + 199 >= 0) ? acc[r] : -ac_inf<float>());
+    if (-1*(r1_b3 + 127) + 199 >= 0) {
+      #pragma unroll
+      for (int r = 0; r < 64; ++r) {
+        acc_in[r] = acc[r];
+      }
+    }
+    else {
+      #pragma unroll
+      for (int r = 0; r < 64; ++r) {
+        acc_in[r] = ((-1*(r1_b3 + r1_t + r % 2 + r / 4 * 8) + 199 >= 0) ? acc[r] : -ac_inf<float>());
+      }
     }
     float t3[2];
     #pragma unroll
@@ -301,9 +328,17 @@ extern "C" __global__ void __launch_bounds__(256) matmul_mul_softmax_weighted_su
     for (int r = 0; r < 64; ++r) {
       p[r] = ac_exp_scaled_difference_half(acc_in[r], 0.180336878f, m1[(r / 2 % 2)]);
     }
-    #pragma unroll
-    for (int r = 0; r < 64; ++r) {
-      p_in[r] = ((-1*(r1_b3 + r1_t + r % 2 + r / 4 * 8) + 199 >= 0) ? p[r] : 0.0f);
+    if (-1*(r1_b3 + 127) + 199 >= 0) {
+      #pragma unroll
+      for (int r = 0; r < 64; ++r) {
+        p_in[r] = p[r];
+      }
+    }
+    else {
+      #pragma unroll
+      for (int r = 0; r < 64; ++r) {
+        p_in[r] = ((-1*(r1_b3 + r1_t + r % 2 + r / 4 * 8) + 199 >= 0) ? p[r] : 0.0f);
+      }
     }
     float t4[2];
     #pragma unroll
@@ -345,7 +380,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_mul_softmax_weighted_su
   for (int kk = 0; kk < 8; ++kk) {
     for (int m = 0; m < 1; ++m) {
       for (int n = 0; n < 1; ++n) {
-        ac_wgmma_n64_f16_r1(1, &o[(m * 1 + n) * 32], &fa2[(m * 8 + kk) * 4], ac_descriptor(smem + 40960 + q2 % 2 * 16384 + (0) / 64 * 16384 + kk * 2048, 16384, 1024));
+        ac_wgmma_n64_f16_r1(1, &o[(m * 1 + n) * 32], &fa2[(m * 8 + kk) * 4], ac_descriptor_at(in2_t_at, q2 % 2 * 1024 + kk * 128));
       }
     }
   }
