@@ -227,6 +227,10 @@ def describe(s: Schedule) -> str:
         parts.append(f"{s.roles} roles, {s.workers} worker{'s' if s.workers > 1 else ''}")
         if s.resident > 1:
             parts.append(f"{s.resident} blocks a core")
+        if s.persistent:
+            parts.append("blocks stay")
+        if s.lazy:
+            parts.append(f"base lags by 2^{s.lazy}")
     if s.split:
         parts.append(f"{s.split[0]} in {s.split[1]} parts")
     if s.cluster > 1:

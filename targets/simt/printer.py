@@ -433,7 +433,17 @@ class Printer:
     def map(self, s: Stmt) -> None:
         layout = self.place.layouts[s.dst]
         assert isinstance(s.expr, Expr)
-from autocomp.tile.derive import guard_of
+        if always := self.needless(s.expr, layout):
+            with self.block(f"if ({always})"):
+                self.elements(s.dst, layout, s.expr.args[1])
+            with self.block("else"):
+                self.elements(s.dst, layout, s.expr)
+        else:
+            self.elements(s.dst, layout, s.expr)
+        if s.dst in self.place.shared:
+            self.share(s.dst)
+
+    def elements(self, dst: str, layout: Layout, expr: Expr) -> None:
         with self.registers(layout):
             scalar = Scalar(lambda n: self.read_at(n, layout, "r"), self.table, lambda a: self.coordinate(layout, a, "r"),
                             self.exact, self.half, lambda n: self.word_at(n, layout))  # fmt: skip
