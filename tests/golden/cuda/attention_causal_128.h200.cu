@@ -10,7 +10,7 @@ AC_DEVICE void ac_wgmma_n128_f16_r1(int keep, float *d, const unsigned *a, unsig
 
 /*
  * matmul_softmax_weighted_sum_iota_ge_2more: iota iota ge transpose matmul mul where softmax_weighted_sum
- * schedule: tile i0 1, i1 64, i2 128, r1 64; 2 stages; cooperative roles, 1 worker
+ * schedule: tile i0 1, i1 64, i2 128, r1 64; 2 stages; cooperative roles, 1 worker; base lags by 2^14
  * predicted: 38.86 us, bound by latency, 0% of the roofline
  * rule: monoids/online-softmax-half: made softmax_weighted_sum f16[1, 2, 130, 128]
  * rule: fusion/map-into-map: iota into operand 0 of ge
@@ -35,18 +35,23 @@ AC_DEVICE void ac_wgmma_n128_f16_r1(int keep, float *d, const unsigned *a, unsig
  *     acc += mma in0_t, in1_t
  *     where_t: f32[i0, i1, r1] fragment = map where(idx(i1, i64) >= idx(r1, i64), acc, -inf)
  *     where_t_in: f32[i0, i1, r1] fragment = map where(idx(r1) < 130, where_t, -inf)
- *     m_t: f32[i0, i1] fragment = reduce max r1 where_t_in
- *     m_t2: f32[i0, i1] fragment = map m_t * 0.125
- *     m1: f32[i0, i1] fragment = map max(m, m_t2)
- *     l = map l * exp(m - m1)
- *     p: f32[i0, i1, r1] fragment = map exp(where_t_in * 0.125 - m1)
+ *     p: f32[i0, i1, r1] fragment = map exp(where_t_in * 0.125 - m)
  *     p_in: f32[i0, i1, r1] fragment = map where(idx(r1) < 130, p, 0.0)
- *     l += reduce add r1 p_in
- *     o = map o * exp(m - m1)
+ *     l_t: f32[i0, i1] fragment = reduce add r1 p_in
+ *     when of=l_t above=16376.0
+ *       m_t: f32[i0, i1] fragment = reduce max r1 where_t_in
+ *       m_t2: f32[i0, i1] fragment = map m_t * 0.125
+ *       m1: f32[i0, i1] fragment = map max(m, m_t2)
+ *       l = map l * exp(m - m1)
+ *       o = map o * exp(m - m1)
+ *       p = map exp(where_t_in * 0.125 - m1)
+ *       p_in = map where(idx(r1) < 130, p, 0.0)
+ *       l_t = reduce add r1 p_in
+ *       m = map m1
+ *     l = map l + l_t
  *     in2_t: f16[i0, i2, r1] block = copy in2
  *     p_n: f16[i0, i1, r1] fragment = map cast(f16, p_in)
  *     o += mma p_n, in2_t
- *     m = map m1
  *   r: f32[i0, i1, i2] fragment = map o / l
  *   cast_t: f16[i0, i1, i2] fragment = map cast(f16, r)
  *   store out0 = cast_t
@@ -58,11 +63,12 @@ AC_DEVICE void ac_wgmma_n128_f16_r1(int keep, float *d, const unsigned *a, unsig
  * l: reg (i1,8,2) lane (-,0,4)(i1,1,8) wave (i1,16,4)
  * where_t: reg (r1,1,2)(i1,8,2)(r1,8,8) lane (r1,2,4)(i1,1,8) wave (i1,16,4)
  * where_t_in: reg (r1,1,2)(i1,8,2)(r1,8,8) lane (r1,2,4)(i1,1,8) wave (i1,16,4)
+ * p: reg (r1,1,2)(i1,8,2)(r1,8,8) lane (r1,2,4)(i1,1,8) wave (i1,16,4)
+ * p_in: reg (r1,1,2)(i1,8,2)(r1,8,8) lane (r1,2,4)(i1,1,8) wave (i1,16,4)
+ * l_t: reg (i1,8,2) lane (-,0,4)(i1,1,8) wave (i1,16,4)
  * m_t: reg (i1,8,2) lane (-,0,4)(i1,1,8) wave (i1,16,4)
  * m_t2: reg (i1,8,2) lane (-,0,4)(i1,1,8) wave (i1,16,4)
  * m1: reg (i1,8,2) lane (-,0,4)(i1,1,8) wave (i1,16,4)
- * p: reg (r1,1,2)(i1,8,2)(r1,8,8) lane (r1,2,4)(i1,1,8) wave (i1,16,4)
- * p_in: reg (r1,1,2)(i1,8,2)(r1,8,8) lane (r1,2,4)(i1,1,8) wave (i1,16,4)
  * r: reg (i2,1,2)(i1,8,2)(i2,8,16) lane (i2,2,4)(i1,1,8) wave (i1,16,4)
  * cast_t: reg (i2,1,2)(i1,8,2)(i2,8,16) lane (i2,2,4)(i1,1,8) wave (i1,16,4)
  * in0_t: shared, 16384 bytes f16, ring of 1
@@ -133,11 +139,12 @@ extern "C" __global__ void __launch_bounds__(256) matmul_softmax_weighted_sum_io
   float acc[32];
   float where_t[32];
   float where_t_in[32];
+  float p[32];
+  float p_in[32];
+  float l_t[2];
   float m_t[2];
   float m_t2[2];
   float m1[2];
-  float p[32];
-  float p_in[32];
   float p_n[32];
   float r_2[64];
   float cast_t[64];
@@ -260,15 +267,19 @@ extern "C" __global__ void __launch_bounds__(256) matmul_softmax_weighted_sum_io
     }
     #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      l[r] = (l[r] + t2[r]);
-    }
-    #pragma unroll
-    for (int r = 0; r < 32; ++r) {
-      p_n[r] = p_in[r];
+      l_t[r] = t2[r];
     }
     #pragma unroll
     for (int r = 0; r < 2; ++r) {
       m_2[r] = m1[r];
+    }
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      l[r] = (l[r] + l_t[r]);
+    }
+    #pragma unroll
+    for (int r = 0; r < 32; ++r) {
+      p_n[r] = p_in[r];
     }
     ac_pack<f16, 32>(fa2, p_n);
     ++q1;
@@ -326,42 +337,9 @@ extern "C" __global__ void __launch_bounds__(256) matmul_softmax_weighted_sum_io
         where_t_in[r] = ((-1*(r1_b3 + r1_t + r % 2 + r / 4 * 8) + 129 >= 0) ? where_t[r] : -ac_inf<float>());
       }
     }
-    float t3[2];
-    #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      t3[r] = -ac_inf<float>();
-    }
     #pragma unroll
     for (int r = 0; r < 32; ++r) {
-      t3[(r / 2 % 2)] = ac_max(t3[(r / 2 % 2)], where_t_in[r]);
-    }
-    #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      t3[r] = ac_max(t3[r], ac_shuffle_xor(t3[r], 1));
-    }
-    #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      t3[r] = ac_max(t3[r], ac_shuffle_xor(t3[r], 2));
-    }
-    #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      m_t[r] = t3[r];
-    }
-    #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      m_t2[r] = (m_t[r] * 0.125f);
-    }
-    #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      m1[r] = ac_max(m_2[r], m_t2[r]);
-    }
-    #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      l[r] = (l[r] * ac_exp_difference_half(m_2[r], m1[r]));
-    }
-    #pragma unroll
-    for (int r = 0; r < 32; ++r) {
-      p[r] = ac_exp_scaled_difference_half(where_t_in[r], 0.180336878f, m1[(r / 2 % 2)]);
+      p[r] = ac_exp_scaled_difference_half(where_t_in[r], 0.180336878f, m_2[(r / 2 % 2)]);
     }
     if (-1*(r1_b3 + 63) + 129 >= 0) {
       #pragma unroll
@@ -375,35 +353,104 @@ extern "C" __global__ void __launch_bounds__(256) matmul_softmax_weighted_sum_io
         p_in[r] = ((-1*(r1_b3 + r1_t + r % 2 + r / 4 * 8) + 129 >= 0) ? p[r] : 0.0f);
       }
     }
-    float t4[2];
+    float t3[2];
     #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      t4[r] = 0.0f;
+      t3[r] = 0.0f;
     }
     #pragma unroll
     for (int r = 0; r < 32; ++r) {
-      t4[(r / 2 % 2)] = (t4[(r / 2 % 2)] + p_in[r]);
+      t3[(r / 2 % 2)] = (t3[(r / 2 % 2)] + p_in[r]);
     }
     #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      l[r] = (l[r] + t4[r]);
-    }
-    #pragma unroll
-    for (int r = 0; r < 32; ++r) {
-      p_n[r] = p_in[r];
+      l_t[r] = t3[r];
     }
     ac_team_wait<0>();
     if (lane == 0) ac_barrier_arrive(smem + 81984 + 8 * (q2 % 2));
     ac_keep(o);
     ac_keep(fa2);
     ++q2;
-    #pragma unroll
-    for (int r = 0; r < 64; ++r) {
-      o[r] = (o[r] * ac_exp_difference_half(m_2[(r / 2 % 2)], m1[(r / 2 % 2)]));
+    const bool n_far = ac_any(!(l_t[0] <= 16376.0f && l_t[1] <= 16376.0f));
+    if (n_far) {
+      float t4[2];
+      #pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        t4[r] = -ac_inf<float>();
+      }
+      #pragma unroll
+      for (int r = 0; r < 32; ++r) {
+        t4[(r / 2 % 2)] = ac_max(t4[(r / 2 % 2)], where_t_in[r]);
+      }
+      #pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        t4[r] = ac_max(t4[r], ac_shuffle_xor(t4[r], 1));
+      }
+      #pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        t4[r] = ac_max(t4[r], ac_shuffle_xor(t4[r], 2));
+      }
+      #pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        m_t[r] = t4[r];
+      }
+      #pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        m_t2[r] = (m_t[r] * 0.125f);
+      }
+      #pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        m1[r] = ac_max(m_2[r], m_t2[r]);
+      }
+      #pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        l[r] = (l[r] * ac_exp_difference_half(m_2[r], m1[r]));
+      }
+      #pragma unroll
+      for (int r = 0; r < 32; ++r) {
+        p[r] = ac_exp_scaled_difference_half(where_t_in[r], 0.180336878f, m1[(r / 2 % 2)]);
+      }
+      if (-1*(r1_b3 + 63) + 129 >= 0) {
+        #pragma unroll
+        for (int r = 0; r < 32; ++r) {
+          p_in[r] = p[r];
+        }
+      }
+      else {
+        #pragma unroll
+        for (int r = 0; r < 32; ++r) {
+          p_in[r] = ((-1*(r1_b3 + r1_t + r % 2 + r / 4 * 8) + 129 >= 0) ? p[r] : 0.0f);
+        }
+      }
+      float t5[2];
+      #pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        t5[r] = 0.0f;
+      }
+      #pragma unroll
+      for (int r = 0; r < 32; ++r) {
+        t5[(r / 2 % 2)] = (t5[(r / 2 % 2)] + p_in[r]);
+      }
+      #pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        l_t[r] = t5[r];
+      }
+      #pragma unroll
+      for (int r = 0; r < 64; ++r) {
+        o[r] = (o[r] * ac_exp_difference_half(m_2[(r / 2 % 2)], m1[(r / 2 % 2)]));
+      }
+      #pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        m_2[r] = m1[r];
+      }
     }
     #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      m_2[r] = m1[r];
+      l[r] = (l[r] + l_t[r]);
+    }
+    #pragma unroll
+    for (int r = 0; r < 32; ++r) {
+      p_n[r] = p_in[r];
     }
     ac_pack<f16, 32>(fa2, p_n);
     ++q1;

@@ -10,7 +10,7 @@ AC_DEVICE void ac_wgmma_n64_f16_r1(int keep, float *d, const unsigned *a, unsign
 
 /*
  * matmul_mul_softmax_weighted_sum: transpose matmul mul softmax_weighted_sum
- * schedule: tile i0 1, i1 64, i2 64, r1 128; 2 stages; cooperative roles, 1 worker
+ * schedule: tile i0 1, i1 64, i2 64, r1 128; 2 stages; cooperative roles, 1 worker; base lags by 2^14
  * predicted: 17.99 us, bound by latency, 0% of the roofline
  * rule: monoids/online-softmax-half: made softmax_weighted_sum f16[1, 3, 200, 64]
  * rule: fusion/epilogue: matmul into operand 0 of mul
@@ -30,18 +30,23 @@ AC_DEVICE void ac_wgmma_n64_f16_r1(int keep, float *d, const unsigned *a, unsign
  *     acc: f32[i0, i1, r1] fragment = fill 0.0
  *     acc += mma in0_t, in1_t
  *     acc_in: f32[i0, i1, r1] fragment = map where(idx(r1) < 200, acc, -inf)
- *     m_t: f32[i0, i1] fragment = reduce max r1 acc_in
- *     m_t2: f32[i0, i1] fragment = map m_t * 0.125
- *     m1: f32[i0, i1] fragment = map max(m, m_t2)
- *     l = map l * exp(m - m1)
- *     p: f32[i0, i1, r1] fragment = map exp(acc_in * 0.125 - m1)
+ *     p: f32[i0, i1, r1] fragment = map exp(acc_in * 0.125 - m)
  *     p_in: f32[i0, i1, r1] fragment = map where(idx(r1) < 200, p, 0.0)
- *     l += reduce add r1 p_in
- *     o = map o * exp(m - m1)
+ *     l_t: f32[i0, i1] fragment = reduce add r1 p_in
+ *     when of=l_t above=16376.0
+ *       m_t: f32[i0, i1] fragment = reduce max r1 acc_in
+ *       m_t2: f32[i0, i1] fragment = map m_t * 0.125
+ *       m1: f32[i0, i1] fragment = map max(m, m_t2)
+ *       l = map l * exp(m - m1)
+ *       o = map o * exp(m - m1)
+ *       p = map exp(acc_in * 0.125 - m1)
+ *       p_in = map where(idx(r1) < 200, p, 0.0)
+ *       l_t = reduce add r1 p_in
+ *       m = map m1
+ *     l = map l + l_t
  *     in2_t: f16[i0, i2, r1] block = copy in2
  *     p_n: f16[i0, i1, r1] fragment = map cast(f16, p_in)
  *     o += mma p_n, in2_t
- *     m = map m1
  *   r: f32[i0, i1, i2] fragment = map o / l
  *   cast_t: f16[i0, i1, i2] fragment = map cast(f16, r)
  *   store out0 = cast_t
@@ -52,11 +57,12 @@ AC_DEVICE void ac_wgmma_n64_f16_r1(int keep, float *d, const unsigned *a, unsign
  * m: reg (i1,8,2) lane (-,0,4)(i1,1,8) wave (i1,16,4)
  * l: reg (i1,8,2) lane (-,0,4)(i1,1,8) wave (i1,16,4)
  * acc_in: reg (r1,1,2)(i1,8,2)(r1,8,16) lane (r1,2,4)(i1,1,8) wave (i1,16,4)
+ * p: reg (r1,1,2)(i1,8,2)(r1,8,16) lane (r1,2,4)(i1,1,8) wave (i1,16,4)
+ * p_in: reg (r1,1,2)(i1,8,2)(r1,8,16) lane (r1,2,4)(i1,1,8) wave (i1,16,4)
+ * l_t: reg (i1,8,2) lane (-,0,4)(i1,1,8) wave (i1,16,4)
  * m_t: reg (i1,8,2) lane (-,0,4)(i1,1,8) wave (i1,16,4)
  * m_t2: reg (i1,8,2) lane (-,0,4)(i1,1,8) wave (i1,16,4)
  * m1: reg (i1,8,2) lane (-,0,4)(i1,1,8) wave (i1,16,4)
- * p: reg (r1,1,2)(i1,8,2)(r1,8,16) lane (r1,2,4)(i1,1,8) wave (i1,16,4)
- * p_in: reg (r1,1,2)(i1,8,2)(r1,8,16) lane (r1,2,4)(i1,1,8) wave (i1,16,4)
  * r: reg (i2,1,2)(i1,8,2)(i2,8,8) lane (i2,2,4)(i1,1,8) wave (i1,16,4)
  * cast_t: reg (i2,1,2)(i1,8,2)(i2,8,8) lane (i2,2,4)(i1,1,8) wave (i1,16,4)
  * in0_t: shared, 8192 bytes f16, ring of 1
@@ -122,11 +128,12 @@ extern "C" __global__ void __launch_bounds__(256) matmul_mul_softmax_weighted_su
   float o[32];
   float acc[64];
   float acc_in[64];
+  float p[64];
+  float p_in[64];
+  float l_t[2];
   float m_t[2];
   float m_t2[2];
   float m1[2];
-  float p[64];
-  float p_in[64];
   float p_n[64];
   float r_2[32];
   float cast_t[32];
@@ -237,15 +244,19 @@ extern "C" __global__ void __launch_bounds__(256) matmul_mul_softmax_weighted_su
     }
     #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      l[r] = (l[r] + t2[r]);
-    }
-    #pragma unroll
-    for (int r = 0; r < 64; ++r) {
-      p_n[r] = p_in[r];
+      l_t[r] = t2[r];
     }
     #pragma unroll
     for (int r = 0; r < 2; ++r) {
       m_2[r] = m1[r];
+    }
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      l[r] = (l[r] + l_t[r]);
+    }
+    #pragma unroll
+    for (int r = 0; r < 64; ++r) {
+      p_n[r] = p_in[r];
     }
     ac_pack<f16, 64>(fa2, p_n);
     ++q1;
@@ -291,42 +302,9 @@ extern "C" __global__ void __launch_bounds__(256) matmul_mul_softmax_weighted_su
         acc_in[r] = ((-1*(r1_b3 + r1_t + r % 2 + r / 4 * 8) + 199 >= 0) ? acc[r] : -ac_inf<float>());
       }
     }
-    float t3[2];
-    #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      t3[r] = -ac_inf<float>();
-    }
     #pragma unroll
     for (int r = 0; r < 64; ++r) {
-      t3[(r / 2 % 2)] = ac_max(t3[(r / 2 % 2)], acc_in[r]);
-    }
-    #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      t3[r] = ac_max(t3[r], ac_shuffle_xor(t3[r], 1));
-    }
-    #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      t3[r] = ac_max(t3[r], ac_shuffle_xor(t3[r], 2));
-    }
-    #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      m_t[r] = t3[r];
-    }
-    #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      m_t2[r] = (m_t[r] * 0.125f);
-    }
-    #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      m1[r] = ac_max(m_2[r], m_t2[r]);
-    }
-    #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      l[r] = (l[r] * ac_exp_difference_half(m_2[r], m1[r]));
-    }
-    #pragma unroll
-    for (int r = 0; r < 64; ++r) {
-      p[r] = ac_exp_scaled_difference_half(acc_in[r], 0.180336878f, m1[(r / 2 % 2)]);
+      p[r] = ac_exp_scaled_difference_half(acc_in[r], 0.180336878f, m_2[(r / 2 % 2)]);
     }
     if (-1*(r1_b3 + 127) + 199 >= 0) {
       #pragma unroll
@@ -340,35 +318,104 @@ extern "C" __global__ void __launch_bounds__(256) matmul_mul_softmax_weighted_su
         p_in[r] = ((-1*(r1_b3 + r1_t + r % 2 + r / 4 * 8) + 199 >= 0) ? p[r] : 0.0f);
       }
     }
-    float t4[2];
+    float t3[2];
     #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      t4[r] = 0.0f;
+      t3[r] = 0.0f;
     }
     #pragma unroll
     for (int r = 0; r < 64; ++r) {
-      t4[(r / 2 % 2)] = (t4[(r / 2 % 2)] + p_in[r]);
+      t3[(r / 2 % 2)] = (t3[(r / 2 % 2)] + p_in[r]);
     }
     #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      l[r] = (l[r] + t4[r]);
-    }
-    #pragma unroll
-    for (int r = 0; r < 64; ++r) {
-      p_n[r] = p_in[r];
+      l_t[r] = t3[r];
     }
     ac_team_wait<0>();
     if (lane == 0) ac_barrier_arrive(smem + 73792 + 8 * (q2 % 2));
     ac_keep(o);
     ac_keep(fa2);
     ++q2;
-    #pragma unroll
-    for (int r = 0; r < 32; ++r) {
-      o[r] = (o[r] * ac_exp_difference_half(m_2[(r / 2 % 2)], m1[(r / 2 % 2)]));
+    const bool n_far = ac_any(!(l_t[0] <= 16376.0f && l_t[1] <= 16376.0f));
+    if (n_far) {
+      float t4[2];
+      #pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        t4[r] = -ac_inf<float>();
+      }
+      #pragma unroll
+      for (int r = 0; r < 64; ++r) {
+        t4[(r / 2 % 2)] = ac_max(t4[(r / 2 % 2)], acc_in[r]);
+      }
+      #pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        t4[r] = ac_max(t4[r], ac_shuffle_xor(t4[r], 1));
+      }
+      #pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        t4[r] = ac_max(t4[r], ac_shuffle_xor(t4[r], 2));
+      }
+      #pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        m_t[r] = t4[r];
+      }
+      #pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        m_t2[r] = (m_t[r] * 0.125f);
+      }
+      #pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        m1[r] = ac_max(m_2[r], m_t2[r]);
+      }
+      #pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        l[r] = (l[r] * ac_exp_difference_half(m_2[r], m1[r]));
+      }
+      #pragma unroll
+      for (int r = 0; r < 64; ++r) {
+        p[r] = ac_exp_scaled_difference_half(acc_in[r], 0.180336878f, m1[(r / 2 % 2)]);
+      }
+      if (-1*(r1_b3 + 127) + 199 >= 0) {
+        #pragma unroll
+        for (int r = 0; r < 64; ++r) {
+          p_in[r] = p[r];
+        }
+      }
+      else {
+        #pragma unroll
+        for (int r = 0; r < 64; ++r) {
+          p_in[r] = ((-1*(r1_b3 + r1_t + r % 2 + r / 4 * 8) + 199 >= 0) ? p[r] : 0.0f);
+        }
+      }
+      float t5[2];
+      #pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        t5[r] = 0.0f;
+      }
+      #pragma unroll
+      for (int r = 0; r < 64; ++r) {
+        t5[(r / 2 % 2)] = (t5[(r / 2 % 2)] + p_in[r]);
+      }
+      #pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        l_t[r] = t5[r];
+      }
+      #pragma unroll
+      for (int r = 0; r < 32; ++r) {
+        o[r] = (o[r] * ac_exp_difference_half(m_2[(r / 2 % 2)], m1[(r / 2 % 2)]));
+      }
+      #pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        m_2[r] = m1[r];
+      }
     }
     #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      m_2[r] = m1[r];
+      l[r] = (l[r] + l_t[r]);
+    }
+    #pragma unroll
+    for (int r = 0; r < 64; ++r) {
+      p_n[r] = p_in[r];
     }
     ac_pack<f16, 64>(fa2, p_n);
     ++q1;
