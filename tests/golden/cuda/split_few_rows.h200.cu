@@ -60,6 +60,8 @@ extern "C" __global__ void __launch_bounds__(384) matmul(const f16 *__restrict__
   ac_registers_claim<232>();
   const int i0_t = lane % 4 * 2;
   const int i1_t = lane / 4 + wave % 4 * 16 + wave / 4 * 128;
+  const unsigned long long in0_t_at = ac_descriptor(own + 98304, 1, 1024);
+  const unsigned long long in1_t_at = ac_descriptor(own + 0 + ac_uniform(wave / 4) * 16384, 8192, 1024);
   int q0 = 0;
   float acc[16];
   float cast_t[16];
@@ -80,7 +82,7 @@ extern "C" __global__ void __launch_bounds__(384) matmul(const f16 *__restrict__
       #pragma unroll
       for (int m = 0; m < 2; ++m) {
         for (int n = 0; n < 1; ++n) {
-          ac_wgmma_n16_f16_s10(1, &acc[(m * 1 + n) * 8], ac_descriptor(own + 0 + q0 % 3 * 32768 + ((wave / 4 * 2 + m) * 64) / 64 * 8192 + kk * 2048, 8192, 1024), ac_descriptor(own + 98304 + q0 % 3 * 2048 + (0) * 128 + kk % 4 * 32, 1, 1024));
+          ac_wgmma_n16_f16_s10(1, &acc[(m * 1 + n) * 8], ac_descriptor_at(in1_t_at, q0 % 3 * 2048 + m * 64 / 64 * 512 + kk * 128), ac_descriptor_at(in0_t_at, q0 % 3 * 128 + kk % 4 * 2));
         }
       }
     }

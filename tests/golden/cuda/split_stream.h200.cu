@@ -72,6 +72,8 @@ extern "C" __global__ void __launch_bounds__(384) matmul_add_gelu_add(const f16 
   ac_registers_claim<232>();
   const int i0_t = lane / 4 + wave % 4 * 16 + wave / 4 * 64;
   const int i1_t = lane % 4 * 2;
+  const unsigned long long in1_t_at = ac_descriptor(smem + 49152, 8192, 1024);
+  const unsigned long long in0_t_at = ac_descriptor(smem + 0 + ac_uniform(wave / 4) * 8192, 1, 1024);
   int q0 = 0;
   float acc[64];
   float in2_t[32];
@@ -108,7 +110,7 @@ extern "C" __global__ void __launch_bounds__(384) matmul_add_gelu_add(const f16 
       for (int kk = 0; kk < 4; ++kk) {
         for (int m = 0; m < 1; ++m) {
           for (int n = 0; n < 1; ++n) {
-            ac_wgmma_n128_f16_s01(1, &acc[(m * 1 + n) * 64], ac_descriptor(smem + 0 + q0 % 3 * 16384 + ((wave / 4 * 1 + m) * 64) * 128 + kk % 4 * 32, 1, 1024), ac_descriptor(smem + 49152 + q0 % 3 * 16384 + (0) / 64 * 8192 + kk * 2048, 8192, 1024));
+            ac_wgmma_n128_f16_s01(1, &acc[(m * 1 + n) * 64], ac_descriptor_at(in0_t_at, q0 % 3 * 1024 + kk % 4 * 2), ac_descriptor_at(in1_t_at, q0 % 3 * 1024 + kk * 128));
           }
         }
       }
