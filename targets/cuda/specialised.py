@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 
+from autocomp.errors import UnsupportedOp
 from autocomp.targets.cuda.boxes import store_boxes
 from autocomp.targets.cuda.bulk import Bulk
 from autocomp.targets.cuda.parts import add_up, find_parts, own_share, own_turns
@@ -20,8 +21,6 @@ from autocomp.targets.cuda.team_placer import TEAM, TeamPlacer, register_budget
 from autocomp.targets.simt.expressions import STORED, index, literal
 from autocomp.targets.simt.placement import Placement, Product
 from autocomp.targets.simt.printer import Printer
-
-from autocomp.errors import UnsupportedOp
 from autocomp.tile.layout import Layout
 from autocomp.tile.program import Loop, Stmt, TileProgram, walk
 
@@ -484,7 +483,7 @@ class TeamPrinter(Printer):
         return [s for s, _ in walk(self.p.body) if s.op == "mma" and names & set(s.srcs)][-1]
 
     def descriptor(self, name: str, first: bool, pr: Product) -> str:
-        """The matrix descriptor of a factor at step kk and repetition m or n: that of its first element, made once, and a way in 16 bytes."""
+        """The matrix descriptor of a factor at step kk and repetition m or n: its first element's, made once, and a way in 16 bytes."""
         x, q, i = self.placer.bulk[name], self.of[name], pr.instruction
         if type(x) is not Bulk:  # rows that share memory lie by a formula of their own
             number = f"(wave / 4 * {pr.repeat[0]} + m)" if first else "n"

@@ -168,7 +168,7 @@ class Printer:
         """Carried reductions of a loop that nothing in it reads, but to scale them by what all lanes share: each worker keeps a
         part, and the tree over workers runs once behind the loop."""
         inside = [s for s, _ in walk(loop.body)]
-        out = []
+        out: list[Stmt] = []
         for s in inside:
             if s.op == "reduce" and not s.acc and s.expr == "add" and (total := _carrier(s, inside)):
                 self.deferred.add(s.dst)  # a turn's part of a carried sum

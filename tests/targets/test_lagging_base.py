@@ -51,7 +51,9 @@ def feed_of(kind: str) -> dict[str, np.ndarray]:
     return feed
 
 
-@pytest.mark.parametrize(("kind", "workers", "stay"), [("even", 1, True), ("grows", 1, False), ("grows", 2, True), ("masked", 2, False), ("causal", 2, False)])
+@pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
+@pytest.mark.parametrize(("kind", "workers", "stay"),
+                         [("even", 1, True), ("grows", 1, False), ("grows", 2, True), ("masked", 2, False), ("causal", 2, False)])
 def test_a_base_that_lags_gives_the_same_result(kind, workers, stay, model, tmp_path):
     program = autocomp.optimize(attention(1, 2, ROWS, 64, causal=kind == "causal", mask=kind == "masked"), target="cuda:h200")
     kernel = program.calls.calls[0].kernel
