@@ -14,7 +14,6 @@ a large bf16 product) are measured in the same run. Our result is compared with 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import math
 import random
@@ -170,7 +169,7 @@ class Bench:
 
         Kernels are built side by side. The row keeps the configuration, the seconds of all builds and what failed.
         """
-        if importlib.util.find_spec("tilelang") is None:
+        if not gpu_tilelang.available():
             return {}
         todo = dict(gpu_tilelang.contestants(name, inputs))
         begun, runs, failed = time.perf_counter(), {}, {}

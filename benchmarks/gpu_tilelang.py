@@ -5,11 +5,22 @@ configurations each, of which the benchmark keeps the fastest. `pip install tile
 # mypy: ignore-errors
 # (tilelang reads the annotations of its functions as values: they are no types, and must not become strings)
 
+import importlib.util
 from collections.abc import Callable, Iterator
 from typing import Any
 
 Contestant = tuple[str, Callable[[], Any]]
 LOG2E = 1.4426950408889634
+
+
+def available() -> bool:
+    """Whether TileLang is installed; its notes on every build are turned off."""
+    if importlib.util.find_spec("tilelang") is None:
+        return False
+    import tilelang
+
+    tilelang.set_log_level("WARNING")
+    return True
 
 
 def contestants(name: str, inputs: tuple[Any, ...]) -> Iterator[Contestant]:
