@@ -129,7 +129,8 @@ def free_layout(sizes: Mapping[str, int], inner: str, vector: int, lanes: int, w
     """A layout by access pattern: `vector` contiguous elements of axis `inner` a worker, lanes along it, then the other axes.
 
     sizes   tile size of each axis, outermost first (powers of two except for `inner`, which is padded)
-    whole   axes that are reduced: waves go to the other axes first, so that a reduction stays inside a wave where it can
+    whole   axes that are reduced: waves go to the other axes first, so that a reduction stays inside a wave where it can, and lanes
+            too where the others employ every worker, so that it stays inside a thread
     front   axes whose elements lie next to each other in the memory of some value: first among a worker's elements
     """
     left = dict(sizes)
@@ -153,8 +154,10 @@ def free_layout(sizes: Mapping[str, int], inner: str, vector: int, lanes: int, w
             level.append(Digit("", 0, workers))
         return tuple(level)
 
-    lane = take(order, lanes)
-    wave = take([a for a in order if a not in whole] + [a for a in order if a in whole], waves)
+    kept, gone = [a for a in order if a not in whole], [a for a in order if a in whole]
+    alone = inner not in whole and prod(-(-left[a] // done[a]) for a in kept) >= lanes * waves
+    lane = take([*kept, *gone] if alone else order, lanes)
+    wave = take([*kept, *gone], waves)
     for a in order:
         n = -(-left[a] // done[a])
         if n > 1:
