@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
 from autocomp.cost.chip import Chip
 from autocomp.cost.demand import Demand, Operand
 from autocomp.cost.roles import power_of_two
-from autocomp.cost.roofline import OVERLAP, time_of
+from autocomp.cost.roofline import OVERLAP, timer
 from autocomp.cost.work import Cost, Work
 from autocomp.ir.body import Axis
 from autocomp.ir.schedule import Schedule
@@ -27,6 +27,8 @@ CUT = 2.0
 PAIRED = 0.98  # blocks that share a factor wait for each other: up to 2 % on aligned squares in the same run
 SLACK = 0.02  # a deeper ring still helps a little where the mean latency is hidden
 
+_Key = tuple[tuple[tuple[str, int], ...], bool, bool]  # a tile, whether its blocks have roles, whether they are persistent
+
 
 class BlockModel:
     """Seconds of a kernel whose tiles are blocks of threads.
@@ -38,7 +40,8 @@ class BlockModel:
 
     def __init__(self, d: Demand, chip: Chip) -> None:
         self.d, self.chip = d, chip
-        self._tiles: dict[tuple[tuple[tuple[str, int], ...], bool, bool], _Tile] = {}
+        self._tiles: dict[_Key, _Tile] = {}
+        self._roofs: dict[_Key, Callable[[float, float], Cost]] = {}
 
     def time(self, s: Schedule) -> Cost:
         """Seconds under a schedule."""
@@ -47,14 +50,15 @@ class BlockModel:
         t = self._tiles.get(key)
         if t is None:
             t = self._tiles[key] = _tile_of(self.d, dict(s.tile), chip, *key[1:])
-        grain = (0, 0, 0) if t.shape else (w.m, w.n, w.k)
+            grain = (0, 0, 0) if t.shape else (w.m, w.n, w.k)
+            work = Work(t.read, w.written, w.read_eff, t.matrix, w.matrix_dtype, w.vector, w.special, *grain, 1.0, t.tiles, t.copies)
+            self._roofs[key] = timer(work, chip)
         eff = _matrix_share(s, chip, *t.shape, w) if t.shape else w.matrix_eff
         if form == "online":
             eff = 1.0 if s.roles == "cooperative" else chip.limits.get("warp_matrix", 1.0)
         team = 64 * s.workers
         matrix = t.matrix * (-(-t.rows // team) * team / t.rows if t.rows and s.roles == "cooperative" else 1.0)
-        work = Work(t.read, w.written, w.read_eff, matrix, w.matrix_dtype, w.vector, w.special, *grain, eff, t.tiles, t.copies)
-        cost = time_of(work, chip)
+        cost = self._roofs[key](matrix, eff)
         waves = -(-t.tiles // (chip.cores * s.resident))
         first = chip.limits.get("block", 0.0)
         start = first * (1 + OVERLAP * min(waves - 1, 8)) + (chip.limits.get("cluster", 0.0) if s.cluster > 1 and t.shape else 0.0)

@@ -6,6 +6,8 @@ recomputation hides behind memory traffic and looks free. Source of the bound: W
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from autocomp.cost.chip import Chip
 from autocomp.cost.work import Cost, Work
 
@@ -13,7 +15,12 @@ OVERLAP = 0.1
 
 
 def time_of(work: Work, chip: Chip) -> Cost:
-    """Seconds and the binding resource of `work` on the whole chip.
+    """Seconds and the binding resource of `work` on the whole chip."""
+    return timer(work, chip)(work.matrix, work.matrix_eff)
+
+
+def timer(work: Work, chip: Chip) -> Callable[[float, float], Cost]:
+    """As `time_of`, for many amounts of matrix operations and shares of their unit's rate.
 
     Too few tiles leave cores idle (wave quantisation): with t tiles on c cores the arithmetic takes ceil(t/c) rounds.
     """
@@ -21,22 +28,26 @@ def time_of(work: Work, chip: Chip) -> Cost:
     if work.tiles:
         rounds = -(-work.tiles // chip.cores)
         idle = rounds * chip.cores / work.tiles
-    parts: list[tuple[str, float]] = []
     moved = work.read / work.read_eff + work.written
-    if moved:
-        parts.append(memory_time(moved, chip, 1 if work.tiles == 1 else chip.cores))
-    if work.matrix:
-        parts.append(
-            ("matrix unit", work.matrix / (chip.matrix_rate(work.matrix_dtype) * work.matrix_eff * _fill(work, chip)) * idle)
-        )
+    memory = [memory_time(moved, chip, 1 if work.tiles == 1 else chip.cores)] if moved else []
+    rate, fill = (chip.matrix_rate(work.matrix_dtype), _fill(work, chip)) if work.matrix else (1.0, 1.0)
+    others: list[tuple[str, float]] = []
     if work.vector:
-        parts.append(("vector unit", work.vector / chip.vector["f32"] * idle))
+        others.append(("vector unit", work.vector / chip.vector["f32"] * idle))
     if work.special:
-        parts.append(("special functions", work.special / chip.special * idle))
+        others.append(("special functions", work.special / chip.special * idle))
     if work.copies:
-        parts.append(("narrow copies", work.copies / chip.limits["copies"] * idle))
-    if "shared_units" in chip.features:
-        parts = _shared(parts)
+        others.append(("narrow copies", work.copies / chip.limits["copies"] * idle))
+
+    def at(matrix: float, share: float) -> Cost:
+        parts = [*memory, ("matrix unit", matrix / (rate * share * fill) * idle), *others] if matrix else memory + others
+        return _bound(_shared(parts) if "shared_units" in chip.features else parts, chip)
+
+    return at
+
+
+def _bound(parts: list[tuple[str, float]], chip: Chip) -> Cost:
+    """The cost of units that work side by side."""
     if not parts:
         return Cost(chip.launch, "launch", (("launch", chip.launch),))
     top = max(parts, key=lambda p: p[1])

@@ -211,19 +211,22 @@ class _Compiler:
         return out if never else replace(out, commands=(*self.commands, *self._guards(out)))
 
     def _guards(self, out: KernelRule) -> Iterator[str]:
-        """The choices pass the conditions one after another: `at_<rule>_<i>` holds those that came as far as condition i."""
-        sorts = " ".join("i64" for _ in self.carried)
-        at = lambda i: _fact(f"at_{self.n}_{i}", self.carried)
-        yield f"(relation at_{self.n}_0 ({sorts}))"
-        yield self._rule(f"start_{self.n}", self.facts, at(0))
+        """The choices pass the conditions one after another: `at_<rule>_<i>` holds those that came as far as condition i > 0."""
+        sorts, row = " ".join("i64" for _ in self.carried), " ".join(self.row)
+        made = f"(union (Body) (Tile {row})) (set (made {row}) {self.n})"
+        here = " ".join(self.facts)
         for i, c in enumerate(out.conditions):
-            yield f"(relation at_{self.n}_{i + 1} ({sorts}))"
+            last = i == len(out.conditions) - 1
+            there = _fact(f"at_{self.n}_{i + 1}", self.carried)
+            if not last:
+                yield f"(relation at_{self.n}_{i + 1} ({sorts}))"
             yield f"(relation {out.refusal(i)} ({sorts}))"
-            yes, no = yield from self._decision(out, i, c, at(i))
-            yield self._rule(f"pass_{self.n}_{i}", yes, at(i + 1))
+            yes, no = yield from self._decision(out, i, c, here)
+            yield self._rule(f"pass_{self.n}_{i}", yes, made if last else there)
             yield self._rule(out.refusal(i), no, _fact(out.refusal(i), self.carried))
-        row = " ".join(self.row)
-        yield self._rule(f"make_{self.n}", [at(len(out.conditions))], f"(union (Body) (Tile {row})) (set (made {row}) {self.n})")
+            here = there
+        if not out.conditions:
+            yield self._rule(f"make_{self.n}", [here], made)
 
     def _decision(self, out: KernelRule, i: int, c: Condition, here: str) -> _Decision:
         """Yields commands; returns the bodies that hold where the condition does, and where it does not."""
