@@ -44,21 +44,13 @@ YES = Answer(True)
 
 def evaluate(e: Expr, env: Env) -> Any:
     """The value of an expression. Raises Unanswerable with the reason."""
-    if isinstance(e, Lit):
-        return e.value
-    if isinstance(e, Word):
-        return e.name
-    if isinstance(e, Ref):
-        if e.name not in env.variables:
-            raise Unanswerable(f"?{e.name} is not known here")
-        return env.variables[e.name]
-    if isinstance(e, Items):
-        return tuple(evaluate(i, env) for i in e.items)
-    if isinstance(e, Call):
-        return _call(e, env)
-    if isinstance(e, Part):
-        return _part(e, env)
-    return _operator(e, env)
+    return _EVALUATE[type(e)](e, env)
+
+
+def _ref(e: Ref, env: Env) -> Any:
+    if e.name not in env.variables:
+        raise Unanswerable(f"?{e.name} is not known here")
+    return env.variables[e.name]
 
 
 def _call(e: Call, env: Env) -> Any:
@@ -104,6 +96,17 @@ def _operator(e: Op, env: Env) -> Any:
         return -args[0] if len(args) == 1 else _BINARY[e.op](*args)
     except (TypeError, ValueError, ZeroDivisionError, OverflowError) as x:
         raise Unanswerable(f"{e} has no answer ({x})") from None
+
+
+_EVALUATE: dict[type, Callable[[Any, Env], Any]] = {
+    Lit: lambda e, env: e.value,
+    Word: lambda e, env: e.name,
+    Ref: _ref,
+    Items: lambda e, env: tuple(evaluate(i, env) for i in e.items),
+    Call: _call,
+    Part: _part,
+    Op: _operator,
+}
 
 
 def holds(conditions: tuple[Expr, ...], env: Env) -> Answer:
