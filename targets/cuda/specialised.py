@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 
-from autocomp.errors import UnsupportedOp
 from autocomp.targets.cuda.boxes import store_boxes
 from autocomp.targets.cuda.bulk import Bulk
 from autocomp.targets.cuda.parts import add_up, find_parts, own_share, own_turns
@@ -21,6 +20,8 @@ from autocomp.targets.cuda.team_placer import TEAM, TeamPlacer, register_budget
 from autocomp.targets.simt.expressions import STORED, index, literal
 from autocomp.targets.simt.placement import Placement, Product
 from autocomp.targets.simt.printer import Printer
+
+from autocomp.errors import UnsupportedOp
 from autocomp.tile.layout import Layout
 from autocomp.tile.program import Loop, Stmt, TileProgram, walk
 
