@@ -16,7 +16,7 @@ from autocomp.targets.cpu.expressions import CTYPE, Vector, working
 from autocomp.targets.cpu.flat import times
 from autocomp.targets.cpu.lower import Nest
 from autocomp.targets.cpu.packing import Panels
-from autocomp.targets.cpu.shape import shape_of, size, stride_of, tiling_of, whole
+from autocomp.targets.cpu.shape import LINE, rows_apart, shape_of, size, stride_of, tiling_of, whole
 from autocomp.targets.cpu.tree import Contraction
 
 from autocomp.ir.types import DType
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from autocomp.targets.cpu.printer import Printer
 
 
-LINE = 16  # floats of a cache line
 AHEAD = 32  # steps of depth by which a stream of weights is asked for: about 400 cycles, the latency of memory
 
 
@@ -40,7 +39,18 @@ class ContractionPrinter(Panels):
             for i, m in enumerate(fresh):
                 k = self.c.mmas.index(m)
                 p.w(f"float *const panel{k} = panels + {i}*(size_t)({self.depth_text()})*{self.nr};")
+            if self.apart:
+                self._copy_rows()
             self.nested(self.left, self.columns)
+
+    def _copy_rows(self) -> None:
+        """The tile's rows of `a`, each a line further from the one before than it lies in memory."""
+        p, row, k = self.p, self.s.row, self.s.depth[0]
+        lo, hi = p.bounds(row)
+        start = self.nest.views[self.s.a].flat.text({k: "0"})
+        with p.block(f"for (long {row} = {lo}; {row} < {hi}; {row}++)"):
+            to, size_ = f"apart + ({row} - {lo})*{self.apart}", f"{self.nest.extent[k]}*sizeof(float)"
+            p.w(f"memcpy({to}, &{self.nest.views[self.s.a].pointer}[{start}], {size_});")
 
     def packed(self, m: Stmt) -> str:
         """The factor that lies in panels."""
@@ -67,7 +77,7 @@ class ContractionPrinter(Panels):
         for k, m in enumerate(self.c.mmas):
             if self.packed(m) in self.ready:
                 self.p.w(f"const float *const panel{k} = {self.where(self.packed(m))};")
-                if self._lines():
+                if self._ahead():
                     self.p.w(f"const float *next{k} = panel{k} + {self.depth() * self.nr};")
             else:
                 self.pack(m)
@@ -149,22 +159,25 @@ class ContractionPrinter(Panels):
             times_k = f"kk*{step_k}" if step_k not in ("0", "1") else "kk" if step_k == "1" else ""
             at = [" + ".join(x for x in (f"{i}*{step_row}" if i and step_row != "0" else "", times_k) if x) for i in range(mr)]
             cells = [self._scalar(a, f"a{k}[{x or '0'}]") for x in at]
-            ready = self.packed(m) in self.ready and self._lines() > 0 and len(fused) == len(s.depth)
-            ahead = [f"next{k} + kk*{LINE * self._lines()}{f' + {LINE * i}' if i else ''}" for i in range(self._lines())]
+            far = self._ahead()
+            ready = self.packed(m) in self.ready and far > 0 and len(fused) == len(s.depth)
+            ahead = [f"next{k} + kk*{far}{f' + {i}' if i else ''}" for i in range(0, far, LINE)]
             self._steps_of_depth(k, regs, f"{length}{f'*{more}' if more > 1 else ''}", cells, *(ahead if ready else ()))
             if ready:
-                step = LINE * self._lines() * self.depth()
+                step = far * self.depth()
                 p.w(f"next{k} += next{k} + {2 * step} <= panel{k} + {2 * self.depth() * self.nr} ? {step} : 0;")
 
         with p.block(""):
             self.depth_loops(s.depth[: len(s.depth) - len(fused)], lambda: self._in_block(inner))
 
-    def _lines(self) -> int:
-        """Cache lines of the next panel to ask for at a step of depth, so that all of it is near when its turn comes; 0 where
-        one tile of rows reads the panel in passing, which the processor foresees by itself."""
+    def _ahead(self) -> int:
+        """Floats of the next panel to ask for at a step of depth, so that all of it is near when its turn comes, and no more come
+        at a time than the tiles of rows leave time for: a burst would take the few lines that may be under way from the product. 0
+        where one tile of rows reads the panel in passing, which the processor foresees by itself."""
         rows = size(self.nest, self.s.row) if self.s.row and self.nest.tile.get(self.s.row) != 1 else 1
         tiles = -(-rows // self.mr) if isinstance(rows, int) else self.nv
-        return -(-self.nr // (LINE * tiles)) if tiles > 1 else 0
+        part = -(-self.nr // tiles)
+        return 0 if tiles == 1 else part if part < LINE else -(-part // LINE) * LINE
 
     def _steps_of_depth(self, k: int, regs: list[list[str]], count: str, cells: list[str], *ahead: str) -> None:
         """The innermost loop: one row of the panel against one element of each row; `cells`: their C text; `ahead`: what to
@@ -198,6 +211,8 @@ class ContractionPrinter(Panels):
     def _steps(self, a: str) -> tuple[str, str]:
         """Elements between neighbours of `a` along the row and along the last reduced axis."""
         axes = (self.s.row, self.s.depth[-1] if self.s.depth else "")
+        if self.apart and a == self.s.a:
+            return str(self.apart), "1"
         if a in self.nest.views:
             f = self.nest.views[a].flat
             return tuple(str(f.stride(x)) if x else "0" for x in axes)  # type: ignore[return-value]
@@ -206,6 +221,8 @@ class ContractionPrinter(Panels):
         return tuple(self.p._stride(place, x) if x in names else "0" for x in axes)  # type: ignore[return-value]
 
     def _address(self, a: str, at: dict[str, str]) -> str:
+        if self.apart and a == self.s.a:
+            return f"apart[({at[self.s.row]} - {self.p.bounds(self.s.row)[0]})*{self.apart}]"
         if a in self.nest.views:
             v = self.nest.views[a]
             return f"{v.pointer}[{v.flat.text({x: t for x, t in at.items() if x})}]"
@@ -286,3 +303,10 @@ def panel_elements(nest: Nest, c: Contraction, lanes: int, registers: int) -> st
     fresh = sum(not set(m.srcs) & t.ready - {s.a} for m in c.mmas)
     lengths = [str(nest.extent[x] if whole(nest, c, x) else nest.tile[x]) for x in s.depth]
     return "*".join([f"(size_t){fresh}", *(f"(size_t)({x})" for x in lengths), str(t.vectors * lanes)]) if fresh else ""
+
+
+def apart_elements(nest: Nest, c: Contraction) -> int:
+    """Elements of the copy of rows that one contraction makes, 0 for none."""
+    s = shape_of(nest, c)
+    assert s is not None
+    return rows_apart(nest, c, s) * int(size(nest, s.row)) if rows_apart(nest, c, s) else 0  # type: ignore[call-overload]

@@ -14,6 +14,7 @@ from autocomp.ir.body import Expr, Gather, Index, Inside, postorder
 from autocomp.tile.program import walk
 
 MAX_ROWS = 14
+LINE = 16  # floats of a cache line
 FEW = 4  # elements of a contiguous axis from which vectors along it pay, against full ones whose lanes are stored apart
 LATENCY = 10  # multiply-adds in flight that keep two units with a latency of 4 cycles busy, and some for the loads
 LOADS = 1.6  # multiply-adds that a load must feed to leave the units busy
@@ -22,6 +23,8 @@ COLD = 1.3  # cycles for one element from memory: 4 bytes at about 8 GB/s of one
 THIN = 0.1  # cycles a multiply-add that a last panel with fewer vectors loses
 NEAR = 1 << 20  # bytes of a factor that stays in the second cache between panels
 WAYS = 8  # lines of one set of the first cache on current cores (8 or 12)
+SET = 4096  # bytes from a line to the next of its set in the first cache: 64 sets of 64 bytes
+MOST_APART = 1024  # rows that are copied apart at most: the copy should stay in the second cache
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,20 @@ def plain(nest: Nest, name: str, axes: tuple[str, ...]) -> bool:
 def most_rows(nest: Nest, s: Shape) -> int:
     """Rows that stay apart in the first cache: rows a multiple of 4096 bytes apart fall into one set of it."""
     step = nest.views[s.a].flat.stride(s.row) if s.a in nest.views and s.row else 0
-    return WAYS if isinstance(step, int) and step and step * 4 % 4096 == 0 else MAX_ROWS
+    return WAYS if isinstance(step, int) and step and step * 4 % SET == 0 else MAX_ROWS
+
+
+def rows_apart(nest: Nest, c: Contraction, s: Shape) -> int:
+    """Elements from row to row of `a` in a copy of a tile's rows, made where they would meet in one set of the first cache; 0 for
+    none. Each row must be one run of f32 over the whole depth, and its tile's rows all that change while the contraction runs."""
+    v = nest.views.get(s.a)
+    if most_rows(nest, s) == MAX_ROWS or v is None or v.dtype.name != "f32" or v.constant or len(s.depth) != 1 or s.inner:
+        return 0
+    rows, (k,) = size(nest, s.row), s.depth
+    others = [x for x in v.axes if x not in (s.row, k)]
+    if not isinstance(rows, int) or not WAYS < rows <= MOST_APART or any(nest.tile.get(x) != 1 for x in others):
+        return 0
+    return int(nest.extent[k]) + LINE if v.flat.stride(k) == 1 and whole(nest, c, k) and isinstance(nest.extent[k], int) else 0
 
 
 def register_tile(rows: int, cols: int, lanes: int, registers: int, accs: int, limit: int = MAX_ROWS,
@@ -153,12 +169,13 @@ def wide_axis(nest: Nest, c: Contraction, s: Shape) -> str:
 @dataclass(frozen=True)
 class Tiling:
     """The register tile of a contraction: `rows` x `vectors`; `wide`: the axis that joins the columns in a panel, or "".
-    `ready`: factors that lie packed in memory before the first run (see `packed_once`)."""
+    `ready`: factors that lie packed in memory before the first run (see `packed_once`); `apart`: see `rows_apart`."""
 
     rows: int
     vectors: int
     wide: str
     ready: frozenset[str]
+    apart: int = 0
 
 
 def tiling_of(nest: Nest, c: Contraction, s: Shape, lanes: int, registers: int) -> Tiling:
@@ -167,10 +184,11 @@ def tiling_of(nest: Nest, c: Contraction, s: Shape, lanes: int, registers: int) 
     rows = number(nest, s.row) if s.row else 1
     cols = number(nest, s.col) * (number(nest, wide) if wide else 1)
     ready = packed_once(nest, c, s, wide)
-    limit = min(nest.rows, MAX_ROWS if s.a in ready else most_rows(nest, s))
+    copied = rows_apart(nest, c, s)
+    limit = min(nest.rows, MAX_ROWS if s.a in ready or copied else most_rows(nest, s))
     a = nest.views.get(s.a)
     cold = a is not None and a.constant and prod(number(nest, x) for x in (s.row, *s.depth) if x) * 4 > NEAR
-    return Tiling(*register_tile(rows, cols, lanes, registers, len(c.mmas), limit, cold), wide, ready)
+    return Tiling(*register_tile(rows, cols, lanes, registers, len(c.mmas), limit, cold), wide, ready, copied)
 
 
 def whole(nest: Nest, c: Contraction, axis: str) -> bool:

@@ -45,8 +45,24 @@ def test_every_tile_of_rows_packs_the_other_factor_again(product):
 
 def test_a_constant_factor_is_packed_before_the_first_run(product):
     weights = replace(product, inputs=(product.inputs[0], replace(product.inputs[1], constant=True)))
-    assert part(weights, "packing", i0=512) == 0 < part(product, "packing", i0=512)
-    assert 0 < part(weights, "packing", i0=8) < part(product, "packing", i0=8) / 4  # too large to stay near: every tile reads it again
+    assert part(weights, "packing", i0=512, i1=768) < part(product, "packing", i0=512, i1=768) / 2
+    assert part(weights, "packing", i0=128, i1=768) < part(product, "packing", i0=128, i1=768) / 4
+    assert 0 < part(weights, "packing", i0=64) < part(product, "packing", i0=64) / 4  # too large to stay near: every tile reads it again
+
+
+def test_packed_constants_cost_time_where_they_come_slower_than_products_take_them():
+    """Each tile of rows reads all of them again: beyond what the first cache can have under way, the products wait."""
+    k = kernel(matmul("f32", 128, 768, 3072))
+    k = replace(k, inputs=(k.inputs[0], replace(k.inputs[1], constant=True)))
+    few, some, all_ = (part(k, "packing", i0=n, i1=768) for n in (8, 32, 128))
+    assert few > 4 * some > 4 * all_
+
+
+def test_rows_in_one_set_of_the_first_cache_are_copied_once_for_each_tile_of_columns():
+    even, odd = (kernel(matmul("f32", 128, 768, k)) for k in (1024, 1040))
+    even, odd = (replace(k, inputs=(k.inputs[0], replace(k.inputs[1], constant=True))) for k in (even, odd))
+    once = part(even, "packing", i0=64, i1=768) - part(odd, "packing", i0=64, i1=768)
+    assert 0 < once < part(even, "packing", i0=64, i1=192) - part(odd, "packing", i0=64, i1=192) - 2 * once
 
 
 def test_columns_that_lie_apart_are_gathered(product):

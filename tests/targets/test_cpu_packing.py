@@ -54,7 +54,7 @@ def checked(program, graph, seed=1):
 GRAPHS = {
     "odd": lambda: matmul(37, 50, 75), "one row": lambda: matmul(1, 129, 77), "tall": lambda: matmul(131, 64, 48),
     "1x1": lambda: conv(24, 40, 9, 1, 1), "3x3": lambda: conv(20, 33, 7, 3, 1), "strided": lambda: conv(16, 48, 15, 3, 2),
-    "groups": lambda: conv(12, 30, 8, 3, 1, group=2),
+    "groups": lambda: conv(12, 30, 8, 3, 1, group=2), "rows of 4096 bytes": lambda: matmul(61, 1024, 40),
 }  # fmt: skip
 
 
@@ -66,11 +66,11 @@ def test_packed_factors_give_the_reference(name):
     np.testing.assert_array_equal(checked(one, graph), checked(two, graph))
 
 
-def rescheduled(graph, schedule):
+def rescheduled(graph, schedule, threads=1):
     """The program of a graph with one kernel, under another schedule."""
     p = autocomp.optimize(graph)
     kernel = p.calls.calls[0].kernel
-    return build_program(p.calls, {kernel.signature: (schedule, Cost(1.0, "none", ()))}, p.target, Options(), Trace())
+    return build_program(p.calls, {kernel.signature: (schedule, Cost(1.0, "none", ()))}, p.target, Options(threads=threads), Trace())
 
 
 @pytest.mark.parametrize("tile", [
@@ -81,6 +81,28 @@ def test_any_tiles_of_a_product(tile):
     program = rescheduled(graph, Schedule.make(tile))
     assert [x.argument for s in program.printed.values() for x in s.packings] == ["in1"]
     checked(program, graph)
+
+
+@pytest.mark.parametrize("tile", [
+    {"i1": 75}, {"i0": 37}, {"i0": 16, "i1": 40}, {"i0": 9, "i1": 33, "r0": 128}, {"i0": 1}, {"i0": 8},
+], ids=str)  # fmt: skip
+def test_rows_that_share_a_set_of_the_first_cache_are_copied_apart(tile):
+    graph = matmul(37, 1024, 75)
+    program = rescheduled(graph, Schedule.make(tile))
+    checked(program, graph)
+    few = 0 < tile.get("i0", 37) <= 8  # lines of one set hold them
+    assert ("memcpy(apart" in program.source()) == (not few)
+
+
+def test_rows_of_a_batch_are_copied_apart_and_others_stay():
+    b = Builder("batch")
+    x, w = b.input("x", TensorType(F32, (3, 40, 2048))), b.param("w", np.random.default_rng(4).standard_normal((3, 2048, 33)).astype("f4"))
+    b.output("y", b.op("matmul", x, w))
+    graph = b.graph()
+    program, threads = rescheduled(graph, Schedule.make({"i0": 1, "i1": 20})), rescheduled(graph, Schedule.make({"i0": 1, "i1": 20}), 2)
+    assert "memcpy(apart" in program.source()
+    np.testing.assert_array_equal(checked(program, graph), checked(threads, graph))
+    assert "memcpy(apart" not in rescheduled(matmul(37, 1040, 75), Schedule.make({"i0": 37})).source()
 
 
 def test_a_weight_is_packed_once_for_all_calls_that_read_it_alike():
