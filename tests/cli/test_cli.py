@@ -156,7 +156,7 @@ def test_names_in_brackets_reach_the_reader():
     """`pip install 'autocomp[cuda]'` in a table or a line is text, not markup."""
     from rich.table import Table
 
-    from autocomp import cli
+    from autocomp.cli import shared as cli
 
     table = Table()
     table.add_column("what")

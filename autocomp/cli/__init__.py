@@ -1,0 +1,27 @@
+"""The command line: `autocomp COMMAND`, typer on top of the Python API.
+
+Exit codes: 0 good, 1 the input is at fault, 2 usage, 3 verification failed, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from autocomp.cli import machine, programs, rules, tuning  # noqa: F401  # each adds its commands to `app`
+from autocomp.cli.shared import app, err
+from autocomp.errors import AutocompError
+
+
+def main() -> None:
+    """Entry point: errors of ours are one clear text on stderr and their exit code, never a traceback."""
+    try:
+        app(standalone_mode=True)
+    except KeyboardInterrupt:
+        err.print("interrupted; what was being written is not there", highlight=False)
+        sys.exit(130)
+    except AutocompError as e:
+        err.print(f"error: {type(e).__name__}: {e}", markup=False, highlight=False, soft_wrap=True)
+        sys.exit(e.exit_code)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(1)

@@ -1,0 +1,5 @@
+"""`python -m autocomp.cli`."""
+
+from autocomp.cli import main
+
+main()

@@ -1,0 +1,180 @@
+"""Commands that compile a model, and compare what was compiled: optimize, run, explain, compare."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from autocomp.cli.shared import Choice, Json, Model, Tuned, Verify, app, err, out, with_choice
+from autocomp.cli.tuning import measure_first
+from autocomp.errors import AutocompError
+
+
+def _check(program: Any, quiet: bool) -> dict[str, Any]:
+    """Replay against the reference; raises VerificationError (exit 3)."""
+    result = program.verify()
+    if not quiet:
+        err.print(f"verified: largest error {result.worst:.2e} of tolerance {result.tolerance:.2e} (float64 reference, seed {result.seed})")
+    return {"worst": result.worst, "tolerance": result.tolerance, "seed": result.seed}
+
+
+@app.command()
+@with_choice
+def optimize(
+    model: Model,
+    choice: Choice,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder for sources, launcher, build script, weights, manifest.")
+    ] = None,
+    vis_graph: Annotated[Path | None, typer.Option("--vis-graph", help="Draw kernels and rules: .dot, .svg or .html.")] = None,
+    report: Annotated[Path | None, typer.Option("--report", help="One HTML file with kernels, roofline, reasons.")] = None,
+    verify: Verify = True,
+    tuned: Tuned = True,
+    measure: Annotated[int | None, typer.Option("--tune", min=1, help="First measure at most N schedules a kernel (see tune).")] = None,
+    as_json: Json = False,
+) -> None:
+    """Compile MODEL and show its kernels.
+
+    Example: autocomp optimize model.onnx --target cpu -o out/ --vis-graph graph.html --report report.html
+    """
+    from autocomp.report.tables import kernel_rows, kernel_table
+
+    if vis_graph is not None and vis_graph.suffix not in (".dot", ".svg", ".html"):
+        raise typer.BadParameter(f"--vis-graph writes .dot, .svg or .html, not '{vis_graph.suffix or vis_graph.name}'")
+    if measure is not None:
+        measure_first(model, choice, measure, as_json)
+    program = choice.compile(model, as_json, tuned)
+    checked = _check(program, as_json) if verify and program.runnable else None
+    written = []
+    if output is not None:
+        program.save(output)
+        written.append(output)
+    if vis_graph is not None:
+        from autocomp.report.graphview import write_graph
+
+        written.append(write_graph(program, vis_graph))
+    if report is not None:
+        written.append(program.report(report))
+    if as_json:
+        typer.echo(
+            json.dumps(
+                {
+                    "model": program.name,
+                    "target": program.target.name,
+                    "kernels": kernel_rows(program),
+                    "predicted_seconds": program.predicted,
+                    "verified": checked,
+                    "written": [str(w) for w in written],
+                },
+                indent=1,
+            )
+        )
+        return
+    out.print(kernel_table(program))
+    if verify and not program.runnable:
+        out.print(f"not verified by running: {program.not_runnable}")
+    for w in written:
+        out.print(f"wrote {w}")
+
+
+@app.command()
+@with_choice
+def run(
+    model: Model,
+    choice: Choice,
+    inputs: Annotated[
+        Path | None, typer.Option("--inputs", help="An .npz with the inputs by name; seeded random ones if not given.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the outputs as .npz.")] = None,
+    repeat: Annotated[int, typer.Option("--repeat", min=1, help="Timed calls.")] = 10,
+    verify: Verify = True,
+    tuned: Tuned = True,
+    as_json: Json = False,
+) -> None:
+    """Compile MODEL, run it and time each kernel.
+
+    Example: autocomp run model.onnx --inputs x.npz -o y.npz
+    """
+    import numpy as np
+
+    from autocomp.report.tables import kernel_rows, kernel_table
+    from autocomp.runtime.inputs import load_npz, random_inputs, save_npz
+
+    program = choice.compile(model, as_json, tuned)
+    if not program.runnable:
+        raise AutocompError(
+            f"target {program.target.name} cannot run here: {program.not_runnable}",
+            hint="`autocomp optimize -o DIR` writes a folder that builds on the device's machine",
+        )
+    feed = load_npz(inputs) if inputs is not None else random_inputs(program.graph, seed=0)
+    checked = _check(program, as_json) if verify else None
+    values = program.run(feed)
+    timing = program.profile(feed, repeat=repeat)
+    if output is not None:
+        save_npz(output, values)
+    if as_json:
+        typer.echo(
+            json.dumps(
+                {
+                    "outputs": {k: list(np.shape(v)) for k, v in values.items()},
+                    "seconds": timing.total,
+                    "kernels": kernel_rows(program, timing),
+                    "verified": checked,
+                },
+                indent=1,
+            )
+        )
+        return
+    out.print(kernel_table(program, timing))
+    for k, v in values.items():
+        out.print(f"{k}: {v.dtype}{list(v.shape)}")
+    if output is not None:
+        out.print(f"wrote {output}")
+
+
+@app.command()
+@with_choice
+def explain(
+    model: Model,
+    choice: Choice,
+    why: Annotated[str | None, typer.Option("--why", help="A kernel: which rules made it, and what bounds it.")] = None,
+    why_not: Annotated[str | None, typer.Option("--why-not", help="A rule: where it did not fire, and the condition that failed.")] = None,
+    tuned: Tuned = True,
+    as_json: Json = False,
+) -> None:
+    """Say why the program is as it is.
+
+    Example: autocomp explain model.onnx --why-not monoids/online-softmax
+    """
+    from autocomp.report.explain import explain as explain_program
+
+    program = choice.compile(model, True, tuned)
+    text, data = explain_program(program, why=why, why_not=why_not)
+    typer.echo(json.dumps(data, indent=1) if as_json else text)
+
+
+@app.command()
+def compare(
+    a: Annotated[Path, typer.Argument(help="A saved program folder (`optimize -o`).")],
+    b: Annotated[Path, typer.Argument(help="Another one.")],
+    report: Annotated[Path | None, typer.Option("--report", help="Write the comparison as one HTML file.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Put two saved programs side by side.
+
+    Example: autocomp compare out_a out_b --report ab.html
+    """
+    from autocomp.report.compare import compare as run_compare
+
+    result = run_compare(a, b)
+    if report is not None:
+        result.report(report)
+    if as_json:
+        typer.echo(json.dumps(result.data(), indent=1))
+        return
+    out.print(result.table())
+    if report is not None:
+        out.print(f"wrote {report}")

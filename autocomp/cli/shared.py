@@ -1,0 +1,140 @@
+"""What the commands share: the application, its two consoles, and the options that choose what is compiled and for what."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from typer.core import TyperGroup
+
+ORDER = ("optimize", "run", "explain", "compare", "rules", "tune", "bisect", "targets", "calibrate", "doctor")  # in the help
+
+
+class Commands(TyperGroup):
+    """The commands as a user meets them, whatever order their files are read in."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return sorted(super().list_commands(ctx), key=ORDER.index)
+
+
+app = typer.Typer(
+    name="autocomp",
+    cls=Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    help="Compile tensor programs into kernels whose every optimisation is a rule.\n\n"
+    "Examples:\n\n  autocomp optimize model.onnx --target cpu -o out/\n\n  autocomp run model.onnx --target cpu\n\n"
+    "  autocomp explain model.onnx --why matmul_add_gelu\n\n  autocomp rules list --phase fusion\n\n"
+    "  autocomp compare out_a out_b --report ab.html",
+)
+
+out = Console(soft_wrap=False, markup=False, width=None if sys.stdout.isatty() else 140)
+err = Console(stderr=True, markup=False)  # names of extras and shapes stand in brackets
+
+Model = Annotated[str, typer.Argument(help="ONNX file, or a text graph (.txt, .ac).")]
+Target = Annotated[str, typer.Option("--target", "-t", help="cpu, cuda:h200, maca:c500, ascend:910b, ... (see `autocomp targets`).")]
+RuleFiles = Annotated[list[Path] | None, typer.Option("--rules", "-r", help="A rule file of your own; may be given again.")]
+Without = Annotated[list[str] | None, typer.Option("--without", help="Leave out a rule, by name or glob (fusion/*); may be given again.")]
+Dims = Annotated[list[str] | None, typer.Option("--dim", help="Fix a symbolic dimension: --dim batch=1; may be given again.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Verify = Annotated[bool, typer.Option("--verify/--no-verify", help="Replay against the float64 reference.")]
+Set = Annotated[list[str] | None, typer.Option("--set", help="An option of optimize(): --set max_body_ops=32; may be given again.")]
+Tuned = Annotated[bool, typer.Option("--tuned/--no-tuned", help="Use measured schedules where `autocomp tune` found some.")]
+
+
+def _assignments(pairs: list[str] | None, flag: str) -> dict[str, str]:
+    result = {}
+    for p in pairs or []:
+        name, eq, value = p.partition("=")
+        if not eq or not name or not value:
+            raise typer.BadParameter(f"{flag} wants NAME=VALUE, got '{p}'")
+        result[name] = value
+    return result
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The target, rules, options and sizes of a compilation, as the command line gives them (`with_choice`)."""
+
+    target: Target = "cpu"
+    rules: RuleFiles = None
+    without: Without = None
+    sets: Set = None
+    dims: Dims = None
+
+    def options(self) -> Any:
+        """Options from flags; values are converted by the type of the option's default."""
+        from dataclasses import fields, replace
+
+        from autocomp.options import Options
+
+        kinds = {f.name: f for f in fields(Options)}
+        values: dict[str, Any] = {}
+        for name, text in _assignments(self.sets, "--set").items():
+            if name not in kinds:
+                raise typer.BadParameter(f"no option '{name}'; options are {', '.join(sorted(kinds))}")
+            default = getattr(Options(), name)
+            if isinstance(default, bool):
+                if text.lower() not in ("true", "false", "1", "0"):
+                    raise typer.BadParameter(f"--set {name} wants true or false, got '{text}'")
+                values[name] = text.lower() in ("true", "1")
+            elif isinstance(default, (int, float)):
+                try:
+                    values[name] = type(default)(text)
+                except ValueError:
+                    raise typer.BadParameter(f"--set {name} wants {type(default).__name__}, got '{text}'") from None
+            else:
+                values[name] = tuple(text.split(",")) if isinstance(default, tuple) else text
+        return replace(Options(), rules=tuple(str(r) for r in self.rules or ()), without=tuple(self.without or ()), **values)
+
+    def sizes(self) -> dict[str, int]:
+        """Named dimensions and the sizes that they are fixed to."""
+        fixed = {}
+        for name, text in _assignments(self.dims, "--dim").items():
+            if not text.isdigit():
+                raise typer.BadParameter(f"--dim {name} wants a positive whole number, got '{text}'")
+            fixed[name] = int(text)
+        return fixed
+
+    def compile(self, model: str, quiet: bool, tuned: bool = True) -> Any:
+        """The compiled program, with progress on stderr."""
+        from dataclasses import replace
+
+        options = self.options()
+        return self.optimized(model, options if tuned else replace(options, tuned=False), quiet)
+
+    def optimized(self, model: str, options: Any, quiet: bool) -> Any:
+        """As `compile`, with these options."""
+        from autocomp import optimize
+        from autocomp.report.progress import StageProgress
+        from autocomp.trace import Trace
+
+        trace = Trace()
+        with StageProgress(err, trace, enabled=not quiet):
+            return optimize(model, target=self.target, options=options, trace=trace, dims=self.sizes() or None)
+
+
+def with_choice(command: Callable[..., None]) -> Callable[..., None]:
+    """A command with a parameter `choice` takes its fields as options of its own, in that parameter's place."""
+    mine = inspect.signature(Choice, eval_str=True).parameters.values()
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    signature = inspect.signature(command, eval_str=True)
+    shown = [p.replace(kind=keyword) for given in signature.parameters.values() for p in (mine if given.name == "choice" else (given,))]
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        choice = Choice(**{p.name: given.pop(p.name) for p in mine})
+        command(choice=choice, **given)
+
+    run.__signature__ = signature.replace(parameters=shown)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in shown}
+    return run
