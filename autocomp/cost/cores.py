@@ -46,7 +46,7 @@ class CoreModel:
 
     def time(self, s: Schedule) -> Cost:
         """Seconds under a schedule. A contraction's panels take the whole depth, however it is cut."""
-        tile = tuple(t for t in s.tile if t[0] in self._grid) if self.d.roles.form == "contract" else s.tile
+        tile = tuple(t for t in s.tile if t[0] in self._grid) if self.d.roles.form in ("contract", "chain") else s.tile
         if tile not in self._tiles:
             self._tiles[tile] = self._time(dict(tile))
         return self._tiles[tile]
@@ -54,18 +54,25 @@ class CoreModel:
     def _time(self, tile: Mapping[str, int]) -> Cost:
         d, w, chip = self.d, self.d.work, self.chip
         tiles = d.tiles(tile)
-        if d.roles.form in ("contract", "online"):
+        if d.roles.form in ("contract", "chain", "online"):
             share, read, (eff, beside), what = 1.0, 1.0, self._product(tile, tiles), "packing"
         else:
             eff, (share, beside), what = 1.0, self._lanes(tile, tiles), "strided reads"
             read = 1.0 if beside else self._streams(tile)  # gathers have more lines under way than a stream needs
         units = (w.vector / share, w.special / share)
-        work = Work(w.read / read, w.written / read, w.read_eff, w.matrix, w.matrix_dtype, *units, 0, 0, 0, eff, tiles)
+        work = Work(w.read / read, w.written / read, w.read_eff, self._operations(tile), w.matrix_dtype, *units, 0, 0, 0, eff, tiles)
         cost = time_of(work, chip)
         begin = chip.limits.get("tile", 0.0) * -(-tiles // chip.cores)
         rest = cost.seconds - chip.launch
         parts = (*cost.parts, (what, beside), ("tiles", begin))
         return Cost(rest + beside + begin + chip.launch, what if beside > rest else cost.bound, parts)
+
+    def _operations(self, tile: Mapping[str, int]) -> float:
+        """Multiplications and additions of all contractions; a link of a chain is done again by every tile along the axes that it lacks."""
+        if self.d.roles.form != "chain":
+            return self.d.work.matrix
+        cut = {x: -(-self.d.extent[x] // t) for x, t in tile.items() if x in self._grid}
+        return sum(flops * prod(n for x, n in cut.items() if x not in axes) for flops, axes in self.d.products)
 
     def _product(self, tile: Mapping[str, int], tiles: int) -> tuple[float, float]:
         """(share of the peak that the register tiles reach, seconds beside them: packing and reading factors again)."""

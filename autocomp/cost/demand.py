@@ -55,7 +55,7 @@ class Piece:
 class Demand:
     """What does not depend on the schedule. `extent`: of every axis, symbols at their hint; `grid`: output axes, in order; `narrow`:
     copies of less than 16 bytes a step in depth, for each row and for each column of a tile (`cost.copies`); `cut`: a factor's rows are
-    no multiple of a memory sector's 32 bytes."""
+    no multiple of a memory sector's 32 bytes; `products`: operations of each contraction and the output axes that it varies with."""
 
     roles: Roles
     work: Work
@@ -65,6 +65,7 @@ class Demand:
     narrow: tuple[float, float] = (0.0, 0.0)
     pieces: tuple[Piece, ...] = ()
     cut: bool = False
+    products: tuple[tuple[float, frozenset[str]], ...] = ()
 
     def tiles(self, tile: Mapping[str, int]) -> int:
         """Tiles of the grid: of the output axes that are cut."""
@@ -91,6 +92,7 @@ def demand_of(k: Kernel) -> Demand:
     extent = {a.name: dim_hint(a.extent) for a in (*k.axes, *(a for st in k.stores for a in bound_axes(st.value)))}
     vector = special = matrix = 0.0
     dtype = "f32"
+    products: list[tuple[float, frozenset[str]]] = []
     nodes = list(postorder(*(s.value for s in k.stores)))
     free = free_axes(tuple(s.value for s in k.stores))
     for e in nodes:
@@ -99,7 +101,9 @@ def demand_of(k: Kernel) -> Demand:
             unit = SCALAR[e.fn].unit
             vector, special = vector + points * (unit == "vector"), special + points * (unit == "special")
         elif isinstance(e, Contract):
-            matrix += 2.0 * prod(extent[n] for n in free[id(e)] if n in extent) * prod(dim_hint(a.extent) for a in e.axes)
+            flops = 2.0 * prod(extent[n] for n in free[id(e)] if n in extent) * prod(dim_hint(a.extent) for a in e.axes)
+            matrix += flops
+            products.append((flops, frozenset(a.name for a in k.axes if a.name in free[id(e)])))
             dtype = max(e.a.dtype.name, e.b.dtype.name)  # signed by unsigned bytes: as unsigned ones, which fewer units know
         elif isinstance(e, Reduce):
             folds = prod(dim_hint(a.extent) for a in e.axes)
@@ -129,7 +133,7 @@ def demand_of(k: Kernel) -> Demand:
     operands = tuple(_operand(k, a, nodes, roles) for a in k.inputs)
     rows = [dim_hint(a.type.shape[-1]) * o.element for a, o in zip(k.inputs, operands) if o.factor and a.type.rank > 1]
     return Demand(roles, w, operands, extent, tuple(a.name for a in k.axes), (narrow_copies(k, 1, 0), narrow_copies(k, 0, 1)),
-                  _pieces(k, nodes), any(b % 32 for b in rows))  # fmt: skip
+                  _pieces(k, nodes), any(b % 32 for b in rows), tuple(products))  # fmt: skip
 
 
 def _operand(k: Kernel, a: Arg, nodes: Sequence[Expr], roles: Roles) -> Operand:

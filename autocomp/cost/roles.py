@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from autocomp.ir.body import Axis, Contract, Expr, Gather, Index, Inside, Load, Reduce, postorder
+from autocomp.ir.body import Axis, Contract, Expr, Gather, Index, Inside, Load, Reduce, free_axes, postorder
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.parts import why_not_parts
 from autocomp.ir.types import Dim, Sym, dim_hint
@@ -13,7 +13,7 @@ from autocomp.ir.types import Dim, Sym, dim_hint
 
 @dataclass(frozen=True)
 class Roles:
-    """form: contract | online | reduce | map. Axes in loop order, outermost first.
+    """form: contract | chain | online | reduce | map. Axes in loop order, outermost first.
 
     contract, online: `rows` are in the first factor only, `cols` in the second only, `batch` in both, `depth` reduced.
     reduce, map: `rows` are all output axes but those of the row, `cols` the row (the innermost axis of a map).
@@ -73,6 +73,8 @@ def roles_of(k: Kernel) -> Roles:
               and names_of(e.operands[-1]) & {a.name for a in k.axes} - names_of(e.operands[0])]  # fmt: skip
     if pairs or online:
         e, form, a, b = (online or pairs)[-1]
+        if form == "contract" and any(isinstance(x, Contract) for x in postorder(a, b)):
+            return _chain(k, [x for x, *_ in pairs], nodes, depths)
         left, right, bound = names_of(a), names_of(b), {x.name for x in e.axes}
         only_left = tuple(x for x in k.axes if x.name in left and x.name not in right)
         only_right = tuple(x for x in k.axes if x.name in right and x.name not in left)
@@ -93,6 +95,20 @@ def _longest(k: Kernel, axes: tuple[Axis, ...]) -> str:
     """The longest of the reduced axes (the outermost of equal ones) that can be done in parts."""
     able = [a for a in axes if dim_hint(a.extent) > 1 and not why_not_parts(k, a.name)]
     return max(able, key=lambda a: dim_hint(a.extent), default=Axis("", 0)).name
+
+
+def _chain(k: Kernel, links: list[Contract], nodes: list[Expr], depths: tuple[tuple[Axis, ...], ...]) -> Roles:
+    """Roles by the largest contraction of a chain: `rows` are output axes of its first factor, `cols` those of its second, `batch` the
+    axes that later contractions sum. Output axes that only others mention are whole in every tile."""
+    free = free_axes(tuple(s.value for s in k.stores))
+    axes = {a.name: a for a in (*k.axes, *(a for x in links for a in x.axes))}
+    size = lambda x: prod(dim_hint(axes[n].extent) for n in (*free[id(x)], *(a.name for a in x.axes)) if n in axes)
+    e = max(links, key=size)
+    left, right, summed = free[id(e.a)], free[id(e.b)], {a.name for a in e.axes}
+    rows = tuple(x for x in k.axes if x.name in left and x.name not in right)
+    cols = tuple(x for x in k.axes if x.name in right and x.name not in left)
+    batch = tuple(a for n, a in axes.items() if n in left and n in right and n not in summed and a not in k.axes)
+    return Roles("chain", batch, rows, cols, _by_contiguity(e.axes, nodes), depths, factor=e.a.dtype.name)
 
 
 def _by_contiguity(axes: tuple[Axis, ...], nodes: list[Expr]) -> tuple[Axis, ...]:

@@ -240,7 +240,7 @@ class Enumerator:
 
     def work(self, cut: Cut, extra: tuple[int, ...] = ()) -> Work:
         s = self.subject
-        vector = special = matrix = 0.0
+        vector = special = matrix = most = 0.0
         copies, whole = 0.0, True
         m = k = 0
         lane, stride, turned, dtype = 1, 1, set[int](), "f32"
@@ -253,8 +253,9 @@ class Enumerator:
                 turned.update(s.nodes[i].enode.children)
             if f.matrix:
                 matrix += f.matrix
-                m, _, k = f.mnk
-                lane, stride = f.lane_extent, f.lane_stride
+                if f.matrix >= most:  # of a chain, the largest
+                    most, (m, _, k) = f.matrix, f.mnk
+                    lane, stride = f.lane_extent, f.lane_stride
                 known = self._factors(s.nodes[i], cut)
                 dtype, whole = known.dtype, whole and known.whole
                 copies += known.copies if "copies" in self.chip.limits else 0.0
@@ -297,7 +298,7 @@ class Enumerator:
         picks = {self.subject.nodes[x].cls: self.subject.nodes[x] for x in cut.nodes}
         key = (node.id, prologue(node, picks))
         if key not in self.factors:
-            self.factors[key] = factors_of(self.subject, node, picks)
+            self.factors[key] = factors_of(self.subject, node, picks, bool({"copies", "warp_matrix"} & set(self.chip.limits)))
         return self.factors[key]
 
     def _passes(self, cut: Cut) -> int:

@@ -44,7 +44,7 @@ def fires(rule: Rule, example: Example, rules: RuleSet, chip: Chip | None = None
         saturate(graph, RuleSet((rule,)), options, trace, _features(rule))
     else:
         others = RuleSet((*(r for r in rules if r.name != rule.name), rule))
-        cover(freeze_graph(decompose(graph)), others, chip or load_chip(CHIP), options, trace)
+        cover(freeze_graph(decompose(graph)), others, chip or load_chip("cpu" if rule.targets == ("cpu",) else CHIP), options, trace)
     return any(e.name == rule.name for e in trace.of("rule"))
 
 

@@ -33,14 +33,16 @@ class Factors:
     vanish: frozenset[int]
 
 
-def factors_of(s: Subject, node: SubjectNode, picks: Mapping[int, SubjectNode]) -> Factors:
+def factors_of(s: Subject, node: SubjectNode, picks: Mapping[int, SubjectNode], copied: bool = True) -> Factors:
     """Of a contraction `node`; picks: the nodes of the body by class. A factor's tile is fetched again by every tile along the axes
-    that it lacks."""
+    that it lacks. `copied`: copies on chip have a price, else they are not counted."""
     comp = node.form.comp
     assert comp is not None
     m, n, k = node.form.mnk
     total, whole = 0.0, True
     dtype, vanish = narrowed(s, node, picks)
+    if not copied:
+        return Factors(0.0, True, dtype, vanish)
     extents = _extents(node)
     known = {a: n for a, n in extents.items() if isinstance(n, int)}
     for access, child in zip(node.form.accesses, node.enode.children):

@@ -33,6 +33,7 @@ class Record(NamedTuple):
     levels    (S, N) depth of dependent reductions
     contractions   (C, O)
     windowed  a convolution or pooling is inside
+    terms  (C, K) of the last contraction's sums
     """
 
     kind: str
@@ -41,6 +42,7 @@ class Record(NamedTuple):
     levels: int = 0
     contractions: frozenset[Contraction] = frozenset()
     windowed: bool = False
+    terms: int = 0
 
 
 LOADED = Record("E")
@@ -119,17 +121,17 @@ def fold(form: Form, node: int, operands: Sequence[Operand]) -> Record | str:
 
 
 def _base(kind: str, form: Form, node: int, operands: Sequence[Operand]) -> Record:
-    levels, windowed, contractions = 0, form.windowed, frozenset[Contraction]()
+    levels, windowed, contractions, terms = 0, form.windowed, frozenset[Contraction](), 0
     for o in operands:
         r = o.record
-        levels, windowed = max(levels, r.levels), windowed or r.windowed
+        levels, windowed, terms = max(levels, r.levels), windowed or r.windowed, max(terms, r.terms)
         if r.contractions:
             contractions |= r.contractions
     if form.kind in ("contract", "online"):
         contractions |= {Contraction(node, form.spec, operands[0].leaves)}
     if form.kind == "reduce":
         return Record(kind, (), form.extents, levels + 1, contractions, windowed)
-    return Record(kind, (), (), levels, contractions, windowed)
+    return Record(kind, (), (), levels, contractions, windowed, form.mnk[2] if form.kind == "contract" else terms)
 
 
 # ---- checks: (form, operands, record so far) -> record with what the check learned, or the reason against it
@@ -179,7 +181,7 @@ def _carry(rows: tuple[int, ...], access: Access, form: Form) -> tuple[int, ...]
 
 def _whole_output(form: Form, operands: Sequence[Operand], rec: Record) -> Record | str:
     for o in operands:
-        if o.record.kind in "CO" and not (o.access and o.access.bijective):
+        if o.record.kind in "CKO" and not (o.access and o.access.bijective):
             return "a contraction is not read once, element by element"
     return rec
 
@@ -220,6 +222,19 @@ def _prologue(form: Form, operands: Sequence[Operand], rec: Record) -> Record | 
     return rec
 
 
+def _links(form: Form, operands: Sequence[Operand], rec: Record) -> Record | str:
+    """One of two contractions that follow each other sums few terms: a transform of what the other takes or gives."""
+    limits = load_grammar().limits
+    if len(rec.contractions) > limits["links"]:
+        return f"a chain of {len(rec.contractions)} contractions, at most {limits['links']}"
+    for o in operands:
+        if o.record.kind in "CK" and o.access is None:
+            return "a contraction's results are read in several ways"
+        if o.record.kind in "CK" and min(o.record.terms, form.mnk[2]) > limits["short_sum"]:
+            return f"sums of {o.record.terms} and of {form.mnk[2]} terms in a chain, the shorter of at most {limits['short_sum']}"
+    return rec
+
+
 def _scores(form: Form, operands: Sequence[Operand], rec: Record) -> Record | str:
     """The first operand may hold one contraction; the others are in memory; rows stay on chip."""
     limit = load_grammar().limits["head_extent"]
@@ -244,5 +259,5 @@ def _loads(form: Form, operands: Sequence[Operand], rec: Record) -> Record | str
 CHECKS: dict[str, Callable[[Form, Sequence[Operand], Record], Record | str]] = {
     "same_statistic": _same_statistic, "same_rows": _same_rows, "whole_output": _whole_output,
     "contractions": _contractions, "one_online": _one_online, "reduces_rows": _reduces_rows, "prologue": _prologue,
-    "scores": _scores, "loads": _loads,
+    "scores": _scores, "links": _links, "loads": _loads,
 }

@@ -149,6 +149,7 @@ BODY_WORDS = frozenset(
     {
         "contract",
         "contraction",
+        "chain",
         "online",
         "map",
         "reduce",
@@ -219,6 +220,7 @@ KERNEL_WORDS = frozenset(
         "reduce",
         "contract",
         "contraction",
+        "chain",
         "online",
         "elementwise",
         "statistic",

@@ -41,7 +41,16 @@ class ContractionPrinter(Panels):
                 p.w(f"float *const panel{k} = panels + {i}*(size_t)({self.depth_text()})*{self.nr};")
             if self.apart:
                 self._copy_rows()
-            self.nested(self.left, self.columns)
+            if self._strewn() and fresh and not self.wide:
+                self.column_panels(lambda: self.nested(self.left, self._panel))
+            else:
+                self.nested(self.left, lambda: self.column_panels(self._panel))
+
+    def _strewn(self) -> bool:
+        """Do columns lie apart in what is packed or stored? Then panels go outermost: the next step along another axis finds their
+        lines in the first cache."""
+        used = [self.packed(m) for m in self.c.mmas] + [e.dst for e in self.c.epilogue if e.op == "store"]
+        return any(x in self.nest.views and self.nest.views[x].flat.stride(self.s.col) not in (0, 1) for x in used)
 
     def _copy_rows(self) -> None:
         """The tile's rows of `a`, each a line further from the one before than it lies in memory."""
@@ -69,9 +78,6 @@ class ContractionPrinter(Panels):
         lo, hi = self.p.bounds(axes[0])
         with self.p.block(f"for (long {axes[0]} = {lo}; {axes[0]} < {hi}; {axes[0]}++)"):
             self.nested(axes[1:], inner)
-
-    def columns(self) -> None:
-        self.column_panels(self._panel)
 
     def _panel(self) -> None:
         for k, m in enumerate(self.c.mmas):
@@ -175,7 +181,8 @@ class ContractionPrinter(Panels):
         at a time than the tiles of rows leave time for: a burst would take the few lines that may be under way from the product. 0
         where one tile of rows reads the panel in passing, which the processor foresees by itself."""
         rows = size(self.nest, self.s.row) if self.s.row and self.nest.tile.get(self.s.row) != 1 else 1
-        tiles = -(-rows // self.mr) if isinstance(rows, int) else self.nv
+        around = [size(self.nest, x) for x in self.s.inner if self.nest.tile.get(x) != 1]
+        tiles = -(-rows // self.mr) * prod(n if isinstance(n, int) else 1 for n in around) if isinstance(rows, int) else self.nv
         part = -(-self.nr // tiles)
         return 0 if tiles == 1 else part if part < LINE else -(-part // LINE) * LINE
 

@@ -122,6 +122,7 @@ def lower(p: TileProgram) -> Nest:
     tile = {axis[a]: t for a, t in p.tile if axis[a] in looped}
     slots = {b.name: Slot(b.name, b.dtype, tuple(axis[a] for a in b.axes)) for b in p.bufs}
     slots |= {n: replace(slots[n], axes=axes) for n, axes in as_read(slots, views, body).items()}
+    slots |= {n: replace(slots[n], axes=axes) for n, axes in as_linked(slots, views, body, extent).items()}
     return Nest(p.name, extent, {a: tile.get(a, 1) for a in looped}, slots, views, body, p.inputs, p.outputs, tuple(sizes))
 
 
@@ -140,6 +141,24 @@ def as_read(slots: Mapping[str, Slot], views: Mapping[str, View], body: tuple[Lo
         near = next((a for v in whole for a in axes if v.flat.stride(a) == 1), "")
         if near and axes[-1] != near:
             out[s.dst] = (*(a for a in axes if a != near), near)
+    return out
+
+
+def as_linked(slots: Mapping[str, Slot], views: Mapping[str, View], body: tuple[Loop | Stmt, ...],
+              extent: Mapping[str, Coef]) -> dict[str, tuple[str, ...]]:  # fmt: skip
+    """Axes of what one contraction makes for another: those outermost that no result has, one after the other, and the longest
+    last, so that vectors run along it and neighbouring rows lie a line apart.
+
+    acc: [i0, i1, i3, r3] -> acc: [r3, i1, i3, i0]
+    """
+    made = {s.dst for s, _ in walk(body) if s.op == "mma"}
+    stored = {a for s, _ in walk(body) if s.op == "store" for a in views[s.dst].axes}
+    out = {}
+    for name in sorted({x for s, _ in walk(body) if s.op == "mma" for x in s.srcs} & made):
+        axes = slots[name].axes
+        if all(isinstance(extent[a], int) for a in axes):
+            longest = max(axes, key=lambda a: (extent[a], axes.index(a)))
+            out[name] = tuple(sorted(axes, key=lambda a: (a == longest, a in stored)))
     return out
 
 

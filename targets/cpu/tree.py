@@ -189,12 +189,17 @@ def _epilogue(nest: Nest, body: list[Loop | Stmt], j: int, accs: set[str], axes:
         if s.op in ("map", "store") and set(domain(s, nest)) == axes and uses & derived and not gathers(s):
             late.append(s)
             derived.add(s.dst)
-        elif not uses & derived and s.dst not in derived and s.op in ("map", "fill"):
+        elif not uses & derived and s.dst not in derived and s.op in ("map", "fill") and not _begins(s, body[j + 1 :]):
             early.append(s)
         else:
             break
         j += 1
     return early, late, j
+
+
+def _begins(s: Stmt, later: list[Loop | Stmt]) -> bool:
+    """Is this the zero that a later contraction's sums start from? It is absorbed there."""
+    return s.op == "fill" and any(x.op == "mma" and x.dst == s.dst for x, _ in walk(tuple(later)))
 
 
 # ---- loops over elements

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from autocomp.errors import ModelError, UnsupportedOp
 from autocomp.ir.affine import aff
-from autocomp.ir.body import Comprehension, Const, Expr, Gather, Index, Map, Read
+from autocomp.ir.body import Comprehension, Const, Expr, Gather, Index, Inside, Map, Read
 from autocomp.ir.node import Attrs
 from autocomp.ir.ops.pointwise import axes_of
 from autocomp.ir.ops.table import Op, register
@@ -40,6 +41,37 @@ register(
         _iota_meaning,
         attrs={"shape": ..., "axis": 0, "dtype": "i64"},
         doc="the index along axis",
+    )
+)
+
+
+# ---- table
+def _table_infer(t: Types, a: Attrs) -> TensorType:
+    if len(a["values"]) != prod(a["shape"]) or not a["values"]:
+        raise ModelError(f"{len(a['values'])} values do not fill the shape {list(a['shape'])}", where="table")
+    return TensorType(DTYPES[a["dtype"]], tuple(a["shape"]))
+
+
+def _table_meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
+    axes = axes_of(out.shape)
+    flat = aff(0)
+    for x, e in zip(axes, a["shape"]):
+        flat = flat * int(e) + x.name
+    value: Expr = Const(out.dtype, a["values"][-1])
+    for k in reversed(range(len(a["values"]) - 1)):
+        value = Map(out.dtype, "where", (Inside(BOOL, (k - flat,)), Const(out.dtype, a["values"][k]), value))
+    return Comprehension(axes, value)
+
+
+register(
+    Op(
+        "table",
+        (0, 0),
+        _table_infer,
+        lambda x, a, out: np.array(a["values"]).astype(out.dtype.numpy).reshape(a["shape"]),
+        _table_meaning,
+        attrs={"values": ..., "shape": ..., "dtype": "f32"},
+        doc="these few numbers, row-major",
     )
 )
 

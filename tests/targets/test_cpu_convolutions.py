@@ -1,0 +1,75 @@
+"""Convolutions on the CPU: by fewer products in one kernel, right at every size, the same bytes on one and two threads."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+
+import autocomp
+from autocomp.ir.builder import Builder
+from autocomp.ir.reference import evaluate
+from autocomp.ir.types import F32, TensorType
+
+pytestmark = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
+
+
+def block(n, c, o, size, pad, residual=False):
+    """relu(conv 3 x 3 + bias (+ r)) with constant weights; `size` and `pad` by axis."""
+    rng, b = np.random.default_rng(c), Builder("block")
+    x = b.input("x", TensorType(F32, (n, c, *size)))
+    w = b.param("w", (rng.standard_normal((o, c, 3, 3)) / (9 * c) ** 0.5).astype("f4"))
+    y = b.op("conv", x, w, strides=(1, 1), lo=pad, hi=pad, dilations=(1, 1), groups=1)
+    y = b.op("add", y, b.param("b", rng.standard_normal((o, 1, 1)).astype("f4")))
+    if residual:
+        y = b.op("add", y, b.input("r", y.type))
+    b.output("y", b.op("max", y, b.const(0.0, F32)))
+    return b.graph()
+
+
+def run(graph, **options):
+    """(program, result of a call into memory full of NaN, largest error over the largest value)."""
+    rng = np.random.default_rng(1)
+    feed = {x.attrs["name"]: rng.standard_normal(x.type.shape).astype("f4") for x in graph.inputs}
+    program = autocomp.optimize(graph, **options)
+    program.run(feed)["y"][...] = np.nan
+    got, want = program.run(feed)["y"], evaluate(graph, feed)["y"]
+    return program, got, np.abs(got - want).max() / np.abs(want).max()
+
+
+SIZES = {
+    "even": (1, 64, 72, (14, 14), (1, 1), True), "odd": (1, 96, 80, (7, 7), (1, 1)), "uneven": (1, 64, 64, (11, 18), (1, 1)),
+    "two images": (2, 64, 40, (12, 10), (1, 1)), "no border": (1, 80, 64, (13, 12), (0, 0)), "a border of two": (1, 64, 48, (8, 8), (2, 0)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", SIZES.values(), ids=SIZES)
+def test_short_convolutions_take_fewer_products(shape):
+    program, one, error = run(block(*shape))
+    assert error < 2e-6
+    assert "convolution/winograd" in program.explain()
+    assert [k.ops.count("einsum") for k in program.kernels][0] == 2  # both transforms and the product are one kernel
+    np.testing.assert_array_equal(one, run(block(*shape), threads=2)[1])
+    direct, two, less = run(block(*shape), exact=True)
+    assert all("einsum" not in k.ops for k in direct.kernels) and less < 2e-6
+    assert np.abs(one - two).max() < 4e-6 * np.abs(two).max()
+
+
+def test_results_between_links_lie_with_their_longest_axis_last():
+    program, _, error = run(block(1, 64, 64, (28, 28), (1, 1)))
+    source = program.source()
+    assert error < 2e-6 and "vf_store(&acc[" in source and "vf_scatter(&acc" not in source
+    assert "__builtin_prefetch(next" in source  # the next panel of weights, also where lines of tiles are the rows
+
+
+@pytest.mark.parametrize("shape", [(37, 12, 130, 75), (5, 300, 64, 16), (64, 16, 16, 200)], ids=str)
+def test_chains_of_products(shape):
+    """relu((x @ a) @ b): one kernel where one of the sums has few terms."""
+    m, k, n, o = shape
+    rng, b = np.random.default_rng(0), Builder("chain")
+    x = b.input("x", TensorType(F32, (m, k)))
+    y = b.op("matmul", x, b.param("a", (rng.standard_normal((k, n)) / k**0.5).astype("f4")))
+    b.output("y", b.op("relu", b.op("matmul", y, b.param("b", (rng.standard_normal((n, o)) / n**0.5).astype("f4")))))
+    program, _, error = run(b.graph())
+    assert error < 2e-6 and (len(program.kernels) == 1) == (min(k, n) <= 16)
