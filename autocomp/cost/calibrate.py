@@ -211,6 +211,6 @@ def _chip_file(here: Any, figures: dict[str, tuple[float, str]]) -> str:
         f"special: {value(maps / 8, 'inferred: eight operations a polynomial')}",
         f"granule: {{m: 1, n: {base.granule[1]}, k: 1, source: \"one vector of f32\"}}",
         f"registers: {{count: {base.registers.count}, bytes: {base.registers.bytes}, per: thread, source: \"instruction set\"}}",
-        "features: [shared_units]", "memories:", *mems,
+        f"features: [{', '.join(base.features)}]", "memories:", *mems,
         "limits:", *(f"  {n}: {value(v, keep)}" for n, v in base.limits.items()), "",
     ])  # fmt: skip

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from autocomp.ir.kernel import Call, KernelGraph
 
 BOX_W, BOX_H, GAP_X, GAP_Y = 250, 64, 26, 46
-KIND_COLOUR = {"E": "#e8f1fb", "S": "#e5f6ea", "N": "#d9f2ee", "C": "#fdeedd", "K": "#f9e3c8", "O": "#fbe2e2", "X": "#eeeeee", "R": "#efe6fa"}
+KIND_COLOUR = {"E": "#e8f1fb", "S": "#e5f6ea", "N": "#d9f2ee", "C": "#fdeedd", "K": "#f9e3c8", "O": "#fbe2e2", "X": "#eeeeee",
+               "R": "#efe6fa"}  # fmt: skip
 KIND_TEXT = {
     "E": "element-wise",
     "S": "row statistic",

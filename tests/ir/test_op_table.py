@@ -81,7 +81,10 @@ SAMPLES = {
         ((floats(2, 4, 6, 8),), {**WINDOW, "window": (2, 3), "count_include_pad": True}),
     ],
     "extent": [((floats(3, 4),), {"axis": 1, "dtype": "f32"})],
-    "table": [((), {"values": (0.5, -1, 2, 0, 3, 1), "shape": (2, 3), "dtype": "f64"}), ((), {"values": (7,), "shape": (), "dtype": "i32"})],
+    "table": [
+        ((), {"values": (0.5, -1, 2, 0, 3, 1), "shape": (2, 3), "dtype": "f64"}),
+        ((), {"values": (7,), "shape": (), "dtype": "i32"}),
+    ],
     "iota": [((), {"shape": (3, 4), "axis": 1, "dtype": "i32"})],
     "gather": [((floats(5, 4), np.array([[1, -1], [0, 2]])), {"axis": 0}), ((floats(2, 5, 3), np.array(4, "i4")), {"axis": 1})],
     "gather_elements": [((floats(3, 4), np.array([[1, -1, 0, 2]])), {"axis": 0})],
