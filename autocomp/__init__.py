@@ -22,12 +22,12 @@ from autocomp.errors import (
 )
 from autocomp.options import Options
 from autocomp.trace import Trace
+from autocomp.version import __version__
 
 if TYPE_CHECKING:
     from autocomp.report.compare import Comparison
     from autocomp.runtime.program import Program
 
-__version__ = "0.1.0"
 __all__ = [
     "AutocompError",
     "BuildError",
@@ -39,6 +39,7 @@ __all__ = [
     "Trace",
     "UnsupportedOp",
     "VerificationError",
+    "__version__",
     "compare",
     "optimize",
     "rule",

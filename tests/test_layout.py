@@ -10,6 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 # In pipeline order: a package may import itself and those before it.
 ORDER = [
+    "version",
     "errors",
     "options",
     "trace",
@@ -33,28 +34,60 @@ FENCES = {"egglog": "autocomp/egraph", "islpy": "autocomp/loops"}
 SOURCES = sorted([*ROOT.glob("autocomp/**/*.py"), *ROOT.glob("targets/**/*.py")])
 
 
-def imports(path: Path) -> list[tuple[str, bool]]:
-    """(module, at import time) for every import, those under TYPE_CHECKING left out."""
+def statements(path: Path) -> list[tuple[ast.Import | ast.ImportFrom, bool]]:
+    """(import, at import time) of a file, those under TYPE_CHECKING left out."""
     tree = ast.parse(path.read_text())
     skip = {
         id(n) for i in ast.walk(tree) if isinstance(i, ast.If) and "TYPE_CHECKING" in ast.unparse(i.test) for n in ast.walk(i)
     }
     top = {id(n) for n in tree.body}
+    return [(n, id(n) in top) for n in ast.walk(tree) if isinstance(n, ast.Import | ast.ImportFrom) and id(n) not in skip]
+
+
+def imports(path: Path) -> list[tuple[str, bool]]:
+    """(module, at import time) for every import, those under TYPE_CHECKING left out."""
     out = []
-    for n in ast.walk(tree):
-        if id(n) in skip:
-            continue
+    for n, top in statements(path):
         if isinstance(n, ast.Import):
-            out += [(a.name, id(n) in top) for a in n.names]
-        elif isinstance(n, ast.ImportFrom):
+            out += [(a.name, top) for a in n.names]
+        else:
             base = n.module or ""
-            out += [(f"{base}.{a.name}" if base == "autocomp" else base, id(n) in top) for a in n.names]
+            out += [(f"{base}.{a.name}" if base == "autocomp" else base, top) for a in n.names]
     return out
 
 
 def place(path: Path) -> str:
     rel = path.relative_to(ROOT).parts
     return "targets" if rel[0] == "targets" else rel[1].removesuffix(".py")
+
+
+def dotted(path: Path) -> str:
+    rel = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(("autocomp", *rel) if rel[0] == "targets" else rel).removesuffix(".__init__")
+
+
+def test_files_import_each_other_in_no_circle():
+    """Not even inside of functions, but for the arrays of a traced function, whose methods are written in terms of its functions, and
+    for the loops of a CPU kernel, whose contractions are taken out only where they can be laid out."""
+    allowed = {"autocomp.frontends.tracing.array", "autocomp.targets.cpu.tree"}
+    files = {dotted(p): p for p in SOURCES}
+    uses: dict[str, set[str]] = {}
+    for name, p in files.items():
+        named = [f"{n.module}.{a.name}" for n, _ in statements(p) if isinstance(n, ast.ImportFrom) for a in n.names]
+        uses[name] = {u if u in files else u.rpartition(".")[0] for u in named} & files.keys() - {name} - allowed
+    circles = []
+    for start in sorted(files.keys() - allowed):
+        seen, stack = set(), [start]
+        while stack:
+            for u in uses[stack.pop()]:
+                if u == start:
+                    circles.append(start)
+                    stack.clear()
+                    break
+                if u not in seen:
+                    seen.add(u)
+                    stack.append(u)
+    assert not circles, f"these files are in a circle of imports: {', '.join(circles)}"
 
 
 @pytest.mark.parametrize("library", FENCES)

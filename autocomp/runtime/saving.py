@@ -14,6 +14,7 @@ from autocomp.files import write_atomic
 from autocomp.runtime import deploy, deploy_acl
 from autocomp.runtime.library import packings
 from autocomp.runtime.plan import arena
+from autocomp.version import __version__
 
 BUILD = """#!/bin/sh
 # Builds kernels.so from the sources in this folder.
@@ -63,8 +64,6 @@ def why_no_launcher(program: Any) -> str:
 
 def manifest(program: Any, sources: list[str], weights: list[str]) -> dict[str, Any]:
     """What a launcher needs: tensors in order of the pointer table, calls in order, and the table of kernels."""
-    from autocomp import __version__
-
     g = program.calls
     offsets, total = arena(g, program.slots, deploy.hints(g))
     tensors = {n: {"slot": i, "type": str(g.tensors[n])} for n, i in program.slots.index.items()}

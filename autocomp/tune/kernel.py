@@ -15,9 +15,10 @@ from autocomp.ir.schedule import Schedule
 from autocomp.options import Options
 from autocomp.runtime.codec import encode
 from autocomp.targets import Target
+from autocomp.tune.benches import measure, prepare
 from autocomp.tune.database import Database, Kept, Measurement, Tuned
 from autocomp.tune.key import Place, kernel_key, schedule_of, schedule_text
-from autocomp.tune.measure import Built, Job, build, measure, prepare
+from autocomp.tune.measure import Built, Job, build
 from autocomp.tune.process import Failure, Pool, Worker
 from autocomp.tune.search import Search
 from autocomp.tune.space import Point, Space, legal_points

@@ -14,6 +14,7 @@ from autocomp.errors import AutocompError
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
 from autocomp.rewrite.vocabulary import KERNEL_PHASES
+from autocomp.version import __version__
 
 if TYPE_CHECKING:
     from autocomp.options import Options
@@ -40,8 +41,6 @@ class Place:
 
 def place_of(target: Target, rules: RuleSet, options: Options) -> Place:
     """The place that a target, rules and options make."""
-    from autocomp import __version__
-
     c = target.chip
     threads = f", {options.threads} threads" if options.threads else ""
     mine = [f"{r.name} {r.text}" for r in rules if r.phase in KERNEL_PHASES and (not r.targets or c.target in r.targets)]

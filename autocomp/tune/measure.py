@@ -88,19 +88,6 @@ def build(job: Job, schedule: Schedule, name: str) -> Built:
     return Built(schedule, sources, str(folder / f"{sources[0].name}.cubin"))
 
 
-def measure(job: Job, built: Sequence[Built], limit: float, whole: bool) -> list[Outcome]:
-    """Check and time candidates, in shuffled rounds where there are several.
-
-    A candidate whose first run takes longer than `limit` seconds is not run again. `whole`: compare every element.
-    """
-    bench = _bench(job)
-    loaded = [bench.load(b) for b in built]
-    wrong = [bench.check(x, whole) for x in loaded]
-    right = [x for x, w in zip(loaded, wrong) if not w]
-    times = iter(bench.race(right, limit, ROUNDS if whole else 1))
-    return [Outcome(w) if w else Outcome("", next(times), x.monitors()) for x, w in zip(loaded, wrong)]
-
-
 class Loaded(Protocol):
     """A candidate that is ready to run."""
 
@@ -230,24 +217,3 @@ def _typical(runs: list[tuple[float, bool]]) -> float:
     """The time that counts: of the runs that no other process disturbed, where there are some."""
     quiet = [t for t, disturbed in runs if not disturbed]
     return float(np.percentile(quiet or [t for t, _ in runs], QUIET))
-
-
-_OPEN: list[Bench] = []
-
-
-def _bench(job: Job) -> Bench:
-    """The bench of a job; the one of another kernel is dropped."""
-    if not _OPEN or _OPEN[0].job.kernel != job.kernel or _OPEN[0].job.folder != job.folder:
-        _OPEN.clear()
-        if job.target.runtime == "cuda":
-            from autocomp.tune.device import CudaBench
-
-            _OPEN.append(CudaBench(job))
-        else:
-            _OPEN.append(HostBench(job))
-    return _OPEN[0]
-
-
-def prepare(job: Job) -> None:
-    """Make the kernel's inputs and expected values before the first candidate, whose time limit would not cover them."""
-    _bench(job)

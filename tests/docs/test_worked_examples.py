@@ -73,7 +73,7 @@ def test_every_error_class_and_exit_code_is_listed():
     classes = {n: c for n, c in vars(errors).items() if inspect.isclass(c) and issubclass(c, Exception)}
     assert listed == {n: str(c.exit_code) for n, c in classes.items()}
     codes = set(re.findall(r"^\| (\d+) \|", page, re.MULTILINE))
-    source = (ROOT / "autocomp" / "cli/__init__.py").read_text(encoding="utf-8")
+    source = "".join(p.read_text(encoding="utf-8") for p in [ROOT / "autocomp/cli/__init__.py", *(ROOT / "autocomp" / "cli").glob("*.py")])
     used = {*re.findall(r"(?:sys\.exit|typer\.Exit)\((\d+)\)", source), *listed.values(), "0", "2"}  # 2: typer's own for usage
     assert codes == used
     head = source.split('"""')[1]

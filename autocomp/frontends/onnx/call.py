@@ -11,11 +11,12 @@ import onnx
 from autocomp.errors import ModelError, UnsupportedOp
 from autocomp.frontends.onnx.data import tensor_array
 from autocomp.frontends.onnx.registry import Value
+from autocomp.frontends.onnx.scope import Scope
 from autocomp.ir.node import Node
 from autocomp.ir.types import DType, TensorType
 
 if TYPE_CHECKING:
-    from autocomp.frontends.onnx.importer import Importer, Scope
+    from autocomp.frontends.onnx.importer import Importer
 
 AP = onnx.AttributeProto
 

@@ -11,6 +11,7 @@ from autocomp.errors import ModelError
 from autocomp.frontends.onnx.call import Call
 from autocomp.frontends.onnx.data import ONNX_OF_DTYPE
 from autocomp.frontends.onnx.registry import Value
+from autocomp.frontends.onnx.scope import Scope
 from autocomp.ir.node import Node
 
 if TYPE_CHECKING:
@@ -98,8 +99,6 @@ def _describe(t: onnx.TypeProto.Tensor, x: Node) -> None:
 
 def expand(importer: Importer, call: Call, body: onnx.FunctionProto, key: tuple[str, str]) -> tuple[Value, ...]:
     """The outputs of a function's body applied to the call's operands."""
-    from autocomp.frontends.onnx.importer import Scope
-
     if len(call.inputs) > len(body.input):
         call.broken(f"has {len(call.inputs)} operands, but function {key[1]} takes {len(body.input)}")
     opsets = dict(call.scope.opsets) | {("" if o.domain == "ai.onnx" else o.domain): int(o.version) for o in body.opset_import}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from autocomp.frontends.onnx.data import Raw, dtype_named, tensor_loader
 from autocomp.frontends.onnx.model import MAX_GRAPH_DEPTH, ONNX_DOMAINS, Model
 from autocomp.frontends.onnx.refused import REFUSED
 from autocomp.frontends.onnx.registry import LOWERINGS, Value
+from autocomp.frontends.onnx.scope import Scope
 from autocomp.ir.builder import Builder
 from autocomp.ir.node import Graph, Node
 from autocomp.ir.types import Dim, Sym, TensorType
@@ -40,25 +41,6 @@ _MALFORMED = (
     RecursionError,
 )
 """What NumPy and Python raise when a damaged model's numbers make no sense; reported with the node's name."""
-
-
-@dataclass
-class Scope:
-    """Names of one graph; lookups fall through to the graph around it. `opsets` are those of the model or function."""
-
-    opsets: Mapping[str, int]
-    label: str = ""
-    outer: Scope | None = None
-    values: dict[str, Value] = field(default_factory=dict)
-    depth: int = 0
-
-    def find(self, name: str) -> tuple[bool, Value]:
-        scope: Scope | None = self
-        while scope is not None:
-            if name in scope.values:
-                return True, scope.values[name]
-            scope = scope.outer
-        return False, None
 
 
 class Importer:
