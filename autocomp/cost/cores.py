@@ -166,7 +166,7 @@ class CoreModel:
         points = prod(self.d.extent[x] for x in a.axes) * again
         limits, near, wasted = self.chip.limits, self._core(self.chip.memories[-1]), 1.0
         runs = [r for r in a.runs if r]
-        if any(self.cols[-1] in r for r in runs):
+        if self.cols and any(self.cols[-1] in r for r in runs):
             start = limits.get("run", 0.0) / width
         elif runs and not a.contiguous and not a.guarded:
             start = limits.get("pack", 0.0)
