@@ -19,6 +19,7 @@ from autocomp.ir.schedule import Schedule
 
 MAX_ROWS = 14  # rows of a register tile; their addresses are held in scalar registers
 VECTORS = 4  # and vectors of columns
+PART = 1024  # elements of depth that run in one go at least where the other factor lies packed
 FEW = 4  # elements of the output's last axis from which lanes run along it
 
 
@@ -189,15 +190,21 @@ class CoreModel:
         return max(0.0, stream - products) + OVERLAP * min(stream, products)
 
     def _streaming(self, a: Operand, again: int, tile: Mapping[str, int]) -> float:
-        """Reading a factor once for each panel: free where its tile stays in the cache nearest to a core that holds tensors, beside
-        the panels, those that are fetched ahead, and results (1024 and 512 x 3072 x 768: 2 % slower where a tile takes a third or half
-        of that cache than where it takes a quarter, 7 % where it takes three quarters)."""
-        size = a.element * prod(min(tile.get(x, self.d.extent[x]), self.d.extent[x]) if x in self.d.grid else self.d.extent[x]
-                                for x in a.axes)  # fmt: skip
-        if size <= self.chip.on_chip / 4:
+        """Reading a factor once for each panel: free where its tile, or the part of its depth that is worked on before sums are put
+        aside, stays in the cache nearest to a core that holds tensors, beside panels, what is fetched ahead, and results (products of
+        1024 cubed and 512 x 3072 x 768: 2 % slower where a tile takes a third or half of that cache than where it takes a quarter, 7 %
+        where it takes three quarters)."""
+        d, limit = self.d, self.chip.on_chip
+        size: float = a.element * prod(min(tile.get(x, d.extent[x]), d.extent[x]) if x in d.grid else d.extent[x] for x in a.axes)
+        if size <= limit / 4:
             return 0.0
-        share = OVERLAP * (1 if size <= self.chip.on_chip / 2 else 2)
-        return share * prod(self.d.extent[x] for x in a.axes) * a.element * (again - 1) * self._rate(a.bytes)
+        aside, depth = 0.0, [x for x in a.axes if x not in d.grid]
+        if d.roles.form == "contract" and len(depth) == 1 and any(o.factor and o.constant and o is not a for o in d.operands):
+            parts = -(-d.extent[depth[0]] // PART) if d.extent[depth[0]] >= 2 * PART else 1
+            sums = a.element * prod(d.extent[x] for x in d.grid)
+            size, aside = size / parts, 2 * (parts - 1) * sums * self._rate(sums / d.tiles(tile))
+        share = 0.0 if size <= limit / 4 else OVERLAP if size <= limit / 2 else 2 * OVERLAP
+        return aside + share * prod(d.extent[x] for x in a.axes) * a.element * (again - 1) * self._rate(a.bytes)
 
     def _apart(self, a: Operand, again: int) -> float:
         """Copying rows that lie a multiple of `set` bytes apart, and so in one set of the first cache, `again` times."""

@@ -16,7 +16,7 @@ from autocomp.targets.cpu.expressions import CTYPE, Vector, working
 from autocomp.targets.cpu.flat import times
 from autocomp.targets.cpu.lower import Nest
 from autocomp.targets.cpu.packing import Panels
-from autocomp.targets.cpu.shape import LINE, rows_apart, shape_of, size, stride_of, tiling_of, whole
+from autocomp.targets.cpu.shape import LINE, shape_of, size, stride_of, tile_sums, tiling_of, whole
 from autocomp.targets.cpu.tree import Contraction
 
 from autocomp.ir.types import DType
@@ -39,12 +39,21 @@ class ContractionPrinter(Panels):
             for i, m in enumerate(fresh):
                 k = self.c.mmas.index(m)
                 p.w(f"float *const panel{k} = panels + {i}*(size_t)({self.depth_text()})*{self.nr};")
-            if self.apart:
-                self._copy_rows()
-            if self._strewn() and fresh and not self.wide:
-                self.column_panels(lambda: self.nested(self.left, self._panel))
-            else:
-                self.nested(self.left, lambda: self.column_panels(self._panel))
+            if not self.part:
+                self._over_depth(bool(fresh))
+                return
+            k = self.s.depth[0]
+            with p.block(f"for (long {k}_p = 0; {k}_p < {self.nest.extent[k]}; {k}_p += {self.part})"):
+                self._over_depth(bool(fresh))
+
+    def _over_depth(self, packs: bool) -> None:
+        """All panels of the tile, over the whole depth or the current part of it. `packs`: some are packed here."""
+        if self.apart:
+            self._copy_rows()
+        if self._strewn() and packs and not self.wide:
+            self.column_panels(lambda: self.nested(self.left, self._panel))
+        else:
+            self.nested(self.left, lambda: self.column_panels(self._panel))
 
     def _strewn(self) -> bool:
         """Do columns lie apart in what is packed or stored? Then panels go outermost: the next step along another axis finds their
@@ -52,13 +61,18 @@ class ContractionPrinter(Panels):
         used = [self.packed(m) for m in self.c.mmas] + [e.dst for e in self.c.epilogue if e.op == "store"]
         return any(x in self.nest.views and self.nest.views[x].flat.stride(self.s.col) not in (0, 1) for x in used)
 
+    def span(self, axis: str) -> tuple[str, str]:
+        if self.part and axis == self.s.depth[0]:
+            return f"{axis}_p", f"min_long({axis}_p + {self.part}, {self.nest.extent[axis]})"
+        return super().span(axis)
+
     def _copy_rows(self) -> None:
         """The tile's rows of `a`, each a line further from the one before than it lies in memory."""
         p, row, k = self.p, self.s.row, self.s.depth[0]
-        lo, hi = p.bounds(row)
-        start = self.nest.views[self.s.a].flat.text({k: "0"})
+        (lo, hi), (first, end) = p.bounds(row), self.span(k)
+        start = self.nest.views[self.s.a].flat.text({k: first})
         with p.block(f"for (long {row} = {lo}; {row} < {hi}; {row}++)"):
-            to, size_ = f"apart + ({row} - {lo})*{self.apart}", f"{self.nest.extent[k]}*sizeof(float)"
+            to, size_ = f"apart + ({row} - {lo})*{self.apart}", f"({end} - {first})*sizeof(float)"
             p.w(f"memcpy({to}, &{self.nest.views[self.s.a].pointer}[{start}], {size_});")
 
     def packed(self, m: Stmt) -> str:
@@ -82,7 +96,8 @@ class ContractionPrinter(Panels):
     def _panel(self) -> None:
         for k, m in enumerate(self.c.mmas):
             if self.packed(m) in self.ready:
-                self.p.w(f"const float *const panel{k} = {self.where(self.packed(m))};")
+                part = f" + {self.s.depth[0]}_p*{self.nr}" if self.part else ""
+                self.p.w(f"const float *const panel{k} = {self.where(self.packed(m))}{part};")
                 if self._ahead():
                     self.p.w(f"const float *next{k} = panel{k} + {self.depth() * self.nr};")
             else:
@@ -110,25 +125,47 @@ class ContractionPrinter(Panels):
 
     # ---- the register tile
     def micro(self, mr: int) -> None:
-        p, L = self.p, self.lanes
+        p = self.p
         with p.block(""):
             for k, m in enumerate(self.c.mmas):
                 regs = [[f"{m.dst}_{i}_{j}" for j in range(self.width)] for i in range(mr)]
                 self._start(m, regs)
                 self._multiply(k, m, regs)
-            for i in range(mr):
-                for j in range(self.width):
-                    with p.block(""):
-                        col, row = self.s.col, self.s.row
-                        p.w(f"const long {col} = {col}_p{f' + {j * L}' if j else ''};")
-                        if self.wide:
-                            p.w(f"const long {self.wide} = 0; /* {col} runs over both */")
-                        if row and self.nest.tile.get(row) != 1:
-                            p.w(f"const long {row} = {row}_p{f' + {i}' if i else ''}; (void){row};")
-                        self._finish(i, j)
+            if not self.part:
+                self._results(mr)
+                return
+            with p.block(f"if ({self.s.depth[0]}_p + {self.part} < {self.depth()})"):
+                for i, line in enumerate(regs):
+                    p.w(" ".join(f"vf_store(aside + {i * self.nr + j * self.lanes}, {r});" for j, r in enumerate(line)))
+            with p.block("else"):
+                self._results(mr)
+
+    def _results(self, mr: int) -> None:
+        """The epilogue on every register of a tile."""
+        p = self.p
+        for i in range(mr):
+            for j in range(self.width):
+                with p.block(""):
+                    col, row = self.s.col, self.s.row
+                    p.w(f"const long {col} = {col}_p{f' + {j * self.lanes}' if j else ''};")
+                    if self.wide:
+                        p.w(f"const long {self.wide} = 0; /* {col} runs over both */")
+                    if row and self.nest.tile.get(row) != 1:
+                        p.w(f"const long {row} = {row}_p{f' + {i}' if i else ''}; (void){row};")
+                    self._finish(i, j)
 
     def _start(self, m: Stmt, regs: list[list[str]]) -> None:
         p = self.p
+        if self.part:
+            row, col = self.s.row, self.s.col
+            at = f"({col}_p - {p.bounds(col)[0]})*{size(self.nest, row)} + ({row}_p - {p.bounds(row)[0]})*{self.nr}"
+            p.w(f"float *const aside = sums + {at};")
+            for line in regs:
+                p.w("vf " + ", ".join(f"{r} = {{0}}" for r in line) + ";")
+            with p.block(f"if ({self.s.depth[0]}_p)"):
+                for i, line in enumerate(regs):
+                    p.w(" ".join(f"{r} = vf_load(aside + {i * self.nr + j * self.lanes});" for j, r in enumerate(line)))
+            return
         for i, line in enumerate(regs):
             if m.dst in self.c.starts:
                 p.w("vf " + ", ".join(f"{r} = {{0}}" for r in line) + ";")
@@ -170,8 +207,8 @@ class ContractionPrinter(Panels):
             ahead = [f"next{k} + kk*{far}{f' + {i}' if i else ''}" for i in range(0, far, LINE)]
             self._steps_of_depth(k, regs, f"{length}{f'*{more}' if more > 1 else ''}", cells, *(ahead if ready else ()))
             if ready:
-                step = far * self.depth()
-                p.w(f"next{k} += next{k} + {2 * step} <= panel{k} + {2 * self.depth() * self.nr} ? {step} : 0;")
+                step = far * (self.part or self.depth())
+                p.w(f"next{k} += next{k} + {2 * step} <= panel{k} + {(self.depth() + (self.part or self.depth())) * self.nr} ? {step} : 0;")
 
         with p.block(""):
             self.depth_loops(s.depth[: len(s.depth) - len(fused)], lambda: self._in_block(inner))
@@ -312,8 +349,10 @@ def panel_elements(nest: Nest, c: Contraction, lanes: int, registers: int) -> st
     return "*".join([f"(size_t){fresh}", *(f"(size_t)({x})" for x in lengths), str(t.vectors * lanes)]) if fresh else ""
 
 
-def apart_elements(nest: Nest, c: Contraction) -> int:
-    """Elements of the copy of rows that one contraction makes, 0 for none."""
+def scratch_elements(nest: Nest, c: Contraction, lanes: int, registers: int) -> dict[str, int]:
+    """Elements of the arrays of a fixed size that one contraction needs: its rows apart, sums that are put aside."""
     s = shape_of(nest, c)
     assert s is not None
-    return rows_apart(nest, c, s) * int(size(nest, s.row)) if rows_apart(nest, c, s) else 0  # type: ignore[call-overload]
+    t = tiling_of(nest, c, s, lanes, registers)
+    out = {"apart": t.apart * int(size(nest, s.row))} if t.apart else {}  # type: ignore[call-overload]
+    return out | ({"sums": tile_sums(nest, s, t.vectors * lanes)} if t.part else {})

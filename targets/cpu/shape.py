@@ -24,6 +24,8 @@ THIN = 0.1  # cycles a multiply-add that a last panel with fewer vectors loses
 NEAR = 1 << 20  # bytes of a factor that stays in the second cache between panels
 WAYS = 8  # lines of one set of the first cache on current cores (8 or 12)
 SET = 4096  # bytes from a line to the next of its set in the first cache: 64 sets of 64 bytes
+PART = 1024  # elements of depth that run in one go at least
+NEAR_ROWS = 1 << 19  # bytes of a tile's rows that stay in the second cache beside two panels
 MOST_APART = 1024  # rows that are copied apart at most: the copy should stay in the second cache
 
 
@@ -106,7 +108,30 @@ def rows_apart(nest: Nest, c: Contraction, s: Shape) -> int:
     others = [x for x in v.axes if x not in (s.row, k)]
     if not isinstance(rows, int) or not WAYS < rows <= MOST_APART or any(nest.tile.get(x) != 1 for x in others):
         return 0
-    return int(nest.extent[k]) + LINE if v.flat.stride(k) == 1 and whole(nest, c, k) and isinstance(nest.extent[k], int) else 0
+    run = depth_part(nest, c, s) or nest.extent[k]
+    return run + LINE if v.flat.stride(k) == 1 and whole(nest, c, k) and isinstance(run, int) else 0
+
+
+def depth_part(nest: Nest, c: Contraction, s: Shape) -> int:
+    """Elements of depth after which a tile's sums are put aside until all its panels have come that far; 0 where the whole depth runs
+    in one go. For tiles of rows too long to stay near from panel to panel, where the other factor lies packed."""
+    m = c.mmas[0]
+    b = next((x for x in m.srcs if s.col in nest.axes_of(x)), "")
+    if len(c.mmas) > 1 or m.dst not in c.starts or b not in packed_once(nest, c, s, wide_axis(nest, c, s)) or len(s.depth) != 1:
+        return 0
+    rows, cols, k = size(nest, s.row) if s.row else 1, size(nest, s.col), nest.extent[s.depth[0]]
+    if not isinstance(rows, int) or not isinstance(cols, int) or not isinstance(k, int) or s.a not in nest.views:
+        return 0
+    if rows <= MAX_ROWS or k < 2 * PART or 4 * rows * k <= NEAR_ROWS or any(nest.tile.get(x) != 1 for x in (*s.outer, *s.inner)):
+        return 0
+    parts = -(-k // PART)
+    return -(-k // (parts * LINE)) * LINE
+
+
+def tile_sums(nest: Nest, s: Shape, width: int) -> int:
+    """Elements of the sums of one tile, in panels of `width` columns."""
+    rows, cols = size(nest, s.row), size(nest, s.col)
+    return int(rows) * -(-int(cols) // width) * width  # type: ignore[call-overload]
 
 
 def register_tile(rows: int, cols: int, lanes: int, registers: int, accs: int, limit: int = MAX_ROWS,
@@ -169,13 +194,15 @@ def wide_axis(nest: Nest, c: Contraction, s: Shape) -> str:
 @dataclass(frozen=True)
 class Tiling:
     """The register tile of a contraction: `rows` x `vectors`; `wide`: the axis that joins the columns in a panel, or "".
-    `ready`: factors that lie packed in memory before the first run (see `packed_once`); `apart`: see `rows_apart`."""
+    `ready`: factors that lie packed in memory before the first run (see `packed_once`); `apart`: see `rows_apart`; `part`:
+    see `depth_part`."""
 
     rows: int
     vectors: int
     wide: str
     ready: frozenset[str]
     apart: int = 0
+    part: int = 0
 
 
 def tiling_of(nest: Nest, c: Contraction, s: Shape, lanes: int, registers: int) -> Tiling:
@@ -188,7 +215,7 @@ def tiling_of(nest: Nest, c: Contraction, s: Shape, lanes: int, registers: int) 
     limit = min(nest.rows, MAX_ROWS if s.a in ready or copied else most_rows(nest, s))
     a = nest.views.get(s.a)
     cold = a is not None and a.constant and prod(number(nest, x) for x in (s.row, *s.depth) if x) * 4 > NEAR
-    return Tiling(*register_tile(rows, cols, lanes, registers, len(c.mmas), limit, cold), wide, ready, copied)
+    return Tiling(*register_tile(rows, cols, lanes, registers, len(c.mmas), limit, cold), wide, ready, copied, depth_part(nest, c, s))
 
 
 def whole(nest: Nest, c: Contraction, axis: str) -> bool:

@@ -65,6 +65,12 @@ def test_rows_in_one_set_of_the_first_cache_are_copied_once_for_each_tile_of_col
     assert 0 < once < part(even, "packing", i0=64, i1=192) - part(odd, "packing", i0=64, i1=192) - 2 * once
 
 
+def test_long_rows_against_packed_constants_stay_near_part_by_part():
+    short, long_ = (kernel(matmul("f32", 128, 768, k)) for k in (1920, 2064))  # from 2048 on sums are put aside
+    short, long_ = (replace(k, inputs=(k.inputs[0], replace(k.inputs[1], constant=True))) for k in (short, long_))
+    assert 0 < part(long_, "packing", i0=128, i1=768) < part(short, "packing", i0=128, i1=768)
+
+
 def test_columns_that_lie_apart_are_gathered(product):
     """Rows of a panel are copied, turned in registers where they lie along the depth, or gathered."""
     text = "graph g\ninput w: f32[48, 64]\ninput x: f32[64, 16, 64]\n%0 = transpose(x, perm=[1, 0, 2])\n%1 = matmul(w, %0)\noutput y = %1\n"

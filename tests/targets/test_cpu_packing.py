@@ -105,6 +105,21 @@ def test_rows_of_a_batch_are_copied_apart_and_others_stay():
     assert "memcpy(apart" not in rescheduled(matmul(37, 1040, 75), Schedule.make({"i0": 37})).source()
 
 
+@pytest.mark.parametrize(("m", "k", "tile"), [
+    (37, 4100, {"i0": 37}), (61, 4096, {"i1": 33}), (130, 2816, {"i0": 64, "i1": 20}), (70, 2061, {"i0": 68, "i1": 40}),
+], ids=str)  # fmt: skip
+def test_sums_of_long_rows_are_put_aside_after_a_part_of_the_depth(m, k, tile):
+    graph = matmul(m, k, 40)
+    one, two = (rescheduled(graph, Schedule.make(tile), threads) for threads in (1, 2))
+    assert "vf_store(aside" in one.source()
+    np.testing.assert_array_equal(checked(one, graph), checked(two, graph))
+
+
+def test_the_depth_runs_in_one_go_where_rows_stay_near():
+    for m, k, tile in ((37, 3000, {"i0": 37}), (61, 4096, {"i0": 16}), (200, 1500, {"i0": 200})):
+        assert "vf_store(aside" not in rescheduled(matmul(m, k, 40), Schedule.make(tile)).source()
+
+
 def test_a_weight_is_packed_once_for_all_calls_that_read_it_alike():
     b = Builder("twice")
     w = b.param("w", np.random.default_rng(3).standard_normal((32, 32)).astype("f4"))
