@@ -41,7 +41,7 @@ class BlockModel:
     def __init__(self, d: Demand, chip: Chip) -> None:
         self.d, self.chip = d, chip
         self._tiles: dict[_Key, _Tile] = {}
-        self._roofs: dict[_Key, Callable[[float, float], Cost]] = {}
+        self._roofs: dict[tuple[_Key, int], Callable[[float, float], Cost]] = {}
 
     def time(self, s: Schedule) -> Cost:
         """Seconds under a schedule."""
@@ -50,22 +50,30 @@ class BlockModel:
         t = self._tiles.get(key)
         if t is None:
             t = self._tiles[key] = _tile_of(self.d, dict(s.tile), chip, *key[1:])
+        at_once = chip.cores * s.resident
+        blocks = -(-t.tiles // at_once) * at_once if s.stream else t.tiles * s.deep
+        roof = self._roofs.get((key, blocks))
+        if roof is None:
             grain = (0, 0, 0) if t.shape else (w.m, w.n, w.k)
-            work = Work(t.read, w.written, w.read_eff, t.matrix, w.matrix_dtype, w.vector, w.special, *grain, 1.0, t.tiles, t.copies)
-            self._roofs[key] = timer(work, chip)
+            work = Work(t.read, w.written, w.read_eff, t.matrix, w.matrix_dtype, w.vector, w.special, *grain, 1.0, blocks, t.copies)
+            roof = self._roofs[key, blocks] = timer(work, chip)
         eff = _matrix_share(s, chip, *t.shape, w) if t.shape else w.matrix_eff
         if form == "online":
             eff = 1.0 if s.roles == "cooperative" else chip.limits.get("warp_matrix", 1.0)
         team = 64 * s.workers
-        matrix = t.matrix * (-(-t.rows // team) * team / t.rows if t.rows and s.roles == "cooperative" else 1.0)
-        cost = self._roofs[key](matrix, eff)
-        waves = -(-t.tiles // (chip.cores * s.resident))
+        matrix = t.matrix * (-(-t.rows // team) * team / t.rows if t.rows >= 64 and s.roles == "cooperative" else 1.0)
+        cost = roof(matrix, eff)
+        waves = -(-blocks // at_once)
         first = chip.limits.get("block", 0.0)
-        start = first * (1 + OVERLAP * min(waves - 1, 8)) + (chip.limits.get("cluster", 0.0) if s.cluster > 1 and t.shape else 0.0)
-        near = t.near - t.common * (1 - 1 / s.cluster)
+        pair = s.cluster if s.deep == 1 else 1
+        start = first * (1 + OVERLAP * min(waves - 1, 8)) + (chip.limits.get("cluster", 0.0) if pair > 1 and t.shape else 0.0)
+        start += _adding_up(s, chip, t) if s.deep > 1 or s.stream else 0.0
+        near = (t.near - t.common * (1 - 1 / pair)) * max(1.0, chip.cores / blocks)
         if s.roles == "cooperative":
             near *= CUT if self.d.cut else 1.0
         terms = {cost.bound: cost.seconds - chip.launch, "l2": near, "latency": _waiting(s, chip, self.d, t)}
+        if form == "contract" and s.roles == "cooperative":  # a slot of the ring is filled once a latency
+            terms["latency"] = waves * (t.steps / s.deep) * chip.limits.get("loaded", chip.latency) / max(1, s.stages - 1)
         if form == "online":
             terms["latency"], start = _turns(s, chip, self.d, t, dict(cost.parts)), first * waves / s.resident
         bound = max(terms, key=lambda x: terms[x])
@@ -76,9 +84,9 @@ class BlockModel:
 @dataclass(frozen=True)
 class _Tile:
     """What a tile alone decides: how many there are, its rows, columns and depth (() without a contraction), seconds of its operands
-    through L2 and the part of them that tiles of other rows need too, operations with padding, copies of less than 16 bytes, bytes
-    with partial lines; of the longest reduction the chunks, and of one chunk the most bytes and the most elements of an operand;
-    rows with padding."""
+    through L2 where all cores draw from it, and the part of them that tiles of other rows need too, operations with padding, copies of
+    less than 16 bytes, bytes with partial lines; of the longest reduction the chunks, and of one chunk the most bytes and the most
+    elements of an operand; rows with padding; steps in depth."""
 
     tiles: int
     shape: tuple[int, int, int] | tuple[()]
@@ -91,21 +99,22 @@ class _Tile:
     bytes: float
     elements: int
     rows: int = 0
+    steps: int = 1
 
 
 def _tile_of(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool = False, stays: bool = False) -> _Tile:
     roles, tiles, near, common, matrix, copies, extent = d.roles, d.tiles(tile), 0.0, 0.0, d.work.matrix, 0.0, d.extent
     shape: tuple[int, int, int] | tuple[()] = ()
-    rows = 0
+    rows, steps = 0, 1
     if roles.form in ("contract", "online"):
-        rate = chip.memory("l2").bandwidth / max(1.0, chip.cores / tiles)  # a core draws its own share at most
         once = min(1.0, chip.cores / tiles) if patches and stays else 1.0
-        near, common = (tiles * x / rate for x in _block_bytes(d, tile, patches, once))
+        near, common = (tiles * x / chip.memory("l2").bandwidth for x in _block_bytes(d, tile, patches, once))
         m, n, _ = shape = (d.size("rows", tile), d.size("cols", tile), d.size("depth", tile))
         if "copies" in chip.limits:
             copies = tiles * roles.extent("depth") * (d.narrow[0] * m + d.narrow[1] * n)
         matrix *= _padding(d, tile, patches)
         rows = prod(_padded(d, roles.rows, tile))
+        steps = prod(-(-extent[a.name] // tile.get(a.name, extent[a.name])) for a in roles.depth)
     line = 2 * chip.memories[0].line  # neighbouring sectors travel together
     extra = sum(a.bytes * (whole_lines(a, tile, line) - 1) for a in d.operands)
     extra += SHORT * sum(p.bytes for p in d.pieces if _run(p.side_by_side, tile) * p.element < 4 * chip.memories[0].line)
@@ -115,7 +124,19 @@ def _tile_of(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool = Fal
         chunks = max((prod(-(-extent[a.name] // tile.get(a.name, extent[a.name])) for a in axes) for axes in roles.depths), default=1)
         chunk = {a: prod(size(x) for x in a.views[-1] if x in extent) for a in d.operands if a.views}
     most = max((a.element * n for a, n in chunk.items()), default=1)
-    return _Tile(tiles, shape, near, common, matrix, copies, d.work.read + extra, chunks, most, max(chunk.values(), default=1), rows)
+    return _Tile(tiles, shape, near, common, matrix, copies, d.work.read + extra, chunks, most, max(chunk.values(), default=1), rows,
+                 steps)  # fmt: skip
+
+
+def _adding_up(s: Schedule, chip: Chip, t: _Tile) -> float:
+    """Seconds that sums in parts take to reach the block that adds them: through a neighbour's shared memory, or through L2."""
+    if not t.shape:
+        return 0.0
+    sums = 4.0 * t.shape[0] * t.shape[1]
+    if s.deep > 1:
+        return 2 * chip.latency + sums * (1 - 1 / s.deep) * chip.cores / chip.limits["neighbours"]
+    uneven = t.tiles % (chip.cores * s.resident) != 0
+    return uneven * (2 * chip.latency + 2 * sums * chip.cores / chip.memory("l2").bandwidth)
 
 
 def _turns(s: Schedule, chip: Chip, d: Demand, t: _Tile, parts: Mapping[str, float]) -> float:
@@ -188,7 +209,7 @@ def _matrix_share(s: Schedule, chip: Chip, m: int, n: int, depth: int, work: Wor
     """Share of the matrix rate: what the instruction allows, and what the ring's depth hides of the memory latency."""
     share = (1 / NARROW if n <= 64 else 1.0) if s.roles == "cooperative" else chip.limits.get("warp_matrix", 1.0)
     share *= chip.limits.get(f"warp_{work.matrix_dtype}", 1.0) if s.roles != "cooperative" else 1.0
-    share *= PAIRED if s.cluster > 1 else 1.0
+    share *= PAIRED if s.cluster > s.deep else 1.0
     step = 2.0 * m * n * depth / (chip.matrix_rate(work.matrix_dtype) / chip.cores)
     ahead = max(1, s.stages - 1)
     hidden = step * ahead * s.resident / chip.latency

@@ -225,6 +225,8 @@ def describe(s: Schedule) -> str:
         parts.append(f"{s.stages} stages")
     if s.roles != "single":
         parts.append(f"{s.roles} roles, {s.workers} worker{'s' if s.workers > 1 else ''}")
+        if s.stream:
+            parts.append("last tiles shared out")
         if s.resident > 1:
             parts.append(f"{s.resident} blocks a core")
         if s.persistent:
@@ -233,7 +235,9 @@ def describe(s: Schedule) -> str:
             parts.append(f"base lags by 2^{s.lazy}")
     if s.split:
         parts.append(f"{s.split[0]} in {s.split[1]} parts")
-    if s.cluster > 1:
+    if s.deep > 1:
+        parts.append(f"depth over clusters of {s.deep}")
+    elif s.cluster > 1:
         parts.append(f"clusters of {s.cluster}")
     elif s.roles == "single" and s.threads != Schedule.threads:
         parts.append(f"{s.threads} threads")

@@ -1,6 +1,7 @@
 """Tiling and scheduling rules of one kernel as egglog rules over one constructor: a schedule is a row of columns.
 
-    (Tile rows cols depth batch taps threads stages grouped workers cluster resident overlap lazy unroll persistent split roles instruction)
+    (Tile rows cols depth batch taps threads stages grouped workers cluster deep resident overlap lazy unroll persistent stream
+     split roles instruction)
 
 A tiling rule joins its `choose` tables under its conditions and unites the kernel with a Tile; a scheduling rule matches the
 Tiles of the kernel and adds others. The e-graph decides each condition itself or, where it cannot, puts the question
@@ -27,7 +28,8 @@ from autocomp.rewrite.where import Env, Unanswerable, evaluate, holds
 ROLE = {"m": "rows", "n": "cols", "k": "depth", "b": "batch", "t": "taps", "i": "rows", "j": "cols"}
 TILES = ("rows", "cols", "depth", "batch", "taps")  # 0: the whole axes; of taps: as the depth says
 FIELDS = (  # whole numbers of the schedule
-    "threads", "stages", "grouped", "workers", "cluster", "resident", "overlap", "lazy", "unroll", "persistent", "split",
+    "threads", "stages", "grouped", "workers", "cluster", "deep", "resident", "overlap", "lazy", "unroll", "persistent", "stream",
+    "split",
 )
 WORDS = ("roles", "instruction")  # and words
 COLUMNS = (*TILES, *FIELDS, *WORDS)
@@ -98,7 +100,7 @@ class Decoder:
         rest: dict[str, Any] = dict(zip((*FIELDS, *WORDS), row[len(TILES) :], strict=True))
         rest |= {w: self.words.values[rest[w]] for w in WORDS}
         split = (self.roles.split, rest["split"]) if rest["split"] else None
-        return Schedule(self.tile(row[: len(TILES)]), **rest | {"persistent": bool(rest["persistent"]), "split": split})
+        return Schedule(self.tile(row[: len(TILES)]), **rest | {"split": split} | {b: bool(rest[b]) for b in ("persistent", "stream")})
 
     def tile(self, sizes: tuple[int, ...]) -> tuple[tuple[str, int], ...]:
         """Tiles of the axes, by name, for the sizes of the roles (few among the rows)."""

@@ -37,7 +37,9 @@ def emit_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: tupl
                             hint="one block a tile, the longest first")  # fmt: skip
     body = printer.body()
     at.bytes = max(at.bytes, placer.reach)
-    check_capacity(p, at, chip.memory("shared").capacity // schedule.resident - 1024 * (schedule.resident > 1),
+    reserved = chip.limits.get("shared_reserved", 0.0)  # of each block, beside what it may have
+    shared = (chip.memory("shared").capacity + reserved) // schedule.resident - reserved
+    check_capacity(p, at, shared,
                    register_budget(schedule.workers, schedule.resident)[1] - ADDRESSES, placer.packed())  # fmt: skip
     at.cluster = schedule.cluster
     return source(p, at, printer, body, TEAM * (schedule.workers + 1), header, headers, "cu", tuple(placer.maps),

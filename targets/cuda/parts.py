@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from autocomp.targets.cuda.team_placer import TEAM
 
+from autocomp.ir.types import F32
 from autocomp.tile.layout import Layout
 from autocomp.tile.program import Loop, walk
 
@@ -54,7 +55,9 @@ def find_parts(at: TeamPrinter) -> Parts | None:
     sums, bytes_ = [], 0
     for name in carried:
         registers = at.place.layouts[name].registers
-        if registers % (CHUNK * count) or at.bufs[name].dtype.bytes != 4:
+        if at.bufs[name].dtype != F32:
+            raise at.placer.refuse(f"sums of {at.bufs[name].dtype} are not sent between blocks")
+        if registers % (CHUNK * count):
             raise at.placer.refuse(f"{registers} registers of {name} are not shared evenly by {count} blocks in chunks of {CHUNK}")
         room = (count - 1) * registers // count * 4 * TEAM * at.workers
         sums.append((name, at.place.reserve(room, 16)))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from autocomp.targets.cuda.team_placer import TEAM
 
+from autocomp.ir.types import F32
 from autocomp.tile.program import Loop, walk
 
 if TYPE_CHECKING:
@@ -61,8 +62,8 @@ def find_stream(at: TeamPrinter, blocks: int) -> Stream | None:
         raise at.placer.refuse("the steps of tiles are shared out for one loop of products, in blocks that stay and share nothing else")
     sums = tuple(dict.fromkeys(s.dst for s in inside if s.op == "mma"))
     registers = [at.place.layouts[n].registers for n in sums]
-    if any(n % CHUNK or at.bufs[x].dtype.bytes != 4 for n, x in zip(registers, sums)):
-        raise at.placer.refuse(f"{registers} registers of sums are no chunks of {CHUNK}")
+    if any(n % CHUNK or at.bufs[x].dtype != F32 for n, x in zip(registers, sums)):
+        raise at.placer.refuse(f"{registers} registers of {at.bufs[sums[0]].dtype} are no chunks of {CHUNK} of f32")
     names = (at.names.fresh(n) for n in ("place", "begin", "turns"))
     return Stream(loops[0], sums, blocks, 4 * sum(registers) * TEAM * at.workers, *names)
 
