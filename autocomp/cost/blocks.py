@@ -27,9 +27,9 @@ CUT = 2.0
 PAIRED = 0.98  # blocks that share a factor wait for each other: up to 2 % on aligned squares in the same run
 SLACK = 0.02  # a deeper ring still helps a little where the mean latency is hidden
 
-# Times that sums which blocks leave for others would go through L2 in what that takes: 15 us of 128 KB a block in products of 4096 and
-# 8192 cubed whose last tiles are shared out, H200, 2026-11-21
-LEFT = 10
+# Products of 4096 and 8192 cubed whose last tiles are shared out, with and without adding up, H200, 2026-11-21:
+LEFT = 3  # times that sums which blocks leave for others would go through L2 in what that takes: 5 us for 128 KB a block
+SCATTERED = 0.18  # part of the last tiles' time that is lost: blocks are at different steps of neighbouring tiles, and share less in L2
 
 _Key = tuple[tuple[tuple[str, int], ...], bool, bool]  # a tile, whether its blocks have roles, whether they are persistent
 
@@ -66,18 +66,22 @@ class BlockModel:
             eff = 1.0 if s.roles == "cooperative" else chip.limits.get("warp_matrix", 1.0)
         team = 64 * s.workers
         matrix = t.matrix * (-(-t.rows // team) * team / t.rows if t.rows >= 64 and s.roles == "cooperative" else 1.0)
-        cost = roof(matrix, eff)
-        waves = -(-blocks // at_once)
+        if s.stream:
+            matrix *= 1 + SCATTERED * (t.tiles % at_once) / t.tiles
+        waves = -(-blocks // int(chip.limits.get(f"clusters_of_{s.deep}", at_once / s.deep) * s.deep))
+        more = waves / -(-blocks // at_once)  # where clusters leave cores over
+        cost = roof(matrix * more, eff)
         first = chip.limits.get("block", 0.0)
         pair = s.cluster if s.deep == 1 else 1
         start = first * (1 + OVERLAP * min(waves - 1, 8)) + (chip.limits.get("cluster", 0.0) if pair > 1 and t.shape else 0.0)
+        start += chip.limits.get("stay", 0.0) * s.persistent
         start += _adding_up(s, chip, t) if s.deep > 1 or s.stream else 0.0
-        near = (t.near - t.common * (1 - 1 / pair)) * max(1.0, chip.cores / blocks)
+        near = (t.near - t.common * (1 - 1 / pair)) * max(1.0, chip.cores / blocks) * more
         if s.roles == "cooperative":
             near *= CUT if self.d.cut else 1.0
         terms = {cost.bound: cost.seconds - chip.launch, "l2": near, "latency": _waiting(s, chip, self.d, t)}
-        if form == "contract" and s.roles == "cooperative":  # a slot of the ring is filled once a latency
-            terms["latency"] = waves * (t.steps / s.deep) * chip.limits.get("loaded", chip.latency) / max(1, s.stages - 1)
+        if form == "contract" and "loaded" in chip.limits:  # a slot of the ring is filled once a latency
+            terms["latency"] = waves * (t.steps / s.deep) * chip.limits["loaded"] / max(1, s.stages - 1)
         if form == "online":
             terms["latency"], start = _turns(s, chip, self.d, t, dict(cost.parts)), first * waves / s.resident
         bound = max(terms, key=lambda x: terms[x])

@@ -9,11 +9,12 @@ from autocomp.targets.simt.placement import Placement, check_capacity
 from autocomp.targets.source import KernelSource
 
 from autocomp.cost.chip import Chip
-from autocomp.errors import UnsupportedOp
+from autocomp.errors import DoesNotFit, UnsupportedOp
 from autocomp.ir.schedule import Schedule
 from autocomp.tile.instruction import Instruction
 from autocomp.tile.program import TileProgram
 
+OPERANDS = 26  # registers that ptxas wants for an instruction beside its accumulator: 154 for m64n256 (C7602, NVRTC 13.0)
 ADDRESSES = 28  # registers of a consumer beside its values: ptxas takes 109 to 114 for what is counted as 86 (attention, NVRTC 13.0)
 
 
@@ -30,6 +31,7 @@ def emit_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: tupl
     placer.run()
     if not placer.bulk:
         raise UnsupportedOp("no product reads a factor that is copied in bulk", where=f"kernel {p.name}")
+    _check_instructions(p, at, schedule)
     blocks = chip.cores * schedule.resident
     printer = TeamPrinter(p, at, placer, cluster=schedule.cluster, blocks=blocks)
     if printer.persistent and printer.growing:
@@ -45,3 +47,13 @@ def emit_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: tupl
     return source(p, at, printer, body, TEAM * (schedule.workers + 1), header, headers, "cu", tuple(placer.maps),
                   "".join(printer.wrappers.values()), blocks if printer.persistent else 0, schedule.resident,
                   printer.stream.workspace if printer.stream else 0)  # fmt: skip
+
+
+def _check_instructions(p: TileProgram, at: Placement, schedule: Schedule) -> None:
+    """Raises DoesNotFit where a product's instruction needs more registers than a block of so many threads starts with: these are all
+    that ptxas counts on for it, whatever warpgroups claim later."""
+    have = min(255, 65536 // (TEAM * (schedule.workers + 1) * schedule.resident) // 8 * 8)
+    needed = max(x.instruction.n // 2 + OPERANDS for x in at.products.values())
+    if needed > have:
+        raise DoesNotFit("registers of a thread when its block starts", needed=needed, available=have, where=f"kernel {p.name}",
+                         hint="use narrower tiles or fewer workers")  # fmt: skip
