@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import hypot, prod
 
 from autocomp.cost.chip import Chip
 from autocomp.cost.demand import Demand, Operand
@@ -18,8 +18,12 @@ UNROLLED = 16  # elements of a loop's body up to which compilers are seen to ove
 # Part of the time of pieces below four sectors that is lost: 64 bytes against 128 in a transpose, benchmarks/gpu.py, H200, 2026-11-21
 SHORT = 0.1
 LONG = 1 << 20  # elements of an axis that is whole
-# Attention with heads of 64 and 128, 13 schedules, benchmarks/gpu.py, H200, 2026-11-21:
-APART, TOGETHER = 0.55, 0.65  # what is not hidden of the other units' work, in blocks of one team and of several
+# Attention with heads of 64 and 128, 27 schedules, benchmarks/gpu.py, H200, 2026-11-21:
+PAIR = 1.07  # two teams that wait for the same copies stand still together; three, or blocks of their own, fill each other's waits
+LAGS = 0.75  # of a weight's vector work where the base need not be folded
+GAP = 6.6e-8  # seconds between a block's turns in which no unit works: 512 more turns a core cost 34 us
+ENDS = 0.5  # of a turn, at a tile's start and end, that nothing else of its block hides
+UNITS = ("matrix unit", "vector unit", "special functions")
 NARROW = 1.15  # a product of 64 columns reads shared memory as fast as it computes
 # Bulk copies of rows that are no multiple of a sector move sectors that the next row needs again: rows of 4016 and 6000 bytes took
 # 1.2 times those of 4096 and 6016, and as long as these where blocks shared them; products, H200, 2026-11-20
@@ -83,7 +87,9 @@ class BlockModel:
         if form == "contract" and "loaded" in chip.limits:  # a slot of the ring is filled once a latency
             terms["latency"] = waves * (t.steps / s.deep) * chip.limits["loaded"] / max(1, s.stages - 1)
         if form == "online":
-            terms["latency"], start = _turns(s, chip, self.d, t, dict(cost.parts)), first * waves / s.resident
+            if cost.bound in UNITS:  # they are part of the turns
+                del terms[cost.bound]
+            terms["latency"], start = _turns(s, chip, self.d, t, dict(cost.parts)), first * (1 if s.persistent else waves / s.resident)
         bound = max(terms, key=lambda x: terms[x])
         seconds = terms[bound] + OVERLAP * (sum(terms.values()) - terms[bound]) + chip.launch + start
         return Cost(seconds, bound, (*cost.parts, *((n, x) for n, x in terms.items() if n != cost.bound), ("start", start)))
@@ -150,18 +156,18 @@ def _adding_up(s: Schedule, chip: Chip, t: _Tile) -> float:
 def _turns(s: Schedule, chip: Chip, d: Demand, t: _Tile, parts: Mapping[str, float]) -> float:
     """Seconds of an online contraction's turns: a team's products, then its maps, then the next turn; teams of a core overlap.
 
-    All teams together take no less than the busiest unit for the work of all, and a share of what the other units do: more where the
-    teams of a block wait for the same copies. One team takes no less than its products, maps and waits one after another.
+    All teams together take the root of the squares of what the units take alone for the work of all, which lies between their maximum
+    and their sum. One team takes no less than its products, maps and waits one after another.
     """
     teams = s.workers if s.roles == "cooperative" else max(1, s.threads // 128)
     turns = -(-d.roles.extent("depth") // max(1, t.shape[2])) if t.shape else 1
     share = chip.cores / (t.tiles * turns * teams)
-    matrix, vector, special = (parts.get(n, 0.0) * share for n in ("matrix unit", "vector unit", "special functions"))
-    matrix *= NARROW if t.shape and t.shape[2] <= 64 else 1.0
-    each = (matrix, vector, special)
-    beside = APART if teams == 1 else TOGETHER
-    one = max(teams * s.resident * (max(each) + beside * (sum(each) - max(each))), sum(each) + chip.limits.get("turn", 0.0))
-    return -(-t.tiles // (chip.cores * s.resident)) * turns * one
+    matrix, vector, special = (parts.get(n, 0.0) * share for n in UNITS)
+    each = (matrix, vector * (LAGS if s.lazy else 1.0), special)
+    beside = hypot(*each) * (PAIR if teams == 2 else 1.0)
+    tiles = -(-t.tiles // chip.cores)
+    alone = -(-t.tiles // (chip.cores * s.resident)) * turns * (sum(each) + chip.limits.get("turn", 0.0))
+    return max(tiles * (turns * teams * beside + (turns * GAP + ENDS * sum(each)) / s.resident), alone)
 
 
 def _block_bytes(d: Demand, tile: Mapping[str, int], patches: bool = False, once: float = 1.0) -> tuple[float, float]:

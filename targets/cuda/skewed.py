@@ -114,11 +114,14 @@ def print_skewed(printer: TeamPrinter, loop: Loop, mine: list[Queue], skew: Skew
         printer.multiply(skew.late, packed)
         printer.run(skew.maps)
         printer.settle(scores)
+        due = f"if ({printer.condition(skew.when)})" if skew.when is not None else ""
+        with printer.block(due) if due else nullcontext():  # a branch: the wait for the late product stays behind the weights
+            printer.run(skew.rare)
         printer.settle({skew.late.dst})
         printer.put(f"ac_keep({packed});")
         step(printer, late_queues)
-        with printer.block(f"if ({printer.condition(skew.when)})") if skew.when is not None else nullcontext():
-            printer.run((*skew.rare, *skew.rescale, *skew.updates))
+        with printer.block(due) if due else nullcontext():
+            printer.run((*skew.rescale, *skew.updates))
         printer.run(skew.then)
         printer.put(pack)
         step(printer, soon_queues)

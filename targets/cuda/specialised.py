@@ -230,7 +230,7 @@ class TeamPrinter(Printer):
     def counters(self) -> None:
         for q in self.queues:
             if (q.loop is not None or self.persistent) and not q.resident:
-                self.put(f"int {q.name} = 0;")
+                self.put(f"unsigned {q.name} = 0;")
 
     def local(self, layout: Layout, axis: str, r: str | int) -> str:
         before = len(self.lines)

@@ -236,7 +236,7 @@ AC_DEVICE unsigned long long ac_descriptor(const unsigned char *p, int lead, int
   return (unsigned long long)((ac_address(p) & 0x3ffff) >> 4) | ((unsigned long long)(lead >> 4) << 16) | ((unsigned long long)(stride >> 4) << 32) | (1ull << 62);
 }
 // the same factor further on, in 16 bytes
-AC_DEVICE unsigned long long ac_descriptor_at(unsigned long long first, unsigned way) { return first + way; }
+AC_DEVICE unsigned long long ac_descriptor_at(unsigned long long first, unsigned way) { return (first & ~0xffffffffull) | ((unsigned)first + way); }
 AC_DEVICE void ac_team_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 AC_DEVICE void ac_team_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int N> AC_DEVICE void ac_team_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }

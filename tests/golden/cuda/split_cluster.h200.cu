@@ -42,7 +42,7 @@ extern "C" __global__ void __launch_bounds__(384) matmul_add_gelu_add(const f16 
   if (team == 0) {
     ac_registers_release<40>();
     if (threadIdx.x == 0) {
-      int q0 = 0;
+      unsigned q0 = 0;
       int block = blockIdx.x / 2;
       const int i1_b = block % 3 * 128;
       block /= 3;
@@ -66,7 +66,7 @@ extern "C" __global__ void __launch_bounds__(384) matmul_add_gelu_add(const f16 
   const int i1_t = lane % 4 * 2;
   const unsigned long long in1_t_at = ac_descriptor(own + 49152, 8192, 1024);
   const unsigned long long in0_t_at = ac_descriptor(own + 0 + ac_uniform(wave / 4) * 8192, 1, 1024);
-  int q0 = 0;
+  unsigned q0 = 0;
   float acc[64];
   float in2_t[32];
   float in3_t[64];

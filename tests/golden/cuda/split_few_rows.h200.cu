@@ -38,7 +38,7 @@ extern "C" __global__ void __launch_bounds__(384) matmul(const f16 *__restrict__
   if (team == 0) {
     ac_registers_release<40>();
     if (threadIdx.x == 0) {
-      int q0 = 0;
+      unsigned q0 = 0;
       int block = blockIdx.x / 4;
       const int i1_b = block * 256;
       const int begin = rank * ((9 + 3) / 4), turns = ac_min((9 + 3) / 4, 9 - begin);
@@ -62,7 +62,7 @@ extern "C" __global__ void __launch_bounds__(384) matmul(const f16 *__restrict__
   const int i1_t = lane / 4 + wave % 4 * 16 + wave / 4 * 128;
   const unsigned long long in0_t_at = ac_descriptor(own + 98304, 1, 1024);
   const unsigned long long in1_t_at = ac_descriptor(own + 0 + ac_uniform(wave / 4) * 16384, 8192, 1024);
-  int q0 = 0;
+  unsigned q0 = 0;
   float acc[16];
   float cast_t[16];
   int block = blockIdx.x / 4;

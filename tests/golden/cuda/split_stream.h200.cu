@@ -37,7 +37,7 @@ extern "C" __global__ void __launch_bounds__(384) matmul_add_gelu_add(const f16 
   if (team == 0) {
     ac_registers_release<40>();
     if (threadIdx.x == 0) {
-      int q0 = 0;
+      unsigned q0 = 0;
       const int waves = 2 * 3 / gridDim.x, place = gridDim.x - 1 - blockIdx.x;
       const long long row = (long long)(2 * 3 - waves * gridDim.x) * (6);
       const int end = int(row * (place + 1) / gridDim.x);
@@ -74,7 +74,7 @@ extern "C" __global__ void __launch_bounds__(384) matmul_add_gelu_add(const f16 
   const int i1_t = lane % 4 * 2;
   const unsigned long long in1_t_at = ac_descriptor(smem + 49152, 8192, 1024);
   const unsigned long long in0_t_at = ac_descriptor(smem + 0 + ac_uniform(wave / 4) * 8192, 1, 1024);
-  int q0 = 0;
+  unsigned q0 = 0;
   float acc[64];
   float in2_t[32];
   float in3_t[64];
