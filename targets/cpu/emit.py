@@ -8,6 +8,7 @@ from autocomp.targets.cpu.coalesce import coalesce
 from autocomp.targets.cpu.expressions import CTYPE
 from autocomp.targets.cpu.hoist import hoist
 from autocomp.targets.cpu.lower import Nest, lower
+from autocomp.targets.cpu.maxima import below_maxima
 from autocomp.targets.cpu.names import c_name
 from autocomp.targets.cpu.packing import Panels
 from autocomp.targets.cpu.printer import Printer
@@ -31,7 +32,7 @@ def emit(program: TileProgram, lanes: int, header: tuple[str, ...] = (), units: 
         if dtype.name not in CTYPE:
             raise UnsupportedOp(f"elements of type {dtype} are not computed on CPUs", where=f"kernel {program.name}",
                                 hint="cast them to f16 before, or take a GPU target")  # fmt: skip
-    nest = hoist(coalesce(lower(program)))
+    nest = below_maxima(hoist(coalesce(lower(program))))
     nest = replace(nest, vectors=options.vectorize_inner, rows=options.register_tile_factor)
     tree = build(nest, units and options.vectorize_inner)
     share(nest, tree)

@@ -32,7 +32,8 @@ _COMPOUND = {
 }  # fmt: skip
 # Vector forms of f32 functions: header functions, or operators of the vector extension.
 _VECTOR = {
-    "exp": "vf_exp", "exp2": "vf_exp2", "log": "vf_log", "tanh": "vf_tanh", "erf": "vf_erf", "gelu": "vf_gelu", "sigmoid": "vf_sigmoid",
+    "exp": "vf_exp", "exp_nonpositive": "vf_exp_nonpositive",
+    "exp2": "vf_exp2", "log": "vf_log", "tanh": "vf_tanh", "erf": "vf_erf", "gelu": "vf_gelu", "sigmoid": "vf_sigmoid",
     "softplus": "vf_softplus", "log1p": "vf_log1p", "sqrt": "vf_sqrt", "floor": "vf_floor", "ceil": "vf_ceil", "round": "vf_rint",
     "trunc": "vf_trunc", "abs": "vf_abs", "sign": "vf_sign", "max": "vf_max", "min": "vf_min",
 }  # fmt: skip
@@ -118,8 +119,8 @@ def scalar_function(fn: str, args: list[str], d: DType) -> str:
     """fn(args) for operands of type d (a working type). Raises UnsupportedOp."""
     x = args[0]
     f = "f" if d == F32 else ""
-    if fn == "exp" and d == F32:
-        return f"s_exp({x})"
+    if fn in ("exp", "exp_nonpositive") and d == F32:
+        return f"s_{fn}({x})"
     if fn == "where":
         return f"({x} ? {args[1]} : {args[2]})"
     if fn in _INFIX and not (fn == "div" and not d.is_float):

@@ -29,7 +29,7 @@ def library(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReq
     folder: Path = tmp_path_factory.mktemp("functions")
     target = load_target("cpu")
     loop = "void {0}_all(const float *x, float *y, long n) {{ for (long i = 0; i + AC_LANES <= n; i += AC_LANES) {1} }}"
-    one = [loop.format(f, f"vf_store(y + i, vf_{f}(vf_load(x + i)));") for f in (*FUNCTIONS, "gelu")]
+    one = [loop.format(f, f"vf_store(y + i, vf_{f}(vf_load(x + i)));") for f in (*FUNCTIONS, "gelu", "exp_nonpositive")]
     one.append("void over(const float *x, float *y, long n, float s) { for (long i = 0; i + AC_LANES <= n; i += AC_LANES) "
                "vf_store(y + i, vf_over(vf_load(x + i), s)); }")  # fmt: skip
     one.append("void where(const float *x, float *y, long n, long s) { vm m = vi_iota() < vi_set((int32_t)n);\n"
@@ -70,6 +70,17 @@ def test_error_in_ulp_is_what_the_header_states(library: ctypes.CDLL, name: str)
     if name == "tanh" and hasattr(library, "tables"):
         most = 2
     assert error[worst] <= most, f"{name}({x[worst]!r}) is off by {error[worst]:.2f} ulp"
+
+
+def test_exp_below_zero_keeps_two_places_and_a_part_that_grows(library: ctypes.CDLL) -> None:
+    rng = np.random.default_rng()
+    x = np.concatenate([rng.uniform(-87, 0, 1 << 17), rng.uniform(-4, 1e-6, 1 << 17)]).astype(np.float32)
+    want = np.exp(x.astype(np.float64))
+    got = call(library.exp_nonpositive_all, x)
+    assert (ulps(got, want) <= 2 + np.abs(x) * 3e-8 * want / np.spacing(want.astype(np.float32))).all()
+    assert np.abs(got - want).max() <= 1.2e-7
+    ends = np.resize(np.array([-np.inf, -1e30, -200.0, 0.0, np.nan, -0.0], np.float32), 48)
+    np.testing.assert_array_equal(call(library.exp_nonpositive_all, ends), np.resize(np.array([0, 0, 0, 1, np.nan, 1], np.float32), 48))
 
 
 def test_gelu_is_within_the_stated_error_and_its_last_place(library: ctypes.CDLL) -> None:

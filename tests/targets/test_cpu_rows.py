@@ -87,6 +87,26 @@ def test_attention_of_odd_sizes(shape):
     assert len(program.kernels) == 1
 
 
+def row_exponentials(f):
+    """Source of exp(f(b, x, y, maximum of x over rows)), checked."""
+    b = Builder("rows")
+    x, y = (b.input(n, TensorType(F32, (9, 50))) for n in "xy")
+    b.output("z", b.op("exp", f(b, x, y, b.op("reduce_max", x, axes=(1,), keepdims=True))))
+    return checked(b.graph())[0].source()
+
+
+def test_exponentials_below_the_maximum_of_their_row_are_not_tested_for_overflow():
+    half = lambda b, v: b.op("mul", v, b.const(0.5, F32))
+    assert "vf_exp_nonpositive" in row_exponentials(lambda b, x, y, m: b.op("sub", x, m))
+    assert "vf_exp_nonpositive" in row_exponentials(lambda b, x, y, m: b.op("sub", half(b, x), half(b, m)))
+    assert "vf_exp_nonpositive" in checked(attention(2, 40, 600, 16))[0].source()
+    for f in (
+        lambda b, x, y, m: b.op("sub", y, m), lambda b, x, y, m: b.op("sub", x, half(b, m)), lambda b, x, y, m: b.op("sub", m, x),
+        lambda b, x, y, m: b.op("sub", b.op("neg", x), m), lambda b, x, y, m: b.op("add", x, m),
+    ):  # fmt: skip
+        assert "exp_nonpositive" not in row_exponentials(f)
+
+
 def test_the_scale_of_a_row_is_computed_once_a_row():
     source = checked(attention(1, 9, 5000, 16))[0].source()
     lines = [x.strip() for x in source.splitlines()]
