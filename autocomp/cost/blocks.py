@@ -24,6 +24,11 @@ LAGS = 0.75  # of a weight's vector work where the base need not be folded
 GAP = 6.6e-8  # seconds between a block's turns in which no unit works: 512 more turns a core cost 34 us
 ENDS = 0.5  # of a turn, at a tile's start and end, that nothing else of its block hides
 UNITS = ("matrix unit", "vector unit", "special functions")
+# One query over 32768 keys in 12 schedules, benchmarks/gpu.py --only attn_decode,attn_decode_16h, H200, 2026-11-21: single warps took
+# 4.6 us for 128 keys, 2.6 us for 64: about the time of their units one after another
+LONE, LONE_TURN, WARP_ROWS = 0.9, 6e-7, 16
+# mla_decode, benchmarks/gpu.py, H200, 2026-11-21: warpgroups that share 64 rows of 512 take 2.42 us for 64 keys, warps 2.5 us for 16
+SHARING, SHARED_TURN, WIDEST_ROW, TEAM_ROWS = 1.5, 1.3e-6, 256, 64
 NARROW = 1.15  # a product of 64 columns reads shared memory as fast as it computes
 # Bulk copies of rows that are no multiple of a sector move sectors that the next row needs again: rows of 4016 and 6000 bytes took
 # 1.2 times those of 4096 and 6016, and as long as these where blocks shared them; products, H200, 2026-11-20
@@ -68,7 +73,7 @@ class BlockModel:
         eff = _matrix_share(s, chip, *t.shape, w) if t.shape else w.matrix_eff
         if form == "online":
             eff = 1.0 if s.roles == "cooperative" else chip.limits.get("warp_matrix", 1.0)
-        team = 64 * s.workers
+        team = TEAM_ROWS * (1 if form == "online" and _shares_rows(s, t) else s.workers)
         matrix = t.matrix * (-(-t.rows // team) * team / t.rows if t.rows >= 64 and s.roles == "cooperative" else 1.0)
         if s.stream:
             matrix *= 1 + SCATTERED * (t.tiles % at_once) / t.tiles
@@ -163,11 +168,34 @@ def _turns(s: Schedule, chip: Chip, d: Demand, t: _Tile, parts: Mapping[str, flo
     turns = -(-d.roles.extent("depth") // max(1, t.shape[2])) if t.shape else 1
     share = chip.cores / (t.tiles * turns * teams)
     matrix, vector, special = (parts.get(n, 0.0) * share for n in UNITS)
+    if s.roles != "cooperative" and t.shape and (t.shape[0] <= WARP_ROWS or t.shape[1] > WIDEST_ROW):
+        busy = min(1.0, t.tiles / chip.cores)  # the parts are times of the cores that have tiles
+        return -(-t.tiles // chip.cores) * turns * _few_rows(s, chip, t, (matrix * busy, vector * busy, special * busy))
     each = (matrix, vector * (LAGS if s.lazy else 1.0), special)
+    if _shares_rows(s, t):  # one thing after another, and the teams wait for each other
+        each = (matrix * NARROW, *each[1:])
+        return -(-t.tiles // (chip.cores * s.resident)) * turns * (teams * sum(each) + SHARING * chip.limits.get("turn", 0.0))
     beside = hypot(*each) * (PAIR if teams == 2 else 1.0)
     tiles = -(-t.tiles // chip.cores)
     alone = -(-t.tiles // (chip.cores * s.resident)) * turns * (sum(each) + chip.limits.get("turn", 0.0))
     return max(tiles * (turns * teams * beside + (turns * GAP + ENDS * sum(each)) / s.resident), alone)
+
+
+def _shares_rows(s: Schedule, t: _Tile) -> bool:
+    """Whether warpgroups have columns of the same rows."""
+    return s.roles == "cooperative" and bool(t.shape) and TEAM_ROWS <= t.shape[0] < TEAM_ROWS * s.workers
+
+
+def _few_rows(s: Schedule, chip: Chip, t: _Tile, each: tuple[float, float, float]) -> float:
+    """Seconds of a turn of every block in a wave of them, over the blocks that share a core: single warps fill the instruction's rows,
+    have their part of a core's units alone, and run one thing after another; more of them run side by side where memory holds their rings.
+    """
+    rows, cols, depth = t.shape  # type: ignore[misc]
+    total = sum(each) * max(1.0, WARP_ROWS / rows)
+    held = 2.0 * (rows * cols + s.stages * 2 * depth * cols)
+    beside = max(1, min(-(-t.tiles // chip.cores), int(chip.memory("shared").capacity // held)))
+    alone = LONE * total / min(1.0, s.threads / 128) + LONE_TURN + (SHARED_TURN if cols > WIDEST_ROW else 0.0)
+    return max(total, alone / beside)
 
 
 def _block_bytes(d: Demand, tile: Mapping[str, int], patches: bool = False, once: float = 1.0) -> tuple[float, float]:

@@ -85,7 +85,7 @@ def roles_of(k: Kernel) -> Roles:
     reduced = [e for e in nodes if isinstance(e, Reduce)]
     if reduced:
         extents = [a.extent for e in reduced for a in e.axes]
-        row = tuple(a for a in k.axes if a.extent in extents and any(a.name not in names_of(e) for e in reduced))
+        row = tuple(a for a in k.axes if a.extent in extents and all(a.name not in names_of(e) for e in reduced))
         split = _longest(k, depths[0]) if len(depths) == 1 else ""
         return Roles("reduce", (), tuple(a for a in k.axes if a not in row), row, tuple(reduced[0].axes), depths, split=split)
     return Roles("map", (), k.axes[:-1], k.axes[-1:], ())

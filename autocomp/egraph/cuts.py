@@ -173,6 +173,11 @@ class Enumerator:
         if isinstance(record, str):
             self.refused[f"grammar: {record}"] = self.refused.get(f"grammar: {record}", 0) + 1
             return None
+        width = node.form.out.shape[-1] if node.form.kind == "online" and node.form.out.shape else 1
+        if isinstance(width, int) and width > self.chip.limits.get("online_width", 256):
+            reason = f"a row of {width} elements, at most {int(self.chip.limits.get('online_width', 256))} stay on chip"
+            self.refused[f"grammar: {reason}"] = self.refused.get(f"grammar: {reason}", 0) + 1
+            return None
         limits = load_grammar().limits
         leaves = frozenset().union(*(p.operand.leaves for p in parts)) if parts else frozenset()
         inside = frozenset({node.cls}).union(*(p.cut.inside for p in parts if p.cut))

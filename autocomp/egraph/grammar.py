@@ -14,6 +14,7 @@ from typing import NamedTuple
 import yaml
 
 from autocomp.egraph.forms import Access, Form
+from autocomp.ir.body import Map
 from autocomp.ir.types import Dim
 
 
@@ -191,8 +192,21 @@ def _contractions(form: Form, operands: Sequence[Operand], rec: Record) -> Recor
     if len(rec.contractions) > limit:
         return f"{len(rec.contractions)} contractions side by side, at most {limit}"
     if len({(c.spec, c.first) for c in rec.contractions}) > 1:
-        return "contractions of different shapes or over different first factors"
+        if not _sums_products(form, operands):
+            return "contractions of different shapes or over different first factors"
+        one = min(rec.contractions, key=lambda c: c.node)  # one accumulator takes both
+        leaves = frozenset().union(*(o.leaves for o in operands))
+        return rec._replace(contractions=frozenset({Contraction(one.node, f"{one.spec} and more", leaves)}))
     return rec
+
+
+def _sums_products(form: Form, operands: Sequence[Operand]) -> bool:
+    """Whether a map adds two bare contractions: the second one then goes on in the first one's accumulator."""
+    value = form.comp.value if form.comp else None
+    while isinstance(value, Map) and value.fn == "cast":
+        value = value.args[0]
+    return (isinstance(value, Map) and value.fn == "add" and len(operands) == 2
+            and all(o.record.kind == "C" and o.ops == 1 for o in operands))  # fmt: skip
 
 
 def _one_online(form: Form, operands: Sequence[Operand], rec: Record) -> Record | str:

@@ -83,12 +83,30 @@ class Deriver:
             for a in e.args:
                 self.uses[id(a)] = self.uses.get(id(a), 0) + 1
         self.heavy = [e for e in postorder(*self.values) if isinstance(e, (Reduce, Contract))]
+        self.sums = {id(e): pair for e in postorder(*self.values) if (pair := self._added(e)) is not None}
+        self.onto = {id(b): a for a, b in self.sums.values()}  # products that go on in another one's accumulator
+        self.accumulator: dict[int, str] = {}
         self.gathered = {e.tensor for e in postorder(*self.values) if isinstance(e, Gather)}  # their views have the plain names
 
     def _tile(self, axis: str) -> int | None:
         """The tile of a looped axis, None for a whole one."""
         e, t = self.extent[axis], dict(self.s.tile).get(axis)
         return None if t is None or (isinstance(e, int) and t >= e) else t
+
+    def _added(self, e: Expr) -> tuple[Contract, Contract] | None:
+        """The two products that a map of floats adds, if nothing else uses them: one accumulator takes both, without the rounding
+        in between (excess precision on chip)."""
+        if not (isinstance(e, Map) and e.fn == "add" and e.dtype.is_float):
+            return None
+        found = []
+        for x in e.args:
+            while isinstance(x, Map) and x.fn == "cast" and x.dtype.is_float and self.uses[id(x)] == 1:
+                x = x.args[0]
+            if not isinstance(x, Contract) or self.uses[id(x)] != 1 or self.free[id(x)] != self.free[id(e)]:
+                return None
+            found.append(x)
+        a, b = found
+        return (a, b) if a is not b and a.dtype == b.dtype else None
 
     # ---- the program
     def program(self) -> TileProgram:
@@ -250,6 +268,11 @@ class Deriver:
 
         if isinstance(e, (Const, Index, Inside)):
             return e
+        if id(e) in self.sums:
+            first, second = self.sums[id(e)]
+            self.emit(first)
+            acc = Value(first.dtype, self.emit(second))
+            return acc if acc.dtype == e.dtype else Map(e.dtype, "cast", (acc,))
         if isinstance(e, Gather):
             self.table(str(e.tensor))
         return e.with_args(tuple(operand(a) for a in e.args))
@@ -341,7 +364,12 @@ class Deriver:
     def begin(self, e: Reduce | Contract) -> dict[str, str]:
         """States at the identity, in the enclosing scope."""
         if isinstance(e, Contract):
-            return {"acc": self.put("fill", "acc", e.dtype, self.ordered(self.free[id(e)]), expr=0.0 if e.dtype.is_float else 0)}
+            before = self.onto.get(id(e))
+            if before is None or id(before) not in self.accumulator:
+                axes = self.ordered(self.free[id(e)])
+                self.accumulator[id(e)] = self.put("fill", "acc", e.dtype, axes, expr=0.0 if e.dtype.is_float else 0)
+                return {"acc": self.accumulator[id(e)]}
+            return {"acc": self.accumulator[id(before)]}
         m = MONOIDS[e.monoid]
         key = self.ordered(self.key_axes(e))
         st = {s: self.put("fill", s, self.state_dtype(e), key, expr=start(m, op, self.state_dtype(e))) for s, op, _ in m.base}
@@ -363,9 +391,7 @@ class Deriver:
         if isinstance(e, Contract):
             a, b = self.factor(e.a, e), self.factor(e.b, e)
             if not carried:
-                st = {
-                    "acc": self.put("fill", "acc", e.dtype, self.ordered(self.free[id(e)]), expr=0.0 if e.dtype.is_float else 0)
-                }
+                st = self.begin(e)
             self.scope_for(self.free[id(e.a)] | self.free[id(e.b)]).body.append(Stmt("mma", st["acc"], (a, b), acc=True))
             return st
         return MonoidStep(self, e, carried, st).run()

@@ -105,6 +105,8 @@ def _boxes(at: TeamPrinter, s: Stmt) -> _Boxes | None:
     product = next((p for p in at.place.products.values() if p.layout == layout), None)
     if t is None or t.dtype.bytes != 2 or t.guard or product is None or len(product.n) != 1:
         return None
+    if product.waves[1] > 1:  # warpgroups that share rows have columns of their own
+        return None
     col, rows = product.n[0][0], product.m
     run = 64 if len(rows) == 1 else min(64, rows[0][1])
     wide, high = layout.extent(col), layout.extent(rows[0][0])

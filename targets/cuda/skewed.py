@@ -48,7 +48,9 @@ def skew_of(printer: TeamPrinter, loop: Loop) -> Skew | None:
     if len(products) != 2 or (loop.until is not None and loop.until[1] < 0):
         return None
     early, late = products
-    if late.srcs[0] in printer.placer.bulk or late.dst in early.srcs or printer.of[late.srcs[1]] is printer.of.get(early.srcs[1]):
+    if late.srcs[0] in printer.placer.bulk or late.srcs[0] in printer.placer.laid or late.dst in early.srcs:
+        return None
+    if printer.of[late.srcs[1]] is printer.of.get(early.srcs[1]):
         return None
     at = stmts.index(early) + 1
     if rare:

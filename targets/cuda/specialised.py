@@ -13,10 +13,12 @@ from dataclasses import dataclass, replace
 
 from autocomp.targets.cuda.boxes import store_boxes
 from autocomp.targets.cuda.bulk import Bulk
+from autocomp.targets.cuda.laid import lay_down
 from autocomp.targets.cuda.parts import add_up, find_parts, own_share, own_turns
 from autocomp.targets.cuda.skewed import print_skewed, skew_of
 from autocomp.targets.cuda.streams import find_stream, mend, pieces
-from autocomp.targets.cuda.team_placer import TEAM, TeamPlacer, register_budget
+from autocomp.targets.cuda.team_placer import TEAM, Laid, TeamPlacer, register_budget
+from autocomp.targets.simt.access import contiguous_axis
 from autocomp.targets.simt.expressions import STORED, index, literal
 from autocomp.targets.simt.placement import Placement, Product
 from autocomp.targets.simt.printer import Printer
@@ -86,7 +88,7 @@ class TeamPrinter(Printer):
         self.flights: list[Flight] = []
         self.wrappers: dict[str, str] = {}
         self.returned: set[str] = set()  # queues of tiles whose slot of this tile is given back
-        self.descriptors: dict[tuple[str, bool], str] = {}  # of a factor (a warpgroup's own rows of it) -> variable
+        self.descriptors: dict[tuple[str, bool, bool, int], str] = {}  # of a factor (a warpgroup's own part, along its rows) -> variable
         self.stored = False
 
     def find_queues(self) -> list[Queue]:
@@ -241,7 +243,7 @@ class TeamPrinter(Printer):
             self.lines.insert(at, line)
         return text
 
-    def sync(self) -> None:
+    def sync(self, over_blocks: bool = False) -> None:
         self.put(f"ac_barrier_sync(1, {TEAM * self.workers});")
         self.written.clear()
         self.seen.clear()
@@ -329,15 +331,36 @@ class TeamPrinter(Printer):
 
     def settle(self, names: set[str]) -> None:
         """Wait for the products under way whose accumulators or register factors are touched."""
-        touched = [i for i, f in enumerate(self.flights) if f.stmt.dst in names]
+        touched = [i for i, f in enumerate(self.flights) if f.stmt.dst in names or self.laid_by(f) & names]
         if not touched:
             return
-        younger = len(self.flights) - 1 - touched[-1]
+        older = [i for i, f in enumerate(self.flights[: touched[-1]]) if f.carried and f.queues]
+        if older:  # the next bytes need not wait for what began behind it
+            self.finish(older[-1])
+            touched = [i - older[-1] - 1 for i in touched if i > older[-1]]
+        self.finish(touched[-1])
+
+    def finish(self, last: int) -> None:
+        """Wait for the products under way up to number `last`, and give back what they have read."""
+        younger = len(self.flights) - 1 - last
         self.put(f"ac_team_wait<{younger}>();")
-        done, self.flights = self.flights[: touched[-1] + 1], self.flights[touched[-1] + 1 :]
+        done, self.flights = self.flights[: last + 1], self.flights[last + 1 :]
         for f in done:
             self.release(f)
+            self.seen |= self.laid_by(f)
             self.put(f"ac_keep({self.names.of(f.stmt.dst)});")
+
+    def laid_by(self, f: Flight) -> set[str]:
+        """The factor that consumers have laid for a product under way."""
+        return {self.place.products[f.stmt].a} & self.placer.laid.keys()
+
+    def share(self, name: str) -> None:
+        self.before_write(name)
+        lay_down(self, self.placer.laid[name])
+
+    def tree_key(self, key: str, bytes_: int) -> str:
+        """Trees take turns in one place: memory is short where kernels have roles."""
+        return f"tree of {bytes_} bytes"
 
     def release(self, f: Flight) -> None:
         """Give back the slots that a finished product was the last to read: those of this turn, or of the turn before."""
@@ -378,7 +401,8 @@ class TeamPrinter(Printer):
             print_skewed(self, loop, mine, skew)
             self.settle_trees(late)
             return
-        left = self.rehearse(loop)
+        left, seen = self.rehearse(loop)
+        self.seen |= seen
         before, self.flights = self.flights, [Flight(f.stmt, f.queues, True) for f in left]
         if before:
             names = {f.stmt.dst for f in before}
@@ -394,8 +418,8 @@ class TeamPrinter(Printer):
             add_up(self, self.parts)
             self.added = True
 
-    def rehearse(self, loop: Loop) -> list[Flight]:
-        """The products that are still under way at the end of an iteration."""
+    def rehearse(self, loop: Loop) -> tuple[list[Flight], set[str]]:
+        """The products that are still under way at the end of an iteration, and what others may then still read."""
         twin = copy(self)
         twin.lines, twin.flights = ["", "", "ac_registers_claim"], []
         twin.base, twin.slot, twin.thread = dict(self.base), dict(self.slot), dict(self.thread)
@@ -404,7 +428,7 @@ class TeamPrinter(Printer):
         twin.place = replace(self.place, trees=dict(self.place.trees))
         twin.names = self.names.copy()
         twin.iterate(loop, [q for q in self.queues if q.loop is loop])
-        return twin.flights
+        return twin.flights, twin.seen
 
     def iterate(self, loop: Loop, mine: list[Queue]) -> None:
         it = self.names.fresh("it")
@@ -432,7 +456,9 @@ class TeamPrinter(Printer):
             if q is not None:
                 self.arrival(q)
         packed = ""
-        if pr.a not in self.placer.bulk:  # a factor from registers: packed, so that its values may be made anew meanwhile
+        if pr.a in self.placer.laid:
+            self.before_read(pr.a)
+        elif pr.a not in self.placer.bulk:  # a factor from registers: packed, so that its values may be made anew meanwhile
             self.settle({s.dst})
             packed, pack = self.packing(pr)
             self.put(pack)
@@ -485,16 +511,16 @@ class TeamPrinter(Printer):
 
     def descriptor(self, name: str, first: bool, pr: Product) -> str:
         """The matrix descriptor of a factor at step kk and repetition m or n: its first element's, made once, and a way in 16 bytes."""
-        x, q, i = self.placer.bulk[name], self.of[name], pr.instruction
-        if type(x) is not Bulk:  # rows that share memory lie by a formula of their own
+        x, q, i = self.placer.bulk.get(name) or self.placer.laid[name], self.of.get(name), pr.instruction
+        if not isinstance(x, Laid) and type(x) is not Bulk:  # rows that share memory lie by a formula of their own
             number = f"(wave / 4 * {pr.repeat[0]} + m)" if first else "n"
             side = f"{number} * {i.m}" if first else f"n * {i.n}" if pr.repeat[1] > 1 else "0"
-            slot = f" + {self.turn(q)[0]} * {x.bytes}" if q.depth > 1 else ""
+            slot = f" + {self.turn(q)[0]} * {x.bytes}" if q is not None and q.depth > 1 else ""
             place = x.place(side, number, i.m if first else i.n, i.k * x.buf.dtype.bytes)
             return f"ac_descriptor({self.memory} + {x.offset}{slot} + {place}, 1, 1024)"
         var, size, count = ("m", i.m, pr.repeat[0]) if first else ("n", i.n, pr.repeat[1])
-        way = [f"{self.turn(q)[0]} * {x.bytes // 16}"] if q.depth > 1 else []
-        if x.deep:
+        way = [f"{self.turn(q)[0]} * {x.bytes // 16}"] if q is not None and q.depth > 1 else []
+        if self.deep(name, pr):
             bytes_ = i.k * x.buf.dtype.bytes
             steps = 128 // bytes_
             way += [f"{var} * {size * 8}"] * (count > 1) + [f"kk % {steps} * {bytes_ // 16}"]
@@ -504,24 +530,36 @@ class TeamPrinter(Printer):
         return f"ac_descriptor_at({self.described(name, first, pr)}, {' + '.join(way)})"
 
     def described(self, name: str, first: bool, pr: Product) -> str:
-        """The descriptor of a warpgroup's first element of a factor, declared where its role begins."""
-        key = (name, first and self.workers > 1)
+        """The descriptor of a warpgroup's first element of a factor, declared where its role begins. Warpgroups have rows of their own,
+        or columns where they share rows."""
+        (high, wide), deep, x = pr.waves, self.deep(name, pr), self.placer.bulk.get(name) or self.placer.laid[name]
+        apart = high if first else wide
+        key = (name, first and apart > 1, deep, apart)
         if key not in self.descriptors:
-            x, rows = self.placer.bulk[name], pr.repeat[0] * pr.instruction.m
             mine = ""
-            if key[1]:
-                mine = f" + ac_uniform(wave / 4) * {rows * 128 if x.deep else rows // x.across * x.box_bytes}"
+            if apart > 1:
+                size = pr.repeat[0] * pr.instruction.m if first else pr.repeat[1] * pr.instruction.n
+                number = f"ac_uniform(wave / 4){f' % {high}' if wide > 1 else ''}" if first else f"ac_uniform(wave / {4 * high})"
+                mine = f" + {number} * {size * 128 if deep else size // x.across * x.box_bytes}"
             self.descriptors[key] = variable = self.names.fresh(f"{name}_at")
-            lead = 1 if x.deep else x.box_bytes
+            lead = 1 if deep else x.box_bytes
             at = next(i for i, text in enumerate(self.lines) if "ac_registers_claim" in text) + 1
             self.lines.insert(at, f"  const unsigned long long {variable} = ac_descriptor({self.memory} + {x.offset}{mine}, {lead}, 1024);")
         return self.descriptors[key]
 
+    def deep(self, name: str, pr: Product) -> bool:
+        """Whether a factor lies along the axes that this product sums."""
+        x = self.placer.bulk.get(name)
+        return x is None or (x.deep if len(self.readers_of(name)) == 1 else contiguous_axis(x.view) in [a for a, _ in pr.k])
+
+    def readers_of(self, name: str) -> list[Stmt]:
+        return [s for s, _ in walk(self.p.body) if s.op == "mma" and name in s.srcs]
+
     def wrapper(self, pr: Product, registers: bool) -> str:
         """The device function of one instruction shape, printed in front of the kernel."""
         i = pr.instruction
-        ta = "" if registers else f"{0 if self.placer.bulk[pr.a].deep else 1}, "
-        tb = 0 if self.placer.bulk[pr.b].deep else 1
+        ta = "" if registers else f"{0 if self.deep(pr.a, pr) else 1}, "
+        tb = 0 if self.deep(pr.b, pr) else 1
         kinds = i.types[0] if i.types[0] == i.types[1] else f"{i.types[0]}_{i.types[1]}"
         name = f"ac_wgmma_n{i.n}_{kinds}_{'r' if registers else 's' + ta[0]}{tb}"
         if name not in self.wrappers:

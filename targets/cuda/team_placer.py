@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 
 from autocomp.targets.cuda.bulk import Bulk, tensor_map
@@ -30,6 +30,31 @@ def register_budget(workers: int, resident: int) -> tuple[int, int]:
     return producer, min(240, (mine - producer) // workers // 8 * 8)
 
 
+@dataclass(frozen=True)
+class Laid:
+    """A first factor that the consumers compute and leave in shared memory: boxes of `rows` rows of 128 bytes along `column`."""
+
+    buf: Buf
+    row: str
+    column: str
+    rows: int
+    boxes: int
+    offset: int
+    view: None = None
+    more: tuple[tuple[str, int], ...] = ()
+    deep: bool = True
+    across: int = 64
+
+    @property
+    def box_bytes(self) -> int:
+        return self.rows * 128
+
+    @property
+    def bytes(self) -> int:
+        """Of the whole factor."""
+        return self.boxes * self.box_bytes
+
+
 class TeamPlacer(Placer):
     """Places factors in boxes of the bulk engine and accumulators as warpgroup instructions leave them."""
 
@@ -38,6 +63,7 @@ class TeamPlacer(Placer):
         super().__init__(p, table, plain, out)
         self.workers, self.resident = workers, resident
         self.bulk: dict[str, Bulk] = {}
+        self.laid: dict[str, Laid] = {}
         self.maps: list[TensorMap] = []
         self.reach = 0  # the end of what instructions read, also for rows that lie in no output
         self.first, self.sliding = "", False  # first factor of the product being placed, and whether its elements share memory
@@ -59,6 +85,11 @@ class TeamPlacer(Placer):
         if turned:
             self.out.products[s] = replace(self.out.products.pop(other), stmt=s)
 
+    def too_wide(self, s: Stmt) -> bool:
+        """Whether warpgroups have to share the columns of their rows: a tile of fewer rows than they have together asks for it."""
+        a, b, c = (self.bufs[n] for n in (*s.srcs, s.dst))
+        return prod(self.size(x) for x in c.axes if x in a.axes and x not in b.axes) < ROWS * self.workers
+
     def instruction(self, a: Buf, b: Buf, c: Buf, n: int) -> Instruction:
         """The row of these types, as wide as the tile's columns allow."""
         row = next((i for i in self.instructions if i.types == (a.dtype.name, b.dtype.name, c.dtype.name)), None)
@@ -70,10 +101,12 @@ class TeamPlacer(Placer):
 
     def packed(self) -> int:
         """Registers of factors that are packed beside the values that they come from."""
-        names = {p.a for p in self.out.products.values() if p.a not in self.bulk}
+        names = {p.a for p in self.out.products.values() if p.a not in self.bulk and p.a not in self.laid}
         return sum(self.out.layouts[n].registers // 2 for n in names)
 
     def waves(self, m: int, n: int, i: Instruction, chained: bool) -> tuple[int, int]:
+        if chained and self.wide and m % i.m == 0 and self.workers % (m // i.m) == 0:
+            return m // i.m, self.workers // (m // i.m)
         if m % (i.m * self.workers) and not self.sliding:  # rows that lie in no output are read from behind a patch
             raise self.refuse(f"{m} rows are not shared evenly by {self.workers} warpgroups of {i.m}")
         return self.workers, 1
@@ -81,9 +114,11 @@ class TeamPlacer(Placer):
     def operand(self, buf: Buf, outer: tuple[tuple[str, int], ...], k: tuple[tuple[str, int], ...], i: Instruction) -> None:
         view = self.view_of(buf.name) if buf.scope == "block" else None
         if buf.name in self.bulk:
+            self.again(self.bulk[buf.name], outer, k, i)
             return
         if view is None:
-            raise self.refuse(f"{buf.name} is computed; only the first factor may come from registers")
+            self.lay(buf, outer, k, i)
+            return
         inner = contiguous_axis(view)
         deep = inner in [x for x, _ in k]
         if deep and slides(view, [x for x, n in (*outer, *k) if n > 1]):
@@ -108,11 +143,33 @@ class TeamPlacer(Placer):
         if steps % i.k:
             raise self.refuse(f"depth {steps} is no multiple of {i.k}")
         extent = {x: self.p.extent(x) for x in view.axes}
-        exact = frozenset(x for x, _ in k)
+        exact = frozenset(x for x, _ in k) | self.reduced_with(buf.name)
         made, start, rows = tensor_map(view, tile, extent, inner, exact, f"kernel {self.p.name}")
         if rows != prod(x for _, x in other):
             raise self.refuse(f"{buf.name}: a box has {rows} rows, the tile {other}")
         self.put(Bulk(buf, view, deep, rows, size // across * prod(x for _, x in more), 0, made, start, more))
+
+    def reduced_with(self, name: str) -> frozenset[str]:
+        """Axes along which products sum what a buffer holds."""
+        mine = [s for s in self.stmts if s.op == "mma" and name in s.srcs]
+        return frozenset(x for s in mine for x in self.bufs[name].axes if self.size(x) > 1 and x not in self.bufs[s.dst].axes)
+
+    def again(self, x: Bulk, outer: tuple[tuple[str, int], ...], k: tuple[tuple[str, int], ...], i: Instruction) -> None:
+        """Another product reads a factor that has its place, perhaps along its other axis. Raises UnsupportedOp where it cannot."""
+        if contiguous_axis(x.view) in [a for a, _ in k]:
+            return
+        if i.deep or x.more or len(k) != 1 or k[0][1] % i.k or prod(n for _, n in outer) % x.across:
+            raise self.refuse(f"{x.buf.name} lies along {contiguous_axis(x.view)}, {i.name} cannot read it in steps of {k}")
+
+    def lay(self, buf: Buf, outer: tuple[tuple[str, int], ...], k: tuple[tuple[str, int], ...], i: Instruction) -> None:
+        """A first factor that warpgroups compute together: rows of 128 bytes in shared memory."""
+        size, across = prod(n for _, n in k), 128 // buf.dtype.bytes
+        rows = prod(n for _, n in outer)
+        if not self.wide or len(k) != 1 or len(outer) != 1 or buf.dtype.bytes != 2 or size % across or rows % i.m:
+            raise self.refuse(f"{buf.name} is computed; only the first factor may come from registers")
+        at = self.out.reserve(rows * size * buf.dtype.bytes, ALIGN)
+        self.laid[buf.name] = Laid(buf, outer[0][0], k[0][0], rows, size // across, at)
+        self.out.shared[buf.name] = self.laid[buf.name]  # type: ignore[assignment]
 
     def patch(self, buf: Buf, view: Tensor, outer: tuple[tuple[str, int], ...], k: tuple[tuple[str, int], ...], i: Instruction) -> None:
         """A factor whose taps overlap: one patch a slot."""

@@ -19,6 +19,7 @@ from autocomp.tile.layout import Digit, Layout, free_layout, split
 from autocomp.tile.program import Buf, Loop, Stmt, Tensor, TileProgram, walk
 
 VECTOR_BYTES = 16
+HELD = 128  # results of a product that a thread holds at most before waves share the rows: half of its registers
 ALIGN = 1024
 
 
@@ -76,6 +77,10 @@ class Product:
     layout: Layout
     a: str
     b: str
+
+    def deep(self, x: Shared) -> bool:
+        """Whether a factor lies along this product's reduced axes: one buffer may be a factor of two products."""
+        return x.inner[0][0] in [a for a, _ in self.k] if x.inner else x.deep
 
 
 @dataclass
@@ -163,6 +168,7 @@ class Placer:
             raise self.refuse(f"{self.out.threads} threads are no whole number of waves of {self.out.wave}", "take a multiple of it")
         mmas = [s for s in self.stmts if s.op == "mma"]
         chained = any(self.depends(s.srcs[i], {m.dst for m in mmas if m is not s}) for s in mmas for i in (0, 1))
+        self.wide = chained and any(map(self.too_wide, mmas))
         for s in mmas:
             self.product(s, chained)
         for b in self.p.bufs:
@@ -205,6 +211,8 @@ class Placer:
         size = lambda group: prod(x for _, x in group)
         i = self.instruction(a, b, c, size(n))
         waves = self.waves(size(m), size(n), i, chained)
+        if waves[1] > 1:
+            i = self.instruction(a, b, c, -(-size(n) // waves[1]))
         column = max(i.n, i.k) if chained else i.n  # scores that become a factor must fill its steps in depth
         repeat = tuple(max(1, -(-size(g) // (t * w)) * (t // u)) for g, t, u, w in ((m, i.m, i.m, waves[0]), (n, column, i.n, waves[1])))
         digits = [*i.c[0], Digit("n", i.n, repeat[1]), Digit("m", i.m, repeat[0])]
@@ -218,6 +226,13 @@ class Placer:
                 self.operand(buf, outer, k, i)
         steps = -(-size(k) // i.k)
         self.out.products[s] = Product(s, i, m, n, k, (repeat[0], repeat[1]), waves, steps, layout, a.name, b.name)
+
+    def too_wide(self, s: Stmt) -> bool:
+        """Whether a wave whose rows are its own would hold more results of a product than half of its registers."""
+        a, b, c = (self.bufs[n] for n in (*s.srcs, s.dst))
+        m, n = (prod(self.size(x) for x in c.axes if x in y.axes and x not in z.axes) for y, z in ((a, b), (b, a)))
+        i, total = self.instruction(a, b, c, n), self.out.threads // self.out.wave
+        return -(-m // (i.m * total)) * i.m * n > HELD * self.out.wave
 
     def group(self, axes: Iterable[str]) -> tuple[tuple[str, int], ...]:
         """Axes of one side, innermost first, with tile sizes; those of size 1 only if there is no other."""
@@ -251,9 +266,14 @@ class Placer:
         return self.plain
 
     def waves(self, m: int, n: int, i: Instruction, chained: bool) -> tuple[int, int]:
-        """Waves along rows and columns: as square as the instruction allows; rows alone where a result feeds another product."""
+        """Waves along rows and columns: as square as the instruction allows; where a result feeds another product rows alone, or, if
+        a wave's registers do not hold rows so wide, no more rows than there are: the result then goes through shared memory."""
         total = self.out.threads // self.out.wave
         best = None
+        if chained and self.wide:
+            high = max(1, -(-m // i.m))
+            rows = min(total, 1 << (high.bit_length() - 1))
+            return rows, total // rows
         for wm in (2**x for x in range(total.bit_length())):
             wn = total // wm
             if wm * wn != total or (chained and wn > 1):
@@ -304,6 +324,8 @@ class Placer:
         grain = VECTOR_BYTES // buf.dtype.bytes
         up = lambda x, to: -(-x // to) * to
         pad_outer, pad_k = max(i.m, i.n, grain), max(i.k, grain)
+        if sum(buf.name in s.srcs for s in self.stmts if s.op == "mma") > 1:  # another product reads it along other axes
+            pad_outer = pad_k = max(pad_outer, pad_k)
         rows, row = (up(size(o), pad_outer), up(size(d), pad_k)) if deep else (up(size(o), pad_k), up(size(d), pad_outer))
         vector = 1
         if view is not None and inner:

@@ -501,6 +501,10 @@ class Printer:
     def reduce(self, s: Stmt) -> None:
         trees.reduce(self, s)
 
+    def tree_key(self, key: str, bytes_: int) -> str:
+        """The place in shared memory for a tree's partial results."""
+        return key
+
     # ---- products
     def start(self, x: Shared) -> str:
         """Where a shared operand begins, in the ring's slot."""

@@ -11,7 +11,6 @@ from autocomp.targets.simt.placement import Product, Shared
 
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.types import DTYPES
-from autocomp.tile.instruction import Instruction
 from autocomp.tile.layout import Digit, Layout, weights
 from autocomp.tile.program import Stmt
 
@@ -58,23 +57,24 @@ def factor(at: Printer, pr: Product, first: bool) -> None:
         packed(at, pr, n)
         return
     x = at.place.shared[name]
-    if i.load != "ldmatrix" or not (x.deep or x.buf.dtype.bytes == 2):
-        own_elements(at, x, i, first, n, start)
+    lies = pr.deep(x)
+    if i.load != "ldmatrix" or not (lies or x.buf.dtype.bytes == 2):
+        own_elements(at, x, pr, first, n, start)
         return
-    trans, chunk = "" if x.deep else "_t", 16 // x.buf.dtype.bytes
-    place = lambda side, k: at.element(x, side, k) if x.deep else at.element(x, k, side)
+    trans, chunk = "" if lies else "_t", 16 // x.buf.dtype.bytes
+    place = lambda side, k: at.element(x, side, k) if lies else at.element(x, k, side)
     if first:
-        row, deep = ("lane % 16", f"lane / 16 * {chunk}") if x.deep else ("lane / 8 % 2 * 8", "lane / 16 * 8 + lane % 8")
+        row, deep = ("lane % 16", f"lane / 16 * {chunk}") if lies else ("lane / 8 % 2 * 8", "lane / 16 * 8 + lane % 8")
         with at.over(n, "m"):
             at.put(f"ac_ldmatrix4{trans}(fa[m], {place(f'{start} + m * 16 + {row}', f'kk * {i.k} + {deep}')});")
         return
-    deep = f"lane / 8 % 2 * {chunk}" if x.deep else "lane / 8 % 2 * 8 + lane % 8"
+    deep = f"lane / 8 % 2 * {chunk}" if lies else "lane / 8 % 2 * 8 + lane % 8"
     if n // 2:
-        row = "lane / 16 * 8 + lane % 8" if x.deep else "lane / 16 * 8"
+        row = "lane / 16 * 8 + lane % 8" if lies else "lane / 16 * 8"
         with at.over(n // 2, "n"):
             at.put(f"ac_ldmatrix4{trans}(fb[2 * n], fb[2 * n + 1], {place(f'{start} + n * 16 + {row}', f'kk * {i.k} + {deep}')});")
     if n % 2:
-        row = "lane % 8" if x.deep else "0"
+        row = "lane % 8" if lies else "0"
         at.put(f"ac_ldmatrix2{trans}(fb[{n - 1}], {place(f'{start} + {(n - 1) * 8} + {row}', f'kk * {i.k} + {deep}')});")
 
 
@@ -97,18 +97,19 @@ def packed(at: Printer, pr: Product, n: int) -> None:
         at.put(f"fa[m][q] = ac_pair<{STORED[at.bufs[pr.a].dtype.name]}>({', '.join(pair)});")
 
 
-def own_elements(at: Printer, x: Shared, i: Instruction, first: bool, n: int, start: str) -> None:
+def own_elements(at: Printer, x: Shared, pr: Product, first: bool, n: int, start: str) -> None:
     """Each lane reads the elements that it holds: runs that lie side by side along depth at once, others one by one."""
+    i, lies = pr.instruction, pr.deep(x)
     reg, lane = i.a if first else i.b
     axis, step, var = ("m", i.m, "m") if first else ("n", i.n, "n")
     kind, count = STORED[x.buf.dtype.name], prod(d.count for d in reg)
     into = STORED.get(i.factor, f"ac_{i.factor}") if i.factor else kind
-    run = reg[0].count if x.deep and reg and (reg[0].axis, reg[0].stride) == ("k", 1) else 1
+    run = reg[0].count if lies and reg and (reg[0].axis, reg[0].stride) == ("k", 1) else 1
     of = lambda a: [digit("lane", d, w, lane) for d, w in weights(lane) if d.axis == a]
     mine = lambda a: [digit(f"(q * {run})" if run > 1 else "q", d, w, reg) for d, w in weights(reg) if d.axis == a]
     with at.over(n, var), at.over(count // run, "q"):
         side, k = " + ".join([start, f"{var} * {step}", *of(axis), *mine(axis)]), " + ".join([f"kk * {i.k}", *of("k"), *mine("k")])
-        place = at.element(x, side, k) if x.deep else at.element(x, k, side)
+        place = at.element(x, side, k) if lies else at.element(x, k, side)
         at.put(f"ac_take<{kind}, {into}, {run}>(f{'a' if first else 'b'}[{var}], {f'q * {run}' if run > 1 else 'q'}, {place});")
 
 
@@ -130,7 +131,7 @@ def plain(at: Printer, s: Stmt, pr: Product) -> None:
             at.put(f"{kind} f{var}[{part.registers}];")
             with at.over(part.registers):
                 side = linear(group, lambda a, part=part: at.local(part, a, "r"))
-                place = at.element(x, side, "kk") if x.deep else at.element(x, "kk", side)
+                place = at.element(x, side, "kk") if pr.deep(x) else at.element(x, "kk", side)
                 at.put(f"f{var}[r] = ac_held(*(const {STORED[x.buf.dtype.name]} *)({place}));")
         with at.over(layout.registers):
             a, b = (register(part, layout, "r", name) for name, part, _ in parts)

@@ -95,8 +95,10 @@ def across_waves(at: Printer, t: str, n: int, layout: Layout, gone: set[str], dt
 
 def leave(at: Printer, t: str, n: int, waves: int, dtype: DType, key: str) -> str:
     """The block's partial results in shared memory, and the barrier behind them; the name of the place."""
+    bytes_ = waves * at.place.wave * n * (8 if dtype.bits == 64 else 4)
+    key = at.tree_key(key, bytes_)
     if key not in at.place.trees:
-        at.place.trees[key] = at.place.reserve(waves * at.place.wave * n * (8 if dtype.bits == 64 else 4))
+        at.place.trees[key] = at.place.reserve(bytes_)
     at.before_write(key)
     box = at.names.fresh("box")
     at.put(f"{held(dtype)} *{box} = ({held(dtype)} *)({at.memory} + {at.place.trees[key]});")

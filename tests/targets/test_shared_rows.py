@@ -1,0 +1,91 @@
+"""Attention over a latent cache: scores as a sum of two products, keys that are values too, rows that several warpgroups share."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+import autocomp
+from autocomp.cost.work import Cost
+from autocomp.egraph.parts import merged, split_calls
+from autocomp.ir.schedule import Schedule
+from autocomp.runtime.program import build_program
+from autocomp.tile.derive import derive
+from autocomp.tile.text import show
+from tests.helpers.device_graphs import graph
+from tests.helpers.simt_model import COMPILER, ModelExecutor, compile_model
+
+
+def latent(batch: int, heads: int, keys: int, width: int, turned: int) -> str:
+    """softmax((q kv^T + qp kp^T) / 8) kv, a decode step of multi-head latent attention."""
+    inputs = {"q": f"f16[{batch}, {heads}, {width}]", "qp": f"f16[{batch}, {heads}, {turned}]",
+              "kv": f"f16[{batch}, {keys}, {width}]", "kp": f"f16[{batch}, {keys}, {turned}]"}  # fmt: skip
+    body = """%0 = transpose(kv, perm=[0, 2, 1])
+        %1 = matmul(q, %0)
+        %2 = transpose(kp, perm=[0, 2, 1])
+        %3 = matmul(qp, %2)
+        %4 = add(%1, %3)
+        %5 = mul(%4, const(0.125, f16))
+        %6 = cast(%5, to="f32")
+        %7 = softmax(%6, axes=[2])
+        %8 = cast(%7, to="f16")
+        %9 = matmul(%8, kv)"""
+    return graph(inputs, body)
+
+
+SHARED = Schedule.make({"i0": 1, "i1": 64, "i2": 128, "r2": 64}, stages=2, roles="cooperative", workers=2)
+
+
+def test_one_accumulator_takes_both_products_and_one_tile_serves_twice():
+    (call,) = merged(autocomp.optimize(latent(2, 128, 4096, 512, 64), target="cuda:h200").calls).calls
+    text = show(derive(call.kernel, Schedule.make({"i0": 1, "i1": 64, "i2": 512, "r2": 64})))
+    products = [line.split() for line in text.splitlines() if " += mma " in line]
+    assert [p[0] for p in products] == ["acc", "acc", "o"]
+    assert sum(" fill 0.0" in line and line.split()[0] == "acc:" for line in text.splitlines()) == 1
+    values = products[2][4]
+    assert values in (products[0][4], products[1][4])  # the keys' tile
+    assert sum(line.strip().startswith(f"{values}:") for line in text.splitlines()) == 1
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    if not COMPILER:
+        pytest.skip("no C++ compiler (g++ or clang++)")
+    return compile_model(tmp_path_factory.mktemp("simt"))
+
+
+def under(text: str, schedule: Schedule):
+    """The program of one kernel under this very schedule."""
+    p = autocomp.optimize(text, target="cuda:h200")
+    whole = merged(p.calls)
+    (call,) = whole.calls
+    chosen = {call.kernel.signature: (schedule, Cost(0.0, "nothing", ()))}
+    return build_program(*split_calls(whole, chosen, p.target.chip), p.target, p.options, p.trace)
+
+
+@pytest.mark.parametrize(("keys", "parts"), [(200, 0), (330, 2)])
+def test_warpgroups_share_rows(keys, parts, model, tmp_path):
+    """Each computes the weights of half of a turn's keys for all of them, and half of the columns; also in parts of the keys."""
+    join = (("i0", 1), ("i1", 8), ("i2", 128), ("threads", 128))
+    schedule = Schedule(**{**vars(SHARED), "split": ("r2", parts), "join": join}) if parts else SHARED
+    program = under(latent(2, 128, keys, 128, 64), schedule)
+    first = program.printed[program.calls.calls[0].kernel.name]
+    assert "ac_stmatrix4" in first.text and "ac_wgmma_n32" in first.prelude and "ac_wgmma_n64" in first.prelude
+    program.executor = ModelExecutor(program, tmp_path, model)
+    for late in (True, False):
+        program.executor.late = late
+        program.verify(seed=int.from_bytes(os.urandom(4), "little"))
+
+
+def test_waves_share_rows_that_are_too_wide_for_one(model, tmp_path):
+    """512 columns of 8 rows: without roles the weights go through shared memory too."""
+    program = autocomp.optimize(latent(2, 8, 40, 512, 64), target="cuda:h200")
+    assert len(program.kernels) == 1 and "cooperative" not in program.kernels[0].schedule
+    program.executor = ModelExecutor(program, tmp_path, model)
+    program.verify(seed=int.from_bytes(os.urandom(4), "little"))
+
+
+def test_the_schedule_of_wide_rows_is_chosen():
+    (kernel,) = autocomp.optimize(latent(64, 128, 4096, 512, 64), target="cuda:h200").kernels
+    assert "cooperative roles, 2 workers" in kernel.schedule and "i1 64" in kernel.schedule
