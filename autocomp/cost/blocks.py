@@ -183,7 +183,8 @@ def _turns(s: Schedule, chip: Chip, d: Demand, t: _Tile, parts: Mapping[str, flo
 
 def _shares_rows(s: Schedule, t: _Tile) -> bool:
     """Whether warpgroups have columns of the same rows."""
-    return s.roles == "cooperative" and bool(t.shape) and TEAM_ROWS <= t.shape[0] < TEAM_ROWS * s.workers
+    rows = t.shape[0] if t.shape else 0
+    return s.roles == "cooperative" and TEAM_ROWS <= rows < TEAM_ROWS * s.workers
 
 
 def _few_rows(s: Schedule, chip: Chip, t: _Tile, each: tuple[float, float, float]) -> float:
