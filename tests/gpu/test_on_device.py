@@ -10,6 +10,7 @@ import pytest
 import autocomp
 from autocomp.runtime.inputs import random_inputs
 from tests.helpers.device_graphs import GRAPHS
+from tests.helpers.split_depth import PROGRAMS, on_device
 
 
 def poisoned(program, seed: int):
@@ -38,6 +39,16 @@ def test_program_matches_the_float64_reference(name):
             assert poisoned(program, seed).ratio <= 1
         except autocomp.VerificationError as e:
             raise AssertionError(f"seed {seed}: {e}") from None
+
+
+@pytest.mark.parametrize(("kind", "name"), PROGRAMS)
+def test_depth_that_blocks_share_out_adds_up(kind, name):
+    program = on_device(kind, name)
+    feed = random_inputs(program.graph, 0)
+    first = program.run(feed)["out"]
+    for _ in range(5):
+        assert poisoned(program, int.from_bytes(os.urandom(4), "little")).ratio <= 1
+        np.testing.assert_array_equal(first, program.run(feed)["out"])
 
 
 def test_runs_of_one_input_are_equal_bit_by_bit():

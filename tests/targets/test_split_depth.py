@@ -15,8 +15,9 @@ from autocomp.targets import load_target
 import autocomp
 from autocomp.errors import DoesNotFit, UnsupportedOp
 from autocomp.ir.schedule import Schedule
-from tests.helpers.device_graphs import gemm, graph
+from tests.helpers.device_graphs import gemm
 from tests.helpers.simt_model import COMPILER, ModelExecutor, ModelFailure, compile_model
+from tests.helpers.split_depth import CASES, FEW, FEW_ROWS, STREAM, STREAMS, TWO, split, stream
 
 needs_compiler = pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
 missing = load_target("cuda").toolchain.missing()
@@ -37,44 +38,6 @@ def check(program, model, folder):
         program.verify()
 
 
-TWO = Schedule.make({"i0": 128, "i1": 128, "r0": 64}, stages=3, roles="cooperative", workers=2, cluster=2, deep=2)
-FOUR = replace(TWO, tile=(("i0", 128), ("i1", 256), ("r0", 64)), stages=2, cluster=4, deep=4)
-EPILOGUE = graph({"x": "f16[136, 328]", "w": "f16[328, 264]", "b": "f16[264]", "y": "f16[136, 264]"},
-                 "%0 = matmul(x, w)\n%1 = add(%0, b)\n%2 = gelu(%1)\n%3 = add(%2, y)")  # fmt: skip
-SWIGLU = graph({"x": "f16[136, 200]", "u": "f16[200, 136]", "v": "f16[200, 136]"},
-               "%0 = matmul(x, u)\n%1 = silu(%0)\n%2 = matmul(x, v)\n%3 = mul(%1, %2)")  # fmt: skip
-CASES = {
-    "two": (gemm(136, 264, 520, "bf16"), replace(TWO, grouped=8)),
-    "four": (gemm(136, 264, 520), FOUR),
-    "epilogue": (EPILOGUE, TWO),
-    "wide_results": (graph({"x": "f16[136, 328]", "w": "f16[328, 264]"}, '%0 = matmul(x, w)\n%1 = cast(%0, to="f32")'), TWO),
-    "half_a_box_a_block": (gemm(136, 136, 520), replace(TWO, cluster=4, deep=4)),
-    "fewer_turns_than_blocks": (gemm(136, 264, 72), FOUR),
-    "batched": (gemm(136, 136, 264, "f16", "3, "), replace(TWO, tile=(("i0", 1), ("i1", 128), ("i2", 128), ("r0", 64)))),
-    "two_sums": (SWIGLU, replace(TWO, tile=(("i0", 128), ("i1", 64), ("r0", 64)), workers=1)),
-}
-
-
-FEW = Schedule.make({"i0": 16, "i1": 128, "r0": 64}, stages=3, roles="cooperative", workers=2)
-FEW_ROWS = {
-    "eight": (gemm(8, 200, 136, "bf16"), replace(FEW, tile=(("i0", 8), ("i1", 64), ("r0", 64)), workers=1)),
-    "split": (gemm(16, 264, 520), replace(FEW, tile=(("i0", 16), ("i1", 256), ("r0", 64)), cluster=4, deep=4)),
-    "weights_turned": (graph({"x": "f16[32, 136]", "w": "f16[200, 136]", "b": "f16[200]"},
-                             "%0 = transpose(w, perm=[1, 0])\n%1 = matmul(x, %0)\n%2 = add(%1, b)\n%3 = relu(%2)"),
-                       replace(FEW, tile=(("i0", 32), ("i1", 128), ("r0", 64)), cluster=2, deep=2)),
-}  # fmt: skip
-
-
-def split(text: str, schedule: Schedule, edit=lambda text: text):
-    """The program under this very schedule."""
-    program = autocomp.optimize(text, target="cuda:h200")
-    (kernel,) = {c.kernel.name: c.kernel for c in program.calls.calls}.values()
-    source = program.target.emit(kernel, schedule)
-    comment, end, code = source.text.partition("*/")
-    program.printed[kernel.name] = replace(source, text=comment + end + edit(code))
-    return program
-
-
 @needs_compiler
 @pytest.mark.parametrize("name", CASES)
 def test_blocks_of_a_cluster_share_a_tiles_depth(name, model, tmp_path):
@@ -87,24 +50,6 @@ def test_columns_take_the_place_of_few_rows(name, model, tmp_path):
     program = split(*FEW_ROWS[name])
     assert all("wgmma.m64n" in s.text for s in program.printed.values())
     check(program, model, tmp_path)
-
-
-STREAM = Schedule.make({"i0": 128, "i1": 128, "r0": 64}, stages=3, roles="cooperative", workers=2, persistent=True, stream=True, grouped=8)
-STREAMS = {
-    "whole_waves_then_pieces": (gemm(520, 264, 520), STREAM, 4),
-    "fewer_tiles_than_blocks": (gemm(136, 136, 520), STREAM, 7),
-    "more_blocks_than_turns": (gemm(136, 136, 72), replace(STREAM, workers=1), 20),
-    "epilogue": (EPILOGUE, STREAM, 3),
-}
-
-
-def stream(name: str, edit=lambda text: text):
-    text, schedule, blocks = STREAMS[name]
-    program = split(text, schedule, edit)
-    (key,) = program.printed
-    source = program.printed[key]
-    program.printed[key] = replace(source, launch=replace(source.launch, at_most=blocks))
-    return program
 
 
 @needs_compiler
