@@ -93,6 +93,8 @@ class CoreModel:
             again = prod(-(-d.extent[x] // tile.get(x, d.extent[x])) for x in d.grid if x not in a.axes)
             if not a.axes.intersection(self.rows):
                 near += (self._again(a, again, eff) if a.constant else self._packing(a, again, width, tile)) * busy
+            elif d.roles.form == "chain" and not a.constant:
+                near += self._packing(a, again, width, tile) * busy  # for the first link
             else:
                 near += (self._streaming(a, again * -(-cols // width), tile) + self._apart(a, again)) * busy
         return eff, near + self._carried(tile) * busy

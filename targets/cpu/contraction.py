@@ -102,7 +102,8 @@ class ContractionPrinter(Panels):
                     self.p.w(f"const float *next{k} = panel{k} + {self.depth() * self.nr};")
             else:
                 self.pack(m)
-        rows = lambda: self.nested(self.s.inner, lambda: self.row_tiles(self.micro))
+        around = tuple(x for x in self.s.inner if x != self.tall)
+        rows = lambda: self.nested(around, lambda: self._in_block(lambda: self.row_tiles(self.micro)))
         few = self.last_vectors()
         if few == self.nv:
             rows()
@@ -217,8 +218,8 @@ class ContractionPrinter(Panels):
         """Floats of the next panel to ask for at a step of depth, so that all of it is near when its turn comes, and no more come
         at a time than the tiles of rows leave time for: a burst would take the few lines that may be under way from the product. 0
         where one tile of rows reads the panel in passing, which the processor foresees by itself."""
-        rows = size(self.nest, self.s.row) if self.s.row and self.nest.tile.get(self.s.row) != 1 else 1
-        around = [size(self.nest, x) for x in self.s.inner if self.nest.tile.get(x) != 1]
+        rows = self.rows() if self.s.row and self.nest.tile.get(self.s.row) != 1 else 1
+        around = [size(self.nest, x) for x in self.s.inner if self.nest.tile.get(x) != 1 and x != self.tall]
         tiles = -(-rows // self.mr) * prod(n if isinstance(n, int) else 1 for n in around) if isinstance(rows, int) else self.nv
         part = -(-self.nr // tiles)
         return 0 if tiles == 1 else part if part < LINE else -(-part // LINE) * LINE

@@ -30,6 +30,7 @@ class Panels:
         self.p, self.c, self.s, self.nest, self.lanes = p, c, s, p.nest, p.lanes
         t = tiling_of(p.nest, c, s, p.lanes, p.registers)
         self.mr, self.nv, self.wide, self.ready, self.apart, self.part = t.rows, t.vectors, t.wide, t.ready, t.apart, t.part
+        self.tall = t.tall
         self.nr = self.nv * p.lanes
         self.width = self.nv  # vectors of the panel that hold columns
         self.left = tuple(x for x in s.outer if x != self.wide)
@@ -49,11 +50,14 @@ class Panels:
         if not self.s.row or self.nest.tile.get(self.s.row) == 1:
             micro(1)
             return
-        r, rows = self.s.row, size(self.nest, self.s.row)
-        lo, hi = self.p.bounds(r)
+        r, (lo, hi) = self.s.row, self.p.bounds(self.s.row)
+        rows = self.rows()
+        if self.tall:
+            first, end = self.p.bounds(self.tall)
+            self.p.w(f"const long {self.tall} = {first}; /* {r} runs over both */")
+            hi = f"({end} - {first})*{self.nest.extent[r]}"
         self.p.w(f"long {r}_p = {lo};")
-        extent = self.nest.extent[r]
-        if isinstance(rows, int) and isinstance(extent, int) and (r not in self.nest.tile or extent % rows == 0):
+        if isinstance(rows, int) and all(self._even(x) for x in (r, self.tall) if x):
             count = -(-rows // self.mr)
             big = -(-rows // count)
             full = rows - count * (big - 1)
@@ -65,6 +69,16 @@ class Panels:
         for mr in dict.fromkeys((self.mr, max(1, self.mr // 2), 1)):
             with self.p.block(f"for (; {r}_p + {mr} <= {hi}; {r}_p += {mr})"):
                 micro(mr)
+
+    def rows(self) -> object:
+        """Rows of a tile, a number where it is known."""
+        rows, lines = (size(self.nest, x) if x else 1 for x in (self.s.row, self.tall))
+        return rows * lines if isinstance(rows, int) and isinstance(lines, int) else rows if lines == 1 else None
+
+    def _even(self, axis: str) -> bool:
+        """Is every tile of the axis of one size?"""
+        extent, tile = self.nest.extent[axis], self.nest.tile.get(axis)
+        return isinstance(extent, int) and (tile is None or extent % tile == 0)
 
     def depth_loops(self, axes: tuple[str, ...], inner: Callable[[], None]) -> None:
         if not axes:

@@ -195,7 +195,7 @@ def wide_axis(nest: Nest, c: Contraction, s: Shape) -> str:
 class Tiling:
     """The register tile of a contraction: `rows` x `vectors`; `wide`: the axis that joins the columns in a panel, or "".
     `ready`: factors that lie packed in memory before the first run (see `packed_once`); `apart`: see `rows_apart`; `part`:
-    see `depth_part`."""
+    see `depth_part`; `tall`: the axis that joins the rows, or ""."""
 
     rows: int
     vectors: int
@@ -203,19 +203,41 @@ class Tiling:
     ready: frozenset[str]
     apart: int = 0
     part: int = 0
+    tall: str = ""
+
+
+def tall_axis(nest: Nest, c: Contraction, s: Shape) -> str:
+    """The axis whose elements join those of the rows (lines of an image above its rows), or "": in the first factor and in the sums,
+    which lie in an array, both are walked as one."""
+    m = c.mmas[0]
+    v = nest.views.get(s.a)
+    if not s.row or s.row in nest.tile or len(c.mmas) != 1 or c.epilogue or m.dst not in c.starts or (v is not None and v.constant):
+        return ""
+
+    def joined(name: str, outer: str) -> bool:
+        if name in nest.views:
+            step, line = stride_of(nest, name, s.row), stride_of(nest, name, outer)
+            return isinstance(step, int) and line == times(step, nest.extent[s.row])
+        axes = nest.slots[name].axes
+        return s.row in axes and outer in axes and axes.index(s.row) == axes.index(outer) + 1
+
+    lines = (x for x in s.inner if nest.tile.get(x) != 1 and isinstance(nest.extent[x], int) and isinstance(nest.extent[s.row], int))
+    return next((x for x in lines if joined(s.a, x) and joined(m.dst, x)), "")
 
 
 def tiling_of(nest: Nest, c: Contraction, s: Shape, lanes: int, registers: int) -> Tiling:
     """The register tile that fills most lanes; see `register_tile`."""
     wide = wide_axis(nest, c, s)
-    rows = number(nest, s.row) if s.row else 1
+    tall = tall_axis(nest, c, s)
+    rows = (number(nest, s.row) if s.row else 1) * (number(nest, tall) if tall else 1)
     cols = number(nest, s.col) * (number(nest, wide) if wide else 1)
     ready = packed_once(nest, c, s, wide)
-    copied = rows_apart(nest, c, s)
+    copied = 0 if tall else rows_apart(nest, c, s)
     limit = min(nest.rows, MAX_ROWS if s.a in ready or copied else most_rows(nest, s))
     a = nest.views.get(s.a)
     cold = a is not None and a.constant and prod(number(nest, x) for x in (s.row, *s.depth) if x) * 4 > NEAR
-    return Tiling(*register_tile(rows, cols, lanes, registers, len(c.mmas), limit, cold), wide, ready, copied, depth_part(nest, c, s))
+    best = register_tile(rows, cols, lanes, registers, len(c.mmas), limit, cold)
+    return Tiling(*best, wide, ready, copied, 0 if tall else depth_part(nest, c, s), tall)
 
 
 def whole(nest: Nest, c: Contraction, axis: str) -> bool:

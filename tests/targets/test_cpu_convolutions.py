@@ -61,6 +61,7 @@ def test_results_between_links_lie_with_their_longest_axis_last():
     source = program.source()
     assert error < 2e-6 and "vf_store(&acc[" in source and "vf_scatter(&acc" not in source
     assert "__builtin_prefetch(next" in source  # the next panel of weights, also where lines of tiles are the rows
+    assert "runs over both" in source  # lines and columns of the image are one axis of rows
 
 
 @pytest.mark.parametrize("shape", [(37, 12, 130, 75), (5, 300, 64, 16), (64, 16, 16, 200)], ids=str)
