@@ -34,13 +34,17 @@ NARROW = 1.15  # a product of 64 columns reads shared memory as fast as it compu
 # 1.2 times those of 4096 and 6016, and as long as these where blocks shared them; products, H200, 2026-11-20
 CUT = 2.0
 PAIRED = 0.98  # blocks that share a factor wait for each other: up to 2 % on aligned squares in the same run
+DIRECT = 64  # registers of a thread that makes factors where it multiplies them: 48 to 64 by ptxas
+# Waves of a core that hide the latency of such a thread's instructions: 4, 8, 16 and 31 waves a core took 36, 27, 22 and 20 us for one row
+# by 8192 x 8192 weights of 4 bits; benchmarks/gpu.py, H200, 2026-11-21
+HIDING = 24
 SLACK = 0.02  # a deeper ring still helps a little where the mean latency is hidden
 
 # Products of 4096 and 8192 cubed whose last tiles are shared out, with and without adding up, H200, 2026-11-21:
 LEFT = 3  # times that sums which blocks leave for others would go through L2 in what that takes: 5 us for 128 KB a block
 SCATTERED = 0.18  # part of the last tiles' time that is lost: blocks are at different steps of neighbouring tiles, and share less in L2
 
-_Key = tuple[tuple[tuple[str, int], ...], bool, bool]  # a tile, whether its blocks have roles, whether they are persistent
+_Key = tuple[tuple[tuple[str, int], ...], bool, bool, bool]  # a tile, whether its blocks have roles, are persistent, multiply directly
 
 
 class BlockModel:
@@ -59,16 +63,18 @@ class BlockModel:
     def time(self, s: Schedule) -> Cost:
         """Seconds under a schedule."""
         chip, w, form = self.chip, self.d.work, self.d.roles.form
-        key = (s.tile, s.roles == "cooperative", s.persistent)
+        direct = s.instruction == "direct"
+        key = (s.tile, s.roles == "cooperative", s.persistent, direct)
         t = self._tiles.get(key)
         if t is None:
-            t = self._tiles[key] = _tile_of(self.d, dict(s.tile), chip, *key[1:])
+            t = self._tiles[key] = _tile_of(self.d, dict(s.tile), chip, *key[1:3])
         at_once = chip.cores * s.resident
         blocks = -(-t.tiles // at_once) * at_once if s.stream else t.tiles * s.deep
         roof = self._roofs.get((key, blocks))
         if roof is None:
             grain = (0, 0, 0) if t.shape else (w.m, w.n, w.k)
-            work = Work(t.read, w.written, w.read_eff, t.matrix, w.matrix_dtype, w.vector, w.special, *grain, 1.0, blocks, t.copies)
+            vector, copies = (self.d.packed, 0.0) if direct else (w.vector, t.copies)
+            work = Work(t.read, w.written, w.read_eff, t.matrix, w.matrix_dtype, vector, w.special, *grain, 1.0, blocks, copies)
             roof = self._roofs[key, blocks] = timer(work, chip)
         eff = _matrix_share(s, chip, *t.shape, w) if t.shape else w.matrix_eff
         if form == "online":
@@ -89,7 +95,9 @@ class BlockModel:
         if s.roles == "cooperative":
             near *= CUT if self.d.cut else 1.0
         terms = {cost.bound: cost.seconds - chip.launch, "l2": near, "latency": _waiting(s, chip, self.d, t)}
-        if form == "contract" and "loaded" in chip.limits:  # a slot of the ring is filled once a latency
+        if direct:
+            terms["latency"] = _direct_waiting(s, chip, self.d, t)
+        elif form == "contract" and "loaded" in chip.limits:  # a slot of the ring is filled once a latency
             terms["latency"] = waves * (t.steps / s.deep) * chip.limits["loaded"] / max(1, s.stages - 1)
         if form == "online":
             if cost.bound in UNITS:  # they are part of the turns
@@ -248,8 +256,20 @@ def _waiting(s: Schedule, chip: Chip, d: Demand, t: _Tile) -> float:
     return d.work.read * chip.latency / under_way
 
 
+def _direct_waiting(s: Schedule, chip: Chip, d: Demand, t: _Tile) -> float:
+    """Seconds that latencies take where factors come straight to registers: of memory, once a turn; of instructions, where a core has
+    too few waves to hide them."""
+    resident = max(1, min(int(chip.limits["threads"] * 2 // s.threads), chip.registers.count // (s.threads * DIRECT)))
+    turns = -(-d.roles.extent("depth") // max(1, t.shape[2])) if t.shape else 1
+    memory = -(-t.tiles // (chip.cores * resident)) * -(-turns // max(1, s.stages - 1)) * chip.latency
+    waves = s.threads / chip.lanes(4) * min(resident, t.tiles / chip.cores)
+    return max(memory, d.packed / chip.vector["f32"] * HIDING / waves)
+
+
 def _matrix_share(s: Schedule, chip: Chip, m: int, n: int, depth: int, work: Work) -> float:
     """Share of the matrix rate: what the instruction allows, and what the ring's depth hides of the memory latency."""
+    if s.instruction == "direct":
+        return chip.limits.get("warp_matrix", 1.0)
     share = (1 / NARROW if n <= 64 else 1.0) if s.roles == "cooperative" else chip.limits.get("warp_matrix", 1.0)
     share *= chip.limits.get(f"warp_{work.matrix_dtype}", 1.0) if s.roles != "cooperative" else 1.0
     share *= PAIRED if s.cluster > s.deep else 1.0

@@ -55,7 +55,8 @@ class Piece:
 class Demand:
     """What does not depend on the schedule. `extent`: of every axis, symbols at their hint; `grid`: output axes, in order; `narrow`:
     copies of less than 16 bytes a step in depth, for each row and for each column of a tile (`cost.copies`); `cut`: a factor's rows are
-    no multiple of a memory sector's 32 bytes; `products`: operations of each contraction and the output axes that it varies with."""
+    no multiple of a memory sector's 32 bytes; `products`: operations of each contraction and the output axes that it varies with;
+    `packed`: vector operations, where those that make a factor work on whole registers of its narrow types."""
 
     roles: Roles
     work: Work
@@ -66,6 +67,7 @@ class Demand:
     pieces: tuple[Piece, ...] = ()
     cut: bool = False
     products: tuple[tuple[float, frozenset[str]], ...] = ()
+    packed: float = 0.0
 
     def tiles(self, tile: Mapping[str, int]) -> int:
         """Tiles of the grid: of the output axes that are cut."""
@@ -94,12 +96,15 @@ def demand_of(k: Kernel) -> Demand:
     dtype = "f32"
     products: list[tuple[float, frozenset[str]]] = []
     nodes = list(postorder(*(s.value for s in k.stores)))
+    made = {id(x) for e in nodes if isinstance(e, Contract) for x in postorder(e.a, e.b)}
+    spared = 0.0
     free = free_axes(tuple(s.value for s in k.stores))
     for e in nodes:
         if isinstance(e, Map):  # once a point of the axes that it mentions: a row's statistic once a row
             points = prod(extent[n] for n in free[id(e)] if n in extent)
             unit = SCALAR[e.fn].unit
             vector, special = vector + points * (unit == "vector"), special + points * (unit == "special")
+            spared += points * (unit == "vector" and id(e) in made) * (1 - min(4, e.dtype.bytes) / 4)
         elif isinstance(e, Contract):
             flops = 2.0 * prod(extent[n] for n in free[id(e)] if n in extent) * prod(dim_hint(a.extent) for a in e.axes)
             matrix += flops
@@ -133,7 +138,7 @@ def demand_of(k: Kernel) -> Demand:
     operands = tuple(_operand(k, a, nodes, roles) for a in k.inputs)
     rows = [dim_hint(a.type.shape[-1]) * o.element for a, o in zip(k.inputs, operands) if o.factor and a.type.rank > 1]
     return Demand(roles, w, operands, extent, tuple(a.name for a in k.axes), (narrow_copies(k, 1, 0), narrow_copies(k, 0, 1)),
-                  _pieces(k, nodes), any(b % 32 for b in rows), tuple(products))  # fmt: skip
+                  _pieces(k, nodes), any(b % 32 for b in rows), tuple(products), vector - spared)  # fmt: skip
 
 
 def _operand(k: Kernel, a: Arg, nodes: Sequence[Expr], roles: Roles) -> Operand:

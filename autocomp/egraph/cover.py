@@ -116,7 +116,7 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
 
     Raises UnsupportedOp when no finite cover exists (an op whose forms all need themselves).
     """
-    subject = subject_of(frozen)
+    subject = subject_of(frozen, chip.matrix.keys())
     enum = Enumerator(subject, compile_rows(rules.of("fusion", chip.target), options), chip, options)
     enum.run()
     for reason, n in sorted(enum.refused.items()):

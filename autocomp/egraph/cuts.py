@@ -69,7 +69,7 @@ class Enumerator:
         """Fill `cuts` for every class that is not in memory."""
         s = self.subject
         for group in s.order:
-            waiting = [c for c in group if c not in s.memory and c not in s.literal]
+            waiting = [c for c in group if (c not in s.memory or c in s.narrow) and c not in s.literal]
             self.flow |= dict.fromkeys(set(group) - set(waiting), 0.0)
             while len(waiting) > 1 and len(group) <= RANKED:
                 best = min(waiting, key=self._least)  # the cheapest without the others; they may then be views of it
@@ -77,6 +77,9 @@ class Enumerator:
                 waiting.remove(best)
             for c in waiting:
                 self._enumerate(c)
+            self.flow |= dict.fromkeys(set(group) & s.narrow, 0.0)
+        for c in s.narrow:  # no kernel of its own ever makes what is in memory
+            self.cuts.pop(c, None)
 
     def _least(self, c: int) -> float:
         """The least flow of a class by the cuts that can be made so far."""
@@ -91,11 +94,16 @@ class Enumerator:
         found: dict[tuple[object, ...], Cut] = {}
         for node in self._ready(c):
             for cut in self._of_node(node):
-                key = (cut.record.kind, frozenset(self.subject.twins[x] for x in cut.leaves), cut.heavy)
+                key = (cut.record.kind, frozenset(self._tensor(x) for x in cut.leaves), cut.heavy)
                 old = found.get(key)
                 if old is None or (cut.flow, cut.order()) < (old.flow, old.order()):
                     found[key] = cut
         self._keep(c, list(found.values()))
+
+    def _tensor(self, leaf: int) -> int:
+        """One name for a tensor in several orders of its axes; bytes in memory keep their own, since matrix units read one order only."""
+        s = self.subject
+        return leaf if leaf in s.memory and s.types[leaf].dtype.bytes == 1 else s.twins[leaf]
 
     def _keep(self, c: int, found: list[Cut]) -> None:
         if not found:
@@ -151,7 +159,7 @@ class Enumerator:
             return [_Part(Operand(LOADED, access, frozenset(), 0, True), child, None, frozenset(), 0.0)]
         load = _Part(Operand(LOADED, access, frozenset({child}), 0, True), child, None, frozenset(), self._share(child, node.cls))
         out = [load]
-        if child in s.memory or node.form.kind in ("opaque", "alone") or access is None:
+        if (child in s.memory and child not in s.narrow) or node.form.kind in ("opaque", "alone") or access is None:
             return out
         consumer = "view" if node.form.view else node.form.kind
         for cut in self.cuts[child]:
@@ -266,6 +274,10 @@ class Enumerator:
                 copies += known.copies if "copies" in self.chip.limits else 0.0
                 for x in known.vanish:
                     vector -= s.nodes[x].form.vector * cut.again.get(x, 1.0)
+                if not known.whole and f.mnk[0] <= self.chip.limits.get("direct_rows", 0):  # factors made in registers, pairs at once
+                    vector -= sum(self._spared(x) for x in known.inside - known.vanish)
+                    matrix += f.matrix * (padded(f.mnk[0], self.chip.limits["direct_columns"]) / f.mnk[0] - 1)
+                    m = 0
         passes = self._passes(cut)
         out = s.types[cut.cls]
         read = sum(s.types[x].bytes * (passes if s.types[x].elements * 2 >= out.elements else 1) for x in cut.leaves)
@@ -298,6 +310,11 @@ class Enumerator:
         total = sum(size.values())
         return total / (total + slow * (1 / share - 1)) if total else 1.0
 
+    def _spared(self, node: int) -> float:
+        """Operations of a node that arithmetic on whole registers of narrow types spares."""
+        n = self.subject.nodes[node]
+        return n.form.vector * (1 - min(4, self.subject.types[n.cls].dtype.bytes) / 4)
+
     def _factors(self, node: SubjectNode, cut: Cut) -> Factors:
         """`factors_of`, asked once for each contraction and prologue."""
         picks = {self.subject.nodes[x].cls: self.subject.nodes[x] for x in cut.nodes}
@@ -317,6 +334,11 @@ class Enumerator:
         if row * out.dtype.bytes * max(full, 1) <= self.chip.on_chip:
             return 1
         return r.levels + (r.kind == "N")
+
+
+def padded(n: int, to: float) -> float:
+    """n up to the next multiple."""
+    return -(-n // to) * to
 
 
 @dataclass(frozen=True)

@@ -25,12 +25,14 @@ class Factors:
     whole    nothing but whole copies from memory does: no narrow one, no factor that is computed on the way
     dtype    that the matrix units multiply
     vanish   the nodes of casts that are not computed: the units read what they cast from
+    inside   the nodes of the body between the contraction and its loads
     """
 
     copies: float
     whole: bool
     dtype: str
     vanish: frozenset[int]
+    inside: frozenset[int]
 
 
 def factors_of(s: Subject, node: SubjectNode, picks: Mapping[int, SubjectNode], copied: bool = True) -> Factors:
@@ -42,7 +44,8 @@ def factors_of(s: Subject, node: SubjectNode, picks: Mapping[int, SubjectNode], 
     total, whole = 0.0, True
     dtype, vanish = narrowed(s, node, picks)
     if not copied:
-        return Factors(0.0, True, dtype, vanish)
+        return Factors(0.0, True, dtype, vanish, frozenset())
+    depth = {a.name for e in postorder(comp.value) if isinstance(e, (Contract, Reduce)) for a in e.axes}
     extents = _extents(node)
     known = {a: n for a, n in extents.items() if isinstance(n, int)}
     for access, child in zip(node.form.accesses, node.enode.children):
@@ -51,15 +54,20 @@ def factors_of(s: Subject, node: SubjectNode, picks: Mapping[int, SubjectNode], 
         mine, other = (m, n) if access.side == "a" else (n, m)
         elements = float(mine * k * node.form.batch * -(-other // TILE))
         large = s.types[child].elements
-        whole = whole and not _computed(s, child, picks, vanish)
+        computed = _computed(s, child, picks, vanish)
+        whole = whole and not computed
         for cls, index, guard in _loads(s, child, access.index, access.guard, picks, known):
             t = s.types[cls]
+            if vanish and t.dtype.bytes == 1 and not (index and any(index[-1].coef(a) == 1 for a in depth)):
+                whole = False  # bytes go to matrix units in bulk along the depth only
             if SMALL * t.elements < large:
                 continue  # a bias or a scale beside the factor stays near
+            if computed and t.dtype.bytes == 1:
+                continue  # bytes that are unpacked come to registers, whole words at once
             width = copy_width(index, guard, t.shape, extents, t.dtype.bytes)
             if width * t.dtype.bytes < WIDEST:
                 total += elements / width
-    return Factors(total, whole and not total, dtype, vanish)
+    return Factors(total, whole and not total, dtype, vanish, prologue(node, picks))
 
 
 def narrowed(s: Subject, node: SubjectNode, picks: Mapping[int, SubjectNode]) -> tuple[str, frozenset[int]]:

@@ -7,7 +7,7 @@ algebra makes by mutual rewrites, stand together).
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
 
 from autocomp.egraph.forms import Form, comprehension_form, form_of
@@ -15,7 +15,7 @@ from autocomp.egraph.frozen import EClass, ENode, Frozen
 from autocomp.ir.affine import Aff
 from autocomp.ir.body import Axis, Comprehension, Read
 from autocomp.ir.node import Attrs
-from autocomp.ir.types import I32, TensorType
+from autocomp.ir.types import TensorType
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,8 @@ class Subject:
     `memory`: classes that are in memory without a kernel (inputs, parameters, foldable constants). `literal`: value of
     the scalar constants. `users`: how many tensors are made from a class (in any order of axes; an output counts as one).
     `level`: height above the leaves along the lowest form, so that some form of every class uses lower classes only.
-    `twins`: one name for the classes that hold one tensor in several orders of its axes.
+    `twins`: one name for the classes that hold one tensor in several orders of its axes. `narrow`: those in `memory` that a body may
+    also make itself, from the 8-bit numbers that they are casts of.
     """
 
     frozen: Frozen
@@ -49,6 +50,7 @@ class Subject:
     level: dict[int, int]
     roots: tuple[tuple[str, int], ...]
     twins: dict[int, int] = field(default_factory=dict)
+    narrow: frozenset[int] = frozenset()
 
     def label(self, cls: int) -> str:
         """The source op of a class, or that of its first form."""
@@ -59,13 +61,13 @@ class Subject:
 COPY = "copy"    # of an output that is an input, a constant or a view of one: memory of its own
 
 
-def subject_of(frozen: Frozen) -> Subject:
-    """The part of a frozen e-graph that the outputs need."""
+def subject_of(frozen: Frozen, units: Set[str] = frozenset()) -> Subject:
+    """The part of a frozen e-graph that the outputs need. `units`: the types that the chip's matrix units multiply."""
     classes = dict(frozen.classes)
     roots: list[tuple[str, int]] = []
     copies: dict[int, int] = {}
     for name, c in frozen.roots:
-        if _in_memory(classes[c]) and not _stays_narrow(classes, c):
+        if _in_memory(classes[c]):
             new = copies.setdefault(c, max(classes) + 1)
             classes[new] = EClass(new, classes[c].type, (ENode(COPY, Attrs(), (c,)),))
             c = new
@@ -93,9 +95,10 @@ def subject_of(frozen: Frozen) -> Subject:
     for c in {c for _, c in roots}:
         users[c] += 1
     literal = {c: _literal(classes[c]) for c in sorted(reach) if _literal(classes[c]) is not None}
-    memory = frozenset(c for c in reach if _in_memory(classes[c]) and c not in literal and not _stays_narrow(classes, c))
+    memory = frozenset(c for c in reach if _in_memory(classes[c]) and c not in literal)
+    narrow = frozenset(c for c in memory if _casts_narrow(classes, c, units))
     return Subject(frozen, tuple(nodes), by_class, {c: classes[c].type for c in sorted(reach)}, groups, memory,
-                   literal, users, level, tuple(roots), twins)  # type: ignore[arg-type]
+                   literal, users, level, tuple(roots), twins, narrow)  # type: ignore[arg-type]
 
 
 def _twins(classes: dict[int, EClass], reach: set[int]) -> dict[int, int]:
@@ -120,11 +123,12 @@ def _in_memory(c: EClass) -> bool:
     return c.constant or any(n.op in ("input", "param", "const") for n in c.nodes)
 
 
-def _stays_narrow(classes: dict[int, EClass], c: int) -> bool:
-    """Whether a constant is bytes cast to i32, as quantised products read them: the bytes are kept, the cast costs less than their
-    fourfold size does, and matrix units multiply bytes."""
-    narrow = lambda e: e.op == "cast" and classes[e.children[0]].type.dtype.is_int and classes[e.children[0]].type.dtype.bits == 8
-    return classes[c].constant and classes[c].type.dtype == I32 and any(narrow(e) for e in classes[c].nodes)
+def _casts_narrow(classes: dict[int, EClass], c: int, units: Set[str]) -> bool:
+    """Whether a constant is a cast of 8-bit numbers, in any order of its axes, that matrix units multiply as they are."""
+    if not classes[c].constant:
+        return False
+    of = [classes[e.children[0]].type.dtype for e in classes[c].nodes if e.op == "cast"]
+    return any(d.bits == 8 and d.name in units for d in of)
 
 
 def _literal(c: EClass) -> float | int | bool | None:

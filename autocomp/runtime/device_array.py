@@ -134,9 +134,9 @@ def _dtype_of(x: Any) -> str:
 
 def on_device(x: Any) -> bool:
     """Whether an array says that it lies in CUDA memory."""
-    if hasattr(x, "__cuda_array_interface__"):
-        return True
-    return hasattr(x, "__dlpack_device__") and int(x.__dlpack_device__()[0]) == 2
+    if hasattr(x, "__dlpack_device__"):  # asked first: torch's other interface fails on types that NumPy lacks
+        return int(x.__dlpack_device__()[0]) == 2
+    return hasattr(x, "__cuda_array_interface__")
 
 
 def like(x: Any, out: DeviceArray) -> Any:

@@ -116,6 +116,12 @@ class Names:
             self._of[text] = name
         return self._of[text]
 
+    def call(self, text: str, name: str) -> str:
+        """Give `text` another identifier; the one that it had."""
+        before = self.of(text)
+        self._of[text] = name
+        return before
+
     def fresh(self, base: str) -> str:
         """A new identifier that starts with `base`."""
         name = base = c_name(base)

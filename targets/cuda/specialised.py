@@ -20,7 +20,8 @@ from autocomp.targets.cuda.streams import find_stream, mend, pieces
 from autocomp.targets.cuda.team_placer import TEAM, Laid, TeamPlacer, register_budget
 from autocomp.targets.simt.access import contiguous_axis
 from autocomp.targets.simt.expressions import STORED, index, literal
-from autocomp.targets.simt.placement import Placement, Product
+from autocomp.targets.simt.placed import Product
+from autocomp.targets.simt.placement import Placement
 from autocomp.targets.simt.printer import Printer
 
 from autocomp.errors import UnsupportedOp

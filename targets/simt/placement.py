@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from math import prod
 
 from autocomp.targets.simt.access import contiguous_axis, vector_width
+from autocomp.targets.simt.direct import place_direct
+from autocomp.targets.simt.placed import Product
 
 from autocomp.errors import DoesNotFit, UnsupportedOp
 from autocomp.ir.types import widens
@@ -62,27 +64,6 @@ class Shared:
         return self.rows * self.row_bytes
 
 
-@dataclass(frozen=True)
-class Product:
-    """A contraction placed: its instruction, its axes as (axis, size) innermost first, and how often it repeats in a wave."""
-
-    stmt: Stmt
-    instruction: Instruction
-    m: tuple[tuple[str, int], ...]
-    n: tuple[tuple[str, int], ...]
-    k: tuple[tuple[str, int], ...]
-    repeat: tuple[int, int]
-    waves: tuple[int, int]
-    steps: int
-    layout: Layout
-    a: str
-    b: str
-
-    def deep(self, x: Shared) -> bool:
-        """Whether a factor lies along this product's reduced axes: one buffer may be a factor of two products."""
-        return x.inner[0][0] in [a for a, _ in self.k] if x.inner else x.deep
-
-
 @dataclass
 class Placement:
     """layouts: of fragments by name; shared: of operands by name; staged: of fragments that memory holds in another order than
@@ -98,6 +79,9 @@ class Placement:
     products: dict[Stmt, Product] = field(default_factory=dict)
     cleared: list[str] = field(default_factory=list)
     trees: dict[str, int] = field(default_factory=dict)
+    words: set[str] = field(default_factory=set)
+    late: set[str] = field(default_factory=set)
+    plain: set[str] = field(default_factory=set)
     once: frozenset[str] = frozenset()
     cluster: int = 1
     bytes: int = 0
@@ -210,6 +194,9 @@ class Placer:
         k = self.by_contiguity(k, a, b)
         size = lambda group: prod(x for _, x in group)
         i = self.instruction(a, b, c, size(n))
+        if i.load == "direct":
+            self.out.products[s] = place_direct(self, s, i, m, n, k)
+            return
         waves = self.waves(size(m), size(n), i, chained)
         if waves[1] > 1:
             i = self.instruction(a, b, c, -(-size(n) // waves[1]))
@@ -386,7 +373,7 @@ class Placer:
     def stage(self, buf: Buf, layout: Layout) -> None:
         """A copy whose contiguous axis is not the one along which neighbouring threads lie goes through shared memory."""
         view = self.view_of(buf.name)
-        near = contiguous_axis(view) if view is not None else ""
+        near = contiguous_axis(view) if view is not None and buf.name not in self.out.plain else ""
         first = next((d.axis for d in (*layout.reg[:1], *layout.lane) if d.axis), "")
         if view is None or not near or near == first or near not in buf.axes or first not in buf.axes or view.fill:
             return
@@ -468,7 +455,15 @@ def pressure(p: TileProgram, out: Placement) -> int:
         born.setdefault(s.dst, i)
         for x in (*s.srcs, s.dst):  # what was made before a loop and is touched in it lives to its end
             dies[x] = max(dies.get(x, i), end if born.get(x, i) < start else i)
-    size = lambda x: out.layouts[x].registers * max(1, _bytes(p, x) // 4) if x in out.layouts else 0
+
+    def size(x: str) -> int:
+        if x not in out.layouts or x in out.late:
+            return 0
+        held = out.layouts[x].registers
+        if x in out.words or (x in out.plain and _bytes(p, x) == 1):  # several elements a register
+            return held * (p.buf(x) or p.bufs[0]).dtype.bytes // 4
+        return held * max(1, _bytes(p, x) // 4)
+
     most = 0
     for i, (s, _) in enumerate(order):
         live = [x for x in born if x != s.dst and born[x] <= i <= dies.get(x, born[x])]
@@ -479,4 +474,4 @@ def pressure(p: TileProgram, out: Placement) -> int:
 
 def _bytes(p: TileProgram, name: str) -> int:
     b = p.buf(name)
-    return max(4, b.dtype.bytes) if b else 4
+    return 4 if b is None else 1 if b.dtype.bytes == 1 and not b.dtype.is_float else max(4, b.dtype.bytes)

@@ -12,10 +12,11 @@ from typing import Any
 
 from autocomp.targets.cpu.flat import Flat, dim_text
 from autocomp.targets.cpu.names import Names, c_name
-from autocomp.targets.simt import copies, products, trees
+from autocomp.targets.simt import ahead, copies, products, trees
 from autocomp.targets.simt.access import run_width, vector_width
 from autocomp.targets.simt.digits import digit, linear, register
 from autocomp.targets.simt.expressions import STORED, Scalar, held, index, literal
+from autocomp.targets.simt.pairs import load_words, sum_parts
 from autocomp.targets.simt.placement import Placement, Shared, tile_of
 
 from autocomp.ir.affine import Aff
@@ -50,6 +51,7 @@ class Printer:
         self.thread: dict[tuple[Any, ...], str] = {}  # (axis, lane and wave digits) -> variable
         self.slot: dict[str, str] = {}  # ring buffer -> text of its slot
         self.growing = {x.until[0] for x in _all_loops(p.body) if x.until}  # axes along which a tile's loops grow longer
+        self.kept: dict[str, str] = {}  # constants that have a register of their own
         self.deferred: set[str] = set()  # carried reductions whose tree runs behind their loop
         self.written: set[str] = set()
         self.seen: set[str] = set()
@@ -107,15 +109,21 @@ class Printer:
     def declare(self) -> None:
         """Registers of every fragment; zeros where a computed factor does not fill its padded tile."""
         for b in self.p.bufs:
-            if b.name in self.place.layouts:
-                n = self.place.layouts[b.name].registers
-                words = "alignas(16) " if b.dtype.bytes == 1 and not b.dtype.is_float and n % 4 == 0 else ""
-                self.put(f"{words}{held(b.dtype)} {self.names.of(b.name)}[{n}];")
+            if b.name in self.place.layouts and b.name not in self.place.late:
+                self.put(self.storage(b.name, self.names.of(b.name)))
         for name in self.place.cleared:
             x = self.place.shared[name]
             self.put(f"ac_clear<{x.bytes}, {self.place.threads}>(smem + {x.offset});")
         if self.place.cleared:
             self.put("ac_sync();")
+
+    def storage(self, name: str, called: str) -> str:
+        """The declaration of a value's registers."""
+        b, n = self.bufs[name], self.place.layouts[name].registers
+        if name in self.place.words:
+            return f"unsigned {called}[{n * b.dtype.bytes // 4}];"
+        words = "alignas(16) " if b.dtype.bytes == 1 and not b.dtype.is_float and n % 4 == 0 else ""
+        return f"{words}{held(b.dtype)} {called}[{n}];"
 
     def count(self, axis: str) -> str:
         """Tiles along an axis."""
@@ -157,11 +165,26 @@ class Printer:
                 self.put(f"block /= {n};")
 
     def run(self, body: Iterable[Loop | Stmt]) -> None:
+        body = tuple(body)
+        begun = {n.dst for n in body if isinstance(n, Stmt) and n.op == "fill"}
         for n in body:
             if isinstance(n, Loop):
                 self.loop(n)
-            else:
+            elif n.dst not in self.place.late:
                 getattr(self, n.op)(n)
+            for s, pr in self.place.products.items():
+                if pr.parts > 1 and s.dst in begun and any(s is x for x, _ in walk((n,))):
+                    sum_parts(self, s, pr)
+
+    def maker(self, name: str) -> Stmt:
+        """The map that makes a value."""
+        return next(s for s, _ in walk(self.p.body) if s.dst == name and s.op == "map")
+
+    def made(self, name: str) -> Expr:
+        """Its expression."""
+        e = self.maker(name).expr
+        assert isinstance(e, Expr)
+        return e
 
     # ---- loops
     def defer(self, loop: Loop) -> list[Stmt]:
@@ -197,6 +220,10 @@ class Printer:
             return
         stages = self.place.stages if loop.kind == "pipelined" else 1
         ring = self.ring(loop) if stages > 1 else []
+        product = ahead.product_of(self, loop) if stages > 1 else None
+        if product is not None:
+            ahead.turns_ahead(self, loop, product)
+            return
         total = self.turns(loop)
         it = self.names.fresh("it")
         for s in ring:
@@ -217,9 +244,9 @@ class Printer:
                 mine = sum(copies.of_thread(self, s) for s in ring)
                 self.put(f"ac_wait_copies<{(stages - 2) * mine}>();" if self.counted else f"ac_wait<{stages - 2}>();")
                 self.sync()
-                ahead = self.names.fresh("ahead")
-                self.put(f"const int {ahead} = {it} + {stages - 1};")
-                self.issue(ring, loop, ahead, total, f"{ahead} % {stages}")
+                soon = self.names.fresh("ahead")
+                self.put(f"const int {soon} = {it} + {stages - 1};")
+                self.issue(ring, loop, soon, total, f"{soon} % {stages}")
                 slot = self.names.fresh("slot")
                 self.put(f"const int {slot} = {it} % {stages};")
                 self.slot.update((s.dst, slot) for s in ring)
@@ -361,6 +388,8 @@ class Printer:
             from autocomp.tile.program import Value
 
             self.map(Stmt("map", s.dst, s.srcs, Value(src.dtype, src.name)))
+        elif s.dst in self.place.words:
+            load_words(self, s, t)
         elif s.dst in self.place.staged:
             self.turn_round(s)
         else:

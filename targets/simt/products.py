@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from autocomp.targets.simt.digits import digit, linear, refined, register
 from autocomp.targets.simt.expressions import STORED, held
-from autocomp.targets.simt.placement import Product, Shared
+from autocomp.targets.simt.pairs import matrix_direct
+from autocomp.targets.simt.placed import Product
+from autocomp.targets.simt.placement import Shared
 
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.types import DTYPES
@@ -25,7 +27,9 @@ def mma(at: Printer, s: Stmt) -> None:
     for name in (pr.a, pr.b):
         if name in at.place.shared:
             at.before_read(name)
-    if pr.instruction.call:
+    if pr.instruction.load == "direct":
+        matrix_direct(at, s, pr)
+    elif pr.instruction.call and pr.instruction.load != "thread":
         matrix(at, s, pr)
     else:
         plain(at, s, pr)
@@ -114,7 +118,8 @@ def own_elements(at: Printer, x: Shared, pr: Product, first: bool, n: int, start
 
 
 def plain(at: Printer, s: Stmt, pr: Product) -> None:
-    """Products thread by thread: one step in depth at a time, factors read from shared memory."""
+    """Products thread by thread, factors read from shared memory: one step in depth at a time, or as many as an instruction folds."""
+    i = pr.instruction
     acc, layout = at.names.of(s.dst), pr.layout
     kind = held(at.bufs[s.dst].dtype)
     parts = []
@@ -125,14 +130,18 @@ def plain(at: Printer, s: Stmt, pr: Product) -> None:
     total = 1
     for _, size in pr.k:
         total *= size
-    with at.block(f"for (int kk = 0; kk < {total}; ++kk)"):
+    if i.k > 1 and not all(pr.deep(at.place.shared[name]) for name, _, _ in parts):
+        raise UnsupportedOp(f"{i.name} folds {i.k} neighbours in depth, a factor lies otherwise", where=f"kernel {at.p.name}")
+    with at.block(f"for (int kk = 0; kk < {-(-total // i.k)}; ++kk)"):
         for var, (name, part, group) in zip("ab", parts):
             x = at.place.shared[name]
-            at.put(f"{kind} f{var}[{part.registers}];")
+            at.put(f"{kind if i.k == 1 else 'unsigned'} f{var}[{part.registers}];")
             with at.over(part.registers):
                 side = linear(group, lambda a, part=part: at.local(part, a, "r"))
-                place = at.element(x, side, "kk") if pr.deep(x) else at.element(x, "kk", side)
-                at.put(f"f{var}[r] = ac_held(*(const {STORED[x.buf.dtype.name]} *)({place}));")
+                deep = "kk" if i.k == 1 else f"kk * {i.k}"
+                place = at.element(x, side, deep) if pr.deep(x) else at.element(x, deep, side)
+                one = f"ac_held(*(const {STORED[x.buf.dtype.name]} *)({place}))"
+                at.put(f"f{var}[r] = {one if i.k == 1 else f'*(const unsigned *)({place})'};")
         with at.over(layout.registers):
             a, b = (register(part, layout, "r", name) for name, part, _ in parts)
-            at.put(f"{acc}[r] += fa[{a}] * fb[{b}];")
+            at.put(f"{acc}[r] = {i.call}({acc}[r], fa[{a}], fb[{b}]);" if i.call else f"{acc}[r] += fa[{a}] * fb[{b}];")

@@ -14,7 +14,7 @@ import autocomp
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.body import Contract, postorder
 from autocomp.ir.schedule import Schedule
-from tests.helpers.device_graphs import graph, widened
+from tests.helpers.device_graphs import four_bits, graph, widened
 from tests.helpers.simt_model import COMPILER, compile_model
 from tests.targets.test_cuda import needs_nvrtc
 from tests.targets.test_on_cpu_model import check, specialised
@@ -100,6 +100,24 @@ def test_signed_and_unsigned_bytes_are_multiplied(a, b, target, model, tmp_path)
     check(program, model, tmp_path)
 
 
+# ---- products thread by thread
+@needs_compiler
+@pytest.mark.parametrize("kind", ["i8", "u8"])
+def test_threads_fold_four_bytes_at_once(kind, model, tmp_path):
+    program = autocomp.optimize(widened(5, 37, 102, kind, "i32", SCALED, nt=True), target="cuda:a100")
+    kernel = program.calls.calls[0].kernel
+    source = program.target.emit(kernel, Schedule.make({"i0": 5, "i1": 32, "r0": 32}, stages=2, threads=64, instruction="dp4a"))
+    assert f"ac_dp4a_{kind.replace('i', 's')}(" in source.text
+    program.printed[kernel.name] = source
+    check(program, model, tmp_path)
+
+
+def test_bytes_along_the_columns_are_not_folded():
+    program = autocomp.optimize(widened(64, 64, 64, "i8", "i32"), target="cuda:a100")
+    with pytest.raises(UnsupportedOp, match=r"dp4a.s8 folds 4 neighbours in depth, a factor lies otherwise"):
+        program.target.emit(program.calls.calls[0].kernel, Schedule.make({"i0": 32, "i1": 32, "r0": 32}, threads=64, instruction="dp4a"))
+
+
 # ---- scales and zero points
 QUANTISED = graph({"x": "u8[128, 8192]", "w": "i8[128, 8192]", "zx": "i32[]", "zw": "i32[128]"}, """%0 = cast(x, to="i32")
     %1 = sub(%0, zx)
@@ -166,3 +184,86 @@ def test_onnx_qlinear_matmul_multiplies_bytes(model, tmp_path):
     program = autocomp.optimize(text, target="cuda:a100")
     assert factors(program) == {("u8", "i8")}
     check(program, model, tmp_path)
+
+
+# ---- factors straight to registers
+def deep_bits(rows: int, cols: int, depth: int, dtype: str = "f16", zero: int = 8) -> str:
+    """x @ W^T, W as [cols, depth / 2] bytes of two 4-bit numbers, a scale for each 128 of depth."""
+    half, groups = depth // 2, depth // 128
+    return graph({"x": f"{dtype}[{rows}, {depth}]", "q": f"u8[{cols}, {half}]", "s": f"{dtype}[{cols}, {groups}]"}, f"""
+        %0 = bitand(q, const(15, u8))
+        %1 = cast(%0, to="{dtype}")
+        %2 = sub(%1, const({zero}, {dtype}))
+        %3 = shr(q, const(4, u8))
+        %4 = cast(%3, to="{dtype}")
+        %5 = sub(%4, const({zero}, {dtype}))
+        %6 = reshape(%2, shape=[{cols}, {half}, 1])
+        %7 = reshape(%5, shape=[{cols}, {half}, 1])
+        %8 = concat(%6, %7, axis=2)
+        %9 = reshape(%8, shape=[{cols}, {depth}])
+        %a = reshape(s, shape=[{cols}, {groups}, 1])
+        %b = broadcast(%a, shape=[{cols}, {groups}, 128])
+        %c = reshape(%b, shape=[{cols}, {depth}])
+        %d = mul(%9, %c)
+        %e = transpose(%d, perm=[1, 0])
+        %f = matmul(x, %e)""")
+
+
+TURNED_ROWS = graph({"x": "f16[5, 512]", "w": "f16[72, 512]"}, "%0 = transpose(w, perm=[1, 0])\n%1 = matmul(x, %0)\n%2 = silu(%1)")
+BYTES_OFF = graph({"x": "f16[5, 512]", "w": "u8[72, 512]", "z": "f16[72, 1]"},
+                  '%0 = cast(w, to="f16")\n%1 = sub(%0, z)\n%2 = transpose(%1, perm=[1, 0])\n%3 = matmul(x, %2)')
+DIRECT = {
+    "one_row": (deep_bits(1, 1030, 1024), {"i0": 32, "r0": 4}, 128),
+    "few_rows": (deep_bits(5, 1030, 1024), {"i0": 16, "i1": 32, "r0": 8}, 256),
+    "many_rows": (deep_bits(40, 1024, 512), {"i0": 64, "i1": 16, "r0": 4}, 64),
+    "waves_share_columns": (deep_bits(3, 1024, 256), {"i0": 16, "i1": 64, "r0": 1}, 64),
+    "bf16": (deep_bits(2, 1024, 512, "bf16"), {"i0": 16, "i1": 32, "r0": 2}, 64),
+    "another_zero": (deep_bits(2, 1024, 512, zero=-3), {"i0": 16, "i1": 32, "r0": 2}, 64),
+    "both_copied": (TURNED_ROWS, {"i0": 16, "i1": 16, "r0": 128}, 64),
+    "whole_bytes": (BYTES_OFF, {"i0": 16, "i1": 16, "r0": 256}, 64),
+    "bytes": (widened(5, 72, 512, "u8", "i32", SCALED, nt=True), {"i0": 16, "i1": 16, "r0": 256}, 64),
+    "bytes_of_two_kinds": (mixed("u8", "i8", "i32", 3, 72, 512), {"i0": 16, "i1": 16, "r0": 512}, 128),
+    "ring": (deep_bits(5, 1030, 1024), {"i0": 16, "i1": 16, "r0": 2}, 64, 3),
+    "ring_of_halves": (TURNED_ROWS, {"i0": 16, "i1": 16, "r0": 128}, 64, 2),
+    "no_pair_form": (BYTES_OFF.replace("%2 =", "%a = abs(%1)\n%2 =").replace("transpose(%1", "transpose(%a"),
+                     {"i0": 16, "i1": 16, "r0": 256}, 64),
+}
+
+
+WITHOUT_FIELDS = ("bf16", "both_copied", "bytes", "bytes_of_two_kinds", "ring_of_halves", "no_pair_form")
+
+
+def direct(name: str):
+    """The graph's product under its schedule, factors in registers."""
+    text, tile, threads, *stages = DIRECT[name]
+    program = autocomp.optimize(text, target="cuda:h200", without=["algebra/row-times-matrix"])
+    kernel = program.calls.calls[-1].kernel
+    schedule = Schedule.make(tile, threads=threads, stages=(stages or [1])[0], instruction="direct")
+    program.printed[kernel.name] = program.target.emit(kernel, schedule)
+    return program
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", DIRECT)
+def test_factors_go_straight_to_registers(name, model, tmp_path):
+    program = direct(name)
+    assert len(program.calls.calls) == 1
+    code = next(iter(program.printed.values())).text.partition("*/")[2]
+    assert "ldmatrix" not in code and "ac_mma" in code
+    assert ("ac_pair_fields(" in code) == (name not in WITHOUT_FIELDS)
+    check(program, model, tmp_path)
+
+
+def test_one_row_of_four_bit_weights_is_chosen_so():
+    """By its price: two instructions an element instead of five."""
+    for rows in (1, 16):
+        program = autocomp.optimize(deep_bits(rows, 8192, 8192), target="cuda:h200")
+        assert [k.schedule.endswith("direct") for k in program.kernels] == [True]
+    many = autocomp.optimize(deep_bits(4096, 8192, 8192), target="cuda:h200")  # unpacked once, then multiplied by warpgroups
+    assert len(many.kernels) > 1 and "cooperative" in many.kernels[-1].schedule
+
+
+def test_weights_that_lie_along_the_columns_are_refused_with_a_reason():
+    program = autocomp.optimize(four_bits(16, 512, 1024, 128), target="cuda:h200")
+    with pytest.raises(UnsupportedOp, match="in1 lies along i1, not along the depth"):
+        program.target.emit(program.calls.calls[0].kernel, Schedule.make({"i0": 16, "i1": 32, "r0": 4}, threads=64, instruction="direct"))

@@ -19,7 +19,20 @@ AC_DEVICE f16 ac_narrow_f16(float x) { return __float2half_rn(x); }
 AC_DEVICE bf16 ac_narrow_bf16(float x) { return __float2bfloat16_rn(x); }
 #define AC_BYTE_AS_FLOAT(word, i) __int_as_float(__byte_perm(word, 0x4b000000u, 0x7650u | (i)))
 AC_DEVICE float ac_to_tf32(float x) { unsigned r; asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(x)); return __int_as_float(int(r)); }
+#define AC_PAIRS
 #include "autocomp_simt.h"
+// a constant that stays in a register: the third coordinate of a thread is 0, which the compiler does not know
+AC_DEVICE unsigned ac_kept(unsigned x) { return x + threadIdx.z; }
+AC_DEVICE __half2 ac_as_pair(unsigned x) { return *reinterpret_cast<__half2 *>(&x); }
+AC_DEVICE unsigned ac_as_word(__half2 x) { return *reinterpret_cast<unsigned *>(&x); }
+AC_DEVICE unsigned ac_pair_add(unsigned a, unsigned b) { return ac_as_word(__hadd2(ac_as_pair(a), ac_as_pair(b))); }
+AC_DEVICE unsigned ac_pair_sub(unsigned a, unsigned b) { return ac_as_word(__hsub2(ac_as_pair(a), ac_as_pair(b))); }
+AC_DEVICE unsigned ac_pair_mul(unsigned a, unsigned b) { return ac_as_word(__hmul2(ac_as_pair(a), ac_as_pair(b))); }
+// fields of byte i of `low` and byte j of `high`, as the mantissas of 1024 + field, times `scale` plus `shift`: three instructions
+AC_DEVICE unsigned ac_pair_fields(unsigned low, unsigned high, int i, int j, unsigned mask, unsigned scale, unsigned shift) {
+  const unsigned x = __byte_perm(low, high, unsigned(i * 0x11 | (j + 4) * 0x1100));
+  return ac_as_word(__hfma2(ac_as_pair((x & mask) | 0x64006400u), ac_as_pair(scale), ac_as_pair(shift)));
+}
 
 // ---- clusters: blocks that read each other's shared memory (sm_90)
 AC_DEVICE int ac_cluster_rank() { int r; asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(r)); return r; }
@@ -129,6 +142,8 @@ AC_DEVICE void ac_mma_bf16(float *c, const unsigned (&a)[4], const unsigned (&b)
                  : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1])); \
   }
 AC_MMA_INT(ac_mma_s8, "s8", "s8") AC_MMA_INT(ac_mma_u8, "u8", "u8") AC_MMA_INT(ac_mma_s8_u8, "s8", "u8") AC_MMA_INT(ac_mma_u8_s8, "u8", "s8")
+AC_DEVICE int ac_dp4a_s8(int c, unsigned a, unsigned b) { return __dp4a(int(a), int(b), c); }
+AC_DEVICE int ac_dp4a_u8(int c, unsigned a, unsigned b) { return int(__dp4a(a, b, unsigned(c))); }
 AC_DEVICE void ac_mma_tf32(float *c, const unsigned (&a)[4], const unsigned (&b)[2]) {
   asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));

@@ -148,6 +148,30 @@ template <class S> AC_DEVICE unsigned ac_pair(float low, float high) {
   t.v[0] = ac_stored<S>(low), t.v[1] = ac_stored<S>(high);
   return *reinterpret_cast<unsigned *>(&t);
 }
+// N elements as they are stored, several a register
+template <int N, class S> AC_DEVICE void ac_load_words(unsigned *r, const S *p) {
+  constexpr int words = N * int(sizeof(S)) / 4;
+  const ac_pack_of<words, unsigned> t = *reinterpret_cast<const ac_pack_of<words, unsigned> *>(p);
+  memcpy(r, t.v, sizeof t);
+}
+// ---- pairs of f16, the first in the low half
+#ifndef AC_PAIRS
+AC_DEVICE unsigned ac_kept(unsigned x) { return x; }
+AC_DEVICE float ac_half_of(unsigned pair, int i) {
+  const unsigned short bits = (unsigned short)(pair >> 16 * i);
+  f16 x;
+  memcpy(&x, &bits, 2);
+  return ac_widen(x);
+}
+AC_DEVICE unsigned ac_pair_add(unsigned a, unsigned b) { return ac_pair<f16>(ac_half_of(a, 0) + ac_half_of(b, 0), ac_half_of(a, 1) + ac_half_of(b, 1)); }
+AC_DEVICE unsigned ac_pair_sub(unsigned a, unsigned b) { return ac_pair<f16>(ac_half_of(a, 0) - ac_half_of(b, 0), ac_half_of(a, 1) - ac_half_of(b, 1)); }
+AC_DEVICE unsigned ac_pair_mul(unsigned a, unsigned b) { return ac_pair<f16>(ac_half_of(a, 0) * ac_half_of(b, 0), ac_half_of(a, 1) * ac_half_of(b, 1)); }
+// fields of byte i of `low` and byte j of `high`, as the mantissas of 1024 + field, times `scale` plus `shift`
+AC_DEVICE unsigned ac_pair_fields(unsigned low, unsigned high, int i, int j, unsigned mask, unsigned scale, unsigned shift) {
+  const float a = float(low >> 8 * i & mask & 255u), b = float(high >> 8 * j & mask >> 16 & 255u);
+  return ac_pair<f16>((1024.0f + a) * ac_half_of(scale, 0) + ac_half_of(shift, 0), (1024.0f + b) * ac_half_of(scale, 1) + ac_half_of(shift, 1));
+}
+#endif
 // zeros in shared memory, by THREADS threads
 template <int BYTES, int THREADS> AC_DEVICE void ac_clear(unsigned char *p) {
   for (int i = threadIdx.x * 4; i < BYTES; i += THREADS * 4) *reinterpret_cast<unsigned *>(p + i) = 0;

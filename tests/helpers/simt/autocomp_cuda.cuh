@@ -146,6 +146,9 @@ AC_MMA_WORDS(ac_mma_s8, signed char, signed char, int, 32, 42) AC_MMA_WORDS(ac_m
 AC_MMA_WORDS(ac_mma_s8_u8, signed char, unsigned char, int, 32, 45) AC_MMA_WORDS(ac_mma_u8_s8, unsigned char, signed char, int, 32, 46)
 AC_MMA_WORDS(ac_mma_tf32, float, float, float, 8, 44)
 
+AC_DEVICE int ac_dp4a_s8(int c, unsigned a, unsigned b) { for (int i = 0; i < 4; ++i) c += (signed char)(a >> 8 * i) * (signed char)(b >> 8 * i); return c; }
+AC_DEVICE int ac_dp4a_u8(int c, unsigned a, unsigned b) { for (int i = 0; i < 4; ++i) c += (unsigned char)(a >> 8 * i) * (unsigned char)(b >> 8 * i); return c; }
+
 // ---- warpgroups with roles
 template <int N> AC_DEVICE void ac_registers_claim() {}
 template <int N> AC_DEVICE void ac_registers_release() {}

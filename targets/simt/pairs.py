@@ -1,0 +1,192 @@
+"""Two elements of a half type in one register: values of a factor made by arithmetic on pairs, where they are multiplied.
+
+An integer of at most 8 bits in a word becomes a half by its bits alone: 0x6400 with the field in its mantissa is 1024 + field, which
+one multiply-add takes to (field - zero), exactly. What has no pair form is computed twice in f32 and rounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from autocomp.targets.simt.digits import register
+from autocomp.targets.simt.direct import SLICES
+from autocomp.targets.simt.expressions import STORED, Scalar, held
+from autocomp.targets.simt.placed import Product
+
+from autocomp.errors import UnsupportedOp
+from autocomp.ir.body import Const, Expr, Inside, Map
+from autocomp.ir.types import F16, U8
+from autocomp.tile.layout import Layout
+from autocomp.tile.program import Stmt, Tensor, Value
+
+if TYPE_CHECKING:
+    from autocomp.targets.simt.printer import Printer
+
+MAGIC = 1024  # 0x6400 as a half: its last bits count ones
+TWO = {"add": "ac_pair_add", "sub": "ac_pair_sub", "mul": "ac_pair_mul"}
+
+
+@dataclass(frozen=True)
+class Field:
+    """(bits `width` from `shift` of byte value `name`) - minus."""
+
+    name: str
+    shift: int
+    width: int
+    minus: int
+
+
+def matrix_direct(at: Printer, s: Stmt, pr: Product) -> None:
+    """A product from registers: a step's factors, then the instructions."""
+    i, (rm, rn), acc = pr.instruction, pr.repeat, at.names.of(s.dst)
+    step = i.k // SLICES  # elements of two registers
+    alike = pr.m[0][0] not in at.bufs[pr.a].axes
+    with at.block(f"for (int kk = 0; kk < {pr.steps}; ++kk)", unroll=True):
+        at.put(f"unsigned fa[{rm}][4], fb[{rn}][2];")
+        with at.over(rm, "m"):
+            for word in range(4):
+                row = "0" if alike else f"(m * 2 + {word % 2})"
+                at.put(f"fa[m][{word}] = {_word(at, pr.a, f'(({row} * {pr.steps} + kk) * {step} + {word // 2 * step // 2})')};")
+        with at.over(rn, "n"):
+            for word in range(2):
+                at.put(f"fb[n][{word}] = {_word(at, pr.b, f'((n * {pr.steps} + kk) * {step} + {word * step // 2})')};")
+        with at.over(rm, "m"), at.over(rn, "n"):
+            at.put(f"{i.call}(&{acc}[(m * {rn} + n) * 4], fa[m], fb[n]);")
+
+
+def sum_parts(at: Printer, s: Stmt, pr: Product) -> None:
+    """The parts that waves computed of one product, in the first of them."""
+    n, acc, wave = at.place.layouts[s.dst].registers, at.names.of(s.dst), at.place.wave
+    key = f"parts of {s.dst}"
+    if key not in at.place.trees:
+        at.place.trees[key] = at.place.reserve(at.place.threads * n * 4)
+    at.before_write(key)
+    box = at.names.fresh("box")
+    kind = held(at.bufs[s.dst].dtype)
+    at.put(f"{kind} *{box} = ({kind} *)(smem + {at.place.trees[key]});")
+    with at.over(n):
+        at.put(f"{box}[(wave * {n} + r) * {wave} + lane] = {acc}[r];")
+    at.before_read(key)
+    with at.block(f"if (wave % {pr.parts} == 0)"), at.over(n), at.block(f"for (int q = 1; q < {pr.parts}; ++q)", unroll=True):
+        at.put(f"{acc}[r] += {box}[((wave + q) * {n} + r) * {wave} + lane];")
+
+
+def load_words(at: Printer, s: Stmt, t: Tensor) -> None:
+    """A tile of a view into registers as it is stored, several elements in each; zeros outside of the extents and guards."""
+    layout, name = at.place.layouts[s.dst], at.names.of(s.dst)
+    per = 4 // t.dtype.bytes
+    v = at.vector(layout, t)
+    if v % per:
+        raise UnsupportedOp(f"{t.name} comes in pieces of {v * t.dtype.bytes} bytes, no whole registers", where=f"kernel {at.p.name}")
+    with at.over(layout.registers // v, "q"):
+        r = f"(q * {v})"
+        place = lambda a: at.coordinate(layout, a, r)
+        ok = at.inside(layout, t.axes, r) + at.guards(t.guard, place)
+        read = f"ac_load_words<{v}>(&{name}[q * {v // per}], {at.address(t, place)});"
+        at.put(f"if ({' && '.join(ok)}) {read}" if ok else read)
+        if ok:
+            at.put(f"else ac_fill<{v // per}>(&{name}[q * {v // per}], 0u);")
+
+
+def _word(at: Printer, name: str, r: str) -> str:
+    """The register whose first element is number r of a factor."""
+    if name in at.place.words:
+        return f"{at.names.of(name)}[{r} / {4 // at.bufs[name].dtype.bytes}]"
+    if at.bufs[name].dtype.bytes != 2:
+        raise UnsupportedOp(f"{name}, {at.bufs[name].dtype}, is computed; in registers that is for half types", where=f"kernel {at.p.name}")
+    return Pairs(at, at.place.layouts[name], at.bufs[name].dtype.name).text(at.made(name), r)
+
+
+class Pairs:
+    """Text of expressions at two neighbouring registers of a layout."""
+
+    def __init__(self, at: Printer, layout: Layout, dtype: str) -> None:
+        self.at, self.layout, self.kind = at, layout, STORED[dtype]
+        first = layout.reg[0]
+        whole = sum(d.axis == first.axis for level in (layout.reg, layout.lane, layout.wave) for d in level) == 1
+        self.axis = first.axis if whole and first.axis not in at.base else ""  # its index is known to be 0 or 1
+        self.known = first.count == 2
+        self.near = first.axis
+
+    def text(self, e: Expr, r: str) -> str:
+        halves = (self.settled(e, 0), self.settled(e, 1)) if self.axis and self.known else (self.settled(e, None),) * 2
+        return self.pair(*halves, r)
+
+    def settled(self, e: Expr, half: int | None) -> Expr:
+        """An expression with what is computed only for it in its place, and choices by the pair's own axis made."""
+        if isinstance(e, Value):
+            return self.settled(self.at.made(e.name), half) if e.name in self.at.place.late else e
+        if half is not None and isinstance(e, Inside) and all(g.names() <= {self.axis} for g in e.guard):
+            return Const(e.dtype, all(g.const + g.coef(self.axis) * half >= 0 for g in e.guard))
+        if not isinstance(e, Map):
+            return e
+        args = tuple(self.settled(x, half) for x in e.args)
+        if e.fn == "where" and isinstance(args[0], Const):
+            return args[1] if args[0].value else args[2]
+        return e.with_args(args)
+
+    def pair(self, low: Expr, high: Expr, r: str) -> str:
+        if self.kind == STORED[F16.name] and not self.at.exact:
+            fields = _field(low), _field(high)
+            if fields[0] is not None and fields[1] is not None:
+                return self.fields(fields[0], fields[1], r)
+            if isinstance(low, Map) and isinstance(high, Map) and low.fn == high.fn and low.fn in TWO and low.dtype == high.dtype == F16:
+                return f"{TWO[low.fn]}({', '.join(self.pair(a, b, r) for a, b in zip(low.args, high.args))})"
+        scalar = lambda h: self.scalar(r if h == 0 else f"({r} + 1)")
+        return f"ac_pair<{self.kind}>({scalar(0).text(low)}, {scalar(1).text(high)})"
+
+    def fields(self, low: Field, high: Field, r: str) -> str:
+        word = lambda f, r: f"ac_word({self.at.names.of(f.name)}, {self.place(f.name, r)})"
+        byte = lambda f, r: f"({self.place(f.name, r)}) % 4"
+        mask = sum(((1 << f.width) - 1 << f.shift) << 16 * h for h, f in enumerate((low, high)))
+        scale = _bits(2.0**-low.shift, 2.0**-high.shift)
+        shift = _bits(*(-(MAGIC * 2.0**-f.shift) - f.minus for f in (low, high)))
+        words = f"{word(low, r)}, {word(high, f'({r} + 1)')}, {byte(low, r)}, {byte(high, f'({r} + 1)')}"
+        return f"ac_pair_fields({words}, {self.kept(f'{mask:#010x}u')}, {self.kept(scale)}, {shift})"
+
+    def kept(self, number: str) -> str:
+        """A constant as a register of the whole kernel: compilers load it anew for every use otherwise."""
+        if number not in self.at.kept:
+            self.at.kept[number] = name = self.at.names.fresh("kept")
+            self.at.lines.insert(2, f"  const unsigned {name} = ac_kept({number});")
+        return self.at.kept[number]
+
+    def place(self, name: str, r: str) -> str:
+        return register(self.at.place.layouts[name], self.layout, r, name)
+
+    def scalar(self, r: str) -> Scalar:
+        read: Callable[[str], str] = lambda n: f"{self.at.names.of(n)}[{self.place(n, r)}]"
+        return Scalar(read, self.at.table, lambda a: self.at.coordinate(self.layout, a, r), self.at.exact, self.at.half)
+
+
+def _field(e: Expr) -> Field | None:
+    """A field of a byte, cast to f16, less a whole number: what has a pair form; None otherwise."""
+    minus = 0
+    if isinstance(e, Map) and e.fn in ("sub", "add") and isinstance(e.args[1], Const):
+        c = float(e.args[1].value)
+        if c != int(c) or abs(c) > MAGIC // 2:
+            return None
+        minus, e = int(c) if e.fn == "sub" else -int(c), e.args[0]
+    if not (isinstance(e, Map) and e.fn == "cast" and e.dtype == F16):
+        return None
+    x, shift, width = e.args[0], 0, 8
+    if isinstance(x, Map) and x.fn == "bitand" and isinstance(x.args[1], Const):
+        width = int(x.args[1].value).bit_length()
+        if int(x.args[1].value) != (1 << width) - 1:
+            return None
+        x = x.args[0]
+    if isinstance(x, Map) and x.fn == "shr" and isinstance(x.args[1], Const):
+        shift = int(x.args[1].value)
+        x = x.args[0]
+    if not (isinstance(x, Value) and x.dtype == U8 and 0 <= shift < 8):
+        return None
+    return Field(x.name, shift, min(width, 8 - shift), minus)
+
+
+def _bits(low: float, high: float) -> str:
+    """Two halves as the word that holds them."""
+    a, b = (int(np.float16(x).view(np.uint16)) for x in (low, high))
+    return f"{a | b << 16:#010x}u"
