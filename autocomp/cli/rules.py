@@ -27,7 +27,10 @@ def rules_list(
     Example: autocomp rules list --phase fusion
     """
     from autocomp.rewrite import describe, load_rules
+    from autocomp.rewrite.vocabulary import PHASES
 
+    if phase not in (None, *PHASES):
+        raise typer.BadParameter(f"no phase '{phase}'; phases are {', '.join(PHASES)}")
     rows = [r for r in describe(load_rules(tuple(str(r) for r in rules or ()))) if phase in (None, r["phase"])]
     if as_json:
         typer.echo(json.dumps(rows, indent=1))

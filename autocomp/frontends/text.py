@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from autocomp.errors import AutocompError, ModelError
+from autocomp.frontends.sizes import unknown_dims
 from autocomp.ir.builder import Builder
 from autocomp.ir.node import Graph, Node
 from autocomp.ir.types import DTYPES, Dim, Sym, TensorType
@@ -70,11 +71,11 @@ def _literal(v: Any) -> str:
 
 
 class _Parser:
-    def __init__(self, where: str, params: Mapping[str, np.ndarray]) -> None:
-        self.where, self.params, self.line = where, params, 0
+    def __init__(self, where: str, params: Mapping[str, np.ndarray], dims: Mapping[str, int]) -> None:
+        self.where, self.params, self.dims, self.line = where, params, dims, 0
         self.b = Builder()
         self.values: dict[str, Node] = {}
-        self.syms: dict[str, Sym] = {}
+        self.syms: dict[str, Dim] = {}
 
     def fail(self, text: str, hint: str | None = None) -> ModelError:
         return ModelError(text, where=f"{self.where}:{self.line}", hint=hint)
@@ -102,7 +103,11 @@ class _Parser:
         m = re.fullmatch(r"dim\s+(\w+)(?:\s+in\s+(\d+)\.\.(\d+))?(?:\s+multiple\s+(\d+))?", s)
         if not m:
             raise self.fail(f"cannot read '{s}'", "dim NAME in LO..HI multiple N")
-        self.syms[m[1]] = Sym(m[1], int(m[2] or 1), int(m[3] or 2**31 - 1), int(m[4] or 1))
+        dim = Sym(m[1], int(m[2] or 1), int(m[3] or 2**31 - 1), int(m[4] or 1))
+        fixed = self.dims.get(dim.name)
+        if fixed is not None and not (dim.lo <= fixed <= dim.hi and fixed % dim.multiple == 0):
+            raise self.fail(f"dimension {dim.name} cannot be {fixed}", f"it is in {dim.lo}..{dim.hi}, a multiple of {dim.multiple}")
+        self.syms[dim.name] = dim if fixed is None else fixed
 
     def leaf(self, word: str, s: str) -> None:
         m = re.fullmatch(rf"{word}\s+({_NAME}|{_QUOTED})\s*:\s*(\w+)\[([^\]]*)\]\s*(?:=\s*(.+))?", s)
@@ -165,7 +170,7 @@ class _Parser:
     def attribute(self, text: str) -> Any:
         if text.startswith("["):
             return tuple(self.attribute(x) for x in _split(text[1:-1]))
-        return self.syms.get(text) or self.number(text)
+        return self.syms[text] if text in self.syms else self.number(text)
 
     def assignment(self, s: str) -> None:
         m = re.fullmatch(rf"(%\w+|{_NAME})\s*=\s*(\w+)\((.*)\)", s)
@@ -207,9 +212,11 @@ def _split(text: str) -> list[str]:
     return [p.strip() for p in (*parts, text[start:]) if p.strip()]
 
 
-def parse(text: str, where: str = "text", params: Mapping[str, np.ndarray] | None = None) -> Graph:
-    """The graph of a text. `params` has the arrays of `extern` parameters. Raises ModelError with where:line."""
-    p = _Parser(where, params or {})
+def parse(text: str, where: str = "text", params: Mapping[str, np.ndarray] | None = None,
+          dims: Mapping[str, int] | None = None) -> Graph:  # fmt: skip
+    """The graph of a text. `params` has the arrays of `extern` parameters, `dims` sizes of named dimensions. Raises ModelError with
+    where:line."""
+    p = _Parser(where, params or {}, dims or {})
     for i, raw in enumerate(text.splitlines(), 1):
         p.line = i
         s = _without_comment(raw).strip()
@@ -220,4 +227,5 @@ def parse(text: str, where: str = "text", params: Mapping[str, np.ndarray] | Non
                 if isinstance(e, AutocompError):
                     raise
                 raise p.fail(f"cannot read '{s}': {e}") from None
+    unknown_dims(p.dims, p.syms, where)
     return p.b.graph()

@@ -108,7 +108,7 @@ def relaxed(statements: tuple[Statement, ...], origin: tuple[Rows, ...], only: f
     plain_touch = _accesses(nest, plain)
     plain_write = _accesses(nest, [(s, a) for s, a in plain if (s.name, a) in writes])
     pairs = plain_touch.apply_range(write.reverse()).union(plain_write.apply_range(touch.reverse()))
-    pairs = pairs.union(write.apply_range(plain_touch.reverse())).union(touch.apply_range(plain_write.reverse()))
+    pairs = pairs.union(write.apply_range(plain_touch.reverse()))  # a fold writes wherever it reads
     for s, a in fold:
         others = _accesses(nest, [(t, b) for t, b in fold if t != s])
         mine = _accesses(nest, [(s, a)])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from importlib.resources import files as resources
 from pathlib import Path
@@ -62,8 +64,20 @@ def load_rules(files: Iterable[str | Path | Rule] = (), without: Iterable[str] =
                 f"the name '{r.name}' is taken", where=str(r.location), hint=f"it is defined at {seen[r.name].location}"
             )
         seen[r.name] = r
+    without = tuple(without)
+    _refuse_idle(without, seen)
     chosen = RuleSet(tuple(rules)).without(without)
     return RuleSet(tuple(r for r in chosen if (r.exact or not options.exact) and all(getattr(options, o) for o in r.requires)))
+
+
+def _refuse_idle(without: Iterable[str], names: Iterable[str]) -> None:
+    """What is to be left out and is not there is a slip of the pen."""
+    known = tuple(names)
+    for glob in without:
+        if not any(fnmatchcase(n, glob) for n in known):
+            near = get_close_matches(glob, known, 3)
+            raise RuleError(f"no rule is called '{glob}'", where="without",
+                            hint=f"nearest: {', '.join(near)}" if near else "`autocomp rules list` shows them")  # fmt: skip
 
 
 def _refuse_refuted(r: Rule) -> None:

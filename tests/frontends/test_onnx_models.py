@@ -14,6 +14,7 @@ ort = pytest.importorskip("onnxruntime")
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 import models  # noqa: E402
 
+from autocomp.errors import ModelError
 from autocomp.frontends.onnx import load_onnx  # noqa: E402
 from autocomp.ir.reference import evaluate  # noqa: E402
 
@@ -69,5 +70,7 @@ def test_named_dimension_is_kept_or_fixed() -> None:
     m = helper.make_model(g, opset_imports=[helper.make_opsetid("", 20)])
     assert str(load_onnx(m).inputs[0].type) == "f32[batch, 3]"
     assert str(load_onnx(m, dims={"batch": 4}).inputs[0].type) == "f32[4, 3]"
+    with pytest.raises(ModelError, match=r"has no named dimension 'bach'\n  next: named dimensions: batch$"):
+        load_onnx(m, dims={"bach": 4})
     bounded = load_onnx(m, dims={"batch": (1, 64)}).inputs[0].type.shape[0]
     assert (bounded.lo, bounded.hi) == (1, 64)

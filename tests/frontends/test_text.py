@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from autocomp.errors import ModelError
+from autocomp.frontends import load
 from autocomp.frontends.text import parse, show
 from autocomp.ir.reference import evaluate
 
@@ -53,3 +54,14 @@ def test_refusals_name_the_line(text, message):
     with pytest.raises(ModelError) as e:
         parse(text)
     assert message in str(e.value)
+
+
+def test_a_named_dimension_can_be_fixed():
+    text = "graph g\ndim N in 2..64 multiple 2\ninput x: f32[N, 3]\n%0 = reshape(x, shape=[3, N])\noutput y = %0\n"
+    assert [str(n.type) for _, n in parse(text, dims={"N": 4}).outputs] == ["f32[3, 4]"]
+    with pytest.raises(ModelError, match=r"^text:2: dimension N cannot be 5\n  next: it is in 2..64, a multiple of 2$"):
+        parse(text, dims={"N": 5})
+    with pytest.raises(ModelError, match=r"^text: has no named dimension 'M'\n  next: named dimensions: N$"):
+        parse(text, dims={"M": 4})
+    with pytest.raises(ModelError, match=r"^graph g: has no named dimension 'N'\n  next: all of its dimensions are numbers$"):
+        load(parse(text), dims={"N": 4})

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 import autocomp
-from autocomp.ir.body import Inside, Load, postorder
+from autocomp.egraph.known import use_known
+from autocomp.egraph.merge import merge_axes
+from autocomp.ir.affine import Aff, aff
+from autocomp.ir.body import Axis, Const, Inside, Load, Map, postorder
+from autocomp.ir.kernel import Arg, Kernel, Store
+from autocomp.ir.types import F32, TensorType
 from tests.helpers.device_graphs import GRAPHS, graph
 
 
@@ -27,3 +34,37 @@ def test_both_halves_of_a_byte_are_read_at_once_and_without_a_guard():
 def test_a_guard_stays_where_the_load_would_leave_its_tensor():
     k = kernel(graph({"x": "f32[8, 5]", "y": "f32[8, 7]"}, "%0 = concat(x, y, axis=1)\n%1 = exp(%0)"))
     assert all(e.guard for e in parts(k, Load))
+
+
+# ---- bodies by hand: where one more or one less decides
+R = Axis("r", 5)
+
+
+def chosen(length: int, taken: Aff, guard: Aff) -> Kernel:
+    """y[r] = where(taken, x[r] if guard, 0) over r:5, x of that length."""
+    load = Load(F32, "x", (aff("r"),), (guard,))
+    value = Map(F32, "where", (Inside.of((taken,)), load, Const(F32, 0.0)))
+    args = Arg("x", TensorType(F32, (length,))), Arg("y", TensorType(F32, (5,)))
+    return Kernel("k", "E", (R,), args[:1], args[1:], (Store("y", (aff("r"),), value),), "k")
+
+
+@pytest.mark.parametrize(("length", "guard", "left"), [
+    (5, 3 - aff("r"), 0),  # the choice says it
+    (5, 2 - aff("r"), 1),  # the choice says one less: row 3 would be read, not zero
+    (4, 3 - aff("r"), 1),  # it says it, but whoever reads whichever side is taken would leave x at row 4
+])  # fmt: skip
+def test_one_element_more_keeps_the_guard(length, guard, left):
+    (load,) = parts(use_known(chosen(length, 3 - aff("r"), guard)), Load)
+    assert len(load.guard) == left
+
+
+def test_axes_merge_unless_a_guard_tells_them_apart():
+    """x[a, b] over a:3 b:4 is one axis of 12, but not where only b < 3 is read."""
+    def kernel_of(*guard: Aff) -> Kernel:
+        index = (aff("a"), aff("b"))
+        args = Arg("x", TensorType(F32, (3, 4))), Arg("y", TensorType(F32, (3, 4)))
+        return Kernel("k", "E", (Axis("a", 3), Axis("b", 4)), args[:1], args[1:], (Store("y", index, Load(F32, "x", index, guard)),), "k")
+
+    merged, kept = merge_axes(kernel_of()), merge_axes(kernel_of(2 - aff("b")))
+    assert [a.extent for a in merged.axes] == [12] and merged.inputs[0].type.shape == (12,)
+    assert kept == kernel_of(2 - aff("b"))

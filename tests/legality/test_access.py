@@ -7,7 +7,7 @@ import pytest
 from autocomp.ir.affine import Aff, FloorDiv, Mod, aff
 from autocomp.ir.body import Axis, Inside, Load, Map
 from autocomp.ir.kernel import Arg, Kernel, Store
-from autocomp.ir.types import BOOL, F32, Sym
+from autocomp.ir.types import BOOL, F32, Sym, TensorType
 from autocomp.loops import access as q
 from autocomp.loops.bounds import check_accesses
 from autocomp.loops.tiles import full_tiles
@@ -116,3 +116,17 @@ def test_full_tiles_of_a_padded_window() -> None:
     assert set(got.conditions) == {aff("i_tile") - 1, 2 - aff("i_tile")}
     assert full_tiles((63 - i,), (("i", 64),), (("i", 16),)).kind == "all"
     assert full_tiles((x, 63 - x), (("i", 64), ("k", 3)), (("i", 64),)).kind == "none"
+
+
+@pytest.mark.parametrize(("shift", "good"), [(5, True), (4, False), (6, False)])
+def test_the_other_side_of_a_choice_begins_where_the_first_one_ends(shift: int, good: bool) -> None:
+    """where(r < 5, x[r], y[r - shift]) over r:12, y of 7: exactly the rows from 5 on are read of y."""
+    r = aff("r")
+    value = Map(F32, "where", (Inside.of((4 - r,)), Load(F32, "x", (r,)), Load(F32, "y", (r - shift,))))
+    k = Kernel("k", "E", (Axis("r", 12),), (Arg("x", TensorType(F32, (5,))), Arg("y", TensorType(F32, (7,)))),
+               (Arg("out0", TensorType(F32, (12,))),), (Store("out0", (r,), value),), "k")  # fmt: skip
+    if good:
+        check_accesses(k)
+    else:
+        with pytest.raises(q.OutOfBounds):
+            check_accesses(k)

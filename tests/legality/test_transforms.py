@@ -8,9 +8,10 @@ import pytest
 
 from autocomp.errors import IllegalTransform
 from autocomp.ir.affine import aff
+from autocomp.ir.body import Axis
 from autocomp.ir.schedule import Schedule
 from autocomp.loops.legality import check, require
-from autocomp.loops.nest import LoopNest
+from autocomp.loops.nest import Access, LoopNest, Rows, Statement
 from autocomp.loops.schedules import fused, legal, legal_transform
 from autocomp.loops.transforms import (
     Fuse,
@@ -117,6 +118,26 @@ def test_an_epilogue_half_way_through_a_reversed_reduction_is_refused() -> None:
     rows[update] = reverse
     rows[store] = type(reverse)((*reverse.beta[:-1], 1), (*nest.rows[store].loops, type(reverse.loops[0])("k", aff(-31))))
     assert not check(nest.with_rows(tuple(rows)), [])
+
+
+def test_two_dependent_statements_at_one_instant_are_refused() -> None:
+    """Nothing says which of them is first."""
+    i, cell = Axis("i", 8), Access("t", (aff("i"),))
+    nest = LoopNest.make((Statement("A", "store", (i,), writes=(cell,)), Statement("B", "store", (i,), reads=(cell,))))
+    together = nest.with_rows((Rows((0, 0), nest.rows[0].loops),) * 2)
+    answer = check(together, [])
+    assert not answer
+    assert "nothing would keep them in order" in str(answer.witness)
+
+
+def test_a_cell_that_is_written_anew_after_a_reduction_waits_for_all_of_its_updates() -> None:
+    """The order among updates may go, theirs with a later plain write may not."""
+    i, cell = Axis("i", 8), Access("t", ())
+    update = Statement("U", "update", (i,), (Access("x", (aff("i"),)), cell), (cell,), cell, reassociable=True)
+    nest = LoopNest.make((update, Statement("W", "store", (), writes=(cell,))))
+    assert check(nest, Reverse("i")).reassociates
+    first = nest.with_rows((Rows((1, 0), nest.rows[0].loops), Rows((0,), ())))
+    assert not check(first, [])
 
 
 def test_structural_refusals_say_what_is_missing() -> None:

@@ -19,6 +19,7 @@ from autocomp.frontends.onnx.model import MAX_GRAPH_DEPTH, ONNX_DOMAINS, Model
 from autocomp.frontends.onnx.refused import REFUSED
 from autocomp.frontends.onnx.registry import LOWERINGS, Value
 from autocomp.frontends.onnx.scope import Scope
+from autocomp.frontends.sizes import unknown_dims
 from autocomp.ir.builder import Builder
 from autocomp.ir.node import Graph, Node
 from autocomp.ir.types import Dim, Sym, TensorType
@@ -48,6 +49,7 @@ class Importer:
 
     def __init__(self, model: Model, inputs: Mapping[str, Any], dims: Mapping[str, Any], round_steps: bool = False) -> None:
         self.model, self.inputs, self.dims, self.round_steps = model, inputs, dims, round_steps
+        self.named: set[str] = set()  # dimensions of inputs that are no numbers
         self.builder = Builder(model.name)
         self.constants = Constants(self.builder)
         self.locations = self.builder.locations
@@ -65,6 +67,7 @@ class Importer:
         for v in g.input:
             if v.name not in scope.values:
                 scope.values[v.name] = self._input(v)
+        unknown_dims(self.dims, self.named, f"model '{self.model.name}'")
         self._body(g.node, scope)
         if not g.output:
             raise ModelError("has no outputs", where=f"model '{self.model.name}'")
@@ -151,6 +154,7 @@ class Importer:
                 raise ModelError(f"declares a dimension of {d.dim_value}", where=where)
             return int(d.dim_value)
         name = d.dim_param or unnamed
+        self.named.add(name)
         by = self.dims.get(name)
         if isinstance(by, (int, Sym)):
             return by
