@@ -14,7 +14,7 @@ ort = pytest.importorskip("onnxruntime")
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 import models  # noqa: E402
 
-from autocomp.errors import ModelError
+from autocomp.errors import ModelError  # noqa: E402
 from autocomp.frontends.onnx import load_onnx  # noqa: E402
 from autocomp.ir.reference import evaluate  # noqa: E402
 
