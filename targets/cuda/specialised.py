@@ -335,21 +335,14 @@ class TeamPrinter(Printer):
         touched = [i for i, f in enumerate(self.flights) if f.stmt.dst in names or self.laid_by(f) & names]
         if not touched:
             return
-        older = [i for i, f in enumerate(self.flights[: touched[-1]]) if f.carried and f.queues]
-        if older:  # the next bytes need not wait for what began behind it
-            self.finish(older[-1])
-            touched = [i - older[-1] - 1 for i in touched if i > older[-1]]
-        self.finish(touched[-1])
-
-    def finish(self, last: int) -> None:
-        """Wait for the products under way up to number `last`, and give back what they have read."""
-        younger = len(self.flights) - 1 - last
+        younger = len(self.flights) - 1 - touched[-1]
         self.put(f"ac_team_wait<{younger}>();")
-        done, self.flights = self.flights[: last + 1], self.flights[last + 1 :]
+        done, self.flights = self.flights[: touched[-1] + 1], self.flights[touched[-1] + 1 :]
         for f in done:
             self.release(f)
             self.seen |= self.laid_by(f)
-            self.put(f"ac_keep({self.names.of(f.stmt.dst)});")
+        for name in dict.fromkeys(f.stmt.dst for f in done):
+            self.put(f"ac_keep({self.names.of(name)});")
 
     def laid_by(self, f: Flight) -> set[str]:
         """The factor that consumers have laid for a product under way."""
@@ -490,7 +483,9 @@ class TeamPrinter(Printer):
         acc = self.names.of(s.dst)
         i, (rm, rn) = pr.instruction, pr.repeat
         per = i.n // 2
-        self.put(f"ac_keep({acc});", "ac_team_fence();")
+        if not any(f.stmt.dst == s.dst for f in self.flights):  # else it goes on in an accumulator that nothing may touch
+            self.put(f"ac_keep({acc});")
+        self.put("ac_team_fence();")
         call = self.wrapper(pr, bool(packed))
         with self.block(f"for (int kk = 0; kk < {pr.steps}; ++kk)", unroll=True), self.over(rm, "m"), self.over(rn, "n"):
             a = f"&{packed}[(m * {pr.steps} + kk) * 4]" if packed else self.descriptor(pr.a, True, pr)

@@ -89,3 +89,28 @@ def test_waves_share_rows_that_are_too_wide_for_one(model, tmp_path):
 def test_the_schedule_of_wide_rows_is_chosen():
     (kernel,) = autocomp.optimize(latent(64, 128, 4096, 512, 64), target="cuda:h200").kernels
     assert "cooperative roles, 2 workers" in kernel.schedule and "i1 64" in kernel.schedule
+
+
+def test_the_compiler_parts_no_products():
+    """ptxas says where it makes matrix instructions wait for each other (C7510 and on), which takes half of their speed."""
+    nvrtc = pytest.importorskip("cuda.bindings.nvrtc")
+    program = autocomp.optimize(latent(64, 128, 4096, 512, 64), target="cuda:h200")
+    if program.target.toolchain.missing():
+        pytest.skip(program.target.toolchain.missing())
+    said = compiler_log(nvrtc, program.source())
+    assert "Used" in said and "C75" not in said
+
+
+def compiler_log(nvrtc, text: str) -> str:
+    """What NVRTC and ptxas say of a kernel."""
+    from autocomp.targets.cuda.toolchain import _toolkit_include, headers
+
+    known, include = headers(), _toolkit_include()
+    texts, names = [t.encode() for t in known.values()], [n.encode() for n in known]
+    _, made = nvrtc.nvrtcCreateProgram(text.encode(), b"k.cu", len(known), texts, names)
+    options = ["--gpu-architecture=sm_90a", "--std=c++17", "--device-as-default-execution-space", "--ptxas-options=-v"]
+    options += [f"--include-path={include}"] if include else []
+    nvrtc.nvrtcCompileProgram(made, len(options), [o.encode() for o in options])
+    log = b" " * nvrtc.nvrtcGetProgramLogSize(made)[1]
+    nvrtc.nvrtcGetProgramLog(made, log)
+    return log.decode()
