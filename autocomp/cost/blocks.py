@@ -18,8 +18,9 @@ UNROLLED = 16  # elements of a loop's body up to which compilers are seen to ove
 # Part of the time of pieces below four sectors that is lost: 64 bytes against 128 in a transpose, benchmarks/gpu.py, H200, 2026-11-21
 SHORT = 0.1
 LONG = 1 << 20  # elements of an axis that is whole
-# Attention with heads of 64 and 128, 27 schedules, benchmarks/gpu.py, H200, 2026-11-21:
+# Attention with heads of 64 and 128, 45 schedules, benchmarks/gpu.py, H200, 2026-11-21:
 PAIR = 1.07  # two teams that wait for the same copies stand still together; three, or blocks of their own, fill each other's waits
+SHALLOW = 1.12  # teams that share a ring with less than 128 steps in depth ahead: 1.18 with heads of 64, 1.08 with 128
 LAGS = 0.75  # of a weight's vector work where the base need not be folded
 GAP = 6.6e-8  # seconds between a block's turns in which no unit works: 512 more turns a core cost 34 us
 ENDS = 0.5  # of a turn, at a tile's start and end, that nothing else of its block hides
@@ -183,7 +184,8 @@ def _turns(s: Schedule, chip: Chip, d: Demand, t: _Tile, parts: Mapping[str, flo
     if _shares_rows(s, t):  # one thing after another, and the teams wait for each other
         each = (matrix * NARROW, *each[1:])
         return -(-t.tiles // (chip.cores * s.resident)) * turns * (teams * sum(each) + SHARING * chip.limits.get("turn", 0.0))
-    beside = hypot(*each) * (PAIR if teams == 2 else 1.0)
+    shallow = teams > 1 and bool(t.shape) and (s.stages - 1) * t.shape[2] < 128
+    beside = hypot(*each) * (PAIR if teams == 2 else 1.0) * (SHALLOW if shallow else 1.0)
     tiles = -(-t.tiles // chip.cores)
     alone = -(-t.tiles // (chip.cores * s.resident)) * turns * (sum(each) + chip.limits.get("turn", 0.0))
     return max(tiles * (turns * teams * beside + (turns * GAP + ENDS * sum(each)) / s.resident), alone)
