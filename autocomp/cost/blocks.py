@@ -184,7 +184,8 @@ def _turns(s: Schedule, chip: Chip, d: Demand, t: _Tile, parts: Mapping[str, flo
     if _shares_rows(s, t):  # one thing after another, and the teams wait for each other
         each = (matrix * NARROW, *each[1:])
         return -(-t.tiles // (chip.cores * s.resident)) * turns * (teams * sum(each) + SHARING * chip.limits.get("turn", 0.0))
-    shallow = teams > 1 and bool(t.shape) and (s.stages - 1) * t.shape[2] < 128
+    depth = t.shape[2] if t.shape else 0
+    shallow = teams > 1 and (s.stages - 1) * depth < 128
     beside = hypot(*each) * (PAIR if teams == 2 else 1.0) * (SHALLOW if shallow else 1.0)
     tiles = -(-t.tiles // chip.cores)
     alone = -(-t.tiles // (chip.cores * s.resident)) * turns * (sum(each) + chip.limits.get("turn", 0.0))
