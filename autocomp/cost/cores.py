@@ -20,7 +20,15 @@ from autocomp.ir.schedule import Schedule
 MAX_ROWS = 14  # rows of a register tile; their addresses are held in scalar registers
 VECTORS = 4  # and vectors of columns
 PART = 1024  # elements of depth that run in one go at least where the other factor lies packed
+APART = 1.2  # cycles of one lane that is stored or read beside a contraction on its own; products of 256 and 1024 terms at 14 x 14
 FEW = 4  # elements of the output's last axis from which lanes run along it
+
+
+def store_apart(near: int, far: int, depth: int, lanes: int, times: int) -> bool:
+    """Should lanes run along `far` columns, whose results lie apart, rather than along `near` ones side by side? Where they fill so much
+    more of the vectors that it pays for `times` accesses of every result lane by lane."""
+    full = lambda n: n / (-(-n // lanes) * lanes)
+    return depth / (2 * lanes) * (1 / full(near) - 1 / full(far)) > APART * times
 
 
 class CoreModel:
@@ -43,7 +51,15 @@ class CoreModel:
         if d.extent[last] < FEW:
             last = max(rows + cols, key=d.extent.__getitem__, default=last)
             rows, cols = (sorted(side, key=lambda x: (x == last, d.extent[x])) for side in (rows, cols))
-        return (cols, rows) if last in rows else (rows, cols)
+        rows, cols = (cols, rows) if last in rows else (rows, cols)
+        factors = [a for a in d.operands if a.factor]
+        plain = d.roles.form == "contract" and all(a.constant or not a.guarded for a in factors) and not d.roles.batch
+        if plain and any(a.constant and a.axes.intersection(rows) for a in factors):
+            near, far, depth = (prod(d.extent[x] for x in side) for side in (cols, rows, [a.name for a in d.roles.depth]))
+            beside = 1 + sum(last in a.axes for a in d.operands if not a.factor)
+            if store_apart(near, far, depth, self.chip.lanes(4), beside):
+                return cols, rows
+        return rows, cols
 
     def time(self, s: Schedule) -> Cost:
         """Seconds under a schedule. A contraction's panels take the whole depth, however it is cut."""
@@ -183,7 +199,7 @@ class CoreModel:
         """Reading packed constants once for each tile of rows: panels are asked for ahead, as many lines at a time as the first cache
         may have under way, and one core waits where that takes longer than the products. Free where all of them stay near, and once:
         that is what the memory's time counts."""
-        if a.bytes <= self.chip.on_chip / 2 or again == 1:
+        if a.bytes < self.chip.on_chip / 2 or again == 1:
             return 0.0
         chip = self.chip
         line, latency = chip.memories[-1].line, chip.latency or 0.0

@@ -33,7 +33,7 @@ def emit(program: TileProgram, lanes: int, header: tuple[str, ...] = (), units: 
             raise UnsupportedOp(f"elements of type {dtype} are not computed on CPUs", where=f"kernel {program.name}",
                                 hint="cast them to f16 before, or take a GPU target")  # fmt: skip
     nest = below_maxima(hoist(coalesce(lower(program))))
-    nest = replace(nest, vectors=options.vectorize_inner, rows=options.register_tile_factor)
+    nest = replace(nest, vectors=options.vectorize_inner, rows=options.register_tile_factor, lanes=lanes)
     tree = build(nest, units and options.vectorize_inner)
     share(nest, tree)
     name = c_name(program.name)

@@ -32,7 +32,7 @@ class Nest:
     """What the printer works on. extent: number or size-parameter text; tile: only axes that a loop steps through.
 
     `views` has tensors and the values that are copies of them; `sizes` the size parameters in order; `vectors`: statements may run
-    in vectors; `rows` of a register tile at most.
+    in vectors; `rows` of a register tile at most; f32 `lanes` of a vector.
     """
 
     name: str
@@ -46,6 +46,7 @@ class Nest:
     sizes: tuple[str, ...]
     vectors: bool = True
     rows: int = 16
+    lanes: int = 16
 
     def axes_of(self, value: str) -> tuple[str, ...]:
         """Axes of an on-chip value or of a view."""

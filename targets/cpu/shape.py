@@ -10,6 +10,7 @@ from autocomp.targets.cpu.flat import View, times
 from autocomp.targets.cpu.lower import Nest, gathers, reads
 from autocomp.targets.cpu.tree import Contraction
 
+from autocomp.cost.cores import store_apart
 from autocomp.ir.body import Expr, Gather, Index, Inside, postorder
 from autocomp.tile.program import walk
 
@@ -48,7 +49,7 @@ def shape_of(nest: Nest, c: Contraction) -> Shape | None:
     m = c.mmas[0]
     acc = nest.slots[m.dst].axes
     out = next((nest.views[s.dst] for s in c.epilogue if s.op == "store"), None)
-    best: tuple[tuple[int, int, int], Shape] | None = None
+    found: list[tuple[tuple[int, int, int], Shape]] = []
     for a, b in ((m.srcs[0], m.srcs[1]), (m.srcs[1], m.srcs[0])):
         in_a, in_b = nest.axes_of(a), nest.axes_of(b)
         if a in nest.views and nest.views[a].guard:
@@ -65,9 +66,26 @@ def shape_of(nest: Nest, c: Contraction) -> Shape | None:
         inner = tuple(x for x in acc if x in in_a and x not in in_b and x != row)
         shape = Shape(a, b, row, col, outer, inner, tuple(depth))
         key = (contiguous(col), min(number(nest, col), 64), number(nest, row) if row else 0)
-        if plain(nest, a, (*depth, *([row] if row else []))) and (best is None or key > best[0]):
-            best = key, shape
-    return best[1] if best else None
+        if plain(nest, a, (*depth, *([row] if row else []))):
+            found.append((key, shape))
+    found.sort(key=lambda f: f[0], reverse=True)
+    if len(found) == 2 and found[0][0][0] and _better_apart(nest, c, found[0][1], found[1][1]):
+        return found[1][1]
+    return found[0][1] if found else None
+
+
+def _better_apart(nest: Nest, c: Contraction, near: Shape, far: Shape) -> bool:
+    """Do lanes along columns that are stored apart pay, since those that lie side by side fill too few? The packed factor is then a
+    constant, so that nothing is packed."""
+    b, depth = nest.views.get(far.b), [nest.extent[x] for x in far.depth]
+    if b is None or far.b not in packed_once(nest, c, far, "") or not all(isinstance(k, int) for k in depth):
+        return False
+    used = {x for e in c.epilogue for x in (e.dst, *e.srcs, *reads(e)) if x in nest.views}
+    steps = [nest.views[x].flat.stride(far.col) for x in used]
+    wide = wide_axis(nest, c, near)
+    columns = number(nest, near.col) * (number(nest, wide) if wide else 1)
+    times_apart = sum(x not in (0, 1) for x in steps)
+    return all(isinstance(x, int) for x in steps) and store_apart(columns, number(nest, far.col), prod(depth), nest.lanes, times_apart)  # type: ignore[arg-type]
 
 
 def number(nest: Nest, axis: str) -> int:

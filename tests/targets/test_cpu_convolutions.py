@@ -74,3 +74,16 @@ def test_chains_of_products(shape):
     b.output("y", b.op("relu", b.op("matmul", y, b.param("b", (rng.standard_normal((n, o)) / n**0.5).astype("f4")))))
     program, _, error = run(b.graph())
     assert error < 2e-6 and (len(program.kernels) == 1) == (min(k, n) <= 16)
+
+
+@pytest.mark.parametrize(("c", "o", "size", "apart"), [(1024, 96, 7, True), (64, 96, 7, False), (1024, 64, 16, False)])
+def test_lanes_run_along_channels_where_an_image_fills_too_few(c, o, size, apart):
+    """49 results fill 77 % of four vectors: long sums take whole vectors of channels and store them apart; 256 fill all."""
+    rng, b = np.random.default_rng(0), Builder("pointwise")
+    x = b.input("x", TensorType(F32, (1, c, size, size)))
+    w = b.param("w", (rng.standard_normal((o, c, 1, 1)) / c**0.5).astype("f4"))
+    y = b.op("conv", x, w, strides=(1, 1), lo=(0, 0), hi=(0, 0), dilations=(1, 1), groups=1)
+    b.output("y", b.op("max", b.op("add", y, b.input("r", y.type)), b.const(0.0, F32)))
+    program, one, error = run(b.graph())
+    assert error < 2e-6 and ("vf_scatter" in program.source()) == apart
+    np.testing.assert_array_equal(one, run(b.graph(), threads=2)[1])
