@@ -112,7 +112,7 @@ class CoreModel:
             elif d.roles.form == "chain" and not a.constant:
                 near += self._packing(a, again, width, tile) * busy  # for the first link
             else:
-                near += (self._streaming(a, again * -(-cols // width), tile) + self._apart(a, again)) * busy
+                near += self._streaming(a, again * -(-cols // width), tile) * busy
         return eff, near + self._carried(tile) * busy
 
     def _carried(self, tile: Mapping[str, int]) -> float:
@@ -223,15 +223,6 @@ class CoreModel:
             size, aside = size / parts, 2 * (parts - 1) * sums * self._rate(sums / d.tiles(tile))
         share = 0.0 if size <= limit / 4 else OVERLAP if size <= limit / 2 else 2 * OVERLAP
         return aside + share * prod(d.extent[x] for x in a.axes) * a.element * (again - 1) * self._rate(a.bytes)
-
-    def _apart(self, a: Operand, again: int) -> float:
-        """Copying rows that lie a multiple of `set` bytes apart, and so in one set of the first cache, `again` times."""
-        run = next((r for r in a.runs if r), ())
-        step = a.element * prod(self.d.extent[x] for x in run)
-        if a.constant or a.contiguous or not run or step % self.chip.limits.get("set", float("inf")):
-            return 0.0
-        near = self._core(self.chip.memories[-1])
-        return prod(self.d.extent[x] for x in a.axes) * again * a.element * (self._rate(a.bytes) + near)
 
     def _rate(self, size: float) -> float:
         """Seconds a byte that one core needs from the nearest level that still holds a tensor of this size."""

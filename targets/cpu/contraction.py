@@ -48,8 +48,6 @@ class ContractionPrinter(Panels):
 
     def _over_depth(self, packs: bool) -> None:
         """All panels of the tile, over the whole depth or the current part of it. `packs`: some are packed here."""
-        if self.apart:
-            self._copy_rows()
         if self._strewn() and packs and not self.wide:
             self.column_panels(lambda: self.nested(self.left, self._panel))
         else:
@@ -65,15 +63,6 @@ class ContractionPrinter(Panels):
         if self.part and axis == self.s.depth[0]:
             return f"{axis}_p", f"min_long({axis}_p + {self.part}, {self.nest.extent[axis]})"
         return super().span(axis)
-
-    def _copy_rows(self) -> None:
-        """The tile's rows of `a`, each a line further from the one before than it lies in memory."""
-        p, row, k = self.p, self.s.row, self.s.depth[0]
-        (lo, hi), (first, end) = p.bounds(row), self.span(k)
-        start = self.nest.views[self.s.a].flat.text({k: first})
-        with p.block(f"for (long {row} = {lo}; {row} < {hi}; {row}++)"):
-            to, size_ = f"apart + ({row} - {lo})*{self.apart}", f"({end} - {first})*sizeof(float)"
-            p.w(f"memcpy({to}, &{self.nest.views[self.s.a].pointer}[{start}], {size_});")
 
     def packed(self, m: Stmt) -> str:
         """The factor that lies in panels."""
@@ -256,8 +245,6 @@ class ContractionPrinter(Panels):
     def _steps(self, a: str) -> tuple[str, str]:
         """Elements between neighbours of `a` along the row and along the last reduced axis."""
         axes = (self.s.row, self.s.depth[-1] if self.s.depth else "")
-        if self.apart and a == self.s.a:
-            return str(self.apart), "1"
         if a in self.nest.views:
             f = self.nest.views[a].flat
             return tuple(str(f.stride(x)) if x else "0" for x in axes)  # type: ignore[return-value]
@@ -266,8 +253,6 @@ class ContractionPrinter(Panels):
         return tuple(self.p._stride(place, x) if x in names else "0" for x in axes)  # type: ignore[return-value]
 
     def _address(self, a: str, at: dict[str, str]) -> str:
-        if self.apart and a == self.s.a:
-            return f"apart[({at[self.s.row]} - {self.p.bounds(self.s.row)[0]})*{self.apart}]"
         if a in self.nest.views:
             v = self.nest.views[a]
             return f"{v.pointer}[{v.flat.text({x: t for x, t in at.items() if x})}]"
@@ -350,10 +335,9 @@ def panel_elements(nest: Nest, c: Contraction, lanes: int, registers: int) -> st
     return "*".join([f"(size_t){fresh}", *(f"(size_t)({x})" for x in lengths), str(t.vectors * lanes)]) if fresh else ""
 
 
-def scratch_elements(nest: Nest, c: Contraction, lanes: int, registers: int) -> dict[str, int]:
-    """Elements of the arrays of a fixed size that one contraction needs: its rows apart, sums that are put aside."""
+def aside_elements(nest: Nest, c: Contraction, lanes: int, registers: int) -> int:
+    """Elements of the sums that one contraction puts aside, 0 for none."""
     s = shape_of(nest, c)
     assert s is not None
     t = tiling_of(nest, c, s, lanes, registers)
-    out = {"apart": t.apart * int(size(nest, s.row))} if t.apart else {}  # type: ignore[call-overload]
-    return out | ({"sums": tile_sums(nest, s, t.vectors * lanes)} if t.part else {})
+    return tile_sums(nest, s, t.vectors * lanes) if t.part else 0

@@ -29,7 +29,7 @@ class Panels:
     def __init__(self, p: Printer, c: Contraction, s: Shape) -> None:
         self.p, self.c, self.s, self.nest, self.lanes = p, c, s, p.nest, p.lanes
         t = tiling_of(p.nest, c, s, p.lanes, p.registers)
-        self.mr, self.nv, self.wide, self.ready, self.apart, self.part = t.rows, t.vectors, t.wide, t.ready, t.apart, t.part
+        self.mr, self.nv, self.wide, self.ready, self.part = t.rows, t.vectors, t.wide, t.ready, t.part
         self.tall = t.tall
         self.nr = self.nv * p.lanes
         self.width = self.nv  # vectors of the panel that hold columns

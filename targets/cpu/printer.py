@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from autocomp.targets.cpu.contraction import panel_elements, print_contraction, scratch_elements
+from autocomp.targets.cpu.contraction import aside_elements, panel_elements, print_contraction
 from autocomp.targets.cpu.expressions import CTYPE, Scalar, Vector, guard_text, literal, mask_text, rounded, scalar_function, working
 from autocomp.targets.cpu.flat import View
 from autocomp.targets.cpu.lower import Nest, reads
@@ -77,9 +77,8 @@ class Printer:
             for s in sizes[1:]:
                 most = f"({most} > {s} ? {most} : {s})"
             out.append(("panels", "float", most))
-        fixed = [scratch_elements(self.nest, c, self.lanes, self.registers) for c in contractions(self.tree)]
-        for name in sorted({n for f in fixed for n in f}):
-            out.append((name, "float", str(max(f.get(name, 0) for f in fixed))))
+        if sums := max((aside_elements(self.nest, c, self.lanes, self.registers) for c in contractions(self.tree)), default=0):
+            out.append(("sums", "float", str(sums)))
         return out
 
     def _bytes(self, name: str, p: Place) -> int | str:

@@ -24,10 +24,8 @@ COLD = 1.3  # cycles for one element from memory: 4 bytes at about 8 GB/s of one
 THIN = 0.1  # cycles a multiply-add that a last panel with fewer vectors loses
 NEAR = 1 << 20  # bytes of a factor that stays in the second cache between panels
 WAYS = 8  # lines of one set of the first cache on current cores (8 or 12)
-SET = 4096  # bytes from a line to the next of its set in the first cache: 64 sets of 64 bytes
 PART = 1024  # elements of depth that run in one go at least
 NEAR_ROWS = 1 << 19  # bytes of a tile's rows that stay in the second cache beside two panels
-MOST_APART = 1024  # rows that are copied apart at most: the copy should stay in the second cache
 
 
 @dataclass(frozen=True)
@@ -113,21 +111,7 @@ def plain(nest: Nest, name: str, axes: tuple[str, ...]) -> bool:
 def most_rows(nest: Nest, s: Shape) -> int:
     """Rows that stay apart in the first cache: rows a multiple of 4096 bytes apart fall into one set of it."""
     step = nest.views[s.a].flat.stride(s.row) if s.a in nest.views and s.row else 0
-    return WAYS if isinstance(step, int) and step and step * 4 % SET == 0 else MAX_ROWS
-
-
-def rows_apart(nest: Nest, c: Contraction, s: Shape) -> int:
-    """Elements from row to row of `a` in a copy of a tile's rows, made where they would meet in one set of the first cache; 0 for
-    none. Each row must be one run of f32 over the whole depth, and its tile's rows all that change while the contraction runs."""
-    v = nest.views.get(s.a)
-    if most_rows(nest, s) == MAX_ROWS or v is None or v.dtype.name != "f32" or v.constant or len(s.depth) != 1 or s.inner:
-        return 0
-    rows, (k,) = size(nest, s.row), s.depth
-    others = [x for x in v.axes if x not in (s.row, k)]
-    if not isinstance(rows, int) or not WAYS < rows <= MOST_APART or any(nest.tile.get(x) != 1 for x in others):
-        return 0
-    run = depth_part(nest, c, s) or nest.extent[k]
-    return run + LINE if v.flat.stride(k) == 1 and whole(nest, c, k) and isinstance(run, int) else 0
+    return WAYS if isinstance(step, int) and step and step * 4 % 4096 == 0 else MAX_ROWS
 
 
 def depth_part(nest: Nest, c: Contraction, s: Shape) -> int:
@@ -212,14 +196,13 @@ def wide_axis(nest: Nest, c: Contraction, s: Shape) -> str:
 @dataclass(frozen=True)
 class Tiling:
     """The register tile of a contraction: `rows` x `vectors`; `wide`: the axis that joins the columns in a panel, or "".
-    `ready`: factors that lie packed in memory before the first run (see `packed_once`); `apart`: see `rows_apart`; `part`:
-    see `depth_part`; `tall`: the axis that joins the rows, or ""."""
+    `ready`: factors that lie packed in memory before the first run (see `packed_once`); `part`: see `depth_part`;
+    `tall`: the axis that joins the rows, or ""."""
 
     rows: int
     vectors: int
     wide: str
     ready: frozenset[str]
-    apart: int = 0
     part: int = 0
     tall: str = ""
 
@@ -250,12 +233,11 @@ def tiling_of(nest: Nest, c: Contraction, s: Shape, lanes: int, registers: int) 
     rows = (number(nest, s.row) if s.row else 1) * (number(nest, tall) if tall else 1)
     cols = number(nest, s.col) * (number(nest, wide) if wide else 1)
     ready = packed_once(nest, c, s, wide)
-    copied = 0 if tall else rows_apart(nest, c, s)
-    limit = min(nest.rows, MAX_ROWS if s.a in ready or copied else most_rows(nest, s))
+    limit = min(nest.rows, MAX_ROWS if s.a in ready else most_rows(nest, s))
     a = nest.views.get(s.a)
     cold = a is not None and a.constant and prod(number(nest, x) for x in (s.row, *s.depth) if x) * 4 > NEAR
     best = register_tile(rows, cols, lanes, registers, len(c.mmas), limit, cold)
-    return Tiling(*best, wide, ready, copied, 0 if tall else depth_part(nest, c, s), tall)
+    return Tiling(*best, wide, ready, 0 if tall else depth_part(nest, c, s), tall)
 
 
 def whole(nest: Nest, c: Contraction, axis: str) -> bool:

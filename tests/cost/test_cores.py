@@ -58,13 +58,6 @@ def test_packed_constants_cost_time_where_they_come_slower_than_products_take_th
     assert few > 4 * some > 4 * all_
 
 
-def test_rows_in_one_set_of_the_first_cache_are_copied_once_for_each_tile_of_columns():
-    even, odd = (kernel(matmul("f32", 128, 768, k)) for k in (1024, 1040))
-    even, odd = (replace(k, inputs=(k.inputs[0], replace(k.inputs[1], constant=True))) for k in (even, odd))
-    once = part(even, "packing", i0=64, i1=768) - part(odd, "packing", i0=64, i1=768)
-    assert 0 < once < part(even, "packing", i0=64, i1=192) - part(odd, "packing", i0=64, i1=192) - 2 * once
-
-
 def test_long_rows_against_packed_constants_stay_near_part_by_part():
     short, long_ = (kernel(matmul("f32", 128, 768, k)) for k in (1920, 2064))  # from 2048 on sums are put aside
     short, long_ = (replace(k, inputs=(k.inputs[0], replace(k.inputs[1], constant=True))) for k in (short, long_))

@@ -83,28 +83,6 @@ def test_any_tiles_of_a_product(tile):
     checked(program, graph)
 
 
-@pytest.mark.parametrize("tile", [
-    {"i1": 75}, {"i0": 37}, {"i0": 16, "i1": 40}, {"i0": 9, "i1": 33, "r0": 128}, {"i0": 1}, {"i0": 8},
-], ids=str)  # fmt: skip
-def test_rows_that_share_a_set_of_the_first_cache_are_copied_apart(tile):
-    graph = matmul(37, 1024, 75)
-    program = rescheduled(graph, Schedule.make(tile))
-    checked(program, graph)
-    few = 0 < tile.get("i0", 37) <= 8  # lines of one set hold them
-    assert ("memcpy(apart" in program.source()) == (not few)
-
-
-def test_rows_of_a_batch_are_copied_apart_and_others_stay():
-    b = Builder("batch")
-    x, w = b.input("x", TensorType(F32, (3, 40, 2048))), b.param("w", np.random.default_rng(4).standard_normal((3, 2048, 33)).astype("f4"))
-    b.output("y", b.op("matmul", x, w))
-    graph = b.graph()
-    program, threads = rescheduled(graph, Schedule.make({"i0": 1, "i1": 20})), rescheduled(graph, Schedule.make({"i0": 1, "i1": 20}), 2)
-    assert "memcpy(apart" in program.source()
-    np.testing.assert_array_equal(checked(program, graph), checked(threads, graph))
-    assert "memcpy(apart" not in rescheduled(matmul(37, 1040, 75), Schedule.make({"i0": 37})).source()
-
-
 @pytest.mark.parametrize(("m", "k", "tile"), [
     (37, 4100, {"i0": 37}), (61, 4096, {"i1": 33}), (130, 2816, {"i0": 64, "i1": 20}), (70, 2061, {"i0": 68, "i1": 40}),
 ], ids=str)  # fmt: skip
