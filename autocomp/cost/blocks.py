@@ -39,6 +39,11 @@ DIRECT = 64  # registers of a thread that makes factors where it multiplies them
 # Waves of a core that hide the latency of such a thread's instructions: 4, 8, 16 and 31 waves a core took 36, 27, 22 and 20 us for one row
 # by 8192 x 8192 weights of 4 bits; benchmarks/gpu.py, H200, 2026-11-21
 HIDING = 24
+# In turns products never pause for copies to catch up: gelu(x@w+b) by 128 x 128 tiles in turns took 143 us where products and copies
+# through L2 take 100 us each, by 128 x 256 tiles together 133 us; convolutions with copies of three quarters of that lost nothing;
+# H200, 2026-11-21
+IN_TURNS, PACE = 0.5, 0.75
+TURNED = 1.01  # rows in the place of few columns leave through transposed stores
 SLACK = 0.02  # a deeper ring still helps a little where the mean latency is hidden
 
 # Products of 4096 and 8192 cubed whose last tiles are shared out, with and without adding up, H200, 2026-11-21:
@@ -77,10 +82,10 @@ class BlockModel:
             vector, copies = (self.d.packed, 0.0) if direct else (w.vector, t.copies)
             work = Work(t.read, w.written, w.read_eff, t.matrix, w.matrix_dtype, vector, w.special, *grain, 1.0, blocks, copies)
             roof = self._roofs[key, blocks] = timer(work, chip)
-        eff = _matrix_share(s, chip, *t.shape, w) if t.shape else w.matrix_eff
+        eff = _matrix_share(s, chip, *t.shape, w, t.turn, self._narrow(s, t)) if t.shape else w.matrix_eff
         if form == "online":
             eff = 1.0 if s.roles == "cooperative" else chip.limits.get("warp_matrix", 1.0)
-        team = TEAM_ROWS * (1 if form == "online" and _shares_rows(s, t) else s.workers)
+        team = TEAM_ROWS * (1 if form == "online" and _shares_rows(s, t) else 1 if s.apart else s.workers)
         matrix = t.matrix * (-(-t.rows // team) * team / t.rows if t.rows >= 64 and s.roles == "cooperative" else 1.0)
         if s.stream:
             matrix *= 1 + SCATTERED * (t.tiles % at_once) / t.tiles
@@ -104,9 +109,20 @@ class BlockModel:
             if cost.bound in UNITS:  # they are part of the turns
                 del terms[cost.bound]
             terms["latency"], start = _turns(s, chip, self.d, t, dict(cost.parts)), first * (1 if s.persistent else waves / s.resident)
+        elif t.shape:
+            start += _behind(s, chip, t, waves)
+            start += IN_TURNS * max(0.0, near - PACE * max(terms.values())) if s.apart else 0.0
         bound = max(terms, key=lambda x: terms[x])
         seconds = terms[bound] + OVERLAP * (sum(terms.values()) - terms[bound]) + chip.launch + start
         return Cost(seconds, bound, (*cost.parts, *((n, x) for n, x in terms.items() if n != cost.bound), ("start", start)))
+
+
+    def _narrow(self, s: Schedule, t: _Tile) -> float:
+        """How many times as long products take where instructions have few columns; one warpgroup's rows take their place."""
+        alone = s.workers == 1 or s.apart
+        beside = any(not o.factor and {a.name for a in self.d.roles.rows} & o.axes for o in self.d.operands)
+        turned = alone and t.columns == 64 < t.rows and t.rows % 64 == 0 and not beside
+        return TURNED if turned else NARROW if t.columns <= 64 else 1.0
 
 
 @dataclass(frozen=True)
@@ -114,7 +130,8 @@ class _Tile:
     """What a tile alone decides: how many there are, its rows, columns and depth (() without a contraction), seconds of its operands
     through L2 where all cores draw from it, and the part of them that tiles of other rows need too, operations with padding, copies of
     less than 16 bytes, bytes with partial lines; of the longest reduction the chunks, and of one chunk the most bytes and the most
-    elements of an operand; rows with padding; steps in depth."""
+    elements of an operand; rows with padding; columns; steps in depth; seconds in which a core draws what one turn of a ring brings to a
+    product; bytes of a slot."""
 
     tiles: int
     shape: tuple[int, int, int] | tuple[()]
@@ -127,22 +144,28 @@ class _Tile:
     bytes: float
     elements: int
     rows: int = 0
+    columns: int = 0
     steps: int = 1
+    turn: float = 0.0
+    slot: float = 0.0
 
 
 def _tile_of(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool = False, stays: bool = False) -> _Tile:
     roles, tiles, near, common, matrix, copies, extent = d.roles, d.tiles(tile), 0.0, 0.0, d.work.matrix, 0.0, d.extent
     shape: tuple[int, int, int] | tuple[()] = ()
-    rows, steps = 0, 1
+    rows, steps, turn, slot = 0, 1, 0.0, 0.0
     if roles.form in ("contract", "online"):
         once = min(1.0, chip.cores / tiles) if patches and stays else 1.0
         near, common = (tiles * x / chip.memory("l2").bandwidth for x in _block_bytes(d, tile, patches, once))
-        m, n, _ = shape = (d.size("rows", tile), d.size("cols", tile), d.size("depth", tile))
+        m, n, depth = shape = (d.size("rows", tile), d.size("cols", tile), d.size("depth", tile))
         if "copies" in chip.limits:
             copies = tiles * roles.extent("depth") * (d.narrow[0] * m + d.narrow[1] * n)
         matrix *= _padding(d, tile, patches)
         rows = prod(_padded(d, roles.rows, tile))
         steps = prod(-(-extent[a.name] // tile.get(a.name, extent[a.name])) for a in roles.depth)
+        products = max(1.0, d.work.matrix / (2.0 * prod(roles.extent(x) for x in ("batch", "rows", "cols", "depth"))))
+        turn = near / (tiles / chip.cores) / steps / products if patches else 0.0
+        slot = float(depth * (rows + n) * max((a.element for a in d.operands if a.factor), default=2))
     line = 2 * chip.memories[0].line  # neighbouring sectors travel together
     extra = sum(a.bytes * (whole_lines(a, tile, line) - 1) for a in d.operands)
     extra += SHORT * sum(p.bytes for p in d.pieces if _run(p.side_by_side, tile) * p.element < 4 * chip.memories[0].line)
@@ -153,7 +176,7 @@ def _tile_of(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool = Fal
         chunk = {a: prod(size(x) for x in a.views[-1] if x in extent) for a in d.operands if a.views}
     most = max((a.element * n for a, n in chunk.items()), default=1)
     return _Tile(tiles, shape, near, common, matrix, copies, d.work.read + extra, chunks, most, max(chunk.values(), default=1), rows,
-                 steps)  # fmt: skip
+                 shape[1] if shape else 0, steps, turn, slot)  # fmt: skip
 
 
 def _adding_up(s: Schedule, chip: Chip, t: _Tile) -> float:
@@ -236,6 +259,23 @@ def _block_bytes(d: Demand, tile: Mapping[str, int], patches: bool = False, once
     return float(sum(b for _, b in every)), float(sum(b for v, b in every if not rows & set(v)))
 
 
+def _behind(s: Schedule, chip: Chip, t: _Tile, waves: int) -> float:
+    """Seconds in which a core's matrix units wait for what follows a tile's products, its maps and stores, before the next tile's begin:
+    none where warpgroups take turns or the schedule has several blocks a core. Blocks without roles do so beside each other, but for one
+    that has a core alone and fills its ring anew."""
+    one, each = chip.limits.get("settle", 0.0), chip.limits.get("epilogue", 0.0) * t.rows * t.columns
+    if s.roles == "cooperative":
+        one += each / (128 * s.workers)
+    elif min(chip.memory("shared").capacity // max(1.0, s.stages * t.slot), _resident(s, chip)) < 2:
+        one += each / s.threads + chip.limits.get("block", 0.0)
+    return 0.0 if s.apart or s.resident > 1 else one * (waves - 1)
+
+
+def _resident(s: Schedule, chip: Chip) -> int:
+    """Blocks that a core holds at once, as far as their threads decide it."""
+    return int(chip.limits.get("resident_threads", 2 * chip.limits["threads"]) // s.threads)
+
+
 def _waiting(s: Schedule, chip: Chip, d: Demand, t: _Tile) -> float:
     """Seconds that latency takes from a reduction.
 
@@ -269,16 +309,17 @@ def _direct_waiting(s: Schedule, chip: Chip, d: Demand, t: _Tile) -> float:
     return max(memory, d.packed / chip.vector["f32"] * HIDING / waves)
 
 
-def _matrix_share(s: Schedule, chip: Chip, m: int, n: int, depth: int, work: Work) -> float:
-    """Share of the matrix rate: what the instruction allows, and what the ring's depth hides of the memory latency."""
+def _matrix_share(s: Schedule, chip: Chip, m: int, n: int, depth: int, work: Work, turn: float, narrow: float) -> float:
+    """Share of the matrix rate: what the instruction allows, and what the ring's depth hides of the memory latency and of the time that
+    a turn's bytes take (a slot is filled anew only when all of it has been read)."""
     if s.instruction == "direct":
         return chip.limits.get("warp_matrix", 1.0)
-    share = (1 / NARROW if n <= 64 else 1.0) if s.roles == "cooperative" else chip.limits.get("warp_matrix", 1.0)
+    share = 1 / narrow if s.roles == "cooperative" else chip.limits.get("warp_matrix", 1.0)
     share *= chip.limits.get(f"warp_{work.matrix_dtype}", 1.0) if s.roles != "cooperative" else 1.0
     share *= PAIRED if s.cluster > s.deep else 1.0
     step = 2.0 * m * n * depth / (chip.matrix_rate(work.matrix_dtype) / chip.cores)
     ahead = max(1, s.stages - 1)
-    hidden = step * ahead * s.resident / chip.latency
+    hidden = step * ahead * s.resident / (chip.latency + turn)
     return max(0.02, min(share, hidden)) * hidden / (hidden + SLACK)
 
 

@@ -231,6 +231,8 @@ def describe(s: Schedule) -> str:
             parts.append(f"{s.resident} blocks a core")
         if s.persistent:
             parts.append("blocks stay")
+        if s.apart:
+            parts.append("in turns")
         if s.lazy:
             parts.append(f"base lags by 2^{s.lazy}")
     if s.split:

@@ -1,6 +1,6 @@
 """Tiling and scheduling rules of one kernel as egglog rules over one constructor: a schedule is a row of columns.
 
-    (Tile rows cols depth batch taps threads stages grouped workers cluster deep resident overlap lazy unroll persistent stream
+    (Tile rows cols depth batch taps threads stages grouped workers cluster deep resident overlap lazy unroll persistent apart stream
      split roles instruction)
 
 A tiling rule joins its `choose` tables under its conditions and unites the kernel with a Tile; a scheduling rule matches the
@@ -28,8 +28,8 @@ from autocomp.rewrite.where import Env, Unanswerable, evaluate, holds
 ROLE = {"m": "rows", "n": "cols", "k": "depth", "b": "batch", "t": "taps", "i": "rows", "j": "cols"}
 TILES = ("rows", "cols", "depth", "batch", "taps")  # 0: the whole axes; of taps: as the depth says
 FIELDS = (  # whole numbers of the schedule
-    "threads", "stages", "grouped", "workers", "cluster", "deep", "resident", "overlap", "lazy", "unroll", "persistent", "stream",
-    "split",
+    "threads", "stages", "grouped", "workers", "cluster", "deep", "resident", "overlap", "lazy", "unroll", "persistent", "apart",
+    "stream", "split",
 )
 WORDS = ("roles", "instruction")  # and words
 COLUMNS = (*TILES, *FIELDS, *WORDS)
@@ -100,7 +100,8 @@ class Decoder:
         rest: dict[str, Any] = dict(zip((*FIELDS, *WORDS), row[len(TILES) :], strict=True))
         rest |= {w: self.words.values[rest[w]] for w in WORDS}
         split = (self.roles.split, rest["split"]) if rest["split"] else None
-        return Schedule(self.tile(row[: len(TILES)]), **rest | {"split": split} | {b: bool(rest[b]) for b in ("persistent", "stream")})
+        flags = {b: bool(rest[b]) for b in ("persistent", "apart", "stream")}
+        return Schedule(self.tile(row[: len(TILES)]), **rest | {"split": split} | flags)
 
     def tile(self, sizes: tuple[int, ...]) -> tuple[tuple[str, int], ...]:
         """Tiles of the axes, by name, for the sizes of the roles (few among the rows)."""

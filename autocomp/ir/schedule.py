@@ -21,6 +21,7 @@ class Schedule:
     stages     ring depth of copies in the reduction's loop; roles/workers/threads/cluster/persistent/rows/overlap: who
                runs what on a GPU or NPU (docs/architecture.md).
     resident   blocks that share a core: each has that part of its registers and shared memory.
+    apart      each consuming warpgroup has tiles of its own; their products take turns.
     lazy       a base under which other states are kept (the maximum of a softmax) moves only where a step's weights would sum to more
                than 2^lazy; 0: in every step.
     deep       blocks of a cluster that each compute a part of the depth of one tile; then the cluster is as large.
@@ -46,6 +47,7 @@ class Schedule:
     cluster: int = 1
     deep: int = 1
     persistent: bool = False
+    apart: bool = False
     stream: bool = False
     rows: str = ""
     overlap: int = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING
 
 from autocomp.targets.cuda.bulk import tensor_map
@@ -26,8 +27,9 @@ STAGE = 16384  # bytes in which a warpgroup leaves results for the bulk engine: 
 
 @dataclass(frozen=True)
 class _Boxes:
-    """A store in boxes of 64 columns and `run` rows: neighbours along the innermost of the instruction's row axes, `rows` (axis, padded
-    size), innermost first. `start`: coordinates of the tile's first element; `groups` of 64 columns."""
+    """A store in boxes of 64 columns and `run` rows: neighbours along the innermost of the tile's row axes, `rows` (axis, padded size),
+    innermost first. `start`: coordinates of the tile's first element; `groups` of 64 elements along the instruction's columns, which
+    are the tile's rows where it is `turned`."""
 
     map: TensorMap
     start: tuple[Aff, ...]
@@ -35,6 +37,7 @@ class _Boxes:
     rows: tuple[tuple[str, int], ...]
     run: int
     groups: int
+    turned: bool
 
 
 def store_boxes(at: TeamPrinter, s: Stmt) -> bool:
@@ -44,25 +47,30 @@ def store_boxes(at: TeamPrinter, s: Stmt) -> bool:
     if x is None:
         return False
     at.placer.maps.append(x.map)
-    number, offset = len(at.placer.maps) - 1, at.place.reserve(STAGE * at.workers, ALIGN)
+    number, offset = len(at.placer.maps) - 1, at.place.reserve(STAGE * at.teams, ALIGN)
     y, kind = at.names.of(s.srcs[0]), STORED[at.bufs[s.srcs[0]].dtype.name]
     groups, repeats = x.groups, at.place.layouts[s.srcs[0]].registers // (x.groups * 32)
     parts = 64 // x.run
     at.stored = True
-    at.put(f"unsigned char *const box{number} = {at.memory} + {offset} + (wave / 4) * {STAGE};")
+    at.put(f"unsigned char *const box{number} = {at.memory} + {offset} + ({at.side}) * {STAGE};")
     if at.persistent and repeats * groups % 2:  # the last tile ended in the half that this one begins with
         at.put("if (threadIdx.x % 128 == 0) ac_bulk_wait<0>();")
     with _each_box(at, at.place.layouts[s.srcs[0]], repeats, groups):
         box = at.names.fresh("to")
         at.put(f"unsigned char *{box} = box{number} + (m * {groups} + g) % 2 * 8192;")
         at.put(f"if (threadIdx.x % 128 == 0) ac_bulk_wait<{parts}>();")
-        at.put("ac_barrier_sync(2 + wave / 4, 128);")
+        at.put(f"ac_barrier_sync(2 + {at.side}, 128);")
+        place, suffix = "wave % 4 * 16 + lane % 16, q * 32 + lane / 16 * 16", ""
+        if x.turned:
+            place, suffix = "q * 16 + lane / 16 * 8 + lane % 8, wave % 4 * 32 + lane / 8 % 2 * 16", "_t"
         with at.over(4, "q"):
             at.put("unsigned part[4];", f"ac_pack<{kind}, 8>(part, &{y}[(m * {groups} + g) * 32 + q * 8]);")
-            at.put(f"ac_stmatrix4({box} + ac_swizzle<128>(wave % 4 * 16 + lane % 16, q * 32 + lane / 16 * 16), part);")
-        at.put("ac_async_fence();", "ac_barrier_sync(2 + wave / 4, 128);")
-        row = f"(wave / 4 * {repeats} + m) * 64"
-        store = lambda row, box: f"ac_bulk_store(&map{number}, {box}, {', '.join(_position(at, a, _here(x, row)) for a in x.start)});"
+            at.put(f"ac_stmatrix4{suffix}({box} + ac_swizzle<128>({place}), part);")
+        at.put("ac_async_fence();", f"ac_barrier_sync(2 + {at.side}, 128);")
+        row, col = f"(wave / 4 * {repeats} + m) * 64", "g * 64"
+        if x.turned:
+            row, col = col, row
+        store = lambda row, box: f"ac_bulk_store(&map{number}, {box}, {', '.join(_position(at, a, _here(x, row, col)) for a in x.start)});"
         if parts == 1:
             at.put(f"if (threadIdx.x % 128 == 0) {store(row, box)}")
         else:
@@ -73,7 +81,7 @@ def store_boxes(at: TeamPrinter, s: Stmt) -> bool:
 
 @contextmanager
 def _each_box(at: TeamPrinter, layout: Layout, repeats: int, groups: int) -> Iterator[None]:
-    """A loop over boxes: m counts 64 rows, g 64 columns."""
+    """A loop over boxes: m counts 64 rows of the instruction, g 64 columns."""
     if at.in_shares(layout):
         with at.registers(layout, "b", 32):
             at.put(f"const int m = b / {groups}, g = b % {groups};")
@@ -83,9 +91,9 @@ def _each_box(at: TeamPrinter, layout: Layout, repeats: int, groups: int) -> Ite
             yield
 
 
-def _here(x: _Boxes, row: str) -> dict[str, str]:
-    """Each axis' index in the tile at a row and at group g of the columns."""
-    out, below = {x.column: "g * 64"}, 1
+def _here(x: _Boxes, row: str, col: str) -> dict[str, str]:
+    """Each axis' index in the tile at a row and a column."""
+    out, below = {x.column: col}, 1
     for i, (a, n) in enumerate(x.rows):
         digit = f"{row} / {below}" if below > 1 else row
         out[a] = digit if i == len(x.rows) - 1 else f"{digit} % {n}"
@@ -103,13 +111,18 @@ def _boxes(at: TeamPrinter, s: Stmt) -> _Boxes | None:
     t = at.p.tensor(s.dst)
     layout = at.place.layouts[s.srcs[0]]
     product = next((p for p in at.place.products.values() if p.layout == layout), None)
-    if t is None or t.dtype.bytes != 2 or t.guard or product is None or len(product.n) != 1:
+    if t is None or t.dtype.bytes != 2 or t.guard or product is None:
         return None
     if product.waves[1] > 1:  # warpgroups that share rows have columns of their own
         return None
-    col, rows = product.n[0][0], product.m
+    turned = contiguous_axis(t) in [a for a, _ in product.m]
+    cols, rows = (product.m, product.n) if turned else (product.n, product.m)
+    col = cols[0][0]
     run = 64 if len(rows) == 1 else min(64, rows[0][1])
     wide, high = layout.extent(col), layout.extent(rows[0][0])
+    groups = (prod(layout.extent(a) for a, _ in rows) if turned else wide) // 64
+    if len(cols) != 1 or layout.registers % (32 * max(1, groups)):
+        return None
     if at.in_shares(layout) and layout.registers // 32 % at.parts.count:
         return None
     axes = {col, *(a for a, _ in rows)}
@@ -123,7 +136,7 @@ def _boxes(at: TeamPrinter, s: Stmt) -> _Boxes | None:
         return None
     if any(at.p.extent(a) != _dim_of(t, a) for a in axes):
         return None
-    return _Boxes(made, start, col, rows, run, wide // 64)
+    return _Boxes(made, start, col, rows, run, groups, turned)
 
 
 def _dim_of(t: Tensor, axis: str) -> object:

@@ -26,14 +26,15 @@ def emit_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: tupl
     """
     if "warpgroups" not in chip.features:
         raise UnsupportedOp(f"{chip.name} has no warpgroup instructions", where=f"kernel {p.name}")
-    at = Placement(TEAM * schedule.workers, chip.lanes(4), schedule.stages)
-    placer = TeamPlacer(p, table, plain, at, schedule.workers, schedule.resident)
+    workers = 1 if schedule.apart else schedule.workers  # of a tile
+    at = Placement(TEAM * workers, chip.lanes(4), schedule.stages)
+    placer = TeamPlacer(p, table, plain, at, workers, schedule.resident)
     placer.run()
     if not placer.bulk:
         raise UnsupportedOp("no product reads a factor that is copied in bulk", where=f"kernel {p.name}")
     _check_instructions(p, at, schedule)
     blocks = chip.cores * schedule.resident
-    printer = TeamPrinter(p, at, placer, cluster=schedule.cluster, blocks=blocks)
+    printer = TeamPrinter(p, at, placer, cluster=schedule.cluster, blocks=blocks, teams=schedule.workers // workers)
     if printer.persistent and printer.growing:
         raise UnsupportedOp("blocks that stay would take equal numbers of unequal tiles", where=f"kernel {p.name}",
                             hint="one block a tile, the longest first")  # fmt: skip

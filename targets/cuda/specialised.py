@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 
+from autocomp.targets.cuda import turns
 from autocomp.targets.cuda.boxes import store_boxes
 from autocomp.targets.cuda.bulk import Bulk
 from autocomp.targets.cuda.laid import lay_down
@@ -67,10 +68,11 @@ class TeamPrinter(Printer):
     """The consumers' text; `producer` prints the other role."""
 
     def __init__(self, p: TileProgram, place: Placement, placer: TeamPlacer, exact: bool = False, cluster: int = 1,
-                 blocks: int = 1) -> None:  # fmt: skip
+                 blocks: int = 1, teams: int = 1) -> None:  # fmt: skip
         super().__init__(p, place, exact)
-        self.placer, self.workers = placer, placer.workers
-        self.budget = register_budget(placer.workers, placer.resident)
+        self.placer, self.workers, self.consuming = placer, placer.workers, False
+        self.teams = teams * placer.workers  # consuming warpgroups; `workers` of them share a tile
+        self.budget = register_budget(self.teams, placer.resident)
         first = p.body[0] if p.body else None
         self.persistent = isinstance(first, Loop) and first.opt("persistent") == "yes"
         self.parts = find_parts(self)
@@ -82,6 +84,7 @@ class TeamPrinter(Printer):
         elif cluster > 1:
             self.paired, self.together, self.memory = self.pair(), cluster, "own"
         self.stream = find_stream(self, blocks)
+        self.order = turns.find_turns(self, teams)
         self.queues = self.find_queues()
         self.of = {s.dst: q for q in self.queues for s in q.copies}
         self.waited: set[str] = set()
@@ -120,7 +123,8 @@ class TeamPrinter(Printer):
             self.put(f"unsigned char *const {self.memory} = ac_own_memory(smem);")
         if self.parts:
             self.put(f"const int {self.parts.rank} = ac_cluster_rank();")
-        self.put("const int lane = threadIdx.x % AC_WAVE, team = threadIdx.x / 128, wave = threadIdx.x / AC_WAVE - 4;")
+        wave = self.order.wave if self.order else "threadIdx.x / AC_WAVE - 4"
+        self.put(f"const int lane = threadIdx.x % AC_WAVE, team = threadIdx.x / 128, wave = {wave};")
         self.put("(void)lane; (void)wave;")
         with self.block("if (threadIdx.x == 0)"):
             for q in self.queues:
@@ -130,6 +134,8 @@ class TeamPrinter(Printer):
             if self.parts:
                 inbox = f"{self.memory} + {self.parts.barrier}"
                 self.put(f"ac_barrier_init({inbox}, 1);", f"ac_barrier_expect({inbox}, {self.parts.bytes});")
+            if self.order:
+                turns.barriers(self, self.order)
             self.put("ac_barrier_fence();")
         if self.parts:
             self.put("ac_cluster_arrive();")
@@ -149,11 +155,18 @@ class TeamPrinter(Printer):
                 self.put("ac_cluster_wait();")
             self.put("return;")
         self.put(f"ac_registers_claim<{self.budget[1]}>();")
+        self.consuming = True
         self.counters()
         self.declare()
         with self.tiles() as body:
             self.waited -= {q.name for q in self.queues if q.loop is None}
             self.returned.clear()
+            if self.order:
+                turns.begin(self, self.order)
+                last = next(k for k, n in enumerate(body) if turns.holds_last(self.order, n)) + 1
+                self.run(body[:last])
+                turns.pass_on(self, self.order)
+                body = body[last:]
             self.run(body)
             if self.persistent:
                 self.settle({f.stmt.dst for f in self.flights})
@@ -217,7 +230,10 @@ class TeamPrinter(Printer):
             every = self.together
             total = " * ".join(f"(({self.count(a)} + {every - 1}) / {every})" if a == self.paired else self.count(a) for a in first.axes)
             of = lambda x: f"{x} / {every}" if every > 1 else x
-            with self.block(f"for (int tile = {of('blockIdx.x')}; tile < {total}; tile += {of('gridDim.x')})"):
+            begin, step = of("blockIdx.x"), of("gridDim.x")
+            if self.order and self.consuming:
+                begin, step = f"{begin} + (team - 1) * {step}", f"{self.order.teams} * {step}"
+            with self.block(f"for (int tile = {begin}; tile < {total}; tile += {step})"):
                 self.grid(first, "tile")
                 yield first.body
         else:
@@ -226,11 +242,17 @@ class TeamPrinter(Printer):
 
     def turned(self, loop: Loop | None) -> None:
         """The next turn of a loop's queues."""
+        if loop is None and self.order and self.consuming:
+            turns.skip(self, self.order, [q for q in self.queues if not q.resident])
+            return
         for q in self.queues:
             if q.loop is loop and (loop is not None or self.persistent) and not q.resident:
                 self.put(f"++{q.name};")
 
     def counters(self) -> None:
+        if self.order and self.consuming:
+            turns.counters(self, self.order, [q for q in self.queues if not q.resident])
+            return
         for q in self.queues:
             if (q.loop is not None or self.persistent) and not q.resident:
                 self.put(f"unsigned {q.name} = 0;")
@@ -243,6 +265,11 @@ class TeamPrinter(Printer):
             at = next(i for i, x in enumerate(self.lines) if "ac_registers_claim" in x) + 1
             self.lines.insert(at, line)
         return text
+
+    @property
+    def side(self) -> str:
+        """A consuming warpgroup's number."""
+        return "(team - 1)" if self.order else "wave / 4"
 
     def sync(self, over_blocks: bool = False) -> None:
         self.put(f"ac_barrier_sync(1, {TEAM * self.workers});")

@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from autocomp.targets.cuda.bulk import Bulk, tensor_map
-from autocomp.targets.cuda.windows import slides, window
+from autocomp.targets.cuda.windows import Window, slides, window
 from autocomp.targets.simt.access import contiguous_axis
 from autocomp.targets.simt.placement import ALIGN, Placement, Placer
 from autocomp.targets.source import TensorMap
 
+from autocomp.errors import UnsupportedOp
 from autocomp.tile.instruction import Instruction
 from autocomp.tile.layout import Digit
 from autocomp.tile.program import Buf, Loop, Stmt, Tensor, TileProgram
@@ -72,11 +73,13 @@ class TeamPlacer(Placer):
             out.once = frozenset(n for n in out.once if not any(a in first.axes for a in self.bufs[n].axes))
 
     def product(self, s: Stmt, chained: bool) -> None:
-        """Where the first factor has fewer rows than the instruction, the second factor's columns are the rows."""
+        """Where the first factor has fewer rows than the instruction, the second factor's columns are the rows; also where these are so
+        few that an instruction with them as columns would read shared memory for longer than it computes."""
         a, b = (self.bufs[n] for n in s.srcs)
         few, many = (prod(n for _, n in self.group(x for x in self.bufs[s.dst].axes if x in y.axes and x not in z.axes))
                      for y, z in ((a, b), (b, a)))  # fmt: skip
-        turned = few < ROWS and few % 8 == 0 and many % ROWS == 0 and a.scope == b.scope == "block"
+        narrow = many == ROWS * self.workers == ROWS < few and few % ROWS == 0 and self.may_turn(self.bufs[s.dst], a, b)
+        turned = (narrow or (few < ROWS and few % 8 == 0 and many % ROWS == 0)) and a.scope == b.scope == "block"
         other = replace(s, srcs=s.srcs[::-1]) if turned else s
         self.first = other.srcs[0]
         view = self.view_of(self.first)
@@ -89,6 +92,25 @@ class TeamPlacer(Placer):
         """Whether warpgroups have to share the columns of their rows: a tile of fewer rows than they have together asks for it."""
         a, b, c = (self.bufs[n] for n in (*s.srcs, s.dst))
         return prod(self.size(x) for x in c.axes if x in a.axes and x not in b.axes) < ROWS * self.workers
+
+    def may_turn(self, acc: Buf, a: Buf, b: Buf) -> bool:
+        """Whether what becomes of an accumulator is stored in boxes along the second factor's axes and meets no more than vectors along
+        them, and the first factor's rows follow each other over a whole instruction of columns."""
+        across = {x for x in acc.axes if x in b.axes}
+        met = [s.dst for s in self.stmts if s.op == "copy" and self.bufs[s.dst].scope == "fragment"]
+        out = [t for t in self.p.outputs if t.dtype.bytes == 2 and contiguous_axis(t) in across and not t.guard]
+        if len(out) < len(self.p.outputs) or not all(set(self.bufs[x].axes) <= across for x in met):
+            return False
+        outer = self.group(x for x in acc.axes if x in a.axes and x not in b.axes)
+        k = self.by_contiguity(tuple((x, self.size(x)) for x in a.axes if x in b.axes and x not in acc.axes and self.size(x) > 1), a, b)
+        view = self.view_of(a.name)
+        if view is None or not slides(view, [x for x, _ in (*outer, *k)]):
+            return view is not None
+        try:
+            self.window(a, view, outer, k, min(256, prod(n for _, n in outer)))
+        except UnsupportedOp:
+            return False
+        return True
 
     def instruction(self, a: Buf, b: Buf, c: Buf, n: int) -> Instruction:
         """The row of these types, as wide as the tile's columns allow."""
@@ -173,12 +195,15 @@ class TeamPlacer(Placer):
 
     def patch(self, buf: Buf, view: Tensor, outer: tuple[tuple[str, int], ...], k: tuple[tuple[str, int], ...], i: Instruction) -> None:
         """A factor whose taps overlap: one patch a slot."""
+        if buf.name == self.first:
+            size = prod(n for _, n in outer)
+            whole = -(-size // (i.m * self.workers)) * i.m * self.workers
+            outer = (*outer[:-1], (outer[-1][0], whole // prod(n for _, n in outer[:-1])))
+        self.put(self.window(buf, view, outer, k, i.m if buf.name == self.first else i.n))
+
+    def window(self, buf: Buf, view: Tensor, outer: tuple[tuple[str, int], ...], k: tuple[tuple[str, int], ...], wide: int) -> Window:
         true, extent = {x: self.size(x) for x in view.axes}, {x: self.p.extent(x) for x in view.axes}
-        first = buf.name == self.first
-        size = prod(n for _, n in outer)
-        whole = -(-size // (i.m * self.workers)) * i.m * self.workers if first else size
-        outer = (*outer[:-1], (outer[-1][0], whole // prod(n for _, n in outer[:-1])))
-        self.put(window(buf, view, outer, k, true, extent, i.m if first else i.n, f"kernel {self.p.name}"))
+        return window(buf, view, outer, k, true, extent, wide, f"kernel {self.p.name}")
 
     def put(self, x: Bulk) -> None:
         """A place in shared memory for the slots of a factor."""

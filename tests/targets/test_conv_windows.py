@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 from autocomp.targets.cuda.target import CudaTarget
 
 import autocomp
 from autocomp.cost.chip import load_chip
+from autocomp.cost.estimate import estimate
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.schedule import Schedule
 from tests.helpers.device_graphs import graph
@@ -49,6 +54,8 @@ CASES = {
     "wide halos that share their zeros": ((3, 6, 6), 64, 64, (3, 5), 2, 1, (2, 8, 6, 64), {"persistent": True}),
     "rows that fill no instruction": ((3, 14, 14), 64, 64, (3, 3), 1, 1, (1, 14, 14, 64), {"persistent": True}),
     "rows for two warpgroups": ((3, 14, 14), 64, 64, (3, 3), 1, 1, (1, 14, 14, 64), {"workers": 2}),
+    "warpgroups that take turns": ((3, 9, 13), 64, 64, (3, 3), 1, 1, (1, 4, 13, 64), {"persistent": True, "workers": 2, "apart": True}),
+    "three that take turns": ((4, 14, 14), 128, 64, (3, 3), 1, 1, (1, 4, 14, 64), {"persistent": True, "workers": 3, "apart": True}),
     "one row of taps": ((2, 7, 30), 64, 64, (1, 3), 1, 1, (1, 4, 30, 64), {}),
 }
 
@@ -58,14 +65,43 @@ def test_a_patch_read_at_offsets_is_right(name, model, tmp_path):
     image, channels, out, taps, pad, dilation, tile, how = CASES[name]
     program = autocomp.optimize(conv(image, channels, out, taps, pad, dilation), target="cuda:h200")
     kernel, source = printed(program, tile, taps, **how)
-    patch = source.launch.maps[0]
-    assert max(patch.box[1:3]) > 1 and source.text.count("&map0,") == 1, "one copy brings the patch of all taps"
+    (number, patch), = ((n, m) for n, m in enumerate(source.launch.maps) if m.argument == "in0")
+    assert max(patch.box[1:3]) > 1 and source.text.count(f"&map{number},") == 1, "one copy brings the patch of all taps"
+    if source.launch.at_most:  # two blocks for all tiles: rings come round, what stays is read again
+        source = replace(source, launch=replace(source.launch, at_most=2))
     program.printed[kernel.name] = source
     executor = ModelExecutor(program, tmp_path, model)
     program.executor = executor
     for late in (True, False):
         executor.late = late
         program.verify(seed=int(np.random.default_rng().integers(1 << 30)))
+
+
+def test_a_large_convolution_takes_the_patch_and_its_text_is_as_it_was():
+    """AUTOCOMP_GOLDEN=write pytest tests/targets/test_conv_windows.py  writes the file anew."""
+    program = autocomp.optimize(conv((32, 56, 56), 64, 64, (3, 3), 1), target="cuda:h200")
+    text = program.source()
+    assert "i3 64, r0 3, r1 3, r2 64" in text.partition("predicted")[0], "all taps in a tile"
+    path = Path(__file__).parents[1] / "golden" / "cuda" / "conv_window.h200.cu"
+    if os.environ.get("AUTOCOMP_GOLDEN") == "write":
+        path.write_text(text)
+    assert text == path.read_text()
+
+
+def test_the_cost_counts_a_patch_once_and_what_stays_once_a_block():
+    kernel = autocomp.optimize(conv((64, 56, 56), 64, 64, (3, 3), 1), target="cuda:h200").calls.calls[0].kernel
+    chip = load_chip("h200")
+
+    def near(rows: int, taps: int, **how) -> float:
+        tile = dict(zip([a.name for a in kernel.axes], (1, rows, 56, 64))) | {"r0": taps, "r1": taps, "r2": 64}
+        how = {"roles": "cooperative", "workers": 1, "persistent": True, "stages": 3, **how}
+        return dict(estimate(kernel, Schedule.make(tile, **how), chip).parts)["l2"] * chip.memory("l2").bandwidth
+
+    images, weights = 64 * 56 * 56 * 64 * 2, 64 * 64 * 9 * 2
+    tiles = 64 * 56 // 4
+    assert near(4, 1) == pytest.approx(9 * images + tiles * weights)
+    assert near(4, 3) == pytest.approx(6 / 4 * 58 / 56 * images + 132 * weights)
+    assert near(4, 3, persistent=False) == pytest.approx(6 / 4 * 58 / 56 * images + tiles * weights)
 
 
 REFUSED = {

@@ -246,6 +246,9 @@ AC_DEVICE void ac_async_fence() { asm volatile("fence.proxy.async.shared::cta;" 
 AC_DEVICE void ac_stmatrix4(unsigned char *p, const unsigned (&r)[4]) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(ac_address(p)), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]) : "memory");
 }
+AC_DEVICE void ac_stmatrix4_t(unsigned char *p, const unsigned (&r)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(ac_address(p)), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]) : "memory");
+}
 // where a factor lies: rows of 128 bytes, 128-byte swizzle; lead: bytes to the next box along m or n, stride: bytes to the next 8 rows
 AC_DEVICE unsigned long long ac_descriptor(const unsigned char *p, int lead, int stride) {
   return (unsigned long long)((ac_address(p) & 0x3ffff) >> 4) | ((unsigned long long)(lead >> 4) << 16) | ((unsigned long long)(stride >> 4) << 32) | (1ull << 62);

@@ -88,6 +88,19 @@ AC_DEVICE void ac_stmatrix4(unsigned char *p, const unsigned (&r)[4]) {
       }
   });
 }
+AC_DEVICE void ac_stmatrix4_t(unsigned char *p, const unsigned (&r)[4]) {
+  ac_rows mine{p, {r[0], r[1], r[2], r[3]}};
+  simt_wave(31, &mine, [](void **a, int lanes) {
+    for (int lane = 0; lane < lanes; ++lane)
+      for (int i = 0; i < 4; ++i)
+        for (int j = 0; j < 2; ++j) {
+          unsigned char *row = const_cast<unsigned char *>(static_cast<ac_rows *>(a[8 * i + lane % 4 * 2 + j])->row);
+          if ((row - smem) % 16) simt_fail("a misaligned row of stmatrix");
+          const uint16_t half = uint16_t(static_cast<ac_rows *>(a[lane])->r[i] >> 16 * j);
+          memcpy(row + lane / 4 * 2, &half, 2);
+        }
+  });
+}
 
 // ---- products: c[row][col] += sum over 16 steps; element order of a register pair is low half first
 template <class T> AC_DEVICE float ac_half(unsigned r, int i) { return simt_widen(T{uint16_t(r >> 16 * i)}); }
