@@ -1,0 +1,55 @@
+"""A derived tile program computes its kernel under any tiles: every kind of reduction, tiles that stick out, several axes at once."""
+
+from __future__ import annotations
+
+import os
+from itertools import product
+
+import numpy as np
+import pytest
+
+import autocomp
+from autocomp.errors import UnsupportedOp
+from autocomp.ir import body_meaning
+from autocomp.ir.schedule import Schedule
+from autocomp.tile import meaning
+from autocomp.tile.derive import derive
+from tests.helpers.device_graphs import graph
+
+X = {"x": "f32[7, 11]"}
+KERNELS = {
+    "sum of exp": graph(X, "%0 = exp(x)\n%1 = reduce_sum(%0, axes=[1])"),
+    "product": graph(X, "%0 = reduce_prod(x, axes=[1])"),
+    "least of negatives": graph(X, "%0 = abs(x)\n%1 = neg(%0)\n%2 = reduce_max(%1, axes=[1])"),
+    "columns": graph(X, "%0 = cos(x)\n%1 = reduce_min(%0, axes=[0])"),
+    "place of the largest": graph(X, "%0 = reduce_argmax(x, axes=[1])"),
+    "softmax": graph(X, "%0 = softmax(x, axes=[1])"),
+    "variance": graph(
+        X, "%m = reduce_mean(x, axes=[1], keepdims=True)\n%d = sub(x, %m)\n%s = mul(%d, %d)\n%v = reduce_mean(%s, axes=[1], keepdims=True)\n"
+           "%e = add(%v, const(0.001, f32))\n%r = rsqrt(%e)\n%y = mul(%d, %r)"),  # fmt: skip
+    "product of maps": graph({"x": "f32[7, 11]", "w": "f32[11, 5]"}, "%0 = cos(x)\n%1 = matmul(%0, w)\n%2 = relu(%1)"),
+    "weighted sum": graph({"s": "f32[7, 11]", "v": "f32[11, 5]"}, "%0 = softmax(s, axes=[1])\n%1 = matmul(%0, v)"),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_any_tiles_give_the_kernels_result(name):
+    seed = int.from_bytes(os.urandom(4), "little")
+    rng = np.random.default_rng(seed)
+    tried = 0
+    for call in autocomp.optimize(KERNELS[name], target="cpu").calls.calls:
+        k = call.kernel
+        arrays = {a.name: rng.standard_normal(a.type.shape) for a in k.inputs}
+        want = body_meaning.evaluate(k, arrays, {})
+        names = [a for a, _ in derive(k, Schedule()).axes]
+        for sizes in product((0, 2, 4), repeat=len(names)):
+            tile = {a: n for a, n in zip(names, sizes, strict=True) if n}
+            try:
+                program = derive(k, Schedule.make(tile))
+            except UnsupportedOp:
+                continue
+            got = meaning.run(program, arrays)
+            for out, value in want.items():
+                np.testing.assert_allclose(got[out], value, rtol=1e-9, atol=1e-12, err_msg=f"seed {seed}, {tile}")
+            tried += 1
+    assert tried >= 9
