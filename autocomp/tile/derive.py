@@ -33,6 +33,7 @@ from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import BOOL, I64, Dim, DType, Sym
 from autocomp.tile.monoid_step import BIG, MonoidStep, same_fold, term, values_of
 from autocomp.tile.program import Buf, Loop, Stmt, Tensor, TileProgram, Value
+from autocomp.tile.spread import spread_operands
 from autocomp.tile.unify import unify_axes
 
 
@@ -55,7 +56,7 @@ def derive(kernel: Kernel, schedule: Schedule) -> TileProgram:
     if schedule.split is not None:
         why = f"the reduction over {schedule.split[0]} in parts is two kernels"
         raise UnsupportedOp(why, where=kernel.name, hint="derive each of ir.parts.pieces")
-    return Deriver(unify_axes(kernel), schedule).program()
+    return Deriver(spread_operands(unify_axes(kernel)), schedule).program()
 
 
 _CHEAP = {"ge", "gt", "le", "lt", "eq", "ne", "and", "or", "not", "add", "sub", "mul", "neg", "min", "max", "where", "cast"}

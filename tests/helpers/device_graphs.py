@@ -200,6 +200,11 @@ ATTENTION = {
     "attention_mask": attention(2, 2, 70, 64, mask=True),
     "attention_groups": attention(2, 4, 70, 64, shared=2),
     "attention_cross": attention(1, 2, 33, 64, keys=90),
+    # what is reduced does not vary along the axis
+    "sum_of_same": graph({"x": "f32[40, 1]"}, "%0 = broadcast(x, shape=[40, 300])\n%1 = exp(%0)\n%2 = reduce_sum(%1, axes=[1])"),
+    "softmax_of_same": graph({"x": "f32[]"}, "%0 = broadcast(x, shape=[40, 30])\n%1 = softmax(%0, axes=[1])"),
+    "gemm_of_same_rows": graph({"x": "f16[1, 64]", "w": "f16[1, 72]"}, "%0 = broadcast(w, shape=[64, 72])\n%1 = matmul(x, %0)"),
+    "gemm_of_same_columns": graph({"x": "f16[40, 1]", "w": "f16[64, 72]"}, "%0 = broadcast(x, shape=[40, 64])\n%1 = matmul(%0, w)"),
     "attention_few_keys": attention(1, 2, 5, 64, "f32", keys=16),
     "attention_of_scores": graph({"s": "f32[2, 130, 16]", "v": "f32[2, 16, 128]"}, "%p = softmax(s, axes=[2])\n%o = matmul(%p, v)"),
     "attention_of_scores_f16": graph({"s": "f16[2, 130, 24]", "v": "f16[2, 24, 64]"}, "%p = softmax(s, axes=[2])\n%o = matmul(%p, v)"),
