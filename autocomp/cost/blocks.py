@@ -100,11 +100,13 @@ class BlockModel:
         near = (t.near - t.common * (1 - 1 / pair)) * max(1.0, chip.cores / blocks) * more
         if s.roles == "cooperative":
             near *= CUT if self.d.cut else 1.0
+        elif form == "contract" and not direct:
+            near *= max(1.0, chip.limits.get("copying", 0.0) / (s.threads * max(1.0, t.tiles / chip.cores)))
         terms = {cost.bound: cost.seconds - chip.launch, "l2": near, "latency": _waiting(s, chip, self.d, t)}
         if direct:
             terms["latency"] = _direct_waiting(s, chip, self.d, t)
         elif form == "contract" and "loaded" in chip.limits:  # a slot of the ring is filled once a latency
-            terms["latency"] = waves * (t.steps / s.deep) * chip.limits["loaded"] / max(1, s.stages - 1)
+            terms["latency"] = waves * (t.steps / s.deep) * _loaded(chip, self.d, t) / max(1, s.stages - 1)
         if form == "online":
             if cost.bound in UNITS:  # they are part of the turns
                 del terms[cost.bound]
@@ -177,6 +179,12 @@ def _tile_of(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool = Fal
     most = max((a.element * n for a, n in chunk.items()), default=1)
     return _Tile(tiles, shape, near, common, matrix, copies, d.work.read + extra, chunks, most, max(chunk.values(), default=1), rows,
                  shape[1] if shape else 0, steps, turn, slot)  # fmt: skip
+
+
+def _loaded(chip: Chip, d: Demand, t: _Tile) -> float:
+    """Seconds from a copy's start to its end while rings are full: longer for the part that no block has read before."""
+    near, far = chip.limits["loaded"], chip.limits["loaded_far"]
+    return near + (far - near) * min(1.0, d.work.read / (t.near * chip.memory("l2").bandwidth)) if t.near else near
 
 
 def _adding_up(s: Schedule, chip: Chip, t: _Tile) -> float:
