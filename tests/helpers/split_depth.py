@@ -17,13 +17,12 @@ EPILOGUE = graph({"x": "f16[136, 328]", "w": "f16[328, 264]", "b": "f16[264]", "
 SWIGLU = graph({"x": "f16[136, 200]", "u": "f16[200, 136]", "v": "f16[200, 136]"},
                "%0 = matmul(x, u)\n%1 = silu(%0)\n%2 = matmul(x, v)\n%3 = mul(%1, %2)")  # fmt: skip
 CASES = {
-    "two": (gemm(136, 264, 520, "bf16"), replace(TWO, grouped=8)),
-    "four": (gemm(136, 264, 520), FOUR),
+    "two": (gemm(136, 136, 264, "bf16"), replace(TWO, grouped=8)),
+    "four": (gemm(128, 256, 328), FOUR),
     "epilogue": (EPILOGUE, TWO),
     "wide_results": (graph({"x": "f16[136, 328]", "w": "f16[328, 264]"}, '%0 = matmul(x, w)\n%1 = cast(%0, to="f32")'), TWO),
-    "half_a_box_a_block": (gemm(136, 136, 520), replace(TWO, cluster=4, deep=4)),
-    "fewer_turns_than_blocks": (gemm(136, 264, 72), FOUR),
-    "batched": (gemm(136, 136, 264, "f16", "3, "), replace(TWO, tile=(("i0", 1), ("i1", 128), ("i2", 128), ("r0", 64)))),
+    "fewer_turns_than_blocks": (gemm(128, 256, 72), FOUR),
+    "batched": (gemm(136, 128, 136, "f16", "2, "), replace(TWO, tile=(("i0", 1), ("i1", 128), ("i2", 128), ("r0", 64)))),
     "two_sums": (SWIGLU, replace(TWO, tile=(("i0", 128), ("i1", 64), ("r0", 64)), workers=1)),
 }
 

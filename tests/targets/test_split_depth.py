@@ -79,7 +79,7 @@ def without(pattern: str, by: str = ";"):
         (lambda e: split(*CASES["two"], e),
          without(r"(ac_barrier_expect\(own \+ \d+), 32768\);\n +ac_barrier_fence", r"\1, 16384); ac_barrier_fence"),
          "the float64 reference says|hangs"),
-        (lambda e: split(*CASES["two"], e), without(r"rank \* \(\(9 \+ 1\) / 2\)", "rank * 4"), "the float64 reference says"),
+        (lambda e: split(*CASES["two"], e), without(r"rank \* \(\(5 \+ 1\) / 2\)", "rank * 2"), "the float64 reference says"),
         (lambda e: split(*CASES["four"], e), without(r"\(rank - \(piece < rank\)\)", "rank"),
          "the float64 reference says|is written|hangs"),
         (lambda e: stream("whole_waves_then_pieces", e), without(r"if \([^;]*ac_flag_set[^;]*;"), "waits for one that is started later"),
