@@ -31,11 +31,14 @@ def to_shared(at: Printer, s: Stmt, when: list[str] | None = None) -> None:
     chunks, per_row = x.rows * x.row // x.vector, x.row // x.vector
     count = -(-chunks // at.place.threads)
     whole = x.vector * x.buf.dtype.bytes == 16
-    if at.counted and whole and chunks % at.place.threads:
-        raise UnsupportedOp(f"{chunks} copies are not shared evenly by {at.place.threads} threads", where=f"kernel {at.p.name}")
+    again = at.counted and whole and bool(chunks % at.place.threads)  # threads count alike: idle waves bring the last chunks once more
+    if again and chunks % at.place.wave:
+        raise UnsupportedOp(f"{chunks} copies are not shared evenly by waves of {at.place.wave} threads", where=f"kernel {at.p.name}")
     with at.block(f"for (int q = 0; q < {count}; ++q)", unroll=x.vector > 1, most=COPIES if count > COPIES else 0):
-        at.put(f"const int c = threadIdx.x + q * {at.place.threads};")
-        if chunks % at.place.threads:
+        ahead = f"{at.warp} * {at.place.wave} + q * {at.place.threads}"
+        number = f"ac_min({ahead}, {chunks - at.place.wave}) + lane" if again else f"threadIdx.x + q * {at.place.threads}"
+        at.put(f"const int c = {number};")
+        if chunks % at.place.threads and not again:
             at.put(f"if (c >= {chunks}) break;")
         lies = f"c / {per_row}"
         place_ = f"ac_chunk<{x.row_bytes}>({lies}, c % {per_row})" if whole else f"c % {per_row}"
