@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from autocomp.targets.cpu.expressions import CTYPE, Vector, working
 from autocomp.targets.cpu.flat import times
-from autocomp.targets.cpu.lower import Nest
+from autocomp.targets.cpu.lower import Nest, reads
 from autocomp.targets.cpu.packing import Panels
 from autocomp.targets.cpu.shape import LINE, shape_of, size, stride_of, tile_sums, tiling_of, whole
 from autocomp.targets.cpu.tree import Contraction
@@ -117,6 +117,8 @@ class ContractionPrinter(Panels):
     def micro(self, mr: int) -> None:
         p = self.p
         with p.block(""):
+            if not self.part:
+                self._ask_for_results(mr)
             for k, m in enumerate(self.c.mmas):
                 regs = [[f"{m.dst}_{i}_{j}" for j in range(self.width)] for i in range(mr)]
                 self._start(m, regs)
@@ -129,6 +131,23 @@ class ContractionPrinter(Panels):
                     p.w(" ".join(f"vf_store(aside + {i * self.nr + j * self.lanes}, {r});" for j, r in enumerate(line)))
             with p.block("else"):
                 self._results(mr)
+
+    def _ask_for_results(self, mr: int) -> None:
+        """Where the epilogue reads a tensor of the result's shape (a residual), ask for its lines and for those that are written: they
+        come while the products run. Pieces of many rows side by side are more streams than the processor foresees."""
+        col, row = self.s.col, self.s.row
+        if not row or self.nest.tile.get(row) == 1:
+            return
+        names = dict.fromkeys(x for e in self.c.epilogue for x in (*e.srcs, *reads(e), e.dst) if x in self.nest.views)
+        views = [(v, x) for x in names if not (v := self.nest.views[x]).guard and v.flat.stride(col) == 1 and v.flat.stride(row)]
+        stored = {e.dst for e in self.c.epilogue if e.op == "store"}
+        if all(x in stored for _, x in views):
+            return
+        for v, x in views:
+            for i in range(mr):
+                for j in range(self.width):
+                    at = {col: f"({col}_p + {j * self.lanes})", row: f"({row}_p + {i})", **({self.wide: "0"} if self.wide else {})}
+                    self.p.w(f"__builtin_prefetch(&{v.pointer}[{v.flat.text(at)}], {int(x in stored)}, 3);")
 
     def _results(self, mr: int) -> None:
         """The epilogue on every register of a tile."""

@@ -87,3 +87,16 @@ def test_lanes_run_along_channels_where_an_image_fills_too_few(c, o, size, apart
     program, one, error = run(b.graph())
     assert error < 2e-6 and ("vf_scatter" in program.source()) == apart
     np.testing.assert_array_equal(one, run(b.graph(), threads=2)[1])
+
+
+@pytest.mark.parametrize("residual", [True, False])
+def test_a_residual_is_asked_for_before_the_products(residual):
+    rng, b = np.random.default_rng(0), Builder("residual")
+    x = b.input("x", TensorType(F32, (45, 64)))
+    y = b.op("matmul", x, b.param("w", (rng.standard_normal((64, 96)) / 8).astype("f4")))
+    b.output("y", b.op("add", y, b.input("r", y.type) if residual else b.param("b", rng.standard_normal(96).astype("f4"))))
+    program, _, error = run(b.graph())
+    assert error < 2e-6
+    source = program.source()
+    asked = source.count(", 1, 3);")  # for writing
+    assert (asked > 0) == residual and (not residual or source.index(", 1, 3);") < source.index("for (long kk"))
