@@ -22,7 +22,7 @@ from autocomp.targets.cuda.team_placer import TEAM, Laid, TeamPlacer, register_b
 from autocomp.targets.simt.access import contiguous_axis
 from autocomp.targets.simt.expressions import STORED, index, literal
 from autocomp.targets.simt.placed import Product
-from autocomp.targets.simt.placement import Placement
+from autocomp.targets.simt.placement import Placement, tile_of
 from autocomp.targets.simt.printer import Printer
 
 from autocomp.errors import UnsupportedOp
@@ -82,7 +82,7 @@ class TeamPrinter(Printer):
             if cluster != self.parts.count:
                 raise placer.refuse(f"a depth in {self.parts.count} parts needs clusters of as many blocks, not of {cluster}")
         elif cluster > 1:
-            self.paired, self.together, self.memory = self.pair(), cluster, "own"
+            self.paired, self.together, self.memory = self.pair(cluster), cluster, "own"
         self.stream = find_stream(self, blocks)
         self.order = turns.find_turns(self, teams)
         self.queues = self.find_queues()
@@ -185,17 +185,23 @@ class TeamPrinter(Printer):
             self.put("ac_cluster_sync();")
 
     # ---- clusters: neighbouring blocks receive the factor that they share once
-    def pair(self) -> str:
+    def pair(self, cluster: int) -> str:
         """The grid axis along which a cluster's blocks lie: some copied factor does not depend on it."""
         first = self.p.body[0] if self.p.body else None
         axes = first.axes if isinstance(first, Loop) and first.kind == "grid" else ()
-        if len(axes) < 2 or first is None or first.opt("persistent") != "yes":  # type: ignore[union-attr]
-            raise self.placer.refuse("a cluster shares a factor between rows of tiles, in blocks that stay")
-        if any(s.op == "reduce" for s, _ in walk(self.p.body)):
-            raise self.placer.refuse("a cluster that shares a factor reduces nothing")
-        if all(axes[-2] in x.view.axes for x in self.placer.bulk.values()):
-            raise self.placer.refuse(f"no factor is shared along {axes[-2]}")
-        return axes[-2]
+        if len(axes) < 2:
+            raise self.placer.refuse("a cluster shares a factor between tiles of a row or a column")
+        stays = isinstance(first, Loop) and first.opt("persistent") == "yes"
+        row, column = axes[-2:]
+        for a in (row, column):
+            if all(a in x.view.axes for x in self.placer.bulk.values()):
+                continue
+            extent, tile = self.p.extent(a), tile_of(self.p, a)
+            whole = isinstance(extent, int) and extent % (tile * cluster) == 0
+            if a in self.growing or ((a == column or not stays) and not whole):
+                continue  # blocks of a cluster take equal numbers of turns; only stores in boxes are clipped where a block has no tile
+            return a
+        raise self.placer.refuse(f"no factor is shared along {row} or {column} by {cluster} tiles with equal turns")
 
     def shared(self, s: Stmt) -> bool:
         """Whether all blocks of the cluster need the same bytes."""
@@ -237,7 +243,7 @@ class TeamPrinter(Printer):
                 self.grid(first, "tile")
                 yield first.body
         else:
-            self.grid(first)
+            self.grid(first, f"blockIdx.x / {self.together}" if self.together > 1 else "blockIdx.x")
             yield first.body
 
     def turned(self, loop: Loop | None) -> None:
@@ -404,8 +410,14 @@ class TeamPrinter(Printer):
         self.put(f"const bool {far} = ac_any(!({' && '.join(tests)}));")
         return far
 
+    def crosses_waves(self, s: Stmt) -> bool:
+        """Whether warps exchange their parts of a reduction."""
+        return any(d.axis in s.axis.split(",") for d in self.place.layouts[s.srcs[0]].wave)
+
     def loop(self, loop: Loop) -> None:
         if loop.kind == "when":
+            if any(s.op == "reduce" and self.crosses_waves(s) for s, _ in walk(loop.body)):
+                raise self.placer.refuse("what is done rarely, by a warp at its own time, reduces over warps", "lazy: 0")
             self.settle({x for s, _ in walk(loop.body) for x in (s.dst, *s.srcs)})
             with self.block(f"if ({self.condition(loop)})"):
                 self.run(loop.body)
@@ -459,6 +471,8 @@ class TeamPrinter(Printer):
         with self.block(f"for (int {it} = 0; {it} < {total}; ++{it})"):
             self.bases(loop, begin(it))
             self.waited -= {q.name for q in mine}
+            # warpgroups that share rows stop for each other anyway: the slot is free one product sooner
+            self.settle({f.stmt.dst for f in self.flights if f.carried and self.laid_by(f)})
             self.run(loop.body)
             old = [f for f in self.flights if f.carried]
             if old:
@@ -510,7 +524,7 @@ class TeamPrinter(Printer):
         acc = self.names.of(s.dst)
         i, (rm, rn) = pr.instruction, pr.repeat
         per = i.n // 2
-        if not any(f.stmt.dst == s.dst for f in self.flights):  # else it goes on in an accumulator that nothing may touch
+        if not any(f.stmt.dst == s.dst and not f.carried for f in self.flights):  # else it goes on where nothing may touch
             self.put(f"ac_keep({acc});")
         self.put("ac_team_fence();")
         call = self.wrapper(pr, bool(packed))
