@@ -22,7 +22,7 @@ from autocomp.tile.program import Stmt, Tensor
 if TYPE_CHECKING:
     from autocomp.targets.cuda.specialised import TeamPrinter
 
-STAGE = 16384  # bytes in which a warpgroup leaves results for the bulk engine: two boxes of 64 x 64
+STAGE = 16384  # bytes in which a warpgroup leaves results for the bulk engine: two boxes of 64 x 64, or one where that is all
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,13 @@ def store_boxes(at: TeamPrinter, s: Stmt) -> bool:
     if x is None:
         return False
     at.placer.maps.append(x.map)
-    number, offset = len(at.placer.maps) - 1, at.place.reserve(STAGE * at.teams, ALIGN)
     y, kind = at.names.of(s.srcs[0]), STORED[at.bufs[s.srcs[0]].dtype.name]
     groups, repeats = x.groups, at.place.layouts[s.srcs[0]].registers // (x.groups * 32)
     parts = 64 // x.run
+    stage = STAGE // 2 if groups * repeats == 1 else STAGE
+    number, offset = len(at.placer.maps) - 1, at.place.reserve(stage * at.teams, ALIGN)
     at.stored = True
-    at.put(f"unsigned char *const box{number} = {at.memory} + {offset} + ({at.side}) * {STAGE};")
+    at.put(f"unsigned char *const box{number} = {at.memory} + {offset} + ({at.side}) * {stage};")
     if at.persistent and repeats * groups % 2:  # the last tile ended in the half that this one begins with
         at.put("if (threadIdx.x % 128 == 0) ac_bulk_wait<0>();")
     with _each_box(at, at.place.layouts[s.srcs[0]], repeats, groups):

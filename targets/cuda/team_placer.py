@@ -70,7 +70,9 @@ class TeamPlacer(Placer):
         self.first, self.sliding = "", False  # first factor of the product being placed, and whether its elements share memory
         first = p.body[0] if p.body else None
         if isinstance(first, Loop) and first.opt("persistent") == "yes":  # tiles take turns; what all of them read stays
-            out.once = frozenset(n for n in out.once if not any(a in first.axes for a in self.bufs[n].axes))
+            stays = frozenset(n for n in out.once if not any(a in first.axes for a in self.bufs[n].axes))
+            late = any(isinstance(n, Loop) and n.opt("overlap") for n in first.body)
+            out.once, out.early = stays, out.once - stays if late else frozenset()
 
     def product(self, s: Stmt, chained: bool) -> None:
         """Where the first factor has fewer rows than the instruction, the second factor's columns are the rows; also where these are so

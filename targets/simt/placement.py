@@ -67,8 +67,8 @@ class Shared:
 @dataclass
 class Placement:
     """layouts: of fragments by name; shared: of operands by name; staged: of fragments that memory holds in another order than
-    threads read them; cleared: computed operands whose tile is padded with zeros; once: copied outside loops; stages: ring depth;
-    bytes: shared memory in all."""
+    threads read them; cleared: computed operands whose tile is padded with zeros; once: copied outside loops; early: copied once
+    a tile by blocks that stay; stages: ring depth; bytes: shared memory in all."""
 
     threads: int
     wave: int
@@ -83,12 +83,13 @@ class Placement:
     late: set[str] = field(default_factory=set)
     plain: set[str] = field(default_factory=set)
     once: frozenset[str] = frozenset()
+    early: frozenset[str] = frozenset()
     cluster: int = 1
     bytes: int = 0
 
     def depth(self, name: str) -> int:
-        """Slots of a copied operand: a ring in a loop, one where it is copied once a tile."""
-        return 1 if name in self.once else self.stages
+        """Slots of a copied operand: a ring in a loop, one where it is copied once a tile, two where the next tile's may come early."""
+        return 1 if name in self.once else min(2, self.stages) if name in self.early else self.stages
 
     def reserve(self, bytes_: int, align: int = 16) -> int:
         """An offset in shared memory."""

@@ -453,7 +453,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) matmul_mul_softmax_weighted
   for (int r = 0; r < 32; ++r) {
     cast_t[r] = r_2[r];
   }
-  unsigned char *const box3 = smem + 74752 + (wave / 4) * 16384;
+  unsigned char *const box3 = smem + 74752 + (wave / 4) * 8192;
   for (int m = 0; m < 1; ++m) {
     for (int g = 0; g < 1; ++g) {
       unsigned char *to = box3 + (m * 1 + g) % 2 * 8192;
