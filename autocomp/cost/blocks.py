@@ -19,7 +19,8 @@ UNROLLED = 16  # elements of a loop's body up to which compilers are seen to ove
 SHORT = 0.1
 LONG = 1 << 20  # elements of an axis that is whole
 # Attention with heads of 64 and 128, 45 schedules, benchmarks/gpu.py, H200, 2026-11-21:
-PAIR = 1.07  # two teams that wait for the same copies stand still together; three, or blocks of their own, fill each other's waits
+COUPLED = {2: 1.07, 3: 1.03}  # teams that wait for the same copies stand still together; more of them, or blocks of their own, less
+STAY = 1.02  # a turn of blocks that stay: their counters and positions are further from constants
 SHALLOW = 1.12  # teams that share a ring with less than 128 steps in depth ahead: 1.18 with heads of 64, 1.08 with 128
 LAGS = 0.75  # of a weight's vector work where the base need not be folded
 GAP = 6.6e-8  # seconds between a block's turns in which no unit works: 512 more turns a core cost 34 us
@@ -217,7 +218,8 @@ def _turns(s: Schedule, chip: Chip, d: Demand, t: _Tile, parts: Mapping[str, flo
         return -(-t.tiles // (chip.cores * s.resident)) * turns * (teams * sum(each) + SHARING * chip.limits.get("turn", 0.0))
     depth = t.shape[2] if t.shape else 0
     shallow = teams > 1 and (s.stages - 1) * depth < 128
-    beside = hypot(*each) * (PAIR if teams == 2 else 1.0) * (SHALLOW if shallow else 1.0)
+    beside = hypot(*each) * COUPLED.get(teams, 1.0) * (SHALLOW if shallow else 1.0)
+    beside *= (STAY if s.persistent else 1.0) * (1 + SLACK / max(1, s.stages - 1))
     tiles = -(-t.tiles // chip.cores)
     alone = -(-t.tiles // (chip.cores * s.resident)) * turns * (sum(each) + chip.limits.get("turn", 0.0))
     return max(tiles * (turns * teams * beside + (turns * GAP + ENDS * sum(each)) / s.resident), alone)
