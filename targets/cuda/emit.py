@@ -43,7 +43,8 @@ def emit_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: tupl
     reserved = chip.limits.get("shared_reserved", 0.0)  # of each block, beside what it may have
     shared = (chip.memory("shared").capacity + reserved) // schedule.resident - reserved
     check_capacity(p, at, shared,
-                   register_budget(schedule.workers, schedule.resident)[1] - ADDRESSES, placer.packed())  # fmt: skip
+                   register_budget(schedule.workers, schedule.resident)[1] - ADDRESSES, placer.packed(),
+                   frozenset(printer.early))  # fmt: skip
     at.cluster = schedule.cluster
     return source(p, at, printer, body, TEAM * (schedule.workers + 1), header, headers, "cu", tuple(placer.maps),
                   "".join(printer.wrappers.values()), blocks if printer.persistent else 0, schedule.resident,

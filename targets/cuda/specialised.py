@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from autocomp.targets.cuda import turns
 from autocomp.targets.cuda.boxes import store_boxes
 from autocomp.targets.cuda.bulk import Bulk
+from autocomp.targets.cuda.early import ask, unpack
 from autocomp.targets.cuda.laid import lay_down
 from autocomp.targets.cuda.parts import add_up, find_parts, own_share, own_turns
 from autocomp.targets.cuda.skewed import print_skewed, skew_of
@@ -27,7 +28,7 @@ from autocomp.targets.simt.printer import Printer
 
 from autocomp.errors import UnsupportedOp
 from autocomp.tile.layout import Layout
-from autocomp.tile.program import Loop, Stmt, TileProgram, walk
+from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, walk
 
 PTX = {"f8e4m3": "e4m3", "f8e5m2": "e5m2", "i8": "s8", "i32": "s32"}  # types that PTX names otherwise
 
@@ -94,6 +95,7 @@ class TeamPrinter(Printer):
         self.returned: set[str] = set()  # queues of tiles whose slot of this tile is given back
         self.descriptors: dict[tuple[str, bool, bool, int], str] = {}  # of a factor (a warpgroup's own part, along its rows) -> variable
         self.stored = False
+        self.early: dict[str, str] = {}  # of a copy whose loads came before the product -> its packed values
 
     def find_queues(self) -> list[Queue]:
         """Copies of one loop that one product reads, or products that share a factor, travel together."""
@@ -347,6 +349,7 @@ class TeamPrinter(Printer):
         body = list(body)
         for k, n in enumerate(body):
             if isinstance(n, Loop):
+                ask(self, n, body[k + 1 :])
                 self.loop(n)
                 if self.stream and self.stream.loop is n:
                     with self.block(f"if ({mend(self, self.stream)})"):
@@ -362,6 +365,9 @@ class TeamPrinter(Printer):
             if n.op != "mma":
                 self.settle({n.dst, *n.srcs})
             getattr(self, n.op)(n)
+
+    def load(self, s: Stmt, t: Tensor) -> None:
+        (unpack(self, s, t) if s.dst in self.early else super().load(s, t))
 
     def settle(self, names: set[str]) -> None:
         """Wait for the products under way whose accumulators or register factors are touched."""

@@ -423,18 +423,22 @@ def _weighted(level: Sequence[Digit]) -> list[tuple[Digit, int]]:
     return weights(level)
 
 
-def check_capacity(p: TileProgram, out: Placement, shared: float, registers: int, more: int = 0) -> None:
-    """Raises DoesNotFit where a block needs more shared memory or a thread more registers than there are."""
+def check_capacity(p: TileProgram, out: Placement, shared: float, registers: int, more: int = 0,
+                   packed: frozenset[str] = frozenset()) -> None:  # fmt: skip
+    """Raises DoesNotFit where a block needs more shared memory or a thread more registers than there are.
+
+    more: registers besides those of values; packed: values of which two share a register.
+    """
     if out.bytes > shared:
         raise DoesNotFit("shared memory of a block", needed=out.bytes, available=shared, where=f"kernel {p.name}",
                          hint="use smaller tiles or fewer stages")  # fmt: skip
-    held = pressure(p, out) + more
+    held = pressure(p, out, packed) + more
     if held > registers:
         raise DoesNotFit("registers of a thread", needed=held, available=registers, where=f"kernel {p.name}",
                          hint="use more threads or smaller tiles")  # fmt: skip
 
 
-def pressure(p: TileProgram, out: Placement) -> int:
+def pressure(p: TileProgram, out: Placement, packed: frozenset[str] = frozenset()) -> int:
     """32-bit registers of values that a thread holds at once, at the fullest statement; a map may reuse its operand's."""
     order: list[tuple[Stmt, tuple[int, int]]] = []
 
@@ -456,6 +460,7 @@ def pressure(p: TileProgram, out: Placement) -> int:
         born.setdefault(s.dst, i)
         for x in (*s.srcs, s.dst):  # what was made before a loop and is touched in it lives to its end
             dies[x] = max(dies.get(x, i), end if born.get(x, i) < start else i)
+<<<<<<< HEAD
 
     def size(x: str) -> int:
         if x not in out.layouts or x in out.late:
@@ -465,6 +470,9 @@ def pressure(p: TileProgram, out: Placement) -> int:
             return held * (p.buf(x) or p.bufs[0]).dtype.bytes // 4
         return held * max(1, _bytes(p, x) // 4)
 
+=======
+    size = lambda x: out.layouts[x].registers * max(1, _bytes(p, x) // 4) // (1 + (x in packed)) if x in out.layouts else 0
+>>>>>>> e65c455 (An epilogue's operands are asked for before the product and wait packed: residuals no longer force small tiles)
     most = 0
     for i, (s, _) in enumerate(order):
         live = [x for x in born if x != s.dst and born[x] <= i <= dies.get(x, born[x])]

@@ -93,6 +93,17 @@ template <int N, class R, class S> AC_DEVICE void ac_load(R *r, const S *p) {
     for (int i = 0; i < N; ++i) r[i] = ac_held(t.v[i]);
   }
 }
+// N stored values as they lie in memory, and as they are held
+template <int N, class S> AC_DEVICE void ac_load_packed(unsigned *r, const S *p) {
+  const ac_pack_of<N, S> t = *reinterpret_cast<const ac_pack_of<N, S> *>(p);
+  memcpy(r, t.v, N * sizeof(S));
+}
+template <class S, int N, class R> AC_DEVICE void ac_unpack(R *r, const unsigned *packed) {
+  ac_pack_of<N, S> t;
+  memcpy(t.v, packed, N * sizeof(S));
+#pragma unroll
+  for (int i = 0; i < N; ++i) r[i] = ac_held(t.v[i]);
+}
 template <int N, class R, class V> AC_DEVICE void ac_fill(R *r, V x) {
 #pragma unroll
   for (int i = 0; i < N; ++i) r[i] = R(x);
