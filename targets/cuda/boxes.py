@@ -28,12 +28,12 @@ STAGE = 16384  # bytes in which a warpgroup leaves results for the bulk engine: 
 @dataclass(frozen=True)
 class _Boxes:
     """A store in boxes of 64 columns and `run` rows: neighbours along the innermost of the tile's row axes, `rows` (axis, padded size),
-    innermost first. `start`: coordinates of the tile's first element; `groups` of 64 elements along the instruction's columns, which
-    are the tile's rows where it is `turned`."""
+    innermost first, as `columns` are. `start`: coordinates of the tile's first element; `groups` of 64 elements along the instruction's
+    columns, which are the tile's rows where it is `turned`."""
 
     map: TensorMap
     start: tuple[Aff, ...]
-    column: str
+    columns: tuple[tuple[str, int], ...]
     rows: tuple[tuple[str, int], ...]
     run: int
     groups: int
@@ -93,11 +93,21 @@ def _each_box(at: TeamPrinter, layout: Layout, repeats: int, groups: int) -> Ite
 
 
 def _here(x: _Boxes, row: str, col: str) -> dict[str, str]:
-    """Each axis' index in the tile at a row and a column."""
-    out, below = {x.column: col}, 1
-    for i, (a, n) in enumerate(x.rows):
-        digit = f"{row} / {below}" if below > 1 else row
-        out[a] = digit if i == len(x.rows) - 1 else f"{digit} % {n}"
+    """Each axis' index in the tile at a row and a column; of columns over several axes at group g of 64."""
+    (first, wide), *more = x.columns
+    across = {first: col}
+    if more:
+        across = _digits(((first, wide // 64), *more), "g")
+        across[first] += " * 64"
+    return across | _digits(x.rows, row)
+
+
+def _digits(axes: tuple[tuple[str, int], ...], number: str) -> dict[str, str]:
+    """Each axis' digit of a number over several axes, innermost first; the outermost takes what is left."""
+    out, below = {}, 1
+    for i, (a, n) in enumerate(axes):
+        digit = f"{number} / {below}" if below > 1 else number
+        out[a] = digit if i == len(axes) - 1 else f"{digit} % {n}"
         below *= n
     return out
 
@@ -120,13 +130,13 @@ def _boxes(at: TeamPrinter, s: Stmt) -> _Boxes | None:
     cols, rows = (product.m, product.n) if turned else (product.n, product.m)
     col = cols[0][0]
     run = 64 if len(rows) == 1 else min(64, rows[0][1])
-    wide, high = layout.extent(col), layout.extent(rows[0][0])
-    groups = (prod(layout.extent(a) for a, _ in rows) if turned else wide) // 64
-    if len(cols) != 1 or layout.registers % (32 * max(1, groups)):
+    wide, high = cols[0][1], layout.extent(rows[0][0])
+    groups = prod(layout.extent(a) for a, _ in (rows if turned else cols)) // 64
+    if (turned and len(cols) != 1) or layout.registers % (32 * max(1, groups)):
         return None
     if at.in_shares(layout) and layout.registers // 32 % at.parts.count:
         return None
-    axes = {col, *(a for a, _ in rows)}
+    axes = {a for a, _ in (*cols, *rows)}
     if wide % 64 or high % run or run % 8 or contiguous_axis(t) != col or layout.axes() != axes:
         return None
     try:
@@ -137,7 +147,7 @@ def _boxes(at: TeamPrinter, s: Stmt) -> _Boxes | None:
         return None
     if any(at.p.extent(a) != _dim_of(t, a) for a in axes):
         return None
-    return _Boxes(made, start, col, rows, run, groups, turned)
+    return _Boxes(made, start, cols, rows, run, groups, turned)
 
 
 def _dim_of(t: Tensor, axis: str) -> object:

@@ -3,6 +3,7 @@ instruction finds them there."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -78,7 +79,12 @@ class Bulk:
         return f"({side}) * {CHUNK} + kk % {steps} * {step}" + (f" + kk / {steps} * {self.box_bytes}" if self.boxes > 1 else "")
 
 
-def tensor_map(t: Tensor, tile: dict[str, int], extent: dict[str, Dim], inner: str, exact: frozenset[str],
+def side_by_side(index: Aff, axes: Sequence[str], tile: Mapping[str, int], extent: Mapping[str, Dim]) -> bool:
+    """Whether a tile over several axes (inner first) is one run of a dimension: all but the outermost whole, each right behind the last."""
+    return all(tile[a] == extent[a] and index.coef(b) == index.coef(a) * tile[a] for a, b in zip(axes, axes[1:]))
+
+
+def tensor_map(t: Tensor, tile: Mapping[str, int], extent: Mapping[str, Dim], inner: str, exact: frozenset[str],
                where: str) -> tuple[TensorMap, tuple[Aff, ...], int]:  # fmt: skip
     """(descriptor, start coordinates, rows of a box) of a view's tile.
 
@@ -96,15 +102,17 @@ def tensor_map(t: Tensor, tile: dict[str, int], extent: dict[str, Dim], inner: s
     rows = 1
     for d in range(len(t.index) - 1, -1, -1):
         index, n = t.index[d], t.shape[d]
-        wide = [a for a in sorted(index.names()) if tile.get(a, 1) > 1]
+        wide = sorted((a for a in index.names() if tile.get(a, 1) > 1), key=lambda a: (index.coef(a), a))
         step = index.coef(wide[0]) if wide else 1
-        if len(wide) > 1 or not 1 <= step <= (STEP if d < len(t.index) - 1 else 1):
+        if not side_by_side(index, wide, tile, extent) or not 1 <= step <= (STEP if d < len(t.index) - 1 else 1):
             raise refuse(f"dimension {d} is read at {index}")
-        here = tile[wide[0]] if wide else 1
+        here = prod(tile[a] for a in wide)
+        if len(wide) > 1 and exact & set(wide):
+            raise refuse(f"dimension {d} is read at {index}")
         if wide and wide[0] in exact and not ends_together(index, wide[0], extent[wide[0]], n, here):
             raise refuse(f"the end of {wide[0]} is not the end of dimension {d}")
         if d == len(t.index) - 1:
-            if wide != [inner]:
+            if wide[:1] != [inner]:
                 raise refuse(f"its contiguous dimension is not along {inner}")
             here = CHUNK // size
         else:

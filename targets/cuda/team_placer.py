@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from autocomp.targets.cuda.bulk import Bulk, tensor_map
+from autocomp.targets.cuda.bulk import Bulk, side_by_side, tensor_map
 from autocomp.targets.cuda.windows import Window, slides, window
 from autocomp.targets.simt.access import contiguous_axis
 from autocomp.targets.simt.placement import ALIGN, Placement, Placer
@@ -155,18 +155,19 @@ class TeamPlacer(Placer):
         if i.deep and not deep:
             raise self.refuse(f"{buf.name} lies along {inner or 'no axis'}, {i.name} reads {buf.dtype} along the reduced axis only",
                               "store it so, or take a schedule without roles")  # fmt: skip
-        if not own or own[0][0] != inner or own[0][1] % across or len(own) > 1:
+        true, extent = {x: self.size(x) for x in view.axes}, {x: self.p.extent(x) for x in view.axes}
+        run = bool(own) and own[0][0] == inner and own[0][1] % across == 0 and all(n == true[x] for x, n in own[1:])
+        if not run or not side_by_side(view.index[-1], [x for x, _ in own], dict(own), extent):
             raise self.refuse(f"{buf.name}: a tile of {size} elements along {inner or 'no axis'} has no boxes of {across}")
         for x, n in more:
             if not isinstance(all_ := self.p.extent(x), int) or all_ % n:
                 raise self.refuse(f"{buf.name}: {all_} steps of {x} in parts of {n}")
-        tile = {x: self.size(x) for x in view.axes} | dict(outer) | {x: 1 for x, _ in more}
+        tile = true | dict(outer) | {x: 1 for x, _ in more}
         if (len(k) > 1 and not deep) or prod(x for _, x in other) % 8:
             raise self.refuse(f"{buf.name}: {other} rows do not fill the instruction")
         steps = prod(x for _, x in k)
         if steps % i.k:
             raise self.refuse(f"depth {steps} is no multiple of {i.k}")
-        extent = {x: self.p.extent(x) for x in view.axes}
         exact = frozenset(x for x, _ in k) | self.reduced_with(buf.name)
         made, start, rows = tensor_map(view, tile, extent, inner, exact, f"kernel {self.p.name}")
         if rows != prod(x for _, x in other):
