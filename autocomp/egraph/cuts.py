@@ -129,7 +129,7 @@ class Enumerator:
             unfused = (*unfused, choices[0])
             partial = [(*p, o) for p in partial for o in choices if _joins(p, o)]
             if len(partial) > 4 * KEEP:
-                partial.sort(key=lambda p: (sum(x.flow for x in p), sum(x.ops for x in p)))
+                partial.sort(key=lambda p: (self._together(node.cls, p), sum(x.ops for x in p)))
                 partial = self._spread(partial)
         if all(any(x.cut is not None for x in parts) for parts in partial):
             partial.append(unfused)  # all others may be too large for one body
@@ -139,6 +139,10 @@ class Enumerator:
             if cut is not None:
                 out.append(cut)
         return out
+
+    def _together(self, reader: int, parts: tuple[_Part, ...]) -> float:
+        """What the leaves of all operands took: one that several operands load is made once."""
+        return sum(self._share(x, reader) for x in set().union(*(p.operand.leaves for p in parts)))
 
     @staticmethod
     def _spread(partial: list[tuple[_Part, ...]]) -> list[tuple[_Part, ...]]:
@@ -226,9 +230,16 @@ class Enumerator:
 
     # ---- price
     def _share(self, leaf: int, reader: int) -> float:
-        """A reader's share of what a leaf took. One that is the leaf in another order of axes stands for all its readers."""
-        twins = self.subject.twins
-        return self.flow[leaf] / (1 if twins[leaf] == twins[reader] else max(1, self.subject.users[leaf]))
+        """A reader's share of what a leaf took. One that is the leaf in another order of axes stands for all its readers; and readers of
+        a tensor that is merely widened had better widen it themselves, so that none counts on the others to have stored it."""
+        s = self.subject
+        alone = s.twins[leaf] == s.twins[reader] or self._widened(leaf)
+        return self.flow[leaf] / (1 if alone else max(1, s.users[leaf]))
+
+    def _widened(self, c: int) -> bool:
+        """Whether a class is the cast of a tensor of narrower elements."""
+        types = self.subject.types
+        return any(n.enode.op == "cast" and types[n.enode.children[0]].dtype.bits < types[c].dtype.bits for n in self.subject.by_class[c])
 
     def priced(self, cut: Cut, extra: tuple[int, ...]) -> Cut:
         """The cut with its time; `extra`: by-products that it stores too."""
