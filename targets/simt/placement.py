@@ -460,19 +460,17 @@ def pressure(p: TileProgram, out: Placement, packed: frozenset[str] = frozenset(
         born.setdefault(s.dst, i)
         for x in (*s.srcs, s.dst):  # what was made before a loop and is touched in it lives to its end
             dies[x] = max(dies.get(x, i), end if born.get(x, i) < start else i)
-<<<<<<< HEAD
 
     def size(x: str) -> int:
         if x not in out.layouts or x in out.late:
             return 0
         held = out.layouts[x].registers
+        if x in packed:
+            return held // 2
         if x in out.words or (x in out.plain and _bytes(p, x) == 1):  # several elements a register
             return held * (p.buf(x) or p.bufs[0]).dtype.bytes // 4
         return held * max(1, _bytes(p, x) // 4)
 
-=======
-    size = lambda x: out.layouts[x].registers * max(1, _bytes(p, x) // 4) // (1 + (x in packed)) if x in out.layouts else 0
->>>>>>> e65c455 (An epilogue's operands are asked for before the product and wait packed: residuals no longer force small tiles)
     most = 0
     for i, (s, _) in enumerate(order):
         live = [x for x in born if x != s.dst and born[x] <= i <= dies.get(x, born[x])]
