@@ -17,7 +17,8 @@ pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler on PAT
 RESIDUAL = graph({"x": "f16[200, 96]", "w": "f16[96, 136]", "b": "f16[136]", "r": "f16[200, 136]"},
                  "%0 = matmul(x, w)\n%1 = add(%0, b)\n%2 = add(%1, r)")  # fmt: skip
 HEADS = graph({"x": "f16[256, 64]", "w": "f16[64, 640]", "b": "f16[640]"},
-              "%0 = matmul(x, w)\n%1 = add(%0, b)\n%2 = reshape(%1, shape=[2, 128, 2, 5, 64])\n%3 = transpose(%2, perm=[2, 0, 3, 1, 4])")  # fmt: skip
+              "%0 = matmul(x, w)\n%1 = add(%0, b)\n%2 = reshape(%1, shape=[2, 128, 2, 5, 64])\n"
+              "%3 = transpose(%2, perm=[2, 0, 3, 1, 4])")  # fmt: skip
 CASES = {
     "a residual, tails in rows and columns": (RESIDUAL, (128, 128), {"workers": 2}),
     "a residual, blocks that stay": (RESIDUAL, (64, 128), {"workers": 1, "persistent": True}),
