@@ -35,7 +35,7 @@ class Kernel:
     """One fused body. Argument and axis names are canonical (in0, in1.., out0..; axes as in the signature), so equal
     kernels of a model are one object and are scheduled, emitted and compiled once.
 
-    `kind` is the body grammar's letter (E S N C O X); `axes` the domain (axes of the stored values, not the reduced ones).
+    `kind` is the body grammar's letter (E S N C K O A X); `axes` the domain (axes of the stored values, not the reduced ones).
     `opaque`: the op that runs through its reference (with `attrs`); such a kernel has no body.
     """
 
