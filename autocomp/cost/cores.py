@@ -8,6 +8,7 @@ de Geijn, Anatomy of High-Performance Matrix Multiplication, 2008, is where this
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from math import prod
 
@@ -39,6 +40,20 @@ class CoreModel:
         self._tiles: dict[tuple[tuple[str, int], ...], Cost] = {}
         self._grid = frozenset(d.grid)
         self.rows, self.cols = self._sides()
+        self.factors = [f for a in d.operands if a.factor for f in self._read_as(a)]
+
+    def _read_as(self, a: Operand) -> list[Operand]:
+        """A factor as each of the parts that it is read as: queries, keys and values may be slices of one tensor."""
+        parts = list(dict.fromkeys(frozenset(v) for v in a.views))
+        if len(parts) < 2:
+            return [a]
+        out = []
+        for axes in parts:
+            runs = tuple(r for r in a.runs if r and axes.issuperset(r))
+            near = any(self._grid.intersection(r) for r in runs)
+            bytes_ = float(a.element * prod(self.d.extent[x] for x in axes))
+            out.append(replace(a, bytes=bytes_, axes=axes, views=(tuple(sorted(axes)),), runs=runs, contiguous=near))
+        return out
 
     def _sides(self) -> tuple[list[str], list[str]]:
         """(rows, columns) of the register tiles: lanes run along the output's last axis, or, where that one has few elements, along
@@ -103,9 +118,7 @@ class CoreModel:
             eff *= prod(d.extent[x] / min(tile.get(x, d.extent[x]), d.extent[x]) for x in d.grid) / tiles
         busy = -(-tiles // chip.cores) / tiles  # share of the work that falls to the busiest core
         near = 0.0
-        for a in d.operands:
-            if not a.factor:
-                continue
+        for a in self.factors:
             again = prod(-(-d.extent[x] // tile.get(x, d.extent[x])) for x in d.grid if x not in a.axes)
             if not a.axes.intersection(self.rows):
                 near += (self._again(a, again, eff) if a.constant else self._packing(a, again, width, tile)) * busy

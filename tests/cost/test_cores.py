@@ -58,6 +58,17 @@ def test_packed_constants_cost_time_where_they_come_slower_than_products_take_th
     assert few > 4 * some > 4 * all_
 
 
+def test_slices_of_one_tensor_are_priced_as_the_factors_that_they_are():
+    """Keys are packed again for every tile of queries, also where queries, keys and values lie in one tensor."""
+    lines = []
+    for n in range(3):
+        lines.append(f"%{n + 7} = slice(x, starts=[{n}, 0, 0], limits=[{n + 1}, 128, 64], steps=[1, 1, 1])")
+        lines.append(f"%{n} = reshape(%{n + 7}, shape=[128, 64])")
+    lines += ["%3 = transpose(%1, perm=[1, 0])", "%4 = matmul(%0, %3)", "%5 = softmax(%4, axes=[1])", "%6 = matmul(%5, %2)"]
+    k = kernel("\n".join(["graph g", "input x: f32[3, 128, 64]", *lines, "output y = %6", ""]))
+    assert part(k, "packing", i0=4) > 4 * part(k, "packing", i0=128)
+
+
 def test_long_rows_against_packed_constants_stay_near_part_by_part():
     short, long_ = (kernel(matmul("f32", 128, 768, k)) for k in (1920, 2064))  # from 2048 on sums are put aside
     short, long_ = (replace(k, inputs=(k.inputs[0], replace(k.inputs[1], constant=True))) for k in (short, long_))

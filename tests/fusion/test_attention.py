@@ -44,3 +44,28 @@ def test_heads_stay_an_axis_when_they_are_stored_merged():
     kernel = autocomp.optimize(attention(True)).calls.calls[0].kernel
     assert [a.extent for a in kernel.axes] == [SEQ, HEADS, DIM]
     assert np.prod([a.extent for a in kernel.axes]) == SEQ * HEADS * DIM
+
+
+def projected(s=SEQ, heads=HEADS, d=DIM):
+    """Queries, keys and values by a product each, and both factors of the scores scaled, as torch exports attention."""
+    width, b, rng = heads * d, Builder("projected"), np.random.default_rng(0)
+    x = b.input("x", TensorType(F32, (s, width)))
+
+    def part(name):
+        w = b.param(f"w{name}", (rng.standard_normal((width, width)) / width**0.5).astype("f4"))
+        y = b.op("add", b.op("matmul", x, w), b.param(f"b{name}", rng.standard_normal(width).astype("f4")))
+        return b.op("transpose", b.op("reshape", y, shape=(s, heads, d)), perm=(1, 0, 2))
+
+    q, k, v = map(part, "qkv")
+    root = b.const(d**-0.25, F32)
+    scores = b.op("matmul", b.op("mul", q, root), b.op("mul", b.op("transpose", k, perm=(0, 2, 1)), root))
+    y = b.op("matmul", b.op("softmax", scores, axes=(2,)), v)
+    b.output("y", b.op("reshape", b.op("transpose", y, perm=(1, 0, 2)), shape=(s, width)))
+    return b.graph()
+
+
+def test_a_scale_behind_or_in_front_of_the_scores_is_one_reader_of_queries_and_keys():
+    """Forms of which one is chosen do not make what they read look shared: nothing is copied for the readers that are not there."""
+    program = autocomp.optimize(projected())
+    assert len(program.calls.calls) == 2
+    assert program.verify().ratio <= 1
