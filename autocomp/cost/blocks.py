@@ -29,8 +29,8 @@ UNITS = ("matrix unit", "vector unit", "special functions")
 # One query over 32768 keys in 12 schedules, benchmarks/gpu.py --only attn_decode,attn_decode_16h, H200, 2026-11-21: single warps took
 # 4.6 us for 128 keys, 2.6 us for 64: about the time of their units one after another
 LONE, LONE_TURN, WARP_ROWS = 0.9, 6e-7, 16
-# mla_decode, benchmarks/gpu.py, H200, 2026-11-21: warpgroups that share 64 rows of 512 take 2.42 us for 64 keys, warps 2.5 us for 16
-SHARING, SHARED_TURN, WIDEST_ROW, TEAM_ROWS = 1.5, 1.3e-6, 256, 64
+# mla_decode, benchmarks/gpu.py, H200, 2026-11-21: warpgroups that share 64 rows of 512 take 2.3 us for 64 keys, warps 2.5 us for 16
+SHARING, SHARED_TURN, WIDEST_ROW, TEAM_ROWS = 0.7, 1.3e-6, 256, 64
 NARROW = 1.15  # a product of 64 columns reads shared memory as fast as it computes
 # Bulk copies of rows that are no multiple of a sector move sectors that the next row needs again: rows of 4016 and 6000 bytes took
 # 1.2 times those of 4096 and 6016, and as long as these where blocks shared them; products, H200, 2026-11-20

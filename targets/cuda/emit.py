@@ -48,8 +48,7 @@ def emit_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: tupl
     at.cluster = schedule.cluster
     return source(p, at, printer, body, TEAM * (schedule.workers + 1), header, headers, "cu", tuple(placer.maps),
                   "".join(printer.wrappers.values()), blocks if printer.persistent else 0, schedule.resident,
-                  printer.stream.workspace if printer.stream else 0,
-                  paired=printer.together > 1 and not printer.persistent)  # fmt: skip
+                  printer.stream.workspace if printer.stream else 0)  # fmt: skip
 
 
 def _check_instructions(p: TileProgram, at: Placement, schedule: Schedule) -> None:

@@ -23,7 +23,7 @@ from autocomp.targets.cuda.team_placer import TEAM, Laid, TeamPlacer, register_b
 from autocomp.targets.simt.access import contiguous_axis
 from autocomp.targets.simt.expressions import STORED, index, literal
 from autocomp.targets.simt.placed import Product
-from autocomp.targets.simt.placement import Placement, tile_of
+from autocomp.targets.simt.placement import Placement
 from autocomp.targets.simt.printer import Printer
 
 from autocomp.errors import UnsupportedOp
@@ -83,7 +83,7 @@ class TeamPrinter(Printer):
             if cluster != self.parts.count:
                 raise placer.refuse(f"a depth in {self.parts.count} parts needs clusters of as many blocks, not of {cluster}")
         elif cluster > 1:
-            self.paired, self.together, self.memory = self.pair(cluster), cluster, "own"
+            self.paired, self.together, self.memory = self.pair(), cluster, "own"
         self.stream = find_stream(self, blocks)
         self.order = turns.find_turns(self, teams)
         self.queues = self.find_queues()
@@ -187,23 +187,17 @@ class TeamPrinter(Printer):
             self.put("ac_cluster_sync();")
 
     # ---- clusters: neighbouring blocks receive the factor that they share once
-    def pair(self, cluster: int) -> str:
+    def pair(self) -> str:
         """The grid axis along which a cluster's blocks lie: some copied factor does not depend on it."""
         first = self.p.body[0] if self.p.body else None
         axes = first.axes if isinstance(first, Loop) and first.kind == "grid" else ()
-        if len(axes) < 2:
-            raise self.placer.refuse("a cluster shares a factor between tiles of a row or a column")
-        stays = isinstance(first, Loop) and first.opt("persistent") == "yes"
-        row, column = axes[-2:]
-        for a in (row, column):
-            if all(a in x.view.axes for x in self.placer.bulk.values()):
-                continue
-            extent, tile = self.p.extent(a), tile_of(self.p, a)
-            whole = isinstance(extent, int) and extent % (tile * cluster) == 0
-            if a in self.growing or ((a == column or not stays) and not whole):
-                continue  # blocks of a cluster take equal numbers of turns; only stores in boxes are clipped where a block has no tile
-            return a
-        raise self.placer.refuse(f"no factor is shared along {row} or {column} by {cluster} tiles with equal turns")
+        if len(axes) < 2 or first is None or first.opt("persistent") != "yes":  # type: ignore[union-attr]
+            raise self.placer.refuse("a cluster shares a factor between rows of tiles, in blocks that stay")
+        if any(s.op == "reduce" for s, _ in walk(self.p.body)):
+            raise self.placer.refuse("a cluster that shares a factor reduces nothing")
+        if all(axes[-2] in x.view.axes for x in self.placer.bulk.values()):
+            raise self.placer.refuse(f"no factor is shared along {axes[-2]}")
+        return axes[-2]
 
     def shared(self, s: Stmt) -> bool:
         """Whether all blocks of the cluster need the same bytes."""
@@ -245,7 +239,7 @@ class TeamPrinter(Printer):
                 self.grid(first, "tile")
                 yield first.body
         else:
-            self.grid(first, f"blockIdx.x / {self.together}" if self.together > 1 else "blockIdx.x")
+            self.grid(first)
             yield first.body
 
     def turned(self, loop: Loop | None) -> None:

@@ -39,8 +39,8 @@ def emit(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[
 
 def source(p: TileProgram, at: Placement, printer: Printer, body: list[str], threads: int, header: tuple[str, ...],
            headers: tuple[str, ...], language: str, maps: tuple[TensorMap, ...] = (), prelude: str = "",
-           at_most: int = 0, resident: int = 1, workspace: int = 0, paired: bool = False) -> KernelSource:  # fmt: skip
-    """The function around a printed body, with its comment and its launch. `paired`: a cluster's blocks have a tile each."""
+           at_most: int = 0, resident: int = 1, workspace: int = 0) -> KernelSource:  # fmt: skip
+    """The function around a printed body, with its comment and its launch."""
     name = c_name(p.name)
     comment = "\n".join(f" * {line}".rstrip() for line in (*header, "", *show(p).splitlines(), "", *_places(at)))
     scratch = ["unsigned char *__restrict__ scratch"] if workspace else []
@@ -51,9 +51,7 @@ def source(p: TileProgram, at: Placement, printer: Printer, body: list[str], thr
     first = p.body[0] if p.body else None
     grid = tuple((p.extent(a), tile_of(p, a)) for a in first.axes) if isinstance(first, Loop) and first.kind == "grid" else ()
     inputs, outputs = (tuple(dict.fromkeys(t.buffer for t in ts)) for ts in (p.inputs, p.outputs))
-    together = ((at_most, 1),) if workspace else ()  # few tiles have pieces for many blocks
-    if at.cluster > 1 and not paired:
-        together = ((at.cluster, 1),)
+    together = ((at.cluster, 1),) if at.cluster > 1 else ((at_most, 1),) if workspace else ()  # few tiles have pieces for many blocks
     launch = Launch(((*grid, *together),), threads, at.bytes, cluster=at.cluster, at_most=at_most, workspace=workspace, maps=maps)
     return KernelSource(p.name, text, name, inputs, outputs, printer.sizes, headers, language, prelude=prelude, launch=launch)
 

@@ -79,19 +79,6 @@ def test_warpgroups_share_rows(keys, parts, model, tmp_path):
         program.verify(seed=int.from_bytes(os.urandom(4), "little"))
 
 
-def test_blocks_of_a_cluster_receive_the_keys_once(model, tmp_path):
-    """Two tiles of rows of one batch are a cluster: the keys of both arrive by one copy; an odd number of tiles is refused."""
-    program = under(latent(3, 128, 200, 128, 64), Schedule(**{**vars(SHARED), "cluster": 2}))
-    (source,) = program.printed.values()
-    assert "ac_bulk_load_all<2>" in source.text and source.launch.blocks({}) == (6,)
-    program.executor = ModelExecutor(program, tmp_path, model)
-    for late in (True, False):
-        program.executor.late = late
-        program.verify(seed=int.from_bytes(os.urandom(4), "little"))
-    with pytest.raises(UnsupportedOp, match="no factor is shared along i0 or i1 by 2 tiles with equal turns"):
-        under(latent(3, 192, 200, 128, 64), Schedule(**{**vars(SHARED), "cluster": 2}))
-
-
 def test_a_base_that_lags_is_refused_where_warps_exchange_it():
     """Warps would come to the barrier of the exchange at different times."""
     with pytest.raises(UnsupportedOp, match="reduces over warps"):

@@ -75,6 +75,7 @@ extern "C" __global__ void __launch_bounds__(384) matmul(const f16 *__restrict__
   for (int it2 = 0; it2 < turns2; ++it2) {
     const int r0_b2 = (begin2 + it2) * 64;
     ac_barrier_wait(own + 116744 + 8 * (q0 % 3), q0 / 3 % 2);
+    ac_keep(acc);
     ac_team_fence();
     #pragma unroll
     for (int kk = 0; kk < 4; ++kk) {

@@ -104,6 +104,7 @@ extern "C" __global__ void __launch_bounds__(384) matmul_add_gelu_add(const f16 
     for (int it2 = 0; it2 < turns; ++it2) {
       const int r0_b2 = (begin + it2) * 64;
       ac_barrier_wait(smem + 98304 + 8 * (q0 % 3), q0 / 3 % 2);
+      ac_keep(acc);
       ac_team_fence();
       #pragma unroll
       for (int kk = 0; kk < 4; ++kk) {
