@@ -257,6 +257,7 @@ class Placer:
         """Waves along rows and columns: as square as the instruction allows; where a result feeds another product rows alone, or, if
         a wave's registers do not hold rows so wide, no more rows than there are: the result then goes through shared memory."""
         total = self.out.threads // self.out.wave
+        pad = max(i.m, i.n)  # rows that a factor has in shared memory at least
         best = None
         if chained and self.wide:
             high = max(1, -(-m // i.m))
@@ -268,8 +269,9 @@ class Placer:
                 continue
             waste = (-(-m // (i.m * wm)) * i.m * wm) * (-(-n // (i.n * wn)) * i.n * wn)
             loads = m / wm + n / wn
-            if best is None or (waste, loads) < best[0]:
-                best = ((waste, loads), (wm, wn))
+            beyond = i.m * wm > -(-m // pad) * pad or i.n * wn > -(-n // pad) * pad
+            if best is None or (waste, beyond, loads) < best[0]:
+                best = ((waste, beyond, loads), (wm, wn))
         if best is None:
             raise self.refuse(f"{total} waves cannot share a tile of {m} x {n}")
         return best[1]

@@ -523,7 +523,8 @@ class Printer:
         with self.registers(layout, "q", v):
             r = f"(q * {v})" if v > 1 else "q"
             at = lambda a: self.coordinate(layout, a, r)
-            ok = single + self.inside(layout, t.axes, r) + self.guards(t.guard, at)
+            alone = [f"{self.local(layout, a, r)} == 0" for a in sorted(layout.axes()) if all(a != x for x, _ in self.p.axes)]  # sides of 1
+            ok = single + alone + self.inside(layout, t.axes, r) + self.guards(t.guard, at)
             write = f"ac_store<{v}>({self.address(t, at)}, &{self.names.of(s.srcs[0])}[{r}]);"
             self.put(f"if ({' && '.join(ok)}) {write}" if ok else write)
 

@@ -202,6 +202,8 @@ ATTENTION = {
     "attention_cross": attention(1, 2, 33, 64, keys=90),
     # fewer copies than threads
     "gemm_few_chunks": graph({"x": "f16[1, 24]", "w": "f16[24, 16]"}, "%0 = broadcast(x, shape=[40, 24])\n%1 = matmul(%0, w)"),
+    "dot": graph({"x": "f32[1, 2]", "y": "f32[2, 1]"}, "%0 = matmul(x, y)"),
+    "dot_f16": graph({"x": "f16[1, 70]", "y": "f16[70, 1]"}, "%0 = matmul(x, y)"),
     # what is reduced does not vary along the axis
     "sum_of_same": graph({"x": "f32[40, 1]"}, "%0 = broadcast(x, shape=[40, 300])\n%1 = exp(%0)\n%2 = reduce_sum(%1, axes=[1])"),
     "softmax_of_same": graph({"x": "f32[]"}, "%0 = broadcast(x, shape=[40, 30])\n%1 = softmax(%0, axes=[1])"),
