@@ -102,7 +102,7 @@ class BlockModel:
         if s.roles == "cooperative":
             near *= CUT if self.d.cut else 1.0
         elif form == "contract" and not direct:
-            near *= max(1.0, chip.limits.get("copying", 0.0) / (s.threads * max(1.0, t.tiles / chip.cores)))
+            near *= chip.memory("l2").bandwidth / chip.limits.get("warp_copies", chip.memory("l2").bandwidth)
         terms = {cost.bound: cost.seconds - chip.launch, "l2": near, "latency": _waiting(s, chip, self.d, t)}
         if direct:
             terms["latency"] = _direct_waiting(s, chip, self.d, t)
