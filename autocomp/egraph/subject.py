@@ -91,7 +91,10 @@ def subject_of(frozen: Frozen, units: Set[str] = frozenset()) -> Subject:
             for child in {x for e in mine for x in e.enode.children}:
                 if twins[child] != twins[c]:
                     readers[child].add(twins[c])
-    users = {c: _side_by_side(c, readers, twins, by_class) for c in reach}
+    forms: dict[int, list[set[int]]] = {}
+    for n in nodes:
+        forms.setdefault(twins[n.cls], []).append({twins[x] for x in n.enode.children})
+    users = {c: _side_by_side(c, readers, twins, forms) for c in reach}
     for c in {c for _, c in roots}:
         users[c] += 1
     literal = {c: _literal(classes[c]) for c in sorted(reach) if _literal(classes[c]) is not None}
@@ -119,21 +122,15 @@ def _twins(classes: dict[int, EClass], reach: set[int]) -> dict[int, int]:
     return {c: find(c) for c in reach}
 
 
-def _side_by_side(c: int, readers: dict[int, set[int]], twins: dict[int, int], by_class: dict[int, tuple[SubjectNode, ...]]) -> int:
-    """Readers of a class, where those that stand in different forms of one class, and are read for it alone, are one: a form is chosen."""
+def _side_by_side(c: int, readers: dict[int, set[int]], twins: dict[int, int], forms: dict[int, list[set[int]]]) -> int:
+    """Readers of a class, where those that stand in different forms of one class, and are read for it alone, are one: a form is
+    chosen. `forms`: what each form of a class, or of its twins, reads, by the twins' names."""
     ends: dict[int, set[int]] = {}
     for r in readers[c]:
         end = min(readers[r]) if len(readers[r]) == 1 else r
         ends.setdefault(end, set()).add(r)
-    count = 0
-    for end, group in ends.items():
-        if len(group) == 1:
-            count += 1
-            continue
-        forms = [n for n in by_class[end] if n.cls == end]
-        wanted = [{twins[x] for x in n.enode.children} for n in forms]
-        count += max(1, max((len(w & group) + (twins[c] in w) for w in wanted), default=len(group)))
-    return count
+    most = lambda end, group: max([1, *(len(w & group) + (twins[c] in w) for w in forms.get(end, ()))])
+    return sum(most(end, group) if len(group) > 1 else 1 for end, group in ends.items())
 
 
 def _in_memory(c: EClass) -> bool:
