@@ -40,6 +40,7 @@ DIRECT = 64  # registers of a thread that makes factors where it multiplies them
 # Waves of a core that hide the latency of such a thread's instructions: 4, 8, 16 and 31 waves a core took 36, 27, 22 and 20 us for one row
 # by 8192 x 8192 weights of 4 bits; benchmarks/gpu.py, H200, 2026-11-21
 HIDING = 24
+MEETING = 1e-7  # seconds for each wave whose part of the depth is added up: 16 waves took 0.6 us longer than 8, the same run
 # In turns products never pause for copies to catch up: gelu(x@w+b) by 128 x 128 tiles in turns took 143 us where products and copies
 # through L2 take 100 us each, by 128 x 256 tiles together 133 us; convolutions with copies of three quarters of that lost nothing;
 # H200, 2026-11-21
@@ -75,7 +76,7 @@ class BlockModel:
         t = self._tiles.get(key)
         if t is None:
             t = self._tiles[key] = _tile_of(self.d, dict(s.tile), chip, *key[1:3])
-        at_once = chip.cores * s.resident
+        at_once = chip.cores * (_direct_resident(s, chip) if direct else s.resident)
         blocks = -(-t.tiles // at_once) * at_once if s.stream else t.tiles * s.deep
         roof = self._roofs.get((key, blocks))
         if roof is None:
@@ -309,14 +310,19 @@ def _waiting(s: Schedule, chip: Chip, d: Demand, t: _Tile) -> float:
     return d.work.read * chip.latency / under_way
 
 
+def _direct_resident(s: Schedule, chip: Chip) -> int:
+    """Blocks that share a core where factors come straight to registers."""
+    return max(1, min(int(chip.limits["threads"] * 2 // s.threads), chip.registers.count // (s.threads * DIRECT)))
+
+
 def _direct_waiting(s: Schedule, chip: Chip, d: Demand, t: _Tile) -> float:
     """Seconds that latencies take where factors come straight to registers: of memory, once a turn; of instructions, where a core has
-    too few waves to hide them."""
-    resident = max(1, min(int(chip.limits["threads"] * 2 // s.threads), chip.registers.count // (s.threads * DIRECT)))
+    too few waves to hide them; and of waves that add up what they have."""
+    resident = _direct_resident(s, chip)
     turns = -(-d.roles.extent("depth") // max(1, t.shape[2])) if t.shape else 1
     memory = -(-t.tiles // (chip.cores * resident)) * -(-turns // max(1, s.stages - 1)) * chip.latency
     waves = s.threads / chip.lanes(4) * min(resident, t.tiles / chip.cores)
-    return max(memory, d.packed / chip.vector["f32"] * HIDING / waves)
+    return max(memory, d.packed / chip.vector["f32"] * HIDING / waves) + MEETING * s.threads / chip.lanes(4)
 
 
 def _matrix_share(s: Schedule, chip: Chip, m: int, n: int, depth: int, work: Work, turn: float, narrow: float) -> float:

@@ -336,7 +336,7 @@ class TeamPrinter(Printer):
                     turn = str(b % self.together) if x.boxes > 1 else f"{q.name} % {self.together}" if q.loop is not None else "0"
                     self.put(f"if (ac_cluster_rank() == {turn}) ac_bulk_load_all<{self.together}>({rest});")
                 else:
-                    self.put(f"ac_bulk_load({rest});")
+                    self.put(f"ac_bulk_load{self.once(x.view, 16 // x.view.dtype.bytes)}({rest});")
 
     # ---- consumers
     def run(self, body: Iterable[Loop | Stmt]) -> None:

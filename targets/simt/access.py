@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
+from math import prod
 
 from autocomp.ir.affine import Aff
 from autocomp.ir.types import Dim, Sym
 from autocomp.tile.layout import Digit
-from autocomp.tile.program import Tensor
+from autocomp.tile.program import Tensor, TileProgram, walk
+
+
+def read_once(p: TileProgram, t: Tensor, tiles: Callable[[str], str]) -> bool:
+    """Whether a kernel reads each element of a view's buffer once: one block does, and that one in no loop again.
+
+    tiles(axis) is the text of how many tiles a grid axis has.
+    """
+    loads = [loops for s, loops in walk(p.body) if s.op == "copy" and s.srcs[0] == t.name]
+    if len(loads) != 1 or sum(x.buffer == t.buffer for x in p.inputs) > 1 or not all(isinstance(n, int) for n in (*t.shape, *t.extents)):
+        return False
+    again = [a for x in loads[0] for a in x.axes if a not in t.axes and tiles(a) != "1"]
+    return not again and prod(t.extents) <= prod(t.shape)  # type: ignore[arg-type]
 
 
 def multiple_of(d: Dim) -> int:

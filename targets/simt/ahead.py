@@ -98,7 +98,8 @@ def _start(at: Printer, s: Stmt, ring: str) -> None:
         r = f"(q * {v})"
         place = lambda a: at.coordinate(layout, a, r)
         ok = " && ".join(at.inside(layout, t.axes, r) + at.guards(t.guard, place)) or "true"
-        at.put(f"ac_copy<{PIECE}>(smem + {ring} + (q * {at.place.threads} + threadIdx.x) * {PIECE}, {at.address(t, place)}, {ok});")
+        to = f"smem + {ring} + (q * {at.place.threads} + threadIdx.x) * {PIECE}"
+        at.put(f"ac_copy<{PIECE}>({to}, {at.address(t, place)}, {ok});")
 
 
 def _finish(at: Printer, s: Stmt, ring: str) -> None:

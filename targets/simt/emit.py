@@ -32,6 +32,7 @@ def emit(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[
         raise UnsupportedOp("blocks of one role do not share out a tile's depth", where=f"kernel {p.name}", hint="use cooperative roles")
     at = place(p, instructions, plain, schedule.threads * schedule.cluster, wave, stages, schedule.cluster, schedule.instruction)
     printer = Printer(p, at, exact, counted)
+    printer.streams = (int(chip.limits.get("streams_from", 1)), int(chip.limits.get("streams_to", 0)))
     body = printer.body()
     check_capacity(p, at, chip.memory("shared").capacity, int(chip.limits["registers"]))
     return source(p, at, printer, body, schedule.threads, header, headers, language)

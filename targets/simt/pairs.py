@@ -85,7 +85,7 @@ def load_words(at: Printer, s: Stmt, t: Tensor) -> None:
         r = f"(q * {v})"
         place = lambda a: at.coordinate(layout, a, r)
         ok = at.inside(layout, t.axes, r) + at.guards(t.guard, place)
-        read = f"ac_load_words<{v}>(&{name}[q * {v // per}], {at.address(t, place)});"
+        read = f"ac_load_words{at.once(t, v)}<{v}>(&{name}[q * {v // per}], {at.address(t, place)});"
         at.put(f"if ({' && '.join(ok)}) {read}" if ok else read)
         if ok:
             at.put(f"else ac_fill<{v // per}>(&{name}[q * {v // per}], 0u);")

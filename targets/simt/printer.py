@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import contextmanager
+from math import prod
 from typing import Any
 
 from autocomp.targets.cpu.flat import Flat, dim_text
 from autocomp.targets.cpu.names import Names, c_name
 from autocomp.targets.simt import ahead, copies, products, trees
-from autocomp.targets.simt.access import run_width, vector_width
+from autocomp.targets.simt.access import read_once, run_width, vector_width
 from autocomp.targets.simt.digits import digit, linear, register
 from autocomp.targets.simt.expressions import STORED, Scalar, held, index, literal
 from autocomp.targets.simt.pairs import load_words, sum_parts
@@ -51,6 +52,7 @@ class Printer:
         self.thread: dict[tuple[Any, ...], str] = {}  # (axis, lane and wave digits) -> variable
         self.slot: dict[str, str] = {}  # ring buffer -> text of its slot
         self.growing = {x.until[0] for x in _all_loops(p.body) if x.until}  # axes along which a tile's loops grow longer
+        self.streams = (1, 0)  # bytes of tensors that are told from others where they are read once, from and to
         self.kept: dict[str, str] = {}  # constants that have a register of their own
         self.deferred: set[str] = set()  # carried reductions whose tree runs behind their loop
         self.written: set[str] = set()
@@ -418,7 +420,7 @@ class Printer:
             at = lambda a: self.coordinate(layout, a, f"({r})" if v > 1 else r)
             there = self.inside(layout, t.axes, f"({r})" if v > 1 else r)
             ok = there + self.guards(t.guard, at)
-            read = f"ac_load<{v}>(&{name}[{r}], {self.address(t, at)});"
+            read = f"ac_load{self.once(t, v)}<{v}>(&{name}[{r}], {self.address(t, at)});"
             if not ok:
                 self.put(read)
             else:
@@ -427,6 +429,19 @@ class Printer:
                 if there and t.guard and t.fill:
                     other = f"{' && '.join(there)} ? {other} : {zero}"
                 self.put(f"if ({' && '.join(ok)}) {read}", f"else ac_fill<{v}>(&{name}[{r}], {other});")
+
+    def once(self, t: Tensor, v: int) -> str:
+        """"_once" for whole copies of the one large tensor that streams through a product of few rows: the rest of L2 stays.
+
+        Weights of 33 and 134 MB took 0.81 and 0.91 of the time, maps and sums that stream 134 MB or more 1.03 to 1.05 of it (with L2 full
+        of lines to be written back; benchmarks/gpu.py, H200, 2026-11-21), so only the former are marked.
+        """
+        low, high = self.streams
+        size = lambda x: prod(x.shape) * x.dtype.bytes if all(isinstance(n, int) for n in x.shape) else 0  # type: ignore[arg-type]
+        if v * t.dtype.bytes != 16 or not self.place.products or not low <= size(t) <= high:
+            return ""
+        others = {x.buffer: size(x) for x in self.p.inputs if x.buffer != t.buffer}
+        return "_once" if sum(others.values()) < low and read_once(self.p, t, self.count) else ""
 
     def vector(self, layout: Layout, t: Tensor) -> int:
         """Elements that one access moves under a layout."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from autocomp.targets.cuda.toolchain import Toolchain
 from onnx import TensorProto, helper
 
 import autocomp
@@ -252,6 +253,16 @@ def test_factors_go_straight_to_registers(name, model, tmp_path):
     assert "ldmatrix" not in code and "ac_mma" in code
     assert ("ac_pair_fields(" in code) == (name not in WITHOUT_FIELDS)
     check(program, model, tmp_path)
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_direct_products_compile(arch):
+    for name in ("few_rows", "ring", "bytes_of_two_kinds"):
+        program = direct(name)
+        source = next(iter(program.printed.values()))
+        text = f"{program.target.preamble([source])}\n{source.text}"
+        assert Toolchain(arch).compile_object(name, text)[:4] == b"\x7fELF"
 
 
 def test_one_row_of_four_bit_weights_is_chosen_so():

@@ -9,6 +9,8 @@ from autocomp.frontends.onnx.shapes import reshape
 from autocomp.ir.node import Node
 from autocomp.ir.types import I32
 
+ZEROS = 65536  # elements of a zero point that are looked at while importing
+
 
 @lower("MatMul")
 def matmul(c: Call) -> Node:
@@ -37,13 +39,21 @@ def matmul_integer(c: Call) -> Node:
 def centred(c: Call, x: Node, zero: Node | None, axis: int) -> Node:
     """x - zero in i32; a zero point vector lies along `axis`."""
     x = cast(c, x, I32)
-    if zero is None:
+    if zero is None or _nothing(c, zero):
         return x
     if zero.type.rank == 1 and zero.type.shape != (1,) and axis == -2:
         zero = reshape(c, zero, (*zero.type.shape, 1))
     elif zero.type.shape == (1,):
         zero = reshape(c, zero, ())
     return c.op("sub", x, cast(c, zero, I32))
+
+
+def _nothing(c: Call, zero: Node) -> bool:
+    """Whether a zero point is known to be 0 everywhere (symmetric quantisation): then nothing stands between bytes and their product."""
+    known = c.importer.constants
+    if not zero.type.is_static or zero.type.elements > ZEROS or not known.is_constant(zero):
+        return False
+    return not known.value(zero, "a zero point", c.where).any()
 
 
 def window(c: Call, spatial: tuple[int, ...], kernel: tuple[int, ...], ceil: bool = False) -> dict[str, tuple[int, ...]]:

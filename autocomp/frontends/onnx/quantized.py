@@ -89,7 +89,7 @@ def qlinear_matmul(c: Call) -> Node:
 def qlinear_conv(c: Call) -> Node:
     x, w = c.x(0), c.x(3)
     per_output = lambda v, rank: _one(c, v) if v.type.elements == 1 else reshape(c, v, (*v.type.shape, *[1] * (rank - 1)))
-    kernel = c.op("sub", cast(c, w, I32), cast(c, per_output(c.x(5), w.type.rank), I32))
+    kernel = centred(c, w, per_output(c.x(5), w.type.rank), -1)
     total = convolve(c, centred(c, x, c.x(2), -1), kernel)
     if c.has(8):
         total = c.op("add", total, per_output(c.x(8), total.type.rank - 1))

@@ -20,7 +20,30 @@ AC_DEVICE bf16 ac_narrow_bf16(float x) { return __float2bfloat16_rn(x); }
 #define AC_BYTE_AS_FLOAT(word, i) __int_as_float(__byte_perm(word, 0x4b000000u, 0x7650u | (i)))
 AC_DEVICE float ac_to_tf32(float x) { unsigned r; asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(x)); return __int_as_float(int(r)); }
 #define AC_PAIRS
+#define AC_ONCE
 #include "autocomp_simt.h"
+// ---- what is read once: first to leave the caches, which it would else empty of what is read again (PTX ISA, createpolicy)
+AC_DEVICE unsigned long long ac_leaves_first() {
+  unsigned long long policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+template <int N, class S> AC_DEVICE void ac_load_words_once(unsigned *r, const S *p) {
+  static_assert(N * sizeof(S) == 16);
+  asm volatile("ld.global.nc.L1::no_allocate.L2::cache_hint.v4.u32 {%0,%1,%2,%3}, [%4], %5;"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "l"(p), "l"(ac_leaves_first()));
+}
+template <int N, class R, class S> AC_DEVICE void ac_load_once(R *r, const S *p) {
+  unsigned w[4];
+  ac_load_words_once<N>(w, p);
+  if constexpr (sizeof(S) == 1 && sizeof(R) == 1) memcpy(r, w, N);
+  else {
+    ac_pack_of<N, S> t;
+    memcpy(t.v, w, 16);
+#pragma unroll
+    for (int i = 0; i < N; ++i) r[i] = ac_held(t.v[i]);
+  }
+}
 // a constant that stays in a register: the third coordinate of a thread is 0, which the compiler does not know
 AC_DEVICE unsigned ac_kept(unsigned x) { return x + threadIdx.z; }
 AC_DEVICE __half2 ac_as_pair(unsigned x) { return *reinterpret_cast<__half2 *>(&x); }
@@ -188,6 +211,24 @@ AC_DEVICE void ac_bulk_load(unsigned char *to, const ac_tensor_map *m, unsigned 
 }
 AC_DEVICE void ac_bulk_load(unsigned char *to, const ac_tensor_map *m, unsigned char *b, int x, int y, int z, int u, int v) {
   asm volatile(AC_BULK("5d", "%3,%4,%5,%6,%7") ::"r"(ac_address(to)), "l"(m), "r"(ac_address(b)), "r"(x), "r"(y), "r"(z), "r"(u), "r"(v) : "memory");
+}
+// the same for what is read once
+#define AC_BULK_ONCE(rank, list, policy) \
+  "cp.async.bulk.tensor." rank ".shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {" list "}], [%2], " policy ";"
+AC_DEVICE void ac_bulk_load_once(unsigned char *to, const ac_tensor_map *m, unsigned char *b, int x) {
+  asm volatile(AC_BULK_ONCE("1d", "%3", "%4") ::"r"(ac_address(to)), "l"(m), "r"(ac_address(b)), "r"(x), "l"(ac_leaves_first()) : "memory");
+}
+AC_DEVICE void ac_bulk_load_once(unsigned char *to, const ac_tensor_map *m, unsigned char *b, int x, int y) {
+  asm volatile(AC_BULK_ONCE("2d", "%3,%4", "%5") ::"r"(ac_address(to)), "l"(m), "r"(ac_address(b)), "r"(x), "r"(y), "l"(ac_leaves_first()) : "memory");
+}
+AC_DEVICE void ac_bulk_load_once(unsigned char *to, const ac_tensor_map *m, unsigned char *b, int x, int y, int z) {
+  asm volatile(AC_BULK_ONCE("3d", "%3,%4,%5", "%6") ::"r"(ac_address(to)), "l"(m), "r"(ac_address(b)), "r"(x), "r"(y), "r"(z), "l"(ac_leaves_first()) : "memory");
+}
+AC_DEVICE void ac_bulk_load_once(unsigned char *to, const ac_tensor_map *m, unsigned char *b, int x, int y, int z, int u) {
+  asm volatile(AC_BULK_ONCE("4d", "%3,%4,%5,%6", "%7") ::"r"(ac_address(to)), "l"(m), "r"(ac_address(b)), "r"(x), "r"(y), "r"(z), "r"(u), "l"(ac_leaves_first()) : "memory");
+}
+AC_DEVICE void ac_bulk_load_once(unsigned char *to, const ac_tensor_map *m, unsigned char *b, int x, int y, int z, int u, int v) {
+  asm volatile(AC_BULK_ONCE("5d", "%3,%4,%5,%6,%7", "%8") ::"r"(ac_address(to)), "l"(m), "r"(ac_address(b)), "r"(x), "r"(y), "r"(z), "r"(u), "r"(v), "l"(ac_leaves_first()) : "memory");
 }
 // the same bytes for every block of a cluster of N, each at its own `to`, announced at its own barrier
 #define AC_BULK_ALL(rank, list) \

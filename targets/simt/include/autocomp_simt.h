@@ -104,6 +104,10 @@ template <class S, int N, class R> AC_DEVICE void ac_unpack(R *r, const unsigned
 #pragma unroll
   for (int i = 0; i < N; ++i) r[i] = ac_held(t.v[i]);
 }
+// the same for what is read once: it should not take the place of what is read again (AC_ONCE: the target has its own)
+#ifndef AC_ONCE
+template <int N, class R, class S> AC_DEVICE void ac_load_once(R *r, const S *p) { ac_load<N>(r, p); }
+#endif
 template <int N, class R, class V> AC_DEVICE void ac_fill(R *r, V x) {
 #pragma unroll
   for (int i = 0; i < N; ++i) r[i] = R(x);
@@ -165,6 +169,9 @@ template <int N, class S> AC_DEVICE void ac_load_words(unsigned *r, const S *p) 
   const ac_pack_of<words, unsigned> t = *reinterpret_cast<const ac_pack_of<words, unsigned> *>(p);
   memcpy(r, t.v, sizeof t);
 }
+#ifndef AC_ONCE
+template <int N, class S> AC_DEVICE void ac_load_words_once(unsigned *r, const S *p) { ac_load_words<N>(r, p); }
+#endif
 // ---- pairs of f16, the first in the low half
 #ifndef AC_PAIRS
 AC_DEVICE unsigned ac_kept(unsigned x) { return x; }

@@ -176,6 +176,7 @@ template <class... I> AC_DEVICE void ac_bulk_load(unsigned char *to, const ac_te
   if (sizeof...(at) != m->rank) simt_fail("a bulk copy's rank is not its descriptor's");
   simt_bulk_load(to, m, b, list);
 }
+template <class... I> AC_DEVICE void ac_bulk_load_once(unsigned char *to, const ac_tensor_map *m, unsigned char *b, I... at) { ac_bulk_load(to, m, b, at...); }
 template <int N, class... I> AC_DEVICE void ac_bulk_load_all(unsigned char *to, const ac_tensor_map *m, unsigned char *b, I... at) {
   for (int rank = 0; rank < N; ++rank) {
     const long off = long(rank - simt_rank()) * simt_shared_bytes();

@@ -1,0 +1,54 @@
+"""Weights that stream once through a product of few rows are marked so, whichever way they come on chip; nothing else is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import autocomp
+from tests.helpers.device_graphs import attention, gemm, graph
+from tests.helpers.simt_model import COMPILER, compile_model
+from tests.targets.test_cuda import needs_nvrtc
+from tests.targets.test_low_precision import deep_bits
+from tests.targets.test_on_cpu_model import check
+
+CHIPS = Path(__file__).parents[2] / "cost_models"
+ONCE = {  # products of few rows, and how their weights come
+    "ring": (gemm(16, 8192, 8192), "ac_bulk_load_once("),
+    "straight": (deep_bits(1, 8192, 8192), "_once<16>"),
+}
+AGAIN = {
+    "a_factor_of_many_tiles": gemm(8192, 8192, 8192),
+    "small": gemm(16, 512, 512),
+    "two_large_inputs": graph({"x": "f16[16, 8192]", "a": "f16[8192, 8192]", "b": "f16[8192, 8192]"},
+                              "%0 = matmul(x, a)\n%1 = matmul(x, b)\n%2 = mul(%0, %1)"),
+    "no_product": graph({"x": "f16[16384, 4096]"}, "%0 = softmax(x, axes=[1])"),
+    "attention": attention(2, 32, 4096, 128),
+}
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("name", ONCE)
+def test_what_is_read_once_is_marked(name):
+    text, how = ONCE[name]
+    program = autocomp.optimize(text, target="cuda:h200")
+    assert program.source().count(how) == 1
+    for file, source in program.sources.items():
+        assert program.target.toolchain.compile_object(Path(file).stem, source)[:4] == b"\x7fELF"
+
+
+@pytest.mark.parametrize("name", AGAIN)
+def test_what_is_read_again_is_not(name):
+    assert "_once" not in autocomp.optimize(AGAIN[name], target="cuda:h200").source()
+
+
+@pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
+def test_marked_loads_bring_the_same(tmp_path):
+    """On a chip on which half a megabyte is much."""
+    chip = re.sub(r"streams_from: \{value: [\d.e+]+", "streams_from: {value: 100000", (CHIPS / "h200.yaml").read_text())
+    (tmp_path / "small.yaml").write_text(chip)
+    program = autocomp.optimize(deep_bits(1, 1024, 1024), target=f"cuda:{tmp_path / 'small.yaml'}")
+    assert "_once<" in program.source()
+    check(program, compile_model(tmp_path), tmp_path)
