@@ -56,12 +56,15 @@ def factor(at: Printer, pr: Product, first: bool) -> None:
     i, n = pr.instruction, pr.repeat[0 if first else 1]
     side = i.m if first else i.n
     number = f"wave % {pr.waves[0]}" if first else f"wave / {pr.waves[0]}"
-    start = f"{number} * {side * n}" if pr.waves[0 if first else 1] > 1 else "0"
     if name not in at.place.shared:
         packed(at, pr, n)
         return
     x = at.place.shared[name]
     lies = pr.deep(x)
+    there = own_waves(at, x, side * n, lies)
+    if there < pr.waves[0 if first else 1]:  # a wave without rows of its own reads another's: nobody stores its results
+        number = f"{number} % {there}"
+    start = f"{number} * {side * n}" if pr.waves[0 if first else 1] > 1 else "0"
     if i.load != "ldmatrix" or not (lies or x.buf.dtype.bytes == 2):
         own_elements(at, x, pr, first, n, start)
         return
@@ -80,6 +83,16 @@ def factor(at: Printer, pr: Product, first: bool) -> None:
     if n % 2:
         row = "lane % 8" if lies else "0"
         at.put(f"ac_ldmatrix2{trans}(fb[{n - 1}], {place(f'{start} + {(n - 1) * 8} + {row}', f'kk * {i.k} + {deep}')});")
+
+
+def own_waves(at: Printer, x: Shared, each: int, lies: bool) -> int:
+    """Waves for which a factor has rows (columns, where it lies along them) in shared memory, `each` for one; what the last of them
+    reads beyond stays inside the block's memory."""
+    stored, beyond = (x.rows, x.row_bytes) if lies else (x.row, x.buf.dtype.bytes)
+    waves = -(-stored // each)
+    reach = x.offset + x.bytes * at.place.depth(x.buf.name) + (waves * each - stored) * beyond
+    at.place.bytes = max(at.place.bytes, reach)
+    return waves
 
 
 def packed(at: Printer, pr: Product, n: int) -> None:
