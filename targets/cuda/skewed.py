@@ -15,10 +15,13 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from autocomp.targets.cuda.steps import multiply, packing
+
 from autocomp.tile.program import Loop, Stmt, walk
 
 if TYPE_CHECKING:
-    from autocomp.targets.cuda.specialised import Queue, TeamPrinter
+    from autocomp.targets.cuda.queues import Queue
+    from autocomp.targets.cuda.specialised import TeamPrinter
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,7 @@ def print_skewed(printer: TeamPrinter, loop: Loop, mine: list[Queue], skew: Skew
     """The consumers' text of such a loop."""
     late_queues = [q for q in mine if q is printer.of[skew.late.srcs[1]]]
     soon_queues = [q for q in mine if q not in late_queues]
-    packed, pack = printer.packing(printer.place.products[skew.late])
+    packed, pack = packing(printer, printer.place.products[skew.late])
     scores = {s.dst for s, _ in walk(skew.first) if s.op == "mma"}
 
     def part() -> None:
@@ -113,7 +116,7 @@ def print_skewed(printer: TeamPrinter, loop: Loop, mine: list[Queue], skew: Skew
         printer.bases(loop, it)
         part()
         printer.waited -= {q.name for q in late_queues}
-        printer.multiply(skew.late, packed)
+        multiply(printer, skew.late, packed)
         printer.run(skew.maps)
         printer.settle(scores)
         due = f"if ({printer.condition(skew.when)})" if skew.when is not None else ""
@@ -128,7 +131,7 @@ def print_skewed(printer: TeamPrinter, loop: Loop, mine: list[Queue], skew: Skew
         printer.put(pack)
         step(printer, soon_queues)
     printer.waited -= {q.name for q in late_queues}
-    printer.multiply(skew.late, packed)
+    multiply(printer, skew.late, packed)
     if printer.persistent:  # the next tile's turns begin before this product is done
         step(printer, late_queues)
         printer.flights[-1].carried = True

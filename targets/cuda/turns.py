@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from autocomp.tile.program import Loop, Stmt, walk
 
 if TYPE_CHECKING:
-    from autocomp.targets.cuda.specialised import Queue, TeamPrinter
+    from autocomp.targets.cuda.queues import Queue
+    from autocomp.targets.cuda.specialised import TeamPrinter
 
 
 @dataclass(frozen=True)

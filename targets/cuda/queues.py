@@ -1,0 +1,201 @@
+"""Rings through which the producer hands copied factors to the consumers.
+
+A ring is a queue: `full` says that a slot's bytes have landed, `empty` that its readers are done. Both roles count its turns; the slot and
+the parity that a turn waits for follow from its number. In a cluster, neighbouring blocks receive the factor that they share once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from autocomp.targets.cuda import turns
+from autocomp.targets.cuda.parts import own_turns
+from autocomp.targets.simt.expressions import index
+
+from autocomp.tile.program import Loop, Stmt, walk
+
+if TYPE_CHECKING:
+    from autocomp.targets.cuda.specialised import TeamPrinter
+
+
+@dataclass
+class Queue:
+    """Buffers of one slot: copied together, released together. `loop` is the loop whose iterations take turns (None: tiles do).
+    `resident`: copied once, in front of all tiles, and never released."""
+
+    name: str
+    loop: Loop | None
+    copies: list[Stmt]
+    depth: int
+    resident: bool = False
+    at: int = 0
+
+
+def find_queues(at: TeamPrinter) -> list[Queue]:
+    """Copies of one loop that one product reads, or products that share a factor, travel together."""
+    groups: list[tuple[Loop | None, list[Stmt], set[int]]] = []
+    products = [s for s, _ in walk(at.p.body) if s.op == "mma"]
+    readers = {name: {id(m) for m in products if name in m.srcs} for name in at.placer.bulk}
+    for s, loops in walk(at.p.body):
+        if s.op != "copy" or s.dst not in at.placer.bulk:
+            continue
+        loop = loops[-1] if loops and loops[-1].kind != "grid" else None
+        stays = at.persistent and s.dst in at.place.once
+        mine = [g for g in groups if g[0] is loop and g[2] & readers[s.dst] and stays == (g[1][0].dst in at.place.once)]
+        new = (loop, [x for g in mine for x in g[1]] + [s], set().union(readers[s.dst], *(g[2] for g in mine)))
+        groups = [g for g in groups if g not in mine] + [new]
+    out = []
+    for n, (loop, copies, _) in enumerate(groups):
+        depth = at.place.depth(copies[0].dst)
+        q = Queue(f"q{n}", loop, copies, depth, at.persistent and copies[0].dst in at.place.once)
+        q.at = at.place.reserve(16 * depth, 8)
+        out.append(q)
+    return out
+
+
+def pair(at: TeamPrinter) -> str:
+    """The grid axis along which a cluster's blocks lie: some copied factor does not depend on it."""
+    first = at.p.body[0] if at.p.body else None
+    axes = first.axes if isinstance(first, Loop) and first.kind == "grid" else ()
+    if len(axes) < 2 or first is None or first.opt("persistent") != "yes":  # type: ignore[union-attr]
+        raise at.placer.refuse("a cluster shares a factor between rows of tiles, in blocks that stay")
+    if any(s.op == "reduce" for s, _ in walk(at.p.body)):
+        raise at.placer.refuse("a cluster that shares a factor reduces nothing")
+    if all(axes[-2] in x.view.axes for x in at.placer.bulk.values()):
+        raise at.placer.refuse(f"no factor is shared along {axes[-2]}")
+    return axes[-2]
+
+
+def shared(at: TeamPrinter, s: Stmt) -> bool:
+    """Whether all blocks of the cluster need the same bytes."""
+    return at.together > 1 and at.paired not in at.placer.bulk[s.dst].view.axes
+
+
+def readers(at: TeamPrinter, q: Queue) -> int:
+    """Blocks whose consumers release a queue's slots."""
+    return at.together if any(shared(at, s) for s in q.copies) else 1
+
+
+def give_back(at: TeamPrinter, q: Queue, slot: str, guard: str) -> None:
+    """Tell the producers that write into a slot that this warp has read it."""
+    empty = barrier(at, q, slot, False)
+    if readers(at, q) > 1:
+        at.put(f"if ({guard}lane < {at.together}) ac_barrier_arrive_at({empty}, lane);")
+    else:
+        at.put(f"if ({guard}lane == 0) ac_barrier_arrive({empty});")
+
+
+def barrier(at: TeamPrinter, q: Queue, slot: str, full: bool = True) -> str:
+    """The address of a slot's barrier: that its bytes have landed, or that it is empty."""
+    offset = q.at + (0 if full else 8 * q.depth)
+    return f"{at.memory} + {offset}" + (f" + 8 * ({slot})" if q.depth > 1 else "")
+
+
+def barriers(at: TeamPrinter) -> None:
+    """What makes each slot's barriers: one arrival fills it, one of each reading warp empties it."""
+    for q in at.queues:
+        with at.block(f"for (int i = 0; i < {q.depth}; ++i)"):
+            at.put(f"ac_barrier_init({barrier(at, q, 'i')}, 1);")
+            at.put(f"ac_barrier_init({barrier(at, q, 'i', False)}, {4 * at.workers * readers(at, q)});")
+
+
+def turn(at: TeamPrinter, q: Queue) -> tuple[str, str]:
+    """(slot, parity) of the queue's current turn."""
+    if q.resident or (q.loop is None and not at.persistent):
+        return "0", "0"
+    return (f"{q.name} % {q.depth}", f"{q.name} / {q.depth} % 2") if q.depth > 1 else ("0", f"{q.name} % 2")
+
+
+def arrival(at: TeamPrinter, q: Queue) -> None:
+    """Wait once a turn until a queue's bytes have landed."""
+    if q.name not in at.waited:
+        slot, phase = turn(at, q)
+        at.put(f"ac_barrier_wait({barrier(at, q, slot)}, {phase});")
+        at.waited.add(q.name)
+
+
+def turned(at: TeamPrinter, loop: Loop | None) -> None:
+    """The next turn of a loop's queues."""
+    if loop is None and at.order and at.consuming:
+        turns.skip(at, at.order, [q for q in at.queues if not q.resident])
+        return
+    for q in at.queues:
+        if q.loop is loop and (loop is not None or at.persistent) and not q.resident:
+            at.put(f"++{q.name};")
+
+
+def counters(at: TeamPrinter) -> None:
+    """A role's first turn of each queue."""
+    if at.order and at.consuming:
+        turns.counters(at, at.order, [q for q in at.queues if not q.resident])
+        return
+    for q in at.queues:
+        if (q.loop is not None or at.persistent) and not q.resident:
+            at.put(f"unsigned {q.name} = 0;")
+
+
+def span(at: TeamPrinter, loop: Loop) -> tuple[Callable[[str], str], str]:
+    """(a turn's number in the loop by its number in this block, number of turns of this block)."""
+    if at.stream and at.stream.loop is loop:
+        start = at.stream.begin
+        return lambda it: f"({start} + {it})", at.stream.turns
+    if at.parts is None or at.parts.loop is not loop:
+        return lambda it: it, at.turns(loop)
+    begin, number = own_turns(at, at.parts, at.turns(loop))
+    return lambda it: f"({begin} + {it})", number
+
+
+def produce(at: TeamPrinter, body: Iterable[Loop | Stmt]) -> None:
+    """The producer's text: the program with its copies alone."""
+    started: set[str] = set()
+    for n in body:
+        if isinstance(n, Loop):
+            if any(s.dst in at.of for s, _ in walk(n.body)):
+                it = at.names.fresh("it")
+                begin, total = span(at, n)
+                with at.block(f"for (int {it} = 0; {it} < {total}; ++{it})"):
+                    at.bases(n, begin(it))
+                    produce(at, n.body)
+                    turned(at, n)
+                for a in n.axes:
+                    at.base.pop(a)
+        elif n.op == "copy" and n.dst in at.of and at.of[n.dst].name not in started and not at.of[n.dst].resident:
+            q = at.of[n.dst]
+            started.add(q.name)
+            send(at, q)
+
+
+def send(at: TeamPrinter, q: Queue) -> None:
+    """Wait for a free slot, announce its bytes, start its copies."""
+    slot, phase = turn(at, q)
+    bytes_ = sum(at.placer.bulk[s.dst].copied for s in q.copies)
+    if (q.loop is not None or at.persistent) and not q.resident:
+        at.put(f"ac_barrier_wait({barrier(at, q, slot, False)}, 1 ^ ({phase}));")
+    at.put(f"ac_barrier_expect({barrier(at, q, slot)}, {bytes_});")
+    for s in q.copies:
+        x = at.placer.bulk[s.dst]
+        number = list(at.placer.bulk).index(s.dst)
+        coordinates = [index(a, lambda n: at.base.get(n, "0")) for a in x.start]
+        for b in range(x.boxes):
+            here = [f"{c} + {more}" if more else c for c, more in zip(coordinates, x.shift(b))]
+            to = f"{at.memory} + {x.offset}{f' + {slot} * {x.bytes}' if q.depth > 1 else ''}{f' + {b * x.box_bytes}' if b else ''}"
+            rest = f"{to}, &map{number}, {barrier(at, q, slot)}, {', '.join(here)}"
+            if shared(at, s):  # each block fetches its part, for all
+                whose = str(b % at.together) if x.boxes > 1 else f"{q.name} % {at.together}" if q.loop is not None else "0"
+                at.put(f"if (ac_cluster_rank() == {whose}) ac_bulk_load_all<{at.together}>({rest});")
+            else:
+                at.put(f"ac_bulk_load{at.once(x.view, 16 // x.view.dtype.bytes)}({rest});")
+
+
+def ends(at: TeamPrinter, q: Queue, s: Stmt) -> bool:
+    """Whether the slot of a queue may be free behind a product: of an iteration, or of a tile that has no loop around it."""
+    around = next(loops for x, loops in walk(at.p.body) if x is s)
+    return q.loop is not None or (at.persistent and not q.resident and all(x.kind == "grid" for x in around))
+
+
+def last_reader(at: TeamPrinter, q: Queue) -> Stmt:
+    """The last product of the program that reads what a queue brings."""
+    names = {s.dst for s in q.copies}
+    return [s for s, _ in walk(at.p.body) if s.op == "mma" and names & set(s.srcs)][-1]

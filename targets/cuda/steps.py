@@ -1,0 +1,145 @@
+"""Matrix steps: the products of warpgroups, from factors in shared memory that descriptors name, or a first factor from registers.
+
+A product is issued step by step in depth, is under way (`Flight`) until its accumulator is touched, and then frees the slots that it was
+the last to read. Descriptors are made once and moved on by additions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from autocomp.targets.cuda.bulk import Bulk
+from autocomp.targets.cuda.queues import arrival, ends, last_reader, turn
+from autocomp.targets.cuda.team_placer import Laid
+from autocomp.targets.simt.access import contiguous_axis
+from autocomp.targets.simt.expressions import STORED
+from autocomp.targets.simt.placed import Product
+
+from autocomp.tile.program import Stmt, walk
+
+if TYPE_CHECKING:
+    from autocomp.targets.cuda.specialised import TeamPrinter
+
+PTX = {"f8e4m3": "e4m3", "f8e5m2": "e5m2", "i8": "s8", "i32": "s32"}  # types that PTX names otherwise
+
+
+@dataclass
+class Flight:
+    """A product under way: its accumulator and register factor must not be touched; then its queues' slots are free."""
+
+    stmt: Stmt
+    queues: tuple[str, ...]
+    carried: bool = False  # begun in the turn before
+    guard: str = ""  # when there was one
+
+
+def packing(at: TeamPrinter, pr: Product) -> tuple[str, str]:
+    """Declares registers for a product's first factor; their name, and the text that packs the factor into them."""
+    packed, have = at.names.fresh("fa"), at.place.layouts[pr.a].registers
+    at.put(f"unsigned {packed}[{have // 2}];")
+    return packed, f"ac_pack<{STORED[at.bufs[pr.a].dtype.name]}, {have}>({packed}, {at.names.of(pr.a)});"
+
+
+def multiply(at: TeamPrinter, s: Stmt, packed: str) -> None:
+    """A product whose first factor has been packed into registers."""
+    pr = at.place.products[s]
+    arrival(at, at.of[pr.b])
+    issue_product(at, s, packed)
+
+
+def issue_product(at: TeamPrinter, s: Stmt, packed: str) -> None:
+    """Start a product; it is under way until its accumulator is touched."""
+    pr = at.place.products[s]
+    acc = at.names.of(s.dst)
+    i, (rm, rn) = pr.instruction, pr.repeat
+    per = i.n // 2
+    if not any(f.stmt.dst == s.dst and not f.carried for f in at.flights):  # else it goes on where nothing may touch
+        at.put(f"ac_keep({acc});")
+    at.put("ac_team_fence();")
+    call = wrapper(at, pr, bool(packed))
+    with at.block(f"for (int kk = 0; kk < {pr.steps}; ++kk)", unroll=True), at.over(rm, "m"), at.over(rn, "n"):
+        a = f"&{packed}[(m * {pr.steps} + kk) * 4]" if packed else descriptor(at, pr.a, True, pr)
+        keep = "kk > 0" if s.dst in at.empty else "1"
+        at.put(f"{call}({keep}, &{acc}[(m * {rn} + n) * {per}], {a}, {descriptor(at, pr.b, False, pr)});")
+    at.put("ac_team_commit();")
+    at.empty.discard(s.dst)
+    queues = [q for name in (pr.a, pr.b) if (q := at.of.get(name)) is not None and ends(at, q, s)]
+    at.flights.append(Flight(s, tuple(sorted({q.name for q in queues if last_reader(at, q) is s}))))
+
+
+def descriptor(at: TeamPrinter, name: str, first: bool, pr: Product) -> str:
+    """The matrix descriptor of a factor at step kk and repetition m or n: its first element's, made once, and a way in 16 bytes."""
+    x, q, i = at.placer.bulk.get(name) or at.placer.laid[name], at.of.get(name), pr.instruction
+    if not isinstance(x, Laid) and type(x) is not Bulk:  # rows that share memory lie by a formula of their own
+        number = f"(wave / 4 * {pr.repeat[0]} + m)" if first else "n"
+        side = f"{number} * {i.m}" if first else f"n * {i.n}" if pr.repeat[1] > 1 else "0"
+        slot = f" + {turn(at, q)[0]} * {x.bytes}" if q is not None and q.depth > 1 else ""
+        place = x.place(side, number, i.m if first else i.n, i.k * x.buf.dtype.bytes)
+        return f"ac_descriptor({at.memory} + {x.offset}{slot} + {place}, 1, 1024)"
+    var, size, count = ("m", i.m, pr.repeat[0]) if first else ("n", i.n, pr.repeat[1])
+    way = [f"{turn(at, q)[0]} * {x.bytes // 16}"] if q is not None and q.depth > 1 else []
+    if deep(at, name, pr):
+        bytes_ = i.k * x.buf.dtype.bytes
+        steps = 128 // bytes_
+        way += [f"{var} * {size * 8}"] * (count > 1) + [f"kk % {steps} * {bytes_ // 16}"]
+        way += [f"kk / {steps} * {x.box_bytes // 16}"] * (x.boxes > 1)
+    else:
+        way += [f"{var} * {size} / {x.across} * {x.box_bytes // 16}"] * (count > 1) + [f"kk * {i.k * 8}"]
+    return f"ac_descriptor_at({described(at, name, first, pr)}, {' + '.join(way)})"
+
+
+def described(at: TeamPrinter, name: str, first: bool, pr: Product) -> str:
+    """The descriptor of a warpgroup's first element of a factor, declared where its role begins. Warpgroups have rows of their own,
+    or columns where they share rows."""
+    (high, wide), along, x = pr.waves, deep(at, name, pr), at.placer.bulk.get(name) or at.placer.laid[name]
+    apart = high if first else wide
+    key = (name, first and apart > 1, along, apart)
+    if key not in at.descriptors:
+        mine = ""
+        if apart > 1:
+            size = pr.repeat[0] * pr.instruction.m if first else pr.repeat[1] * pr.instruction.n
+            number = f"ac_uniform(wave / 4){f' % {high}' if wide > 1 else ''}" if first else f"ac_uniform(wave / {4 * high})"
+            mine = f" + {number} * {size * 128 if along else size // x.across * x.box_bytes}"
+        at.descriptors[key] = variable = at.names.fresh(f"{name}_at")
+        lead = 1 if along else x.box_bytes
+        top = next(i for i, text in enumerate(at.lines) if "ac_registers_claim" in text) + 1
+        at.lines.insert(top, f"  const unsigned long long {variable} = ac_descriptor({at.memory} + {x.offset}{mine}, {lead}, 1024);")
+    return at.descriptors[key]
+
+
+def deep(at: TeamPrinter, name: str, pr: Product) -> bool:
+    """Whether a factor lies along the axes that this product sums."""
+    x = at.placer.bulk.get(name)
+    return x is None or (x.deep if len(readers_of(at, name)) == 1 else contiguous_axis(x.view) in [a for a, _ in pr.k])
+
+
+def readers_of(at: TeamPrinter, name: str) -> list[Stmt]:
+    """The products that read a factor."""
+    return [s for s, _ in walk(at.p.body) if s.op == "mma" and name in s.srcs]
+
+
+def wrapper(at: TeamPrinter, pr: Product, registers: bool) -> str:
+    """The device function of one instruction shape, printed in front of the kernel."""
+    i = pr.instruction
+    ta = "" if registers else f"{0 if deep(at, pr.a, pr) else 1}, "
+    tb = 0 if deep(at, pr.b, pr) else 1
+    kinds = i.types[0] if i.types[0] == i.types[1] else f"{i.types[0]}_{i.types[1]}"
+    name = f"ac_wgmma_n{i.n}_{kinds}_{'r' if registers else 's' + ta[0]}{tb}"
+    if name not in at.wrappers:
+        n = i.n // 2
+        acc = ", ".join(f"%{x}" for x in range(n))
+        whole = i.types[2] == "i32"
+        outs = ", ".join(f'"+{"r" if whole else "f"}"(d[{x}])' for x in range(n))
+        a = "{" + ", ".join(f"%{n + x}" for x in range(4)) + "}" if registers else f"%{n}"
+        b = n + (4 if registers else 1)
+        ins = ", ".join(f'"r"(a[{x}])' for x in range(4)) if registers else '"l"(a)'
+        kind = "const unsigned *a" if registers else "unsigned long long a"
+        opcode = f"wgmma.mma_async.sync.aligned.m64n{i.n}k{i.k}.{'.'.join(PTX.get(i.types[x], i.types[x]) for x in (2, 0, 1))}"
+        more = "" if whole else ", 1, 1" if i.deep else f", 1, 1, {ta}{tb}"  # scales of floats; major axes where there is a choice
+        at.wrappers[name] = (
+            f"AC_DEVICE void {name}(int keep, {'int' if whole else 'float'} *d, {kind}, unsigned long long b) {{\n"
+            f'  asm volatile("{{.reg .pred p; setp.ne.b32 p, %{b + 1}, 0; {opcode} {{{acc}}}, {a}, %{b}, p{more};}}"\n'
+            f'    : {outs} : {ins}, "l"(b), "r"(keep));\n}}\n'
+        )
+    return name
