@@ -41,9 +41,8 @@ def _load(at: TeamPrinter, s: Stmt, t: Tensor) -> None:
     v = at.vector(layout, t)
     at.put(f"unsigned {name}[{layout.registers // 2}];")
     with at.registers(layout, "q", v):
-        where = lambda a: at.coordinate(layout, a, f"(q * {v})")
-        ok = at.inside(layout, t.axes, f"(q * {v})") + at.guards(t.guard, where)
-        read = f"ac_load_packed<{v}>(&{name}[q * {v // 2}], {at.address(t, where)});"
+        there, guards, address = at.reached(layout, t, f"(q * {v})")
+        ok, read = there + guards, f"ac_load_packed<{v}>(&{name}[q * {v // 2}], {address});"
         at.put(*([f"if ({' && '.join(ok)}) {read}", f"else ac_fill<{v // 2}>(&{name}[q * {v // 2}], 0u);"] if ok else [read]))
     at.put(f"ac_keep({name});")
     at.early[s.dst] = name

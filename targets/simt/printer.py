@@ -417,10 +417,9 @@ class Printer:
         v = self.vector(layout, t)
         with self.registers(layout, "q", v):
             r = f"q * {v}" if v > 1 else "q"
-            at = lambda a: self.coordinate(layout, a, f"({r})" if v > 1 else r)
-            there = self.inside(layout, t.axes, f"({r})" if v > 1 else r)
-            ok = there + self.guards(t.guard, at)
-            read = f"ac_load{self.once(t, v)}<{v}>(&{name}[{r}], {self.address(t, at)});"
+            there, guards, address = self.reached(layout, t, f"({r})" if v > 1 else r)
+            ok = there + guards
+            read = f"ac_load{self.once(t, v)}<{v}>(&{name}[{r}], {address});"
             if not ok:
                 self.put(read)
             else:
@@ -429,6 +428,11 @@ class Printer:
                 if there and t.guard and t.fill:
                     other = f"{' && '.join(there)} ? {other} : {zero}"
                 self.put(f"if ({' && '.join(ok)}) {read}", f"else ac_fill<{v}>(&{name}[{r}], {other});")
+
+    def reached(self, layout: Layout, t: Tensor, r: str) -> tuple[list[str], list[str], str]:
+        """(conditions inside the extents, conditions of the guards, address) of a view's element at register `r` of a layout."""
+        at = lambda a: self.coordinate(layout, a, r)
+        return self.inside(layout, t.axes, r), self.guards(t.guard, at), self.address(t, at)
 
     def once(self, t: Tensor, v: int) -> str:
         """"_once" for whole copies of the one large tensor that streams through a product of few rows: the rest of L2 stays.
