@@ -114,23 +114,29 @@ class Printer:
                 self.contraction(n)
 
     def _foresee(self, nodes: Sequence[Node]) -> None:
-        """Passes over a row after the first one ask for the row that comes next: memory is busy while they compute."""
+        """Passes over a row after the first one ask for the row that comes next, and the pass before the one that stores asks for the
+        lines it writes: memory is busy while they compute."""
         if self.row is None:
             return
         seen: set[str] = set()
+        before: Point | None = None
         for n in nodes:
             if not isinstance(n, Point):
                 continue
             read = {x for s in statements(n.body) for x in reads(s) if x in self.nest.views or x in self.places}
+            stored = {s.dst for s in statements(n.body) if s.op == "store"}
             for x in sorted(read & seen) if n.vector else ():
-                if at := self._next_row(x, n.axis):
-                    self.ahead.setdefault(id(n), []).append(at)
-            seen |= read
+                if at := self._row_of(x, n.axis, 1):
+                    self.ahead.setdefault(id(n), []).append(f"{at}, 0, 3")
+            for x in sorted(stored) if before is not None and n.vector and before.axis == n.axis else ():
+                if at := self._row_of(x, n.axis, 0):
+                    self.ahead.setdefault(id(before), []).append(f"{at}, 1, 3")
+            before, seen = n if n.vector else None, seen | read
 
-    def _next_row(self, x: str, axis: str) -> str:
-        """C text of the address one row on in a tensor or in an array that the first cache does not hold, "" where rows are not alike."""
+    def _row_of(self, x: str, axis: str, on: int) -> str:
+        """C text of the address `on` rows on in a tensor or in an array that the first cache does not hold, "" where rows are not alike."""
         assert self.row is not None
-        after = {self.row: f"({self.row} + 1)"}
+        after = {self.row: f"({self.row} + {on})"} if on else {}
         if x in self.nest.views:
             v = self.nest.views[x]
             if not v.guard and v.flat.stride(axis) == 1 and isinstance(v.flat.stride(self.row), int) and v.flat.stride(self.row):
@@ -265,7 +271,7 @@ class Printer:
 
     def _vectors(self, n: Point) -> None:
         for at in self.ahead.get(id(n), ()):
-            self.w(f"__builtin_prefetch({at}, 0, 3);")
+            self.w(f"__builtin_prefetch({at});")
         self.nodes(n.body, id(n))
 
     def _combine(self, fn: str, a: str, b: str) -> str:
