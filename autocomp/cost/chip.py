@@ -103,6 +103,12 @@ class Chip:
         )
 
     @property
+    def shared_of_core(self) -> tuple[float, float]:
+        """Bytes of shared memory that the blocks of a core share out, and how many of them the chip keeps for itself in each block."""
+        reserved = self.limits.get("shared_reserved", 0.0)
+        return self.memory("shared").capacity + reserved, reserved
+
+    @property
     def on_chip(self) -> float:
         """Bytes near one core that can hold a row or a tile between two uses (the largest level that is per core or block)."""
         return max((m.capacity for m in self.memories if m.per != "chip"), default=self.memories[-1].capacity)

@@ -60,8 +60,7 @@ def occupancy(chip: Chip, figures: Mapping[str, float]) -> float | None:
     lanes = WARP // chip.registers.bytes
     warps = -(-int(figures["threads"]) // lanes)
     a_warp = -(-int(figures["registers"]) * lanes // GRAIN) * GRAIN
-    reserved = chip.limits.get("shared_reserved", 0.0)
-    shared = chip.memory("shared").capacity + reserved
+    shared, reserved = chip.shared_of_core
     blocks = min(chip.limits["resident_threads"] // (warps * lanes), chip.registers.count // max(1, a_warp * warps),
                  shared // (figures["shared"] + reserved), chip.limits["resident_blocks"])  # fmt: skip
     return blocks * warps * lanes / chip.limits["resident_threads"]

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 from autocomp.targets.cuda.bulk import tensor_map
 from autocomp.targets.simt.access import contiguous_axis
+from autocomp.targets.simt.digits import along
 from autocomp.targets.simt.expressions import STORED, index
-from autocomp.targets.simt.placement import ALIGN, tile_of
+from autocomp.targets.simt.placed import tile_of
+from autocomp.targets.simt.placement import ALIGN
 from autocomp.targets.source import TensorMap
 
 from autocomp.errors import UnsupportedOp
@@ -97,19 +99,9 @@ def _here(x: _Boxes, row: str, col: str) -> dict[str, str]:
     (first, wide), *more = x.columns
     across = {first: col}
     if more:
-        across = _digits(((first, wide // 64), *more), "g")
+        across = along(((first, wide // 64), *more), "g")
         across[first] += " * 64"
-    return across | _digits(x.rows, row)
-
-
-def _digits(axes: tuple[tuple[str, int], ...], number: str) -> dict[str, str]:
-    """Each axis' digit of a number over several axes, innermost first; the outermost takes what is left."""
-    out, below = {}, 1
-    for i, (a, n) in enumerate(axes):
-        digit = f"{number} / {below}" if below > 1 else number
-        out[a] = digit if i == len(axes) - 1 else f"{digit} % {n}"
-        below *= n
-    return out
+    return across | along(x.rows, row)
 
 
 def _position(at: TeamPrinter, a: Aff, local: dict[str, str]) -> str:

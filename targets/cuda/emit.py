@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from autocomp.targets.cuda.specialised import TeamPrinter
 from autocomp.targets.cuda.team_placer import TEAM, TeamPlacer, register_budget
+from autocomp.targets.simt.capacity import check_capacity
 from autocomp.targets.simt.emit import source
-from autocomp.targets.simt.placement import Placement, check_capacity
+from autocomp.targets.simt.placed import Placement
 from autocomp.targets.source import KernelSource
 
 from autocomp.cost.chip import Chip
@@ -41,9 +42,8 @@ def emit_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: tupl
                             hint="one block a tile, the longest first")  # fmt: skip
     body = printer.body()
     at.bytes = max(at.bytes, placer.reach)
-    reserved = chip.limits.get("shared_reserved", 0.0)  # of each block, beside what it may have
-    shared = (chip.memory("shared").capacity + reserved) // schedule.resident - reserved
-    check_capacity(p, at, shared,
+    shared, reserved = chip.shared_of_core
+    check_capacity(p, at, shared // schedule.resident - reserved,
                    register_budget(schedule.workers, schedule.resident)[1] - ADDRESSES, placer.packed(),
                    frozenset(printer.early))  # fmt: skip
     at.cluster = schedule.cluster

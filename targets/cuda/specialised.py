@@ -21,8 +21,9 @@ from autocomp.targets.cuda.skewed import print_skewed, skew_of
 from autocomp.targets.cuda.steps import Flight
 from autocomp.targets.cuda.streams import find_stream, mend, pieces
 from autocomp.targets.cuda.team_placer import TEAM, TeamPlacer, register_budget
+from autocomp.targets.simt.carried import deferred
 from autocomp.targets.simt.expressions import literal
-from autocomp.targets.simt.placement import Placement
+from autocomp.targets.simt.placed import Placement
 from autocomp.targets.simt.printer import Printer
 
 from autocomp.errors import UnsupportedOp
@@ -273,8 +274,8 @@ class TeamPrinter(Printer):
         skew = skew_of(self, loop)
         if skew is not None:
             self.settle({f.stmt.dst for f in self.flights})
-            late = self.defer(loop)
-            self.deferred |= {s.dst for s in late}
+            late, parts = deferred(loop)
+            self.deferred |= {s.dst for s in late} | parts
             print_skewed(self, loop, mine, skew)
             self.settle_trees(late)
             return
@@ -286,8 +287,8 @@ class TeamPrinter(Printer):
             carried, self.flights = self.flights, before
             self.settle(names)
             self.flights = carried
-        late = self.defer(loop)
-        self.deferred |= {s.dst for s in late}
+        late, parts = deferred(loop)
+        self.deferred |= {s.dst for s in late} | parts
         self.iterate(loop, mine)
         self.settle_trees(late)
         self.flights = [Flight(f.stmt, f.queues if self.persistent else (), True) for f in self.flights]

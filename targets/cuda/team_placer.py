@@ -8,7 +8,8 @@ from math import prod
 from autocomp.targets.cuda.bulk import Bulk, side_by_side, tensor_map
 from autocomp.targets.cuda.windows import Window, slides, window
 from autocomp.targets.simt.access import contiguous_axis
-from autocomp.targets.simt.placement import ALIGN, Placement, Placer
+from autocomp.targets.simt.placed import Placement
+from autocomp.targets.simt.placement import ALIGN, Placer
 from autocomp.targets.source import TensorMap
 
 from autocomp.errors import UnsupportedOp

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
+
+from autocomp.targets.simt.digits import along
 
 from autocomp.errors import UnsupportedOp
 from autocomp.tile.program import Stmt
@@ -44,22 +47,17 @@ def to_shared(at: Printer, s: Stmt, when: list[str] | None = None) -> None:
         place_ = f"ac_chunk<{x.row_bytes}>({lies}, c % {per_row})" if whole else f"c % {per_row}"
         at.put(f"const int row = {x.number(f'({lies})')}, col = {place_}{f' * {x.vector}' if x.vector > 1 else ''};")
         local: dict[str, str] = {}
-        padded_size = dict((*x.outer, *x.inner))
+        covers = dict((*x.outer, *x.inner))  # sizes with what pads the tile: the outermost axis of a group takes it all
         for var, group, padded in (("row", x.outer, x.rows), ("col", x.inner, x.row)):
-            below = 1
-            for i, (a, size) in enumerate(group):
-                last = i == len(group) - 1
-                local[a] = f"({var}{f' / {below}' if below > 1 else ''}{'' if last else f' % {size}'})"
-                below *= size
-                if last:
-                    local[f"{a} covers"] = str(-(-padded // (below // size)))
+            local |= {a: f"({text})" for a, text in along(group, var).items()}
+            if group:
+                covers[group[-1][0]] = -(-padded // prod(n for _, n in group[:-1]))
         ok: list[str] = list(when or [])
         for a in t.axes:
             if a not in local:
                 ok += [c.replace("%s", "0") for c in at.outside(a, 1, at.base.get(a))]
                 continue
-            covers = int(local.get(f"{a} covers") or padded_size[a])
-            ok += [c.replace("%s", local[a]) for c in at.outside(a, covers, at.base.get(a))]
+            ok += [c.replace("%s", local[a]) for c in at.outside(a, covers[a], at.base.get(a))]
         point = lambda a: (f"({at.base[a]} + {local[a]})" if a in at.base else local[a]) if a in local else at.base.get(a, "0")
         ok += at.guards(t.guard, point)
         if t.fill and t.guard:

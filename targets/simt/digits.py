@@ -28,6 +28,16 @@ def linear(group: tuple[tuple[str, int], ...], at: Any) -> str:
     return " + ".join(terms) or "0"
 
 
+def along(group: tuple[tuple[str, int], ...], number: str) -> dict[str, str]:
+    """The way back from `linear`: each axis' place in element `number`; the outermost takes what is left."""
+    out, below = {}, 1
+    for i, (axis, size) in enumerate(group):
+        text = f"{number} / {below}" if below > 1 else number
+        out[axis] = text if i == len(group) - 1 else f"{text} % {size}"
+        below *= size
+    return out
+
+
 def register(mine: Layout, of: Layout, r: str, name: str) -> str:
     """Register number in layout `mine` of the element at register `r` of layout `of`."""
     where = {(d.axis, d.stride, d.count): w for d, w in weights(of.reg)}

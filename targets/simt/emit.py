@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autocomp.targets.cpu.names import c_name
-from autocomp.targets.simt.placement import Placement, check_capacity, place, tile_of
+from autocomp.targets.simt.capacity import check_capacity
+from autocomp.targets.simt.placed import Placement, tile_of
+from autocomp.targets.simt.placement import place
 from autocomp.targets.simt.printer import Printer, parameters
 from autocomp.targets.source import KernelSource, Launch, TensorMap
 

@@ -1,16 +1,52 @@
-"""A contraction with its place: what placement decides and printers read."""
+"""Places: what placement decides and printers read."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
 
+from autocomp.errors import UnsupportedOp
 from autocomp.tile.instruction import Instruction
 from autocomp.tile.layout import Layout
-from autocomp.tile.program import Stmt
+from autocomp.tile.program import Buf, Stmt, Tensor, TileProgram
 
-if TYPE_CHECKING:
-    from autocomp.targets.simt.placement import Shared
+
+@dataclass(frozen=True)
+class Shared:
+    """An operand of a contraction in shared memory: `rows` rows of `row` elements, 16-byte chunks swizzled.
+
+    outer, inner   the axes of a row's number and of an element's place in it, innermost first, as (axis, tile size)
+    deep           whether the reduced axes are the inner ones (K-major)
+    vector         elements that one copy moves
+    apart          rows that lanes read at once are so far apart: they are laid side by side, so that the swizzle tells them apart
+    """
+
+    buf: Buf
+    outer: tuple[tuple[str, int], ...]
+    inner: tuple[tuple[str, int], ...]
+    rows: int
+    row: int
+    deep: bool
+    vector: int
+    offset: int
+    view: Tensor | None
+    apart: int = 1
+
+    def placed(self, row: str) -> str:
+        """Where row number `row` lies: rows that are `apart` follow each other."""
+        return row if self.apart == 1 else f"({row}) % {self.apart} * {self.rows // self.apart} + ({row}) / {self.apart}"
+
+    def number(self, place: str) -> str:
+        """The number of the row that lies at `place`."""
+        every = self.rows // self.apart
+        return place if self.apart == 1 else f"{place} % {every} * {self.apart} + {place} / {every}"
+
+    @property
+    def row_bytes(self) -> int:
+        return self.row * self.buf.dtype.bytes
+
+    @property
+    def bytes(self) -> int:
+        return self.rows * self.row_bytes
 
 
 @dataclass(frozen=True)
@@ -34,3 +70,49 @@ class Product:
     def deep(self, x: Shared) -> bool:
         """Whether a factor lies along this product's reduced axes: one buffer may be a factor of two products."""
         return x.inner[0][0] in [a for a, _ in self.k] if x.inner else x.deep
+
+
+@dataclass
+class Placement:
+    """layouts: of fragments by name; shared: of operands by name; staged: of fragments that memory holds in another order than
+    threads read them; cleared: computed operands whose tile is padded with zeros; once: copied outside loops; early: copied once
+    a tile by blocks that stay; stages: ring depth; bytes: shared memory in all."""
+
+    threads: int
+    wave: int
+    stages: int
+    layouts: dict[str, Layout] = field(default_factory=dict)
+    shared: dict[str, Shared] = field(default_factory=dict)
+    staged: dict[str, Shared] = field(default_factory=dict)
+    products: dict[Stmt, Product] = field(default_factory=dict)
+    cleared: list[str] = field(default_factory=list)
+    trees: dict[str, int] = field(default_factory=dict)
+    words: set[str] = field(default_factory=set)
+    late: set[str] = field(default_factory=set)
+    plain: set[str] = field(default_factory=set)
+    once: frozenset[str] = frozenset()
+    early: frozenset[str] = frozenset()
+    cluster: int = 1
+    bytes: int = 0
+
+    def depth(self, name: str) -> int:
+        """Slots of a copied operand: a ring in a loop, one where it is copied once a tile, two where the next tile's may come early."""
+        return 1 if name in self.once else min(2, self.stages) if name in self.early else self.stages
+
+    def reserve(self, bytes_: int, align: int = 16) -> int:
+        """An offset in shared memory."""
+        at = -(-self.bytes // align) * align
+        self.bytes = at + bytes_
+        return at
+
+
+def tile_of(p: TileProgram, axis: str) -> int:
+    """Tile size of an axis; a whole axis lies in the tile with its extent. Raises UnsupportedOp for whole symbolic axes."""
+    tile = dict(p.tile).get(axis)
+    extent = p.extent(axis)
+    if tile is not None:
+        return tile
+    if not isinstance(extent, int):
+        raise UnsupportedOp(f"axis {axis} of unknown extent {extent} lies whole in a tile", where=f"kernel {p.name}",
+                            hint="tile it, or give the dimension a value (--dim)")  # fmt: skip
+    return extent

@@ -7,95 +7,21 @@ axes, or that one's projection), then free ones by access pattern.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from math import prod
 
 from autocomp.targets.simt.access import contiguous_axis, vector_width
 from autocomp.targets.simt.direct import place_direct
-from autocomp.targets.simt.placed import Product
+from autocomp.targets.simt.placed import Placement, Product, Shared, tile_of
 
-from autocomp.errors import DoesNotFit, UnsupportedOp
+from autocomp.errors import UnsupportedOp
 from autocomp.ir.types import widens
 from autocomp.tile.instruction import Instruction
 from autocomp.tile.layout import Digit, Layout, free_layout, split
-from autocomp.tile.program import Buf, Loop, Stmt, Tensor, TileProgram, walk
+from autocomp.tile.program import Buf, Stmt, Tensor, TileProgram, walk
 
 VECTOR_BYTES = 16
 HELD = 128  # results of a product that a thread holds at most before waves share the rows: half of its registers
 ALIGN = 1024
-
-
-@dataclass(frozen=True)
-class Shared:
-    """An operand of a contraction in shared memory: `rows` rows of `row` elements, 16-byte chunks swizzled.
-
-    outer, inner   the axes of a row's number and of an element's place in it, innermost first, as (axis, tile size)
-    deep           whether the reduced axes are the inner ones (K-major)
-    vector         elements that one copy moves
-    apart          rows that lanes read at once are so far apart: they are laid side by side, so that the swizzle tells them apart
-    """
-
-    buf: Buf
-    outer: tuple[tuple[str, int], ...]
-    inner: tuple[tuple[str, int], ...]
-    rows: int
-    row: int
-    deep: bool
-    vector: int
-    offset: int
-    view: Tensor | None
-    apart: int = 1
-
-    def placed(self, row: str) -> str:
-        """Where row number `row` lies: rows that are `apart` follow each other."""
-        return row if self.apart == 1 else f"({row}) % {self.apart} * {self.rows // self.apart} + ({row}) / {self.apart}"
-
-    def number(self, place: str) -> str:
-        """The number of the row that lies at `place`."""
-        every = self.rows // self.apart
-        return place if self.apart == 1 else f"{place} % {every} * {self.apart} + {place} / {every}"
-
-    @property
-    def row_bytes(self) -> int:
-        return self.row * self.buf.dtype.bytes
-
-    @property
-    def bytes(self) -> int:
-        return self.rows * self.row_bytes
-
-
-@dataclass
-class Placement:
-    """layouts: of fragments by name; shared: of operands by name; staged: of fragments that memory holds in another order than
-    threads read them; cleared: computed operands whose tile is padded with zeros; once: copied outside loops; early: copied once
-    a tile by blocks that stay; stages: ring depth; bytes: shared memory in all."""
-
-    threads: int
-    wave: int
-    stages: int
-    layouts: dict[str, Layout] = field(default_factory=dict)
-    shared: dict[str, Shared] = field(default_factory=dict)
-    staged: dict[str, Shared] = field(default_factory=dict)
-    products: dict[Stmt, Product] = field(default_factory=dict)
-    cleared: list[str] = field(default_factory=list)
-    trees: dict[str, int] = field(default_factory=dict)
-    words: set[str] = field(default_factory=set)
-    late: set[str] = field(default_factory=set)
-    plain: set[str] = field(default_factory=set)
-    once: frozenset[str] = frozenset()
-    early: frozenset[str] = frozenset()
-    cluster: int = 1
-    bytes: int = 0
-
-    def depth(self, name: str) -> int:
-        """Slots of a copied operand: a ring in a loop, one where it is copied once a tile, two where the next tile's may come early."""
-        return 1 if name in self.once else min(2, self.stages) if name in self.early else self.stages
-
-    def reserve(self, bytes_: int, align: int = 16) -> int:
-        """An offset in shared memory."""
-        at = -(-self.bytes // align) * align
-        self.bytes = at + bytes_
-        return at
 
 
 def place(p: TileProgram, instructions: Sequence[Instruction], plain: Instruction, threads: int, wave: int, stages: int,
@@ -110,18 +36,6 @@ def place(p: TileProgram, instructions: Sequence[Instruction], plain: Instructio
         raise UnsupportedOp(f"{', '.join((*out.shared, *out.staged))} in shared memory, which the blocks of a cluster have each their own",
                             where=f"kernel {p.name}", hint="use clusters for reductions of what registers hold")  # fmt: skip
     return out
-
-
-def tile_of(p: TileProgram, axis: str) -> int:
-    """Tile size of an axis; a whole axis lies in the tile with its extent. Raises UnsupportedOp for whole symbolic axes."""
-    tile = dict(p.tile).get(axis)
-    extent = p.extent(axis)
-    if tile is not None:
-        return tile
-    if not isinstance(extent, int):
-        raise UnsupportedOp(f"axis {axis} of unknown extent {extent} lies whole in a tile", where=f"kernel {p.name}",
-                            hint="tile it, or give the dimension a value (--dim)")  # fmt: skip
-    return extent
 
 
 class Placer:
@@ -423,64 +337,3 @@ def _weighted(level: Sequence[Digit]) -> list[tuple[Digit, int]]:
     from autocomp.tile.layout import weights
 
     return weights(level)
-
-
-def check_capacity(p: TileProgram, out: Placement, shared: float, registers: int, more: int = 0,
-                   packed: frozenset[str] = frozenset()) -> None:  # fmt: skip
-    """Raises DoesNotFit where a block needs more shared memory or a thread more registers than there are.
-
-    more: registers besides those of values; packed: values of which two share a register.
-    """
-    if out.bytes > shared:
-        raise DoesNotFit("shared memory of a block", needed=out.bytes, available=shared, where=f"kernel {p.name}",
-                         hint="use smaller tiles or fewer stages")  # fmt: skip
-    held = pressure(p, out, packed) + more
-    if held > registers:
-        raise DoesNotFit("registers of a thread", needed=held, available=registers, where=f"kernel {p.name}",
-                         hint="use more threads or smaller tiles")  # fmt: skip
-
-
-def pressure(p: TileProgram, out: Placement, packed: frozenset[str] = frozenset()) -> int:
-    """32-bit registers of values that a thread holds at once, at the fullest statement; a map may reuse its operand's."""
-    order: list[tuple[Stmt, tuple[int, int]]] = []
-
-    def flat(body: tuple[Loop | Stmt, ...]) -> None:
-        for n in body:
-            if isinstance(n, Stmt):
-                order.append((n, (0, 0)))
-            elif n.kind != "when":  # rare: what is kept for it may be spilled
-                first = len(order)
-                flat(n.body)
-                for i in range(first, len(order)):
-                    s, (lo, hi) = order[i]
-                    order[i] = s, (lo, hi) if hi and n.kind == "grid" else (first, len(order) - 1) if n.kind != "grid" else (lo, hi)
-
-    flat(p.body)
-    born: dict[str, int] = {}
-    dies: dict[str, int] = {}
-    for i, (s, (start, end)) in enumerate(order):
-        born.setdefault(s.dst, i)
-        for x in (*s.srcs, s.dst):  # what was made before a loop and is touched in it lives to its end
-            dies[x] = max(dies.get(x, i), end if born.get(x, i) < start else i)
-
-    def size(x: str) -> int:
-        if x not in out.layouts or x in out.late:
-            return 0
-        held = out.layouts[x].registers
-        if x in packed:
-            return held // 2
-        if x in out.words or (x in out.plain and _bytes(p, x) == 1):  # several elements a register
-            return held * (p.buf(x) or p.bufs[0]).dtype.bytes // 4
-        return held * max(1, _bytes(p, x) // 4)
-
-    most = 0
-    for i, (s, _) in enumerate(order):
-        live = [x for x in born if x != s.dst and born[x] <= i <= dies.get(x, born[x])]
-        kept = [x for x in live if not (dies.get(x) == i and s.op == "map")]
-        most = max(most, sum(map(size, kept)) + size(s.dst))
-    return most
-
-
-def _bytes(p: TileProgram, name: str) -> int:
-    b = p.buf(name)
-    return 4 if b is None else 1 if b.dtype.bytes == 1 and not b.dtype.is_float else max(4, b.dtype.bytes)

@@ -7,50 +7,42 @@ between writing and reading it, and between reading and writing it again.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import contextmanager
 from math import prod
-from typing import Any
 
-from autocomp.targets.cpu.flat import Flat, dim_text
-from autocomp.targets.cpu.names import Names, c_name
+from autocomp.targets.cpu.flat import dim_text
+from autocomp.targets.cpu.names import c_name
 from autocomp.targets.simt import ahead, copies, products, trees
 from autocomp.targets.simt.access import read_once, run_width, vector_width
+from autocomp.targets.simt.carried import deferred
+from autocomp.targets.simt.coordinates import Coordinates
 from autocomp.targets.simt.digits import digit, linear, register
 from autocomp.targets.simt.expressions import STORED, Scalar, held, index, literal
 from autocomp.targets.simt.pairs import load_words, sum_parts
-from autocomp.targets.simt.placement import Placement, Shared, tile_of
+from autocomp.targets.simt.placed import Placement, tile_of
 
-from autocomp.ir.affine import Aff
-from autocomp.ir.body import Expr, Inside, Map, postorder
+from autocomp.ir.body import Expr, Inside, Map
 from autocomp.ir.types import BOOL, Sym
 from autocomp.tile.derive import guard_of
 from autocomp.tile.layout import Digit, Layout, weights
-from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, Value, walk
+from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, walk
 
 TAKEN = (  # the printer's own variables
     "r", "q", "m", "n", "kk", "c", "row", "col", "lane", "wave", "warp", "own", "sum", "block", "smem", "fa", "fb",
     "tile", "waves", "wave_of", "next", "end", "other", "left", "scratch",
 )  # fmt: skip
-LONG = 2**31 - 1  # elements of a buffer from which offsets need 64 bits
 
 
-class Printer:
-    """Prints the statements of one kernel. `lines` is the function's body.
+class Printer(Coordinates):
+    """Prints the statements of one kernel.
 
     counted: asynchronous copies are waited for by their number (else by groups), so every iteration issues as many.
     """
 
     def __init__(self, p: TileProgram, place: Placement, exact: bool = False, counted: bool = False) -> None:
-        self.p, self.place, self.exact, self.counted = p, place, exact, counted
-        self.names, self.depth = Names(), 1
-        self.lines: list[str] = []
-        for name in TAKEN:
-            self.names.fresh(name)
+        super().__init__(p, place, TAKEN)
+        self.exact, self.counted = exact, counted
         self.bufs = {b.name: b for b in p.bufs}
         self.half = not exact and all(t.dtype.bytes <= 2 for t in (*p.inputs, *p.outputs) if t.dtype.is_float)
-        self.base: dict[str, str] = {}  # axis -> variable with the tile's first index
-        self.thread: dict[tuple[Any, ...], str] = {}  # (axis, lane and wave digits) -> variable
-        self.slot: dict[str, str] = {}  # ring buffer -> text of its slot
         self.growing = {x.until[0] for x in _all_loops(p.body) if x.until}  # axes along which a tile's loops grow longer
         self.streams = (1, 0)  # bytes of tensors that are told from others where they are read once, from and to
         self.kept: dict[str, str] = {}  # constants that have a register of their own
@@ -61,29 +53,6 @@ class Printer:
         self.paired, self.together = "", 1  # a cluster's blocks take neighbouring tiles of this axis, that many
         self.warp, self.memory = ("warp", "own") if place.cluster > 1 else ("wave", "smem")
         self.sizes = tuple(dict.fromkeys(d.name for t in (*p.inputs, *p.outputs) for d in t.shape if isinstance(d, Sym)))
-        self.pointer = {t.buffer: self.names.of(t.buffer) for t in (*p.inputs, *p.outputs)}
-
-    # ---- text
-    def put(self, *lines: str) -> None:
-        self.lines += [("  " * self.depth + x) if x else "" for x in lines]
-
-    @contextmanager
-    def block(self, head: str, unroll: bool = False, most: int = 0) -> Any:
-        if unroll:
-            self.put(f"#pragma unroll {most}" if most else "#pragma unroll")
-        self.put(f"{head} {{".strip())
-        self.depth += 1
-        yield
-        self.depth -= 1
-        self.put("}")
-
-    def over(self, count: int, var: str = "r") -> Any:
-        """An unrolled loop over registers."""
-        return self.block(f"for (int {var} = 0; {var} < {count}; ++{var})", unroll=count > 1)
-
-    def registers(self, layout: Layout, var: str = "r", step: int = 1) -> Any:
-        """An unrolled loop over a value's registers, `step` at a time."""
-        return self.over(layout.registers // step, var)
 
     # ---- the kernel
     def body(self) -> list[str]:
@@ -189,24 +158,6 @@ class Printer:
         return e
 
     # ---- loops
-    def defer(self, loop: Loop) -> list[Stmt]:
-        """Carried reductions of a loop that nothing in it reads, but to scale them by what all lanes share: each worker keeps a
-        part, and the tree over workers runs once behind the loop."""
-        inside = [s for s, _ in walk(loop.body)]
-        out: list[Stmt] = []
-        for s in inside:
-            if s.op == "reduce" and not s.acc and s.expr == "add" and (total := _carrier(s, inside)):
-                self.deferred.add(s.dst)  # a turn's part of a carried sum
-                out = [x for x in out if x.dst != total]
-                out.append(Stmt("reduce", total, s.srcs, "add", s.axis, True))
-                continue
-            if s.op != "reduce" or not s.acc or s.expr not in ("add", "max", "min", "mul"):
-                continue
-            others = [x for x in inside if x is not s and s.dst in (x.dst, *x.srcs)]
-            if all(s.expr == "add" and _scales(x, s.dst) for x in others):
-                out.append(s)
-        return out
-
     def settle_trees(self, late: list[Stmt]) -> None:
         for s in late:
             self.deferred.discard(s.dst)
@@ -238,8 +189,8 @@ class Printer:
         self.seen |= {x for s in again for x in (*s.srcs, s.dst) if x in self.place.shared}
         self.seen |= {f"stage of {s.dst}" for s in again if s.dst in self.place.staged}
         self.seen |= {f"tree of {s.dst}" for s in again if s.op == "reduce"}
-        late = self.defer(loop)
-        self.deferred |= {s.dst for s in late}
+        late, parts = deferred(loop)
+        self.deferred |= {s.dst for s in late} | parts
         with self.block(f"for (int {it} = 0; {it} < {total}; ++{it})"):
             self.bases(loop, it)
             if ring:
@@ -284,14 +235,15 @@ class Printer:
 
     def issue(self, ring: list[Stmt], loop: Loop, it: str, total: str, slot: str) -> None:
         """Start the copies of iteration `it` into a slot; a group is closed even where there is nothing to copy."""
-        outer = dict(self.base)
+        outer = self.base.copy()
         with self.block("" if self.counted else f"if ({it} < {total})"):
             self.bases(loop, it)
             for s in ring:
                 self.slot[s.dst] = slot
                 self.to_shared(s, [f"{it} < {total}"] if self.counted else [])
         self.put("ac_commit();")
-        self.base = outer
+        self.base.clear()
+        self.base.update(outer)
 
     # ---- barriers
     def sync(self, over_blocks: bool = False) -> None:
@@ -311,70 +263,6 @@ class Printer:
         if name in self.seen:
             self.sync(trees.far(name))
         self.written.add(name)
-
-    # ---- coordinates
-    def local(self, layout: Layout, axis: str, r: str | int) -> str:
-        """Index inside the tile of an element: what the thread contributes plus what the register does."""
-        mine = lambda level: tuple(x for x in weights(level) if x[0].axis == axis)
-        key = (axis, mine(layout.lane), mine(layout.wave))
-        parts: list[str] = []
-        if key[1] or key[2]:
-            if key not in self.thread:
-                name = self.names.fresh(f"{axis}_t")
-                text = " + ".join([digit("lane", *x, layout.lane) for x in key[1]] + [digit("wave", *x, layout.wave) for x in key[2]])
-                self.thread[key] = name
-                self.lines.insert(2, f"  const int {name} = {text};")
-            parts.append(self.thread[key])
-        if isinstance(r, int):
-            number = sum(r // w % d.count * d.stride for d, w in weights(layout.reg) if d.axis == axis)
-            parts += [str(number)] if number else []
-        else:
-            parts += [digit(r, d, w, layout.reg) for d, w in weights(layout.reg) if d.axis == axis]
-        return " + ".join(parts) or "0"
-
-    def coordinate(self, layout: Layout, axis: str, r: str | int) -> str:
-        """Global index of an element along an axis; the value of a symbol."""
-        if all(axis != a for a, _ in self.p.axes):
-            return axis
-        local = self.local(layout, axis, r)
-        base = self.base.get(axis)
-        if axis in layout.axes():
-            return f"({base} + {local})" if base else f"({local})"
-        return base or "0"
-
-    def outside(self, axis: str, extent: int, base: str | None) -> list[str]:
-        """Conditions ('%s' for the local index) under which a tile of padded `extent` may leave the axis."""
-        t, e = tile_of(self.p, axis), self.p.extent(axis)
-        out = []
-        if extent > t and base:
-            out.append(f"%s < {t}")
-        if base and not (isinstance(e, int) and e % t == 0):
-            out.append(f"{base} + %s < {dim_text(e)}")
-        elif not base and extent > t:
-            out.append(f"%s < {dim_text(e)}")
-        return out
-
-    def inside(self, layout: Layout, axes: Iterable[str], r: str | int) -> list[str]:
-        """Conditions that an element lies in its tile and in the extents."""
-        out = []
-        for a in axes:
-            for c in self.outside(a, layout.extent(a), self.base.get(a)):
-                out.append(c.replace("%s", self.local(layout, a, r) if a in layout.axes() else "0"))
-        return out
-
-    def address(self, t: Tensor, at: Any) -> str:
-        """pointer + offset of a view's element; `at(axis)` gives the text of its indices."""
-        flat = Flat.of(t.index, t.shape)
-        n = 1
-        for d in t.shape:
-            n *= d if isinstance(d, int) else d.hi
-        wide = "(long long)" if n > LONG else ""
-        text = flat.text({a: f"{wide}{at(a)}" for a in t.axes})
-        text = text.replace("floor_div(", "ac_floordiv(").replace("floor_mod(", "ac_mod(")
-        return f"{self.pointer[t.buffer]} + {text}"
-
-    def guards(self, guard: tuple[Aff, ...], at: Any) -> list[str]:
-        return [f"{index(g, at)} >= 0" for g in guard]
 
     # ---- statements
     def copy(self, s: Stmt) -> None:
@@ -428,11 +316,6 @@ class Printer:
                 if there and t.guard and t.fill:
                     other = f"{' && '.join(there)} ? {other} : {zero}"
                 self.put(f"if ({' && '.join(ok)}) {read}", f"else ac_fill<{v}>(&{name}[{r}], {other});")
-
-    def reached(self, layout: Layout, t: Tensor, r: str) -> tuple[list[str], list[str], str]:
-        """(conditions inside the extents, conditions of the guards, address) of a view's element at register `r` of a layout."""
-        at = lambda a: self.coordinate(layout, a, r)
-        return self.inside(layout, t.axes, r), self.guards(t.guard, at), self.address(t, at)
 
     def once(self, t: Tensor, v: int) -> str:
         """"_once" for whole copies of the one large tensor that streams through a product of few rows: the rest of L2 stays.
@@ -554,17 +437,6 @@ class Printer:
         """The place in shared memory for a tree's partial results."""
         return key
 
-    # ---- products
-    def start(self, x: Shared) -> str:
-        """Where a shared operand begins, in the ring's slot."""
-        slot = self.slot.get(x.buf.name)
-        ring = f" + {slot} * {x.bytes}" if slot and x.view is not None and self.place.stages > 1 else ""
-        return f"smem + {x.offset}{ring}"
-
-    def element(self, x: Shared, row: str, col: str) -> str:
-        """Address of an element of a shared operand."""
-        return f"{self.start(x)} + ac_swizzle<{x.row_bytes}>({row}, ({col}) * {x.buf.dtype.bytes})"
-
     def to_shared(self, s: Stmt, when: list[str] | None = None) -> None:
         copies.to_shared(self, s, when)
 
@@ -575,28 +447,6 @@ class Printer:
 def _all_loops(body: Iterable[Loop | Stmt]) -> list[Loop]:
     found = [n for n in body if isinstance(n, Loop)]
     return found + [x for n in found for x in _all_loops(n.body)]
-
-
-def _carrier(s: Stmt, inside: list[Stmt]) -> str:
-    """The value that a loop only scales and adds a reduction's result to, which nothing else in it reads; "" if there is none."""
-    readers = [x for x in inside if s.dst in x.srcs]
-    if len(readers) != 1 or not isinstance(e := readers[0].expr, Map) or e.fn != "add":
-        return ""
-    total = readers[0].dst
-    if {x.name for x in e.args if isinstance(x, Value)} != {total, s.dst}:
-        return ""
-    others = [x for x in inside if x is not readers[0] and total in (x.dst, *x.srcs)]
-    return total if all(_scales(x, total) for x in others) else ""
-
-
-def _scales(s: Stmt, name: str) -> bool:
-    """name = name * something else, by a map."""
-    e = s.expr
-    if s.op != "map" or s.dst != name or not isinstance(e, Map) or e.fn != "mul":
-        return False
-    mine = [a for a in e.args if isinstance(a, Value) and a.name == name]
-    other = [a for a in e.args if a not in mine]
-    return len(mine) == 1 and not any(isinstance(x, Value) and x.name == name for a in other for x in postorder(a))
 
 
 def parameters(p: TileProgram, printer: Printer) -> list[str]:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from autocomp.targets.simt.digits import digit, linear, refined, register
 from autocomp.targets.simt.expressions import STORED, held
 from autocomp.targets.simt.pairs import matrix_direct
-from autocomp.targets.simt.placed import Product
-from autocomp.targets.simt.placement import Shared
+from autocomp.targets.simt.placed import Product, Shared
 
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.types import DTYPES

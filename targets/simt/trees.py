@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from autocomp.targets.simt.digits import digit, register
 from autocomp.targets.simt.expressions import function, held, literal
-from autocomp.targets.simt.placement import tile_of
+from autocomp.targets.simt.placed import tile_of
 
 from autocomp.ir.monoids import identity
 from autocomp.ir.types import DType

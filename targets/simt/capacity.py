@@ -1,0 +1,69 @@
+"""Whether a block's places fit the machine: shared memory in bytes, 32-bit registers of a thread."""
+
+from __future__ import annotations
+
+from autocomp.targets.simt.placed import Placement
+
+from autocomp.errors import DoesNotFit
+from autocomp.tile.program import Loop, Stmt, TileProgram
+
+
+def check_capacity(p: TileProgram, out: Placement, shared: float, registers: int, more: int = 0,
+                   packed: frozenset[str] = frozenset()) -> None:  # fmt: skip
+    """Raises DoesNotFit where a block needs more shared memory or a thread more registers than there are.
+
+    more: registers besides those of values; packed: values of which two share a register.
+    """
+    if out.bytes > shared:
+        raise DoesNotFit("shared memory of a block", needed=out.bytes, available=shared, where=f"kernel {p.name}",
+                         hint="use smaller tiles or fewer stages")  # fmt: skip
+    held = pressure(p, out, packed) + more
+    if held > registers:
+        raise DoesNotFit("registers of a thread", needed=held, available=registers, where=f"kernel {p.name}",
+                         hint="use more threads or smaller tiles")  # fmt: skip
+
+
+def pressure(p: TileProgram, out: Placement, packed: frozenset[str] = frozenset()) -> int:
+    """32-bit registers of values that a thread holds at once, at the fullest statement; a map may reuse its operand's."""
+    order: list[tuple[Stmt, tuple[int, int]]] = []
+
+    def flat(body: tuple[Loop | Stmt, ...]) -> None:
+        for n in body:
+            if isinstance(n, Stmt):
+                order.append((n, (0, 0)))
+            elif n.kind != "when":  # rare: what is kept for it may be spilled
+                first = len(order)
+                flat(n.body)
+                for i in range(first, len(order)):
+                    s, (lo, hi) = order[i]
+                    order[i] = s, (lo, hi) if hi and n.kind == "grid" else (first, len(order) - 1) if n.kind != "grid" else (lo, hi)
+
+    flat(p.body)
+    born: dict[str, int] = {}
+    dies: dict[str, int] = {}
+    for i, (s, (start, end)) in enumerate(order):
+        born.setdefault(s.dst, i)
+        for x in (*s.srcs, s.dst):  # what was made before a loop and is touched in it lives to its end
+            dies[x] = max(dies.get(x, i), end if born.get(x, i) < start else i)
+
+    def size(x: str) -> int:
+        if x not in out.layouts or x in out.late:
+            return 0
+        held = out.layouts[x].registers
+        if x in packed:
+            return held // 2
+        if x in out.words or (x in out.plain and _bytes(p, x) == 1):  # several elements a register
+            return held * (p.buf(x) or p.bufs[0]).dtype.bytes // 4
+        return held * max(1, _bytes(p, x) // 4)
+
+    most = 0
+    for i, (s, _) in enumerate(order):
+        live = [x for x in born if x != s.dst and born[x] <= i <= dies.get(x, born[x])]
+        kept = [x for x in live if not (dies.get(x) == i and s.op == "map")]
+        most = max(most, sum(map(size, kept)) + size(s.dst))
+    return most
+
+
+def _bytes(p: TileProgram, name: str) -> int:
+    b = p.buf(name)
+    return 4 if b is None else 1 if b.dtype.bytes == 1 and not b.dtype.is_float else max(4, b.dtype.bytes)

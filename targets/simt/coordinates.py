@@ -1,0 +1,137 @@
+"""Where the elements of a placed tile program lie, as C++ text: indices of a thread's elements, their conditions, addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import contextmanager
+from typing import Any
+
+from autocomp.targets.cpu.flat import Flat, dim_text
+from autocomp.targets.cpu.names import Names
+from autocomp.targets.simt.digits import digit
+from autocomp.targets.simt.expressions import index
+from autocomp.targets.simt.placed import Placement, Shared, tile_of
+
+from autocomp.ir.affine import Aff
+from autocomp.tile.layout import Layout, weights
+from autocomp.tile.program import Tensor, TileProgram
+
+LONG = 2**31 - 1  # elements of a buffer from which offsets need 64 bits
+
+
+class Coordinates:
+    """The text of a kernel so far (`lines`, the function's body) and the variables that say where its elements lie."""
+
+    def __init__(self, p: TileProgram, place: Placement, taken: Iterable[str]) -> None:
+        """`taken`: names that the kernel's own variables have."""
+        self.p, self.place = p, place
+        self.names, self.depth = Names(), 1
+        self.lines: list[str] = []
+        for name in taken:
+            self.names.fresh(name)
+        self.base: dict[str, str] = {}  # axis -> variable with the tile's first index
+        self.thread: dict[tuple[Any, ...], str] = {}  # (axis, lane and wave digits) -> variable
+        self.slot: dict[str, str] = {}  # ring buffer -> text of its slot
+        self.pointer = {t.buffer: self.names.of(t.buffer) for t in (*p.inputs, *p.outputs)}
+
+    # ---- text
+    def put(self, *lines: str) -> None:
+        self.lines += [("  " * self.depth + x) if x else "" for x in lines]
+
+    @contextmanager
+    def block(self, head: str, unroll: bool = False, most: int = 0) -> Any:
+        if unroll:
+            self.put(f"#pragma unroll {most}" if most else "#pragma unroll")
+        self.put(f"{head} {{".strip())
+        self.depth += 1
+        yield
+        self.depth -= 1
+        self.put("}")
+
+    def over(self, count: int, var: str = "r") -> Any:
+        """An unrolled loop over registers."""
+        return self.block(f"for (int {var} = 0; {var} < {count}; ++{var})", unroll=count > 1)
+
+    def registers(self, layout: Layout, var: str = "r", step: int = 1) -> Any:
+        """An unrolled loop over a value's registers, `step` at a time."""
+        return self.over(layout.registers // step, var)
+
+    # ---- indices
+    def local(self, layout: Layout, axis: str, r: str | int) -> str:
+        """Index inside the tile of an element: what the thread contributes plus what the register does."""
+        mine = lambda level: tuple(x for x in weights(level) if x[0].axis == axis)
+        key = (axis, mine(layout.lane), mine(layout.wave))
+        parts: list[str] = []
+        if key[1] or key[2]:
+            if key not in self.thread:
+                name = self.names.fresh(f"{axis}_t")
+                text = " + ".join([digit("lane", *x, layout.lane) for x in key[1]] + [digit("wave", *x, layout.wave) for x in key[2]])
+                self.thread[key] = name
+                self.lines.insert(2, f"  const int {name} = {text};")
+            parts.append(self.thread[key])
+        if isinstance(r, int):
+            number = sum(r // w % d.count * d.stride for d, w in weights(layout.reg) if d.axis == axis)
+            parts += [str(number)] if number else []
+        else:
+            parts += [digit(r, d, w, layout.reg) for d, w in weights(layout.reg) if d.axis == axis]
+        return " + ".join(parts) or "0"
+
+    def coordinate(self, layout: Layout, axis: str, r: str | int) -> str:
+        """Global index of an element along an axis; the value of a symbol."""
+        if all(axis != a for a, _ in self.p.axes):
+            return axis
+        local = self.local(layout, axis, r)
+        base = self.base.get(axis)
+        if axis in layout.axes():
+            return f"({base} + {local})" if base else f"({local})"
+        return base or "0"
+
+    def outside(self, axis: str, extent: int, base: str | None) -> list[str]:
+        """Conditions ('%s' for the local index) under which a tile of padded `extent` may leave the axis."""
+        t, e = tile_of(self.p, axis), self.p.extent(axis)
+        out = []
+        if extent > t and base:
+            out.append(f"%s < {t}")
+        if base and not (isinstance(e, int) and e % t == 0):
+            out.append(f"{base} + %s < {dim_text(e)}")
+        elif not base and extent > t:
+            out.append(f"%s < {dim_text(e)}")
+        return out
+
+    def inside(self, layout: Layout, axes: Iterable[str], r: str | int) -> list[str]:
+        """Conditions that an element lies in its tile and in the extents."""
+        out = []
+        for a in axes:
+            for c in self.outside(a, layout.extent(a), self.base.get(a)):
+                out.append(c.replace("%s", self.local(layout, a, r) if a in layout.axes() else "0"))
+        return out
+
+    def address(self, t: Tensor, at: Any) -> str:
+        """pointer + offset of a view's element; `at(axis)` gives the text of its indices."""
+        flat = Flat.of(t.index, t.shape)
+        n = 1
+        for d in t.shape:
+            n *= d if isinstance(d, int) else d.hi
+        wide = "(long long)" if n > LONG else ""
+        text = flat.text({a: f"{wide}{at(a)}" for a in t.axes})
+        text = text.replace("floor_div(", "ac_floordiv(").replace("floor_mod(", "ac_mod(")
+        return f"{self.pointer[t.buffer]} + {text}"
+
+    def guards(self, guard: tuple[Aff, ...], at: Any) -> list[str]:
+        return [f"{index(g, at)} >= 0" for g in guard]
+
+    def reached(self, layout: Layout, t: Tensor, r: str) -> tuple[list[str], list[str], str]:
+        """(conditions inside the extents, conditions of the guards, address) of a view's element at register `r` of a layout."""
+        at = lambda a: self.coordinate(layout, a, r)
+        return self.inside(layout, t.axes, r), self.guards(t.guard, at), self.address(t, at)
+
+    # ---- shared memory
+    def start(self, x: Shared) -> str:
+        """Where a shared operand begins, in the ring's slot."""
+        slot = self.slot.get(x.buf.name)
+        ring = f" + {slot} * {x.bytes}" if slot and x.view is not None and self.place.stages > 1 else ""
+        return f"smem + {x.offset}{ring}"
+
+    def element(self, x: Shared, row: str, col: str) -> str:
+        """Address of an element of a shared operand."""
+        return f"{self.start(x)} + ac_swizzle<{x.row_bytes}>({row}, ({col}) * {x.buf.dtype.bytes})"
