@@ -17,7 +17,7 @@ BLOCK = 16  # rows are padded to this many elements: whole 32-byte blocks in hal
 def extent(p: TileProgram, axis: str) -> int:
     e = p.extent(axis)
     if isinstance(e, Sym):
-        raise UnsupportedOp(f"axis {axis} has the symbolic extent {e}", where=p.name, hint="give the dimension a number")
+        raise UnsupportedOp(f"axis {axis} has the symbolic extent {e}", where=p.name, hint="give the dimension a number (--dim)")
     return int(e)
 
 
@@ -132,7 +132,9 @@ def strides(t: Tensor, where: str) -> tuple[dict[str, int], int]:
         raise UnsupportedOp(f"{t.name} is read with a border (a pad or a mask)", where=where, hint="copies with borders are not printed")
     step, offset, pitch = {a: 0 for a in t.axes}, 0, 1
     for index, size in reversed(list(zip(t.index, t.shape))):
-        if not index.is_affine or isinstance(size, Sym):
+        if isinstance(size, Sym):
+            raise UnsupportedOp(f"{t.name} has the symbolic extent {size}", where=where, hint="give the dimension a number (--dim)")
+        if not index.is_affine:
             raise UnsupportedOp(f"{t.name} is read at [{index}], which is not affine in the axes", where=where)
         for a in index.names():
             step[a] = step.get(a, 0) + index.coef(a) * pitch

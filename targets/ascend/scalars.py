@@ -74,7 +74,7 @@ def gathered_lines(e: Gather, s: Scalars, g: Geometry, lane: str, true: Mapping[
 
 def _known(size: object, t: Tensor) -> int:
     if not isinstance(size, int):
-        raise UnsupportedOp(f"{t.name} has the symbolic extent {size}", where=t.name, hint="give the dimension a number")
+        raise UnsupportedOp(f"{t.name} has the symbolic extent {size}", where=t.name, hint="give the dimension a number (--dim)")
     return size
 
 

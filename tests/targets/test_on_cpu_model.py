@@ -103,6 +103,7 @@ NAMED = {
     "inner": named({"x": "f16[5, N]"}, "%0 = gelu(x)"),
     "turned": named({"x": "f16[N, 77]"}, "%0 = transpose(x, perm=[1, 0])"),
     "rows": named({"x": "f16[N, 333]"}, "%0 = softmax(x, axes=[1])"),
+    "short_rows": named({"x": "f32[N, 3]"}, "%0 = softmax(x, axes=[1])"),
     "long_rows": named({"x": "f32[3, N]"}, "%0 = softmax(x, axes=[1])"),
     "columns": named({"x": "f32[N, 70]"}, "%0 = exp(x)\n%1 = reduce_sum(%0, axes=[0])"),
     "gemm_rows": named({"x": "f16[N, 72]", "w": "f16[72, 90]"}, "%0 = matmul(x, w)\n%1 = relu(%0)"),
