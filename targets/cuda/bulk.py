@@ -15,6 +15,7 @@ from autocomp.ir.types import Dim
 from autocomp.tile.program import Buf, Tensor
 
 CHUNK = 128  # bytes of a box row: one swizzle period
+COORDINATE = 2**31 - 1  # the largest coordinate
 BOX = 256  # most elements that a box spans along any dimension
 STEP = 8  # most elements from one of a box to the next; source: CUDA driver API, cuTensorMapEncodeTiled
 RANK = 5
@@ -126,6 +127,8 @@ def tensor_map(t: Tensor, tile: Mapping[str, int], extent: Mapping[str, Dim], in
             start.append(index)
             if d != len(t.index) - 1:
                 strides.append(stride)
+        if (n if isinstance(n, int) else n.hi) > COORDINATE:
+            raise refuse(f"dimension {d} has {n} elements, a coordinate is an int")
         if not isinstance(n, int):
             if d:
                 raise refuse(f"dimension {d} has no fixed extent")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,10 +13,11 @@ from autocomp.targets.simt.expressions import index
 from autocomp.targets.simt.placed import Placement, Shared, tile_of
 
 from autocomp.ir.affine import Aff
+from autocomp.ir.types import Dim, Sym
 from autocomp.tile.layout import Layout, weights
 from autocomp.tile.program import Tensor, TileProgram
 
-LONG = 2**31 - 1  # elements of a buffer from which offsets need 64 bits
+LONG = 2**30  # what offsets, indices and guards reach from which they need 64 bits; half of what 31 hold, for tiles stick out
 
 
 class Coordinates:
@@ -76,6 +77,24 @@ class Coordinates:
             parts += [digit(r, d, w, layout.reg) for d, w in weights(layout.reg) if d.axis == axis]
         return " + ".join(parts) or "0"
 
+    def first(self, axis: str, number: str, always: bool = False) -> str:
+        """The declaration of the first index of an axis' tile of that number."""
+        t = tile_of(self.p, axis)
+        kind, number = ("long long", f"(long long)({number})") if self.far(axis) else ("int", number)
+        return f"const {kind} {self.base[axis]} = {number}{f' * {t}' if t > 1 or always else ''};"
+
+    def far(self, axis: str) -> bool:
+        """Whether an axis is so long that its indices need 64 bits."""
+        return most(self.p.extent(axis)) > LONG
+
+    def wide(self, a: Aff) -> bool:
+        """Whether what an index expression counts, in its floors and mods too, needs 64 bits."""
+        return _reach(a, dict(self.p.axes)) > LONG
+
+    def index(self, a: Aff, at: Callable[[str], str]) -> str:
+        """An index expression; `at(axis)` gives the text of its axes."""
+        return index(a, (lambda x: f"(long long){at(x)}") if self.wide(a) else at)
+
     def coordinate(self, layout: Layout, axis: str, r: str | int) -> str:
         """Global index of an element along an axis; the value of a symbol."""
         if all(axis != a for a, _ in self.p.axes):
@@ -111,14 +130,14 @@ class Coordinates:
         flat = Flat.of(t.index, t.shape)
         n = 1
         for d in t.shape:
-            n *= d if isinstance(d, int) else d.hi
+            n *= most(d)
         wide = "(long long)" if n > LONG else ""
         text = flat.text({a: f"{wide}{at(a)}" for a in t.axes})
         text = text.replace("floor_div(", "ac_floordiv(").replace("floor_mod(", "ac_mod(")
         return f"{self.pointer[t.buffer]} + {text}"
 
     def guards(self, guard: tuple[Aff, ...], at: Any) -> list[str]:
-        return [f"{index(g, at)} >= 0" for g in guard]
+        return [f"{self.index(g, at)} >= 0" for g in guard]
 
     def reached(self, layout: Layout, t: Tensor, r: str) -> tuple[list[str], list[str], str]:
         """(conditions inside the extents, conditions of the guards, address) of a view's element at register `r` of a layout."""
@@ -135,3 +154,14 @@ class Coordinates:
     def element(self, x: Shared, row: str, col: str) -> str:
         """Address of an element of a shared operand."""
         return f"{self.start(x)} + ac_swizzle<{x.row_bytes}>({row}, ({col}) * {x.buf.dtype.bytes})"
+
+
+def most(d: Dim) -> int:
+    """The largest value of a dimension."""
+    return d.hi if isinstance(d, Sym) else d
+
+
+def _reach(a: Aff, extents: dict[str, Dim]) -> int:
+    """The largest magnitude that computing an index expression may meet."""
+    of = lambda t: most(extents.get(t, 1)) if isinstance(t, str) else _reach(t.num, extents)
+    return abs(a.const) + sum(abs(c) * of(t) for t, c in a.terms)

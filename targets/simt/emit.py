@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from autocomp.targets.cpu.names import c_name
 from autocomp.targets.simt.capacity import check_capacity
+from autocomp.targets.simt.coordinates import most
 from autocomp.targets.simt.placed import Placement, tile_of
 from autocomp.targets.simt.placement import place
 from autocomp.targets.simt.printer import Printer, parameters
 from autocomp.targets.source import KernelSource, Launch, TensorMap
 
 from autocomp.cost.chip import Chip
-from autocomp.errors import UnsupportedOp
+from autocomp.errors import DoesNotFit, UnsupportedOp
 from autocomp.ir.schedule import Schedule
 from autocomp.tile.instruction import Instruction
 from autocomp.tile.program import Loop, TileProgram
 from autocomp.tile.text import show
+
+BLOCKS = 2**31 - 1  # a block's number is an int
 
 
 def emit(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[Instruction], plain: Instruction,
@@ -53,6 +57,9 @@ def source(p: TileProgram, at: Placement, printer: Printer, body: list[str], thr
     text = "\n".join([f"/*\n{comment.replace('*/', '* /')}\n */", signature, *body, "}", ""])
     first = p.body[0] if p.body else None
     grid = tuple((p.extent(a), tile_of(p, a)) for a in first.axes) if isinstance(first, Loop) and first.kind == "grid" else ()
+    blocks = prod(-(-most(extent) // tile) for extent, tile in grid)
+    if blocks > BLOCKS:
+        raise DoesNotFit("blocks of a grid", needed=blocks, available=BLOCKS, where=f"kernel {p.name}", hint="use larger tiles")
     inputs, outputs = (tuple(dict.fromkeys(t.buffer for t in ts)) for ts in (p.inputs, p.outputs))
     together = ((at.cluster, 1),) if at.cluster > 1 else ((at_most, 1),) if workspace else ()  # few tiles have pieces for many blocks
     launch = Launch(((*grid, *together),), threads, at.bytes, cluster=at.cluster, at_most=at_most, workspace=workspace, maps=maps)

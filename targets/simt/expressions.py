@@ -72,19 +72,20 @@ class Scalar:
     """Element-wise text at one point. `read(value)` gives an on-chip value's text, `table(tensor, indices)` a data-dependent
     read, `at(axis)` an axis' global index. `exact`: round where the program casts to a half type. `half`: everything in memory
     is of a half type, so that functions of wider values between may be as cheap as for half types. `word(value)`: the four bytes
-    around the point, of a value of bytes that has them in one register; "" elsewhere."""
+    around the point, of a value of bytes that has them in one register; "" elsewhere. `index`: text of an index expression."""
 
     def __init__(self, read: Callable[[str], str], table: Callable[[str, list[str]], str], at: Callable[[str], str],
-                 exact: bool = False, half: bool = False, word: Callable[[str], str] = lambda name: "") -> None:  # fmt: skip
-        self.read, self.table, self.at, self.exact, self.half, self.word = read, table, at, exact, half, word
+                 exact: bool = False, half: bool = False, word: Callable[[str], str] = lambda name: "",
+                 index: Callable[[Aff, Callable[[str], str]], str] = index) -> None:  # fmt: skip
+        self.read, self.table, self.at, self.exact, self.half, self.word, self.index = read, table, at, exact, half, word, index
 
     def text(self, e: Expr) -> str:
         if isinstance(e, Const):
             return literal(e.value, e.dtype)
         if isinstance(e, Index):
-            return f"({held(e.dtype)})({index(e.index, self.at)})"
+            return f"({held(e.dtype)})({self.index(e.index, self.at)})"
         if isinstance(e, Inside):
-            return "(" + " && ".join(f"{index(g, self.at)} >= 0" for g in e.guard) + ")" if e.guard else "true"
+            return "(" + " && ".join(f"{self.index(g, self.at)} >= 0" for g in e.guard) + ")" if e.guard else "true"
         if isinstance(e, Gather):
             return self.table(str(e.tensor), [self.text(a) for a in e.index])
         if isinstance(e, Map):

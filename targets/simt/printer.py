@@ -16,7 +16,7 @@ from autocomp.targets.simt.access import read_once, run_width, vector_width
 from autocomp.targets.simt.carried import deferred
 from autocomp.targets.simt.coordinates import Coordinates
 from autocomp.targets.simt.digits import digit, linear, register
-from autocomp.targets.simt.expressions import STORED, Scalar, held, index, literal
+from autocomp.targets.simt.expressions import STORED, Scalar, held, literal
 from autocomp.targets.simt.pairs import load_words, sum_parts
 from autocomp.targets.simt.placed import Placement, tile_of
 
@@ -117,21 +117,19 @@ class Printer(Coordinates):
                 f"const int rows_{row} = {count(row)}, cols_{col} = {count(col)}, all_{row} = rows_{row} * cols_{col};",
                 f"const int tile_{row} = block % all_{row}, first_{row} = tile_{row} / ({group} * cols_{col}) * {group};",
                 f"const int high_{row} = ac_min(rows_{row} - first_{row}, {group});",
-                f"const int {self.base[row]} = {place(row, f'(first_{row} + tile_{row} % ({group} * cols_{col}) % high_{row})')}"
-                f" * {tile_of(self.p, row)};",
-                f"const int {self.base[col]} = tile_{row} % ({group} * cols_{col}) / high_{row} * {tile_of(self.p, col)};",
+                self.first(row, place(row, f"(first_{row} + tile_{row} % ({group} * cols_{col}) % high_{row})"), always=True),
+                self.first(col, f"tile_{row} % ({group} * cols_{col}) / high_{row}", always=True),
                 f"block /= all_{row};",
             )
             axes = axes[:-2]
         for i, a in enumerate(reversed(axes)):
             last = i == len(axes) - 1
             n = count(a)
-            t = tile_of(self.p, a)
             number = "block" if last else f"block % {n}"
             if a in self.growing:  # the longest tiles first, so that the last wave is short
                 number = f"({n} - 1 - {number})"
             number = place(a, number)
-            self.put(f"const int {self.base[a]} = {number}{f' * {t}' if t > 1 else ''};")
+            self.put(self.first(a, number))
             if not last:
                 self.put(f"block /= {n};")
 
@@ -226,11 +224,10 @@ class Printer(Coordinates):
         """First indices of the loop's tiles at iteration `it`, the last axis fastest."""
         below = ""
         for i, a in enumerate(reversed(loop.axes)):
-            t, last = tile_of(self.p, a), i == len(loop.axes) - 1
+            last = i == len(loop.axes) - 1
             number = f"{it}{below}" + ("" if last else f" % {self.count(a)}")
-            name = self.names.fresh(f"{a}_b")
-            self.base[a] = name
-            self.put(f"const int {name} = {number}{f' * {t}' if t > 1 else ''};")
+            self.base[a] = self.names.fresh(f"{a}_b")
+            self.put(self.first(a, number))
             below += f" / {self.count(a)}"
 
     def issue(self, ring: list[Stmt], loop: Loop, it: str, total: str, slot: str) -> None:
@@ -377,7 +374,7 @@ class Printer(Coordinates):
     def elements(self, dst: str, layout: Layout, expr: Expr) -> None:
         with self.registers(layout):
             scalar = Scalar(lambda n: self.read_at(n, layout, "r"), self.table, lambda a: self.coordinate(layout, a, "r"),
-                            self.exact, self.half, lambda n: self.word_at(n, layout))  # fmt: skip
+                            self.exact, self.half, lambda n: self.word_at(n, layout), self.index)  # fmt: skip
             self.put(f"{self.names.of(dst)}[r] = {scalar.text(expr)};")
 
     def needless(self, e: Expr, layout: Layout) -> str:
@@ -392,7 +389,7 @@ class Printer(Coordinates):
         size = lambda a: layout.extent(a) if a in layout.axes() else 1
         first = lambda a: self.coordinate(Layout((), (), ()), a, 0)
         least = lambda g: lambda a: f"({first(a)} + {size(a) - 1})" if g.coef(a) < 0 and size(a) > 1 else first(a)
-        return " && ".join(f"{index(g, least(g))} >= 0" for g in guards)
+        return " && ".join(f"{self.index(g, least(g))} >= 0" for g in guards)
 
     def share(self, name: str) -> None:
         """A computed factor of a product, from registers into shared memory."""

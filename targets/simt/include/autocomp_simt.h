@@ -12,6 +12,10 @@ template <> __device__ __forceinline__ double ac_nan<double>() { return __longlo
 AC_DEVICE int ac_min(int a, int b) { return a < b ? a : b; }
 template <class T> AC_DEVICE T ac_floordiv(T a, T b) { T q = a / b; return q - (a % b != 0 && ((a < 0) != (b < 0))); }
 template <class T> AC_DEVICE T ac_mod(T a, T b) { T r = a % b; return r + (r != 0 && ((r < 0) != (b < 0)) ? b : T(0)); }
+AC_DEVICE long long ac_floordiv(long long a, int b) { return ac_floordiv<long long>(a, b); }
+AC_DEVICE long long ac_floordiv(long long a, long b) { return ac_floordiv<long long>(a, b); }
+AC_DEVICE long long ac_mod(long long a, int b) { return ac_mod<long long>(a, b); }
+AC_DEVICE long long ac_mod(long long a, long b) { return ac_mod<long long>(a, b); }
 AC_DEVICE long long ac_clamp(long long i, long long n) { return i < 0 ? 0 : i < n ? i : n - 1; }
 
 // ---- values in memory <-> values on chip (half types are held as float)
