@@ -70,18 +70,15 @@ def optimize(
     from autocomp.pipeline import compile_model
 
     known = {f.name for f in fields(Options)}
-    for name in named:
-        if name not in known:
-            from difflib import get_close_matches
+    if wrong := next((name for name in named if name not in known), ""):
+        from difflib import get_close_matches
 
-            near = get_close_matches(name, known, 1)
-            raise AutocompError(
-                f"optimize() has no option '{name}'",
-                where="optimize",
-                hint=f"did you mean '{near[0]}'?" if near else f"options are: {', '.join(sorted(known))}",
-            )
-        if isinstance(named[name], list):
-            named[name] = tuple(named[name])
+        near = get_close_matches(wrong, (*known, "example_inputs", "dims", "verify", "target", "trace", "options"), 1)
+        raise AutocompError(
+            f"optimize() has no option '{wrong}'",
+            where="optimize",
+            hint=f"did you mean '{near[0]}'?" if near else f"options are: {', '.join(sorted(known))}",
+        )
     opts = replace(options or Options(), **named)
     frontend = {k: v for k, v in (("example_inputs", example_inputs), ("dims", dims)) if v is not None}
     program = compile_model(model, target, opts, trace if trace is not None else Trace(), **frontend)

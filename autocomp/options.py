@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 from autocomp.errors import AutocompError
 
 TILE_HEURISTICS = ("model-driven", "first")
 AT_LEAST_ONE = ("register_tile_factor", "unroll_factor", "max_body_ops", "phase_iterations", "phase_nodes")
+
+
+def _typed(name: str, value: Any, default: Any) -> Any:
+    """The value in the type of the option's default: a list, or one alone, for several; a whole number for a real one."""
+    if isinstance(default, tuple):
+        return tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    wanted = float if isinstance(default, float) else type(default)
+    if wanted is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, wanted) or isinstance(value, bool) != (wanted is bool):
+        raise AutocompError(f"{name} wants {wanted.__name__}, got {value!r}", where="options")
+    return value
 
 
 @dataclass(frozen=True)
@@ -67,7 +80,9 @@ class Options:
     phase_seconds: float = 10.0
 
     def __post_init__(self) -> None:
-        """Raises AutocompError on a value that no stage understands."""
+        """Raises AutocompError on a value of another type than the default's, or one that no stage understands."""
+        for f in fields(self):
+            object.__setattr__(self, f.name, _typed(f.name, getattr(self, f.name), f.default))
         if self.tile_heuristic not in TILE_HEURISTICS:
             raise AutocompError(f"tile_heuristic is '{self.tile_heuristic}'", where="options",
                                 hint=f"one of: {', '.join(TILE_HEURISTICS)}")  # fmt: skip

@@ -37,11 +37,11 @@ def compile_model(model: Any, target: str, options: Options, trace: Trace, **fro
 
     `frontend` goes to `frontends.load` (example_inputs=, dims=, name=).
     """
-    graph = import_model(model, trace, **frontend)
-    with trace.stage("rules") as note:
+    with trace.stage("rules") as note:  # first, as it takes no time to find a misspelt name
         machine = load_target(target, options)
         rules = rewrite.load_rules(options.rules, without=options.without, options=options)
         note.update(target=machine.name, chip=machine.chip.name, rules=len(rules))
+    graph = import_model(model, trace, **frontend)
     known = measured(machine, rules, options, trace)
     key = program_key(graph, machine, rules, options, known.stamp) if options.cache else ""
     if key:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from autocomp.cli.shared import Choice, Json, Model, Tuned, Verify, app, err, out, with_choice
+from autocomp.cli.shared import Choice, Json, Model, Tuned, Verify, app, check_outputs, err, out, with_choice
 from autocomp.cli.tuning import measure_first
 from autocomp.errors import AutocompError
 
@@ -44,6 +44,7 @@ def optimize(
 
     if vis_graph is not None and vis_graph.suffix not in (".dot", ".svg", ".html"):
         raise typer.BadParameter(f"--vis-graph writes .dot, .svg or .html, not '{vis_graph.suffix or vis_graph.name}'")
+    check_outputs(output, vis_graph=vis_graph, report=report)
     if measure is not None:
         measure_first(model, choice, measure, as_json)
     program = choice.compile(model, as_json, tuned)
@@ -103,6 +104,7 @@ def run(
     from autocomp.report.tables import kernel_rows, kernel_table
     from autocomp.runtime.inputs import load_npz, random_inputs, save_npz
 
+    check_outputs(output=output)
     program = choice.compile(model, as_json, tuned)
     if not program.runnable:
         raise AutocompError(
@@ -169,6 +171,7 @@ def compare(
     """
     from autocomp.report.compare import compare as run_compare
 
+    check_outputs(report=report)
     result = run_compare(a, b)
     if report is not None:
         result.report(report)

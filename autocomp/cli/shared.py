@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +14,9 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from typer.core import TyperGroup
+
+from autocomp.errors import AutocompError
+from autocomp.version import __version__
 
 ORDER = ("optimize", "run", "explain", "compare", "rules", "tune", "bisect", "targets", "calibrate", "doctor")  # in the help
 
@@ -29,6 +33,7 @@ app = typer.Typer(
     cls=Commands,
     no_args_is_help=True,
     add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     help="Compile tensor programs into kernels whose every optimisation is a rule.\n\n"
@@ -36,6 +41,19 @@ app = typer.Typer(
     "  autocomp explain model.onnx --why matmul_add_gelu\n\n  autocomp rules list --phase fusion\n\n"
     "  autocomp compare out_a out_b --report ab.html",
 )
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"autocomp {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+) -> None:
+    """Options of the program itself."""
+
 
 out = Console(soft_wrap=False, markup=False, width=None if sys.stdout.isatty() else 140)
 err = Console(stderr=True, markup=False)  # names of extras and shapes stand in brackets
@@ -49,6 +67,25 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Verify = Annotated[bool, typer.Option("--verify/--no-verify", help="Replay against the float64 reference.")]
 Set = Annotated[list[str] | None, typer.Option("--set", help="An option of optimize(): --set max_body_ops=32; may be given again.")]
 Tuned = Annotated[bool, typer.Option("--tuned/--no-tuned", help="Use measured schedules where `autocomp tune` found some.")]
+
+
+def check_outputs(folder: Path | None = None, **named: Path | None) -> None:
+    """What will be written can be: looked at before the work, not after it. `folder` is that of --output, `named` are files.
+
+    Raises BadParameter where a folder stands in a file's place or the other way round, AutocompError where writing is not allowed.
+    """
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise typer.BadParameter(f"--output wants a folder, and {folder} is a file")
+    for flag, path in named.items():
+        if path is not None and path.is_dir():
+            raise typer.BadParameter(f"--{flag.replace('_', '-')} wants a file, and {path} is a folder")
+    for path in (folder, *named.values()):
+        if path is not None:
+            there = next(p for p in (path.absolute(), *path.absolute().parents) if p.exists())
+            if there.is_file() and there != path.absolute():
+                raise AutocompError("cannot be written: it lies below a file", where=str(path), hint=f"{there} is no folder")
+            if not os.access(there, os.W_OK):
+                raise AutocompError("cannot be written", where=str(path), hint=f"check the permissions of {there}, or choose another path")
 
 
 def _assignments(pairs: list[str] | None, flag: str) -> dict[str, str]:
@@ -74,6 +111,7 @@ class Choice:
     def options(self) -> Any:
         """Options from flags; values are converted by the type of the option's default."""
         from dataclasses import fields, replace
+        from difflib import get_close_matches
 
         from autocomp.options import Options
 
@@ -81,7 +119,9 @@ class Choice:
         values: dict[str, Any] = {}
         for name, text in _assignments(self.sets, "--set").items():
             if name not in kinds:
-                raise typer.BadParameter(f"no option '{name}'; options are {', '.join(sorted(kinds))}")
+                near = get_close_matches(name, kinds, 1)
+                raise typer.BadParameter(f"no option '{name}'; " + (f"did you mean '{near[0]}'? " if near else "")
+                                         + f"Options are {', '.join(sorted(kinds))}")  # fmt: skip
             default = getattr(Options(), name)
             if isinstance(default, bool):
                 if text.lower() not in ("true", "false", "1", "0"):

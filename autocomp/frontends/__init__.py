@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +11,17 @@ from autocomp.frontends.sizes import unknown_dims
 from autocomp.ir.node import Graph
 
 
-def load(model: Any, *, example_inputs: Sequence[Any] | None = None, dims: dict[str, int] | None = None) -> Graph:
+def load(model: Any, *, example_inputs: Any = None, dims: dict[str, int] | None = None) -> Graph:
     """A Graph from a Graph, an ONNX path, bytes or ModelProto, the text form, a torch module, or a Python function.
 
-    dims: sizes of named dimensions (ONNX, text). Raises ModelError where the model is broken, has no such dimension, or is of a kind
-    that no front end reads.
+    example_inputs: one array or more, for a torch module or a function. dims: sizes of named dimensions (ONNX, text). Raises ModelError
+    where the model is broken, has no such dimension, or is of a kind that no front end reads.
     """
     if isinstance(model, Graph):
         unknown_dims(dims or {}, (), f"graph {model.name}")
         return model
+    if example_inputs is not None and not isinstance(example_inputs, (tuple, list)):
+        example_inputs = (example_inputs,)  # one array alone is one input, not its rows
     kind = type(model).__module__.split(".")[0]
     if isinstance(model, (str, Path)) and str(model).lstrip().startswith("graph "):
         from autocomp.frontends.text import parse

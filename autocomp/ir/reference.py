@@ -10,7 +10,7 @@ import numpy as np
 from autocomp.errors import ModelError
 from autocomp.ir.node import Attrs, Graph, Node, ParamData
 from autocomp.ir.ops import OPS
-from autocomp.ir.types import Sym, TensorType
+from autocomp.ir.types import DTYPES, Sym, TensorType
 
 
 def evaluate(graph: Graph, inputs: Mapping[str, np.ndarray], float64: bool = True) -> dict[str, np.ndarray]:
@@ -18,36 +18,34 @@ def evaluate(graph: Graph, inputs: Mapping[str, np.ndarray], float64: bool = Tru
 
     Raises ModelError on a missing input or a wrong dtype or shape.
     """
-    for n in graph.inputs:
-        check_input(n, inputs)
-    sizes = symbol_sizes(graph.inputs, inputs)
+    inputs = {name: np.asarray(x) for name, x in inputs.items()}
+    sizes = input_sizes(graph, inputs)
     values = evaluate_nodes(tuple(n for _, n in graph.outputs), inputs, graph.params, float64, sizes)
     return {name: v for (name, _), v in zip(graph.outputs, values)}
 
 
-def check_input(n: Node, inputs: Mapping[str, np.ndarray]) -> None:
-    """Raises ModelError unless `inputs` has an array of the node's dtype and shape under its name."""
-    name = n.attrs["name"]
-    if name not in inputs:
-        raise ModelError(f"input '{name}' is missing", hint=f"it wants {n.type}")
-    x = np.asarray(inputs[name])
-    ok = len(x.shape) == n.type.rank and all(not isinstance(d, int) or d == s for d, s in zip(n.type.shape, x.shape))
-    if x.dtype != n.type.dtype.numpy or not ok:
-        raise ModelError(f"input '{name}' wants {n.type}, got {x.dtype}{list(x.shape)}")
+def input_sizes(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, int]:
+    """The value of every symbolic dimension of a graph's inputs. `inputs` have dtype (NumPy's) and shape.
 
-
-def symbol_sizes(leaves: tuple[Node, ...], inputs: Mapping[str, np.ndarray]) -> dict[str, int]:
-    """The value of every symbolic dimension. Raises ModelError where inputs disagree or leave a symbol's bounds."""
+    Raises ModelError on a missing input or a wrong dtype or shape, where inputs disagree on a symbol or leave its bounds.
+    """
     sizes: dict[str, int] = {}
-    for n in leaves:
-        name = n.attrs["name"]
-        for d, s in zip(n.type.shape, np.shape(inputs[name])):
+    for n in graph.inputs:
+        name, t = n.attrs["name"], n.type
+        if name not in inputs:
+            raise ModelError(f"input '{name}' is missing", where=graph.name, hint=f"it wants {t}")
+        x = inputs[name]
+        if x.dtype != t.dtype.numpy or len(x.shape) != t.rank or any(isinstance(d, int) and d != s for d, s in zip(t.shape, x.shape)):
+            got = next((d.name for d in DTYPES.values() if d.numpy == x.dtype), str(x.dtype))
+            raise ModelError(f"input '{name}' wants {t}, got {got}{list(x.shape)}", where=graph.name)
+        for d, s in zip(t.shape, x.shape):
             if not isinstance(d, Sym):
                 continue
             if not d.lo <= s <= d.hi or s % d.multiple:
-                raise ModelError(f"input '{name}' has {d} = {s}, allowed are {d.lo}..{d.hi} in multiples of {d.multiple}")
+                steps = f" in multiples of {d.multiple}" if d.multiple > 1 else ""
+                raise ModelError(f"input '{name}' has {d} = {s}, allowed are {d.lo}..{d.hi}{steps}", where=graph.name)
             if sizes.setdefault(d.name, s) != s:
-                raise ModelError(f"input '{name}' has {d} = {s}, another input has {d} = {sizes[d.name]}")
+                raise ModelError(f"input '{name}' has {d} = {s}, another input has {d} = {sizes[d.name]}", where=graph.name)
     return sizes
 
 

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from autocomp.errors import AutocompError
-from autocomp.report.tables import seconds_text
+from autocomp.report.tables import plural, runners_up, seconds_text
 
 
 def explain(program: Any, why: str | None = None, why_not: str | None = None) -> tuple[str, dict[str, Any]]:
@@ -19,7 +19,7 @@ def explain(program: Any, why: str | None = None, why_not: str | None = None) ->
     if why_not is not None:
         return _why_not(program, why_not)
     lines = [
-        f"{program.name} on {program.target.name} ({program.target.chip.name}): {len(program.calls.calls)} kernels, "
+        f"{program.name} on {program.target.name} ({program.target.chip.name}): {plural(len(program.calls.calls), 'kernel')}, "
         f"predicted {seconds_text(program.predicted)}"
     ]
     for e in program.trace.of("stage"):
@@ -55,7 +55,7 @@ def _why(program: Any, name: str) -> tuple[str, dict[str, Any]]:
         )
     others = [e for e in program.trace.of("schedule") if e.data.get("signature") == k.signature]
     lines = [
-        f"{k.name}, called {k.calls} times",
+        f"{k.name}, called {plural(k.calls, 'time')}",
         f"  computes   {' '.join(k.ops)}",
         f"  predicted  {seconds_text(k.predicted)}, bound by {k.bound}",
         f"  schedule   {k.schedule}",
@@ -64,8 +64,8 @@ def _why(program: Any, name: str) -> tuple[str, dict[str, Any]]:
     lines += ["  made by"] + [f"    {r}" for r in k.rules]
     for e in others:
         if "candidates" in e.data:
-            lines.append(f"  chosen among {e.data['candidates']} legal schedules")
-        lines += [f"    lost: {r}" for r in e.data.get("runners_up", ())]
+            lines.append(f"  chosen among {plural(e.data['candidates'], 'legal schedule')}")
+        lines += [f"    lost: {r}" for r in runners_up(k.schedule, e.data)]
     return "\n".join(lines), {
         "kernel": k.name,
         "calls": k.calls,
@@ -84,9 +84,8 @@ def _why_not(program: Any, rule: str) -> tuple[str, dict[str, Any]]:
         raise AutocompError(f"there is no rule '{rule}' in force", where="explain --why-not", hint=_near(rule, known))
     fired = [e for e in program.trace.of("rule") if e.name == rule]
     rejected = [e for e in program.trace.of("reject") if e.name == rule]
-    lines = [
-        f"{rule}: fired {sum(int(e.data.get('count', 1)) for e in fired)} times, matched and was refused {len(rejected)} times"
-    ]
+    count = sum(int(e.data.get("count", 1)) for e in fired)
+    lines = [f"{rule}: fired {plural(count, 'time')}, matched and was refused {plural(len(rejected), 'time')}"]
     lines += ["  refused: " + ", ".join(f"{k} {v}" for k, v in e.data.items()) for e in rejected[:20]]
     if not fired and not rejected:
         lines.append("  its left side matched nothing in this model")

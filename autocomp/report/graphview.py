@@ -1,10 +1,11 @@
-"""The graph of kernels and tensors as .dot, .svg or .html: what was fused into what, by which rules.
+"""The graph of kernels and tensors as .dot, .svg or .html: what the e-graph's cover chose, what was fused into what, by which rules.
 
 The SVG is laid out here (levels by longest path, order by the median of the predecessors), so no tool is needed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -14,12 +15,15 @@ from typing import TYPE_CHECKING, Any
 import networkx as nx
 
 from autocomp.files import write_atomic
+from autocomp.report.tables import plural, runners_up, seconds_text
 from autocomp.report.templates import render
 
 if TYPE_CHECKING:
-    from autocomp.ir.kernel import Call, KernelGraph
+    from autocomp.ir.kernel import Call
+    from autocomp.runtime.program import Program
 
-BOX_W, BOX_H, GAP_X, GAP_Y = 250, 64, 26, 46
+BOX_W, BOX_H, GAP_X, GAP_Y = 250, 64, 26, 60
+LABELS = 3  # rules that an edge names in a picture; its tooltip has all
 KIND_COLOUR = {"E": "#e8f1fb", "S": "#e5f6ea", "N": "#d9f2ee", "C": "#fdeedd", "K": "#f9e3c8", "O": "#fbe2e2", "X": "#eeeeee",
                "R": "#efe6fa"}  # fmt: skip
 KIND_TEXT = {
@@ -45,28 +49,28 @@ class Drawn:
     hover: str
 
 
-def _call_box(i: int, call: Call, cost: str) -> Drawn:
+def _call_box(i: int, call: Call, cost: str, choice: tuple[str, ...]) -> Drawn:
     ops = ", ".join(call.ops)
     lines = (ops if len(ops) <= 40 else ops[:39] + "…", cost)
     kind = KIND_TEXT.get(call.kernel.kind, call.kernel.kind)
     hover = "\n".join(
-        [f"{call.name or call.kernel.name} ({kind})", f"ops: {ops}", "rules:", *(f"  {r}" for r in call.rules or ("none",))]
+        [f"{call.name or call.kernel.name} ({kind})", f"ops: {ops}", "rules:", *(f"  {r}" for r in call.rules or ("none",)), *choice]
     )
     return Drawn(f"k{i}", call.name or call.kernel.name, lines, KIND_COLOUR.get(call.kernel.kind, "#ffffff"), hover)
 
 
-def kernel_network(calls: KernelGraph, costs: dict[str, str] | None = None) -> nx.DiGraph:
-    """Nodes carry `box` (Drawn); edges carry `tensor`, `type` and `rules` (those of the consumer).
-
-    `costs` maps a kernel's signature to the text shown for its time.
-    """
+def kernel_network(program: Program) -> nx.DiGraph:
+    """Nodes carry `box` (Drawn); edges carry `tensor`, `type` and `rules` (those of the consumer)."""
+    calls = program.calls
+    costs = {k.signature: f"{seconds_text(k.predicted)}, {k.bound}" for k in program.kernels}
+    chosen = _choices(program)
     g: Any = nx.DiGraph()
     made: dict[str, str] = {}
     for name in calls.inputs:
         made[name] = f"in:{name}"
         g.add_node(made[name], box=Drawn(made[name], name, (str(calls.tensors[name]),), "#ffffff", f"input {name}"))
     for i, call in enumerate(calls.calls):
-        box = _call_box(i, call, (costs or {}).get(call.kernel.signature, ""))
+        box = _call_box(i, call, costs.get(call.kernel.signature, ""), chosen.get(call.kernel.signature, ()))
         g.add_node(box.key, box=box)
         outs = {o.name for o in call.kernel.outputs}
         for formal, actual in call.args.items():
@@ -82,6 +86,32 @@ def kernel_network(calls: KernelGraph, costs: dict[str, str] | None = None) -> n
     return g
 
 
+def _choices(program: Program) -> dict[str, tuple[str, ...]]:
+    """A kernel's signature -> its schedule, of how many it is the best, and the next best, off the trace."""
+    out: dict[str, tuple[str, ...]] = {}
+    for k in program.kernels:
+        out[k.signature] = (f"schedule: {k.schedule}",)
+        for e in program.trace.of("schedule"):
+            if e.data.get("signature") == k.signature and "candidates" in e.data:
+                lost = [f"  lost: {r}" for r in runners_up(k.schedule, e.data)]
+                out[k.signature] += (f"chosen among {plural(e.data['candidates'], 'legal schedule')}", *lost)
+    return out
+
+
+def choice_text(program: Program) -> str:
+    """What the graph's e-graph held and what its cover took of it, off the trace."""
+    terms = [e.data["terms"] for e in program.trace.of("phase") if "terms" in e.data]
+    held = f"The e-graph held {terms[-1]} terms after its rules; " if terms else ""
+    cuts = next((e.data["cuts"] for e in program.trace.of("cut") if "cuts" in e.data), None)
+    offered = f" of {cuts} possible ones" if cuts is not None else ""
+    return f"{held}the cover took {plural(len({c.kernel.signature for c in program.calls.calls}), 'distinct kernel')}{offered}."
+
+
+def rule_names(rules: Iterable[str]) -> list[str]:
+    """The names alone, each once."""
+    return sorted({r.split(":")[0] for r in rules})
+
+
 def dot(g: nx.DiGraph) -> str:
     """Graphviz text; rules are the edges' labels."""
 
@@ -93,7 +123,7 @@ def dot(g: nx.DiGraph) -> str:
         b: Drawn = d["box"]
         lines.append(f"  {q(n)} [label={q(chr(10).join((b.title, *b.lines)))}, fillcolor={q(b.colour)}, tooltip={q(b.hover)}];")
     for a, b, d in g.edges(data=True):
-        rules = sorted({r.split(":")[0] for r in d["rules"]})
+        rules = rule_names(d["rules"])
         lines.append(f"  {q(a)} -> {q(b)} [label={q(d['type'] + (chr(10) + chr(10).join(rules) if rules else ''))}];")  # type: ignore[arg-type]
     return "\n".join([*lines, "}"]) + "\n"
 
@@ -132,6 +162,7 @@ def svg(g: nx.DiGraph) -> str:
             f'<path d="M{x0:.0f},{y0:.0f} C{x0:.0f},{y0 + GAP_Y:.0f} {x1:.0f},{y1 - GAP_Y:.0f} {x1:.0f},{y1:.0f}" fill="none" '
             f'stroke="#8899aa" stroke-width="1.3"><title>{tip}</title></path>'
         )
+        p += _edge_label((x0 + x1) / 2, (y0 + y1) / 2, rule_names(d["rules"]))
     for n, d in g.nodes(data=True):
         b: Drawn = d["box"]  # type: ignore[no-redef]
         x, y = at[n]
@@ -147,13 +178,21 @@ def svg(g: nx.DiGraph) -> str:
     return "\n".join([*p, "</svg>"]) + "\n"
 
 
-def write_graph(program: Any, path: Path) -> Path:
+def _edge_label(x: float, y: float, rules: list[str]) -> list[str]:
+    """Text lines around a point: rules, the last line for those that have no room."""
+    shown = rules if len(rules) <= LABELS else [*rules[: LABELS - 1], f"and {len(rules) - LABELS + 1} more"]
+    top = y - 5 * (len(shown) - 1) + 3
+    style = 'text-anchor="middle" fill="#7a4a00" font-size="9" paint-order="stroke" stroke="#ffffff" stroke-width="3"'
+    return [f'<text x="{x:.0f}" y="{top + 10 * i:.0f}" {style}>{escape(text)}</text>' for i, text in enumerate(shown)]
+
+
+def write_graph(program: Program, path: Path) -> Path:
     """Write the view by the path's suffix (.dot, .svg, .html). Returns the path."""
-    costs = {k.signature: f"{k.predicted * 1e6:.1f} us, {k.bound}" for k in program.kernels}
-    g = kernel_network(program.calls, costs)
+    g = kernel_network(program)
     if path.suffix == ".html":
         legend = [(KIND_COLOUR[k], t) for k, t in KIND_TEXT.items()]
-        text = render("graph.html", title=f"{program.name} on {program.target.name}", legend=legend, graph=svg(g))
+        title = f"{program.name} on {program.target.name}"
+        text = render("graph.html", title=title, legend=legend, choice=choice_text(program), graph=svg(g))
     else:
         text = dot(g) if path.suffix == ".dot" else svg(g)
     write_atomic(path, text)

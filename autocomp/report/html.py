@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from autocomp.files import write_atomic
-from autocomp.report.graphview import kernel_network, svg
+from autocomp.report.graphview import choice_text, kernel_network, svg
 from autocomp.report.tables import kernel_rows, seconds_text
 from autocomp.report.templates import render
 
@@ -43,7 +43,6 @@ def share_plot(rows: list[dict[str, Any]]) -> str:
 def program_report(program: Any, path: str | Path, timing: Any = None) -> Path:
     """Write the report of one program. `timing` is what `Program.profile` returned, if it was run."""
     rows = kernel_rows(program, timing)
-    costs = {k.signature: f"{seconds_text(k.predicted)}, {k.bound}" for k in program.kernels}
     text = render(
         "program.html",
         p=program,
@@ -52,7 +51,8 @@ def program_report(program: Any, path: str | Path, timing: Any = None) -> Path:
         seconds=seconds_text,
         stages=program.trace.of("stage"),
         plot=share_plot(rows),
-        graph=svg(kernel_network(program.calls, costs)),
+        choice=choice_text(program),
+        graph=svg(kernel_network(program)),
         kernels=program.kernels,
     )
     write_atomic(Path(path), text)

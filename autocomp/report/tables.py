@@ -17,6 +17,16 @@ def seconds_text(s: float | None) -> str:
     return f"{s * 1e9:.0f} ns"
 
 
+def runners_up(chosen: str, data: dict[str, Any]) -> list[str]:
+    """The best schedules that were not chosen, with their prices, off the trace's event of a choice."""
+    return [r for r in data.get("runners_up", ()) if not r.startswith(f"{chosen} (")]
+
+
+def plural(n: int, noun: str) -> str:
+    """1 kernel, 2 kernels."""
+    return f"{n} {noun}{'' if n == 1 else 's'}"
+
+
 def kernel_rows(program: Any, timing: Any = None) -> list[dict[str, Any]]:
     """One dict a distinct kernel, in order of first call; times are per call, `calls` how often it is called."""
     measured = {} if timing is None else timing.by_kernel
@@ -42,7 +52,7 @@ def kernel_table(program: Any, timing: Any = None) -> Table:
     """The rows for a terminal; the last line has the totals."""
     rows = kernel_rows(program, timing)
     where = f"{program.name} on {program.target.name} ({program.target.chip.name})"
-    t = Table(title=f"{where}: {len(program.calls.calls)} kernels, {len(rows)} distinct")
+    t = Table(title=f"{where}: {plural(len(program.calls.calls), 'kernel')}, {len(rows)} distinct")
     for name, kw in (
         ("kernel", {"overflow": "fold"}),
         ("calls", {"justify": "right"}),

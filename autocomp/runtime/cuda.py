@@ -13,9 +13,10 @@ import numpy as np
 from autocomp.errors import AutocompError
 from autocomp.ir.kernel import Call, KernelGraph
 from autocomp.ir.ops import OPS
+from autocomp.ir.reference import input_sizes
 from autocomp.options import Options
 from autocomp.runtime.device_array import Borrowed, DeviceArray, check, like, on_device, tensor_map
-from autocomp.runtime.executor import Timing, constants_of, host_array, shape_of, symbol_values
+from autocomp.runtime.executor import Timing, constants_of, host_array, shape_of
 from autocomp.runtime.plan import Slots, arena, size_of
 from autocomp.targets.source import KernelSource, TensorMap
 
@@ -147,7 +148,7 @@ class CudaExecutor:
                 keep[name] = x if isinstance(x, DeviceArray) else Borrowed(name, x, self.stream)
             elif name in feed:
                 keep[name] = np.asarray(host_array(feed[name]), order="C")
-        values = symbol_values(self.calls.source, keep)
+        values = input_sizes(self.calls.source, keep)
         for name, x in keep.items():
             if isinstance(x, np.ndarray):
                 keep[name] = self._upload(x)

@@ -8,9 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from autocomp.errors import ModelError
 from autocomp.ir.kernel import KernelGraph
-from autocomp.ir.node import Graph
 from autocomp.ir.reference import evaluate
 from autocomp.ir.types import Sym, TensorType
 
@@ -33,28 +31,6 @@ class Executor(Protocol):
 def shape_of(t: TensorType, values: Mapping[str, int]) -> tuple[int, ...]:
     """The shape with its symbols' values."""
     return tuple(values[d.name] if isinstance(d, Sym) else d for d in t.shape)
-
-
-def symbol_values(graph: Graph, arrays: Mapping[str, Any]) -> dict[str, int]:
-    """Values of the named dimensions, from the arrays' shapes. `arrays` have dtype (NumPy's), ndim and shape.
-
-    Raises ModelError on a missing input, a wrong dtype or shape, a symbol out of its bounds.
-    """
-    values: dict[str, int] = {}
-    for n in graph.inputs:
-        name, t = n.attrs["name"], n.type
-        if name not in arrays:
-            raise ModelError(f"input '{name}' is missing", where=graph.name, hint=f"it wants {t}")
-        x = arrays[name]
-        fits = x.dtype == t.dtype.numpy and x.ndim == t.rank
-        for d, s in zip(t.shape, x.shape):
-            if isinstance(d, Sym):
-                fits = fits and values.setdefault(d.name, s) == s and d.lo <= s <= d.hi and s % d.multiple == 0
-            else:
-                fits = fits and d == s
-        if not fits:
-            raise ModelError(f"input '{name}' wants {t}, got {x.dtype}{list(x.shape)}", where=graph.name)
-    return values
 
 
 def host_array(x: Any) -> np.ndarray:

@@ -13,9 +13,10 @@ import numpy as np
 
 from autocomp.ir.kernel import KernelGraph
 from autocomp.ir.ops import OPS
+from autocomp.ir.reference import input_sizes
 from autocomp.ir.types import TensorType
 from autocomp.options import Options
-from autocomp.runtime.executor import Timing, constants_of, host_array, shape_of, symbol_values
+from autocomp.runtime.executor import Timing, constants_of, host_array, shape_of
 from autocomp.runtime.library import Library, packings, symbols_of
 from autocomp.runtime.pages import Pool, memory
 from autocomp.runtime.plan import Slots, arena, segments, size_of
@@ -86,7 +87,7 @@ class HostExecutor:
             self._library.threads(self._threads)
         graph = self.calls.source
         arrays = {n.attrs["name"]: host_array(feed[n.attrs["name"]]) for n in graph.inputs if n.attrs["name"] in feed}
-        values = symbol_values(graph, arrays)
+        values = input_sizes(graph, arrays)
         tensors, table = self._stand(values)
         fresh = {name: np.ascontiguousarray(x) for name, x in arrays.items()}
         for _, t in self.calls.outputs:

@@ -69,6 +69,10 @@ class Program:
         self.printed = dict(printed or {})  # what the target printed for each kernel, by kernel name
         self._folded: dict[str, np.ndarray] | None = None
 
+    def __repr__(self) -> str:
+        n = len(self.calls.calls)
+        return f"<Program {self.name} on {self.target.name} ({self.target.chip.name}): {n} kernel{'s' if n != 1 else ''}>"
+
     # ---- what it is
     @property
     def predicted(self) -> float:

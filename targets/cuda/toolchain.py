@@ -22,8 +22,9 @@ def _version() -> str:
         raise BuildError("the CUDA packages are not installed", where="target cuda", hint=INSTALL) from None
     try:
         status, major, minor = nvrtc.nvrtcVersion()
-    except Exception as e:
-        raise BuildError(f"NVRTC cannot be loaded: {e}", where="target cuda", hint=INSTALL) from None
+    except Exception as e:  # cuda.pathfinder says where it looked, over several lines
+        first = next(iter(str(e).splitlines()), type(e).__name__).partition(": No such file")[0]
+        raise BuildError(f"NVRTC cannot be loaded: {first}", where="target cuda", hint=INSTALL) from None
     return f"{major}.{minor} {status}"
 
 

@@ -43,6 +43,25 @@ def test_every_option_is_described_and_read_by_something():
         assert read, f"{f.name} is read by nothing"
 
 
+@pytest.mark.parametrize(("given", "text"), [
+    ({"max_body_ops": "8"}, "options: max_body_ops wants int, got '8'"),
+    ({"exact": 1}, "options: exact wants bool, got 1"),
+    ({"threads": True}, "options: threads wants int, got True"),
+    ({"bw_util": "much"}, "options: bw_util wants float, got 'much'"),
+    ({"max_body_opz": 8}, "optimize: optimize() has no option 'max_body_opz'\n  next: did you mean 'max_body_ops'?"),
+    ({"example_input": 8}, "optimize: optimize() has no option 'example_input'\n  next: did you mean 'example_inputs'?"),
+])  # fmt: skip
+def test_wrong_options_are_refused(given, text):
+    with pytest.raises(AutocompError) as e:
+        autocomp.optimize(GEMM, **given)
+    assert str(e.value) == text
+
+
+def test_options_take_one_value_for_several_and_whole_numbers_for_real_ones():
+    options = Options(without="fusion/*", rules=["a.yaml"], min_speedup=1)  # type: ignore[arg-type]
+    assert (options.without, options.rules, options.min_speedup) == (("fusion/*",), ("a.yaml",), 1.0)
+
+
 CONV = "graph g\ninput x: f32[1, 8, 14, 14]\ninput w: f32[8, 8, 3, 3]\n" \
        "%0 = conv(x, w, strides=[1, 1], lo=[1, 1], hi=[1, 1], dilations=[1, 1], groups=1)\n%1 = relu(%0)\noutput y = %1\n"
 CHAIN = "graph g\ninput x: f32[64, 64]\n%0 = tanh(x)\n%1 = exp(%0)\n%2 = sin(%1)\n%3 = cos(%2)\noutput y = %3\n"

@@ -8,8 +8,11 @@ import signal
 import subprocess
 import sys
 import time
+from xml.etree import ElementTree
 
 import pytest
+
+import autocomp
 
 MLP = """graph mlp
 input x: f32[33, 40]
@@ -51,6 +54,25 @@ def test_graph_views(model, tmp_path, suffix):
     text = (tmp_path / f"g.{suffix}").read_text()
     assert "matmul_max" in text
     assert "fusion/epilogue" in text
+    assert "legal schedules" in text
+
+
+def test_the_picture_names_rules_on_its_edges_and_what_lost(model, tmp_path):
+    run("optimize", model, "--no-verify", "--vis-graph", str(tmp_path / "g.svg"), "--report", str(tmp_path / "r.html"))
+    picture = ElementTree.parse(tmp_path / "g.svg").getroot()
+    texts = [x.text for x in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert "fusion/epilogue" in texts  # seen without a pointer
+    (hover,) = [x.text for x in picture.iter("{http://www.w3.org/2000/svg}title") if x.text.startswith("matmul_max (")]
+    chosen = next(line.removeprefix("schedule: ") for line in hover.splitlines() if line.startswith("schedule: "))
+    lost = [line for line in hover.splitlines() if line.startswith("  lost: ")]
+    assert lost
+    assert not any(line.startswith(f"  lost: {chosen} (") for line in lost)
+    assert "possible ones" in (tmp_path / "r.html").read_text()
+
+
+def test_version_and_short_help():
+    assert run("--version")[0] == f"autocomp {autocomp.__version__}\n"
+    assert run("optimize", "-h")[0] == run("optimize", "--help")[0]
 
 
 def test_json_is_for_machines(model):
@@ -75,7 +97,7 @@ def test_run_times_and_writes_outputs(model, tmp_path):
 
 def test_explain(model):
     assert "fusion/epilogue: matmul into operand 0 of max" in run("explain", model, "--why", "matmul_max")[0]
-    assert "fired 1 times" in run("explain", model, "--why-not", "fusion/epilogue")[0]
+    assert "fired 1 time, matched and was refused 0 times" in run("explain", model, "--why-not", "fusion/epilogue")[0]
     _, err = run("explain", model, "--why", "matmul_mx", code=1)
     assert "there is no kernel 'matmul_mx'\n  next: nearest: matmul_max" in err
 
@@ -91,7 +113,11 @@ def test_rules_and_targets_are_listed():
 @pytest.mark.parametrize(("args", "code", "text"), [
     (["optimize", "nowhere.onnx"], 1, "nowhere.onnx"),
     (["optimize", "{model}", "--target", "cpx"], 1, "no target 'cpx'\n  next: did you mean 'cpu'?"),
-    (["optimize", "{model}", "--set", "max_body_opz=3"], 2, "no option 'max_body_opz'"),
+    (["optimize", "{model}", "--set", "max_body_opz=3"], 2, "no option 'max_body_opz'; did you mean 'max_body_ops'?"),
+    (["optimize", "{model}", "-o", "{model}"], 2, "--output wants a folder, and"),
+    (["optimize", "{model}", "-o", "{model}/out"], 1, "it lies below a file"),
+    (["optimize", "{model}", "--report", "/"], 2, "--report wants a file, and / is a folder"),
+    (["optimize", "nowhere.onnx", "--target", "cudo"], 1, "no target 'cudo'\n  next: did you mean 'cuda'?"),
     (["optimize", "{model}", "--set", "max_body_ops=many"], 2, "wants int, got 'many'"),
     (["optimize", "{model}", "--vis-graph", "g.png"], 2, "--vis-graph writes .dot, .svg or .html"),
     (["optimize", "{model}", "--dim", "n"], 2, "--dim wants NAME=VALUE, got 'n'"),

@@ -17,8 +17,9 @@ from autocomp.targets.simt.expressions import STORED
 from autocomp.targets.source import KernelSource, TensorMap
 
 from autocomp.ir.kernel import Call
+from autocomp.ir.reference import input_sizes
 from autocomp.ir.types import Sym, dtype_of
-from autocomp.runtime.executor import constants_of, shape_of, symbol_values
+from autocomp.runtime.executor import constants_of, shape_of
 from autocomp.runtime.program import Program
 
 ROOT = Path(__file__).parents[2]
@@ -106,7 +107,7 @@ class ModelExecutor:
     def run(self, feed: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """Outputs by name; every tensor that no input fills is poisoned first."""
         calls = self.program.calls
-        values = symbol_values(calls.source, feed)
+        values = input_sizes(calls.source, feed)
         fixed = {n.attrs["name"]: np.ascontiguousarray(feed[n.attrs["name"]]) for n in calls.source.inputs} | constants_of(calls)
         names = {t for c in calls.calls for t in c.args.values()} | {t for _, t in calls.outputs}
         with self._tensors(names, fixed, values) as tensors:

@@ -85,8 +85,8 @@ def test_what_cannot_keep_a_symbol_is_refused(op, shapes, attrs, text):
     ("a", "b", "text"),
     [
         ((5, 8), (6, 8), "input 'x1' has N = 6, another input has N = 5"),
-        ((65, 8), (65, 8), "input 'x0' has N = 65, allowed are 1..64 in multiples of 1"),
-        ((5, 7), (5, 8), "input 'x0' wants f32[N, 8], got float32[5, 7]"),
+        ((65, 8), (65, 8), "input 'x0' has N = 65, allowed are 1..64"),
+        ((5, 7), (5, 8), "input 'x0' wants f32[N, 8], got f32[5, 7]"),
     ],
 )
 def test_inputs_must_agree_on_a_symbol(a, b, text):
