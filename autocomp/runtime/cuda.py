@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from math import prod
+from threading import Lock, RLock, get_ident
 from typing import Any
 
 import numpy as np
 
-from autocomp.errors import AutocompError
+from autocomp.errors import AutocompError, ModelError
 from autocomp.ir.kernel import Call, KernelGraph
 from autocomp.ir.ops import OPS
 from autocomp.ir.reference import input_sizes
@@ -20,12 +23,15 @@ from autocomp.runtime.executor import Timing, constants_of, host_array, shape_of
 from autocomp.runtime.plan import Slots, arena, size_of
 from autocomp.targets.source import KernelSource, TensorMap
 
+SIZES = 16  # sets of sizes whose arena and launches are kept, and
+DESCRIPTORS = 4096  # descriptors of bulk copies: the oldest go first
+ALIGNED = 16  # bytes: the widest access of a kernel, and what bulk copies want
 WATCHDOG = "AUTOCOMP_WATCHDOG"  # seconds that a kernel may run; set: every launch is waited for, a hung one is named
 
 
 @dataclass
 class _Launch:
-    """One call, ready to start: all but the pointers is fixed by the sizes."""
+    """One call, ready to start: all but the pointers is fixed by the sizes. `config` is None where there is nothing to write."""
 
     call: Call
     config: Any
@@ -33,7 +39,7 @@ class _Launch:
     arguments: tuple[str, ...]
     sizes: tuple[int, ...]
     zeroed: tuple[tuple[str, int], ...]
-    workspace: int
+    workspace: DeviceArray | None
     maps: tuple[tuple[TensorMap, str], ...]
     values: Mapping[str, int]
 
@@ -51,6 +57,8 @@ class CudaExecutor:
 
     Work is queued on `stream`, which is ordered with the legacy default stream (torch's and CuPy's own). NumPy inputs give
     NumPy outputs; an input in device memory makes the outputs device arrays of its library, not waited for.
+
+    Calls from several threads are queued one after another: they share the arena. What `bind` returns has an arena and flags of its own.
     """
 
     def __init__(self, calls: KernelGraph, slots: Slots, sources: Mapping[str, KernelSource], objects: Mapping[str, bytes],
@@ -65,19 +73,20 @@ class CudaExecutor:
         self.kernels = {n: ObjectCode.from_cubin(code, name=n).get_kernel(sources[n].entry) for n, code in objects.items()}
         for n, k in self.kernels.items():
             _allow_shared(n, k, sources[n])
+        self._lock = RLock()
         self._fixed: dict[str, Any] | None = None
         self._ready: dict[tuple[int, ...], tuple[dict[str, int], Any, list[_Launch | _OnHost]]] = {}
-        self._kept: list[DeviceArray] = []
         self._descriptors: dict[Any, Any] = {}
 
     # ---- the contract
     def run(self, feed: Mapping[str, Any]) -> dict[str, Any]:
         """Outputs by name. Raises ModelError on a missing input, a wrong dtype or shape."""
-        pointers, values, keep, first = self._inputs(feed)
-        outputs = {t: self._new(t, values) for _, t in self.calls.outputs if t not in pointers}
-        offsets, memory, launches = self._prepared(values)
-        pointers |= {t: int(memory.handle) + at for t, at in offsets.items()}
-        self._start(launches, pointers | {t: o.pointer for t, o in outputs.items()})
+        with self._queue():
+            pointers, values, keep, first = self._inputs(feed)
+            outputs = {t: self._new(t, values) for _, t in self.calls.outputs if t not in pointers}
+            offsets, memory, launches = self._prepared(values)
+            pointers |= {t: int(memory.handle) + at for t, at in offsets.items()}
+            self._start(launches, pointers | {t: o.pointer for t, o in outputs.items()})
         named = {name: outputs.get(t) for name, t in self.calls.outputs}
         if first is None:
             result: dict[str, Any] = {n: o.numpy() if o is not None else host_array(feed[self._input_of(n)]) for n, o in named.items()}
@@ -90,54 +99,68 @@ class CudaExecutor:
         """Device time of whole calls and of each kernel's launches, by events (warm caches; median over `repeat`)."""
         from cuda.core import EventOptions
 
-        pointers, values, keep, _ = self._inputs(feed)
-        outputs = {t: self._new(t, values) for _, t in self.calls.outputs if t not in pointers}
-        offsets, memory, launches = self._prepared(values)
-        pointers |= {t: int(memory.handle) + at for t, at in offsets.items()} | {t: o.pointer for t, o in outputs.items()}
-        timed = EventOptions(timing_enabled=True)
-        total: list[float] = []
-        each: dict[str, list[float]] = {}
-        for i in range(2 * repeat + 1):
-            marks = [self.stream.record(options=timed)]
-            for one in launches:
-                self._start([one], pointers)
-                if i > repeat:
-                    marks.append(self.stream.record(options=timed))
-            marks.append(self.stream.record(options=timed))
-            marks[-1].sync()
-            if 0 < i <= repeat:
-                total.append((marks[-1] - marks[0]) / 1e3)
-            for one, a, b in zip(launches, marks, marks[1:]) if i > repeat else ():
-                each.setdefault(one.call.kernel.name, []).append((b - a) / 1e3)
+        with self._queue():
+            pointers, values, keep, _ = self._inputs(feed)
+            outputs = {t: self._new(t, values) for _, t in self.calls.outputs if t not in pointers}
+            offsets, memory, launches = self._prepared(values)
+            pointers |= {t: int(memory.handle) + at for t, at in offsets.items()} | {t: o.pointer for t, o in outputs.items()}
+            timed = EventOptions(timing_enabled=True)
+            total: list[float] = []
+            each: dict[str, list[float]] = {}
+            for i in range(2 * repeat + 1):
+                marks = [self.stream.record(options=timed)]
+                for one in launches:
+                    self._start([one], pointers)
+                    if i > repeat:
+                        marks.append(self.stream.record(options=timed))
+                marks.append(self.stream.record(options=timed))
+                marks[-1].sync()
+                if 0 < i <= repeat:
+                    total.append((marks[-1] - marks[0]) / 1e3)
+                for one, a, b in zip(launches, marks, marks[1:]) if i > repeat else ():
+                    each.setdefault(one.call.kernel.name, []).append((b - a) / 1e3)
         del keep
         return Timing(float(np.median(total)), {k: float(np.median(v)) for k, v in each.items()})
 
     def bind(self, feed: Mapping[str, Any]) -> tuple[Callable[[Any], None], dict[str, DeviceArray]]:
         """(start, outputs): `start(stream)` queues one call over these very inputs, which rewrites the outputs.
 
-        Several kernels become one CUDA graph. Raises AutocompError where an op runs through its reference.
+        Several kernels become one CUDA graph. Calls on different streams run one after another, since they write the same outputs.
+        Raises AutocompError where an op runs through its reference, ModelError where an input had to be copied.
         """
         opaque = next((c.kernel.opaque for c in self.calls.calls if c.kernel.opaque), "")
         if opaque:
             raise AutocompError(f"'{opaque}' runs on the host, so the program cannot be queued as a whole", where=self.calls.source.name)
-        pointers, values, keep, _ = self._inputs(feed)
-        outputs = {t: self._new(t, values) for _, t in self.calls.outputs if t not in pointers}
-        offsets, memory, launches = self._prepared(values)
-        pointers |= {t: int(memory.handle) + at for t, at in offsets.items()} | {t: o.pointer for t, o in outputs.items()}
-        named = {name: outputs[t] for name, t in self.calls.outputs if t in outputs}
-        self.stream.sync()
-        if len(launches) == 1 and not launches[0].zeroed:  # type: ignore[union-attr]
-            return lambda stream, alive=keep: self._start(launches, pointers, stream), named
-        builder = self.stream.create_graph_builder()
-        builder.begin_building()
-        self._start(launches, pointers, builder)
-        builder.end_building()
-        graph = builder.complete()
-        return lambda stream, alive=(keep, memory): graph.launch(stream), named
+        with self._queue():
+            pointers, values, keep, _ = self._inputs(feed, as_they_lie=True)
+            outputs = {t: self._new(t, values) for _, t in self.calls.outputs if t not in pointers}
+            offsets, memory, launches = self._prepare(values)
+            pointers |= {t: int(memory.handle) + at for t, at in offsets.items()} | {t: o.pointer for t, o in outputs.items()}
+            named = {name: outputs[t] for name, t in self.calls.outputs if t in outputs}
+            self.stream.sync()
+            if len(launches) == 1 and not launches[0].zeroed:  # type: ignore[union-attr]
+                queue = lambda stream: self._start(launches, pointers, stream)
+            else:
+                builder = self.stream.create_graph_builder()
+                builder.begin_building()
+                self._start(launches, pointers, builder)
+                builder.end_building()
+                queue = builder.complete().launch
+        return Bound(self.device, queue, tuple(named.values()), (keep, memory, launches)), named
 
     # ---- preparing
-    def _inputs(self, feed: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, int], list[Any], Any]:
-        """Pointers by tensor name, symbols' values, what must stay alive, and the first input that lay on the device."""
+    @contextmanager
+    def _queue(self) -> Iterator[None]:
+        """One thread at a time, on the program's device (each thread of the host has a current one)."""
+        with self._lock:
+            self.device.set_current()
+            yield
+
+    def _inputs(self, feed: Mapping[str, Any], as_they_lie: bool = False) -> tuple[dict[str, int], dict[str, int], list[Any], Any]:
+        """Pointers by tensor name, symbols' values, what must stay alive, and the first input that lay on the device.
+
+        Raises ModelError on an input of another device, or, where inputs are to stay `as_they_lie`, on one that must be copied.
+        """
         keep: dict[str, Any] = {}
         first = None
         for n in self.calls.source.inputs:
@@ -146,12 +169,20 @@ class CudaExecutor:
                 x = feed[name]
                 first = x if first is None else first
                 keep[name] = x if isinstance(x, DeviceArray) else Borrowed(name, x, self.stream)
+                if keep[name].device != self.device.device_id:
+                    raise ModelError(f"input '{name}' lies on CUDA device {keep[name].device}, the program on {self.device.device_id}",
+                                     where=self.calls.source.name, hint="copy it there")  # fmt: skip
             elif name in feed:
                 keep[name] = np.asarray(host_array(feed[name]), order="C")
         values = input_sizes(self.calls.source, keep)
         for name, x in keep.items():
             if isinstance(x, np.ndarray):
                 keep[name] = self._upload(x)
+            elif x.pointer % ALIGNED and x.nbytes:
+                if as_they_lie:
+                    raise ModelError(f"input '{name}' begins at an address that is no multiple of {ALIGNED} bytes",
+                                     where=self.calls.source.name, hint="pass a copy of it")  # fmt: skip
+                keep[name] = self._aligned(x)
         if self._fixed is None:
             self._fixed = {n: self._upload(x) for n, x in constants_of(self.calls).items()}
         return {n: x.pointer for n, x in (*keep.items(), *self._fixed.items())}, values, list(keep.values()), first
@@ -165,23 +196,33 @@ class CudaExecutor:
             check(driver.cuMemcpyHtoD(out.pointer, x.ctypes.data, x.nbytes), "copy to the device")
         return out
 
+    def _aligned(self, x: Any) -> DeviceArray:
+        """A copy of an array on the device that begins where the widest access may."""
+        from cuda.bindings import driver
+
+        out = DeviceArray(self.memory.allocate(x.nbytes, stream=self.stream), x.shape, x.dtype, self.stream)
+        check(driver.cuMemcpyDtoDAsync(out.pointer, x.pointer, x.nbytes, self.stream.handle), "copy an input")
+        return out
+
     def _new(self, tensor: str, values: Mapping[str, int]) -> DeviceArray:
         t = self.calls.tensors[tensor]
         buffer = self.memory.allocate(max(1, size_of(t, values)), stream=self.stream)
         return DeviceArray(buffer, shape_of(t, values), t.dtype.numpy, self.stream)
 
     def _prepared(self, values: Mapping[str, int]) -> tuple[dict[str, int], Any, list[_Launch | _OnHost]]:
-        """Offsets in the arena, the arena, and the launches for these sizes."""
+        """What `_prepare` gives, kept for calls with the same sizes."""
         key = tuple(values[s] for s in sorted(values))
         if key not in self._ready:
-            offsets, total = arena(self.calls, self.slots, values)
-            memory = self.memory.allocate(max(1, total), stream=self.stream)
-            self._ready[key] = (
-                offsets,
-                memory,
-                [_OnHost(c, values) if c.kernel.opaque else self._launch(c, values) for c in self.calls.calls],
-            )
+            if len(self._ready) >= SIZES:
+                del self._ready[next(iter(self._ready))]
+            self._ready[key] = self._prepare(values)
         return self._ready[key]
+
+    def _prepare(self, values: Mapping[str, int]) -> tuple[dict[str, int], Any, list[_Launch | _OnHost]]:
+        """Offsets in the arena, an arena, and the launches for these sizes with their scratch."""
+        offsets, total = arena(self.calls, self.slots, values)
+        memory = self.memory.allocate(max(1, total), stream=self.stream)
+        return offsets, memory, [_OnHost(c, values) if c.kernel.opaque else self._launch(c, values) for c in self.calls.calls]
 
     def _launch(self, call: Call, values: Mapping[str, int]) -> _Launch:
         from cuda.core import LaunchConfig
@@ -193,7 +234,7 @@ class CudaExecutor:
         if src.launch.cluster > 1:
             blocks = (blocks[0] // src.launch.cluster, *blocks[1:])
             extra["cluster"] = (src.launch.cluster, 1, 1)
-        config = LaunchConfig(grid=blocks, block=src.launch.block, shmem_size=src.launch.shared, **extra)
+        config = LaunchConfig(grid=blocks, block=src.launch.block, shmem_size=src.launch.shared, **extra) if prod(blocks) else None
         sizes = {t: size_of(self.calls.tensors[t], values) for t in call.args.values()}
         return _Launch(
             call,
@@ -202,7 +243,7 @@ class CudaExecutor:
             tuple(call.args[a] for a in (*src.inputs, *src.outputs)),
             tuple(values[s] for s in src.sizes),
             tuple((call.args[z], sizes[call.args[z]]) for z in src.launch.zeroed),
-            self._workspace(src.launch.workspace) if src.launch.workspace else 0,
+            self._upload(np.zeros(src.launch.workspace, np.uint8)) if src.launch.workspace else None,
             tuple((m, call.args[m.argument]) for m in src.launch.maps),
             values,
         )
@@ -210,15 +251,13 @@ class CudaExecutor:
     def _descriptor(self, m: TensorMap, pointer: int, values: Mapping[str, int]) -> Any:
         """The descriptor of a bulk copy from (or to) a buffer, made once for each address."""
         key = (m, pointer, tuple(sorted(values.items())))
-        if key not in self._descriptors:
-            self._descriptors[key] = tensor_map(m, pointer, values)
-        return self._descriptors[key]
-
-    def _workspace(self, bytes_: int) -> int:
-        """A zero-filled scratch buffer that lives as long as the program."""
-        array = self._upload(np.zeros(bytes_, np.uint8))
-        self._kept.append(array)
-        return array.pointer
+        found = self._descriptors.get(key)
+        if found is None:
+            with self._lock:
+                if len(self._descriptors) >= DESCRIPTORS:
+                    del self._descriptors[next(iter(self._descriptors))]
+                found = self._descriptors[key] = tensor_map(m, pointer, values)
+        return found
 
     # ---- starting
     def _start(self, launches: Sequence[_Launch | _OnHost], pointers: Mapping[str, int], into: Any = None) -> None:
@@ -232,10 +271,12 @@ class CudaExecutor:
             if not isinstance(one, _Launch):
                 self._reference(one.call, one.values, pointers)
                 continue
+            if one.config is None:
+                continue
             for tensor, bytes_ in one.zeroed:
                 handle = getattr(stream, "stream", stream).handle
                 check(driver.cuMemsetD8Async(pointers[tensor], 0, bytes_, handle), "clear an output")
-            arguments = [*(pointers[t] for t in one.arguments), *one.sizes, *((one.workspace,) if one.workspace else ()),
+            arguments = [*(pointers[t] for t in one.arguments), *one.sizes, *((one.workspace.pointer,) if one.workspace else ()),
                          *(self._descriptor(m, pointers[t], one.values) for m, t in one.maps)]  # fmt: skip
             try:
                 launch(stream, one.config, one.kernel, *arguments)
@@ -275,6 +316,29 @@ class CudaExecutor:
 
     def _input_of(self, output: str) -> str:
         return dict(self.calls.outputs)[output]
+
+
+class Bound:
+    """Queues one call, which writes `outputs`, on a stream. `kept` stays alive with it."""
+
+    def __init__(self, device: Any, queue: Callable[[Any], None], outputs: tuple[DeviceArray, ...], kept: tuple[Any, ...]) -> None:
+        self.device, self.queue, self.outputs, self.kept = device, queue, outputs, kept
+        self._lock = Lock()
+        self._last: Any = None
+        self._thread = get_ident()
+
+    def __call__(self, stream: Any) -> None:
+        with self._lock:
+            if self._thread != get_ident():
+                self._thread = get_ident()
+                self.device.set_current()
+            if self._last is not stream:
+                if self._last is not None:
+                    stream.wait(self._last.record())
+                self._last = stream
+                for x in self.outputs:
+                    x.stream = stream
+            self.queue(stream)
 
 
 def _allow_shared(name: str, kernel: Any, source: KernelSource) -> None:

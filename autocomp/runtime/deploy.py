@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 from zlib import crc32
 
@@ -12,7 +13,7 @@ import numpy as np
 from autocomp.ir.kernel import KernelGraph
 from autocomp.ir.types import Sym, dim_hint
 from autocomp.runtime.plan import arena, size_of
-from autocomp.targets.source import TensorMap
+from autocomp.targets.source import Launch, TensorMap
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ static ac_tensor_map tensor_map(int type, int rank, void *at, const cuuint64_t *
   return out;
 }
 """
-MAP_TYPE = {"f16": "CU_TENSOR_MAP_DATA_TYPE_FLOAT16", "bf16": "CU_TENSOR_MAP_DATA_TYPE_BFLOAT16"}
+MAP_TYPE = {"f16": "FLOAT16", "bf16": "BFLOAT16", "f32": "FLOAT32", "f64": "FLOAT64"}  # bytes else: the engine only copies them
 
 
 def why_no_launcher(program: Any) -> str:
@@ -58,8 +59,7 @@ def why_no_launcher(program: Any) -> str:
     opaque = sorted({c.kernel.name for c in program.calls.calls if c.kernel.opaque})
     if opaque:
         return f"{len(opaque)} kernels have no generated code and run only through their reference: {', '.join(opaque[:5])}"
-    special = sorted(n for n, s in program.printed.items() if s.launch is None or s.launch.workspace or s.launch.cluster > 1)
-    return f"kernels that need a cluster or scratch memory are started from Python only: {', '.join(special)}" if special else ""
+    return ""
 
 
 def hints(g: KernelGraph) -> dict[str, int]:
@@ -77,6 +77,7 @@ def launcher(program: Any) -> str:
     offsets, total = arena(g, program.slots, values)
     blob, _ = weights_blob(program)
     used = program.slots.index
+    scratch = max((k.launch.workspace for k in program.printed.values() if k.launch), default=0)
     maps = any(k.launch and k.launch.maps for k in program.printed.values())
     out = [
         f"// Launcher of {plain(program.name)}: reads NAME.bin for every input, writes NAME.out.bin for every output.",
@@ -85,7 +86,8 @@ def launcher(program: Any) -> str:
         "#include <cstring>",
         "#include <vector>",
         api.include,
-        *(f'#include "{name}"' for name in sorted(program.sources)),
+        *(f'#include "{name}"' for name in sorted({h for k in program.printed.values() for h in k.headers})),
+        *_kernels(program),
         "",
         f"static void check({api.prefix}Error_t e, const char *what) {{",
         f'  if (e != {api.prefix}Success) {{ fprintf(stderr, "%s: %s\\n", what, {api.prefix}GetErrorString(e)); exit(1); }}',
@@ -109,6 +111,8 @@ def launcher(program: Any) -> str:
     output = lambda n: f'[] {{ void *p; check({api.prefix}Malloc(&p, {max(1, n)}), "an output"); return p; }}()'
     for name in sorted(used, key=lambda n: used[n]):
         out.append(f"  void *t{used[name]} = {place(program, name, offsets, blob, values, output)};  // {plain(name)}")
+    if scratch:
+        out += ["  unsigned char *scratch;", f'  check({api.prefix}Malloc((void **)&scratch, {scratch}), "scratch");']
     for i, c in enumerate(g.calls):
         out += _launch(program, api, i, c, values)
     out.append(f'  check({api.prefix}DeviceSynchronize(), "run");')
@@ -123,6 +127,14 @@ def launcher(program: Any) -> str:
             "  }",
         ]
     return "\n".join([*out, "}", ""])
+
+
+def _kernels(program: Any) -> list[str]:
+    """The kernels' files, each in a namespace: two may define one helper. Their headers stand before them."""
+    out = []
+    for i, (_, k) in enumerate(sorted(program.printed.items())):
+        out += [f"namespace kernel_{i} {{", f'#include "{k.name}.{k.language}"', "}", f"using kernel_{i}::{k.entry};"]
+    return out
 
 
 def plain(name: str) -> str:
@@ -157,19 +169,39 @@ def _launch(program: Any, api: Api, i: int, call: Any, values: Mapping[str, int]
     for z in launch.zeroed:
         t = call.args[z]
         lines.append(f'    check({api.prefix}Memset(t{index[t]}, 0, {size_of(program.calls.tensors[t], values)}), "clear");')
+    if launch.workspace:
+        lines.append(f'    check({api.prefix}Memset(scratch, 0, {launch.workspace}), "clear");')
+        arguments.append("scratch")
     for n, m in enumerate(launch.maps):
         lines.append(f"    const ac_tensor_map map{n} = {_map(m, f't{index[call.args[m.argument]]}', values)};")
         arguments.append(f"map{n}")
     if launch.shared > 48 * 1024 and api.prefix == "cuda":
         attribute = "cudaFuncAttributeMaxDynamicSharedMemorySize"
         lines.append(f'    check(cudaFuncSetAttribute({source.entry}, {attribute}, {launch.shared}), "shared memory");')
-    grid = ", ".join(map(str, blocks))
-    lines += [
-        f"    {source.entry}<<<dim3({grid}), dim3({launch.block}), {launch.shared}>>>({', '.join(arguments)});",
-        f'    check({api.prefix}GetLastError(), "{source.entry} (call {i})");',
-        "  }",
+    what = f'"{source.entry} (call {i})"'
+    if launch.cluster > 1:
+        lines += _together(source.entry, launch, blocks, arguments, what)
+    elif prod(blocks):
+        grid = f"dim3({', '.join(map(str, blocks))}), dim3({launch.block}), {launch.shared}"
+        lines += [f"    {source.entry}<<<{grid}>>>({', '.join(arguments)});", f"    check({api.prefix}GetLastError(), {what});"]
+    return [*lines, "  }"]
+
+
+def _together(entry: str, launch: Launch, blocks: tuple[int, ...], arguments: list[str], what: str) -> list[str]:
+    """A launch whose blocks form clusters."""
+    return [
+        "    cudaLaunchAttribute together = {};",
+        "    together.id = cudaLaunchAttributeClusterDimension;",
+        f"    together.val.clusterDim.x = {launch.cluster};",
+        "    together.val.clusterDim.y = together.val.clusterDim.z = 1;",
+        "    cudaLaunchConfig_t how = {};",
+        f"    how.gridDim = dim3({', '.join(map(str, blocks))});",
+        f"    how.blockDim = dim3({launch.block});",
+        f"    how.dynamicSmemBytes = {launch.shared};",
+        "    how.attrs = &together;",
+        "    how.numAttrs = 1;",
+        f"    check(cudaLaunchKernelEx(&how, {', '.join([entry, *arguments])}), {what});",
     ]
-    return lines
 
 
 def _pointer(dtype: str) -> str:
@@ -184,7 +216,7 @@ def _map(m: TensorMap, at: str, values: Mapping[str, int]) -> str:
     span = tuple(b * s for b, s in zip(m.box, steps))
     array = lambda kind, items: f"std::vector<{kind}>{{{', '.join(map(number, items)) or '0'}}}.data()"
     return (
-        f"tensor_map({MAP_TYPE[m.dtype]}, {len(m.dims)}, {at}, {array('cuuint64_t', m.dims)}, "
+        f"tensor_map(CU_TENSOR_MAP_DATA_TYPE_{MAP_TYPE.get(m.dtype, 'UINT8')}, {len(m.dims)}, {at}, {array('cuuint64_t', m.dims)}, "
         f"{array('cuuint64_t', m.strides)}, {array('cuuint32_t', span)}, {array('cuuint32_t', steps)})"
     )
 

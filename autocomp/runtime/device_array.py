@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,10 @@ class DeviceArray:
     @property
     def pointer(self) -> int:
         return int(self.buffer.handle)
+
+    @property
+    def device(self) -> int:
+        return int(self.buffer.device_id)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -67,7 +72,9 @@ class DeviceArray:
     def numpy(self) -> np.ndarray:
         """A copy on the host, after what writes it has finished."""
         from cuda.bindings import driver
+        from cuda.core import Device
 
+        Device(self.device).set_current()  # the caller's thread may be one that has no device yet
         self.stream.sync()
         out = np.empty(self.shape, self.dtype)
         if self.nbytes:
@@ -100,7 +107,8 @@ class Borrowed:
         self.owner, self.view = x, view
         self.pointer, self.shape = int(view.ptr), tuple(view.shape)
         self.dtype = own or np.dtype(view.dtype if view.dtype is not None else _dtype_of(x))
-        self.ndim = len(view.shape)
+        self.ndim, self.device = len(view.shape), int(view.device_id)
+        self.nbytes = prod(self.shape) * self.dtype.itemsize
         dense = 1
         for extent, step in zip(reversed(self.shape), reversed(view.strides or ())):
             if extent != 1 and step != dense:

@@ -11,13 +11,18 @@ import pytest
 
 import autocomp
 from autocomp.runtime.inputs import random_inputs
+from autocomp.runtime.program import files_of
 from tests.helpers.device_graphs import GRAPHS
+from tests.helpers.split_depth import on_device
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
-@pytest.mark.parametrize("name", ["gemm_bias_gelu", "gemm", "attention_f16", "softmax"])
+@pytest.mark.parametrize("name", ["gemm_bias_gelu", "gemm", "gemm_i8_scaled", "attention_f16", "softmax",
+                                  "cluster epilogue", "stream epilogue"])  # fmt: skip
 def test_the_folder_builds_and_runs(name, tmp_path):
-    program = autocomp.optimize(GRAPHS[name], target="cuda")
+    kind, _, shared = name.partition(" ")
+    program = on_device(kind, shared) if shared else autocomp.optimize(GRAPHS[name], target="cuda")
+    program.sources = files_of(program.calls, program.printed, program.target)
     program.save(tmp_path)
     feed = random_inputs(program.graph, 5)
     for n, x in feed.items():

@@ -1,0 +1,64 @@
+// The part of the CUDA runtime that launchers use, on the CPU model: device memory is host memory, filled with NaN patterns.
+#pragma once
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <tuple>
+
+#include "autocomp_cuda.cuh"
+
+enum cudaError_t { cudaSuccess, cudaFailure };
+enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2 };
+struct dim3 { unsigned x, y, z; dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {} };
+inline cudaError_t cudaMalloc(void **p, size_t bytes) { return (*p = aligned_alloc(256, (bytes + 255) / 256 * 256)) ? (memset(*p, 0xff, bytes), cudaSuccess) : cudaFailure; }
+inline cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind) { memcpy(to, from, bytes); return cudaSuccess; }
+inline cudaError_t cudaMemset(void *p, int value, size_t bytes) { memset(p, value, bytes); return cudaSuccess; }
+inline cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
+inline cudaError_t cudaGetLastError() { return cudaSuccess; }
+inline const char *cudaGetErrorString(cudaError_t) { return "refused"; }
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
+template <class K> cudaError_t cudaFuncSetAttribute(K *, cudaFuncAttribute, int) { return cudaSuccess; }
+
+// Descriptors: what the driver would encode is the model's own record
+typedef ac_tensor_map CUtensorMap;
+typedef unsigned long long cuuint64_t;
+typedef unsigned cuuint32_t;
+enum CUresult { CUDA_SUCCESS };
+enum CUtensorMapDataType { CU_TENSOR_MAP_DATA_TYPE_UINT8 = 1, CU_TENSOR_MAP_DATA_TYPE_FLOAT16 = 2, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 = 3, CU_TENSOR_MAP_DATA_TYPE_FLOAT32 = 4, CU_TENSOR_MAP_DATA_TYPE_FLOAT64 = 8 };
+enum { CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B = 128, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE };
+inline CUresult cuTensorMapEncodeTiled(CUtensorMap *m, CUtensorMapDataType type, int rank, void *at, const cuuint64_t *dims, const cuuint64_t *strides,
+                                       const cuuint32_t *box, const cuuint32_t *steps, int, int swizzle, int, int) {
+  static const int sizes[] = {0, 1, 2, 2, 4, 0, 0, 0, 8};
+  memset(m, 0, sizeof *m);
+  m->data = (unsigned char *)at, m->rank = rank, m->size = sizes[type], m->swizzle = swizzle;
+  for (int i = 0; i < rank; ++i) {
+    m->dims[i] = dims[i], m->steps[i] = steps[i], m->box[i] = box[i] / steps[i];
+    m->strides[i] = i ? strides[i - 1] : m->size;
+  }
+  return CUDA_SUCCESS;
+}
+enum cudaDriverEntryPointQueryResult { cudaDriverEntryPointSuccess };
+enum { cudaEnableDefault };
+inline cudaError_t cudaGetDriverEntryPointByVersion(const char *, void **f, int, int, cudaDriverEntryPointQueryResult *) { *f = (void *)cuTensorMapEncodeTiled; return cudaSuccess; }
+
+// What kernel<<<grid, block, shared>>>(arguments...) and cudaLaunchKernelEx do
+template <class... A, size_t... I> void standin_run(void (*kernel)(A...), dim3 g, int block, int shared, int cluster, std::tuple<A...> values, std::index_sequence<I...>) {
+  static void (*started)(A...);
+  started = kernel;
+  void *table[] = {[](auto &x) -> void * {
+    if constexpr (std::is_pointer_v<std::decay_t<decltype(x)>>) return (void *)x;
+    else return &x;
+  }(std::get<I>(values))...};
+  const simt_launch how{{g.x, g.y, g.z}, block, 32, shared, 1, cluster, 1};
+  if (const char *said = simt_run(&how, table, [](void **p) { simt_call(started, p); })) { fprintf(stderr, "%s\n", said); exit(1); }
+}
+template <class... A, class... B> void standin_launch(void (*kernel)(A...), dim3 grid, dim3 block, int shared, B... values) {
+  standin_run(kernel, grid, block.x, shared, 1, std::tuple<A...>(values...), std::index_sequence_for<A...>{});
+}
+enum cudaLaunchAttributeID { cudaLaunchAttributeClusterDimension };
+struct cudaLaunchAttribute { cudaLaunchAttributeID id; struct { struct { unsigned x, y, z; } clusterDim; } val; };
+struct cudaLaunchConfig_t { dim3 gridDim, blockDim; size_t dynamicSmemBytes; cudaLaunchAttribute *attrs; unsigned numAttrs; };
+template <class... A, class... B> cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *c, void (*kernel)(A...), B... values) {
+  standin_run(kernel, c->gridDim, c->blockDim.x, c->dynamicSmemBytes, c->attrs[0].val.clusterDim.x, std::tuple<A...>(values...), std::index_sequence_for<A...>{});
+  return cudaSuccess;
+}

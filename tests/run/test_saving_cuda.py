@@ -1,0 +1,89 @@
+"""A program for NVIDIA GPUs as a folder: its launcher computes the graph (on the CPU model), clusters and scratch memory too."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+import numpy as np
+import pytest
+
+import autocomp
+from autocomp.ir.schedule import Schedule
+from autocomp.runtime.deploy import plain
+from autocomp.runtime.inputs import random_inputs
+from autocomp.runtime.program import files_of
+from tests.helpers.device_graphs import GRAPHS, graph
+from tests.helpers.simt_model import COMPILER, MODEL, ROOT, _compile, _team_products, compile_model
+from tests.helpers.split_depth import CASES, split, stream
+
+pytestmark = pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
+ALIKE = Schedule.make({"i0": 128, "i1": 128, "r0": 64}, stages=3, roles="cooperative", workers=2)
+TWICE = graph({"x": "f16[256, 256]", "w": "f16[256, 256]", "b": "f16[256]"},
+              "%0 = matmul(x, w)\n%1 = gelu(%0)\n%2 = matmul(%1, w)\n%3 = add(%2, b)")  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return compile_model(tmp_path_factory.mktemp("simt"))
+
+
+def run_folder(program, folder, model, build):
+    """Build the folder's launcher over the model's runtime, and run it in the folder."""
+    build.mkdir()
+    for s in program.printed.values():
+        text = (folder / f"{s.name}.cu").read_text()
+        (build / f"{s.name}.cu").write_text(text.replace(s.prelude, _team_products(s.prelude)) if s.prelude else text)
+    text = (folder / "launcher.cu").read_text().replace("#include <cuda.h>\n#include <cuda_runtime.h>", '#include "cuda_launch.h"')
+    text = re.sub(r"(\w+)<<<(dim3\([^)]*\)), (dim3\(\d+\)), (\d+)>>>\(", r"standin_launch(\1, \2, \3, \4, ", text)
+    (build / "launcher.cpp").write_text(text)
+    include = [f"-I{MODEL}", f"-I{ROOT / 'targets' / 'simt' / 'include'}"]
+    _compile([*include, str(build / "launcher.cpp"), str(model), "-o", str(build / "launcher")])
+    return subprocess.run([build / "launcher"], cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+
+
+def program_of(name):
+    if name == "stream":
+        program = stream("epilogue")
+    elif name == "cluster":
+        program = split(*CASES["epilogue"])
+    elif name == "one_helper_twice":
+        program = autocomp.optimize(TWICE, target="cuda:h200")
+        for c in program.calls.calls:
+            program.printed[c.kernel.name] = program.target.emit(c.kernel, ALIKE)
+    else:
+        program = autocomp.optimize(GRAPHS[name], target="cuda:h200")
+    program.sources = files_of(program.calls, program.printed, program.target)
+    return program
+
+
+@pytest.mark.parametrize("name", ["gemm_i8_scaled", "gemm_f8e4m3", "softmax_odd", "one_helper_twice", "cluster", "stream"])
+def test_the_launcher_computes_the_graph(name, model, tmp_path):
+    program = program_of(name)
+    folder = program.save(tmp_path / "out")
+    launches = [s.launch for s in program.printed.values()]
+    assert (name == "cluster") == any(x.cluster > 1 for x in launches)
+    assert (name == "stream") == any(x.workspace for x in launches)
+    feed = random_inputs(program.graph, int(np.random.default_rng().integers(1 << 30)))
+    for n, x in feed.items():
+        (folder / f"{plain(n)}.bin").write_bytes(np.ascontiguousarray(x).tobytes())
+    done = run_folder(program, folder, model, tmp_path / "build")
+    assert done.returncode == 0, done.stderr
+    (output,) = (t for _, t in program.calls.outputs)
+    t = program.calls.tensors[output]
+    got = np.frombuffer((folder / "out.out.bin").read_bytes(), t.dtype.numpy).reshape(t.shape)
+
+    class Ran:
+        run = staticmethod(lambda feed: {"out": got})
+
+    program.executor = Ran()
+    program.verify(feed)
+
+
+def test_one_helper_in_two_kernels_is_defined_apart(tmp_path):
+    program = program_of("one_helper_twice")
+    first, second = program.printed.values()
+    assert set(re.findall(r"ac_wgmma_\w+", first.prelude)) & set(re.findall(r"ac_wgmma_\w+", second.prelude))
+    text = (program.save(tmp_path) / "launcher.cu").read_text()
+    for k in (first, second):
+        assert re.search(rf'namespace (\w+) {{\n#include "{k.name}.cu"\n}}\nusing \1::{k.entry};', text)
