@@ -1,0 +1,218 @@
+"""Programs on a CUDA device beside other work: threads, streams, CUDA graphs, arrays of torch, odd addresses, sizes at both ends."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import autocomp
+from autocomp.errors import AutocompError, ModelError
+from autocomp.runtime.cuda import SIZES
+from autocomp.runtime.inputs import random_inputs
+from tests.helpers.device_graphs import GRAPHS, gemm, graph
+from tests.helpers.device_runs import poison
+from tests.helpers.split_depth import on_device
+
+ROOT = Path(__file__).resolve().parents[2]
+CHAIN = graph({"x": "f16[200, 64]", "w": "f16[64, 136]"},
+              "%0 = matmul(x, w)\n%1 = softmax(%0, axes=[1])\n%t = transpose(%1, perm=[1, 0])\n%2 = matmul(%t, x)")  # fmt: skip
+
+
+def compiled(text: str):
+    return autocomp.optimize(text, target="cuda")
+
+
+@pytest.fixture
+def torch():
+    return pytest.importorskip("torch")
+
+
+@pytest.mark.parametrize("program", [lambda: compiled(CHAIN), lambda: on_device("stream", "whole_waves_then_pieces")],
+                         ids=["several kernels", "blocks that wait for blocks"])  # fmt: skip
+def test_threads_share_a_program(program):
+    program = program()
+    feeds = [random_inputs(program.graph, k) for k in range(4)]
+    want = [program.run(f)["out"] for f in feeds]
+    poison(program)
+
+    def calls(k: int) -> int:
+        return sum(not np.array_equal(program.run(feeds[k])["out"], want[k]) for _ in range(25))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(calls, range(4))) == [0] * 4
+
+
+@pytest.mark.parametrize("program", [lambda: compiled(CHAIN), lambda: on_device("stream", "whole_waves_then_pieces")],
+                         ids=["several kernels", "blocks that wait for blocks"])  # fmt: skip
+def test_bound_calls_run_on_several_streams_at_once(program):
+    """Each has an arena and flags of its own; one that changes its stream runs behind its last call."""
+    program = program()
+    feeds = [random_inputs(program.graph, k) for k in range(2)]
+    want = [program.run(f)["out"] for f in feeds]
+    bound = [program.executor.bind(f) for f in feeds]
+    streams = [program.executor.device.create_stream() for _ in range(2)]
+    for turn in range(50):
+        for k, (start, _) in enumerate(bound):
+            start(streams[k])
+            if turn % 7 == 0:
+                start(streams[1 - k])
+        if turn % 10 == 0:
+            for k, (_, outputs) in enumerate(bound):
+                np.testing.assert_array_equal(outputs["out"].numpy(), want[k])
+            np.testing.assert_array_equal(program.run(feeds[0])["out"], want[0])
+    for k, (_, outputs) in enumerate(bound):
+        np.testing.assert_array_equal(outputs["out"].numpy(), want[k])
+
+
+def test_a_bound_call_reads_what_its_inputs_hold_then(torch):
+    """The graph is captured once; new values in the same memory are seen, a second capture has pointers of its own."""
+    program = compiled(CHAIN)
+    x, w = (torch.randn(s, device="cuda", dtype=torch.float16) for s in ((200, 64), (64, 136)))
+    start, outputs = program.executor.bind({"x": x, "w": w})
+    other = x.flip(0).contiguous()
+    start2, outputs2 = program.executor.bind({"x": other, "w": w})
+    for fresh in (x.clone(), torch.randn_like(x)):
+        x.copy_(fresh)
+        torch.cuda.synchronize()
+        for s in (start, start2):
+            s(program.executor.stream)
+        np.testing.assert_array_equal(outputs["out"].numpy(), program.run({"x": x, "w": w})["out"].cpu().numpy())
+        np.testing.assert_array_equal(outputs2["out"].numpy(), program.run({"x": other, "w": w})["out"].cpu().numpy())
+
+
+def test_work_of_a_stream_of_torch_is_waited_for(torch):
+    program = compiled(CHAIN)
+    w = torch.randn(64, 136, device="cuda", dtype=torch.float16)
+    big = torch.randn(4096, 4096, device="cuda")
+    torch.cuda.synchronize()
+    with torch.cuda.stream(torch.cuda.Stream()):
+        for _ in range(20):
+            slow = big @ big  # what x is made behind
+            x = (slow[:200, :64] * 0.01).to(torch.float16).contiguous()
+            y = program.run({"x": x, "w": w})["out"]
+            kept = x.clone()
+            del x
+            torch.full((200, 64), float("nan"), device="cuda", dtype=torch.float16)  # may take the memory that x had
+            got, want = y.cpu().numpy(), program.run({"x": kept.cpu().numpy(), "w": w.cpu().numpy()})["out"]
+            np.testing.assert_array_equal(got, want)
+
+
+def test_arrays_at_odd_addresses_are_copied(torch):
+    program = compiled(CHAIN)
+    feed = random_inputs(program.graph, 1)
+    want = program.run(feed)["out"]
+    base = torch.empty(200 * 64 + 8, device="cuda", dtype=torch.float16)
+    for off in (1, 3, 4):
+        x = base[off : off + 200 * 64].view(200, 64)
+        x.copy_(torch.from_numpy(feed["x"]))
+        w = torch.from_numpy(feed["w"]).cuda()
+        np.testing.assert_array_equal(program.run({"x": x, "w": w})["out"].cpu().numpy(), want)
+        with pytest.raises(ModelError, match="input 'x' begins at an address that is no multiple of 16 bytes"):
+            program.executor.bind({"x": x, "w": w})
+
+
+def test_inputs_that_do_not_fit_are_named(torch):
+    program = compiled(CHAIN)
+    x, w = (torch.zeros(s, device="cuda", dtype=torch.float16) for s in ((200, 64), (64, 136)))
+    for feed, text in (({"x": x.float(), "w": w}, "input 'x' wants f16"), ({"x": x[:100], "w": w}, "input 'x' wants f16"),
+                       ({"x": x.T.contiguous().T, "w": w}, "has strides"), ({"x": x}, "input 'w' is missing")):  # fmt: skip
+        with pytest.raises(ModelError, match=text):
+            program.run(feed)
+    for feed in ({"x": x.cpu(), "w": w}, {"x": x.cpu().numpy(), "w": w}):  # what lies on the host is brought
+        assert program.run(feed)["out"].is_cuda
+    program.executor.device = SimpleNamespace(device_id=1, set_current=lambda: None)
+    with pytest.raises(ModelError, match="input 'x' lies on CUDA device 0, the program on 1"):
+        program.run({"x": x, "w": w})
+
+
+@pytest.mark.parametrize("name", ["bool", "bf16", "f8e4m3", "f8e5m2", "f16", "f64", "i8", "u8", "i16", "i64"])
+def test_every_dtype_goes_in_and_out_without_a_copy(name, torch):
+    kind = {"bf16": "bfloat16", "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2", "f16": "float16", "f64": "float64", "u8": "uint8",
+            "i8": "int8", "i16": "int16", "i64": "int64"}.get(name, name)  # fmt: skip
+    program = compiled(graph({"x": f"{name}[5, 6]"}, "%0 = transpose(x, perm=[1, 0])"))
+    x = torch.randn(5, 6, device="cuda").to(getattr(torch, kind))
+    y = program(x)
+    assert y.dtype == x.dtype
+    assert torch.equal(y.float(), x.T.float())
+
+
+def test_old_sizes_are_given_back():
+    program = compiled("graph g\ndim n in 1..400\ninput x: f32[n]\n%0 = exp(x)\n%1 = reduce_sum(%0, axes=[0])\n%2 = div(%0, %1)\noutput out = %2\n")
+    for n in (*range(1, 3 * SIZES), 400, 1):
+        x = np.linspace(-1, 1, n, dtype=np.float32)
+        np.testing.assert_allclose(program.run({"x": x})["out"], np.exp(x) / np.exp(x).sum(), rtol=1e-5)
+    assert len(program.executor._ready) == SIZES
+
+
+@pytest.mark.parametrize("body", ["%0 = relu(x)", "%1 = transpose(x, perm=[1, 0])\n%0 = matmul(%1, x)", "%0 = reduce_sum(x, axes=[0])"])
+def test_nothing_and_one_number_are_tensors(body):
+    for shape in ("[0, 6]", "[6, 0]", "[1, 1]"):
+        program = compiled(graph({"x": f"f32{shape}"}, body))
+        poison(program)
+        program.verify()
+    program = compiled(graph({"x": "f32[]"}, "%0 = exp(x)"))
+    poison(program)
+    program.verify()
+
+
+def test_more_elements_than_32_bits_count(torch):
+    if torch.cuda.mem_get_info()[0] < 16e9:
+        pytest.skip("16 GB of device memory are not free")
+    n = 3 * 2**30 + 5
+    x = torch.randint(-100, 100, (n,), device="cuda", dtype=torch.int8)
+    y = compiled(graph({"x": f"i8[{n}]"}, "%0 = abs(x)"))(x)
+    assert all(torch.equal(y[i : i + 2**28], x[i : i + 2**28].abs()) for i in range(0, n, 2**28))
+    del y
+    total = compiled(graph({"x": f"i8[{n}]"}, '%1 = cast(x, to="i64")\n%0 = reduce_sum(%1, axes=[0])'))(x)
+    assert int(total) == int(x.sum(dtype=torch.int64))
+    del x
+    a, b = (torch.randn(s, device="cuda", dtype=torch.float16) for s in ((65536, 64), (64, 49152)))
+    c = compiled(gemm(65536, 49152, 64))(a, b)
+    for i in (0, 43690, 65536 - 256):  # element 43690 * 49152 is the first beyond 2^31
+        np.testing.assert_allclose(c[i : i + 256].float().cpu(), (a[i : i + 256].float() @ b.float()).cpu(), rtol=2e-3, atol=2e-2)
+
+
+HANG = """
+import sys
+from autocomp.targets import load_target
+import autocomp
+from autocomp.runtime.inputs import random_inputs
+from tests.helpers.device_graphs import GRAPHS
+from tests.helpers.tune_targets import IN_CUDA
+from dataclasses import replace
+from autocomp.runtime.program import executor_of, files_of
+p = autocomp.optimize(GRAPHS["softmax"], target="cuda")
+(name,) = p.printed
+s = p.printed[name]
+head, brace, body = s.text.partition(") {\\n")
+p.printed[name] = replace(s, text=f"{head}{brace}  {IN_CUDA['hang']}\\n{body}")
+p.executor = executor_of(p.calls, p.printed, files_of(p.calls, p.printed, p.target), p.target, p.options, p.trace)
+try:
+    p.run(random_inputs(p.graph, 0))
+except autocomp.AutocompError as e:
+    print(e, flush=True)
+    import os
+    os._exit(5)
+"""
+
+
+def test_a_kernel_that_hangs_is_an_error_with_its_name():
+    env = os.environ | {"PYTHONPATH": os.pathsep.join((str(ROOT), os.environ.get("PYTHONPATH", ""))), "AUTOCOMP_WATCHDOG": "2"}
+    done = subprocess.run([sys.executable, "-c", HANG], cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 5, done.stderr
+    name = next(iter(compiled(GRAPHS["softmax"]).printed))
+    assert f"kernel {name}: the kernel has not finished after 2 s" in done.stdout
+
+
+def test_a_program_with_an_op_that_runs_on_the_host_is_not_bound():
+    program = compiled(graph({"x": "f32[8, 64]"}, "%0 = topk(x, k=3, axis=1)"))
+    with pytest.raises(AutocompError, match="runs on the host"):
+        program.executor.bind(random_inputs(program.graph, 0))
+    program.verify()
