@@ -144,7 +144,8 @@ def test_every_dtype_goes_in_and_out_without_a_copy(name, torch):
 
 
 def test_old_sizes_are_given_back():
-    program = compiled("graph g\ndim n in 1..400\ninput x: f32[n]\n%0 = exp(x)\n%1 = reduce_sum(%0, axes=[0])\n%2 = div(%0, %1)\noutput out = %2\n")
+    text = graph({"x": "f32[n]"}, "%0 = exp(x)\n%1 = reduce_sum(%0, axes=[0])\n%2 = div(%0, %1)")
+    program = compiled(text.replace("graph g\n", "graph g\ndim n in 1..400\n"))
     for n in (*range(1, 3 * SIZES), 400, 1):
         x = np.linspace(-1, 1, n, dtype=np.float32)
         np.testing.assert_allclose(program.run({"x": x})["out"], np.exp(x) / np.exp(x).sum(), rtol=1e-5)
