@@ -8,7 +8,8 @@ Peers: torch eager, torch.compile (and with --autotune its max-autotune-no-cudag
 gpu_tilelang.py has a kernel (the fastest of a few configurations). Every contestant of a workload is timed
 in shuffled rounds between which the L2 cache is overwritten, because the chip is power-capped and its clock drifts; the table
 has medians, half the distance of the quartiles, the ratio to the best peer and the share of the roofline, whose ceilings (a large copy and
-a large bf16 product) are measured in the same run. Our result is compared with torch in float64 first; a wrong one is not timed.
+a large bf16 product) are measured in the same run. Our result is compared with torch in float64 first; a wrong one is not timed. Beside them stand the seconds that
+our program took to compile (from the model, all its kernels), torch.compile's first call, and the build of TileLang's fastest kernel.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -61,7 +63,7 @@ def main() -> None:
     start, bench = time.time(), Bench(torch, rounds=8 if args.quick else 24, clean=args.clean)
     copy, flops = bench.ceilings()
     print(f"{torch.cuda.get_device_name()}: copy {copy / 1e12:.2f} TB/s, bf16 product {flops / 1e12:.0f} TFLOP/s", flush=True)
-    heads = f"{'ours ms':>9} {'+-':>7} {'best peer':>10} {'which':>12} {'ratio':>6} {'roofline':>8} {'compile s':>9}"
+    heads = f"{'ours ms':>9} {'+-':>7} {'best peer':>10} {'which':>12} {'ratio':>6} {'roofline':>8} {'compile s':>9} {'torch s':>8} {'tile s':>7}"
     print(f"{'workload':24} {heads}  kernels")
     rows: list[dict[str, Any]] = []
     for name in names:
@@ -76,6 +78,8 @@ def main() -> None:
         ratios = [r["ratio"] for r in rows if "ratio" in r and r["workload"] in of]
         if ratios:
             print(f"geometric mean of {len(ratios)} ratios{what}: {math.exp(sum(map(math.log, ratios)) / len(ratios)):.3f}")
+    if rows:
+        print(f"to compile, medians (ours a kernel): {compile_line(rows)}")
     if args.out:
         Path(args.out).write_text(json.dumps({"copy": copy, "flops": flops, "rows": rows}, indent=1))
 
@@ -85,7 +89,15 @@ def line(r: dict[str, Any]) -> str:
     if "error" in r:
         return f"{r['workload']:24} {r['error']}"
     peer = f"{r['peer']:10.4f} {r['peer_name']:>12} {r['ratio']:6.2f}" if "ratio" in r else f"{'':10} {'':12} {'':6}"
-    return f"{r['workload']:24} {r['ours']:9.4f} {r['spread']:7.4f} {peer} {r['roofline']:8.2f} {r['compile']:9.2f}  {r['kernels']}"
+    theirs = " ".join(f"{r[k]:{n}.2f}" if k in r else " " * n for k, n in (("compile seconds", 8), ("tilelang build", 7)))
+    return f"{r['workload']:24} {r['ours']:9.4f} {r['spread']:7.4f} {peer} {r['roofline']:8.2f} {r['compile']:9.2f} {theirs}  {r['kernels']}"
+
+
+def compile_line(rows: list[dict[str, Any]]) -> str:
+    """Medians over the rows: what a distinct kernel of ours takes to compile, a workload with torch.compile, a kernel with TileLang."""
+    columns = {"ours": [r["compile"] / r["distinct"] for r in rows if "distinct" in r]}
+    columns |= {n: [r[k] for r in rows if k in r] for n, k in (("torch.compile", "compile seconds"), ("TileLang", "tilelang build"))}
+    return "; ".join(f"{n} {median(x):.2f} s (most {max(x):.2f}, {len(x)} rows)" for n, x in columns.items() if x)
 
 
 class Bench:
@@ -144,6 +156,7 @@ class Bench:
                 begun = time.perf_counter()
                 program = self.compiled(w, f, w.ours(inputs), args.target)
                 row["compile"] = time.perf_counter() - begun
+                row["distinct"] = len(program.kernels)
                 row["kernels"] = "; ".join(f"{k.name} ({k.schedule})" for k in program.kernels)
                 ours, outputs = self.ours(program, w.ours(inputs))
                 row["deviation"] = self.check(f, inputs, w, outputs, ours)
@@ -172,20 +185,20 @@ class Bench:
     def tilelang(self, name: str, f: Any, inputs: tuple[Any, ...], row: dict[str, Any]) -> dict[str, Run]:
         """The fastest right TileLang kernel of a workload, by a short race of its configurations; none where there is no such kernel.
 
-        Kernels are built side by side. The row keeps the configuration, the seconds of all builds and what failed.
+        Kernels are built side by side. The row keeps the configuration, the seconds of its build and of all of them, and what failed.
         """
         if not gpu_tilelang.available():
             return {}
         todo = dict(gpu_tilelang.contestants(name, inputs))
         if not todo:
             return {}
-        begun, runs, failed = time.perf_counter(), {}, {}
+        begun, runs, failed, seconds = time.perf_counter(), {}, {}, {}
         with ThreadPoolExecutor(8) as pool:
-            built = {c: pool.submit(build) for c, build in todo.items()}
+            built = {c: pool.submit(_timed, build) for c, build in todo.items()}
         want = f(*inputs).double()
         for config, future in built.items():
             try:
-                run = future.result()
+                run, seconds[config] = future.result()
                 deviation = float((run().double().reshape(want.shape) - want).norm() / want.norm())
                 if not deviation < 1e-2:
                     raise RuntimeError(f"differs from torch by {deviation:.1e}")
@@ -197,6 +210,7 @@ class Bench:
             return {}
         times = self.race(runs, rounds=4)
         row["tilelang config"] = min(times, key=lambda c: times[c][0])
+        row["tilelang build"] = seconds[row["tilelang config"]]
         return {"tilelang": runs[row["tilelang config"]]}
 
     def compiled(self, w: Workload, f: Any, inputs: tuple[Any, ...], target: str) -> Any:
@@ -239,6 +253,12 @@ class Bench:
             worst = max(worst, float((g.double() - v).norm() / v.norm()))
         assert worst < 1e-2, f"differs from float64 by {worst:.1e}"
         return worst
+
+
+def _timed(f: Callable[[], Any]) -> tuple[Any, float]:
+    """f's result and how many seconds it took."""
+    begun = time.perf_counter()
+    return f(), time.perf_counter() - begun
 
 
 def reference(torch: Any, f: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
