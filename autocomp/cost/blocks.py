@@ -82,7 +82,8 @@ class BlockModel:
         if roof is None:
             grain = (0, 0, 0) if t.shape else (w.m, w.n, w.k)
             vector, copies = (self.d.packed, 0.0) if direct else (w.vector, t.copies)
-            work = Work(t.read, w.written, w.read_eff, t.matrix, w.matrix_dtype, vector, w.special, *grain, 1.0, blocks, copies)
+            work = Work(t.read, w.written, w.read_eff, t.matrix, w.matrix_dtype, vector * t.left, w.special * t.left, *grain, 1.0, blocks,
+                        copies)  # fmt: skip
             roof = self._roofs[key, blocks] = timer(work, chip)
         eff = _matrix_share(s, chip, *t.shape, w, t.turn, self._narrow(s, t)) if t.shape else w.matrix_eff
         if form == "online":
@@ -135,7 +136,8 @@ class _Tile:
     through L2 where all cores draw from it, and the part of them that tiles of other rows need too, operations with padding, copies of
     less than 16 bytes, bytes with partial lines; of the longest reduction the chunks, and of one chunk the most bytes and the most
     elements of an operand; rows with padding; columns; steps in depth; seconds in which a core draws what one turn of a ring brings to a
-    product; bytes of a slot."""
+    product; bytes of a slot; the share of turns that a mask leaves in the mean (`matrix` and `near` are of these) and in
+    the longest tile."""
 
     tiles: int
     shape: tuple[int, int, int] | tuple[()]
@@ -152,19 +154,21 @@ class _Tile:
     steps: int = 1
     turn: float = 0.0
     slot: float = 0.0
+    left: float = 1.0
+    longest: float = 1.0
 
 
 def _tile_of(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool = False, stays: bool = False) -> _Tile:
     roles, tiles, near, common, matrix, copies, extent = d.roles, d.tiles(tile), 0.0, 0.0, d.work.matrix, 0.0, d.extent
     shape: tuple[int, int, int] | tuple[()] = ()
-    rows, steps, turn, slot = 0, 1, 0.0, 0.0
+    rows, steps, turn, slot, (left, longest) = 0, 1, 0.0, 0.0, d.left(tile)
     if roles.form in ("contract", "online"):
         once = min(1.0, chip.cores / tiles) if patches and stays else 1.0
-        near, common = (tiles * x / chip.memory("l2").bandwidth for x in _block_bytes(d, tile, patches, once))
+        near, common = (tiles * x * left / chip.memory("l2").bandwidth for x in _block_bytes(d, tile, patches, once))
         m, n, depth = shape = (d.size("rows", tile), d.size("cols", tile), d.size("depth", tile))
         if "copies" in chip.limits:
             copies = tiles * roles.extent("depth") * (d.narrow[0] * m + d.narrow[1] * n)
-        matrix *= _padding(d, tile, patches)
+        matrix *= _padding(d, tile, patches) * left
         rows = prod(_padded(d, roles.rows, tile))
         steps = prod(-(-extent[a.name] // tile.get(a.name, extent[a.name])) for a in roles.depth)
         products = max(1.0, d.work.matrix / (2.0 * prod(roles.extent(x) for x in ("batch", "rows", "cols", "depth"))))
@@ -180,7 +184,7 @@ def _tile_of(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool = Fal
         chunk = {a: prod(size(x) for x in a.views[-1] if x in extent) for a in d.operands if a.views}
     most = max((a.element * n for a, n in chunk.items()), default=1)
     return _Tile(tiles, shape, near, common, matrix, copies, d.work.read + extra, chunks, most, max(chunk.values(), default=1), rows,
-                 shape[1] if shape else 0, steps, turn, slot)  # fmt: skip
+                 shape[1] if shape else 0, steps, turn, slot, left, longest)  # fmt: skip
 
 
 def _loaded(chip: Chip, d: Demand, t: _Tile) -> float:
@@ -207,7 +211,8 @@ def _turns(s: Schedule, chip: Chip, d: Demand, t: _Tile, parts: Mapping[str, flo
     and their sum. One team takes no less than its products, maps and waits one after another.
     """
     teams = s.workers if s.roles == "cooperative" else max(1, s.threads // 128)
-    turns = -(-d.roles.extent("depth") // max(1, t.shape[2])) if t.shape else 1
+    whole = -(-d.roles.extent("depth") // max(1, t.shape[2])) if t.shape else 1
+    turns = whole * t.left
     share = chip.cores / (t.tiles * turns * teams)
     matrix, vector, special = (parts.get(n, 0.0) * share for n in UNITS)
     if s.roles != "cooperative" and t.shape and (t.shape[0] <= WARP_ROWS or t.shape[1] > WIDEST_ROW):
@@ -222,7 +227,8 @@ def _turns(s: Schedule, chip: Chip, d: Demand, t: _Tile, parts: Mapping[str, flo
     beside = hypot(*each) * COUPLED.get(teams, 1.0) * (SHALLOW if shallow else 1.0)
     beside *= (STAY if s.persistent else 1.0) * (1 + SLACK / max(1, s.stages - 1))
     tiles = -(-t.tiles // chip.cores)
-    alone = -(-t.tiles // (chip.cores * s.resident)) * turns * (sum(each) + chip.limits.get("turn", 0.0))
+    last = max(-(-t.tiles // (chip.cores * s.resident)) * turns, whole * t.longest)
+    alone = last * (sum(each) + chip.limits.get("turn", 0.0))
     return max(tiles * (turns * teams * beside + (turns * GAP + ENDS * sum(each)) / s.resident), alone)
 
 

@@ -13,6 +13,7 @@ from autocomp.cost.work import Work
 from autocomp.ir.affine import Aff
 from autocomp.ir.body import Contract, Expr, Load, Map, Reduce, bound_axes, free_axes, postorder
 from autocomp.ir.kernel import Arg, Kernel
+from autocomp.ir.masks import end_of, shares_left
 from autocomp.ir.monoid_terms import element_work
 from autocomp.ir.monoids import MONOIDS
 from autocomp.ir.scalar import SCALAR
@@ -56,7 +57,8 @@ class Demand:
     """What does not depend on the schedule. `extent`: of every axis, symbols at their hint; `grid`: output axes, in order; `narrow`:
     copies of less than 16 bytes a step in depth, for each row and for each column of a tile (`cost.copies`); `cut`: a factor's rows are
     no multiple of a memory sector's 32 bytes; `products`: operations of each contraction and the output axes that it varies with;
-    `packed`: vector operations, where those that make a factor work on whole registers of its narrow types."""
+    `packed`: vector operations, where those that make a factor work on whole registers of its narrow types; `ends`: (reduced axis, row
+    i, c) where a mask leaves nothing past index i + c."""
 
     roles: Roles
     work: Work
@@ -68,6 +70,7 @@ class Demand:
     cut: bool = False
     products: tuple[tuple[float, frozenset[str]], ...] = ()
     packed: float = 0.0
+    ends: tuple[str, str, int] | None = None
 
     def tiles(self, tile: Mapping[str, int]) -> int:
         """Tiles of the grid: of the output axes that are cut."""
@@ -77,6 +80,15 @@ class Demand:
             if 0 < t < self.extent[a]:
                 n *= -(-self.extent[a] // t)
         return n
+
+    def left(self, tile: Mapping[str, int]) -> tuple[float, float]:
+        """The share of a reduction's turns that a mask leaves, in the mean of tiles and in the longest; of its elements where there is
+        no tile."""
+        if self.ends is None:
+            return 1.0, 1.0
+        axis, row, past = self.ends
+        size = lambda a: min(tile.get(a, self.extent[a]), self.extent[a]) if tile else 1
+        return shares_left(self.extent[axis], size(axis), self.extent[row], size(row), past)
 
     def size(self, role: str, tile: Mapping[str, int]) -> int:
         """Elements of one tile along the axes of a role."""
@@ -138,7 +150,17 @@ def demand_of(k: Kernel) -> Demand:
     operands = tuple(_operand(k, a, nodes, roles) for a in k.inputs)
     rows = [dim_hint(a.type.shape[-1]) * o.element for a, o in zip(k.inputs, operands) if o.factor and a.type.rank > 1]
     return Demand(roles, w, operands, extent, tuple(a.name for a in k.axes), (narrow_copies(k, 1, 0), narrow_copies(k, 0, 1)),
-                  _pieces(k, nodes), any(b % 32 for b in rows), tuple(products), vector - spared)  # fmt: skip
+                  _pieces(k, nodes), any(b % 32 for b in rows), tuple(products), vector - spared, _ends(nodes, roles))  # fmt: skip
+
+
+def _ends(nodes: Sequence[Expr], roles: Roles) -> tuple[str, str, int] | None:
+    """Where a mask ends the loop of the only reduction that the kernel's online contraction has."""
+    online = [e for e in nodes if isinstance(e, Reduce) and len(e.operands) > 1]
+    if roles.form != "online" or len({e.axes for e in online}) > 1 or len(roles.depth) != 1:
+        return None
+    axis = roles.depth[0].name
+    end = end_of(online[-1], axis, [a.name for a in roles.rows])
+    return (axis, *end) if end else None
 
 
 def _operand(k: Kernel, a: Arg, nodes: Sequence[Expr], roles: Roles) -> Operand:

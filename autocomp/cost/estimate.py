@@ -85,7 +85,10 @@ def _tiles_time(d: Demand, s: Schedule, chip: Chip) -> Cost:
 
 def share_of_roofline(k: Kernel, cost: Cost, chip: Chip) -> float:
     """Time that the busiest unit needs at its full rate, over the predicted time."""
-    parts = [s for name, s in time_of(demand_of(k).work, chip).parts if name != "launch"]
+    d = demand_of(k)
+    w, left = d.work, d.left({})[0]
+    work = replace(w, matrix=w.matrix * left, vector=w.vector * left, special=w.special * left)
+    parts = [s for name, s in time_of(work, chip).parts if name != "launch"]
     return max(parts, default=0.0) / cost.seconds if cost.seconds else 0.0
 
 

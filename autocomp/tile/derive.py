@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from autocomp.errors import UnsupportedOp
-from autocomp.ir.affine import Aff, aff
+from autocomp.ir.affine import aff
 from autocomp.ir.body import (
     Axis,
     Const,
@@ -28,6 +28,7 @@ from autocomp.ir.body import (
     postorder,
 )
 from autocomp.ir.kernel import Kernel
+from autocomp.ir.masks import end_of
 from autocomp.ir.monoids import MONOIDS, start
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import BOOL, I64, Dim, DType, Sym
@@ -168,21 +169,8 @@ class Deriver:
 
     def until(self, e: Reduce | Contract, loops: Sequence[str]) -> str:
         """"i+c" where everything past index i + c of the loop's axis is the reduction's identity by a mask over indices."""
-        if not isinstance(e, Reduce) or len(loops) != 1 or not MONOIDS[e.monoid].modules:
-            return ""
-        x = e.operands[0]
-        while isinstance(x, Map) and x.fn == "cast":
-            x = x.args[0]
-        if not (isinstance(x, Map) and x.fn == "where" and isinstance(x.args[2], Const) and x.args[2].value == float("-inf")):
-            return ""
-        g = guard_of(x.args[0])
-        if g is None or g.coef(loops[0]) != -1:
-            return ""
-        rest = g + loops[0]
-        rows = [n for n in rest.names() if n in self.extent]
-        if len(rows) != 1 or rest.coef(rows[0]) != 1 or rest != aff(rows[0]) + rest.const:
-            return ""
-        return f"{rows[0]}+{rest.const}"
+        end = end_of(e, loops[0], self.extent) if len(loops) == 1 else None
+        return f"{end[0]}+{end[1]}" if end else ""
 
     # ---- places
     def scope_for(self, axes: frozenset[str] | set[str]) -> Scope:
@@ -430,14 +418,6 @@ class Deriver:
             return st[part]
         expr = term(part, {s: Value(self.bufs[n].dtype, n) for s, n in st.items()}, e.dtype)
         return self.put("map", "r", e.dtype, self.ordered(self.free[id(e)]), srcs=values_of(expr), expr=expr)
-
-
-def guard_of(e: Expr) -> Aff | None:
-    """g where a comparison of indices says g >= 0."""
-    if not (isinstance(e, Map) and len(e.args) == 2 and all(isinstance(a, Index) for a in e.args)):
-        return None
-    a, b = (x.index for x in e.args)  # type: ignore[attr-defined]
-    return {"ge": a - b, "gt": a - b - 1, "le": b - a, "lt": b - a - 1}.get(e.fn)
 
 
 def _of_indices(e: Expr) -> bool:

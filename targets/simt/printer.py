@@ -21,8 +21,8 @@ from autocomp.targets.simt.pairs import load_words, sum_parts
 from autocomp.targets.simt.placed import Placement, tile_of
 
 from autocomp.ir.body import Expr, Inside, Map
+from autocomp.ir.masks import guard_of
 from autocomp.ir.types import BOOL, Sym
-from autocomp.tile.derive import guard_of
 from autocomp.tile.layout import Digit, Layout, weights
 from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, walk
 
