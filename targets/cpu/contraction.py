@@ -34,7 +34,7 @@ class ContractionPrinter(Panels):
 
     def print(self) -> None:
         p = self.p
-        fresh = [m for m in self.c.mmas if self.packed(m) not in self.ready]
+        fresh = [m for m in self.c.mmas if self.packed(m) not in self.ready | self.direct]
         with p.block(""):
             for i, m in enumerate(fresh):
                 k = self.c.mmas.index(m)
@@ -68,6 +68,10 @@ class ContractionPrinter(Panels):
         """The factor that lies in panels."""
         return next(x for x in m.srcs if self.s.col in self.nest.axes_of(x))
 
+    def step(self, factor: str) -> object:
+        """Elements from one step of depth to the next in a panel."""
+        return stride_of(self.nest, factor, self.s.depth[0]) if factor in self.direct else self.nr
+
     def depth_text(self) -> str:
         return "*".join(f"(size_t)({self.length(x)})" for x in self.s.depth) or "1"
 
@@ -89,6 +93,9 @@ class ContractionPrinter(Panels):
                 self.p.w(f"const float *const panel{k} = {self.where(self.packed(m))}{part};")
                 if self._ahead():
                     self.p.w(f"const float *next{k} = panel{k} + {self.depth() * self.nr};")
+            elif self.packed(m) in self.direct:
+                at = {self.s.col: f"{self.s.col}_p", self.s.depth[0]: self.span(self.s.depth[0])[0]}
+                self.p.w(f"const float *const panel{k} = &{self._address(self.packed(m), at)};")
             else:
                 self.pack(m)
         around = tuple(x for x in self.s.inner if x != self.tall)
@@ -195,7 +202,7 @@ class ContractionPrinter(Panels):
         if a in self.ready:
             p.w(f"const float *restrict a{k} = {self.where(a)};")
             cells = [f"a{k}[kk*{mr}{f' + {i}' if i else ''}]" for i in range(mr)]
-            self._steps_of_depth(k, regs, str(self.depth()), cells, f"a{k} + (kk + {AHEAD})*{mr}")
+            self._steps_of_depth(k, m, regs, str(self.depth()), cells, f"a{k} + (kk + {AHEAD})*{mr}")
             return
         fused = self._fused(a)
         last = fused[0] if fused else ""
@@ -214,7 +221,7 @@ class ContractionPrinter(Panels):
             far = self._ahead()
             ready = self.packed(m) in self.ready and far > 0 and len(fused) == len(s.depth)
             ahead = [f"next{k} + kk*{far}{f' + {i}' if i else ''}" for i in range(0, far, LINE)]
-            self._steps_of_depth(k, regs, f"{length}{f'*{more}' if more > 1 else ''}", cells, *(ahead if ready else ()))
+            self._steps_of_depth(k, m, regs, f"{length}{f'*{more}' if more > 1 else ''}", cells, *(ahead if ready else ()))
             if ready:
                 step = far * (self.part or self.depth())
                 p.w(f"next{k} += next{k} + {2 * step} <= panel{k} + {(self.depth() + (self.part or self.depth())) * self.nr} ? {step} : 0;")
@@ -232,13 +239,13 @@ class ContractionPrinter(Panels):
         part = -(-self.nr // tiles)
         return 0 if tiles == 1 else part if part < LINE else -(-part // LINE) * LINE
 
-    def _steps_of_depth(self, k: int, regs: list[list[str]], count: str, cells: list[str], *ahead: str) -> None:
+    def _steps_of_depth(self, k: int, m: Stmt, regs: list[list[str]], count: str, cells: list[str], *ahead: str) -> None:
         """The innermost loop: one row of the panel against one element of each row; `cells`: their C text; `ahead`: what to
         ask for in advance."""
         p = self.p
         with p.block(f"for (long kk = 0; kk < {count}; kk++)"):
             p.w("const vf " + ", ".join(f"v{j} = vf_load(b{k} + {j * self.lanes})" for j in range(self.width)) + ";")
-            p.w(f"b{k} += {self.nr};")
+            p.w(f"b{k} += {self.step(self.packed(m))};")
             for at in ahead:
                 p.w(f"__builtin_prefetch({at}, 0, {2 if at.startswith('next') else 3});")
             for line, cell in zip(regs, cells, strict=True):
@@ -349,7 +356,7 @@ def panel_elements(nest: Nest, c: Contraction, lanes: int, registers: int) -> st
     s = shape_of(nest, c)
     assert s is not None
     t = tiling_of(nest, c, s, lanes, registers)
-    fresh = sum(not set(m.srcs) & t.ready - {s.a} for m in c.mmas)
+    fresh = sum(not set(m.srcs) & (t.ready | t.direct) - {s.a} for m in c.mmas)
     lengths = [str(nest.extent[x] if whole(nest, c, x) else nest.tile[x]) for x in s.depth]
     return "*".join([f"(size_t){fresh}", *(f"(size_t)({x})" for x in lengths), str(t.vectors * lanes)]) if fresh else ""
 

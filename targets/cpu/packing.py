@@ -30,7 +30,7 @@ class Panels:
         self.p, self.c, self.s, self.nest, self.lanes = p, c, s, p.nest, p.lanes
         t = tiling_of(p.nest, c, s, p.lanes, p.registers)
         self.mr, self.nv, self.wide, self.ready, self.part = t.rows, t.vectors, t.wide, t.ready, t.part
-        self.tall = t.tall
+        self.tall, self.direct = t.tall, t.direct
         self.nr = self.nv * p.lanes
         self.width = self.nv  # vectors of the panel that hold columns
         self.left = tuple(x for x in s.outer if x != self.wide)

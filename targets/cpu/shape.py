@@ -25,6 +25,7 @@ THIN = 0.1  # cycles a multiply-add that a last panel with fewer vectors loses
 NEAR = 1 << 20  # bytes of a factor that stays in the second cache between panels
 WAYS = 8  # lines of one set of the first cache on current cores (8 or 12)
 PART = 1024  # elements of depth that run in one go at least
+DENSE = 512  # bytes from one step of depth to the next up to which a factor is read where it lies: eight share a page
 NEAR_ROWS = 1 << 19  # bytes of a tile's rows that stay in the second cache beside two panels
 
 
@@ -196,8 +197,8 @@ def wide_axis(nest: Nest, c: Contraction, s: Shape) -> str:
 @dataclass(frozen=True)
 class Tiling:
     """The register tile of a contraction: `rows` x `vectors`; `wide`: the axis that joins the columns in a panel, or "".
-    `ready`: factors that lie packed in memory before the first run (see `packed_once`); `part`: see `depth_part`;
-    `tall`: the axis that joins the rows, or ""."""
+    `ready`: factors that lie packed in memory before the first run (see `packed_once`); `direct`: factors that are read where they
+    lie (see `read_in_place`); `part`: see `depth_part`; `tall`: the axis that joins the rows, or ""."""
 
     rows: int
     vectors: int
@@ -205,6 +206,7 @@ class Tiling:
     ready: frozenset[str]
     part: int = 0
     tall: str = ""
+    direct: frozenset[str] = frozenset()
 
 
 def tall_axis(nest: Nest, c: Contraction, s: Shape) -> str:
@@ -237,7 +239,23 @@ def tiling_of(nest: Nest, c: Contraction, s: Shape, lanes: int, registers: int) 
     a = nest.views.get(s.a)
     cold = a is not None and a.constant and prod(number(nest, x) for x in (s.row, *s.depth) if x) * 4 > NEAR
     best = register_tile(rows, cols, lanes, registers, len(c.mmas), limit, cold)
-    return Tiling(*best, wide, ready, 0 if tall else depth_part(nest, c, s), tall)
+    direct = frozenset() if wide else read_in_place(nest, c, s, rows <= best[0]) - ready
+    return Tiling(*best, wide, ready, 0 if tall else depth_part(nest, c, s), tall, direct)
+
+
+def read_in_place(nest: Nest, c: Contraction, s: Shape, once: bool) -> frozenset[str]:
+    """Factors whose rows already lie as those of a panel do, whole vectors side by side, and need no copy: where their steps of depth
+    are near each other, or where one tile of rows reads them `once`."""
+    out = set()
+    for m in c.mmas:
+        x = next(x for x in m.srcs if s.col in nest.axes_of(x))
+        v, sizes = nest.views.get(x), (nest.extent[s.col], size(nest, s.col))
+        if v is None or v.guard or v.dtype.name != "f32" or len(s.depth) != 1 or v.flat.stride(s.col) != 1:
+            continue
+        step = v.flat.stride(s.depth[0])
+        if all(isinstance(n, int) and n % nest.lanes == 0 for n in sizes) and isinstance(step, int) and (once or step * 4 <= DENSE):
+            out.add(x)
+    return frozenset(out)
 
 
 def whole(nest: Nest, c: Contraction, axis: str) -> bool:
