@@ -22,6 +22,7 @@ MAX_ROWS = 14  # rows of a register tile; their addresses are held in scalar reg
 VECTORS = 4  # and vectors of columns
 PART = 1024  # elements of depth that run in one go at least where the other factor lies packed
 APART = 1.2  # cycles of one lane that is stored or read beside a contraction on its own; products of 256 and 1024 terms at 14 x 14
+DENSE = 512  # bytes from one step of depth to the next up to which a factor is read where it lies
 FEW = 4  # elements of the output's last axis from which lanes run along it
 
 
@@ -195,6 +196,8 @@ class CoreModel:
         Rows of a panel are copied where neighbours lie along the columns, turned in registers where they lie along the depth
         without guards, and otherwise gathered: from lines of which a tile wants no more than its part of the axis they lie along.
         """
+        if self._in_place(a, tile):
+            return 0.0
         points = prod(self.d.extent[x] for x in a.axes) * again
         limits, near, wasted = self.chip.limits, self._core(self.chip.memories[-1]), 1.0
         runs = [r for r in a.runs if r]
@@ -207,6 +210,15 @@ class CoreModel:
             line = self.chip.memories[-1].line / a.element
             wasted = max(1.0, line / min(tile.get(x, self.d.extent[x]), self.d.extent[x])) if x else 1.0
         return points * (start + a.element * (self._rate(a.bytes) * wasted + near))
+
+    def _in_place(self, a: Operand, tile: Mapping[str, int]) -> bool:
+        """Is a factor read where it lies? Whole vectors of columns side by side, one step of depth near the next."""
+        lanes, size = self.chip.lanes(4), self.d.extent
+        if a.guarded or len(a.places) != 1 or len(a.places[0]) < 2 or not self.cols:
+            return False
+        (*_, deep, last), col, depth = a.places[0], self.cols[-1], {x.name for x in self.d.roles.depth}
+        dense = len(depth) == 1 and last == ((col, 1),) and deep == tuple((x, 1) for x in depth) and size[col] * a.element <= DENSE
+        return dense and size[col] % lanes == 0 and tile.get(col, size[col]) % lanes == 0
 
     def _again(self, a: Operand, again: int, eff: float) -> float:
         """Reading packed constants once for each tile of rows: panels are asked for ahead, as many lines at a time as the first cache

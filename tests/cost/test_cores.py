@@ -50,6 +50,11 @@ def test_a_constant_factor_is_packed_before_the_first_run(product):
     assert 0 < part(weights, "packing", i0=64) < part(product, "packing", i0=64) / 4  # too large to stay near: every tile reads it again
 
 
+def test_a_factor_that_is_read_where_it_lies_is_not_packed():
+    packing = lambda n: part(kernel(matmul("f32", 512, n, 256)), "packing", i0=64)
+    assert packing(64) == 0 < packing(72) and packing(1024) > 0
+
+
 def test_packed_constants_cost_time_where_they_come_slower_than_products_take_them():
     """Each tile of rows reads all of them again: beyond what the first cache can have under way, the products wait."""
     k = kernel(matmul("f32", 128, 768, 3072))

@@ -114,3 +114,24 @@ def test_a_weight_is_packed_once_for_all_calls_that_read_it_alike():
 def test_what_changes_between_runs_is_not_packed_ahead():
     program = autocomp.optimize(lambda x, w: x @ w, example_inputs=(np.zeros((9, 20), "f4"), np.zeros((20, 33), "f4")))
     assert all(not s.packings for s in program.printed.values())
+
+
+def product_of(inputs, m, k, n, heads=1):
+    b = Builder("inputs")
+    x, w = (b.input(name, TensorType(F32, shape)) for name, shape in zip(inputs, ((heads, m, k), (heads, k, n))))
+    b.output("y", b.op("matmul", x, w))
+    return b.graph()
+
+
+@pytest.mark.parametrize(("m", "k", "n", "in_place"), [
+    (61, 33, 64, True), (61, 33, 112, True), (30, 17, 16, True), (61, 33, 60, False), (5, 33, 1040, True), (61, 33, 1040, False),
+], ids=str)  # fmt: skip
+def test_a_factor_is_read_where_it_lies_when_its_rows_lie_as_a_panels_do(m, k, n, in_place):
+    graph = product_of(("x", "w"), m, k, n, heads=3)
+    feed = {x.attrs["name"]: np.random.default_rng(n).standard_normal(x.type.shape).astype("f4") for x in graph.inputs}
+    program = autocomp.optimize(graph)
+    program.executor.poison = True
+    want = evaluate(graph, feed)["y"]
+    assert np.abs(program.run(feed)["y"] - want).max() <= 2e-5 * np.abs(want).max()
+    if program.target.lanes == 16:  # sizes are whole vectors of 16
+        assert ("panels = ac_alloc" not in program.source()) == in_place
