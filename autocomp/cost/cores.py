@@ -22,6 +22,7 @@ MAX_ROWS = 14  # rows of a register tile; their addresses are held in scalar reg
 VECTORS = 4  # and vectors of columns
 PART = 1024  # elements of depth that run in one go at least where the other factor lies packed
 APART = 1.2  # cycles of one lane that is stored or read beside a contraction on its own; products of 256 and 1024 terms at 14 x 14
+HELD = 0.25  # share of the time of writing and reading a tile's values further out that products do not hide
 DENSE = 512  # bytes from one step of depth to the next up to which a factor is read where it lies
 FEW = 4  # elements of the output's last axis from which lanes run along it
 
@@ -127,7 +128,7 @@ class CoreModel:
                 near += self._packing(a, again, width, tile) * busy  # for the first link
             else:
                 near += self._streaming(a, again * -(-cols // width), tile) * busy
-        return eff, near + self._carried(tile) * busy
+        return eff, near + (self._carried(tile) + self._held(tile)) * busy
 
     def _carried(self, tile: Mapping[str, int]) -> float:
         """Seconds in which an online reduction takes the statistics of its rows from step to step of the depth."""
@@ -136,6 +137,17 @@ class CoreModel:
             return 0.0
         steps = prod(-(-extent[a.name] // tile.get(a.name, extent[a.name])) for a in r.depth)
         return prod(extent[a.name] for a in (*r.batch, *r.rows)) * steps * self.chip.limits.get("row", 0.0)
+
+    def _held(self, tile: Mapping[str, int]) -> float:
+        """Seconds that values which a tile makes for its products wait for, where they do not stay in the cache nearest to the core that
+        holds tensors: written and read once further out (16 heads of 128 x 128 weights and 28 x 28 x 64 sums at 16 points in one tile,
+        not in several: a quarter of that time shows)."""
+        d, limit = self.d, self.chip.on_chip / 4
+        cut = {x: t for x, t in tile.items() if x in self._grid or d.roles.form == "online"}
+        if sum(b * prod(min(cut.get(x, d.extent[x]), d.extent[x]) / d.extent[x] for x in axes) for b, axes in d.held) <= limit:
+            return 0.0
+        every = sum(b * prod(-(-d.extent[x] // tile.get(x, d.extent[x])) for x in d.grid if x not in axes) for b, axes in d.held)
+        return HELD * 2 * every * self._rate(max(every, self.chip.on_chip))
 
     def _side_by_side(self, tile: Mapping[str, int]) -> tuple[int, int]:
         """Columns of one tile, and of all tiles, that lie side by side: the innermost axis, and those around it where it is whole."""

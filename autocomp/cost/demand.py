@@ -11,7 +11,7 @@ from autocomp.cost.copies import narrow_copies
 from autocomp.cost.roles import Roles, roles_of
 from autocomp.cost.work import Work
 from autocomp.ir.affine import Aff
-from autocomp.ir.body import Contract, Expr, Load, Map, Reduce, bound_axes, free_axes, postorder
+from autocomp.ir.body import Const, Contract, Expr, Load, Map, Reduce, bound_axes, free_axes, postorder
 from autocomp.ir.kernel import Arg, Kernel
 from autocomp.ir.masks import end_of, shares_left
 from autocomp.ir.monoid_terms import element_work
@@ -58,7 +58,8 @@ class Demand:
     copies of less than 16 bytes a step in depth, for each row and for each column of a tile (`cost.copies`); `cut`: a factor's rows are
     no multiple of a memory sector's 32 bytes; `products`: operations of each contraction and the output axes that it varies with;
     `packed`: vector operations, where those that make a factor work on whole registers of its narrow types; `ends`: (reduced axis, row
-    i, c) where a mask leaves nothing past index i + c."""
+    i, c) where a mask leaves nothing past index i + c; `held`: values that are made whole before a product reads them, as bytes in
+    f32 over all tiles and the axes that they vary with."""
 
     roles: Roles
     work: Work
@@ -71,6 +72,7 @@ class Demand:
     products: tuple[tuple[float, frozenset[str]], ...] = ()
     packed: float = 0.0
     ends: tuple[str, str, int] | None = None
+    held: tuple[tuple[float, frozenset[str]], ...] = ()
 
     def tiles(self, tile: Mapping[str, int]) -> int:
         """Tiles of the grid: of the output axes that are cut."""
@@ -150,7 +152,8 @@ def demand_of(k: Kernel) -> Demand:
     operands = tuple(_operand(k, a, nodes, roles) for a in k.inputs)
     rows = [dim_hint(a.type.shape[-1]) * o.element for a, o in zip(k.inputs, operands) if o.factor and a.type.rank > 1]
     return Demand(roles, w, operands, extent, tuple(a.name for a in k.axes), (narrow_copies(k, 1, 0), narrow_copies(k, 0, 1)),
-                  _pieces(k, nodes), any(b % 32 for b in rows), tuple(products), vector - spared, _ends(nodes, roles))  # fmt: skip
+                  _pieces(k, nodes), any(b % 32 for b in rows), tuple(products), vector - spared, _ends(nodes, roles),
+                  _held(nodes, roles, extent))  # fmt: skip
 
 
 def _ends(nodes: Sequence[Expr], roles: Roles) -> tuple[str, str, int] | None:
@@ -161,6 +164,16 @@ def _ends(nodes: Sequence[Expr], roles: Roles) -> tuple[str, str, int] | None:
     axis = roles.depth[0].name
     end = end_of(online[-1], axis, [a.name for a in roles.rows])
     return (axis, *end) if end else None
+
+
+def _held(nodes: Sequence[Expr], roles: Roles, extent: Mapping[str, int]) -> tuple[tuple[float, frozenset[str]], ...]:
+    """Factors that are computed (links of a chain too) and the weights of an online reduction."""
+    products = [e for e in nodes if _multiplies(e, roles)]
+    made = [x for e in products for x in ([e.a, e.b] if isinstance(e, Contract) else []) if not isinstance(x, (Load, Const))]
+    made += [e.operands[0] for e in products if isinstance(e, Reduce)]
+    free = free_axes(tuple(made))
+    sizes = {id(x): frozenset(n for n in free[id(x)] if n in extent) for x in made}
+    return tuple((4.0 * prod(extent[n] for n in names), names) for names in sizes.values())
 
 
 def _operand(k: Kernel, a: Arg, nodes: Sequence[Expr], roles: Roles) -> Operand:

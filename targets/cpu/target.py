@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 
 from autocomp.targets.cpu.emit import emit
@@ -17,6 +18,12 @@ from autocomp.options import Options
 from autocomp.tile.derive import derive
 
 
+def threads_of_openmp() -> int:
+    """What $OMP_NUM_THREADS (a number, or one a level of nesting) asks the OpenMP runtime for; 0 where it leaves all cores."""
+    first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    return int(first) if first.isdecimal() else 0
+
+
 @dataclass(frozen=True)
 class CpuTarget:
     """Target by the contract of `targets.load_target`."""
@@ -27,6 +34,10 @@ class CpuTarget:
     runtime: str = "host"
     toolchain: Toolchain = field(default_factory=Toolchain)
     options: Options = field(default_factory=Options)
+
+    def __post_init__(self) -> None:
+        """Schedules are chosen and bounds are told for the cores that will run."""
+        object.__setattr__(self, "chip", self.chip.with_cores(self.options.threads or threads_of_openmp()))
 
     @property
     def lanes(self) -> int:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from autocomp.targets import load_target
 
+import autocomp
 from autocomp import pipeline
 from autocomp.cost.chip import load_chip
 from autocomp.cost.cores import register_tile
@@ -16,7 +17,7 @@ from autocomp.ir.schedule import Schedule
 from autocomp.options import Options
 from autocomp.rewrite import load_rules
 from autocomp.trace import Trace
-from benchmarks.cost_rank import chain, columns, conv, matmul, ranks, spearman, turned
+from benchmarks.cost_rank import attention, chain, columns, conv, matmul, ranks, spearman, turned
 
 
 def kernel(text):
@@ -53,6 +54,25 @@ def test_a_constant_factor_is_packed_before_the_first_run(product):
 def test_a_factor_that_is_read_where_it_lies_is_not_packed():
     packing = lambda n: part(kernel(matmul("f32", 512, n, 256)), "packing", i0=64)
     assert packing(64) == 0 < packing(72) and packing(1024) > 0
+
+
+def test_schedules_are_chosen_for_the_cores_that_run(monkeypatch):
+    text = matmul("f32", 1024, 1024, 64)
+    tile = lambda **options: next(iter(autocomp.optimize(text, target="cpu", cache=False, **options).kernels)).schedule
+    with_one, machine = tile(threads=1), load_chip("cpu")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1,4")
+    assert tile() == with_one and load_target("cpu").chip.cores == 1
+    monkeypatch.setenv("OMP_NUM_THREADS", "no number")
+    assert load_target("cpu").chip.cores == machine.cores
+    assert load_target("cpu", Options(threads=1)).chip.cores == 1
+    assert machine.cores == 1 or tile() != with_one
+
+
+def test_weights_that_do_not_stay_near_a_core_cost_time():
+    k = kernel(attention("f32", "1, 16, 256, 64"))
+    assert part(k, "packing") > 1.5 * part(k, "packing", i0=1)
+    few = kernel(attention("f32", "1, 2, 64, 64"))
+    assert part(few, "packing") == pytest.approx(part(few, "packing", i0=1), rel=0.3)
 
 
 def test_packed_constants_cost_time_where_they_come_slower_than_products_take_them():
