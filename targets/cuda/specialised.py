@@ -180,6 +180,10 @@ class TeamPrinter(Printer):
 
     def sync(self, over_blocks: bool = False) -> None:
         self.put(f"ac_barrier_sync(1, {TEAM * self.workers});")
+        self.met()
+
+    def met(self) -> None:
+        """Consumers have come to a barrier: what they did before it, all of them see."""
         self.written.clear()
         self.seen.clear()
 
@@ -248,11 +252,17 @@ class TeamPrinter(Printer):
             queues.give_back(self, q, slot, guard)
 
     def condition(self, when: Loop) -> str:
-        """The name of a flag, alike in a wave, that says whether a `when` is due: on what each worker holds of the value."""
+        """The name of a flag that says whether a `when` is due: on what each worker holds of the value. It is alike in a wave; in all
+        warps that exchange parts of what is done then, so that they come to the barriers of the exchange together."""
         of, far = when.opt("of"), self.names.fresh("far")
         tests = [f"{self.names.of(of)}[{r}] <= {literal(float(when.opt('above')), self.bufs[of].dtype)}"
                  for r in range(self.place.layouts[of].registers)]  # fmt: skip
-        self.put(f"const bool {far} = ac_any(!({' && '.join(tests)}));")
+        due = f"!({' && '.join(tests)})"
+        if any(s.op == "reduce" and self.crosses_waves(s) for s, _ in walk(when.body)):
+            self.put(f"const bool {far} = ac_barrier_any(1, {TEAM * self.workers}, {due});")
+            self.met()
+        else:
+            self.put(f"const bool {far} = ac_any({due});")
         return far
 
     def crosses_waves(self, s: Stmt) -> bool:
@@ -261,8 +271,6 @@ class TeamPrinter(Printer):
 
     def loop(self, loop: Loop) -> None:
         if loop.kind == "when":
-            if any(s.op == "reduce" and self.crosses_waves(s) for s, _ in walk(loop.body)):
-                raise self.placer.refuse("what is done rarely, by a warp at its own time, reduces over warps", "lazy: 0")
             self.settle({x for s, _ in walk(loop.body) for x in (s.dst, *s.srcs)})
             with self.block(f"if ({self.condition(loop)})"):
                 self.run(loop.body)

@@ -177,6 +177,13 @@ struct alignas(64) ac_tensor_map { unsigned long long words[16]; };
 template <int N> AC_DEVICE void ac_registers_claim() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N)); }
 template <int N> AC_DEVICE void ac_registers_release() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N)); }
 AC_DEVICE void ac_barrier_sync(int id, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
+// the same barrier, and whether `x` holds for any of its threads
+AC_DEVICE bool ac_barrier_any(int id, int threads, bool x) {
+  int any;
+  asm volatile("{.reg .pred p, q; setp.ne.b32 p, %3, 0; bar.red.or.pred q, %1, %2, p; selp.b32 %0, 1, 0, q;}"
+               : "=r"(any) : "r"(id), "r"(threads), "r"(int(x)) : "memory");
+  return any;
+}
 AC_DEVICE void ac_barrier_init(unsigned char *b, int count) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(ac_address(b)), "r"(count) : "memory"); }
 AC_DEVICE void ac_barrier_fence() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 AC_DEVICE void ac_barrier_expect(unsigned char *b, int bytes) {

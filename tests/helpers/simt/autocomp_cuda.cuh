@@ -166,6 +166,16 @@ AC_DEVICE int ac_dp4a_u8(int c, unsigned a, unsigned b) { for (int i = 0; i < 4;
 template <int N> AC_DEVICE void ac_registers_claim() {}
 template <int N> AC_DEVICE void ac_registers_release() {}
 AC_DEVICE void ac_barrier_sync(int id, int threads) { simt_barrier(id, threads); }
+AC_DEVICE bool ac_barrier_any(int id, int threads, bool x) {
+  static bool votes[16 * 16];  // of a block of the cluster, of a barrier
+  bool &vote = votes[16 * simt_rank() + id];
+  simt_barrier(id, threads);  // nobody reads the last vote any more
+  vote = false;
+  simt_barrier(id, threads);
+  vote |= x;
+  simt_barrier(id, threads);
+  return vote;
+}
 AC_DEVICE void ac_barrier_init(unsigned char *b, int count) { simt_barrier_init(b, count); }
 AC_DEVICE void ac_barrier_fence() {}
 AC_DEVICE void ac_barrier_expect(unsigned char *b, int bytes) { simt_barrier_expect(b, bytes); }
