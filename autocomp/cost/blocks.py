@@ -76,7 +76,7 @@ class BlockModel:
         t = self._tiles.get(key)
         if t is None:
             t = self._tiles[key] = _tile_of(self.d, dict(s.tile), chip, *key[1:3])
-        at_once = chip.cores * (_direct_resident(s, chip) if direct else s.resident)
+        at_once = chip.cores * (direct_resident(s, chip) if direct else s.resident)
         blocks = -(-t.tiles // at_once) * at_once if s.stream else t.tiles * s.deep
         roof = self._roofs.get((key, blocks))
         if roof is None:
@@ -316,15 +316,15 @@ def _waiting(s: Schedule, chip: Chip, d: Demand, t: _Tile) -> float:
     return d.work.read * chip.latency / under_way
 
 
-def _direct_resident(s: Schedule, chip: Chip) -> int:
-    """Blocks that share a core where factors come straight to registers."""
+def direct_resident(s: Schedule, chip: Chip) -> int:
+    """Blocks that share a core where factors come straight to registers; compilers are told, for one register more leaves one out."""
     return max(1, min(int(chip.limits["threads"] * 2 // s.threads), chip.registers.count // (s.threads * DIRECT)))
 
 
 def _direct_waiting(s: Schedule, chip: Chip, d: Demand, t: _Tile) -> float:
     """Seconds that latencies take where factors come straight to registers: of memory, once a turn; of instructions, where a core has
     too few waves to hide them; and of waves that add up what they have."""
-    resident = _direct_resident(s, chip)
+    resident = direct_resident(s, chip)
     turns = -(-d.roles.extent("depth") // max(1, t.shape[2])) if t.shape else 1
     memory = -(-t.tiles // (chip.cores * resident)) * -(-turns // max(1, s.stages - 1)) * chip.latency
     waves = s.threads / chip.lanes(4) * min(resident, t.tiles / chip.cores)

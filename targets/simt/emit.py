@@ -13,6 +13,7 @@ from autocomp.targets.simt.placement import place
 from autocomp.targets.simt.printer import Printer, parameters
 from autocomp.targets.source import KernelSource, Launch, TensorMap
 
+from autocomp.cost.blocks import direct_resident
 from autocomp.cost.chip import Chip
 from autocomp.errors import DoesNotFit, UnsupportedOp
 from autocomp.ir.schedule import Schedule
@@ -41,7 +42,8 @@ def emit(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[
     printer.streams = (int(chip.limits.get("streams_from", 1)), int(chip.limits.get("streams_to", 0)))
     body = printer.body()
     check_capacity(p, at, chip.memory("shared").capacity, int(chip.limits["registers"]))
-    return source(p, at, printer, body, schedule.threads, header, headers, language)
+    resident = direct_resident(schedule, chip) if schedule.instruction == "direct" else 1
+    return source(p, at, printer, body, schedule.threads, header, headers, language, resident=resident)
 
 
 def source(p: TileProgram, at: Placement, printer: Printer, body: list[str], threads: int, header: tuple[str, ...],
