@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from math import hypot, prod
 
 from autocomp.cost.chip import Chip
-from autocomp.cost.demand import Demand, Operand
-from autocomp.cost.roles import power_of_two
+from autocomp.cost.copies import WIDEST
+from autocomp.cost.demand import Demand
 from autocomp.cost.roofline import OVERLAP, timer
+from autocomp.cost.tiles import WHOLE, Tile, tile_of
 from autocomp.cost.work import Cost, Work
-from autocomp.ir.body import Axis
 from autocomp.ir.schedule import Schedule
 
 UNROLLED = 16  # elements of a loop's body up to which compilers are seen to overlap several iterations
-# Part of the time of pieces below four sectors that is lost: 64 bytes against 128 in a transpose, benchmarks/gpu.py, H200, 2026-11-21
-SHORT = 0.1
-LONG = 1 << 20  # elements of an axis that is whole
+# Part of the time of tensors of which a thread has 8 bytes, not 16, that is added: 103 to 115 us against 100 to 103 in 24 schedules of a
+# pointwise chain of halves, benchmarks/cost_rank.py, H200, 2026-11-21
+ACCESS = 0.25
 # Attention with heads of 64 and 128, 45 schedules, benchmarks/gpu.py, H200, 2026-11-21:
 COUPLED = {2: 1.07, 3: 1.03}  # teams that wait for the same copies stand still together; more of them, or blocks of their own, less
 STAY = 1.02  # a turn of blocks that stay: their counters and positions are further from constants
@@ -45,6 +44,10 @@ MEETING = 1e-7  # seconds for each wave whose part of the depth is added up: 16 
 # through L2 take 100 us each, by 128 x 256 tiles together 133 us; convolutions with copies of three quarters of that lost nothing;
 # H200, 2026-11-21
 IN_TURNS, PACE = 0.5, 0.75
+# Products of 1000 to 8192 rows in 90 schedules without roles, benchmarks/cost_rank.py, H200, 2026-11-21:
+BESIDE = 40  # registers of a thread beside its sums
+FILLING = 5  # warps of a core that reach the rate of single warps: two of them 0.41 of it, four 0.8, six 0.97
+MORE, MOST = 0.25, 1.8  # copies by more blocks of a core: 38 to 45 GB/s with one, 60 to 65 with four, 75 with 32
 TURNED = 1.01  # rows in the place of few columns leave through transposed stores
 SLACK = 0.02  # a deeper ring still helps a little where the mean latency is hidden
 
@@ -65,7 +68,7 @@ class BlockModel:
 
     def __init__(self, d: Demand, chip: Chip) -> None:
         self.d, self.chip = d, chip
-        self._tiles: dict[_Key, _Tile] = {}
+        self._tiles: dict[_Key, Tile] = {}
         self._roofs: dict[tuple[_Key, int], Callable[[float, float], Cost]] = {}
 
     def time(self, s: Schedule) -> Cost:
@@ -75,7 +78,7 @@ class BlockModel:
         key = (s.tile, s.roles == "cooperative", s.persistent, direct)
         t = self._tiles.get(key)
         if t is None:
-            t = self._tiles[key] = _tile_of(self.d, dict(s.tile), chip, *key[1:3])
+            t = self._tiles[key] = tile_of(self.d, dict(s.tile), chip, *key[1:3])
         at_once = chip.cores * (direct_resident(s, chip) if direct else s.resident)
         blocks = -(-t.tiles // at_once) * at_once if s.stream else t.tiles * s.deep
         roof = self._roofs.get((key, blocks))
@@ -85,7 +88,8 @@ class BlockModel:
             work = Work(t.read, w.written, w.read_eff, t.matrix, w.matrix_dtype, vector * t.left, w.special * t.left, *grain, 1.0, blocks,
                         copies)  # fmt: skip
             roof = self._roofs[key, blocks] = timer(work, chip)
-        eff = _matrix_share(s, chip, *t.shape, w, t.turn, self._narrow(s, t)) if t.shape else w.matrix_eff
+        beside = _beside(s, chip, t) if form == "contract" else s.resident
+        eff = _matrix_share(s, chip, *t.shape, w, t.turn, self._narrow(s, t), beside) if t.shape else w.matrix_eff
         if form == "online":
             eff = 1.0 if s.roles == "cooperative" else chip.limits.get("warp_matrix", 1.0)
         team = TEAM_ROWS * (1 if form == "online" and _shares_rows(s, t) else 1 if s.apart else s.workers)
@@ -103,13 +107,16 @@ class BlockModel:
         near = (t.near - t.common * (1 - 1 / pair)) * max(1.0, chip.cores / blocks) * more
         if s.roles == "cooperative":
             near *= CUT if self.d.cut else 1.0
-        elif form == "contract" and not direct:
-            near *= chip.memory("l2").bandwidth / chip.limits.get("warp_copies", chip.memory("l2").bandwidth)
+            near += _far(chip, w, min(blocks, at_once))
+        elif form == "contract" and not direct and "warp_copies" in chip.limits:
+            near *= chip.memory("l2").bandwidth / _warps_copy(s, chip, beside)
         terms = {cost.bound: cost.seconds - chip.launch, "l2": near, "latency": _waiting(s, chip, self.d, t)}
+        if form == "map":
+            terms["narrow accesses"] = _narrow_accesses(s, chip, self.d)
         if direct:
             terms["latency"] = _direct_waiting(s, chip, self.d, t)
         elif form == "contract" and "loaded" in chip.limits:  # a slot of the ring is filled once a latency
-            terms["latency"] = waves * (t.steps / s.deep) * _loaded(chip, self.d, t) / max(1, s.stages - 1)
+            terms["latency"] = -(-waves // beside) * (t.steps / s.deep) * _slot(s, chip, t, cost)
         if form == "online":
             if cost.bound in UNITS:  # they are part of the turns
                 del terms[cost.bound]
@@ -122,7 +129,7 @@ class BlockModel:
         return Cost(seconds, bound, (*cost.parts, *((n, x) for n, x in terms.items() if n != cost.bound), ("start", start)))
 
 
-    def _narrow(self, s: Schedule, t: _Tile) -> float:
+    def _narrow(self, s: Schedule, t: Tile) -> float:
         """How many times as long products take where instructions have few columns; one warpgroup's rows take their place."""
         alone = s.workers == 1 or s.apart
         beside = any(not o.factor and {a.name for a in self.d.roles.rows} & o.axes for o in self.d.operands)
@@ -130,70 +137,29 @@ class BlockModel:
         return TURNED if turned else NARROW if t.columns <= 64 else 1.0
 
 
-@dataclass(frozen=True)
-class _Tile:
-    """What a tile alone decides: how many there are, its rows, columns and depth (() without a contraction), seconds of its operands
-    through L2 where all cores draw from it, and the part of them that tiles of other rows need too, operations with padding, copies of
-    less than 16 bytes, bytes with partial lines; of the longest reduction the chunks, and of one chunk the most bytes and the most
-    elements of an operand; rows with padding; columns; steps in depth; seconds in which a core draws what one turn of a ring brings to a
-    product; bytes of a slot; the share of turns that a mask leaves in the mean (`matrix` and `near` are of these) and in
-    the longest tile."""
-
-    tiles: int
-    shape: tuple[int, int, int] | tuple[()]
-    near: float
-    common: float
-    matrix: float
-    copies: float
-    read: float
-    chunks: int
-    bytes: float
-    elements: int
-    rows: int = 0
-    columns: int = 0
-    steps: int = 1
-    turn: float = 0.0
-    slot: float = 0.0
-    left: float = 1.0
-    longest: float = 1.0
+def _slot(s: Schedule, chip: Chip, t: Tile, work: Cost) -> float:
+    """Seconds a step that a ring's length allows: a slot is copied into once its product is done, with roles; without, while the one
+    before it is multiplied."""
+    if s.roles != "cooperative":
+        return chip.limits.get("warp_loaded", chip.limits["loaded"]) / max(1, s.stages - 1)
+    product = dict(work.parts).get("matrix unit", 0.0) * min(t.tiles * s.deep, chip.cores) / (t.tiles * t.steps)
+    return (chip.limits["loaded"] + product) / s.stages
 
 
-def _tile_of(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool = False, stays: bool = False) -> _Tile:
-    roles, tiles, near, common, matrix, copies, extent = d.roles, d.tiles(tile), 0.0, 0.0, d.work.matrix, 0.0, d.extent
-    shape: tuple[int, int, int] | tuple[()] = ()
-    rows, steps, turn, slot, (left, longest) = 0, 1, 0.0, 0.0, d.left(tile)
-    if roles.form in ("contract", "online"):
-        once = min(1.0, chip.cores / tiles) if patches and stays else 1.0
-        near, common = (tiles * x * left / chip.memory("l2").bandwidth for x in _block_bytes(d, tile, patches, once))
-        m, n, depth = shape = (d.size("rows", tile), d.size("cols", tile), d.size("depth", tile))
-        if "copies" in chip.limits:
-            copies = tiles * roles.extent("depth") * (d.narrow[0] * m + d.narrow[1] * n)
-        matrix *= _padding(d, tile, patches) * left
-        rows = prod(_padded(d, roles.rows, tile))
-        steps = prod(-(-extent[a.name] // tile.get(a.name, extent[a.name])) for a in roles.depth)
-        products = max(1.0, d.work.matrix / (2.0 * prod(roles.extent(x) for x in ("batch", "rows", "cols", "depth"))))
-        turn = near / (tiles / chip.cores) / steps / products if patches else 0.0
-        slot = float(depth * (rows + n) * max((a.element for a in d.operands if a.factor), default=2))
-    line = 2 * chip.memories[0].line  # neighbouring sectors travel together
-    extra = sum(a.bytes * (whole_lines(a, tile, line) - 1) for a in d.operands)
-    extra += SHORT * sum(p.bytes for p in d.pieces if _run(p.side_by_side, tile) * p.element < 4 * chip.memories[0].line)
-    size = lambda x: min(tile.get(x, extent[x]), extent[x])
-    chunks, chunk = 1, {}
-    if roles.form == "reduce":
-        chunks = max((prod(-(-extent[a.name] // tile.get(a.name, extent[a.name])) for a in axes) for axes in roles.depths), default=1)
-        chunk = {a: prod(size(x) for x in a.views[-1] if x in extent) for a in d.operands if a.views}
-    most = max((a.element * n for a, n in chunk.items()), default=1)
-    return _Tile(tiles, shape, near, common, matrix, copies, d.work.read + extra, chunks, most, max(chunk.values(), default=1), rows,
-                 shape[1] if shape else 0, steps, turn, slot, left, longest)  # fmt: skip
+def _warps_copy(s: Schedule, chip: Chip, beside: int) -> float:
+    """Bytes/s that the warps of all cores copy into shared memory, `beside` blocks a core."""
+    rate = chip.limits["warp_copies"]
+    warps = beside * s.threads / chip.lanes(4) * chip.cores
+    return min(MOST * rate, rate * beside**MORE, warps * chip.limits.get("warp_draws", rate))
 
 
-def _loaded(chip: Chip, d: Demand, t: _Tile) -> float:
-    """Seconds from a copy's start to its end while rings are full: longer for the part that no block has read before."""
-    near, far = chip.limits["loaded"], chip.limits["loaded_far"]
-    return near + (far - near) * min(1.0, d.work.read / (t.near * chip.memory("l2").bandwidth)) if t.near else near
+def _far(chip: Chip, w: Work, blocks: int) -> float:
+    """Seconds that a core needs longer for what no block has read before: it draws less from device memory than from L2."""
+    rate = chip.memory("l2").bandwidth / chip.cores
+    return max(0.0, w.read / min(blocks, chip.cores) * (1 / chip.limits.get("core_draws", rate) - 1 / rate))
 
 
-def _adding_up(s: Schedule, chip: Chip, t: _Tile) -> float:
+def _adding_up(s: Schedule, chip: Chip, t: Tile) -> float:
     """Seconds that sums in parts take to reach the block that adds them: through a neighbour's shared memory, or through L2."""
     if not t.shape:
         return 0.0
@@ -204,7 +170,7 @@ def _adding_up(s: Schedule, chip: Chip, t: _Tile) -> float:
     return uneven * (2 * chip.latency + LEFT * sums * chip.cores / chip.memory("l2").bandwidth)
 
 
-def _turns(s: Schedule, chip: Chip, d: Demand, t: _Tile, parts: Mapping[str, float]) -> float:
+def _turns(s: Schedule, chip: Chip, d: Demand, t: Tile, parts: Mapping[str, float]) -> float:
     """Seconds of an online contraction's turns: a team's products, then its maps, then the next turn; teams of a core overlap.
 
     All teams together take the root of the squares of what the units take alone for the work of all, which lies between their maximum
@@ -227,18 +193,19 @@ def _turns(s: Schedule, chip: Chip, d: Demand, t: _Tile, parts: Mapping[str, flo
     beside = hypot(*each) * COUPLED.get(teams, 1.0) * (SHALLOW if shallow else 1.0)
     beside *= (STAY if s.persistent else 1.0) * (1 + SLACK / max(1, s.stages - 1))
     tiles = -(-t.tiles // chip.cores)
-    last = max(-(-t.tiles // (chip.cores * s.resident)) * turns, whole * t.longest)
+    together = _beside(s, chip, t, t.shape[0] * depth / s.threads) if t.shape else s.resident
+    last = max(-(-t.tiles // (chip.cores * together)) * turns, whole * t.longest)
     alone = last * (sum(each) + chip.limits.get("turn", 0.0))
     return max(tiles * (turns * teams * beside + (turns * GAP + ENDS * sum(each)) / s.resident), alone)
 
 
-def _shares_rows(s: Schedule, t: _Tile) -> bool:
+def _shares_rows(s: Schedule, t: Tile) -> bool:
     """Whether warpgroups have columns of the same rows."""
     rows = t.shape[0] if t.shape else 0
     return s.roles == "cooperative" and TEAM_ROWS <= rows < TEAM_ROWS * s.workers
 
 
-def _few_rows(s: Schedule, chip: Chip, t: _Tile, each: tuple[float, float, float]) -> float:
+def _few_rows(s: Schedule, chip: Chip, t: Tile, each: tuple[float, float, float]) -> float:
     """Seconds of a turn of every block in a wave of them, over the blocks that share a core: single warps fill the instruction's rows,
     have their part of a core's units alone, and run one thing after another; more of them run side by side where memory holds their rings.
     """
@@ -250,33 +217,7 @@ def _few_rows(s: Schedule, chip: Chip, t: _Tile, each: tuple[float, float, float
     return max(total, alone / beside)
 
 
-def _block_bytes(d: Demand, tile: Mapping[str, int], patches: bool = False, once: float = 1.0) -> tuple[float, float]:
-    """Bytes that one block reads, of each operand the tile's part along the axes of the output and all of it along reduced ones; and of
-    these the bytes that do not depend on its rows.
-
-    patches: a window's elements are read once for all taps that lie whole in the tile; once: the part of blocks' tiles that read
-    an operand which all tiles share and which a tile holds whole.
-    """
-    reduced, rows = {a.name for axes in d.roles.depths for a in axes}, {a.name for a in d.roles.rows}
-    size = lambda n: min(tile.get(n, d.extent[n]), d.extent[n])
-    part = lambda n: d.extent[n] if n in reduced else size(n)
-    taps = {a.name for a in d.roles.taps if size(a.name) == d.extent[a.name]} if patches else set()
-
-    def elements(axes: Sequence[str], view: Sequence[Sequence[tuple[str, int]]]) -> int:
-        """Distinct elements of a view that a tile reads."""
-        slid = [x for x in view if taps & {n for n, _ in x}]
-        sums = [1 + sum(abs(c) * (size(n) - 1) for n, c in x if n in d.extent) for x in slid]
-        return prod(sums) * prod(part(n) for n in set(axes) - {n for x in slid for n, _ in x} if n in d.extent)
-
-    every = []
-    for a in d.operands:
-        for axes, view in zip(a.views, a.places):
-            whole = all(size(n) == d.extent[n] for n in axes if n in d.extent)
-            every.append((axes, elements(axes, view) * a.element * (once if whole else 1.0)))
-    return float(sum(b for _, b in every)), float(sum(b for v, b in every if not rows & set(v)))
-
-
-def _behind(s: Schedule, chip: Chip, t: _Tile, waves: int) -> float:
+def _behind(s: Schedule, chip: Chip, t: Tile, waves: int) -> float:
     """Seconds in which a core's matrix units wait for what follows a tile's products, its maps and stores, before the next tile's begin:
     none where warpgroups take turns or the schedule has several blocks a core. Blocks without roles do so beside each other, but for one
     that has a core alone and fills its ring anew."""
@@ -288,12 +229,26 @@ def _behind(s: Schedule, chip: Chip, t: _Tile, waves: int) -> float:
     return 0.0 if s.apart or s.resident > 1 else one * (waves - 1)
 
 
+def _beside(s: Schedule, chip: Chip, t: Tile, scores: float = 0.0) -> int:
+    """Blocks of a product that share a core: as many as a schedule with roles says; else as find room for their threads, registers (sums
+    and what is beside them, `scores` of an online contraction) and rings."""
+    if s.roles == "cooperative":
+        return s.resident
+    if s.instruction == "direct":
+        return direct_resident(s, chip)
+    sums = min(chip.limits["registers"], scores + prod(t.shape[:2]) / s.threads + BESIDE)
+    ring = s.stages * t.slot + chip.limits.get("shared_reserved", 0.0)
+    room = min(_resident(s, chip), chip.registers.count // (s.threads * sums), chip.memory("shared").capacity // max(1.0, ring),
+               chip.limits.get("resident_blocks", 32))  # fmt: skip
+    return max(1, min(int(room), -(-t.tiles // chip.cores)))
+
+
 def _resident(s: Schedule, chip: Chip) -> int:
     """Blocks that a core holds at once, as far as their threads decide it."""
     return int(chip.limits.get("resident_threads", 2 * chip.limits["threads"]) // s.threads)
 
 
-def _waiting(s: Schedule, chip: Chip, d: Demand, t: _Tile) -> float:
+def _waiting(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
     """Seconds that latency takes from a reduction.
 
     In chunks: a core gets what its threads have under way, once a latency. A thread has a chunk's loads under way (several chunks'
@@ -321,7 +276,14 @@ def direct_resident(s: Schedule, chip: Chip) -> int:
     return max(1, min(int(chip.limits["threads"] * 2 // s.threads), chip.registers.count // (s.threads * DIRECT)))
 
 
-def _direct_waiting(s: Schedule, chip: Chip, d: Demand, t: _Tile) -> float:
+def _narrow_accesses(s: Schedule, chip: Chip, d: Demand) -> float:
+    """Seconds that tensors take longer of which a thread has less than a whole access."""
+    tile = dict(s.tile)
+    each = prod(min(tile.get(n, WHOLE), d.extent[n]) for n in d.grid) / s.threads
+    return ACCESS * sum(p.bytes for p in d.pieces if each * p.element < WIDEST) / chip.memories[0].bandwidth
+
+
+def _direct_waiting(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
     """Seconds that latencies take where factors come straight to registers: of memory, once a turn; of instructions, where a core has
     too few waves to hide them; and of waves that add up what they have."""
     resident = direct_resident(s, chip)
@@ -331,7 +293,7 @@ def _direct_waiting(s: Schedule, chip: Chip, d: Demand, t: _Tile) -> float:
     return max(memory, d.packed / chip.vector["f32"] * HIDING / waves) + MEETING * s.threads / chip.lanes(4)
 
 
-def _matrix_share(s: Schedule, chip: Chip, m: int, n: int, depth: int, work: Work, turn: float, narrow: float) -> float:
+def _matrix_share(s: Schedule, chip: Chip, m: int, n: int, depth: int, work: Work, turn: float, narrow: float, beside: int) -> float:
     """Share of the matrix rate: what the instruction allows, and what the ring's depth hides of the memory latency and of the time that
     a turn's bytes take (a slot is filled anew only when all of it has been read)."""
     if s.instruction == "direct":
@@ -341,41 +303,9 @@ def _matrix_share(s: Schedule, chip: Chip, m: int, n: int, depth: int, work: Wor
     share *= PAIRED if s.cluster > s.deep else 1.0
     step = 2.0 * m * n * depth / (chip.matrix_rate(work.matrix_dtype) / chip.cores)
     ahead = max(1, s.stages - 1)
-    hidden = step * ahead * s.resident / (chip.latency + turn)
+    if s.roles != "cooperative":
+        share *= min(1.0, beside * s.threads / chip.lanes(4) / FILLING)
+    hidden = step * ahead * beside / (chip.latency + turn)
+    if "loaded" in chip.limits:  # rings have a term of their own
+        return share
     return max(0.02, min(share, hidden)) * hidden / (hidden + SLACK)
-
-
-def _padding(d: Demand, tile: Mapping[str, int], patches: bool = False) -> float:
-    """Work of whole tiles over the work asked for. In a tile all axes of a side but the outermost take powers of two; in depth not where
-    taps are boxes of their own."""
-    out = 1.0
-    for axes in (d.roles.rows, d.roles.cols, d.roles.depth):
-        exact = patches and axes is d.roles.depth
-        for a, places in zip(axes, [min(tile.get(a.name, LONG), d.extent[a.name]) for a in axes] if exact else _padded(d, axes, tile)):
-            e = d.extent[a.name]
-            out *= -(-e // tile.get(a.name, e)) * places / e
-    return out
-
-
-def _padded(d: Demand, axes: Sequence[Axis], tile: Mapping[str, int]) -> list[int]:
-    """Places of each axis of a side in a tile."""
-    wide = [a for a in axes if tile.get(a.name, d.extent[a.name]) > 1]
-    size = lambda a: tile.get(a.name, d.extent[a.name])
-    return [power_of_two(size(a)) if a in wide[1:] else size(a) for a in axes]
-
-
-def whole_lines(a: Operand, tile: Mapping[str, int], line: int) -> float:
-    """Bytes moved over bytes used where a block reads an operand: whole lines for runs shorter than one."""
-    worst = 1.0
-    for side_by_side in a.runs:
-        run = _run(side_by_side, tile) * a.element
-        if run < line:
-            worst = max(worst, min(line / run, line / a.element))
-    return worst
-
-
-def _run(side_by_side: tuple[str, ...] | None, tile: Mapping[str, int]) -> int:
-    """Elements side by side in memory that one tile reads along the last dimension (whole axes count as long)."""
-    if side_by_side is None:
-        return LONG
-    return max((tile.get(n, LONG) for n in side_by_side), default=1)

@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import inf, prod
 
-from autocomp.cost.blocks import BlockModel, whole_lines
+from autocomp.cost.blocks import BlockModel
 from autocomp.cost.chip import Chip
 from autocomp.cost.cores import CoreModel
 from autocomp.cost.demand import Demand, demand_of
 from autocomp.cost.engines import engine_time
 from autocomp.cost.roofline import time_of
+from autocomp.cost.tiles import whole_lines
 from autocomp.cost.work import Cost
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.kernel import Kernel

@@ -1,0 +1,135 @@
+"""What a tile alone decides on chips that run blocks of threads: bytes of a block, padding, partial lines, chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from autocomp.cost.chip import Chip
+from autocomp.cost.demand import Demand, Operand
+from autocomp.cost.roles import power_of_two
+from autocomp.ir.body import Axis
+
+# Part of the time of pieces below four sectors that is lost: 64 bytes against 128 in a transpose, benchmarks/gpu.py, H200, 2026-11-21
+SHORT = 0.1
+WHOLE = 1 << 20  # elements of an axis that is whole
+
+
+@dataclass(frozen=True)
+class Tile:
+    """What a tile alone decides: how many there are, its rows, columns and depth (() without a contraction), seconds of its operands
+    through L2 where all cores draw from it, and the part of them that tiles of other rows need too, operations with padding, copies of
+    less than 16 bytes, bytes with partial lines; of the longest reduction the chunks, and of one chunk the most bytes and the most
+    elements of an operand; rows with padding; columns; steps in depth; seconds in which a core draws what one turn of a ring brings to a
+    product; bytes of a slot; the share of turns that a mask leaves in the mean (`matrix` and `near` are of these) and in
+    the longest tile."""
+
+    tiles: int
+    shape: tuple[int, int, int] | tuple[()]
+    near: float
+    common: float
+    matrix: float
+    copies: float
+    read: float
+    chunks: int
+    bytes: float
+    elements: int
+    rows: int = 0
+    columns: int = 0
+    steps: int = 1
+    turn: float = 0.0
+    slot: float = 0.0
+    left: float = 1.0
+    longest: float = 1.0
+
+
+def tile_of(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool = False, stays: bool = False) -> Tile:
+    roles, tiles, near, common, matrix, copies, extent = d.roles, d.tiles(tile), 0.0, 0.0, d.work.matrix, 0.0, d.extent
+    shape: tuple[int, int, int] | tuple[()] = ()
+    rows, steps, turn, slot, (left, longest) = 0, 1, 0.0, 0.0, d.left(tile)
+    if roles.form in ("contract", "online"):
+        once = min(1.0, chip.cores / tiles) if patches and stays else 1.0
+        near, common = (tiles * x * left / chip.memory("l2").bandwidth for x in _block_bytes(d, tile, patches, once))
+        m, n, depth = shape = (d.size("rows", tile), d.size("cols", tile), d.size("depth", tile))
+        if "copies" in chip.limits:
+            copies = tiles * roles.extent("depth") * (d.narrow[0] * m + d.narrow[1] * n)
+        matrix *= _padding(d, tile, patches) * left
+        rows = prod(_padded(d, roles.rows, tile))
+        steps = prod(-(-extent[a.name] // tile.get(a.name, extent[a.name])) for a in roles.depth)
+        products = max(1.0, d.work.matrix / (2.0 * prod(roles.extent(x) for x in ("batch", "rows", "cols", "depth"))))
+        turn = near / (tiles / chip.cores) / steps / products if patches else 0.0
+        slot = float(depth * (rows + n) * max((a.element for a in d.operands if a.factor), default=2))
+    line = 2 * chip.memories[0].line  # neighbouring sectors travel together
+    extra = sum(a.bytes * (whole_lines(a, tile, line) - 1) for a in d.operands)
+    extra += SHORT * sum(p.bytes for p in d.pieces if run_of(p.side_by_side, tile) * p.element < 4 * chip.memories[0].line)
+    size = lambda x: min(tile.get(x, extent[x]), extent[x])
+    chunks, chunk = 1, {}
+    if roles.form == "reduce":
+        chunks = max((prod(-(-extent[a.name] // tile.get(a.name, extent[a.name])) for a in axes) for axes in roles.depths), default=1)
+        chunk = {a: prod(size(x) for x in a.views[-1] if x in extent) for a in d.operands if a.views}
+    most = max((a.element * n for a, n in chunk.items()), default=1)
+    return Tile(tiles, shape, near, common, matrix, copies, d.work.read + extra, chunks, most, max(chunk.values(), default=1), rows,
+                 shape[1] if shape else 0, steps, turn, slot, left, longest)  # fmt: skip
+
+
+def _block_bytes(d: Demand, tile: Mapping[str, int], patches: bool = False, once: float = 1.0) -> tuple[float, float]:
+    """Bytes that one block reads, of each operand the tile's part along the axes of the output and all of it along reduced ones; and of
+    these the bytes that do not depend on its rows.
+
+    patches: a window's elements are read once for all taps that lie whole in the tile; once: the part of blocks' tiles that read
+    an operand which all tiles share and which a tile holds whole.
+    """
+    reduced, rows = {a.name for axes in d.roles.depths for a in axes}, {a.name for a in d.roles.rows}
+    size = lambda n: min(tile.get(n, d.extent[n]), d.extent[n])
+    part = lambda n: d.extent[n] if n in reduced else size(n)
+    taps = {a.name for a in d.roles.taps if size(a.name) == d.extent[a.name]} if patches else set()
+
+    def elements(axes: Sequence[str], view: Sequence[Sequence[tuple[str, int]]]) -> int:
+        """Distinct elements of a view that a tile reads."""
+        slid = [x for x in view if taps & {n for n, _ in x}]
+        sums = [1 + sum(abs(c) * (size(n) - 1) for n, c in x if n in d.extent) for x in slid]
+        return prod(sums) * prod(part(n) for n in set(axes) - {n for x in slid for n, _ in x} if n in d.extent)
+
+    every = []
+    for a in d.operands:
+        for axes, view in zip(a.views, a.places):
+            whole = all(size(n) == d.extent[n] for n in axes if n in d.extent)
+            every.append((axes, elements(axes, view) * a.element * (once if whole else 1.0)))
+    return float(sum(b for _, b in every)), float(sum(b for v, b in every if not rows & set(v)))
+
+
+def _padding(d: Demand, tile: Mapping[str, int], patches: bool = False) -> float:
+    """Work of whole tiles over the work asked for. In a tile all axes of a side but the outermost take powers of two; in depth not where
+    taps are boxes of their own."""
+    out = 1.0
+    for axes in (d.roles.rows, d.roles.cols, d.roles.depth):
+        exact = patches and axes is d.roles.depth
+        for a, places in zip(axes, [min(tile.get(a.name, WHOLE), d.extent[a.name]) for a in axes] if exact else _padded(d, axes, tile)):
+            e = d.extent[a.name]
+            out *= -(-e // tile.get(a.name, e)) * places / e
+    return out
+
+
+def _padded(d: Demand, axes: Sequence[Axis], tile: Mapping[str, int]) -> list[int]:
+    """Places of each axis of a side in a tile."""
+    wide = [a for a in axes if tile.get(a.name, d.extent[a.name]) > 1]
+    size = lambda a: tile.get(a.name, d.extent[a.name])
+    return [power_of_two(size(a)) if a in wide[1:] else size(a) for a in axes]
+
+
+def whole_lines(a: Operand, tile: Mapping[str, int], line: int) -> float:
+    """Bytes moved over bytes used where a block reads an operand: whole lines for runs shorter than one."""
+    worst = 1.0
+    for side_by_side in a.runs:
+        run = run_of(side_by_side, tile) * a.element
+        if run < line:
+            worst = max(worst, min(line / run, line / a.element))
+    return worst
+
+
+def run_of(side_by_side: tuple[str, ...] | None, tile: Mapping[str, int]) -> int:
+    """Elements side by side in memory that one tile reads along the last dimension (whole axes count as long)."""
+    if side_by_side is None:
+        return WHOLE
+    return max((tile.get(n, WHOLE) for n in side_by_side), default=1)
