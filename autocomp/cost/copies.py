@@ -21,6 +21,8 @@ def copy_width(index: Sequence[Aff], guard: Sequence[Aff], shape: Sequence[Dim],
     """Elements (a power of two, at most 16 bytes) that a copy may move when a tensor of `shape` is read at `index` over axes of
     these extents. 1 where the last dimension is not walked in steps of one or runs start at odd places."""
     width = WIDEST // bytes_
+    while len(shape) > 1 and shape[-1] == 1:  # dimensions of one element are nowhere in memory
+        index, shape = index[:-1], shape[:-1]
     axis = _contiguous(index, extents)
     if not axis:
         return 1

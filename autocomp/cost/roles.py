@@ -19,7 +19,8 @@ class Roles:
     reduce, map: `rows` are all output axes but those of the row, `cols` the row (the innermost axis of a map).
     factor: dtype of the factors of a contraction. split: the reduced axis that can be done in parts (`ir.parts`), "" for none.
     depths: the reduced axes of every reduction and contraction, each as `depth` is of one.
-    taps: reduced axes that slide: a dimension of the first factor is read at the sum of a row's axis and of one of them.
+    taps: reduced axes that slide: a dimension of the first factor is read at the sum of a row's axis and of one of them; `runs`: those
+    that do so along its contiguous dimension, so that windows are runs of it.
     padded: tiles of a contraction lie in shared memory, where all axes of a side but the outermost take powers of two.
     """
 
@@ -33,6 +34,7 @@ class Roles:
     factor: str = ""
     split: str = ""
     taps: tuple[Axis, ...] = ()
+    runs: tuple[Axis, ...] = ()
 
     def extent(self, role: str) -> int:
         """Product of a role's extents; symbols at their hint."""
@@ -80,8 +82,8 @@ def roles_of(k: Kernel) -> Roles:
         only_right = tuple(x for x in k.axes if x.name in right and x.name not in left)
         both = tuple(x for x in k.axes if x not in only_left and x not in only_right)
         depth = _by_contiguity(tuple(x for x in e.axes if x.name in bound), nodes)
-        taps = _sliding(a, {x.name for x in only_left}, depth) if form == "contract" else ()
-        return Roles(form, both, only_left, only_right, depth, depths, factor=a.dtype.name, taps=taps, split=_longest(k, depth))
+        taps, runs = _sliding(a, {x.name for x in only_left}, depth) if form == "contract" else ((), ())
+        return Roles(form, both, only_left, only_right, depth, depths, factor=a.dtype.name, taps=taps, runs=runs, split=_longest(k, depth))
     reduced = [e for e in nodes if isinstance(e, Reduce)]
     if reduced:
         extents = [a.extent for e in reduced for a in e.axes]
@@ -117,10 +119,12 @@ def _by_contiguity(axes: tuple[Axis, ...], nodes: list[Expr]) -> tuple[Axis, ...
     return tuple(sorted(axes, key=lambda a: a.name in near))
 
 
-def _sliding(factor: Expr, rows: set[str], depth: tuple[Axis, ...]) -> tuple[Axis, ...]:
-    """The reduced axes that move a window over a factor."""
-    sums = [i.names() for e in postorder(factor) if isinstance(e, Load) for i in e.index if i.names() & rows]
-    return tuple(a for a in depth if any(a.name in s for s in sums))
+def _sliding(factor: Expr, rows: set[str], depth: tuple[Axis, ...]) -> tuple[tuple[Axis, ...], tuple[Axis, ...]]:
+    """The reduced axes that move a window over a factor, from one run of its memory to another and along one."""
+    loads = [e for e in postorder(factor) if isinstance(e, Load)]
+    dims = [(i, i == max((j for j in e.index if j.names()), key=e.index.index)) for e in loads for i in e.index if i.names() & rows]
+    runs = tuple(a for a in depth if any(last and i.coef(a.name) == 1 for i, last in dims))
+    return tuple(a for a in depth if a not in runs and any(a.name in i.names() for i, _ in dims)), runs
 
 
 def power_of_two(n: int) -> int:

@@ -83,7 +83,7 @@ def _block_bytes(d: Demand, tile: Mapping[str, int], patches: bool = False, once
     reduced, rows = {a.name for axes in d.roles.depths for a in axes}, {a.name for a in d.roles.rows}
     size = lambda n: min(tile.get(n, d.extent[n]), d.extent[n])
     part = lambda n: d.extent[n] if n in reduced else size(n)
-    taps = {a.name for a in d.roles.taps if size(a.name) == d.extent[a.name]} if patches else set()
+    taps = {a.name for a in (*d.roles.taps, *d.roles.runs) if size(a.name) == d.extent[a.name]} if patches else set()
 
     def elements(axes: Sequence[str], view: Sequence[Sequence[tuple[str, int]]]) -> int:
         """Distinct elements of a view that a tile reads."""

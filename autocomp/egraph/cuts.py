@@ -112,10 +112,10 @@ class Enumerator:
         kept: list[Cut] = []
         count: dict[str, int] = {}
         for cut in found:
-            n = count.get(cut.record.kind, 0)
             unfused = cut.ops <= 1 and not cut.steps
-            if n < KEEP or unfused:
-                count[cut.record.kind] = n + 1
+            kind = f"{cut.record.kind} unfused" if unfused else cut.record.kind
+            if count.get(kind, 0) < KEEP:
+                count[kind] = count.get(kind, 0) + 1
                 kept.append(cut)
         self.cuts[c] = kept
         self.flow[c] = kept[0].flow

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from math import frexp, isclose, prod, sqrt
+from math import frexp, gcd, isclose, prod, sqrt
 from typing import Any
 
 from autocomp.ir.types import DTYPES, Dim, Sym, TensorType, widens
@@ -109,6 +109,7 @@ def tensor_functions(options: Options, features: Sequence[str] | None = None) ->
         "rotated": lambda n: (n - 1, *range(n - 1)),  # the last axis first
         "offset": lambda _tensor, _axis: 0,  # of the first of its siblings; a match among several has its own
         "missing": lambda n, grain: int(-n % int(grain)),  # from n to the next multiple
+        "gcd": lambda a, b: gcd(int(a), int(b)),
         "dim_at": lambda xs, i: xs[i],
         "option": _option(options),
         "rank": lambda x: x.type.rank,

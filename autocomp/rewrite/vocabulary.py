@@ -75,6 +75,7 @@ TENSORS = {
     "rotated": (1, 1),
     "dim_at": (2, 2),
     "missing": (2, 2),
+    "gcd": (2, 2),
 }
 ATTRIBUTE_WORDS = frozenset({"nchw", "nhwc", "nhwc_ohwi"})  # values that attributes of the op table's entries have
 BODY = {

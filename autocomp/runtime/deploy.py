@@ -33,14 +33,14 @@ APIS = {
 }
 MAPS = """
 static ac_tensor_map tensor_map(int type, int rank, void *at, const cuuint64_t *dims, const cuuint64_t *strides, const cuuint32_t *box,
-                                const cuuint32_t *steps) {
+                                const cuuint32_t *steps, CUtensorMapSwizzle swizzle) {
   static decltype(&cuTensorMapEncodeTiled) encode = nullptr;
   cudaDriverEntryPointQueryResult found;
   const char *const name = "cuTensorMapEncodeTiled";
   if (!encode) check(cudaGetDriverEntryPointByVersion(name, (void **)&encode, 12000, cudaEnableDefault, &found), name);
   CUtensorMap map;
   if (encode(&map, (CUtensorMapDataType)type, rank, at, dims, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-             CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) != CUDA_SUCCESS) {
+             swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) != CUDA_SUCCESS) {
     fprintf(stderr, "a tensor map was refused\\n");
     exit(1);
   }
@@ -217,7 +217,8 @@ def _map(m: TensorMap, at: str, values: Mapping[str, int]) -> str:
     array = lambda kind, items: f"std::vector<{kind}>{{{', '.join(map(number, items)) or '0'}}}.data()"
     return (
         f"tensor_map(CU_TENSOR_MAP_DATA_TYPE_{MAP_TYPE.get(m.dtype, 'UINT8')}, {len(m.dims)}, {at}, {array('cuuint64_t', m.dims)}, "
-        f"{array('cuuint64_t', m.strides)}, {array('cuuint32_t', span)}, {array('cuuint32_t', steps)})"
+        f"{array('cuuint64_t', m.strides)}, {array('cuuint32_t', span)}, {array('cuuint32_t', steps)}, "
+        f"CU_TENSOR_MAP_SWIZZLE_{f'{m.swizzle}B' if m.swizzle else 'NONE'})"
     )
 
 

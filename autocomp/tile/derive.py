@@ -33,7 +33,7 @@ from autocomp.ir.monoids import MONOIDS, start
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import BOOL, I64, Dim, DType, Sym
 from autocomp.tile.monoid_step import BIG, MonoidStep, same_fold, term, values_of
-from autocomp.tile.program import Buf, Loop, Stmt, Tensor, TileProgram, Value
+from autocomp.tile.program import Buf, Loop, Stmt, Tensor, TileProgram, Value, dense
 from autocomp.tile.spread import spread_operands
 from autocomp.tile.unify import unify_axes
 
@@ -127,7 +127,8 @@ class Deriver:
                 value = self.put(
                     "map", "y", t.dtype, axes, srcs=(value,), expr=Map(t.dtype, "cast", (Value(self.bufs[value].dtype, value),))
                 )
-            outputs.append(Tensor(st.tensor, t.dtype, axes, tuple(self.extent[a] for a in axes), st.tensor, t.shape, st.index))
+            shape, index = dense(t.shape, st.index)
+            outputs.append(Tensor(st.tensor, t.dtype, axes, tuple(self.extent[a] for a in axes), st.tensor, shape, index))
             self.scopes[-1].body.append(Stmt("store", st.tensor, (value,)))
         if again:
             last = self.scopes.pop()
@@ -285,14 +286,15 @@ class Deriver:
             t = self.types[e.tensor]
             plain = not any(v.buffer == e.tensor for v in self.tensors.values()) and e.tensor not in self.gathered
             name = e.tensor if plain else self.fresh(f"{e.tensor}_v")
+            shape, index = dense(t.type.shape, e.index)
             self.tensors[key] = Tensor(
                 name,
                 t.type.dtype,
                 axes,
                 tuple(self.extent[a] for a in axes),
                 e.tensor,
-                t.type.shape,
-                e.index,
+                shape,
+                index,
                 e.guard,
                 e.fill,
                 t.constant,

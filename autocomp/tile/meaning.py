@@ -100,7 +100,7 @@ class _Run:
             self.env[s.dst] = self.align(self.env[s.srcs[0]], self.bufs[s.srcs[0]].axes, b.axes).astype(self.type(b.dtype))
             return
         index, there, ok = self.address(t)
-        data = self.arrays[t.buffer][index] if ok.any() else np.zeros(ok.shape, self.type(t.dtype))
+        data = self.arrays[t.buffer].reshape([self.size(d) for d in t.shape])[index] if ok.any() else np.zeros(ok.shape, self.type(t.dtype))
         x = np.where(ok, data, np.where(there, t.fill, 0).astype(self.type(t.dtype)))
         self.env[s.dst] = self.align(x.astype(self.type(b.dtype)), t.axes, b.axes)
 

@@ -53,6 +53,12 @@ class Tensor:
     constant: bool = False
 
 
+def dense(shape: Sequence[Dim], index: Sequence[Aff]) -> tuple[tuple[Dim, ...], tuple[Aff, ...]]:
+    """(shape, index) of a view without the dimensions of one element, which are nowhere in memory; of the last where all are so."""
+    kept = [(n, i) for n, i in zip(shape, index, strict=True) if n != 1 or i != Aff()] or list(zip(shape, index))[-1:]
+    return tuple(n for n, _ in kept), tuple(i for _, i in kept)
+
+
 @dataclass(frozen=True)
 class Buf:
     """An on-chip value over named axes. scope: block (shared by the workers of a tile) or fragment (theirs alone)."""

@@ -16,6 +16,7 @@ from autocomp.tile.program import Buf, Tensor
 
 CHUNK = 128  # bytes of a box row: one swizzle period
 COORDINATE = 2**31 - 1  # the largest coordinate
+CHUNKS = (CHUNK, 64, 32)  # those that there are; a step in depth of a product is 32
 BOX = 256  # most elements that a box spans along any dimension
 STEP = 8  # most elements from one of a box to the next; source: CUDA driver API, cuTensorMapEncodeTiled
 RANK = 5
@@ -23,7 +24,7 @@ RANK = 5
 
 @dataclass(frozen=True)
 class Bulk:
-    """A factor of a product in shared memory: boxes of `rows` rows of 128 bytes, swizzled.
+    """A factor of a product in shared memory: boxes of `rows` rows of `chunk` bytes, swizzled.
 
     deep    the rows' elements run along the reduced axis (K-major); else along m or n, and the rows are steps in depth
     boxes   boxes side by side along the contiguous axis, each `box_bytes`
@@ -40,10 +41,11 @@ class Bulk:
     map: TensorMap
     start: tuple[Aff, ...]
     more: tuple[tuple[str, int], ...] = ()
+    chunk: int = CHUNK
 
     @property
     def box_bytes(self) -> int:
-        return self.rows * CHUNK
+        return self.rows * self.chunk
 
     @property
     def bytes(self) -> int:
@@ -61,9 +63,14 @@ class Bulk:
         return self.bytes
 
     @property
+    def layout(self) -> tuple[int, int, int]:
+        """Bytes to the next step in depth (1: they follow each other in the row) and to the next 8 rows, and those of the swizzle."""
+        return 1, 8 * self.chunk, self.chunk
+
+    @property
     def across(self) -> int:
         """Elements of a box row."""
-        return CHUNK // self.buf.dtype.bytes
+        return self.chunk // self.buf.dtype.bytes
 
     def shift(self, box: int) -> tuple[int, ...]:
         """What a box's coordinates add to those of the tile's first element."""
@@ -76,8 +83,8 @@ class Bulk:
 
     def place(self, side: str, number: str, wide: int, step: int) -> str:
         """Where instruction `number` of `wide` rows, the first of them row `side`, finds its step kk of `step` bytes in depth."""
-        steps = CHUNK // step
-        return f"({side}) * {CHUNK} + kk % {steps} * {step}" + (f" + kk / {steps} * {self.box_bytes}" if self.boxes > 1 else "")
+        steps = self.chunk // step
+        return f"({side}) * {self.chunk} + kk % {steps} * {step}" + (f" + kk / {steps} * {self.box_bytes}" if self.boxes > 1 else "")
 
 
 def side_by_side(index: Aff, axes: Sequence[str], tile: Mapping[str, int], extent: Mapping[str, Dim]) -> bool:
@@ -86,10 +93,11 @@ def side_by_side(index: Aff, axes: Sequence[str], tile: Mapping[str, int], exten
 
 
 def tensor_map(t: Tensor, tile: Mapping[str, int], extent: Mapping[str, Dim], inner: str, exact: frozenset[str],
-               where: str) -> tuple[TensorMap, tuple[Aff, ...], int]:  # fmt: skip
+               where: str, chunk: int = CHUNK) -> tuple[TensorMap, tuple[Aff, ...], int]:  # fmt: skip
     """(descriptor, start coordinates, rows of a box) of a view's tile.
 
     tile     size of each axis (padded); exact: reduced axes, past whose end the tile must read zeros
+    chunk    bytes of a box row
     Raises UnsupportedOp naming the condition that fails: addresses and pitches of whole 16 bytes, one axis a dimension, zero padding.
     """
     refuse = lambda why: UnsupportedOp(f"the bulk engine cannot copy {t.name}: {why}", where=where, hint="a schedule without it exists")
@@ -115,7 +123,7 @@ def tensor_map(t: Tensor, tile: Mapping[str, int], extent: Mapping[str, Dim], in
         if d == len(t.index) - 1:
             if wide[:1] != [inner]:
                 raise refuse(f"its contiguous dimension is not along {inner}")
-            here = CHUNK // size
+            here = chunk // size
         else:
             if stride % 16:
                 raise refuse(f"rows of {stride} bytes are no multiple of 16")
@@ -138,7 +146,7 @@ def tensor_map(t: Tensor, tile: Mapping[str, int], extent: Mapping[str, Dim], in
         raise refuse(f"a box of {box} in steps of {steps}")
     check_guard(t, refuse)
     far = tuple(steps) if max(steps, default=1) > 1 else ()
-    return TensorMap(t.buffer, t.dtype.name, tuple(dims), tuple(strides), tuple(box), steps=far), tuple(start), rows
+    return TensorMap(t.buffer, t.dtype.name, tuple(dims), tuple(strides), tuple(box), chunk, far), tuple(start), rows
 
 
 def ends_together(index: Aff, axis: str, extent: Dim, n: Dim, tile: int) -> bool:

@@ -76,13 +76,13 @@ def descriptor(at: TeamPrinter, name: str, first: bool, pr: Product) -> str:
         side = f"{number} * {i.m}" if first else f"n * {i.n}" if pr.repeat[1] > 1 else "0"
         slot = f" + {turn(at, q)[0]} * {x.bytes}" if q is not None and q.depth > 1 else ""
         place = x.place(side, number, i.m if first else i.n, i.k * x.buf.dtype.bytes)
-        return f"ac_descriptor({at.memory} + {x.offset}{slot} + {place}, 1, 1024)"
+        return f"{_made(x)}({at.memory} + {x.offset}{slot} + {place}, {x.layout[0]}, {x.layout[1]})"
     var, size, count = ("m", i.m, pr.repeat[0]) if first else ("n", i.n, pr.repeat[1])
     way = [f"{turn(at, q)[0]} * {x.bytes // 16}"] if q is not None and q.depth > 1 else []
     if deep(at, name, pr):
         bytes_ = i.k * x.buf.dtype.bytes
-        steps = 128 // bytes_
-        way += [f"{var} * {size * 8}"] * (count > 1) + [f"kk % {steps} * {bytes_ // 16}"]
+        steps = x.chunk // bytes_
+        way += [f"{var} * {size * x.chunk // 16}"] * (count > 1) + [f"kk % {steps} * {bytes_ // 16}"]
         way += [f"kk / {steps} * {x.box_bytes // 16}"] * (x.boxes > 1)
     else:
         way += [f"{var} * {size} / {x.across} * {x.box_bytes // 16}"] * (count > 1) + [f"kk * {i.k * 8}"]
@@ -100,12 +100,17 @@ def described(at: TeamPrinter, name: str, first: bool, pr: Product) -> str:
         if apart > 1:
             size = pr.repeat[0] * pr.instruction.m if first else pr.repeat[1] * pr.instruction.n
             number = f"ac_uniform(wave / 4){f' % {high}' if wide > 1 else ''}" if first else f"ac_uniform(wave / {4 * high})"
-            mine = f" + {number} * {size * 128 if along else size // x.across * x.box_bytes}"
+            mine = f" + {number} * {size * x.chunk if along else size // x.across * x.box_bytes}"
         at.descriptors[key] = variable = at.names.fresh(f"{name}_at")
         lead = 1 if along else x.box_bytes
         top = next(i for i, text in enumerate(at.lines) if "ac_registers_claim" in text) + 1
-        at.lines.insert(top, f"  const unsigned long long {variable} = ac_descriptor({at.memory} + {x.offset}{mine}, {lead}, 1024);")
+        at.lines.insert(top, f"  const unsigned long long {variable} = {_made(x)}({at.memory} + {x.offset}{mine}, {lead}, {x.layout[1]});")
     return at.descriptors[key]
+
+
+def _made(x: Bulk | Laid) -> str:
+    """The function that makes a descriptor of memory with this swizzle."""
+    return "ac_descriptor" if x.layout[2] == 128 else f"ac_descriptor_of<{x.layout[2]}>"
 
 
 def deep(at: TeamPrinter, name: str, pr: Product) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from autocomp.targets.cuda.bulk import Bulk, side_by_side, tensor_map
+from autocomp.targets.cuda.bulk import CHUNK, CHUNKS, Bulk, side_by_side, tensor_map
 from autocomp.targets.cuda.windows import Window, slides, window
 from autocomp.targets.simt.access import contiguous_axis
 from autocomp.targets.simt.placed import Placement
@@ -46,6 +46,8 @@ class Laid:
     more: tuple[tuple[str, int], ...] = ()
     deep: bool = True
     across: int = 64
+    chunk: int = 128
+    layout: tuple[int, int, int] = (1, 1024, 128)
 
     @property
     def box_bytes(self) -> int:
@@ -151,8 +153,9 @@ class TeamPlacer(Placer):
             return
         own, other = (k[:1], outer) if deep else (outer, k)
         more = k[1:] if deep else ()
-        across = 128 // buf.dtype.bytes
         size = prod(x for _, x in own)
+        chunk = next((c for c in CHUNKS if deep and own[0][1] * buf.dtype.bytes % c == 0), CHUNK)
+        across = chunk // buf.dtype.bytes
         if i.deep and not deep:
             raise self.refuse(f"{buf.name} lies along {inner or 'no axis'}, {i.name} reads {buf.dtype} along the reduced axis only",
                               "store it so, or take a schedule without roles")  # fmt: skip
@@ -170,10 +173,10 @@ class TeamPlacer(Placer):
         if steps % i.k:
             raise self.refuse(f"depth {steps} is no multiple of {i.k}")
         exact = frozenset(x for x, _ in k) | self.reduced_with(buf.name)
-        made, start, rows = tensor_map(view, tile, extent, inner, exact, f"kernel {self.p.name}")
+        made, start, rows = tensor_map(view, tile, extent, inner, exact, f"kernel {self.p.name}", chunk)
         if rows != prod(x for _, x in other):
             raise self.refuse(f"{buf.name}: a box has {rows} rows, the tile {other}")
-        self.put(Bulk(buf, view, deep, rows, size // across * prod(x for _, x in more), 0, made, start, more))
+        self.put(Bulk(buf, view, deep, rows, size // across * prod(x for _, x in more), 0, made, start, more, chunk))
 
     def reduced_with(self, name: str) -> frozenset[str]:
         """Axes along which products sum what a buffer holds."""

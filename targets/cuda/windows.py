@@ -9,15 +9,20 @@ An instruction reads 64 (or n) rows that follow each other in the patch, so axes
 step through the tile: pitch = stride in the tile. A tap moves the start by whole rows. The swizzle is a function of the address (its
 bits 7 to 9 select among bits 4 to 6), so that a start at any row reads what the bulk engine wrote. Where rows of an image are too
 short for their halo (7 places and 2 more in 8), the zeros behind a row are those in front of the next one, or it is no window.
+
+A window that slides along the contiguous dimension itself, in steps of 16 bytes (a line of pixels of few channels, whose taps and
+channels are one reduced axis), has a patch of lines: rows of 16 bytes without a swizzle. An instruction takes its factors in pieces of
+8 rows of 16 bytes, and neighbours along a line are such rows: 8 windows of a line at one of their steps of 16 bytes are 128 bytes that
+follow each other, the next step of the same windows begins 16 bytes further on, and nothing is copied apart.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
-from autocomp.targets.cuda.bulk import BOX, CHUNK, RANK, Bulk, check_guard, ends_together
+from autocomp.targets.cuda.bulk import BOX, CHUNK, CHUNKS, RANK, Bulk, check_guard, ends_together
 from autocomp.targets.source import TensorMap
 
 from autocomp.errors import UnsupportedOp
@@ -27,11 +32,12 @@ from autocomp.tile.program import Buf, Tensor
 
 Refuse = Callable[[str], UnsupportedOp]
 SWIZZLE = 1024  # bytes after which the swizzle repeats
+CELL = 16  # bytes of a row of an instruction's piece; source: PTX ISA, wgmma, matrix descriptor without swizzle
 
 
 @dataclass(frozen=True)
 class Window(Bulk):
-    """A patch of `rows` rows of 128 bytes in each of its boxes (64 elements of the inner axis each).
+    """A patch of `rows` rows of `row` bytes in each of its boxes; depth lies side by side in `chunk` bytes (of a patch of lines: rows).
 
     tile   (size in the tile, padded; rows of the patch from one index to the next) of each axis along the instruction's rows,
            innermost first
@@ -40,20 +46,25 @@ class Window(Bulk):
 
     tile: tuple[tuple[int, int], ...] = ()
     taps: tuple[tuple[int, int], ...] = ()
+    row: int = CHUNK
 
     @property
     def box_bytes(self) -> int:
-        return -(-self.rows * CHUNK // SWIZZLE) * SWIZZLE
+        return -(-self.rows * self.row // SWIZZLE) * SWIZZLE
 
     @property
     def copied(self) -> int:
-        return self.boxes * self.rows * CHUNK
+        return self.boxes * self.rows * self.row
+
+    @property
+    def layout(self) -> tuple[int, int, int]:
+        return (1, 8 * CHUNK, CHUNK) if self.row == CHUNK else (CELL, 8 * CELL, 0)
 
     @property
     def reach(self) -> int:
         """Bytes from a slot's start to the end of what instructions read: rows of the tile that lie in no output read beyond."""
         last = sum((n - 1) * pitch for n, pitch in (*self.tile, *self.taps))
-        return (self.boxes - 1) * self.box_bytes + (last + 1) * CHUNK
+        return (self.boxes - 1) * self.box_bytes + last * self.row + self.chunk
 
     def place(self, side: str, number: str, wide: int, step: int) -> str:
         """Rows of instruction `number` (`wide` rows each) at the tap and step of kk."""
@@ -62,15 +73,15 @@ class Window(Bulk):
             if below * n > wide or i == len(self.tile) - 1:  # else the axis lies whole in one instruction
                 digit = f"{number} / {below // wide}" if below > wide else f"{number} * {wide // below}" if below < wide else number
                 digit = digit if i == len(self.tile) - 1 else f"({digit}) % {n}"
-                parts.append(f"({digit}) * {pitch * CHUNK}")
+                parts.append(f"({digit}) * {pitch * self.row}")
             below *= n
-        per = CHUNK // step
+        per = self.chunk // step
         parts.append(f"kk % {per} * {step}")
         if self.boxes > 1:
             parts.append(f"kk / {per} % {self.boxes} * {self.box_bytes}")
         below = per * self.boxes
         for n, pitch in self.taps:
-            parts.append(f"kk / {below} % {n} * {pitch * CHUNK}")
+            parts.append(f"kk / {below} % {n} * {pitch * self.row}")
             below *= n
         return " + ".join(parts)
 
@@ -91,15 +102,12 @@ def window(buf: Buf, view: Tensor, outer: Sequence[tuple[str, int]], k: Sequence
     """
     refuse = lambda why: UnsupportedOp(f"{view.name} is no window that slides over one patch: {why}", where=where,
                                        hint="a schedule that copies every tap exists")  # fmt: skip
-    inner, deep = k[0]
-    across = CHUNK // buf.dtype.bytes
-    if view.index[-1] != Aff.of(inner) or deep % across or not ends_together(view.index[-1], inner, extent[inner], view.shape[-1], deep):
-        raise refuse(f"its last dimension is read at {view.index[-1]}, {deep} elements, not in whole rows of {across}")
     for a, n in k[1:]:
         if _fixed(extent[a], refuse) % n:
             raise refuse(f"{extent[a]} taps of {a} in parts of {n}")
     patch = _Patch(view, outer, true, extent, wide, refuse)
-    strides: list[Dim] = []
+    made = _lines(buf, patch, k[0]) if len(view.index[-1].names()) > 1 else _pixels(buf, patch, k[0])
+    strides: list[Dim] = [CELL] if made.row == CELL else []
     step = buf.dtype.bytes
     for d in range(len(view.index) - 1, 0, -1):
         step *= _fixed(view.shape[d], refuse)
@@ -107,14 +115,38 @@ def window(buf: Buf, view: Tensor, outer: Sequence[tuple[str, int]], k: Sequence
         patch.add(d - 1)
     if patch.spills:
         raise refuse("the zeros behind its end have no next row")
-    box = (across, *patch.box)
+    box = (*made.map.box, *patch.box)
     if len(box) > RANK or max(box) > BOX or any(isinstance(x, int) and x % 16 for x in strides):
         raise refuse(f"a box of {list(box)}, rows of {strides} bytes")
     check_guard(view, refuse)
-    made = TensorMap(view.buffer, view.dtype.name, tuple(reversed(view.shape)), tuple(strides), box)
+    dims, start = (*made.map.dims, *reversed(view.shape[:-1])), (*made.start, *reversed(view.index[:-1]))
     pitch = patch.pitch_of
-    return Window(buf, view, True, prod(patch.box), deep // across, 0, made, tuple(reversed(view.index)),
-                  tile=tuple((n, pitch.get(a, 0)) for a, n in outer), taps=tuple((n, pitch.get(a, 0)) for a, n in k[1:]))  # fmt: skip
+    return replace(made, rows=prod(patch.box), map=replace(made.map, dims=dims, strides=tuple(strides), box=box), start=start,
+                   tile=tuple((n, pitch.get(a, 0)) for a, n in outer), taps=tuple((n, pitch.get(a, 0)) for a, n in k[1:]))  # fmt: skip
+
+
+def _pixels(buf: Buf, patch: _Patch, along: tuple[str, int]) -> Window:
+    """The contiguous dimension of a patch whose rows are pixels: boxes of 128 bytes of the reduced axis."""
+    view, (inner, deep), across = patch.view, along, CHUNK // buf.dtype.bytes
+    last, n = view.index[-1], view.shape[-1]
+    if last != Aff.of(inner) or deep % across or not ends_together(last, inner, patch.extent[inner], n, deep):
+        raise patch.refuse(f"its last dimension is read at {last}, {deep} elements, not in whole rows of {across}")
+    return Window(buf, view, True, 0, deep // across, 0, TensorMap(view.buffer, view.dtype.name, (n,), (), (across,)), (last,))
+
+
+def _lines(buf: Buf, patch: _Patch, along: tuple[str, int]) -> Window:
+    """The contiguous dimension of a patch of lines: cells of 16 bytes, one for each step of the axis that slides, and those of a run."""
+    view, (inner, deep), cell = patch.view, along, CELL // buf.dtype.bytes
+    last, n = view.index[-1], _fixed(view.shape[-1], patch.refuse)
+    step = last - Aff.of(inner)
+    sizes = [*(c for _, c in step.terms), step.const, n]
+    run = deep * buf.dtype.bytes
+    if last.coef(inner) != 1 or any(x % cell for x in sizes) or run % CHUNKS[-1] or deep != patch.extent[inner]:
+        raise patch.refuse(f"its last dimension of {n} is read at {last}, {deep} elements, not in steps of {cell}")
+    cells = Aff(tuple((a, c // cell) for a, c in step.terms), step.const // cell)
+    patch.place(cells, 1 + sum((patch.true.get(a, 1) - 1) * cells.coef(a) for a in cells.names()) + deep // cell - 1)
+    made = TensorMap(view.buffer, view.dtype.name, (cell, n // cell), (), (cell,), swizzle=0)
+    return Window(buf, view, True, 0, 1, 0, made, (Aff(), cells), chunk=run, row=CELL)
 
 
 class _Patch:
@@ -131,21 +163,25 @@ class _Patch:
 
     def add(self, d: int) -> None:
         """Dimension d of the view."""
-        index, pitch = self.view.index[d], prod(self.box)
-        here = [a for a in sorted(index.names()) if self.true.get(a, 1) > 1]
+        index = self.view.index[d]
+        self.place(index, 1 + sum((self.true.get(a, 1) - 1) * index.coef(a) for a in index.names()), d)
+
+    def place(self, index: Aff, need: int, d: int | None = None) -> None:
+        """What a tile reads at an index has `need` places; of dimension d, where its zeros may be those of the next row."""
+        what = f"dimension {len(self.view.index) - 1 if d is None else d}"
+        pitch, here = prod(self.box), [a for a in sorted(index.names()) if self.true.get(a, 1) > 1]
         rows = [a for a in here if a in self.stride]
-        if len(rows) > 1 or len(here) - len(rows) > 1 or any(index.coef(a) != 1 for a in rows) or any(index.coef(a) < 1 for a in here):
-            raise self.refuse(f"dimension {d} is read at {index}")
+        if len(rows) > 1 or len(here) - len(rows) > 1 or any(index.coef(a) < 1 for a in here):
+            raise self.refuse(f"{what} is read at {index}")
         for a in rows:
-            if self.stride[a] < self.wide and self.stride[a] != pitch:
-                raise self.refuse(f"{a} steps {self.stride[a]} rows in the tile and {pitch} in the patch")
-        need = 1 + sum((self.true[a] - 1) * index.coef(a) for a in here)
-        places = self.asked(rows, pitch)
+            if self.stride[a] < self.wide and self.stride[a] != pitch * index.coef(a):
+                raise self.refuse(f"{a} steps {self.stride[a]} rows in the tile and {pitch * index.coef(a)} in the patch")
+        places = self.asked([a for a in rows if index.coef(a) == 1], pitch)
         if places is None:
             places, self.spills = need + self.spills, False  # one more, for what spills into it
         elif places < need:
-            if not (self.zeros_meet(d, places, need) and self.stands(index, here)):
-                raise self.refuse(f"{places} places of dimension {d} in the tile, {need} in the patch")
+            if d is None or not (self.zeros_meet(d, places, need) and self.stands(index, here)):
+                raise self.refuse(f"{places} places of {what} in the tile, {need} in the patch")
             self.spills = True
         elif places > need:
             self.spills = False

@@ -301,6 +301,11 @@ AC_DEVICE void ac_stmatrix4_t(unsigned char *p, const unsigned (&r)[4]) {
 AC_DEVICE unsigned long long ac_descriptor(const unsigned char *p, int lead, int stride) {
   return (unsigned long long)((ac_address(p) & 0x3ffff) >> 4) | ((unsigned long long)(lead >> 4) << 16) | ((unsigned long long)(stride >> 4) << 32) | (1ull << 62);
 }
+// the same in rows of another swizzle's bytes; of 16 bytes without one, where lead is the bytes to the next 16 in depth
+template <int SWIZZLE> AC_DEVICE unsigned long long ac_descriptor_of(const unsigned char *p, int lead, int stride) {
+  constexpr unsigned long long kind = SWIZZLE == 128 ? 1 : SWIZZLE == 64 ? 2 : SWIZZLE == 32 ? 3 : 0;
+  return (ac_descriptor(p, lead, stride) & ~(3ull << 62)) | (kind << 62);
+}
 // the same factor further on, in 16 bytes
 AC_DEVICE unsigned long long ac_descriptor_at(unsigned long long first, unsigned way) { return (first & ~0xffffffffull) | ((unsigned)first + way); }
 AC_DEVICE void ac_team_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }

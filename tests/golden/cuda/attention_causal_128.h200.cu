@@ -21,7 +21,7 @@ AC_DEVICE void ac_wgmma_n128_f16_r1(int keep, float *d, const unsigned *a, unsig
  * rule: fusion/scores-into-online: where into operand 0 of softmax_weighted_sum
  * rule: tiling/gpu-online-warpgroups: the schedule
  *
- * kernel matmul_softmax_weighted_sum_iota_ge_2more(in0: f16[i0:2, i1:130, r0:128] of in0[1, 2, 130, 128] at [0, i0, i1, r0], in1: f16[i0:2, r0:128, r1:130] of in1[1, 2, 130, 128] at [0, i0, r1, r0], in2: f16[i0:2, i2:128, r1:130] of in2[1, 2, 130, 128] at [0, i0, r1, i2]) -> out0: f16[i0:2, i1:130, i2:128] of out0[1, 2, 130, 128] at [0, i0, i1, i2]
+ * kernel matmul_softmax_weighted_sum_iota_ge_2more(in0: f16[i0:2, i1:130, r0:128], in1: f16[i0:2, r0:128, r1:130] of in1[2, 130, 128] at [i0, r1, r0], in2: f16[i0:2, i2:128, r1:130] of in2[2, 130, 128] at [i0, r1, i2]) -> out0: f16[i0:2, i1:130, i2:128]
  * axes i0=2 i1=130 i2=128 r0=128 r1=130
  * tile i0=1 i1=64 r1=64
  * grid i0, i1

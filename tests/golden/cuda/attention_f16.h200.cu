@@ -17,7 +17,7 @@ AC_DEVICE void ac_wgmma_n64_f16_r1(int keep, float *d, const unsigned *a, unsign
  * rule: fusion/scores-into-online: mul into operand 0 of softmax_weighted_sum
  * rule: tiling/gpu-online-warpgroups: the schedule
  *
- * kernel matmul_mul_softmax_weighted_sum(in0: f16[i0:3, i1:200, r0:64] of in0[1, 3, 200, 64] at [0, i0, i1, r0], in1: f16[i0:3, r0:64, r1:200] of in1[1, 3, 200, 64] at [0, i0, r1, r0], in2: f16[i0:3, i2:64, r1:200] of in2[1, 3, 200, 64] at [0, i0, r1, i2]) -> out0: f16[i0:3, i1:200, i2:64] of out0[1, 3, 200, 64] at [0, i0, i1, i2]
+ * kernel matmul_mul_softmax_weighted_sum(in0: f16[i0:3, i1:200, r0:64], in1: f16[i0:3, r0:64, r1:200] of in1[3, 200, 64] at [i0, r1, r0], in2: f16[i0:3, i2:64, r1:200] of in2[3, 200, 64] at [i0, r1, i2]) -> out0: f16[i0:3, i1:200, i2:64]
  * axes i0=3 i1=200 i2=64 r0=64 r1=200
  * tile i0=1 i1=64 r1=128
  * grid i0, i1

@@ -9,7 +9,7 @@
  * rule: fusion/scores-into-online: mul into operand 0 of softmax_weighted_sum
  * rule: tiling/gpu-online-few-rows: the schedule
  *
- * kernel matmul_mul_softmax_weighted_sum(in0: f16[i0:2, i1:2, i2:4, r0:128] of in0[2, 8, 1, 128] at [i0, 4*i1 + i2, 0, r0], in1: f16[i0:2, i1:2, r0:128, r1:300] of in1[2, 2, 300, 128] at [i0, i1, r1, r0], in2: f16[i0:2, i1:2, i3:128, r1:300] of in2[2, 2, 300, 128] at [i0, i1, r1, i3]) -> out0: f16[i0:2, i1:2, i2:4, i3:128] of out0[2, 8, 1, 128] at [i0, 4*i1 + i2, 0, i3]
+ * kernel matmul_mul_softmax_weighted_sum(in0: f16[i0:2, i1:2, i2:4, r0:128] of in0[2, 8, 128] at [i0, 4*i1 + i2, r0], in1: f16[i0:2, i1:2, r0:128, r1:300] of in1[2, 2, 300, 128] at [i0, i1, r1, r0], in2: f16[i0:2, i1:2, i3:128, r1:300] of in2[2, 2, 300, 128] at [i0, i1, r1, i3]) -> out0: f16[i0:2, i1:2, i2:4, i3:128] of out0[2, 8, 128] at [i0, 4*i1 + i2, i3]
  * axes i0=2 i1=2 i2=4 i3=128 r0=128 r1=300
  * tile i0=1 i1=1 r1=128
  * grid i0, i1

@@ -6,7 +6,7 @@
  * predicted: 6.86 us, bound by launch, 0% of the roofline
  * rule: tiling/gpu-narrow: the schedule
  *
- * kernel conv(in0: f16[i0:2, i1:12, i2:19, i3:23, r0:3, r1:3] of in0[2, 12, 19, 23] at [i0, i1, i2 + r0 - 1, i3 + r1 - 1] where i2 + r0 - 1 >= 0, -1*i2 - 1*r0 + 19 >= 0, i3 + r1 - 1 >= 0, -1*i3 - 1*r1 + 23 >= 0 else 0.0, in1: f16[i1:12, r0:3, r1:3] of in1[12, 1, 3, 3] at [i1, 0, r0, r1]) -> out0: f16[i0:2, i1:12, i2:19, i3:23]
+ * kernel conv(in0: f16[i0:2, i1:12, i2:19, i3:23, r0:3, r1:3] of in0[2, 12, 19, 23] at [i0, i1, i2 + r0 - 1, i3 + r1 - 1] where i2 + r0 - 1 >= 0, -1*i2 - 1*r0 + 19 >= 0, i3 + r1 - 1 >= 0, -1*i3 - 1*r1 + 23 >= 0 else 0.0, in1: f16[i1:12, r0:3, r1:3]) -> out0: f16[i0:2, i1:12, i2:19, i3:23]
  * axes i0=2 i1=12 i2=19 i3=23 r0=3 r1=3
  * tile i0=1 i1=1 i2=2 r0=2
  * grid i0, i1, i2

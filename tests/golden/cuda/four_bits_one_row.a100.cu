@@ -16,7 +16,7 @@
  * rule: fusion/contract-prologue-b: reshape into operand 1 of matmul
  * rule: tiling/gpu-skinny: the schedule
  *
- * kernel matmul_bitand_shr_concat_3more(in0: f16[r0:4, r1:32, r2:2] of in0[1, 256] at [0, 64*r0 + 2*r1 + r2], in1: u8[i0:96, r0:4, r1:32, r2:2] of in1[128, 96] at [32*r0 + r1, i0 + 96*r2] where -1*r2 >= 0 else 0.0, in1_v: u8[i0:96, r0:4, r1:32, r2:2] of in1[128, 96] at [32*r0 + r1, i0 + 96*r2 - 96] where r2 - 1 >= 0 else 0.0, in2: f16[i0:96, r0:4] of in2[4, 96] at [r0, i0]) -> out0: f16[i0:96] of out0[1, 96] at [0, i0]
+ * kernel matmul_bitand_shr_concat_3more(in0: f16[r0:4, r1:32, r2:2] of in0[256] at [64*r0 + 2*r1 + r2], in1: u8[i0:96, r0:4, r1:32, r2:2] of in1[128, 96] at [32*r0 + r1, i0 + 96*r2] where -1*r2 >= 0 else 0.0, in1_v: u8[i0:96, r0:4, r1:32, r2:2] of in1[128, 96] at [32*r0 + r1, i0 + 96*r2 - 96] where r2 - 1 >= 0 else 0.0, in2: f16[i0:96, r0:4] of in2[4, 96] at [r0, i0]) -> out0: f16[i0:96]
  * axes i0=96 r0=4 r1=32 r2=2
  * tile i0=32 r0=2
  * grid i0

@@ -228,15 +228,21 @@ template <int N> AC_DEVICE void ac_keep(unsigned (&)[N]) {}
 AC_DEVICE unsigned long long ac_descriptor(const unsigned char *p, int lead, int stride) {
   return (unsigned long long)(p - smem) | (unsigned long long)lead << 20 | (unsigned long long)stride << 40;
 }
+template <int SWIZZLE> AC_DEVICE unsigned long long ac_descriptor_of(const unsigned char *p, int lead, int stride) {
+  return ac_descriptor(p, lead, stride) | (SWIZZLE == 128 ? 0ull : SWIZZLE == 64 ? 1ull : SWIZZLE == 32 ? 2ull : 3ull) << 60;
+}
 AC_DEVICE unsigned long long ac_descriptor_at(unsigned long long first, unsigned way) { return first + way * 16; }
-// element (i along m or n, step) of a factor: rows of 128 bytes, chunks permuted by the address's bits 7 to 9
+// element (i along m or n, step) of a factor: rows of 128, 64 or 32 bytes, chunks permuted by the address's bits from 7 on; or rows of 16
+// bytes as they are, the next 16 in depth `lead` further on
 AC_DEVICE float ac_number(f16 x) { return simt_widen(x); }
 AC_DEVICE float ac_number(bf16 x) { return simt_widen(x); }
 template <class T> AC_DEVICE auto ac_number(T x) { return ac_held(x); }
 template <class T, bool DEEP> AC_DEVICE auto ac_factor(unsigned long long where, int i, int step) {
   const long start = where & 0xfffff, lead = where >> 20 & 0xfffff, stride = where >> 40 & 0xfffff;
-  long at = DEEP ? start + i / 8 * stride + i % 8 * 128 + step * long(sizeof(T)) : start + step / 8 * stride + step % 8 * 128 + i / 64 * lead + i % 64 * 2;
-  at ^= (at >> 7 & 7) << 4;
+  const int swizzle[] = {128, 64, 32, 16}, row = swizzle[where >> 60];
+  const long way = step * long(sizeof(T)), along = row == 16 ? way / 16 * lead + way % 16 : way;
+  long at = DEEP ? start + i / 8 * stride + i % 8 * row + along : start + step / 8 * stride + step % 8 * 128 + i / 64 * lead + i % 64 * 2;
+  at ^= (at >> 7 & (row / 16 - 1)) << 4;
   T x;
   memcpy(&x, smem + at, sizeof x);
   return ac_number(x);

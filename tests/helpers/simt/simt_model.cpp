@@ -130,7 +130,7 @@ template <class F> void each_element(const ac_tensor_map &m, const Bulk &b, F vi
       offset += x * m.strides[d];
     }
     long place = base + long(e) * m.size;
-    if (m.swizzle == 128) place ^= (place >> 7 & 7) << 4;
+    if (m.swizzle) place ^= (place >> 7 & (m.swizzle / 16 - 1)) << 4;
     visit(smem + place, offset, inside);
   }
 }
