@@ -19,7 +19,7 @@ follow each other, the next step of the same windows begins 16 bytes further on,
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 
 from autocomp.targets.cuda.bulk import BOX, CHUNK, CHUNKS, RANK, Bulk, check_guard, ends_together
@@ -100,14 +100,15 @@ def window(buf: Buf, view: Tensor, outer: Sequence[tuple[str, int]], k: Sequence
     wide     rows of an instruction
     Raises UnsupportedOp naming the condition that fails.
     """
+    inner, deep = k[0]
     refuse = lambda why: UnsupportedOp(f"{view.name} is no window that slides over one patch: {why}", where=where,
                                        hint="a schedule that copies every tap exists")  # fmt: skip
     for a, n in k[1:]:
         if _fixed(extent[a], refuse) % n:
             raise refuse(f"{extent[a]} taps of {a} in parts of {n}")
     patch = _Patch(view, outer, true, extent, wide, refuse)
-    made = _lines(buf, patch, k[0]) if len(view.index[-1].names()) > 1 else _pixels(buf, patch, k[0])
-    strides: list[Dim] = [CELL] if made.row == CELL else []
+    near = _lines(buf, patch, inner, deep) if len(view.index[-1].names()) > 1 else _pixels(buf, patch, inner, deep)
+    strides: list[Dim] = [CELL] if near.row == CELL else []
     step = buf.dtype.bytes
     for d in range(len(view.index) - 1, 0, -1):
         step *= _fixed(view.shape[d], refuse)
@@ -115,38 +116,48 @@ def window(buf: Buf, view: Tensor, outer: Sequence[tuple[str, int]], k: Sequence
         patch.add(d - 1)
     if patch.spills:
         raise refuse("the zeros behind its end have no next row")
-    box = (*made.map.box, *patch.box)
+    dims, box = (*near.dims, *reversed(view.shape[:-1])), (near.across, *patch.box)
     if len(box) > RANK or max(box) > BOX or any(isinstance(x, int) and x % 16 for x in strides):
         raise refuse(f"a box of {list(box)}, rows of {strides} bytes")
     check_guard(view, refuse)
-    dims, start = (*made.map.dims, *reversed(view.shape[:-1])), (*made.start, *reversed(view.index[:-1]))
+    made = TensorMap(view.buffer, view.dtype.name, dims, tuple(strides), box, near.swizzle)
     pitch = patch.pitch_of
-    return replace(made, rows=prod(patch.box), map=replace(made.map, dims=dims, strides=tuple(strides), box=box), start=start,
-                   tile=tuple((n, pitch.get(a, 0)) for a, n in outer), taps=tuple((n, pitch.get(a, 0)) for a, n in k[1:]))  # fmt: skip
+    return Window(buf, view, True, prod(patch.box), near.boxes, 0, made, (*near.start, *reversed(view.index[:-1])), (), near.chunk,
+                  tuple((n, pitch.get(a, 0)) for a, n in outer), tuple((n, pitch.get(a, 0)) for a, n in k[1:]), near.row)  # fmt: skip
 
 
-def _pixels(buf: Buf, patch: _Patch, along: tuple[str, int]) -> Window:
-    """The contiguous dimension of a patch whose rows are pixels: boxes of 128 bytes of the reduced axis."""
-    view, (inner, deep), across = patch.view, along, CHUNK // buf.dtype.bytes
-    last, n = view.index[-1], view.shape[-1]
+@dataclass(frozen=True)
+class _Near:
+    """The contiguous dimension of a patch: its dimensions in the descriptor and where a tile starts in them, elements across a box,
+    boxes; bytes of depth side by side, of a row, of the swizzle."""
+
+    dims: tuple[Dim, ...]
+    start: tuple[Aff, ...]
+    across: int
+    boxes: int
+    chunk: int
+    row: int
+    swizzle: int
+
+
+def _pixels(buf: Buf, patch: _Patch, inner: str, deep: int) -> _Near:
+    """Rows that are pixels: boxes of 128 bytes of the reduced axis."""
+    last, n, across = patch.view.index[-1], patch.view.shape[-1], CHUNK // buf.dtype.bytes
     if last != Aff.of(inner) or deep % across or not ends_together(last, inner, patch.extent[inner], n, deep):
         raise patch.refuse(f"its last dimension is read at {last}, {deep} elements, not in whole rows of {across}")
-    return Window(buf, view, True, 0, deep // across, 0, TensorMap(view.buffer, view.dtype.name, (n,), (), (across,)), (last,))
+    return _Near((n,), (last,), across, deep // across, CHUNK, CHUNK, CHUNK)
 
 
-def _lines(buf: Buf, patch: _Patch, along: tuple[str, int]) -> Window:
-    """The contiguous dimension of a patch of lines: cells of 16 bytes, one for each step of the axis that slides, and those of a run."""
-    view, (inner, deep), cell = patch.view, along, CELL // buf.dtype.bytes
-    last, n = view.index[-1], _fixed(view.shape[-1], patch.refuse)
-    step = last - Aff.of(inner)
+def _lines(buf: Buf, patch: _Patch, inner: str, deep: int) -> _Near:
+    """Lines: cells of 16 bytes, one for each step of the axis that slides, and those of a run."""
+    last, n, cell = patch.view.index[-1], _fixed(patch.view.shape[-1], patch.refuse), CELL // buf.dtype.bytes
+    step, run = last - Aff.of(inner), deep * buf.dtype.bytes
     sizes = [*(c for _, c in step.terms), step.const, n]
-    run = deep * buf.dtype.bytes
     if last.coef(inner) != 1 or any(x % cell for x in sizes) or run % CHUNKS[-1] or deep != patch.extent[inner]:
         raise patch.refuse(f"its last dimension of {n} is read at {last}, {deep} elements, not in steps of {cell}")
     cells = Aff(tuple((a, c // cell) for a, c in step.terms), step.const // cell)
-    patch.place(cells, 1 + sum((patch.true.get(a, 1) - 1) * cells.coef(a) for a in cells.names()) + deep // cell - 1)
-    made = TensorMap(view.buffer, view.dtype.name, (cell, n // cell), (), (cell,), swizzle=0)
-    return Window(buf, view, True, 0, 1, 0, made, (Aff(), cells), chunk=run, row=CELL)
+    patch.place(cells, sum((patch.true.get(a, 1) - 1) * cells.coef(a) for a in cells.names()) + deep // cell)
+    return _Near((cell, n // cell), (Aff(), cells), cell, 1, run, CELL, 0)
 
 
 class _Patch:
