@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 
 from autocomp.targets.cpu.contraction import aside_elements, panel_elements, print_contraction
 from autocomp.targets.cpu.expressions import CTYPE, Scalar, Vector, guard_text, literal, rounded, scalar_function, working
 from autocomp.targets.cpu.lower import Nest, reads
 from autocomp.targets.cpu.shape import FEW
 from autocomp.targets.cpu.storage import STACK, Place, extent_in_tile
-from autocomp.targets.cpu.tree import Contraction, Node, Point, Tiles, contractions, statements
+from autocomp.targets.cpu.tree import Contraction, Node, Point, Tiles, contractions, points, statements
 from autocomp.targets.cpu.values import Values
 
 from autocomp.ir.body import Expr, Inside, Map, postorder
@@ -18,6 +19,7 @@ from autocomp.ir.types import BOOL, F32, DType
 from autocomp.options import Options
 from autocomp.tile.program import Stmt, Value
 
+SPAN = 256  # steps of a sum that go into one partial result
 CHAINS = 4  # independent partial results of a vector reduction: hides the latency of one add (4 cycles on current cores)
 FIRST_CACHE = 1 << 15  # bytes that stay in the first cache whatever the core
 _HORIZONTAL = {"add": "vf_hadd", "max": "vf_hmax", "min": "vf_hmin", "mul": "vf_hmul"}
@@ -185,10 +187,65 @@ class Printer(Values):
             self._vector_point(n, lo, hi, [s for s in statements(n.body) if s.op == "reduce" and n.axis in s.axis.split(",")])
         else:
             outside, self.row = self.row, None if n.vector else n.axis
-            with self.block(f"for (long {n.axis} = {lo}; {n.axis} < {hi}; {n.axis}++)"):
-                self.nodes(n.body, id(n))
+            extent, folds = extent_in_tile(self.nest, n.axis), self._folds(n)
+            if folds and (not isinstance(extent, int) or extent > SPAN):
+                self._in_parts(n, lo, hi, folds)
+            else:
+                with self.block(f"for (long {n.axis} = {lo}; {n.axis} < {hi}; {n.axis}++)"):
+                    self.nodes(n.body, id(n))
             self.row = outside
         self.started -= {id(s) for s in mine}
+
+    def _folds(self, n: Point) -> list[Stmt]:
+        """The reductions over the axis of a loop, if each folds floats into one place that nothing else in the loop reads; else none."""
+        below = list(statements(n.body))
+        folds = [s for s in below if s.op == "reduce" and n.axis in s.axis.split(",")]
+        for s in folds:
+            moves = {x.axis for x in points(n.body)} & set(self.nest.slots[s.dst].axes)
+            used = any(s.dst in (t.dst, *reads(t)) for t in below if t is not s)
+            if moves or used or str(s.expr) not in _HORIZONTAL or not self.dtype(s.dst).is_float:
+                return []
+        return folds if all(isinstance(x, (Stmt, Point)) for x in (*n.body, *(y for x in points(n.body) for y in x.body))) else []
+
+    def _in_parts(self, n: Point, lo: str, hi: str, folds: list[Stmt]) -> None:
+        """A long loop of folds, SPAN steps at a time into places of their own: the error of a sum grows with the parts and with the
+        steps of one, not with all steps. Where the body is plain, several places take turns and no step waits for the one before."""
+        a, outside = n.axis, self.folded
+        chains = self.chains if all(isinstance(x, Stmt) for x in n.body) else 1
+        names = {s.dst: [f"{s.dst}_{a}{c}" for c in range(chains)] for s in folds}
+        with self.block(f"for (long {a}_part = {lo}; {a}_part < {hi}; {a}_part += {SPAN})"):
+            self.w(f"const long {a}_stop = min_long({a}_part + {SPAN}, {hi});")
+            self.w(f"long {a} = {a}_part;")
+            for s in folds:
+                d, lanes = self.dtype(s.dst), self._lanewise(s.dst)
+                text = literal(identity(str(s.expr), d), d)
+                zero = f"vf_set({text})" if lanes else text
+                self.w(f"{'vf' if lanes else CTYPE[working(d).name]} {', '.join(f'{x} = {zero}' for x in names[s.dst])};")
+            if chains > 1:
+                with self.block(f"for (; {a} + {chains} <= {a}_stop; {a} += {chains})"):
+                    for c in range(chains):
+                        self.folded = {**outside, **{x: parts[c] for x, parts in names.items()}}
+                        with self.block(""):
+                            self.w(f"const long {a}_here = {a} + {c};")
+                            with self.block(f"for (long {a} = {a}_here, once = 1; once; once = 0)"):
+                                self.nodes(n.body, id(n))
+            self.folded = {**outside, **{x: parts[0] for x, parts in names.items()}}
+            with self.block(f"for (; {a} < {a}_stop; {a}++)"):
+                self.nodes(n.body, id(n))
+            self.folded = outside
+            for s in folds:
+                so_far = self.vector_read(s.dst) if self._lanewise(s.dst) else self.element(s.dst)
+                self.assign(s.dst, self._fold(s, [so_far, reduce(lambda x, y, s=s: self._fold(s, [x, y]), names[s.dst])]))
+
+    def _lanewise(self, name: str) -> bool:
+        """Has every lane of the current vector its own value?"""
+        return self.vector is not None and self.vector in self.nest.slots[name].axes
+
+    def _fold(self, s: Stmt, values: list[str]) -> str:
+        """Two partial results as one."""
+        if self._lanewise(s.dst):
+            return self._combine(str(s.expr), *values)
+        return scalar_function(str(s.expr), values, working(self.dtype(s.dst)))
 
     def _vector_point(self, n: Point, lo: str, hi: str, folds: list[Stmt]) -> None:
         a, step = n.axis, self.lanes
@@ -203,16 +260,10 @@ class Printer(Values):
                 for c in range(chains):
                     self.w(f"vf {s.dst}_v{c} = vf_set({literal(identity(str(s.expr), F32), F32)});")
             self.vector = a
-            if chains > 1:
-                with self.block(f"for (; {a} + {chains * step} <= {a}_end; {a} += {chains * step})"):
-                    for c in range(chains):
-                        self.chain = c
-                        with self.block(""):
-                            if c:
-                                self.w(f"const long {a}_first = {a};")
-                            self.w(f"const long {a}_here = {a} + {c * step};")
-                            self._shifted(n, a, f"{a}_here")
-                self.chain = 0
+            if chains > 1 and (not isinstance(extent, int) or extent > SPAN * chains * step):
+                self._vectors_in_parts(n, folds, chains)
+            elif chains > 1:
+                self._in_chains(n, f"{a}_end", chains)
             with self.block(f"for (; {a} + {step} <= {a}_end; {a} += {step})"):
                 self._vectors(n)
             self.vector = None
@@ -231,6 +282,34 @@ class Printer(Values):
                 self._part_of_vector(n, hi)
         self.depth -= 1
         self.w("}")
+
+    def _in_chains(self, n: Point, end: str, chains: int) -> None:
+        """The vectors of a reduction up to `end`, folded in turn into several partial results."""
+        a, step = n.axis, self.lanes
+        with self.block(f"for (; {a} + {chains * step} <= {end}; {a} += {chains * step})"):
+            for c in range(chains):
+                self.chain = c
+                with self.block(""):
+                    if c:
+                        self.w(f"const long {a}_first = {a};")
+                    self.w(f"const long {a}_here = {a} + {c * step};")
+                    self._shifted(n, a, f"{a}_here")
+        self.chain = 0
+
+    def _vectors_in_parts(self, n: Point, folds: list[Stmt], chains: int) -> None:
+        """The same for a long axis: after SPAN vectors each, the partial results go into the first of another set."""
+        a, size = n.axis, chains * self.lanes
+        for s in folds:
+            self.w(f"vf {s.dst}_all = {s.dst}_v0;")
+        with self.block(f"while ({a} + {size} <= {a}_end)"):
+            self.w(f"const long {a}_stop = min_long({a}_end, {a} + {SPAN * size});")
+            self._in_chains(n, f"{a}_stop", chains)
+            for s in folds:
+                fn, parts = str(s.expr), [f"{s.dst}_v{c}" for c in range(chains)]
+                self.w(f"{s.dst}_all = {reduce(lambda x, y, fn=fn: self._combine(fn, x, y), [f'{s.dst}_all', *parts])};")
+                self.w(" ".join(f"{x} = vf_set({literal(identity(fn, F32), F32)});" for x in parts))
+        for s in folds:
+            self.w(f"{s.dst}_v0 = {s.dst}_all;")
 
     def _part_of_vector(self, n: Point, hi: str) -> None:
         """What is left of an axis, as the first lanes of one vector."""

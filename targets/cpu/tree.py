@@ -68,6 +68,15 @@ def statements(nodes: Sequence[Node]) -> Iterator[Stmt]:
             yield from statements(n.body)
 
 
+def points(nodes: Sequence[Node]) -> Iterator[Point]:
+    """All loops over elements below."""
+    for n in nodes:
+        if isinstance(n, Point):
+            yield n
+        if isinstance(n, (Point, Tiles)):
+            yield from points(n.body)
+
+
 def contractions(nodes: Sequence[Node]) -> Iterator[Contraction]:
     """All contractions below."""
     for n in nodes:

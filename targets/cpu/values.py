@@ -25,6 +25,7 @@ class Values:
         self.depth = 1
         self.vector: str | None = None
         self.part = ""
+        self.folded: dict[str, str] = {}  # reduced values whose place is a variable for a part of their terms
 
     def w(self, text: str) -> None:
         self.lines.append("  " * self.depth + text)
@@ -48,6 +49,8 @@ class Values:
 
     def element(self, name: str) -> str:
         """The C lvalue of a value's current element (scalar context)."""
+        if name in self.folded:
+            return self.folded[name]
         p = self.places[name]
         return f"{name}[{self.offset(p)}]" if p.is_array else name
 
@@ -63,7 +66,7 @@ class Values:
 
     def assign(self, name: str, text: str) -> None:
         p = self.places[name]
-        if self.vector is not None and p.is_array:
+        if self.vector is not None and p.is_array and name not in self.folded:
             axes = [a for a, _ in p.shape]
             if self.vector in axes:
                 self.w(
@@ -116,6 +119,8 @@ class Values:
             text = self._get(at, str(stride))
             return f"({guard_text(v.guard)} ? {text} : vf_set({literal(v.fill, F32)}))" if v.guard else text
         p = self.places[name]
+        if name in self.folded:
+            return self.folded[name] if self.vector in self.nest.slots[name].axes else f"vf_set({self.folded[name]})"
         if not p.is_array:
             return name if self.vector in self.nest.slots[name].axes else f"vf_set({name})"
         axes = [a for a, _ in p.shape]
