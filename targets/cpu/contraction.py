@@ -16,7 +16,7 @@ from autocomp.targets.cpu.expressions import CTYPE, Vector, working
 from autocomp.targets.cpu.flat import times
 from autocomp.targets.cpu.lower import Nest, reads
 from autocomp.targets.cpu.packing import Panels
-from autocomp.targets.cpu.shape import LINE, shape_of, size, stride_of, tile_sums, tiling_of, whole
+from autocomp.targets.cpu.shape import LINE, LONG, PART, shape_of, size, stride_of, tile_sums, tiling_of, whole
 from autocomp.targets.cpu.tree import Contraction
 
 from autocomp.ir.types import DType
@@ -133,6 +133,8 @@ class ContractionPrinter(Panels):
             if not self.part:
                 self._results(mr)
                 return
+            if self.depth() >= LONG:
+                self._add_aside(regs)
             with p.block(f"if ({self.s.depth[0]}_p + {self.part} < {self.depth()})"):
                 for i, line in enumerate(regs):
                     p.w(" ".join(f"vf_store(aside + {i * self.nr + j * self.lanes}, {r});" for j, r in enumerate(line)))
@@ -178,9 +180,8 @@ class ContractionPrinter(Panels):
             p.w(f"float *const aside = sums + {at};")
             for line in regs:
                 p.w("vf " + ", ".join(f"{r} = {{0}}" for r in line) + ";")
-            with p.block(f"if ({self.s.depth[0]}_p)"):
-                for i, line in enumerate(regs):
-                    p.w(" ".join(f"{r} = vf_load(aside + {i * self.nr + j * self.lanes});" for j, r in enumerate(line)))
+            if self.depth() < LONG:
+                self._add_aside(regs)
             return
         for i, line in enumerate(regs):
             if m.dst in self.c.starts:
@@ -193,6 +194,12 @@ class ContractionPrinter(Panels):
                     if self.s.row and self.nest.tile.get(self.s.row) != 1:
                         p.w(f"const long {self.s.row} = {self.s.row}_p + {i};")
                     self._vector(j, lambda r=r: p.w(f"{r} = {p.vector_read(m.dst)};"))
+
+    def _add_aside(self, regs: list[list[str]]) -> None:
+        """What the parts of the depth before this one gave."""
+        with self.p.block(f"if ({self.s.depth[0]}_p)"):
+            for i, line in enumerate(regs):
+                self.p.w(" ".join(f"{r} += vf_load(aside + {i * self.nr + j * self.lanes});" for j, r in enumerate(line)))
 
     def _multiply(self, k: int, m: Stmt, regs: list[list[str]]) -> None:
         p, s = self.p, self.s
@@ -241,9 +248,21 @@ class ContractionPrinter(Panels):
 
     def _steps_of_depth(self, k: int, m: Stmt, regs: list[list[str]], count: str, cells: list[str], *ahead: str) -> None:
         """The innermost loop: one row of the panel against one element of each row; `cells`: their C text; `ahead`: what to
-        ask for in advance."""
+        ask for in advance. One that is LONG, or may be, is folded after every PART steps."""
+        p, steps = self.p, prod(n if isinstance(n, int) else LONG for n in (self.nest.extent[x] for x in self.s.depth))
+        if steps < LONG or self.part or (count.isdigit() and int(count) < LONG):
+            self._some_steps(k, m, regs, ("0", count), cells, *ahead)
+            return
+        every = [r for line in regs for r in line]
+        p.w(f"vf kept{k}[{len(every)}] = {{0}};")
+        with p.block(f"for (long kk_p = 0; kk_p < {count}; kk_p += {PART})"):
+            self._some_steps(k, m, regs, ("kk_p", f"min_long(kk_p + {PART}, {count})"), cells, *ahead)
+            p.w(" ".join(f"kept{k}[{i}] += {r}, {r} = (vf){{0}};" for i, r in enumerate(every)))
+        p.w(" ".join(f"{r} = kept{k}[{i}];" for i, r in enumerate(every)))
+
+    def _some_steps(self, k: int, m: Stmt, regs: list[list[str]], span: tuple[str, str], cells: list[str], *ahead: str) -> None:
         p = self.p
-        with p.block(f"for (long kk = 0; kk < {count}; kk++)"):
+        with p.block(f"for (long kk = {span[0]}; kk < {span[1]}; kk++)"):
             p.w("const vf " + ", ".join(f"v{j} = vf_load(b{k} + {j * self.lanes})" for j in range(self.width)) + ";")
             p.w(f"b{k} += {self.step(self.packed(m))};")
             for at in ahead:

@@ -25,6 +25,7 @@ THIN = 0.1  # cycles a multiply-add that a last panel with fewer vectors loses
 NEAR = 1 << 20  # bytes of a factor that stays in the second cache between panels
 WAYS = 8  # lines of one set of the first cache on current cores (8 or 12)
 PART = 1024  # elements of depth that run in one go at least
+LONG = 8 * PART  # elements of depth from which sums are folded part by part: the error grows with the parts and with one part's terms
 DENSE = 512  # bytes from one step of depth to the next up to which a factor is read where it lies: eight share a page
 NEAR_ROWS = 1 << 19  # bytes of a tile's rows that stay in the second cache beside two panels
 
@@ -128,7 +129,7 @@ def depth_part(nest: Nest, c: Contraction, s: Shape) -> int:
     if rows <= MAX_ROWS or k < 2 * PART or 4 * rows * k <= NEAR_ROWS or any(nest.tile.get(x) != 1 for x in (*s.outer, *s.inner)):
         return 0
     parts = -(-k // PART)
-    return -(-k // (parts * LINE)) * LINE
+    return PART if k >= LONG else -(-k // (parts * LINE)) * LINE
 
 
 def tile_sums(nest: Nest, s: Shape, width: int) -> int:
