@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
 
 from autocomp.targets.cpu.contraction import aside_elements, panel_elements, print_contraction
 from autocomp.targets.cpu.expressions import CTYPE, Scalar, Vector, guard_text, literal, rounded, scalar_function, working
@@ -235,17 +234,20 @@ class Printer(Values):
             self.folded = outside
             for s in folds:
                 so_far = self.vector_read(s.dst) if self._lanewise(s.dst) else self.element(s.dst)
-                self.assign(s.dst, self._fold(s, [so_far, reduce(lambda x, y, s=s: self._fold(s, [x, y]), names[s.dst])]))
+                total = names[s.dst][0]
+                for x in names[s.dst][1:]:
+                    total = self._fold(s, total, x)
+                self.assign(s.dst, self._fold(s, so_far, total))
 
     def _lanewise(self, name: str) -> bool:
         """Has every lane of the current vector its own value?"""
         return self.vector is not None and self.vector in self.nest.slots[name].axes
 
-    def _fold(self, s: Stmt, values: list[str]) -> str:
+    def _fold(self, s: Stmt, x: str, y: str) -> str:
         """Two partial results as one."""
         if self._lanewise(s.dst):
-            return self._combine(str(s.expr), *values)
-        return scalar_function(str(s.expr), values, working(self.dtype(s.dst)))
+            return self._combine(str(s.expr), x, y)
+        return scalar_function(str(s.expr), [x, y], working(self.dtype(s.dst)))
 
     def _vector_point(self, n: Point, lo: str, hi: str, folds: list[Stmt]) -> None:
         a, step = n.axis, self.lanes
@@ -305,8 +307,10 @@ class Printer(Values):
             self.w(f"const long {a}_stop = min_long({a}_end, {a} + {SPAN * size});")
             self._in_chains(n, f"{a}_stop", chains)
             for s in folds:
-                fn, parts = str(s.expr), [f"{s.dst}_v{c}" for c in range(chains)]
-                self.w(f"{s.dst}_all = {reduce(lambda x, y, fn=fn: self._combine(fn, x, y), [f'{s.dst}_all', *parts])};")
+                fn, parts, total = str(s.expr), [f"{s.dst}_v{c}" for c in range(chains)], f"{s.dst}_all"
+                for x in parts:
+                    total = self._combine(fn, total, x)
+                self.w(f"{s.dst}_all = {total};")
                 self.w(" ".join(f"{x} = vf_set({literal(identity(fn, F32), F32)});" for x in parts))
         for s in folds:
             self.w(f"{s.dst}_v0 = {s.dst}_all;")
