@@ -209,7 +209,8 @@ class Printer(Values):
     def _in_parts(self, n: Point, lo: str, hi: str, folds: list[Stmt]) -> None:
         """A long loop of folds, SPAN steps at a time into places of their own: the error of a sum grows with the parts and with the
         steps of one, not with all steps. Where the body is plain, several places take turns and no step waits for the one before."""
-        a, outside = n.axis, self.folded
+        a = n.axis
+        outside: dict[str, str] = self.folded
         chains = self.chains if all(isinstance(x, Stmt) for x in n.body) else 1
         names = {s.dst: [f"{s.dst}_{a}{c}" for c in range(chains)] for s in folds}
         with self.block(f"for (long {a}_part = {lo}; {a}_part < {hi}; {a}_part += {SPAN})"):
