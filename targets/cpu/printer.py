@@ -33,6 +33,7 @@ class Printer(Values):
         self.tree, self.lanes, self.registers, self.parallel = tree, lanes, registers, options.parallel_outer
         self.chains = min(CHAINS, options.unroll_factor)
         self.chain = 0
+        self.folded: dict[str, str] = {}
         self.row: str | None = None  # axis of the loop around passes over rows
         self.ahead: dict[int, list[str]] = {}  # vector loop -> addresses to ask for
         self.copies = 0
@@ -210,7 +211,7 @@ class Printer(Values):
         """A long loop of folds, SPAN steps at a time into places of their own: the error of a sum grows with the parts and with the
         steps of one, not with all steps. Where the body is plain, several places take turns and no step waits for the one before."""
         a = n.axis
-        outside: dict[str, str] = self.folded
+        outside = dict(self.folded)
         chains = self.chains if all(isinstance(x, Stmt) for x in n.body) else 1
         names = {s.dst: [f"{s.dst}_{a}{c}" for c in range(chains)] for s in folds}
         with self.block(f"for (long {a}_part = {lo}; {a}_part < {hi}; {a}_part += {SPAN})"):

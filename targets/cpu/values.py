@@ -18,8 +18,6 @@ class Values:
     """The text of a kernel so far (`lines`) and its values' places; `vector` is the axis that vectors run over right now, of whose
     lanes the first `part` count ("" for all)."""
 
-    folded: dict[str, str]  # reduced values whose place is a variable for a part of their terms
-
     def __init__(self, nest: Nest, tree: Sequence[Node]) -> None:
         self.nest = nest
         self.places = places(nest, tree)
@@ -27,7 +25,7 @@ class Values:
         self.depth = 1
         self.vector: str | None = None
         self.part = ""
-        self.folded = {}
+        self.folded: dict[str, str] = {}  # reduced values whose place is a variable for a part of their terms
 
     def w(self, text: str) -> None:
         self.lines.append("  " * self.depth + text)
