@@ -1,4 +1,4 @@
-"""Commands about rules: rules list, check, test."""
+"""Commands about rules: rules list, words, check, test."""
 
 from __future__ import annotations
 
@@ -39,6 +39,31 @@ def rules_list(
     for r in rows:
         table.add_row(r["name"], r["phase"], "yes" if r["exact"] else "no", r["text"], r["why"])
     out.print(table)
+
+
+@rules_app.command("words")
+def rules_words(
+    phase: Annotated[str, typer.Argument(help="Whose words: a phase, such as algebra, fusion or tiling.")] = "algebra",
+    as_json: Json = False,
+) -> None:
+    """List what rules of a phase may say: ops with their attributes, functions of conditions, words.
+
+    Example: autocomp rules words tiling
+    """
+    from autocomp.rewrite.vocabulary import PHASES, spoken
+
+    if phase not in PHASES:
+        raise typer.BadParameter(f"no phase '{phase}'; phases are {', '.join(PHASES)}")
+    rows = spoken(phase)
+    if as_json:
+        typer.echo(json.dumps(rows, indent=1))
+        return
+    for kind, columns in (("op", ("operands", "attributes", "means")), ("function", ("arguments", "means"))):
+        table = Table(kind, *columns, title=f"{kind}s of {phase} rules")
+        for r in (r for r in rows if r["kind"] == kind):
+            table.add_row(r["name"], *(r[c] for c in columns))
+        out.print(table)
+    out.print("words: " + ", ".join(r["name"] for r in rows if r["kind"] == "word"))
 
 
 @rules_app.command("check")

@@ -17,7 +17,7 @@ from autocomp.cost.roles import Roles
 from autocomp.cost.work import Cost
 from autocomp.egraph.kernel_egraph import UNTILED, schedules
 from autocomp.egraph.kernel_memo import Choice, ScheduleMemo
-from autocomp.egraph.kernel_rules import ROLE, applies
+from autocomp.egraph.kernel_rules import applies
 from autocomp.errors import AutocompError, DoesNotFit, UnsupportedOp
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.parts import pieces
@@ -28,7 +28,7 @@ from autocomp.loops.schedules import legal
 from autocomp.options import Options
 from autocomp.rewrite.functions import tensor_functions
 from autocomp.rewrite.rule import RuleSet
-from autocomp.rewrite.vocabulary import KERNEL_PHASES
+from autocomp.rewrite.vocabulary import KERNEL_PHASES, ROLE
 from autocomp.rewrite.where import Unanswerable
 from autocomp.trace import Trace
 
@@ -160,9 +160,8 @@ def candidates(kernel: Kernel, rules: RuleSet, chip: Chip, options: Options, dem
     if roles.form in ("contract", "online") and any(m.name == "shared" for m in chip.memories):
         roles = replace(roles, padded=True)
     mine = [r for phase in KERNEL_PHASES for r in rules.of(phase, chip.target) if applies(r, roles)]
-    functions = _functions(roles, chip, options) | {"legal": lambda _move: _may_split(kernel, roles.split, options.exact)}
-    found = schedules(roles, mine, functions, lambda s: legal(kernel, s, options.exact), options.phase_iterations,
-                      options.phase_nodes)  # fmt: skip
+    functions = kernel_functions(roles, chip, options) | {"legal": lambda _move: _may_split(kernel, roles.split, options.exact)}
+    found = schedules(roles, mine, functions, lambda s: legal(kernel, s, options.exact), options)
     if refused is not None:
         refused.update(found.refused)
     if found.budget and trace is not None:
@@ -189,15 +188,16 @@ def _may_split(kernel: Kernel, axis: str, exact: bool) -> bool:
     return True
 
 
-def _functions(roles: Roles, chip: Chip, options: Options) -> dict[str, Any]:
+def kernel_functions(roles: Roles, chip: Chip, options: Options) -> dict[str, Any]:
     """What conditions may ask, but for `legal`, which the e-graph asks of isl. `room`: bytes of a level that one tile may take."""
 
     def room(level: str) -> float:
-        memory = chip.memory(level.lower())
+        memory = next((m for m in chip.memories if m.name == level.lower()), None)
+        if memory is None:
+            raise Unanswerable(f"chip {chip.name} has no memory '{level}', but {', '.join(m.name for m in chip.memories)}")
         return memory.capacity / (2 if memory.cache else 1)
 
     return tensor_functions(options) | {
-        "room": room,
         "fits": lambda level, needed: needed <= room(level),
         "kind": lambda: roles.form,
         "extent": lambda role: roles.extent(ROLE[role]),

@@ -7,6 +7,7 @@ no words for. Out come the schedules with the rule that made each, and what ever
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,10 +22,12 @@ from autocomp.egraph.kernel_terms import is_legal
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import dim_hint
 from autocomp.loops.verdict import Verdict
+from autocomp.options import Options
 from autocomp.rewrite.rule import Rule
 from autocomp.rewrite.where import Env, holds
 
 UNTILED = "untiled"
+STEPS = 16  # of egglog between two looks at the clock
 LAST = 1_000_000  # in `made`, the number of the schedule that no rule made: any rule's is smaller
 
 
@@ -42,10 +45,10 @@ class Found:
 
 
 def schedules(roles: Roles, rules: Iterable[Rule], functions: Mapping[str, Any], judge: Callable[[Schedule], Verdict],
-              rounds: int, nodes: int) -> Found:  # fmt: skip
-    """All schedules that the rules make of a kernel with these roles. `judge` says whether one may be run."""
+              options: Options) -> Found:  # fmt: skip
+    """All schedules that the rules make of a kernel with these roles, within the phase's budget. `judge` says whether one may be run."""
     graph = _KernelEGraph(roles, tuple(rules), functions, judge)
-    budget = graph.saturate(rounds, nodes)
+    budget = graph.saturate(options.phase_iterations, options.phase_nodes, options.phase_seconds)
     return Found(graph.found(), graph.refusals(), budget)
 
 
@@ -71,8 +74,8 @@ class _KernelEGraph:
         self.verdicts: dict[int, Verdict] = {}
         self.answered: dict[str, set[tuple[int, ...]]] = {}
 
-    def _run(self, text: str, source: str = "kernel") -> None:
-        execute(self.eg, text, source)
+    def _run(self, text: str, source: str = "kernel") -> list[Any]:
+        return execute(self.eg, text, source)
 
     def _rows(self, functions: _Tables, name: str, at: Sequence[int] | None = None) -> list[tuple[int, ...]]:
         """Rows of a relation, or some columns of them."""
@@ -82,13 +85,19 @@ class _KernelEGraph:
         return [tuple(number(v[k]) for k in at) for v in (r.inputs for r in functions[name].rows)]
 
     # ---- rounds
-    def saturate(self, rounds: int, nodes: int) -> str:
+    def saturate(self, rounds: int, nodes: int, seconds: float) -> str:
         """Run rules and answer questions until nothing is new; the limit that was hit, if one was."""
+        end = time.perf_counter() + seconds
         for _ in range(rounds):
-            self._run(f'(run-schedule (saturate (run schedules :until (> (get-size! "Tile") {nodes}))))')
+            more = True
+            while more and time.perf_counter() < end:
+                done = self._run(f'(run-schedule (repeat {STEPS} (run schedules :until (> (get-size! "Tile") {nodes}))))')
+                more = done[-1].report.updated
             self.tables = self.eg.freeze().functions  # asked once: every look at it copies all rows
             if len(self.tables["Tile"].rows) > nodes:
                 return f"{nodes} schedules"
+            if more:
+                return f"{seconds:g} seconds"
             answers = self._answers(self.tables)
             if not answers:
                 return ""

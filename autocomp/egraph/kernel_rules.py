@@ -21,17 +21,13 @@ from autocomp.egraph.kernel_terms import Condition, Number, Unstated, Variables,
 from autocomp.errors import RuleError
 from autocomp.ir.schedule import Schedule
 from autocomp.rewrite.expr import Expr, Ref
+from autocomp.rewrite.laws import check_choice
 from autocomp.rewrite.pattern import Apply
 from autocomp.rewrite.rule import Rule
+from autocomp.rewrite.vocabulary import FIELDS, ROLE, WORDS
 from autocomp.rewrite.where import Env, Unanswerable, evaluate, holds
 
-ROLE = {"m": "rows", "n": "cols", "k": "depth", "b": "batch", "t": "taps", "i": "rows", "j": "cols"}
 TILES = ("rows", "cols", "depth", "batch", "taps")  # 0: the whole axes; of taps: as the depth says
-FIELDS = (  # whole numbers of the schedule
-    "threads", "stages", "grouped", "workers", "cluster", "deep", "resident", "overlap", "lazy", "unroll", "persistent", "apart",
-    "stream", "split",
-)
-WORDS = ("roles", "instruction")  # and words
 COLUMNS = (*TILES, *FIELDS, *WORDS)
 WIDEST = 2**31  # what a column of a schedule may be at most
 
@@ -168,9 +164,11 @@ class _Compiler:
 
     def _choose(self) -> None:
         """A table for each chosen variable; sizes of a role are no larger than its extent."""
+        keys = {e.name: k for k, e in self.rhs.attrs if isinstance(e, Ref)}
         most = {e.name: self.roles.limit(ROLE[k]) for k, e in self.rhs.attrs if isinstance(e, Ref) and k in ROLE}
         for name, of in self.rule.choose:
-            values = of if isinstance(of, tuple) else tuple(evaluate(of, self.env)) if isinstance(of, Expr) else (of,)
+            values = of if isinstance(of, tuple) else tuple(evaluate(of, self.env))
+            check_choice(self.rule, name, values, keys)
             numbers = all(isinstance(v, int) for v in values)
             codes = list(dict.fromkeys(min(int(v), most.get(name, int(v))) if numbers else self.words.code(v) for v in values))
             self.number *= len(codes)
@@ -196,7 +194,12 @@ class _Compiler:
         try:
             if key in WORDS:
                 return str(self.words.code(str(evaluate(e, env))))
-            return number(e, free, env).text
+            n = number(e, free, env)
+            if free and not isinstance(e, Ref):  # computed: the rule makes nothing of a tile without elements or larger than its axes
+                low, high = (1, self.roles.limit(ROLE[key])) if key in ROLE else (0, WIDEST)
+                self.facts += [f"(= (bool-<= {low} {n.text}) true)"] if n.low < low else []
+                self.facts += [f"(= (bool-<= {n.text} {high}) true)"] if n.high > high else []
+            return n.text
         except (Unanswerable, Unstated) as x:
             raise RuleError(f"{key}: {e} is no whole number here ({x})", where=self.rule.where_text) from None
 

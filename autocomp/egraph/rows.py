@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from autocomp.egraph.grammar import Record, load_grammar
-from autocomp.errors import RuleError
 from autocomp.ir.types import TensorType
 from autocomp.options import Options
 from autocomp.rewrite.functions import tensor_functions
+from autocomp.rewrite.laws import is_stored
 from autocomp.rewrite.pattern import Apply
 from autocomp.rewrite.rule import Rule
 from autocomp.rewrite.where import Answer, Env, holds
@@ -62,17 +62,21 @@ class Rows:
         return None, refused or f"no row lets a {consumer} take a {load_grammar().names[body.record.kind]} as operand {position}"
 
     def _holds(self, row: Row, body: Body) -> Answer:
-        functions = tensor_functions(self.options) | {
-            "kind": lambda k: load_grammar().names[k.record.kind], "ops": lambda k: k.ops, "users": lambda k: k.users,
-            "elements": lambda k: k.type.elements, "gigabytes": lambda k: k.type.bytes / 1e9, "bytes": lambda k: k.type.bytes,
-            "dtype": lambda k: k.type.dtype.name, "rank": lambda k: k.type.rank, "level": lambda k: k.record.levels,
-            "reads": lambda k: k.reads, "windowed": lambda k: k.record.windowed,
-        }  # fmt: skip
-        return holds(row.rule.where, Env({"k": body}, functions))
+        return holds(row.rule.where, Env({"k": body}, body_functions(self.options)))
+
+
+def body_functions(options: Options) -> dict[str, Callable[..., Any]]:
+    """What conditions of fusion rules may ask of a body ?k."""
+    return tensor_functions(options) | {
+        "kind": lambda k: load_grammar().names[k.record.kind], "ops": lambda k: k.ops, "users": lambda k: k.users,
+        "elements": lambda k: k.type.elements, "gigabytes": lambda k: k.type.bytes / 1e9, "bytes": lambda k: k.type.bytes,
+        "dtype": lambda k: k.type.dtype.name, "rank": lambda k: k.type.rank, "level": lambda k: k.record.levels,
+        "reads": lambda k: k.reads, "windowed": lambda k: k.record.windowed,
+    }  # fmt: skip
 
 
 def compile_rows(rules: Sequence[Rule], options: Options) -> Rows:
-    """Rows of fusion rules. Raises RuleError for a left side that is no instance of load(store(?k))."""
+    """Rows of fusion rules, each an instance of load(store(?k)) = ?k (`rewrite.laws`)."""
     return Rows(tuple(_row(r) for r in rules), options)
 
 
@@ -81,16 +85,6 @@ def _row(r: Rule) -> Row:
     operands = [a for a in r.lhs.args]
     if r.lhs.op in ("map", "reduce") and operands and not isinstance(operands[0], Apply):
         operands = operands[1:]
-    at = [
-        i
-        for i, a in enumerate(operands)
-        if isinstance(a, Apply) and a.op == "load" and isinstance(a.args[0], Apply) and a.args[0].op == "store"
-    ]
-    if len(at) != 1:
-        raise RuleError(
-            "a fusion rule has exactly one operand load(store(?k))",
-            where=r.where_text,
-            hint="lhs: map(?f, load(store(?k)), ?rest...)",
-        )
+    at = [i for i, a in enumerate(operands) if is_stored(a)]
     rest = any(getattr(a, "rest", False) for a in operands)
     return Row(r, r.lhs.op, None if rest else at[0])

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import product
+from itertools import islice, product
 from typing import Any
 
 import numpy as np
@@ -15,13 +15,23 @@ from autocomp.errors import ModelError
 from autocomp.ir.builder import Builder
 from autocomp.ir.reference import evaluate
 from autocomp.ir.types import TensorType
-from autocomp.rewrite.instance import Instance, random_array
+from autocomp.rewrite.expr import Ref
+from autocomp.rewrite.instance import CONSTANT, Instance, random_array, tensors
+from autocomp.rewrite.pattern import applications
 from autocomp.rewrite.rule import Example, Rule
 from autocomp.rewrite.vocabulary import GRAPH_PHASES
 from autocomp.rewrite.where import Unanswerable
 
 SIZES = (2, 3, 5, 7, 9, 4, 6)  # what extents of an example are replaced by: distinct stay distinct, equal stay equal
 DTYPES_TRIED = ("f64", "f32", "f16", "bf16", "i32", "u8")
+KINDS = 3  # of random tensors
+SHAPES = ("[4, 4]", "[3, 4]", "[2, 4, 4]", "[4]", "[]")  # of tensors in guessed examples
+GUESSES: Mapping[str, tuple[Any, ...]] = {  # attribute -> values in guessed examples
+    "axes": ((0,), (1,)), "axis": (0, 1), "perm": ((1, 0), (0, 2, 1)), "keepdims": (True, False), "shape": ((16,), (12,), (2, 8)),
+    "to": ("f32",), "dtype": ("f32",), "lo": ((1, 0),), "hi": ((0, 1),), "value": (0.0, 0.5), "eps": (1e-5,), "starts": ((0, 1),),
+    "limits": ((2, 3),), "steps": ((1, 1),), "repeats": ((2, 1),),
+}  # fmt: skip
+MOST = 200  # combinations of them that are looked at
 BITS = {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}
 
 
@@ -46,23 +56,39 @@ def check_rule(rule: Rule, samples: int = 20, prove: bool = True) -> CheckResult
     if rule.phase not in GRAPH_PHASES:
         return CheckResult("assumed", "it chooses kernels or schedules; every program is replayed against the reference")
     tested = 0
-    for example in rule.examples:
-        if not example.fires or not example.bindings:
-            continue
+    examples = [e for e in rule.examples if e.fires and e.bindings] or list(guesses(rule))
+    for example in examples:
         found = _refute(rule, example, samples)
         if isinstance(found, str):
             return CheckResult("refuted", found, tested)
         tested += found
     if not tested:
-        return CheckResult("assumed", "no positive example to test")
+        return CheckResult("assumed", "no positive example to test, and none of the guessed ones is an instance")
     if prove:
         from autocomp.rewrite.prove import prove_rule
 
-        proof = prove_rule(rule)
+        proof = prove_rule(rule, examples)
         if proof:
             return CheckResult("proved", proof.reason, tested)
         return CheckResult(f"tested-{tested}", f"no proof: {proof.reason}", tested)
     return CheckResult(f"tested-{tested}", "", tested)
+
+
+def guesses(rule: Rule) -> Iterator[Example]:
+    """Instances of a rule that gives no example: one for each shape that all its tensors can have, or have as constants."""
+    assert rule.lhs is not None
+    named = sorted(tensors(rule.lhs))
+    values = {e.name: GUESSES[k] for a in applications(rule.lhs) for k, e in a.attrs if isinstance(e, Ref) and k in GUESSES}
+    for shape, kind in product(SHAPES, ("", CONSTANT)):
+        for chosen in islice(product(*values.values()), MOST):
+            bindings = dict.fromkeys(named, f"f64{shape}{kind}") | dict(zip(values, chosen, strict=True))
+            try:
+                if not Instance(rule, bindings).conditions():
+                    continue
+            except (ModelError, Unanswerable):
+                continue
+            yield Example(tuple(bindings.items()), True, rule.location)
+            break
 
 
 def _refute(rule: Rule, example: Example, samples: int) -> str | int:
@@ -78,9 +104,9 @@ def _refute(rule: Rule, example: Example, samples: int) -> str | int:
     for k, bindings in enumerate(variants(given)):
         if k >= samples and tested >= samples:
             break
-        for seed in range(2 if samples > len(DTYPES_TRIED) else 1):
+        for kind in range(KINDS if samples > len(DTYPES_TRIED) else 1):
             try:
-                found = compare(rule, bindings, seed)
+                found = compare(rule, bindings, KINDS * k + kind)
             except (ModelError, Unanswerable) as e:
                 if bindings == given:
                     return f"the example at {example.location} has no instance: {e}"
@@ -114,7 +140,10 @@ def _resized(text: str, new: Mapping[int, int], dtype: str) -> str:
 
 
 def compare(rule: Rule, bindings: Mapping[str, Any], seed: int) -> str | int:
-    """A counterexample's text, 1 if the sides agree, 0 if the conditions refuse the instance. Raises Unanswerable, ModelError."""
+    """A counterexample's text, 1 if the sides agree, 0 if the conditions refuse the instance. Raises Unanswerable, ModelError.
+
+    The seed modulo KINDS says what is in the tensors: small whole numbers, infinities and NaN too (exact rules), any numbers.
+    """
     instance = Instance(rule, bindings, seed)
     if not instance.conditions():
         return 0
@@ -127,7 +156,8 @@ def compare(rule: Rule, bindings: Mapping[str, Any], seed: int) -> str | int:
     b.output("right", right)
     rng = np.random.default_rng(seed)
     inputs = {n.attrs["name"] for n in b.inputs}
-    feed = {k: random_array(rng, t, small=seed == 0, special=rule.exact and seed > 0) for k, t in types.items() if k in inputs}
+    small, special = seed % KINDS == 0, rule.exact and seed % KINDS == 1
+    feed = {k: random_array(rng, t, small, special) for k, t in types.items() if k in inputs}
     wide = not rule.exact and left.type.dtype.is_float
     out = evaluate(b.graph(), feed, float64=wide)
     x, y = out["left"], out["right"]

@@ -16,9 +16,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
 
 from autocomp.rewrite.location import Text
+
+if TYPE_CHECKING:
+    from autocomp.rewrite.vocabulary import Function
 
 MAX_LENGTH = 4000
 MAX_DEPTH = 40
@@ -306,7 +310,7 @@ def parse_expr(text: Text) -> Expr:
     return e
 
 
-def check_names(e: Expr, text: Text, variables: frozenset[str], functions: Mapping[str, tuple[int, int]],
+def check_names(e: Expr, text: Text, variables: frozenset[str], functions: Mapping[str, Function],
                 words: frozenset[str]) -> None:
     """Raises RuleError on an unbound variable, an unknown function or word, or a wrong number of arguments."""
     for x in walk(e):
@@ -314,17 +318,17 @@ def check_names(e: Expr, text: Text, variables: frozenset[str], functions: Mappi
             raise text.error(f"?{x.name} is not bound by the pattern", x.at,
                              f"bound are {', '.join('?' + v for v in sorted(variables)) or 'none'}")
         if isinstance(x, Word) and x.name not in words:
-            raise text.error(f"unknown word '{x.name}'", x.at, _nearest(x.name, words) or "a text stands in quotes")
+            raise text.error(f"unknown word '{x.name}'", x.at, nearest(x.name, words) or "a text stands in quotes")
         if isinstance(x, Call):
             if x.name not in functions:
-                raise text.error(f"unknown function '{x.name}'", x.at, _nearest(x.name, functions))
-            low, high = functions[x.name]
+                raise text.error(f"unknown function '{x.name}'", x.at, nearest(x.name, functions))
+            low, high = functions[x.name].least, functions[x.name].most
             if not low <= len(x.args) <= high:
-                wants = str(low) if low == high else f"{low} to {high}" if high < 99 else f"at least {low}"
+                wants = str(low) if low == high else f"{low} to {high}" if high < 4096 else f"at least {low}"
                 raise text.error(f"{x.name} takes {wants} arguments, got {len(x.args)}", x.at)
 
 
-def _nearest(name: str, known: Mapping[str, Any] | frozenset[str]) -> str | None:
-    from difflib import get_close_matches
+def nearest(name: str, known: Mapping[str, Any] | frozenset[str]) -> str | None:
+    """A next step for a name that is not known: the one most like it, or all of them where they are few."""
     near = get_close_matches(name, sorted(known), 1, 0.6)
     return f"did you mean '{near[0]}'?" if near else f"known are {', '.join(sorted(known))}" if len(known) <= 40 else None

@@ -16,6 +16,7 @@ from autocomp.options import Options
 from autocomp.rewrite.check import check_rule
 from autocomp.rewrite.expr import Expr, Lit, Ref, check_names, parse_expr, walk
 from autocomp.rewrite.family import members
+from autocomp.rewrite.laws import check_fusion, check_kernel_rule, target_names
 from autocomp.rewrite.location import Location, Text
 from autocomp.rewrite.pattern import Apply, Pattern, applications, bound_attrs, check_pattern, operands, parse_pattern
 from autocomp.rewrite.rule import Example, Rule, RuleSet
@@ -85,8 +86,10 @@ def _refuse_refuted(r: Rule) -> None:
     if not r.assumed:
         found = check_rule(r, USER_SAMPLES)
         if found.status == "refuted":
-            raise RuleError(f"is refuted: {found.detail}", where=r.where_text,
-                            hint="correct it, or say under which condition it holds in `where`")  # fmt: skip
+            raise r.error(f"is refuted: {found.detail}", "correct it, or say under which condition it holds in `where`")
+        if found.status == "assumed" and r.phase in GRAPH_PHASES:
+            raise r.error(f"cannot be tested: {found.detail}",
+                          "give it examples: [{x: 'f32[3, 4]'}], a type or a value for each variable; or `assumed: true`")  # fmt: skip
 
 
 @lru_cache(maxsize=1)
@@ -127,8 +130,6 @@ def parse_rules(text: str, file: str) -> list[Rule]:
 
 def build_rule(item: Located) -> Rule:
     """One checked rule from its mapping."""
-    from difflib import get_close_matches
-
     if not isinstance(item.value, dict):
         raise item.error("a rule is a mapping with name, phase, lhs, rhs", "start each rule with '- name: group/name'")
     fields: dict[str, Located] = item.value
@@ -172,7 +173,19 @@ def build_rule(item: Located) -> Rule:
         _siblings(fields, bound),
     )
     _check_rhs(rule, fields["rhs"], bound)
+    _check_targets(rule, fields)
+    if phase not in GRAPH_PHASES:
+        check = check_fusion if phase == "fusion" else check_kernel_rule
+        check(rule, *(Text(str(fields[side].value), fields[side].location, name) for side in (left, "rhs")))
     return rule
+
+
+def _check_targets(rule: Rule, fields: dict[str, Located]) -> None:
+    for t in rule.targets:
+        if t not in target_names():
+            near = get_close_matches(t, target_names(), 1)
+            known = f"did you mean '{near[0]}'?" if near else f"targets are {', '.join(target_names())}"
+            raise fields["targets"].error(f"there is no target '{t}'", known)
 
 
 def _check_rhs(rule: Rule, rhs: Located, bound: frozenset[str]) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from autocomp.rewrite.expr import Expr, Lit, Parser, Ref, Word, walk
+from autocomp.rewrite.expr import Expr, Lit, Parser, Ref, Word, nearest, walk
 from autocomp.rewrite.location import Text
 
 
@@ -100,22 +100,17 @@ def bound_attrs(p: Pattern) -> Iterator[Ref]:
 
 
 def check_pattern(
-    p: Pattern, text: Text, arity: Mapping[str, tuple[int, int]], attrs: Mapping[str, frozenset[str]] | None
+    p: Pattern, text: Text, arity: Mapping[str, tuple[int, int]], attrs: Mapping[str, frozenset[str]]
 ) -> None:
     """Raises RuleError on an unknown op, a wrong number of operands, or an attribute the op does not have."""
-    from difflib import get_close_matches
-
     for a in applications(p):
         if a.op not in arity:
-            near = get_close_matches(a.op, sorted(arity), 1, 0.6)
-            raise text.error(f"unknown op '{a.op}'", a.at, f"did you mean '{near[0]}'?" if near else None)
+            raise text.error(f"unknown op '{a.op}'", a.at, nearest(a.op, arity))
         low, high = arity[a.op]
         rest = any(isinstance(x, Ref) and x.rest for x in a.args)
         if not rest and not low <= len(a.args) <= high:
             wants = str(low) if low == high else f"{low} to {high}"
             raise text.error(f"{a.op} takes {wants} operands, got {len(a.args)}", a.at)
-        if attrs is None:
-            continue
         for name, e in a.attrs:
             if name not in attrs[a.op]:
                 at = next((x.at for x in walk(e)), a.at)

@@ -6,7 +6,7 @@ roundings are not in it (that is what `exact: false` says), nor are infinities a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -38,17 +38,19 @@ class Proof:
         return self.ok
 
 
-def prove_rule(rule: Rule) -> Proof:
-    """Both sides are equal over the reals on every positive example's pattern."""
+def prove_rule(rule: Rule, examples: Sequence[Example] = ()) -> Proof:
+    """Both sides are equal over the reals on every positive example's pattern; `examples` stand in for a rule that gives none."""
     if find_spec("z3") is None:
         return Proof(False, "z3 is not installed (pip install 'autocomp[proof]')")
+    shown = [e for e in rule.examples if e.fires and e.bindings] or list(examples)
+    if not shown:
+        return Proof(False, "there is no positive example")
     monoids: set[str] = set()
-    for example in rule.examples:
-        if example.fires and example.bindings:
-            try:
-                monoids |= _prove_example(rule, example)
-            except (Unprovable, Unanswerable, ModelError) as e:
-                return Proof(False, str(e))
+    for example in shown:
+        try:
+            monoids |= _prove_example(rule, example)
+        except (Unprovable, Unanswerable, ModelError) as e:
+            return Proof(False, str(e))
     used = "".join(f"; combining parts of {m} in any order" for m in sorted(monoids))
     return Proof(True, f"over the reals, any sizes{used}")
 

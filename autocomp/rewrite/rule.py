@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
+from autocomp.errors import RuleError
 from autocomp.rewrite.expr import Expr
 from autocomp.rewrite.location import Location
 from autocomp.rewrite.pattern import Pattern
@@ -63,6 +64,10 @@ class Rule:
             + (f"  choose {chosen}" if chosen else "")
             + (f"  where {' and '.join(map(str, self.where))}" if self.where else "")
         )
+
+    def error(self, what: str, hint: str | None = None) -> RuleError:
+        """A RuleError that points at the whole rule."""
+        return RuleError(what, where=self.where_text, hint=hint)
 
     @property
     def where_text(self) -> str:

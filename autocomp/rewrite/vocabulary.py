@@ -1,13 +1,14 @@
-"""What each phase's rules may say: ops of patterns, functions and words of conditions.
+"""What each phase's rules may say: ops of patterns, functions of conditions with what they mean, and words.
 
 Graph phases speak of the op table; `fusion` of bodies (checked for each cut); `tiling` and `scheduling` of one kernel.
-The functions' meaning lives with the stage that evaluates them (`functions.py` for the graph phases).
+What a function computes lives with the stage that evaluates it (`functions.py` for the graph phases, `egraph/rows.py` for fusion,
+`egraph/choose.py` for the kernel phases).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
 from autocomp.ir.ops import OPS
 from autocomp.ir.types import DTYPES
@@ -17,222 +18,157 @@ GRAPH_PHASES = ("shapes", "algebra", "layout", "precision", "idioms", "monoids")
 BODY_PHASES = ("fusion",)
 KERNEL_PHASES = ("tiling", "scheduling")
 PHASES = GRAPH_PHASES + BODY_PHASES + KERNEL_PHASES
-ANY = 99
+ANY = 4096  # as many operands as concat takes
+
+
+@dataclass(frozen=True)
+class Function:
+    """How many arguments a function of conditions takes, and what it says."""
+
+    least: int
+    most: int
+    means: str
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """arity: op -> least and most operands; attrs: op -> its attributes (None: any); functions: name -> argument counts."""
+    """arity: op -> least and most operands; attrs: op -> its attributes; means: op -> one line; functions, words: of conditions."""
 
     arity: Mapping[str, tuple[int, int]]
-    attrs: Mapping[str, frozenset[str]] | None
-    functions: Mapping[str, tuple[int, int]]
+    attrs: Mapping[str, frozenset[str]]
+    functions: Mapping[str, Function]
     words: frozenset[str]
+    means: Mapping[str, str] = field(default_factory=dict)
 
 
 OPTION_NAMES = frozenset(f.name for f in fields(Options))
-LISTS = {"len": (1, 1), "product": (1, 1), "min": (1, ANY), "max": (1, ANY), "abs": (1, 1), "option": (1, 1)}
+LISTS = {
+    "len": Function(1, 1, "elements of a list"),
+    "product": Function(1, 1, "product of a list of sizes"),
+    "min": Function(1, ANY, "the least of its arguments"),
+    "max": Function(1, ANY, "the greatest of its arguments"),
+    "abs": Function(1, 1, "a number without its sign"),
+    "option": Function(1, 1, "the value of an option of optimize()"),
+}
 TENSORS = {
-    "rank": (1, 1),
-    "shape": (1, 1),
-    "dim": (2, 2),
-    "dtype": (1, 1),
-    "elements": (1, 1),
-    "bytes": (1, 1),
-    "is_constant": (1, 1),
-    "is_uniform": (1, 1),
-    "value": (1, 1),
-    "is_float": (1, 1),
-    "is_int": (1, 1),
-    "compose": (2, 2),
-    "inverse": (1, 1),
-    "permuted": (2, 2),
-    "padded": (2, 2),
-    "range": (1, 2),
-    "sorted": (1, 1),
-    "mapped": (2, 2),
-    "replaced": (3, 3),
-    "without": (2, 2),
-    "kept": (2, 2),
-    "contains": (2, 2),
-    "is_static": (1, 1),
-    "broadcast": (2, 2),
-    "close": (2, 2),
-    "sqrt": (1, 1),
-    "suffix": (2, 2),
-    "normal": (2, 2),
-    "sum": (1, 1),
-    "repeat": (2, 2),
-    "widens": (2, 2),
-    "int": (1, 1),
-    "offset": (2, 2),
-    "batched": (2, 2),
-    "power_of_two": (1, 1),
-    "feature": (1, 1),
-    "channels_last": (1, 1),
-    "channels_first": (1, 1),
-    "keeps_order": (2, 2),
-    "rotated": (1, 1),
-    "dim_at": (2, 2),
-    "missing": (2, 2),
-    "gcd": (2, 2),
+    "rank": Function(1, 1, "axes of a tensor"),
+    "shape": Function(1, 1, "its extents, as a list"),
+    "dim": Function(2, 2, "dim(?x, i): extent of axis i"),
+    "dtype": Function(1, 1, "its type of elements, such as f32"),
+    "elements": Function(1, 1, "how many elements it has"),
+    "bytes": Function(1, 1, "of a tensor, or of one element of a dtype"),
+    "is_constant": Function(1, 1, "a parameter, or computed from parameters alone"),
+    "is_uniform": Function(1, 1, "all elements are one known number"),
+    "value": Function(1, 1, "that number"),
+    "is_float": Function(1, 1, "its elements are of a floating point type"),
+    "is_int": Function(1, 1, "its elements are of an integer type"),
+    "is_static": Function(1, 1, "no extent is a named dimension"),
+    "compose": Function(2, 2, "compose(q, p): the permutation of transpose(transpose(x, perm=p), perm=q)"),
+    "inverse": Function(1, 1, "the inverse of a permutation"),
+    "permuted": Function(2, 2, "permuted(xs, p): a list in the order p"),
+    "mapped": Function(2, 2, "mapped(axes, p): where a permutation p puts axes, sorted"),
+    "padded": Function(2, 2, "padded(shape, rank): ones in front up to a rank"),
+    "range": Function(1, 2, "the list 0 .. n-1, or a .. b-1"),
+    "repeat": Function(2, 2, "repeat(v, n): a list of n times v"),
+    "sorted": Function(1, 1, "a list in ascending order"),
+    "replaced": Function(3, 3, "replaced(xs, i, v): a list with v at place i"),
+    "without": Function(2, 2, "without(xs, axes): a list less the places in axes"),
+    "kept": Function(2, 2, "kept(xs, axes): a list with ones at the places in axes"),
+    "contains": Function(2, 2, "contains(xs, v): v is in a list"),
+    "suffix": Function(2, 2, "suffix(xs, n): the last n of a list"),
+    "normal": Function(2, 2, "normal(axes, rank): axes counted from 0, sorted"),
+    "sum": Function(1, 1, "sum of a list of sizes"),
+    "broadcast": Function(2, 2, "the shape to which two shapes broadcast"),
+    "batched": Function(2, 2, "the same of all but their last two axes"),
+    "close": Function(2, 2, "two numbers agree to 4 digits (small ones to 3)"),
+    "sqrt": Function(1, 1, "square root of a number"),
+    "int": Function(1, 1, "a number as a whole one"),
+    "power_of_two": Function(1, 1, "a number is one, so that dividing by it is exact"),
+    "widens": Function(2, 2, "widens(a, b): dtype b holds every value of dtype a"),
+    "offset": Function(2, 2, "offset(?w, axis): where this one's part begins among its siblings"),
+    "feature": Function(1, 1, 'feature("word"): the chip has that word among its features'),
+    "channels_last": Function(1, 1, "the permutation NCHW -> NHWC of a rank"),
+    "channels_first": Function(1, 1, "its inverse"),
+    "keeps_order": Function(2, 2, "keeps_order(shape, p): the permutation moves axes of extent 1 only"),
+    "rotated": Function(1, 1, "the permutation of a rank that puts the last axis first"),
+    "dim_at": Function(2, 2, "dim_at(xs, i): element i of a list"),
+    "missing": Function(2, 2, "missing(n, grain): from n to the next multiple of grain"),
+    "gcd": Function(2, 2, "the greatest common divisor of two whole numbers"),
 }
 ATTRIBUTE_WORDS = frozenset({"nchw", "nhwc", "nhwc_ohwi"})  # values that attributes of the op table's entries have
 BODY = {
-    "kind": (1, 1),
-    "form": (1, 1),
-    "ops": (1, 1),
-    "depth": (0, 2),
-    "reads": (0, 2),
-    "uses": (1, 2),
-    "users": (1, 2),
-    "position": (0, 2),
-    "rank": (1, 1),
-    "shape": (1, 1),
-    "dim": (2, 2),
-    "dtype": (1, 1),
-    "elements": (1, 1),
-    "bytes": (1, 1),
-    "gigabytes": (1, 1),
-    "fns": (1, 1),
-    "recompute": (0, 2),
-    "level": (1, 1),
-    "leaves": (0, 2),
-    "is_constant": (1, 1),
-    "view": (1, 1),
-    "windowed": (1, 1),
+    "kind": Function(1, 1, "kind(?k): elementwise, statistic, normalised, contraction, chain or online"),
+    "ops": Function(1, 1, "operations in the body, views not counted"),
+    "users": Function(1, 1, "how many read its result"),
+    "elements": Function(1, 1, "elements of its result"),
+    "bytes": Function(1, 1, "bytes of its result"),
+    "gigabytes": Function(1, 1, "the same in 10^9 bytes"),
+    "reads": Function(1, 1, "bytes of the tensors that it reads"),
+    "dtype": Function(1, 1, "its result's type of elements"),
+    "rank": Function(1, 1, "axes of its result"),
+    "shape": Function(1, 1, "its result's extents"),
+    "dim": Function(2, 2, "dim(?k, i): extent of axis i of its result"),
+    "level": Function(1, 1, "reductions and contractions that stand behind each other in it"),
+    "windowed": Function(1, 1, "it reads windows that overlap, as convolutions and poolings do"),
+}
+BODY_WORDS = frozenset({"elementwise", "statistic", "normalised", "contraction", "chain", "online", "alone", "opaque"})
+CONSUMERS = {
+    "map": "an element-wise op: map(?f, .., ?rest...)",
+    "reduce": "a reduction: reduce(?m, .., ?rest...)",
+    "contract": "a contraction of two factors: contract(?a, ?b)",
+    "online": "an online contraction of scores and values: online(?s, ?v)",
+    "view": "a transpose, reshape, slice, ..: view(..)",
+}
+ROLE = {"m": "rows", "n": "cols", "k": "depth", "b": "batch", "t": "taps", "i": "rows", "j": "cols"}
+FIELDS = (  # whole numbers of a schedule
+    "threads", "stages", "grouped", "workers", "cluster", "deep", "resident", "overlap", "lazy", "unroll", "persistent", "apart",
+    "stream", "split",
+)  # fmt: skip
+WORDS = ("roles", "instruction")  # and words
+FORMS = {  # of a kernel: what a tiling rule matches, with the roles of its axes, and one line
+    "contract": ("mnkbt", "a contraction: rows m, columns n, depth k, batch b, taps t of a window"),
+    "chain": ("mnkbt", "contractions behind each other"),
+    "online": ("mnkbt", "attention's form: scores that never leave the chip"),
+    "reduce": ("ijk", "reductions: outer axes i, the row j that is kept, the row k that is folded"),
+    "map": ("ij", "element-wise: outer axes i, the innermost one j"),
+}  # fmt: skip
+MOVES = {  # of recurrences: op -> fields
+    "recurrence": ("time", "space"),
+    "skew": ("time", "space", "factor"),
+    "interchange": ("time", "space"),
+    "reverse": ("space",),
 }
 KERNEL = {
-    "legal": (1, ANY),
-    "fits": (2, 3),
-    "bytes": (1, 1),
-    "bits": (1, 1),
-    "has": (1, 2),
-    "chip": (1, 2),
-    "extent": (1, 1),
-    "ceildiv": (2, 2),
-    "divides": (2, 2),
-    "dtype": (0, 1),
-    "kind": (0, 1),
-    "power_of_two": (1, 1),
-    "lanes": (0, 1),
-    "cores": (0, 0),
-    "feature": (1, 1),
-    "open_rows": (0, 0),
-    "taps": (0, 0),
-    "wave": (0, 0),
-    "factor_bytes": (0, 0),
-    "factor": (0, 0),
-    "capacity": (1, 1),
-    "elements": (1, 1),
-    "waves": (1, 3),
-    "instruction": (0, 3),
-    "threads": (0, 0),
-    "ops": (0, 1),
+    "legal": Function(1, 3, "isl allows it: legal(tile), legal(split), legal(tile, time, space)"),
+    "fits": Function(2, 2, "fits(L2, bytes): they fit a memory of the chip (a cache: half of it)"),
+    "kind": Function(0, 0, "the kernel's form: contract, chain, online, reduce or map"),
+    "extent": Function(1, 1, "extent(m): the product of a role's extents"),
+    "bytes": Function(1, 1, "of one element of a dtype"),
+    "factor": Function(0, 0, "dtype of a contraction's factors"),
+    "factor_bytes": Function(0, 0, "bytes of one of their elements"),
+    "taps": Function(0, 0, "the products of the window's innermost 1, 2, .. axes"),
+    "open_rows": Function(0, 0, "a folded axis is a named dimension"),
+    "cores": Function(0, 0, "cores of the chip"),
+    "lanes": Function(0, 0, "elements that the chip's unit takes side by side"),
+    "wave": Function(0, 0, "threads of a wave (GPUs)"),
+    "feature": Function(1, 1, 'feature("word"): the chip has that word among its features'),
+    "power_of_two": Function(1, 1, "a number is one"),
 }
-BODY_OPS = (
-    "map",
-    "reduce",
-    "contract",
-    "online",
-    "load",
-    "store",
-    "select",
-    "view",
-    "kernel",
-    "const",
-    "opaque",
-    "alone",
-    "gather",
-    "recurrence",
-)
-BODY_WORDS = frozenset(
-    {
-        "contract",
-        "contraction",
-        "chain",
-        "online",
-        "map",
-        "reduce",
-        "view",
-        "const",
-        "leaf",
-        "elementwise",
-        "statistic",
-        "normalised",
-        "alone",
-        "opaque",
-        "first",
-        "second",
-        "a",
-        "b",
-        "r",
-        "post",
-        "table",
-        "scores",
-        "values",
-    }
-)
-KERNEL_WORDS = frozenset(
-    {
-        "tile",
-        "block",
-        "l0a",
-        "l0b",
-        "l0c",
-        "ub",
-        "fragment",
-        "thread",
-        "warp",
-        "grid",
-        "serial",
-        "parallel",
-        "pipelined",
-        "vectorise",
-        "vectorize",
-        "unroll",
-        "interchange",
-        "skew",
-        "reverse",
-        "split",
-        "pipeline",
-        "fuse",
-        "m",
-        "n",
-        "k",
-        "i",
-        "j",
-        "r",
-        "batch",
-        "rows",
-        "cols",
-        "row",
-        "axes",
-        "L1",
-        "L2",
-        "L3",
-        "l1",
-        "l2",
-        "l3",
-        "registers",
-        "register",
-        "shared",
-        "map",
-        "reduce",
-        "contract",
-        "contraction",
-        "chain",
-        "online",
-        "elementwise",
-        "statistic",
-        "normalised",
-        "matrix",
-        "vector",
-        "recurrence",
-        "time",
-        "space",
-    }
-)
+KERNEL_WORDS = frozenset({"tile", "split", "time", "space", *ROLE, *FORMS, "recurrence", "L1", "L2", "L3", "l1", "l2", "l3", "shared",
+                          "l0a", "l0b", "l0c", "ub"})  # fmt: skip
+
+
+def _times(low: int, high: int) -> str:
+    return f"{low} or more" if high >= ANY else str(low) if low == high else f"{low} to {high}"
+
+
+def spoken(phase: str) -> list[dict[str, str]]:
+    """Rows for `autocomp rules words`: kind (op, function, word), name, and what each takes and means."""
+    v = vocabulary(phase)
+    ops = [{"kind": "op", "name": n, "operands": _times(*v.arity[n]), "attributes": ", ".join(sorted(v.attrs[n])), "means": v.means[n]}
+           for n in sorted(v.arity)]  # fmt: skip
+    functions = [{"kind": "function", "name": n, "arguments": _times(f.least, f.most), "means": f.means} for n, f in v.functions.items()]
+    return [*ops, *functions, *({"kind": "word", "name": w} for w in sorted(v.words - OPTION_NAMES))]
 
 
 def vocabulary(phase: str) -> Vocabulary:
@@ -241,11 +177,16 @@ def vocabulary(phase: str) -> Vocabulary:
     if phase in GRAPH_PHASES:
         arity = {n: o.arity for n, o in OPS.items()} | {"const": (0, 0)}
         attrs = {n: frozenset(o.attrs) for n, o in OPS.items()} | {"const": frozenset({"value", "dtype"})}
-        return Vocabulary(arity, attrs, {**LISTS, **TENSORS}, words | ATTRIBUTE_WORDS)
-    any_arity = {n: (0, ANY) for n in BODY_OPS}
+        means = {n: o.doc for n, o in OPS.items()} | {"const": "a number"}
+        return Vocabulary(arity, attrs, {**LISTS, **TENSORS}, words | ATTRIBUTE_WORDS, means)
     if phase in BODY_PHASES:
-        return Vocabulary(any_arity, None, {**LISTS, **BODY}, words | BODY_WORDS)
+        means = {**CONSUMERS, "load": "load(store(?k)): what the producer stored", "store": "see load"}
+        return Vocabulary({n: (1, ANY) for n in means}, dict.fromkeys(means, frozenset()), {**LISTS, **BODY}, words | BODY_WORDS, means)
     if phase in KERNEL_PHASES:
-        moves = {n: (0, ANY) for n in sorted(KERNEL_WORDS)}
-        return Vocabulary({**any_arity, **moves}, None, {**LISTS, **KERNEL}, words | KERNEL_WORDS | BODY_WORDS)
+        attrs = {form: frozenset(roles) for form, (roles, _) in FORMS.items()} | {move: frozenset(f) for move, f in MOVES.items()}
+        attrs["tile"] = frozenset({*ROLE, *FIELDS, *WORDS, "time", "space"})
+        means = {form: text for form, (_, text) in FORMS.items()} | {"tile": "a schedule: sizes of tiles by role, and its other fields"}
+        means |= {"recurrence": "a value carried through time", "skew": "(t, i) -> (t, i + factor*t)",
+                  "interchange": "the loops change places", "reverse": "a loop runs the other way"}  # fmt: skip
+        return Vocabulary(dict.fromkeys(attrs, (0, 0)), attrs, {**LISTS, **KERNEL}, words | KERNEL_WORDS, means)
     raise KeyError(phase)

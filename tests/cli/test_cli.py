@@ -136,11 +136,27 @@ def test_errors_say_what_and_what_next(model, args, code, text):
 
 
 @pytest.mark.parametrize("command", ["optimize", "run", "explain", "compare", "targets", "calibrate", "doctor",
-                                     "rules list", "rules check", "rules test"])  # fmt: skip
+                                     "rules list", "rules words", "rules check", "rules test"])  # fmt: skip
 def test_every_command_has_help_with_an_example(command):
     text = run(*command.split(), "--help")[0]
     assert "Usage" in text
     assert f"Example: autocomp {command}" in text
+
+
+@pytest.mark.parametrize(("phase", "name", "takes", "means"), [
+    ("algebra", "reduce_sum", "axes, keepdims", "sum over axes"),
+    ("algebra", "close", "2", "two numbers agree"),
+    ("fusion", "windowed", "1", "it reads windows that overlap"),
+    ("tiling", "contract", "b, k, m, n, t", "rows m, columns n, depth k"),
+    ("scheduling", "fits", "2", "they fit a memory of the chip"),
+])  # fmt: skip
+def test_what_rules_may_say_is_listed(phase, name, takes, means):
+    rows = json.loads(run("rules", "words", phase, "--json")[0])
+    (row,) = [r for r in rows if r["name"] == name and r["kind"] != "word"]
+    assert takes in (row.get("attributes"), row.get("arguments"))
+    assert means in row["means"]
+    assert all(r["means"] for r in rows if r["kind"] != "word")
+    assert name in run("rules", "words", phase)[0]
 
 
 def test_rules_are_tried_by_name():

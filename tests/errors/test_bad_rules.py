@@ -20,6 +20,18 @@ def rule(**fields: str) -> str:
     return f"- name: mine/a\n{body}"
 
 
+def tiling(**fields: str) -> str:
+    """A tiling rule that is right but for what `fields` change."""
+    good = {"phase": "tiling", "match": "contract(m: ?M, n: ?N)", "choose": "{bm: [16]}", "rhs": "'tile(m: ?bm)'"}
+    return "- name: mine/a\n" + "".join(f"  {k}: {v}\n" for k, v in {**good, **fields}.items() if v)
+
+
+def fusion(**fields: str) -> str:
+    """A fusion rule that is right but for what `fields` change."""
+    good = {"phase": "fusion", "lhs": "map(?f, load(store(?k)), ?rest...)", "rhs": "map(?f, ?k, ?rest...)"}
+    return "- name: mine/a\n" + "".join(f"  {k}: {v}\n" for k, v in {**good, **fields}.items() if v)
+
+
 CASES = {
     "anchor bomb": (BOMB, ":1:4: anchor &a: anchors and aliases are not read"),
     "tag": ("- !!python/object/apply:os.system ['touch {tmp}/ran']\n",
@@ -50,6 +62,30 @@ CASES = {
     "too large": ("- name: " + "a" * 2_000_000 + "\n", ": the file has more than 1000000 bytes"),
     "taken name": (rule() + rule(), ":5:3: the name 'mine/a' is taken"),
     "wrong": (rule(lhs="neg(?x)", examples="[{x: 'f64[3]'}]"), "rule 'mine/a': is refuted: for ?x: f64[3] (seed 0) element [0]: left "),
+    "no example, unsound": (rule(lhs="relu(?x)", rhs="abs(?x)"), ":1:3 rule 'mine/a': is refuted: for ?x: f64[4, 4] (seed 0) element "),
+    "no example, other shape": (rule(lhs="neg(?x)", rhs="reduce_sum(?x, axes=[0])"),
+                                "rule 'mine/a': is refuted: unites f64[4, 4] with f64[4] for ?x: f64[4, 4]"),
+    "no example, for some numbers": (rule(lhs="sqrt(mul(?x, ?x))", rhs="?x", exact="false"),
+                                     "rule 'mine/a': is refuted: for ?x: f64[4, 4]"),
+    "no example to be guessed": (rule(lhs="stencil(?x, offsets=?o, weights=?w, steps=?s)", rhs="?x"),
+                                 "rule 'mine/a': cannot be tested: no positive example"),
+    "not to the last bit on any numbers": (rule(lhs="mul(mul(?x, ?y), ?z)", rhs="mul(?x, mul(?y, ?z))"),
+                                           "rule 'mine/a': is refuted: for ?x: "),
+    "unknown form": (tiling(match="contrakt(m: ?M)"), ":3:10 rule 'mine/a': unknown op 'contrakt'"),
+    "unknown role": (tiling(match="contract(rows: ?M)"), ":3:25 rule 'mine/a': contract has no attribute 'rows'"),
+    "another form's role": (tiling(rhs="'tile(i: ?bm)'"), ":5:17 rule 'mine/a': a schedule of contract has no 'i'"),
+    "unknown field of a schedule": (tiling(rhs="'tile(m: ?bm, stagess: 2)'"), ":5:31 rule 'mine/a': tile has no attribute 'stagess'"),
+    "no schedule": (tiling(rhs="'skew(time: ?M)'"), ":5:9 rule 'mine/a': what matches contract does not become 'skew'"),
+    "a tile without elements": (tiling(choose="{bm: [16, 0]}"), ":1:3 rule 'mine/a': ?bm may be 0, and m is a whole number, 1 or more"),
+    "a tile of a word": (tiling(choose="{bm: [wide]}"), ":1:3 rule 'mine/a': ?bm may be 'wide', and m wants whole numbers"),
+    "a role that is a number": (tiling(rhs="'tile(m: 16, roles: ?bm)'"), ":1:3 rule 'mine/a': ?bm may be '16', and roles wants a word"),
+    "a question that nobody answers": (tiling(where="[capacity(L2) > ?bm]"), ":6:11 rule 'mine/a': unknown function 'capacity'"),
+    "a scheduling rule for kernels": (tiling(phase="scheduling"), ":3:10 rule 'mine/a': a scheduling rule does not match 'contract'"),
+    "unknown target": (tiling(targets="[cpuu]"), ":6:12: there is no target 'cpuu'"),
+    "not the law": (fusion(rhs="map(?f, ?k)"), ":4:8 rule 'mine/a': the right side is map(?f, ?k), the law says map(?f, ?k, ?rest...)"),
+    "nothing stored": (fusion(lhs="map(?f, ?k, ?rest...)"), ":3:8 rule 'mine/a': a fusion rule has exactly one operand load(store(?k))"),
+    "no consumer": (fusion(lhs="store(load(store(?k)))", rhs="store(?k)"), ":3:8 rule 'mine/a': 'store' takes nothing in"),
+    "a question about no body": (fusion(where="[ops(?f) < 3]"), ":3:8 rule 'mine/a': the condition 'ops(?f) < 3' asks of ?f"),
     "other shape": (rule(lhs="neg(?x)", rhs="reduce_sum(?x, axes=[0])", examples="[{x: 'f64[3]'}]"),
                     "rule 'mine/a': is refuted: unites f64[3] with f64[] for ?x: f64[3]"),
 }  # fmt: skip
@@ -67,12 +103,41 @@ def test_a_bad_file_is_refused_at_its_place(name, tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_rule_without_examples_that_unites_shapes_stops_the_run(tmp_path):
+def test_an_assumed_rule_that_unites_shapes_stops_the_run(tmp_path):
     path = tmp_path / "mine.yaml"
-    path.write_text(rule(lhs="neg(?x)", rhs="reduce_sum(?x, axes=[0])"))
+    path.write_text(rule(lhs="neg(?x)", rhs="reduce_sum(?x, axes=[0])", assumed="true"))
     graph = "graph g\ninput x: f32[4]\n%0 = neg(x)\noutput y = %0\n"
     with pytest.raises(RuleError, match=r"rule 'mine/a': unites tensors of different types: f32\[4\] and f32\[\]"):
         autocomp.optimize(graph, rules=[str(path)])
+
+
+GEMM = "graph g\ninput x: f32[64, 48]\ninput w: f32[48, 40]\n%0 = matmul(x, w)\noutput y = %0\n"
+
+
+def test_a_memory_that_the_chip_lacks_is_a_condition_that_fails(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(tiling(where="[fits(shared, 4 * ?bm)]"))
+    program = autocomp.optimize(GEMM, rules=[str(path)])
+    assert "chip cpu has no memory 'shared', but dram, l3, l2, l1" in program.explain(why_not="mine/a")
+
+
+@pytest.mark.parametrize(("rhs", "limit"), [("tile(m: ?m + 1)", None), ("tile(threads: ?m + 1)", "0.5 seconds")])
+def test_scheduling_rules_without_end_are_stopped(rhs, limit, tmp_path):
+    """Tiles end at their axes; other fields at the budget, which the trace names."""
+    key = rhs[5 : rhs.index(":")]
+    path = tmp_path / "mine.yaml"
+    path.write_text(f"- name: mine/more\n  phase: scheduling\n  match: 'tile({key}: ?m)'\n  rhs: '{rhs}'\n")
+    program = autocomp.optimize(GEMM, rules=[str(path)], phase_seconds=0.5)
+    assert [e.data["limit"] for e in program.trace.of("budget") if e.name == "tiling"] == ([limit] if limit else [])
+    program.verify()
+
+
+def test_computed_tiles_without_elements_are_left_out(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("- name: mine/less\n  phase: scheduling\n  match: 'tile(m: ?m)'\n  rhs: 'tile(m: ?m - 64, n: 8)'\n")
+    program = autocomp.optimize(GEMM, rules=[str(path)], tile_heuristic="first")
+    program.verify()
+    assert "-" not in program.kernels[0].schedule
 
 
 def test_no_such_file_and_no_text(tmp_path):

@@ -85,7 +85,8 @@ def test_an_instance_that_the_conditions_refuse_counts_for_nothing():
 
 
 def test_a_rule_that_unites_different_types_stops_the_run(tmp_path):
-    (tmp_path / "bad.yaml").write_text("- {name: bad/t, phase: algebra, lhs: 'transpose(?x, perm=?p)', rhs: '?x', why: wrong}\n")
+    bad = "- {name: bad/t, phase: algebra, lhs: 'transpose(?x, perm=?p)', rhs: '?x', assumed: true, why: wrong}\n"
+    (tmp_path / "bad.yaml").write_text(bad)
     text = "graph g\ninput x: f32[2, 3]\n%0 = transpose(x, perm=[1, 0])\n%1 = exp(%0)\noutput y = %1\n"
     with pytest.raises(RuleError, match=r"bad.yaml:1:3 rule 'bad/t': unites tensors of different types: f32\[3, 2\] and f32\[2, 3\]"):
         autocomp.optimize(text, rules=[str(tmp_path / "bad.yaml")])

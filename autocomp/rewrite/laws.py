@@ -1,0 +1,95 @@
+"""What fusion, tiling and scheduling rules must look like: they move no values, so nothing but their form can be wrong.
+
+A fusion rule is an instance of one law, load(store(?k)) = ?k; a tiling rule gives a form of kernel a schedule, a scheduling rule
+gives a schedule another one, or a recurrence a move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+from autocomp.rewrite.expr import Ref, walk
+from autocomp.rewrite.location import Text
+from autocomp.rewrite.pattern import Apply, Pattern
+from autocomp.rewrite.rule import Rule
+from autocomp.rewrite.vocabulary import CONSUMERS, FIELDS, FORMS, MOVES, ROLE, WORDS
+
+LAW = "lhs: map(?f, load(store(?k)), ?rest...), rhs: map(?f, ?k, ?rest...)"
+
+
+@lru_cache(maxsize=1)
+def target_names() -> tuple[str, ...]:
+    """Folders of `targets/` with a manifest."""
+    return tuple(sorted(f.name for f in files("autocomp.targets").iterdir() if f.is_dir() and f.joinpath("target.yaml").is_file()))
+
+
+def is_stored(p: Pattern) -> bool:
+    """load(store(?k))?"""
+    return isinstance(p, Apply) and str(p) == "load(store(?k))"
+
+
+def check_fusion(rule: Rule, lhs: Text, rhs: Text) -> None:
+    """Raises RuleError where a fusion rule is no instance of load(store(?k)) = ?k, or asks of something else than ?k."""
+    left, right = rule.lhs, rule.rhs
+    assert isinstance(left, Apply)
+    if left.op not in CONSUMERS:
+        raise lhs.error(f"'{left.op}' takes nothing in", left.at, f"consumers are {', '.join(CONSUMERS)}")
+    at = [i for i, a in enumerate(left.args) if is_stored(a)]
+    if len(at) != 1:
+        raise lhs.error("a fusion rule has exactly one operand load(store(?k))", left.at, LAW)
+    law = Apply(left.op, tuple(Ref("k") if i == at[0] else a for i, a in enumerate(left.args)))
+    if str(right) != str(law):
+        raise rhs.error(f"the right side is {right}, the law says {law}", 0, LAW)
+    for c in rule.where:
+        for x in walk(c):
+            if isinstance(x, Ref) and x.name != "k":
+                raise lhs.error(f"the condition '{c}' asks of ?{x.name}, and only ?k is a body", 0, "ask of ?k")
+
+
+def check_kernel_rule(rule: Rule, match: Text, rhs: Text) -> None:
+    """Raises RuleError where a tiling or scheduling rule matches no form of kernel, or makes no schedule."""
+    left, right = rule.match, rule.rhs
+    if not isinstance(left, Apply) or not isinstance(right, Apply):
+        raise (match if not isinstance(left, Apply) else rhs).error("an op with its fields is wanted", 0, "rhs: tile(m: ?bm)")
+    moves = [m for m in MOVES if m != "recurrence"]
+    makes = ["tile"] if rule.phase == "tiling" or left.op == "tile" else moves
+    matches = ["tile", "recurrence"] if rule.phase == "scheduling" else [*FORMS, "recurrence"]
+    if left.op not in matches:
+        raise match.error(f"a {rule.phase} rule does not match '{left.op}'", left.at, f"it matches {', '.join(matches)}")
+    if right.op not in makes:
+        raise rhs.error(f"what matches {left.op} does not become '{right.op}'", right.at, f"it becomes {', '.join(makes)}")
+    if left.op != "recurrence":
+        _check_fields(left.op, right, rhs)
+        _check_choices(rule, right)
+
+
+def _check_fields(form: str, right: Apply, rhs: Text) -> None:
+    """A schedule has its kernel's roles and the fields of schedules."""
+    roles = set(ROLE) if form == "tile" else set(FORMS[form][0])
+    for key, e in right.attrs:
+        if key not in roles and key not in FIELDS and key not in WORDS:
+            at = next((x.at for x in walk(e)), right.at)
+            raise rhs.error(f"a schedule of {form} has no '{key}'", at, f"it has {', '.join([*sorted(roles), *FIELDS, *WORDS])}")
+
+
+def _check_choices(rule: Rule, right: Apply) -> None:
+    """Sizes of tiles are 1 or more, other numbers 0 or more, and words stand only where words do."""
+    where = {e.name: key for key, e in right.attrs if isinstance(e, Ref)}
+    for name, values in rule.choose:
+        if isinstance(values, tuple):
+            check_choice(rule, name, values, where)
+
+
+def check_choice(rule: Rule, name: str, values: tuple[Any, ...], where: Mapping[str, str]) -> None:
+    """Raises RuleError for a value that field `where[name]` of a schedule cannot take."""
+    key = where.get(name, "")
+    least = 1 if key in ROLE else 0
+    for v in values:
+        word = isinstance(v, str)
+        if word != (key in WORDS) if key else isinstance(v, float):
+            raise rule.error(f"?{name} may be '{v}', and {key or 'a choice'} wants {'a word' if key in WORDS else 'whole numbers'}")
+        if not word and (not isinstance(v, int) or v < least):
+            raise rule.error(f"?{name} may be {v}, and {key or 'a choice'} is a whole number, {least} or more")
