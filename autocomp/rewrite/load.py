@@ -54,6 +54,9 @@ def load_rules(files: Iterable[str | Path | Rule] = (), without: Iterable[str] =
     """
     rules = list(shipped_rules())
     for f in files:
+        if not isinstance(f, (str, Path, Rule)):
+            raise RuleError(f"a {type(f).__name__} is neither a file of rules nor a rule", where="rules",
+                            hint="give a path, or a function under @autocomp.rule(phase=..)")  # fmt: skip
         mine = [f] if isinstance(f, Rule) else _read_file(Path(f))
         for r in mine:
             _refuse_refuted(r)

@@ -143,6 +143,8 @@ def test_computed_tiles_without_elements_are_left_out(tmp_path):
 def test_no_such_file_and_no_text(tmp_path):
     with pytest.raises(RuleError, match="cannot be read: No such file or directory"):
         load_rules((tmp_path / "none.yaml",))
+    with pytest.raises(RuleError, match="a function is neither a file of rules nor a rule"):
+        load_rules((lambda x: x,))  # type: ignore[arg-type]
     path = Path(tmp_path / "bytes.yaml")
     path.write_bytes(b"- name: \xff\xfe\n")
     with pytest.raises(RuleError, match="not UTF-8 text"):

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.helpers.simt_model import PATTERN, constants_of, shape_of, symbol_values
+from autocomp.ir.reference import input_sizes
+from tests.helpers.simt_model import PATTERN, constants_of, shape_of
 
 ROOT = Path(__file__).parents[2]
 INCLUDE = [f"-I{ROOT / p}" for p in ("tests/helpers/ascend", "targets/ascend/include")]
@@ -50,7 +51,7 @@ class AscendExecutor:
 
     def run(self, feed):
         calls = self.program.calls
-        values = symbol_values(calls.source, feed)
+        values = input_sizes(calls.source, feed)
         tensors = {n.attrs["name"]: np.ascontiguousarray(feed[n.attrs["name"]]) for n in calls.source.inputs} | constants_of(calls)
         for c in calls.calls:
             source = self.program.printed[c.kernel.name]
