@@ -22,6 +22,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
@@ -101,32 +102,47 @@ def run_anywhere(program: Any, feed: dict[str, np.ndarray]) -> list[dict[str, np
     return poisoned_runs(program, feed) if program.runnable else on_the_model(program, feed)
 
 
-def check(graph: Graph, target: str = "cpu", change: Callable[[Any], None] = lambda program: None, **options: Any) -> None:
+@dataclass(frozen=True)
+class Expected:
+    """A graph's inputs, its outputs in float64 and in its own types, and how far float64's move with the inputs (in tolerances)."""
+
+    feed: dict[str, np.ndarray]
+    want: dict[str, np.ndarray]
+    own: dict[str, np.ndarray]
+    natural: float
+
+    @staticmethod
+    def of(graph: Graph) -> Expected:
+        feed = random_inputs(graph, 1)
+        with np.errstate(all="ignore"):
+            want, own = evaluate(graph, feed), evaluate(graph, feed, float64=False)
+            moved = [evaluate(graph, shaken(feed, k)) for k in range(4)]
+        ratios = (deviation(graph, want, x, own).ratio for x in (own, *moved))
+        return Expected(feed, want, own, max((r for r in ratios if np.isfinite(r)), default=1.0))
+
+
+def check(graph: Graph, target: str = "cpu", change: Callable[[Any], None] = lambda program: None, known: Expected | None = None,
+          **options: Any) -> None:  # fmt: skip
     """Compile and run; raises Failure on a crash or a wrong result, Refused where the target does not take the graph.
 
     `change` may alter the program before it runs.
     """
-    feed = random_inputs(graph, 1)
     try:
         program = autocomp.optimize(graph, target=target, **options)
         change(program)
-        results = run_anywhere(program, feed)
-        with np.errstate(all="ignore"):
-            want = evaluate(graph, feed)
-            own = evaluate(graph, feed, float64=False)
-            moved = [evaluate(graph, shaken(feed, k)) for k in range(4)]
+        known = known or Expected.of(graph)
+        results = run_anywhere(program, known.feed)
     except (UnsupportedOp, DoesNotFit, Refused) as e:
         if target == "cpu":
             raise Failure(f"{type(e).__name__}: {e}") from e
         raise Refused(str(e)) from e
     except (Exception, AssertionError) as e:
         raise Failure(f"{type(e).__name__}: {e}") from e
-    natural = max((r for r in (deviation(graph, want, x, own).ratio for x in (own, *moved)) if np.isfinite(r)), default=1.0)
     for got in results:
-        d = deviation(graph, want, got, own)
-        if not (d.ratio <= max(1.0, NOISE * natural) or abs(d.got - d.want) <= NOTHING):
+        d = deviation(graph, known.want, got, known.own)
+        if not (d.ratio <= max(1.0, NOISE * known.natural) or abs(d.got - d.want) <= NOTHING):
             raise Failure(f"{d.output}{list(d.index)} is {d.got!r}, float64 says {d.want!r}: {d.ratio:.3g} times the tolerance "
-                          f"(NumPy in these types, or with inputs an ulp away: {natural:.3g})")  # fmt: skip
+                          f"(NumPy in these types, or with inputs an ulp away: {known.natural:.3g})")  # fmt: skip
 
 
 def keep(graph: Graph, failure: Failure, folder: Path, name: str) -> Path:

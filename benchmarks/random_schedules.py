@@ -32,10 +32,11 @@ from autocomp.ir.schedule import Schedule
 from autocomp.options import Options
 from autocomp.runtime.program import executor_of, files_of
 from autocomp.tune.space import legal_points
-from benchmarks.random_graphs import WATCHDOG, Failure, Refused, check, has_device
+from benchmarks.random_graphs import WATCHDOG, Expected, Failure, Refused, check, has_device
 from tests.helpers.device_graphs import GRAPHS
 from tests.helpers.device_runs import lost
 
+SHARE = 15  # schedules that one process runs
 NAMES = ("gemm_bias_gelu", "gemm_odd", "gemm_i8_scaled", "gemm_batched", "gemm_tt", "conv", "conv_norm_add", "depthwise",
          "attention_f16", "attention_causal_128", "attention_step_groups", "latent_step", "layer_norm_odd", "softmax_wide", "sum_columns",
          "transpose", "few_rows", "four_bits")  # fmt: skip
@@ -82,10 +83,12 @@ def _share(args: tuple[str, str, list[dict[str, Schedule]]]) -> list[str]:
     found = []
     with tempfile.TemporaryDirectory() as cache:
         os.environ["AUTOCOMP_CACHE"] = cache
+        graph = parse(GRAPHS[name])
+        known = Expected.of(graph)
         for i, s in enumerate(schedules):
             text = "; ".join(f"{k}: {describe(v)}" for k, v in s.items())
             try:
-                check(parse(GRAPHS[name]), target, partial(use, schedules=s))
+                check(graph, target, partial(use, schedules=s), known)
             except Refused as e:
                 found.append(f"REFUSED {name}, {text}\n  {e}")
             except Failure as e:
@@ -109,12 +112,13 @@ def main() -> None:
     for name in a.only.split(","):
         found = draws(name, a.target, a.count, a.seed)
         every += len(found)
-        work += [(name, a.target, found[i : i + 6]) for i in range(0, len(found), 6)]
+        work += [(name, a.target, found[i : i + SHARE]) for i in range(0, len(found), SHARE)]
     print(f"{every} schedules of {len(a.only.split(','))} graphs drawn in {time.perf_counter() - start:.0f} s", flush=True)
     alone = 1 if has_device(a.target) else None  # a fault of the device ends one share
     with ProcessPoolExecutor(a.jobs, mp_context=get_context("spawn"), max_tasks_per_child=alone) as pool:
-        for messages in pool.map(_share, work):
+        for (name, _, share), messages in zip(work, pool.map(_share, work)):
             bad += sum(m.startswith("FAILED") for m in messages)
+            print(f"{name}: {len(share)} schedules, {time.perf_counter() - start:.0f} s", flush=True)
             for m in messages:
                 print(m, flush=True)
     print(f"{every} schedules, {bad} failures, {time.perf_counter() - start:.0f} s")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
 import ml_dtypes
 import numpy as np
+
+from autocomp.errors import ModelError
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,9 @@ def dtype_of(array_or_dtype: object) -> DType:
     return _BY_NUMPY[np.dtype(array_or_dtype)]  # type: ignore[call-overload]
 
 
+_AXIS = re.compile(r"[ir]\d+")
+
+
 @dataclass(frozen=True)
 class Sym:
     """A named dimension: any int in [lo, hi] that is a multiple of `multiple`."""
@@ -92,6 +98,10 @@ class Sym:
     lo: int = 1
     hi: int = 2**31 - 1
     multiple: int = 1
+
+    def __post_init__(self) -> None:
+        if _AXIS.fullmatch(self.name):
+            raise ModelError(f"a dimension may not be called '{self.name}': kernels call their axes so", hint="give it another name")
 
     def __str__(self) -> str:
         return self.name

@@ -63,7 +63,7 @@ class DeviceArray:
         else:
             self.stream.sync()
         own = np.dtype(self.dtype)
-        known = own if own.kind != "V" else np.dtype(f"u{own.itemsize}")
+        known = own if own.kind != "V" and not _is_float8(own) else np.dtype(f"u{own.itemsize}")  # 8-bit floats go out as bytes
         capsule = StridedMemoryView.from_buffer(self.buffer, self.shape, dtype=known).__dlpack__(**rest)
         if own.name == "bfloat16":
             _call_bfloat16(capsule)
@@ -111,7 +111,7 @@ class Borrowed:
         self.nbytes = prod(self.shape) * self.dtype.itemsize
         dense = 1
         for extent, step in zip(reversed(self.shape), reversed(view.strides or ())):
-            if extent != 1 and step != dense:
+            if self.nbytes and extent != 1 and step != dense:
                 raise ModelError(
                     f"input '{name}' has strides {tuple(view.strides)} for shape {self.shape}: rows must lie dense",
                     hint="pass x.contiguous() (torch) or ascontiguousarray(x) (CuPy)",
@@ -152,8 +152,14 @@ def like(x: Any, out: DeviceArray) -> Any:
     root = type(x).__module__.partition(".")[0]
     library = sys.modules.get(root)
     if library is not None and root in ("torch", "cupy") and hasattr(library, "from_dlpack"):
-        return library.from_dlpack(out)
+        own = np.dtype(out.dtype)
+        bytes_ = library.from_dlpack(out)
+        return bytes_.view(getattr(library, own.name)) if _is_float8(own) and hasattr(library, own.name) else bytes_
     return out
+
+
+def _is_float8(dtype: np.dtype[Any]) -> bool:
+    return dtype.name.startswith("float8_")
 
 
 def tensor_map(m: TensorMap, pointer: int, values: Mapping[str, int]) -> Any:

@@ -8,6 +8,7 @@ from autocomp.targets.ascend.emit import HEADER, emit
 from autocomp.targets.ascend.tables import table
 from autocomp.targets.ascend.toolchain import Toolchain
 from autocomp.targets.source import KernelSource
+from autocomp.targets.symbols import sizes_apart
 
 from autocomp.cost.chip import Chip
 from autocomp.ir.kernel import Kernel
@@ -28,6 +29,7 @@ class AscendTarget:
     def __post_init__(self) -> None:
         object.__setattr__(self, "toolchain", Toolchain(str(table()["arch"])))
 
+    @sizes_apart
     def emit(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...] = ()) -> KernelSource:
         """The kernel under a schedule."""
         return emit(derive(kernel, schedule), self.chip, header)

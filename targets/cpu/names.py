@@ -74,19 +74,31 @@ _RESERVED = frozenset(
         "abs",
     ]
 )
+_CPP = (  # noqa: SIM905
+    "alignas alignof and and_eq asm bitand bitor catch char8_t char16_t char32_t class compl concept consteval constexpr constinit "
+    "const_cast co_await co_return co_yield decltype delete dynamic_cast explicit export friend mutable namespace new noexcept not "
+    "not_eq nullptr operator or or_eq private protected public reinterpret_cast requires static_assert static_cast template this "
+    "thread_local throw try typeid typename using virtual wchar_t xor xor_eq"
+).split()
+_DEVICE = (  # noqa: SIM905  # functions of CUDA's runtime headers, in C or in every translation unit
+    "min max umin umax llmin llmax ullmin ullmax rsqrt rcbrt sinpi cospi tanpi sincospi erfinv erfcinv erfcx normcdf normcdfinv "
+    "norm rnorm norm3d rnorm3d norm4d rnorm4d rhypot cyl_bessel_i0 cyl_bessel_i1 saturate clock clock64 printf assert malloc free "
+    "memcpy memset half half2 dim3 uint ushort ulong"
+).split()
 _MATH = (  # noqa: SIM905
     "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp10 exp2 expm1 fabs fdim floor fma fmax "
     "fmin fmod frexp gamma hypot ilogb ldexp lgamma llrint llround log log10 log1p log2 logb lrint lround modf nan nearbyint "
     "nextafter nexttoward pow remainder remquo rint round scalb scalbln scalbn significand sin sincos sinh sqrt tan tanh tgamma trunc "
     "isnan isinf isfinite isnormal signbit fpclassify"
 ).split()
-_LIBRARY = frozenset(f + suffix for f in _MATH for suffix in ("", "f", "l"))  # math.h declares them in each precision
+_LIBRARY = frozenset(f + suffix for f in (*_MATH, *_DEVICE) for suffix in ("", "f", "l"))  # math.h declares them in each precision
+_WORDS = _RESERVED | _LIBRARY | frozenset(_CPP)
 
 
 def c_name(text: str) -> str:
     """A C identifier for any text: 'layer.0/x' -> 'layer_0_x'. Distinct texts may collide; see `Names`."""
     out = re.sub(r"[^0-9A-Za-z_]", "_", text)[:60]
-    if not out or out[0].isdigit() or out[0] == "_" or out in _RESERVED or out in _LIBRARY or out.startswith(("vf_", "s_", "omp_", "AC_")):
+    if not out or out[0].isdigit() or out[0] == "_" or out in _WORDS or out.startswith(("vf_", "s_", "omp_", "AC_")):
         out = "n_" + out
     return out
 

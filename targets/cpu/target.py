@@ -9,6 +9,7 @@ from autocomp.targets.cpu.emit import emit
 from autocomp.targets.cpu.recurrence import PRELUDE, print_recurrence
 from autocomp.targets.cpu.toolchain import Toolchain
 from autocomp.targets.source import KernelSource
+from autocomp.targets.symbols import sizes_apart
 
 from autocomp.cost.chip import Chip
 from autocomp.ir.kernel import Kernel
@@ -44,6 +45,7 @@ class CpuTarget:
         """f32 lanes of a vector."""
         return max(4, self.chip.vector_bytes // 4)
 
+    @sizes_apart
     def emit(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...] = ()) -> KernelSource:
         """The C function of a kernel under a schedule."""
         if recurrence_of(kernel) is not None:

@@ -12,6 +12,7 @@ from autocomp.targets.cuda.emit import emit_specialised
 from autocomp.targets.cuda.toolchain import Toolchain
 from autocomp.targets.simt.emit import emit
 from autocomp.targets.source import KernelSource
+from autocomp.targets.symbols import sizes_apart
 
 from autocomp.cost.chip import Chip
 from autocomp.ir.kernel import Kernel
@@ -43,6 +44,7 @@ class CudaTarget:
     def __post_init__(self) -> None:
         object.__setattr__(self, "toolchain", Toolchain(self.chip.arch))
 
+    @sizes_apart
     def emit(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...] = ()) -> KernelSource:
         """The kernel under a schedule."""
         warp, team, plain = instructions()

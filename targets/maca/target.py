@@ -11,6 +11,7 @@ import yaml
 from autocomp.targets.maca.toolchain import Toolchain
 from autocomp.targets.simt.emit import emit
 from autocomp.targets.source import KernelSource
+from autocomp.targets.symbols import sizes_apart
 
 from autocomp.cost.chip import Chip
 from autocomp.ir.kernel import Kernel
@@ -42,6 +43,7 @@ class MacaTarget:
     def __post_init__(self) -> None:
         object.__setattr__(self, "toolchain", Toolchain(self.chip.arch))
 
+    @sizes_apart
     def emit(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...] = ()) -> KernelSource:
         """The kernel under a schedule."""
         matrix, plain = instructions()

@@ -269,7 +269,7 @@ class Placer:
             near = [b for b in self.p.bufs if b.name in self.meeting[buf.name]]
             peers = [b for b in near if (b.name == buf.name or b.name not in self.out.shared) and set(buf.axes) <= set(b.axes)]
             widest = max(peers, key=lambda b: prod(self.size(x) for x in b.axes))
-            layout = self.beside(widest, self.free(widest))
+            layout = self.out.layouts.get(widest.name) or self.beside(widest, self.free(widest))
             self.out.layouts[widest.name] = layout
             layout = layout.project(buf.axes)
         self.out.layouts[buf.name] = layout

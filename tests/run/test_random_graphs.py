@@ -48,6 +48,22 @@ def test_what_random_graphs_found(name):
     check(parse(f"graph g\n{FOUND[name]}\n"))
 
 
+FOUND_ON_GPUS = {
+    "a product of one number beside batches": "input a: f32[3, 1, 5]\n%0 = transpose(a, perm=[0, 2, 1])\n%1 = matmul(a, %0)\n"
+                                              "%2 = mul(%1, const(0.5, f32))\noutput y = %2",
+    "a product of one number": "input a: f32[1, 1, 3]\ninput w: f32[3, 1]\n%0 = matmul(a, w)\n%1 = relu(%0)\noutput y = %1",
+    "bytes reduced by a cluster": "input a: i8[7, 5, 264, 16]\n%0 = reduce_min(a, axes=[0, 1, 2, 3])\noutput y = %0",
+    "the mean of nothing": "input a: f32[3, 5, 17, 1]\n%0 = avgpool(a, count_include_pad=False, dilations=[1, 2], hi=[0, 1], "
+                           "layout=\"nchw\", lo=[0, 1], strides=[1, 2], window=[3, 2])\n%1 = relu(%0)\noutput y = %1",
+}  # fmt: skip
+
+
+@needs_cc
+@pytest.mark.parametrize("name", FOUND_ON_GPUS)
+def test_what_random_graphs_found_on_gpus(name):
+    check(parse(f"graph g\n{FOUND_ON_GPUS[name]}\n"), "cuda:h200")
+
+
 @needs_cc
 @settings(max_examples=30, deadline=None, print_blob=True, suppress_health_check=list(HealthCheck))
 @given(graphs())

@@ -322,10 +322,11 @@ def _avg_decompose(b: Any, x: Any, a: Attrs) -> Any:
     y = x[0] if wide == t.dtype else b.op("cast", x[0], to=wide.name)
     y = b.op("sumpool", y, **window)
     counts = _avg_counts(t, a, y.type)
-    if counts.size and (counts == counts.flat[0]).all():
+    if counts.size and counts.flat[0] and (counts == counts.flat[0]).all():
         y = b.op("mul", y, b.const(1.0 / float(counts.flat[0]), wide))
     else:
-        inverse = (1.0 / counts).astype(wide.numpy)
+        with np.errstate(divide="ignore"):  # the mean of nothing: 0 times infinity
+            inverse = (1.0 / counts).astype(wide.numpy)
         y = b.op("mul", y, b.param(b.fresh("window_counts"), inverse[..., None] if a["layout"] == "nhwc" else inverse))
     return y if wide == t.dtype else b.op("cast", y, to=t.dtype.name)
 

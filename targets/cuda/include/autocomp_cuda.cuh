@@ -66,18 +66,19 @@ AC_DEVICE void ac_cluster_sync() {
 AC_DEVICE unsigned char *ac_own_memory(unsigned char *smem) { return smem; }
 // what the block of that rank holds where this one has p
 template <class T> AC_DEVICE T ac_peer(const T *p, int rank) {
-  static_assert(sizeof(T) == 4 || sizeof(T) == 8);
   unsigned a = unsigned(__cvta_generic_to_shared(p)), b;
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(b) : "r"(a), "r"(rank));
   T x;
-  if constexpr (sizeof(T) == 4) {
-    unsigned v;
-    asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(v) : "r"(b) : "memory");
-    memcpy(&x, &v, 4);
-  } else {
+  if constexpr (sizeof(T) == 8) {
     unsigned long long v;
     asm volatile("ld.shared::cluster.u64 %0, [%1];" : "=l"(v) : "r"(b) : "memory");
     memcpy(&x, &v, 8);
+  } else {
+    unsigned v;
+    if constexpr (sizeof(T) == 4) asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(v) : "r"(b) : "memory");
+    else if constexpr (sizeof(T) == 2) asm volatile("ld.shared::cluster.u16 %0, [%1];" : "=r"(v) : "r"(b) : "memory");
+    else asm volatile("ld.shared::cluster.u8 %0, [%1];" : "=r"(v) : "r"(b) : "memory");
+    memcpy(&x, &v, sizeof(T));
   }
   return x;
 }
