@@ -13,7 +13,7 @@ import yaml
 from autocomp.targets.source import KernelSource
 
 from autocomp.cost.chip import Chip, load_chip
-from autocomp.errors import AutocompError
+from autocomp.errors import AutocompError, ChipError
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
 from autocomp.options import Options
@@ -75,7 +75,11 @@ def load_target(spec: str, options: Options | None = None) -> Target:
     module = import_module(f"autocomp.targets.{folder}.target")
     made = getattr(module, f"{folder.capitalize()}Target")
     given = {"options": options} if options is not None and "options" in {f.name for f in fields(made)} else {}
-    return made(load_chip(chip), **given)  # type: ignore[no-any-return]
+    machine = load_chip(chip)
+    if chip not in m["chips"] and machine.target != folder:
+        raise ChipError(f"chip {machine.name} is for target {machine.target}, not {folder}", where=chip,
+                        hint=f"--target {machine.target}:{chip}, or `target: {folder}` in the file")  # fmt: skip
+    return made(machine, **given)  # type: ignore[no-any-return]
 
 
 def list_targets() -> list[dict[str, Any]]:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import autocomp.targets
@@ -11,11 +16,12 @@ import yaml
 from autocomp.targets import load_target, manifests
 
 import autocomp
-from autocomp.errors import DoesNotFit
+from autocomp.errors import ChipError, DoesNotFit
 from autocomp.ir.schedule import Schedule
 from tests.helpers.device_graphs import GRAPHS, attention
 
-PAGE = (Path(__file__).parents[2] / "docs" / "targets.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "targets.md").read_text(encoding="utf-8")
 
 
 def block(title: str) -> str:
@@ -23,6 +29,52 @@ def block(title: str) -> str:
     found = re.findall(rf"```\w+\n(# {re.escape(title)}\n.*?)```", PAGE, re.DOTALL)
     assert len(found) == 1, title
     return found[0]
+
+
+def chip_file(folder: Path) -> Path:
+    """The page's chip as the second example says: for target acme."""
+    path = folder / "acme1.yaml"
+    path.write_text(block("big.yaml").replace("name: big", "name: acme1").replace("target: maca", "target: acme"))
+    return path
+
+
+def test_the_whole_way_of_a_vendor(tmp_path):
+    """The four steps in a copy of the package, then the two commands."""
+    package = tmp_path / "autocomp"
+    shutil.copytree(ROOT / "autocomp", package, ignore=shutil.ignore_patterns("__pycache__", "targets", "rules", "cost_models"))
+    for part in ("targets", "rules", "cost_models"):
+        shutil.copytree(ROOT / part, package / part, ignore=shutil.ignore_patterns("__pycache__"))
+    acme = package / "targets" / "acme"
+    (acme / "include").mkdir(parents=True)
+    for name in ("target.yaml", "target.py"):
+        (acme / name).write_text(block(name))
+    shutil.copy(ROOT / "targets/maca/include/autocomp_maca.h", acme / "include" / "autocomp_acme.h")
+    chip_file(package / "cost_models")
+    rules = package / "rules" / "tiling_gpu.yaml"
+    rules.write_text(rules.read_text().replace("targets: [cuda, maca]", "targets: [cuda, maca, acme]"))
+    (tmp_path / "model.txt").write_text("graph g\ninput x: f32[90, 100]\ninput w: f32[100, 70]\n%0 = matmul(x, w)\noutput y = %0\n")
+    (tmp_path / "softmax.txt").write_text("graph g\ninput x: f32[90, 200]\n%0 = softmax(x, axes=[1])\noutput y = %0\n")
+    env = {**os.environ, "PYTHONPATH": str(tmp_path), "AUTOCOMP_CACHE": str(tmp_path / "cache")}
+
+    def said(*words: str) -> str:
+        return subprocess.run([sys.executable, "-m", "autocomp.cli", *words], cwd=tmp_path, env=env, capture_output=True, text=True,
+                              check=True).stdout  # fmt: skip
+
+    assert "acme1" in [c for row in json.loads(said("targets", "--json")) if row["name"] == "acme" for c in row["chips"]]
+    for model in ("model", "softmax"):
+        (kernel,) = json.loads(said("optimize", f"{model}.txt", "--target", "acme", "-o", f"out_{model}", "--json"))["kernels"]
+        assert kernel["schedule"] != "one tile"  # a rule made it
+        assert (tmp_path / f"out_{model}" / f"{kernel['kernel']}.acme").exists()
+
+
+def test_a_board_is_a_chip_of_the_cpu_target(tmp_path):
+    path = tmp_path / "board.yaml"
+    shipped = (ROOT / "cost_models" / "cpu.yaml").read_text()
+    path.write_text(re.sub(r"(?m)^vector_bytes: .*", 'vector_bytes: {value: 16, source: "data sheet"}', shipped))
+    program = autocomp.optimize("graph g\ninput x: f32[9, 20]\n%0 = exp(x)\noutput y = %0\n", target=f"cpu:{path}")
+    assert "#define AC_LANES 4" in program.source()
+    with pytest.raises(ChipError, match="chip cpu is for target cpu, not maca"):
+        load_target(f"maca:{path}")
 
 
 def test_a_chip_is_a_file(tmp_path):
@@ -45,5 +97,5 @@ def test_a_target_is_a_folder(tmp_path, monkeypatch):
     monkeypatch.setattr(autocomp.targets, "__path__", [*autocomp.targets.__path__, str(tmp_path)])
     kernel = autocomp.optimize(GRAPHS["gemm_f32"], target="maca").calls.calls[0].kernel
     schedule = Schedule.make({"i0": 32, "i1": 32, "r0": 16}, stages=2, threads=128)
-    source = load_target("acme:c500").emit(kernel, schedule)
+    source = load_target(f"acme:{chip_file(tmp_path)}").emit(kernel, schedule)
     assert source.language == "acme" and "__global__" in source.text and "ac_mma" not in source.text
