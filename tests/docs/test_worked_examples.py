@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import linecache
 import os
+import pkgutil
 import re
 import shlex
 import shutil
@@ -11,8 +13,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import autocomp
 from autocomp import errors
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -84,3 +88,84 @@ def test_every_folder_of_the_pipeline_is_in_the_architecture():
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     folders = sorted(p.parent.name for p in (ROOT / "autocomp").glob("*/__init__.py") if not p.parent.is_symlink())
     assert [f for f in folders if f"`{f}/" not in page and f"{f}/" not in page] == []
+
+
+EVERY_PAGE = ["README.md", *sorted(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md"))]
+
+
+def said(page: str) -> list[str]:
+    """What the page sets in code: lines of its blocks and pieces between backticks, without their comments."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    fenced = re.findall(r"^```\w*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    inline = re.findall(r"`([^`\n]+(?:\n[^`\n]+)?)`", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE))
+    lines = [line.removeprefix("$ ") for block in fenced for line in block.splitlines()] + [" ".join(x.split()) for x in inline]
+    return [re.sub(r"\s+#.*", "", line).strip() for line in lines]
+
+
+def understood(words: list[str]) -> None:
+    """The command line takes these words: nothing is run."""
+    import typer.main
+
+    from autocomp.cli import app
+
+    command = typer.main.get_command(app)
+    name = "autocomp"
+    while hasattr(command, "commands") and words and words[0] in command.commands:
+        name, command, words = words[0], command.commands[words[0]], words[1:]
+    if words and words != ["-h"]:
+        command.make_context(name, list(words))
+
+
+@pytest.mark.parametrize("page", EVERY_PAGE)
+def test_the_commands_of_a_page_exist(page):
+    commands = [line for line in said(page) if line.startswith("autocomp ")]
+    for line in commands:
+        line = re.sub(r"\[-o DIR\]|\[.*?\]|\.\.\.", "", line.removeprefix("autocomp "))
+        for piece in line.split(" | "):
+            words = shlex.split(piece)
+            try:
+                understood(words)
+            except (Exception, SystemExit) as e:
+                if "Missing" not in str(getattr(e, "message", "")):  # a sentence may name a command without its model
+                    pytest.fail(f"{page}: autocomp {piece}: {getattr(e, 'message', e)!r}")
+
+
+@pytest.mark.parametrize("page", EVERY_PAGE)
+def test_the_benchmarks_of_a_page_exist(page):
+    for line in said(page):
+        if found := re.match(r"(?:\w+=\S+ )*python (?:-m benchmarks\.|benchmarks/)(\w+)(?:\.py)?(.*)", line):
+            file = ROOT / "benchmarks" / f"{found[1]}.py"
+            assert file.is_file(), f"{page}: {line}"
+            for flag in re.findall(r"--[a-z][\w-]*", found[2]):
+                assert f'"{flag}"' in file.read_text(encoding="utf-8"), f"{page}: {line}: {flag}"
+
+
+def test_the_entry_points_of_the_architecture_exist():
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"## Entry points of each stage\n```text\n(.*?)```", page, re.DOTALL)
+    folders = "frontends|ir|rewrite|egraph|tune|loops|cost|tile|targets|runtime"
+    names = re.findall(rf"(?<![\w.])((?:{folders})(?:\.\w+)+)", block)
+    assert len(names) > 20
+    for name in names:
+        assert pkgutil.resolve_name(f"autocomp.{name}") is not None, name
+
+
+@pytest.mark.parametrize("page", EVERY_PAGE)
+def test_files_and_tests_that_a_page_names_exist(page):
+    """Paths between backticks that begin with a folder of the repository, or of the package."""
+    for line in said(page):
+        for path in re.findall(r"^((?:autocomp|targets|rules|cost_models|tests|examples|benchmarks|docs)/[\w./]*\w)(?:[ :]|$)", line):
+            assert (ROOT / path).exists() or "acme" in path, f"{page}: {path}"  # acme: the vendor of docs/targets.md
+
+
+def test_the_refused_branch_of_the_front_ends_page(tmp_path):
+    page = (ROOT / "docs" / "frontends.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"```\n(model\.py:7 .*?)```", page, re.DOTALL)
+    (tmp_path / "model.py").write_text("\n\n\ndef attention(scores):\n    import numpy as np\n\n    if scores.max() > 0:\n"
+                                       "        return np.exp(scores)\n    return scores\n")  # fmt: skip
+    names: dict[str, object] = {}
+    exec(compile((tmp_path / "model.py").read_text(), str(tmp_path / "model.py"), "exec"), names)
+    linecache.checkcache()
+    with pytest.raises(errors.UnsupportedOp) as e:
+        autocomp.optimize(names["attention"], example_inputs=np.zeros((2, 2), "f4"))
+    assert str(e.value) == shown.strip()
