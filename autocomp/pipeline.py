@@ -8,9 +8,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from autocomp import frontends, rewrite
-from autocomp.ir.checks import check_graph, check_kernel_graph
+from autocomp.ir.checks import check_graph
 from autocomp.ir.decompose import decompose
-from autocomp.loops.bounds import check_kernel_graph_accesses
 from autocomp.options import Options
 from autocomp.runtime.cache import load_program, program_key, store_program
 from autocomp.runtime.program import Program, build_program
@@ -86,25 +85,15 @@ def _seldom_collected() -> Iterator[None]:
 def extract(graph: Graph, machine: Target, rules: RuleSet, options: Options, trace: Trace,
             known: Measured | None = None) -> tuple[KernelGraph, Schedules]:  # fmt: skip
     """graph -> its kernels, and for each signature a schedule with its predicted cost, or with what was measured before (`known`)."""
-    from autocomp.egraph import choose, cover, kernel_memo, parts, saturate  # a program from the cache does without their imports
+    from autocomp.egraph import kernel_memo, parts, printable, saturate  # a program from the cache does without their imports
     from autocomp.tune.apply import tuned_schedules
 
     with trace.stage("saturate") as note:
         frozen = saturate.saturate(graph, rules, options, trace, machine.chip.features)
         note.update(classes=len(frozen.classes), forms=sum(len(c.nodes) for c in frozen.classes.values()))
-    with trace.stage("cover") as note:
-        calls = cover.cover(frozen, rules, machine.chip, options, trace)
-        check_kernel_graph(calls)
-        check_kernel_graph_accesses(calls)
-        note.update(kernels=len(calls.calls), distinct=len({c.kernel.signature for c in calls.calls}))
-    with trace.stage("schedule") as note:
-        schedules: Schedules = {}
-        memo = kernel_memo.ScheduleMemo(machine.name, machine.chip, rules, options) if options.cache else None
-        for call in calls.calls:
-            k = call.kernel
-            if k.signature not in schedules and not k.opaque:
-                schedules[k.signature] = choose.choose_schedule(k, rules, machine.chip, options, trace, machine.admit, memo)
-        if known is not None and known.searches:
+    memo = kernel_memo.ScheduleMemo(machine.name, machine.chip, rules, options) if options.cache else None
+    calls, schedules = printable.cover(frozen, rules, machine.chip, options, trace, machine.admit, memo)
+    if known is not None and known.searches:
+        with trace.stage("tuned"):
             schedules = tuned_schedules(calls, schedules, known, machine, options, trace)
-        note.update(schedules=len(schedules))
     return parts.split_calls(calls, schedules, machine.chip)

@@ -111,13 +111,15 @@ class Cover:
         return False
 
 
-def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: Trace) -> KernelGraph:
-    """Kernels for the whole graph, in an order in which every tensor is made before it is read.
+def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: Trace,
+          without: frozenset[frozenset[int]] = frozenset()) -> KernelGraph:  # fmt: skip
+    """Kernels for the whole graph, in an order in which every tensor is made before it is read. `without`: sets of nodes that no kernel
+    computes together (`Call.body` of earlier covers).
 
     Raises UnsupportedOp when no finite cover exists (an op whose forms all need themselves).
     """
     subject = subject_of(frozen, chip.matrix.keys())
-    enum = Enumerator(subject, compile_rows(rules.of("fusion", chip.target), options), chip, options)
+    enum = Enumerator(subject, compile_rows(rules.of("fusion", chip.target), options), chip, options, without=without)
     enum.run()
     for reason, n in sorted(enum.refused.items()):
         rule, _, condition = reason.partition(": ")
@@ -308,7 +310,8 @@ def _kernel_graph(c: Cover, s: Subject, graph: Graph, trace: Trace) -> KernelGra
             kernels[kernel.signature] = Kernel(**{**kernel.__dict__, "name": unique})
         kernel = kernels[kernel.signature]
         rules = _reasons(s, cut, makers.get(x, []))
-        calls.append(Call(kernel, {a: names[k] for a, k in args.items()}, _ops(s, cut), rules, kernel.name))
+        calls.append(Call(kernel, {a: names[k] for a, k in args.items()}, _ops(s, cut), rules, kernel.name,
+                          body=tuple(sorted(cut.heavy if len(cut.heavy) > 1 else cut.nodes))))  # fmt: skip
     tensors = {n: s.types[k] for k, n in names.items()}
     constants = {names[k]: _constant_graph(s, k, graph) for k in sorted(names) if k in s.memory and _is_folded(s, k)}
     inputs = tuple(n.attrs["name"] for n in graph.inputs)

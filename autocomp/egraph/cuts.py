@@ -64,6 +64,7 @@ class Enumerator:
     flow: dict[int, float] = field(default_factory=dict)
     refused: dict[str, int] = field(default_factory=dict)
     factors: dict[tuple[int, frozenset[int]], Factors] = field(default_factory=dict)
+    without: frozenset[frozenset[int]] = frozenset()  # nodes that no body has together
 
     def run(self) -> None:
         """Fill `cuts` for every class that is not in memory."""
@@ -196,6 +197,9 @@ class Enumerator:
         nodes = frozenset({node.id}).union(*(p.cut.nodes for p in parts if p.cut))
         ops = sum(1 for n in nodes if not self.subject.nodes[n].form.view)
         heavy = frozenset(n for n in nodes if self.subject.nodes[n].form.kind in ("reduce", "contract", "online"))
+        if any(w <= nodes for w in self.without):
+            self.refused["target: no schedule could be printed"] = self.refused.get("target: no schedule could be printed", 0) + 1
+            return None
         if len(leaves) > limits["leaves"] or ops > self.options.max_body_ops or len(nodes) != len(inside) or leaves & inside:
             return None
         if len(heavy) > self.options.max_fusion_depth + 1:

@@ -61,7 +61,8 @@ class Call:
     """One launch: `args` binds the kernel's canonical argument names to tensors of the plan.
 
     `ops` are the source ops that it computes; `rules` the rules that made it, in order, one line each. `of`: the kernel whose reduction
-    is done in parts, of which this call is a piece (`ir.parts`); its pieces stand one behind the other.
+    is done in parts, of which this call is a piece (`ir.parts`); its pieces stand one behind the other. `body`: nodes of the frozen e-graph
+    that make the kernel what it is: its reductions where it has several, else all; a cover that does without them has other kernels.
     """
 
     kernel: Kernel
@@ -70,6 +71,7 @@ class Call:
     rules: tuple[str, ...] = ()
     name: str = ""
     of: Kernel | None = None
+    body: tuple[int, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,69 @@
+"""Kernels that the target can print: a cover, a schedule for each of its kernels, and another cover where some kernel has none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from autocomp.cost.chip import Chip
+from autocomp.cost.work import Cost
+from autocomp.egraph import choose
+from autocomp.egraph import cover as covers
+from autocomp.egraph.frozen import Frozen
+from autocomp.errors import AutocompError, DoesNotFit, UnsupportedOp
+from autocomp.ir.checks import check_kernel_graph
+from autocomp.ir.kernel import Kernel, KernelGraph
+from autocomp.ir.schedule import Schedule
+from autocomp.loops.bounds import check_kernel_graph_accesses
+from autocomp.options import Options
+from autocomp.rewrite.rule import RuleSet
+from autocomp.trace import Trace
+
+if TYPE_CHECKING:
+    from autocomp.egraph.kernel_memo import ScheduleMemo
+
+COVERS = 12  # that are tried
+
+
+def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: Trace, admit: Callable[[Kernel, Schedule], None],
+          memo: ScheduleMemo | None = None) -> tuple[KernelGraph, dict[str, tuple[Schedule, Cost]]]:  # fmt: skip
+    """The kernels, and by signature a schedule with its predicted cost.
+
+    `admit` raises UnsupportedOp or DoesNotFit for a schedule that the target cannot print. Where it does so for all of a kernel's, the
+    next cover computes no such body in one kernel. Raises the first kernel's refusal where that leaves no cover.
+    """
+    without: frozenset[frozenset[int]] = frozenset()
+    first: AutocompError | None = None
+    schedules: dict[str, tuple[Schedule, Cost]] = {}
+    for _ in range(COVERS):
+        try:
+            calls = _kernels(frozen, rules, chip, options, trace, without)
+        except UnsupportedOp as e:
+            raise first or e from None
+        kernels = {c.kernel.signature: c.kernel for c in calls.calls if not c.kernel.opaque}
+        refused: set[str] = set()
+        with trace.stage("schedule") as note:
+            for k in kernels.values():
+                try:
+                    if k.signature not in schedules:
+                        schedules[k.signature] = choose.choose_schedule(k, rules, chip, options, trace, admit, memo)
+                except (UnsupportedOp, DoesNotFit) as e:
+                    first = first or e
+                    refused.add(k.signature)
+                    trace.add("reject", "target", phase="cover", kernel=k.name, reason=e.what, count=1)
+            note.update(schedules=len(schedules))
+        if not refused:
+            return calls, {s: schedules[s] for s in kernels}
+        without |= {frozenset(c.body) for c in calls.calls if c.kernel.signature in refused}
+    assert first is not None
+    raise first
+
+
+def _kernels(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: Trace, without: frozenset[frozenset[int]]) -> KernelGraph:
+    """One cover, checked."""
+    with trace.stage("cover") as note:
+        calls = covers.cover(frozen, rules, chip, options, trace, without)
+        check_kernel_graph(calls)
+        check_kernel_graph_accesses(calls)
+        note.update(kernels=len(calls.calls), distinct=len({c.kernel.signature for c in calls.calls}))
+    return calls

@@ -1,0 +1,67 @@
+"""Kernels that the target cannot print: the cover does without them, and says so; where nothing else is left, the first refusal."""
+
+from __future__ import annotations
+
+import pytest
+from autocomp.targets import load_target
+
+from autocomp.egraph import printable, saturate
+from autocomp.errors import UnsupportedOp
+from autocomp.frontends.text import parse
+from autocomp.ir.body import Contract, postorder
+from autocomp.ir.decompose import decompose
+from autocomp.options import Options
+from autocomp.rewrite import load_rules
+from autocomp.trace import Trace
+from benchmarks.random_graphs import check
+from tests.helpers.device_graphs import GRAPHS, graph
+from tests.helpers.simt_model import COMPILER
+
+ONE_NUMBER_A_HEAD = graph({"q": "bf16[1, 4, 1, 1]", "k": "bf16[1, 4, 72, 1]", "b": "bf16[72]"},
+                          "%t = transpose(k, perm=[0, 1, 3, 2])\n%0 = matmul(q, %t)\n%1 = add(%0, b)\n%2 = softmax(%1, axes=[3])\n"
+                          "%3 = matmul(%2, k)")  # fmt: skip
+
+
+def kernels_without(text: str, refuses):
+    """(kernels, trace) of a GPU that prints no schedule of a kernel for which `refuses` holds."""
+    machine, options, trace = load_target("cuda:h200"), Options(), Trace()
+    rules = load_rules(options.rules, without=options.without, options=options)
+
+    def admit(kernel, schedule):
+        if refuses(kernel):
+            raise UnsupportedOp("no such thing", where=f"kernel {kernel.name}")
+        machine.admit(kernel, schedule)
+
+    frozen = saturate.saturate(decompose(parse(text)), rules, options, trace, machine.chip.features)
+    calls, schedules = printable.cover(frozen, rules, machine.chip, options, trace, admit)
+    assert {c.kernel.signature for c in calls.calls} == set(schedules)
+    return [c.kernel for c in calls.calls], trace
+
+
+def contractions(kernel) -> int:
+    return sum(isinstance(e, Contract) for e in postorder(*(s.value for s in kernel.stores)))
+
+
+def test_attention_comes_apart_where_one_kernel_of_it_cannot_be_printed():
+    fused, _ = kernels_without(GRAPHS["attention_f16"], lambda k: False)
+    assert len(fused) == 1
+    apart, trace = kernels_without(GRAPHS["attention_f16"], lambda k: "weighted_sum" in k.name)
+    assert len(apart) > 1
+    assert sum(map(contractions, apart)) == 2
+    assert next(e.data["reason"] for e in trace.of("reject") if e.name == "target" and e.data["phase"] == "cover") == "no such thing"
+
+
+def test_an_epilogue_is_left_out_before_the_product_is_given_up():
+    apart, _ = kernels_without(GRAPHS["gemm_bias_gelu"], lambda k: contractions(k) and "gelu" in k.name)
+    assert any(contractions(k) for k in apart)
+
+
+def test_the_first_refusal_is_raised_where_no_cover_is_left():
+    with pytest.raises(UnsupportedOp, match="kernel matmul_add_gelu: no such thing"):
+        kernels_without(GRAPHS["gemm_bias_gelu"], contractions)
+
+
+@pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
+@pytest.mark.parametrize("target", ["cuda:h200", "cuda:a100", "maca:c500"])
+def test_attention_over_heads_of_one_number(target):
+    check(parse(ONE_NUMBER_A_HEAD), target)
