@@ -183,10 +183,9 @@ def _library(lanes: int) -> ctypes.CDLL:
 
 def _chip_file(here: Any, figures: dict[str, tuple[float, str]]) -> str:
     """The generic chip adapted to this machine, with the measured ceilings in place."""
-    from autocomp.cost.chip import _shipped
-    from autocomp.cost.host import adapt
+    from autocomp.cost.chip import adapt, shipped
 
-    base = adapt(_shipped("cpu"), here)
+    base = adapt(shipped("cpu"), here)
     when = datetime.date.today().isoformat()
     value = lambda v, source: f'{{value: {v:.6g}, source: "{source}"}}'
     measured = lambda k: value(figures[k][0], f"measured {when}: {k}")

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from autocomp.cost.chip_file import read_chip
+from autocomp.cost.host import HostFacts, calibrated_file, facts
 from autocomp.errors import ChipError
 
 
@@ -166,7 +167,7 @@ def load_chip(name: str, path: str | Path | None = None) -> Chip:
         raise ChipError(f"no chip '{name}'", hint=f"known are {', '.join(chip_names())}; a path to a chip file works too")
     if name == "cpu":
         return _host()
-    return _shipped(name)
+    return shipped(name)
 
 
 def chip_of(data: Mapping[str, Any]) -> Chip:
@@ -178,7 +179,8 @@ def chip_of(data: Mapping[str, Any]) -> Chip:
 
 
 @lru_cache(maxsize=64)
-def _shipped(name: str) -> Chip:
+def shipped(name: str) -> Chip:
+    """A chip of `cost_models/`."""
     file = files("autocomp.cost_models") / f"{name}.yaml"
     return chip_of(read_chip(file.read_text(encoding="utf-8"), f"cost_models/{name}.yaml"))
 
@@ -191,15 +193,44 @@ def _from_file(path: Path) -> Chip:
     return chip_of(read_chip(text, str(path)))
 
 
+def adapt(chip: Chip, here: HostFacts) -> Chip:
+    """The generic chip with this machine's cores, caches and vector width; its rates grow in proportion."""
+    factor = here.cores * here.vector_bytes / chip.vector_bytes
+    scale = lambda t: {k: v * factor for k, v in t.items()}
+    size = {"l1": here.l1, "l2": here.l2, "l3": here.l3}
+    mems = tuple(
+        replace(
+            m,
+            capacity=float(size.get(m.name) or m.capacity),
+            bandwidth=m.bandwidth * (here.cores * here.vector_bytes / chip.vector_bytes if m.per == "core" else 1.0),
+        )
+        for m in chip.memories
+    )
+    mems = tuple(
+        replace(m, bandwidth=min(m.core_bandwidth * here.cores, 4 * m.bandwidth)) if m.core_bandwidth else m for m in mems
+    )
+    return replace(
+        chip,
+        arch=here.arch,
+        cores=here.cores,
+        vector_bytes=here.vector_bytes,
+        matrix=scale(chip.matrix),
+        vector=scale(chip.vector),
+        special=chip.special * factor,
+        granule=(1, here.vector_bytes // 4, 1),
+        registers=replace(chip.registers, count=here.registers, bytes=here.vector_bytes),
+        memories=mems,
+        title=f"{here.model}, {here.cores} cores",
+    )
+
+
 @lru_cache(maxsize=1)
 def _host() -> Chip:
-    from autocomp.cost.host import adapt, calibrated_file, facts
-
     here = facts()
     own = calibrated_file(here)
     if own is not None:
         return _from_file(own)
-    return adapt(_shipped("cpu"), here)
+    return adapt(shipped("cpu"), here)
 
 
 def forget_host() -> None:

@@ -5,14 +5,10 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import platformdirs
-
-if TYPE_CHECKING:
-    from autocomp.cost.chip import Chip
 
 _CPU = Path("/sys/devices/system/cpu/cpu0")
 
@@ -72,37 +68,6 @@ def _caches() -> Mapping[str, int]:
         if kind != "Instruction" and size[:-1].isdigit():
             sizes[f"l{level}"] = int(size[:-1]) * {"K": 1024, "M": 1 << 20, "G": 1 << 30}.get(size[-1], 1)
     return sizes
-
-
-def adapt(chip: Chip, here: HostFacts) -> Chip:
-    """The generic chip with this machine's cores, caches and vector width; its rates grow in proportion."""
-    factor = here.cores * here.vector_bytes / chip.vector_bytes
-    scale = lambda t: {k: v * factor for k, v in t.items()}
-    size = {"l1": here.l1, "l2": here.l2, "l3": here.l3}
-    mems = tuple(
-        replace(
-            m,
-            capacity=float(size.get(m.name) or m.capacity),
-            bandwidth=m.bandwidth * (here.cores * here.vector_bytes / chip.vector_bytes if m.per == "core" else 1.0),
-        )
-        for m in chip.memories
-    )
-    mems = tuple(
-        replace(m, bandwidth=min(m.core_bandwidth * here.cores, 4 * m.bandwidth)) if m.core_bandwidth else m for m in mems
-    )
-    return replace(
-        chip,
-        arch=here.arch,
-        cores=here.cores,
-        vector_bytes=here.vector_bytes,
-        matrix=scale(chip.matrix),
-        vector=scale(chip.vector),
-        special=chip.special * factor,
-        granule=(1, here.vector_bytes // 4, 1),
-        registers=replace(chip.registers, count=here.registers, bytes=here.vector_bytes),
-        memories=mems,
-        title=f"{here.model}, {here.cores} cores",
-    )
 
 
 def calibration_path() -> Path:

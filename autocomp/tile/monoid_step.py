@@ -6,18 +6,15 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import TYPE_CHECKING
 
 import ml_dtypes
 
-from autocomp.ir.body import Const, Contract, Expr, Index, Load, Map, Reduce, postorder
+from autocomp.ir.body import Const, Contract, Expr, Index, Load, Map, Reduce
 from autocomp.ir.monoid_terms import build
 from autocomp.ir.monoids import MONOIDS, Monoid, identity
 from autocomp.ir.types import BOOL, I64, DType
 from autocomp.tile.program import Loop, Stmt, Value
-
-if TYPE_CHECKING:
-    from autocomp.tile.derive import Deriver, Scope
+from autocomp.tile.values import Scope, Values, values_of
 
 BIG = 2**63 - 1  # the index of no element
 
@@ -26,7 +23,7 @@ BIG = 2**63 - 1  # the index of no element
 class MonoidStep:
     """One step of a reduction: m1 = m op reduce lift; x1 = rebase(x) + sum rebase(lift)."""
 
-    d: Deriver
+    d: Values
     e: Reduce
     carried: bool
     st: dict[str, str]
@@ -277,7 +274,3 @@ def _under(s: Stmt, other: Mapping[str, Expr]) -> Stmt:
 
 def _largest(dtype: DType) -> float:
     return float(ml_dtypes.finfo(dtype.numpy).max)
-
-
-def values_of(e: Expr) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(x.name for x in postorder(e) if isinstance(x, Value)))
