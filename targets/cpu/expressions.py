@@ -20,6 +20,7 @@ CTYPE = {
 }  # fmt: skip
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
           "and": "&&", "or": "||", "bitand": "&", "bitor": "|", "bitxor": "^"}  # fmt: skip
+_DIVISION = {"idiv": "quotient", "fmod": "remainder", "floordiv": "floordiv", "mod": "modulo"}  # of integers, in the header
 _LIBM = {"exp", "exp2", "expm1", "log", "log2", "log1p", "sqrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh",
          "asinh",
          "acosh", "atanh", "floor", "ceil", "trunc", "erf", "fmod", "pow"}  # fmt: skip
@@ -123,10 +124,10 @@ def scalar_function(fn: str, args: list[str], d: DType) -> str:
         return f"s_{fn}({x})"
     if fn == "where":
         return f"({x} ? {args[1]} : {args[2]})"
+    if d.is_int and fn in ("add", "sub", "mul", "neg"):
+        return wrapping(fn, args, d)
     if fn in _INFIX and not (fn == "div" and not d.is_float):
         return f"({x} {_INFIX[fn]} {args[1]})"
-    if fn == "idiv":
-        return f"({x} / {args[1]})"
     if fn in ("max", "min"):
         if d.is_float:
             return f"s_{fn}{'' if f else 'd'}({x}, {args[1]})"
@@ -171,10 +172,17 @@ def _float_function(fn: str, args: list[str], f: str) -> str:
     raise UnsupportedOp(f"no C text for '{fn}' of floats", where="target cpu", hint="add it to targets/cpu/expressions.py")
 
 
+def wrapping(fn: str, args: list[str], d: DType) -> str:
+    """Integer arithmetic modulo 2^bits: in C the overflow of a signed type (also of the int that short ones become) is undefined."""
+    unsigned = "uint64_t" if d.bits == 64 else "uint32_t"
+    of = [f"({unsigned})({a})" for a in (["0", *args] if fn == "neg" else args)]
+    return f"({CTYPE[d.name]})({of[0]} {_INFIX['sub' if fn == 'neg' else fn]} {of[1]})"
+
+
 def _int_function(fn: str, args: list[str], d: DType) -> str:
     x = args[0]
     if fn == "abs":
-        return f"({x} < 0 ? -{x} : {x})"
+        return f"({x} < 0 ? {wrapping('neg', args, d)} : {x})"
     if fn == "sign":
         return f"(({x} > 0) - ({x} < 0))"
     if fn == "relu":
@@ -184,11 +192,8 @@ def _int_function(fn: str, args: list[str], d: DType) -> str:
     if fn in ("shl", "shr"):  # shifts by the width or more (or by less than nothing) move every bit out
         out = f"({x} < 0 ? -1 : 0)" if fn == "shr" and d.kind == "i" else "0"
         return f"((uint64_t)({args[1]}) < {d.bits} ? {x} {'<<' if fn == 'shl' else '>>'} {args[1]} : {out})"
-    if fn in ("mod", "floordiv", "fmod"):
-        if d.kind == "u" or fn == "fmod":
-            return f"({x} {'/' if fn == 'floordiv' else '%'} {args[1]})"
-        q = f"({x} / {args[1]} - ({x} % {args[1]} != 0 && (({x} < 0) != ({args[1]} < 0))))"
-        return q if fn == "floordiv" else f"({x} - {q} * {args[1]})"
+    if fn in _DIVISION:
+        return f"s_{_DIVISION[fn]}_{d.kind}{max(32, d.bits)}({x}, {args[1]})"
     raise UnsupportedOp(f"no C text for '{fn}' of integers", where="target cpu", hint="add it to targets/cpu/expressions.py")
 
 

@@ -391,10 +391,10 @@ class Printer(Values):
                 self.assign(s.dst, self._combine(fn, self.vector_read(s.dst), x))
             return
         wide = CTYPE[working(d).name]
-        x = " * ".join(f"({wide})({self.read(f)})" for f in factors)
-        self.assign(
-            s.dst, rounded(scalar_function(fn, [self.element(s.dst), x if len(factors) == 1 else f"({x})"], working(d)), d)
-        )
+        x, *others = [f"({wide})({self.read(f)})" for f in factors]
+        for other in others:
+            x = scalar_function("mul", [x, other], working(d))
+        self.assign(s.dst, rounded(scalar_function(fn, [self.element(s.dst), x], working(d)), d))
 
     def store(self, s: Stmt, read: Callable[[str], str] | None = None) -> None:
         v, value = self.nest.views[s.dst], s.srcs[0]

@@ -49,12 +49,26 @@ AC_INLINE long floor_mod(long a, long b) { long r = a % b; return r < 0 ? r + b 
 AC_INLINE long min_long(long a, long b) { return a < b ? a : b; }
 AC_INLINE long max_long(long a, long b) { return a > b ? a : b; }
 AC_INLINE long clamp_long(long a, long hi) { return a < 0 ? 0 : a < hi ? a : hi - 1; }
-AC_INLINE int64_t s_ipow(int64_t a, int64_t n) {
-  int64_t r = 1;
+AC_INLINE int64_t s_ipow(int64_t a, int64_t n) { /* modulo 2^64 */
+  uint64_t r = 1, x = (uint64_t)a;
   if (n < 0) return a == 1 ? 1 : a == -1 ? (n & 1 ? -1 : 1) : 0; /* the truncated real power */
-  for (; n > 0; n >>= 1, a *= a) if (n & 1) r *= a;
-  return r;
+  for (; n > 0; n >>= 1, x *= x) if (n & 1) r *= x;
+  return (int64_t)r;
 }
+/* Division of elements: by 0 it gives 0, and the smallest number by -1 gives itself, as NumPy says; the processor would stop at both.
+ * quotient and remainder cut off, floordiv and modulo round down. */
+#define AC_DIVISION(suffix, T, U) \
+  AC_INLINE T s_quotient_##suffix(T a, T b) { return b == 0 ? 0 : (T)-1 < 0 && b == (T)-1 ? (T)((U)0 - (U)a) : a / b; } \
+  AC_INLINE T s_remainder_##suffix(T a, T b) { return b == 0 || ((T)-1 < 0 && b == (T)-1) ? 0 : a % b; } \
+  AC_INLINE T s_floordiv_##suffix(T a, T b) { \
+    T r = s_remainder_##suffix(a, b); \
+    return s_quotient_##suffix(a, b) - (r != 0 && (r < 0) != (b < 0)); \
+  } \
+  AC_INLINE T s_modulo_##suffix(T a, T b) { T r = s_remainder_##suffix(a, b); return r != 0 && (r < 0) != (b < 0) ? r + b : r; }
+AC_DIVISION(i32, int32_t, uint32_t)
+AC_DIVISION(i64, int64_t, uint64_t)
+AC_DIVISION(u32, uint32_t, uint32_t)
+AC_DIVISION(u64, uint64_t, uint64_t)
 
 /* ---- half types */
 AC_INLINE float s_from_bf16(bf16 h) { uint32_t u = (uint32_t)h << 16; float f; memcpy(&f, &u, 4); return f; }
