@@ -112,7 +112,7 @@ def convert(text: str, a: DType, b: DType) -> str:
     if b == BOOL:
         return f"(({text}) != 0)"
     if b.name in ("f16", "bf16"):
-        return f"s_round_{b.name}((float)({text}))"
+        return f"s_round_{b.name}({'s_odd' if (a.name, b.name) == ('f64', 'f16') else '(float)'}({text}))"
     return text if working(a) == working(b) else f"({CTYPE[working(b).name]})({text})"
 
 

@@ -1,4 +1,4 @@
-"""Integers on the CPU target at their ends: arithmetic wraps as NumPy's does, also where C leaves it open; no division stops the process."""
+"""Integers on the CPU target at their ends: arithmetic wraps as in NumPy, also where C leaves it open; no division stops the process."""
 
 from __future__ import annotations
 

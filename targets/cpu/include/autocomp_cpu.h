@@ -77,6 +77,12 @@ AC_INLINE bf16 s_to_bf16(float f) {
   if (f != f) return (bf16)((u >> 16) | 0x40);
   return (bf16)((u + 0x7fff + ((u >> 16) & 1)) >> 16);
 }
+/* a double as a float on the way to a half: cut off, its last bit set where something was lost, so that only the half rounds */
+AC_INLINE float s_odd(double x) {
+  float f = (float)x; uint32_t u; memcpy(&u, &f, 4);
+  if ((double)f != x && x == x) { u -= fabs((double)f) > fabs(x); u |= 1; }
+  memcpy(&f, &u, 4); return f;
+}
 #if defined(__F16C__)
 AC_INLINE float s_from_f16(f16 h) { return _cvtsh_ss(h); }
 AC_INLINE f16 s_to_f16(float f) { return _cvtss_sh(f, 0); }
