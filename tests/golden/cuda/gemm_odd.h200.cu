@@ -2,13 +2,13 @@
 
 /*
  * matmul: matmul
- * schedule: tile i0 16, i1 32, r0 128; 8 stages; 64 threads
- * predicted: 12.34 us, bound by narrow copies, 0% of the roofline
+ * schedule: tile i0 16, i1 32, r0 64; 8 stages; 64 threads
+ * predicted: 12.33 us, bound by narrow copies, 0% of the roofline
  * rule: tiling/gpu-contract: the schedule
  *
  * kernel matmul(in0: f16[i0:200, r0:133], in1: f16[i1:177, r0:133] of in1[133, 177] at [r0, i1]) -> out0: f16[i0:200, i1:177]
  * axes i0=200 i1=177 r0=133
- * tile i0=16 i1=32 r0=128
+ * tile i0=16 i1=32 r0=64
  * grid i0, i1
  *   acc: f32[i0, i1] fragment = fill 0.0
  *   pipelined r0 stages=8
@@ -20,9 +20,9 @@
  *
  * acc: reg (i1,1,2)(i0,8,2)(i1,8,2) lane (i1,2,4)(i0,1,8) wave (i1,16,2)
  * cast_t: reg (i1,1,2)(i0,8,2)(i1,8,2) lane (i1,2,4)(i0,1,8) wave (i1,16,2)
- * in0_t: shared, 4096 bytes f16, ring of 8
- * in1_t: shared, 8192 bytes f16, ring of 8
- * acc: mma.m16n8k16.f16, 1 x 2 a wave, 8 steps
+ * in0_t: shared, 2048 bytes f16, ring of 8
+ * in1_t: shared, 4096 bytes f16, ring of 8
+ * acc: mma.m16n8k16.f16, 1 x 2 a wave, 4 steps
  */
 extern "C" __global__ void __launch_bounds__(64) matmul(const f16 *__restrict__ in0, const f16 *__restrict__ in1, f16 *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
@@ -41,49 +41,49 @@ extern "C" __global__ void __launch_bounds__(64) matmul(const f16 *__restrict__ 
     acc[r] = 0.0f;
   }
   for (int it = 0; it < 7; ++it) {
-    if (it < 2) {
-      const int r0_b = it * 128;
+    if (it < 3) {
+      const int r0_b = it * 64;
+      for (int q = 0; q < 16; ++q) {
+        const int c = threadIdx.x + q * 64;
+        const int row = (c / 64), col = c % 64;
+        ac_copy<2>(smem + 0 + it * 2048 + ac_swizzle<128>(c / 64, (col) * 2), in0 + (i0_b + (row))*133 + (r0_b + (col)), i0_b + (row) < 200 && r0_b + (col) < 133);
+      }
       for (int q = 0; q < 32; ++q) {
         const int c = threadIdx.x + q * 64;
-        const int row = (c / 128), col = c % 128;
-        ac_copy<2>(smem + 0 + it * 4096 + ac_swizzle<256>(c / 128, (col) * 2), in0 + (i0_b + (row))*133 + (r0_b + (col)), i0_b + (row) < 200 && r0_b + (col) < 133);
-      }
-      for (int q = 0; q < 64; ++q) {
-        const int c = threadIdx.x + q * 64;
         const int row = (c / 32), col = c % 32;
-        ac_copy<2>(smem + 32768 + it * 8192 + ac_swizzle<64>(c / 32, (col) * 2), in1 + (i1_b + (col)) + (r0_b + (row))*177, i1_b + (col) < 177 && r0_b + (row) < 133);
+        ac_copy<2>(smem + 16384 + it * 4096 + ac_swizzle<64>(c / 32, (col) * 2), in1 + (i1_b + (col)) + (r0_b + (row))*177, i1_b + (col) < 177 && r0_b + (row) < 133);
       }
     }
     ac_commit();
   }
-  for (int it = 0; it < 2; ++it) {
-    const int r0_b2 = it * 128;
+  for (int it = 0; it < 3; ++it) {
+    const int r0_b2 = it * 64;
     ac_wait<6>();
     ac_sync();
     const int ahead = it + 7;
-    if (ahead < 2) {
-      const int r0_b3 = ahead * 128;
+    if (ahead < 3) {
+      const int r0_b3 = ahead * 64;
+      for (int q = 0; q < 16; ++q) {
+        const int c = threadIdx.x + q * 64;
+        const int row = (c / 64), col = c % 64;
+        ac_copy<2>(smem + 0 + ahead % 8 * 2048 + ac_swizzle<128>(c / 64, (col) * 2), in0 + (i0_b + (row))*133 + (r0_b3 + (col)), i0_b + (row) < 200 && r0_b3 + (col) < 133);
+      }
       for (int q = 0; q < 32; ++q) {
         const int c = threadIdx.x + q * 64;
-        const int row = (c / 128), col = c % 128;
-        ac_copy<2>(smem + 0 + ahead % 8 * 4096 + ac_swizzle<256>(c / 128, (col) * 2), in0 + (i0_b + (row))*133 + (r0_b3 + (col)), i0_b + (row) < 200 && r0_b3 + (col) < 133);
-      }
-      for (int q = 0; q < 64; ++q) {
-        const int c = threadIdx.x + q * 64;
         const int row = (c / 32), col = c % 32;
-        ac_copy<2>(smem + 32768 + ahead % 8 * 8192 + ac_swizzle<64>(c / 32, (col) * 2), in1 + (i1_b + (col)) + (r0_b3 + (row))*177, i1_b + (col) < 177 && r0_b3 + (row) < 133);
+        ac_copy<2>(smem + 16384 + ahead % 8 * 4096 + ac_swizzle<64>(c / 32, (col) * 2), in1 + (i1_b + (col)) + (r0_b3 + (row))*177, i1_b + (col) < 177 && r0_b3 + (row) < 133);
       }
     }
     ac_commit();
     const int slot = it % 8;
     #pragma unroll
-    for (int kk = 0; kk < 8; ++kk) {
+    for (int kk = 0; kk < 4; ++kk) {
       unsigned fa[1][4], fb[2][2];
       for (int m = 0; m < 1; ++m) {
-        ac_ldmatrix4(fa[m], smem + 0 + slot * 4096 + ac_swizzle<256>(0 + m * 16 + lane % 16, (kk * 16 + lane / 16 * 8) * 2));
+        ac_ldmatrix4(fa[m], smem + 0 + slot * 2048 + ac_swizzle<128>(0 + m * 16 + lane % 16, (kk * 16 + lane / 16 * 8) * 2));
       }
       for (int n = 0; n < 1; ++n) {
-        ac_ldmatrix4_t(fb[2 * n], fb[2 * n + 1], smem + 32768 + slot * 8192 + ac_swizzle<64>(kk * 16 + lane / 8 % 2 * 8 + lane % 8, (wave / 1 * 16 + n * 16 + lane / 16 * 8) * 2));
+        ac_ldmatrix4_t(fb[2 * n], fb[2 * n + 1], smem + 16384 + slot * 4096 + ac_swizzle<64>(kk * 16 + lane / 8 % 2 * 8 + lane % 8, (wave / 1 * 16 + n * 16 + lane / 16 * 8) * 2));
       }
       for (int m = 0; m < 1; ++m) {
         #pragma unroll
