@@ -12,7 +12,8 @@ from autocomp.targets.cuda.target import CudaTarget
 
 import autocomp
 from autocomp.cost.chip import load_chip
-from autocomp.cost.estimate import estimate
+from autocomp.cost.demand import demand_of
+from autocomp.cost.tiles import tile_of
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.schedule import Schedule
 from tests.helpers.device_graphs import graph
@@ -125,10 +126,9 @@ def test_the_cost_counts_a_patch_once_and_what_stays_once_a_block():
     kernel = autocomp.optimize(conv((64, 56, 56), 64, 64, (3, 3), 1), target="cuda:h200").calls.calls[0].kernel
     chip = load_chip("h200")
 
-    def near(rows: int, taps: int, **how) -> float:
+    def near(rows: int, taps: int, persistent: bool = True) -> float:
         tile = dict(zip([a.name for a in kernel.axes], (1, rows, 56, 64))) | {"r0": taps, "r1": taps, "r2": 64}
-        how = {"roles": "cooperative", "workers": 1, "persistent": True, "stages": 3, **how}
-        return dict(estimate(kernel, Schedule.make(tile, **how), chip).parts)["l2"] * chip.memory("l2").bandwidth
+        return tile_of(demand_of(kernel), tile, chip, True, persistent).near * chip.memory("l2").bandwidth
 
     images, weights = 64 * 56 * 56 * 64 * 2, 64 * 64 * 9 * 2
     tiles = 64 * 56 // 4
