@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, groupby, islice
 from operator import mul
@@ -15,7 +15,7 @@ from autocomp.cost.estimate import pricer
 from autocomp.cost.recurrence import choose_recurrence
 from autocomp.cost.roles import Roles
 from autocomp.cost.work import Cost
-from autocomp.egraph.kernel_egraph import UNTILED, schedules
+from autocomp.egraph.kernel_egraph import UNTILED, Asked, Found, schedules
 from autocomp.egraph.kernel_memo import Choice, ScheduleMemo
 from autocomp.egraph.kernel_rules import applies
 from autocomp.errors import AutocompError, DoesNotFit, UnsupportedOp
@@ -51,27 +51,55 @@ def choose_schedule(kernel: Kernel, rules: RuleSet, chip: Chip, options: Options
     `admit` raises DoesNotFit or UnsupportedOp for a schedule that the target cannot print; the next one is then asked for. Raises
     the nearest refusal where none is left. `memo` knows what was chosen for this kernel before; the trace says the same either way.
     """
-    if recurrence_of(kernel) is not None:
-        return choose_recurrence(kernel, rules, chip, trace)
-    choice = memo.get(kernel, trace) if memo is not None else None
-    if choice is None:
-        choice = _choose(kernel, rules, chip, options, trace, admit)
-        if memo is not None:
-            memo.put(kernel, choice, trace)
+    return choose_schedules((kernel,), rules, chip, options, trace, admit, memo)[kernel.signature]
+
+
+def choose_schedules(kernels: Iterable[Kernel], rules: RuleSet, chip: Chip, options: Options, trace: Trace,
+                     admit: Callable[[Kernel, Schedule], None] | None = None, memo: ScheduleMemo | None = None,
+                     refused: dict[str, AutocompError] | None = None) -> dict[str, tuple[Schedule, Cost]]:  # fmt: skip
+    """`choose_schedule` for each signature; kernels of one form share an e-graph, so that its rules are declared once. A kernel for which
+    the target prints no schedule is in `refused`, where that is given."""
+    distinct = list({k.signature: k for k in kernels}.values())
+    alone = {k.signature for k in distinct if recurrence_of(k) is not None}
+    known = {k.signature: memo.get(k, trace) if memo is not None else None for k in distinct if k.signature not in alone}
+    asked = [k for k in distinct if k.signature in known and known[k.signature] is None]
+    demands = {k.signature: demand_of(k) for k in asked}
+    found = dict(zip(demands, found_together(asked, [d.roles for d in demands.values()], rules, chip, options)))
+    out: dict[str, tuple[Schedule, Cost]] = {}
+    for k in distinct:
+        if k.signature in alone:
+            out[k.signature] = choose_recurrence(k, rules, chip, trace)
+            continue
+        choice = known[k.signature]
+        if choice is None:
+            try:
+                choice = _choose(k, demands[k.signature], found[k.signature], rules, chip, options, trace, admit)
+            except (UnsupportedOp, DoesNotFit) as e:
+                if refused is None:
+                    raise
+                refused[k.signature] = e
+                continue
+            if memo is not None:
+                memo.put(k, choice, trace)
+        _tell(k, choice, trace)
+        out[k.signature] = choice.schedule, choice.cost
+    return out
+
+
+def _tell(kernel: Kernel, choice: Choice, trace: Trace) -> None:
+    """The choice and what was refused, in the trace."""
     trace.add("schedule", kernel.name, signature=kernel.signature, candidates=choice.candidates, rule=choice.rule,
               seconds=choice.cost.seconds, bound=choice.cost.bound, runners_up=list(choice.runners_up))  # fmt: skip
     for reason, n in choice.refused:
         rule, _, text = reason.partition(": ")
         trace.add("reject", rule, phase="tiling", kernel=kernel.name, reason=text, count=n)
-    return choice.schedule, choice.cost
 
 
-def _choose(kernel: Kernel, rules: RuleSet, chip: Chip, options: Options, trace: Trace,
+def _choose(kernel: Kernel, demand: Demand, made: Found, rules: RuleSet, chip: Chip, options: Options, trace: Trace,
             admit: Callable[[Kernel, Schedule], None] | None) -> Choice:  # fmt: skip
-    """Saturate the kernel's e-graph and extract: the roofline prices every schedule in it."""
-    demand = demand_of(kernel)
+    """Extract from what the kernel's e-graph holds: the roofline prices every schedule in it."""
     refused: dict[str, int] = {}
-    found = candidates(kernel, rules, chip, options, demand, refused, trace)
+    found = _candidates(kernel, demand.roles, made, chip, options, refused, trace)
     price, by_model = pricer(demand, chip, kernel), options.tile_heuristic == "model-driven"
     ranked = _ranked([(price(c.schedule), c) for c in found], by_model)
     joins = Joins(kernel, rules, chip, options, admit)
@@ -157,13 +185,34 @@ def candidates(kernel: Kernel, rules: RuleSet, chip: Chip, options: Options, dem
     On a CPU, and where no rule makes any, the kernel as one tile is one of them. `refused` counts what conditions refused.
     """
     roles = (demand or demand_of(kernel)).roles
-    if roles.form in ("contract", "online") and any(m.name == "shared" for m in chip.memories):
-        roles = replace(roles, padded=True)
-    mine = [r for phase in KERNEL_PHASES for r in rules.of(phase, chip.target) if applies(r, roles)]
-    functions = kernel_functions(roles, chip, options) | {"legal": lambda _move: _may_split(kernel, roles.split, options.exact)}
-    found = schedules(roles, mine, functions, lambda s: legal(kernel, s, options.exact), options)
-    if refused is not None:
-        refused.update(found.refused)
+    (found,) = found_together([kernel], [roles], rules, chip, options)
+    return _candidates(kernel, roles, found, chip, options, {} if refused is None else refused, trace)
+
+
+def found_together(kernels: Sequence[Kernel], roles: Sequence[Roles], rules: RuleSet, chip: Chip, options: Options) -> list[Found]:
+    """What the rules make of each kernel and what they refuse: an e-graph for those of one form."""
+    shared = any(m.name == "shared" for m in chip.memories)
+    asked = [_asked(k, replace(r, padded=True) if shared and r.form in ("contract", "online") else r, chip, options)
+             for k, r in zip(kernels, roles, strict=True)]  # fmt: skip
+    forms: dict[str, list[int]] = {}
+    for n, x in enumerate(asked):
+        forms.setdefault(x.roles.form, []).append(n)
+    out: dict[int, Found] = {}
+    for mine in forms.values():
+        speak = [r for phase in KERNEL_PHASES for r in rules.of(phase, chip.target) if applies(r, asked[mine[0]].roles)]
+        out |= zip(mine, schedules([asked[n] for n in mine], speak, options))
+    return [out[n] for n in range(len(kernels))]
+
+
+def _asked(kernel: Kernel, roles: Roles, chip: Chip, options: Options) -> Asked:
+    own = {"legal": lambda _move: _may_split(kernel, roles.split, options.exact), "room": lambda level: _room(chip, level)}
+    functions = kernel_functions(roles, chip, options) | own
+    return Asked(roles, functions, lambda s: legal(kernel, s, options.exact))
+
+
+def _candidates(kernel: Kernel, roles: Roles, found: Found, chip: Chip, options: Options, refused: dict[str, int],
+                trace: Trace | None) -> tuple[Candidate, ...]:  # fmt: skip
+    refused.update(found.refused)
     if found.budget and trace is not None:
         trace.add("budget", "tiling", kernel=kernel.name, limit=found.budget)
     made = tuple(Candidate(s, rule) for s, rule in found.schedules if rule != UNTILED)
@@ -188,17 +237,18 @@ def _may_split(kernel: Kernel, axis: str, exact: bool) -> bool:
     return True
 
 
+def _room(chip: Chip, level: str) -> float:
+    """Bytes of a level that one tile may take."""
+    memory = next((m for m in chip.memories if m.name == level.lower()), None)
+    if memory is None:
+        raise Unanswerable(f"chip {chip.name} has no memory '{level}', but {', '.join(m.name for m in chip.memories)}")
+    return memory.capacity / (2 if memory.cache else 1)
+
+
 def kernel_functions(roles: Roles, chip: Chip, options: Options) -> dict[str, Any]:
-    """What conditions may ask, but for `legal`, which the e-graph asks of isl. `room`: bytes of a level that one tile may take."""
-
-    def room(level: str) -> float:
-        memory = next((m for m in chip.memories if m.name == level.lower()), None)
-        if memory is None:
-            raise Unanswerable(f"chip {chip.name} has no memory '{level}', but {', '.join(m.name for m in chip.memories)}")
-        return memory.capacity / (2 if memory.cache else 1)
-
+    """What conditions may ask, but for `legal`, which the e-graph asks of isl."""
     return tensor_functions(options) | {
-        "fits": lambda level, needed: needed <= room(level),
+        "fits": lambda level, needed: needed <= _room(chip, level),
         "kind": lambda: roles.form,
         "extent": lambda role: roles.extent(ROLE[role]),
         "cores": lambda: chip.cores,

@@ -1,8 +1,8 @@
-"""The kernel e-graph: one class, the kernel, and every schedule that computes it as a node of that class.
+"""The kernel e-graph: one class for each kernel, and every schedule that computes it as a node of that class.
 
-Tiling and scheduling rules run in egglog to a fixed point. Between rounds Python answers what the e-graph asked: which axes a
-size cuts, whether isl allows these cuts (once for each set of cut axes, never for each match), and conditions that egglog has
-no words for. Out come the schedules with the rule that made each, and what every condition refused.
+Tiling and scheduling rules run in egglog to a fixed point, declared once for all kernels of one form. Between rounds Python answers
+what the e-graph asked: which axes a size cuts, whether isl allows these cuts (once for each set of cut axes, never for each match), and
+conditions that egglog has no words for. Out come the schedules with the rule that made each, and what every condition refused.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from egglog import bindings
 
 from autocomp.cost.roles import Roles, spread
 from autocomp.egraph.engine import execute
-from autocomp.egraph.kernel_rules import COLUMNS, TILES, Decoder, KernelRule, Words, axes_of, compile_rule, default_row
+from autocomp.egraph.kernel_rules import COLUMNS, TILES, Decoder, KernelRule, Subject, Words, axes_of, compile_rule, default_row
 from autocomp.egraph.kernel_terms import is_legal
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import dim_hint
@@ -28,6 +28,7 @@ from autocomp.rewrite.where import Env, holds
 
 UNTILED = "untiled"
 STEPS = 16  # of egglog between two looks at the clock
+AT_ONCE = 16  # answers that are parsed together: each keeps a copy of the text that it came in
 LAST = 1_000_000  # in `made`, the number of the schedule that no rule made: any rule's is smaller
 
 
@@ -44,78 +45,124 @@ class Found:
     budget: str = ""
 
 
-def schedules(roles: Roles, rules: Iterable[Rule], functions: Mapping[str, Any], judge: Callable[[Schedule], Verdict],
-              options: Options) -> Found:  # fmt: skip
-    """All schedules that the rules make of a kernel with these roles, within the phase's budget. `judge` says whether one may be run."""
-    graph = _KernelEGraph(roles, tuple(rules), functions, judge)
-    budget = graph.saturate(options.phase_iterations, options.phase_nodes, options.phase_seconds)
-    return Found(graph.found(), graph.refusals(), budget)
+@dataclass(frozen=True)
+class Asked:
+    """A kernel whose schedules are wanted. `functions`: what conditions may ask; `judge` says whether a schedule may be run."""
+
+    roles: Roles
+    functions: Mapping[str, Any]
+    judge: Callable[[Schedule], Verdict]
+
+
+def schedules(kernels: Sequence[Asked], rules: Iterable[Rule], options: Options) -> list[Found]:
+    """All schedules that the rules make of each kernel, within the phase's budget. `rules` speak of the kernels' form, which is one."""
+    alike: dict[tuple[bool, ...], list[int]] = {}
+    for n, k in enumerate(kernels):
+        alike.setdefault(tuple(any(axes_of(k.roles, t)) for t in TILES), []).append(n)
+    out: dict[int, Found] = {}
+    rules = tuple(rules)
+    for group in alike.values():
+        graph = _KernelEGraph([kernels[n] for n in group], rules)
+        budget = graph.saturate(options.phase_iterations, options.phase_nodes, options.phase_seconds)
+        found, refusals = graph.found(), graph.refusals()
+        out |= {n: Found(found[i], refusals[i], budget) for i, n in enumerate(group)}
+    return [out[n] for n in range(len(kernels))]
+
+
+class _Kernel:
+    """What Python knows of one kernel and answers about it."""
+
+    def __init__(self, asked: Asked) -> None:
+        self.asked = asked
+        roles = asked.roles
+        self.axes = {a.name: n for n, a in enumerate(dict.fromkeys(a for t in TILES for g in axes_of(roles, t) for a in g))}
+        self.cut_by: dict[int, dict[str, int]] = {0: {}}  # set of cut axes, as bits -> a tile that cuts them
+        self.verdicts: dict[int, Verdict] = {}
+
+    def cut(self, role: int, size: int) -> int:
+        """The axes of a role that tiles of this size cut, as bits."""
+        roles = self.asked.roles
+        tile: dict[str, int] = {}
+        for axes in axes_of(roles, TILES[role]) if size else ():
+            tile |= {n: t for n, t in spread(axes, size, roles.padded and TILES[role] != "taps").items()}
+        extent = {a.name: a.extent for axes in axes_of(roles, TILES[role]) for a in axes}
+        cut = {a: t for a, t in tile.items() if not isinstance(extent[a], int) or t < dim_hint(extent[a])}
+        mask = sum(1 << self.axes[a] for a in cut)
+        self.cut_by.setdefault(mask, cut)
+        return mask
+
+    def legal(self, mask: int) -> bool:
+        """isl's answer about cutting these axes; the sizes do not matter to it."""
+        tile = {a: t for m, cut in self.cut_by.items() if m and m & mask == m for a, t in cut.items()}
+        self.verdicts[mask] = verdict = self.asked.judge(Schedule.make(tile))
+        return bool(verdict.ok)
+
+    def illegal(self, question: object) -> str:
+        """The first refusal of isl, with its two iterations."""
+        why = next((v.why or str(v.witness or "") for _, v in sorted(self.verdicts.items()) if not v.ok), "")
+        return f"{question} is false" + (f": {why}" if why else "")
 
 
 class _KernelEGraph:
-    def __init__(self, roles: Roles, rules: tuple[Rule, ...], functions: Mapping[str, Any],
-                 judge: Callable[[Schedule], Verdict]) -> None:  # fmt: skip
-        self.roles, self.functions, self.judge, self.words = roles, functions, judge, Words()
+    def __init__(self, kernels: Sequence[Asked], rules: tuple[Rule, ...]) -> None:
+        self.kernels, self.words = [_Kernel(k) for k in kernels], Words()
         self.eg = bindings.EGraph()
         columns = " ".join("i64" for _ in COLUMNS)
         first = " ".join(map(str, default_row(self.words)))
-        self._run(f"""(sort Kernel) (ruleset schedules) (constructor Body () Kernel) (constructor Tile ({columns}) Kernel)
-            (function made ({columns}) i64 :merge (min old new))
-            (relation ask_cut (i64 i64)) (function cut (i64 i64) i64 :no-merge)
-            (relation ask_legal (i64)) (function legal (i64) i64 :no-merge)
-            (union (Body) (Tile {first})) (set (made {first}) {LAST})""")
-        self.rules = [compile_rule(r, n, roles, functions, self.words) for n, r in enumerate(rules)]
+        self._run(f"""(sort Kernel) (ruleset schedules) (constructor Body (i64) Kernel) (constructor Tile (i64 {columns}) Kernel)
+            (function made (i64 {columns}) i64 :merge (min old new))
+            (relation ask_cut (i64 i64 i64)) (function cut (i64 i64 i64) i64 :no-merge)
+            (relation ask_legal (i64 i64)) (function legal (i64 i64) i64 :no-merge)""")
+        for n, _ in enumerate(kernels):
+            self._run(f"(union (Body {n}) (Tile {n} {first})) (set (made {n} {first}) {LAST})")
+        subjects = [Subject(n, k.roles, k.functions) for n, k in enumerate(kernels)]
+        self.rules = [compile_rule(r, n, subjects, self.words) for n, r in enumerate(rules)]
         for r in self.rules:
             for command in r.commands:
                 self._run(command, r.rule.where_text)
-        self.axes = {a.name: n for n, a in enumerate(dict.fromkeys(a for t in TILES for g in axes_of(roles, t) for a in g))}
-        self.cut_by: dict[int, dict[str, int]] = {0: {}}  # set of cut axes, as bits -> a tile that cuts them
-        self.cuts: dict[tuple[int, ...], int] = {}
-        self.verdicts: dict[int, Verdict] = {}
         self.answered: dict[str, set[tuple[int, ...]]] = {}
 
     def _run(self, text: str, source: str = "kernel") -> list[Any]:
         return execute(self.eg, text, source)
 
-    def _rows(self, functions: _Tables, name: str, at: Sequence[int] | None = None) -> list[tuple[int, ...]]:
-        """Rows of a relation, or some columns of them."""
+    def _rows(self, functions: _Tables, name: str) -> list[tuple[int, ...]]:
+        """Rows of a relation."""
         number = self.eg.value_to_i64
-        if at is None:
-            return [tuple(map(number, r.inputs)) for r in functions[name].rows]
-        return [tuple(number(v[k]) for k in at) for v in (r.inputs for r in functions[name].rows)]
+        return [tuple(map(number, r.inputs)) for r in functions[name].rows] if name in functions else []
 
     # ---- rounds
     def saturate(self, rounds: int, nodes: int, seconds: float) -> str:
-        """Run rules and answer questions until nothing is new; the limit that was hit, if one was."""
-        end = time.perf_counter() + seconds
+        """Run rules and answer questions until nothing is new; the limit (of a kernel, in the mean) that was hit, if one was."""
+        most, end = nodes * len(self.kernels), time.perf_counter() + seconds * len(self.kernels)
         for _ in range(rounds):
             more = True
             while more and time.perf_counter() < end:
-                done = self._run(f'(run-schedule (repeat {STEPS} (run schedules :until (> (get-size! "Tile") {nodes}))))')
+                done = self._run(f'(run-schedule (repeat {STEPS} (run schedules :until (> (get-size! "Tile") {most}))))')
                 more = done[-1].report.updated
             self.tables = self.eg.freeze().functions  # asked once: every look at it copies all rows
-            if len(self.tables["Tile"].rows) > nodes:
+            if len(self.tables["Tile"].rows) > most:
                 return f"{nodes} schedules"
             if more:
                 return f"{seconds:g} seconds"
             answers = self._answers(self.tables)
             if not answers:
                 return ""
-            self._run("\n".join(answers), "answers")
+            for i in range(0, len(answers), AT_ONCE):
+                self._run("\n".join(answers[i : i + AT_ONCE]), "answers")
         return f"{rounds} rounds"
 
     def _answers(self, functions: _Tables) -> list[str]:
         """Commands that answer the questions which are new."""
         out = []
-        for role, size in self._new(functions, "ask_cut"):
-            out.append(f"(set (cut {role} {size}) {self._cut(role, size)})")
-        for (mask,) in self._new(functions, "ask_legal"):
-            out.append(f"(set (legal {mask}) {int(self._legal(mask))})")
-        for r in (r for r in self.rules if not r.never):
+        for n, role, size in self._new(functions, "ask_cut"):
+            out.append(f"(set (cut {n} {role} {size}) {self.kernels[n].cut(role, size)})")
+        for n, mask in self._new(functions, "ask_legal"):
+            out.append(f"(set (legal {n} {mask}) {int(self.kernels[n].legal(mask))})")
+        for r in self.rules:
             for i, c in enumerate(r.conditions):
                 if not c.text and not is_legal(c.expr):
                     for row in self._new(functions, r.question(i)):
-                        yes = not self._why_not(r, i, dict(zip(c.variables, row, strict=True)))
+                        yes = not self._why_not(r, i, row[0], dict(zip(c.variables, row[1:], strict=True)))
                         out.append(f"(set ({' '.join((r.answer(i), *map(str, row)))}) {int(yes)})")
         return out
 
@@ -125,59 +172,46 @@ class _KernelEGraph:
         known.update(new)
         return new
 
-    def _cut(self, role: int, size: int) -> int:
-        """The axes of a role that tiles of this size cut, as bits."""
-        tile: dict[str, int] = {}
-        for axes in axes_of(self.roles, TILES[role]) if size else ():
-            tile |= {n: t for n, t in spread(axes, size, self.roles.padded and TILES[role] != "taps").items()}
-        extent = {a.name: a.extent for axes in axes_of(self.roles, TILES[role]) for a in axes}
-        cut = {a: t for a, t in tile.items() if not isinstance(extent[a], int) or t < dim_hint(extent[a])}
-        mask = sum(1 << self.axes[a] for a in cut)
-        self.cut_by.setdefault(mask, cut)
-        self.cuts[role, size] = mask
-        return mask
-
-    def _legal(self, mask: int) -> bool:
-        """isl's answer about cutting these axes; the sizes do not matter to it."""
-        tile = {a: t for m, cut in self.cut_by.items() if m and m & mask == m for a, t in cut.items()}
-        self.verdicts[mask] = verdict = self.judge(Schedule.make(tile))
-        return bool(verdict.ok)
-
-    def _why_not(self, r: KernelRule, i: int, row: Mapping[str, int]) -> str:
+    def _why_not(self, r: KernelRule, i: int, n: int, row: Mapping[str, int]) -> str:
         """Why a condition fails for these values, "" if it holds."""
-        spoken = {n: self.words.values[v] if n in r.words else v for n, v in row.items()}
-        return holds((r.conditions[i].expr,), Env({**r.fixed, **spoken}, self.functions)).reason
+        spoken = {name: self.words.values[v] if name in r.words else v for name, v in row.items()}
+        return holds((r.conditions[i].expr,), Env({**r.fixed[n], **spoken}, self.kernels[n].asked.functions)).reason
 
     # ---- results
-    def found(self) -> tuple[tuple[Schedule, str], ...]:
-        """The nodes of the kernel's class: schedules in the order of their columns, each once."""
-        (root,) = (r.output for r in self.tables["Body"].rows)
+    def found(self) -> list[tuple[tuple[Schedule, str], ...]]:
+        """Of each kernel the nodes of its class: schedules in the order of their columns, each once."""
+        root = {r.output: self.eg.value_to_i64(r.inputs[0]) for r in self.tables["Body"].rows}
         number = self.eg.value_to_i64
         made = {tuple(map(number, r.inputs)): number(r.output) for r in self.tables["made"].rows}
-        nodes = (tuple(map(number, r.inputs)) for r in self.tables["Tile"].rows if r.output == root and not r.subsumed)
-        rows = sorted((columns, made[columns]) for columns in nodes)
-        decoder = Decoder(self.roles, self.words)
+        rows: list[list[tuple[tuple[int, ...], int]]] = [[] for _ in self.kernels]
+        for r in self.tables["Tile"].rows:
+            if r.output in root and not r.subsumed:
+                row = tuple(map(number, r.inputs))
+                rows[root[r.output]].append((row[1:], made[row]))
+        return [self._decoded(k, sorted(mine)) for k, mine in zip(self.kernels, rows)]
+
+    def _decoded(self, kernel: _Kernel, rows: Sequence[tuple[tuple[int, ...], int]]) -> tuple[tuple[Schedule, str], ...]:
+        decoder = Decoder(kernel.asked.roles, self.words)
         out: dict[tuple[Any, ...], tuple[tuple[int, ...], str]] = {}
         for columns, by in rows:
             same = (decoder.tile(columns[: len(TILES)]), columns[len(TILES) :])
             out.setdefault(same, (columns, UNTILED if by == LAST else self.rules[by].rule.name))
         return tuple((decoder.schedule(columns), name) for columns, name in out.values())
 
-    def refusals(self) -> dict[str, int]:
-        """`rule: condition with its values` -> how many choices it refused."""
-        out: Counter[str] = Counter()
+    def refusals(self) -> list[dict[str, int]]:
+        """Of each kernel `rule: condition with its values` -> how many choices it refused."""
+        out: list[Counter[str]] = [Counter() for _ in self.kernels]
         for r in self.rules:
-            if r.never:
-                out[f"{r.rule.name}: {r.never}"] += r.choices
-                continue
+            for n, why in r.never.items():
+                if why:
+                    out[n][f"{r.rule.name}: {why}"] += r.choices[n]
             for i, c in enumerate(r.conditions):
-                at = [r.at[v] for v in c.variables]
-                for values, n in Counter(self._rows(self.tables, r.refusal(i), at)).items():
-                    why = self._illegal(c.expr) if is_legal(c.expr) else self._why_not(r, i, dict(zip(c.variables, values)))
-                    out[f"{r.rule.name}: {why}"] += n
-        return dict(out)
-
-    def _illegal(self, question: object) -> str:
-        """The first refusal of isl, with its two iterations."""
-        why = next((v.why or str(v.witness or "") for _, v in sorted(self.verdicts.items()) if not v.ok), "")
-        return f"{question} is false" + (f": {why}" if why else "")
+                at = (0, *(1 + r.at[v] for v in c.variables))
+                rows = self._rows(self.tables, r.refusal(i))
+                for (n, *values), count in Counter(tuple([row[k] for k in at]) for row in rows).items():
+                    if is_legal(c.expr):
+                        why = self.kernels[n].illegal(c.expr)
+                    else:
+                        why = self._why_not(r, i, n, dict(zip(c.variables, values)))
+                    out[n][f"{r.rule.name}: {why}"] += count
+        return [dict(x) for x in out]

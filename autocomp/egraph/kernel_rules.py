@@ -11,13 +11,14 @@ axes that is cut. For every condition there is also the rule that records which 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
 from autocomp.cost.roles import Roles, spread
-from autocomp.egraph.kernel_terms import Condition, Number, Unstated, Variables, condition, is_legal, number
+from autocomp.egraph.kernel_terms import LIMIT, Condition, Number, Unstated, condition, is_legal, number
 from autocomp.errors import RuleError
 from autocomp.ir.schedule import Schedule
 from autocomp.rewrite.expr import Expr, Ref
@@ -30,6 +31,7 @@ from autocomp.rewrite.where import Env, Unanswerable, evaluate, holds
 TILES = ("rows", "cols", "depth", "batch", "taps")  # 0: the whole axes; of taps: as the depth says
 COLUMNS = (*TILES, *FIELDS, *WORDS)
 WIDEST = 2**31  # what a column of a schedule may be at most
+OWN = re.compile(r"\bown\d+\b")  # variables for numbers that each kernel has its own of
 
 
 class Words:
@@ -45,19 +47,28 @@ class Words:
 
 
 @dataclass(frozen=True)
+class Subject:
+    """One of the kernels whose schedules an e-graph holds: its number there, its axes' roles, and what conditions may ask about it."""
+
+    number: int
+    roles: Roles
+    functions: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class KernelRule:
-    """A rule in egglog. `at`: place of each variable in the rows of its relations; `conditions` in the rule's order; `fixed`: what
-    the variables are that do not vary; `words`: those that stand for words; `never`: the condition that refuses all of its `choices`.
-    `commands` declare and define it."""
+    """A rule in egglog. `at`: place of each variable in the rows of its relations, behind the kernel's number; `conditions` in the rule's
+    order; by kernel: `fixed`, what the variables are that do not vary, `never`, the condition that refuses all of its `choices`, and
+    `choices`. `words`: the variables that stand for words. `commands` declare and define it and say what each kernel's numbers are."""
 
     rule: Rule
     number: int
     at: Mapping[str, int]
     conditions: tuple[Condition, ...]
-    fixed: Mapping[str, Any]
+    fixed: Mapping[int, Mapping[str, Any]]
     words: frozenset[str]
-    never: str
-    choices: int
+    never: Mapping[int, str]
+    choices: Mapping[int, int]
     commands: tuple[str, ...] = ()
 
     def question(self, i: int) -> str:
@@ -125,28 +136,33 @@ def applies(rule: Rule, roles: Roles) -> bool:
     return rule.match.op == form and all(k in known for k, _ in rule.match.attrs)
 
 
-def compile_rule(rule: Rule, n: int, roles: Roles, functions: Mapping[str, Any], words: Words) -> KernelRule:
-    """The rule for a kernel with these roles. Raises RuleError where its right side cannot be computed."""
-    return _Compiler(rule, n, roles, functions, words).result()
+def compile_rule(rule: Rule, n: int, subjects: Sequence[Subject], words: Words) -> KernelRule:
+    """The rule for kernels whose roles have axes alike. Raises RuleError where its right side cannot be computed."""
+    return _Compiler(rule, n, subjects, words).result()
 
 
 class _Compiler:
-    def __init__(self, rule: Rule, n: int, roles: Roles, functions: Mapping[str, Any], words: Words) -> None:
+    """What is the same for all kernels is written into the egglog rule; what is not is a function of the kernel's number."""
+
+    def __init__(self, rule: Rule, n: int, subjects: Sequence[Subject], words: Words) -> None:
         assert isinstance(rule.match, Apply) and isinstance(rule.rhs, Apply)
-        self.rule, self.n, self.roles, self.words = rule, n, roles, words
+        self.rule, self.n, self.subjects, self.words = rule, n, subjects, words
         self.match, self.rhs = rule.match, rule.rhs
-        self.facts: list[str] = []  # of the body
-        self.commands: list[str] = []
+        self.facts: list[str] = [f"(live_{n} kernel)"]  # of the body
+        self.commands: list[str] = [f"(relation live_{n} (i64))"]
         self.free: dict[str, Number | None] = {}
-        self.fixed: dict[str, Any] = {}
         self.row = [str(v) for v in default_row(words)]
+        self.fixed: dict[int, dict[str, Any]] = {x.number: {} for x in subjects}
         if rule.phase == "scheduling":
             self._match_tile()
         else:
-            self.fixed = {e.name: roles.extent(ROLE[k]) for k, e in self.match.attrs if isinstance(e, Ref)}
-        self.env = Env(self.fixed, functions)
-        self.number = 1  # of choices
-        self.spoken = {n for n, v in self.free.items() if v is None}
+            extents = {e.name: ROLE[k] for k, e in self.match.attrs if isinstance(e, Ref)}
+            self.fixed = {x.number: {name: x.roles.extent(role) for name, role in extents.items()} for x in subjects}
+        self.envs = {x.number: Env(self.fixed[x.number], x.functions) for x in subjects}
+        self.constants: dict[str, str] = {}  # text of an expression -> the variable that has its value for each kernel
+        self.asked: dict[str, str] = {}  # that variable -> the fact that binds it
+        self.spoken = {name for name, v in self.free.items() if v is None}
+        self.choices = dict.fromkeys(self.envs, 1)
         self._choose()
         columns = [c for c in self.row if c.startswith("q")]
         self.carried = [*columns, *(f"v_{name}" for name, _ in rule.choose)]
@@ -159,25 +175,74 @@ class _Compiler:
             if isinstance(e, Ref):
                 self.free[e.name] = None if key in WORDS else Number(self.row[at], 0, WIDEST)
             else:
-                self.row[at] = self._value(key, e, {}, Env({}))
-        self.facts.append(f"(= (Body) (Tile {' '.join(self.row)}))")
+                self.row[at] = self._word(key, e, Env({})) if key in WORDS else str(evaluate(e, Env({})))
+        self.facts.append(f"(= (Body kernel) (Tile kernel {' '.join(self.row)}))")
 
     def _choose(self) -> None:
         """A table for each chosen variable; sizes of a role are no larger than its extent."""
         keys = {e.name: k for k, e in self.rhs.attrs if isinstance(e, Ref)}
-        most = {e.name: self.roles.limit(ROLE[k]) for k, e in self.rhs.attrs if isinstance(e, Ref) and k in ROLE}
+        most = {name: ROLE[k] for name, k in keys.items() if k in ROLE}
         for name, of in self.rule.choose:
-            values = of if isinstance(of, tuple) else tuple(evaluate(of, self.env))
-            check_choice(self.rule, name, values, keys)
-            numbers = all(isinstance(v, int) for v in values)
-            codes = list(dict.fromkeys(min(int(v), most.get(name, int(v))) if numbers else self.words.code(v) for v in values))
-            self.number *= len(codes)
+            values = {n: of if isinstance(of, tuple) else tuple(evaluate(of, env)) for n, env in self.envs.items()}
+            for some in values.values():
+                check_choice(self.rule, name, some, keys)
+            numbers = all(isinstance(v, int) for vs in values.values() for v in vs)
+            codes = {n: [int(v) if numbers else self.words.code(v) for v in vs] for n, vs in values.items()}
             variable, table = f"v_{name}", f"choose_{self.n}_{name}"
-            self.free[name] = Number(variable, min(codes), max(codes)) if numbers and codes else None
+            limits = self._limits(most[name]) if numbers and name in most else {}
+            if len({tuple(c) for c in codes.values()}) == 1:
+                self.commands += [f"(relation {table} (i64))", *(f"({table} {v})" for v in dict.fromkeys(next(iter(codes.values()))))]
+                of_kernel = ""
+            else:
+                self.commands += [f"(relation {table} (i64 i64))", *(f"({table} {n} {v})" for n, c in codes.items() for v in dict.fromkeys(c))]
+                of_kernel = "kernel "
+            if limits:
+                bound = self._constant(f"most {most[name]}", limits)
+                self.facts += [f"({table} {of_kernel}w_{name})", f"(= {variable} (min w_{name} {bound}))"]
+                codes = {n: [min(v, limits[n]) for v in c] for n, c in codes.items()}
+            else:
+                self.facts.append(f"({table} {of_kernel}{variable})")
+            self.choices = {n: self.choices[n] * len(set(c)) for n, c in codes.items()}
+            every = [v for c in codes.values() for v in c]
+            self.free[name] = Number(variable, min(every), max(every)) if numbers and every else None
             if not numbers:
                 self.spoken.add(name)
-            self.commands += [f"(relation {table} (i64))", *(f"({table} {v})" for v in codes)]
-            self.facts.append(f"({table} {variable})")
+
+    def _limits(self, role: str) -> dict[int, int]:
+        """The largest tile of each kernel."""
+        return {x.number: x.roles.limit(role) for x in self.subjects}
+
+    def _constant(self, text: str, values: Mapping[int, int]) -> str:
+        """What egglog calls a number that each kernel has its own of; the number itself where all have one."""
+        if len(set(values.values())) == 1:
+            return str(next(iter(values.values())))
+        if text not in self.constants:
+            name = self.constants[text] = f"own{len(self.constants)}"
+            function = f"own_{self.n}_{len(self.asked)}"
+            self.asked[name] = f"(= {name} ({function} kernel))"
+            self.commands += [f"(function {function} (i64) i64 :no-merge)", *(f"(set ({function} {n}) {v})" for n, v in values.items())]
+        return self.constants[text]
+
+    def _known(self, e: Expr) -> Number | bool | None:
+        """An expression that mentions no free variable: as a number or a truth that egglog can look up, None where it is neither for
+        some kernel."""
+        values: dict[int, int] = {}
+        kinds = set()
+        for n, env in self.envs.items():
+            try:
+                value = evaluate(e, env)
+            except Unanswerable:
+                return None
+            if not isinstance(value, int) or abs(value) >= LIMIT:
+                return None
+            kinds.add(type(value) is bool)
+            values[n] = int(value)
+        if len(kinds) != 1:
+            return None
+        if kinds == {True} and len(set(values.values())) == 1:
+            return bool(next(iter(values.values())))
+        text = self._constant(str(e), values)
+        return Number(text, min(values.values()), max(values.values()), kinds == {True})
 
     def _text(self, name: str) -> str:
         """The egglog variable that stands for ?name."""
@@ -187,39 +252,55 @@ class _Compiler:
         bound = next((k for k, e in self.match.attrs if isinstance(e, Ref) and e.name == name and k in WORDS), None)
         return f"v_{name}" if bound is None else f"q{COLUMNS.index(bound)}"
 
-    def _value(self, key: str, e: Expr, free: Variables, env: Env) -> str:
-        """The column `key` of the right side."""
-        if isinstance(e, Ref) and free.get(e.name, e) is None:
-            return self._text(e.name)
+    def _word(self, key: str, e: Expr, env: Env) -> str:
         try:
-            if key in WORDS:
-                return str(self.words.code(str(evaluate(e, env))))
-            n = number(e, free, env)
-            if free and not isinstance(e, Ref):  # computed: the rule makes nothing of a tile without elements or larger than its axes
-                low, high = (1, self.roles.limit(ROLE[key])) if key in ROLE else (0, WIDEST)
-                self.facts += [f"(= (bool-<= {low} {n.text}) true)"] if n.low < low else []
-                self.facts += [f"(= (bool-<= {n.text} {high}) true)"] if n.high > high else []
+            return str(self.words.code(str(evaluate(e, env))))
+        except Unanswerable as x:
+            raise RuleError(f"{key}: {e} is no word here ({x})", where=self.rule.where_text) from None
+
+    def _value(self, key: str, e: Expr) -> str:
+        """The column `key` of the right side."""
+        if isinstance(e, Ref) and self.free.get(e.name, e) is None:
+            return self._text(e.name)
+        if key in WORDS:
+            return self._word(key, e, next(iter(self.envs.values())))
+        try:
+            n = number(e, self.free, self._known)
+            if self.free and not isinstance(e, Ref):
+                self._bound(key, n)
             return n.text
-        except (Unanswerable, Unstated) as x:
+        except Unstated as x:
             raise RuleError(f"{key}: {e} is no whole number here ({x})", where=self.rule.where_text) from None
+
+    def _bound(self, key: str, n: Number) -> None:
+        """A rule that computes a column makes nothing of a tile without elements or larger than its axes."""
+        limits = self._limits(ROLE[key]) if key in ROLE else dict.fromkeys(self.envs, WIDEST)
+        low = 1 if key in ROLE else 0
+        self.facts += [f"(= (bool-<= {low} {n.text}) true)"] if n.low < low else []
+        if n.high > min(limits.values()):
+            self.facts.append(f"(= (bool-<= {n.text} {self._constant(f'most {ROLE.get(key, key)}', limits)}) true)")
 
     def result(self) -> KernelRule:
         for key, e in self.rhs.attrs:
             role = ROLE.get(key, key)
-            empty = role in TILES and not any(axes_of(self.roles, role))
-            self.row[COLUMNS.index(role)] = "0" if empty else self._value(key, e, self.free, self.env)
-        conditions = [condition(c, self.free, self.env) for c in self.rule.where]
+            empty = role in TILES and not any(axes_of(self.subjects[0].roles, role))
+            self.row[COLUMNS.index(role)] = "0" if empty else self._value(key, e)
+        conditions = [condition(c, self.free, self._known) for c in self.rule.where]
         same = [c for c in conditions if not c.variables and not is_legal(c.expr)]  # the same for every choice
-        never = next((a.reason for a in (holds((c.expr,), self.env) for c in same) if not a), "")
+        never = {n: next((a.reason for a in (holds((c.expr,), env) for c in same) if not a), "") for n, env in self.envs.items()}
         at = {n: self.carried.index(self._text(n)) for n in self.free}
         open_ = tuple(c for c in conditions if c not in same)
-        out = KernelRule(self.rule, self.n, at, open_, self.fixed, frozenset(self.spoken), never, self.number)
-        return out if never else replace(out, commands=(*self.commands, *self._guards(out)))
+        out = KernelRule(self.rule, self.n, at, open_, self.fixed, frozenset(self.spoken), never, self.choices)
+        if all(never.values()):
+            return out
+        rules = tuple(self._guards(out))
+        return replace(out, commands=(*self.commands, *(f"(live_{self.n} {n})" for n, why in never.items() if not why), *rules))
 
     def _guards(self, out: KernelRule) -> Iterator[str]:
         """The choices pass the conditions one after another: `at_<rule>_<i>` holds those that came as far as condition i > 0."""
+        self.carried = ["kernel", *self.carried]
         sorts, row = " ".join("i64" for _ in self.carried), " ".join(self.row)
-        made = f"(union (Body) (Tile {row})) (set (made {row}) {self.n})"
+        made = f"(union (Body kernel) (Tile kernel {row})) (set (made kernel {row}) {self.n})"
         here = " ".join(self.facts)
         for i, c in enumerate(out.conditions):
             last = i == len(out.conditions) - 1
@@ -240,7 +321,7 @@ class _Compiler:
             return [here, f"(= {c.text} true)"], [here, f"(= {c.text} false)"]
         if is_legal(c.expr):
             return (yield from self._legality(i, here))
-        names = [self._text(v) for v in c.variables]
+        names = ["kernel", *(self._text(v) for v in c.variables)]
         sorts = " ".join("i64" for _ in names)
         yield f"(relation {out.question(i)} ({sorts}))"
         yield f"(function {out.answer(i)} ({sorts}) i64 :no-merge)"
@@ -249,14 +330,16 @@ class _Compiler:
         return [here, f"(= {says} 1)"], [here, f"(= {says} 0)"]
 
     def _legality(self, i: int, here: str) -> _Decision:
-        """First which axes the sizes cut, then whether these cuts are legal: asked once for each set of axes."""
+        """First which axes the sizes cut, then whether these cuts are legal: asked once for each set of axes of a kernel."""
         relation, mask = f"cuts_{self.n}_{i}", reduce(lambda a, b: f"(| {a} {b})", (f"cut{k}" for k, _ in enumerate(TILES)))
-        cuts = [f"(= cut{k} (cut {k} {self.row[k]}))" for k, _ in enumerate(TILES)]
+        cuts = [f"(= cut{k} (cut kernel {k} {self.row[k]}))" for k, _ in enumerate(TILES)]
         yield f"(relation {relation} ({' '.join('i64' for _ in (*self.carried, mask))}))"
-        yield self._rule(f"cut_{self.n}_{i}", [here], " ".join(f"(ask_cut {k} {self.row[k]})" for k, _ in enumerate(TILES)))
-        yield self._rule(relation, [here, *cuts], f"{_fact(relation, (*self.carried, mask))} (ask_legal {mask})")
+        yield self._rule(f"cut_{self.n}_{i}", [here], " ".join(f"(ask_cut kernel {k} {self.row[k]})" for k, _ in enumerate(TILES)))
+        yield self._rule(relation, [here, *cuts], f"{_fact(relation, (*self.carried, mask))} (ask_legal kernel {mask})")
         fact = _fact(relation, (*self.carried, "mask"))
-        return [fact, "(= (legal mask) 1)"], [fact, "(= (legal mask) 0)"]
+        return [fact, "(= (legal kernel mask) 1)"], [fact, "(= (legal kernel mask) 0)"]
 
     def _rule(self, name: str, body: list[str], head: str) -> str:
-        return f'(rule ({" ".join(body)}) ({head}) :ruleset schedules :name "{name}")'
+        mentioned = set(OWN.findall(f"{' '.join(body)} {head}"))
+        text = " ".join((*body, *(fact for variable, fact in self.asked.items() if variable in mentioned)))
+        return f'(rule ({text}) ({head}) :ruleset schedules :name "{name}")'

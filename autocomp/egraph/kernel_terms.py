@@ -2,17 +2,16 @@
 
     ?bm * ?bn <= 128 * ?t   ->   (bool-<= (* bm bn) (* 128 t))
 
-What mentions no variable is a number before egglog sees it. What egglog cannot state (a word, a division that may be by
+What mentions no variable is a number before egglog sees it, or one that it looks up for each kernel. What egglog cannot state (a word, a division that may be by
 zero, numbers past 63 bits) is answered in Python and handed over as a table; `Condition.text` is then "".
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from autocomp.rewrite.expr import Call, Expr, Op, Ref, Word, walk
-from autocomp.rewrite.where import Env, Unanswerable, evaluate
 
 LIMIT = 2**62
 COMPARE = {"==": "bool-=", "<": "bool-<", "<=": "bool-<=", ">": "bool->", ">=": "bool->="}
@@ -25,14 +24,16 @@ class Unstated(Exception):
 
 @dataclass(frozen=True)
 class Number:
-    """An egglog expression over i64 with the interval that its value lies in."""
+    """An egglog expression over i64 with the interval that its value lies in; `truth`: 1 where something holds, else 0."""
 
     text: str
     low: int
     high: int
+    truth: bool = False
 
 
 Variables = Mapping[str, Number | None]  # None: a word, which only Python can speak of
+Known = Callable[[Expr], Number | bool | None]  # what mentions no variable; None: neither a whole number nor a truth
 
 
 @dataclass(frozen=True)
@@ -55,45 +56,38 @@ def variables_of(e: Expr, free: Variables) -> tuple[str, ...]:
     return tuple(n for n in free if n in names)
 
 
-def condition(e: Expr, free: Variables, env: Env) -> Condition:
-    """`free` are the variables that egglog binds; all others and all functions are in `env`."""
+def condition(e: Expr, free: Variables, known: Known) -> Condition:
+    """`free` are the variables that egglog binds; `known` answers for all others and for functions."""
     mentioned = variables_of(e, free)
     try:
-        text = _truth(e, free, env) if mentioned else ""
+        text = _truth(e, free, known) if mentioned else ""
     except Unstated:
         text = ""
     return Condition(e, text, mentioned)
 
 
-def number(e: Expr, free: Variables, env: Env) -> Number:
+def number(e: Expr, free: Variables, known: Known) -> Number:
     """An expression as i64 arithmetic. Raises Unstated."""
     if not variables_of(e, free):
-        return _constant(e, env)
+        value = known(e)
+        if not isinstance(value, Number) or value.truth:
+            raise Unstated(str(e))
+        return value
     if isinstance(e, Ref):
         own = free[e.name]
         if own is None:
             raise Unstated(f"?{e.name} is a word")
         return own
     if isinstance(e, Op) and e.op == "-" and len(e.args) == 1:
-        a = number(e.args[0], free, env)
+        a = number(e.args[0], free, known)
         return Number(f"(- 0 {a.text})", -a.high, -a.low)
     if isinstance(e, Op) and e.op in ARITHMETIC:
-        return _binary(e.op, number(e.args[0], free, env), number(e.args[1], free, env))
+        return _binary(e.op, number(e.args[0], free, known), number(e.args[1], free, known))
     if isinstance(e, Call) and e.name in ("min", "max") and len(e.args) == 2:
-        a, b = (number(x, free, env) for x in e.args)
+        a, b = (number(x, free, known) for x in e.args)
         pick = min if e.name == "min" else max
         return Number(f"({e.name} {a.text} {b.text})", pick(a.low, b.low), pick(a.high, b.high))
     raise Unstated(str(e))
-
-
-def _constant(e: Expr, env: Env) -> Number:
-    try:
-        value = evaluate(e, env)
-    except Unanswerable:
-        raise Unstated(str(e)) from None
-    if isinstance(value, bool) or not isinstance(value, int) or abs(value) >= LIMIT:
-        raise Unstated(str(e))
-    return Number(str(value), value, value)
 
 
 def _binary(op: str, a: Number, b: Number) -> Number:
@@ -113,32 +107,23 @@ def _binary(op: str, a: Number, b: Number) -> Number:
     return Number(f"({ARITHMETIC[op]} {a.text} {b.text})", min(ends), max(ends))
 
 
-def _truth(e: Expr, free: Variables, env: Env) -> str:
+def _truth(e: Expr, free: Variables, known: Known) -> str:
     """A condition as an expression of egglog's sort bool. Raises Unstated."""
     if isinstance(e, Op) and e.op in ("and", "or"):
-        return f"({e.op} {_truth(e.args[0], free, env)} {_truth(e.args[1], free, env)})"
+        return f"({e.op} {_truth(e.args[0], free, known)} {_truth(e.args[1], free, known)})"
     if isinstance(e, Op) and e.op == "not":
-        return f"(not {_truth(e.args[0], free, env)})"
+        return f"(not {_truth(e.args[0], free, known)})"
     if isinstance(e, Op) and e.op == "!=":
-        return f"(not {_truth(Op('==', e.args), free, env)})"
+        return f"(not {_truth(Op('==', e.args), free, known)})"
     if isinstance(e, Op) and e.op in COMPARE:
-        a, b = (number(x, free, env) for x in e.args)
+        a, b = (number(x, free, known) for x in e.args)
         return f"({COMPARE[e.op]} {a.text} {b.text})"
     if isinstance(e, Call) and e.name == "fits" and len(e.args) == 2:
-        return f"(bool-<= {number(e.args[1], free, env).text} {_room(e, env)})"
-    if not variables_of(e, free):
-        try:
-            return "true" if evaluate(e, env) else "false"
-        except Unanswerable:
-            raise Unstated(str(e)) from None
+        room = number(Call("int", (Call("room", e.args[:1]),)), free, known)
+        return f"(bool-<= {number(e.args[1], free, known).text} {room.text})"
+    value = None if variables_of(e, free) else known(e)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Number) and value.truth:
+        return f"(bool-= {value.text} 1)"
     raise Unstated(str(e))
-
-
-def _room(e: Call, env: Env) -> int:
-    """Bytes that a level has for one tile: what `fits` compares with."""
-    try:
-        room = evaluate(Call("room", e.args[:1]), env)
-    except Unanswerable:
-        raise Unstated(str(e)) from None
-    return int(room)
-

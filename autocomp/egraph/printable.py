@@ -10,7 +10,7 @@ from autocomp.cost.work import Cost
 from autocomp.egraph import choose
 from autocomp.egraph import cover as covers
 from autocomp.egraph.frozen import Frozen
-from autocomp.errors import AutocompError, DoesNotFit, UnsupportedOp
+from autocomp.errors import AutocompError, UnsupportedOp
 from autocomp.ir.checks import check_kernel_graph
 from autocomp.ir.kernel import Kernel, KernelGraph
 from autocomp.ir.schedule import Schedule
@@ -41,16 +41,13 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
         except UnsupportedOp as e:
             raise first or e from None
         kernels = {c.kernel.signature: c.kernel for c in calls.calls if not c.kernel.opaque}
-        refused: set[str] = set()
+        refused: dict[str, AutocompError] = {}
         with trace.stage("schedule") as note:
-            for k in kernels.values():
-                try:
-                    if k.signature not in schedules:
-                        schedules[k.signature] = choose.choose_schedule(k, rules, chip, options, trace, admit, memo)
-                except (UnsupportedOp, DoesNotFit) as e:
-                    first = first or e
-                    refused.add(k.signature)
-                    trace.add("reject", "target", phase="cover", kernel=k.name, reason=e.what, count=1)
+            new = [k for s, k in kernels.items() if s not in schedules]
+            schedules |= choose.choose_schedules(new, rules, chip, options, trace, admit, memo, refused)
+            for signature, e in refused.items():
+                first = first or e
+                trace.add("reject", "target", phase="cover", kernel=kernels[signature].name, reason=e.what, count=1)
             note.update(schedules=len(schedules))
         if not refused:
             return calls, {s: schedules[s] for s in kernels}
