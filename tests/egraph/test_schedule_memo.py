@@ -13,6 +13,7 @@ import pytest
 
 import autocomp
 from autocomp.cost.chip import load_chip
+from autocomp.cost.demand import demand_of
 from autocomp.egraph import choose, kernel_memo
 from autocomp.egraph.kernel_memo import ScheduleMemo
 from autocomp.frontends.text import parse
@@ -147,7 +148,9 @@ def test_another_process_finds_it(folder):
 def test_readers_beside_writers_see_whole_entries(folder):
     k = compiled().calls.calls[0].kernel
     memo = ScheduleMemo("maca", load_chip("c500"), load_rules(), Options())
-    choice = choose._choose(k, load_rules(), load_chip("c500"), Options(), Trace(), None)
+    rules, chip, demand = load_rules(), load_chip("c500"), demand_of(k)
+    (found,) = choose.found_together([k], [demand.roles], rules, chip, Options())
+    choice = choose._choose(k, demand, found, rules, chip, Options(), Trace(), None)
 
     def work(_: int) -> list[object]:
         trace = Trace()
