@@ -194,7 +194,8 @@ class _Compiler:
                 self.commands += [f"(relation {table} (i64))", *(f"({table} {v})" for v in dict.fromkeys(next(iter(codes.values()))))]
                 of_kernel = ""
             else:
-                self.commands += [f"(relation {table} (i64 i64))", *(f"({table} {n} {v})" for n, c in codes.items() for v in dict.fromkeys(c))]
+                own = (f"({table} {n} {v})" for n, c in codes.items() for v in dict.fromkeys(c))
+                self.commands += [f"(relation {table} (i64 i64))", *own]
                 of_kernel = "kernel "
             if limits:
                 bound = self._constant(f"most {most[name]}", limits)

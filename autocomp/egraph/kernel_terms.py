@@ -2,8 +2,8 @@
 
     ?bm * ?bn <= 128 * ?t   ->   (bool-<= (* bm bn) (* 128 t))
 
-What mentions no variable is a number before egglog sees it, or one that it looks up for each kernel. What egglog cannot state (a word, a division that may be by
-zero, numbers past 63 bits) is answered in Python and handed over as a table; `Condition.text` is then "".
+What mentions no variable is a number before egglog sees it, or one that it looks up for each kernel. What egglog cannot state (a word,
+a division that may be by zero, numbers past 63 bits) is answered in Python and handed over as a table; `Condition.text` is then "".
 """
 
 from __future__ import annotations
