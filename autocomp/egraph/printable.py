@@ -45,9 +45,9 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
         with trace.stage("schedule") as note:
             new = [k for s, k in kernels.items() if s not in schedules]
             schedules |= choose.choose_schedules(new, rules, chip, options, trace, admit, memo, refused)
-            for signature, e in refused.items():
-                first = first or e
-                trace.add("reject", "target", phase="cover", kernel=kernels[signature].name, reason=e.what, count=1)
+            for signature, why in refused.items():
+                first = first or why
+                trace.add("reject", "target", phase="cover", kernel=kernels[signature].name, reason=why.what, count=1)
             note.update(schedules=len(schedules))
         if not refused:
             return calls, {s: schedules[s] for s in kernels}
