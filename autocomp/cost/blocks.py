@@ -17,13 +17,18 @@ UNROLLED = 16  # elements of a loop's body up to which compilers are seen to ove
 # Part of the time of tensors of which a thread has 8 bytes, not 16, that is added: 103 to 115 us against 100 to 103 in 24 schedules of a
 # pointwise chain of halves, benchmarks/cost_rank.py, H200, 2026-11-21
 ACCESS = 0.25
-# Attention with heads of 64 and 128, 45 schedules, benchmarks/gpu.py, H200, 2026-11-21:
-COUPLED = {2: 1.07, 3: 1.03}  # teams that wait for the same copies stand still together; more of them, or blocks of their own, less
-STAY = 1.02  # a turn of blocks that stay: their counters and positions are further from constants
-SHALLOW = 1.12  # teams that share a ring with less than 128 steps in depth ahead: 1.18 with heads of 64, 1.08 with 128
+# Attention with heads of 64 and 128, full and causal, 13 schedules within 8 % and 5 % in the mean; benchmarks/gpu.py, H200, 2026-11-21:
+UNCAPPED = 0.86  # products pause for maps, so that power leaves the chip at 1.65 to 1.8 GHz; rates were measured at 1.45 to 1.5
+COUPLED = 1.13  # teams that wait for the same copies are at their maps at the same time
+STAY, CARRIED = 1.035, 0.85  # a turn of blocks that stay (counters are further from constants), and a tile's start and end
+SHALLOW = 1.06  # teams that share a ring with less than 128 steps in depth ahead
 LAGS = 0.75  # of a weight's vector work where the base need not be folded
-GAP = 6.6e-8  # seconds between a block's turns in which no unit works: 512 more turns a core cost 34 us
-ENDS = 0.5  # of a turn, at a tile's start and end, that nothing else of its block hides
+GAP = 1e-8  # seconds between a block's turns in which no unit works
+ENDS = 2.3e-6  # of a tile's start and end, which other blocks of its core hide
+ALONE = 0.8  # of a turn's parts where nothing else has the core: the clock is at its top
+# Power in which turns and what L2 brings for them add up: causal attention with heads of 128 took 467 us by 64 rows, whose keys and
+# values alone take 366 us, and 432 us by 192 rows (135 us); benchmarks/gpu.py, H200, 2026-11-21
+CROWDED = 4
 UNITS = ("matrix unit", "vector unit", "special functions")
 # One query over 32768 keys in 12 schedules, benchmarks/gpu.py --only attn_decode,attn_decode_16h, H200, 2026-11-21: single warps took
 # 4.6 us for 128 keys, 2.6 us for 64: about the time of their units one after another
@@ -120,7 +125,9 @@ class BlockModel:
         if form == "online":
             if cost.bound in UNITS:  # they are part of the turns
                 del terms[cost.bound]
-            terms["latency"], start = _turns(s, chip, self.d, t, dict(cost.parts)), first * (1 if s.persistent else waves / s.resident)
+            turns = _turns(s, chip, self.d, t, dict(cost.parts))
+            terms["latency"], start = (turns**CROWDED + near**CROWDED) ** (1 / CROWDED), first * (1 if s.persistent else waves / s.resident)
+            terms["l2"] = 0.0
         elif t.shape:
             start += _behind(s, chip, t, waves)
             start += IN_TURNS * max(0.0, near - PACE * max(terms.values())) if s.apart else 0.0
@@ -189,14 +196,15 @@ def _turns(s: Schedule, chip: Chip, d: Demand, t: Tile, parts: Mapping[str, floa
         each = (matrix * NARROW, *each[1:])
         return -(-t.tiles // (chip.cores * s.resident)) * turns * (teams * sum(each) + SHARING * chip.limits.get("turn", 0.0))
     depth = t.shape[2] if t.shape else 0
-    shallow = teams > 1 and (s.stages - 1) * depth < 128
-    beside = hypot(*each) * COUPLED.get(teams, 1.0) * (SHALLOW if shallow else 1.0)
+    matrix, vector, special = (UNCAPPED * x for x in each)
+    coupled = COUPLED if teams > 1 else 1.0
+    beside = hypot(matrix, coupled * vector, coupled * special) * (SHALLOW if teams > 1 and (s.stages - 1) * depth < 128 else 1.0)
     beside *= (STAY if s.persistent else 1.0) * (1 + SLACK / max(1, s.stages - 1))
-    tiles = -(-t.tiles // chip.cores)
     together = _beside(s, chip, t, t.shape[0] * depth / s.threads) if t.shape else s.resident
     last = max(-(-t.tiles // (chip.cores * together)) * turns, whole * t.longest)
-    alone = last * (sum(each) + chip.limits.get("turn", 0.0))
-    return max(tiles * (turns * teams * beside + (turns * GAP + ENDS * sum(each)) / s.resident), alone)
+    alone = last * (ALONE * (matrix + vector + special) + chip.limits.get("turn", 0.0))
+    ends = ENDS * (CARRIED if s.persistent else 1.0)
+    return max(-(-t.tiles // chip.cores) * (turns * teams * beside + (turns * GAP + ends) / s.resident), alone)
 
 
 def _shares_rows(s: Schedule, t: Tile) -> bool:

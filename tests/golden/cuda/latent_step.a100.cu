@@ -3,7 +3,7 @@
 /*
  * matmul_mul_softmax_weighted_sum: transpose slice matmul mul softmax_weighted_sum
  * schedule: tile i0 1, i1 16, i2 128, r1 64; 2 stages; 32 threads
- * predicted: 13.48 us, bound by latency, 0% of the roofline
+ * predicted: 13.23 us, bound by latency, 0% of the roofline
  * rule: monoids/online-softmax-half: made softmax_weighted_sum f16[2, 16, 128]
  * rule: fusion/epilogue: matmul into operand 0 of mul
  * rule: fusion/scores-into-online: mul into operand 0 of softmax_weighted_sum
