@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from autocomp.errors import ModelError
 from autocomp.ir.kernel import KernelGraph
 from autocomp.ir.reference import evaluate
 from autocomp.ir.types import Sym, TensorType
@@ -34,10 +35,17 @@ def shape_of(t: TensorType, values: Mapping[str, int]) -> tuple[int, ...]:
 
 
 def host_array(x: Any) -> np.ndarray:
-    """A NumPy view of anything that offers DLPack or the array interface, without a copy where they allow it."""
+    """A NumPy view of anything that offers DLPack or the array interface, without a copy where they allow it.
+
+    Raises ModelError where its owner or NumPy refuses: a tensor that records gradients, a type that NumPy lacks, another device.
+    """
     if isinstance(x, np.ndarray) or not hasattr(x, "__dlpack__"):
         return np.asarray(x)
-    return np.from_dlpack(x)
+    try:
+        return np.from_dlpack(x)
+    except (BufferError, RuntimeError, TypeError, ValueError) as e:
+        raise ModelError(f"NumPy cannot read a {type(x).__module__}.{type(x).__qualname__}: {e}", where="inputs",
+                         hint="give a NumPy array, e.g. x.detach().cpu().numpy()") from None  # fmt: skip
 
 
 def constants_of(calls: KernelGraph) -> dict[str, np.ndarray]:

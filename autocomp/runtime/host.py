@@ -44,7 +44,12 @@ class HostExecutor:
         tensors, table, sizes, scratch = self._prepare(feed)
         for first, last, opaque in segments(self.calls.calls):
             self._segment(first, last, opaque, tensors, table, sizes, scratch)
-        return {name: tensors[t] for name, t in self.calls.outputs}
+        out: dict[str, np.ndarray] = {}
+        given: set[str] = set()
+        for name, t in self.calls.outputs:  # names of one tensor do not share memory: the caller may write to each
+            out[name] = tensors[t].copy() if t in given else tensors[t]
+            given.add(t)
+        return out
 
     def profile(self, feed: Mapping[str, Any], repeat: int = 10) -> Timing:
         """Time whole calls, and each kernel's launches inside a call (median over `repeat`)."""

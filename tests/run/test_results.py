@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 import autocomp
+from autocomp.errors import ModelError
+from autocomp.ir.builder import Builder
+from autocomp.ir.types import F32, TensorType
 from autocomp.runtime.pages import HUGE, SMALL, Pool, memory
 
 N = SMALL // 4 + 12
@@ -58,3 +61,25 @@ def test_results_of_a_program_stay_what_they_were():
         assert (program(np.full((200, 300), i, "f4")) == i + 1).all()
     assert [(k == i + 1).all() for i, k in enumerate(kept)] == [True] * 5
     assert (part == 10).all()
+
+
+def test_two_names_of_one_result_do_not_share_memory():
+    b = Builder("names")
+    x = b.input("x", TensorType(F32, (3, 5)))
+    y = b.op("exp", x)
+    for name, value in (("y", y), ("z", y), ("x1", x), ("x2", x)):
+        b.output(name, value)
+    program, feed = autocomp.optimize(b.graph()), {"x": np.zeros((3, 5), "f4")}
+    got = program.run(feed)
+    for written, kept, value in (("y", "z", 1), ("x1", "x2", 0)):
+        got[written][...] = 7
+        assert np.all(got[kept] == value)
+    assert not feed["x"].any()
+
+
+def test_what_numpy_cannot_read_is_refused_with_what_to_do():
+    torch = pytest.importorskip("torch")
+    program = autocomp.optimize(lambda x: x + 1, example_inputs=(np.zeros((2, 2), "f4"),))
+    for x in (torch.zeros(2, 2, requires_grad=True), torch.zeros(2, 2, dtype=torch.bfloat16)):
+        with pytest.raises(ModelError, match=r"NumPy cannot read a torch.Tensor: [\s\S]*x.detach\(\).cpu\(\).numpy\(\)"):
+            program(x)

@@ -9,7 +9,7 @@ import pytest
 
 import autocomp
 from autocomp.ir.builder import Builder
-from autocomp.ir.types import F16, F64, TensorType
+from autocomp.ir.types import F64, TensorType
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
 
@@ -23,7 +23,7 @@ def test_doubles_beside_ties_of_halves():
                         2.0**-25 * (1 + 2.0**-52), 5e-324, 0.0, np.inf, np.nan]])  # fmt: skip
     x = np.concatenate([x, -x])
     b = Builder("halves")
-    b.output("y", b.op("cast", b.input("x", TensorType(F64, x.shape)), dtype=F16))
+    b.output("y", b.op("cast", b.input("x", TensorType(F64, x.shape)), to="f16"))
     with np.errstate(over="ignore"):
         want = x.astype(np.float16)
     got = autocomp.optimize(b.graph()).run({"x": x})["y"]
