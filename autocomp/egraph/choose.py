@@ -19,6 +19,7 @@ from autocomp.egraph.kernel_egraph import UNTILED, Asked, Found, schedules
 from autocomp.egraph.kernel_memo import Choice, ScheduleMemo
 from autocomp.egraph.kernel_rules import applies
 from autocomp.errors import AutocompError, DoesNotFit, UnsupportedOp
+from autocomp.ir.body import bound_axes
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.parts import pieces
 from autocomp.ir.schedule import Schedule
@@ -33,6 +34,7 @@ from autocomp.rewrite.where import Unanswerable
 from autocomp.trace import Trace
 
 SHOWN = 3  # runners-up that the trace keeps
+WHOLE = 1024  # elements of an axis of unknown extent that are one tile where no rule makes any
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,16 @@ def _choose(kernel: Kernel, demand: Demand, made: Found, rules: RuleSet, chip: C
     price, by_model = pricer(demand, chip, kernel), options.tile_heuristic == "model-driven"
     ranked = _ranked([(price(c.schedule), c) for c in found], by_model)
     joins = Joins(kernel, rules, chip, options, admit)
-    best, chosen, before = _admitted(kernel, ranked, admit, refused, joins.complete)
+    try:
+        best, chosen, before = _admitted(kernel, ranked, admit, refused, joins.complete)
+    except (DoesNotFit, UnsupportedOp) as e:
+        whole = Candidate(_whole(kernel, demand.roles, options), UNTILED)
+        if chip.target == "cpu" or whole in found:
+            raise
+        try:
+            best, chosen, before = _admitted(kernel, iter([(price(whole.schedule), whole)]), admit, refused, lambda s: s)
+        except (DoesNotFit, UnsupportedOp):
+            raise e from None
     next_best = (
         f"{describe(c.schedule)} ({c.rule}): {cost.seconds * 1e6:.1f} us, {cost.bound}" for cost, c in islice(ranked, SHOWN)
     )
@@ -222,9 +233,12 @@ def _candidates(kernel: Kernel, roles: Roles, found: Found, chip: Chip, options:
 
 
 def _whole(kernel: Kernel, roles: Roles, options: Options) -> Schedule:
-    """The kernel as one tile, or as one of each batch element: a block multiplies two matrices, not a row of them."""
-    each = Schedule.make({a.name: 1 for a in roles.batch})
-    return each if legal(kernel, each, options.exact).ok else Schedule()
+    """The kernel as one tile, or as one of each batch element: a block multiplies two matrices, not a row of them. Axes of unknown extent
+    have tiles of the most that they may be."""
+    bound = [a for v in kernel.stores for a in bound_axes(v.value)]
+    open_axes = {a.name: a.extent.hi for a in (*kernel.axes, *bound) if isinstance(a.extent, Sym) and a.extent.hi <= WHOLE}
+    tiles = (open_axes | {a.name: 1 for a in roles.batch}, open_axes)
+    return next((s for s in map(Schedule.make, tiles) if legal(kernel, s, options.exact).ok), Schedule())
 
 
 def _may_split(kernel: Kernel, axis: str, exact: bool) -> bool:
