@@ -35,6 +35,7 @@ UNITS = ("matrix unit", "vector unit", "special functions")
 LONE, LONE_TURN, WARP_ROWS = 0.9, 6e-7, 16
 # mla_decode, benchmarks/gpu.py, H200, 2026-11-21: warpgroups that share 64 rows of 512 take 2.3 us for 64 keys, warps 2.5 us for 16
 SHARING, SHARED_TURN, WIDEST_ROW, TEAM_ROWS = 0.7, 1.3e-6, 256, 64
+VOTING = 0.3  # where they vote when a base moves, and exchange maxima then alone: 146.9 against 157.8 us in 64 turns, the same run
 NARROW = 1.15  # a product of 64 columns reads shared memory as fast as it computes
 # Bulk copies of rows that are no multiple of a sector move sectors that the next row needs again: rows of 4016 and 6000 bytes took
 # 1.2 times those of 4096 and 6016, and as long as these where blocks shared them; products, H200, 2026-11-20
@@ -194,7 +195,8 @@ def _turns(s: Schedule, chip: Chip, d: Demand, t: Tile, parts: Mapping[str, floa
     each = (matrix, vector * (LAGS if s.lazy else 1.0), special)
     if _shares_rows(s, t):  # one thing after another, and the teams wait for each other
         each = (matrix * NARROW, *each[1:])
-        return -(-t.tiles // (chip.cores * s.resident)) * turns * (teams * sum(each) + SHARING * chip.limits.get("turn", 0.0))
+        meeting = VOTING if s.lazy else SHARING
+        return -(-t.tiles // (chip.cores * s.resident)) * turns * (teams * sum(each) + meeting * chip.limits.get("turn", 0.0))
     depth = t.shape[2] if t.shape else 0
     matrix, vector, special = (UNCAPPED * x for x in each)
     coupled = COUPLED if teams > 1 else 1.0
