@@ -162,9 +162,9 @@ def _warps_copy(s: Schedule, chip: Chip, beside: int) -> float:
 
 
 def _far(chip: Chip, w: Work, blocks: int) -> float:
-    """Seconds that a core needs longer for what no block has read before: it draws less from device memory than from L2."""
-    rate = chip.memory("l2").bandwidth / chip.cores
-    return max(0.0, w.read / min(blocks, chip.cores) * (1 / chip.limits.get("core_draws", rate) - 1 / rate))
+    """Seconds beyond the memory's own rate that few blocks need for what nobody has read before: a core draws so much and no more."""
+    rate = min(blocks, chip.cores) * chip.limits.get("core_draws", chip.memories[0].bandwidth)
+    return w.read * max(0.0, 1 / rate - 1 / chip.memories[0].bandwidth)
 
 
 def _adding_up(s: Schedule, chip: Chip, t: Tile) -> float:
