@@ -360,10 +360,15 @@ def _arg(c: Call, x: Node, dim: Any = None, keepdim: bool = False) -> Node:
 @row("var")
 def _var(c: Call, x: Node, dim: Any = None, correction: Any = 1, keepdim: bool = False, **_: Any) -> Node:
     axes = axes_of(x, dim)
-    n = prod(int(str(x.type.shape[a])) for a in axes)
+    sizes = [n for a in axes if isinstance(n := x.type.shape[a], int)]
+    n, less = prod(sizes), 1 if correction is None else correction
     d = c.op("sub", x, c.op("reduce_mean", x, axes=axes, keepdims=True))
+    if less == 0:
+        return c.op("reduce_mean", c.op("mul", d, d), axes=axes, keepdims=keepdim)
+    if len(sizes) < len(axes):
+        raise c.refuse(f"correction {less} over a symbolic dimension", "fix it with dims={...}, or take correction=0")
     total = c.op("reduce_sum", c.op("mul", d, d), axes=axes, keepdims=keepdim)
-    return c.op("div", total, c.b.const(max(n - (1 if correction is None else correction), 0), x.type.dtype))
+    return c.op("div", total, c.b.const(max(n - less, 0), x.type.dtype))
 
 
 @row("cumsum")

@@ -145,3 +145,17 @@ def test_training_mode_and_missing_examples_are_errors():
         load_torch(nn.Linear(2, 2), (R(1, 2),))
     with pytest.raises(ModelError, match="exported on examples"):
         load_torch(nn.Linear(2, 2).eval())
+
+
+def test_variance_over_a_symbolic_dimension():
+    rows = torch.export.Dim("rows", min=2, max=500)
+
+    def exported(correction):
+        f = type("Variance", (torch.nn.Module,), {"forward": lambda self, x: x.var(0, correction=correction)})()
+        return torch.export.export(f, (torch.randn(5, 7),), dynamic_shapes={"x": {0: rows}})
+
+    x = torch.randn(300, 7)
+    got = autocomp.optimize(exported(0))(x.numpy())
+    np.testing.assert_allclose(got, x.var(0, correction=0).numpy(), rtol=2e-5)
+    with pytest.raises(UnsupportedOp, match="correction 1 over a symbolic dimension"):
+        autocomp.optimize(exported(1))
