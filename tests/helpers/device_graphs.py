@@ -142,6 +142,7 @@ PRODUCTS = {
     "gemm_nt": turned(120, 136, 152, False, True),
     "gemm_nt_f32": turned(50, 60, 70, False, True, "f32"),
     "gemm_i8": widened(100, 72, 96, "i8", "i32"),
+    "gemm_i8_pairs": widened(51, 65, 130, "i8", "i32"),
     "gemm_i8_odd": widened(37, 33, 45, "i8", "i32", nt=True),
     "gemm_i8_scaled": widened(100, 72, 96, "i8", "i32", '%f = cast(%p, to="f32")\n%s = mul(%f, s)\n%r = relu(%s)', nt=True),
     "gemm_u8": widened(70, 72, 96, "u8", "i32", nt=True),

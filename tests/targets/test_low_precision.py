@@ -278,3 +278,26 @@ def test_weights_that_lie_along_the_columns_are_refused_with_a_reason():
     program = autocomp.optimize(four_bits(16, 512, 1024, 128), target="cuda:h200")
     with pytest.raises(UnsupportedOp, match="in1 lies along i1, not along the depth"):
         program.target.emit(program.calls.calls[0].kernel, Schedule.make({"i0": 16, "i1": 32, "r0": 4}, threads=64, instruction="direct"))
+
+
+@needs_nvrtc
+def test_a_copy_of_two_bytes_writes_both():
+    """Rows of 130 bytes move two by two, in one access of the element's type (the CPU model has a copy of its own)."""
+    from autocomp.targets.cuda import toolchain
+    from cuda.bindings import nvrtc
+
+    text = """#include "autocomp_cuda.cuh"
+extern "C" __global__ void k(const signed char *p) {
+  extern __shared__ unsigned char to[];
+  ac_copy<2>(to + 2 * threadIdx.x, p + 2 * threadIdx.x, threadIdx.x < 7);
+}
+"""
+    known = toolchain.headers()
+    _, program = nvrtc.nvrtcCreateProgram(text.encode(), b"k.cu", len(known), [t.encode() for t in known.values()],
+                                          [n.encode() for n in known])  # fmt: skip
+    options = ["--gpu-architecture=compute_90a", "--std=c++17", f"--include-path={toolchain._toolkit_include()}"]
+    assert nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])[0] == nvrtc.nvrtcResult.NVRTC_SUCCESS
+    ptx = b" " * nvrtc.nvrtcGetPTXSize(program)[1]
+    nvrtc.nvrtcGetPTX(program, ptx)
+    written = re.findall(r"st\.(?:shared\.)?(v2\.)?[bus](\d+)", ptx.decode())
+    assert sum((2 if v else 1) * int(bits) for v, bits in written) == 16

@@ -127,7 +127,12 @@ template <int BYTES, class S> AC_DEVICE void ac_copy(unsigned char *to, const S 
   } else if constexpr (BYTES == 8 || BYTES == 4) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(ac_address(to)), "l"(inside ? from : nullptr), "n"(BYTES), "r"(inside ? BYTES : 0));
   } else {
-    *reinterpret_cast<S *>(to) = inside ? *from : ac_stored<S>(0.0f);
+    typedef ac_pack_of<BYTES / int(sizeof(S)), S> pack;
+    pack x;
+#pragma unroll
+    for (int i = 0; i < BYTES / int(sizeof(S)); ++i) x.v[i] = ac_stored<S>(0.0f);
+    if (inside) x = *reinterpret_cast<const pack *>(from);
+    *reinterpret_cast<pack *>(to) = x;
   }
 }
 AC_DEVICE void ac_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
