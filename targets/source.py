@@ -39,6 +39,7 @@ class Launch:
     zeroed      outputs that must be zero before the kernel runs (it adds into them)
     workspace   bytes of global scratch: a last pointer parameter, zero-filled once when it is allocated
     maps        descriptor parameters, passed behind the sizes
+    overlaps    the kernel waits by itself for the launches before it, so that it may be started while they end
     """
 
     grid: tuple[tuple[tuple[Dim, int], ...], ...]
@@ -49,6 +50,7 @@ class Launch:
     zeroed: tuple[str, ...] = ()
     workspace: int = 0
     maps: tuple[TensorMap, ...] = ()
+    overlaps: bool = False
 
     def blocks(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
         """The grid, with the symbols' values; rounded up to whole clusters along x."""

@@ -111,7 +111,7 @@ class CudaExecutor:
                 marks = [self.stream.record(options=timed)]
                 for one in launches:
                     self._start([one], pointers)
-                    if i > repeat:
+                    if i > repeat:  # and nothing overlaps
                         marks.append(self.stream.record(options=timed))
                 marks.append(self.stream.record(options=timed))
                 marks[-1].sync()
@@ -222,9 +222,11 @@ class CudaExecutor:
         """Offsets in the arena, an arena, and the launches for these sizes with their scratch."""
         offsets, total = arena(self.calls, self.slots, values)
         memory = self.memory.allocate(max(1, total), stream=self.stream)
-        return offsets, memory, [_OnHost(c, values) if c.kernel.opaque else self._launch(c, values) for c in self.calls.calls]
+        early = started_early(self.calls.calls, self.sources, values)
+        return offsets, memory, [_OnHost(c, values) if c.kernel.opaque else self._launch(c, values, e)
+                                 for c, e in zip(self.calls.calls, early)]  # fmt: skip
 
-    def _launch(self, call: Call, values: Mapping[str, int]) -> _Launch:
+    def _launch(self, call: Call, values: Mapping[str, int], early: bool) -> _Launch:
         from cuda.core import LaunchConfig
 
         src = self.sources[call.kernel.name]
@@ -234,6 +236,8 @@ class CudaExecutor:
         if src.launch.cluster > 1:
             blocks = (blocks[0] // src.launch.cluster, *blocks[1:])
             extra["cluster"] = (src.launch.cluster, 1, 1)
+        if early:
+            extra["programmatic_stream_serialization"] = True
         config = LaunchConfig(grid=blocks, block=src.launch.block, shmem_size=src.launch.shared, **extra) if prod(blocks) else None
         sizes = {t: size_of(self.calls.tensors[t], values) for t in call.args.values()}
         return _Launch(
@@ -339,6 +343,19 @@ class Bound:
                 for x in self.outputs:
                     x.stream = stream
             self.queue(stream)
+
+
+def started_early(calls: Sequence[Call], sources: Mapping[str, KernelSource], values: Mapping[str, int]) -> list[bool]:
+    """Whether each call may start while the one before it ends (known as programmatic dependent launch): its kernel waits by itself,
+    and what it would else be ordered behind is a kernel of this program, not a memset, the host or another program's work. A kernel that
+    waits ends behind all that came before it, so that waiting for the last one is waiting for all."""
+    out, behind_kernel = [], False
+    for c in calls:
+        launch = None if c.kernel.opaque else sources[c.kernel.name].launch
+        out.append(launch is not None and launch.overlaps and behind_kernel and not launch.zeroed)
+        nothing = launch is not None and not launch.zeroed and not prod(launch.blocks(values))  # is launched
+        behind_kernel = behind_kernel if nothing else launch is not None and prod(launch.blocks(values)) > 0
+    return out
 
 
 def _allow_shared(name: str, kernel: Any, source: KernelSource) -> None:

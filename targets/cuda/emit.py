@@ -37,6 +37,7 @@ def emit_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: tupl
     blocks = chip.cores * schedule.resident
     printer = TeamPrinter(p, at, placer, cluster=schedule.cluster, blocks=blocks, teams=schedule.workers // workers)
     printer.streams = (int(chip.limits.get("streams_from", 1)), int(chip.limits.get("streams_to", 0)))
+    printer.overlaps = "launches_overlap" in chip.features
     if printer.persistent and printer.growing:
         raise UnsupportedOp("blocks that stay would take equal numbers of unequal tiles", where=f"kernel {p.name}",
                             hint="one block a tile, the longest first")  # fmt: skip

@@ -93,6 +93,7 @@ class TeamPrinter(Printer):
         if self.parts:
             self.put("ac_cluster_arrive();")
         self.put("ac_cluster_sync();" if self.together > 1 else "__syncthreads();")
+        self.meet_launches()
         with self.block("if (team == 0)"):
             self.put(f"ac_registers_release<{self.budget[0]}>();")
             with self.block("if (threadIdx.x == 0)"):

@@ -40,6 +40,7 @@ def emit(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[
     at = place(p, instructions, plain, schedule.threads * schedule.cluster, wave, stages, schedule.cluster, schedule.instruction)
     printer = Printer(p, at, exact, counted)
     printer.streams = (int(chip.limits.get("streams_from", 1)), int(chip.limits.get("streams_to", 0)))
+    printer.overlaps = "launches_overlap" in chip.features
     body = printer.body()
     check_capacity(p, at, chip.memory("shared").capacity, int(chip.limits["registers"]))
     resident = direct_resident(schedule, chip) if schedule.instruction == "direct" else 1
@@ -64,7 +65,8 @@ def source(p: TileProgram, at: Placement, printer: Printer, body: list[str], thr
         raise DoesNotFit("blocks of a grid", needed=blocks, available=BLOCKS, where=f"kernel {p.name}", hint="use larger tiles")
     inputs, outputs = (tuple(dict.fromkeys(t.buffer for t in ts)) for ts in (p.inputs, p.outputs))
     together = ((at.cluster, 1),) if at.cluster > 1 else ((at_most, 1),) if workspace else ()  # few tiles have pieces for many blocks
-    launch = Launch(((*grid, *together),), threads, at.bytes, cluster=at.cluster, at_most=at_most, workspace=workspace, maps=maps)
+    launch = Launch(((*grid, *together),), threads, at.bytes, cluster=at.cluster, at_most=at_most, workspace=workspace, maps=maps,
+                    overlaps=printer.overlaps)  # fmt: skip
     return KernelSource(p.name, text, name, inputs, outputs, printer.sizes, headers, language, prelude=prelude, launch=launch)
 
 

@@ -45,6 +45,7 @@ class Printer(Coordinates):
         self.half = not exact and all(t.dtype.bytes <= 2 for t in (*p.inputs, *p.outputs) if t.dtype.is_float)
         self.growing = {x.until[0] for x in _all_loops(p.body) if x.until}  # axes along which a tile's loops grow longer
         self.streams = (1, 0)  # bytes of tensors that are told from others where they are read once, from and to
+        self.overlaps = False  # whether a launch may start while the one before it ends
         self.kept: dict[str, str] = {}  # constants that have a register of their own
         self.deferred: set[str] = set()  # carried reductions whose tree runs behind their loop
         self.written: set[str] = set()
@@ -66,9 +67,11 @@ class Printer(Coordinates):
         if isinstance(first, Loop) and first.kind == "grid":
             self.grid(first, f"blockIdx.x / {self.place.cluster}" if self.place.cluster > 1 else "blockIdx.x")
             self.declare()
+            self.meet_launches()
             self.run(first.body)
         else:
             self.declare()
+            self.meet_launches()
             self.run(self.p.body)
         if any(trees.far(x) for x in self.place.trees):
             self.put("ac_cluster_sync();")  # the others may still read what this block left
@@ -76,6 +79,12 @@ class Printer(Coordinates):
         if self.place.bytes:
             self.lines.insert(2, "  extern __shared__ __align__(1024) unsigned char smem[];")
         return self.lines
+
+    def meet_launches(self) -> None:
+        """In front of the first access to global memory, where launches overlap: what earlier ones wrote is there, and what they read
+        may be overwritten; the next one may start its blocks."""
+        if self.overlaps:
+            self.put("ac_launch_wait();", "ac_launch_next();")
 
     def declare(self) -> None:
         """Registers of every fragment; zeros where a computed factor does not fill its padded tile."""

@@ -45,6 +45,7 @@ class _Launch(ctypes.Structure):
         ("late", ctypes.c_int),
         ("cluster", ctypes.c_int),
         ("ordered", ctypes.c_int),
+        ("overlaps", ctypes.c_int),
     ]
 
 
@@ -156,7 +157,8 @@ class ModelExecutor:
         grid = (*launch.blocks(values), 1, 1)[:3]
         wave = WAVE[self.program.target.name]
         ordered = int(launch.workspace > 0)  # its blocks may wait for those that are started before them
-        how = _Launch((ctypes.c_uint * 3)(*grid), launch.block, wave, launch.shared, int(self.late), launch.cluster, ordered)
+        how = _Launch((ctypes.c_uint * 3)(*grid), launch.block, wave, launch.shared, int(self.late), launch.cluster, ordered,
+                      int(launch.overlaps))  # fmt: skip
         run = getattr(self.library, f"run_{source.entry}")
         run.restype = ctypes.c_char_p
         said = run(ctypes.byref(how), table)

@@ -111,6 +111,19 @@ AC_DEVICE void ac_flag_take(unsigned *f) {
   asm volatile("st.relaxed.gpu.global.u32 [%0], 0;" ::"l"(f) : "memory");
 }
 
+// ---- launches that overlap (PTX ISA, griddepcontrol): waits until the launches before this one have ended and what they wrote is
+// visible; and lets the next one start its blocks, which wait in turn, as soon as each block of this one has come here
+AC_DEVICE void ac_launch_wait() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+AC_DEVICE void ac_launch_next() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 // ---- threads of a block
 AC_DEVICE void ac_sync() { __syncthreads(); }
 AC_DEVICE bool ac_any(bool x) { return __any_sync(0xffffffffu, x); }  // whether it holds in any lane of the wave

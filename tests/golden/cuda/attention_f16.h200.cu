@@ -91,6 +91,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) matmul_mul_softmax_weighted
     ac_barrier_fence();
   }
   __syncthreads();
+  ac_launch_wait();
+  ac_launch_next();
   if (team == 0) {
     ac_registers_release<40>();
     if (threadIdx.x == 0) {

@@ -42,6 +42,8 @@ extern "C" __global__ void __launch_bounds__(128) conv_relu(const f16 *__restric
   const int i0_b = block;
   float acc[8];
   float relu_t[8];
+  ac_launch_wait();
+  ac_launch_next();
   #pragma unroll
   for (int r = 0; r < 8; ++r) {
     acc[r] = 0.0f;

@@ -46,6 +46,8 @@ extern "C" __global__ void __launch_bounds__(384) conv_relu(const f16 *__restric
     ac_barrier_fence();
   }
   __syncthreads();
+  ac_launch_wait();
+  ac_launch_next();
   if (team == 0) {
     ac_registers_release<40>();
     if (threadIdx.x == 0) {

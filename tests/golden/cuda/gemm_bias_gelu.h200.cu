@@ -41,6 +41,8 @@ extern "C" __global__ void __launch_bounds__(64) matmul_add_gelu(const f16 *__re
   float acc[8];
   float in2_t[4];
   float gelu_t[8];
+  ac_launch_wait();
+  ac_launch_next();
   #pragma unroll
   for (int r = 0; r < 8; ++r) {
     acc[r] = 0.0f;

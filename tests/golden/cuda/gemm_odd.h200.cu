@@ -36,6 +36,8 @@ extern "C" __global__ void __launch_bounds__(64) matmul(const f16 *__restrict__ 
   const int i0_b = block * 16;
   float acc[8];
   float cast_t[8];
+  ac_launch_wait();
+  ac_launch_next();
   #pragma unroll
   for (int r = 0; r < 8; ++r) {
     acc[r] = 0.0f;

@@ -46,6 +46,8 @@ extern "C" __global__ void __launch_bounds__(128) reduce_max_reduce_sum_cast_sub
   float exp_t[32];
   float n_s_t[1];
   float cast_t2[32];
+  ac_launch_wait();
+  ac_launch_next();
   #pragma unroll
   for (int q = 0; q < 4; ++q) {
     ac_load<8>(&in0_t[q * 8], in0 + i0_b*4096 + (i1_t + (q * 8) % 8 + (q * 8) / 8 * 1024));

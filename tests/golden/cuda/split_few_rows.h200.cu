@@ -35,6 +35,8 @@ extern "C" __global__ void __launch_bounds__(384) matmul(const f16 *__restrict__
   }
   ac_cluster_arrive();
   __syncthreads();
+  ac_launch_wait();
+  ac_launch_next();
   if (team == 0) {
     ac_registers_release<40>();
     if (threadIdx.x == 0) {

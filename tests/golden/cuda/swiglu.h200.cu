@@ -46,6 +46,8 @@ extern "C" __global__ void __launch_bounds__(64) matmul_silu_mul(const f16 *__re
   float acc[8];
   float acc2[8];
   float mul_t[8];
+  ac_launch_wait();
+  ac_launch_next();
   #pragma unroll
   for (int r = 0; r < 8; ++r) {
     acc[r] = 0.0f;

@@ -24,6 +24,8 @@ template <class T> AC_DEVICE T ac_peer(const T *p, int rank) {
   return *reinterpret_cast<const T *>(reinterpret_cast<const unsigned char *>(p) + long(rank - simt_rank()) * simt_shared_bytes());
 }
 
+AC_DEVICE void ac_launch_wait() { simt_launch_wait(); }
+AC_DEVICE void ac_launch_next() {}
 AC_DEVICE void ac_sync() { __syncthreads(); }
 template <class T> AC_DEVICE T ac_shuffle_xor(T x, int mask) { return simt_shuffle_xor(x, mask); }
 AC_DEVICE int ac_uniform(int x) { return x; }

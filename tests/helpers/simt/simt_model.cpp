@@ -53,6 +53,8 @@ int current, alive;
 long idle;  // changes of fibers since something last went on
 std::string failure;
 sigjmp_buf out;
+std::map<unsigned char *, size_t> pages;  // of arrays in global memory
+bool waited;  // whether a thread of the block has waited for earlier launches
 unsigned char *stacks;
 size_t stack_count;
 void **kernel_arguments;
@@ -176,6 +178,8 @@ void trapped(int number, siginfo_t *info, void *) {
   char text[160];
   if (number == SIGILL || number == SIGTRAP || number == SIGFPE)
     snprintf(text, sizeof text, "undefined behaviour: a misaligned access or an index outside its array");
+  else if (!waited)
+    snprintf(text, sizeof text, "global memory is touched before earlier launches are waited for");
   else
     snprintf(text, sizeof text, "an access outside of every buffer, at %p", info->si_addr);
   failure = text;
@@ -224,6 +228,9 @@ void start(int first) {
   swapcontext(&main_context, &lanes[first].context);
 #endif
 }
+void allow(int access) {
+  for (const auto &[at, bytes] : pages) mprotect(at, bytes, access);
+}
 void run_block() {
   const int shared = launch->cluster > 1 ? simt_shared_bytes() * launch->cluster : launch->shared, threads = launch->block * launch->cluster;
   const int end = shared + BEHIND < SIMT_SHARED ? shared + BEHIND : SIMT_SHARED;
@@ -234,12 +241,22 @@ void run_block() {
   memset(smem, 0xff, shared);
   memset(smem + shared, UNTOUCHED, end - shared);
   prepare(threads);
+  waited = !launch->overlaps;
+  if (!waited) allow(PROT_NONE);
   if (sigsetjmp(out, 1) == 0) start(launch->late ? 0 : threads - 1);
+  if (!waited) {
+    allow(PROT_READ | PROT_WRITE);
+    if (failure.empty()) failure = "a block ends without having waited for earlier launches";
+  }
   for (int i = shared; failure.empty() && i < end; ++i)
     if (smem[i] != UNTOUCHED) failure = "byte " + std::to_string(i) + " of shared memory is written, the launch gives " + std::to_string(launch->shared);
 }
 }  // namespace
 
+void simt_launch_wait() {
+  if (!waited) allow(PROT_READ | PROT_WRITE);
+  waited = true;
+}
 int simt_rank() { return current / launch->block; }
 int simt_shared_bytes() { return (launch->shared + 1023) / 1024 * 1024; }
 void simt_fail(const char *what) {
@@ -374,9 +391,12 @@ extern "C" void *simt_allocate(size_t bytes) {
   const size_t page = sysconf(_SC_PAGESIZE), used = (bytes + 15) / 16 * 16, whole = (used + page - 1) / page * page;
   auto *p = static_cast<unsigned char *>(mmap(nullptr, whole + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   mprotect(p + page, whole, PROT_READ | PROT_WRITE);
+  pages[p + page] = whole;
   return p + page + whole - used;
 }
 extern "C" void simt_release(void *p, size_t bytes) {
   const size_t page = sysconf(_SC_PAGESIZE), used = (bytes + 15) / 16 * 16, whole = (used + page - 1) / page * page;
-  munmap(static_cast<unsigned char *>(p) + used - whole - page, whole + 2 * page);
+  unsigned char *const first = static_cast<unsigned char *>(p) + used - whole;
+  pages.erase(first);
+  munmap(first - page, whole + 2 * page);
 }

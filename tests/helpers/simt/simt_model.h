@@ -70,7 +70,9 @@ void simt_team_wait(int groups);
 
 int simt_rank();  // of the block in its cluster, whose blocks run together
 int simt_shared_bytes();  // of one block
-struct simt_launch { unsigned grid[3]; int block, wave, shared, late, cluster, ordered; };  // ordered: blocks by their numbers
+// ordered: blocks by their numbers; overlaps: global memory may not be touched before a thread of the block has waited for earlier launches
+struct simt_launch { unsigned grid[3]; int block, wave, shared, late, cluster, ordered, overlaps; };
+void simt_launch_wait();
 const char *simt_run(const simt_launch *l, void **arguments, void (*kernel)(void **));
 
 template <class T> T simt_argument(void *p) {
