@@ -456,10 +456,12 @@ def _all_loops(body: Iterable[Loop | Stmt]) -> list[Loop]:
 
 
 def parameters(p: TileProgram, printer: Printer) -> list[str]:
-    """Pointers to inputs and outputs, then sizes."""
+    """Pointers to inputs and outputs, then sizes. Where launches overlap, what earlier ones may write is not said to stay as it is: the
+    compiler would read it in front of the wait (loads of constants pass `griddepcontrol.wait` in what ptxas 13.0 makes of them)."""
     out = []
     for tensors, const in ((p.inputs, "const "), (p.outputs, "")):
         for b in dict.fromkeys(t.buffer for t in tensors):
             t = next(t for t in tensors if t.buffer == b)
-            out.append(f"{const}{STORED[t.dtype.name]} *__restrict__ {printer.pointer[b]}")
+            stays = "" if const and printer.overlaps and not t.constant else "__restrict__ "
+            out.append(f"{const}{STORED[t.dtype.name]} *{stays}{printer.pointer[b]}")
     return out + [f"long long {c_name(s)}" for s in printer.sizes]

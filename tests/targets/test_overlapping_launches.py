@@ -13,6 +13,7 @@ from tests.helpers.device_graphs import GRAPHS
 from tests.helpers.simt_model import COMPILER, ModelExecutor, ModelFailure, compile_model
 
 NAMES = ["gemm_bias_gelu", "attention_f16", "softmax", "softmax_wide", "layer_norm_odd", "transpose", "swiglu", "conv_window", "embedding"]
+CONSTANT = "graph g\ninput x: f16[200, 64]\nparam b: f16[64] = random(3)\n%0 = add(x, b)\noutput out = %0\n"
 WAIT, NEXT = "ac_launch_wait();", "ac_launch_next();"
 
 
@@ -32,6 +33,19 @@ def test_a_kernel_waits_before_it_touches_what_others_write(name):
         assert not re.search(touched, before), before
         assert re.search(touched, after)
         assert before.count("{") == before.count("}"), "the wait stands under a condition"
+
+
+def test_what_earlier_launches_may_write_is_not_said_to_stay():
+    """Reads of `const .. __restrict__` become loads of constants, which the assembler moves in front of the wait."""
+    program = autocomp.optimize(GRAPHS["embedding"], target="cuda:h200")
+    (source,) = program.printed.values()
+    head = source.text.partition("*/")[2].partition("{")[0]
+    assert "*__restrict__ out0" in head and "*__restrict__ in0" not in head
+    older = autocomp.optimize(GRAPHS["embedding"], target="cuda:a100")
+    assert "*__restrict__ in0" in next(iter(older.printed.values())).text
+    weights = autocomp.optimize(CONSTANT, target="cuda:h200")
+    head = next(iter(weights.printed.values())).text.partition("*/")[2].partition("{")[0]
+    assert head.count("*__restrict__ in") == 1, "a constant stays: it may be read before the wait"
 
 
 def test_chips_whose_launches_do_not_overlap_have_none_of_it():

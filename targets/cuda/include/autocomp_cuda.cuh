@@ -30,7 +30,7 @@ AC_DEVICE unsigned long long ac_leaves_first() {
 }
 template <int N, class S> AC_DEVICE void ac_load_words_once(unsigned *r, const S *p) {
   static_assert(N * sizeof(S) == 16);
-  asm volatile("ld.global.nc.L1::no_allocate.L2::cache_hint.v4.u32 {%0,%1,%2,%3}, [%4], %5;"
+  asm volatile("ld.global.L1::no_allocate.L2::cache_hint.v4.u32 {%0,%1,%2,%3}, [%4], %5;"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "l"(p), "l"(ac_leaves_first()));
 }
 template <int N, class R, class S> AC_DEVICE void ac_load_once(R *r, const S *p) {
