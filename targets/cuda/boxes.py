@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
@@ -25,13 +25,14 @@ if TYPE_CHECKING:
     from autocomp.targets.cuda.specialised import TeamPrinter
 
 STAGE = 16384  # bytes in which a warpgroup leaves results for the bulk engine: two boxes of 64 x 64, or one where that is all
+BOX_BYTES = 8192
 
 
 @dataclass(frozen=True)
-class _Boxes:
-    """A store in boxes of 64 columns and `run` rows: neighbours along the innermost of the tile's row axes, `rows` (axis, padded size),
-    innermost first, as `columns` are. `start`: coordinates of the tile's first element; `groups` of 64 elements along the instruction's
-    columns, which are the tile's rows where it is `turned`."""
+class Boxes:
+    """A warpgroup's part of a tile in boxes of 64 columns and `run` rows: neighbours along the innermost of the tile's row axes, `rows`
+    (axis, padded size), innermost first, as `columns` are. `start`: coordinates of the tile's first element; `groups` of 64 elements along
+    the instruction's columns, which are the tile's rows where it is `turned`; `repeats` of its 64 rows."""
 
     map: TensorMap
     start: tuple[Aff, ...]
@@ -39,62 +40,103 @@ class _Boxes:
     rows: tuple[tuple[str, int], ...]
     run: int
     groups: int
+    repeats: int
     turned: bool
+
+    @property
+    def parts(self) -> int:
+        """Copies of the bulk engine that a box takes."""
+        return 64 // self.run
+
+    @property
+    def count(self) -> int:
+        """Boxes of a warpgroup."""
+        return self.groups * self.repeats
+
+    @property
+    def suffix(self) -> str:
+        """Of the instruction that moves four matrices of 8 x 8 between registers and a box."""
+        return "_t" if self.turned else ""
+
+    @property
+    def place(self) -> str:
+        """Row and byte of a lane's 16 bytes in a box, for 8 registers of it from register 8 q on."""
+        if self.turned:
+            return "q * 16 + lane / 16 * 8 + lane % 8, wave % 4 * 32 + lane / 8 % 2 * 16"
+        return "wave % 4 * 16 + lane % 16, q * 32 + lane / 16 * 16"
 
 
 def store_boxes(at: TeamPrinter, s: Stmt) -> bool:
     """Prints a store through shared memory and the bulk engine: whole lines, clipped at the edges by the engine. False where its rows do
     not allow it."""
-    x = _boxes(at, s)
+    layout = at.place.layouts[s.srcs[0]]
+    x = find_boxes(at, s.dst, layout)
     if x is None:
         return False
     at.placer.maps.append(x.map)
-    y, kind = at.names.of(s.srcs[0]), STORED[at.bufs[s.srcs[0]].dtype.name]
-    groups, repeats = x.groups, at.place.layouts[s.srcs[0]].registers // (x.groups * 32)
-    parts = 64 // x.run
-    stage = STAGE // 2 if groups * repeats == 1 else STAGE
-    number, offset = len(at.placer.maps) - 1, at.place.reserve(stage * at.teams, ALIGN)
-    at.stored = True
+    number, at.stored = len(at.placer.maps) - 1, True
+    if at.beside is not None and at.beside.store is s:
+        at.leave_beside(number)
+        return True
+    stage = STAGE // 2 if x.count == 1 else STAGE
+    offset = at.place.reserve(stage * at.teams, ALIGN)
     at.put(f"unsigned char *const box{number} = {at.memory} + {offset} + ({at.side}) * {stage};")
-    if at.persistent and repeats * groups % 2:  # the last tile ended in the half that this one begins with
+    if at.persistent and x.count % 2:  # the last tile ended in the half that this one begins with
         at.put("if (threadIdx.x % 128 == 0) ac_bulk_wait<0>();")
-    with _each_box(at, at.place.layouts[s.srcs[0]], repeats, groups):
+    with each_box(at, layout, x):
         box = at.names.fresh("to")
-        at.put(f"unsigned char *{box} = box{number} + (m * {groups} + g) % 2 * 8192;")
-        at.put(f"if (threadIdx.x % 128 == 0) ac_bulk_wait<{parts}>();")
+        at.put(f"unsigned char *{box} = box{number} + (m * {x.groups} + g) % 2 * {BOX_BYTES};")
+        at.put(f"if (threadIdx.x % 128 == 0) ac_bulk_wait<{x.parts}>();")
         at.put(f"ac_barrier_sync(2 + {at.side}, 128);")
-        place, suffix = "wave % 4 * 16 + lane % 16, q * 32 + lane / 16 * 16", ""
-        if x.turned:
-            place, suffix = "q * 16 + lane / 16 * 8 + lane % 8, wave % 4 * 32 + lane / 8 % 2 * 16", "_t"
-        with at.over(4, "q"):
-            at.put("unsigned part[4];", f"ac_pack<{kind}, 8>(part, &{y}[(m * {groups} + g) * 32 + q * 8]);")
-            at.put(f"ac_stmatrix4{suffix}({box} + ac_swizzle<128>({place}), part);")
+        store_box(at, x, s.srcs[0], box)
         at.put("ac_async_fence();", f"ac_barrier_sync(2 + {at.side}, 128);")
-        row, col = f"(wave / 4 * {repeats} + m) * 64", "g * 64"
-        if x.turned:
-            row, col = col, row
-        store = lambda row, box: f"ac_bulk_store(&map{number}, {box}, {', '.join(_position(at, a, _here(x, row, col)) for a in x.start)});"
-        if parts == 1:
-            at.put(f"if (threadIdx.x % 128 == 0) {store(row, box)}")
+        if x.parts == 1:
+            at.put(f"if (threadIdx.x % 128 == 0) {_bulk_store(at, x, number, box)}")
         else:
-            with at.block("if (threadIdx.x % 128 == 0)"), at.over(parts, "part"):
-                at.put(store(f"({row} + part * {x.run})", f"{box} + part * {x.run * 128}"))
+            with at.block("if (threadIdx.x % 128 == 0)"):
+                part_store(at, x, number, box)
     return True
 
 
+def store_box(at: TeamPrinter, x: Boxes, value: str, box: str) -> None:
+    """Registers of box m, g into shared memory."""
+    y, kind = at.names.of(value), STORED[at.bufs[value].dtype.name]
+    with at.over(4, "q"):
+        at.put("unsigned part[4];", f"ac_pack<{kind}, 8>(part, &{y}[(m * {x.groups} + g) * 32 + q * 8]);")
+        at.put(f"ac_stmatrix4{x.suffix}({box} + ac_swizzle<128>({x.place}), part);")
+
+
+def part_store(at: TeamPrinter, x: Boxes, number: int, box: str) -> None:
+    """Box m, g to global memory."""
+    with at.over(x.parts, "part") if x.parts > 1 else nullcontext():
+        at.put(_bulk_store(at, x, number, box))
+
+
+def _bulk_store(at: TeamPrinter, x: Boxes, number: int, box: str) -> str:
+    box += f" + part * {x.run * 128}" if x.parts > 1 else ""
+    return f"ac_bulk_store(&map{number}, {box}, {placed(at, x, f'(wave / 4 * {x.repeats} + m) * 64')});"
+
+
+def placed(at: TeamPrinter, x: Boxes, row: str) -> str:
+    """Coordinates of (a part of) the box of group g that begins at a row of the instruction's."""
+    row, col = ("g * 64", row) if x.turned else (row, "g * 64")
+    here = _here(x, f"({row} + part * {x.run})" if x.parts > 1 else row, col)
+    return ", ".join(_position(at, a, here) for a in x.start)
+
+
 @contextmanager
-def _each_box(at: TeamPrinter, layout: Layout, repeats: int, groups: int) -> Iterator[None]:
+def each_box(at: TeamPrinter, layout: Layout, x: Boxes) -> Iterator[None]:
     """A loop over boxes: m counts 64 rows of the instruction, g 64 columns."""
     if at.in_shares(layout):
         with at.registers(layout, "b", 32):
-            at.put(f"const int m = b / {groups}, g = b % {groups};")
+            at.put(f"const int m = b / {x.groups}, g = b % {x.groups};")
             yield
     else:
-        with at.over(repeats, "m"), at.over(groups, "g"):
+        with at.over(x.repeats, "m"), at.over(x.groups, "g"):
             yield
 
 
-def _here(x: _Boxes, row: str, col: str) -> dict[str, str]:
+def _here(x: Boxes, row: str, col: str) -> dict[str, str]:
     """Each axis' index in the tile at a row and a column; of columns over several axes at group g of 64."""
     (first, wide), *more = x.columns
     across = {first: col}
@@ -109,10 +151,10 @@ def _position(at: TeamPrinter, a: Aff, local: dict[str, str]) -> str:
     return index(a, lambda n: f"({' + '.join(x for x in (at.base.get(n), local.get(n)) if x) or '0'})")
 
 
-def _boxes(at: TeamPrinter, s: Stmt) -> _Boxes | None:
-    """How a value that lies as an accumulator can be stored; None where its rows, its type or the tensor do not allow boxes."""
-    t = at.p.tensor(s.dst)
-    layout = at.place.layouts[s.srcs[0]]
+def find_boxes(at: TeamPrinter, tensor: str, layout: Layout) -> Boxes | None:
+    """How a value that lies as an accumulator is copied from or to a tensor; None where its rows, its type or the tensor do not allow
+    boxes."""
+    t = at.p.tensor(tensor)
     product = next((p for p in at.place.products.values() if p.layout == layout), None)
     if t is None or t.dtype.bytes != 2 or t.guard or product is None:
         return None
@@ -135,11 +177,11 @@ def _boxes(at: TeamPrinter, s: Stmt) -> _Boxes | None:
         made, start, count = tensor_map(t, {col: 64, rows[0][0]: run}, {a: at.p.extent(a) for a in t.axes}, col, frozenset(), "")
     except UnsupportedOp:
         return None
-    if count != run or any(tile_of(at.p, a) != layout.extent(a) for a in axes if a in at.base):
+    if count != run or any(tile_of(at.p, a) != layout.extent(a) for a in axes if a in at.gridded):
         return None
     if any(at.p.extent(a) != _dim_of(t, a) for a in axes):
         return None
-    return _Boxes(made, start, cols, rows, run, groups, turned)
+    return Boxes(made, start, cols, rows, run, groups, layout.registers // (groups * 32), turned)
 
 
 def _dim_of(t: Tensor, axis: str) -> object:

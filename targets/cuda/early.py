@@ -24,7 +24,7 @@ def ask(at: TeamPrinter, loop: Loop, behind: Sequence[Loop | Stmt]) -> None:
     for s in behind:
         if isinstance(s, Loop):
             break
-        t = at.p.tensor(s.srcs[0]) if s.op == "copy" and s.dst not in at.early else None
+        t = at.p.tensor(s.srcs[0]) if s.op == "copy" and s.dst not in at.early and not (at.beside and at.beside.copy is s) else None
         if t is not None and _waits_packed(at, s, t, loop):
             _load(at, s, t)
 

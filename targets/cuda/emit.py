@@ -35,7 +35,9 @@ def emit_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: tupl
         raise UnsupportedOp("no product reads a factor that is copied in bulk", where=f"kernel {p.name}")
     _check_instructions(p, at, schedule)
     blocks = chip.cores * schedule.resident
-    printer = TeamPrinter(p, at, placer, cluster=schedule.cluster, blocks=blocks, teams=schedule.workers // workers)
+    shared, reserved = chip.shared_of_core
+    shared = shared // schedule.resident - reserved
+    printer = TeamPrinter(p, at, placer, cluster=schedule.cluster, blocks=blocks, teams=schedule.workers // workers, room=shared)
     printer.streams = (int(chip.limits.get("streams_from", 1)), int(chip.limits.get("streams_to", 0)))
     printer.overlaps = "launches_overlap" in chip.features
     if printer.persistent and printer.growing:
@@ -43,10 +45,9 @@ def emit_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: tupl
                             hint="one block a tile, the longest first")  # fmt: skip
     body = printer.body()
     at.bytes = max(at.bytes, placer.reach)
-    shared, reserved = chip.shared_of_core
-    check_capacity(p, at, shared // schedule.resident - reserved,
+    check_capacity(p, at, shared,
                    register_budget(schedule.workers, schedule.resident)[1] - ADDRESSES, placer.packed(),
-                   frozenset(printer.early))  # fmt: skip
+                   frozenset((*printer.early, *([printer.beside.copy.dst] if printer.beside else []))))  # fmt: skip
     at.cluster = schedule.cluster
     return source(p, at, printer, body, TEAM * (schedule.workers + 1), header, headers, "cu", tuple(placer.maps),
                   "".join(printer.wrappers.values()), blocks if printer.persistent else 0, schedule.resident,

@@ -7,10 +7,11 @@ the parity that a turn waits for follow from its number. In a cluster, neighbour
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from autocomp.targets.cuda import turns
+from autocomp.targets.cuda import beside, turns
 from autocomp.targets.cuda.parts import own_turns
 from autocomp.targets.simt.expressions import index
 
@@ -128,6 +129,8 @@ def turned(at: TeamPrinter, loop: Loop | None) -> None:
 
 def counters(at: TeamPrinter) -> None:
     """A role's first turn of each queue."""
+    if at.beside:
+        beside.counter(at, at.beside)
     if at.order and at.consuming:
         turns.counters(at, at.order, [q for q in at.queues if not q.resident])
         return
@@ -165,6 +168,9 @@ def produce(at: TeamPrinter, body: Iterable[Loop | Stmt]) -> None:
             q = at.of[n.dst]
             started.add(q.name)
             send(at, q)
+        elif at.beside and at.beside.copy is n:
+            with at.block(f"if ({at.stream.begin} == 0)") if at.stream else nullcontext():  # who begins a tile finishes it
+                beside.send(at, at.beside)
 
 
 def send(at: TeamPrinter, q: Queue) -> None:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 
-from autocomp.targets.cuda import queues, steps, turns
+from autocomp.targets.cuda import beside, queues, steps, turns
 from autocomp.targets.cuda.boxes import store_boxes
 from autocomp.targets.cuda.early import ask, unpack
 from autocomp.targets.cuda.laid import lay_down
@@ -44,7 +44,7 @@ class TeamPrinter(Printer):
     """The consumers' text; `queues.produce` prints the other role."""
 
     def __init__(self, p: TileProgram, place: Placement, placer: TeamPlacer, exact: bool = False, cluster: int = 1,
-                 blocks: int = 1, teams: int = 1) -> None:  # fmt: skip
+                 blocks: int = 1, teams: int = 1, room: float = 0) -> None:  # fmt: skip
         super().__init__(p, place, exact)
         self.placer, self.workers, self.consuming = placer, placer.workers, False
         self.teams = teams * placer.workers  # consuming warpgroups; `workers` of them share a tile
@@ -63,6 +63,8 @@ class TeamPrinter(Printer):
         self.order = turns.find_turns(self, teams)
         self.queues = queues.find_queues(self)
         self.of = {s.dst: q for q in self.queues for s in q.copies}
+        self.gridded = frozenset(first.axes) if isinstance(first, Loop) and first.kind == "grid" else frozenset()
+        self.beside = beside.find_beside(self, room)
         self.waited: set[str] = set()
         self.empty: set[str] = set()  # accumulators that the next product starts afresh
         self.flights: list[Flight] = []
@@ -89,6 +91,8 @@ class TeamPrinter(Printer):
                 self.put(f"ac_barrier_init({inbox}, 1);", f"ac_barrier_expect({inbox}, {self.parts.bytes});")
             if self.order:
                 turns.barriers(self, self.order)
+            if self.beside:
+                beside.barriers(self, self.beside)
             self.put("ac_barrier_fence();")
         if self.parts:
             self.put("ac_cluster_arrive();")
@@ -211,7 +215,17 @@ class TeamPrinter(Printer):
             getattr(self, n.op)(n)
 
     def load(self, s: Stmt, t: Tensor) -> None:
-        (unpack(self, s, t) if s.dst in self.early else super().load(s, t))
+        if self.beside and self.beside.copy is s:
+            beside.receive(self, self.beside)
+        elif s.dst in self.early:
+            unpack(self, s, t)
+        else:
+            super().load(s, t)
+
+    def leave_beside(self, number: int) -> None:
+        """The store that takes the place of what came beside the product; `number`: of its descriptor."""
+        assert self.beside is not None
+        beside.leave(self, self.beside, number)
 
     def settle(self, names: set[str]) -> None:
         """Wait for the products under way whose accumulators or register factors are touched."""

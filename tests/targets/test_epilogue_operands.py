@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from autocomp.targets.cuda.target import CudaTarget
@@ -10,7 +13,7 @@ import autocomp
 from autocomp.cost.chip import load_chip
 from autocomp.ir.schedule import Schedule
 from tests.helpers.device_graphs import graph
-from tests.helpers.simt_model import COMPILER, ModelExecutor, compile_model
+from tests.helpers.simt_model import COMPILER, ModelExecutor, ModelFailure, compile_model
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler on PATH")
 
@@ -20,11 +23,28 @@ HEADS = graph({"x": "f16[256, 64]", "w": "f16[64, 640]", "b": "f16[640]"},
               "%0 = matmul(x, w)\n%1 = add(%0, b)\n%2 = reshape(%1, shape=[2, 128, 2, 5, 64])\n"
               "%3 = transpose(%2, perm=[2, 0, 3, 1, 4])")  # fmt: skip
 CASES = {
-    "a residual, tails in rows and columns": (RESIDUAL, (128, 128), {"workers": 2}),
-    "a residual, blocks that stay": (RESIDUAL, (64, 128), {"workers": 1, "persistent": True}),
     "heads in pairs, one left over": (HEADS, (1, 1, 2, 128, 64), {"workers": 2}),
     "three heads a tile, blocks that stay": (HEADS, (1, 1, 3, 64, 64), {"workers": 1, "persistent": True}),
 }
+# rows of 138 elements are no whole 16 bytes
+ODD = graph({"x": "f16[200, 96]", "w": "f16[96, 136]", "r": "f16[200, 138]"},
+            "%0 = matmul(x, w)\n%1 = slice(r, starts=[0, 0], limits=[200, 136], steps=[1, 1])\n%2 = add(%0, %1)")  # fmt: skip
+GATES = graph({"x": "bf16[200, 96]", "w": "bf16[96, 264]", "g": "bf16[200, 264]", "r": "bf16[200, 264]"},
+              "%0 = matmul(x, w)\n%1 = mul(%0, g)\n%2 = add(%1, r)")  # fmt: skip
+CONV = graph({"x": "f16[3, 9, 10, 64]", "w": "f16[64, 136]", "r": "f16[3, 9, 10, 136]"}, "%0 = matmul(x, w)\n%1 = add(%0, r)\n%2 = relu(%1)")
+# (graph, tile without depth, slots, schedule)
+BOXES = {
+    "tails in rows and columns": (RESIDUAL, (128, 128), 1, {"workers": 2}),
+    "blocks that stay": (RESIDUAL, (64, 128), 2, {"workers": 1, "persistent": True}),
+    "three workers": (RESIDUAL, (192, 64), 2, {"workers": 3, "persistent": True}),
+    "one slot, boxes that go round": (RESIDUAL, (128, 128), 1, {"workers": 2, "persistent": True, "stages": 6}),
+    "two boxes of rows a worker": (RESIDUAL, (128, 64), 2, {"workers": 1, "persistent": True}),
+    "in turns": (RESIDUAL, (64, 64), 4, {"workers": 2, "persistent": True, "apart": True}),
+    "in turns, a slot each": (RESIDUAL, (64, 128), 2, {"workers": 2, "persistent": True, "apart": True, "stages": 8}),
+    "clusters": (RESIDUAL, (64, 64), 2, {"workers": 1, "persistent": True, "cluster": 2}),
+    "pieces of tiles": (RESIDUAL, (64, 64), 2, {"workers": 1, "persistent": True, "stream": True}),
+    "the first of two": (GATES, (128, 64), 2, {"workers": 2, "persistent": True}),
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -32,20 +52,63 @@ def model(tmp_path_factory):
     return compile_model(tmp_path_factory.mktemp("simt"))
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_epilogues_with_operands_and_columns_over_axes_are_right(name, model, tmp_path):
-    text, tile, how = CASES[name]
+def printed(text: str, tile: tuple[int, ...], **how):
+    """A program and its kernel's source under a schedule."""
     program = autocomp.optimize(text, target="cuda:h200")
     kernel = program.calls.calls[0].kernel
     sizes = {a.name: t for a, t in zip(kernel.axes, tile)} | {"r0": 64}
-    source = CudaTarget(load_chip("h200")).emit(kernel, Schedule.make(sizes, stages=3, roles="cooperative", **how))
-    if text is HEADS:
-        assert "ac_bulk_store" in source.text, "heads of one tile leave in boxes"
-    else:
-        asked, product, used = (source.text.rindex(x) for x in ("ac_load_packed<", "ac_team_commit", "ac_unpack<"))
-        assert asked < product < used, "asked for before the product, used behind it"
+    source = CudaTarget(load_chip("h200")).emit(kernel, Schedule.make(sizes, **{"stages": 3, "roles": "cooperative", **how}))
     program.printed[kernel.name] = source
-    program.executor = executor = ModelExecutor(program, tmp_path, model)
+    return program, source
+
+
+def check(program, folder, model):
+    program.executor = executor = ModelExecutor(program, folder, model)
     for late in (True, False):
         executor.late = late
         program.verify(seed=int(np.random.default_rng().integers(1 << 30)))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_columns_over_axes_leave_in_boxes(name, model, tmp_path):
+    text, tile, how = CASES[name]
+    program, source = printed(text, tile, **how)
+    assert "ac_bulk_store" in source.text
+    check(program, tmp_path, model)
+
+
+@pytest.mark.parametrize("name", BOXES)
+def test_operands_as_large_as_the_tile_arrive_in_boxes(name, model, tmp_path):
+    """They lie where the result leaves from; the tiles of a block come round to each slot several times."""
+    text, tile, slots, how = BOXES[name]
+    program, source = printed(text, tile, **how)
+    assert "ac_ldmatrix4(" in source.text
+    loops = [int(n) for n in re.findall(r"for \(int i = 0; i < (\d+); \+\+i\)", source.text)]
+    assert loops[-1] == slots, "barriers of the slots are the last"
+    at_most = {"clusters": 2, "pieces of tiles": 3}.get(name, 1)
+    if source.launch.at_most:
+        program.printed[source.name] = replace(source, launch=replace(source.launch, at_most=at_most))
+    check(program, tmp_path, model)
+
+
+def test_rows_that_the_engine_cannot_copy_are_read_by_threads(model, tmp_path):
+    """They are asked for before the product, wait packed and are used behind it."""
+    program, source = printed(ODD, (128, 128), workers=2, persistent=True)
+    assert "ac_ldmatrix4(" not in source.text
+    asked, product, used = (source.text.rindex(x) for x in ("ac_load_packed<", "ac_team_commit", "ac_unpack<"))
+    assert asked < product < used
+    check(program, tmp_path, model)
+
+
+@pytest.mark.parametrize("edit", ["wait", "give back", "fence"])
+def test_a_missing_signal_is_seen(edit, model, tmp_path):
+    """Without the wait the values are not there; without giving back, the producer hangs."""
+    program, source = printed(RESIDUAL, (64, 128), workers=1, persistent=True)
+    lines = source.text.split("\n")
+    last = lambda word: max(i for i, x in enumerate(lines) if word in x)
+    gone = {"wait": last("ac_ldmatrix4(") - 7, "give back": last("ac_barrier_arrive("), "fence": last("ac_bulk_wait<")}[edit]
+    assert ("ac_barrier_wait" in lines[gone]) == (edit == "wait"), lines[gone]
+    program.printed[source.name] = replace(source, text="\n".join(lines[:gone] + lines[gone + 1 :]),
+                                           launch=replace(source.launch, at_most=1))  # fmt: skip
+    with pytest.raises((ModelFailure, autocomp.VerificationError)):
+        check(program, tmp_path, model)

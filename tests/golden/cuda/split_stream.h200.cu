@@ -22,7 +22,7 @@
  * in1_t: shared, 16384 bytes f16, ring of 3
  * acc: wgmma.m64n128k16.f16, 1 x 1 a wave, 4 steps
  */
-extern "C" __global__ void __launch_bounds__(384) matmul_add_gelu_add(const f16 *__restrict__ in0, const f16 *__restrict__ in1, const f16 *__restrict__ in2, const f16 *__restrict__ in3, f16 *__restrict__ out0, unsigned char *__restrict__ scratch, const __grid_constant__ ac_tensor_map map0, const __grid_constant__ ac_tensor_map map1, const __grid_constant__ ac_tensor_map map2) {
+extern "C" __global__ void __launch_bounds__(384) matmul_add_gelu_add(const f16 *in0, const f16 *in1, const f16 *in2, const f16 *in3, f16 *__restrict__ out0, unsigned char *__restrict__ scratch, const __grid_constant__ ac_tensor_map map0, const __grid_constant__ ac_tensor_map map1, const __grid_constant__ ac_tensor_map map2, const __grid_constant__ ac_tensor_map map3) {
   extern __shared__ __align__(1024) unsigned char smem[];
   const int lane = threadIdx.x % AC_WAVE, team = threadIdx.x / 128, wave = threadIdx.x / AC_WAVE - 4;
   (void)lane; (void)wave;
@@ -30,6 +30,10 @@ extern "C" __global__ void __launch_bounds__(384) matmul_add_gelu_add(const f16 
     for (int i = 0; i < 3; ++i) {
       ac_barrier_init(smem + 98304 + 8 * (i), 1);
       ac_barrier_init(smem + 98328 + 8 * (i), 8);
+    }
+    for (int i = 0; i < 2; ++i) {
+      ac_barrier_init(smem + 164864 + 8 * (i), 1);
+      ac_barrier_init(smem + 164880 + 8 * (i), 2);
     }
     ac_barrier_fence();
   }
@@ -39,6 +43,7 @@ extern "C" __global__ void __launch_bounds__(384) matmul_add_gelu_add(const f16 
   if (team == 0) {
     ac_registers_release<40>();
     if (threadIdx.x == 0) {
+      unsigned beside = 0;
       unsigned q0 = 0;
       const int waves = 2 * 3 / gridDim.x, place = gridDim.x - 1 - blockIdx.x;
       const long long row = (long long)(2 * 3 - waves * gridDim.x) * (6);
@@ -67,15 +72,29 @@ extern "C" __global__ void __launch_bounds__(384) matmul_add_gelu_add(const f16 
           ac_bulk_load(smem + 49152 + q0 % 3 * 16384 + 8192, &map1, smem + 98304 + 8 * (q0 % 3), i1_b + 64, r0_b);
           ++q0;
         }
+        if (begin == 0) {
+          ac_barrier_wait(smem + 164880 + 8 * (beside % 2), 1 ^ (beside / 2 % 2));
+          ac_barrier_expect(smem + 164864 + 8 * (beside % 2), 32768);
+          #pragma unroll
+          for (int m = 0; m < 2; ++m) {
+            #pragma unroll
+            for (int g = 0; g < 2; ++g) {
+              for (int part = 0; part < 1; ++part) {
+                ac_bulk_load(smem + 99328 + beside % 2 * 32768 + (m * 2 + g) * 8192 + part * 8192, &map2, smem + 164864 + 8 * (beside % 2), (i1_b + g * 64), (i0_b + m * 64));
+              }
+            }
+          }
+          ++beside;
+        }
       }
     }
     return;
   }
   ac_registers_claim<232>();
-  const int i0_t = lane / 4 + wave % 4 * 16 + wave / 4 * 64;
   const int i1_t = lane % 4 * 2;
   const unsigned long long in1_t_at = ac_descriptor(smem + 49152, 8192, 1024);
   const unsigned long long in0_t_at = ac_descriptor(smem + 0 + ac_uniform(wave / 4) * 8192, 1, 1024);
+  unsigned beside = 0;
   unsigned q0 = 0;
   float acc[64];
   float in2_t[32];
@@ -152,33 +171,46 @@ extern "C" __global__ void __launch_bounds__(384) matmul_add_gelu_add(const f16 
         if (i1_b2 + i1_t + (q * 2) % 2 + (q * 2) / 2 * 8 < 264) ac_load<2>(&in2_t[q * 2], in2 + (i1_b2 + i1_t + (q * 2) % 2 + (q * 2) / 2 * 8));
         else ac_fill<2>(&in2_t[q * 2], 0.0f);
       }
+      ac_barrier_wait(smem + 164864 + 8 * (beside % 2), beside / 2 % 2);
+      unsigned char *const boxes = smem + 99328 + beside % 2 * 32768 + wave / 4 * 16384;
       #pragma unroll
-      for (int q = 0; q < 32; ++q) {
-        if (i0_b2 + i0_t + (q * 2) / 2 % 2 * 8 < 136 && i1_b2 + i1_t + (q * 2) % 2 + (q * 2) / 4 * 8 < 264) ac_load<2>(&in3_t[q * 2], in3 + (i0_b2 + i0_t + (q * 2) / 2 % 2 * 8)*264 + (i1_b2 + i1_t + (q * 2) % 2 + (q * 2) / 4 * 8));
-        else ac_fill<2>(&in3_t[q * 2], 0.0f);
+      for (int box = 0; box < 2; ++box) {
+        #pragma unroll
+        for (int q = 0; q < 4; ++q) {
+          unsigned part[4];
+          ac_ldmatrix4(part, boxes + box * 8192 + ac_swizzle<128>(wave % 4 * 16 + lane % 16, q * 32 + lane / 16 * 16));
+          ac_unpack<f16, 8>(&in3_t[box * 32 + q * 8], part);
+        }
       }
       #pragma unroll
       for (int r = 0; r < 64; ++r) {
         add_t[r] = (ac_gelu_half((acc[r] + in2_t[(r % 2) + (r / 4) * 2])) + in3_t[r]);
       }
-      unsigned char *const box2 = smem + 99328 + (wave / 4) * 16384;
+      unsigned char *const boxes2 = smem + 99328 + beside % 2 * 32768 + wave / 4 * 16384;
       for (int m = 0; m < 1; ++m) {
         #pragma unroll
         for (int g = 0; g < 2; ++g) {
-          unsigned char *to = box2 + (m * 2 + g) % 2 * 8192;
-          if (threadIdx.x % 128 == 0) ac_bulk_wait<1>();
-          ac_barrier_sync(2 + wave / 4, 128);
           #pragma unroll
           for (int q = 0; q < 4; ++q) {
             unsigned part[4];
             ac_pack<f16, 8>(part, &add_t[(m * 2 + g) * 32 + q * 8]);
-            ac_stmatrix4(to + ac_swizzle<128>(wave % 4 * 16 + lane % 16, q * 32 + lane / 16 * 16), part);
+            ac_stmatrix4(boxes2 + (m * 2 + g) * 8192 + ac_swizzle<128>(wave % 4 * 16 + lane % 16, q * 32 + lane / 16 * 16), part);
           }
-          ac_async_fence();
-          ac_barrier_sync(2 + wave / 4, 128);
-          if (threadIdx.x % 128 == 0) ac_bulk_store(&map2, to, (i1_b2 + g * 64), (i0_b2 + (wave / 4 * 1 + m) * 64));
         }
       }
+      ac_async_fence();
+      ac_barrier_sync(2 + wave / 4, 128);
+      if (threadIdx.x % 128 == 0) {
+        for (int m = 0; m < 1; ++m) {
+          #pragma unroll
+          for (int g = 0; g < 2; ++g) {
+            ac_bulk_store(&map3, boxes2 + (m * 2 + g) * 8192, (i1_b2 + g * 64), (i0_b2 + (wave / 4 * 1 + m) * 64));
+          }
+        }
+        ac_bulk_wait<2>();
+        if (beside >= 1) ac_barrier_arrive(smem + 164880 + 8 * ((beside - 1) % 2));
+      }
+      beside += 1;
     }
   }
   if (threadIdx.x % 128 == 0) ac_bulk_drain();

@@ -1,0 +1,157 @@
+"""What an epilogue reads of a whole tile beside its product (a residual, a gate, a mask) arrives in boxes, where the result leaves in them.
+
+    producer   behind a tile's factors: wait until the slot is empty, then one box of 64 columns after another into it
+    consumers  wait for the boxes; each warp reads its rows as its accumulators lie, four matrices of 8 x 8 at once, computes, and
+               writes the result to where it read the operand; the bulk engine stores the boxes, and the slot is empty again
+
+No thread spends an instruction on an address in global memory, no register waits during the product, and blocks that stay have the
+operand of a tile ahead under way. An operand whose rows the engine cannot copy is read thread by thread (`early`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from autocomp.targets.cuda.boxes import BOX_BYTES, Boxes, each_box, find_boxes, part_store, placed, store_box
+from autocomp.targets.simt.expressions import STORED
+from autocomp.targets.simt.placement import ALIGN
+
+from autocomp.tile.program import Loop, Stmt
+
+if TYPE_CHECKING:
+    from autocomp.targets.cuda.specialised import TeamPrinter
+
+
+@dataclass(frozen=True)
+class Beside:
+    """`copy` brings the operand, `store` takes the result from the same `boxes` (`out`: where it goes). `slots` of `bytes` each lie at
+    `offset`, their barriers at `barrier`; `map`: the operand's descriptor; `turn`: the variable that counts a role's tiles."""
+
+    copy: Stmt
+    store: Stmt
+    boxes: Boxes
+    out: Boxes
+    slots: int
+    bytes: int
+    offset: int
+    barrier: int
+    map: int
+    turn: str
+
+
+def find_beside(at: TeamPrinter, room: float) -> Beside | None:
+    """The first operand of an epilogue that is as large as the tile and lies in boxes as a result does; None where there is none, where
+    blocks share out a tile, and where not even one slot finds `room` (bytes of shared memory)."""
+    first = at.p.body[0] if at.p.body else None
+    if at.parts or not (isinstance(first, Loop) and first.kind == "grid"):
+        return None
+    behind = [n for n in first.body if isinstance(n, Stmt)]
+    stores = [(s, x) for s in behind if s.op == "store" and (x := find_boxes(at, s.dst, at.place.layouts[s.srcs[0]]))]
+    for s in behind:
+        if s.op != "copy" or s.dst in at.of or s.dst in at.place.shared or s.dst not in at.place.layouts:
+            continue
+        x, layout = find_boxes(at, s.srcs[0], at.place.layouts[s.dst]), at.place.layouts[s.dst]
+        store = next(((st, out) for st, out in stores if x and (x.run, x.turned) == (out.run, out.turned)
+                      and at.place.layouts[st.srcs[0]] == layout), None)  # fmt: skip
+        if x is None or store is None:
+            continue
+        bytes_ = at.workers * x.count * BOX_BYTES
+        free = room - -(-at.place.bytes // ALIGN) * ALIGN
+        takers = at.order.teams if at.order else 1  # each has slots of its own, so that a wait by parity sees its own turns alone
+        slots = next((n * takers for n in ((2, 1) if at.persistent else (1,)) if n * takers * (bytes_ + 16) <= free), 0)
+        if not slots:
+            continue
+        at.placer.maps.append(x.map)
+        offset = at.place.reserve(slots * bytes_, ALIGN)
+        return Beside(s, *store[:1], x, store[1], slots, bytes_, offset, at.place.reserve(16 * slots, 8), len(at.placer.maps) - 1,
+                      at.names.fresh("beside"))  # fmt: skip
+    return None
+
+
+def _slot(at: TeamPrinter, b: Beside) -> tuple[str, str]:
+    """(slot, parity) of the current turn."""
+    if not at.persistent:
+        return "0", "0"
+    return (f"{b.turn} % {b.slots}", f"{b.turn} / {b.slots} % 2") if b.slots > 1 else ("0", f"{b.turn} % 2")
+
+
+def _barrier(at: TeamPrinter, b: Beside, slot: str, full: bool) -> str:
+    offset = b.barrier + (0 if full else 8 * b.slots)
+    return f"{at.memory} + {offset}" + (f" + 8 * ({slot})" if b.slots > 1 else "")
+
+
+def _place(at: TeamPrinter, b: Beside) -> str:
+    """Where the current slot begins."""
+    slot, _ = _slot(at, b)
+    return f"{at.memory} + {b.offset}" + (f" + {slot} * {b.bytes}" if b.slots > 1 else "")
+
+
+def _own(at: TeamPrinter, b: Beside) -> str:
+    """Where this warpgroup's part of the current slot begins; who takes turns has all of it."""
+    return _place(at, b) + ("" if at.order else f" + wave / 4 * {b.out.count * BOX_BYTES}")
+
+
+def barriers(at: TeamPrinter, b: Beside) -> None:
+    """One arrival fills a slot, one of each warpgroup of a tile empties it."""
+    with at.block(f"for (int i = 0; i < {b.slots}; ++i)"):
+        at.put(f"ac_barrier_init({_barrier(at, b, 'i', True)}, 1);", f"ac_barrier_init({_barrier(at, b, 'i', False)}, {at.workers});")
+
+
+def counter(at: TeamPrinter, b: Beside) -> None:
+    """A role's first turn."""
+    if at.persistent:
+        at.put(f"unsigned {b.turn} = {'team - 1' if at.order and at.consuming else '0'};")
+
+
+def send(at: TeamPrinter, b: Beside) -> None:
+    """The producer's part of a tile."""
+    slot, phase = _slot(at, b)
+    if at.persistent:
+        at.put(f"ac_barrier_wait({_barrier(at, b, slot, False)}, 1 ^ ({phase}));")
+    full = _barrier(at, b, slot, True)
+    at.put(f"ac_barrier_expect({full}, {b.bytes});")
+    x = b.boxes
+    with at.over(at.workers * x.repeats, "m"), at.over(x.groups, "g"), at.over(x.parts, "part"):
+        to = f"{_place(at, b)} + (m * {x.groups} + g) * {BOX_BYTES} + part * {x.run * 128}"
+        at.put(f"ac_bulk_load({to}, &map{b.map}, {full}, {placed(at, x, 'm * 64')});")
+    if at.persistent:
+        at.put(f"++{b.turn};")
+
+
+def receive(at: TeamPrinter, b: Beside) -> None:
+    """The operand's values, as the accumulators lie."""
+    slot, phase = _slot(at, b)
+    x, name = b.boxes, at.names.of(b.copy.dst)
+    near, kind = at.names.fresh("boxes"), STORED[at.bufs[b.copy.dst].dtype.name]
+    at.put(f"ac_barrier_wait({_barrier(at, b, slot, True)}, {phase});",
+           f"unsigned char *const {near} = {_own(at, b)};")  # fmt: skip
+    with at.over(x.count, "box"), at.over(4, "q"):
+        at.put("unsigned part[4];", f"ac_ldmatrix4{x.suffix}(part, {near} + box * {BOX_BYTES} + ac_swizzle<128>({x.place}));",
+               f"ac_unpack<{kind}, 8>(&{name}[box * 32 + q * 8], part);")  # fmt: skip
+
+
+def leave(at: TeamPrinter, b: Beside, number: int) -> None:
+    """Prints the store: results to where the operand was, boxes to global memory through descriptor `number`, the slot given back."""
+    x, y, near = b.out, b.store.srcs[0], at.names.fresh("boxes")
+    at.put(f"unsigned char *const {near} = {_own(at, b)};")
+    with each_box(at, at.place.layouts[y], x):
+        store_box(at, x, y, f"{near} + (m * {x.groups} + g) * {BOX_BYTES}")
+    at.put("ac_async_fence();", f"ac_barrier_sync(2 + {at.side}, 128);")
+    with at.block("if (threadIdx.x % 128 == 0)"):
+        with at.over(x.repeats, "m"), at.over(x.groups, "g"):
+            part_store(at, x, number, f"{near} + (m * {x.groups} + g) * {BOX_BYTES}")
+        if at.persistent:
+            _give_back(at, b)
+    if at.persistent:
+        at.put(f"{b.turn} += {at.order.teams if at.order else 1};")
+
+
+def _give_back(at: TeamPrinter, b: Beside) -> None:
+    """Behind a tile's stores: the slot that they have read, or where there is another, that of the tile before, which takes no waiting."""
+    takers = at.order.teams if at.order else 1
+    if b.slots == takers:
+        at.put("ac_bulk_wait<0>();", f"ac_barrier_arrive({_barrier(at, b, _slot(at, b)[0], False)});")
+    else:
+        at.put(f"ac_bulk_wait<{b.out.count * b.out.parts}>();",
+               f"if ({b.turn} >= {takers}) ac_barrier_arrive({_barrier(at, b, f'({b.turn} - {takers}) % {b.slots}', False)});")  # fmt: skip
