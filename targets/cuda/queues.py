@@ -174,22 +174,38 @@ def produce(at: TeamPrinter, body: Iterable[Loop | Stmt]) -> None:
 
 
 def send(at: TeamPrinter, q: Queue) -> None:
-    """Wait for a free slot, announce its bytes, start its copies."""
+    """Wait for a free slot, announce its bytes, start its copies; of the first turns, those that are not ahead already."""
     slot, phase = turn(at, q)
-    bytes_ = sum(at.placer.bulk[s.dst].copied for s in q.copies)
-    if (q.loop is not None or at.persistent) and not q.resident:
+    counted = (q.loop is not None or at.persistent) and not q.resident
+    if counted:
         at.put(f"ac_barrier_wait({barrier(at, q, slot, False)}, 1 ^ ({phase}));")
-    at.put(f"ac_barrier_expect({barrier(at, q, slot)}, {bytes_});")
-    for s in q.copies:
+    early = at.preload.constants if at.preload and at.preload.queue is q else ()
+    if early and counted:
+        with at.block(f"if ({q.name} >= {at.preload.turns})"):  # type: ignore[union-attr]
+            expect(at, q, slot)
+            start(at, q, early, q.name, slot)
+    elif not early:
+        expect(at, q, slot)
+    start(at, q, [s for s in q.copies if s not in early], q.name, slot)
+
+
+def expect(at: TeamPrinter, q: Queue, slot: str) -> None:
+    """Announce the bytes of a slot."""
+    at.put(f"ac_barrier_expect({barrier(at, q, slot)}, {sum(at.placer.bulk[s.dst].copied for s in q.copies)});")
+
+
+def start(at: TeamPrinter, q: Queue, copies: Iterable[Stmt], number: str, slot: str) -> None:
+    """Start copies of a queue's turn of that number into a slot."""
+    for s in copies:
         x = at.placer.bulk[s.dst]
-        number = list(at.placer.bulk).index(s.dst)
+        factor = list(at.placer.bulk).index(s.dst)
         coordinates = [index(a, lambda n: at.base.get(n, "0")) for a in x.start]
         for b in range(x.boxes):
             here = [f"{c} + {more}" if more else c for c, more in zip(coordinates, x.shift(b))]
             to = f"{at.memory} + {x.offset}{f' + {slot} * {x.bytes}' if q.depth > 1 else ''}{f' + {b * x.box_bytes}' if b else ''}"
-            rest = f"{to}, &map{number}, {barrier(at, q, slot)}, {', '.join(here)}"
+            rest = f"{to}, &map{factor}, {barrier(at, q, slot)}, {', '.join(here)}"
             if shared(at, s):  # each block fetches its part, for all
-                whose = str(b % at.together) if x.boxes > 1 else f"{q.name} % {at.together}" if q.loop is not None else "0"
+                whose = str(b % at.together) if x.boxes > 1 else f"{number} % {at.together}" if q.loop is not None else "0"
                 at.put(f"if (ac_cluster_rank() == {whose}) ac_bulk_load_all<{at.together}>({rest});")
             else:
                 at.put(f"ac_bulk_load{at.once(x.view, 16 // x.view.dtype.bytes)}({rest});")

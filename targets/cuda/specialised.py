@@ -16,6 +16,7 @@ from autocomp.targets.cuda.boxes import store_boxes
 from autocomp.targets.cuda.early import ask, unpack
 from autocomp.targets.cuda.laid import lay_down
 from autocomp.targets.cuda.parts import add_up, find_parts, own_share
+from autocomp.targets.cuda.preload import Preload, find_preload, preload, stays
 from autocomp.targets.cuda.queues import Queue
 from autocomp.targets.cuda.skewed import print_skewed, skew_of
 from autocomp.targets.cuda.steps import Flight
@@ -72,6 +73,7 @@ class TeamPrinter(Printer):
         self.returned: set[str] = set()  # queues of tiles whose slot of this tile is given back
         self.descriptors: dict[tuple[str, bool, bool, int], str] = {}  # of a factor (a warpgroup's own part, along its rows) -> variable
         self.stored = False
+        self.preload: Preload | None = None  # constants that do not wait for earlier launches
         self.early: dict[str, str] = {}  # of a copy whose loads came before the product -> its packed values
 
     # ---- the two roles
@@ -84,6 +86,8 @@ class TeamPrinter(Printer):
         wave = self.order.wave if self.order else "threadIdx.x / AC_WAVE - 4"
         self.put(f"const int lane = threadIdx.x % AC_WAVE, team = threadIdx.x / 128, wave = {wave};")
         self.put("(void)lane; (void)wave;")
+        first = self.p.body[0] if self.p.body else None
+        self.preload = find_preload(self, first.body if isinstance(first, Loop) and first.kind == "grid" else self.p.body)
         with self.block("if (threadIdx.x == 0)"):
             queues.barriers(self)
             if self.parts:
@@ -97,21 +101,31 @@ class TeamPrinter(Printer):
         if self.parts:
             self.put("ac_cluster_arrive();")
         self.put("ac_cluster_sync();" if self.together > 1 else "__syncthreads();")
-        self.meet_launches()
         with self.block("if (team == 0)"):
             self.put(f"ac_registers_release<{self.budget[0]}>();")
             with self.block("if (threadIdx.x == 0)"):
                 queues.counters(self)
-                for q in self.queues:
-                    if q.resident:
+                resident = [q for q in self.queues if q.resident]
+                for q in resident:
+                    if stays(self, q.copies):
+                        queues.send(self, q)
+                if self.preload:
+                    self.put(f"int {self.preload.turns} = 0;")
+                else:
+                    self.meet_launches()
+                for q in resident:
+                    if not stays(self, q.copies):
                         queues.send(self, q)
                 with self.tiles() as body:
+                    if self.preload:
+                        preload(self, self.preload)
                     queues.produce(self, body)
                     queues.turned(self, None)
             self.leave()
             if self.parts:
                 self.put("ac_cluster_wait();")
             self.put("return;")
+        self.meet_launches()
         self.put(f"ac_registers_claim<{self.budget[1]}>();")
         self.consuming = True
         queues.counters(self)

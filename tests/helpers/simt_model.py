@@ -102,7 +102,7 @@ class ModelExecutor:
         _compile(["-shared", *include, *map(str, parts), str(self.model), "-o", str(out)])
         self.library = ctypes.CDLL(str(out))
         self.library.simt_allocate.restype = ctypes.c_void_p
-        self.library.simt_allocate.argtypes = [ctypes.c_size_t]
+        self.library.simt_allocate.argtypes = [ctypes.c_size_t, ctypes.c_int]
         self.library.simt_release.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 
     def run(self, feed: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -120,13 +120,14 @@ class ModelExecutor:
     @contextmanager
     def _tensors(self, names: set[str], fixed: Mapping[str, np.ndarray], values: Mapping[str, int]) -> Iterator[dict[str, np.ndarray]]:
         """Arrays between pages that may not be touched."""
+        constants = constants_of(self.program.calls)
         blocks = []
         out = {}
         for n in sorted(names):
             t = self.program.calls.tensors[n]
             shape = shape_of(t, values)
             size = max(1, int(np.prod(shape)) * t.dtype.bytes)
-            at = self.library.simt_allocate(size)
+            at = self.library.simt_allocate(size, int(n in constants))
             blocks.append((at, size))
             ctypes.memset(at, PATTERN, size)
             raw = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(at))

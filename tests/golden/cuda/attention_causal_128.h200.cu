@@ -97,13 +97,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) matmul_softmax_weighted_sum
     ac_barrier_fence();
   }
   __syncthreads();
-  ac_launch_wait();
-  ac_launch_next();
   if (team == 0) {
     ac_registers_release<40>();
     if (threadIdx.x == 0) {
       unsigned q1 = 0;
       unsigned q2 = 0;
+      ac_launch_wait();
+      ac_launch_next();
       int block = blockIdx.x;
       const int i1_b = (3 - 1 - block % 3) * 64;
       block /= 3;
@@ -127,6 +127,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) matmul_softmax_weighted_sum
     }
     return;
   }
+  ac_launch_wait();
+  ac_launch_next();
   ac_registers_claim<216>();
   const unsigned long long in2_t_at = ac_descriptor(smem + 49152, 8192, 1024);
   const int r1_t = lane % 4 * 2;

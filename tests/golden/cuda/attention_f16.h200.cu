@@ -91,13 +91,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) matmul_mul_softmax_weighted
     ac_barrier_fence();
   }
   __syncthreads();
-  ac_launch_wait();
-  ac_launch_next();
   if (team == 0) {
     ac_registers_release<40>();
     if (threadIdx.x == 0) {
       unsigned q1 = 0;
       unsigned q2 = 0;
+      ac_launch_wait();
+      ac_launch_next();
       int block = blockIdx.x;
       const int i1_b = block % 4 * 64;
       block /= 4;
@@ -118,6 +118,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) matmul_mul_softmax_weighted
     }
     return;
   }
+  ac_launch_wait();
+  ac_launch_next();
   ac_registers_claim<216>();
   const unsigned long long in2_t_at = ac_descriptor(smem + 40960, 16384, 1024);
   const int r1_t = lane % 4 * 2;

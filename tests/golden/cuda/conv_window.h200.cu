@@ -46,12 +46,12 @@ extern "C" __global__ void __launch_bounds__(384) conv_relu(const f16 *in0, cons
     ac_barrier_fence();
   }
   __syncthreads();
-  ac_launch_wait();
-  ac_launch_next();
   if (team == 0) {
     ac_registers_release<40>();
     if (threadIdx.x == 0) {
       unsigned q0 = 0;
+      ac_launch_wait();
+      ac_launch_next();
       ac_barrier_expect(smem + 172096, 73728);
       ac_bulk_load(smem + 0, &map0, smem + 172096, 0, 0, 0, 0);
       ac_bulk_load(smem + 0 + 8192, &map0, smem + 172096, 0, 0 + 1, 0, 0);
@@ -78,6 +78,8 @@ extern "C" __global__ void __launch_bounds__(384) conv_relu(const f16 *in0, cons
     }
     return;
   }
+  ac_launch_wait();
+  ac_launch_next();
   ac_registers_claim<232>();
   const unsigned long long in1_t_at = ac_descriptor(smem + 0, 1, 1024);
   int q0 = (team - 1) * (1);

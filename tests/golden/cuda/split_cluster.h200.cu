@@ -39,12 +39,12 @@ extern "C" __global__ void __launch_bounds__(384) matmul_add_gelu_add(const f16 
   }
   ac_cluster_arrive();
   __syncthreads();
-  ac_launch_wait();
-  ac_launch_next();
   if (team == 0) {
     ac_registers_release<40>();
     if (threadIdx.x == 0) {
       unsigned q0 = 0;
+      ac_launch_wait();
+      ac_launch_next();
       int block = blockIdx.x / 2;
       const int i1_b = block % 3 * 128;
       block /= 3;
@@ -63,6 +63,8 @@ extern "C" __global__ void __launch_bounds__(384) matmul_add_gelu_add(const f16 
     ac_cluster_wait();
     return;
   }
+  ac_launch_wait();
+  ac_launch_next();
   ac_registers_claim<232>();
   const int i0_t = lane / 4 + wave % 4 * 16 + wave / 4 * 64;
   const int i1_t = lane % 4 * 2;

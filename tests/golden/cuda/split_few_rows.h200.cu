@@ -35,12 +35,12 @@ extern "C" __global__ void __launch_bounds__(384) matmul(const f16 *in0, const f
   }
   ac_cluster_arrive();
   __syncthreads();
-  ac_launch_wait();
-  ac_launch_next();
   if (team == 0) {
     ac_registers_release<40>();
     if (threadIdx.x == 0) {
       unsigned q0 = 0;
+      ac_launch_wait();
+      ac_launch_next();
       int block = blockIdx.x / 4;
       const int i1_b = block * 256;
       const int begin = rank * ((9 + 3) / 4), turns = ac_min((9 + 3) / 4, 9 - begin);
@@ -59,6 +59,8 @@ extern "C" __global__ void __launch_bounds__(384) matmul(const f16 *in0, const f
     ac_cluster_wait();
     return;
   }
+  ac_launch_wait();
+  ac_launch_next();
   ac_registers_claim<232>();
   const int i0_t = lane % 4 * 2;
   const int i1_t = lane / 4 + wave % 4 * 16 + wave / 4 * 128;

@@ -38,13 +38,13 @@ extern "C" __global__ void __launch_bounds__(384) matmul_add_gelu_add(const f16 
     ac_barrier_fence();
   }
   __syncthreads();
-  ac_launch_wait();
-  ac_launch_next();
   if (team == 0) {
     ac_registers_release<40>();
     if (threadIdx.x == 0) {
       unsigned beside = 0;
       unsigned q0 = 0;
+      ac_launch_wait();
+      ac_launch_next();
       const int waves = 2 * 3 / gridDim.x, place = gridDim.x - 1 - blockIdx.x;
       const long long row = (long long)(2 * 3 - waves * gridDim.x) * (6);
       const int end = int(row * (place + 1) / gridDim.x);
@@ -90,6 +90,8 @@ extern "C" __global__ void __launch_bounds__(384) matmul_add_gelu_add(const f16 
     }
     return;
   }
+  ac_launch_wait();
+  ac_launch_next();
   ac_registers_claim<232>();
   const int i1_t = lane % 4 * 2;
   const unsigned long long in1_t_at = ac_descriptor(smem + 49152, 8192, 1024);

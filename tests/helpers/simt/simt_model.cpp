@@ -387,11 +387,12 @@ const char *simt_run(const simt_launch *l, void **arguments, void (*k)(void **))
 }
 
 // An array whose end (up to 16 bytes of alignment) lies at a page that may not be touched
-extern "C" void *simt_allocate(size_t bytes) {
+// (constant: no launch writes it)
+extern "C" void *simt_allocate(size_t bytes, int constant) {
   const size_t page = sysconf(_SC_PAGESIZE), used = (bytes + 15) / 16 * 16, whole = (used + page - 1) / page * page;
   auto *p = static_cast<unsigned char *>(mmap(nullptr, whole + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   mprotect(p + page, whole, PROT_READ | PROT_WRITE);
-  pages[p + page] = whole;
+  if (!constant) pages[p + page] = whole;
   return p + page + whole - used;
 }
 extern "C" void simt_release(void *p, size_t bytes) {
