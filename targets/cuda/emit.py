@@ -13,6 +13,7 @@ from autocomp.cost.chip import Chip
 from autocomp.errors import DoesNotFit, UnsupportedOp
 from autocomp.ir.schedule import Schedule
 from autocomp.tile.instruction import Instruction
+from autocomp.tile.order import behind_products
 from autocomp.tile.program import TileProgram
 
 OPERANDS = 26  # registers that ptxas wants for an instruction beside its accumulator: 154 for m64n256 (C7602, NVRTC 13.0)
@@ -27,6 +28,7 @@ def emit_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: tupl
     """
     if "warpgroups" not in chip.features:
         raise UnsupportedOp(f"{chip.name} has no warpgroup instructions", where=f"kernel {p.name}")
+    p = behind_products(p)
     workers = 1 if schedule.apart else schedule.workers  # of a tile
     at = Placement(TEAM * workers, chip.lanes(4), schedule.stages)
     placer = TeamPlacer(p, table, plain, at, workers, schedule.resident)

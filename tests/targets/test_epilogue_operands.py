@@ -31,7 +31,7 @@ ODD = graph({"x": "f16[200, 96]", "w": "f16[96, 136]", "r": "f16[200, 138]"},
             "%0 = matmul(x, w)\n%1 = slice(r, starts=[0, 0], limits=[200, 136], steps=[1, 1])\n%2 = add(%0, %1)")  # fmt: skip
 GATES = graph({"x": "bf16[200, 96]", "w": "bf16[96, 264]", "g": "bf16[200, 264]", "r": "bf16[200, 264]"},
               "%0 = matmul(x, w)\n%1 = mul(%0, g)\n%2 = add(%1, r)")  # fmt: skip
-CONV = graph({"x": "f16[3, 9, 10, 64]", "w": "f16[64, 136]", "r": "f16[3, 9, 10, 136]"}, "%0 = matmul(x, w)\n%1 = add(%0, r)\n%2 = relu(%1)")
+FIRST = graph({"r": "f16[200, 136]", "x": "f16[200, 96]", "w": "f16[96, 136]"}, "%0 = matmul(x, w)\n%1 = sub(r, %0)")
 # (graph, tile without depth, slots, schedule)
 BOXES = {
     "tails in rows and columns": (RESIDUAL, (128, 128), 1, {"workers": 2}),
@@ -43,6 +43,7 @@ BOXES = {
     "in turns, a slot each": (RESIDUAL, (64, 128), 2, {"workers": 2, "persistent": True, "apart": True, "stages": 8}),
     "clusters": (RESIDUAL, (64, 64), 2, {"workers": 1, "persistent": True, "cluster": 2}),
     "pieces of tiles": (RESIDUAL, (64, 64), 2, {"workers": 1, "persistent": True, "stream": True}),
+    "in front of the product": (FIRST, (64, 64), 2, {"workers": 1, "persistent": True}),
     "the first of two": (GATES, (128, 64), 2, {"workers": 2, "persistent": True}),
 }  # fmt: skip
 
