@@ -118,9 +118,10 @@ def test_only_kernels_behind_kernels_start_early():
     host = replace(call, kernel=replace(call.kernel, name="host", opaque="top_k"))
     named = lambda n: replace(call, kernel=replace(call.kernel, name=n))
     with_launch = lambda **kw: replace(source, launch=replace(source.launch, **kw))
-    sources = {"k": source, "cleared": with_launch(zeroed=("out0",)), "old": with_launch(overlaps=False)}
-    calls = [named("k"), named("k"), named("cleared"), named("k"), host, named("k"), named("old"), named("k")]
-    assert started_early(calls, sources) == [False, True, False, True, False, False, False, True]
+    sources = {"k": source, "cleared": with_launch(zeroed=("out0",)), "old": with_launch(overlaps=False), "no": with_launch(grid=(((0, 1),),))}
+    early = lambda *names: started_early([host if n == "host" else named(n) for n in names], sources, {})
+    assert early("k", "k", "cleared", "k", "host", "k", "old", "k") == [False, True, False, True, False, False, False, True]
+    assert early("no", "k", "no", "k") == [False, False, True, True], "without blocks nothing is launched"
 
 
 @pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
