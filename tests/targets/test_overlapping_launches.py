@@ -75,7 +75,7 @@ def test_weights_are_asked_for_before_the_wait(name, model, tmp_path):
     program = autocomp.optimize(WEIGHTS.format(m=m, n=n, k=k), target="cuda:h200")
     kernel = program.calls.calls[0].kernel
     source = program.target.emit(kernel, Schedule.make(TILES, **{"stages": 3, "roles": "cooperative", **how}))
-    before, producer, consumers = statements(source).split(WAIT)
+    before, producer, _ = statements(source).split(WAIT)
     assert "ac_bulk_load" in before and untouched(source, before)
     assert untouched(source, producer[producer.rindex("return;") :])
     program.printed[kernel.name] = replace(source, launch=replace(source.launch, at_most=blocks)) if blocks else source
@@ -118,7 +118,8 @@ def test_only_kernels_behind_kernels_start_early():
     host = replace(call, kernel=replace(call.kernel, name="host", opaque="top_k"))
     named = lambda n: replace(call, kernel=replace(call.kernel, name=n))
     with_launch = lambda **kw: replace(source, launch=replace(source.launch, **kw))
-    sources = {"k": source, "cleared": with_launch(zeroed=("out0",)), "old": with_launch(overlaps=False), "no": with_launch(grid=(((0, 1),),))}
+    sources = {"k": source, "cleared": with_launch(zeroed=("out0",)), "old": with_launch(overlaps=False),
+               "no": with_launch(grid=(((0, 1),),))}  # fmt: skip
     early = lambda *names: started_early([host if n == "host" else named(n) for n in names], sources, {})
     assert early("k", "k", "cleared", "k", "host", "k", "old", "k") == [False, True, False, True, False, False, False, True]
     assert early("no", "k", "no", "k") == [False, False, True, True], "without blocks nothing is launched"
