@@ -51,11 +51,12 @@ def find_beside(at: TeamPrinter, room: float) -> Beside | None:
     for s in behind:
         if s.op != "copy" or s.dst in at.of or s.dst in at.place.shared or s.dst not in at.place.layouts:
             continue
-        x, layout = find_boxes(at, s.srcs[0], at.place.layouts[s.dst]), at.place.layouts[s.dst]
-        store = next(((st, out) for st, out in stores if x and (x.run, x.turned) == (out.run, out.turned)
-                      and at.place.layouts[st.srcs[0]] == layout), None)  # fmt: skip
-        if x is None or store is None:
+        layout = at.place.layouts[s.dst]
+        x = find_boxes(at, s.srcs[0], layout)
+        mine = [(st, y) for st, y in stores if x and at.place.layouts[st.srcs[0]] == layout and (y.run, y.turned) == (x.run, x.turned)]
+        if x is None or not mine:
             continue
+        store, out = mine[0]
         bytes_ = at.workers * x.count * BOX_BYTES
         free = room - -(-at.place.bytes // ALIGN) * ALIGN
         takers = at.order.teams if at.order else 1  # each has slots of its own, so that a wait by parity sees its own turns alone
@@ -64,8 +65,8 @@ def find_beside(at: TeamPrinter, room: float) -> Beside | None:
             continue
         at.placer.maps.append(x.map)
         offset = at.place.reserve(slots * bytes_, ALIGN)
-        return Beside(s, *store[:1], x, store[1], slots, bytes_, offset, at.place.reserve(16 * slots, 8), len(at.placer.maps) - 1,
-                      at.names.fresh("beside"))  # fmt: skip
+        barrier = at.place.reserve(16 * slots, 8)
+        return Beside(s, store, x, out, slots, bytes_, offset, barrier, len(at.placer.maps) - 1, at.names.fresh("beside"))
     return None
 
 

@@ -35,8 +35,10 @@ def stays(at: TeamPrinter, copies: Sequence[Stmt]) -> bool:
 
 
 def find_preload(at: TeamPrinter, body: Sequence[Loop | Stmt]) -> Preload | None:
-    """The first ring of a tile that brings constants; None where launches do not overlap."""
-    for n in body if at.overlaps else ():
+    """The first ring of a tile that brings constants; None where launches do not overlap, and where all tiles share what others write."""
+    if not at.overlaps or any(q.resident and not stays(at, q.copies) for q in at.queues):
+        return None
+    for n in body:
         for q in at.queues:
             constants = tuple(s for s in q.copies if stays(at, [s]))
             if constants and not q.resident and (q.loop is n or (q.loop is None and n in q.copies)):

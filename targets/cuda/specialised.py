@@ -104,23 +104,7 @@ class TeamPrinter(Printer):
         with self.block("if (team == 0)"):
             self.put(f"ac_registers_release<{self.budget[0]}>();")
             with self.block("if (threadIdx.x == 0)"):
-                queues.counters(self)
-                resident = [q for q in self.queues if q.resident]
-                for q in resident:
-                    if stays(self, q.copies):
-                        queues.send(self, q)
-                if self.preload:
-                    self.put(f"int {self.preload.turns} = 0;")
-                else:
-                    self.meet_launches()
-                for q in resident:
-                    if not stays(self, q.copies):
-                        queues.send(self, q)
-                with self.tiles() as body:
-                    if self.preload:
-                        preload(self, self.preload)
-                    queues.produce(self, body)
-                    queues.turned(self, None)
+                self.produce()
             self.leave()
             if self.parts:
                 self.put("ac_cluster_wait();")
@@ -128,6 +112,34 @@ class TeamPrinter(Printer):
         self.meet_launches()
         self.put(f"ac_registers_claim<{self.budget[1]}>();")
         self.consuming = True
+        self.consume()
+        if self.stored:
+            self.put("if (threadIdx.x % 128 == 0) ac_bulk_drain();")
+        self.leave()
+        return self.lines
+
+    def produce(self) -> None:
+        """The producing thread."""
+        queues.counters(self)
+        resident = [q for q in self.queues if q.resident]
+        for q in resident:
+            if stays(self, q.copies):
+                queues.send(self, q)
+        if self.preload:
+            self.put(f"int {self.preload.turns} = 0;")
+        else:
+            self.meet_launches()
+        for q in resident:
+            if not stays(self, q.copies):
+                queues.send(self, q)
+        with self.tiles() as body:
+            if self.preload:
+                preload(self, self.preload)
+            queues.produce(self, body)
+            queues.turned(self, None)
+
+    def consume(self) -> None:
+        """The consuming warpgroups."""
         queues.counters(self)
         self.declare()
         with self.tiles() as body:
@@ -146,10 +158,6 @@ class TeamPrinter(Printer):
                     if q.loop is None and not q.resident and q.name not in self.returned:
                         queues.give_back(self, q, queues.turn(self, q)[0], "")
                 queues.turned(self, None)
-        if self.stored:
-            self.put("if (threadIdx.x % 128 == 0) ac_bulk_drain();")
-        self.leave()
-        return self.lines
 
     def leave(self) -> None:
         """A block of a cluster stays until no other writes into its memory or arrives at its barriers."""

@@ -52,6 +52,13 @@ input r: f16[{m}, {n}]
 %1 = add(%0, r)
 output out = %1
 """
+TURNED_ROLES = """graph g
+param x: f16[328, 64] = random(3)
+input w: f16[64, 64]
+%0 = matmul(x, w)
+%1 = relu(%0)
+output out = %1
+"""
 TILES = {"i0": 64, "i1": 128, "r0": 64}
 # (m, n, k), schedule, blocks
 AHEAD = {
@@ -82,6 +89,19 @@ def test_weights_are_asked_for_before_the_wait(name, model, tmp_path):
     program.executor = executor = ModelExecutor(program, tmp_path, model)
     for executor.late in (True, False):
         program.verify(seed=int(np.random.default_rng().integers(1 << 30)))
+
+
+@pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
+def test_what_all_tiles_share_waits_where_others_write_it(model, tmp_path):
+    """Rows that are constant, columns that are not and stay for all tiles: nothing is asked for ahead."""
+    program = autocomp.optimize(TURNED_ROLES, target="cuda:h200")
+    kernel = program.calls.calls[0].kernel
+    how = Schedule.make({"i0": 64, "i1": 64, "r0": 64}, stages=3, roles="cooperative", workers=1, persistent=True)
+    source = program.target.emit(kernel, how)
+    assert untouched(source, statements(source).split(WAIT)[0])
+    program.printed[kernel.name] = replace(source, launch=replace(source.launch, at_most=2))
+    program.executor = ModelExecutor(program, tmp_path, model)
+    program.verify(seed=int(np.random.default_rng().integers(1 << 30)))
 
 
 @pytest.fixture(scope="module")
