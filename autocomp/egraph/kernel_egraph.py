@@ -132,11 +132,12 @@ class _KernelEGraph:
 
     # ---- rounds
     def saturate(self, rounds: int, nodes: int, seconds: float) -> str:
-        """Run rules and answer questions until nothing is new; the limit (of a kernel, in the mean) that was hit, if one was."""
-        most, end = nodes * len(self.kernels), time.perf_counter() + seconds * len(self.kernels)
+        """Run rules and answer questions until nothing is new; the limit (of a kernel, in the mean) that was hit, if one was. `seconds` are
+        the processor's: a busy machine makes the same schedules."""
+        most, end = nodes * len(self.kernels), time.thread_time() + seconds * len(self.kernels)
         for _ in range(rounds):
             more = True
-            while more and time.perf_counter() < end:
+            while more and time.thread_time() < end:
                 done = self._run(f'(run-schedule (repeat {STEPS} (run schedules :until (> (get-size! "Tile") {most}))))')
                 more = done[-1].report.updated
             self.tables = self.eg.freeze().functions  # asked once: every look at it copies all rows

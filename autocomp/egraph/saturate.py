@@ -173,6 +173,7 @@ class Phase:
     queries: list[Query]
     functions: Mapping[str, Any]
     start: float = field(default_factory=time.perf_counter)
+    begun: float = field(default_factory=time.thread_time)  # a busy or sleeping machine uses up no budget: results stay the same
     fired: dict[str, int] = field(default_factory=dict)
     rejected: dict[str, int] = field(default_factory=dict)
     taken: set[int] = field(default_factory=set)  # tensors inside of what siblings became
@@ -241,7 +242,7 @@ class Phase:
         """(what, how much, limit) of a budget that is used up."""
         if len(self.subject.types) > self.options.phase_nodes:
             return "nodes", len(self.subject.types), self.options.phase_nodes
-        seconds = time.perf_counter() - self.start
+        seconds = time.thread_time() - self.begun
         return ("elapsed_s", round(seconds, 1), self.options.phase_seconds) if seconds > self.options.phase_seconds else None
 
 
