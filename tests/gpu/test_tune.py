@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
+
 import pytest
 from autocomp.targets import load_target
 
@@ -71,3 +78,45 @@ def test_a_fault_or_a_hang_on_the_device_costs_its_own_candidate_alone(tmp_path)
     assert sum(m.status == "failed" for m in outcomes.values()) == 3
     assert result.tuned_seconds > 0
     assert not {k.schedule for k in search.kept} & set(faults.values())
+
+
+def measured(path):
+    """(kernel, schedule) -> (status, seconds) of every committed row."""
+    if not path.exists():
+        return {}
+    with closing(sqlite3.connect(path)) as db:
+        try:
+            return {r[:2]: r[2:] for r in db.execute("SELECT kernel, schedule, status, seconds FROM measurement")}
+        except sqlite3.OperationalError:  # not yet made
+            return {}
+
+
+def test_a_search_that_is_killed_goes_on_with_nothing_lost(tmp_path):
+    (tmp_path / "m.txt").write_text(GRAPHS["gemm_bias_gelu"])
+    path = tmp_path / "t.sqlite"
+    command = [sys.executable, "-m", "autocomp.cli", "tune", "m.txt", "--target", "cuda", "-n", "16", "--database", str(path), "--json"]
+    child = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while len(measured(path)) < 3 and child.poll() is None:
+        time.sleep(0.02)
+    child.kill()
+    child.wait()
+    before = measured(path)
+    assert 3 <= len(before) < 16
+
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=120)
+    after = measured(path)
+    assert {k: after[k] for k in before} == before
+    assert len(after) == 16
+    (kernel,) = json.loads(done.stdout)["kernels"]
+    assert (kernel["tried"], kernel["fresh"]) == (16, 16 - len(before))
+
+
+def test_what_gains_too_little_is_rolled_back_and_says_so(tmp_path):
+    program = autocomp.optimize(GRAPHS["softmax"], target="cuda", tuned=False)
+    with Database(tmp_path / "t.sqlite") as db:
+        tune_program(program.calls, program.target, rewrite.load_rules(), Options(search_configurations=6), db, Limits(run=60))
+        (search,) = db.tuned()
+    kept = autocomp.optimize(GRAPHS["softmax"], target="cuda", tuning_database=str(tmp_path / "t.sqlite"), min_speedup=1e6)
+    assert [k.schedule for k in kept.kernels] == [k.schedule for k in program.kernels]
+    if schedule_of(search.kept[0].schedule) != schedule_of(search.untuned):
+        assert "below min_speedup 1e+06: rolled back to the untuned ones" in kept.explain()
