@@ -20,7 +20,6 @@ from autocomp.report.templates import render
 
 if TYPE_CHECKING:
     from autocomp.ir.kernel import Call
-    from autocomp.runtime.program import Program
 
 BOX_W, BOX_H, GAP_X, GAP_Y = 250, 64, 26, 60
 LABELS = 3  # rules that an edge names in a picture; its tooltip has all
@@ -59,7 +58,7 @@ def _call_box(i: int, call: Call, cost: str, choice: tuple[str, ...]) -> Drawn:
     return Drawn(f"k{i}", call.name or call.kernel.name, lines, KIND_COLOUR.get(call.kernel.kind, "#ffffff"), hover)
 
 
-def kernel_network(program: Program) -> nx.DiGraph:
+def kernel_network(program: Any) -> nx.DiGraph:
     """Nodes carry `box` (Drawn); edges carry `tensor`, `type` and `rules` (those of the consumer)."""
     calls = program.calls
     costs = {k.signature: f"{seconds_text(k.predicted)}, {k.bound}" for k in program.kernels}
@@ -86,7 +85,7 @@ def kernel_network(program: Program) -> nx.DiGraph:
     return g
 
 
-def _choices(program: Program) -> dict[str, tuple[str, ...]]:
+def _choices(program: Any) -> dict[str, tuple[str, ...]]:
     """A kernel's signature -> its schedule, of how many it is the best, and the next best, off the trace."""
     out: dict[str, tuple[str, ...]] = {}
     for k in program.kernels:
@@ -98,7 +97,7 @@ def _choices(program: Program) -> dict[str, tuple[str, ...]]:
     return out
 
 
-def choice_text(program: Program) -> str:
+def choice_text(program: Any) -> str:
     """What the graph's e-graph held and what its cover took of it, off the trace."""
     terms = [e.data["terms"] for e in program.trace.of("phase") if "terms" in e.data]
     held = f"The e-graph held {terms[-1]} terms after its rules; " if terms else ""
@@ -186,7 +185,7 @@ def _edge_label(x: float, y: float, rules: list[str]) -> list[str]:
     return [f'<text x="{x:.0f}" y="{top + 10 * i:.0f}" {style}>{escape(text)}</text>' for i, text in enumerate(shown)]
 
 
-def write_graph(program: Program, path: Path) -> Path:
+def write_graph(program: Any, path: Path) -> Path:
     """Write the view by the path's suffix (.dot, .svg, .html). Returns the path."""
     g = kernel_network(program)
     if path.suffix == ".html":
