@@ -11,6 +11,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -82,6 +83,12 @@ def test_every_error_class_and_exit_code_is_listed():
     assert codes == used
     head = source.split('"""')[1]
     assert all(re.search(rf"\b{c}\b", head) for c in codes)
+
+
+def test_the_table_of_options_is_the_options():
+    page = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
+    listed = dict(re.findall(r"^\| `(\w+)` \| (?:`(.*?)`|none) \|", page, re.MULTILINE))
+    assert listed == {f.name: "" if f.default in ((), "") else str(f.default) for f in fields(autocomp.Options)}
 
 
 def test_every_folder_of_the_pipeline_is_in_the_architecture():

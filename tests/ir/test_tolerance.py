@@ -8,7 +8,7 @@ import pytest
 from autocomp.ir.builder import Builder
 from autocomp.ir.node import Graph
 from autocomp.ir.reference import evaluate
-from autocomp.ir.tolerance import deviation, relative_error
+from autocomp.ir.tolerance import deviation, relative_error, tolerance
 from autocomp.ir.types import BF16, F16, F32, F64, I32, DType, TensorType
 
 
@@ -47,6 +47,14 @@ def test_longer_reductions_may_err_more():
         return relative_error(b.graph())["y"]
 
     assert of(10_000) == pytest.approx(100 * of(1), rel=0.01)
+
+
+def test_the_limit_is_a_share_of_each_element_and_of_the_largest_one():
+    b = Builder()
+    b.output("y", b.op("exp", b.input("x", TensorType(F32, (3,)))))
+    t = tolerance(b.graph(), "y", np.array([0.5, -4.0, np.inf]))
+    assert t.relative == pytest.approx(8 * F32.eps)
+    assert t.absolute == pytest.approx(4 * t.relative)
 
 
 def test_integers_are_exact_and_nan_is_not_a_number():
