@@ -65,8 +65,7 @@ Without = Annotated[list[str] | None, typer.Option("--without", help="Leave out 
 Dims = Annotated[list[str] | None, typer.Option("--dim", help="Fix a symbolic dimension: --dim batch=1; may be given again.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Verify = Annotated[bool, typer.Option("--verify/--no-verify", help="Replay against the float64 reference.")]
-Set = Annotated[list[str] | None, typer.Option("--set", help="An option of optimize() (docs/models.md lists them): --set threads=2; again "
-                                               "for another.")]  # fmt: skip
+Set = Annotated[list[str] | None, typer.Option("--set", help="An option (docs/models.md): --set max_body_ops=32; may be given again.")]
 Tuned = Annotated[bool, typer.Option("--tuned/--no-tuned", help="Use measured schedules where `autocomp tune` found some.")]
 
 
