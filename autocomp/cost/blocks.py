@@ -58,7 +58,8 @@ TURNED = 1.01  # rows in the place of few columns leave through transposed store
 SLACK = 0.02  # a deeper ring still helps a little where the mean latency is hidden
 
 # Products of 4096 and 8192 cubed whose last tiles are shared out, with and without adding up, H200, 2026-11-21:
-LEFT = 3  # times that sums which blocks leave for others would go through L2 in what that takes: 5 us for 128 KB a block
+LEFT = 3  # times that sums which blocks leave for others would go through L2 in what that takes: 5 us for 128 KB a block; more where a
+# tile has more parts: 2560 cubed in 400 tiles took 94 us, the last 4 in 33 parts each; in 200 tiles 57 us
 SCATTERED = 0.18  # part of the last tiles' time that is lost: blocks are at different steps of neighbouring tiles, and share less in L2
 
 _Key = tuple[tuple[tuple[str, int], ...], bool, bool, bool]  # a tile, whether its blocks have roles, are persistent, multiply directly
@@ -146,12 +147,12 @@ class BlockModel:
 
 
 def _slot(s: Schedule, chip: Chip, t: Tile, work: Cost) -> float:
-    """Seconds a step that a ring's length allows: a slot is copied into once its product is done, with roles; without, while the one
-    before it is multiplied."""
+    """Seconds a step that a ring's length allows: a slot is copied into once its product is done, with roles, and the next product has
+    begun; without, while the one before it is multiplied."""
     if s.roles != "cooperative":
         return chip.limits.get("warp_loaded", chip.limits["loaded"]) / max(1, s.stages - 1)
     product = dict(work.parts).get("matrix unit", 0.0) * min(t.tiles * s.deep, chip.cores) / (t.tiles * t.steps)
-    return (chip.limits["loaded"] + product) / s.stages
+    return max((chip.limits["loaded"] + product) / s.stages, (chip.limits["loaded"] + t.turn) / max(1, s.stages - 1))
 
 
 def _warps_copy(s: Schedule, chip: Chip, beside: int) -> float:
@@ -174,8 +175,11 @@ def _adding_up(s: Schedule, chip: Chip, t: Tile) -> float:
     sums = 4.0 * t.shape[0] * t.shape[1]
     if s.deep > 1:
         return 2 * chip.latency + sums * (1 - 1 / s.deep) * chip.cores / chip.limits["neighbours"]
-    uneven = t.tiles % (chip.cores * s.resident) != 0
-    return uneven * (2 * chip.latency + LEFT * sums * chip.cores / chip.memory("l2").bandwidth)
+    rest = t.tiles % (chip.cores * s.resident)
+    if not rest:
+        return 0.0
+    parts = chip.cores * s.resident / rest  # of a last tile, whose sums one block adds up after another
+    return 2 * chip.latency + max(LEFT, parts - 1) * sums * chip.cores / chip.memory("l2").bandwidth
 
 
 def _turns(s: Schedule, chip: Chip, d: Demand, t: Tile, parts: Mapping[str, float]) -> float:
@@ -273,6 +277,8 @@ def _waiting(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
         kept = d.size("rows", dict(s.tile)) * min((a.element for a in d.operands), default=4)
         shared = kept < 16 * s.threads
         lives = t.tiles / (chip.cores * room) * chip.latency * (1 + shared * len(d.roles.depths))
+        if shared and d.size("rows", dict(s.tile)) >= s.threads:  # threads that could each have results of their own: 32 us against 20 for
+            return lives  # max pooling of 32 x 112 x 112 x 64 by blocks of 8 and of 16 pixels, 128 threads, H200, 2026-11-21
         return lives if lives > t.read / chip.memories[0].bandwidth else 0.0  # while some blocks wait the others copy
     most, elements = t.bytes / s.threads, max(1.0, t.elements / s.threads)
     unrolled = min(4.0, max(1.0, UNROLLED / elements), t.chunks)
