@@ -277,8 +277,10 @@ def _waiting(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
         kept = d.size("rows", dict(s.tile)) * min((a.element for a in d.operands), default=4)
         shared = kept < 16 * s.threads
         lives = t.tiles / (chip.cores * room) * chip.latency * (1 + shared * len(d.roles.depths))
-        if shared and d.size("rows", dict(s.tile)) >= s.threads:  # threads that could each have results of their own: 32 us against 20 for
-            return lives  # max pooling of 32 x 112 x 112 x 64 by blocks of 8 and of 16 pixels, 128 threads, H200, 2026-11-21
+        # Waves of blocks whose threads could each have results of their own: max pooling of 32 x 112 x 112 x 64 took 32 us by blocks of 8
+        # pixels and 20 us by blocks of 16, 128 threads, H200, 2026-11-21
+        if shared and d.size("rows", dict(s.tile)) >= s.threads and t.tiles > chip.cores * room:
+            return lives
         return lives if lives > t.read / chip.memories[0].bandwidth else 0.0  # while some blocks wait the others copy
     most, elements = t.bytes / s.threads, max(1.0, t.elements / s.threads)
     unrolled = min(4.0, max(1.0, UNROLLED / elements), t.chunks)
