@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from autocomp.cost.work import Cost
     from autocomp.ir.schedule import Schedule
     from autocomp.targets import Target
+
+OVERLAP = "launches_overlap"  # the feature of chips on which a kernel may start while the one before it ends
 
 
 @dataclass(frozen=True)
@@ -162,6 +164,7 @@ def build_program(calls: KernelGraph, schedules: Mapping[str, tuple[Schedule, Co
     measured = {e.data["signature"]: e.data["text"] for e in trace.of("tuned") if e.data["used"] and "signature" in e.data}
     tiled = {e.data["signature"]: (f"{e.data['rule']}: the schedule",) for e in trace.of("schedule") if "/" in e.data.get("rule", "")}
     sources: dict[str, KernelSource] = {}
+    prints = printing(target, calls)
     infos: dict[str, KernelInfo] = {}
     for c in calls.calls:
         k = c.kernel
@@ -178,13 +181,21 @@ def build_program(calls: KernelGraph, schedules: Mapping[str, tuple[Schedule, Co
             f"predicted: {cost.seconds * 1e6:.2f} us, bound by {cost.bound}, {share_of_roofline(k, cost, target.chip):.0%} of the roofline",
             *(f"rule: {r}" for r in (*c.rules, *tiled.get(k.signature, ()))),
         )
-        sources[k.name] = target.emit(k, schedule, header)
+        sources[k.name] = prints.emit(k, schedule, header)
         infos[k.name] = KernelInfo(
             k.name, c.ops, count[k.name], describe(schedule), cost.seconds, cost.bound, c.rules, k.signature, sources[k.name].text
         )
     files = files_of(calls, sources, target)
     executor = executor_of(calls, sources, files, target, options, trace)
     return Program(calls, list(infos.values()), files, target, trace, options, rule_names, executor, sources)
+
+
+def printing(target: Target, calls: KernelGraph) -> Target:
+    """The target as it prints a program's kernels: one that is alone meets no other launch to overlap with."""
+    if len(calls.calls) > 1 or OVERLAP not in target.chip.features:
+        return target
+    chip = replace(target.chip, features=tuple(x for x in target.chip.features if x != OVERLAP))
+    return replace(target, chip=chip)  # type: ignore[type-var]
 
 
 def files_of(calls: KernelGraph, sources: Mapping[str, KernelSource], target: Target) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from autocomp.targets.cuda.specialised import TeamPrinter
 from autocomp.targets.cuda.team_placer import TEAM, TeamPlacer, register_budget
 from autocomp.targets.simt.capacity import check_capacity
-from autocomp.targets.simt.emit import source
+from autocomp.targets.simt.emit import overlap_pays, source
 from autocomp.targets.simt.placed import Placement
 from autocomp.targets.source import KernelSource
 
@@ -41,7 +41,7 @@ def emit_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: tupl
     shared = shared // schedule.resident - reserved
     printer = TeamPrinter(p, at, placer, cluster=schedule.cluster, blocks=blocks, teams=schedule.workers // workers, room=shared)
     printer.streams = (int(chip.limits.get("streams_from", 1)), int(chip.limits.get("streams_to", 0)))
-    printer.overlaps = "launches_overlap" in chip.features
+    printer.overlaps = overlap_pays(p, chip, blocks if printer.persistent else 0)
     if printer.persistent and printer.growing:
         raise UnsupportedOp("blocks that stay would take equal numbers of unequal tiles", where=f"kernel {p.name}",
                             hint="one block a tile, the longest first")  # fmt: skip

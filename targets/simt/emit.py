@@ -17,6 +17,7 @@ from autocomp.cost.blocks import direct_resident
 from autocomp.cost.chip import Chip
 from autocomp.errors import DoesNotFit, UnsupportedOp
 from autocomp.ir.schedule import Schedule
+from autocomp.ir.types import Dim
 from autocomp.tile.instruction import Instruction
 from autocomp.tile.program import Loop, TileProgram
 from autocomp.tile.text import show
@@ -40,11 +41,30 @@ def emit(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[
     at = place(p, instructions, plain, schedule.threads * schedule.cluster, wave, stages, schedule.cluster, schedule.instruction)
     printer = Printer(p, at, exact, counted)
     printer.streams = (int(chip.limits.get("streams_from", 1)), int(chip.limits.get("streams_to", 0)))
-    printer.overlaps = "launches_overlap" in chip.features
+    printer.overlaps = overlap_pays(p, chip)
     body = printer.body()
     check_capacity(p, at, chip.memory("shared").capacity, int(chip.limits["registers"]))
     resident = direct_resident(schedule, chip) if schedule.instruction == "direct" else 1
     return source(p, at, printer, body, schedule.threads, header, headers, language, resident=resident)
+
+
+def grid_of(p: TileProgram) -> tuple[tuple[Dim, int], ...]:
+    """(extent, tile) of each grid axis."""
+    first = p.body[0] if p.body else None
+    return tuple((p.extent(a), tile_of(p, a)) for a in first.axes) if isinstance(first, Loop) and first.kind == "grid" else ()
+
+
+def blocks_of(p: TileProgram) -> int:
+    """The most blocks of a grid with one a tile."""
+    return prod(-(-most(extent) // tile) for extent, tile in grid_of(p))
+
+
+def overlap_pays(p: TileProgram, chip: Chip, at_most: int = 0) -> bool:
+    """Whether a launch may start while the one before it ends, and gains more by that than its blocks lose by waiting one by one."""
+    if "launches_overlap" not in chip.features:
+        return False
+    blocks = min(blocks_of(p), at_most) if at_most else blocks_of(p)
+    return -(-blocks // chip.cores) * chip.limits.get("launch_wait", 0.0) <= chip.limits.get("launch_gain", 0.0)
 
 
 def source(p: TileProgram, at: Placement, printer: Printer, body: list[str], threads: int, header: tuple[str, ...],
@@ -58,9 +78,7 @@ def source(p: TileProgram, at: Placement, printer: Printer, body: list[str], thr
     bounds = f"{threads}, {resident}" if resident > 1 else str(threads)
     signature = f'extern "C" __global__ void __launch_bounds__({bounds}) {name}({", ".join(arguments)}) {{'
     text = "\n".join([f"/*\n{comment.replace('*/', '* /')}\n */", signature, *body, "}", ""])
-    first = p.body[0] if p.body else None
-    grid = tuple((p.extent(a), tile_of(p, a)) for a in first.axes) if isinstance(first, Loop) and first.kind == "grid" else ()
-    blocks = prod(-(-most(extent) // tile) for extent, tile in grid)
+    grid, blocks = grid_of(p), blocks_of(p)
     if blocks > BLOCKS:
         raise DoesNotFit("blocks of a grid", needed=blocks, available=BLOCKS, where=f"kernel {p.name}", hint="use larger tiles")
     inputs, outputs = (tuple(dict.fromkeys(t.buffer for t in ts)) for ts in (p.inputs, p.outputs))

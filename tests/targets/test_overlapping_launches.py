@@ -30,10 +30,20 @@ def untouched(source, text: str) -> bool:
     return not set(re.findall(r"\b(?:in\d+|out\d+|map\d+|scratch)\b", text)) - stays
 
 
+@pytest.fixture
+def among_others(monkeypatch):
+    """Kernels are printed as in a program of several."""
+    monkeypatch.setattr("autocomp.runtime.program.printing", lambda target, calls: target)
+
+
+def compiled(text: str, target: str = "cuda:h200"):
+    return autocomp.optimize(text, target=target, cache=False)
+
+
 @pytest.mark.parametrize("name", [n for n in NAMES if n in GRAPHS])
-def test_a_kernel_waits_before_it_touches_what_others_write(name):
+def test_a_kernel_waits_before_it_touches_what_others_write(name, among_others):
     """Pointers, descriptors and workspace appear behind a wait alone, which every thread that uses them passes."""
-    program = autocomp.optimize(GRAPHS[name], target="cuda:h200")
+    program = compiled(GRAPHS[name])
     for source in program.printed.values():
         before, *after = statements(source).split(WAIT)
         assert source.launch.overlaps and untouched(source, before) and not all(untouched(source, x) for x in after)
@@ -109,15 +119,26 @@ def model(tmp_path_factory):
     return compile_model(tmp_path_factory.mktemp("simt"))
 
 
-def test_what_earlier_launches_may_write_is_not_said_to_stay():
+def test_a_kernel_alone_and_one_of_many_blocks_do_not_wait(among_others, monkeypatch):
+    """There is nothing to overlap with; and each block's wait costs."""
+    many = "graph g\ninput x: f16[{n}, 4096]\n%0 = tanh(x)\noutput out = %0\n"
+    for n, waits in ((64, True), (16384, False)):
+        for source in compiled(many.format(n=n)).printed.values():
+            assert (WAIT in source.text, source.launch.overlaps) == (waits, waits)
+            assert ("*__restrict__ in0" in source.text) != waits
+    monkeypatch.undo()
+    assert not any(s.launch.overlaps for s in compiled(many.format(n=64)).printed.values())
+
+
+def test_what_earlier_launches_may_write_is_not_said_to_stay(among_others):
     """Reads of `const .. __restrict__` become loads of constants, which the assembler moves in front of the wait."""
-    program = autocomp.optimize(GRAPHS["embedding"], target="cuda:h200")
+    program = compiled(GRAPHS["embedding"])
     (source,) = program.printed.values()
     head = source.text.partition("*/")[2].partition("{")[0]
     assert "*__restrict__ out0" in head and "*__restrict__ in0" not in head
-    older = autocomp.optimize(GRAPHS["embedding"], target="cuda:a100")
+    older = compiled(GRAPHS["embedding"], "cuda:a100")
     assert "*__restrict__ in0" in next(iter(older.printed.values())).text
-    weights = autocomp.optimize(CONSTANT, target="cuda:h200")
+    weights = compiled(CONSTANT)
     head = next(iter(weights.printed.values())).text.partition("*/")[2].partition("{")[0]
     assert head.count("*__restrict__ in") == 1, "a constant stays: it may be read before the wait"
 
@@ -129,10 +150,10 @@ def test_chips_whose_launches_do_not_overlap_have_none_of_it():
             assert not source.launch.overlaps and "ac_launch" not in source.text
 
 
-def test_only_kernels_behind_kernels_start_early():
+def test_only_kernels_behind_kernels_start_early(among_others):
     """The first call waits for what runs before the program; one whose outputs are cleared first, for the clearing; one behind an op
     on the host, for its copy."""
-    program = autocomp.optimize(GRAPHS["layer_norm_odd"], target="cuda:h200")
+    program = compiled(GRAPHS["layer_norm_odd"])
     call = program.calls.calls[0]
     source = program.printed[call.kernel.name]
     host = replace(call, kernel=replace(call.kernel, name="host", opaque="top_k"))
@@ -147,8 +168,8 @@ def test_only_kernels_behind_kernels_start_early():
 
 @pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
 @pytest.mark.parametrize("how", ["removed", "late"])
-def test_a_wait_that_is_missing_or_late_is_seen(how, model, tmp_path):
-    program = autocomp.optimize(GRAPHS["layer_norm_odd"], target="cuda:h200")
+def test_a_wait_that_is_missing_or_late_is_seen(how, model, tmp_path, among_others):
+    program = compiled(GRAPHS["layer_norm_odd"])
     name, source = next(iter(program.printed.items()))
     text = source.text.replace(WAIT, "")
     if how == "late":

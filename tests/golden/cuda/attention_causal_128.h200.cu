@@ -77,7 +77,7 @@ AC_DEVICE void ac_wgmma_n128_f16_r1(int keep, float *d, const unsigned *a, unsig
  * acc: wgmma.m64n64k16.f16, 1 x 1 a wave, 8 steps
  * o: wgmma.m64n128k16.f16, 1 x 1 a wave, 4 steps
  */
-extern "C" __global__ void __launch_bounds__(256, 2) matmul_softmax_weighted_sum_iota_ge_2more(const f16 *in0, const f16 *in1, const f16 *in2, f16 *__restrict__ out0, const __grid_constant__ ac_tensor_map map0, const __grid_constant__ ac_tensor_map map1, const __grid_constant__ ac_tensor_map map2, const __grid_constant__ ac_tensor_map map3) {
+extern "C" __global__ void __launch_bounds__(256, 2) matmul_softmax_weighted_sum_iota_ge_2more(const f16 *__restrict__ in0, const f16 *__restrict__ in1, const f16 *__restrict__ in2, f16 *__restrict__ out0, const __grid_constant__ ac_tensor_map map0, const __grid_constant__ ac_tensor_map map1, const __grid_constant__ ac_tensor_map map2, const __grid_constant__ ac_tensor_map map3) {
   extern __shared__ __align__(1024) unsigned char smem[];
   const int lane = threadIdx.x % AC_WAVE, team = threadIdx.x / 128, wave = threadIdx.x / AC_WAVE - 4;
   (void)lane; (void)wave;
@@ -102,8 +102,6 @@ extern "C" __global__ void __launch_bounds__(256, 2) matmul_softmax_weighted_sum
     if (threadIdx.x == 0) {
       unsigned q1 = 0;
       unsigned q2 = 0;
-      ac_launch_wait();
-      ac_launch_next();
       int block = blockIdx.x;
       const int i1_b = (3 - 1 - block % 3) * 64;
       block /= 3;
@@ -127,8 +125,6 @@ extern "C" __global__ void __launch_bounds__(256, 2) matmul_softmax_weighted_sum
     }
     return;
   }
-  ac_launch_wait();
-  ac_launch_next();
   ac_registers_claim<216>();
   const unsigned long long in2_t_at = ac_descriptor(smem + 49152, 8192, 1024);
   const int r1_t = lane % 4 * 2;

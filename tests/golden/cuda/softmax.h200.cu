@@ -33,7 +33,7 @@
  * s_t: reg () lane (-,0,32) wave (-,0,4)
  * cast_t2: reg (i1,1,8)(i1,1024,4) lane (i1,8,32) wave (i1,256,4)
  */
-extern "C" __global__ void __launch_bounds__(128) reduce_max_reduce_sum_cast_sub_3more(const f16 *in0, f16 *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(128) reduce_max_reduce_sum_cast_sub_3more(const f16 *__restrict__ in0, f16 *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   extern __shared__ __align__(1024) unsigned char smem[];
@@ -46,8 +46,6 @@ extern "C" __global__ void __launch_bounds__(128) reduce_max_reduce_sum_cast_sub
   float exp_t[32];
   float n_s_t[1];
   float cast_t2[32];
-  ac_launch_wait();
-  ac_launch_next();
   #pragma unroll
   for (int q = 0; q < 4; ++q) {
     ac_load<8>(&in0_t[q * 8], in0 + i0_b*4096 + (i1_t + (q * 8) % 8 + (q * 8) / 8 * 1024));
