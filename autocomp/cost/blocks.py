@@ -41,10 +41,12 @@ NARROW = 1.15  # a product of 64 columns reads shared memory as fast as it compu
 # 1.2 times those of 4096 and 6016, and as long as these where blocks shared them; products, H200, 2026-11-20
 CUT = 2.0
 PAIRED = 0.98  # blocks that share a factor wait for each other: up to 2 % on aligned squares in the same run
+EIGHT = 8  # columns of the instruction that multiplies few rows
 DIRECT = 64  # registers of a thread that makes factors where it multiplies them: 48 to 64 by ptxas
 # Waves of a core that hide the latency of such a thread's instructions: 4, 8, 16 and 31 waves a core took 36, 27, 22 and 20 us for one row
 # by 8192 x 8192 weights of 4 bits; benchmarks/gpu.py, H200, 2026-11-21
 HIDING = 24
+UNHELD = 0.2  # of the time of instructions, for each time as many registers again that a turn asks for
 MEETING = 1e-7  # seconds for each wave whose part of the depth is added up: 16 waves took 0.6 us longer than 8, the same run
 # In turns products never pause for copies to catch up: gelu(x@w+b) by 128 x 128 tiles in turns took 143 us where products and copies
 # through L2 take 100 us each, by 128 x 256 tiles together 133 us; convolutions with copies of three quarters of that lost nothing;
@@ -121,7 +123,8 @@ class BlockModel:
         if form == "map":
             terms["narrow accesses"] = _narrow_accesses(s, chip, self.d)
         if direct:
-            terms["latency"] = _direct_waiting(s, chip, self.d, t)
+            terms["latency"], behind = _direct_waiting(s, chip, self.d, t)
+            start += behind
         elif form == "contract" and "loaded" in chip.limits:  # a slot of the ring is filled once a latency
             terms["latency"] = -(-waves // beside) * (t.steps / s.deep) * _slot(s, chip, t, cost)
         if form == "online":
@@ -301,14 +304,24 @@ def _narrow_accesses(s: Schedule, chip: Chip, d: Demand) -> float:
     return ACCESS * sum(p.bytes for p in d.pieces if each * p.element < WIDEST) / chip.memories[0].bandwidth
 
 
-def _direct_waiting(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
-    """Seconds that latencies take where factors come straight to registers: of memory, once a turn; of instructions, where a core has
-    too few waves to hide them; and of waves that add up what they have."""
+def _direct_waiting(s: Schedule, chip: Chip, d: Demand, t: Tile) -> tuple[float, float]:
+    """Seconds that latencies take where factors come straight to registers: of memory, once a turn, or of instructions, where a core has
+    too few waves to hide them; and what nothing hides: instructions of what finds no register in a turn, waves that add up what they have.
+
+    A thread asks for registers for its part of a turn's loads and of the other factor, and for its sums. One row by 8192 x 8192 weights
+    of 4 bits: 92 registers asked for took 17.3 to 19.3 us, 113 and 141 19.0 to 20.3, 238 19.5 to 22.6; H200, 2026-11-21.
+    """
     resident = direct_resident(s, chip)
-    turns = -(-d.roles.extent("depth") // max(1, t.shape[2])) if t.shape else 1
+    rows, cols, depth = t.shape or (1, 1, 1)
+    few, many = min(rows, cols), max(rows, cols)
+    turns = -(-d.roles.extent("depth") // depth)
     memory = -(-t.tiles // (chip.cores * resident)) * -(-turns // max(1, s.stages - 1)) * chip.latency
     waves = s.threads / chip.lanes(4) * min(resident, t.tiles / chip.cores)
-    return max(memory, d.packed / chip.vector["f32"] * HIDING / waves) + MEETING * s.threads / chip.lanes(4)
+    instructions = d.packed / chip.vector["f32"] * HIDING / waves
+    loads = d.work.read / (t.tiles * turns * s.threads) + max(few, EIGHT) * depth * 2.0 / s.threads
+    asked = loads / chip.registers.bytes + max(few, EIGHT) * many / chip.lanes(4) + BESIDE
+    behind = UNHELD * max(0.0, asked / DIRECT - 1) * instructions + MEETING * s.threads / chip.lanes(4)
+    return max(memory, instructions), behind
 
 
 def _matrix_share(s: Schedule, chip: Chip, m: int, n: int, depth: int, work: Work, turn: float, narrow: float, beside: int) -> float:
