@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import islpy as isl
 
-from autocomp.errors import IllegalTransform
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
 from autocomp.loops import legality
@@ -21,7 +20,7 @@ from autocomp.loops.dependence import dependences, order_map
 from autocomp.loops.nest import LoopNest
 from autocomp.loops.recurrences import band_of, recurrence_nest, require_recurrence, step_names
 from autocomp.loops.schedules import legal
-from autocomp.loops.transforms import Parallel, Tile, Transform, Unimodular, Vectorize
+from autocomp.loops.transforms import Parallel, Tile, Transform, Unimodular
 from autocomp.loops.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -76,11 +75,6 @@ def tilable(nest: LoopNest, band: tuple[str, ...], moves: Moves, of: tuple[str, 
 def parallel(nest: LoopNest, band: tuple[str, ...], loop: str, moves: Moves, of: tuple[str, ...] = ()) -> Found:
     """Make the loop at that place of the band parallel."""
     return _search(nest, band, moves, of, lambda: (Parallel(loop),))
-
-
-def vectorizable(nest: LoopNest, band: tuple[str, ...], loop: str, width: int, moves: Moves, of: tuple[str, ...] = ()) -> Found:
-    """Make the loop at that place of the band run in vectors of `width`."""
-    return _search(nest, band, moves, of, lambda: (Vectorize(loop, width),))
 
 
 def _search(nest: LoopNest, band: tuple[str, ...], moves: Moves, of: tuple[str, ...],
@@ -200,11 +194,3 @@ def recurrence_schedules(kernel: Kernel, rules: Iterable[Rule]) -> tuple[list[Sc
 def _ints(choose: Mapping[str, object], name: str) -> tuple[int, ...]:
     values = choose.get(name, ())
     return tuple(int(v) for v in values) if isinstance(values, tuple) else ()
-
-
-def require_schedule(kernel: Kernel, schedule: Schedule) -> None:
-    """Raise IllegalTransform with the two iterations where the schedule breaks a dependence."""
-    answer = legal(kernel, schedule)
-    if not answer:
-        raise IllegalTransform(str(answer.witness or answer.why), where=kernel.name,
-                               hint="allow rules/skewing.yaml to skew the band, or leave the time loop untiled")

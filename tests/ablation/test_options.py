@@ -95,6 +95,10 @@ def test_max_fusion_depth():
 
 def test_max_body_ops():
     assert (kernels(CHAIN), kernels(CHAIN, max_body_ops=2)) == (1, 2)
+    for most in (1, 2, 3):
+        assert all(len(k.ops) <= most for k in autocomp.optimize(CHAIN, max_body_ops=most).kernels)
+    two = "graph g\ninput x: f32[64, 64]\n%0 = tanh(x)\n%1 = sin(x)\n%2 = mul(%0, %1)\noutput y = %2\n"
+    assert (kernels(two, max_body_ops=3), kernels(two, max_body_ops=2)) == (1, 2)  # each producer fits, both together do not
 
 
 @pytest.mark.parametrize(("elements", "options", "admitted"), [

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from autocomp.errors import ModelError, UnsupportedOp
+from autocomp.errors import ModelError
 from autocomp.ir.affine import aff
 from autocomp.ir.body import Comprehension, Const, Expr, Gather, Index, Inside, Map, Read
 from autocomp.ir.node import Attrs
@@ -272,8 +272,3 @@ register(
         doc="updates written along axis",
     )
 )
-
-
-def refuse_nonzero(where: str) -> UnsupportedOp:
-    """The refusal for ops whose output shape depends on data."""
-    return UnsupportedOp("its output shape depends on the data", where=where, hint="compute a mask of fixed shape instead")
