@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 
 from autocomp.ir.monoids import MONOIDS
 from autocomp.rewrite import check_rule, load_rules, parse_rules
-from autocomp.rewrite.formula import Unprovable
+from autocomp.rewrite.formula import Reals, Unprovable, number
 from autocomp.rewrite.prove import prove_monoid, prove_rule
 from autocomp.rewrite.rule import Rule
 
@@ -49,6 +50,18 @@ def changed(name: str, old: str, new: str) -> Rule:
 ])  # fmt: skip
 def test_a_rule_that_is_a_little_wrong_is_not_proved(name: str, old: str, new: str) -> None:
     assert not prove_rule(changed(name, old, new))
+
+
+def test_only_counts_and_their_sums_are_known_to_be_at_least_one():
+    """max(n, 1) is n for a number of elements; 1/n, n - 1, n/2 and any other value may be less."""
+    r = Reals()
+    n, m, x, one = r.count("n"), r.count("m"), r.atom("x", "element"), number(1)
+    for p in (n, r.mul(n, m), r.add(n, m)):
+        assert r.extreme("max", p, one) == p
+    for p in (r.inverse(n), r.mul(n, r.inverse(m)), r.sub(n, m), r.scaled(n, Fraction(1, 2)), x, r.mul(n, x)):
+        assert r.extreme("max", p, one) != p
+    assert r.extreme("min", n, one) != n
+    assert r.extreme("max", n, number(2)) != n
 
 
 @pytest.mark.parametrize("name", [m.name for m in MONOIDS.values() if m.modules])
