@@ -303,6 +303,10 @@ class _Compiler:
         sorts, row = " ".join("i64" for _ in self.carried), " ".join(self.row)
         made = f"(union (Body kernel) (Tile kernel {row})) (set (made kernel {row}) {self.n})"
         here = " ".join(self.facts)
+        if out.conditions and is_legal(out.conditions[0].expr):  # joined with what each size cuts: egglog would try all sizes first
+            yield f"(relation at_{self.n}_0 ({sorts}))"
+            yield self._rule(f"all_{self.n}", [here], _fact(f"at_{self.n}_0", self.carried))
+            here = _fact(f"at_{self.n}_0", self.carried)
         for i, c in enumerate(out.conditions):
             last = i == len(out.conditions) - 1
             there = _fact(f"at_{self.n}_{i + 1}", self.carried)
