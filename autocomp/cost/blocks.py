@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from math import hypot, prod
 
+from autocomp.cost import reductions
 from autocomp.cost.chip import Chip
 from autocomp.cost.copies import WIDEST
 from autocomp.cost.demand import Demand
@@ -13,7 +14,6 @@ from autocomp.cost.tiles import WHOLE, Tile, tile_of
 from autocomp.cost.work import Cost, Work
 from autocomp.ir.schedule import Schedule
 
-UNROLLED = 16  # elements of a loop's body up to which compilers are seen to overlap several iterations
 # Part of the time of tensors of which a thread has 8 bytes, not 16, that is added: 103 to 115 us against 100 to 103 in 24 schedules of a
 # pointwise chain of halves, benchmarks/cost_rank.py, H200, 2026-11-21
 ACCESS = 0.25
@@ -119,7 +119,7 @@ class BlockModel:
             near += _far(chip, w, min(blocks, at_once))
         elif form == "contract" and not direct and "warp_copies" in chip.limits:
             near *= chip.memory("l2").bandwidth / _warps_copy(s, chip, beside)
-        terms = {cost.bound: cost.seconds - chip.launch, "l2": near, "latency": _waiting(s, chip, self.d, t)}
+        terms = {cost.bound: cost.seconds - chip.launch, "l2": near, "latency": reductions.waiting(s, chip, self.d, t)}
         if form == "map":
             terms["narrow accesses"] = _narrow_accesses(s, chip, self.d)
         if direct:
@@ -133,6 +133,8 @@ class BlockModel:
             turns = _turns(s, chip, self.d, t, dict(cost.parts))
             terms["latency"], start = (turns**CROWDED + near**CROWDED) ** (1 / CROWDED), first * (1 if s.persistent else waves / s.resident)
             terms["l2"] = 0.0
+        elif form == "reduce":
+            start += reductions.meetings(s, chip, self.d, t)
         elif t.shape:
             start += _behind(s, chip, t, waves)
             start += IN_TURNS * max(0.0, near - PACE * max(terms.values())) if s.apart else 0.0
@@ -263,33 +265,6 @@ def _beside(s: Schedule, chip: Chip, t: Tile, scores: float = 0.0) -> int:
 def _resident(s: Schedule, chip: Chip) -> int:
     """Blocks that a core holds at once, as far as their threads decide it."""
     return int(chip.limits.get("resident_threads", 2 * chip.limits["threads"]) // s.threads)
-
-
-def _waiting(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
-    """Seconds that latency takes from a reduction.
-
-    In chunks: a core gets what its threads have under way, once a latency. A thread has a chunk's loads under way (several chunks'
-    where they are small: compilers unroll), up to a limit of the chip. In one piece: a block lives for its loads and, where threads
-    share a result, as long again for the exchange; a core has so many blocks at a time (max pooling of 100352 blocks of one pixel
-    took 105 us on an H200, 13 times its bytes; measured 2026-11-21).
-    """
-    if d.roles.form != "reduce":
-        return 0.0
-    room = max(1, int(chip.limits["threads"] * 2 // s.threads))
-    if t.chunks == 1:
-        kept = d.size("rows", dict(s.tile)) * min((a.element for a in d.operands), default=4)
-        shared = kept < 16 * s.threads
-        lives = t.tiles / (chip.cores * room) * chip.latency * (1 + shared * len(d.roles.depths))
-        # Waves of blocks whose threads could each have results of their own: max pooling of 32 x 112 x 112 x 64 took 32 us by blocks of 8
-        # pixels and 20 us by blocks of 16, 128 threads, H200, 2026-11-21
-        if shared and d.size("rows", dict(s.tile)) >= s.threads and t.tiles > chip.cores * room:
-            return lives
-        return lives if lives > t.read / chip.memories[0].bandwidth else 0.0  # while some blocks wait the others copy
-    most, elements = t.bytes / s.threads, max(1.0, t.elements / s.threads)
-    unrolled = min(4.0, max(1.0, UNROLLED / elements), t.chunks)
-    blocks = min(-(-t.tiles // chip.cores), room)
-    under_way = blocks * s.threads * min(chip.limits.get("under_way", 64.0), most * unrolled) * min(chip.cores, t.tiles)
-    return d.work.read * chip.latency / under_way
 
 
 def direct_resident(s: Schedule, chip: Chip) -> int:

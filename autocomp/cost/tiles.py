@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from autocomp.cost import reductions
 from autocomp.cost.chip import Chip
-from autocomp.cost.demand import Demand, Operand
+from autocomp.cost.demand import Demand, Operand, Piece
 from autocomp.cost.roles import power_of_two
 from autocomp.ir.body import Axis
 
-# Part of the time of pieces below four sectors that is lost: 64 bytes against 128 in a transpose, benchmarks/gpu.py, H200, 2026-11-21
+# Part of the time of pieces below four sectors that is lost: 64 bytes against 128 in a transpose; and of turned pieces of four: tiles of
+# 64 x 64 took 103.0 us, of 128 x 64 100.5, of 64 x 128 101.7, of 128 x 128 100.3; benchmarks/gpu.py, H200, 2026-11-21
 SHORT = 0.1
 WHOLE = 1 << 20  # elements of an axis that is whole
 
@@ -45,7 +47,9 @@ class Tile:
 
 
 def tile_of(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool = False, stays: bool = False) -> Tile:
-    roles, tiles, near, common, matrix, copies, extent = d.roles, d.tiles(tile), 0.0, 0.0, d.work.matrix, 0.0, d.extent
+    roles, near, common, matrix, copies, extent = d.roles, 0.0, 0.0, d.work.matrix, 0.0, d.extent
+    revisited = {a.name for a in roles.cols} if roles.form == "reduce" else set()  # a row's chunks are turns of one block
+    tiles = d.tiles({a: n for a, n in tile.items() if a not in revisited})
     shape: tuple[int, int, int] | tuple[()] = ()
     rows, steps, turn, slot, (left, longest) = 0, 1, 0.0, 0.0, d.left(tile)
     if roles.form in ("contract", "online"):
@@ -62,7 +66,8 @@ def tile_of(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool = Fals
         slot = float(depth * (rows + n) * max((a.element for a in d.operands if a.factor), default=2))
     line = 2 * chip.memories[0].line  # neighbouring sectors travel together
     extra = sum(a.bytes * (whole_lines(a, tile, line) - 1) for a in d.operands)
-    extra += SHORT * sum(p.bytes for p in d.pieces if run_of(p.side_by_side, tile) * p.element < 4 * chip.memories[0].line)
+    extra += reductions.read_again(d, tile, tiles, chip) if roles.form == "reduce" and not stays else 0.0
+    extra += sum(p.bytes * _short(p, d, tile, 4 * chip.memories[0].line) for p in d.pieces)
     size = lambda x: min(tile.get(x, extent[x]), extent[x])
     chunks, chunk = 1, {}
     if roles.form == "reduce":
@@ -71,6 +76,15 @@ def tile_of(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool = Fals
     most = max((a.element * n for a, n in chunk.items()), default=1)
     return Tile(tiles, shape, near, common, matrix, copies, d.work.read + extra, chunks, most, max(chunk.values(), default=1), rows,
                  shape[1] if shape else 0, steps, turn, slot, left, longest)  # fmt: skip
+
+
+def _short(p: Piece, d: Demand, tile: Mapping[str, int], line: int) -> float:
+    """Part of a tensor's time that short runs lose: those below four sectors, and those of maps that the next block does not continue."""
+    run = run_of(p.side_by_side, tile) * p.element
+    cut = [a for a in d.grid if tile.get(a, d.extent[a]) < d.extent[a]]
+    if not d.work.matrix and p.side_by_side and cut and cut[-1] not in p.side_by_side:
+        return SHORT * line / run
+    return SHORT if run < line else 0.0
 
 
 def _block_bytes(d: Demand, tile: Mapping[str, int], patches: bool = False, once: float = 1.0) -> tuple[float, float]:

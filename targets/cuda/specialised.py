@@ -22,7 +22,7 @@ from autocomp.targets.cuda.skewed import print_skewed, skew_of
 from autocomp.targets.cuda.steps import Flight
 from autocomp.targets.cuda.streams import find_stream, mend, pieces
 from autocomp.targets.cuda.team_placer import TEAM, TeamPlacer, register_budget
-from autocomp.targets.simt.carried import deferred
+from autocomp.targets.simt.carried import defer, settle
 from autocomp.targets.simt.expressions import literal
 from autocomp.targets.simt.placed import Placement
 from autocomp.targets.simt.printer import Printer
@@ -319,10 +319,9 @@ class TeamPrinter(Printer):
         skew = skew_of(self, loop)
         if skew is not None:
             self.settle({f.stmt.dst for f in self.flights})
-            late, parts = deferred(loop)
-            self.deferred |= {s.dst for s in late} | parts
+            late = defer(self, loop)
             print_skewed(self, loop, mine, skew)
-            self.settle_trees(late)
+            settle(self, late)
             return
         left, seen = self.rehearse(loop)
         self.seen |= seen
@@ -332,10 +331,9 @@ class TeamPrinter(Printer):
             carried, self.flights = self.flights, before
             self.settle(names)
             self.flights = carried
-        late, parts = deferred(loop)
-        self.deferred |= {s.dst for s in late} | parts
+        late = defer(self, loop)
         self.iterate(loop, mine)
-        self.settle_trees(late)
+        settle(self, late)
         self.flights = [Flight(f.stmt, f.queues if self.persistent else (), True) for f in self.flights]
         if self.parts and self.parts.loop is loop:
             add_up(self, self.parts)

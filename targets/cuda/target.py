@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 from autocomp.targets.cuda.emit import emit_specialised
+from autocomp.targets.cuda.rows import emit_rows
 from autocomp.targets.cuda.toolchain import Toolchain
 from autocomp.targets.simt.emit import emit
 from autocomp.targets.source import KernelSource
@@ -51,6 +52,8 @@ class CudaTarget:
         program = derive(kernel, schedule)
         if schedule.roles == "cooperative":
             return emit_specialised(program, schedule, self.chip, team, plain, header, (HEADER,))
+        if schedule.persistent:
+            return emit_rows(program, schedule, self.chip, plain, header, (HEADER,))
         return emit(program, schedule, self.chip, warp, plain, header, (HEADER,), "cu")
 
     def admit(self, kernel: Kernel, schedule: Schedule) -> None:

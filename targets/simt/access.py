@@ -55,7 +55,7 @@ def run_width(t: Tensor, digits: Sequence[Digit], most: int, extents: Mapping[st
     count as one, where all but the last lie whole in the run. A power of two up to `most`."""
     run, whole = 1, []
     for d in digits:
-        if _step(t, d.axis) != run or d.stride != 1:
+        if view_step(t, d.axis) != run or d.stride != 1:
             break
         run *= d.count
         whole.append(d)
@@ -77,12 +77,12 @@ def _run_fits(t: Tensor, run: Sequence[Digit], v: int, extents: Mapping[str, Dim
         if (d.count % left if last else left % d.count) or (last and multiple_of(extents[d.axis]) % left):
             return False
         if last:
-            return _steps_by(t, {x.axis for x in run[: run.index(d) + 1]}, v)
+            return steps_by(t, {x.axis for x in run[: run.index(d) + 1]}, v)
         left //= d.count
     return False
 
 
-def _step(t: Tensor, axis: str) -> int:
+def view_step(t: Tensor, axis: str) -> int:
     """Elements between neighbours along an axis, 0 where that is no one number."""
     pitch, step = 1, 0
     for n in range(len(t.index) - 1, -1, -1):
@@ -104,10 +104,10 @@ def _plain(a: Aff, axis: str) -> bool:
 def _aligned(t: Tensor, axis: str, v: int, extent: Dim) -> bool:
     if multiple_of(extent) % v:
         return False
-    return _steps_by(t, {axis}, v) and all(_guard_aligned(g, axis, v) for g in t.guard)
+    return steps_by(t, {axis}, v) and all(_guard_aligned(g, axis, v) for g in t.guard)
 
 
-def _steps_by(t: Tensor, inside: Set[str], v: int) -> bool:
+def steps_by(t: Tensor, inside: Set[str], v: int) -> bool:
     """Whatever moves the address but the axes `inside` moves it by multiples of v elements."""
     pitch = 1
     for d in range(len(t.index) - 1, -1, -1):

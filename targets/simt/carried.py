@@ -1,20 +1,57 @@
-"""Reductions that a loop carries: which of them need their tree over workers only once, behind the loop."""
+"""Reductions that a loop carries: each worker keeps a state of its own, and workers meet once, behind the loop.
+
+A sum or a maximum that nothing in the loop reads needs no exchange in it. A state kept relative to a base (sums of exponentials relative
+to a maximum) needs none either: every worker has a base of its own, and behind the loop its sums are moved to the base of all by the
+very map that moves them in the loop.
+
+    loop   t = reduce max x;  m1 = max(m, t);  l = l * exp(m - m1);  l += reduce add exp(x - m1);  m = m1
+    behind own = m;  m = max over workers of own;  l = l * exp(own - m);  l = sum over workers of l
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from autocomp.targets.simt import trees
+from autocomp.targets.simt.expressions import function, held
 
 from autocomp.ir.body import Map, postorder
 from autocomp.tile.program import Loop, Stmt, Value, walk
 
+if TYPE_CHECKING:
+    from autocomp.targets.simt.printer import Printer
 
-def deferred(loop: Loop) -> tuple[list[Stmt], set[str]]:
-    """(carried reductions of a loop that nothing in it reads, but to scale them by what all lanes share; the results of one turn that
-    are added to those): each worker keeps a part, and the tree over workers runs once behind the loop."""
+
+@dataclass(frozen=True)
+class Base:
+    """`fold` makes what the loop's `new` value of `state` takes in; `moves`: maps that move a sum from `state` to `new`."""
+
+    state: str
+    new: str
+    fold: Stmt
+    moves: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True)
+class Carried:
+    """What a loop leaves to be done behind it."""
+
+    sums: tuple[Stmt, ...]
+    bases: tuple[Base, ...]
+
+    @property
+    def names(self) -> set[str]:
+        return {s.dst for s in self.sums} | {x for b in self.bases for x in (b.state, b.fold.dst)}
+
+
+def defer(at: Printer, loop: Loop) -> Carried:
+    """Reductions of a loop whose trees over workers run once, behind it; they are in `at.deferred` until `settle`."""
     inside = [s for s, _ in walk(loop.body)]
     out: list[Stmt] = []
-    parts: set[str] = set()
     for s in inside:
         if s.op == "reduce" and not s.acc and s.expr == "add" and (total := _carrier(s, inside)):
-            parts.add(s.dst)
+            at.deferred.add(s.dst)  # a turn's part of a carried sum
             out = [x for x in out if x.dst != total]
             out.append(Stmt("reduce", total, s.srcs, "add", s.axis, True))
             continue
@@ -23,7 +60,114 @@ def deferred(loop: Loop) -> tuple[list[Stmt], set[str]]:
         others = [x for x in inside if x is not s and s.dst in (x.dst, *x.srcs)]
         if all(s.expr == "add" and _scales(x, s.dst) for x in others):
             out.append(s)
-    return out, parts
+    elsewhere = {x for s, loops in walk(at.p.body) if loop not in loops for x in s.srcs}
+    flat = not any(isinstance(n, Loop) for n in loop.body)
+    bases = [b for s in inside if flat and (b := _base(s, inside, {x.dst for x in out}, elsewhere))]
+    at.deferred |= {s.dst for s in out} | {b.fold.dst for b in bases}
+    return Carried(tuple(out), tuple(bases))
+
+
+def settle(at: Printer, late: Carried) -> None:
+    """What `defer` left: bases of all workers, sums moved to them, sums of all workers. Blocks of a cluster meet once: each reads
+    the others' bases and sums, and moves these itself."""
+    at.deferred -= {s.dst for s in late.sums} | {b.fold.dst for b in late.bases}
+    moved = {m.dst for b in late.bases for m in b.moves}
+    bases = [(Stmt("reduce", b.state, b.fold.srcs, b.fold.expr, b.fold.axis), at.names.of(b.state)) for b in late.bases]
+    first = [(s, at.names.of(s.dst)) for s in late.sums if s.dst not in moved] + bases
+    last = [(s, at.names.of(s.dst)) for s in late.sums if s.dst in moved]
+    alike = len({(at.bufs[s.dst].dtype, at.place.layouts[s.srcs[0]]) for s, _ in first + last}) == 1
+    together = bool(bases) and alike and trees.over_blocks(at, bases[0][0])
+    own = {b.state: _copied(at, b.state) for b in late.bases}
+    trees.trees(at, first, not together)
+    for b in late.bases:
+        _move(at, b, own[b.state])
+    trees.trees(at, last, not together)
+    if together:
+        _meet(at, late, first, last)
+
+
+def _copied(at: Printer, name: str) -> str:
+    own, n = at.names.fresh("own_base"), at.place.layouts[name].registers
+    at.put(f"{held(at.bufs[name].dtype)} {own}[{n}];")
+    with at.over(n):
+        at.put(f"{own}[r] = {at.names.of(name)}[r];")
+    return own
+
+
+def _move(at: Printer, b: Base, before: str) -> None:
+    """The sums that are kept relative to `before`, moved to the base as it is now."""
+    now = at.names.of(b.state)
+    names = at.names.call(b.state, before), at.names.call(b.new, now)
+    for move in b.moves:
+        at.map(move)
+    at.names.call(b.state, names[0])
+    at.names.call(b.new, names[1])
+
+
+def _meet(at: Printer, late: Carried, first: list[tuple[Stmt, str]], last: list[tuple[Stmt, str]]) -> None:
+    """Bases and sums of the blocks of a cluster, with one barrier."""
+    pairs = first + last
+    s, dtype = pairs[0][0], at.bufs[pairs[0][0].dst].dtype
+    both, n = trees.side_by_side(at, pairs)
+    box, _ = trees.leave(at, both, n, at.place.threads // at.place.cluster // at.place.wave, dtype, f"tree of {s.dst}{trees.OVER_BLOCKS}")
+    read = trees.read_all(at, box, n, at.place.layouts[s.srcs[0]], set(s.axis.split(",")), False)
+    all_ = at.names.fresh("all")
+    at.put(f"{held(dtype)} {all_}[{len(read) * n}];")
+    for p, text in enumerate(read):
+        with at.over(n):
+            at.put(f"{all_}[{p * n} + r] = {text};")
+    below, where = 0, dict[str, int]()
+    for x, _ in pairs:
+        where[x.dst] = below
+        below += at.place.layouts[x.dst].registers
+    for x, name in first:
+        with at.over(at.place.layouts[x.dst].registers):
+            at.put(f"{name}[r] = {all_}[{where[x.dst]} + r];")
+            for p in range(1, len(read)):
+                at.put(f"{name}[r] = {function(str(x.expr), [f'{name}[r]', f'{all_}[{p * n + where[x.dst]} + r]'], dtype)};")
+    total = {x.dst: at.names.fresh("met") for x, _ in last}
+    for x, _ in last:
+        at.put(f"{held(dtype)} {total[x.dst]}[{at.place.layouts[x.dst].registers}] = {{}};")
+    for p in range(len(read)):
+        for x, name in last:
+            with at.over(at.place.layouts[x.dst].registers):
+                at.put(f"{name}[r] = {all_}[{p * n + where[x.dst]} + r];")
+        for b in late.bases:
+            _move(at, b, f"({all_} + {p * n + where[b.state]})")
+        for x, name in last:
+            with at.over(at.place.layouts[x.dst].registers):
+                at.put(f"{total[x.dst]}[r] = {function(str(x.expr), [f'{total[x.dst]}[r]', f'{name}[r]'], dtype)};")
+    for x, name in last:
+        with at.over(at.place.layouts[x.dst].registers):
+            at.put(f"{name}[r] = {total[x.dst]}[r];")
+
+
+def _base(fold: Stmt, inside: list[Stmt], sums: set[str], elsewhere: set[str]) -> Base | None:
+    """The base that a fold belongs to, if all that depends on it in the loop are sums which move with it."""
+    if fold.op != "reduce" or fold.acc or fold.expr not in ("max", "min"):
+        return None
+    joins = [s for s in inside if fold.dst in s.srcs]
+    if len(joins) != 1 or not isinstance(e := joins[0].expr, Map) or e.fn != fold.expr or not all(isinstance(a, Value) for a in e.args):
+        return None
+    new, state = joins[0].dst, next((a.name for a in e.args if isinstance(a, Value) and a.name != fold.dst), "")
+    settled = [s for s in inside if s.dst == state]
+    if len(settled) != 1 or not isinstance(settled[0].expr, Value) or settled[0].expr.name != new:
+        return None
+    mine = {fold.dst, new}
+    while more := {s.dst for s in inside if mine & set(s.srcs)} - mine:
+        mine |= more
+    touched = [s for s in inside if s is not fold and mine & {s.dst, *s.srcs}]
+    moves = [s for s in touched if _scales(s, s.dst) and s.dst in sums]
+    for s in touched:
+        if s.op == "reduce" and s.dst in sums:
+            continue
+        if s in moves and set(s.srcs) <= {s.dst, state, new}:
+            continue
+        if s.op != "map" or (s.dst != state and s.dst in sums) or mine & set(s.srcs) & sums:
+            return None
+    if (mine - {state} - sums) & elsewhere:
+        return None
+    return Base(state, new, fold, tuple(moves))
 
 
 def _carrier(s: Stmt, inside: list[Stmt]) -> str:

@@ -11,9 +11,8 @@ from math import prod
 
 from autocomp.targets.cpu.flat import dim_text
 from autocomp.targets.cpu.names import c_name
-from autocomp.targets.simt import ahead, copies, products, trees
+from autocomp.targets.simt import ahead, carried, copies, products, trees
 from autocomp.targets.simt.access import read_once, run_width, vector_width
-from autocomp.targets.simt.carried import deferred
 from autocomp.targets.simt.coordinates import Coordinates
 from autocomp.targets.simt.digits import digit, linear, register
 from autocomp.targets.simt.expressions import STORED, Scalar, held, literal
@@ -51,18 +50,14 @@ class Printer(Coordinates):
         self.written: set[str] = set()
         self.seen: set[str] = set()
         self.pending = False
+        self.turn = ""  # a tile's number where a block has several: what blocks of a cluster read of each other alternates with it
         self.paired, self.together = "", 1  # a cluster's blocks take neighbouring tiles of this axis, that many
         self.warp, self.memory = ("warp", "own") if place.cluster > 1 else ("wave", "smem")
         self.sizes = tuple(dict.fromkeys(d.name for t in (*p.inputs, *p.outputs) for d in t.shape if isinstance(d, Sym)))
 
     # ---- the kernel
     def body(self) -> list[str]:
-        if self.place.cluster > 1:
-            own = self.place.threads // self.place.cluster // self.place.wave
-            self.put("const int lane = threadIdx.x % AC_WAVE, warp = threadIdx.x / AC_WAVE;",
-                     f"const int wave = warp + ac_cluster_rank() * {own};", "(void)lane; (void)wave;")  # fmt: skip
-        else:
-            self.put("const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;", "(void)lane; (void)wave;")
+        self.heading()
         first = self.p.body[0] if self.p.body else None
         if isinstance(first, Loop) and first.kind == "grid":
             self.grid(first, f"blockIdx.x / {self.place.cluster}" if self.place.cluster > 1 else "blockIdx.x")
@@ -73,12 +68,26 @@ class Printer(Coordinates):
             self.declare()
             self.meet_launches()
             self.run(self.p.body)
+        self.closing()
+        return self.lines
+
+    def heading(self) -> None:
+        """What a thread is."""
+        if self.place.cluster > 1:
+            own = self.place.threads // self.place.cluster // self.place.wave
+            self.put("const int lane = threadIdx.x % AC_WAVE, warp = threadIdx.x / AC_WAVE;",
+                     f"const int wave = warp + ac_cluster_rank() * {own};", "(void)lane; (void)wave;")  # fmt: skip
+        else:
+            self.put("const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;", "(void)lane; (void)wave;")
+
+    def closing(self) -> None:
+        """The end of the text, and what its first lines declare only where it is used."""
         if any(trees.far(x) for x in self.place.trees):
             self.put("ac_cluster_sync();")  # the others may still read what this block left
+        if self.memory == "own" and any("own +" in x for x in self.lines):
             self.lines.insert(3, f"  unsigned char *const {self.memory} = ac_own_memory(smem);")
         if self.place.bytes:
             self.lines.insert(2, "  extern __shared__ __align__(1024) unsigned char smem[];")
-        return self.lines
 
     def meet_launches(self) -> None:
         """In front of the first access to global memory, where launches overlap: what earlier ones wrote is there, and what they read
@@ -165,11 +174,6 @@ class Printer(Coordinates):
         return e
 
     # ---- loops
-    def settle_trees(self, late: list[Stmt]) -> None:
-        for s in late:
-            self.deferred.discard(s.dst)
-            trees.tree(self, s, self.names.of(s.dst))
-
     def ring(self, loop: Loop) -> list[Stmt]:
         """Copies of a loop that the ring of its stages holds."""
         return [s for s in loop.body if isinstance(s, Stmt) and s.op == "copy" and s.dst in self.place.shared]
@@ -195,9 +199,8 @@ class Printer(Coordinates):
         again = [s for s, _ in walk(inner)]  # what an iteration reads, the next one must not overwrite too early
         self.seen |= {x for s in again for x in (*s.srcs, s.dst) if x in self.place.shared}
         self.seen |= {f"stage of {s.dst}" for s in again if s.dst in self.place.staged}
-        self.seen |= {f"tree of {s.dst}" for s in again if s.op == "reduce"}
-        late, parts = deferred(loop)
-        self.deferred |= {s.dst for s in late} | parts
+        late = carried.defer(self, loop)
+        self.seen |= {x for s in again if s.dst not in late.names for x in trees.places(s.dst)}
         with self.block(f"for (int {it} = 0; {it} < {total}; ++{it})"):
             self.bases(loop, it)
             if ring:
@@ -212,13 +215,17 @@ class Printer(Coordinates):
                 self.slot.update((s.dst, slot) for s in ring)
                 self.written -= {s.dst for s in ring}
                 self.pending = False
+            self.turn_begins(loop, it)
             self.run(inner)
         for a in loop.axes:
             self.base.pop(a)
         if ring:
             self.put("ac_wait<0>();")
             self.seen |= {s.dst for s in ring}
-        self.settle_trees(late)
+        carried.settle(self, late)
+
+    def turn_begins(self, loop: Loop, it: str) -> None:
+        """What a target prints in front of a turn's statements."""
 
     def turns(self, loop: Loop) -> str:
         """Iterations of a loop."""
@@ -266,7 +273,7 @@ class Printer(Coordinates):
         self.seen.add(name)
 
     def before_write(self, name: str) -> None:
-        if name in self.seen:
+        if name in self.seen and not (self.turn and trees.far(name)):
             self.sync(trees.far(name))
         self.written.add(name)
 

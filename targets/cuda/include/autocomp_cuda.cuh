@@ -126,6 +126,7 @@ AC_DEVICE void ac_launch_next() {
 
 // ---- threads of a block
 AC_DEVICE void ac_sync() { __syncthreads(); }
+AC_DEVICE void ac_wave_sync() { __syncwarp(); }
 AC_DEVICE bool ac_any(bool x) { return __any_sync(0xffffffffu, x); }  // whether it holds in any lane of the wave
 // what all lanes hold alike, for the compiler to know it
 AC_DEVICE int ac_uniform(int x) { return __shfl_sync(0xffffffffu, x, 0); }
@@ -237,6 +238,11 @@ AC_DEVICE void ac_bulk_load(unsigned char *to, const ac_tensor_map *m, unsigned 
 }
 AC_DEVICE void ac_bulk_load(unsigned char *to, const ac_tensor_map *m, unsigned char *b, int x, int y, int z, int u, int v) {
   asm volatile(AC_BULK("5d", "%3,%4,%5,%6,%7") ::"r"(ac_address(to)), "l"(m), "r"(ac_address(b)), "r"(x), "r"(y), "r"(z), "r"(u), "r"(v) : "memory");
+}
+// a run of memory, whole 16 bytes at whole 16 bytes
+template <class T> AC_DEVICE void ac_bulk_run(unsigned char *to, const T *from, int bytes, unsigned char *b) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+               ::"r"(ac_address(to)), "l"(from), "r"(bytes), "r"(ac_address(b)) : "memory");
 }
 // the same for what is read once
 #define AC_BULK_ONCE(rank, list, policy) \

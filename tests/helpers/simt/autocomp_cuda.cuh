@@ -27,6 +27,7 @@ template <class T> AC_DEVICE T ac_peer(const T *p, int rank) {
 AC_DEVICE void ac_launch_wait() { simt_launch_wait(); }
 AC_DEVICE void ac_launch_next() {}
 AC_DEVICE void ac_sync() { __syncthreads(); }
+AC_DEVICE void ac_wave_sync() { simt_wave(60, nullptr, [](void **, int) {}); }
 template <class T> AC_DEVICE T ac_shuffle_xor(T x, int mask) { return simt_shuffle_xor(x, mask); }
 AC_DEVICE int ac_uniform(int x) { return x; }
 AC_DEVICE bool ac_any(bool x) {
@@ -188,6 +189,7 @@ template <class... I> AC_DEVICE void ac_bulk_load(unsigned char *to, const ac_te
   if (sizeof...(at) != m->rank) simt_fail("a bulk copy's rank is not its descriptor's");
   simt_bulk_load(to, m, b, list);
 }
+template <class T> AC_DEVICE void ac_bulk_run(unsigned char *to, const T *from, int bytes, unsigned char *b) { simt_bulk_run(to, from, bytes, b); }
 template <class... I> AC_DEVICE void ac_bulk_load_once(unsigned char *to, const ac_tensor_map *m, unsigned char *b, I... at) { ac_bulk_load(to, m, b, at...); }
 template <int N, class... I> AC_DEVICE void ac_bulk_load_all(unsigned char *to, const ac_tensor_map *m, unsigned char *b, I... at) {
   for (int rank = 0; rank < N; ++rank) {

@@ -41,7 +41,14 @@ struct Lane {
 };
 struct Meeting { int arrived = 0, tag = 0; unsigned generation = 0; std::vector<void *> arguments; };
 struct Sent { unsigned char *to, data[16]; };
-struct Barrier { int count = 0, pending = 0; long bytes = 0; unsigned phase = 0; std::vector<Bulk> loads; std::vector<Sent> sent; };
+struct Barrier {
+  int count = 0, pending = 0;
+  long bytes = 0;
+  unsigned phase = 0;
+  std::vector<Bulk> loads;
+  std::vector<Sent> sent;
+  std::vector<Copy> runs;
+};
 struct Team { std::vector<simt_product> open; std::deque<std::vector<simt_product>> groups; };
 
 const simt_launch *launch;
@@ -292,7 +299,7 @@ void simt_wait(int groups) {
 
 void simt_barrier_init(unsigned char *b, int count) {
   if ((b - smem) % 8) simt_fail("a misaligned barrier");
-  barriers[b] = {count, count, 0, 0, {}, {}};
+  barriers[b] = {count, count, 0, 0, {}, {}, {}};
 }
 void simt_barrier_arrive(unsigned char *at) {
   Barrier &b = find(at);
@@ -311,9 +318,14 @@ void simt_barrier_wait(unsigned char *at, unsigned parity) {
       b.bytes -= box_bytes(*l.map);
     }
     for (const Sent &s : b.sent) perform_send(b, s);
-    if (!b.loads.empty() || !b.sent.empty()) {
+    for (const Copy &c : b.runs) {
+      memcpy(c.to, c.from, c.bytes);
+      b.bytes -= c.bytes;
+    }
+    if (!b.loads.empty() || !b.sent.empty() || !b.runs.empty()) {
       b.loads.clear();
       b.sent.clear();
+      b.runs.clear();
       advance(b);
     }
     if ((b.phase & 1) != parity) break;
@@ -337,6 +349,14 @@ void simt_bulk_load(unsigned char *to, const ac_tensor_map *m, unsigned char *at
   if (launch->late) return b.loads.push_back(load);
   perform_load(load);
   b.bytes -= box_bytes(*m);
+  advance(b);
+}
+void simt_bulk_run(unsigned char *to, const void *from, int bytes, unsigned char *at) {
+  Barrier &b = find(at);
+  if ((to - smem) % 16 || reinterpret_cast<unsigned long>(from) % 16 || bytes % 16) simt_fail("a bulk copy of a misaligned run");
+  if (launch->late) return b.runs.push_back({to, from, bytes, true});
+  memcpy(to, from, bytes);
+  b.bytes -= bytes;
   advance(b);
 }
 void simt_bulk_store(const ac_tensor_map *m, unsigned char *from, const int *coordinates) {

@@ -53,6 +53,7 @@ void simt_barrier_arrive(unsigned char *b);
 void simt_barrier_wait(unsigned char *b, unsigned parity);
 void simt_send(unsigned char *to, const void *from, unsigned char *b);  // 16 bytes
 void simt_bulk_load(unsigned char *to, const ac_tensor_map *m, unsigned char *b, const int *at);
+void simt_bulk_run(unsigned char *to, const void *from, int bytes, unsigned char *b);
 void simt_bulk_store(const ac_tensor_map *m, unsigned char *from, const int *at);
 void simt_bulk_wait(int stores);
 

@@ -1,0 +1,77 @@
+"""What a reduction's schedule costs beside its bytes and arithmetic: latency, blocks that wait for each other, rows that pass by again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from autocomp.cost.chip import Chip
+from autocomp.cost.demand import Demand
+from autocomp.ir.schedule import Schedule
+
+if TYPE_CHECKING:
+    from autocomp.cost.tiles import Tile
+
+UNROLLED = 16  # elements of a loop's body up to which compilers are seen to overlap several iterations
+ALONE = 8  # waves of a core whose arithmetic on rows in slots takes its units alone: 91 us with 8, 86 us with 16, the same run
+TURN = 3e-8  # seconds of a turn over a piece: 8 pieces a row took 85.3 us, 4 of twice the size 83.4, the same run
+BESIDE = 32  # registers of a thread beside a row's elements
+SHARING_L2 = 4  # blocks of a core that go through rows at once
+
+
+def waiting(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
+    """Seconds that latency takes from a reduction.
+
+    In chunks: a core gets what its threads have under way, once a latency. A thread has a chunk's loads under way (several chunks'
+    where they are small: compilers unroll), up to a limit of the chip. In one piece: a block lives for its loads and, where threads
+    share a result, as long again for the exchange; a core has so many blocks at a time (max pooling of 100352 blocks of one pixel
+    took 105 us on an H200, 13 times its bytes; measured 2026-11-21).
+    """
+    if d.roles.form != "reduce":
+        return 0.0
+    if s.persistent:
+        return _slots_waiting(s, chip, d, t)
+    room = max(1, int(chip.limits["threads"] * 2 // s.threads))
+    if t.chunks == 1:
+        kept = d.size("rows", dict(s.tile)) * min((a.element for a in d.operands), default=4)
+        shared = kept < 16 * s.threads
+        lives = t.tiles / (chip.cores * room) * chip.latency * (1 + shared * len(d.roles.depths))
+        # Waves of blocks whose threads could each have results of their own: max pooling of 32 x 112 x 112 x 64 took 32 us by blocks of 8
+        # pixels and 20 us by blocks of 16, 128 threads, H200, 2026-11-21
+        if shared and d.size("rows", dict(s.tile)) >= s.threads and t.tiles > chip.cores * room:
+            return lives
+        return lives if lives > t.read / chip.memories[0].bandwidth else 0.0  # while some blocks wait the others copy
+    most, elements = t.bytes / s.threads, max(1.0, t.elements / s.threads)
+    unrolled = min(4.0, max(1.0, UNROLLED / elements), t.chunks)
+    blocks = min(-(-t.tiles // chip.cores), room)
+    under_way = blocks * s.threads * min(chip.limits.get("under_way", 64.0), most * unrolled) * min(chip.cores, t.tiles)
+    return d.work.read * chip.latency / under_way
+
+
+def _slots_waiting(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
+    """Seconds that a block waits which keeps rows in slots: for copies, of which those are under way that go into slots that the row leaves
+    over, and in the mean half of the row's; and for its own arithmetic, of which a core has its waves alone."""
+    blocks = min(t.tiles, chip.limits.get(f"clusters_of_{s.cluster}", chip.cores // s.cluster) * s.resident) * s.cluster
+    under_way = max(0.5, s.stages - t.chunks / 2) * t.bytes / s.cluster
+    arithmetic = d.work.special / chip.special * chip.cores / min(blocks, chip.cores)
+    waves = s.threads * s.resident / chip.lanes(4)
+    return d.work.read * chip.limits.get("loaded_far", chip.latency) / (blocks * under_way) + arithmetic * ALONE / waves
+
+
+def meetings(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
+    """Seconds that blocks wait for each other in clusters, once a row for each of its folds, and begin turns over pieces of kept rows. Rows
+    in registers leave a core room for few blocks."""
+    if s.cluster == 1 and not s.persistent:
+        return 0.0
+    resident = s.resident if s.persistent else chip.registers.count // (s.threads * (t.elements / (s.cluster * s.threads) + BESIDE))
+    at_once = chip.limits.get(f"clusters_of_{s.cluster}", chip.cores // s.cluster) * max(1.0, resident)
+    meet = len(d.roles.depths) * chip.limits.get("meet", 0.0) if s.cluster > 1 else 0.0
+    return -(-t.tiles // at_once) * (meet + (2 * t.chunks * TURN if s.persistent else 0.0))
+
+
+def read_again(d: Demand, tile: Mapping[str, int], tiles: int, chip: Chip) -> float:
+    """Bytes of rows that pass by once more for their results, where L2 has lost them meanwhile: softmax of 512 x 131072 in chunks took
+    105 us where its bytes take 74, four blocks a core; benchmarks/gpu.py, H200, 2026-11-21."""
+    cut = [a.name for a in d.roles.cols if tile.get(a.name, d.extent[a.name]) < d.extent[a.name]]
+    rows = sum(a.bytes for a in d.operands if a.axes & {x.name for axes in d.roles.depths for x in axes})
+    return rows if cut and rows * min(1.0, SHARING_L2 * chip.cores / tiles) > chip.memory("l2").capacity else 0.0
