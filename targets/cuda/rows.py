@@ -188,7 +188,7 @@ class RowPrinter(Printer):
 
     def start(self, piece: str, slot: str, phase: str) -> None:
         """Text of one thread: the copies of a piece, if there is one, behind the readers of the slot's last one."""
-        outer: dict[str, str] = dict(self.base)
+        outer = dict(self.base)
         tile = self.names.fresh("soon")
         self.put(f"const int {tile} = {self.begin} + {piece} / {self.turns_of_row} * {self.step};")
         with self.block(f"if ({tile} < {self.total})"):
@@ -199,7 +199,8 @@ class RowPrinter(Printer):
             self.put(f"ac_barrier_expect({self.barrier(slot)}, {sum(x.bytes for x in self.streamed.values())});")
             for x in self.streamed.values():
                 self.bring(x, slot)
-        self.base = outer
+        self.base.clear()
+        self.base.update(outer)
 
     def bring(self, x: Streamed, slot: str) -> None:
         k, every = self.names.fresh("k"), x.run * x.view.dtype.bytes
