@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import autocomp
+from autocomp.runtime.cuda import started_early
 from autocomp.runtime.inputs import random_inputs
 from tests.helpers.device_graphs import GRAPHS
 from tests.helpers.device_runs import poison
@@ -44,3 +45,20 @@ def test_runs_of_one_input_are_equal_bit_by_bit():
     first = program.run(feed)["out"]
     for _ in range(5):
         np.testing.assert_array_equal(first, program.run(feed)["out"])
+
+
+def test_launches_that_overlap_change_no_byte(monkeypatch):
+    """A chain of products and softmaxes whose intermediates take each other's places in memory: overlapping and one after another."""
+    layers = "".join(f"%{3 * i} = matmul({f'%{3 * i - 1}' if i else 'x'}, w{i})\n%{3 * i + 1} = softmax(%{3 * i}, axes=[1])\n"
+                     f"%{3 * i + 2} = add(%{3 * i + 1}, x)\n" for i in range(6))  # fmt: skip
+    weights = "".join(f"param w{i}: f16[512, 512] = random({i})\n" for i in range(6))
+    program = autocomp.optimize(f"graph g\ninput x: f16[640, 512]\n{weights}{layers}output out = %17\n", target="cuda")
+    feed = random_inputs(program.graph, 1)
+    runs = [program.run(feed)["out"] for _ in range(20)]
+    starts = started_early(program.calls.calls, program.printed, {})
+    assert starts.count(True) == (len(starts) - 1) * all(s.launch.overlaps for s in program.printed.values())
+    monkeypatch.setattr("autocomp.runtime.cuda.started_early", lambda calls, sources, values: [False] * len(calls))
+    program.executor._ready.clear()
+    want = program.run(feed)["out"]
+    for got in runs:
+        np.testing.assert_array_equal(got, want)
