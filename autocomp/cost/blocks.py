@@ -126,7 +126,8 @@ class BlockModel:
             terms["latency"], behind = _direct_waiting(s, chip, self.d, t)
             start += behind
         elif form == "contract" and "loaded" in chip.limits:  # a slot of the ring is filled once a latency
-            terms["latency"] = -(-waves // beside) * (t.steps / s.deep) * _slot(s, chip, t, cost)
+            steps = t.tiles * t.steps / at_once if s.stream else -(-waves // beside) * t.steps / s.deep
+            terms["latency"] = steps * _slot(s, chip, t, cost)
         if form == "online":
             if cost.bound in UNITS:  # they are part of the turns
                 del terms[cost.bound]
@@ -183,8 +184,8 @@ def _adding_up(s: Schedule, chip: Chip, t: Tile) -> float:
     rest = t.tiles % (chip.cores * s.resident)
     if not rest:
         return 0.0
-    parts = chip.cores * s.resident / rest  # of a last tile, whose sums one block adds up after another
-    return 2 * chip.latency + max(LEFT, parts - 1) * sums * chip.cores / chip.memory("l2").bandwidth
+    parts = chip.cores * s.resident / rest  # of a last tile, whose sums one block waits for and adds up after another
+    return max(1.0, parts - 1) * 2 * chip.latency + max(LEFT, parts - 1) * sums * chip.cores / chip.memory("l2").bandwidth
 
 
 def _turns(s: Schedule, chip: Chip, d: Demand, t: Tile, parts: Mapping[str, float]) -> float:
