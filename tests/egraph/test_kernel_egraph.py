@@ -9,8 +9,9 @@ import pytest
 from autocomp.targets import load_target
 
 from autocomp.cost.chip import load_chip
+from autocomp.cost.demand import demand_of
 from autocomp.egraph import kernel_egraph
-from autocomp.egraph.choose import candidates, choose_schedule
+from autocomp.egraph.choose import candidates, choose_schedule, found_together
 from autocomp.egraph.cover import cover
 from autocomp.egraph.saturate import freeze_graph
 from autocomp.errors import RuleError
@@ -131,6 +132,17 @@ def test_legality_is_asked_once_for_each_set_of_cut_axes(monkeypatch):
     monkeypatch.setattr(choose, "legal", lambda k, s, exact: asked.append(s) or legal(k, s, exact))
     found = candidates(matmul(), load_rules(), load_chip("h200"), Options())
     assert len(found) > 100 and 1 <= len(asked) <= 8
+
+
+@pytest.mark.parametrize("spec", ["h200", "cpu"])
+def test_kernels_that_share_an_e_graph_are_told_what_each_is_told_alone(spec):
+    kernels, rules, chip = [matmul(), matmul(48, 4096, 8192), matmul(8, 64, 96)], load_rules(), load_chip(spec)
+    roles = [demand_of(k).roles for k in kernels]
+    together = found_together(kernels, roles, rules, chip, Options())
+    for k, r, found in zip(kernels, roles, together, strict=True):
+        (alone,) = found_together([k], [r], rules, chip, Options())
+        assert found == alone and found.schedules
+    assert len({len(f.schedules) for f in together}) == 3, "no two of them alike"
 
 
 def test_what_the_e_graph_holds_is_what_is_chosen(monkeypatch):

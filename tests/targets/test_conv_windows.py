@@ -111,6 +111,21 @@ def test_windows_that_slide_along_a_line_are_read_where_they_lie(name, model, tm
         program.verify(seed=int(np.random.default_rng().integers(1 << 30)))
 
 
+def test_a_stem_over_three_channels_becomes_windows_along_lines():
+    text = """graph stem
+input x: f16[32, 3, 224, 224]
+param w: f16[64, 3, 7, 7] = random(1)
+%0 = conv(x, w, strides=[2, 2], lo=[3, 3], hi=[3, 3], dilations=[1, 1], groups=1)
+%1 = relu(%0)
+%2 = transpose(%1, perm=[0, 2, 3, 1])
+output y = %2
+"""
+    program = autocomp.optimize(text, target="cuda:h200")
+    pad, stem = program.kernels
+    assert "r0 7, r1 32" in stem.schedule and "cooperative" in stem.schedule
+    assert any(r.startswith("convolution/columns-with-channels") for r in stem.rules) and "ac_copy<8>" in pad.source
+
+
 def test_a_large_convolution_takes_the_patch_and_its_text_is_as_it_was():
     """AUTOCOMP_GOLDEN=write pytest tests/targets/test_conv_windows.py  writes the file anew."""
     program = autocomp.optimize(conv((32, 56, 56), 64, 64, (3, 3), 1), target="cuda:h200")
