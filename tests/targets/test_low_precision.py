@@ -270,6 +270,8 @@ def test_one_row_of_four_bit_weights_is_chosen_so():
     for rows in (1, 16):
         program = autocomp.optimize(deep_bits(rows, 8192, 8192), target="cuda:h200")
         assert [k.schedule.endswith("direct") for k in program.kernels] == [True]
+        threads, blocks = map(int, program.source().partition("__launch_bounds__(")[2].partition(")")[0].split(","))
+        assert threads * blocks == 1024, "the compiler knows how many blocks share a core's registers"
     many = autocomp.optimize(deep_bits(4096, 8192, 8192), target="cuda:h200")  # unpacked once, then multiplied by warpgroups
     assert len(many.kernels) > 1 and "cooperative" in many.kernels[-1].schedule
 

@@ -1,0 +1,36 @@
+"""The block model against times of products on the H200 (benchmarks/cost_rank.py, 2026-11-21): tiles, threads and rings in their order."""
+
+from __future__ import annotations
+
+import pytest
+
+import autocomp
+from autocomp.cost.chip import load_chip
+from autocomp.cost.estimate import estimate
+from autocomp.ir.schedule import Schedule
+from tests.helpers.device_graphs import graph
+
+# rows, columns, depth of a tile; stages, threads (0: roles, blocks stay, 2 workers) and microseconds of 4096 x 4096 x 4096
+MEASURED = {
+    (128, 256, 64, 4, 0): 187.1, (64, 128, 32, 2, 64): 406.2, (64, 128, 64, 3, 64): 412.9, (64, 64, 32, 6, 128): 519.1,
+    (64, 32, 32, 3, 128): 733.1, (64, 128, 128, 3, 64): 980.4, (64, 32, 128, 6, 128): 1272.4, (16, 32, 32, 2, 64): 1299.5,
+    (16, 256, 128, 2, 64): 1929.2,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def product():
+    text = graph({"a": "f16[4096, 4096]", "b": "f16[4096, 4096]"}, "%0 = matmul(a, b)")
+    return autocomp.optimize(text, target="cuda:h200").calls.calls[0].kernel
+
+
+def test_blocks_that_share_a_core_are_priced_together(product):
+    """Small blocks hide each other's latency; two warps that have a core alone reach less than half of it."""
+    chip = load_chip("h200")
+    predicted = {}
+    for m, n, k, stages, threads in MEASURED:
+        how = {"threads": threads} if threads else {"roles": "cooperative", "workers": 2, "persistent": True}
+        s = Schedule.make({"i0": m, "i1": n, "r0": k}, stages=stages, **how)
+        predicted[m, n, k, stages, threads] = estimate(product, s, chip).seconds * 1e6
+    for key, measured in MEASURED.items():
+        assert 0.7 < predicted[key] / measured < 1.4, (key, predicted[key], measured)
