@@ -159,12 +159,13 @@ class KernelTuning:
             built = dict(zip(asked, pool.collect()))
             following = self._begin(asked, end)
             self._measure(asked, built, end, report)
-            asked = following
+            asked = following or self._begin((), end)  # what was refused did not count
 
     def _begin(self, pending: Sequence[int], end: float) -> list[int]:
         """Start building what the search asks for next."""
         asked = self.search.ask(len(self.session.pool.workers), pending) if time.monotonic() < end else []
-        self.session.pool.begin(build, self._tasks(asked), self.session.limits.build)
+        if asked:
+            self.session.pool.begin(build, self._tasks(asked), self.session.limits.build)
         return asked
 
     def _build(self, asked: Sequence[int]) -> dict[int, Any]:

@@ -69,6 +69,18 @@ def test_where_the_untuned_choice_is_at_fault_another_is_kept(tmp_path, fault):
     assert result.untuned_seconds == search.untuned_seconds == 0 < result.tuned_seconds
 
 
+@pytest.mark.parametrize("overlap", [False, True])
+def test_refusals_do_not_end_a_search(tmp_path, overlap):
+    """All that was begun at once is refused: the configurations that are left are asked for then."""
+    calls, cpu = cover_of(parse(SOFTMAX), "cpu"), load_target("cpu")
+    untuned = dict(choose_schedule(calls.calls[0].kernel, rewrite.load_rules(), cpu.chip, Options(), Trace())[0].tile).get("i0", 0)
+    other = next(t for t in (64, 32) if t != untuned)
+    faults = tuple((t, "does not fit") for t in FAULTS if t not in (untuned, other))
+    _, search, outcomes = tuned(tmp_path, faults, most=2, overlap=overlap)
+    assert {t for t, m in outcomes.items() if m.status == "ok"} == {untuned, other}
+    assert search.done
+
+
 def test_building_the_next_while_measuring_finds_the_same(tmp_path):
     result, search, outcomes = tuned(tmp_path, ((8, "crash"), (4, "build crashes")), overlap=True)
     assert set(outcomes) == set(FAULTS)
