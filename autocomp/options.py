@@ -42,7 +42,7 @@ class Options:
     bw_util, occupancy, spill_ratio: limits beyond which `autocomp tune` points at a kernel.
     search_configurations, search_keep: schedules that a search measures at most for a kernel, and how many of the best it keeps.
     tuned: use measured schedules where the tuning database has them; tuning_database: its file, "" for the one in the cache folder.
-    threads: of a CPU program's calls, 0 for all.
+    threads: of a CPU program's calls, for which its schedules are chosen; 0 for what OMP_NUM_THREADS says, else all cores.
     exact: leave out rules that regroup floating point operations.
     without: names or globs of rules to leave out. rules: files of the user's own, or rules made with `autocomp.rule`.
     allow_tf32: products of f32 may round their factors to tf32 (10 bits of mantissa) on matrix units.
