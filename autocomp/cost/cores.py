@@ -94,6 +94,7 @@ class CoreModel:
             eff, (share, beside), what = 1.0, self._lanes(tile, tiles), "strided reads"
             read = 1.0 if beside else self._streams(tile)  # gathers have more lines under way than a stream needs
         units = (w.vector / share, w.special / share)
+        beside += self._later_passes(tile) * -(-tiles // chip.cores) / tiles
         work = Work(w.read / read, w.written / read, w.read_eff, self._operations(tile), w.matrix_dtype, *units, 0, 0, 0, eff, tiles)
         cost = time_of(work, chip)
         begin = chip.limits.get("tile", 0.0) * -(-tiles // chip.cores)
@@ -177,6 +178,19 @@ class CoreModel:
         share = 1 / lanes if single else run / (-(-run // lanes) * lanes) if run < e else 1.0
         busy = -(-tiles // chip.cores) / tiles
         return share, sum(self._strided(a, along, run, single, tile) for a in d.operands) * busy
+
+    def _later_passes(self, tile: Mapping[str, int]) -> float:
+        """Seconds in which statistics over columns wait for passes after the first one, where a tile's columns do not stay near (softmax of
+        2048 x 256 over its rows: 10 % between tiles of 64 columns and one of all)."""
+        d, main = self.d, max(self.d.operands, key=lambda a: a.bytes, default=None)
+        if d.roles.form != "reduce" or main is None or len(main.views) < 2 or len(main.runs) > 1:
+            return 0.0
+        if not self._grid.intersection(main.runs[0] or ()):
+            return 0.0
+        size = main.bytes * prod(min(tile.get(x, d.extent[x]), d.extent[x]) / d.extent[x] for x in self._grid.intersection(*main.views))
+        if size <= self.chip.on_chip / 4:
+            return 0.0
+        return HELD * 2 * main.bytes * self._rate(max(main.bytes, self.chip.on_chip))
 
     def _streams(self, tile: Mapping[str, int]) -> float:
         """Share of the bandwidth that a tile's rows reach: short runs of many rows outrun the prefetchers, at worst by half."""

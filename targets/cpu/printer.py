@@ -14,6 +14,7 @@ from autocomp.targets.cpu.values import Values
 
 from autocomp.ir.body import Expr, Inside, Map, postorder
 from autocomp.ir.monoids import identity
+from autocomp.ir.scalar import SCALAR
 from autocomp.ir.types import BOOL, F32, DType
 from autocomp.options import Options
 from autocomp.tile.program import Stmt, Value
@@ -209,10 +210,10 @@ class Printer(Values):
 
     def _in_parts(self, n: Point, lo: str, hi: str, folds: list[Stmt]) -> None:
         """A long loop of folds, SPAN steps at a time into places of their own: the error of a sum grows with the parts and with the
-        steps of one, not with all steps. Where the body is plain, several places take turns and no step waits for the one before."""
+        steps of one, not with all steps. Where steps are short, several places take turns and none waits for the one before."""
         a = n.axis
         outside = dict(self.folded)
-        chains = self.chains if all(isinstance(x, Stmt) for x in n.body) else 1
+        chains = self.chains if all(isinstance(x, Stmt) and not _takes_long(x) for x in n.body) else 1
         names = {s.dst: [f"{s.dst}_{a}{c}" for c in range(chains)] for s in folds}
         with self.block(f"for (long {a}_part = {lo}; {a}_part < {hi}; {a}_part += {SPAN})"):
             self.w(f"const long {a}_stop = min_long({a}_part + {SPAN}, {hi});")
@@ -406,3 +407,9 @@ class Printer(Values):
         target = f"{v.pointer}[{v.flat.text()}]"
         text = f"s_to_{v.dtype.name}({x})" if v.dtype.name in ("f16", "bf16") else f"({CTYPE[v.dtype.name]})({x})"
         self.w(f"{f'if {guard_text(v.guard)} ' if v.guard else ''}{target} = {text};")
+
+
+def _takes_long(s: Stmt) -> bool:
+    """Does a statement compute a special function, behind which the latency of a sum hides?"""
+    functions = [e.fn for e in postorder(s.expr) if isinstance(e, Map)] if isinstance(s.expr, Expr) else []
+    return any(fn not in SCALAR or SCALAR[fn].unit == "special" for fn in functions)  # not in it: forms of exp that are this target's

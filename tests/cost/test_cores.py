@@ -17,7 +17,7 @@ from autocomp.ir.schedule import Schedule
 from autocomp.options import Options
 from autocomp.rewrite import load_rules
 from autocomp.trace import Trace
-from benchmarks.cost_rank import attention, chain, columns, conv, matmul, ranks, spearman, turned
+from benchmarks.cost_rank import attention, chain, columns, conv, graph, matmul, ranks, spearman, turned
 
 
 def kernel(text):
@@ -73,6 +73,13 @@ def test_weights_that_do_not_stay_near_a_core_cost_time():
     assert part(k, "packing") > 1.5 * part(k, "packing", i0=1)
     few = kernel(attention("f32", "1, 2, 64, 64"))
     assert part(few, "packing") == pytest.approx(part(few, "packing", i0=1), rel=0.3)
+
+
+def test_later_passes_over_columns_cost_time_where_a_tile_does_not_stay_near():
+    over = lambda axis: kernel(graph({"x": "f32[2048, 256]"}, f"%0 = softmax(x, axes=[{axis}])", "%0"))
+    columns, rows = over(0), over(1)
+    assert part(columns, "strided reads", i1=64) == 0 < part(columns, "strided reads", i1=256)
+    assert part(rows, "strided reads") == 0
 
 
 def test_packed_constants_cost_time_where_they_come_slower_than_products_take_them():
