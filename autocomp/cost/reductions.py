@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 UNROLLED = 16  # elements of a loop's body up to which compilers are seen to overlap several iterations
 ALONE = 8  # waves of a core whose arithmetic on rows in slots takes its units alone: 91 us with 8, 86 us with 16, the same run
+# Seconds from a bulk copy's start to its end while slots are full and every core copies: 64 blocks with 180 KB under way drew 51 to 62 GB/s
+# each, an H200, 2026-11-21
+FAR = 3e-6
 TURN = 3e-8  # seconds of a turn over a piece: 8 pieces a row took 85.3 us, 4 of twice the size 83.4, the same run
 BESIDE = 32  # registers of a thread beside a row's elements
 SHARING_L2 = 4  # blocks of a core that go through rows at once
@@ -55,7 +58,7 @@ def _slots_waiting(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
     under_way = max(0.5, s.stages - t.chunks / 2) * t.bytes / s.cluster
     arithmetic = d.work.special / chip.special * chip.cores / min(blocks, chip.cores)
     waves = s.threads * s.resident / chip.lanes(4)
-    return d.work.read * chip.limits.get("loaded_far", chip.latency) / (blocks * under_way) + arithmetic * ALONE / waves
+    return d.work.read * FAR / (blocks * under_way) + arithmetic * ALONE / waves
 
 
 def meetings(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
