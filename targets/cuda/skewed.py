@@ -5,6 +5,9 @@
                       wait for the late product; rescale its accumulator; pack the factor
     behind the loop   the late product of the last iteration
 
+overlap=2 waits for the late product together with the scores: weights are packed as they are made, in fewer registers, which leaves room
+for another warpgroup to have the matrix units meanwhile.
+
 Where the program says when a rescaling is due (`when`), the rest of an iteration is printed under that condition, and the first one
 goes there at once: it starts from the identity.
 """
@@ -41,10 +44,10 @@ class Skew:
 
 
 def skew_of(printer: TeamPrinter, loop: Loop) -> Skew | None:
-    """The split of a loop that asks for it (overlap=1) and has the form; None otherwise."""
+    """The split of a loop that asks for it (overlap=1, 2) and has the form; None otherwise."""
     body = [n for n in loop.body if not (isinstance(n, Stmt) and n.op == "copy" and n.dst in printer.of)]
     rare = [n for n in body if isinstance(n, Loop)]
-    if loop.opt("overlap") != "1" or len(rare) > 1 or any(n.kind != "when" for n in rare):
+    if loop.opt("overlap") not in ("1", "2") or len(rare) > 1 or any(n.kind != "when" for n in rare):
         return None
     stmts = [n for n in body if isinstance(n, Stmt)]
     products = [s for s in stmts if s.op == "mma"]
@@ -97,6 +100,8 @@ def print_skewed(printer: TeamPrinter, loop: Loop, mine: list[Queue], skew: Skew
     soon_queues = [q for q in mine if q not in late_queues]
     packed, pack = packing(printer, printer.place.products[skew.late])
     scores = {s.dst for s, _ in walk(skew.first) if s.op == "mma"}
+    together = loop.opt("overlap") == "2"
+    weights = [s for s in skew.then if s.dst == skew.late.srcs[0]] if together and skew.when is not None else []
 
     def part() -> None:
         printer.waited -= {q.name for q in soon_queues}
@@ -117,18 +122,30 @@ def print_skewed(printer: TeamPrinter, loop: Loop, mine: list[Queue], skew: Skew
         part()
         printer.waited -= {q.name for q in late_queues}
         multiply(printer, skew.late, packed)
-        printer.run(skew.maps)
+        if together:
+            printer.settle({*scores, skew.late.dst})
+            printer.put(f"ac_keep({packed});")
+            step(printer, late_queues)
+        printer.run((*skew.maps, *weights))
+        if weights:
+            printer.put(pack)
         printer.settle(scores)
         due = f"if ({printer.condition(skew.when)})" if skew.when is not None else ""
         with printer.block(due) if due else nullcontext():  # a branch: the wait for the late product stays behind the weights
             printer.run(skew.rare)
-        printer.settle({skew.late.dst})
-        printer.put(f"ac_keep({packed});")
-        step(printer, late_queues)
-        with printer.block(due) if due else nullcontext():
-            printer.run((*skew.rescale, *skew.updates))
-        printer.run(skew.then)
-        printer.put(pack)
+            if together:
+                printer.run((*skew.rescale, *skew.updates, *weights))
+            if weights:
+                printer.put(pack)
+        if not together:
+            printer.settle({skew.late.dst})
+            printer.put(f"ac_keep({packed});")
+            step(printer, late_queues)
+            with printer.block(due) if due else nullcontext():
+                printer.run((*skew.rescale, *skew.updates))
+        printer.run(s for s in skew.then if s not in weights)
+        if not weights:
+            printer.put(pack)
         step(printer, soon_queues)
     printer.waited -= {q.name for q in late_queues}
     multiply(printer, skew.late, packed)

@@ -18,10 +18,10 @@ from tests.helpers.simt_model import COMPILER, ModelExecutor, compile_model
 ROWS = 200
 
 
-def lagging(kernel, workers: int = 1, persistent: bool = False) -> Schedule:
+def lagging(kernel, workers: int = 1, persistent: bool = False, overlap: int = 1) -> Schedule:
     """Tiles of 64 rows a warpgroup and 64 keys."""
     rows = {a.name: 64 * workers if a.extent == ROWS else 1 for a in kernel.axes if a.extent != 64}
-    return Schedule.make({**rows, "r1": 64}, stages=2, roles="cooperative", workers=workers, overlap=1, lazy=14,
+    return Schedule.make({**rows, "r1": 64}, stages=2, roles="cooperative", workers=workers, overlap=overlap, lazy=14,
                          persistent=persistent)  # fmt: skip
 
 
@@ -52,12 +52,13 @@ def feed_of(kind: str) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
-@pytest.mark.parametrize(("kind", "workers", "stay"),
-                         [("even", 1, True), ("grows", 1, False), ("grows", 2, True), ("masked", 2, False), ("causal", 2, False)])
-def test_a_base_that_lags_gives_the_same_result(kind, workers, stay, model, tmp_path):
+@pytest.mark.parametrize(("kind", "workers", "stay", "overlap"),
+                         [("even", 1, True, 1), ("grows", 1, False, 1), ("grows", 2, True, 1), ("masked", 2, False, 1),
+                          ("causal", 2, False, 1), ("grows", 2, True, 2), ("causal", 1, False, 2)])  # fmt: skip
+def test_a_base_that_lags_gives_the_same_result(kind, workers, stay, overlap, model, tmp_path):
     program = autocomp.optimize(attention(1, 2, ROWS, 64, causal=kind == "causal", mask=kind == "masked"), target="cuda:h200")
     kernel = program.calls.calls[0].kernel
-    source = program.target.emit(kernel, lagging(kernel, workers, stay))
+    source = program.target.emit(kernel, lagging(kernel, workers, stay, overlap))
     assert "ac_any" in source.text
     program.printed[kernel.name] = replace(source, launch=replace(source.launch, at_most=3 if stay else 0))
     feed = feed_of(kind)
