@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -82,8 +83,16 @@ def test_half_a_wave_is_refused():
 
 
 def test_what_64_kilobytes_cannot_hold_is_refused_with_both_numbers():
+    kernel = autocomp.optimize(GRAPHS["gemm"], target="maca").calls.calls[0].kernel
     with pytest.raises(DoesNotFit, match=r"shared memory of a block: needs \d+, has 65536"):
-        autocomp.optimize(attention(1, 2, 200, 128, "f32"), target="maca")
+        load_target("maca").emit(kernel, Schedule.make({"i0": 256, "i1": 256, "r0": 64}, stages=2, threads=256))
+
+
+def test_attention_that_fits_no_kernel_is_two_and_the_trace_has_both_numbers():
+    program = autocomp.optimize(attention(1, 2, 200, 128, "f32"), target="maca")
+    assert len(program.kernels) == 2
+    reasons = [e.data["reason"] for e in program.trace.events if e.kind == "reject" and e.name == "target"]
+    assert any(re.search(r"shared memory of a block: needs \d+, has 65536", r) for r in reasons), reasons
 
 
 def test_a_program_for_a_chip_that_is_not_here_says_so_when_called():
