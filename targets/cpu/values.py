@@ -94,10 +94,10 @@ class Values:
 
     def table(self, tensor: str, index: list[str]) -> str:
         """A data-dependent read; indices are clamped into the tensor."""
-        t = next(t for t in self.nest.inputs if t.buffer == tensor)
+        t = next(t for t in self.nest.inputs if t.name == tensor)  # whole: other views of its buffer may lack dimensions of one element
         pointer = next(v.pointer for v in self.nest.views.values() if v.tensor == t.name)
         text = "0"
-        for i, d in zip(index, t.shape):
+        for i, d in zip(index, t.shape, strict=True):
             size = d if isinstance(d, int) else d.name
             text = f"({text})*{size} + clamp_long({i}, {size})"
         text = f"{pointer}[{text}]"

@@ -423,7 +423,7 @@ class Printer(Coordinates):
         t = self.p.tensor(tensor)
         assert t is not None
         offset = ""
-        for i, d in zip(indices, t.shape):
+        for i, d in zip(indices, t.shape, strict=True):
             here = f"ac_clamp((long long)({i}), (long long){dim_text(d)})"
             offset = f"({offset}) * {dim_text(d)} + {here}" if offset else here
         return f"ac_held({self.pointer[t.buffer]}[{offset}])"
