@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from autocomp.targets.cuda import rings
 from autocomp.targets.cuda.boxes import BOX_BYTES, Boxes, each_box, find_boxes, part_store, placed, store_box
 from autocomp.targets.simt.expressions import STORED
 from autocomp.targets.simt.placement import ALIGN
@@ -59,7 +60,7 @@ def find_beside(at: TeamPrinter, room: float) -> Beside | None:
         store, out = mine[0]
         bytes_ = at.workers * x.count * BOX_BYTES
         free = room - -(-at.place.bytes // ALIGN) * ALIGN
-        takers = at.order.teams if at.order else 1  # each has slots of its own, so that a wait by parity sees its own turns alone
+        takers = _takers(at)
         slots = next((n * takers for n in ((2, 1) if at.persistent else (1,)) if n * takers * (bytes_ + 16) <= free), 0)
         if not slots:
             continue
@@ -70,16 +71,20 @@ def find_beside(at: TeamPrinter, room: float) -> Beside | None:
     return None
 
 
+def _takers(at: TeamPrinter) -> int:
+    """Who takes tiles by turns; each has slots of its own, so that a wait by parity sees its own turns alone."""
+    return at.order.teams if at.order else 1
+
+
 def _slot(at: TeamPrinter, b: Beside) -> tuple[str, str]:
     """(slot, parity) of the current turn."""
     if not at.persistent:
         return "0", "0"
-    return (f"{b.turn} % {b.slots}", f"{b.turn} / {b.slots} % 2") if b.slots > 1 else ("0", f"{b.turn} % 2")
+    return rings.turn(b.turn, b.slots)
 
 
 def _barrier(at: TeamPrinter, b: Beside, slot: str, full: bool) -> str:
-    offset = b.barrier + (0 if full else 8 * b.slots)
-    return f"{at.memory} + {offset}" + (f" + 8 * ({slot})" if b.slots > 1 else "")
+    return rings.barrier(at.memory, b.barrier, b.slots, slot, full)
 
 
 def _place(at: TeamPrinter, b: Beside) -> str:
@@ -145,12 +150,12 @@ def leave(at: TeamPrinter, b: Beside, number: int) -> None:
         if at.persistent:
             _give_back(at, b)
     if at.persistent:
-        at.put(f"{b.turn} += {at.order.teams if at.order else 1};")
+        at.put(f"{b.turn} += {_takers(at)};")
 
 
 def _give_back(at: TeamPrinter, b: Beside) -> None:
     """Behind a tile's stores: the slot that they have read, or where there is another, that of the tile before, which takes no waiting."""
-    takers = at.order.teams if at.order else 1
+    takers = _takers(at)
     if b.slots == takers:
         at.put("ac_bulk_wait<0>();", f"ac_barrier_arrive({_barrier(at, b, _slot(at, b)[0], False)});")
     else:

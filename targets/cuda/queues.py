@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from autocomp.targets.cuda import beside, turns
+from autocomp.targets.cuda import beside, rings, turns
 from autocomp.targets.cuda.parts import own_turns
 from autocomp.targets.simt.expressions import index
 
@@ -90,8 +90,7 @@ def give_back(at: TeamPrinter, q: Queue, slot: str, guard: str) -> None:
 
 def barrier(at: TeamPrinter, q: Queue, slot: str, full: bool = True) -> str:
     """The address of a slot's barrier: that its bytes have landed, or that it is empty."""
-    offset = q.at + (0 if full else 8 * q.depth)
-    return f"{at.memory} + {offset}" + (f" + 8 * ({slot})" if q.depth > 1 else "")
+    return rings.barrier(at.memory, q.at, q.depth, slot, full)
 
 
 def barriers(at: TeamPrinter) -> None:
@@ -106,7 +105,7 @@ def turn(at: TeamPrinter, q: Queue) -> tuple[str, str]:
     """(slot, parity) of the queue's current turn."""
     if q.resident or (q.loop is None and not at.persistent):
         return "0", "0"
-    return (f"{q.name} % {q.depth}", f"{q.name} / {q.depth} % 2") if q.depth > 1 else ("0", f"{q.name} % 2")
+    return rings.turn(q.name, q.depth)
 
 
 def arrival(at: TeamPrinter, q: Queue) -> None:

@@ -13,6 +13,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from math import prod
 
+from autocomp.targets.cuda import rings
 from autocomp.targets.simt import trees
 from autocomp.targets.simt.access import steps_by, view_step
 from autocomp.targets.simt.capacity import check_capacity
@@ -177,7 +178,7 @@ class RowPrinter(Printer):
                 self.follow(f"(piece + {self.turns_of_row - 1})")
 
     def barrier(self, slot: str, full: bool = True) -> str:
-        return f"{self.memory} + {self.full + (0 if full else 8 * self.place.stages)} + 8 * ({slot})"
+        return rings.barrier(self.memory, self.full, self.place.stages, slot, full)
 
     def follow(self, piece: str) -> None:
         """Text of one thread: the copy that follows a piece in its slot."""

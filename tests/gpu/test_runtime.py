@@ -29,13 +29,16 @@ def compiled(text: str):
     return autocomp.optimize(text, target="cuda")
 
 
+each_program = pytest.mark.parametrize("program", [lambda: compiled(CHAIN), lambda: on_device("stream", "whole_waves_then_pieces")],
+                                       ids=["several kernels", "blocks that wait for blocks"])  # fmt: skip
+
+
 @pytest.fixture
 def torch():
     return pytest.importorskip("torch")
 
 
-@pytest.mark.parametrize("program", [lambda: compiled(CHAIN), lambda: on_device("stream", "whole_waves_then_pieces")],
-                         ids=["several kernels", "blocks that wait for blocks"])  # fmt: skip
+@each_program
 def test_threads_share_a_program(program):
     program = program()
     feeds = [random_inputs(program.graph, k) for k in range(4)]
@@ -49,8 +52,7 @@ def test_threads_share_a_program(program):
         assert list(pool.map(calls, range(4))) == [0] * 4
 
 
-@pytest.mark.parametrize("program", [lambda: compiled(CHAIN), lambda: on_device("stream", "whole_waves_then_pieces")],
-                         ids=["several kernels", "blocks that wait for blocks"])  # fmt: skip
+@each_program
 def test_bound_calls_run_on_several_streams_at_once(program):
     """Each has an arena and flags of its own; one that changes its stream runs behind its last call."""
     program = program()
