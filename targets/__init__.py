@@ -17,6 +17,7 @@ from autocomp.errors import AutocompError, ChipError
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
 from autocomp.options import Options
+from autocomp.rewrite.laws import target_names
 
 
 class Target(Protocol):
@@ -42,12 +43,8 @@ class Target(Protocol):
 @lru_cache(maxsize=1)
 def manifests() -> dict[str, dict[str, Any]]:
     """name -> target.yaml of every target folder."""
-    out = {}
-    for folder in sorted(files("autocomp.targets").iterdir(), key=lambda f: f.name):
-        manifest = folder.joinpath("target.yaml") if folder.is_dir() else None
-        if manifest is not None and manifest.is_file():
-            out[folder.name] = yaml.safe_load(manifest.read_text(encoding="utf-8"))
-    return out
+    folders = files("autocomp.targets")
+    return {name: yaml.safe_load(folders.joinpath(name, "target.yaml").read_text(encoding="utf-8")) for name in target_names()}
 
 
 def load_target(spec: str, options: Options | None = None) -> Target:
