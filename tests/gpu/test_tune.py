@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
+
 import pytest
 from autocomp.targets import load_target
 
@@ -71,6 +78,38 @@ def test_a_fault_or_a_hang_on_the_device_costs_its_own_candidate_alone(tmp_path)
     assert sum(m.status == "failed" for m in outcomes.values()) == 3
     assert result.tuned_seconds > 0
     assert not {k.schedule for k in search.kept} & set(faults.values())
+
+
+def measured(path):
+    """(kernel, schedule) -> (status, seconds) of every committed row."""
+    if not path.exists():
+        return {}
+    with closing(sqlite3.connect(path)) as db:
+        try:
+            return {r[:2]: r[2:] for r in db.execute("SELECT kernel, schedule, status, seconds FROM measurement")}
+        except sqlite3.OperationalError:  # not yet made
+            return {}
+
+
+def test_a_search_that_is_killed_goes_on_with_nothing_lost(tmp_path):
+    (tmp_path / "m.txt").write_text(GRAPHS["gemm_bias_gelu"])
+    path = tmp_path / "t.sqlite"
+    command = [sys.executable, "-m", "autocomp.cli", "tune", "m.txt", "--target", "cuda", "-n", "16", "--database", str(path), "--json"]
+    child = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    while len(measured(path)) < 3 and child.poll() is None:
+        time.sleep(0.02)
+    child.kill()
+    _, said = child.communicate()
+    before = measured(path)
+    assert len(before) >= 3, said
+    assert sum(status != "refused" for status, _ in before.values()) < 16
+
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=120)
+    after = measured(path)
+    assert {k: after[k] for k in before} == before
+    assert sum(status != "refused" for status, _ in after.values()) == 16
+    (kernel,) = json.loads(done.stdout)["kernels"]
+    assert (kernel["tried"], kernel["fresh"]) == (16, len(after) - len(before))
 
 
 def test_what_gains_too_little_is_rolled_back_and_says_so(tmp_path):
