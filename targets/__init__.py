@@ -25,7 +25,7 @@ class Target(Protocol):
 
     `admit` raises the same for a schedule, without printing more than it must. `runtime` says what runs its programs: "host",
     "cuda", or "" where only a folder is written. `toolchain` has `missing()`, `key()` and `compile(folder, names, out)` (host) or
-    `compile_object(name, text) -> bytes` (cuda).
+    `compile_object(name, text) -> bytes` and `here()`, the same for the device that is here (cuda).
     """
 
     name: str

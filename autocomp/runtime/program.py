@@ -214,4 +214,4 @@ def executor_of(calls: KernelGraph, sources: Mapping[str, KernelSource], files: 
     if target.runtime == "host":
         return HostExecutor(calls, places, sources, build_library(files, target.toolchain, trace), options)
     texts = {n: files[f"{n}.{s.language}"] for n, s in sources.items()}
-    return CudaExecutor(calls, places, sources, build_objects(texts, target.toolchain, trace), options)
+    return CudaExecutor(calls, places, sources, build_objects(texts, target.toolchain.here(), trace), options)

@@ -83,7 +83,7 @@ def build(job: Job, schedule: Schedule, name: str) -> Built:
         target.toolchain.compile(folder, [n for n in sorted(files) if n.endswith(".c")], folder / "kernels.so")
         return Built(schedule, sources, str(folder / "kernels.so"))
     for s in sources:
-        code = target.toolchain.compile_object(s.name, f"{target.preamble([s])}\n{s.text}")
+        code = target.toolchain.here().compile_object(s.name, f"{target.preamble([s])}\n{s.text}")
         (folder / f"{s.name}.cubin").write_bytes(code)
     return Built(schedule, sources, str(folder / f"{sources[0].name}.cubin"))
 

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 from autocomp.targets.cuda.emit import emit_specialised
 from autocomp.targets.cuda.rows import emit_rows
-from autocomp.targets.cuda.toolchain import Toolchain
+from autocomp.targets.cuda.toolchain import Toolchain, capability, version_of
 from autocomp.targets.simt.emit import emit
 from autocomp.targets.source import KernelSource
 from autocomp.targets.symbols import sizes_apart
@@ -75,13 +75,11 @@ def _no_device(arch: str) -> str:
     try:
         from cuda.core import Device
 
-        device = Device()
-        device.set_current()
-        have = device.compute_capability
+        Device().set_current()
+        have = capability()
     except Exception as e:
         return f"no CUDA device: {str(e).splitlines()[0] if str(e) else type(e).__name__}"
-    digits = "".join(c for c in arch if c.isdigit())
-    need = (int(digits[:-1]), int(digits[-1]))
-    if arch.endswith("a") and tuple(have) != need:
+    need = version_of(arch)
+    if arch.endswith("a") and have != need:
         return f"the device has compute capability {have[0]}.{have[1]}, code for {arch} runs on {need[0]}.{need[1]} only"
-    return "" if tuple(have) >= need else f"the device has compute capability {have[0]}.{have[1]}, {arch} needs {need[0]}.{need[1]}"
+    return "" if have >= need else f"the device has compute capability {have[0]}.{have[1]}, {arch} needs {need[0]}.{need[1]}"

@@ -10,7 +10,7 @@ import pytest
 import autocomp
 from autocomp.runtime.cuda import started_early
 from autocomp.runtime.inputs import random_inputs
-from tests.helpers.device_graphs import GRAPHS
+from tests.helpers.device_graphs import GOLDEN, GRAPHS
 from tests.helpers.device_runs import poison
 from tests.helpers.split_depth import PROGRAMS, on_device
 
@@ -26,6 +26,13 @@ def test_program_matches_the_float64_reference(name):
             assert program.verify(seed=seed).ratio <= 1
         except autocomp.VerificationError as e:
             raise AssertionError(f"seed {seed}: {e}") from None
+
+
+@pytest.mark.parametrize("name", GOLDEN["a100"])
+def test_what_is_printed_for_an_older_chip_runs_too(name):
+    program = autocomp.optimize(GRAPHS[name], target="cuda:a100")
+    poison(program)
+    assert program.verify(seed=int.from_bytes(os.urandom(4), "little")).ratio <= 1
 
 
 @pytest.mark.parametrize(("kind", "name"), PROGRAMS)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from autocomp.targets import load_target
 from autocomp.targets.cuda.target import CudaTarget
+from autocomp.targets.cuda.toolchain import Toolchain
 
 import autocomp
 from autocomp.cost.chip import load_chip
@@ -29,6 +30,18 @@ def test_every_kernel_compiles(name, chip):
     for file, text in program.sources.items():
         code = program.target.toolchain.compile_object(Path(file).stem, text)
         assert code[:4] == b"\x7fELF"
+
+
+@needs_nvrtc
+def test_what_is_printed_for_an_older_chip_is_compiled_for_the_device_that_is_here(monkeypatch):
+    """A cubin of compute capability 8.0 does not load on 9.0, one of 8.0 does on 8.9; code for 9.0a runs on 9.0 alone."""
+    runs = [((9, 0), "sm_80", "sm_90"), ((8, 9), "sm_80", "sm_80"), ((8, 0), "sm_80", "sm_80"), ((9, 0), "sm_90a", "sm_90a")]
+    for have, arch, code in runs:
+        monkeypatch.setattr("autocomp.targets.cuda.toolchain.capability", lambda have=have: have)
+        assert Toolchain(arch).here() == Toolchain(code)
+    program = autocomp.optimize(GRAPHS["gemm_bias_gelu"], target="cuda:a100")
+    for name, s in program.printed.items():
+        assert Toolchain("sm_90").compile_object(name, program.target.preamble([s]) + s.text)[:4] == b"\x7fELF"
 
 
 @pytest.mark.parametrize(("name", "chip"), [(n, c) for c in ("a100", "h200") for n in GOLDEN[c]])
