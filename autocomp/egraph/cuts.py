@@ -71,7 +71,7 @@ class Enumerator:
         s = self.subject
         for group in s.order:
             waiting = [c for c in group if (c not in s.memory or c in s.narrow) and c not in s.literal]
-            self.flow |= dict.fromkeys(set(group) - set(waiting), 0.0)
+            self.flow |= dict.fromkeys((c for c in group if c not in waiting or c in s.narrow), 0.0)
             while len(waiting) > 1 and len(group) <= RANKED:
                 best = min(waiting, key=self._least)  # the cheapest without the others; they may then be views of it
                 self._enumerate(best)
@@ -167,7 +167,7 @@ class Enumerator:
         if (child in s.memory and child not in s.narrow) or node.form.kind in ("opaque", "alone") or access is None:
             return out
         consumer = "view" if node.form.view else node.form.kind
-        for cut in self.cuts[child]:
+        for cut in self.cuts.get(child, ()):  # none yet of what is in memory and in the same group
             loaded = cut.ops == 0
             row = ""
             if not loaded:
