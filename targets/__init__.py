@@ -52,22 +52,24 @@ def load_target(spec: str, options: Options | None = None) -> Target:
 
     `options` go to a target whose printer reads some of them (it has a field `options`).
     """
+    if not isinstance(spec, str):
+        raise AutocompError(f"a target is a text like 'cpu' or 'cuda:h200', got {spec!r}", where="target",
+                            hint=f"targets: {', '.join(manifests())}")  # fmt: skip
     name, _, chip = spec.partition(":")
     known = manifests()
-    folder = next((f for f, m in known.items() if name in (f, *m.get("aliases", ()))), None)
+    folder = next((f for f, m in known.items() if name.lower() in (f, *m.get("aliases", ()))), None)
     if folder is None:
-        near = get_close_matches(name, [n for f, m in known.items() for n in (f, *m.get("aliases", ()))], 1)
-        raise AutocompError(
-            f"no target '{name}'", where="target", hint=f"did you mean '{near[0]}'?" if near else f"targets: {', '.join(known)}"
-        )
+        hint = _nearest(name, [n for f, m in known.items() for n in (f, *m.get("aliases", ()))])
+        spoken = ", ".join(f"{f} ({m['language']})" for f, m in known.items())
+        raise AutocompError(f"no target '{name}'", where="target", hint=f"{hint}targets: {spoken}")
     m = known[folder]
-    chip = m.get("chip_aliases", {}).get(chip, chip or m["default_chip"])
+    chip = m.get("chip_aliases", {}).get(chip.lower(), chip or m["default_chip"])
+    chip = chip.lower() if chip.lower() in m["chips"] else chip
     if chip not in m["chips"] and not chip.endswith((".yaml", ".yml")):
-        near = get_close_matches(chip, m["chips"], 1)
         raise AutocompError(
             f"target {folder} has no chip '{chip}'",
             where="target",
-            hint=f"did you mean '{near[0]}'?" if near else f"chips: {', '.join(m['chips'])}",
+            hint=f"{_nearest(chip, m['chips'])}chips: {', '.join(m['chips'])}, or {folder}:FILE.yaml with the figures of another",
         )
     module = import_module(f"autocomp.targets.{folder}.target")
     made = getattr(module, f"{folder.capitalize()}Target")
@@ -77,6 +79,12 @@ def load_target(spec: str, options: Options | None = None) -> Target:
         raise ChipError(f"chip {machine.name} is for target {machine.target}, not {folder}", where=chip,
                         hint=f"--target {machine.target}:{chip}, or `target: {folder}` in the file")  # fmt: skip
     return made(machine, **given)  # type: ignore[no-any-return]
+
+
+def _nearest(name: str, known: list[str]) -> str:
+    """The one that may have been meant; who mistypes a short name rarely does so in its first letter (a gpu is no npu)."""
+    near = get_close_matches(name.lower(), [n for n in known if n[0] == name[:1].lower()], 1)
+    return f"did you mean '{near[0]}'? " if near else ""
 
 
 def list_targets() -> list[dict[str, Any]]:

@@ -153,7 +153,7 @@ def explain(
     """
     from autocomp.report.explain import explain as explain_program
 
-    program = choice.compile(model, True, tuned)
+    program = choice.compile(model, as_json, tuned)
     text, data = explain_program(program, why=why, why_not=why_not)
     typer.echo(json.dumps(data, indent=1) if as_json else text)
 

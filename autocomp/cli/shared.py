@@ -6,7 +6,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,6 +16,7 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from autocomp.errors import AutocompError
+from autocomp.options import Options
 from autocomp.version import __version__
 
 ORDER = ("optimize", "run", "explain", "compare", "rules", "tune", "bisect", "targets", "calibrate", "doctor")  # in the help
@@ -26,6 +27,17 @@ class Commands(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         return sorted(super().list_commands(ctx), key=ORDER.index)
+
+    def invoke(self, ctx: Any) -> Any:
+        """As typer does; an option of `optimize` that was written as a flag is answered with `--set`."""
+        try:
+            return super().invoke(ctx)
+        except Exception as e:
+            name = getattr(e, "option_name", "").lstrip("-").replace("-", "_")  # only an unknown flag's error has it
+            if name in {f.name for f in fields(Options)}:
+                e.message = f"No such option: {e.option_name}; it is set by --set {name}=VALUE"  # type: ignore[attr-defined]
+                e.possibilities = ()  # type: ignore[attr-defined]
+            raise
 
 
 app = typer.Typer(
@@ -55,6 +67,7 @@ def options(
     """Options of the program itself."""
 
 
+OWN_FLAGS = {"rules": "--rules", "without": "--without"}
 out = Console(soft_wrap=False, markup=False, width=None if sys.stdout.isatty() else 140)
 err = Console(stderr=True, markup=False)  # names of extras and shapes stand in brackets
 
@@ -110,10 +123,7 @@ class Choice:
 
     def options(self) -> Any:
         """Options from flags; values are converted by the type of the option's default."""
-        from dataclasses import fields, replace
         from difflib import get_close_matches
-
-        from autocomp.options import Options
 
         kinds = {f.name: f for f in fields(Options)}
         values: dict[str, Any] = {}
@@ -122,6 +132,8 @@ class Choice:
                 near = get_close_matches(name, kinds, 1)
                 raise typer.BadParameter(f"no option '{name}'; " + (f"did you mean '{near[0]}'? " if near else "")
                                          + f"Options are {', '.join(sorted(kinds))}")  # fmt: skip
+            if name in OWN_FLAGS:
+                raise typer.BadParameter(f"{name} has a flag of its own: {OWN_FLAGS[name]} {text}")
             default = getattr(Options(), name)
             if isinstance(default, bool):
                 if text.lower() not in ("true", "false", "1", "0"):
@@ -147,8 +159,6 @@ class Choice:
 
     def compile(self, model: str, quiet: bool, tuned: bool = True) -> Any:
         """The compiled program, with progress on stderr."""
-        from dataclasses import replace
-
         options = self.options()
         return self.optimized(model, options if tuned else replace(options, tuned=False), quiet)
 

@@ -10,6 +10,15 @@ from autocomp.errors import ModelError
 from autocomp.frontends.sizes import unknown_dims
 from autocomp.ir.node import Graph
 
+TEXT = (".txt", ".ac")
+OTHERS = {  # files of other kinds that people have: how each gets here
+    (".pt", ".pth", ".ckpt", ".bin", ".safetensors"): "load the module in Python and call autocomp.optimize(module, example_inputs=(x,)), "
+    "or write an .onnx file with torch.onnx.export",
+    (".pt2",): "autocomp.optimize(torch.export.load(path)) in Python",
+    (".py",): "import the function or module in Python and call autocomp.optimize(it, example_inputs=(x,))",
+    (".h5", ".keras", ".tflite"): "convert it to ONNX with tf2onnx",
+}
+
 
 def load(model: Any, *, example_inputs: Any = None, dims: dict[str, int] | None = None) -> Graph:
     """A Graph from a Graph, an ONNX path, bytes or ModelProto, the text form, a torch module, or a Python function.
@@ -27,13 +36,13 @@ def load(model: Any, *, example_inputs: Any = None, dims: dict[str, int] | None 
         from autocomp.frontends.text import parse
 
         return parse(str(model), dims=dims)
-    if isinstance(model, (str, Path)) and Path(model).suffix in (".txt", ".ac"):
-        from autocomp.frontends.text import parse
-
+    if isinstance(model, (str, Path)):
         path = Path(model)
-        if not path.is_file():
-            raise ModelError("no such file", where=str(path), hint="give the path of an .onnx or .txt model")
-        return parse(path.read_text(), where=str(path), dims=dims)
+        _check_kind(path)
+        if path.suffix in TEXT:
+            from autocomp.frontends.text import parse
+
+            return parse(_text(path), where=str(path), dims=dims)
     if isinstance(model, (str, Path, bytes)) or (kind == "onnx" and type(model).__name__ == "ModelProto"):
         from autocomp.frontends.onnx import load_onnx
 
@@ -57,3 +66,25 @@ def load(model: Any, *, example_inputs: Any = None, dims: dict[str, int] | None 
         f"cannot read a model of type {type(model).__name__}",
         hint="give an ONNX path, bytes or ModelProto, a torch module, a Python function, or a text graph",
     )
+
+
+def _check_kind(path: Path) -> None:
+    """Raises ModelError for a folder, and for a file that is no model of a kind that is read here, with the way to one."""
+    if path.is_dir():
+        saved = (path / "manifest.json").is_file()
+        raise ModelError("is a saved program, not a model" if saved else "is a folder, not a model", where=str(path),
+                         hint="give the model it was made of; `autocomp compare` reads saved programs" if saved
+                         else "give the path of an .onnx or .txt model")  # fmt: skip
+    hint = next((hint for suffixes, hint in OTHERS.items() if path.suffix in suffixes), "")
+    if hint and path.exists():
+        raise ModelError(f"{path.suffix} files are not read; models are .onnx and .txt files", where=str(path), hint=hint)
+
+
+def _text(path: Path) -> str:
+    """A text graph's file. Raises ModelError where it cannot be read, or is no text."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as e:
+        raise ModelError(f"cannot be read: {e.strerror}", where=str(path), hint="check the path and its permissions") from None
+    except UnicodeDecodeError as e:
+        raise ModelError(f"is no text: {e.reason} at byte {e.start}", where=str(path), hint="an ONNX model's name ends in .onnx") from None

@@ -228,4 +228,6 @@ def parse(text: str, where: str = "text", params: Mapping[str, np.ndarray] | Non
                     raise
                 raise p.fail(f"cannot read '{s}': {e}") from None
     unknown_dims(p.dims, p.syms, where)
+    if not p.b.outputs:
+        raise ModelError("the graph has no output", where=where, hint="a text graph ends in lines like `output y = %0`")
     return p.b.graph()

@@ -9,6 +9,7 @@ bounds that torch found.
 from __future__ import annotations
 
 import operator
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -56,7 +57,10 @@ def load_torch(model: Any, example_inputs: Sequence[Any] | None = None) -> Graph
     for kept in KEPT:
         op, _, overload = kept.partition(".")
         table.pop(getattr(getattr(torch.ops.aten, op), overload), None)
-    return _Reader(program.run_decompositions(table), name).graph()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # torch about its own trees, which it copies here
+        decomposed = program.run_decompositions(table)
+    return _Reader(decomposed, name).graph()
 
 
 class _Reader:
@@ -124,11 +128,20 @@ class _Reader:
                 return int(expr)
             raise UnsupportedOp(f"dimension {expr} of '{node.name}'", where=place_of(node), hint="only plain symbols are read")
         if str(expr) not in self.symbols:
-            found = d.node.shape_env.var_to_range[expr]
+            known = self.program.range_constraints
+            found = known[expr] if expr in known else d.node.shape_env.var_to_range[expr]
             limit = 2**31 - 1
             hi = int(found.upper) if found.upper.is_number and found.upper.is_finite and found.upper < limit else limit
-            self.symbols[str(expr)] = Sym(str(expr), max(1, int(found.lower)), hi)
+            name = self.spoken(expr, d.node.shape_env)
+            self.symbols[str(expr)] = Sym(name, max(1, int(found.lower)), hi)
         return self.symbols[str(expr)]
+
+    def spoken(self, expr: Any, env: Any) -> str:
+        """What the user called a dimension: `batch` of Dim("batch"), where torch kept it, else torch's own symbol."""
+        sources = getattr(env, "var_to_sources", {}).get(expr, ())
+        names = getattr(env, "source_name_to_debug_name", {})
+        name = next((names[s.name] for s in sources if isinstance(s.name, str) and s.name in names), str(expr))
+        return name if name.isidentifier() and name not in {s.name for s in self.symbols.values()} else str(expr)
 
     def call(self, node: Any) -> Any:
         where = place_of(node)

@@ -37,7 +37,9 @@ def input_sizes(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, int]:
         x = inputs[name]
         if x.dtype != t.dtype.numpy or len(x.shape) != t.rank or any(isinstance(d, int) and d != s for d, s in zip(t.shape, x.shape)):
             got = next((d.name for d in DTYPES.values() if d.numpy == x.dtype), str(x.dtype))
-            raise ModelError(f"input '{name}' wants {t}, got {got}{list(x.shape)}", where=graph.name)
+            same = got != t.dtype.name and len(x.shape) == t.rank
+            raise ModelError(f"input '{name}' wants {t}, got {got}{list(x.shape)}", where=graph.name,
+                             hint=f"convert it, e.g. with x.astype('{t.dtype.numpy}')" if same else None)  # fmt: skip
         for d, s in zip(t.shape, x.shape):
             if not isinstance(d, Sym):
                 continue

@@ -32,6 +32,8 @@ class Side:
         """From a Program (timed on `inputs` if it can run here) or from a folder written by `Program.save`."""
         if isinstance(x, (str, Path)):
             return Side._of_folder(Path(x))
+        if not hasattr(x, "kernels"):
+            raise AutocompError(f"compares programs and folders of saved programs, got {type(x).__name__}", where="compare")
         timing = x.profile(inputs) if inputs is not None and x.runnable else None
         return Side(
             x.name, x.target.name, x.predicted, timing.total if timing else None, tuple(kernel_rows(x, timing)), dict(x.sources)
@@ -41,9 +43,8 @@ class Side:
     def _of_folder(folder: Path) -> Side:
         manifest = folder / "manifest.json"
         if not manifest.is_file():
-            raise AutocompError(
-                "no manifest.json in this folder", where=str(folder), hint="write one with `autocomp optimize MODEL -o DIR`"
-            )
+            what = "no manifest.json in this folder" if folder.is_dir() else "is no folder of a saved program"
+            raise AutocompError(what, where=str(folder), hint="write one with `autocomp optimize MODEL -o DIR`")
         try:
             m = json.loads(manifest.read_text())
             sources = {f: (folder / f).read_text() for f in m["sources"]}

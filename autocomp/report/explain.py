@@ -8,6 +8,8 @@ from typing import Any
 from autocomp.errors import AutocompError
 from autocomp.report.tables import plural, runners_up, seconds_text
 
+FEW = 12  # names that an error lists; of more it says what lists them
+
 
 def explain(program: Any, why: str | None = None, why_not: str | None = None) -> tuple[str, dict[str, Any]]:
     """(text, data). Without arguments the whole program; `why` a kernel's name; `why_not` a rule's name.
@@ -42,17 +44,16 @@ def explain(program: Any, why: str | None = None, why_not: str | None = None) ->
     }
 
 
-def _near(name: str, known: list[str]) -> str:
+def _near(name: str, known: list[str], all_of_them: str) -> str:
     near = get_close_matches(name, known, 3)
-    return f"nearest: {', '.join(near)}" if near else f"known: {', '.join(known[:12])}"
+    return f"nearest: {', '.join(near)}" if near else f"known: {', '.join(known)}" if len(known) <= FEW else all_of_them
 
 
 def _why(program: Any, name: str) -> tuple[str, dict[str, Any]]:
     k = next((k for k in program.kernels if k.name == name), None)
     if k is None:
-        raise AutocompError(
-            f"there is no kernel '{name}'", where="explain --why", hint=_near(name, [k.name for k in program.kernels])
-        )
+        hint = _near(name, [k.name for k in program.kernels], "`autocomp explain MODEL` lists them")
+        raise AutocompError(f"there is no kernel '{name}'", where="explain --why", hint=hint)
     others = [e for e in program.trace.of("schedule") if e.data.get("signature") == k.signature]
     lines = [
         f"{k.name}, called {plural(k.calls, 'time')}",
@@ -81,7 +82,8 @@ def _why(program: Any, name: str) -> tuple[str, dict[str, Any]]:
 def _why_not(program: Any, rule: str) -> tuple[str, dict[str, Any]]:
     known = sorted(set(program.rule_names))
     if rule not in known:
-        raise AutocompError(f"there is no rule '{rule}' in force", where="explain --why-not", hint=_near(rule, known))
+        hint = _near(rule, known, "`autocomp rules list` shows them")
+        raise AutocompError(f"there is no rule '{rule}' in force", where="explain --why-not", hint=hint)
     fired = [e for e in program.trace.of("rule") if e.name == rule]
     rejected = [e for e in program.trace.of("reject") if e.name == rule]
     count = sum(int(e.data.get("count", 1)) for e in fired)

@@ -19,7 +19,7 @@ from autocomp.ir.ops import OPS
 from autocomp.ir.reference import input_sizes
 from autocomp.options import Options
 from autocomp.runtime.device_array import Borrowed, DeviceArray, check, like, on_device, tensor_map
-from autocomp.runtime.executor import Timing, constants_of, host_array, shape_of
+from autocomp.runtime.executor import Timing, constants_of, given_back, host_array, shape_of
 from autocomp.runtime.plan import Slots, arena, size_of
 from autocomp.targets.source import KernelSource, TensorMap
 
@@ -56,7 +56,7 @@ class CudaExecutor:
     """An `Executor` on the current CUDA device. `objects`: kernel name -> cubin.
 
     Work is queued on `stream`, which is ordered with the legacy default stream (torch's and CuPy's own). NumPy inputs give
-    NumPy outputs; an input in device memory makes the outputs device arrays of its library, not waited for.
+    NumPy outputs, torch's on the host torch's; an input in device memory makes the outputs device arrays of its library, not waited for.
 
     Calls from several threads are queued one after another: they share the arena. What `bind` returns has an arena and flags of its own.
     """
@@ -89,7 +89,7 @@ class CudaExecutor:
             self._start(launches, pointers | {t: o.pointer for t, o in outputs.items()})
         named = {name: outputs.get(t) for name, t in self.calls.outputs}
         if first is None:
-            result: dict[str, Any] = {n: o.numpy() if o is not None else host_array(feed[self._input_of(n)]) for n, o in named.items()}
+            result = given_back(feed, {n: o.numpy() if o is not None else host_array(feed[self._input_of(n)]) for n, o in named.items()})
         else:
             result = {n: like(first, o) if o is not None else feed[self._input_of(n)] for n, o in named.items()}
         del keep

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -23,7 +24,7 @@ class Timing:
 
 
 class Executor(Protocol):
-    """`run` gives the outputs by name, as arrays of the kind that the place of execution has (NumPy on the host)."""
+    """`run` gives the outputs by name, as arrays of the library that the inputs are of: NumPy's, torch's, CuPy's."""
 
     def run(self, feed: Mapping[str, Any]) -> dict[str, Any]: ...
     def profile(self, feed: Mapping[str, Any], repeat: int = 10) -> Timing: ...
@@ -41,11 +42,45 @@ def host_array(x: Any) -> np.ndarray:
     """
     if isinstance(x, np.ndarray) or not hasattr(x, "__dlpack__"):
         return np.asarray(x)
+    short = _short_float(x)
     try:
-        return np.from_dlpack(x)
+        return np.from_dlpack(x) if short is None else np.from_dlpack(x.view(_bits(short))).view(short)
     except (BufferError, RuntimeError, TypeError, ValueError) as e:
         raise ModelError(f"NumPy cannot read a {type(x).__module__}.{type(x).__qualname__}: {e}", where="inputs",
-                         hint="give a NumPy array, e.g. x.detach().cpu().numpy()") from None  # fmt: skip
+                         hint="give x.detach().cpu()") from None  # fmt: skip
+
+
+def given_back(feed: Mapping[str, Any], outputs: dict[str, np.ndarray]) -> dict[str, Any]:
+    """Outputs as torch tensors on the same memory where an input is one; else as they are."""
+    if not any(map(_of_torch, feed.values())):
+        return outputs
+    return {name: _tensor(x) for name, x in outputs.items()}
+
+
+def _of_torch(x: Any) -> bool:
+    """Whether x is a tensor of torch, which is not imported for the question."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.Tensor)
+
+
+def _tensor(x: np.ndarray) -> Any:
+    torch = sys.modules["torch"]
+    if x.dtype.isbuiltin == 1:
+        return torch.from_numpy(x)
+    return torch.from_numpy(x.view(f"i{x.dtype.itemsize}")).view(getattr(torch, x.dtype.name))
+
+
+def _short_float(x: Any) -> np.dtype[Any] | None:
+    """The dtype of a torch tensor that NumPy knows by ml_dtypes alone (bfloat16, 8-bit floats); None for others."""
+    import ml_dtypes
+
+    name = str(x.dtype).rpartition(".")[2] if _of_torch(x) else ""
+    return np.dtype(getattr(ml_dtypes, name)) if name == "bfloat16" or name.startswith("float8_") else None
+
+
+def _bits(dtype: np.dtype[Any]) -> Any:
+    """torch's integer of the same size."""
+    return getattr(sys.modules["torch"], f"int{8 * dtype.itemsize}")
 
 
 def constants_of(calls: KernelGraph) -> dict[str, np.ndarray]:

@@ -16,7 +16,7 @@ from autocomp.ir.ops import OPS
 from autocomp.ir.reference import input_sizes
 from autocomp.ir.types import TensorType
 from autocomp.options import Options
-from autocomp.runtime.executor import Timing, constants_of, host_array, shape_of
+from autocomp.runtime.executor import Timing, constants_of, given_back, host_array, shape_of
 from autocomp.runtime.library import Library, packings, symbols_of
 from autocomp.runtime.pages import Pool, memory
 from autocomp.runtime.plan import Slots, arena, segments, size_of
@@ -39,8 +39,11 @@ class HostExecutor:
         self._standing: dict[tuple[int, ...], tuple[dict[str, np.ndarray], Any]] = {}
         self.poison = False  # fill intermediates and outputs with NaN patterns before a run: what is not written shows
 
-    def run(self, feed: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        """Outputs by name. Raises ModelError on a missing input, a wrong dtype or shape."""
+    def run(self, feed: Mapping[str, Any]) -> dict[str, Any]:
+        """Outputs by name: tensors of torch where an input is one, else NumPy arrays.
+
+        Raises ModelError on a missing input, a wrong dtype or shape.
+        """
         tensors, table, sizes, scratch = self._prepare(feed)
         for first, last, opaque in segments(self.calls.calls):
             self._segment(first, last, opaque, tensors, table, sizes, scratch)
@@ -49,7 +52,7 @@ class HostExecutor:
         for name, t in self.calls.outputs:  # names of one tensor do not share memory: the caller may write to each
             out[name] = tensors[t].copy() if t in given else tensors[t]
             given.add(t)
-        return out
+        return given_back(feed, out)
 
     def profile(self, feed: Mapping[str, Any], repeat: int = 10) -> Timing:
         """Time whole calls, and each kernel's launches inside a call (median over `repeat`)."""

@@ -47,9 +47,9 @@ class KernelInfo:
 
 
 class Program:
-    """`program(x, ...)` takes inputs in order (or by name through `run`) and gives the output, or a tuple of them.
+    """`program(x, ...)` takes inputs in order, or by name, and gives the output, or a tuple of them.
 
-    Anything with DLPack or the array interface goes in; NumPy arrays come out.
+    Anything with DLPack or the array interface goes in; arrays of torch or CuPy come out where such went in, else NumPy's.
     """
 
     def __init__(self, calls: KernelGraph, kernels: list[KernelInfo], files: dict[str, str],
@@ -121,15 +121,18 @@ class Program:
         return verify(self, feed, seed)
 
     # ---- running
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """The output, or a tuple of them. Raises ModelError on a missing or unknown input, a wrong dtype or shape."""
         names = [n.attrs["name"] for n in self.graph.inputs]
-        if len(args) != len(names):
-            raise ModelError(f"takes {len(names)} inputs ({', '.join(names)}), got {len(args)}", where=self.name)
-        out = tuple(self.run(dict(zip(names, args))).values())
+        feed = dict(zip(names, args))
+        if len(args) + len(named) != len(names) or len(feed | named) != len(names) or not set(named) <= set(names):
+            got = ", ".join([str(len(args)), *named]) if named else str(len(args))
+            raise ModelError(f"takes {len(names)} inputs ({', '.join(names)}), got {got}", where=self.name)
+        out = tuple(self.run(feed | named).values())
         return out[0] if len(out) == 1 else out
 
-    def run(self, feed: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        """Outputs by name. Raises ModelError on a missing input, a wrong dtype or shape."""
+    def run(self, feed: Mapping[str, Any]) -> dict[str, Any]:
+        """Outputs by name, for names that are no identifiers too. Raises ModelError on a missing input, a wrong dtype or shape."""
         return self._running().run(feed)
 
     def profile(self, feed: Mapping[str, Any], repeat: int = 10) -> Timing:

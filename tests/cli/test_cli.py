@@ -126,8 +126,14 @@ def test_rules_and_targets_are_listed():
     (["optimize", "{model}", "--without", "fusion/epilog"], 1, "no rule is called 'fusion/epilog'\n  next: nearest: fusion/epilogue"),
     (["rules", "list", "--phase", "fusing"], 2, "no phase 'fusing'; phases are shapes, algebra"),
     (["optimize", "{model}", "--rules", "none.yaml"], 1, "none.yaml: cannot be read"),
-    (["compare", "none_a", "none_b"], 1, "no manifest.json in this folder"),
+    (["compare", "/", "none_b"], 1, "no manifest.json in this folder"),
     (["rules", "test", "algebra/nothing"], 1, "there is no rule 'algebra/nothing'"),
+    (["compare", "{model}", "none_b"], 1, "is no folder of a saved program"),
+    (["optimize", "{model}", "--target", "gpu"], 1, "no target 'gpu'\n  next: targets: ascend (Ascend C), cpu (C), cuda (CUDA C++)"),
+    (["optimize", "{model}", "--target", "cuda:h100"], 1, "did you mean 'h200'? chips: h200, a100, or cuda:FILE.yaml"),
+    (["optimize", "{model}", "--threads", "1"], 2, "No such option: --threads; it is set by --set threads=VALUE"),
+    (["optimize", "{model}", "--set", "rules=mine.yaml"], 2, "rules has a flag of its own: --rules mine.yaml"),
+    (["explain", "{model}", "--why-not", "nothing"], 1, "no rule 'nothing' in force\n  next: `autocomp rules list` shows them"),
     (["optimize"], 2, "Missing argument"),
 ])  # fmt: skip
 def test_errors_say_what_and_what_next(model, args, code, text):

@@ -12,6 +12,7 @@ onnx = pytest.importorskip("onnx")
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 from autocomp.errors import AutocompError, ModelError, UnsupportedOp  # noqa: E402
+from autocomp.frontends import load  # noqa: E402
 from autocomp.frontends.onnx import load_onnx  # noqa: E402
 
 
@@ -48,6 +49,27 @@ def test_good_model_imports() -> None:
 def test_no_such_file(tmp_path: Path) -> None:
     path = tmp_path / "no.onnx"
     assert refusal(path) == f"{path}: cannot be read: No such file or directory\n  next: check the path and its permissions"
+
+
+@pytest.mark.parametrize(("name", "text"), [
+    ("m.pt", r".pt files are not read; .*\n  next: load the module in Python .*torch.onnx.export"),
+    ("m.pt2", r"next: autocomp.optimize\(torch.export.load\(path\)\)"),
+    ("m.py", r"next: import the function"),
+    ("folder", r"is a folder, not a model\n  next: give the path of an .onnx or .txt model"),
+    ("saved", r"is a saved program, not a model\n  next: .*`autocomp compare` reads"),
+    ("bytes.txt", r"is no text: invalid start byte at byte 0"),
+    ("empty.txt", r"the graph has no output\n  next: a text graph ends in lines like `output y = %0`"),
+    ("none.txt", r"cannot be read: No such file"),
+])  # fmt: skip
+def test_a_path_to_what_is_no_model_says_what_it_is(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "saved").mkdir()
+    (tmp_path / "saved" / "manifest.json").write_text("{}")
+    for file, data in (("m.pt", b"x"), ("m.pt2", b"x"), ("m.py", b"x"), ("bytes.txt", b"\xff\xfe"), ("empty.txt", b"")):
+        (tmp_path / file).write_bytes(data)
+    with pytest.raises(ModelError, match=text) as e:
+        load(tmp_path / name)
+    assert e.value.where == str(tmp_path / name)
 
 
 def test_no_onnx_at_all() -> None:

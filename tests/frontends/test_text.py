@@ -48,7 +48,7 @@ def test_symbolic_dimensions_round_trip():
     ("graph g\ninput x: f32[3]\ninput z: f32[4]\n%0 = add(x, z)\n", "text:4: add: shapes [3] and [4] do not broadcast"),
     ("graph g\nparam w: f32[99999, 99999] = zeros\n", "text:2: parameter 'w' of f32[99999, 99999] is too large"),
     ("graph g\nwhat\n", "text:2: cannot read 'what'"),
-    ("graph g\ninput x: f32[3]\n", "g: the graph has no output"),
+    ("graph g\ninput x: f32[3]\n", "text: the graph has no output"),
 ])  # fmt: skip
 def test_refusals_name_the_line(text, message):
     with pytest.raises(ModelError) as e:

@@ -80,6 +80,29 @@ def test_two_names_of_one_result_do_not_share_memory():
 def test_what_numpy_cannot_read_is_refused_with_what_to_do():
     torch = pytest.importorskip("torch")
     program = autocomp.optimize(lambda x: x + 1, example_inputs=(np.zeros((2, 2), "f4"),))
-    for x in (torch.zeros(2, 2, requires_grad=True), torch.zeros(2, 2, dtype=torch.bfloat16)):
-        with pytest.raises(ModelError, match=r"NumPy cannot read a torch.Tensor: [\s\S]*x.detach\(\).cpu\(\).numpy\(\)"):
-            program(x)
+    with pytest.raises(ModelError, match=r"NumPy cannot read a torch.Tensor: [\s\S]*next: give x.detach\(\).cpu\(\)"):
+        program(torch.zeros(2, 2, requires_grad=True))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "int8", "bool"])
+def test_tensors_of_torch_give_tensors_of_torch(dtype):
+    torch = pytest.importorskip("torch")
+    x = torch.arange(-6, 6).reshape(3, 4).to(getattr(torch, dtype))
+    module = type("Twice", (torch.nn.Module,), {"forward": lambda self, x: (x.T.contiguous(), x | x if dtype == "bool" else x + x)})()
+    program = autocomp.optimize(module.eval(), example_inputs=(x,))
+    for got, want in zip(program(x), module(x)):
+        assert got.dtype == want.dtype
+        assert torch.equal(got, want)
+    assert isinstance(program(program.run({"x": np.zeros((3, 4), program.graph.inputs[0].type.dtype.numpy)})["output_0"].T)[0], np.ndarray)
+
+
+def test_inputs_by_name():
+    a, b = np.arange(3, dtype="f4"), np.ones(3, "f4")
+    program = autocomp.optimize(lambda a, b: a - b, example_inputs=(a, b))
+    for got in (program(a, b), program(a, b=b), program(b=b, a=a)):
+        np.testing.assert_array_equal(got, a - b)
+    for args, named, said in (((a,), {}, "1"), ((a, b), {"b": b}, "2, b"), ((a,), {"c": b}, "1, c"), ((a, b), {"c": b}, "2, c")):
+        with pytest.raises(ModelError, match=rf"takes 2 inputs \(a, b\), got {said}$"):
+            program(*args, **named)
+    with pytest.raises(ModelError, match=r"wants f32\[3\], got f64\[3\]\n  next: convert it, e.g. with x.astype\('float32'\)"):
+        program(a.astype("f8"), b)
