@@ -94,8 +94,8 @@ def compare(a: Any, b: Any, **kw: Any) -> Comparison:
     return run(a, b, **kw)
 
 
-def rule(**kw: Any) -> Any:
+def rule(*args: Any, **kw: Any) -> Any:
     """Decorator: a rewrite rule written as a Python function. See `autocomp.rewrite.decorator.rule`."""
     from autocomp.rewrite.decorator import rule as decorate
 
-    return decorate(**kw)
+    return decorate(*args, **kw)

@@ -81,8 +81,9 @@ def _spell(v: Any) -> str:
 
 
 def rule(
+    fn: Callable[..., Any] | None = None,
     *,
-    phase: str,
+    phase: str = "",
     name: str | None = None,
     lhs: str | None = None,
     rhs: str | None = None,
@@ -94,9 +95,12 @@ def rule(
     Raises RuleError as a rule file would, at the function's own file and line.
     """
 
+    if fn is not None or not phase:
+        raise RuleError("a rule names its phase", where="autocomp.rule", hint='write @autocomp.rule(phase="algebra") above the function')
+
     def decorate(fn: Callable[..., Any]) -> Rule:
         code = inspect.unwrap(fn).__code__
-        at = Location(code.co_filename.rsplit("/", 1)[-1], code.co_firstlineno)
+        at = Location(code.co_filename.rsplit("/", 1)[-1], code.co_firstlineno, spelled=True)
         left, right = lhs, rhs
         if left is None and "match" not in fields:
             made = fn(*(Symbol(f"?{p}") for p in inspect.signature(fn).parameters))

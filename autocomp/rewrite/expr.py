@@ -315,10 +315,9 @@ def check_names(e: Expr, text: Text, variables: frozenset[str], functions: Mappi
     """Raises RuleError on an unbound variable, an unknown function or word, or a wrong number of arguments."""
     for x in walk(e):
         if isinstance(x, Ref) and x.name not in variables:
-            raise text.error(f"?{x.name} is not bound by the pattern", x.at,
-                             f"bound are {', '.join('?' + v for v in sorted(variables)) or 'none'}")
+            raise text.error(f"?{x.name} is not bound by the pattern", x.at, bound_are(variables))
         if isinstance(x, Word) and x.name not in words:
-            raise text.error(f"unknown word '{x.name}'", x.at, nearest(x.name, words) or "a text stands in quotes")
+            raise text.error(f"unknown word '{x.name}'", x.at, nearest(x.name, words))
         if isinstance(x, Call):
             if x.name not in functions:
                 raise text.error(f"unknown function '{x.name}'", x.at, nearest(x.name, functions))
@@ -328,7 +327,15 @@ def check_names(e: Expr, text: Text, variables: frozenset[str], functions: Mappi
                 raise text.error(f"{x.name} takes {wants} arguments, got {len(x.args)}", x.at)
 
 
-def nearest(name: str, known: Mapping[str, Any] | frozenset[str]) -> str | None:
-    """A next step for a name that is not known: the one most like it, or all of them where they are few."""
+def bound_are(variables: frozenset[str]) -> str:
+    """A next step for a variable that is not bound."""
+    return f"bound are {', '.join('?' + v for v in sorted(variables)) or 'none'}"
+
+
+LISTED = "`autocomp rules words PHASE` lists them"
+
+
+def nearest(name: str, known: Mapping[str, Any] | frozenset[str]) -> str:
+    """A next step for a name that is not known: the one most like it, all of them where they are few, or what lists them."""
     near = get_close_matches(name, sorted(known), 1, 0.6)
-    return f"did you mean '{near[0]}'?" if near else f"known are {', '.join(sorted(known))}" if len(known) <= 40 else None
+    return f"did you mean '{near[0]}'?" if near else f"known are {', '.join(sorted(known))}" if len(known) <= 40 else LISTED

@@ -75,7 +75,8 @@ class Instance:
         """Of the numbers: that of the first tensor. Raises Unanswerable where no variable has a type."""
         for t in self.types.values():
             return t.dtype
-        raise Unanswerable("no variable has a type such as 'f64[3, 4]'")
+        given = ", ".join(f"{k}: '{v}'" for k, v in self.bindings.items())
+        raise Unanswerable(f"no variable has a type such as 'f64[3, 4]'{f', given are {given}' if given else ''}")
 
     def conditions(self) -> Answer:
         """Do the rule's conditions hold here?"""

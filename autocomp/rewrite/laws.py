@@ -87,9 +87,11 @@ def check_choice(rule: Rule, name: str, values: tuple[Any, ...], where: Mapping[
     """Raises RuleError for a value that field `where[name]` of a schedule cannot take."""
     key = where.get(name, "")
     least = 1 if key in ROLE else 0
-    for v in values:
+    next_step = f"such as `choose: {{{name}: [{'direct' if key in WORDS else '16, 32'}]}}`"
+    for i, v in enumerate(values):
         word = isinstance(v, str)
         if word != (key in WORDS) if key else isinstance(v, float):
-            raise rule.error(f"?{name} may be '{v}', and {key or 'a choice'} wants {'a word' if key in WORDS else 'whole numbers'}")
+            wants = "a word" if key in WORDS else "whole numbers"
+            raise rule.choice_error(name, i, f"?{name} may be '{v}', and {key or 'a choice'} wants {wants}", next_step)
         if not word and (not isinstance(v, int) or v < least):
-            raise rule.error(f"?{name} may be {v}, and {key or 'a choice'} is a whole number, {least} or more")
+            raise rule.choice_error(name, i, f"?{name} may be {v}, and {key or 'a choice'} is a whole number, {least} or more", next_step)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -14,7 +15,7 @@ from typing import Any
 from autocomp.errors import RuleError
 from autocomp.options import Options
 from autocomp.rewrite.check import check_rule
-from autocomp.rewrite.expr import Expr, Lit, Ref, check_names, parse_expr, walk
+from autocomp.rewrite.expr import Expr, Lit, Ref, bound_are, check_names, parse_expr, walk
 from autocomp.rewrite.family import members
 from autocomp.rewrite.laws import check_fusion, check_kernel_rule, target_names
 from autocomp.rewrite.location import Location, Text
@@ -147,7 +148,9 @@ def build_rule(item: Located) -> Rule:
         raise fields["name"].error(f"'{name}' is no rule name", "use words of letters, digits, _ . - joined by /")
     phase = _text(fields, "phase", item)
     if phase not in PHASES:
-        raise fields["phase"].error(f"unknown phase '{phase}'", f"phases are {', '.join(PHASES)}")
+        near = get_close_matches(phase, PHASES, 1)
+        raise fields["phase"].error(f"unknown phase '{phase}'",
+                                    (f"did you mean '{near[0]}'? " if near else "") + f"phases are {', '.join(PHASES)}")  # fmt: skip
     sides = {k: _pattern(fields[k], name, phase, k) for k in ("lhs", "rhs", "match") if k in fields}
     left = "lhs" if phase in (*GRAPH_PHASES, "fusion") else "match"
     if left not in sides:
@@ -174,6 +177,7 @@ def build_rule(item: Located) -> Rule:
         _flag(fields, "assumed", False),
         _text(fields, "why", item, ""),
         _siblings(fields, bound),
+        _choices_at(fields),
     )
     _check_rhs(rule, fields["rhs"], bound)
     _check_targets(rule, fields)
@@ -198,7 +202,7 @@ def _check_rhs(rule: Rule, rhs: Located, bound: frozenset[str]) -> None:
     v = vocabulary(rule.phase)
     for ref in operands(rule.rhs):
         if ref.name not in bound:
-            raise text.error(f"?{ref.name} is not bound by the pattern", ref.at)
+            raise text.error(f"?{ref.name} is not bound by the pattern", ref.at, bound_are(bound))
         if ref.rest and rule.phase in GRAPH_PHASES and not rule.siblings:
             raise text.error(f"?{ref.name}... lists the tensors of siblings", ref.at, "name what they share: siblings: [x]")
     for a in applications(rule.rhs):
@@ -258,7 +262,7 @@ def _conditions(fields: dict[str, Located]) -> list[Text]:
     if isinstance(w.value, str):
         s = w.value.strip()
         if s.startswith("[") and s.endswith("]"):
-            at = Location(w.location.file, w.location.line, w.location.column + 1)
+            at = replace(w.location, column=w.location.column + 1)
             return _split(s[1:-1], at)
         return _split(s, w.location)
     if isinstance(w.value, bool):
@@ -275,7 +279,7 @@ def _split(s: str, at: Location) -> list[Text]:
             piece = s[start:i]
             if piece.strip():
                 lead = len(piece) - len(piece.lstrip())
-                out.append(Text(piece.strip(), Location(at.file, at.line, at.column + start + lead)))
+                out.append(Text(piece.strip(), replace(at, column=at.column + start + lead)))
             start = i + 1
     return out
 
@@ -288,6 +292,8 @@ def _choose(fields: dict[str, Located], name: str, phase: str) -> tuple[tuple[st
         raise c.error("'choose' maps names to lists of candidates", "choose: {bm: [64, 128]}")
     v, out = vocabulary(phase), []
     for key, x in c.value.items():
+        if x.value == ():
+            raise x.error(f"?{key} has no candidate", f"choose: {{{key}: [64, 128]}}")
         if isinstance(x.value, tuple):
             out.append((key, plain(x)))
         elif isinstance(x.value, str):
@@ -298,6 +304,11 @@ def _choose(fields: dict[str, Located], name: str, phase: str) -> tuple[tuple[st
         else:
             out.append((key, (x.value,)))
     return tuple(out)
+
+
+def _choices_at(fields: dict[str, Located]) -> dict[str, tuple[Location, ...]]:
+    chosen = fields["choose"].value if "choose" in fields else {}
+    return {name: tuple(i.location for i in x.value) if isinstance(x.value, tuple) else (x.location,) for name, x in chosen.items()}
 
 
 def plain(x: Located) -> Any:
@@ -320,8 +331,10 @@ def _examples(fields: dict[str, Located]) -> tuple[Example, ...]:
             raise x.error("an example maps variables to types", "- {x: 'f32[2, 3]', fires: true}")
         b = plain(x)
         graph = b.get("graph", "")
-        if not isinstance(graph, str) or not isinstance(b.get("fires", True), bool):
-            raise x.error("an example's 'graph' is text and its 'fires' is true or false")
+        if not isinstance(graph, str):
+            raise x.error("an example's 'graph' is text", "- {graph: 'input x: f32[3]; %0 = neg(x); output y = %0'}")
+        if not isinstance(b.get("fires", True), bool):
+            raise x.value["fires"].error("an example's 'fires' is true or false")
         bindings = tuple((k, v) for k, v in b.items() if k not in ("fires", "graph"))
         if bool(graph) == bool(bindings):
             raise x.error("an example has either a 'graph' or types for the rule's variables")

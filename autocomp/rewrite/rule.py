@@ -33,6 +33,7 @@ class Rule:
     both orders.
     targets: names it is for, () for all. requires: options that must be on. assumed: it may ship unchecked.
     siblings: variables; matches that agree on them fire together, and `?v...` on the right side lists ?v of all of them.
+    choices_at: name of `choose` -> where each of its candidates stands.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Rule:
     assumed: bool = False
     why: str = ""
     siblings: tuple[str, ...] = ()
+    choices_at: Mapping[str, tuple[Location, ...]] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def text(self) -> str:
@@ -68,6 +70,11 @@ class Rule:
     def error(self, what: str, hint: str | None = None) -> RuleError:
         """A RuleError that points at the whole rule."""
         return RuleError(what, where=self.where_text, hint=hint)
+
+    def choice_error(self, name: str, i: int, what: str, hint: str) -> RuleError:
+        """A RuleError that points at candidate i of a choice, as far as its place is known."""
+        at = self.choices_at.get(name, (self.location,))
+        return RuleError(what, where=f"{at[min(i, len(at) - 1)]} rule '{self.name}'", hint=hint)
 
     @property
     def where_text(self) -> str:

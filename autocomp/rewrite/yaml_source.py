@@ -69,7 +69,8 @@ class _Reader:
             mark = x.problem_mark or x.context_mark
             at = Location(self.file, mark.line + 1, mark.column + 1) if mark else self.file
             raise RuleError(f"not YAML: {x.problem or x}", where=str(at),
-                            hint="write conditions as a block list, one '- condition' a line") from None
+                            hint="indent with spaces" if "tab" in str(x.problem)
+                            else "write conditions as a block list, one '- condition' a line") from None  # fmt: skip
         except yaml.YAMLError as x:
             raise RuleError(f"not YAML: {str(x).splitlines()[0]}", where=self.file) from None
         self.events += 1

@@ -76,9 +76,15 @@ CASES = {
     "another form's role": (tiling(rhs="'tile(i: ?bm)'"), ":5:17 rule 'mine/a': a schedule of contract has no 'i'"),
     "unknown field of a schedule": (tiling(rhs="'tile(m: ?bm, stagess: 2)'"), ":5:31 rule 'mine/a': tile has no attribute 'stagess'"),
     "no schedule": (tiling(rhs="'skew(time: ?M)'"), ":5:9 rule 'mine/a': what matches contract does not become 'skew'"),
-    "a tile without elements": (tiling(choose="{bm: [16, 0]}"), ":1:3 rule 'mine/a': ?bm may be 0, and m is a whole number, 1 or more"),
-    "a tile of a word": (tiling(choose="{bm: [wide]}"), ":1:3 rule 'mine/a': ?bm may be 'wide', and m wants whole numbers"),
-    "a role that is a number": (tiling(rhs="'tile(m: 16, roles: ?bm)'"), ":1:3 rule 'mine/a': ?bm may be '16', and roles wants a word"),
+    "a tile without elements": (tiling(choose="{bm: [16, 0]}"), ":4:21 rule 'mine/a': ?bm may be 0, and m is a whole number, 1 or more"),
+    "a tile of a word": (tiling(choose="{bm: [wide]}"), ":4:17 rule 'mine/a': ?bm may be 'wide', and m wants whole numbers"),
+    "a role that is a number": (tiling(rhs="'tile(m: 16, roles: ?bm)'"), ":4:17 rule 'mine/a': ?bm may be '16', and roles wants a word"),
+    "nothing to choose from": (tiling(choose="{bm: []}"), ":4:16: ?bm has no candidate"),
+    "no memory": (tiling(where="[fits(L9, ?bm)]"), ":6:16 rule 'mine/a': unknown word 'L9'"),
+    "a tab": ("- name: mine/a\n\tphase: algebra\n", ":2:1: not YAML: found a tab character"),
+    "fires maybe": (rule(examples="[{x: 'f64[3]', fires: maybe}]"), ":5:35: an example's 'fires' is true or false"),
+    "no dtype": (rule(examples="[{x: 'f99[3]'}]"), "rule 'mine/a': is refuted: the example at {path}:5:14 has no instance: "
+                 "no variable has a type such as 'f64[3, 4]', given are x: 'f99[3]'"),
     "a question that nobody answers": (tiling(where="[capacity(L2) > ?bm]"), ":6:11 rule 'mine/a': unknown function 'capacity'"),
     "a scheduling rule for kernels": (tiling(phase="scheduling"), ":3:10 rule 'mine/a': a scheduling rule does not match 'contract'"),
     "unknown target": (tiling(targets="[cpuu]"), ":6:12: there is no target 'cpuu'"),
@@ -89,6 +95,27 @@ CASES = {
     "other shape": (rule(lhs="neg(?x)", rhs="reduce_sum(?x, axes=[0])", examples="[{x: 'f64[3]'}]"),
                     "rule 'mine/a': is refuted: unites f64[3] with f64[] for ?x: f64[3]"),
 }  # fmt: skip
+
+
+NEXT = {
+    "no memory": "`autocomp rules words PHASE` lists them",
+    "a tab": "indent with spaces",
+    "unknown phase": "did you mean 'algebra'? phases are shapes, algebra, layout",
+    "unbound variable": "bound are ?root, ?x",
+    "unknown op": "did you mean 'neg'?",
+    "unknown function": "did you mean 'rank'?",
+    "a tile without elements": "such as `choose: {bm: [16, 32]}`",
+    "unknown target": "did you mean 'cpu'?",
+    "taken name": "it is defined at {path}:1:3",
+}
+
+
+@pytest.mark.parametrize("name", NEXT)
+def test_a_slip_is_answered_with_the_next_step(name, tmp_path):
+    (tmp_path / "mine.yaml").write_text(CASES[name][0])
+    with pytest.raises(RuleError) as e:
+        load_rules((tmp_path / "mine.yaml",))
+    assert str(e.value).splitlines()[1].startswith("  next: " + NEXT[name].replace("{path}", str(tmp_path / "mine.yaml")))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -149,3 +176,26 @@ def test_no_such_file_and_no_text(tmp_path):
     path.write_bytes(b"- name: \xff\xfe\n")
     with pytest.raises(RuleError, match="not UTF-8 text"):
         load_rules((path,))
+
+
+@pytest.mark.parametrize(("given", "said", "hint"), [
+    ({"lhs": "relu(relux(?x))"}, "unknown op 'relux', in `relu(relux(?x))`", "did you mean 'relu'?"),
+    ({"where": ["is_floot(?x)"]}, "unknown function 'is_floot', in `is_floot(?x)`", "did you mean 'is_float'?"),
+    ({"where": ["rank(?x) == 2", "rank(?y) == 2"]}, "?y is not bound by the pattern, in `rank(?y) == 2`", "bound are ?root, ?x"),
+    ({"rhs": "relu(?y)"}, "?y is not bound by the pattern, in `relu(?y)`", "bound are ?root, ?x"),
+])  # fmt: skip
+def test_a_rule_from_python_is_refused_at_its_function(given, said, hint):
+    def decorated():
+        @autocomp.rule(**{"phase": "algebra", "name": "mine/a", "lhs": "relu(relu(?x))", "rhs": "relu(?x)", **given})
+        def once():
+            "the second does nothing"
+
+    with pytest.raises(RuleError) as e:
+        decorated()
+    first = decorated.__code__.co_firstlineno + 1
+    assert str(e.value) == f"test_bad_rules.py:{first}:1 rule 'mine/a': {said}\n  next: {hint}"
+
+
+def test_a_rule_from_python_names_its_phase():
+    with pytest.raises(RuleError, match=r'a rule names its phase\n  next: write @autocomp.rule\(phase="algebra"\)'):
+        autocomp.rule(lambda x: (x, x))
