@@ -61,6 +61,8 @@ def load_target(spec: str, options: Options | None = None) -> Target:
     if folder is None:
         hint = _nearest(name, [n for f, m in known.items() for n in (f, *m.get("aliases", ()))])
         spoken = ", ".join(f"{f} ({m['language']})" for f, m in known.items())
+        if spec.endswith((".yaml", ".yml")):
+            hint = f"a chip's file stands behind its target, such as maca:{spec}; "
         raise AutocompError(f"no target '{name}'", where="target", hint=f"{hint}targets: {spoken}")
     m = known[folder]
     chip = m.get("chip_aliases", {}).get(chip.lower(), chip or m["default_chip"])

@@ -48,6 +48,21 @@ class Registers:
     per: str = "thread"
 
 
+class Limits(dict[str, float]):
+    """A chip's limits by name. One that is asked for and not there is a ChipError: no target can do without it."""
+
+    def __init__(self, numbers: Mapping[str, float], chip: str) -> None:
+        super().__init__(numbers)
+        self.chip = chip
+
+    def __missing__(self, name: str) -> float:
+        raise ChipError(f"no limit '{name}', which its target asks for", where=f"chip {self.chip}",
+                        hint=f"limits: {{{name}: {{value: .., source: ..}}}} in the chip's file (docs/targets.md)")  # fmt: skip
+
+    def __reduce__(self) -> Any:
+        return Limits, (dict(self), self.chip)
+
+
 @dataclass(frozen=True)
 class Chip:
     """What a target's hardware can do. Rates are per second for the whole chip (all `cores`), times in seconds.
@@ -81,6 +96,7 @@ class Chip:
     levels: tuple[tuple[float, str, float, float], ...] = field(default=(), init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "limits", Limits(self.limits, self.name))
         near = [m for m in reversed(self.memories) if m.cache]
         far = self.memories[0]
         rows = [(0.5 * self.total(m), m.name, 1 / m.bandwidth, 1 / (m.core_bandwidth or m.bandwidth)) for m in near]
@@ -190,7 +206,9 @@ def _from_file(path: Path) -> Chip:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as e:
         raise ChipError(f"cannot be read: {e}", where=str(path), hint="give the path of a chip file (docs/targets.md)") from None
-    return chip_of(read_chip(text, str(path)))
+    shown = [shipped(n) for n in chip_names()]
+    known = {"limits": {n for c in shown for n in c.limits}, "features": {n for c in shown for n in c.features}}
+    return chip_of(read_chip(text, str(path), known))
 
 
 def adapt(chip: Chip, here: HostFacts) -> Chip:

@@ -7,9 +7,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from difflib import get_close_matches
+from types import MappingProxyType
 from typing import Any
 
 from autocomp.errors import ChipError, RuleError
+from autocomp.ir.types import DTYPES
 from autocomp.rewrite.yaml_source import Located, read_yaml
 
 NUMBERS = ("cores", "clock", "launch", "latency", "vector_bytes", "special")
@@ -22,8 +26,11 @@ MEMORY_NUMBERS = {"capacity", "bandwidth", "core_bandwidth"}
 PER = ("chip", "core", "block", "thread")
 
 
-def read_chip(text: str, file: str) -> dict[str, Any]:
-    """Fields for `chip.Chip`. Raises ChipError at file:line:column."""
+def read_chip(text: str, file: str, known: Mapping[str, set[str]] = MappingProxyType({})) -> dict[str, Any]:
+    """Fields for `chip.Chip`. Raises ChipError at file:line:column.
+
+    known: names of "limits" and "features" that other chips have. A chip may have others, but none that looks like a slip of the pen.
+    """
     try:
         doc = read_yaml(text, file)
     except RuleError as e:
@@ -39,6 +46,12 @@ def read_chip(text: str, file: str) -> dict[str, Any]:
     for t in TABLES:
         if t in top:
             out[t] = {k: _number(v, f"{t}.{k}", sources) for k, v in _mapping(top[t], t).items()}
+    for t in ("matrix", "vector"):
+        for k in out[t]:
+            if k not in (*DTYPES, "tf32"):
+                raise _error(top[t].value[k], f"{t}: there is no dtype '{k}'", f"dtypes: {', '.join((*DTYPES, 'tf32'))}")
+    for k, v in _mapping(top["limits"], "limits").items() if "limits" in top else ():
+        _no_slip(v, k, "limit", known.get("limits", set()))
     if "f32" not in out["vector"]:
         raise _error(top["vector"], "vector needs the rate of f32")
     out["granule"] = _granule(top["granule"], sources)
@@ -46,7 +59,12 @@ def read_chip(text: str, file: str) -> dict[str, Any]:
     out["memories"] = [_memory(m, sources) for m in _items(top["memories"], "memories")]
     if not out["memories"]:
         raise _error(top["memories"], "memories is empty", "list at least main memory")
+    if out["memories"][0].get("cache") or out["memories"][0]["per"] != "chip":
+        raise _error(top["memories"].value[0], f"the first memory is main memory, and '{out['memories'][0]['name']}' is none",
+                     "begin with one of `per: chip` that is no cache")  # fmt: skip
     if "features" in top:
+        for f in _items(top["features"], "features"):
+            _no_slip(f, _word(f, "features"), "feature", known.get("features", set()))
         out["features"] = tuple(_word(f, "features") for f in _items(top["features"], "features"))
     out["sources"] = sources
     return out
@@ -54,6 +72,12 @@ def read_chip(text: str, file: str) -> dict[str, Any]:
 
 def _error(at: Located, what: str, hint: str | None = None) -> ChipError:
     return ChipError(what, where=str(at.location), hint=hint)
+
+
+def _no_slip(at: Located, name: str, what: str, known: set[str]) -> None:
+    near = get_close_matches(name, sorted(known), 1, 0.8) if name not in known else []
+    if near:
+        raise _error(at, f"no {what} '{name}' is known", f"did you mean '{near[0]}'?")
 
 
 def _mapping(at: Located, what: str) -> dict[str, Located]:
@@ -72,7 +96,9 @@ def _fields(at: Located, allowed: set[str], required: set[str], what: str) -> No
     have = _mapping(at, what)
     for k, v in have.items():
         if k not in allowed:
-            raise _error(v, f"unknown field '{k}' in {what}", f"known are {', '.join(sorted(allowed))}")
+            near = get_close_matches(k, sorted(allowed), 1)
+            raise _error(v, f"unknown field '{k}' in {what}",
+                         f"did you mean '{near[0]}'?" if near else f"known are {', '.join(sorted(allowed))}")  # fmt: skip
     missing = sorted(required - have.keys())
     if missing:
         raise _error(at, f"{what} lacks {', '.join(missing)}", "every number is written {value: .., source: ..}")
