@@ -17,6 +17,7 @@ from autocomp.ir.affine import Aff
 from autocomp.ir.types import Sym
 from autocomp.loops import sets
 from autocomp.loops.nest import Access, LoopNest, Rows, Statement
+from autocomp.loops.order import Order
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Dependences:
     flow: isl.UnionMap
     anti: isl.UnionMap
     output: isl.UnionMap
-    order: isl.UnionMap
+    order: Order
 
 
 @lru_cache(maxsize=4096)
@@ -86,11 +87,40 @@ def dependences(statements: tuple[Statement, ...], origin: tuple[Rows, ...]) -> 
     flow = info.compute_flow().get_must_dependence()
     anti = reads.apply_range(writes.reverse()).intersect(before)
     output = writes.apply_range(writes.reverse()).intersect(before)
-    return Dependences(flow, anti, output, flow.union(anti).union(output).coalesce())
+    return Dependences(flow, anti, output, Order(statements, flow.union(anti).union(output).coalesce()))
 
 
 @lru_cache(maxsize=2048)
-def relaxed(statements: tuple[Statement, ...], origin: tuple[Rows, ...], only: frozenset[str] | None = None) -> isl.UnionMap:
+def touching(statements: tuple[Statement, ...], origin: tuple[Rows, ...]) -> Order:
+    """Pairs {earlier -> later} that touch one cell, one of them writing it: the exact dependences and pairs that follow from two of
+    them, so that an order keeps all of these where it keeps the exact ones. It takes a tenth of the time."""
+    nest = LoopNest(statements, origin, origin)
+    writes = _accesses(nest, [(s, a) for s in statements for a in s.writes])
+    touches = writes.union(_accesses(nest, [(s, a) for s in statements for a in s.reads]))
+    return Order(statements, _earlier_first(nest, writes.apply_range(touches.reverse())))
+
+
+def _earlier_first(nest: LoopNest, pairs: isl.UnionMap) -> isl.UnionMap:
+    """The pairs with the instance in front that runs first as the program is written. isl compares times only where two statements share
+    a loop: for all of a chain's statements at once that takes longer than any other question about it."""
+    syms, found = symbols_of(nest), []
+    number = {s.name: n for n, s in enumerate(nest.statements)}
+    pairs.foreach_map(found.append)
+    out = []
+    for m in found:
+        a, b = (number[m.get_tuple_name(kind)] for kind in (isl.dim_type.in_, isl.dim_type.out))
+        first, second = nest.origin[a], nest.origin[b]
+        if first.beta[0] != second.beta[0]:
+            out.append(m if first.beta[0] < second.beta[0] else m.reverse())
+            continue
+        depth = 1 + 2 * max(len(first.loops), len(second.loops))
+        x, y = (statement_time(nest.statements[n], nest.origin[n].flat(depth), syms, False) for n in (a, b))
+        out += [m.intersect(x.lex_lt_map(y)), m.reverse().intersect(y.lex_lt_map(x))]
+    return union_of(out)
+
+
+@lru_cache(maxsize=2048)
+def relaxed(statements: tuple[Statement, ...], origin: tuple[Rows, ...], only: frozenset[str] | None = None) -> Order:
     """Order that must be kept when reassociable reductions (those of the statements in `only`; None = all) may be regrouped."""
     nest = LoopNest(statements, origin, origin)
 
@@ -99,8 +129,6 @@ def relaxed(statements: tuple[Statement, ...], origin: tuple[Rows, ...], only: f
 
     every = [(s, a) for s in statements for a in dict.fromkeys((*s.reads, *s.writes))]
     writes = {(s.name, a) for s in statements for a in s.writes}
-    time = order_map(nest, origin)
-    before = time.lex_lt_union_map(time)
     plain = [(s, a) for s, a in every if not folds(s, a)]
     fold = [(s, a) for s, a in every if folds(s, a)]
     touch = _accesses(nest, every)
@@ -108,9 +136,7 @@ def relaxed(statements: tuple[Statement, ...], origin: tuple[Rows, ...], only: f
     plain_touch = _accesses(nest, plain)
     plain_write = _accesses(nest, [(s, a) for s, a in plain if (s.name, a) in writes])
     pairs = plain_touch.apply_range(write.reverse()).union(plain_write.apply_range(touch.reverse()))
-    pairs = pairs.union(write.apply_range(plain_touch.reverse()))  # a fold writes wherever it reads
     for s, a in fold:
         others = _accesses(nest, [(t, b) for t, b in fold if t != s])
-        mine = _accesses(nest, [(s, a)])
-        pairs = pairs.union(mine.apply_range(others.reverse())).union(others.apply_range(mine.reverse()))
-    return pairs.intersect(before).coalesce()
+        pairs = pairs.union(_accesses(nest, [(s, a)]).apply_range(others.reverse()))
+    return Order(statements, _earlier_first(nest, pairs).coalesce())  # a fold writes wherever it reads

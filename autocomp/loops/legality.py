@@ -14,8 +14,9 @@ import islpy as isl
 from autocomp.errors import IllegalTransform
 from autocomp.ir.types import Sym
 from autocomp.loops import sets
-from autocomp.loops.dependence import dependences, order_map, relaxed, statement_domain, symbols_of, union_of
+from autocomp.loops.dependence import dependences, order_map, relaxed, statement_domain, symbols_of, touching, union_of
 from autocomp.loops.nest import Access, LoopNest, Statement
+from autocomp.loops.order import Order
 from autocomp.loops.transforms import Transform
 from autocomp.loops.verdict import Instance, Verdict, Witness
 
@@ -49,27 +50,30 @@ def require(nest: LoopNest, steps: Steps, reassociate: bool = True, where: str |
 
 @lru_cache(maxsize=16384)
 def verdict(nest: LoopNest, reassociate: bool = True) -> Verdict:
-    """Judge the nest's rows and marks against its dependences (strict first, relaxed only if that fails and may help)."""
-    strict = dependences(nest.statements, nest.origin).order
-    bad = _first_violation(nest, strict)
-    if bad is None:
+    """Judge the nest's rows and marks against its dependences (strict first, relaxed only if that fails and may help).
+
+    Exact dependences cost most and serve the witness: a last write is before the reads only if all are."""
+    if _first_violation(nest, touching(nest.statements, nest.origin)) is None:
         return Verdict(True)
+    bad_relaxed = None
     if reassociate and any(s.reassociable for s in nest.statements):
         bad_relaxed = _first_violation(nest, relaxed(nest.statements, nest.origin))
-        if bad_relaxed is None and not _unsplit_reduction(nest, strict):
+        if bad_relaxed is None and not _unsplit_reduction(nest):
             return Verdict(True, reassociates=True)
-        bad = bad_relaxed or bad
+    bad = bad_relaxed or _first_violation(nest, dependences(nest.statements, nest.origin).order)
+    assert bad is not None, "pairs that touch one cell are dependences, or follow from some"
     return Verdict(False, witness=_witness(nest, *bad()))
 
 
-def _unsplit_reduction(nest: LoopNest, strict: isl.UnionMap) -> bool:
+def _unsplit_reduction(nest: LoopNest) -> bool:
     """A parallel loop may carry updates of one cell only where it was made by SplitReduction, which gives each part a cell
     of its own (the lanes of a vector do likewise)."""
-    return any(kind == "parallel" and loop not in nest.split and violations(nest, strict, loop) is not None
-               for loop, kind in nest.marks)
+    loops = [loop for loop, kind in nest.marks if kind == "parallel" and loop not in nest.split]
+    strict = dependences(nest.statements, nest.origin).order if loops else None
+    return strict is not None and any(violations(nest, strict, loop) is not None for loop in loops)
 
 
-def _first_violation(nest: LoopNest, order: isl.UnionMap) -> Callable[[], tuple[isl.UnionMap, str]] | None:
+def _first_violation(nest: LoopNest, order: Order) -> Callable[[], tuple[isl.UnionMap, str]] | None:
     """What gives the violating pairs and what is wrong with them, if there are any."""
     bad = violations(nest, order, "")
     if bad is not None:
@@ -82,37 +86,24 @@ def _first_violation(nest: LoopNest, order: isl.UnionMap) -> Callable[[], tuple[
     return None
 
 
-def violations(nest: LoopNest, order: isl.UnionMap, loop: str) -> Callable[[], isl.UnionMap] | None:
+def violations(nest: LoopNest, order: Order, loop: str) -> Callable[[], isl.UnionMap] | None:
     """What gives the pairs of `order` that the nest's rows do not keep (loop ""), or that two different iterations of `loop` carry.
 
     None where there is no such pair. This is the only place where legality is decided.
     """
-    if order.is_empty():
+    if not order:
         return None
     if loop:
-        carried = _carried(nest, order, loop)
+        carried = _carried(nest, order.pairs, loop)
         return None if carried is None else lambda: carried
+    return (lambda: _backwards(nest, order.pairs)) if order.goes_back(nest.rows, _free_dims(nest)) else None
+
+
+def _backwards(nest: LoopNest, order: isl.UnionMap) -> isl.UnionMap:
+    """The pairs that the rows do not keep."""
     time = order_map(nest, nest.rows, restricted=False)
     deltas = isl.Map.from_union_map(order.apply_domain(time).apply_range(time)).deltas()
-    if not _goes_back(deltas, _free_dims(nest)):
-        return None
-    bad = lambda: _relax_free(nest, deltas).intersect(_lex_not_positive(deltas.dim(isl.dim_type.set)))
-    return lambda: _pairs(nest, order, time, bad())
-
-
-def _goes_back(deltas: isl.Set, free: frozenset[int]) -> bool:
-    """May one of these distances be no step forward? Position by position: one that can be negative after nothing but zeros goes back,
-    and so does one that is zero everywhere. A tile loop of any size moves by something between 0 and the loop's own distance, so it
-    may be negative where that may, and may always be zero."""
-    left = deltas
-    for k in range(deltas.dim(isl.dim_type.set)):
-        if left.is_empty():
-            return False
-        if not left.upper_bound_val(isl.dim_type.set, k, isl.Val(-1)).is_empty():
-            return True
-        if k not in free:
-            left = left.fix_val(isl.dim_type.set, k, isl.Val(0))
-    return not left.is_empty()
+    return _pairs(nest, order, time, _relax_free(nest, deltas).intersect(_lex_not_positive(deltas.dim(isl.dim_type.set))))
 
 
 @lru_cache(maxsize=64)

@@ -143,7 +143,7 @@ def _distances(nest: LoopNest, band: tuple[str, ...], of: tuple[str, ...]) -> is
         return None
     places = [2 * cls.rows[inside[0]].names().index(b) + 1 for b in band]
     time = order_map(cls, cls.rows)
-    moved = dependences(cls.statements, cls.origin).order.apply_domain(time).apply_range(time)
+    moved = dependences(cls.statements, cls.origin).order.pairs.apply_domain(time).apply_range(time)
     if moved.is_empty():
         return None
     deltas = isl.Map.from_union_map(moved).deltas()

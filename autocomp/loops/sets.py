@@ -1,9 +1,9 @@
-"""Between `ir.affine` and isl: names, sets and functions in isl's text, and isl's functions back as `Aff`."""
+"""Between `ir.affine` and isl: names, sets and functions as isl's, and isl's functions back as `Aff`."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 import islpy as isl
@@ -12,6 +12,7 @@ from autocomp.ir.affine import Aff, FloorDiv, Mod
 from autocomp.ir.types import Dim, Sym
 
 Extents = tuple[tuple[str, Dim], ...]
+Place = tuple[isl.dim_type, int]
 _RESERVED = frozenset(("mod", "floor", "ceil", "min", "max", "and", "or", "not", "exists", "implies", "true", "false", "div",
                        "rat", "infty", "infinity", "NaN", "floord", "ceild"))
 
@@ -31,46 +32,78 @@ def unname(n: str | None) -> str:
     return n[:-1] if n.endswith("_") else n
 
 
-def spell(a: Aff) -> str:
-    """isl text of an expression."""
-    return a.print(name, lambda t, n: f"floor(({t})/{n})", lambda t, n: f"(({t}) mod {n})")
-
-
 def symbols(dims: Iterable[Dim]) -> tuple[Sym, ...]:
     """The distinct symbols among dimensions, by name."""
     return tuple(sorted({d for d in dims if isinstance(d, Sym)}, key=lambda s: s.name))
 
 
-def param_prefix(syms: Sequence[Sym]) -> str:
-    return f"[{', '.join(name(s.name) for s in syms)}] -> " if syms else ""
+def places_of(axes: Iterable[str], symbols: Iterable[str], first: int = 0) -> dict[str, Place]:
+    """Where `affine` finds names: axes are dimensions of the domain from the `first` on, symbols its parameters in this order."""
+    return {a: (isl.dim_type.in_, n) for n, a in enumerate(axes, first)} | {s: (isl.dim_type.param, n) for n, s in enumerate(symbols)}
 
 
-def assumptions(syms: Sequence[Sym]) -> list[str]:
-    """What is known of the symbols: bounds and divisibility."""
-    out = [f"{s.lo} <= {name(s.name)}" + (f" <= {s.hi}" if s.hi < _UNBOUNDED else "") for s in syms]
-    return out + [f"{name(s.name)} mod {s.multiple} = 0" for s in syms if s.multiple > 1]
+def affine(a: Aff, zero: isl.Aff, places: Mapping[str, Place]) -> isl.Aff:
+    """An expression on the domain of `zero`, whose dimensions and parameters have the names in `places`."""
+    out = zero.set_constant_val(isl.Val(a.const)) if a.const else zero
+    for atom, c in a.terms:
+        if isinstance(atom, str):
+            out = out.add_coefficient_val(*places[atom], isl.Val(c))
+        else:
+            num, den = affine(atom.num, zero, places), isl.Val(atom.den)
+            part = num.mod_val(den) if isinstance(atom, Mod) else num.scale_down_val(den).floor()
+            out = out.add(part.scale_val(isl.Val(c)))
+    return out
 
 
-def box(axes: Extents) -> list[str]:
-    """Constraints 0 <= axis < extent."""
-    return [f"0 <= {name(a)} < {name(d.name) if isinstance(d, Sym) else d}" for a, d in axes]
+def _space(axes: Extents, syms: Sequence[Sym], tuple_name: str) -> isl.Space:
+    space = isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=[name(a) for a, _ in axes], params=[name(s.name) for s in syms])
+    return space.set_tuple_name(isl.dim_type.set, tuple_name) if tuple_name else space
+
+
+def zero(space: isl.Space) -> isl.Aff:
+    """The function 0 on a space of sets, which `affine` begins with."""
+    return isl.Aff.zero_on_domain(isl.LocalSpace.from_space(space))
 
 
 @lru_cache(maxsize=65536)
 def domain(axes: Extents, guard: tuple[Aff, ...] = (), syms: tuple[Sym, ...] = (), tuple_name: str = "") -> isl.Set:
     """{ tuple_name[axes] : every axis in its extent, every guard >= 0, what is known of the symbols }."""
     syms = tuple(sorted({*syms, *symbols(d for _, d in axes)}, key=lambda s: s.name))
-    cons = assumptions(syms) + box(axes) + [f"{spell(g)} >= 0" for g in guard]
-    head = f"{tuple_name}[{', '.join(name(a) for a, _ in axes)}]"
-    return isl.Set(f"{param_prefix(syms)}{{ {head}{' : ' + ' and '.join(cons) if cons else ''} }}")
+    space, places = _space(axes, syms, tuple_name), places_of((a for a, _ in axes), (s.name for s in syms))
+    start, out = zero(space), isl.BasicSet.universe(space)
+    for a in (*_known(syms), *_box(axes), *guard):  # built, as parsing their text takes longer than most questions about them
+        out = out.add_constraint(isl.Constraint.inequality_from_aff(affine(a, start, places)))
+    return isl.Set.from_basic_set(out)
+
+
+def _known(syms: Sequence[Sym]) -> Iterator[Aff]:
+    """What is known of the symbols, as expressions that are not negative: bounds and divisibility."""
+    for s in syms:
+        yield Aff.of(s.name) - s.lo
+        if s.hi < _UNBOUNDED:
+            yield s.hi - Aff.of(s.name)
+        if s.multiple > 1:
+            yield -(Aff.of(s.name) % s.multiple)
+
+
+def _box(axes: Extents) -> Iterator[Aff]:
+    """0 <= axis < extent, as expressions that are not negative."""
+    for a, d in axes:
+        yield Aff.of(a)
+        yield Aff.of(d.name if isinstance(d, Sym) else d) - Aff.of(a) - 1
 
 
 @lru_cache(maxsize=65536)
 def function(axes: Extents, values: tuple[Aff, ...], syms: tuple[Sym, ...] = (), source: str = "", target: str = "") -> isl.Map:
     """{ source[axes] -> target[values] }, not restricted to any domain."""
     syms = tuple(sorted({*syms, *symbols(d for _, d in axes)}, key=lambda s: s.name))
-    ins = ", ".join(name(a) for a, _ in axes)
-    return isl.Map(f"{param_prefix(syms)}{{ {source}[{ins}] -> {target}[{', '.join(spell(v) for v in values)}] }}")
+    space, places = _space(axes, syms, source), places_of((a for a, _ in axes), (s.name for s in syms))
+    start, parts = zero(space), isl.AffList.alloc(isl.DEFAULT_CONTEXT, len(values))
+    for v in values:
+        parts = parts.add(affine(v, start, places))
+    range_ = isl.Space.from_domain(space).add_dims(isl.dim_type.out, len(values))
+    range_ = range_.set_tuple_name(isl.dim_type.out, target) if target else range_
+    return isl.Map.from_multi_aff(isl.MultiAff.from_aff_list(range_, parts))
 
 
 def from_isl(a: isl.Aff) -> Aff:
