@@ -103,10 +103,10 @@ def touching(statements: tuple[Statement, ...], origin: tuple[Rows, ...]) -> Ord
 def _earlier_first(nest: LoopNest, pairs: isl.UnionMap) -> isl.UnionMap:
     """The pairs with the instance in front that runs first as the program is written. isl compares times only where two statements share
     a loop: for all of a chain's statements at once that takes longer than any other question about it."""
-    syms, found = symbols_of(nest), []
-    number = {s.name: n for n, s in enumerate(nest.statements)}
+    syms, number = symbols_of(nest), {s.name: n for n, s in enumerate(nest.statements)}
+    found: list[isl.Map] = []
     pairs.foreach_map(found.append)
-    out = []
+    out: list[isl.Map] = []
     for m in found:
         a, b = (number[m.get_tuple_name(kind)] for kind in (isl.dim_type.in_, isl.dim_type.out))
         first, second = nest.origin[a], nest.origin[b]

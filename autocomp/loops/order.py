@@ -25,8 +25,11 @@ class Order:
         found: list[isl.Map] = []
         pairs.foreach_map(found.append)
         number = {s.name: n for n, s in enumerate(statements)}
-        self._between = [_Between(statements, *(number[m.get_tuple_name(k)] for k in (isl.dim_type.in_, isl.dim_type.out)), m.wrap())
-                         for m in found if not m.is_empty()]  # fmt: skip
+        self._between: list[_Between] = []
+        for m in found:
+            if not m.is_empty():
+                earlier, later = (number[m.get_tuple_name(kind)] for kind in (isl.dim_type.in_, isl.dim_type.out))
+                self._between.append(_Between(statements, earlier, later, m.wrap()))
 
     def __bool__(self) -> bool:
         """Is there any pair?"""

@@ -44,15 +44,20 @@ def places_of(axes: Iterable[str], symbols: Iterable[str], first: int = 0) -> di
 
 def affine(a: Aff, zero: isl.Aff, places: Mapping[str, Place]) -> isl.Aff:
     """An expression on the domain of `zero`, whose dimensions and parameters have the names in `places`."""
-    out = zero.set_constant_val(isl.Val(a.const)) if a.const else zero
+    out = zero.set_constant_val(_val(a.const)) if a.const else zero
     for atom, c in a.terms:
         if isinstance(atom, str):
-            out = out.add_coefficient_val(*places[atom], isl.Val(c))
+            out = out.add_coefficient_val(*places[atom], _val(c))
         else:
-            num, den = affine(atom.num, zero, places), isl.Val(atom.den)
+            num, den = affine(atom.num, zero, places), _val(atom.den)
             part = num.mod_val(den) if isinstance(atom, Mod) else num.scale_down_val(den).floor()
-            out = out.add(part.scale_val(isl.Val(c)))
+            out = out.add(part.scale_val(_val(c)))
     return out
+
+
+def _val(n: int) -> isl.Val:
+    """isl's integers have no limit, but the bindings take those past 63 bits as text."""
+    return isl.Val(n if abs(n) < 2**63 else str(n))
 
 
 def _space(axes: Extents, syms: Sequence[Sym], tuple_name: str) -> isl.Space:
