@@ -47,9 +47,8 @@ class Values(ABC):
         self.scopes = [Scope(frozenset(self.grid))]
         self.uses: dict[int, int] = {}
         self.made: list[Expr] = []  # kept alive: nodes are known by identity
-        for e in postorder(*self.values):
-            for a in e.args:
-                self.uses[id(a)] = self.uses.get(id(a), 0) + 1
+        for x in (*self.values, *(a for e in postorder(*self.values) for a in e.args)):  # a store uses its value too
+            self.uses[id(x)] = self.uses.get(id(x), 0) + 1
         self.heavy = [e for e in postorder(*self.values) if isinstance(e, (Reduce, Contract))]
         self.sums = {id(e): pair for e in postorder(*self.values) if (pair := self._added(e)) is not None}
         self.onto = {id(b): a for a, b in self.sums.values()}  # products that go on in another one's accumulator
@@ -154,12 +153,7 @@ class Values(ABC):
                 return x
             if _of_indices(x):
                 return x  # cheaper made again than held
-            if (
-                isinstance(x, Map)
-                and self.uses[id(x)] == 1
-                and self.free[id(x)] == self.free[id(e)]
-                and not any(x is v for v in self.values)
-            ):
+            if isinstance(x, Map) and self.uses[id(x)] == 1 and self.free[id(x)] == self.free[id(e)]:
                 return self.expression(x)  # used here only and at the same points: part of this map
             return Value(x.dtype, self.emit(x))
 

@@ -37,6 +37,13 @@ KERNELS = {
                        "%t = transpose(k, perm=[1, 0])\n%s = matmul(q, %t)\n%p = softmax(%s, axes=[1])\n%o = matmul(%p, v)"),
     "sum of the same": graph({"x": "f32[7]"}, "%0 = broadcast(x, shape=[3, 7])\n%1 = exp(%0)\n%2 = reduce_sum(%1, axes=[0])"),
     "product of the same": graph({"x": "f32[7, 1]", "w": "f32[11, 5]"}, "%0 = broadcast(x, shape=[7, 11])\n%1 = matmul(%0, w)"),
+    "sum of products that are stored too": graph(
+        {"a": "f32[7, 11]", "b": "f32[7, 11]"},
+        """%bt = transpose(b, perm=[1, 0])
+        %at = transpose(a, perm=[1, 0])
+        %p = matmul(a, %bt)
+        %q = matmul(a, %at)
+        %s = add(%p, %q)""") + "output p = %p\noutput q = %q\n",
     "weighted sum": graph({"s": "f32[7, 11]", "v": "f32[11, 5]"}, "%0 = softmax(s, axes=[1])\n%1 = matmul(%0, v)"),
 }
 

@@ -152,6 +152,8 @@ def einsum(c: Call) -> Node:
     wide = max((x.type.rank - len(t.replace("...", "")) for x, t in zip(xs, terms, strict=True) if "..." in t), default=0)
     dots = "".join(free[:wide])
     terms = [t.replace("...", dots[wide - (x.type.rank - len(t.replace("...", ""))) :]) for x, t in zip(xs, terms, strict=True)]
+    long = {s for x, t in zip(xs, terms, strict=True) for s, d in zip(t, x.type.shape, strict=False) if s in dots and d != 1}
+    xs, terms = zip(*(_without_ones(c, x, t, long) for x, t in zip(xs, terms, strict=True)), strict=True)
     if not arrow:
         out = ("..." if dots else "") + "".join(sorted(s for s in set(ins) - {",", "."} if ins.count(s) == 1))
     out = out.replace("...", dots)
@@ -162,6 +164,16 @@ def einsum(c: Call) -> Node:
         result = "".join(s for s in dict.fromkeys(spec + other) if s in later)
         x, spec = c.op("einsum", x, y, spec=f"{spec},{other}->{result}"), result
     return x if spec == out else c.op("transpose", x, perm=tuple(spec.index(s) for s in out))
+
+
+def _without_ones(c: Call, x: Node, term: str, long: set[str]) -> tuple[Node, str]:
+    """Dimensions of one element left out where the letter, one of an ellipsis, is `long` in another operand."""
+    if x.type.rank != len(term):
+        c.broken(f"'{term}' names {len(term)} dimensions of {x.type}")
+    kept = [k for k, (s, d) in enumerate(zip(term, x.type.shape, strict=True)) if s not in long or d != 1]
+    if len(kept) == len(term):
+        return x, term
+    return reshape(c, x, tuple(x.type.shape[k] for k in kept)), "".join(term[k] for k in kept)
 
 
 def _lone(c: Call, x: Node, term: str, needed: set[str]) -> tuple[Node, str]:

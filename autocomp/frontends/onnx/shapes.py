@@ -138,12 +138,17 @@ def slice_op(c: Call) -> Node:
             c.refuse(f"slices the symbolic dimension {d}", hint=f"fix it: dims={{'{d}': 1}}")
         if step == 0:
             c.broken("has a step of 0")
-        lo, hi, by = slice(start, end, step).indices(d)
-        n = len(range(lo, hi, by))
-        if by > 0 and n == 0:
-            lo, hi = min(lo, d), min(lo, d)
-        spans[axis] = (lo, hi, by)
+        spans[axis] = _span(start, end, step, d)
     return cut(c, x, spans) if spans else x
+
+
+def _span(start: int, end: int, step: int, d: int) -> tuple[int, int, int]:
+    """(first, limit, step) within a dimension of d, as the standard clamps: backwards, what begins before the first element begins there
+    (Python would take nothing)."""
+    first, last = (0, d) if step > 0 else (-1, d - 1)
+    lo, hi = (min(max(v + d if v < 0 else v, first), last) for v in (start, end))
+    lo = max(lo, 0)
+    return (lo, hi, step) if d and range(lo, hi, step) else (0, 0, 1)
 
 
 @lower("Split")
@@ -247,13 +252,19 @@ def pad(c: Call) -> Node:
     lo, hi = [0] * rank, [0] * rank
     for k, axis in enumerate(axes):
         lo[axis], hi[axis] = pads[k], pads[k + len(axes)]
+        d = x.type.shape[axis]
+        if isinstance(d, int) and min(lo[axis], 0) + min(hi[axis], 0) < -d:
+            c.broken(f"removes {lo[axis]} and {hi[axis]} elements of a dimension of {d}")
     mode = c.str_attr("mode", "constant")
     if mode == "constant":
         value = c.static(2).reshape(-1)[0].item() if c.has(2) else c.float_attr("value", 0.0) if c.opset < 11 else 0.0
         return c.op("pad", x, lo=tuple(lo), hi=tuple(hi), value=value if x.type.dtype.is_float else int(value))
     if mode not in PAD_MODES:
         c.broken(f"has unknown mode '{mode}'")
-    return c.op(f"pad_{mode}", x, lo=tuple(lo), hi=tuple(hi))
+    if min((*lo, *hi), default=0) < 0:  # what is removed is removed first
+        shape = c.shape(x)
+        x = cut(c, x, {k: (max(-lo[k], 0), shape[k] + min(hi[k], 0), 1) for k in range(rank)})
+    return c.op(f"pad_{mode}", x, lo=tuple(max(v, 0) for v in lo), hi=tuple(max(v, 0) for v in hi))
 
 
 @lower("DepthToSpace")

@@ -51,7 +51,7 @@ def _transpose_reference(xs: Arrays, a: Attrs, out: TensorType) -> np.ndarray:
         for d, s, dil, k, e, lo in zip(x.shape[2:], a["strides"], a["dilations"], window, extra, a["lo"])
     ]
     y = np.zeros((x.shape[0], w.shape[1] * g, *full), x.dtype)
-    xg = x.reshape(x.shape[0], g, x.shape[1] // g, -1)
+    xg = x.reshape(x.shape[0], g, x.shape[1] // g, prod(x.shape[2:]))
     wg = w.reshape(g, x.shape[1] // g, w.shape[1], *window)
     for k in np.ndindex(*window):
         part = np.matmul(wg[(slice(None), slice(None), slice(None), *k)].swapaxes(1, 2)[None], xg)
@@ -59,7 +59,7 @@ def _transpose_reference(xs: Arrays, a: Attrs, out: TensorType) -> np.ndarray:
             slice(p * dil + max(-lo, 0), p * dil + max(-lo, 0) + (d - 1) * s + 1, s)
             for p, dil, d, s, lo in zip(k, a["dilations"], x.shape[2:], a["strides"], a["lo"])
         ]
-        y[(slice(None), slice(None), *at)] += part.reshape(x.shape[0], -1, *x.shape[2:])
+        y[(slice(None), slice(None), *at)] += part.reshape(x.shape[0], y.shape[1], *x.shape[2:])
     cut = [slice(max(lo, 0), max(lo, 0) + int(n)) for lo, n in zip(a["lo"], out.shape[2:])]  # type: ignore[arg-type]
     y = y[(slice(None), slice(None), *cut)]
     return y if xs[0].dtype == np.float64 else y.astype(out.dtype.numpy)

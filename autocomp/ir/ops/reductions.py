@@ -29,12 +29,12 @@ def reduced_type(name: str, t: TensorType, a: Attrs, dtype: DType) -> TensorType
 
 
 def split_axes(t: TensorType, a: Attrs, out: TensorType) -> tuple[tuple[Axis, ...], tuple[Axis, ...], tuple[Any, ...]]:
-    """(output axes, reduced axes, index of the operand)."""
+    """(output axes, reduced axes, index of the operand). Over no axes of the operand, one element is reduced."""
     axes = tuple(Axis(f"i{k}", d) for k, d in enumerate(out.shape))
     kept = iter([x for k, x in enumerate(axes) if not (a["keepdims"] and k in a["axes"])])
     reduced = {k: Axis(f"r{j}", t.shape[k]) for j, k in enumerate(a["axes"])}
     index = tuple(aff(reduced[k].name) if k in reduced else aff(next(kept).name) for k in range(t.rank))
-    return axes, tuple(reduced[k] for k in sorted(reduced)), index
+    return axes, tuple(reduced[k] for k in sorted(reduced)) or (Axis("r0", 1),), index
 
 
 def _entry(name: str, monoid: str, numpy: Callable[..., Any], result: Callable[[DType], DType], kinds: str) -> Op:
@@ -86,7 +86,10 @@ def _arg_entry(name: str, monoid: str, last: Callable[..., Any], sign: int) -> O
     def infer(t: Types, a: Attrs) -> TensorType:
         if len(a["axes"]) != 1:
             raise ModelError(f"takes one axis, got {list(a['axes'])}", where=name)
-        return reduced_type(name, t[0], a, I64)
+        out = reduced_type(name, t[0], a, I64)
+        if t[0].shape[a["axes"][0]] == 0:
+            raise ModelError(f"axis {a['axes'][0]} of {t[0]} has no elements, so none is the largest or smallest", where=name)
+        return out
 
     def reference(x: Arrays, a: Attrs, out: TensorType) -> np.ndarray:
         axis = a["axes"][0]

@@ -40,8 +40,8 @@ def _reference(numpy: Callable[..., Any], neutral: float) -> Callable[[Arrays, A
         v = np.flip(x[0], axis) if a["reverse"] else x[0]
         y = numpy(v.astype(accumulator(out.dtype).numpy) if v.dtype != np.float64 else v, axis=axis)
         if a["exclusive"]:
-            first = np.full_like(np.take(y, [0], axis), neutral)
-            y = np.concatenate([first, np.delete(y, -1, axis)], axis) if y.shape[axis] else y
+            first = np.full_like(np.delete(y, slice(1, None), axis), neutral)
+            y = np.concatenate([first, np.delete(y, slice(-1, None), axis)], axis)
         y = np.flip(y, axis) if a["reverse"] else y
         return y if x[0].dtype == np.float64 else y.astype(out.dtype.numpy)
 

@@ -240,7 +240,8 @@ def _pad_infer(t: Types, a: Attrs) -> TensorType:
 
 def _pad_reference(x: Arrays, a: Attrs, o: TensorType) -> np.ndarray:
     cut = tuple(slice(max(-lo, 0), n + min(hi, 0)) for lo, hi, n in zip(a["lo"], a["hi"], x[0].shape))
-    return np.pad(x[0][cut], [(max(lo, 0), max(hi, 0)) for lo, hi in zip(a["lo"], a["hi"])], constant_values=a["value"])
+    around = [(max(lo, 0), max(hi, 0)) for lo, hi in zip(a["lo"], a["hi"])]
+    return np.pad(x[0][cut], around, constant_values=a["value"]) if around else x[0]
 
 
 def _pad_meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:

@@ -121,7 +121,7 @@ def _conv_reference(xs: Arrays, a: Attrs, out: TensorType) -> np.ndarray:
     spatial = _split(out, a["layout"])[2]
     y = np.zeros((x.shape[0], g, oc // g, *spatial), np.result_type(x, w))
     for k, patch in _patches(x, a, kernel, spatial, 0):
-        patch = patch.reshape(x.shape[0], g, icg, -1)
+        patch = patch.reshape(x.shape[0], g, icg, prod(spatial))
         tap = w[(slice(None), slice(None), *k)].reshape(g, oc // g, icg)
         y += np.matmul(tap[None], patch).reshape(y.shape)
     y = y.reshape(x.shape[0], oc, *spatial)
