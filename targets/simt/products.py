@@ -34,6 +34,15 @@ def mma(at: Printer, s: Stmt) -> None:
         plain(at, s, pr)
 
 
+def within(x: Shared, pr: Product, part: Layout, group: tuple[tuple[str, int], ...], side: str) -> str:
+    """The place of a row (a column, where a factor lies along them) that shared memory holds: a thread without rows of its own reads
+    another's, nobody stores its results."""
+    stored, last, step = x.rows if pr.deep(x) else x.row, 0, 1
+    for a, size in group:
+        last, step = last + (part.extent(a) - 1) * step, step * size
+    return side if last < stored else f"ac_min({side}, {stored - 1})"
+
+
 def matrix(at: Printer, s: Stmt, pr: Product) -> None:
     i, (rm, rn), acc = pr.instruction, pr.repeat, at.names.of(s.dst)
     per = 1
@@ -149,7 +158,7 @@ def plain(at: Printer, s: Stmt, pr: Product) -> None:
             x = at.place.shared[name]
             at.put(f"{kind if i.k == 1 else 'unsigned'} f{var}[{part.registers}];")
             with at.over(part.registers):
-                side = linear(group, lambda a, part=part: at.local(part, a, "r"))
+                side = within(x, pr, part, group, linear(group, lambda a, part=part: at.local(part, a, "r")))
                 deep = "kk" if i.k == 1 else f"kk * {i.k}"
                 place = at.element(x, side, deep) if pr.deep(x) else at.element(x, deep, side)
                 one = f"ac_held(*(const {STORED[x.buf.dtype.name]} *)({place}))"

@@ -213,6 +213,8 @@ ATTENTION = {
     "attention_few_keys": attention(1, 2, 5, 64, "f32", keys=16),
     "attention_of_scores": graph({"s": "f32[2, 130, 16]", "v": "f32[2, 16, 128]"}, "%p = softmax(s, axes=[2])\n%o = matmul(%p, v)"),
     "attention_of_scores_f16": graph({"s": "f16[2, 130, 24]", "v": "f16[2, 24, 64]"}, "%p = softmax(s, axes=[2])\n%o = matmul(%p, v)"),
+    "attention_of_one_row": graph({"x": "f32[1, 1]", "s": "f32[1, 24]", "v": "f32[24, 264]"},
+                                  "%s = matmul(x, s)\n%p = softmax(%s, axes=[1])\n%o = matmul(%p, v)"),
     "attention_step": attention(2, 4, 1, 128, keys=300),
     "attention_step_groups": attention(2, 8, 1, 128, keys=300, shared=4),
     "attention_256": attention(1, 1, 40, 256),

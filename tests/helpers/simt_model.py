@@ -29,6 +29,7 @@ INCLUDE = {"cuda": [MODEL], "maca": [MODEL / "maca", MODEL, ROOT / "targets" / "
 FLAGS = ["-std=c++17", "-fPIC", "-O1", "-w", "-ffp-contract=off", "-fsanitize=bounds,alignment", "-fsanitize-undefined-trap-on-error"]
 COMPILER = shutil.which("g++") or shutil.which("clang++-19") or shutil.which("clang++") or ""
 WAVE = {"cuda": 32, "maca": 64}
+SHARED = "extern __shared__ __align__(1024) unsigned char smem[];"  # the model has a declaration of its own
 PATTERN = 0xFF  # NaN in every floating type
 
 
@@ -95,7 +96,8 @@ class ModelExecutor:
         out = self.folder / "kernels.so"
         parts = []
         for name, s in self.program.printed.items():
-            text = f'#include "{headers[target]}"\n{_team_products(s.prelude)}\n{s.text}\nSIMT_KERNEL({s.entry})\n'
+            body = s.text.replace(SHARED, "")
+            text = f'#include "{headers[target]}"\n{_team_products(s.prelude)}\n{body}\nSIMT_KERNEL({s.entry})\n'
             parts.append(self.folder / f"{name}.cpp")
             parts[-1].write_text(text)
         include = [f"-I{p}" for p in (*INCLUDE[target], ROOT / "targets" / "simt" / "include")]

@@ -153,7 +153,8 @@ def einsum(c: Call) -> Node:
     dots = "".join(free[:wide])
     terms = [t.replace("...", dots[wide - (x.type.rank - len(t.replace("...", ""))) :]) for x, t in zip(xs, terms, strict=True)]
     long = {s for x, t in zip(xs, terms, strict=True) for s, d in zip(t, x.type.shape, strict=False) if s in dots and d != 1}
-    xs, terms = zip(*(_without_ones(c, x, t, long) for x, t in zip(xs, terms, strict=True)), strict=True)
+    short = [_without_ones(c, x, t, long) for x, t in zip(xs, terms, strict=True)]
+    xs, terms = [x for x, _ in short], [t for _, t in short]
     if not arrow:
         out = ("..." if dots else "") + "".join(sorted(s for s in set(ins) - {",", "."} if ins.count(s) == 1))
     out = out.replace("...", dots)

@@ -19,12 +19,11 @@
 
 const simt_index *simt_thread;
 simt_index simt_block, simt_grid;
-alignas(1024) unsigned char smem[SIMT_SHARED];
+unsigned char *smem;
 
 namespace {
 constexpr size_t STACK = 128 * 1024;
 constexpr unsigned char UNTOUCHED = 0xa5;
-constexpr int BEHIND = 64 * 1024;  // bytes behind a block's shared memory that nothing may write
 
 struct Copy { unsigned char *to; const void *from; int bytes; bool inside; };
 struct Bulk { const ac_tensor_map *map; unsigned char *near; int at[5]; };
@@ -240,11 +239,18 @@ void allow(int access) {
 }
 void run_block() {
   const int shared = launch->cluster > 1 ? simt_shared_bytes() * launch->cluster : launch->shared, threads = launch->block * launch->cluster;
-  const int end = shared + BEHIND < SIMT_SHARED ? shared + BEHIND : SIMT_SHARED;
-  if (shared > end) {
+  static unsigned char *const region = [] {
+    const size_t page = sysconf(_SC_PAGESIZE);
+    auto *p = mmap(nullptr, SIMT_SHARED + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    mprotect(static_cast<unsigned char *>(p) + SIMT_SHARED, page, PROT_NONE);
+    return static_cast<unsigned char *>(p);
+  }();
+  const int end = (shared + 1023) / 1024 * 1024;
+  if (end > SIMT_SHARED) {
     failure = "the blocks of a cluster have more shared memory than the model";
     return;
   }
+  smem = region + SIMT_SHARED - end;
   memset(smem, 0xff, shared);
   memset(smem + shared, UNTOUCHED, end - shared);
   prepare(threads);

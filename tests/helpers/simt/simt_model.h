@@ -23,9 +23,10 @@ extern simt_index simt_block, simt_grid;
 #define blockIdx simt_block
 #define gridDim simt_grid
 
-// Dynamic shared memory; kernels declare it `extern`. It is filled with NaN patterns before each block.
+// Dynamic shared memory, filled with NaN patterns before each block. Its end (up to 1024 bytes of alignment) lies at a page that may not
+// be touched. The kernels' own declarations of it are taken out.
 constexpr int SIMT_SHARED = 1024 * 1024;
-extern unsigned char smem[];
+extern unsigned char *smem;
 
 // Lanes of a wave (or of a team of 128 threads) meet: the last one to come runs `perform` over the arguments of all, by lane.
 // Lanes that meet under different tags, or that never meet, end the launch with an error.
