@@ -55,10 +55,24 @@ class Side:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Kernels are paired by name; `pairs` keeps the order of A, then what only B has."""
+    """Kernels are paired by name; `pairs` keeps the order of A, then what only B has.
+
+    Times are measured ones where both sides have them, else predicted ones: a measured time over a predicted one says nothing.
+    """
 
     a: Side
     b: Side
+
+    @property
+    def kind(self) -> str:
+        """What the times are."""
+        return "measured" if self.a.measured and self.b.measured else "predicted"
+
+    def seconds(self, x: dict[str, Any] | Side | None) -> float | None:
+        """The time of a row or of a side."""
+        if x is None:
+            return None
+        return x[self.kind] if isinstance(x, dict) else getattr(x, self.kind)  # type: ignore[no-any-return]
 
     @property
     def pairs(self) -> list[tuple[dict[str, Any] | None, dict[str, Any] | None]]:
@@ -78,20 +92,20 @@ class Comparison:
         return {"a": side(self.a), "b": side(self.b)}
 
     def table(self) -> Table:
-        """For terminals: time of one call in A and B (measured where there is one, else predicted) and the ratio."""
+        """For terminals: time of one call in A and B and the ratio."""
         t = Table(
             "kernel",
             "calls A",
             "calls B",
-            "A",
-            "B",
+            f"{self.kind} A",
+            f"{self.kind} B",
             "A / B",
             "schedule A",
             "schedule B",
             title=f"A: {self.a.name} on {self.a.target}   B: {self.b.name} on {self.b.target}",
         )
         for x, y in self.pairs:
-            ta, tb = _time(x), _time(y)
+            ta, tb = self.seconds(x), self.seconds(y)
             r = x or y or {}
             t.add_row(
                 r["kernel"],
@@ -103,9 +117,9 @@ class Comparison:
                 x["schedule"] if x else "",
                 y["schedule"] if y else "",
             )
-        ta, tb = self.a.measured or self.a.predicted, self.b.measured or self.b.predicted
+        ta, tb = self.seconds(self.a), self.seconds(self.b)
         t.add_section()
-        t.add_row("total", "", "", seconds_text(ta), seconds_text(tb), f"{ta / tb:.2f}" if tb else "", "", "", style="bold")
+        t.add_row("total", "", "", seconds_text(ta), seconds_text(tb), f"{ta / tb:.2f}" if ta and tb else "", "", "", style="bold")
         return t
 
     def diffs(self) -> list[tuple[str, str]]:
@@ -119,13 +133,9 @@ class Comparison:
 
     def report(self, path: str | Path) -> Path:
         """The comparison as one HTML file."""
-        rows = [(x, y, _time(x), _time(y)) for x, y in self.pairs]
+        rows = [(x, y, self.seconds(x), self.seconds(y)) for x, y in self.pairs]
         write_atomic(Path(path), render("compare.html", c=self, rows=rows, seconds=seconds_text))
         return Path(path)
-
-
-def _time(row: dict[str, Any] | None) -> float | None:
-    return None if row is None else row["measured"] or row["predicted"]
 
 
 def compare(a: Any, b: Any, inputs: Any = None) -> Comparison:

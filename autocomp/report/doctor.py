@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from importlib.metadata import PackageNotFoundError, version
+
+from autocomp.cost.chip import load_chip
+from autocomp.cost.host import calibrated_file, facts
+from autocomp.errors import ChipError
+from autocomp.files import cache_root
+from autocomp.targets import load_target
 
 EXTRAS = (
     ("onnx", "ONNX models", "onnx"),
@@ -23,7 +30,7 @@ TOOLS = (
 
 
 def checkup() -> list[dict[str, str]]:
-    """Rows of what, state, for, next."""
+    """Rows of what, state, for, next: packages, tools, then this machine."""
     rows = []
     for package, purpose, extra in EXTRAS:
         try:
@@ -33,4 +40,32 @@ def checkup() -> list[dict[str, str]]:
     for names, purpose, hint in TOOLS:
         path = next((p for n in names if (p := shutil.which(n))), None)
         rows.append({"what": "/".join(names), "state": path or "missing", "for": purpose, "next": "" if path else hint})
-    return rows
+    return [*rows, _gpu(), _cpu(), _cache()]
+
+
+def _gpu() -> dict[str, str]:
+    missing = load_target("cuda").why_not_runnable()
+    return {"what": "CUDA device", "state": "found" if not missing else "none", "for": "running CUDA kernels", "next": missing}
+
+
+def _cpu() -> dict[str, str]:
+    """Whether the cost model knows this machine by measurement. A damaged file of measurements is replaced by new ones."""
+    row = {"what": "this CPU", "for": "choosing schedules for it"}
+    try:
+        known = "calibrated" if calibrated_file(facts()) else "by data sheets"
+        row["state"] = f"{load_chip('cpu').title}, {known}"
+    except ChipError as e:
+        return {**row, "state": "damaged calibration", "next": f"{e.what} ({e.where}): `autocomp calibrate` writes it anew"}
+    return {**row, "next": "" if known == "calibrated" else "`autocomp calibrate` measures it"}
+
+
+def _cache() -> dict[str, str]:
+    folder = cache_root()
+    there = next(p for p in (folder, *folder.parents) if p.exists())
+    good = there.is_dir() and os.access(there, os.W_OK)
+    return {
+        "what": "cache folder",
+        "state": str(folder) if good else f"{folder} cannot be written",
+        "for": "compiled programs, measured schedules",
+        "next": "" if good else "set AUTOCOMP_CACHE to a folder of yours",
+    }

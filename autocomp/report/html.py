@@ -14,7 +14,7 @@ from autocomp.report.templates import render
 
 
 def share_plot(rows: list[dict[str, Any]]) -> str:
-    """Predicted against measured seconds on logarithmic axes, one dot a kernel; the diagonal is the roofline."""
+    """Predicted against measured seconds on logarithmic axes, one dot a kernel; on the diagonal they are the same."""
     points = [(r["kernel"], r["predicted"], r["measured"]) for r in rows if r["measured"] and r["predicted"]]
     if not points:
         return ""
@@ -33,7 +33,7 @@ def share_plot(rows: list[dict[str, Any]]) -> str:
         place = f'cx="{at(predicted):.1f}" cy="{size + 70 - at(measured):.1f}"'
         p.append(f'<circle {place} r="4" fill="#3572b0" fill-opacity="0.7"><title>{tip}</title></circle>')
     p.append(
-        f'<text x="{50 + size / 2}" y="{size + 50}" text-anchor="middle">predicted bound (log)</text>'
+        f'<text x="{50 + size / 2}" y="{size + 50}" text-anchor="middle">predicted (log)</text>'
         f'<text x="16" y="{20 + size / 2}" transform="rotate(-90 16 {20 + size / 2})" text-anchor="middle">measured (log)</text>'
         "</svg>"
     )

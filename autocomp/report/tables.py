@@ -28,7 +28,10 @@ def plural(n: int, noun: str) -> str:
 
 
 def kernel_rows(program: Any, timing: Any = None) -> list[dict[str, Any]]:
-    """One dict a distinct kernel, in order of first call; times are per call, `calls` how often it is called."""
+    """One dict a distinct kernel, in order of first call; times are per call, `calls` how often it is called.
+
+    roofline: the time that the busiest unit needs at its full rate, over the measured time.
+    """
     measured = {} if timing is None else timing.by_kernel
     rows = []
     for k in program.kernels:
@@ -42,7 +45,7 @@ def kernel_rows(program: Any, timing: Any = None) -> list[dict[str, Any]]:
                 "predicted": k.predicted,
                 "bound": k.bound,
                 "measured": m,
-                "roofline": k.predicted / m if m else None,
+                "roofline": k.at_full_rate / m if m else None,
             }
         )
     return rows
@@ -72,7 +75,11 @@ def kernel_table(program: Any, timing: Any = None) -> Table:
         t.add_row(*cells)
     total = ["total", str(len(program.calls.calls)), "", "", seconds_text(program.predicted), ""]
     if timing is not None:
-        total += [seconds_text(timing.total), f"{program.predicted / timing.total:.0%}" if timing.total else ""]
+        total += [seconds_text(timing.total), f"{_at_full_rate(program) / timing.total:.0%}" if timing.total else ""]
     t.add_section()
     t.add_row(*total, style="bold")
     return t
+
+
+def _at_full_rate(program: Any) -> float:
+    return float(sum(k.at_full_rate * k.calls for k in program.kernels))

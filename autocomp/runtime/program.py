@@ -33,7 +33,10 @@ OVERLAP = "launches_overlap"  # the feature of chips on which a kernel may start
 
 @dataclass(frozen=True)
 class KernelInfo:
-    """One distinct kernel: `calls` how often it is launched; times in seconds for one launch; `rules` the reasons."""
+    """One distinct kernel: `calls` how often it is launched; times in seconds for one launch; `rules` the reasons.
+
+    at_full_rate: the time that its busiest unit needs at its full rate, which no schedule goes below.
+    """
 
     name: str
     ops: tuple[str, ...]
@@ -44,6 +47,7 @@ class KernelInfo:
     rules: tuple[str, ...]
     signature: str
     source: str
+    at_full_rate: float = 0.0
 
 
 class Program:
@@ -177,17 +181,19 @@ def build_program(calls: KernelGraph, schedules: Mapping[str, tuple[Schedule, Co
             infos[k.name] = KernelInfo(k.name, c.ops, count[k.name], "runs through its reference", 0.0, "opaque", c.rules, k.signature, "")
             continue
         schedule, cost = schedules[k.signature]
+        share = share_of_roofline(k, cost, target.chip)
         header = (
             f"{k.name}: {' '.join(c.ops)}",
             f"schedule: {describe(schedule)}",
             *([f"tuned: {measured[k.signature]}"] if k.signature in measured else []),
-            f"predicted: {cost.seconds * 1e6:.2f} us, bound by {cost.bound}, {share_of_roofline(k, cost, target.chip):.0%} of the roofline",
+            f"predicted: {cost.seconds * 1e6:.2f} us, bound by {cost.bound}, {share:.0%} of the roofline",
             *(f"rule: {r}" for r in (*c.rules, *tiled.get(k.signature, ()))),
         )
         sources[k.name] = prints.emit(k, schedule, header)
         infos[k.name] = KernelInfo(
-            k.name, c.ops, count[k.name], describe(schedule), cost.seconds, cost.bound, c.rules, k.signature, sources[k.name].text
-        )
+            k.name, c.ops, count[k.name], describe(schedule), cost.seconds, cost.bound, c.rules, k.signature, sources[k.name].text,
+            share * cost.seconds,
+        )  # fmt: skip
     files = files_of(calls, sources, target)
     executor = executor_of(calls, sources, files, target, options, trace)
     return Program(calls, list(infos.values()), files, target, trace, options, rule_names, executor, sources)

@@ -107,7 +107,16 @@ def test_rules_and_targets_are_listed():
     assert "fusion/epilogue" in [r["name"] for r in rows]
     assert all(r["why"] for r in rows)
     assert "cpu" in [r["name"] for r in json.loads(run("targets", "--json")[0])]
-    assert "onnx" in [r["what"] for r in json.loads(run("doctor", "--json")[0])]
+
+
+def test_doctor_says_what_is_missing_and_whether_the_cache_can_be_written(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("AUTOCOMP_CACHE", str(tmp_path / "file"))
+    rows = {r["what"]: r for r in json.loads(run("doctor", "--json")[0])}
+    assert {"onnx", "CUDA device", "this CPU"} < rows.keys()
+    assert all(r["next"] for r in rows.values() if r["state"] in ("missing", "none"))
+    assert rows["cache folder"]["state"] == f"{tmp_path / 'file'} cannot be written"
+    assert rows["cache folder"]["next"] == "set AUTOCOMP_CACHE to a folder of yours"
 
 
 @pytest.mark.parametrize(("args", "code", "text"), [
