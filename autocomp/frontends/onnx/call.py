@@ -2,30 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 import onnx
 
 from autocomp.errors import ModelError, UnsupportedOp
+from autocomp.frontends.onnx.constants import Constants
 from autocomp.frontends.onnx.data import tensor_array
-from autocomp.frontends.onnx.registry import Value
-from autocomp.frontends.onnx.scope import Scope
+from autocomp.frontends.onnx.model import Model
+from autocomp.frontends.onnx.scope import Scope, Value
+from autocomp.ir.builder import Builder
 from autocomp.ir.node import Node
 from autocomp.ir.types import DType, TensorType
 
-if TYPE_CHECKING:
-    from autocomp.frontends.onnx.importer import Importer
-
 AP = onnx.AttributeProto
+
+
+class Importing(Protocol):
+    """The import that a call is part of, as lowerings see it (`importer.Importer`)."""
+
+    model: Model
+    builder: Builder
+    constants: Constants
+    round_steps: bool
+
+    def node(self, op: str, operands: list[Node], attrs: Mapping[str, Any]) -> Node: ...
+    def fresh(self, name: str) -> str: ...
+    def subgraph(self, call: Call, graph: onnx.GraphProto, inputs: list[Value], label: str) -> list[Value]: ...
+    def function(self, call: Call, nodes: Any, scope: Scope, attrs: Mapping[str, onnx.AttributeProto]) -> None: ...
 
 
 @dataclass
 class Call:
     """A node of the model with its operands' values. `where` names it in error texts; `opset` is its domain's version."""
 
-    importer: Importer
+    importer: Importing
     scope: Scope
     proto: onnx.NodeProto
     attrs: dict[str, onnx.AttributeProto]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from autocomp.frontends.onnx.call import Call
-from autocomp.frontends.onnx.registry import Value, lower
+from autocomp.frontends.onnx.registry import lower
+from autocomp.frontends.onnx.scope import Value
 from autocomp.frontends.onnx.shapes import cut, reshape
 from autocomp.ir.node import Node
 from autocomp.ir.types import BOOL, I64

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import onnx
 
 from autocomp.errors import ModelError
 from autocomp.frontends.onnx.call import Call
 from autocomp.frontends.onnx.data import ONNX_OF_DTYPE
-from autocomp.frontends.onnx.registry import Value
-from autocomp.frontends.onnx.scope import Scope
+from autocomp.frontends.onnx.scope import Scope, Value
 from autocomp.ir.node import Node
-
-if TYPE_CHECKING:
-    from autocomp.frontends.onnx.importer import Importer
 
 AP = onnx.AttributeProto
 
@@ -97,7 +92,7 @@ def _describe(t: onnx.TypeProto.Tensor, x: Node) -> None:
             dim.dim_param = d.name
 
 
-def expand(importer: Importer, call: Call, body: onnx.FunctionProto, key: tuple[str, str]) -> tuple[Value, ...]:
+def expand(call: Call, body: onnx.FunctionProto, key: tuple[str, str]) -> tuple[Value, ...]:
     """The outputs of a function's body applied to the call's operands."""
     if len(call.inputs) > len(body.input):
         call.broken(f"has {len(call.inputs)} operands, but function {key[1]} takes {len(body.input)}")
@@ -105,7 +100,7 @@ def expand(importer: Importer, call: Call, body: onnx.FunctionProto, key: tuple[
     scope = Scope(opsets, f"{call.where} in function {key[1]}: ", None, depth=call.scope.depth + 1)
     scope.values = dict(zip(body.input, [*call.inputs, *[None] * (len(body.input) - len(call.inputs))], strict=True))
     attrs = {a.name: a for a in body.attribute_proto} | call.attrs
-    importer.function(call, body.node, scope, attrs)
+    call.importer.function(call, body.node, scope, attrs)
     out: list[Value] = []
     for k, name in enumerate(body.output):
         found, value = scope.find(name)

@@ -17,8 +17,8 @@ from autocomp.frontends.onnx.constants import Constants
 from autocomp.frontends.onnx.data import Raw, dtype_named, tensor_loader
 from autocomp.frontends.onnx.model import MAX_GRAPH_DEPTH, ONNX_DOMAINS, Model
 from autocomp.frontends.onnx.refused import REFUSED
-from autocomp.frontends.onnx.registry import LOWERINGS, Value
-from autocomp.frontends.onnx.scope import Scope
+from autocomp.frontends.onnx.registry import LOWERINGS
+from autocomp.frontends.onnx.scope import Scope, Value
 from autocomp.frontends.sizes import unknown_dims
 from autocomp.ir.builder import Builder
 from autocomp.ir.node import Graph, Node
@@ -235,7 +235,7 @@ class Importer:
     def _lower(self, call: Call, domain: str) -> tuple[Value, ...]:
         key = (domain, call.op_type)
         if key in self.functions:
-            return functions.expand(self, call, self.functions[key], key)
+            return functions.expand(call, self.functions[key], key)
         if key in LOWERINGS:
             out = LOWERINGS[key](call)
             values = out if isinstance(out, tuple) else (out,)
@@ -246,7 +246,7 @@ class Importer:
             call.refuse(REFUSED[key][0], hint=REFUSED[key][1])
         body = functions.standard_body(call, domain)
         if body is not None:
-            return functions.expand(self, call, body, key)
+            return functions.expand(call, body, key)
         call.refuse(
             f"operator {domain + '.' if domain else ''}{call.op_type} (opset {call.opset}) is not supported",
             hint="replace it in the exporter, or add its lowering in autocomp/frontends/onnx",

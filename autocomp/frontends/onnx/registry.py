@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from autocomp.ir.node import Node
+from autocomp.frontends.onnx.call import Call
+from autocomp.frontends.onnx.scope import Value
 
-if TYPE_CHECKING:
-    from autocomp.frontends.onnx.call import Call
-
-Value = Node | list["Value"] | None
-"""What an ONNX name stands for while importing: a tensor, a sequence of known length, or an absent optional."""
-
-Lowering = Callable[["Call"], "Value | tuple[Value, ...]"]
+Lowering = Callable[[Call], Value | tuple[Value, ...]]
 
 LOWERINGS: dict[tuple[str, str], Lowering] = {}
 

@@ -1,11 +1,14 @@
-"""The names of an ONNX graph while it is imported."""
+"""What the names of an ONNX graph stand for while it is imported."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from autocomp.frontends.onnx.registry import Value
+from autocomp.ir.node import Node
+
+Value = Node | list["Value"] | None
+"""What a name stands for: a tensor, a sequence of known length, or an absent optional."""
 
 
 @dataclass
