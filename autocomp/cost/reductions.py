@@ -1,16 +1,11 @@
-"""What a reduction's schedule costs beside its bytes and arithmetic: latency, blocks that wait for each other, rows that pass by again."""
+"""What a reduction's schedule costs beside its bytes and arithmetic: latency, blocks that wait for each other."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
-
 from autocomp.cost.chip import Chip
 from autocomp.cost.demand import Demand
+from autocomp.cost.tiles import Tile
 from autocomp.ir.schedule import Schedule
-
-if TYPE_CHECKING:
-    from autocomp.cost.tiles import Tile
 
 UNROLLED = 16  # elements of a loop's body up to which compilers are seen to overlap several iterations
 ALONE = 8  # waves of a core whose arithmetic on rows in slots takes its units alone: 91 us with 8, 86 us with 16, the same run
@@ -19,7 +14,6 @@ ALONE = 8  # waves of a core whose arithmetic on rows in slots takes its units a
 FAR = 3e-6
 TURN = 3e-8  # seconds of a turn over a piece: 8 pieces a row took 85.3 us, 4 of twice the size 83.4, the same run
 BESIDE = 32  # registers of a thread beside a row's elements
-SHARING_L2 = 4  # blocks of a core that go through rows at once
 
 
 def waiting(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
@@ -70,11 +64,3 @@ def meetings(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
     at_once = chip.limits.get(f"clusters_of_{s.cluster}", chip.cores // s.cluster) * max(1.0, resident)
     meet = len(d.roles.depths) * chip.limits.get("meet", 0.0) if s.cluster > 1 else 0.0
     return -(-t.tiles // at_once) * (meet + (2 * t.chunks * TURN if s.persistent else 0.0))
-
-
-def read_again(d: Demand, tile: Mapping[str, int], tiles: int, chip: Chip) -> float:
-    """Bytes of rows that pass by once more for their results, where L2 has lost them meanwhile: softmax of 512 x 131072 in chunks took
-    105 us where its bytes take 74, four blocks a core; benchmarks/gpu.py, H200, 2026-11-21."""
-    cut = [a.name for a in d.roles.cols if tile.get(a.name, d.extent[a.name]) < d.extent[a.name]]
-    rows = sum(a.bytes for a in d.operands if a.axes & {x.name for axes in d.roles.depths for x in axes})
-    return rows if cut and rows * min(1.0, SHARING_L2 * chip.cores / tiles) > chip.memory("l2").capacity else 0.0

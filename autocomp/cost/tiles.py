@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from autocomp.cost import reductions
 from autocomp.cost.chip import Chip
 from autocomp.cost.demand import Demand, Operand, Piece
 from autocomp.cost.roles import power_of_two
@@ -16,6 +15,7 @@ from autocomp.ir.body import Axis
 # 64 x 64 took 103.0 us, of 128 x 64 100.5, of 64 x 128 101.7, of 128 x 128 100.3; benchmarks/gpu.py, H200, 2026-11-21
 SHORT = 0.1
 WHOLE = 1 << 20  # elements of an axis that is whole
+SHARING_L2 = 4  # blocks of a core that go through rows at once
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def tile_of(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool = Fals
         slot = float(depth * (rows + n) * max((a.element for a in d.operands if a.factor), default=2))
     line = 2 * chip.memories[0].line  # neighbouring sectors travel together
     extra = sum(a.bytes * (whole_lines(a, tile, line) - 1) for a in d.operands)
-    extra += reductions.read_again(d, tile, tiles, chip) if roles.form == "reduce" and not stays else 0.0
+    extra += _read_again(d, tile, tiles, chip) if roles.form == "reduce" and not stays else 0.0
     extra += sum(p.bytes * _short(p, d, tile, 4 * chip.memories[0].line) for p in d.pieces)
     size = lambda x: min(tile.get(x, extent[x]), extent[x])
     chunks, chunk = 1, {}
@@ -147,3 +147,11 @@ def run_of(side_by_side: tuple[str, ...] | None, tile: Mapping[str, int]) -> int
     if side_by_side is None:
         return WHOLE
     return max((tile.get(n, WHOLE) for n in side_by_side), default=1)
+
+
+def _read_again(d: Demand, tile: Mapping[str, int], tiles: int, chip: Chip) -> float:
+    """Bytes of rows that pass by once more for their results, where L2 has lost them meanwhile: softmax of 512 x 131072 in chunks took
+    105 us where its bytes take 74, four blocks a core; benchmarks/gpu.py, H200, 2026-11-21."""
+    cut = [a.name for a in d.roles.cols if tile.get(a.name, d.extent[a.name]) < d.extent[a.name]]
+    rows = sum(a.bytes for a in d.operands if a.axes & {x.name for axes in d.roles.depths for x in axes})
+    return rows if cut and rows * min(1.0, SHARING_L2 * chip.cores / tiles) > chip.memory("l2").capacity else 0.0
