@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -69,15 +70,15 @@ def factor(at: Printer, pr: Product, first: bool) -> None:
         return
     x = at.place.shared[name]
     lies = pr.deep(x)
-    there = own_waves(at, x, side * n, lies)
-    if there < pr.waves[0 if first else 1]:  # a wave without rows of its own reads another's: nobody stores its results
-        number = f"{number} % {there}"
-    start = f"{number} * {side * n}" if pr.waves[0 if first else 1] > 1 else "0"
+    stored, waves = x.rows if lies else x.row, pr.waves[0 if first else 1]
+    start = f"{number} * {side * n}" if waves > 1 else "0"
+    # a wave whose rows (columns, where a factor lies along them) shared memory does not hold reads the last: nobody stores its results
+    inside = lambda row, most: f"ac_min({row}, {stored - most})" if side * n * waves > stored else row
     if i.load != "ldmatrix" or not (lies or x.buf.dtype.bytes == 2):
-        own_elements(at, x, pr, first, n, start)
+        own_elements(at, x, pr, first, n, start, inside)
         return
     trans, chunk = "" if lies else "_t", 16 // x.buf.dtype.bytes
-    place = lambda side, k: at.element(x, side, k) if lies else at.element(x, k, side)
+    place = lambda row, k: at.element(x, inside(row, 1), k) if lies else at.element(x, k, inside(row, chunk))
     if first:
         row, deep = ("lane % 16", f"lane / 16 * {chunk}") if lies else ("lane / 8 % 2 * 8", "lane / 16 * 8 + lane % 8")
         with at.over(n, "m"):
@@ -91,16 +92,6 @@ def factor(at: Printer, pr: Product, first: bool) -> None:
     if n % 2:
         row = "lane % 8" if lies else "0"
         at.put(f"ac_ldmatrix2{trans}(fb[{n - 1}], {place(f'{start} + {(n - 1) * 8} + {row}', f'kk * {i.k} + {deep}')});")
-
-
-def own_waves(at: Printer, x: Shared, each: int, lies: bool) -> int:
-    """Waves for which a factor has rows (columns, where it lies along them) in shared memory, `each` for one; what the last of them
-    reads beyond stays inside the block's memory."""
-    stored, beyond = (x.rows, x.row_bytes) if lies else (x.row, x.buf.dtype.bytes)
-    waves = -(-stored // each)
-    reach = x.offset + x.bytes * at.place.depth(x.buf.name) + (waves * each - stored) * beyond
-    at.place.bytes = max(at.place.bytes, reach)
-    return waves
 
 
 def packed(at: Printer, pr: Product, n: int) -> None:
@@ -122,8 +113,9 @@ def packed(at: Printer, pr: Product, n: int) -> None:
         at.put(f"fa[m][q] = ac_pair<{STORED[at.bufs[pr.a].dtype.name]}>({', '.join(pair)});")
 
 
-def own_elements(at: Printer, x: Shared, pr: Product, first: bool, n: int, start: str) -> None:
-    """Each lane reads the elements that it holds: runs that lie side by side along depth at once, others one by one."""
+def own_elements(at: Printer, x: Shared, pr: Product, first: bool, n: int, start: str, inside: Callable[[str, int], str]) -> None:
+    """Each lane reads the elements that it holds: runs that lie side by side along depth at once, others one by one. `inside`: the place
+    along the rows that shared memory holds."""
     i, lies = pr.instruction, pr.deep(x)
     reg, lane = i.a if first else i.b
     axis, step, var = ("m", i.m, "m") if first else ("n", i.n, "n")
@@ -134,6 +126,7 @@ def own_elements(at: Printer, x: Shared, pr: Product, first: bool, n: int, start
     mine = lambda a: [digit(f"(q * {run})" if run > 1 else "q", d, w, reg) for d, w in weights(reg) if d.axis == a]
     with at.over(n, var), at.over(count // run, "q"):
         side, k = " + ".join([start, f"{var} * {step}", *of(axis), *mine(axis)]), " + ".join([f"kk * {i.k}", *of("k"), *mine("k")])
+        side = inside(side, 1)
         place = at.element(x, side, k) if lies else at.element(x, k, side)
         at.put(f"ac_take<{kind}, {into}, {run}>(f{'a' if first else 'b'}[{var}], {f'q * {run}' if run > 1 else 'q'}, {place});")
 

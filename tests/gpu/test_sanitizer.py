@@ -32,11 +32,22 @@ for kind, name in PROGRAMS:
     p.run(random_inputs(p.graph, 0))
     print("ran", name, flush=True)
 """
+SCHEDULED = """
+import autocomp
+from autocomp.runtime.inputs import random_inputs
+from benchmarks.random_schedules import use
+from tests.helpers.device_graphs import WAVES, WAVES_SCHEDULE
+p = autocomp.optimize(WAVES, target="cuda:h200")
+use(p, dict.fromkeys(p.printed, WAVES_SCHEDULE))
+p.run(random_inputs(p.graph, 0))
+print("ran waves", flush=True)
+"""
 needs = pytest.mark.skipif(not shutil.which("compute-sanitizer"), reason="compute-sanitizer (CUDA toolkit) is not on PATH")
 
 
 @needs
-@pytest.mark.parametrize(("script", "names"), [(RUN, list(GRAPHS)), (SHARED, PROGRAMS)], ids=["graphs", "depth_shared_out"])
+@pytest.mark.parametrize(("script", "names"), [(RUN, list(GRAPHS)), (SHARED, PROGRAMS), (SCHEDULED, ["waves"])],
+                         ids=["graphs", "depth_shared_out", "waves_beyond_the_tile"])  # fmt: skip
 @pytest.mark.parametrize("tool", ["memcheck", "racecheck", "synccheck"])
 def test_no_tool_finds_anything(tool, script, names):
     options = ["--tool", tool, "--error-exitcode", "9", "--report-api-errors", "no"]

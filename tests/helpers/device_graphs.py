@@ -3,6 +3,8 @@ of a block and on devices; sizes are the smallest that still have several tiles.
 
 from __future__ import annotations
 
+from autocomp.ir.schedule import Schedule
+
 
 def graph(inputs: dict[str, str], body: str) -> str:
     """Text of a graph; `body` has one operation a line, its last one is the output."""
@@ -233,3 +235,6 @@ GOLDEN = {
     "c500": KEPT,
     "h200": ("softmax", "gemm_odd", "gemm_bias_gelu", "swiglu", "conv", "attention_f16", "attention_causal_128"),
 }
+
+# a product whose waves have more columns than its tile
+WAVES, WAVES_SCHEDULE = GRAPHS["gemm_batched"], Schedule.make({"i0": 1, "i1": 32, "r0": 32}, stages=2)

@@ -12,7 +12,7 @@ import pytest
 import autocomp
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import dtype_of
-from tests.helpers.device_graphs import GRAPHS, gemm, graph
+from tests.helpers.device_graphs import GRAPHS, WAVES, WAVES_SCHEDULE, gemm, graph
 from tests.helpers.simt_model import COMPILER, ModelExecutor, ModelFailure, compile_model
 
 pytestmark = pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
@@ -232,6 +232,16 @@ def test_a_tile_that_is_turned_round_in_a_loop_is_not_overwritten_while_it_is_re
 
 
 CLUSTER = Schedule.make({"i0": 1}, threads=128, cluster=4)
+
+
+def test_the_last_wave_of_a_tile_reads_no_other_slot(model, tmp_path):
+    """Four waves of 40 columns in a tile of 136, of which shared memory holds 144: columns 144 to 159 of a slot's last row would be the
+    next slot's first ones, which are being written."""
+    program = specialised(WAVES, WAVES_SCHEDULE)
+    (source,) = program.printed.values()
+    assert "wave (i1,16,2)(i2,40,4)" in source.text
+    assert [read for read in re.findall(r"ac_ldmatrix\d_t\(.*", source.text) if "ac_min(wave / 2 * 40" not in read] == []
+    check(program, model, tmp_path)
 
 
 def clustered(edit=lambda text: text):
