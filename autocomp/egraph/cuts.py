@@ -6,9 +6,10 @@ has one node. Cuts are ranked by area flow (own time plus each leaf's flow share
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import prod
+from typing import NamedTuple
 
 from autocomp.cost.chip import Chip
 from autocomp.cost.roofline import time_of
@@ -24,8 +25,7 @@ RANKED = 8  # classes of a strongly connected group up to which the cheapest goe
 KEEP = 4  # cuts per kind; measured: 4 a kind give the same covers as 8 and 16 on BERT, ResNet-50 and Llama
 
 
-@dataclass(frozen=True, eq=False)
-class Cut:
+class Cut(NamedTuple):
     """One body for class `cls`. `again`: how often an interior node is evaluated, where more than once an element.
     `steps`: (consumer node, operand, row) of every inlining. `top`: interior classes at the root's points (by-products)."""
 
@@ -51,6 +51,10 @@ class Cut:
         """Total order for ties."""
         return (len(self.nodes), sorted(self.leaves), sorted(self.nodes))
 
+    def before(self, other: Cut) -> bool:
+        """Is this one's flow less, or equal and its order less?"""
+        return self.flow < other.flow or (self.flow == other.flow and self.order() < other.order())
+
 
 @dataclass
 class Enumerator:
@@ -66,19 +70,25 @@ class Enumerator:
     factors: dict[tuple[int, frozenset[int]], Factors] = field(default_factory=dict)
     without: frozenset[frozenset[int]] = frozenset()  # nodes that no body has together
 
+    def __post_init__(self) -> None:
+        nodes = self.subject.nodes
+        self._computing = frozenset(n.id for n in nodes if not n.form.view)
+        self._heavy = frozenset(n.id for n in nodes if n.form.kind in ("reduce", "contract", "online"))
+        self._shared: dict[int, float] = {}  # what of a class's flow falls to a reader
+
     def run(self) -> None:
         """Fill `cuts` for every class that is not in memory."""
         s = self.subject
         for group in s.order:
             waiting = [c for c in group if (c not in s.memory or c in s.narrow) and c not in s.literal]
-            self.flow |= dict.fromkeys((c for c in group if c not in waiting or c in s.narrow), 0.0)
+            self._settle((c for c in group if c not in waiting or c in s.narrow), 0.0)
             while len(waiting) > 1 and len(group) <= RANKED:
                 best = min(waiting, key=self._least)  # the cheapest without the others; they may then be views of it
                 self._enumerate(best)
                 waiting.remove(best)
             for c in waiting:
                 self._enumerate(c)
-            self.flow |= dict.fromkeys(set(group) & s.narrow, 0.0)
+            self._settle(s.narrow.intersection(group), 0.0)
         for c in s.narrow:  # no kernel of its own ever makes what is in memory
             self.cuts.pop(c, None)
 
@@ -97,7 +107,7 @@ class Enumerator:
             for cut in self._of_node(node):
                 key = (cut.record.kind, frozenset(self._tensor(x) for x in cut.leaves), cut.heavy)
                 old = found.get(key)
-                if old is None or (cut.flow, cut.order()) < (old.flow, old.order()):
+                if old is None or cut.before(old):
                     found[key] = cut
         self._keep(c, list(found.values()))
 
@@ -119,7 +129,13 @@ class Enumerator:
                 count[kind] = count.get(kind, 0) + 1
                 kept.append(cut)
         self.cuts[c] = kept
-        self.flow[c] = kept[0].flow
+        self._settle((c,), kept[0].flow)
+
+    def _settle(self, classes: Iterable[int], flow: float) -> None:
+        """What classes take, and what of it falls to one reader."""
+        for c in classes:
+            self.flow[c] = flow
+            self._shared[c] = flow / (1 if self._widened(c) else max(1, self.subject.users[c]))
 
     # ---- one node
     def _of_node(self, node: SubjectNode) -> list[Cut]:
@@ -191,54 +207,55 @@ class Enumerator:
             reason = f"a row of {width} elements, at most {int(self.chip.limits.get('online_width', 256))} stay on chip"
             self.refused[f"grammar: {reason}"] = self.refused.get(f"grammar: {reason}", 0) + 1
             return None
-        limits = load_grammar().limits
-        leaves = frozenset().union(*(p.operand.leaves for p in parts)) if parts else frozenset()
-        inside = frozenset({node.cls}).union(*(p.cut.inside for p in parts if p.cut))
-        nodes = frozenset({node.id}).union(*(p.cut.nodes for p in parts if p.cut))
-        ops = sum(1 for n in nodes if not self.subject.nodes[n].form.view)
-        heavy = frozenset(n for n in nodes if self.subject.nodes[n].form.kind in ("reduce", "contract", "online"))
+        cuts = [p.cut for p in parts if p.cut is not None]
+        leaves = frozenset[int]().union(*(p.operand.leaves for p in parts))
+        inside = frozenset((node.cls,)).union(*(c.inside for c in cuts))
+        nodes = frozenset((node.id,)).union(*(c.nodes for c in cuts))
+        ops, heavy = len(nodes & self._computing), nodes & self._heavy
         if any(w <= nodes for w in self.without):
             self.refused["target: no schedule could be printed"] = self.refused.get("target: no schedule could be printed", 0) + 1
             return None
-        if len(leaves) > limits["leaves"] or ops > self.options.max_body_ops or len(nodes) != len(inside) or leaves & inside:
+        most = load_grammar().limits["leaves"]
+        if len(leaves) > most or ops > self.options.max_body_ops or len(nodes) != len(inside) or leaves & inside:
             return None
         if len(heavy) > self.options.max_fusion_depth + 1:
             self.refused["option max_fusion_depth"] = self.refused.get("option max_fusion_depth", 0) + 1
             return None
+        steps = frozenset[tuple[int, int, str]]().union(*(p.steps for p in parts))
+        again, top = self._evaluations(parts), self._top(node, parts)
+        return self.priced(Cut(node.cls, leaves, nodes, inside, record, ops, again, steps, top, heavy), ())
+
+    @staticmethod
+    def _evaluations(parts: tuple[_Part, ...]) -> dict[int, float]:
+        """How often the operands' nodes are evaluated, where more than once."""
         again: dict[int, float] = {}
-        top = {node.cls}
         for p in parts:
-            if p.cut is None or p.operand.access is None:
-                again.update(p.cut.again if p.cut else {})
+            if p.cut is None:
                 continue
-            factor = p.operand.access.again
-            for n in p.cut.nodes:
-                mine = p.cut.again.get(n, 1.0) * factor
-                if mine > 1.0:
-                    again[n] = max(again.get(n, 1.0), mine)
-            if node.form.kind == "map" and not node.form.view and p.operand.access.bijective:
-                top |= {c for c in p.cut.top if self.subject.types[c].shape == self.subject.types[node.cls].shape}
-        cut = Cut(
-            node.cls,
-            leaves,
-            nodes,
-            inside,
-            record,
-            ops,
-            again,
-            frozenset().union(*(p.steps for p in parts)) if parts else frozenset(),
-            frozenset(top),
-            heavy,
-        )
-        return self.priced(cut, ())
+            if p.operand.access is None:
+                again.update(p.cut.again)
+            elif p.operand.access.again == 1.0:
+                again |= {n: max(again.get(n, 1.0), mine) for n, mine in p.cut.again.items()}
+            else:
+                for n in p.cut.nodes:
+                    again[n] = max(again.get(n, 1.0), p.cut.again.get(n, 1.0) * p.operand.access.again)
+        return again
+
+    def _top(self, node: SubjectNode, parts: tuple[_Part, ...]) -> frozenset[int]:
+        """Interior classes at the points of `node`: those of operands that an element-wise node reads one by one."""
+        top = frozenset((node.cls,))
+        if node.form.kind != "map" or node.form.view:
+            return top
+        shape = self.subject.types[node.cls].shape
+        read = [p.cut for p in parts if p.cut is not None and p.operand.access is not None and p.operand.access.bijective]
+        return top.union(*(c.top for c in read if self.subject.types[c.cls].shape == shape))
 
     # ---- price
     def _share(self, leaf: int, reader: int) -> float:
         """A reader's share of what a leaf took. One that is the leaf in another order of axes stands for all its readers; and readers of
         a tensor that is merely widened had better widen it themselves, so that none counts on the others to have stored it."""
         s = self.subject
-        alone = s.twins[leaf] == s.twins[reader] or self._widened(leaf)
-        return self.flow[leaf] / (1 if alone else max(1, s.users[leaf]))
+        return self.flow[leaf] if s.twins[leaf] == s.twins[reader] else self._shared[leaf]
 
     def _widened(self, c: int) -> bool:
         """Whether a class is the cast of a tensor of narrower elements."""
@@ -249,22 +266,7 @@ class Enumerator:
         """The cut with its time; `extra`: by-products that it stores too."""
         work = self.work(cut, extra)
         cost = time_of(work, self.chip)
-        flow = cost.seconds + sum(self._share(x, cut.cls) for x in cut.leaves)
-        return Cut(
-            cut.cls,
-            cut.leaves,
-            cut.nodes,
-            cut.inside,
-            cut.record,
-            cut.ops,
-            cut.again,
-            cut.steps,
-            cut.top,
-            cut.heavy,
-            cost,
-            work,
-            flow,
-        )
+        return cut._replace(cost=cost, work=work, flow=cost.seconds + sum(self._share(x, cut.cls) for x in cut.leaves))
 
     def work(self, cut: Cut, extra: tuple[int, ...] = ()) -> Work:
         s = self.subject
@@ -356,8 +358,7 @@ def padded(n: int, to: float) -> float:
     return -(-n // to) * to
 
 
-@dataclass(frozen=True)
-class _Part:
+class _Part(NamedTuple):
     """An operand's choice: a load (no cut) or an inlined body."""
 
     operand: Operand

@@ -181,14 +181,14 @@ class _KernelEGraph:
     # ---- results
     def found(self) -> list[tuple[tuple[Schedule, str], ...]]:
         """Of each kernel the nodes of its class: schedules in the order of their columns, each once."""
-        root = {r.output: self.eg.value_to_i64(r.inputs[0]) for r in self.tables["Body"].rows}
         number = self.eg.value_to_i64
-        made = {tuple(map(number, r.inputs)): number(r.output) for r in self.tables["made"].rows}
         rows: list[list[tuple[tuple[int, ...], int]]] = [[] for _ in self.kernels]
-        for r in self.tables["Tile"].rows:
-            if r.output in root and not r.subsumed:
-                row = tuple(map(number, r.inputs))
-                rows[root[r.output]].append((row[1:], made[row]))
+        for r in self.tables["made"].rows:
+            n, *columns = map(number, r.inputs)
+            rows[n].append((tuple(columns), number(r.output)))
+        nodes = Counter(r.output for r in self.tables["Tile"].rows if not r.subsumed)
+        for r in self.tables["Body"].rows:  # what is made is said beside each node of a class, so one of the tables is read
+            assert nodes[r.output] == len(rows[number(r.inputs[0])]), "a Tile that no rule made"
         return [self._decoded(k, sorted(mine)) for k, mine in zip(self.kernels, rows)]
 
     def _decoded(self, kernel: _Kernel, rows: Sequence[tuple[tuple[int, ...], int]]) -> tuple[tuple[Schedule, str], ...]:

