@@ -15,7 +15,7 @@ from autocomp.ir.reference import evaluate
 from autocomp.runtime.deploy import plain
 from autocomp.runtime.inputs import random_inputs
 from tests.helpers.device_graphs import GRAPHS, graph
-from tests.helpers.simt_model import COMPILER, INCLUDE, _compile, compile_model
+from tests.helpers.simt_model import COMPILER, INCLUDE, SHARED, _compile, compile_model
 
 needs_compiler = pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
 
@@ -34,7 +34,9 @@ def run_folder(folder, model, build):
     text, launches = re.subn(r"(\w+)<<<(dim3\([^)]*\)), (dim3\(\d+\)), (\d+)>>>\(", r"standin_launch(\1, \2, \3, \4, ", text)
     assert launches
     (build / "launcher.cpp").write_text('#include "maca_launch.h"\n' + text)
-    include = [f"-I{p}" for p in (folder, *INCLUDE["maca"])]
+    for kernel in set(folder.glob("*.maca")) - {folder / "launcher.maca"}:
+        (build / kernel.name).write_text(kernel.read_text().replace(SHARED, ""))
+    include = [f"-I{p}" for p in (build, folder, *INCLUDE["maca"])]
     _compile([*include, str(build / "launcher.cpp"), str(model), "-o", str(build / "launcher")])
     return subprocess.run([build / "launcher"], cwd=folder, capture_output=True, text=True, check=False, timeout=60)
 

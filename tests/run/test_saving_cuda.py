@@ -14,7 +14,7 @@ from autocomp.runtime.deploy import plain
 from autocomp.runtime.inputs import random_inputs
 from autocomp.runtime.program import files_of
 from tests.helpers.device_graphs import GRAPHS, graph
-from tests.helpers.simt_model import COMPILER, MODEL, ROOT, _compile, _team_products, compile_model
+from tests.helpers.simt_model import COMPILER, MODEL, ROOT, SHARED, _compile, _team_products, compile_model
 from tests.helpers.split_depth import CASES, split, stream
 
 pytestmark = pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
@@ -32,7 +32,7 @@ def run_folder(program, folder, model, build):
     """Build the folder's launcher over the model's runtime, and run it in the folder."""
     build.mkdir()
     for s in program.printed.values():
-        text = (folder / f"{s.name}.cu").read_text()
+        text = (folder / f"{s.name}.cu").read_text().replace(SHARED, "")
         (build / f"{s.name}.cu").write_text(text.replace(s.prelude, _team_products(s.prelude)) if s.prelude else text)
     text = (folder / "launcher.cu").read_text().replace("#include <cuda.h>\n#include <cuda_runtime.h>", '#include "cuda_launch.h"')
     text = re.sub(r"(\w+)<<<(dim3\([^)]*\)), (dim3\(\d+\)), (\d+)>>>\(", r"standin_launch(\1, \2, \3, \4, ", text)

@@ -1,16 +1,13 @@
-// The part of the CUDA runtime that launchers use, on the CPU model: device memory is host memory, filled with NaN patterns.
+// The part of the CUDA runtime and driver that launchers use, on the CPU model.
 #pragma once
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <tuple>
-
 #include "autocomp_cuda.cuh"
+#define STANDIN_WAVE 32
+#define STANDIN_ORDERED 1
+#include "launch_model.h"
 
 enum cudaError_t { cudaSuccess, cudaFailure };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2 };
-struct dim3 { unsigned x, y, z; dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {} };
-inline cudaError_t cudaMalloc(void **p, size_t bytes) { return (*p = aligned_alloc(256, (bytes + 255) / 256 * 256)) ? (memset(*p, 0xff, bytes), cudaSuccess) : cudaFailure; }
+inline cudaError_t cudaMalloc(void **p, size_t bytes) { return standin_alloc(p, bytes) ? cudaSuccess : cudaFailure; }
 inline cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind) { memcpy(to, from, bytes); return cudaSuccess; }
 inline cudaError_t cudaMemset(void *p, int value, size_t bytes) { memset(p, value, bytes); return cudaSuccess; }
 inline cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
@@ -42,20 +39,7 @@ enum cudaDriverEntryPointQueryResult { cudaDriverEntryPointSuccess };
 enum { cudaEnableDefault };
 inline cudaError_t cudaGetDriverEntryPointByVersion(const char *, void **f, int, int, cudaDriverEntryPointQueryResult *) { *f = (void *)cuTensorMapEncodeTiled; return cudaSuccess; }
 
-// What kernel<<<grid, block, shared>>>(arguments...) and cudaLaunchKernelEx do
-template <class... A, size_t... I> void standin_run(void (*kernel)(A...), dim3 g, int block, int shared, int cluster, std::tuple<A...> values, std::index_sequence<I...>) {
-  static void (*started)(A...);
-  started = kernel;
-  void *table[] = {[](auto &x) -> void * {
-    if constexpr (std::is_pointer_v<std::decay_t<decltype(x)>>) return (void *)x;
-    else return &x;
-  }(std::get<I>(values))...};
-  const simt_launch how{{g.x, g.y, g.z}, block, 32, shared, 1, cluster, 1};
-  if (const char *said = simt_run(&how, table, [](void **p) { simt_call(started, p); })) { fprintf(stderr, "%s\n", said); exit(1); }
-}
-template <class... A, class... B> void standin_launch(void (*kernel)(A...), dim3 grid, dim3 block, int shared, B... values) {
-  standin_run(kernel, grid, block.x, shared, 1, std::tuple<A...>(values...), std::index_sequence_for<A...>{});
-}
+// What cudaLaunchKernelEx does
 enum cudaLaunchAttributeID { cudaLaunchAttributeClusterDimension };
 struct cudaLaunchAttribute { cudaLaunchAttributeID id; struct { struct { unsigned x, y, z; } clusterDim; } val; };
 struct cudaLaunchConfig_t { dim3 gridDim, blockDim; size_t dynamicSmemBytes; cudaLaunchAttribute *attrs; unsigned numAttrs; };
