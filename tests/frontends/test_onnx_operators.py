@@ -48,14 +48,20 @@ def theirs(m, feed):
     return ort.InferenceSession(m.SerializeToString(), options, providers=["CPUExecutionProvider"]).run(None, feed)
 
 
-def compare(op, arrays, attrs, outputs=1, opset=21, static=(), steps=1e-5):
+def error(op, arrays, attrs, outputs=1, opset=21, static=()):
+    """The largest difference from onnxruntime over 1 + the value's size; infinite for another type, shape or NaN."""
     m = single(op, arrays, attrs, outputs, opset, static)
     feed = {f"x{k}": a for k, a in enumerate(arrays) if a is not None and k not in static}
     graph = load_onnx(m)
     ours = evaluate(graph, feed, float64=False)
+    largest = 0.0
     for (name, _), want in zip(graph.outputs, theirs(m, feed), strict=True):
-        assert ours[name].dtype == want.dtype
-        np.testing.assert_allclose(ours[name], want, rtol=steps, atol=steps)
+        got = ours[name]
+        if got.dtype != want.dtype or got.shape != want.shape:
+            return np.inf
+        apart = np.abs(got.astype("f8") - want) / (1 + np.abs(want.astype("f8")))
+        largest = max(largest, np.inf if np.isnan(apart).any() else apart.max())
+    return largest
 
 
 LENGTHS = np.array([4, 1, 3], np.int32)
@@ -72,11 +78,11 @@ def recurrent_operands(gates: int, directions: int, cell: bool) -> list[np.ndarr
 @pytest.mark.parametrize(("op", "gates"), [("RNN", 1), ("GRU", 3), ("LSTM", 4)])
 def test_recurrent_with_lengths_and_initial_states(op, gates, direction):
     operands = recurrent_operands(gates, 2 if direction == "bidirectional" else 1, op == "LSTM")
-    compare(op, operands, {"hidden_size": H, "direction": direction}, outputs=3 if op == "LSTM" else 2)
+    assert error(op, operands, {"hidden_size": H, "direction": direction}, outputs=3 if op == "LSTM" else 2) < 1e-5
 
 
 def test_gru_resets_after_the_product():
-    compare("GRU", recurrent_operands(3, 1, False), {"hidden_size": H, "linear_before_reset": 1}, outputs=2)
+    assert error("GRU", recurrent_operands(3, 1, False), {"hidden_size": H, "linear_before_reset": 1}, outputs=2) < 1e-5
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
@@ -84,13 +90,13 @@ def test_gru_resets_after_the_product():
 @pytest.mark.parametrize("sizes", [(2, 3, 11, 4), (2, 3, 14, 10), (2, 3, 3, 5)])
 def test_resize(mode, where, sizes):
     attrs = {"mode": mode, "coordinate_transformation_mode": where}
-    compare("Resize", [floats(2, 3, 7, 5), None, None, np.array(sizes)], attrs, static=(3,), steps=1e-4)
+    assert error("Resize", [floats(2, 3, 7, 5), None, None, np.array(sizes)], attrs, static=(3,)) < 1e-4
 
 
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
 def test_resize_with_antialiasing(mode):
     attrs = {"mode": mode, "antialias": 1}
-    compare("Resize", [floats(1, 2, 17, 13), None, None, np.array([1, 2, 5, 6])], attrs, static=(3,), steps=1e-4)
+    assert error("Resize", [floats(1, 2, 17, 13), None, None, np.array([1, 2, 5, 6])], attrs, static=(3,)) < 1e-4
 
 
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
@@ -98,22 +104,22 @@ def test_resize_with_antialiasing(mode):
 @pytest.mark.parametrize("aligned", [0, 1])
 def test_grid_sample(mode, padding, aligned):
     attrs = {"mode": mode, "padding_mode": padding, "align_corners": aligned}
-    compare("GridSample", [floats(2, 3, 5, 4), floats(2, 3, 6, 2) * 1.5], attrs, steps=1e-4)
+    assert error("GridSample", [floats(2, 3, 5, 4), floats(2, 3, 6, 2) * 1.5], attrs) < 1e-4
 
 
 def test_roi_align():
     rois = np.array([[0, 0, 5, 4], [1.5, 2, 9, 7.25], [-3, -2, 12, 3]], np.float32)
     attrs = {"output_height": 3, "output_width": 2, "sampling_ratio": 2, "spatial_scale": 0.75}
-    compare("RoiAlign", [floats(2, 3, 8, 7), rois, np.array([1, 0, 1])], attrs)
+    assert error("RoiAlign", [floats(2, 3, 8, 7), rois, np.array([1, 0, 1])], attrs) < 1e-5
 
 
 def test_quantised_product_and_convolution():
     scale, one = np.array(0.03, np.float32), np.array(0.5, np.float32)
     zero, other = np.array(7, np.uint8), np.array(100, np.uint8)
-    compare("QLinearMatMul", [bytes_(3, 9), scale, zero, bytes_(9, 5), scale, other, one, zero], {})
+    assert error("QLinearMatMul", [bytes_(3, 9), scale, zero, bytes_(9, 5), scale, other, one, zero], {}) < 1e-5
     per = (floats(4) ** 2 + 0.1).astype(np.float32)
     operands = [bytes_(1, 3, 7, 6), scale, zero, bytes_(4, 3, 3, 3, dtype="int8"), per, np.zeros(4, np.int8), one, zero]
-    compare("QLinearConv", [*operands, np.arange(4, dtype=np.int32) * 100], {"pads": [1, 0, 1, 2]}, static=(4, 5))
+    assert error("QLinearConv", [*operands, np.arange(4, dtype=np.int32) * 100], {"pads": [1, 0, 1, 2]}, static=(4, 5)) < 1e-5
 
 
 @pytest.mark.parametrize("axis", [0, 1])
@@ -121,8 +127,8 @@ def test_quantise_by_slices(axis):
     shape = (4, 6)
     scale = np.abs(floats(shape[axis])) + 0.01
     zero = bytes_(shape[axis])
-    compare("QuantizeLinear", [floats(*shape) * 3, scale, zero], {"axis": axis})
-    compare("DequantizeLinear", [bytes_(*shape), scale, zero], {"axis": axis})
+    assert error("QuantizeLinear", [floats(*shape) * 3, scale, zero], {"axis": axis}) < 1e-5
+    assert error("DequantizeLinear", [bytes_(*shape), scale, zero], {"axis": axis}) < 1e-5
 
 
 def test_a_long_sum_of_products_compiles():
