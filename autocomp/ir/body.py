@@ -213,8 +213,8 @@ class Comprehension:
     value: Expr
 
 
-def postorder(*roots: Expr) -> Iterator[Expr]:
-    """Every distinct node once, operands first."""
+def postorder(*roots: Expr, outside: type[Expr] | None = None) -> Iterator[Expr]:
+    """Every distinct node once, operands first; nodes of kind `outside` are not entered."""
     seen: set[int] = set()
     stack: list[tuple[Expr, bool]] = [(r, False) for r in reversed(roots)]
     while stack:
@@ -224,7 +224,8 @@ def postorder(*roots: Expr) -> Iterator[Expr]:
         elif id(e) not in seen:
             seen.add(id(e))
             stack.append((e, True))
-            stack.extend((a, False) for a in reversed(e.args))
+            if outside is None or not isinstance(e, outside):
+                stack.extend((a, False) for a in reversed(e.args))
 
 
 def rewrite(root: Expr, f: Callable[[Expr], Expr]) -> Expr:

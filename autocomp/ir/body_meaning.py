@@ -6,7 +6,7 @@ mention. Contractions go through einsum, so no product is formed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 
 import numpy as np
@@ -28,6 +28,7 @@ from autocomp.ir.body import (
     Recurrence,
     Reduce,
     bound_axes,
+    postorder,
 )
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.monoids import fold
@@ -35,20 +36,6 @@ from autocomp.ir.scalar import apply
 from autocomp.ir.types import F64, DType, Sym
 
 Fetch = Callable[[Expr], np.ndarray]
-
-
-def _closed(root: Expr) -> Iterator[Expr]:
-    """Every distinct node once, operands first, without entering recurrences (their steps run once a time step)."""
-    seen: set[int] = set()
-    stack: list[tuple[Expr, bool]] = [(root, False)]
-    while stack:
-        e, done = stack.pop()
-        if done:
-            yield e
-        elif id(e) not in seen:
-            seen.add(id(e))
-            stack.append((e, True))
-            stack.extend((a, False) for a in (() if isinstance(e, Recurrence) else e.args))
 
 
 class Meaning:
@@ -82,7 +69,7 @@ class Meaning:
 
     def value(self, root: Expr) -> np.ndarray:
         done: dict[int, np.ndarray] = {}
-        for e in _closed(root):
+        for e in postorder(root, outside=Recurrence):  # its steps run once a time step
             done[id(e)] = self._node(e, [] if isinstance(e, Recurrence) else [done[id(a)] for a in e.args])
         return done[id(root)]
 

@@ -14,22 +14,19 @@ def behind_products(p: TileProgram) -> TileProgram:
     """
     if not (len(p.body) == 1 and isinstance(first := p.body[0], Loop) and first.kind == "grid"):
         return p
+    inner = [[s for s, _ in walk((n,))] for n in first.body]  # of each node, the statements in it
+    touched = [{x for s in ss for x in (*s.srcs, s.dst)} for ss in inner]
+    multiplies = [any(s.op == "mma" for s in ss) for ss in inner]
     out: list[Loop | Stmt] = []
     waiting: list[Stmt] = []
-    body = list(first.body)
-    for i, n in enumerate(body):
-        read = {x for s, _ in walk((n,)) for x in (*s.srcs, s.dst)}
-        for s in [s for s in waiting if s.dst in read]:
+    for i, n in enumerate(first.body):
+        for s in [s for s in waiting if s.dst in touched[i]]:
             waiting.remove(s)
             out.append(s)
-        reader = next((k for k, x in enumerate(body[i + 1 :], i + 1) if any(_is(n, s) for s, _ in walk((x,)))), i)
-        crossed = any(s.op == "mma" for s, _ in walk(body[i + 1 : reader]))
-        if isinstance(n, Stmt) and n.op == "copy" and crossed and p.buf(n.dst) is not None and p.buf(n.dst).scope == "fragment":  # type: ignore[union-attr]
-            waiting.append(n)
-        else:
-            out.append(n)
+        if isinstance(n, Stmt) and n.op == "copy" and (b := p.buf(n.dst)) is not None and b.scope == "fragment":
+            reader = next((k for k in range(i + 1, len(inner)) if n.dst in touched[k]), i)
+            if any(multiplies[i + 1 : reader]):
+                waiting.append(n)
+                continue
+        out.append(n)
     return replace(p, body=(replace(first, body=tuple(out)),))
-
-
-def _is(copy: Loop | Stmt, reader: Stmt) -> bool:
-    return isinstance(copy, Stmt) and copy.dst in (reader.dst, *reader.srcs)
