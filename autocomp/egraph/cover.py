@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from autocomp.cost.chip import Chip
-from autocomp.egraph.bodies import build_kernel
+from autocomp.egraph.bodies import Bodies
 from autocomp.egraph.cuts import Cut, Enumerator
 from autocomp.egraph.frozen import Frozen
 from autocomp.egraph.grammar import LOADED
@@ -299,11 +299,12 @@ def _kernel_graph(c: Cover, s: Subject, graph: Graph, trace: Trace) -> KernelGra
     names = _tensor_names(c, s)
     kernels: dict[str, Kernel] = {}
     taken: dict[str, int] = {}
+    built = Bodies(s)
     calls, predicted = [], 0.0
     for x in kernel_order(c, s):
         cut = c.pick[x]
         predicted += cut.time
-        kernel, args = _kernel(s, x, makers.get(x, []), cut)
+        kernel, args = _kernel(built, x, makers.get(x, []), cut)
         if kernel.signature not in kernels:
             taken[kernel.name] = taken.get(kernel.name, 0) + 1
             unique = kernel.name if taken[kernel.name] == 1 else f"{kernel.name}_{taken[kernel.name]}"
@@ -322,7 +323,8 @@ def _kernel_graph(c: Cover, s: Subject, graph: Graph, trace: Trace) -> KernelGra
     return KernelGraph(graph, tuple(calls), tensors, inputs, params, outputs, constants, predicted)
 
 
-def _kernel(s: Subject, x: int, extra: list[int], cut: Cut) -> tuple[Kernel, dict[str, int]]:
+def _kernel(built: Bodies, x: int, extra: list[int], cut: Cut) -> tuple[Kernel, dict[str, int]]:
+    s = built.subject
     picks = {s.nodes[n].cls: s.nodes[n] for n in cut.nodes}
     name = _name(s, cut)
     node = picks[x]
@@ -333,7 +335,7 @@ def _kernel(s: Subject, x: int, extra: list[int], cut: Cut) -> tuple[Kernel, dic
         return Kernel(**{**kernel.__dict__, "attrs": node.enode.attrs}), {"out0": x} | {
             f"in{j}": k for j, k in enumerate(node.enode.children)
         }
-    return build_kernel(s, [x, *extra], picks, cut.record.kind, name)
+    return built.kernel([x, *extra], picks, cut.record.kind, name)
 
 
 def _name(s: Subject, cut: Cut) -> str:
