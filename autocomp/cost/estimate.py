@@ -59,7 +59,7 @@ def _pricer(d: Demand, chip: Chip) -> Callable[[Schedule], Cost]:
     if any(m.name == "shared" for m in chip.memories):
         models = {"": BlockModel(d, chip)}
         for word in chip.matrix:  # instructions that a schedule asks for by a type of factors that memory does not know
-            models[word] = BlockModel(replace(d, work=replace(d.work, matrix_dtype=word)), chip)
+            models[word] = BlockModel(replace(d, work=d.work._replace(matrix_dtype=word)), chip)
         return lambda s: models.get(s.instruction, models[""]).time(s)
     if "shared_units" in chip.features:
         return CoreModel(d, chip).time
@@ -71,14 +71,14 @@ def _tiles_time(d: Demand, s: Schedule, chip: Chip) -> Cost:
     fixed price (loop control, scheduling); too few tiles leave cores idle."""
     tile = dict(s.tile)
     tiles = d.tiles(tile)
-    work = replace(d.work, tiles=tiles)
+    work = d.work._replace(tiles=tiles)
     if d.roles.form in ("contract", "online") and any(m.name == "l0c" for m in chip.memories):
         return engine_time(s, chip, d.roles, work, max((a.element for a in d.operands), default=2))
     if any(m.name == "l0c" for m in chip.memories):  # copies of short rows move whole lines
         line = chip.memories[0].line
-        work = replace(work, read=work.read + sum(a.bytes * (whole_lines(a, tile, line) - 1) for a in d.operands))
+        work = work._replace(read=work.read + sum(a.bytes * (whole_lines(a, tile, line) - 1) for a in d.operands))
     if d.roles.form in ("contract", "online"):
-        work = replace(work, read=d.work.read + _refetched(d, tile, chip), matrix_eff=_edges(d, tile, chip), m=0, n=0)
+        work = work._replace(read=d.work.read + _refetched(d, tile, chip), matrix_eff=_edges(d, tile, chip), m=0, n=0)
     cost = time_of(work, chip)
     overhead = chip.limits.get("tile", 0.0) * -(-tiles // chip.cores)
     return Cost(cost.seconds + overhead, cost.bound, (*cost.parts, ("tiles", overhead)))
@@ -88,7 +88,7 @@ def share_of_roofline(k: Kernel, cost: Cost, chip: Chip) -> float:
     """Time that the busiest unit needs at its full rate, over the predicted time."""
     d = demand_of(k)
     w, left = d.work, d.left({})[0]
-    work = replace(w, matrix=w.matrix * left, vector=w.vector * left, special=w.special * left)
+    work = w._replace(matrix=w.matrix * left, vector=w.vector * left, special=w.special * left)
     parts = [s for name, s in time_of(work, chip).parts if name != "launch"]
     return max(parts, default=0.0) / cost.seconds if cost.seconds else 0.0
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Work:
+class Work(NamedTuple):
     """Totals of one kernel launch.
 
     read, written   bytes moved from and to main memory (each distinct leaf once, times the passes over it)

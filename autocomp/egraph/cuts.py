@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from autocomp.cost.chip import Chip
 from autocomp.cost.roofline import time_of
-from autocomp.cost.work import Cost, Work
+from autocomp.cost.work import Work
 from autocomp.egraph.factors import Factors, factors_of, prologue
 from autocomp.egraph.grammar import LOADED, Operand, Record, fold, load_grammar
 from autocomp.egraph.rows import Body, Rows
@@ -39,13 +39,8 @@ class Cut(NamedTuple):
     steps: frozenset[tuple[int, int, str]]
     top: frozenset[int]
     heavy: frozenset[int]
-    cost: Cost = Cost(0.0, "")
-    work: Work = Work()
+    time: float = 0.0
     flow: float = 0.0
-
-    @property
-    def time(self) -> float:
-        return self.cost.seconds
 
     def order(self) -> tuple[object, ...]:
         """Total order for ties."""
@@ -74,6 +69,11 @@ class Enumerator:
         nodes = self.subject.nodes
         self._computing = frozenset(n.id for n in nodes if not n.form.view)
         self._heavy = frozenset(n.id for n in nodes if n.form.kind in ("reduce", "contract", "online"))
+        self._operations = [(n.form.vector, n.form.special) for n in nodes]
+        self._matrix = frozenset(n.id for n in nodes if n.form.matrix)
+        self._turning = frozenset(n.id for n in nodes if n.form.view and not n.form.reshape)
+        self._bytes = {c: t.bytes for c, t in self.subject.types.items()}
+        self._seconds: dict[Work, float] = {}  # layers that repeat ask for the same
         self._shared: dict[int, float] = {}  # what of a class's flow falls to a reader
 
     def run(self) -> None:
@@ -187,7 +187,7 @@ class Enumerator:
             loaded = cut.ops == 0
             row = ""
             if not loaded:
-                reads = sum(s.types[leaf].bytes for leaf in cut.leaves)
+                reads = sum([self._bytes[leaf] for leaf in cut.leaves])
                 name, reason = self.rows.admit(consumer, j, Body(cut.record, cut.ops, s.types[child], s.users[child], reads))
                 if name is None:
                     self.refused[reason] = self.refused.get(reason, 0) + 1
@@ -265,64 +265,72 @@ class Enumerator:
     def priced(self, cut: Cut, extra: tuple[int, ...]) -> Cut:
         """The cut with its time; `extra`: by-products that it stores too."""
         work = self.work(cut, extra)
-        cost = time_of(work, self.chip)
-        return cut._replace(cost=cost, work=work, flow=cost.seconds + sum(self._share(x, cut.cls) for x in cut.leaves))
+        seconds = self._seconds.get(work)
+        if seconds is None:
+            seconds = self._seconds[work] = time_of(work, self.chip).seconds
+        return cut._replace(time=seconds, flow=seconds + sum([self._share(x, cut.cls) for x in cut.leaves]))
 
     def work(self, cut: Cut, extra: tuple[int, ...] = ()) -> Work:
-        s = self.subject
+        s, limits = self.subject, self.chip.limits
         vector = special = matrix = most = 0.0
         copies, whole = 0.0, True
         m = k = 0
-        lane, stride, turned, dtype = 1, 1, set[int](), "f32"
+        lane, stride, dtype = 1, 1, "f32"
         for i in sorted(cut.nodes):
-            f = s.nodes[i].form
+            once, slow = self._operations[i]
             factor = cut.again.get(i, 1.0)
-            vector += f.vector * factor
-            special += f.special * factor
-            if f.view and not f.reshape:
-                turned.update(s.nodes[i].enode.children)
-            if f.matrix:
+            vector += once * factor
+            special += slow * factor
+            if i in self._matrix:
+                f = s.nodes[i].form
                 matrix += f.matrix
                 if f.matrix >= most:  # of a chain, the largest
                     most, (m, _, k) = f.matrix, f.mnk
                     lane, stride = f.lane_extent, f.lane_stride
                 known = self._factors(s.nodes[i], cut)
                 dtype, whole = known.dtype, whole and known.whole
-                copies += known.copies if "copies" in self.chip.limits else 0.0
+                copies += known.copies if "copies" in limits else 0.0
                 for x in known.vanish:
                     vector -= s.nodes[x].form.vector * cut.again.get(x, 1.0)
-                if not known.whole and f.mnk[0] <= self.chip.limits.get("direct_rows", 0):  # factors made in registers, pairs at once
+                if not known.whole and f.mnk[0] <= limits.get("direct_rows", 0):  # factors made in registers, pairs at once
                     vector -= sum(self._spared(x) for x in known.inside - known.vanish)
-                    matrix += f.matrix * (padded(f.mnk[0], self.chip.limits["direct_columns"]) / f.mnk[0] - 1)
+                    matrix += f.matrix * (padded(f.mnk[0], limits["direct_columns"]) / f.mnk[0] - 1)
                     m = 0
-        passes = self._passes(cut)
-        out = s.types[cut.cls]
-        read = sum(s.types[x].bytes * (passes if s.types[x].elements * 2 >= out.elements else 1) for x in cut.leaves)
-        lanes = max(1, self.chip.granule[1])
-        fill = lane / (-(-lane // lanes) * lanes) if lane < 4 * lanes else 1.0
-        eff = fill / (1.0 if stride == 1 else 2.0) if matrix else 1.0
-        if matrix and not whole and not any(s.nodes[i].form.kind == "online" for i in cut.nodes):  # there rows stay in registers
-            eff *= self.chip.limits.get("warp_matrix", 1.0)
+        eff = 1.0
+        if matrix:
+            lanes = max(1, self.chip.granule[1])
+            eff = (lane / padded(lane, lanes) if lane < 4 * lanes else 1.0) / (1.0 if stride == 1 else 2.0)
+            if not whole and not any(s.nodes[i].form.kind == "online" for i in cut.heavy):  # there rows stay in registers
+                eff *= limits.get("warp_matrix", 1.0)
         return Work(
-            read=float(read),
-            written=float(out.bytes + sum(s.types[x].bytes for x in extra)),
+            read=float(self._read(cut)),
+            written=float(self._bytes[cut.cls] + sum(self._bytes[x] for x in extra)),
             vector=vector,
             special=special,
             matrix=matrix,
             matrix_dtype=dtype,
             m=m,
-            n=0,  # the tail of the columns is in `fill`
+            n=0,  # the tail of the columns is in `eff`
             k=k,
             matrix_eff=max(eff, 0.05),
             copies=copies,
-            read_eff=self._read_share(cut, turned, 0.9 if matrix else 0.6),
+            read_eff=self._read_share(cut, 0.9 if matrix else 0.6),
         )
 
-    def _read_share(self, cut: Cut, turned: set[int], share: float) -> float:
+    def _read(self, cut: Cut) -> int:
+        """Bytes of the leaves, those that are as large as the result once a pass."""
+        passes = self._passes(cut)
+        if passes == 1:
+            return sum([self._bytes[x] for x in cut.leaves])
+        types, full = self.subject.types, self.subject.types[cut.cls].elements
+        return sum(self._bytes[x] * (passes if types[x].elements * 2 >= full else 1) for x in cut.leaves)
+
+    def _read_share(self, cut: Cut, share: float) -> float:
         """Share of the bandwidth at which a body reads: `share` for what it reads in another order (all, where that is computed)."""
+        turned = {x for i in cut.nodes & self._turning for x in self.subject.nodes[i].enode.children}
         if not turned:
             return 1.0
-        size = {x: self.subject.types[x].bytes for x in cut.leaves}
+        size = {x: self._bytes[x] for x in cut.leaves}
         slow = sum(n for x, n in size.items() if x in turned) if turned <= cut.leaves else sum(size.values())
         total = sum(size.values())
         return total / (total + slow * (1 / share - 1)) if total else 1.0
