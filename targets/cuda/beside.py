@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from autocomp.targets.cuda import rings
+from autocomp.targets.cuda import halves, rings
 from autocomp.targets.cuda.boxes import BOX_BYTES, Boxes, each_box, find_boxes, part_store, placed, store_box
 from autocomp.targets.simt.expressions import STORED
 from autocomp.targets.simt.placement import ALIGN
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Beside:
     """`copy` brings the operand, `store` takes the result from the same `boxes` (`out`: where it goes). `slots` of `bytes` each lie at
-    `offset`, their barriers at `barrier`; `map`: the operand's descriptor; `turn`: the variable that counts a role's tiles."""
+    `offset`, their barriers at `barrier`; `map`: the operand's descriptor; `turn`: the variable that counts a role's tiles.
+    `halves`: one slot, that of half a tile (`halves`); `turn` is then what holds the first half."""
 
     copy: Stmt
     store: Stmt
@@ -39,6 +40,7 @@ class Beside:
     barrier: int
     map: int
     turn: str
+    halves: bool = False
 
 
 def find_beside(at: TeamPrinter, room: float) -> Beside | None:
@@ -62,12 +64,14 @@ def find_beside(at: TeamPrinter, room: float) -> Beside | None:
         free = room - -(-at.place.bytes // ALIGN) * ALIGN
         takers = _takers(at)
         slots = next((n * takers for n in ((2, 1) if at.persistent else (1,)) if n * takers * (bytes_ + 16) <= free), 0)
-        if not slots:
+        part = halves.room(at, x) if not slots and store is behind[-1] else 0
+        if not slots and not 0 < part <= free:
             continue
         at.placer.maps.append(x.map)
-        offset = at.place.reserve(slots * bytes_, ALIGN)
-        barrier = at.place.reserve(16 * slots, 8)
-        return Beside(s, store, x, out, slots, bytes_, offset, barrier, len(at.placer.maps) - 1, at.names.fresh("beside"))
+        offset = at.place.reserve(slots * bytes_ or bytes_ // 2, ALIGN)
+        barrier = at.place.reserve(16 * slots or 8 * at.workers, 8)
+        name = at.names.fresh("beside")
+        return Beside(s, store, x, out, slots or 1, bytes_, offset, barrier, len(at.placer.maps) - 1, name, not slots)
     return None
 
 
@@ -100,18 +104,23 @@ def _own(at: TeamPrinter, b: Beside) -> str:
 
 def barriers(at: TeamPrinter, b: Beside) -> None:
     """One arrival fills a slot, one of each warpgroup of a tile empties it."""
+    if b.halves:
+        halves.barriers(at, b)
+        return
     with at.block(f"for (int i = 0; i < {b.slots}; ++i)"):
         at.put(f"ac_barrier_init({_barrier(at, b, 'i', True)}, 1);", f"ac_barrier_init({_barrier(at, b, 'i', False)}, {at.workers});")
 
 
 def counter(at: TeamPrinter, b: Beside) -> None:
     """A role's first turn."""
-    if at.persistent:
+    if at.persistent and not b.halves:
         at.put(f"unsigned {b.turn} = {'team - 1' if at.order and at.consuming else '0'};")
 
 
 def send(at: TeamPrinter, b: Beside) -> None:
     """The producer's part of a tile."""
+    if b.halves:
+        return
     slot, phase = _slot(at, b)
     if at.persistent:
         at.put(f"ac_barrier_wait({_barrier(at, b, slot, False)}, 1 ^ ({phase}));")

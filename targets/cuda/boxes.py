@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from math import prod
@@ -66,15 +66,14 @@ class Boxes:
         return "wave % 4 * 16 + lane % 16, q * 32 + lane / 16 * 16"
 
 
-def store_boxes(at: TeamPrinter, s: Stmt) -> bool:
-    """Prints a store through shared memory and the bulk engine: whole lines, clipped at the edges by the engine. False where its rows do
-    not allow it."""
+def store_boxes(at: TeamPrinter, s: Stmt, maps: Sequence[Stmt] = ()) -> bool:
+    """Prints a store through shared memory and the bulk engine: whole lines, clipped at the edges by the engine; `maps`: what makes each
+    box's values just before. False where its rows do not allow it."""
     layout = at.place.layouts[s.srcs[0]]
     x = find_boxes(at, s.dst, layout)
     if x is None:
         return False
-    at.placer.maps.append(x.map)
-    number, at.stored = len(at.placer.maps) - 1, True
+    number = descriptor_of(at, x)
     if at.beside is not None and at.beside.store is s:
         at.leave_beside(number)
         return True
@@ -84,18 +83,39 @@ def store_boxes(at: TeamPrinter, s: Stmt) -> bool:
     if at.persistent and x.count % 2:  # the last tile ended in the half that this one begins with
         at.put("if (threadIdx.x % 128 == 0) ac_bulk_wait<0>();")
     with each_box(at, layout, x):
+        make_box(at, x, maps)
         box = at.names.fresh("to")
         at.put(f"unsigned char *{box} = box{number} + (m * {x.groups} + g) % 2 * {BOX_BYTES};")
         at.put(f"if (threadIdx.x % 128 == 0) ac_bulk_wait<{x.parts}>();")
         at.put(f"ac_barrier_sync(2 + {at.side}, 128);")
         store_box(at, x, s.srcs[0], box)
-        at.put("ac_async_fence();", f"ac_barrier_sync(2 + {at.side}, 128);")
-        if x.parts == 1:
-            at.put(f"if (threadIdx.x % 128 == 0) {_bulk_store(at, x, number, box)}")
-        else:
-            with at.block("if (threadIdx.x % 128 == 0)"):
-                part_store(at, x, number, box)
+        send_box(at, x, number, box)
     return True
+
+
+def descriptor_of(at: TeamPrinter, x: Boxes) -> int:
+    """The number of the descriptor through which boxes leave."""
+    at.placer.maps.append(x.map)
+    at.stored = True
+    return len(at.placer.maps) - 1
+
+
+def make_box(at: TeamPrinter, x: Boxes, maps: Sequence[Stmt]) -> None:
+    """The values of box m, g: the bulk engine is at the boxes before it meanwhile."""
+    at.box = f"(m * {x.groups} + g)"
+    for m in maps:
+        at.map(m)
+    at.box = ""
+
+
+def send_box(at: TeamPrinter, x: Boxes, number: int, box: str) -> None:
+    """Box m, g, which all warps have laid down, to global memory."""
+    at.put("ac_async_fence();", f"ac_barrier_sync(2 + {at.side}, 128);")
+    if x.parts == 1:
+        at.put(f"if (threadIdx.x % 128 == 0) {_bulk_store(at, x, number, box)}")
+    else:
+        with at.block("if (threadIdx.x % 128 == 0)"):
+            part_store(at, x, number, box)
 
 
 def store_box(at: TeamPrinter, x: Boxes, value: str, box: str) -> None:

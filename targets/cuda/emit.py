@@ -50,7 +50,7 @@ def emit_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: tupl
     at.bytes = max(at.bytes, placer.reach)
     check_capacity(p, at, shared,
                    register_budget(schedule.workers, schedule.resident)[1] - ADDRESSES + SPARED * (schedule.overlap == 2), placer.packed(),
-                   frozenset((*printer.early, *([printer.beside.copy.dst] if printer.beside else []))))  # fmt: skip
+                   printer.held_back())  # fmt: skip
     at.cluster = schedule.cluster
     return source(p, at, printer, body, TEAM * (schedule.workers + 1), header, headers, "cu", tuple(placer.maps),
                   "".join(printer.wrappers.values()), blocks if printer.persistent else 0, schedule.resident,

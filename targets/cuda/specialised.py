@@ -6,12 +6,12 @@ what each statement touches. `steps` prints the products.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 
-from autocomp.targets.cuda import beside, queues, steps, turns
+from autocomp.targets.cuda import beside, boxwise, halves, queues, steps, turns
 from autocomp.targets.cuda.boxes import store_boxes
 from autocomp.targets.cuda.early import ask, unpack
 from autocomp.targets.cuda.laid import lay_down
@@ -75,6 +75,7 @@ class TeamPrinter(Printer):
         self.stored = False
         self.preload: Preload | None = None  # constants that do not wait for earlier launches
         self.early: dict[str, str] = {}  # of a copy whose loads came before the product -> its packed values
+        self.box = ""  # the number of the box whose values are being made, where they are made box by box
 
     # ---- the two roles
     def body(self) -> list[str]:
@@ -228,6 +229,8 @@ class TeamPrinter(Printer):
                 continue
             if n.op == "copy" and n.dst in self.of:
                 continue
+            if boxwise.finish(self, body[k:]):
+                return
             if n.op == "fill" and _starts_product(n, body[k + 1 :]):
                 self.settle({n.dst})
                 self.empty.add(n.dst)
@@ -235,6 +238,13 @@ class TeamPrinter(Printer):
             if n.op != "mma":
                 self.settle({n.dst, *n.srcs})
             getattr(self, n.op)(n)
+
+    def held_back(self) -> dict[str, int]:
+        """Operands of the epilogue that are not in registers one by one before it: how many of their values share one."""
+        out = dict.fromkeys(self.early, 2)
+        if self.beside:
+            out[self.beside.copy.dst] = 4 if self.beside.halves else 2  # half of them packed, half in shared memory
+        return out
 
     def load(self, s: Stmt, t: Tensor) -> None:
         if self.beside and self.beside.copy is s:
@@ -352,11 +362,22 @@ class TeamPrinter(Printer):
         return twin.flights, twin.seen
 
     def iterate(self, loop: Loop, mine: list[Queue]) -> None:
-        it = self.names.fresh("it")
+        """The loop's text; in parts where something is done between two of its turns."""
         begin, total = queues.span(self, loop)
+        first = "0"
+        for end, second in halves.cuts(self, loop):
+            self.iterations(loop, mine, begin, first, end)
+            self.flights = [Flight(f.stmt, f.queues, True) for f in self.flights]
+            halves.at_cut(self, second)
+            first = end
+        self.iterations(loop, mine, begin, first, total)
+
+    def iterations(self, loop: Loop, mine: list[Queue], begin: Callable[[str], str], first: str, end: str) -> None:
+        """A part of a loop's turns."""
+        it = self.names.fresh("it")
         for f in self.flights:
-            f.guard = f"{it} > 0" if f.carried else ""
-        with self.block(f"for (int {it} = 0; {it} < {total}; ++{it})"):
+            f.guard = f"{it} > 0" if f.carried and first == "0" else ""
+        with self.block(f"for (int {it} = {first}; {it} < {end}; ++{it})"):
             self.bases(loop, begin(it))
             self.waited -= {q.name for q in mine}
             # warpgroups that share rows stop for each other anyway: the slot is free one product sooner
@@ -394,7 +415,11 @@ class TeamPrinter(Printer):
     @contextmanager
     def registers(self, layout: Layout, var: str = "r", step: int = 1) -> Iterator[None]:
         """Of what lies as a sum in parts, this block's share alone."""
-        if self.parts and self.in_shares(layout):
+        if self.box:
+            each = 32 // step
+            with self.block(f"for (int {var} = {self.box} * {each}; {var} < {self.box} * {each} + {each}; ++{var})", unroll=True):
+                yield
+        elif self.parts and self.in_shares(layout):
             with own_share(self, self.parts, layout, var, step):
                 yield
         else:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from autocomp.targets.simt.placed import Placement
 
 from autocomp.errors import DoesNotFit
@@ -9,21 +11,21 @@ from autocomp.tile.program import Loop, Stmt, TileProgram
 
 
 def check_capacity(p: TileProgram, out: Placement, shared: float, registers: int, more: int = 0,
-                   packed: frozenset[str] = frozenset()) -> None:  # fmt: skip
+                   packed: Mapping[str, int] | None = None) -> None:  # fmt: skip
     """Raises DoesNotFit where a block needs more shared memory or a thread more registers than there are.
 
-    more: registers besides those of values; packed: values of which two share a register.
+    more: registers besides those of values; packed: values of which several share a register, or wait elsewhere, and how many.
     """
     if out.bytes > shared:
         raise DoesNotFit("shared memory of a block", needed=out.bytes, available=shared, where=f"kernel {p.name}",
                          hint="use smaller tiles or fewer stages")  # fmt: skip
-    held = pressure(p, out, packed) + more
+    held = pressure(p, out, packed or {}) + more
     if held > registers:
         raise DoesNotFit("registers of a thread", needed=held, available=registers, where=f"kernel {p.name}",
                          hint="use more threads or smaller tiles")  # fmt: skip
 
 
-def pressure(p: TileProgram, out: Placement, packed: frozenset[str] = frozenset()) -> int:
+def pressure(p: TileProgram, out: Placement, packed: Mapping[str, int]) -> int:
     """32-bit registers of values that a thread holds at once, at the fullest statement; a map may reuse its operand's."""
     order: list[tuple[Stmt, tuple[int, int]]] = []
 
@@ -51,7 +53,7 @@ def pressure(p: TileProgram, out: Placement, packed: frozenset[str] = frozenset(
             return 0
         held = out.layouts[x].registers
         if x in packed:
-            return held // 2
+            return held // packed[x]
         if x in out.words or (x in out.plain and _bytes(p, x) == 1):  # several elements a register
             return held * (p.buf(x) or p.bufs[0]).dtype.bytes // 4
         return held * max(1, _bytes(p, x) // 4)

@@ -47,6 +47,16 @@ BOXES = {
     "the first of two": (GATES, (128, 64), 2, {"workers": 2, "persistent": True}),
 }  # fmt: skip
 
+# 128 x 256 beside a ring of four leaves room for half of an operand; gelu and a bias beside it
+LONG = graph({"x": "f16[136, 520]", "w": "f16[520, 264]", "r": "f16[136, 264]"}, "%0 = matmul(x, w)\n%1 = add(%0, r)")
+LONG_GELU = graph({"x": "bf16[264, 648]", "w": "bf16[648, 136]", "b": "bf16[136]", "r": "bf16[264, 136]"},
+                  "%0 = matmul(x, w)\n%1 = add(%0, b)\n%2 = gelu(%1)\n%3 = add(%2, r)")  # fmt: skip
+HALVES = {
+    "columns": (LONG, (128, 256), {}, 1),
+    "rows": (LONG_GELU, (256, 128), {}, 1),
+    "clusters": (LONG, (128, 256), {"cluster": 2}, 2),
+}
+
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
@@ -113,3 +123,45 @@ def test_a_missing_signal_is_seen(edit, model, tmp_path):
                                            launch=replace(source.launch, at_most=1))  # fmt: skip
     with pytest.raises((ModelFailure, autocomp.VerificationError)):
         check(program, tmp_path, model)
+
+
+def halves(name: str):
+    """A program whose blocks take several tiles each, and its source."""
+    text, tile, how, blocks = HALVES[name]
+    program, source = printed(text, tile, workers=2, persistent=True, **{"stages": 4, **how})
+    program.printed[source.name] = source = replace(source, launch=replace(source.launch, at_most=blocks))
+    return program, source
+
+
+@pytest.mark.parametrize("name", HALVES)
+def test_an_operand_comes_in_two_halves_where_memory_is_short(name, model, tmp_path):
+    """The first half waits packed, the second where its results leave from; the bulk engine brings both during the product."""
+    program, source = halves(name)
+    code = source.text
+    assert "unsigned beside[32];" in code
+    assert code.index("unsigned beside[32];") < code.rindex("ac_team_commit") < code.rindex("&beside[")
+    check(program, tmp_path, model)
+
+
+@pytest.mark.parametrize("gone", ["ac_bulk_wait<0>();", ", 0);\n    unsigned beside", ", 1);\n    #pragma unroll\n    for (int b", "ac_bulk_wait<1>();"])
+def test_a_half_that_is_not_waited_for_is_seen(gone, model, tmp_path):
+    program, source = halves("columns")
+    head, found, rest = source.text.partition(gone)
+    assert found
+    if "beside" in gone or "pragma" in gone:  # the barrier's wait stands before it
+        head = head[: head.rindex("ac_barrier_wait(")]
+        found = found.partition("\n")[2]
+    else:
+        found = ";"
+    program.printed[source.name] = replace(source, text=head + found + rest)
+    with pytest.raises((ModelFailure, autocomp.VerificationError)):
+        check(program, tmp_path, model)
+
+
+def test_maps_are_made_box_by_box(model, tmp_path):
+    """Their values' stores are under way while the next box's are computed."""
+    text = graph({"x": "f16[136, 136]", "w": "f16[136, 264]", "b": "f16[264]"}, "%0 = matmul(x, w)\n%1 = add(%0, b)\n%2 = mul(%1, const(0.1, f16))\n%3 = exp(%2)")
+    program, source = printed(text, (128, 256), workers=2, persistent=True)
+    code = source.text
+    assert code.index("unsigned char *const box") < code.index("ac_exp_half(") < code.index("ac_bulk_store(")
+    check(program, tmp_path, model)

@@ -480,18 +480,18 @@ extern "C" __global__ void __launch_bounds__(256, 2) matmul_softmax_weighted_sum
   ac_team_wait<0>();
   if (lane == 0) ac_barrier_arrive(smem + 81984 + 8 * (q2 % 2));
   ac_keep(o);
-  #pragma unroll
-  for (int r = 0; r < 64; ++r) {
-    r_2[r] = ac_div_half(o[r], l[(r / 2 % 2)]);
-  }
-  #pragma unroll
-  for (int r = 0; r < 64; ++r) {
-    cast_t[r] = r_2[r];
-  }
   unsigned char *const box3 = smem + 82944 + (wave / 4) * 16384;
   for (int m = 0; m < 1; ++m) {
     #pragma unroll
     for (int g = 0; g < 2; ++g) {
+      #pragma unroll
+      for (int r = (m * 2 + g) * 32; r < (m * 2 + g) * 32 + 32; ++r) {
+        r_2[r] = ac_div_half(o[r], l[(r / 2 % 2)]);
+      }
+      #pragma unroll
+      for (int r = (m * 2 + g) * 32; r < (m * 2 + g) * 32 + 32; ++r) {
+        cast_t[r] = r_2[r];
+      }
       unsigned char *to = box3 + (m * 2 + g) % 2 * 8192;
       if (threadIdx.x % 128 == 0) ac_bulk_wait<1>();
       ac_barrier_sync(2 + wave / 4, 128);

@@ -108,14 +108,14 @@ extern "C" __global__ void __launch_bounds__(384) conv_relu(const f16 *__restric
     ac_team_wait<0>();
     if (lane == 0) ac_barrier_arrive(smem + 172072 + 8 * (q0 % 3));
     ac_keep(acc);
-    #pragma unroll
-    for (int r = 0; r < 64; ++r) {
-      relu_t[r] = ac_relu(acc[r]);
-    }
     unsigned char *const box2 = smem + 173056 + ((team - 1)) * 16384;
     for (int m = 0; m < 1; ++m) {
       #pragma unroll
       for (int g = 0; g < 2; ++g) {
+        #pragma unroll
+        for (int r = (m * 2 + g) * 32; r < (m * 2 + g) * 32 + 32; ++r) {
+          relu_t[r] = ac_relu(acc[r]);
+        }
         unsigned char *to = box2 + (m * 2 + g) % 2 * 8192;
         if (threadIdx.x % 128 == 0) ac_bulk_wait<1>();
         ac_barrier_sync(2 + (team - 1), 128);

@@ -1,0 +1,131 @@
+"""An epilogue's operand of a whole tile in two halves, where shared memory has room for one beside the ring.
+
+    before the product      -
+    some turns into it      the stores of the tile before have been read from there: the first half comes
+    half way                it has come: packed into registers; the second half comes
+    behind the product      results of the second half take its place, then those of the first half, in the places that are read first
+
+All of it is a warpgroup's own: its first thread starts the copies, one barrier says that a half has come, and as two come a tile, the
+parity of a wait follows from the half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from autocomp.targets.cuda.boxes import BOX_BYTES, Boxes, descriptor_of, make_box, placed, send_box, store_box
+from autocomp.targets.simt.expressions import STORED
+from autocomp.targets.simt.placed import tile_of
+
+from autocomp.tile.program import Loop, Stmt
+
+if TYPE_CHECKING:
+    from autocomp.targets.cuda.beside import Beside
+    from autocomp.targets.cuda.specialised import TeamPrinter
+
+TURNS = 8  # of a tile, at least: a half is under way for a quarter of them
+
+
+def room(at: TeamPrinter, x: Boxes) -> int:
+    """Bytes of a half, and of what says that it has come, for all warpgroups; 0 where there are no halves or a tile has too few turns."""
+    ok = at.persistent and not at.order and not at.stream and x.count % 2 == 0 and len(_ring(at)) == 1
+    return at.workers * (x.count // 2 * BOX_BYTES + 8) if ok and _turns(at, _ring(at)[0]) >= TURNS else 0
+
+
+def _ring(at: TeamPrinter) -> list[Loop]:
+    return [q.loop for q in at.queues if q.loop is not None]
+
+
+def _turns(at: TeamPrinter, loop: Loop) -> int:
+    """A tile's turns; 0 where the text does not know them."""
+    total = 1
+    for a in loop.axes:
+        n = at.p.extent(a)
+        total *= -(-n // tile_of(at.p, a)) if isinstance(n, int) and loop.until is None else 0
+    return total
+
+
+def barriers(at: TeamPrinter, b: Beside) -> None:
+    """One a warpgroup: a half has come."""
+    with at.block(f"for (int i = 0; i < {at.workers}; ++i)"):
+        at.put(f"ac_barrier_init({at.memory} + {b.barrier} + 8 * i, 1);")
+
+
+def cuts(at: TeamPrinter, loop: Loop) -> list[tuple[str, bool]]:
+    """(turn, which half is then asked for) of a product's loop, in order."""
+    if not (at.beside and at.beside.halves and loop in _ring(at)):
+        return []
+    turns = _turns(at, loop)
+    return [(str(turns // 4), False), (str(turns // 2), True)]
+
+
+def at_cut(at: TeamPrinter, second: bool) -> None:
+    """What is done between two turns: the first half is asked for; or it is taken, and the second asked for."""
+    b = at.beside
+    assert b is not None
+    if second:
+        half = b.boxes.count // 2
+        at.put(f"ac_barrier_wait({_barrier(at, b)}, 0);", f"unsigned {b.turn}[{16 * half}];")
+        with _boxes(at, b, 0), at.over(4, "q"):
+            at.put(f"ac_ldmatrix4{b.boxes.suffix}(*(unsigned (*)[4])&{b.turn}[(b * 4 + q) * 4], {_slot(at, b, 0)} + {_swizzled(b)});")
+        at.put(f"ac_keep({b.turn});", f"ac_barrier_sync(2 + {at.side}, 128);")
+    with at.block("if (threadIdx.x % 128 == 0)"):
+        if not second:
+            at.put("ac_bulk_wait<0>();")
+        _ask(at, b, second)
+
+
+def _ask(at: TeamPrinter, b: Beside, second: bool) -> None:
+    x, full = b.boxes, _barrier(at, b)
+    at.put(f"ac_barrier_expect({full}, {x.count // 2 * BOX_BYTES});")
+    row = f"(wave / 4 * {x.repeats} + m) * 64"
+    with _boxes(at, b, second), at.over(x.parts, "part"):
+        at.put(f"ac_bulk_load({_slot(at, b, second)} + part * {x.run * 128}, &map{b.map}, {full}, {placed(at, x, row)});")
+
+
+def leave(at: TeamPrinter, b: Beside, maps: Sequence[Stmt]) -> None:
+    """Results of the second half in place, then of the first."""
+    number, value, half = descriptor_of(at, b.out), b.store.srcs[0], b.out.count // 2
+    name, kind = at.names.of(b.copy.dst), STORED[at.bufs[b.copy.dst].dtype.name]
+    at.put(f"ac_barrier_wait({_barrier(at, b)}, 1);")
+    with _boxes(at, b, True):
+        with at.over(4, "q"):
+            at.put("unsigned part[4];", f"ac_ldmatrix4{b.boxes.suffix}(part, {_slot(at, b, True)} + {_swizzled(b)});",
+                   f"ac_unpack<{kind}, 8>(&{name}[b * 32 + q * 8], part);")  # fmt: skip
+        make_box(at, b.out, maps)
+        store_box(at, b.out, value, _slot(at, b, True))
+        send_box(at, b.out, number, _slot(at, b, True))
+    with _boxes(at, b, False):
+        with at.over(4, "q"):
+            at.put(f"ac_unpack<{kind}, 8>(&{name}[b * 32 + q * 8], &{b.turn}[(b * 4 + q) * 4]);")
+        make_box(at, b.out, maps)
+        at.put(f"if (threadIdx.x % 128 == 0) ac_bulk_wait<{(half - 1) * b.out.parts}>();", f"ac_barrier_sync(2 + {at.side}, 128);")
+        store_box(at, b.out, value, _slot(at, b, False))
+        send_box(at, b.out, number, _slot(at, b, False))
+
+
+@contextmanager
+def _boxes(at: TeamPrinter, b: Beside, second: bool) -> Iterator[None]:
+    """A loop over the boxes of a half."""
+    x = b.boxes
+    begin = x.count // 2 if second else 0
+    with at.block(f"for (int b = {begin}; b < {begin + x.count // 2}; ++b)", unroll=True):
+        at.put(f"const int m = b / {x.groups}, g = b % {x.groups};", "(void)m; (void)g;")
+        yield
+
+
+def _slot(at: TeamPrinter, b: Beside, second: bool) -> str:
+    """Where box b of a half lies."""
+    half = b.boxes.count // 2
+    box = f"(b - {half})" if second else "b"
+    return f"{at.memory} + {b.offset} + (wave / 4 * {half} + {box}) * {BOX_BYTES}"
+
+
+def _swizzled(b: Beside) -> str:
+    return f"ac_swizzle<128>({b.boxes.place})"
+
+
+def _barrier(at: TeamPrinter, b: Beside) -> str:
+    return f"{at.memory} + {b.barrier} + 8 * (wave / 4)"
