@@ -54,3 +54,11 @@ def unpack(at: TeamPrinter, s: Stmt, t: Tensor) -> None:
     v = at.vector(layout, t)
     with at.registers(layout, "q", v):
         at.put(f"ac_unpack<{STORED[t.dtype.name]}, {v}>(&{name}[q * {v}], &{at.early[s.dst]}[q * {v // 2}]);")
+
+
+def held_back(at: TeamPrinter) -> dict[str, int]:
+    """Operands of the epilogue that are not in registers one by one before it: how many of their values share one."""
+    out = dict.fromkeys(at.early, 2)
+    if at.beside:
+        out[at.beside.copy.dst] = 4 if at.beside.halves else 2  # half of them packed, half in shared memory
+    return out

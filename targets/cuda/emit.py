@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from autocomp.targets.cuda.early import held_back
 from autocomp.targets.cuda.specialised import TeamPrinter
 from autocomp.targets.cuda.team_placer import TEAM, TeamPlacer, register_budget
 from autocomp.targets.simt.capacity import check_capacity
@@ -50,7 +51,7 @@ def emit_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: tupl
     at.bytes = max(at.bytes, placer.reach)
     check_capacity(p, at, shared,
                    register_budget(schedule.workers, schedule.resident)[1] - ADDRESSES + SPARED * (schedule.overlap == 2), placer.packed(),
-                   printer.held_back())  # fmt: skip
+                   held_back(printer))  # fmt: skip
     at.cluster = schedule.cluster
     return source(p, at, printer, body, TEAM * (schedule.workers + 1), header, headers, "cu", tuple(placer.maps),
                   "".join(printer.wrappers.values()), blocks if printer.persistent else 0, schedule.resident,

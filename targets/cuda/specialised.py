@@ -6,12 +6,10 @@ what each statement touches. `steps` prints the products.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from copy import copy
-from dataclasses import replace
 
-from autocomp.targets.cuda import beside, boxwise, halves, queues, steps, turns
+from autocomp.targets.cuda import beside, boxwise, iterations, queues, steps, turns
 from autocomp.targets.cuda.boxes import store_boxes
 from autocomp.targets.cuda.early import ask, unpack
 from autocomp.targets.cuda.laid import lay_down
@@ -239,13 +237,6 @@ class TeamPrinter(Printer):
                 self.settle({n.dst, *n.srcs})
             getattr(self, n.op)(n)
 
-    def held_back(self) -> dict[str, int]:
-        """Operands of the epilogue that are not in registers one by one before it: how many of their values share one."""
-        out = dict.fromkeys(self.early, 2)
-        if self.beside:
-            out[self.beside.copy.dst] = 4 if self.beside.halves else 2  # half of them packed, half in shared memory
-        return out
-
     def load(self, s: Stmt, t: Tensor) -> None:
         if self.beside and self.beside.copy is s:
             beside.receive(self, self.beside)
@@ -333,7 +324,7 @@ class TeamPrinter(Printer):
             print_skewed(self, loop, mine, skew)
             settle(self, late)
             return
-        left, seen = self.rehearse(loop)
+        left, seen = iterations.rehearse(self, loop)
         self.seen |= seen
         before, self.flights = self.flights, [Flight(f.stmt, f.queues, True) for f in left]
         if before:
@@ -342,56 +333,12 @@ class TeamPrinter(Printer):
             self.settle(names)
             self.flights = carried
         late = defer(self, loop)
-        self.iterate(loop, mine)
+        iterations.iterate(self, loop, mine)
         settle(self, late)
         self.flights = [Flight(f.stmt, f.queues if self.persistent else (), True) for f in self.flights]
         if self.parts and self.parts.loop is loop:
             add_up(self, self.parts)
             self.added = True
-
-    def rehearse(self, loop: Loop) -> tuple[list[Flight], set[str]]:
-        """The products that are still under way at the end of an iteration, and what others may then still read."""
-        twin = copy(self)
-        twin.lines, twin.flights = ["", "", "ac_registers_claim"], []
-        twin.base, twin.slot, twin.thread = dict(self.base), dict(self.slot), dict(self.thread)
-        twin.descriptors = dict(self.descriptors)
-        twin.seen, twin.written, twin.waited = set(self.seen), set(self.written), set(self.waited)
-        twin.place = replace(self.place, trees=dict(self.place.trees))
-        twin.names = self.names.copy()
-        twin.iterate(loop, [q for q in self.queues if q.loop is loop])
-        return twin.flights, twin.seen
-
-    def iterate(self, loop: Loop, mine: list[Queue]) -> None:
-        """The loop's text; in parts where something is done between two of its turns."""
-        begin, total = queues.span(self, loop)
-        first = "0"
-        for end, second in halves.cuts(self, loop):
-            self.iterations(loop, mine, begin, first, end)
-            self.flights = [Flight(f.stmt, f.queues, True) for f in self.flights]
-            halves.at_cut(self, second)
-            first = end
-        self.iterations(loop, mine, begin, first, total)
-
-    def iterations(self, loop: Loop, mine: list[Queue], begin: Callable[[str], str], first: str, end: str) -> None:
-        """A part of a loop's turns."""
-        it = self.names.fresh("it")
-        for f in self.flights:
-            f.guard = f"{it} > 0" if f.carried and first == "0" else ""
-        with self.block(f"for (int {it} = {first}; {it} < {end}; ++{it})"):
-            self.bases(loop, begin(it))
-            self.waited -= {q.name for q in mine}
-            # warpgroups that share rows stop for each other anyway: the slot is free one product sooner
-            self.settle({f.stmt.dst for f in self.flights if f.carried and self.laid_by(f)})
-            self.run(loop.body)
-            old = [f for f in self.flights if f.carried]
-            if old:
-                self.flights = [f for f in self.flights if not f.carried]
-                self.put(f"ac_team_wait<{len(self.flights)}>();")
-                for f in old:
-                    self.release(f)
-            queues.turned(self, loop)
-        for a in loop.axes:
-            self.base.pop(a)
 
     def mma(self, s: Stmt) -> None:
         pr = self.place.products[s]

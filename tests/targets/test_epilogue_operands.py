@@ -143,7 +143,8 @@ def test_an_operand_comes_in_two_halves_where_memory_is_short(name, model, tmp_p
     check(program, tmp_path, model)
 
 
-@pytest.mark.parametrize("gone", ["ac_bulk_wait<0>();", ", 0);\n    unsigned beside", ", 1);\n    #pragma unroll\n    for (int b", "ac_bulk_wait<1>();"])
+@pytest.mark.parametrize("gone", ["ac_bulk_wait<0>();", ", 0);\n    unsigned beside", ", 1);\n    #pragma unroll\n    for (int b",
+                                  "ac_bulk_wait<1>();"])  # fmt: skip
 def test_a_half_that_is_not_waited_for_is_seen(gone, model, tmp_path):
     program, source = halves("columns")
     head, found, rest = source.text.partition(gone)
@@ -160,7 +161,8 @@ def test_a_half_that_is_not_waited_for_is_seen(gone, model, tmp_path):
 
 def test_maps_are_made_box_by_box(model, tmp_path):
     """Their values' stores are under way while the next box's are computed."""
-    text = graph({"x": "f16[136, 136]", "w": "f16[136, 264]", "b": "f16[264]"}, "%0 = matmul(x, w)\n%1 = add(%0, b)\n%2 = mul(%1, const(0.1, f16))\n%3 = exp(%2)")
+    text = graph({"x": "f16[136, 136]", "w": "f16[136, 264]", "b": "f16[264]"},
+                 "%0 = matmul(x, w)\n%1 = add(%0, b)\n%2 = mul(%1, const(0.1, f16))\n%3 = exp(%2)")  # fmt: skip
     program, source = printed(text, (128, 256), workers=2, persistent=True)
     code = source.text
     assert code.index("unsigned char *const box") < code.index("ac_exp_half(") < code.index("ac_bulk_store(")

@@ -1,0 +1,65 @@
+"""The text of a loop whose turns take slots of rings: products under way from one turn to the next, in parts where something else is done
+between two turns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from autocomp.targets.cuda import halves, queues
+from autocomp.targets.cuda.steps import Flight
+
+from autocomp.tile.program import Loop
+
+if TYPE_CHECKING:
+    from autocomp.targets.cuda.queues import Queue
+    from autocomp.targets.cuda.specialised import TeamPrinter
+
+
+def rehearse(at: TeamPrinter, loop: Loop) -> tuple[list[Flight], set[str]]:
+    """The products that are still under way at the end of an iteration, and what others may then still read."""
+    twin = copy(at)
+    twin.lines, twin.flights = ["", "", "ac_registers_claim"], []
+    twin.base, twin.slot, twin.thread = dict(at.base), dict(at.slot), dict(at.thread)
+    twin.descriptors = dict(at.descriptors)
+    twin.seen, twin.written, twin.waited = set(at.seen), set(at.written), set(at.waited)
+    twin.place = replace(at.place, trees=dict(at.place.trees))
+    twin.names = at.names.copy()
+    iterate(twin, loop, [q for q in at.queues if q.loop is loop])
+    return twin.flights, twin.seen
+
+
+def iterate(at: TeamPrinter, loop: Loop, mine: list[Queue]) -> None:
+    """The loop's text; in parts where something is done between two of its turns."""
+    begin, total = queues.span(at, loop)
+    first = "0"
+    for end, second in halves.cuts(at, loop):
+        _part(at, loop, mine, begin, first, end)
+        at.flights = [Flight(f.stmt, f.queues, True) for f in at.flights]
+        halves.at_cut(at, second)
+        first = end
+    _part(at, loop, mine, begin, first, total)
+
+
+def _part(at: TeamPrinter, loop: Loop, mine: list[Queue], begin: Callable[[str], str], first: str, end: str) -> None:
+    """A part of a loop's turns."""
+    it = at.names.fresh("it")
+    for f in at.flights:
+        f.guard = f"{it} > 0" if f.carried and first == "0" else ""
+    with at.block(f"for (int {it} = {first}; {it} < {end}; ++{it})"):
+        at.bases(loop, begin(it))
+        at.waited -= {q.name for q in mine}
+        # warpgroups that share rows stop for each other anyway: the slot is free one product sooner
+        at.settle({f.stmt.dst for f in at.flights if f.carried and at.laid_by(f)})
+        at.run(loop.body)
+        old = [f for f in at.flights if f.carried]
+        if old:
+            at.flights = [f for f in at.flights if not f.carried]
+            at.put(f"ac_team_wait<{len(at.flights)}>();")
+            for f in old:
+                at.release(f)
+        queues.turned(at, loop)
+    for a in loop.axes:
+        at.base.pop(a)
