@@ -15,7 +15,6 @@ from autocomp.targets.cuda.early import ask, unpack
 from autocomp.targets.cuda.laid import lay_down
 from autocomp.targets.cuda.parts import add_up, find_parts, own_share
 from autocomp.targets.cuda.preload import Preload, find_preload, preload, stays
-from autocomp.targets.cuda.queues import Queue
 from autocomp.targets.cuda.skewed import print_skewed, skew_of
 from autocomp.targets.cuda.steps import Flight
 from autocomp.targets.cuda.streams import find_stream, mend, pieces
