@@ -68,8 +68,8 @@ def at_cut(at: TeamPrinter, second: bool) -> None:
     if second:
         half = b.boxes.count // 2
         at.put(f"ac_barrier_wait({_barrier(at, b)}, 0);", f"unsigned {b.turn}[{16 * half}];")
-        with _boxes(at, b, 0), at.over(4, "q"):
-            at.put(f"ac_ldmatrix4{b.boxes.suffix}(*(unsigned (*)[4])&{b.turn}[(b * 4 + q) * 4], {_slot(at, b, 0)} + {_swizzled(b)});")
+        with _boxes(at, b, False), at.over(4, "q"):
+            at.put(f"ac_ldmatrix4{b.boxes.suffix}(*(unsigned (*)[4])&{b.turn}[(b * 4 + q) * 4], {_slot(at, b, False)} + {_swizzled(b)});")
         at.put(f"ac_keep({b.turn});", f"ac_barrier_sync(2 + {at.side}, 128);")
     with at.block("if (threadIdx.x % 128 == 0)"):
         if not second:
