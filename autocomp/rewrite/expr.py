@@ -47,7 +47,8 @@ def tokens(text: Text) -> list[Token]:
     s, out, pos = text.value, [], 0
     if len(s) > MAX_LENGTH:
         raise text.error(f"{len(s)} characters in one expression, at most {MAX_LENGTH} are read", 0)
-    while s[pos:].strip():
+    end = len(s.rstrip())
+    while pos < end:
         m = TOKEN.match(s, pos)
         if not m:
             at = pos + len(s[pos:]) - len(s[pos:].lstrip())

@@ -371,7 +371,7 @@ def _siblings(fields: dict[str, Located], bound: frozenset[str]) -> tuple[str, .
 def _switches(fields: dict[str, Located]) -> tuple[str, ...]:
     """`requires`: options that are on or off; the rule is in force where all of them are on."""
     names = _words(fields, "requires")
-    known = sorted(n for n, v in vars(Options()).items() if isinstance(v, bool))
+    known = sorted(n for n, v in vars(Options()).items() if isinstance(v, bool)) if names else []
     for n in names:
         if n not in known:
             raise fields["requires"].error(f"no option '{n}' to require", f"options that are on or off: {', '.join(known)}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from functools import cache
 
 from autocomp.ir.ops import OPS
 from autocomp.ir.types import DTYPES
@@ -171,6 +172,7 @@ def spoken(phase: str) -> list[dict[str, str]]:
     return [*ops, *functions, *({"kind": "word", "name": w} for w in sorted(v.words - OPTION_NAMES))]
 
 
+@cache
 def vocabulary(phase: str) -> Vocabulary:
     """The vocabulary of a phase. Raises KeyError for a phase that is none of PHASES."""
     words = OPTION_NAMES | frozenset(DTYPES)
