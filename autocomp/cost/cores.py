@@ -27,6 +27,9 @@ DENSE = 512  # bytes from one step of depth to the next up to which a factor is 
 FEW = 4  # elements of the output's last axis from which lanes run along it
 
 
+Sizes = Mapping[str, int]  # of a tile along every axis, whole ones too; or how many tiles there are along each axis of the grid
+
+
 def store_apart(near: int, far: int, depth: int, lanes: int, times: int) -> bool:
     """Should lanes run along `far` columns, whose results lie apart, rather than along `near` ones side by side? Where they fill so much
     more of the vectors that it pays for `times` accesses of every result lane by lane."""
@@ -39,6 +42,7 @@ class CoreModel:
 
     def __init__(self, d: Demand, chip: Chip) -> None:
         self.d, self.chip = d, chip
+        self._near, self._lane = chip.on_chip, chip.lanes(4)
         self._tiles: dict[tuple[tuple[str, int], ...], Cost] = {}
         self._grid = frozenset(d.grid)
         self.rows, self.cols = self._sides()
@@ -82,86 +86,86 @@ class CoreModel:
         """Seconds under a schedule. A contraction's panels take the whole depth, however it is cut."""
         tile = tuple(t for t in s.tile if t[0] in self._grid) if self.d.roles.form in ("contract", "chain") else s.tile
         if tile not in self._tiles:
-            self._tiles[tile] = self._time(dict(tile))
+            extent = self.d.extent
+            self._tiles[tile] = self._time({**extent, **{x: min(t, extent[x]) for x, t in tile}})
         return self._tiles[tile]
 
-    def _time(self, tile: Mapping[str, int]) -> Cost:
+    def _time(self, tile: Sizes) -> Cost:
         d, w, chip = self.d, self.d.work, self.chip
-        tiles = d.tiles(tile)
+        cuts = {x: -(-d.extent[x] // tile[x]) for x in d.grid}
+        tiles = prod(cuts.values())
         if d.roles.form in ("contract", "chain", "online"):
-            share, read, (eff, beside), what = 1.0, 1.0, self._product(tile, tiles), "packing"
+            share, read, (eff, beside), what = 1.0, 1.0, self._product(tile, cuts, tiles), "packing"
         else:
             eff, (share, beside), what = 1.0, self._lanes(tile, tiles), "strided reads"
             read = 1.0 if beside else self._streams(tile)  # gathers have more lines under way than a stream needs
         units = (w.vector / share, w.special / share)
         beside += self._later_passes(tile) * -(-tiles // chip.cores) / tiles
-        work = Work(w.read / read, w.written / read, w.read_eff, self._operations(tile), w.matrix_dtype, *units, 0, 0, 0, eff, tiles)
+        work = Work(w.read / read, w.written / read, w.read_eff, self._operations(cuts), w.matrix_dtype, *units, 0, 0, 0, eff, tiles)
         cost = time_of(work, chip)
         begin = chip.limits.get("tile", 0.0) * -(-tiles // chip.cores)
         rest = cost.seconds - chip.launch
         parts = (*cost.parts, (what, beside), ("tiles", begin))
         return Cost(rest + beside + begin + chip.launch, what if beside > rest else cost.bound, parts)
 
-    def _operations(self, tile: Mapping[str, int]) -> float:
+    def _operations(self, cuts: Sizes) -> float:
         """Multiplications and additions of all contractions; a link of a chain is done again by every tile along the axes that it lacks."""
         if self.d.roles.form != "chain":
             return self.d.work.matrix
-        cut = {x: -(-self.d.extent[x] // t) for x, t in tile.items() if x in self._grid}
-        return sum(flops * prod(n for x, n in cut.items() if x not in axes) for flops, axes in self.d.products)
+        return sum(flops * prod(n for x, n in cuts.items() if x not in axes) for flops, axes in self.d.products)
 
-    def _product(self, tile: Mapping[str, int], tiles: int) -> tuple[float, float]:
+    def _product(self, tile: Sizes, cuts: Sizes, tiles: int) -> tuple[float, float]:
         """(share of the peak that the register tiles reach, seconds beside them: packing and reading factors again)."""
         d, chip = self.d, self.chip
-        rows = prod(min(tile.get(x, d.extent[x]), d.extent[x]) for x in self.rows)
+        rows = prod(map(tile.__getitem__, self.rows))
         cols, along = self._side_by_side(tile)
-        _, nv, eff = register_tile(rows, cols, chip.lanes(4), chip.registers.count)
-        width = nv * chip.lanes(4)
+        _, nv, eff = register_tile(rows, cols, self._lane, chip.registers.count)
+        width = nv * self._lane
         eff *= _tail(cols, along, width)
         if chip.cores > 1:  # the core with most tiles has no short one: those lie at the end
-            eff *= prod(d.extent[x] / min(tile.get(x, d.extent[x]), d.extent[x]) for x in d.grid) / tiles
+            eff *= prod(d.extent[x] / tile[x] for x in d.grid) / tiles
         busy = -(-tiles // chip.cores) / tiles  # share of the work that falls to the busiest core
         near = 0.0
         for a in self.factors:
-            again = prod(-(-d.extent[x] // tile.get(x, d.extent[x])) for x in d.grid if x not in a.axes)
+            again = prod(n for x, n in cuts.items() if x not in a.axes)
             if not a.axes.intersection(self.rows):
                 near += (self._again(a, again, eff) if a.constant else self._packing(a, again, width, tile)) * busy
             elif d.roles.form == "chain" and not a.constant:
                 near += self._packing(a, again, width, tile) * busy  # for the first link
             else:
-                near += self._streaming(a, again * -(-cols // width), tile) * busy
-        return eff, near + (self._carried(tile) + self._held(tile)) * busy
+                near += self._streaming(a, again * -(-cols // width), tile, tiles) * busy
+        return eff, near + (self._carried(tile) + self._held(tile, cuts)) * busy
 
-    def _carried(self, tile: Mapping[str, int]) -> float:
+    def _carried(self, tile: Sizes) -> float:
         """Seconds in which an online reduction takes the statistics of its rows from step to step of the depth."""
         r, extent = self.d.roles, self.d.extent
         if r.form != "online":
             return 0.0
-        steps = prod(-(-extent[a.name] // tile.get(a.name, extent[a.name])) for a in r.depth)
+        steps = prod(-(-extent[a.name] // tile[a.name]) for a in r.depth)
         return prod(extent[a.name] for a in (*r.batch, *r.rows)) * steps * self.chip.limits.get("row", 0.0)
 
-    def _held(self, tile: Mapping[str, int]) -> float:
+    def _held(self, tile: Sizes, cuts: Sizes) -> float:
         """Seconds that values which a tile makes for its products wait for, where they do not stay in the cache nearest to the core that
         holds tensors: written and read once further out (16 heads of 128 x 128 weights and 28 x 28 x 64 sums at 16 points in one tile,
         not in several: a quarter of that time shows)."""
-        d, limit = self.d, self.chip.on_chip / 4
-        cut = {x: t for x, t in tile.items() if x in self._grid or d.roles.form == "online"}
-        if sum(b * prod(min(cut.get(x, d.extent[x]), d.extent[x]) / d.extent[x] for x in axes) for b, axes in d.held) <= limit:
+        d = self.d
+        part = {x: tile[x] / e if x in self._grid or d.roles.form == "online" else 1.0 for x, e in d.extent.items()} if d.held else {}
+        if sum(b * prod(part[x] for x in axes) for b, axes in d.held) <= self._near / 4:
             return 0.0
-        every = sum(b * prod(-(-d.extent[x] // tile.get(x, d.extent[x])) for x in d.grid if x not in axes) for b, axes in d.held)
-        return HELD * 2 * every * self._rate(max(every, self.chip.on_chip))
+        every = sum(b * prod(n for x, n in cuts.items() if x not in axes) for b, axes in d.held)
+        return HELD * 2 * every * self._rate(max(every, self._near))
 
-    def _side_by_side(self, tile: Mapping[str, int]) -> tuple[int, int]:
+    def _side_by_side(self, tile: Sizes) -> tuple[int, int]:
         """Columns of one tile, and of all tiles, that lie side by side: the innermost axis, and those around it where it is whole."""
         run = along = 1
         for x in reversed(self.cols):
-            e = self.d.extent[x]
-            t = min(tile.get(x, e), e)
+            e, t = self.d.extent[x], tile[x]
             run, along = run * t, along * e
             if t < e:
                 break
         return run, along
 
-    def _lanes(self, tile: Mapping[str, int], tiles: int) -> tuple[float, float]:
+    def _lanes(self, tile: Sizes, tiles: int) -> tuple[float, float]:
         """(share of the lanes that a tile fills, seconds of reads that do not run along the lanes).
 
         Lanes run along the output's last axis, or along the axis on which neighbours of the largest operand lie where that one is
@@ -173,13 +177,13 @@ class CoreModel:
         if main is None or not along:
             return 1.0, 0.0
         lanes, e = chip.lanes(main.element), d.extent[along]
-        run = min(tile.get(along, e), e)
+        run = tile[along]
         single = run < lanes and e >= lanes
         share = 1 / lanes if single else run / (-(-run // lanes) * lanes) if run < e else 1.0
         busy = -(-tiles // chip.cores) / tiles
         return share, sum(self._strided(a, along, run, single, tile) for a in d.operands) * busy
 
-    def _later_passes(self, tile: Mapping[str, int]) -> float:
+    def _later_passes(self, tile: Sizes) -> float:
         """Seconds in which statistics over columns wait for passes after the first one, where a tile's columns do not stay near (softmax of
         2048 x 256 over its rows: 10 % between tiles of 64 columns and one of all)."""
         d, main = self.d, max(self.d.operands, key=lambda a: a.bytes, default=None)
@@ -187,23 +191,22 @@ class CoreModel:
             return 0.0
         if not self._grid.intersection(main.runs[0] or ()):
             return 0.0
-        size = main.bytes * prod(min(tile.get(x, d.extent[x]), d.extent[x]) / d.extent[x] for x in self._grid.intersection(*main.views))
-        if size <= self.chip.on_chip / 4:
+        size = main.bytes * prod(tile[x] / d.extent[x] for x in self._grid.intersection(*main.views))
+        if size <= self._near / 4:
             return 0.0
-        return HELD * 2 * main.bytes * self._rate(max(main.bytes, self.chip.on_chip))
+        return HELD * 2 * main.bytes * self._rate(max(main.bytes, self._near))
 
-    def _streams(self, tile: Mapping[str, int]) -> float:
+    def _streams(self, tile: Sizes) -> float:
         """Share of the bandwidth that a tile's rows reach: short runs of many rows outrun the prefetchers, at worst by half."""
         d, limits = self.d, self.chip.limits
         if d.roles.form != "map" or not d.grid:
             return 1.0
-        size = lambda x: min(tile.get(x, d.extent[x]), d.extent[x])
-        bytes_ = size(d.grid[-1]) * max((a.element for a in d.operands), default=4)
-        if size(d.grid[-1]) == d.extent[d.grid[-1]] or prod(size(x) for x in d.grid[:-1]) <= limits.get("streams", float("inf")):
+        bytes_ = tile[d.grid[-1]] * max((a.element for a in d.operands), default=4)
+        if tile[d.grid[-1]] == d.extent[d.grid[-1]] or prod(tile[x] for x in d.grid[:-1]) <= limits.get("streams", float("inf")):
             return 1.0
         return max(0.5, bytes_ / (bytes_ + limits.get("stream", 0.0)))
 
-    def _strided(self, a: Operand, along: str, run: int, single: bool, tile: Mapping[str, int]) -> float:
+    def _strided(self, a: Operand, along: str, run: int, single: bool, tile: Sizes) -> float:
         """Seconds of gathering an operand whose neighbours do not lie along the lanes: half as long where the lines of one step are
         still in the first cache for the next one, which uses them again. Lanes one by one miss it at every element."""
         d, limits, first = self.d, self.chip.limits, self.chip.memories[-1]
@@ -213,10 +216,10 @@ class CoreModel:
             return points * limits.get("run", 0.0)
         if not beside or along not in a.axes or beside == along:
             return 0.0
-        again = min(tile.get(beside, d.extent[beside]), first.line // a.element) > 1 and run * first.line <= first.capacity / 2
+        again = min(tile[beside], first.line // a.element) > 1 and run * first.line <= first.capacity / 2
         return points * limits.get("gather", 0.0) * (0.5 if again else 1.0)
 
-    def _packing(self, a: Operand, again: int, width: int, tile: Mapping[str, int]) -> float:
+    def _packing(self, a: Operand, again: int, width: int, tile: Sizes) -> float:
         """Copying a factor into panels `again` times: a new address for every row of a panel, bytes read and written.
 
         Rows of a panel are copied where neighbours lie along the columns, turned in registers where they lie along the depth
@@ -234,23 +237,23 @@ class CoreModel:
         else:
             start, x = limits.get("gather", 0.0), runs[0][-1] if runs else ""
             line = self.chip.memories[-1].line / a.element
-            wasted = max(1.0, line / min(tile.get(x, self.d.extent[x]), self.d.extent[x])) if x else 1.0
+            wasted = max(1.0, line / tile[x]) if x else 1.0
         return points * (start + a.element * (self._rate(a.bytes) * wasted + near))
 
-    def _in_place(self, a: Operand, tile: Mapping[str, int]) -> bool:
+    def _in_place(self, a: Operand, tile: Sizes) -> bool:
         """Is a factor read where it lies? Whole vectors of columns side by side, one step of depth near the next."""
-        lanes, size = self.chip.lanes(4), self.d.extent
+        lanes, size = self._lane, self.d.extent
         if a.guarded or len(a.places) != 1 or len(a.places[0]) < 2 or not self.cols:
             return False
         (*_, deep, last), col, depth = a.places[0], self.cols[-1], {x.name for x in self.d.roles.depth}
         dense = len(depth) == 1 and last == ((col, 1),) and deep == tuple((x, 1) for x in depth) and size[col] * a.element <= DENSE
-        return dense and size[col] % lanes == 0 and tile.get(col, size[col]) % lanes == 0
+        return dense and size[col] % lanes == 0 and tile[col] % lanes == 0
 
     def _again(self, a: Operand, again: int, eff: float) -> float:
         """Reading packed constants once for each tile of rows: panels are asked for ahead, as many lines at a time as the first cache
         may have under way, and one core waits where that takes longer than the products. Free where all of them stay near, and once:
         that is what the memory's time counts."""
-        if a.bytes < self.chip.on_chip / 2 or again == 1:
+        if a.bytes < self._near / 2 or again == 1:
             return 0.0
         chip = self.chip
         line, latency = chip.memories[-1].line, chip.latency or 0.0
@@ -258,20 +261,20 @@ class CoreModel:
         products = self.d.work.matrix / (chip.matrix_rate(self.d.work.matrix_dtype) / chip.cores * eff)
         return max(0.0, stream - products) + OVERLAP * min(stream, products)
 
-    def _streaming(self, a: Operand, again: int, tile: Mapping[str, int]) -> float:
+    def _streaming(self, a: Operand, again: int, tile: Sizes, tiles: int) -> float:
         """Reading a factor once for each panel: free where its tile, or the part of its depth that is worked on before sums are put
         aside, stays in the cache nearest to a core that holds tensors, beside panels, what is fetched ahead, and results (products of
         1024 cubed and 512 x 3072 x 768: 2 % slower where a tile takes a third or half of that cache than where it takes a quarter, 7 %
         where it takes three quarters)."""
-        d, limit = self.d, self.chip.on_chip
-        size: float = a.element * prod(min(tile.get(x, d.extent[x]), d.extent[x]) if x in d.grid else d.extent[x] for x in a.axes)
+        d, limit = self.d, self._near
+        size: float = a.element * prod(tile[x] if x in self._grid else d.extent[x] for x in a.axes)
         if size <= limit / 4:
             return 0.0
         aside, depth = 0.0, [x for x in a.axes if x not in d.grid]
         if d.roles.form == "contract" and len(depth) == 1 and any(o.factor and o.constant and o is not a for o in d.operands):
             parts = -(-d.extent[depth[0]] // PART) if d.extent[depth[0]] >= 2 * PART else 1
             sums = a.element * prod(d.extent[x] for x in d.grid)
-            size, aside = size / parts, 2 * (parts - 1) * sums * self._rate(sums / d.tiles(tile))
+            size, aside = size / parts, 2 * (parts - 1) * sums * self._rate(sums / tiles)
         share = 0.0 if size <= limit / 4 else OVERLAP if size <= limit / 2 else 2 * OVERLAP
         return aside + share * prod(d.extent[x] for x in a.axes) * a.element * (again - 1) * self._rate(a.bytes)
 
