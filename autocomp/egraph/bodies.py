@@ -35,6 +35,7 @@ from autocomp.ir.body import (
 from autocomp.ir.kernel import Arg, Kernel, Store
 from autocomp.ir.scalar import narrows
 from autocomp.ir.types import BOOL, DType, Sym
+from autocomp.loops.access import simplest
 
 
 @dataclass
@@ -66,7 +67,7 @@ class Inliner:
         assert comp is not None
         names = {a.name: self._axis(a) for a in bound_axes(comp.value)}
         by = {a.name: i for a, i in zip(comp.axes, index)} | {old: aff(new) for old, new in names.items()}
-        place = lambda i: i.substitute(by).simplify(self._known(i.substitute(by)))
+        place = lambda i: self._composed(i.substitute(by))
 
         def node_of(e: Expr) -> Expr:
             if isinstance(e, Read):
@@ -108,8 +109,12 @@ class Inliner:
         self.extents[name] = a.extent.hi if isinstance(a.extent, Sym) else a.extent
         return name
 
-    def _known(self, i: Aff) -> Mapping[str, int]:
-        return self.extents
+    def _composed(self, i: Aff) -> Aff:
+        """A view's index over the axes of its reader, in its simplest form: by ranges, and by isl where divisions are left."""
+        new = i.simplify(self.extents)
+        if new.is_affine or not new.names() <= self.extents.keys():
+            return new
+        return simplest(new, (), tuple((n, self.extents[n]) for n in sorted(new.names())))
 
     def _always(self, g: Aff) -> bool:
         return g.names() <= self.extents.keys() and g.range(self.extents)[0] >= 0

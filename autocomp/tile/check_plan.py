@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 
 from autocomp.tile.agents import Again, Barrier, Body, Parts, Signal, Work, accesses, common_loop
 
-COUNTED = 15  # outstanding sets that a signal between cores may count
-
 
 @dataclass(frozen=True)
 class Item:

@@ -15,7 +15,6 @@ from autocomp.errors import ModelError, UnsupportedOp
 from autocomp.frontends.onnx.data import Raw
 from autocomp.frontends.onnx.wire import LARGE, Buffer, NotPlain, lean
 
-MIN_OPSET = 9
 ONNX_DOMAINS = ("", "ai.onnx")
 MAX_GRAPH_DEPTH = 32
 """How deep graphs may nest in attributes of control-flow nodes; deeper files are attacks on the stack."""
