@@ -5,7 +5,7 @@ from __future__ import annotations
 from autocomp.targets.cuda.early import held_back
 from autocomp.targets.cuda.specialised import TeamPrinter
 from autocomp.targets.cuda.team_placer import TEAM, TeamPlacer, register_budget
-from autocomp.targets.simt.capacity import check_capacity
+from autocomp.targets.simt.capacity import check_capacity, registers_of
 from autocomp.targets.simt.emit import overlap_pays, source
 from autocomp.targets.simt.placed import Placement
 from autocomp.targets.source import KernelSource
@@ -37,7 +37,7 @@ def emit_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: tupl
     placer.run()
     if not placer.bulk:
         raise UnsupportedOp("no product reads a factor that is copied in bulk", where=f"kernel {p.name}")
-    _check_instructions(p, at, schedule)
+    _check_instructions(p, at, schedule, chip)
     blocks = chip.cores * schedule.resident
     shared, reserved = chip.shared_of_core
     shared = shared // schedule.resident - reserved
@@ -58,10 +58,10 @@ def emit_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: tupl
                   printer.stream.workspace if printer.stream else 0)  # fmt: skip
 
 
-def _check_instructions(p: TileProgram, at: Placement, schedule: Schedule) -> None:
+def _check_instructions(p: TileProgram, at: Placement, schedule: Schedule, chip: Chip) -> None:
     """Raises DoesNotFit where a product's instruction needs more registers than a block of so many threads starts with: these are all
     that ptxas counts on for it, whatever warpgroups claim later."""
-    have = min(255, 65536 // (TEAM * (schedule.workers + 1) * schedule.resident) // 8 * 8)
+    have = registers_of(chip, TEAM * (schedule.workers + 1), schedule.resident)
     needed = max(x.instruction.n // 2 + OPERANDS for x in at.products.values())
     if needed > have:
         raise DoesNotFit("registers of a thread when its block starts", needed=needed, available=have, where=f"kernel {p.name}",

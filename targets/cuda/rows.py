@@ -16,7 +16,7 @@ from math import prod
 from autocomp.targets.cuda import rings
 from autocomp.targets.simt import trees
 from autocomp.targets.simt.access import steps_by, view_step
-from autocomp.targets.simt.capacity import check_capacity
+from autocomp.targets.simt.capacity import check_capacity, registers_of
 from autocomp.targets.simt.digits import digit
 from autocomp.targets.simt.emit import source
 from autocomp.targets.simt.expressions import STORED
@@ -48,7 +48,7 @@ def emit_rows(p: TileProgram, schedule: Schedule, chip: Chip, plain: Instruction
     body = printer.body()
     reserved = chip.limits.get("shared_reserved", 0.0)  # of each block, beside what it may have
     shared = (chip.memory("shared").capacity + reserved) // schedule.resident - reserved
-    check_capacity(p, at, shared, int(chip.limits["registers"]))
+    check_capacity(p, at, shared, registers_of(chip, schedule.threads, schedule.resident))
     clusters = int(chip.limits.get(f"clusters_of_{schedule.cluster}", chip.cores // schedule.cluster))
     blocks = clusters * schedule.cluster * schedule.resident
     return source(p, at, printer, body, schedule.threads, header, headers, "cu", at_most=blocks, resident=schedule.resident)

@@ -6,8 +6,17 @@ from collections.abc import Mapping
 
 from autocomp.targets.simt.placed import Placement
 
+from autocomp.cost.chip import Chip
 from autocomp.errors import DoesNotFit
 from autocomp.tile.program import Loop, Stmt, TileProgram
+
+STEP = 8  # registers of a thread are given in such steps (CUDA C++ programming guide; inferred for others)
+
+
+def registers_of(chip: Chip, threads: int, resident: int = 1) -> int:
+    """32-bit registers that a thread may have: what instructions can name, and no more than its part of a core's, which the threads of
+    `resident` blocks share, in steps of eight."""
+    return min(int(chip.limits["registers"]), int(chip.registers.count) // (threads * resident) // STEP * STEP)
 
 
 def check_capacity(p: TileProgram, out: Placement, shared: float, registers: int, more: int = 0,

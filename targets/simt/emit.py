@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from autocomp.targets.cpu.names import c_name
-from autocomp.targets.simt.capacity import check_capacity
+from autocomp.targets.simt.capacity import check_capacity, registers_of
 from autocomp.targets.simt.coordinates import most
 from autocomp.targets.simt.placed import Placement, tile_of
 from autocomp.targets.simt.placement import place
@@ -43,8 +43,8 @@ def emit(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[
     printer.streams = (int(chip.limits.get("streams_from", 1)), int(chip.limits.get("streams_to", 0)))
     printer.overlaps = overlap_pays(p, chip)
     body = printer.body()
-    check_capacity(p, at, chip.memory("shared").capacity, int(chip.limits["registers"]))
     resident = direct_resident(schedule, chip) if schedule.instruction == "direct" else 1
+    check_capacity(p, at, chip.memory("shared").capacity, registers_of(chip, schedule.threads, resident))
     return source(p, at, printer, body, schedule.threads, header, headers, language, resident=resident)
 
 
