@@ -142,8 +142,8 @@ def result_table(rows: Sequence[dict[str, Any]], title: str) -> Table:
         columns["spills"] = lambda r: share(r.get("spilled"))
     t = Table(title=title)
     t.add_column("kernel", overflow="ellipsis", no_wrap=True, max_width=26)
-    for name in columns:
-        t.add_column(name, justify="right", no_wrap=True, min_width=max(len(name), 5))
+    for name, cell in columns.items():
+        t.add_column(name, justify="right", no_wrap=True, min_width=max(map(len, (name, *map(cell, rows)))))
     t.add_column("schedule", overflow="ellipsis", no_wrap=True, max_width=30)
     for r in rows:
         t.add_row(r["kernel"], *(cell(r) for cell in columns.values()), r["tuned"] or r["note"])

@@ -36,7 +36,7 @@ def program_key(graph: Graph, target: Target, rules: RuleSet, options: Options, 
     parts += [f"{name} {node_digest(n)}" for name, n in graph.outputs]
     parts += [measured, target.name, repr(target.chip), target.why_not_runnable(), tools.missing() or tools.key()]
     parts += [f"{k}={v!r}" for k, v in sorted(asdict(replace(options, rules=(), without=(), cache=True)).items())]
-    parts += [f"{r.name} {r.phase} {r.text} {r.exact} {r.commutes} {r.targets} {r.requires}" for r in rules]
+    parts += [f"{r.name} {r.phase} {r.text} {r.exact} {r.commutes} {r.targets} {r.requires} {r.siblings}" for r in rules]
     return digest(parts)
 
 

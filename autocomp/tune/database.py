@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -132,12 +132,17 @@ class Database:
         with self._errors("read"):
             return self._db.execute(text, tuple(values)).fetchall()
 
-    def _put(self, table: str, *rows: tuple[Any, ...]) -> None:
-        """Write rows in one transaction, which is on disk when this returns."""
-        marks = ", ".join("?" * len(COLUMNS[table]))
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """All that is written inside or nothing of it; on disk behind it."""
         with self._errors("written"), self._db:
             self._db.execute("BEGIN")
-            self._db.executemany(f"INSERT OR REPLACE INTO {table} ({', '.join(COLUMNS[table])}) VALUES ({marks})", rows)
+            yield
+
+    def _put(self, table: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Write rows, in the place of those with their keys."""
+        marks = ", ".join("?" * len(COLUMNS[table]))
+        self._db.executemany(f"INSERT OR REPLACE INTO {table} ({', '.join(COLUMNS[table])}) VALUES ({marks})", rows)
 
     # ---- a search's own
     def measurements(self, kernel: str, at: Place) -> list[Measurement]:
@@ -148,17 +153,17 @@ class Database:
 
     def add(self, kernel: str, at: Place, m: Measurement) -> None:
         """Commit one outcome."""
-        self._put("measurement", (*_at(kernel, at), m.schedule, m.status, m.seconds, m.predicted, m.reason, m.rule,
-                                  json.dumps(dict(m.monitors))))  # fmt: skip
+        with self._transaction():
+            self._put("measurement", [(*_at(kernel, at), m.schedule, m.status, m.seconds, m.predicted, m.reason, m.rule,
+                                       json.dumps(dict(m.monitors)))])  # fmt: skip
 
     def record(self, t: Tuned) -> None:
         """Commit a search's state, and what it kept."""
         at = _at(t.kernel, t.place)
-        with self._errors("written"):
+        with self._transaction():
             self._db.execute(f"DELETE FROM kept WHERE {_WHERE}", at)
-        if t.kept:
-            self._put("kept", *((*at, i, k.schedule, k.seconds, json.dumps(dict(k.monitors))) for i, k in enumerate(t.kept, 1)))
-        self._put("tuned", (*at, t.name, t.body, t.untuned, t.untuned_seconds, t.space, t.tried, int(t.done)))
+            self._put("kept", [(*at, i, k.schedule, k.seconds, json.dumps(dict(k.monitors))) for i, k in enumerate(t.kept, 1)])
+            self._put("tuned", [(*at, t.name, t.body, t.untuned, t.untuned_seconds, t.space, t.tried, int(t.done))])
 
     # ---- for everybody
     def tuned(self, at: Place | None = None) -> list[Tuned]:
@@ -174,9 +179,10 @@ class Database:
     def clear(self) -> int:
         """Remove everything; the number of measurements that were there."""
         ((n,),) = self._rows("SELECT count(*) FROM measurement")
-        with self._errors("written"):
+        with self._transaction():
             for table in COLUMNS:
                 self._db.execute(f"DELETE FROM {table}")
+        with self._errors("written"):
             self._db.execute("VACUUM")
         return int(n)
 
@@ -192,12 +198,9 @@ class Database:
     def load(self, path: Path) -> int:
         """Add the rows of an exported file, all or none; rows for what is already known replace it. Raises AutocompError."""
         rows = _exported(path)
-        with self._errors("written"), self._db:
-            self._db.execute("BEGIN")
-            for table, columns in COLUMNS.items():
-                marks = ", ".join("?" * len(columns))
-                mine = [r[1:] for r in rows if r[0] == table]
-                self._db.executemany(f"INSERT OR REPLACE INTO {table} ({', '.join(columns)}) VALUES ({marks})", mine)
+        with self._transaction():
+            for table in COLUMNS:
+                self._put(table, [r[1:] for r in rows if r[0] == table])
         return len(rows)
 
 

@@ -57,6 +57,18 @@ def test_a_finished_search_replaces_what_was_kept(tmp_path):
         assert stamp(db.tuned(HERE)) != before
 
 
+def test_a_search_is_recorded_whole_or_not_at_all(tmp_path):
+    """What ends it between two rows (here a trigger) leaves the search as it was, with what it kept."""
+    with Database(tmp_path / "t.sqlite") as db:
+        db.record(SEARCH)
+        other = sqlite3.connect(tmp_path / "t.sqlite")
+        other.execute("CREATE TRIGGER no BEFORE INSERT ON tuned BEGIN SELECT RAISE(ABORT, 'the disk is full'); END")
+        with pytest.raises(AutocompError, match="the disk is full"):
+            db.record(replace(SEARCH, done=False, kept=()))
+        assert db.tuned(HERE) == [SEARCH]
+        other.close()
+
+
 @pytest.mark.parametrize("data", [b"this is no database at all, but long enough to have a header" * 20, None])
 def test_a_damaged_file_is_moved_aside_with_a_message(tmp_path, data):
     path = tmp_path / "t.sqlite"
