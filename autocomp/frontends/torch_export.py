@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from autocomp.errors import AutocompError, ModelError, UnsupportedOp
+from autocomp.frontends import torch_views  # noqa: F401  (its rows stand in TABLE)
 from autocomp.frontends.torch_ops import TABLE, Call
 from autocomp.ir.builder import Builder
 from autocomp.ir.node import Graph, Node
@@ -92,12 +93,12 @@ class _Reader:
                     if spec.kind is not OutputKind.USER_OUTPUT:
                         raise UnsupportedOp(f"'{spec.target}' is changed in place", where=self.b.name, hint="make the module pure")
                     if value is not None:
-                        self.output(f"output_{i}", self.values[value])
+                        self.output(f"output_{i}", self.values[value] if hasattr(value, "meta") else value)
         return self.b.graph()
 
     def output(self, name: str, value: Any) -> None:
         if not isinstance(value, Node):
-            raise UnsupportedOp("an output is no tensor", where=self.b.name)
+            raise UnsupportedOp(f"{name} is {value!r}, no tensor", where=self.b.name, hint="let the module return tensors alone")
         self.b.output(name, value)
 
     def parameter(self, target: str, node: Any) -> Node:
@@ -165,8 +166,13 @@ class _Reader:
             raise
         except AutocompError as e:
             raise ModelError(f"{node.target}: {e.what}", where=where, hint=e.hint) from None
-        except TypeError as e:
-            raise UnsupportedOp(f"ATen operator '{node.target}' with these arguments: {e}", where=where) from None
+        except TypeError:
+            given = ", ".join([*map(str, node.args), *(f"{k}={v}" for k, v in node.kwargs.items())])
+            raise UnsupportedOp(f"ATen operator '{node.target}' with arguments ({given})", where=where,
+                                hint="write it with others") from None  # fmt: skip
+        if isinstance(value, Node) and out is not None and value.type != out:
+            raise UnsupportedOp(f"ATen operator '{node.target}' with these arguments gives {out}, its row {value.type}", where=where,
+                                hint="write it with others")  # fmt: skip
         for v in value if isinstance(value, tuple) else (value,):
             if isinstance(v, Node):
                 self.b.locations.setdefault(v, where)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
+from math import log, prod
 from typing import Any
 
 from autocomp.errors import UnsupportedOp
@@ -55,16 +55,18 @@ def axis_of(x: Node, dim: int) -> int:
 
 
 def axes_of(x: Node, dims: Any) -> tuple[int, ...]:
-    """Dimensions as non-negative axes; None or [] for all."""
-    if dims is None or dims == []:
+    """Dimensions as non-negative axes; None or [] for all. torch lets a scalar have a dimension 0, over which nothing is done."""
+    if dims is None or dims == [] or not x.type.rank:
         return tuple(range(x.type.rank))
     return tuple(sorted(axis_of(x, d) for d in ([dims] if isinstance(dims, int) else dims)))
 
 
 # ---- element by element
 def _arithmetic(op: str) -> Lowering:
-    def lower(c: Call, a: Any, b: Any, alpha: float = 1, **_: Any) -> Node:
+    def lower(c: Call, a: Any, b: Any, alpha: float = 1) -> Node:
         assert c.out is not None
+        if c.out.dtype == BOOL and op in ("add", "mul", "max", "min"):  # of truth values
+            return c.shaped(c.op("or" if op in ("add", "max") else "and", c.value(a, BOOL), c.value(b, BOOL)))
         x, y = c.value(a, c.out.dtype), c.value(b, c.out.dtype)
         y = y if alpha == 1 else c.op("mul", y, c.b.const(alpha, c.out.dtype))
         return c.shaped(c.op(op, x, y))
@@ -129,7 +131,7 @@ for _name, _op in {"logical_and": "and", "logical_or": "or", "logical_not": "not
 
 
 def _unary(op: str) -> Lowering:
-    def lower(c: Call, x: Node, **_: Any) -> Node:
+    def lower(c: Call, x: Node) -> Node:
         assert c.out is not None
         return c.op(op, c.cast(x, c.out.dtype))
 
@@ -138,7 +140,7 @@ def _unary(op: str) -> Lowering:
 
 for _name in ("abs", "neg", "exp", "exp2", "expm1", "log", "log2", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan", "asin", "acos", "atan",
               "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "floor", "ceil", "round", "trunc", "erf", "sigmoid", "silu", "relu",
-              "sign", "softplus"):  # fmt: skip
+              "sign"):  # fmt: skip
     TABLE[_name] = _unary(_name)
 TABLE["isnan"] = lambda c, x: c.op("isnan", x)
 TABLE["isinf"] = lambda c, x: c.op("isinf", x)
@@ -165,6 +167,25 @@ def _leaky(c: Call, x: Node, slope: float = 0.01) -> Node:
     return c.op("where", c.op("gt", x, zero), x, c.op("mul", x, c.b.const(slope, x.type.dtype)))
 
 
+@row("softplus")
+def _softplus(c: Call, x: Node, beta: float = 1, threshold: float = 20) -> Node:
+    """log(1 + exp(beta x)) / beta, and x where beta x is beyond the threshold: from 20 on it is that to the last digit anyway."""
+    by = lambda y, k: y if k == 1 else c.op("mul", y, c.b.const(k, x.type.dtype))
+    y = by(c.op("softplus", by(x, beta)), 1 / beta)
+    return y if threshold >= 20 else c.op("where", c.op("gt", by(x, beta), c.b.const(threshold, x.type.dtype)), x, y)
+
+
+@row("elu")
+def _elu(c: Call, x: Node, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Node:
+    d = x.type.dtype
+    of = lambda y, by: y if by == 1 else c.op("mul", y, c.b.const(by, d))
+    low = of(c.op("expm1", of(x, input_scale)), alpha * scale)
+    return c.op("where", c.op("gt", x, c.b.const(0, d)), of(x, scale), low)
+
+
+TABLE["log10"] = lambda c, x: c.op("mul", c.op("log", c.cast(x, c.out.dtype)), c.b.const(1 / log(10), c.out.dtype))
+
+
 @row("where")
 def _where(c: Call, condition: Node, a: Any, b: Any) -> Node:
     assert c.out is not None
@@ -182,144 +203,23 @@ def _to(c: Call, x: Node, *_: Any, **__: Any) -> Node:
     return c.cast(x, c.out.dtype)
 
 
-@row("clone", "detach", "contiguous", "alias", "lift_fresh_copy", "dropout", "native_dropout")
-def _same(c: Call, x: Node, *_: Any, **__: Any) -> Any:
+@row("clone", "detach", "contiguous", "alias", "lift_fresh_copy")
+def _same(c: Call, x: Node, *_: Any, **__: Any) -> Node:
+    return x
+
+
+@row("dropout", "native_dropout")
+def _dropout(c: Call, x: Node, p: float, train: bool | None = False) -> Any:
+    if train is not False and p:
+        raise c.refuse(f"drops out {p} of the elements at random", "export the model in eval mode")
     return (x, None) if c.name == "native_dropout" else x
 
 
-# ---- views
-@row("view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "flatten", "unflatten")
-def _view(c: Call, x: Node, *_: Any) -> Node:
+@row("copy")
+def _copy(c: Call, x: Node, source: Node, *_: Any) -> Node:
+    """What a write in place becomes: `source` with the shape and the type of what it is written to."""
     assert c.out is not None
-    return c.op("reshape", x, shape=c.out.shape)
-
-
-@row("expand", "expand_as", "broadcast_to")
-def _expand(c: Call, x: Node, *_: Any, **__: Any) -> Node:
-    return c.shaped(x)
-
-
-@row("permute")
-def _permute(c: Call, x: Node, dims: list[int]) -> Node:
-    return c.op("transpose", x, perm=tuple(axis_of(x, d) for d in dims))
-
-
-@row("transpose", "t", "numpy_T")
-def _transpose(c: Call, x: Node, a: int = 0, b: int = 1) -> Node:
-    perm = list(range(x.type.rank))
-    if x.type.rank > 1:
-        i, j = axis_of(x, a), axis_of(x, b)
-        perm[i], perm[j] = j, i
-    return c.op("transpose", x, perm=tuple(perm))
-
-
-def _sliced(c: Call, x: Node, axis: int, start: int, stop: int, step: int = 1) -> Node:
-    if any(not isinstance(d, int) for d in x.type.shape):
-        raise c.refuse(f"slices {x.type} with symbolic dimensions")
-    starts, limits, steps = [0] * x.type.rank, [int(d) for d in x.type.shape], [1] * x.type.rank  # type: ignore[arg-type]
-    starts[axis], limits[axis], steps[axis] = start, stop, step
-    return c.op("slice", x, starts=tuple(starts), limits=tuple(limits), steps=tuple(steps))
-
-
-def _bound(i: Any, n: Any) -> int:
-    return max(0, min(int(n), int(i) + int(n) if int(i) < 0 else int(i)))
-
-
-@row("slice")
-def _slice(c: Call, x: Node, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Node:
-    if c.out is not None and c.out.shape == x.type.shape and step == 1:
-        return x
-    axis = axis_of(x, dim)
-    n = x.type.shape[axis]
-    if not isinstance(n, int):
-        raise c.refuse(f"slices the symbolic dimension {axis} of {x.type}")
-    return _sliced(c, x, axis, _bound(start or 0, n), n if end is None else _bound(end, n), step)
-
-
-@row("select")
-def _select(c: Call, x: Node, dim: int, index: int) -> Node:
-    assert c.out is not None
-    axis = axis_of(x, dim)
-    i = index % int(x.type.shape[axis])  # type: ignore[arg-type]
-    return c.op("reshape", _sliced(c, x, axis, i, i + 1), shape=c.out.shape)
-
-
-@row("split_with_sizes", "split", "chunk")
-def _split(c: Call, x: Node, sizes: Any, dim: int = 0) -> tuple[Node, ...]:
-    axis = axis_of(x, dim)
-    n = int(x.type.shape[axis])  # type: ignore[arg-type]
-    if isinstance(sizes, int):
-        size = -(-n // sizes) if c.name == "chunk" else sizes
-        sizes = [min(size, n - at) for at in range(0, n, size)]
-    out, at = [], 0
-    for size in sizes:
-        out.append(_sliced(c, x, axis, at, at + size))
-        at += size
-    return tuple(out)
-
-
-@row("unbind")
-def _unbind(c: Call, x: Node, dim: int = 0) -> tuple[Node, ...]:
-    axis = axis_of(x, dim)
-    shape = x.type.shape[:axis] + x.type.shape[axis + 1 :]
-    count = int(x.type.shape[axis])  # type: ignore[arg-type]
-    return tuple(c.op("reshape", _sliced(c, x, axis, i, i + 1), shape=shape) for i in range(count))
-
-
-@row("cat", "concat")
-def _cat(c: Call, xs: list[Node], dim: int = 0) -> Node:
-    assert c.out is not None
-    kept = [x for x in xs if x.type.shape != (0,)]
-    return c.op("concat", *(c.cast(x, c.out.dtype) for x in kept), axis=axis_of(kept[0], dim))
-
-
-@row("stack")
-def _stack(c: Call, xs: list[Node], dim: int = 0) -> Node:
-    assert c.out is not None
-    axis = dim % len(c.out.shape)
-    shape = (*c.out.shape[:axis], 1, *c.out.shape[axis + 1 :])
-    return c.op("concat", *(c.op("reshape", x, shape=shape) for x in xs), axis=axis)
-
-
-@row("constant_pad_nd", "pad")
-def _pad(c: Call, x: Node, pad: list[int], *rest: Any) -> Node:
-    value = next((v for v in rest if isinstance(v, (int, float))), 0.0)
-    if any(isinstance(v, str) and v != "constant" for v in rest):
-        raise c.refuse(f"pads by {rest[0]}")
-    lo, hi = [0] * x.type.rank, [0] * x.type.rank
-    for i in range(len(pad) // 2):
-        lo[-1 - i], hi[-1 - i] = pad[2 * i], pad[2 * i + 1]
-    return c.op("pad", x, lo=tuple(lo), hi=tuple(hi), value=float(value))
-
-
-# ---- making tensors
-@row("full", "full_like", "zeros", "zeros_like", "ones", "ones_like", "scalar_tensor", "new_zeros", "new_ones", "new_full")
-def _full(c: Call, *args: Any, **__: Any) -> Node:
-    assert c.out is not None
-    kind = c.name.removeprefix("new_").removesuffix("_like")
-    value = 0 if kind == "zeros" else 1 if kind == "ones" else args[0] if kind == "scalar_tensor" else args[-1]
-    x = value if isinstance(value, Node) else c.b.const(value, c.out.dtype)
-    return c.shaped(x)
-
-
-@row("arange")
-def _arange(c: Call, *args: Any, **__: Any) -> Node:
-    assert c.out is not None
-    start = args[0] if len(args) > 1 else 0
-    step = args[2] if len(args) > 2 else 1
-    x = c.op("iota", shape=c.out.shape, axis=0, dtype=I64.name)
-    x = c.cast(x, c.out.dtype)
-    x = x if step == 1 else c.op("mul", x, c.b.const(step, c.out.dtype))
-    return x if start == 0 else c.op("add", x, c.b.const(start, c.out.dtype))
-
-
-@row("tril", "triu")
-def _triangle(c: Call, x: Node, diagonal: int = 0) -> Node:
-    shape, rank = x.type.shape, x.type.rank
-    i, j = (c.op("iota", shape=shape[-2:], axis=k, dtype=I64.name) for k in (0, 1))
-    keep = c.op("le" if c.name == "tril" else "ge", c.op("sub", j, i), c.b.const(diagonal, I64))
-    keep = keep if rank == 2 else c.op("broadcast", keep, shape=shape)
-    return c.op("where", keep, x, c.b.const(0, x.type.dtype))
+    return c.shaped(c.cast(source, c.out.dtype))
 
 
 # ---- reductions
@@ -338,6 +238,18 @@ def _reduction(op: str) -> Lowering:
 for _name, _op in {"sum": "reduce_sum", "mean": "reduce_mean", "prod": "reduce_prod", "amax": "reduce_max", "amin": "reduce_min",
                    "any": "reduce_any", "all": "reduce_all"}.items():  # fmt: skip
     TABLE[_name] = _reduction(_op)
+
+
+@row("linalg_vector_norm")
+def _norm(c: Call, x: Node, order: float = 2, dim: Any = None, keepdim: bool = False) -> Node:
+    assert c.out is not None
+    x = c.cast(x, c.out.dtype)
+    total = lambda y, op="reduce_sum": c.op(op, y, axes=axes_of(x, dim), keepdims=keepdim)
+    if order == 2:
+        return c.op("sqrt", total(c.op("mul", x, x)))
+    if order == 1 or abs(order) == float("inf"):
+        return total(c.op("abs", x), "reduce_sum" if order == 1 else "reduce_max" if order > 0 else "reduce_min")
+    raise c.refuse(f"is of order {order}", "orders 1, 2 and the infinities are there")
 
 
 @row("max", "min")
@@ -380,7 +292,7 @@ def _cumsum(c: Call, x: Node, dim: int, **_: Any) -> Node:
 @row("_softmax", "softmax", "_log_softmax", "log_softmax")
 def _softmax(c: Call, x: Node, dim: int, *_: Any, **__: Any) -> Node:
     assert c.out is not None
-    return c.op(c.name.removeprefix("_"), c.cast(x, c.out.dtype), axes=(axis_of(x, dim),))
+    return c.op(c.name.removeprefix("_"), c.cast(x, c.out.dtype), axes=axes_of(x, dim))
 
 
 # ---- products and windows
@@ -397,6 +309,8 @@ def _matmul(c: Call, a: Node, b: Node) -> Node:
 def _addmm(c: Call, bias: Node, a: Node, b: Node, beta: float = 1, alpha: float = 1) -> Node:
     y = c.op("matmul", a, b)
     y = y if alpha == 1 else c.op("mul", y, c.b.const(alpha, y.type.dtype))
+    if beta == 0:  # the bias is not read: it may be anything
+        return y
     bias = bias if beta == 1 else c.op("mul", bias, c.b.const(beta, y.type.dtype))
     return c.op("add", y, bias)
 

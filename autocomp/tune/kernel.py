@@ -127,6 +127,7 @@ class KernelTuning:
             return self._told(base, stored)
         self.folder.mkdir(parents=True)
         try:
+            self.session.pool.wake(len(self.session.pool.workers))  # they come up while the reference is computed
             if why := self._prepare(True):
                 return replace(base, note=f"no reference: {why}")
             if stored is None:

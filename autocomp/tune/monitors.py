@@ -29,11 +29,11 @@ class Monitors:
         """What is beyond the options' limits. Bandwidth counts for kernels that memory binds."""
         out = []
         if bound == self.level and self.bandwidth < options.bw_util:
-            out.append(f"uses {self.bandwidth:.0%} of the bandwidth of {self.level} (bw_util {options.bw_util:.0%})")
+            out.append(f"uses {self.bandwidth:.0%} of the bandwidth of {self.level} (below bw_util, {options.bw_util:.0%})")
         if self.occupancy is not None and self.occupancy < options.occupancy:
-            out.append(f"occupancy {self.occupancy:.0%} (occupancy {options.occupancy:.0%})")
+            out.append(f"occupancy {self.occupancy:.0%} of a core's threads (below occupancy, {options.occupancy:.0%})")
         if self.spilled is not None and self.spilled > options.spill_ratio:
-            out.append(f"spills {self.spilled:.0%} of its values (spill_ratio {options.spill_ratio:.0%})")
+            out.append(f"spills {self.spilled:.0%} of its values (above spill_ratio, {options.spill_ratio:.0%})")
         return out
 
 

@@ -43,6 +43,7 @@ class Worker:
         self._module = module
         self._process: subprocess.Popen[bytes] | None = None
         self._pipe: Connection | None = None
+        self._ready = False
         self._since = 0.0
         self._limit = 0.0
 
@@ -54,13 +55,18 @@ class Worker:
 
     def start(self, task: Callable[..., Any], *args: Any, limit: float) -> None:
         """Hand over a task; `result` fetches its value."""
-        if not self.alive:
-            self.stop()
-            self._spawn()
+        self.wake()
+        self._await_ready()
         assert self._pipe is not None
         self._since, self._limit = time.monotonic(), limit
         with suppress(OSError):  # it died between two tasks: `result` says how
             self._pipe.send((task, args))
+
+    def wake(self) -> None:
+        """Start the child, if there is none; the next task waits until it is ready."""
+        if not self.alive:
+            self.stop()
+            self._spawn()
 
     def result(self) -> Any:
         """Wait for the value of the started task, at most its limit."""
@@ -98,8 +104,14 @@ class Worker:
                 [sys.executable, "-m", "autocomp.tune.process", str(theirs.fileno()), str(os.getpid()), self._module],
                 pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL, start_new_session=True, env={**os.environ, "PYTHONPATH": paths},
             )  # fmt: skip
-        self._pipe = Connection(mine.detach())
-        if not self._pipe.poll(START) or self._pipe_closed():
+        self._pipe, self._ready = Connection(mine.detach()), False
+
+    def _await_ready(self) -> None:
+        """Wait for a child that was just started. Raises AutocompError where it does not come up."""
+        if self._ready:
+            return
+        self._ready = self.pipe.poll(START) and not self._pipe_closed()
+        if not self._ready:
             raise AutocompError(f"a child process did not start ({self._death()})", where="tune",
                                 hint="its output is above; is there memory for another Python process?")  # fmt: skip
 
@@ -140,11 +152,17 @@ class Pool:
         self.workers = [Worker(module) for _ in range(max(1, jobs))]
         self.begun: list[Worker] = []
 
+    def wake(self, count: int) -> None:
+        """Start as many children, at most all, that need not wait for each other to come up."""
+        for w in self.workers[:count]:
+            w.wake()
+
     def each(self, task: Callable[..., Any], items: Sequence[tuple[Any, ...]], limit: float) -> Iterator[tuple[int, Any]]:
         """(number of the item, value or Failure) as they come; a worker that dies costs its own item alone."""
+        self.wake(len(items))
         left = list(enumerate(items))[::-1]
         busy: dict[Worker, int] = {}
-        idle = list(self.workers)
+        idle = self.workers[::-1]
         while left or busy:
             while left and idle:
                 n, args = left.pop()
@@ -160,6 +178,7 @@ class Pool:
 
     def begin(self, task: Callable[..., Any], items: Sequence[tuple[Any, ...]], limit: float) -> None:
         """Start at most as many items as there are workers; `collect` waits for them."""
+        self.wake(len(items))
         self.begun = self.workers[: len(items)]
         for w, args in zip(self.begun, items, strict=True):
             w.start(task, *args, limit=limit)

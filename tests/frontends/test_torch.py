@@ -67,6 +67,14 @@ def inplace(x):
     return y
 
 
+def written_in_place(x):
+    y = x * 2
+    y[:, 1] = 0
+    y[0] += 2
+    y.view(-1)[3] = 7
+    return y
+
+
 R = lambda *s: torch.randn(*s)
 MODELS = {
     "mlp": (lambda: nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 8), nn.Tanh()), lambda: (R(5, 16),)),
@@ -79,6 +87,15 @@ MODELS = {
     "inplace": (lambda: Apply(inplace), lambda: (R(4, 5),)),
     "embedding": (lambda: nn.Embedding(11, 6), lambda: (torch.randint(0, 11, (2, 5)),)),
     "mask": (lambda: Apply(lambda x: F.softmax(x + torch.triu(torch.full((6, 6), float("-inf")), 1), -1)), lambda: (R(2, 6, 6),)),
+    "written": (lambda: Apply(written_in_place), lambda: (R(4, 5),)),
+    "turned round": (lambda: Apply(lambda x: (x.flip(0, 1), x.roll((1, -1), (0, 1)), x.repeat(2, 1, 3))), lambda: (R(4, 5),)),
+    "no dimension": (lambda: Apply(lambda x: (F.softmax(x, 0), x.sum(0), x.amax(-1))), lambda: (torch.randn(()),)),
+    "norms": (lambda: Apply(lambda x: (x.norm(), x.norm(p=1, dim=-1), torch.linalg.vector_norm(x, float("inf"), dim=0), F.normalize(x))),
+              lambda: (R(4, 5),)),
+    "elu": (lambda: Apply(lambda x: (F.elu(x, 0.5), F.selu(x), F.celu(x, 0.7), F.softplus(x, 2.0, 1.0), x.abs().log10())), lambda: (R(9),)),
+    "truths": (lambda: Apply(lambda x: torch.isclose(x, x + 1e-9) * 1.0), lambda: (R(9),)),
+    "no bias": (lambda: Apply(lambda x: torch.addmm(x * float("nan"), x, x, beta=0.0)), lambda: (R(4, 4),)),
+    "no elements": (lambda: Apply(lambda x: (torch.cat([x, x]), x.flip(0))), lambda: (R(0),)),
     "gqa": (lambda: Apply(lambda q, k: F.scaled_dot_product_attention(q, k, k, enable_gqa=True)), lambda: (R(1, 4, 5, 8), R(1, 2, 5, 8))),
 }  # fmt: skip
 
@@ -141,6 +158,17 @@ def test_an_operator_without_a_row_is_refused_with_its_place():
     module = nn.Sequential(nn.Linear(4, 4), Apply(lambda x: torch.linalg.inv(x)))
     with pytest.raises(UnsupportedOp, match=r"1 \(.*ATen operator 'aten.linalg_inv_ex"):
         load_torch(module.eval(), (R(4, 4),))
+
+
+@pytest.mark.parametrize(("f", "said"), [
+    (lambda x: F.dropout(x, 0.5, True), "drops out 0.5 of the elements at random"),
+    (lambda x: x.view(torch.int32), r"'aten.view.dtype' with these arguments gives i32\[4, 4\], its row f32\[4, 4\]"),
+    (lambda x: x.round(decimals=1), r"'aten.round.decimals' with arguments \(x\w*, decimals=1\)"),
+    (lambda x: (x, 3), "output_1 is 3, no tensor"),
+])  # fmt: skip
+def test_what_would_be_another_value_is_refused(f, said):
+    with pytest.raises(UnsupportedOp, match=said):
+        load_torch(Apply(f).eval(), (R(4, 4),))
 
 
 def test_training_mode_and_missing_examples_are_errors():

@@ -46,9 +46,9 @@ def test_a_small_kernel_is_held_against_the_cache_that_holds_it():
 def test_what_is_beyond_the_limits_is_pointed_at():
     m = Monitors(0.4, "dram", 0.25, 0.1)
     bandwidth, resident, spills = m.warnings("dram", Options())
-    assert bandwidth == "uses 40% of the bandwidth of dram (bw_util 70%)"
-    assert resident == "occupancy 25% (occupancy 50%)"
-    assert spills == "spills 10% of its values (spill_ratio 5%)"
+    assert bandwidth == "uses 40% of the bandwidth of dram (below bw_util, 70%)"
+    assert resident == "occupancy 25% of a core's threads (below occupancy, 50%)"
+    assert spills == "spills 10% of its values (above spill_ratio, 5%)"
     assert m.warnings("matrix unit", Options(occupancy=0.2, spill_ratio=0.2)) == []
     assert m.warnings("dram", Options(bw_util=0.3, occupancy=0.2, spill_ratio=0.2)) == []
 

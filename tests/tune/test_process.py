@@ -36,6 +36,22 @@ def test_a_crash_a_hang_and_an_error_cost_their_own_task_alone():
     assert found[8] == Failure("the process ended with exit code 7")
 
 
+def test_children_come_up_side_by_side(monkeypatch):
+    """All are started before the first one is waited for: each takes a second or more to import what it runs."""
+    done = []
+    spawn, ready = Worker._spawn, Worker._await_ready
+    monkeypatch.setattr(Worker, "_spawn", lambda w: (done.append("start"), spawn(w)))
+    monkeypatch.setattr(Worker, "_await_ready", lambda w: (done.append("wait"), ready(w)))
+    pool = Pool(3)
+    try:
+        pool.begin(tasks.task, [(1,), (2,), (3,)], limit=20.0)
+        assert pool.collect() == [1, 4, 9]
+        assert dict(pool.each(tasks.task, [(2,), (3,)], limit=20.0)) == {0: 4, 1: 9}
+    finally:
+        pool.stop()
+    assert done == ["start"] * 3 + ["wait"] * 5
+
+
 def test_output_of_a_task_does_not_disturb_its_result(worker):
     assert worker.run(tasks.noisy, limit=20.0) == "quiet"
 

@@ -1,0 +1,164 @@
+"""ATen operators that move elements, or make tensors from numbers: rows of `torch_ops.TABLE`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from autocomp.frontends.torch_ops import Call, axis_of, row
+from autocomp.ir.node import Node
+from autocomp.ir.types import I64
+
+
+@row("view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "flatten", "unflatten")
+def _view(c: Call, x: Node, *_: Any) -> Node:
+    assert c.out is not None
+    return c.op("reshape", x, shape=c.out.shape)
+
+
+@row("expand", "expand_as", "broadcast_to")
+def _expand(c: Call, x: Node, *_: Any, **__: Any) -> Node:
+    return c.shaped(x)
+
+
+@row("flip")
+def _flip(c: Call, x: Node, dims: list[int]) -> Node:
+    shape = [int(d) if isinstance(d, int) else None for d in x.type.shape]
+    turned = {axis_of(x, d) for d in dims}
+    if None in shape:
+        raise c.refuse(f"turns round {x.type} with symbolic dimensions")
+    spans = [(d - 1, -1, -1) if k in turned and d else (0, d, 1) for k, d in enumerate(shape)]  # type: ignore[operator]
+    starts, limits, steps = zip(*spans) if spans else ((), (), ())
+    return c.op("slice", x, starts=starts, limits=limits, steps=steps)
+
+
+@row("repeat")
+def _repeat(c: Call, x: Node, times: list[int]) -> Node:
+    """times x (1, n) -> (times, n), dimension by dimension."""
+    assert c.out is not None
+    shape = (*[1] * (len(times) - x.type.rank), *x.type.shape)
+    pairs = lambda first: tuple(v for a, b in zip(first, shape) for v in (a, b))
+    wide = c.op("broadcast", c.op("reshape", x, shape=pairs([1] * len(shape))), shape=pairs(times))
+    return c.op("reshape", wide, shape=c.out.shape)
+
+
+@row("permute")
+def _permute(c: Call, x: Node, dims: list[int]) -> Node:
+    return c.op("transpose", x, perm=tuple(axis_of(x, d) for d in dims))
+
+
+@row("transpose", "t", "numpy_T")
+def _transpose(c: Call, x: Node, a: int = 0, b: int = 1) -> Node:
+    perm = list(range(x.type.rank))
+    if x.type.rank > 1:
+        i, j = axis_of(x, a), axis_of(x, b)
+        perm[i], perm[j] = j, i
+    return c.op("transpose", x, perm=tuple(perm))
+
+
+def _sliced(c: Call, x: Node, axis: int, start: int, stop: int, step: int = 1) -> Node:
+    if any(not isinstance(d, int) for d in x.type.shape):
+        raise c.refuse(f"slices {x.type} with symbolic dimensions")
+    starts, limits, steps = [0] * x.type.rank, [int(d) for d in x.type.shape], [1] * x.type.rank  # type: ignore[arg-type]
+    starts[axis], limits[axis], steps[axis] = start, stop, step
+    return c.op("slice", x, starts=tuple(starts), limits=tuple(limits), steps=tuple(steps))
+
+
+def _bound(i: Any, n: Any) -> int:
+    return max(0, min(int(n), int(i) + int(n) if int(i) < 0 else int(i)))
+
+
+@row("slice")
+def _slice(c: Call, x: Node, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Node:
+    if c.out is not None and c.out.shape == x.type.shape and step == 1:
+        return x
+    axis = axis_of(x, dim)
+    n = x.type.shape[axis]
+    if not isinstance(n, int):
+        raise c.refuse(f"slices the symbolic dimension {axis} of {x.type}")
+    return _sliced(c, x, axis, _bound(start or 0, n), n if end is None else _bound(end, n), step)
+
+
+@row("select")
+def _select(c: Call, x: Node, dim: int, index: int) -> Node:
+    assert c.out is not None
+    axis = axis_of(x, dim)
+    i = index % int(x.type.shape[axis])  # type: ignore[arg-type]
+    return c.op("reshape", _sliced(c, x, axis, i, i + 1), shape=c.out.shape)
+
+
+@row("split_with_sizes", "split", "chunk")
+def _split(c: Call, x: Node, sizes: Any, dim: int = 0) -> tuple[Node, ...]:
+    axis = axis_of(x, dim)
+    n = int(x.type.shape[axis])  # type: ignore[arg-type]
+    if isinstance(sizes, int):
+        size = -(-n // sizes) if c.name == "chunk" else sizes
+        sizes = [min(size, n - at) for at in range(0, n, size)]
+    out, at = [], 0
+    for size in sizes:
+        out.append(_sliced(c, x, axis, at, at + size))
+        at += size
+    return tuple(out)
+
+
+@row("unbind")
+def _unbind(c: Call, x: Node, dim: int = 0) -> tuple[Node, ...]:
+    axis = axis_of(x, dim)
+    shape = x.type.shape[:axis] + x.type.shape[axis + 1 :]
+    count = int(x.type.shape[axis])  # type: ignore[arg-type]
+    return tuple(c.op("reshape", _sliced(c, x, axis, i, i + 1), shape=shape) for i in range(count))
+
+
+@row("cat", "concat")
+def _cat(c: Call, xs: list[Node], dim: int = 0) -> Node:
+    assert c.out is not None
+    kept = [x for x in xs if x.type.shape != (0,)] or xs[:1]
+    return c.op("concat", *(c.cast(x, c.out.dtype) for x in kept), axis=axis_of(kept[0], dim))
+
+
+@row("stack")
+def _stack(c: Call, xs: list[Node], dim: int = 0) -> Node:
+    assert c.out is not None
+    axis = dim % len(c.out.shape)
+    shape = (*c.out.shape[:axis], 1, *c.out.shape[axis + 1 :])
+    return c.op("concat", *(c.op("reshape", x, shape=shape) for x in xs), axis=axis)
+
+
+@row("constant_pad_nd", "pad")
+def _pad(c: Call, x: Node, pad: list[int], *rest: Any) -> Node:
+    value = next((v for v in rest if isinstance(v, (int, float))), 0.0)
+    if any(isinstance(v, str) and v != "constant" for v in rest):
+        raise c.refuse(f"pads by {rest[0]}")
+    lo, hi = [0] * x.type.rank, [0] * x.type.rank
+    for i in range(len(pad) // 2):
+        lo[-1 - i], hi[-1 - i] = pad[2 * i], pad[2 * i + 1]
+    return c.op("pad", x, lo=tuple(lo), hi=tuple(hi), value=float(value))
+
+
+# ---- making tensors
+@row("full", "full_like", "zeros", "zeros_like", "ones", "ones_like", "scalar_tensor", "new_zeros", "new_ones", "new_full")
+def _full(c: Call, *args: Any, **__: Any) -> Node:
+    assert c.out is not None
+    kind = c.name.removeprefix("new_").removesuffix("_like")
+    value = 0 if kind == "zeros" else 1 if kind == "ones" else args[0] if kind == "scalar_tensor" else args[-1]
+    x = value if isinstance(value, Node) else c.b.const(value, c.out.dtype)
+    return c.shaped(x)
+
+
+@row("arange")
+def _arange(c: Call, *args: Any, **__: Any) -> Node:
+    assert c.out is not None
+    start = args[0] if len(args) > 1 else 0
+    step = args[2] if len(args) > 2 else 1
+    x = c.op("iota", shape=c.out.shape, axis=0, dtype=I64.name)
+    x = c.cast(x, c.out.dtype)
+    x = x if step == 1 else c.op("mul", x, c.b.const(step, c.out.dtype))
+    return x if start == 0 else c.op("add", x, c.b.const(start, c.out.dtype))
+
+
+@row("tril", "triu")
+def _triangle(c: Call, x: Node, diagonal: int = 0) -> Node:
+    shape, rank = x.type.shape, x.type.rank
+    i, j = (c.op("iota", shape=shape[-2:], axis=k, dtype=I64.name) for k in (0, 1))
+    keep = c.op("le" if c.name == "tril" else "ge", c.op("sub", j, i), c.b.const(diagonal, I64))
+    keep = keep if rank == 2 else c.op("broadcast", keep, shape=shape)
+    return c.op("where", keep, x, c.b.const(0, x.type.dtype))
