@@ -44,8 +44,13 @@ def load(model: Any, *, example_inputs: Any = None, dims: dict[str, int] | None 
 
             return parse(_text(path), where=str(path), dims=dims)
     if isinstance(model, (str, Path, bytes)) or (kind == "onnx" and type(model).__name__ == "ModelProto"):
-        from autocomp.frontends.onnx import load_onnx
-
+        try:
+            from autocomp.frontends.onnx import load_onnx
+        except ModuleNotFoundError as e:
+            if e.name != "onnx":
+                raise
+            where = str(model) if isinstance(model, (str, Path)) else kind
+            raise ModelError("reading ONNX models needs the onnx package", where=where, hint="pip install 'autocomp[onnx]'") from None
         return load_onnx(model, dims=dims)
     unknown_dims(dims or {}, (), getattr(model, "__name__", kind))
     if kind == "torch" or any(c.__module__.split(".")[0] == "torch" for c in type(model).__mro__):

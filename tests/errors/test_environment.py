@@ -91,3 +91,14 @@ def test_a_killed_build_leaves_a_cache_that_works(fresh):
     assert not list((fresh / "cache").rglob("*.so"))
     program = autocomp.optimize(GRAPH.format(n=20), target="cpu")
     np.testing.assert_allclose(program(np.zeros(20, "f4")), 1)
+
+
+@pytest.mark.parametrize(("package", "code", "said"), [
+    ("onnx", "autocomp.optimize('m.onnx')", "ModelError m.onnx: reading ONNX models needs the onnx package\n  next: pip install 'autocomp[onnx]'"),
+    ("torch", "autocomp.optimize(type('M', (), {'__module__': 'torch.nn'})())",
+     "ModelError M: torch is not installed\n  next: pip install 'autocomp[torch]'"),
+])  # fmt: skip
+def test_an_extra_that_is_not_installed_is_named_with_its_command(package, code, said):
+    program = (f"import sys; sys.modules['{package}'] = None\nimport autocomp\ntry: {code}\n"
+               "except autocomp.AutocompError as e: print(type(e).__name__, e)")  # fmt: skip
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == said + "\n"
