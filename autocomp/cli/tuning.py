@@ -150,6 +150,7 @@ def bisect(
     from autocomp.tune.bisect import Bisection, Request
 
     request = Request(model, choice.target, choice.options(), choice.sizes() or None)
+    request.require()
     search = Bisection(request, lambda text: None if as_json else err.print(text, highlight=False, soft_wrap=True))
     found = search.slow(factor) if slow else search.wrong()
     if as_json:

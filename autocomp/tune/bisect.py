@@ -11,12 +11,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from autocomp.errors import AutocompError, VerificationError
+from autocomp.frontends import load
 from autocomp.ir.kernel import Kernel
 from autocomp.options import Options
 from autocomp.runtime.codec import decode, encode
 from autocomp.runtime.inputs import random_inputs
 from autocomp.runtime.program import executor_of, files_of
-from autocomp.targets import Target
+from autocomp.targets import Target, load_target
 from autocomp.targets.source import KernelSource
 from autocomp.trace import Trace
 from autocomp.tune.check import deviation, expected, inputs_of, sizes_of
@@ -40,6 +41,14 @@ class Request:
     target: str
     options: Options
     dims: dict[str, int] | None = None
+
+    def require(self) -> None:
+        """Raises AutocompError where no rule can be at fault: the model cannot be read, or the target cannot run here."""
+        load(self.model, dims=self.dims)
+        target = load_target(self.target)
+        if target.why_not_runnable():
+            raise AutocompError(f"target {target.name} cannot run here: {target.why_not_runnable()}", where="bisect",
+                                hint="run the same command on a machine with the device")  # fmt: skip
 
     def without(self, off: Sequence[str]) -> Request:
         """The same with some rules off."""

@@ -143,6 +143,8 @@ def test_doctor_says_what_is_missing_and_whether_the_cache_can_be_written(tmp_pa
     (["optimize", "{model}", "--threads", "1"], 2, "No such option: --threads; it is set by --set threads=VALUE"),
     (["optimize", "{model}", "--set", "rules=mine.yaml"], 2, "rules has a flag of its own: --rules mine.yaml"),
     (["explain", "{model}", "--why-not", "nothing"], 1, "no rule 'nothing' in force\n  next: `autocomp rules list` shows them"),
+    (["bisect", "nowhere.onnx"], 1, "nowhere.onnx: cannot be read"),
+    (["bisect", "{model}", "--target", "ascend"], 1, "bisect: target ascend cannot run here: "),
     (["optimize"], 2, "Missing argument"),
 ])  # fmt: skip
 def test_errors_say_what_and_what_next(model, args, code, text):

@@ -94,7 +94,8 @@ def test_a_killed_build_leaves_a_cache_that_works(fresh):
 
 
 @pytest.mark.parametrize(("package", "code", "said"), [
-    ("onnx", "autocomp.optimize('m.onnx')", "ModelError m.onnx: reading ONNX models needs the onnx package\n  next: pip install 'autocomp[onnx]'"),
+    ("onnx", "autocomp.optimize('m.onnx')",
+     "ModelError m.onnx: reading ONNX models needs the onnx package\n  next: pip install 'autocomp[onnx]'"),
     ("torch", "autocomp.optimize(type('M', (), {'__module__': 'torch.nn'})())",
      "ModelError M: torch is not installed\n  next: pip install 'autocomp[torch]'"),
 ])  # fmt: skip
