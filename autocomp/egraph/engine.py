@@ -52,7 +52,9 @@ class Engine:
         self._attrs: dict[str, Attrs] = {}
         self.classes: list[int] = []
         self._named: list[tuple[int, object]] = []
-        for text in ("(sort T)", "(function named (i64) T :no-merge)"):
+        self._apart = False  # whether `equate` has pairs that are not united yet
+        for text in ("(sort T)", "(function named (i64) T :no-merge)", "(relation equate (i64 i64))", "(ruleset unite)",
+                     "(rule ((equate a b) (= x (named a)) (= y (named b))) ((union x y)) :ruleset unite)"):  # fmt: skip
             self._run(text)
 
     def _run(self, text: str, source: str = "graph") -> None:
@@ -95,10 +97,18 @@ class Engine:
         return a == b or (max(a, b) < len(self.classes) and self.classes[a] == self.classes[b])
 
     def union(self, a: int, b: int) -> None:
-        self._run(f"(union (named {a}) (named {b}))")
+        """Unite two names before anything is matched again: all at once, as egglog restores congruence after each command."""
+        self._run(f"(equate {a} {b})")
+        self._apart = True
+
+    def _unite(self) -> None:
+        if self._apart:
+            self._run("(run-schedule (run unite))")
+            self._apart = False
 
     def rebuild(self) -> None:
         """Recompute `classes`: name -> the smallest name in its class."""
+        self._unite()
         first = self._first(self._eg.freeze().functions)
         self.classes = [first[v] for _, v in self._named]
 
@@ -124,11 +134,13 @@ class Engine:
 
     def match(self, ruleset: str) -> None:
         """One round of matching."""
+        self._unite()
         if ruleset in self._rulesets:
             self._run(f"(run-schedule (run {ruleset}))")
 
     def matches(self, relations: Iterable[str], sorts: Mapping[str, Sequence[str]]) -> dict[str, set[tuple[object, ...]]]:
         """Rows of each relation: T values as class names, strings as text. Renews `classes`."""
+        self._unite()
         functions = self._eg.freeze().functions  # asked once: every look at it copies all rows
         first = self._first(functions)
         self.classes = [first[v] for _, v in self._named]
