@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import platformdirs
+import yaml
 
 from autocomp.errors import AutocompError
 
@@ -59,6 +61,11 @@ def unsealed(form: str, key: str, raw: bytes) -> str:
     if raw != sealed(form, key, text).encode("utf-8", "replace"):
         raise DamagedEntry(f"{len(raw)} bytes whose checksum is not that of their header")
     return text
+
+
+def own_table(package: str, name: str) -> Any:
+    """A YAML file that this package ships, read by libyaml where PyYAML has it, in a tenth of the time."""
+    return yaml.load(files(package).joinpath(name).read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
 def write_atomic(path: Path, data: str | bytes) -> None:

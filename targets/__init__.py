@@ -6,14 +6,13 @@ from dataclasses import fields
 from difflib import get_close_matches
 from functools import lru_cache
 from importlib import import_module
-from importlib.resources import files
 from typing import Any, Protocol
 
-import yaml
 from autocomp.targets.source import KernelSource
 
 from autocomp.cost.chip import Chip, load_chip
 from autocomp.errors import AutocompError, ChipError
+from autocomp.files import own_table
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
 from autocomp.options import Options
@@ -43,8 +42,7 @@ class Target(Protocol):
 @lru_cache(maxsize=1)
 def manifests() -> dict[str, dict[str, Any]]:
     """name -> target.yaml of every target folder."""
-    folders = files("autocomp.targets")
-    return {name: yaml.safe_load(folders.joinpath(name, "target.yaml").read_text(encoding="utf-8")) for name in target_names()}
+    return {name: own_table("autocomp.targets", f"{name}/target.yaml") for name in target_names()}
 
 
 def load_target(spec: str, options: Options | None = None) -> Target:

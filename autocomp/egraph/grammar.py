@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import NamedTuple
 
-import yaml
-
 from autocomp.egraph.forms import Access, Form
+from autocomp.files import own_table
 from autocomp.ir.body import Map
 from autocomp.ir.types import Dim
 
@@ -91,7 +89,7 @@ class Grammar:
 @cache
 def load_grammar() -> Grammar:
     """The shipped table."""
-    raw = yaml.safe_load(files("autocomp.egraph").joinpath("grammar.yaml").read_text(encoding="utf-8"))
+    raw = own_table("autocomp.egraph", "grammar.yaml")
     productions = tuple(Production(p["kind"], p["form"], frozenset(p["operands"]), frozenset(p.get("some", ())),
                                    tuple(p.get("checks", ()))) for p in raw["productions"])
     return Grammar({k: v["name"] for k, v in raw["kinds"].items()}, {k: v["meaning"] for k, v in raw["kinds"].items()},

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from importlib.resources import files
 from typing import Any
-
-import yaml
 
 from autocomp.cost.chip import Chip
 from autocomp.errors import UnsupportedOp
+from autocomp.files import own_table
 from autocomp.ir.types import DType
 from autocomp.tile.places import Place
 
 
 @lru_cache(maxsize=1)
 def table() -> dict[str, Any]:
-    out: dict[str, Any] = yaml.safe_load(files("autocomp.targets.ascend").joinpath("instructions.yaml").read_text())
+    out: dict[str, Any] = own_table("autocomp.targets.ascend", "instructions.yaml")
     return out
 
 

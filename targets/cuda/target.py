@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
-from importlib.resources import files
 from typing import Any
 
-import yaml
 from autocomp.targets.cuda.emit import emit_specialised
 from autocomp.targets.cuda.rows import emit_rows
 from autocomp.targets.cuda.toolchain import Toolchain, capability, version_of
@@ -16,6 +14,7 @@ from autocomp.targets.source import KernelSource
 from autocomp.targets.symbols import sizes_apart
 
 from autocomp.cost.chip import Chip
+from autocomp.files import own_table
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
 from autocomp.tile.derive import derive
@@ -27,7 +26,7 @@ HEADER = "autocomp_cuda.cuh"
 @lru_cache(maxsize=1)
 def instructions() -> tuple[tuple[Instruction, ...], tuple[Instruction, ...], Instruction]:
     """Rows of instructions.yaml: of one warp, of a warpgroup, and products thread by thread."""
-    table: dict[str, Any] = yaml.safe_load(files("autocomp.targets.cuda").joinpath("instructions.yaml").read_text())
+    table: dict[str, Any] = own_table("autocomp.targets.cuda", "instructions.yaml")
     plain = read_instructions([{"name": "fma", "types": ["", "", ""], "call": "", **table["plain"]}])[0]
     return read_instructions(table["matrix"]), read_instructions(table["warpgroup"]), plain
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
-from importlib.resources import files
 from typing import Any
 
-import yaml
 from autocomp.targets.maca.toolchain import Toolchain
 from autocomp.targets.simt.emit import emit
 from autocomp.targets.source import KernelSource
 from autocomp.targets.symbols import sizes_apart
 
 from autocomp.cost.chip import Chip
+from autocomp.files import own_table
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
 from autocomp.tile.derive import derive
@@ -25,7 +24,7 @@ HEADER = "autocomp_maca.h"
 @lru_cache(maxsize=1)
 def instructions() -> tuple[tuple[Instruction, ...], Instruction]:
     """Rows of instructions.yaml: matrix instructions, and products thread by thread."""
-    table: dict[str, Any] = yaml.safe_load(files("autocomp.targets.maca").joinpath("instructions.yaml").read_text())
+    table: dict[str, Any] = own_table("autocomp.targets.maca", "instructions.yaml")
     plain = read_instructions([{"name": "fma", "types": ["", "", ""], "call": "", **table["plain"]}])[0]
     return read_instructions(table["matrix"]), plain
 
