@@ -40,6 +40,25 @@ def test_a_lost_bias_is_rejected(dtype, bias):
     assert len(worst.index) == 2
 
 
+def test_only_what_overflows_in_the_graphs_own_types_is_left_out():
+    g, x = block(F32, 1e-3)
+    lost = evaluate(block(F32)[0], x, float64=False)
+    assert deviation(g, evaluate(g, x), lost, own=evaluate(g, x, float64=False)).ratio > 1
+
+
+def test_the_worst_path_to_an_output_counts():
+    def of(swap: bool) -> float:
+        b = Builder()
+        x, y = (b.input(n, TensorType(F32, (4,))) for n in "xy")
+        long = x
+        for _ in range(100):
+            long = b.op("exp", long)
+        b.output("z", b.op("sub", *((y, long) if swap else (long, y))))
+        return relative_error(b.graph())["z"]
+
+    assert of(True) == of(False) == pytest.approx(F32.eps / 2 * 101**0.5)
+
+
 def test_longer_reductions_may_err_more():
     def of(n: int) -> float:
         b = Builder()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from autocomp.ir.affine import Aff, FloorDiv, Mod, aff
@@ -9,7 +11,7 @@ from autocomp.ir.body import Axis, Inside, Load, Map
 from autocomp.ir.kernel import Arg, Kernel, Store
 from autocomp.ir.types import BOOL, F32, Sym, TensorType
 from autocomp.loops import access as q
-from autocomp.loops.bounds import check_accesses
+from autocomp.loops.bounds import check_accesses, check_kernel_graph_accesses
 from tests.helpers.nests import matmul, scan, softmax, stencil, tensor
 
 a, b, h, d = (aff(x) for x in "abhd")
@@ -77,6 +79,8 @@ def test_every_access_of_a_kernel_is_checked() -> None:
     past = Load(F32, "in0", (i + 1,))
     with pytest.raises(q.OutOfBounds, match=r"shift: in0\[i \+ 1\]: iteration \[i=7\] reads or writes \[8\]"):
         check_accesses(shifted(past))
+    with pytest.raises(q.OutOfBounds, match="shift"):
+        check_kernel_graph_accesses(SimpleNamespace(calls=(SimpleNamespace(kernel=shifted(past)),)))
     check_accesses(shifted(Load(F32, "in0", (i + 1,), (6 - i,))))
     check_accesses(shifted(Map(F32, "where", (Inside(BOOL, (6 - i,)), past, Load(F32, "in0", (i,))))))
 

@@ -8,19 +8,22 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 from autocomp.targets import load_target
+from autocomp.targets.cpu.target import CpuTarget
 
 import autocomp
 from autocomp.egraph import saturate
+from autocomp.egraph.kernel_memo import ScheduleMemo
 from autocomp.frontends.text import parse
 from autocomp.ir.builder import Builder
 from autocomp.ir.types import F32, Sym, TensorType
 from autocomp.options import Options
 from autocomp.rewrite import load_rules
+from autocomp.rewrite.rule import RuleSet
 from autocomp.runtime import cache
 from autocomp.runtime.codec import CodecError, decode, encode
 from autocomp.trace import Trace
@@ -101,6 +104,51 @@ def test_bounds_of_a_named_dimension_are_in_the_key():
         b.output("y", b.op("exp", b.input("x", TensorType(F32, (n, 8)))))
         keys.add(cache.program_key(b.graph(), load_target("cpu"), load_rules(), Options()))
     assert len(keys) == 3
+
+
+def drawn(name="g", inputs=("a", "b", "c"), output="y", width=8):
+    """exp(a + b); c is not used."""
+    b = Builder(name)
+    x = {n: b.input(n, TensorType(F32, (4, width if n == "c" else 8))) for n in inputs}
+    b.output(output, b.op("exp", b.op("add", x["a"], x["b"])))
+    return b.graph()
+
+
+class Elsewhere(CpuTarget):
+    """The same target where its programs cannot run."""
+
+    def why_not_runnable(self):
+        return "no device"
+
+
+def test_everything_that_a_program_depends_on_is_in_its_key():
+    cpu, rules, options = load_target("cpu"), load_rules(), Options()
+    chip = replace(cpu.chip, vector={k: 2 * v for k, v in cpu.chip.vector.items()})
+    first = rules.of("algebra", "cpu")[0]
+    edited = [replace(first, **change) for change in ({"exact": not first.exact}, {"commutes": not first.commutes}, {"siblings": ("a",)},
+                                                      {"where": ()}, {"requires": ("exact",)})]  # fmt: skip
+    key = cache.program_key
+    keys = [key(drawn(), cpu, rules, options), key(drawn(name="h"), cpu, rules, options), key(drawn(output="z"), cpu, rules, options),
+            key(drawn(inputs=("b", "a", "c")), cpu, rules, options), key(drawn(inputs=("a", "b")), cpu, rules, options),
+            key(drawn(width=9), cpu, rules, options), key(drawn(), cpu, rules, options, "measured"),
+            key(drawn(), replace(cpu, chip=chip), rules, options), key(drawn(), Elsewhere(cpu.chip), rules, options),
+            *(key(drawn(), cpu, RuleSet(tuple(e if r is first else r for r in rules)), options) for e in edited)]  # fmt: skip
+    assert first.where
+    assert len(set(keys)) == len(keys)
+    assert key(drawn(), cpu, rules, options) == keys[0]
+
+
+@pytest.mark.parametrize("option", [f.name for f in fields(Options) if f.name not in ("rules", "without", "cache")])
+def test_every_option_is_in_the_key(option):
+    """Rules and what is left out of them stand in the key as rules."""
+    default = getattr(Options(), option)
+    words = {"tile_heuristic": "first", "tuning_database": "other.sqlite"}
+    other = words[option] if option in words else not default if isinstance(default, bool) else default * 2 + 1
+    cpu = load_target("cpu")
+    of = lambda options: (cache.program_key(drawn(), cpu, RuleSet(), options), ScheduleMemo("cpu", cpu.chip, RuleSet(), options)._parts)
+    mine, others = of(Options()), of(replace(Options(), **{option: other}))
+    assert mine[0] != others[0]
+    assert (mine[1] != others[1]) == (option != "threads")  # which are the chip's
 
 
 def test_another_compiler_or_an_edit_of_the_package_is_another_key(monkeypatch):
