@@ -87,7 +87,8 @@ class CoreModel:
         tile = tuple(t for t in s.tile if t[0] in self._grid) if self.d.roles.form in ("contract", "chain") else s.tile
         if tile not in self._tiles:
             extent = self.d.extent
-            self._tiles[tile] = self._time({**extent, **{x: min(t, extent[x]) for x, t in tile}})
+            there = all(extent[x] for x in self.d.grid)  # else there are no elements to compute
+            self._tiles[tile] = self._time({**extent, **{x: min(t, extent[x]) for x, t in tile}}) if there else time_of(Work(), self.chip)
         return self._tiles[tile]
 
     def _time(self, tile: Sizes) -> Cost:

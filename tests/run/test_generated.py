@@ -15,6 +15,7 @@ pytestmark = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc
 
 GRAPHS = {
     "empty sum": "input x: f32[2, 0, 4]\n%0 = reduce_sum(x, axes=[1])\noutput y = %0",
+    "empty iota": "input x: f32[2]\n%0 = iota(shape=[0], axis=0)\noutput y = %0",
     "empty": "input x: f32[0]\n%0 = exp(x)\noutput y = %0",
     "empty depth": "input x: f32[3, 0]\ninput w: f32[0, 4]\n%0 = matmul(x, w)\noutput y = %0",
     "scalar": "input x: f32[]\n%0 = exp(x)\noutput y = %0",
