@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import inspect
 import linecache
-import os
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 from dataclasses import fields
 from pathlib import Path
 
@@ -18,6 +15,7 @@ import pytest
 
 import autocomp
 from autocomp import errors
+from tests.helpers.command_line import call
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ["README.md", "docs/models.md", "docs/rules.md", "docs/errors.md"]
@@ -30,24 +28,21 @@ def blocks(page: str) -> list[tuple[str, str]]:
     return re.findall(r"^```(\w+)\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
 
 
-def command(line: str, folder: Path) -> str:
+def command(line: str) -> str:
     """What a shell command of the page prints."""
     program, *arguments = shlex.split(line)
     assert program == "autocomp"
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "300"}
-    done = subprocess.run([sys.executable, "-m", "autocomp.cli", *arguments], cwd=folder, env=env, capture_output=True, text=True,
-                          check=False)  # fmt: skip
-    assert "Traceback" not in done.stderr
-    assert (done.returncode == 0) == ("error: " not in done.stderr), done.stderr
-    return done.stdout + done.stderr
+    code, out, err = call(*arguments)
+    assert (code == 0) == ("error: " not in err), err
+    return out + err
 
 
-def console(text: str, folder: Path) -> None:
+def console(text: str) -> None:
     """Each command; the lines under it are pieces of what it prints."""
     said, line = "", ""
     for line in text.splitlines():
         if line.startswith("$ "):
-            said = command(line[2:], folder)
+            said = command(line[2:])
         elif line.strip():
             assert line.strip() in said, f"'{line}' is not in:\n{said}"
 
@@ -56,6 +51,7 @@ def console(text: str, folder: Path) -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_the_page_runs_as_it_stands(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "300")
     names: dict[str, object] = {}
     for language, text in blocks(page):
         if language not in RUNS[page]:
@@ -64,7 +60,7 @@ def test_the_page_runs_as_it_stands(page, tmp_path, monkeypatch):
             (tmp_path / "page.py").write_text(text)  # rules made by functions say where they stand
             exec(compile(text, str(tmp_path / "page.py"), "exec"), names)
         elif language == "console":
-            console(text, tmp_path)
+            console(text)
         else:
             title = re.match(r"# (\S+)\n", text)
             assert title, f"a {language} block without its file's name"
