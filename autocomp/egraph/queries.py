@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -26,6 +26,21 @@ class Query:
     variables: tuple[tuple[str, str], ...]
     slots: tuple[tuple[Apply, str], ...]
     literals: tuple[tuple[str, Lit], ...]
+
+
+def matchable(rules: Sequence[Rule], ops: Iterable[str]) -> tuple[Rule, ...]:
+    """The rules of which every op on the left is among `ops` or on the right of another such rule. No other ever matches, and declaring
+    those to egglog would be much of its work on a model."""
+    known, found = {*ops, "const"}, set[str]()  # numbers on a right side are constants
+    while new := [r for r in rules if r.name not in found and ops_of(r.lhs) <= known]:
+        found.update(r.name for r in new)
+        known.update(*(ops_of(r.rhs) for r in new))
+    return tuple(r for r in rules if r.name in found)
+
+
+def ops_of(p: Pattern | None) -> frozenset[str]:
+    """The ops that a pattern applies."""
+    return frozenset((p.op,)).union(*map(ops_of, p.args)) if isinstance(p, Apply) else frozenset()
 
 
 def queries_of(engine: Engine, phase: str, index: int, rule: Rule) -> Iterator[Query]:

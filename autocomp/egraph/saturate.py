@@ -13,7 +13,7 @@ from typing import Any
 
 from autocomp.egraph.engine import Engine
 from autocomp.egraph.frozen import EClass, ENode, Frozen
-from autocomp.egraph.queries import Query, queries_of
+from autocomp.egraph.queries import Query, matchable, queries_of
 from autocomp.errors import ModelError, RuleError
 from autocomp.ir.builder import checked_attrs
 from autocomp.ir.node import Attrs, Graph
@@ -122,7 +122,8 @@ def saturate(graph: Graph, rules: RuleSet, options: Options, trace: Trace, featu
     for phase in GRAPH_PHASES:
         chosen = rules.of(phase)
         if chosen:
-            queries = [q for i, r in enumerate(chosen) for q in queries_of(subject.engine, phase, i, r)]
+            able = matchable(chosen, (t.op for t in subject.engine.terms))
+            queries = [q for i, r in enumerate(able) for q in queries_of(subject.engine, phase, i, r)]
             Phase(phase, subject, options, trace, queries, functions).run()
     subject.engine.rebuild()
     subject.settle()
