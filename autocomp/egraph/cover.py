@@ -85,6 +85,8 @@ class Cover:
 
     def _choose(self, c: int, cut: Cut) -> None:
         """pick[c] = cut; the indices keep what earlier cuts had, so that `users` and `holders` look at few classes."""
+        if self.pick.get(c) is cut:
+            return
         self.pick[c] = cut
         for index, classes in ((self._readers, cut.leaves), (self._holders, cut.inside)):
             for x in classes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import prod
 from typing import NamedTuple
 
@@ -69,10 +70,14 @@ class Enumerator:
         nodes = self.subject.nodes
         self._computing = frozenset(n.id for n in nodes if not n.form.view)
         self._heavy = frozenset(n.id for n in nodes if n.form.kind in ("reduce", "contract", "online"))
-        self._operations = [(n.form.vector, n.form.special) for n in nodes]
+        self._vector, self._special = [n.form.vector for n in nodes], [n.form.special for n in nodes]
         self._matrix = frozenset(n.id for n in nodes if n.form.matrix)
         self._turning = frozenset(n.id for n in nodes if n.form.view and not n.form.reshape)
+        # One name for a tensor in several orders of its axes; bytes in memory keep their own, since matrix units read one order only.
+        s = self.subject
+        self._tensor = {c: c if c in s.memory and t.dtype.bytes == 1 else s.twins[c] for c, t in s.types.items()}
         self._bytes = {c: t.bytes for c, t in self.subject.types.items()}
+        self._near = self.chip.on_chip
         self._seconds: dict[Work, float] = {}  # layers that repeat ask for the same
         self._shared: dict[int, float] = {}  # what of a class's flow falls to a reader
 
@@ -105,21 +110,18 @@ class Enumerator:
         found: dict[tuple[object, ...], Cut] = {}
         for node in self._ready(c):
             for cut in self._of_node(node):
-                key = (cut.record.kind, frozenset(self._tensor(x) for x in cut.leaves), cut.heavy)
+                key = (cut.record.kind, frozenset([self._tensor[x] for x in cut.leaves]), cut.heavy)
                 old = found.get(key)
                 if old is None or cut.before(old):
                     found[key] = cut
         self._keep(c, list(found.values()))
 
-    def _tensor(self, leaf: int) -> int:
-        """One name for a tensor in several orders of its axes; bytes in memory keep their own, since matrix units read one order only."""
-        s = self.subject
-        return leaf if leaf in s.memory and s.types[leaf].dtype.bytes == 1 else s.twins[leaf]
-
     def _keep(self, c: int, found: list[Cut]) -> None:
         if not found:
             return
-        found.sort(key=lambda x: (x.flow, x.order()))
+        found.sort(key=lambda x: x.flow)
+        ties = any(a.flow == b.flow for a, b in pairwise(found))
+        found = sorted(found, key=lambda x: (x.flow, x.order())) if ties else found
         kept: list[Cut] = []
         count: dict[str, int] = {}
         for cut in found:
@@ -272,30 +274,26 @@ class Enumerator:
 
     def work(self, cut: Cut, extra: tuple[int, ...] = ()) -> Work:
         s, limits = self.subject, self.chip.limits
-        vector = special = matrix = most = 0.0
-        copies, whole = 0.0, True
+        order, again = sorted(cut.nodes), cut.again
+        vector, special = (sum([of[i] * again.get(i, 1.0) for i in order] if again else [of[i] for i in order])
+                           for of in (self._vector, self._special))  # fmt: skip
+        matrix = most = copies = 0.0
         m = k = 0
-        lane, stride, dtype = 1, 1, "f32"
-        for i in sorted(cut.nodes):
-            once, slow = self._operations[i]
-            factor = cut.again.get(i, 1.0)
-            vector += once * factor
-            special += slow * factor
-            if i in self._matrix:
-                f = s.nodes[i].form
-                matrix += f.matrix
-                if f.matrix >= most:  # of a chain, the largest
-                    most, (m, _, k) = f.matrix, f.mnk
-                    lane, stride = f.lane_extent, f.lane_stride
-                known = self._factors(s.nodes[i], cut)
-                dtype, whole = known.dtype, whole and known.whole
-                copies += known.copies if "copies" in limits else 0.0
-                for x in known.vanish:
-                    vector -= s.nodes[x].form.vector * cut.again.get(x, 1.0)
-                if not known.whole and f.mnk[0] <= limits.get("direct_rows", 0):  # factors made in registers, pairs at once
-                    vector -= sum(self._spared(x) for x in known.inside - known.vanish)
-                    matrix += f.matrix * (padded(f.mnk[0], limits["direct_columns"]) / f.mnk[0] - 1)
-                    m = 0
+        lane, stride, dtype, whole = 1, 1, "f32", True
+        for i in sorted(cut.nodes & self._matrix):
+            f = s.nodes[i].form
+            matrix += f.matrix
+            if f.matrix >= most:  # of a chain, the largest
+                most, (m, _, k) = f.matrix, f.mnk
+                lane, stride = f.lane_extent, f.lane_stride
+            known = self._factors(s.nodes[i], cut)
+            dtype, whole = known.dtype, whole and known.whole
+            copies += known.copies if "copies" in limits else 0.0
+            vector -= sum(self._vector[x] * again.get(x, 1.0) for x in known.vanish)
+            if not known.whole and f.mnk[0] <= limits.get("direct_rows", 0):  # factors made in registers, pairs at once
+                vector -= sum(self._spared(x) for x in known.inside - known.vanish)
+                matrix += f.matrix * (padded(f.mnk[0], limits["direct_columns"]) / f.mnk[0] - 1)
+                m = 0
         eff = 1.0
         if matrix:
             lanes = max(1, self.chip.granule[1])
@@ -356,7 +354,7 @@ class Enumerator:
         row = prod(dim_hint(e) for e in r.extents)
         out = self.subject.types[cut.cls]
         full = sum(1 for x in cut.leaves if self.subject.types[x].elements * 2 >= out.elements)
-        if row * out.dtype.bytes * max(full, 1) <= self.chip.on_chip:
+        if row * out.dtype.bytes * max(full, 1) <= self._near:
             return 1
         return r.levels + (r.kind == "N")
 
