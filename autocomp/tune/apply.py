@@ -80,7 +80,7 @@ def _admitted(k: Kernel, t: Tuned, target: Target, options: Options, trace: Trac
     try:
         s = schedule_of(t.kept[0].schedule)
         verdict = legal(k, s, options.exact)
-        why = "" if verdict.ok else verdict.why
+        why = "" if verdict.ok else str(verdict)
         for piece, own in pieces(k, s) if not why else ():
             target.admit(piece, own)
     except (AutocompError, KeyError, TypeError, ValueError) as e:

@@ -77,6 +77,18 @@ def test_below_min_speedup_the_program_is_rolled_back_and_says_so(stored):
     assert "rolled back to the untuned ones" in program.explain()
     assert "tuned:" not in program.source()
     assert shown(autocomp.optimize(SOFTMAX, tuning_database=path, min_speedup=1.05)) == "tile i0 16"
+    assert shown(autocomp.optimize(SOFTMAX, tuning_database=stored(3.0, 1.5), min_speedup=2.0)) == "tile i0 16"
+
+
+def test_a_stored_schedule_that_regroups_a_sum_is_not_used_where_that_is_not_allowed(stored):
+    exact = Options(exact=True)
+    place = place_of(load_target("cpu"), rewrite.load_rules(options=exact), exact)
+    split = Schedule.make({"i0": 16}, split=("r0", 2))
+    program = autocomp.optimize(SOFTMAX, tuning_database=stored(3e-5, 1e-5, split, at=place), exact=True)
+    (text,) = said(program)
+    assert text.startswith("the stored schedule is not used: illegal: ")
+    assert "must run before" in text
+    assert shown(program) == shown(autocomp.optimize(SOFTMAX, exact=True))
 
 
 def test_an_untuned_choice_that_gave_no_right_result_is_never_used(stored):
