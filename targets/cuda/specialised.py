@@ -86,6 +86,7 @@ class TeamPrinter(Printer):
         self.put("(void)lane; (void)wave;")
         first = self.p.body[0] if self.p.body else None
         self.preload = find_preload(self, first.body if isinstance(first, Loop) and first.kind == "grid" else self.p.body)
+        top = len(self.lines)
         with self.block("if (threadIdx.x == 0)"):
             queues.barriers(self)
             if self.parts:
@@ -114,6 +115,8 @@ class TeamPrinter(Printer):
         if self.stored:
             self.put("if (threadIdx.x % 128 == 0) ac_bulk_drain();")
         self.leave()
+        asked = [f"    ac_map_ask(&map{n});" for n in range(len(self.placer.maps))]  # a copy waits for its descriptor as for its data
+        self.lines[top:top] = ["  if (threadIdx.x == AC_WAVE) {", *asked, "  }"]
         return self.lines
 
     def produce(self) -> None:

@@ -223,6 +223,8 @@ AC_DEVICE void ac_barrier_wait(unsigned char *b, unsigned parity) {
   while (!ac_barrier_try(b, parity)) {}
 #endif
 }
+// a descriptor is on its way before the first copy needs it
+AC_DEVICE void ac_map_ask(const ac_tensor_map *m) { asm volatile("prefetch.tensormap [%0];" ::"l"(m) : "memory"); }
 #define AC_BULK(rank, list) "cp.async.bulk.tensor." rank ".shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {" list "}], [%2];"
 AC_DEVICE void ac_bulk_load(unsigned char *to, const ac_tensor_map *m, unsigned char *b, int x) {
   asm volatile(AC_BULK("1d", "%3") ::"r"(ac_address(to)), "l"(m), "r"(ac_address(b)), "r"(x) : "memory");

@@ -75,6 +75,12 @@ extern "C" __global__ void __launch_bounds__(256, 2) matmul_mul_softmax_weighted
   extern __shared__ __align__(1024) unsigned char smem[];
   const int lane = threadIdx.x % AC_WAVE, team = threadIdx.x / 128, wave = threadIdx.x / AC_WAVE - 4;
   (void)lane; (void)wave;
+  if (threadIdx.x == AC_WAVE) {
+    ac_map_ask(&map0);
+    ac_map_ask(&map1);
+    ac_map_ask(&map2);
+    ac_map_ask(&map3);
+  }
   if (threadIdx.x == 0) {
     for (int i = 0; i < 1; ++i) {
       ac_barrier_init(smem + 73728, 1);

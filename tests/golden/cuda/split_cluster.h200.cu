@@ -28,6 +28,11 @@ extern "C" __global__ void __launch_bounds__(384) matmul_add_gelu_add(const f16 
   const int rank = ac_cluster_rank();
   const int lane = threadIdx.x % AC_WAVE, team = threadIdx.x / 128, wave = threadIdx.x / AC_WAVE - 4;
   (void)lane; (void)wave;
+  if (threadIdx.x == AC_WAVE) {
+    ac_map_ask(&map0);
+    ac_map_ask(&map1);
+    ac_map_ask(&map2);
+  }
   if (threadIdx.x == 0) {
     for (int i = 0; i < 3; ++i) {
       ac_barrier_init(own + 131080 + 8 * (i), 1);

@@ -24,6 +24,10 @@ extern "C" __global__ void __launch_bounds__(384) matmul(const f16 *in0, const f
   const int rank = ac_cluster_rank();
   const int lane = threadIdx.x % AC_WAVE, team = threadIdx.x / 128, wave = threadIdx.x / AC_WAVE - 4;
   (void)lane; (void)wave;
+  if (threadIdx.x == AC_WAVE) {
+    ac_map_ask(&map0);
+    ac_map_ask(&map1);
+  }
   if (threadIdx.x == 0) {
     for (int i = 0; i < 3; ++i) {
       ac_barrier_init(own + 116744 + 8 * (i), 1);

@@ -223,6 +223,7 @@ template <class... I> AC_DEVICE void ac_bulk_store(const ac_tensor_map *m, unsig
 template <int N> AC_DEVICE void ac_bulk_wait() { simt_bulk_wait(N); }
 AC_DEVICE void ac_bulk_drain() { simt_bulk_wait(0); }
 AC_DEVICE void ac_async_fence() {}
+AC_DEVICE void ac_map_ask(const ac_tensor_map *) {}
 AC_DEVICE void ac_team_fence() {}
 AC_DEVICE void ac_team_commit() { simt_team_commit(); }
 template <int N> AC_DEVICE void ac_team_wait() { simt_team_wait(N); }
