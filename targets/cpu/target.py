@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 
-from autocomp.targets.cpu.emit import emit
-from autocomp.targets.cpu.recurrence import PRELUDE, print_recurrence
 from autocomp.targets.cpu.toolchain import Toolchain
 from autocomp.targets.source import KernelSource
 from autocomp.targets.symbols import sizes_apart
@@ -14,9 +12,7 @@ from autocomp.targets.symbols import sizes_apart
 from autocomp.cost.chip import Chip
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
-from autocomp.loops.recurrences import recurrence_of
 from autocomp.options import Options
-from autocomp.tile.derive import derive
 
 
 def threads_of_openmp() -> int:
@@ -48,6 +44,12 @@ class CpuTarget:
     @sizes_apart
     def emit(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...] = ()) -> KernelSource:
         """The C function of a kernel under a schedule."""
+        from autocomp.targets.cpu.emit import emit  # a program from the cache does without their imports
+        from autocomp.targets.cpu.recurrence import PRELUDE, print_recurrence
+
+        from autocomp.loops.recurrences import recurrence_of
+        from autocomp.tile.derive import derive
+
         if recurrence_of(kernel) is not None:
             r = print_recurrence(kernel, schedule)
             inputs, outputs = tuple(a.name for a in kernel.inputs), tuple(a.name for a in kernel.outputs)
