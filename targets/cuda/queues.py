@@ -105,7 +105,7 @@ def turn(at: TeamPrinter, q: Queue) -> tuple[str, str]:
     """(slot, parity) of the queue's current turn."""
     if q.resident or (q.loop is None and not at.persistent):
         return "0", "0"
-    return rings.turn(q.name, q.depth)
+    return at.slots.get(q.name) or rings.turn(q.name, q.depth)
 
 
 def arrival(at: TeamPrinter, q: Queue) -> None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
-from autocomp.targets.cuda import beside, boxwise, iterations, queues, steps, turns
+from autocomp.targets.cuda import beside, boxwise, handover, iterations, queues, steps, summed, turns
 from autocomp.targets.cuda.boxes import store_boxes
 from autocomp.targets.cuda.early import ask, unpack
 from autocomp.targets.cuda.laid import lay_down
@@ -18,6 +19,7 @@ from autocomp.targets.cuda.preload import Preload, find_preload, preload, stays
 from autocomp.targets.cuda.skewed import print_skewed, skew_of
 from autocomp.targets.cuda.steps import Flight
 from autocomp.targets.cuda.streams import find_stream, mend, pieces
+from autocomp.targets.cuda.summed import Summed
 from autocomp.targets.cuda.team_placer import TEAM, TeamPlacer, register_budget
 from autocomp.targets.simt.carried import defer, settle
 from autocomp.targets.simt.expressions import literal
@@ -64,6 +66,11 @@ class TeamPrinter(Printer):
         self.gridded = frozenset(first.axes) if isinstance(first, Loop) and first.kind == "grid" else frozenset()
         self.beside = beside.find_beside(self, room)
         self.waited: set[str] = set()
+        self.in_turn = False  # products of a step start in the warpgroups' order
+        self.more = ""  # whether this block has another tile
+        self.ahead: set[str] = set()  # accumulators of products that the tile before starts
+        self.summed: Summed | None = None  # what the product of a loop being printed sums
+        self.slots: dict[str, tuple[str, str]] = {}  # of a ring whose loop is unrolled: slot and parity by the iteration's number
         self.empty: set[str] = set()  # accumulators that the next product starts afresh
         self.flights: list[Flight] = []
         self.wrappers: dict[str, str] = {}
@@ -154,11 +161,15 @@ class TeamPrinter(Printer):
                 body = body[last:]
             self.run(body)
             if self.persistent:
-                self.settle({f.stmt.dst for f in self.flights})
+                self.settle({f.stmt.dst for f in self.flights} - self.ahead)
+                self.flights = []
                 for q in self.queues:
                     if q.loop is None and not q.resident and q.name not in self.returned:
                         queues.give_back(self, q, queues.turn(self, q)[0], "")
                 queues.turned(self, None)
+        if self.ahead:
+            self.put("ac_team_wait<0>();")
+        handover.end_order(self)
 
     def leave(self) -> None:
         """A block of a cluster stays until no other writes into its memory or arrives at its barriers."""
@@ -185,6 +196,7 @@ class TeamPrinter(Printer):
             begin, step = of("blockIdx.x"), of("gridDim.x")
             if self.order and self.consuming:
                 begin, step = f"{begin} + (team - 1) * {step}", f"{self.order.teams} * {step}"
+            self.more = f"tile + {step} < {total}"
             with self.block(f"for (int tile = {begin}; tile < {total}; tile += {step})"):
                 self.grid(first, "tile")
                 yield first.body
@@ -254,7 +266,8 @@ class TeamPrinter(Printer):
 
     def settle(self, names: set[str]) -> None:
         """Wait for the products under way whose accumulators or register factors are touched."""
-        touched = [i for i, f in enumerate(self.flights) if f.stmt.dst in names or self.laid_by(f) & names]
+        sums = lambda f: {self.summed.total} if self.summed and f.sums else set()
+        touched = [i for i, f in enumerate(self.flights) if f.stmt.dst in names or (self.laid_by(f) | sums(f)) & names]
         if not touched:
             return
         younger = len(self.flights) - 1 - touched[-1]
@@ -265,6 +278,8 @@ class TeamPrinter(Printer):
             self.seen |= self.laid_by(f)
         for name in dict.fromkeys(f.stmt.dst for f in done):
             self.put(f"ac_keep({self.names.of(name)});")
+        if self.summed and any(f.sums for f in done):
+            summed.settled(self, self.summed)
 
     def laid_by(self, f: Flight) -> set[str]:
         """The factor that consumers have laid for a product under way."""
@@ -286,9 +301,9 @@ class TeamPrinter(Printer):
                 queues.give_back(self, q, queues.turn(self, q)[0], "")
                 self.returned.add(q.name)
                 continue
-            back = f"({q.name} - 1)" if f.carried else q.name
             guard = f"{f.guard} && " if f.guard else ""
-            slot = f"{back} % {q.depth}" if q.depth > 1 else "0"
+            back = f"({q.name} - 1) % {q.depth}" if q.depth > 1 else "0"
+            slot = back if f.carried else queues.turn(self, q)[0]
             queues.give_back(self, q, slot, guard)
 
     def condition(self, when: Loop) -> str:
@@ -323,8 +338,9 @@ class TeamPrinter(Printer):
         if skew is not None:
             self.settle({f.stmt.dst for f in self.flights})
             late = defer(self, loop)
-            print_skewed(self, loop, mine, skew)
-            settle(self, late)
+            made = print_skewed(self, loop, mine, skew)
+            self.deferred -= made
+            settle(self, replace(late, sums=tuple(s for s in late.sums if s.dst not in made)))
             return
         left, seen = iterations.rehearse(self, loop)
         self.seen |= seen

@@ -6,7 +6,7 @@ the last to read. Descriptors are made once and moved on by additions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from autocomp.targets.cuda.bulk import Bulk
@@ -31,6 +31,7 @@ class Flight:
     stmt: Stmt
     queues: tuple[str, ...]
     carried: bool = False  # begun in the turn before
+    sums: str = ""  # a second accumulator
     guard: str = ""  # when there was one
 
 
@@ -56,16 +57,20 @@ def issue_product(at: TeamPrinter, s: Stmt, packed: str) -> None:
     per = i.n // 2
     if not any(f.stmt.dst == s.dst and not f.carried for f in at.flights):  # else it goes on where nothing may touch
         at.put(f"ac_keep({acc});")
+    sums = at.summed.registers if at.summed and at.summed.product is s else ""
+    if sums:
+        at.put(f"ac_keep({sums});")
     at.put("ac_team_fence();")
-    call = wrapper(at, pr, bool(packed))
+    call = wrapper(at, pr, bool(packed), bool(sums))
     with at.block(f"for (int kk = 0; kk < {pr.steps}; ++kk)", unroll=True), at.over(rm, "m"), at.over(rn, "n"):
         a = f"&{packed}[(m * {pr.steps} + kk) * 4]" if packed else descriptor(at, pr.a, True, pr)
         keep = "kk > 0" if s.dst in at.empty else "1"
-        at.put(f"{call}({keep}, &{acc}[(m * {rn} + n) * {per}], {a}, {descriptor(at, pr.b, False, pr)});")
+        more = f"{sums}, " if sums else ""
+        at.put(f"{call}({keep}, &{acc}[(m * {rn} + n) * {per}], {more}{a}, {descriptor(at, pr.b, False, pr)});")
     at.put("ac_team_commit();")
     at.empty.discard(s.dst)
     queues = [q for name in (pr.a, pr.b) if (q := at.of.get(name)) is not None and ends(at, q, s)]
-    at.flights.append(Flight(s, tuple(sorted({q.name for q in queues if last_reader(at, q) is s}))))
+    at.flights.append(Flight(s, tuple(sorted({q.name for q in queues if last_reader(at, q) is s})), sums=sums))
 
 
 def descriptor(at: TeamPrinter, name: str, first: bool, pr: Product) -> str:
@@ -86,7 +91,8 @@ def descriptor(at: TeamPrinter, name: str, first: bool, pr: Product) -> str:
         way += [f"kk / {steps} * {x.box_bytes // 16}"] * (x.boxes > 1)
     else:
         way += [f"{var} * {size} / {x.across} * {x.box_bytes // 16}"] * (count > 1) + [f"kk * {i.k * 8}"]
-    return f"ac_descriptor_at({described(at, name, first, pr)}, {' + '.join(way)})"
+    moved = "beside" if at.summed and at.summed.factor == name else "at"
+    return f"ac_descriptor_{moved}({described(at, name, first, pr)}, {' + '.join(way)})"
 
 
 def described(at: TeamPrinter, name: str, first: bool, pr: Product) -> str:
@@ -102,7 +108,7 @@ def described(at: TeamPrinter, name: str, first: bool, pr: Product) -> str:
             number = f"ac_uniform(wave / 4){f' % {high}' if wide > 1 else ''}" if first else f"ac_uniform(wave / {4 * high})"
             mine = f" + {number} * {size * x.chunk if along else size // x.across * x.box_bytes}"
         at.descriptors[key] = variable = at.names.fresh(f"{name}_at")
-        lead = 1 if along else x.box_bytes
+        lead = 1 if along else at.summed.ones - x.offset if at.summed and at.summed.factor == name else x.box_bytes
         top = next(i for i, text in enumerate(at.lines) if "ac_registers_claim" in text) + 1
         at.lines.insert(top, f"  const unsigned long long {variable} = {_made(x)}({at.memory} + {x.offset}{mine}, {lead}, {x.layout[1]});")
     return at.descriptors[key]
@@ -124,26 +130,28 @@ def readers_of(at: TeamPrinter, name: str) -> list[Stmt]:
     return [s for s, _ in walk(at.p.body) if s.op == "mma" and name in s.srcs]
 
 
-def wrapper(at: TeamPrinter, pr: Product, registers: bool) -> str:
-    """The device function of one instruction shape, printed in front of the kernel."""
-    i = pr.instruction
+def wrapper(at: TeamPrinter, pr: Product, registers: bool, sums: bool = False) -> str:
+    """The device function of one instruction shape, printed in front of the kernel. `sums`: eight columns more, apart."""
+    i = replace(pr.instruction, n=pr.instruction.n + 8) if sums else pr.instruction
     ta = "" if registers else f"{0 if deep(at, pr.a, pr) else 1}, "
     tb = 0 if deep(at, pr.b, pr) else 1
     kinds = i.types[0] if i.types[0] == i.types[1] else f"{i.types[0]}_{i.types[1]}"
-    name = f"ac_wgmma_n{i.n}_{kinds}_{'r' if registers else 's' + ta[0]}{tb}"
+    name = f"ac_wgmma_n{i.n}_{kinds}_{'r' if registers else 's' + ta[0]}{tb}{'_sums' if sums else ''}"
     if name not in at.wrappers:
         n = i.n // 2
         acc = ", ".join(f"%{x}" for x in range(n))
         whole = i.types[2] == "i32"
-        outs = ", ".join(f'"+{"r" if whole else "f"}"(d[{x}])' for x in range(n))
+        place = lambda x: f"s[{x - n + 4}]" if sums and x >= n - 4 else f"d[{x}]"
+        outs = ", ".join(f'"+{"r" if whole else "f"}"({place(x)})' for x in range(n))
         a = "{" + ", ".join(f"%{n + x}" for x in range(4)) + "}" if registers else f"%{n}"
         b = n + (4 if registers else 1)
         ins = ", ".join(f'"r"(a[{x}])' for x in range(4)) if registers else '"l"(a)'
         kind = "const unsigned *a" if registers else "unsigned long long a"
         opcode = f"wgmma.mma_async.sync.aligned.m64n{i.n}k{i.k}.{'.'.join(PTX.get(i.types[x], i.types[x]) for x in (2, 0, 1))}"
         more = "" if whole else ", 1, 1" if i.deep else f", 1, 1, {ta}{tb}"  # scales of floats; major axes where there is a choice
+        held = f"{'int' if whole else 'float'} *d, {'float *s, ' if sums else ''}"
         at.wrappers[name] = (
-            f"AC_DEVICE void {name}(int keep, {'int' if whole else 'float'} *d, {kind}, unsigned long long b) {{\n"
+            f"AC_DEVICE void {name}(int keep, {held}{kind}, unsigned long long b) {{\n"
             f'  asm volatile("{{.reg .pred p; setp.ne.b32 p, %{b + 1}, 0; {opcode} {{{acc}}}, {a}, %{b}, p{more};}}"\n'
             f'    : {outs} : {ins}, "l"(b), "r"(keep));\n}}\n'
         )

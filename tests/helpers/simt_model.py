@@ -76,6 +76,11 @@ def _team_products(prelude: str) -> str:
         types = f"{STORED[first]}, {STORED[second or first]}, {sums}"
         form = f"AC_TEAM_REGISTERS({name}, {n}, {types}, {tb})" if a == "r" else f"AC_TEAM_SHARED({name}, {n}, {types}, {a[1]}, {tb})"
         lines.append(form)
+    for name, n, kind, tb in re.findall(r"void (ac_wgmma_n(\d+)_(\w+)_r([01])_sums)\(int keep, float ", prelude):
+        for part, wide in (("d", int(n) - 8), ("s", 8)):
+            lines.append(f"AC_TEAM_REGISTERS({name}_{part}, {wide}, {STORED[kind]}, {STORED[kind]}, float, {tb})")
+        lines.append(f"AC_DEVICE void {name}(int keep, float *d, float *s, const unsigned *a, unsigned long long b) {{ "
+                     f"{name}_d(keep, d, a, b); {name}_s(keep, s, a, ac_descriptor_second(b)); }}")  # fmt: skip
     return "\n".join(lines)
 
 

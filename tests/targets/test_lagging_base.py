@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
+from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -16,6 +19,7 @@ from tests.helpers.device_graphs import attention
 from tests.helpers.simt_model import COMPILER, ModelExecutor, compile_model
 
 ROWS = 200
+GOLDEN = Path(__file__).parents[1] / "golden" / "cuda" / "attention_four_warpgroups.h200.cu"
 
 
 def lagging(kernel, workers: int = 1, persistent: bool = False, overlap: int = 1) -> Schedule:
@@ -54,17 +58,66 @@ def feed_of(kind: str) -> dict[str, np.ndarray]:
 @pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
 @pytest.mark.parametrize(("kind", "workers", "stay", "overlap"),
                          [("even", 1, True, 1), ("grows", 1, False, 1), ("grows", 2, True, 1), ("masked", 2, False, 1),
-                          ("causal", 2, False, 1), ("grows", 2, True, 2), ("causal", 1, False, 2)])  # fmt: skip
+                          ("causal", 2, False, 1), ("grows", 2, True, 2), ("causal", 1, False, 2), ("masked", 2, False, 2)])  # fmt: skip
 def test_a_base_that_lags_gives_the_same_result(kind, workers, stay, overlap, model, tmp_path):
     program = autocomp.optimize(attention(1, 2, ROWS, 64, causal=kind == "causal", mask=kind == "masked"), target="cuda:h200")
     kernel = program.calls.calls[0].kernel
     source = program.target.emit(kernel, lagging(kernel, workers, stay, overlap))
     assert "ac_any" in source.text
     program.printed[kernel.name] = replace(source, launch=replace(source.launch, at_most=3 if stay else 0))
+    assert ("_sums(" in source.text) == (overlap == 2) and ("ac_barrier_pass(" in source.text) == (overlap == 2 and workers > 1)
     feed = feed_of(kind)
     for late in (True, False):
         got = ModelExecutor(program, tmp_path, model, late).run(feed)
         np.testing.assert_allclose(next(iter(got.values())), reference(feed, kind == "causal"), rtol=4e-3, atol=4e-3)
+
+
+@pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
+def test_columns_of_ones_are_of_the_weights_type(model, tmp_path):
+    """bfloat16, and a tile that is the last of its block: nobody waits for what it starts of the next one."""
+    program = autocomp.optimize(attention(1, 2, ROWS, 64, "bf16"), target="cuda:h200")
+    kernel = program.calls.calls[0].kernel
+    source = program.target.emit(kernel, lagging(kernel, 2, True, 2))
+    assert "0x3f803f80u" in source.text and "if (tile + gridDim.x < " in source.text
+    program.printed[kernel.name] = replace(source, launch=replace(source.launch, at_most=4))
+    feed = {x: v.astype(ml_dtypes.bfloat16) for x, v in feed_of("even").items()}
+    got = ModelExecutor(program, tmp_path, model).run(feed)
+    np.testing.assert_allclose(next(iter(got.values())).astype("f4"), reference(feed, False), rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
+@pytest.mark.parametrize(("old", "new", "says"), [
+    ("ac_barrier_pass(4 + (wave / 4 + 1) % 2, 256);", "", "wait"),
+    ("ac_descriptor_beside(", "ac_descriptor_at(", ""),
+    ("sums[r] = (sums[r] * ", "sums[r] = (sums[r] + 0 * ", ""),
+])  # fmt: skip
+def test_turns_columns_and_their_scale_matter(old, new, says, model, tmp_path):
+    program = autocomp.optimize(attention(1, 2, ROWS, 64), target="cuda:h200")
+    kernel = program.calls.calls[0].kernel
+    source = program.target.emit(kernel, lagging(kernel, 2, True, 2))
+    assert old in source.text
+    program.printed[kernel.name] = replace(source, text=source.text.replace(old, new), launch=replace(source.launch, at_most=3))
+    feed = feed_of("grows")
+    if says:
+        with pytest.raises(Exception, match=says):
+            ModelExecutor(program, tmp_path, model).run(feed)
+    else:
+        got = next(iter(ModelExecutor(program, tmp_path, model).run(feed).values()))
+        assert not np.allclose(got, reference(feed, False), rtol=4e-3, atol=4e-3)
+
+
+def test_the_text_of_four_warpgroups_is_as_it_was():
+    """AUTOCOMP_GOLDEN=write pytest tests/targets/test_lagging_base.py  writes the file anew."""
+    program = autocomp.optimize(attention(8, 16, 512, 64), target="cuda:h200")
+    kernel = program.calls.calls[0].kernel
+    rows = {a.name: 256 if a.extent == 512 else 1 for a in kernel.axes if a.extent != 64}
+    source = program.target.emit(kernel, Schedule.make({**rows, "r1": 64}, stages=4, roles="cooperative", workers=4, overlap=2, lazy=14,
+                                                       persistent=True))  # fmt: skip
+    if os.environ.get("AUTOCOMP_GOLDEN") == "write":
+        GOLDEN.write_text(source.text)
+    assert source.text == GOLDEN.read_text()
+    if not program.target.toolchain.missing():
+        assert program.target.toolchain.compile_object(kernel.name, f"{program.target.preamble([source])}\n{source.text}")
 
 
 @pytest.mark.parametrize("kind", ["even", "grows"])

@@ -197,6 +197,8 @@ struct alignas(64) ac_tensor_map { unsigned long long words[16]; };
 template <int N> AC_DEVICE void ac_registers_claim() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N)); }
 template <int N> AC_DEVICE void ac_registers_release() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N)); }
 AC_DEVICE void ac_barrier_sync(int id, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
+// a thread that others wait for there, and that does not wait itself
+AC_DEVICE void ac_barrier_pass(int id, int threads) { asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
 // the same barrier, and whether `x` holds for any of its threads
 AC_DEVICE bool ac_barrier_any(int id, int threads, bool x) {
   int any;
@@ -335,6 +337,15 @@ template <int SWIZZLE> AC_DEVICE unsigned long long ac_descriptor_of(const unsig
 }
 // the same factor further on, in 16 bytes
 AC_DEVICE unsigned long long ac_descriptor_at(unsigned long long first, unsigned way) { return (first & ~0xffffffffull) | ((unsigned)first + way); }
+// the same, while a second group of columns stays where it is
+AC_DEVICE unsigned long long ac_descriptor_beside(unsigned long long first, unsigned way) { return ac_descriptor_at(first, way - (way << 16)); }
+// whether one of the halves, two a word and none negative, is above a limit that its bits say; numbers that are none are
+template <unsigned BITS, int N> AC_DEVICE bool ac_halves_above(const unsigned (&x)[N]) {
+  unsigned most = x[0];
+#pragma unroll
+  for (int i = 1; i < N; i += 2) most = __vimax3_u16x2(most, x[i], x[i + 1 < N ? i + 1 : i]);
+  return ((most + (0x7fff - BITS) * 0x10001u) & 0x80008000u) != 0;
+}
 AC_DEVICE void ac_team_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 AC_DEVICE void ac_team_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int N> AC_DEVICE void ac_team_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }

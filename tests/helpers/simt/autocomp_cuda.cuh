@@ -169,6 +169,7 @@ AC_DEVICE int ac_dp4a_u8(int c, unsigned a, unsigned b) { for (int i = 0; i < 4;
 template <int N> AC_DEVICE void ac_registers_claim() {}
 template <int N> AC_DEVICE void ac_registers_release() {}
 AC_DEVICE void ac_barrier_sync(int id, int threads) { simt_barrier(id, threads); }
+AC_DEVICE void ac_barrier_pass(int id, int threads) { simt_barrier_pass(id, threads); }
 AC_DEVICE bool ac_barrier_any(int id, int threads, bool x) {
   static bool votes[16 * 16];  // of a block of the cluster, of a barrier
   bool &vote = votes[16 * simt_rank() + id];
@@ -237,6 +238,13 @@ template <int SWIZZLE> AC_DEVICE unsigned long long ac_descriptor_of(const unsig
   return ac_descriptor(p, lead, stride) | (SWIZZLE == 128 ? 0ull : SWIZZLE == 64 ? 1ull : SWIZZLE == 32 ? 2ull : 3ull) << 60;
 }
 AC_DEVICE unsigned long long ac_descriptor_at(unsigned long long first, unsigned way) { return first + way * 16; }
+AC_DEVICE unsigned long long ac_descriptor_beside(unsigned long long first, unsigned way) { return first + way * 16 - (way * 16ull << 20); }
+AC_DEVICE unsigned long long ac_descriptor_second(unsigned long long first) { return first + (first >> 20 & 0xfffff); }
+template <unsigned BITS, int N> AC_DEVICE bool ac_halves_above(const unsigned (&x)[N]) {
+  bool any = false;
+  for (unsigned w : x) any |= (w & 0xffff) > BITS || w >> 16 > BITS;
+  return any;
+}
 // element (i along m or n, step) of a factor: rows of 128, 64 or 32 bytes, chunks permuted by the address's bits from 7 on; or rows of 16
 // bytes as they are, the next 16 in depth `lead` further on
 AC_DEVICE float ac_number(f16 x) { return simt_widen(x); }

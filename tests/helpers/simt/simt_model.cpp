@@ -286,6 +286,16 @@ void simt_barrier(int id, int threads) {
   const int members = threads < 0 ? int(lanes.size()) : threads ? threads : launch->block;
   meet(m, members, m.arrived, members, nullptr, nullptr);
 }
+void simt_barrier_pass(int id, int threads) {
+  Meeting &m = named[16 * simt_rank() + id];
+  if (m.arrived && m.tag != threads) simt_fail("threads that must act together are at different instructions");
+  m.tag = threads;
+  m.arguments.resize(threads);
+  idle = 0;
+  if (++m.arrived < threads) return;
+  m.arrived = 0;
+  ++m.generation;
+}
 
 void simt_copy(unsigned char *to, const void *from, int bytes, bool inside) {
   if ((to - smem) % bytes || (inside && reinterpret_cast<uintptr_t>(from) % bytes)) simt_fail("a misaligned copy");

@@ -35,6 +35,8 @@ void simt_wave(int tag, void *arguments, simt_perform perform);
 void simt_team(int tag, void *arguments, simt_perform perform);
 // `threads` of the block (all for 0) meet at barrier `id`
 void simt_barrier(int id, int threads);
+// the same, by a thread that does not wait for the others
+void simt_barrier_pass(int id, int threads);
 [[noreturn]] void simt_fail(const char *what);
 
 // Copies into shared memory that a lane starts, groups them, and waits for: early they happen at once, late only at the wait.

@@ -1,0 +1,114 @@
+"""Sums of what a product takes from registers, by the product itself: eight columns of ones stand beside its second factor.
+
+    o += mma p, v          o, l += mma p, (v | 1)
+    l = l + sum p
+
+An addition of a float takes a cycle of the registers' ports from the matrix units (64 rows of 64 weights: 32 additions of a thread, 34
+cycles of them beside products; eight columns more take 16; measured on an H200, 2026-11-21), and what is divided by the sum has been
+rounded as the sum's terms have. Columns of the second factor in one box leave the way to a second group of columns free: it leads from
+every slot and step to the same ones, of one step in depth.
+
+Whether a weight has grown is then read off the packed weights, three words an instruction, and not off their sum.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import ml_dtypes
+import numpy as np
+from autocomp.targets.cuda.bulk import Bulk
+from autocomp.targets.simt.placement import ALIGN
+
+from autocomp.ir.body import Map
+from autocomp.ir.types import SHORT_FLOATS
+from autocomp.tile.layout import Layout
+from autocomp.tile.program import Loop, Stmt, Value
+
+if TYPE_CHECKING:
+    from autocomp.targets.cuda.skewed import Skew
+    from autocomp.targets.cuda.specialised import TeamPrinter
+
+STEP, ROW = 16, 128  # of ones: a step's depth, bytes of a box for each
+ONES = {"f16": 0x3C003C00, "bf16": 0x3F803F80}
+
+
+@dataclass(frozen=True)
+class Summed:
+    """`product` sums what its first factor is made of into `total`; `part` was a step's sum. `registers`: where the eight columns'
+    accumulator lies, `layout`: how; `factor` reads ones at `ones` in shared memory, whose words are `word`."""
+
+    product: Stmt
+    factor: str
+    total: str
+    part: str
+    registers: str
+    layout: Layout
+    ones: int
+    word: int
+
+
+def find_summed(at: TeamPrinter, skew: Skew) -> tuple[Skew, Summed] | None:
+    """The split of a loop without its sum, and how the late product takes the sum; None where the loop has another form."""
+    late, when = skew.late, skew.when
+    if when is None or len(skew.rescale) != 1:
+        return None
+    part, weights = when.opt("of"), late.srcs[0]
+    folds = [s for s in skew.maps if s.dst == part]
+    adds = [s for s in skew.then if part in s.srcs]
+    made = [s for s in skew.then if s.dst == weights]
+    if len(folds) != 1 or folds[0].op != "reduce" or folds[0].expr != "add" or len(adds) != 1 or len(made) != 1:
+        return None
+    total, e = adds[0].dst, adds[0].expr
+    if not (isinstance(e, Map) and e.fn == "add" and {x.name for x in e.args if isinstance(x, Value)} == {total, part}):
+        return None
+    if made[0].srcs != folds[0].srcs or at.bufs[weights].dtype not in SHORT_FLOATS or at.bufs[weights].dtype.name not in ONES:
+        return None
+    pr, layout = at.place.products[late], at.place.layouts[late.dst]
+    x = at.placer.bulk.get(pr.b)
+    one_box = type(x) is Bulk and not x.deep and x.boxes == 1 and pr.repeat == (1, 1) and x.across == pr.instruction.n
+    if not one_box or len(layout.reg) != 3 or at.place.layouts[total].reg != layout.reg[1:2]:
+        return None
+    if folds[0].axis.split(",") != [a for a, _ in pr.k]:
+        return None
+    if any(s.op == "reduce" and at.crosses_waves(s) for s in (*skew.rare, *folds)):
+        return None
+    drop = lambda body: tuple(s for s in body if s.dst not in (part, total))
+    left = replace(skew, maps=drop(skew.maps), rare=drop(skew.rare), updates=drop(skew.updates), then=drop(skew.then))
+    narrow = Layout(layout.reg[:2], layout.lane, layout.wave)
+    ones = at.place.reserve(STEP * ROW, ALIGN)
+    return left, Summed(late, pr.b, total, part, at.names.fresh("sums"), narrow, ones, ONES[at.bufs[weights].dtype.name])
+
+
+def begin(at: TeamPrinter, s: Summed) -> None:
+    """Zeros where a tile begins; all threads of the block write the ones before they part."""
+    at.put(f"float {s.registers}[{s.layout.registers}] = {{}};")
+    fill = [f"  for (int i = threadIdx.x; i < {STEP * ROW // 4}; i += {128 * (at.teams + 1)}) "
+            f"reinterpret_cast<unsigned *>({at.memory} + {s.ones})[i] = {s.word:#010x}u;", "  ac_async_fence();"]  # fmt: skip
+    first = next(i for i, x in enumerate(at.lines) if x.strip() in ("__syncthreads();", "ac_cluster_sync();"))
+    at.lines[first:first] = fill
+
+
+def rescaled(at: TeamPrinter, s: Summed, rescale: tuple[Stmt, ...]) -> None:
+    """The sums move with the accumulator beside them."""
+    name, layout = at.names.call(s.product.dst, s.registers), at.place.layouts[s.product.dst]
+    at.place.layouts[s.product.dst] = s.layout
+    at.run(rescale)
+    at.place.layouts[s.product.dst] = layout
+    at.names.call(s.product.dst, name)
+
+
+def condition(at: TeamPrinter, s: Summed, when: Loop, packed: str) -> str:
+    """The name of a flag that says whether some packed weight of a wave is above a limit."""
+    far, dtype = at.names.fresh("far"), np.float16 if at.bufs[s.product.srcs[0]].dtype.name == "f16" else ml_dtypes.bfloat16
+    bits = int(np.asarray(float(when.opt("above")), dtype).view(np.uint16))
+    at.put(f"const bool {far} = ac_any(ac_halves_above<{bits:#x}>({packed}));")
+    return far
+
+
+def settled(at: TeamPrinter, s: Summed) -> None:
+    """The product has arrived: the sum, by its own name."""
+    at.put(f"ac_keep({s.registers});")
+    with at.over(at.place.layouts[s.total].registers):
+        at.put(f"{at.names.of(s.total)}[r] = {s.registers}[2 * r];")
