@@ -15,6 +15,7 @@ from autocomp.targets import load_target
 
 from autocomp.egraph.choose import describe
 from autocomp.tune.key import schedule_of
+from tests.helpers.command_line import call
 
 MODEL = """graph g
 input a: f32[60, 40]
@@ -35,10 +36,9 @@ def quick_compiler(tmp_path, monkeypatch):
 
 
 def run(*args, code=0):
-    done = subprocess.run([sys.executable, "-m", "autocomp.cli", *args], capture_output=True, text=True, check=False, timeout=240)
-    assert done.returncode == code, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
-    return done.stdout, done.stderr
+    got, out, err = call(*args)
+    assert got == code, out + err
+    return out, err
 
 
 ONE = """graph g
