@@ -60,6 +60,10 @@ BESIDE = 40  # registers of a thread beside its sums
 FILLING = 5  # warps of a core that reach the rate of single warps: two of them 0.41 of it, four 0.8, six 0.97
 MORE, MOST = 0.25, 1.8  # copies by more blocks of a core: 38 to 45 GB/s with one, 60 to 65 with four, 75 with 32
 TURNED = 1.01  # rows in the place of few columns leave through transposed stores
+# Of the time that a ring's length allows, what is added where it has two slots, so that a copy and a product wait for each other in every
+# turn (in turns, another tile's products have the unit meanwhile): 3 x 3 convolutions of 32 x 128 x 28 x 28, 256 x 14 x 14 and
+# 512 x 7 x 7 took 22 to 25 us where 18 to 21 were predicted, benchmarks/gpu.py, H200, 2026-11-21
+TIGHT = 0.3
 SLACK = 0.02  # a deeper ring still helps a little where the mean latency is hidden
 
 # Products of 4096 and 8192 cubed whose last tiles are shared out, with and without adding up, H200, 2026-11-21:
@@ -142,6 +146,7 @@ class BlockModel:
         elif t.shape:
             start += _behind(s, chip, t, waves)
             start += IN_TURNS * max(0.0, near - PACE * max(terms.values())) if s.apart else 0.0
+            start += TIGHT * terms["latency"] if s.roles == "cooperative" and s.stages == 2 and not s.apart else 0.0
         bound = max(terms, key=lambda x: terms[x])
         seconds = terms[bound] + OVERLAP * (sum(terms.values()) - terms[bound]) + chip.launch + start
         return Cost(seconds, bound, (*cost.parts, *((n, x) for n, x in terms.items() if n != cost.bound), ("start", start)))

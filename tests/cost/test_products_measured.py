@@ -17,6 +17,9 @@ MEASURED = {
     (16, 256, 128, 2, 64): 1929.2,
 }  # fmt: skip
 
+# lines, columns, taps along a line; stages and microseconds of a 3 x 3 convolution of 32 x 28 x 28 x 128 to 128 channels, 2 workers
+CONVOLUTION = {(8, 128, 1, 4): 20.0, (8, 128, 3, 2): 24.1, (16, 64, 3, 2): 24.4, (8, 64, 3, 3): 20.3, (4, 128, 3, 3): 20.6}
+
 
 @pytest.fixture(scope="module")
 def product():
@@ -34,3 +37,21 @@ def test_blocks_that_share_a_core_are_priced_together(product):
         predicted[m, n, k, stages, threads] = estimate(product, s, chip).seconds * 1e6
     for key, measured in MEASURED.items():
         assert 0.7 < predicted[key] / measured < 1.4, (key, predicted[key], measured)
+
+
+def test_a_ring_of_two_slots_is_slower_than_its_turns(product):
+    """Each copy waits for the product before and each product for a copy: longer rings of smaller slots are preferred."""
+    text = ("graph g\ninput x: f16[32, 28, 28, 128]\ninput w: f16[128, 3, 3, 128]\n"
+            "%0 = transpose(x, perm=[0, 3, 1, 2])\n%1 = transpose(w, perm=[0, 3, 1, 2])\n"
+            "%2 = conv(%0, %1, lo=[1, 1], hi=[1, 1], strides=[1, 1], dilations=[1, 1])\n%3 = relu(%2)\n"
+            "%4 = transpose(%3, perm=[0, 2, 3, 1])\noutput y = %4\n")  # fmt: skip
+    kernel = autocomp.optimize(text, target="cuda:h200").calls.calls[0].kernel
+    predicted = {}
+    for lines, columns, taps, stages in CONVOLUTION:
+        tile = {"i0": 1, "i1": lines, "i2": 28, "i3": columns, "r0": 1, "r1": taps, "r2": 64}
+        s = Schedule.make(tile, stages=stages, roles="cooperative", workers=2, persistent=True, grouped=8)
+        predicted[lines, columns, taps, stages] = estimate(kernel, s, load_chip("h200")).seconds * 1e6
+    for key, measured in CONVOLUTION.items():
+        assert 0.85 < predicted[key] / measured < 1.15, (key, predicted[key], measured)
+    two = [t for key, t in predicted.items() if key[-1] == 2]
+    assert min(two) > max(t for key, t in predicted.items() if key[-1] > 2)
