@@ -21,7 +21,7 @@ from autocomp.ir.tolerance import SAFETY
 from autocomp.ir.types import Sym, TensorType, dim_hint
 from autocomp.runtime.executor import shape_of
 
-ELEMENTS = 1 << 24  # largest array of the reference's evaluation
+ELEMENTS = 1 << 22  # largest array of the reference's evaluation
 OPERATIONS = 2e10  # multiply-adds that it may take
 SAMPLES = 1 << 20  # elements compared outside the windows while searching
 INTEGERS = 8  # integer inputs are below this (indices are clamped by the kernel itself)

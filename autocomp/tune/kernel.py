@@ -100,7 +100,7 @@ class KernelTuning:
         self.built: dict[int, Built] = {}
         self.builds = 0
         self._recall()
-        self.recalled = len(self.outcomes)
+        self.recalled = self.search.tried
 
     @property
     def limit(self) -> int:
@@ -274,7 +274,7 @@ class KernelTuning:
         best = t.kept[0] if t.kept else Kept("{}", 0.0)
         schedule = schedule_of(best.schedule)
         pairs = tuple((self.space.points[i].predicted, s) for i, s in sorted(self.search.seconds.items()))
-        return replace(base, tried=self.search.tried, fresh=len(self.outcomes) - self.recalled, tuned=describe(schedule),
+        return replace(base, tried=self.search.tried, fresh=self.search.tried - self.recalled, tuned=describe(schedule),
                        schedule=best.schedule, untuned_seconds=t.untuned_seconds, tuned_seconds=best.seconds,
                        predicted=self.space.points[self.first].predicted, note=note, figures=best.monitors, pairs=pairs,
                        failures=failures)  # fmt: skip

@@ -12,7 +12,7 @@ from autocomp.ir.schedule import Schedule
 from autocomp.runtime.codec import encode
 from autocomp.tune import check
 from autocomp.tune.bisect import check_kernel
-from autocomp.tune.check import deviation, difference, expected, inputs_of, sizes_of
+from autocomp.tune.check import deviation, difference, expected, inputs_of, relative_error, sizes_of
 from autocomp.tune.measure import HostBench, Job, build, constants_in
 from tests.helpers.covers import cover_of
 from tests.helpers.device_graphs import GRAPHS
@@ -77,6 +77,12 @@ def test_rounding_is_allowed_and_more_is_not():
     assert deviation(parts, {"out0": right["out0"] * np.float32(1 + 1e-3)})
 
 
+def test_errors_grow_with_the_root_of_a_sums_length():
+    of = lambda n: relative_error(tuple(s.value for s in kernel_of(f"graph g\ninput a: f32[4, {n}]\n%0 = reduce_sum(a, axes=[1])\n"
+                                                                   "output y = %0\n").stores))  # fmt: skip
+    assert of(40_000) == pytest.approx(20 * of(100), rel=0.01)
+
+
 def test_what_the_types_cannot_hold_is_not_compared():
     k, _, right, parts = setting("graph g\ninput a: f16[50]\n%0 = mul(a, const(100, f16))\n%1 = exp(%0)\noutput y = %1\n")
     assert k.outputs[0].type.dtype.name == "f16"
@@ -104,3 +110,17 @@ def test_constants_are_packed_at_load_as_in_a_program(tmp_path):
     bench = HostBench(job)
     assert bench.check(bench.load(built), whole=True) == ""
     assert check_kernel(target, job.kernel, built.source) == ""
+
+
+def test_while_searching_samples_of_the_first_right_result_are_enough(tmp_path, monkeypatch):
+    """The reference is asked for the first candidate and in the last race, which compares every element."""
+    asked = []
+    monkeypatch.setattr("autocomp.tune.measure.deviation", lambda parts, got: asked.append(1) or "")
+    job = Job(encode(kernel_of(GRAPHS["softmax_odd"])), FaultyCpu(load_target("cpu").chip), str(tmp_path), 3)
+    bench = HostBench(job)
+    good = bench.load(build(job, Schedule.make({"i0": 4}), "one"))
+    assert [bench.check(good, whole=w) for w in (False, False, True)] == ["", "", ""]
+    assert len(asked) == 2
+    right = dict(bench.first)
+    bench.first = {n: x + 1 for n, x in right.items()}
+    assert "(the first right result)" in bench.check(good, whole=False)

@@ -99,6 +99,23 @@ def test_an_untuned_choice_that_gave_no_right_result_is_never_used(stored):
     assert "the untuned choice gave no right result" in program.source()
 
 
+def test_an_untuned_choice_of_another_day_is_not_held_against_this_one(stored):
+    """What failed was another schedule than the model chooses now, of which nothing is known: nothing is gained for certain."""
+    program = autocomp.optimize(SOFTMAX, tuning_database=stored(0.0, 1e-5))
+    assert shown(program) == shown(autocomp.optimize(SOFTMAX))
+    assert "rolled back" in said(program)[0]
+
+
+def test_every_call_of_a_kernel_counts_in_the_programs_gain(stored):
+    twice = ("graph g\ninput x: f32[96, 48]\ninput u: f32[96, 48]\ninput a: f32[64, 64]\n%0 = softmax(x, axes=[1])\n%1 = softmax(u, axes=[1])\n"
+             "%2 = matmul(a, a)\noutput y = %0\noutput v = %1\noutput z = %2\n")  # fmt: skip
+    path = stored(3e-5, 1e-5)
+    program = autocomp.optimize(twice, tuning_database=path, min_speedup=0.01)
+    rest = sum(k.predicted for k in program.kernels if k.calls == 1)
+    assert sorted(k.calls for k in program.kernels) == [1, 2]
+    assert f"{(2 * 3e-5 + rest) / (2 * 1e-5 + rest):.2f} times faster" in said(program)[0]
+
+
 def test_a_cached_program_does_not_outlive_new_measurements(stored):
     path = stored(3e-5, 1e-5)
     first = autocomp.optimize(SOFTMAX, tuning_database=path)
