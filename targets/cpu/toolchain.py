@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -24,26 +25,29 @@ FLAGS = (
     "-fPIC",
     "-w",
 )
+NO_OPENMP = ("'omp.h' file not found", "omp.h: No such file", "-lomp", "-lgomp", "unsupported option '-fopenmp'")
 CANDIDATES = ("cc", "gcc", "clang")
 
 
 @lru_cache(maxsize=8)
-def _found(wanted: str) -> tuple[str, str]:
-    """(path, version line) of the compiler. Raises BuildError with what to install."""
-    names = (wanted,) if wanted else CANDIDATES
-    path = next((p for n in names if (p := shutil.which(n))), None)
-    if path is None:
+def _found(wanted: str) -> tuple[tuple[str, ...], str]:
+    """(command, version line) of the compiler: `wanted` may have options or a launcher in front, as $CC may for make. Raises BuildError
+    with what to install."""
+    words = [wanted.split(), [wanted]] if wanted.strip() else [[n] for n in CANDIDATES]
+    found = next(([p, *n[1:]] for n in words if (p := shutil.which(n[0]))), None)
+    if found is None:
         what = f"$CC names '{wanted}', which is not found" if wanted else "no C compiler found"
         raise BuildError(what, where="target cpu", hint="install one, e.g. `apt-get install gcc`, or set $CC")
-    run = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
-    return path, (run.stdout or run.stderr).splitlines()[0] if run.stdout or run.stderr else path
+    run = subprocess.run([*found, "--version"], capture_output=True, text=True, check=False)
+    return tuple(found), next(iter((run.stdout or run.stderr).splitlines()), found[0])
 
 
 class Toolchain:
     """Compiles C files into one shared library, files side by side."""
 
     def compiler(self) -> str:
-        return _found(os.environ.get("CC", ""))[0]
+        """The command that compiles, as a shell reads it."""
+        return shlex.join(_found(os.environ.get("CC", ""))[0])
 
     def missing(self) -> str:
         """Why nothing can be built here, "" if it can."""
@@ -55,19 +59,19 @@ class Toolchain:
 
     def key(self) -> str:
         """What the result depends on besides the sources."""
-        path, version = _found(os.environ.get("CC", ""))
+        command, version = _found(os.environ.get("CC", ""))
         folder = files("autocomp.targets.cpu").joinpath("include")
         headers = [f.read_text() for f in sorted(folder.iterdir(), key=lambda f: f.name)]
-        return "\n".join((path, version, _cpu_flags(), *FLAGS, *headers))
+        return "\n".join((*command, version, _cpu_flags(), *FLAGS, *headers))
 
     def compile(self, folder: Path, names: Sequence[str], out: Path, jobs: int = 2) -> None:
         """Objects side by side, then one link. Raises BuildError with the compiler's log."""
-        cc = self.compiler()
+        cc = _found(os.environ.get("CC", ""))[0]
         with as_file(files("autocomp.targets.cpu").joinpath("include")) as include:
-            commands = [[cc, *FLAGS, f"-I{include}", "-c", n, "-o", n[:-2] + ".o"] for n in names]
+            commands = [[*cc, *FLAGS, f"-I{include}", "-c", n, "-o", n[:-2] + ".o"] for n in names]
             with ThreadPoolExecutor(jobs) as pool:
                 list(pool.map(lambda c: self._run(c, folder), commands))
-        self._run([cc, "-shared", "-fopenmp", *[n[:-2] + ".o" for n in names], "-o", out.name, "-lm"], folder)
+        self._run([*cc, "-shared", "-fopenmp", *[n[:-2] + ".o" for n in names], "-o", out.name, "-lm"], folder)
         for n in names:
             (folder / (n[:-2] + ".o")).unlink()
 
@@ -80,6 +84,10 @@ class Toolchain:
             with os.fdopen(fd, "w") as f:
                 f.write(" ".join(command) + "\n" + done.stderr)
             first = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr.strip()[:200])
+            if any(sign in done.stderr for sign in NO_OPENMP):
+                raise BuildError(f"{Path(command[0]).name} has no OpenMP here: {first}", log=log, where="target cpu",
+                                 hint="install it (for clang e.g. `apt-get install libomp-dev` of its version), or set $CC to a compiler "
+                                 "that has it, e.g. CC=gcc")  # fmt: skip
             raise BuildError(
                 f"{Path(command[0]).name} failed with exit code {done.returncode}: {first}",
                 log=log,

@@ -52,6 +52,26 @@ def test_a_compiler_that_fails_is_an_error_with_its_log(fresh, monkeypatch):
     toolchain._found.cache_clear()
 
 
+def test_a_compiler_without_openmp_says_so_and_what_to_do(fresh, monkeypatch):
+    wrapper = fresh / "cc"
+    wrapper.write_text('#!/bin/sh\n[ "$1" = --version ] && echo clang 1.0 && exit 0\n'
+                       'echo "k.h:13:10: fatal error: \'omp.h\' file not found" >&2\nexit 1\n')  # fmt: skip
+    wrapper.chmod(wrapper.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("CC", str(wrapper))
+    with pytest.raises(BuildError, match=r"cc has no OpenMP here: k\.h:13:10: fatal error: 'omp\.h'") as e:
+        autocomp.optimize(GRAPH.format(n=21), target="cpu")
+    assert "or set $CC to a compiler that has it" in e.value.hint
+
+
+def test_the_compilers_name_may_have_options_behind_it(fresh, monkeypatch):
+    wrapper = fresh / "launcher"
+    wrapper.write_text('#!/bin/sh\necho "$@" >> "$(dirname "$0")/log"\nexec "$@"\n')
+    wrapper.chmod(wrapper.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("CC", f"{wrapper} gcc -DONE=1")
+    np.testing.assert_allclose(autocomp.optimize(GRAPH.format(n=22), target="cpu")(np.zeros(22, "f4")), 1)
+    assert "gcc -DONE=1 -std=gnu11" in (fresh / "log").read_text()
+
+
 def test_a_cache_that_cannot_be_written_is_gone_around_and_reported(tmp_path, monkeypatch):
     blocked = tmp_path / "file"
     blocked.write_text("")

@@ -107,8 +107,9 @@ def test_an_untuned_choice_of_another_day_is_not_held_against_this_one(stored):
 
 
 def test_every_call_of_a_kernel_counts_in_the_programs_gain(stored):
-    twice = ("graph g\ninput x: f32[96, 48]\ninput u: f32[96, 48]\ninput a: f32[64, 64]\n%0 = softmax(x, axes=[1])\n%1 = softmax(u, axes=[1])\n"
-             "%2 = matmul(a, a)\noutput y = %0\noutput v = %1\noutput z = %2\n")  # fmt: skip
+    twice = ("graph g\ninput x: f32[96, 48]\ninput u: f32[96, 48]\ninput a: f32[64, 64]\n"
+             "%0 = softmax(x, axes=[1])\n%1 = softmax(u, axes=[1])\n%2 = matmul(a, a)\n"
+             "output y = %0\noutput v = %1\noutput z = %2\n")  # fmt: skip
     path = stored(3e-5, 1e-5)
     program = autocomp.optimize(twice, tuning_database=path, min_speedup=0.01)
     rest = sum(k.predicted for k in program.kernels if k.calls == 1)
