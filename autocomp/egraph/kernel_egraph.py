@@ -130,6 +130,12 @@ class _KernelEGraph:
         number = self.eg.value_to_i64
         return [tuple(map(number, r.inputs)) for r in functions[name].rows] if name in functions else []
 
+    def _counted(self, name: str, columns: Sequence[int]) -> Counter[tuple[int, ...]]:
+        """How many rows of a relation have the same numbers in these columns."""
+        rows = [r.inputs for r in self.tables[name].rows] if name in self.tables else []
+        number = self.eg.value_to_i64
+        return Counter([tuple([number(row[k]) for k in columns]) for row in rows])
+
     # ---- rounds
     def saturate(self, rounds: int, nodes: int, seconds: float) -> str:
         """Run rules and answer questions until nothing is new; the limit (of a kernel, in the mean) that was hit, if one was. `seconds` are
@@ -208,8 +214,7 @@ class _KernelEGraph:
                     out[n][f"{r.rule.name}: {why}"] += r.choices[n]
             for i, c in enumerate(r.conditions):
                 at = (0, *(1 + r.at[v] for v in c.variables))
-                rows = self._rows(self.tables, r.refusal(i))
-                for (n, *values), count in Counter(tuple([row[k] for k in at]) for row in rows).items():
+                for (n, *values), count in self._counted(r.refusal(i), at).items():
                     if is_legal(c.expr):
                         why = self.kernels[n].illegal(c.expr)
                     else:

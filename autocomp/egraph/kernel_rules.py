@@ -102,6 +102,7 @@ class Decoder:
         self.roles, self.words = roles, words
         self._tiles: dict[tuple[int, ...], tuple[tuple[str, int], ...]] = {}
         self._rest: dict[tuple[int, ...], Schedule] = {}
+        self._roles: dict[tuple[str, int], dict[str, int]] = {}
 
     def schedule(self, row: tuple[int, ...]) -> Schedule:
         """One row."""
@@ -123,10 +124,18 @@ class Decoder:
         if sizes not in self._tiles:
             tile: dict[str, int] = {}
             for name, size in zip(TILES, sizes, strict=True):
-                for axes in axes_of(self.roles, name) if size else ():
-                    tile |= spread(axes, size, self.roles.padded and name != "taps")
+                tile |= self._role(name, size) if size else {}
             self._tiles[sizes] = tuple(sorted(tile.items()))
         return self._tiles[sizes]
+
+    def _role(self, name: str, size: int) -> dict[str, int]:
+        """Tiles of the axes of one role."""
+        if (name, size) not in self._roles:
+            tile: dict[str, int] = {}
+            for axes in axes_of(self.roles, name):
+                tile |= spread(axes, size, self.roles.padded and name != "taps")
+            self._roles[name, size] = tile
+        return self._roles[name, size]
 
 
 def axes_of(roles: Roles, role: str) -> tuple[Any, ...]:
