@@ -1,9 +1,8 @@
 """An epilogue's operand of a whole tile in two halves, where shared memory has room for one beside the ring.
 
-    before the product      -
-    some turns into it      the stores of the tile before have been read from there: the first half comes
-    half way                it has come: packed into registers; the second half comes
-    behind the product      results of the second half take its place, then those of the first half, in the places that are read first
+    a quarter of a product's turns    the stores of the tile before have been read from there: the first half is asked for
+    half of them                      it has come and goes to registers, packed; the second half is asked for
+    behind the product                results of the second half take its place and leave, then those of the first half
 
 All of it is a warpgroup's own: its first thread starts the copies, one barrier says that a half has come, and as two come a tile, the
 parity of a wait follows from the half.
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from autocomp.targets.cuda.beside import Beside
     from autocomp.targets.cuda.specialised import TeamPrinter
 
-TURNS = 8  # of a tile, at least: a half is under way for a quarter of them
+TURNS = 8  # of a tile, at least: a half is under way for a quarter of them, and a copy takes about a microsecond
 
 
 def room(at: TeamPrinter, x: Boxes) -> int:

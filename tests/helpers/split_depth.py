@@ -55,10 +55,18 @@ STREAMS = {
     "epilogue": (EPILOGUE, STREAM, 3),
 }
 
+# Schedules whose epilogue's operand comes in two halves; several tiles a block
+WIDE = Schedule.make({"i0": 128, "i1": 256, "r0": 64}, stages=4, roles="cooperative", workers=2, persistent=True, grouped=8)
+RESIDUAL = graph({"x": "f16[392, 520]", "w": "f16[520, 528]", "r": "f16[392, 528]"}, "%0 = matmul(x, w)\n%1 = add(%0, r)")
+HALVES = {
+    "alone": (RESIDUAL, WIDE, 3),
+    "clusters": (RESIDUAL, replace(WIDE, cluster=2), 4),
+}
+
 
 def stream(name: str, edit: Callable[[str], str] = lambda text: text) -> Program:
-    """A program of STREAMS, with its number of blocks."""
-    text, schedule, blocks = STREAMS[name]
+    """A program of STREAMS or HALVES, with its number of blocks."""
+    text, schedule, blocks = (STREAMS | HALVES)[name]
     program = split(text, schedule, edit)
     (key,) = program.printed
     source = program.printed[key]
@@ -66,7 +74,7 @@ def stream(name: str, edit: Callable[[str], str] = lambda text: text) -> Program
     return program
 
 
-PROGRAMS = [("cluster", n) for n in CASES] + [("few rows", n) for n in FEW_ROWS] + [("stream", n) for n in STREAMS]
+PROGRAMS = [("cluster", n) for n in CASES] + [("few rows", n) for n in FEW_ROWS] + [("stream", n) for n in (*STREAMS, *HALVES)]
 
 
 def on_device(kind: str, name: str) -> Program:
