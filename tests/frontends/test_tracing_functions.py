@@ -190,6 +190,8 @@ def test_shapes_that_do_not_fit_name_the_line():
         (lambda x: x.sum(2), "axis 2 is out of range for 2 dimensions"),
         (lambda x: x[0, 0, 0], "3 indices for f32[3, 4], which has 2 dimensions"),
         (lambda x: np.einsum("ii->i", x[:3, :3]), "numpy.einsum 'ii->i'\n  next: use one or two operands"),
+        (lambda x: x.astype(np.uint8) < 300, "300 does not fit the u8 of the array beside it\n  next: cast the array first"),
+        (lambda x: x.astype(np.int32) + 2**40, "1099511627776 does not fit the i32 of the array beside it"),
         (lambda x: "text", "what traced returns: a value of type str is no array of numbers"),
     ],
 )

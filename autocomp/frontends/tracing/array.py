@@ -22,10 +22,13 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
 
 def lift(b: Builder, value: Any, like: DType | None) -> Node:
-    """A node for a tracer, an array (a parameter) or a number (a constant, of `like` where it is a Python number)."""
+    """A node for a tracer, an array (a parameter) or a number (a constant, of `like` where it is a Python number). Raises ModelError on a
+    number that the type of the array beside it does not hold."""
     if isinstance(value, Tracer):
         return value.node
     if isinstance(value, (bool, int, float)) and not isinstance(value, np.generic) and like is not None:
+        if like.is_int and isinstance(value, int) and not np.iinfo(like.numpy).min <= value <= np.iinfo(like.numpy).max:
+            raise ModelError(f"{value} does not fit the {like} of the array beside it", where="trace", hint="cast the array first: .astype")
         return b.const(value, like)
     array = np.asarray(value)
     if array.dtype.kind not in "fiub" and array.dtype.name != "bfloat16":

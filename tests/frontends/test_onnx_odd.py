@@ -1,0 +1,108 @@
+"""ONNX models at the edges of the standard: no axes, no elements, negative amounts, outputs that are inputs, names of all kinds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import helper, numpy_helper
+
+import autocomp
+from autocomp.errors import ModelError
+from autocomp.frontends.onnx import load_onnx
+from autocomp.ir.reference import evaluate
+
+X = np.arange(12, dtype=np.float32).reshape(3, 4) - 5.5
+
+
+def node(op, *inputs, **attrs):
+    """A model of one node over constants (lists of integers) and the inputs v0, v1, ... (arrays), with its feed."""
+    names, given, fixed = [], {}, []
+    for i, x in enumerate(inputs):
+        names.append("" if x is None else f"v{i}")
+        if isinstance(x, list):
+            fixed.append(numpy_helper.from_array(np.array(x, np.int64), f"v{i}"))
+        elif x is not None:
+            given[f"v{i}"] = x
+    return model([helper.make_node(op, names, ["y"], **attrs)], given, ["y"], fixed), given
+
+
+def model(nodes, given, outputs, fixed=()):
+    shown = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape) for n, x in given.items()]
+    graph = helper.make_graph(nodes, "g", shown, [helper.make_empty_tensor_value_info(o) for o in outputs], fixed)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+
+
+def zeros(*shape):
+    return np.zeros(shape, np.float32)
+
+
+CASES = {
+    "a sum over no axes": (node("ReduceSum", X, [], noop_with_empty_axes=0, keepdims=0), X.sum()),
+    "axes that are none": (node("ReduceSum", X, [], noop_with_empty_axes=1), X),
+    "a mean of a scalar": (node("ReduceMean", np.array(3, np.float32), []), np.float32(3)),
+    "a sum of nothing": (node("ReduceSum", zeros(2, 0), [1], keepdims=0), zeros(2)),
+    "a maximum of nothing": (node("ReduceMax", zeros(2, 0), [-1]), np.full((2, 1), -np.inf, np.float32)),
+    "a window over no images": (node("Conv", zeros(0, 2, 5, 5), zeros(3, 2, 2, 2)), zeros(0, 3, 4, 4)),
+    "a transposed one": (node("ConvTranspose", zeros(0, 2, 4), zeros(2, 3, 2), strides=[2]), zeros(0, 3, 8)),
+    "backwards from before the first": (node("Slice", X, [-100], [-100], [0], [-2]), X[:1]),
+    "backwards to the first": (node("Slice", X, [-1], [-(2**63)], [1], [-3]), X[:, ::-3]),
+    "nothing in between": (node("Slice", X, [2], [1], [0]), X[2:1]),
+    "a frame that removes": (node("Pad", X, [-1, 1, 1, -2]), np.pad(X[1:, :2], ((0, 1), (1, 0)))),
+    "a torus of what is left": (node("Pad", X, [0, -3, 0, 2], mode="wrap"), np.repeat(X[:, 3:], 3, 1)),
+    "an ellipsis of one and of many": (node("Einsum", zeros(2, 3, 4) + 1, zeros(1, 4, 5) + 1, equation="...ij,...jk"),
+                                       np.full((2, 3, 5), 4, np.float32)),
+    "pads of a scalar": (node("Pad", np.array(2, np.float32), []), np.float32(2)),
+}  # fmt: skip
+AXIS = model([helper.make_node("CumSum", ["v0", "a"], ["y"], exclusive=1)], {"v0": zeros(0, 2)}, ["y"],
+             [numpy_helper.from_array(np.array(0), "a")])  # fmt: skip
+CASES["running sums of nothing"] = (AXIS, {"v0": zeros(0, 2)}), zeros(0, 2)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_the_standard_says(name):
+    (m, feed), want = CASES[name]
+    (got,) = evaluate(load_onnx(m), feed, float64=False).values()
+    assert got.shape == np.shape(want)
+    np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("name", ["axes that are none", "a mean of a scalar", "a sum of nothing", "a window over no images"])
+def test_and_generated_code_does(name):
+    (m, feed), want = CASES[name]
+    program = autocomp.optimize(m, target="cpu")
+    program.executor.poison = True
+    np.testing.assert_array_equal(program.run(feed)["y"], want)
+
+
+@pytest.mark.parametrize(("one", "said"), [
+    (node("ArgMax", zeros(2, 0), axis=1), "axis 1 of f32[2, 0] has no elements, so none is the largest or smallest"),
+    (node("Pad", zeros(1, 2), [0, -2, 0, -1]), "removes -2 and -1 elements of a dimension of 2"),
+])  # fmt: skip
+def test_what_has_no_result_is_refused(one, said):
+    with pytest.raises(ModelError) as e:
+        load_onnx(one[0])
+    assert said in str(e.value)
+
+
+def test_outputs_that_are_inputs_constants_and_each_other():
+    c = numpy_helper.from_array(X, "c")
+    relu = lambda out: helper.make_node("Relu", ["x"], [out])
+    m = model([relu("a"), relu("b"), helper.make_node("Identity", ["a"], ["d"])], {"x": -X, "unused": X}, ["x", "c", "a", "b", "d"], [c])
+    got = autocomp.optimize(m, target="cpu").run({"x": -X, "unused": X})
+    want = {"x": -X, "c": X, "a": np.maximum(-X, 0), "b": np.maximum(-X, 0), "d": np.maximum(-X, 0)}
+    assert list(got) == list(want)
+    for name, value in want.items():
+        np.testing.assert_array_equal(got[name], value)
+
+
+@pytest.mark.parametrize("names", [("x y/0:1", 'ü "y"\n', "%0"), ("int", "return", "static"), ("a.b", "a_b", "a/b")])
+def test_names_of_all_kinds(names):
+    first, second, out = names
+    m = model([helper.make_node("Sub", [first, second], [out])], {first: X, second: 2 * X}, [out])
+    np.testing.assert_array_equal(autocomp.optimize(m, target="cpu").run({first: X, second: 2 * X})[out], -X)
+
+
+def test_one_output_twice_is_refused():
+    m = model([helper.make_node("Relu", ["x"], ["y"])], {"x": X}, ["y", "y"])
+    with pytest.raises(ModelError, match="two outputs are called 'y'"):
+        load_onnx(m)
