@@ -302,8 +302,7 @@ class ContractionPrinter(Panels):
             v = self.nest.views[a]
             return f"{v.pointer}[{v.flat.text({x: t for x, t in at.items() if x})}]"
         place = self.p.places[a]
-        text = self.p.offset(place, at)
-        return f"{a}[{text or '0'}]"
+        return f"{a}[{self.p.offset(place, at) or '0'}]" if place.is_array else a
 
     def _ctype(self, a: str) -> str:
         d = self.nest.dtype_of(a)

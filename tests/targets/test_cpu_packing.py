@@ -135,3 +135,13 @@ def test_a_factor_is_read_where_it_lies_when_its_rows_lie_as_a_panels_do(m, k, n
     assert np.abs(program.run(feed)["y"] - want).max() <= 2e-5 * np.abs(want).max()
     if program.target.lanes == 16:  # sizes are whole vectors of 16
         assert ("panels = ac_alloc" not in program.source()) == in_place
+
+
+@pytest.mark.parametrize("dtype", ["f16", "f32"])
+def test_a_computed_factor_of_one_element_is_no_array(dtype):
+    """Attention of one query over one key."""
+    program = autocomp.optimize(
+        f"graph g\ninput q: {dtype}[1, 1, 64]\ninput k: {dtype}[1, 64, 1]\ninput v: {dtype}[1, 1, 64]\n"
+        "%0 = matmul(q, k)\n%1 = softmax(%0, axes=[2])\n%2 = matmul(%1, v)\noutput y = %2\n"
+    )
+    assert program.verify().ratio <= 1
