@@ -101,7 +101,7 @@ class Panels:
         """(panels of columns in all, in one tile)"""
         e, t = int(self.nest.extent[self.s.col]), int(size(self.nest, self.s.col))  # type: ignore[call-overload]
         per = -(-t // self.nr)
-        return -(-e // t) * per, per
+        return e // t * per + -(-(e % t) // self.nr), per  # the last tile may have fewer
 
     def where(self, name: str) -> str:
         """C text of the address of the packed factor's panel for the current columns or tile of rows."""

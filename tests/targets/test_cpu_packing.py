@@ -83,6 +83,27 @@ def test_any_tiles_of_a_product(tile):
     checked(program, graph)
 
 
+@pytest.mark.parametrize("tile", [{"i2": 64}, {"i2": 48}, {"i2": 80}, {"i1": 7, "i2": 64}], ids=str)
+def test_the_last_tile_of_a_batch_has_fewer_panels(tile):
+    """Several factors lie one after the other: each begins where the one before it ends, whatever the tiles."""
+    b = Builder("batches")
+    w = b.param("w", np.random.default_rng(2).standard_normal((3, 24, 80)).astype("f4"))
+    b.output("y", b.op("matmul", b.input("x", TensorType(F32, (3, 20, 24))), w))
+    graph = b.graph()
+    program = rescheduled(graph, Schedule.make(tile))
+    assert [x.argument for s in program.printed.values() for x in s.packings] == ["in1"]
+    checked(program, graph)
+
+
+@pytest.mark.parametrize("tile", [{"i0": 64}, {"i0": 48}, {"i0": 40}], ids=str)
+def test_fewer_products_under_tiles_of_results(tile):
+    """Winograd's form of a convolution: its factor has sixteen parts, each in panels of its own."""
+    graph = conv(8, 80, 6, 3, 1)
+    program = rescheduled(graph, Schedule.make(tile))
+    assert "convolution/winograd" in " ".join(program.kernels[0].rules)
+    checked(program, graph)
+
+
 @pytest.mark.parametrize(("m", "k", "tile"), [
     (37, 4100, {"i0": 37}), (61, 4096, {"i1": 33}), (130, 2816, {"i0": 64, "i1": 20}), (70, 2061, {"i0": 68, "i1": 40}),
 ], ids=str)  # fmt: skip
