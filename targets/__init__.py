@@ -10,13 +10,16 @@ from typing import Any, Protocol
 
 from autocomp.targets.source import KernelSource
 
-from autocomp.cost.chip import Chip, load_chip
+from autocomp.cost.chip import Chip, chip_names, load_chip
 from autocomp.errors import AutocompError, ChipError
 from autocomp.files import own_table
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
 from autocomp.options import Options
 from autocomp.rewrite.laws import target_names
+
+MANIFEST = {"name", "language", "chips", "default_chip", "suffix"}  # fields of a target.yaml, and those that it may have
+MANIFEST_MAY = {"aliases", "chip_aliases"}
 
 
 class Target(Protocol):
@@ -41,8 +44,29 @@ class Target(Protocol):
 
 @lru_cache(maxsize=1)
 def manifests() -> dict[str, dict[str, Any]]:
-    """name -> target.yaml of every target folder."""
-    return {name: own_table("autocomp.targets", f"{name}/target.yaml") for name in target_names()}
+    """name -> target.yaml of every target folder. Raises AutocompError at the one that is wrong."""
+    found = {name: own_table("autocomp.targets", f"{name}/target.yaml") for name in target_names()}
+    for name, m in found.items():
+        check_manifest(name, m)
+    return found
+
+
+def check_manifest(folder: str, m: Any) -> None:
+    """Raises AutocompError with the next step for a target.yaml that lacks a field, has one too many, or names a chip that is not there."""
+    where = f"targets/{folder}/target.yaml"
+    if not isinstance(m, dict) or not MANIFEST <= m.keys() <= MANIFEST | MANIFEST_MAY:
+        have = set(m) if isinstance(m, dict) else set()
+        odd = have - MANIFEST - MANIFEST_MAY
+        what = [*(f"lacks {k}" for k in sorted(MANIFEST - have)), *(f"has an unknown field {k}" for k in sorted(odd))]
+        hint = f"fields: {', '.join(sorted(MANIFEST))}; {', '.join(sorted(MANIFEST_MAY))} may be there"
+        raise AutocompError("; ".join(what), where=where, hint=hint)
+    if m["name"] != folder:
+        raise AutocompError(f"its name is '{m['name']}', its folder '{folder}'", where=where, hint=f"name: {folder}")
+    missing = [c for c in m["chips"] if c not in chip_names()]
+    if missing:
+        raise AutocompError(f"there is no chip '{missing[0]}'", where=where, hint=f"write cost_models/{missing[0]}.yaml (docs/targets.md)")
+    if m["default_chip"] not in m["chips"]:
+        raise AutocompError(f"default_chip '{m['default_chip']}' is none of its chips", where=where, hint=f"chips: {', '.join(m['chips'])}")
 
 
 def load_target(spec: str, options: Options | None = None) -> Target:
@@ -72,7 +96,10 @@ def load_target(spec: str, options: Options | None = None) -> Target:
             hint=f"{_nearest(chip, m['chips'])}chips: {', '.join(m['chips'])}, or {folder}:FILE.yaml with the figures of another",
         )
     module = import_module(f"autocomp.targets.{folder}.target")
-    made = getattr(module, f"{folder.capitalize()}Target")
+    made = getattr(module, f"{folder.capitalize()}Target", None)
+    if made is None:
+        raise AutocompError(f"defines no class {folder.capitalize()}Target", where=f"targets/{folder}/target.py",
+                            hint="its fields and methods are those of the protocol Target in targets/__init__.py")  # fmt: skip
     given = {"options": options} if options is not None and "options" in {f.name for f in fields(made)} else {}
     machine = load_chip(chip)
     if chip not in m["chips"] and machine.target != folder:

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from autocomp.targets import load_target
+from autocomp.targets import check_manifest, load_target
 
 import autocomp
 from autocomp.errors import AutocompError, ChipError
@@ -51,3 +51,18 @@ def test_a_limit_that_its_target_needs(tmp_path):
 def test_a_chip_without_its_target(tmp_path):
     with pytest.raises(AutocompError, match=r"no target 'big.yaml'\n  next: a chip's file stands behind its target, such as maca:big.yaml"):
         load_target("big.yaml")
+
+
+@pytest.mark.parametrize(("change", "said", "hint"), [
+    ({"suffix": None}, "lacks suffix", "fields: chips, default_chip, language, name, suffix; aliases, chip_aliases may be there"),
+    ({"chip": "c500"}, "has an unknown field chip", "fields: chips"),
+    ({"name": "acmee"}, "its name is 'acmee', its folder 'acme'", "name: acme"),
+    ({"chips": ["acme1"]}, "there is no chip 'acme1'", "write cost_models/acme1.yaml (docs/targets.md)"),
+    ({"default_chip": "c600"}, "default_chip 'c600' is none of its chips", "chips: c500"),
+])  # fmt: skip
+def test_a_bad_manifest_of_a_target_is_refused(change, said, hint):
+    good = {"name": "acme", "language": "Acme C", "chips": ["c500"], "default_chip": "c500", "suffix": "acme"}
+    check_manifest("acme", good)
+    with pytest.raises(AutocompError) as e:
+        check_manifest("acme", {k: v for k, v in {**good, **change}.items() if v is not None})
+    assert str(e.value).startswith(f"targets/acme/target.yaml: {said}\n  next: {hint}")

@@ -1,4 +1,4 @@
-"""Models are read without their weights: the same model, bytes where they were, and any damage found as before."""
+"""Models are read without their weights: the same model, bytes where they were, and any damage found all the same."""
 
 from __future__ import annotations
 
