@@ -42,7 +42,7 @@ from autocomp.ir.node import Graph
 from autocomp.ir.reference import evaluate
 from autocomp.ir.tolerance import deviation
 from autocomp.runtime.cuda import WATCHDOG
-from autocomp.runtime.inputs import random_inputs
+from autocomp.runtime.inputs import random_inputs, save_npz
 from benchmarks.drawn_graphs import graphs
 from tests.helpers.device_runs import lost, poisoned_runs
 
@@ -146,9 +146,11 @@ def check(graph: Graph, target: str = "cpu", change: Callable[[Any], None] = lam
 
 
 def keep(graph: Graph, failure: Failure, folder: Path, name: str) -> Path:
-    """The failing graph as text with its message."""
+    """The failing graph as text with its message, and its parameters as .npz: `parse(text, params=load_npz(..))` is the graph again."""
     path = folder / f"{name}.txt"
     message = "\n".join(f"# {line}" for line in str(failure).splitlines())
+    if graph.params:
+        save_npz(path.with_suffix(".npz"), {n: graph.param(n) for n in graph.params})
     write_atomic(path, f"{message}\n{show(graph)}")
     return path
 

@@ -15,8 +15,11 @@ from hypothesis import HealthCheck, given, settings
 
 import autocomp
 from autocomp.frontends.text import parse, show
+from autocomp.ir.builder import Builder
+from autocomp.ir.types import F32, TensorType
+from autocomp.runtime.inputs import load_npz
 from autocomp.runtime.plan import ALIGN, arena, size_of, slots
-from benchmarks.random_graphs import Failure, check, graphs, run
+from benchmarks.random_graphs import Failure, check, graphs, keep, run
 from examples.models import bert
 
 needs_cc = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
@@ -37,6 +40,9 @@ FOUND = {
     "vectors under a constant guard": "input a: f32[16, 1]\n%0 = tanh(a)\n%1 = add(a, a)\n"
                                       "%2 = cumsum(%1, axis=1, exclusive=True, reverse=False)\noutput y0 = %0\noutput y1 = %2",
     "a scalar read under a mask in vectors": "input a: f32[8]\ninput x: f32[]\n%0 = add(a, x)\n%1 = concat(a, %0, axis=0)\noutput y = %1",
+    "two products that are stored beside their sum": "input a: f32[1, 7, 11]\ninput b: f32[1, 7, 11]\n%0 = transpose(b, perm=[0, 2, 1])\n"
+                                                     "%1 = matmul(a, %0)\n%2 = transpose(a, perm=[0, 2, 1])\n%3 = matmul(a, %2)\n"
+                                                     "%4 = add(%1, %3)\noutput y0 = %4\noutput y1 = %1\noutput y2 = %3",
     "a kernel named as in math.h": "input a: f32[5]\n%0 = atan(a)\noutput y = %0",
     "a kernel named as a macro": "input a: f32[5]\n%0 = isnan(a)\noutput y = %0",
 }  # fmt: skip
@@ -51,6 +57,7 @@ def test_what_random_graphs_found(name):
 FOUND_ON_GPUS = {
     "a product of one number beside batches": "input a: f32[3, 1, 5]\n%0 = transpose(a, perm=[0, 2, 1])\n%1 = matmul(a, %0)\n"
                                               "%2 = mul(%1, const(0.5, f32))\noutput y = %2",
+    "two products that are stored beside their sum": FOUND["two products that are stored beside their sum"],
     "a product of one number": "input a: f32[1, 1, 3]\ninput w: f32[3, 1]\n%0 = matmul(a, w)\n%1 = relu(%0)\noutput y = %1",
     "bytes reduced by a cluster": "input a: i8[7, 5, 264, 16]\n%0 = reduce_min(a, axes=[0, 1, 2, 3])\noutput y = %0",
     "the mean of nothing": "input a: f32[3, 5, 17, 1]\n%0 = avgpool(a, count_include_pad=False, dilations=[1, 2], hi=[0, 1], "
@@ -86,6 +93,14 @@ def test_failures_are_shrunk_and_kept(tmp_path, monkeypatch):
     kept = parse(text)
     assert any(n.op == "tanh" for n in kept.nodes())
     assert len(kept.nodes()) <= 3, show(kept)
+
+
+def test_a_kept_graph_has_its_parameters(tmp_path):
+    b, w = Builder("g"), np.random.default_rng(0).standard_normal((3, 2)).astype("f4")
+    b.output("y", b.op("matmul", b.input("x", TensorType(F32, (4, 3))), b.param("w", w)))
+    path = keep(b.graph(), Failure("wrong"), tmp_path, "one")
+    again = parse(path.read_text(), params=load_npz(path.with_suffix(".npz")))
+    np.testing.assert_array_equal(again.param("w"), w)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
