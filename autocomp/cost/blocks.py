@@ -22,9 +22,12 @@ UNCAPPED = 0.86  # products pause for maps, so that power leaves the chip at 1.6
 COUPLED = 1.13  # teams that wait for the same copies are at their maps at the same time
 STAY, CARRIED = 1.035, 0.85  # a turn of blocks that stay (counters are further from constants), and a tile's start and end
 # Heads of 64, the same day: products that are waited for together take a little longer, but leave registers for a fourth warpgroup: 256
-# rows took 261 us, in blocks that stay, whose tiles begin in each other's end, 234 us; 64 rows in three blocks a core 262 and 274 us. With
-# products in turn, sums by the second product and constant slots 220.5 us for 233.8, attn_bert 51.6 for 54.4, each pair in one run
+# rows took 261 us, in blocks that stay, whose tiles begin in each other's end, 234 us; 64 rows in three blocks a core 262 and 274 us.
+# With products in turn, sums by the second product and constant slots 221 us for 234, attn_bert 51.6 for 54.4, each pair in one run
 TOGETHER, FOUR = 1.03, 0.82
+# Two teams on a core hide less of each other's waits than three: heads of 128 by 128 rows took 792 to 833 us for 748 by 192 rows;
+# causal, in four runs, 435 to 460 us (128 keys a turn) and 440 to 495 (64) for 430 to 450
+TWO = 1.03
 SHALLOW = 1.06  # teams that share a ring with less than 128 steps in depth ahead
 LAGS = 0.75  # of a weight's vector work where the base need not be folded
 GAP = 1e-8  # seconds between a block's turns in which no unit works
@@ -222,6 +225,7 @@ def _turns(s: Schedule, chip: Chip, d: Demand, t: Tile, parts: Mapping[str, floa
     beside = hypot(matrix, coupled * vector, coupled * special) * (SHALLOW if teams > 1 and (s.stages - 1) * depth < 128 else 1.0)
     beside *= (STAY if s.persistent else 1.0) * (1 + SLACK / max(1, s.stages - 1)) * (TOGETHER if s.overlap == 2 else 1.0)
     beside *= FOUR if s.roles == "cooperative" and teams >= 4 and s.persistent else 1.0
+    beside *= TWO if s.roles == "cooperative" and teams == 2 and s.resident == 1 else 1.0
     together = _beside(s, chip, t, t.shape[0] * depth / s.threads) if t.shape else s.resident
     last = max(-(-t.tiles // (chip.cores * together)) * turns, whole * t.longest)
     alone = last * (ALONE * (matrix + vector + special) + chip.limits.get("turn", 0.0))
