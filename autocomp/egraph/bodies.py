@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from autocomp.egraph.known import use_known
 from autocomp.egraph.merge import merge_axes
 from autocomp.egraph.split import split_axes
-from autocomp.egraph.subject import Subject, SubjectNode
+from autocomp.egraph.subject import Subject, SubjectNode, shape_of
 from autocomp.ir.affine import Aff, aff
 from autocomp.ir.body import (
     Axis,
@@ -129,7 +129,7 @@ class Bodies:
 
     def kernel(self, stored: Sequence[int], picks: Mapping[int, SubjectNode], kind: str, name: str) -> tuple[Kernel, dict[str, int]]:
         """As `build_kernel`; of equal bodies the first one's name."""
-        shape, classes = self._shape(stored, picks)
+        shape, classes = shape_of(self.subject, stored, picks)
         key = (kind, len(stored), shape)
         if key not in self._built:
             kernel, args = build_kernel(self.subject, stored, picks, kind, name)
@@ -137,25 +137,6 @@ class Bodies:
             self._built[key] = kernel, {a: number[c] for a, c in args.items()}
         kernel, places = self._built[key]
         return kernel, {a: classes[n] for a, n in places.items()}
-
-    def _shape(self, stored: Sequence[int], picks: Mapping[int, SubjectNode]) -> tuple[tuple[object, ...], list[int]]:
-        """What a kernel is built from, with its classes numbered as they are met; and the classes in that order."""
-        s, out = self.subject, list[object]()
-        number = {c: n for n, c in enumerate(dict.fromkeys(stored))}
-        classes = list(number)
-        for c in classes:  # grows meanwhile
-            node = None if c in s.literal else picks.get(c)
-            if node is not None:
-                for x in node.enode.children:
-                    if x not in number:
-                        number[x] = len(classes)
-                        classes.append(x)
-                out.append((id(node.form), *(number[x] for x in node.enode.children)))
-            elif c in s.literal:
-                out.append((s.types[c], repr(s.literal[c])))
-            else:
-                out.append((s.types[c], c in s.frozen.classes and s.frozen.classes[c].constant))
-        return tuple(out), classes
 
 
 def build_kernel(

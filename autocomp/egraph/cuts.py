@@ -7,7 +7,7 @@ has one node. Cuts are ranked by area flow (own time plus each leaf's flow share
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import prod
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from autocomp.cost.work import Work
 from autocomp.egraph.factors import Factors, factors_of, prologue
 from autocomp.egraph.grammar import LOADED, Operand, Record, fold, load_grammar
 from autocomp.egraph.rows import Body, Rows
-from autocomp.egraph.subject import Subject, SubjectNode
+from autocomp.egraph.subject import Subject, SubjectNode, shape_of
 from autocomp.ir.types import dim_hint
 from autocomp.options import Options
 
@@ -78,6 +78,7 @@ class Enumerator:
         self._tensor = {c: c if c in s.memory and t.dtype.bytes == 1 else s.twins[c] for c, t in s.types.items()}
         self._bytes = {c: t.bytes for c, t in self.subject.types.items()}
         self._near = self.chip.on_chip
+        self._alike: dict[tuple[object, ...], tuple[Factors, tuple[int, ...], tuple[int, ...]]] = {}
         self._seconds: dict[Work, float] = {}  # layers that repeat ask for the same
         self._shared: dict[int, float] = {}  # what of a class's flow falls to a reader
 
@@ -339,11 +340,18 @@ class Enumerator:
         return n.form.vector * (1 - min(4, self.subject.types[n.cls].dtype.bytes) / 4)
 
     def _factors(self, node: SubjectNode, cut: Cut) -> Factors:
-        """`factors_of`, asked once for each contraction and prologue."""
+        """`factors_of`, asked once for each contraction and prologue, and once for those of equal shapes."""
         picks = {self.subject.nodes[x].cls: self.subject.nodes[x] for x in cut.nodes}
         key = (node.id, prologue(node, picks))
         if key not in self.factors:
-            self.factors[key] = factors_of(self.subject, node, picks, bool({"copies", "warp_matrix"} & set(self.chip.limits)))
+            shape, classes = shape_of(self.subject, (node.cls,), picks)
+            if shape not in self._alike:
+                new = factors_of(self.subject, node, picks, bool({"copies", "warp_matrix"} & set(self.chip.limits)))
+                places = {picks[c].id: n for n, c in enumerate(classes) if c in picks}
+                self._alike[shape] = new, tuple(places[x] for x in new.vanish), tuple(places[x] for x in new.inside)
+            one, *found = self._alike[shape]
+            vanish, inside = (frozenset(picks[classes[n]].id for n in places) for places in found)
+            self.factors[key] = replace(one, vanish=vanish, inside=inside)
         return self.factors[key]
 
     def _passes(self, cut: Cut) -> int:

@@ -7,7 +7,7 @@ algebra makes by mutual rewrites, stand together).
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 
 from autocomp.egraph.forms import Form, comprehension_form, form_of
@@ -102,6 +102,26 @@ def subject_of(frozen: Frozen, units: Set[str] = frozenset()) -> Subject:
     narrow = frozenset(c for c in memory if _casts_narrow(classes, c, units))
     return Subject(frozen, tuple(nodes), by_class, {c: classes[c].type for c in sorted(reach)}, groups, memory,
                    literal, users, level, tuple(roots), twins, narrow)  # type: ignore[arg-type]
+
+
+def shape_of(s: Subject, roots: Iterable[int], picks: Mapping[int, SubjectNode]) -> tuple[tuple[object, ...], list[int]]:
+    """What is computed for some classes by the nodes in `picks` from tensors in memory, with the classes numbered as they are met: equal for
+    equal bodies over other tensors. And the classes in that order."""
+    number = {c: n for n, c in enumerate(dict.fromkeys(roots))}
+    classes, out = list(number), list[object]()
+    for c in classes:  # grows meanwhile
+        node = None if c in s.literal else picks.get(c)
+        if node is not None:
+            for x in node.enode.children:
+                if x not in number:
+                    number[x] = len(classes)
+                    classes.append(x)
+            out.append((id(node.form), *(number[x] for x in node.enode.children)))
+        elif c in s.literal:
+            out.append((s.types[c], repr(s.literal[c])))
+        else:
+            out.append((s.types[c], c in s.frozen.classes and s.frozen.classes[c].constant))
+    return tuple(out), classes
 
 
 def _twins(classes: dict[int, EClass], reach: set[int]) -> dict[int, int]:
