@@ -105,8 +105,8 @@ def subject_of(frozen: Frozen, units: Set[str] = frozenset()) -> Subject:
 
 
 def shape_of(s: Subject, roots: Iterable[int], picks: Mapping[int, SubjectNode]) -> tuple[tuple[object, ...], list[int]]:
-    """What is computed for some classes by the nodes in `picks` from tensors in memory, with the classes numbered as they are met: equal for
-    equal bodies over other tensors. And the classes in that order."""
+    """What the nodes in `picks` compute for some classes from tensors in memory, with the classes numbered as they are met: equal for equal
+    bodies over other tensors. And the classes in that order."""
     number = {c: n for n, c in enumerate(dict.fromkeys(roots))}
     classes, out = list(number), list[object]()
     for c in classes:  # grows meanwhile
