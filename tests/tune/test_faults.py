@@ -56,6 +56,7 @@ def test_each_fault_costs_its_own_candidate_alone(tmp_path):
     assert [tile_of(k.schedule) for k in search.kept] == [64]
     assert result.tuned_seconds > 0
     assert sum(result.failures.values()) == 6
+    assert result.tried == result.fresh == 7  # what is refused was not measured
 
 
 @pytest.mark.parametrize("fault", ["last element", "build fails"])
