@@ -19,6 +19,7 @@ from autocomp.ir.body import (
     Load,
     Map,
     Reduce,
+    postorder,
 )
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.masks import end_of
@@ -142,7 +143,8 @@ class Deriver(Values):
             peers.append(e)
         states = [self.begin(p) for p in peers]
         for p in peers:  # what does not vary with the loop is made before it
-            for a in p.args:
+            outer = [x for x in postorder(*p.args) if isinstance(x, (Reduce, Contract)) and self.free[id(x)] <= self.free[id(p)]]
+            for a in (*outer, *p.args):
                 if not self.free[id(a)] & axes and not isinstance(a, (Const, Index, Inside)):
                     self.emit(a)
         self.scopes.append(Scope(axes))

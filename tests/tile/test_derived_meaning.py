@@ -44,6 +44,7 @@ KERNELS = {
         %p = matmul(a, %bt)
         %q = matmul(a, %at)
         %s = add(%p, %q)""") + "output p = %p\noutput q = %q\n",
+    "running sum of a softmax": graph(X, "%0 = softmax(x, axes=[1])\n%1 = cumsum(%0, axis=1, exclusive=False, reverse=False)"),
     "weighted sum": graph({"s": "f32[7, 11]", "v": "f32[11, 5]"}, "%0 = softmax(s, axes=[1])\n%1 = matmul(%0, v)"),
 }
 
