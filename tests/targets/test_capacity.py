@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from autocomp.targets.simt.capacity import pressure
+from autocomp.targets.simt.capacity import pressure, registers_of
 from autocomp.targets.simt.placed import Placement
 
+from autocomp.cost.chip import load_chip
 from autocomp.ir.types import F32
 from autocomp.tile.layout import Digit, Layout
 from autocomp.tile.program import Buf, Loop, Stmt, TileProgram
@@ -29,3 +30,9 @@ def test_what_a_loop_reads_lives_to_its_end():
 
 def test_a_tile_of_the_grid_keeps_nothing_for_the_next():
     assert held(Loop("grid", ("i",), (Q, X, Y)), q=16, x=8, y=8) == 16
+
+
+def test_a_threads_part_of_a_core_comes_in_steps_of_eight():
+    a100 = load_chip("a100")
+    assert [registers_of(a100, threads) for threads in (128, 256, 384, 1024)] == [255, 255, 168, 64]
+    assert registers_of(a100, 256, resident=2) == 128
