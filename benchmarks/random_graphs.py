@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -40,7 +40,7 @@ from autocomp.files import write_atomic
 from autocomp.frontends.text import show
 from autocomp.ir.node import Graph
 from autocomp.ir.reference import evaluate
-from autocomp.ir.tolerance import deviation
+from autocomp.ir.tolerance import deviation, shaken
 from autocomp.runtime.cuda import WATCHDOG
 from autocomp.runtime.inputs import random_inputs, save_npz
 from benchmarks.drawn_graphs import graphs
@@ -56,13 +56,6 @@ class Failure(AssertionError):
 
 class Refused(Exception):
     """The target does not take the graph, and says why."""
-
-
-def shaken(feed: Mapping[str, np.ndarray], k: int) -> dict[str, np.ndarray]:
-    """Floating-point inputs an ulp away, up or down: how far the results move says how well a graph determines them."""
-    rng = np.random.default_rng(k)
-    return {n: np.nextafter(x, rng.choice([-np.inf, np.inf], x.shape).astype(x.dtype)) if x.dtype in (np.float32, np.float64) else x
-            for n, x in feed.items()}  # fmt: skip
 
 
 def on_this_cpu(program: Any, feed: dict[str, np.ndarray]) -> list[dict[str, np.ndarray]]:

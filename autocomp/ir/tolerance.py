@@ -3,7 +3,8 @@
 Rounding model: a value computed from operands with relative errors has an error that grows by one unit roundoff u a step;
 a sum of n terms in a type of roundoff u is off by at most n*u of the sum of magnitudes and, for independent errors, by about
 sqrt(n)*u (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., 4.2). Along the longest path the squares of the
-steps' errors add up. The bound is scaled by the largest magnitude in the output, times a safety factor.
+steps' errors add up. The bound is scaled by the largest magnitude in the output, times a safety factor. An output that its inputs
+hardly determine (one number in which two large ones cancel) is beyond any such bound: `shaken` inputs show how far it moves by itself.
 """
 
 from __future__ import annotations
@@ -66,6 +67,13 @@ def tolerance(graph: Graph, name: str, want: np.ndarray, noise: float = 1.0, coa
     r = SAFETY * noise * max(relative_error(graph)[name], node.type.dtype.eps, coarse)
     finite = np.abs(want[np.isfinite(want)])
     return Tolerance(r, r * float(finite.max()) if finite.size else 0.0)
+
+
+def shaken(feed: Mapping[str, np.ndarray], k: int) -> dict[str, np.ndarray]:
+    """Inputs of f32 and f64 an ulp away, up or down (seed k): how far results move says how well a graph determines them."""
+    rng = np.random.default_rng(k)
+    return {n: np.nextafter(x, rng.choice([-np.inf, np.inf], x.shape).astype(x.dtype)) if x.dtype in (np.float32, np.float64) else x
+            for n, x in feed.items()}  # fmt: skip
 
 
 @dataclass(frozen=True)

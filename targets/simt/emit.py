@@ -44,7 +44,7 @@ def emit(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[
     printer.overlaps = overlap_pays(p, chip)
     body = printer.body()
     resident = direct_resident(schedule, chip) if schedule.instruction == "direct" else 1
-    check_capacity(p, at, chip.memory("shared").capacity, registers_of(chip, schedule.threads, resident))
+    check_capacity(p, at, chip.memory("shared").capacity, registers_of(chip, schedule.threads))  # what spills as blocks share is priced
     return source(p, at, printer, body, schedule.threads, header, headers, language, resident=resident)
 
 

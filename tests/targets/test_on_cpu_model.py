@@ -225,7 +225,7 @@ def test_a_tile_that_is_turned_round_in_a_loop_is_not_overwritten_while_it_is_re
         text = text.replace(small, large)
     program = autocomp.optimize(text, target="cuda:h200")
     kernel = program.calls.calls[0].kernel
-    source = program.target.emit(kernel, Schedule.make({"i0": 64, "r0": 8, "r1": 64, "r2": 2}, threads=512))
+    source = program.target.emit(kernel, Schedule.make({"i0": 32, "r0": 8, "r1": 64, "r2": 2}, threads=512))
     assert "ac_copy<16>" in source.text and "for (int it" in source.text
     program.printed[kernel.name] = source
     check(program, model, tmp_path)

@@ -1,0 +1,34 @@
+"""What verification allows: an output in which large terms cancel moves with its inputs' last digits."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from autocomp.errors import VerificationError
+from autocomp.frontends.text import parse
+from autocomp.runtime.verify import verify
+
+DOT = parse("graph g\ninput x: f32[1, 2]\ninput y: f32[2, 1]\n%0 = matmul(x, y)\noutput out = %0\n")
+X = np.array([[1.7, 1.3]], np.float32)
+Y = np.array([[1.3], [-1.7 + 1e-5]], np.float32)
+
+
+def off_by(error, x=X, y=Y):
+    """Verification of a program whose result is `error` away."""
+    right = x.astype(np.float64) @ y.astype(np.float64)
+    program = SimpleNamespace(graph=DOT, name="g", kernels=(), run=lambda feed: {"out": (right + error).astype(np.float32)})
+    return verify(program, {"x": x, "y": y})
+
+
+def test_a_result_may_move_as_far_as_an_ulp_in_the_inputs_moves_it():
+    assert off_by(1e-7).ratio <= 1  # an ulp of the terms that cancel: 0.01 of the result
+
+
+def test_what_inputs_an_ulp_away_do_not_explain_is_wrong():
+    with pytest.raises(VerificationError, match=r"times the allowed error \(.* tolerances: inputs an ulp away"):
+        off_by(1e-5)
+    with pytest.raises(VerificationError, match=r"times the allowed error\n"):
+        off_by(1e-4, y=np.abs(Y))
