@@ -110,20 +110,10 @@ def print_skewed(printer: TeamPrinter, loop: Loop, mine: list[Queue], skew: Skew
     scores = {s.dst for s, _ in walk(skew.first) if s.op == "mma"}
     weights = [s for s in skew.then if s.dst == skew.late.srcs[0]] if together and skew.when is not None else []
 
-    def part() -> None:
-        printer.waited -= {q.name for q in soon_queues}
-        printer.run(skew.first)
-
     ahead = handover.starts_ahead(printer, skew) if together else None
     with printer.block(""):
         printer.bases(loop, "0")
-        if ahead is None:
-            part()
-        else:
-            handover.before_tiles(printer, part)
-        again = {s.dst for s in skew.rare}
-        printer.run(s for s in skew.maps if s.dst not in again)
-        printer.run((*skew.rare, *skew.updates, *skew.then))
+        _first_turn(printer, skew, soon_queues, ahead is not None)
         printer.settle(scores)
         printer.put(pack)
         step(printer, soon_queues)
@@ -155,10 +145,7 @@ def print_skewed(printer: TeamPrinter, loop: Loop, mine: list[Queue], skew: Skew
         if weights:
             printer.put(pack)
         printer.settle(scores)
-        due = ""
-        if skew.when is not None:
-            sums = printer.summed
-            due = f"if ({summed.condition(printer, sums, skew.when, packed) if sums else printer.condition(skew.when)})"
+        due = _due(printer, skew.when, packed)
         with printer.block(due) if due else nullcontext():  # a branch: the wait for the late product stays behind the weights
             printer.run(skew.rare)
             if together:
@@ -189,6 +176,29 @@ def print_skewed(printer: TeamPrinter, loop: Loop, mine: list[Queue], skew: Skew
     for a in loop.axes:
         printer.base.pop(a, None)
     return {printer.summed.total} if printer.summed else set()
+
+
+def _due(printer: TeamPrinter, when: Loop | None, packed: str) -> str:
+    """The branch of a turn in which a rescaling is due; "" where each turn rescales."""
+    if when is None:
+        return ""
+    return f"if ({summed.condition(printer, printer.summed, when, packed) if printer.summed else printer.condition(when)})"
+
+
+def _first_turn(printer: TeamPrinter, skew: Skew, queues: list[Queue], ahead: bool) -> None:
+    """A tile's first turn, which has no late product and goes where a rescaling is due; `ahead`: the tile before starts its product."""
+
+    def scores() -> None:
+        printer.waited -= {q.name for q in queues}
+        printer.run(skew.first)
+
+    if ahead:
+        handover.before_tiles(printer, scores)
+    else:
+        scores()
+    again = {s.dst for s in skew.rare}
+    printer.run(s for s in skew.maps if s.dst not in again)
+    printer.run((*skew.rare, *skew.updates, *skew.then))
 
 
 def repeated(printer: TeamPrinter, loop: Loop, mine: list[Queue]) -> int:
