@@ -34,8 +34,7 @@ def barrier(at: TeamPrinter, further: int = 0) -> str:
 def begin_order(at: TeamPrinter) -> None:
     """The last warpgroup lets the first one begin; printed once, where the role begins."""
     if not at.in_turn:
-        top = next(i for i, text in enumerate(at.lines) if "ac_registers_claim" in text) + 1
-        at.lines.insert(top, f"  if ({at.side} == {at.workers - 1}) ac_barrier_pass({2 + at.workers}, {PAIR});")
+        at.in_front(f"if ({at.side} == {at.workers - 1}) ac_barrier_pass({2 + at.workers}, {PAIR});")
     at.in_turn = True
 
 

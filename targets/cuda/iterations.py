@@ -4,8 +4,6 @@ between two turns."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from autocomp.targets.cuda import halves, queues
@@ -20,13 +18,9 @@ if TYPE_CHECKING:
 
 def rehearse(at: TeamPrinter, loop: Loop) -> tuple[list[Flight], set[str]]:
     """The products that are still under way at the end of an iteration, and what others may then still read."""
-    twin = copy(at)
-    twin.lines, twin.flights = ["", "", "ac_registers_claim"], []
-    twin.base, twin.slot, twin.thread = dict(at.base), dict(at.slot), dict(at.thread)
-    twin.descriptors = dict(at.descriptors)
-    twin.seen, twin.written, twin.waited = set(at.seen), set(at.written), set(at.waited)
-    twin.place = replace(at.place, trees=dict(at.place.trees))
-    twin.names = at.names.copy()
+    twin = at.twin()
+    twin.lines.append("ac_registers_claim")
+    twin.flights, twin.descriptors, twin.waited = [], dict(at.descriptors), set(at.waited)
     iterate(twin, loop, [q for q in at.queues if q.loop is loop])
     return twin.flights, twin.seen
 

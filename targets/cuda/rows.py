@@ -9,8 +9,7 @@ arrive at `empty` when they have read it for the last time, and one thread, a tu
 
 from __future__ import annotations
 
-from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 
 from autocomp.targets.cuda import rings
@@ -162,10 +161,8 @@ class RowPrinter(Printer):
 
     def rehearse(self) -> set[str]:
         """What others may still read at the end of a tile."""
-        twin = copy(self)
-        twin.lines, twin.base, twin.thread, twin.slot = ["", ""], dict(self.base), dict(self.thread), dict(self.slot)
+        twin = self.twin()
         twin.seen, twin.written, twin.unread, twin.deferred = set(), set(), set(), set()
-        twin.place, twin.names = replace(self.place, trees=dict(self.place.trees)), self.names.copy()
         twin.tiles()
         return twin.seen
 

@@ -208,10 +208,13 @@ class TeamPrinter(Printer):
         before = len(self.lines)
         text = super().local(layout, axis, r)
         if len(self.lines) > before:  # the thread's share of an index is declared where its role begins
-            line = self.lines.pop(2)
-            at = next(i for i, x in enumerate(self.lines) if "ac_registers_claim" in x) + 1
-            self.lines.insert(at, line)
+            self.in_front(self.lines.pop(2).strip())
         return text
+
+    def in_front(self, line: str) -> None:
+        """Prints what is done once, in front of all tiles of the consumers, whatever else is printed by then."""
+        at = next(i for i, x in enumerate(self.lines) if "ac_registers_claim" in x) + 1
+        self.lines.insert(at, f"  {line}")
 
     @property
     def side(self) -> str:

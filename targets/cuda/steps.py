@@ -109,8 +109,7 @@ def described(at: TeamPrinter, name: str, first: bool, pr: Product) -> str:
             mine = f" + {number} * {size * x.chunk if along else size // x.across * x.box_bytes}"
         at.descriptors[key] = variable = at.names.fresh(f"{name}_at")
         lead = 1 if along else at.summed.ones - x.offset if at.summed and at.summed.factor == name else x.box_bytes
-        top = next(i for i, text in enumerate(at.lines) if "ac_registers_claim" in text) + 1
-        at.lines.insert(top, f"  const unsigned long long {variable} = {_made(x)}({at.memory} + {x.offset}{mine}, {lead}, {x.layout[1]});")
+        at.in_front(f"const unsigned long long {variable} = {_made(x)}({at.memory} + {x.offset}{mine}, {lead}, {x.layout[1]});")
     return at.descriptors[key]
 
 

@@ -7,7 +7,10 @@ between writing and reading it, and between reading and writing it again.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
+from dataclasses import replace
 from math import prod
+from typing import Self
 
 from autocomp.targets.cpu.flat import dim_text
 from autocomp.targets.cpu.names import c_name
@@ -54,6 +57,14 @@ class Printer(Coordinates):
         self.paired, self.together = "", 1  # a cluster's blocks take neighbouring tiles of this axis, that many
         self.warp, self.memory = ("warp", "own") if place.cluster > 1 else ("wave", "smem")
         self.sizes = tuple(dict.fromkeys(d.name for t in (*p.inputs, *p.outputs) for d in t.shape if isinstance(d, Sym)))
+
+    def twin(self) -> Self:
+        """A printer that may print ahead of this one, to see what it leaves: text, names and whatever printing changes are its own."""
+        twin = copy(self)
+        twin.lines, twin.base, twin.slot, twin.thread = ["", ""], dict(self.base), dict(self.slot), dict(self.thread)
+        twin.seen, twin.written = set(self.seen), set(self.written)
+        twin.place, twin.names = replace(self.place, trees=dict(self.place.trees)), self.names.copy()
+        return twin
 
     # ---- the kernel
     def body(self) -> list[str]:
