@@ -110,10 +110,9 @@ def print_skewed(printer: TeamPrinter, loop: Loop, mine: list[Queue], skew: Skew
     scores = {s.dst for s, _ in walk(skew.first) if s.op == "mma"}
     weights = [s for s in skew.then if s.dst == skew.late.srcs[0]] if together and skew.when is not None else []
 
-    ahead = handover.starts_ahead(printer, skew) if together else None
     with printer.block(""):
         printer.bases(loop, "0")
-        _first_turn(printer, skew, soon_queues, ahead is not None)
+        _first_turn(printer, skew, soon_queues)
         printer.settle(scores)
         printer.put(pack)
         step(printer, soon_queues)
@@ -171,8 +170,6 @@ def print_skewed(printer: TeamPrinter, loop: Loop, mine: list[Queue], skew: Skew
     if printer.persistent:  # the next tile's turns begin before this product is done
         step(printer, late_queues)
         printer.flights[-1].carried = True
-        if ahead is not None:
-            handover.next_tile(printer, ahead)
     for a in loop.axes:
         printer.base.pop(a, None)
     return {printer.summed.total} if printer.summed else set()
@@ -185,17 +182,10 @@ def _due(printer: TeamPrinter, when: Loop | None, packed: str) -> str:
     return f"if ({summed.condition(printer, printer.summed, when, packed) if printer.summed else printer.condition(when)})"
 
 
-def _first_turn(printer: TeamPrinter, skew: Skew, queues: list[Queue], ahead: bool) -> None:
-    """A tile's first turn, which has no late product and goes where a rescaling is due; `ahead`: the tile before starts its product."""
-
-    def scores() -> None:
-        printer.waited -= {q.name for q in queues}
-        printer.run(skew.first)
-
-    if ahead:
-        handover.before_tiles(printer, scores)
-    else:
-        scores()
+def _first_turn(printer: TeamPrinter, skew: Skew, queues: list[Queue]) -> None:
+    """A tile's first turn, which has no late product and goes where a rescaling is due."""
+    printer.waited -= {q.name for q in queues}
+    printer.run(skew.first)
     again = {s.dst for s in skew.rare}
     printer.run(s for s in skew.maps if s.dst not in again)
     printer.run((*skew.rare, *skew.updates, *skew.then))

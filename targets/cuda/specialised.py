@@ -67,8 +67,6 @@ class TeamPrinter(Printer):
         self.beside = beside.find_beside(self, room)
         self.waited: set[str] = set()
         self.in_turn = False  # products of a step start in the warpgroups' order
-        self.more = ""  # whether this block has another tile
-        self.ahead: set[str] = set()  # accumulators of products that the tile before starts
         self.summed: Summed | None = None  # what the product of a loop being printed sums
         self.slots: dict[str, tuple[str, str]] = {}  # of a ring whose loop is unrolled: slot and parity by the iteration's number
         self.empty: set[str] = set()  # accumulators that the next product starts afresh
@@ -161,14 +159,12 @@ class TeamPrinter(Printer):
                 body = body[last:]
             self.run(body)
             if self.persistent:
-                self.settle({f.stmt.dst for f in self.flights} - self.ahead)
+                self.settle({f.stmt.dst for f in self.flights})
                 self.flights = []
                 for q in self.queues:
                     if q.loop is None and not q.resident and q.name not in self.returned:
                         queues.give_back(self, q, queues.turn(self, q)[0], "")
                 queues.turned(self, None)
-        if self.ahead:
-            self.put("ac_team_wait<0>();")
         handover.end_order(self)
 
     def leave(self) -> None:
@@ -196,7 +192,6 @@ class TeamPrinter(Printer):
             begin, step = of("blockIdx.x"), of("gridDim.x")
             if self.order and self.consuming:
                 begin, step = f"{begin} + (team - 1) * {step}", f"{self.order.teams} * {step}"
-            self.more = f"tile + {step} < {total}"
             with self.block(f"for (int tile = {begin}; tile < {total}; tile += {step})"):
                 self.grid(first, "tile")
                 yield first.body

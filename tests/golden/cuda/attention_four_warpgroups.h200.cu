@@ -131,19 +131,6 @@ extern "C" __global__ void __launch_bounds__(640) matmul_mul_softmax_weighted_su
   float p_n[32];
   float r_2[32];
   float cast_t[32];
-  ac_barrier_wait(smem + 131072 + 8 * (q0 % 2), q0 / 2 % 2);
-  ac_barrier_wait(smem + 131104 + 8 * (q1 % 4), q1 / 4 % 2);
-  ac_keep(acc);
-  ac_team_fence();
-  #pragma unroll
-  for (int kk = 0; kk < 4; ++kk) {
-    for (int m = 0; m < 1; ++m) {
-      for (int n = 0; n < 1; ++n) {
-        ac_wgmma_n64_f16_s00(kk > 0, &acc[(m * 1 + n) * 32], ac_descriptor_at(in0_t_at, q0 % 2 * 2048 + kk % 4 * 2), ac_descriptor_at(in1_t_at, q1 % 4 * 512 + kk % 4 * 2));
-      }
-    }
-  }
-  ac_team_commit();
   for (int tile = blockIdx.x; tile < 128 * 2; tile += gridDim.x) {
     int block = tile;
     const int i1_b2 = block % 2 * 256;
@@ -165,6 +152,19 @@ extern "C" __global__ void __launch_bounds__(640) matmul_mul_softmax_weighted_su
     unsigned fa2[16];
     {
       const int r1_b2 = 0 * 64;
+      ac_barrier_wait(smem + 131072 + 8 * (q0 % 2), q0 / 2 % 2);
+      ac_barrier_wait(smem + 131104 + 8 * (q1 % 4), q1 / 4 % 2);
+      ac_keep(acc);
+      ac_team_fence();
+      #pragma unroll
+      for (int kk = 0; kk < 4; ++kk) {
+        for (int m = 0; m < 1; ++m) {
+          for (int n = 0; n < 1; ++n) {
+            ac_wgmma_n64_f16_s00(kk > 0, &acc[(m * 1 + n) * 32], ac_descriptor_at(in0_t_at, q0 % 2 * 2048 + kk % 4 * 2), ac_descriptor_at(in1_t_at, q1 % 4 * 512 + kk % 4 * 2));
+          }
+        }
+      }
+      ac_team_commit();
       ac_team_wait<0>();
       if (lane == 0) ac_barrier_arrive(smem + 131136 + 8 * (q1 % 4));
       ac_keep(acc);
@@ -332,22 +332,7 @@ extern "C" __global__ void __launch_bounds__(640) matmul_mul_softmax_weighted_su
     }
     ac_team_commit();
     ++q2;
-    if (tile + gridDim.x < 128 * 2) {
-      ac_barrier_wait(smem + 131072 + 8 * ((q0 + 1) % 2), (q0 + 1) / 2 % 2);
-      ac_barrier_wait(smem + 131104 + 8 * (q1 % 4), q1 / 4 % 2);
-    }
-    ac_keep(acc);
-    ac_team_fence();
-    #pragma unroll
-    for (int kk = 0; kk < 4; ++kk) {
-      for (int m = 0; m < 1; ++m) {
-        for (int n = 0; n < 1; ++n) {
-          ac_wgmma_n64_f16_s00(kk > 0, &acc[(m * 1 + n) * 32], ac_descriptor_at(in0_t_at, (q0 + 1) % 2 * 2048 + kk % 4 * 2), ac_descriptor_at(in1_t_at, q1 % 4 * 512 + kk % 4 * 2));
-        }
-      }
-    }
-    ac_team_commit();
-    ac_team_wait<1>();
+    ac_team_wait<0>();
     if (lane == 0) ac_barrier_arrive(smem + 131200 + 8 * ((q2 - 1) % 4));
     ac_keep(o);
     ac_keep(sums);
@@ -384,7 +369,6 @@ extern "C" __global__ void __launch_bounds__(640) matmul_mul_softmax_weighted_su
     if (lane == 0) ac_barrier_arrive(smem + 131088 + 8 * (q0 % 2));
     ++q0;
   }
-  ac_team_wait<0>();
   if (wave / 4 == 0) ac_barrier_sync(6, 256);
   if (threadIdx.x % 128 == 0) ac_bulk_drain();
 }
