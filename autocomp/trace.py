@@ -21,7 +21,7 @@ class Event:
 
 @dataclass
 class Trace:
-    """Events in order. `listener`, if set, is called at the start and the end of each stage (progress)."""
+    """Events in order. `listener`, if set, is called at the start and the end of each stage, and with what long stages say meanwhile."""
 
     events: list[Event] = field(default_factory=list)
     listener: Callable[[str, str, float], None] | None = None
@@ -31,6 +31,11 @@ class Trace:
 
     def of(self, kind: str) -> list[Event]:
         return [e for e in self.events if e.kind == kind]
+
+    def progress(self, text: str) -> None:
+        """Where a long stage is; nothing is recorded."""
+        if self.listener:
+            self.listener("progress", text, 0.0)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[dict[str, Any]]:

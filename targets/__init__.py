@@ -72,6 +72,7 @@ def check_manifest(folder: str, m: Any) -> None:
 def load_target(spec: str, options: Options | None = None) -> Target:
     """The target of "cpu", "cuda", "cuda:h200", "maca:c500", ... Raises AutocompError with the nearest name.
 
+    A target alone is the chip that is here, where its module has `chip_here(chips) -> name or ""`; else its default one.
     `options` go to a target whose printer reads some of them (it has a field `options`).
     """
     if not isinstance(spec, str):
@@ -87,7 +88,7 @@ def load_target(spec: str, options: Options | None = None) -> Target:
             hint = f"a chip's file stands behind its target, such as maca:{spec}; "
         raise AutocompError(f"no target '{name}'", where="target", hint=f"{hint}targets: {spoken}")
     m = known[folder]
-    chip = m.get("chip_aliases", {}).get(chip.lower(), chip or m["default_chip"])
+    chip = m.get("chip_aliases", {}).get(chip.lower(), chip or _chip_here(folder, m))
     chip = chip.lower() if chip.lower() in m["chips"] else chip
     if chip not in m["chips"] and not chip.endswith((".yaml", ".yml")):
         raise AutocompError(
@@ -106,6 +107,12 @@ def load_target(spec: str, options: Options | None = None) -> Target:
         raise ChipError(f"chip {machine.name} is for target {machine.target}, not {folder}", where=chip,
                         hint=f"--target {machine.target}:{chip}, or `target: {folder}` in the file")  # fmt: skip
     return made(machine, **given)  # type: ignore[no-any-return]
+
+
+def _chip_here(folder: str, m: dict[str, Any]) -> str:
+    """The chip of a target that is named alone."""
+    asked = getattr(import_module(f"autocomp.targets.{folder}.target"), "chip_here", None)
+    return str((asked and asked(tuple(m["chips"]))) or m["default_chip"])
 
 
 def _nearest(name: str, known: list[str]) -> str:

@@ -21,6 +21,23 @@ def _check(program: Any, quiet: bool) -> dict[str, Any]:
     return {"worst": result.worst, "tolerance": result.tolerance, "seed": result.seed}
 
 
+def _build(program: Any, quiet: bool) -> dict[str, Any]:
+    """Device code of every kernel, as a device's absence leaves it unmade. Raises BuildError (exit 1)."""
+    from time import perf_counter
+
+    from autocomp.report.progress import StageProgress
+    from autocomp.report.tables import plural
+
+    begun = perf_counter()
+    with StageProgress(err, program.trace, enabled=not quiet):
+        sizes = {name: len(code) for name, code in program.build().items()}
+    arch, seconds = program.target.chip.arch, perf_counter() - begun
+    if not quiet:
+        kilobytes = sum(sizes.values()) / 1024
+        err.print(f"compiled {plural(len(sizes), 'kernel')} for {arch}: {kilobytes:.0f} KB, {seconds:.2f} s", highlight=False)
+    return {"arch": arch, "bytes": sizes, "seconds": seconds}
+
+
 @app.command()
 @with_choice
 def optimize(
@@ -33,6 +50,7 @@ def optimize(
     report: Annotated[Path | None, typer.Option("--report", help="One HTML file with kernels, roofline, reasons.")] = None,
     verify: Verify = True,
     tuned: Tuned = True,
+    build: Annotated[bool, typer.Option("--build", help="Compile CUDA kernels here though no device may be.")] = False,
     measure: Annotated[int | None, typer.Option("--tune", min=1, help="First measure at most N schedules a kernel (see tune).")] = None,
     as_json: Json = False,
 ) -> None:
@@ -48,6 +66,7 @@ def optimize(
     if measure is not None:
         measure_first(model, choice, measure, as_json)
     program = choice.compile(model, as_json, tuned)
+    built = _build(program, as_json) if build else None
     checked = _check(program, as_json) if verify and program.runnable else None
     written = []
     if output is not None:
@@ -67,6 +86,7 @@ def optimize(
                     "target": program.target.name,
                     "kernels": kernel_rows(program),
                     "predicted_seconds": program.predicted,
+                    "built": built,
                     "verified": checked,
                     "written": [str(w) for w in written],
                 },
@@ -76,7 +96,7 @@ def optimize(
         return
     out.print(kernel_table(program))
     if verify and not program.runnable:
-        out.print(f"not verified by running: {program.not_runnable}")
+        out.print(f"not verified by running: {program.not_runnable}", soft_wrap=True)
     for w in written:
         out.print(f"wrote {w}")
 
@@ -103,14 +123,13 @@ def run(
 
     from autocomp.report.tables import kernel_rows, kernel_table
     from autocomp.runtime.inputs import load_npz, random_inputs, save_npz
+    from autocomp.targets import load_target
 
     check_outputs(output=output)
+    if why := load_target(choice.target).why_not_runnable():
+        raise AutocompError(f"target {choice.target} cannot run here: {why}",
+                            hint="`autocomp optimize -o DIR` writes a folder that builds on the device's machine")  # fmt: skip
     program = choice.compile(model, as_json, tuned)
-    if not program.runnable:
-        raise AutocompError(
-            f"target {program.target.name} cannot run here: {program.not_runnable}",
-            hint="`autocomp optimize -o DIR` writes a folder that builds on the device's machine",
-        )
     feed = load_npz(inputs) if inputs is not None else random_inputs(program.graph, seed=0)
     checked = _check(program, as_json) if verify else None
     values = program.run(feed)

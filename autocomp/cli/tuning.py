@@ -74,45 +74,45 @@ def _ranks(db: Any, target: str, as_json: bool) -> None:
     from autocomp.tune.ranks import ranks as ranks_of
 
     found = ranks_of(db, target)
+    if not found and not as_json:
+        err.print(f"{db.path} has no measurements for {target}: `autocomp tune MODEL --target {target}` makes some", highlight=False,
+                  soft_wrap=True)  # fmt: skip
+        return
     if as_json:
         typer.echo(json.dumps({"kernels": rank_rows(found), "rank_correlation": pooled(found)}, indent=1))
     else:
         out.print(rank_table(found))
 
 
-def _search(model: str, choice: Choice, options: Any, db: Any, limits: Any, quiet: bool) -> tuple[Any, list[Any]]:
-    """(program, what was found for each of its kernels)."""
-    from autocomp import rewrite
-    from autocomp.report.tuning import TuneProgress, result_rows
-    from autocomp.tune.tuner import tune_program
+def _search(model: str, choice: Choice, options: Any, db: Any, limits: Any, quiet: bool) -> tuple[Any, Any]:
+    """(program, what was found for its kernels)."""
+    from autocomp.report.tuning import search_program
+    from autocomp.targets import load_target
+    from autocomp.tune.tuner import require_device
 
+    require_device(load_target(choice.target, options))
     program = choice.optimized(model, options, quiet)
-    rules = rewrite.load_rules(options.rules, without=options.without, options=options)
     try:
-        with TuneProgress(err, not quiet) as progress:
-            results = tune_program(program.calls, program.target, rules, options, db, limits, progress)
+        return program, search_program(program, options, db, limits, err, quiet)
     except KeyboardInterrupt:
         text = f"interrupted; every measurement is kept in {db.path}, the same command goes on from there"
         err.print(text, highlight=False, soft_wrap=True)
         raise typer.Exit(130) from None
-    return program, result_rows(results, program.target.chip, options)
 
 
 def _tune(model: str, choice: Choice, options: Any, db: Any, limits: Any, as_json: bool) -> None:
     """Search, and print what was found."""
-    from autocomp.report.tuning import program_gain, remarks, result_table, verdict
+    from autocomp.report.tuning import program_gain
 
-    program, rows = _search(model, choice, options, db, limits, as_json)
-    text = verdict(rows, options.min_speedup)
+    program, found = _search(model, choice, options, db, limits, as_json)
     if as_json:
-        before, after = program_gain(rows)
-        typer.echo(json.dumps({"model": program.name, "target": program.target.name, "database": str(db.path), "kernels": rows,
-                               "untuned_seconds": before, "tuned_seconds": after, "verdict": text}, indent=1))  # fmt: skip
+        before, after = program_gain(found.rows)
+        typer.echo(json.dumps({"model": program.name, "target": program.target.name, "chip": program.target.chip.name,
+                               "database": str(db.path), "kernels": found.rows,
+                               "untuned_seconds": before, "tuned_seconds": after, "verdict": found.verdict}, indent=1))  # fmt: skip
         return
-    fresh = sum(r["fresh"] for r in rows)
-    out.print(result_table(rows, f"{program.name} on {program.target.name} ({program.target.chip.name}): {fresh} schedules measured now, "
-                           f"{sum(r['tried'] for r in rows) - fresh} known from before"))  # fmt: skip
-    for line in (*remarks(rows), text):
+    out.print(found.table())
+    for line in found.remarks:
         out.print(line, highlight=False, soft_wrap=True)
 
 
@@ -120,16 +120,15 @@ def measure_first(model: str, choice: Choice, configurations: int, quiet: bool) 
     """`optimize --tune N`: a search before the compilation that uses it."""
     from dataclasses import replace
 
-    from autocomp.report.tuning import verdict
     from autocomp.tune.database import Database
     from autocomp.tune.kernel import Limits
     from autocomp.tune.use import database_path
 
     options = replace(choice.options(), tuned=False, search_configurations=configurations)
     with Database(database_path(options), lambda text: err.print(text, highlight=False)) as db:
-        _, rows = _search(model, choice, options, db, Limits(), quiet)
+        _, found = _search(model, choice, options, db, Limits(), quiet)
     if not quiet:
-        err.print(verdict(rows, options.min_speedup), highlight=False, soft_wrap=True)
+        err.print(found.verdict, highlight=False, soft_wrap=True)
 
 
 @app.command()

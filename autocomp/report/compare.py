@@ -18,7 +18,7 @@ from autocomp.report.templates import render
 
 @dataclass(frozen=True)
 class Side:
-    """One side: `rows` as in `tables.kernel_rows`, `sources` file name -> text."""
+    """One side: `target` with its chip, as `--target` takes it; `rows` as in `tables.kernel_rows`, `sources` file name -> text."""
 
     name: str
     target: str
@@ -35,9 +35,8 @@ class Side:
         if not hasattr(x, "kernels"):
             raise AutocompError(f"compares programs and folders of saved programs, got {type(x).__name__}", where="compare")
         timing = x.profile(inputs) if inputs is not None and x.runnable else None
-        return Side(
-            x.name, x.target.name, x.predicted, timing.total if timing else None, tuple(kernel_rows(x, timing)), dict(x.sources)
-        )
+        measured = timing.total if timing else None
+        return Side(x.name, _spec(x.target.name, x.target.chip.name), x.predicted, measured, tuple(kernel_rows(x, timing)), dict(x.sources))
 
     @staticmethod
     def _of_folder(folder: Path) -> Side:
@@ -48,9 +47,13 @@ class Side:
         try:
             m = json.loads(manifest.read_text())
             sources = {f: (folder / f).read_text() for f in m["sources"]}
-            return Side(m["name"], m["target"], m["predicted"], m.get("measured"), tuple(m["kernels"]), sources)
+            return Side(m["name"], _spec(m["target"], m.get("chip", "")), m["predicted"], m.get("measured"), tuple(m["kernels"]), sources)
         except (ValueError, KeyError, OSError) as e:
             raise AutocompError(f"cannot read the saved program: {e}", where=str(manifest), hint="save it again") from None
+
+
+def _spec(target: str, chip: str) -> str:
+    return f"{target}:{chip}" if chip not in ("", target) else target
 
 
 @dataclass(frozen=True)

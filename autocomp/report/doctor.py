@@ -16,6 +16,7 @@ EXTRAS = (
     ("onnx", "ONNX models", "onnx"),
     ("torch", "torch models", "torch"),
     ("onnxruntime", "comparisons in the demo", "demo"),
+    ("cuda-core", "running CUDA kernels", "cuda"),
     ("cuda-bindings", "running CUDA kernels", "cuda"),
     ("nvidia-cuda-nvrtc", "compiling CUDA kernels", "cuda"),
     ("scipy", "exact covers (ILP)", "ilp"),
@@ -44,8 +45,10 @@ def checkup() -> list[dict[str, str]]:
 
 
 def _gpu() -> dict[str, str]:
-    missing = load_target("cuda").why_not_runnable()
-    return {"what": "CUDA device", "state": "found" if not missing else "none", "for": "running CUDA kernels", "next": missing}
+    cuda = load_target("cuda")
+    missing = cuda.why_not_runnable()
+    state = "none" if missing else f"found, as cuda:{cuda.chip.name} ({cuda.chip.title})"
+    return {"what": "CUDA device", "state": state, "for": "running CUDA kernels", "next": missing}
 
 
 def _cpu() -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from types import TracebackType
 
 from rich.console import Console
@@ -18,14 +19,19 @@ TITLES = {
     "schedule": "choosing schedules",
     "build": "printing and building sources",
 }
+EVERY = 5.0  # seconds between lines of a long stage where there is no terminal
 
 
 class StageProgress:
-    """Listens to a trace; a spinner while a stage runs, then a line with seconds and the stage's figures."""
+    """Listens to a trace; a spinner while a stage runs, then a line with seconds and the stage's figures.
+
+    What a long stage says meanwhile stands beside the spinner, or in a line every few seconds.
+    """
 
     def __init__(self, console: Console, trace: Trace, enabled: bool = True) -> None:
         self.console, self.trace, self.enabled = console, trace, enabled
         self.status: Status | None = None
+        self.said = 0.0
 
     def __enter__(self) -> StageProgress:
         if self.enabled:
@@ -38,8 +44,12 @@ class StageProgress:
             self.status.stop()
 
     def _event(self, what: str, stage: str, seconds: float) -> None:
+        if what == "progress":
+            self._meanwhile(stage)
+            return
         title = TITLES.get(stage, stage)
         if what == "start":
+            self.said = time.monotonic()
             if self.console.is_terminal:
                 self.status = self.console.status(title)
                 self.status.start()
@@ -49,3 +59,10 @@ class StageProgress:
             self.status = None
         data = self.trace.of("stage")[-1].data
         self.console.print(f"{title:32s} {seconds:7.2f} s  " + ", ".join(f"{k} {v}" for k, v in data.items()), highlight=False)
+
+    def _meanwhile(self, text: str) -> None:
+        if self.status is not None:
+            self.status.update(text)
+        elif time.monotonic() - self.said > EVERY:
+            self.said = time.monotonic()
+            self.console.print(text, highlight=False)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from io import StringIO
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +23,12 @@ from autocomp.tune.ranks import Rank, pooled, spearman
 if TYPE_CHECKING:
     from autocomp.cost.chip import Chip
     from autocomp.options import Options
-    from autocomp.tune.database import Tuned
-    from autocomp.tune.kernel import KernelResult
+    from autocomp.runtime.program import Program
+    from autocomp.tune.database import Database, Tuned
+    from autocomp.tune.kernel import KernelResult, Limits
     from autocomp.tune.tuner import Progress
 
+WIDTH = 140  # columns of a table that goes to no terminal
 EVERY = 5.0  # seconds between lines of progress where there is no terminal
 
 
@@ -76,6 +80,56 @@ class TuneProgress:
 def _state(p: Progress) -> str:
     parts = [f"best {seconds_text(p.best or None) or 'none'}", f"untuned {seconds_text(p.untuned or None) or 'failed'}"]
     return ", ".join([*parts, *([f"{p.failed} failed"] if p.failed else []), f"{p.elapsed:.0f} s"])
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What a search over a program's kernels found: `rows` as `result_rows` gives them. As a text: the table and what is to be said."""
+
+    title: str
+    rows: list[dict[str, Any]]
+    verdict: str
+
+    @property
+    def remarks(self) -> list[str]:
+        """Lines below the table, the verdict last."""
+        return [*remarks(self.rows), self.verdict]
+
+    def table(self) -> Table:
+        """For terminals."""
+        fresh = sum(r["fresh"] for r in self.rows)
+        known = sum(r["tried"] for r in self.rows) - fresh
+        return result_table(self.rows, f"{self.title}: {fresh} schedules measured now, {known} known from before")
+
+    def __str__(self) -> str:
+        console = Console(file=StringIO(), width=WIDTH)
+        console.print(self.table())
+        return "\n".join([console.file.getvalue().rstrip(), *self.remarks])  # type: ignore[attr-defined]
+
+
+def search_program(program: Program, options: Options, database: Database, limits: Limits, console: Console, quiet: bool = False) -> Tuning:
+    """Measure schedules of a program's kernels, progress on `console`. Raises what `tune_program` raises."""
+    from autocomp import rewrite
+    from autocomp.tune.tuner import tune_program
+
+    rules = rewrite.load_rules(options.rules, without=options.without, options=options)
+    with TuneProgress(console, not quiet) as progress:
+        results = tune_program(program.calls, program.target, rules, options, database, limits, progress)
+    rows = result_rows(results, program.target.chip, options)
+    return Tuning(f"{program.name} on {program.target.name} ({program.target.chip.name})", rows, verdict(rows, options.min_speedup))
+
+
+def tune(program: Program, seconds: float, configurations: int | None, quiet: bool) -> Tuning:
+    """`Program.tune`: a search into the database that the program's options name."""
+    from autocomp.tune.database import Database
+    from autocomp.tune.kernel import Limits
+    from autocomp.tune.use import database_path
+
+    console = Console(stderr=True, markup=False)
+    options = replace(program.options, tuned=False,
+                      search_configurations=configurations or program.options.search_configurations)  # fmt: skip
+    with Database(database_path(options), lambda text: console.print(text, highlight=False)) as db:
+        return search_program(program, options, db, Limits(seconds=seconds), console, quiet)
 
 
 def result_rows(results: Sequence[KernelResult], chip: Chip, options: Options) -> list[dict[str, Any]]:

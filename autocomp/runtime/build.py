@@ -71,6 +71,7 @@ def build_objects(texts: Mapping[str, str], toolchain: object, trace: Trace, job
         write_atomic(path, toolchain.compile_object(name, texts[name]))  # type: ignore[attr-defined]
 
     with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
-        list(pool.map(compile_one, missing.items()))
+        for done, _ in enumerate(pool.map(compile_one, missing.items()), 1):
+            trace.progress(f"compiled {done} of {len(missing)} kernels")
     trace.add("note", "build cache", text=f"{len(found)} of {len(texts)} kernels found")
     return {name: found.get(name) or paths[name].read_bytes() for name in texts}

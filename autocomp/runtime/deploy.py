@@ -260,7 +260,7 @@ def readme(program: Any) -> str:
     make          # needs {APIS[program.target.name].compiler}
     make run
 
-Inputs (raw, row-major, little-endian):
+Inputs (raw, row-major, little-endian; in Python `array.tofile("NAME.bin")`, and `numpy.fromfile` reads the outputs):
 
 {names([(n, n, ".bin") for n in g.inputs])}
 

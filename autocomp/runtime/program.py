@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from autocomp.cost.estimate import share_of_roofline
-from autocomp.errors import AutocompError, ModelError
+from autocomp.errors import AutocompError, BuildError, ModelError
 from autocomp.ir.kernel import KernelGraph
 from autocomp.options import Options
 from autocomp.runtime.build import build_library, build_objects
@@ -114,11 +114,30 @@ class Program:
 
         return Path(import_module("autocomp.report.html").program_report(self, path, timing))
 
+    def tune(self, seconds: float = 0.0, configurations: int | None = None, quiet: bool = False) -> Any:
+        """Measure schedules of its kernels here and keep the fastest (see `autocomp tune`); `optimize` uses them from then on.
+
+        seconds: for the whole search, 0 for no limit; configurations: schedules a kernel at most. What comes back prints as a table
+        and has `rows`, a dict a kernel. Raises AutocompError where the target cannot run here. Interrupted, it goes on where it was.
+        """
+        from importlib import import_module
+
+        return import_module("autocomp.report.tuning").tune(self, seconds, configurations, quiet)
+
     def save(self, folder: str | Path) -> Path:
         """Write sources, build script, weights and manifest."""
         from autocomp.runtime.saving import save
 
         return save(self, Path(folder))
+
+    def build(self) -> dict[str, bytes]:
+        """Device code of each kernel, by name: compiled here whether or not a device is (CUDA). Raises BuildError with the compiler's
+        first error, or with what to install."""
+        toolchain = self.target.toolchain
+        if self.target.runtime != "cuda":
+            raise BuildError(f"kernels for {self.target.name} are not compiled one by one here", where=self.name,
+                             hint="save(folder) writes sources with what builds them")  # fmt: skip
+        return build_objects({PurePath(f).stem: text for f, text in self.sources.items()}, toolchain, self.trace)
 
     def verify(self, feed: Mapping[str, np.ndarray] | None = None, seed: int = 0) -> Verification:
         """Compare with the float64 reference; raises VerificationError."""

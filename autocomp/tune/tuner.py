@@ -57,9 +57,7 @@ def tune_program(calls: KernelGraph, target: Target, rules: RuleSet, options: Op
     Time goes to kernels by their share of the predicted time. Whatever was measured before is known and not measured again. Raises
     AutocompError where the target cannot run here, or the database cannot be written.
     """
-    if target.why_not_runnable():
-        raise AutocompError(f"target {target.name} cannot run here: {target.why_not_runnable()}", where="tune",
-                            hint="run the same command on a machine with the device")  # fmt: skip
+    require_device(target)
     count: dict[str, int] = {}
     kernels: dict[str, Kernel] = {}
     for c in merged(calls).calls:
@@ -85,6 +83,14 @@ def tune_program(calls: KernelGraph, target: Target, rules: RuleSet, options: Op
 
             results[s] = KernelTuning(kernels[s], session, chosen[s][0], folder / str(n)).run(count[s], end, report)
     return list(results.values())
+
+
+def require_device(target: Target) -> None:
+    """Raises AutocompError where the target's programs cannot run here: nothing can be measured."""
+    if why := target.why_not_runnable():
+        raise AutocompError(f"target {target.name} cannot run here: {why}", where="tune",
+                            hint="run the same command on a machine with the device; `--export` there and `--import` here carry what it "
+                            "finds, and `autocomp optimize` chooses schedules without measuring")  # fmt: skip
 
 
 def _why_not(k: Kernel) -> str:

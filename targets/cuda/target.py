@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from autocomp.targets.cuda.device import chip_here, why_not
 from autocomp.targets.cuda.emit import emit_specialised
 from autocomp.targets.cuda.rows import emit_rows
-from autocomp.targets.cuda.toolchain import Toolchain, capability, version_of
+from autocomp.targets.cuda.toolchain import Toolchain
 from autocomp.targets.simt.emit import emit
 from autocomp.targets.source import KernelSource
 from autocomp.targets.symbols import sizes_apart
@@ -19,6 +20,8 @@ from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
 from autocomp.tile.derive import derive
 from autocomp.tile.instruction import Instruction, read_instructions
+
+__all__ = ["CudaTarget", "chip_here", "instructions"]  # `targets.load_target` asks for the first two
 
 HEADER = "autocomp_cuda.cuh"
 
@@ -65,20 +68,4 @@ class CudaTarget:
 
     def why_not_runnable(self) -> str:
         """Why programs cannot run here, "" if they can."""
-        return self.toolchain.missing() or _no_device(self.chip.arch)
-
-
-@lru_cache(maxsize=4)
-def _no_device(arch: str) -> str:
-    """Why no device here runs code for `arch`, "" if one does."""
-    try:
-        from cuda.core import Device
-
-        Device().set_current()
-        have = capability()
-    except Exception as e:
-        return f"no CUDA device: {str(e).splitlines()[0] if str(e) else type(e).__name__}"
-    need = version_of(arch)
-    if arch.endswith("a") and have != need:
-        return f"the device has compute capability {have[0]}.{have[1]}, code for {arch} runs on {need[0]}.{need[1]} only"
-    return "" if have >= need else f"the device has compute capability {have[0]}.{have[1]}, {arch} needs {need[0]}.{need[1]}"
+        return self.toolchain.missing() or why_not(self.chip.arch)

@@ -8,6 +8,8 @@ from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 
+from autocomp.targets.cuda.device import device_here, version_of
+
 from autocomp.errors import BuildError
 
 INSTALL = "pip install 'autocomp[cuda]'"
@@ -48,21 +50,6 @@ def _toolkit_include() -> str:
         return ""
 
 
-@lru_cache(maxsize=1)
-def capability() -> tuple[int, int]:
-    """The compute capability of the current device. Raises what CUDA's packages raise where there is none."""
-    from cuda.core import Device
-
-    major, minor = Device().compute_capability
-    return major, minor
-
-
-def version_of(arch: str) -> tuple[int, int]:
-    """The compute capability that an architecture names: (9, 0) for sm_90a."""
-    digits = "".join(c for c in arch if c.isdigit())
-    return int(digits[:-1]), int(digits[-1])
-
-
 @dataclass(frozen=True)
 class Toolchain:
     """Compiles one kernel's text for `arch` (sm_80, sm_90a, ...)."""
@@ -74,7 +61,7 @@ class Toolchain:
         compiled for the device's own, which has all that it asks for. `sm_90a` and its like stay, they run on their own version only."""
         if not self.arch[-1].isdigit():
             return self
-        major, minor = capability()
+        major, minor = device_here().capability
         return Toolchain(f"sm_{major}{minor}") if major > version_of(self.arch)[0] else self
 
     def missing(self) -> str:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
+from rich.console import Console
 
 import autocomp
+from autocomp.cost.chip import load_chip
+from autocomp.errors import BuildError
 from tests.helpers.command_line import call
 
 MLP = """graph mlp
@@ -120,10 +126,43 @@ def test_doctor_says_what_is_missing_and_whether_the_cache_can_be_written(tmp_pa
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("AUTOCOMP_CACHE", str(tmp_path / "file"))
     rows = {r["what"]: r for r in json.loads(run("doctor", "--json")[0])}
-    assert {"onnx", "CUDA device", "this CPU"} < rows.keys()
+    assert {"onnx", "cuda-core", "CUDA device", "this CPU"} < rows.keys()
     assert all(r["next"] for r in rows.values() if r["state"] in ("missing", "none"))
     assert rows["cache folder"]["state"] == f"{tmp_path / 'file'} cannot be written"
     assert rows["cache folder"]["next"] == "set AUTOCOMP_CACHE to a folder of yours"
+
+
+def test_doctor_names_the_chip_of_the_device(monkeypatch):
+    here = SimpleNamespace(why_not_runnable=lambda: "", chip=load_chip("l40s"))
+    monkeypatch.setattr("autocomp.report.doctor.load_target", lambda spec: here)
+    (row,) = [r for r in json.loads(run("doctor", "--json")[0]) if r["what"] == "CUDA device"]
+    assert row["state"] == "found, as cuda:l40s (NVIDIA L40S 48 GB)"
+
+
+def test_kernels_are_compiled_where_no_device_is(model, monkeypatch):
+    """`--build` compiles what it prints, and an error of the compiler ends it."""
+    pytest.importorskip("cuda.bindings")
+    printed, _ = run("optimize", model, "--target", "cuda:a100", "--build", "--json", "--no-verify")
+    built = json.loads(printed)["built"]
+    assert built["arch"] == "sm_80" and all(n > 1000 for n in built["bytes"].values()) and len(built["bytes"]) == 1
+    assert "compiled 1 kernel for sm_80: " in run("optimize", model, "--target", "cuda:a100", "--build", "--no-verify")[1]
+    assert "are not compiled one by one here" in run("optimize", model, "--target", "maca", "--build", code=1)[1]
+
+    def refuse(self, name, text):
+        raise BuildError(f"NVRTC refused kernel {name}")
+
+    monkeypatch.setattr("autocomp.targets.cuda.toolchain.Toolchain.compile_object", refuse)
+    monkeypatch.setenv("AUTOCOMP_CACHE", str(Path(model).parent / "cache"))
+    assert "NVRTC refused kernel matmul" in run("optimize", model, "--target", "cuda:a100", "--build", code=1)[1]
+
+
+@pytest.mark.parametrize("command", ["run", "tune"])
+def test_without_a_device_nothing_is_compiled_before_it_is_said(command, model, monkeypatch):
+    monkeypatch.setattr("autocomp.targets.cuda.target.why_not", lambda arch: "no CUDA device: none of them")
+    monkeypatch.setattr("autocomp.targets.cuda.toolchain.Toolchain.missing", lambda self: "")
+    _, err = run(command, model, "--target", "cuda:h200", code=1)
+    assert "cannot run here: no CUDA device: none of them" in err
+    assert "next: " in err and "reading the model" not in err
 
 
 @pytest.mark.parametrize(("args", "code", "text"), [
@@ -146,7 +185,7 @@ def test_doctor_says_what_is_missing_and_whether_the_cache_can_be_written(tmp_pa
     (["rules", "test", "algebra/nothing"], 1, "there is no rule 'algebra/nothing'"),
     (["compare", "{model}", "none_b"], 1, "is no folder of a saved program"),
     (["optimize", "{model}", "--target", "gpu"], 1, "no target 'gpu'\n  next: targets: ascend (Ascend C), cpu (C), cuda (CUDA C++)"),
-    (["optimize", "{model}", "--target", "cuda:h100"], 1, "did you mean 'h200'? chips: h200, a100, or cuda:FILE.yaml"),
+    (["optimize", "{model}", "--target", "cuda:h300"], 1, "has no chip 'h300'\n  next: did you mean 'h200'? chips: h200, h100,"),
     (["optimize", "{model}", "--threads", "1"], 2, "No such option: --threads; it is set by --set threads=VALUE"),
     (["optimize", "{model}", "--set", "rules=mine.yaml"], 2, "rules has a flag of its own: --rules mine.yaml"),
     (["explain", "{model}", "--why-not", "nothing"], 1, "no rule 'nothing' in force\n  next: `autocomp rules list` shows them"),
@@ -233,3 +272,18 @@ def test_names_in_brackets_reach_the_reader():
             console.print("pip install 'autocomp[cuda]'")
             console.print(table)
         assert "autocomp[cuda]" in seen.get() and "autocomp[torch]" in seen.get()
+
+
+def test_a_long_stage_says_where_it_is(monkeypatch):
+    """Beside the spinner on a terminal; elsewhere in a line, but not more often than every few seconds."""
+    from autocomp.report import progress
+    from autocomp.trace import Trace
+
+    for terminal, every, said in ((True, 5.0, True), (False, 5.0, False), (False, -1.0, True)):
+        monkeypatch.setattr(progress, "EVERY", every)
+        text, trace = io.StringIO(), Trace()
+        with progress.StageProgress(Console(file=text, force_terminal=terminal, width=100), trace), trace.stage("build"):
+            trace.progress("compiled 3 of 57 kernels")
+            time.sleep(0.15 if terminal else 0)
+        assert ("compiled 3 of 57 kernels" in text.getvalue()) == said
+        assert "printing and building sources" in text.getvalue()

@@ -30,6 +30,14 @@ def test_predicted_times_where_a_side_was_not_measured(programs, tmp_path):
     assert "measured" not in page
 
 
+def test_the_title_names_the_chips(tmp_path):
+    sides = [autocomp.optimize(TEXT, target=f"cuda:{chip}").save(tmp_path / chip) for chip in ("h200", "a100")]
+    result = autocomp.compare(*sides)
+    assert result.table().title == "A: g on cuda:h200   B: g on cuda:a100"
+    assert "g on cuda:a100" in result.report(tmp_path / "ab.html").read_text()
+    assert autocomp.compare(autocomp.optimize(TEXT), sides[0]).a.target == "cpu"
+
+
 def test_measured_times_where_both_sides_have_them(programs, tmp_path):
     fused, apart = programs
     result = autocomp.compare(fused, apart, inputs=random_inputs(fused.graph))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from autocomp.targets import load_target
+from autocomp.targets.cuda.device import DeviceFacts
 from autocomp.targets.cuda.target import CudaTarget
 from autocomp.targets.cuda.toolchain import Toolchain
 
@@ -37,7 +38,7 @@ def test_what_is_printed_for_an_older_chip_is_compiled_for_the_device_that_is_he
     """A cubin of compute capability 8.0 does not load on 9.0, one of 8.0 does on 8.9; code for 9.0a runs on 9.0 alone."""
     runs = [((9, 0), "sm_80", "sm_90"), ((8, 9), "sm_80", "sm_80"), ((8, 0), "sm_80", "sm_80"), ((9, 0), "sm_90a", "sm_90a")]
     for have, arch, code in runs:
-        monkeypatch.setattr("autocomp.targets.cuda.toolchain.capability", lambda have=have: have)
+        monkeypatch.setattr("autocomp.targets.cuda.toolchain.device_here", lambda have=have: DeviceFacts("a card", have, 80))
         assert Toolchain(arch).here() == Toolchain(code)
     program = autocomp.optimize(GRAPHS["gemm_bias_gelu"], target="cuda:a100")
     for name, s in program.printed.items():

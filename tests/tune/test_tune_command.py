@@ -13,6 +13,7 @@ import time
 import pytest
 from autocomp.targets import load_target
 
+import autocomp
 from autocomp.egraph.choose import describe
 from autocomp.tune.key import schedule_of
 from tests.helpers.command_line import call
@@ -168,3 +169,23 @@ def test_a_target_without_a_device_is_said(model):
     _, err = run("tune", model, "--target", "maca", code=1)
     assert "target maca cannot run here" in err
     assert "run the same command on a machine with the device" in err
+
+
+def test_ranks_of_nothing_say_what_makes_some(tmp_path):
+    _, err = run("tune", "--ranks", "--target", "cuda", "--database", str(tmp_path / "none.sqlite"))
+    assert "has no measurements for cuda: `autocomp tune MODEL --target cuda` makes some" in err.replace("\n", " ")
+
+
+def test_a_program_in_python_is_tuned_as_from_the_command_line(tmp_path, capsys):
+    """`Program.tune` fills the database that `optimize` reads; what it gives back prints as the table."""
+    program = autocomp.optimize(ONE, tuning_database=str(tmp_path / "t.sqlite"))
+    found = program.tune(configurations=2)
+    assert [(r["kernel"], r["tried"]) for r in found.rows] == [(program.kernels[0].name, 2)]
+    assert "g on cpu" in str(found) and "2 schedules measured now, 0 known from before" in str(found)
+    assert str(found).endswith(found.verdict)
+    assert "2 of 2 schedules tried" in capsys.readouterr().err
+    again = program.tune(configurations=2, quiet=True)
+    assert [r["fresh"] for r in again.rows] == [0]
+    assert capsys.readouterr().err == ""
+    tuned = autocomp.optimize(ONE, tuning_database=str(tmp_path / "t.sqlite"), min_speedup=0.01)
+    assert tuned.kernels[0].schedule == found.rows[0]["tuned"]
