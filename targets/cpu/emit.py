@@ -18,8 +18,9 @@ from autocomp.targets.cpu.tree import Node, build, contractions
 from autocomp.targets.source import KernelSource, Packing
 
 from autocomp.errors import UnsupportedOp
+from autocomp.ir.body import Expr, postorder
 from autocomp.options import Options
-from autocomp.tile.program import TileProgram
+from autocomp.tile.program import TileProgram, walk
 from autocomp.tile.text import show
 
 
@@ -28,10 +29,7 @@ def emit(program: TileProgram, lanes: int, header: tuple[str, ...] = (), units: 
     """The function of a tile program. `lanes`: f32 lanes of a vector; `header`: lines of the comment above it; `units`:
     contractions run in register tiles (else as plain reductions);
     `registers`: vector registers; `options`: parallel_outer, vectorize_inner, register_tile_factor and unroll_factor are read."""
-    for dtype in (*(t.dtype for t in (*program.inputs, *program.outputs)), *(b.dtype for b in program.bufs)):
-        if dtype.name not in CTYPE:
-            raise UnsupportedOp(f"elements of type {dtype} are not computed on CPUs", where=f"kernel {program.name}",
-                                hint="cast them to f16 before, or take a GPU target")  # fmt: skip
+    _check_types(program)
     nest = below_maxima(hoist(coalesce(lower(program))))
     nest = replace(nest, vectors=options.vectorize_inner, rows=options.register_tile_factor, lanes=lanes)
     tree = build(nest, units and options.vectorize_inner)
@@ -57,6 +55,16 @@ def emit(program: TileProgram, lanes: int, header: tuple[str, ...] = (), units: 
     text = [line for _, lines in packs for line in lines] + text
     return KernelSource(program.name, "\n".join(text) + "\n", name, inputs, outputs, nest.sizes, ("autocomp_cpu.h",),
                         packings=tuple(k for k, _ in packs))  # fmt: skip
+
+
+def _check_types(program: TileProgram) -> None:
+    """Raises UnsupportedOp for elements, stored or on the way, of a type that C has no name for."""
+    stored = [t.dtype for t in (*program.inputs, *program.outputs)] + [b.dtype for b in program.bufs]
+    made = [e.dtype for s, _ in walk(program.body) if isinstance(s.expr, Expr) for e in postorder(s.expr)]
+    for dtype in (*stored, *made):
+        if dtype.name not in CTYPE:
+            raise UnsupportedOp(f"elements of type {dtype} are not computed on CPUs", where=f"kernel {program.name}",
+                                hint="cast them to f16 before, or take a GPU target")  # fmt: skip
 
 
 def _packings(nest: Nest, tree: list[Node], name: str, lanes: int, registers: int) -> list[tuple[Packing, list[str]]]:

@@ -10,6 +10,7 @@ very map that moves them in the loop.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -106,40 +107,38 @@ def _move(at: Printer, b: Base, before: str) -> None:
 
 def _meet(at: Printer, late: Carried, first: list[tuple[Stmt, str]], last: list[tuple[Stmt, str]]) -> None:
     """Bases and sums of the blocks of a cluster, with one barrier."""
-    pairs = first + last
-    s, dtype = pairs[0][0], at.bufs[pairs[0][0].dst].dtype
-    both, n = trees.side_by_side(at, pairs)
-    box, _ = trees.leave(at, both, n, at.place.threads // at.place.cluster // at.place.wave, dtype, f"tree of {s.dst}{trees.OVER_BLOCKS}")
+    s, dtype = first[0][0], at.bufs[first[0][0].dst].dtype
+    both, n, lies = trees.side_by_side(at, first + last)
+    own = at.place.threads // at.place.cluster // at.place.wave
+    box, _ = trees.leave(at, both, n, own, dtype, f"tree of {s.dst}{trees.OVER_BLOCKS}")
     read = trees.read_all(at, box, n, at.place.layouts[s.srcs[0]], set(s.axis.split(",")), False)
     all_ = at.names.fresh("all")
     at.put(f"{held(dtype)} {all_}[{len(read) * n}];")
     for p, text in enumerate(read):
         with at.over(n):
             at.put(f"{all_}[{p * n} + r] = {text};")
-    below, where = 0, dict[str, int]()
-    for x, _ in pairs:
-        where[x.dst] = below
-        below += at.place.layouts[x.dst].registers
-    for x, name in first:
-        with at.over(at.place.layouts[x.dst].registers):
-            at.put(f"{name}[r] = {all_}[{where[x.dst]} + r];")
-            for p in range(1, len(read)):
-                at.put(f"{name}[r] = {function(str(x.expr), [f'{name}[r]', f'{all_}[{p * n + where[x.dst]} + r]'], dtype)};")
+    combine = lambda x, a, b: f"{a} = {function(str(x.expr), [a, b], dtype)};"
+    of = lambda p, x: f"{all_}[{p * n + lies[x.dst].start} + r]"
+
+    def each(pairs: list[tuple[Stmt, str]]) -> Iterator[tuple[Stmt, str]]:
+        for x, name in pairs:
+            with at.over(len(lies[x.dst])):
+                yield x, f"{name}[r]"
+
+    for x, mine in each(first):
+        at.put(f"{mine} = {of(0, x)};", *(combine(x, mine, of(p, x)) for p in range(1, len(read))))
     total = {x.dst: at.names.fresh("met") for x, _ in last}
     for x, _ in last:
-        at.put(f"{held(dtype)} {total[x.dst]}[{at.place.layouts[x.dst].registers}] = {{}};")
+        at.put(f"{held(dtype)} {total[x.dst]}[{len(lies[x.dst])}] = {{}};")
     for p in range(len(read)):
-        for x, name in last:
-            with at.over(at.place.layouts[x.dst].registers):
-                at.put(f"{name}[r] = {all_}[{p * n + where[x.dst]} + r];")
+        for x, mine in each(last):
+            at.put(f"{mine} = {of(p, x)};")
         for b in late.bases:
-            _move(at, b, f"({all_} + {p * n + where[b.state]})")
-        for x, name in last:
-            with at.over(at.place.layouts[x.dst].registers):
-                at.put(f"{total[x.dst]}[r] = {function(str(x.expr), [f'{total[x.dst]}[r]', f'{name}[r]'], dtype)};")
-    for x, name in last:
-        with at.over(at.place.layouts[x.dst].registers):
-            at.put(f"{name}[r] = {total[x.dst]}[r];")
+            _move(at, b, f"({all_} + {p * n + lies[b.state].start})")
+        for x, mine in each(last):
+            at.put(combine(x, f"{total[x.dst]}[r]", mine))
+    for x, mine in each(last):
+        at.put(f"{mine} = {total[x.dst]}[r];")
 
 
 def _base(fold: Stmt, inside: list[Stmt], sums: set[str], elsewhere: set[str]) -> Base | None:

@@ -71,6 +71,10 @@ class Product:
         """Whether a factor lies along this product's reduced axes: one buffer may be a factor of two products."""
         return x.inner[0][0] in [a for a, _ in self.k] if x.inner else x.deep
 
+    def rows(self, x: Shared) -> int:
+        """Rows of a factor that shared memory holds (columns, where it lies along them)."""
+        return x.rows if self.deep(x) else x.row
+
 
 @dataclass
 class Placement:

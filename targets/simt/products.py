@@ -35,13 +35,18 @@ def mma(at: Printer, s: Stmt) -> None:
         plain(at, s, pr)
 
 
-def within(x: Shared, pr: Product, part: Layout, group: tuple[tuple[str, int], ...], side: str) -> str:
-    """The place of a row (a column, where a factor lies along them) that shared memory holds: a thread without rows of its own reads
-    another's, nobody stores its results."""
-    stored, last, step = x.rows if pr.deep(x) else x.row, 0, 1
+def within(row: str, reach: int, stored: int, run: int = 1) -> str:
+    """The place of a row (a column, where a factor lies along them), of `reach` that are read, from which shared memory holds `run`: past
+    the `stored` ones another's is read, nobody stores its results."""
+    return row if reach <= stored else f"ac_min({row}, {stored - run})"
+
+
+def _reach(part: Layout, group: tuple[tuple[str, int], ...]) -> int:
+    """Rows of a tile, combined axes innermost first, that a layout has up to its last."""
+    last, step = 0, 1
     for a, size in group:
         last, step = last + (part.extent(a) - 1) * step, step * size
-    return side if last < stored else f"ac_min({side}, {stored - 1})"
+    return last + 1
 
 
 def matrix(at: Printer, s: Stmt, pr: Product) -> None:
@@ -69,11 +74,9 @@ def factor(at: Printer, pr: Product, first: bool) -> None:
         packed(at, pr, n)
         return
     x = at.place.shared[name]
-    lies = pr.deep(x)
-    stored, waves = x.rows if lies else x.row, pr.waves[0 if first else 1]
+    lies, waves = pr.deep(x), pr.waves[0 if first else 1]
     start = f"{number} * {side * n}" if waves > 1 else "0"
-    # a wave whose rows (columns, where a factor lies along them) shared memory does not hold reads the last: nobody stores its results
-    inside = lambda row, most: f"ac_min({row}, {stored - most})" if side * n * waves > stored else row
+    inside = lambda row, run: within(row, side * n * waves, pr.rows(x), run)
     if i.load != "ldmatrix" or not (lies or x.buf.dtype.bytes == 2):
         own_elements(at, x, pr, first, n, start, inside)
         return
@@ -148,10 +151,11 @@ def plain(at: Printer, s: Stmt, pr: Product) -> None:
         raise UnsupportedOp(f"{i.name} folds {i.k} neighbours in depth, a factor lies otherwise", where=f"kernel {at.p.name}")
     with at.block(f"for (int kk = 0; kk < {-(-total // i.k)}; ++kk)"):
         for var, (name, part, group) in zip("ab", parts):
-            x = at.place.shared[name]
+            x, reach = at.place.shared[name], _reach(part, group)
             at.put(f"{kind if i.k == 1 else 'unsigned'} f{var}[{part.registers}];")
             with at.over(part.registers):
-                side = within(x, pr, part, group, linear(group, lambda a, part=part: at.local(part, a, "r")))
+                side = linear(group, lambda a, part=part: at.local(part, a, "r"))
+                side = within(side, reach, pr.rows(x))
                 deep = "kk" if i.k == 1 else f"kk * {i.k}"
                 place = at.element(x, side, deep) if pr.deep(x) else at.element(x, deep, side)
                 one = f"ac_held(*(const {STORED[x.buf.dtype.name]} *)({place}))"

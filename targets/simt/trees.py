@@ -36,7 +36,7 @@ def reduce(at: Printer, s: Stmt) -> None:
     """Registers, then lanes by exchange, then waves through shared memory; the tree is read off the layout."""
     src, dst = at.bufs[s.srcs[0]], at.bufs[s.dst]
     layout, out = at.place.layouts[src.name], at.place.layouts[dst.name]
-    gone = set(s.axis.split(","))
+    gone = s.axis.split(",")
     op = str(s.expr)
     combine = lambda a, b: function(op, [a, b], dst.dtype)
     t = at.names.fresh("t")
@@ -72,24 +72,25 @@ def trees(at: Printer, pairs: Sequence[tuple[Stmt, str]], over_blocks: bool = Tr
         if len(mine) == 1:
             tree(at, *mine[0], over_blocks)
             continue
-        both, n = side_by_side(at, mine)
+        both, n, lies = side_by_side(at, mine)
         _tree(at, mine[0][0], both, n, f"tree of {mine[0][0].dst}", over_blocks)
-        below = 0
         for s, name in mine:
-            with at.over(at.place.layouts[s.dst].registers):
-                at.put(f"{name}[r] = {both}[{below} + r];")
-            below += at.place.layouts[s.dst].registers
+            with at.over(len(lies[s.dst])):
+                at.put(f"{name}[r] = {both}[{lies[s.dst].start} + r];")
 
 
-def side_by_side(at: Printer, pairs: Sequence[tuple[Stmt, str]]) -> tuple[str, int]:
-    """One array with the registers of several reductions, one behind another, and its length."""
-    sizes = [at.place.layouts[s.dst].registers for s, _ in pairs]
+def side_by_side(at: Printer, pairs: Sequence[tuple[Stmt, str]]) -> tuple[str, int, dict[str, range]]:
+    """One array with the registers of several reductions, one behind another: its name, its length, and where each one's lie."""
+    lies, n = dict[str, range](), 0
+    for s, _ in pairs:
+        lies[s.dst] = range(n, n + at.place.layouts[s.dst].registers)
+        n = lies[s.dst].stop
     both = at.names.fresh("both")
-    at.put(f"{held(at.bufs[pairs[0][0].dst].dtype)} {both}[{sum(sizes)}];")
-    for i, ((_, name), n) in enumerate(zip(pairs, sizes)):
-        with at.over(n):
-            at.put(f"{both}[{sum(sizes[:i])} + r] = {name}[r];")
-    return both, sum(sizes)
+    at.put(f"{held(at.bufs[pairs[0][0].dst].dtype)} {both}[{n}];")
+    for s, name in pairs:
+        with at.over(len(lies[s.dst])):
+            at.put(f"{both}[{lies[s.dst].start} + r] = {name}[r];")
+    return both, n, lies
 
 
 def _tree(at: Printer, s: Stmt, t: str, n: int, key: str, over_blocks: bool) -> None:

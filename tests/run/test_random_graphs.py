@@ -21,6 +21,7 @@ from autocomp.runtime.inputs import load_npz
 from autocomp.runtime.plan import ALIGN, arena, size_of, slots
 from benchmarks.random_graphs import Failure, check, graphs, keep, run
 from examples.models import bert
+from tests.helpers.device_graphs import GRAPHS
 
 needs_cc = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
 ROOT = Path(__file__).resolve().parents[2]
@@ -135,11 +136,14 @@ ROWS = "graph rows\ninput x: f16[65, 300]\n%0 = softmax(x, axes=[1])\n%1 = mul(%
 
 @pytest.mark.parametrize("target", ["cpu", "cuda:h200"])
 def test_sources_are_the_same_bytes_whatever_the_hash_seed(target, tmp_path):
-    path = tmp_path / "model.txt"
-    small = show(bert(1, seq=16, hidden=32, heads=2, inner=64)).replace("extern", "random(0)")
-    path.write_text(small if target == "cpu" else ROWS)
-    code = ("import autocomp, sys; from autocomp.targets.cpu.toolchain import Toolchain; Toolchain.missing = lambda self: 'none';"
-            f"sys.stdout.write(autocomp.optimize({str(path)!r}, target={target!r}, cache=False).source())")  # fmt: skip
+    texts = [show(bert(1, seq=16, hidden=32, heads=2, inner=64)).replace("extern", "random(0)")]
+    if target != "cpu":
+        texts = [ROWS, *(GRAPHS[x] for x in ("maxpool", "gemm_bias_gelu", "attention_f16"))]
+    paths = [str(tmp_path / f"{i}.txt") for i in range(len(texts))]
+    for path, text in zip(paths, texts):
+        Path(path).write_text(text)
+    code = ("import autocomp, sys; from autocomp.targets.cpu.toolchain import Toolchain; Toolchain.missing = lambda self: 'none'\n"
+            f"for path in {paths!r}: sys.stdout.write(autocomp.optimize(path, target={target!r}, cache=False).source())")  # fmt: skip
     printed = set()
     for seed in ("0", "1", "77"):
         env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}

@@ -89,9 +89,10 @@ def test_a_schedule_that_cannot_be_printed_is_refused_with_its_reason(text, sche
         CudaTarget(load_chip("a100")).emit(kernel_of(text), schedule)
 
 
-def test_cpus_refuse_eight_bit_floats_with_what_to_do():
-    with pytest.raises(UnsupportedOp, match=r"elements of type f8e4m3 are not computed on CPUs\s+next: cast them to f16"):
-        autocomp.optimize(GRAPHS["gemm_f8e4m3"], target="cpu")
+@pytest.mark.parametrize(("name", "dtype"), [("gemm_f8e4m3", "f8e4m3"), ("to_f8e4m3", "f8e4m3"), ("through_f8e5m2", "f8e5m2")])
+def test_cpus_refuse_eight_bit_floats_stored_or_on_the_way_with_what_to_do(name, dtype):
+    with pytest.raises(UnsupportedOp, match=rf"elements of type {dtype} are not computed on CPUs\s+next: cast them to f16"):
+        autocomp.optimize(GRAPHS[name], target="cpu")
 
 
 def test_warpgroups_are_refused_where_the_chip_has_none():
