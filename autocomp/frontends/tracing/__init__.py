@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 
 from autocomp.errors import AutocompError, ModelError, UnsupportedOp
-from autocomp.frontends.tracing import functions, source, ufuncs
+from autocomp.frontends.tracing import indexing, namespace, products, reductions, selection, shapes, source, ufuncs
 from autocomp.frontends.tracing.array import Recorder, Tracer, lift
+from autocomp.frontends.tracing.registry import FUNCTIONS
 from autocomp.ir.node import Graph
 from autocomp.ir.types import TensorType, dtype_of
 
-__all__ = ["Tracer", "functions", "trace", "ufuncs"]
+__all__ = ["Tracer", "indexing", "namespace", "products", "reductions", "selection", "shapes", "trace", "ufuncs"]
 
 
 def trace(fn: Callable[..., Any], *examples: Any, name: str | None = None) -> Graph:
@@ -45,7 +46,7 @@ def trace(fn: Callable[..., Any], *examples: Any, name: str | None = None) -> Gr
         raise UnsupportedOp(
             f"a traced array has no attribute '{e.name}'",
             where=source.of_traceback(e.__traceback__),
-            hint="use a function of numpy; traced are " + ", ".join(sorted(functions.FUNCTIONS)),
+            hint="use a function of numpy; traced are " + ", ".join(sorted(FUNCTIONS)),
         ) from None
     for key, value in _named(result):
         try:

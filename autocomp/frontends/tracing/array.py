@@ -1,4 +1,4 @@
-"""The array that is being recorded, and the registries of ufuncs and functions that it answers to."""
+"""The array that is being recorded. What it answers to is registered by name, so that this file needs none of it."""
 
 from __future__ import annotations
 
@@ -10,15 +10,10 @@ import numpy as np
 
 from autocomp.errors import ModelError, UnsupportedOp
 from autocomp.frontends.tracing import source
+from autocomp.frontends.tracing.registry import FUNCTIONS, PROTOCOLS, UFUNCS
 from autocomp.ir.builder import Builder
 from autocomp.ir.node import Node
 from autocomp.ir.types import DType, Sym, TensorType, dtype_of
-
-UFUNCS: dict[str, Callable[..., Any]] = {}
-"""NumPy's name of a ufunc -> the function of values (tracers, arrays, numbers) that records it."""
-
-FUNCTIONS: dict[str, Callable[..., Any]] = {}
-"""NumPy's or the array API's name of a function -> the same with its arguments."""
 
 
 def lift(b: Builder, value: Any, like: DType | None) -> Node:
@@ -177,9 +172,7 @@ class Tracer:
             raise
 
     def __array_namespace__(self, api_version: str | None = None) -> Any:
-        from autocomp.frontends.tracing.namespace import NAMESPACE
-
-        return NAMESPACE
+        return PROTOCOLS["__array_namespace__"]()
 
     # ---- methods of arrays
     def reshape(self, *shape: Any, order: str = "C") -> Tracer:
@@ -210,9 +203,7 @@ class Tracer:
         return self if to == self.dtype else self.op("cast", to=to.name)
 
     def __getitem__(self, key: Any) -> Tracer:
-        from autocomp.frontends.tracing.indexing import index
-
-        return index(self, key)
+        return PROTOCOLS["__getitem__"](self, key)  # type: ignore[no-any-return]
 
     sum, prod, max, min = _method("sum"), _method("prod"), _method("max"), _method("min")
     any, all, mean, var, std = _method("any"), _method("all"), _method("mean"), _method("var"), _method("std")

@@ -7,7 +7,11 @@ from typing import Any
 import numpy as np
 
 from autocomp.errors import ModelError, UnsupportedOp
-from autocomp.frontends.tracing.array import FUNCTIONS, Tracer, lift
+from autocomp.frontends.tracing.arguments import array
+from autocomp.frontends.tracing.array import Tracer
+from autocomp.frontends.tracing.registry import protocol
+from autocomp.frontends.tracing.selection import take
+from autocomp.frontends.tracing.shapes import broadcast_arrays, moveaxis, stack
 from autocomp.ir.types import I64, Sym
 
 
@@ -15,6 +19,7 @@ def _is_array(k: Any) -> bool:
     return isinstance(k, (Tracer, np.ndarray, list)) or (isinstance(k, np.generic) and not isinstance(k, np.integer))
 
 
+@protocol("__getitem__")
 def index(x: Tracer, key: Any) -> Tracer:
     """x[key]. Raises UnsupportedOp for boolean masks, whose result's shape depends on data, ModelError out of range."""
     keys = [int(k) if isinstance(k, np.integer) else k for k in (key if isinstance(key, tuple) else (key,))]
@@ -75,16 +80,12 @@ def _advanced(x: Tracer, arrays: list[Any], places: list[int]) -> Tracer:
         if kind not in "iu":
             raise ModelError(f"indices of dtype {v.dtype}", where="trace", hint="use integers")
     if len(values) == 1:
-        return FUNCTIONS["take"](x, values[0], axis=places[0])  # type: ignore[no-any-return]
+        return take(x, values[0], axis=places[0])
     if places != list(range(places[0], places[0] + len(places))):
         raise UnsupportedOp("indexing with arrays in dimensions that are not neighbours", where="trace", hint="transpose first")
     first = places[0]
-    front = x if first == 0 else FUNCTIONS["moveaxis"](x, places, list(range(len(places))))
-    tuples = FUNCTIONS["stack"](list(FUNCTIONS["broadcast_arrays"](*(_as_i64(x, v) for v in values))), axis=-1)
+    front = x if first == 0 else moveaxis(x, places, list(range(len(places))))
+    tuples = stack(broadcast_arrays(*(array(v, x.b, I64).astype(I64) for v in values)), axis=-1)
     y = front.op("gather_nd", tuples.node)
     rank = tuples.ndim - 1
-    return y if first == 0 else FUNCTIONS["moveaxis"](y, list(range(rank)), list(range(first, first + rank)))  # type: ignore[no-any-return]
-
-
-def _as_i64(x: Tracer, v: Any) -> Tracer:
-    return (v if isinstance(v, Tracer) else Tracer(x.b, lift(x.b, v, I64))).astype(I64)
+    return y if first == 0 else moveaxis(y, list(range(rank)), list(range(first, first + rank)))

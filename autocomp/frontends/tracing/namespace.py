@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from autocomp.frontends.tracing.array import FUNCTIONS, UFUNCS, Tracer
+from autocomp.frontends.tracing.array import Tracer
+from autocomp.frontends.tracing.registry import FUNCTIONS, UFUNCS, protocol
 
 RENAMED = {
     "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan", "atan2": "arctan2",
@@ -48,7 +50,9 @@ def _asarray(value: Any, dtype: Any = None, copy: bool | None = None) -> Any:
     return np.asarray(value, dtype)
 
 
-def _namespace() -> SimpleNamespace:
+@protocol("__array_namespace__")
+@cache
+def namespace() -> SimpleNamespace:
     space = SimpleNamespace(**{n: _dispatch(n) for n in (*UFUNCS, *FUNCTIONS)})
     for name, known in RENAMED.items():
         setattr(space, name, getattr(space, known))
@@ -61,5 +65,3 @@ def _namespace() -> SimpleNamespace:
     )
     return space
 
-
-NAMESPACE = _namespace()

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from autocomp.errors import UnsupportedOp
-from autocomp.frontends.tracing.array import UFUNCS, Tracer, lift
+from autocomp.frontends.tracing.array import Tracer, lift
+from autocomp.frontends.tracing.registry import UFUNCS
 from autocomp.ir.types import BOOL, F32, DType, dtype_of
 
 NAMES = {

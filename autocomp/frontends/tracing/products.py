@@ -1,0 +1,76 @@
+"""NumPy's products of arrays, as matmul, einsum and convolution of the op table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from autocomp.errors import UnsupportedOp
+from autocomp.frontends.tracing.arguments import array, axes_of, builder, together
+from autocomp.frontends.tracing.array import Tracer
+from autocomp.frontends.tracing.registry import FUNCTIONS, UFUNCS, function
+from autocomp.frontends.tracing.shapes import expand_dims, flip, ravel
+
+
+@function("dot")
+def dot(x: Any, y: Any) -> Any:
+    b = builder(x, y)
+    x, y = array(x, b), array(y, b)
+    if x.ndim == 0 or y.ndim == 0:
+        return x * y
+    if y.ndim <= 2 or x.ndim == 1:
+        return x @ y
+    return tensordot(x, y, ((-1,), (-2,)))
+
+
+@function("tensordot")
+def tensordot(x: Any, y: Any, axes: Any = 2) -> Tracer:
+    x, y = together([x, y])
+    if isinstance(axes, int):
+        left, right = tuple(range(x.ndim - axes, x.ndim)), tuple(range(axes))
+    else:
+        left, right = axes_of(axes[0], x.ndim), axes_of(axes[1], y.ndim)
+    free = [chr(ord("a") + k) for k in range(x.ndim + y.ndim)]
+    xs, ys = free[: x.ndim], free[x.ndim :]
+    for a, b in zip(left, right):
+        ys[b] = xs[a]
+    out = [s for k, s in enumerate(xs) if k not in left] + [s for k, s in enumerate(ys) if k not in right]
+    return x.op("einsum", y.node, spec=f"{''.join(xs)},{''.join(ys)}->{''.join(out)}")
+
+
+@function("einsum")
+def einsum(spec: str, *operands: Any) -> Tracer:
+    """One or two operands, each letter once in each of them."""
+    xs = together(operands)
+    ins, arrow, out = spec.replace(" ", "").partition("->")
+    if not arrow:
+        out = "".join(sorted(s for s in set(ins) - {","} if ins.count(s) == 1))
+    terms = ins.split(",")
+    if len(xs) > 2 or len(terms) != len(xs) or "." in spec or any(len(set(t)) != len(t) for t in (*terms, out)):
+        raise UnsupportedOp(f"numpy.einsum '{spec}'", where="trace", hint="use one or two operands, without ... or repeated letters")
+    for k, t in enumerate(terms):
+        lone = tuple(i for i, s in enumerate(t) if s not in out and s not in "".join(terms[:k] + terms[k + 1 :]))
+        if lone:
+            xs[k] = FUNCTIONS["sum"](xs[k], lone, xs[k].dtype)
+            terms[k] = "".join(s for i, s in enumerate(t) if i not in lone)
+    if len(xs) == 1:
+        return xs[0].transpose([terms[0].index(s) for s in out]) if out != terms[0] else xs[0]
+    return xs[0].op("einsum", xs[1].node, spec=f"{terms[0]},{terms[1]}->{out}")
+
+
+function("outer")(lambda x, y: expand_dims(ravel(array(x, builder(x, y))), 1) * ravel(array(y, builder(x, y))))
+function("inner")(lambda x, y: tensordot(x, y, ((-1,), (-1,))))
+function("vdot")(lambda x, y: ravel(array(x, builder(x, y))) @ ravel(array(y, builder(x, y))))
+function("matmul")(lambda x, y: UFUNCS["matmul"](x, y))
+function("vecdot")(lambda x, y, axis=-1: FUNCTIONS["sum"](x * y, axis))
+
+
+@function("convolve")
+def convolve(x: Any, y: Any, mode: str = "full") -> Tracer:
+    """One-dimensional convolution, as the op table's with the shorter operand turned round."""
+    x, y = together([x, y])
+    x, y = (x, y) if x.shape[0] >= y.shape[0] else (y, x)
+    k = y.shape[0]
+    lo, hi = {"full": (k - 1, k - 1), "same": ((k - 1) - (k - 1) // 2, (k - 1) // 2), "valid": (0, 0)}[mode]
+    lo, hi = ((k - 1) // 2, (k - 1) - (k - 1) // 2) if mode == "same" else (lo, hi)
+    z = x.reshape(1, 1, -1).op("conv", flip(y).reshape(1, 1, -1).node, strides=(1,), lo=(lo,), hi=(hi,), dilations=(1,))
+    return z.reshape(-1)

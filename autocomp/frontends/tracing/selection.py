@@ -1,0 +1,137 @@
+"""NumPy's functions that choose elements: by a condition, by indices, by order, and the diagonals and triangles of matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from autocomp.frontends.tracing.arguments import array, axis_of, builder, together
+from autocomp.frontends.tracing.array import Tracer, lift
+from autocomp.frontends.tracing.registry import UFUNCS, function
+from autocomp.frontends.tracing.shapes import broadcast_to, expand_dims, moveaxis, pad, ravel
+from autocomp.ir.types import BOOL, I64, dtype_of
+
+
+@function("where")
+def where(condition: Any, x: Any, y: Any) -> Tracer:
+    b = builder(condition, x, y)
+    if not isinstance(x, Tracer) and not isinstance(y, Tracer):
+        kinds = dtype_of(np.result_type(x, y))
+        branches = [array(v, b, kinds).astype(kinds) for v in (x, y)]
+    else:
+        branches = together([x, y])
+    mask = array(condition, b, BOOL)
+    mask = mask if mask.dtype == BOOL else mask != 0
+    return mask.op("where", *(v.node for v in branches))
+
+
+@function("clip")
+def clip(x: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None) -> Any:
+    low, high = a_min if a_min is not None else min, a_max if a_max is not None else max
+    x = x if low is None else UFUNCS["maximum"](x, low)
+    return x if high is None else UFUNCS["minimum"](x, high)
+
+
+@function("take")
+def take(x: Any, indices: Any, axis: int | None = None) -> Tracer:
+    b = builder(x, indices)
+    x = array(x, b)
+    x, axis = (ravel(x), 0) if axis is None else (x, axis_of(axis, x.ndim))
+    at = indices if isinstance(indices, Tracer) else Tracer(b, lift(b, np.asarray(indices), I64))
+    return x.op("gather", at.node, axis=axis)
+
+
+@function("repeat")
+def repeat(x: Tracer, repeats: Any, axis: int | None = None) -> Tracer:
+    x, axis = (ravel(x), 0) if axis is None else (x, axis_of(axis, x.ndim))
+    if not isinstance(repeats, int):
+        return take(x, np.repeat(np.arange(x.shape[axis]), repeats), axis)
+    y = expand_dims(x, axis + 1)
+    y = broadcast_to(y, (*x.shape[: axis + 1], repeats, *x.shape[axis + 1 :]))
+    return y.reshape((*x.shape[:axis], x.shape[axis] * repeats, *x.shape[axis + 1 :]))
+
+
+@function("take_along_axis")
+def take_along_axis(x: Any, indices: Any, axis: int = -1) -> Tracer:
+    b = builder(x, indices)
+    x, at = array(x, b), array(indices, b)
+    rest = tuple(k for k in range(x.ndim) if k != axis_of(axis, x.ndim))
+    if any(at.shape[k] != x.shape[k] for k in rest):
+        shape = tuple(x.shape[k] if k in rest else at.shape[k] for k in range(x.ndim))
+        at = broadcast_to(at, shape)
+    return x.op("gather_elements", at.node, axis=axis_of(axis, x.ndim))
+
+
+@function("round", "around")
+def round_(x: Tracer, decimals: int = 0) -> Any:
+    if x.dtype.is_int:
+        return x
+    return np.rint(x) if decimals == 0 else np.rint(x * 10.0**decimals) / 10.0**decimals
+
+
+@function("nan_to_num")
+def nan_to_num(x: Tracer, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Any:
+    import ml_dtypes
+
+    limits = ml_dtypes.finfo(x.dtype.numpy)
+    high = float(limits.max) if posinf is None else posinf
+    low = float(limits.min) if neginf is None else neginf
+    y = where(np.isnan(x), nan, x)
+    return where(np.isinf(y), where(y > 0, high, low).astype(x.dtype), y)
+
+
+@function("isclose")
+def isclose(x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8) -> Any:
+    return (x == y) | (abs(x - y) <= atol + rtol * abs(y))
+
+
+@function("sort")
+def sort(x: Tracer, axis: int = -1) -> Tracer:
+    axis = axis_of(axis, x.ndim)
+    return x.op("topk", k=x.shape[axis], axis=axis, largest=False, part="values")
+
+
+@function("argsort")
+def argsort(x: Tracer, axis: int = -1) -> Tracer:
+    axis = axis_of(axis, x.ndim)
+    return x.op("topk", k=x.shape[axis], axis=axis, largest=False, part="indices")
+
+
+# ---- diagonals and triangles
+def _grid(x: Tracer, offset: int) -> Tracer:
+    """column - row - offset of the last two dimensions."""
+    rows, cols = x.shape[-2:]
+    i, j = (Tracer(x.b, x.b.op("iota", shape=(rows, cols), axis=a)) for a in range(2))
+    return j - i - offset
+
+
+function("tril")(lambda x, k=0: where(_grid(x, k) <= 0, x, array(0, x.b, x.dtype)))
+function("triu")(lambda x, k=0: where(_grid(x, k) >= 0, x, array(0, x.b, x.dtype)))
+
+
+@function("diagonal")
+def diagonal(x: Tracer, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tracer:
+    x = moveaxis(x, (axis1, axis2), (-2, -1))
+    rows, cols = x.shape[-2:]
+    n = max(0, min(rows - max(-offset, 0), cols - max(offset, 0)))
+    at = np.arange(n) * (cols + 1) + (offset if offset >= 0 else -offset * cols)
+    return take(x.reshape((*x.shape[:-2], rows * cols)), at, -1)
+
+
+@function("diag")
+def diag(x: Tracer, k: int = 0) -> Tracer:
+    if x.ndim == 2:
+        return diagonal(x, k)
+    n = x.shape[0] + abs(k)
+    wide = broadcast_to(pad(x, ((max(-k, 0), max(k, 0)),)).reshape(n, 1), (n, n))
+    return where(_grid(wide, k) == 0, wide, array(0, x.b, x.dtype))
+
+
+@function("diff")
+def diff(x: Tracer, n: int = 1, axis: int = -1) -> Tracer:
+    axis = axis_of(axis, x.ndim)
+    before = tuple(slice(None) for _ in range(axis))
+    for _ in range(n):
+        x = x[(*before, slice(1, None))] - x[(*before, slice(None, -1))]
+    return x
