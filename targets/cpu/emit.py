@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from autocomp.targets.cpu.build import build
 from autocomp.targets.cpu.coalesce import coalesce
 from autocomp.targets.cpu.expressions import CTYPE
 from autocomp.targets.cpu.hoist import hoist
@@ -14,7 +15,7 @@ from autocomp.targets.cpu.packing import Panels
 from autocomp.targets.cpu.printer import Printer
 from autocomp.targets.cpu.shape import shape_of
 from autocomp.targets.cpu.storage import share
-from autocomp.targets.cpu.tree import Node, build, contractions
+from autocomp.targets.cpu.tree import Node, contractions
 from autocomp.targets.source import KernelSource, Packing
 
 from autocomp.errors import UnsupportedOp

@@ -1,0 +1,131 @@
+"""Statements of a block -> loops over elements, as few as dependences allow, each with its vector axis.
+
+    s: [i] = reduce add j x;  m: [i] = map s / J;  y: [i, j] = map x - m
+    ->  for i { for j (vector) { s += x }  m = s / J  for j (vector) { y = x - m } }
+
+A value that is made and used inside one loop body needs no array there (see `storage`).
+"""
+
+from __future__ import annotations
+
+from autocomp.targets.cpu.expressions import vectorizes
+from autocomp.targets.cpu.lower import Nest, domain, reads
+from autocomp.targets.cpu.tree import Node, Point
+
+from autocomp.tile.program import Stmt
+
+FULL = 16  # elements of an axis from which vectors along it are well filled
+
+
+def contiguity(nest: Nest, stmts: list[Stmt]) -> dict[str, float]:
+    """How much is read and written contiguously along each axis, in elements."""
+    out: dict[str, float] = {}
+    for s in stmts:
+        for v in sorted({*reads(s), *([s.dst] if s.op == "store" else [])}):
+            if v in nest.views:
+                size = 1.0
+                for a in nest.views[v].axes:
+                    e = nest.tile.get(a, nest.extent[a])
+                    size *= e if isinstance(e, int) else 256
+                for a in domain(s, nest):
+                    if nest.views[v].flat.stride(a) == 1:
+                        e = nest.tile.get(a, nest.extent[a])
+                        lanes = min(e, FULL) / FULL if isinstance(e, int) else 1.0
+                        out[a] = out.get(a, 0.0) + size * lanes * (2.0 if s.op == "store" else 1.0)
+    return out
+
+
+def loop_order(nest: Nest, s: Stmt, vector: str | None, folded: tuple[str, ...] = ()) -> list[str]:
+    """Axes of a statement, outermost first: free axes, then reduced ones, with the vector axis as far in as it can be.
+    `folded`: axes of a map that the only statement which reads it reduces; they go where that one has them."""
+    dims = domain(s, nest)
+    reduced = s.axis.split(",") if s.op == "reduce" else list(folded)
+    rank = {a: i for i, a in enumerate(nest.extent)}
+    free = sorted((a for a in dims if a not in reduced and a != vector), key=rank.__getitem__)
+    red = [a for a in reduced if a != vector]
+    last = [vector] if vector is not None else []
+    return free + last + red if reduced and vector not in reduced else free + red + last
+
+
+def loops_over(nest: Nest, stmts: list[Stmt], bound: frozenset[str], scores: dict[str, float]) -> list[Node]:
+    """Loops for statements that stand inside of loops over `bound`; vectors run along the axis with the best score."""
+    vector: dict[int, tuple[str | None, bool]] = {}
+    for s in stmts:
+        dims = [a for a in domain(s, nest) if a not in bound]
+        best = max(dims, key=lambda a: (scores.get(a, 0.0), dims.index(a)), default=None)
+        if best is not None and not scores.get(best):
+            best = None if _row_value(nest, s, stmts) else _scratch_axis(nest, s, dims)
+        vector[id(s)] = best, best is not None and vectorizes(nest, s, best)
+    return _fuse(nest, stmts, bound, vector, {id(s): _folded(s, stmts, vector) for s in stmts})
+
+
+def _folded(s: Stmt, stmts: list[Stmt], vector: dict[int, tuple[str | None, bool]]) -> tuple[str, ...]:
+    """Axes of a map that its one reader reduces under the same vector axis: term and sum then share every loop."""
+    readers = [t for t in stmts if s.dst in reads(t)]
+    if s.op != "map" or len(readers) != 1 or readers[0].op != "reduce":
+        return ()
+    axes = tuple(readers[0].axis.split(","))
+    same = vector.get(id(readers[0])) == vector[id(s)] and vector[id(s)][0] not in axes
+    return axes if same else ()
+
+
+def _row_value(nest: Nest, s: Stmt, stmts: list[Stmt]) -> bool:
+    """Is this one value a row (a mean, a scale) for statements over whole rows? In vectors it would break their loop in two."""
+    mine = set(domain(s, nest))
+    return s.op == "map" and any(mine < set(domain(t, nest)) and _conflict(t, s) for t in stmts if t is not s)
+
+
+def _scratch_axis(nest: Nest, s: Stmt, dims: list[str]) -> str:
+    """Without any access to memory: the last axis of the result, or of what is reduced."""
+    axes = nest.slots[s.dst].axes if s.dst in nest.slots and s.op != "reduce" else domain(s, nest)
+    return next((a for a in reversed(axes) if a in dims), dims[-1])
+
+
+def _fuse(nest: Nest, stmts: list[Stmt], bound: frozenset[str], vector: dict[int, tuple[str | None, bool]],
+          folded: dict[int, tuple[str, ...]]) -> list[Node]:  # fmt: skip
+    nodes: list[Node] = []
+    groups: dict[int, list[Stmt]] = {}
+    for s in stmts:
+        best, ok = vector[id(s)]
+        rest = [a for a in loop_order(nest, s, best, folded[id(s)]) if a not in bound]
+        if not rest:
+            nodes.append(s)
+            continue
+        axis, is_vector = rest[0], ok and rest[0] == best
+        home = None
+        for n in reversed(nodes):
+            members = groups.get(id(n), [n] if isinstance(n, Stmt) else [])
+            if (
+                isinstance(n, Point)
+                and n.axis == axis
+                and n.vector == is_vector
+                and not any(_crosses(nest, t, s, axis) for t in members)
+            ):
+                home = n
+                break
+            if any(_conflict(t, s) for t in members):
+                break
+        if home is None:
+            home = Point(axis, is_vector)
+            nodes.append(home)
+            groups[id(home)] = []
+        groups[id(home)].append(s)
+    for n in nodes:
+        if isinstance(n, Point):
+            n.body = _fuse(nest, groups[id(n)], bound | {n.axis}, vector, folded)
+    return nodes
+
+
+def _conflict(t: Stmt, s: Stmt) -> bool:
+    """s may not move before t."""
+    return t.dst in reads(s) or t.dst == s.dst or s.dst in reads(t)
+
+
+def _crosses(nest: Nest, t: Stmt, s: Stmt, axis: str) -> bool:
+    """A dependence between t and s crosses iterations of `axis`, so they cannot share its loop."""
+    if not _conflict(t, s):
+        return False
+    if t.op == "map" and t.dst != s.dst and s.dst not in reads(t):
+        return False  # s only reads what t makes, in the same iteration
+    crossing = lambda x: x.op == "reduce" and axis in x.axis.split(",")
+    return crossing(t) or crossing(s)
