@@ -155,11 +155,10 @@ def _float_function(fn: str, args: list[str], f: str) -> str:
         "abs": f"fabs{f}",
         "sign": "s_sign" if f else "s_signd",
         "mod": "s_fmodulo" if f else "s_fmodulod",
+        "floordiv": "s_fquotient" if f else "s_fquotientd",
     }
     if fn in named:
         return f"{named[fn]}({', '.join(args)})"
-    if fn == "floordiv":
-        return f"floor{f}({args[0]} / {args[1]})"
     if fn in _COMPOUND:
         names = {n: n + f for n in ("exp", "erf", "tanh", "log1p", "fabs", "sqrt")}
         consts = {

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from math import exp, inf, isnan, log2
 
 from autocomp.targets.cpu.flat import index_text
+from autocomp.targets.simt.extremes import reaches
 
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.affine import Aff
@@ -72,12 +73,15 @@ class Scalar:
     """Element-wise text at one point. `read(value)` gives an on-chip value's text, `table(tensor, indices)` a data-dependent
     read, `at(axis)` an axis' global index. `exact`: round where the program casts to a half type. `half`: everything in memory
     is of a half type, so that functions of wider values between may be as cheap as for half types. `word(value)`: the four bytes
-    around the point, of a value of bytes that has them in one register; "" elsewhere. `index`: text of an index expression."""
+    around the point, of a value of bytes that has them in one register; "" elsewhere. `index`: text of an index expression.
+    `far(value)`: whether a value may be too large or small for the cheap forms (`extremes`)."""
 
     def __init__(self, read: Callable[[str], str], table: Callable[[str, list[str]], str], at: Callable[[str], str],
                  exact: bool = False, half: bool = False, word: Callable[[str], str] = lambda name: "",
-                 index: Callable[[Aff, Callable[[str], str]], str] = index) -> None:  # fmt: skip
+                 index: Callable[[Aff, Callable[[str], str]], str] = index,
+                 far: Callable[[str], bool] = lambda name: False) -> None:  # fmt: skip
         self.read, self.table, self.at, self.exact, self.half, self.word, self.index = read, table, at, exact, half, word, index
+        self.far = far
 
     def text(self, e: Expr) -> str:
         if isinstance(e, Const):
@@ -103,12 +107,15 @@ class Scalar:
         x = e.args[0]
         if e.fn == "exp" and self.half and isinstance(x, Map) and x.fn == "sub" and working(x.dtype) == F32:
             a = x.args[0]
+            if reaches(a, self.far):
+                return f"ac_exp_far_difference_half({self.text(a)}, {self.text(x.args[1])})"
             if isinstance(a, Map) and a.fn == "mul" and isinstance(a.args[1], Const) and working(a.dtype) == F32:
                 scale = literal(a.args[1].value * log2(exp(1)), F32)
                 return f"ac_exp_scaled_difference_half({self.text(a.args[0])}, {scale}, {self.text(x.args[1])})"
             return f"ac_exp_difference_half({self.text(a)}, {self.text(x.args[1])})"
         of = e.args[1].dtype if e.fn == "where" else e.args[0].dtype
-        text = function(e.fn, args, of, self.half)
+        far = e.fn in ("div", "rsqrt") and reaches(e.args[-1], self.far)
+        text = function(e.fn, args, working(of), False) if far else function(e.fn, args, of, self.half)
         if rounds(e.dtype, self.exact):
             return f"ac_round<{e.dtype.name}>({text})"
         return f"({held(e.dtype)})({text})" if e.dtype.is_int and e.dtype.bits < 32 else text

@@ -32,13 +32,18 @@ def places(name: str) -> tuple[str, str]:
     return f"tree of {name}", f"tree of {name}{OVER_BLOCKS}"
 
 
+def combined(op: str, a: str, b: str, dtype: DType) -> str:
+    """Two parts of a reduction as one. Both are evaluated: `&&` leaves out an exchange with other lanes where its first operand decides."""
+    return f"ac_{op}({a}, {b})" if op in ("and", "or") else function(op, [a, b], dtype)
+
+
 def reduce(at: Printer, s: Stmt) -> None:
     """Registers, then lanes by exchange, then waves through shared memory; the tree is read off the layout."""
     src, dst = at.bufs[s.srcs[0]], at.bufs[s.dst]
     layout, out = at.place.layouts[src.name], at.place.layouts[dst.name]
     gone = s.axis.split(",")
     op = str(s.expr)
-    combine = lambda a, b: function(op, [a, b], dst.dtype)
+    combine = lambda a, b: combined(op, a, b, dst.dtype)
     t = at.names.fresh("t")
     n = out.registers
     at.put(f"{held(dst.dtype)} {t}[{n}];")
@@ -96,7 +101,7 @@ def side_by_side(at: Printer, pairs: Sequence[tuple[Stmt, str]]) -> tuple[str, i
 def _tree(at: Printer, s: Stmt, t: str, n: int, key: str, over_blocks: bool) -> None:
     dst, layout = at.bufs[s.dst], at.place.layouts[s.srcs[0]]
     gone = set(s.axis.split(","))
-    combine = lambda a, b: function(str(s.expr), [a, b], dst.dtype)
+    combine = lambda a, b: combined(str(s.expr), a, b, dst.dtype)
     for d, w in weights(layout.lane):
         if d.axis in gone:
             for bit in range((d.count - 1).bit_length()):

@@ -469,6 +469,14 @@ AC_INLINE double s_maxd(double a, double b) { return a > b || a != a ? a : b; }
 AC_INLINE double s_mind(double a, double b) { return a < b || a != a ? a : b; }
 AC_INLINE float s_sign(float x) { return x != x ? x : (float)((x > 0) - (x < 0)); }
 AC_INLINE double s_signd(double x) { return x != x ? x : (double)((x > 0) - (x < 0)); }
-AC_INLINE float s_fmodulo(float a, float b) { float r = fmodf(a, b); return r != 0 && (r < 0) != (b < 0) ? r + b : r; }
-AC_INLINE double s_fmodulod(double a, double b) { double r = fmod(a, b); return r != 0 && (r < 0) != (b < 0) ? r + b : r; }
+/* The remainder has the divisor's sign, a zero too; the quotient is that of a - remainder, which is whole but for its rounding
+ * (1 / 0.1 is rounded to 10, its floor is 9). */
+#define AC_FLOORED(T, s, fmod) \
+  AC_INLINE T s_fmodulo##s(T a, T b) { T r = fmod(a, b); return r == 0 ? (b < 0 ? -(T)0 : (T)0) : (r < 0) != (b < 0) ? r + b : r; } \
+  AC_INLINE T s_fquotient##s(T a, T b) { \
+    T r = fmod(a, b), q = (a - r) / b - (r != 0 && (r < 0) != (b < 0)), low = (T)floor(q); \
+    return b == 0 ? a / b : q == 0 ? a / b * 0 : q - low > (T)0.5 ? low + 1 : low; \
+  }
+AC_FLOORED(float, , fmodf)
+AC_FLOORED(double, d, fmod)
 #endif

@@ -200,6 +200,8 @@ template <int BYTES, int THREADS> AC_DEVICE void ac_clear(unsigned char *p) {
 }
 
 // ---- scalar functions (names as in autocomp.ir.scalar). NaN: max, min and relu pass it on.
+AC_DEVICE bool ac_and(bool a, bool b) { return a && b; }
+AC_DEVICE bool ac_or(bool a, bool b) { return a || b; }
 AC_DEVICE double ac_max(double a, double b) { return a > b || a != a ? a : b; }
 AC_DEVICE double ac_min(double a, double b) { return a < b || a != a ? a : b; }
 template <class T> AC_DEVICE T ac_max(T a, T b) { return a > b ? a : b; }
@@ -225,7 +227,7 @@ template <class T> AC_DEVICE T ac_shr(T x, T n) { return (unsigned long long)n <
 AC_DEVICE float ac_exp(float x) {
   const float t = x * 1.44269504f, e = fmaf(x, 1.44269504f, -t) + x * 1.92596299e-8f;
   const float r = ac_ex2(t);
-  return fabsf(t) < 126.0f ? fmaf(r, e * 0.69314718f, r) : r;
+  return fabsf(t) < 128.0f ? fmaf(r, e * 0.69314718f, r) : r;
 }
 AC_DEVICE float ac_exp2(float x) { return exp2f(x); }
 // rounding and division are exact; the others are the toolkit's, a few units in the last place
@@ -241,10 +243,20 @@ AC_DEVICE double ac_exp(double x) { return exp(x); }
 AC_DEVICE double ac_exp2(double x) { return exp2(x); }
 AC_DEVICE float ac_fmod(float a, float b) { return fmodf(a, b); }
 AC_DEVICE double ac_fmod(double a, double b) { return fmod(a, b); }
-AC_DEVICE float ac_mod(float a, float b) { const float r = fmodf(a, b); return r != 0 && (r < 0) != (b < 0) ? r + b : r; }
-AC_DEVICE double ac_mod(double a, double b) { const double r = fmod(a, b); return r != 0 && (r < 0) != (b < 0) ? r + b : r; }
-AC_DEVICE float ac_floordiv(float a, float b) { return floorf(a / b); }
-AC_DEVICE double ac_floordiv(double a, double b) { return floor(a / b); }
+// the remainder has the divisor's sign, a zero too; the quotient is that of a - remainder, which is whole but for its rounding (1 / 0.1 is
+// rounded to 10, its floor is 9)
+template <class T> AC_DEVICE T ac_remainder(T a, T b) {
+  const T r = ac_fmod(a, b), zero = b < 0 ? T(-0.0) : T(0);
+  return r == 0 ? zero : (r < 0) != (b < 0) ? r + b : r;
+}
+template <class T> AC_DEVICE T ac_floor_quotient(T a, T b) {
+  const T r = ac_fmod(a, b), q = (a - r) / b - T(r != 0 && (r < 0) != (b < 0)), low = ac_floor(q);
+  return b == 0 ? a / b : q == 0 ? a / b * 0 : q - low > T(0.5) ? low + 1 : low;
+}
+AC_DEVICE float ac_mod(float a, float b) { return ac_remainder(a, b); }
+AC_DEVICE double ac_mod(double a, double b) { return ac_remainder(a, b); }
+AC_DEVICE float ac_floordiv(float a, float b) { return ac_floor_quotient(a, b); }
+AC_DEVICE double ac_floordiv(double a, double b) { return ac_floor_quotient(a, b); }
 AC_DEVICE float ac_pow(float a, float b) { return powf(a, b); }
 AC_DEVICE double ac_pow(double a, double b) { return pow(a, b); }
 template <class T> AC_DEVICE bool ac_isnan(T x) { return x != x; }
@@ -262,6 +274,8 @@ AC_DEVICE float ac_exp_half(float x) { return ac_ex2(x * 1.44269504f); }
 // finite for a maximum that is the least number yet: of -inf it leaves 0, not inf - inf
 AC_DEVICE float ac_exp_scaled_difference_half(float x, float scale, float m) { return ac_ex2(fmaf(x, scale, -ac_max(m * 1.44269504f, -3.40282347e+38f))); }
 AC_DEVICE float ac_exp_difference_half(float x, float m) { return ac_exp_scaled_difference_half(x, 1.44269504f, m); }
+// the same where x may be a type's least number, whose product with log2 e is no float
+AC_DEVICE float ac_exp_far_difference_half(float x, float m) { return ac_ex2((x - ac_max(m, -3.40282347e+38f)) * 1.44269504f); }
 AC_DEVICE float ac_div_half(float a, float b) { return a * ac_reciprocal(b); }
 AC_DEVICE float ac_tanh_half(float x) {
   const float e = ac_ex2(fabsf(x) * -2.88539008f);
@@ -271,7 +285,7 @@ AC_DEVICE float ac_sigmoid_half(float x) { return ac_reciprocal(1.0f + ac_ex2(x 
 AC_DEVICE float ac_silu_half(float x) { return x * ac_sigmoid_half(x); }
 // x Phi(x) = max(x, 0) - |x| 2^P(|x|), P fitted to log2(erfc(|x| / sqrt 2) / 2) by least squares: absolute error below 5e-7
 AC_DEVICE float ac_gelu_half(float x) {
-  const float a = fabsf(x);
+  const float a = ac_min(fabsf(x), 3.40282347e+38f);  // of infinity: inf * 0
   float p = fmaf(a, -4.73309687e-4f, 7.08456011e-3f);
   p = fmaf(a, p, -5.18273897e-2f);
   p = fmaf(a, p, -4.59992439e-1f);
