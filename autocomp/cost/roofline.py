@@ -29,7 +29,7 @@ def timer(work: Work, chip: Chip) -> Callable[[float, float], Cost]:
         rounds = -(-work.tiles // chip.cores)
         idle = rounds * chip.cores / work.tiles
     moved = work.read / work.read_eff + work.written
-    memory = [memory_time(moved, chip, 1 if work.tiles == 1 else chip.cores)] if moved else []
+    memory = [memory_time(moved, chip, 1 if work.tiles == 1 else chip.cores, work.stays)] if moved else []
     rate, fill = (chip.matrix_rate(work.matrix_dtype), _fill(work, chip)) if work.matrix else (1.0, 1.0)
     others: list[tuple[str, float]] = []
     if work.vector:
@@ -65,10 +65,11 @@ def _shared(parts: list[tuple[str, float]]) -> list[tuple[str, float]]:
     return [*(p for p in parts if p not in units), (name, sum(p[1] for p in units))]
 
 
-def memory_time(moved: float, chip: Chip, cores: int) -> tuple[str, float]:
-    """(level, seconds) of moving bytes: from the nearest cache that still holds tensors of that size, else main memory."""
+def memory_time(moved: float, chip: Chip, cores: int, stays: float = 0.0) -> tuple[str, float]:
+    """(level, seconds) of moving bytes: from the nearest cache that still holds tensors of that size (`stays` where that is less than
+    what moves), else main memory."""
     for limit, name, all_cores, one_core in chip.levels:
-        if moved <= limit:
+        if (stays or moved) <= limit:
             return name, moved * (one_core if cores == 1 else all_cores)
     limit, name, all_cores, one_core = chip.levels[-1]
     return name, moved * all_cores

@@ -12,10 +12,11 @@ from itertools import pairwise
 from math import prod
 from typing import NamedTuple
 
+from autocomp.cost.blocks import WARP_ROWS
 from autocomp.cost.chip import Chip
 from autocomp.cost.roofline import time_of
 from autocomp.cost.work import Work
-from autocomp.egraph.factors import Factors, factors_of, prologue
+from autocomp.egraph.factors import Factors, factors_of, prologue, repeats
 from autocomp.egraph.grammar import LOADED, Operand, Record, fold, load_grammar
 from autocomp.egraph.rows import Body, Rows
 from autocomp.egraph.subject import Subject, SubjectNode, shape_of
@@ -281,17 +282,20 @@ class Enumerator:
         matrix = most = copies = 0.0
         m = k = 0
         lane, stride, dtype, whole = 1, 1, "f32", True
+        online = any(s.nodes[i].form.kind == "online" for i in cut.heavy)  # its rows stay in registers
+        picks = {s.nodes[x].cls: s.nodes[x] for x in cut.nodes}
         for i in sorted(cut.nodes & self._matrix):
             f = s.nodes[i].form
             matrix += f.matrix
             if f.matrix >= most:  # of a chain, the largest
                 most, (m, _, k) = f.matrix, f.mnk
+                m *= repeats(s, s.nodes[i], picks)
                 lane, stride = f.lane_extent, f.lane_stride
-            known = self._factors(s.nodes[i], cut)
+            known = self._factors(s.nodes[i], picks)
             dtype, whole = known.dtype, whole and known.whole
             copies += known.copies if "copies" in limits else 0.0
             vector -= sum(self._vector[x] * again.get(x, 1.0) for x in known.vanish)
-            if not known.whole and f.mnk[0] <= limits.get("direct_rows", 0):  # factors made in registers, pairs at once
+            if not known.whole and not online and f.mnk[0] <= limits.get("direct_rows", 0):  # factors made in registers, pairs at once
                 vector -= sum(self._spared(x) for x in known.inside - known.vanish)
                 matrix += f.matrix * (padded(f.mnk[0], limits["direct_columns"]) / f.mnk[0] - 1)
                 m = 0
@@ -299,7 +303,9 @@ class Enumerator:
         if matrix:
             lanes = max(1, self.chip.granule[1])
             eff = (lane / padded(lane, lanes) if lane < 4 * lanes else 1.0) / (1.0 if stride == 1 else 2.0)
-            if not whole and not any(s.nodes[i].form.kind == "online" for i in cut.heavy):  # there rows stay in registers
+            if online and m:
+                eff, m = eff * self._filled(m), 0
+            elif not whole:
                 eff *= limits.get("warp_matrix", 1.0)
         return Work(
             read=float(self._read(cut)),
@@ -311,10 +317,17 @@ class Enumerator:
             m=m,
             n=0,  # the tail of the columns is in `eff`
             k=k,
-            matrix_eff=max(eff, 0.05),
+            matrix_eff=eff if online else max(eff, 0.05),
             copies=copies,
             read_eff=self._read_share(cut, 0.9 if matrix else 0.6),
+            # keys and values are as near to one body that reads both as to two that read one each: else two look cheaper in between
+            stays=float(max([self._bytes[x] for x in cut.leaves])) if online else 0.0,
         )
+
+    def _filled(self, rows: int) -> float:
+        """Share of the matrix rate that so many rows leave: single waves compute fewer of them at once, at a rate of their own."""
+        whole = rows / padded(rows, self.chip.granule[0])
+        return max(whole, self.chip.limits.get("warp_matrix", 0.0) * rows / padded(rows, WARP_ROWS))
 
     def _read(self, cut: Cut) -> int:
         """Bytes of the leaves, those that are as large as the result once a pass."""
@@ -339,9 +352,8 @@ class Enumerator:
         n = self.subject.nodes[node]
         return n.form.vector * (1 - min(4, self.subject.types[n.cls].dtype.bytes) / 4)
 
-    def _factors(self, node: SubjectNode, cut: Cut) -> Factors:
+    def _factors(self, node: SubjectNode, picks: Mapping[int, SubjectNode]) -> Factors:
         """`factors_of`, asked once for each contraction and prologue, and once for those of equal shapes."""
-        picks = {self.subject.nodes[x].cls: self.subject.nodes[x] for x in cut.nodes}
         key = (node.id, prologue(node, picks))
         if key not in self.factors:
             shape, classes = shape_of(self.subject, (node.cls,), picks)

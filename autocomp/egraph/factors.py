@@ -94,6 +94,18 @@ def narrowed(s: Subject, node: SubjectNode, picks: Mapping[int, SubjectNode]) ->
     return wide.name, frozenset()
 
 
+def repeats(s: Subject, node: SubjectNode, picks: Mapping[int, SubjectNode]) -> int:
+    """How many batches of a contraction read one and the same second factor (keys that query heads share): they are rows of one product."""
+    access = node.form.accesses[-1] if node.form.accesses else None
+    cls = node.enode.children[-1]
+    if access is None or access.side != "b" or node.form.mnk[0] <= 0:
+        return 1
+    whole = s.types[cls].elements
+    while (below := picks.get(cls)) is not None and below.form.view:
+        cls = below.enode.children[0]
+    return max(1, whole // max(1, s.types[cls].elements)) if node.form.batch > 1 else 1
+
+
 def prologue(node: SubjectNode, picks: Mapping[int, SubjectNode]) -> frozenset[int]:
     """The nodes of the body between a contraction and its loads: what `factors_of` depends on."""
     found: set[int] = set()
