@@ -47,11 +47,21 @@ template <int N> AC_DEVICE void ac_wait() { simt_wait(N); }
 
 // ---- ldmatrix, stmatrix: lane 8 i + r names row r of the i-th 8 x 8 matrix
 struct ac_rows { const unsigned char *row; unsigned r[4]; };
+// the eight rows of a matrix are moved at once: 16 bytes each, so they must lie in eight different groups of four banks (or be one)
+AC_DEVICE void ac_check_banks(void **a, int matrix) {
+  const unsigned char *of[8] = {};
+  for (int r = 0; r < 8; ++r) {
+    const unsigned char *row = static_cast<ac_rows *>(a[8 * matrix + r])->row;
+    if ((row - smem) % 16) simt_fail("a misaligned row of a matrix in shared memory");
+    const unsigned char *&there = of[(row - smem) / 16 % 8];
+    if (there && there != row) simt_fail("two rows of a matrix lie in the same banks");
+    there = row;
+  }
+}
 template <int COUNT, bool TURNED> AC_DEVICE void ac_ldmatrix(unsigned (&r)[4], const void *p) {
   ac_rows mine{static_cast<const unsigned char *>(p), {}};
   simt_wave(10 + COUNT + 8 * TURNED, &mine, [](void **a, int lanes) {
-    for (int i = 0; i < 8 * COUNT; ++i)
-      if ((static_cast<ac_rows *>(a[i])->row - smem) % 16) simt_fail("a misaligned row of ldmatrix");
+    for (int i = 0; i < COUNT; ++i) ac_check_banks(a, i);
     for (int lane = 0; lane < lanes; ++lane)
       for (int i = 0; i < COUNT; ++i) {
         uint16_t x[2];
@@ -83,10 +93,10 @@ AC_ONE(ac_ldmatrix2, false) AC_ONE(ac_ldmatrix2_t, true)
 AC_DEVICE void ac_stmatrix4(unsigned char *p, const unsigned (&r)[4]) {
   ac_rows mine{p, {r[0], r[1], r[2], r[3]}};
   simt_wave(30, &mine, [](void **a, int lanes) {
+    for (int i = 0; i < 4; ++i) ac_check_banks(a, i);
     for (int lane = 0; lane < lanes; ++lane)
       for (int i = 0; i < 4; ++i) {
         unsigned char *row = const_cast<unsigned char *>(static_cast<ac_rows *>(a[8 * i + lane / 4])->row);
-        if ((row - smem) % 16) simt_fail("a misaligned row of stmatrix");
         memcpy(row + lane % 4 * 4, &static_cast<ac_rows *>(a[lane])->r[i], 4);
       }
   });
@@ -94,11 +104,11 @@ AC_DEVICE void ac_stmatrix4(unsigned char *p, const unsigned (&r)[4]) {
 AC_DEVICE void ac_stmatrix4_t(unsigned char *p, const unsigned (&r)[4]) {
   ac_rows mine{p, {r[0], r[1], r[2], r[3]}};
   simt_wave(31, &mine, [](void **a, int lanes) {
+    for (int i = 0; i < 4; ++i) ac_check_banks(a, i);
     for (int lane = 0; lane < lanes; ++lane)
       for (int i = 0; i < 4; ++i)
         for (int j = 0; j < 2; ++j) {
           unsigned char *row = const_cast<unsigned char *>(static_cast<ac_rows *>(a[8 * i + lane % 4 * 2 + j])->row);
-          if ((row - smem) % 16) simt_fail("a misaligned row of stmatrix");
           const uint16_t half = uint16_t(static_cast<ac_rows *>(a[lane])->r[i] >> 16 * j);
           memcpy(row + lane / 4 * 2, &half, 2);
         }
