@@ -70,6 +70,11 @@ def nearest_chip(here: DeviceFacts, chips: list[Chip]) -> str:
     return max(runs, key=likeness).name if runs else ""
 
 
+def has(arch: str, needs: str) -> bool:
+    """Whether an architecture has what `needs` brought: sm_89 has what sm_80 has; what sm_90a has is in no other one."""
+    return arch == needs if _one_version(needs) else version_of(needs) <= version_of(arch)
+
+
 def _runs(arch: str, have: tuple[int, int]) -> bool:
     return version_of(arch) == have or (version_of(arch) < have and not _one_version(arch))
 

@@ -28,8 +28,8 @@ def emit_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: tupl
 
     Raises UnsupportedOp where the chip or the views do not allow it, DoesNotFit with the numbers of shared memory or registers.
     """
-    if "warpgroups" not in chip.features:
-        raise UnsupportedOp(f"{chip.name} has no warpgroup instructions", where=f"kernel {p.name}")
+    if "warpgroups" not in chip.features or not table:
+        raise UnsupportedOp(f"{chip.name} ({chip.arch}) has no warpgroup instructions", where=f"kernel {p.name}")
     p = behind_products(p)
     workers = 1 if schedule.apart else schedule.workers  # of a tile
     at = Placement(TEAM * workers, chip.lanes(4), schedule.stages)

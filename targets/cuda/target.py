@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from autocomp.targets.cuda.device import chip_here, why_not
+from autocomp.targets.cuda.device import chip_here, has, why_not
 from autocomp.targets.cuda.emit import emit_specialised
 from autocomp.targets.cuda.rows import emit_rows
 from autocomp.targets.cuda.toolchain import Toolchain
@@ -15,6 +16,7 @@ from autocomp.targets.source import KernelSource
 from autocomp.targets.symbols import sizes_apart
 
 from autocomp.cost.chip import Chip
+from autocomp.errors import ChipError
 from autocomp.files import own_table
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
@@ -24,6 +26,7 @@ from autocomp.tile.instruction import Instruction, read_instructions
 __all__ = ["CudaTarget", "chip_here", "instructions"]  # `targets.load_target` asks for the first two
 
 HEADER = "autocomp_cuda.cuh"
+OLDEST = "sm_80"  # the device headers copy with cp.async
 
 
 @lru_cache(maxsize=1)
@@ -32,6 +35,13 @@ def instructions() -> tuple[tuple[Instruction, ...], tuple[Instruction, ...], In
     table: dict[str, Any] = own_table("autocomp.targets.cuda", "instructions.yaml")
     plain = read_instructions([{"name": "fma", "types": ["", "", ""], "call": "", **table["plain"]}])[0]
     return read_instructions(table["matrix"]), read_instructions(table["warpgroup"]), plain
+
+
+@lru_cache(maxsize=8)
+def instructions_of(arch: str) -> tuple[tuple[Instruction, ...], tuple[Instruction, ...], Instruction]:
+    """The rows that an architecture has, by what each `needs`."""
+    warp, team, plain = instructions()
+    return tuple(i for i in warp if has(arch, i.needs)), tuple(i for i in team if has(arch, i.needs)), plain
 
 
 @dataclass(frozen=True)
@@ -45,12 +55,15 @@ class CudaTarget:
     toolchain: Toolchain = field(init=False)
 
     def __post_init__(self) -> None:
+        if not re.fullmatch(r"sm_\d{2,3}[a-z]?", self.chip.arch) or not has(self.chip.arch, OLDEST):
+            raise ChipError(f"arch is '{self.chip.arch}', and kernels are printed for {OLDEST} and newer", where=f"chip {self.chip.name}",
+                            hint="write the compute capability: arch: sm_89")  # fmt: skip
         object.__setattr__(self, "toolchain", Toolchain(self.chip.arch))
 
     @sizes_apart
     def emit(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...] = ()) -> KernelSource:
         """The kernel under a schedule."""
-        warp, team, plain = instructions()
+        warp, team, plain = instructions_of(self.chip.arch)
         program = derive(kernel, schedule)
         if schedule.roles == "cooperative":
             return emit_specialised(program, schedule, self.chip, team, plain, header, (HEADER,))

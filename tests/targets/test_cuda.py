@@ -97,7 +97,7 @@ def test_cpus_refuse_eight_bit_floats_stored_or_on_the_way_with_what_to_do(name,
 
 def test_warpgroups_are_refused_where_the_chip_has_none():
     schedule = Schedule.make({"i0": 128, "i1": 128, "r0": 64}, stages=3, roles="cooperative", workers=2)
-    with pytest.raises(UnsupportedOp, match="a100 has no warpgroup instructions"):
+    with pytest.raises(UnsupportedOp, match=r"a100 \(sm_80\) has no warpgroup instructions"):
         CudaTarget(load_chip("a100")).emit(kernel_of(gemm(512, 512, 512)), schedule)
 
 

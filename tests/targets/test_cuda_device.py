@@ -9,11 +9,15 @@ import pytest
 from autocomp.targets import load_target, manifests
 from autocomp.targets.cuda import device
 from autocomp.targets.cuda.device import DeviceFacts, nearest_chip, why_not
+from autocomp.targets.cuda.target import instructions_of
 
 import autocomp
 from autocomp.cost.chip import load_chip
+from autocomp.errors import ChipError, UnsupportedOp
+from autocomp.ir.schedule import Schedule
 from tests.helpers.device_graphs import GRAPHS
 
+ROOT = Path(__file__).parents[2]
 CHIPS = manifests()["cuda"]["chips"]
 SAMPLE = ("gemm_bias_gelu", "gemm_f8e4m3", "gemm_i8_scaled", "softmax_wide", "attention_f16")
 missing = load_target("cuda").toolchain.missing()
@@ -51,6 +55,31 @@ def test_without_a_device_it_is_the_default_chip(monkeypatch):
     assert why_not("sm_80") == "no CUDA device: no driver"
 
 
+def test_an_architecture_has_the_instructions_that_it_brings():
+    """Rows of instructions.yaml by what each needs: dp4a since 6.1, mma.sync since 8.0, wgmma on 9.0a alone."""
+    kinds = {arch: {i.name.partition(".")[0] for rows in instructions_of(arch)[:2] for i in rows} for arch in ("sm_80", "sm_89", "sm_90a")}
+    assert kinds == {"sm_80": {"mma", "dp4a"}, "sm_89": {"mma", "dp4a"}, "sm_90a": {"mma", "dp4a", "wgmma"}}
+    for arch in ("sm_90", "sm_100a", "sm_120"):
+        assert not instructions_of(arch)[1]
+
+
+def test_a_chip_that_says_warpgroups_and_has_none_is_refused(tmp_path):
+    text = (ROOT / "cost_models" / "h200.yaml").read_text()
+    (tmp_path / "card.yaml").write_text(text.replace("name: h200", "name: card").replace("sm_90a", "sm_100"))
+    target = load_target(f"cuda:{tmp_path / 'card.yaml'}")
+    kernel = autocomp.optimize(GRAPHS["gemm"], target="cuda:h200").calls.calls[0].kernel
+    with pytest.raises(UnsupportedOp, match=r"card \(sm_100\) has no warpgroup instructions"):
+        target.emit(kernel, Schedule.make({"i0": 128, "i1": 128, "r0": 64}, stages=3, roles="cooperative", workers=2))
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "gfx942", "90"])
+def test_an_architecture_that_is_not_printed_for_is_refused(arch, tmp_path):
+    text = (ROOT / "cost_models" / "a100.yaml").read_text()
+    (tmp_path / "card.yaml").write_text(text.replace("name: a100", "name: card").replace("sm_80", arch))
+    with pytest.raises(ChipError, match=f"chip card: arch is '{arch}', and kernels are printed for sm_80 and newer"):
+        load_target(f"cuda:{tmp_path / 'card.yaml'}")
+
+
 @pytest.mark.skipif(bool(missing), reason=missing)
 @pytest.mark.parametrize("chip", [c for c in CHIPS if c not in ("a100", "h200")])  # these two compile every graph in test_cuda.py
 def test_kernels_of_every_chip_compile(chip):
@@ -65,7 +94,7 @@ def test_kernels_of_every_chip_compile(chip):
 @pytest.mark.parametrize("arch", ["sm_86", "sm_100", "sm_120"])
 @pytest.mark.skipif(bool(missing), reason=missing)
 def test_a_chip_of_another_architecture_is_a_file(arch, tmp_path):
-    text = (Path(__file__).parents[2] / "cost_models" / "l40s.yaml").read_text()
+    text = (ROOT / "cost_models" / "l40s.yaml").read_text()
     (tmp_path / "card.yaml").write_text(text.replace("name: l40s", "name: card").replace("sm_89", arch))
     program = autocomp.optimize(GRAPHS["gemm_f8e4m3"], target=f"cuda:{tmp_path / 'card.yaml'}")
     assert program.build()
