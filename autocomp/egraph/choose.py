@@ -91,7 +91,8 @@ def choose_schedules(kernels: Iterable[Kernel], rules: RuleSet, chip: Chip, opti
 def _tell(kernel: Kernel, choice: Choice, trace: Trace) -> None:
     """The choice and what was refused, in the trace."""
     trace.add("schedule", kernel.name, signature=kernel.signature, candidates=choice.candidates, rule=choice.rule,
-              seconds=choice.cost.seconds, bound=choice.cost.bound, runners_up=list(choice.runners_up))  # fmt: skip
+              seconds=choice.cost.seconds, bound=choice.cost.bound, runners_up=list(choice.runners_up),
+              made={rule: {"schedules": n, "best": best} for rule, n, best in choice.made})  # fmt: skip
     for reason, n in choice.refused:
         rule, _, text = reason.partition(": ")
         trace.add("reject", rule, phase="tiling", kernel=kernel.name, reason=text, count=n)
@@ -103,7 +104,8 @@ def _choose(kernel: Kernel, demand: Demand, made: Found, rules: RuleSet, chip: C
     refused: dict[str, int] = {}
     found = _candidates(kernel, demand.roles, made, chip, options, refused, trace)
     price, by_model = pricer(demand, chip, kernel), options.tile_heuristic == "model-driven"
-    ranked = _ranked([(price(c.schedule), c) for c in found], by_model)
+    priced = [(price(c.schedule), c) for c in found]
+    ranked = _ranked(priced, by_model)
     joins = Joins(kernel, rules, chip, options, admit)
     try:
         best, chosen, before = _admitted(kernel, ranked, admit, refused, joins.complete)
@@ -115,10 +117,23 @@ def _choose(kernel: Kernel, demand: Demand, made: Found, rules: RuleSet, chip: C
             best, chosen, before = _admitted(kernel, iter([(price(whole.schedule), whole)]), admit, refused, lambda s: s)
         except (DoesNotFit, UnsupportedOp):
             raise e from None
-    next_best = (
-        f"{describe(c.schedule)} ({c.rule}): {cost.seconds * 1e6:.1f} us, {cost.bound}" for cost, c in islice(ranked, SHOWN)
-    )
-    return Choice(chosen.schedule, best, len(found) - before, chosen.rule, tuple(next_best), tuple(sorted(refused.items())))
+    next_best = (f"{describe(c.schedule)} ({c.rule}): {_priced(cost)}" for cost, c in islice(ranked, SHOWN))
+    return Choice(chosen.schedule, best, len(found) - before, chosen.rule, tuple(next_best), tuple(sorted(refused.items())), _made(priced))
+
+
+def _priced(cost: Cost) -> str:
+    return f"{cost.seconds * 1e6:.1f} us, {cost.bound}"
+
+
+def _made(priced: list[tuple[Cost, Candidate]]) -> tuple[tuple[str, int, str], ...]:
+    """(rule, schedules that it made, the cheapest of them) of every rule that made one."""
+    best: dict[str, tuple[Cost, Candidate]] = {}
+    count: dict[str, int] = {}
+    for cost, c in priced:
+        count[c.rule] = count.get(c.rule, 0) + 1
+        if c.rule not in best or cost.seconds < best[c.rule][0].seconds:
+            best[c.rule] = cost, c
+    return tuple((rule, count[rule], f"{describe(c.schedule)}: {_priced(cost)}") for rule, (cost, c) in sorted(best.items()))
 
 
 def _ranked(priced: list[tuple[Cost, Candidate]], by_model: bool) -> Iterator[tuple[Cost, Candidate]]:

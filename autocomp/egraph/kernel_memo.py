@@ -30,7 +30,7 @@ MOST = 4096  # choices that a process remembers
 @dataclass(frozen=True)
 class Choice:
     """A schedule with its cost and what the trace says of the choice: number of candidates, the rule that made it, the next
-    best as text, refusals with their counts."""
+    best as text, refusals with their counts; made: of every rule how many schedules it made, and its cheapest one as text."""
 
     schedule: Schedule
     cost: Cost
@@ -38,6 +38,7 @@ class Choice:
     rule: str
     runners_up: tuple[str, ...]
     refused: tuple[tuple[str, int], ...]
+    made: tuple[tuple[str, int, str], ...] = ()
 
 
 _remembered: dict[str, Choice] = {}
@@ -104,7 +105,8 @@ def _choice(d: Mapping[str, Any]) -> Choice:
     """A choice from its JSON. Raises KeyError, TypeError or ValueError for anything else."""
     cost = Cost(float(d["cost"]["seconds"]), str(d["cost"]["bound"]), _tuples(d["cost"]["parts"]))
     schedule = {f.name: _tuples(d["schedule"][f.name]) for f in fields(Schedule)}
-    return Choice(Schedule(**schedule), cost, int(d["candidates"]), str(d["rule"]), _tuples(d["runners_up"]), _tuples(d["refused"]))
+    return Choice(Schedule(**schedule), cost, int(d["candidates"]), str(d["rule"]), _tuples(d["runners_up"]), _tuples(d["refused"]),
+                  _tuples(d["made"]))  # fmt: skip
 
 
 def _tuples(x: Any) -> Any:

@@ -62,7 +62,7 @@ def _why(program: Any, name: str) -> tuple[str, dict[str, Any]]:
         f"  schedule   {k.schedule}",
     ]
     lines += [f"  tuned      {e.data['text']}" for e in program.trace.of("tuned") if e.data.get("signature") == k.signature]
-    lines += ["  made by"] + [f"    {r}" for r in k.rules]
+    lines += ["  made by"] + [f"    {r}" for r in (*k.rules, *(f"{e.data['rule']}: the schedule" for e in others if e.data.get("rule")))]
     for e in others:
         if "candidates" in e.data:
             lines.append(f"  chosen among {plural(e.data['candidates'], 'legal schedule')}")
@@ -87,8 +87,27 @@ def _why_not(program: Any, rule: str) -> tuple[str, dict[str, Any]]:
     fired = [e for e in program.trace.of("rule") if e.name == rule]
     rejected = [e for e in program.trace.of("reject") if e.name == rule]
     count = sum(int(e.data.get("count", 1)) for e in fired)
+    made = [(e.name, *e.data["made"][rule].values(), e.data["rule"] == rule) for e in program.trace.of("schedule")
+            if rule in e.data.get("made", ())]  # fmt: skip
     lines = [f"{rule}: fired {plural(count, 'time')}, matched and was refused {plural(len(rejected), 'time')}"]
+    if made:
+        n = sum(m for _, m, *_ in made)
+        lines[0] = f"{rule}: made {plural(n, 'schedule')}, matched and was refused {plural(len(rejected), 'time')}"
+    for kernel, n, best, chosen in made:
+        lines.append(f"  made: kernel {kernel}, {plural(n, 'schedule')}, {'one of them was chosen, ' if chosen else ''}the cheapest {best}")
     lines += ["  refused: " + ", ".join(f"{k} {v}" for k, v in e.data.items()) for e in rejected[:20]]
-    if not fired and not rejected:
-        lines.append("  its left side matched nothing in this model")
-    return "\n".join(lines), {"rule": rule, "fired": len(fired), "refused": [e.data for e in rejected]}
+    if not fired and not made and not rejected:
+        lines.append(f"  {_silent(program, rule)}")
+    return "\n".join(lines), {"rule": rule, "fired": len(fired), "refused": [e.data for e in rejected],
+                              "made": {kernel: {"schedules": n, "cheapest": best} for kernel, n, best, _ in made}}  # fmt: skip
+
+
+def _silent(program: Any, rule: str) -> str:
+    """What it means that the trace does not mention a rule."""
+    from autocomp.rewrite import load_rules
+    from autocomp.rewrite.vocabulary import KERNEL_PHASES
+
+    phase = next(r.phase for r in load_rules(program.options.rules, options=program.options) if r.name == rule)
+    if phase in KERNEL_PHASES:
+        return f"it matched no kernel of {program.target.name}, or made no schedule that another rule had not made before"
+    return "its left side matched nothing in this model"

@@ -31,7 +31,7 @@ class StageProgress:
     def __init__(self, console: Console, trace: Trace, enabled: bool = True) -> None:
         self.console, self.trace, self.enabled = console, trace, enabled
         self.status: Status | None = None
-        self.said = 0.0
+        self.said = time.monotonic()
 
     def __enter__(self) -> StageProgress:
         if self.enabled:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -113,6 +114,23 @@ def test_explain(model):
     assert "fired 1 time, matched and was refused 0 times" in run("explain", model, "--why-not", "fusion/epilogue")[0]
     _, err = run("explain", model, "--why", "matmul_mx", code=1)
     assert "there is no kernel 'matmul_mx'\n  next: nearest: matmul_max" in err
+
+
+def test_a_rule_about_schedules_says_what_it_made(model, tmp_path):
+    """How many, where, the cheapest one and whether it was chosen; a schedule that another rule has made counts as that one's."""
+    text, _ = run("explain", model, "--target", "cuda:h200", "--why", "matmul_max")
+    (chosen,) = re.findall(r"    (\S+): the schedule\n", text)
+    schedule = re.search(r"  schedule   (.*)\n", text)[1]
+    said, _ = run("explain", model, "--target", "cuda:h200", "--why-not", chosen)
+    assert re.match(rf"{chosen}: made \d+ schedules, matched and was refused \d+ times?\n", said)
+    assert f"one of them was chosen, the cheapest {schedule}: " in said
+    rule = tmp_path / "mine.yaml"
+    rule.write_text("- name: mine/again\n  phase: tiling\n  match: 'contract(m: ?M, n: ?N, k: ?K)'\n  choose: {bm: [16]}\n"
+                    "  where: [legal(tile)]\n  rhs: 'tile(m: ?bm, n: 32, k: 32, b: 1, stages: 2, threads: 64)'\n  targets: [cuda]\n"
+                    "  why: a test\n")  # fmt: skip
+    asked = ("explain", model, "--target", "cuda:h200", "--rules", str(rule), "--why-not", "mine/again")
+    assert "or made no schedule that another rule had not made before" in run(*asked)[0]
+    assert "kernel matmul_max, 1 schedule, " in run(*asked, "--without", "tiling/gpu-contract")[0]
 
 
 def test_rules_and_targets_are_listed():
