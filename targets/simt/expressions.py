@@ -10,8 +10,9 @@ from autocomp.targets.simt.extremes import reaches
 
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.affine import Aff
-from autocomp.ir.body import Const, Expr, Gather, Index, Inside, Map
+from autocomp.ir.body import Const, Expr, Gather, Index, Inside, Map, postorder
 from autocomp.ir.types import BOOL, F32, F64, SHORT_FLOATS, DType
+from autocomp.tile.program import TileProgram, walk
 
 STORED = {
     "f64": "double", "f32": "float", "f16": "f16", "bf16": "bf16", "f8e4m3": "f8e4m3", "f8e5m2": "f8e5m2", "bool": "unsigned char",
@@ -69,19 +70,28 @@ def index(a: Aff, name: Callable[[str], str]) -> str:
     return index_text(a, name).replace("floor_div(", "ac_floordiv(").replace("floor_mod(", "ac_mod(")
 
 
+def only_quotients(p: TileProgram) -> bool:
+    """Whether exponentials below a maximum reach the outputs of a program as quotients alone, in which a factor that depends on the maximum
+    cancels; in a logarithm of their sum it does not."""
+    stmts = [s for s, _ in walk(p.body)]
+    fns = {e.fn for s in stmts if isinstance(s.expr, Expr) for e in postorder(s.expr) if isinstance(e, Map)}
+    return any(s.op == "reduce" and s.expr == "max" for s in stmts) and not fns & {"log", "log2", "log1p"}
+
+
 class Scalar:
     """Element-wise text at one point. `read(value)` gives an on-chip value's text, `table(tensor, indices)` a data-dependent
     read, `at(axis)` an axis' global index. `exact`: round where the program casts to a half type. `half`: everything in memory
-    is of a half type, so that functions of wider values between may be as cheap as for half types. `word(value)`: the four bytes
-    around the point, of a value of bytes that has them in one register; "" elsewhere. `index`: text of an index expression.
-    `far(value)`: whether a value may be too large or small for the cheap forms (`extremes`)."""
+    is of a half type, so that functions of wider values between may be as cheap as for half types. `relative`: whether a factor that all
+    exponentials below one maximum share may be off. `word(value)`: the four bytes around the point, of a value of bytes that has them in
+    one register; "" elsewhere. `index`: text of an index expression. `far(value)`: whether a value may be too large or small for the cheap
+    forms (`extremes`)."""
 
     def __init__(self, read: Callable[[str], str], table: Callable[[str, list[str]], str], at: Callable[[str], str],
-                 exact: bool = False, half: bool = False, word: Callable[[str], str] = lambda name: "",
+                 exact: bool = False, half: bool = False, relative: bool = False, word: Callable[[str], str] = lambda name: "",
                  index: Callable[[Aff, Callable[[str], str]], str] = index,
                  far: Callable[[str], bool] = lambda name: False) -> None:  # fmt: skip
-        self.read, self.table, self.at, self.exact, self.half, self.word, self.index = read, table, at, exact, half, word, index
-        self.far = far
+        self.read, self.table, self.at, self.word, self.index, self.far = read, table, at, word, index, far
+        self.exact, self.half, self.relative = exact, half, relative
 
     def text(self, e: Expr) -> str:
         if isinstance(e, Const):
@@ -107,7 +117,7 @@ class Scalar:
         x = e.args[0]
         if e.fn == "exp" and self.half and isinstance(x, Map) and x.fn == "sub" and working(x.dtype) == F32:
             a = x.args[0]
-            if reaches(a, self.far):
+            if not self.relative or reaches(a, self.far):
                 return f"ac_exp_far_difference_half({self.text(a)}, {self.text(x.args[1])})"
             if isinstance(a, Map) and a.fn == "mul" and isinstance(a.args[1], Const) and working(a.dtype) == F32:
                 scale = literal(a.args[1].value * log2(exp(1)), F32)

@@ -159,7 +159,7 @@ class Pairs:
 
     def scalar(self, r: str) -> Scalar:
         read: Callable[[str], str] = lambda n: f"{self.at.names.of(n)}[{self.place(n, r)}]"
-        return Scalar(read, self.at.table, lambda a: self.at.coordinate(self.layout, a, r), self.at.exact, self.at.half,
+        return Scalar(read, self.at.table, lambda a: self.at.coordinate(self.layout, a, r), self.at.exact, self.at.half, self.at.relative,
                       index=self.at.index)  # fmt: skip
 
 

@@ -56,6 +56,22 @@ def test_kernels_compute_their_graph(name, target, model, tmp_path):
             seen.append(statements(program))
 
 
+@pytest.mark.parametrize("target", ["cuda:h200", "maca:c500"])
+@pytest.mark.parametrize("columns", [1, 2, 40])
+def test_logarithms_of_sums_keep_no_rounding_of_the_maximum(columns, target, model, tmp_path):
+    """Halves up to 65504, whose product with log2(e) float does not hold: 0.004 in the exponent would be 0.003 in the logarithm."""
+    body = "%0 = log_softmax(x, axes=[1])\n%1 = sub(x, y)\n%2 = exp(%1)"
+    text = graph({"x": f"f16[64, {columns}]", "y": f"f16[64, {columns}]"}, body) + "output log = %0\n"
+    program = autocomp.optimize(text, target=target)
+    program.executor = ModelExecutor(program, tmp_path, model)
+    x = np.random.default_rng().uniform(3e4, 6e4, (64, columns)).astype("f2")
+    got = program.run({"x": x, "y": x})
+    below = x.astype("f8") - x.astype("f8").max(1, keepdims=True)
+    want = below - np.log(np.exp(below).sum(1, keepdims=True))
+    np.testing.assert_allclose(got["log"].astype("f8"), want, rtol=1e-3, atol=1e-5)
+    np.testing.assert_array_equal(got["out"], np.ones_like(x))
+
+
 @pytest.mark.parametrize("target", ["cuda:a100", "maca:c500"])
 @pytest.mark.parametrize("kind", ["f8e4m3", "f8e5m2"])
 def test_eight_bit_floats_widen_and_round_bit_by_bit(kind, target, model, tmp_path):

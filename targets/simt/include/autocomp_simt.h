@@ -274,7 +274,8 @@ AC_DEVICE float ac_exp_half(float x) { return ac_ex2(x * 1.44269504f); }
 // finite for a maximum that is the least number yet: of -inf it leaves 0, not inf - inf
 AC_DEVICE float ac_exp_scaled_difference_half(float x, float scale, float m) { return ac_ex2(fmaf(x, scale, -ac_max(m * 1.44269504f, -3.40282347e+38f))); }
 AC_DEVICE float ac_exp_difference_half(float x, float m) { return ac_exp_scaled_difference_half(x, 1.44269504f, m); }
-// the same where x may be a type's least number, whose product with log2 e is no float
+// the two above are off by a factor that the rounding of m * log2 e makes, up to 1.003 where m is 60000; where it does not cancel, or x may be
+// a type's least number, whose product with log2 e is no float:
 AC_DEVICE float ac_exp_far_difference_half(float x, float m) { return ac_ex2((x - ac_max(m, -3.40282347e+38f)) * 1.44269504f); }
 AC_DEVICE float ac_div_half(float a, float b) { return a * ac_reciprocal(b); }
 AC_DEVICE float ac_tanh_half(float x) {
