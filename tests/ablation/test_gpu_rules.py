@@ -1,0 +1,65 @@
+"""Every rule about schedules of GPU kernels is worth something: without it some graph takes longer, by the model, or has no kernel."""
+
+from __future__ import annotations
+
+import pytest
+
+import autocomp
+from autocomp.errors import AutocompError
+from autocomp.rewrite import load_rules
+from tests.helpers.device_graphs import attention, conv, gemm, graph, latent, turned
+
+SUM = "%0 = reduce_sum(x, axes=[{}])"
+SOFTMAX = "%0 = softmax(x, axes=[1])"
+OPEN = "graph g\ndim N in 20000..200000\ninput x: f32[64, N]\n%0 = softmax(x, axes=[1])\noutput out = %0\n"
+# rule -> (graph, chip, options)
+WORTH = {
+    "tiling/gpu-contract": (gemm(300, 300, 300, "f32"), "a100", {}),
+    "tiling/gpu-skinny": (gemm(8, 4096, 4096, "f32"), "a100", {}),
+    "tiling/gpu-direct": (turned(1, 8192, 8192, False, True), "h200", {}),
+    "tiling/gpu-narrow": (gemm(4096, 8, 4096), "h200", {}),
+    "tiling/gpu-online": (attention(1, 16, 4096, 128), "a100", {}),
+    "tiling/gpu-online-few-rows": (attention(1, 8, 32, 128, keys=4096), "a100", {}),
+    "tiling/gpu-rows": (graph({"x": "f16[8192, 4096]"}, SOFTMAX), "h200", {}),
+    "tiling/gpu-many-short-rows": (graph({"x": "f16[100000, 24]"}, SOFTMAX), "h200", {}),
+    "tiling/gpu-long-rows": (graph({"x": "f16[512, 131072]"}, SOFTMAX), "a100", {}),
+    "tiling/gpu-cluster-rows": (graph({"x": "f32[8192, 65536]"}, SOFTMAX), "h200", {}),
+    "tiling/gpu-kept-rows": (graph({"x": "f16[512, 131072]"}, SOFTMAX), "h200", {}),
+    "tiling/gpu-open-rows": (OPEN, "h200", {}),
+    "tiling/gpu-columns": (graph({"x": "f32[16384, 8192]"}, SUM.format(0)), "h200", {}),
+    "tiling/gpu-own-folds": (graph({"x": "f32[9, 1000000]"}, SUM.format(0)), "h200", {}),
+    "tiling/gpu-elements": (graph({"x": "f16[8192, 8192]"}, "%0 = gelu(x)"), "h200", {}),
+    "tiling/gpu-short-rows": (graph({"x": "f16[100000, 7]", "y": "f16[7]"}, "%0 = add(x, y)"), "h200", {}),
+    "tiling/gpu-warpgroups": (gemm(4096, 4096, 4096), "h200", {}),
+    "tiling/gpu-windows": (conv("f16[32, 256, 56, 56]", "f16[256, 256, 3, 3]", pad=1), "h200", {}),
+    "tiling/gpu-one-wave": (gemm(1024, 1024, 1024), "h200", {}),
+    "tiling/gpu-deep-clusters": (gemm(128, 128, 65536), "h200", {}),
+    "tiling/gpu-few-rows": (gemm(16, 4096, 4096), "h200", {}),
+    "tiling/gpu-online-warpgroups": (attention(1, 16, 4096, 128), "h200", {}),
+    "tiling/gpu-online-four-warpgroups": (attention(16, 12, 512, 64), "h200", {}),
+    "tiling/gpu-online-shared-rows": (latent(64, 128, 4096, 512, 512), "h200", {}),
+    "scheduling/gpu-last-tiles": (gemm(8192, 8192, 8192), "h200", {}),
+    "scheduling/gpu-turns": (conv("f16[64, 64, 56, 56]", "f16[64, 64, 3, 3]", pad=1, after="%r = relu(%c)"), "h200", {}),
+    "scheduling/gpu-tf32": (gemm(2048, 2048, 2048, "f32"), "h200", {"allow_tf32": True}),
+    "scheduling/gpu-parts": (graph({"x": "f32[4, 1048576]"}, SUM.format(1)), "h200", {}),
+    "scheduling/gpu-parts-online": (attention(1, 8, 1, 128, keys=65536), "h200", {}),
+}
+UNPRICED = "scheduling/grouped"  # the model does not see in which order plain tiles are walked: it is for measured tuning
+
+
+def seconds(text: str, chip: str, options: dict) -> float:
+    try:
+        return autocomp.optimize(text, target=f"cuda:{chip}", tuned=False, **options).predicted
+    except AutocompError:
+        return float("inf")
+
+
+@pytest.mark.parametrize("rule", WORTH)
+def test_without_the_rule_it_takes_longer(rule):
+    text, chip, options = WORTH[rule]
+    assert seconds(text, chip, options) < seconds(text, chip, {**options, "without": (rule,)})
+
+
+def test_every_rule_is_here():
+    rules = [r for phase in ("tiling", "scheduling") for r in load_rules().of(phase, "cuda") if "cuda" in r.targets]
+    assert {r.name for r in rules} == WORTH.keys() | {UNPRICED}
