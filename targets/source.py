@@ -14,8 +14,8 @@ class TensorMap:
     """A descriptor parameter of a bulk tensor copy engine, made by the launcher over one pointer argument.
 
     `dims` and `box` are in elements, innermost first; `strides` in bytes for all but the innermost dimension; `swizzle` in
-    bytes (0, 32, 64 or 128); `steps`: distance of a box's neighbours along each dimension, () where all are 1. Out-of-range elements
-    of a box read as zero and are not written.
+    bytes (0, 32, 64 or 128); `steps`: distance of a box's neighbours along each dimension, () where all are 1; `widened`: bytes (0,
+    64, 128 or 256) to which L2 widens its reads of memory. Out-of-range elements of a box read as zero and are not written.
     """
 
     argument: str
@@ -25,6 +25,7 @@ class TensorMap:
     box: tuple[int, ...]
     swizzle: int = 128
     steps: tuple[int, ...] = ()
+    widened: int = 0
 
 
 @dataclass(frozen=True)

@@ -33,14 +33,14 @@ APIS = {
 }
 MAPS = """
 static ac_tensor_map tensor_map(int type, int rank, void *at, const cuuint64_t *dims, const cuuint64_t *strides, const cuuint32_t *box,
-                                const cuuint32_t *steps, CUtensorMapSwizzle swizzle) {
+                                const cuuint32_t *steps, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion widened) {
   static decltype(&cuTensorMapEncodeTiled) encode = nullptr;
   cudaDriverEntryPointQueryResult found;
   const char *const name = "cuTensorMapEncodeTiled";
   if (!encode) check(cudaGetDriverEntryPointByVersion(name, (void **)&encode, 12000, cudaEnableDefault, &found), name);
   CUtensorMap map;
   if (encode(&map, (CUtensorMapDataType)type, rank, at, dims, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-             swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) != CUDA_SUCCESS) {
+             swizzle, widened, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) != CUDA_SUCCESS) {
     fprintf(stderr, "a tensor map was refused\\n");
     exit(1);
   }
@@ -218,7 +218,8 @@ def _map(m: TensorMap, at: str, values: Mapping[str, int]) -> str:
     return (
         f"tensor_map(CU_TENSOR_MAP_DATA_TYPE_{MAP_TYPE.get(m.dtype, 'UINT8')}, {len(m.dims)}, {at}, {array('cuuint64_t', m.dims)}, "
         f"{array('cuuint64_t', m.strides)}, {array('cuuint32_t', span)}, {array('cuuint32_t', steps)}, "
-        f"CU_TENSOR_MAP_SWIZZLE_{f'{m.swizzle}B' if m.swizzle else 'NONE'})"
+        f"CU_TENSOR_MAP_SWIZZLE_{f'{m.swizzle}B' if m.swizzle else 'NONE'}, "
+        f"CU_TENSOR_MAP_L2_PROMOTION_{f'L2_{m.widened}B' if m.widened else 'NONE'})"
     )
 
 

@@ -165,6 +165,7 @@ def _is_float8(dtype: np.dtype[Any]) -> bool:
 def tensor_map(m: TensorMap, pointer: int, values: Mapping[str, int]) -> Any:
     """The driver's descriptor of a bulk copy. `values` are those of symbolic dimensions."""
     from cuda.core import Buffer
+    from cuda.core._tensor_map import TensorMapL2Promotion, TensorMapSwizzle
     from cuda.core.utils import StridedMemoryView
 
     number = lambda d: values[d.name] if isinstance(d, Sym) else d
@@ -173,17 +174,12 @@ def tensor_map(m: TensorMap, pointer: int, values: Mapping[str, int]) -> Any:
     strides = (*(number(s) // dtype.bytes for s in reversed(m.strides)), 1)
     size = sum((n - 1) * s for n, s in zip(shape, strides)) * dtype.bytes + dtype.bytes
     view = StridedMemoryView.from_buffer(Buffer.from_handle(pointer, size), shape, strides, dtype=np.dtype(f"u{dtype.bytes}"))
-    swizzle = {0: None, 32: "32B", 64: "64B", 128: "128B"}[m.swizzle]
     steps = m.steps or (1,) * len(m.box)  # the driver wants what a box spans, and how far its elements are apart
     span = tuple(b * s for b, s in zip(reversed(m.box), reversed(steps)))
     kind = np.dtype(np.uint8) if dtype.bytes == 1 else dtype.numpy  # the engine knows bytes; it only copies them
-    return view.as_tensor_map(span, element_strides=tuple(reversed(steps)), data_type=kind, swizzle=_swizzle(swizzle))
-
-
-def _swizzle(name: str | None) -> Any:
-    from cuda.core._tensor_map import TensorMapSwizzle
-
-    return TensorMapSwizzle.NONE if name is None else getattr(TensorMapSwizzle, f"SWIZZLE_{name}")
+    return view.as_tensor_map(span, element_strides=tuple(reversed(steps)), data_type=kind,
+                              swizzle=getattr(TensorMapSwizzle, f"SWIZZLE_{m.swizzle}B" if m.swizzle else "NONE"),
+                              l2_promotion=getattr(TensorMapL2Promotion, f"L2_{m.widened}B" if m.widened else "NONE"))  # fmt: skip
 
 
 def check(result: Any, what: str) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from autocomp.targets.cuda.target import CudaTarget
@@ -55,6 +57,8 @@ def test_the_launcher_gives_the_span_and_the_steps():
 
     m = TensorMap("in0", "f16", (64, 15, 15, 2), (128, 1920, 28800), (64, 8, 8, 1), steps=(1, 2, 2, 1))
     assert "{64, 16, 16, 1}" in _map(m, "p", {}) and "{1, 2, 2, 1}" in _map(m, "p", {})
+    assert "CU_TENSOR_MAP_L2_PROMOTION_NONE" in _map(m, "p", {})
+    assert "CU_TENSOR_MAP_L2_PROMOTION_L2_256B" in _map(replace(m, widened=256), "p", {})
 
 
 def test_steps_beyond_the_engines_are_refused():

@@ -23,9 +23,10 @@ typedef unsigned cuuint32_t;
 enum CUresult { CUDA_SUCCESS };
 enum CUtensorMapDataType { CU_TENSOR_MAP_DATA_TYPE_UINT8 = 1, CU_TENSOR_MAP_DATA_TYPE_FLOAT16 = 2, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 = 3, CU_TENSOR_MAP_DATA_TYPE_FLOAT32 = 4, CU_TENSOR_MAP_DATA_TYPE_FLOAT64 = 8 };
 enum CUtensorMapSwizzle { CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_SWIZZLE_32B = 32, CU_TENSOR_MAP_SWIZZLE_64B = 64, CU_TENSOR_MAP_SWIZZLE_128B = 128 };
-enum { CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE };
+enum CUtensorMapL2promotion { CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_L2_PROMOTION_L2_64B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B };
+enum { CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE };
 inline CUresult cuTensorMapEncodeTiled(CUtensorMap *m, CUtensorMapDataType type, int rank, void *at, const cuuint64_t *dims, const cuuint64_t *strides,
-                                       const cuuint32_t *box, const cuuint32_t *steps, int, CUtensorMapSwizzle swizzle, int, int) {
+                                       const cuuint32_t *box, const cuuint32_t *steps, int, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion, int) {
   static const int sizes[] = {0, 1, 2, 2, 4, 0, 0, 0, 8};
   memset(m, 0, sizeof *m);
   m->data = (unsigned char *)at, m->rank = rank, m->size = sizes[type], m->swizzle = swizzle;
