@@ -29,6 +29,7 @@ from autocomp.ir.types import I64
 from autocomp.tile.monoid_step import BIG, MonoidStep, same_fold, term
 from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, Value, dense
 from autocomp.tile.spread import spread_operands
+from autocomp.tile.tails import vanishes
 from autocomp.tile.unify import unify_axes
 from autocomp.tile.values import Scope, Values, values_of
 
@@ -192,10 +193,12 @@ class Deriver(Values):
         return MonoidStep(self, e, carried, st).run()
 
     def factor(self, e: Expr, c: Contract) -> str:
-        """An operand of a contraction: a bare load goes to the block; a map of loads is masked at tails (f(0) need not be 0), as is
-        one that is not zero outside its guard."""
+        """An operand of a contraction: a bare load goes to the block; a map of loads is masked at tails unless it is zero there anyway,
+        as is one that is not zero outside its guard."""
         if isinstance(e, Load) and not (e.guard and e.fill):
             return self.emit(e, "block")
+        if vanishes(e, frozenset(a.name for a in self.tails(c.axes, self.free[id(e)]))):
+            return self.emit(e)
         return self.masked(self.emit(e), e.dtype, c.axes, 0.0 if e.dtype.is_float else 0)
 
     def finish(self, e: Reduce | Contract, st: Mapping[str, str]) -> str:

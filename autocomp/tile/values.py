@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 
 from autocomp.ir.affine import aff
@@ -209,15 +209,14 @@ class Values(ABC):
     def state_dtype(self, e: Reduce) -> DType:
         return e.operands[0].dtype if MONOIDS[e.monoid].pick else e.dtype
 
+    def tails(self, axes: Sequence[Axis], mentioned: Container[str]) -> list[Axis]:
+        """The looped axes of a value's past whose end a tile can stick out."""
+        whole = lambda a: isinstance(a.extent, int) and a.extent % (self.tile[a.name] or 1) == 0
+        return [a for a in axes if a.name in self.looped and a.name in mentioned and not whole(a)]
+
     def masked(self, value: str, dtype: DType, axes: Sequence[Axis], outside: object) -> str:
         """where(inside the extents of the looped axes, value, outside), where a tile can stick out."""
-        tails = [
-            a
-            for a in axes
-            if a.name in self.looped
-            and a.name in self.bufs[value].axes
-            and not (isinstance(a.extent, int) and a.extent % (self.tile[a.name] or 1) == 0)
-        ]
+        tails = self.tails(axes, self.bufs[value].axes)
         if not tails:
             return value
         end = lambda d: aff(d.name if isinstance(d, Sym) else d)

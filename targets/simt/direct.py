@@ -32,7 +32,8 @@ def place_direct(at: Placer, s: Stmt, i: Instruction, m: Group, n: Group, k: Gro
     """The product placed, with the layouts of its factors and accumulator.
 
     The factor that is computed is the instruction's first one: more of it is used at once, and the other one's registers are as they
-    were loaded. Raises UnsupportedOp where a factor's loads do not run along the depth, or the depth is not whole.
+    were loaded. The last turn may be short: loads bring zeros past the end. Raises UnsupportedOp where a factor's loads do not run along
+    the depth.
     """
     a, b, c = (at.bufs[x] for x in (*s.srcs, s.dst))
     if at.made[a.name].op == "copy" and at.made[b.name].op != "copy":
@@ -41,9 +42,8 @@ def place_direct(at: Placer, s: Stmt, i: Instruction, m: Group, n: Group, k: Gro
     runs = {buf.name: _run(at, buf, k, i.k // SLICES) for buf in (a, b)}
     run = max((runs[x.name] for x in (a, b) if at.made[x.name].op != "copy"), default=min(runs.values()))
     for axis, size in k:
-        extent = at.p.extent(axis)
-        if not isinstance(extent, int) or extent % size:
-            raise at.refuse(f"the depth along {axis} ({extent}) is no multiple of its tile {size}")
+        if not isinstance(extent := at.p.extent(axis), int):
+            raise at.refuse(f"the depth along {axis} ({extent}) is known only when it runs, its tile is {size}")
     if depth % (SLICES * run):
         raise at.refuse(f"a depth of {depth} is not shared by {SLICES} lanes in runs of {run}")
     chunks, total = depth // (SLICES * run), at.out.threads // at.out.wave

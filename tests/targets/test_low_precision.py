@@ -225,13 +225,18 @@ DIRECT = {
     "bytes": (widened(5, 72, 512, "u8", "i32", SCALED, nt=True), {"i0": 16, "i1": 16, "r0": 256}, 64),
     "bytes_of_two_kinds": (mixed("u8", "i8", "i32", 3, 72, 512), {"i0": 16, "i1": 16, "r0": 512}, 128),
     "ring": (deep_bits(5, 1030, 1024), {"i0": 16, "i1": 16, "r0": 2}, 64, 3),
+    "last_turn_short": (deep_bits(5, 1030, 11 * 128), {"i0": 16, "i1": 32, "r0": 8}, 256),
+    "last_turn_short_ring": (deep_bits(1, 1030, 7 * 128), {"i0": 16, "r0": 2}, 64, 3),
+    "last_turn_short_halves": (TURNED_ROWS.replace("512", "520"), {"i0": 16, "i1": 16, "r0": 128}, 64, 2),
+    "last_turn_masked": (BYTES_OFF.replace("512", "528"), {"i0": 16, "i1": 16, "r0": 256}, 64),
     "ring_of_halves": (TURNED_ROWS, {"i0": 16, "i1": 16, "r0": 128}, 64, 2),
     "no_pair_form": (BYTES_OFF.replace("%2 =", "%a = abs(%1)\n%2 =").replace("transpose(%1", "transpose(%a"),
                      {"i0": 16, "i1": 16, "r0": 256}, 64),
 }
 
 
-WITHOUT_FIELDS = ("bf16", "both_copied", "bytes", "bytes_of_two_kinds", "ring_of_halves", "no_pair_form")
+WITHOUT_FIELDS = ("bf16", "both_copied", "bytes", "bytes_of_two_kinds", "ring_of_halves", "no_pair_form", "last_turn_short_halves",
+                  "last_turn_masked")
 
 
 def direct(name: str):
@@ -272,6 +277,8 @@ def test_one_row_of_four_bit_weights_is_chosen_so():
         assert [k.schedule.endswith("direct") for k in program.kernels] == [True]
         threads, blocks = map(int, program.source().partition("__launch_bounds__(")[2].partition(")")[0].split(","))
         assert threads * blocks == 1024, "the compiler knows how many blocks share a core's registers"
+    short = autocomp.optimize(deep_bits(8, 4096, 86 * 128), target="cuda:h200")  # 86 groups are shared by no four waves
+    assert [k.schedule.endswith("direct") for k in short.kernels] == [True]
     many = autocomp.optimize(deep_bits(4096, 8192, 8192), target="cuda:h200")  # unpacked once, then multiplied by warpgroups
     assert len(many.kernels) > 1 and "cooperative" in many.kernels[-1].schedule
 
