@@ -1,0 +1,157 @@
+"""The kernels of a cover: bodies of its cuts, equal ones once, names of kernels and tensors, and what is computed once from parameters."""
+
+from __future__ import annotations
+
+from autocomp.egraph.bodies import Bodies
+from autocomp.egraph.chosen import Cover, kernel_order
+from autocomp.egraph.cuts import Cut
+from autocomp.egraph.subject import Subject
+from autocomp.ir.kernel import Arg, Call, Kernel, KernelGraph
+from autocomp.ir.node import Graph, Node, make
+
+NAMED = 4  # ops that a kernel's name has at most
+
+
+def kernel_graph(c: Cover, s: Subject, graph: Graph) -> KernelGraph:
+    """Kernels in the order in which they run, equal ones once, with the tensors between them."""
+    makers: dict[int, list[int]] = {}
+    for u, x in sorted(c.extra.items()):
+        makers.setdefault(x, []).append(u)
+    names = _tensor_names(c, s)
+    kernels: dict[str, Kernel] = {}
+    taken: dict[str, int] = {}
+    built = Bodies(s)
+    calls, predicted = [], 0.0
+    for x in kernel_order(c, s):
+        cut = c.pick[x]
+        predicted += cut.time
+        kernel, args = _kernel(built, x, makers.get(x, []), cut)
+        if kernel.signature not in kernels:
+            taken[kernel.name] = taken.get(kernel.name, 0) + 1
+            unique = kernel.name if taken[kernel.name] == 1 else f"{kernel.name}_{taken[kernel.name]}"
+            kernels[kernel.signature] = Kernel(**{**kernel.__dict__, "name": unique})
+        kernel = kernels[kernel.signature]
+        rules = _reasons(s, cut, makers.get(x, []))
+        calls.append(Call(kernel, {a: names[k] for a, k in args.items()}, _ops(s, cut), rules, kernel.name,
+                          body=tuple(sorted(cut.heavy if len(cut.heavy) > 1 else cut.nodes))))  # fmt: skip
+    tensors = {n: s.types[k] for k, n in names.items()}
+    constants = {names[k]: _constant_graph(s, k, graph) for k in sorted(names) if k in s.memory and _is_folded(s, k)}
+    inputs = tuple(n.attrs["name"] for n in graph.inputs)
+    for n in graph.inputs:
+        tensors.setdefault(n.attrs["name"], n.type)
+    params = tuple(names[k] for k in sorted(names) if k in s.memory and not _is_folded(s, k) and names[k] not in inputs)
+    outputs = tuple((name, names[root]) for name, root in s.roots)
+    return KernelGraph(graph, tuple(calls), tensors, inputs, params, outputs, constants, predicted)
+
+
+def _kernel(built: Bodies, x: int, extra: list[int], cut: Cut) -> tuple[Kernel, dict[str, int]]:
+    s = built.subject
+    picks = {s.nodes[n].cls: s.nodes[n] for n in cut.nodes}
+    name = _name(s, cut)
+    node = picks[x]
+    if node.form.kind == "opaque":
+        inputs = tuple(Arg(f"in{j}", s.types[k], False) for j, k in enumerate(node.enode.children))
+        sig = f"opaque {node.enode.op} {node.enode.attrs!r} {[str(a.type) for a in inputs]} {s.types[x]}"
+        kernel = Kernel(name, "X", (), inputs, (Arg("out0", s.types[x]),), (), sig, f"{node.enode.op}")
+        return Kernel(**{**kernel.__dict__, "attrs": node.enode.attrs}), {"out0": x} | {
+            f"in{j}": k for j, k in enumerate(node.enode.children)
+        }
+    return built.kernel([x, *extra], picks, cut.record.kind, name)
+
+
+def _name(s: Subject, cut: Cut) -> str:
+    """matmul_add_gelu: the ops that compute, in order of dataflow, runs collapsed, at most NAMED and a count."""
+    ops: list[str] = []
+    for n in (n for n in _flow(s, cut) if not s.nodes[n].form.view):
+        op = s.nodes[n].enode.op
+        if not ops or ops[-1] != op:
+            ops.append(op)
+    if not ops:
+        ops = sorted(s.nodes[n].enode.op for n in cut.nodes)[:1]
+    heavy = [o for o in ops if o in {s.nodes[n].enode.op for n in cut.heavy}]
+    if len(ops) > NAMED:
+        first = [*dict.fromkeys([*heavy, *ops])]
+        ops = [*first[:NAMED], f"{len(ops) - NAMED}more"] if len(first) > NAMED else [*dict.fromkeys(ops)]
+    return "_".join(ops)
+
+
+def _flow(s: Subject, cut: Cut) -> list[int]:
+    """Nodes of a cut in order of dataflow: by height along the forms that it chose."""
+    chosen = {s.nodes[n].cls: s.nodes[n] for n in cut.nodes}
+    height: dict[int, int] = {}
+
+    def above(c: int) -> int:
+        if c not in height:
+            node = chosen.get(c)
+            height[c] = s.level.get(c, 0) if node is None else 1 + max((above(x) for x in node.enode.children), default=-1)
+        return height[c]
+
+    return sorted(cut.nodes, key=lambda n: (above(s.nodes[n].cls), n))
+
+
+def _ops(s: Subject, cut: Cut) -> tuple[str, ...]:
+    return tuple(s.nodes[n].enode.op for n in _flow(s, cut))
+
+
+def _reasons(s: Subject, cut: Cut, extra: list[int]) -> tuple[str, ...]:
+    """One line a step: the algebra that made a node, the fusion row that inlined it."""
+    lines = [
+        f"{s.nodes[n].enode.why}: made {s.nodes[n].enode.op} {s.types[s.nodes[n].cls]}"
+        for n in sorted(cut.nodes)
+        if s.nodes[n].enode.why != "source"
+    ]
+    for consumer, j, row in sorted(cut.steps):
+        node = s.nodes[consumer]
+        lines.append(f"{row}: {s.label(node.enode.children[j])} into operand {j} of {node.enode.op}")
+    lines += [f"by-product: also stores {s.label(u)} {s.types[u]}" for u in extra]
+    return tuple(lines)
+
+
+def _leaf(s: Subject, k: int) -> str | None:
+    for node in s.frozen.classes[k].nodes if k in s.frozen.classes else ():
+        if node.op in ("input", "param"):
+            return str(node.attrs["name"])
+    return None
+
+
+def _is_folded(s: Subject, k: int) -> bool:
+    return _leaf(s, k) is None
+
+
+def _tensor_names(c: Cover, s: Subject) -> dict[int, str]:
+    """Public names for inputs and parameters, t<n> for the rest; for every class that a kernel reads or writes."""
+    used = {k for x in c.used() for k in (*c.pick[x].leaves, x)} | set(c.extra) | {r for _, r in s.roots}
+    names: dict[int, str] = {}
+    taken = {n for k in used if (n := _leaf(s, k))} | {n.attrs["name"] for n in s.frozen.graph.inputs}
+    for k in sorted(used):
+        name = _leaf(s, k) if k in s.memory else None
+        if name is None:
+            name = f"t{k}"
+            while name in taken:
+                name = "_" + name
+        names[k] = name
+    return names
+
+
+def _constant_graph(s: Subject, k: int, graph: Graph) -> Graph:
+    """A class computed from parameters alone, as a graph of its own: what the program evaluates once."""
+    done: dict[int, Node] = {}
+
+    def build(c: int, path: frozenset[int]) -> Node | None:
+        if c in done:
+            return done[c]
+        t = s.frozen.classes[c].type
+        for e in sorted(s.frozen.classes[c].nodes, key=lambda e: (len(e.children), e.op, repr(e.attrs))):
+            if e.op == "input" or path & set(e.children):
+                continue
+            parts = [build(x, path | {c}) for x in e.children]
+            if all(p is not None for p in parts):
+                done[c] = make(e.op, tuple(p for p in parts if p is not None), t, e.attrs)
+                return done[c]
+        return None
+
+    node = build(k, frozenset({k}))
+    assert node is not None, f"class {k} is marked constant but has no constant form"
+    g = Graph(f"constant_{k}", (), (("value", node),), graph.params)
+    used = {n.attrs["name"] for n in g.nodes() if n.op == "param"}
+    return Graph(g.name, (), g.outputs, {p: d for p, d in graph.params.items() if p in used})
