@@ -37,9 +37,12 @@ def input_sizes(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, int]:
         x = inputs[name]
         if x.dtype != t.dtype.numpy or len(x.shape) != t.rank or any(isinstance(d, int) and d != s for d, s in zip(t.shape, x.shape)):
             got = next((d.name for d in DTYPES.values() if d.numpy == x.dtype), str(x.dtype))
-            same = got != t.dtype.name and len(x.shape) == t.rank
-            raise ModelError(f"input '{name}' wants {t}, got {got}{list(x.shape)}", where=graph.name,
-                             hint=f"convert it, e.g. with x.astype('{t.dtype.numpy}')" if same else None)  # fmt: skip
+            hint = None
+            if len(x.shape) == t.rank:
+                hint = "sizes were fixed when it was compiled: leave the dimension open in the model (docs/models.md), or compile for these"
+                if got != t.dtype.name:
+                    hint = f"convert it: x.astype('{t.dtype.numpy}'), or x.to(..) of a torch tensor"
+            raise ModelError(f"input '{name}' wants {t}, got {got}{list(x.shape)}", where=graph.name, hint=hint)
         for d, s in zip(t.shape, x.shape):
             if not isinstance(d, Sym):
                 continue

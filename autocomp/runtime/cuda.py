@@ -26,6 +26,7 @@ from autocomp.targets.source import KernelSource, TensorMap
 SIZES = 16  # sets of sizes whose arena and launches are kept, and
 DESCRIPTORS = 4096  # descriptors of bulk copies: the oldest go first
 ALIGNED = 16  # bytes: the widest access of a kernel, and what bulk copies want
+LEGACY = 1  # CU_STREAM_LEGACY: the default stream, which libraries write 0
 WATCHDOG = "AUTOCOMP_WATCHDOG"  # seconds that a kernel may run; set: every launch is waited for, a hung one is named
 
 
@@ -122,8 +123,9 @@ class CudaExecutor:
         del keep
         return Timing(float(np.median(total)), {k: float(np.median(v)) for k, v in each.items()})
 
-    def bind(self, feed: Mapping[str, Any]) -> tuple[Callable[[Any], None], dict[str, DeviceArray]]:
-        """(start, outputs): `start(stream)` queues one call over these very inputs, which rewrites the outputs.
+    def bind(self, feed: Mapping[str, Any]) -> tuple[Bound, dict[str, DeviceArray]]:
+        """(start, outputs): `start(stream)` queues one call over these very inputs, which rewrites the outputs. A stream of torch, of CuPy
+        or of cuda-core; without one, the program's own, which is ordered with the legacy default stream.
 
         Several kernels become one CUDA graph. Calls on different streams run one after another, since they write the same outputs.
         Raises AutocompError where an op runs through its reference, ModelError where an input had to be copied.
@@ -146,15 +148,29 @@ class CudaExecutor:
                 self._start(launches, pointers, builder)
                 builder.end_building()
                 queue = builder.complete().launch
-        return Bound(self.device, queue, tuple(named.values()), (keep, memory, launches)), named
+        return Bound(self.device, self.stream, queue, tuple(named.values()), (keep, memory, launches)), named
 
     # ---- preparing
     @contextmanager
     def _queue(self) -> Iterator[None]:
-        """One thread at a time, on the program's device (each thread of the host has a current one)."""
+        """One thread at a time, on the program's device (each thread of the host has a current one). Raises AutocompError where the
+        caller captures a CUDA graph: a call allocates its outputs."""
         with self._lock:
             self.device.set_current()
-            yield
+            try:
+                yield
+            except RuntimeError as e:
+                if not self._captured():
+                    raise
+                raise AutocompError("a call cannot be captured in a CUDA graph of another library", where=self.calls.source.name,
+                                    hint="`start, outputs = program.executor.bind(feed)` makes a graph of the program") from e  # fmt: skip
+
+    def _captured(self) -> bool:
+        """Whether the stream has joined somebody's capture."""
+        from cuda.bindings import driver
+
+        status, state = driver.cuStreamIsCapturing(self.stream.handle)
+        return status != driver.CUresult.CUDA_SUCCESS or state != driver.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE
 
     def _inputs(self, feed: Mapping[str, Any], as_they_lie: bool = False) -> tuple[dict[str, int], dict[str, int], list[Any], Any]:
         """Pointers by tensor name, symbols' values, what must stay alive, and the first input that lay on the device.
@@ -323,26 +339,40 @@ class CudaExecutor:
 
 
 class Bound:
-    """Queues one call, which writes `outputs`, on a stream. `kept` stays alive with it."""
+    """Queues one call, which writes `outputs`, on a stream: `own` where none is given. `kept` stays alive with it."""
 
-    def __init__(self, device: Any, queue: Callable[[Any], None], outputs: tuple[DeviceArray, ...], kept: tuple[Any, ...]) -> None:
-        self.device, self.queue, self.outputs, self.kept = device, queue, outputs, kept
+    def __init__(self, device: Any, own: Any, queue: Callable[[Any], None], outputs: tuple[DeviceArray, ...],
+                 kept: tuple[Any, ...]) -> None:  # fmt: skip
+        self.device, self.own, self.queue, self.outputs, self.kept = device, own, queue, outputs, kept
         self._lock = Lock()
         self._last: Any = None
         self._thread = get_ident()
 
-    def __call__(self, stream: Any) -> None:
+    def __call__(self, stream: Any = None) -> None:
+        stream = self.own if stream is None else stream_of(stream)
         with self._lock:
             if self._thread != get_ident():
                 self._thread = get_ident()
                 self.device.set_current()
-            if self._last is not stream:
+            if self._last is None or int(self._last.handle) != int(stream.handle):
                 if self._last is not None:
                     stream.wait(self._last.record())
                 self._last = stream
                 for x in self.outputs:
                     x.stream = stream
             self.queue(stream)
+
+
+def stream_of(x: Any) -> Any:
+    """A stream of torch (`cuda_stream`) or of CuPy (`ptr`) as one of cuda-core. Raises ModelError for what is none."""
+    from cuda.core import Stream
+
+    if isinstance(x, Stream):
+        return x
+    handle = getattr(x, "cuda_stream", getattr(x, "ptr", None))
+    if not isinstance(handle, int):
+        raise ModelError(f"a {type(x).__name__} is no stream", where="start", hint="give torch.cuda.current_stream(), or nothing")
+    return Stream.from_handle(handle or LEGACY)
 
 
 def started_early(calls: Sequence[Call], sources: Mapping[str, KernelSource], values: Mapping[str, int]) -> list[bool]:

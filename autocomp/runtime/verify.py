@@ -28,6 +28,7 @@ class Verification:
 
 
 TF32 = 2.0**-10  # from 1 to the next number of tf32
+ROUNDED = 2.0  # what a program may be off by, in errors of the reference that rounds every value to its own type
 SHAKES = 8  # times that inputs are moved by an ulp at most, up and down at random
 
 
@@ -35,7 +36,8 @@ def verify(program: Any, feed: Mapping[str, np.ndarray] | None = None, seed: int
     """Run on `feed` (seeded random inputs if not given) and compare every output with the float64 reference.
 
     Elements that the reference itself cannot hold in the outputs' own types (overflow, NaN) are left out. Where large terms cancel in
-    an output, what an ulp in the inputs does to it, times SAFETY, is allowed too.
+    an output, what an ulp in the inputs does to it, times SAFETY, is allowed too; where rounded values are made larger (exponentials of
+    large scores in half precision), what rounding every value to its own type does to it, times ROUNDED.
     Raises VerificationError with the worst element, both values, the tolerance and the rules that made its kernel.
     """
     graph = program.graph
@@ -48,26 +50,45 @@ def verify(program: Any, feed: Mapping[str, np.ndarray] | None = None, seed: int
         own = evaluate(graph, feed, float64=False)
     coarse = TF32 if any("tf32" in k.schedule for k in program.kernels) else 0.0
     d = deviation(graph, want, got, own, coarse=coarse)
-    natural = _natural(graph, feed, want, d.ratio) if 1.0 < d.ratio < np.inf else 0.0
-    d = replace(d, ratio=d.ratio / max(1.0, SAFETY * natural))
+    natural = _natural(graph, feed, want, d.ratio, own) if 1.0 < d.ratio < np.inf else Natural()
+    d = replace(d, ratio=d.ratio / max(1.0, SAFETY * natural.shaken, ROUNDED * natural.rounded))
     error = max((float(np.max(np.abs(got[n].astype(np.float64) - w), initial=0.0)) for n, w in want.items()), default=0.0)
     limit = abs(d.got - d.want) / d.ratio if d.ratio else 0.0
     if not d.ratio <= 1.0:
         raise VerificationError(
             f"output '{d.output}'{list(d.index)} is {d.got!r}, the float64 reference says {d.want!r}: "
-            f"{d.ratio:.3g} times the allowed error" + (f" ({natural:.2g} tolerances: inputs an ulp away)" if natural > 1 else ""),
+            f"{d.ratio:.3g} times the allowed error" + natural.text,
             where=program.name,
             hint="`autocomp bisect` finds the rule or the kernel that breaks it; --without leaves rules out")  # fmt: skip
     return Verification(error, limit, d.ratio, d.output, seed)
 
 
-def _natural(graph: Graph, feed: Mapping[str, np.ndarray], want: Mapping[str, np.ndarray], ratio: float) -> float:
-    """How far, in tolerances, outputs move with inputs an ulp away; as far as it takes to explain `ratio`."""
-    natural = 0.0
-    for k in range(SHAKES):
-        with np.errstate(all="ignore"):
+@dataclass(frozen=True)
+class Natural:
+    """How far outputs move by themselves, in tolerances: with inputs an ulp away, and with every value rounded to its own type."""
+
+    shaken: float = 0.0
+    rounded: float = 0.0
+
+    @property
+    def text(self) -> str:
+        """What an error says of it."""
+        parts = [f"{self.shaken:.2g} tolerances: inputs an ulp away"] if self.shaken > 1 else []
+        parts += [f"{self.rounded:.2g} tolerances: values rounded to their types"] if self.rounded > 1 else []
+        return f" ({'; '.join(parts)})" if parts else ""
+
+
+def _natural(graph: Graph, feed: Mapping[str, np.ndarray], want: Mapping[str, np.ndarray], ratio: float,
+             own: Mapping[str, np.ndarray] | None) -> Natural:  # fmt: skip
+    """As far as it takes to explain `ratio`."""
+    found = Natural()
+    with np.errstate(all="ignore"):
+        if any(n.type.dtype.name in ("f16", "bf16") for n in graph.nodes()):
+            moved = deviation(graph, want, evaluate(graph, feed, float64=False), own).ratio
+            found = Natural(rounded=moved if np.isfinite(moved) else 0.0)
+        for k in range(SHAKES):
+            if ratio <= max(SAFETY * found.shaken, ROUNDED * found.rounded):
+                break
             moved = deviation(graph, want, evaluate(graph, shaken(feed, k))).ratio
-        natural = max(natural, moved if np.isfinite(moved) else 0.0)
-        if ratio <= SAFETY * natural:
-            break
-    return natural
+            found = replace(found, shaken=max(found.shaken, moved if np.isfinite(moved) else 0.0))
+    return found

@@ -9,6 +9,9 @@ import pytest
 
 from autocomp.errors import VerificationError
 from autocomp.frontends.text import parse
+from autocomp.ir.reference import evaluate
+from autocomp.ir.tolerance import deviation
+from autocomp.runtime.inputs import random_inputs
 from autocomp.runtime.verify import verify
 
 DOT = parse("graph g\ninput x: f32[1, 2]\ninput y: f32[2, 1]\n%0 = matmul(x, y)\noutput out = %0\n")
@@ -32,3 +35,22 @@ def test_what_inputs_an_ulp_away_do_not_explain_is_wrong():
         off_by(1e-5)
     with pytest.raises(VerificationError, match=r"times the allowed error\n"):
         off_by(1e-4, y=np.abs(Y))
+
+
+SOFTMAX = "graph g\ninput x: {0}[256, 8192]\ninput w: {0}[8192, 64]\n" \
+          "%0 = matmul(x, w)\n%1 = softmax(%0, axes=[1])\noutput out = %1\n"
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+def test_weights_of_large_scores_move_as_far_as_rounded_scores_move_them(dtype):
+    """Scores of 90 in half precision are off by a thirtieth and more, and so are their exponentials: no wrong result. That of other
+    rows is one."""
+    graph = parse(SOFTMAX.format(dtype))
+    feed = random_inputs(graph, 0)
+    own = evaluate(graph, feed, float64=False)["out"]
+    program = SimpleNamespace(graph=graph, name="g", kernels=(), run=lambda feed: {"out": own})
+    assert deviation(graph, evaluate(graph, feed), {"out": own}).ratio > 1
+    assert verify(program, feed).ratio <= 1
+    program.run = lambda feed: {"out": np.roll(own, 1, axis=0)}
+    with pytest.raises(VerificationError, match=r"times the allowed error \(.* tolerances: values rounded to their types\)"):
+        verify(program, feed)
