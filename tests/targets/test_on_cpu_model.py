@@ -184,6 +184,21 @@ def test_warpgroups_with_roles(name, model, tmp_path):
     check(specialised(*WARPGROUPS[name]), model, tmp_path)
 
 
+REPEATED = {"f16": gemm(200, 136, 136), "bias": GRAPHS["gemm_bias_gelu"], "f32": gemm(100, 136, 72, "f32"), "i8": GRAPHS["gemm_i8_pairs"],
+            "turned": GRAPHS["gemm_tt"]}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_a_wave_repeats_its_instruction_along_rows_and_columns(name, model, tmp_path):
+    """Graphs of these sizes choose tiles in which a wave has one row of instructions; large ones do not."""
+    program = autocomp.optimize(REPEATED[name], target="cuda:a100")
+    kernel = program.calls.calls[0].kernel
+    program.printed[kernel.name] = source = program.target.emit(kernel, Schedule.make({"i0": 64, "i1": 64, "r0": 32}, stages=2, threads=64))
+    rows, columns = re.search(r" \* \w+: (?:mma|fma)\S*, (\d+) x (\d+) a wave", source.text).groups()
+    assert int(rows) > 1 and int(columns) > 1
+    check(program, model, tmp_path)
+
+
 # ---- the model sees what a device would sometimes forgive
 def without(pattern: str, by: str = ";"):
     def edit(code: str) -> str:
