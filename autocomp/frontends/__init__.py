@@ -54,7 +54,7 @@ def load(model: Any, *, example_inputs: Any = None, dims: dict[str, int] | None 
         return load_onnx(model, dims=dims)
     unknown_dims(dims or {}, (), getattr(model, "__name__", kind))
     if kind == "torch" or any(c.__module__.split(".")[0] == "torch" for c in type(model).__mro__):
-        from autocomp.frontends.torch_export import load_torch
+        from autocomp.frontends.torch.export import load_torch
 
         return load_torch(model, example_inputs)
     if isinstance(model, Callable):  # type: ignore[arg-type]

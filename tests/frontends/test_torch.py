@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed (pip install
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402, N812
 
-from autocomp.frontends.torch_export import load_torch  # noqa: E402
+from autocomp.frontends.torch.export import load_torch  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

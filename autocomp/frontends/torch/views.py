@@ -1,10 +1,10 @@
-"""ATen operators that move elements, or make tensors from numbers: rows of `torch_ops.TABLE`."""
+"""ATen operators that move elements, look them up, or make tensors from numbers."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from autocomp.frontends.torch_ops import Call, axis_of, row
+from autocomp.frontends.torch.call import Call, axis_of, row
 from autocomp.ir.node import Node
 from autocomp.ir.types import I64
 
@@ -162,3 +162,18 @@ def _triangle(c: Call, x: Node, diagonal: int = 0) -> Node:
     keep = c.op("le" if c.name == "tril" else "ge", c.op("sub", j, i), c.b.const(diagonal, I64))
     keep = keep if rank == 2 else c.op("broadcast", keep, shape=shape)
     return c.op("where", keep, x, c.b.const(0, x.type.dtype))
+
+
+@row("embedding")
+def _embedding(c: Call, table: Node, index: Node, *_: Any) -> Node:
+    return c.op("gather", table, index, axis=0)
+
+
+@row("index_select")
+def _index_select(c: Call, x: Node, dim: int, index: Node) -> Node:
+    return c.op("gather", x, index, axis=axis_of(x, dim))
+
+
+@row("gather")
+def _gather(c: Call, x: Node, dim: int, index: Node, **_: Any) -> Node:
+    return c.op("gather_elements", x, index, axis=axis_of(x, dim))

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from autocomp.errors import AutocompError, ModelError, UnsupportedOp
-from autocomp.frontends import torch_views  # noqa: F401  (its rows stand in TABLE)
-from autocomp.frontends.torch_ops import TABLE, Call
+from autocomp.frontends.torch import pointwise, products, reductions, views  # noqa: F401  (their rows stand in TABLE)
+from autocomp.frontends.torch.call import TABLE, Call
 from autocomp.ir.builder import Builder
 from autocomp.ir.node import Graph, Node
 from autocomp.ir.types import DTYPES, Dim, Sym, TensorType

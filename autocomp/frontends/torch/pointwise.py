@@ -1,0 +1,171 @@
+"""ATen operators that work element by element: rows of `call.TABLE`."""
+
+from __future__ import annotations
+
+from math import log
+from typing import Any
+
+from autocomp.frontends.torch.call import TABLE, Call, Lowering, row
+from autocomp.ir.node import Node
+from autocomp.ir.types import BOOL, F32, DType
+
+
+def arithmetic(op: str) -> Lowering:
+    """The row of an operator on two tensors or a tensor and a number, in the type that torch gives the result."""
+    def lower(c: Call, a: Any, b: Any, alpha: float = 1) -> Node:
+        assert c.out is not None
+        if c.out.dtype == BOOL and op in ("add", "mul", "max", "min"):  # of truth values
+            return c.shaped(c.op("or" if op in ("add", "max") else "and", c.value(a, BOOL), c.value(b, BOOL)))
+        x, y = c.value(a, c.out.dtype), c.value(b, c.out.dtype)
+        y = y if alpha == 1 else c.op("mul", y, c.b.const(alpha, c.out.dtype))
+        return c.shaped(c.op(op, x, y))
+
+    return lower
+
+
+for _name, _op in {"add": "add", "sub": "sub", "mul": "mul", "maximum": "max", "minimum": "min", "pow": "pow", "remainder": "mod",
+                   "fmod": "fmod", "bitwise_and": "bitand", "bitwise_or": "bitor", "bitwise_xor": "bitxor", "__and__": "bitand",
+                   "__or__": "bitor", "__lshift__": "shl", "__rshift__": "shr", "bitwise_left_shift": "shl",
+                   "bitwise_right_shift": "shr"}.items():  # fmt: skip
+    TABLE[_name] = arithmetic(_op)
+
+
+@row("div")
+def _div(c: Call, a: Any, b: Any, rounding_mode: str | None = None) -> Node:
+    assert c.out is not None
+    x, y = c.value(a, c.out.dtype), c.value(b, c.out.dtype)
+    if rounding_mode is None:
+        return c.op("div", x, y)
+    if rounding_mode == "floor":
+        return c.op("floordiv", x, y)
+    return c.op("idiv", x, y) if c.out.dtype.is_int else c.op("trunc", c.op("div", x, y))
+
+
+@row("rsub")
+def _rsub(c: Call, a: Any, b: Any, alpha: float = 1) -> Node:
+    return arithmetic("sub")(c, b, a if alpha == 1 else c.op("mul", a, c.b.const(alpha, a.type.dtype)))
+
+
+def _common(a: Any, b: Any) -> DType:
+    """The type in which two operands are compared."""
+    kinds = [x.type.dtype for x in (a, b) if isinstance(x, Node)]
+    number = next((x for x in (a, b) if not isinstance(x, Node)), None)
+    if isinstance(number, float) and not kinds[0].is_float:
+        return F32
+    return max(kinds, key=lambda d: (d.is_float, d.bits))
+
+
+def _comparison(op: str) -> Lowering:
+    def lower(c: Call, a: Any, b: Any) -> Node:
+        d = _common(a, b)
+        return c.op(op, c.value(a, d), c.value(b, d))
+
+    return lower
+
+
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    TABLE[_name] = _comparison(_name)
+
+
+def _logic(op: str) -> Lowering:
+    def lower(c: Call, *xs: Node) -> Node:
+        zero = lambda x: x if x.type.dtype == BOOL else c.op("ne", x, c.b.const(0, x.type.dtype))
+        return c.op(op, *map(zero, xs))
+
+    return lower
+
+
+for _name, _op in {"logical_and": "and", "logical_or": "or", "logical_not": "not", "logical_xor": "xor"}.items():
+    TABLE[_name] = _logic(_op)
+
+
+def _unary(op: str) -> Lowering:
+    def lower(c: Call, x: Node) -> Node:
+        assert c.out is not None
+        return c.op(op, c.cast(x, c.out.dtype))
+
+    return lower
+
+
+for _name in ("abs", "neg", "exp", "exp2", "expm1", "log", "log2", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan", "asin", "acos", "atan",
+              "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "floor", "ceil", "round", "trunc", "erf", "sigmoid", "silu", "relu",
+              "sign"):  # fmt: skip
+    TABLE[_name] = _unary(_name)
+TABLE["isnan"] = lambda c, x: c.op("isnan", x)
+TABLE["isinf"] = lambda c, x: c.op("isinf", x)
+TABLE["bitwise_not"] = lambda c, x: c.op("not" if x.type.dtype == BOOL else "bitnot", x)
+TABLE["reciprocal"] = lambda c, x: c.op("div", c.b.const(1, x.type.dtype), x)
+
+
+@row("gelu")
+def _gelu(c: Call, x: Node, approximate: str = "none") -> Node:
+    return c.op("gelu_tanh" if approximate == "tanh" else "gelu", x)
+
+
+@row("clamp", "hardtanh")
+def _clamp(c: Call, x: Node, min: Any = None, max: Any = None) -> Node:
+    if c.name == "hardtanh":
+        min, max = -1.0 if min is None else min, 1.0 if max is None else max
+    x = x if min is None else c.op("max", x, c.value(min, x.type.dtype))
+    return x if max is None else c.op("min", x, c.value(max, x.type.dtype))
+
+
+@row("leaky_relu")
+def _leaky(c: Call, x: Node, slope: float = 0.01) -> Node:
+    zero = c.b.const(0, x.type.dtype)
+    return c.op("where", c.op("gt", x, zero), x, c.op("mul", x, c.b.const(slope, x.type.dtype)))
+
+
+@row("softplus")
+def _softplus(c: Call, x: Node, beta: float = 1, threshold: float = 20) -> Node:
+    """log(1 + exp(beta x)) / beta, and x where beta x is beyond the threshold: from 20 on it is that to the last digit anyway."""
+    by = lambda y, k: y if k == 1 else c.op("mul", y, c.b.const(k, x.type.dtype))
+    y = by(c.op("softplus", by(x, beta)), 1 / beta)
+    return y if threshold >= 20 else c.op("where", c.op("gt", by(x, beta), c.b.const(threshold, x.type.dtype)), x, y)
+
+
+@row("elu")
+def _elu(c: Call, x: Node, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Node:
+    d = x.type.dtype
+    of = lambda y, by: y if by == 1 else c.op("mul", y, c.b.const(by, d))
+    low = of(c.op("expm1", of(x, input_scale)), alpha * scale)
+    return c.op("where", c.op("gt", x, c.b.const(0, d)), of(x, scale), low)
+
+
+TABLE["log10"] = lambda c, x: c.op("mul", c.op("log", c.cast(x, c.out.dtype)), c.b.const(1 / log(10), c.out.dtype))
+
+
+@row("where")
+def _where(c: Call, condition: Node, a: Any, b: Any) -> Node:
+    assert c.out is not None
+    return c.shaped(c.op("where", condition, c.value(a, c.out.dtype), c.value(b, c.out.dtype)))
+
+
+@row("masked_fill")
+def _masked_fill(c: Call, x: Node, mask: Node, value: Any) -> Node:
+    return c.shaped(c.op("where", mask, c.value(value, x.type.dtype), x))
+
+
+@row("_to_copy", "to", "type_as", "float", "half")
+def _to(c: Call, x: Node, *_: Any, **__: Any) -> Node:
+    assert c.out is not None
+    return c.cast(x, c.out.dtype)
+
+
+@row("clone", "detach", "contiguous", "alias", "lift_fresh_copy")
+def _same(c: Call, x: Node, *_: Any, **__: Any) -> Node:
+    return x
+
+
+@row("dropout", "native_dropout")
+def _dropout(c: Call, x: Node, p: float, train: bool | None = False) -> Any:
+    if train is not False and p:
+        raise c.refuse(f"drops out {p} of the elements at random", "export the model in eval mode")
+    return (x, None) if c.name == "native_dropout" else x
+
+
+@row("copy")
+def _copy(c: Call, x: Node, source: Node, *_: Any) -> Node:
+    """What a write in place becomes: `source` with the shape and the type of what it is written to."""
+    assert c.out is not None
+    return c.shaped(c.cast(source, c.out.dtype))

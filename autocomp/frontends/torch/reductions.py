@@ -1,0 +1,89 @@
+"""ATen operators along axes: reductions, what runs along an axis, the largest elements."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from autocomp.frontends.torch.call import TABLE, Call, Lowering, axes_of, axis_of, row
+from autocomp.frontends.torch.pointwise import arithmetic
+from autocomp.ir.node import Node
+from autocomp.ir.types import BOOL
+
+
+def _reduction(op: str) -> Lowering:
+    def lower(c: Call, x: Node, dim: Any = None, keepdim: bool = False, **_: Any) -> Node:
+        assert c.out is not None
+        if op in ("reduce_any", "reduce_all"):
+            x = x if x.type.dtype == BOOL else c.op("ne", x, c.b.const(0, x.type.dtype))
+        elif op in ("reduce_sum", "reduce_mean", "reduce_prod"):
+            x = c.cast(x, c.out.dtype)
+        return c.op(op, x, axes=axes_of(x, dim), keepdims=keepdim)
+
+    return lower
+
+
+for _name, _op in {"sum": "reduce_sum", "mean": "reduce_mean", "prod": "reduce_prod", "amax": "reduce_max", "amin": "reduce_min",
+                   "any": "reduce_any", "all": "reduce_all"}.items():  # fmt: skip
+    TABLE[_name] = _reduction(_op)
+
+
+@row("linalg_vector_norm")
+def _norm(c: Call, x: Node, order: float = 2, dim: Any = None, keepdim: bool = False) -> Node:
+    assert c.out is not None
+    x = c.cast(x, c.out.dtype)
+    total = lambda y, op="reduce_sum": c.op(op, y, axes=axes_of(x, dim), keepdims=keepdim)
+    if order == 2:
+        return c.op("sqrt", total(c.op("mul", x, x)))
+    if order == 1 or abs(order) == float("inf"):
+        return total(c.op("abs", x), "reduce_sum" if order == 1 else "reduce_max" if order > 0 else "reduce_min")
+    raise c.refuse(f"is of order {order}", "orders 1, 2 and the infinities are there")
+
+
+@row("max", "min")
+def _extremum(c: Call, x: Node, dim: Any = None, keepdim: bool = False) -> Any:
+    if isinstance(dim, Node):
+        return arithmetic(c.name)(c, x, dim)
+    value = c.op(f"reduce_{c.name}", x, axes=axes_of(x, dim), keepdims=keepdim)
+    if dim is None:
+        return value
+    return value, c.op(f"reduce_arg{c.name}", x, axes=axes_of(x, dim), keepdims=keepdim)
+
+
+@row("argmax", "argmin")
+def _arg(c: Call, x: Node, dim: Any = None, keepdim: bool = False) -> Node:
+    if dim is None:
+        x, dim = c.op("reshape", x, shape=(x.type.elements,)), 0
+    return c.op(f"reduce_{c.name}", x, axes=axes_of(x, dim), keepdims=keepdim)
+
+
+@row("var")
+def _var(c: Call, x: Node, dim: Any = None, correction: Any = 1, keepdim: bool = False, **_: Any) -> Node:
+    axes = axes_of(x, dim)
+    sizes = [n for a in axes if isinstance(n := x.type.shape[a], int)]
+    n, less = prod(sizes), 1 if correction is None else correction
+    d = c.op("sub", x, c.op("reduce_mean", x, axes=axes, keepdims=True))
+    if less == 0:
+        return c.op("reduce_mean", c.op("mul", d, d), axes=axes, keepdims=keepdim)
+    if len(sizes) < len(axes):
+        raise c.refuse(f"correction {less} over a symbolic dimension", "fix it with dims={...}, or take correction=0")
+    total = c.op("reduce_sum", c.op("mul", d, d), axes=axes, keepdims=keepdim)
+    return c.op("div", total, c.b.const(max(n - less, 0), x.type.dtype))
+
+
+@row("cumsum")
+def _cumsum(c: Call, x: Node, dim: int, **_: Any) -> Node:
+    assert c.out is not None
+    return c.op("cumsum", c.cast(x, c.out.dtype), axis=axis_of(x, dim))
+
+
+@row("_softmax", "softmax", "_log_softmax", "log_softmax")
+def _softmax(c: Call, x: Node, dim: int, *_: Any, **__: Any) -> Node:
+    assert c.out is not None
+    return c.op(c.name.removeprefix("_"), c.cast(x, c.out.dtype), axes=axes_of(x, dim))
+
+
+@row("topk")
+def _topk(c: Call, x: Node, k: int, dim: int = -1, largest: bool = True, *_: Any) -> tuple[Node, Node]:
+    part = lambda p: c.op("topk", x, k=k, axis=axis_of(x, dim), largest=largest, part=p)
+    return part("values"), part("indices")
