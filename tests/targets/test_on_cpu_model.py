@@ -186,6 +186,8 @@ def test_warpgroups_with_roles(name, model, tmp_path):
 
 REPEATED = {"f16": gemm(200, 136, 136), "bias": GRAPHS["gemm_bias_gelu"], "f32": gemm(100, 136, 72, "f32"), "i8": GRAPHS["gemm_i8_pairs"],
             "turned": GRAPHS["gemm_tt"]}  # fmt: skip
+TALL = Schedule.make({"i0": 64, "i1": 64, "r0": 32}, stages=2, threads=64)
+WIDE = Schedule.make({"i0": 32, "i1": 128, "r0": 16}, stages=2, threads=64)  # products thread by thread have 32 columns
 
 
 @pytest.mark.parametrize("name", REPEATED)
@@ -193,7 +195,7 @@ def test_a_wave_repeats_its_instruction_along_rows_and_columns(name, model, tmp_
     """Graphs of these sizes choose tiles in which a wave has one row of instructions; large ones do not."""
     program = autocomp.optimize(REPEATED[name], target="cuda:a100")
     kernel = program.calls.calls[0].kernel
-    program.printed[kernel.name] = source = program.target.emit(kernel, Schedule.make({"i0": 64, "i1": 64, "r0": 32}, stages=2, threads=64))
+    program.printed[kernel.name] = source = program.target.emit(kernel, TALL if name != "f32" else WIDE)
     rows, columns = re.search(r" \* \w+: (?:mma|fma)\S*, (\d+) x (\d+) a wave", source.text).groups()
     assert int(rows) > 1 and int(columns) > 1
     check(program, model, tmp_path)
