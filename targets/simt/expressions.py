@@ -12,7 +12,7 @@ from autocomp.errors import UnsupportedOp
 from autocomp.ir.affine import Aff
 from autocomp.ir.body import Const, Expr, Gather, Index, Inside, Map, postorder
 from autocomp.ir.types import BOOL, F32, F64, SHORT_FLOATS, DType
-from autocomp.tile.program import TileProgram, walk
+from autocomp.tile.program import TileProgram, Value, walk
 
 STORED = {
     "f64": "double", "f32": "float", "f16": "f16", "bf16": "bf16", "f8e4m3": "f8e4m3", "f8e5m2": "f8e5m2", "bool": "unsigned char",
@@ -21,6 +21,7 @@ STORED = {
 }  # fmt: skip
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
           "and": "&&", "or": "||", "bitand": "&", "bitor": "|", "bitxor": "^", "idiv": "/"}  # fmt: skip
+_WRAPS = {"add": "+", "sub": "-", "mul": "*", "neg": "-"}
 # Functions that every device header defines as ac_<name>, for float and double.
 _FLOAT = {
     "max", "min", "abs", "exp", "exp2", "expm1", "log", "log2", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan", "asin", "acos", "atan",
@@ -124,6 +125,8 @@ class Scalar:
                 return f"ac_exp_scaled_difference_half({self.text(a.args[0])}, {scale}, {self.text(x.args[1])})"
             return f"ac_exp_difference_half({self.text(a)}, {self.text(x.args[1])})"
         of = e.args[1].dtype if e.fn == "where" else e.args[0].dtype
+        if e.fn in _WRAPS and of.is_int and of.bits >= 16 and _of_data(e):
+            return wrapping(e.fn, args, of)
         far = e.fn in ("div", "rsqrt") and reaches(e.args[-1], self.far)
         text = function(e.fn, args, working(of), False) if far else function(e.fn, args, of, self.half)
         if rounds(e.dtype, self.exact):
@@ -171,6 +174,19 @@ def convert(text: str, a: DType, b: DType, exact: bool = False) -> str:
     if rounds(b, exact):
         return f"ac_round<{b.name}>((float)({text}))"
     return text if working(a) == working(b) else f"(({held(b)})({text}))"
+
+
+def _of_data(e: Expr) -> bool:
+    """Whether an expression reads what memory holds: sums of coordinates alone do not overflow."""
+    return isinstance(e, (Value, Gather)) or (isinstance(e, Map) and any(map(_of_data, e.args)))
+
+
+def wrapping(fn: str, args: list[str], d: DType) -> str:
+    """Integer arithmetic modulo 2^bits: compilers take it that a signed type (also the int that 16 bits become) does not overflow, and
+    x + 1 > x for true."""
+    wide = "unsigned long long" if d.bits == 64 else "unsigned"
+    first, *second = [f"({wide}){a}" for a in args]
+    return f"({held(d)})({first} {_WRAPS[fn]} {second[0]})" if second else f"({held(d)})(0u - {first})"
 
 
 def function(fn: str, args: list[str], d: DType, half: bool = False) -> str:

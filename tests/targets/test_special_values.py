@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import autocomp
+from autocomp.frontends.text import parse
+from autocomp.ir.reference import evaluate
 from tests.helpers.device_graphs import graph
 from tests.helpers.simt_model import COMPILER, ModelExecutor, compile_model
 
@@ -109,3 +111,21 @@ def test_rows_whose_scores_are_all_the_least_number_weigh_alike(masked, target, 
     if kind == "bf16":
         np.testing.assert_allclose(got[:, 1], feed["v"][:, keys // 2 :].astype("f8").mean(axis=1), atol=0.02)
     assert np.isfinite(got).all()
+
+
+@GPUS
+def test_integers_wrap_where_they_are_compared_too(target, model, tmp_path):
+    """A compiler may take x + 1 > x for true where the type is signed, or abs(x) for no negative number."""
+    feed, lines = {}, {}
+    for kind in ("i32", "i64", "u16"):
+        info = np.iinfo(np.dtype(f"{kind[0]}{int(kind[1:]) // 8}"))
+        feed[f"x_{kind}"] = np.array([info.max, info.min, info.max - 1, 0, 1, info.max // 2 + 1, info.max // 3 * 2], info.dtype)
+        one, zero = f"const(1, {kind})", f"const(0, {kind})"
+        lines |= {f"p_{kind}": f"add(x_{kind}, {one})", f"gt_{kind}": f"gt(%p_{kind}, x_{kind})",
+                  f"q_{kind}": f"mul(x_{kind}, x_{kind})", f"ge_{kind}": f"ge(%q_{kind}, {zero})"}  # fmt: skip
+        if info.min:
+            lines |= {f"a_{kind}": f"abs(x_{kind})", f"neg_{kind}": f"lt(%a_{kind}, {zero})"}
+    text = several({n: f"{n[2:]}[7]" for n in feed}, lines)
+    wanted = evaluate(parse(text), feed)
+    for name, got in run(text, feed, target, model, tmp_path).items():
+        np.testing.assert_array_equal(got, wanted[name], err_msg=name)

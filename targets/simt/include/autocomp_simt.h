@@ -206,7 +206,7 @@ AC_DEVICE double ac_max(double a, double b) { return a > b || a != a ? a : b; }
 AC_DEVICE double ac_min(double a, double b) { return a < b || a != a ? a : b; }
 template <class T> AC_DEVICE T ac_max(T a, T b) { return a > b ? a : b; }
 template <class T> AC_DEVICE T ac_min(T a, T b) { return a < b ? a : b; }
-template <class T> AC_DEVICE T ac_abs(T x) { return x < 0 ? -x : x; }
+template <class T> AC_DEVICE T ac_abs(T x) { return x < 0 ? T(0ull - (unsigned long long)x) : x; }
 template <> __device__ __forceinline__ float ac_abs<float>(float x) { return fabsf(x); }
 template <> __device__ __forceinline__ double ac_abs<double>(double x) { return fabs(x); }
 template <class T> AC_DEVICE T ac_relu(T x) { return x > 0 ? x : T(0); }
@@ -217,7 +217,8 @@ template <class T> AC_DEVICE T ac_fmod(T a, T b) { return a % b; }
 template <class T> AC_DEVICE T ac_pow(T a, T b) {
   if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 == 0 ? 1 : -1) : 0;
   T r = 1;
-  for (; b; b /= 2, a *= a) if (b % 2) r *= a;
+  const auto times = [](T x, T y) { return T((unsigned long long)x * (unsigned long long)y); };  // modulo 2^bits
+  for (; b; b /= 2, a = times(a, a)) if (b % 2) r = times(r, a);
   return r;
 }
 template <class T> AC_DEVICE T ac_shl(T x, T n) { return (unsigned long long)n < 8 * sizeof(T) ? T(x << n) : T(0); }

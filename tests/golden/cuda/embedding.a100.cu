@@ -73,7 +73,7 @@ extern "C" __global__ void __launch_bounds__(64) reduce_sum_gather_cast_add_7mor
     else ac_fill<1>(&in0_t[q], 0ll);
   }
   for (int r = 0; r < 1; ++r) {
-    where_t[r] = ((in0_t[r] < 0ll) ? (in0_t[r] + (long long)(1000)) : in0_t[r]);
+    where_t[r] = ((in0_t[r] < 0ll) ? (long long)((unsigned long long)in0_t[r] + (unsigned long long)(long long)(1000)) : in0_t[r]);
   }
   #pragma unroll
   for (int r = 0; r < 8; ++r) {
