@@ -20,10 +20,12 @@ from autocomp.ir.schedule import Schedule
 
 MAX_ROWS = 14  # rows of a register tile; their addresses are held in scalar registers
 VECTORS = 4  # and vectors of columns
+LATENCY = 10  # multiply-adds in flight that keep two units with a latency of 4 cycles busy, and some for the loads
+LOADS = 1.6  # multiply-adds that a load must feed to leave the units busy: two loads a cycle, some lost
 PART = 1024  # elements of depth that run in one go at least where the other factor lies packed
 APART = 1.2  # cycles of one lane that is stored or read beside a contraction on its own; products of 256 and 1024 terms at 14 x 14
 HELD = 0.25  # share of the time of writing and reading a tile's values further out that products do not hide
-DENSE = 512  # bytes from one step of depth to the next up to which a factor is read where it lies
+DENSE = 512  # bytes from one step of depth to the next up to which a factor is read where it lies: eight share a page
 FEW = 4  # elements of the output's last axis from which lanes run along it
 
 
@@ -301,8 +303,7 @@ def _tail(run: int, along: int, width: int) -> float:
 def register_tile(rows: int, cols: int, lanes: int, registers: int) -> tuple[int, int, float]:
     """(rows, vectors, share of the peak) of the best register tile for a tile of rows x cols.
 
-    Two units with a latency of four cycles want 8 sums in flight, and a load feeds 1.6 multiply-adds (two loads a cycle, some lost);
-    rows are shared evenly among the register tiles of a column; lanes past the last column are lost.
+    Rows are shared evenly among the register tiles of a column; lanes past the last column are lost.
     """
     best = (1, 1, 0.0)
     for nv in range(1, VECTORS + 1):
@@ -311,7 +312,7 @@ def register_tile(rows: int, cols: int, lanes: int, registers: int) -> tuple[int
             if mr * nv + nv + 1 > registers:
                 break
             tall = rows / -(-rows // mr)
-            share = full / max(1.0, 1.6 * (tall + nv) / (tall * nv), 10 / (tall * nv))
+            share = full / max(1.0, LOADS * (tall + nv) / (tall * nv), LATENCY / (tall * nv))
             if share > best[2] + 1e-9:
                 best = (mr, nv, share)
     return best

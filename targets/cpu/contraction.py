@@ -16,9 +16,10 @@ from autocomp.targets.cpu.expressions import CTYPE, Vector, working
 from autocomp.targets.cpu.flat import times
 from autocomp.targets.cpu.lower import Nest, reads
 from autocomp.targets.cpu.packing import Panels
-from autocomp.targets.cpu.shape import LINE, LONG, PART, shape_of, size, stride_of, tile_sums, tiling_of, whole
+from autocomp.targets.cpu.shape import LINE, LONG, shape_of, size, stride_of, tile_sums, tiling_of, whole
 from autocomp.targets.cpu.tree import Contraction
 
+from autocomp.cost.cores import PART
 from autocomp.ir.types import DType
 from autocomp.tile.program import Stmt
 

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from autocomp.targets.cpu.contraction import aside_elements, panel_elements, print_contraction
-from autocomp.targets.cpu.expressions import CTYPE, Scalar, Vector, guard_text, literal, rounded, scalar_function, working
+from autocomp.targets.cpu.expressions import CTYPE, literal, scalar_function, working
 from autocomp.targets.cpu.lower import Nest, reads
-from autocomp.targets.cpu.shape import FEW
+from autocomp.targets.cpu.statements import Statements
 from autocomp.targets.cpu.storage import STACK, Place, extent_in_tile
 from autocomp.targets.cpu.tree import Contraction, Node, Point, Tiles, contractions, points, statements
-from autocomp.targets.cpu.values import Values
 
-from autocomp.ir.body import Expr, Inside, Map, postorder
+from autocomp.cost.cores import FEW
+from autocomp.ir.body import Expr, Map, postorder
 from autocomp.ir.monoids import identity
 from autocomp.ir.scalar import SCALAR
-from autocomp.ir.types import BOOL, F32, DType
+from autocomp.ir.types import BOOL, F32
 from autocomp.options import Options
-from autocomp.tile.program import Stmt, Value
+from autocomp.tile.program import Stmt
 
 SPAN = 256  # steps of a sum that go into one partial result
 CHAINS = 4  # independent partial results of a vector reduction: hides the latency of one add (4 cycles on current cores)
@@ -25,7 +25,7 @@ FIRST_CACHE = 1 << 15  # bytes that stay in the first cache whatever the core
 _HORIZONTAL = {"add": "vf_hadd", "max": "vf_hmax", "min": "vf_hmin", "mul": "vf_hmul"}
 
 
-class Printer(Values):
+class Printer(Statements):
     """Prints the body of one kernel."""
 
     def __init__(self, nest: Nest, tree: Sequence[Node], lanes: int, registers: int = 16,
@@ -33,11 +33,8 @@ class Printer(Values):
         super().__init__(nest, tree)
         self.tree, self.lanes, self.registers, self.parallel = tree, lanes, registers, options.parallel_outer
         self.chains = min(CHAINS, options.unroll_factor)
-        self.chain = 0
-        self.folded: dict[str, str] = {}
         self.row: str | None = None  # axis of the loop around passes over rows
         self.ahead: dict[int, list[str]] = {}  # vector loop -> addresses to ask for
-        self.copies = 0
         self.started: set[int] = set()
         self.heap: list[tuple[str, str, str]] = []
 
@@ -182,7 +179,7 @@ class Printer(Values):
         mine = [s for s in statements(n.body) if s.op == "reduce" and n.axis in s.axis.split(",") and id(s) not in self.started]
         for s in mine:
             if not s.acc:
-                self.assign(s.dst, self._constant(identity(str(s.expr), self.dtype(s.dst)), self.dtype(s.dst)))
+                self.assign(s.dst, self.constant(identity(str(s.expr), self.dtype(s.dst)), self.dtype(s.dst)))
         self.started |= {id(s) for s in mine}
         if n.vector and self.vector is None:
             self._vector_point(n, lo, hi, [s for s in statements(n.body) if s.op == "reduce" and n.axis in s.axis.split(",")])
@@ -212,45 +209,31 @@ class Printer(Values):
         """A long loop of folds, SPAN steps at a time into places of their own: the error of a sum grows with the parts and with the
         steps of one, not with all steps. Where steps are short, several places take turns and none waits for the one before."""
         a = n.axis
-        outside = dict(self.folded)
         chains = self.chains if all(isinstance(x, Stmt) and not _takes_long(x) for x in n.body) else 1
         names = {s.dst: [f"{s.dst}_{a}{c}" for c in range(chains)] for s in folds}
         with self.block(f"for (long {a}_part = {lo}; {a}_part < {hi}; {a}_part += {SPAN})"):
             self.w(f"const long {a}_stop = min_long({a}_part + {SPAN}, {hi});")
             self.w(f"long {a} = {a}_part;")
             for s in folds:
-                d, lanes = self.dtype(s.dst), self._lanewise(s.dst)
+                d, lanes = self.dtype(s.dst), self.lanewise(s.dst)
                 text = literal(identity(str(s.expr), d), d)
                 zero = f"vf_set({text})" if lanes else text
                 self.w(f"{'vf' if lanes else CTYPE[working(d).name]} {', '.join(f'{x} = {zero}' for x in names[s.dst])};")
             if chains > 1:
                 with self.block(f"for (; {a} + {chains} <= {a}_stop; {a} += {chains})"):
                     for c in range(chains):
-                        self.folded = {**outside, **{x: parts[c] for x, parts in names.items()}}
-                        with self.block(""):
+                        with self.folding({x: parts[c] for x, parts in names.items()}), self.block(""):
                             self.w(f"const long {a}_here = {a} + {c};")
                             with self.block(f"for (long {a} = {a}_here, once = 1; once; once = 0)"):
                                 self.nodes(n.body, id(n))
-            self.folded = {**outside, **{x: parts[0] for x, parts in names.items()}}
-            with self.block(f"for (; {a} < {a}_stop; {a}++)"):
+            with self.folding({x: parts[0] for x, parts in names.items()}), self.block(f"for (; {a} < {a}_stop; {a}++)"):
                 self.nodes(n.body, id(n))
-            self.folded = outside
             for s in folds:
-                so_far = self.vector_read(s.dst) if self._lanewise(s.dst) else self.element(s.dst)
+                so_far = self.vector_read(s.dst) if self.lanewise(s.dst) else self.element(s.dst)
                 total = names[s.dst][0]
                 for x in names[s.dst][1:]:
-                    total = self._fold(s, total, x)
-                self.assign(s.dst, self._fold(s, so_far, total))
-
-    def _lanewise(self, name: str) -> bool:
-        """Has every lane of the current vector its own value?"""
-        return self.vector is not None and self.vector in self.nest.slots[name].axes
-
-    def _fold(self, s: Stmt, x: str, y: str) -> str:
-        """Two partial results as one."""
-        if self._lanewise(s.dst):
-            return self._combine(str(s.expr), x, y)
-        return scalar_function(str(s.expr), [x, y], working(self.dtype(s.dst)))
+                    total = self.fold(s, total, x)
+                self.assign(s.dst, self.fold(s, so_far, total))
 
     def _vector_point(self, n: Point, lo: str, hi: str, folds: list[Stmt]) -> None:
         a, step = n.axis, self.lanes
@@ -275,7 +258,7 @@ class Printer(Values):
             for s in folds:
                 total = f"{s.dst}_v0"
                 for c in range(1, chains):
-                    total = self._combine(str(s.expr), total, f"{s.dst}_v{c}")
+                    total = self.combine(str(s.expr), total, f"{s.dst}_v{c}")
                 fold = f"{_HORIZONTAL[str(s.expr)]}({total})"
                 self.assign(s.dst, scalar_function(str(s.expr), [self.element(s.dst), fold], F32))
             hi = f"{a}_end"
@@ -312,7 +295,7 @@ class Printer(Values):
             for s in folds:
                 fn, parts, total = str(s.expr), [f"{s.dst}_v{c}" for c in range(chains)], f"{s.dst}_all"
                 for x in parts:
-                    total = self._combine(fn, total, x)
+                    total = self.combine(fn, total, x)
                 self.w(f"{s.dst}_all = {total};")
                 self.w(" ".join(f"{x} = vf_set({literal(identity(fn, F32), F32)});" for x in parts))
         for s in folds:
@@ -340,73 +323,6 @@ class Printer(Values):
             self.w(f"__builtin_prefetch({at});")
         self.nodes(n.body, id(n))
 
-    def _combine(self, fn: str, a: str, b: str) -> str:
-        return f"vf_{fn}({a}, {b})" if fn in ("max", "min") else f"({a} {'+' if fn == 'add' else '*'} {b})"
-
-    # ---- statements
-    def statement(self, s: Stmt) -> None:
-        if s.op == "store":
-            self.store(s)
-        elif s.op == "fill":
-            self.assign(s.dst, self._constant(s.expr, self.dtype(s.dst)))  # type: ignore[arg-type]
-        elif s.op == "map":
-            assert isinstance(s.expr, Expr)
-            self.assign(s.dst, self.expression(s.expr))
-        elif s.op == "reduce":
-            self.reduce(s)
-        else:
-            raise AssertionError(f"statement {s.op} outside of a contraction")
-
-    def _constant(self, v: object, d: DType) -> str:
-        text = literal(v, d)
-        return f"vf_set({text})" if self.vector is not None and d == F32 else text
-
-    def expression(self, e: Expr) -> str:
-        if self.vector is not None:
-            return Vector(self.vector_read, self.vector).text(e)
-        return Scalar(self.before_choice(e), self.table).text(e)
-
-    def before_choice(self, e: Expr) -> Callable[[str], str]:
-        """How to read values in an expression. One that chooses by data reads all of them first: gcc 12.2 loads through a wrong mask
-        where it vectorises `c ? a[i] : b` (tests/run/test_random_graphs.py has what it got wrong)."""
-        nodes = list(postorder(e))
-        if not any(isinstance(x, Map) and x.fn == "where" and not isinstance(x.args[0], Inside) for x in nodes):
-            return self.read
-        texts = {x.name: self.read(x.name) for x in nodes if isinstance(x, Value)}
-        for name, text in texts.items():
-            if "[" in text and " ? " not in text:
-                self.copies += 1
-                texts[name] = f"{name}_r{self.copies}"
-                self.w(f"const __auto_type {texts[name]} = {text};")
-        return texts.__getitem__
-
-    def reduce(self, s: Stmt) -> None:
-        fn, d = str(s.expr), self.dtype(s.dst)
-        factors = s.srcs
-        if self.vector is not None:
-            x = " * ".join(self.vector_read(f) for f in factors)
-            if self.vector in s.axis.split(","):
-                acc = f"{s.dst}_v{self.chain}"
-                self.w(f"{acc} = {self._combine(fn, x, acc)};")  # a test of x for NaN does not wait for the sum so far
-            else:
-                self.assign(s.dst, self._combine(fn, self.vector_read(s.dst), x))
-            return
-        wide = CTYPE[working(d).name]
-        x, *others = [f"({wide})({self.read(f)})" for f in factors]
-        for other in others:
-            x = scalar_function("mul", [x, other], working(d))
-        self.assign(s.dst, rounded(scalar_function(fn, [self.element(s.dst), x], working(d)), d))
-
-    def store(self, s: Stmt, read: Callable[[str], str] | None = None) -> None:
-        v, value = self.nest.views[s.dst], s.srcs[0]
-        if self.vector is not None:
-            x = (read or self.vector_read)(value)
-            self.w(self._put(f"&{v.pointer}[{v.flat.text()}]", str(v.flat.stride(self.vector)), x))
-            return
-        x = self.read(value)
-        target = f"{v.pointer}[{v.flat.text()}]"
-        text = f"s_to_{v.dtype.name}({x})" if v.dtype.name in ("f16", "bf16") else f"({CTYPE[v.dtype.name]})({x})"
-        self.w(f"{f'if {guard_text(v.guard)} ' if v.guard else ''}{target} = {text};")
 
 
 def _takes_long(s: Stmt) -> bool:

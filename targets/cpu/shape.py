@@ -10,23 +10,17 @@ from autocomp.targets.cpu.flat import View, times
 from autocomp.targets.cpu.lower import Nest, gathers, reads
 from autocomp.targets.cpu.tree import Contraction
 
-from autocomp.cost.cores import store_apart
+from autocomp.cost.cores import DENSE, FEW, LATENCY, LOADS, MAX_ROWS, PART, VECTORS, store_apart
 from autocomp.ir.body import Expr, Gather, Index, Inside, postorder
 from autocomp.tile.program import walk
 
-MAX_ROWS = 14
 LINE = 16  # floats of a cache line
-FEW = 4  # elements of a contiguous axis from which vectors along it pay, against full ones whose lanes are stored apart
-LATENCY = 10  # multiply-adds in flight that keep two units with a latency of 4 cycles busy, and some for the loads
-LOADS = 1.6  # multiply-adds that a load must feed to leave the units busy
 FETCH = 0.3  # cycles of one vector from the second cache that other work does not hide; fitted to 80 tiles of a 1024 x 1024 x 1024 product
 COLD = 1.3  # cycles for one element from memory: 4 bytes at about 8 GB/s of one core among busy ones
 THIN = 0.1  # cycles a multiply-add that a last panel with fewer vectors loses
 NEAR = 1 << 20  # bytes of a factor that stays in the second cache between panels
 WAYS = 8  # lines of one set of the first cache on current cores (8 or 12)
-PART = 1024  # elements of depth that run in one go at least
 LONG = 8 * PART  # elements of depth from which sums are folded part by part: the error grows with the parts and with one part's terms
-DENSE = 512  # bytes from one step of depth to the next up to which a factor is read where it lies: eight share a page
 NEAR_ROWS = 1 << 19  # bytes of a tile's rows that stay in the second cache beside two panels
 
 
@@ -147,7 +141,7 @@ def register_tile(rows: int, cols: int, lanes: int, registers: int, accs: int, l
     best, choice = float("inf"), (1, 1)
     vectors = -(-cols // lanes)
     full = cols / (vectors * lanes)  # the last panel runs with the vectors that it needs
-    for nv in (1, 2, 3, 4):
+    for nv in range(1, VECTORS + 1):
         panels = -(-vectors // nv)
         thin = THIN * nv / vectors if vectors % nv else 0.0
         for mr in range(1, limit + 1):

@@ -16,7 +16,7 @@ from autocomp.ir.types import F32, DType
 
 class Values:
     """The text of a kernel so far (`lines`) and its values' places; `vector` is the axis that vectors run over right now, of whose
-    lanes the first `part` count ("" for all)."""
+    lanes the first `part` count ("" for all); `folded`: reduced values whose place is a variable for a part of their terms."""
 
     def __init__(self, nest: Nest, tree: Sequence[Node]) -> None:
         self.nest = nest
@@ -25,7 +25,7 @@ class Values:
         self.depth = 1
         self.vector: str | None = None
         self.part = ""
-        self.folded: dict[str, str] = {}  # reduced values whose place is a variable for a part of their terms
+        self.folded: dict[str, str] = {}
 
     def w(self, text: str) -> None:
         self.lines.append("  " * self.depth + text)
@@ -37,6 +37,13 @@ class Values:
         yield
         self.depth -= 1
         self.w("}")
+
+    @contextmanager
+    def folding(self, places: Mapping[str, str]) -> Iterator[None]:
+        """Inside, reductions fold into these variables."""
+        outside, self.folded = self.folded, {**self.folded, **places}
+        yield
+        self.folded = outside
 
     def base(self, axis: str) -> str:
         """The loop variable that steps through an axis's tiles."""

@@ -1,0 +1,103 @@
+"""Statements -> C, element by element or as vectors along the axis of the loop around them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from autocomp.targets.cpu.expressions import CTYPE, Scalar, Vector, guard_text, literal, rounded, scalar_function, working
+from autocomp.targets.cpu.lower import Nest
+from autocomp.targets.cpu.tree import Node
+from autocomp.targets.cpu.values import Values
+
+from autocomp.ir.body import Expr, Inside, Map, postorder
+from autocomp.ir.types import F32, DType
+from autocomp.tile.program import Stmt, Value
+
+
+class Statements(Values):
+    """Prints what stands at the leaves of a loop tree. `chain`: the partial result that a vector reduction folds into."""
+
+    def __init__(self, nest: Nest, tree: Sequence[Node]) -> None:
+        super().__init__(nest, tree)
+        self.chain = 0
+        self.copies = 0
+
+    def statement(self, s: Stmt) -> None:
+        if s.op == "store":
+            self.store(s)
+        elif s.op == "fill":
+            self.assign(s.dst, self.constant(s.expr, self.dtype(s.dst)))  # type: ignore[arg-type]
+        elif s.op == "map":
+            assert isinstance(s.expr, Expr)
+            self.assign(s.dst, self.expression(s.expr))
+        elif s.op == "reduce":
+            self.reduce(s)
+        else:
+            raise AssertionError(f"statement {s.op} outside of a contraction")
+
+    def constant(self, v: object, d: DType) -> str:
+        """A number as a value of the current loop: the same in every lane of a vector."""
+        text = literal(v, d)
+        return f"vf_set({text})" if self.vector is not None and d == F32 else text
+
+    def expression(self, e: Expr) -> str:
+        if self.vector is not None:
+            return Vector(self.vector_read, self.vector).text(e)
+        return Scalar(self.before_choice(e), self.table).text(e)
+
+    def before_choice(self, e: Expr) -> Callable[[str], str]:
+        """How to read values in an expression. One that chooses by data reads all of them first: gcc 12.2 loads through a wrong mask
+        where it vectorises `c ? a[i] : b` (tests/run/test_random_graphs.py has what it got wrong)."""
+        nodes = list(postorder(e))
+        if not any(isinstance(x, Map) and x.fn == "where" and not isinstance(x.args[0], Inside) for x in nodes):
+            return self.read
+        texts = {x.name: self.read(x.name) for x in nodes if isinstance(x, Value)}
+        for name, text in texts.items():
+            if "[" in text and " ? " not in text:
+                self.copies += 1
+                texts[name] = f"{name}_r{self.copies}"
+                self.w(f"const __auto_type {texts[name]} = {text};")
+        return texts.__getitem__
+
+    def reduce(self, s: Stmt) -> None:
+        fn, d = str(s.expr), self.dtype(s.dst)
+        factors = s.srcs
+        if self.vector is not None:
+            x = " * ".join(self.vector_read(f) for f in factors)
+            if self.vector in s.axis.split(","):
+                acc = f"{s.dst}_v{self.chain}"
+                self.w(f"{acc} = {self.combine(fn, x, acc)};")  # a test of x for NaN does not wait for the sum so far
+            else:
+                self.assign(s.dst, self.combine(fn, self.vector_read(s.dst), x))
+            return
+        wide = CTYPE[working(d).name]
+        x, *others = [f"({wide})({self.read(f)})" for f in factors]
+        for other in others:
+            x = scalar_function("mul", [x, other], working(d))
+        self.assign(s.dst, rounded(scalar_function(fn, [self.element(s.dst), x], working(d)), d))
+
+    def store(self, s: Stmt, read: Callable[[str], str] | None = None) -> None:
+        v, value = self.nest.views[s.dst], s.srcs[0]
+        if self.vector is not None:
+            x = (read or self.vector_read)(value)
+            self.w(self._put(f"&{v.pointer}[{v.flat.text()}]", str(v.flat.stride(self.vector)), x))
+            return
+        x = self.read(value)
+        target = f"{v.pointer}[{v.flat.text()}]"
+        text = f"s_to_{v.dtype.name}({x})" if v.dtype.name in ("f16", "bf16") else f"({CTYPE[v.dtype.name]})({x})"
+        self.w(f"{f'if {guard_text(v.guard)} ' if v.guard else ''}{target} = {text};")
+
+    # ---- partial results
+    def lanewise(self, name: str) -> bool:
+        """Has every lane of the current vector its own value?"""
+        return self.vector is not None and self.vector in self.nest.slots[name].axes
+
+    def fold(self, s: Stmt, x: str, y: str) -> str:
+        """Two partial results as one."""
+        if self.lanewise(s.dst):
+            return self.combine(str(s.expr), x, y)
+        return scalar_function(str(s.expr), [x, y], working(self.dtype(s.dst)))
+
+    def combine(self, fn: str, a: str, b: str) -> str:
+        """Two vectors of partial results as one."""
+        return f"vf_{fn}({a}, {b})" if fn in ("max", "min") else f"({a} {'+' if fn == 'add' else '*'} {b})"
