@@ -7,6 +7,8 @@ from functools import lru_cache
 
 from autocomp.cost.chip import Chip, load_chip
 
+INSTALL = "pip install 'autocomp[cuda]'"
+
 
 @dataclass(frozen=True)
 class DeviceFacts:
@@ -38,6 +40,8 @@ def why_not(arch: str) -> str:
     """Why the device here does not run code for `arch`, "" if it does."""
     try:
         have = device_here().capability
+    except ImportError as e:
+        return f"{e.name or 'cuda.core'} is not installed ({INSTALL})"
     except Exception as e:
         return f"no CUDA device: {str(e).splitlines()[0] if str(e) else type(e).__name__}"
     if _runs(arch, have):

@@ -8,11 +8,9 @@ from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 
-from autocomp.targets.cuda.device import device_here, version_of
+from autocomp.targets.cuda.device import INSTALL, device_here, version_of
 
 from autocomp.errors import BuildError
-
-INSTALL = "pip install 'autocomp[cuda]'"
 
 
 @lru_cache(maxsize=1)

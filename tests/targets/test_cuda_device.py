@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,13 @@ def test_without_a_device_it_is_the_default_chip(monkeypatch):
     monkeypatch.setattr(device, "device_here", no_driver)
     assert load_target("cuda").chip.name == manifests()["cuda"]["default_chip"]
     assert why_not("sm_80") == "no CUDA device: no driver"
+
+
+def test_a_missing_package_is_no_missing_device(monkeypatch):
+    """NVRTC's bindings may be there without what finds and starts devices."""
+    monkeypatch.setitem(sys.modules, "cuda.core", None)
+    device.device_here.cache_clear()
+    assert why_not("sm_80") == "cuda.core is not installed (pip install 'autocomp[cuda]')"
 
 
 def test_an_architecture_has_the_instructions_that_it_brings():
