@@ -58,7 +58,7 @@ def optimize(
 
     Example: autocomp optimize model.onnx --target cpu -o out/ --vis-graph graph.html --report report.html
     """
-    from autocomp.report.tables import kernel_rows, kernel_table
+    from autocomp.report.tables import kernel_rows, kernel_table, measured_remarks
 
     if vis_graph is not None and vis_graph.suffix not in (".dot", ".svg", ".html"):
         raise typer.BadParameter(f"--vis-graph writes .dot, .svg or .html, not '{vis_graph.suffix or vis_graph.name}'")
@@ -95,6 +95,8 @@ def optimize(
         )
         return
     out.print(kernel_table(program))
+    for line in measured_remarks(program):
+        out.print(line, soft_wrap=True)
     if verify and not program.runnable:
         out.print(f"not verified by running: {program.not_runnable}", soft_wrap=True)
     for w in written:
@@ -121,7 +123,7 @@ def run(
     """
     import numpy as np
 
-    from autocomp.report.tables import kernel_rows, kernel_table
+    from autocomp.report.tables import kernel_rows, kernel_table, measured_remarks
     from autocomp.runtime.inputs import load_npz, random_inputs, save_npz
     from autocomp.targets import load_target
 
@@ -150,6 +152,8 @@ def run(
         )
         return
     out.print(kernel_table(program, timing))
+    for line in measured_remarks(program):
+        out.print(line, soft_wrap=True)
     for k, v in values.items():
         out.print(f"{k}: {v.dtype}{list(v.shape)}")
     if output is not None:

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from autocomp.errors import AutocompError
-from autocomp.report.tables import plural, runners_up, seconds_text
+from autocomp.report.tables import measured_remarks, plural, runners_up, seconds_text
 
 FEW = 12  # names that an error lists; of more it says what lists them
 
@@ -32,8 +32,7 @@ def explain(program: Any, why: str | None = None, why_not: str | None = None) ->
     lines.append("rules that fired: " + (", ".join(f"{n} x{c}" for n, c in sorted(fired.items())) or "none"))
     for e in program.trace.of("budget"):
         lines.append(f"budget reached in phase {e.name}: " + ", ".join(f"{k} {v}" for k, v in e.data.items()))
-    lines += [e.data["text"] for e in program.trace.of("tuned") if e.name == "program"]
-    lines += [f"{e.name}: {e.data['text']}" for e in program.trace.of("note") if e.name == "tuning database"]
+    lines += measured_remarks(program)
     for k in program.kernels:
         lines.append(f"{k.name} x{k.calls}: {seconds_text(k.predicted)}, bound by {k.bound}; ops {' '.join(k.ops)}")
     return "\n".join(lines), {

@@ -22,6 +22,12 @@ def runners_up(chosen: str, data: dict[str, Any]) -> list[str]:
     return [r for r in data.get("runners_up", ()) if not r.startswith(f"{chosen} (")]
 
 
+def measured_remarks(program: Any) -> list[str]:
+    """What became of measured schedules, off the trace: used, rolled back, or not to be used. Nothing where there are none."""
+    said = [e.data["text"] for e in program.trace.of("tuned") if e.name == "program"]
+    return said + [f"{e.name}: {e.data['text']}" for e in program.trace.of("note") if e.name == "tuning database"]
+
+
 def plural(n: int, noun: str) -> str:
     """1 kernel, 2 kernels."""
     return f"{n} {noun}{'' if n == 1 else 's'}"

@@ -9,11 +9,13 @@ from autocomp.targets import load_target
 
 import autocomp
 from autocomp import rewrite
-from autocomp.egraph.choose import describe
+from autocomp.egraph.choose import choose_schedule, describe
 from autocomp.ir.schedule import Schedule
 from autocomp.options import Options
+from autocomp.trace import Trace
 from autocomp.tune.database import Database, Kept, Tuned
 from autocomp.tune.key import kernel_key, place_of, schedule_text
+from tests.helpers.command_line import call
 
 SOFTMAX = "graph g\ninput x: f32[96, 48]\n%0 = softmax(x, axes=[1])\noutput y = %0\n"
 FAST = Schedule.make({"i0": 16})
@@ -45,7 +47,7 @@ def said(program):
     return [e.data["text"] for e in program.trace.of("tuned")]
 
 
-def test_a_measured_schedule_is_used_and_every_view_says_so(stored):
+def test_a_measured_schedule_is_used_and_every_view_says_so(stored, tmp_path):
     path = stored(3e-5, 1e-5)
     program = autocomp.optimize(SOFTMAX, tuning_database=path)
     assert shown(program) == "tile i0 16"
@@ -54,7 +56,20 @@ def test_a_measured_schedule_is_used_and_every_view_says_so(stored):
     assert f" * tuned: {text}" in program.source()
     assert f"  tuned      {text}" in program.explain(why=program.kernels[0].name)
     assert "the measured schedules make the program 3.00 times faster" in program.explain()
+    assert "the measured schedules make the program 3.00 times faster" in program.report(tmp_path / "r.html").read_text()
+    (tmp_path / "g.txt").write_text(SOFTMAX)
+    printed = call("optimize", str(tmp_path / "g.txt"), "--set", f"tuning_database={path}")[1]
+    assert "the measured schedules make the program 3.00 times faster" in printed
     assert program.verify().ratio <= 1
+
+
+def test_where_the_model_chose_the_fastest_it_is_said_too(stored):
+    plain = autocomp.optimize(SOFTMAX)
+    path = stored(1e-5, 1e-5, kept=choose_schedule(plain.calls.calls[0].kernel, rewrite.load_rules(), plain.target.chip, Options(), Trace(),
+                                                   plain.target.admit)[0])  # fmt: skip
+    program = autocomp.optimize(SOFTMAX, tuning_database=path)
+    assert said(program) == ["measured: the untuned schedules of 1 of 1 kernels are the fastest that are known"]
+    assert shown(program) == shown(plain)
 
 
 def test_without_measurements_or_when_told_so_the_model_chooses(stored):
