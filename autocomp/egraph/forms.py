@@ -67,7 +67,6 @@ class Form:
     accesses: tuple[Access | None, ...] = ()
     view: bool = False
     reshape: bool = False
-    fns: frozenset[str] = frozenset()
     extents: tuple[Dim, ...] = ()
     windowed: bool = False
     vector: float = 0.0
@@ -100,7 +99,7 @@ def comprehension_form(comp: Comprehension, ins: tuple[TensorType, ...], out: Te
     """The form of a comprehension; `text` names the op with its attributes."""
     nodes = list(postorder(comp.value))
     heavy = [e for e in nodes if isinstance(e, (Reduce, Contract))]
-    form = Form("alone", out, comp, (None,) * len(ins), fns=frozenset(e.fn for e in nodes if isinstance(e, Map)))
+    form = Form("alone", out, comp, (None,) * len(ins))
     form = replace(form, **_operations(comp, nodes, out))  # type: ignore[arg-type]
     if len(heavy) > 1 or not all(isinstance(e, _UNDERSTOOD) for e in nodes):
         return form

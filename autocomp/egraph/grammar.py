@@ -72,18 +72,8 @@ class Grammar:
     """`names`: letter -> the word rules use (contraction for C)."""
 
     names: dict[str, str]
-    meanings: dict[str, str]
     productions: tuple[Production, ...]
     limits: dict[str, int]
-
-    def show(self) -> str:
-        """The table as text, one production a line."""
-        lines = [f"{k}  {self.names[k]:12} {self.meanings[k]}" for k in self.names]
-        for p in self.productions:
-            some = f", at least one of {' '.join(sorted(p.some))}" if p.some else ""
-            checks = f"   if {', '.join(p.checks)}" if p.checks else ""
-            lines.append(f"{p.kind} ::= {p.form}({' | '.join(sorted(p.operands))}{some}){checks}")
-        return "\n".join([*lines, "limits: " + ", ".join(f"{k} {v}" for k, v in self.limits.items())])
 
 
 @cache
@@ -92,8 +82,7 @@ def load_grammar() -> Grammar:
     raw = own_table("autocomp.egraph", "grammar.yaml")
     productions = tuple(Production(p["kind"], p["form"], frozenset(p["operands"]), frozenset(p.get("some", ())),
                                    tuple(p.get("checks", ()))) for p in raw["productions"])
-    return Grammar({k: v["name"] for k, v in raw["kinds"].items()}, {k: v["meaning"] for k, v in raw["kinds"].items()},
-                   productions, dict(raw["limits"]))
+    return Grammar({k: v["name"] for k, v in raw["kinds"].items()}, productions, dict(raw["limits"]))
 
 
 @cache

@@ -1,6 +1,6 @@
 """Tiling and scheduling rules of one kernel as egglog rules over one constructor: a schedule is a row of columns.
 
-    (Tile rows cols depth batch taps threads stages grouped workers cluster deep resident overlap lazy unroll persistent apart stream
+    (Tile rows cols depth batch taps threads stages grouped workers cluster deep resident overlap lazy persistent apart stream
      split roles instruction)
 
 A tiling rule joins its `choose` tables under its conditions and unites the kernel with a Tile; a scheduling rule matches the

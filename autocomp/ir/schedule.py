@@ -12,13 +12,11 @@ class Schedule:
 
     tile       (axis, size) pairs: an axis whose tile is its extent lies whole inside the tile; an output axis with a
                smaller tile is a grid axis; a reduced axis with a smaller tile becomes a loop. Axes not named are whole.
-    register   (axis, size): the sub-tile that one step of the unit keeps in registers (rows x columns of a contraction).
     vector     (axis, lanes): the axis that runs across vector lanes, and how many.
     order      grid axes from outermost to innermost; () = as in the output. `grouped` walks that many rows of tiles first.
     parallel   grid axes whose iterations may run at once.
     skew       rows of a unimodular matrix over the loop axes, () = identity.
-    pack       inputs that are copied into a contiguous panel before use (constants: once, at build time).
-    stages     ring depth of copies in the reduction's loop; roles/workers/threads/cluster/persistent/rows/overlap: who
+    stages     ring depth of copies in the reduction's loop; roles/workers/threads/cluster/persistent/overlap: who
                runs what on a GPU or NPU (docs/architecture.md).
     resident   blocks that share a core: each has that part of its registers and shared memory.
     apart      each consuming warpgroup has tiles of its own; their products take turns.
@@ -31,14 +29,11 @@ class Schedule:
     """
 
     tile: tuple[tuple[str, int], ...] = ()
-    register: tuple[tuple[str, int], ...] = ()
     vector: tuple[str, int] | None = None
     order: tuple[str, ...] = ()
     grouped: int = 0
     parallel: tuple[str, ...] = ()
     skew: tuple[tuple[int, ...], ...] = ()
-    pack: tuple[str, ...] = ()
-    unroll: int = 1
     stages: int = 1
     roles: str = "single"
     workers: int = 1
@@ -49,16 +44,11 @@ class Schedule:
     persistent: bool = False
     apart: bool = False
     stream: bool = False
-    rows: str = ""
     overlap: int = 0
     lazy: int = 0
     split: tuple[str, int] | None = None
     join: tuple[tuple[str, int], ...] = ()
     instruction: str = ""
-
-    def tile_of(self, axis: str, extent: int) -> int:
-        """Tile size along an axis: the extent where the schedule does not say."""
-        return min(dict(self.tile).get(axis, extent), extent)
 
     def tiled(self, tile: tuple[tuple[str, int], ...]) -> Schedule:
         """The same with another tile: `dataclasses.replace` in a twentieth of its time, as a kernel has thousands of such schedules."""

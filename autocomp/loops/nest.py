@@ -131,12 +131,6 @@ class LoopNest:
         """
         return _class_of(self)
 
-    def show(self) -> str:
-        """One line a statement, for traces and error texts."""
-        return "\n".join(f"{s.name}({', '.join(map(str, s.axes))}): {', '.join(map(str, s.writes))} <- "
-                         f"{', '.join(map(str, s.reads)) or '-'}  at [{', '.join(map(str, r.flat(0)))}]"
-                         for s, r in zip(self.statements, self.rows, strict=True))
-
 
 @lru_cache(maxsize=4096)
 def _class_of(nest: LoopNest) -> LoopNest:

@@ -122,7 +122,7 @@ CONSUMERS = {
 }
 ROLE = {"m": "rows", "n": "cols", "k": "depth", "b": "batch", "t": "taps", "i": "rows", "j": "cols"}
 FIELDS = (  # whole numbers of a schedule
-    "threads", "stages", "grouped", "workers", "cluster", "deep", "resident", "overlap", "lazy", "unroll", "persistent", "apart",
+    "threads", "stages", "grouped", "workers", "cluster", "deep", "resident", "overlap", "lazy", "persistent", "apart",
     "stream", "split",
 )  # fmt: skip
 WORDS = ("roles", "instruction")  # and words

@@ -85,7 +85,7 @@ def schedule_of(text: str) -> Schedule:
         split = values.get("split")
         if split is not None and not (len(split) == 2 and type(split[0]) is str and type(split[1]) is int and split[1] > 1):
             raise TypeError("split wants an axis and two parts or more")
-        for name in ("tile", "register", "join"):
+        for name in ("tile", "join"):
             if not all(len(p) == 2 and type(p[0]) is str and type(p[1]) is int and p[1] > 0 for p in values.get(name, ())):
                 raise TypeError(f"{name} wants pairs of an axis and a size")
     except (ValueError, TypeError, AttributeError) as e:

@@ -53,8 +53,8 @@ def parameters(s: Schedule) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for f in fields(s):
         v = getattr(s, f.name)
-        if f.name in ("tile", "register"):
-            out |= {f"{f.name} {axis}": size for axis, size in v}
+        if f.name == "tile":
+            out |= {f"tile {axis}": size for axis, size in v}
         else:
             out[f.name] = v
     return out

@@ -63,15 +63,6 @@ class Flat:
             stride = times(stride, dim_text(extent))
         return Flat(tuple(sorted(((a, c) for a, c in terms.items() if c != 0), key=lambda t: str(t[0]))), const)
 
-    @staticmethod
-    def strided(dims: tuple[tuple[str, Coef, str], ...]) -> Flat:
-        """(axis, stride, base) triples: sum of (axis - base) * stride; an empty base is 0."""
-        const: Coef = 0
-        for _, stride, base in dims:
-            if base:
-                const = plus(const, f"-{base}*{_factor(stride)}" if stride != 1 else f"-{base}")
-        return Flat(tuple((a, s) for a, s, _ in sorted(dims) if s != 0), const)
-
     def stride(self, axis: str) -> Coef | None:
         """Elements per step of `axis`; 0 if it does not occur, None if it occurs under a floor or a mod."""
         out: Coef = 0

@@ -47,12 +47,11 @@ static inline long ac_max(long a, long b) { return a > b ? a : b; }
 
 @dataclass(frozen=True)
 class RecurrenceSource:
-    """text: a C function (needs PRELUDE in front); planes: states kept at once."""
+    """text: a C function (needs PRELUDE in front)."""
 
     name: str
     text: str
     scratch_bytes: int
-    planes: int
 
 
 def print_recurrence(kernel: Kernel, schedule: Schedule) -> RecurrenceSource:
@@ -73,7 +72,7 @@ def print_recurrence(kernel: Kernel, schedule: Schedule) -> RecurrenceSource:
              f"void {name}({', '.join(args)}, void *scratch)", "{", f"    {ctype} *state = scratch;"]
     for t in codegen.generate(nest):
         lines += _lines(t, body, 1)
-    return RecurrenceSource(name, "\n".join([*lines, "}", ""]), planes * prod(shape) * rec.dtype.bytes, planes)
+    return RecurrenceSource(name, "\n".join([*lines, "}", ""]), planes * prod(shape) * rec.dtype.bytes)
 
 
 def _order(nest: LoopNest) -> str:
