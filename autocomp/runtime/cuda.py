@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
-from threading import Lock, RLock, get_ident
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,10 @@ from autocomp.errors import AutocompError, ModelError
 from autocomp.ir.kernel import Call, KernelGraph
 from autocomp.ir.ops import OPS
 from autocomp.ir.reference import input_sizes
+from autocomp.ir.types import Sym
 from autocomp.options import Options
-from autocomp.runtime.device_array import Borrowed, DeviceArray, check, like, on_device, tensor_map
+from autocomp.runtime.bound import Bound
+from autocomp.runtime.device_array import Borrowed, DeviceArray, capturing, check, empty, like, on_device, tensor_map
 from autocomp.runtime.executor import Timing, constants_of, given_back, host_array, shape_of
 from autocomp.runtime.plan import Slots, arena, size_of
 from autocomp.targets.source import KernelSource, TensorMap
@@ -26,7 +28,7 @@ from autocomp.targets.source import KernelSource, TensorMap
 SIZES = 16  # sets of sizes whose arena and launches are kept, and
 DESCRIPTORS = 4096  # descriptors of bulk copies: the oldest go first
 ALIGNED = 16  # bytes: the widest access of a kernel, and what bulk copies want
-LEGACY = 1  # CU_STREAM_LEGACY: the default stream, which libraries write 0
+CAPTURED: list[Any] = []  # what CUDA graphs of others may replay at any time: programs, arenas, launches
 WATCHDOG = "AUTOCOMP_WATCHDOG"  # seconds that a kernel may run; set: every launch is waited for, a hung one is named
 
 
@@ -60,6 +62,7 @@ class CudaExecutor:
     NumPy outputs, torch's on the host torch's; an input in device memory makes the outputs device arrays of its library, not waited for.
 
     Calls from several threads are queued one after another: they share the arena. What `bind` returns has an arena and flags of its own.
+    A call may be captured into a CUDA graph of torch; its replays use the same arena, so calls on other streams must not run beside them.
     """
 
     def __init__(self, calls: KernelGraph, slots: Slots, sources: Mapping[str, KernelSource], objects: Mapping[str, bytes],
@@ -83,18 +86,24 @@ class CudaExecutor:
     def run(self, feed: Mapping[str, Any]) -> dict[str, Any]:
         """Outputs by name. Raises ModelError on a missing input, a wrong dtype or shape."""
         with self._queue():
+            captured = capturing(feed.values())
+            if captured and not self._known(feed):
+                raise AutocompError("the first call with these sizes takes memory, which a CUDA graph cannot capture",
+                                    where=self.calls.source.name, hint="call the program once before the capture")  # fmt: skip
             pointers, values, keep, first = self._inputs(feed)
-            outputs = {t: self._new(t, values) for _, t in self.calls.outputs if t not in pointers}
+            outputs = {t: self._result(t, values, first) for _, t in self.calls.outputs}
             offsets, memory, launches = self._prepared(values)
             pointers |= {t: int(memory.handle) + at for t, at in offsets.items()}
             self._start(launches, pointers | {t: o.pointer for t, o in outputs.items()})
-        named = {name: outputs.get(t) for name, t in self.calls.outputs}
-        if first is None:
-            result = given_back(feed, {n: o.numpy() if o is not None else host_array(feed[self._input_of(n)]) for n, o in named.items()})
-        else:
-            result = {n: like(first, o) if o is not None else feed[self._input_of(n)] for n, o in named.items()}
-        del keep
-        return result
+            if captured:
+                CAPTURED.append((self, memory, launches))
+            for x in keep:
+                if isinstance(x, DeviceArray):
+                    x.behind(self.stream)
+            if first is not None:
+                return {name: like(first, outputs[t], again=t in [u for _, u in self.calls.outputs[:i]])
+                        for i, (name, t) in enumerate(self.calls.outputs)}  # fmt: skip
+        return given_back(feed, {name: outputs[t].numpy() for name, t in self.calls.outputs})  # type: ignore[union-attr]
 
     def profile(self, feed: Mapping[str, Any], repeat: int = 10) -> Timing:
         """Device time of whole calls and of each kernel's launches, by events (warm caches; median over `repeat`)."""
@@ -102,7 +111,7 @@ class CudaExecutor:
 
         with self._queue():
             pointers, values, keep, _ = self._inputs(feed)
-            outputs = {t: self._new(t, values) for _, t in self.calls.outputs if t not in pointers}
+            outputs = {t: self._new(t, values) for _, t in self.calls.outputs}
             offsets, memory, launches = self._prepared(values)
             pointers |= {t: int(memory.handle) + at for t, at in offsets.items()} | {t: o.pointer for t, o in outputs.items()}
             timed = EventOptions(timing_enabled=True)
@@ -135,10 +144,10 @@ class CudaExecutor:
             raise AutocompError(f"'{opaque}' runs on the host, so the program cannot be queued as a whole", where=self.calls.source.name)
         with self._queue():
             pointers, values, keep, _ = self._inputs(feed, as_they_lie=True)
-            outputs = {t: self._new(t, values) for _, t in self.calls.outputs if t not in pointers}
+            outputs = {t: self._new(t, values) for _, t in self.calls.outputs}
             offsets, memory, launches = self._prepare(values)
             pointers |= {t: int(memory.handle) + at for t, at in offsets.items()} | {t: o.pointer for t, o in outputs.items()}
-            named = {name: outputs[t] for name, t in self.calls.outputs if t in outputs}
+            named = {name: outputs[t] for name, t in self.calls.outputs}
             self.stream.sync()
             if len(launches) == 1 and not launches[0].zeroed:  # type: ignore[union-attr]
                 queue = lambda stream: self._start(launches, pointers, stream)
@@ -148,13 +157,13 @@ class CudaExecutor:
                 self._start(launches, pointers, builder)
                 builder.end_building()
                 queue = builder.complete().launch
-        return Bound(self.device, self.stream, queue, tuple(named.values()), (keep, memory, launches)), named
+        return Bound(self.device, self.stream, queue, tuple(named.values()), (self, keep, memory, launches)), named
 
     # ---- preparing
     @contextmanager
     def _queue(self) -> Iterator[None]:
         """One thread at a time, on the program's device (each thread of the host has a current one). Raises AutocompError where the
-        caller captures a CUDA graph: a call allocates its outputs."""
+        caller captures a CUDA graph and something is allocated for the call."""
         with self._lock:
             self.device.set_current()
             try:
@@ -185,6 +194,8 @@ class CudaExecutor:
                 x = feed[name]
                 first = x if first is None else first
                 keep[name] = x if isinstance(x, DeviceArray) else Borrowed(name, x, self.stream)
+                if isinstance(x, DeviceArray):
+                    x.before(self.stream)
                 if keep[name].device != self.device.device_id:
                     raise ModelError(f"input '{name}' lies on CUDA device {keep[name].device}, the program on {self.device.device_id}",
                                      where=self.calls.source.name, hint="copy it there")  # fmt: skip
@@ -224,6 +235,17 @@ class CudaExecutor:
         t = self.calls.tensors[tensor]
         buffer = self.memory.allocate(max(1, size_of(t, values)), stream=self.stream)
         return DeviceArray(buffer, shape_of(t, values), t.dtype.numpy, self.stream)
+
+    def _result(self, tensor: str, values: Mapping[str, int], first: Any) -> DeviceArray | Borrowed:
+        """Memory for an output: torch's where `first` is a tensor of torch."""
+        t = self.calls.tensors[tensor]
+        return empty(first, shape_of(t, values), t.dtype.numpy, self.stream) or self._new(tensor, values)
+
+    def _known(self, feed: Mapping[str, Any]) -> bool:
+        """Whether a call with these sizes finds everything on the device."""
+        shapes = {n: getattr(feed.get(n.attrs["name"]), "shape", ()) for n in self.calls.source.inputs}
+        sizes = {d.name: int(k) for n, shape in shapes.items() for d, k in zip(n.type.shape, shape) if isinstance(d, Sym)}
+        return self._fixed is not None and tuple(sizes[s] for s in sorted(sizes)) in self._ready
 
     def _prepared(self, values: Mapping[str, int]) -> tuple[dict[str, int], Any, list[_Launch | _OnHost]]:
         """What `_prepare` gives, kept for calls with the same sizes."""
@@ -333,46 +355,6 @@ class CudaExecutor:
             args.append(x)
         out = np.ascontiguousarray(OPS[k.opaque].reference(tuple(args), k.attrs, k.outputs[0].type))
         check(driver.cuMemcpyHtoD(pointers[call.args[k.outputs[0].name]], out.ctypes.data, out.nbytes), "copy to the device")
-
-    def _input_of(self, output: str) -> str:
-        return dict(self.calls.outputs)[output]
-
-
-class Bound:
-    """Queues one call, which writes `outputs`, on a stream: `own` where none is given. `kept` stays alive with it."""
-
-    def __init__(self, device: Any, own: Any, queue: Callable[[Any], None], outputs: tuple[DeviceArray, ...],
-                 kept: tuple[Any, ...]) -> None:  # fmt: skip
-        self.device, self.own, self.queue, self.outputs, self.kept = device, own, queue, outputs, kept
-        self._lock = Lock()
-        self._last: Any = None
-        self._thread = get_ident()
-
-    def __call__(self, stream: Any = None) -> None:
-        stream = self.own if stream is None else stream_of(stream)
-        with self._lock:
-            if self._thread != get_ident():
-                self._thread = get_ident()
-                self.device.set_current()
-            if self._last is None or int(self._last.handle) != int(stream.handle):
-                if self._last is not None:
-                    stream.wait(self._last.record())
-                self._last = stream
-                for x in self.outputs:
-                    x.stream = stream
-            self.queue(stream)
-
-
-def stream_of(x: Any) -> Any:
-    """A stream of torch (`cuda_stream`) or of CuPy (`ptr`) as one of cuda-core. Raises ModelError for what is none."""
-    from cuda.core import Stream
-
-    if isinstance(x, Stream):
-        return x
-    handle = getattr(x, "cuda_stream", getattr(x, "ptr", None))
-    if not isinstance(handle, int):
-        raise ModelError(f"a {type(x).__name__} is no stream", where="start", hint="give torch.cuda.current_stream(), or nothing")
-    return Stream.from_handle(handle or LEGACY)
 
 
 def started_early(calls: Sequence[Call], sources: Mapping[str, KernelSource], values: Mapping[str, int]) -> list[bool]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import prod
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from autocomp.errors import ModelError
 from autocomp.ir.types import Sym, dtype_of
+from autocomp.runtime.executor import plain
 from autocomp.targets.source import TensorMap
 
 
@@ -39,6 +40,16 @@ class DeviceArray:
     @property
     def device(self) -> int:
         return int(self.buffer.device_id)
+
+    def before(self, stream: Any) -> None:
+        """`stream` goes on behind what writes this array,"""
+        if stream is not self.stream:
+            stream.wait(self.stream.record())
+
+    def behind(self, stream: Any) -> None:
+        """and what writes or frees it later comes behind what `stream` has queued."""
+        if stream is not self.stream:
+            self.stream.wait(stream.record())
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -97,14 +108,19 @@ def _call_bfloat16(capsule: Any) -> None:
 
 
 class Borrowed:
-    """Somebody else's device array, as pointer, shape and dtype; keeps its owner alive. Raises ModelError on strides."""
+    """Somebody else's device array, as pointer, shape and dtype; keeps its owner alive. `stream` goes on behind what writes it.
+
+    Raises ModelError on strides, and on tensors whose memory is not all that they are: those that record gradients, or are sparse.
+    """
 
     def __init__(self, name: str, x: Any, stream: Any) -> None:
         from cuda.core.utils import StridedMemoryView
 
-        own = _short_float(x)
+        if (why := _withheld(x)) is not None:
+            raise ModelError(f"input '{name}' {why[0]}", where="inputs", hint=f"give {why[1]}")
+        own, x = _short_float(x), plain(x)
         view = StridedMemoryView.from_any_interface(_as_bytes(x) if own is not None else x, stream_ptr=int(stream.handle))
-        self.owner, self.view = x, view
+        self.owner, self.view, self.stream = x, view, stream
         self.pointer, self.shape = int(view.ptr), tuple(view.shape)
         self.dtype = own or np.dtype(view.dtype if view.dtype is not None else _dtype_of(x))
         self.ndim, self.device = len(view.shape), int(view.device_id)
@@ -117,6 +133,16 @@ class Borrowed:
                     hint="pass x.contiguous() (torch) or ascontiguousarray(x) (CuPy)",
                 )
             dense *= extent
+
+
+def _withheld(x: Any) -> tuple[str, str] | None:
+    """Why a tensor of torch is not its memory alone, and what to give instead; None where it is."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(x, torch.Tensor):
+        return None
+    if x.layout != torch.strided:
+        return f"is stored as {x.layout}", "x.to_dense()"
+    return ("records gradients, which are not computed", "x.detach()") if x.requires_grad else None
 
 
 def _short_float(x: Any) -> np.dtype[Any] | None:
@@ -143,19 +169,43 @@ def _dtype_of(x: Any) -> str:
 def on_device(x: Any) -> bool:
     """Whether an array says that it lies in CUDA memory."""
     if hasattr(x, "__dlpack_device__"):  # asked first: torch's other interface fails on types that NumPy lacks
-        return int(x.__dlpack_device__()[0]) == 2
+        try:
+            return int(x.__dlpack_device__()[0]) == 2
+        except (BufferError, RuntimeError, ValueError):  # a tensor without memory
+            return False
     return hasattr(x, "__cuda_array_interface__")
 
 
-def like(x: Any, out: DeviceArray) -> Any:
-    """`out` as an array of the library that `x` belongs to, sharing memory."""
-    root = type(x).__module__.partition(".")[0]
-    library = sys.modules.get(root)
-    if library is not None and root in ("torch", "cupy") and hasattr(library, "from_dlpack"):
-        own = np.dtype(out.dtype)
-        bytes_ = library.from_dlpack(out)
-        return bytes_.view(getattr(library, own.name)) if _is_float8(own) and hasattr(library, own.name) else bytes_
-    return out
+def capturing(arrays: Iterable[Any]) -> bool:
+    """Whether torch is capturing what is queued on its current stream, where one of the arrays is a tensor of torch on a device."""
+    torch = sys.modules.get("torch")
+    return torch is not None and any(isinstance(x, torch.Tensor) and x.is_cuda for x in arrays) and torch.cuda.is_current_stream_capturing()
+
+
+def empty(x: Any, shape: tuple[int, ...], dtype: np.dtype[Any], stream: Any) -> Borrowed | None:
+    """Memory for a result that `stream` will write, from the library of the input x where that is torch, else None.
+
+    torch's allocator hands memory that is given back on to work on the stream that it was taken for; ours would to work on `stream`,
+    while a stream of torch may still read.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(x, torch.Tensor):
+        return None
+    return Borrowed("", torch.empty(shape, dtype=getattr(torch, np.dtype(dtype).name), device=x.device), stream)
+
+
+def like(x: Any, out: DeviceArray | Borrowed, again: bool = False) -> Any:
+    """`out` as an array of the library that `x` belongs to, sharing memory; a tensor of torch that is given `again` is a copy, since
+    its owner may write to it. The library's current stream goes on behind the one that writes `out`."""
+    if isinstance(out, Borrowed):
+        current = sys.modules["torch"].cuda.current_stream(x.device).cuda_stream
+        if current:  # the default stream is ordered with all of ours
+            from cuda.core import Stream
+
+            Stream.from_handle(current).wait(out.stream.record())
+        return out.owner.clone() if again else out.owner
+    library = sys.modules.get("cupy")
+    return library.from_dlpack(out) if library is not None and type(x).__module__.partition(".")[0] == "cupy" else out
 
 
 def _is_float8(dtype: np.dtype[Any]) -> bool:

@@ -42,12 +42,20 @@ def host_array(x: Any) -> np.ndarray:
     """
     if isinstance(x, np.ndarray) or not hasattr(x, "__dlpack__"):
         return np.asarray(x)
-    short = _short_float(x)
+    x, short = plain(x), _short_float(x)
     try:
         return np.from_dlpack(x) if short is None else np.from_dlpack(x.view(_bits(short))).view(short)
     except (BufferError, RuntimeError, TypeError, ValueError) as e:
         raise ModelError(f"NumPy cannot read a {type(x).__module__}.{type(x).__qualname__}: {e}", where="inputs",
                          hint="give x.detach().cpu()") from None  # fmt: skip
+
+
+def plain(x: Any) -> Any:
+    """A tensor of torch that is the negative of what its memory holds (the imaginary part of a conjugate), computed; others as they are.
+
+    DLPack hands out the memory and does not say so.
+    """
+    return x.resolve_neg() if _of_torch(x) and x.is_neg() else x
 
 
 def given_back(feed: Mapping[str, Any], outputs: dict[str, np.ndarray]) -> dict[str, Any]:

@@ -103,17 +103,6 @@ def test_a_bound_call_takes_the_streams_of_torch(torch):
         assert torch.equal(torch.from_dlpack(outputs["out"]), want)
 
 
-def test_a_call_in_a_capture_of_torch_is_refused_with_what_to_do(torch):
-    program = compiled(CHAIN)
-    x, w = (torch.randn(s, device="cuda", dtype=torch.float16) for s in ((200, 64), (64, 136)))
-    want = program(x, w)
-    with pytest.raises(AutocompError, match=r"cannot be captured in a CUDA graph(.|\n)*program.executor.bind"), torch.cuda.graph(
-        torch.cuda.CUDAGraph()
-    ):
-        program(x, w)
-    assert torch.equal(program(x, w), want)
-
-
 def test_work_of_a_stream_of_torch_is_waited_for(torch):
     program = compiled(CHAIN)
     w = torch.randn(64, 136, device="cuda", dtype=torch.float16)

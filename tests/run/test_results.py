@@ -11,6 +11,7 @@ import autocomp
 from autocomp.errors import ModelError
 from autocomp.ir.builder import Builder
 from autocomp.ir.types import F32, TensorType
+from autocomp.runtime.executor import host_array
 from autocomp.runtime.pages import HUGE, SMALL, Pool, memory
 
 N = SMALL // 4 + 12
@@ -104,5 +105,13 @@ def test_inputs_by_name():
     for args, named, said in (((a,), {}, "1"), ((a, b), {"b": b}, "2, b"), ((a,), {"c": b}, "1, c"), ((a, b), {"c": b}, "2, c")):
         with pytest.raises(ModelError, match=rf"takes 2 inputs \(a, b\), got {said}$"):
             program(*args, **named)
-    with pytest.raises(ModelError, match=r"wants f32\[3\], got f64\[3\]\n  next: convert it, e.g. with x.astype\('float32'\)"):
+    with pytest.raises(ModelError, match=r"wants f32\[3\], got f64\[3\]\n  next: convert it: x.astype\('float32'\)"):
         program(a.astype("f8"), b)
+
+
+def test_the_imaginary_part_of_a_conjugate_has_its_sign():
+    """torch keeps a flag beside the memory; DLPack hands out the memory alone."""
+    torch = pytest.importorskip("torch")
+    x = torch.complex(torch.zeros(4), torch.arange(4.0)).conj().imag
+    assert x.is_neg()
+    np.testing.assert_array_equal(host_array(x), -np.arange(4, dtype="f4"))

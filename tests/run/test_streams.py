@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from autocomp.errors import ModelError
-from autocomp.runtime.cuda import LEGACY, Bound, stream_of
+from autocomp.runtime.bound import LEGACY, Bound, stream_of
 
 pytest.importorskip("cuda.core")
 
@@ -37,7 +37,7 @@ def test_a_bound_call_waits_where_its_stream_changes():
     bound()
     bound()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("autocomp.runtime.cuda.stream_of", lambda x: x)
+        patch.setattr("autocomp.runtime.bound.stream_of", lambda x: x)
         bound(streams[2])
         bound(stream(2))  # another object for the same stream
     assert log == [1, 1, (2, "end of 1"), 2, 2]
