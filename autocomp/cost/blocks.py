@@ -37,9 +37,10 @@ ALONE = 0.8  # of a turn's parts where nothing else has the core: the clock is a
 # values alone take 366 us, and 432 us by 192 rows (135 us); benchmarks/gpu.py, H200, 2026-11-21
 CROWDED = 4
 UNITS = ("matrix unit", "vector unit", "special functions")
-# One query over 32768 keys in 12 schedules, benchmarks/gpu.py --only attn_decode,attn_decode_16h, H200, 2026-11-21: single warps took
-# 4.6 us for 128 keys, 2.6 us for 64: about the time of their units one after another
-LONE, LONE_TURN, WARP_ROWS = 0.9, 6e-7, 16
+# One to 32 rows a block over 1000 to 131072 keys in 22 schedules, H200, 2026-11-21: single warps take 4.6 us for 128 keys, 2.5 us for 64,
+# 1.5 us for 32: about the time of their units one after another. Three of them beside each other take 3.4 us for 64 keys each, whose bytes
+# take 3.0 us: memory and the chain of one turn bind together, in the power SIDE
+LONE, LONE_TURN, WARP_ROWS, SIDE = 1.8, 6e-7, 16, 4
 # mla_decode, benchmarks/gpu.py, H200, 2026-11-21: warpgroups that share 64 rows of 512 take 2.3 us for 64 keys, warps 2.5 us for 16
 SHARING, SHARED_TURN, WIDEST_ROW, TEAM_ROWS = 0.7, 1.3e-6, 256, 64
 VOTING = 0.3  # where they vote when a base moves, and exchange maxima then alone: 146.9 against 157.8 us in 64 turns, the same run
@@ -143,7 +144,8 @@ class BlockModel:
             if cost.bound in UNITS:  # they are part of the turns
                 del terms[cost.bound]
             turns = _turns(s, chip, self.d, t, dict(cost.parts))
-            terms["latency"], start = (turns**CROWDED + near**CROWDED) ** (1 / CROWDED), first * (1 if s.persistent else waves / s.resident)
+            rounds = 1 if s.persistent else max(1.0, waves / _room(s, chip, t)) if _few(s, t) else waves / s.resident
+            terms["latency"], start = (turns**CROWDED + near**CROWDED) ** (1 / CROWDED), first * rounds
             terms["l2"] = 0.0
         elif form == "reduce":
             start += reductions.meetings(s, chip, self.d, t)
@@ -211,9 +213,10 @@ def _turns(s: Schedule, chip: Chip, d: Demand, t: Tile, parts: Mapping[str, floa
     turns = whole * t.left
     share = chip.cores / (t.tiles * turns * teams)
     matrix, vector, special = (parts.get(n, 0.0) * share for n in UNITS)
-    if s.roles != "cooperative" and t.shape and (t.shape[0] <= WARP_ROWS or t.shape[1] > WIDEST_ROW):
+    if _few(s, t):
         busy = min(1.0, t.tiles / chip.cores)  # the parts are times of the cores that have tiles
-        return -(-t.tiles // chip.cores) * turns * _few_rows(s, chip, t, (matrix * busy, vector * busy, special * busy))
+        moved = sum(parts.get(m.name, 0.0) for m in chip.memories) * share
+        return turns * _few_rows(s, chip, t, (matrix * busy, vector * busy, special * busy), moved)
     each = (matrix, vector * (LAGS if s.lazy else 1.0), special)
     if _shares_rows(s, t):  # one thing after another, and the teams wait for each other
         each = (matrix * NARROW, *each[1:])
@@ -239,16 +242,34 @@ def _shares_rows(s: Schedule, t: Tile) -> bool:
     return s.roles == "cooperative" and TEAM_ROWS <= rows < TEAM_ROWS * s.workers
 
 
-def _few_rows(s: Schedule, chip: Chip, t: Tile, each: tuple[float, float, float]) -> float:
-    """Seconds of a turn of every block in a wave of them, over the blocks that share a core: single warps fill the instruction's rows,
-    have their part of a core's units alone, and run one thing after another; more of them run side by side where memory holds their rings.
-    """
+def _few(s: Schedule, t: Tile) -> bool:
+    """Whether single warps have all the rows of a block, or rows too wide for a warpgroup."""
+    if s.roles == "cooperative" or not t.shape:
+        return False
+    rows, cols, _ = t.shape
+    return rows < TEAM_ROWS or cols > WIDEST_ROW
+
+
+def _room(s: Schedule, chip: Chip, t: Tile) -> int:
+    """Blocks of few rows whose rings a core holds beside each other."""
     rows, cols, depth = t.shape  # type: ignore[misc]
+    held = 2.0 * (rows * cols + s.stages * 2 * depth * cols) + chip.limits.get("shared_reserved", 0.0)
+    return max(1, min(int(chip.memory("shared").capacity // held), int(chip.limits.get("resident_blocks", 32))))
+
+
+def _few_rows(s: Schedule, chip: Chip, t: Tile, each: tuple[float, float, float], moved: float) -> float:
+    """Seconds of a turn of all blocks of a core, which come in rounds of as many as find room: single warps fill the instruction's rows,
+    have their part of a core's units alone, and run one thing after another; blocks beside each other share the units and the memory,
+    from which a turn of one takes `moved` seconds.
+    """
+    rows, cols, _ = t.shape  # type: ignore[misc]
     total = sum(each) * max(1.0, WARP_ROWS / rows)
-    held = 2.0 * (rows * cols + s.stages * 2 * depth * cols)
-    beside = max(1, min(-(-t.tiles // chip.cores), int(chip.memory("shared").capacity // held)))
-    alone = LONE * total / min(1.0, s.threads / 128) + LONE_TURN + (SHARED_TURN if cols > WIDEST_ROW else 0.0)
-    return max(total, alone / beside)
+    warps = min(4.0, s.threads / chip.lanes(4), float(-(-rows // WARP_ROWS)) if cols <= WIDEST_ROW else 4.0)  # others have no rows
+    alone = LONE * total * 4 / warps + LONE_TURN + (SHARED_TURN if cols > WIDEST_ROW else 0.0)
+    beside = lambda blocks: ((blocks * max(total, moved)) ** SIDE + alone**SIDE) ** (1 / SIDE) if blocks else 0.0
+    room = _room(s, chip, t)
+    whole, rest = divmod(-(-t.tiles // chip.cores), room)
+    return whole * beside(room) + beside(rest)
 
 
 def _behind(s: Schedule, chip: Chip, t: Tile, waves: int) -> float:

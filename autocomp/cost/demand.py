@@ -112,6 +112,7 @@ def demand_of(k: Kernel) -> Demand:
     nodes = list(postorder(*(s.value for s in k.stores)))
     made = {id(x) for e in nodes if isinstance(e, Contract) for x in postorder(e.a, e.b)}
     spared = 0.0
+    folded: set[tuple[object, ...]] = set()
     free = free_axes(tuple(s.value for s in k.stores))
     for e in nodes:
         if isinstance(e, Map):  # once a point of the axes that it mentions: a row's statistic once a row
@@ -127,6 +128,9 @@ def demand_of(k: Kernel) -> Demand:
         elif isinstance(e, Reduce):
             folds = prod(dim_hint(a.extent) for a in e.axes)
             if len(e.operands) > 1 and roles.form == "online":
+                if (e.monoid, e.axes, e.operands) in folded:  # another of its states
+                    continue
+                folded.add((e.monoid, e.axes, e.operands))
                 matrix += 2.0 * domain * folds
                 weights = prod(extent[n] for n in free[id(e.operands[0])] if n in extent)
                 monoid = MONOIDS[e.monoid]

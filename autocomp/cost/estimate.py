@@ -35,7 +35,8 @@ def pricer(d: Demand, chip: Chip, kernel: Kernel | None = None) -> Callable[[Sch
 
 
 class _Split:
-    """Seconds of a kernel in two pieces: the states of the parts, then their combination (at its roofline before it has a schedule)."""
+    """Seconds of a kernel in two pieces: the states of the parts, then their combination (without a schedule: its roofline and
+    the start of a block)."""
 
     def __init__(self, kernel: Kernel, chip: Chip) -> None:
         self.kernel, self.chip = kernel, chip
@@ -51,8 +52,9 @@ class _Split:
         if part.signature not in self._first:
             self._first[part.signature], self._join[part.signature] = _pricer(demand_of(part), self.chip), demand_of(join)
         first, demand = self._first[part.signature](mine), self._join[part.signature]
-        then = _pricer(demand, self.chip)(last) if s.join else time_of(demand.work, self.chip)
-        return Cost(first.seconds + then.seconds, first.bound, (*first.parts, ("combination", then.seconds)))
+        join_cost = _pricer(demand, self.chip)(last) if s.join else time_of(demand.work, self.chip)
+        then = join_cost.seconds + (0.0 if s.join else self.chip.limits.get("block", 0.0))
+        return Cost(first.seconds + then, first.bound, (*first.parts, ("combination", then)))
 
 
 def _pricer(d: Demand, chip: Chip) -> Callable[[Schedule], Cost]:

@@ -77,7 +77,7 @@ def once(program: Any) -> bool:
     shapes = {n.attrs["name"]: n.type.elements for n in program.graph.inputs}
     read = [t for c in program.calls.calls for a, t in c.args.items() if any(i.name == a for i in c.kernel.inputs)]
     made = [t for c in program.calls.calls for a, t in c.args.items() if any(o.name == a for o in c.kernel.outputs)]
-    small = all(4 * program.calls.tensors[t].elements < shapes["k"] for t in made)
+    small = all(program.calls.tensors[t].elements < shapes["k"] for t in made)
     return small and read.count("k") == 1 and read.count("v") == 1
 
 
