@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from autocomp.cost.chip import Chip, load_chip
 
+OLDEST = "sm_80"  # the device headers copy with cp.async
 INSTALL = "pip install 'autocomp[cuda]'"
 
 
@@ -46,6 +47,9 @@ def why_not(arch: str) -> str:
         return f"no CUDA device: {str(e).splitlines()[0] if str(e) else type(e).__name__}"
     if _runs(arch, have):
         return ""
+    if have < version_of(OLDEST):
+        oldest = ".".join(map(str, version_of(OLDEST)))
+        return f"the device has compute capability {have[0]}.{have[1]}, kernels are printed for {oldest} and newer"
     need = ".".join(map(str, version_of(arch)))
     what = f"code for {arch} runs on {need} only" if _one_version(arch) else f"{arch} needs {need}"
     return f"the device has compute capability {have[0]}.{have[1]}, {what}"

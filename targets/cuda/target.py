@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from autocomp.targets.cuda.device import chip_here, has, why_not
+from autocomp.targets.cuda.device import OLDEST, chip_here, has, why_not
 from autocomp.targets.cuda.emit import emit_specialised
 from autocomp.targets.cuda.rows import emit_rows
 from autocomp.targets.cuda.toolchain import Toolchain
@@ -26,7 +26,6 @@ from autocomp.tile.instruction import Instruction, read_instructions
 __all__ = ["CudaTarget", "chip_here", "instructions"]  # `targets.load_target` asks for the first two
 
 HEADER = "autocomp_cuda.cuh"
-OLDEST = "sm_80"  # the device headers copy with cp.async
 
 
 @lru_cache(maxsize=1)

@@ -45,6 +45,8 @@ def test_the_target_alone_is_the_device_that_is_here(monkeypatch):
     assert why_not("sm_90a") == "the device has compute capability 8.0, code for sm_90a runs on 9.0 only"
     assert why_not("sm_89") == "the device has compute capability 8.0, sm_89 needs 8.9"
     assert why_not("sm_80") == ""
+    monkeypatch.setattr(device, "device_here", lambda: DeviceFacts("Tesla V100", (7, 0), 80))
+    assert load_target("cuda").why_not_runnable() == "the device has compute capability 7.0, kernels are printed for 8.0 and newer"
 
 
 def test_without_a_device_it_is_the_default_chip(monkeypatch):
