@@ -244,6 +244,7 @@ def test_the_model_sees_a_broken_kernel(name, edit, said, model, tmp_path):
         (without(r"ac_barrier_wait\([^;]*1 \^[^;]*;"), "more threads arrive"),
         (without(r"if \([^;]*lane == 0\) ac_barrier_arrive[^;]*;"), "the block hangs"),
         (without(r"ac_bulk_drain\(\);"), "the float64 reference says"),
+        (without(r"ac_async_fence\(\);"), "read in bulk without a fence between"),
         (without(r"ac_bulk_wait<\d+>\(\);"), "the float64 reference says"),
         (without(r"ac_stmatrix4\((.*?) \+ lane / 16 \* 16\)", r"ac_stmatrix4(\1)"), "the float64 reference says"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,11 +12,12 @@ import autocomp
 from autocomp.cost.work import Cost
 from autocomp.egraph.parts import merged, split_calls
 from autocomp.ir.schedule import Schedule
+from autocomp.runtime.inputs import random_inputs
 from autocomp.runtime.program import build_program
 from autocomp.tile.derive import derive
 from autocomp.tile.text import show
 from tests.helpers.device_graphs import graph
-from tests.helpers.simt_model import COMPILER, ModelExecutor, compile_model
+from tests.helpers.simt_model import COMPILER, ModelExecutor, ModelFailure, compile_model
 
 
 def latent(batch: int, heads: int, keys: int, width: int, turned: int) -> str:
@@ -77,6 +79,19 @@ def test_warpgroups_share_rows(keys, parts, model, tmp_path):
     for late in (True, False):
         program.executor.late = late
         program.verify(seed=int.from_bytes(os.urandom(4), "little"))
+
+
+def test_the_model_sees_weights_that_are_multiplied_before_a_fence(model, tmp_path):
+    """They are written by threads and read by the matrix units."""
+    program = under(latent(2, 128, 200, 128, 64), SHARED)
+    name = program.calls.calls[0].kernel.name
+    source = program.printed[name]
+    before, fence, after = source.text.partition("ac_async_fence();")
+    assert fence
+    program.printed[name] = replace(source, text=f"{before};{after}")
+    program.executor = ModelExecutor(program, tmp_path, model)
+    with pytest.raises(ModelFailure, match="read in bulk without a fence between"):
+        program.run(random_inputs(program.graph))
 
 
 def test_warpgroups_agree_when_a_base_moves(model, tmp_path):

@@ -94,6 +94,7 @@ AC_DEVICE void ac_stmatrix4(unsigned char *p, const unsigned (&r)[4]) {
   ac_rows mine{p, {r[0], r[1], r[2], r[3]}};
   simt_wave(30, &mine, [](void **a, int lanes) {
     for (int i = 0; i < 4; ++i) ac_check_banks(a, i);
+    for (int i = 0; i < 32; ++i) simt_wrote(static_cast<ac_rows *>(a[i])->row);
     for (int lane = 0; lane < lanes; ++lane)
       for (int i = 0; i < 4; ++i) {
         unsigned char *row = const_cast<unsigned char *>(static_cast<ac_rows *>(a[8 * i + lane / 4])->row);
@@ -105,6 +106,7 @@ AC_DEVICE void ac_stmatrix4_t(unsigned char *p, const unsigned (&r)[4]) {
   ac_rows mine{p, {r[0], r[1], r[2], r[3]}};
   simt_wave(31, &mine, [](void **a, int lanes) {
     for (int i = 0; i < 4; ++i) ac_check_banks(a, i);
+    for (int i = 0; i < 32; ++i) simt_wrote(static_cast<ac_rows *>(a[i])->row);
     for (int lane = 0; lane < lanes; ++lane)
       for (int i = 0; i < 4; ++i)
         for (int j = 0; j < 2; ++j) {
@@ -233,7 +235,7 @@ template <class... I> AC_DEVICE void ac_bulk_store(const ac_tensor_map *m, unsig
 }
 template <int N> AC_DEVICE void ac_bulk_wait() { simt_bulk_wait(N); }
 AC_DEVICE void ac_bulk_drain() { simt_bulk_wait(0); }
-AC_DEVICE void ac_async_fence() {}
+AC_DEVICE void ac_async_fence() { simt_fenced(); }
 AC_DEVICE void ac_map_ask(const ac_tensor_map *) {}
 AC_DEVICE void ac_team_fence() {}
 AC_DEVICE void ac_team_commit() { simt_team_commit(); }
@@ -267,6 +269,7 @@ template <class T, bool DEEP> AC_DEVICE auto ac_factor(unsigned long long where,
   long at = DEEP ? start + i / 8 * stride + i % 8 * row + along : start + step / 8 * stride + step % 8 * 128 + i / 64 * lead + i % 64 * 2;
   at ^= (at >> 7 & (row / 16 - 1)) << 4;
   T x;
+  if (simt_unfenced) simt_engine_reads(smem + at, sizeof x);
   memcpy(&x, smem + at, sizeof x);
   return ac_number(x);
 }

@@ -20,6 +20,7 @@
 const simt_index *simt_thread;
 simt_index simt_block, simt_grid;
 unsigned char *smem;
+int simt_unfenced;
 
 namespace {
 constexpr size_t STACK = 128 * 1024;
@@ -55,6 +56,8 @@ std::vector<Lane> lanes;
 std::vector<Meeting> waves, teams, named;
 std::vector<Team> products;
 std::map<unsigned char *, Barrier> barriers;
+std::vector<int> unfenced;               // of every 16 bytes of shared memory the warp that wrote them and has met no fence since, plus 1
+std::vector<std::vector<long>> written;  // by each warp since its last fence
 int current, alive;
 long idle;  // changes of fibers since something last went on
 std::string failure;
@@ -254,6 +257,9 @@ void run_block() {
   memset(smem, 0xff, shared);
   memset(smem + shared, UNTOUCHED, end - shared);
   prepare(threads);
+  unfenced.assign(end / 16, 0);
+  written.assign((threads + launch->wave - 1) / launch->wave, {});
+  simt_unfenced = 0;
   waited = !launch->overlaps;
   if (!waited) allow(PROT_NONE);
   if (sigsetjmp(out, 1) == 0) start(launch->late ? 0 : threads - 1);
@@ -375,7 +381,25 @@ void simt_bulk_run(unsigned char *to, const void *from, int bytes, unsigned char
   b.bytes -= bytes;
   advance(b);
 }
+void simt_wrote(const unsigned char *piece) {
+  const long at = (piece - smem) / 16;
+  const int warp = current / launch->wave;
+  simt_unfenced += !unfenced[at];
+  unfenced[at] = warp + 1;
+  written[warp].push_back(at);
+}
+void simt_fenced() {
+  const int warp = current / launch->wave;
+  for (long at : written[warp])
+    if (unfenced[at] == warp + 1) unfenced[at] = 0, --simt_unfenced;
+  written[warp].clear();
+}
+void simt_engine_reads(const unsigned char *p, long bytes) {
+  for (long at = (p - smem) / 16; simt_unfenced && at <= (p + bytes - 1 - smem) / 16; ++at)
+    if (unfenced[at]) simt_fail("what threads wrote into shared memory is read in bulk without a fence between");
+}
 void simt_bulk_store(const ac_tensor_map *m, unsigned char *from, const int *coordinates) {
+  simt_engine_reads(from, box_bytes(*m));
   if (launch->late) lanes[current].stores.push_back(bulk(m, from, coordinates));
   else perform_store(bulk(m, from, coordinates));
 }

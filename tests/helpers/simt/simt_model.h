@@ -57,6 +57,11 @@ void simt_barrier_wait(unsigned char *b, unsigned parity);
 void simt_send(unsigned char *to, const void *from, unsigned char *b);  // 16 bytes
 void simt_bulk_load(unsigned char *to, const ac_tensor_map *m, unsigned char *b, const int *at);
 void simt_bulk_run(unsigned char *to, const void *from, int bytes, unsigned char *b);
+// what threads write into shared memory is seen by the bulk engine and by warpgroup products behind a fence of the writing warp
+extern int simt_unfenced;  // pieces of 16 bytes that wait for one
+void simt_wrote(const unsigned char *piece);
+void simt_fenced();
+void simt_engine_reads(const unsigned char *p, long bytes);
 void simt_bulk_store(const ac_tensor_map *m, unsigned char *from, const int *at);
 void simt_bulk_wait(int stores);
 
