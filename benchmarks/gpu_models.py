@@ -1,7 +1,8 @@
-"""Whole models as torch modules, with random weights."""
+"""Whole models as torch modules, with random weights, and one step of a layer as a function."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 
@@ -74,3 +75,38 @@ def resnet50(torch: Any, width: int = 64, blocks: tuple[int, ...] = (3, 4, 6, 3)
             return self.head(self.stages(x).mean((2, 3)))
 
     return ResNet()
+
+
+def llama_step(torch: Any, heads: int, four_bits: bool = False) -> Callable[..., Any]:
+    """One token of each sequence through a Llama-style layer: (x [b, width], keys and values [b, own, s, d], cos, sin [1, 1, 1, d], two
+    gains, weights of q, k, v, o, gate, up, down [depth, columns]) -> (x, the token's key, its value: what the caller puts into the cache).
+
+    four_bits: each weight is two tensors, [columns, depth / 2] of two numbers a byte and [columns, depth / 128] of their scales.
+    """
+    nf = torch.nn.functional
+
+    def rms(x: Any, g: Any) -> Any:
+        v = x.float()
+        return (v * torch.rsqrt(v.pow(2).mean(-1, keepdim=True) + 1e-6)).half() * g
+
+    def unpacked(q: Any, scale: Any) -> Any:
+        pairs = torch.stack(((q & 15).to(torch.float16) - 8, (q >> 4).to(torch.float16) - 8), -1)
+        return (pairs.reshape(q.shape[0], -1) * scale.repeat_interleave(128, 1)).t()
+
+    def turned(x: Any, cos: Any, sin: Any) -> Any:
+        a, c = x.chunk(2, -1)
+        return x * cos + torch.cat((-c, a), -1) * sin
+
+    def f(x: Any, keys: Any, values: Any, cos: Any, sin: Any, g1: Any, g2: Any, *ws: Any) -> Any:
+        wq, wk, wv, wo, wg, wu, wd = map(unpacked, ws[::2], ws[1::2]) if four_bits else ws
+        b, own, s, d = keys.shape
+        repeated = lambda a: a[:, :, None].expand(b, own, heads // own, s, d).reshape(b, heads, s, d)
+        y = rms(x, g1)
+        q, k, v = (y @ wq).view(b, heads, 1, d), (y @ wk).view(b, own, 1, d), (y @ wv).view(b, own, 1, d)
+        q, k = turned(q, cos, sin), turned(k, cos, sin)
+        p = torch.softmax((q @ repeated(keys).transpose(-1, -2)) * d**-0.5, -1, dtype=torch.float32).half()
+        x = x + (p @ repeated(values)).reshape(b, heads * d) @ wo
+        y = rms(x, g2)
+        return x + (nf.silu(y @ wg) * (y @ wu)) @ wd, k, v
+
+    return f

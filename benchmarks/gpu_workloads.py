@@ -188,6 +188,31 @@ def _decode(b: int, h: int, own: int, s: int, d: int) -> Workload:
                     4 * b * h * s * d, 4 * b * own * s * d)  # fmt: skip
 
 
+def _decode_masked(b: int = 8, h: int = 32, own: int = 8, s: int = 8192, d: int = 128) -> Workload:
+    """One query a sequence over a cache of which it sees a part of its own length: heads of keys are repeated and scores masked, as models
+    write it; torch gets its fused function."""
+
+    def make(t: Any) -> Any:
+        sdpa = t.nn.functional.scaled_dot_product_attention
+        sees = t.arange(s, device="cuda")[None] < t.randint(s // 2, s, (b, 1), device="cuda")
+        f = lambda q, k, v, m: sdpa(q, k, v, attn_mask=m, enable_gqa=True)
+        return f, (_random(t, b, h, 1, d), _random(t, b, own, s, d), _random(t, b, own, s, d), sees[:, None, None])
+
+    repeated = [f"""%{x}1 = reshape({x}, shape=[{b}, {own}, 1, {s}, {d}])
+        %{x}2 = broadcast(%{x}1, shape=[{b}, {own}, {h // own}, {s}, {d}])
+        %{x}3 = reshape(%{x}2, shape=[{b}, {h}, {s}, {d}])""" for x in "kv"]  # fmt: skip
+    body = "\n".join(repeated) + f"""
+        %0 = transpose(%k3, perm=[0, 1, 3, 2])
+        %1 = matmul(q, %0)
+        %2 = mul(%1, const({d**-0.5}, f16))
+        %3 = where(mask, %2, const(-inf, f16))
+        %4 = softmax(%3, axes=[3])
+        %5 = matmul(%4, %v3)"""
+    keys = f"f16[{b}, {own}, {s}, {d}]"
+    return Workload(_graph({"q": f"f16[{b}, {h}, 1, {d}]", "k": keys, "v": keys, "mask": f"bool[{b}, 1, 1, {s}]"}, body, "%5"), make,
+                    4 * b * h * s * d, 4 * b * own * s * d)  # fmt: skip
+
+
 def _sum_all(n: int = 1 << 26) -> Workload:
     return Workload(_graph({"x": f"f32[{n}]"}, "%0 = reduce_sum(x, axes=[0])", "%0"),
                     lambda t: (lambda x: x.sum(), (_random(t, n, dtype="float32"),)), 0, 4 * n)  # fmt: skip
@@ -289,6 +314,30 @@ def _llama_block(m: int = 4096, h: int = 4096, i: int = 11008, heads: int = 32) 
     return Workload("", make, 2 * m * h * (4 * h + 3 * i) + 2 * m * m * h, 2 * h * (4 * h + 3 * i))
 
 
+def _llama_decode(b: int = 1, four_bits: bool = False, s: int = 4096, h: int = 4096, i: int = 11008) -> Workload:
+    """One token a sequence through a layer, over a cache of s keys. `four_bits`: weights [columns, depth / 2] of two numbers a byte with a
+    scale for each 128 of depth."""
+    heads, own, d = 32, 8, h // 32
+    sizes = [(h, heads * d), (h, own * d), (h, own * d), (heads * d, h), (h, i), (h, i), (i, h)]  # [depth, columns]: q k v o gate up down
+    weights = sum(k * n for k, n in sizes)
+
+    def make(t: Any) -> Any:
+        from benchmarks.gpu_models import llama_step
+
+        def weight(k: int, n: int) -> tuple[Any, ...]:
+            if not four_bits:
+                return (_random(t, k, n, scale=0.5 / 64),)
+            return t.randint(0, 255, (n, k // 2), device="cuda", dtype=t.uint8), _random(t, n, k // 128, scale=0.1 / 64)
+
+        cache = (_random(t, b, own, s, d), _random(t, b, own, s, d))
+        turns = (_random(t, 1, 1, 1, d), _random(t, 1, 1, 1, d))
+        given = (_random(t, b, h), *cache, *turns, _random(t, h), _random(t, h), *(x for size in sizes for x in weight(*size)))
+        return llama_step(t, heads, four_bits), given
+
+    read = weights // 2 + weights // 64 if four_bits else 2 * weights
+    return Workload("", make, 2 * b * weights + 4 * b * heads * s * d, read + 4 * b * own * s * d)
+
+
 WORKLOADS: dict[str, Callable[[], Workload]] = {
     "gemm_f16_8192": lambda: _gemm(8192, 8192, 8192),
     "gemm_bf16_4096": lambda: _gemm(4096, 4096, 4096, "bf16"),
@@ -323,6 +372,10 @@ WORKLOADS: dict[str, Callable[[], Workload]] = {
 EXTRA: dict[str, Callable[[], Workload]] = {
     "gemm_fp8": _gemm_fp8,
     "gemm_int8": _gemm_int8,
+    "attn_decode_gqa": _decode_masked,
+    "llama_decode": _llama_decode,
+    "llama_decode_b8": lambda: _llama_decode(8),
+    "llama_decode_w4": lambda: _llama_decode(1, four_bits=True),
     "w4a16_m16": lambda: _w4a16(16),
     "w4a16_m512": lambda: _w4a16(512),
     "w4a16_m4096": lambda: _w4a16(4096),
