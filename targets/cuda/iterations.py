@@ -1,5 +1,5 @@
 """The text of a loop whose turns take slots of rings: products under way from one turn to the next, in parts where something else is done
-between two turns."""
+between two turns, and where the last turn has less depth than the others."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from autocomp.targets.cuda import halves, queues
 from autocomp.targets.cuda.steps import Flight
+from autocomp.targets.simt.placed import tile_of
 
-from autocomp.tile.program import Loop
+from autocomp.tile.program import Loop, walk
 
 if TYPE_CHECKING:
     from autocomp.targets.cuda.queues import Queue
@@ -34,12 +35,36 @@ def iterate(at: TeamPrinter, loop: Loop, mine: list[Queue]) -> None:
         at.flights = [Flight(f.stmt, f.queues, True) for f in at.flights]
         halves.at_cut(at, second)
         first = end
+    if steps := last_steps(at, loop):
+        last = str(int(total) - 1)
+        _part(at, loop, mine, begin, first, last)
+        at.flights = [Flight(f.stmt, f.queues, True) for f in at.flights]
+        first, at.steps = last, steps
     _part(at, loop, mine, begin, first, total)
+    at.steps = 0
+
+
+def last_steps(at: TeamPrinter, loop: Loop) -> int:
+    """How many steps in depth the products of a loop's last turn take, where that is fewer than those of the others: what is copied from
+    beyond the end of the depth is zero. 0 where it is as many, or the text does not know."""
+    products = [s for s, around in walk(at.p.body) if s.op == "mma" and around and around[-1] is loop]
+    if len(loop.axes) != 1 or loop.until is not None or at.stream or at.parts:
+        return 0
+    (axis,) = loop.axes
+    extent, tile = at.p.extent(axis), tile_of(at.p, axis)
+    if not isinstance(extent, int) or extent < tile or extent % tile == 0:
+        return 0
+    of = [at.place.products[s] for s in products]
+    if len({(x.steps, x.instruction.k) for x in of}) != 1 or any(x.k != ((axis, tile),) for x in of):
+        return 0
+    steps = -(-(extent % tile) // of[0].instruction.k)
+    return steps if steps < of[0].steps else 0
 
 
 def _part(at: TeamPrinter, loop: Loop, mine: list[Queue], begin: Callable[[str], str], first: str, end: str) -> None:
     """A part of a loop's turns."""
     it = at.names.fresh("it")
+    at.turn_of = it if first == "0" else ""
     for f in at.flights:
         f.guard = f"{it} > 0" if f.carried and first == "0" else ""
     with at.block(f"for (int {it} = {first}; {it} < {end}; ++{it})"):

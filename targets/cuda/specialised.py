@@ -6,11 +6,11 @@ what each statement touches. `steps` prints the products.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from autocomp.targets.cuda import beside, boxwise, handover, iterations, queues, steps, summed, turns
+from autocomp.targets.cuda import afresh, beside, boxwise, handover, iterations, queues, steps, summed, turns
 from autocomp.targets.cuda.boxes import store_boxes
 from autocomp.targets.cuda.early import ask, unpack
 from autocomp.targets.cuda.laid import lay_down
@@ -29,15 +29,6 @@ from autocomp.targets.simt.printer import Printer
 from autocomp.errors import UnsupportedOp
 from autocomp.tile.layout import Layout
 from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, walk
-
-
-def _starts_product(fill: Stmt, behind: Sequence[Loop | Stmt]) -> bool:
-    """Whether the next statement that touches what is filled with zero is a product into it: it then need not be read."""
-    for n in behind:
-        touched = {x for s, _ in walk((n,)) for x in (s.dst, *s.srcs)}
-        if fill.dst in touched:
-            return fill.expr == 0 and isinstance(n, Stmt) and n.op == "mma" and n.dst == fill.dst
-    return False
 
 
 class TeamPrinter(Printer):
@@ -70,6 +61,8 @@ class TeamPrinter(Printer):
         self.summed: Summed | None = None  # what the product of a loop being printed sums
         self.slots: dict[str, tuple[str, str]] = {}  # of a ring whose loop is unrolled: slot and parity by the iteration's number
         self.empty: set[str] = set()  # accumulators that the next product starts afresh
+        self.afresh: set[str] = set()  # accumulators that the first turn of the next loop starts afresh
+        self.turn_of = ""  # the number of the loop's turn being printed, where it may be the first one
         self.flights: list[Flight] = []
         self.wrappers: dict[str, str] = {}
         self.returned: set[str] = set()  # queues of tiles whose slot of this tile is given back
@@ -77,6 +70,7 @@ class TeamPrinter(Printer):
         self.stored = False
         self.preload: Preload | None = None  # constants that do not wait for earlier launches
         self.early: dict[str, str] = {}  # of a copy whose loads came before the product -> its packed values
+        self.steps = 0  # in depth, of the products being printed, where they are fewer than the tile's
         self.box = ""  # the number of the box whose values are being made, where they are made box by box
 
     # ---- the two roles
@@ -241,9 +235,8 @@ class TeamPrinter(Printer):
                 continue
             if boxwise.finish(self, body[k:]):
                 return
-            if n.op == "fill" and _starts_product(n, body[k + 1 :]):
+            if n.op == "fill" and afresh.starts(self, n, body[k + 1 :]):
                 self.settle({n.dst})
-                self.empty.add(n.dst)
                 continue
             if n.op != "mma":
                 self.settle({n.dst, *n.srcs})
@@ -350,6 +343,7 @@ class TeamPrinter(Printer):
             self.flights = carried
         late = defer(self, loop)
         iterations.iterate(self, loop, mine)
+        self.afresh.clear()
         settle(self, late)
         self.flights = [Flight(f.stmt, f.queues if self.persistent else (), True) for f in self.flights]
         if self.parts and self.parts.loop is loop:

@@ -62,9 +62,9 @@ def issue_product(at: TeamPrinter, s: Stmt, packed: str) -> None:
         at.put(f"ac_keep({sums});")
     at.put("ac_team_fence();")
     call = wrapper(at, pr, bool(packed), bool(sums))
-    with at.block(f"for (int kk = 0; kk < {pr.steps}; ++kk)", unroll=True), at.over(rm, "m"), at.over(rn, "n"):
+    with at.block(f"for (int kk = 0; kk < {at.steps or pr.steps}; ++kk)", unroll=True), at.over(rm, "m"), at.over(rn, "n"):
         a = f"&{packed}[(m * {pr.steps} + kk) * 4]" if packed else descriptor(at, pr.a, True, pr)
-        keep = "kk > 0" if s.dst in at.empty else "1"
+        keep = "kk > 0" if s.dst in at.empty else f"{at.turn_of} > 0 || kk > 0" if s.dst in at.afresh and at.turn_of else "1"
         more = f"{sums}, " if sums else ""
         at.put(f"{call}({keep}, &{acc}[(m * {rn} + n) * {per}], {more}{a}, {descriptor(at, pr.b, False, pr)});")
     at.put("ac_team_commit();")

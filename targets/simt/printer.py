@@ -148,7 +148,7 @@ class Printer(Coordinates):
             self.put(
                 f"const int rows_{row} = {count(row)}, cols_{col} = {count(col)}, all_{row} = rows_{row} * cols_{col};",
                 f"const int tile_{row} = block % all_{row}, first_{row} = tile_{row} / ({group} * cols_{col}) * {group};",
-                f"const int high_{row} = ac_min(rows_{row} - first_{row}, {group});",
+                f"const int high_{row} = {self.high(row, group)};",
                 self.first(row, place(row, f"(first_{row} + tile_{row} % ({group} * cols_{col}) % high_{row})"), always=True),
                 self.first(col, f"tile_{row} % ({group} * cols_{col}) / high_{row}", always=True),
                 f"block /= all_{row};",
@@ -164,6 +164,16 @@ class Printer(Coordinates):
             self.put(self.first(a, number))
             if not last:
                 self.put(f"block /= {n};")
+
+    def high(self, row: str, group: int) -> str:
+        """Rows of tiles in a group: a number where all groups have as many, for divisions by others take a hundred clocks."""
+        extent = self.p.extent(row)
+        if isinstance(extent, int):
+            tiles = -(-extent // tile_of(self.p, row))
+            rows = -(-tiles // self.together) if row == self.paired else tiles
+            if rows <= group or rows % group == 0:
+                return str(min(rows, group))
+        return f"ac_min(rows_{row} - first_{row}, {group})"
 
     def run(self, body: Iterable[Loop | Stmt]) -> None:
         body = tuple(body)

@@ -69,7 +69,7 @@ extern "C" __global__ void __launch_bounds__(384) conv_relu(const f16 *__restric
         int block = tile;
         const int rows_i0 = 32, cols_i1 = 28, all_i0 = rows_i0 * cols_i1;
         const int tile_i0 = block % all_i0, first_i0 = tile_i0 / (8 * cols_i1) * 8;
-        const int high_i0 = ac_min(rows_i0 - first_i0, 8);
+        const int high_i0 = 8;
         const int i0_b = (first_i0 + tile_i0 % (8 * cols_i1) % high_i0) * 1;
         const int i1_b = tile_i0 % (8 * cols_i1) / high_i0 * 2;
         block /= all_i0;
@@ -91,7 +91,7 @@ extern "C" __global__ void __launch_bounds__(384) conv_relu(const f16 *__restric
     int block = tile;
     const int rows_i0 = 32, cols_i1 = 28, all_i0 = rows_i0 * cols_i1;
     const int tile_i0 = block % all_i0, first_i0 = tile_i0 / (8 * cols_i1) * 8;
-    const int high_i0 = ac_min(rows_i0 - first_i0, 8);
+    const int high_i0 = 8;
     const int i0_b2 = (first_i0 + tile_i0 % (8 * cols_i1) % high_i0) * 1;
     const int i1_b2 = tile_i0 % (8 * cols_i1) / high_i0 * 2;
     block /= all_i0;

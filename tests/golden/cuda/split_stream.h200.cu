@@ -65,7 +65,7 @@ extern "C" __global__ void __launch_bounds__(384) matmul_add_gelu_add(const f16 
         int block = tile;
         const int rows_i0 = 2, cols_i1 = 3, all_i0 = rows_i0 * cols_i1;
         const int tile_i0 = block % all_i0, first_i0 = tile_i0 / (8 * cols_i1) * 8;
-        const int high_i0 = ac_min(rows_i0 - first_i0, 8);
+        const int high_i0 = 2;
         const int i0_b = (first_i0 + tile_i0 % (8 * cols_i1) % high_i0) * 128;
         const int i1_b = tile_i0 % (8 * cols_i1) / high_i0 * 128;
         block /= all_i0;
@@ -122,7 +122,7 @@ extern "C" __global__ void __launch_bounds__(384) matmul_add_gelu_add(const f16 
     int block = tile;
     const int rows_i0 = 2, cols_i1 = 3, all_i0 = rows_i0 * cols_i1;
     const int tile_i0 = block % all_i0, first_i0 = tile_i0 / (8 * cols_i1) * 8;
-    const int high_i0 = ac_min(rows_i0 - first_i0, 8);
+    const int high_i0 = 2;
     const int i0_b2 = (first_i0 + tile_i0 % (8 * cols_i1) % high_i0) * 128;
     const int i1_b2 = tile_i0 % (8 * cols_i1) / high_i0 * 128;
     block /= all_i0;

@@ -1,0 +1,57 @@
+"""What stands between the products of two tiles: only what has to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from autocomp.targets.cuda.target import CudaTarget
+
+import autocomp
+from autocomp.cost.chip import load_chip
+from autocomp.ir.schedule import Schedule
+from tests.helpers.device_graphs import gemm
+from tests.helpers.simt_model import COMPILER, ModelExecutor, compile_model
+
+pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler on PATH")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return compile_model(tmp_path_factory.mktemp("simt"))
+
+
+def printed(text: str, tile: tuple[int, int], **how):
+    """A program under a schedule, and its text; its tiles are shared out among one or two blocks."""
+    program = autocomp.optimize(text, target="cuda:h200")
+    kernel = program.calls.calls[0].kernel
+    schedule = Schedule.make(dict(zip(("i0", "i1", "r0"), (*tile, 64))), **{"roles": "cooperative", "persistent": True, "stages": 3, **how})
+    source = CudaTarget(load_chip("h200")).emit(kernel, schedule)
+    program.printed[kernel.name] = replace(source, launch=replace(source.launch, at_most=schedule.cluster))
+    return program, source.text
+
+
+def check(program, model, folder) -> None:
+    executor = program.executor = ModelExecutor(program, folder, model)
+    for late in (True, False):
+        executor.late = late
+        program.verify(seed=int(np.random.default_rng().integers(1 << 30)))
+
+
+@pytest.mark.parametrize(("depth", "steps"), [(200, 1), (152, 2)])
+@pytest.mark.parametrize("how", [{"workers": 2}, {"workers": 1}, {"workers": 2, "cluster": 2}, {"workers": 2, "apart": True}], ids=str)
+def test_the_last_turn_multiplies_no_deeper_than_the_depth(depth, steps, how, model, tmp_path):
+    """Depths of 8 and 24 beyond whole turns of 64 take 1 and 2 steps of 16."""
+    rows = 64 if how == {"workers": 1} or how.get("apart") else 128
+    program, code = printed(gemm(264, 136, depth), (rows, 64), **how)
+    assert [int(x.split(";")[0]) for x in code.split("kk < ")[1:]] == [4, steps]
+    check(program, model, tmp_path)
+
+
+@pytest.mark.parametrize("depth", [128, 184])
+def test_turns_that_are_alike_are_printed_once(depth, model, tmp_path):
+    """Whole ones, and a last one of as many steps."""
+    program, code = printed(gemm(264, 136, depth), (128, 64), workers=2)
+    assert code.count("kk < ") == 1
+    check(program, model, tmp_path)
