@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from autocomp.targets import load_target
 
 import autocomp
 from autocomp import pipeline
@@ -16,8 +15,10 @@ from autocomp.cost.estimate import estimate
 from autocomp.ir.schedule import Schedule
 from autocomp.options import Options
 from autocomp.rewrite import load_rules
+from autocomp.targets import load_target
 from autocomp.trace import Trace
-from benchmarks.cost_rank import attention, chain, columns, conv, graph, matmul, ranks, spearman, turned
+from benchmarks.cost_kernels import attention, chain, columns, conv, graph, matmul, turned
+from benchmarks.cost_rank import ranks, spearman
 
 
 def kernel(text):
