@@ -48,9 +48,38 @@ def matmul(dtype: str, m: int, n: int, k: int) -> str:
     return graph({"a": f"{dtype}[{m}, {k}]", "b": f"{dtype}[{k}, {n}]"}, "%0 = matmul(a, b)", "%0")
 
 
+def batched(dtype: str, b: int, m: int, n: int, k: int) -> str:
+    """b products of their own."""
+    return graph({"a": f"{dtype}[{b}, {m}, {k}]", "b": f"{dtype}[{b}, {k}, {n}]"}, "%0 = matmul(a, b)", "%0")
+
+
+def integers(m: int, n: int, k: int) -> str:
+    """Sums of products of bytes, both factors contiguous along the depth."""
+    return graph({"a": f"i8[{m}, {k}]", "b": f"i8[{n}, {k}]"},
+                 '%0 = cast(a, to="i32"); %1 = cast(b, to="i32"); %2 = transpose(%1, perm=[1, 0]); %3 = matmul(%0, %2)', "%3")  # fmt: skip
+
+
+def depthwise(dtype: str, n: int, c: int, size: int) -> str:
+    """3 x 3 windows, each channel with weights of its own."""
+    return (f"graph g\ninput x: {dtype}[{n}, {size}, {size}, {c}]\nparam w: {dtype}[{c}, 1, 3, 3] = random(3)\n"
+            "%0 = transpose(x, perm=[0, 3, 1, 2])\n"
+            f"%1 = conv(%0, w, lo=[1, 1], hi=[1, 1], strides=[1, 1], dilations=[1, 1], groups={c})\n%2 = relu(%1)\n"
+            "%3 = transpose(%2, perm=[0, 2, 3, 1])\noutput y = %3\n")  # fmt: skip
+
+
 def softmax(dtype: str, rows: int, width: int) -> str:
     """Along the last axis."""
     return graph({"x": f"{dtype}[{rows}, {width}]"}, "%0 = softmax(x, axes=[1])", "%0")
+
+
+def softmax_of_channels(dtype: str, n: int, channels: int, points: int) -> str:
+    """Along a middle axis."""
+    return graph({"x": f"{dtype}[{n}, {channels}, {points}]"}, "%0 = softmax(x, axes=[1])", "%0")
+
+
+def sums(dtype: str, n: int, rows: int, width: int) -> str:
+    """Of a middle axis."""
+    return graph({"x": f"{dtype}[{n}, {rows}, {width}]"}, "%0 = reduce_sum(x, axes=[1], keepdims=False)", "%0")
 
 
 def chain(dtype: str, rows: int, width: int) -> str:
@@ -83,4 +112,8 @@ GPU = {
     "conv_relu": conv_last("f16", 16, 64, 56, 64), "softmax": softmax("f16", 16384, 4096), "layer_norm": norm("f16", 16384, 1024),
     "chain": chain("f16", 16384, 4096), "attention": attention("f16", "4, 16, 2048, 64"),
     "turned": turned("f16", 8192, 8192), "columns": columns("f16", 16384, 4096),
+    "product_deep": matmul("f16", 512, 512, 32768), "product_few": matmul("f16", 128, 4096, 4096), "product_i8": integers(512, 512, 16384),
+    "product_odd": matmul("f16", 1000, 1500, 3000), "batched": batched("f16", 48, 512, 512, 64), "depthwise": depthwise("f16", 32, 192, 56),
+    "softmax_few": softmax("f32", 16, 8192), "channels": softmax_of_channels("f16", 64, 256, 1024), "norm_narrow": norm("f16", 65536, 256),
+    "sums": sums("f16", 64, 512, 1024),
 }  # fmt: skip
