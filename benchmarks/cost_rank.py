@@ -29,6 +29,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from autocomp.targets import Target, load_target
+
 from autocomp import pipeline, rewrite
 from autocomp.cost.demand import demand_of
 from autocomp.cost.estimate import estimate, pricer
@@ -43,7 +45,6 @@ from autocomp.options import Options
 from autocomp.runtime.codec import encode
 from autocomp.runtime.inputs import random_inputs
 from autocomp.runtime.program import Program, build_program
-from autocomp.targets import Target, load_target
 from autocomp.trace import Trace
 from autocomp.tune.benches import measure as race
 from autocomp.tune.measure import Built, Job, build

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from autocomp.targets import load_target
 
 import autocomp
 from autocomp import pipeline
@@ -15,7 +16,6 @@ from autocomp.cost.estimate import estimate
 from autocomp.ir.schedule import Schedule
 from autocomp.options import Options
 from autocomp.rewrite import load_rules
-from autocomp.targets import load_target
 from autocomp.trace import Trace
 from benchmarks.cost_kernels import attention, chain, columns, conv, graph, matmul, turned
 from benchmarks.cost_rank import ranks, spearman
