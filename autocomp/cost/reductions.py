@@ -68,9 +68,11 @@ def _elements(s: Schedule, d: Demand, t: Tile) -> float:
 
 def _apart(d: Demand, tile: Mapping[str, int]) -> int:
     """Results that each thread folds side by side, as neighbours in memory belong to different rows; each is exchanged."""
-    rows = {a.name for a in d.roles.rows}
-    near = [p for p in d.pieces if p.side_by_side and set(p.side_by_side) <= rows]
-    return max((min(WIDEST // p.element, prod(tile.get(n, d.extent[n]) for n in p.side_by_side)) for p in near), default=1)
+    rows, most = {a.name for a in d.roles.rows}, 1
+    for p in d.pieces:
+        if p.side_by_side and set(p.side_by_side) <= rows:
+            most = max(most, min(WIDEST // p.element, prod(tile.get(n, d.extent[n]) for n in p.side_by_side)))
+    return most
 
 
 def alone(s: Schedule, chip: Chip, d: Demand, t: Tile, parts: Mapping[str, float]) -> float:
