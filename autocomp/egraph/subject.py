@@ -208,38 +208,32 @@ def _levels(classes: dict[int, EClass]) -> dict[int, int]:
 
 def _groups(classes: dict[int, EClass], roots: list[int], level: dict[int, int]) -> Iterator[tuple[int, ...]]:
     """Strongly connected classes below the roots, operands first (Tarjan's algorithm without recursion)."""
-    def children(c: int) -> list[int]:
-        return sorted({x for n in classes[c].nodes for x in n.children})
-
     index: dict[int, int] = {}
     low: dict[int, int] = {}
-    on: set[int] = set()
-    path: list[int] = []
+    path: dict[int, None] = {}  # entered and in no group yet, in order
+    work: list[tuple[int, Iterator[int]]] = []
+
+    def enter(c: int) -> None:
+        index[c] = low[c] = len(index)
+        path[c] = None
+        work.append((c, iter(sorted({x for n in classes[c].nodes for x in n.children}))))
+
     for root in roots:
-        if root in index:
-            continue
-        work = [(root, iter(children(root)))]
-        index[root] = low[root] = len(index)
-        path.append(root)
-        on.add(root)
+        if root not in index:
+            enter(root)
         while work:
-            c, it = work[-1]
-            x = next(it, None)
-            if x is not None and x not in index:
-                index[x] = low[x] = len(index)
-                path.append(x)
-                on.add(x)
-                work.append((x, iter(children(x))))
-            elif x is not None:
-                if x in on:
-                    low[c] = min(low[c], index[x])
-            else:
+            c, children = work[-1]
+            x = next(children, None)
+            if x is None:
                 work.pop()
                 if work:
                     low[work[-1][0]] = min(low[work[-1][0]], low[c])
                 if low[c] == index[c]:
-                    group = [path.pop()]
+                    group = [path.popitem()[0]]
                     while group[-1] != c:
-                        group.append(path.pop())
-                    on.difference_update(group)
+                        group.append(path.popitem()[0])
                     yield tuple(sorted(group, key=lambda y: (level.get(y, 0), y)))
+            elif x not in index:
+                enter(x)
+            elif x in path:
+                low[c] = min(low[c], index[x])

@@ -71,30 +71,38 @@ class _Reader:
         self.symbols: dict[str, Sym] = {}
 
     def graph(self) -> Graph:
-        from torch.export.graph_signature import InputKind, OutputKind
-
         signature = self.program.graph_signature
-        kinds = {s.arg.name: s for s in signature.input_specs if hasattr(s.arg, "name")}
+        inputs = {s.arg.name: s for s in signature.input_specs if hasattr(s.arg, "name")}
         for node in self.program.graph.nodes:
             if node.op == "placeholder":
-                spec = kinds[node.name]
-                if spec.kind is InputKind.TOKEN:
-                    self.values[node] = None
-                elif spec.kind is InputKind.USER_INPUT:
-                    self.values[node] = self.b.input(node.name, self.type(node)) if _is_tensor(node) else None
-                else:
-                    self.values[node] = self.parameter(spec.target, node)
+                self.values[node] = self.placeholder(node, inputs[node.name])
             elif node.op == "call_function":
                 self.values[node] = self.call(node)
             elif node.op == "output":
-                for i, (value, spec) in enumerate(zip(node.args[0], signature.output_specs)):
-                    if spec.kind is OutputKind.TOKEN:
-                        continue
-                    if spec.kind is not OutputKind.USER_OUTPUT:
-                        raise UnsupportedOp(f"'{spec.target}' is changed in place", where=self.b.name, hint="make the module pure")
-                    if value is not None:
-                        self.output(f"output_{i}", self.values[value] if hasattr(value, "meta") else value)
+                self.outputs(node.args[0], signature.output_specs)
         return self.b.graph()
+
+    def placeholder(self, node: Any, spec: Any) -> Node | None:
+        """An input or a parameter; None for what is no tensor."""
+        from torch.export.graph_signature import InputKind
+
+        if spec.kind is InputKind.TOKEN:
+            return None
+        if spec.kind is InputKind.USER_INPUT:
+            return self.b.input(node.name, self.type(node)) if _is_tensor(node) else None
+        return self.parameter(spec.target, node)
+
+    def outputs(self, values: Sequence[Any], specs: Sequence[Any]) -> None:
+        """Raises UnsupportedOp where the module changes a buffer or an input."""
+        from torch.export.graph_signature import OutputKind
+
+        for i, (value, spec) in enumerate(zip(values, specs)):
+            if spec.kind is OutputKind.TOKEN:
+                continue
+            if spec.kind is not OutputKind.USER_OUTPUT:
+                raise UnsupportedOp(f"'{spec.target}' is changed in place", where=self.b.name, hint="make the module pure")
+            if value is not None:
+                self.output(f"output_{i}", self.values[value] if hasattr(value, "meta") else value)
 
     def output(self, name: str, value: Any) -> None:
         if not isinstance(value, Node):
