@@ -25,7 +25,7 @@ class TensorMap:
     box: tuple[int, ...]
     swizzle: int = 128
     steps: tuple[int, ...] = ()
-    widened: int = 0
+    widened: int = 0  # 128 and 256 bytes took as long: benchmarks/gpu.py, 10 rows, H200, 2026-11-21
 
 
 @dataclass(frozen=True)
