@@ -96,3 +96,14 @@ def test_the_result_of_the_turned_net_is_that_of_the_model():
     graph = residual_net(16, 14, F32)
     data = {"x": np.random.default_rng(2).standard_normal((2, 16, 14, 14)).astype("f4")}
     np.testing.assert_allclose(run_cover(compiled(graph), data)["y"], reference.evaluate(graph, data)["y"], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape, kernels", [((777, 1111, 999), {"pad", "pad_2", "slice"}), ((512, 1000, 1000), set()),
+                                            ((16, 33, 35), set())])  # fmt: skip
+def test_factors_with_odd_rows_are_copied_to_wider_ones_where_that_pays(shape, kernels):
+    m, n, k = shape
+    b = Builder()
+    b.output("o", b.op("matmul", b.input("x", TensorType(F16, (m, k))), b.input("y", TensorType(F16, (k, n)))))
+    found = compiled(b.graph())
+    assert {c.kernel.name for c in found.calls} - {"matmul"} == kernels
+    assert len(compiled(b.graph(), without=("layout/pad-factors",)).calls) == 1
