@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from autocomp.ir.body import Comprehension
 from autocomp.ir.node import Attrs, Node
-from autocomp.ir.types import TensorType
-
-if TYPE_CHECKING:
-    from autocomp.ir.builder import Builder
+from autocomp.ir.types import DType, TensorType
 
 Infer = Callable[[tuple[TensorType, ...], Attrs], TensorType]
 Reference = Callable[[tuple[np.ndarray, ...], Attrs, TensorType], np.ndarray]
+
+
+class Maker(Protocol):
+    """What a decomposition makes nodes with (`ir.builder.Builder`)."""
+
+    def op(self, op: str, *inputs: Node, **attrs: Any) -> Node: ...
+
+    def const(self, value: Any, dtype: DType) -> Node: ...
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,7 @@ class Op:
     infer: Infer
     reference: Reference
     comprehension: Callable[[tuple[TensorType, ...], Attrs, TensorType], Comprehension] | None = None
-    decompose: Callable[[Builder, tuple[Node, ...], Attrs], Node] | None = None
+    decompose: Callable[[Maker, tuple[Node, ...], Attrs], Node] | None = None
     opaque: str = ""
     attrs: Mapping[str, Any] = field(default_factory=dict)
     commutes: bool = False
