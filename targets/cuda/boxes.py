@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 STAGE = 16384  # bytes in which a warpgroup leaves results for the bulk engine: two boxes of 64 x 64, or one where that is all
 BOX_BYTES = 8192
+PLACES = 3  # of a warpgroup's boxes, with a spare one
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,23 @@ class Boxes:
         return "wave % 4 * 16 + lane % 16, q * 32 + lane / 16 * 16"
 
 
+@dataclass(frozen=True)
+class Spare:
+    """A place for a box that a ring's slot leaves between two tiles (`spare`): the ring and its slots, where the first factor lies in the
+    first of them, bytes of one, and of a warpgroup's rows."""
+
+    ring: str
+    depth: int
+    offset: int
+    bytes: int
+    own: int
+
+    def place(self, memory: str, number: str, near: str) -> str:
+        """Where box `number` of a warpgroup lies; `near`: its first two places."""
+        slot = f"{memory} + {self.offset} + ({self.ring} - 1) % {self.depth} * {self.bytes} + wave / 4 * {self.own}"
+        return f"{number} % {PLACES} == {PLACES - 1} ? {slot} : {near} + {number} % {PLACES} * {BOX_BYTES}"
+
+
 def store_boxes(at: TeamPrinter, s: Stmt, maps: Sequence[Stmt] = ()) -> bool:
     """Prints a store through shared memory and the bulk engine: whole lines, clipped at the edges by the engine; `maps`: what makes each
     box's values just before. False where its rows do not allow it."""
@@ -80,14 +98,20 @@ def store_boxes(at: TeamPrinter, s: Stmt, maps: Sequence[Stmt] = ()) -> bool:
     stage = STAGE // 2 if x.count == 1 else STAGE
     offset = at.place.reserve(stage * at.teams, ALIGN)
     at.put(f"unsigned char *const box{number} = {at.memory} + {offset} + ({at.side}) * {stage};")
-    if at.persistent and x.count % 2:  # the last tile ended in the half that this one begins with
+    if at.persistent and x.count % 2 and not at.spare:  # the last tile ended in the half that this one begins with
         at.put("if (threadIdx.x % 128 == 0) ac_bulk_wait<0>();")
     with each_box(at, layout, x):
         make_box(at, x, maps)
-        box = at.names.fresh("to")
-        at.put(f"unsigned char *{box} = box{number} + (m * {x.groups} + g) % 2 * {BOX_BYTES};")
-        at.put(f"if (threadIdx.x % 128 == 0) ac_bulk_wait<{x.parts}>();")
-        at.put(f"ac_barrier_sync(2 + {at.side}, 128);")
+        box, of = at.names.fresh("to"), f"(m * {x.groups} + g)"
+        if at.spare:
+            at.put(f"unsigned char *{box} = {at.spare.place(at.memory, of, f'box{number}')};")
+            empty: AbstractContextManager[None] = at.block(f"if ({of} >= {PLACES})")
+        else:
+            at.put(f"unsigned char *{box} = box{number} + {of} % 2 * {BOX_BYTES};")
+            empty = nullcontext()
+        with empty:
+            at.put(f"if (threadIdx.x % 128 == 0) ac_bulk_wait<{(PLACES - 1 if at.spare else 1) * x.parts}>();")
+            at.put(f"ac_barrier_sync(2 + {at.side}, 128);")
         store_box(at, x, s.srcs[0], box)
         send_box(at, x, number, box)
     return True

@@ -7,35 +7,56 @@ element keeps one unit busy while the bulk engine waits, and the other way round
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autocomp.targets.cuda import halves
-from autocomp.targets.cuda.boxes import find_boxes, store_boxes
+from autocomp.targets.cuda.boxes import Boxes, find_boxes, store_boxes
 
 from autocomp.tile.program import Loop, Stmt
 
 if TYPE_CHECKING:
+    from autocomp.targets.cuda.beside import Beside
     from autocomp.targets.cuda.specialised import TeamPrinter
 
 
-def finish(at: TeamPrinter, rest: Sequence[Loop | Stmt]) -> bool:
-    """Prints the end of a tile: maps that only its last store reads, and the store. False where `rest` is not that, or blocks share it
-    out."""
+@dataclass(frozen=True)
+class End:
+    """The end of a tile: maps that only its last store reads, the store, and its boxes; `part`: an operand that comes in halves."""
+
+    maps: tuple[Stmt, ...]
+    store: Stmt
+    boxes: Boxes
+    part: Beside | None
+
+
+def end_of(at: TeamPrinter, rest: Sequence[Loop | Stmt]) -> End | None:
+    """None where `rest` is not that, or blocks share it out."""
+    if not rest:
+        return None
     first, *more = rest
     part = at.beside if at.beside and at.beside.halves and at.beside.copy is first else None
-    *maps, store = more if part else rest
-    if at.parts or not isinstance(store, Stmt) or store.op != "store" or not maps:
-        return False
+    *before, store = more if part else rest
+    maps = tuple(s for s in before if isinstance(s, Stmt) and s.op == "map")
+    if at.parts or not isinstance(store, Stmt) or store.op != "store" or not maps or len(maps) < len(before):
+        return None
     layout = at.place.layouts[store.srcs[0]]
-    if any(not isinstance(s, Stmt) or s.op != "map" or at.place.layouts[s.dst] != layout or s.dst in at.place.shared for s in maps):
-        return False
+    if any(at.place.layouts[s.dst] != layout or s.dst in at.place.shared for s in maps):
+        return None
     x = find_boxes(at, store.dst, layout)
-    if x is None or x.count == 1 or (at.beside and not part):
+    return None if x is None or x.count == 1 or (at.beside and not part) else End(maps, store, x, part)
+
+
+def finish(at: TeamPrinter, rest: Sequence[Loop | Stmt]) -> bool:
+    """Prints the end of a tile; False where it is none."""
+    end = end_of(at, rest)
+    if end is None:
         return False
-    at.settle({n for s in (*maps, store) if isinstance(s, Stmt) for n in (s.dst, *s.srcs)})
-    done = tuple(s for s in maps if isinstance(s, Stmt))
-    if part:
-        halves.leave(at, part, done)
+    at.ending = True
+    at.settle({n for s in (*end.maps, end.store) for n in (s.dst, *s.srcs)})
+    at.ending = False
+    if end.part:
+        halves.leave(at, end.part, end.maps)
     else:
-        store_boxes(at, store, done)
+        store_boxes(at, end.store, end.maps)
     return True

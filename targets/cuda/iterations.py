@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from autocomp.targets.cuda import halves, queues
+from autocomp.targets.cuda import halves, queues, spare
 from autocomp.targets.cuda.steps import Flight
 from autocomp.targets.simt.placed import tile_of
 
@@ -73,6 +73,8 @@ def _part(at: TeamPrinter, loop: Loop, mine: list[Queue], begin: Callable[[str],
         # warpgroups that share rows stop for each other anyway: the slot is free one product sooner
         at.settle({f.stmt.dst for f in at.flights if f.carried and at.laid_by(f)})
         at.run(loop.body)
+        if at.spare and first == "0":
+            spare.give_back(at, mine[0], it)
         old = [f for f in at.flights if f.carried]
         if old:
             at.flights = [f for f in at.flights if not f.carried]

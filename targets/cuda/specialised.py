@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from autocomp.targets.cuda import afresh, beside, boxwise, handover, iterations, queues, steps, summed, turns
-from autocomp.targets.cuda.boxes import store_boxes
+from autocomp.targets.cuda import afresh, beside, boxwise, handover, iterations, queues, spare, steps, summed, turns
+from autocomp.targets.cuda.boxes import Spare, store_boxes
 from autocomp.targets.cuda.early import ask, unpack
 from autocomp.targets.cuda.laid import lay_down
 from autocomp.targets.cuda.parts import add_up, find_parts, own_share
@@ -56,6 +56,8 @@ class TeamPrinter(Printer):
         self.of = {s.dst: q for q in self.queues for s in q.copies}
         self.gridded = frozenset(first.axes) if isinstance(first, Loop) and first.kind == "grid" else frozenset()
         self.beside = beside.find_beside(self, room)
+        self.spare: Spare | None = None  # where a third box lies
+        self.ending = False  # the last products of a tile are being waited for
         self.waited: set[str] = set()
         self.in_turn = False  # products of a step start in the warpgroups' order
         self.summed: Summed | None = None  # what the product of a loop being printed sums
@@ -225,6 +227,7 @@ class TeamPrinter(Printer):
         for k, n in enumerate(body):
             if isinstance(n, Loop):
                 ask(self, n, body[k + 1 :])
+                self.spare = spare.find_spare(self, n, body[k + 1 :])
                 self.loop(n)
                 if self.stream and self.stream.loop is n:
                     with self.block(f"if ({mend(self, self.stream)})"):
@@ -295,7 +298,10 @@ class TeamPrinter(Printer):
             guard = f"{f.guard} && " if f.guard else ""
             back = f"({q.name} - 1) % {q.depth}" if q.depth > 1 else "0"
             slot = back if f.carried else queues.turn(self, q)[0]
-            queues.give_back(self, q, slot, guard)
+            if self.spare and self.ending and self.spare.ring == q.name:
+                spare.keep(self, q, slot)
+            else:
+                queues.give_back(self, q, slot, guard)
 
     def condition(self, when: Loop) -> str:
         """The name of a flag that says whether a `when` is due: on what each worker holds of the value. It is alike in a wave; in all
