@@ -23,8 +23,9 @@ COUPLED = 1.13  # teams that wait for the same copies are at their maps at the s
 STAY, CARRIED = 1.035, 0.85  # a turn of blocks that stay (counters are further from constants), and a tile's start and end
 # Heads of 64, the same day: products that are waited for together take a little longer, but leave registers for a fourth warpgroup: 256
 # rows took 261 us, in blocks that stay, whose tiles begin in each other's end, 234 us; 64 rows in three blocks a core 262 and 274 us.
-# With products in turn, sums by the second product and constant slots 221 us for 234, attn_bert 51.6 for 54.4, each pair in one run
-TOGETHER, FOUR = 1.03, 0.82
+# With products in turn, sums by the second product and constant slots 221 us for 234, attn_bert 51.6 for 54.4, each pair in one run; with
+# scores that arrive as exponents and no base 217.2 for 223.6 and 51.4 for 52.0
+TOGETHER, FOUR = 1.03, 0.8
 # Two teams on a core hide less of each other's waits than three: heads of 128 by 128 rows took 792 to 833 us for 748 by 192 rows;
 # causal, in four runs, 435 to 460 us (128 keys a turn) and 440 to 495 (64) for 430 to 450
 TWO = 1.03

@@ -12,7 +12,10 @@ from autocomp.targets.source import KernelSource
 
 from autocomp.cost.chip import Chip
 from autocomp.errors import DoesNotFit, UnsupportedOp
+from autocomp.ir.body import Contract, Map, postorder
+from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
+from autocomp.ir.types import SHORT_FLOATS
 from autocomp.tile.instruction import Instruction
 from autocomp.tile.order import behind_products
 from autocomp.tile.program import TileProgram
@@ -23,8 +26,8 @@ SPARED = 2  # fewer where products are waited for together, so that weights are 
 
 
 def emit_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: tuple[Instruction, ...], plain: Instruction,
-                     header: tuple[str, ...], headers: tuple[str, ...]) -> KernelSource:  # fmt: skip
-    """The kernel with one producing warpgroup and `schedule.workers` consuming ones.
+                     header: tuple[str, ...], headers: tuple[str, ...], narrow: bool = False) -> KernelSource:  # fmt: skip
+    """The kernel with one producing warpgroup and `schedule.workers` consuming ones. `narrow`: its graph rounds products to half types.
 
     Raises UnsupportedOp where the chip or the views do not allow it, DoesNotFit with the numbers of shared memory or registers.
     """
@@ -42,6 +45,7 @@ def emit_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: tupl
     shared, reserved = chip.shared_of_core
     shared = shared // schedule.resident - reserved
     printer = TeamPrinter(p, at, placer, cluster=schedule.cluster, blocks=blocks, teams=schedule.workers // workers, room=shared)
+    printer.narrow = narrow
     printer.streams = (int(chip.limits.get("streams_from", 1)), int(chip.limits.get("streams_to", 0)))
     printer.overlaps = overlap_pays(p, chip, blocks if printer.persistent else 0)
     if printer.persistent and printer.growing:
@@ -56,6 +60,13 @@ def emit_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: tupl
     return source(p, at, printer, body, TEAM * (schedule.workers + 1), header, headers, "cu", tuple(placer.maps),
                   "".join(printer.wrappers.values()), blocks if printer.persistent else 0, schedule.resident,
                   printer.stream.workspace if printer.stream else 0)  # fmt: skip
+
+
+def rounds_products(kernel: Kernel) -> bool:
+    """Whether the graph that a kernel computes rounds its products to half types before anything else is done with them."""
+    inside = [x for s in kernel.stores for x in postorder(s.value)]
+    casts = {id(x.args[0]) for x in inside if isinstance(x, Map) and x.fn == "cast" and x.dtype in SHORT_FLOATS}
+    return all(id(x) in casts for x in inside if isinstance(x, Contract))
 
 
 def _check_instructions(p: TileProgram, at: Placement, schedule: Schedule, chip: Chip) -> None:

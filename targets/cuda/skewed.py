@@ -18,8 +18,9 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from autocomp.targets.cuda import handover, rings, summed
+from autocomp.targets.cuda import handover, rings, scaled, summed
 from autocomp.targets.cuda.queues import arrival
+from autocomp.targets.cuda.scaled import find_scaled
 from autocomp.targets.cuda.steps import multiply, packing
 from autocomp.targets.cuda.summed import find_summed
 
@@ -102,19 +103,24 @@ def print_skewed(printer: TeamPrinter, loop: Loop, mine: list[Queue], skew: Skew
     late_queues = [q for q in mine if q is printer.of[skew.late.srcs[1]]]
     soon_queues = [q for q in mine if q not in late_queues]
     together = loop.opt("overlap") == "2"
-    found = find_summed(printer, skew) if together else None
-    if found is not None:
-        skew, printer.summed = found
-        summed.begin(printer, printer.summed)
+    if together:
+        skew = _in_products(printer, loop, skew)
     packed, pack = packing(printer, printer.place.products[skew.late])
     scores = {s.dst for s, _ in walk(skew.first) if s.op == "mma"}
     weights = [s for s in skew.then if s.dst == skew.late.srcs[0]] if together and skew.when is not None else []
 
     with printer.block(""):
         printer.bases(loop, "0")
-        _first_turn(printer, skew, soon_queues)
-        printer.settle(scores)
-        printer.put(pack)
+        printer.waited -= {q.name for q in soon_queues}
+        if printer.scaled:
+            scaled.multiply(printer, printer.scaled)
+        printer.run(skew.first)
+        if printer.scaled:
+            scaled.first_weights(printer, printer.scaled, skew, weights, packed, pack)
+        else:
+            _first_weights(printer, skew)
+            printer.settle(scores)
+            printer.put(pack)
         step(printer, soon_queues)
     it = printer.names.fresh("it")
     times = repeated(printer, loop, mine) if together else 1
@@ -140,18 +146,18 @@ def print_skewed(printer: TeamPrinter, loop: Loop, mine: list[Queue], skew: Skew
             printer.settle({*scores, skew.late.dst})
             printer.put(f"ac_keep({packed});")
             step(printer, late_queues)
-        printer.run((*skew.maps, *weights))
-        if weights:
-            printer.put(pack)
+        if printer.scaled:
+            scaled.weights(printer, printer.scaled, skew.maps, weights, pack)
+        else:
+            printer.run((*skew.maps, *weights))
+            if weights:
+                printer.put(pack)
         printer.settle(scores)
         due = _due(printer, skew.when, packed)
         with printer.block(due) if due else nullcontext():  # a branch: the wait for the late product stays behind the weights
             printer.run(skew.rare)
             if together:
-                printer.run(skew.rescale)
-                if printer.summed:
-                    summed.rescaled(printer, printer.summed, skew.rescale)
-                printer.run((*skew.updates, *weights))
+                _rescale(printer, skew, weights)
             if weights:
                 printer.put(pack)
         if not together:
@@ -175,6 +181,29 @@ def print_skewed(printer: TeamPrinter, loop: Loop, mine: list[Queue], skew: Skew
     return {printer.summed.total} if printer.summed else set()
 
 
+def _in_products(printer: TeamPrinter, loop: Loop, skew: Skew) -> Skew:
+    """The split without the maps that products do as well: sums of weights, the scale of scores."""
+    found = find_summed(printer, skew)
+    if found is not None:
+        skew, printer.summed = found
+        summed.begin(printer, printer.summed)
+    twos = find_scaled(printer, skew, loop)
+    if twos is not None:
+        skew, printer.scaled = twos
+        printer.put(f"bool {printer.scaled.flag} = false;")
+    return skew
+
+
+def _rescale(printer: TeamPrinter, skew: Skew, weights: list[Stmt]) -> None:
+    """What a moved base changes where both products have been waited for."""
+    printer.run(skew.rescale)
+    if printer.summed:
+        summed.rescaled(printer, printer.summed, skew.rescale)
+    printer.run((*skew.updates, *weights))
+    if printer.scaled:
+        printer.put(f"{printer.scaled.flag} = true;")
+
+
 def _due(printer: TeamPrinter, when: Loop | None, packed: str) -> str:
     """The branch of a turn in which a rescaling is due; "" where each turn rescales."""
     if when is None:
@@ -182,10 +211,8 @@ def _due(printer: TeamPrinter, when: Loop | None, packed: str) -> str:
     return f"if ({summed.condition(printer, printer.summed, when, packed) if printer.summed else printer.condition(when)})"
 
 
-def _first_turn(printer: TeamPrinter, skew: Skew, queues: list[Queue]) -> None:
-    """A tile's first turn, which has no late product and goes where a rescaling is due."""
-    printer.waited -= {q.name for q in queues}
-    printer.run(skew.first)
+def _first_weights(printer: TeamPrinter, skew: Skew) -> None:
+    """The maps of a tile's first turn, which has no late product and goes where a rescaling is due."""
     again = {s.dst for s in skew.rare}
     printer.run(s for s in skew.maps if s.dst not in again)
     printer.run((*skew.rare, *skew.updates, *skew.then))

@@ -16,6 +16,7 @@ from autocomp.targets.cuda.early import ask, unpack
 from autocomp.targets.cuda.laid import lay_down
 from autocomp.targets.cuda.parts import add_up, find_parts, own_share
 from autocomp.targets.cuda.preload import Preload, find_preload, preload, stays
+from autocomp.targets.cuda.scaled import Scaled
 from autocomp.targets.cuda.skewed import print_skewed, skew_of
 from autocomp.targets.cuda.steps import Flight
 from autocomp.targets.cuda.streams import find_stream, mend, pieces
@@ -61,6 +62,8 @@ class TeamPrinter(Printer):
         self.waited: set[str] = set()
         self.in_turn = False  # products of a step start in the warpgroups' order
         self.summed: Summed | None = None  # what the product of a loop being printed sums
+        self.scaled: Scaled | None = None  # how its scores come as exponents
+        self.narrow = False  # the graph rounds its products to half types
         self.slots: dict[str, tuple[str, str]] = {}  # of a ring whose loop is unrolled: slot and parity by the iteration's number
         self.empty: set[str] = set()  # accumulators that the next product starts afresh
         self.afresh: set[str] = set()  # accumulators that the first turn of the next loop starts afresh

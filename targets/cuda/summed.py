@@ -22,7 +22,7 @@ from autocomp.targets.cuda.bulk import Bulk
 from autocomp.targets.simt.placement import ALIGN
 
 from autocomp.ir.body import Map
-from autocomp.ir.types import SHORT_FLOATS
+from autocomp.ir.types import SHORT_FLOATS, DType
 from autocomp.tile.layout import Layout
 from autocomp.tile.program import Loop, Stmt, Value
 
@@ -101,10 +101,14 @@ def rescaled(at: TeamPrinter, s: Summed, rescale: tuple[Stmt, ...]) -> None:
 
 def condition(at: TeamPrinter, s: Summed, when: Loop, packed: str) -> str:
     """The name of a flag that says whether some packed weight of a wave is above a limit."""
-    far, dtype = at.names.fresh("far"), np.float16 if at.bufs[s.product.srcs[0]].dtype.name == "f16" else ml_dtypes.bfloat16
-    bits = int(np.asarray(float(when.opt("above")), dtype).view(np.uint16))
-    at.put(f"const bool {far} = ac_any(ac_halves_above<{bits:#x}>({packed}));")
+    far, above = at.names.fresh("far"), bits(float(when.opt("above")), at.bufs[s.product.srcs[0]].dtype)
+    at.put(f"const bool {far} = ac_any(ac_halves_above<{above:#x}>({packed}));")
     return far
+
+
+def bits(x: float, dtype: DType) -> int:
+    """Of a number as f16 or bf16."""
+    return int(np.asarray(x, np.float16 if dtype.name == "f16" else ml_dtypes.bfloat16).view(np.uint16))
 
 
 def settled(at: TeamPrinter, s: Summed) -> None:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from autocomp.targets.cuda.device import OLDEST, chip_here, has, why_not
-from autocomp.targets.cuda.emit import emit_specialised
+from autocomp.targets.cuda.emit import emit_specialised, rounds_products
 from autocomp.targets.cuda.rows import emit_rows
 from autocomp.targets.cuda.toolchain import Toolchain
 from autocomp.targets.simt.emit import emit
@@ -65,7 +65,7 @@ class CudaTarget:
         warp, team, plain = instructions_of(self.chip.arch)
         program = derive(kernel, schedule)
         if schedule.roles == "cooperative":
-            return emit_specialised(program, schedule, self.chip, team, plain, header, (HEADER,))
+            return emit_specialised(program, schedule, self.chip, team, plain, header, (HEADER,), rounds_products(kernel))
         if schedule.persistent:
             return emit_rows(program, schedule, self.chip, plain, header, (HEADER,))
         return emit(program, schedule, self.chip, warp, plain, header, (HEADER,), "cu")

@@ -29,7 +29,7 @@ _FLOAT = {
     "silu", "softplus", "relu", "sign", "fmod", "mod", "pow", "floordiv", "isnan", "isinf",
 }  # fmt: skip
 _INT = {"max", "min", "abs", "sign", "relu", "mod", "fmod", "floordiv", "pow", "shl", "shr"}
-_HALF = {"gelu", "tanh", "sigmoid", "silu", "exp", "div", "rsqrt"}  # functions with a cheaper form, its error far below half precision
+_HALF = {"gelu", "tanh", "sigmoid", "silu", "exp", "exp2", "div", "rsqrt"}  # with a cheaper form, its error far below half precision
 
 
 def working(d: DType) -> DType:

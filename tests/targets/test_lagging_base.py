@@ -12,10 +12,11 @@ import pytest
 
 import autocomp
 from autocomp.ir.schedule import Schedule
+from autocomp.targets.cuda.emit import rounds_products
 from autocomp.tile import meaning
 from autocomp.tile.derive import derive
 from autocomp.tile.text import parse, show
-from tests.helpers.device_graphs import attention
+from tests.helpers.device_graphs import attention, graph
 from tests.helpers.simt_model import COMPILER, ModelExecutor, compile_model
 
 ROWS = 200
@@ -44,12 +45,18 @@ def reference(feed, causal):
 
 
 def feed_of(kind: str) -> dict[str, np.ndarray]:
-    """Scores of one size, scores that grow by far more than the limit from turn to turn, or a first turn without a single key."""
+    """Scores of one size, scores that grow by far more than the limit from turn to turn, scores whose exponentials are 0 in half
+    precision, scores of which those of the second turn are large, or a first turn without a single key."""
     rng = np.random.default_rng(list(kind.encode()))
     feed = {x: rng.standard_normal((1, 2, ROWS, 64)).astype("f2") for x in "qkv"}
     if kind == "grows":
         feed["q"] = (1 + 0.1 * feed["q"]).astype("f2")
         feed["k"] = (0.03 * np.arange(ROWS)[:, None] + 0.1 * feed["k"]).astype("f2")
+    if kind == "low":
+        feed["q"], feed["k"] = (1 + 0.1 * feed["q"]).astype("f2"), (-4 + 0.1 * feed["k"]).astype("f2")
+    if kind == "later":
+        feed["q"] = (1 + 0.1 * feed["q"]).astype("f2")
+        feed["k"] = (np.repeat([0, 1.8, 0.9, 0.9], 64)[:ROWS, None] + 0.1 * feed["k"]).astype("f2")
     if kind == "masked":
         feed["mask"] = np.where(np.arange(ROWS) < 64 + np.arange(ROWS)[:, None] // 8, -np.inf, 0.0)[None, None].astype("f2")
     return feed
@@ -58,7 +65,8 @@ def feed_of(kind: str) -> dict[str, np.ndarray]:
 @pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
 @pytest.mark.parametrize(("kind", "workers", "stay", "overlap"),
                          [("even", 1, True, 1), ("grows", 1, False, 1), ("grows", 2, True, 1), ("masked", 2, False, 1),
-                          ("causal", 2, False, 1), ("grows", 2, True, 2), ("causal", 1, False, 2), ("masked", 2, False, 2)])  # fmt: skip
+                          ("causal", 2, False, 1), ("grows", 2, True, 2), ("causal", 1, False, 2), ("masked", 2, False, 2),
+                          ("low", 2, True, 2), ("later", 2, True, 2), ("even", 2, True, 2)])  # fmt: skip
 def test_a_base_that_lags_gives_the_same_result(kind, workers, stay, overlap, model, tmp_path):
     program = autocomp.optimize(attention(1, 2, ROWS, 64, causal=kind == "causal", mask=kind == "masked"), target="cuda:h200")
     kernel = program.calls.calls[0].kernel
@@ -66,10 +74,26 @@ def test_a_base_that_lags_gives_the_same_result(kind, workers, stay, overlap, mo
     assert "ac_any" in source.text
     program.printed[kernel.name] = replace(source, launch=replace(source.launch, at_most=3 if stay else 0))
     assert ("_sums(" in source.text) == (overlap == 2) and ("ac_barrier_pass(" in source.text) == (overlap == 2 and workers > 1)
-    feed = feed_of(kind)
+    assert ("if (based)" in source.text) == (overlap == 2 and kind != "masked")  # a mask that is added is not scaled with the scores
+    feed, want = feed_of(kind), reference(feed_of(kind), kind == "causal")
     for late in (True, False):
-        got = ModelExecutor(program, tmp_path, model, late).run(feed)
-        np.testing.assert_allclose(next(iter(got.values())), reference(feed, kind == "causal"), rtol=4e-3, atol=4e-3)
+        got = next(iter(ModelExecutor(program, tmp_path, model, late).run(feed).values()))
+        np.testing.assert_allclose(got, want, rtol=4e-3, atol=4e-3)
+    if kind == "even":  # scores of standard deviation 1: 2.8e-4 by scores in single precision
+        assert np.linalg.norm(got - want) < 4e-4 * np.linalg.norm(want)
+
+
+def test_scores_that_a_graph_has_in_single_precision_keep_it(monkeypatch):
+    """Rows that are scaled are rounded once more, as scores of half type are."""
+    program = autocomp.optimize(attention(1, 2, ROWS, 64), target="cuda:h200")
+    kernel = program.calls.calls[0].kernel
+    schedule = lagging(kernel, 2, True, 2)
+    assert rounds_products(kernel) and "ac_scale" in program.target.emit(kernel, schedule).text
+    wide = graph({x: "f16[64, 64]" for x in "ab"}, '%0 = cast(a, to="f32")\n%1 = cast(b, to="f32")\n%2 = matmul(%0, %1)')
+    assert not any(rounds_products(c.kernel) for c in autocomp.optimize(wide, target="cuda:h200").calls.calls)
+    monkeypatch.setattr("autocomp.targets.cuda.target.rounds_products", lambda kernel: False)
+    text = program.target.emit(kernel, schedule).text
+    assert "_sums(" in text and "based" not in text and "ac_scale" not in text
 
 
 @pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
@@ -86,18 +110,21 @@ def test_columns_of_ones_are_of_the_weights_type(model, tmp_path):
 
 
 @pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
-@pytest.mark.parametrize(("old", "new", "says"), [
-    ("ac_barrier_pass(4 + (wave / 4 + 1) % 2, 256);", "", "wait"),
-    ("ac_descriptor_beside(", "ac_descriptor_at(", ""),
-    ("sums[r] = (sums[r] * ", "sums[r] = (sums[r] + 0 * ", ""),
+@pytest.mark.parametrize(("kind", "old", "new", "says"), [
+    ("grows", "ac_barrier_pass(4 + (wave / 4 + 1) % 2, 256);", "", "wait"),
+    ("grows", "ac_descriptor_beside(", "ac_descriptor_at(", ""),
+    ("grows", "sums[r] = (sums[r] * ", "sums[r] = (sums[r] + 0 * ", ""),
+    ("later", "based = true;", "", ""),
+    ("low", "ac_rows_reach<0x3800>", "ac_rows_reach<0x0>", ""),
+    ("even", "0.180336878f);", "0.19f);", ""),
 ])  # fmt: skip
-def test_turns_columns_and_their_scale_matter(old, new, says, model, tmp_path):
+def test_turns_columns_and_their_scale_matter(kind, old, new, says, model, tmp_path):
     program = autocomp.optimize(attention(1, 2, ROWS, 64), target="cuda:h200")
     kernel = program.calls.calls[0].kernel
     source = program.target.emit(kernel, lagging(kernel, 2, True, 2))
     assert old in source.text
     program.printed[kernel.name] = replace(source, text=source.text.replace(old, new), launch=replace(source.launch, at_most=3))
-    feed = feed_of("grows")
+    feed = feed_of(kind)
     if says:
         with pytest.raises(Exception, match=says):
             ModelExecutor(program, tmp_path, model).run(feed)

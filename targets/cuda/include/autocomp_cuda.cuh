@@ -346,6 +346,39 @@ template <unsigned BITS, int N> AC_DEVICE bool ac_halves_above(const unsigned (&
   for (int i = 1; i < N; i += 2) most = __vimax3_u16x2(most, x[i], x[i + 1 < N ? i + 1 : i]);
   return ((most + (0x7fff - BITS) * 0x10001u) & 0x80008000u) != 0;
 }
+// whether some half reaches BITS in each row of a wave: a thread's words belong to two rows by turns, four lanes have a row
+template <unsigned BITS, int N> AC_DEVICE bool ac_rows_reach(const unsigned (&x)[N]) {
+  bool all = true;
+#pragma unroll
+  for (int row = 0; row < 2; ++row) {
+    unsigned most = x[row];
+#pragma unroll
+    for (int i = row + 2; i < N; i += 4) most = __vimax3_u16x2(most, x[i], x[i + 2 < N ? i + 2 : i]);
+    unsigned lanes = __ballot_sync(0xffffffffu, ((most + (0x8000 - BITS) * 0x10001u) & 0x80008000u) != 0);
+    lanes |= lanes >> 1;
+    all = all && ((lanes | lanes >> 2) & 0x11111111u) == 0x11111111u;
+  }
+  return all;
+}
+AC_DEVICE __half2 ac_twice(f16 x) { return __half2half2(x); }
+AC_DEVICE __nv_bfloat162 ac_twice(bf16 x) { return __bfloat162bfloat162(x); }
+// numbers of a warpgroup in shared memory times one that two of their type make up, rounded once
+template <class T, int BYTES> AC_DEVICE void ac_scale(unsigned char *p, float by) {
+  const auto high = ac_twice(ac_stored<T>(by)), low = ac_twice(ac_stored<T>(by - ac_widen(ac_stored<T>(by))));
+#pragma unroll
+  for (int i = 0; i < BYTES / 2048; ++i) {
+    unsigned char *const at = p + (i * 128 + threadIdx.x % 128) * 16;
+    ac_pack_of<4, unsigned> w = *reinterpret_cast<ac_pack_of<4, unsigned> *>(at);
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      auto x = low;
+      memcpy(&x, &w.v[j], 4);
+      x = __hfma2(x, high, __hmul2(x, low));
+      memcpy(&w.v[j], &x, 4);
+    }
+    *reinterpret_cast<ac_pack_of<4, unsigned> *>(at) = w;
+  }
+}
 AC_DEVICE void ac_team_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 AC_DEVICE void ac_team_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int N> AC_DEVICE void ac_team_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }

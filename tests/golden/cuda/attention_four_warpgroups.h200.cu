@@ -149,10 +149,16 @@ extern "C" __global__ void __launch_bounds__(640) matmul_mul_softmax_weighted_su
       o[r] = 0.0f;
     }
     float sums[4] = {};
+    bool based = false;
     unsigned fa2[16];
     {
       const int r1_b2 = 0 * 64;
       ac_barrier_wait(smem + 131072 + 8 * (q0 % 2), q0 / 2 % 2);
+      for (int box = 0; box < 1; ++box) {
+        ac_scale<f16, 8192>(smem + 0 + q0 % 2 * 32768 + box * 32768 + wave / 4 * 8192, 0.180336878f);
+      }
+      ac_async_fence();
+      ac_barrier_sync(2 + wave / 4, 128);
       ac_barrier_wait(smem + 131104 + 8 * (q1 % 4), q1 / 4 % 2);
       ac_keep(acc);
       ac_team_fence();
@@ -165,51 +171,72 @@ extern "C" __global__ void __launch_bounds__(640) matmul_mul_softmax_weighted_su
         }
       }
       ac_team_commit();
+      #pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        m_2[r] = 0.0f;
+      }
       ac_team_wait<0>();
       if (lane == 0) ac_barrier_arrive(smem + 131136 + 8 * (q1 % 4));
       ac_keep(acc);
-      float t[2];
-      #pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        t[r] = -ac_inf<float>();
-      }
       #pragma unroll
       for (int r = 0; r < 32; ++r) {
-        t[(r / 2 % 2)] = ac_max(t[(r / 2 % 2)], acc[r]);
-      }
-      #pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        t[r] = ac_max(t[r], ac_shuffle_xor(t[r], 1));
-      }
-      #pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        t[r] = ac_max(t[r], ac_shuffle_xor(t[r], 2));
-      }
-      #pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        m_t[r] = t[r];
-      }
-      #pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        m_t2[r] = (m_t[r] * 0.125f);
-      }
-      #pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        m1[r] = ac_max(m_2[r], m_t2[r]);
-      }
-      #pragma unroll
-      for (int r = 0; r < 32; ++r) {
-        p[r] = ac_exp_scaled_difference_half(acc[r], 0.180336878f, m1[(r / 2 % 2)]);
-      }
-      #pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        m_2[r] = m1[r];
+        p[r] = ac_exp2_half(acc[r]);
       }
       #pragma unroll
       for (int r = 0; r < 32; ++r) {
         p_n[r] = p[r];
       }
       ac_pack<f16, 32>(fa2, p_n);
+      const bool n_far = ac_any(ac_halves_above<0x73ff>(fa2));
+      based = n_far || !ac_rows_reach<0x3800>(fa2);
+      if (based) {
+        #pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          m_2[r] = -3.40282347e+38f;
+        }
+        float t[2];
+        #pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          t[r] = -ac_inf<float>();
+        }
+        #pragma unroll
+        for (int r = 0; r < 32; ++r) {
+          t[(r / 2 % 2)] = ac_max(t[(r / 2 % 2)], acc[r]);
+        }
+        #pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          t[r] = ac_max(t[r], ac_shuffle_xor(t[r], 1));
+        }
+        #pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          t[r] = ac_max(t[r], ac_shuffle_xor(t[r], 2));
+        }
+        #pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          m_t[r] = t[r];
+        }
+        #pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          m_t2[r] = m_t[r];
+        }
+        #pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          m1[r] = ac_max(m_2[r], m_t2[r]);
+        }
+        #pragma unroll
+        for (int r = 0; r < 32; ++r) {
+          p[r] = ac_exp2_half((acc[r] - m1[(r / 2 % 2)]));
+        }
+        #pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          m_2[r] = m1[r];
+        }
+        #pragma unroll
+        for (int r = 0; r < 32; ++r) {
+          p_n[r] = p[r];
+        }
+        ac_pack<f16, 32>(fa2, p_n);
+      }
       ++q1;
     }
     #pragma unroll 4
@@ -254,17 +281,30 @@ extern "C" __global__ void __launch_bounds__(640) matmul_mul_softmax_weighted_su
       }
       ac_keep(fa2);
       ++q2;
-      #pragma unroll
-      for (int r = 0; r < 32; ++r) {
-        p[r] = ac_exp_scaled_difference_half(acc[r], 0.180336878f, m_2[(r / 2 % 2)]);
+      if (based) {
+        #pragma unroll
+        for (int r = 0; r < 32; ++r) {
+          p[r] = ac_exp2_half((acc[r] - m_2[(r / 2 % 2)]));
+        }
+        #pragma unroll
+        for (int r = 0; r < 32; ++r) {
+          p_n[r] = p[r];
+        }
+        ac_pack<f16, 32>(fa2, p_n);
       }
-      #pragma unroll
-      for (int r = 0; r < 32; ++r) {
-        p_n[r] = p[r];
+      else {
+        #pragma unroll
+        for (int r = 0; r < 32; ++r) {
+          p[r] = ac_exp2_half(acc[r]);
+        }
+        #pragma unroll
+        for (int r = 0; r < 32; ++r) {
+          p_n[r] = p[r];
+        }
+        ac_pack<f16, 32>(fa2, p_n);
       }
-      ac_pack<f16, 32>(fa2, p_n);
-      const bool n_far = ac_any(ac_halves_above<0x73ff>(fa2));
-      if (n_far) {
+      const bool n_far2 = ac_any(ac_halves_above<0x73ff>(fa2));
+      if (n_far2) {
         float t2[2];
         #pragma unroll
         for (int r = 0; r < 2; ++r) {
@@ -288,7 +328,7 @@ extern "C" __global__ void __launch_bounds__(640) matmul_mul_softmax_weighted_su
         }
         #pragma unroll
         for (int r = 0; r < 2; ++r) {
-          m_t2[r] = (m_t[r] * 0.125f);
+          m_t2[r] = m_t[r];
         }
         #pragma unroll
         for (int r = 0; r < 2; ++r) {
@@ -296,15 +336,15 @@ extern "C" __global__ void __launch_bounds__(640) matmul_mul_softmax_weighted_su
         }
         #pragma unroll
         for (int r = 0; r < 32; ++r) {
-          p[r] = ac_exp_scaled_difference_half(acc[r], 0.180336878f, m1[(r / 2 % 2)]);
+          p[r] = ac_exp2_half((acc[r] - m1[(r / 2 % 2)]));
         }
         #pragma unroll
         for (int r = 0; r < 32; ++r) {
-          o[r] = (o[r] * ac_exp_difference_half(m_2[(r / 2 % 2)], m1[(r / 2 % 2)]));
+          o[r] = (o[r] * ac_exp2_half((m_2[(r / 2 % 2)] - m1[(r / 2 % 2)])));
         }
         #pragma unroll
         for (int r = 0; r < 4; ++r) {
-          sums[r] = (sums[r] * ac_exp_difference_half(m_2[(r / 2)], m1[(r / 2)]));
+          sums[r] = (sums[r] * ac_exp2_half((m_2[(r / 2)] - m1[(r / 2)])));
         }
         #pragma unroll
         for (int r = 0; r < 2; ++r) {
@@ -314,6 +354,7 @@ extern "C" __global__ void __launch_bounds__(640) matmul_mul_softmax_weighted_su
         for (int r = 0; r < 32; ++r) {
           p_n[r] = p[r];
         }
+        based = true;
         ac_pack<f16, 32>(fa2, p_n);
       }
       ++q1;

@@ -257,6 +257,21 @@ template <unsigned BITS, int N> AC_DEVICE bool ac_halves_above(const unsigned (&
   for (unsigned w : x) any |= (w & 0xffff) > BITS || w >> 16 > BITS;
   return any;
 }
+template <unsigned BITS, int N> AC_DEVICE bool ac_rows_reach(const unsigned (&x)[N]) {
+  int reach[2] = {};
+  for (int i = 0; i < N; ++i) reach[i % 2] |= (x[i] & 0xffff) >= BITS || x[i] >> 16 >= BITS;
+  for (int &row : reach) {
+    row |= ac_shuffle_xor(row, 1);
+    row |= ac_shuffle_xor(row, 2);
+  }
+  return !ac_any(!reach[0] || !reach[1]);
+}
+template <class T, int BYTES> AC_DEVICE void ac_scale(unsigned char *p, float by) {
+  for (int i = threadIdx.x % 128; i < BYTES / int(sizeof(T)); i += 128) {
+    T &x = reinterpret_cast<T *>(p)[i];
+    x = ac_stored<T>(ac_widen(x) * by);
+  }
+}
 // element (i along m or n, step) of a factor: rows of 128, 64 or 32 bytes, chunks permuted by the address's bits from 7 on; or rows of 16
 // bytes as they are, the next 16 in depth `lead` further on
 AC_DEVICE float ac_number(f16 x) { return simt_widen(x); }
