@@ -9,10 +9,10 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
+from autocomp.targets.cuda.emit import rounds_products
 
 import autocomp
 from autocomp.ir.schedule import Schedule
-from autocomp.targets.cuda.emit import rounds_products
 from autocomp.tile import meaning
 from autocomp.tile.derive import derive
 from autocomp.tile.text import parse, show
