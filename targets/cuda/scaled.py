@@ -168,7 +168,8 @@ def multiply(at: TeamPrinter, s: Scaled) -> None:
     kind, bytes_ = STORED[x.buf.dtype.name], x.rows // at.workers * ROW
     slot = f" + {queues.turn(at, q)[0]} * {x.bytes}" if q.depth > 1 else ""
     with at.over(x.boxes, "box"):
-        at.put(f"ac_scale<{kind}, {bytes_}>({at.memory} + {x.offset}{slot} + box * {x.box_bytes} + {at.side} * {bytes_}, {literal(s.by, F32)});")
+        mine = f"{at.memory} + {x.offset}{slot} + box * {x.box_bytes} + {at.side} * {bytes_}"
+        at.put(f"ac_scale<{kind}, {bytes_}>({mine}, {literal(s.by, F32)});")
     at.put("ac_async_fence();", f"ac_barrier_sync(2 + {at.side}, 128);")
 
 
