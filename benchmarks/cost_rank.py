@@ -3,7 +3,7 @@
 For each kernel the kernel e-graph's schedules are put in order of their predicted time; `--schedules` of them, evenly spaced from the
 best to the worst, are printed, built and timed (two that print the same code count once; one that fails to build is counted and
 skipped). On a CPU: one thread, the calling thread's CPU time, least of the runs, so that other work on the machine does not count.
-On a GPU: device time between events, median of the launches.
+On a GPU as the tuner does: results checked against the float64 meaning, then shuffled rounds with a cold cache, median of the launches.
 
     python benchmarks/cost_rank.py [--target cpu|cuda|cuda:h200] [--kernels NAME..] [--schedules N] [--json] [--details]
 
@@ -18,9 +18,11 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -32,99 +34,24 @@ from autocomp.targets import Target, load_target
 from autocomp import pipeline, rewrite
 from autocomp.cost.demand import demand_of
 from autocomp.cost.estimate import estimate, pricer
+from autocomp.cost.host import usable_cores
 from autocomp.egraph.choose import Joins, candidates, describe
 from autocomp.egraph.parts import merged, split_calls
 from autocomp.errors import AutocompError
-from autocomp.ir.kernel import KernelGraph
+from autocomp.ir.kernel import Kernel, KernelGraph
 from autocomp.ir.parts import pieces
 from autocomp.ir.schedule import Schedule
 from autocomp.options import Options
+from autocomp.runtime.codec import encode
 from autocomp.runtime.inputs import random_inputs
 from autocomp.runtime.program import Program, build_program
 from autocomp.trace import Trace
+from autocomp.tune.benches import measure as race
+from autocomp.tune.measure import Built, Job, build
+from autocomp.tune.process import Pool
+from benchmarks.cost_kernels import CPU, GPU
 
-
-def graph(inputs: Mapping[str, str], body: str, output: str) -> str:
-    """A graph's text from its inputs and statements."""
-    return "\n".join(["graph g", *(f"input {n}: {t}" for n, t in inputs.items()), *body.split("; "), f"output out = {output}", ""])
-
-
-def attention(dtype: str, shape: str) -> str:
-    """softmax(q k^T / 8) v as one graph."""
-    return graph({a: f"{dtype}[{shape}]" for a in "qkv"},
-                 "%0 = transpose(k, perm=[0, 1, 3, 2]); %1 = matmul(q, %0); %2 = mul(%1, const(0.125, " + dtype + ")); "
-                 "%3 = softmax(%2, axes=[3]); %4 = matmul(%3, v)", "%4")  # fmt: skip
-
-
-def norm(dtype: str, rows: int, width: int) -> str:
-    """Layer norm over the last axis, with scale and shift."""
-    return graph({"x": f"{dtype}[{rows}, {width}]", "g": f"{dtype}[{width}]", "b": f"{dtype}[{width}]"},
-                 "%0 = layer_norm(x, g, b, axes=[1], eps=1e-05)", "%0")  # fmt: skip
-
-
-def conv(dtype: str, n: int, c: int, size: int, out: int) -> str:
-    """3 x 3 convolution with relu."""
-    return graph({"x": f"{dtype}[{n}, {c}, {size}, {size}]", "w": f"{dtype}[{out}, {c}, 3, 3]"},
-                 "%0 = conv(x, w, lo=[1, 1], hi=[1, 1], strides=[1, 1], dilations=[1, 1]); %1 = relu(%0)", "%1")  # fmt: skip
-
-
-def conv_last(dtype: str, n: int, c: int, size: int, out: int) -> str:
-    """The same of an image whose channels are contiguous, as nets of convolutions are made inside."""
-    return (f"graph g\ninput x: {dtype}[{n}, {size}, {size}, {c}]\ninput w: {dtype}[{out}, 3, 3, {c}]\n"
-            "%0 = transpose(x, perm=[0, 3, 1, 2])\n%1 = transpose(w, perm=[0, 3, 1, 2])\n"
-            "%2 = conv(%0, %1, lo=[1, 1], hi=[1, 1], strides=[1, 1], dilations=[1, 1])\n%3 = relu(%2)\n"
-            "%4 = transpose(%3, perm=[0, 2, 3, 1])\noutput y = %4\n")  # fmt: skip
-
-
-def linear(dtype: str, m: int, n: int, k: int, after: str = "%2 = gelu(%1)") -> str:
-    """A matmul with bias and an activation."""
-    return graph({"x": f"{dtype}[{m}, {k}]", "w": f"{dtype}[{k}, {n}]", "b": f"{dtype}[{n}]"},
-                 f"%0 = matmul(x, w); %1 = add(%0, b); {after}", "%2")  # fmt: skip
-
-
-def matmul(dtype: str, m: int, n: int, k: int) -> str:
-    """a @ b"""
-    return graph({"a": f"{dtype}[{m}, {k}]", "b": f"{dtype}[{k}, {n}]"}, "%0 = matmul(a, b)", "%0")
-
-
-def softmax(dtype: str, rows: int, width: int) -> str:
-    """Along the last axis."""
-    return graph({"x": f"{dtype}[{rows}, {width}]"}, "%0 = softmax(x, axes=[1])", "%0")
-
-
-def chain(dtype: str, rows: int, width: int) -> str:
-    """Element-wise, with a row's bias."""
-    return graph({"x": f"{dtype}[{rows}, {width}]", "y": f"{dtype}[{rows}, {width}]", "b": f"{dtype}[{width}]"},
-                 "%0 = add(x, b); %1 = tanh(%0); %2 = mul(%1, y); %3 = relu(%2)", "%3")  # fmt: skip
-
-
-def turned(dtype: str, rows: int, width: int) -> str:
-    """A transposed read beside a straight one."""
-    return graph({"x": f"{dtype}[{width}, {rows}]", "y": f"{dtype}[{rows}, {width}]"},
-                 "%0 = transpose(x, perm=[1, 0]); %1 = add(%0, y)", "%1")  # fmt: skip
-
-
-def columns(dtype: str, rows: int, width: int) -> str:
-    """Sums down the columns."""
-    return graph({"x": f"{dtype}[{rows}, {width}]"}, "%0 = reduce_sum(x, axes=[0], keepdims=False)", "%0")
-
-
-CPU = {
-    "matmul": matmul("f32", 512, 768, 512), "linear_gelu": linear("f32", 256, 1024, 512), "conv_relu": conv("f32", 1, 64, 40, 64),
-    "softmax": softmax("f32", 1536, 768), "layer_norm": norm("f32", 1024, 768), "chain": chain("f32", 768, 1000),
-    "attention": attention("f32", "1, 4, 256, 64"), "matvecs": matmul("f32", 8, 2048, 1024),
-    "turned": turned("f32", 1000, 1536), "columns": columns("f32", 2048, 1024),
-}  # fmt: skip
-GPU = {
-    "matmul": matmul("f16", 4096, 4096, 4096), "matmul_small": matmul("f16", 1024, 1024, 1024),
-    "matmul_deep": matmul("f16", 256, 512, 16384),
-    "linear_gelu": linear("f16", 8192, 3072, 768), "linear_odd": linear("f16", 1000, 1000, 1000), "matvecs": matmul("f16", 8, 8192, 4096),
-    "conv_relu": conv_last("f16", 16, 64, 56, 64), "softmax": softmax("f16", 16384, 4096), "layer_norm": norm("f16", 16384, 1024),
-    "chain": chain("f16", 16384, 4096), "attention": attention("f16", "4, 16, 2048, 64"),
-    "turned": turned("f16", 8192, 8192), "columns": columns("f16", 16384, 4096),
-}  # fmt: skip
-
-
+BUILDING = 60.0  # seconds for one schedule
 FLAT = 1.15  # slowest over fastest, below which runs of one schedule differ as much
 
 
@@ -197,32 +124,66 @@ def cpu_seconds(program: Program, feed: Mapping[str, Any], budget: float = 0.25)
     return best
 
 
-def device_seconds(program: Program, feed: Mapping[str, Any]) -> float:
-    """Median device time of the kernel's launches."""
-    return sum(program.profile(feed, repeat=20).by_kernel.values())
+@contextmanager
+def builders() -> Iterator[Pool]:
+    """Processes that build; they start when they are first asked, and end with the block."""
+    pool = Pool(usable_cores())
+    try:
+        yield pool
+    finally:
+        pool.stop()
 
 
-def measure(name: str, text: str, target: Target, n: int, out: Callable[[str], None]) -> tuple[list[Point], dict[str, Any]]:
+class Races:
+    """Schedules of kernels on a device: built side by side, checked, then raced with cold caches."""
+
+    def __init__(self, target: Target, folder: str, pool: Pool) -> None:
+        self.target, self.folder, self.pool = target, Path(folder), pool
+
+    def times(self, name: str, kernel: Kernel, schedules: Sequence[Schedule]) -> list[float | str]:
+        """Seconds of each, or why it has none."""
+        job = Job(encode(kernel), self.target, str(self.folder / name), 0)
+        Path(job.folder).mkdir()
+        built: list[Any] = [None] * len(schedules)
+        for i, b in self.pool.each(build, [(job, s, str(i)) for i, s in enumerate(schedules)], BUILDING):
+            built[i] = b
+        whole = [i for i, b in enumerate(built) if isinstance(b, Built)]
+        found = dict(zip(whole, race(job, [built[i] for i in whole], float("inf"), False)))
+        outcome = lambda i: found[i].wrong or found[i].seconds if i in found else f"build: {built[i].reason}"
+        return [outcome(i) for i in range(len(built))]
+
+
+def host_times(calls: KernelGraph, target: Target, options: Options, schedules: Sequence[Schedule]) -> list[float | str]:
+    """Seconds of each schedule on this machine's CPU, or why it has none."""
+    out: list[float | str] = []
+    kernel, feed = calls.calls[0].kernel, random_inputs(calls.source, 0)
+    for s in schedules:
+        try:
+            chosen = {kernel.signature: (s, estimate(kernel, s, target.chip))}
+            out.append(cpu_seconds(build_program(*split_calls(calls, chosen, target.chip), target, options, Trace()), feed))
+        except (AutocompError, RuntimeError) as e:
+            out.append(str(e))
+    return out
+
+
+def measure(name: str, text: str, target: Target, n: int, out: Callable[[str], None],
+            races: Races | None) -> tuple[list[Point], dict[str, Any]]:  # fmt: skip
     """Points of one kernel, and its row of the table."""
     options, trace = Options(cache=False, threads=1 if target.runtime == "host" else 0), Trace()
-    source = pipeline.import_model(text, trace)
-    calls = merged(pipeline.extract(source, target, rewrite.load_rules(), options, trace)[0])
+    calls = merged(pipeline.extract(pipeline.import_model(text, trace), target, rewrite.load_rules(), options, trace)[0])
     if len(calls.calls) != 1:
         raise SystemExit(f"{name} became {len(calls.calls)} kernels; the benchmark wants one")
     picked, total = sample(calls, target, options, n)
-    feed = random_inputs(source, 0)
+    schedules = [s for *_, s in picked]
+    times = races.times(name, calls.calls[0].kernel, schedules) if races else host_times(calls, target, options, schedules)
     points, failed = [], []
-    for seconds, bound, rule, schedule in picked:
-        signature = calls.calls[0].kernel.signature
-        price = estimate(calls.calls[0].kernel, schedule, target.chip)
-        try:
-            program = build_program(*split_calls(calls, {signature: (schedule, price)}, target.chip), target, options, Trace())
-            time_ = cpu_seconds(program, feed) if target.runtime == "host" else device_seconds(program, feed)
-        except (AutocompError, RuntimeError) as e:
-            failed.append(f"{describe(schedule)}: {e}")
+    for (seconds, bound, rule, schedule), found in zip(picked, times, strict=True):
+        if isinstance(found, str):
+            failed.append(f"{describe(schedule)}: {found}")
+            out(f"{name:14} {failed[-1]}")
             continue
-        points.append(Point(name, describe(schedule), rule, seconds, bound, time_))
-        out(f"{name:14} {describe(schedule):60.60} predicted {seconds * 1e6:9.1f} us ({bound}), measured {time_ * 1e6:9.1f} us")
+        points.append(Point(name, describe(schedule), rule, seconds, bound, found))
+        out(f"{name:14} {describe(schedule):60.60} predicted {seconds * 1e6:9.1f} us ({bound}), measured {found * 1e6:9.1f} us")
     rho = spearman([p.predicted for p in points], [p.measured for p in points])
     best = min(points, key=lambda p: p.measured)
     liked = min(points, key=lambda p: p.predicted)
@@ -247,12 +208,14 @@ def main() -> None:
     kernels = {k: v for k, v in (CPU if host else GPU).items() if not args.kernels or k in args.kernels}
     out = print if args.details and not args.json else lambda _: None
     points, rows, begun = [], [], time.time()
-    for name, text in kernels.items():
-        found, row = measure(name, text, target, args.schedules or (6 if host else 24), out)
-        points += found
-        rows.append(row)
-        if not args.json:
-            print(line(row), flush=True)
+    with TemporaryDirectory() as folder, builders() as pool:
+        races = None if host else Races(target, folder, pool)
+        for name, text in kernels.items():
+            found, row = measure(name, text, target, args.schedules or (6 if host else 24), out, races)
+            points += found
+            rows.append(row)
+            if not args.json:
+                print(line(row), flush=True)
     overall = spearman([p.predicted for p in points], [p.measured for p in points])
     varied = [r["rho"] for r in rows if r["spread"] >= FLAT]
     mean = float(np.mean(varied)) if varied else float("nan")

@@ -62,6 +62,7 @@ MEETING = 1e-7  # seconds for each wave whose part of the depth is added up: 16 
 # H200, 2026-11-21
 IN_TURNS, PACE = 0.5, 0.75
 # Products of 1000 to 8192 rows in 90 schedules without roles, benchmarks/cost_rank.py, H200, 2026-11-21:
+TEAM = 128  # threads of a warpgroup
 BESIDE = 40  # registers of a thread beside its sums
 FILLING = 5  # warps of a core that reach the rate of single warps: two of them 0.41 of it, four 0.8, six 0.97
 MORE, MOST = 0.25, 1.8  # copies by more blocks of a core: 38 to 45 GB/s with one, 60 to 65 with four, 75 with 32
@@ -70,12 +71,16 @@ TURNED = 1.01  # rows in the place of few columns leave through transposed store
 # turn (in turns, another tile's products have the unit meanwhile): 3 x 3 convolutions of 32 x 128 x 28 x 28, 256 x 14 x 14 and
 # 512 x 7 x 7 took 22 to 25 us where 18 to 21 were predicted, benchmarks/gpu.py, H200, 2026-11-21
 TIGHT = 0.3
+FEW = 34  # cores that together draw as much as memory brings behind written lines
 SLACK = 0.02  # a deeper ring still helps a little where the mean latency is hidden
 
-# Products of 4096 and 8192 cubed whose last tiles are shared out, with and without adding up, H200, 2026-11-21:
-LEFT = 3  # times that sums which blocks leave for others would go through L2 in what that takes: 5 us for 128 KB a block; more where a
-# tile has more parts: 2560 cubed in 400 tiles took 94 us, the last 4 in 33 parts each; in 200 tiles 57 us
-SCATTERED = 0.18  # part of the last tiles' time that is lost: blocks are at different steps of neighbouring tiles, and share less in L2
+# Sums that blocks leave for others in L2: clocks in blocks of 256 x 512 x 16384 whose tiles of 64 x 64, 64 x 128 and 128 x 128 have 4, 8
+# and 16 parts. To leave them took 0.9, 1.3 and 1.9 us, to take each part 0.90, 1.05 and 1.28 us; an H200, 2026-11-21
+LEAVE, LEFT, TAKE = 6e-7, 1.8, 7.5e-7
+# Times as long that L2 takes to bring what blocks draw at different times: cores that want the same lines at once get them together. 132
+# blocks of shared out tiles draw 54 to 61 GB/s each in 10 schedules, 128 in step with each other 86 to 108; products of 256 to 1024 rows,
+# H200, 2026-11-21
+APART = 1.55
 
 _Key = tuple[tuple[tuple[str, int], ...], bool, bool, bool]  # a tile, whether its blocks have roles, are persistent, multiply directly
 
@@ -103,6 +108,8 @@ class BlockModel:
             t = self._tiles[key] = tile_of(self.d, dict(s.tile), chip, *key[1:3])
         at_once = chip.cores * (direct_resident(s, chip) if direct else s.resident)
         blocks = -(-t.tiles // at_once) * at_once if s.stream else t.tiles * s.deep
+        if form == "reduce" and s.persistent:
+            blocks *= s.cluster
         roof = self._roofs.get((key, blocks))
         if roof is None:
             grain = (0, 0, 0) if t.shape else (w.m, w.n, w.k)
@@ -116,22 +123,18 @@ class BlockModel:
             eff = 1.0 if s.roles == "cooperative" else chip.limits.get("warp_matrix", 1.0)
         team = TEAM_ROWS * (1 if form == "online" and _shares_rows(s, t) else 1 if s.apart else s.workers)
         matrix = t.matrix * (-(-t.rows // team) * team / t.rows if t.rows >= 64 and s.roles == "cooperative" else 1.0)
-        if s.stream:
-            matrix *= 1 + SCATTERED * (t.tiles % at_once) / t.tiles
-        waves = -(-blocks // int(chip.limits.get(f"clusters_of_{s.deep}", at_once / s.deep) * s.deep))
-        more = waves / -(-blocks // at_once)  # where clusters leave cores over
+        waves = -(-blocks // (_clusters(s, chip, t) * s.deep if s.deep > 1 else at_once))
+        more = over = waves / -(-blocks // at_once)  # where clusters leave cores over
+        if s.roles == "cooperative" and form == "contract":  # power that idle cores leave
+            more *= max(1 / chip.limits.get("top_clock", 1.0), min(1.0, blocks / chip.cores))
         cost = roof(matrix * more, eff)
         first = chip.limits.get("block", 0.0)
         pair = s.cluster if s.deep == 1 else 1
         start = first * (1 + OVERLAP * min(waves - 1, 8)) + (chip.limits.get("cluster", 0.0) if pair > 1 and t.shape else 0.0)
         start += chip.limits.get("stay", 0.0) * s.persistent
         start += _adding_up(s, chip, t) if s.deep > 1 or s.stream else 0.0
-        near = (t.near - t.common * (1 - 1 / pair)) * max(1.0, chip.cores / blocks) * more
-        if s.roles == "cooperative":
-            near *= CUT if self.d.cut else 1.0
-            near += _far(chip, w, min(blocks, at_once))
-        elif form == "contract" and not direct and "warp_copies" in chip.limits:
-            near *= chip.memory("l2").bandwidth / _warps_copy(s, chip, beside)
+        near, behind = self._through_l2(s, t, blocks, over, beside, cost)
+        start += behind
         terms = {cost.bound: cost.seconds - chip.launch, "l2": near, "latency": reductions.waiting(s, chip, self.d, t)}
         if form == "map":
             terms["narrow accesses"] = _narrow_accesses(s, chip, self.d)
@@ -150,6 +153,7 @@ class BlockModel:
             terms["l2"] = 0.0
         elif form == "reduce":
             start += reductions.meetings(s, chip, self.d, t)
+            start += reductions.alone(s, chip, self.d, t, dict(cost.parts))
         elif t.shape:
             start += _behind(s, chip, t, waves)
             start += IN_TURNS * max(0.0, near - PACE * max(terms.values())) if s.apart else 0.0
@@ -158,6 +162,27 @@ class BlockModel:
         seconds = terms[bound] + OVERLAP * (sum(terms.values()) - terms[bound]) + chip.launch + start
         return Cost(seconds, bound, (*cost.parts, *((n, x) for n, x in terms.items() if n != cost.bound), ("start", start)))
 
+    def _through_l2(self, s: Schedule, t: Tile, blocks: int, over: float, beside: int, cost: Cost) -> tuple[float, float]:
+        """Seconds in which L2 brings the operands of all blocks; of these what products that bind otherwise do not hide: the part of last
+        tiles that are shared out."""
+        chip, w, form, l2 = self.chip, self.d.work, self.d.roles.form, self.chip.memory("l2").bandwidth
+        direct = s.instruction == "direct"
+        at_once = chip.cores * (direct_resident(s, chip) if direct else s.resident)
+        near = t.near - t.common * (1 - 1 / (s.cluster if s.deep == 1 else 1))
+        fresh = min(near, w.read / l2)  # what L2 holds reaches few cores faster
+        few = max(1.0, l2 / chip.limits.get("core_near", l2 / chip.cores) / blocks)
+        near = (fresh * max(1.0, chip.cores / blocks) + (near - fresh) * few) * over
+        if s.roles == "cooperative":
+            near *= CUT if self.d.cut else 1.0
+            near += _far(chip, w, min(blocks, at_once))
+        elif form == "contract" and not direct and "warp_copies" in chip.limits:
+            near *= l2 / _warps_copy(s, chip, beside)
+        if not s.stream:
+            return near, 0.0
+        last = (t.tiles % at_once) / t.tiles
+        product, apart = dict(cost.parts)["matrix unit"], near * last * APART
+        behind = max(0.0, apart - product * last) if product > near else 0.0
+        return max(near, near * (1 - last) + apart), behind
 
     def _narrow(self, s: Schedule, t: Tile) -> float:
         """How many times as long products take where instructions have few columns; one warpgroup's rows take their place."""
@@ -184,9 +209,23 @@ def _warps_copy(s: Schedule, chip: Chip, beside: int) -> float:
 
 
 def _far(chip: Chip, w: Work, blocks: int) -> float:
-    """Seconds beyond the memory's own rate that few blocks need for what nobody has read before: a core draws so much and no more."""
-    rate = min(blocks, chip.cores) * chip.limits.get("core_draws", chip.memories[0].bandwidth)
-    return w.read * max(0.0, 1 / rate - 1 / chip.memories[0].bandwidth)
+    """Seconds beyond the memory's own rate that few blocks need for what nobody has read before: a core draws so much and no more, and a
+    little less where others do."""
+    whole, cores = chip.memories[0].bandwidth, min(blocks, chip.cores)
+    rate = cores * chip.limits.get("core_draws", whole)
+    rate = max(rate, min(cores, FEW) * chip.limits.get("core_draws_alone", 0.0))
+    return w.read * max(0.0, 1 / rate - 1 / whole)
+
+
+def _clusters(s: Schedule, chip: Chip, t: Tile) -> int:
+    """Clusters that share a depth and run at once. A core takes as many blocks as have room for their rings and for the parts of sums that
+    they receive: cuOccupancyMaxActiveClusters gives 15 of 8 and 30 of 4 blocks with 8 slots of 16 KB, 30 and 60 with 6, an H200."""
+    sums = prod(t.shape[:2])
+    held = s.stages * t.slot + 4.0 * sums * (1 - 1 / s.deep) + chip.limits.get("shared_reserved", 0.0)
+    threads = TEAM * (s.workers + 1)
+    registers = threads * (sums / (TEAM * s.workers) + BESIDE)
+    beside = max(1, min(int(chip.memory("shared").capacity // held), int(chip.registers.count // registers)))
+    return beside * int(chip.limits.get(f"clusters_of_{s.deep}", chip.cores // s.deep))
 
 
 def _adding_up(s: Schedule, chip: Chip, t: Tile) -> float:
@@ -199,8 +238,9 @@ def _adding_up(s: Schedule, chip: Chip, t: Tile) -> float:
     rest = t.tiles % (chip.cores * s.resident)
     if not rest:
         return 0.0
-    parts = chip.cores * s.resident / rest  # of a last tile, whose sums one block waits for and adds up after another
-    return max(1.0, parts - 1) * 2 * chip.latency + max(LEFT, parts - 1) * sums * chip.cores / chip.memory("l2").bandwidth
+    parts = chip.cores * s.resident / rest  # of a last tile; who finishes it waits for one after another and adds it up
+    drawn = sums / (chip.memory("l2").bandwidth / chip.cores)
+    return LEAVE + LEFT * drawn + parts * (TAKE + drawn)
 
 
 def _turns(s: Schedule, chip: Chip, d: Demand, t: Tile, parts: Mapping[str, float]) -> float:

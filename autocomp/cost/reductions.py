@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from math import prod
+
 from autocomp.cost.chip import Chip
+from autocomp.cost.copies import WIDEST
 from autocomp.cost.demand import Demand
 from autocomp.cost.tiles import Tile
 from autocomp.ir.schedule import Schedule
@@ -13,6 +17,11 @@ ALONE = 8  # waves of a core whose arithmetic on rows in slots takes its units a
 # each, an H200, 2026-11-21
 FAR = 3e-6
 TURN = 3e-8  # seconds of a turn over a piece: 8 pieces a row took 85.3 us, 4 of twice the size 83.4, the same run
+# Rows in one piece, 300 schedules of softmax and layer norm along middle and last axes, benchmarks/cost_rank.py, H200, 2026-11-21:
+OTHERS, KEPT = 16, 1.0  # registers of a thread, and for each element that it keeps
+APART = 2e-8  # seconds for each wave and each result of a thread that its block exchanges: blocks of 16 waves with 8 live 6 us, with one 2
+OWN = 3e-8  # seconds for each element of a thread: one row of 8192 by 512, 256 and 128 threads takes 6.1, 6.4 and 7.7 us
+LONELY = 0.25  # one block a core: 30.9 us for 22.9 with three, 25.0 for 22.4 with 24
 BESIDE = 32  # registers of a thread beside a row's elements
 
 
@@ -32,7 +41,9 @@ def waiting(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
     if t.chunks == 1:
         kept = d.size("rows", dict(s.tile)) * min((a.element for a in d.operands), default=4)
         shared = kept < 16 * s.threads
-        lives = t.tiles / (chip.cores * room) * chip.latency * (1 + shared * len(d.roles.depths))
+        folds, room = len(d.roles.depths), min(room, _resident(s, chip, d, t))
+        meeting = folds * _apart(d, dict(s.tile)) * APART * s.threads / chip.lanes(4) if shared else 0.0
+        lives = t.tiles / (chip.cores * room) * (chip.latency * (1 + shared * folds) + meeting)
         # Waves of blocks whose threads could each have results of their own: max pooling of 32 x 112 x 112 x 64 took 32 us by blocks of 8
         # pixels and 20 us by blocks of 16, 128 threads, H200, 2026-11-21
         if shared and d.size("rows", dict(s.tile)) >= s.threads and t.tiles > chip.cores * room:
@@ -43,6 +54,34 @@ def waiting(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
     blocks = min(-(-t.tiles // chip.cores), room)
     under_way = blocks * s.threads * min(chip.limits.get("under_way", 64.0), most * unrolled) * min(chip.cores, t.tiles)
     return d.work.read * chip.latency / under_way
+
+
+def _resident(s: Schedule, chip: Chip, d: Demand, t: Tile) -> int:
+    """Blocks of a core that keep rows in registers: 40 of a thread with 16 elements, 63 with 32, 80 to 127 with 64; by ptxas."""
+    return max(1, int(chip.registers.count // (s.threads * min(chip.limits["registers"], OTHERS + KEPT * _elements(s, d, t)))))
+
+
+def _elements(s: Schedule, d: Demand, t: Tile) -> float:
+    """Elements of rows in one piece that a thread keeps."""
+    return t.elements / (s.threads * s.cluster)
+
+
+def _apart(d: Demand, tile: Mapping[str, int]) -> int:
+    """Results that each thread folds side by side, as neighbours in memory belong to different rows; each is exchanged."""
+    rows, most = {a.name for a in d.roles.rows}, 1
+    for p in d.pieces:
+        if p.side_by_side and set(p.side_by_side) <= rows:
+            most = max(most, min(WIDEST // p.element, prod(tile.get(n, d.extent[n]) for n in p.side_by_side)))
+    return most
+
+
+def alone(s: Schedule, chip: Chip, d: Demand, t: Tile, parts: Mapping[str, float]) -> float:
+    """Seconds that blocks with rows in one piece do not hide from each other: a block's own arithmetic, and, of all cores, `parts` beside
+    the one that binds them, where few blocks share a core: these load, compute and store one after another."""
+    if d.roles.form != "reduce" or t.chunks > 1 or s.persistent:
+        return 0.0
+    used = [x for n, x in parts.items() if n != "launch"]
+    return OWN * _elements(s, d, t) + LONELY * (sum(used) - max(used, default=0.0)) / _resident(s, chip, d, t)
 
 
 def _slots_waiting(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:

@@ -67,6 +67,8 @@ def tile_of(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool = Fals
     line = 2 * chip.memories[0].line  # neighbouring sectors travel together
     extra = sum(a.bytes * (whole_lines(a, tile, line) - 1) for a in d.operands)
     extra += _read_again(d, tile, tiles, chip) if roles.form == "reduce" and not stays else 0.0
+    if roles.form == "contract":
+        extra += chip.limits.get("read_twice", 0.0) * sum(a.bytes for a in d.operands if a.factor and _wanted(d, a, tile) > 1)
     extra += sum(p.bytes * _short(p, d, tile, 4 * chip.memories[0].line) for p in d.pieces)
     size = lambda x: min(tile.get(x, extent[x]), extent[x])
     chunks, chunk = 1, {}
@@ -76,6 +78,11 @@ def tile_of(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool = Fals
     most = max((a.element * n for a, n in chunk.items()), default=1)
     return Tile(tiles, shape, near, common, matrix, copies, d.work.read + extra, chunks, most, max(chunk.values(), default=1), rows,
                  shape[1] if shape else 0, steps, turn, slot, left, longest)  # fmt: skip
+
+
+def _wanted(d: Demand, a: Operand, tile: Mapping[str, int]) -> int:
+    """Tiles that read each element of an operand."""
+    return prod(-(-d.extent[n] // tile.get(n, d.extent[n])) for n in d.grid if n not in a.axes)
 
 
 def _short(p: Piece, d: Demand, tile: Mapping[str, int], line: int) -> float:

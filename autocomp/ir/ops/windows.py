@@ -16,11 +16,12 @@ import numpy as np
 
 from autocomp.errors import ModelError, UnsupportedOp
 from autocomp.ir.affine import Aff, aff
-from autocomp.ir.body import Axis, Comprehension, Index, Read, Reduce
+from autocomp.ir.body import Axis, Comprehension, Expr, Index, Map, Read, Reduce
 from autocomp.ir.node import Attrs
 from autocomp.ir.ops.contractions import contracted, widened
 from autocomp.ir.ops.table import Op, register
-from autocomp.ir.types import F32, I64, SHORT_FLOATS, SHORT_NUMPY, Sym, TensorType
+from autocomp.ir.scalar import accumulator
+from autocomp.ir.types import F32, I64, SHORT_FLOATS, SHORT_NUMPY, DType, Sym, TensorType
 
 Types = tuple[TensorType, ...]
 Arrays = tuple[np.ndarray, ...]
@@ -150,7 +151,15 @@ def _conv_meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
     }[layout]
     weights = Read(w.dtype, 1, weight_index)
     reduced = (c, *taps) if layout == "nchw" else (*taps, c)
-    return Comprehension(_join(n, o, places, layout), contracted(out.dtype, reduced, data, weights))
+    sums = _alone if icg == per == 1 else contracted
+    return Comprehension(_join(n, o, places, layout), sums(out.dtype, reduced, data, weights))
+
+
+def _alone(out: DType, axes: tuple[Axis, ...], data: Expr, weights: Expr) -> Expr:
+    """A channel's own window times its own weights: nothing is used twice, so that it is no contraction but a sum of products."""
+    wide = accumulator(out)
+    cast = lambda x, t: x if x.dtype == t else Map(t, "cast", (x,))
+    return cast(Reduce(wide, "sum", axes, (Map(wide, "mul", (cast(data, wide), cast(weights, wide))),)), out)
 
 
 register(
