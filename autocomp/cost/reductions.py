@@ -21,6 +21,7 @@ TURN = 3e-8  # seconds of a turn over a piece: 8 pieces a row took 85.3 us, 4 of
 OTHERS, KEPT = 16, 1.0  # registers of a thread, and for each element that it keeps
 APART = 2e-8  # seconds for each wave and each result of a thread that its block exchanges: blocks of 16 waves with 8 live 6 us, with one 2
 OWN = 3e-8  # seconds for each element of a thread: one row of 8192 by 512, 256 and 128 threads takes 6.1, 6.4 and 7.7 us
+VECTOR = 8  # elements below which more threads find no work of their own: one access brings them
 LONELY = 0.25  # one block a core: 30.9 us for 22.9 with three, 25.0 for 22.4 with 24
 BESIDE = 32  # registers of a thread beside a row's elements
 
@@ -81,7 +82,7 @@ def alone(s: Schedule, chip: Chip, d: Demand, t: Tile, parts: Mapping[str, float
     if d.roles.form != "reduce" or t.chunks > 1 or s.persistent:
         return 0.0
     used = [x for n, x in parts.items() if n != "launch"]
-    return OWN * _elements(s, d, t) + LONELY * (sum(used) - max(used, default=0.0)) / _resident(s, chip, d, t)
+    return OWN * max(VECTOR, _elements(s, d, t)) + LONELY * (sum(used) - max(used, default=0.0)) / _resident(s, chip, d, t)
 
 
 def _slots_waiting(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:

@@ -2,8 +2,8 @@
 
 /*
  * reduce_argmax: reduce_argmax
- * schedule: tile i0 1; 128 threads
- * predicted: 4.11 us, bound by latency, 0% of the roofline
+ * schedule: tile i0 1; 64 threads
+ * predicted: 4.26 us, bound by launch, 0% of the roofline
  * rule: tiling/gpu-rows: the schedule
  *
  * kernel reduce_argmax(in0: f32[i0:50, r0:300]) -> out0: i64[i0:50]
@@ -16,24 +16,25 @@
  *   i: i64[i0] fragment = reduce min r0 at
  *   store out0 = i
  *
- * in0_t: reg (r0,1,4) lane (r0,4,32) wave (r0,128,4)
- * m_t: reg () lane (-,0,32) wave (-,0,4)
- * at: reg (r0,1,4) lane (r0,4,32) wave (r0,128,4)
- * i: reg () lane (-,0,32) wave (-,0,4)
+ * in0_t: reg (r0,1,4)(r0,256,2) lane (r0,4,32) wave (r0,128,2)
+ * m_t: reg () lane (-,0,32) wave (-,0,2)
+ * at: reg (r0,1,4)(r0,256,2) lane (r0,4,32) wave (r0,128,2)
+ * i: reg () lane (-,0,32) wave (-,0,2)
  */
-extern "C" __global__ void __launch_bounds__(128) reduce_argmax(const float *__restrict__ in0, long long *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(64) reduce_argmax(const float *__restrict__ in0, long long *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   extern __shared__ __align__(1024) unsigned char smem[];
   const int r0_t = lane * 4 + wave * 128;
   int block = blockIdx.x;
   const int i0_b = block;
-  float in0_t[4];
+  float in0_t[8];
   float m_t[1];
-  long long at[4];
+  long long at[8];
   long long i[1];
-  for (int q = 0; q < 1; ++q) {
-    if (r0_t + (q * 4) < 300) ac_load<4>(&in0_t[q * 4], in0 + i0_b*300 + (r0_t + (q * 4)));
+  #pragma unroll
+  for (int q = 0; q < 2; ++q) {
+    if (r0_t + (q * 4) % 4 + (q * 4) / 4 * 256 < 300) ac_load<4>(&in0_t[q * 4], in0 + i0_b*300 + (r0_t + (q * 4) % 4 + (q * 4) / 4 * 256));
     else ac_fill<4>(&in0_t[q * 4], 0.0f);
   }
   float t[1];
@@ -41,8 +42,8 @@ extern "C" __global__ void __launch_bounds__(128) reduce_argmax(const float *__r
     t[r] = -ac_inf<float>();
   }
   #pragma unroll
-  for (int r = 0; r < 4; ++r) {
-    if (r0_t + r < 300) t[0] = ac_max(t[0], in0_t[r]);
+  for (int r = 0; r < 8; ++r) {
+    if (r0_t + r % 4 + r / 4 * 256 < 300) t[0] = ac_max(t[0], in0_t[r]);
   }
   for (int r = 0; r < 1; ++r) {
     t[r] = ac_max(t[r], ac_shuffle_xor(t[r], 1));
@@ -67,24 +68,22 @@ extern "C" __global__ void __launch_bounds__(128) reduce_argmax(const float *__r
   for (int r = 0; r < 1; ++r) {
     float sum = box[((0) * 1 + r) * 32 + lane];
     sum = ac_max(sum, box[((1) * 1 + r) * 32 + lane]);
-    sum = ac_max(sum, box[((2) * 1 + r) * 32 + lane]);
-    sum = ac_max(sum, box[((3) * 1 + r) * 32 + lane]);
     t[r] = sum;
   }
   for (int r = 0; r < 1; ++r) {
     m_t[r] = t[r];
   }
   #pragma unroll
-  for (int r = 0; r < 4; ++r) {
-    at[r] = (((in0_t[r] == m_t[0]) || ac_isnan(in0_t[r])) ? (long long)((r0_t + r)) : 9223372036854775807ll);
+  for (int r = 0; r < 8; ++r) {
+    at[r] = (((in0_t[r] == m_t[0]) || ac_isnan(in0_t[r])) ? (long long)((r0_t + r % 4 + r / 4 * 256)) : 9223372036854775807ll);
   }
   long long t2[1];
   for (int r = 0; r < 1; ++r) {
     t2[r] = 9223372036854775807ll;
   }
   #pragma unroll
-  for (int r = 0; r < 4; ++r) {
-    if (r0_t + r < 300) t2[0] = ac_min<long long>(t2[0], at[r]);
+  for (int r = 0; r < 8; ++r) {
+    if (r0_t + r % 4 + r / 4 * 256 < 300) t2[0] = ac_min<long long>(t2[0], at[r]);
   }
   for (int r = 0; r < 1; ++r) {
     t2[r] = ac_min<long long>(t2[r], ac_shuffle_xor(t2[r], 1));
@@ -101,7 +100,7 @@ extern "C" __global__ void __launch_bounds__(128) reduce_argmax(const float *__r
   for (int r = 0; r < 1; ++r) {
     t2[r] = ac_min<long long>(t2[r], ac_shuffle_xor(t2[r], 16));
   }
-  long long *box2 = (long long *)(smem + 512);
+  long long *box2 = (long long *)(smem + 256);
   for (int r = 0; r < 1; ++r) {
     box2[(wave * 1 + r) * 32 + lane] = t2[r];
   }
@@ -109,8 +108,6 @@ extern "C" __global__ void __launch_bounds__(128) reduce_argmax(const float *__r
   for (int r = 0; r < 1; ++r) {
     long long sum = box2[((0) * 1 + r) * 32 + lane];
     sum = ac_min<long long>(sum, box2[((1) * 1 + r) * 32 + lane]);
-    sum = ac_min<long long>(sum, box2[((2) * 1 + r) * 32 + lane]);
-    sum = ac_min<long long>(sum, box2[((3) * 1 + r) * 32 + lane]);
     t2[r] = sum;
   }
   for (int r = 0; r < 1; ++r) {

@@ -2,8 +2,8 @@
 
 /*
  * reduce_sum_mul_sub_add_6more: reduce_sum mul sub mul reduce_sum mul add rsqrt mul mul add
- * schedule: tile i0 1
- * predicted: 4.22 us, bound by launch, 1% of the roofline
+ * schedule: tile i0 1; 128 threads
+ * predicted: 4.34 us, bound by launch, 1% of the roofline
  * rule: fusion/row-statistic: reduce_sum into operand 0 of mul
  * rule: fusion/row-statistic: mul into operand 1 of sub
  * rule: fusion/row-statistic: sub into operand 0 of mul
@@ -34,37 +34,37 @@
  *   add_t: f32[i0, i1] fragment = map sub_t * rsqrt_t * in1_t + in2_t
  *   store out0 = add_t
  *
- * in0_t: reg (i1,256,4) lane (i1,1,32) wave (i1,32,8)
- * s_t: reg () lane (-,0,32) wave (-,0,8)
- * mul_t: reg () lane (-,0,32) wave (-,0,8)
- * sub_t: reg (i1,256,4) lane (i1,1,32) wave (i1,32,8)
- * mul_t2: reg (i1,256,4) lane (i1,1,32) wave (i1,32,8)
- * s_t2: reg () lane (-,0,32) wave (-,0,8)
- * rsqrt_t: reg () lane (-,0,32) wave (-,0,8)
- * in1_t: reg (i1,256,4) lane (i1,1,32) wave (i1,32,8)
- * in2_t: reg (i1,256,4) lane (i1,1,32) wave (i1,32,8)
- * add_t: reg (i1,256,4) lane (i1,1,32) wave (i1,32,8)
+ * in0_t: reg (i1,128,8) lane (i1,1,32) wave (i1,32,4)
+ * s_t: reg () lane (-,0,32) wave (-,0,4)
+ * mul_t: reg () lane (-,0,32) wave (-,0,4)
+ * sub_t: reg (i1,128,8) lane (i1,1,32) wave (i1,32,4)
+ * mul_t2: reg (i1,128,8) lane (i1,1,32) wave (i1,32,4)
+ * s_t2: reg () lane (-,0,32) wave (-,0,4)
+ * rsqrt_t: reg () lane (-,0,32) wave (-,0,4)
+ * in1_t: reg (i1,128,8) lane (i1,1,32) wave (i1,32,4)
+ * in2_t: reg (i1,128,8) lane (i1,1,32) wave (i1,32,4)
+ * add_t: reg (i1,128,8) lane (i1,1,32) wave (i1,32,4)
  */
-extern "C" __global__ void __launch_bounds__(256) reduce_sum_mul_sub_add_6more(const float *__restrict__ in0, const float *__restrict__ in1, const float *__restrict__ in2, float *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(128) reduce_sum_mul_sub_add_6more(const float *__restrict__ in0, const float *__restrict__ in1, const float *__restrict__ in2, float *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   extern __shared__ __align__(1024) unsigned char smem[];
   const int i1_t = lane + wave * 32;
   int block = blockIdx.x;
   const int i0_b = block;
-  float in0_t[4];
+  float in0_t[8];
   float n_s_t[1];
   float mul_t[1];
-  float sub_t[4];
-  float mul_t2[4];
+  float sub_t[8];
+  float mul_t2[8];
   float n_s_t2[1];
   float rsqrt_t[1];
-  float in1_t[4];
-  float in2_t[4];
-  float add_t[4];
+  float in1_t[8];
+  float in2_t[8];
+  float add_t[8];
   #pragma unroll
-  for (int q = 0; q < 4; ++q) {
-    if (i1_t + q * 256 < 1023) ac_load<1>(&in0_t[q], in0 + i0_b*1023 + (i1_t + q * 256));
+  for (int q = 0; q < 8; ++q) {
+    if (i1_t + q * 128 < 1023) ac_load<1>(&in0_t[q], in0 + i0_b*1023 + (i1_t + q * 128));
     else ac_fill<1>(&in0_t[q], 0.0f);
   }
   float t[1];
@@ -72,8 +72,8 @@ extern "C" __global__ void __launch_bounds__(256) reduce_sum_mul_sub_add_6more(c
     t[r] = 0.0f;
   }
   #pragma unroll
-  for (int r = 0; r < 4; ++r) {
-    if (i1_t + r * 256 < 1023) t[0] = (t[0] + in0_t[r]);
+  for (int r = 0; r < 8; ++r) {
+    if (i1_t + r * 128 < 1023) t[0] = (t[0] + in0_t[r]);
   }
   for (int r = 0; r < 1; ++r) {
     t[r] = (t[r] + ac_shuffle_xor(t[r], 1));
@@ -100,10 +100,6 @@ extern "C" __global__ void __launch_bounds__(256) reduce_sum_mul_sub_add_6more(c
     sum = (sum + box[((1) * 1 + r) * 32 + lane]);
     sum = (sum + box[((2) * 1 + r) * 32 + lane]);
     sum = (sum + box[((3) * 1 + r) * 32 + lane]);
-    sum = (sum + box[((4) * 1 + r) * 32 + lane]);
-    sum = (sum + box[((5) * 1 + r) * 32 + lane]);
-    sum = (sum + box[((6) * 1 + r) * 32 + lane]);
-    sum = (sum + box[((7) * 1 + r) * 32 + lane]);
     t[r] = sum;
   }
   for (int r = 0; r < 1; ++r) {
@@ -113,11 +109,11 @@ extern "C" __global__ void __launch_bounds__(256) reduce_sum_mul_sub_add_6more(c
     mul_t[r] = (n_s_t[r] * 0.000977517106f);
   }
   #pragma unroll
-  for (int r = 0; r < 4; ++r) {
+  for (int r = 0; r < 8; ++r) {
     sub_t[r] = (in0_t[r] - mul_t[0]);
   }
   #pragma unroll
-  for (int r = 0; r < 4; ++r) {
+  for (int r = 0; r < 8; ++r) {
     mul_t2[r] = (sub_t[r] * sub_t[r]);
   }
   float t2[1];
@@ -125,8 +121,8 @@ extern "C" __global__ void __launch_bounds__(256) reduce_sum_mul_sub_add_6more(c
     t2[r] = 0.0f;
   }
   #pragma unroll
-  for (int r = 0; r < 4; ++r) {
-    if (i1_t + r * 256 < 1023) t2[0] = (t2[0] + mul_t2[r]);
+  for (int r = 0; r < 8; ++r) {
+    if (i1_t + r * 128 < 1023) t2[0] = (t2[0] + mul_t2[r]);
   }
   for (int r = 0; r < 1; ++r) {
     t2[r] = (t2[r] + ac_shuffle_xor(t2[r], 1));
@@ -143,7 +139,7 @@ extern "C" __global__ void __launch_bounds__(256) reduce_sum_mul_sub_add_6more(c
   for (int r = 0; r < 1; ++r) {
     t2[r] = (t2[r] + ac_shuffle_xor(t2[r], 16));
   }
-  float *box2 = (float *)(smem + 1024);
+  float *box2 = (float *)(smem + 512);
   for (int r = 0; r < 1; ++r) {
     box2[(wave * 1 + r) * 32 + lane] = t2[r];
   }
@@ -153,10 +149,6 @@ extern "C" __global__ void __launch_bounds__(256) reduce_sum_mul_sub_add_6more(c
     sum = (sum + box2[((1) * 1 + r) * 32 + lane]);
     sum = (sum + box2[((2) * 1 + r) * 32 + lane]);
     sum = (sum + box2[((3) * 1 + r) * 32 + lane]);
-    sum = (sum + box2[((4) * 1 + r) * 32 + lane]);
-    sum = (sum + box2[((5) * 1 + r) * 32 + lane]);
-    sum = (sum + box2[((6) * 1 + r) * 32 + lane]);
-    sum = (sum + box2[((7) * 1 + r) * 32 + lane]);
     t2[r] = sum;
   }
   for (int r = 0; r < 1; ++r) {
@@ -166,21 +158,21 @@ extern "C" __global__ void __launch_bounds__(256) reduce_sum_mul_sub_add_6more(c
     rsqrt_t[r] = ac_rsqrt(((n_s_t2[r] * 0.000977517106f) + 9.99999975e-06f));
   }
   #pragma unroll
-  for (int q = 0; q < 4; ++q) {
-    if (i1_t + q * 256 < 1023) ac_load<1>(&in1_t[q], in1 + (i1_t + q * 256));
+  for (int q = 0; q < 8; ++q) {
+    if (i1_t + q * 128 < 1023) ac_load<1>(&in1_t[q], in1 + (i1_t + q * 128));
     else ac_fill<1>(&in1_t[q], 0.0f);
   }
   #pragma unroll
-  for (int q = 0; q < 4; ++q) {
-    if (i1_t + q * 256 < 1023) ac_load<1>(&in2_t[q], in2 + (i1_t + q * 256));
+  for (int q = 0; q < 8; ++q) {
+    if (i1_t + q * 128 < 1023) ac_load<1>(&in2_t[q], in2 + (i1_t + q * 128));
     else ac_fill<1>(&in2_t[q], 0.0f);
   }
   #pragma unroll
-  for (int r = 0; r < 4; ++r) {
+  for (int r = 0; r < 8; ++r) {
     add_t[r] = (((sub_t[r] * rsqrt_t[0]) * in1_t[r]) + in2_t[r]);
   }
   #pragma unroll
-  for (int q = 0; q < 4; ++q) {
-    if (i1_t + q * 256 < 1023) ac_store<1>(out0 + i0_b*1023 + (i1_t + q * 256), &add_t[q]);
+  for (int q = 0; q < 8; ++q) {
+    if (i1_t + q * 128 < 1023) ac_store<1>(out0 + i0_b*1023 + (i1_t + q * 128), &add_t[q]);
   }
 }

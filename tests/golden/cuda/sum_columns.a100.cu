@@ -2,8 +2,8 @@
 
 /*
  * reduce_sum: reduce_sum
- * schedule: tile i0 1; 512 threads
- * predicted: 4.24 us, bound by l2, 7% of the roofline
+ * schedule: tile i0 1
+ * predicted: 4.39 us, bound by l2, 7% of the roofline
  * rule: tiling/gpu-rows: the schedule
  *
  * kernel reduce_sum(in0: f32[i0:200, r0:1500] of in0[1500, 200] at [r0, i0]) -> out0: f32[i0:200]
@@ -14,21 +14,21 @@
  *   s_t: f32[i0] fragment = reduce add r0 in0_t
  *   store out0 = s_t
  *
- * in0_t: reg (r0,512,3) lane (r0,1,32) wave (r0,32,16)
- * s_t: reg () lane (-,0,32) wave (-,0,16)
+ * in0_t: reg (r0,256,6) lane (r0,1,32) wave (r0,32,8)
+ * s_t: reg () lane (-,0,32) wave (-,0,8)
  */
-extern "C" __global__ void __launch_bounds__(512) reduce_sum(const float *__restrict__ in0, float *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(256) reduce_sum(const float *__restrict__ in0, float *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   extern __shared__ __align__(1024) unsigned char smem[];
   const int r0_t = lane + wave * 32;
   int block = blockIdx.x;
   const int i0_b = block;
-  float in0_t[3];
+  float in0_t[6];
   float n_s_t[1];
   #pragma unroll
-  for (int q = 0; q < 3; ++q) {
-    if (r0_t + q * 512 < 1500) ac_load<1>(&in0_t[q], in0 + i0_b + (r0_t + q * 512)*200);
+  for (int q = 0; q < 6; ++q) {
+    if (r0_t + q * 256 < 1500) ac_load<1>(&in0_t[q], in0 + i0_b + (r0_t + q * 256)*200);
     else ac_fill<1>(&in0_t[q], 0.0f);
   }
   float t[1];
@@ -36,8 +36,8 @@ extern "C" __global__ void __launch_bounds__(512) reduce_sum(const float *__rest
     t[r] = 0.0f;
   }
   #pragma unroll
-  for (int r = 0; r < 3; ++r) {
-    if (r0_t + r * 512 < 1500) t[0] = (t[0] + in0_t[r]);
+  for (int r = 0; r < 6; ++r) {
+    if (r0_t + r * 256 < 1500) t[0] = (t[0] + in0_t[r]);
   }
   for (int r = 0; r < 1; ++r) {
     t[r] = (t[r] + ac_shuffle_xor(t[r], 1));
@@ -68,14 +68,6 @@ extern "C" __global__ void __launch_bounds__(512) reduce_sum(const float *__rest
     sum = (sum + box[((5) * 1 + r) * 32 + lane]);
     sum = (sum + box[((6) * 1 + r) * 32 + lane]);
     sum = (sum + box[((7) * 1 + r) * 32 + lane]);
-    sum = (sum + box[((8) * 1 + r) * 32 + lane]);
-    sum = (sum + box[((9) * 1 + r) * 32 + lane]);
-    sum = (sum + box[((10) * 1 + r) * 32 + lane]);
-    sum = (sum + box[((11) * 1 + r) * 32 + lane]);
-    sum = (sum + box[((12) * 1 + r) * 32 + lane]);
-    sum = (sum + box[((13) * 1 + r) * 32 + lane]);
-    sum = (sum + box[((14) * 1 + r) * 32 + lane]);
-    sum = (sum + box[((15) * 1 + r) * 32 + lane]);
     t[r] = sum;
   }
   for (int r = 0; r < 1; ++r) {
