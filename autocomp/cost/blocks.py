@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import hypot, prod
+from math import hypot, log2, prod
 
 from autocomp.cost import reductions
 from autocomp.cost.chip import Chip
 from autocomp.cost.copies import WIDEST
 from autocomp.cost.demand import Demand
 from autocomp.cost.roofline import OVERLAP, timer
-from autocomp.cost.tiles import WHOLE, Tile, tile_of
+from autocomp.cost.tiles import WHOLE, Tile, tile_of, turned
 from autocomp.cost.work import Cost, Work
 from autocomp.ir.schedule import Schedule
 
 # Part of the time of tensors of which a thread has 8 bytes, not 16, that is added: 103 to 115 us against 100 to 103 in 24 schedules of a
 # pointwise chain of halves, benchmarks/cost_rank.py, H200, 2026-11-21
 ACCESS = 0.25
+# Of a turned map's time, for each doubling of a thread's elements beyond AT_ONCE: x.T + y of 8192 x 8192 halves by tiles of 128 x 64 took 100.0
+# us with 512 threads, 100.5 with 256, 101.0 with 128; 128 x 128 100.1 and 100.5; 64 x 64 101.0 (256), 101.6 (128); H200, 2026-11-21
+ONE_BY_ONE, AT_ONCE = 0.006, 16
 # Attention with heads of 64 and 128, full and causal, 13 schedules within 8 % and 5 % in the mean; benchmarks/gpu.py, H200, 2026-11-21:
 UNCAPPED = 0.86  # products pause for maps, so that power leaves the chip at 1.65 to 1.8 GHz; rates were measured at 1.45 to 1.5
 COUPLED = 1.13  # teams that wait for the same copies are at their maps at the same time
@@ -107,9 +110,7 @@ class BlockModel:
         if t is None:
             t = self._tiles[key] = tile_of(self.d, dict(s.tile), chip, *key[1:3])
         at_once = chip.cores * (direct_resident(s, chip) if direct else s.resident)
-        blocks = -(-t.tiles // at_once) * at_once if s.stream else t.tiles * s.deep
-        if form == "reduce" and s.persistent:
-            blocks *= s.cluster
+        blocks = -(-t.tiles // at_once) * at_once if s.stream else t.tiles * (s.cluster if form == "reduce" else s.deep)
         roof = self._roofs.get((key, blocks))
         if roof is None:
             grain = (0, 0, 0) if t.shape else (w.m, w.n, w.k)
@@ -138,6 +139,7 @@ class BlockModel:
         terms = {cost.bound: cost.seconds - chip.launch, "l2": near, "latency": reductions.waiting(s, chip, self.d, t)}
         if form == "map":
             terms["narrow accesses"] = _narrow_accesses(s, chip, self.d)
+            start += _one_by_one(s, chip, self.d)
         if direct:
             terms["latency"], behind = _direct_waiting(s, chip, self.d, t)
             start += behind
@@ -351,9 +353,21 @@ def direct_resident(s: Schedule, chip: Chip) -> int:
 
 def _narrow_accesses(s: Schedule, chip: Chip, d: Demand) -> float:
     """Seconds that tensors take longer of which a thread has less than a whole access."""
-    tile = dict(s.tile)
-    each = prod(min(tile.get(n, WHOLE), d.extent[n]) for n in d.grid) / s.threads
+    each = _elements(s, d)
     return ACCESS * sum(p.bytes for p in d.pieces if each * p.element < WIDEST) / chip.memories[0].bandwidth
+
+
+def _one_by_one(s: Schedule, chip: Chip, d: Demand) -> float:
+    """Seconds that a map with turned tiles takes longer, whose elements a thread takes from shared memory one by one."""
+    if not any(turned(p, d, dict(s.tile)) for p in d.pieces):
+        return 0.0
+    return ONE_BY_ONE * max(0.0, log2(_elements(s, d) / AT_ONCE)) * sum(p.bytes for p in d.pieces) / chip.memories[0].bandwidth
+
+
+def _elements(s: Schedule, d: Demand) -> float:
+    """Elements of a map's tile for each thread."""
+    tile = dict(s.tile)
+    return prod(min(tile.get(n, WHOLE), d.extent[n]) for n in d.grid) / s.threads
 
 
 def _direct_waiting(s: Schedule, chip: Chip, d: Demand, t: Tile) -> tuple[float, float]:

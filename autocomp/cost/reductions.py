@@ -44,7 +44,8 @@ def waiting(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
         shared = kept < 16 * s.threads
         folds, room = len(d.roles.depths), min(room, _resident(s, chip, d, t))
         meeting = folds * _apart(d, dict(s.tile)) * APART * s.threads / chip.lanes(4) if shared else 0.0
-        lives = t.tiles / (chip.cores * room) * (chip.latency * (1 + shared * folds) + meeting)
+        starts = t.tiles / chip.cores * chip.limits.get("starts", 0.0)
+        lives = max(starts, t.tiles / (chip.cores * room) * (chip.latency * (1 + shared * folds) + meeting))
         # Waves of blocks whose threads could each have results of their own: max pooling of 32 x 112 x 112 x 64 took 32 us by blocks of 8
         # pixels and 20 us by blocks of 16, 128 threads, H200, 2026-11-21
         if shared and d.size("rows", dict(s.tile)) >= s.threads and t.tiles > chip.cores * room:
@@ -54,7 +55,9 @@ def waiting(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
     unrolled = min(4.0, max(1.0, UNROLLED / elements), t.chunks)
     blocks = min(-(-t.tiles // chip.cores), room)
     under_way = blocks * s.threads * min(chip.limits.get("under_way", 64.0), most * unrolled) * min(chip.cores, t.tiles)
-    return d.work.read * chip.latency / under_way
+    passes = len(d.roles.depths) + bool(d.roles.cols)
+    chain = -(-t.tiles // (chip.cores * room)) * passes * t.chunks / unrolled * chip.latency  # a block's chunks one after another
+    return max(chain, d.work.read * chip.latency / under_way)
 
 
 def _resident(s: Schedule, chip: Chip, d: Demand, t: Tile) -> int:

@@ -7,7 +7,7 @@ from math import prod
 
 from autocomp.ir.body import Axis, Contract, Expr, Gather, Index, Inside, Load, Reduce, free_axes, postorder
 from autocomp.ir.kernel import Kernel
-from autocomp.ir.parts import why_not_parts
+from autocomp.ir.parts import together, why_not_parts
 from autocomp.ir.types import Dim, Sym, dim_hint
 
 
@@ -21,6 +21,7 @@ class Roles:
     depths: the reduced axes of every reduction and contraction, each as `depth` is of one.
     taps: reduced axes that slide: a dimension of the first factor is read at the sum of a row's axis and of one of them; `runs`: those
     that do so along its contiguous dimension, so that windows are runs of it.
+    alike: no reduction varies along the innermost output axis: results along it are made of the same ones.
     padded: tiles of a contraction lie in shared memory, where all axes of a side but the outermost take powers of two.
     """
 
@@ -35,6 +36,7 @@ class Roles:
     split: str = ""
     taps: tuple[Axis, ...] = ()
     runs: tuple[Axis, ...] = ()
+    alike: bool = False
 
     def extent(self, role: str) -> int:
         """Product of a role's extents; symbols at their hint."""
@@ -88,8 +90,9 @@ def roles_of(k: Kernel) -> Roles:
     if reduced:
         extents = [a.extent for e in reduced for a in e.axes]
         row = tuple(a for a in k.axes if a.extent in extents and all(a.name not in names_of(e) for e in reduced))
-        split = _longest(k, depths[0]) if len(depths) == 1 else ""
-        return Roles("reduce", (), tuple(a for a in k.axes if a not in row), row, tuple(reduced[0].axes), depths, split=split)
+        split = _longest(k, depths[0]) if len(depths) == 1 else _shared(k, depths)
+        alike = bool(k.axes) and all(k.axes[-1].name not in names_of(e) for e in reduced)
+        return Roles("reduce", (), tuple(a for a in k.axes if a not in row), row, tuple(reduced[0].axes), depths, split=split, alike=alike)
     return Roles("map", (), k.axes[:-1], k.axes[-1:], ())
 
 
@@ -97,6 +100,13 @@ def _longest(k: Kernel, axes: tuple[Axis, ...]) -> str:
     """The longest of the reduced axes (the outermost of equal ones) that can be done in parts."""
     able = [a for a in axes if dim_hint(a.extent) > 1 and not why_not_parts(k, a.name)]
     return max(able, key=lambda a: dim_hint(a.extent), default=Axis("", 0)).name
+
+
+def _shared(k: Kernel, depths: tuple[tuple[Axis, ...], ...]) -> str:
+    """The axis of the first reduction where all of them can be done in the same parts, "" where they cannot."""
+    name = depths[0][0].name
+    one = together(k, name)
+    return name if one is not k and not why_not_parts(one, name) else ""
 
 
 def _chain(k: Kernel, links: list[Contract], nodes: list[Expr], depths: tuple[tuple[Axis, ...], ...]) -> Roles:

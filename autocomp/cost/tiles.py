@@ -88,10 +88,15 @@ def _wanted(d: Demand, a: Operand, tile: Mapping[str, int]) -> int:
 def _short(p: Piece, d: Demand, tile: Mapping[str, int], line: int) -> float:
     """Part of a tensor's time that short runs lose: those below four sectors, and those of maps that the next block does not continue."""
     run = run_of(p.side_by_side, tile) * p.element
-    cut = [a for a in d.grid if tile.get(a, d.extent[a]) < d.extent[a]]
-    if not d.work.matrix and p.side_by_side and cut and cut[-1] not in p.side_by_side:
+    if turned(p, d, tile):
         return SHORT * line / run
     return SHORT if run < line else 0.0
+
+
+def turned(p: Piece, d: Demand, tile: Mapping[str, int]) -> bool:
+    """Whether a map's tiles lie in another order in memory than blocks walk them."""
+    cut = [a for a in d.grid if tile.get(a, d.extent[a]) < d.extent[a]]
+    return not d.work.matrix and bool(p.side_by_side and cut and cut[-1] not in p.side_by_side)
 
 
 def _block_bytes(d: Demand, tile: Mapping[str, int], patches: bool = False, once: float = 1.0) -> tuple[float, float]:

@@ -21,7 +21,7 @@ from autocomp.egraph.kernel_rules import applies
 from autocomp.errors import AutocompError, DoesNotFit, UnsupportedOp
 from autocomp.ir.body import bound_axes
 from autocomp.ir.kernel import Kernel
-from autocomp.ir.parts import pieces
+from autocomp.ir.parts import pieces, together
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import DTYPES, Sym, dim_hint
 from autocomp.loops.recurrences import recurrence_of
@@ -260,7 +260,7 @@ def _may_split(kernel: Kernel, axis: str, exact: bool) -> bool:
     """May the reduction over an axis be done in parts that run at once? Raises Unanswerable with the reason."""
     if not axis:
         raise Unanswerable("no reduction of it can be done in parts")
-    verdict = legal(kernel, Schedule(split=(axis, 2)), exact)
+    verdict = legal(together(kernel, axis), Schedule(split=(axis, 2)), exact)
     if not verdict.ok:
         raise Unanswerable(verdict.why or str(verdict.witness or ""))
     return True
@@ -283,6 +283,7 @@ def kernel_functions(roles: Roles, chip: Chip, options: Options) -> dict[str, An
         "cores": lambda: chip.cores,
         "feature": lambda name: name in chip.features,
         "open_rows": lambda: any(isinstance(a.extent, Sym) for axes in roles.depths for a in axes),
+        "folds_alike": lambda: roles.alike,
         "taps": lambda: tuple(accumulate((dim_hint(a.extent) for a in reversed(roles.taps)), mul)),
         "lanes": lambda: chip.granule[1],
         "factor": lambda: roles.factor,

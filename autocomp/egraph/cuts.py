@@ -25,6 +25,7 @@ from autocomp.options import Options
 
 RANKED = 8  # classes of a strongly connected group up to which the cheapest goes first
 KEEP = 4  # cuts per kind; measured: 4 a kind give the same covers as 8 and 16 on BERT, ResNet-50 and Llama
+HELD = 8  # bytes of registers for each element of a row and of operands of its size: what maps hold of it at once
 
 
 class Cut(NamedTuple):
@@ -79,6 +80,8 @@ class Enumerator:
         self._tensor = {c: c if c in s.memory and t.dtype.bytes == 1 else s.twins[c] for c, t in s.types.items()}
         self._bytes = {c: t.bytes for c, t in self.subject.types.items()}
         self._near = self.chip.on_chip
+        clusters = [int(n.removeprefix("clusters_of_")) for n in self.chip.limits if n.startswith("clusters_of_")]
+        self._cluster = max(clusters, default=1) if any(m.name == "shared" for m in self.chip.memories) else 0
         self._alike: dict[tuple[object, ...], tuple[Factors, tuple[int, ...], tuple[int, ...]]] = {}
         self._seconds: dict[Work, float] = {}  # layers that repeat ask for the same
         self._shared: dict[int, float] = {}  # what of a class's flow falls to a reader
@@ -269,10 +272,30 @@ class Enumerator:
     def priced(self, cut: Cut, extra: tuple[int, ...]) -> Cut:
         """The cut with its time; `extra`: by-products that it stores too."""
         work = self.work(cut, extra)
+        seconds = self._time(work)
+        if few := self._few(cut):
+            alone, parts = self._time(work._replace(tiles=few)), seconds + self.chip.launch
+            if alone > parts:
+                seconds = alone if cut.record.levels > 1 else parts
+        return cut._replace(time=seconds, flow=seconds + sum([self._share(x, cut.cls) for x in cut.leaves]))
+
+    def _time(self, work: Work) -> float:
         seconds = self._seconds.get(work)
         if seconds is None:
             seconds = self._seconds[work] = time_of(work, self.chip).seconds
-        return cut._replace(time=seconds, flow=seconds + sum([self._share(x, cut.cls) for x in cut.leaves]))
+        return seconds
+
+    def _few(self, cut: Cut) -> int:
+        """Blocks that share a body's rows where most cores would have none: 0 elsewhere. Reductions of which none needs another's result
+        can be done in parts, by a launch more (`ir.parts`); those that do stay with these blocks."""
+        r = cut.record
+        if r.kind not in "SN" or not r.extents or not self._cluster:
+            return 0
+        row, out = prod(dim_hint(e) for e in r.extents), self.subject.types[cut.cls]
+        rows = out.elements // (row if r.kind == "N" else 1)
+        registers = self._cluster * self.chip.registers.count * self.chip.registers.bytes
+        blocks = rows * (self._cluster if HELD * row * max(1, self._full(cut)) <= registers else 1)
+        return blocks if 0 < blocks < self.chip.cores else 0
 
     def work(self, cut: Cut, extra: tuple[int, ...] = ()) -> Work:
         s, limits = self.subject, self.chip.limits
@@ -372,11 +395,15 @@ class Enumerator:
         if r.kind not in "SN" or not r.extents:
             return 1
         row = prod(dim_hint(e) for e in r.extents)
-        out = self.subject.types[cut.cls]
-        full = sum(1 for x in cut.leaves if self.subject.types[x].elements * 2 >= out.elements)
-        if row * out.dtype.bytes * max(full, 1) <= self._near:
+        if row * self.subject.types[cut.cls].dtype.bytes * max(self._full(cut), 1) <= self._near:
             return 1
         return r.levels + (r.kind == "N")
+
+
+    def _full(self, cut: Cut) -> int:
+        """Leaves about as large as the result."""
+        types, out = self.subject.types, self.subject.types[cut.cls].elements
+        return sum(1 for x in cut.leaves if types[x].elements * 2 >= out)
 
 
 def padded(n: int, to: float) -> float:

@@ -55,16 +55,45 @@ def pieces(kernel: Kernel, schedule: Schedule) -> Pieces:
     if schedule.split is None:
         return ((kernel, schedule),)
     axis, parts = schedule.split
-    cut = _cut(kernel, axis, parts, dict(schedule.tile).get(axis, 0))
-    part, join = _kernels(kernel, cut)
+    whole = together(kernel, axis)
+    cut = _cut(whole, axis, parts, dict(schedule.tile).get(axis, 0))
+    part, join = _kernels(whole, cut)
     mine = {a.name for a in part.axes}
-    bound = {a.name for a in kernel.axes} - mine
+    bound = {a.name for a in kernel.axes} - mine | _reduced(kernel) - _reduced(whole)
     tile = {a: t for a, t in schedule.tile if a not in bound and not (a == axis and t >= cut.length)}
     order = (cut.name, *(a for a in schedule.order if a in mine)) if schedule.order else ()
     first = replace(schedule, tile=tuple(sorted({**tile, cut.name: 1}.items())), split=None, join=(), order=order)
     rest = dict(schedule.join)
     last = Schedule.make({a: t for a, t in rest.items() if a != "threads"}, threads=rest.get("threads", Schedule.threads))
     return (part, first), (join, last)
+
+
+@lru_cache(maxsize=4096)
+def together(kernel: Kernel, axis: str) -> Kernel:
+    """The kernel with every reduction over as many elements as `axis` has, none of which needs another's result, over that axis:
+
+        y[i] = max_r x[i, r] + sum_q f(x[i, q])   ->   y[i] = max_r x[i, r] + sum_r f(x[i, r])
+
+    The kernel itself where one does, or where some other reduction would be left.
+    """
+    folds = [e for s in kernel.stores for e in postorder(s.value) if isinstance(e, (Reduce, Contract))]
+    axes = {a.name: a.extent for e in folds for a in e.axes}
+    if len(axes) < 2 or any(len(e.axes) != 1 or e.axes[0].extent != axes.get(axis) for e in folds):
+        return kernel
+    if any(isinstance(x, (Reduce, Contract)) for e in folds for x in postorder(*e.args)):
+        return kernel
+    by = {n: aff(axis) for n in axes}
+
+    def one(e: Expr) -> Expr:
+        return replace(e, axes=tuple(replace(a, name=axis) for a in e.axes)) if isinstance(e, (Reduce, Contract)) else e
+
+    stores = tuple(replace(s, value=rewrite(substitute(s.value, by), one)) for s in kernel.stores)
+    return replace(kernel, stores=stores, signature=f"{kernel.signature} | over {axis}")
+
+
+def _reduced(kernel: Kernel) -> set[str]:
+    """Names of the axes that a kernel reduces."""
+    return {a.name for s in kernel.stores for e in postorder(s.value) if isinstance(e, (Reduce, Contract)) for a in e.axes}
 
 
 def why_not_parts(kernel: Kernel, axis: str) -> str:

@@ -149,6 +149,7 @@ KERNEL = {
     "factor_bytes": Function(0, 0, "bytes of one of their elements"),
     "taps": Function(0, 0, "the products of the window's innermost 1, 2, .. axes"),
     "open_rows": Function(0, 0, "a folded axis is a named dimension"),
+    "folds_alike": Function(0, 0, "results along the innermost axis share their reductions"),
     "cores": Function(0, 0, "cores of the chip"),
     "lanes": Function(0, 0, "elements that the chip's unit takes side by side"),
     "wave": Function(0, 0, "threads of a wave (GPUs)"),

@@ -14,7 +14,7 @@ from typing import Self
 
 from autocomp.targets.cpu.flat import dim_text
 from autocomp.targets.cpu.names import c_name
-from autocomp.targets.simt import ahead, carried, copies, products, trees
+from autocomp.targets.simt import ahead, asked, carried, copies, products, trees, turned
 from autocomp.targets.simt.access import read_once, run_width, vector_width
 from autocomp.targets.simt.coordinates import Coordinates
 from autocomp.targets.simt.digits import digit, linear, register
@@ -52,6 +52,8 @@ class Printer(Coordinates):
         self.streams = (1, 0)  # bytes of tensors that are told from others where they are read once, from and to
         self.overlaps = False  # whether a launch may start while the one before it ends
         self.kept: dict[str, str] = {}  # constants that have a register of their own
+        self.soon: set[str] = set()  # copies that are loaded before a barrier and used behind it
+        self.asked: dict[str, str] = {}  # of a copy whose loads stand in front of a barrier -> its packed values
         self.deferred: set[str] = set()  # carried reductions whose tree runs behind their loop
         self.written: set[str] = set()
         self.seen: set[str] = set()
@@ -65,7 +67,7 @@ class Printer(Coordinates):
         """A printer that may print ahead of this one, to see what it leaves: text, names and whatever printing changes are its own."""
         twin = copy(self)
         twin.lines, twin.base, twin.slot, twin.thread = ["", ""], dict(self.base), dict(self.slot), dict(self.thread)
-        twin.seen, twin.written = set(self.seen), set(self.written)
+        twin.seen, twin.written, twin.asked = set(self.seen), set(self.written), dict(self.asked)
         twin.place, twin.names = replace(self.place, trees=dict(self.place.trees)), self.names.copy()
         return twin
 
@@ -178,11 +180,17 @@ class Printer(Coordinates):
     def run(self, body: Iterable[Loop | Stmt]) -> None:
         body = tuple(body)
         begun = {n.dst for n in body if isinstance(n, Stmt) and n.op == "fill"}
+        together = turned.side_by_side(self, body)
         for n in body:
-            if isinstance(n, Loop):
+            if n in together:
+                if n is together[-1]:
+                    turned.copy(self, together)
+            elif isinstance(n, Loop):
                 self.loop(n)
             elif n.dst not in self.place.late:
                 getattr(self, n.op)(n)
+                if n.op == "reduce":
+                    asked.ask(self, body, n)
             for s, pr in self.place.products.items():
                 if pr.parts > 1 and s.dst in begun and any(s is x for x, _ in walk((n,))):
                     sum_parts(self, s, pr)
@@ -318,33 +326,25 @@ class Printer(Coordinates):
         elif s.dst in self.place.words:
             load_words(self, s, t)
         elif s.dst in self.place.staged:
-            self.turn_round(s)
+            turned.copy(self, (s,))
         else:
             self.load(s, t)
             if s.dst in self.place.shared:
                 self.share(s.dst)
 
-    def turn_round(self, s: Stmt) -> None:
-        """A tile through shared memory: written in memory's order, read in the threads' order."""
-        x, layout, name = self.place.staged[s.dst], self.place.layouts[s.dst], self.names.of(s.dst)
-        self.before_write(f"stage of {s.dst}")
-        self.to_shared(s)
-        self.put("ac_commit();")
-        self.pending = True
-        self.before_read(f"stage of {s.dst}")
-        with self.over(layout.registers):
-            row, col = (linear(group, lambda a: self.local(layout, a, "r")) for group in (x.outer, x.inner))
-            self.put(f"{name}[r] = ac_held(*(const {STORED[x.buf.dtype.name]} *)({self.element(x, x.placed(row), col)}));")
-
     def load(self, s: Stmt, t: Tensor) -> None:
         """A tile of a view into registers, vectors where memory allows; zero outside the extents, the fill outside the guards."""
+        if s.dst in self.asked:
+            asked.unpack(self, s, t)
+            return
         layout, name = self.place.layouts[s.dst], self.names.of(s.dst)
         v = self.vector(layout, t)
         with self.registers(layout, "q", v):
             r = f"q * {v}" if v > 1 else "q"
             there, guards, address = self.reached(layout, t, f"({r})" if v > 1 else r)
             ok = there + guards
-            read = f"ac_load{self.once(t, v)}<{v}>(&{name}[{r}], {address});"
+            how = "_soon" if s.dst in self.soon else self.once(t, v)
+            read = f"ac_load{how}<{v}>(&{name}[{r}], {address});"
             if not ok:
                 self.put(read)
             else:

@@ -29,6 +29,7 @@ WORTH = {
     "tiling/gpu-open-rows": (OPEN, "h200", {}),
     "tiling/gpu-columns": (graph({"x": "f32[16384, 8192]"}, SUM.format(0)), "h200", {}),
     "tiling/gpu-own-folds": (graph({"x": "f16[6, 1000000]"}, "%0 = reduce_max(x, axes=[0])"), "h200", {}),
+    "tiling/gpu-folded-alike": (graph({"x": "f16[1, 1048576]"}, SOFTMAX), "h200", {}),
     "tiling/gpu-elements": (graph({"x": "f16[8192, 8192]"}, "%0 = gelu(x)"), "h200", {}),
     "tiling/gpu-short-rows": (graph({"x": "f16[100000, 7]", "y": "f16[7]"}, "%0 = add(x, y)"), "h200", {}),
     "tiling/gpu-warpgroups": (gemm(4096, 4096, 4096), "h200", {}),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import autocomp
+from autocomp.cost.roles import roles_of
 from autocomp.cost.work import Cost
 from autocomp.egraph.parts import merged, split_calls
 from autocomp.errors import UnsupportedOp
@@ -15,7 +16,7 @@ from autocomp.ir.affine import aff
 from autocomp.ir.body import Axis, Const, Expr, Index, Load, Map, Reduce
 from autocomp.ir.body_meaning import evaluate
 from autocomp.ir.kernel import Arg, Kernel, Store
-from autocomp.ir.parts import pieces, why_not_parts
+from autocomp.ir.parts import pieces, together, why_not_parts
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import F32, I64, TensorType
 from autocomp.runtime.program import build_program
@@ -93,6 +94,32 @@ def test_what_has_no_parts_is_refused_with_the_reason():
     assert why_not_parts(twice, "r0") == "a reduction over r0 needs the result of another one over it"
 
 
+def two_folds(length: int = LONG, needed: bool = False) -> Kernel:
+    """out[i, j] = exp(x[i, j] - max_r x[i, r]) / sum_q exp(x[i, q]), the sum of exp(x[i, q] - max_r x[i, r]) where `needed`."""
+    at = lambda a: Load(F32, "in0", (aff("i0"), aff(a)))
+    most = Reduce(F32, "max", (Axis("r0", length),), (at("r0"),))
+    weight = Map(F32, "exp", (Map(F32, "sub", (at("r1"), most)),)) if needed else Map(F32, "exp", (at("r1"),))
+    total = Reduce(F32, "sum", (Axis("r1", length),), (weight,))
+    value = Map(F32, "div", (Map(F32, "exp", (Map(F32, "sub", (at("i1"), most)),)), total))
+    axes, t = (Axis("i0", ROWS), Axis("i1", length)), TensorType(F32, (ROWS, length))
+    return Kernel("two", "N", axes, (Arg("in0", t),), (Arg("out0", t),), (Store("out0", (aff("i0"), aff("i1")), value),), f"two {needed}")
+
+
+@pytest.mark.parametrize("parts", [2, 7])
+def test_reductions_that_do_not_need_each_other_share_their_parts(parts):
+    k = two_folds()
+    assert roles_of(k).split == "r0"
+    (first, s), (join, _) = pieces(k, Schedule.make({"i0": 1, "i1": 64, "r0": 64, "r1": 64}, split=("r0", parts)))
+    assert s.tile == (("i0", 1), ("r0", 64), ("r0_part", 1)) and len(first.outputs) == 2
+    arrays = arrays_of(k)
+    np.testing.assert_allclose(evaluate(join, arrays | evaluate(first, arrays))["out0"], evaluate(k, arrays)["out0"], rtol=1e-12)
+
+
+def test_a_reduction_that_needs_another_keeps_its_axis():
+    k = two_folds(needed=True)
+    assert together(k, "r0") is k and not roles_of(k).split
+
+
 # ---- printed
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
@@ -123,11 +150,15 @@ def check(program, model, folder):
 
 SUM = graph({"x": "f32[3, 4099]", "b": "f32[3]"}, "%0 = reduce_sum(x, axes=[1])\n%1 = sub(%0, b)")
 COLUMNS = graph({"x": "f16[1030, 70]"}, "%0 = exp(x)\n%1 = reduce_max(%0, axes=[0])")
+PAIR = graph({"x": "f16[2, 5000]"}, "%c = cast(x, to='f32')\n%0 = reduce_max(%c, axes=[1], keepdims=True)\n"
+             "%1 = max_sumexp(%c, axes=[1], keepdims=True, part='l')\n%2 = sub(%c, %0)\n%3 = exp(%2)\n%4 = div(%3, %1)")
 SCALAR = graph({"x": "f32[40001]"}, "%0 = reduce_sum(x, axes=[0])")
 PRINTED = {
     "rows": (SUM, Schedule.make({"i0": 1, "r0": 512}, threads=64, split=("r0", 3), join=(("i0", 1), ("threads", 64)))),
     "columns": (COLUMNS, Schedule.make({"i0": 32, "r0": 64}, threads=128, split=("r0", 5), join=(("i0", 32), ("threads", 64)))),
     "scalar": (SCALAR, Schedule.make({"r0": 1024}, threads=64, split=("r0", 9), join=(("threads", 64),))),
+    "two folds": (PAIR, Schedule.make({"i0": 1, "i1": 512, "r0": 512, "r1": 512}, threads=64, split=("r0", 3),
+                                      join=(("i0", 1), ("i1", 512), ("threads", 64)))),
     "gemm": (gemm(72, 40, 1000), Schedule.make({"i0": 32, "i1": 32, "r0": 32}, threads=64, stages=2, split=("r0", 3),
                                                join=(("i0", 8), ("i1", 32), ("threads", 64)))),
     "attention": (attention(1, 2, 4, 64, keys=515), Schedule.make({"i0": 1, "i1": 16, "i2": 64, "r1": 32}, threads=32, stages=2,
@@ -167,3 +198,17 @@ def test_parts_are_chosen_where_blocks_are_few():
     without = autocomp.optimize(graph({"x": "f32[16777216]"}, "%0 = reduce_sum(x, axes=[0])"), target="cuda:h200",
                                 without=["scheduling/gpu-parts"])  # fmt: skip
     assert without.predicted > 10 * few.predicted
+
+
+@pytest.mark.parametrize("op", ["softmax(x, axes=[1])", "layer_norm(x, g, b, axes=[1])"])
+def test_few_long_rows_take_the_forms_whose_reductions_have_parts(op):
+    """A row in dependent reductions stays with one block or cluster; the one-pass forms need one launch more."""
+    def program(rows: int, row: int, **more: object) -> autocomp.Program:
+        inputs = {"x": f"f16[{rows}, {row}]"} | ({} if "soft" in op else dict.fromkeys("gb", f"f16[{row}]"))
+        return autocomp.optimize(graph(inputs, f"%0 = {op}"), target="cuda:h200", **more)
+    long = program(1, 1 << 20)
+    assert [k.name.split("_")[-1] for k in long.kernels] == ["part", "join"]
+    assert program(1, 1 << 20, without=["scheduling/gpu-parts"]).predicted > 5 * long.predicted
+    assert [len(program(*shape).kernels) for shape in ((16384, 4096), (4, 4096))] == [1, 1]
+    (shared,) = program(8, 65536).kernels  # the blocks of a cluster count as blocks: 64 for 8 rows
+    assert "clusters of 8" in str(shared.schedule)

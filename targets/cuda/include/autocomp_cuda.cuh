@@ -21,6 +21,7 @@ AC_DEVICE bf16 ac_narrow_bf16(float x) { return __float2bfloat16_rn(x); }
 AC_DEVICE float ac_to_tf32(float x) { unsigned r; asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(x)); return __int_as_float(int(r)); }
 #define AC_PAIRS
 #define AC_ONCE
+#define AC_SOON
 #include "autocomp_simt.h"
 // ---- what is read once: first to leave the caches, which it would else empty of what is read again (PTX ISA, createpolicy)
 AC_DEVICE unsigned long long ac_leaves_first() {
@@ -42,6 +43,20 @@ template <int N, class R, class S> AC_DEVICE void ac_load_once(R *r, const S *p)
     memcpy(t.v, w, 16);
 #pragma unroll
     for (int i = 0; i < N; ++i) r[i] = ac_held(t.v[i]);
+  }
+}
+// what is used behind a barrier: ptxas moves loads of constants behind it to spare registers, and the latency with them; others stay
+template <int N, class S> AC_DEVICE void ac_ask(unsigned *r, const S *p) {
+  static_assert(N * sizeof(S) == 16);
+  asm volatile("ld.global.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "l"(p));
+}
+template <int N, class R, class S> AC_DEVICE void ac_load_soon(R *r, const S *p) {
+  if constexpr (N * sizeof(S) == 16) {
+    unsigned w[4];
+    ac_ask<N>(w, p);
+    ac_unpack<S, N>(r, w);
+  } else {
+    ac_load<N>(r, p);
   }
 }
 // a constant that stays in a register: the third coordinate of a thread is 0, which the compiler does not know

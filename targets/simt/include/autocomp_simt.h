@@ -112,6 +112,11 @@ template <class S, int N, class R> AC_DEVICE void ac_unpack(R *r, const unsigned
 #ifndef AC_ONCE
 template <int N, class R, class S> AC_DEVICE void ac_load_once(R *r, const S *p) { ac_load<N>(r, p); }
 #endif
+// the same for what is used behind a barrier: its latency passes in front of it (AC_SOON: the target has its own)
+#ifndef AC_SOON
+template <int N, class R, class S> AC_DEVICE void ac_load_soon(R *r, const S *p) { ac_load<N>(r, p); }
+template <int N, class S> AC_DEVICE void ac_ask(unsigned *r, const S *p) { ac_load_packed<N>(r, p); }
+#endif
 template <int N, class R, class V> AC_DEVICE void ac_fill(R *r, V x) {
 #pragma unroll
   for (int i = 0; i < N; ++i) r[i] = R(x);

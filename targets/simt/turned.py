@@ -1,0 +1,56 @@
+"""Tiles that memory holds in another order than threads read them: through shared memory, written in memory's order.
+
+All copies of a body that stand side by side are under way before anybody waits for one of them: the loads that come straight to
+registers first, since threads meet before they read a turned tile, and compilers move loads of constants behind that to spare
+registers (8192 x 8192 halves, x.T + y: two of four loads of a thread stood there in what ptxas 13.0 made).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from autocomp.targets.simt.digits import linear
+from autocomp.targets.simt.expressions import STORED
+
+from autocomp.tile.program import Loop, Stmt
+
+if TYPE_CHECKING:
+    from autocomp.targets.simt.printer import Printer
+
+
+def side_by_side(at: Printer, body: Sequence[Loop | Stmt]) -> tuple[Stmt, ...]:
+    """The copies at the beginning of a body without products, if there are several of which some are turned; () else."""
+    first: list[Stmt] = []
+    for n in body:
+        if not (isinstance(n, Stmt) and n.op == "copy" and at.p.tensor(n.srcs[0]) is not None):
+            break
+        first.append(n)
+    others = {*at.place.words, *at.place.shared, *at.place.late}
+    turned = any(s.dst in at.place.staged for s in first) and not any(s.dst in others for s in first)
+    return tuple(first) if turned and len(first) > 1 and not at.place.products else ()
+
+
+def copy(at: Printer, together: Sequence[Stmt]) -> None:
+    """Copies of which some are turned."""
+    turned = [s for s in together if s.dst in at.place.staged]
+    at.soon = {s.dst for s in together} - {s.dst for s in turned}
+    for s in together:
+        if s.dst in at.soon:
+            at.copy(s)
+    for s in turned:
+        at.before_write(f"stage of {s.dst}")
+        at.to_shared(s)
+        at.put("ac_commit();")
+        at.pending = True
+    for s in turned:
+        _take(at, s)
+
+
+def _take(at: Printer, s: Stmt) -> None:
+    """A turned tile from shared memory into registers."""
+    x, layout, name = at.place.staged[s.dst], at.place.layouts[s.dst], at.names.of(s.dst)
+    at.before_read(f"stage of {s.dst}")
+    with at.over(layout.registers):
+        row, col = (linear(group, lambda a: at.local(layout, a, "r")) for group in (x.outer, x.inner))
+        at.put(f"{name}[r] = ac_held(*(const {STORED[x.buf.dtype.name]} *)({at.element(x, x.placed(row), col)}));")
