@@ -17,8 +17,9 @@ from autocomp.ir.schedule import Schedule
 # Part of the time of tensors of which a thread has 8 bytes, not 16, that is added: 103 to 115 us against 100 to 103 in 24 schedules of a
 # pointwise chain of halves, benchmarks/cost_rank.py, H200, 2026-11-21
 ACCESS = 0.25
-# Of a turned map's time, for each doubling of a thread's elements beyond AT_ONCE: x.T + y of 8192 x 8192 halves by tiles of 128 x 64 took 100.0
-# us with 512 threads, 100.5 with 256, 101.0 with 128; 128 x 128 100.1 and 100.5; 64 x 64 101.0 (256), 101.6 (128); H200, 2026-11-21
+# Of a turned map's time, for each doubling of a thread's elements beyond AT_ONCE: x.T + y of 8192 x 8192 halves by tiles of 128 x 64
+# took 100.0 us with 512 threads, 100.5 with 256, 101.0 with 128; 128 x 128 100.1 and 100.5; 64 x 64 101.0 (256), 101.6 (128); H200,
+# 2026-11-21
 ONE_BY_ONE, AT_ONCE = 0.006, 16
 # Attention with heads of 64 and 128, full and causal, 13 schedules within 8 % and 5 % in the mean; benchmarks/gpu.py, H200, 2026-11-21:
 UNCAPPED = 0.86  # products pause for maps, so that power leaves the chip at 1.65 to 1.8 GHz; rates were measured at 1.45 to 1.5

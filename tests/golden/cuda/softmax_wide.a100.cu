@@ -2,8 +2,8 @@
 
 /*
  * reduce_max_max_sumexp_cast_sub_3more_join: cast reduce_max max_sumexp sub exp div cast
- * schedule: tile i0 1, i1 4096, r0_part 32; 128 threads
- * predicted: 4.40 us, bound by launch, 6% of the roofline
+ * schedule: tile i0 1, i1 2048, r0_part 32
+ * predicted: 4.80 us, bound by launch, 5% of the roofline
  * rule: monoids/max-sumexp: made max_sumexp f32[2, 1]
  * rule: fusion/reduce-prologue: cast into operand 0 of reduce_max
  * rule: fusion/map-into-map: cast into operand 0 of sub
@@ -16,7 +16,7 @@
  *
  * kernel reduce_max_max_sumexp_cast_sub_3more_join(in0: f16[i0:2, i1:131072], part0: f32[i0:2, r0_part:32] of part0[32, 2] at [r0_part, i0], part1: f32[i0:2, r0_part:32] of part1[32, 2] at [r0_part, i0], part2: f32[i0:2, r0_part:32] of part2[32, 2] at [r0_part, i0]) -> out0: f16[i0:2, i1:131072]
  * axes i0=2 i1=131072 r0_part=32
- * tile i0=1 i1=4096
+ * tile i0=1 i1=2048
  * grid i0, i1
  *   in0_t: f16[i0, i1] fragment = copy in0
  *   part0_t: f32[i0, r0_part] fragment = copy part0
@@ -29,26 +29,26 @@
  *   cast_t: f16[i0, i1] fragment = map cast(f16, exp(cast(f32, in0_t) - m_t) / s_t)
  *   store out0 = cast_t
  *
- * in0_t: reg (i1,1,8)(i1,1024,4) lane (i1,8,32) wave (i1,256,4)
- * part0_t: reg () lane (r0_part,1,32) wave (-,0,4)
- * m_t: reg () lane (-,0,32) wave (-,0,4)
- * part1_t: reg () lane (r0_part,1,32) wave (-,0,4)
- * part2_t: reg () lane (r0_part,1,32) wave (-,0,4)
- * m_t2: reg () lane (-,0,32) wave (-,0,4)
- * where_t: reg () lane (r0_part,1,32) wave (-,0,4)
- * s_t: reg () lane (-,0,32) wave (-,0,4)
- * cast_t: reg (i1,1,8)(i1,1024,4) lane (i1,8,32) wave (i1,256,4)
+ * in0_t: reg (i1,1,8) lane (i1,8,32) wave (i1,256,8)
+ * part0_t: reg () lane (r0_part,1,32) wave (-,0,8)
+ * m_t: reg () lane (-,0,32) wave (-,0,8)
+ * part1_t: reg () lane (r0_part,1,32) wave (-,0,8)
+ * part2_t: reg () lane (r0_part,1,32) wave (-,0,8)
+ * m_t2: reg () lane (-,0,32) wave (-,0,8)
+ * where_t: reg () lane (r0_part,1,32) wave (-,0,8)
+ * s_t: reg () lane (-,0,32) wave (-,0,8)
+ * cast_t: reg (i1,1,8) lane (i1,8,32) wave (i1,256,8)
  */
-extern "C" __global__ void __launch_bounds__(128) reduce_max_max_sumexp_cast_sub_3more_join(const f16 *__restrict__ in0, const float *__restrict__ part0, const float *__restrict__ part1, const float *__restrict__ part2, f16 *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(256) reduce_max_max_sumexp_cast_sub_3more_join(const f16 *__restrict__ in0, const float *__restrict__ part0, const float *__restrict__ part1, const float *__restrict__ part2, f16 *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   const int r0_part_t = lane;
   const int i1_t = lane * 8 + wave * 256;
   int block = blockIdx.x;
-  const int i1_b = block % 32 * 4096;
-  block /= 32;
+  const int i1_b = block % 64 * 2048;
+  block /= 64;
   const int i0_b = block;
-  float in0_t[32];
+  float in0_t[8];
   float part0_t[1];
   float m_t[1];
   float part1_t[1];
@@ -56,10 +56,9 @@ extern "C" __global__ void __launch_bounds__(128) reduce_max_max_sumexp_cast_sub
   float m_t2[1];
   float where_t[1];
   float n_s_t[1];
-  float cast_t[32];
-  #pragma unroll
-  for (int q = 0; q < 4; ++q) {
-    ac_load<8>(&in0_t[q * 8], in0 + i0_b*131072 + (i1_b + i1_t + (q * 8) % 8 + (q * 8) / 8 * 1024));
+  float cast_t[8];
+  for (int q = 0; q < 1; ++q) {
+    ac_load<8>(&in0_t[q * 8], in0 + i0_b*131072 + (i1_b + i1_t + (q * 8)));
   }
   for (int q = 0; q < 1; ++q) {
     ac_load<1>(&part0_t[q], part0 + i0_b + (r0_part_t)*2);
@@ -149,12 +148,11 @@ extern "C" __global__ void __launch_bounds__(128) reduce_max_max_sumexp_cast_sub
     n_s_t[r] = t3[r];
   }
   #pragma unroll
-  for (int r = 0; r < 32; ++r) {
+  for (int r = 0; r < 8; ++r) {
     cast_t[r] = (ac_exp((in0_t[r] - m_t[0])) / n_s_t[0]);
   }
-  #pragma unroll
-  for (int q = 0; q < 4; ++q) {
-    ac_store<8>(out0 + i0_b*131072 + (i1_b + i1_t + (q * 8) % 8 + (q * 8) / 8 * 1024), &cast_t[(q * 8)]);
+  for (int q = 0; q < 1; ++q) {
+    ac_store<8>(out0 + i0_b*131072 + (i1_b + i1_t + (q * 8)), &cast_t[(q * 8)]);
   }
 }
 
@@ -162,8 +160,8 @@ extern "C" __global__ void __launch_bounds__(128) reduce_max_max_sumexp_cast_sub
 
 /*
  * reduce_max_max_sumexp_cast_sub_3more_part: cast reduce_max max_sumexp sub exp div cast
- * schedule: tile i0 1, r0_part 1
- * predicted: 4.26 us, bound by launch, 3% of the roofline
+ * schedule: tile i0 1, r0_part 1; 512 threads
+ * predicted: 4.52 us, bound by launch, 3% of the roofline
  * rule: monoids/max-sumexp: made max_sumexp f32[2, 1]
  * rule: fusion/reduce-prologue: cast into operand 0 of reduce_max
  * rule: fusion/map-into-map: cast into operand 0 of sub
@@ -187,13 +185,13 @@ extern "C" __global__ void __launch_bounds__(128) reduce_max_max_sumexp_cast_sub
  *   store part1 = m_t
  *   store part2 = l
  *
- * in0_t: reg (r0,1,8)(r0,2048,2) lane (r0,8,32) wave (r0,256,8)
- * cast_t: reg (r0,1,8)(r0,2048,2) lane (r0,8,32) wave (r0,256,8)
- * m_t: reg () lane (-,0,32) wave (-,0,8)
- * p: reg (r0,1,8)(r0,2048,2) lane (r0,8,32) wave (r0,256,8)
- * l: reg () lane (-,0,32) wave (-,0,8)
+ * in0_t: reg (r0,1,8) lane (r0,8,32) wave (r0,256,16)
+ * cast_t: reg (r0,1,8) lane (r0,8,32) wave (r0,256,16)
+ * m_t: reg () lane (-,0,32) wave (-,0,16)
+ * p: reg (r0,1,8) lane (r0,8,32) wave (r0,256,16)
+ * l: reg () lane (-,0,32) wave (-,0,16)
  */
-extern "C" __global__ void __launch_bounds__(256) reduce_max_max_sumexp_cast_sub_3more_part(const f16 *__restrict__ in0, float *__restrict__ part0, float *__restrict__ part1, float *__restrict__ part2) {
+extern "C" __global__ void __launch_bounds__(512) reduce_max_max_sumexp_cast_sub_3more_part(const f16 *__restrict__ in0, float *__restrict__ part0, float *__restrict__ part1, float *__restrict__ part2) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   extern __shared__ __align__(1024) unsigned char smem[];
@@ -202,17 +200,16 @@ extern "C" __global__ void __launch_bounds__(256) reduce_max_max_sumexp_cast_sub
   const int i0_b = block % 2;
   block /= 2;
   const int r0_part_b = block;
-  float in0_t[16];
-  float cast_t[16];
+  float in0_t[8];
+  float cast_t[8];
   float m_t[1];
-  float p[16];
+  float p[8];
   float l[1];
-  #pragma unroll
-  for (int q = 0; q < 2; ++q) {
-    ac_load<8>(&in0_t[q * 8], in0 + i0_b*131072 + (r0_t + (q * 8) % 8 + (q * 8) / 8 * 2048) + r0_part_b*4096);
+  for (int q = 0; q < 1; ++q) {
+    ac_load<8>(&in0_t[q * 8], in0 + i0_b*131072 + (r0_t + (q * 8)) + r0_part_b*4096);
   }
   #pragma unroll
-  for (int r = 0; r < 16; ++r) {
+  for (int r = 0; r < 8; ++r) {
     cast_t[r] = in0_t[r];
   }
   float t[1];
@@ -220,7 +217,7 @@ extern "C" __global__ void __launch_bounds__(256) reduce_max_max_sumexp_cast_sub
     t[r] = -ac_inf<float>();
   }
   #pragma unroll
-  for (int r = 0; r < 16; ++r) {
+  for (int r = 0; r < 8; ++r) {
     t[0] = ac_max(t[0], cast_t[r]);
   }
   for (int r = 0; r < 1; ++r) {
@@ -252,6 +249,14 @@ extern "C" __global__ void __launch_bounds__(256) reduce_max_max_sumexp_cast_sub
     sum = ac_max(sum, box[((5) * 1 + r) * 32 + lane]);
     sum = ac_max(sum, box[((6) * 1 + r) * 32 + lane]);
     sum = ac_max(sum, box[((7) * 1 + r) * 32 + lane]);
+    sum = ac_max(sum, box[((8) * 1 + r) * 32 + lane]);
+    sum = ac_max(sum, box[((9) * 1 + r) * 32 + lane]);
+    sum = ac_max(sum, box[((10) * 1 + r) * 32 + lane]);
+    sum = ac_max(sum, box[((11) * 1 + r) * 32 + lane]);
+    sum = ac_max(sum, box[((12) * 1 + r) * 32 + lane]);
+    sum = ac_max(sum, box[((13) * 1 + r) * 32 + lane]);
+    sum = ac_max(sum, box[((14) * 1 + r) * 32 + lane]);
+    sum = ac_max(sum, box[((15) * 1 + r) * 32 + lane]);
     t[r] = sum;
   }
   for (int r = 0; r < 1; ++r) {
@@ -261,7 +266,7 @@ extern "C" __global__ void __launch_bounds__(256) reduce_max_max_sumexp_cast_sub
     if (lane == 0 && wave == 0) ac_store<1>(part0 + i0_b + r0_part_b*2, &m_t[q]);
   }
   #pragma unroll
-  for (int r = 0; r < 16; ++r) {
+  for (int r = 0; r < 8; ++r) {
     p[r] = ac_exp((cast_t[r] - m_t[0]));
   }
   float t2[1];
@@ -269,7 +274,7 @@ extern "C" __global__ void __launch_bounds__(256) reduce_max_max_sumexp_cast_sub
     t2[r] = 0.0f;
   }
   #pragma unroll
-  for (int r = 0; r < 16; ++r) {
+  for (int r = 0; r < 8; ++r) {
     t2[0] = (t2[0] + p[r]);
   }
   for (int r = 0; r < 1; ++r) {
@@ -287,7 +292,7 @@ extern "C" __global__ void __launch_bounds__(256) reduce_max_max_sumexp_cast_sub
   for (int r = 0; r < 1; ++r) {
     t2[r] = (t2[r] + ac_shuffle_xor(t2[r], 16));
   }
-  float *box2 = (float *)(smem + 1024);
+  float *box2 = (float *)(smem + 2048);
   for (int r = 0; r < 1; ++r) {
     box2[(wave * 1 + r) * 32 + lane] = t2[r];
   }
@@ -301,6 +306,14 @@ extern "C" __global__ void __launch_bounds__(256) reduce_max_max_sumexp_cast_sub
     sum = (sum + box2[((5) * 1 + r) * 32 + lane]);
     sum = (sum + box2[((6) * 1 + r) * 32 + lane]);
     sum = (sum + box2[((7) * 1 + r) * 32 + lane]);
+    sum = (sum + box2[((8) * 1 + r) * 32 + lane]);
+    sum = (sum + box2[((9) * 1 + r) * 32 + lane]);
+    sum = (sum + box2[((10) * 1 + r) * 32 + lane]);
+    sum = (sum + box2[((11) * 1 + r) * 32 + lane]);
+    sum = (sum + box2[((12) * 1 + r) * 32 + lane]);
+    sum = (sum + box2[((13) * 1 + r) * 32 + lane]);
+    sum = (sum + box2[((14) * 1 + r) * 32 + lane]);
+    sum = (sum + box2[((15) * 1 + r) * 32 + lane]);
     t2[r] = sum;
   }
   for (int r = 0; r < 1; ++r) {
