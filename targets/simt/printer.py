@@ -46,7 +46,7 @@ class Printer(Coordinates):
         self.exact, self.counted = exact, counted
         self.bufs = {b.name: b for b in p.bufs}
         self.half = not exact and all(t.dtype.bytes <= 2 for t in (*p.inputs, *p.outputs) if t.dtype.is_float)
-        self.far = extremes(p).__contains__
+        self.extreme = extremes(p).__contains__
         self.relative = only_quotients(p)
         self.growing = {x.until[0] for x in _all_loops(p.body) if x.until}  # axes along which a tile's loops grow longer
         self.streams = (1, 0)  # bytes of tensors that are told from others where they are read once, from and to
@@ -414,7 +414,7 @@ class Printer(Coordinates):
     def elements(self, dst: str, layout: Layout, expr: Expr) -> None:
         with self.registers(layout):
             scalar = Scalar(lambda n: self.read_at(n, layout, "r"), self.table, lambda a: self.coordinate(layout, a, "r"),
-                            self.exact, self.half, self.relative, lambda n: self.word_at(n, layout), self.index, self.far)  # fmt: skip
+                            self.exact, self.half, self.relative, lambda n: self.word_at(n, layout), self.index, self.extreme)  # fmt: skip
             self.put(f"{self.names.of(dst)}[r] = {scalar.text(expr)};")
 
     def needless(self, e: Expr, layout: Layout) -> str:
