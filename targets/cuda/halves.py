@@ -69,7 +69,9 @@ def at_cut(at: TeamPrinter, second: bool) -> None:
         at.put(f"ac_barrier_wait({_barrier(at, b)}, 0);", f"unsigned {b.turn}[{16 * half}];")
         with _boxes(at, b, False), at.over(4, "q"):
             at.put(f"ac_ldmatrix4{b.boxes.suffix}(*(unsigned (*)[4])&{b.turn}[(b * 4 + q) * 4], {_slot(at, b, False)} + {_swizzled(b)});")
-        at.put(f"ac_keep({b.turn});", f"ac_barrier_sync(2 + {at.side}, 128);")
+        # A barrier of threads does not wait for matrix loads under way (products of other warps hold them up); the fence does. Without it
+        # the second half overtook the last of them in 7 to 14 of 100 runs (H200, clusters of 2, 2026-11-21).
+        at.put(f"ac_keep({b.turn});", "ac_async_fence();", f"ac_barrier_sync(2 + {at.side}, 128);")
     with at.block("if (threadIdx.x % 128 == 0)"):
         if not second:
             at.put("ac_bulk_wait<0>();")

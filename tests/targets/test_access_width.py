@@ -40,7 +40,7 @@ def test_an_access_moves_what_address_and_size_are_multiples_of(shape, body, dty
     ("[200, 776]", SLICE.format(8, 760, 1), "exp_t", "i1", 8),
     ("[300, 776]", "%0 = softmax(x, axes=[1])", "in0_t", "i1", 8),
     ("[1500, 4096]", "%0 = reduce_sum(x, axes=[0])", "in0_t", "i0", 8),  # the axis that stays is the contiguous one
-    ("[9, 130, 70]", "%0 = reduce_max(x, axes=[1])", "in0_t", "i1", 2),
+    ("[900, 130, 70]", "%0 = reduce_max(x, axes=[1])", "in0_t", "i1", 2),
 ])  # fmt: skip
 def test_neighbouring_threads_have_neighbouring_runs(shape, body, value, axis, vector):
     """The first digit of registers is a run of the contiguous axis, the first digit of lanes the runs beside it."""

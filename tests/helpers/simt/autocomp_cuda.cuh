@@ -62,6 +62,7 @@ template <int COUNT, bool TURNED> AC_DEVICE void ac_ldmatrix(unsigned (&r)[4], c
   ac_rows mine{static_cast<const unsigned char *>(p), {}};
   simt_wave(10 + COUNT + 8 * TURNED, &mine, [](void **a, int lanes) {
     for (int i = 0; i < COUNT; ++i) ac_check_banks(a, i);
+    for (int i = 0; i < 8 * COUNT; ++i) simt_asked(static_cast<ac_rows *>(a[i])->row);
     for (int lane = 0; lane < lanes; ++lane)
       for (int i = 0; i < COUNT; ++i) {
         uint16_t x[2];

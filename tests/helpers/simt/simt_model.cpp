@@ -58,6 +58,8 @@ std::vector<Team> products;
 std::map<unsigned char *, Barrier> barriers;
 std::vector<int> unfenced;               // of every 16 bytes of shared memory the warp that wrote them and has met no fence since, plus 1
 std::vector<std::vector<long>> written;  // by each warp since its last fence
+std::vector<int> under_way;              // of every 16 bytes the warp whose matrix loads may still read them, plus 1
+std::vector<std::vector<long>> asked;    // by each warp since its last fence or arrival
 int current, alive;
 long idle;  // changes of fibers since something last went on
 std::string failure;
@@ -260,6 +262,8 @@ void run_block() {
   unfenced.assign(end / 16, 0);
   written.assign((threads + launch->wave - 1) / launch->wave, {});
   simt_unfenced = 0;
+  under_way.assign(end / 16, 0);
+  asked.assign(written.size(), {});
   waited = !launch->overlaps;
   if (!waited) allow(PROT_NONE);
   if (sigsetjmp(out, 1) == 0) start(launch->late ? 0 : threads - 1);
@@ -323,8 +327,16 @@ void simt_barrier_init(unsigned char *b, int count) {
   if ((b - smem) % 8) simt_fail("a misaligned barrier");
   barriers[b] = {count, count, 0, 0, {}, {}, {}};
 }
+// an arrival goes the way of a warp's loads, behind them
+static void arrived() {
+  const int warp = current / launch->wave;
+  for (long at : asked[warp])
+    if (under_way[at] == warp + 1) under_way[at] = 0;
+  asked[warp].clear();
+}
 void simt_barrier_arrive(unsigned char *at) {
   Barrier &b = find(at);
+  arrived();
   if (--b.pending < 0) simt_fail("more threads arrive at a barrier than it was made for");
   advance(b);
 }
@@ -367,6 +379,8 @@ void simt_send(unsigned char *to, const void *from, unsigned char *at) {
 }
 void simt_bulk_load(unsigned char *to, const ac_tensor_map *m, unsigned char *at, const int *coordinates) {
   Barrier &b = find(at);
+  for (long i = (to - smem) / 16; i <= (to + box_bytes(*m) - 1 - smem) / 16; ++i)
+    if (under_way[i]) simt_fail("what matrix loads may still read is overwritten in bulk: a barrier of threads does not wait for them");
   const Bulk load = bulk(m, to, coordinates);
   if (launch->late) return b.loads.push_back(load);
   perform_load(load);
@@ -393,6 +407,13 @@ void simt_fenced() {
   for (long at : written[warp])
     if (unfenced[at] == warp + 1) unfenced[at] = 0, --simt_unfenced;
   written[warp].clear();
+  arrived();
+}
+void simt_asked(const unsigned char *piece) {
+  const long at = (piece - smem) / 16;
+  const int warp = current / launch->wave;
+  under_way[at] = warp + 1;
+  asked[warp].push_back(at);
 }
 void simt_engine_reads(const unsigned char *p, long bytes) {
   for (long at = (p - smem) / 16; simt_unfenced && at <= (p + bytes - 1 - smem) / 16; ++at)

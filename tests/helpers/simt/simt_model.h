@@ -62,6 +62,8 @@ extern int simt_unfenced;  // pieces of 16 bytes that wait for one
 void simt_wrote(const unsigned char *piece);
 void simt_fenced();
 void simt_engine_reads(const unsigned char *p, long bytes);
+// matrix loads whose values nobody has used yet are under way until the warp meets a fence or arrives at a barrier in shared memory
+void simt_asked(const unsigned char *piece);
 void simt_bulk_store(const ac_tensor_map *m, unsigned char *from, const int *at);
 void simt_bulk_wait(int stores);
 
