@@ -135,7 +135,7 @@ class BlockModel:
         start = first * (1 + OVERLAP * min(waves - 1, 8)) + (chip.limits.get("cluster", 0.0) if pair > 1 and t.shape else 0.0)
         start += chip.limits.get("stay", 0.0) * s.persistent
         start += _adding_up(s, chip, t) if s.deep > 1 or s.stream else 0.0
-        near, behind = self._through_l2(s, t, blocks, over, beside, cost)
+        near, behind = self._through_l2(s, t, blocks, at_once, pair, over, beside, cost)
         start += behind
         terms = {cost.bound: cost.seconds - chip.launch, "l2": near, "latency": reductions.waiting(s, chip, self.d, t)}
         if form == "map":
@@ -165,20 +165,19 @@ class BlockModel:
         seconds = terms[bound] + OVERLAP * (sum(terms.values()) - terms[bound]) + chip.launch + start
         return Cost(seconds, bound, (*cost.parts, *((n, x) for n, x in terms.items() if n != cost.bound), ("start", start)))
 
-    def _through_l2(self, s: Schedule, t: Tile, blocks: int, over: float, beside: int, cost: Cost) -> tuple[float, float]:
+    def _through_l2(self, s: Schedule, t: Tile, blocks: int, at_once: int, pair: int, over: float, beside: int,
+                    cost: Cost) -> tuple[float, float]:  # fmt: skip
         """Seconds in which L2 brings the operands of all blocks; of these what products that bind otherwise do not hide: the part of last
         tiles that are shared out."""
         chip, w, form, l2 = self.chip, self.d.work, self.d.roles.form, self.chip.memory("l2").bandwidth
-        direct = s.instruction == "direct"
-        at_once = chip.cores * (direct_resident(s, chip) if direct else s.resident)
-        near = t.near - t.common * (1 - 1 / (s.cluster if s.deep == 1 else 1))
+        near = t.near - t.common * (1 - 1 / pair)
         fresh = min(near, w.read / l2)  # what L2 holds reaches few cores faster
         few = max(1.0, l2 / chip.limits.get("core_near", l2 / chip.cores) / blocks)
         near = (fresh * max(1.0, chip.cores / blocks) + (near - fresh) * few) * over
         if s.roles == "cooperative":
             near *= CUT if self.d.cut else 1.0
             near += _far(chip, w, min(blocks, at_once))
-        elif form == "contract" and not direct and "warp_copies" in chip.limits:
+        elif form == "contract" and s.instruction != "direct" and "warp_copies" in chip.limits:
             near *= l2 / _warps_copy(s, chip, beside)
         if not s.stream:
             return near, 0.0

@@ -12,7 +12,7 @@ import numpy as np
 
 from autocomp.errors import ModelError
 from autocomp.ir.types import Sym, dtype_of
-from autocomp.runtime.executor import plain
+from autocomp.runtime.executor import of_torch, plain
 from autocomp.targets.source import TensorMap
 
 
@@ -137,10 +137,9 @@ class Borrowed:
 
 def _withheld(x: Any) -> tuple[str, str] | None:
     """Why a tensor of torch is not its memory alone, and what to give instead; None where it is."""
-    torch = sys.modules.get("torch")
-    if torch is None or not isinstance(x, torch.Tensor):
+    if not of_torch(x):
         return None
-    if x.layout != torch.strided:
+    if x.layout != sys.modules["torch"].strided:
         return f"is stored as {x.layout}", "x.to_dense()"
     return ("records gradients, which are not computed", "x.detach()") if x.requires_grad else None
 
@@ -178,8 +177,7 @@ def on_device(x: Any) -> bool:
 
 def capturing(arrays: Iterable[Any]) -> bool:
     """Whether torch is capturing what is queued on its current stream, where one of the arrays is a tensor of torch on a device."""
-    torch = sys.modules.get("torch")
-    return torch is not None and any(isinstance(x, torch.Tensor) and x.is_cuda for x in arrays) and torch.cuda.is_current_stream_capturing()
+    return any(of_torch(x) and x.is_cuda for x in arrays) and bool(sys.modules["torch"].cuda.is_current_stream_capturing())
 
 
 def empty(x: Any, shape: tuple[int, ...], dtype: np.dtype[Any], stream: Any) -> Borrowed | None:
@@ -188,9 +186,9 @@ def empty(x: Any, shape: tuple[int, ...], dtype: np.dtype[Any], stream: Any) -> 
     torch's allocator hands memory that is given back on to work on the stream that it was taken for; ours would to work on `stream`,
     while a stream of torch may still read.
     """
-    torch = sys.modules.get("torch")
-    if torch is None or not isinstance(x, torch.Tensor):
+    if not of_torch(x):
         return None
+    torch = sys.modules["torch"]
     return Borrowed("", torch.empty(shape, dtype=getattr(torch, np.dtype(dtype).name), device=x.device), stream)
 
 

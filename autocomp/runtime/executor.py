@@ -55,17 +55,17 @@ def plain(x: Any) -> Any:
 
     DLPack hands out the memory and does not say so.
     """
-    return x.resolve_neg() if _of_torch(x) and x.is_neg() else x
+    return x.resolve_neg() if of_torch(x) and x.is_neg() else x
 
 
 def given_back(feed: Mapping[str, Any], outputs: dict[str, np.ndarray]) -> dict[str, Any]:
     """Outputs as torch tensors on the same memory where an input is one; else as they are."""
-    if not any(map(_of_torch, feed.values())):
+    if not any(map(of_torch, feed.values())):
         return outputs
     return {name: _tensor(x) for name, x in outputs.items()}
 
 
-def _of_torch(x: Any) -> bool:
+def of_torch(x: Any) -> bool:
     """Whether x is a tensor of torch, which is not imported for the question."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(x, torch.Tensor)
@@ -82,7 +82,7 @@ def _short_float(x: Any) -> np.dtype[Any] | None:
     """The dtype of a torch tensor that NumPy knows by ml_dtypes alone (bfloat16, 8-bit floats); None for others."""
     import ml_dtypes
 
-    name = str(x.dtype).rpartition(".")[2] if _of_torch(x) else ""
+    name = str(x.dtype).rpartition(".")[2] if of_torch(x) else ""
     return np.dtype(getattr(ml_dtypes, name)) if name == "bfloat16" or name.startswith("float8_") else None
 
 
