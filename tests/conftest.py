@@ -7,6 +7,8 @@ import os
 import pytest
 from hypothesis import settings
 
+from tests.helpers.simt_model import COMPILER, compile_model
+
 settings.register_profile("ci", derandomize=True, print_blob=True)
 if os.environ.get("CI"):
     settings.load_profile("ci")
@@ -28,3 +30,11 @@ def schedules_are_chosen_by_the_model(monkeypatch):
     from autocomp.tune.use import Measured
 
     monkeypatch.setattr("autocomp.pipeline.measured", lambda *a: Measured({}))
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory):
+    """The machine model that runs printed GPU kernels on this CPU, compiled once."""
+    if not COMPILER:
+        pytest.skip("no C++ compiler (g++ or clang++)")
+    return compile_model(tmp_path_factory.mktemp("simt"))

@@ -15,7 +15,7 @@ from autocomp.ir.reference import evaluate
 from autocomp.runtime.deploy import plain
 from autocomp.runtime.inputs import random_inputs
 from tests.helpers.device_graphs import GRAPHS, graph
-from tests.helpers.simt_model import COMPILER, INCLUDE, SHARED, _compile, compile_model
+from tests.helpers.simt_model import COMPILER, INCLUDE, SHARED, _compile
 
 needs_compiler = pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
 
@@ -39,11 +39,6 @@ def run_folder(folder, model, build):
     include = [f"-I{p}" for p in (build, folder, *INCLUDE["maca"])]
     _compile([*include, str(build / "launcher.cpp"), str(model), "-o", str(build / "launcher")])
     return subprocess.run([build / "launcher"], cwd=folder, capture_output=True, text=True, check=False, timeout=60)
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return compile_model(tmp_path_factory.mktemp("simt"))
 
 
 @needs_compiler

@@ -9,7 +9,7 @@ from autocomp.cost.work import Cost
 from autocomp.ir.schedule import Schedule
 from autocomp.runtime.program import build_program
 from tests.helpers.device_graphs import graph
-from tests.helpers.simt_model import COMPILER, ModelExecutor, compile_model
+from tests.helpers.simt_model import ModelExecutor
 
 NORM = {"x": "f16[3, 2048]", "g": "f16[2048]", "b": "f16[2048]"}
 
@@ -20,13 +20,6 @@ def layer_norm(target: str, threads: int, inputs: dict[str, str] = NORM):
     (call,) = p.calls.calls
     schedules = {call.kernel.signature: (Schedule.make({"i0": 1}, threads=threads), Cost(0.0, "nothing", ()))}
     return build_program(p.calls, schedules, p.target, p.options, p.trace)
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    if not COMPILER:
-        pytest.skip("no C++ compiler (g++ or clang++)")
-    return compile_model(tmp_path_factory.mktemp("simt"))
 
 
 @pytest.mark.parametrize("target", ["cuda:h200", "maca:c500"])

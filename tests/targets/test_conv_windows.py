@@ -17,7 +17,7 @@ from autocomp.cost.tiles import tile_of
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.schedule import Schedule
 from tests.helpers.device_graphs import graph
-from tests.helpers.simt_model import COMPILER, ModelExecutor, compile_model
+from tests.helpers.simt_model import COMPILER, ModelExecutor
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler on PATH")
 
@@ -36,11 +36,6 @@ def printed(program, tile: tuple[int, ...], taps: tuple[int, int], channels: int
     sizes = {a.name: t for a, t in zip(kernel.axes, tile)} | depth
     rest = {"stages": 2, "roles": "cooperative", "workers": 1, **how}
     return kernel, CudaTarget(load_chip("h200")).emit(kernel, Schedule.make(sizes, **rest))
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return compile_model(tmp_path_factory.mktemp("simt"))
 
 
 CASES = {

@@ -15,7 +15,7 @@ from autocomp.egraph.parts import merged, split_calls
 from autocomp.ir.schedule import Schedule
 from autocomp.runtime.program import build_program
 from tests.helpers.device_graphs import graph
-from tests.helpers.simt_model import COMPILER, ModelExecutor, compile_model
+from tests.helpers.simt_model import ModelExecutor
 
 STORED = {"f16": np.dtype("f2"), "bf16": np.dtype(ml_dtypes.bfloat16)}
 
@@ -95,13 +95,6 @@ def test_keys_and_values_are_read_once(form, mask, batch, rows, keys):
 
 
 # ---- printed
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    if not COMPILER:
-        pytest.skip("no C++ compiler (g++ or clang++)")
-    return compile_model(tmp_path_factory.mktemp("simt"))
-
-
 def in_parts(text: str, target: str, parts: int, wave: int) -> Any:
     """The program with its keys in tiles of 32, done in parts by single waves."""
     p = autocomp.optimize(text, target=target)

@@ -13,7 +13,7 @@ import autocomp
 from autocomp.cost.chip import load_chip
 from autocomp.ir.schedule import Schedule
 from tests.helpers.device_graphs import graph
-from tests.helpers.simt_model import COMPILER, ModelExecutor, ModelFailure, compile_model
+from tests.helpers.simt_model import COMPILER, ModelExecutor, ModelFailure
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler on PATH")
 
@@ -56,11 +56,6 @@ HALVES = {
     "rows": (LONG_GELU, (256, 128), {}, 1),
     "clusters": (LONG, (128, 256), {"cluster": 2}, 2),
 }
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return compile_model(tmp_path_factory.mktemp("simt"))
 
 
 def printed(text: str, tile: tuple[int, ...], **how):

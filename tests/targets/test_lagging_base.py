@@ -17,7 +17,7 @@ from autocomp.tile import meaning
 from autocomp.tile.derive import derive
 from autocomp.tile.text import parse, show
 from tests.helpers.device_graphs import attention, graph
-from tests.helpers.simt_model import COMPILER, ModelExecutor, compile_model
+from tests.helpers.simt_model import COMPILER, ModelExecutor
 
 ROWS = 200
 GOLDEN = Path(__file__).parents[1] / "golden" / "cuda" / "attention_four_warpgroups.h200.cu"
@@ -28,11 +28,6 @@ def lagging(kernel, workers: int = 1, persistent: bool = False, overlap: int = 1
     rows = {a.name: 64 * workers if a.extent == ROWS else 1 for a in kernel.axes if a.extent != 64}
     return Schedule.make({**rows, "r1": 64}, stages=2, roles="cooperative", workers=workers, overlap=overlap, lazy=14,
                          persistent=persistent)  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return compile_model(tmp_path_factory.mktemp("simt"))
 
 
 def reference(feed, causal):

@@ -7,14 +7,9 @@ import pytest
 import autocomp
 from autocomp.ir.types import F16
 from tests.helpers.nets import residual_net
-from tests.helpers.simt_model import COMPILER, ModelExecutor, compile_model
+from tests.helpers.simt_model import COMPILER, ModelExecutor
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler on PATH")
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return compile_model(tmp_path_factory.mktemp("simt"))
 
 
 @pytest.mark.parametrize(("target", "image"), [("cuda:h200", False), ("cuda:h200", True), ("maca:c500", True)])

@@ -16,7 +16,7 @@ from autocomp.errors import UnsupportedOp
 from autocomp.ir.body import Contract, postorder
 from autocomp.ir.schedule import Schedule
 from tests.helpers.device_graphs import four_bits, graph, widened
-from tests.helpers.simt_model import COMPILER, compile_model
+from tests.helpers.simt_model import COMPILER
 from tests.targets.test_cuda import needs_nvrtc
 from tests.targets.test_on_cpu_model import check, specialised
 
@@ -29,11 +29,6 @@ TEAMS = {
     "i8": (widened(200, 136, 272, "i8", "i32", nt=True), "s32.s8.s8"),
     "u8": (widened(200, 136, 144, "u8", "i32", SCALED, nt=True), "s32.u8.u8"),
 }
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return compile_model(tmp_path_factory.mktemp("simt"))
 
 
 def mixed(a: str, b: str, to: str, m: int = 70, n: int = 72, k: int = 96) -> str:

@@ -13,15 +13,10 @@ import autocomp
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import dtype_of
 from tests.helpers.device_graphs import GRAPHS, WAVES, WAVES_SCHEDULE, gemm, graph
-from tests.helpers.simt_model import COMPILER, ModelExecutor, ModelFailure, compile_model
+from tests.helpers.simt_model import COMPILER, ModelExecutor, ModelFailure
 
 pytestmark = pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
 TARGETS = ["cuda:a100", "cuda:h200", "maca:c500"]
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return compile_model(tmp_path_factory.mktemp("simt"))
 
 
 def check(program, model, folder):

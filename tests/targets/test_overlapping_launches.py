@@ -12,7 +12,7 @@ import autocomp
 from autocomp.ir.schedule import Schedule
 from autocomp.runtime.cuda import started_early
 from tests.helpers.device_graphs import GRAPHS
-from tests.helpers.simt_model import COMPILER, ModelExecutor, ModelFailure, compile_model
+from tests.helpers.simt_model import COMPILER, ModelExecutor, ModelFailure
 
 NAMES = ["gemm_bias_gelu", "attention_f16", "softmax", "softmax_wide", "layer_norm_odd", "transpose", "swiglu", "conv_window", "embedding"]
 CONSTANT = "graph g\ninput x: f16[200, 64]\nparam b: f16[64] = random(3)\n%0 = add(x, b)\noutput out = %0\n"
@@ -114,11 +114,6 @@ def test_what_all_tiles_share_waits_where_others_write_it(model, tmp_path):
     program.printed[kernel.name] = replace(source, launch=replace(source.launch, at_most=2))
     program.executor = ModelExecutor(program, tmp_path, model)
     program.verify(seed=int(np.random.default_rng().integers(1 << 30)))
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return compile_model(tmp_path_factory.mktemp("simt"))
 
 
 def test_a_kernel_alone_and_one_of_many_blocks_do_not_wait(among_others, monkeypatch):

@@ -8,14 +8,9 @@ import pytest
 import autocomp
 from autocomp.ir.reference import evaluate
 from tests.helpers.device_graphs import conv, gemm, graph, turned
-from tests.helpers.simt_model import COMPILER, ModelExecutor, compile_model
+from tests.helpers.simt_model import COMPILER, ModelExecutor
 
 pytestmark = pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return compile_model(tmp_path_factory.mktemp("simt"))
 
 
 def check(text, model, folder, change=lambda name, x: x):

@@ -11,7 +11,7 @@ import autocomp
 from autocomp.errors import DoesNotFit, UnsupportedOp
 from autocomp.ir.schedule import Schedule
 from tests.helpers.device_graphs import graph
-from tests.helpers.simt_model import COMPILER, ModelExecutor, ModelFailure, compile_model
+from tests.helpers.simt_model import COMPILER, ModelExecutor, ModelFailure
 
 pytestmark = pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
 
@@ -38,11 +38,6 @@ CASES = {
     "two_rows": (NORM, replace(STAY, tile=(("i0", 2), ("i1", 128)), threads=64, stages=6)),
     "sum_and_norm": (SUM_AND_NORM, replace(STAY, tile=(("i0", 1), ("i1", 256)), threads=32, stages=3)),
 }
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return compile_model(tmp_path_factory.mktemp("simt"))
 
 
 def staying(text: str, schedule: Schedule, edit=lambda code: code):

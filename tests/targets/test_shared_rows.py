@@ -17,7 +17,7 @@ from autocomp.runtime.program import build_program
 from autocomp.tile.derive import derive
 from autocomp.tile.text import show
 from tests.helpers.device_graphs import graph
-from tests.helpers.simt_model import COMPILER, ModelExecutor, ModelFailure, compile_model
+from tests.helpers.simt_model import ModelExecutor, ModelFailure
 
 
 def latent(batch: int, heads: int, keys: int, width: int, turned: int) -> str:
@@ -49,13 +49,6 @@ def test_one_accumulator_takes_both_products_and_one_tile_serves_twice():
     values = products[2][4]
     assert values in (products[0][4], products[1][4])  # the keys' tile
     assert sum(line.strip().startswith(f"{values}:") for line in text.splitlines()) == 1
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    if not COMPILER:
-        pytest.skip("no C++ compiler (g++ or clang++)")
-    return compile_model(tmp_path_factory.mktemp("simt"))
 
 
 def under(text: str, schedule: Schedule):

@@ -11,17 +11,12 @@ import autocomp
 from autocomp.frontends.text import parse
 from autocomp.ir.reference import evaluate
 from tests.helpers.device_graphs import graph
-from tests.helpers.simt_model import COMPILER, ModelExecutor, compile_model
+from tests.helpers.simt_model import COMPILER, ModelExecutor
 
 pytestmark = pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
 GPUS = pytest.mark.parametrize("target", ["cuda:h200", "maca:c500"])
 BF16 = ml_dtypes.bfloat16
 LEAST = float(ml_dtypes.finfo(BF16).min)
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return compile_model(tmp_path_factory.mktemp("simt"))
 
 
 def several(inputs: dict[str, str], lines: dict[str, str]) -> str:

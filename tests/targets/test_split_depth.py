@@ -16,7 +16,7 @@ import autocomp
 from autocomp.errors import DoesNotFit, UnsupportedOp
 from autocomp.ir.schedule import Schedule
 from tests.helpers.device_graphs import gemm
-from tests.helpers.simt_model import COMPILER, ModelExecutor, ModelFailure, compile_model
+from tests.helpers.simt_model import COMPILER, ModelExecutor, ModelFailure
 from tests.helpers.split_depth import CASES, FEW, FEW_ROWS, STREAM, STREAMS, TWO, split, stream
 
 needs_compiler = pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
@@ -25,11 +25,6 @@ needs_nvrtc = pytest.mark.skipif(bool(missing), reason=missing)
 
 
 FOLDER = Path(__file__).parents[1] / "golden" / "cuda"
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return compile_model(tmp_path_factory.mktemp("simt"))
 
 
 def check(program, model, folder):

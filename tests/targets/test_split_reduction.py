@@ -21,7 +21,7 @@ from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import F32, I64, TensorType
 from autocomp.runtime.program import build_program
 from tests.helpers.device_graphs import attention, gemm, graph
-from tests.helpers.simt_model import COMPILER, ModelExecutor, ModelFailure, compile_model
+from tests.helpers.simt_model import ModelExecutor, ModelFailure
 
 ROWS, LONG = 3, 1009
 FREE = Cost(0.0, "nothing", ())
@@ -121,13 +121,6 @@ def test_a_reduction_that_needs_another_keeps_its_axis():
 
 
 # ---- printed
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    if not COMPILER:
-        pytest.skip("no C++ compiler (g++ or clang++)")
-    return compile_model(tmp_path_factory.mktemp("simt"))
-
-
 def in_parts(text: str, target: str, schedule: Schedule):
     """The program of one kernel under this very schedule."""
     p = autocomp.optimize(text, target=target)

@@ -14,7 +14,7 @@ from autocomp.errors import UnsupportedOp
 from autocomp.ir.schedule import Schedule
 from autocomp.runtime.deploy import _map
 from tests.helpers.device_graphs import graph
-from tests.helpers.simt_model import COMPILER, ModelExecutor, compile_model
+from tests.helpers.simt_model import COMPILER, ModelExecutor
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler on PATH")
 
@@ -28,11 +28,6 @@ def conv(stride: int, taps: int, pad: int, size: int) -> str:
 
 def kernel_of(text: str):
     return autocomp.optimize(text, target="cuda:h200").calls.calls[0].kernel
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return compile_model(tmp_path_factory.mktemp("simt"))
 
 
 @pytest.mark.parametrize(("stride", "taps", "pad", "size"), [(2, 3, 1, 15), (2, 1, 0, 15), (3, 3, 0, 25)])

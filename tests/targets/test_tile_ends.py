@@ -12,14 +12,9 @@ import autocomp
 from autocomp.cost.chip import load_chip
 from autocomp.ir.schedule import Schedule
 from tests.helpers.device_graphs import gemm, graph
-from tests.helpers.simt_model import COMPILER, ModelExecutor, ModelFailure, compile_model
+from tests.helpers.simt_model import COMPILER, ModelExecutor, ModelFailure
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler on PATH")
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return compile_model(tmp_path_factory.mktemp("simt"))
 
 
 def printed(text: str, tile: tuple[int, int], **how):

@@ -6,7 +6,7 @@ import pytest
 
 import autocomp
 from tests.helpers.device_graphs import graph
-from tests.helpers.simt_model import COMPILER, ModelExecutor, compile_model
+from tests.helpers.simt_model import ModelExecutor
 
 BODIES = {
     "turned first": "%0 = transpose(x, perm=[1, 0])\n%1 = add(%0, y)",
@@ -18,13 +18,6 @@ BODIES = {
 def turned(body: str, rows: int, columns: int) -> str:
     inputs = {"x": f"f16[{columns}, {rows}]", "y": f"f16[{rows}, {columns}]"} | ({"z": f"f16[{columns}, {rows}]"} if "z" in body else {})
     return graph(inputs, body)
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    if not COMPILER:
-        pytest.skip("no C++ compiler (g++ or clang++)")
-    return compile_model(tmp_path_factory.mktemp("simt"))
 
 
 @pytest.mark.parametrize("target", ["cuda:h200", "maca:c500"])

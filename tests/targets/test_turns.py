@@ -14,16 +14,11 @@ from autocomp.cost.chip import load_chip
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.schedule import Schedule
 from tests.helpers.device_graphs import gemm, graph
-from tests.helpers.simt_model import COMPILER, ModelExecutor, compile_model
+from tests.helpers.simt_model import COMPILER, ModelExecutor
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler on PATH")
 
 GELU = graph({"a": "f16[330, 128]", "b": "f16[128, 144]", "c": "f16[144]"}, "%0 = matmul(a, b)\n%1 = add(%0, c)\n%2 = gelu(%1)")
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return compile_model(tmp_path_factory.mktemp("simt"))
 
 
 def printed(program, tile: dict[str, int], **how):
