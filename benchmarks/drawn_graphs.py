@@ -1,9 +1,10 @@
-"""Random graphs by hypothesis: a leaf, then steps that each add an op over what is there. Sizes are small, or those at which GPU
-kernels change their form (`wide`)."""
+"""Random graphs from a generator of random numbers: a leaf, then steps that each add an op over what is there. Sizes are small, or
+those at which GPU kernels change their form (`wide`). `graphs` is the same as a strategy of hypothesis, which shrinks them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ def fixed(t: TensorType) -> tuple[int, ...]:
 class Drawn:
     """A graph in the making: `pool` are its values so far."""
 
-    draw: Any
+    random: Random
     b: Builder
     pool: list[Node]
     sizes: tuple[int, ...] = SIZES
@@ -40,18 +41,21 @@ class Drawn:
     def pick(self, *kinds: str) -> Node | None:
         """A value whose dtype is float ("f"), integer ("i") or bool ("b"), recent ones more often."""
         fits = [n for n in self.pool if kind_of(n.type.dtype) in kinds]
-        return self.draw(st.sampled_from([*fits, *fits[-2:] * 3])) if fits else None
+        return self.random.choice([*fits, *fits[-2:] * 3]) if fits else None
 
     def one_of(self, *items: Any) -> Any:
-        return self.draw(st.sampled_from(items))
+        return self.random.choice(items)
 
     def number(self, lo: int, hi: int) -> int:
-        return self.draw(st.integers(lo, hi))
+        return self.random.randint(lo, hi)
+
+    def coin(self) -> bool:
+        return self.random.randint(0, 1) == 1
 
     def leaf(self, t: TensorType) -> Node:
         """A new input or, for floats, sometimes a parameter."""
         self.fresh += 1
-        if t.dtype.is_float and self.draw(st.booleans()):
+        if t.dtype.is_float and self.coin():
             values = np.random.default_rng(self.fresh).standard_normal(fixed(t)) * 0.5
             return self.b.param(f"w{self.fresh}", values.astype(t.dtype.numpy))
         return self.b.input(f"x{self.fresh}", t)
@@ -96,10 +100,10 @@ def binary(g: Drawn) -> Node | None:
         y = g.one_of(*same)
     elif how == "leaf":
         cut = g.number(0, t.rank)
-        y = g.leaf(TensorType(t.dtype, tuple(1 if g.draw(st.booleans()) else d for d in t.shape)[cut:]))
+        y = g.leaf(TensorType(t.dtype, tuple(1 if g.coin() else d for d in t.shape)[cut:]))
     else:
         y = g.b.const(g.one_of(0.0, 1.0, 2.0, -0.5, 3.0) if t.dtype.is_float else g.one_of(0, 1, 2, 3), t.dtype)
-    pair = (x, y) if g.draw(st.booleans()) else (y, x)
+    pair = (x, y) if g.coin() else (y, x)
     return g.b.op(g.one_of(*BINARY), *pair)
 
 
@@ -110,7 +114,7 @@ def choice(g: Drawn) -> Node | None:
         return None
     z = g.b.const(0 if x.type.dtype.is_int else 0.0, x.type.dtype)
     c = g.b.op(g.one_of("gt", "le", "ne"), g.leaf(x.type), z)
-    return g.b.op("where", c, *((x, z) if g.draw(st.booleans()) else (z, x)))
+    return g.b.op("where", c, *((x, z) if g.coin() else (z, x)))
 
 
 def compare(g: Drawn) -> Node | None:
@@ -119,7 +123,7 @@ def compare(g: Drawn) -> Node | None:
 
 
 def axes_of(g: Drawn, x: Node) -> list[int]:
-    return sorted(g.draw(st.sets(st.integers(0, x.type.rank - 1), min_size=1)))
+    return sorted(g.random.sample(range(x.type.rank), g.number(1, x.type.rank)))
 
 
 def reduction(g: Drawn) -> Node | None:
@@ -127,7 +131,7 @@ def reduction(g: Drawn) -> Node | None:
     if x is None or not x.type.rank:
         return None
     ops = ("reduce_sum", "reduce_max", "reduce_min", *(("reduce_mean",) if x.type.dtype.is_float else ()))
-    return g.b.op(g.one_of(*ops), x, axes=axes_of(g, x), keepdims=g.draw(st.booleans()))
+    return g.b.op(g.one_of(*ops), x, axes=axes_of(g, x), keepdims=g.coin())
 
 
 def rows(g: Drawn) -> Node | None:
@@ -144,7 +148,7 @@ def rows(g: Drawn) -> Node | None:
 
 def scale(g: Drawn, x: Node, depth: int) -> Node:
     """x / sqrt(depth), so that products do not grow."""
-    return g.b.op("mul", x, g.b.const(depth**-0.5, x.type.dtype)) if g.draw(st.booleans()) else x
+    return g.b.op("mul", x, g.b.const(depth**-0.5, x.type.dtype)) if g.coin() else x
 
 
 def product(g: Drawn) -> Node | None:
@@ -236,7 +240,7 @@ def view(g: Drawn) -> Node | None:
     if not r:
         return None
     if kind == "transpose":
-        return g.b.op("transpose", x, perm=list(g.draw(st.permutations(range(r)))))
+        return g.b.op("transpose", x, perm=g.random.sample(range(r), r))
     if kind == "slice":
         starts = [g.number(0, d - 1) if d else 0 for d in s]
         limits = [g.number(a + 1, d) if d else 0 for a, d in zip(starts, s)]
@@ -253,7 +257,7 @@ def view(g: Drawn) -> Node | None:
 def regroup(g: Drawn, shape: tuple[int, ...]) -> list[int]:
     """Another shape of as many elements: a neighbour pair joined, or a dimension split."""
     s = list(shape)
-    if len(s) >= 2 and g.draw(st.booleans()):
+    if len(s) >= 2 and g.coin():
         i = g.number(0, len(s) - 2)
         return [*s[:i], s[i] * s[i + 1], *s[i + 2 :]]
     if s and len(s) < 4:
@@ -268,8 +272,8 @@ def lookup(g: Drawn) -> Node | None:
     x = g.pick("f", "i")
     if x is None or not x.type.rank:
         return None
-    if g.draw(st.booleans()):
-        return g.b.op("cumsum", x, axis=g.number(0, x.type.rank - 1), exclusive=g.draw(st.booleans()), reverse=g.draw(st.booleans()))
+    if g.coin():
+        return g.b.op("cumsum", x, axis=g.number(0, x.type.rank - 1), exclusive=g.coin(), reverse=g.coin())
     axis = g.number(0, x.type.rank - 1)
     g.fresh += 1
     i = g.b.input(f"i{g.fresh}", TensorType(I64, (g.one_of(1, 3, 6),)))
@@ -282,30 +286,33 @@ STEPS = (unary, unary, bounded, binary, binary, binary, choice, compare, reducti
 WIDE_STEPS = (*STEPS, *[product] * 6, *[windows] * 4, *[attention] * 3, *[integers] * 3, rows, rows, reduction, reduction, reduction)
 
 
-@st.composite
-def graphs(draw: st.DrawFn, largest: int = 20_000, wide: bool = False) -> Graph:
+def random_graph(random: Random, largest: int = 20_000, wide: bool = False) -> Graph:
     """Up to sixteen ops over leaves of one dtype (and index inputs).
 
-    Outputs: up to three values that nothing uses, and sometimes one that is used.
+    Outputs: up to three values that nothing uses, and sometimes one that is used. `random` decides all of it.
     """
     sizes = WIDE if wide else SIZES
-    g = Drawn(draw, Builder("random"), [], sizes)
-    dtype = draw(st.sampled_from(WIDE_DTYPES if wide else DTYPES))
-    rank = draw(st.sampled_from([1, 2, 2, 2, 3, 3, 4, 4, 4] if wide else [0, 1, 2, 2, 2, 3, 3, 4, 4]))
+    g = Drawn(random, Builder("random"), [], sizes)
+    dtype = g.one_of(*(WIDE_DTYPES if wide else DTYPES))
+    rank = g.one_of(*([1, 2, 2, 2, 3, 3, 4, 4, 4] if wide else [0, 1, 2, 2, 2, 3, 3, 4, 4]))
     few = (1, 2, 3, 4, 5, 7, 8, 9, 16)
-    shape = [draw(st.sampled_from((few if k < rank - 2 else sizes) if wide else sizes if rank < 4 else sizes[:7])) for k in range(rank)]
-    for k in range(draw(st.integers(1, 2))):
+    shape = [g.one_of(*((few if k < rank - 2 else sizes) if wide else sizes if rank < 4 else sizes[:7])) for k in range(rank)]
+    for k in range(g.number(1, 2)):
         g.pool.append(g.b.input(f"a{k}", TensorType(dtype, tuple(shape))))
-    for _ in range(draw(st.sampled_from(LENGTHS))):
+    for _ in range(g.one_of(*LENGTHS)):
         try:
-            n = draw(st.sampled_from(WIDE_STEPS if wide else STEPS))(g)
+            n = g.one_of(*(WIDE_STEPS if wide else STEPS))(g)
         except ModelError:  # an op that has no meaning on these shapes
             continue
         if n is not None and n.type.elements <= largest and n.type.rank <= 5:
             g.pool.append(n)
     used = {i for n in g.pool for i in n.inputs}
     ends = [n for n in g.pool if n not in used and n.op not in ("input", "param")][-3:] or g.pool[-1:]
-    chosen = [*ends, *draw(st.lists(st.sampled_from(g.pool), max_size=1))]
+    chosen = [*ends, *([g.one_of(*g.pool)] if g.coin() else [])]
     for k, n in enumerate(dict.fromkeys(chosen)):
         g.b.output(f"y{k}", n)
     return g.b.graph()
+
+
+def graphs(largest: int = 20_000, wide: bool = False) -> st.SearchStrategy[Graph]:
+    return st.randoms(use_true_random=False).map(lambda random: random_graph(random, largest, wide))

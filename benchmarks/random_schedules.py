@@ -30,9 +30,10 @@ from autocomp.errors import AutocompError
 from autocomp.frontends.text import parse
 from autocomp.ir.schedule import Schedule
 from autocomp.options import Options
+from autocomp.runtime.cuda import WATCHDOG
 from autocomp.runtime.program import executor_of, files_of
 from autocomp.tune.space import legal_points
-from benchmarks.random_graphs import WATCHDOG, Expected, Failure, Refused, check, has_device
+from benchmarks.random_graphs import Expected, Failure, Refused, check, has_device
 from tests.helpers.device_graphs import GRAPHS
 from tests.helpers.device_runs import lost
 

@@ -1,4 +1,4 @@
-"""Random graphs against float64 (a share; `benchmarks/random_graphs.py --count 2000` runs as many as wanted), and what they found;
+"""Random graphs against float64 (a share; `python -m benchmarks.fuzz.harness graphs` runs as many as wanted), and what they found;
 the memory plan never lets two live tensors overlap; the same input prints the same bytes; DLPack in and out."""
 
 from __future__ import annotations
@@ -15,11 +15,9 @@ from hypothesis import HealthCheck, given, settings
 
 import autocomp
 from autocomp.frontends.text import parse, show
-from autocomp.ir.builder import Builder
-from autocomp.ir.types import F32, TensorType
-from autocomp.runtime.inputs import load_npz
 from autocomp.runtime.plan import ALIGN, arena, size_of, slots
-from benchmarks.random_graphs import Failure, check, graphs, keep, run
+from benchmarks.drawn_graphs import graphs
+from benchmarks.random_graphs import check
 from examples.models import bert
 from tests.helpers.device_graphs import GRAPHS
 
@@ -77,31 +75,6 @@ def test_what_random_graphs_found_on_gpus(name):
 @given(graphs())
 def test_random_graphs_match_the_reference(graph):
     check(graph)
-
-
-def test_failures_are_shrunk_and_kept(tmp_path, monkeypatch):
-    """A compiler that is wrong about every tanh leaves one small graph with its message."""
-
-    def wrong(graph, **options):
-        if any(n.op == "tanh" for n in graph.nodes()):
-            raise Failure("wrong about tanh")
-
-    monkeypatch.setattr("benchmarks.random_graphs.check", wrong)
-    ((path, message),) = run(100, 5, tmp_path, tries=1)
-    assert message == "wrong about tanh"
-    text = Path(path).read_text()
-    assert text.startswith("# wrong about tanh\ngraph random\n")
-    kept = parse(text)
-    assert any(n.op == "tanh" for n in kept.nodes())
-    assert len(kept.nodes()) <= 3, show(kept)
-
-
-def test_a_kept_graph_has_its_parameters(tmp_path):
-    b, w = Builder("g"), np.random.default_rng(0).standard_normal((3, 2)).astype("f4")
-    b.output("y", b.op("matmul", b.input("x", TensorType(F32, (4, 3))), b.param("w", w)))
-    path = keep(b.graph(), Failure("wrong"), tmp_path, "one")
-    again = parse(path.read_text(), params=load_npz(path.with_suffix(".npz")))
-    np.testing.assert_array_equal(again.param("w"), w)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
