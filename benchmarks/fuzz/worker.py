@@ -61,7 +61,7 @@ def main() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     generator = import_module(f"benchmarks.fuzz.{name}")
     if target:
-        generator.TARGET = target
+        vars(generator)["TARGET"] = target
     out.write('{"kind": "ready"}\n')
     for line in sys.stdin:
         asked = json.loads(line)
