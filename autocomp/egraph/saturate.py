@@ -91,7 +91,7 @@ class Subject:
                 known = next((u for n in names if (u := self.uniform[n]) is not None or (u := self._uniform(n)) is not None), None)
                 constant = any(self.constant[n] or self._constant(n) for n in names)
                 for n in names:
-                    if self.uniform[n] != known or self.constant[n] != constant:
+                    if not _same(self.uniform[n], known) or self.constant[n] != constant:
                         self.uniform[n], self.constant[n] = known, constant
                         changed = True
 
@@ -110,6 +110,11 @@ class Subject:
 
     def operand(self, n: int) -> Operand:
         return Operand(self.types[n], self.constant[n], self.uniform[n])
+
+
+def _same(a: float | None, b: float | None) -> bool:
+    """Whether two facts are one number: NaN is itself here, or facts would change for ever."""
+    return a == b or (a is not None and b is not None and a != a and b != b)
 
 
 def saturate(graph: Graph, rules: RuleSet, options: Options, trace: Trace, features: Sequence[str] = ()) -> Frozen:

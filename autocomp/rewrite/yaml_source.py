@@ -19,7 +19,8 @@ from autocomp.rewrite.location import Location
 MAX_BYTES = 1_000_000
 MAX_EVENTS = 100_000
 MAX_DEPTH = 20
-RULE_TEXT = re.compile(r"^(?P<head>\s*(?:- +)*(?:lhs|rhs|match|where):[ ]+)(?P<text>[^\s'\"|>#].*?)(?P<tail>\s+#.*|\s*)$")
+RULE_TEXT = re.compile(r"\s*(?:- +)*(?:lhs|rhs|match|where):[ ]+(?=[^\s'\"|>#])")
+COMMENT = re.compile(r"\s#")
 INT = re.compile(r"[-+]?\d+$")
 FLOAT = re.compile(r"[-+]?(\d+\.\d*|\.\d+|\d+(?=[eE]))([eE][-+]?\d+)?$|[-+]?\.?inf$")
 PLAIN = {"true": True, "false": False, "null": None, "~": None, "": None}
@@ -42,11 +43,13 @@ def read_yaml(text: str, file: str) -> Located:
         raise RuleError(f"the file has more than {MAX_BYTES} bytes", where=file, hint="split it into several files")
     lines, quoted = [], set()
     for i, line in enumerate(text.split("\n")):
-        m = RULE_TEXT.match(line)
-        if m and _balanced(m["text"]):
-            body = m["text"].replace("'", "''")
-            line = f"{m['head']}'{body}'{m['tail']}"
-            quoted.add(i)
+        if m := RULE_TEXT.match(line):
+            comment = COMMENT.search(line, m.end())
+            text = line[m.end() : comment.start() if comment else None].rstrip()
+            if _balanced(text):
+                body = text.replace("'", "''")
+                line = f"{m[0]}'{body}'{line[m.end() + len(text) :]}"
+                quoted.add(i)
         lines.append(line)
     return _Reader("\n".join(lines), file, quoted).document()
 

@@ -9,6 +9,7 @@ import pytest
 import autocomp
 from autocomp.errors import RuleError
 from autocomp.rewrite import load_rules
+from tests.helpers.time_limits import within
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\nb: &b [*a, *a, *a, *a, *a, *a, *a, *a]\nc: [*b, *b, *b, *b, *b, *b, *b, *b]\n"
 
@@ -165,6 +166,14 @@ def test_computed_tiles_without_elements_are_left_out(tmp_path):
     program = autocomp.optimize(GEMM, rules=[str(path)], tile_heuristic="first")
     program.verify()
     assert "-" not in program.kernels[0].schedule
+
+
+@pytest.mark.parametrize(("head", "often", "tail"), [("lhs: a", " ", "b"), ("where: ", " a", ""), ("rhs: 'x", " #", "")])
+def test_a_long_line_is_read_in_one_pass(head, often, tail, tmp_path):
+    path = tmp_path / "r.yaml"
+    path.write_text(f"- name: a/b\n  {head}{often * 150_000}{tail}\n")
+    with within(10), pytest.raises(RuleError):
+        load_rules([str(path)])
 
 
 def test_no_such_file_and_no_text(tmp_path):

@@ -1,0 +1,26 @@
+"""Compilation ends: fixpoints end for every number, and what grows is stopped by counts, with a usable program and a note."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import autocomp
+from tests.helpers.time_limits import within
+
+NAN = {
+    "a product with it": "%0 = mul(x, const(nan, f32))\n%1 = add(%0, const(0.0, f32))",
+    "a choice of it": "%0 = div(x, const(1.0, f32))\n%c = gt(x, const(0.5, f32))\n%1 = where(%c, const(nan, f32), %0)",
+    "spread": "%n = broadcast(const(nan, f32), shape=[3])\n%0 = mul(x, const(1.0, f32))\n%1 = add(%n, %0)",
+    "cast": "%n = cast(const(nan, f64), to=\"f32\")\n%0 = mul(x, const(1.0, f32))\n%1 = add(%n, %0)",
+}
+
+
+@pytest.mark.parametrize("body", NAN.values(), ids=NAN)
+def test_facts_about_a_constant_that_is_no_number_are_settled(body):
+    """NaN differs from itself, and yet facts of classes come to an end once a rule has united two of them."""
+    with within(30):
+        program = autocomp.optimize(f"graph g\ninput x: f32[3]\n{body}\noutput y = %1\n", cache=False)
+    x = np.array([0.25, 0.5, 0.75], np.float32)
+    want = {"a choice of it": np.where(x > 0.5, np.nan, x)}
+    np.testing.assert_array_equal(program(x), want.get(next(k for k, v in NAN.items() if v == body), np.full(3, np.nan)))
