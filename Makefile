@@ -3,11 +3,15 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
+HOURS ?= 1
+TORCH ?=
 
-.PHONY: help demo test lint clean
+.PHONY: help demo test lint soak clean
 help:
-	@echo "make demo   optimise ResNet-50 for this CPU, run it, compare with float64 and onnxruntime"
-	@echo "make test   lint, types, all tests with coverage"
+	@echo "make demo            optimise ResNet-50 for this CPU, run it, compare with float64 and onnxruntime"
+	@echo "make test            lint, types, all tests with coverage; its last line says which were left out, and why"
+	@echo "make test TORCH=1    the same with torch, whose front end is tested too (what CI runs)"
+	@echo "make soak HOURS=1    all fuzzers; goes on where it was stopped, keeps what failed in fuzz_failures/"
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit("autocomp needs Python 3.11 or newer, this is %d.%d" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
@@ -21,6 +25,10 @@ $(VENV)/.test: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
 	@touch $@
 
+$(VENV)/.torch: $(VENV)/.test
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test,torch]'
+	@touch $@
+
 demo: $(VENV)/.demo
 	$(BIN)/python -m examples.resnet50
 
@@ -28,8 +36,11 @@ lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-test: $(VENV)/.test lint
+test: $(VENV)/$(if $(TORCH),.torch,.test) lint
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --cov=autocomp --cov-report=term:skip-covered
+
+soak: $(VENV)/.torch
+	$(BIN)/python -m benchmarks.fuzz.soak --hours $(HOURS) --jobs $(JOBS)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info out

@@ -1,17 +1,72 @@
-"""Shared set-up: where CI is set, property tests draw the same examples on every run; elsewhere they explore."""
+"""Shared set-up: where CI is set, property tests draw the same examples on every run; elsewhere they explore. `--as-cpu zen5` runs the
+suite as on another make of CPU. The last line of a run says what was left out and how to run it."""
 
 from __future__ import annotations
 
+import ast
 import os
+from collections import Counter
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from tests.helpers.hosts import HOSTS, as_cpu
 from tests.helpers.simt_model import COMPILER, compile_model
 
 settings.register_profile("ci", derandomize=True, print_blob=True)
 if os.environ.get("CI"):
     settings.load_profile("ci")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--as-cpu", choices=sorted(HOSTS), help="price and print for this make of CPU instead of the one that is here")
+
+
+def pytest_configure(config):
+    if name := config.getoption("--as-cpu"):
+        here = as_cpu(name)
+        for module in ("autocomp.cost.host", "autocomp.cost.chip", "autocomp.cost.calibrate", "autocomp.report.doctor"):
+            import_module(module).facts = lambda: here
+
+
+WAYS = {  # a word of a reason -> how those tests are run
+    "torch": "make test TORCH=1",
+    "CUDA device": "pytest tests/gpu on a machine with an NVIDIA GPU",
+}
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """What was left out, by reason, and how to run it: the last line of `make test`."""
+    reasons: Counter[str] = Counter()
+    for r in terminalreporter.stats.get("skipped", []):
+        why = r.longrepr[2] if isinstance(r.longrepr, tuple) else str(r.longrepr)
+        reasons[why.removeprefix("Skipped: ")] += 1 if r.when else _tests_in(Path(config.rootpath) / r.nodeid)
+    config.stash[LEFT_OUT] = reasons
+
+
+def pytest_unconfigure(config):
+    reasons = config.stash.get(LEFT_OUT, None)
+    if not reasons:
+        return
+    ways: dict[str, Counter[str]] = {}
+    for why, n in reasons.items():
+        ways.setdefault(next((way for word, way in WAYS.items() if word in why), "install what is missing"), Counter())[why] += n
+    told = "; ".join(f"{c.total()} ({', '.join(why for why, _ in c.most_common(2))}): {way}" for way, c in sorted(ways.items()))
+    print(f"left out {reasons.total()} tests: {told}")
+
+
+LEFT_OUT = pytest.StashKey[Counter[str]]()
+
+
+def _tests_in(path: Path) -> int:
+    """Tests of a file that was left out whole: its functions, each once."""
+    try:
+        tree = ast.parse(path.read_text())
+    except (OSError, SyntaxError):
+        return 1
+    return max(1, sum(isinstance(n, ast.FunctionDef) and n.name.startswith("test") for n in ast.walk(tree)))
 
 
 @pytest.fixture(autouse=True)

@@ -54,6 +54,10 @@ class Record:
             out.setdefault(generator, Counter())[kind] = n
         return out
 
+    def seconds(self, version: str) -> dict[str, float]:
+        """Generator -> seconds that its cases took with a version."""
+        return dict(self._db.execute("select generator, sum(seconds) from cases where version = ? group by 1", (version,)))
+
     def reasons(self, generator: str, version: str, kind: str = "refused") -> Counter[str]:
         rows = self._db.execute("select detail from cases where generator = ? and version = ? and kind = ?", (generator, version, kind))
         return Counter(detail.splitlines()[0] if detail else "" for (detail,) in rows)
