@@ -1,6 +1,6 @@
 """Runs generators of random cases in worker processes and keeps what fails, shrunk.
 
-    python -m benchmarks.fuzz.harness graphs numpy_functions --count 1000 [--seed 0] [--jobs 2] [--limit 20] [--folder fuzz_failures]
+    python -m benchmarks.fuzz.harness graphs numpy_functions --count 1000 [--seed 0] [--jobs 2] [--limit 20] [--seconds 600]
     python -m benchmarks.fuzz.harness graphs --replay 17            # one seed again; --replay 17/2,0 the smaller case at that path
     python -m benchmarks.fuzz.harness graphs --show 17              # its text
     python -m benchmarks.fuzz.harness --list
@@ -252,6 +252,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--limit", type=float, default=20.0, help="seconds a case may take")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long; the same command goes on")
     parser.add_argument("--folder", type=Path, default=Path("fuzz_failures"), help="for the record and the failures")
     parser.add_argument("--target", default="", help="for generators that take one (graphs): cuda:h200, maca:c500")
     parser.add_argument("--again", action="store_true", help="also seeds that this version ran before")
@@ -278,7 +279,7 @@ def main() -> None:
     record, stamp = Record(a.folder / "record.sqlite"), version()
     seen = {n: set() if a.again else record.seeds(run.label(n), stamp) for n in a.generators}
     due = ((n, s) for s in range(a.seed, a.seed + a.count) for n in a.generators if s not in seen[n])
-    failures = run.cases(due)
+    failures = run.cases(due, until=time.time() + a.seconds)
     print(f"version {stamp}\n{record.table(stamp)}")
     for n in a.generators:
         for reason, count in record.reasons(run.label(n), stamp).most_common(5):
