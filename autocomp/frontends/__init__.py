@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -74,14 +75,17 @@ def load(model: Any, *, example_inputs: Any = None, dims: dict[str, int] | None 
 
 
 def _check_kind(path: Path) -> None:
-    """Raises ModelError for a folder, and for a file that is no model of a kind that is read here, with the way to one."""
-    if path.is_dir():
+    """Raises ModelError for text that is no path, for a folder, and for a file that is no model of a kind that is read here, with the way to one."""
+    if any(c in str(path) for c in "\n\0"):
+        start = str(path).lstrip().splitlines()[0][:60].replace("\0", "\\0")
+        raise ModelError("is neither a path nor a text graph", where=start, hint="a text graph begins with a line 'graph NAME'")
+    if os.path.isdir(path):  # unlike Path's, false for what no file can be called
         saved = (path / "manifest.json").is_file()
         raise ModelError("is a saved program, not a model" if saved else "is a folder, not a model", where=str(path),
                          hint="give the model it was made of; `autocomp compare` reads saved programs" if saved
                          else "give the path of an .onnx or .txt model")  # fmt: skip
     hint = next((hint for suffixes, hint in OTHERS.items() if path.suffix in suffixes), "")
-    if hint and path.exists():
+    if hint and os.path.exists(path):
         raise ModelError(f"{path.suffix} files are not read; models are .onnx and .txt files", where=str(path), hint=hint)
 
 

@@ -72,6 +72,16 @@ def test_a_path_to_what_is_no_model_says_what_it_is(tmp_path: Path, name: str, t
     assert e.value.where == str(tmp_path / name)
 
 
+@pytest.mark.parametrize(("text", "says"), [
+    ("input x: f32[3]\noutput y = x", "input x: f32[3]: is neither a path nor a text graph"), ("a\0b.pt", "a\\0b.pt: is neither"),
+    ("x" * 5000, "cannot be read: File name too long"),
+])  # fmt: skip
+def test_text_that_is_no_model(text: str, says: str) -> None:
+    with pytest.raises(ModelError) as e:
+        autocomp.optimize(text)
+    assert says in str(e.value)
+
+
 def test_no_onnx_at_all() -> None:
     assert refusal(b"hello, I am a text file") == (
         "<model: 23 bytes>: is no ONNX model: the 23 bytes do not parse\n"
