@@ -31,8 +31,10 @@ from autocomp.ir.body import (
     bound_axes,
     postorder,
     rewrite,
+    substitute,
 )
 from autocomp.ir.kernel import Arg, Kernel, Store
+from autocomp.ir.monoid_terms import alone
 from autocomp.ir.scalar import narrows
 from autocomp.ir.types import BOOL, DType, Sym
 from autocomp.loops.access import simplest
@@ -160,7 +162,7 @@ def build_kernel(
         stores.append((f"out{k}", cls, index, inliner.value(cls, index)))
         args[f"out{k}"] = cls
     kept = tuple(a for a in axes if a.extent != 1)
-    values = _tidy(tuple(v for *_, v in stores))
+    values = tidy(tuple(v for *_, v in stores))
     reads: dict[str, None] = {}
     for e in postorder(*values):
         if isinstance(e, Load) or (isinstance(e, Gather) and isinstance(e.tensor, str)):
@@ -206,8 +208,8 @@ def _aligned(shape: tuple[object, ...], axes: tuple[Axis, ...]) -> tuple[Aff, ..
     return tuple(aff(a.name) if d != 1 else aff(0) for d, a in zip(shape, tail))
 
 
-def _tidy(values: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    """Reduced axes of extent 1 go; a reduction without axes left is its operand where that is its value. Factors are multiplied in
+def tidy(values: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """Reduced axes of extent 1 go; a reduction without axes left is what its monoid makes of one element. Factors are multiplied in
     the type in which they are loaded."""
 
     def one(e: Expr) -> Expr:
@@ -221,13 +223,11 @@ def _tidy(values: tuple[Expr, ...]) -> tuple[Expr, ...]:
             elif gone and isinstance(e, Contract):
                 a, b = (x if x.dtype == e.dtype else Map(e.dtype, "cast", (x,)) for x in e.args)
                 e = Map(e.dtype, "mul", (a, b))
-            elif gone and isinstance(e, Reduce) and len(e.operands) == 1 and not e.part:
-                e = e.operands[0]
+            elif gone and isinstance(e, Reduce):
+                e = alone(e)
             else:
                 return e
             zero = dict.fromkeys(gone, aff(0))
-            from autocomp.ir.body import substitute
-
             return substitute(e, zero)
         return e
 

@@ -15,7 +15,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from autocomp.ir.monoids import Monoid, identity
+from autocomp.ir.body import Const, Expr, Map, Reduce
+from autocomp.ir.monoids import MONOIDS, Monoid, identity
 from autocomp.ir.scalar import SCALAR, apply
 from autocomp.ir.types import F64, DType, dtype_of
 
@@ -42,6 +43,40 @@ def build(text: str, leaf: Callable[[str | float], T], fn: Callable[[str, tuple[
 def evaluate_term(text: str, env: Mapping[str, np.ndarray], dtype: DType) -> np.ndarray:
     """A term on NumPy arrays."""
     return build(text, lambda x: env[x] if isinstance(x, str) else np.asarray(x, dtype.numpy), lambda f, a: apply(f, a, dtype))
+
+
+def term(text: str, env: Mapping[str, Expr], dtype: DType) -> Expr:
+    """A monoid's term over body expressions; numbers of numbers, multiplying or dividing by 1 leave no trace."""
+
+    def fn(name: str, args: tuple[Expr, ...]) -> Expr:
+        numbers = [a.value for a in args if isinstance(a, Const)]
+        if len(numbers) == len(args):
+            return Const(dtype, apply(name, [np.asarray(v, dtype.numpy) for v in numbers], dtype).item())
+        for one, other in (args, args[::-1]) if name == "mul" else (args[::-1],) if name == "div" else ():
+            if isinstance(one, Const) and one.value == 1:
+                return other
+        return Map(dtype, name, args)
+
+    return build(text, lambda x: env[x] if isinstance(x, str) else Const(dtype, float(x) if dtype.is_float else int(x)), fn)
+
+
+def alone(e: Reduce) -> Expr:
+    """A reduction over one element, at that element: what is finished of its lifted state. Modules are rebased to their own base, which
+    changes no number and keeps what has none: inf - inf is NaN, as in the sums that were rewritten to the monoid.
+
+        welford over r:1 of v[r]  ->  (v - v) * (v - v) / 1        arg-max of (v[r], r)  ->  r        max_sumexp, part m  ->  v
+    """
+    m = MONOIDS[e.monoid]
+    dtype = e.operands[0].dtype if m.pick else e.dtype
+    of = dict(zip(m.operands, e.operands))
+    as_state = {o: x if x.dtype == dtype else Map(dtype, "cast", (x,)) for o, x in of.items()}
+    base = {s: term(t, as_state, dtype) for s, _, t in m.base}
+    same = {f"{s}1": x for s, x in base.items()}
+    state = base | {s: term(rebase, {**base, **same, "x": term(t, as_state, dtype)}, dtype) for s, t, rebase in m.modules}
+    state |= {s: of[o] for s, o in m.pick}
+    part = e.part or m.finish
+    value = state[part] if part in state else term(part, state, dtype)
+    return value if value.dtype == e.dtype else Map(e.dtype, "cast", (value,))
 
 
 def _value_dtype(m: Monoid, state: State) -> DType:

@@ -23,10 +23,11 @@ from autocomp.ir.body import (
 )
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.masks import end_of
+from autocomp.ir.monoid_terms import term
 from autocomp.ir.monoids import MONOIDS, start
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import I64
-from autocomp.tile.monoid_step import BIG, MonoidStep, same_fold, term
+from autocomp.tile.monoid_step import BIG, MonoidStep, same_fold
 from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, Value, dense
 from autocomp.tile.spread import spread_operands
 from autocomp.tile.tails import vanishes

@@ -10,7 +10,7 @@ from math import inf
 import ml_dtypes
 
 from autocomp.ir.body import Const, Contract, Expr, Index, Load, Map, Reduce
-from autocomp.ir.monoid_terms import build
+from autocomp.ir.monoid_terms import term
 from autocomp.ir.monoids import MONOIDS, Monoid, identity
 from autocomp.ir.types import BOOL, I64, DType
 from autocomp.tile.program import Loop, Stmt, Value
@@ -245,19 +245,6 @@ def same_fold(a: Reduce | Contract, b: Reduce | Contract) -> bool:
     if isinstance(a, Reduce) and isinstance(b, Reduce):
         return a.monoid == b.monoid and a.axes == b.axes and all(x is y for x, y in zip(a.operands, b.operands))
     return a is b
-
-
-def term(text: str, env: Mapping[str, Expr], dtype: DType) -> Expr:
-    """A monoid's term over body expressions; multiplying by 1 and casting to the same type leave no trace."""
-
-    def fn(name: str, args: tuple[Expr, ...]) -> Expr:
-        if name == "mul":
-            for one, other in (args, args[::-1]):
-                if isinstance(one, Const) and one.value == 1:
-                    return other
-        return Map(dtype, name, args)
-
-    return build(text, lambda x: env[x] if isinstance(x, str) else Const(dtype, float(x) if dtype.is_float else int(x)), fn)
 
 
 def _under(s: Stmt, other: Mapping[str, Expr]) -> Stmt:
