@@ -75,7 +75,7 @@ def load(model: Any, *, example_inputs: Any = None, dims: dict[str, int] | None 
 
 
 def _check_kind(path: Path) -> None:
-    """Raises ModelError for text that is no path, for a folder, and for a file that is no model of a kind that is read here, with the way to one."""
+    """Raises ModelError for text that is no path, for a folder, and for a file of a kind that is not read here, with the way to one."""
     if any(c in str(path) for c in "\n\0"):
         start = str(path).lstrip().splitlines()[0][:60].replace("\0", "\\0")
         raise ModelError("is neither a path nor a text graph", where=start, hint="a text graph begins with a line 'graph NAME'")

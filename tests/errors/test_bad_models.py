@@ -78,7 +78,7 @@ def test_a_path_to_what_is_no_model_says_what_it_is(tmp_path: Path, name: str, t
 ])  # fmt: skip
 def test_text_that_is_no_model(text: str, says: str) -> None:
     with pytest.raises(ModelError) as e:
-        autocomp.optimize(text)
+        load(text)
     assert says in str(e.value)
 
 
