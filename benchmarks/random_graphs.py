@@ -83,11 +83,12 @@ def run_anywhere(program: Any, feed: dict[str, np.ndarray]) -> list[dict[str, np
 
 @dataclass(frozen=True)
 class Expected:
-    """A graph's inputs, its outputs in float64 and in its own types, and how far float64's move with the inputs (in tolerances)."""
+    """A graph's inputs, its outputs in float64, in its own types and with inputs an ulp away, and how far these are (in tolerances)."""
 
     feed: dict[str, np.ndarray]
     want: dict[str, np.ndarray]
     own: dict[str, np.ndarray]
+    near: list[dict[str, np.ndarray]]
     natural: float
 
     @staticmethod
@@ -97,7 +98,7 @@ class Expected:
             want, own = evaluate(graph, feed), evaluate(graph, feed, float64=False)
             moved = [evaluate(graph, shaken(feed, k)) for k in range(4)]
         ratios = (deviation(graph, want, x, own).ratio for x in (own, *moved))
-        return Expected(feed, want, own, max((r for r in ratios if np.isfinite(r)), default=1.0))
+        return Expected(feed, want, own, moved, max((r for r in ratios if np.isfinite(r)), default=1.0))
 
 
 def check(graph: Graph, target: str = "cpu", change: Callable[[Any], None] = lambda program: None, known: Expected | None = None,
@@ -118,7 +119,7 @@ def check(graph: Graph, target: str = "cpu", change: Callable[[Any], None] = lam
     except (Exception, AssertionError) as e:
         raise Failure(f"{type(e).__name__}: {e}") from e
     for got in results:
-        d = deviation(graph, known.want, got, known.own)
+        d = deviation(graph, known.want, got, known.own, near=known.near)
         if not (d.ratio <= max(1.0, NOISE * known.natural) or abs(d.got - d.want) <= NOTHING):
             raise Failure(f"{d.output}{list(d.index)} is {d.got!r}, float64 says {d.want!r}: {d.ratio:.3g} times the tolerance "
                           f"(NumPy in these types, or with inputs an ulp away: {known.natural:.3g})")  # fmt: skip

@@ -9,17 +9,18 @@ hardly determine (one number in which two large ones cancel) is beyond any such 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod, sqrt
 
+import ml_dtypes
 import numpy as np
 
 from autocomp.ir.body import Contract, Reduce, postorder
 from autocomp.ir.node import Graph, Node
 from autocomp.ir.ops import OPS
 from autocomp.ir.scalar import accumulator
-from autocomp.ir.types import dim_hint
+from autocomp.ir.types import DType, dim_hint
 
 SAFETY = 8.0  # the constant of the probabilistic bound; also covers the polynomials of exp and erf (2 to 4 ulp)
 
@@ -70,10 +71,14 @@ def tolerance(graph: Graph, name: str, want: np.ndarray, noise: float = 1.0, coa
 
 
 def shaken(feed: Mapping[str, np.ndarray], k: int) -> dict[str, np.ndarray]:
-    """Inputs of f32 and f64 an ulp away, up or down (seed k): how far results move says how well a graph determines them."""
+    """Inputs of f32 and f64 an ulp away, up or down (seed k), zeros as they are: how far results move says how well a graph determines
+    them."""
     rng = np.random.default_rng(k)
-    return {n: np.nextafter(x, rng.choice([-np.inf, np.inf], x.shape).astype(x.dtype)) if x.dtype in (np.float32, np.float64) else x
-            for n, x in feed.items()}  # fmt: skip
+
+    def moved(x: np.ndarray) -> np.ndarray:
+        return np.where(x == 0, x, np.nextafter(x, rng.choice([-np.inf, np.inf], x.shape).astype(x.dtype)))
+
+    return {n: moved(x) if x.dtype in (np.float32, np.float64) else x for n, x in feed.items()}
 
 
 @dataclass(frozen=True)
@@ -94,23 +99,46 @@ def deviation(
     own: Mapping[str, np.ndarray] | None = None,
     noise: float = 1.0,
     coarse: float = 0.0,
+    near: Sequence[Mapping[str, np.ndarray]] = (),
 ) -> Deviation:
-    """Compare outputs with their float64 values. A ratio of inf: a NaN or infinity where the reference has none, or the
-    reverse. Elements that `own` (the reference in the graph's own dtypes) cannot represent, because an intermediate value
-    overflows there, are not compared.
+    """Compare outputs with their float64 values `want`. Every element is compared; the ratio is inf where one of the two is no finite
+    number and the other is not the same, or an integer or bool differs. Such an element is right by one of these rules only:
+
+    - the graph in its own dtypes (`own`), or with inputs an ulp away (`near`), says the same: a pole or an edge that rounding crosses;
+    - `own` has no number there although float64 has (an intermediate value overflows), and neither has the program; where the float64
+      value itself is beyond the type, that is the infinity of its sign.
     """
     worst = Deviation(0.0, "", (), 0.0, 0.0)
     for name, w in want.items():
         t = tolerance(graph, name, w, noise, coarse)
-        g, w = np.asarray(got[name]).astype(np.float64), w.astype(np.float64)
-        same = (g == w) | (np.isnan(g) & np.isnan(w))
-        if own is not None:
-            same |= ~np.isfinite(np.asarray(own[name]).astype(np.float64))
-        with np.errstate(all="ignore"):
-            limit = t.absolute + t.relative * np.abs(w)
-            ratio = np.where(same, 0.0, np.where(limit > 0, np.abs(g - w) / limit, np.inf))
-        ratio = np.where(np.isnan(ratio), np.inf, ratio)
+        kind = dict(graph.outputs)[name].type.dtype
+        wide = (lambda x: np.asarray(x).astype(np.float64)) if kind.is_float else np.asarray
+        g, w = wide(got[name]), wide(w)
+        ratio = _ratio(g, w, t)
+        if np.isinf(ratio).any():
+            for other in (*(() if own is None else (own,)), *near):
+                ratio = np.where(np.isinf(ratio) & (_ratio(g, wide(other[name]), t) <= 1), 0.0, ratio)
+            if own is not None and kind.is_float:
+                ratio = np.where(_overflown(g, w, wide(own[name]), kind), 0.0, ratio)
         if ratio.size and ratio.max() > worst.ratio:
             at = np.unravel_index(int(ratio.argmax()), ratio.shape)
-            worst = Deviation(float(ratio[at]), name, tuple(map(int, at)), float(g[at]), float(w[at]))
+            worst = Deviation(float(ratio[at]), name, tuple(map(int, at)), g[at].item(), w[at].item())
     return worst
+
+
+def _ratio(got: np.ndarray, want: np.ndarray, t: Tolerance) -> np.ndarray:
+    """Error over tolerance: 0 for equal values, infinities and NaN among them, inf for a NaN or infinity beside anything else."""
+    with np.errstate(all="ignore"):
+        if got.dtype.kind != "f":
+            return np.where(got == want, 0.0, np.inf)
+        same = (got == want) | (np.isnan(got) & np.isnan(want))
+        limit = t.absolute + t.relative * np.abs(want)
+        ratio = np.where(same, 0.0, np.where(limit > 0, np.abs(got - want) / limit, np.inf))
+    return np.where(same | (np.isfinite(got) & np.isfinite(want)), ratio, np.inf)
+
+
+def _overflown(got: np.ndarray, want: np.ndarray, own: np.ndarray, kind: DType) -> np.ndarray:
+    """Where neither the program nor the graph in its own types has a number although float64 has."""
+    lost = np.isfinite(want) & ~np.isfinite(own) & ~np.isfinite(got)
+    beyond = np.abs(want) > float(ml_dtypes.finfo(kind.numpy).max)
+    return lost & (~beyond | (got == np.copysign(np.inf, want)))

@@ -99,13 +99,13 @@ def difference(first: Mapping[str, np.ndarray], got: Mapping[str, np.ndarray], p
     return ""
 
 
-def _compare(name: str, got: np.ndarray, want: np.ndarray, relative: float, skip: np.ndarray) -> str:
-    """The worst element beyond relative * (|want| + the largest |want|), in words."""
+def _compare(name: str, got: np.ndarray, want: np.ndarray, relative: float, lost: np.ndarray) -> str:
+    """The worst element beyond relative * (|want| + the largest |want|), in words. `lost`: no number is needed there."""
     finite = np.abs(want[np.isfinite(want)])
     top = float(finite.max()) if finite.size else 0.0
     with np.errstate(all="ignore"):
         limit = relative * (np.abs(want) + top)
-        same = (got == want) | (np.isnan(got) & np.isnan(want)) | skip
+        same = (got == want) | (np.isnan(got) & np.isnan(want)) | (lost & ~np.isfinite(got))
         ratio = np.where(same, 0.0, np.where(limit > 0, np.abs(got - want) / limit, np.inf))
     ratio = np.where(np.isnan(ratio), np.inf, ratio)
     if not ratio.size or ratio.max() <= 1:

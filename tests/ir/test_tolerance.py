@@ -9,7 +9,7 @@ from autocomp.ir.builder import Builder
 from autocomp.ir.node import Graph
 from autocomp.ir.reference import evaluate
 from autocomp.ir.tolerance import deviation, relative_error, tolerance
-from autocomp.ir.types import BF16, F16, F32, F64, I32, DType, TensorType
+from autocomp.ir.types import BF16, F16, F32, F64, I32, I64, DType, TensorType
 
 
 def block(dtype: DType, bias: float = 0.0) -> tuple[Graph, dict[str, np.ndarray]]:
@@ -88,3 +88,46 @@ def test_integers_are_exact_and_nan_is_not_a_number():
     worst = deviation(g, want, bad)
     assert (worst.ratio, worst.index, worst.want) == (np.inf, (1,), 2.0)
     assert deviation(g, want, bad, own=bad).ratio == 0
+
+
+def outputs(dtype: DType, *values: float) -> tuple[Graph, dict[str, np.ndarray]]:
+    """A graph of one output y, and values for it in float64 (integers as they are)."""
+    b = Builder()
+    b.output("y", b.op("neg", b.input("x", TensorType(dtype, (len(values),)))))
+    return b.graph(), {"y": np.array(values, np.float64 if dtype.is_float else dtype.numpy)}
+
+
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(("want", "got", "own", "right"), [
+    (INF, INF, None, True), (NAN, NAN, None, True),
+    (1.0, NAN, None, False), (NAN, 1.0, None, False), (INF, -INF, None, False), (INF, 1.0, None, False), (1.0, INF, None, False),
+    (NAN, INF, None, False), (INF, NAN, None, False),
+    (1.0, NAN, 1.0, False), (1.0, INF, 1.0, False), (NAN, 1.0, NAN, False), (INF, -INF, INF, False), (INF, 1.0, INF, False),
+    (1.0, INF, INF, True), (1.0, NAN, INF, True), (1.0, 1.0, INF, True),  # overflows on the way
+    (1.0, 2.0, INF, False), (1.0, 2.0, NAN, False),  # a wrong number is wrong all the same
+    (1e5, INF, INF, True), (1e5, -INF, INF, False), (-1e5, INF, NAN, False), (-1e5, -INF, NAN, True),  # beyond f16
+    (NAN, 1.0, 1.0, True), (INF, 3e4, 3e4, True), (INF, 3e4, 1.0, False),  # the root of a rounded 0, the inverse of a rounded number
+])  # fmt: skip
+def test_what_is_no_number_is_compared_too(want, got, own, right):
+    g, w = outputs(F16, want, 3.0)
+    _, y = outputs(F16, got, 3.0)
+    _, o = outputs(F16, INF if own is None else own, 3.0)
+    ratio = deviation(g, w, y, None if own is None else o).ratio
+    assert ratio <= 1 if right else ratio > 1
+
+
+def test_what_an_ulp_in_the_inputs_turns_is_right():
+    g, w = outputs(F32, INF)
+    near = outputs(F32, -INF)[1]
+    assert deviation(g, w, near).ratio == np.inf
+    assert deviation(g, w, near, near=[near]).ratio == 0
+    g, w = outputs(I32, 3)
+    assert deviation(g, w, outputs(I32, 4)[1], near=[outputs(I32, 4)[1]]).ratio == 0
+    assert deviation(g, w, outputs(I32, 5)[1], near=[outputs(I32, 4)[1]]).ratio == np.inf
+
+
+def test_integers_of_64_bits_are_compared_as_such():
+    g, w = outputs(I64, 2**62, 1)
+    assert deviation(g, w, outputs(I64, 2**62 + 1, 1)[1]).ratio == np.inf

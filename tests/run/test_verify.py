@@ -54,3 +54,31 @@ def test_weights_of_large_scores_move_as_far_as_rounded_scores_move_them(dtype):
     program.run = lambda feed: {"out": np.roll(own, 1, axis=0)}
     with pytest.raises(VerificationError, match=r"times the allowed error \(.* tolerances: values rounded to their types\)"):
         verify(program, feed)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_what_is_no_number_is_wrong_where_the_reference_has_one(bad):
+    """Also where another element of the reference is none."""
+    graph = parse("graph g\ninput x: f32[4]\n%0 = log(x)\noutput out = %0\n")
+    feed = {"x": np.array([1, 0, -1, 2], np.float32)}
+    with np.errstate(all="ignore"):
+        right = np.log(feed["x"])
+    program = SimpleNamespace(graph=graph, name="g", kernels=(), run=lambda feed: {"out": right})
+    assert verify(program, feed).ratio <= 1
+    for at in range(4):
+        wrong = right.copy()
+        wrong[at] = bad if at != 2 else 1.0
+        program.run = lambda feed, wrong=wrong: {"out": wrong}
+        if not np.array_equal(wrong, right, equal_nan=True):
+            with pytest.raises(VerificationError, match="the float64 reference says"):
+                verify(program, feed)
+
+
+def test_an_overflow_that_the_graphs_own_types_have_too_is_none():
+    graph = parse("graph g\ninput x: f16[2]\n%0 = mul(x, x)\n%1 = sqrt(%0)\noutput out = %1\n")
+    feed = {"x": np.array([300, 2], np.float16)}
+    program = SimpleNamespace(graph=graph, name="g", kernels=(), run=lambda feed: {"out": np.array([np.inf, 2], np.float16)})
+    assert verify(program, feed).ratio <= 1
+    program.run = lambda feed: {"out": np.array([300, np.inf], np.float16)}
+    with pytest.raises(VerificationError):
+        verify(program, feed)
