@@ -36,8 +36,9 @@ def verify(program: Any, feed: Mapping[str, np.ndarray] | None = None, seed: int
     """Run on `feed` (seeded random inputs if not given) and compare every output with the float64 reference.
 
     Every element is compared: a NaN or an infinity must be one in the reference too, or by a rule of `tolerance.deviation` (a value on
-    the way overflows in the graph's own types, an ulp in the inputs crosses a pole). Where large terms cancel in an output, what an ulp in the inputs does to it, times SAFETY, is allowed too; where rounded values are made larger (exponentials of
-    large scores in half precision), what rounding every value to its own type does to it, times ROUNDED.
+    the way overflows in the graph's own types, an ulp in the inputs crosses a pole). Where large terms cancel in an output, what an ulp
+    in the inputs does to it, times SAFETY, is allowed too; where rounded values are made larger (exponentials of large scores in half
+    precision), what rounding every value to its own type does to it, times ROUNDED.
     Raises VerificationError with the worst element, both values, the tolerance and the rules that made its kernel.
     """
     graph = program.graph
