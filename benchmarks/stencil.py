@@ -9,6 +9,7 @@ import ctypes
 import subprocess
 import sys
 import tempfile
+from importlib.resources import files
 from pathlib import Path
 from time import perf_counter
 
@@ -21,6 +22,7 @@ from autocomp.ir.schedule import Schedule
 from autocomp.rewrite import load_rules
 from tests.helpers.nests import stencil
 
+INCLUDE = files("autocomp.targets").joinpath("cpu", "include")
 FLAGS = ["-O3", "-march=native", "-fopenmp", "-std=c11", "-shared", "-fPIC"]
 
 
@@ -38,7 +40,7 @@ def main(cells: int = 2_000_000, steps: int = 100) -> None:
             path = Path(folder) / f"k{len(results)}.c"
             path.write_text(PRELUDE + source.text)
             library = path.with_suffix(".so")
-            subprocess.run(["gcc", *FLAGS, "-o", library, path, "-lm"], check=True)
+            subprocess.run(["gcc", *FLAGS, f"-I{INCLUDE}", "-o", library, path, "-lm"], check=True)
             f = getattr(ctypes.CDLL(str(library)), source.name)
             out, scratch = np.empty(cells, np.float32), np.empty(source.scratch_bytes, np.uint8)
             pointers = [a.ctypes.data_as(ctypes.c_void_p) for a in (x, w, out, scratch)]

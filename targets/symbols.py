@@ -18,6 +18,7 @@ from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import Sym
 
 PREFIX = "dim_"  # begins no name of a printer
+LONGEST = 40  # characters of a model's name that are kept: printers cut longer names, each at its own place
 Emit = TypeVar("Emit", bound=Callable[..., KernelSource])
 
 
@@ -56,7 +57,7 @@ def _names(kernel: Kernel) -> dict[str, str]:
     dims = [d for a in (*kernel.inputs, *kernel.outputs) for d in a.type.shape]
     out: dict[str, str] = {}
     for name in dict.fromkeys(d.name for d in (*dims, *(a.extent for a in kernel.axes)) if isinstance(d, Sym)):
-        new = PREFIX + c_name(name)
+        new = PREFIX + c_name(name)[:LONGEST]
         while new in out.values():
             new += "_"
         out[name] = new

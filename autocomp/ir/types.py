@@ -88,11 +88,18 @@ def dtype_of(array_or_dtype: object) -> DType:
 
 
 _AXIS = re.compile(r"[ir]\d+")
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
+
+
+def can_be_named(text: str) -> bool:
+    """Whether a dimension may be called so: an identifier, and no axis of kernels."""
+    return bool(_IDENTIFIER.fullmatch(text)) and not _AXIS.fullmatch(text)
 
 
 @dataclass(frozen=True)
 class Sym:
-    """A named dimension: any int in [lo, hi] that is a multiple of `multiple`."""
+    """A named dimension: any int in [lo, hi] that is a multiple of `multiple`. Raises
+    ModelError for a name that is no identifier or an axis of kernels."""
 
     name: str
     lo: int = 1
@@ -100,6 +107,9 @@ class Sym:
     multiple: int = 1
 
     def __post_init__(self) -> None:
+        if not _IDENTIFIER.fullmatch(self.name):
+            raise ModelError(f"a dimension may not be called {self.name[:60]!r}",
+                             hint="use letters, digits and underscores, no digit first")  # fmt: skip
         if _AXIS.fullmatch(self.name):
             raise ModelError(f"a dimension may not be called '{self.name}': kernels call their axes so", hint="give it another name")
 

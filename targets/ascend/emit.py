@@ -11,7 +11,7 @@ from autocomp.targets.ascend.signals import plan, printed
 from autocomp.targets.ascend.split import Split
 from autocomp.targets.ascend.tables import place, stored, table
 from autocomp.targets.ascend.vector import Frame, VectorPart
-from autocomp.targets.cpu.names import c_name
+from autocomp.targets.cpu.names import c_name, entry_name
 from autocomp.targets.source import KernelSource, Launch
 
 from autocomp.cost.chip import Chip
@@ -170,7 +170,7 @@ class Kernel:
 
 def source(p: TileProgram, lines: list[str], notes: list[str], blocks: int, header: tuple[str, ...], scratch: int) -> KernelSource:
     """The function around its lines, with its comment and its launch: `blocks` blocks on cores."""
-    name = f"k_{c_name(p.name)}"  # no name of the compiler's own
+    name = entry_name(p.name)
     comment = "\n".join(f" * {line}".rstrip() for line in (*header, "", *show(p).splitlines(), "", *notes))
     inputs, outputs = (tuple(dict.fromkeys(t.buffer for t in ts)) for ts in (p.inputs, p.outputs))
     arguments = [f"GM_ADDR {c_name(b)}" for b in (*inputs, *outputs)] + (["GM_ADDR scratch"] if scratch else [])

@@ -62,7 +62,7 @@ class ContractionPrinter(Panels):
 
     def span(self, axis: str) -> tuple[str, str]:
         if self.part and axis == self.s.depth[0]:
-            return f"{axis}_p", f"min_long({axis}_p + {self.part}, {self.nest.extent[axis]})"
+            return f"{axis}_p", f"ac_min({axis}_p + {self.part}, {self.nest.extent[axis]})"
         return super().span(axis)
 
     def packed(self, m: Stmt) -> str:
@@ -257,7 +257,7 @@ class ContractionPrinter(Panels):
         every = [r for line in regs for r in line]
         p.w(f"vf kept{k}[{len(every)}] = {{0}};")
         with p.block(f"for (long kk_p = 0; kk_p < {count}; kk_p += {PART})"):
-            self._some_steps(k, m, regs, ("kk_p", f"min_long(kk_p + {PART}, {count})"), cells, *ahead)
+            self._some_steps(k, m, regs, ("kk_p", f"ac_min(kk_p + {PART}, {count})"), cells, *ahead)
             p.w(" ".join(f"kept{k}[{i}] += {r}, {r} = (vf){{0}};" for i, r in enumerate(every)))
         p.w(" ".join(f"{r} = kept{k}[{i}];" for i, r in enumerate(every)))
 

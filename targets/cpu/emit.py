@@ -10,7 +10,7 @@ from autocomp.targets.cpu.expressions import CTYPE
 from autocomp.targets.cpu.hoist import hoist
 from autocomp.targets.cpu.lower import Nest, lower
 from autocomp.targets.cpu.maxima import below_maxima
-from autocomp.targets.cpu.names import c_name
+from autocomp.targets.cpu.names import entry_name
 from autocomp.targets.cpu.packing import Panels
 from autocomp.targets.cpu.printer import Printer
 from autocomp.targets.cpu.shape import shape_of
@@ -35,7 +35,7 @@ def emit(program: TileProgram, lanes: int, header: tuple[str, ...] = (), units: 
     nest = replace(nest, vectors=options.vectorize_inner, rows=options.register_tile_factor, lanes=lanes)
     tree = build(nest, units and options.vectorize_inner)
     share(nest, tree)
-    name = c_name(program.name)
+    name = entry_name(program.name)
     inputs = tuple(dict.fromkeys(t.buffer for t in program.inputs))
     outputs = tuple(dict.fromkeys(t.buffer for t in program.outputs))
     pointer = {v.tensor: v.pointer for v in nest.views.values()}

@@ -40,7 +40,7 @@ def dim_text(d: Dim) -> Coef:
 
 def index_text(a: Aff, name: Callable[[str], str] = c_name) -> str:
     """C text of an index expression (floor semantics for negative numerators)."""
-    return a.print(name, lambda t, n: f"floor_div({t}, {n})", lambda t, n: f"floor_mod({t}, {n})")
+    return a.print(name, lambda t, n: f"ac_floordiv({t}, {n})", lambda t, n: f"ac_mod({t}, {n})")
 
 
 @dataclass(frozen=True)
@@ -101,10 +101,10 @@ class Flat:
                 if extra.isdigit() and isinstance(c, int) and isinstance(const, int):
                     t, const = whole, const + int(extra) * c
             elif isinstance(atom, FloorDiv):
-                t = f"floor_div({index_text(atom.num, name)}, {atom.den})"
+                t = f"ac_floordiv({index_text(atom.num, name)}, {atom.den})"
             else:
                 assert isinstance(atom, Mod)
-                t = f"floor_mod({index_text(atom.num, name)}, {atom.den})"
+                t = f"ac_mod({index_text(atom.num, name)}, {atom.den})"
             t = f"({t})" if " + " in t and "(" not in t and c != 1 else t
             parts.append(t if c == 1 else f"-{t}" if c == -1 else f"{t}*{_factor(c)}")
         if const != 0 or not parts:

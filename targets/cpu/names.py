@@ -1,4 +1,4 @@
-"""Names that may reach C source: letters, digits and underscores only, and no word of the language."""
+"""Names that may reach C source: letters, digits and underscores only, no word of the language, none that a header declares."""
 
 from __future__ import annotations
 
@@ -93,12 +93,18 @@ _MATH = (  # noqa: SIM905
 ).split()
 _LIBRARY = frozenset(f + suffix for f in (*_MATH, *_DEVICE) for suffix in ("", "f", "l"))  # math.h declares them in each precision
 _WORDS = _RESERVED | _LIBRARY | frozenset(_CPP)
+_HEADERS = ("ac_", "AC_", "k_", "s_", "vf_", "vi_", "vm_", "omp_")  # begin what our headers and printed functions are called
+
+
+def entry_name(text: str) -> str:
+    """The name of a kernel's function: `k_` begins no word of a language and nothing that a header declares, whatever it includes."""
+    return "k_" + re.sub(r"[^0-9A-Za-z_]", "_", text)
 
 
 def c_name(text: str) -> str:
     """A C identifier for any text: 'layer.0/x' -> 'layer_0_x'. Distinct texts may collide; see `Names`."""
     out = re.sub(r"[^0-9A-Za-z_]", "_", text)[:60]
-    if not out or out[0].isdigit() or out[0] == "_" or out in _WORDS or out.startswith(("vf_", "s_", "omp_", "AC_")):
+    if not out or out[0].isdigit() or out[0] == "_" or out in _WORDS or out.startswith(_HEADERS):
         out = "n_" + out
     return out
 

@@ -42,6 +42,10 @@ class Panels:
     def whole(self, axis: str) -> bool:
         return whole(self.nest, self.c, axis)
 
+    def stands(self, axis: str) -> bool:
+        """Is the axis's variable that of a loop around the contraction, one step at a time?"""
+        return self.nest.tile.get(axis) == 1 and not self.whole(axis)
+
     def span(self, axis: str) -> tuple[str, str]:
         return ("0", str(self.nest.extent[axis])) if self.whole(axis) else self.p.bounds(axis)
 
@@ -83,6 +87,9 @@ class Panels:
     def depth_loops(self, axes: tuple[str, ...], inner: Callable[[], None]) -> None:
         if not axes:
             inner()
+            return
+        if self.stands(axes[0]):
+            self.depth_loops(axes[1:], inner)
             return
         lo, hi = self.span(axes[0])
         with self.p.block(f"for (long {axes[0]} = {lo}; {axes[0]} < {hi}; {axes[0]}++)"):
@@ -157,7 +164,7 @@ class Panels:
         if self.wide:
             lo, hi = (f"({t})*{self.nest.extent[col]}" for t in self.p.bounds(self.wide))
         with self.p.block(f"for (long {col}_p = {lo}; {col}_p < {hi}; {col}_p += {self.nr})"):
-            self.p.w(f"const long {col}_n = min_long({self.nr}, {hi} - {col}_p); (void){col}_n;")
+            self.p.w(f"const long {col}_n = ac_min({self.nr}, {hi} - {col}_p); (void){col}_n;")
             inner()
 
     def pack(self, m: Stmt) -> None:
@@ -194,7 +201,7 @@ class Panels:
         elif v is None and p.places[b].shape and p.places[b].shape[-1][0] == col:
             p.w(f"const float *from = &{b}[{p.offset(p.places[b], {col: f'{col}_p'})}];")
             for j in range(self.nv):
-                n = f"clamp_long({col}_n - {j * self.lanes}, {self.lanes + 1})"
+                n = f"ac_clamp({col}_n - {j * self.lanes}, {self.lanes + 1})"
                 p.w(f"vf_store(out + {j * self.lanes}, vf_load_n(from + {j * self.lanes}, {n}));")
         else:
             with p.block(f"for (long x = 0; x < {self.nr}; x++)"):
@@ -204,7 +211,7 @@ class Panels:
 
     def _transposes(self, b: str) -> bool:
         """Does the factor lie along the innermost depth, so that vectors of it are columns of the panel?"""
-        if not self.s.depth or self.wide:
+        if not self.s.depth or self.wide or self.stands(self.s.depth[-1]):
             return False
         v, near = self.nest.views.get(b), self.s.depth[-1]
         if v is not None:
@@ -223,9 +230,9 @@ class Panels:
         else:
             start, stride = f"{b} + {p.offset(p.places[b], at)}", p._stride(p.places[b], col)
         with p.block(f"for (long {near} = {lo}; {near} < {hi}; {near} += {L})"):
-            p.w(f"const long n = min_long({L}, {hi} - {near});")
+            p.w(f"const long n = ac_min({L}, {hi} - {near});")
             for j in range(self.nv):
-                rows = f"clamp_long({col}_n{f' - {j * L}' if j else ''}, {L + 1})"
+                rows = f"ac_clamp({col}_n{f' - {j * L}' if j else ''}, {L + 1})"
                 here, there = (f" + {j * L}*{stride}", f" + {j * L}") if j else ("", "")
                 p.w(f"vf_transpose({start}{here}, {stride}, {rows}, n, out{there}, {self.nr});")
             p.w(f"out += n*{self.nr};")

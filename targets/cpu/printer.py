@@ -165,14 +165,16 @@ class Printer(Statements):
             self.w("}")
 
     def bounds(self, axis: str) -> tuple[str, str]:
-        """First and one-past-last index of an axis inside the current tile."""
+        """First and one-past-last index of an axis inside the current tile. A tile of one step has the axis's own variable."""
         t = self.nest.tile.get(axis)
         if t is None:
             return "0", str(self.nest.extent[axis])
+        if t == 1:
+            return axis, f"{axis} + 1"
         e = self.nest.extent[axis]
         end = f"{self.base(axis)} + {t}"
         exact = isinstance(e, int) and e % t == 0
-        return self.base(axis), end if exact else f"min_long({end}, {e})"
+        return self.base(axis), end if exact else f"ac_min({end}, {e})"
 
     def point(self, n: Point) -> None:
         lo, hi = self.bounds(n.axis)
@@ -212,7 +214,7 @@ class Printer(Statements):
         chains = self.chains if all(isinstance(x, Stmt) and not _takes_long(x) for x in n.body) else 1
         names = {s.dst: [f"{s.dst}_{a}{c}" for c in range(chains)] for s in folds}
         with self.block(f"for (long {a}_part = {lo}; {a}_part < {hi}; {a}_part += {SPAN})"):
-            self.w(f"const long {a}_stop = min_long({a}_part + {SPAN}, {hi});")
+            self.w(f"const long {a}_stop = ac_min({a}_part + {SPAN}, {hi});")
             self.w(f"long {a} = {a}_part;")
             for s in folds:
                 d, lanes = self.dtype(s.dst), self.lanewise(s.dst)
@@ -290,7 +292,7 @@ class Printer(Statements):
         for s in folds:
             self.w(f"vf {s.dst}_all = {s.dst}_v0;")
         with self.block(f"while ({a} + {size} <= {a}_end)"):
-            self.w(f"const long {a}_stop = min_long({a}_end, {a} + {SPAN * size});")
+            self.w(f"const long {a}_stop = ac_min({a}_end, {a} + {SPAN * size});")
             self._in_chains(n, f"{a}_stop", chains)
             for s in folds:
                 fn, parts, total = str(s.expr), [f"{s.dst}_v{c}" for c in range(chains)], f"{s.dst}_all"

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf, prod
 
-from autocomp.targets.cpu.names import c_name
+from autocomp.targets.cpu.names import entry_name
 
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.affine import Aff
@@ -34,20 +34,12 @@ C_FUNCTIONS = {"add": "({0} + {1})", "sub": "({0} - {1})", "mul": "({0} * {1})",
                "gt": "({0} > {1})", "ge": "({0} >= {1})", "eq": "({0} == {1})", "ne": "({0} != {1})", "and": "({0} && {1})",
                "or": "({0} || {1})", "not": "(!{0})", "abs": "fabs{f}({0})", "sqrt": "sqrt{f}({0})", "exp": "exp{f}({0})",
                "log": "log{f}({0})", "tanh": "tanh{f}({0})", "sigmoid": "(1 / (1 + exp{f}(-{0})))", "cast": "(({t}){0})"}
-PRELUDE = """#include <math.h>
-#include <stddef.h>
-#include <stdint.h>
-
-static inline long ac_floordiv(long a, long b) { return a / b - (a % b < 0); }
-static inline long ac_mod(long a, long b) { return a - b * ac_floordiv(a, b); }
-static inline long ac_min(long a, long b) { return a < b ? a : b; }
-static inline long ac_max(long a, long b) { return a > b ? a : b; }
-"""
+PRELUDE = '#include "autocomp_cpu_index.h"\n'
 
 
 @dataclass(frozen=True)
 class RecurrenceSource:
-    """text: a C function (needs PRELUDE in front)."""
+    """text: a C function; alone in a file it needs PRELUDE in front, which autocomp_cpu.h includes."""
 
     name: str
     text: str
@@ -64,7 +56,7 @@ def print_recurrence(kernel: Kernel, schedule: Schedule) -> RecurrenceSource:
     planes = ring if ring is not None else steps + 1
     body = _Bodies(kernel, rec, shape, ring, nest)
     ctype = _ctype(rec.dtype, kernel.name)
-    name = c_name(kernel.name)
+    name = entry_name(kernel.name)
     args = [f"const {_ctype(a.type.dtype, kernel.name)} *restrict {a.name}" for a in kernel.inputs]
     args += [f"{_ctype(a.type.dtype, kernel.name)} *restrict {a.name}" for a in kernel.outputs]
     lines = [f"/* {kernel.name}: {steps} steps over {list(shape)}, {planes} states in memory; the step runs in the order",

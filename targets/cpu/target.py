@@ -45,7 +45,7 @@ class CpuTarget:
     def emit(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...] = ()) -> KernelSource:
         """The C function of a kernel under a schedule."""
         from autocomp.targets.cpu.emit import emit  # a program from the cache does without their imports
-        from autocomp.targets.cpu.recurrence import PRELUDE, print_recurrence
+        from autocomp.targets.cpu.recurrence import print_recurrence
 
         from autocomp.loops.recurrences import recurrence_of
         from autocomp.tile.derive import derive
@@ -53,7 +53,7 @@ class CpuTarget:
         if recurrence_of(kernel) is not None:
             r = print_recurrence(kernel, schedule)
             inputs, outputs = tuple(a.name for a in kernel.inputs), tuple(a.name for a in kernel.outputs)
-            return KernelSource(kernel.name, r.text, r.name, inputs, outputs, scratch=r.scratch_bytes, prelude=PRELUDE)
+            return KernelSource(kernel.name, r.text, r.name, inputs, outputs, scratch=r.scratch_bytes)
         return emit(derive(kernel, schedule), self.lanes, header, registers=self.chip.registers.count, options=self.options)
 
     def admit(self, kernel: Kernel, schedule: Schedule) -> None:
@@ -61,8 +61,7 @@ class CpuTarget:
 
     def preamble(self, sources: list[KernelSource]) -> str:
         """Text in front of a file of kernels."""
-        extra = "".join(dict.fromkeys(s.prelude for s in sources if s.prelude))
-        return f'#define AC_LANES {self.lanes}\n#include "autocomp_cpu.h"\n{extra}\n'
+        return f'#define AC_LANES {self.lanes}\n#include "autocomp_cpu.h"\n\n'
 
     def why_not_runnable(self) -> str:
         """Why programs cannot run here, "" if they can."""

@@ -133,7 +133,6 @@ class Coordinates:
             n *= most(d)
         wide = "(long long)" if n > LONG else ""
         text = flat.text({a: f"{wide}{at(a)}" for a in t.axes})
-        text = text.replace("floor_div(", "ac_floordiv(").replace("floor_mod(", "ac_mod(")
         return f"{self.pointer[t.buffer]} + {text}"
 
     def guards(self, guard: tuple[Aff, ...], at: Any) -> list[str]:

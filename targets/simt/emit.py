@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from autocomp.targets.cpu.names import c_name
+from autocomp.targets.cpu.names import entry_name
 from autocomp.targets.simt.capacity import check_capacity, registers_of
 from autocomp.targets.simt.coordinates import most
 from autocomp.targets.simt.placed import Placement, tile_of
@@ -71,7 +71,7 @@ def source(p: TileProgram, at: Placement, printer: Printer, body: list[str], thr
            headers: tuple[str, ...], language: str, maps: tuple[TensorMap, ...] = (), prelude: str = "",
            at_most: int = 0, resident: int = 1, workspace: int = 0) -> KernelSource:  # fmt: skip
     """The function around a printed body, with its comment and its launch."""
-    name = c_name(p.name)
+    name = entry_name(p.name)
     comment = "\n".join(f" * {line}".rstrip() for line in (*header, "", *show(p).splitlines(), "", *_places(at)))
     scratch = ["unsigned char *__restrict__ scratch"] if workspace else []
     arguments = [*parameters(p, printer), *scratch] + [f"const __grid_constant__ ac_tensor_map map{i}" for i in range(len(maps))]

@@ -68,7 +68,7 @@ def literal(value: object, d: DType) -> str:
 
 def index(a: Aff, name: Callable[[str], str]) -> str:
     """An index expression, floor semantics."""
-    return index_text(a, name).replace("floor_div(", "ac_floordiv(").replace("floor_mod(", "ac_mod(")
+    return index_text(a, name)
 
 
 def only_quotients(p: TileProgram) -> bool:

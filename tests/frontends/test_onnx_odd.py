@@ -106,3 +106,16 @@ def test_one_output_twice_is_refused():
     m = model([helper.make_node("Relu", ["x"], ["y"])], {"x": X}, ["y", "y"])
     with pytest.raises(ModelError, match="two outputs are called 'y'"):
         load_onnx(m)
+
+
+@pytest.mark.parametrize(("first", "second"), [("a b", "a_b"), ("é", "è"), ("r0", "i1"), ("9", "d_9"), ("x" * 300, "x" * 299 + "y"),
+                                               ("for", "int"), ("batch size", "batch.size")])  # fmt: skip
+def test_named_dimensions_of_any_name_stay_two(first, second):
+    """Each is an identifier of its own, however alike their letters are, and none is an axis of a kernel."""
+    shown = [helper.make_tensor_value_info("x", 1, [first, second]), helper.make_tensor_value_info("z", 1, [second])]
+    nodes = [helper.make_node("MatMul", ["x", "z"], ["m"]), helper.make_node("Softmax", ["m"], ["y"], axis=0)]
+    graph = helper.make_graph(nodes, "g", shown, [helper.make_empty_tensor_value_info("y")])
+    program = autocomp.optimize(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8), cache=False)
+    x, z = np.random.default_rng(0).standard_normal((5, 3), np.float32), np.ones(3, np.float32)
+    e = np.exp(x @ z)
+    np.testing.assert_allclose(program(x, z), e / e.sum(), rtol=1e-5)

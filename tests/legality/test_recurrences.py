@@ -7,6 +7,7 @@ import operator as op
 import re
 import subprocess
 from dataclasses import replace
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +41,7 @@ from autocomp.rewrite.rule import Rule
 from autocomp.trace import Trace
 from tests.helpers.nests import brute_force, carried, scan, stencil, timed
 
+INCLUDE = files("autocomp.targets").joinpath("cpu", "include")
 SKEW = ((1, 0), (1, 1))
 NAIVE = Schedule.make({"t": 8, "i0": 16})
 TILED = Schedule.make({"t": 8, "i0": 16}, skew=SKEW)
@@ -52,7 +54,7 @@ def run(kernel: Kernel, schedule: Schedule, folder: Path, *inputs: np.ndarray) -
     source = print_recurrence(kernel, schedule)
     (folder / "k.c").write_text(PRELUDE + source.text)
     so = folder / f"k{len(list(folder.iterdir()))}.so"
-    flags = ["-O2", "-fopenmp", "-std=c11", "-Wall", "-Werror", "-shared", "-fPIC"]
+    flags = ["-O2", "-fopenmp", "-std=c11", "-Wall", "-Werror", "-shared", "-fPIC", f"-I{INCLUDE}"]
     subprocess.run(["gcc", *flags, "-o", so, folder / "k.c", "-lm"], check=True)
     out = np.full(kernel.outputs[0].type.shape, np.nan, np.float32)
     scratch = np.full(source.scratch_bytes, 255, np.uint8)

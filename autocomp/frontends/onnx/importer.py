@@ -22,7 +22,7 @@ from autocomp.frontends.onnx.scope import Scope, Value
 from autocomp.frontends.sizes import unknown_dims
 from autocomp.ir.builder import Builder
 from autocomp.ir.node import Graph, Node
-from autocomp.ir.types import Dim, Sym, TensorType
+from autocomp.ir.types import Dim, Sym, TensorType, can_be_named
 
 MAX_NODES = 200_000
 """ONNX nodes lowered for one model, functions expanded and loops unrolled."""
@@ -50,6 +50,7 @@ class Importer:
     def __init__(self, model: Model, inputs: Mapping[str, Any], dims: Mapping[str, Any], round_steps: bool = False) -> None:
         self.model, self.inputs, self.dims, self.round_steps = model, inputs, dims, round_steps
         self.named: set[str] = set()  # dimensions of inputs that are no numbers
+        self.symbols: dict[str, str] = {}  # such a dimension -> its identifier
         self.builder = Builder(model.name)
         self.constants = Constants(self.builder)
         self.locations = self.builder.locations
@@ -158,9 +159,18 @@ class Importer:
         by = self.dims.get(name)
         if isinstance(by, (int, Sym)):
             return by
-        safe = re.sub(r"\W", "_", name)
-        safe = safe if re.match(r"[A-Za-z_]", safe) else f"d_{safe}"
+        safe = self._symbol(name)
         return Sym(safe, *by) if isinstance(by, tuple) else Sym(safe)
+
+    def _symbol(self, name: str) -> str:
+        """The identifier of a named dimension: two names stay two, none is an axis's of a kernel."""
+        if name not in self.symbols:
+            safe = re.sub(r"\W", "_", name, flags=re.ASCII)
+            safe = safe if can_be_named(safe) else f"d_{safe}"
+            while safe in self.symbols.values():
+                safe += "_"
+            self.symbols[name] = safe
+        return self.symbols[name]
 
     def _output(self, o: onnx.ValueInfoProto, scope: Scope) -> Value:
         """A tensor; a sequence becomes one output an element, `name[0]`, ..., an absent optional none at all."""

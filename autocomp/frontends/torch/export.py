@@ -20,7 +20,7 @@ from autocomp.frontends.torch import pointwise, products, reductions, views  # n
 from autocomp.frontends.torch.call import TABLE, Call
 from autocomp.ir.builder import Builder
 from autocomp.ir.node import Graph, Node
-from autocomp.ir.types import DTYPES, Dim, Sym, TensorType
+from autocomp.ir.types import DTYPES, Dim, Sym, TensorType, can_be_named
 
 DTYPE = {"float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "bool": "bool", "int8": "i8", "int16": "i16",
          "int32": "i32", "int64": "i64", "uint8": "u8"}  # fmt: skip
@@ -150,7 +150,7 @@ class _Reader:
         sources = getattr(env, "var_to_sources", {}).get(expr, ())
         names = getattr(env, "source_name_to_debug_name", {})
         name = next((names[s.name] for s in sources if isinstance(s.name, str) and s.name in names), str(expr))
-        return name if name.isidentifier() and name not in {s.name for s in self.symbols.values()} else str(expr)
+        return name if can_be_named(name) and name not in {s.name for s in self.symbols.values()} else str(expr)
 
     def call(self, node: Any) -> Any:
         where = place_of(node)

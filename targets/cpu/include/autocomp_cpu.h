@@ -1,7 +1,8 @@
 /* Vectors and functions that printed kernels use. A kernel's source defines AC_LANES (float lanes of one vector) first.
  *
  * vf is AC_LANES floats, vi AC_LANES 32-bit integers, vm a mask (vi of 0 or -1). They are GCC/Clang vector extensions, so
- * every function has a plain form for any machine; AVX-512 and AVX2 have shorter ones. Names: vf_* on vectors, s_* on scalars.
+ * every function has a plain form for any machine; AVX-512 and AVX2 have shorter ones. Names: vf_*, vi_*, vm_* on vectors, s_* on
+ * scalars, ac_* and AC_* the rest; printed functions begin with k_, so that none is hidden or declared twice.
  */
 #ifndef AUTOCOMP_CPU_H
 #define AUTOCOMP_CPU_H
@@ -13,8 +14,8 @@
 #if defined(__AVX2__)
 #include <immintrin.h>
 #endif
+#include "autocomp_cpu_index.h"
 
-#define AC_INLINE static inline __attribute__((always_inline, unused))
 #define AC_BYTES (4 * AC_LANES)
 
 typedef float vf __attribute__((vector_size(AC_BYTES), may_alias));
@@ -39,11 +40,6 @@ AC_INLINE void *ac_alloc(size_t bytes) {
 }
 
 /* ---- integers */
-AC_INLINE long floor_div(long a, long b) { long q = a / b; return q - (a % b < 0); }
-AC_INLINE long floor_mod(long a, long b) { long r = a % b; return r < 0 ? r + b : r; }
-AC_INLINE long min_long(long a, long b) { return a < b ? a : b; }
-AC_INLINE long max_long(long a, long b) { return a > b ? a : b; }
-AC_INLINE long clamp_long(long a, long hi) { return a < 0 ? 0 : a < hi ? a : hi - 1; }
 AC_INLINE int64_t s_ipow(int64_t a, int64_t n) { /* modulo 2^64 */
   uint64_t r = 1, x = (uint64_t)a;
   if (n < 0) return a == 1 ? 1 : a == -1 ? (n & 1 ? -1 : 1) : 0; /* the truncated real power */

@@ -21,7 +21,7 @@
  * at: reg (r0,1,4)(r0,256,2) lane (r0,4,32) wave (r0,128,2)
  * i: reg () lane (-,0,32) wave (-,0,2)
  */
-extern "C" __global__ void __launch_bounds__(64) reduce_argmax(const float *__restrict__ in0, long long *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(64) k_reduce_argmax(const float *__restrict__ in0, long long *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   extern __shared__ __align__(1024) unsigned char smem[];

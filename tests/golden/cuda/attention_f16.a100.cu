@@ -57,7 +57,7 @@
  * acc: mma.m16n8k16.f16, 1 x 4 a wave, 4 steps
  * o: mma.m16n8k16.f16, 1 x 8 a wave, 2 steps
  */
-extern "C" __global__ void __launch_bounds__(128) matmul_mul_softmax_weighted_sum(const f16 *__restrict__ in0, const f16 *__restrict__ in1, const f16 *__restrict__ in2, f16 *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(128) k_matmul_mul_softmax_weighted_sum(const f16 *__restrict__ in0, const f16 *__restrict__ in1, const f16 *__restrict__ in2, f16 *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   extern __shared__ __align__(1024) unsigned char smem[];

@@ -37,7 +37,7 @@
  * s_t2: reg () lane (-,0,16)(-,0,2) wave (-,0,2)(-,0,2)
  * cast_t: reg (i3,1,8) lane (i3,8,16)(-,0,2) wave (-,0,2)(-,0,2)
  */
-extern "C" __global__ void __launch_bounds__(128) matmul_mul_softmax_weighted_sum_join(const float *__restrict__ part0, const float *__restrict__ part2, const float *__restrict__ part1, f16 *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(128) k_matmul_mul_softmax_weighted_sum_join(const float *__restrict__ part0, const float *__restrict__ part2, const float *__restrict__ part1, f16 *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   extern __shared__ __align__(1024) unsigned char smem[];
@@ -219,7 +219,7 @@ extern "C" __global__ void __launch_bounds__(128) matmul_mul_softmax_weighted_su
  * acc: mma.m16n8k16.f16, 1 x 4 a wave, 8 steps
  * o: mma.m16n8k16.f16, 1 x 16 a wave, 2 steps
  */
-extern "C" __global__ void __launch_bounds__(32) matmul_mul_softmax_weighted_sum_part(const f16 *__restrict__ in0, const f16 *__restrict__ in1, const f16 *__restrict__ in2, float *__restrict__ part0, float *__restrict__ part1, float *__restrict__ part2) {
+extern "C" __global__ void __launch_bounds__(32) k_matmul_mul_softmax_weighted_sum_part(const f16 *__restrict__ in0, const f16 *__restrict__ in1, const f16 *__restrict__ in2, float *__restrict__ part0, float *__restrict__ part1, float *__restrict__ part2) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   extern __shared__ __align__(1024) unsigned char smem[];

@@ -24,7 +24,7 @@
  * in2_t: reg (i0,1,8)(i0,1024,2) lane (i0,8,32) wave (i0,256,4)
  * tanh_t: reg (i0,1,8)(i0,1024,2) lane (i0,8,32) wave (i0,256,4)
  */
-extern "C" __global__ void __launch_bounds__(128) mul_add_gelu_tanh(const f16 *__restrict__ in0, const f16 *__restrict__ in1, const f16 *__restrict__ in2, f16 *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(128) k_mul_add_gelu_tanh(const f16 *__restrict__ in0, const f16 *__restrict__ in1, const f16 *__restrict__ in2, f16 *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   const int i0_t = lane * 8 + wave * 256;

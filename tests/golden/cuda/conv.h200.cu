@@ -28,7 +28,7 @@
  * in1_t: shared, 8192 bytes f16, ring of 8
  * acc: mma.m16n8k16.f16, 1 x 2 a wave, 8 steps
  */
-extern "C" __global__ void __launch_bounds__(128) conv_relu(const f16 *__restrict__ in0, const f16 *__restrict__ in1, f16 *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(128) k_conv_relu(const f16 *__restrict__ in0, const f16 *__restrict__ in1, f16 *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   extern __shared__ __align__(1024) unsigned char smem[];

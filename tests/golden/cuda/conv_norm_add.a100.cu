@@ -56,7 +56,7 @@
  * in1_t: shared, 5120 bytes f16, ring of 8
  * acc: mma.m16n8k16.f16, 1 x 2 a wave, 5 steps
  */
-extern "C" __global__ void __launch_bounds__(64) conv_cast_add_rsqrt_6more(const f16 *__restrict__ in0, const f16 *__restrict__ in1, const f16 *__restrict__ in2, const f16 *__restrict__ in3, const f16 *__restrict__ in4, const f16 *__restrict__ in5, const f16 *__restrict__ in6, f16 *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(64) k_conv_cast_add_rsqrt_6more(const f16 *__restrict__ in0, const f16 *__restrict__ in1, const f16 *__restrict__ in2, const f16 *__restrict__ in3, const f16 *__restrict__ in4, const f16 *__restrict__ in5, const f16 *__restrict__ in6, f16 *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   extern __shared__ __align__(1024) unsigned char smem[];

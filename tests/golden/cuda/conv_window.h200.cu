@@ -28,7 +28,7 @@ AC_DEVICE void ac_wgmma_n128_f16_s00(int keep, float *d, unsigned long long a, u
  * in0_t: shared, 32768 bytes f16, ring of 3
  * acc: wgmma.m64n128k16.f16, 1 x 1 a wave, 36 steps
  */
-extern "C" __global__ void __launch_bounds__(384) conv_relu(const f16 *__restrict__ in0, const f16 *__restrict__ in1, f16 *__restrict__ out0, const __grid_constant__ ac_tensor_map map0, const __grid_constant__ ac_tensor_map map1, const __grid_constant__ ac_tensor_map map2) {
+extern "C" __global__ void __launch_bounds__(384) k_conv_relu(const f16 *__restrict__ in0, const f16 *__restrict__ in1, f16 *__restrict__ out0, const __grid_constant__ ac_tensor_map map0, const __grid_constant__ ac_tensor_map map1, const __grid_constant__ ac_tensor_map map2) {
   extern __shared__ __align__(1024) unsigned char smem[];
   const int lane = threadIdx.x % AC_WAVE, team = threadIdx.x / 128, wave = threadIdx.x / AC_WAVE % 4;
   (void)lane; (void)wave;

@@ -25,7 +25,7 @@
  * s_t: reg (i2,4,2) lane (i3,1,32) wave (i2,1,4)
  * cast_t2: reg (i2,4,2) lane (i3,1,32) wave (i2,1,4)
  */
-extern "C" __global__ void __launch_bounds__(128) conv(const f16 *__restrict__ in0, const f16 *__restrict__ in1, f16 *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(128) k_conv(const f16 *__restrict__ in0, const f16 *__restrict__ in1, f16 *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   const int i3_t = lane;

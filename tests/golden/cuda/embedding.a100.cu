@@ -48,7 +48,7 @@
  * cast_t2: reg (i2,1,8) lane (i2,8,16)(-,0,2) wave (-,0,2)
  * cast_t3: reg (i2,1,8) lane (i2,8,16)(i1,1,2) wave (-,0,2)
  */
-extern "C" __global__ void __launch_bounds__(64) reduce_sum_gather_cast_add_7more(const f16 *__restrict__ in1, const long long *__restrict__ in0, const f16 *__restrict__ in2, const f16 *__restrict__ in3, f16 *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(64) k_reduce_sum_gather_cast_add_7more(const f16 *__restrict__ in1, const long long *__restrict__ in0, const f16 *__restrict__ in2, const f16 *__restrict__ in3, f16 *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   const int i2_t = lane % 16 * 8;

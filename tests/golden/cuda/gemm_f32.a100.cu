@@ -21,7 +21,7 @@
  * in1_t: shared, 12800 bytes f32, ring of 1
  * acc: fma, 2 x 1 a wave, 100 steps
  */
-extern "C" __global__ void __launch_bounds__(64) matmul(const float *__restrict__ in0, const float *__restrict__ in1, float *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(64) k_matmul(const float *__restrict__ in0, const float *__restrict__ in1, float *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   extern __shared__ __align__(1024) unsigned char smem[];

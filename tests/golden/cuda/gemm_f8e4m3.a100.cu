@@ -26,7 +26,7 @@
  * in1_t: shared, 3584 bytes f8e4m3, ring of 1
  * acc: mma.m16n8k16.f16 of f8e4m3, 1 x 2 a wave, 7 steps
  */
-extern "C" __global__ void __launch_bounds__(64) cast_matmul(const f8e4m3 *__restrict__ in0, const f8e4m3 *__restrict__ in1, f16 *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(64) k_cast_matmul(const f8e4m3 *__restrict__ in0, const f8e4m3 *__restrict__ in1, f16 *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   extern __shared__ __align__(1024) unsigned char smem[];

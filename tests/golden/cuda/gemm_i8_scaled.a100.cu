@@ -31,7 +31,7 @@
  * in1_t: shared, 3072 bytes i8, ring of 1
  * acc: mma.m16n8k32.s8, 1 x 2 a wave, 3 steps
  */
-extern "C" __global__ void __launch_bounds__(64) cast_matmul_mul_relu(const signed char *__restrict__ in0, const signed char *__restrict__ in1, const float *__restrict__ in2, float *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(64) k_cast_matmul_mul_relu(const signed char *__restrict__ in0, const signed char *__restrict__ in1, const float *__restrict__ in2, float *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   extern __shared__ __align__(1024) unsigned char smem[];

@@ -24,7 +24,7 @@
  * in1_t: shared, 4096 bytes f16, ring of 8
  * acc: mma.m16n8k16.f16, 1 x 2 a wave, 4 steps
  */
-extern "C" __global__ void __launch_bounds__(64) matmul(const f16 *__restrict__ in0, const f16 *__restrict__ in1, f16 *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(64) k_matmul(const f16 *__restrict__ in0, const f16 *__restrict__ in1, f16 *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   extern __shared__ __align__(1024) unsigned char smem[];

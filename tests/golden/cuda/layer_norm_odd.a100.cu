@@ -45,7 +45,7 @@
  * in2_t: reg (i1,128,8) lane (i1,1,32) wave (i1,32,4)
  * add_t: reg (i1,128,8) lane (i1,1,32) wave (i1,32,4)
  */
-extern "C" __global__ void __launch_bounds__(128) reduce_sum_mul_sub_add_6more(const float *__restrict__ in0, const float *__restrict__ in1, const float *__restrict__ in2, float *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(128) k_reduce_sum_mul_sub_add_6more(const float *__restrict__ in0, const float *__restrict__ in1, const float *__restrict__ in2, float *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   extern __shared__ __align__(1024) unsigned char smem[];

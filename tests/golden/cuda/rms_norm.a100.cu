@@ -43,7 +43,7 @@
  * cast_t2: reg (i1,1,8) lane (i1,8,32) wave (i1,256,16)
  * cast_t3: reg (i1,1,8) lane (i1,8,32) wave (i1,256,16)
  */
-extern "C" __global__ void __launch_bounds__(512) reduce_sum_add_cast_mul_5more(const f16 *__restrict__ in0, const f16 *__restrict__ in1, const f16 *__restrict__ in2, f16 *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(512) k_reduce_sum_add_cast_mul_5more(const f16 *__restrict__ in0, const f16 *__restrict__ in1, const f16 *__restrict__ in2, f16 *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   extern __shared__ __align__(1024) unsigned char smem[];

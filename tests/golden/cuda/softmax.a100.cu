@@ -33,7 +33,7 @@
  * s_t: reg () lane (-,0,32) wave (-,0,16)
  * cast_t2: reg (i1,1,8) lane (i1,8,32) wave (i1,256,16)
  */
-extern "C" __global__ void __launch_bounds__(512) reduce_max_reduce_sum_cast_sub_3more(const f16 *__restrict__ in0, f16 *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(512) k_reduce_max_reduce_sum_cast_sub_3more(const f16 *__restrict__ in0, f16 *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   extern __shared__ __align__(1024) unsigned char smem[];

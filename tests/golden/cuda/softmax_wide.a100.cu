@@ -39,7 +39,7 @@
  * s_t: reg () lane (-,0,32) wave (-,0,8)
  * cast_t: reg (i1,1,8) lane (i1,8,32) wave (i1,256,8)
  */
-extern "C" __global__ void __launch_bounds__(256) reduce_max_max_sumexp_cast_sub_3more_join(const f16 *__restrict__ in0, const float *__restrict__ part0, const float *__restrict__ part1, const float *__restrict__ part2, f16 *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(256) k_reduce_max_max_sumexp_cast_sub_3more_join(const f16 *__restrict__ in0, const float *__restrict__ part0, const float *__restrict__ part1, const float *__restrict__ part2, f16 *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   const int r0_part_t = lane;
@@ -191,7 +191,7 @@ extern "C" __global__ void __launch_bounds__(256) reduce_max_max_sumexp_cast_sub
  * p: reg (r0,1,8) lane (r0,8,32) wave (r0,256,16)
  * l: reg () lane (-,0,32) wave (-,0,16)
  */
-extern "C" __global__ void __launch_bounds__(512) reduce_max_max_sumexp_cast_sub_3more_part(const f16 *__restrict__ in0, float *__restrict__ part0, float *__restrict__ part1, float *__restrict__ part2) {
+extern "C" __global__ void __launch_bounds__(512) k_reduce_max_max_sumexp_cast_sub_3more_part(const f16 *__restrict__ in0, float *__restrict__ part0, float *__restrict__ part1, float *__restrict__ part2) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   extern __shared__ __align__(1024) unsigned char smem[];

@@ -18,7 +18,7 @@
  * in0_t: shared, 2048 bytes f16, ring of 3
  * acc: wgmma.m64n16k16.f16, 2 x 1 a wave, 4 steps
  */
-extern "C" __global__ void __launch_bounds__(384) matmul(const f16 *in0, const f16 *in1, f16 *__restrict__ out0, const __grid_constant__ ac_tensor_map map0, const __grid_constant__ ac_tensor_map map1) {
+extern "C" __global__ void __launch_bounds__(384) k_matmul(const f16 *in0, const f16 *in1, f16 *__restrict__ out0, const __grid_constant__ ac_tensor_map map0, const __grid_constant__ ac_tensor_map map1) {
   extern __shared__ __align__(1024) unsigned char smem[];
   unsigned char *const own = ac_own_memory(smem);
   const int rank = ac_cluster_rank();

@@ -17,7 +17,7 @@
  * in0_t: reg (r0,256,6) lane (r0,1,32) wave (r0,32,8)
  * s_t: reg () lane (-,0,32) wave (-,0,8)
  */
-extern "C" __global__ void __launch_bounds__(256) reduce_sum(const float *__restrict__ in0, float *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(256) k_reduce_sum(const float *__restrict__ in0, float *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   extern __shared__ __align__(1024) unsigned char smem[];

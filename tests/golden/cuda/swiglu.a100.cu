@@ -33,7 +33,7 @@
  * acc: mma.m16n8k16.f16, 1 x 2 a wave, 8 steps
  * acc2: mma.m16n8k16.f16, 1 x 2 a wave, 8 steps
  */
-extern "C" __global__ void __launch_bounds__(64) matmul_silu_mul(const f16 *__restrict__ in0, const f16 *__restrict__ in1, const f16 *__restrict__ in2, f16 *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(64) k_matmul_silu_mul(const f16 *__restrict__ in0, const f16 *__restrict__ in1, const f16 *__restrict__ in2, f16 *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   extern __shared__ __align__(1024) unsigned char smem[];

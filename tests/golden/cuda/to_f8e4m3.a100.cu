@@ -18,7 +18,7 @@
  * in0_t: reg (i0,1,2)(i0,256,2) lane (i0,2,32) wave (i0,64,4)
  * cast_t: reg (i0,1,2)(i0,256,2) lane (i0,2,32) wave (i0,64,4)
  */
-extern "C" __global__ void __launch_bounds__(128) mul_cast(const float *__restrict__ in0, f8e4m3 *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(128) k_mul_cast(const float *__restrict__ in0, f8e4m3 *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   const int i0_t = lane * 2 + wave * 64;

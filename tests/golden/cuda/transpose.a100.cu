@@ -19,7 +19,7 @@
  * in1_t: reg (i1,1,2)(i0,8,8) lane (i1,2,32) wave (i0,1,8)
  * add_t: reg (i1,1,2)(i0,8,8) lane (i1,2,32) wave (i0,1,8)
  */
-extern "C" __global__ void __launch_bounds__(256) add(const f16 *__restrict__ in0, const f16 *__restrict__ in1, f16 *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(256) k_add(const f16 *__restrict__ in0, const f16 *__restrict__ in1, f16 *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   extern __shared__ __align__(1024) unsigned char smem[];
