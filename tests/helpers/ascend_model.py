@@ -18,6 +18,7 @@ from tests.helpers.simt_model import PATTERN, constants_of, shape_of
 
 ROOT = Path(__file__).parents[2]
 INCLUDE = [f"-I{ROOT / p}" for p in ("tests/helpers/ascend", "targets/ascend/include")]
+HEADER = ROOT / "targets" / "ascend" / "include" / "autocomp_ascend.h"
 COMPILER = shutil.which("g++") or ""
 NATIVE = ["-mf16c"] if platform.machine() == "x86_64" else []
 FLAGS = ["-std=c++17", "-O1", *NATIVE, "-Wall", "-Wno-unused-variable", "-Wno-unused-function", "-shared", "-fPIC", "-pthread"]
@@ -27,9 +28,8 @@ FLAGS = ["-std=c++17", "-O1", *NATIVE, "-Wall", "-Wno-unused-variable", "-Wno-un
 def precompiled():
     """A folder with the headers' compiled form, made once a process: it is most of a kernel's build."""
     folder = tempfile.TemporaryDirectory(prefix="autocomp-model-")
-    inner = ROOT / "targets" / "ascend" / "include" / "autocomp_ascend.h"
-    outer = Path(folder.name) / "autocomp_ascend.h"
-    outer.write_text(f'#include "{inner}"\n')
+    outer = Path(folder.name) / HEADER.name
+    outer.write_text(f'#include "{HEADER}"\n')
     command = [COMPILER, *(f for f in FLAGS if f != "-shared"), *INCLUDE, "-x", "c++-header", str(outer), "-o", f"{outer}.gch"]
     subprocess.run(command, check=True, capture_output=True)
     return folder
@@ -41,11 +41,13 @@ class ModelFailure(AssertionError):
 
 @dataclass
 class AscendExecutor:
-    """Runs a program's kernels in order. `edit` changes a kernel's text first (to see faults found); `blocks` overrides the launch."""
+    """Runs a program's kernels in order. `edit` changes a kernel's text first (to see faults found), `edit_header` the target's device
+    header; `blocks` overrides the launch."""
 
     program: object
     folder: Path
     edit: object = staticmethod(lambda text: text)
+    edit_header: object = None
     blocks: int = 0
     library: object = None
 
@@ -84,7 +86,10 @@ class AscendExecutor:
         head = [f'#include "{next(iter(sources.values())).headers[0]}"', "static std::string all;"]
         path.write_text("\n".join([*head, *map(self.text, sources.values())]))
         out = path.with_suffix(".so")
-        command = [COMPILER, *FLAGS, f"-I{precompiled().name}", *INCLUDE, str(path), "-o", str(out)]
+        if self.edit_header:
+            (self.folder / HEADER.name).write_text(self.edit_header(HEADER.read_text()))
+        first = self.folder if self.edit_header else precompiled().name
+        command = [COMPILER, *FLAGS, f"-I{first}", *INCLUDE, str(path), "-o", str(out)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise ModelFailure(done.stderr[:2000])

@@ -184,6 +184,50 @@ def test_the_model_sees_faults(edit, complaint, tmp_path):
         check(GRAPHS["softmax_odd"], tmp_path, edit=edit, blocks=1)
 
 
+@needs_compiler
+@pytest.mark.parametrize(
+    ("name", "was", "by", "complaint"),
+    [
+        # a single row is taken for a vector, whose elements lie side by side: 16 rows are asked for instead
+        ("one_row", "p.m = m == 1 ? 16 : m;", "p.m = m;", "float64 reference"),
+        ("last_row", "p.m = m == 1 ? 16 : m;", "p.m = m;", "float64 reference"),
+        # the scalar unit writes the first block of an index vector without waiting for the vector unit
+        ("masked", "  SetFlag<HardEvent::V_S>(0);\n  WaitFlag<HardEvent::V_S>(0);\n", "", "V reads, S writes the same bytes unordered"),
+    ],
+)
+def test_the_model_sees_what_the_library_does_with_its_scalar_unit_and_with_one_row(name, was, by, complaint, tmp_path):
+    masked = ("%r = iota(shape=[200, 75], axis=0)\n%c = iota(shape=[200, 75], axis=1)\n%m = ge(%r, %c)\n"
+              "%0 = where(%m, x, const(0.5, f32))")  # fmt: skip
+    last = graph({"a": "f16[129, 40]", "b": "f16[40, 32]"}, "%0 = matmul(a, b)")
+    source = {**PRODUCTS, "last_row": last, "masked": graph({"x": "f32[200, 75]"}, masked)}[name]
+
+    def edit(text):
+        assert text.count(was) == 1
+        return text.replace(was, by)
+
+    (tmp_path / "whole").mkdir()
+    check(source, tmp_path / "whole", blocks=1)
+    with pytest.raises((ModelFailure, autocomp.VerificationError), match=complaint):
+        check(source, tmp_path, blocks=1, edit_header=edit)
+
+
+def test_the_stand_in_declares_nothing_that_the_public_headers_lack():
+    """A member that only other chips have compiles here and nowhere else."""
+    folder = ROOT / "tests" / "helpers" / "ascend"
+    text = re.sub(r"//.*", "", (folder / "kernel_operator.h").read_text())
+    public = yaml.safe_load((folder / "public_names.yaml").read_text())
+    space = text[text.index("namespace AscendC {") :]
+    structures = {n: body for n, body in re.findall(r"struct (\w+Params\w*) \{(.*?)\n\};", space, re.S)}
+    assert set(structures) == set(public["structures"])
+    for name, body in structures.items():
+        declared = re.findall(r"(\w+)(?: = [^,;]+)?(?=[,;])", body)
+        assert declared and set(declared) <= set(public["structures"][name]), name
+    enumerations = dict(re.findall(r"enum class (\w+) \{ (.*?) \};", space))
+    for name, body in enumerations.items():
+        if name != "QuantMode_t":  # of the compiler's own headers, which are not public
+            assert set(body.split(", ")) <= set(public["enumerations"][name]), name
+
+
 def test_the_aliases_name_the_target():
     assert {autocomp.targets.load_target(n).name for n in ("npu", "ascendc", "ascend", "ascend:ascend910b", "ascend:910b")} == {"ascend"}
 

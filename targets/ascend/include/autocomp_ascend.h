@@ -176,8 +176,11 @@ AC_FN ac_spread(const ac_f32 &d, const ac_f32 &t, uint32_t rows) {
   ac_widen(d, t, rows);
 }
 
-// first, first + step, ...
+// first, first + step, ... CreateVecIndex writes its first block with the scalar unit at once: what the vector unit has under way in
+// this place must be over. It sets and waits for the flag of the way back itself.
 AC_FN ac_steps(const ac_f32 &d, float first, float step, uint32_t n) {
+  SetFlag<HardEvent::V_S>(0);
+  WaitFlag<HardEvent::V_S>(0);
   CreateVecIndex(d, 0.0f, n);
   AC_V;
   Muls(d, d, step, n);
@@ -322,14 +325,15 @@ template <typename T> AC_FN ac_to_l0b_turned(const LocalTensor<T> &d, const Loca
 AC_FN ac_to_l0b_turned(const ac_f32 &d, const ac_f32 &s, uint32_t n, uint32_t k, uint32_t) {
   for (uint32_t r = 0; r < k / 16; ++r) ac_squares(d[r * n * 16], s[r * n * 16], n / 16, 1, n / 16);
 }
+// One row would be taken for a vector, whose elements lie side by side and not in fractals: it goes as a fractal of 16 rows. All of them
+// lie in L0A and L0C; rows do not mix, and Fixpipe lets the first one out.
 template <typename T>
 AC_FN ac_mmad(const ac_f32 &c, const LocalTensor<T> &a, const LocalTensor<T> &b, uint32_t m, uint32_t n, uint32_t k, bool first) {
   MmadParams p;
-  p.m = m;
+  p.m = m == 1 ? 16 : m;
   p.n = n;
   p.k = sizeof(T) == 4 ? ac_whole(k) : k;  // bands of 8 elements: the padding is part of the sum
   p.cmatrixInitVal = first;
-  p.disableGemv = true;
   Mmad(c, a, b, p);
 }
 __aicore__ inline FixpipeParamsV220 ac_leaving(uint32_t m, uint32_t n, uint32_t apart, bool relu) {

@@ -133,10 +133,11 @@ inline void learn(pipe_t p, const Clock &c) {
 namespace AscendC {
 enum class TPosition { VECCALC, A1, A2, B2, CO1 };
 enum class RoundMode { CAST_NONE, CAST_RINT };
-enum class HardEvent { V_MTE2, MTE2_V, V_MTE3, MTE3_V, MTE2_MTE1, MTE1_MTE2, MTE1_M, M_MTE1, M_FIX, FIX_M, MTE2_MTE3, MTE3_MTE2 };
+enum class HardEvent { V_MTE2, MTE2_V, V_MTE3, MTE3_V, MTE2_MTE1, MTE1_MTE2, MTE1_M, M_MTE1, M_FIX, FIX_M, MTE2_MTE3, MTE3_MTE2, V_S, S_V };
 inline const pipe_t ends[][2] = {{PIPE_V, PIPE_MTE2}, {PIPE_MTE2, PIPE_V}, {PIPE_V, PIPE_MTE3}, {PIPE_MTE3, PIPE_V},
                                  {PIPE_MTE2, PIPE_MTE1}, {PIPE_MTE1, PIPE_MTE2}, {PIPE_MTE1, PIPE_M}, {PIPE_M, PIPE_MTE1},
-                                 {PIPE_M, PIPE_FIX}, {PIPE_FIX, PIPE_M}, {PIPE_MTE2, PIPE_MTE3}, {PIPE_MTE3, PIPE_MTE2}};
+                                 {PIPE_M, PIPE_FIX}, {PIPE_FIX, PIPE_M}, {PIPE_MTE2, PIPE_MTE3}, {PIPE_MTE3, PIPE_MTE2},
+                                 {PIPE_V, PIPE_S}, {PIPE_S, PIPE_V}};
 inline int GetBlockIdx() { return model::core->block; }
 inline int GetBlockNum() { return model::core->blocks; }
 inline int GetSubBlockIdx() { return model::core->sub; }
@@ -326,9 +327,18 @@ template <typename D, typename S> void Cast(const LocalTensor<D> &d, const Local
   out(PIPE_V, d, n);
   for (uint32_t i = 0; i < n; ++i) d.at[i] = D(float(s.at[i]));
 }
+// The first block is written by the scalar unit, which waits for nobody before; the rest is made from it by the vector unit, which does.
 inline void CreateVecIndex(const LocalTensor<float> &d, float first, uint32_t n) {
-  model::start(PIPE_V);
-  out(PIPE_V, d, n);
+  const uint32_t by_scalar = n < 8 ? n : 8;
+  model::start(PIPE_S);
+  out(PIPE_S, d, by_scalar);
+  model::learn(PIPE_V, model::now(PIPE_S));
+  if (n > 8) {
+    model::start(PIPE_V);
+    in(PIPE_V, d, by_scalar);
+    out(PIPE_V, d[8], n - 8);
+    PipeBarrier<PIPE_V>();
+  }
   for (uint32_t i = 0; i < n; ++i) d.at[i] = first + i;
 }
 enum class CMPMODE { LT, GT, EQ, LE, GE, NE };
@@ -368,20 +378,30 @@ inline void Select(const LocalTensor<float> &d, const LocalTensor<uint8_t> &mask
   out(PIPE_V, d, n);
   for (uint32_t i = 0; i < n; ++i) d.at[i] = mask.at[i / 8] >> i % 8 & 1 ? a.at[i] : b;
 }
-template <typename F> void fold(const LocalTensor<float> &d, const LocalTensor<float> &x, const LocalTensor<float> &w, int32_t n, F f) {
+// The result is put in its place by the scalar unit, between flags of the library's own. `each`: values a repeat in the work space.
+template <typename F>
+void fold(const LocalTensor<float> &d, const LocalTensor<float> &x, const LocalTensor<float> &w, int32_t n, int each, F f) {
+  const long room = up(up(n, 64) / 64 * each, 8);
   model::start(PIPE_V);
   in(PIPE_V, x, n);
-  out(PIPE_V, w, up(up(n, 64) / 64, 8));
-  out(PIPE_V, d, 1);
+  out(PIPE_V, w, room);
+  model::learn(PIPE_S, model::now(PIPE_V));
+  model::start(PIPE_S);
+  in(PIPE_S, w, room);
+  out(PIPE_S, d, 1);
+  model::learn(PIPE_V, model::now(PIPE_S));
+  model::learn(PIPE_MTE3, model::now(PIPE_S));
   float v = x.at[0];
   for (int32_t i = 1; i < n; ++i) v = f(v, x.at[i]);
   d.at[0] = v;
 }
-#define FOLD(N, E) \
-  inline void N(const LocalTensor<float> &d, const LocalTensor<float> &x, const LocalTensor<float> &w, int32_t n) { fold(d, x, w, n, [](float a, float b) { return E; }); }
-FOLD(ReduceSum, a + b)
-FOLD(ReduceMax, std::isnan(a) || a > b ? a : b)
-FOLD(ReduceMin, std::isnan(a) || a < b ? a : b)
+#define FOLD(N, each, E)                                                                                                      \
+  inline void N(const LocalTensor<float> &d, const LocalTensor<float> &x, const LocalTensor<float> &w, int32_t n) {           \
+    fold(d, x, w, n, each, [](float a, float b) { return E; });                                                               \
+  }
+FOLD(ReduceSum, 1, a + b)
+FOLD(ReduceMax, 2, std::isnan(a) || a > b ? a : b)
+FOLD(ReduceMin, 2, std::isnan(a) || a < b ? a : b)
 inline void WholeReduceSum(const LocalTensor<float> &d, const LocalTensor<float> &s, int32_t mask, int32_t repeat, int32_t dstRep, int32_t srcBlk, int32_t srcRep) {
   if (repeat > 255 || srcBlk != 1) model::tell("wrong parameters of WholeReduceSum");
   model::start(PIPE_V);
@@ -471,19 +491,20 @@ inline void LoadDataWithTranspose(const LocalTensor<float> &d, const LocalTensor
 }
 struct MmadParams {
   uint16_t m = 0, n = 0, k = 0;
-  bool cmatrixInitVal = true, cmatrixSource = false, isBias = false, disableGemv = false;
+  bool cmatrixInitVal = true, cmatrixSource = false, isBias = false;
   uint8_t unitFlag = 0;
 };
 template <typename T> void Mmad(const LocalTensor<float> &c, const LocalTensor<T> &a, const LocalTensor<T> &b, const MmadParams &p) {
   model::start(PIPE_M);
   const long c0 = 32 / sizeof(T), m = up(p.m, 16), n = up(p.n, 16), k = up(p.k, c0);
-  in(PIPE_M, a, m * k, 512);
+  const bool vector = p.m == 1;  // the unit takes a single row for a vector: its elements lie side by side, not in fractals
+  in(PIPE_M, a, vector ? k : m * k, 512);
   in(PIPE_M, b, n * k, 512);
   out(PIPE_M, c, m * n, 64);
-  if (p.m == 1 && !p.disableGemv) model::tell("one row silently becomes a product with a vector");
   std::vector<float> left(m * k), right(n * k);  // whole fractals: what fills up the depth must be zero
-  for (long i = 0; i < m; ++i)
+  for (long i = 0; i < (vector ? 0 : m); ++i)
     for (long x = 0; x < k; ++x) left[i * k + x] = float(a.at[i / 16 * k * 16 + x / c0 * 16 * c0 + i % 16 * c0 + x % c0]);
+  for (long x = 0; vector && x < k; ++x) left[x] = float(a.at[x]);
   for (long j = 0; j < n; ++j)
     for (long x = 0; x < k; ++x) right[x * n + j] = float(b.at[x / c0 * n * c0 + j / 16 * 16 * c0 + j % 16 * c0 + x % c0]);
   std::vector<float> sums(n);
