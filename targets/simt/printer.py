@@ -438,9 +438,16 @@ class Printer(Coordinates):
         kind = STORED[x.buf.dtype.name]
         with self.over(layout.registers):
             row, col = (linear(group, lambda a: self.local(layout, a, "r")) for group in (x.outer, x.inner))
-            ok = [f"{self.local(layout, a, 'r')} < {tile_of(self.p, a)}" for a in x.buf.axes if layout.extent(a) > tile_of(self.p, a)]
+            ok = self.first_of_replicas(layout)
+            ok += [f"{self.local(layout, a, 'r')} < {tile_of(self.p, a)}" for a in x.buf.axes if layout.extent(a) > tile_of(self.p, a)]
             write = f"*({kind} *)({self.element(x, row, col)}) = ac_stored<{kind}>({self.names.of(name)}[r]);"
             self.put(f"if ({' && '.join(ok)}) {write}" if ok else write)
+
+    def first_of_replicas(self, layout: Layout) -> list[str]:
+        """Conditions under which a thread is the first of those that hold a value. The others may hold something else: a product of one row
+        has the padding's rows in their place."""
+        return [f"{digit(k, Digit(d.axis, 1, d.count), w, level)} == 0" for k, level in (("lane", layout.lane), ("wave", layout.wave))
+                for d, w in weights(level) if not d.axis]  # fmt: skip
 
     def table(self, tensor: str, indices: list[str]) -> str:
         """A data-dependent read, indices clamped to the buffer."""
@@ -457,8 +464,7 @@ class Printer(Coordinates):
         assert t is not None
         layout = self.place.layouts[s.srcs[0]]
         v = self.vector(layout, t)
-        single = [f"{digit(k, Digit(d.axis, 1, d.count), w, level)} == 0" for k, level in (("lane", layout.lane), ("wave", layout.wave))
-                  for d, w in weights(level) if not d.axis]  # fmt: skip
+        single = self.first_of_replicas(layout)
         with self.registers(layout, "q", v):
             r = f"(q * {v})" if v > 1 else "q"
             at = lambda a: self.coordinate(layout, a, r)
