@@ -59,9 +59,9 @@ FOUND_ON_GPUS = {
     "two products that are stored beside their sum": FOUND["two products that are stored beside their sum"],
     "a product of one number": "input a: f32[1, 1, 3]\ninput w: f32[3, 1]\n%0 = matmul(a, w)\n%1 = relu(%0)\noutput y = %1",
     "bytes reduced by a cluster": "input a: i8[7, 5, 264, 16]\n%0 = reduce_min(a, axes=[0, 1, 2, 3])\noutput y = %0",
-    "one row of scores in shared memory": "input v: f32[65, 17]\ninput k: f32[72, 65]\ninput q: f32[1, 72]\nparam w: f32[65] = random(0)\n"
-                                          "%1 = matmul(q, k)\n%2 = add(%1, w)\n%3 = softmax(%2, axes=[1])\n%4 = matmul(%3, v)\n"
-                                          "output y = %4",
+    "one row of scores in shared memory": "input x: f32[]\ninput v: f32[65, 17]\ninput k: f32[72, 65]\ninput q: f32[1, 72]\n"
+                                          "param w: f32[65] = random(0)\n%0 = add(q, x)\n%1 = matmul(%0, k)\n%2 = add(%1, w)\n"
+                                          "%3 = softmax(%2, axes=[1])\n%4 = matmul(%3, v)\noutput y = %4",
     "the mean of nothing": "input a: f32[3, 5, 17, 1]\n%0 = avgpool(a, count_include_pad=False, dilations=[1, 2], hi=[0, 1], "
                            "layout=\"nchw\", lo=[0, 1], strides=[1, 2], window=[3, 2])\n%1 = relu(%0)\noutput y = %1",
 }  # fmt: skip
