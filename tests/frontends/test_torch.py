@@ -12,6 +12,7 @@ from autocomp.ir.reference import evaluate
 torch = pytest.importorskip("torch", reason="torch is not installed (pip install 'autocomp[torch]')")
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402, N812
+from torch.utils._pytree import tree_flatten, tree_unflatten  # noqa: E402
 
 from autocomp.frontends.torch.export import load_torch  # noqa: E402
 
@@ -190,3 +191,108 @@ def test_variance_over_a_symbolic_dimension():
     np.testing.assert_allclose(got, x.var(0, correction=0).numpy(), rtol=2e-5)
     with pytest.raises(UnsupportedOp, match="correction 1 over a symbolic dimension"):
         autocomp.optimize(exported(1))
+
+
+TWICE = {  # given as one object or as views of one memory: the module, its arguments as made of one tensor
+    "twice": (lambda a, b: a - 2 * b, lambda x: (x, x)),
+    "in containers": (lambda a, d: a - 2 * d["k"][0] * d["k"][1] + d["m"], lambda x: (x, {"k": [x, x], "m": x})),
+    "views": (lambda a, b, c: a - 2 * b * c, lambda x: (x, x[:], x.view(4))),
+    "overlapping": (lambda a, b: a - 2 * b, lambda x: (x[:3], x[1:])),
+    "expanded": (lambda a, b: a - 2 * b, lambda x: (x[:1].expand(4), x[:1].expand(4))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_a_tensor_given_twice_is_two_inputs(name):
+    f, given = TWICE[name]
+    args = given(R(4))
+    program = autocomp.optimize(Apply(f).eval(), example_inputs=args, target="cpu")
+    leaves, spec = tree_flatten(args)
+    other = [torch.randn(v.shape) for v in leaves]
+    np.testing.assert_allclose(program(*other), f(*tree_unflatten(other, spec)).numpy(), rtol=1e-5, atol=1e-6)
+    same = [other[0]] * len(other) if len({v.shape for v in leaves}) == 1 else other
+    np.testing.assert_allclose(program(*same), f(*tree_unflatten(same, spec)).numpy(), rtol=1e-5, atol=1e-6)
+
+
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(R(4))
+        self.v = self.w
+        self.register_buffer("bias", R(4))
+
+    def forward(self, x, y):
+        return x - 2 * self.w + 3 * self.v * y - self.bias
+
+
+def test_a_parameter_or_buffer_passed_as_an_input_stays_an_input():
+    m = Tied().eval()
+    for given in ((m.w, m.bias), (m.bias, m.w), (m.v, m.w)):
+        program = autocomp.optimize(m, example_inputs=given, target="cpu")
+        x, y = R(4), R(4)
+        with torch.no_grad():
+            np.testing.assert_allclose(program(x, y), m(x, y).numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_a_program_exported_on_one_tensor_twice_is_refused():
+    x, f = R(4), Apply(lambda a, b: a - 2 * b).eval()
+    with pytest.raises(ModelError, match=r"'xs_0' and 'xs_1' were one tensor when it was exported"):
+        load_torch(torch.export.export(f, (x, x)))
+    m = Tied().eval()
+    with pytest.raises(ModelError, match=r"'p_w' and 'x' were one tensor"):
+        load_torch(torch.export.export(m, (m.w, x)))
+    load_torch(torch.export.export(f, (x[:], x[:])))  # two views are two inputs for torch too
+
+
+def test_outputs_never_share_memory_with_inputs_or_each_other():
+    m = Apply(lambda x, y: (x, x.view(2, 2), x[1:], y + 1, y + 1, x.t(), x)).eval()
+    x, y = R(4), R(4)
+    kept = x.clone()
+    got = autocomp.optimize(m, example_inputs=(x, x), target="cpu")(x, y)
+    with torch.no_grad():
+        for g, w in zip(got, m(x, y), strict=True):
+            np.testing.assert_array_equal(g, w)
+    for i, g in enumerate(got):
+        others = [v.clone() for k, v in enumerate(got) if k != i]
+        g.fill_(float(i + 100))
+        assert torch.equal(x, kept)
+        assert all(torch.equal(a, b) for a, b in zip(others, (v for k, v in enumerate(got) if k != i), strict=True))
+
+
+class Counter(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Module()
+        self.inner.cache = torch.zeros(4)
+
+    def forward(self, x):
+        self.inner.cache[1:3].add_(1)
+        return x + self.inner.cache
+
+
+class Assigns(Counter):
+    def forward(self, x):
+        self.inner.cache = self.inner.cache + x
+        return self.inner.cache
+
+
+@pytest.mark.parametrize(("module", "said"), [
+    (Counter, r"'inner.cache' is changed in place by aten.add_.Tensor"),
+    (Assigns, r"the module changes itself: The tensor attribute self.inner.cache was assigned"),
+])  # fmt: skip
+def test_a_module_that_changes_itself_is_refused(module, said):
+    with pytest.raises(UnsupportedOp, match=said) as e:
+        load_torch(module().eval(), (R(4),))
+    assert "take the state as an input and return the new one" in e.value.hint
+
+
+def test_what_torch_cannot_decompose_is_a_model_error(monkeypatch):
+    exported = torch.export.export(nn.Linear(2, 2).eval(), (R(1, 2),))
+    monkeypatch.setattr(type(exported), "run_decompositions", lambda *_: 1 / 0)
+    with pytest.raises(ModelError, match="exported: torch cannot decompose it: division by zero"):
+        load_torch(exported)
+
+
+def test_a_thing_of_torch_that_is_no_model():
+    with pytest.raises(ModelError, match="a Tensor of torch is no model"):
+        load_torch(R(3))

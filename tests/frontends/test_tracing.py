@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import autocomp
 from autocomp.errors import ModelError, UnsupportedOp
 from autocomp.frontends.tracing import trace
 from autocomp.ir.reference import evaluate
@@ -55,3 +56,20 @@ def test_unknown_functions_are_refused_by_name():
 def test_bad_index_is_refused():
     with pytest.raises(ModelError, match="index 9 is out of range for a dimension of 3"):
         trace(lambda x: x[9], X)
+
+
+def test_an_array_given_twice_is_two_inputs_and_outputs_share_no_memory():
+    def f(a, b):
+        return a - 2 * b, a, a.T, a[::-1], a - 2 * b
+
+    rng = np.random.default_rng(3)
+    draw = lambda *shape: rng.standard_normal(shape).astype(np.float32)
+    x = draw(3, 3)
+    for examples in ((x, x), (x, x.T), (x[:2, :2], x[1:, 1:])):
+        program = autocomp.optimize(f, example_inputs=examples, target="cpu")
+        a, b = (draw(*v.shape) for v in examples)
+        for given in ((a, b), (a, a)):
+            got = program(*given)
+            for g, w in zip(got, f(*given), strict=True):
+                np.testing.assert_allclose(g, w, rtol=1e-5, atol=1e-6)
+                assert sum(np.shares_memory(g, v) for v in (*got, *given)) == 1  # itself

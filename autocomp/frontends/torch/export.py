@@ -9,7 +9,6 @@ bounds that torch found.
 from __future__ import annotations
 
 import operator
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,15 +17,13 @@ import numpy as np
 from autocomp.errors import AutocompError, ModelError, UnsupportedOp
 from autocomp.frontends.torch import pointwise, products, reductions, views  # noqa: F401  (their rows stand in TABLE)
 from autocomp.frontends.torch.call import TABLE, Call
+from autocomp.frontends.torch.exported import decompose, export, place_of
 from autocomp.ir.builder import Builder
 from autocomp.ir.node import Graph, Node
 from autocomp.ir.types import DTYPES, Dim, Sym, TensorType, can_be_named
 
 DTYPE = {"float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "bool": "bool", "int8": "i8", "int16": "i16",
          "int32": "i32", "int64": "i64", "uint8": "u8"}  # fmt: skip
-KEPT = ("scaled_dot_product_attention.default", "linear.default", "silu.default", "layer_norm.default", "rms_norm.default", "softmax.int",
-        "matmul.default", "masked_fill.Scalar", "stack.default", "unbind.int", "split.Tensor", "chunk.default", "log_softmax.int",
-        "batch_norm.default", "tril.default", "triu.default", "softplus.default", "leaky_relu.default", "hardtanh.default")  # fmt: skip
 
 
 def load_torch(model: Any, example_inputs: Sequence[Any] | None = None) -> Graph:
@@ -45,23 +42,13 @@ def load_torch(model: Any, example_inputs: Sequence[Any] | None = None) -> Graph
                              hint="optimize(module, example_inputs=(x, ..))")  # fmt: skip
         if model.training:
             raise ModelError("the module is in training mode", where=type(model).__name__, hint="call module.eval() first")
-        try:
-            program = torch.export.export(model, tuple(example_inputs))
-        except Exception as e:
-            first = next((line for line in str(e).splitlines() if line.strip()), type(e).__name__)
-            raise ModelError(f"torch cannot export it: {first}", where=type(model).__name__,
-                             hint="torch.export.export(module, example_inputs) shows torch's own report") from e  # fmt: skip
-        name = type(model).__name__
-    else:
+        program, name = export(model, example_inputs), type(model).__name__
+    elif isinstance(model, torch.export.ExportedProgram):
         program, name = model, "exported"
-    table = torch.export.default_decompositions()
-    for kept in KEPT:
-        op, _, overload = kept.partition(".")
-        table.pop(getattr(getattr(torch.ops.aten, op), overload), None)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # torch about its own trees, which it copies here
-        decomposed = program.run_decompositions(table)
-    return _Reader(decomposed, name).graph()
+    else:
+        raise ModelError(f"a {type(model).__qualname__} of torch is no model", where=type(model).__name__,
+                         hint="give an nn.Module with example_inputs, or torch.export.export(module, ..)")  # fmt: skip
+    return _Reader(decompose(program, name), name).graph()
 
 
 class _Reader:
@@ -174,10 +161,10 @@ class _Reader:
             raise
         except AutocompError as e:
             raise ModelError(f"{node.target}: {e.what}", where=where, hint=e.hint) from None
-        except TypeError:
+        except Exception as e:  # a form of the call that its row does not know
             given = ", ".join([*map(str, node.args), *(f"{k}={v}" for k, v in node.kwargs.items())])
             raise UnsupportedOp(f"ATen operator '{node.target}' with arguments ({given})", where=where,
-                                hint="write it with others") from None  # fmt: skip
+                                hint="write it with others") from e  # fmt: skip
         if isinstance(value, Node) and out is not None and value.type != out:
             raise UnsupportedOp(f"ATen operator '{node.target}' with these arguments gives {out}, its row {value.type}", where=where,
                                 hint="write it with others")  # fmt: skip
@@ -194,13 +181,6 @@ class _Reader:
 
 def _is_tensor(node: Any) -> bool:
     return hasattr(node.meta.get("val"), "dtype")
-
-
-def place_of(node: Any) -> str:
-    """Where in the module a node comes from: 'layers.0.attention (view_3)'."""
-    stack = node.meta.get("nn_module_stack") or {}
-    path = next(reversed([p for p, _ in stack.values()]), "") if stack else ""
-    return f"{path} ({node.name})" if path else str(node.name)
 
 
 def to_numpy(x: Any) -> np.ndarray:

@@ -1,0 +1,107 @@
+"""Modules -> decomposed exported programs, with what torch says where it cannot made errors of this package."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from autocomp.errors import ModelError, UnsupportedOp
+
+KEPT = ("scaled_dot_product_attention.default", "linear.default", "silu.default", "layer_norm.default", "rms_norm.default", "softmax.int",
+        "matmul.default", "masked_fill.Scalar", "stack.default", "unbind.int", "split.Tensor", "chunk.default", "log_softmax.int",
+        "batch_norm.default", "tril.default", "triu.default", "softplus.default", "leaky_relu.default", "hardtanh.default")  # fmt: skip
+PURE = "take the state as an input and return the new one"
+
+
+def export(module: Any, examples: Sequence[Any]) -> Any:
+    """The module as an ExportedProgram, on examples that are each an input of its own.
+
+    torch takes arguments that are one object for one input (also a parameter that is passed as an argument), and the program would
+    read the last of them for all. Raises ModelError where torch cannot export it, UnsupportedOp where it assigns to its attributes.
+    """
+    import torch
+    from torch.utils._pytree import tree_map_only
+
+    name = type(module).__name__
+    apart = tree_map_only(torch.Tensor, lambda x: x.detach(), tuple(examples))
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        try:
+            program = torch.export.export(module, apart)
+        except Exception as e:
+            raise ModelError(f"torch cannot export it: {_first_line(e)}", where=name,
+                             hint="torch.export.export(module, example_inputs) shows torch's own report") from e  # fmt: skip
+    for w in said:
+        if "assigned during export" in str(w.message):
+            raise UnsupportedOp(f"the module changes itself: {_first_line(w.message).partition('. ')[0]}", where=name, hint=PURE)
+        warnings.warn_explicit(w.message, w.category, w.filename, w.lineno)
+    return program
+
+
+def decompose(program: Any, name: str) -> Any:
+    """The program in ATen's core operators and those of KEPT, each result new. Raises ModelError or UnsupportedOp with torch's reason."""
+    import torch
+
+    check_apart(program, name)
+    table = torch.export.default_decompositions()
+    for kept in KEPT:
+        op, _, overload = kept.partition(".")
+        table.pop(getattr(getattr(torch.ops.aten, op), overload), None)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch about its own trees, which it copies here
+            return program.run_decompositions(table)
+    except Exception as e:
+        writer = next(_writers(program), None)
+        if writer is not None:
+            spec, node = writer
+            raise UnsupportedOp(f"'{spec.target}' is changed in place by {node.target}", where=place_of(node) or name, hint=PURE) from e
+        raise ModelError(f"torch cannot decompose it: {_first_line(e)}", where=name,
+                         hint="torch.export.export(..).run_decompositions() shows torch's own report") from e  # fmt: skip
+
+
+def check_apart(program: Any, name: str) -> None:
+    """Raises ModelError where the program was exported on arguments that were one tensor: it reads one input where there were two."""
+    import torch
+    from torch.export.graph_signature import InputKind
+    from torch.utils._pytree import tree_leaves
+
+    if program.example_inputs is None:
+        return
+    given = [s for s in program.graph_signature.input_specs if s.kind is InputKind.USER_INPUT]
+    owner: dict[int, str] = {}  # by identity, as torch does it
+    for s in program.graph_signature.input_specs:
+        if s.kind in (InputKind.PARAMETER, InputKind.BUFFER) and s.target in program.state_dict:
+            owner.setdefault(id(program.state_dict[s.target]), s.arg.name)
+    for s, value in zip(given, tree_leaves(program.example_inputs)):
+        if isinstance(value, torch.Tensor) and hasattr(s.arg, "name") and (other := owner.setdefault(id(value), s.arg.name)) != s.arg.name:
+            raise ModelError(f"'{other}' and '{s.arg.name}' were one tensor when it was exported, so that it reads one of them for both",
+                             where=name, hint="export it on tensors of their own: x.clone()")  # fmt: skip
+
+
+def _writers(program: Any) -> Iterator[tuple[Any, Any]]:
+    """What writes into an input, a buffer or a constant: (its spec, the node), through views too."""
+    specs = {s.arg.name: s for s in program.graph_signature.input_specs if hasattr(s.arg, "name")}
+    base: dict[Any, Any] = {n: specs[n.name] for n in program.graph.nodes if n.op == "placeholder" and n.name in specs}
+    for n in program.graph.nodes:
+        schema = getattr(n.target, "_schema", None)
+        if schema is None:
+            continue
+        for arg, value in zip(schema.arguments, n.args):
+            if hasattr(value, "users") and value in base:
+                if arg.alias_info is not None and arg.alias_info.is_write:
+                    yield base[value], n
+                elif arg.alias_info is not None:
+                    base[n] = base[value]
+
+
+def place_of(node: Any) -> str:
+    """Where in the module a node comes from: 'layers.0.attention (view_3)'."""
+    stack = node.meta.get("nn_module_stack") or {}
+    path = next(reversed([p for p, _ in stack.values()]), "") if stack else ""
+    return f"{path} ({node.name})" if path else str(node.name)
+
+
+def _first_line(e: object) -> str:
+    return next((line.strip() for line in str(e).splitlines() if line.strip()), type(e).__name__)
