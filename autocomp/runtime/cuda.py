@@ -21,7 +21,8 @@ from autocomp.ir.types import Sym
 from autocomp.options import Options
 from autocomp.runtime.bound import Bound
 from autocomp.runtime.device_array import Borrowed, DeviceArray, capturing, check, empty, like, on_device, tensor_map
-from autocomp.runtime.executor import Timing, constants_of, given_back, host_array, shape_of
+from autocomp.runtime.executor import Timing, constants_of, given_back, shape_of
+from autocomp.runtime.given import host_array
 from autocomp.runtime.plan import Slots, arena, size_of
 from autocomp.targets.source import KernelSource, TensorMap
 

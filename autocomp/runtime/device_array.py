@@ -12,7 +12,7 @@ import numpy as np
 
 from autocomp.errors import ModelError
 from autocomp.ir.types import Sym, dtype_of
-from autocomp.runtime.executor import of_torch, plain
+from autocomp.runtime.given import of_torch, plain
 from autocomp.targets.source import TensorMap
 
 

@@ -1,155 +1,268 @@
-"""Running a program on this machine's CPU: one arena for intermediates, one library with every kernel and the plan."""
+"""Running a program on this machine's CPU: a frame for each call under way, one library with every kernel and the plan."""
 
 from __future__ import annotations
 
 import ctypes
 import time
+from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from autocomp.errors import AutocompError
+from autocomp.forks import Lock
 from autocomp.ir.kernel import KernelGraph
 from autocomp.ir.ops import OPS
 from autocomp.ir.reference import input_sizes
-from autocomp.ir.types import TensorType
+from autocomp.ir.types import Sym, TensorType
 from autocomp.options import Options
-from autocomp.runtime.executor import Timing, constants_of, given_back, host_array, shape_of
+from autocomp.runtime.executor import Timing, constants_of, given_back, shape_of
+from autocomp.runtime.frames import LAYOUTS, Frame, Frames, Sizes
+from autocomp.runtime.given import dense, host_array
 from autocomp.runtime.library import Library, packings, symbols_of
 from autocomp.runtime.pages import Pool, memory
 from autocomp.runtime.plan import Slots, arena, segments, size_of
 from autocomp.targets.source import KernelSource
+from autocomp.trace import Trace
 
 
 class HostExecutor:
-    """An `Executor` over a loaded library. Not for several threads at a time: the arena is one."""
+    """An `Executor` over a loaded library. For any thread: each call has a frame of its own, and what all share is written once."""
 
-    def __init__(self, calls: KernelGraph, slots: Slots, sources: Mapping[str, KernelSource], library: Path, options: Options) -> None:
-        self.calls, self.slots = calls, slots
+    def __init__(self, calls: KernelGraph, slots: Slots, sources: Mapping[str, KernelSource], library: Path, options: Options,
+                 trace: Trace | None = None) -> None:  # fmt: skip
+        self.calls, self.slots, self.trace = calls, slots, trace
         self._symbols = symbols_of(sources)
         self._library = Library(library)
         self._threads = options.threads
         self._scratch_bytes = max((s.scratch for s in sources.values()), default=0)
-        self._results = Pool()
         self._packings = packings(calls, slots, sources)
-        self._packed: np.ndarray | None = None
-        self._fixed: dict[str, np.ndarray] | None = None
-        self._standing: dict[tuple[int, ...], tuple[dict[str, np.ndarray], Any]] = {}
+        self._runs = segments(calls.calls)
+        self._inputs = tuple(n.attrs["name"] for n in calls.source.inputs)
+        self._open = sorted({d.name for n in calls.source.inputs for d in n.type.shape if isinstance(d, Sym)})
+        self._lock = Lock()
+        self._fixed: _Fixed | None = None
+        self._said: set[str] = set()
+        self.results = Pool()
+        self.frames = Frames(self._frame, lambda key: self._layout(key)[1])
+        self.layouts: OrderedDict[Sizes, tuple[dict[str, int], int]] = OrderedDict()
         self.poison = False  # fill intermediates and outputs with NaN patterns before a run: what is not written shows
 
     def run(self, feed: Mapping[str, Any]) -> dict[str, Any]:
         """Outputs by name: tensors of torch where an input is one, else NumPy arrays.
 
-        Raises ModelError on a missing input, a wrong dtype or shape.
+        Raises ModelError on a missing input, a wrong dtype or shape, AutocompError where memory or a stack is too small.
         """
-        tensors, table, sizes, scratch = self._prepare(feed)
-        for first, last, opaque in segments(self.calls.calls):
-            self._segment(first, last, opaque, tensors, table, sizes, scratch)
+        call = self._begin(feed)
+        try:
+            self._calls(call)
+            out = self._outputs(call)
+        except MemoryError as e:
+            raise self._no_memory(self._values(call.frame.key), e) from None
+        finally:
+            self._end(call)
+        return given_back(feed, out)
+
+    def _outputs(self, call: _Call) -> dict[str, np.ndarray]:
         out: dict[str, np.ndarray] = {}
         given: set[str] = set()
-        for name, t in self.calls.outputs:  # names of one tensor do not share memory: the caller may write to each
-            out[name] = tensors[t].copy() if t in given else tensors[t]
+        for name, t in self.calls.outputs:  # the caller may write to each: names of one tensor share no memory, nor does an input's
+            mine = t in call.made and t not in given
+            out[name] = call.made[t] if mine else call.tensor(t).copy()
             given.add(t)
-        return given_back(feed, out)
+        return out
 
     def profile(self, feed: Mapping[str, Any], repeat: int = 10) -> Timing:
         """Time whole calls, and each kernel's launches inside a call (median over `repeat`)."""
-        tensors, table, sizes, scratch = self._prepare(feed)
         each: dict[str, list[float]] = {}
-        for _ in range(repeat):
-            for i, c in enumerate(self.calls.calls):
-                t = time.perf_counter()
-                self._segment(i, i + 1, bool(c.kernel.opaque), tensors, table, sizes, scratch)
-                each.setdefault(c.kernel.name, []).append(time.perf_counter() - t)
+        call = self._begin(feed)
+        try:
+            for _ in range(repeat):
+                for i, c in enumerate(self.calls.calls):
+                    t = time.perf_counter()
+                    self._segment(i, i + 1, bool(c.kernel.opaque), call)
+                    each.setdefault(c.kernel.name, []).append(time.perf_counter() - t)
+        finally:
+            self._end(call)
         return Timing(float(np.median([t for t, _ in self.times(feed, repeat)])), {k: float(np.median(v)) for k, v in each.items()})
 
     def times(self, feed: Mapping[str, Any], repeat: int) -> list[tuple[float, bool]]:
         """Seconds of whole calls after one that is not counted, and whether a thread lost its core, or slept
         because another one had, meanwhile."""
-        tensors, table, sizes, scratch = self._prepare(feed)
-        runs = segments(self.calls.calls)
         total: list[tuple[float, bool]] = []
-        for _ in range(repeat + 1):
-            before, t = _switches(), time.perf_counter()
-            for first, last, opaque in runs:
-                self._segment(first, last, opaque, tensors, table, sizes, scratch)
-            total.append((time.perf_counter() - t, _switches() > before))
+        call = self._begin(feed)
+        try:
+            for _ in range(repeat + 1):
+                before, t = _switches(), time.perf_counter()
+                self._calls(call)
+                total.append((time.perf_counter() - t, _switches() > before))
+        finally:
+            self._end(call)
         return total[1:]
 
-    def _segment(
-        self, first: int, last: int, opaque: bool, tensors: dict[str, np.ndarray], table: Any, sizes: list[int], scratch: Any
-    ) -> None:
+    def _segment(self, first: int, last: int, opaque: bool, call: _Call) -> None:
         if not opaque:
-            self._library.run(table, sizes, scratch.ctypes.data if scratch is not None else 0, first, last)
+            frame = call.frame
+            fewer = self._library.run(frame, first, last, self._threads)
+            if fewer:
+                self._say(fewer)
             return
         c = self.calls.calls[first]
         k = c.kernel
-        args = tuple(tensors[c.args[a.name]] for a in k.inputs)
-        out = tensors[c.args[k.outputs[0].name]]
+        args = tuple(call.tensor(c.args[a.name]) for a in k.inputs)
+        out = call.tensor(c.args[k.outputs[0].name])
         out[...] = OPS[k.opaque].reference(args, k.attrs, k.outputs[0].type).reshape(out.shape)
 
-    def _prepare(self, feed: Mapping[str, Any]) -> tuple[dict[str, np.ndarray], Any, list[int], Any]:
-        if self._threads:
-            self._library.threads(self._threads)
-        graph = self.calls.source
-        arrays = {n.attrs["name"]: host_array(feed[n.attrs["name"]]) for n in graph.inputs if n.attrs["name"] in feed}
-        values = input_sizes(graph, arrays)
-        tensors, table = self._stand(values)
-        fresh = {name: np.ascontiguousarray(x) for name, x in arrays.items()}
+    def _say(self, text: str) -> None:
+        """A note in the trace, once."""
+        with self._lock:
+            if text not in self._said:
+                self._said.add(text)
+                if self.trace is not None:
+                    self.trace.add("note", "threads", text=text)
+
+    # ---- a call
+    def _begin(self, feed: Mapping[str, Any]) -> _Call:
+        """A call over these inputs, ready to run; `_end` is to come. Raises ModelError, and AutocompError where there is no memory."""
+        given = {name: host_array(feed[name], name) for name in self._inputs if name in feed}
+        values = input_sizes(self.calls.source, given)
+        try:
+            fixed = self._fixed or self._once()
+            frame = self.frames.take(self._key(values))
+            try:
+                return self._placed(given, values, frame, fixed)
+            except BaseException:
+                self.frames.give(frame)
+                raise
+        except MemoryError as e:
+            raise self._no_memory(values, e) from None
+
+    def _end(self, call: _Call) -> None:
+        self.frames.give(call.frame)
+
+    def _calls(self, call: _Call) -> None:
+        """All of the program's calls, in order."""
+        for first, last, opaque in self._runs:
+            self._segment(first, last, opaque, call)
+
+    def _placed(self, given: dict[str, np.ndarray], values: Mapping[str, int], frame: Frame, fixed: _Fixed) -> _Call:
+        given = {name: dense(x) for name, x in given.items()}
+        made: dict[str, np.ndarray] = {}
         for _, t in self.calls.outputs:
-            if t not in tensors and t not in fresh:
-                fresh[t] = self._results.array(shape_of(self.calls.tensors[t], values), self.calls.tensors[t].dtype.numpy)
+            if t not in made and t not in given and t not in fixed.tensors and t not in frame.tensors:
+                made[t] = self.results.array(shape_of(self.calls.tensors[t], values), self.calls.tensors[t].dtype.numpy)
         if self.poison:
-            for t, x in (tensors | fresh).items():
-                if t not in arrays and t not in self._constants():
-                    x.reshape(-1).view(np.uint8).fill(0xFF)
-        for t, x in fresh.items():
+            for x in (*frame.tensors.values(), *made.values()):
+                x.reshape(-1).view(np.uint8).fill(0xFF)
+        table, index = frame.table, self.slots.index
+        for arrays in (given, made):
+            for t, x in arrays.items():
+                if t in index:
+                    table[index[t]] = x.ctypes.data
+        return _Call(frame, given, made, fixed.tensors)
+
+    def _no_memory(self, values: Mapping[str, int], e: MemoryError) -> AutocompError:
+        """What a call needs, in an error's text."""
+        g, mb = self.calls, lambda n: f"{n / 1e6:,.1f} MB"
+        arena = self._layout(self._key(values))[1] + self._scratch_bytes
+        outputs = sum(size_of(g.tensors[t], values) for t in {t for _, t in g.outputs})
+        fixed = sum(size_of(g.tensors[t], values) for t in (*g.params, *g.constants)) + sum(x.bytes for x in self._packings)
+        return AutocompError(f"not enough memory for a call: {mb(arena)} of intermediates, {mb(outputs)} of outputs, {mb(fixed)} of weights"
+                             + (f" ({e})" if str(e) else ""), where=g.source.name,
+                             hint="free memory, raise the limit (`ulimit -v`), or call with smaller sizes")  # fmt: skip
+
+    # ---- what calls share
+    def _once(self) -> _Fixed:
+        """Constants, and the packed ones in their kernels' order: made by the first call, while others wait for it."""
+        with self._lock:
+            if self._fixed is None:
+                tensors = constants_of(self.calls)
+                table = self._table(tensors)
+                panels = memory(sum(_lines(x.bytes) for x in self._packings))
+                at = panels.ctypes.data
+                for i, x in enumerate(self._packings):
+                    table[x.slot] = at
+                    at += _lines(x.bytes)
+                    self._library.pack(i, table)
+                self._fixed = _Fixed(tensors, table, panels)
+            return self._fixed
+
+    def _table(self, tensors: Mapping[str, np.ndarray]) -> Any:
+        table = (ctypes.c_void_p * max(1, len(self.slots.index) + len(self._packings)))()
+        for t, x in tensors.items():
             if t in self.slots.index:
                 table[self.slots.index[t]] = x.ctypes.data
-        scratch = np.empty(self._scratch_bytes, np.uint8) if self._scratch_bytes else None
-        return tensors | fresh, table, [values[s] for s in self._symbols], scratch
+        return table
 
-    def _stand(self, values: Mapping[str, int]) -> tuple[dict[str, np.ndarray], Any]:
-        """What stays between calls with these sizes: constants and arena, and a table of pointers with theirs filled in."""
-        key = tuple(values[s] for s in sorted(values))
-        if key not in self._standing:
-            tensors = dict(self._constants())
-            offsets, total = arena(self.calls, self.slots, values)
+    def _layout(self, key: Sizes) -> tuple[dict[str, int], int]:
+        """Offsets of the intermediates in an arena for these sizes, and its bytes."""
+        with self._lock:
+            found = self.layouts.get(key)
+            if found is not None:
+                self.layouts.move_to_end(key)
+                return found
+        found = arena(self.calls, self.slots, self._values(key))
+        with self._lock:
+            self.layouts[key] = found
+            if len(self.layouts) > LAYOUTS:
+                self.layouts.popitem(last=False)
+        return found
+
+    def _key(self, values: Mapping[str, int]) -> Sizes:
+        return tuple([values[s] for s in self._open])
+
+    def _values(self, key: Sizes) -> dict[str, int]:
+        return dict(zip(self._open, key))
+
+    def _frame(self, key: Sizes, room: np.ndarray | None) -> Frame:
+        """A new frame, on memory that is there or on its own."""
+        values, fixed = self._values(key), self._once()
+        offsets, total = self._layout(key)
+        if room is None:
             room = memory(total)
-            for t, at in offsets.items():
-                tensors[t] = self._view(room[at:], self.calls.tensors[t], values)
-            table = (ctypes.c_void_p * max(1, len(self.slots.index) + len(self._packings)))()
-            for t, x in tensors.items():
-                if t in self.slots.index:
-                    table[self.slots.index[t]] = x.ctypes.data
-            self._pack(table)
-            self._standing[key] = tensors, table
-        tensors, table = self._standing[key]
-        return tensors, type(table).from_buffer_copy(table)
-
-    def _pack(self, table: Any) -> None:
-        """Point the slots of packed constants at their memory; on the first call, fill it."""
-        room = lambda size: -(-size // 64) * 64
-        first = self._packed is None
-        if self._packed is None:
-            self._packed = memory(sum(room(x.bytes) for x in self._packings))
-        at = self._packed.ctypes.data
-        for i, x in enumerate(self._packings):
-            table[x.slot] = at
-            at += room(x.bytes)
-            if first:
-                self._library.pack(i, table)
+        tensors = {t: self._view(room[at:], self.calls.tensors[t], values) for t, at in offsets.items()}
+        table = type(fixed.table).from_buffer_copy(fixed.table)
+        for t, x in tensors.items():
+            table[self.slots.index[t]] = x.ctypes.data
+        z = (ctypes.c_long * max(1, len(self._symbols)))(*(values[s] for s in self._symbols))
+        scratch = np.empty(self._scratch_bytes, np.uint8)
+        at = scratch.ctypes.data if self._scratch_bytes else 0
+        return Frame(key, room, tensors, table, z, scratch, at, (ctypes.c_long * 4)())
 
     @staticmethod
     def _view(room: np.ndarray, t: TensorType, values: Mapping[str, int]) -> np.ndarray:
         return room[: size_of(t, values)].view(t.dtype.numpy).reshape(shape_of(t, values))
 
-    def _constants(self) -> dict[str, np.ndarray]:
-        if self._fixed is None:
-            self._fixed = constants_of(self.calls)
-        return self._fixed
+
+class _Fixed(NamedTuple):
+    """Constants by name, the table with their pointers, and the memory of the packed ones."""
+
+    tensors: dict[str, np.ndarray]
+    table: Any
+    panels: np.ndarray
+
+
+class _Call(NamedTuple):
+    """The inputs of a call as they are read, what it makes for its caller, and where the rest lies."""
+
+    frame: Frame
+    given: dict[str, np.ndarray]
+    made: dict[str, np.ndarray]
+    fixed: Mapping[str, np.ndarray]
+
+    def tensor(self, name: str) -> np.ndarray:
+        for where in (self.made, self.given, self.frame.tensors):
+            if name in where:
+                return where[name]
+        return self.fixed[name]
+
+
+def _lines(size: int) -> int:
+    """Bytes in whole lines of cache."""
+    return -(-size // 64) * 64
 
 
 def _switches() -> int:

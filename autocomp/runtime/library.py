@@ -3,17 +3,51 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from threading import current_thread
 
+from autocomp.errors import AutocompError
 from autocomp.ir.kernel import KernelGraph
+from autocomp.runtime.frames import Frame
 from autocomp.runtime.plan import Slots
 from autocomp.targets.source import KernelSource
 
 CTYPE = {"f64": "double", "f32": "float", "f16": "uint16_t", "bf16": "uint16_t", "bool": "uint8_t", "i8": "int8_t", "i16": "int16_t",
          "i32": "int32_t", "i64": "int64_t", "u8": "uint8_t", "u16": "uint16_t", "u32": "uint32_t", "u64": "uint64_t"}  # fmt: skip
 CHUNK = 40  # kernels a source file: enough files for a few cores, few enough that headers are not parsed over and over
+THREADS = "autocomp_cpu_threads.h"
+RUN = """
+/* Run calls first .. last-1; t: pointers of tensors, z: values of size parameters, scratch: for recurrences, threads: of a team, 0 for
+ * as many as OpenMP has for the caller. Safe from any thread where no two calls share t, scratch or the memory of what is written.
+ * said: threads that were asked for, that ran, bytes of the smallest stack and those that kernels may need.
+ * AC_FEWER: all ran, on fewer threads than asked for; AC_NO_STACK: nothing ran. */
+int ac_run(void *const *t, const long *z, void *scratch, int first, int last, int threads, long *said) {
+  (void)z; (void)scratch;
+  const int before = omp_get_max_threads();
+  const long room = ac_stack_left();
+  if (room < AC_STACK) {
+    said[2] = room;
+    said[3] = AC_STACK;
+    return AC_NO_STACK;
+  }
+  if (threads < 1) threads = before;
+  const int team = ac_team(threads);
+  omp_set_num_threads(team);
+  for (int i = first; i < last; i++) switch (i) {"""
+END = """  default: break;
+  }
+  omp_set_num_threads(before);
+  if (team == threads) return AC_DONE;
+  said[0] = threads;
+  said[1] = team;
+  said[2] = ac_smallest;
+  said[3] = AC_STACK;
+  return AC_FEWER;
+}
+"""
+NO_STACK = 2  # of `ac_run`
 
 
 def source_files(g: KernelGraph, s: Slots, sources: Mapping[str, KernelSource], preamble, cores: int = 2) -> dict[str, str]:  # type: ignore[no-untyped-def]
@@ -32,7 +66,7 @@ def source_files(g: KernelGraph, s: Slots, sources: Mapping[str, KernelSource], 
 
 
 def _plan(g: KernelGraph, s: Slots, sources: Mapping[str, KernelSource]) -> str:
-    lines = ["/* The plan: calls in order over a table of tensors. */", "#include <stdint.h>", "#include <omp.h>", ""]
+    lines = ["/* The plan: calls in order over a table of tensors. */", "#define _GNU_SOURCE", f'#include "{THREADS}"', ""]
     for name in sorted(sources):
         k = sources[name]
         kernel = next(c.kernel for c in g.calls if c.kernel.name == name)
@@ -47,12 +81,7 @@ def _plan(g: KernelGraph, s: Slots, sources: Mapping[str, KernelSource]) -> str:
     slot = {(x.tensor, x.entry): x.slot for x in packed}
     lines += [
         "",
-        "void ac_threads(int n) { omp_set_num_threads(n); }",
-        "",
-        "/* run calls first .. last-1; t: pointers of tensors, z: values of size parameters, scratch: for recurrences */",
-        "void ac_run(void *const *t, const long *z, void *scratch, int first, int last) {",
-        "  (void)z; (void)scratch;",
-        "  for (int i = first; i < last; i++) switch (i) {",
+        *RUN.splitlines(),
     ]
     symbols = sorted({x for k in sources.values() for x in k.sizes})
     for i, c in enumerate(g.calls):
@@ -63,7 +92,7 @@ def _plan(g: KernelGraph, s: Slots, sources: Mapping[str, KernelSource]) -> str:
         args = [f"t[{reorder.get(a, s.index[c.args[a]])}]" for a in (*k.inputs, *k.outputs)] + [f"z[{symbols.index(x)}]" for x in k.sizes]
         args += ["scratch"] if k.scratch else []
         lines.append(f"  case {i}: {k.entry}({', '.join(args)}); break;")
-    lines += ["  default: break;", "  }", "}", ""]
+    lines += END.splitlines()
     if packed:
         lines += ["/* fill slot number i of the packed constants, once */", "void ac_pack(int i, void *const *t) {", "  switch (i) {"]
         lines += [f"  case {i}: {x.entry}(t[{s.index[x.tensor]}], t[{x.slot}]); break;" for i, x in enumerate(packed)]
@@ -96,22 +125,29 @@ def symbols_of(sources: Mapping[str, KernelSource]) -> tuple[str, ...]:
 
 
 class Library:
-    """The loaded shared library."""
+    """The loaded shared library. For any thread."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lib = ctypes.CDLL(str(path))
-        self._lib.ac_run.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_int]
-        self._lib.ac_run.restype = None
-        self._lib.ac_threads.argtypes = [ctypes.c_int]
-
-    def threads(self, n: int) -> None:
-        self._lib.ac_threads(n)
+        self._run = self._lib.ac_run
+        self._run.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int] * 3, ctypes.c_void_p]
 
     def pack(self, number: int, table: ctypes.Array) -> None:
         """Fill the slot of a packed constant (see `packings`)."""
         self._lib.ac_pack(ctypes.c_int(number), table)
 
-    def run(self, table: ctypes.Array, sizes: Sequence[int], scratch: int, first: int, last: int) -> None:
-        z = (ctypes.c_long * max(1, len(sizes)))(*sizes)
-        self._lib.ac_run(table, z, scratch or None, first, last)
+    def run(self, frame: Frame, first: int, last: int, threads: int) -> str:
+        """Calls first .. last-1, as `ac_run` says. Why fewer threads ran than were asked for, "" where all did.
+
+        Raises AutocompError where the caller's stack is too small: nothing ran.
+        """
+        status = self._run(frame.table, frame.z, frame.at, first, last, threads, frame.said)
+        if not status:
+            return ""
+        asked, ran, stack, need = frame.said
+        if status == NO_STACK:
+            raise AutocompError(f"the stack has {stack:,} bytes left, kernels may need {need:,}", where=f"thread '{current_thread().name}'",
+                                hint="raise `ulimit -s`, or call threading.stack_size(..) before the thread is made")  # fmt: skip
+        why = f"their stacks have {stack:,} bytes, kernels may need {need:,}" if stack < need else "the system gives no more"
+        return f"{asked} threads were asked for (threads=, $OMP_NUM_THREADS), {ran} run: {why}"

@@ -74,6 +74,7 @@ class Program:
         self.executor = executor
         self.printed = dict(printed or {})  # what the target printed for each kernel, by kernel name
         self._folded: dict[str, np.ndarray] | None = None
+        self._inputs = tuple(n.attrs["name"] for n in self.graph.inputs)
 
     def __repr__(self) -> str:
         n = len(self.calls.calls)
@@ -146,7 +147,7 @@ class Program:
     # ---- running
     def __call__(self, *args: Any, **named: Any) -> Any:
         """The output, or a tuple of them. Raises ModelError on a missing or unknown input, a wrong dtype or shape."""
-        names = [n.attrs["name"] for n in self.graph.inputs]
+        names = self._inputs
         feed = dict(zip(names, args))
         if len(args) + len(named) != len(names) or len(feed | named) != len(names) or not set(named) <= set(names):
             got = ", ".join([str(len(args)), *named]) if named else str(len(args))
@@ -240,6 +241,6 @@ def executor_of(calls: KernelGraph, sources: Mapping[str, KernelSource], files: 
         return None
     places = slots(calls)
     if target.runtime == "host":
-        return HostExecutor(calls, places, sources, build_library(files, target.toolchain, trace), options)
+        return HostExecutor(calls, places, sources, build_library(files, target.toolchain, trace), options, trace)
     texts = {n: files[f"{n}.{s.language}"] for n, s in sources.items()}
     return CudaExecutor(calls, places, sources, build_objects(texts, target.toolchain.here(), trace), options)

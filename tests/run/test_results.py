@@ -11,7 +11,7 @@ import autocomp
 from autocomp.errors import ModelError
 from autocomp.ir.builder import Builder
 from autocomp.ir.types import F32, TensorType
-from autocomp.runtime.executor import host_array
+from autocomp.runtime.given import host_array
 from autocomp.runtime.pages import HUGE, SMALL, Pool, memory
 
 N = SMALL // 4 + 12

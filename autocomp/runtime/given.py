@@ -1,0 +1,105 @@
+"""Arrays that callers give, of any library, as NumPy's: read without a copy where they lie well, refused with a reason where they lie."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import sys
+from typing import Any
+
+import numpy as np
+
+from autocomp.errors import AutocompError, ModelError
+
+AT_ONCE = 1 << 14  # pages that the system is asked about in one call
+
+
+def host_array(x: Any, name: str = "") -> np.ndarray:
+    """A NumPy view of anything that offers DLPack or the array interface, without a copy where they allow it. `name`: of the input.
+
+    Raises ModelError where its owner or NumPy refuses (a tensor that records gradients, a type that NumPy lacks, another device), where
+    what it says of itself contradicts itself, or where it says that it lies in memory that this process does not have.
+    """
+    if type(x) is np.ndarray:
+        return x
+    what = f"input '{name}'" if name else "an input"
+    try:
+        array, foreign = _read(x)
+    except AutocompError:
+        raise
+    except Exception as e:  # whatever a foreign property or method raises
+        raise ModelError(f"{what}: NumPy cannot read a {_kind(x)}: {str(e) or type(e).__name__}", where="inputs",
+                         hint="give x.detach().cpu()" if of_torch(x) else "give a NumPy array") from None  # fmt: skip
+    if foreign and (why := _elsewhere(array)):
+        raise ModelError(f"{what}: a {_kind(x)} says that it has shape {array.shape} and strides {array.strides}, but {why}",
+                         where="inputs", hint="give a NumPy array")  # fmt: skip
+    return array
+
+
+def dense(x: np.ndarray) -> np.ndarray:
+    """The array, or a copy of it, whose elements lie one after another at addresses that are multiples of their size."""
+    flags = x.flags
+    return x if flags.c_contiguous and flags.aligned else np.array(x, order="C", subok=False)
+
+
+def plain(x: Any) -> Any:
+    """A tensor of torch that is the negative of what its memory holds (the imaginary part of a conjugate), computed; others as they are.
+
+    DLPack hands out the memory and does not say so.
+    """
+    return x.resolve_neg() if of_torch(x) and x.is_neg() else x
+
+
+def of_torch(x: Any) -> bool:
+    """Whether x is a tensor of torch, which is not imported for the question."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.Tensor)
+
+
+def _kind(x: Any) -> str:
+    return f"{type(x).__module__}.{type(x).__qualname__}"
+
+
+def _read(x: Any) -> tuple[np.ndarray, bool]:
+    """The array, and whether its address is only what a foreign array interface says."""
+    if isinstance(x, np.ndarray):
+        if isinstance(x, np.ma.MaskedArray) and np.any(x.mask):
+            raise ValueError("some of its elements are masked")
+        return np.asarray(x), False
+    if not hasattr(x, "__dlpack__"):
+        return np.asarray(x), hasattr(x, "__array_interface__") and not isinstance(x, np.generic)
+    x, short = plain(x), _short_float(x)
+    return np.from_dlpack(x) if short is None else np.from_dlpack(x.view(_bits(short))).view(short), False
+
+
+def _elsewhere(x: np.ndarray) -> str:
+    """Why an array's elements cannot be where it says, "" where they can: the system is asked for its pages."""
+    if not x.size:
+        return ""
+    low = high = x.ctypes.data
+    for extent, step in zip(x.shape, x.strides):
+        low, high = low + min(0, (extent - 1) * step), high + max(0, (extent - 1) * step)
+    high += x.itemsize
+    if not mmap.PAGESIZE <= low < high < 1 << 63:
+        return f"that would be addresses {low:#x} to {high:#x}"
+    if sys.platform != "linux":
+        return ""
+    libc = ctypes.CDLL(None, use_errno=True)
+    held = (ctypes.c_ubyte * AT_ONCE)()
+    for at in range(low // mmap.PAGESIZE * mmap.PAGESIZE, high, AT_ONCE * mmap.PAGESIZE):
+        if libc.mincore(ctypes.c_void_p(at), ctypes.c_size_t(min(high - at, AT_ONCE * mmap.PAGESIZE)), held):
+            return f"not all of {low:#x} to {high:#x} is memory of this process"
+    return ""
+
+
+def _short_float(x: Any) -> np.dtype[Any] | None:
+    """The dtype of a torch tensor that NumPy knows by ml_dtypes alone (bfloat16, 8-bit floats); None for others."""
+    import ml_dtypes
+
+    name = str(x.dtype).rpartition(".")[2] if of_torch(x) else ""
+    return np.dtype(getattr(ml_dtypes, name)) if name == "bfloat16" or name.startswith("float8_") else None
+
+
+def _bits(dtype: np.dtype[Any]) -> Any:
+    """torch's integer of the same size."""
+    return getattr(sys.modules["torch"], f"int{8 * dtype.itemsize}")
