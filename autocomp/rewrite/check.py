@@ -1,189 +1,221 @@
-"""Are a rule's two sides equal? Proved over the reals where they can be written as formulas, and tested on random instances:
-odd shapes, several dtypes, zeros, infinities and NaN where the rule claims to be exact; a counterexample if not."""
+"""Are a rule's two sides equal? Compared on instances that are drawn, beside the author's examples; a counterexample if not. What holds is
+then proved over the reals where both sides can be written as formulas."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from itertools import islice, product
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from autocomp.errors import ModelError
-from autocomp.ir.builder import Builder
-from autocomp.ir.reference import evaluate
-from autocomp.ir.types import TensorType
-from autocomp.rewrite.expr import Ref
-from autocomp.rewrite.instance import CONSTANT, Instance, random_array, tensors
+from autocomp.ir.ops import OPS
+from autocomp.rewrite.compare import Difference, Undefined, compare_sides
+from autocomp.rewrite.draw import Drawer
+from autocomp.rewrite.feeds import EXACT_KINDS, LOOSE_KINDS
+from autocomp.rewrite.instance import CONSTANT, Instance, Uniform, type_of
 from autocomp.rewrite.pattern import applications
 from autocomp.rewrite.rule import Example, Rule
 from autocomp.rewrite.vocabulary import GRAPH_PHASES
 from autocomp.rewrite.where import Unanswerable
 
-SIZES = (2, 3, 5, 7, 9, 4, 6)  # what extents of an example are replaced by: distinct stay distinct, equal stay equal
-DTYPES_TRIED = ("f64", "f32", "f16", "bf16", "i32", "u8")
-KINDS = 3  # of random tensors
-SHAPES = ("[4, 4]", "[3, 4]", "[2, 4, 4]", "[4]", "[]")  # of tensors in guessed examples
-GUESSES: Mapping[str, tuple[Any, ...]] = {  # attribute -> values in guessed examples
-    "axes": ((0,), (1,)), "axis": (0, 1), "perm": ((1, 0), (0, 2, 1)), "keepdims": (True, False), "shape": ((16,), (12,), (2, 8)),
-    "to": ("f32",), "dtype": ("f32",), "lo": ((1, 0),), "hi": ((0, 1),), "value": (0.0, 0.5), "eps": (1e-5,), "starts": ((0, 1),),
-    "limits": ((2, 3),), "steps": ((1, 1),), "repeats": ((2, 1),),
-}  # fmt: skip
-MOST = 200  # combinations of them that are looked at
-BITS = {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}
+DRAWN = 3  # instances drawn for one of `samples`
+TRIES = 60  # draws for one of them, of which most are no instance
+KINDS = 3  # kinds of values on each
+PROOFS = 4  # drawn instances on which a proof is tried, beside the examples
 
 
 @dataclass(frozen=True)
 class CheckResult:
     """status: proved | tested-N | assumed | refuted. `detail`: what was proved, the counterexample, or why nothing was tested.
 
-    tests: random instances on which both sides agreed.
+    tests: sets of values on which both sides agreed; instances: drawn instances among them. note: what else the author should know.
     """
 
     status: str
     detail: str = ""
     tests: int = 0
+    instances: int = 0
+    note: str = ""
+
+
+_KNOWN: dict[str, CheckResult] = {}
 
 
 def check_rule(rule: Rule, samples: int = 20, prove: bool = True) -> CheckResult:
-    """Prove the rule if z3 is there and the sides can be written as formulas over the reals, and compare them on `samples` random
-    instances for each positive example.
+    """Compare the sides on the examples and on about `samples` times 3 drawn instances, each with several kinds of values; prove the rule
+    if z3 is there and the sides can be written as formulas. The same rule is checked once in a process.
 
     Rules of other phases move no values (their results are checked kernel by kernel), so they are `assumed` here.
     """
     if rule.phase not in GRAPH_PHASES:
         return CheckResult("assumed", "it chooses kernels or schedules; every program is replayed against the reference")
+    key = f"{rule.text}|{rule.exact}|{rule.finite}|{rule.siblings}|{rule.examples}|{samples}|{prove}"
+    if key not in _KNOWN:
+        _KNOWN[key] = replace(_checked(rule, samples, prove), note=idle(rule))
+    return _KNOWN[key]
+
+
+def idle(rule: Rule) -> str:
+    """Why a rule can never fire: an op of its left side is written out before rules run. "" if it can."""
+    assert rule.lhs is not None
+    gone = sorted({a.op for a in applications(rule.lhs) if a.op in OPS and OPS[a.op].decompose is not None})
+    if not gone:
+        return ""
+    return f"never fires: {', '.join(gone)} is written out in other ops before rules run; match those (`autocomp explain` shows them)"
+
+
+def _checked(rule: Rule, samples: int, prove: bool) -> CheckResult:
     tested = 0
-    examples = [e for e in rule.examples if e.fires and e.bindings] or list(guesses(rule))
-    for example in examples:
-        found = _refute(rule, example, samples)
+    shown = [e for e in rule.examples if e.fires and e.bindings]
+    for example in shown:
+        found = _on_example(rule, example)
         if isinstance(found, str):
             return CheckResult("refuted", found, tested)
         tested += found
+    kept: list[dict[str, Any]] = []
+    kinds = EXACT_KINDS if rule.exact else LOOSE_KINDS
+    for k, (bindings, _) in enumerate(Drawer(rule).draws(DRAWN * samples, DRAWN * samples * TRIES)):
+        agreed = 0
+        for j, kind in enumerate(np.random.default_rng((k, 5)).permutation(kinds)[:KINDS]):
+            difference = compare(rule, bindings, 1000 * k + j, str(kind))
+            if isinstance(difference, str):
+                return CheckResult("refuted", difference, tested, len(kept))
+            agreed += difference
+        tested += agreed
+        if agreed:
+            kept.append(bindings)
     if not tested:
-        return CheckResult("assumed", "no positive example to test, and none of the guessed ones is an instance")
+        return CheckResult("assumed", "no positive example to test, and no instance was drawn")
     if prove:
         from autocomp.rewrite.prove import prove_rule
 
-        proof = prove_rule(rule, examples)
+        proof = prove_rule(rule, _to_prove(rule, shown, kept))
         if proof:
-            return CheckResult("proved", proof.reason, tested)
-        return CheckResult(f"tested-{tested}", f"no proof: {proof.reason}", tested)
-    return CheckResult(f"tested-{tested}", "", tested)
+            return CheckResult("proved", proof.reason, tested, len(kept))
+        return CheckResult(f"tested-{tested}", f"no proof: {proof.reason}", tested, len(kept))
+    return CheckResult(f"tested-{tested}", "", tested, len(kept))
 
 
-def guesses(rule: Rule) -> Iterator[Example]:
-    """Instances of a rule that gives no example: one for each shape that all its tensors can have, or have as constants."""
-    assert rule.lhs is not None
-    named = sorted(tensors(rule.lhs))
-    values = {e.name: GUESSES[k] for a in applications(rule.lhs) for k, e in a.attrs if isinstance(e, Ref) and k in GUESSES}
-    for shape, kind in product(SHAPES, ("", CONSTANT)):
-        for chosen in islice(product(*values.values()), MOST):
-            bindings = dict.fromkeys(named, f"f64{shape}{kind}") | dict(zip(values, chosen, strict=True))
-            try:
-                if not Instance(rule, bindings).conditions():
-                    continue
-            except (ModelError, Unanswerable):
-                continue
-            yield Example(tuple(bindings.items()), True, rule.location)
+def _to_prove(rule: Rule, shown: list[Example], kept: list[dict[str, Any]]) -> list[Example]:
+    """The examples, and drawn instances of other ranks and attributes, of floats."""
+    out = list(shown)
+    seen = {_form(dict(e.bindings)) for e in shown}
+    for bindings in kept:
+        types = {k: t for k, v in bindings.items() if isinstance(v, str) and (t := type_of(v)) is not None}
+        if len(out) >= len(shown) + PROOFS:
             break
+        if _form(bindings) in seen or not all(t.dtype.is_float or t.dtype.kind == "b" for t in types.values()):
+            continue
+        seen.add(_form(bindings))
+        out.append(Example(tuple(bindings.items()), True, rule.location))
+    return out
 
 
-def _refute(rule: Rule, example: Example, samples: int) -> str | int:
-    """A counterexample, or the number of instances on which the sides agree."""
+def _form(bindings: Mapping[str, Any]) -> str:
+    """Ranks, where extents are 1, and attributes: what a proof is for."""
+    parts = []
+    for k, v in sorted(bindings.items()):
+        t = v.type if isinstance(v, Uniform) else type_of(v) if isinstance(v, str) else None
+        parts.append(f"{k}:{''.join('1' if d == 1 else 'n' for d in t.shape)}" if t is not None else f"{k}={v}")
+    return " ".join(parts)
+
+
+def _on_example(rule: Rule, example: Example) -> str | int:
+    """A counterexample, or the number of sets of values on which the sides agree."""
+    given = dict(example.bindings)
     try:
-        given = dict(example.bindings)
         answer = Instance(rule, given).conditions()
         if not answer:
             return f"the positive example at {example.location} is refused: {answer.reason}"
-    except (ModelError, Unanswerable) as e:
-        return f"the example at {example.location} has no instance: {e}"
-    tested = 0
-    for k, bindings in enumerate(variants(given)):
-        if k >= samples and tested >= samples:
-            break
-        for kind in range(KINDS if samples > len(DTYPES_TRIED) else 1):
-            try:
-                found = compare(rule, bindings, KINDS * k + kind)
-            except (ModelError, Unanswerable) as e:
-                if bindings == given:
-                    return f"the example at {example.location} has no instance: {e}"
-                continue
+        tested = 0
+        for seed, kind in enumerate(EXACT_KINDS if rule.exact else LOOSE_KINDS):
+            found = compare(rule, given, seed, kind, strict=True)
             if isinstance(found, str):
                 return found
             tested += found
-    return tested
+        return tested
+    except (ModelError, Unanswerable) as e:
+        return f"the example at {example.location} has no instance: {e}"
+    except (TypeError, ValueError, IndexError, KeyError, AttributeError, OverflowError, ZeroDivisionError) as e:
+        return f"the example at {example.location} has no instance: {e} (an attribute has not the form that its op wants)"
 
 
-def variants(given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The example's bindings, then the same with other extents and dtypes, smaller ones first.
+def compare(rule: Rule, bindings: Mapping[str, Any], seed: int, kind: str = "whole", strict: bool = False) -> str | int:
+    """A counterexample's text, 1 if the sides agree, 0 where there is nothing to compare: the conditions refuse the instance, the right
+    side has no type there (then the rule does not fire), or the left side no meaning.
 
-    A list that names extents (a shape) makes most of them no instance; those are skipped.
+    strict: a right side without a type raises Unanswerable or ModelError.
     """
-    yield dict(given)
-    texts = {k: v for k, v in given.items() if isinstance(v, str) and "[" in v}
-    old = sorted({int(d) for v in texts.values() for d in re.findall(r"\d+", v[v.index("["):])} - {0, 1})
-    dtypes = {v[: v.index("[")].strip() for v in texts.values()}
-    for start, name in product(range(4), DTYPES_TRIED if dtypes == {"f64"} else sorted(dtypes)):
-        new = {d: SIZES[(i * (1 if start % 2 else 2) + start) % len(SIZES)] for i, d in enumerate(old)}
-        if len(dtypes) > 1:
-            yield {**given, **{k: _resized(v, new, v[: v.index("[")]) for k, v in texts.items()}}
-        else:
-            yield {**given, **{k: _resized(v, new, name) for k, v in texts.items()}}
-
-
-def _resized(text: str, new: Mapping[int, int], dtype: str) -> str:
-    at = text.index("[")
-    return dtype + re.sub(r"\d+", lambda m: str(new.get(int(m[0]), int(m[0]))), text[at:])
-
-
-def compare(rule: Rule, bindings: Mapping[str, Any], seed: int) -> str | int:
-    """A counterexample's text, 1 if the sides agree, 0 if the conditions refuse the instance. Raises Unanswerable, ModelError.
-
-    The seed modulo KINDS says what is in the tensors: small whole numbers, infinities and NaN too (exact rules), any numbers.
-    """
-    instance = Instance(rule, bindings, seed)
-    if not instance.conditions():
+    group = siblings(rule, bindings, seed)
+    if not all(x.conditions() for x in group):
         return 0
-    left, right = instance.left, instance.right()
-    types = instance.types
-    if right.type != left.type:
-        return f"unites {left.type} with {right.type} for {_show(types)}"
-    b = instance.b
-    b.output("left", left)
-    b.output("right", right)
-    rng = np.random.default_rng(seed)
-    inputs = {n.attrs["name"] for n in b.inputs}
-    small, special = seed % KINDS == 0, rule.exact and seed % KINDS == 1
-    feed = {k: random_array(rng, t, small, special) for k, t in types.items() if k in inputs}
-    wide = not rule.exact and left.type.dtype.is_float
-    out = evaluate(b.graph(), feed, float64=wide)
-    x, y = out["left"], out["right"]
-    bad = ~_agree(x, y, 0.0 if rule.exact or not left.type.dtype.is_float else max(1e-7, 8 * _rounding(b)))
-    if not bad.any():
-        return 1
-    at = tuple(int(i[0]) for i in np.nonzero(bad)) if bad.ndim else ()
-    values = "".join(f"; ?{k} = {v.tolist()}" for k, v in feed.items()) if sum(v.size for v in feed.values()) <= 12 else ""
-    return f"for {_show(types)} (seed {seed}) element {list(at)}: left {x[at].item()!r}, right {y[at].item()!r}{values}"
+    agreed = 0
+    for x in group:
+        try:
+            right = x.right()
+        except (ModelError, Unanswerable):
+            if strict:
+                raise
+            return 0
+        except (TypeError, ValueError, IndexError, KeyError, AttributeError, OverflowError, ZeroDivisionError) as e:
+            return f"for {show(bindings)}: the right side cannot be built: {e}"
+        if right.type != x.left.type:
+            return f"unites {x.left.type} with {right.type} for {show(bindings)}"
+        try:
+            found = compare_sides(x, right, seed, kind, rule.finite)
+        except Undefined:
+            continue
+        if isinstance(found, Difference):
+            return f"for {show(bindings)} (seed {seed}) {found.text}"
+        agreed = 1
+    return agreed
 
 
-def _agree(x: np.ndarray, y: np.ndarray, rtol: float) -> np.ndarray:
-    """Element by element; rtol 0: the same value, or both NaN."""
-    x, y = (v.astype(np.float64) if v.dtype.kind not in "iub" else v for v in (x, y))
-    with np.errstate(all="ignore"):
-        same = (x == y) | ((x != x) & (y != y))
-        if rtol:
-            scale = max(1.0, float(np.abs(x[np.isfinite(x)]).max(initial=0)))
-            same |= np.isclose(x, y, rtol=rtol, atol=(rtol if rtol > 1e-6 else 1e-2 * rtol) * scale)
-    return same
+def siblings(rule: Rule, bindings: Mapping[str, Any], seed: int = 0) -> tuple[Instance, ...]:
+    """The instance; for a rule of siblings two of them that share what they say, the second with other extents where that fits."""
+    x = Instance(rule, bindings, open=True)
+    if not rule.siblings:
+        return (x,)
+    shared = {v: x.nodes[v] for v in rule.siblings if v in x.nodes}
+    held = {int(d) for n in shared.values() for d in n.type.shape}  # type: ignore[arg-type]
+    other = {k: _stretched(v, held) if k not in shared else v for k, v in bindings.items()}
+    for choice in (other, dict(bindings)) if seed % 2 == 0 else (dict(bindings),):
+        try:
+            y = Instance(rule, choice, open=True, b=x.b, nodes=dict(shared), suffix=f"_{len(x.b.inputs)}")
+            if not y.conditions():
+                continue
+        except (ModelError, Unanswerable):
+            continue
+        x.together = y.together = (x, y)
+        return (x, y)
+    return (x,)
 
 
-def _rounding(b: Builder) -> float:
-    """Half a unit in the last place of the narrowest float type on either side: what a cast inside may lose."""
-    return max(2.0 ** -BITS[n.type.dtype.name] for n in b.graph().nodes() if n.type.dtype.name in BITS)
+def _stretched(v: Any, held: set[int]) -> Any:
+    t = type_of(v) if isinstance(v, str) else None
+    if t is None:
+        return v
+    shape = [d if d in held or d == 1 else int(d) + 2 for d in t.shape]  # type: ignore[arg-type]
+    return f"{t.dtype}[{', '.join(map(str, shape))}]{CONSTANT if v.endswith(CONSTANT) else ''}"
 
 
-def _show(types: Mapping[str, TensorType]) -> str:
-    return ", ".join(f"?{k}: {t}" for k, t in types.items())
+def show(bindings: Mapping[str, Any]) -> str:
+    """Bindings as an example's author reads them."""
+    tensors = [f"?{k}: {v.removesuffix(CONSTANT)}" for k, v in bindings.items() if isinstance(v, str) and type_of(v) is not None]
+    rest = [f"?{k} = {_plain(v)}" for k, v in bindings.items() if not (isinstance(v, str) and type_of(v) is not None) and k[0] != "#"]
+    numbers = [f"the number {v}" for k, v in bindings.items() if k[0] == "#" and (v.type.shape or str(v.value) == "-0.0")]
+    return ", ".join((*tensors, *rest, *numbers))
+
+
+def _plain(v: Any) -> str:
+    if isinstance(v, (tuple, list)):
+        return f"[{', '.join(map(_plain, v))}]"
+    return str(v).lower() if isinstance(v, bool) else str(v)
+
+
+def instances(rule: Rule, count: int, seed: int = 0) -> Iterator[dict[str, Any]]:
+    """Bindings of drawn instances, for tests and for other checks."""
+    for bindings, _ in Drawer(rule, seed).draws(count, count * TRIES):
+        yield bindings

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from math import frexp, gcd, isclose, prod, sqrt
+from math import copysign, frexp, gcd, isclose, isfinite, prod, sqrt
 from typing import Any
+
+import numpy as np
+from ml_dtypes import finfo
 
 from autocomp.ir.types import DTYPES, Dim, Sym, TensorType, widens
 from autocomp.options import Options
@@ -80,6 +83,17 @@ def _option(options: Options) -> Callable[[str], Any]:
     return option
 
 
+def _held(d: str, v: float) -> float:
+    """The number as a dtype holds it."""
+    with np.errstate(all="ignore"):
+        return float(np.asarray(v, np.float64).astype(DTYPES[d].numpy))
+
+
+def _normal_number(d: str, v: float) -> bool:
+    held = abs(_held(d, v))
+    return v == 0 or (isfinite(held) and held >= float(finfo(DTYPES[d].numpy).smallest_normal))
+
+
 def channels_last(rank: int) -> tuple[int, ...]:
     """The permutation that moves axis 1 behind the others: [N, C, H, W] -> [N, H, W, C]."""
     return (0, *range(2, rank), 1)
@@ -124,6 +138,9 @@ def tensor_functions(options: Options, features: Sequence[str] | None = None) ->
         "value": _value,
         "is_float": lambda x: x.type.dtype.is_float,
         "is_int": lambda x: x.type.dtype.is_int,
+        "negative_zero": lambda v: v == 0 and copysign(1.0, v) < 0,
+        "holds": lambda d, v: isfinite(v) and _held(d, v) == v,
+        "normal_number": _normal_number,
         "widens": lambda a, b: widens(DTYPES[a], DTYPES[b]),
         "len": len,
         "product": lambda xs: prod(static(xs)),

@@ -24,25 +24,50 @@ from autocomp.rewrite.where import evaluate as value_of
 CONSTANT = " constant"  # behind an example's type: the tensor is a parameter or computed from parameters
 
 
+@dataclass(frozen=True)
+class Uniform:
+    """A tensor whose elements are one known number."""
+
+    type: TensorType
+    value: float
+
+    @property
+    def held(self) -> float:
+        """The number as its dtype holds it."""
+        with np.errstate(all="ignore"):
+            return float(np.asarray(self.value).astype(self.type.dtype.numpy).item())
+
+    def __str__(self) -> str:
+        return f"{self.value!r} as {self.type}" if self.type.shape else repr(self.value)
+
+
+def literal_key(p: Lit) -> str:
+    """Under which name bindings hold the tensor for a number of the left side."""
+    return f"#{p.at}"
+
+
 @dataclass
 class Instance:
     """One instance of a rule's left side. Numbers where the pattern has a tensor are constants.
 
     Operands stand as the rule writes them (a graph's builder sorts those of commuting ops). `nodes` may hold some tensors already:
-    a second instance of siblings shares them, under a `suffix` of its own for the others.
+    a second instance of siblings shares them, under a `suffix` of its own for the others; `together` are all of them, set before the
+    right side is built.
 
     symbolic: such numbers are inputs instead, and so is what the right side computes from them (`made`: name -> expression), for
-    proofs that hold for any number.
+    proofs that hold for any number. open: parameters are inputs too, so that any values can be fed.
     """
 
     rule: Rule
     bindings: Mapping[str, Any]
     seed: int = 0
     symbolic: bool = False
+    open: bool = False
     b: Builder = field(default_factory=lambda: Builder("rule"))
     nodes: dict[str, Node] = field(default_factory=dict)
     suffix: str = ""
     made: dict[str, Expr] = field(default_factory=dict)
+    together: tuple[Instance, ...] = ()
     left: Node = field(init=False)
     env: Env = field(init=False)
 
@@ -50,24 +75,41 @@ class Instance:
         """Raises Unanswerable or ModelError where the bindings make no instance."""
         rng = np.random.default_rng(self.seed)
         types = self.types
-        variables: dict[str, Any] = {k: plain(v) for k, v in self.bindings.items() if k not in types}
+        variables: dict[str, Any] = {k: plain(v) for k, v in self.bindings.items() if k not in types and not k.startswith("#")}
         for k, t in types.items():
             fixed, name = str(self.bindings[k]).endswith(CONSTANT), k + self.suffix
             if k not in self.nodes:
-                self.nodes[k] = self.b.param(name, random_array(rng, t, True)) if fixed and not self.symbolic else self.b.input(name, t)
+                real = fixed and not self.symbolic and not self.open
+                self.nodes[k] = self.b.param(name, random_array(rng, t, True)) if real else self.b.input(name, t)
             variables[k] = Operand(t, fixed)
         for k in sorted(tensors(self.rule.lhs) - set(types)):
             if k not in variables:
                 raise Unanswerable(f"?{k} is not given")
-            self.nodes[k] = self.number(k, variables[k], self.dtype)
-            variables[k] = Operand(self.nodes[k].type, True, float(variables[k]))
-        self.env = Env(variables, tensor_functions(Options()))
+            u = variables[k]
+            if not isinstance(u, Uniform):
+                dtype = self.dtype
+                if isinstance(u, bool) or not isinstance(u, (int, float)):
+                    raise Unanswerable(f"?{k} is a tensor, and '{u}' is neither a type such as 'f64[3, 4]' nor a number")
+                u = Uniform(TensorType(dtype, ()), float(u))
+            self.nodes[k] = self.number(k, u)
+            variables[k] = Operand(u.type, True, u.held)
+        self.env = Env(variables, {**tensor_functions(Options()), "offset": self._offset})
         assert self.rule.lhs is not None
         self.left = self.build(self.rule.lhs, None)
         self.env = Env({**variables, "root": Operand(self.left.type)}, self.env.functions)
 
+    def _offset(self, operand: Operand, axis: int) -> int:
+        """Where this one's part begins among its siblings."""
+        name = next(n for n, x in self.env.variables.items() if x is operand)
+        before = (x.nodes[name].type.shape[axis] for x in self.together[: self._place()])
+        return sum(d for d in before if isinstance(d, int))
+
+    def _place(self) -> int:
+        return next((k for k, x in enumerate(self.together) if x is self), 0)
+
     @property
     def types(self) -> dict[str, TensorType]:
+        """Of the variables that stand for tensors of any values."""
         return {k: t for k, v in self.bindings.items() if isinstance(v, str) and (t := type_of(v)) is not None}
 
     @property
@@ -75,6 +117,9 @@ class Instance:
         """Of the numbers: that of the first tensor. Raises Unanswerable where no variable has a type."""
         for t in self.types.values():
             return t.dtype
+        for v in self.bindings.values():
+            if isinstance(v, Uniform):
+                return v.type.dtype
         given = ", ".join(f"{k}: '{v}'" for k, v in self.bindings.items())
         raise Unanswerable(f"no variable has a type such as 'f64[3, 4]'{f', given are {given}' if given else ''}")
 
@@ -87,14 +132,19 @@ class Instance:
         assert self.rule.rhs is not None
         return self.build(self.rule.rhs, self.left)
 
-    def number(self, name: str, value: Any, dtype: DType) -> Node:
-        return self.b.input(name, TensorType(dtype, ())) if self.symbolic else self.b.const(value, dtype)
+    def number(self, name: str, u: Uniform) -> Node:
+        """One known number, spread over the shape of `u`."""
+        scalar = TensorType(u.type.dtype, ())
+        n = self.b.input(name, scalar) if self.symbolic and not name.startswith("#") else self.b.const(u.held, u.type.dtype)
+        return n if u.type == scalar else self.b.op("broadcast", n, shape=u.type.shape)
 
     def build(self, p: Pattern, like: Node | None) -> Node:
         """The node of a pattern; `like`: whose dtype a bare number takes."""
         if isinstance(p, Ref):
             return self.nodes[p.name]
         dtype = like.type.dtype if like is not None else self.dtype
+        if like is None and isinstance(p, Lit) and isinstance(u := self.bindings.get(literal_key(p)), Uniform):
+            return self.number(literal_key(p), u)
         if isinstance(p, (Lit, Word)):
             return self.b.const(p.value if isinstance(p, Lit) else p.name, dtype)
         assert isinstance(p, Apply)
@@ -107,7 +157,11 @@ class Instance:
                 self.made[name] = value
                 return self.b.input(name, TensorType(dtype, ()))
             return self.b.const(given["value"], dtype)
-        inputs, values = tuple(self.build(a, like) for a in p.args), checked_attrs(p.op, given)
+        inputs: tuple[Node, ...] = ()
+        for a in p.args:
+            listed = isinstance(a, Ref) and a.rest and self.together
+            inputs += tuple(x.nodes[a.name] for x in self.together) if listed and isinstance(a, Ref) else (self.build(a, like),)
+        values = checked_attrs(p.op, given)
         return make(p.op, inputs, OPS[p.op].infer(tuple(n.type for n in inputs), values), values)
 
 

@@ -35,6 +35,7 @@ FIELDS = (
     "choose",
     "where",
     "exact",
+    "finite",
     "commutes",
     "examples",
     "targets",
@@ -177,6 +178,7 @@ def build_rule(item: Located) -> Rule:
         _flag(fields, "assumed", False),
         _text(fields, "why", item, ""),
         _siblings(fields, bound),
+        _flag(fields, "finite", False),
         _choices_at(fields),
     )
     _check_rhs(rule, fields["rhs"], bound)

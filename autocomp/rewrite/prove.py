@@ -1,7 +1,8 @@
 """Proofs of rules over the reals: both sides as formulas, their difference shown to be zero by z3 (extra `proof`).
 
-A proof is for every value of the tensors and for every size of the examples' ranks and broadcasts, where both sides are defined;
-roundings are not in it (that is what `exact: false` says), nor are infinities and NaN (the tests try those).
+A proof is for every value of the tensors and for every size, at the ranks, broadcasts and attributes of the instances it was made on,
+which it names; where both sides are defined. Roundings are not in it (that is what `exact: false` says), nor are integers, infinities and
+NaN (the comparison of drawn instances tries those).
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from autocomp.ir.decompose import decompose
 from autocomp.ir.monoids import MONOIDS
 from autocomp.rewrite.expr import Call, Expr, Lit, Op, Ref
 from autocomp.rewrite.formula import Formula, Reals, Unprovable, functions, number
-from autocomp.rewrite.instance import Instance
+from autocomp.rewrite.instance import Instance, Uniform, tensors, type_of
 from autocomp.rewrite.meaning import Meaning, states_of, term
 from autocomp.rewrite.rule import Example, Rule
 from autocomp.rewrite.where import Unanswerable
 from autocomp.rewrite.where import evaluate as value_of
 
 SECONDS = 5  # what z3 gets for one difference
+LISTED = 3  # values of an attribute that a proof names
 
 
 @dataclass(frozen=True)
@@ -39,10 +41,10 @@ class Proof:
 
 
 def prove_rule(rule: Rule, examples: Sequence[Example] = ()) -> Proof:
-    """Both sides are equal over the reals on every positive example's pattern; `examples` stand in for a rule that gives none."""
+    """Both sides are equal over the reals on the patterns of `examples` (of the rule's own positive ones, if there are none)."""
     if find_spec("z3") is None:
         return Proof(False, "z3 is not installed (pip install 'autocomp[proof]')")
-    shown = [e for e in rule.examples if e.fires and e.bindings] or list(examples)
+    shown = list(examples) or [e for e in rule.examples if e.fires and e.bindings]
     if not shown:
         return Proof(False, "there is no positive example")
     monoids: set[str] = set()
@@ -52,7 +54,31 @@ def prove_rule(rule: Rule, examples: Sequence[Example] = ()) -> Proof:
         except (Unprovable, Unanswerable, ModelError) as e:
             return Proof(False, str(e))
     used = "".join(f"; combining parts of {m} in any order" for m in sorted(monoids))
-    return Proof(True, f"over the reals, any sizes{used}")
+    return Proof(True, f"over the reals, any sizes, for {_fixed(rule, shown)}{used}")
+
+
+def _fixed(rule: Rule, shown: Sequence[Example]) -> str:
+    """What the instances of a proof fix: `rank(?x) = 2 or 3, ?p = [1, 0] or [0, 2, 1]`."""
+    ranks: dict[str, set[int]] = {}
+    others: dict[str, dict[str, None]] = {}
+    for example in shown:
+        for k, v in example.bindings:
+            t = v.type if isinstance(v, Uniform) else type_of(v) if isinstance(v, str) else None
+            if t is not None and k[0] != "#":
+                ranks.setdefault(k, set()).add(t.rank)
+            elif t is None and k not in tensors(rule.lhs):
+                others.setdefault(k, {}).setdefault(_text(v))
+    parts = [f"rank(?{k}) = {_either([str(r) for r in sorted(found)])}" for k, found in ranks.items()]
+    return ", ".join((*parts, *(f"?{k} = {_either(list(found))}" for k, found in others.items())))
+
+
+def _either(texts: list[str]) -> str:
+    more = f" and {len(texts) - LISTED} others" if len(texts) > LISTED else ""
+    return (", " if more else " or ").join(texts[:LISTED]) + more
+
+
+def _text(v: Any) -> str:
+    return f"[{', '.join(map(_text, v))}]" if isinstance(v, (tuple, list)) else str(v).lower() if isinstance(v, bool) else str(v)
 
 
 def _prove_example(rule: Rule, example: Example) -> set[str]:

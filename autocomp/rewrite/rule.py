@@ -33,6 +33,7 @@ class Rule:
     both orders.
     targets: names it is for, () for all. requires: options that must be on. assumed: it may ship unchecked.
     siblings: variables; matches that agree on them fire together, and `?v...` on the right side lists ?v of all of them.
+    finite: its sides agree where both are finite; NaN and infinities may spread to more elements.
     choices_at: name of `choose` -> where each of its candidates stands.
     """
 
@@ -52,6 +53,7 @@ class Rule:
     assumed: bool = False
     why: str = ""
     siblings: tuple[str, ...] = ()
+    finite: bool = False
     choices_at: Mapping[str, tuple[Location, ...]] = field(default_factory=dict, compare=False, repr=False)
 
     @property

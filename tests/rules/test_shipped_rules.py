@@ -9,7 +9,8 @@ import autocomp
 from autocomp.egraph.examples import check_examples, fires
 from autocomp.errors import RuleError
 from autocomp.rewrite import check_rule, load_rules, parse_rules
-from autocomp.rewrite.check import compare, variants
+from autocomp.rewrite.check import compare, instances
+from autocomp.rewrite.instance import Uniform, type_of
 from autocomp.rewrite.vocabulary import GRAPH_PHASES
 
 RULES = load_rules()
@@ -55,10 +56,11 @@ def test_an_example_may_carry_constants():
      "for ?x: f64[2, 3] (seed 0) element [0, 0]: left -2.0, right 2.0; ?x = [[2.0, 1.0, 0.0], [-2.0, -1.0, -3.0]]"),
     ("lhs: 'transpose(?x, perm=?p)', rhs: '?x', examples: [{x: 'f64[2, 3]', p: [1, 0]}]",
      "unites f64[3, 2] with f64[2, 3] for ?x: f64[2, 3]"),
-    ("lhs: 'sub(?x, ?x)', rhs: 'mul(?x, 0)', examples: [{x: 'f64[2]'}]", None),          # equal, inf and NaN too
+    ("lhs: 'sub(?x, ?x)', rhs: 'mul(?x, 0)', examples: [{x: 'f64[2]'}]", "left 0.0, right -0.0"),
+    ("lhs: 'sub(?x, ?x)', rhs: 'mul(?x, 0)', exact: false, examples: [{x: 'f64[2]'}]", None),     # equal, inf and NaN too
     ("lhs: 'mul(?x, 0)', rhs: 'sub(?x, ?x)', exact: false, examples: [{x: 'f64[2]'}]", None),
-    ("lhs: 'max(?x, ?x)', rhs: 'abs(?x)', where: [is_int(?x)], examples: [{x: 'i32[3]'}]", "left -1, right 1"),
-    ("lhs: 'div(mul(?x, ?c), ?c)', rhs: '?x', examples: [{x: 'f64[3]', c: 3}]", "element ["),     # not to the last bit
+    ("lhs: 'max(?x, ?x)', rhs: 'abs(?x)', where: [is_int(?x)], examples: [{x: 'i32[3]'}]", ": left -"),
+    ("lhs: 'div(mul(?x, ?c), ?c)', rhs: '?x', where: [rank(?c) == 0], examples: [{x: 'f64[3]', c: 3}]", "element ["),
 ])  # fmt: skip
 def test_wrong_rules_are_refuted_with_a_counterexample(body, detail):
     result = check_rule(rule_of(body), 20)
@@ -70,12 +72,25 @@ def test_wrong_rules_are_refuted_with_a_counterexample(body, detail):
 
 
 def test_instances_have_odd_shapes_and_several_dtypes():
-    tried = [v["x"] for v in variants({"x": "f64[4, 6, 1]", "p": [1, 0, 2]})]
-    assert tried[0] == "f64[4, 6, 1]"
-    assert {t[: t.index("[")] for t in tried} == {"f64", "f32", "f16", "bf16", "i32", "u8"}
-    assert {"f16[3, 5, 1]", "i32[2, 5, 1]"} <= set(tried)
-    square = [v["x"] for v in variants({"x": "f64[4, 4]"})]
-    assert all(t.split("[")[1].split(",")[0] in t.split(", ")[1] for t in square)  # equal extents stay equal
+    """Whatever the example: other ranks, extents of 1, primes, equal and unequal ones, every kind of element, permutations of all sorts."""
+    rule = rule_of("lhs: 'transpose(?x, perm=?p)', rhs: '?x', examples: [{x: 'f64[4, 6, 1]', p: [1, 0, 2]}]")
+    drawn = list(instances(rule, 80))
+    types = [t for b in drawn if (t := type_of(b["x"]))]
+    assert {"f64", "f32", "f16", "bf16", "i32", "u8"} <= {t.dtype.name for t in types}
+    assert {2, 3, 4} <= {t.rank for t in types}
+    assert any(1 in t.shape for t in types)
+    assert any(7 in t.shape for t in types)
+    assert any(t.rank > 2 and len(set(t.shape)) == 1 for t in types)
+    assert any(t.rank > 2 and len(set(t.shape)) == t.rank for t in types)
+    turned = [b["p"] for b in drawn]
+    assert any(tuple(p[k] for k in p) != tuple(range(len(p))) for p in turned), "every permutation is its own inverse"
+
+
+def test_a_number_of_the_left_side_is_drawn_as_a_tensor_and_with_either_zero():
+    rule = rule_of("lhs: 'add(?x, 0)', rhs: '?x', where: [is_float(?x)], examples: [{x: 'f64[4]'}]")
+    zeros = [v for b in instances(rule, 80) for v in b.values() if isinstance(v, Uniform)]
+    assert any(v.type.shape for v in zeros)
+    assert {str(v.value) for v in zeros} == {"0.0", "-0.0"}
 
 
 def test_an_instance_that_the_conditions_refuse_counts_for_nothing():

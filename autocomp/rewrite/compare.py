@@ -1,0 +1,232 @@
+"""Both sides of a rule on one instance and one set of values: do they agree as far as the rule says that they do?
+
+Values are computed node by node in double precision and rounded to each node's own type, so that sums of the same terms are the same
+number whatever order a BLAS takes them in. An exact rule agrees to the last bit, on NaN, infinities and signed zeros too (where an op
+says which zero it gives). With `exact: false` the right side may be off by what the left side's own roundings can do to it, found by
+disturbing each of its values by half a unit in the last place; it may make no NaN or infinity of its own, keeps NaN, and gains no room
+from being computed in a narrower type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod, sqrt
+from typing import Any
+
+import numpy as np
+
+from autocomp.errors import ModelError
+from autocomp.ir.body import Contract, Reduce, postorder
+from autocomp.ir.node import Graph, Node
+from autocomp.ir.ops import OPS
+from autocomp.ir.types import F64, DType
+from autocomp.rewrite.attributes import limits
+from autocomp.rewrite.feeds import DYADIC, HALVES, LARGE, NAN, NORMAL, POSITIVE, SPECIAL, SPREAD, WHOLE, feed
+from autocomp.rewrite.instance import Instance, Uniform
+
+SAFETY = 8.0  # of the bound from lengths of sums
+MOVED = 16.0  # times what disturbed values move the left side
+DISTURBED = 6
+STEPS = frozenset({"floor", "ceil", "round", "trunc", "sign", "mod", "fmod", "floordiv", "idiv", "reduce_argmax", "reduce_argmin",
+                   "maxpool_index", "topk"})  # fmt: skip
+ZEROS_EITHER_WAY = frozenset({"max", "min", "relu", "sign", "mod", "fmod", "pow"})  # which zero they give is not said
+
+
+class Undefined(Exception):
+    """An op has no meaning for these values (a division of integers by zero); the message says which."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Where the sides differ, in words."""
+
+    text: str
+
+
+def compare_sides(x: Instance, right: Node, seed: int, kind: str, finite: bool = False) -> Difference | None:
+    """None if the sides agree on values of one kind. Raises Undefined where the left side has no meaning for any of a few draws."""
+    inputs = {str(n.attrs["name"]): n.type for n in x.b.inputs}
+    exact = x.rule.exact
+    for attempt in range(3):
+        rng = np.random.default_rng((seed, attempt)) if attempt else np.random.default_rng(seed)
+        fed = feed(rng, inputs, kind if attempt < 2 else POSITIVE, exact)
+        try:
+            lefts = values(x.left, fed)
+            break
+        except Undefined:
+            if attempt == 2:
+                raise
+    try:
+        rights = values(right, fed)
+    except Undefined as e:
+        return Difference(f"the right side is undefined: {e}{_shown(fed)}")
+    a, b = lefts[id(x.left)], rights[id(right)]
+    bad = _different(x, right, lefts, rights, fed, kind)
+    if finite and kind in (NAN, SPECIAL):
+        bad = bad & np.isfinite(_double(a)) & np.isfinite(_double(b))
+    if not bad.any():
+        return None
+    at = tuple(int(i[0]) for i in np.nonzero(bad)) if bad.ndim else ()
+    return Difference(f"element {list(at)}: left {_item(a[at])}, right {_item(b[at])}{_shown(fed)}")
+
+
+def _item(v: Any) -> str:
+    return repr(v.item() if hasattr(v, "item") else v)
+
+
+def _shown(fed: Mapping[str, np.ndarray]) -> str:
+    return "".join(f"; ?{k} = {v.tolist()}" for k, v in fed.items()) if sum(v.size for v in fed.values()) <= 12 else ""
+
+
+# ---- evaluation
+def values(
+    root: Node, fed: Mapping[str, np.ndarray], disturb: np.random.Generator | None = None, unit: float = 0.0
+) -> dict[int, np.ndarray]:
+    """The value of every node below `root`, each in its own type. Raises Undefined.
+
+    disturb: every float is moved by up to half a unit in the last place of its type; inputs by `unit`, relative to themselves.
+    """
+    out: dict[int, np.ndarray] = {}
+    for n in Graph("", (), (("y", root),)).nodes():
+        if n.op in ("input", "param"):
+            v = np.asarray(fed[str(n.attrs["name"])])
+            if disturb is not None and n.type.dtype.is_float:
+                v = v.astype(np.float64) * (1 + unit * disturb.uniform(-1, 1, v.shape))
+        else:
+            v = _value(n, tuple(out[id(i)] for i in n.inputs), disturb)
+        out[id(n)] = v
+    return out
+
+
+def _value(n: Node, args: Sequence[np.ndarray], disturb: np.random.Generator | None) -> np.ndarray:
+    if n.op == "const":
+        return np.asarray(n.attrs["value"], n.type.dtype.numpy)
+    if disturb is None:
+        _require_defined(n, args)
+    wide = tuple(a.astype(np.float64) if a.dtype.kind not in "iub" else a for a in args)
+    with np.errstate(all="ignore"):
+        try:
+            v = np.asarray(OPS[n.op].reference(wide, n.attrs, n.type))
+        except (IndexError, OverflowError, ValueError, TypeError) as e:
+            raise Undefined(f"{n.op}: {e}") from None
+        if not n.type.dtype.is_float:
+            return v.astype(n.type.dtype.numpy, copy=False)
+        if disturb is not None:
+            v = v.astype(np.float64)
+            return v * (1 + n.type.dtype.eps / 2 * disturb.uniform(-1, 1, v.shape)) if _rounds(n) else v
+        return v.astype(n.type.dtype.numpy)
+
+
+def _rounds(n: Node) -> bool:
+    """Views and choices move values as they are."""
+    return n.op not in ("transpose", "reshape", "broadcast", "slice", "pad", "concat", "neg", "abs", "max", "min", "relu", "where", "tile",
+                        "gather", "reduce_max", "reduce_min", "maxpool", "table", "iota")  # fmt: skip
+
+
+def _require_defined(n: Node, args: Sequence[np.ndarray]) -> None:
+    if n.op in ("idiv", "floordiv", "mod", "fmod") and n.type.dtype.is_int:
+        a, b = args
+        low = limits(n.type.dtype)[0]
+        if (b == 0).any() or (n.type.dtype.kind == "i" and ((b == -1) & (a == low)).any()):
+            raise Undefined(f"{n.op} of integers by zero, or of the least one by -1")
+    elif n.op in ("shl", "shr"):
+        if ((args[1] < 0) | (args[1] >= n.type.dtype.bits)).any():
+            raise Undefined(f"{n.op} by the width or more")
+    elif n.op == "cast" and n.type.dtype.is_int and args[0].dtype.kind not in "iub":
+        low, high = limits(n.type.dtype)
+        v = args[0].astype(np.float64)
+        if not (np.isfinite(v).all() and (np.trunc(v) >= low).all() and (np.trunc(v) <= high).all() and (v < 2.0**n.type.dtype.bits).all()):
+            raise Undefined(f"a cast of numbers outside of {n.type.dtype}")
+        if high > 2**53 and (v >= float(high)).any():
+            raise Undefined(f"a cast of numbers outside of {n.type.dtype}")
+
+
+# ---- agreement
+def _different(x: Instance, right: Node, lefts: Mapping[int, np.ndarray], rights: Mapping[int, np.ndarray], fed: Mapping[str, np.ndarray],
+               kind: str) -> np.ndarray:  # fmt: skip
+    a, b = lefts[id(x.left)], rights[id(right)]
+    both = (*Graph("", (), (("y", x.left),)).nodes(), *Graph("", (), (("y", right),)).nodes())
+    p, q = _double(a), _double(b)
+    floating = x.left.type.dtype.is_float
+    if a.dtype.kind in "iub" or b.dtype.kind in "iub":
+        same = a == b
+    else:
+        same = (p == q) | (np.isnan(p) & np.isnan(q))
+    if x.rule.exact:
+        if floating and not any(n.op in ZEROS_EITHER_WAY or _length(n) > 1 for n in both):
+            same &= (p != 0) | (np.signbit(p) == np.signbit(q))
+        if not floating or kind in DYADIC or not _sums_of_doubles(both):
+            return ~same
+        if kind == SPREAD:  # products that overflow: a fused multiply and add keeps some of them finite
+            return np.zeros(same.shape, bool)
+        return ~same & ~_close(x, right, lefts, p, q, fed)
+    if kind not in DYADIC and any(
+        n.op in STEPS or (not n.type.dtype.is_float and any(i.type.dtype.is_float for i in n.inputs)) for n in both
+    ):
+        return np.zeros(same.shape, bool)  # a rounding may step over an edge
+    if not floating:
+        return ~same
+    extreme = any(isinstance(u, Uniform) and not (u.held == 0 or 1e-6 < abs(u.held) < 1e4) for u in x.bindings.values())
+    fine, lost = np.isfinite(p), ~np.isfinite(q)
+    bad = fine & (lost | ~_close(x, right, lefts, p, q, fed))
+    if kind in (WHOLE, HALVES, NAN, POSITIVE, NORMAL) and not extreme:
+        bad |= np.isnan(p) & ~np.isnan(q)
+    if kind != LARGE and not extreme:
+        bad |= np.isinf(p) & ~lost
+    return np.asarray(bad & ~same)
+
+
+def _close(
+    x: Instance, right: Node, lefts: Mapping[int, np.ndarray], p: np.ndarray, q: np.ndarray, fed: Mapping[str, np.ndarray]
+) -> np.ndarray:
+    """Element by element: is the right side off by no more than the left side's own roundings may move it?"""
+    nodes = Graph("", (), (("y", x.left),)).nodes()
+    computed = [n.type.dtype.eps / 2 for n in nodes if n.type.dtype.is_float and n.op not in ("input", "param", "const")]
+    unit = min((e for e in computed if e), default=x.left.type.dtype.eps / 2)
+    moved = np.zeros(p.shape)
+    with np.errstate(all="ignore"):
+        for k in range(DISTURBED):
+            other = _double(values(x.left, fed, np.random.default_rng((7, k)), unit)[id(x.left)])
+            moved = np.fmax(moved, np.where(np.isfinite(other - p), np.abs(other - p), 0.0))
+        finite = [np.abs(v[np.isfinite(v)]).max(initial=0.0) for n in nodes if n.type.dtype.is_float for v in (_double(lefts[id(n)]),)]
+        scale = float(max(finite, default=0.0))
+        length = sum(_length(n) for n in nodes) + sum(_length(n) for n in Graph("", (), (("y", right),)).nodes())
+        least = _smallest(x.left.type.dtype)
+        limit = MOVED * moved + SAFETY * sqrt(length) * x.left.type.dtype.eps / 2 * scale + least
+        return np.asarray(np.abs(p - q) <= limit)
+
+
+def _smallest(d: DType) -> float:
+    """A few of the least numbers of a type: what is rounded among them has no digits left."""
+    return {"f64": 5e-324, "f32": 1.4e-45, "bf16": 1e-40, "f16": 6e-8, "f8e4m3": 2.0**-9, "f8e5m2": 2.0**-16}.get(d.name, 0.0) * 4
+
+
+@lru_cache(maxsize=4096)
+def _length(n: Node) -> int:
+    """Terms of the sums in one op, at least 1."""
+    entry = OPS.get(n.op)
+    if entry is None or entry.comprehension is None or n.op in ("table", "iota"):
+        return 8 if entry is not None and entry.decompose is not None else 1
+    try:
+        body = entry.comprehension(tuple(i.type for i in n.inputs), n.attrs, n.type).value
+    except ModelError:
+        return 1
+    out = 1
+    for e in postorder(body):
+        if isinstance(e, (Reduce, Contract)):
+            out *= max(prod(a.extent for a in e.axes if isinstance(a.extent, int)), 2)
+    return out
+
+
+def _sums_of_doubles(nodes: Sequence[Node]) -> bool:
+    """Sums of f64 are as the BLAS takes their terms: nothing wider is here to compute them in."""
+    return any(n.type.dtype == F64 and _length(n) > 1 for n in nodes)
+
+
+def _double(v: np.ndarray) -> np.ndarray:
+    return np.asarray(v.astype(np.float64))
+
+
+__all__ = ["Difference", "Undefined", "compare_sides", "values"]

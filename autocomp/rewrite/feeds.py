@@ -1,0 +1,67 @@
+"""Values for the tensors of an instance: small whole numbers, any numbers, large and tiny ones, zeros of both signs, infinities, NaN;
+integers over the whole range of their type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from autocomp.ir.types import BOOL, DType, TensorType
+from autocomp.rewrite.attributes import limits
+
+WHOLE, HALVES, NORMAL, SPECIAL, NAN, LARGE, SPREAD, POSITIVE = "whole", "halves", "normal", "special", "nan", "large", "spread", "positive"
+EXACT_KINDS = (WHOLE, SPECIAL, NORMAL, SPREAD, HALVES, POSITIVE, NAN)
+LOOSE_KINDS = (WHOLE, NORMAL, NAN, LARGE, HALVES, POSITIVE, SPECIAL)
+DYADIC = (WHOLE, HALVES)  # sums and products of a few of them are not rounded
+SPECIALS = (0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0)
+INFINITE = (0.0, -0.0, np.inf, -np.inf, 1.0, -2.0)
+LOUD = {"f64": 1e3, "f32": 1e3, "bf16": 1e3, "f8e4m3": 3.0, "f8e5m2": 3.0}  # large: exp() overflows, products of a few do not
+
+
+def feed(rng: np.random.Generator, types: Mapping[str, TensorType], kind: str, exact: bool) -> dict[str, np.ndarray]:
+    """One array for each tensor."""
+    return {k: array(rng, t, kind, exact) for k, t in types.items()}
+
+
+def array(rng: np.random.Generator, t: TensorType, kind: str, exact: bool) -> np.ndarray:
+    """Values of a kind. `exact`: NaN is among the special ones (else infinities alone: where infinities meet, what is regrouped may give
+    another NaN)."""
+    shape = tuple(int(d) for d in t.shape)  # type: ignore[arg-type]
+    with np.errstate(all="ignore"):
+        return (floats(rng, t.dtype, shape, kind, exact) if t.dtype.is_float else integers(rng, t.dtype, shape, kind)).astype(t.dtype.numpy)
+
+
+def floats(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...], kind: str, exact: bool) -> np.ndarray:
+    if kind == WHOLE:
+        return rng.integers(-3, 4, shape).astype(np.float64)
+    if kind == HALVES:
+        return rng.integers(-7, 8, shape) / 2
+    x = rng.standard_normal(shape)
+    density = float(rng.choice((0.5, 0.25, 0.03)))
+    if kind == SPECIAL:
+        return np.where(rng.random(shape) < density, rng.choice(SPECIALS if exact else INFINITE, shape), x)
+    if kind == NAN:
+        return np.where(rng.random(shape) < density, np.nan, x)
+    if kind == LARGE:
+        return x * LOUD.get(dtype.name, 30.0)
+    if kind == POSITIVE:
+        return np.abs(x) + 0.01
+    if kind == SPREAD:
+        reach = {"f64": 300, "f32": 37, "bf16": 37}.get(dtype.name, 4)
+        return np.where(rng.random(shape) < 0.5, x, np.sign(x) * 10.0 ** rng.uniform(-reach - 1, reach, shape))
+    return x
+
+
+def integers(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...], kind: str) -> np.ndarray:
+    """Of an integer type or bool: a few small ones, the whole range, or its edges and their neighbours."""
+    if dtype == BOOL:
+        return rng.integers(0, 2, shape)
+    low, high = limits(dtype)
+    if kind in (WHOLE, HALVES, POSITIVE):
+        return rng.integers(0 if kind == POSITIVE else max(low, -3), 4, shape)
+    if kind in (NORMAL, LARGE, NAN):
+        return rng.integers(low, high, shape, dtype=dtype.numpy, endpoint=True)
+    steps = (0, 1, 2, -1, -2, 127, 128, 200, 2**24, 2**24 + 1, 2**53, 2**53 + 1, high, high - 1, low, low + 1, high // 2, low // 2)
+    edges = np.array([v for v in steps if low <= v <= high], dtype.numpy)
+    return rng.choice(edges, shape)

@@ -1,0 +1,107 @@
+"""The checker against rules as people write them: wrong ones whose examples hold (`sets/wrong.yaml`), right ones that look odd
+(`sets/right.yaml`). Both sets were written before the checker drew instances of its own, which then accepted 85 of the wrong ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from autocomp.rewrite import check_rule, parse_rules
+from autocomp.rewrite.check import CheckResult, idle
+from autocomp.rewrite.draw import Drawer
+from autocomp.rewrite.rule import Rule
+
+SETS = Path(__file__).parent / "sets"
+
+
+@cache
+def rules(name: str) -> tuple[Rule, ...]:
+    return tuple(parse_rules((SETS / f"{name}.yaml").read_text(), f"{name}.yaml"))
+
+
+@cache
+def results(name: str) -> dict[str, CheckResult]:
+    return {r.name: check_rule(r, 10) for r in rules(name)}
+
+
+def test_wrong_rules_are_refused():
+    accepted = {n: c.status for n, c in results("wrong").items() if c.status != "refuted"}
+    assert len(rules("wrong")) >= 100
+    assert not [n for n, s in accepted.items() if s == "proved"]
+    assert len(accepted) <= 0.02 * len(rules("wrong")), accepted
+
+
+def test_right_rules_are_not_refused():
+    assert len(rules("right")) >= 60
+    assert {n: c.detail for n, c in results("right").items() if c.status in ("refuted", "assumed")} == {}
+
+
+def test_most_wrong_rules_hold_on_their_authors_examples(monkeypatch: pytest.MonkeyPatch):
+    """What the set is for: without drawn instances a good part of it would pass."""
+    monkeypatch.setattr(Drawer, "draws", lambda self, count, tries: iter(()))
+    monkeypatch.setattr("autocomp.rewrite.check._KNOWN", {})
+    accepted = [r.name for r in rules("wrong") if check_rule(r, 1, prove=False).status != "refuted"]
+    assert len(accepted) >= 30, accepted
+
+
+def named(name: str) -> Rule:
+    return next(r for r in (*rules("wrong"), *rules("right")) if r.name == name)
+
+
+@pytest.mark.parametrize(("name", "says"), [
+    ("wrong/zero-loses-sign", "left 0.0, right -0.0"),
+    ("wrong/one-without-shape", "the number 1.0 as "),
+    ("wrong/absorption", "nan"),
+    ("wrong/softmax-without-maximum", "right nan"),
+    ("wrong/product-in-half", "f16"),
+    ("wrong/narrow-product", "i8["),
+    ("wrong/pad-after-crop", "?a = ["),
+    ("wrong/any-quotient-is-an-eighth", "?c = "),
+    ("wrong/quotients-of-integers", "element ["),
+])  # fmt: skip
+def test_the_counterexample_says_for_what(name: str, says: str):
+    assert says in check_rule(named(name), 20).detail
+
+
+def test_a_proof_says_what_it_fixed():
+    found = check_rule(named("right/permutations"), 10)
+    assert found.status == "proved"
+    assert found.detail.startswith("over the reals, any sizes, for rank(?x) = ")
+    assert "?p = [1, 2, 0]" in found.detail
+
+
+def test_a_rule_that_asks_for_finite_values_may_spread_nan_and_nothing_else():
+    """Winograd's transforms and columns in front of a line do so; an overflow or a wrong number is still refused."""
+    text = "- name: a/b\n  phase: algebra\n  exact: false\n  finite: true\n  lhs: mul(?x, 0)\n"
+    text += "  rhs: broadcast(const(value=%s), shape=shape(?root))\n"
+    assert check_rule(parse_rules(text % "0", "a.yaml")[0], 10).status != "refuted"
+    assert check_rule(parse_rules(text % "1", "a.yaml")[0], 10).status == "refuted"
+    assert check_rule(replace(named("wrong/softmax-without-maximum"), finite=True), 10).status == "refuted"
+
+
+@pytest.mark.parametrize("lhs", [
+    "softmax(?x, axes=?a)", "mul(reduce_mean(?x, axes=?a, keepdims=true), 2)",
+    "avgpool(?x, window=?w, strides=?t, lo=?l, hi=?h, dilations=?d)",
+])  # fmt: skip
+def test_a_rule_that_can_never_fire_is_told_so(lhs: str):
+    rule = parse_rules(f"- name: a/b\n  phase: algebra\n  lhs: {lhs}\n  rhs: {lhs}\n", "a.yaml")[0]
+    op = "reduce_mean" if "mean" in lhs else lhs.partition("(")[0]
+    assert idle(rule).startswith(f"never fires: {op} is written out in other ops")
+    assert check_rule(rule, 4).note == idle(rule)
+
+
+def test_siblings_are_drawn_two_at_a_time():
+    """A part's offset among its siblings matters only where there are several."""
+    text = """
+- name: wrong/sibling
+  phase: algebra
+  siblings: [x]
+  lhs: matmul(?x, ?w)
+  rhs: slice(matmul(?x, concat(?w..., axis=1)), starts=repeat(0, rank(?x)), limits=shape(?root), steps=repeat(1, rank(?x)))
+  where: [is_constant(?w), not is_constant(?x), rank(?w) == 2, rank(?x) >= 2]
+  exact: false
+"""
+    assert "element [" in check_rule(parse_rules(text, "a.yaml")[0], 10).detail
