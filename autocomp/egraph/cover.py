@@ -42,11 +42,7 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
     c = Cover(enum)
     for name, root in subject.roots:
         if root not in enum.cuts:
-            raise UnsupportedOp(
-                f"no form of output '{name}' can be computed",
-                where=frozen.graph.name,
-                hint="run with --without to see which rule removed it",
-            )
+            raise _no_form(name, root, enum)
         c.ref(root)
     seed = c.total
     _improve(c, subject)
@@ -68,6 +64,14 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
         cuts=sum(map(len, enum.cuts.values())),
     )
     return kernel_graph(c, subject, frozen.graph)
+
+
+def _no_form(output: str, root: int, enum: Enumerator) -> UnsupportedOp:
+    """The node that stands in the way of an output, the limit that it breaks, and what to do."""
+    s = enum.subject
+    c, reason, hint = enum.why_none(root)
+    needed = f", which output '{output}' needs," if c != root else f" of output '{output}'"
+    return UnsupportedOp(f"{s.label(c)} {s.types[c]}{needed} {reason}", where=s.frozen.places.get(c, s.frozen.graph.name), hint=hint)
 
 
 # ---- local search

@@ -22,6 +22,7 @@ from autocomp.egraph.rows import Body, Rows
 from autocomp.egraph.subject import Subject, SubjectNode, shape_of
 from autocomp.ir.types import dim_hint
 from autocomp.options import Options
+from autocomp.rewrite.vocabulary import arity_rule
 
 RANKED = 8  # classes of a strongly connected group up to which the cheapest goes first
 KEEP = 4  # cuts per kind; measured: 4 a kind give the same covers as 8 and 16 on BERT, ResNet-50 and Llama
@@ -231,6 +232,30 @@ class Enumerator:
         steps = frozenset[tuple[int, int, str]]().union(*(p.steps for p in parts))
         again, top = self._evaluations(parts), self._top(node, parts)
         return self.priced(Cut(node.cls, leaves, nodes, inside, record, ops, again, steps, top, heavy), ())
+
+    def why_none(self, c: int) -> tuple[int, str, str]:
+        """(class, reason, next step) of what keeps a class, or the first one that it needs, from being computed at all."""
+        s = self.subject
+        seen = {c}
+        while True:
+            missing = [x for n in s.by_class[c] for x in n.enode.children if not (x in s.memory or x in s.literal or x in self.cuts)]
+            below = next((x for x in missing if x not in seen), None)
+            if below is None or self._ready(c):
+                break
+            seen.add(below)
+            c = below
+        for node in self._ready(c):
+            parts = tuple(self._operand(node, j, x)[0] for j, x in enumerate(node.enode.children))
+            most, reads = load_grammar().limits["leaves"], len(frozenset().union(*(p.operand.leaves for p in parts)))
+            if reads > most:
+                rule = arity_rule(node.enode.op)
+                return c, f"reads {reads} tensors, one kernel at most {most}", (f"leave '{rule}' in, which splits it" if rule
+                       else "write it as several of fewer operands")  # fmt: skip
+            if any(w <= {node.id} for w in self.without):
+                return c, "no schedule of it could be printed for the target", "see the refusals of `explain`, or take another target"
+            if (record := fold(node.form, node.id, [p.operand for p in parts])) and isinstance(record, str):
+                return c, f"no kernel takes it ({record})", "report it with the model's text"
+        return c, "each of its forms needs itself", "run with --without to see which rule removed the others"
 
     @staticmethod
     def _evaluations(parts: tuple[_Part, ...]) -> dict[int, float]:

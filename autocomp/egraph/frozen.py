@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from autocomp.ir.node import Attrs, Graph
 from autocomp.ir.types import TensorType
@@ -37,9 +37,11 @@ class EClass:
 
 @dataclass(frozen=True)
 class Frozen:
-    """`roots` are the graph's outputs (name, class). `source` maps classes to the op name of the source node there."""
+    """`roots` are the graph's outputs (name, class). `source` maps classes to the op name of the source node there, `places` to what
+    the model calls that node."""
 
     classes: Mapping[int, EClass]
     roots: tuple[tuple[str, int], ...]
     graph: Graph
     source: Mapping[int, str]
+    places: Mapping[int, str] = field(default_factory=dict)

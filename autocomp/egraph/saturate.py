@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from autocomp.egraph.arity import split_wide
 from autocomp.egraph.engine import Engine
 from autocomp.egraph.frozen import EClass, ENode, Frozen
 from autocomp.egraph.queries import Query, matchable, queries_of
@@ -131,9 +132,11 @@ def saturate(graph: Graph, rules: RuleSet, options: Options, trace: Trace, featu
             queries = [q for i, r in enumerate(able) for q in queries_of(subject.engine, phase, i, r)]
             Phase(phase, subject, options, trace, queries, functions).run()
     subject.engine.rebuild()
+    split = split_wide(subject, options, trace)
+    said = {names[n]: place for n, place in graph.locations.items() if n in names}
     subject.settle()
     subject.engine.close()
-    return _freeze(subject, graph, [(name, names[n]) for name, n in graph.outputs], source)
+    return _freeze(subject, graph, [(name, names[n]) for name, n in graph.outputs], source, said, split)
 
 
 def freeze_graph(graph: Graph) -> Frozen:
@@ -393,7 +396,8 @@ def _const(subject: Subject, value: Any, t: TensorType, why: str) -> int:
 
 
 # ---- out
-def _freeze(subject: Subject, graph: Graph, roots: list[tuple[str, int]], source: dict[int, str]) -> Frozen:
+def _freeze(subject: Subject, graph: Graph, roots: list[tuple[str, int]], source: dict[int, str], said: dict[int, str],
+            left_out: frozenset[int]) -> Frozen:  # fmt: skip
     classes = subject.engine.classes
     dense = {c: i for i, c in enumerate(sorted(set(classes)))}
     nodes: dict[int, dict[tuple[str, Attrs, tuple[int, ...]], ENode]] = {i: {} for i in dense.values()}
@@ -403,14 +407,17 @@ def _freeze(subject: Subject, graph: Graph, roots: list[tuple[str, int]], source
         c = dense[classes[n]]
         children = tuple(dense[classes[a]] for a in t.args)
         attrs = Attrs({k: v for k, v in t.attrs.items() if k != "type"}) if t.op in ("input", "param", "const") else t.attrs
-        if c not in children:
+        if c not in children and n not in left_out:
             nodes[c].setdefault((t.op, attrs, children), ENode(t.op, attrs, children, t.why))
         constant[c] = constant[c] or subject.constant[n]
         indexed[c] = indexed[c] or subject.indexed[n]
         if n in source:
             where.setdefault(c, source[n])
+    places: dict[int, str] = {}
+    for n, place in said.items():
+        places.setdefault(dense[classes[n]], place)
     out = {}
     for first, c in dense.items():
         mine = sorted(nodes[c].values(), key=lambda e: (e.op, repr(e.attrs), e.children))
         out[c] = EClass(c, subject.types[first], tuple(mine), constant[c] and not indexed[c])
-    return Frozen(out, tuple((name, dense[classes[n]]) for name, n in roots), graph, where)
+    return Frozen(out, tuple((name, dense[classes[n]]) for name, n in roots), graph, where, places)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from autocomp.errors import RuleError
+from autocomp.ir.ops import OPS
 from autocomp.options import Options
 from autocomp.rewrite.check import check_rule
 from autocomp.rewrite.expr import Expr, Lit, Ref, bound_are, check_names, parse_expr, walk
@@ -21,7 +22,7 @@ from autocomp.rewrite.laws import check_fusion, check_kernel_rule, target_names
 from autocomp.rewrite.location import Location, Text
 from autocomp.rewrite.pattern import Apply, Pattern, applications, bound_attrs, check_pattern, operands, parse_pattern
 from autocomp.rewrite.rule import Example, Rule, RuleSet
-from autocomp.rewrite.vocabulary import GRAPH_PHASES, PHASES, vocabulary
+from autocomp.rewrite.vocabulary import GRAPH_PHASES, PHASES, arity_rule, vocabulary
 from autocomp.rewrite.yaml_source import Located, read_yaml
 
 FIELDS = (
@@ -71,7 +72,7 @@ def load_rules(files: Iterable[str | Path | Rule] = (), without: Iterable[str] =
             )
         seen[r.name] = r
     without = tuple(without)
-    _refuse_idle(without, seen)
+    _refuse_idle(without, (*seen, *filter(None, map(arity_rule, OPS))))
     chosen = RuleSet(tuple(rules)).without(without)
     return RuleSet(tuple(r for r in chosen if (r.exact or not options.exact) and all(getattr(options, o) for o in r.requires)))
 

@@ -22,6 +22,11 @@ PHASES = GRAPH_PHASES + BODY_PHASES + KERNEL_PHASES
 ANY = 4096  # as many operands as concat takes
 
 
+def arity_rule(op: str) -> str:
+    """The name under which an associative op of too many operands is split (`egraph/arity.py`); "" for other ops."""
+    return f"arity/{op}" if op in OPS and OPS[op].associative else ""
+
+
 @dataclass(frozen=True)
 class Function:
     """How many arguments a function of conditions takes, and what it says."""

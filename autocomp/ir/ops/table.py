@@ -33,6 +33,7 @@ class Op:
     Exactly one of: comprehension (meaning over named axes), decompose (into other entries), opaque (the reason why it is
     data-dependent; it then runs through its reference). `commutes`: operands may be sorted.
     `injective`: of one operand, which follows from the result and the attributes.
+    `associative`: of many operands; neighbours may be taken together first, by the same op with the same attributes.
     `attrs`: name -> default, or `...` where it must be given.
     """
 
@@ -46,6 +47,7 @@ class Op:
     attrs: Mapping[str, Any] = field(default_factory=dict)
     commutes: bool = False
     injective: bool = False
+    associative: bool = False
     doc: str = ""
 
 

@@ -303,6 +303,7 @@ register(
         lambda x, a, o: np.concatenate(x, axis=a["axis"]),
         _concat_meaning,
         attrs={"axis": ...},
+        associative=True,
         doc="the operands one after the other along axis",
     )
 )
