@@ -186,7 +186,10 @@ def wrapping(fn: str, args: list[str], d: DType) -> str:
     x + 1 > x for true."""
     wide = "unsigned long long" if d.bits == 64 else "unsigned"
     first, *second = [f"({wide}){a}" for a in args]
-    return f"({held(d)})({first} {_WRAPS[fn]} {second[0]})" if second else f"({held(d)})(0u - {first})"
+    if second:
+        return f"({held(d)})({first} {_WRAPS[fn]} {second[0]})"
+    negated = f"({held(d)})(0u - {first})"
+    return f"ac_alone({negated})" if held(d) == "int" else negated
 
 
 def function(fn: str, args: list[str], d: DType, half: bool = False) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import autocomp
+from autocomp.frontends.text import parse
 from autocomp.runtime.cuda import started_early
 from autocomp.runtime.inputs import random_inputs
 from tests.helpers.device_graphs import GOLDEN, GRAPHS
@@ -44,6 +45,15 @@ def test_depth_that_blocks_share_out_adds_up(kind, name):
     for _ in range(5):
         assert program.verify(seed=int.from_bytes(os.urandom(4), "little")).ratio <= 1
         np.testing.assert_array_equal(first, program.run(feed)["out"])
+
+
+@pytest.mark.parametrize("negated", ["neg(a)", "sub(const(0, i32), a)", "mul(a, const(-1, i32))"])
+@pytest.mark.parametrize(("reduce", "want"), [("reduce_max", np.max), ("reduce_min", np.min)])
+def test_extremes_of_negated_integers(negated, reduce, want):
+    """ptxas joins two maxima to one instruction and loses a sign."""
+    text = f"graph g\ninput a: i32[64, 65]\n%0 = {negated}\n%1 = {reduce}(%0, axes=[0], keepdims=False)\noutput y = %1\n"
+    a = np.random.default_rng(0).integers(-50, 50, (64, 65)).astype("i4")
+    np.testing.assert_array_equal(autocomp.optimize(parse(text), target="cuda")(a), want(-a, axis=0))
 
 
 def test_runs_of_one_input_are_equal_bit_by_bit():

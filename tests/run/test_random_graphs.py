@@ -62,6 +62,7 @@ FOUND_ON_GPUS = {
     "one row of scores in shared memory": "input x: f32[]\ninput v: f32[65, 17]\ninput k: f32[72, 65]\ninput q: f32[1, 72]\n"
                                           "param w: f32[65] = random(0)\n%0 = add(q, x)\n%1 = matmul(%0, k)\n%2 = add(%1, w)\n"
                                           "%3 = softmax(%2, axes=[1])\n%4 = matmul(%3, v)\noutput y = %4",
+    "the largest of negated integers": "input a: i32[64, 65]\n%0 = neg(a)\n%1 = reduce_max(%0, axes=[0], keepdims=False)\noutput y = %1",
     "the mean of nothing": "input a: f32[3, 5, 17, 1]\n%0 = avgpool(a, count_include_pad=False, dilations=[1, 2], hi=[0, 1], "
                            "layout=\"nchw\", lo=[0, 1], strides=[1, 2], window=[3, 2])\n%1 = relu(%0)\noutput y = %1",
 }  # fmt: skip

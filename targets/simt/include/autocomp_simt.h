@@ -1,5 +1,6 @@
 // What printed kernels call on every GPU target: plain C++ over the target's own header, which includes this file and gives
-//   AC_DEVICE, AC_WAVE, f16, bf16 with ac_widen, ac_narrow_f16 and ac_narrow_bf16, ac_ex2, ac_reciprocal, ac_rsqrt_half, ac_max and ac_min of float.
+//   AC_DEVICE, AC_WAVE, f16, bf16 with ac_widen, ac_narrow_f16 and ac_narrow_bf16, ac_ex2, ac_reciprocal, ac_rsqrt_half, ac_max and ac_min of float,
+//   ac_alone (an int as it is, which the compiler joins with nothing before it).
 #pragma once
 
 // ---- numbers
@@ -211,6 +212,8 @@ AC_DEVICE double ac_max(double a, double b) { return a > b || a != a ? a : b; }
 AC_DEVICE double ac_min(double a, double b) { return a < b || a != a ? a : b; }
 template <class T> AC_DEVICE T ac_max(T a, T b) { return a > b ? a : b; }
 template <class T> AC_DEVICE T ac_min(T a, T b) { return a < b ? a : b; }
+template <> __device__ __forceinline__ int ac_max<int>(int a, int b) { return ac_alone(a > b ? a : b); }
+template <> __device__ __forceinline__ int ac_min<int>(int a, int b) { return ac_alone(a < b ? a : b); }
 template <class T> AC_DEVICE T ac_abs(T x) { return x < 0 ? T(0ull - (unsigned long long)x) : x; }
 template <> __device__ __forceinline__ float ac_abs<float>(float x) { return fabsf(x); }
 template <> __device__ __forceinline__ double ac_abs<double>(double x) { return fabs(x); }
