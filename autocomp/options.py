@@ -8,7 +8,9 @@ from typing import Any
 from autocomp.errors import AutocompError
 
 TILE_HEURISTICS = ("model-driven", "first")
-AT_LEAST_ONE = ("register_tile_factor", "unroll_factor", "max_body_ops", "phase_iterations", "phase_nodes")
+AT_LEAST_ONE = ("register_tile_factor", "unroll_factor", "max_body_ops", "phase_iterations", "phase_nodes", "max_schedules")
+
+NOT_NEGATIVE = ("phase_growth", "deadline")
 
 
 def _typed(name: str, value: Any, default: Any) -> Any:
@@ -47,7 +49,11 @@ class Options:
     without: names or globs of rules to leave out. rules: files of the user's own, or rules made with `autocomp.rule`.
     allow_tf32: products of f32 may round their factors to tf32 (10 bits of mantissa) on matrix units.
     cache: take the compiled program from the cache folder if it is there, and keep it there if it is not.
-    phase_iterations, phase_nodes, phase_seconds: the budget of each phase of the graph's e-graph: rounds, terms, seconds.
+    phase_iterations, phase_growth, phase_nodes: the budget of each phase of the graph's e-graph: rounds, new terms for each term that it
+    has, and terms at most.
+    max_schedules: schedules of one kernel that rules may make.
+    deadline: seconds after which a compilation goes on with what it has (by the clock; in proportion more for graphs of over 1000
+    operations; 0 for no end). Counts end the rules long before; what the deadline cut is said by the trace and kept in no cache.
     """
 
     fuse_conv_relu: bool = True
@@ -76,8 +82,10 @@ class Options:
     tuned: bool = True
     tuning_database: str = ""
     phase_iterations: int = 40
+    phase_growth: int = 16
     phase_nodes: int = 200_000
-    phase_seconds: float = 10.0
+    max_schedules: int = 20_000
+    deadline: float = 60.0
 
     def __post_init__(self) -> None:
         """Raises AutocompError on a value of another type than the default's, or one that no stage understands."""
@@ -89,3 +97,6 @@ class Options:
         for name in AT_LEAST_ONE:
             if getattr(self, name) < 1:
                 raise AutocompError(f"{name} is {getattr(self, name)}, at least 1 is needed", where="options")
+        for name in NOT_NEGATIVE:
+            if not getattr(self, name) >= 0:
+                raise AutocompError(f"{name} is {getattr(self, name)}, no less than 0 is understood", where="options")

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from autocomp import frontends, rewrite
+from autocomp.budget import Deadline
 from autocomp.ir.checks import check_graph
 from autocomp.ir.decompose import decompose
 from autocomp.options import Options
@@ -49,11 +50,12 @@ def compile_model(model: Any, target: str, options: Options, trace: Trace, **fro
             note.update(found="yes" if stored else "no")
         if stored:
             return stored
-    calls, schedules = extract(graph, machine, rules, options, trace, known)
+    deadline = Deadline.of(options, len(graph.nodes()), trace)
+    calls, schedules = extract(graph, machine, rules, options, trace, known, deadline)
     with trace.stage("build") as note:
         program = build_program(calls, schedules, machine, options, trace, rules.names)
         note.update(kernels=len(program.kernels))
-    if key:
+    if key and not deadline.cut:
         store_program(key, program)
     return program
 
@@ -83,16 +85,18 @@ def _seldom_collected() -> Iterator[None]:
 
 @_seldom_collected()
 def extract(graph: Graph, machine: Target, rules: RuleSet, options: Options, trace: Trace,
-            known: Measured | None = None) -> tuple[KernelGraph, Schedules]:  # fmt: skip
-    """graph -> its kernels, and for each signature a schedule with its predicted cost, or with what was measured before (`known`)."""
+            known: Measured | None = None, deadline: Deadline | None = None) -> tuple[KernelGraph, Schedules]:  # fmt: skip
+    """graph -> its kernels, and for each signature a schedule with its predicted cost, or with what was measured before (`known`).
+    `deadline`: by default the options' own, from now on."""
     from autocomp.egraph import kernel_memo, parts, printable, saturate  # a program from the cache does without their imports
     from autocomp.tune.apply import tuned_schedules
 
+    deadline = deadline or Deadline.of(options, len(graph.nodes()), trace)
     with trace.stage("saturate") as note:
-        frozen = saturate.saturate(graph, rules, options, trace, machine.chip.features)
+        frozen = saturate.saturate(graph, rules, options, trace, machine.chip.features, deadline)
         note.update(classes=len(frozen.classes), forms=sum(len(c.nodes) for c in frozen.classes.values()))
     memo = kernel_memo.ScheduleMemo(machine.name, machine.chip, rules, options) if options.cache else None
-    calls, schedules = printable.cover(frozen, rules, machine.chip, options, trace, machine.admit, memo)
+    calls, schedules = printable.cover(frozen, rules, machine.chip, options, trace, machine.admit, memo, deadline)
     if known is not None and known.searches:
         with trace.stage("tuned"):
             schedules = tuned_schedules(calls, schedules, known, machine, options, trace)

@@ -15,6 +15,7 @@ ORDER = [
     "forks",
     "options",
     "trace",
+    "budget",
     "files",
     "ir",
     "frontends",

@@ -9,6 +9,7 @@ from itertools import accumulate, groupby, islice
 from operator import mul
 from typing import Any
 
+from autocomp.budget import NEVER, Deadline
 from autocomp.cost.chip import Chip
 from autocomp.cost.demand import Demand, demand_of
 from autocomp.cost.estimate import pricer
@@ -58,15 +59,16 @@ def choose_schedule(kernel: Kernel, rules: RuleSet, chip: Chip, options: Options
 
 def choose_schedules(kernels: Iterable[Kernel], rules: RuleSet, chip: Chip, options: Options, trace: Trace,
                      admit: Callable[[Kernel, Schedule], None] | None = None, memo: ScheduleMemo | None = None,
-                     refused: dict[str, AutocompError] | None = None) -> dict[str, tuple[Schedule, Cost]]:  # fmt: skip
+                     refused: dict[str, AutocompError] | None = None,
+                     deadline: Deadline = NEVER) -> dict[str, tuple[Schedule, Cost]]:  # fmt: skip
     """`choose_schedule` for each signature; kernels of one form share an e-graph, so that its rules are declared once. A kernel for which
-    the target prints no schedule is in `refused`, where that is given."""
+    the target prints no schedule is in `refused`, where that is given. After the deadline rules make no more schedules."""
     distinct = list({k.signature: k for k in kernels}.values())
     alone = {k.signature for k in distinct if recurrence_of(k) is not None}
     known = {k.signature: memo.get(k, trace) if memo is not None else None for k in distinct if k.signature not in alone}
     asked = [k for k in distinct if k.signature in known and known[k.signature] is None]
     demands = {k.signature: demand_of(k) for k in asked}
-    found = dict(zip(demands, found_together(asked, [d.roles for d in demands.values()], rules, chip, options)))
+    found = dict(zip(demands, found_together(asked, [d.roles for d in demands.values()], rules, chip, options, deadline)))
     out: dict[str, tuple[Schedule, Cost]] = {}
     for k in distinct:
         if k.signature in alone:
@@ -81,7 +83,7 @@ def choose_schedules(kernels: Iterable[Kernel], rules: RuleSet, chip: Chip, opti
                     raise
                 refused[k.signature] = e
                 continue
-            if memo is not None:
+            if memo is not None and not deadline.cut:
                 memo.put(k, choice, trace)
         _tell(k, choice, trace)
         out[k.signature] = choice.schedule, choice.cost
@@ -215,7 +217,8 @@ def candidates(kernel: Kernel, rules: RuleSet, chip: Chip, options: Options, dem
     return _candidates(kernel, roles, found, chip, options, {} if refused is None else refused, trace)
 
 
-def found_together(kernels: Sequence[Kernel], roles: Sequence[Roles], rules: RuleSet, chip: Chip, options: Options) -> list[Found]:
+def found_together(kernels: Sequence[Kernel], roles: Sequence[Roles], rules: RuleSet, chip: Chip, options: Options,
+                   deadline: Deadline = NEVER) -> list[Found]:  # fmt: skip
     """What the rules make of each kernel and what they refuse: an e-graph for those of one form."""
     shared = any(m.name == "shared" for m in chip.memories)
     asked = [_asked(k, replace(r, padded=True) if shared and r.form in ("contract", "online") else r, chip, options)
@@ -226,7 +229,7 @@ def found_together(kernels: Sequence[Kernel], roles: Sequence[Roles], rules: Rul
     out: dict[int, Found] = {}
     for mine in forms.values():
         speak = [r for phase in KERNEL_PHASES for r in rules.of(phase, chip.target) if applies(r, asked[mine[0]].roles)]
-        out |= zip(mine, schedules([asked[n] for n in mine], speak, options))
+        out |= zip(mine, schedules([asked[n] for n in mine], speak, options, deadline))
     return [out[n] for n in range(len(kernels))]
 
 

@@ -6,8 +6,9 @@ Area flow gives the first choice; exact area with compound moves improves it: ch
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+from autocomp.budget import NEVER, Deadline
 from autocomp.cost.chip import Chip
 from autocomp.egraph.chosen import Cover, check_cover
 from autocomp.egraph.cuts import Cut, Enumerator
@@ -27,14 +28,14 @@ DEEP = 3  # rounds in which the users of a tensor, and then theirs, are moved aw
 
 
 def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: Trace,
-          without: frozenset[frozenset[int]] = frozenset()) -> KernelGraph:  # fmt: skip
+          without: frozenset[frozenset[int]] = frozenset(), deadline: Deadline = NEVER) -> KernelGraph:  # fmt: skip
     """Kernels for the whole graph, in an order in which every tensor is made before it is read. `without`: sets of nodes that no kernel
     computes together (`Call.body` of earlier covers).
 
     Raises UnsupportedOp when no finite cover exists (an op whose forms all need themselves).
     """
     subject = subject_of(frozen, chip.matrix.keys())
-    enum = Enumerator(subject, compile_rows(rules.of("fusion", chip.target), options), chip, options, without=without)
+    enum = Enumerator(subject, compile_rows(rules.of("fusion", chip.target), options), chip, options, without=without, deadline=deadline)
     enum.run()
     for reason, n in sorted(enum.refused.items()):
         rule, _, condition = reason.partition(": ")
@@ -45,8 +46,8 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
             raise _no_form(name, root, enum)
         c.ref(root)
     seed = c.total
-    _improve(c, subject)
-    by_product_gain = _by_products(c, subject)
+    _improve(c, subject, deadline)
+    by_product_gain = _by_products(c, subject, deadline)
     check_cover(c, subject)
     fired: dict[str, int] = {}
     for x in c.used():
@@ -75,21 +76,28 @@ def _no_form(output: str, root: int, enum: Enumerator) -> UnsupportedOp:
 
 
 # ---- local search
-def _improve(c: Cover, s: Subject) -> None:
+def _improve(c: Cover, s: Subject, deadline: Deadline) -> None:
+    """Moves that make the total fall, pass by pass; every state in between is a cover."""
     order = [x for g in s.order for x in g]
+    moves: tuple[tuple[Callable[[int], bool], Callable[[int], None]], ...] = (
+        (lambda x: c.refs.get(x, 0) > 0 and x in c.pick, lambda x: _best_swap(c, x)),
+        (lambda x: c.refs.get(x, 0) > 1 and x in c.pick, lambda x: _try(c, lambda: _stop_storing(c, x))),
+        (lambda x: c.stored(x) and not c.refs.get(x, 0), lambda x: _try(c, lambda: _start_storing(c, x))),
+    )
     for _ in range(PASSES):
         before = c.total
-        for x in reversed(order):
-            if c.refs.get(x, 0) > 0 and x in c.pick:
-                _best_swap(c, x)
-        for x in order:
-            if c.refs.get(x, 0) > 1 and x in c.pick:
-                c.attempt(lambda x=x: _stop_storing(c, x))  # type: ignore[misc]
-        for x in order:
-            if c.stored(x) and not c.refs.get(x, 0):
-                c.attempt(lambda x=x: _start_storing(c, x))  # type: ignore[misc]
+        for n, (may, move) in enumerate(moves):
+            for x in order if n else reversed(order):
+                if may(x):
+                    if deadline.passed("cover", "moves to a cheaper cover"):
+                        return
+                    move(x)
         if c.total >= before * (1 - 1e-9):
             break
+
+
+def _try(c: Cover, moves: Callable[[], Iterator[tuple[int, Cut]]]) -> None:
+    c.attempt(moves)
 
 
 def _best_swap(c: Cover, x: int) -> None:
@@ -117,12 +125,14 @@ def _start_storing(c: Cover, x: int) -> Iterator[tuple[int, Cut]]:
 
 
 # ---- by-products
-def _by_products(c: Cover, s: Subject) -> float:
+def _by_products(c: Cover, s: Subject, deadline: Deadline) -> float:
     """Let a kernel store interior tensors that other kernels load, where that is cheaper than a kernel of their own."""
     before = c.total
     for x in sorted(c.used(), key=lambda x: (s.level.get(x, 0), x)):
         if x in c.extra:
             continue
+        if deadline.passed("cover", "by-products"):
+            break
         settled = {*c.extra, *c.extra.values(), x}  # a kernel that stores by-products may not become one itself
         for cut in c.enum.cuts[x]:
             needed = [

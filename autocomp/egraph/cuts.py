@@ -12,6 +12,7 @@ from itertools import pairwise
 from math import prod
 from typing import NamedTuple
 
+from autocomp.budget import NEVER, Deadline
 from autocomp.cost.blocks import WARP_ROWS
 from autocomp.cost.chip import Chip
 from autocomp.cost.roofline import time_of
@@ -68,6 +69,7 @@ class Enumerator:
     refused: dict[str, int] = field(default_factory=dict)
     factors: dict[tuple[int, frozenset[int]], Factors] = field(default_factory=dict)
     without: frozenset[frozenset[int]] = frozenset()  # nodes that no body has together
+    deadline: Deadline = NEVER  # after it tensors are computed as the model says, each by a kernel of its own
 
     def __post_init__(self) -> None:
         nodes = self.subject.nodes
@@ -93,7 +95,7 @@ class Enumerator:
         for group in s.order:
             waiting = [c for c in group if (c not in s.memory or c in s.narrow) and c not in s.literal]
             self._settle((c for c in group if c not in waiting or c in s.narrow), 0.0)
-            while len(waiting) > 1 and len(group) <= RANKED:
+            while len(waiting) > 1 and len(group) <= RANKED and not self.deadline.cut:
                 best = min(waiting, key=self._least)  # the cheapest without the others; they may then be views of it
                 self._enumerate(best)
                 waiting.remove(best)
@@ -102,6 +104,11 @@ class Enumerator:
             self._settle(s.narrow.intersection(group), 0.0)
         for c in s.narrow:  # no kernel of its own ever makes what is in memory
             self.cuts.pop(c, None)
+
+    def _plain(self, c: int) -> list[SubjectNode]:
+        """The form of a class that the model has, or else any one."""
+        ready = self._ready(c)
+        return ([n for n in ready if n.enode.why == "source"] or ready)[:1]
 
     def _least(self, c: int) -> float:
         """The least flow of a class by the cuts that can be made so far."""
@@ -114,8 +121,9 @@ class Enumerator:
 
     def _enumerate(self, c: int) -> None:
         found: dict[tuple[object, ...], Cut] = {}
-        for node in self._ready(c):
-            for cut in self._of_node(node):
+        late = self.deadline.passed("cover", "bodies of several operations")
+        for node in self._plain(c) if late else self._ready(c):
+            for cut in self._of_node(node, late):
                 key = (cut.record.kind, frozenset([self._tensor[x] for x in cut.leaves]), cut.heavy)
                 old = found.get(key)
                 if old is None or cut.before(old):
@@ -146,11 +154,12 @@ class Enumerator:
             self._shared[c] = flow / (1 if self._widened(c) else max(1, self.subject.users[c]))
 
     # ---- one node
-    def _of_node(self, node: SubjectNode) -> list[Cut]:
+    def _of_node(self, node: SubjectNode, alone: bool = False) -> list[Cut]:
+        """Its cuts; `alone`: only the one that loads all operands."""
         partial: list[tuple[_Part, ...]] = [()]
         unfused: tuple[_Part, ...] = ()
         for j, child in enumerate(node.enode.children):
-            choices = self._operand(node, j, child)
+            choices = self._operand(node, j, child)[: 1 if alone else None]
             unfused = (*unfused, choices[0])
             partial = [(*p, o) for p in partial for o in choices if _joins(p, o)]
             if len(partial) > 4 * KEEP:

@@ -45,8 +45,6 @@ class Engine:
     def __init__(self) -> None:
         self._eg = bindings.EGraph()
         self._constructors: set[str] = set()
-        self._rulesets: set[str] = set()
-        self._relations: dict[str, int] = {}
         self.terms: list[Term] = []
         self._memo: dict[tuple[str, Attrs, tuple[int, ...]], int] = {}
         self._attrs: dict[str, Attrs] = {}
@@ -122,21 +120,18 @@ class Engine:
         return first
 
     # ---- rules
-    def rule(self, ruleset: str, relation: str, variables: Sequence[tuple[str, str]], body: str, source: str) -> None:
-        """Record matches of `body` in a relation over (variable, sort) pairs."""
-        if ruleset not in self._rulesets:
-            self._rulesets.add(ruleset)
-            self._run(f"(ruleset {ruleset})")
+    def rule(self, relation: str, variables: Sequence[tuple[str, str]], body: str, source: str) -> None:
+        """Record matches of `body` in a relation over (variable, sort) pairs, when `match` is asked for it."""
+        self._run(f"(ruleset {relation}_rule)")
         self._run(f"(relation {relation} ({' '.join(s for _, s in variables)}))", source)
-        self._relations[relation] = len(variables)
         head = f"({relation} {' '.join(v for v, _ in variables)})"
-        self._run(f'(rule ({body}) ({head}) :ruleset {ruleset} :name "{relation}")', source)
+        self._run(f'(rule ({body}) ({head}) :ruleset {relation}_rule :name "{relation}")', source)
 
-    def match(self, ruleset: str) -> None:
-        """One round of matching."""
+    def match(self, relations: Iterable[str]) -> None:
+        """One round of matching, of the left sides that these relations record."""
         self._unite()
-        if ruleset in self._rulesets:
-            self._run(f"(run-schedule (run {ruleset}))")
+        if runs := " ".join(f"(run {r}_rule)" for r in relations):
+            self._run(f"(run-schedule {runs})")
 
     def matches(self, relations: Iterable[str], sorts: Mapping[str, Sequence[str]]) -> dict[str, set[tuple[object, ...]]]:
         """Rows of each relation: T values as class names, strings as text. Renews `classes`."""

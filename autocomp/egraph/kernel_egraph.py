@@ -7,7 +7,6 @@ conditions that egglog has no words for. Out come the schedules with the rule th
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Any
 
 from egglog import bindings
 
+from autocomp.budget import NEVER, Deadline
 from autocomp.cost.roles import Roles, spread
 from autocomp.egraph.engine import execute
 from autocomp.egraph.kernel_rules import COLUMNS, TILES, Decoder, KernelRule, Subject, Words, axes_of, compile_rule, default_row
@@ -27,7 +27,7 @@ from autocomp.rewrite.rule import Rule
 from autocomp.rewrite.where import Env, holds
 
 UNTILED = "untiled"
-STEPS = 16  # of egglog between two looks at the clock
+STEPS = 16  # of egglog in a round: it cannot be stopped within
 AT_ONCE = 16  # answers that are parsed together: each keeps a copy of the text that it came in
 LAST = 1_000_000  # in `made`, the number of the schedule that no rule made: any rule's is smaller
 
@@ -54,7 +54,7 @@ class Asked:
     judge: Callable[[Schedule], Verdict]
 
 
-def schedules(kernels: Sequence[Asked], rules: Iterable[Rule], options: Options) -> list[Found]:
+def schedules(kernels: Sequence[Asked], rules: Iterable[Rule], options: Options, deadline: Deadline = NEVER) -> list[Found]:
     """All schedules that the rules make of each kernel, within the phase's budget. `rules` speak of the kernels' form, which is one."""
     alike: dict[tuple[bool, ...], list[int]] = {}
     for n, k in enumerate(kernels):
@@ -63,7 +63,7 @@ def schedules(kernels: Sequence[Asked], rules: Iterable[Rule], options: Options)
     rules = tuple(rules)
     for group in alike.values():
         graph = _KernelEGraph([kernels[n] for n in group], rules)
-        budget = graph.saturate(options.phase_iterations, options.phase_nodes, options.phase_seconds)
+        budget = graph.saturate(options.phase_iterations, options.max_schedules, deadline)
         found, refusals = graph.found(), graph.refusals()
         out |= {n: Found(found[i], refusals[i], budget) for i, n in enumerate(group)}
     return [out[n] for n in range(len(kernels))]
@@ -137,26 +137,28 @@ class _KernelEGraph:
         return Counter([tuple([number(row[k]) for k in columns]) for row in rows])
 
     # ---- rounds
-    def saturate(self, rounds: int, nodes: int, seconds: float) -> str:
-        """Run rules and answer questions until nothing is new; the limit (of a kernel, in the mean) that was hit, if one was. `seconds` are
-        the processor's: a busy machine makes the same schedules."""
-        most, end = nodes * len(self.kernels), time.thread_time() + seconds * len(self.kernels)
-        for _ in range(rounds):
+    def saturate(self, rounds: int, nodes: int, deadline: Deadline) -> str:
+        """Run rules and answer questions until nothing is new; the limit (of a kernel, in the mean) that was hit, if one was. `rounds`:
+        of STEPS of egglog's, those before each answer counted together."""
+        most, limit, late = nodes * len(self.kernels), rounds, False
+        while rounds:
             more = True
-            while more and time.thread_time() < end:
+            while more and rounds and not late:
+                rounds -= 1
                 done = self._run(f'(run-schedule (repeat {STEPS} (run schedules :until (> (get-size! "Tile") {most}))))')
                 more = done[-1].report.updated
+                late = deadline.passed("schedule", "schedules of some kernels")
             self.tables = self.eg.freeze().functions  # asked once: every look at it copies all rows
             if len(self.tables["Tile"].rows) > most:
                 return f"{nodes} schedules"
-            if more:
-                return f"{seconds:g} seconds"
-            answers = self._answers(self.tables)
-            if not answers:
+            if late:
+                return f"{deadline.seconds:g} seconds"
+            answers = self._answers(self.tables) if not more else []
+            if not answers and not more:
                 return ""
             for i in range(0, len(answers), AT_ONCE):
                 self._run("\n".join(answers[i : i + AT_ONCE]), "answers")
-        return f"{rounds} rounds"
+        return f"{limit} rounds"
 
     def _answers(self, functions: _Tables) -> list[str]:
         """Commands that answer the questions which are new."""

@@ -15,13 +15,14 @@ from autocomp.rewrite.rule import Rule
 
 @dataclass(frozen=True)
 class Query:
-    """One left side (one operand order) as an egglog rule. `slots`: (op application, its attribute variable).
+    """One left side (`lhs`, in one operand order) as an egglog rule. `slots`: (op application, its attribute variable).
 
     variables: (name, sort); `root`, then n_.. for the applications inside (of rules of siblings), v_.. for the pattern's variables,
     l_.. for its numbers, a_.. for attributes.
     """
 
     rule: Rule
+    lhs: Pattern
     relation: str
     variables: tuple[tuple[str, str], ...]
     slots: tuple[tuple[Apply, str], ...]
@@ -58,8 +59,8 @@ def queries_of(engine: Engine, phase: str, index: int, rule: Rule) -> Iterator[Q
             *((v, "String") for _, v in w.slots),
         )
         relation = f"m_{phase}_{index}_{order}"
-        engine.rule(phase, relation, pairs, body, rule.where_text)
-        yield Query(rule, relation, pairs, tuple(w.slots), tuple(w.literals))
+        engine.rule(relation, pairs, body, rule.where_text)
+        yield Query(rule, lhs, relation, pairs, tuple(w.slots), tuple(w.literals))
 
 
 @dataclass

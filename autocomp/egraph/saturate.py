@@ -11,9 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from autocomp.budget import NEVER, Deadline, most_matches, most_terms
 from autocomp.egraph.arity import split_wide
 from autocomp.egraph.engine import Engine
 from autocomp.egraph.frozen import EClass, ENode, Frozen
+from autocomp.egraph.matches import Forms
 from autocomp.egraph.queries import Query, matchable, queries_of
 from autocomp.errors import ModelError, RuleError
 from autocomp.ir.builder import checked_attrs
@@ -31,6 +33,9 @@ from autocomp.rewrite.where import Answer, Env, Unanswerable, evaluate, holds
 from autocomp.trace import Trace
 
 REPORTED_REJECTS = 20  # refused matches of a rule that the trace keeps
+SHARE, TURN = 0.5, 0.1  # of a phase's new terms, for one rule: of all, and in one round
+SMALL = 200  # new terms below which nothing is counted
+TRIES = 10  # matches that a phase looks at for each term that it may have
 INJECTIVE = frozenset(name for name, op in OPS.items() if op.injective)
 
 
@@ -118,7 +123,8 @@ def _same(a: float | None, b: float | None) -> bool:
     return a == b or (a is not None and b is not None and a != a and b != b)
 
 
-def saturate(graph: Graph, rules: RuleSet, options: Options, trace: Trace, features: Sequence[str] = ()) -> Frozen:
+def saturate(graph: Graph, rules: RuleSet, options: Options, trace: Trace, features: Sequence[str] = (),
+             deadline: Deadline = NEVER) -> Frozen:  # fmt: skip
     """All forms of the graph's tensors under the rules of the graph phases; `features` are the chip's, for rules that ask.
 
     Raises RuleError where a rule's two sides differ in type; a phase that reaches its budget stops and says so in the trace.
@@ -127,10 +133,10 @@ def saturate(graph: Graph, rules: RuleSet, options: Options, trace: Trace, featu
     functions = tensor_functions(options, features)
     for phase in GRAPH_PHASES:
         chosen = rules.of(phase)
-        if chosen:
+        if chosen and not deadline.passed("saturate", f"rules of phase {phase} and later ones"):
             able = matchable(chosen, (t.op for t in subject.engine.terms))
             queries = [q for i, r in enumerate(able) for q in queries_of(subject.engine, phase, i, r)]
-            Phase(phase, subject, options, trace, queries, functions).run()
+            Phase(phase, subject, options, trace, queries, functions, deadline).run()
     subject.engine.rebuild()
     split = split_wide(subject, options, trace)
     said = {names[n]: place for n, place in graph.locations.items() if n in names}
@@ -173,7 +179,11 @@ def _typed(op: str, attrs: Attrs, t: TensorType) -> Attrs:
 # ---- one phase
 @dataclass
 class Phase:
-    """One phase at work: its rules as queries, what fired, and its budget."""
+    """One phase at work: its rules as queries, what fired, and its budget.
+
+    What is counted: rounds, terms, matches that are looked at, and matches of one left side. No rule makes more than SHARE of the phase's
+    new terms, nor more than a TURN of them in a round, so that the others come to something beside one that grows.
+    """
 
     name: str
     subject: Subject
@@ -181,55 +191,91 @@ class Phase:
     trace: Trace
     queries: list[Query]
     functions: Mapping[str, Any]
+    deadline: Deadline
     start: float = field(default_factory=time.perf_counter)
-    begun: float = field(default_factory=time.thread_time)  # a busy or sleeping machine uses up no budget: results stay the same
     fired: dict[str, int] = field(default_factory=dict)
     rejected: dict[str, int] = field(default_factory=dict)
+    made: dict[str, int] = field(default_factory=dict)  # terms, by rule
     taken: set[int] = field(default_factory=set)  # tensors inside of what siblings became
+    resting: dict[str, str] = field(default_factory=dict)  # rules that match no more, and why
+    tried: int = 0
+
+    def __post_init__(self) -> None:
+        self.first = len(self.subject.types)
+        self.most = most_terms(self.options, self.first)
+        self.matches = most_matches(self.first)
+        self.left = max(0, self.most - self.first)
 
     def run(self) -> None:
         """Rounds of matching and applying until nothing changes or the budget is reached, which the trace then says."""
         sorts = {q.relation: tuple(s for _, s in q.variables) for q in self.queries}
         seen: dict[str, set[tuple[object, ...]]] = {q.relation: set() for q in self.queries}
         rounds, changed = 0, True
-        over: tuple[str, float, float] | None = None
+        over: dict[str, Any] | None = None
         while changed and over is None:
             if rounds == self.options.phase_iterations:
-                over = ("iterations", rounds, rounds)
+                over = {"iterations": rounds, "limit": rounds}
                 break
             rounds += 1
-            self.subject.engine.match(self.name)
-            found = self.subject.engine.matches(seen, sorts)
+            self._rest()
+            active = [q.relation for q in self.queries if q.rule.name not in self.resting]
+            self.subject.engine.match(active)
+            found = self.subject.engine.matches(active, sorts)
             self.subject.settle()
             joined = self.subject.cancel()
             changed, over = self._round(found, seen, rounds == 1)
             changed |= joined
         if over is not None:
             worst = max(self.fired, key=lambda r: (self.fired[r], r), default="none")
-            kind, reached, limit = over
-            self.trace.add("budget", self.name, **{kind: reached, "limit": limit, "most_matches": f"{worst} x{self.fired.get(worst, 0)}"})  # type: ignore[arg-type]
+            self.trace.add("budget", self.name, **over, most_matches=f"{worst} x{self.fired.get(worst, 0)}")
+        for name, why in sorted(self.resting.items()):
+            self.trace.add("budget", self.name, rule=name, limit=why)
         for name, count in sorted(self.fired.items()):
             self.trace.add("rule", name, phase=self.name, count=count)
         self.trace.add("phase", self.name, time.perf_counter() - self.start, terms=len(self.subject.types), fired=sum(self.fired.values()))
 
+    def _rest(self) -> None:
+        """Rules that have had their share of terms, or would match too often, are asked no more."""
+        for name, terms in self.made.items():
+            if terms > self.left * SHARE and self._grown():
+                self.resting.setdefault(name, f"{terms} terms")
+        if not self._grown():
+            return
+        self.subject.engine.rebuild()
+        forms = Forms(self.subject.engine.terms, self.subject.engine.classes)
+        for q in self.queries:
+            if q.rule.name not in self.resting and (often := forms.at_most(q.lhs, self.matches)) > self.matches:
+                self.resting[q.rule.name] = f"{often} matches, at most {self.matches}"
+
+    def _grown(self) -> bool:
+        """Whether classes may have many forms: only then is it worth while to count."""
+        return len(self.subject.types) > self.first + max(SMALL, self.first)
+
     def _round(self, found: Mapping[str, set[tuple[object, ...]]], seen: dict[str, set[tuple[object, ...]]], first: bool
-               ) -> tuple[bool, tuple[str, float, float] | None]:  # fmt: skip
-        """Apply the new matches; whether one fired, and the limit that was reached, if any. A match is new again when the facts
+               ) -> tuple[bool, dict[str, Any] | None]:  # fmt: skip
+        """Apply the new matches; whether one fired or waits, and the limit that was reached, if any. A match is new again when the facts
         about its tensors have changed; new ones are taken in the order of their text, which never depends on hashing. Siblings are
         looked for among the phase's own tensors, not among those that it makes."""
         changed = False
         for q in self.queries:
-            known = {r: self._with_facts(r) for r in found[q.relation]}
+            known = {r: self._with_facts(r) for r in found.get(q.relation, ())}
             rows = sorted((r for r, facts in known.items() if facts not in seen[q.relation]), key=str)
-            seen[q.relation].update(known[r] for r in rows)
+            name, before = q.rule.name, self.made.get(q.rule.name, 0)
             if q.rule.siblings:
+                seen[q.relation].update(known[r] for r in rows)
                 together = _apply_together(self.subject, q, rows, self.functions, self.taken) if first else []
                 changed |= any([self._said(q, row, reason) for row, reason in together])
                 continue
             for row in rows:
                 if (over := self._over()) is not None:
                     return changed, over
+                if self.made.get(name, 0) - before > max(SMALL, self.left * TURN):
+                    changed = True  # the others first
+                    break
+                seen[q.relation].add(known[row])
+                self.tried, terms = self.tried + 1, len(self.subject.types)
                 changed |= self._said(q, row, _apply(self.subject, q, row, self.functions))
+                self.made[name] = self.made.get(name, 0) + len(self.subject.types) - terms
         return changed, self._over()
 
     def _with_facts(self, row: tuple[object, ...]) -> tuple[object, ...]:
@@ -247,12 +293,15 @@ class Phase:
                 self.trace.add("reject", name, phase=self.name, reason=reason, at=str(self.subject.types[int(row[0])]))  # type: ignore[call-overload]
         return answer is None
 
-    def _over(self) -> tuple[str, float, float] | None:
-        """(what, how much, limit) of a budget that is used up."""
-        if len(self.subject.types) > self.options.phase_nodes:
-            return "nodes", len(self.subject.types), self.options.phase_nodes
-        seconds = time.thread_time() - self.begun
-        return ("elapsed_s", round(seconds, 1), self.options.phase_seconds) if seconds > self.options.phase_seconds else None
+    def _over(self) -> dict[str, Any] | None:
+        """The limit that is reached, with how much of it was used."""
+        terms = len(self.subject.types)
+        if terms > self.most:
+            return {"nodes": terms, "limit": self.most}
+        if self.tried > TRIES * self.most:
+            return {"matches": self.tried, "limit": TRIES * self.most}
+        left = f"rules of phase {self.name} and later ones"
+        return {"deadline_s": self.deadline.seconds} if self.deadline.passed("saturate", left) else None
 
 
 # ---- one match

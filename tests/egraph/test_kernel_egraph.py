@@ -100,7 +100,7 @@ def test_rules_that_never_end_stop_at_the_limit(tmp_path):
   why: for this test
 """
     trace = Trace()
-    options = Options(phase_nodes=40)
+    options = Options(max_schedules=40)
     found = candidates(matmul(), rules_of(tmp_path, TILES + endless), load_chip("h200"), options, None, None, trace)
     assert 40 <= len(found) < 200
     assert [e.data["limit"] for e in trace.of("budget")] == ["40 schedules"]

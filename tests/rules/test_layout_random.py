@@ -77,7 +77,7 @@ def compare(seed: int) -> bool:
     """Compile a net for the slow chip and compare with the reference; whether a convolution was turned to channels last."""
     machine = load_chip("h200")
     slow = replace(machine, limits={**machine.limits, "copies": 1e6})
-    rules, opts, trace = load_rules(), Options(phase_seconds=100.0), Trace()
+    rules, opts, trace = load_rules(), Options(), Trace()
     graph = decompose(net(np.random.default_rng(seed)))
     k = cover(saturate(graph, rules, opts, trace, slow.features), rules, slow, opts, Trace())
     assert not trace.of("budget"), f"seed {seed}: {trace.of('budget')}"

@@ -1,0 +1,61 @@
+"""How many tensors a left side may match, counted before egglog is asked: within a call it cannot be stopped.
+
+Classes of many forms multiply: add(add(?x, ?y), ?z) over classes of 100 sums each has 10,000 matches a class. Only e-graphs that have
+grown are looked at: where each class has a form or two, a left side matches no more often than there are terms.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from autocomp.egraph.engine import Term
+from autocomp.rewrite.pattern import Apply, Pattern
+
+Node = tuple[int, ...]  # the classes of a form's operands
+
+
+class Forms:
+    """The forms of each class by op, congruent terms once. `classes`: term -> class."""
+
+    def __init__(self, terms: Sequence[Term], classes: Sequence[int]) -> None:
+        seen: set[tuple[object, ...]] = set()
+        self._of: dict[str, dict[int, list[Node]]] = {}
+        for t, c in zip(terms, classes, strict=False):
+            children = tuple([classes[a] for a in t.args])
+            key = (t.op, t.attrs, children, c)
+            if key not in seen:
+                seen.add(key)
+                self._of.setdefault(t.op, {}).setdefault(c, []).append(children)
+        self._most = {op: max(map(len, of.values())) for op, of in self._of.items()}
+        self._number = {op: sum(map(len, of.values())) for op, of in self._of.items()}
+
+    def at_most(self, p: Pattern, enough: int) -> int:
+        """No fewer than the matches of a left side; counted roughly where that is at most `enough`."""
+        if not isinstance(p, Apply):
+            return 1
+        rough = self._number.get(p.op, 0)
+        for op, often in Counter(_inner(p.args)).items():
+            rough *= self._most.get(op, 0) ** often
+        return rough if rough <= enough else sum(self._below(p).values())
+
+    def _below(self, p: Apply) -> dict[int, int]:
+        """Matches of a pattern at each class, as if no variable stood twice."""
+        args = [(n, self._below(a)) for n, a in enumerate(p.args) if isinstance(a, Apply)]
+        out: dict[int, int] = {}
+        for c, nodes in self._of.get(p.op, {}).items():
+            total = 0
+            for node in nodes:
+                if len(node) == len(p.args):
+                    ways = 1
+                    for n, of in args:
+                        ways *= of.get(node[n], 0)
+                    total += ways
+            if total:
+                out[c] = total
+        return out
+
+
+def _inner(args: Iterable[Pattern]) -> list[str]:
+    """Ops of the applications among patterns, with those inside of them."""
+    return [op for a in args if isinstance(a, Apply) for op in (a.op, *_inner(a.args))]
