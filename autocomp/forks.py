@@ -8,57 +8,44 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from itertools import count
 from threading import RLock
-from types import TracebackType
 from typing import Any
 from weakref import WeakMethod, WeakSet
 
 _LOCKS: WeakSet[Lock] = WeakSet()
-_FIRST: list[Callable[[], Any]] = []  # functions, or weak references to methods, that a child runs once
+_FIRST: dict[int, Callable[[], Callable[[], Any] | None]] = {}  # what gives the functions and methods that a child calls
+_NUMBERS = count()
 
 
 class Lock:
-    """A re-entrant lock which is open in a forked child, but where the thread that forked holds it itself."""
+    """A re-entrant lock, taken by `with lock.held`, which is open in a forked child, but where the thread that forked holds it itself."""
 
-    __slots__ = ("__weakref__", "_lock")
+    __slots__ = ("__weakref__", "held")
 
     def __init__(self) -> None:
-        self._lock = RLock()
+        self.held = RLock()
         _LOCKS.add(self)
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
-        self._lock.release()
-
-    def acquire(self, blocking: bool = True) -> bool:
-        """Whether it was taken."""
-        return self._lock.acquire(blocking)
-
-    def release(self) -> None:
-        self._lock.release()
 
     def open(self) -> None:
         """Forget who holds it."""
-        if not self._lock._is_owned():  # type: ignore[attr-defined]
-            self._lock = RLock()
+        if not self.held._is_owned():  # type: ignore[attr-defined]
+            self.held = RLock()
 
 
-def in_child(method: Callable[[], Any]) -> None:
-    """Have a forked child call a method, unless its object is gone by then."""
-    _FIRST.append(WeakMethod(method))
+def in_child(function: Callable[[], Any]) -> None:
+    """Have a forked child call a function, or a method unless its object is gone by then."""
+    n = next(_NUMBERS)
+    _FIRST[n] = WeakMethod(function, lambda _: _FIRST.pop(n, None)) if hasattr(function, "__self__") else lambda: function
 
 
 def _child() -> None:
     for lock in list(_LOCKS):
         lock.open()
-    for weak in list(_FIRST):
-        method = weak()
-        if method is None:
-            _FIRST.remove(weak)
-        else:
-            method()
+    for one in list(_FIRST.values()):
+        function = one()
+        if function is not None:
+            function()
 
 
 if hasattr(os, "register_at_fork"):

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from egglog import bindings
-
+from autocomp.egraph.native import check, egglog
 from autocomp.errors import RuleError
 from autocomp.ir.node import Attrs
+
+if TYPE_CHECKING:
+    from egglog import bindings
 
 
 @dataclass(frozen=True)
@@ -29,9 +31,10 @@ class Term:
 
 def execute(eg: bindings.EGraph, text: str, source: str) -> list[Any]:
     """Run commands; what they put out. Raises RuleError at `source`; after a panic the e-graph is to be thrown away."""
+    check(eg)
     try:
         return list(eg.run_program(*eg.parse_program(text, source)))
-    except bindings.EggSmolError as e:
+    except egglog().EggSmolError as e:
         raise RuleError(f"egglog refuses it: {str(e).strip().splitlines()[-1]}", where=source) from None
     except BaseException as e:
         if type(e).__name__ != "PanicException":
@@ -43,7 +46,7 @@ class Engine:
     """One e-graph. `classes` is valid after `matches` and `rebuild`."""
 
     def __init__(self) -> None:
-        self._eg = bindings.EGraph()
+        self._eg = egglog().EGraph()
         self._constructors: set[str] = set()
         self.terms: list[Term] = []
         self._memo: dict[tuple[str, Attrs, tuple[int, ...]], int] = {}

@@ -12,13 +12,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from egglog import bindings
-
 from autocomp.budget import NEVER, Deadline
 from autocomp.cost.roles import Roles, spread
 from autocomp.egraph.engine import execute
 from autocomp.egraph.kernel_rules import COLUMNS, TILES, Decoder, KernelRule, Subject, Words, axes_of, compile_rule, default_row
 from autocomp.egraph.kernel_terms import is_legal
+from autocomp.egraph.native import egglog
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import dim_hint
 from autocomp.loops.verdict import Verdict
@@ -32,7 +31,7 @@ AT_ONCE = 16  # answers that are parsed together: each keeps a copy of the text 
 LAST = 1_000_000  # in `made`, the number of the schedule that no rule made: any rule's is smaller
 
 
-_Tables = Mapping[str, bindings.FrozenFunction]
+_Tables = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,7 @@ class _Kernel:
 class _KernelEGraph:
     def __init__(self, kernels: Sequence[Asked], rules: tuple[Rule, ...]) -> None:
         self.kernels, self.words = [_Kernel(k) for k in kernels], Words()
-        self.eg = bindings.EGraph()
+        self.eg = egglog().EGraph()
         columns = " ".join("i64" for _ in COLUMNS)
         first = " ".join(map(str, default_row(self.words)))
         self._run(f"""(sort Kernel) (ruleset schedules) (constructor Body (i64) Kernel) (constructor Tile (i64 {columns}) Kernel)

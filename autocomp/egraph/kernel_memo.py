@@ -16,6 +16,7 @@ from autocomp.cost.chip import Chip
 from autocomp.cost.work import Cost
 from autocomp.errors import AutocompError
 from autocomp.files import DamagedEntry, cache_root, digest, package_stamp, sealed, unsealed, write_atomic
+from autocomp.forks import Lock
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
 from autocomp.options import Options
@@ -42,6 +43,7 @@ class Choice:
 
 
 _remembered: dict[str, Choice] = {}
+_LOCK = Lock()  # for what changes it
 
 
 class ScheduleMemo:
@@ -60,8 +62,9 @@ class ScheduleMemo:
     def get(self, kernel: Kernel, trace: Trace) -> Choice | None:
         """The choice that was made for this kernel before."""
         key = self.key(kernel)
-        if key in _remembered:
-            return _remembered[key]
+        known = _remembered.get(key)
+        if known is not None:
+            return known
         path = _path(key)
         try:
             raw = path.read_bytes()
@@ -87,14 +90,16 @@ class ScheduleMemo:
             trace.add("note", "schedule cache", text=f"not kept: {e}")
 
     def _remember(self, key: str, choice: Choice) -> None:
-        if len(_remembered) >= MOST:
-            _remembered.pop(next(iter(_remembered)))
-        _remembered[key] = choice
+        with _LOCK.held:
+            if len(_remembered) >= MOST:
+                _remembered.pop(next(iter(_remembered)))
+            _remembered[key] = choice
 
 
 def forget() -> None:
     """Drop what the process remembers (the disk keeps its entries)."""
-    _remembered.clear()
+    with _LOCK.held:
+        _remembered.clear()
 
 
 def _path(key: str) -> Path:

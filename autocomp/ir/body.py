@@ -15,6 +15,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 from weakref import WeakValueDictionary
 
+from autocomp.forks import Lock
 from autocomp.ir.affine import Aff
 from autocomp.ir.types import BOOL, Dim, DType
 
@@ -34,6 +35,7 @@ class _Interned(type):
     """Equal constructor arguments give the same object."""
 
     _table: ClassVar[WeakValueDictionary[tuple[Any, ...], Any]] = WeakValueDictionary()
+    _lock: ClassVar[Lock] = Lock()
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         new = super().__call__(*args, **kwargs)
@@ -41,7 +43,8 @@ class _Interned(type):
             cls,
             *((type(v), repr(v)) if isinstance(v, (float, int)) else v for v in (getattr(new, f.name) for f in fields(new))),
         )
-        return _Interned._table.setdefault(key, new)
+        with _Interned._lock.held:
+            return _Interned._table.setdefault(key, new)
 
 
 @dataclass(frozen=True, eq=False)

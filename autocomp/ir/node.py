@@ -9,6 +9,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from autocomp.forks import Lock
 from autocomp.ir.types import TensorType
 
 
@@ -58,13 +59,15 @@ class Node:
 
 
 _TABLE: WeakValueDictionary[tuple[Any, ...], Node] = WeakValueDictionary()
+_LOCK = Lock()
 
 
 def make(op: str, inputs: tuple[Node, ...], type: TensorType, attrs: Mapping[str, Any] | None = None) -> Node:
     """The node, the same object for the same arguments. Types are not inferred here: see `ir.builder`."""
     a = attrs if isinstance(attrs, Attrs) else Attrs(attrs)
     key = (op, tuple(id(i) for i in inputs), type, a)
-    return _TABLE.setdefault(key, Node(op, inputs, type, a))
+    with _LOCK.held:  # two threads that make one node at a time get one object
+        return _TABLE.setdefault(key, Node(op, inputs, type, a))
 
 
 ParamData = np.ndarray | Callable[[], np.ndarray]

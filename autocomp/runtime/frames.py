@@ -53,26 +53,26 @@ class Frames:
 
     def take(self, key: Sizes) -> Frame:
         """A frame for these sizes that nobody else has. Raises MemoryError."""
-        with self._lock:
+        with self._lock.held:
             self._out += 1
             self._most = max(self._most, self._out)
             if self._free.get(key):
                 return self._leave(key, -1)
         try:
             need = self._need(key)
-            with self._lock:
+            with self._lock.held:
                 old = self._oldest() if self.kept + need > KEPT else None
             room = old.room if old is not None and old.room.nbytes >= need else None
             del old  # before the new one is made: its memory may be what there is
             return self._make(key, room)
         except BaseException:
-            with self._lock:
+            with self._lock.held:
                 self._out -= 1
             raise
 
     def give(self, frame: Frame) -> None:
         """Take a frame back."""
-        with self._lock:
+        with self._lock.held:
             self._out -= 1
             self._free.setdefault(frame.key, []).append(frame)
             self._free.move_to_end(frame.key)

@@ -118,7 +118,7 @@ class HostExecutor:
 
     def _say(self, text: str) -> None:
         """A note in the trace, once."""
-        with self._lock:
+        with self._lock.held:
             if text not in self._said:
                 self._said.add(text)
                 if self.trace is not None:
@@ -177,7 +177,7 @@ class HostExecutor:
     # ---- what calls share
     def _once(self) -> _Fixed:
         """Constants, and the packed ones in their kernels' order: made by the first call, while others wait for it."""
-        with self._lock:
+        with self._lock.held:
             if self._fixed is None:
                 tensors = constants_of(self.calls)
                 table = self._table(tensors)
@@ -199,13 +199,13 @@ class HostExecutor:
 
     def _layout(self, key: Sizes) -> tuple[dict[str, int], int]:
         """Offsets of the intermediates in an arena for these sizes, and its bytes."""
-        with self._lock:
+        with self._lock.held:
             found = self.layouts.get(key)
             if found is not None:
                 self.layouts.move_to_end(key)
                 return found
         found = arena(self.calls, self.slots, self._values(key))
-        with self._lock:
+        with self._lock.held:
             self.layouts[key] = found
             if len(self.layouts) > LAYOUTS:
                 self.layouts.popitem(last=False)

@@ -1,0 +1,221 @@
+"""A child forked after its parent used the compiler compiles, runs and verifies; nothing waits for threads that are not there."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import shutil
+import signal
+import threading
+import time
+import traceback
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import autocomp
+from autocomp.egraph import native
+from autocomp.errors import AutocompError
+from autocomp.forks import Lock
+
+pytestmark = [
+    pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH"),
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # Python's own about forks beside threads
+]
+X, W = (np.random.default_rng(0).standard_normal(s).astype("f4") for s in ((96, 64), (64, 64)))
+
+
+def model(x, w):
+    return np.exp(-np.abs(x @ w))
+
+
+@pytest.fixture(scope="module")
+def program():
+    program = autocomp.optimize(model, example_inputs=(X, W), threads=2)
+    assert "omp parallel" in program.source()
+    program(X, W)  # the team is there, and so are egglog's threads
+    return program
+
+
+def child(work, limit: float = 40) -> None:
+    """`work()` in a forked child. Fails where it raises, ends by a signal, or has not ended after `limit` seconds."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if not pid:
+        status = 1
+        try:
+            work()
+            status = 0
+        except BaseException:
+            os.write(write, traceback.format_exc()[-3000:].encode())
+        finally:
+            os._exit(status)
+    os.close(write)
+    end = time.monotonic() + limit
+    done, status = os.waitpid(pid, os.WNOHANG)
+    while not done and time.monotonic() < end:
+        time.sleep(0.01)
+        done, status = os.waitpid(pid, os.WNOHANG)
+    if not done:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    with os.fdopen(read) as f:
+        said = f.read()
+    assert done, f"the child has not ended after {limit} s"
+    assert status == 0, f"status {status}\n{said}"
+
+
+def call(program, want) -> None:
+    assert program(X, W).tobytes() == want
+
+
+def test_calls(program):
+    want = program(X, W).tobytes()
+    child(lambda: call(program, want))
+    call(program, want)
+
+
+def test_calls_after_a_call_in_the_child_forks_again(program):
+    want = program(X, W).tobytes()
+
+    def work() -> None:
+        call(program, want)
+        child(lambda: call(program, want))
+        call(program, want)
+
+    child(work)
+
+
+def test_the_team_of_a_child_has_its_threads(program):
+    def work() -> None:
+        program(X, W)
+        assert len(os.listdir("/proc/self/task")) == 2
+
+    if os.path.isdir("/proc/self/task"):
+        child(work)
+
+
+@pytest.mark.parametrize("what", [lambda p: p.verify(), lambda p: p.profile({"x": X, "w": W}, 2)], ids=["verify", "profile"])
+def test_what_runs_a_program(program, what):
+    child(lambda: what(program))
+
+
+def test_optimize(program):
+    sources = program.sources
+
+    def work() -> None:
+        made = autocomp.optimize(model, example_inputs=(X, W), threads=2, verify=True)
+        assert made.sources == sources
+
+    child(work)
+    assert autocomp.optimize(model, example_inputs=(X, W), threads=2).sources == sources
+
+
+def test_optimize_in_a_childs_child(program):
+    def work() -> None:
+        autocomp.optimize(lambda x: np.tanh(x) * 2, example_inputs=(X,))
+        child(lambda: autocomp.optimize(lambda x: np.tanh(x) * 3, example_inputs=(X,)), 20)
+
+    child(work)
+
+
+def _square(i: int) -> float:
+    program = autocomp.optimize(lambda x: x * x + i, example_inputs=(X,), cache=False)
+    return float(np.max(np.abs(program(X) - (X * X + i))))
+
+
+def test_workers_of_multiprocessing(program):
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        assert max(pool.map_async(_square, range(3)).get(60)) < 1e-5
+
+
+def test_forks_beside_threads_that_call_and_compile(program):
+    want, end, wrong = program(X, W).tobytes(), threading.Event(), []
+
+    def calls() -> None:
+        while not end.is_set():
+            wrong.extend([1] * (program(X, W).tobytes() != want))
+
+    def compiles() -> None:
+        while not end.is_set():
+            autocomp.optimize(lambda x: np.tanh(x) + 1, example_inputs=(X,), cache=False)
+
+    threads = [threading.Thread(target=t) for t in (calls, calls, compiles)]
+    for t in threads:
+        t.start()
+    try:
+        for i in range(6):
+            child(lambda: call(program, want))
+            if i % 3 == 0:
+                child(lambda: autocomp.optimize(lambda x: np.sin(x) + 1, example_inputs=(X,)))
+    finally:
+        end.set()
+        for t in threads:
+            t.join(60)
+    assert not wrong
+
+
+def test_forks_from_a_thread_that_calls(program):
+    want, failed = program(X, W).tobytes(), []
+
+    def forks() -> None:
+        try:
+            call(program, want)
+            child(lambda: call(program, want))
+            call(program, want)
+        except BaseException as e:
+            failed.append(e)
+
+    threads = [threading.Thread(target=forks) for _ in range(3)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(60)
+    assert not failed
+
+
+def test_a_lock_that_another_thread_holds_is_open_in_the_child():
+    lock, taken, end = Lock(), threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with lock.held:
+            taken.set()
+            end.wait(60)
+
+    t = threading.Thread(target=hold)
+    t.start()
+    taken.wait(10)
+
+    def work() -> None:
+        assert lock.held.acquire(timeout=5)
+
+    try:
+        child(work)
+    finally:
+        end.set()
+        t.join()
+
+
+def test_a_compilation_does_not_go_on_in_the_child(program):
+    eg = native.egglog().EGraph()
+
+    def work() -> None:
+        with pytest.raises(AutocompError, match=r"this compilation began before the process was forked"):
+            native.check(eg)
+        native.egglog()
+        with pytest.raises(AutocompError, match=r"next: call optimize in the child from its beginning"):
+            native.check(eg)
+
+    child(work)
+
+
+def test_where_egglog_cannot_be_loaded_again_it_is_said_at_once(program, monkeypatch):
+    monkeypatch.setattr(native, "bindings", SimpleNamespace(__file__="/nowhere/egglog.so", __name__="egglog.bindings"))
+
+    def work() -> None:
+        with pytest.raises(AutocompError, match=r"egglog's threads do not live on in a forked child.*\n  next: compile before the fork"):
+            autocomp.optimize(lambda x: np.sin(x) + 2, example_inputs=(X,))
+
+    child(work)
