@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import platformdirs
@@ -75,10 +75,9 @@ def write_atomic(path: Path, data: str | bytes) -> None:
     tmp = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        fd, tmp = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(fd, "wb") as f:
-            f.write(raw)
-        os.chmod(tmp, 0o666 & ~_umask())
+        tmp = str(path.parent / f".{path.name}.{token_hex(8)}")
+        with os.fdopen(os.open(tmp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as f:  # the umask is the system's to apply:
+            f.write(raw)  # to read it is to change it for all threads
         os.replace(tmp, path)
     except OSError as e:
         if tmp is not None and os.path.exists(tmp):
@@ -88,9 +87,3 @@ def write_atomic(path: Path, data: str | bytes) -> None:
             where=str(path),
             hint="check the folder's permissions and free space, or choose another path",
         ) from None
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

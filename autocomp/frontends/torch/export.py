@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from autocomp.errors import AutocompError, ModelError, UnsupportedOp
+from autocomp.forks import Lock
 from autocomp.frontends.torch import pointwise, products, reductions, views  # noqa: F401  (their rows stand in TABLE)
 from autocomp.frontends.torch.call import TABLE, Call
 from autocomp.frontends.torch.exported import decompose, export, place_of
@@ -42,13 +43,18 @@ def load_torch(model: Any, example_inputs: Sequence[Any] | None = None) -> Graph
                              hint="optimize(module, example_inputs=(x, ..))")  # fmt: skip
         if model.training:
             raise ModelError("the module is in training mode", where=type(model).__name__, hint="call module.eval() first")
-        program, name = export(model, example_inputs), type(model).__name__
+        with EXPORTS.held:
+            program, name = export(model, example_inputs), type(model).__name__
     elif isinstance(model, torch.export.ExportedProgram):
         program, name = model, "exported"
     else:
         raise ModelError(f"a {type(model).__qualname__} of torch is no model", where=type(model).__name__,
                          hint="give an nn.Module with example_inputs, or torch.export.export(module, ..)")  # fmt: skip
-    return _Reader(decompose(program, name), name).graph()
+    with EXPORTS.held:
+        return _Reader(decompose(program, name), name).graph()
+
+
+EXPORTS = Lock()  # torch exports one module at a time in a process, and its tracing modes are of all threads
 
 
 class _Reader:
