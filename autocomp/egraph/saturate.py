@@ -18,7 +18,7 @@ from autocomp.egraph.frozen import EClass, ENode, Frozen
 from autocomp.egraph.matches import Forms
 from autocomp.egraph.queries import Query, matchable, queries_of
 from autocomp.errors import ModelError, RuleError
-from autocomp.ir.builder import checked_attrs
+from autocomp.ir.builder import checked_attrs, constant, inferred
 from autocomp.ir.node import Attrs, Graph
 from autocomp.ir.ops import OPS
 from autocomp.ir.scalar import SCALAR, convert
@@ -428,6 +428,8 @@ def _build(subject: Subject, rule: Rule, p: Pattern, names: Mapping[str, int], e
     if p.op == "const":
         value, dtype = evaluate(dict(p.attrs)["value"], env), dict(p.attrs).get("dtype")
         name = evaluate(dtype, env) if dtype is not None else like.dtype.name
+        if name not in DTYPES:
+            raise ModelError(f"there is no dtype '{name}'", where="const")
         return _const(subject, value, TensorType(DTYPES[name], ()), rule.name)
     args: tuple[int, ...] = ()
     for a in p.args:
@@ -435,12 +437,11 @@ def _build(subject: Subject, rule: Rule, p: Pattern, names: Mapping[str, int], e
     given = {k: (e.name if isinstance(e, Word) else evaluate(e, env)) for k, e in p.attrs}
     types = tuple(subject.types[a] for a in args)
     attrs = checked_attrs(p.op, given)
-    type = OPS[p.op].infer(types, attrs)
-    return subject.add(p.op, attrs, args, type, rule.name)
+    return subject.add(p.op, attrs, args, inferred(p.op, types, attrs), rule.name)
 
 
 def _const(subject: Subject, value: Any, t: TensorType, why: str) -> int:
-    v = t.dtype.numpy.type(value).item()
+    v = constant(value, t.dtype)
     return subject.add("const", _typed("const", Attrs({"value": v}), t), (), t, why)
 
 

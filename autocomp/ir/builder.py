@@ -36,6 +36,27 @@ def checked_attrs(op: str, given: Mapping[str, Any]) -> Attrs:
     return Attrs(values)
 
 
+def inferred(op: str, types: tuple[TensorType, ...], attrs: Attrs) -> TensorType:
+    """The type of an op's result. Raises ModelError, also where an attribute has not the form that the op takes (a number for a list)."""
+    try:
+        return OPS[op].infer(types, attrs)
+    except (TypeError, ValueError, IndexError, KeyError, AttributeError, OverflowError, ZeroDivisionError) as e:
+        given = ", ".join(f"{k}={v!r}" for k, v in attrs.items())
+        over = ", ".join(map(str, types)) or "no operand"
+        raise ModelError(f"does not take {over} with {given or 'no attributes'} ({e})", where=op) from None
+
+
+def constant(value: Any, dtype: DType) -> Any:
+    """A number as a dtype holds it. Raises ModelError for what is none."""
+    if not isinstance(value, (bool, int, float, np.generic, np.ndarray)):
+        raise ModelError(f"'{value}' is no number", where="const")
+    with np.errstate(all="ignore"):
+        try:
+            return np.asarray(value).astype(dtype.numpy).item()
+        except (TypeError, ValueError, OverflowError) as e:
+            raise ModelError(f"{value} cannot be {dtype} ({e})", where="const") from None
+
+
 def make_op(op: str, inputs: tuple[Node, ...], attrs: Mapping[str, Any]) -> Node:
     """The node of an op over nodes. Raises ModelError (unknown op, arity, types)."""
     entry = OPS.get(op)
@@ -47,7 +68,7 @@ def make_op(op: str, inputs: tuple[Node, ...], attrs: Mapping[str, Any]) -> Node
     if not entry.arity[0] <= len(inputs) <= entry.arity[1]:
         raise ModelError(f"takes {entry.arity[0]} operands, got {len(inputs)}", where=op)
     values = checked_attrs(op, attrs)
-    out = entry.infer(tuple(n.type for n in inputs), values)
+    out = inferred(op, tuple(n.type for n in inputs), values)
     if entry.commutes:
         inputs = tuple(sorted(inputs, key=sort_key))
     return make(op, inputs, out, values)
@@ -121,7 +142,7 @@ class Builder:
 
     def const(self, value: Any, dtype: DType) -> Node:
         """A scalar constant, rounded to dtype."""
-        return make("const", (), TensorType(dtype, ()), {"value": np.asarray(value).astype(dtype.numpy).item()})
+        return make("const", (), TensorType(dtype, ()), {"value": constant(value, dtype)})
 
     def op(self, op: str, *inputs: Node, **attrs: Any) -> Node:
         return make_op(op, inputs, attrs)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from autocomp.errors import ModelError
+from autocomp.ir.node import Graph
 from autocomp.ir.ops import OPS
 from autocomp.rewrite.compare import Difference, Undefined, compare_sides
 from autocomp.rewrite.draw import Drawer
@@ -23,6 +24,7 @@ from autocomp.rewrite.where import Unanswerable
 DRAWN = 3  # instances drawn for one of `samples`
 TRIES = 60  # draws for one of them, of which most are no instance
 KINDS = 3  # kinds of values on each
+MOST_TRIED = 2**20  # elements of a tensor
 PROOFS = 4  # drawn instances on which a proof is tried, beside the examples
 
 
@@ -161,6 +163,11 @@ def compare(rule: Rule, bindings: Mapping[str, Any], seed: int, kind: str = "who
             return 0
         except (TypeError, ValueError, IndexError, KeyError, AttributeError, OverflowError, ZeroDivisionError) as e:
             return f"for {show(bindings)}: the right side cannot be built: {e}"
+        largest = max((n.type for side in (x.left, right) for n in Graph("", (), (("y", side),)).nodes()), key=lambda t: t.elements)
+        if largest.elements > MOST_TRIED:
+            if strict:
+                raise Unanswerable(f"it has a tensor {largest}, and up to {MOST_TRIED} elements are tried")
+            return 0
         if right.type != x.left.type:
             return f"unites {x.left.type} with {right.type} for {show(bindings)}"
         try:

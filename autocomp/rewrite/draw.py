@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from autocomp.errors import ModelError
-from autocomp.ir.builder import checked_attrs
-from autocomp.ir.ops import OPS
+from autocomp.ir.builder import checked_attrs, inferred
 from autocomp.ir.scalar import SCALAR
 from autocomp.ir.types import DTYPES, TensorType
 from autocomp.options import Options
@@ -261,7 +260,7 @@ class _Growth:
         for name, e in p.attrs:
             if name not in known:
                 known[name] = self._value(e)
-        made = OPS[p.op].infer(tuple(operands), checked_attrs(p.op, known))
+        made = inferred(p.op, tuple(operands), checked_attrs(p.op, known))
         if made.elements > MOST or made.rank > 8:
             raise Miss
         return made

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 MAX_LENGTH = 4000
 MAX_DEPTH = 40
+MAX_LEVELS = 100  # of a tree: `a and b and ..` is one level an operator
 TOKEN = re.compile(r"""\s*(?:
     (?P<number>\d+\.\d*(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+|\d+)
   | (?P<string>'[^']*'|"[^"]*")
@@ -153,19 +154,20 @@ def _grouped(e: Expr, p: int) -> str:
     return f"({e})" if isinstance(e, Op) and PRECEDENCE[e.op] < p else str(e)
 
 
+def below(e: Expr) -> tuple[Expr, ...]:
+    """What an expression is made of."""
+    if isinstance(e, (Call, Op)):
+        return e.args
+    if isinstance(e, Items):
+        return e.items
+    return tuple(x for x in (e.base, e.low, e.high) if x is not None) if isinstance(e, Part) else ()
+
+
 def walk(e: Expr) -> Iterator[Expr]:
     """The expression and everything below it."""
     yield e
-    below: tuple[Expr | None, ...] = ()
-    if isinstance(e, (Call, Op)):
-        below = e.args
-    elif isinstance(e, Items):
-        below = e.items
-    elif isinstance(e, Part):
-        below = (e.base, e.low, e.high)
-    for b in below:
-        if b is not None:
-            yield from walk(b)
+    for b in below(e):
+        yield from walk(b)
 
 
 def negate(e: Expr) -> Expr:
@@ -207,7 +209,14 @@ class Parser:
             raise self.text.error(f"expected '{value}', found '{self.now.value}'", self.now.at)
         return t
 
-    def end(self) -> None:
+    def end(self, e: Expr | None = None) -> None:
+        """The text ends here. `e`: what was read, which is not too deep for what goes through it."""
+        stack = [(e, 1)] if e is not None else []
+        while stack:
+            x, level = stack.pop()
+            if level > MAX_LEVELS:
+                raise self.text.error(f"more than {MAX_LEVELS} operators one within the other", 0, "write several shorter conditions")
+            stack += [(b, level + 1) for b in below(x)]
         if self.now.kind != "end":
             raise self.text.error(f"unexpected '{self.now.value}' after a complete expression", self.now.at)
 
@@ -246,10 +255,10 @@ class Parser:
             return Op("not in", (e, self.binary(("+", "-"), lambda: self.binary(("*", "/", "//", "%"), self.unary))), at)
         return e
 
-    def binary(self, ops: tuple[str, ...], below: Callable[[], Expr]) -> Expr:
-        e = below()
+    def binary(self, ops: tuple[str, ...], term: Callable[[], Expr]) -> Expr:
+        e = term()
         while t := self.take(*ops):
-            e = Op(t.value, (e, below()), t.at)
+            e = Op(t.value, (e, term()), t.at)
         return e
 
     def unary(self) -> Expr:
@@ -307,7 +316,7 @@ def parse_expr(text: Text) -> Expr:
     """The expression. Raises RuleError at file:line:column."""
     p = Parser(text)
     e = p.expr()
-    p.end()
+    p.end(e)
     return e
 
 

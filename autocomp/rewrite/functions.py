@@ -14,6 +14,8 @@ from autocomp.ir.types import DTYPES, Dim, Sym, TensorType, widens
 from autocomp.options import Options
 from autocomp.rewrite.where import Unanswerable
 
+LONGEST = 4096  # elements of a list that a rule makes
+
 
 @dataclass(frozen=True)
 class Operand:
@@ -89,6 +91,25 @@ def _held(d: str, v: float) -> float:
         return float(np.asarray(v, np.float64).astype(DTYPES[d].numpy))
 
 
+def _listed(items: Sequence[Any]) -> tuple[Any, ...]:
+    """A list that a rule makes, of so many elements that a tensor could have axes."""
+    if len(items) > LONGEST:
+        raise Unanswerable(f"a list of {len(items)} elements, at most {LONGEST} are made")
+    return tuple(items)
+
+
+def _rank(n: Any) -> int:
+    if not isinstance(n, int) or n > LONGEST:
+        raise Unanswerable(f"a rank of {n}, at most {LONGEST} is possible")
+    return n
+
+
+def _repeated(v: Any, n: Any) -> tuple[Any, ...]:
+    if not isinstance(n, int) or n > LONGEST:
+        raise Unanswerable(f"a list of {n} elements, at most {LONGEST} are made")
+    return (v,) * n
+
+
 def _normal_number(d: str, v: float) -> bool:
     held = abs(_held(d, v))
     return v == 0 or (isfinite(held) and held >= float(finfo(DTYPES[d].numpy).smallest_normal))
@@ -117,10 +138,10 @@ def tensor_functions(options: Options, features: Sequence[str] | None = None) ->
     """
     return {
         "feature": lambda name: features is None or name in features,
-        "channels_last": channels_last,
-        "channels_first": channels_first,
+        "channels_last": lambda n: channels_last(_rank(n)),
+        "channels_first": lambda n: channels_first(_rank(n)),
         "keeps_order": _keeps_order,
-        "rotated": lambda n: (n - 1, *range(n - 1)),  # the last axis first
+        "rotated": lambda n: (n - 1, *range(_rank(n) - 1)),  # the last axis first
         "offset": lambda _tensor, _axis: 0,  # of the first of its siblings; a match among several has its own
         "missing": lambda n, grain: int(-n % int(grain)),  # from n to the next multiple
         "gcd": lambda a, b: gcd(int(a), int(b)),
@@ -151,9 +172,9 @@ def tensor_functions(options: Options, features: Sequence[str] | None = None) ->
         "inverse": _inverse,
         "permuted": lambda xs, p: tuple(xs[i] for i in p),
         "mapped": lambda axes, p: tuple(sorted(p[a] for a in axes)),
-        "padded": padded,
-        "range": lambda *a: tuple(range(*a)),
-        "repeat": lambda v, n: (v,) * n,
+        "padded": lambda shape, n: padded(shape, _rank(n)),
+        "range": lambda *a: _listed(range(*a)),
+        "repeat": _repeated,
         "sorted": lambda xs: tuple(sorted(xs)),
         "replaced": _replaced,
         "without": lambda xs, axes: tuple(x for i, x in enumerate(xs) if i not in axes),

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from autocomp.ir.builder import Builder, checked_attrs
+from autocomp.errors import ModelError
+from autocomp.ir.builder import Builder, checked_attrs, inferred
 from autocomp.ir.node import Node, make
-from autocomp.ir.ops import OPS
 from autocomp.ir.types import DTYPES, DType, TensorType
 from autocomp.options import Options
 from autocomp.rewrite.expr import Expr, Lit, Ref, Word, walk
@@ -150,6 +150,8 @@ class Instance:
         assert isinstance(p, Apply)
         given = {k: e.name if isinstance(e, Word) else value_of(e, self.env) for k, e in p.attrs}
         if p.op == "const":
+            if given.get("dtype", dtype.name) not in DTYPES:
+                raise ModelError(f"there is no dtype '{given['dtype']}'", where="const")
             dtype = DTYPES[given["dtype"]] if "dtype" in given else dtype
             value = dict(p.attrs)["value"]
             if self.symbolic and any(isinstance(e, Ref) for e in walk(value)):
@@ -162,7 +164,7 @@ class Instance:
             listed = isinstance(a, Ref) and a.rest and self.together
             inputs += tuple(x.nodes[a.name] for x in self.together) if listed and isinstance(a, Ref) else (self.build(a, like),)
         values = checked_attrs(p.op, given)
-        return make(p.op, inputs, OPS[p.op].infer(tuple(n.type for n in inputs), values), values)
+        return make(p.op, inputs, inferred(p.op, tuple(n.type for n in inputs), values), values)
 
 
 def tensors(p: Pattern | None) -> frozenset[str]:

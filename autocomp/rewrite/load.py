@@ -20,7 +20,7 @@ from autocomp.rewrite.expr import Expr, Lit, Ref, bound_are, check_names, parse_
 from autocomp.rewrite.family import members
 from autocomp.rewrite.laws import check_fusion, check_kernel_rule, target_names
 from autocomp.rewrite.location import Location, Text
-from autocomp.rewrite.pattern import Apply, Pattern, applications, bound_attrs, check_pattern, operands, parse_pattern
+from autocomp.rewrite.pattern import Apply, Pattern, applications, bound_attrs, check_operands, check_pattern, operands, parse_pattern
 from autocomp.rewrite.rule import Example, Rule, RuleSet
 from autocomp.rewrite.vocabulary import GRAPH_PHASES, PHASES, arity_rule, vocabulary
 from autocomp.rewrite.yaml_source import Located, read_yaml
@@ -178,7 +178,7 @@ def build_rule(item: Located) -> Rule:
         _switches(fields),
         _flag(fields, "assumed", False),
         _text(fields, "why", item, ""),
-        _siblings(fields, bound),
+        _siblings(fields, frozenset(r.name for r in operands(sides[left]))),
         _flag(fields, "finite", False),
         _choices_at(fields),
     )
@@ -203,14 +203,20 @@ def _check_rhs(rule: Rule, rhs: Located, bound: frozenset[str]) -> None:
     assert rule.rhs is not None
     text = Text(str(rhs.value), rhs.location, rule.name)
     v = vocabulary(rule.phase)
+    tensors = frozenset(r.name for r in operands(rule.lhs)) if rule.lhs is not None else bound
     for ref in operands(rule.rhs):
+        if rule.phase in GRAPH_PHASES and ref.name in bound - tensors:
+            what = "is the whole left side" if ref.name == "root" else "stands for an attribute"
+            raise text.error(f"?{ref.name} {what}, and a tensor of the left side is wanted", ref.at, bound_are(tensors))
         if ref.name not in bound:
             raise text.error(f"?{ref.name} is not bound by the pattern", ref.at, bound_are(bound))
         if ref.rest and rule.phase in GRAPH_PHASES and not rule.siblings:
             raise text.error(f"?{ref.name}... lists the tensors of siblings", ref.at, "name what they share: siblings: [x]")
     for a in applications(rule.rhs):
-        for _, e in a.attrs:
+        for k, e in a.attrs:
             check_names(e, text, bound, v.functions, v.words)
+            if rule.phase in GRAPH_PHASES and isinstance(e, Ref) and e.name in tensors | {"root"}:
+                raise text.error(f"?{e.name} is a tensor, and {k} is none", e.at, f"such as shape(?{e.name}), dtype(?{e.name})")
         if rule.phase in GRAPH_PHASES:
             from autocomp.ir.ops import OPS
 
@@ -234,10 +240,15 @@ def _pattern(x: Located, name: str, phase: str, side: str) -> Pattern:
     p = parse_pattern(text)
     v = vocabulary(phase)
     check_pattern(p, text, v.arity, v.attrs)
+    if phase in GRAPH_PHASES:
+        check_operands(p, text, side)
     if side == "lhs" and not isinstance(p, Apply):
         raise text.error("a left side starts with an op", 0, "a bare variable would match every tensor")
     if side in ("lhs", "match"):
         bound = _bound(p)
+        both = {r.name for r in operands(p)} & {r.name for r in bound_attrs(p)}
+        if both and phase in GRAPH_PHASES:
+            raise text.error(f"?{min(both)} stands for a tensor and for an attribute", 0, "give them two names")
         for a in applications(p):
             for _, e in a.attrs:
                 if not isinstance(e, Ref):
@@ -363,11 +374,11 @@ def _flag(fields: dict[str, Located], key: str, default: bool) -> bool:
     return bool(fields[key].value)
 
 
-def _siblings(fields: dict[str, Located], bound: frozenset[str]) -> tuple[str, ...]:
+def _siblings(fields: dict[str, Located], tensors: frozenset[str]) -> tuple[str, ...]:
     names = _words(fields, "siblings")
     for n in names:
-        if n not in bound:
-            raise fields["siblings"].error(f"?{n} is not bound by the pattern", "siblings: [x] names variables of lhs")
+        if n not in tensors:
+            raise fields["siblings"].error(f"?{n} is not bound by the pattern", "siblings: [x] names tensors of lhs")
     return names
 
 

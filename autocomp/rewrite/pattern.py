@@ -27,6 +27,9 @@ class Apply:
         return f"{self.op}({', '.join([*map(str, self.args), *(f'{k}={v}' for k, v in self.attrs)])})"
 
 
+LARGEST = 1e300  # numbers of patterns
+
+
 Pattern = Ref | Lit | Word | Apply
 
 
@@ -70,6 +73,9 @@ def parse_pattern(text: Text) -> Pattern:
     """The pattern. Raises RuleError at file:line:column."""
     p = PatternParser(text)
     out = p.pattern()
+    for a in applications(out):
+        for _, e in a.attrs:
+            p.end(e)
     p.end()
     return out
 
@@ -116,3 +122,14 @@ def check_pattern(
                 at = next((x.at for x in walk(e)), a.at)
                 has = ", ".join(sorted(attrs[a.op])) or "none"
                 raise text.error(f"{a.op} has no attribute '{name}'", at, f"its attributes are {has}")
+
+
+def check_operands(p: Pattern, text: Text, side: str) -> None:
+    """Raises RuleError where an operand is a word (its `?` is missing), a number that no tensor holds, or a list on the left side."""
+    for x in (p, *(x for a in applications(p) for x in a.args)):
+        if isinstance(x, Word):
+            raise text.error(f"'{x.name}' is a word, and a tensor is wanted", x.at, f"a variable has a question mark: ?{x.name}")
+        if isinstance(x, Lit) and (isinstance(x.value, str) or abs(x.value) > LARGEST):
+            raise text.error(f"{x} is no number that a tensor holds", x.at)
+        if isinstance(x, Ref) and x.rest and side == "lhs":
+            raise text.error(f"?{x.name}... stands on the right side of a rule of siblings", x.at, f"?{x.name} binds one tensor")

@@ -34,6 +34,28 @@ def fusion(**fields: str) -> str:
 
 
 CASES = {
+    "a word for a tensor": (rule(lhs="silu(x)", rhs="x"), ":3:13 rule 'mine/a': 'x' is a word, and a tensor is wanted"),
+    "an attribute for a tensor": (rule(lhs="transpose(?x, perm=?p)", rhs="add(?x, ?p)"), ":4:16 rule 'mine/a': ?p stands for an attribute"),
+    "the whole for a tensor": (rule(rhs="neg(?root)"), ":4:12 rule 'mine/a': ?root is the whole left side, and a tensor"),
+    "a tensor for an attribute": (rule(lhs="transpose(?x, perm=?p)", rhs="transpose(?x, perm=?x)"),
+        ":4:27 rule 'mine/a': ?x is a tensor, and perm is none"),
+    "one name twice": (rule(lhs="transpose(?x, perm=?x)"), ":3:8 rule 'mine/a': ?x stands for a tensor and for an attribute"),
+    "siblings of an attribute": (rule(lhs="transpose(?x, perm=?p)", siblings="[p]"), ":5:13: ?p is not bound by the pattern"),
+    "a list on the left": (rule(lhs="concat(?x..., axis=0)"), ":3:15 rule 'mine/a': ?x... stands on the right side"),
+    "a number beyond all types": (rule(lhs="add(?x, " + "9" * 400 + ")"), " is no number that a tensor holds"),
+    "a chain without end": (rule(where="[1" + " + 1" * 300 + " == 1]"), "more than 100 operators one within the other"),
+    "signs without end": (rule(where="[" + "not " * 900 + "true]"), "more than 100 operators one within the other"),
+    "places without end": (rule(where="[rank(?x)" + "[0]" * 900 + "]"), "more than 100 operators one within the other"),
+    "a list without end": (rule(where="[repeat(1, 1000000000) == []]", examples="[{x: 'f64[3]'}]"),
+        "a list of 1000000000 elements, at most 4096 are made"),
+    "a tensor without end": (rule(examples="[{x: 'f64[99999999999]'}]"),
+        "it has a tensor f64[99999999999], and up to 1048576 elements are tried"),
+    "a list that is a number": (rule(lhs="neg(?x)", rhs="reduce_sum(?x, axes=0)", examples="[{x: 'f64[3]'}]"),
+                                "reduce_sum: does not take f64[3] with axes=0, keepdims=False"),
+    "no dtype of a constant": (rule(rhs="broadcast(const(value=0, dtype='f99'), shape=shape(?x))", examples="[{x: 'f64[3]'}]"),
+        "there is no dtype 'f99'"),
+    "a constant of letters": (rule(rhs="broadcast(const(value='a'), shape=shape(?x))", examples="[{x: 'f64[3]'}]"), "'a' is no number"),
+    "a type that is a mapping": (rule(examples="[{x: {a: b}}]"), "no variable has a type such as 'f64[3, 4]'"),
     "anchor bomb": (BOMB, ":1:4: anchor &a: anchors and aliases are not read"),
     "tag": ("- !!python/object/apply:os.system ['touch {tmp}/ran']\n",
             ":1:3: tag tag:yaml.org,2002:python/object/apply:os.system: tags are not read"),
@@ -129,6 +151,28 @@ def test_a_bad_file_is_refused_at_its_place(name, tmp_path):
     assert message.replace("{path}", str(path)) in str(e.value).splitlines()[0]
     assert str(e.value).startswith(str(path))
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("rhs", ["reshape(?x, shape=3)", "const(value='a')", "cast(?x, to=3)", "slice(?x, starts=1, limits=[1], steps=[0])",
+                                 "einsum(?x, ?x, spec=3)", "concat(?x, ?x, axis='a')", "cumsum(?x, axis=9)",
+                                 "topk(?x, k=1, axis=7)"])  # fmt: skip
+def test_an_assumed_rule_with_attributes_of_another_form_does_not_fire(rhs, tmp_path):
+    """Its right side has no type: the reason is in the explanation, and the program is what it is without."""
+    path = tmp_path / "mine.yaml"
+    path.write_text(rule(lhs="exp(?x)", rhs=rhs, assumed="true"))
+    program = autocomp.optimize("graph g\ninput x: f32[4, 3]\n%0 = exp(x)\noutput y = %0\n", rules=[str(path)])
+    assert program.verify().ratio <= 1
+    assert "mine/a" not in program.rule_names or not [e for e in program.trace.of("rule") if e.name == "mine/a"]
+
+
+def test_a_folder_and_bytes_are_no_rule_files(tmp_path):
+    with pytest.raises(RuleError, match="cannot be read"):
+        load_rules((tmp_path,))
+    (tmp_path / "mine.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(RuleError, match="not UTF-8 text"):
+        load_rules((tmp_path / "mine.yaml",))
+    (tmp_path / "mine.yaml").write_bytes(b"")
+    assert len(load_rules((tmp_path / "mine.yaml",))) == len(load_rules())
 
 
 def test_an_assumed_rule_that_unites_shapes_stops_the_run(tmp_path):

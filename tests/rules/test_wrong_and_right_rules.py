@@ -60,7 +60,7 @@ def named(name: str) -> Rule:
     ("wrong/narrow-product", "i8["),
     ("wrong/pad-after-crop", "?a = ["),
     ("wrong/any-quotient-is-an-eighth", "?c = "),
-    ("wrong/quotients-of-integers", "element ["),
+    ("wrong/quotients-of-integers", "?a: i"),
 ])  # fmt: skip
 def test_the_counterexample_says_for_what(name: str, says: str):
     assert says in check_rule(named(name), 20).detail

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from autocomp.errors import ModelError
 from autocomp.ir.affine import aff
 from autocomp.ir.body import Axis, Comprehension, Expr, Map, Read, Reduce
 from autocomp.ir.node import Attrs
@@ -17,6 +18,15 @@ from autocomp.ir.types import TensorType
 
 Types = tuple[TensorType, ...]
 Arrays = tuple[np.ndarray, ...]
+
+
+def _infer(name: str) -> Callable[[Types, Attrs], TensorType]:
+    def infer(t: Types, a: Attrs) -> TensorType:
+        if not 0 <= a["axis"] < t[0].rank:
+            raise ModelError(f"axis {a['axis']} is no dimension of {t[0]}", where=name)
+        return t[0]
+
+    return infer
 
 
 def _meaning(monoid: str, neutral: float) -> Callable[[Types, Attrs, TensorType], Comprehension]:
@@ -53,7 +63,7 @@ for _name, _monoid, _numpy, _neutral in (("cumsum", "sum", np.cumsum, 0.0), ("cu
         Op(
             _name,
             (1, 1),
-            lambda t, a: t[0],
+            _infer(_name),
             _reference(_numpy, _neutral),
             _meaning(_monoid, _neutral),
             attrs={"axis": ..., "exclusive": False, "reverse": False},
