@@ -124,7 +124,7 @@ _TABLE = (
     _F("floordiv", 2, np.floor_divide, _NUM, unit="special", flops=8),
     _F("mod", 2, np.remainder, _NUM, unit="special", flops=8),
     _F("fmod", 2, np.fmod, _NUM, unit="special", flops=8),
-    _F("pow", 2, _pow, "fi", unit="special", flops=16),
+    _F("pow", 2, _pow, _NUM, unit="special", flops=16),
     _F("max", 2, np.maximum, _NUM, commutes=True),
     _F("min", 2, np.minimum, _NUM, commutes=True),
     _F("abs", 1, np.abs, "fi"),

@@ -113,6 +113,8 @@ def convert(text: str, a: DType, b: DType) -> str:
         return f"(({text}) != 0)"
     if b.name in ("f16", "bf16"):
         return f"s_round_{b.name}({'s_odd' if (a.name, b.name) == ('f64', 'f16') else '(float)'}({text}))"
+    if a.is_float and b.is_int:
+        return f"s_to_{b.name}{'d' if a.bits == 64 else ''}({text})"
     return text if working(a) == working(b) else f"({CTYPE[working(b).name]})({text})"
 
 
@@ -187,7 +189,7 @@ def _int_function(fn: str, args: list[str], d: DType) -> str:
     if fn == "relu":
         return f"({x} > 0 ? {x} : 0)"
     if fn == "pow":
-        return f"s_ipow({x}, {args[1]})"
+        return f"({CTYPE[d.name]})s_{d.kind}pow({x}, {args[1]})"
     if fn in ("shl", "shr"):  # shifts by the width or more (or by less than nothing) move every bit out
         out = f"({x} < 0 ? -1 : 0)" if fn == "shr" and d.kind == "i" else "0"
         return f"((uint64_t)({args[1]}) < {d.bits} ? {x} {'<<' if fn == 'shl' else '>>'} {args[1]} : {out})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
 from typing import Any, NoReturn
 
@@ -13,7 +13,7 @@ from autocomp.frontends.tracing import source
 from autocomp.frontends.tracing.registry import FUNCTIONS, PROTOCOLS, UFUNCS
 from autocomp.ir.builder import Builder
 from autocomp.ir.node import Node
-from autocomp.ir.types import DType, Sym, TensorType, dtype_of
+from autocomp.ir.types import DTYPES, DType, Sym, TensorType, dtype_of
 
 
 def lift(b: Builder, value: Any, like: DType | None) -> Node:
@@ -33,6 +33,23 @@ def lift(b: Builder, value: Any, like: DType | None) -> Node:
     return b.param(f"const{len(b.params)}", array)
 
 
+def numpy_dtype(dtype: Any) -> DType:
+    """What `dtype` means in NumPy ("i8" is an integer of 8 bytes), or the compiler's own name of it where NumPy has none ("bf16").
+
+    Raises UnsupportedOp for what is no dtype, or one that is not compiled.
+    """
+    if isinstance(dtype, DType):
+        return dtype
+    try:
+        return dtype_of(np.dtype(dtype))
+    except KeyError:
+        pass
+    except TypeError:
+        if isinstance(dtype, str) and dtype in DTYPES:
+            return DTYPES[dtype]
+    raise UnsupportedOp(f"dtype {dtype!r}", where="trace", hint=f"dtypes: {', '.join(str(d.numpy) for d in DTYPES.values())}")
+
+
 def refuse_value(x: Tracer, what: str, hint: str) -> NoReturn:
     """Raise for what would need the values of an array that is only recorded."""
     raise UnsupportedOp(f"{what} a traced array {x.node.type}", where="trace", hint=hint)
@@ -45,6 +62,25 @@ class Recorder(Builder):
         out = super().op(op, *inputs, **attrs)
         self.locations.setdefault(out, source.here())
         return out
+
+
+def called(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """A traced function of numpy. Raises UnsupportedOp for arguments that it does not take."""
+    try:
+        return FUNCTIONS[name](*args, **kwargs)
+    except TypeError as e:
+        if e.__traceback__ is not None and e.__traceback__.tb_next is None:  # the call itself does not fit
+            what = f"numpy.{name}: {str(e).split('() ')[-1]}"
+            raise UnsupportedOp(what, where="trace", hint="leave that argument out") from None
+        raise
+
+
+def _computed_in(v: Any, dtype: DType) -> Any:
+    """An operand of a ufunc that is told its dtype. Raises UnsupportedOp where that would change its kind."""
+    of = v.dtype if isinstance(v, Tracer) else np.asarray(v).dtype
+    if not np.can_cast(of, dtype.numpy, "same_kind"):
+        raise UnsupportedOp(f"computing {of} in {dtype.numpy}", where="trace", hint="cast the operand with astype")
+    return v.astype(dtype) if isinstance(v, Tracer) else np.asarray(v).astype(dtype.numpy)
 
 
 def _operator(ufunc: str, flip: bool = False) -> Callable[[Any, Any], Any]:
@@ -62,7 +98,7 @@ def _method(name: str) -> Callable[..., Any]:
     """The function of that name with the array first."""
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return FUNCTIONS[name](self, *args, **kwargs)
+        return called(name, (self, *args), kwargs)
 
     return method
 
@@ -90,8 +126,22 @@ class Tracer:
         return self.node.type.shape
 
     @property
-    def dtype(self) -> DType:
+    def dtype(self) -> np.dtype:
+        """NumPy's, so that a function may branch on it or make arrays of it."""
+        return self.node.type.dtype.numpy
+
+    @property
+    def element(self) -> DType:
+        """The compiler's own dtype of an element."""
         return self.node.type.dtype
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.itemsize
 
     @property
     def ndim(self) -> int:
@@ -145,9 +195,11 @@ class Tracer:
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         dtype = kwargs.pop("dtype", None)
         if method == "reduce" and ufunc.__name__ in REDUCING:
-            return FUNCTIONS[REDUCING[ufunc.__name__]](inputs[0], **{"axis": 0, **kwargs})
+            given = {"axis": 0, **kwargs} | ({} if dtype is None else {"dtype": dtype})
+            return called(REDUCING[ufunc.__name__], (inputs[0],), given)
         if method == "accumulate" and ufunc.__name__ in ("add", "multiply"):
-            return FUNCTIONS["cumsum" if ufunc.__name__ == "add" else "cumprod"](inputs[0], **{"axis": 0, **kwargs})
+            given = {"axis": 0, **kwargs} | ({} if dtype is None else {"dtype": dtype})
+            return called("cumsum" if ufunc.__name__ == "add" else "cumprod", (inputs[0],), given)
         if method == "outer" and len(inputs) == 2:
             x, y = (v if isinstance(v, Tracer) else np.asarray(v) for v in inputs)
             return ufunc(x[(...,) + (None,) * y.ndim], y)
@@ -156,20 +208,17 @@ class Tracer:
             raise UnsupportedOp(f"numpy.{ufunc.__name__}{what}", where="trace", hint="call it with arrays only")
         if ufunc.__name__ not in UFUNCS:
             raise UnsupportedOp(f"numpy.{ufunc.__name__}", where="trace", hint=f"ufuncs traced: {', '.join(sorted(UFUNCS))}")
+        if dtype is not None:
+            inputs = tuple(_computed_in(v, numpy_dtype(dtype)) for v in inputs)
         out = UFUNCS[ufunc.__name__](*inputs)
-        return out if dtype is None else out.astype(dtype)
+        if dtype is not None and out.element != numpy_dtype(dtype):
+            raise UnsupportedOp(f"numpy.{ufunc.__name__} with dtype={dtype!r}", where="trace", hint="cast its result with astype")
+        return out
 
     def __array_function__(self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
-        handler = FUNCTIONS.get(func.__name__)
-        if handler is None:
+        if func.__name__ not in FUNCTIONS:
             raise UnsupportedOp(f"numpy.{func.__name__}", where="trace", hint=f"functions traced: {', '.join(sorted(FUNCTIONS))}")
-        try:
-            return handler(*args, **kwargs)
-        except TypeError as e:
-            if e.__traceback__ is not None and e.__traceback__.tb_next is None:  # the call itself does not fit
-                raise UnsupportedOp(f"numpy.{func.__name__}: {str(e).split('() ')[-1]}", where="trace",
-                                    hint="leave that argument out") from None  # fmt: skip
-            raise
+        return called(func.__name__, args, kwargs)
 
     def __array_namespace__(self, api_version: str | None = None) -> Any:
         return PROTOCOLS["__array_namespace__"]()
@@ -195,12 +244,14 @@ class Tracer:
     def transpose(self, *perm: Any) -> Tracer:
         if len(perm) == 1 and (perm[0] is None or isinstance(perm[0], (tuple, list))):
             perm = tuple(perm[0] or ())
+        if perm and sorted(p + self.ndim * (p < 0) for p in perm) != list(range(self.ndim)):
+            raise ModelError(f"{list(perm)} is no order of the {self.ndim} dimensions of {self.node.type}", where="trace")
         order = tuple(p % self.ndim for p in perm) if perm else tuple(reversed(range(self.ndim)))
         return self.op("transpose", perm=order)
 
     def astype(self, dtype: Any, copy: bool = True) -> Tracer:
-        to = dtype if isinstance(dtype, DType) else dtype_of(dtype)
-        return self if to == self.dtype else self.op("cast", to=to.name)
+        to = numpy_dtype(dtype)
+        return self if to == self.element else self.op("cast", to=to.name)
 
     def __getitem__(self, key: Any) -> Tracer:
         return PROTOCOLS["__getitem__"](self, key)  # type: ignore[no-any-return]

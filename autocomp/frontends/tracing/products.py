@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from autocomp.errors import UnsupportedOp
+import numpy as np
+
+from autocomp.errors import ModelError, UnsupportedOp
 from autocomp.frontends.tracing.arguments import array, axes_of, builder, together
 from autocomp.frontends.tracing.array import Tracer
 from autocomp.frontends.tracing.registry import FUNCTIONS, UFUNCS, function
-from autocomp.frontends.tracing.shapes import expand_dims, flip, ravel
+from autocomp.frontends.tracing.shapes import expand_dims, flip, moveaxis, pad, ravel
 
 
 @function("dot")
@@ -50,7 +52,7 @@ def einsum(spec: str, *operands: Any) -> Tracer:
     for k, t in enumerate(terms):
         lone = tuple(i for i, s in enumerate(t) if s not in out and s not in "".join(terms[:k] + terms[k + 1 :]))
         if lone:
-            xs[k] = FUNCTIONS["sum"](xs[k], lone, xs[k].dtype)
+            xs[k] = FUNCTIONS["sum"](xs[k], lone, xs[k].element)
             terms[k] = "".join(s for i, s in enumerate(t) if i not in lone)
     if len(xs) == 1:
         return xs[0].transpose([terms[0].index(s) for s in out]) if out != terms[0] else xs[0]
@@ -61,7 +63,13 @@ function("outer")(lambda x, y: expand_dims(ravel(array(x, builder(x, y))), 1) * 
 function("inner")(lambda x, y: tensordot(x, y, ((-1,), (-1,))))
 function("vdot")(lambda x, y: ravel(array(x, builder(x, y))) @ ravel(array(y, builder(x, y))))
 function("matmul")(lambda x, y: UFUNCS["matmul"](x, y))
-function("vecdot")(lambda x, y, axis=-1: FUNCTIONS["sum"](x * y, axis))
+
+
+@function("vecdot")
+def vecdot(x: Any, y: Any, axis: int = -1) -> Any:
+    b = builder(x, y)
+    x, y = array(x, b), array(y, b)
+    return UFUNCS["vecdot"](moveaxis(x, axis, -1), moveaxis(y, axis, -1))
 
 
 @function("convolve")
@@ -70,7 +78,13 @@ def convolve(x: Any, y: Any, mode: str = "full") -> Tracer:
     x, y = together([x, y])
     x, y = (x, y) if x.shape[0] >= y.shape[0] else (y, x)
     k = y.shape[0]
-    lo, hi = {"full": (k - 1, k - 1), "same": ((k - 1) - (k - 1) // 2, (k - 1) // 2), "valid": (0, 0)}[mode]
-    lo, hi = ((k - 1) // 2, (k - 1) - (k - 1) // 2) if mode == "same" else (lo, hi)
+    pads = {"full": (k - 1, k - 1), "same": ((k - 1) - (k - 1) // 2, (k - 1) // 2), "valid": (0, 0)}
+    if mode not in pads or x.ndim != 1 or y.ndim != 1 or not k:
+        what = f"numpy.convolve of {x.type} and {y.type} in mode '{mode}'"
+        raise ModelError(what, where="trace", hint="give rows; modes: full, same, valid")
+    lo, hi = pads[mode]
+    if not x.element.is_float:
+        windows = np.arange(x.shape[0] + lo + hi - k + 1)[:, None] + np.arange(k)
+        return pad(x, ((lo, hi),))[windows] @ flip(y)
     z = x.reshape(1, 1, -1).op("conv", flip(y).reshape(1, 1, -1).node, strides=(1,), lo=(lo,), hi=(hi,), dilations=(1,))
     return z.reshape(-1)

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
-from autocomp.frontends.tracing.arguments import array, axis_of, builder, together
+from autocomp.errors import ModelError, UnsupportedOp
+from autocomp.frontends.tracing.arguments import array, axis_of, builder, common, together
 from autocomp.frontends.tracing.array import Tracer, lift
 from autocomp.frontends.tracing.registry import UFUNCS, function
 from autocomp.frontends.tracing.shapes import broadcast_to, expand_dims, moveaxis, pad, ravel
-from autocomp.ir.types import BOOL, I64, dtype_of
+from autocomp.ir.types import BOOL, I64
 
 
 @function("where")
 def where(condition: Any, x: Any, y: Any) -> Tracer:
     b = builder(condition, x, y)
     if not isinstance(x, Tracer) and not isinstance(y, Tracer):
-        kinds = dtype_of(np.result_type(x, y))
+        kinds = common(x, y)
         branches = [array(v, b, kinds).astype(kinds) for v in (x, y)]
     else:
         branches = together([x, y])
     mask = array(condition, b, BOOL)
-    mask = mask if mask.dtype == BOOL else mask != 0
+    mask = mask if mask.element == BOOL else mask != 0
     return mask.op("where", *(v.node for v in branches))
 
 
@@ -65,25 +67,36 @@ def take_along_axis(x: Any, indices: Any, axis: int = -1) -> Tracer:
 
 @function("round", "around")
 def round_(x: Tracer, decimals: int = 0) -> Any:
-    if x.dtype.is_int:
+    if not x.element.is_float:
+        if decimals < 0 or x.element == BOOL:
+            raise UnsupportedOp(f"numpy.round of {x.type} to {decimals} decimals", where="trace", hint="cast it to a float first")
         return x
-    return np.rint(x) if decimals == 0 else np.rint(x * 10.0**decimals) / 10.0**decimals
+    if decimals == 0:
+        return np.rint(x)
+    scale = x.dtype.type(10.0 ** abs(decimals))
+    return np.rint(x * scale) / scale if decimals > 0 else np.rint(x / scale) * scale
 
 
 @function("nan_to_num")
-def nan_to_num(x: Tracer, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Any:
-    import ml_dtypes
-
-    limits = ml_dtypes.finfo(x.dtype.numpy)
+def nan_to_num(x: Tracer, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Any:
+    if not x.element.is_float:
+        return x
+    limits = ml_dtypes.finfo(x.dtype)
     high = float(limits.max) if posinf is None else posinf
     low = float(limits.min) if neginf is None else neginf
-    y = where(np.isnan(x), nan, x)
-    return where(np.isinf(y), where(y > 0, high, low).astype(x.dtype), y)
+    numbers = [array(v, x.b, x.element) for v in (nan, high, low)]
+    return where(np.isnan(x), numbers[0], where(np.isinf(x), where(x > 0, *numbers[1:]), x))
 
 
 @function("isclose")
-def isclose(x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8) -> Any:
-    return (x == y) | (abs(x - y) <= atol + rtol * abs(y))
+def isclose(x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
+    """As NumPy: what is compared with is a float, and no infinity is close to anything but itself."""
+    b = builder(x, y)
+    y = array(y, b)
+    y = y if y.element.is_float else y.astype(common(y.dtype, 1.0))
+    x = array(x, b, y.element if isinstance(x, (int, float)) else None)
+    near = (np.abs(x - y) <= atol + rtol * np.abs(y)) & np.isfinite(y) | (x == y)
+    return near | np.isnan(x) & np.isnan(y) if equal_nan else near
 
 
 @function("sort")
@@ -100,18 +113,22 @@ def argsort(x: Tracer, axis: int = -1) -> Tracer:
 
 # ---- diagonals and triangles
 def _grid(x: Tracer, offset: int) -> Tracer:
-    """column - row - offset of the last two dimensions."""
+    """column - row - offset of the last two dimensions. Raises ModelError where x has fewer."""
+    if x.ndim < 2:
+        raise ModelError(f"{x.type} has no two dimensions", where="trace")
     rows, cols = x.shape[-2:]
     i, j = (Tracer(x.b, x.b.op("iota", shape=(rows, cols), axis=a)) for a in range(2))
     return j - i - offset
 
 
-function("tril")(lambda x, k=0: where(_grid(x, k) <= 0, x, array(0, x.b, x.dtype)))
-function("triu")(lambda x, k=0: where(_grid(x, k) >= 0, x, array(0, x.b, x.dtype)))
+function("tril")(lambda x, k=0: where(_grid(x, k) <= 0, x, array(0, x.b, x.element)))
+function("triu")(lambda x, k=0: where(_grid(x, k) >= 0, x, array(0, x.b, x.element)))
 
 
 @function("diagonal")
 def diagonal(x: Tracer, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tracer:
+    if x.ndim < 2:
+        raise ModelError(f"{x.type} has no diagonal", where="trace")
     x = moveaxis(x, (axis1, axis2), (-2, -1))
     rows, cols = x.shape[-2:]
     n = max(0, min(rows - max(-offset, 0), cols - max(offset, 0)))
@@ -123,15 +140,20 @@ def diagonal(x: Tracer, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Trac
 def diag(x: Tracer, k: int = 0) -> Tracer:
     if x.ndim == 2:
         return diagonal(x, k)
+    if x.ndim != 1:
+        raise ModelError(f"{x.type} is no row and no matrix", where="trace")
     n = x.shape[0] + abs(k)
     wide = broadcast_to(pad(x, ((max(-k, 0), max(k, 0)),)).reshape(n, 1), (n, n))
-    return where(_grid(wide, k) == 0, wide, array(0, x.b, x.dtype))
+    return where(_grid(wide, k) == 0, wide, array(0, x.b, x.element))
 
 
 @function("diff")
 def diff(x: Tracer, n: int = 1, axis: int = -1) -> Tracer:
     axis = axis_of(axis, x.ndim)
     before = tuple(slice(None) for _ in range(axis))
+    if n < 0:
+        raise ModelError(f"numpy.diff of order {n}", where="trace")
     for _ in range(n):
-        x = x[(*before, slice(1, None))] - x[(*before, slice(None, -1))]
+        pair = x[(*before, slice(1, None))], x[(*before, slice(None, -1))]
+        x = pair[0] ^ pair[1] if x.element == BOOL else pair[0] - pair[1]
     return x

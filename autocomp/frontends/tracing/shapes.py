@@ -10,12 +10,12 @@ import numpy as np
 
 from autocomp.errors import ModelError, UnsupportedOp
 from autocomp.frontends.tracing.arguments import array, axes_of, axis_of, builder, together
-from autocomp.frontends.tracing.array import Tracer
+from autocomp.frontends.tracing.array import Tracer, numpy_dtype
 from autocomp.frontends.tracing.registry import function
 from autocomp.ir.builder import Builder
 from autocomp.ir.ops.pointwise import broadcast_shapes
 from autocomp.ir.ops.repeats import PAD_MODES
-from autocomp.ir.types import DType, dtype_of
+from autocomp.ir.types import DType
 
 
 @function("reshape")
@@ -38,7 +38,8 @@ function("size")(lambda x, axis=None: x.size if axis is None else x.shape[axis])
 
 
 @function("swapaxes")
-def swapaxes(x: Tracer, a: int, b: int) -> Tracer:
+def swapaxes(x: Tracer, axis1: int, axis2: int) -> Tracer:
+    a, b = axis_of(axis1, x.ndim), axis_of(axis2, x.ndim)
     order = list(range(x.ndim))
     order[a], order[b] = order[b], order[a]
     return x.transpose(order)
@@ -47,6 +48,8 @@ def swapaxes(x: Tracer, a: int, b: int) -> Tracer:
 @function("moveaxis")
 def moveaxis(x: Tracer, source: Any, destination: Any) -> Tracer:
     src, dst = axes_of(source, x.ndim), axes_of(destination, x.ndim)
+    if len(src) != len(dst):
+        raise ModelError(f"moves axes {source} to {destination}", where="trace", hint="give as many destinations")
     order = [k for k in range(x.ndim) if k not in src]
     for d, s in sorted(zip(dst, src)):
         order.insert(d, s)
@@ -55,9 +58,9 @@ def moveaxis(x: Tracer, source: Any, destination: Any) -> Tracer:
 
 @function("expand_dims")
 def expand_dims(x: Tracer, axis: Any) -> Tracer:
-    many = axis if isinstance(axis, (tuple, list)) else (axis,)
+    many = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
     rank = x.ndim + len(many)
-    new, rest = axes_of(tuple(many), rank), iter(x.shape)
+    new, rest = axes_of(many, rank), iter(x.shape)
     return x.reshape(tuple(1 if k in new else next(rest) for k in range(rank)))
 
 
@@ -115,10 +118,15 @@ def tile(x: Tracer, reps: Any) -> Tracer:
 
 @function("pad")
 def pad(x: Tracer, pad_width: Any, mode: str = "constant", constant_values: Any = 0) -> Tracer:
-    widths = np.broadcast_to(np.asarray(pad_width), (x.ndim, 2)).tolist()
-    lo, hi = tuple(a for a, _ in widths), tuple(b for _, b in widths)
-    if mode == "constant" and isinstance(constant_values, (int, float)):
-        return x.op("pad", lo=lo, hi=hi, value=float(constant_values) if x.dtype.is_float else int(constant_values))
+    try:
+        widths = np.broadcast_to(np.asarray(pad_width), (x.ndim, 2))
+    except ValueError:
+        raise ModelError(f"pad widths {pad_width} for {x.type}", where="trace", hint="give (before, after) of each dimension") from None
+    if widths.dtype.kind not in "iu" or (widths < 0).any():
+        raise ModelError(f"pad widths {pad_width}", where="trace", hint="give whole numbers from 0 on")
+    lo, hi = tuple(widths[:, 0].tolist()), tuple(widths[:, 1].tolist())
+    if mode == "constant" and np.ndim(constant_values) == 0 and not isinstance(constant_values, Tracer):
+        return x.op("pad", lo=lo, hi=hi, value=filled(constant_values, x.element))
     if mode not in PAD_MODES:
         raise UnsupportedOp(f"numpy.pad in mode '{mode}' with {constant_values}", where="trace",
                             hint=f"modes: constant (one number), {', '.join(PAD_MODES)}")  # fmt: skip
@@ -154,11 +162,22 @@ def hstack(arrays: Sequence[Any]) -> Tracer:
 function("vstack", "row_stack")(lambda arrays: concatenate([_at_least(a, 2, builder(*arrays)) for a in arrays], 0))
 
 
-@function("split", "array_split")
-def split(x: Tracer, sections: Any, axis: int = 0) -> list[Tracer]:
+@function("split")
+def split(x: Tracer, indices_or_sections: Any, axis: int = 0) -> list[Tracer]:
+    n, parts = x.shape[axis_of(axis, x.ndim)], indices_or_sections
+    if isinstance(parts, (int, np.integer)) and (parts < 1 or n % parts):
+        raise ModelError(f"splits {x.type} into {parts} equal parts", where="trace", hint="use np.array_split for parts of several sizes")
+    return array_split(x, parts, axis)
+
+
+@function("array_split")
+def array_split(x: Tracer, indices_or_sections: Any, axis: int = 0) -> list[Tracer]:
+    sections = indices_or_sections
     axis = axis_of(axis, x.ndim)
     n = x.shape[axis]
-    if isinstance(sections, int):
+    if isinstance(sections, (int, np.integer)):
+        if sections < 1:
+            raise ModelError(f"splits {x.type} into {sections} parts", where="trace")
         sizes = [n // sections + (k < n % sections) for k in range(sections)]
         edges = np.cumsum([0, *sizes]).tolist()
     else:
@@ -173,15 +192,24 @@ def unstack(x: Tracer, axis: int = 0) -> tuple[Tracer, ...]:
 
 
 # ---- arrays like another
-def _like(value: float) -> Callable[..., Tracer]:
-    def make(x: Tracer, dtype: Any = None, shape: Any = None) -> Tracer:
-        kind = x.dtype if dtype is None else dtype if isinstance(dtype, DType) else dtype_of(dtype)
-        return broadcast_to(Tracer(x.b, x.b.const(value, kind)), x.shape if shape is None else shape)
+def filled(value: Any, dtype: DType) -> float | int | bool:
+    """A number as an element of `dtype`. Raises ModelError on a Python integer that it does not hold."""
+    if isinstance(value, int) and dtype.is_int and not np.iinfo(dtype.numpy).min <= value <= np.iinfo(dtype.numpy).max:
+        raise ModelError(f"{value} does not fit {dtype.numpy}", where="trace")
+    return np.asarray(value).astype(dtype.numpy).item()  # type: ignore[no-any-return]
 
-    return make
+
+def full_like(x: Tracer, fill_value: Any, dtype: Any = None, shape: Any = None) -> Tracer:
+    kind = x.element if dtype is None else numpy_dtype(dtype)
+    one = fill_value.astype(kind) if isinstance(fill_value, Tracer) else Tracer(x.b, x.b.const(filled(fill_value, kind), kind))
+    return broadcast_to(one, x.shape if shape is None else shape)
+
+
+def _like(value: float) -> Callable[..., Tracer]:
+    return lambda x, dtype=None, shape=None: full_like(x, value, dtype, shape)
 
 
 function("zeros_like", "empty_like")(_like(0))
 function("ones_like")(_like(1))
-function("full_like")(lambda x, fill_value, dtype=None: _like(fill_value)(x, dtype))
-function("result_type")(lambda *v: np.result_type(*(a.dtype.numpy if isinstance(a, Tracer) else a for a in v)))
+function("full_like")(full_like)
+function("result_type")(lambda *v: np.result_type(*(a.dtype if isinstance(a, Tracer) else a for a in v)))

@@ -46,6 +46,33 @@ AC_INLINE int64_t s_ipow(int64_t a, int64_t n) { /* modulo 2^64 */
   for (; n > 0; n >>= 1, x *= x) if (n & 1) r *= x;
   return (int64_t)r;
 }
+AC_INLINE uint64_t s_upow(uint64_t x, uint64_t n) {
+  uint64_t r = 1;
+  for (; n > 0; n >>= 1, x *= x) if (n & 1) r *= x;
+  return r;
+}
+/* Floats cut off to integers. Beyond the range, and for NaN, C leaves the result open and compilers drop the way over the integer; here it
+ * is the smallest number, as processors of x86 and NumPy on them say. Short types take its low bits, unsigned ones count on from the middle.
+ * The magnitude is what is converted: -0.5 becomes an integer's 0, which has no sign. */
+#define AC_CUT(s, F, fabs) \
+  AC_INLINE int32_t s_to_i32##s(F x) { \
+    F a = fabs(x); uint32_t i = a < (F)2147483648.0 ? (uint32_t)(int32_t)a : 0x80000000u; \
+    return (int32_t)(x < 0 ? 0u - i : i); \
+  } \
+  AC_INLINE int64_t s_to_i64##s(F x) { \
+    F a = fabs(x); uint64_t i = a < (F)9223372036854775808.0 ? (uint64_t)(int64_t)a : 0x8000000000000000u; \
+    return (int64_t)(x < 0 ? 0u - i : i); \
+  } \
+  AC_INLINE int8_t s_to_i8##s(F x) { return (int8_t)s_to_i32##s(x); } \
+  AC_INLINE int16_t s_to_i16##s(F x) { return (int16_t)s_to_i32##s(x); } \
+  AC_INLINE uint8_t s_to_u8##s(F x) { return (uint8_t)s_to_i32##s(x); } \
+  AC_INLINE uint16_t s_to_u16##s(F x) { return (uint16_t)s_to_i32##s(x); } \
+  AC_INLINE uint32_t s_to_u32##s(F x) { return x >= (F)2147483648.0 \
+    ? (uint32_t)s_to_i32##s(x - (F)2147483648.0) ^ 0x80000000u : (uint32_t)s_to_i32##s(x); } \
+  AC_INLINE uint64_t s_to_u64##s(F x) { return x >= (F)9223372036854775808.0 \
+    ? (uint64_t)s_to_i64##s(x - (F)9223372036854775808.0) ^ 0x8000000000000000u : (uint64_t)s_to_i64##s(x); }
+AC_CUT(, float, fabsf)
+AC_CUT(d, double, fabs)
 /* Division of elements: by 0 it gives 0, and the smallest number by -1 gives itself, as NumPy says; the processor would stop at both.
  * quotient and remainder cut off, floordiv and modulo round down. */
 #define AC_DIVISION(suffix, T, U) \
