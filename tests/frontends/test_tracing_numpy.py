@@ -84,18 +84,21 @@ FUNCTIONS = {
     "mean": lambda x: (x.mean(0), np.mean(x, 1, dtype="f4")), "average": lambda x: np.average(x, 0),
     "weights along an axis": lambda x: (np.average(x, 0, weights=np.array([1, 2, 3])), np.average(x, 1, weights=np.array([1.0, 2, 3, 4]))),
     "var": lambda x: (np.var(x, 0), x.var(1, ddof=1), np.std(x), np.var(x, (0, 1), keepdims=True), np.var(x, 0, ddof=3)),
-    "var of too few": lambda x: (np.var(x, 0, ddof=5), np.var(x[:1], 0), np.std(x[:1, :1], 0)), "var in f4": lambda x: np.var(x, 0, dtype="f4"),
+    "var of too few": lambda x: (np.var(x, 0, ddof=5), np.var(x[:1], 0), np.std(x[:1, :1], 0)),
+    "var in f4": lambda x: np.var(x, 0, dtype="f4"),
     "arg": lambda x: (x.argmax(1), np.argmin(x), np.argmax(x, 0, keepdims=True)),
     "running": lambda x: (np.cumsum(x, 1), x.cumsum(), np.cumprod(x, 0), np.cumulative_sum(x, axis=0)),
     "counts": lambda x: (np.count_nonzero(x, axis=1), np.trace(x), np.trace(x, 1)),
     "norm": lambda x: (np.linalg.norm(x), np.linalg.norm(x, axis=0), np.linalg.norm(x, 1, axis=1), np.linalg.norm(x, np.inf, axis=1)),
     "round": lambda x: (np.rint(x), np.nan_to_num(x), np.nan_to_num(x, nan=1, posinf=2, neginf=3)),
     "isclose": lambda x: (np.isclose(x, x[0]), np.isclose(x, 2), np.isclose(x, x, equal_nan=True), np.isclose(x[0], x)),
-    "sort": lambda x: (np.sort(x, 1), np.sort(x, axis=0)), "triangles": lambda x: (np.tril(x), np.triu(x, 1), np.diag(x), np.diag(x[0], -1)),
+    "sort": lambda x: (np.sort(x, 1), np.sort(x, axis=0)),
+    "triangles": lambda x: (np.tril(x), np.triu(x, 1), np.diag(x), np.diag(x[0], -1)),
     "diff": lambda x: (np.diff(x), np.diff(x, 2, axis=0)), "clip": lambda x: (np.clip(x, 0.5, 2.5), x.clip(1), np.clip(x, 3, 1)),
     "take": lambda x: (np.take(x, [0, -1, 1], axis=1), np.take(x, [3, -2]), np.take_along_axis(x, np.argmax(x, 1, keepdims=True), 1)),
     "repeat": lambda x: (np.repeat(x, 2, axis=0), np.repeat(x, [1, 0, 2], axis=0), np.tile(x, (2, 0, 1)), np.roll(x, (1, -2), (0, 1))),
-    "pad": lambda x: (np.pad(x, 1), np.pad(x, ((1, 0), (0, 2)), constant_values=3), np.pad(x, 1, constant_values=2.7), np.pad(x, 1, "edge")),
+    "pad": lambda x: (np.pad(x, 1), np.pad(x, ((1, 0), (0, 2)), constant_values=3), np.pad(x, 1, constant_values=2.7),
+                      np.pad(x, 1, "edge")),
     "join": lambda x: (np.concatenate([x, x.astype("f8")], 0), np.concatenate([x, x], None), np.stack([x, x], -1), np.vstack([x, x[0]])),
     "like": lambda x: (np.zeros_like(x), np.full_like(x, 2.7), np.full_like(x, 3, dtype="i2"), np.ones_like(x, dtype=float)),
     "where": lambda x: (np.where(x, x, 0), np.where(x > 1, x, 0.5), np.where(x > 1, 2, x)),
@@ -181,7 +184,7 @@ def compiled(fn, *args):
 def test_a_fused_power_of_integers_wraps():
     for kind in ("i1", "i4", "i8", "u1", "u4"):
         x = np.arange(-20 if kind[0] == "i" else 0, 60).astype(kind)
-        fn = lambda x: (x**13 // 3, x**13 > 0, (x**9).astype("f8") * 0.5)  # noqa: E731
+        fn = lambda x: (x**13 // 3, x**13 > 0, (x**9).astype("f8") * 0.5)
         for g, w in zip(compiled(fn, x), fn(x)):
             np.testing.assert_array_equal(g, w)
 
@@ -189,7 +192,7 @@ def test_a_fused_power_of_integers_wraps():
 def test_the_way_over_an_integer_is_gone():
     """2.7 -> 2 -> 2.0, -0.5 -> 0 -> 0.0 without a sign, 3e9 -> the least integer of 32 bits as a float."""
     x = np.array([2.7, -2.7, -0.5, -0.0, 3e9, -3e9, 1e30, np.nan, np.inf], np.float32)
-    fn = lambda x: (x.astype("i4").astype("f4"), 1 / x.astype("i8").astype("f4"), (x.astype("i2") + 1).astype("f4") * 2)  # noqa: E731
+    fn = lambda x: (x.astype("i4").astype("f4"), 1 / x.astype("i8").astype("f4"), (x.astype("i2") + 1).astype("f4") * 2)
     for g, w in zip(compiled(fn, x), fn(x)):
         np.testing.assert_array_equal(g, w)
         np.testing.assert_array_equal(np.signbit(g), np.signbit(w))
@@ -199,15 +202,17 @@ def test_casts_in_a_row_are_each_done():
     x = values("f64")
     x = x[np.isfinite(x) & (np.abs(x) < 60000)]
     kinds = ("i1", "u1", "i4", "f2", "f4", "?")
-    fn = lambda x: [x.astype(a).astype(b) for a, b in product(kinds, kinds)]  # noqa: E731
+    fn = lambda x: [x.astype(a).astype(b) for a, b in product(kinds, kinds)]
     for g, w, pair in zip(compiled(fn, np.abs(x) % 100), fn(np.abs(x) % 100), product(kinds, kinds)):
         assert not difference(g, w), pair
 
 
 @pytest.mark.parametrize("fn", [
     lambda x: x.transpose(0, 5), lambda x: x.swapaxes(0, 2), lambda x: np.moveaxis(x, (0, 0), (0, 1)), lambda x: np.expand_dims(x, (0, 0)),
-    lambda x: np.split(x, 3, axis=1), lambda x: np.pad(x, -1), lambda x: x.sum((0, 0)), lambda x: x[:, :0].max(1), lambda x: np.full_like(x.astype("i1"), 300),
-    lambda x: np.power(x.astype("i4"), -1), lambda x: x.astype("u1") + 256, lambda x: np.average(x, 0, weights=np.ones(4)), lambda x: np.diff(x, -1),
+    lambda x: np.split(x, 3, axis=1), lambda x: np.pad(x, -1), lambda x: x.sum((0, 0)), lambda x: x[:, :0].max(1),
+    lambda x: np.full_like(x.astype("i1"), 300),
+    lambda x: np.power(x.astype("i4"), -1), lambda x: x.astype("u1") + 256, lambda x: np.average(x, 0, weights=np.ones(4)),
+    lambda x: np.diff(x, -1),
     lambda x: x.sum(True), lambda x: x.sum(initial=1), lambda x: x.astype("f16"), lambda x: x.astype("c8"), lambda x: x.astype("nonsense"),
     lambda x: np.add(x, x, dtype="i4"),
 ], ids=range(19))  # fmt: skip

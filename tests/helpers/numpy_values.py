@@ -18,7 +18,7 @@ ULPS = 16  # of NumPy's result in its own dtype: what is written in terms of oth
 def values(name: str) -> np.ndarray:
     """Small numbers, the extremes and, of floats, NaN, infinities, zeros of either sign, the least numbers."""
     d = DTYPES[name].numpy
-    if d == bool:
+    if name == "bool":
         return np.array([False, True])
     if DTYPES[name].is_int:
         i = np.iinfo(d)
