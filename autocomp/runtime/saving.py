@@ -41,7 +41,8 @@ def save(program: Any, folder: Path) -> Path:
     if program.target.name == "cpu":
         from autocomp.targets.cpu.toolchain import FLAGS
 
-        write_atomic(folder / "build.sh", BUILD % (" ".join(FLAGS), " ".join(s for s in sources if s.endswith(".c"))))
+        flags = " ".join((*FLAGS, *program.target.toolchain.machine))
+        write_atomic(folder / "build.sh", BUILD % (flags, " ".join(s for s in sources if s.endswith(".c"))))
         (folder / "build.sh").chmod(0o755)
     elif not why_no_launcher(program) and program.target.name == "ascend":
         for name, content in deploy_acl.files(program).items():

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -17,7 +18,6 @@ from autocomp.errors import BuildError
 FLAGS = (
     "-std=gnu11",
     "-O3",
-    "-march=native",
     "-fopenmp",
     "-fno-math-errno",
     "-fno-trapping-math",
@@ -42,12 +42,22 @@ def _found(wanted: str) -> tuple[tuple[str, ...], str]:
     return tuple(found), next(iter((run.stdout or run.stderr).splitlines()), found[0])
 
 
+@dataclass(frozen=True)
 class Toolchain:
-    """Compiles C files into one shared library, files side by side."""
+    """Compiles C files, side by side, into one shared library or program.
+
+    command: the compiler, else $CC, else the first of cc, gcc and clang. machine: options that say for which instruction set, which must
+    have the vectors of the chip that kernels are printed for. more: options behind all others, of compiler and linker (`-O1`, `-g`,
+    `-fsanitize=address`, `-static`).
+    """
+
+    command: str = ""
+    machine: tuple[str, ...] = ("-march=native",)
+    more: tuple[str, ...] = ()
 
     def compiler(self) -> str:
         """The command that compiles, as a shell reads it."""
-        return shlex.join(_found(os.environ.get("CC", ""))[0])
+        return shlex.join(_found(self.command or os.environ.get("CC", ""))[0])
 
     def missing(self) -> str:
         """Why nothing can be built here, "" if it can."""
@@ -59,19 +69,20 @@ class Toolchain:
 
     def key(self) -> str:
         """What the result depends on besides the sources."""
-        command, version = _found(os.environ.get("CC", ""))
+        command, version = _found(self.command or os.environ.get("CC", ""))
         folder = files("autocomp.targets.cpu").joinpath("include")
         headers = [f.read_text() for f in sorted(folder.iterdir(), key=lambda f: f.name)]
-        return "\n".join((*command, version, _cpu_flags(), *FLAGS, *headers))
+        return "\n".join((*command, version, _cpu_flags(), *FLAGS, *self.machine, *self.more, *headers))
 
-    def compile(self, folder: Path, names: Sequence[str], out: Path, jobs: int = 2) -> None:
-        """Objects side by side, then one link. Raises BuildError with the compiler's log."""
-        cc = _found(os.environ.get("CC", ""))[0]
+    def compile(self, folder: Path, names: Sequence[str], out: Path, jobs: int = 2, program: bool = False) -> None:
+        """Objects side by side, then one link: a library, or a `program` (with a main). Raises BuildError with the compiler's log."""
+        cc = _found(self.command or os.environ.get("CC", ""))[0]
         with as_file(files("autocomp.targets.cpu").joinpath("include")) as include:
-            commands = [[*cc, *FLAGS, f"-I{include}", "-c", n, "-o", n[:-2] + ".o"] for n in names]
+            commands = [[*cc, *FLAGS, *self.machine, f"-I{include}", *self.more, "-c", n, "-o", n[:-2] + ".o"] for n in names]
             with ThreadPoolExecutor(jobs) as pool:
                 list(pool.map(lambda c: self._run(c, folder), commands))
-        self._run([*cc, "-shared", "-fopenmp", *[n[:-2] + ".o" for n in names], "-o", out.name, "-lm"], folder)
+        kind = () if program else ("-shared",)
+        self._run([*cc, *kind, "-fopenmp", *[n[:-2] + ".o" for n in names], "-o", out.name, "-lm", *self.more], folder)
         for n in names:
             (folder / (n[:-2] + ".o")).unlink()
 

@@ -1,0 +1,128 @@
+"""Kernels of every instruction set, whatever this machine has: printed for SSE2, AVX2, AVX-512 and NEON, built, run (NEON by an emulator)
+and compared with float64. What cannot run here is skipped with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from autocomp.ir.builder import Builder
+from autocomp.ir.node import Graph, Node
+from autocomp.ir.tolerance import deviation
+from autocomp.ir.types import BF16, F16, F32, F64, I8, I32, I64, U8, DType, TensorType
+from benchmarks.random_graphs import NOISE, NOTHING, Expected
+from tests.helpers.c_driver import MACHINES, Driven, Machine, for_machine
+
+
+class Spread:
+    """Many small computations in one graph, so that a machine's kernels are built at once. Sizes end between vectors."""
+
+    def __init__(self) -> None:
+        self.b = Builder("spread")
+
+    def given(self, *shape: int, dtype: DType = F32) -> Node:
+        return self.b.input(f"x{len(self.b.inputs)}", TensorType(dtype, shape))
+
+    def gives(self, *nodes: Node) -> None:
+        for n in nodes:
+            self.b.output(f"y{len(self.b.outputs)}", n)
+
+    def op(self, op: str, *inputs: Node, **attrs: object) -> Node:
+        return self.b.op(op, *inputs, **attrs)
+
+
+def products(g: Spread) -> None:
+    g.gives(g.op("gelu", g.op("matmul", g.given(19, 45), g.given(45, 35))))
+    g.gives(g.op("matmul", g.given(3, 33), g.op("transpose", g.given(70, 33), perm=[1, 0])))
+    g.gives(g.op("matmul", g.given(17, 40, dtype=F16), g.given(40, 18, dtype=F16)))
+    a, b = (g.op("cast", g.given(*s, dtype=I8), to="i32") for s in ((9, 40), (40, 21)))
+    g.gives(g.op("matmul", a, b))
+
+
+def rows(g: Spread) -> None:
+    g.gives(g.op("softmax", g.given(6, 131), axes=[1]), g.op("softmax", g.given(37, 19), axes=[0]))
+    g.gives(g.op("layer_norm", g.given(4, 77), g.given(77), g.given(77), axes=[1], eps=0.1))
+    x = g.given(45, 70)
+    g.gives(g.op("reduce_max", x, axes=[0]), g.op("reduce_sum", x, axes=[1]), g.op("reduce_argmax", x, axes=[1]))
+    y = g.given(20_000)
+    g.gives(g.op("reduce_sum", g.op("mul", y, y), axes=[0]))
+
+
+def attention(g: Spread) -> None:
+    q, k, v = g.given(21, 16), g.given(35, 16), g.given(35, 24)
+    g.gives(g.op("matmul", g.op("softmax", g.op("matmul", q, g.op("transpose", k, perm=[1, 0])), axes=[1]), v))
+
+
+def windows(g: Spread) -> None:
+    same = {"strides": [1, 1], "lo": [1, 1], "hi": [1, 1], "dilations": [1, 1]}
+    g.gives(g.op("relu", g.op("conv", g.given(1, 5, 13, 17), g.given(9, 5, 3, 3), **same)))
+    g.gives(g.op("conv", g.given(2, 4, 11, 10), g.given(8, 2, 3, 2), strides=[2, 2], lo=[1, 0], hi=[0, 1], dilations=[1, 2], groups=2))
+    g.gives(g.op("maxpool", g.given(1, 3, 12, 19), window=[3, 3], **{**same, "strides": [2, 1]}))
+
+
+def integers(g: Spread) -> None:
+    x, z = g.given(3, 41, dtype=I32), g.given(3, 41, dtype=I32)
+    big = g.op("mul", g.op("mul", x, z), g.b.const(715_827_883, I32))  # wraps
+    g.gives(g.op("floordiv", big, z), g.op("mod", big, z), g.op("reduce_sum", big, axes=[1]))
+    u, w = g.given(77, dtype=U8), g.given(77, dtype=U8)
+    g.gives(g.op("sub", u, w), g.op("cast", g.op("lt", u, w), to="f32"))
+
+
+def conversions(g: Spread) -> None:
+    for d in (F16, BF16, F64):
+        x, z = g.given(5, 37, dtype=d), g.given(5, 37, dtype=d)
+        m = g.op("tanh", g.op("mul", x, z))
+        g.gives(g.op("add", x, g.op("reduce_sum", m, axes=[1], keepdims=True)))
+    x = g.given(61)
+    g.gives(*(g.op("cast", x, to=t) for t in ("f16", "bf16", "f64", "i32")), g.op("cast", g.given(61, dtype=F16), to="f32"))
+
+
+def lookups(g: Spread) -> None:
+    x, i = g.given(9, 23), g.given(4, dtype=I64)
+    g.gives(g.op("gather", x, i, axis=0), g.op("gather", x, i, axis=1))
+    g.gives(g.op("exp", g.op("slice", g.given(7, 67), starts=[0, 1], limits=[7, 66], steps=[1, 3])))
+
+
+def functions(g: Spread) -> None:
+    x = g.given(61)
+    whole = [g.op(f, x) for f in ("tanh", "sigmoid", "softplus", "erf", "floor", "round", "gelu", "sign")]
+    positive = g.op("exp", g.op("tanh", x))
+    g.gives(*whole, positive, g.op("log", positive), g.op("sqrt", positive), g.op("rsqrt", positive))
+
+
+KINDS: tuple[Callable[[Spread], None], ...] = (products, rows, attention, windows, integers, conversions, lookups, functions)
+
+
+def spread() -> Graph:
+    g = Spread()
+    for kind in KINDS:
+        kind(g)
+    return g.b.graph()
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda m: m.name)
+def test_a_spread_of_kernels(machine: Machine, tmp_path):
+    if why := machine.missing():
+        pytest.skip(why)
+    graph = spread()
+    program = for_machine(graph, machine)
+    assert f"#define AC_LANES {machine.vector_bytes // 4}\n" in program.source()
+    known = Expected.of(graph)
+    got = Driven(program, tmp_path, machine.toolchain, machine.runner).run(known.feed)
+    for name, node in graph.outputs:
+        alone = Graph(graph.name, graph.inputs, ((name, node),), graph.params)
+        one = lambda x, name=name: {name: x[name]}
+        d = deviation(alone, one(known.want), one(got), one(known.own), near=[one(x) for x in known.near])
+        assert d.ratio <= max(1.0, NOISE * known.natural) or abs(d.got - d.want) <= NOTHING, (name, node.op, d)
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda m: m.name)
+def test_the_compiler_takes_the_machines_instructions(machine: Machine, tmp_path):
+    """The header chooses its short forms by what the compiler says that the machine has."""
+    if machine.toolchain.missing():
+        pytest.skip(machine.missing())
+    wanted = {"AVX2": "AC_AVX2", "AVX-512": "AC_AVX512", "NEON": "__ARM_NEON"}.get(machine.name, "__SSE2__")
+    text = f'#define AC_LANES {machine.vector_bytes // 4}\n#include "autocomp_cpu.h"\n#if !{wanted}\n#error not the machine\n#endif\n'
+    (tmp_path / "main.c").write_text(text + "int main(void) { return 0; }\n")
+    machine.toolchain.compile(tmp_path, ["main.c"], tmp_path / "program", program=True)
