@@ -53,10 +53,12 @@ class UnsupportedOp(AutocompError):
 
 
 class BuildError(AutocompError):
-    """A toolchain is missing or refused the source; `log` is the path of its output."""
+    """A toolchain is missing or refused the source; `log` is the path of its output. `machine`: not the source is at fault, but this
+    machine (the compiler cannot be started, the disk is full), so that another source would fare no better."""
 
-    def __init__(self, what: str, *, log: str | None = None, where: str | None = None, hint: str | None = None) -> None:
-        self.log = log
+    def __init__(self, what: str, *, log: str | None = None, where: str | None = None, hint: str | None = None,
+                 machine: bool = False) -> None:  # fmt: skip
+        self.log, self.machine = log, machine
         super().__init__(what, where=where, hint=hint)
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 import tempfile
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from autocomp import commands
 from autocomp.errors import BuildError
 
 
@@ -44,21 +44,28 @@ class SdkToolchain(ABC):
 
     def key(self) -> str:
         """What the result depends on besides the text."""
-        return "\n".join((self.compiler(), self.arch, *self.headers().values()))
+        return "\n".join((commands.identity(self.compiler()), self.arch, *self.headers().values()))
 
     def compile_object(self, name: str, text: str) -> bytes:
         """The device object of a kernel. Raises BuildError with the compiler's first error and the path of its log."""
-        folder = Path(tempfile.mkdtemp(prefix="autocomp-"))
-        for file, content in {**self.headers(), f"{name}.{self.suffix}": text}.items():
-            (folder / file).write_text(content)
-        command = [self.compiler(), *self.arguments(f"{name}.{self.suffix}"), "-o", f"{name}.o"]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-        if done.returncode:
-            log = folder / "log.txt"
-            log.write_text(" ".join(command) + "\n" + done.stderr)
-            first = next((x for x in done.stderr.splitlines() if "error" in x), done.stderr[:200])
-            raise BuildError(f"{self.command} refused kernel {name}: {first}", log=str(log), where=f"target {self.target}",
-                             hint=f"read {log}")  # fmt: skip
-        code = (folder / f"{name}.o").read_bytes()
-        shutil.rmtree(folder, ignore_errors=True)
-        return code
+        where = f"target {self.target}"
+        try:
+            with tempfile.TemporaryDirectory(prefix="autocomp-", ignore_cleanup_errors=True) as made:
+                folder = Path(made)
+                for file, content in {**self.headers(), f"{name}.{self.suffix}": text}.items():
+                    (folder / file).write_text(content)
+                command = [self.compiler(), *self.arguments(f"{name}.{self.suffix}"), "-o", f"{name}.o"]
+                commands.build([command], [folder / f"{name}.o"], folder, where=where, error=_of_kernel(name, text))
+                return (folder / f"{name}.o").read_bytes()
+        except OSError as e:
+            raise BuildError(f"kernel {name} cannot be compiled: {e.strerror} ({e.filename})", where=where,
+                             hint="is there room for temporary files ($TMPDIR)?") from None  # fmt: skip
+
+
+def _of_kernel(name: str, text: str) -> Callable[[commands.Ended, str, str], BuildError]:
+    """What a compiler's failure with a kernel is; its source stands in the log, behind what was said."""
+
+    def error(e: commands.Ended, what: str, where: str) -> BuildError:
+        return commands.failure(e, f"refused kernel {name}" if e.code > 0 else f"with kernel {name} {what}", where, source=text)
+
+    return error

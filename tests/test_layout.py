@@ -17,6 +17,8 @@ ORDER = [
     "trace",
     "budget",
     "files",
+    "store",
+    "commands",
     "ir",
     "frontends",
     "rewrite",

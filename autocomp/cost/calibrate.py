@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import datetime
 import shutil
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable
@@ -15,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from autocomp import commands
 from autocomp.cost.chip import forget_host, load_chip
 from autocomp.cost.host import calibration_path, facts, fingerprint
-from autocomp.errors import BuildError
+from autocomp.errors import AutocompError, BuildError
 from autocomp.files import write_atomic
 
 SOURCE = """
@@ -85,7 +85,9 @@ class Calibration:
 
 
 def calibrate() -> Calibration:
-    """Measure and write the chip file. Raises BuildError without a C compiler."""
+    """Measure and write the chip file. Raises BuildError without a C compiler, AutocompError where it cannot be written."""
+    if not calibration_path().is_absolute():
+        raise AutocompError("there is no folder for this user's settings", where=str(calibration_path()), hint="set $HOME")
     here = facts()
     lib = _library(here.vector_bytes // 4)
     sink = np.zeros(64, np.float32)
@@ -154,29 +156,16 @@ def _library(lanes: int) -> ctypes.CDLL:
     cc = next((p for n in ("cc", "gcc", "clang") if (p := shutil.which(n))), None)
     if cc is None:
         raise BuildError("no C compiler found", where="calibrate", hint="install one, e.g. `apt-get install gcc`")
-    folder = Path(tempfile.mkdtemp(prefix="autocomp-calibrate-"))
+    flags = ["-O3", "-march=native", "-fopenmp", "-ffp-contract=fast", f"-DLANES={lanes}", "-fPIC", "-shared"]
     try:
-        (folder / "c.c").write_text(SOURCE)
-        command = [
-            cc,
-            "-O3",
-            "-march=native",
-            "-fopenmp",
-            "-ffp-contract=fast",
-            f"-DLANES={lanes}",
-            "-fPIC",
-            "-shared",
-            "-o",
-            "c.so",
-            "c.c",
-            "-lm",
-        ]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise BuildError(f"the compiler refused the measuring kernels: {done.stderr.strip()[:300]}", where="calibrate")
-        lib = ctypes.CDLL(str(folder / "c.so"))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        with tempfile.TemporaryDirectory(prefix="autocomp-calibrate-", ignore_cleanup_errors=True) as made:
+            folder = Path(made)
+            (folder / "c.c").write_text(SOURCE)
+            commands.build([[cc, *flags, "-o", "c.so", "c.c", "-lm"]], [folder / "c.so"], folder, where="calibrate")
+            lib = ctypes.CDLL(str(folder / "c.so"))
+    except OSError as e:
+        raise BuildError(f"the measuring kernels cannot be built or loaded: {e.strerror or e}", where="calibrate",
+                         hint="is there room for temporary files ($TMPDIR), and may programs run there?") from None  # fmt: skip
     lib.fma_peak.restype = lib.maps.restype = ctypes.c_double
     return lib
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import platformdirs
+from autocomp.files import user_folder
 
 _CPU = Path("/sys/devices/system/cpu/cpu0")
 
@@ -72,12 +72,14 @@ def _caches() -> Mapping[str, int]:
 
 def calibration_path() -> Path:
     """Where `autocomp calibrate` writes this machine's chip file."""
-    return Path(platformdirs.user_config_dir("autocomp")) / "cpu.yaml"
+    return user_folder("config") / "cpu.yaml"
 
 
 def calibrated_file(here: HostFacts) -> Path | None:
     """The calibrated chip file, if it was measured on a machine like this one."""
     path = calibration_path()
+    if not path.is_absolute():
+        return None
     try:
         head = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):

@@ -1,7 +1,6 @@
 """Chosen schedules by kernel signature, in the process and on disk: a signature is scheduled once on a machine.
 
-What else the choice depends on (rules, chip, options, target, this package's own files) is in the key. An entry on disk carries
-a checksum; a damaged one is a miss, is noted in the trace, and is written anew. Entries are written aside and renamed.
+What else the choice depends on (rules, chip, options, target, this package's own files) is in the key.
 """
 
 from __future__ import annotations
@@ -9,19 +8,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from pathlib import Path
 from typing import Any
 
 from autocomp.cost.chip import Chip
 from autocomp.cost.work import Cost
-from autocomp.errors import AutocompError
-from autocomp.files import DamagedEntry, cache_root, digest, package_stamp, sealed, unsealed, write_atomic
+from autocomp.files import digest
 from autocomp.forks import Lock
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
 from autocomp.options import Options
 from autocomp.rewrite.rule import RuleSet
 from autocomp.rewrite.vocabulary import KERNEL_PHASES
+from autocomp.store import package_stamp, read_entry, write_entry
 from autocomp.trace import Trace
 
 FORMAT = "autocomp schedule 1"
@@ -65,15 +63,13 @@ class ScheduleMemo:
         known = _remembered.get(key)
         if known is not None:
             return known
-        path = _path(key)
-        try:
-            raw = path.read_bytes()
-        except OSError:
+        kept = read_entry("schedules", FORMAT, key, trace)
+        if kept is None:
             return None
         try:
-            choice = _choice(json.loads(unsealed(FORMAT, key, raw)))
-        except (DamagedEntry, ValueError, KeyError, TypeError) as e:
-            trace.add("note", "schedule cache", text=f"{path} is damaged ({e}); chosen again")
+            choice = _choice(json.loads(kept))
+        except (ValueError, KeyError, TypeError) as e:
+            trace.add("note", "schedules cache", text=f"{key} is no choice ({e}); chosen again")
             return None
         self._remember(key, choice)
         return choice
@@ -82,12 +78,7 @@ class ScheduleMemo:
         """Keep a choice. A cache that cannot be written costs one note in the trace and nothing else."""
         key = self.key(kernel)
         self._remember(key, choice)
-        try:
-            if self._wrote:
-                write_atomic(_path(key), sealed(FORMAT, key, json.dumps(asdict(choice))))
-        except AutocompError as e:
-            self._wrote = False
-            trace.add("note", "schedule cache", text=f"not kept: {e}")
+        self._wrote = self._wrote and write_entry("schedules", FORMAT, key, json.dumps(asdict(choice)).encode(), trace)
 
     def _remember(self, key: str, choice: Choice) -> None:
         with _LOCK.held:
@@ -100,10 +91,6 @@ def forget() -> None:
     """Drop what the process remembers (the disk keeps its entries)."""
     with _LOCK.held:
         _remembered.clear()
-
-
-def _path(key: str) -> Path:
-    return cache_root() / "schedules" / f"{key}.json"
 
 
 def _choice(d: Mapping[str, Any]) -> Choice:

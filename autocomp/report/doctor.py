@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from autocomp.cost.chip import load_chip
 from autocomp.cost.host import calibrated_file, facts
 from autocomp.errors import ChipError
-from autocomp.files import cache_root
+from autocomp.store import cache_root, why_not_ours
 from autocomp.targets import load_target
 
 EXTRAS = (
@@ -63,12 +63,12 @@ def _cpu() -> dict[str, str]:
 
 
 def _cache() -> dict[str, str]:
-    folder = cache_root()
-    there = next(p for p in (folder, *folder.parents) if p.exists())
-    good = there.is_dir() and os.access(there, os.W_OK)
+    root = cache_root()
+    there = next(p for p in (root, *root.parents) if p.exists())
+    why = why_not_ours(root) or ("" if os.access(there, os.W_OK) else "cannot be written")
     return {
         "what": "cache folder",
-        "state": str(folder) if good else f"{folder} cannot be written",
+        "state": f"{root} {why}" if why else str(root),
         "for": "compiled programs, measured schedules",
-        "next": "" if good else "set AUTOCOMP_CACHE to a folder of yours",
+        "next": "set AUTOCOMP_CACHE to a folder of yours" if why else "",
     }

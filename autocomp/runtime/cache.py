@@ -1,25 +1,23 @@
 """Compiled programs on disk: the second run of a model skips everything between its import and its library.
 
 The key is what the result depends on: the imported graph (not its weights, which no stage before the run reads), the
-target with its chip's figures and toolchain, the options, the rules, and this package's own files. An entry carries a
-checksum; what is damaged or from elsewhere is a miss, is noted in the trace, and is written anew. Entries are written
-aside and renamed, so processes may share the folder.
+target with its chip's figures and toolchain, the options, the rules, and this package's own files. Entries are those of
+`store`: what is damaged is a miss, is noted in the trace, and is written anew.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autocomp.errors import AutocompError
-from autocomp.files import DamagedEntry, cache_root, digest, package_stamp, sealed, unsealed, write_atomic
+from autocomp.files import digest
 from autocomp.ir.builder import digest as node_digest
 from autocomp.ir.node import Graph
 from autocomp.ir.types import Sym
 from autocomp.options import Options
 from autocomp.runtime.codec import CodecError, decode, encode
 from autocomp.runtime.program import KernelInfo, Program, executor_of
+from autocomp.store import package_stamp, read_entry, write_entry
 from autocomp.trace import Trace
 
 if TYPE_CHECKING:
@@ -43,19 +41,17 @@ def program_key(graph: Graph, target: Target, rules: RuleSet, options: Options, 
 def load_program(key: str, graph: Graph, target: Target, options: Options, rule_names: tuple[str, ...],
                  trace: Trace) -> Program | None:  # fmt: skip
     """The stored program over this graph's weights, or None. The trace gets the events of the compilation that made it."""
-    path = _path(key)
-    try:
-        raw = path.read_bytes()
-    except OSError:
+    kept = read_entry("programs", FORMAT, key, trace)
+    if kept is None:
         return None
     try:
-        calls, infos, sources, printed, events = decode(unsealed(FORMAT, key, raw), graph.params)
-    except (CodecError, DamagedEntry) as e:
-        trace.add("note", "program cache", text=f"{path} is damaged ({e}); compiled again")
+        calls, infos, sources, printed, events = decode(kept.decode(), graph.params)
+    except (CodecError, UnicodeDecodeError) as e:
+        trace.add("note", "programs cache", text=f"{key} is no program ({e}); compiled again")
         return None
     calls = replace(calls, source=graph)
     trace.events += events
-    trace.add("note", "program cache", text=f"found {key}")
+    trace.add("note", "programs cache", text=f"found {key}")
     executor = executor_of(calls, printed, sources, target, options, trace)
     kernels = [KernelInfo(*row) for row in infos]
     return Program(calls, kernels, sources, target, trace, options, rule_names, executor, printed)
@@ -63,18 +59,15 @@ def load_program(key: str, graph: Graph, target: Target, options: Options, rule_
 
 def store_program(key: str, program: Program) -> None:
     """Keep a program for the next run. A cache that cannot be written costs a note in the trace and nothing else."""
-    path = _path(key)
     infos = [tuple(vars(k).values()) for k in program.kernels]
-    events = [e for e in program.trace.events if e.kind != "stage" and e.name not in ("build cache", "program cache", "cache")]
+    events = [e for e in program.trace.events if e.kind != "stage" and not e.name.endswith("cache")]
     try:
         text = encode((replace(program.calls, source=_EMPTY), infos, program.sources, program.printed, events))
-        write_atomic(path, sealed(FORMAT, key, text))
-    except (AutocompError, CodecError) as e:
-        program.trace.add("note", "program cache", text=f"not kept: {e}")
+    except CodecError as e:
+        program.trace.add("note", "programs cache", text=f"not kept: {e}")
+        return
+    write_entry("programs", FORMAT, key, text.encode(), program.trace)
 
 
 _EMPTY = Graph("", (), ())
 
-
-def _path(key: str) -> Path:
-    return cache_root() / "programs" / f"{key}.json"

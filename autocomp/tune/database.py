@@ -20,6 +20,7 @@ from typing import Any
 
 from autocomp.errors import AutocompError
 from autocomp.files import write_atomic
+from autocomp.store import make_private
 from autocomp.tune.key import Place, short_digest
 
 FORMAT = 2
@@ -82,7 +83,7 @@ class Database:
     def __init__(self, path: Path, say: Callable[[str], None] = lambda text: None) -> None:
         self.path = Path(path)
         with self._errors("opened"):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            make_private(self.path.parent)
         try:
             self._open()
         except sqlite3.DatabaseError as e:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autocomp.egraph.choose import describe
+from autocomp.errors import AutocompError
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
 from autocomp.options import Options
@@ -125,7 +126,10 @@ class KernelTuning:
         stored = next((t for t in self.session.database.tuned(self.session.at) if t.kernel == self.key), None)
         if stored is not None and stored.done and self.search.over and stored.untuned == schedule_text(self.choice):
             return self._told(base, stored)
-        self.folder.mkdir(parents=True)
+        try:
+            self.folder.mkdir(parents=True)
+        except OSError as e:
+            _not_the_machines(Failure(f"{e.strerror} ({e.filename})", machine=True))
         try:
             self.session.pool.wake(len(self.session.pool.workers))  # they come up while the reference is computed
             if why := self._prepare(True):
@@ -196,12 +200,14 @@ class KernelTuning:
         """The measurement of a built candidate, or why there is none."""
         made = Measurement(schedule_text(point.schedule), "failed", None, point.predicted, "", point.rule)
         if isinstance(built, Failure):
+            _not_the_machines(built)
             return replace(made, status="refused" if built.refused else "failed", reason=f"build: {built.reason}")
         limit = SLOW * self.best or float("inf")
         if why := self._prepare():
             return replace(made, reason=f"run: {why}")
         found = self.session.worker.run(measure, self.job, [built], limit, False, limit=self.session.limits.run)
         if isinstance(found, Failure):
+            _not_the_machines(found)
             self.session.worker.stop()  # a device that has seen a fault gives the next candidate nothing but errors
             return replace(made, reason=f"run: {found.reason}")
         if found[0].wrong:
@@ -213,7 +219,10 @@ class KernelTuning:
         if self.session.worker.alive and not always:
             return ""
         done = self.session.worker.run(prepare, self.job, limit=self.session.limits.prepare)
-        return done.reason if isinstance(done, Failure) else ""
+        if isinstance(done, Failure):
+            _not_the_machines(done)
+            return done.reason
+        return ""
 
     def _know(self, p: int, m: Measurement) -> None:
         self.search.tell(p, m.seconds, m.status == "refused")
@@ -278,3 +287,10 @@ class KernelTuning:
                        schedule=best.schedule, untuned_seconds=t.untuned_seconds, tuned_seconds=best.seconds,
                        predicted=self.space.points[self.first].predicted, note=note, figures=best.monitors, pairs=pairs,
                        failures=failures)  # fmt: skip
+
+
+def _not_the_machines(f: Failure) -> None:
+    """Raises AutocompError for a failure that says nothing of the schedule: as its outcome it would be believed for ever."""
+    if f.machine:
+        raise AutocompError(f"this machine cannot go on: {f.reason}", where="tune",
+                            hint="mend that; every measurement so far is kept, and the same command goes on from there")  # fmt: skip

@@ -20,6 +20,7 @@ from importlib import import_module
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+from autocomp.commands import share_group
 from autocomp.errors import AutocompError
 
 START = 60.0  # seconds that a child may take to be ready
@@ -27,10 +28,12 @@ START = 60.0  # seconds that a child may take to be ready
 
 @dataclass(frozen=True)
 class Failure:
-    """A task that gave no result. `refused`: the code said no (an error of ours); else it crashed, hung or raised."""
+    """A task that gave no result. `refused`: the code said no (an error of ours); `machine`: the task is not at fault (a full disk, a
+    compiler that is not there any more); else it crashed, hung or raised."""
 
     reason: str
     refused: bool = False
+    machine: bool = False
 
 
 class Worker:
@@ -78,6 +81,9 @@ class Worker:
             good, value = self._pipe.recv()
         except (EOFError, OSError):
             return Failure(self._death())
+        except Exception as e:  # the code that ran there wrote into the socket
+            self.stop()
+            return Failure(f"its answer cannot be read: {type(e).__name__}")
         return value if good else Failure(*value)
 
     @property
@@ -97,13 +103,18 @@ class Worker:
 
     # ---- the child
     def _spawn(self) -> None:
-        mine, theirs = socket.socketpair()
-        paths = os.pathsep.join(dict.fromkeys(p or os.getcwd() for p in sys.path))
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "autocomp.tune.process", str(theirs.fileno()), str(os.getpid()), self._module],
-                pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL, start_new_session=True, env={**os.environ, "PYTHONPATH": paths},
-            )  # fmt: skip
+        try:
+            mine, theirs = socket.socketpair()
+            paths = os.pathsep.join(dict.fromkeys(p or os.getcwd() for p in sys.path))
+            with theirs:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-m", "autocomp.tune.process", str(theirs.fileno()), str(os.getpid()), self._module],
+                    pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL, start_new_session=True,
+                    env={**os.environ, "PYTHONPATH": paths},
+                )  # fmt: skip
+        except OSError as e:
+            raise AutocompError(f"a child process cannot be started: {e.strerror or e}", where="tune",
+                                hint="is there memory, and are there file descriptors, for another Python process?") from None  # fmt: skip
         self._pipe, self._ready = Connection(mine.detach()), False
 
     def _await_ready(self) -> None:
@@ -200,6 +211,7 @@ def serve(descriptor: int, parent: int, module: str) -> None:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # 1: PR_SET_PDEATHSIG
         if os.getppid() != parent:
             return
+    share_group()  # `Worker.stop` ends the group
     pipe = Connection(descriptor)
     if module:
         import_module(module)
@@ -212,7 +224,9 @@ def serve(descriptor: int, parent: int, module: str) -> None:
         try:
             answer = True, task(*args)
         except AutocompError as e:
-            answer = False, (e.what, type(e).__name__ in ("DoesNotFit", "UnsupportedOp"))
+            answer = False, (e.what, type(e).__name__ in ("DoesNotFit", "UnsupportedOp"), getattr(e, "machine", False))
+        except OSError as e:
+            answer = False, (f"{e.strerror or e} ({e.filename})", False, True)
         except Exception as e:  # whatever a candidate does is its own failure, told to the parent
             answer = False, (f"{type(e).__name__}: {e}", False)
         pipe.send(answer)

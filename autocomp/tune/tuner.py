@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autocomp.cost.host import usable_cores
 from autocomp.egraph.choose import choose_schedule
 from autocomp.egraph.parts import merged
 from autocomp.errors import AutocompError
-from autocomp.files import cache_root
 from autocomp.ir.kernel import Kernel
 from autocomp.loops.recurrences import recurrence_of
 from autocomp.options import Options
+from autocomp.store import work_folder
 from autocomp.targets import Target
 from autocomp.trace import Trace
 from autocomp.tune.database import Database
@@ -68,7 +64,7 @@ def tune_program(calls: KernelGraph, target: Target, rules: RuleSet, options: Op
     share = {s: cost.seconds * count[s] for s, (_, cost) in chosen.items()}
     order = sorted(share, key=lambda s: (-share[s], s))
     begun = time.monotonic()
-    with _session() as folder, _workers(limits) as (pool, worker):
+    with work_folder("tuning") as folder, _workers(limits) as (pool, worker):
         session = Session(target, rules, options, database, place_of(target, rules, options), pool, worker, limits)
         for n, s in enumerate(order):
             left = limits.seconds - (time.monotonic() - begun) if limits.seconds else float("inf")
@@ -109,32 +105,3 @@ def _workers(limits: Limits) -> Iterator[tuple[Pool, Worker]]:
     finally:
         pool.stop()
         worker.stop()
-
-
-@contextmanager
-def _session() -> Iterator[Path]:
-    """A folder for what is built; those of processes that were killed are removed."""
-    root = cache_root() / "tuning"
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-        for old in root.iterdir():
-            if not _alive(old.name.partition("-")[0]):
-                shutil.rmtree(old, ignore_errors=True)
-        folder = Path(tempfile.mkdtemp(dir=root, prefix=f"{os.getpid()}-"))
-    except OSError:  # a cache that cannot be written
-        folder = Path(tempfile.mkdtemp(prefix="autocomp-tune-"))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _alive(pid: str) -> bool:
-    """Whether a process of this number runs (or cannot be asked)."""
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, ValueError):
-        return True
-    return True

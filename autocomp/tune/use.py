@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autocomp.errors import AutocompError
-from autocomp.files import cache_root
+from autocomp.store import cache_root, why_not_ours
 
 if TYPE_CHECKING:
     from autocomp.options import Options
@@ -19,8 +19,14 @@ if TYPE_CHECKING:
 
 
 def database_path(options: Options) -> Path:
-    """The database that options name, else the one in the cache folder."""
-    return Path(options.tuning_database) if options.tuning_database else cache_root() / "tuning.sqlite"
+    """The database that options name, else the one in the cache folder. Raises AutocompError where that may be another user's doing."""
+    if options.tuning_database:
+        return Path(options.tuning_database)
+    root = cache_root()
+    if why := why_not_ours(root):
+        raise AutocompError(f"the cache folder cannot be used: it {why}", where=str(root),
+                            hint="set $AUTOCOMP_CACHE to a folder of yours, or give --database")  # fmt: skip
+    return root / "tuning.sqlite"
 
 
 @dataclass(frozen=True)
@@ -33,17 +39,20 @@ class Measured:
 
 def measured(target: Target, rules: RuleSet, options: Options, trace: Trace) -> Measured:
     """What is known for this target and these rules; a database that cannot be read costs a note in the trace."""
-    path = database_path(options)
-    if not options.tuned or not path.exists():
+    if not options.tuned:
         return Measured({})
-    from autocomp.tune.database import read_tuned, stamp
     from autocomp.tune.key import place_of
 
     try:
+        path = database_path(options)
+        if not path.exists():
+            return Measured({})
+        from autocomp.tune.database import read_tuned, stamp
+
         at = place_of(target, rules, options)
         every = [t for t in read_tuned(path) if t.place.chip == at.chip]
     except AutocompError as e:
-        trace.add("note", "tuning database", text=f"not used: {e.what} ({path})")
+        trace.add("note", "tuning database", text=f"not used: {e.what} ({e.where})")
         return Measured({})
     found = [t for t in every if t.place == at]
     if every and not found:

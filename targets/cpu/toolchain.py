@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-import subprocess
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import as_file, files
 from pathlib import Path
 
+from autocomp import commands
 from autocomp.errors import BuildError
 
 FLAGS = (
@@ -29,17 +28,38 @@ NO_OPENMP = ("'omp.h' file not found", "omp.h: No such file", "-lomp", "-lgomp",
 CANDIDATES = ("cc", "gcc", "clang")
 
 
-@lru_cache(maxsize=8)
+HINT = "install one, e.g. `apt-get install gcc`, or set $CC"
+
+
 def _found(wanted: str) -> tuple[tuple[str, ...], str]:
-    """(command, version line) of the compiler: `wanted` may have options or a launcher in front, as $CC may for make. Raises BuildError
-    with what to install."""
-    words = [wanted.split(), [wanted]] if wanted.strip() else [[n] for n in CANDIDATES]
-    found = next(([p, *n[1:]] for n in words if (p := shutil.which(n[0]))), None)
+    """(command, what tells its version) of the compiler: `wanted` may have options or a launcher in front, as $CC may for make. Raises
+    BuildError with what to install. It is looked for every time: it may have gone, or be another one by now."""
+    try:
+        words = [shlex.split(wanted), [wanted]] if wanted.strip() else [[n] for n in CANDIDATES]
+    except ValueError as e:  # an open quotation mark: the name of a file may have one
+        words = [[wanted]]
+        why = f"$CC is '{wanted}', which cannot be read as a command ({e})"
+    else:
+        why = f"$CC names '{wanted}', which is not found" if wanted else "no C compiler found"
+    found = next(([p, *n[1:]] for n in words if n and n[0] and (p := shutil.which(n[0]))), None)
     if found is None:
-        what = f"$CC names '{wanted}', which is not found" if wanted else "no C compiler found"
-        raise BuildError(what, where="target cpu", hint="install one, e.g. `apt-get install gcc`, or set $CC")
-    run = subprocess.run([*found, "--version"], capture_output=True, text=True, check=False)
-    return tuple(found), next(iter((run.stdout or run.stderr).splitlines()), found[0])
+        raise BuildError(why, where="target cpu", hint=HINT)
+    version = _version(tuple(found), commands.identity(found[0]))
+    if isinstance(version, BuildError):
+        raise version
+    return tuple(found), version
+
+
+@lru_cache(maxsize=8)
+def _version(command: tuple[str, ...], identity: str) -> str | BuildError:
+    """Its first line about itself, with what else tells one compiler from another; or why it does not answer, which is not asked twice."""
+    try:
+        (asked,) = commands.run([[*command, "--version"]], where="target cpu", limit=commands.ASKED)
+    except BuildError as e:
+        return e
+    if asked.late:
+        return commands.failure(asked, asked.why, "target cpu", hint="is $CC a C compiler?")
+    return f"{next(iter((asked.out or asked.err).splitlines()), command[0])} {identity}"
 
 
 @dataclass(frozen=True)
@@ -77,34 +97,24 @@ class Toolchain:
     def compile(self, folder: Path, names: Sequence[str], out: Path, jobs: int = 2, program: bool = False) -> None:
         """Objects side by side, then one link: a library, or a `program` (with a main). Raises BuildError with the compiler's log."""
         cc = _found(self.command or os.environ.get("CC", ""))[0]
+        objects = [folder / (n[:-2] + ".o") for n in names]
         with as_file(files("autocomp.targets.cpu").joinpath("include")) as include:
-            commands = [[*cc, *FLAGS, *self.machine, f"-I{include}", *self.more, "-c", n, "-o", n[:-2] + ".o"] for n in names]
-            with ThreadPoolExecutor(jobs) as pool:
-                list(pool.map(lambda c: self._run(c, folder), commands))
+            options = [*FLAGS, *self.machine, f"-I{include}", *self.more]
+            compiles = [[*cc, *options, "-c", n, "-o", o.name] for n, o in zip(names, objects)]
+            commands.build(compiles, objects, folder, where="target cpu", jobs=jobs, error=_error)
         kind = () if program else ("-shared",)
-        self._run([*cc, *kind, "-fopenmp", *[n[:-2] + ".o" for n in names], "-o", out.name, "-lm", *self.more], folder)
-        for n in names:
-            (folder / (n[:-2] + ".o")).unlink()
+        link = [*cc, *kind, "-fopenmp", *[o.name for o in objects], "-o", out.name, "-lm", *self.more]
+        commands.build([link], [out], folder, where="target cpu", error=_error)
+        for o in objects:
+            o.unlink(missing_ok=True)
 
-    def _run(self, command: list[str], folder: Path) -> None:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-        if done.returncode:
-            import tempfile
 
-            fd, log = tempfile.mkstemp(prefix="autocomp-", suffix=".log")
-            with os.fdopen(fd, "w") as f:
-                f.write(" ".join(command) + "\n" + done.stderr)
-            first = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr.strip()[:200])
-            if any(sign in done.stderr for sign in NO_OPENMP):
-                raise BuildError(f"{Path(command[0]).name} has no OpenMP here: {first}", log=log, where="target cpu",
-                                 hint="install it (for clang e.g. `apt-get install libomp-dev` of its version), or set $CC to a compiler "
-                                 "that has it, e.g. CC=gcc")  # fmt: skip
-            raise BuildError(
-                f"{Path(command[0]).name} failed with exit code {done.returncode}: {first}",
-                log=log,
-                where="target cpu",
-                hint=f"read {log}",
-            )
+def _error(e: commands.Ended, what: str, where: str, hint: str = "") -> BuildError:
+    """As `commands.failure`; a compiler without OpenMP is told what it lacks."""
+    if not any(sign in e.said for sign in NO_OPENMP):
+        return commands.failure(e, what, where, hint)
+    return commands.failure(e, "has no OpenMP here", where, hint="install it (for clang e.g. `apt-get install libomp-dev` of its version), "
+                            "or set $CC to a compiler that has it, e.g. CC=gcc")  # fmt: skip
 
 
 @lru_cache(maxsize=1)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
-from pathlib import Path
 
 from autocomp.targets.cuda.device import INSTALL, device_here, version_of
 
+from autocomp import commands
 from autocomp.errors import BuildError
 
 
@@ -25,7 +24,17 @@ def _version() -> str:
     except Exception as e:  # cuda.pathfinder says where it looked, over several lines
         first = next(iter(str(e).splitlines()), type(e).__name__).partition(": No such file")[0]
         raise BuildError(f"NVRTC cannot be loaded: {first}", where="target cuda", hint=INSTALL) from None
-    return f"{major}.{minor} {status}"
+    return f"{major}.{minor} {status} {_file()}"
+
+
+def _file() -> str:
+    """What tells NVRTC's releases of one version apart: its file."""
+    try:
+        from cuda.pathfinder import load_nvidia_dynamic_lib as find
+
+        return commands.identity(str(find("nvrtc").abs_path))
+    except Exception:  # it is loaded all the same: a toolkit's own, found by the system
+        return ""
 
 
 @lru_cache(maxsize=1)
@@ -82,6 +91,8 @@ class Toolchain:
         status, program = nvrtc.nvrtcCreateProgram(
             text.encode(), f"{name}.cu".encode(), len(known), [t.encode() for t in known.values()], [n.encode() for n in known]
         )
+        if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            raise self._failure(name, text, f"it cannot begin: {status}")
         options = [f"--gpu-architecture={self.arch}", "--std=c++17", "--device-as-default-execution-space"]
         if include := _toolkit_include():
             options.append(f"--include-path={include}")
@@ -95,12 +106,12 @@ class Toolchain:
         code = b" " * size
         nvrtc.nvrtcGetCUBIN(program, code)
         nvrtc.nvrtcDestroyProgram(program)
+        if not code.strip():
+            raise self._failure(name, text, "it ended well but gave no device code")
         return code
 
     def _failure(self, name: str, text: str, log: str) -> BuildError:
-        folder = Path(tempfile.mkdtemp(prefix="autocomp-"))
-        (folder / f"{name}.cu").write_text(text)
-        (folder / "log.txt").write_text(log)
+        path = commands.keep_log(f"{log}\n{text}")
         first = next((line for line in log.splitlines() if "error" in line), log[:200])
-        return BuildError(f"NVRTC refused kernel {name} for {self.arch}: {first}", log=str(folder / "log.txt"), where="target cuda",
-                          hint=f"read {folder / 'log.txt'}")  # fmt: skip
+        return BuildError(f"NVRTC refused kernel {name} for {self.arch}: {first}", log=path, where="target cuda",
+                          hint=f"read {path}" if path else "its log could not be kept: is there room for temporary files?")  # fmt: skip

@@ -146,7 +146,7 @@ def test_doctor_says_what_is_missing_and_whether_the_cache_can_be_written(tmp_pa
     rows = {r["what"]: r for r in json.loads(run("doctor", "--json")[0])}
     assert {"onnx", "cuda-core", "CUDA device", "this CPU"} < rows.keys()
     assert all(r["next"] for r in rows.values() if r["state"] in ("missing", "none"))
-    assert rows["cache folder"]["state"] == f"{tmp_path / 'file'} cannot be written"
+    assert rows["cache folder"]["state"] == f"{tmp_path / 'file'} is no folder"
     assert rows["cache folder"]["next"] == "set AUTOCOMP_CACHE to a folder of yours"
 
 

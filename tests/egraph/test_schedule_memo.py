@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import autocomp
+from autocomp import store
 from autocomp.cost.chip import load_chip
 from autocomp.cost.demand import demand_of
 from autocomp.egraph import choose, kernel_memo
@@ -88,7 +89,7 @@ def test_a_damaged_entry_is_noticed_and_written_anew(asked, folder, damage):
     kernel_memo.forget()
     again = compiled()
     assert len(asked) == 2 and again.sources == first.sources
-    assert [e.data["text"].startswith(f"{entry} is damaged") for e in again.trace.of("note") if e.name == "schedule cache"] == [True]
+    assert [e.data["text"].startswith(f"{entry} is damaged") for e in again.trace.of("note") if e.name == "schedules cache"] == [True]
     assert entry.read_bytes() == good
 
 
@@ -98,10 +99,10 @@ def test_a_right_seal_on_something_else_is_damage_too(asked, folder):
     (entry,) = folder.iterdir()
     key = json.loads(entry.read_bytes().partition(b"\n")[0])["key"]
     for text in ('{"schedule": 3}', "[]", '"x"', "null", '{"cost": {"seconds": "fast", "bound": "", "parts": []}}'):
-        entry.write_text(autocomp.files.sealed(kernel_memo.FORMAT, key, text))
+        entry.write_bytes(store.seal(kernel_memo.FORMAT, key, text.encode()))
         kernel_memo.forget()
-        note = next(e for e in compiled().trace.of("note") if e.name == "schedule cache")
-        assert "is damaged" in note.data["text"]
+        note = next(e for e in compiled().trace.of("note") if e.name == "schedules cache")
+        assert "is no choice" in note.data["text"]
 
 
 def test_everything_that_the_choice_depends_on_is_in_the_key(monkeypatch):
@@ -129,8 +130,8 @@ def test_a_folder_that_cannot_be_written_costs_one_note(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("AUTOCOMP_CACHE", str(tmp_path / "file"))
     program = compiled(MODEL.replace("output y = %1", "%2 = softmax(%1, axes=[1])\noutput y = %1\noutput z = %2"))
-    notes = [e.data["text"] for e in program.trace.of("note") if e.name == "schedule cache"]
-    assert len(program.kernels) == 2 and len(notes) == 1 and notes[0].startswith("not kept: ")
+    notes = [e.data["text"] for e in program.trace.of("note") if e.name.endswith("cache")]
+    assert len(program.kernels) == 2 and len(notes) == 1 and f"{tmp_path / 'file'} cannot be used" in notes[0]
 
 
 def test_another_process_finds_it(folder):

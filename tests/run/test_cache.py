@@ -16,6 +16,7 @@ from autocomp.targets import load_target
 from autocomp.targets.cpu.target import CpuTarget
 
 import autocomp
+from autocomp import store
 from autocomp.egraph import saturate
 from autocomp.egraph.kernel_memo import ScheduleMemo
 from autocomp.frontends.text import parse
@@ -194,15 +195,15 @@ def test_processes_share_the_folder(folder):
     with ThreadPoolExecutor(4) as pool:
         runs = list(pool.map(start, range(4)))
     assert [r.returncode for r in runs] == [0] * 4, runs
-    assert {p.suffix for p in folder.iterdir()} == {".json"}
+    assert {p.suffix for p in folder.iterdir()} == {".entry"}
     assert "saturate" not in start(0).stdout
 
 
 def test_a_disk_that_is_full_costs_a_note(monkeypatch):
-    def full(path, data):
+    def full(path, data, mode=0):
         raise autocomp.AutocompError(f"cannot write {len(data)} bytes: No space left on device", where=str(path))
 
-    monkeypatch.setattr(cache, "write_atomic", full)
+    monkeypatch.setattr(store, "write_atomic", full)
     program, _, trace = compiled()
     program.verify()
     assert any("not kept:" in e.data.get("text", "") and "No space left on device" in e.data["text"] for e in trace.of("note"))
