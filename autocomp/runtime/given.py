@@ -25,12 +25,13 @@ def host_array(x: Any, name: str = "") -> np.ndarray:
     what = f"input '{name}'" if name else "an input"
     try:
         array, foreign = _read(x)
+        why = _elsewhere(array, x) if foreign else ""
     except AutocompError:
         raise
     except Exception as e:  # whatever a foreign property or method raises
         raise ModelError(f"{what}: NumPy cannot read a {_kind(x)}: {str(e) or type(e).__name__}", where="inputs",
                          hint="give x.detach().cpu()" if of_torch(x) else "give a NumPy array") from None  # fmt: skip
-    if foreign and (why := _elsewhere(array)):
+    if why:
         raise ModelError(f"{what}: a {_kind(x)} says that it has shape {array.shape} and strides {array.strides}, but {why}",
                          where="inputs", hint="give a NumPy array")  # fmt: skip
     return array
@@ -72,8 +73,8 @@ def _read(x: Any) -> tuple[np.ndarray, bool]:
     return np.from_dlpack(x) if short is None else np.from_dlpack(x.view(_bits(short))).view(short), False
 
 
-def _elsewhere(x: np.ndarray) -> str:
-    """Why an array's elements cannot be where it says, "" where they can: the system is asked for its pages."""
+def _elsewhere(x: np.ndarray, owner: Any) -> str:
+    """Why an array's elements cannot be where `owner` says, "" where they can: the system is asked for its pages."""
     if not x.size:
         return ""
     low = high = x.ctypes.data
@@ -82,6 +83,11 @@ def _elsewhere(x: np.ndarray) -> str:
     high += x.itemsize
     if not mmap.PAGESIZE <= low < high < 1 << 63:
         return f"that would be addresses {low:#x} to {high:#x}"
+    data = owner.__array_interface__.get("data")
+    if not isinstance(data, tuple):  # NumPy takes a buffer's address and does not ask for its length
+        buffer = np.frombuffer(owner if data is None else data, np.uint8)
+        begin = buffer.ctypes.data
+        return "" if begin <= low and high <= begin + buffer.nbytes else f"its buffer has {buffer.nbytes} bytes"
     if sys.platform != "linux":
         return ""
     libc = ctypes.CDLL(None, use_errno=True)
