@@ -16,17 +16,38 @@ from autocomp.trace import Trace
 FLOOR = 2_000  # terms that the rules of one phase may make of the smallest graph
 MATCHES = 20_000  # of one left side, for the smallest graph
 MATCHES_OF_A_TERM = 20  # and for each term of the graph
+CUTS, CUTS_OF_AN_OP = 20_000, 100  # bodies of kernels that are priced, for the smallest graph and for each operation
+LATE = 64  # schedules of a kernel that are made after the deadline
 OPS = 1_000  # of a graph for which the deadline is twice the option's
 
 
-def most_terms(options: Options, terms: int) -> int:
-    """How many terms the e-graph of a graph of `terms` may hold at the end of a phase that began with as many."""
-    return min(options.phase_nodes, terms + FLOOR + options.phase_growth * terms)
+def most_terms(options: Options, terms: int, now: int) -> int:
+    """How many terms the e-graph of a graph of `terms` may hold at the end of a phase that began with `now`: what one phase made is no
+    reason for the next to make as much of it."""
+    return min(options.phase_nodes, now + FLOOR + options.phase_growth * terms)
 
 
 def most_matches(terms: int) -> int:
     """How many tensors of a graph of `terms` one left side may match in a round."""
     return MATCHES + MATCHES_OF_A_TERM * terms
+
+
+@dataclass(eq=False)
+class Effort:
+    """Work that is counted as it is done."""
+
+    limit: int
+    done: int = 0
+
+    @property
+    def spent(self) -> bool:
+        """Whether the limit is reached."""
+        return self.done >= self.limit
+
+
+def cover_effort(ops: int) -> Effort:
+    """Bodies that all covers of a graph of so many operations may price together."""
+    return Effort(CUTS + CUTS_OF_AN_OP * ops)
 
 
 @dataclass(eq=False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from autocomp.budget import NEVER, Deadline
+from autocomp.budget import NEVER, Deadline, Effort, cover_effort
 from autocomp.cost.chip import Chip
 from autocomp.egraph.chosen import Cover, check_cover
 from autocomp.egraph.cuts import Cut, Enumerator
@@ -28,15 +28,20 @@ DEEP = 3  # rounds in which the users of a tensor, and then theirs, are moved aw
 
 
 def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: Trace,
-          without: frozenset[frozenset[int]] = frozenset(), deadline: Deadline = NEVER) -> KernelGraph:  # fmt: skip
+          without: frozenset[frozenset[int]] = frozenset(), deadline: Deadline = NEVER,
+          effort: Effort | None = None) -> KernelGraph:  # fmt: skip
     """Kernels for the whole graph, in an order in which every tensor is made before it is read. `without`: sets of nodes that no kernel
-    computes together (`Call.body` of earlier covers).
+    computes together (`Call.body` of earlier covers). `effort`: what all covers of the graph may take, this one's own by default.
 
     Raises UnsupportedOp when no finite cover exists (an op whose forms all need themselves).
     """
     subject = subject_of(frozen, chip.matrix.keys())
-    enum = Enumerator(subject, compile_rows(rules.of("fusion", chip.target), options), chip, options, without=without, deadline=deadline)
+    effort = effort or cover_effort(len(frozen.graph.nodes()))
+    enum = Enumerator(subject, compile_rows(rules.of("fusion", chip.target), options), chip, options, without=without, effort=effort,
+                      deadline=deadline)  # fmt: skip
     enum.run()
+    if effort.spent:
+        trace.add("budget", "cover", cuts=effort.done, limit=effort.limit)
     for reason, n in sorted(enum.refused.items()):
         rule, _, condition = reason.partition(": ")
         trace.add("reject", rule, phase="fusion", reason=condition or reason, count=n)

@@ -12,7 +12,7 @@ from itertools import pairwise
 from math import prod
 from typing import NamedTuple
 
-from autocomp.budget import NEVER, Deadline
+from autocomp.budget import NEVER, Deadline, Effort, cover_effort
 from autocomp.cost.blocks import WARP_ROWS
 from autocomp.cost.chip import Chip
 from autocomp.cost.roofline import time_of
@@ -69,10 +69,12 @@ class Enumerator:
     refused: dict[str, int] = field(default_factory=dict)
     factors: dict[tuple[int, frozenset[int]], Factors] = field(default_factory=dict)
     without: frozenset[frozenset[int]] = frozenset()  # nodes that no body has together
-    deadline: Deadline = NEVER  # after it tensors are computed as the model says, each by a kernel of its own
+    effort: Effort | None = None  # once it is spent, tensors are computed as the model says; by default this cover's own
+    deadline: Deadline = NEVER  # after it, each by a kernel of its own too
 
     def __post_init__(self) -> None:
         nodes = self.subject.nodes
+        self._effort = self.effort or cover_effort(len(self.subject.frozen.graph.nodes()))
         self._computing = frozenset(n.id for n in nodes if not n.form.view)
         self._heavy = frozenset(n.id for n in nodes if n.form.kind in ("reduce", "contract", "online"))
         self._vector, self._special = [n.form.vector for n in nodes], [n.form.special for n in nodes]
@@ -95,39 +97,56 @@ class Enumerator:
         for group in s.order:
             waiting = [c for c in group if (c not in s.memory or c in s.narrow) and c not in s.literal]
             self._settle((c for c in group if c not in waiting or c in s.narrow), 0.0)
-            while len(waiting) > 1 and len(group) <= RANKED and not self.deadline.cut:
-                best = min(waiting, key=self._least)  # the cheapest without the others; they may then be views of it
-                self._enumerate(best)
+            made: dict[int, list[Cut]] = {}
+            while len(waiting) > 1 and len(group) <= RANKED and not self._hurried:
+                made |= {c: self._possible(c, self._ready(c)) for c in waiting if c not in made}
+                cheapest = {c: min((x.flow for x in made[c]), default=float("inf")) for c in waiting}
+                best = min(waiting, key=lambda c: cheapest[c])  # the others may then be views of it
+                self._enumerate(best, made.pop(best))
                 waiting.remove(best)
-            for c in waiting:
-                self._enumerate(c)
+                for c in [c for c in waiting if any(best in n.enode.children for n in s.by_class[c])]:
+                    del made[c]
+            while waiting and not self._hurried:
+                c = waiting.pop(0)
+                self._enumerate(c, made[c] if c in made else self._possible(c, self._ready(c)))
+            self._as_modelled(waiting)
             self._settle(s.narrow.intersection(group), 0.0)
         for c in s.narrow:  # no kernel of its own ever makes what is in memory
             self.cuts.pop(c, None)
 
-    def _plain(self, c: int) -> list[SubjectNode]:
-        """The form of a class that the model has, or else any one."""
-        ready = self._ready(c)
-        return ([n for n in ready if n.enode.why == "source"] or ready)[:1]
+    @property
+    def _hurried(self) -> bool:
+        """Whether no more forms are looked at than the model has."""
+        return self.deadline.passed("cover", "bodies of several operations") or self._effort.spent
 
-    def _least(self, c: int) -> float:
-        """The least flow of a class by the cuts that can be made so far."""
-        return min((cut.flow for node in self._ready(c) for cut in self._of_node(node)), default=float("inf"))
+    def _as_modelled(self, waiting: list[int]) -> None:
+        """Each of these classes by the forms that the model has of it; those that it has none of are not needed then. In rounds, since
+        classes of a group have an order among all of their forms."""
+        model = {c: [n for n in self.subject.by_class[c] if n.enode.why == "source"] for c in waiting}
+        left = [c for c in waiting if model[c]]
+        while ready := {c: mine for c in left if (mine := [n for n in self._ready(c) if n in model[c]])}:
+            for c, nodes in ready.items():
+                self._enumerate(c, self._possible(c, nodes))
+            left = [c for c in left if c not in ready]
+
+    def _possible(self, c: int, forms: Iterable[SubjectNode]) -> list[Cut]:
+        """The cuts of a class by some of its forms."""
+        alone = self.deadline.passed("cover", "bodies of several operations")
+        return [cut for node in forms for cut in self._of_node(node, alone)]
 
     def _ready(self, c: int) -> list[SubjectNode]:
         """The forms of a class whose operands have cuts."""
         s = self.subject
         return [n for n in s.by_class[c] if all(x in s.memory or x in s.literal or x in self.cuts for x in n.enode.children)]
 
-    def _enumerate(self, c: int) -> None:
+    def _enumerate(self, c: int, made: Iterable[Cut]) -> None:
+        """Keep the best of a class's cuts."""
         found: dict[tuple[object, ...], Cut] = {}
-        late = self.deadline.passed("cover", "bodies of several operations")
-        for node in self._plain(c) if late else self._ready(c):
-            for cut in self._of_node(node, late):
-                key = (cut.record.kind, frozenset([self._tensor[x] for x in cut.leaves]), cut.heavy)
-                old = found.get(key)
-                if old is None or cut.before(old):
-                    found[key] = cut
+        for cut in made:
+            key = (cut.record.kind, frozenset([self._tensor[x] for x in cut.leaves]), cut.heavy)
+            old = found.get(key)
+            if old is None or cut.before(old):
+                found[key] = cut
         self._keep(c, list(found.values()))
 
     def _keep(self, c: int, found: list[Cut]) -> None:
@@ -215,6 +234,7 @@ class Enumerator:
         return out
 
     def _finish(self, node: SubjectNode, parts: tuple[_Part, ...]) -> Cut | None:
+        self._effort.done += 1
         record = fold(node.form, node.id, [p.operand for p in parts])
         if isinstance(record, str):
             self.refused[f"grammar: {record}"] = self.refused.get(f"grammar: {record}", 0) + 1

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from autocomp.budget import NEVER, Deadline
+from autocomp.budget import LATE, NEVER, Deadline
 from autocomp.cost.roles import Roles, spread
 from autocomp.egraph.engine import execute
 from autocomp.egraph.kernel_rules import COLUMNS, TILES, Decoder, KernelRule, Subject, Words, axes_of, compile_rule, default_row
@@ -139,19 +139,17 @@ class _KernelEGraph:
     def saturate(self, rounds: int, nodes: int, deadline: Deadline) -> str:
         """Run rules and answer questions until nothing is new; the limit (of a kernel, in the mean) that was hit, if one was. `rounds`:
         of STEPS of egglog's, those before each answer counted together."""
-        most, limit, late = nodes * len(self.kernels), rounds, False
+        limit = rounds
         while rounds:
-            more = True
-            while more and rounds and not late:
+            late = deadline.passed("schedule", "all but a few schedules of each kernel")
+            most, more = (min(nodes, LATE) if late else nodes) * len(self.kernels), True
+            while more and rounds:
                 rounds -= 1
                 done = self._run(f'(run-schedule (repeat {STEPS} (run schedules :until (> (get-size! "Tile") {most}))))')
                 more = done[-1].report.updated
-                late = deadline.passed("schedule", "schedules of some kernels")
             self.tables = self.eg.freeze().functions  # asked once: every look at it copies all rows
             if len(self.tables["Tile"].rows) > most:
-                return f"{nodes} schedules"
-            if late:
-                return f"{deadline.seconds:g} seconds"
+                return f"{deadline.seconds:g} seconds" if late else f"{nodes} schedules"
             answers = self._answers(self.tables) if not more else []
             if not answers and not more:
                 return ""

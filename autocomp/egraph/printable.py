@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from autocomp.budget import NEVER, Deadline
+from autocomp.budget import NEVER, Deadline, Effort, cover_effort
 from autocomp.cost.chip import Chip
 from autocomp.cost.work import Cost
 from autocomp.egraph import choose
@@ -37,9 +37,10 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
     without: frozenset[frozenset[int]] = frozenset()
     first: AutocompError | None = None
     schedules: dict[str, tuple[Schedule, Cost]] = {}
+    effort = cover_effort(len(frozen.graph.nodes()))
     for _ in range(COVERS):
         try:
-            calls = _kernels(frozen, rules, chip, options, trace, without, deadline)
+            calls = _kernels(frozen, rules, chip, options, trace, without, deadline, effort)
         except UnsupportedOp as e:
             raise first or e from None
         kernels = {c.kernel.signature: c.kernel for c in calls.calls if not c.kernel.opaque}
@@ -59,10 +60,10 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
 
 
 def _kernels(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: Trace, without: frozenset[frozenset[int]],
-             deadline: Deadline) -> KernelGraph:  # fmt: skip
+             deadline: Deadline, effort: Effort) -> KernelGraph:  # fmt: skip
     """One cover, checked."""
     with trace.stage("cover") as note:
-        calls = covers.cover(frozen, rules, chip, options, trace, without, deadline)
+        calls = covers.cover(frozen, rules, chip, options, trace, without, deadline, effort)
         check_kernel_graph(calls)
         check_kernel_graph_accesses(calls)
         note.update(kernels=len(calls.calls), distinct=len({c.kernel.signature for c in calls.calls}))

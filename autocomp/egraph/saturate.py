@@ -130,13 +130,13 @@ def saturate(graph: Graph, rules: RuleSet, options: Options, trace: Trace, featu
     Raises RuleError where a rule's two sides differ in type; a phase that reaches its budget stops and says so in the trace.
     """
     subject, names, source = _load(graph)
-    functions = tensor_functions(options, features)
+    functions, size = tensor_functions(options, features), len(subject.types)
     for phase in GRAPH_PHASES:
         chosen = rules.of(phase)
         if chosen and not deadline.passed("saturate", f"rules of phase {phase} and later ones"):
             able = matchable(chosen, (t.op for t in subject.engine.terms))
             queries = [q for i, r in enumerate(able) for q in queries_of(subject.engine, phase, i, r)]
-            Phase(phase, subject, options, trace, queries, functions, deadline).run()
+            Phase(phase, subject, options, trace, queries, functions, deadline, size).run()
     subject.engine.rebuild()
     split = split_wide(subject, options, trace)
     said = {names[n]: place for n, place in graph.locations.items() if n in names}
@@ -192,6 +192,7 @@ class Phase:
     queries: list[Query]
     functions: Mapping[str, Any]
     deadline: Deadline
+    source: int  # terms of the graph
     start: float = field(default_factory=time.perf_counter)
     fired: dict[str, int] = field(default_factory=dict)
     rejected: dict[str, int] = field(default_factory=dict)
@@ -201,10 +202,10 @@ class Phase:
     tried: int = 0
 
     def __post_init__(self) -> None:
-        self.first = len(self.subject.types)
-        self.most = most_terms(self.options, self.first)
-        self.matches = most_matches(self.first)
-        self.left = max(0, self.most - self.first)
+        first = len(self.subject.types)
+        self.most = most_terms(self.options, self.source, first)
+        self.matches = most_matches(self.source)
+        self.left = max(0, self.most - first)
 
     def run(self) -> None:
         """Rounds of matching and applying until nothing changes or the budget is reached, which the trace then says."""
@@ -237,7 +238,7 @@ class Phase:
     def _rest(self) -> None:
         """Rules that have had their share of terms, or would match too often, are asked no more."""
         for name, terms in self.made.items():
-            if terms > self.left * SHARE and self._grown():
+            if terms > max(SMALL, self.left * SHARE):
                 self.resting.setdefault(name, f"{terms} terms")
         if not self._grown():
             return
@@ -249,7 +250,7 @@ class Phase:
 
     def _grown(self) -> bool:
         """Whether classes may have many forms: only then is it worth while to count."""
-        return len(self.subject.types) > self.first + max(SMALL, self.first)
+        return len(self.subject.types) > self.source + max(SMALL, self.source)
 
     def _round(self, found: Mapping[str, set[tuple[object, ...]]], seen: dict[str, set[tuple[object, ...]]], first: bool
                ) -> tuple[bool, dict[str, Any] | None]:  # fmt: skip
