@@ -17,8 +17,9 @@ def _check(program: Any, quiet: bool) -> dict[str, Any]:
     """Replay against the reference; raises VerificationError (exit 3)."""
     result = program.verify()
     if not quiet:
-        err.print(f"verified: largest error {result.worst:.2e} of tolerance {result.tolerance:.2e} (float64 reference, seed {result.seed})")
-    return {"worst": result.worst, "tolerance": result.tolerance, "seed": result.seed}
+        err.print(f"verified: largest error {result.worst:.2e} of tolerance {result.tolerance:.2e} (float64 reference, seed {result.seed}"
+                  f"{''.join(f', {k} = {n}' for k, n in result.sizes.items())})")  # fmt: skip
+    return {"worst": result.worst, "tolerance": result.tolerance, "seed": result.seed, "sizes": dict(result.sizes)}
 
 
 def _build(program: Any, quiet: bool) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from autocomp.egraph.cuts import Cut
 from autocomp.egraph.subject import Subject
 from autocomp.ir.kernel import Arg, Call, Kernel, KernelGraph
 from autocomp.ir.node import Graph, Node, make
+from autocomp.ir.types import holds_symbol
 
 NAMED = 4  # ops that a kernel's name has at most
 
@@ -142,7 +143,7 @@ def _constant_graph(s: Subject, k: int, graph: Graph) -> Graph:
             return done[c]
         t = s.frozen.classes[c].type
         for e in sorted(s.frozen.classes[c].nodes, key=lambda e: (len(e.children), e.op, repr(e.attrs))):
-            if e.op == "input" or path & set(e.children):
+            if e.op == "input" or holds_symbol(t) or holds_symbol(e.attrs) or path & set(e.children):
                 continue
             parts = [build(x, path | {c}) for x in e.children]
             if all(p is not None for p in parts):

@@ -22,7 +22,7 @@ from autocomp.ir.builder import checked_attrs, constant, inferred
 from autocomp.ir.node import Attrs, Graph
 from autocomp.ir.ops import OPS
 from autocomp.ir.scalar import SCALAR, convert
-from autocomp.ir.types import BOOL, DTYPES, TensorType, dim_hint
+from autocomp.ir.types import BOOL, DTYPES, TensorType, dim_hint, holds_symbol
 from autocomp.options import Options
 from autocomp.rewrite.expr import Lit, Ref, Word
 from autocomp.rewrite.functions import Operand, tensor_functions
@@ -43,7 +43,8 @@ INJECTIVE = frozenset(name for name, op in OPS.items() if op.injective)
 class Subject:
     """The graph inside the engine: type and known facts of every named term.
 
-    uniform: the number that all elements are, if it is known. constant: computable from parameters and constants alone.
+    uniform: the number that all elements are, if it is known. constant: computable from parameters and constants alone,
+    before the program runs, so that no symbolic size is in it. fixed: none is in its own type and attributes.
     indexed: a map of indices alone, or one number in another shape: cheaper to compute than to load, so never folded. After
     `settle` the first two are facts of classes: what one form knows holds for all of them, and for what is computed from them.
     united: classes met since then.
@@ -53,6 +54,7 @@ class Subject:
     types: list[TensorType] = field(default_factory=list)
     uniform: list[float | None] = field(default_factory=list)
     constant: list[bool] = field(default_factory=list)
+    fixed: list[bool] = field(default_factory=list)
     indexed: list[bool] = field(default_factory=list)
     united: bool = False
 
@@ -60,6 +62,7 @@ class Subject:
         n = self.engine.add(op, attrs, args, why)
         if n == len(self.types):
             self.types.append(type)
+            self.fixed.append(not holds_symbol(type) and not holds_symbol(attrs))
             self.uniform.append(self._uniform(n))
             self.constant.append(self._constant(n))
             plain = [a for a in args if self.uniform[a] is None and self.engine.terms[a].op != "const"]
@@ -70,7 +73,7 @@ class Subject:
 
     def _constant(self, n: int) -> bool:
         t = self.engine.terms[n]
-        return t.op in ("param", "const") or (t.op != "input" and all(self.constant[a] for a in t.args))
+        return self.fixed[n] and t.op != "input" and all(self.constant[a] for a in t.args)
 
     def _uniform(self, n: int) -> float | None:
         t = self.engine.terms[n]

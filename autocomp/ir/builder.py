@@ -141,7 +141,9 @@ class Builder:
         return make("param", (), type, {"name": name})
 
     def const(self, value: Any, dtype: DType) -> Node:
-        """A scalar constant, rounded to dtype."""
+        """A scalar constant, rounded to dtype. Raises ModelError for what is no number (None would be NaN)."""
+        if not isinstance(value, (bool, int, float, np.generic, np.ndarray)):
+            raise ModelError(f"a constant is a number, got {value!r}", where=self.name)
         return make("const", (), TensorType(dtype, ()), {"value": constant(value, dtype)})
 
     def op(self, op: str, *inputs: Node, **attrs: Any) -> Node:

@@ -10,7 +10,7 @@ import numpy as np
 from autocomp.errors import ModelError
 from autocomp.ir.node import Attrs, Graph, Node, ParamData
 from autocomp.ir.ops import OPS
-from autocomp.ir.types import DTYPES, Sym, TensorType
+from autocomp.ir.types import DTYPES, Sym, TensorType, holds_symbol
 
 
 def evaluate(graph: Graph, inputs: Mapping[str, np.ndarray], float64: bool = True) -> dict[str, np.ndarray]:
@@ -106,5 +106,8 @@ def _value(
     else:
         with np.errstate(all="ignore"):
             attrs = Attrs({k: _bound(v, sizes) for k, v in n.attrs.items()}) if sizes else n.attrs
-            x = np.asarray(OPS[n.op].reference(args, attrs, TensorType(n.type.dtype, _bound(n.type.shape, sizes))))
+            shape = _bound(n.type.shape, sizes)
+            if holds_symbol(attrs) or holds_symbol(shape):
+                raise ModelError(f"the size of {n.type} is not known", where=n.op, hint="give inputs that have its symbols")
+            x = np.asarray(OPS[n.op].reference(args, attrs, TensorType(n.type.dtype, shape)))
     return x.astype(np.float64) if float64 and n.type.dtype.is_float else x

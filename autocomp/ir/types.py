@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -154,3 +155,13 @@ class TensorType:
 
     def __str__(self) -> str:
         return f"{self.dtype}[{', '.join(str(d) for d in self.shape)}]"
+
+
+def holds_symbol(v: object) -> bool:
+    """Whether a symbolic size stands in a dimension, a tensor type, or (tuples and mappings of) attributes. What holds one is known
+    when a program runs and not before, also where no input is below it: `iota(shape=(batch,))`."""
+    if isinstance(v, TensorType):
+        return not v.is_static
+    if isinstance(v, Mapping):
+        return any(map(holds_symbol, v.values()))
+    return isinstance(v, Sym) or (isinstance(v, tuple) and any(map(holds_symbol, v)))

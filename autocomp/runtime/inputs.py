@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
+from math import prod
 from pathlib import Path
+from random import Random
 from zipfile import BadZipFile
 
 import numpy as np
@@ -11,11 +14,16 @@ import numpy as np
 from autocomp.errors import ModelError
 from autocomp.files import write_atomic
 from autocomp.ir.node import Graph, Node
-from autocomp.ir.types import dim_hint
+from autocomp.ir.types import Sym, dim_hint
+
+LARGEST = 2**22  # elements of a tensor of a program that is verified
+WHOLE = 1021  # what a dimension without a limit counts up to
+ODD = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 61, 67)  # no multiples of what vectors and tiles hold
 
 
-def _index_limit(graph: Graph, name: str) -> int:
+def _index_limit(graph: Graph, name: str, sizes: Mapping[str, int]) -> int:
     """Exclusive bound for an integer input: the gathered axis where it is used as an index, else 8."""
+    size = lambda d: sizes.get(d.name, dim_hint(d)) if isinstance(d, Sym) else d
     limits = [8]
     for n in graph.nodes():
         if n.op.startswith("gather") and len(n.inputs) > 1:
@@ -23,7 +31,7 @@ def _index_limit(graph: Graph, name: str) -> int:
             while index.op in ("reshape", "cast", "transpose", "broadcast", "slice"):
                 index = index.inputs[0]
             if index.op == "input" and index.attrs["name"] == name:
-                limits += [dim_hint(n.inputs[0].type.shape[k]) for k in _indexed(n)]
+                limits += [size(n.inputs[0].type.shape[k]) for k in _indexed(n)]
     return min(limits[1:] or limits)
 
 
@@ -35,17 +43,45 @@ def _indexed(n: Node) -> range:
     return range(axis, axis + 1)
 
 
-def random_inputs(graph: Graph, seed: int = 0) -> dict[str, np.ndarray]:
-    """Standard normal floats, small non-negative integers, fair bools; symbolic dimensions at their hint."""
-    rng = np.random.default_rng(seed)
+def symbols_of(graph: Graph) -> list[Sym]:
+    """The symbolic dimensions of a graph's inputs, by name."""
+    found = {d.name: d for n in graph.inputs for d in n.type.shape if isinstance(d, Sym)}
+    return [found[name] for name in sorted(found)]
+
+
+def sizes_to_try(graph: Graph, seed: int = 0) -> list[dict[str, int]]:
+    """Values of the symbols at which a program is looked at: all at their smallest, two draws of odd sizes, all at their largest, as far
+    as no tensor grows beyond LARGEST elements. One empty dict where there are no symbols."""
+    syms, rng = symbols_of(graph), Random(seed)
+    types = [n.type for n in graph.nodes()]
+    times = lambda s, k: max(s.lo, min(s.hi, k * s.multiple)) // s.multiple * s.multiple or s.multiple
+    least = {s.name: -(-max(s.lo, 1) // s.multiple) * s.multiple for s in syms}
+
+    def fits(sizes: dict[str, int]) -> bool:
+        return all(prod(sizes.get(d.name, 1) if isinstance(d, Sym) else d for d in t.shape) <= LARGEST for t in types)
+
+    def shrunk(sizes: dict[str, int]) -> dict[str, int]:
+        while not fits(sizes) and sizes != least:
+            sizes = {s.name: max(least[s.name], sizes[s.name] // 2 // s.multiple * s.multiple) for s in syms}
+        return sizes
+
+    odd = [{s.name: max(least[s.name], times(s, rng.choice(ODD))) for s in syms} for _ in range(2)]
+    most = {s.name: s.hi // s.multiple * s.multiple if s.hi <= WHOLE else max(least[s.name], times(s, WHOLE // s.multiple)) for s in syms}
+    tried = [least, *map(shrunk, odd), shrunk(most)]
+    return [x for k, x in enumerate(tried) if x not in tried[:k]]
+
+
+def random_inputs(graph: Graph, seed: int = 0, sizes: Mapping[str, int] | None = None) -> dict[str, np.ndarray]:
+    """Standard normal floats, small non-negative integers, fair bools; symbolic dimensions as `sizes` says, or at their hint."""
+    rng, sizes = np.random.default_rng(seed), sizes or {}
     feed = {}
     for n in graph.inputs:
         name, t = n.attrs["name"], n.type
-        shape = tuple(dim_hint(d) for d in t.shape)
+        shape = tuple(sizes.get(d.name, dim_hint(d)) if isinstance(d, Sym) else d for d in t.shape)
         if t.dtype.is_float:
             feed[name] = rng.standard_normal(shape).astype(t.dtype.numpy)
         elif t.dtype.is_int:
-            feed[name] = rng.integers(0, _index_limit(graph, name), shape).astype(t.dtype.numpy)
+            feed[name] = rng.integers(0, _index_limit(graph, name, sizes), shape).astype(t.dtype.numpy)
         else:
             feed[name] = rng.integers(0, 2, shape).astype(bool)
     return feed

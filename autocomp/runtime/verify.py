@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from autocomp.errors import VerificationError
 from autocomp.ir.node import Graph
-from autocomp.ir.reference import evaluate
+from autocomp.ir.reference import evaluate, input_sizes
 from autocomp.ir.tolerance import SAFETY, deviation, shaken
-from autocomp.runtime.inputs import random_inputs
+from autocomp.runtime.inputs import random_inputs, sizes_to_try
 
 
 @dataclass(frozen=True)
 class Verification:
     """`worst`: largest absolute error over the outputs. `ratio`: error over tolerance at the element where that is largest,
-    which lies in `output`; `tolerance`: the absolute limit there."""
+    which lies in `output`; `tolerance`: the absolute limit there. `sizes`: of the symbolic dimensions in that run."""
 
     worst: float
     tolerance: float
     ratio: float
     output: str
     seed: int
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
 
 TF32 = 2.0**-10  # from 1 to the next number of tf32
@@ -33,7 +34,8 @@ SHAKES = 8  # times that inputs are moved by an ulp at most, up and down at rand
 
 
 def verify(program: Any, feed: Mapping[str, np.ndarray] | None = None, seed: int = 0) -> Verification:
-    """Run on `feed` (seeded random inputs if not given) and compare every output with the float64 reference.
+    """Run and compare every output with the float64 reference: on `feed`, or on seeded random inputs, with symbolic dimensions at their
+    smallest, at two odd sizes and at their largest. The run with the largest error over tolerance is given back.
 
     Every element is compared: a NaN or an infinity must be one in the reference too, or by a rule of `tolerance.deviation` (a value on
     the way overflows in the graph's own types, an ulp in the inputs crosses a pole). Where large terms cancel in an output, what an ulp
@@ -41,8 +43,15 @@ def verify(program: Any, feed: Mapping[str, np.ndarray] | None = None, seed: int
     precision), what rounding every value to its own type does to it, times ROUNDED.
     Raises VerificationError with the worst element, both values, the tolerance and the rules that made its kernel.
     """
+    if feed is not None:
+        return _verify_on(program, dict(feed), seed)
+    runs = [_verify_on(program, random_inputs(program.graph, seed, sizes), seed) for sizes in sizes_to_try(program.graph, seed)]
+    return max(runs, key=lambda v: v.ratio)
+
+
+def _verify_on(program: Any, feed: dict[str, np.ndarray], seed: int) -> Verification:
     graph = program.graph
-    feed = dict(feed) if feed is not None else random_inputs(graph, seed)
+    sizes = input_sizes(graph, feed)
     want = evaluate(graph, feed)
     got = program.run(feed)
     own: dict[str, np.ndarray] | None = None
@@ -61,10 +70,10 @@ def verify(program: Any, feed: Mapping[str, np.ndarray] | None = None, seed: int
     if not d.ratio <= 1.0:
         raise VerificationError(
             f"output '{d.output}'{list(d.index)} is {d.got!r}, the float64 reference says {d.want!r}: "
-            f"{d.ratio:.3g} times the allowed error" + natural.text,
+            f"{d.ratio:.3g} times the allowed error" + natural.text + "".join(f", {k} = {n}" for k, n in sizes.items()),
             where=program.name,
             hint="`autocomp bisect` finds the rule or the kernel that breaks it; --without leaves rules out")  # fmt: skip
-    return Verification(error, limit, d.ratio, d.output, seed)
+    return Verification(error, limit, d.ratio, d.output, seed, sizes)
 
 
 def _error(got: np.ndarray, want: np.ndarray) -> float:

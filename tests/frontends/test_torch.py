@@ -187,10 +187,47 @@ def test_variance_over_a_symbolic_dimension():
         return torch.export.export(f, (torch.randn(5, 7),), dynamic_shapes={"x": {0: rows}})
 
     x = torch.randn(300, 7)
-    got = autocomp.optimize(exported(0))(x.numpy())
-    np.testing.assert_allclose(got, x.var(0, correction=0).numpy(), rtol=2e-5)
-    with pytest.raises(UnsupportedOp, match="correction 1 over a symbolic dimension"):
-        autocomp.optimize(exported(1))
+    for correction in (0, 1, 3):
+        got = autocomp.optimize(exported(correction))(x.numpy())
+        np.testing.assert_allclose(got, x.var(0, correction=correction).numpy(), rtol=2e-5)
+
+
+SIZED = {  # functions of x: f32[b, 4] that depend on b
+    "ones": lambda x: (torch.ones(x.shape[0], 4) * 2, torch.zeros(x.shape[0], 1) + x[:, :1]),
+    "a sum of ones": lambda x: torch.ones(x.shape[0], 4).sum(0),
+    "arange": lambda x: torch.arange(x.shape[0])[:, None] * 1.0 + x,
+    "a count": lambda x: torch.arange(x.shape[0]).sum() + x,
+    "full": lambda x: torch.full((x.shape[0], 3), 2.5).cumsum(0),
+    "full of a size": lambda x: torch.full((x.shape[0],), x.shape[0]) + x[:, 0],
+    "eye": lambda x: torch.eye(x.shape[0]),
+    "a causal mask": lambda x: torch.full((x.shape[0], x.shape[0]), float("-inf")).triu(1).softmax(-1) @ x,
+    "expand": lambda x: torch.tensor([0.5, 1, 2, 3])[None].expand(x.shape[0], 4).exp(),
+    "a size as a number": lambda x: x * x.shape[0] + x.shape[0] % 3 + x.shape[0] // 2 + x.shape[0] ** 2 - x / x.shape[0] ** 0.5,
+    "alpha": lambda x: torch.add(x, x, alpha=x.shape[0]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SIZED)
+def test_what_depends_on_a_dynamic_size(name):
+    module = Apply(SIZED[name]).eval()
+    batch = torch.export.Dim("b", min=1, max=64)
+    program = autocomp.optimize(torch.export.export(module, (R(5, 4),), dynamic_shapes=(({0: batch},),)), target="cpu")
+    for n in (1, 2, 3, 7, 64):
+        x = R(n, 4)
+        got, want = program(x), module(x)
+        for g, w in zip(*((v if isinstance(v, tuple) else (v,)) for v in (got, want)), strict=True):
+            assert g.shape == w.shape
+            np.testing.assert_allclose(g, w, rtol=1e-4, atol=1e-4)
+
+
+def test_a_number_that_comes_from_no_tensor_is_refused():
+    class Scaled(nn.Module):
+        def forward(self, x, k):
+            return x * k
+
+    exported = torch.export.export(Scaled().eval(), (R(4), 3), dynamic_shapes=(None, torch.export.Dim.DYNAMIC))
+    with pytest.raises(UnsupportedOp, match="is the size of no input"):
+        load_torch(exported)
 
 
 TWICE = {  # given as one object or as views of one memory: the module, its arguments as made of one tensor

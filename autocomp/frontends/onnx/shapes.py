@@ -211,6 +211,10 @@ def constant_of_shape(c: Call) -> Node:
 @lower("Range")
 def range_op(c: Call) -> Node:
     start, limit, delta = (c.static(k).reshape(())[()] for k in range(3))
+    if isinstance(limit, Sym) and start == 0 and delta == 1:
+        return c.op("cast", c.importer.node("iota", [], {"shape": (limit,), "axis": 0}), to=c.type().dtype.name)
+    if any(isinstance(v, Sym) for v in (start, limit, delta)):
+        c.refuse(f"counts from {start} to {limit} by {delta}; with a symbol, from 0 to it by 1", "fix it with dims={...}")
     if delta == 0:
         c.broken("has a step of 0")
     n = max(0, int(np.ceil((float(limit) - float(start)) / float(delta))))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,16 @@ from autocomp.forks import Lock
 from autocomp.frontends.torch import pointwise, products, reductions, views  # noqa: F401  (their rows stand in TABLE)
 from autocomp.frontends.torch.call import TABLE, Call
 from autocomp.frontends.torch.exported import decompose, export, place_of
+from autocomp.frontends.torch.sizes import Sizes, is_dimension, is_size
 from autocomp.ir.builder import Builder
 from autocomp.ir.node import Graph, Node
 from autocomp.ir.types import DTYPES, Dim, Sym, TensorType, can_be_named
 
 DTYPE = {"float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "bool": "bool", "int8": "i8", "int16": "i16",
          "int32": "i32", "int64": "i64", "uint8": "u8"}  # fmt: skip
+
+
+NOT_VALUES = ("device", "layout", "pin_memory", "memory_format", "dtype")  # arguments that say where, or what the result's type says
 
 
 def load_torch(model: Any, example_inputs: Sequence[Any] | None = None) -> Graph:
@@ -62,6 +67,7 @@ class _Reader:
         self.program, self.b = program, Builder(name)
         self.values: dict[Any, Any] = {}
         self.symbols: dict[str, Sym] = {}
+        self.sizes = Sizes(self.b, self.symbol)
 
     def graph(self) -> Graph:
         signature = self.program.graph_signature
@@ -75,14 +81,16 @@ class _Reader:
                 self.outputs(node.args[0], signature.output_specs)
         return self.b.graph()
 
-    def placeholder(self, node: Any, spec: Any) -> Node | None:
-        """An input or a parameter; None for what is no tensor."""
+    def placeholder(self, node: Any, spec: Any) -> Any:
+        """An input or a parameter; a number's size; None for what is neither."""
         from torch.export.graph_signature import InputKind
 
         if spec.kind is InputKind.TOKEN:
             return None
         if spec.kind is InputKind.USER_INPUT:
-            return self.b.input(node.name, self.type(node)) if _is_tensor(node) else None
+            if _is_tensor(node):
+                return self.b.input(node.name, self.type(node))
+            return v if is_size(v := node.meta.get("val")) else None
         return self.parameter(spec.target, node)
 
     def outputs(self, values: Sequence[Any], specs: Sequence[Any]) -> None:
@@ -122,20 +130,17 @@ class _Reader:
         return TensorType(DTYPES[DTYPE[name]], tuple(self.dim(d, node) for d in v.shape))
 
     def dim(self, d: Any, node: Any) -> Dim:
-        if isinstance(d, int):
-            return d
-        expr = d.node.expr
-        if not expr.is_symbol:
-            if expr.is_number:
-                return int(expr)
-            raise UnsupportedOp(f"dimension {expr} of '{node.name}'", where=place_of(node), hint="only plain symbols are read")
+        return d if isinstance(d, int) else self.sizes.dim(d, place_of(node))
+
+    def symbol(self, expr: Any, size: Any) -> Sym:
+        """The symbol of torch's with the bounds that torch found."""
+        env = size.node.shape_env
         if str(expr) not in self.symbols:
             known = self.program.range_constraints
-            found = known[expr] if expr in known else d.node.shape_env.var_to_range[expr]
+            found = known[expr] if expr in known else env.var_to_range[expr]
             limit = 2**31 - 1
             hi = int(found.upper) if found.upper.is_number and found.upper.is_finite and found.upper < limit else limit
-            name = self.spoken(expr, d.node.shape_env)
-            self.symbols[str(expr)] = Sym(name, max(1, int(found.lower)), hi)
+            self.symbols[str(expr)] = Sym(self.spoken(expr, env), max(1, int(found.lower)), hi)
         return self.symbols[str(expr)]
 
     def spoken(self, expr: Any, env: Any) -> str:
@@ -150,6 +155,8 @@ class _Reader:
         if node.target is operator.getitem:
             parts = self.values[node.args[0]]
             return parts[node.args[1]] if parts is not None else None
+        if is_size(v := node.meta.get("val")) or isinstance(v, (int, float)):
+            return v
         packet = getattr(node.target, "overloadpacket", node.target)
         name = getattr(packet, "__name__", str(packet)).partition(".")[0]
         if name.startswith(("sym_", "_assert", "_guards")) or "val" not in node.meta or node.meta["val"] is None:
@@ -158,9 +165,9 @@ class _Reader:
         if lower is None:
             raise UnsupportedOp(f"ATen operator '{node.target}'", where=where, hint="write it with others, or add a row to the table")
         out = self.tensor_type(node.meta["val"], node) if hasattr(node.meta["val"], "dtype") else None
-        args = [self.argument(a) for a in node.args]
-        kwargs = {k: self.argument(v) for k, v in node.kwargs.items() if k not in ("device", "layout", "pin_memory", "memory_format")}
-        kwargs = {k: v for k, v in kwargs.items() if k != "dtype"}
+        kinds = {a.name: a.type for a in node.target._schema.arguments} if hasattr(node.target, "_schema") else {}
+        args = [self.argument(a, where, k) for a, k in zip_longest(node.args, [*kinds.values()][: len(node.args)])]
+        kwargs = {k: self.argument(v, where, kinds.get(k)) for k, v in node.kwargs.items() if k not in NOT_VALUES}
         try:
             value = lower(Call(self.b, name, out, where), *args, **kwargs)
         except UnsupportedOp:
@@ -179,10 +186,18 @@ class _Reader:
                 self.b.locations.setdefault(v, where)
         return value
 
-    def argument(self, a: Any) -> Any:
+    def argument(self, a: Any, where: str, kind: object) -> Any:
+        """What a row is given for an argument of this type of ATen's schema: nodes, Python's numbers, dimensions."""
         if isinstance(a, (list, tuple)):
-            return [self.argument(x) for x in a]
-        return self.values[a] if hasattr(a, "meta") and hasattr(a, "users") else a
+            return [self.argument(x, where, kind) for x in a]
+        if not (hasattr(a, "meta") and hasattr(a, "users")):
+            return a
+        value = self.values[a]
+        if value is None and _is_tensor(a):
+            raise UnsupportedOp(f"'{a.name}' is a result that its row does not give", where=where, hint="do not read it")
+        if is_size(value):
+            return self.sizes.dim(value, where) if is_dimension(kind) else self.sizes.scalar(value, where)
+        return value
 
 
 def _is_tensor(node: Any) -> bool:

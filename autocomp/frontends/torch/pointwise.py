@@ -17,7 +17,7 @@ def arithmetic(op: str) -> Lowering:
         if c.out.dtype == BOOL and op in ("add", "mul", "max", "min"):  # of truth values
             return c.shaped(c.op("or" if op in ("add", "max") else "and", c.value(a, BOOL), c.value(b, BOOL)))
         x, y = c.value(a, c.out.dtype), c.value(b, c.out.dtype)
-        y = y if alpha == 1 else c.op("mul", y, c.b.const(alpha, c.out.dtype))
+        y = y if isinstance(alpha, (int, float)) and alpha == 1 else c.op("mul", y, c.value(alpha, c.out.dtype))
         return c.shaped(c.op(op, x, y))
 
     return lower
@@ -43,7 +43,7 @@ def _div(c: Call, a: Any, b: Any, rounding_mode: str | None = None) -> Node:
 
 @row("rsub")
 def _rsub(c: Call, a: Any, b: Any, alpha: float = 1) -> Node:
-    return arithmetic("sub")(c, b, a if alpha == 1 else c.op("mul", a, c.b.const(alpha, a.type.dtype)))
+    return arithmetic("sub")(c, b, a, alpha)
 
 
 def _common(a: Any, b: Any) -> DType:

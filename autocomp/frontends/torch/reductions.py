@@ -8,7 +8,7 @@ from typing import Any
 from autocomp.frontends.torch.call import TABLE, Call, Lowering, axes_of, axis_of, row
 from autocomp.frontends.torch.pointwise import arithmetic
 from autocomp.ir.node import Node
-from autocomp.ir.types import BOOL
+from autocomp.ir.types import BOOL, F64
 
 
 def _reduction(op: str) -> Lowering:
@@ -60,15 +60,19 @@ def _arg(c: Call, x: Node, dim: Any = None, keepdim: bool = False) -> Node:
 @row("var")
 def _var(c: Call, x: Node, dim: Any = None, correction: Any = 1, keepdim: bool = False, **_: Any) -> Node:
     axes = axes_of(x, dim)
-    sizes = [n for a in axes if isinstance(n := x.type.shape[a], int)]
-    n, less = prod(sizes), 1 if correction is None else correction
+    less = 1 if correction is None else correction
     d = c.op("sub", x, c.op("reduce_mean", x, axes=axes, keepdims=True))
     if less == 0:
         return c.op("reduce_mean", c.op("mul", d, d), axes=axes, keepdims=keepdim)
-    if len(sizes) < len(axes):
-        raise c.refuse(f"correction {less} over a symbolic dimension", "fix it with dims={...}, or take correction=0")
     total = c.op("reduce_sum", c.op("mul", d, d), axes=axes, keepdims=keepdim)
-    return c.op("div", total, c.b.const(max(n - less, 0), x.type.dtype))
+    fixed = prod(n for a in axes if isinstance(n := x.type.shape[a], int))
+    open_axes = [a for a in axes if not isinstance(x.type.shape[a], int)]
+    if not open_axes:
+        return c.op("div", total, c.b.const(max(fixed - less, 0), x.type.dtype))
+    count = c.b.const(fixed, F64)
+    for a in open_axes:
+        count = c.op("mul", count, c.op("extent", x, axis=a, dtype=F64.name))
+    return c.op("div", total, c.cast(c.op("max", c.op("sub", count, c.b.const(less, F64)), c.b.const(0, F64)), x.type.dtype))
 
 
 @row("cumsum")

@@ -22,11 +22,10 @@ def _expand(c: Call, x: Node, *_: Any, **__: Any) -> Node:
 
 @row("flip")
 def _flip(c: Call, x: Node, dims: list[int]) -> Node:
-    shape = [int(d) if isinstance(d, int) else None for d in x.type.shape]
-    turned = {axis_of(x, d) for d in dims}
-    if None in shape:
-        raise c.refuse(f"turns round {x.type} with symbolic dimensions")
-    spans = [(d - 1, -1, -1) if k in turned and d else (0, d, 1) for k, d in enumerate(shape)]  # type: ignore[operator]
+    turned = {axis_of(x, d) for d in dims} if x.type.rank else set()
+    if any(not isinstance(x.type.shape[k], int) for k in turned):
+        raise c.refuse(f"turns round a symbolic dimension of {x.type}")
+    spans = [(d - 1, -1, -1) if k in turned and d else (0, d, 1) for k, d in enumerate(x.type.shape)]  # type: ignore[operator]
     starts, limits, steps = zip(*spans) if spans else ((), (), ())
     return c.op("slice", x, starts=starts, limits=limits, steps=steps)
 
@@ -56,9 +55,9 @@ def _transpose(c: Call, x: Node, a: int = 0, b: int = 1) -> Node:
 
 
 def _sliced(c: Call, x: Node, axis: int, start: int, stop: int, step: int = 1) -> Node:
-    if any(not isinstance(d, int) for d in x.type.shape):
-        raise c.refuse(f"slices {x.type} with symbolic dimensions")
-    starts, limits, steps = [0] * x.type.rank, [int(d) for d in x.type.shape], [1] * x.type.rank  # type: ignore[arg-type]
+    if not isinstance(x.type.shape[axis], int):
+        raise c.refuse(f"slices the symbolic dimension {axis} of {x.type}")
+    starts, limits, steps = [0] * x.type.rank, [*x.type.shape], [1] * x.type.rank
     starts[axis], limits[axis], steps[axis] = start, stop, step
     return c.op("slice", x, starts=tuple(starts), limits=tuple(limits), steps=tuple(steps))
 
@@ -82,7 +81,10 @@ def _slice(c: Call, x: Node, dim: int = 0, start: Any = None, end: Any = None, s
 def _select(c: Call, x: Node, dim: int, index: int) -> Node:
     assert c.out is not None
     axis = axis_of(x, dim)
-    i = index % int(x.type.shape[axis])  # type: ignore[arg-type]
+    n = x.type.shape[axis]
+    if not isinstance(n, int):
+        raise c.refuse(f"selects from the symbolic dimension {axis} of {x.type}")
+    i = index % n
     return c.op("reshape", _sliced(c, x, axis, i, i + 1), shape=c.out.shape)
 
 
@@ -140,8 +142,7 @@ def _full(c: Call, *args: Any, **__: Any) -> Node:
     assert c.out is not None
     kind = c.name.removeprefix("new_").removesuffix("_like")
     value = 0 if kind == "zeros" else 1 if kind == "ones" else args[0] if kind == "scalar_tensor" else args[-1]
-    x = value if isinstance(value, Node) else c.b.const(value, c.out.dtype)
-    return c.shaped(x)
+    return c.shaped(c.value(value, c.out.dtype))
 
 
 @row("arange")
@@ -149,10 +150,10 @@ def _arange(c: Call, *args: Any, **__: Any) -> Node:
     assert c.out is not None
     start = args[0] if len(args) > 1 else 0
     step = args[2] if len(args) > 2 else 1
-    x = c.op("iota", shape=c.out.shape, axis=0, dtype=I64.name)
-    x = c.cast(x, c.out.dtype)
-    x = x if step == 1 else c.op("mul", x, c.b.const(step, c.out.dtype))
-    return x if start == 0 else c.op("add", x, c.b.const(start, c.out.dtype))
+    x = c.cast(c.op("iota", shape=c.out.shape, axis=0, dtype=I64.name), c.out.dtype)
+    one = lambda v, number: not isinstance(v, Node) and v == number
+    x = x if one(step, 1) else c.op("mul", x, c.value(step, c.out.dtype))
+    return x if one(start, 0) else c.op("add", x, c.value(start, c.out.dtype))
 
 
 @row("tril", "triu")

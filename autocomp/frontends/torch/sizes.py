@@ -1,0 +1,76 @@
+"""Numbers that torch computes from symbolic sizes: as dimensions, and as scalars that are computed when the program runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from autocomp.errors import UnsupportedOp
+from autocomp.ir.builder import Builder
+from autocomp.ir.node import Node
+from autocomp.ir.types import F64, I64, Dim
+
+FOLDED = {"Add": "add", "Mul": "mul", "Max": "max", "Min": "min"}  # of any number of operands
+PAIRS = {"FloorDiv": "floordiv", "CleanDiv": "floordiv", "Mod": "mod", "PythonMod": "mod", "IntTrueDiv": "div", "FloatTrueDiv": "div",
+         "Pow": "pow", "PowByNatural": "pow", "FloatPow": "pow"}  # fmt: skip
+
+
+def is_size(x: Any) -> bool:
+    """A SymInt or a SymFloat."""
+    return hasattr(x, "node") and hasattr(x.node, "expr")
+
+
+class Sizes:
+    """`symbol` gives the dimension of a symbol of torch's."""
+
+    def __init__(self, b: Builder, symbol: Callable[[Any, Any], Dim]) -> None:
+        self.b, self.symbol = b, symbol
+
+    def dim(self, x: Any, where: str) -> Dim:
+        """As a dimension. Raises UnsupportedOp where it is computed."""
+        expr = x.node.expr
+        if expr.is_number:
+            return int(expr)
+        if not expr.is_symbol:
+            raise UnsupportedOp(f"the size {expr} is computed from symbols", where=where, hint="only plain symbols are read as sizes")
+        return self.symbol(expr, x)
+
+    def scalar(self, x: Any, where: str) -> Node:
+        """As a scalar of i64, or f64 where torch has a float. Raises UnsupportedOp on what is no sum, product, quotient of sizes."""
+
+        def of(e: Any) -> Node:
+            kind = type(e).__name__
+            if e.is_number:
+                return self.b.const(int(e), I64) if e.is_integer else self.b.const(float(e), F64)
+            if e.is_symbol:
+                return self.extent(self.symbol(e, x), where)
+            if kind in FOLDED or kind in PAIRS:
+                op, parts = FOLDED.get(kind) or PAIRS[kind], [of(a) for a in e.args]
+                real = op == "div" or any(p.type.dtype == F64 for p in parts)
+                total, *rest = (cast(p, F64) for p in parts) if real else parts
+                for p in rest:
+                    total = self.b.op(op, total, p)
+                return total
+            if kind == "ToFloat":
+                return cast(of(e.args[0]), F64)
+            raise UnsupportedOp(f"the number {expr} is computed from symbolic sizes", where=where, hint="fix the dimension")
+
+        def cast(n: Node, to: Any) -> Node:
+            return n if n.type.dtype == to else self.b.op("cast", n, to=to.name)
+
+        expr = x.node.expr
+        return of(expr)
+
+    def extent(self, d: Dim, where: str) -> Node:
+        if isinstance(d, int):
+            return self.b.const(d, I64)
+        found = next(((n, k) for n in self.b.inputs for k, s in enumerate(n.type.shape) if s == d), None)
+        if found is None:
+            raise UnsupportedOp(f"'{d}' is the size of no input", where=where, hint="fix numbers that are arguments: they are no tensors")
+        return self.b.op("extent", found[0], axis=found[1], dtype=I64.name)
+
+
+def is_dimension(kind: object) -> bool:
+    """Whether an argument of this type of ATen's schema is a size, or a list of sizes; others are numbers to compute with."""
+    return "int" in str(kind).lower()
+
