@@ -20,6 +20,7 @@ from benchmarks.random_graphs import NOISE, NOTHING, Expected
 from tests.helpers.c_driver import AVX2, AVX512, PLAIN, Driven, DrivenFailure, Machine, for_machine, sanitized
 
 NAME = "sanitized"
+TERABYTES = True  # of address space, for the shadow of memory
 MACHINES = {m.name: m for m in (PLAIN, AVX2, AVX512)}  # a sanitizer has no emulator
 
 

@@ -24,7 +24,11 @@ class Case(Protocol):
 
 
 class Generator(Protocol):
-    """A module of this folder. Exceptions that `check` lets fly are tracebacks, which count as failures."""
+    """A module of this folder. Exceptions that `check` lets fly are tracebacks, which count as failures.
+
+    It may have `prepare()`, which a process calls once and no case's time counts, and `TERABYTES = True` where its processes need more
+    address space than a worker has otherwise.
+    """
 
     NAME: str
 

@@ -57,11 +57,13 @@ def main() -> None:
     os.dup2(2, 1)
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1)
-    if not target.startswith("cuda"):  # a device's driver reserves address space by the terabyte
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     generator = import_module(f"benchmarks.fuzz.{name}")
+    if not target.startswith("cuda") and not getattr(generator, "TERABYTES", False):  # which a device's driver and sanitizers reserve
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     if target:
         vars(generator)["TARGET"] = target
+    if hasattr(generator, "prepare"):
+        generator.prepare()
     out.write('{"kind": "ready"}\n')
     for line in sys.stdin:
         asked = json.loads(line)
