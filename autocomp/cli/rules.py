@@ -1,4 +1,4 @@
-"""Commands about rules: rules list, words, check, test."""
+"""Commands about rules: rules list, words, check, test, mutate."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from autocomp.cli.shared import Json, RuleFiles, app, out
+from autocomp.cli.shared import Json, RuleFiles, app, err, out
 from autocomp.errors import AutocompError
 
 rules_app = typer.Typer(no_args_is_help=True, help="List the rules, or check rule files for soundness.")
@@ -108,6 +108,32 @@ def rules_test(
         raise AutocompError(f"there is no rule '{rule}'", where="rules test",
                             hint=f"nearest: {', '.join(near)}" if near else "`autocomp rules list` shows them")  # fmt: skip
     _report_checks(chosen, loaded, samples, as_json)
+
+
+@rules_app.command("mutate")
+def rules_mutate(
+    files: Annotated[list[Path] | None, typer.Argument(help="Rule files; the shipped rules if none.")] = None,
+    count: Annotated[int, typer.Option("--count", min=0, help="Changes that are tried, 0 for all.")] = 200,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Which ones.")] = 0,
+    samples: Annotated[int, typer.Option("--samples", min=1, help="Random instances a rule.")] = 20,
+    as_json: Json = False,
+) -> None:
+    """Change one thing in a rule (a condition, an axis, a constant, an op) and see whether the checker refuses what is then wrong.
+
+    Example: autocomp rules mutate mine.yaml --count 100
+    """
+    from autocomp.report.mutation import mutate_rules
+    from autocomp.rewrite import load_rules
+
+    mine = {str(f) for f in files or ()}
+    chosen = [r for r in load_rules(tuple(str(f) for f in files or ())) if not mine or any(str(r.location).startswith(m) for m in mine)]
+    report = mutate_rules(chosen, count, seed, samples, lambda text: None if as_json else err.print(text, highlight=False, soft_wrap=True))
+    if as_json:
+        typer.echo(json.dumps(report.data(), indent=1))
+        return
+    if report.missed:
+        out.print(report.table())
+    out.print(report.text, highlight=False, soft_wrap=True)
 
 
 def _report_checks(chosen: list[Any], in_force: Any, samples: int, as_json: bool) -> None:

@@ -27,13 +27,15 @@ class RuleReport:
 
     def data(self) -> list[dict[str, object]]:
         """For machines."""
-        return [{"rule": r.name, "status": c.status, "tests": c.tests, "positive": positive(r), "negative": negative(r), "detail": c.detail}
+        return [{"rule": r.name, "status": c.status, "tests": c.tests, "positive": positive(r), "negative": negative(r), "detail": c.detail,
+                 "instances": c.instances, "note": c.note}
                 for r, c in self.rows]  # fmt: skip
 
     def table(self) -> Table:
         table = Table("rule", "status", "random instances", "examples", "detail", title=self.counts)
         for r, c in self.rows:
-            table.add_row(r.name, c.status.partition("-")[0], str(c.tests or ""), f"{positive(r)} fire, {negative(r)} must not", c.detail)
+            said = "; ".join(x for x in (c.note, c.detail) if x)
+            table.add_row(r.name, c.status.partition("-")[0], str(c.tests or ""), f"{positive(r)} fire, {negative(r)} must not", said)
         return table
 
     def require(self) -> None:

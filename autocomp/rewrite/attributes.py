@@ -48,12 +48,12 @@ class Palette:
 def number(rng: Rng, dtype: DType, more: Sequence[float] = ()) -> float:
     """A number of a dtype: common ones, those in `more`, and now and then an extreme one."""
     if dtype.is_float:
-        if chance(rng, 0.15):
+        if chance(rng, 0.25):
             info = np.finfo(dtype.numpy) if dtype.numpy in (np.float16, np.float32, np.float64) else None
             tiny, most = (float(info.tiny), float(info.max)) if info else (2.0**-126, 2.0**100)
             if dtype.bits == 8:
                 tiny, most = 2.0**-6, 448.0
-            return float(pick(rng, (tiny, tiny / 4, -tiny, most, most / 2, tiny * 8, 2.0**-20, np.inf, -np.inf, np.nan)))
+            return float(pick(rng, (tiny, tiny / 4, -tiny / 4, tiny / 2, most, most / 2, tiny * 8, np.inf, -np.inf, np.nan)))
         return float(pick(rng, (*NUMBERS, *more)))
     if dtype == BOOL:
         return float(pick(rng, (0, 1)))
@@ -107,9 +107,9 @@ def beside(rng: Rng, shape: Shape, palette: Palette) -> Shape:
         return ()
     if kind < 0.75:
         return shape[int(rng.integers(len(shape) + 1)) :]
-    if kind < 0.92:
+    if kind < 0.88:
         return tuple(1 if chance(rng, 0.5) else d for d in shape[int(rng.integers(len(shape) + 1)) if chance(rng, 0.3) else 0 :])
-    return (pick(rng, palette.extents), *shape)
+    return (1 if chance(rng, 0.5) else pick(rng, palette.extents), *shape)
 
 
 # ---- partners
@@ -260,7 +260,7 @@ def _axes(rng: Rng, rank: int, one: bool) -> tuple[int, ...]:
     if kind == 1:
         return (rank - 1,)
     chosen = rng.permutation(rank)[: int(rng.integers(1, rank + 1))]
-    return tuple(int(a) for a in (np.sort(chosen) if chance(rng, 0.8) else chosen))
+    return tuple(int(a) for a in (np.sort(chosen) if chance(rng, 0.7) else np.sort(chosen)[::-1] if chance(rng, 0.6) else chosen))
 
 
 def _slice(rng: Rng, s: Shape) -> dict[str, Any]:

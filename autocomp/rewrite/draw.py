@@ -20,10 +20,9 @@ from autocomp.errors import ModelError
 from autocomp.ir.builder import checked_attrs, inferred
 from autocomp.ir.scalar import SCALAR
 from autocomp.ir.types import DTYPES, TensorType
-from autocomp.options import Options
 from autocomp.rewrite.attributes import MOST, Palette, attributes, chance, early, number, partner, pick
 from autocomp.rewrite.expr import Call, Expr, Items, Lit, Op, Ref, Word, walk
-from autocomp.rewrite.functions import Operand, tensor_functions
+from autocomp.rewrite.functions import Operand, default_functions
 from autocomp.rewrite.instance import CONSTANT, Instance, Uniform, literal_key, tensors, type_of
 from autocomp.rewrite.pattern import Apply, Pattern, applications
 from autocomp.rewrite.rule import Rule
@@ -34,7 +33,6 @@ Rng = np.random.Generator
 SIZES = (1, 2, 3, 4, 5, 7, 6, 8, 11, 9)
 OF_DTYPE = frozenset({"dtype", "bytes", "is_int", "is_float", "widens"})
 COMMON = ("f64", "f32", "f64", "f32", "f16", "bf16", "i32", "i8", "u8", "i64", "u32", "bool", "i16", "u16", "u64")
-FEATURES: tuple[str, ...] | None = None  # a rule is checked for chips that have every feature
 
 
 class Miss(Exception):
@@ -128,7 +126,7 @@ class Drawer:
 
     def _may(self, c: Expr, variables: Mapping[str, Any]) -> bool:
         try:
-            return bool(value_of(c, Env(variables, tensor_functions(Options(), FEATURES))))
+            return bool(value_of(c, Env(variables, default_functions())))
         except Unanswerable:
             return True
 
@@ -303,7 +301,7 @@ class _Growth:
     def _value(self, e: Expr) -> Any:
         if isinstance(e, Word):
             return e.name
-        return value_of(e, Env(self.operands, tensor_functions(Options(), FEATURES)))
+        return value_of(e, Env(self.operands, default_functions()))
 
     def _tensor(self, name: str, t: TensorType) -> None:
         """Bind a tensor to a type near `t`, as its own conditions allow."""
@@ -352,5 +350,5 @@ class _Growth:
                     self.bindings[name], self.operands[name] = fitted, Operand(u.type, True, fitted.held)
 
     def _difference(self, equal: tuple[Expr, ...], name: str, t: TensorType, v: float) -> float:
-        env = Env({**self.operands, name: Operand(t, True, v)}, tensor_functions(Options(), FEATURES))
+        env = Env({**self.operands, name: Operand(t, True, v)}, default_functions())
         return float(value_of(equal[0], env)) - float(value_of(equal[1], env))

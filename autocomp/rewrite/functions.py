@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 from math import copysign, frexp, gcd, isclose, isfinite, prod, sqrt
 from typing import Any
 
@@ -186,3 +187,9 @@ def tensor_functions(options: Options, features: Sequence[str] | None = None) ->
         "broadcast": broadcast_shape,
         "batched": lambda a, b: broadcast_shape(a[:-2], b[:-2]),
     }
+
+
+@cache
+def default_functions() -> Mapping[str, Callable[..., Any]]:
+    """Those that a rule is checked with: default options, a chip that has every feature."""
+    return tensor_functions(Options())

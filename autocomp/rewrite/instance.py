@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,8 @@ from autocomp.errors import ModelError
 from autocomp.ir.builder import Builder, checked_attrs, inferred
 from autocomp.ir.node import Node, make
 from autocomp.ir.types import DTYPES, DType, TensorType
-from autocomp.options import Options
 from autocomp.rewrite.expr import Expr, Lit, Ref, Word, walk
-from autocomp.rewrite.functions import Operand, tensor_functions
+from autocomp.rewrite.functions import Operand, default_functions
 from autocomp.rewrite.pattern import Apply, Pattern
 from autocomp.rewrite.rule import Rule
 from autocomp.rewrite.where import Answer, Env, Unanswerable, holds
@@ -93,7 +93,7 @@ class Instance:
                 u = Uniform(TensorType(dtype, ()), float(u))
             self.nodes[k] = self.number(k, u)
             variables[k] = Operand(u.type, True, u.held)
-        self.env = Env(variables, {**tensor_functions(Options()), "offset": self._offset})
+        self.env = Env(variables, {**default_functions(), "offset": self._offset})
         assert self.rule.lhs is not None
         self.left = self.build(self.rule.lhs, None)
         self.env = Env({**variables, "root": Operand(self.left.type)}, self.env.functions)
@@ -174,6 +174,7 @@ def tensors(p: Pattern | None) -> frozenset[str]:
     return frozenset().union(*(tensors(a) for a in p.args)) if isinstance(p, Apply) else frozenset()
 
 
+@lru_cache(maxsize=4096)
 def type_of(text: str) -> TensorType | None:
     """`f32[2, 3]` as a type; None for other text."""
     m = re.fullmatch(r"(\w+)\[([\d, ]*)\]", text.removesuffix(CONSTANT).strip())

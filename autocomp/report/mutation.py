@@ -1,0 +1,91 @@
+"""What `autocomp rules mutate` says: of rules that are nearly right, how many of the really wrong ones does the checker refuse?"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from rich.table import Table
+
+from autocomp.rewrite.check import check_rule
+from autocomp.rewrite.judge import really_wrong
+from autocomp.rewrite.mutate import Mutant, mutants
+from autocomp.rewrite.rule import Rule
+from autocomp.rewrite.vocabulary import GRAPH_PHASES
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One changed rule: what the checker said, and where its sides differ by the judge ("" where they did not)."""
+
+    rule: str
+    what: str
+    status: str
+    wrong: str
+
+    @property
+    def refused(self) -> bool:
+        """Refuted, or untestable: a file with either is refused."""
+        return self.status in ("refuted", "assumed")
+
+
+@dataclass(frozen=True)
+class MutationReport:
+    """All trials. `possible`: changed rules that there are."""
+
+    trials: tuple[Trial, ...]
+    rules: int
+    possible: int
+    seed: int
+
+    @property
+    def wrong(self) -> tuple[Trial, ...]:
+        return tuple(t for t in self.trials if t.wrong)
+
+    @property
+    def missed(self) -> tuple[Trial, ...]:
+        return tuple(t for t in self.wrong if not t.refused)
+
+    @property
+    def text(self) -> str:
+        """The outcome in two lines."""
+        wrong, caught = len(self.wrong), len(self.wrong) - len(self.missed)
+        share = f" ({100 * caught / wrong:.1f} %)" if wrong else ""
+        proved = sum(t.status == "proved" for t in self.wrong)
+        beyond = sum(t.status == "refuted" and not t.wrong for t in self.trials)
+        rest = len(self.trials) - wrong - beyond
+        return (
+            f"{len(self.trials)} of {self.possible} changes to {self.rules} rules (seed {self.seed}): {wrong} really wrong, "
+            f"{caught} of them refused{share}, {proved} proved\n{beyond} more refused with a counterexample that the judge did not "
+            f"come upon; {rest} as right as before, as far as was tried"
+        )
+
+    def table(self) -> Table:
+        table = Table("rule", "change", "status", "where its sides differ", title="really wrong, and not refused")
+        for t in self.missed:
+            table.add_row(t.rule, t.what, t.status, t.wrong)
+        return table
+
+    def data(self) -> dict[str, object]:
+        """For machines."""
+        rows = [{"rule": t.rule, "change": t.what, "status": t.status, "wrong": t.wrong} for t in self.trials]
+        return {"possible": self.possible, "tried": len(self.trials), "wrong": len(self.wrong), "missed": len(self.missed), "rows": rows}
+
+
+def mutate_rules(chosen: Sequence[Rule], count: int, seed: int, samples: int, say: Callable[[str], None] = lambda text: None
+                 ) -> MutationReport:  # fmt: skip
+    """Change rules in `count` ways (0: in all), chosen by `seed`; check each and judge it. Of a family of rules one member is changed."""
+    first = {str(r.location): r for r in reversed(chosen) if r.phase in GRAPH_PHASES}
+    all_of_them: list[tuple[Rule, Mutant]] = [(r, m) for r in first.values() for m in mutants(r)]
+    tried = list(all_of_them)
+    random.Random(seed).shuffle(tried)
+    trials = []
+    for k, (rule, mutant) in enumerate(tried[: count or None]):
+        status = check_rule(mutant.rule, samples, prove=False).status.partition("-")[0]
+        trials.append(Trial(rule.name, mutant.what, status, really_wrong(mutant.rule, rule, seed + 1)))
+        if not trials[-1].refused and trials[-1].wrong:
+            proof = check_rule(mutant.rule, samples).status.partition("-")[0]
+            trials[-1] = Trial(rule.name, mutant.what, proof, trials[-1].wrong)
+        say(f"{k + 1}/{count or len(tried)} {rule.name}: {mutant.what}: {trials[-1].status}{', really wrong' if trials[-1].wrong else ''}")
+    return MutationReport(tuple(trials), len(first), len(all_of_them), seed)

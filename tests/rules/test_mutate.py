@@ -1,0 +1,73 @@
+"""Rules with one thing changed: the changes are made, the judge knows wrong ones from right ones, the checker refuses the wrong ones."""
+
+from __future__ import annotations
+
+import pytest
+from typer.testing import CliRunner
+
+from autocomp.cli import app
+from autocomp.report.mutation import mutate_rules
+from autocomp.rewrite import check_rule, load_rules
+from autocomp.rewrite.draw import Drawer
+from autocomp.rewrite.judge import really_wrong
+from autocomp.rewrite.mutate import mutants
+
+RULES = load_rules()
+SMALL = [r for r in RULES if r.name.startswith(("algebra/", "idioms/")) and "filters" not in r.name and "gelu" not in r.name]
+
+
+def changes(name: str) -> dict[str, object]:
+    return {m.what: m.rule for m in mutants(RULES[name])}
+
+
+@pytest.mark.parametrize(("rule", "what"), [
+    ("algebra/scale-into-weight", "without the condition rank(?s) >= 1"),
+    ("algebra/scale-into-weight", "operands of matmul swapped"),
+    ("algebra/div-constant", "it says that it is exact"),
+    ("algebra/div-constant", "without the condition is_uniform(?c)"),
+    ("algebra/sub-zero", "the condition not negative_zero(value(?c)) negated"),
+    ("algebra/row-times-matrix", "axes: 1 for 0"),
+    ("layout/transposes", "perm: compose(?q, ?p) with its arguments swapped"),
+    ("layout/transposes", "the inverse permutation"),
+    ("layout/conv-channels-last", "strides=?d for ?t"),
+    ("layout/pool-of-channels-last/maxpool", "sumpool for maxpool"),
+    ("quantised/products-of-integers", "without the cast"),
+    ("algebra/scale-over-shift", "?b for ?y"),
+])  # fmt: skip
+def test_one_thing_is_changed(rule: str, what: str):
+    assert what in changes(rule)
+
+
+def test_the_judge_knows_wrong_from_right():
+    transposes = {m.what: m.rule for m in mutants(RULES["layout/transposes"])}
+    assert really_wrong(transposes["the inverse permutation"], RULES["layout/transposes"])
+    rows = {m.what: m.rule for m in mutants(RULES["algebra/row-times-matrix"])}
+    assert really_wrong(rows["axes: 1 for 0"], RULES["algebra/row-times-matrix"])
+    assert not really_wrong(RULES["algebra/row-times-matrix"], RULES["algebra/square"])
+    harmless = {m.what: m.rule for m in mutants(RULES["algebra/scale-into-weight"])}["without the condition not is_constant(?x)"]
+    assert not really_wrong(harmless, RULES["algebra/scale-into-weight"])
+    assert check_rule(harmless, 10, prove=False).status != "refuted"
+
+
+def test_what_is_really_wrong_is_refused():
+    """A sample; `autocomp rules mutate --count 0` tries every change."""
+    report = mutate_rules(SMALL, 30, 3, 10)
+    assert len(report.wrong) >= 10
+    assert len(report.missed) <= 0.1 * len(report.wrong), report.missed
+    assert "really wrong" in report.text
+
+
+def test_a_checker_that_draws_nothing_misses_many(monkeypatch: pytest.MonkeyPatch):
+    wrong = [t for t in mutate_rules(SMALL, 10, 3, 4).trials if t.wrong]
+    original = Drawer.draws
+    monkeypatch.setattr(Drawer, "draws", lambda self, count, tries: iter(()) if self.seed == 0 else original(self, count, tries))
+    monkeypatch.setattr("autocomp.rewrite.check._KNOWN", {})
+    blind = mutate_rules(SMALL, 10, 3, 4)
+    assert sum(t.status == "refuted" for t in blind.wrong) < len(wrong)
+
+
+def test_the_command_prints_how_many_are_refused():
+    done = CliRunner().invoke(app, ["rules", "mutate", "--count", "3", "--samples", "4", "--seed", "5"])
+    assert done.exit_code == 0, done.output
+    assert "3 of " in done.output
+    assert "really wrong" in done.output
