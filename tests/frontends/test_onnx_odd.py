@@ -119,3 +119,12 @@ def test_named_dimensions_of_any_name_stay_two(first, second):
     x, z = np.random.default_rng(0).standard_normal((5, 3), np.float32), np.ones(3, np.float32)
     e = np.exp(x @ z)
     np.testing.assert_allclose(program(x, z), e / e.sum(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("index", [5, -6, 2**62])
+def test_a_scatter_outside_of_its_tensor_is_refused_when_it_runs(index):
+    """Where it writes depends on the data: only the run can tell."""
+    x, u, i = zeros(1, 5), zeros(1, 1) + 1, np.array([[index]], np.int64)
+    m, given = node("ScatterElements", x, i, u, axis=1)
+    with pytest.raises(ModelError, match=rf"scatter: index {index} is outside of axis 1 of 5 elements\n  next: indices are -5 .. 4 there"):
+        autocomp.optimize(m, cache=False).run(given)

@@ -231,6 +231,12 @@ SCATTER: dict[str, Any] = {"none": None, "add": np.add, "mul": np.multiply, "max
 
 
 def _scatter_put(y: np.ndarray, at: tuple[np.ndarray, ...], updates: np.ndarray, reduction: str) -> np.ndarray:
+    """Raises ModelError for an index outside of `y`: what it would write to belongs to nobody."""
+    for axis, (index, n) in enumerate(zip(at, y.shape)):
+        if index.size and not (-n <= index.min() and index.max() < n):
+            wrong = index.min() if index.min() < -n else index.max()
+            raise ModelError(f"index {wrong} is outside of axis {axis} of {n} elements", where="scatter",
+                             hint=f"indices are -{n} .. {n - 1} there")  # fmt: skip
     if reduction == "none":
         y[at] = updates
     else:
@@ -245,8 +251,7 @@ def _scatter_nd_reference(x: Arrays, a: Attrs, o: TensorType) -> np.ndarray:
 
 def _scatter_elements_reference(x: Arrays, a: Attrs, o: TensorType) -> np.ndarray:
     at: list[Any] = list(np.indices(x[1].shape))
-    index = _indices(x[1])
-    at[a["axis"]] = np.where(index < 0, index + x[0].shape[a["axis"]], index)
+    at[a["axis"]] = _indices(x[1])
     return _scatter_put(x[0].copy(), tuple(at), x[2], a["reduction"])
 
 
