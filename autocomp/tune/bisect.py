@@ -1,12 +1,15 @@
-"""Which rules make a program wrong or slow: rules are switched off by halves until the smallest set that matters is left.
+"""Which rules make a program wrong or slow: rules are switched off by halves until the smallest sets that matter are left.
 
-Every trial compiles and runs the program in a child process, so a program that crashes or hangs is a trial that failed.
+A rule that is right may only make what a wrong one matches: without either the program is right. So all minimal sets are looked for, and
+those of rules that nobody checked stand first, then those that were tested, then those that were proved. Every trial compiles and runs
+the program in a child process, so a program that crashes or hangs is a trial that failed. What is slow is timed in pairs, one program
+after the other in one process; what noise could have done is not blamed on a rule.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +17,9 @@ from autocomp.errors import AutocompError, VerificationError
 from autocomp.frontends import load
 from autocomp.ir.kernel import Kernel
 from autocomp.options import Options
+from autocomp.rewrite.check import check_rule
+from autocomp.rewrite.load import load_rules
+from autocomp.rewrite.vocabulary import GRAPH_PHASES
 from autocomp.runtime.codec import decode, encode
 from autocomp.runtime.inputs import random_inputs
 from autocomp.runtime.program import executor_of, files_of
@@ -22,7 +28,9 @@ from autocomp.targets.source import KernelSource
 from autocomp.trace import Trace
 from autocomp.tune.check import deviation, expected, inputs_of, sizes_of
 from autocomp.tune.measure import constants_in, graph_of
+from autocomp.tune.minimal import Sets, all_smallest
 from autocomp.tune.process import Failure, Worker
+from autocomp.tune.race import SAME, Race, race_of
 
 if TYPE_CHECKING:
     from autocomp.runtime.program import Program
@@ -31,6 +39,9 @@ TUNED = "measured schedules"  # stands among the rules where the program uses so
 REPEAT = 5  # timed calls, of which the fastest counts
 ROUNDS = 3
 LIMIT = 600.0  # seconds of one trial
+PAIRS, SURE_PAIRS = 11, 21  # timings of two programs in turn: in the search, and of what it found
+CHECKED = 4  # samples with which a rule's standing is found
+SETS, TRIALS = 6, 80  # minimal sets that are listed, programs that are tried for them
 
 
 @dataclass(frozen=True)
@@ -69,51 +80,18 @@ class Trial:
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found. `culprits`: the smallest set of rules that were switched off together to make the program right (or fast); `kernels`:
-    kernels at fault, with what is wrong with them; `text`: the outcome in one line."""
+    """What was found. `sets`: every minimal set of rules without which the program is right (or fast), the likeliest first, and `more`
+    whether the search ended before all were found; `culprits`: the first of them; `kernels`: kernels at fault, with what is wrong with
+    them; `standing`: rule -> assumed, tested, proved; `text`: the outcome in one line."""
 
     text: str
     culprits: tuple[str, ...] = ()
+    sets: tuple[tuple[str, ...], ...] = ()
+    more: bool = False
+    standing: dict[str, str] = field(default_factory=dict)
     kernels: tuple[tuple[str, str], ...] = ()
     trials: int = 0
     fired: tuple[str, ...] = ()
-
-
-def smallest(names: Sequence[str], good: Callable[[tuple[str, ...]], bool]) -> tuple[str, ...]:
-    """A set of names for which `good` holds and from which no name can be left out; () where none was found.
-
-    Delta debugging (Zeller, Hildebrandt, Simplifying and isolating failure-inducing input, 2002): halves first, then finer parts.
-    """
-    have = tuple(names)
-    if not good(have):  # too much is off: look for a part that is enough
-        parts = 2
-        while True:
-            found = next((c for c in _parts(have, parts) if good(c)), None)
-            if found is not None:
-                have = found
-                break
-            if parts >= len(have):
-                return ()
-            parts = min(2 * parts, len(have))
-    parts = 2
-    while len(have) > 1:
-        chunks = _parts(have, parts)
-        rest = [tuple(n for n in have if n not in c) for c in chunks] if parts > 2 else []
-        part = next((c for c in (*chunks, *rest) if good(c)), None)
-        if part is not None:
-            parts = 2 if part in chunks else max(2, parts - 1)
-            have = part
-        elif parts >= len(have):
-            break
-        else:
-            parts = min(2 * parts, len(have))
-    return have
-
-
-def _parts(names: tuple[str, ...], n: int) -> list[tuple[str, ...]]:
-    """n parts of nearly equal length."""
-    at = [len(names) * i // n for i in range(n + 1)]
-    return [names[a:b] for a, b in zip(at, at[1:]) if a < b]
 
 
 class Bisection:
@@ -123,6 +101,7 @@ class Bisection:
         self.request, self.say = request, say
         self.worker = Worker("autocomp.tune.bisect")
         self.known: dict[frozenset[str], Trial] = {}
+        self.raced: dict[tuple[frozenset[str], int], Race] = {}
 
     def wrong(self) -> Finding:
         """The rules that make the result wrong, and the kernels whose generated code differs from their own meaning."""
@@ -132,37 +111,84 @@ class Bisection:
                 return Finding("the program is right: there is nothing to find", trials=1)
             rules = self._fired()
             kernels = self._kernels()
-            culprits = smallest(rules, lambda off: not self._trial(off).wrong) if rules else ()
+            standing = self._standing(rules)
+            sets = self._sets(rules, standing, lambda off: not self._trial(off).wrong)
+            unsteady = bool(sets.found) and self._unsteady(sets.found[0])
         finally:
             self.worker.stop()
-        if culprits:
-            text = f"without {_listed(culprits)} the program is right; with {'it' if len(culprits) == 1 else 'them'}: {first.wrong}"
-        elif kernels:
+        known = Finding("", sets.found[0] if sets.found else (), sets.found, sets.more, standing, kernels, len(self.known), rules)
+        if unsteady:
+            text = "cannot tell: the same program is right in one run and wrong in another"
+            return replace(known, text=text, culprits=(), sets=())
+        if sets.found:
+            return replace(known, text=_mended(known, f"with {'it' if len(known.culprits) == 1 else 'them'}: {first.wrong}"))
+        if kernels:
             text = f"{kernels[0][0]} computes something else than its body, whichever rules are on: its schedule or its code is at fault"
         else:
             text = f"the program is wrong whichever of its {len(rules)} rules are off: {first.wrong}"
-        return Finding(text, culprits, kernels, len(self.known), rules)
+        return replace(known, text=text)
 
     def slow(self, factor: float) -> Finding:
         """The rules without which the program is at least `factor` times faster, and the kernel furthest above its prediction."""
+        unsure: list[tuple[str, ...]] = []
+
+        def quick(off: tuple[str, ...]) -> bool:
+            if self._trial(off).wrong:
+                return False
+            answer = self._race(off, PAIRS).faster(factor)
+            if answer is None:
+                unsure.append(off)
+            return bool(answer)
+
         try:
             first = self._trial(())
             if first.wrong:
                 raise AutocompError(f"the program cannot be timed: {first.wrong}", where="bisect", hint="`autocomp bisect` without --slow")
             rules = self._fired()
-            quick = lambda off: (t := self._trial(off)).seconds > 0 and t.seconds * factor < first.seconds
-            culprits = smallest(rules, quick) if rules else ()
+            standing = self._standing(rules)
+            sets = self._sets(rules, standing, quick)
+            races = {s: self._race(s, SURE_PAIRS) for s in sets.found}
         finally:
             self.worker.stop()
         far = [(n, s / p) for n, _, s, p in sorted(first.kernels, key=lambda k: k[1] * (k[3] - k[2])) if p][:1]
         kernels = tuple((n, f"takes {r:.1f} times its predicted time") for n, r in far if r > 1)
-        if culprits:
-            best = self._trial(culprits).seconds
-            gain = f"{first.seconds / best:.2f} times faster ({best:.3g} s instead of {first.seconds:.3g} s)"
-            text = f"without {_listed(culprits)} the program is {gain}"
-        else:
-            text = f"no rule makes the program {factor:g} times slower ({first.seconds:.3g} s)"
-        return Finding(text, culprits, kernels, len(self.known), rules)
+        kept = tuple(s for s, r in races.items() if r.faster(factor))
+        known = Finding("", kept[0] if kept else (), kept, sets.more, standing, kernels, len(self.known), rules)
+        if kept:
+            r = races[kept[0]]
+            text = f"without {_listed(kept[0])} the program is {r.text} ({r.second:.3g} s instead of {r.first:.3g} s)"
+            return replace(known, text=text + _others(kept[1:], standing))
+        if races or unsure:
+            off = next(iter(races), unsure[0] if unsure else ())
+            r = races.get(off) or self.raced[frozenset(off), PAIRS]
+            return replace(known, text=f"cannot tell: without {_listed(off)} the program is {r.text}, which noise may be")
+        return replace(known, text=f"no rule makes the program {factor:g} times slower ({first.seconds:.3g} s)")
+
+    def _sets(self, rules: Sequence[str], standing: Mapping[str, str], good: Callable[[tuple[str, ...]], bool]) -> Sets:
+        """Minimal sets, the likeliest first; the least checked rules are tried first."""
+        rank = {n: RANKS.index(standing.get(n, "")) for n in rules}
+        ordered = sorted(rules, key=lambda n: rank[n])
+        sets = all_smallest(ordered, good, SETS, lambda: len(self.known) >= TRIALS)
+        return replace(sets, found=tuple(sorted(sets.found, key=lambda s: (min(rank[n] for n in s), len(s), sum(rank[n] for n in s)))))
+
+    def _standing(self, rules: Sequence[str]) -> dict[str, str]:
+        """What is known of each rule: assumed, tested, proved; "" for rules that move no values and for schedules."""
+        found = self.worker.run(standing_of, self.request, tuple(rules), limit=LIMIT)
+        return {} if isinstance(found, Failure) else found
+
+    def _unsteady(self, off: tuple[str, ...]) -> bool:
+        """Do the first program and the mended one say something else when they are run again?"""
+        again = [self.worker.run(trial, self.request.without(o), limit=LIMIT) for o in ((), off)]
+        return [isinstance(t, Failure) or bool(t.wrong) for t in again] != [True, False]
+
+    def _race(self, off: tuple[str, ...], pairs: int) -> Race:
+        """The program as it is against the one without some rules, in turn."""
+        key = (frozenset(off), pairs)
+        if key not in self.raced:
+            found = self.worker.run(race, self.request, self.request.without(off), pairs, limit=LIMIT)
+            self.raced[key] = r = found if isinstance(found, Race) else Race(0.0, 1.0, float("inf"))
+            self.say(f"without {len(off)} rule{'' if len(off) == 1 else 's'}: {'the same code' if r.same else r.text}")
+        return self.raced[key]
 
     def _trial(self, off: tuple[str, ...]) -> Trial:
         """The program without some rules; each set is tried once."""
@@ -194,6 +220,18 @@ def _listed(names: tuple[str, ...]) -> str:
     return f"rule {names[0]}" if len(names) == 1 else f"rules {', '.join(names)}"
 
 
+def _mended(f: Finding, but: str) -> str:
+    """The outcome for a program that is right without some rules."""
+    standing = ", ".join(dict.fromkeys(f.standing[n] for n in f.culprits if f.standing.get(n)))
+    text = f"without {_listed(f.culprits)}{f' ({standing})' if standing else ''} the program is right; {but}"
+    return text + _others(f.sets[1:], f.standing) + ("; there may be more sets: the search ended at its bound" if f.more else "")
+
+
+def _others(sets: Sequence[tuple[str, ...]], standing: Mapping[str, str]) -> str:
+    one = lambda names: " and ".join(f"{n} ({standing[n]})" if standing.get(n) else n for n in names)
+    return f"; as well without {', or without '.join(map(one, sets))}" if sets else ""
+
+
 # ---- in the child process
 def _program(request: Request) -> Program:
     """The compiled program; the pipeline comes after this package, so it is looked up when it is needed."""
@@ -223,6 +261,29 @@ def fired(request: Request) -> tuple[str, ...]:
     names = {e.name for e in trace.of("rule")} | {e.data["rule"] for e in trace.of("schedule") if "rule" in e.data}
     used = (TUNED,) if any(e.data["used"] for e in trace.of("tuned")) else ()
     return (*(n for n in program.rule_names if n in names), *used)
+
+
+RANKS = ("assumed", "tested", "", "proved")  # whom to suspect first; "": it moves no values, or is a schedule
+
+
+def standing_of(request: Request, names: tuple[str, ...]) -> dict[str, str]:
+    """What a quick check says of each rule of the graph phases."""
+    out: dict[str, str] = {}
+    for rule in load_rules(request.options.rules):
+        if rule.name in names and rule.phase in GRAPH_PHASES:
+            status = check_rule(rule, CHECKED).status.partition("-")[0]
+            out[rule.name] = "assumed" if rule.assumed or status == "refuted" else status
+    return out
+
+
+def race(first: Request, second: Request, pairs: int) -> Race:
+    """Time two programs in turn; the one that goes first changes from pair to pair."""
+    a, b = _program(first), _program(second)
+    if a.source() == b.source():
+        return SAME
+    feed = random_inputs(a.graph)
+    took = [[p.profile(feed, REPEAT).total for p in ((a, b) if k % 2 == 0 else (b, a))] for k in range(pairs)]
+    return race_of([(x, y) if k % 2 == 0 else (y, x) for k, (x, y) in enumerate(took)])
 
 
 def printed(request: Request) -> list[tuple[Target, str, KernelSource]]:
