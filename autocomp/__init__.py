@@ -20,6 +20,7 @@ from autocomp.errors import (
     UnsupportedOp,
     VerificationError,
 )
+from autocomp.limits import memory_told
 from autocomp.options import Options
 from autocomp.trace import Trace
 from autocomp.version import __version__
@@ -65,7 +66,8 @@ def optimize(
     `named` are fields of `Options` (without=["fusion/*"], rules=["mine.yaml"], max_body_ops=32, ...).
     verify: also replay the program against the float64 reference on seeded random inputs.
 
-    Raises ModelError, RuleError, UnsupportedOp, DoesNotFit, IllegalTransform, BuildError, VerificationError.
+    Raises ModelError, RuleError, UnsupportedOp, DoesNotFit, IllegalTransform, BuildError, VerificationError; AutocompError where memory
+    ends.
     """
     from autocomp.pipeline import compile_model
 
@@ -81,7 +83,8 @@ def optimize(
         )
     opts = replace(options or Options(), **named)
     frontend = {k: v for k, v in (("example_inputs", example_inputs), ("dims", dims)) if v is not None}
-    program = compile_model(model, target, opts, trace if trace is not None else Trace(), **frontend)
+    with memory_told("the compilation", "optimize"):
+        program = compile_model(model, target, opts, trace if trace is not None else Trace(), **frontend)
     if verify:
         program.verify()
     return program

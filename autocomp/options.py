@@ -10,7 +10,7 @@ from autocomp.errors import AutocompError
 TILE_HEURISTICS = ("model-driven", "first")
 AT_LEAST_ONE = ("register_tile_factor", "unroll_factor", "max_body_ops", "phase_iterations", "phase_nodes", "max_schedules")
 
-NOT_NEGATIVE = ("phase_growth", "deadline")
+NOT_NEGATIVE = ("threads", "phase_growth", "deadline")
 
 
 def _typed(name: str, value: Any, default: Any) -> Any:

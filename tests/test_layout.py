@@ -13,6 +13,7 @@ ORDER = [
     "version",
     "errors",
     "forks",
+    "limits",
     "options",
     "trace",
     "budget",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import current_thread
 
+from autocomp.cost.host import usable_cores
 from autocomp.errors import AutocompError
 from autocomp.ir.kernel import KernelGraph
 from autocomp.runtime.frames import Frame
@@ -48,6 +49,7 @@ END = """  default: break;
 }
 """
 NO_STACK = 2  # of `ac_run`
+MOST = 64  # AC_MOST
 
 
 def source_files(g: KernelGraph, s: Slots, sources: Mapping[str, KernelSource], preamble, cores: int = 2) -> dict[str, str]:  # type: ignore[no-untyped-def]
@@ -149,5 +151,9 @@ class Library:
         if status == NO_STACK:
             raise AutocompError(f"the stack has {stack:,} bytes left, kernels may need {need:,}", where=f"thread '{current_thread().name}'",
                                 hint="raise `ulimit -s`, or call threading.stack_size(..) before the thread is made")  # fmt: skip
-        why = f"their stacks have {stack:,} bytes, kernels may need {need:,}" if stack < need else "the system gives no more"
+        why = "the system gives no more"
+        if stack < need:
+            why = f"their stacks have {stack:,} bytes, kernels may need {need:,}"
+        elif ran == max(MOST, 4 * usable_cores()):
+            why = f"that is enough for {usable_cores()} cores"
         return f"{asked} threads were asked for (threads=, $OMP_NUM_THREADS), {ran} run: {why}"

@@ -12,6 +12,7 @@ import numpy as np
 from autocomp.cost.estimate import share_of_roofline
 from autocomp.errors import AutocompError, BuildError, ModelError
 from autocomp.ir.kernel import KernelGraph
+from autocomp.limits import memory_told
 from autocomp.options import Options
 from autocomp.runtime.build import build_library, build_objects
 from autocomp.runtime.cuda import CudaExecutor
@@ -141,8 +142,9 @@ class Program:
         return build_objects({PurePath(f).stem: text for f, text in self.sources.items()}, toolchain, self.trace)
 
     def verify(self, feed: Mapping[str, np.ndarray] | None = None, seed: int = 0) -> Verification:
-        """Compare with the float64 reference; raises VerificationError."""
-        return verify(self, feed, seed)
+        """Compare with the float64 reference; raises VerificationError, AutocompError where memory ends."""
+        with memory_told("the float64 reference", self.name):
+            return verify(self, feed, seed)
 
     # ---- running
     def __call__(self, *args: Any, **named: Any) -> Any:

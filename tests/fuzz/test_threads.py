@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 
 import pytest
 
@@ -27,7 +28,13 @@ def test_one_arena_for_all_calls_is_caught(monkeypatch):
     program = autocomp.optimize(case.graph, threads=1)
     assert program.slots.temporary
     frames, one = program.executor.frames, {}
-    take = frames.take
+    take, run = frames.take, program.executor._library.run
+
+    def later(*args):
+        time.sleep(0.002)  # another call is sure to have begun
+        return run(*args)
+
+    monkeypatch.setattr(program.executor._library, "run", later)
     monkeypatch.setattr(frames, "take", lambda key: one[key] if key in one else one.setdefault(key, take(key)))
     monkeypatch.setattr(frames, "give", lambda frame: None)
     verdict = threads.judged(program, case)
