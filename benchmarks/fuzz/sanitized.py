@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+import numpy as np
+
 from autocomp.errors import AutocompError
 from autocomp.frontends.text import show
 from autocomp.ir.node import Graph
@@ -58,12 +60,33 @@ def judged(program: Program, graph: Graph, machine: Machine) -> Verdict:
         driven = Driven(program, Path(folder), sanitized(machine.toolchain), environment={"ASAN_OPTIONS": "detect_leaks=1"})
         try:
             got = driven.run(known.feed)
+            driven.run(extremes(graph, known.feed))
         except DrivenFailure as e:
             return Verdict("wrong", str(e))
+        except AutocompError as e:  # an index outside of what is scattered to
+            return Verdict("refused", str(e))
     d = deviation(graph, known.want, got, known.own, near=known.near)
     if d.ratio <= max(1.0, NOISE * known.natural) or abs(d.got - d.want) <= NOTHING:
         return RIGHT
     return Verdict("wrong", f"{d.output}{list(d.index)} is {d.got!r}, float64 says {d.want!r}: {d.ratio:.3g} times the tolerance")
+
+
+def extremes(graph: Graph, feed: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Inputs of these shapes whose elements are the ends of their types, small numbers, infinities and NaN: what arithmetic, conversions
+    and addresses make of them must be defined, whatever it is."""
+    out = {}
+    for k, (name, x) in enumerate(sorted(feed.items())):
+        rng = np.random.default_rng(k)
+        if x.dtype == bool:
+            out[name] = x
+        elif x.dtype.kind in "iu":
+            ends = np.iinfo(x.dtype)
+            out[name] = rng.choice(np.array([ends.min, ends.max, ends.max - 1, 0, 1, 3], x.dtype), x.shape)
+        else:
+            values = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -2.5, 3e9, -3e9, 1e19, 6e4, 3e38, 1e-40]
+            with np.errstate(all="ignore"):
+                out[name] = rng.choice(np.array(values).astype(x.dtype), x.shape)
+    return out
 
 
 def smaller(case: Case) -> Iterator[Case]:

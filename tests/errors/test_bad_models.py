@@ -365,3 +365,15 @@ def test_truncations_and_bit_flips_end_in_our_errors() -> None:
         except AutocompError:
             outcomes["refused"] += 1
     assert outcomes["refused"] > 200 and outcomes["imported"] > 20, outcomes
+
+
+def test_a_flag_that_is_neither_0_nor_1() -> None:
+    """onnxruntime and others take 2 for different things."""
+    m = model([helper.make_node("ReduceSum", ["x"], ["y"], keepdims=2)])
+    assert refusal(m) == "node 0 (ReduceSum): attribute 'keepdims' is 2, which is neither 0 nor 1"
+
+
+def test_a_recurrent_layer_without_its_weights() -> None:
+    r = numpy_helper.from_array(np.zeros((1, 12, 4), np.float32), "r")
+    m = model([helper.make_node("GRU", ["x", "", "r"], ["y"], hidden_size=4)], [r], x=(5, 2, 3))
+    assert refusal(m) == "node 0 (GRU): has no operand 1; it has 3"

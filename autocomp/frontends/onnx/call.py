@@ -122,6 +122,13 @@ class Call:
         a = self._attr(name, AP.INT)
         return int(a.i) if a is not None else self._default(name, default)
 
+    def flag(self, name: str, default: int) -> bool:
+        """An integer attribute that is 0 or 1. Raises ModelError for others: the standard gives them no meaning."""
+        v = self.int_attr(name, default)
+        if v not in (0, 1):
+            self.broken(f"attribute '{name}' is {v}, which is neither 0 nor 1")
+        return bool(v)
+
     def float_attr(self, name: str, default: float | None = None) -> float:
         a = self._attr(name, AP.FLOAT)
         return float(a.f) if a is not None else self._default(name, default)

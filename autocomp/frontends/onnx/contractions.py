@@ -20,8 +20,8 @@ def matmul(c: Call) -> Node:
 @lower("Gemm")
 def gemm(c: Call) -> Node:
     a, b = c.x(0), c.x(1)
-    a = c.op("transpose", a, perm=(1, 0)) if c.int_attr("transA", 0) else a
-    b = c.op("transpose", b, perm=(1, 0)) if c.int_attr("transB", 0) else b
+    a = c.op("transpose", a, perm=(1, 0)) if c.flag("transA", 0) else a
+    b = c.op("transpose", b, perm=(1, 0)) if c.flag("transB", 0) else b
     y = c.op("matmul", a, b)
     alpha, beta = c.float_attr("alpha", 1.0), c.float_attr("beta", 1.0)
     y = y if alpha == 1.0 else c.op("mul", y, alpha)

@@ -147,7 +147,7 @@ def split_to_sequence(c: Call) -> list[Value]:
         sizes = tuple(min(each, d - k) for k in range(0, d, each))
     edges = np.cumsum([0, *sizes]).tolist()
     parts = [cut(c, x, {axis: (a, b, 1)}) for a, b in zip(edges, edges[1:], strict=False)]
-    if not c.has(1) and not c.int_attr("keepdims", 1):
+    if not c.has(1) and not c.flag("keepdims", 1):
         parts = [reshape(c, p, x.type.shape[:axis] + x.type.shape[axis + 1 :]) for p in parts]
     return list(parts)
 

@@ -40,6 +40,7 @@ _MALFORMED = (
     AttributeError,
     MemoryError,
     RecursionError,
+    AssertionError,  # of a lowering, about what sound operands give it
 )
 """What NumPy and Python raise when a damaged model's numbers make no sense; reported with the node's name."""
 

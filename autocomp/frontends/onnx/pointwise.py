@@ -67,7 +67,7 @@ def div(c: Call) -> Node:
 @lower("Mod")
 def mod(c: Call) -> Node:
     a, b = operands(c)
-    return c.op("fmod" if c.int_attr("fmod", 0) else "mod", a, b)
+    return c.op("fmod" if c.flag("fmod", 0) else "mod", a, b)
 
 
 @lower("Pow")

@@ -72,7 +72,7 @@ class Cell:
         c, f, g = self.c, *self.act[:2]
         both = f(self.clipped(c.op("add", self.gate(x, 0, 2), self.from_state(h, 0, 2))))
         z, r = self.gate(both, 0), self.gate(both, 1)
-        if c.int_attr("linear_before_reset", 0):
+        if c.flag("linear_before_reset", 0):
             inner = self.from_state(h, 2, 1)
             inner = c.op("add", inner, self.gate(self.recurrent_bias, 2)) if self.recurrent_bias is not None else inner
             inner = c.op("mul", r, inner)
@@ -125,18 +125,17 @@ def _mirrored(c: Call, x: Node, lengths: Node | None) -> Node:
     return c.op("gather_elements", x, c.op("where", c.op("lt", t, n), c.op("sub", c.op("sub", n, 1), t), t), axis=0)
 
 
-def _part(c: Call, i: int, direction: int) -> Node | None:
-    """What operand i has for one direction, or None where it is absent."""
-    v = c.maybe(i)
-    return None if v is None else reshape(c, cut(c, v, {0: (direction, direction + 1, 1)}), v.type.shape[1:])
+def _part(c: Call, i: int, direction: int) -> Node:
+    """What operand i has for one direction."""
+    v = c.x(i)
+    return reshape(c, cut(c, v, {0: (direction, direction + 1, 1)}), v.type.shape[1:])
 
 
 def _direction(
     c: Call, x: Node, direction: int, lengths: Node | None, state: tuple[Node, Node | None]
 ) -> tuple[list[Node], Node, Node | None]:
     """([h of each step], last h, last c) of one direction; steps past a sequence's end give 0 and keep the state."""
-    w, r, bias = _part(c, 1, direction), _part(c, 2, direction), _part(c, 3, direction)
-    assert w is not None and r is not None
+    w, r, bias = _part(c, 1, direction), _part(c, 2, direction), _part(c, 3, direction) if c.has(3) else None
     hidden, gates = c.shape(r)[1], GATES[c.op_type]
     steps, batch, _ = c.shape(x)
     inputs = c.op("matmul", x, c.op("transpose", w, perm=(1, 0)))
@@ -144,14 +143,14 @@ def _direction(
     if bias is not None:
         own, recurrent = (cut(c, bias, {0: (k * gates * hidden, (k + 1) * gates * hidden, 1)}) for k in range(2))
         inputs = c.op("add", inputs, own)
-        if c.op_type == "GRU" and c.int_attr("linear_before_reset", 0):
+        if c.op_type == "GRU" and c.flag("linear_before_reset", 0):
             keep = c.const(0.0, own.type.dtype)
             early = cut(c, recurrent, {0: (0, 2 * hidden, 1)})
             inputs = c.op("add", inputs, c.op("concat", early, c.op("broadcast", keep, shape=(hidden,)), axis=0))
         else:
             inputs = c.op("add", inputs, recurrent)
     cell = Cell(c, hidden, _activations(c, direction), c.op("transpose", r, perm=(1, 0)), recurrent,
-                _part(c, 7, direction) if c.op_type == "LSTM" else None)  # fmt: skip
+                _part(c, 7, direction) if c.op_type == "LSTM" and c.has(7) else None)  # fmt: skip
     step: Callable[[Node, Node, Node | None], tuple[Node, Node | None]] = getattr(cell, c.op_type.lower())
     h, memory = state
     out = []
@@ -170,7 +169,7 @@ def _direction(
 
 @lower("RNN", "GRU", "LSTM")
 def recurrent(c: Call) -> tuple[Node, ...]:
-    batch_first = bool(c.int_attr("layout", 0))
+    batch_first = c.flag("layout", 0)
     swap: Callable[[Node], Node] = lambda v: c.op("transpose", v, perm=(1, 0, *range(2, v.type.rank)))
     x = swap(c.x(0)) if batch_first else c.x(0)
     steps, batch, _ = c.shape(x)

@@ -15,7 +15,7 @@ def reduced_axes(c: Call) -> tuple[int, ...] | None:
     x = c.x()
     given = c.ints_at("axes", 1)
     if not given:
-        return None if c.int_attr("noop_with_empty_axes", 0) else tuple(range(x.type.rank))
+        return None if c.flag("noop_with_empty_axes", 0) else tuple(range(x.type.rank))
     return tuple(sorted(c.axes(given, x.type.rank)))
 
 
@@ -35,7 +35,7 @@ def _reduce(op: str, before: str = "", after: str = ""):
         elif before == "square":
             x = c.op("mul", x, x)
         if axes is not None:
-            x = c.op(op_here, x, axes=axes, keepdims=bool(c.int_attr("keepdims", 1)))
+            x = c.op(op_here, x, axes=axes, keepdims=c.flag("keepdims", 1))
         if after:
             wide = dtype if dtype.is_float else F64
             x = cast(c, c.op(after, cast(c, x, wide)), dtype)
@@ -60,11 +60,11 @@ def reduce_mean(c: Call) -> Node:
     if axes is None:
         return x
     if x.type.dtype.is_float:
-        return c.op("reduce_mean", x, axes=axes, keepdims=bool(c.int_attr("keepdims", 1)))
+        return c.op("reduce_mean", x, axes=axes, keepdims=c.flag("keepdims", 1))
     count = 1
     for k in axes:
         count *= c.shape(x)[k]
-    return c.op("idiv", c.op("reduce_sum", x, axes=axes, keepdims=bool(c.int_attr("keepdims", 1))), count)
+    return c.op("idiv", c.op("reduce_sum", x, axes=axes, keepdims=c.flag("keepdims", 1)), count)
 
 
 @lower("ReduceLogSumExp")
@@ -78,7 +78,7 @@ def reduce_log_sum_exp(c: Call) -> Node:
     top = c.op("where", c.op("isinf", top), 0.0, top) if top.type.dtype.is_float else top
     total = c.op("reduce_sum", c.op("exp", c.op("sub", x, top)), axes=axes, keepdims=True)
     y = c.op("add", c.op("log", total), top)
-    if not c.int_attr("keepdims", 1):
+    if not c.flag("keepdims", 1):
         y = reshape(c, y, tuple(d for k, d in enumerate(y.type.shape) if k not in axes))
     return cast(c, y, dtype)
 
@@ -86,8 +86,8 @@ def reduce_log_sum_exp(c: Call) -> Node:
 def _arg(op: str):
     def lowering(c: Call) -> Node:
         x = c.x()
-        axis, keep = c.axis(c.int_attr("axis", 0), x.type.rank), bool(c.int_attr("keepdims", 1))
-        if not c.int_attr("select_last_index", 0):
+        axis, keep = c.axis(c.int_attr("axis", 0), x.type.rank), c.flag("keepdims", 1)
+        if not c.flag("select_last_index", 0):
             return c.op(op, x, axes=(axis,), keepdims=keep)
         d = c.shape(x)[axis]
         back = cut(c, x, {axis: (d - 1, -1, -1)})
@@ -166,7 +166,7 @@ def lp_normalization(c: Call) -> Node:
 def topk(c: Call) -> tuple[Node, Node]:
     x = c.x()
     k = c.static_int(1) if c.opset >= 10 else c.int_attr("k")
-    attrs = {"k": k, "axis": c.axis(c.int_attr("axis", -1), x.type.rank), "largest": bool(c.int_attr("largest", 1))}
+    attrs = {"k": k, "axis": c.axis(c.int_attr("axis", -1), x.type.rank), "largest": c.flag("largest", 1)}
     return c.op("topk", x, **attrs, part="values"), c.op("topk", x, **attrs, part="indices")
 
 

@@ -175,8 +175,8 @@ def resize(c: Call) -> Node:
         c.str_attr("coordinate_transformation_mode", "half_pixel") if new else "asymmetric",
         c.str_attr("nearest_mode", "round_prefer_floor") if new else "floor",
         c.float_attr("cubic_coeff_a", -0.75),
-        bool(c.int_attr("exclude_outside", 0)),
-        bool(c.int_attr("antialias", 0)),
+        c.flag("exclude_outside", 0),
+        c.flag("antialias", 0),
     )
     if rule.mode not in ("nearest", "linear", "cubic"):
         c.broken(f"has unknown mode '{rule.mode}'")

@@ -125,7 +125,7 @@ def grid_sample(c: Call) -> Node:
         c.broken(f"has mode '{mode}' and padding_mode '{padding}'")
     if len(sizes) != c.shape(grid)[-1]:
         c.broken(f"has coordinates of {c.shape(grid)[-1]} for {len(sizes)} spatial dimensions")
-    aligned = bool(c.int_attr("align_corners", 0))
+    aligned = c.flag("align_corners", 0)
     rows = reshape(c, c.op("transpose", x, perm=(0, *range(2, x.type.rank), 1)), (n * prod(sizes), ch))
     base = c.array((np.arange(n) * prod(sizes)).reshape(n, *[1] * len(places)), I64)
     taps = []

@@ -29,7 +29,7 @@ def reshape(c: Call, x: Node, shape: tuple[Dim, ...]) -> Node:
 def reshape_op(c: Call) -> Node:
     x = c.x()
     want = list(dims_of(c, 1) if c.opset >= 5 else c.ints_attr("shape") or ())
-    if not c.int_attr("allowzero", 0):
+    if not c.flag("allowzero", 0):
         want = [x.type.shape[k] if d == 0 else d for k, d in enumerate(want)]
     if -1 in want:
         left = [d for d in x.type.shape if isinstance(d, Sym)]
@@ -299,7 +299,7 @@ def _running(op: str) -> Lowering:
     def lowering(c: Call) -> Node:
         x = c.x()
         axis = c.axis(c.static_int(1), x.type.rank)
-        return c.op(op, x, axis=axis, exclusive=bool(c.int_attr("exclusive", 0)), reverse=bool(c.int_attr("reverse", 0)))
+        return c.op(op, x, axis=axis, exclusive=c.flag("exclusive", 0), reverse=c.flag("reverse", 0))
 
     return lowering
 

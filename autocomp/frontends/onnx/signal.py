@@ -69,7 +69,7 @@ def dft(c: Call) -> Node:
     x = c.x()
     rank = x.type.rank
     axis = c.axis(c.static_int(2) if c.has(2) else -2, rank) if c.opset >= 20 else c.axis(c.int_attr("axis", 1), rank)
-    inverse, onesided = bool(c.int_attr("inverse", 0)), bool(c.int_attr("onesided", 0))
+    inverse, onesided = c.flag("inverse", 0), c.flag("onesided", 0)
     if inverse and not onesided and c.importer.round_steps:
         c.refuse("sums an inverse transform by a matrix product, which leaves other rounding errors than the FFT that the standard "
                  "takes its values from", hint="leave out round_steps")  # fmt: skip
@@ -104,7 +104,7 @@ def stft(c: Call) -> Node:
         framed = None if v is None else c.op("gather", v, at, axis=1)
         parts.append(framed if framed is None or window is None else c.op("mul", framed, window))
     assert parts[0] is not None
-    out = fourier(c, parts[0], parts[1], n, n // 2 + 1 if c.int_attr("onesided", 1) else n, False)
+    out = fourier(c, parts[0], parts[1], n, n // 2 + 1 if c.flag("onesided", 1) else n, False)
     return c.op("concat", *(reshape(c, v, (*v.type.shape, 1)) for v in out), axis=3)
 
 

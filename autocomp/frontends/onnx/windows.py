@@ -18,8 +18,8 @@ def _pool(c: Call, op: str) -> Node:
     kernel = c.ints_attr("kernel_shape")
     if kernel is None:
         c.broken("has no attribute 'kernel_shape'")
-    attrs = window(c, c.shape(x)[2:], kernel, bool(c.int_attr("ceil_mode", 0)))
-    if op == "avgpool" and c.int_attr("count_include_pad", 0):
+    attrs = window(c, c.shape(x)[2:], kernel, c.flag("ceil_mode", 0))
+    if op == "avgpool" and c.flag("count_include_pad", 0):
         return _average_with_pads(c, x, kernel, attrs)
     return c.op(op, x, **attrs, window=kernel)
 
@@ -41,8 +41,8 @@ def max_pool(c: Call) -> tuple[Node, ...]:
     if c.n_outputs == 1:
         return (values,)
     x, kernel = c.x(), c.ints_attr("kernel_shape") or ()
-    attrs = window(c, c.shape(x)[2:], kernel, bool(c.int_attr("ceil_mode", 0)))
-    return values, c.op("maxpool_index", x, **attrs, window=kernel, column_major=bool(c.int_attr("storage_order", 0)))
+    attrs = window(c, c.shape(x)[2:], kernel, c.flag("ceil_mode", 0))
+    return values, c.op("maxpool_index", x, **attrs, window=kernel, column_major=c.flag("storage_order", 0))
 
 
 @lower("MaxUnpool")
@@ -69,7 +69,7 @@ LOWERINGS["", "AveragePool"] = lambda c: _pool(c, "avgpool")
 def lp_pool(c: Call) -> Node:
     x, p = c.x(), float(c.int_attr("p", 2))
     kernel = c.ints_attr("kernel_shape") or ()
-    attrs = window(c, c.shape(x)[2:], kernel, bool(c.int_attr("ceil_mode", 0)))
+    attrs = window(c, c.shape(x)[2:], kernel, c.flag("ceil_mode", 0))
     total = c.op("sumpool", _lp(c, x, p), **attrs, window=kernel)
     return c.op("pow", total, 1.0 / p)
 
