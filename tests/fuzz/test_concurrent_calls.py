@@ -35,7 +35,7 @@ def test_one_arena_for_all_calls_is_caught(monkeypatch):
         return run(*args)
 
     monkeypatch.setattr(program.executor._library, "run", later)
-    monkeypatch.setattr(frames, "take", lambda key: one[key] if key in one else one.setdefault(key, take(key)))
+    monkeypatch.setattr(frames, "take", lambda key, *how: one[key] if key in one else one.setdefault(key, take(key, *how)))
     monkeypatch.setattr(frames, "give", lambda frame: None)
     verdict = threads.judged(program, case)
     assert verdict.kind == "wrong"
