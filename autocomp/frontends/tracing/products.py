@@ -10,7 +10,9 @@ from autocomp.errors import ModelError, UnsupportedOp
 from autocomp.frontends.tracing.arguments import array, axes_of, builder, together
 from autocomp.frontends.tracing.array import Tracer
 from autocomp.frontends.tracing.registry import FUNCTIONS, UFUNCS, function
-from autocomp.frontends.tracing.shapes import expand_dims, flip, moveaxis, pad, ravel
+from autocomp.frontends.tracing.selection import where
+from autocomp.frontends.tracing.shapes import concatenate, expand_dims, flip, moveaxis, pad, ravel
+from autocomp.ir.types import BOOL, I64
 
 
 @function("dot")
@@ -36,7 +38,14 @@ def tensordot(x: Any, y: Any, axes: Any = 2) -> Tracer:
     for a, b in zip(left, right):
         ys[b] = xs[a]
     out = [s for k, s in enumerate(xs) if k not in left] + [s for k, s in enumerate(ys) if k not in right]
-    return x.op("einsum", y.node, spec=f"{''.join(xs)},{''.join(ys)}->{''.join(out)}")
+    return _products(x, y, f"{''.join(xs)},{''.join(ys)}->{''.join(out)}")
+
+
+def _products(x: Tracer, y: Tracer, spec: str) -> Tracer:
+    """Sums of products; of bools, whether any pair is true."""
+    if x.element == BOOL:
+        return x.astype(I64).op("einsum", y.astype(I64).node, spec=spec) != 0  # type: ignore[return-value]
+    return x.op("einsum", y.node, spec=spec)
 
 
 @function("einsum")
@@ -56,7 +65,7 @@ def einsum(spec: str, *operands: Any) -> Tracer:
             terms[k] = "".join(s for i, s in enumerate(t) if i not in lone)
     if len(xs) == 1:
         return xs[0].transpose([terms[0].index(s) for s in out]) if out != terms[0] else xs[0]
-    return xs[0].op("einsum", xs[1].node, spec=f"{terms[0]},{terms[1]}->{out}")
+    return _products(xs[0], xs[1], f"{terms[0]},{terms[1]}->{out}")
 
 
 function("outer")(lambda x, y: expand_dims(ravel(array(x, builder(x, y))), 1) * ravel(array(y, builder(x, y))))
@@ -74,7 +83,8 @@ def vecdot(x: Any, y: Any, axis: int = -1) -> Any:
 
 @function("convolve")
 def convolve(x: Any, y: Any, mode: str = "full") -> Tracer:
-    """One-dimensional convolution, as the op table's with the shorter operand turned round."""
+    """One-dimensional convolution: the op table's with the shorter operand turned round where it lies wholly on the other, sums of the
+    products that there are at the ends (an infinite tap times padding would be NaN)."""
     x, y = together([x, y])
     x, y = (x, y) if x.shape[0] >= y.shape[0] else (y, x)
     k = y.shape[0]
@@ -83,8 +93,16 @@ def convolve(x: Any, y: Any, mode: str = "full") -> Tracer:
         what = f"numpy.convolve of {x.type} and {y.type} in mode '{mode}'"
         raise ModelError(what, where="trace", hint="give rows; modes: full, same, valid")
     lo, hi = pads[mode]
+    n, turned = x.shape[0], flip(y)
     if not x.element.is_float:
-        windows = np.arange(x.shape[0] + lo + hi - k + 1)[:, None] + np.arange(k)
-        return pad(x, ((lo, hi),))[windows] @ flip(y)
-    z = x.reshape(1, 1, -1).op("conv", flip(y).reshape(1, 1, -1).node, strides=(1,), lo=(lo,), hi=(hi,), dilations=(1,))
-    return z.reshape(-1)
+        windows = np.arange(n + lo + hi - k + 1)[:, None] + np.arange(k)
+        return pad(x, ((lo, hi),))[windows] @ turned
+
+    def sums(first: int, count: int) -> Tracer:
+        """Elements of the result whose windows begin at first, first + 1, .. of x, and end outside."""
+        at = np.arange(first, first + count)[:, None] + np.arange(k)
+        terms = where((at >= 0) & (at < n), x[np.clip(at, 0, n - 1)] * turned, array(0, x.b, x.element))
+        return FUNCTIONS["sum"](terms, 1, x.element)  # type: ignore[no-any-return]
+
+    whole = x.reshape(1, 1, -1).op("conv", turned.reshape(1, 1, -1).node, strides=(1,), lo=(0,), hi=(0,), dilations=(1,))
+    return concatenate([*([sums(-lo, lo)] if lo else []), whole.reshape(-1), *([sums(n - k + 1, hi)] if hi else [])])

@@ -12,7 +12,7 @@ from autocomp.frontends.tracing.arguments import array, axis_of, builder, common
 from autocomp.frontends.tracing.array import Tracer, lift
 from autocomp.frontends.tracing.registry import UFUNCS, function
 from autocomp.frontends.tracing.shapes import broadcast_to, expand_dims, moveaxis, pad, ravel
-from autocomp.ir.types import BOOL, I64
+from autocomp.ir.types import BOOL, F16, I64
 
 
 @function("where")
@@ -31,8 +31,16 @@ def where(condition: Any, x: Any, y: Any) -> Tracer:
 @function("clip")
 def clip(x: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None) -> Any:
     low, high = a_min if a_min is not None else min, a_max if a_max is not None else max
-    x = x if low is None else UFUNCS["maximum"](x, low)
-    return x if high is None else UFUNCS["minimum"](x, high)
+    x = x if low is None or _beyond(x, low, -1) else UFUNCS["maximum"](x, low)
+    return x if high is None or _beyond(x, high, 1) else UFUNCS["minimum"](x, high)
+
+
+def _beyond(x: Any, limit: Any, side: int) -> bool:
+    """Whether a Python integer lies below (side -1) or above all integers of x's type, so that it limits nothing."""
+    if not (isinstance(x, Tracer) and x.element.is_int and isinstance(limit, int)) or isinstance(limit, (bool, np.generic)):
+        return False
+    ends = np.iinfo(x.dtype)
+    return limit < ends.min if side < 0 else limit > ends.max
 
 
 @function("take")
@@ -68,7 +76,9 @@ def take_along_axis(x: Any, indices: Any, axis: int = -1) -> Tracer:
 @function("round", "around")
 def round_(x: Tracer, decimals: int = 0) -> Any:
     if not x.element.is_float:
-        if decimals < 0 or x.element == BOOL:
+        if x.element == BOOL:
+            return round_(x.astype(F16), decimals)
+        if decimals < 0:
             raise UnsupportedOp(f"numpy.round of {x.type} to {decimals} decimals", where="trace", hint="cast it to a float first")
         return x
     if decimals == 0:
@@ -121,8 +131,17 @@ def _grid(x: Tracer, offset: int) -> Tracer:
     return j - i - offset
 
 
-function("tril")(lambda x, k=0: where(_grid(x, k) <= 0, x, array(0, x.b, x.element)))
-function("triu")(lambda x, k=0: where(_grid(x, k) >= 0, x, array(0, x.b, x.element)))
+def _triangle(below: bool) -> Any:
+    def triangle(x: Tracer, k: int = 0) -> Tracer:
+        x = broadcast_to(x, (x.shape[0], x.shape[0])) if x.ndim == 1 else x
+        at = _grid(x, k)
+        return where(at <= 0 if below else at >= 0, x, array(0, x.b, x.element))
+
+    return triangle
+
+
+function("tril")(_triangle(True))
+function("triu")(_triangle(False))
 
 
 @function("diagonal")

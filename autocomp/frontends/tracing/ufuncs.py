@@ -15,7 +15,7 @@ import numpy as np
 from autocomp.errors import ModelError, UnsupportedOp
 from autocomp.frontends.tracing.array import Tracer, lift
 from autocomp.frontends.tracing.registry import UFUNCS
-from autocomp.ir.types import BOOL, F32, I64, U64, DType, dtype_of
+from autocomp.ir.types import BOOL, F32, I64, SHORT_FLOATS, U64, DType, dtype_of
 
 NAMES = {
     "absolute": "abs", "fabs": "abs", "negative": "neg", "subtract": "sub", "multiply": "mul", "divide": "div", "power": "pow",
@@ -124,12 +124,14 @@ for _name, _op in NAMES.items():
 
 # ---- ufuncs without an entry of their own
 def _written(name: str, fn: Callable[..., Any]) -> None:
-    """A ufunc in terms of others: operands come as tracers of the dtypes that NumPy would compute in, the result goes to NumPy's."""
+    """A ufunc in terms of others: operands come as tracers of the dtypes that NumPy would compute in (short floats as f32, so that the
+    result is rounded once), the result goes to NumPy's."""
 
     def call(*values: Any) -> Any:
         kinds, out = resolved(getattr(np, name), values)
         b = next(v for v in values if isinstance(v, Tracer)).b
-        return fn(*(Tracer(b, lift(b, v, k)).astype(k) for v, k in zip(values, kinds))).astype(out)
+        x = (Tracer(b, lift(b, v, k)).astype(k) for v, k in zip(values, kinds))
+        return fn(*(v.astype(F32) if v.element in SHORT_FLOATS else v for v in x)).astype(out)
 
     UFUNCS[name] = call
 

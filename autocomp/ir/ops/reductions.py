@@ -13,7 +13,7 @@ from autocomp.ir.body import Axis, Comprehension, Index, Map, Read, Reduce
 from autocomp.ir.node import Attrs
 from autocomp.ir.ops.table import Op, register
 from autocomp.ir.scalar import accumulator
-from autocomp.ir.types import F32, I64, SHORT_FLOATS, DType, Sym, TensorType
+from autocomp.ir.types import F32, I64, SHORT_FLOATS, SHORT_NUMPY, DType, Sym, TensorType
 
 Types = tuple[TensorType, ...]
 Arrays = tuple[np.ndarray, ...]
@@ -117,6 +117,11 @@ def _mean_infer(t: Types, a: Attrs) -> TensorType:
     return reduced_type("reduce_mean", t[0], a, t[0].dtype)
 
 
+def _mean_reference(x: Arrays, a: Attrs, out: TensorType) -> np.ndarray:
+    wide = np.float32 if x[0].dtype in SHORT_NUMPY else x[0].dtype
+    return np.mean(x[0], axis=tuple(a["axes"]), keepdims=a["keepdims"], dtype=wide).astype(x[0].dtype)  # type: ignore[no-any-return]
+
+
 def _mean_decompose(b: Any, x: Any, a: Attrs) -> Any:
     from math import prod
 
@@ -137,7 +142,7 @@ register(
         "reduce_mean",
         (1, 1),
         _mean_infer,
-        lambda x, a, o: np.mean(x[0], axis=tuple(a["axes"]), keepdims=a["keepdims"], dtype=x[0].dtype),
+        _mean_reference,
         decompose=_mean_decompose,
         attrs={"axes": ..., "keepdims": False},
         doc="sum over the number of elements",

@@ -1,0 +1,70 @@
+"""The net over NumPy functions: fixed seeds are right, and errors planted in the tracer or in a result are noticed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from autocomp.frontends.tracing.registry import UFUNCS
+from benchmarks.fuzz import metamorphic
+from benchmarks.fuzz.numpy_functions import Case, Expected, Input, check, draw, problem, smaller
+
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_drawn_functions_are_numpys(seed):
+    verdict = check(draw(seed))
+    assert verdict.kind != "wrong", f"{verdict.detail}\n{draw(seed).text()}"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_two_ways_agree(seed):
+    verdict = metamorphic.check(metamorphic.draw(seed))
+    assert verdict.kind != "wrong", f"{verdict.detail}\n{metamorphic.draw(seed).text()}"
+
+
+def test_a_seed_gives_one_case():
+    assert [draw(s).text() for s in range(40)] == [draw(s).text() for s in range(40)]
+
+
+SUM = Case((Input("x0", "f4", (3, 4), 1, False),), ("v0 = x0 + 1", "v1 = v0 * 2", "v2 = np.negative(v1)"), ("v2", "v0"))
+
+
+def test_an_error_of_the_tracer_is_noticed_and_shrunk(monkeypatch):
+    assert check(SUM).kind == "right"
+    monkeypatch.setitem(UFUNCS, "multiply", UFUNCS["add"])
+    assert check(SUM).kind == "wrong"
+    assert len(next(c for c in smaller(SUM) if check(c).kind == "wrong").lines) < len(SUM.lines)
+
+
+def test_an_error_in_one_element_is_noticed():
+    def spoil(program):
+        run = program.executor.run
+
+        def wrong(feed):
+            out = {n: v.copy() for n, v in run(feed).items()}
+            out["out0"][1, 2] += np.float32(1e-3)
+            return out
+
+        program.executor.run = wrong
+
+    assert check(SUM, spoil).kind == "wrong"
+
+
+@pytest.mark.parametrize(("got", "own", "other", "right"), [
+    (1.0, 1.0, 1.0, True), (np.nan, np.nan, 1.0, True), (np.nan, 1.0, 1.0, False), (np.inf, -np.inf, -np.inf, False),
+    (1.0, np.inf, 1.0, True), (1.001, 1.0, 1.0, False), (1.001, 1.0, 1.0005, True), (np.inf, 3e38, 4e38, True),
+    (-np.inf, 3e38, 4e38, False),
+])  # fmt: skip
+def test_what_is_allowed(got, own, other, right):
+    want = Expected(np.array([own], "f4"), (np.array([other]),))
+    assert (problem(np.array([got], "f4"), want) == "") == right
+
+
+def test_integers_dtypes_and_shapes_are_exact():
+    want = Expected(np.array([3]), (np.array([3]),))
+    assert problem(np.array([4]), want)
+    assert problem(np.array([3], "i4"), want)
+    assert problem(np.array([[3]]), want)
+    assert not problem(np.array([4]), Expected(np.array([3]), (np.array([5]),)))
