@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import unified_diff
 from pathlib import Path
@@ -45,11 +46,30 @@ class Side:
             what = "no manifest.json in this folder" if folder.is_dir() else "is no folder of a saved program"
             raise AutocompError(what, where=str(folder), hint="write one with `autocomp optimize MODEL -o DIR`")
         try:
-            m = json.loads(manifest.read_text())
-            sources = {f: (folder / f).read_text() for f in m["sources"]}
-            return Side(m["name"], _spec(m["target"], m.get("chip", "")), m["predicted"], m.get("measured"), tuple(m["kernels"]), sources)
-        except (ValueError, KeyError, OSError) as e:
-            raise AutocompError(f"cannot read the saved program: {e}", where=str(manifest), hint="save it again") from None
+            m = json.loads(manifest.read_text(encoding="utf-8"))
+            sources = {f: _source(folder, f) for f in m["sources"]}
+            rows = tuple({k: _KINDS[k](r[k]) for k in _KINDS} | {k: v for k, v in r.items() if k not in _KINDS} for r in m["kernels"])
+            measured = None if m.get("measured") is None else float(m["measured"])
+            return Side(str(m["name"]), _spec(str(m["target"]), str(m.get("chip", ""))), float(m["predicted"]), measured, rows, sources)
+        except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError) as e:
+            raise AutocompError(f"cannot read the saved program: {type(e).__name__} {e}", where=str(manifest),
+                                hint="save it again") from None  # fmt: skip
+
+
+def _seconds(x: Any) -> float | None:
+    return None if x is None else float(x)
+
+
+# what is read of a kernel's row
+_KINDS: dict[str, Callable[[Any], Any]] = {"kernel": str, "calls": int, "schedule": str, "predicted": float, "measured": _seconds}
+
+
+def _source(folder: Path, name: Any) -> str:
+    """The text of a file of the folder itself: a manifest may come from anywhere, and what it names lands in a report."""
+    path = folder / str(name)
+    if Path(str(name)).name != name or path.is_symlink() or not path.is_file():
+        raise ValueError(f"'{name}' is no file of this folder")
+    return path.read_text(encoding="utf-8", errors="replace")
 
 
 def _spec(target: str, chip: str) -> str:

@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from autocomp.errors import AutocompError
 from autocomp.files import write_atomic
 from autocomp.runtime import deploy, deploy_acl
 from autocomp.runtime.library import packings
 from autocomp.runtime.plan import arena
 from autocomp.version import __version__
 
+MANIFEST = "manifest.json"
 BUILD = """#!/bin/sh
 # Builds kernels.so from the sources in this folder.
 set -eu
@@ -25,37 +27,40 @@ ${CC:-cc} %s -I. -shared -o kernels.so %s -lm
 
 
 def save(program: Any, folder: Path) -> Path:
-    """Write the folder; each file whole or not at all. Returns it. Raises AutocompError on OS errors."""
+    """Write the folder; each file whole or not at all, the manifest last: a folder that has one was saved to its end. Returns it.
+    Raises AutocompError on OS errors."""
     sources = sorted(program.sources)
-    for name in sources:
-        write_atomic(folder / name, program.sources[name])
-    headers = _headers(program.target.name)
-    for name, text in headers.items():
-        write_atomic(folder / name, text)
     weights = {**{p: program.graph.param(p) for p in program.calls.params}, **program.folded()}
     buffer = io.BytesIO()
     np.savez(buffer, **{f"w{i}": np.ascontiguousarray(weights[n]).view(np.uint8 if weights[n].dtype.kind == "V" else weights[n].dtype)  # type: ignore[arg-type]
                         for i, n in enumerate(sorted(weights))})  # fmt: skip
-    write_atomic(folder / "weights.npz", buffer.getvalue())
-    write_atomic(folder / "manifest.json", json.dumps(manifest(program, sources, sorted(weights)), indent=1) + "\n")
+    content: dict[str, str | bytes] = {**program.sources, **_headers(program.target.name), "weights.npz": buffer.getvalue()}
     if program.target.name == "cpu":
         from autocomp.targets.cpu.toolchain import FLAGS
 
         flags = " ".join((*FLAGS, *program.target.toolchain.machine))
-        write_atomic(folder / "build.sh", BUILD % (flags, " ".join(s for s in sources if s.endswith(".c"))))
-        (folder / "build.sh").chmod(0o755)
+        content["build.sh"] = BUILD % (flags, " ".join(s for s in sources if s.endswith(".c")))
     elif not why_no_launcher(program) and program.target.name == "ascend":
-        for name, content in deploy_acl.files(program).items():
-            write_atomic(folder / name, content)
+        content |= deploy_acl.files(program)
     elif not why_no_launcher(program):
-        suffix = deploy.APIS[program.target.name].suffix
-        write_atomic(folder / f"launcher.{suffix}", deploy.launcher(program))
-        write_atomic(folder / "Makefile", deploy.makefile(program))
-        write_atomic(folder / "README.md", deploy.readme(program))
-        write_atomic(folder / "weights.bin", deploy.weights_blob(program)[1])
+        content[f"launcher.{deploy.APIS[program.target.name].suffix}"] = deploy.launcher(program)
+        content |= {"Makefile": deploy.makefile(program), "README.md": deploy.readme(program)}
+        content["weights.bin"] = deploy.weights_blob(program)[1]
     else:
-        write_atomic(folder / "README.md", f"# No launcher\n\nThe sources are here, but {why_no_launcher(program)}.\n")
+        content["README.md"] = f"# No launcher\n\nThe sources are here, but {why_no_launcher(program)}.\n"
+    _unfinished(folder)
+    for name, data in content.items():
+        write_atomic(folder / name, data, mode=0o777 if name.endswith(".sh") else 0o666)
+    write_atomic(folder / MANIFEST, json.dumps(manifest(program, sources, sorted(weights)), indent=1) + "\n")
     return folder
+
+
+def _unfinished(folder: Path) -> None:
+    """What an earlier program left here is no saved program from now on."""
+    try:
+        (folder / MANIFEST).unlink(missing_ok=True)
+    except OSError as e:
+        raise AutocompError(f"cannot be replaced: {e.strerror}", where=str(folder / MANIFEST), hint="choose another folder") from None
 
 
 def why_no_launcher(program: Any) -> str:

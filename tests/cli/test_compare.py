@@ -64,3 +64,49 @@ def test_the_share_of_the_roofline_is_of_the_busiest_unit_at_its_full_rate(progr
     rate = program.target.chip.with_cores(program.options.threads or program.target.chip.cores).matrix_rate("f32")
     np.testing.assert_allclose(row["roofline"], 2 * 512**3 / rate / 1e-3, rtol=0.02)
     assert row["roofline"] < row["predicted"] / 1e-3
+
+
+def changed(folder, **values):
+    import json
+
+    path = folder / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+    return folder
+
+
+@pytest.mark.parametrize("name", ["../secret", "/etc/hostname", "link", "sub/plan.c", ".", "..", "", 7, None])
+def test_a_saved_program_from_elsewhere_names_no_file_outside_of_its_folder(programs, tmp_path, name):
+    (tmp_path / "secret").write_text("a secret")
+    folder = programs[0].save(tmp_path / "out")
+    (folder / "link").symlink_to(tmp_path / "secret")
+    changed(folder, sources=[name])
+    with pytest.raises(AutocompError, match=r"cannot read the saved program: ValueError '.*' is no file of this folder"):
+        autocomp.compare(folder, folder)
+
+
+@pytest.mark.parametrize("values", [
+    {"kernels": 3}, {"kernels": [3]}, {"kernels": [{}]}, {"kernels": [{"kernel": "a"}]}, {"sources": 3}, {"predicted": "soon"},
+    {"kernels": [{"kernel": "k", "calls": [], "schedule": "", "predicted": 1, "measured": None}]}, {"measured": {}}, {"predicted": None},
+])  # fmt: skip
+def test_a_manifest_with_anything_in_it_is_an_error_of_ours(programs, tmp_path, values):
+    folder = changed(programs[0].save(tmp_path / "out"), **values)
+    with pytest.raises(AutocompError, match="cannot read the saved program"):
+        autocomp.compare(folder, folder).table()
+
+
+def test_saving_over_a_saved_program_that_fails_midway_leaves_none(programs, tmp_path, monkeypatch):
+    from autocomp.runtime import saving
+
+    folder = programs[1].save(tmp_path / "out")
+    real = saving.write_atomic
+
+    def fails(path, data, mode=0o666):
+        if path.name == "build.sh":
+            raise AutocompError("cannot write: No space left on device")
+        real(path, data, mode)
+
+    monkeypatch.setattr(saving, "write_atomic", fails)
+    with pytest.raises(AutocompError, match="No space"):
+        programs[0].save(folder)
+    with pytest.raises(AutocompError, match=r"no manifest\.json in this folder"):
+        autocomp.compare(folder, folder)
