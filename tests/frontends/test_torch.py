@@ -333,3 +333,11 @@ def test_what_torch_cannot_decompose_is_a_model_error(monkeypatch):
 def test_a_thing_of_torch_that_is_no_model():
     with pytest.raises(ModelError, match="a Tensor of torch is no model"):
         load_torch(R(3))
+
+
+def test_a_remainder_of_zero_has_the_sign_of_what_is_divided():
+    f = lambda x, y: (1 / torch.remainder(x, y), 1 / (x % -3), x % 0.5)
+    x, y = torch.tensor([0.0, -0.0, 6.0, -6.0, 5.5, float("inf"), float("nan")]), torch.tensor([-3.0, 3.0, -3.0, 3.0, -2.0, 2.0, 2.0])
+    program = autocomp.optimize(Apply(f).eval(), example_inputs=(x, y), target="cpu")
+    for got, want in zip(program(x, y), f(x, y), strict=True):
+        np.testing.assert_array_equal(got, want)

@@ -23,11 +23,24 @@ def arithmetic(op: str) -> Lowering:
     return lower
 
 
-for _name, _op in {"add": "add", "sub": "sub", "mul": "mul", "maximum": "max", "minimum": "min", "pow": "pow", "remainder": "mod",
+for _name, _op in {"add": "add", "sub": "sub", "mul": "mul", "maximum": "max", "minimum": "min", "pow": "pow",
                    "fmod": "fmod", "bitwise_and": "bitand", "bitwise_or": "bitor", "bitwise_xor": "bitxor", "__and__": "bitand",
                    "__or__": "bitor", "__lshift__": "shl", "__rshift__": "shr", "bitwise_left_shift": "shl",
                    "bitwise_right_shift": "shr"}.items():  # fmt: skip
     TABLE[_name] = arithmetic(_op)
+
+
+@row("remainder")
+def _remainder(c: Call, a: Any, b: Any) -> Node:
+    """The sign of the divisor; of floats as torch does it: a remainder of 0 keeps the sign of what is divided."""
+    assert c.out is not None
+    x, y = c.value(a, c.out.dtype), c.value(b, c.out.dtype)
+    if not c.out.dtype.is_float:
+        return c.shaped(c.op("mod", x, y))
+    zero = c.b.const(0, c.out.dtype)
+    rest = c.op("fmod", x, y)
+    other_sign = c.op("xor", c.op("lt", rest, zero), c.op("lt", y, zero))
+    return c.shaped(c.op("where", c.op("and", c.op("ne", rest, zero), other_sign), c.op("add", rest, y), rest))
 
 
 @row("div")

@@ -1,0 +1,168 @@
+"""Random torch modules, drawn as source text, against torch itself (the same module in float64 and in its own types).
+
+Statements are tried on the inputs while they are drawn, so that shapes and dtypes always fit. A float is right within what rounding, and
+inputs an ulp away, do to torch's own results; integers and truth values are exact, except where those references differ among themselves.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+import autocomp
+from autocomp.errors import AutocompError
+from benchmarks.fuzz.torch_drawing import Case, Drawing, Given, value
+from benchmarks.fuzz.verdict import RIGHT, Verdict
+
+NAME = "torch"
+TARGET = "cpu"
+ALLOWED = {"float64": 1e-9, "float32": 3e-5, "float16": 4e-3, "bfloat16": 3e-2}  # relative, of the element; a thirtieth of the largest
+SHAKES = 4
+SIZES = (2, 7, 13)  # of the dynamic dimension, which is drawn with 5
+warnings.filterwarnings("ignore", category=UserWarning, module="torch")
+
+__all__ = ["NAME", "Case", "Given", "check", "draw", "smaller", "value"]
+
+
+def draw(seed: int) -> Case:
+    d = Drawing(seed)
+    want, tries = d.rng.randrange(3, 13), 0
+    while len({n for n, _ in d.lines}) < want and tries < 120:
+        tries += 1
+        d.step()
+    made = [n for n in d.values if n not in {g.name for g in d.inputs}] or [d.inputs[0].name]
+    outputs = [made[-1], *d.rng.sample(made, min(len(made), d.rng.choice((0, 1, 2))))]
+    if d.rng.random() < 0.1:
+        outputs += [d.rng.choice([outputs[0], d.inputs[0].name])]
+    case = Case(seed, d.inputs, tuple(d.layers), tuple(d.lines), tuple(outputs), d.dynamic)
+    return _without_dead(case)
+
+
+def _without_dead(case: Case) -> Case:
+    need, lines = set(case.outputs), []
+    for name, line in reversed(case.lines):
+        if name in need:
+            lines.append((name, line))
+            need |= set(re.findall(r"\b[tx]\d+\b", line))
+    used = set(re.findall(r"self\.(l\d+)\b", "\n".join(line for _, line in lines)))
+    layers = tuple(x for x in case.layers if re.match(r"self\.(l\d+)", x).group(1) in used)  # type: ignore[union-attr]
+    return replace(case, lines=tuple(reversed(lines)), layers=layers)
+
+
+# ---- checking
+def check(case: Case) -> Verdict:
+    module = case.module()
+    examples = [g.make() for g in case.inputs]
+    for k, g in enumerate(case.inputs):
+        if g.same:
+            examples[k] = examples[k - 1]
+    try:
+        model: Any = module
+        if case.dynamic:
+            first = torch.export.Dim("batch", min=1, max=64)
+            try:
+                model = torch.export.export(module, tuple(x.clone() for x in examples), dynamic_shapes=tuple({0: first} for _ in examples))
+            except Exception as e:
+                return Verdict("refused", f"torch.export: {type(e).__name__}")
+        given: dict[str, Any] = {} if case.dynamic else {"example_inputs": tuple(examples)}
+        program = autocomp.optimize(model, target=TARGET, **given)
+        for batch in SIZES if case.dynamic else (None,):
+            xs = tuple(g.make(batch) for g in case.inputs)
+            try:
+                references = _references(case, module, batch)
+            except (RuntimeError, IndexError):
+                continue  # torch itself has no result at this size
+            kept = [x.clone() for x in xs]
+            got = program(*xs)
+            got = got if isinstance(got, tuple) else (got,)
+            if any(not torch.equal(a, b) and not a.isnan().any() for a, b in zip(xs, kept)):
+                return Verdict("wrong", "an input was written to")
+            for k, g in enumerate(got):
+                if why := differs(torch.as_tensor(g), [r[k] for r in references]):
+                    return Verdict("wrong", f"output {k} ({case.outputs[k]}){f' at batch {batch}' if batch else ''}: {why}")
+    except AutocompError as e:
+        return Verdict("refused", str(e).partition("\n")[0])
+    return RIGHT
+
+
+def _references(case: Case, module: torch.nn.Module, batch: int | None) -> list[tuple[torch.Tensor, ...]]:
+    """torch's results: in the module's own types first, with inputs an ulp away, and in float64 where it runs so."""
+    out: list[tuple[torch.Tensor, ...]] = []
+    wide = case.module().double()
+    with torch.no_grad():
+        for shake in (None, *range(SHAKES)):
+            xs = [g.make(batch, shake) for g in case.inputs]
+            y = module(*(x.clone() for x in xs))
+            out.append(y if isinstance(y, tuple) else (y,))
+            with suppress(RuntimeError, IndexError):
+                y = wide(*(x.double() if x.is_floating_point() else x.clone() for x in xs))
+                out.append(y if isinstance(y, tuple) else (y,))
+    return out
+
+
+def differs(got: torch.Tensor, references: Sequence[torch.Tensor]) -> str:
+    """How a result is none that the references allow; "" where it is."""
+    first = references[0]
+    if got.dtype != first.dtype or got.shape != first.shape:
+        return f"is {got.dtype}{list(got.shape)}, torch has {first.dtype}{list(first.shape)}"
+    if not first.is_floating_point():
+        same = [r.to(first.dtype) for r in references]
+        ok = got == first
+        if first.dtype == torch.bool:
+            ok |= torch.stack([r != first for r in same]).any(0)
+        else:
+            least, most = torch.stack(same).amin(0), torch.stack(same).amax(0)
+            ok |= (got >= least) & (got <= most)
+        return _first(ok, got, first)
+    name = str(first.dtype)[6:]
+    all_ = torch.stack([r.double() for r in references])
+    settled = all_.isfinite().all(0)
+    kinds = lambda x: x.isnan() * 1 + (x == float("inf")) * 2 + (x == float("-inf")) * 3
+    kind = kinds(all_)
+    open_ = (kind != kind[0]).any(0)  # the references do not agree what it is
+    g = got.double()
+    finite = torch.where(settled, all_, 0.0)
+    least, most = finite.amin(0), finite.amax(0)
+    size = finite.abs()
+    allowed = ALLOWED[name]
+    room = (
+        allowed * size.amax(0) + allowed / 30 * (size.max() if size.numel() else 0.0) + 4 * (most - least) + torch.finfo(first.dtype).tiny
+    )
+    limit = torch.finfo(first.dtype).max * (1 - 2 * allowed)
+    near = settled & ((g >= least - room) & (g <= most + room))
+    over = settled & (size.amax(0) >= limit) & g.isinf()
+    return _first(open_ | near | over | (~settled & (kinds(g) == kind[0])), got, first)
+
+
+def _first(ok: torch.Tensor, got: torch.Tensor, want: torch.Tensor) -> str:
+    if bool(ok.all()):
+        return ""
+    at = tuple(int(i) for i in (~ok).nonzero()[0])
+    return f"{int((~ok).sum())} of {ok.numel()} elements, {list(at)} is {got[at].item()!r}, torch has {want[at].item()!r}"
+
+
+def smaller(case: Case) -> Iterator[Case]:
+    """One value alone as the output, the earliest first; fewer outputs; static; inputs that are two tensors."""
+    names = list(dict.fromkeys(n for n, _ in case.lines))
+    for n in names:
+        if case.outputs != (n,):
+            yield _without_dead(replace(case, outputs=(n,)))
+    for k in range(len(case.outputs)):
+        if len(case.outputs) > 1:
+            yield _without_dead(replace(case, outputs=case.outputs[:k] + case.outputs[k + 1 :]))
+    for k, (name, line) in enumerate(case.lines):  # a value as an input
+        if line.startswith(f"{name} = ") and len(case.lines) > 1 and len(case.inputs) < 4 and name not in case.outputs:
+            for g in case.inputs:
+                if g.name != name:
+                    yield _without_dead(replace(case, lines=(*case.lines[:k], (name, f"{name} = {g.name} + 0"), *case.lines[k + 1 :])))
+    if any(g.same for g in case.inputs):
+        yield replace(case, inputs=tuple(replace(g, same=False) for g in case.inputs))
+    for k, g in enumerate(case.inputs):
+        if g.kind not in ("normal",):
+            yield replace(case, inputs=(*case.inputs[:k], replace(g, kind="normal"), *case.inputs[k + 1 :]))

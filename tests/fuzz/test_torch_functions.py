@@ -1,0 +1,56 @@
+"""The net over torch modules: some fixed seeds, and that it catches what is planted."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed (pip install 'autocomp[torch]')")
+from autocomp.frontends.torch.call import TABLE  # noqa: E402
+from benchmarks.fuzz import torch_functions as net  # noqa: E402
+
+pytestmark = pytest.mark.torch
+SEEDS = tuple(range(12))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_fixed_seeds(seed):
+    case = net.draw(seed)
+    assert net.draw(seed) == case
+    verdict = net.check(case)
+    assert verdict.kind != "wrong", f"seed {seed}: {verdict.detail}\n{case.text()}"
+
+
+def one(line, *inputs, **more):
+    return net.Case(0, inputs, (), (("t0", f"t0 = {line}"),), ("t0",), **more)
+
+
+X = net.Given("x0", "float32", (3, 4), "normal", 1)
+
+
+def test_a_planted_error_is_caught(monkeypatch):
+    case = one("x0 * 2", X)
+    assert net.check(case).kind == "right"
+    monkeypatch.setitem(TABLE, "mul", TABLE["add"])
+    found = net.check(one("x0 * 2.5", X))
+    assert (found.kind, found.detail.partition(":")[0]) == ("wrong", "output 0 (t0)")
+
+
+@pytest.mark.parametrize(("got", "want", "said"), [
+    ([1.0, 2.0], [1.0, 2.0 + 1e-6], ""),
+    ([1.0, 2.0], [1.0, 2.001], "1 of 2 elements, [1] is 2.0"),
+    ([float("nan"), 2.0], [1.0, 2.0], "1 of 2 elements, [0] is nan"),
+    ([0.0, 2.0], [float("nan"), 2.0], "1 of 2 elements, [0] is 0.0, torch has nan"),
+    ([float("inf")], [float("-inf")], "1 of 1 elements"),
+    ([1.0], [1], "is torch.float32[1], torch has torch.int64[1]"),
+])  # fmt: skip
+def test_what_differs(got, want, said):
+    found = net.differs(torch.tensor(got), [torch.tensor(want)] * 2)
+    assert found.startswith(said) if said else not found
+
+
+def test_smaller_cases_are_smaller_and_run():
+    case = next(c for c in map(net.draw, range(50)) if len(c.lines) > 5 and len(c.outputs) > 1)
+    for less in net.smaller(case):
+        assert less != case
+        assert len(less.lines) <= len(case.lines)
+        less.module()
