@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
+from autocomp.errors import UnsupportedOp
 from autocomp.options import Options
 from autocomp.trace import Trace
 
@@ -18,6 +19,8 @@ MATCHES = 20_000  # of one left side, for the smallest graph
 MATCHES_OF_A_TERM = 20  # and for each term of the graph
 CUTS, CUTS_OF_AN_OP = 20_000, 100  # bodies of kernels that are priced, for the smallest graph and for each operation
 LATE = 64  # schedules of a kernel that are made after the deadline
+TABLE_BYTES = 2**28  # of one array that a model's numbers ask for while it is compiled
+FOLDED = 16  # times the bytes of all parameters that one constant may have which is folded
 OPS = 1_000  # of a graph for which the deadline is twice the option's
 
 
@@ -30,6 +33,20 @@ def most_terms(options: Options, terms: int, now: int) -> int:
 def most_matches(terms: int) -> int:
     """How many tensors of a graph of `terms` one left side may match in a round."""
     return MATCHES + MATCHES_OF_A_TERM * terms
+
+
+def check_table(elements: int, where: str, bytes: int = 8) -> None:
+    """Raises UnsupportedOp before an array of so many elements is made while a model is compiled: a window, a pad, a length in a damaged
+    file may be any number."""
+    if elements * bytes > TABLE_BYTES:
+        raise UnsupportedOp(f"needs a table of {elements * bytes} bytes while it is compiled; the limit is {TABLE_BYTES}", where=where,
+                            hint="a number this large is likely a damaged file; export it again")  # fmt: skip
+
+
+def folded_bytes(parameters: int) -> int:
+    """The most that a constant may take which is computed once, when the program is loaded, from parameters of so many bytes; larger ones
+    are computed by kernels."""
+    return max(TABLE_BYTES, FOLDED * parameters)
 
 
 @dataclass(eq=False)

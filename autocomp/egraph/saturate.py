@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from autocomp.budget import NEVER, Deadline, most_matches, most_terms
+from autocomp.budget import NEVER, Deadline, folded_bytes, most_matches, most_terms
 from autocomp.egraph.arity import split_wide
 from autocomp.egraph.engine import Engine
 from autocomp.egraph.frozen import EClass, ENode, Frozen
@@ -51,6 +51,7 @@ class Subject:
     """
 
     engine: Engine
+    foldable: int  # bytes of a constant at most
     types: list[TensorType] = field(default_factory=list)
     uniform: list[float | None] = field(default_factory=list)
     constant: list[bool] = field(default_factory=list)
@@ -73,7 +74,9 @@ class Subject:
 
     def _constant(self, n: int) -> bool:
         t = self.engine.terms[n]
-        return self.fixed[n] and t.op != "input" and all(self.constant[a] for a in t.args)
+        if t.op in ("param", "const", "input"):
+            return self.fixed[n] and t.op != "input"
+        return self.fixed[n] and self.types[n].bytes <= self.foldable and all(self.constant[a] for a in t.args)
 
     def _uniform(self, n: int) -> float | None:
         t = self.engine.terms[n]
@@ -154,7 +157,7 @@ def freeze_graph(graph: Graph) -> Frozen:
 
 
 def _load(graph: Graph) -> tuple[Subject, dict[Any, int], dict[int, str]]:
-    subject = Subject(Engine())
+    subject = Subject(Engine(), folded_bytes(sum(n.type.bytes for n in graph.nodes() if n.op == "param")))
     names: dict[Any, int] = {}
     source: dict[int, str] = {}
     for n in graph.nodes():

@@ -10,6 +10,7 @@ from collections.abc import Container
 
 import numpy as np
 
+from autocomp.budget import TABLE_BYTES
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.builder import Builder
 from autocomp.ir.node import Node
@@ -18,10 +19,6 @@ from autocomp.ir.types import Sym, dtype_of
 
 FOLD_ELEMENTS = 4096
 """A constant subgraph's value is computed at import when it and its operands have at most this many elements each."""
-
-MAX_STATIC_BYTES = 2**28
-"""The most that one value computed while compiling may take; beyond it a declared shape is not believed."""
-
 
 class ValueNeeded(UnsupportedOp):
     """A value must be known while compiling but depends on graph inputs; `inputs` names them.
@@ -89,9 +86,9 @@ class Constants:
         if n.op == "extent":
             size = n.inputs[0].type.shape[n.attrs["axis"]]
             return np.asarray(size, object) if isinstance(size, Sym) else np.asarray(size, n.type.dtype.numpy)
-        if not n.type.is_static or n.type.bytes > MAX_STATIC_BYTES:
+        if not n.type.is_static or n.type.bytes > TABLE_BYTES:
             raise UnsupportedOp(
-                f"{what} needs the value of a {n.type} while compiling; the limit is {MAX_STATIC_BYTES} bytes",
+                f"{what} needs the value of a {n.type} while compiling; the limit is {TABLE_BYTES} bytes",
                 where=where,
                 hint="fix symbolic dimensions with dims={...}; a declared size this large is likely a damaged file",
             )

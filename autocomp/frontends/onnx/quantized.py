@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from autocomp.budget import check_table
 from autocomp.frontends.onnx.call import Call
 from autocomp.frontends.onnx.contractions import centred, convolve
 from autocomp.frontends.onnx.data import dtype_named
@@ -34,6 +35,7 @@ def _spread(c: Call, v: Node, x: Node) -> Node:
         if v.type.shape != (x.type.shape[axis],):
             c.broken(f"scales {v.type} do not fit axis {axis} of {x.type}")
         return reshape(c, v, (*v.type.shape, *[1] * (x.type.rank - axis - 1)))
+    check_table(c.shape(x)[axis], c.where)
     at = np.arange(c.shape(x)[axis]) // block
     if v.type.rank != x.type.rank or at[-1] >= c.shape(v)[axis]:
         c.broken(f"scales {v.type} do not fit blocks of {block} along axis {axis} of {x.type}")

@@ -8,6 +8,7 @@ from math import ceil, floor
 
 import numpy as np
 
+from autocomp.budget import check_table
 from autocomp.frontends.onnx.call import Call
 from autocomp.frontends.onnx.pointwise import cast
 from autocomp.frontends.onnx.registry import lower
@@ -29,6 +30,7 @@ class Taps:
 
     def matrix(self, n: int) -> np.ndarray:
         """The same as a dense [outputs, n] matrix."""
+        check_table(len(self.at) * n, "resize")
         m = np.zeros((len(self.at), n))
         np.add.at(m, (np.arange(len(self.at))[:, None], self.at), self.weight)
         return m
@@ -48,6 +50,7 @@ class Rule:
 
 def _source(c: Call, rule: Rule, n: int, out: int, scale: float, roi: tuple[float, float]) -> np.ndarray:
     """The coordinate in the input of each output element (ONNX's coordinate_transformation_mode)."""
+    check_table(out, c.where)
     o, width = np.arange(out, dtype=np.float64), scale * n
     kind = rule.coordinates
     if kind == "align_corners":
@@ -99,6 +102,7 @@ def taps(c: Call, rule: Rule, n: int, out: int, scale: float, roi: tuple[float, 
     shrink = min(scale, 1.0) if rule.antialias else 1.0
     reach = (1 if rule.mode == "linear" else 2) / shrink
     base = np.ceil(x) - 1  # a coordinate that is an integer counts as the right end of its cell
+    check_table(out * (ceil(reach) - floor(-reach)), c.where)
     places = base[:, None] + np.arange(floor(-reach) + 1, ceil(reach) + 1)
     distance = (places - x[:, None]) * shrink
     weight = _linear(distance) if rule.mode == "linear" else _cubic(distance, rule.cubic)

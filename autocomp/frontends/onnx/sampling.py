@@ -8,6 +8,7 @@ from math import prod
 
 import numpy as np
 
+from autocomp.budget import check_table
 from autocomp.frontends.onnx.call import Call
 from autocomp.frontends.onnx.contractions import per_channel
 from autocomp.frontends.onnx.pointwise import cast
@@ -127,6 +128,7 @@ def grid_sample(c: Call) -> Node:
         c.broken(f"has coordinates of {c.shape(grid)[-1]} for {len(sizes)} spatial dimensions")
     aligned = c.flag("align_corners", 0)
     rows = reshape(c, c.op("transpose", x, perm=(0, *range(2, x.type.rank), 1)), (n * prod(sizes), ch))
+    check_table(n, c.where)
     base = c.array((np.arange(n) * prod(sizes)).reshape(n, *[1] * len(places)), I64)
     taps = []
     for k, size in enumerate(sizes):
@@ -161,6 +163,7 @@ def _corners(c: Call, y: Node, x: Node, h: int, w: int) -> list[tuple[Node, Node
 # ---- RoiAlign
 def _samples(c: Call, start: Node, size: Node, bins: int, ratio: int) -> Node:
     """[rois, bins * ratio] coordinates: `ratio` evenly spaced in each of `bins` bins of start .. start + size."""
+    check_table(bins * ratio, c.where)
     steps = (np.arange(bins * ratio) + 0.5) / (bins * ratio)
     rois = start.type.shape[0]
     along = lambda v: reshape(c, v, (rois, 1))
@@ -227,12 +230,14 @@ def deform_conv(c: Call) -> Node:
     moved = reshape(c, offset, (n, parts, taps, 2, oh, ow))
     grid = []
     for d, (out, k, other) in enumerate(((oh, kh, kw), (ow, kw, kh))):
+        check_table(taps * out, c.where)
         tap = np.repeat(np.arange(k), other) if d == 0 else np.tile(np.arange(k), other)
         at = tap.reshape(taps, 1, 1) * dilations[d] + np.arange(out).reshape((out, 1) if d == 0 else (1, out)) * strides[d] - pads[d]
         part = reshape(c, cut(c, moved, {3: (d, d + 1, 1)}), (n, parts, taps, oh, ow))
         grid.append(c.op("add", part, c.array(at, x.type.dtype)))
     image = reshape(c, c.op("transpose", x, perm=(0, 2, 3, 1)), (n, h, w, parts, ch // parts))
     rows = reshape(c, c.op("transpose", image, perm=(0, 3, 1, 2, 4)), (n * parts * h * w, ch // parts))
+    check_table(n * parts, c.where)
     base = c.array((np.arange(n * parts) * h * w).reshape(n, parts, 1, 1, 1), I64)
     wide = (n, parts, taps, oh, ow, 1)
     terms = [

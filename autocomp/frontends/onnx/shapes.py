@@ -6,6 +6,7 @@ from math import prod
 
 import numpy as np
 
+from autocomp.budget import check_table
 from autocomp.frontends.onnx.call import Call
 from autocomp.frontends.onnx.data import MAX_GENERATED_BYTES
 from autocomp.frontends.onnx.registry import LOWERINGS, Lowering, lower
@@ -218,8 +219,7 @@ def range_op(c: Call) -> Node:
     if delta == 0:
         c.broken("has a step of 0")
     n = max(0, int(np.ceil((float(limit) - float(start)) / float(delta))))
-    if n * 8 > MAX_GENERATED_BYTES:
-        c.refuse(f"makes {n} numbers")
+    check_table(n, c.where)
     dtype = c.type().dtype
     return c.array(start + np.arange(n, dtype=dtype.numpy) * delta, dtype)
 
@@ -231,6 +231,7 @@ def eye_like(c: Call) -> Node:
     x = c.x()
     dtype = dtype_named(c.int_attr("dtype"), c.where) if "dtype" in c.attrs else x.type.dtype
     rows, cols = c.shape(x)
+    check_table(rows * cols, c.where)
     return c.array(np.eye(rows, cols, c.int_attr("k", 0)), dtype)
 
 

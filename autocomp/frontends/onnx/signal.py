@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from autocomp.budget import check_table
 from autocomp.frontends.onnx.call import Call
 from autocomp.frontends.onnx.data import dtype_named
 from autocomp.frontends.onnx.registry import lower
@@ -19,6 +20,7 @@ def _waves(c: Call, n: int, count: int, inverse: bool) -> tuple[np.ndarray, np.n
     """cos and sin [n, count] of 2 pi j k / n (backwards and divided by n for the inverse)."""
     if n > MAX_TRANSFORM:
         c.refuse(f"transforms {n} elements; up to {MAX_TRANSFORM} are done, as a matrix product", hint="split the transform")
+    check_table(n * count, c.where)
     angle = 2 * np.pi * (np.outer(np.arange(n), np.arange(count)) % n) / n
     cos, sin = np.cos(angle), -np.sin(angle)
     return (cos / n, -sin / n) if inverse else (cos, sin)
@@ -98,6 +100,7 @@ def stft(c: Call) -> Node:
     frames = 1 + (c.shape(x)[1] - n) // step
     if step < 1 or frames < 1:
         c.broken(f"takes frames of {n} every {step} from a signal of {c.shape(x)[1]}")
+    check_table(frames * n, c.where)
     at = c.array(np.arange(frames)[:, None] * step + np.arange(n), I64)
     parts = []
     for v in _parts(c, x):
@@ -114,6 +117,7 @@ def mel_weights(c: Call) -> Node:
     bins, length, rate = (c.static_int(k) for k in range(3))
     low, high = (float(c.static(k)) for k in (3, 4))
     mel = lambda f: 2595 * np.log10(1 + f / 700)
+    check_table((bins + 2) * (length // 2 + 1), c.where)
     points = mel(low) + np.arange(bins + 2) * (mel(high) - mel(low)) / (bins + 2)
     edges = ((length + 1) * (700 * (np.power(10, points / 2595) - 1)) // rate).astype(int)
     out = np.zeros((length // 2 + 1, bins))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from autocomp.budget import check_table
 from autocomp.errors import ModelError, UnsupportedOp
 from autocomp.ir.affine import aff
 from autocomp.ir.body import Comprehension, Read
@@ -105,14 +106,16 @@ def _runs(at: np.ndarray) -> list[tuple[int, int, int]]:
 
     [2, 1, 0, 1, 2, 3, 2]   ->   (2, -1, 2), (0, 1, 4), (2, 0, 1)
     """
+    moves = np.diff(at)
+    ends = np.append(np.flatnonzero(np.diff(moves)), len(moves) - 1)  # the last of each stretch of equal moves
     out: list[tuple[int, int, int]] = []
-    for v in at.tolist():
-        start, step, count = out[-1] if out else (0, 2, 0)
-        move = v - (start + step * (count - 1))
-        if count and (move == step or (count == 1 and abs(move) <= 1)):
-            out[-1] = (start, move, count + 1)
-        else:
-            out.append((v, 0, 1))
+    i = 0
+    while i < len(at):
+        step, count = (int(moves[i]), 1) if i < len(moves) else (2, 1)
+        if abs(step) <= 1:
+            count = int(ends[np.searchsorted(ends, i)]) - i + 2
+        out.append((int(at[i]), step if count > 1 else 0, count))
+        i += count
     return out
 
 
@@ -125,6 +128,7 @@ def _pad_decompose(source: Source) -> Callable[..., Any]:
             if not lo and not hi:
                 continue
             shape = x.type.shape
+            check_table(shape[axis] + lo + hi, "pad")
             parts = []
             for start, step, count in _runs(_positions(source, shape[axis], lo, hi)) or [(0, 1, 0)]:
                 spans = [(0, d, 1) for d in shape]

@@ -8,12 +8,14 @@ Output position o reads input position o*stride + k*dilation - lo; outside the i
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from itertools import product
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from autocomp.budget import check_table
 from autocomp.errors import ModelError, UnsupportedOp
 from autocomp.ir.affine import Aff, aff
 from autocomp.ir.body import Axis, Comprehension, Expr, Index, Map, Read, Reduce
@@ -303,25 +305,40 @@ register(
 
 
 # ---- average pooling: a sum over a count that is known at compile time
-def _avg_counts(t: TensorType, a: Attrs, out: TensorType) -> np.ndarray:
-    """Elements of each window that count, shape of the output's spatial dimensions."""
-    spatial = _split(t, a["layout"])[2]
-    counts = np.ones(())
+def _avg_counts(t: TensorType, a: Attrs, out: TensorType) -> list[np.ndarray]:
+    """For each spatial dimension, how many elements of each window count: a window's number is the product of its dimensions'."""
+    counts = []
     for d, s, lo, hi, dil, k, o in zip(
-        spatial, a["strides"], a["lo"], a["hi"], a["dilations"], a["window"], _split(out, a["layout"])[2]
+        _split(t, a["layout"])[2], a["strides"], a["lo"], a["hi"], a["dilations"], a["window"], _split(out, a["layout"])[2]
     ):
-        at = np.arange(o)[:, None] * s + np.arange(k)[None] * dil - lo
-        inside = (at >= 0) & (at < d) if not a["count_include_pad"] else (at >= -lo) & (at < d + hi)
-        counts = np.multiply.outer(counts, inside.sum(1))
+        check_table(o, "avgpool")
+        left, right = (-lo, d + hi) if a["count_include_pad"] else (0, d)
+        begin = np.arange(o, dtype=object if max(d, s * o, lo + hi, dil * k) > 2**61 else np.int64) * s - lo
+        first, last = np.maximum(0, -((begin - left) // dil)), np.minimum(k - 1, (right - 1 - begin) // dil)
+        counts.append(np.maximum(0, last - first + 1).astype(np.float64))
     return counts
+
+
+def _avg_all(counts: list[np.ndarray]) -> np.ndarray:
+    """The numbers of all windows, in the shape of the spatial dimensions."""
+    return reduce(np.multiply.outer, counts, np.ones(()))
 
 
 def _avg_reference(xs: Arrays, a: Attrs, out: TensorType) -> np.ndarray:
     total = _pool_reference(np.add, lambda d: 0)((xs[0].astype(np.float64),), a, out)
     t = TensorType(out.dtype, xs[0].shape)
-    counts = _avg_counts(t, a, out)
+    counts = _avg_all(_avg_counts(t, a, out))
     y = total / (counts[..., None] if a["layout"] == "nhwc" else counts)
     return y if xs[0].dtype == np.float64 else y.astype(out.dtype.numpy)
+
+
+TOGETHER = 2**22  # windows up to which their numbers are one table; beyond it there is one a dimension
+
+
+def _inverse(b: Any, counts: np.ndarray, a: Attrs, wide: DType) -> Any:
+    with np.errstate(divide="ignore"):  # the mean of nothing: 0 times infinity
+        inverse = (1.0 / counts).astype(wide.numpy)
+    return b.param(b.fresh("window_counts"), inverse[..., None] if a["layout"] == "nhwc" else inverse)
 
 
 def _avg_decompose(b: Any, x: Any, a: Attrs) -> Any:
@@ -331,12 +348,13 @@ def _avg_decompose(b: Any, x: Any, a: Attrs) -> Any:
     y = x[0] if wide == t.dtype else b.op("cast", x[0], to=wide.name)
     y = b.op("sumpool", y, **window)
     counts = _avg_counts(t, a, y.type)
-    if counts.size and counts.flat[0] and (counts == counts.flat[0]).all():
-        y = b.op("mul", y, b.const(1.0 / float(counts.flat[0]), wide))
+    if all(c.size and c[0] and (c == c[0]).all() for c in counts):
+        y = b.op("mul", y, b.const(1.0 / float(np.prod([c[0] for c in counts])), wide))
+    elif prod(c.size for c in counts) <= TOGETHER:
+        y = b.op("mul", y, _inverse(b, _avg_all(counts), a, wide))
     else:
-        with np.errstate(divide="ignore"):  # the mean of nothing: 0 times infinity
-            inverse = (1.0 / counts).astype(wide.numpy)
-        y = b.op("mul", y, b.param(b.fresh("window_counts"), inverse[..., None] if a["layout"] == "nhwc" else inverse))
+        for n, c in enumerate(counts):
+            y = b.op("mul", y, _inverse(b, c.reshape(-1, *[1] * (len(counts) - n - 1)), a, wide))
     return y if wide == t.dtype else b.op("cast", y, to=t.dtype.name)
 
 
