@@ -201,6 +201,14 @@ def test_refusals_say_where_and_what_to_do(fn, text):
     assert f"test_tracing_functions.py:{fn.__code__.co_firstlineno}" in said or "returns" in said
 
 
+def test_computing_with_an_open_size_is_refused():
+    from autocomp.ir.types import F32, Sym, TensorType
+
+    for fn in (lambda x: x[: x.shape[0] - 1], lambda x: x * (2 / x.shape[0]), lambda x: np.repeat(x, 2, 0), lambda x: np.diff(x.ravel())):
+        with pytest.raises(AutocompError):
+            trace(fn, TensorType(F32, (Sym("n"), 4)))
+
+
 def test_errors_of_the_users_own_pass_through():
     with pytest.raises(ZeroDivisionError):
         trace(lambda x: x * (1 // 0), X)

@@ -40,6 +40,12 @@ def trace(fn: Callable[..., Any], *examples: Any, name: str | None = None) -> Gr
         at = source.of_traceback(e.__traceback__)
         where = at if e.where in (None, "trace") else f"{at}: {e.where}"
         raise type(e)(e.what, where=where, hint=e.hint) from None
+    except TypeError as e:  # a symbol takes part in no arithmetic
+        if "'Sym'" not in str(e):
+            raise
+        raise UnsupportedOp(
+            "computing with an open size", where=source.of_traceback(e.__traceback__), hint="fix the dimension, or reshape(-1)"
+        ) from None
     except AttributeError as e:
         if not isinstance(e.obj, Tracer):
             raise

@@ -10,7 +10,7 @@ from autocomp.errors import ModelError, UnsupportedOp
 from autocomp.frontends.tracing.arguments import array
 from autocomp.frontends.tracing.array import Tracer
 from autocomp.frontends.tracing.registry import protocol
-from autocomp.frontends.tracing.selection import take
+from autocomp.frontends.tracing.selection import take, within
 from autocomp.frontends.tracing.shapes import broadcast_arrays, moveaxis, stack
 from autocomp.ir.types import I64, Sym
 
@@ -83,6 +83,8 @@ def _advanced(x: Tracer, arrays: list[Any], places: list[int]) -> Tracer:
         return take(x, values[0], axis=places[0])
     if places != list(range(places[0], places[0] + len(places))):
         raise UnsupportedOp("indexing with arrays in dimensions that are not neighbours", where="trace", hint="transpose first")
+    for v, place in zip(values, places):
+        within(v, x.shape[place])
     first = places[0]
     front = x if first == 0 else moveaxis(x, places, list(range(len(places))))
     tuples = stack(broadcast_arrays(*(array(v, x.b, I64).astype(I64) for v in values)), axis=-1)

@@ -43,11 +43,21 @@ def _beyond(x: Any, limit: Any, side: int) -> bool:
     return limit < ends.min if side < 0 else limit > ends.max
 
 
+def within(at: Any, n: Any) -> None:
+    """Raises ModelError where indices that are known lie outside a dimension of n."""
+    if isinstance(at, Tracer) or not isinstance(n, int):
+        return
+    known = np.asarray(at)
+    if known.size and known.dtype.kind in "iu" and not (known.min() >= -n and known.max() < n):
+        raise ModelError(f"an index of {known.min()}..{known.max()} is out of range for a dimension of {n}", where="trace")
+
+
 @function("take")
 def take(x: Any, indices: Any, axis: int | None = None) -> Tracer:
     b = builder(x, indices)
     x = array(x, b)
     x, axis = (ravel(x), 0) if axis is None else (x, axis_of(axis, x.ndim))
+    within(indices, x.shape[axis])
     at = indices if isinstance(indices, Tracer) else Tracer(b, lift(b, np.asarray(indices), I64))
     return x.op("gather", at.node, axis=axis)
 
@@ -66,6 +76,7 @@ def repeat(x: Tracer, repeats: Any, axis: int | None = None) -> Tracer:
 def take_along_axis(x: Any, indices: Any, axis: int = -1) -> Tracer:
     b = builder(x, indices)
     x, at = array(x, b), array(indices, b)
+    within(indices, x.shape[axis_of(axis, x.ndim)])
     rest = tuple(k for k in range(x.ndim) if k != axis_of(axis, x.ndim))
     if any(at.shape[k] != x.shape[k] for k in rest):
         shape = tuple(x.shape[k] if k in rest else at.shape[k] for k in range(x.ndim))

@@ -1,0 +1,98 @@
+"""docs/differences.md: what differs from NumPy on purpose, one test a line."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import autocomp
+from autocomp.errors import AutocompError
+
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
+
+def compiled(fn, *args):
+    program = autocomp.optimize(fn, example_inputs=args, target="cpu")
+    return program(*args)
+
+
+def test_short_floats_are_summed_wider():
+    x = np.full(4096, 1.0009765625, np.float16)
+    assert abs(float(compiled(lambda x: x.cumsum()[-1:].sum() * 0 + x.sum(dtype="f2"), x)) - 4100) <= 4
+
+
+def test_the_sign_of_nan_is_not_kept():
+    x = np.array([-np.nan, np.nan, -1], np.float32)
+    signs, copied = compiled(lambda x: (np.signbit(x), np.copysign(2, x)), x)
+    np.testing.assert_array_equal(signs, [False, False, True])
+    np.testing.assert_array_equal(copied, [2, 2, -2])
+
+
+def test_either_zero_is_the_larger():
+    x, y = np.array([0.0, -0.0], np.float32), np.array([-0.0, 0.0], np.float32)
+    np.testing.assert_array_equal(compiled(lambda x, y: np.maximum(x, y), x, y), [0, 0])
+
+
+def test_floats_beyond_an_integers_range_are_numpys_on_x86():
+    x = np.array([1e10, -1e10, np.nan, np.inf, -np.inf, 2.9], np.float32)
+    fn = lambda x: (x.astype("i4"), x.astype("i8"))
+    for got, want in zip(compiled(fn, x), ([-(2**31)] * 5 + [2], [10**10, -(10**10)] + [-(2**63)] * 3 + [2])):
+        np.testing.assert_array_equal(got, want)
+
+
+def test_integer_division_by_zero_and_wide_shifts():
+    x, y = np.array([7, -7, 0], np.int32), np.array([0, 0, 0], np.int32)
+    q, r, left, right = compiled(lambda x, y: (x // y, x % y, x << (y + 40), x >> (y + 40)), x, y)
+    for got, want in ((q, 0), (r, 0), (left, 0), (right, [0, -1, 0])):
+        np.testing.assert_array_equal(got, np.broadcast_to(want, 3))
+
+
+def test_negative_powers_of_integers():
+    x = np.array([1, -1, 2, 0, -3], np.int32)
+    np.testing.assert_array_equal(compiled(lambda x, n: x**n, x, np.array([-3] * 5, np.int32)), [1, -1, 0, 0, 0])
+    with pytest.raises(AutocompError, match="an integer to the power of -1"):
+        compiled(lambda x: x**-1, x)
+
+
+def test_reciprocal_of_the_integer_zero():
+    for kind in ("i1", "i4", "u8"):
+        np.testing.assert_array_equal(compiled(np.reciprocal, np.array([0, 1, 2], kind)), [0, 1, 0])
+
+
+def test_numbers_that_do_not_fit_are_refused_in_where():
+    x = np.array([1, 2], np.uint8)
+    with pytest.raises(AutocompError, match="-1 does not fit the u8"):
+        compiled(lambda x: np.where(x > 1, x, -1), x)
+
+
+def test_bf16_stays_itself_where_numpy_has_none():
+    x = np.ones((2, 2), ml_dtypes.bfloat16)
+    for fn in (np.linalg.norm, lambda x: np.clip(x, 0, 1), np.nan_to_num, lambda x: np.einsum("ij->j", x)):
+        assert compiled(fn, x).dtype == ml_dtypes.bfloat16
+    assert compiled(lambda x: x * 0.5, x).dtype == np.float32
+
+
+def test_indices_out_of_range():
+    x = np.arange(4.0)
+    np.testing.assert_array_equal(compiled(lambda x, i: np.take(x, i), x, np.array([0, 9])), [0, 3])
+    with pytest.raises(AutocompError):
+        compiled(lambda x: x[[0, 9]], x)
+
+
+def test_what_is_returned():
+    x = np.arange(3.0)
+    assert isinstance(compiled(lambda x: {"b": x, "a": -x}, x), tuple)
+    assert isinstance(compiled(lambda x: (x + 1,), x), np.ndarray)
+    assert [np.asarray(v).dtype.kind for v in compiled(lambda x: (x, 3, np.arange(2)), x)] == ["f", "i", "i"]
+
+
+def test_in_place_operators_leave_arguments_alone():
+    x = np.arange(3.0)
+
+    def fn(x):
+        x += 1
+        return x
+
+    np.testing.assert_array_equal(compiled(fn, x), [1, 2, 3])
+    np.testing.assert_array_equal(x, [0, 1, 2])
