@@ -192,7 +192,8 @@ def _int_function(fn: str, args: list[str], d: DType) -> str:
         return f"({CTYPE[d.name]})s_{d.kind}pow({x}, {args[1]})"
     if fn in ("shl", "shr"):  # shifts by the width or more (or by less than nothing) move every bit out
         out = f"({x} < 0 ? -1 : 0)" if fn == "shr" and d.kind == "i" else "0"
-        return f"((uint64_t)({args[1]}) < {d.bits} ? {x} {'<<' if fn == 'shl' else '>>'} {args[1]} : {out})"
+        moved = f"({CTYPE[d.name]})((uint64_t){x} << {args[1]})" if fn == "shl" else f"{x} >> {args[1]}"  # of unsigned: bits may leave
+        return f"((uint64_t)({args[1]}) < {d.bits} ? {moved} : {out})"
     if fn in _DIVISION:
         return f"s_{_DIVISION[fn]}_{d.kind}{max(32, d.bits)}({x}, {args[1]})"
     raise UnsupportedOp(f"no C text for '{fn}' of integers", where="target cpu", hint="add it to targets/cpu/expressions.py")

@@ -60,3 +60,37 @@ def test_what_is_planted_is_caught(graph, old, new, said):
 def test_smaller_cases_keep_the_machine():
     case = sanitized.draw(3)
     assert {c.machine for c in sanitized.smaller(case)} <= {case.machine}
+
+
+ENDS = """graph ends
+input x: i32[37]
+input z: i32[37]
+input f: f32[37]
+%0 = shl(x, z)
+%1 = shr(x, z)
+%2 = mul(x, z)
+%3 = floordiv(x, z)
+%4 = pow(x, z)
+%5 = abs(x)
+%6 = neg(x)
+%7 = cast(f, to="i32")
+%8 = cast(f, to="u8")
+%9 = sub(x, z)
+output y0 = %0
+output y1 = %1
+output y2 = %2
+output y3 = %3
+output y4 = %4
+output y5 = %5
+output y6 = %6
+output y7 = %7
+output y8 = %8
+output y9 = %9
+"""
+
+
+def test_arithmetic_at_the_ends_of_types_is_defined():
+    """A shift to the left of a signed number was not."""
+    graph = parse(ENDS)
+    verdict = sanitized.judged(for_machine(graph, PLAIN), graph, PLAIN)
+    assert verdict.kind == "right", verdict.detail
