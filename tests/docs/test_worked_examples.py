@@ -135,8 +135,8 @@ def test_the_commands_of_a_page_exist(page):
 @pytest.mark.parametrize("page", EVERY_PAGE)
 def test_the_benchmarks_of_a_page_exist(page):
     for line in said(page):
-        if found := re.match(r"(?:\w+=\S+ )*python (?:-m benchmarks\.|benchmarks/)(\w+)(?:\.py)?(.*)", line):
-            file = ROOT / "benchmarks" / f"{found[1]}.py"
+        if found := re.match(r"(?:\w+=\S+ )*python (?:-m benchmarks\.|benchmarks/)(\w+(?:\.(?!py\b)\w+)*)(?:\.py)?(.*)", line):
+            file = ROOT / "benchmarks" / f"{found[1].replace('.', '/')}.py"
             assert file.is_file(), f"{page}: {line}"
             for flag in re.findall(r"--[a-z][\w-]*", found[2]):
                 assert f'"{flag}"' in file.read_text(encoding="utf-8"), f"{page}: {line}: {flag}"

@@ -49,7 +49,7 @@
  * acc: wgmma.m64n64k16.f16, 1 x 1 a wave, 4 steps
  * o: wgmma.m64n64k16.f16, 1 x 1 a wave, 4 steps
  */
-extern "C" __global__ void __launch_bounds__(640) matmul_mul_softmax_weighted_sum(const f16 *in0, const f16 *in1, const f16 *in2, f16 *__restrict__ out0, const __grid_constant__ ac_tensor_map map0, const __grid_constant__ ac_tensor_map map1, const __grid_constant__ ac_tensor_map map2, const __grid_constant__ ac_tensor_map map3) {
+extern "C" __global__ void __launch_bounds__(640) k_matmul_mul_softmax_weighted_sum(const f16 *in0, const f16 *in1, const f16 *in2, f16 *__restrict__ out0, const __grid_constant__ ac_tensor_map map0, const __grid_constant__ ac_tensor_map map1, const __grid_constant__ ac_tensor_map map2, const __grid_constant__ ac_tensor_map map3) {
   extern __shared__ __align__(1024) unsigned char smem[];
   const int lane = threadIdx.x % AC_WAVE, team = threadIdx.x / 128, wave = threadIdx.x / AC_WAVE - 4;
   (void)lane; (void)wave;
