@@ -14,6 +14,7 @@ from autocomp.errors import AutocompError
 from autocomp.ir.affine import Aff
 from autocomp.ir.types import Dim, Sym
 from autocomp.loops import sets
+from autocomp.loops.effort import OverBudget, counted
 from autocomp.loops.sets import Extents
 from autocomp.loops.verdict import Verdict
 
@@ -30,7 +31,7 @@ def minimal_guard(guard: Index, axes: Extents) -> Index:
     kept: list[Aff] = list(dict.fromkeys(guard))
     for g in list(kept):
         rest = tuple(x for x in kept if x != g)
-        if sets.domain(axes, (*rest, -g - 1), free_symbols((g, *rest), axes)).is_empty():
+        if implied(g, rest, axes):
             kept.remove(g)
     return tuple(g if g.is_affine else simplest(g, (), axes) for g in kept)
 
@@ -38,11 +39,24 @@ def minimal_guard(guard: Index, axes: Extents) -> Index:
 @lru_cache(maxsize=65536)
 def implied(g: Aff, guard: Index, axes: Extents) -> bool:
     """Does g >= 0 hold wherever every guard does?"""
-    return g in guard or sets.domain(axes, (*guard, -g - 1), free_symbols((g, *guard), axes)).is_empty()
+    try:
+        with counted():
+            return g in guard or sets.domain(axes, (*guard, -g - 1), free_symbols((g, *guard), axes)).is_empty()
+    except OverBudget:
+        return False
 
 
 @lru_cache(maxsize=65536)
 def simplest(a: Aff, guard: Index, axes: Extents) -> Aff:
+    """As `_simplest`; the expression itself where isl does not answer within its limit."""
+    try:
+        with counted():
+            return _simplest(a, guard, axes)
+    except OverBudget:
+        return a
+
+
+def _simplest(a: Aff, guard: Index, axes: Extents) -> Aff:
     """The simplest of: the expression, its range-simplified form, isl's form on the guarded domain.
 
         floor((64*h + d)/64)  with h < 12, d < 64      ->  h

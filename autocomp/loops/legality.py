@@ -13,8 +13,9 @@ import islpy as isl
 
 from autocomp.errors import IllegalTransform
 from autocomp.ir.types import Sym
-from autocomp.loops import sets
+from autocomp.loops import effort, sets
 from autocomp.loops.dependence import dependences, order_map, relaxed, statement_domain, symbols_of, touching, union_of
+from autocomp.loops.effort import OverBudget, counted
 from autocomp.loops.nest import Access, LoopNest, Statement
 from autocomp.loops.order import Order
 from autocomp.loops.transforms import Transform
@@ -52,7 +53,16 @@ def require(nest: LoopNest, steps: Steps, reassociate: bool = True, where: str |
 def verdict(nest: LoopNest, reassociate: bool = True) -> Verdict:
     """Judge the nest's rows and marks against its dependences (strict first, relaxed only if that fails and may help).
 
-    Exact dependences cost most and serve the witness: a last write is before the reads only if all are."""
+    Exact dependences cost most and serve the witness: a last write is before the reads only if all are. What isl does not answer within
+    its limit is no proof."""
+    try:
+        with counted():
+            return _verdict(nest, reassociate)
+    except OverBudget:
+        return Verdict(False, why=f"not proved: over budget, more than {effort.OPERATIONS} operations of isl")
+
+
+def _verdict(nest: LoopNest, reassociate: bool) -> Verdict:
     if _first_violation(nest, touching(nest.statements, nest.origin)) is None:
         return Verdict(True)
     bad_relaxed = None
