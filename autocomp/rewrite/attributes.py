@@ -99,17 +99,21 @@ def regrouped(rng: Rng, shape: Shape) -> Shape:
 
 
 def beside(rng: Rng, shape: Shape, palette: Palette) -> Shape:
-    """A shape that mostly broadcasts with `shape`."""
+    """A shape that mostly broadcasts with `shape`: the same, shorter, with ones, one extent alone at any place, or one axis more."""
     kind = rng.random()
-    if kind < 0.45:
+    if kind < 0.4:
         return shape
-    if kind < 0.6:
+    if kind < 0.5:
         return ()
-    if kind < 0.75:
+    if kind < 0.62:
         return shape[int(rng.integers(len(shape) + 1)) :]
-    if kind < 0.88:
+    if kind < 0.74:
         return tuple(1 if chance(rng, 0.5) else d for d in shape[int(rng.integers(len(shape) + 1)) if chance(rng, 0.3) else 0 :])
-    return (1 if chance(rng, 0.5) else pick(rng, palette.extents), *shape)
+    if kind < 0.84 and shape:
+        rank = len(shape) + int(rng.integers(-1, 2))
+        at = int(rng.integers(max(rank, 1)))
+        return tuple(pick(rng, shape) if k == at else 1 for k in range(rank))
+    return (1 if chance(rng, 0.5) else pick(rng, palette.extents), *(d if d > 1 else pick(rng, palette.extents) for d in shape))
 
 
 # ---- partners

@@ -15,7 +15,7 @@ from autocomp.ir.ops import OPS
 from autocomp.rewrite.compare import Difference, Undefined, compare_sides
 from autocomp.rewrite.draw import Drawer
 from autocomp.rewrite.feeds import EXACT_KINDS, LOOSE_KINDS
-from autocomp.rewrite.instance import CONSTANT, Instance, Uniform, type_of
+from autocomp.rewrite.instance import CONSTANT, MOST_TRIED, Instance, Uniform, type_of
 from autocomp.rewrite.pattern import applications
 from autocomp.rewrite.rule import Example, Rule
 from autocomp.rewrite.vocabulary import GRAPH_PHASES
@@ -24,7 +24,6 @@ from autocomp.rewrite.where import Unanswerable
 DRAWN = 3  # instances drawn for one of `samples`
 TRIES = 60  # draws for one of them, of which most are no instance
 KINDS = 3  # kinds of values on each
-MOST_TRIED = 2**20  # elements of a tensor
 PROOFS = 4  # drawn instances on which a proof is tried, beside the examples
 
 

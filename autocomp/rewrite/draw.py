@@ -320,7 +320,7 @@ class _Growth:
         wants = d.constants.get(name)
         fixed = wants if wants is not None else chance(rng, 0.2)
         if name in d.uniform and chance(rng, 0.95):
-            if chance(rng, 0.6):
+            if chance(rng, 0.5):
                 t = self.types[name] = TensorType(t.dtype, ())
             u = Uniform(t, number(rng, t.dtype, d.numbers))
             self.bindings[name], self.operands[name] = u, Operand(t, True, u.held)

@@ -21,6 +21,7 @@ from autocomp.rewrite.rule import Rule
 from autocomp.rewrite.where import Answer, Env, Unanswerable, holds
 from autocomp.rewrite.where import evaluate as value_of
 
+MOST_TRIED = 2**20  # elements of a tensor
 CONSTANT = " constant"  # behind an example's type: the tensor is a parameter or computed from parameters
 
 
@@ -78,6 +79,8 @@ class Instance:
         variables: dict[str, Any] = {k: plain(v) for k, v in self.bindings.items() if k not in types and not k.startswith("#")}
         for k, t in types.items():
             fixed, name = str(self.bindings[k]).endswith(CONSTANT), k + self.suffix
+            if t.elements > MOST_TRIED:
+                raise Unanswerable(f"?{k} is a tensor {t}, and up to {MOST_TRIED} elements are tried")
             if k not in self.nodes:
                 real = fixed and not self.symbolic and not self.open
                 self.nodes[k] = self.b.param(name, random_array(rng, t, True)) if real else self.b.input(name, t)
