@@ -87,6 +87,43 @@ def test_what_is_returned():
     assert [np.asarray(v).dtype.kind for v in compiled(lambda x: (x, 3, np.arange(2)), x)] == ["f", "i", "i"]
 
 
+def test_in_place_operators_change_every_name_and_no_view():
+    x = np.arange(6.0).reshape(2, 3)
+
+    def names(x):
+        y = x.copy()
+        z = y
+        z += 1
+        w = (x * 2).astype("f4")
+        w *= x
+        return y, w, x
+
+    for got, want in zip(compiled(names, x), names(x.copy())):
+        assert got.dtype == want.dtype
+        np.testing.assert_array_equal(got, want)
+
+    def of_a_view(x):
+        y = x[0]
+        y += 10
+        return x
+
+    def under_a_view(x):
+        h = x * 2
+        y = h.T
+        h += 1
+        return y
+
+    def to_an_integer(x):
+        y = x.astype("i4")
+        y += 0.5
+        return y
+
+    views = "of which there are views"
+    for fn, text in ((of_a_view, views), (under_a_view, views), (to_an_integer, "does not go into")):
+        with pytest.raises(AutocompError, match=text):
+            compiled(fn, x)
+
+
 def test_in_place_operators_leave_arguments_alone():
     x = np.arange(3.0)
 

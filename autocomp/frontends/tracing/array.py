@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
 from typing import Any, NoReturn
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -55,8 +56,16 @@ def refuse_value(x: Tracer, what: str, hint: str) -> NoReturn:
     raise UnsupportedOp(f"{what} a traced array {x.node.type}", where="trace", hint=hint)
 
 
+VIEWS = {"reshape", "transpose", "slice", "broadcast"}
+"""Ops whose result NumPy may keep in its operand's memory."""
+
+
 class Recorder(Builder):
-    """A builder that notes the user's line at each node it makes."""
+    """A builder that notes the user's line at each node it makes, and knows the arrays that are still in use."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.arrays: WeakValueDictionary[int, Tracer] = WeakValueDictionary()
 
     def op(self, op: str, *inputs: Node, **attrs: Any) -> Node:
         out = super().op(op, *inputs, **attrs)
@@ -90,6 +99,24 @@ def _operator(ufunc: str, flip: bool = False) -> Callable[[Any, Any], Any]:
     return method
 
 
+def _in_place(ufunc: str) -> Callable[[Any, Any], Any]:
+    """`x += y`: under every name of this array, in its dtype and shape. Raises UnsupportedOp where another array that is in use may share
+    its memory (a view of it, or what it is a view of), ModelError where NumPy would not cast the result."""
+
+    def method(self: Any, other: Any) -> Any:
+        if any(t is not self and t.memory is self.memory for t in list(self.b.arrays.values())):
+            what = f"an assignment into a traced array {self.node.type} of which there are views"
+            raise UnsupportedOp(what, where="trace", hint="make a new array: x = x + y, or x = x.copy() before")
+        new = UFUNCS[ufunc](self, other)
+        if new.shape != self.shape or not np.can_cast(new.dtype, self.dtype, "same_kind"):
+            what = f"a result {new.node.type} does not go into {self.node.type}"
+            raise ModelError(what, where="trace", hint="make a new array: x = x + y")
+        self.node = new.astype(self.dtype).node
+        return self
+
+    return method
+
+
 def _unary(ufunc: str) -> Callable[[Any], Any]:
     return lambda self: UFUNCS[ufunc](self)
 
@@ -110,8 +137,10 @@ class Tracer:
     __array__ = None
     __hash__ = object.__hash__
 
-    def __init__(self, builder: Builder, node: Node) -> None:
-        self.b, self.node = builder, node
+    def __init__(self, builder: Builder, node: Node, memory: object = None) -> None:
+        self.b, self.node, self.memory = builder, node, memory or object()
+        if isinstance(builder, Recorder):
+            builder.arrays[id(self)] = self
 
     def __repr__(self) -> str:
         return f"<traced {self.node.type}>"
@@ -190,7 +219,11 @@ class Tracer:
     # ---- recording
     def op(self, op: str, *nodes: Node, **attrs: Any) -> Tracer:
         """An entry of the op table applied to this array and more nodes."""
-        return Tracer(self.b, self.b.op(op, self.node, *nodes, **attrs))
+        return Tracer(self.b, self.b.op(op, self.node, *nodes, **attrs), self.memory if op in VIEWS else None)
+
+    def copied(self) -> Tracer:
+        """The same values in memory of their own."""
+        return Tracer(self.b, self.node)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         dtype = kwargs.pop("dtype", None)
@@ -251,7 +284,7 @@ class Tracer:
 
     def astype(self, dtype: Any, copy: bool = True) -> Tracer:
         to = numpy_dtype(dtype)
-        return self if to == self.element else self.op("cast", to=to.name)
+        return self.copied() if to == self.element else self.op("cast", to=to.name)
 
     def __getitem__(self, key: Any) -> Tracer:
         return PROTOCOLS["__getitem__"](self, key)  # type: ignore[no-any-return]
@@ -261,7 +294,7 @@ class Tracer:
     argmax, argmin, sort, argsort = _method("argmax"), _method("argmin"), _method("sort"), _method("argsort")
     cumsum, cumprod, ptp, trace, diagonal = _method("cumsum"), _method("cumprod"), _method("ptp"), _method("trace"), _method("diagonal")
     clip, round, dot, take, repeat = _method("clip"), _method("round"), _method("dot"), _method("take"), _method("repeat")
-    ravel, flatten, squeeze, swapaxes = _method("ravel"), _method("ravel"), _method("squeeze"), _method("swapaxes")
+    ravel, flatten, squeeze, swapaxes = _method("ravel"), _method("flatten"), _method("squeeze"), _method("swapaxes")
     copy = conj = _method("copy")
 
     # ---- operators
@@ -281,6 +314,11 @@ class Tracer:
     __rshift__, __rrshift__ = _operator("right_shift"), _operator("right_shift", flip=True)
     __lt__, __le__, __gt__, __ge__ = _operator("less"), _operator("less_equal"), _operator("greater"), _operator("greater_equal")
     __eq__, __ne__ = _operator("equal"), _operator("not_equal")  # type: ignore[assignment]
+    __iadd__, __isub__, __imul__ = _in_place("add"), _in_place("subtract"), _in_place("multiply")
+    __itruediv__, __ifloordiv__, __imod__ = _in_place("divide"), _in_place("floor_divide"), _in_place("remainder")
+    __ipow__, __imatmul__ = _in_place("power"), _in_place("matmul")
+    __iand__, __ior__, __ixor__ = _in_place("bitwise_and"), _in_place("bitwise_or"), _in_place("bitwise_xor")
+    __ilshift__, __irshift__ = _in_place("left_shift"), _in_place("right_shift")
     __neg__, __pos__, __abs__, __invert__ = _unary("negative"), _unary("positive"), _unary("absolute"), _unary("invert")
 
 

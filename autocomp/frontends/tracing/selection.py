@@ -91,7 +91,7 @@ def round_(x: Tracer, decimals: int = 0) -> Any:
             return round_(x.astype(F16), decimals)
         if decimals < 0:
             raise UnsupportedOp(f"numpy.round of {x.type} to {decimals} decimals", where="trace", hint="cast it to a float first")
-        return x
+        return x.copied()
     if decimals == 0:
         return np.rint(x)
     scale = x.dtype.type(10.0 ** abs(decimals))
@@ -101,7 +101,7 @@ def round_(x: Tracer, decimals: int = 0) -> Any:
 @function("nan_to_num")
 def nan_to_num(x: Tracer, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Any:
     if not x.element.is_float:
-        return x
+        return x.copied()
     limits = ml_dtypes.finfo(x.dtype)
     high = float(limits.max) if posinf is None else posinf
     low = float(limits.min) if neginf is None else neginf

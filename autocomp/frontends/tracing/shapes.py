@@ -23,14 +23,16 @@ def reshape(x: Tracer, /, shape: Any = None, order: str = "C", *, newshape: Any 
     return x.reshape(shape if shape is not None else newshape, order=order)
 
 
-@function("ravel", "flatten")
+@function("ravel")
 def ravel(x: Tracer, order: str = "C") -> Tracer:
     return x.reshape(-1, order=order) if x.size else x.reshape(0)
 
 
 function("transpose", "permute_dims")(lambda x, axes=None: x.transpose(*(axes or ())))
 function("matrix_transpose")(lambda x: x.mT)
-function("copy", "conj", "real")(lambda x, *a, **k: x)
+function("flatten")(lambda x, order="C": ravel(x, order).copied())
+function("copy", "conj")(lambda x, *a, **k: x.copied())
+function("real")(lambda x: x)
 function("astype")(lambda x, dtype, copy=True: x.astype(dtype))
 function("shape")(lambda x: x.shape)
 function("ndim")(lambda x: x.ndim)
@@ -100,7 +102,7 @@ function("flipud")(lambda x: flip(x, 0))
 def roll(x: Tracer, shift: Any, axis: Any = None) -> Tracer:
     if axis is None:
         return roll(ravel(x), shift, 0).reshape(x.shape)
-    axes = axes_of(axis, x.ndim)
+    axes, x = axes_of(axis, x.ndim), x.copied()
     for a, s in zip(axes, shift if isinstance(shift, (tuple, list)) else (shift,) * len(axes), strict=True):
         k = s % x.shape[a] if x.shape[a] else 0
         before = tuple(slice(None) for _ in range(a))
@@ -139,7 +141,7 @@ def concatenate(arrays: Sequence[Any], axis: int | None = 0) -> Tracer:
     xs = together(arrays)
     if axis is None:
         xs, axis = [ravel(x) for x in xs], 0
-    return xs[0] if len(xs) == 1 else xs[0].op("concat", *(x.node for x in xs[1:]), axis=axis_of(axis, xs[0].ndim))
+    return xs[0].copied() if len(xs) == 1 else xs[0].op("concat", *(x.node for x in xs[1:]), axis=axis_of(axis, xs[0].ndim))
 
 
 @function("stack")
