@@ -96,6 +96,7 @@ class Database:
     def _open(self) -> None:
         self._db = sqlite3.connect(self.path, timeout=WAIT, isolation_level=None)
         try:
+            self._db.execute("PRAGMA trusted_schema=OFF")  # a file from elsewhere may have views and triggers
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=FULL")
             (found,) = self._db.execute("PRAGMA user_version").fetchone()
@@ -133,6 +134,15 @@ class Database:
         with self._errors("read"):
             return self._db.execute(text, tuple(values)).fetchall()
 
+    def _table(self, table: str, where: str, values: Iterable[Any]) -> list[tuple[Any, ...]]:
+        """Rows of a table. Raises AutocompError where one holds what we never write: a file may come from elsewhere."""
+        rows = self._rows(f"SELECT {', '.join(COLUMNS[table])} FROM {table}{where}", values)
+        with self._errors("read"):
+            for c, v in ((c, v) for r in rows for c, v in zip(COLUMNS[table], r)):
+                if not _fits(c, v):
+                    raise sqlite3.DatabaseError(f"a row of {table} is damaged: '{c}' is {str(v)[:40]!r}")
+        return rows
+
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         """All that is written inside or nothing of it; on disk behind it."""
@@ -148,9 +158,8 @@ class Database:
     # ---- a search's own
     def measurements(self, kernel: str, at: Place) -> list[Measurement]:
         """Every outcome for a kernel at a place, in the order of their texts."""
-        rows = self._rows("SELECT schedule, status, seconds, predicted, reason, rule, monitors FROM measurement "
-                          f"WHERE {_WHERE} ORDER BY schedule", _at(kernel, at))  # fmt: skip
-        return [Measurement(r[0], r[1], r[2], r[3], r[4], r[5], json.loads(r[6])) for r in rows]
+        rows = self._table("measurement", f" WHERE {_WHERE} ORDER BY schedule", _at(kernel, at))
+        return [Measurement(r[4], r[5], r[6], r[7], r[8], r[9], json.loads(r[10])) for r in rows]
 
     def add(self, kernel: str, at: Place, m: Measurement) -> None:
         """Commit one outcome."""
@@ -171,9 +180,9 @@ class Database:
         """Every search, or those at a place."""
         where, values = (" WHERE chip=? AND rules=? AND version=?", (at.chip, at.rules, at.version)) if at else ("", ())
         kept: dict[tuple[Any, ...], list[Kept]] = {}
-        for r in self._rows(f"SELECT {', '.join(COLUMNS['kept'])} FROM kept{where} ORDER BY rank", values):
+        for r in self._table("kept", f"{where} ORDER BY rank", values):
             kept.setdefault(r[:4], []).append(Kept(r[5], r[6], json.loads(r[7])))
-        rows = self._rows(f"SELECT {', '.join(COLUMNS['tuned'])} FROM tuned{where} ORDER BY name, kernel, chip, rules, version", values)
+        rows = self._table("tuned", f"{where} ORDER BY name, kernel, chip, rules, version", values)
         return [Tuned(r[0], Place(r[1], r[2], r[3]), r[4], r[5], r[6], r[7], r[8], r[9], bool(r[10]), tuple(kept.get(r[:4], ())))
                 for r in rows]  # fmt: skip
 
@@ -240,7 +249,10 @@ def _fits(column: str, v: Any) -> bool:
     if column == "seconds" and v is None:
         return True
     if column == "monitors":
-        return isinstance(v, str) and isinstance(json.loads(v), dict)
+        try:
+            return isinstance(v, str) and isinstance(json.loads(v), dict)
+        except (ValueError, RecursionError):
+            return False
     kind = KINDS.get(column, "TEXT")
     if kind == "REAL":
         return isinstance(v, (int, float)) and not isinstance(v, bool) and v >= 0
@@ -281,6 +293,7 @@ def read_tuned(path: Path) -> list[Tuned]:
     db.path = path
     try:
         db._db = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=WAIT, isolation_level=None)
+        db._db.execute("PRAGMA trusted_schema=OFF")
         with db:
             if db._rows("PRAGMA user_version") != [(FORMAT,)]:
                 raise AutocompError(f"is no tuning database of format {FORMAT}", where=str(path))

@@ -168,3 +168,18 @@ def test_the_exported_file_is_json_lines(tmp_path):
     lines = [json.loads(x) for x in (tmp_path / "a.jsonl").read_text().splitlines()]
     assert lines[0]["format"] == 2
     assert lines[1][0] == "measurement"
+
+
+@pytest.mark.parametrize(("table", "change"), [
+    ("kept", "monitors = 3"), ("kept", "monitors = '[]'"), ("kept", "monitors = '{'"), ("kept", "schedule = NULL"),
+    ("kept", "seconds = 'fast'"), ("kept", "seconds = -1"), ("tuned", "untuned = x'00ff'"), ("tuned", "done = 'yes'"),
+])  # fmt: skip
+def test_rows_that_we_never_write_are_an_error_and_a_note_for_optimize(tmp_path, table, change):
+    path = tmp_path / "t.sqlite"
+    with Database(path) as db:
+        db.record(SEARCH)
+    with sqlite3.connect(path) as raw:
+        raw.execute(f"UPDATE {table} SET {change}")
+    raw.close()
+    with pytest.raises(AutocompError, match=rf"cannot be read: a row of {table} is damaged: '{change.partition(' ')[0]}' is"):
+        read_tuned(path)
