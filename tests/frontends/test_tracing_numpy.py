@@ -228,3 +228,12 @@ def test_comparisons_beyond_the_range_and_across_signs(compare):
                      (lambda i: (compare(i.astype("i1"), 300), compare(-300, i.astype("i1"))), (i,))):  # fmt: skip
         for g, w in zip(traced(fn, *args), fn(*args)):
             np.testing.assert_array_equal(g, w)
+
+
+@pytest.mark.parametrize("shape", [(0, 1), (0, 3), (2, 0), (1, 0, 3), (0,)])
+def test_empty_arrays_are_arranged_and_multiplied(shape):
+    x = np.zeros(shape, np.float32)
+    fn = lambda x: (x.T @ x if x.ndim == 2 else x * 2, x.reshape(*x.shape, 1), x.ravel() + 1, x.sum(0), x[..., None].T)
+    for g, w in zip(compiled(fn, x), fn(x)):
+        assert g.shape == w.shape
+        np.testing.assert_array_equal(g, w)

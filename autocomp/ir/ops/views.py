@@ -97,6 +97,8 @@ def reshape_index(old: tuple[Dim, ...], new: tuple[Dim, ...], names: tuple[str, 
     """
     extents = {n: (d.hi if isinstance(d, Sym) else d) for n, d in zip(names, new)}
     index = [aff(0)] * len(old)
+    if 0 in old:  # no element is ever asked for
+        return tuple(index)
     for gi, gj in reshape_groups(old, new):
         inner = [old[k] for k in gi[1:]] + [new[k] for k in gj[1:]]
         if any(isinstance(d, Sym) for d in inner):
