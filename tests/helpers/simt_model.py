@@ -27,6 +27,8 @@ MODEL = ROOT / "tests" / "helpers" / "simt"
 INCLUDE = {"cuda": [MODEL], "maca": [MODEL / "maca", MODEL, ROOT / "targets" / "maca" / "include"]}
 # Arrays' bounds and alignment trap; nothing else of the sanitizer costs compile time here.
 FLAGS = ["-std=c++17", "-fPIC", "-O1", "-w", "-ffp-contract=off", "-fsanitize=bounds,alignment", "-fsanitize-undefined-trap-on-error"]
+# every access of a kernel is told to the model, which has the functions that are called so
+WATCHED = ["-fsanitize=thread", "-fno-threadsafe-statics"]
 COMPILER = shutil.which("g++") or shutil.which("clang++-19") or shutil.which("clang++") or ""
 WAVE = {"cuda": 32, "maca": 64}
 SHARED = "extern __shared__ __align__(1024) unsigned char smem[];"  # the model has a declaration of its own
@@ -106,7 +108,10 @@ class ModelExecutor:
             parts.append(self.folder / f"{name}.cpp")
             parts[-1].write_text(text)
         include = [f"-I{p}" for p in (*INCLUDE[target], ROOT / "targets" / "simt" / "include")]
-        _compile(["-shared", *include, *map(str, parts), str(self.model), "-o", str(out)])
+        objects = [str(p.with_suffix(".o")) for p in parts]
+        for p, o in zip(parts, objects, strict=True):
+            _compile(["-c", *WATCHED, *include, str(p), "-o", o])
+        _compile(["-shared", *objects, str(self.model), "-o", str(out)])
         self.library = ctypes.CDLL(str(out))
         self.library.simt_allocate.restype = ctypes.c_void_p
         self.library.simt_allocate.argtypes = [ctypes.c_size_t, ctypes.c_int]

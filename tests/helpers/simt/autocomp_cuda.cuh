@@ -19,7 +19,10 @@ AC_DEVICE bf16 ac_narrow_bf16(float x) { return simt_narrow_bf16(x); }
 AC_DEVICE float ac_to_tf32(float x) { return simt_float((simt_bits(x) + 0x1000) & ~0x1fffu); }
 #include "autocomp_simt.h"
 AC_DEVICE int ac_cluster_rank() { return simt_rank(); }
-AC_DEVICE void ac_cluster_sync() { simt_barrier(0, -1); }
+AC_DEVICE void ac_cluster_sync() {
+  simt_cluster_arrive();
+  simt_cluster_wait();
+}
 AC_DEVICE unsigned char *ac_own_memory(unsigned char *p) { return p + long(simt_rank()) * simt_shared_bytes(); }
 template <class T> AC_DEVICE T ac_peer(const T *p, int rank) {
   return *reinterpret_cast<const T *>(reinterpret_cast<const unsigned char *>(p) + long(rank - simt_rank()) * simt_shared_bytes());
@@ -28,7 +31,7 @@ template <class T> AC_DEVICE T ac_peer(const T *p, int rank) {
 AC_DEVICE void ac_launch_wait() { simt_launch_wait(); }
 AC_DEVICE void ac_launch_next() {}
 AC_DEVICE void ac_sync() { __syncthreads(); }
-AC_DEVICE void ac_wave_sync() { simt_wave(60, nullptr, [](void **, int) {}); }
+AC_DEVICE void ac_wave_sync() { simt_wave_sync(); }
 template <class T> AC_DEVICE T ac_shuffle_xor(T x, int mask) { return simt_shuffle_xor(x, mask); }
 AC_DEVICE int ac_uniform(int x) { return x; }
 AC_DEVICE bool ac_any(bool x) {
@@ -63,7 +66,10 @@ template <int COUNT, bool TURNED> AC_DEVICE void ac_ldmatrix(unsigned (&r)[4], c
   ac_rows mine{static_cast<const unsigned char *>(p), {}};
   simt_wave(10 + COUNT + 8 * TURNED, &mine, [](void **a, int lanes) {
     for (int i = 0; i < COUNT; ++i) ac_check_banks(a, i);
-    for (int i = 0; i < 8 * COUNT; ++i) simt_asked(static_cast<ac_rows *>(a[i])->row);
+    for (int i = 0; i < 8 * COUNT; ++i) {
+      simt_asked(static_cast<ac_rows *>(a[i])->row);
+      simt_lane_touched(i, static_cast<ac_rows *>(a[i])->row, 16, false);
+    }
     for (int lane = 0; lane < lanes; ++lane)
       for (int i = 0; i < COUNT; ++i) {
         uint16_t x[2];
@@ -96,7 +102,7 @@ AC_DEVICE void ac_stmatrix4(unsigned char *p, const unsigned (&r)[4]) {
   ac_rows mine{p, {r[0], r[1], r[2], r[3]}};
   simt_wave(30, &mine, [](void **a, int lanes) {
     for (int i = 0; i < 4; ++i) ac_check_banks(a, i);
-    for (int i = 0; i < 32; ++i) simt_wrote(static_cast<ac_rows *>(a[i])->row);
+    for (int i = 0; i < 32; ++i) simt_lane_touched(i, static_cast<ac_rows *>(a[i])->row, 16, true);
     for (int lane = 0; lane < lanes; ++lane)
       for (int i = 0; i < 4; ++i) {
         unsigned char *row = const_cast<unsigned char *>(static_cast<ac_rows *>(a[8 * i + lane / 4])->row);
@@ -108,7 +114,7 @@ AC_DEVICE void ac_stmatrix4_t(unsigned char *p, const unsigned (&r)[4]) {
   ac_rows mine{p, {r[0], r[1], r[2], r[3]}};
   simt_wave(31, &mine, [](void **a, int lanes) {
     for (int i = 0; i < 4; ++i) ac_check_banks(a, i);
-    for (int i = 0; i < 32; ++i) simt_wrote(static_cast<ac_rows *>(a[i])->row);
+    for (int i = 0; i < 32; ++i) simt_lane_touched(i, static_cast<ac_rows *>(a[i])->row, 16, true);
     for (int lane = 0; lane < lanes; ++lane)
       for (int i = 0; i < 4; ++i)
         for (int j = 0; j < 2; ++j) {
@@ -195,7 +201,7 @@ AC_DEVICE bool ac_barrier_any(int id, int threads, bool x) {
   return vote;
 }
 AC_DEVICE void ac_barrier_init(unsigned char *b, int count) { simt_barrier_init(b, count); }
-AC_DEVICE void ac_barrier_fence() {}
+AC_DEVICE void ac_barrier_fence() { simt_barrier_init_fence(); }
 AC_DEVICE void ac_barrier_expect(unsigned char *b, int bytes) { simt_barrier_expect(b, bytes); }
 AC_DEVICE void ac_barrier_arrive(unsigned char *b) { simt_barrier_arrive(b); }
 AC_DEVICE void ac_barrier_wait(unsigned char *b, unsigned parity) { simt_barrier_wait(b, parity); }
@@ -212,7 +218,7 @@ template <int N, class... I> AC_DEVICE void ac_bulk_load_all(unsigned char *to, 
     ac_bulk_load(to + off, m, b + off, at...);
   }
 }
-AC_DEVICE void ac_barrier_arrive_at(unsigned char *b, int rank) { simt_barrier_arrive(b + long(rank - simt_rank()) * simt_shared_bytes()); }
+AC_DEVICE void ac_barrier_arrive_at(unsigned char *b, int rank) { simt_barrier_arrive_far(b + long(rank - simt_rank()) * simt_shared_bytes()); }
 #define __threadfence()
 AC_DEVICE void ac_leave(unsigned char *to, const float *x) { *reinterpret_cast<ac_four *>(to) = {{x[0], x[1], x[2], x[3]}}; }
 AC_DEVICE void ac_add_left(const unsigned char *from, float *x) {
@@ -223,8 +229,8 @@ AC_DEVICE void ac_flag_take(unsigned *f) {
   if (!*f) simt_fail("a block waits for one that is started later, or for a flag that nobody sets");
   *f = 0;
 }
-AC_DEVICE void ac_cluster_arrive() {}
-AC_DEVICE void ac_cluster_wait() { simt_barrier(0, -1); }
+AC_DEVICE void ac_cluster_arrive() { simt_cluster_arrive(); }
+AC_DEVICE void ac_cluster_wait() { simt_cluster_wait(); }
 AC_DEVICE void ac_send(unsigned char *to, int rank, const float *x, unsigned char *b) {
   const long off = long(rank - simt_rank()) * simt_shared_bytes();
   simt_send(to + off, x, b + off);
@@ -239,7 +245,7 @@ template <int N> AC_DEVICE void ac_bulk_wait() { simt_bulk_wait(N); }
 AC_DEVICE void ac_bulk_drain() { simt_bulk_wait(0); }
 AC_DEVICE void ac_async_fence() { simt_fenced(); }
 AC_DEVICE void ac_map_ask(const ac_tensor_map *) {}
-AC_DEVICE void ac_team_fence() {}
+AC_DEVICE void ac_team_fence() { simt_team_fence(); }
 AC_DEVICE void ac_team_commit() { simt_team_commit(); }
 template <int N> AC_DEVICE void ac_team_wait() { simt_team_wait(N); }
 template <int N> AC_DEVICE void ac_keep(float (&)[N]) {}
@@ -279,16 +285,32 @@ template <class T, int BYTES> AC_DEVICE void ac_scale(unsigned char *p, float by
 AC_DEVICE float ac_number(f16 x) { return simt_widen(x); }
 AC_DEVICE float ac_number(bf16 x) { return simt_widen(x); }
 template <class T> AC_DEVICE auto ac_number(T x) { return ac_held(x); }
-template <class T, bool DEEP> AC_DEVICE auto ac_factor(unsigned long long where, int i, int step) {
+template <class T, bool DEEP> AC_DEVICE long ac_factor_at(unsigned long long where, int i, int step) {
   const long start = where & 0xfffff, lead = where >> 20 & 0xfffff, stride = where >> 40 & 0xfffff;
   const int swizzle[] = {128, 64, 32, 16}, row = swizzle[where >> 60];
   const long way = step * long(sizeof(T)), along = row == 16 ? way / 16 * lead + way % 16 : way;
   long at = DEEP ? start + i / 8 * stride + i % 8 * row + along : start + step / 8 * stride + step % 8 * 128 + i / 64 * lead + i % 64 * 2;
-  at ^= (at >> 7 & (row / 16 - 1)) << 4;
+  return at ^ (at >> 7 & (row / 16 - 1)) << 4;
+}
+template <class T, bool DEEP> AC_DEVICE auto ac_factor(const simt_product &p, unsigned long long where, int i, int step) {
   T x;
-  if (simt_unfenced) simt_engine_reads(smem + at, sizeof x);
-  memcpy(&x, smem + at, sizeof x);
+  const long at = ac_factor_at<T, DEEP>(where, i, step);
+  __builtin_memcpy(&x, smem + at, sizeof x);
+  for (long s : p.spoilt)
+    if (s >= at && s < at + long(sizeof x)) __builtin_memset(&x, 0xff, sizeof x);
   return ac_number(x);
+}
+// the 16-byte pieces of a factor: neighbours in depth, or along m or n
+template <class T, bool DEEP, int K> AC_DEVICE long *ac_factor_places(unsigned long long where, int along, long *at) {
+  constexpr int piece = 16 / sizeof(T);
+  for (int i = 0; i < along; i += DEEP ? 1 : piece)
+    for (int step = 0; step < K; step += DEEP ? piece : 1) *at++ = ac_factor_at<T, DEEP>(where, i, step);
+  return at;
+}
+template <int N, class A, class B, bool A_DEEP, bool B_DEEP> AC_DEVICE int ac_team_places(const simt_product &p, long *at) {
+  constexpr int K = 32 / sizeof(A);
+  long *end = p.registers ? at : ac_factor_places<A, A_DEEP, K>(p.at, 64, at);
+  return int(ac_factor_places<B, B_DEEP, K>(p.bt, N, end) - at);
 }
 template <int N, class A, class B, class C, bool A_DEEP, bool B_DEEP> AC_DEVICE void ac_team_run(const simt_product &p) {
   constexpr int K = 32 / sizeof(A), per = 4 / sizeof(A);  // steps of one issue, elements of a register
@@ -302,8 +324,8 @@ template <int N, class A, class B, class C, bool A_DEEP, bool B_DEEP> AC_DEVICE 
         a[lane / 32 * 16 + lane % 32 / 4 + i % 2 * 8][lane % 4 * per + j + i / 2 * (K / 2)] = ac_number(x);
       }
   for (int k = 0; k < K; ++k) {
-    for (int m = 0; !p.registers && m < 64; ++m) a[m][k] = ac_factor<A, A_DEEP>(p.at, m, k);
-    for (int n = 0; n < N; ++n) b[n][k] = ac_factor<B, B_DEEP>(p.bt, n, k);
+    for (int m = 0; !p.registers && m < 64; ++m) a[m][k] = ac_factor<A, A_DEEP>(p, p.at, m, k);
+    for (int n = 0; n < N; ++n) b[n][k] = ac_factor<B, B_DEEP>(p, p.bt, n, k);
   }
   for (int lane = 0; lane < 128; ++lane)
     for (int i = 0; i < N / 2; ++i) {
@@ -314,11 +336,19 @@ template <int N, class A, class B, class C, bool A_DEEP, bool B_DEEP> AC_DEVICE 
       d = sum;
     }
 }
-struct ac_team_factors { int keep; void *d; const unsigned *a; unsigned long long at, bt; void (*run)(const simt_product &); };
+struct ac_team_factors {
+  int keep;
+  void *d;
+  const unsigned *a;
+  unsigned long long at, bt;
+  void (*run)(const simt_product &);
+  int (*places)(const simt_product &, long *);
+};
 AC_DEVICE void ac_team_start(void **all, int lanes) {
-  static simt_product p;
+  simt_product p{};
   const ac_team_factors &first = *static_cast<ac_team_factors *>(all[0]);
   p.fresh = !first.keep, p.registers = first.a != nullptr, p.at = first.at, p.bt = first.bt, p.run = first.run;
+  p.places = first.places;
   for (int lane = 0; lane < lanes; ++lane) {
     const ac_team_factors &f = *static_cast<ac_team_factors *>(all[lane]);
     if (f.run != p.run || f.bt != p.bt || f.at != p.at || !f.keep != p.fresh) simt_fail("warps of a team name different factors");
@@ -329,11 +359,11 @@ AC_DEVICE void ac_team_start(void **all, int lanes) {
 }
 #define AC_TEAM_SHARED(name, n, A, B, C, ta, tb) \
   AC_DEVICE void name(int keep, C *d, unsigned long long a, unsigned long long b) { \
-    ac_team_factors mine{keep, d, nullptr, a, b, ac_team_run<n, A, B, C, !ta, !tb>}; \
+    ac_team_factors mine{keep, d, nullptr, a, b, ac_team_run<n, A, B, C, !ta, !tb>, ac_team_places<n, A, B, !ta, !tb>}; \
     simt_team(50, &mine, ac_team_start); \
   }
 #define AC_TEAM_REGISTERS(name, n, A, B, C, tb) \
   AC_DEVICE void name(int keep, C *d, const unsigned *a, unsigned long long b) { \
-    ac_team_factors mine{keep, d, a, 0, b, ac_team_run<n, A, B, C, true, !tb>}; \
+    ac_team_factors mine{keep, d, a, 0, b, ac_team_run<n, A, B, C, true, !tb>, ac_team_places<n, A, B, true, !tb>}; \
     simt_team(51, &mine, ac_team_start); \
   }

@@ -1,8 +1,12 @@
 // A CPU model of one SIMT block at a time: every thread is a fiber, and fibers change only where threads meet or wait. A launch runs
 //   late  asynchronous copies and products happen as late as their waits allow (finds reads before a wait), threads in order;
 //   early they happen when they are started (finds buffers written again too soon), threads and blocks in reverse order.
+// Neither order shows every access that comes too early, so accesses of shared memory that nothing orders are errors: happens_before.h.
 // Arrays lie between pages that may not be touched. Misaligned access and indices out of arrays trap (the sanitizer's flags).
+#define SIMT_MODEL
 #include "simt_model.h"
+
+#include "happens_before.h"
 
 #include <csetjmp>
 #include <csignal>
@@ -20,14 +24,15 @@
 const simt_index *simt_thread;
 simt_index simt_block, simt_grid;
 unsigned char *smem;
-int simt_unfenced;
+int simt_dropped = -1;
+extern "C" void simt_drop(int number) { simt_dropped = number; }
 
 namespace {
 constexpr size_t STACK = 128 * 1024;
 constexpr unsigned char UNTOUCHED = 0xa5;
 
 struct Copy { unsigned char *to; const void *from; int bytes; bool inside; };
-struct Bulk { const ac_tensor_map *map; unsigned char *near; int at[5]; };
+struct Bulk { ac_tensor_map map; unsigned char *near; int at[5]; };  // the map by value: a thread may end before its copies
 struct Lane {
   void *stack_pointer = nullptr;
 #if !defined(__x86_64__)
@@ -37,9 +42,18 @@ struct Lane {
   bool done = false;
   std::vector<Copy> open;
   std::deque<std::vector<Copy>> groups;
+  std::deque<simt::Time> ends;  // of the groups
   std::deque<Bulk> stores;
+  unsigned cluster = 0;  // generation of the cluster's barrier at which it has arrived, plus 1
 };
-struct Meeting { int arrived = 0, tag = 0; unsigned generation = 0; std::vector<void *> arguments; };
+struct Meeting {
+  int arrived = 0, tag = 0;
+  unsigned generation = 0;
+  std::vector<void *> arguments;
+  simt::Order::Gather left;  // what those know who have come, where meeting orders their accesses
+  std::vector<int> waiting;
+  simt::Known last;
+};
 struct Sent { unsigned char *to, data[16]; };
 struct Barrier {
   int count = 0, pending = 0;
@@ -48,16 +62,28 @@ struct Barrier {
   std::vector<Bulk> loads;
   std::vector<Sent> sent;
   std::vector<Copy> runs;
+  simt::Order::Gather left;
+  simt::Known last;  // of the phase that ended last
+  uint16_t engine = simt::NOBODY;
+  int maker = 0;
+  bool visible = false;
 };
-struct Team { std::vector<simt_product> open; std::deque<std::vector<simt_product>> groups; };
+struct Team {
+  std::vector<simt_product> open;
+  std::deque<std::vector<simt_product>> groups;
+  std::deque<simt::Time> ends;
+  uint16_t engine = simt::NOBODY;
+  int fenced = 0;  // its warps, by bits, whose registers are fenced since its last group of products
+};
 
 const simt_launch *launch;
 std::vector<Lane> lanes;
 std::vector<Meeting> waves, teams, named;
 std::vector<Team> products;
 std::map<unsigned char *, Barrier> barriers;
-std::vector<int> unfenced;               // of every 16 bytes of shared memory the warp that wrote them and has met no fence since, plus 1
-std::vector<std::vector<long>> written;  // by each warp since its last fence
+simt::Order order;
+size_t shared_bytes;  // that are followed; 0 where no block runs
+bool quiet;           // an instruction of many lanes is performed: what it touches is told lane by lane
 std::vector<int> under_way;              // of every 16 bytes the warp whose matrix loads may still read them, plus 1
 std::vector<std::vector<long>> asked;    // by each warp since its last fence or arrival
 int current, alive;
@@ -82,6 +108,13 @@ void change(int from, int to) { simt_switch(&lanes[from].stack_pointer, lanes[to
 void change(int from, int to) { swapcontext(&lanes[from].context, &lanes[to].context); }
 #endif
 
+void spoil();
+void conflict(const std::string &what) {
+  if (!order.spoilt.empty()) spoil();
+  if (what.empty()) return;
+  failure = what;
+  siglongjmp(out, 3);
+}
 int following(int from) {
   const int n = int(lanes.size()), step = launch->late ? 1 : n - 1;
   for (int i = (from + step) % n; i != from; i = (i + step) % n)
@@ -105,20 +138,56 @@ void thread_main() {
   if (!me.open.empty() || !me.groups.empty()) {
     for (auto &g : me.groups) if (!g.empty()) simt_fail("a thread ends while its copies are under way");
   }
+  conflict(order.settled());
+  if (me.cluster) simt_fail("a thread ends that has arrived at the cluster's barrier and not waited");
   me.done = true;
   idle = 0;
   if (--alive) go_to(following(current));
   siglongjmp(out, 1);
 }
-void meet(Meeting &m, int tag, int slot, int members, void *arguments, simt_perform perform) {
+simt::View &view() { return order.views[current]; }
+void complete(Meeting &m) {
+  m.last = order.taken(m.left);
+  for (int i : m.waiting) order.views[i].base = m.last;  // they have brought what they knew
+  m.waiting.clear();
+  m.arrived = 0;
+  ++m.generation;
+}
+// products that read what may be written in the meantime, where they have not been performed yet
+void spoil() {
+  for (const auto &s : order.spoilt)
+    for (Team &t : products) {
+      if (t.engine != s.agent) continue;
+      for (simt_product &p : t.open)
+        if (p.number == s.time) p.spoilt.push_back(long(s.at));
+      for (auto &g : t.groups)
+        for (simt_product &p : g)
+          if (p.number == s.time) p.spoilt.push_back(long(s.at));
+    }
+  order.spoilt.clear();
+}
+// one more work of an engine that the current thread starts
+void engine_works(uint16_t engine, const void *p, long bytes, bool write, intptr_t source = 0) {
+  const size_t at = static_cast<const unsigned char *>(p) - smem;
+  conflict(order.access(view(), engine, order.next(engine, source), at, bytes, write));
+}
+void meet(Meeting &m, int tag, int slot, int members, void *arguments, simt_perform perform, bool orders) {
   if (m.arrived && m.tag != tag) simt_fail("threads that must act together are at different instructions");
   m.tag = tag;
   m.arguments.resize(members);
   m.arguments[slot] = arguments;
   idle = 0;
+  conflict(order.settled());
+  if (orders) {
+    order.leave(m.left, view());
+    m.waiting.push_back(current);
+  }
   if (++m.arrived == members) {
-    m.arrived = 0;
+    quiet = true;
     if (perform) perform(m.arguments.data(), members);
+    quiet = false;
+    if (orders) return complete(m);
+    m.arrived = 0;
     ++m.generation;
     return;
   }
@@ -148,14 +217,14 @@ template <class F> void each_element(const ac_tensor_map &m, const Bulk &b, F vi
   }
 }
 void perform_load(const Bulk &b) {
-  const ac_tensor_map &m = *b.map;
+  const ac_tensor_map &m = b.map;
   each_element(m, b, [&](unsigned char *near, long offset, bool inside) {
     if (inside) memcpy(near, m.data + offset, m.size);
     else memset(near, 0, m.size);
   });
 }
 void perform_store(const Bulk &b) {
-  const ac_tensor_map &m = *b.map;
+  const ac_tensor_map &m = b.map;
   each_element(m, b, [&](unsigned char *near, long offset, bool inside) { if (inside) memcpy(m.data + offset, near, m.size); });
 }
 long box_bytes(const ac_tensor_map &m) {
@@ -165,6 +234,8 @@ long box_bytes(const ac_tensor_map &m) {
 }
 void advance(Barrier &b) {
   if (b.pending || b.bytes) return;
+  if (order.count(b.engine)) b.left.at_least(b.engine, order.count(b.engine));
+  b.last = order.taken(b.left);
   b.pending = b.count;
   ++b.phase;
   idle = 0;
@@ -172,7 +243,13 @@ void advance(Barrier &b) {
 Barrier &find(unsigned char *at) {
   const auto found = barriers.find(at);
   if (found == barriers.end()) simt_fail("a barrier is used that nobody initialised");
+  if (!order.seen(view(), at - smem)) simt_fail("a barrier is used that others may not have initialised yet");
   return found->second;
+}
+Barrier &find_for_engine(unsigned char *at) {
+  Barrier &b = find(at);
+  if (!b.visible) simt_fail("a barrier is named to an engine or to another block before a fence behind its initialisation");
+  return b;
 }
 void perform_send(Barrier &b, const Sent &s) {
   memcpy(s.to, s.data, sizeof s.data);
@@ -181,7 +258,7 @@ void perform_send(Barrier &b, const Sent &s) {
 Bulk bulk(const ac_tensor_map *m, unsigned char *near, const int *at) {
   if ((near - smem) % 128) simt_fail("the bulk engine's place in shared memory is no multiple of 128");
   if (m->swizzle && m->box[0] * m->size != m->swizzle) simt_fail("a box row is not one swizzle period");
-  Bulk b{m, near, {}};
+  Bulk b{*m, near, {}};
   for (int d = 0; d < m->rank; ++d) b.at[d] = at[d];
   return b;
 }
@@ -242,6 +319,16 @@ void start(int first) {
 void allow(int access) {
   for (const auto &[at, bytes] : pages) mprotect(at, bytes, access);
 }
+// Nothing may still be done in the shared memory of a block when its last thread ends
+std::string left_over(int block) {
+  simt::Order::Gather all;
+  for (int i = 0; i < launch->block; ++i) order.leave(all, order.views[block * launch->block + i]);
+  simt::View last = order.views[block * launch->block];
+  last.base = order.taken(all);
+  const size_t bytes = launch->cluster > 1 ? simt_shared_bytes() : launch->shared;
+  const std::string said = order.access(last, last.self, last.now, block * bytes, bytes, true);
+  return said.empty() ? said : "a block ends while its shared memory is in use: " + said;
+}
 void run_block() {
   const int shared = launch->cluster > 1 ? simt_shared_bytes() * launch->cluster : launch->shared, threads = launch->block * launch->cluster;
   static unsigned char *const region = [] {
@@ -259,14 +346,16 @@ void run_block() {
   memset(smem, 0xff, shared);
   memset(smem + shared, UNTOUCHED, end - shared);
   prepare(threads);
-  unfenced.assign(end / 16, 0);
-  written.assign((threads + launch->wave - 1) / launch->wave, {});
-  simt_unfenced = 0;
+  order.start(threads, end, smem);
+  shared_bytes = end;
+  quiet = false;
   under_way.assign(end / 16, 0);
-  asked.assign(written.size(), {});
+  asked.assign((threads + launch->wave - 1) / launch->wave, {});
   waited = !launch->overlaps;
   if (!waited) allow(PROT_NONE);
   if (sigsetjmp(out, 1) == 0) start(launch->late ? 0 : threads - 1);
+  shared_bytes = 0;
+  for (int block = 0; failure.empty() && block < launch->cluster; ++block) failure = left_over(block);
   if (!waited) {
     allow(PROT_READ | PROT_WRITE);
     if (failure.empty()) failure = "a block ends without having waited for earlier launches";
@@ -288,13 +377,35 @@ void simt_fail(const char *what) {
 }
 void simt_wave(int tag, void *arguments, simt_perform perform) {
   const int w = launch->wave;
-  meet(waves[current / w], tag, current % w, w, arguments, perform);
+  meet(waves[current / w], tag, current % w, w, arguments, perform, false);
 }
-void simt_team(int tag, void *arguments, simt_perform perform) { meet(teams[current / 128], tag, current % 128, 128, arguments, perform); }
+void simt_wave_sync() {
+  const int w = launch->wave;
+  meet(waves[current / w], 60, current % w, w, nullptr, nullptr, true);
+}
+void simt_team(int tag, void *arguments, simt_perform perform) { meet(teams[current / 128], tag, current % 128, 128, arguments, perform, false); }
 void simt_barrier(int id, int threads) {
-  Meeting &m = threads < 0 ? named.back() : named[16 * simt_rank() + id];  // fewer than 0: the cluster
-  const int members = threads < 0 ? int(lanes.size()) : threads ? threads : launch->block;
-  meet(m, members, m.arrived, members, nullptr, nullptr);
+  const int members = threads ? threads : launch->block;
+  Meeting &m = named[16 * simt_rank() + id];
+  meet(m, members, m.arrived, members, nullptr, nullptr, true);
+}
+void simt_cluster_arrive() {
+  Meeting &m = named.back();
+  Lane &me = lanes[current];
+  if (me.cluster) simt_fail("a thread arrives twice at the cluster's barrier");
+  me.cluster = m.generation + 1;
+  order.leave(m.left, view());
+  idle = 0;
+  if (++m.arrived == int(lanes.size())) complete(m);
+}
+void simt_cluster_wait() {
+  Meeting &m = named.back();
+  Lane &me = lanes[current];
+  if (!me.cluster) simt_fail("a thread waits at the cluster's barrier without having arrived");
+  while (m.generation + 1 == me.cluster) yield();
+  me.cluster = 0;
+  order.learn(view(), m.last);
+  idle = 0;
 }
 void simt_barrier_pass(int id, int threads) {
   Meeting &m = named[16 * simt_rank() + id];
@@ -302,13 +413,14 @@ void simt_barrier_pass(int id, int threads) {
   m.tag = threads;
   m.arguments.resize(threads);
   idle = 0;
-  if (++m.arrived < threads) return;
-  m.arrived = 0;
-  ++m.generation;
+  order.leave(m.left, view());
+  if (++m.arrived == threads) complete(m);
 }
 
 void simt_copy(unsigned char *to, const void *from, int bytes, bool inside) {
   if ((to - smem) % bytes || (inside && reinterpret_cast<uintptr_t>(from) % bytes)) simt_fail("a misaligned copy");
+  if (view().copier == simt::NOBODY) view().copier = order.agent('c', current);
+  engine_works(view().copier, to, bytes, true, inside ? static_cast<const unsigned char *>(from) - to : 1);
   if (launch->late) lanes[current].open.push_back({to, from, bytes, inside});
   else perform_copy({to, from, bytes, inside});
 }
@@ -316,16 +428,27 @@ void simt_commit() {
   Lane &me = lanes[current];
   me.groups.push_back(std::move(me.open));
   me.open.clear();
+  me.ends.push_back(view().copier == simt::NOBODY ? 0 : order.count(view().copier));
 }
 void simt_wait(int groups) {
   Lane &me = lanes[current];
-  for (; int(me.groups.size()) > groups; me.groups.pop_front())
+  for (; int(me.groups.size()) > groups; me.groups.pop_front(), me.ends.pop_front()) {
     for (const Copy &c : me.groups.front()) perform_copy(c);
+    view().copies = me.ends.front();
+  }
 }
 
 void simt_barrier_init(unsigned char *b, int count) {
   if ((b - smem) % 8) simt_fail("a misaligned barrier");
-  barriers[b] = {count, count, 0, 0, {}, {}, {}};
+  conflict(order.access(view(), view().self, view().now, b - smem, 8, true));
+  Barrier &made = barriers[b] = {};
+  made.count = made.pending = count;
+  made.engine = order.agent('b', int(b - smem));
+  made.maker = current;
+}
+void simt_barrier_init_fence() {
+  for (auto &[at, b] : barriers)
+    if (b.maker == current) b.visible = true;
 }
 // an arrival goes the way of a warp's loads, behind them
 static void arrived() {
@@ -334,12 +457,14 @@ static void arrived() {
     if (under_way[at] == warp + 1) under_way[at] = 0;
   asked[warp].clear();
 }
-void simt_barrier_arrive(unsigned char *at) {
-  Barrier &b = find(at);
+static void arrive(Barrier &b) {
   arrived();
+  order.leave(b.left, view());
   if (--b.pending < 0) simt_fail("more threads arrive at a barrier than it was made for");
   advance(b);
 }
+void simt_barrier_arrive(unsigned char *at) { arrive(find(at)); }
+void simt_barrier_arrive_far(unsigned char *at) { arrive(find_for_engine(at)); }
 void simt_barrier_expect(unsigned char *at, int bytes) {
   find(at).bytes += bytes;
   simt_barrier_arrive(at);
@@ -349,7 +474,7 @@ void simt_barrier_wait(unsigned char *at, unsigned parity) {
   for (;;) {
     for (const Bulk &l : b.loads) {
       perform_load(l);
-      b.bytes -= box_bytes(*l.map);
+      b.bytes -= box_bytes(l.map);
     }
     for (const Sent &s : b.sent) perform_send(b, s);
     for (const Copy &c : b.runs) {
@@ -365,12 +490,14 @@ void simt_barrier_wait(unsigned char *at, unsigned parity) {
     if ((b.phase & 1) != parity) break;
     yield();
   }
+  if (b.last) order.learn(view(), b.last);
   idle = 0;
 }
 void simt_send(unsigned char *to, const void *from, unsigned char *at) {
-  Barrier &b = find(at);
+  Barrier &b = find_for_engine(at);
   Sent s{to, {}};
   if ((to - smem) % 16) simt_fail("a misaligned place of what is sent");
+  engine_works(b.engine, to, sizeof s.data, true);
   memcpy(s.data, from, sizeof s.data);
   idle = 0;
   if (launch->late) return b.sent.push_back(s);
@@ -378,35 +505,27 @@ void simt_send(unsigned char *to, const void *from, unsigned char *at) {
   advance(b);
 }
 void simt_bulk_load(unsigned char *to, const ac_tensor_map *m, unsigned char *at, const int *coordinates) {
-  Barrier &b = find(at);
+  Barrier &b = find_for_engine(at);
   for (long i = (to - smem) / 16; i <= (to + box_bytes(*m) - 1 - smem) / 16; ++i)
     if (under_way[i]) simt_fail("what matrix loads may still read is overwritten in bulk: a barrier of threads does not wait for them");
   const Bulk load = bulk(m, to, coordinates);
+  engine_works(b.engine, to, box_bytes(*m), true);
   if (launch->late) return b.loads.push_back(load);
   perform_load(load);
   b.bytes -= box_bytes(*m);
   advance(b);
 }
 void simt_bulk_run(unsigned char *to, const void *from, int bytes, unsigned char *at) {
-  Barrier &b = find(at);
+  Barrier &b = find_for_engine(at);
   if ((to - smem) % 16 || reinterpret_cast<unsigned long>(from) % 16 || bytes % 16) simt_fail("a bulk copy of a misaligned run");
+  engine_works(b.engine, to, bytes, true);
   if (launch->late) return b.runs.push_back({to, from, bytes, true});
   memcpy(to, from, bytes);
   b.bytes -= bytes;
   advance(b);
 }
-void simt_wrote(const unsigned char *piece) {
-  const long at = (piece - smem) / 16;
-  const int warp = current / launch->wave;
-  simt_unfenced += !unfenced[at];
-  unfenced[at] = warp + 1;
-  written[warp].push_back(at);
-}
 void simt_fenced() {
-  const int warp = current / launch->wave;
-  for (long at : written[warp])
-    if (unfenced[at] == warp + 1) unfenced[at] = 0, --simt_unfenced;
-  written[warp].clear();
+  view().fenced = view().now++;
   arrived();
 }
 void simt_asked(const unsigned char *piece) {
@@ -415,22 +534,65 @@ void simt_asked(const unsigned char *piece) {
   under_way[at] = warp + 1;
   asked[warp].push_back(at);
 }
-void simt_engine_reads(const unsigned char *p, long bytes) {
-  for (long at = (p - smem) / 16; simt_unfenced && at <= (p + bytes - 1 - smem) / 16; ++at)
-    if (unfenced[at]) simt_fail("what threads wrote into shared memory is read in bulk without a fence between");
+void simt_touched(const void *p, long bytes, bool write) {
+  const size_t at = static_cast<const unsigned char *>(p) - smem;
+  if (quiet) return;
+  conflict(order.settled());
+  if (at >= shared_bytes) return;
+  conflict(order.access(view(), view().self, view().now, at, bytes, write));
 }
+void simt_lane_touched(int lane, const void *p, int bytes, bool write) {
+  const simt::View &v = order.views[current / launch->wave * launch->wave + lane];
+  conflict(order.access(v, v.self, v.now, static_cast<const unsigned char *>(p) - smem, bytes, write));
+}
+#define SEEN(size) \
+  extern "C" void __tsan_read##size(void *p) { simt_touched(p, size, false); } \
+  extern "C" void __tsan_write##size(void *p) { simt_touched(p, size, true); } \
+  extern "C" void __tsan_unaligned_read##size(void *p) { simt_touched(p, size, false); } \
+  extern "C" void __tsan_unaligned_write##size(void *p) { simt_touched(p, size, true); }
+SEEN(1) SEEN(2) SEEN(4) SEEN(8) SEEN(16)
+extern "C" void __tsan_read_range(void *p, long bytes) { simt_touched(p, bytes, false); }
+extern "C" void __tsan_write_range(void *p, long bytes) { simt_touched(p, bytes, true); }
+extern "C" void __tsan_func_entry(void *) {}
+extern "C" void __tsan_func_exit() {}
+extern "C" void __tsan_init() {}
+extern "C" void __tsan_vptr_update(void **, void *) {}
 void simt_bulk_store(const ac_tensor_map *m, unsigned char *from, const int *coordinates) {
-  simt_engine_reads(from, box_bytes(*m));
+  if (view().storer == simt::NOBODY) view().storer = order.agent('s', current);
+  engine_works(view().storer, from, box_bytes(*m), false);
   if (launch->late) lanes[current].stores.push_back(bulk(m, from, coordinates));
   else perform_store(bulk(m, from, coordinates));
 }
 void simt_bulk_wait(int stores) {
   auto &mine = lanes[current].stores;
   for (; int(mine.size()) > stores; mine.pop_front()) perform_store(mine.front());
+  if (view().storer != simt::NOBODY && order.count(view().storer) > simt::Time(stores))
+    view().stores = std::max(view().stores, order.count(view().storer) - stores);
 }
 
-void simt_team_product(const simt_product &p) {
-  if (launch->late) products[current / 128].open.push_back(p);
+void simt_team_fence() { products[current / 128].fenced |= 1 << current % 128 / 32; }
+void simt_team_product(const simt_product &started) {
+  simt_product p = started;
+  Team &team = products[current / 128];
+  if (team.fenced != 15) simt_fail("a product of a warpgroup begins without a fence of its registers");
+  if (team.engine == simt::NOBODY) team.engine = order.agent('p', current / 128);
+  static long at[SIMT_PLACES];
+  const int places = p.places(p, at), first = current / 128 * 128;
+  const simt::Time now = p.number = order.next(team.engine);
+  std::vector<uint32_t> seen;  // every warp reads by itself: all must know
+  for (int i = first; i < first + 128; ++i) {
+    const simt::View &v = order.views[i];
+    if (std::find(seen.begin(), seen.end(), v.base->serial) != seen.end()) continue;
+    seen.push_back(v.base->serial);
+    for (int n = 0; n < places; ++n) {
+      const std::string said = order.access(v, team.engine, now, at[n], 16, false);
+      if (!said.empty()) conflict(said);
+    }
+  }
+  for (const auto &s : order.spoilt)
+    if (s.agent == team.engine && s.time == now) p.spoilt.push_back(long(s.at));
+  order.spoilt.clear();
+  if (launch->late) team.open.push_back(p);
   else p.run(p);
 }
 void simt_team_commit() {
@@ -438,13 +600,21 @@ void simt_team_commit() {
     Team &t = products[current / 128];
     t.groups.push_back(std::move(t.open));
     t.open.clear();
+    t.fenced = 0;
+    t.ends.push_back(t.engine == simt::NOBODY ? 0 : order.count(t.engine));
   });
 }
 void simt_team_wait(int groups) {
   simt_team(200 + groups, &groups, [](void **a, int) {
-    auto &done = products[current / 128].groups;
-    for (; int(done.size()) > *static_cast<int *>(a[0]); done.pop_front())
-      for (const simt_product &p : done.front()) p.run(p);
+    Team &t = products[current / 128];
+    simt::Time over = 0;
+    for (; int(t.groups.size()) > *static_cast<int *>(a[0]); t.groups.pop_front(), t.ends.pop_front()) {
+      for (const simt_product &p : t.groups.front()) p.run(p);
+      over = t.ends.front();
+    }
+    if (!over) return;
+    const simt::Known k = order.only(t.engine, over);
+    for (int i = 0; i < 128; ++i) order.learn(order.views[current / 128 * 128 + i], k);
   });
 }
 

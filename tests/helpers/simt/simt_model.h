@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include <utility>
+#include <vector>
 
 #define __global__
 #define __device__
@@ -37,7 +38,14 @@ void simt_team(int tag, void *arguments, simt_perform perform);
 void simt_barrier(int id, int threads);
 // the same, by a thread that does not wait for the others
 void simt_barrier_pass(int id, int threads);
+// all threads of a cluster, in two halves; the lanes of a wave. Exchanges of registers order nothing.
+void simt_cluster_arrive();
+void simt_cluster_wait();
+void simt_wave_sync();
 [[noreturn]] void simt_fail(const char *what);
+// Whether a numbered statement is to be run: benchmarks/fuzz/dropped_barriers.py leaves out one after another (simt_drop)
+extern int simt_dropped;
+inline bool simt_keeps(int number) { return number != simt_dropped; }
 
 // Copies into shared memory that a lane starts, groups them, and waits for: early they happen at once, late only at the wait.
 void simt_copy(unsigned char *to, const void *from, int bytes, bool inside);
@@ -51,19 +59,21 @@ struct alignas(64) ac_tensor_map {
   int box[5], steps[5], rank, size, swizzle;
 };
 void simt_barrier_init(unsigned char *b, int count);
+void simt_barrier_init_fence();
 void simt_barrier_expect(unsigned char *b, int bytes);
 void simt_barrier_arrive(unsigned char *b);
+void simt_barrier_arrive_far(unsigned char *b);  // of another block of the cluster
 void simt_barrier_wait(unsigned char *b, unsigned parity);
 void simt_send(unsigned char *to, const void *from, unsigned char *b);  // 16 bytes
 void simt_bulk_load(unsigned char *to, const ac_tensor_map *m, unsigned char *b, const int *at);
 void simt_bulk_run(unsigned char *to, const void *from, int bytes, unsigned char *b);
 // what threads write into shared memory is seen by the bulk engine and by warpgroup products behind a fence of the writing warp
-extern int simt_unfenced;  // pieces of 16 bytes that wait for one
-void simt_wrote(const unsigned char *piece);
 void simt_fenced();
-void simt_engine_reads(const unsigned char *p, long bytes);
 // matrix loads whose values nobody has used yet are under way until the warp meets a fence or arrives at a barrier in shared memory
 void simt_asked(const unsigned char *piece);
+// what a lane of the calling wave does in shared memory by an instruction of the whole wave; accesses of threads are seen by themselves
+void simt_lane_touched(int lane, const void *p, int bytes, bool write);
+void simt_touched(const void *p, long bytes, bool write);
 void simt_bulk_store(const ac_tensor_map *m, unsigned char *from, const int *at);
 void simt_bulk_wait(int stores);
 
@@ -74,7 +84,12 @@ struct simt_product {
   unsigned long long at, bt;
   bool registers, fresh;
   void (*run)(const simt_product &);
+  int (*places)(const simt_product &, long *at);  // where it reads shared memory, 16 bytes each
+  unsigned number;
+  std::vector<long> spoilt;  // bytes of shared memory that may be written while it reads them
 };
+constexpr int SIMT_PLACES = 1024;
+void simt_team_fence();
 void simt_team_product(const simt_product &p);
 void simt_team_commit();
 void simt_team_wait(int groups);
@@ -98,8 +113,8 @@ template <class... A> void simt_call(void (*f)(A...), void **p) { simt_call(f, p
 // ---- half types, by their bits
 struct simt_f16 { uint16_t bits; };
 struct simt_bf16 { uint16_t bits; };
-inline float simt_float(uint32_t bits) { float x; memcpy(&x, &bits, 4); return x; }
-inline uint32_t simt_bits(float x) { uint32_t b; memcpy(&b, &x, 4); return b; }
+inline float simt_float(uint32_t bits) { float x; __builtin_memcpy(&x, &bits, 4); return x; }
+inline uint32_t simt_bits(float x) { uint32_t b; __builtin_memcpy(&b, &x, 4); return b; }
 inline float simt_widen(simt_bf16 x) { return simt_float(uint32_t(x.bits) << 16); }
 inline float simt_widen(simt_f16 x) {
   const uint32_t sign = uint32_t(x.bits & 0x8000) << 16, rest = x.bits & 0x7fff;
@@ -120,7 +135,7 @@ inline simt_f16 simt_narrow_f16(float x) {
 }
 inline float __int_as_float(int x) { return simt_float(uint32_t(x)); }
 inline int __float_as_int(float x) { return int(simt_bits(x)); }
-inline double __longlong_as_double(long long x) { double r; memcpy(&r, &x, 8); return r; }
+inline double __longlong_as_double(long long x) { double r; __builtin_memcpy(&r, &x, 8); return r; }
 inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 inline double rsqrt(double x) { return 1.0 / sqrt(x); }
 
@@ -135,3 +150,18 @@ template <class T> T simt_shuffle_xor(T x, int mask) {
   });
   return mine.out;
 }
+
+// The compiler tells of every access of a kernel (-fsanitize=thread, with the model's own functions), but not of what libraries do
+inline void *simt_memcpy(void *to, const void *from, size_t bytes) {
+  simt_touched(from, long(bytes), false);
+  simt_touched(to, long(bytes), true);
+  return __builtin_memcpy(to, from, bytes);
+}
+inline void *simt_memset(void *to, int value, size_t bytes) {
+  simt_touched(to, long(bytes), true);
+  return __builtin_memset(to, value, bytes);
+}
+#ifndef SIMT_MODEL
+#define memcpy simt_memcpy
+#define memset simt_memset
+#endif

@@ -1,0 +1,273 @@
+// Which accesses of shared memory are ordered. Every thread, and every engine that works beside the threads (the copies that a thread has
+// under way, its bulk stores, the products of a warpgroup, what arrives at a barrier in shared memory), is an agent with a time of its own.
+// A thread knows of each agent the time up to which all of its accesses lie behind it: barriers, waits and arrivals pass that on. An
+// access is an error where it conflicts with an earlier one whose time its thread does not know (FastTrack: Flanagan and Freund, 2009).
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace simt {
+typedef uint32_t Time;
+constexpr uint16_t NOBODY = 0xffff;
+
+// Times by agent, shared by all threads that met; agents behind the end have done nothing that is known
+struct Times {
+  uint32_t serial;
+  std::vector<Time> of;
+};
+typedef std::shared_ptr<const Times> Known;
+
+// What a thread knows. Its own copies and stores end in order, so two numbers say which of them it has waited for.
+struct View {
+  Known base;
+  Time now = 1, copies = 0, stores = 0, fenced = 0;  // fenced: what the thread wrote before is seen by engines
+  uint16_t self = 0, copier = NOBODY, storer = NOBODY;
+};
+
+class Order {
+ public:
+  std::vector<View> views;  // of threads
+  // What products of warpgroups read while it may be written, byte by byte: no error by itself, windows of a picture read a little more than
+  // they use. Its value is spoilt for the product, and an error where a result has it.
+  struct Spoilt { uint16_t agent; Time time; size_t at; };
+  std::vector<Spoilt> spoilt;
+
+  void start(int threads, size_t bytes, const unsigned char *at) {
+    memory = at;
+    doubts.clear();
+    serials = 0, agents = threads, counts.assign(threads, 0);
+    nodes.assign(1, {0, NOBODY, 0, false});
+    kinds.assign(threads, 't'), owners.assign(threads, 0);
+    sets.clear(), merged.clear(), sources.clear();
+    last_set = {}, last_free = {};
+    views.assign(threads, {});
+    const Known nothing = make(std::vector<Time>(threads));
+    for (int t = 0; t < threads; ++t) views[t].base = nothing, views[t].self = uint16_t(t);
+    cells.assign(bytes, {});
+  }
+  uint16_t agent(char kind, int of) {
+    counts.push_back(0), kinds.push_back(kind), owners.push_back(of);
+    return uint16_t(agents++);
+  }
+  // one more work of an engine. `source`: of a copy, what a byte's address and that of its place differ by
+  Time next(uint16_t a, intptr_t source = 0) {
+    if (source) sources[a].resize(counts[a] + 2), sources[a][counts[a] + 1] = source;
+    return ++counts[a];
+  }
+  Time count(uint16_t a) const { return counts[a]; }
+
+  static bool knows(const View &v, uint16_t a, Time t) {
+    if (a == v.self) return true;
+    if (a == v.copier && t <= v.copies) return true;
+    if (a == v.storer && t <= v.stores) return true;
+    return a < v.base->of.size() && v.base->of[a] >= t;
+  }
+  // What threads bring to a place where they meet, or leave there for others
+  struct Gather {
+    std::vector<Time> of;
+    std::vector<uint32_t> seen;
+    void at_least(uint16_t a, Time t) {
+      if (of.size() <= a) of.resize(a + 1);
+      of[a] = std::max(of[a], t);
+    }
+  };
+  void leave(Gather &g, View &v) {
+    if (std::find(g.seen.begin(), g.seen.end(), v.base->serial) == g.seen.end()) {
+      g.seen.push_back(v.base->serial);
+      if (g.of.size() < v.base->of.size()) g.of.resize(v.base->of.size());
+      for (size_t i = 0; i < v.base->of.size(); ++i) g.of[i] = std::max(g.of[i], v.base->of[i]);
+    }
+    g.at_least(v.self, v.now++);
+    if (v.copies) g.at_least(v.copier, v.copies);
+    if (v.stores) g.at_least(v.storer, v.stores);
+  }
+  Known taken(Gather &g) {
+    Known k = make(g.of);
+    g.seen.assign(1, k->serial);  // what is left here once stays known here
+    return k;
+  }
+  void learn(View &v, const Known &k) {
+    if (k->serial == v.base->serial) return;
+    Known &both = merged[uint64_t(k->serial) << 32 | v.base->serial];
+    if (!both) {
+      std::vector<Time> of = k->of;
+      if (of.size() < v.base->of.size()) of.resize(v.base->of.size());
+      for (size_t i = 0; i < v.base->of.size(); ++i) of[i] = std::max(of[i], v.base->of[i]);
+      both = make(std::move(of));
+    }
+    v.base = both;
+  }
+  Known only(uint16_t a, Time t) {
+    std::vector<Time> of(a + 1);
+    of[a] = t;
+    return make(std::move(of));
+  }
+
+  // An access of `bytes` bytes from `at` on by work `t` of agent `a`, begun by the thread of `v`: what it conflicts with, "" if with nothing
+  std::string access(const View &v, uint16_t a, Time t, size_t at, size_t bytes, bool write) {
+    Cell was{}, to{};
+    Findings found;
+    const size_t end = std::min(at + bytes, cells.size());
+    for (size_t i = at; i < end; ++i) {
+      Cell &c = cells[i];
+      if (i == at || !c.same(was)) {  // neighbours have mostly the same past
+        was = c;
+        found = {};
+        if (const Node *n = write ? overwrites(c, v, a, t, found) : reads(c, v, a, t, found)) return said(i, *n, a, write);
+        to = c;
+      }
+      c = to;
+      if (found.twice) doubts.push_back({i, memory[i], said(i, *found.twice, a, write)});
+      for (const Node &p : found.spoilt) spoilt.push_back({p.agent, p.time, i});
+    }
+    return "";
+  }
+  // Threads may write the same value twice (waves that hold the same elements do). To be called when the writes have been done.
+  std::string settled() {
+    for (const Doubt &d : doubts)
+      if (memory[d.at] != d.was) return d.what;
+    doubts.clear();
+    return "";
+  }
+  // whether the thread of `v` knows the last write of a byte
+  bool seen(const View &v, size_t at) const {
+    return at >= cells.size() || cells[at].writer == NOBODY || knows(v, cells[at].writer, cells[at].written);
+  }
+
+ private:
+  struct Cell {
+    Time written = 0;
+    uint32_t readers = 0;  // a set of accesses, all since the last write
+    uint16_t writer = NOBODY;
+    bool same(const Cell &o) const { return written == o.written && readers == o.readers && writer == o.writer; }
+  };
+  struct Node { uint32_t rest; uint16_t agent; Time time; bool wrote; };  // wrote: what another has written since, unordered
+  struct Adding {
+    uint32_t set, serial, time, out;
+    uint16_t agent;
+    bool wrote;
+    bool same(const Adding &o) const {
+      return set == o.set && serial == o.serial && time == o.time && agent == o.agent && wrote == o.wrote;
+    }
+  };
+  bool same_source(uint16_t a, Time t, uint16_t b, Time u) const {
+    const auto x = sources.find(a), y = sources.find(b);
+    return x != sources.end() && y != sources.end() && t < x->second.size() && u < y->second.size() && x->second[t] == y->second[u];
+  }
+  struct Doubt { size_t at; unsigned char was; std::string what; };
+  struct Free {
+    uint32_t set, serial;
+    uint16_t self;
+    bool same(const Free &o) const { return set == o.set && serial == o.serial && self == o.self; }
+  };
+
+  struct Findings {
+    const Node *twice = nullptr;  // another thread's write, unordered: right if it is of the same value
+    std::vector<Node> spoilt;
+  };
+
+  // Both give the access that this one must not meet, or none
+  const Node *reads(Cell &c, const View &v, uint16_t a, Time t, Findings &found) {
+    const bool product = kinds[a] == 'p';
+    if (c.writer != NOBODY) {
+      last = {0, c.writer, c.written, true};
+      const bool unknown = !knows(v, c.writer, c.written);
+      const bool unfenced = engine(a) && !engine(c.writer) && views[c.writer].fenced < c.written;
+      if (product && (unknown || unfenced)) found.spoilt.push_back({0, a, t, false});
+      else if (unknown) return &last;
+      else if (unfenced) return last.rest = 1, &last;
+    }
+    c.readers = with(c.readers, v, {0, a, t, false});
+    return nullptr;
+  }
+  const Node *overwrites(Cell &c, const View &v, uint16_t a, Time t, Findings &found) {
+    uint32_t twice = 0;
+    const auto meets = [&](const Node &o) {
+      if ((o.agent == a && o.time == t) || knows(v, o.agent, o.time)) return false;
+      last = o;
+      if (kinds[o.agent] == 'p') return found.spoilt.push_back(o), false;
+      if (!o.wrote) return true;
+      if (!engine(o.agent) && !engine(a)) found.twice = &last;
+      else if (!same_source(o.agent, o.time, a, t)) return true;
+      twice = with(twice, v, o);  // the same bytes again: in either order, but both before the next
+      return false;
+    };
+    if (c.writer != NOBODY && meets({0, c.writer, c.written, true})) return &last;
+    const Free now{c.readers, v.base->serial, v.self};
+    if (c.readers && !now.same(last_free)) {
+      for (uint32_t n = c.readers; n; n = nodes[n].rest)
+        if (meets(nodes[n])) return &last;
+      if (!twice && found.spoilt.empty()) last_free = now;
+    }
+    c = {t, twice, a};
+    return nullptr;
+  }
+  bool engine(uint16_t a) const { return a >= views.size(); }
+  Known make(std::vector<Time> of) {
+    auto k = std::make_shared<Times>();
+    k->serial = ++serials, k->of = std::move(of);
+    return k;
+  }
+  std::string name(uint16_t a) const {
+    static const std::unordered_map<char, std::string> engines{
+        {'t', "thread "}, {'c', "a copy of thread "}, {'s', "a bulk store of thread "}, {'p', "a product of warpgroup "}, {'b', "a bulk copy for the barrier at "}};
+    return engines.at(kinds[a]) + std::to_string(a < views.size() ? a : owners[a]);
+  }
+  std::string said(size_t at, const Node &was, uint16_t a, bool write) const {
+    const std::string byte = "byte " + std::to_string(at);
+    if (was.rest) return "what threads wrote into shared memory is read in bulk without a fence between: " + byte + ", by " + name(was.agent);
+    return "unordered accesses of shared memory: " + byte + " was " + (was.wrote ? "written" : "read") + " by " + name(was.agent) + " and is " +
+           (write ? "written" : "read") + " by " + name(a);
+  }
+  // the set and one access more, less those that it lies behind
+  uint32_t with(uint32_t set, const View &v, const Node &one) {
+    const Adding asked{set, v.base->serial, one.time, 0, one.agent, one.wrote};
+    if (last_set.same(asked)) return last_set.out;
+    const uint64_t key = (uint64_t(set) << 32 | v.base->serial) * 0x9e3779b97f4a7c15ull ^ (uint64_t(one.agent) << 32 | one.time);
+    if (sets.size() > 1 << 18) sets.clear();
+    auto &known = sets[key];
+    for (const Adding &k : known)
+      if (k.same(asked)) return last_set = k, k.out;
+    last_set = asked, last_set.out = extended(set, v, one);
+    known.push_back(last_set);
+    return last_set.out;
+  }
+  uint32_t extended(uint32_t set, const View &v, const Node &one) {
+    std::vector<uint32_t> kept;
+    for (uint32_t n = set; n; n = nodes[n].rest) {
+      const Node &o = nodes[n];
+      if (o.agent == one.agent && o.time == one.time && o.wrote == one.wrote) return set;
+      const bool behind = o.agent != one.agent ? knows(v, o.agent, o.time) : !engine(o.agent) && o.wrote == one.wrote;
+      if (!behind) kept.push_back(n);
+    }
+    uint32_t out = 0;  // the end of a list that is kept whole is shared
+    while (!kept.empty() && nodes[kept.back()].rest == out) out = kept.back(), kept.pop_back();
+    for (; !kept.empty(); kept.pop_back()) {
+      const Node copy{out, nodes[kept.back()].agent, nodes[kept.back()].time, nodes[kept.back()].wrote};
+      nodes.push_back(copy), out = uint32_t(nodes.size() - 1);
+    }
+    nodes.push_back({out, one.agent, one.time, one.wrote});
+    return uint32_t(nodes.size() - 1);
+  }
+
+  uint32_t serials = 0;
+  int agents = 0;
+  std::vector<Time> counts;
+  std::string kinds;
+  std::vector<int> owners;
+  std::vector<Doubt> doubts;
+  const unsigned char *memory = nullptr;
+  std::unordered_map<uint16_t, std::vector<intptr_t>> sources;
+  std::vector<Cell> cells;
+  std::vector<Node> nodes;
+  std::unordered_map<uint64_t, std::vector<Adding>> sets;
+  std::unordered_map<uint64_t, Known> merged;
+  Node last{};
+  Adding last_set{};
+  Free last_free{};
+};
+}  // namespace simt
