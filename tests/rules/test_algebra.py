@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import autocomp
 from autocomp.cost.chip import load_chip
 from autocomp.egraph.cover import cover
 from autocomp.egraph.saturate import saturate
@@ -113,3 +114,14 @@ def test_a_quoted_condition_is_refused() -> None:
     text = "- {name: a/b, phase: algebra, lhs: exp(?x), rhs: '?x', where: ['\"rank(?x) == 1\"']}\n"
     with pytest.raises(RuleError, match="a quoted condition is a word, which always holds"):
         parse_rules(text, "bad.yaml")
+
+
+@pytest.mark.parametrize(("text", "signs"), [
+    ("add(x, const(0.0, f32))", [False, False]),     # -0.0 + 0.0 is 0.0
+    ("sub(x, const(0.0, f32))", [True, False]),
+    ("add(x, const(-0.0, f32))", [True, False]),
+    ("sub(x, const(-0.0, f32))", [False, False]),
+])  # fmt: skip
+def test_exact_programs_keep_the_sign_of_zero(text, signs):
+    program = autocomp.optimize(f"graph g\ninput x: f32[2]\n%0 = {text}\noutput y = %0\n", exact=True)
+    assert np.signbit(program(np.array([-0.0, 0.0], "f4"))).tolist() == signs
