@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from autocomp.egraph.bodies import Bodies
 from autocomp.egraph.chosen import Cover, kernel_order
 from autocomp.egraph.cuts import Cut
@@ -138,20 +140,34 @@ def _constant_graph(s: Subject, k: int, graph: Graph) -> Graph:
     """A class computed from parameters alone, as a graph of its own: what the program evaluates once."""
     done: dict[int, Node] = {}
 
-    def build(c: int, path: frozenset[int]) -> Node | None:
+    path: set[int] = set()  # classes that are being built
+
+    def build(c: int) -> Generator[int, Node | None, Node | None]:
+        """Asks for the nodes of classes below by their names."""
         if c in done:
             return done[c]
+        path.add(c)
         t = s.frozen.classes[c].type
         for e in sorted(s.frozen.classes[c].nodes, key=lambda e: (len(e.children), e.op, repr(e.attrs))):
             if e.op == "input" or holds_symbol(t) or holds_symbol(e.attrs) or path & set(e.children):
                 continue
-            parts = [build(x, path | {c}) for x in e.children]
+            parts = []
+            for x in e.children:
+                parts.append((yield x))
             if all(p is not None for p in parts):
                 done[c] = make(e.op, tuple(p for p in parts if p is not None), t, e.attrs)
-                return done[c]
-        return None
+                break
+        path.discard(c)
+        return done.get(c)
 
-    node = build(k, frozenset({k}))
+    stack, node = [build(k)], None  # by hand: constants may be chains of any length
+    while stack:
+        try:
+            stack.append(build(stack[-1].send(node)))
+            node = None
+        except StopIteration as made:
+            stack.pop()
+            node = made.value
     assert node is not None, f"class {k} is marked constant but has no constant form"
     g = Graph(f"constant_{k}", (), (("value", node),), graph.params)
     used = {n.attrs["name"] for n in g.nodes() if n.op == "param"}

@@ -44,6 +44,7 @@ FIELDS = (
     "assumed",
     "why",
 )
+MAX_ORDERS = 256  # of the operands of one left side
 NAME = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$")
 USER_SAMPLES = 8  # random inputs on which a user rule is tried
 
@@ -183,11 +184,22 @@ def build_rule(item: Located) -> Rule:
         _choices_at(fields),
     )
     _check_rhs(rule, fields["rhs"], bound)
+    _check_orders(rule, fields)
     _check_targets(rule, fields)
     if phase not in GRAPH_PHASES:
         check = check_fusion if phase == "fusion" else check_kernel_rule
         check(rule, *(Text(str(fields[side].value), fields[side].location, name) for side in (left, "rhs")))
     return rule
+
+
+def _check_orders(rule: Rule, fields: dict[str, Located]) -> None:
+    """A left side that commutes is matched in every order of its operands: twice as often with each op that does."""
+    if rule.lhs is None or not rule.commutes or rule.phase not in GRAPH_PHASES:
+        return
+    turns = sum(OPS[a.op].commutes and len(a.args) == 2 for a in applications(rule.lhs) if a.op in OPS)
+    if 2**turns > MAX_ORDERS:
+        raise fields["lhs"].error(f"commutes in {turns} places, which is {2**turns} orders of operands; the limit is {MAX_ORDERS}",
+                                  "write several rules of smaller patterns, or leave out `commutes`")  # fmt: skip
 
 
 def _check_targets(rule: Rule, fields: dict[str, Located]) -> None:

@@ -62,3 +62,11 @@ def test_a_deadline_grows_with_the_graph_and_zero_is_none():
     assert not Deadline.of(Options(deadline=0.0), 3000, Trace()).passed("cover", "all of it")
     with pytest.raises(AutocompError, match=r"deadline is -1.0, no less than 0"):
         Options(deadline=-1.0)
+
+
+def test_constants_are_folded_however_long_their_chain_is():
+    steps = "\n".join(f"%{k} = {('neg', 'abs')[k % 2]}({f'%{k - 1}' if k else 'w'})" for k in range(3000))
+    with within(60):
+        text = f"graph g\ninput x: f32[3]\nparam w: f32[3] = ones\n{steps}\n%z = add(x, %2999)\noutput y = %z\n"
+        program = autocomp.optimize(text, cache=False)
+    np.testing.assert_array_equal(program(np.zeros(3, np.float32)), np.ones(3))

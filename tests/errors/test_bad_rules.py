@@ -222,6 +222,15 @@ def test_a_long_line_is_read_in_one_pass(head, often, tail, tmp_path):
         load_rules([str(path)])
 
 
+def test_a_left_side_with_thousands_of_orders_is_refused(tmp_path):
+    """Each op that commutes is matched in both orders, which doubles the left sides that egglog knows."""
+    left = "?a0" + "".join(f", ?a{k})" for k in range(1, 14))
+    path = tmp_path / "r.yaml"
+    path.write_text(f"- name: a/b\n  phase: algebra\n  lhs: {'add(' * 13}{left}\n  rhs: ?a0\n  commutes: true\n  assumed: true\n")
+    with within(10), pytest.raises(RuleError, match="commutes in 13 places, which is 8192 orders of operands; the limit is 256"):
+        load_rules([str(path)])
+
+
 def test_no_such_file_and_no_text(tmp_path):
     with pytest.raises(RuleError, match="cannot be read: No such file or directory"):
         load_rules((tmp_path / "none.yaml",))
