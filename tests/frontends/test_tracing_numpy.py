@@ -237,3 +237,10 @@ def test_empty_arrays_are_arranged_and_multiplied(shape):
     for g, w in zip(compiled(fn, x), fn(x)):
         assert g.shape == w.shape
         np.testing.assert_array_equal(g, w)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_operator_of_powers_is_numpys(kind):
+    x = values(kind)
+    for fn in (lambda x: x**2, lambda x: x**3, lambda x: x**1, lambda x: np.power(x, 2)):
+        assert not difference(traced(fn, x)[0], fn(x))

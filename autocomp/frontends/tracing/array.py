@@ -305,7 +305,12 @@ class Tracer:
     __floordiv__, __rfloordiv__ = _operator("floor_divide"), _operator("floor_divide", flip=True)
     __mod__, __rmod__ = _operator("remainder"), _operator("remainder", flip=True)
     __divmod__, __rdivmod__ = _operator("divmod"), _operator("divmod", flip=True)
-    __pow__, __rpow__ = _operator("power"), _operator("power", flip=True)
+    __rpow__ = _operator("power", flip=True)
+
+    def __pow__(self, other: Any) -> Any:
+        """NumPy's `x ** 2` is square(x), which has another dtype of bools than power(x, 2)."""
+        return UFUNCS["square"](self) if type(other) is int and other == 2 else UFUNCS["power"](self, other)
+
     __matmul__, __rmatmul__ = _operator("matmul"), _operator("matmul", flip=True)
     __and__, __rand__ = _operator("bitwise_and"), _operator("bitwise_and", flip=True)
     __or__, __ror__ = _operator("bitwise_or"), _operator("bitwise_or", flip=True)
