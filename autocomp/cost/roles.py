@@ -10,6 +10,8 @@ from autocomp.ir.kernel import Kernel
 from autocomp.ir.parts import together, why_not_parts
 from autocomp.ir.types import Dim, Sym, dim_hint
 
+COUNTED = 2**40  # of iterations: larger products are alike, and rules multiply them as 64-bit numbers
+
 
 @dataclass(frozen=True)
 class Roles:
@@ -39,12 +41,12 @@ class Roles:
     alike: bool = False
 
     def extent(self, role: str) -> int:
-        """Product of a role's extents; symbols at their hint."""
-        return prod(dim_hint(a.extent) for a in getattr(self, role))
+        """Product of a role's extents; symbols at their hint. At most COUNTED."""
+        return min(COUNTED, prod(dim_hint(a.extent) for a in getattr(self, role)))
 
     def limit(self, role: str) -> int:
-        """Product of a role's extents; symbols at their upper bound: no larger tile has a use."""
-        return prod(_largest(a.extent) for a in getattr(self, role))
+        """Product of a role's extents; symbols at their upper bound: no larger tile has a use. At most COUNTED."""
+        return min(COUNTED, prod(_largest(a.extent) for a in getattr(self, role)))
 
 
 def _largest(d: Dim) -> int:

@@ -100,7 +100,7 @@ def _references(case: Case, module: torch.nn.Module, batch: int | None) -> list[
             xs = [g.make(batch, shake) for g in case.inputs]
             y = module(*(x.clone() for x in xs))
             out.append(y if isinstance(y, tuple) else (y,))
-            with suppress(RuntimeError, IndexError):
+            with suppress(RuntimeError, IndexError, ValueError):
                 y = wide(*(x.double() if x.is_floating_point() else x.clone() for x in xs))
                 out.append(y if isinstance(y, tuple) else (y,))
     return out

@@ -341,3 +341,29 @@ def test_a_remainder_of_zero_has_the_sign_of_what_is_divided():
     program = autocomp.optimize(Apply(f).eval(), example_inputs=(x, y), target="cpu")
     for got, want in zip(program(x, y), f(x, y), strict=True):
         np.testing.assert_array_equal(got, want)
+
+
+MIXED = {  # of tensors of several types
+    "bool against a number": (lambda x, y: (x == 2, x < 1, x == 0.5, y == x), lambda: (R(6) > 0, torch.arange(6))),
+    "int8 against uint8": (lambda x, y: (x < y, x == y),
+                           lambda: (torch.tensor([-1, 3], dtype=torch.int8), torch.tensor([255, 3], dtype=torch.uint8))),
+    "float16 against bfloat16": (lambda x, y: (x < y, x == y),
+                                 lambda: (torch.tensor([1.0005, 3.0]).half(), torch.tensor([1.0, 3.0]).bfloat16())),
+    "a scalar of float64": (lambda x, y: (x == y, x < y), lambda: (torch.tensor([0.1, 0.2]), torch.tensor(0.1, dtype=torch.float64))),
+    "int against a float scalar": (lambda x, y: (x < y, x > 1.5), lambda: (torch.arange(5), torch.tensor(2.5))),
+    "clamp": (lambda x, y: (x.clamp(0.5, 2.5), x.clamp(max=3), torch.clamp(y, min=x)), lambda: (torch.arange(6), R(6))),
+    "rounding of integers": (lambda x, y: (x.floor(), x.trunc(), x.round(), x.ceil(), x.isnan(), x.isinf(), (x + 1).reciprocal()),
+                             lambda: (torch.arange(6), R(1))),
+    "stack": (lambda x, y: (torch.stack([x, y]), torch.cat([x, y])), lambda: (torch.arange(6), R(6))),
+    "rms_norm": (lambda x, y: (F.rms_norm(x, (4,)), F.rms_norm(y, (4,))), lambda: (R(3, 4).double() * 1e-7, R(3, 4) * 1e-3)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_types_are_joined_as_torch_joins_them(name):
+    f, inputs = MIXED[name]
+    xs = inputs()
+    program = autocomp.optimize(Apply(f).eval(), example_inputs=xs, target="cpu")
+    for got, want in zip(program(*xs), f(*xs), strict=True):
+        assert got.dtype == want.dtype
+        torch.testing.assert_close(got, want)

@@ -147,3 +147,17 @@ def test_verification_looks_at_every_size(wrong):
     with pytest.raises(VerificationError, match=f"times the allowed error.*, n = {bad}"):
         verify(program)
     assert verify(program, random_inputs(graph, 0, {"n": 9})).sizes == {"n": 9}
+
+
+@pytest.mark.parametrize(("shape", "new"), [
+    (["a", "b", "c", 8], [0, 0, 0, 2, 4]), (["n"], [1, -1]), (["n", 2, 1], [1, -1, 2, 1]), (["x" * 300, 12], [0, 3, 4]),
+])  # fmt: skip
+def test_a_reshape_alone(shape, new):
+    """Products of limits go beyond 64 bits; dimensions of 1 stand beside symbols."""
+    graph = helper.make_graph([N("Reshape", ["x", "s"], ["y"])], "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [None] * len(new))],
+                              [onnx.numpy_helper.from_array(np.array(new), "s")])  # fmt: skip
+    program = autocomp.optimize(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), cache=False)
+    for n in (1, 3):
+        x = np.random.default_rng(n).standard_normal([d if isinstance(d, int) else n for d in shape]).astype("f4")
+        np.testing.assert_array_equal(program(x), x.reshape([x.shape[i] if d == 0 else d for i, d in enumerate(new)]))

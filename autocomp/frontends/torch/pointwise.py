@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from math import log
 from typing import Any
 
 from autocomp.frontends.torch.call import TABLE, Call, Lowering, row
 from autocomp.ir.node import Node
-from autocomp.ir.types import BOOL, F32, DType
+from autocomp.ir.types import BOOL, F32, I16, I64, DType
 
 
 def arithmetic(op: str) -> Lowering:
@@ -59,13 +60,31 @@ def _rsub(c: Call, a: Any, b: Any, alpha: float = 1) -> Node:
     return arithmetic("sub")(c, b, a, alpha)
 
 
+def _joined(a: DType, b: DType) -> DType:
+    """torch.promote_types."""
+    if a.is_float != b.is_float:
+        return a if a.is_float else b
+    if {a.kind, b.kind} == {"i", "u"} and a.bits == b.bits:
+        return I16  # of int8 and uint8
+    if a != b and a.is_float and a.bits == b.bits:
+        return F32  # of float16 and bfloat16
+    return max(a, b, key=lambda d: d.bits)
+
+
 def _common(a: Any, b: Any) -> DType:
-    """The type in which two operands are compared."""
-    kinds = [x.type.dtype for x in (a, b) if isinstance(x, Node)]
-    number = next((x for x in (a, b) if not isinstance(x, Node)), None)
-    if isinstance(number, float) and not kinds[0].is_float:
-        return F32
-    return max(kinds, key=lambda d: (d.is_float, d.bits))
+    """The type in which two operands are compared: torch.result_type. Scalars decide only where they are of a higher kind than tensors,
+    and numbers only where they are of a higher kind than both."""
+    known: list[DType] = []
+    level = lambda d: 2 if d.is_float else 1 if d.is_int else 0
+    for group in (
+        [x.type.dtype for x in (a, b) if isinstance(x, Node) and x.type.rank],
+        [x.type.dtype for x in (a, b) if isinstance(x, Node) and not x.type.rank],
+        [BOOL if isinstance(x, bool) else I64 if isinstance(x, int) else F32 for x in (a, b) if not isinstance(x, Node)],
+    ):
+        if group:
+            d = reduce(_joined, group)
+            known = known if known and level(known[0]) >= level(d) else [d]
+    return known[0]
 
 
 def _comparison(op: str) -> Lowering:
@@ -95,7 +114,8 @@ for _name, _op in {"logical_and": "and", "logical_or": "or", "logical_not": "not
 def _unary(op: str) -> Lowering:
     def lower(c: Call, x: Node) -> Node:
         assert c.out is not None
-        return c.op(op, c.cast(x, c.out.dtype))
+        x = c.cast(x, c.out.dtype)
+        return x if op in ("floor", "ceil", "round", "trunc") and x.type.dtype.is_int else c.op(op, x)
 
     return lower
 
@@ -104,10 +124,10 @@ for _name in ("abs", "neg", "exp", "exp2", "expm1", "log", "log2", "log1p", "sqr
               "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "floor", "ceil", "round", "trunc", "erf", "sigmoid", "silu", "relu",
               "sign"):  # fmt: skip
     TABLE[_name] = _unary(_name)
-TABLE["isnan"] = lambda c, x: c.op("isnan", x)
-TABLE["isinf"] = lambda c, x: c.op("isinf", x)
+TABLE["isnan"] = lambda c, x: c.op("isnan", x) if x.type.dtype.is_float else c.shaped(c.b.const(False, BOOL))
+TABLE["isinf"] = lambda c, x: c.op("isinf", x) if x.type.dtype.is_float else c.shaped(c.b.const(False, BOOL))
 TABLE["bitwise_not"] = lambda c, x: c.op("not" if x.type.dtype == BOOL else "bitnot", x)
-TABLE["reciprocal"] = lambda c, x: c.op("div", c.b.const(1, x.type.dtype), x)
+TABLE["reciprocal"] = lambda c, x: c.op("div", c.b.const(1, c.out.dtype), c.cast(x, c.out.dtype))
 
 
 @row("gelu")
@@ -119,8 +139,10 @@ def _gelu(c: Call, x: Node, approximate: str = "none") -> Node:
 def _clamp(c: Call, x: Node, min: Any = None, max: Any = None) -> Node:
     if c.name == "hardtanh":
         min, max = -1.0 if min is None else min, 1.0 if max is None else max
+    assert c.out is not None
+    x = c.cast(x, c.out.dtype)
     x = x if min is None else c.op("max", x, c.value(min, x.type.dtype))
-    return x if max is None else c.op("min", x, c.value(max, x.type.dtype))
+    return c.shaped(x if max is None else c.op("min", x, c.value(max, x.type.dtype)))
 
 
 @row("leaky_relu")

@@ -6,7 +6,7 @@ from typing import Any
 
 from autocomp.frontends.torch.call import Call, row
 from autocomp.ir.node import Node
-from autocomp.ir.types import BOOL, I64
+from autocomp.ir.types import BOOL, F32, F64, I64
 
 
 @row("mm", "bmm", "matmul")
@@ -99,7 +99,8 @@ def _layer_norm(c: Call, x: Node, shape: list[int], w: Node | None = None, b: No
 def _rms_norm(c: Call, x: Node, shape: list[int], w: Node | None = None, eps: float | None = None) -> Node:
     axes = tuple(range(x.type.rank - len(shape), x.type.rank))
     w = c.op("broadcast", c.b.const(1, x.type.dtype), shape=x.type.shape[axes[0] :]) if w is None else w
-    return c.op("rms_norm", x, w, axes=axes, eps=1.1920929e-07 if eps is None else eps)
+    own = F64.eps if x.type.dtype == F64 else F32.eps  # torch's default: of the type that it computes in
+    return c.op("rms_norm", x, w, axes=axes, eps=own if eps is None else eps)
 
 
 def _window(x: Node, *values: Any) -> list[tuple[int, ...]]:

@@ -122,7 +122,7 @@ def _stack(c: Call, xs: list[Node], dim: int = 0) -> Node:
     assert c.out is not None
     axis = dim % len(c.out.shape)
     shape = (*c.out.shape[:axis], 1, *c.out.shape[axis + 1 :])
-    return c.op("concat", *(c.op("reshape", x, shape=shape) for x in xs), axis=axis)
+    return c.op("concat", *(c.op("reshape", c.cast(x, c.out.dtype), shape=shape) for x in xs), axis=axis)
 
 
 @row("constant_pad_nd", "pad")

@@ -99,7 +99,8 @@ def reshape_index(old: tuple[Dim, ...], new: tuple[Dim, ...], names: tuple[str, 
     index = [aff(0)] * len(old)
     if 0 in old:  # no element is ever asked for
         return tuple(index)
-    for gi, gj in reshape_groups(old, new):
+    for olds, news in reshape_groups(old, new):
+        gi, gj = [k for k in olds if old[k] != 1], [k for k in news if new[k] != 1]  # where there is one place, its index is 0
         inner = [old[k] for k in gi[1:]] + [new[k] for k in gj[1:]]
         if any(isinstance(d, Sym) for d in inner):
             text = f"[{', '.join(map(str, old))}] into [{', '.join(map(str, new))}]"
