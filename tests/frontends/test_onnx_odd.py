@@ -128,3 +128,9 @@ def test_a_scatter_outside_of_its_tensor_is_refused_when_it_runs(index):
     m, given = node("ScatterElements", x, i, u, axis=1)
     with pytest.raises(ModelError, match=rf"scatter: index {index} is outside of axis 1 of 5 elements\n  next: indices are -5 .. 4 there"):
         autocomp.optimize(m, cache=False).run(given)
+
+
+def test_updates_that_do_not_fit_are_refused():
+    m, given = node("ScatterND", zeros(4, 7), np.array([[0, 1], [2, 3]], np.int64), zeros(4, 2))
+    with pytest.raises(ModelError, match="scatter: its updates do not fit where they go"):
+        autocomp.optimize(m, cache=False).run(given)

@@ -237,10 +237,13 @@ def _scatter_put(y: np.ndarray, at: tuple[np.ndarray, ...], updates: np.ndarray,
             wrong = index.min() if index.min() < -n else index.max()
             raise ModelError(f"index {wrong} is outside of axis {axis} of {n} elements", where="scatter",
                              hint=f"indices are -{n} .. {n - 1} there")  # fmt: skip
-    if reduction == "none":
-        y[at] = updates
-    else:
-        SCATTER[reduction].at(y, at, updates)
+    try:
+        if reduction == "none":
+            y[at] = updates
+        else:
+            SCATTER[reduction].at(y, at, updates)
+    except ValueError as e:
+        raise ModelError(f"its updates do not fit where they go: {e}", where="scatter") from None
     return y
 
 
