@@ -130,6 +130,13 @@ TABLE["bitwise_not"] = lambda c, x: c.op("not" if x.type.dtype == BOOL else "bit
 TABLE["reciprocal"] = lambda c, x: c.op("div", c.b.const(1, c.out.dtype), c.cast(x, c.out.dtype))
 
 
+@row("sign", "sgn")
+def _sign(c: Call, x: Node) -> Node:
+    """Of NaN 0, as torch has it."""
+    y = c.op("sign", x)
+    return c.op("where", c.op("isnan", x), c.b.const(0, x.type.dtype), y) if x.type.dtype.is_float else y
+
+
 @row("gelu")
 def _gelu(c: Call, x: Node, approximate: str = "none") -> Node:
     return c.op("gelu_tanh" if approximate == "tanh" else "gelu", x)
