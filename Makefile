@@ -6,11 +6,12 @@ JOBS ?= 2
 HOURS ?= 1
 TORCH ?=
 
-.PHONY: help demo test lint soak clean
+.PHONY: help demo test tools lint soak clean
 help:
 	@echo "make demo            optimise ResNet-50 for this CPU, run it, compare with float64 and onnxruntime"
 	@echo "make test            lint, types, all tests with coverage; its last line says which were left out, and why"
 	@echo "make test TORCH=1    the same with torch, whose front end is tested too (what CI runs)"
+	@echo "make tools           Debian's compilers for the tests of other machines: clang-19 (MACA), a cross gcc and qemu (NEON); as root"
 	@echo "make soak HOURS=1    all fuzzers; goes on where it was stopped, keeps what failed in fuzz_failures/"
 
 $(BIN)/python:
@@ -38,6 +39,10 @@ lint: $(VENV)/.test
 
 test: $(VENV)/$(if $(TORCH),.torch,.test) lint
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --cov=autocomp --cov-report=term:skip-covered
+
+TOOLS := clang-19 gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
+tools:
+	apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(TOOLS)
 
 soak: $(VENV)/.torch
 	$(BIN)/python -m benchmarks.fuzz.soak --hours $(HOURS) --jobs $(JOBS)

@@ -14,6 +14,7 @@ as text with the command that replays it. Workers start afresh every 200 cases, 
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import os
 import selectors
@@ -27,7 +28,6 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
@@ -262,7 +262,8 @@ def main() -> None:
     a = parser.parse_args()
     known = generators()
     if a.list or not a.generators:
-        print("\n".join(f"{n:<20} {(import_module(f'benchmarks.fuzz.{n}').__doc__ or '').splitlines()[0]}" for n in known))
+        texts = {n: (Path(__file__).parent / f"{n}.py").read_text() for n in known}  # as text: a net's own imports may not be here
+        print("\n".join(f"{n:<20} {(ast.get_docstring(ast.parse(t)) or '').splitlines()[0]}" for n, t in texts.items()))
         sys.exit(0 if a.list else 2)
     if unknown := [n for n in a.generators if n not in known]:
         parser.error(f"there is no generator {', '.join(unknown)}; there are {', '.join(known)}")

@@ -130,7 +130,7 @@ AC_INLINE vf vf_erf(vf x) {
 }
 #if AC_AVX512
 /* gelu(x) = max(x, 0) - r(t), t = min(|x|, 5.53), r a polynomial of degree 4 in one of 16 cells: absolute error 4e-7, and the
- * rounding of the result. A NaN comes out of the maximum. */
+ * rounding of the result. A NaN comes out of the maximum, that of -inf (-inf * 0 in the formula) out of the fix-up. */
 AC_INLINE vf vf_gelu(vf x) {
   vf t = (vf)_mm512_range_ps((__m512)x, _mm512_set1_ps(5.535f), 10); /* the smaller magnitude, without its sign */
   __m512i cell = (__m512i)vf_fma(t, vf_set(2.8f), vf_set(12582912.f)); /* 2^23 + 2^22: the nearest whole number in the low bits */
@@ -141,10 +141,10 @@ AC_INLINE vf vf_gelu(vf x) {
   r = vf_fma(r, t, AC_GELU(1));
   r = vf_fma(r, t, AC_GELU(0));
 #undef AC_GELU
-  return vf_max_c((vf){0}, x) - r;
+  return (vf)_mm512_fixupimm_ps((__m512)(vf_max_c((vf){0}, x) - r), (__m512)x, _mm512_set1_epi32(3 << 16), 0);
 }
 #else
-/* gelu(x) = max(x, 0) - t * 2^q(t), t = min(|x|, 6): absolute error 3e-7. */
+/* gelu(x) = max(x, 0) - t * 2^q(t), t = min(|x|, 6): absolute error 3e-7. -inf gives NaN, as -inf * 0 in the formula. */
 AC_INLINE vf vf_gelu(vf x) {
   vf t = vf_min_c(vf_set(6.f), vf_abs(x)), q = vf_set(4.671210717788199e-06f);
   q = vf_fma(q, t, vf_set(-1.7128439139924012e-05f));
@@ -160,7 +160,8 @@ AC_INLINE vf vf_gelu(vf x) {
   p = vf_fma(p, f, vf_set(0.055503323674201965f));
   p = vf_fma(p, f, vf_set(0.24022647738456726f));
   p = vf_fma(p, f, vf_set(0.6931471824645996f));
-  return vf_max_c((vf){0}, x) - t * (vf)((vi)vf_fma(p, f, vf_set(1.f)) + ((vi)z << 23));
+  vf y = vf_max_c((vf){0}, x) - t * (vf)((vi)vf_fma(p, f, vf_set(1.f)) + ((vi)z << 23));
+  return (vf)((vi)y | (vi)(x == -INFINITY));
 }
 #endif
 AC_INLINE vf vf_sigmoid(vf x) { return 1.f / (1.f + vf_exp(-x)); }
