@@ -177,7 +177,7 @@ class Order {
       last = {0, c.writer, c.written, true};
       const bool unknown = !knows(v, c.writer, c.written);
       const bool unfenced = engine(a) && !engine(c.writer) && views[c.writer].fenced < c.written;
-      if (product && (unknown || unfenced)) found.spoilt.push_back({0, a, t, false});
+      if (product && unknown) found.spoilt.push_back({0, a, t, false});
       else if (unknown) return &last;
       else if (unfenced) return last.rest = 1, &last;
     }

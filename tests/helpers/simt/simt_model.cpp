@@ -441,6 +441,7 @@ void simt_wait(int groups) {
 void simt_barrier_init(unsigned char *b, int count) {
   if ((b - smem) % 8) simt_fail("a misaligned barrier");
   conflict(order.access(view(), view().self, view().now, b - smem, 8, true));
+  view().fenced = view().now++;  // barriers have a fence of their own: simt_barrier_init_fence
   Barrier &made = barriers[b] = {};
   made.count = made.pending = count;
   made.engine = order.agent('b', int(b - smem));
