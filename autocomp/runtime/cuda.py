@@ -1,4 +1,4 @@
-"""Running a program on an NVIDIA GPU: kernels by name from their cubins, one arena, a CUDA graph for repeated calls."""
+"""Running a program on an NVIDIA GPU: kernels by name from their cubins, a lane for each call under way, a CUDA graph for repeated ones."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
-from threading import RLock
 from typing import Any
 
 import numpy as np
 
 from autocomp.errors import AutocompError, ModelError
+from autocomp.forks import Lock
 from autocomp.ir.kernel import Call, KernelGraph
 from autocomp.ir.ops import OPS
 from autocomp.ir.reference import input_sizes
@@ -22,12 +22,12 @@ from autocomp.options import Options
 from autocomp.runtime.bound import Bound
 from autocomp.runtime.device_array import Borrowed, DeviceArray, capturing, check, empty, like, on_device, tensor_map
 from autocomp.runtime.executor import Timing, constants_of, given_back, shape_of
-from autocomp.runtime.given import host_array
+from autocomp.runtime.given import dense, host_array
+from autocomp.runtime.lanes import Lanes, usable
 from autocomp.runtime.plan import Slots, arena, size_of
 from autocomp.targets.source import KernelSource, TensorMap
 
-SIZES = 16  # sets of sizes whose arena and launches are kept, and
-DESCRIPTORS = 4096  # descriptors of bulk copies: the oldest go first
+DESCRIPTORS = 4096  # of bulk copies that are kept: the oldest go first
 ALIGNED = 16  # bytes: the widest access of a kernel, and what bulk copies want
 CAPTURED: list[Any] = []  # what CUDA graphs of others may replay at any time: programs, arenas, launches
 WATCHDOG = "AUTOCOMP_WATCHDOG"  # seconds that a kernel may run; set: every launch is waited for, a hung one is named
@@ -59,36 +59,42 @@ class _OnHost:
 class CudaExecutor:
     """An `Executor` on the current CUDA device. `objects`: kernel name -> cubin.
 
-    Work is queued on `stream`, which is ordered with the legacy default stream (torch's and CuPy's own). NumPy inputs give
+    Work is queued on streams that are ordered with the legacy default stream (torch's and CuPy's own). NumPy inputs give
     NumPy outputs, torch's on the host torch's; an input in device memory makes the outputs device arrays of its library, not waited for.
 
-    Calls from several threads are queued one after another: they share the arena. What `bind` returns has an arena and flags of its own.
-    A call may be captured into a CUDA graph of torch; its replays use the same arena, so calls on other streams must not run beside them.
+    For any thread: calls at a time have streams and arenas apart (`lanes`). What `bind` returns has an arena and flags of its own.
+    A call may be captured into a CUDA graph of torch; its replays use the arena of the lane that it was captured in, so calls of the
+    same thread on other streams must not run beside them.
     """
 
     def __init__(self, calls: KernelGraph, slots: Slots, sources: Mapping[str, KernelSource], objects: Mapping[str, bytes],
                  options: Options) -> None:  # fmt: skip
-        from cuda.core import Device, ObjectCode, StreamOptions
+        from cuda.core import Device, ObjectCode
 
         self.calls, self.slots, self.sources, self.options = calls, slots, sources, options
-        self.device = Device()
-        self.device.set_current()
-        self.stream = self.device.create_stream(options=StreamOptions(nonblocking=False))
+        usable(calls.source.name)
+        self.device = device = Device()
+        self.lanes = Lanes(lambda: _stream(device), calls.source.name)
         self.memory = self.device.memory_resource
         self.kernels = {n: ObjectCode.from_cubin(code, name=n).get_kernel(sources[n].entry) for n, code in objects.items()}
         for n, k in self.kernels.items():
             _allow_shared(n, k, sources[n])
-        self._lock = RLock()
+        self._lock = Lock()
         self._fixed: dict[str, Any] | None = None
-        self._ready: dict[tuple[int, ...], tuple[dict[str, int], Any, list[_Launch | _OnHost]]] = {}
         self._descriptors: dict[Any, Any] = {}
+
+    @property
+    def stream(self) -> Any:
+        """The stream of the calling thread's call under way; elsewhere, the first one."""
+        return self.lanes.current.stream
 
     # ---- the contract
     def run(self, feed: Mapping[str, Any]) -> dict[str, Any]:
         """Outputs by name. Raises ModelError on a missing input, a wrong dtype or shape."""
-        with self._queue():
-            captured = capturing(feed.values())
-            if captured and not self._known(feed):
+        captured = capturing(feed.values())
+        key = self._sizes(feed) if captured else None
+        with self._queue(key):
+            if captured and not self._known(key):
                 raise AutocompError("the first call with these sizes takes memory, which a CUDA graph cannot capture",
                                     where=self.calls.source.name, hint="call the program once before the capture")  # fmt: skip
             pointers, values, keep, first = self._inputs(feed)
@@ -104,7 +110,8 @@ class CudaExecutor:
             if first is not None:
                 return {name: like(first, outputs[t], again=t in [u for _, u in self.calls.outputs[:i]])
                         for i, (name, t) in enumerate(self.calls.outputs)}  # fmt: skip
-        return given_back(feed, {name: outputs[t].numpy() for name, t in self.calls.outputs})  # type: ignore[union-attr]
+            copied = {name: outputs[t].numpy() for name, t in self.calls.outputs}  # type: ignore[union-attr]
+        return given_back(feed, copied)
 
     def profile(self, feed: Mapping[str, Any], repeat: int = 10) -> Timing:
         """Device time of whole calls and of each kernel's launches, by events (warm caches; median over `repeat`)."""
@@ -162,18 +169,25 @@ class CudaExecutor:
 
     # ---- preparing
     @contextmanager
-    def _queue(self) -> Iterator[None]:
-        """One thread at a time, on the program's device (each thread of the host has a current one). Raises AutocompError where the
-        caller captures a CUDA graph and something is allocated for the call."""
-        with self._lock:
+    def _queue(self, key: tuple[int, ...] | None = None) -> Iterator[None]:
+        """In a lane (one that knows the sizes `key`), on the program's device (each thread of the host has a current one). Raises
+        AutocompError where memory ends, where the caller captures a CUDA graph and something is allocated, and in a forked child."""
+        lane = self.lanes.take(key)
+        try:
             self.device.set_current()
-            try:
-                yield
-            except RuntimeError as e:
-                if not self._captured():
-                    raise
-                raise AutocompError("a call cannot be captured in a CUDA graph of another library", where=self.calls.source.name,
-                                    hint="`start, outputs = program.executor.bind(feed)` makes a graph of the program") from e  # fmt: skip
+            yield
+        except AutocompError:
+            raise
+        except Exception as e:
+            if "OUT_OF_MEMORY" in str(e):
+                raise AutocompError(f"the device has no memory for a call: {e}", where=self.calls.source.name,
+                                    hint="free arrays on the device, or call with smaller sizes") from e  # fmt: skip
+            if not isinstance(e, RuntimeError) or not self._captured():
+                raise
+            raise AutocompError("a call cannot be captured in a CUDA graph of another library", where=self.calls.source.name,
+                                hint="`start, outputs = program.executor.bind(feed)` makes a graph of the program") from e  # fmt: skip
+        finally:
+            self.lanes.give(lane)
 
     def _captured(self) -> bool:
         """Whether the stream has joined somebody's capture."""
@@ -201,7 +215,7 @@ class CudaExecutor:
                     raise ModelError(f"input '{name}' lies on CUDA device {keep[name].device}, the program on {self.device.device_id}",
                                      where=self.calls.source.name, hint="copy it there")  # fmt: skip
             elif name in feed:
-                keep[name] = np.asarray(host_array(feed[name]), order="C")
+                keep[name] = dense(host_array(feed[name], name))
         values = input_sizes(self.calls.source, keep)
         for name, x in keep.items():
             if isinstance(x, np.ndarray):
@@ -211,9 +225,15 @@ class CudaExecutor:
                     raise ModelError(f"input '{name}' begins at an address that is no multiple of {ALIGNED} bytes",
                                      where=self.calls.source.name, hint="pass a copy of it")  # fmt: skip
                 keep[name] = self._aligned(x)
-        if self._fixed is None:
-            self._fixed = {n: self._upload(x) for n, x in constants_of(self.calls).items()}
-        return {n: x.pointer for n, x in (*keep.items(), *self._fixed.items())}, values, list(keep.values()), first
+        fixed = self._constants()
+        return {n: x.pointer for n, x in (*keep.items(), *fixed.items())}, values, list(keep.values()), first
+
+    def _constants(self) -> dict[str, Any]:
+        """Weights on the device: brought by the first call, while others wait for it."""
+        with self._lock.held:
+            if self._fixed is None:
+                self._fixed = {n: self._upload(x) for n, x in constants_of(self.calls).items()}
+            return self._fixed
 
     def _upload(self, x: np.ndarray) -> DeviceArray:
         from cuda.bindings import driver
@@ -242,20 +262,26 @@ class CudaExecutor:
         t = self.calls.tensors[tensor]
         return empty(first, shape_of(t, values), t.dtype.numpy, self.stream) or self._new(tensor, values)
 
-    def _known(self, feed: Mapping[str, Any]) -> bool:
-        """Whether a call with these sizes finds everything on the device."""
+    def _sizes(self, feed: Mapping[str, Any]) -> tuple[int, ...]:
+        """The key of a call's sizes, as its inputs say them."""
         shapes = {n: getattr(feed.get(n.attrs["name"]), "shape", ()) for n in self.calls.source.inputs}
         sizes = {d.name: int(k) for n, shape in shapes.items() for d, k in zip(n.type.shape, shape) if isinstance(d, Sym)}
-        return self._fixed is not None and tuple(sizes[s] for s in sorted(sizes)) in self._ready
+        return tuple(sizes[s] for s in sorted(sizes))
+
+    def _known(self, key: tuple[int, ...] | None) -> bool:
+        """Whether a call with these sizes finds everything on the device."""
+        return self._fixed is not None and key in self.lanes.current.ready
 
     def _prepared(self, values: Mapping[str, int]) -> tuple[dict[str, int], Any, list[_Launch | _OnHost]]:
-        """What `_prepare` gives, kept for calls with the same sizes."""
+        """What `_prepare` gives, kept for the lane's calls with the same sizes."""
+
+        def make() -> tuple[Any, int]:
+            made = self._prepare(values)
+            return made, int(made[1].size)
+
         key = tuple(values[s] for s in sorted(values))
-        if key not in self._ready:
-            if len(self._ready) >= SIZES:
-                del self._ready[next(iter(self._ready))]
-            self._ready[key] = self._prepare(values)
-        return self._ready[key]
+        made: tuple[dict[str, int], Any, list[_Launch | _OnHost]] = self.lanes.current.prepared(key, make)
+        return made
 
     def _prepare(self, values: Mapping[str, int]) -> tuple[dict[str, int], Any, list[_Launch | _OnHost]]:
         """Offsets in the arena, an arena, and the launches for these sizes with their scratch."""
@@ -296,7 +322,7 @@ class CudaExecutor:
         key = (m, pointer, tuple(sorted(values.items())))
         found = self._descriptors.get(key)
         if found is None:
-            with self._lock:
+            with self._lock.held:
                 if len(self._descriptors) >= DESCRIPTORS:
                     del self._descriptors[next(iter(self._descriptors))]
                 found = self._descriptors[key] = tensor_map(m, pointer, values)
@@ -369,6 +395,14 @@ def started_early(calls: Sequence[Call], sources: Mapping[str, KernelSource], va
         nothing = launch is not None and not launch.zeroed and not prod(launch.blocks(values))  # is launched
         behind_kernel = behind_kernel if nothing else launch is not None and prod(launch.blocks(values)) > 0
     return out
+
+
+def _stream(device: Any) -> Any:
+    """A new stream, ordered with the legacy default stream, for any thread."""
+    from cuda.core import StreamOptions
+
+    device.set_current()
+    return device.create_stream(options=StreamOptions(nonblocking=False))
 
 
 def _allow_shared(name: str, kernel: Any, source: KernelSource) -> None:

@@ -42,29 +42,29 @@ class Frame:
 
 
 class Frames:
-    """The pool. `make(key, room)` makes a frame on `room`, or on memory of its own where that is None; `need(key)` are an arena's bytes."""
+    """The pool."""
 
-    def __init__(self, make: Callable[[Sizes, np.ndarray | None], Frame], need: Callable[[Sizes], int]) -> None:
-        self._make, self._need = make, need
+    def __init__(self) -> None:
         self._lock = Lock()
         self._out = self._most = 0  # how many calls are, and were, under way at once
         in_child(self._forget)
         self._forget()
 
-    def take(self, key: Sizes) -> Frame:
-        """A frame for these sizes that nobody else has. Raises MemoryError."""
+    def take(self, key: Sizes, need: Callable[[Sizes], int], make: Callable[[Sizes, np.ndarray | None], Frame]) -> Frame:
+        """A frame for these sizes that nobody else has. `need(key)`: bytes of an arena; `make(key, room)`: a frame on `room`, or on memory
+        of its own where that is None. Raises MemoryError."""
         with self._lock.held:
             self._out += 1
             self._most = max(self._most, self._out)
             if self._free.get(key):
                 return self._leave(key, -1)
         try:
-            need = self._need(key)
+            size = need(key)
             with self._lock.held:
-                old = self._oldest() if self.kept + need > KEPT else None
-            room = old.room if old is not None and old.room.nbytes >= need else None
+                old = self._oldest() if self.kept + size > KEPT else None
+            room = old.room if old is not None and old.room.nbytes >= size else None
             del old  # before the new one is made: its memory may be what there is
-            return self._make(key, room)
+            return make(key, room)
         except BaseException:
             with self._lock.held:
                 self._out -= 1

@@ -47,7 +47,7 @@ class HostExecutor:
         self._fixed: _Fixed | None = None
         self._said: set[str] = set()
         self.results = Pool()
-        self.frames = Frames(self._frame, lambda key: self._layout(key)[1])
+        self.frames = Frames()
         self.layouts: OrderedDict[Sizes, tuple[dict[str, int], int]] = OrderedDict()
         self.poison = False  # fill intermediates and outputs with NaN patterns before a run: what is not written shows
 
@@ -131,7 +131,7 @@ class HostExecutor:
         values = input_sizes(self.calls.source, given)
         try:
             fixed = self._fixed or self._once()
-            frame = self.frames.take(self._key(values))
+            frame = self.frames.take(self._key(values), self._need, self._frame)
             try:
                 return self._placed(given, values, frame, fixed)
             except BaseException:
@@ -210,6 +210,9 @@ class HostExecutor:
             if len(self.layouts) > LAYOUTS:
                 self.layouts.popitem(last=False)
         return found
+
+    def _need(self, key: Sizes) -> int:
+        return self._layout(key)[1]
 
     def _key(self, values: Mapping[str, int]) -> Sizes:
         return tuple([values[s] for s in self._open])

@@ -75,7 +75,7 @@ def test_launches_that_overlap_change_no_byte(monkeypatch):
     starts = started_early(program.calls.calls, program.printed, {})
     assert starts.count(True) == (len(starts) - 1) * all(s.launch.overlaps for s in program.printed.values())
     monkeypatch.setattr("autocomp.runtime.cuda.started_early", lambda calls, sources, values: [False] * len(calls))
-    program.executor._ready.clear()
+    program.executor.lanes.main.ready.clear()
     want = program.run(feed)["out"]
     for got in runs:
         np.testing.assert_array_equal(got, want)

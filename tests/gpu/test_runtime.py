@@ -7,6 +7,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,8 +15,8 @@ import pytest
 
 import autocomp
 from autocomp.errors import AutocompError, ModelError
-from autocomp.runtime.cuda import SIZES
 from autocomp.runtime.inputs import random_inputs
+from autocomp.runtime.lanes import SIZES
 from tests.helpers.device_graphs import GRAPHS, gemm, graph
 from tests.helpers.device_runs import poison
 from tests.helpers.split_depth import on_device
@@ -165,7 +166,7 @@ def test_old_sizes_are_given_back():
     for n in (*range(1, 3 * SIZES), 400, 1):
         x = np.linspace(-1, 1, n, dtype=np.float32)
         np.testing.assert_allclose(program.run({"x": x})["out"], np.exp(x) / np.exp(x).sum(), rtol=1e-5)
-    assert len(program.executor._ready) == SIZES
+    assert len(program.executor.lanes.main.ready) == SIZES
 
 
 @pytest.mark.parametrize("body", ["%0 = relu(x)", "%1 = transpose(x, perm=[1, 0])\n%0 = matmul(%1, x)", "%0 = reduce_sum(x, axes=[0])"])
@@ -233,3 +234,77 @@ def test_a_program_with_an_op_that_runs_on_the_host_is_not_bound():
     with pytest.raises(AutocompError, match="runs on the host"):
         program.executor.bind(random_inputs(program.graph, 0))
     program.verify()
+
+
+def test_calls_at_a_time_have_lanes_apart():
+    """As many streams and arenas as calls were under way; one thread goes on with one."""
+    program = compiled(CHAIN)
+    feeds = [random_inputs(program.graph, k) for k in range(6)]
+    want = [program.run(f)["out"] for f in feeds]
+    assert len(program.executor.lanes.free) == 1
+    poison(program)
+    start = Barrier(6)
+
+    def calls(k: int) -> int:
+        start.wait(30)
+        return sum(not np.array_equal(program.run(feeds[k])["out"], want[k]) for _ in range(50))
+
+    with ThreadPoolExecutor(6) as pool:
+        assert list(pool.map(calls, range(6))) == [0] * 6
+    assert 2 <= len(program.executor.lanes.free) <= 6
+    assert program.executor.lanes.main in program.executor.lanes.free
+
+
+def test_threads_with_arrays_of_torch_on_streams_of_their_own(torch):
+    program = compiled(CHAIN)
+    feeds = [{n: torch.from_numpy(x).cuda() for n, x in random_inputs(program.graph, k).items()} for k in range(4)]
+    want = [program.run(f)["out"].clone() for f in feeds]
+    torch.cuda.synchronize()
+
+    def calls(k: int) -> int:
+        wrong = 0
+        with torch.cuda.stream(torch.cuda.Stream()):
+            for _ in range(50):
+                x = {n: a.clone() for n, a in feeds[k].items()}
+                wrong += not torch.equal(program.run(x)["out"], want[k])
+        return wrong
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(calls, range(4))) == [0] * 4
+
+
+def test_arenas_of_many_sizes_keep_a_stated_number_of_bytes(monkeypatch):
+    monkeypatch.setattr("autocomp.runtime.lanes.KEPT", 1 << 16)
+    text = graph({"x": "f32[n, 64]", "w": "f32[64, 64]"}, "%1 = matmul(x, w)\n%2 = softmax(%1, axes=[0])\n%0 = matmul(%2, w)")
+    program = compiled(text.replace("graph g\n", "graph g\ndim n in 1..4000\n"))
+    for n in range(100, 2000, 100):
+        program.run({"x": np.ones((n, 64), "f4"), "w": np.ones((64, 64), "f4")})
+    lane = program.executor.lanes.main
+    assert lane.kept == sum(bytes_ for _, bytes_ in lane.ready.values())
+    assert lane.kept <= 1 << 16 or len(lane.ready) == 1
+
+
+def test_a_forked_child_is_told():
+    program = compiled(CHAIN)
+    feed = random_inputs(program.graph, 0)
+    program.run(feed)
+    read, write = os.pipe()
+    pid = os.fork()
+    if not pid:
+        for f in (lambda: program.run(feed), lambda: compiled(CHAIN)):
+            try:
+                f()
+                os.write(write, b"nothing was said")
+            except AutocompError as e:
+                os.write(write, str(e).encode())
+            except BaseException as e:
+                os.write(write, f"{type(e)} {e}".encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as f:
+        said = f.read()
+    os.waitpid(pid, 0)
+    print(said)
+    assert "a forked child cannot use the GPU that its parent used" in said
+    assert said.count("'spawn'") == 2
+    assert "<class" not in said

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import shutil
 import sys
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -189,3 +191,16 @@ def test_one_programs_threads_do_not_change_anothers():
         assert openmp.omp_get_max_threads() == 3
     finally:
         openmp.omp_set_num_threads(before)
+
+
+def test_memory_goes_with_the_program():
+    """At once, not with Python's next look for cycles."""
+    program = autocomp.optimize(OPEN, threads=1)
+    program(inputs(64, 0))
+    gc.disable()
+    try:
+        gone = [weakref.ref(x) for x in (program, program.executor, program.executor.frames)]
+        del program
+        assert [x() for x in gone] == [None] * 3
+    finally:
+        gc.enable()
