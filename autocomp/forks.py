@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from threading import RLock
 from typing import Any
-from weakref import WeakMethod, WeakSet
+from weakref import WeakSet, ref
 
 _LOCKS: WeakSet[Lock] = WeakSet()
 _FIRST: dict[int, Callable[[], Callable[[], Any] | None]] = {}  # what gives the functions and methods that a child calls
@@ -36,7 +37,13 @@ class Lock:
 def in_child(function: Callable[[], Any]) -> None:
     """Have a forked child call a function, or a method unless its object is gone by then."""
     n = next(_NUMBERS)
-    _FIRST[n] = WeakMethod(function, lambda _: _FIRST.pop(n, None)) if hasattr(function, "__self__") else lambda: function
+    if not hasattr(function, "__func__"):
+        _FIRST[n] = lambda: function
+        return
+    method = function.__func__
+    gone = lambda _, n=n, first=_FIRST: first.pop(n, None)  # bound here: at the end of the process the module's names may be gone
+    owner = ref(function.__self__, gone)  # type: ignore[attr-defined]
+    _FIRST[n] = lambda: None if (x := owner()) is None else partial(method, x)
 
 
 def _child() -> None:

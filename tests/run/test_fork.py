@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import threading
 import time
 import traceback
@@ -15,6 +18,7 @@ import numpy as np
 import pytest
 
 import autocomp
+from autocomp import forks
 from autocomp.egraph import native
 from autocomp.errors import AutocompError
 from autocomp.forks import Lock
@@ -219,3 +223,31 @@ def test_where_egglog_cannot_be_loaded_again_it_is_said_at_once(program, monkeyp
             autocomp.optimize(lambda x: np.sin(x) + 2, example_inputs=(X,))
 
     child(work)
+
+
+def test_the_end_of_a_process_says_nothing():
+    """What a child would call is forgotten with its object, also where a process ends."""
+    text = ("import numpy as np, autocomp\nx = np.ones((4, 4), 'f4')\n"
+            "for k in range(3): p = autocomp.optimize(lambda x: x + k, example_inputs=(x,)); p(x)\n")  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stderr == ""
+
+
+def test_what_a_child_calls_goes_with_its_object():
+    class Owner:
+        def forked(self) -> None:
+            called.append(self)
+
+    called: list[Owner] = []
+    owner, before = Owner(), len(forks._FIRST)
+    forks.in_child(owner.forked)
+    assert len(forks._FIRST) == before + 1
+
+    def work() -> None:
+        assert len(called) == 1
+
+    child(work)
+    assert not called
+    del owner
+    gc.collect()
+    assert len(forks._FIRST) <= before
