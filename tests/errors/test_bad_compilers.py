@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import stat
 import sys
@@ -117,9 +118,11 @@ def test_a_compiler_that_vanishes_between_two_calls(compiler):
 
 def test_a_compiler_that_vanishes_while_it_is_used(compiler):
     compiler('rm -f "$0"; exec gcc "$@"', "gcc --version")
-    with pytest.raises(BuildError, match=r"cc cannot be started: No such file or directory \(/.*/cc\)") as e:
+    with pytest.raises(BuildError) as e:  # files are compiled side by side: the second finds no script, or its shell does not
         autocomp.optimize(GRAPH.format(n=37))
-    assert e.value.hint == "is it still installed, and may it be executed here?"
+    gone = re.search(r"cc cannot be started: No such file or directory \(/.*/cc\)", str(e.value))
+    assert gone or re.search(r"cc failed with exit code \d+: .*No such file", str(e.value))
+    assert not gone or e.value.hint == "is it still installed, and may it be executed here?"
 
 
 @pytest.mark.parametrize(("wanted", "said"), [

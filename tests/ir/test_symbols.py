@@ -41,7 +41,7 @@ CONV = {"strides": (1, 1), "lo": (1, 1), "hi": (1, 1), "dilations": (1, 1)}
         ("reshape", [(N, 8)], {"shape": (N, 2, 4)}, (N, 2, 4)),
         ("reshape", [(N, M, 4)], {"shape": (N, M, 2, 2)}, (N, M, 2, 2)),
         ("slice", [(N, 8)], {"starts": (0, 2), "limits": (N, 8), "steps": (1, 3)}, (N, 2)),
-        ("broadcast", [(N, 8)], {"shape": (M, N, 8)}, (M, N, 8)),
+        ("broadcast", [(N, 8)], {"shape": (3, N, 8)}, (3, N, 8)),
         ("concat", [(N, 8), (N, 3)], {"axis": 1}, (N, 11)),
         ("cumsum", [(2, N)], {"axis": 1}, (2, N)),
         ("welford", [(4, N)], {"axes": (1,), "part": "mean"}, (4,)),
@@ -63,6 +63,12 @@ def test_symbols_are_kept_and_mean_their_size(op, shapes, attrs, shape):
             c = OPS[n.op].comprehension(tuple(i.type for i in n.inputs), n.attrs, n.type)
             got = evaluate_comprehension(c.axes, c.value, operands, SIZES)
             np.testing.assert_allclose(got, evaluate_nodes((n,), arrays, small.params, False, SIZES)[0], rtol=1e-5, atol=1e-5)
+
+
+def test_a_size_that_no_input_has_is_refused():
+    g = build("broadcast", [(N, 8)], {"shape": (M, N, 8)})
+    with pytest.raises(ModelError, match=r"the size of f32\[M, N, 8\] is not known"):
+        evaluate(g, {n.attrs["name"]: np.zeros((5, 8), "f4") for n in g.inputs})
 
 
 @pytest.mark.parametrize(

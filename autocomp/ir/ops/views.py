@@ -97,10 +97,11 @@ def reshape_index(old: tuple[Dim, ...], new: tuple[Dim, ...], names: tuple[str, 
     """
     extents = {n: (d.hi if isinstance(d, Sym) else d) for n, d in zip(names, new)}
     index = [aff(0)] * len(old)
-    if 0 in old:  # no element is ever asked for
-        return tuple(index)
-    for olds, news in reshape_groups(old, new):
-        gi, gj = [k for k in olds if old[k] != 1], [k for k in news if new[k] != 1]  # where there is one place, its index is 0
+    if 0 in old:  # no element is ever asked for: the index runs over an axis that has none
+        return (aff(names[new.index(0)]),) * len(old)
+    for gi, gj in reshape_groups(old, new):
+        if any(isinstance(d, Sym) for d in (*(old[k] for k in gi), *(new[k] for k in gj))):  # beside it, what has one place has index 0
+            gi, gj = [k for k in gi if old[k] != 1], [k for k in gj if new[k] != 1]
         inner = [old[k] for k in gi[1:]] + [new[k] for k in gj[1:]]
         if any(isinstance(d, Sym) for d in inner):
             text = f"[{', '.join(map(str, old))}] into [{', '.join(map(str, new))}]"
