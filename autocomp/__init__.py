@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
+from autocomp import forks as _forks  # noqa: F401  # forks are noticed from the first import on
 from autocomp.errors import (
     AutocompError,
     BuildError,

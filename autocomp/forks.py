@@ -7,6 +7,7 @@ protected may be half changed: so a child finds these locks open, and their owne
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from functools import partial
 from itertools import count
@@ -17,6 +18,7 @@ from weakref import WeakSet, ref
 _LOCKS: WeakSet[Lock] = WeakSet()
 _FIRST: dict[int, Callable[[], Callable[[], Any] | None]] = {}  # what gives the functions and methods that a child calls
 _NUMBERS = count()
+_MODULES: set[str] = set()  # in a forked child, those that its parent had imported
 
 
 class Lock:
@@ -46,7 +48,13 @@ def in_child(function: Callable[[], Any]) -> None:
     _FIRST[n] = lambda: None if (x := owner()) is None else partial(method, x)
 
 
+def inherited(module: str) -> bool:
+    """Whether this process is a forked child, and its parent had imported the module."""
+    return module in _MODULES
+
+
 def _child() -> None:
+    _MODULES.update(sys.modules)
     for lock in list(_LOCKS):
         lock.open()
     for one in list(_FIRST.values()):

@@ -1,6 +1,6 @@
 """egglog's extension module, and a fresh one in a forked child.
 
-The module keeps a pool of threads from its first use on. They do not live on in a forked child, where the next use would wait for them for
+The module starts a pool of threads when it is imported. They do not live on in a forked child, where the next use would wait for them for
 ever, and nothing in the module starts them again. So a child loads the module once more, from a copy of the file: it has its own pool.
 """
 
@@ -18,22 +18,21 @@ from typing import Any
 from egglog import bindings
 
 from autocomp.errors import AutocompError
-from autocomp.forks import Lock, in_child
+from autocomp.forks import Lock, in_child, inherited
 
 
 @dataclass
 class _Here:
-    """`used`: its threads run; `left`: they are those of the process before the fork."""
+    """`left`: the module's threads are those of the process before the fork."""
 
     module: ModuleType
-    used: bool = False
-    left: bool = False
+    left: bool
 
     def forked(self) -> None:
-        self.left = self.used
+        self.left = True
 
 
-_here, _lock = _Here(bindings), Lock()
+_here, _lock = _Here(bindings, inherited(bindings.__name__)), Lock()
 in_child(_here.forked)
 
 
@@ -42,7 +41,6 @@ def egglog() -> ModuleType:
     with _lock.held:
         if _here.left:
             _here.module, _here.left = _again(Path(str(bindings.__file__))), False
-        _here.used = True
         return _here.module
 
 

@@ -215,6 +215,15 @@ def test_a_compilation_does_not_go_on_in_the_child(program):
     child(work)
 
 
+@pytest.mark.parametrize("before", ["import autocomp, egglog", "import autocomp.egraph.native", "import autocomp"])
+def test_a_child_whose_parent_only_imported(before):
+    """egglog starts its threads when it is imported, as it is for a program from the cache too."""
+    text = (f"import os, sys\n{before}\nif not os.fork():\n    import autocomp\n    import numpy as np\n    x = np.ones((4, 4), 'f4')\n"
+            "    assert (autocomp.optimize(lambda x: x + 1, example_inputs=(x,), cache=False)(x) == 2).all()\n    os._exit(0)\n"
+            "sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))\n")  # fmt: skip
+    assert subprocess.run([sys.executable, "-c", text], timeout=60, check=False).returncode == 0
+
+
 def test_where_egglog_cannot_be_loaded_again_it_is_said_at_once(program, monkeypatch):
     monkeypatch.setattr(native, "bindings", SimpleNamespace(__file__="/nowhere/egglog.so", __name__="egglog.bindings"))
 
