@@ -11,6 +11,7 @@ from autocomp import frontends, rewrite
 from autocomp.budget import Deadline
 from autocomp.ir.checks import check_graph
 from autocomp.ir.decompose import decompose
+from autocomp.ir.rounding import round_casts
 from autocomp.options import Options
 from autocomp.runtime.cache import load_program, program_key, store_program
 from autocomp.runtime.program import Program, build_program
@@ -41,7 +42,7 @@ def compile_model(model: Any, target: str, options: Options, trace: Trace, **fro
         machine = load_target(target, options)
         rules = rewrite.load_rules(options.rules, without=options.without, options=options)
         note.update(target=machine.name, chip=machine.chip.name, rules=len(rules))
-    graph = import_model(model, trace, **frontend)
+    graph = import_model(model, trace, machine.wide, **frontend)
     known = measured(machine, rules, options, trace)
     key = program_key(graph, machine, rules, options, known.stamp) if options.cache else ""
     if key:
@@ -60,10 +61,12 @@ def compile_model(model: Any, target: str, options: Options, trace: Trace, **fro
     return program
 
 
-def import_model(model: Any, trace: Trace, **frontend: Any) -> Graph:
-    """model -> the graph of core operators."""
+def import_model(model: Any, trace: Trace, wide: bool = False, **frontend: Any) -> Graph:
+    """model -> the graph of core operators. `wide`: for a target that keeps short floats in f32 on chip; the model's own casts to them
+    are rounded (`ir.rounding`)."""
     with trace.stage("import") as note:
-        graph = decompose(frontends.load(model, **frontend))
+        graph = frontends.load(model, **frontend)
+        graph = decompose(round_casts(graph) if wide else graph)
         check_graph(graph)
         note.update(model=graph.name, ops=len(graph.nodes()))
     return graph

@@ -35,6 +35,7 @@ from autocomp.ir.body import (
 )
 from autocomp.ir.kernel import Arg, Kernel, Store
 from autocomp.ir.monoid_terms import alone
+from autocomp.ir.rounding import rounded_already, unrounded
 from autocomp.ir.scalar import narrows
 from autocomp.ir.types import BOOL, DType, Sym
 from autocomp.loops.access import simplest
@@ -210,9 +211,10 @@ def _aligned(shape: tuple[object, ...], axes: tuple[Axis, ...]) -> tuple[Aff, ..
 
 def tidy(values: tuple[Expr, ...]) -> tuple[Expr, ...]:
     """Reduced axes of extent 1 go; a reduction without axes left is what its monoid makes of one element. Factors are multiplied in
-    the type in which they are loaded."""
+    the type in which they are loaded, and rounded once (`ir.rounding`)."""
 
     def one(e: Expr) -> Expr:
+        e = rounded_already(e)
         if isinstance(e, Contract):
             e = _narrow(e)
         if isinstance(e, (Reduce, Contract)):
@@ -220,18 +222,19 @@ def tidy(values: tuple[Expr, ...]) -> tuple[Expr, ...]:
             kept = tuple(a for a in e.axes if a.extent != 1)
             if gone and kept:
                 e = replace(e, axes=kept)
+                e = e.with_args(tuple(map(unrounded, e.args))) if isinstance(e, Contract) else e
             elif gone and isinstance(e, Contract):
                 a, b = (x if x.dtype == e.dtype else Map(e.dtype, "cast", (x,)) for x in e.args)
                 e = Map(e.dtype, "mul", (a, b))
             elif gone and isinstance(e, Reduce):
                 e = alone(e)
             else:
-                return e
+                return e.with_args(tuple(map(unrounded, e.args))) if isinstance(e, Contract) else e
             zero = dict.fromkeys(gone, aff(0))
             return substitute(e, zero)
         return e
 
-    return tuple(rewrite(v, one) for v in values)
+    return tuple(unrounded(rewrite(v, one)) for v in values)
 
 
 def _narrow(e: Contract) -> Contract:

@@ -188,6 +188,8 @@ _TABLE = (
     # choice and conversion
     _F("where", 3, np.where, _ANY),
     _F("cast", 1, np.asarray, _ANY, "given", unit="free"),
+    # x as memory would hold it, which targets that keep short floats in f32 on chip must round it for (`ir.rounding`)
+    _F("as_stored", 1, np.asarray, flops=2),
 )
 
 SCALAR: dict[str, ScalarFn] = {f.name: f for f in _TABLE}

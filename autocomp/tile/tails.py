@@ -9,7 +9,7 @@ from math import isfinite
 
 from autocomp.ir.body import Const, Expr, Index, Inside, Load, Map
 
-KEEPS = {"cast", "neg", "abs", "relu"}  # f(0) = 0
+KEEPS = {"cast", "as_stored", "neg", "abs", "relu"}  # f(0) = 0
 BOUNDED = KEEPS | {"add", "sub", "mul", "max", "min", "where", "bitand", "bitor", "shr", "shl"}  # finite for finite operands
 
 

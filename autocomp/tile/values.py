@@ -14,7 +14,7 @@ from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import BOOL, Dim, DType, Sym
 from autocomp.tile.program import Buf, Loop, Stmt, Tensor, Value, dense
 
-_CHEAP = {"ge", "gt", "le", "lt", "eq", "ne", "and", "or", "not", "add", "sub", "mul", "neg", "min", "max", "where", "cast"}
+_CHEAP = {"ge", "gt", "le", "lt", "eq", "ne", "and", "or", "not", "add", "sub", "mul", "neg", "min", "max", "where", "cast", "as_stored"}
 
 
 @dataclass

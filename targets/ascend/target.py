@@ -24,6 +24,7 @@ class AscendTarget:
     name: str = "ascend"
     language: str = "Ascend C"
     runtime: str = ""
+    wide: bool = True
     toolchain: Toolchain = field(init=False)
 
     def __post_init__(self) -> None:

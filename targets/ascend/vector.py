@@ -107,13 +107,14 @@ class VectorPart:
         return self.values[name]
 
     # ---- buffers
-    def temporary(self, kind: str, lane: str, hint: str = "t") -> Operand:
-        """A piece of unified buffer in single precision."""
+    def temporary(self, kind: str, lane: str, hint: str = "t", element: str = "float") -> Operand:
+        """A piece of unified buffer with room for a value in single precision."""
         bytes_ = self.g.bytes(kind, lane)
         at = self.ub.take(bytes_)
         self.names += 1
         name = f"{hint}{self.names}"
-        self.frame.declarations.append(f"const ac_f32 {name} = ac_at<float>(ub, {bytes_}, {at});")
+        form = "ac_f32" if element == "float" else f"LocalTensor<{element}>"
+        self.frame.declarations.append(f"const {form} {name} = ac_at<{element}>(ub, {bytes_}, {at});")
         return Operand(name, kind, lane, at)
 
     def release(self, o: Operand) -> None:
@@ -294,7 +295,25 @@ class VectorPart:
             uses[a] -= e.operands.count(a)
             if isinstance(a, Map) and not uses[a]:
                 dying.append(done[a])
+        if e.fn == "as_stored":
+            return self.rounded(args[0], stored(e.dtype, self.p.name), dying)
         return self.call(e.fn, args, dying, into)
+
+    def rounded(self, x: Operand, element: str, dying: list[Operand]) -> Operand:
+        """A value as a type of memory has it, in single precision again."""
+        if x.kind == "number":
+            x = self.named("t", x)
+        d, n = self.temporary(x.kind, x.lane), self.g.elements(x.kind, x.lane)
+        if element == "float":
+            self.v([f"Adds({d.name}, {x.name}, 0.0f, {n});"], (x,), d)
+        else:
+            short = self.temporary(x.kind, x.lane, element=element)
+            self.v([f"Cast({short.name}, {x.name}, RoundMode::CAST_RINT, {n});", "PipeBarrier<PIPE_V>();",
+                    f"Cast({d.name}, {short.name}, RoundMode::CAST_NONE, {n});"], (x,), short, d)  # fmt: skip
+            self.release(short)
+        for o in dying:
+            self.release(o)
+        return d
 
     def call(self, fn: str, args: list[Operand], dying: list[Operand], into: Operand | None) -> Operand:
         unary, binary = table()["unary"].get(fn), table()["binary"].get(fn)

@@ -136,6 +136,7 @@ def scalar_function(fn: str, args: list[str], d: DType) -> str:
         return f"({x} {'>' if fn == 'max' else '<'} {args[1]} ? {x} : {args[1]})"
     simple = {
         "neg": f"(-{x})",
+        "as_stored": x,
         "not": f"(!{x})",
         "bitnot": f"(~{x})",
         "isnan": f"({x} != {x})",

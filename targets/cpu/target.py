@@ -29,6 +29,7 @@ class CpuTarget:
     name: str = "cpu"
     language: str = "C"
     runtime: str = "host"
+    wide: bool = False
     toolchain: Toolchain = field(default_factory=Toolchain)
     options: Options = field(default_factory=Options)
 

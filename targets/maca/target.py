@@ -37,6 +37,7 @@ class MacaTarget:
     name: str = "maca"
     language: str = "MACA C"
     runtime: str = ""
+    wide: bool = True
     toolchain: Toolchain = field(init=False)
 
     def __post_init__(self) -> None:

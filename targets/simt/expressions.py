@@ -1,4 +1,5 @@
-"""Map expressions -> C++ text. f16 and bf16 are held as f32 on chip (excess precision) unless a program must be exact."""
+"""Map expressions -> C++ text. f16 and bf16 are held as f32 on chip (excess precision) unless a program must be exact: then every value
+is rounded where it is made, else those that the program casts (`as_stored`)."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from autocomp.targets.simt.extremes import reaches
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.affine import Aff
 from autocomp.ir.body import Const, Expr, Gather, Index, Inside, Map, postorder
-from autocomp.ir.types import BOOL, F32, F64, SHORT_FLOATS, DType
+from autocomp.ir.types import BOOL, F16, F32, F64, SHORT_FLOATS, DType
 from autocomp.tile.program import TileProgram, Value, walk
 
 STORED = {
@@ -81,7 +82,7 @@ def only_quotients(p: TileProgram) -> bool:
 
 class Scalar:
     """Element-wise text at one point. `read(value)` gives an on-chip value's text, `table(tensor, indices)` a data-dependent
-    read, `at(axis)` an axis' global index. `exact`: round where the program casts to a half type. `half`: everything in memory
+    read, `at(axis)` an axis' global index. `exact`: round every value of a half type. `half`: everything in memory
     is of a half type, so that functions of wider values between may be as cheap as for half types. `relative`: whether a factor that all
     exponentials below one maximum share may be off. `word(value)`: the four bytes around the point, of a value of bytes that has them in
     one register; "" elsewhere. `index`: text of an index expression. `far(value)`: whether a value may be too large or small for the cheap
@@ -115,6 +116,8 @@ class Scalar:
         args = [self.text(a) for a in e.args]
         if e.fn == "cast":
             return convert(args[0], e.args[0].dtype, e.dtype, self.exact)
+        if e.fn == "as_stored":
+            return f"ac_round<{e.dtype.name}>({args[0]})" if e.dtype in SHORT_FLOATS else args[0]
         x = e.args[0]
         if e.fn == "exp" and self.half and isinstance(x, Map) and x.fn == "sub" and working(x.dtype) == F32:
             a = x.args[0]
@@ -171,9 +174,8 @@ def convert(text: str, a: DType, b: DType, exact: bool = False) -> str:
     """cast(a -> b) of a held value."""
     if b == BOOL:
         return f"(({text}) != 0)"
-    if rounds(b, exact):
-        return f"ac_round<{b.name}>((float)({text}))"
-    return text if working(a) == working(b) else f"(({held(b)})({text}))"
+    text = f"ac_odd({text})" if (a, b) == (F64, F16) else text if working(a) == working(b) else f"(({held(b)})({text}))"
+    return f"ac_round<{b.name}>({text})" if rounds(b, exact) else text
 
 
 def _of_data(e: Expr) -> bool:

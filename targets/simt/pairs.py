@@ -18,6 +18,7 @@ from autocomp.targets.simt.placed import Product
 
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.body import Const, Expr, Inside, Map
+from autocomp.ir.rounding import unrounded
 from autocomp.ir.types import F16, U8
 from autocomp.tile.layout import Layout
 from autocomp.tile.program import Stmt, Tensor, Value
@@ -129,6 +130,7 @@ class Pairs:
         return e.with_args(args)
 
     def pair(self, low: Expr, high: Expr, r: str) -> str:
+        low, high = unrounded(low), unrounded(high)  # a pair is rounded where it is made
         if self.kind == STORED[F16.name] and not self.at.exact:
             fields = _field(low), _field(high)
             if fields[0] is not None and fields[1] is not None:

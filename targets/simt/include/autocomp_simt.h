@@ -70,6 +70,12 @@ template <class T> AC_DEVICE T ac_stored(unsigned short x) { return T(x); }
 template <class T> AC_DEVICE T ac_stored(signed char x) { return T(x); }
 template <class T> AC_DEVICE T ac_stored(unsigned char x) { return T(x); }
 template <class T> AC_DEVICE T ac_stored(bool x) { return T(x); }
+// a double as a float on the way to a half: cut off, its last bit set where something was lost, so that only the half rounds
+AC_DEVICE float ac_odd(double x) {
+  const float f = float(x);
+  const unsigned u = unsigned(__float_as_int(f));
+  return double(f) == x || x != x ? f : __int_as_float(int((u - (fabs(double(f)) > fabs(x))) | 1u));
+}
 template <class T> AC_DEVICE float ac_round(float x) { return ac_held(ac_stored<T>(x)); }
 // a small integer less a whole number: as the low bits of a float of known exponent, cheaper than a conversion and as exact
 AC_DEVICE float ac_small(unsigned v, float minus) { return __int_as_float(int(0x4b000000u | v)) - (8388608.0f + minus); }
