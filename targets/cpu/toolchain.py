@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 from collections.abc import Sequence
@@ -24,6 +25,10 @@ FLAGS = (
     "-fPIC",
     "-w",
 )
+# gcc 12 and 13 turn the conditions of a loop into masks and then read one of two complementary masked loads as zeros (14 does not); our
+# own vectors are printed as such, so gcc's are those of short rows, where the option costs nothing that was measured
+GCC_LOOPS = "-fno-tree-loop-if-convert"
+GCC = re.compile(r"\S+ \([^)]*\) \d+\.")  # `gcc (Debian 12.2.0-14) 12.2.0`: a compiler that knows the option; clang refuses it
 NO_OPENMP = ("'omp.h' file not found", "omp.h: No such file", "-lomp", "-lgomp", "unsupported option '-fopenmp'")
 CANDIDATES = ("cc", "gcc", "clang")
 
@@ -92,14 +97,14 @@ class Toolchain:
         command, version = _found(self.command or os.environ.get("CC", ""))
         folder = files("autocomp.targets.cpu").joinpath("include")
         headers = [f.read_text() for f in sorted(folder.iterdir(), key=lambda f: f.name)]
-        return "\n".join((*command, version, _cpu_flags(), *FLAGS, *self.machine, *self.more, *headers))
+        return "\n".join((*command, version, _cpu_flags(), *_flags(version), *self.machine, *self.more, *headers))
 
     def compile(self, folder: Path, names: Sequence[str], out: Path, jobs: int = 2, program: bool = False) -> None:
         """Objects side by side, then one link: a library, or a `program` (with a main). Raises BuildError with the compiler's log."""
-        cc = _found(self.command or os.environ.get("CC", ""))[0]
+        cc, version = _found(self.command or os.environ.get("CC", ""))
         objects = [folder / (n[:-2] + ".o") for n in names]
         with as_file(files("autocomp.targets.cpu").joinpath("include")) as include:
-            options = [*FLAGS, *self.machine, f"-I{include}", *self.more]
+            options = [*_flags(version), *self.machine, f"-I{include}", *self.more]
             compiles = [[*cc, *options, "-c", n, "-o", o.name] for n, o in zip(names, objects)]
             commands.build(compiles, objects, folder, where="target cpu", jobs=jobs, error=_error)
         kind = () if program else ("-shared",)
@@ -107,6 +112,11 @@ class Toolchain:
         commands.build([link], [out], folder, where="target cpu", error=_error)
         for o in objects:
             o.unlink(missing_ok=True)
+
+
+def _flags(version: str) -> tuple[str, ...]:
+    """Options of every compilation by the compiler that tells this version."""
+    return (*FLAGS, GCC_LOOPS) if GCC.match(version) else FLAGS
 
 
 def _error(e: commands.Ended, what: str, where: str, hint: str = "") -> BuildError:
