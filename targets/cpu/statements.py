@@ -9,9 +9,9 @@ from autocomp.targets.cpu.lower import Nest
 from autocomp.targets.cpu.tree import Node
 from autocomp.targets.cpu.values import Values
 
-from autocomp.ir.body import Expr, Inside, Map, postorder
+from autocomp.ir.body import Expr
 from autocomp.ir.types import F32, DType
-from autocomp.tile.program import Stmt, Value
+from autocomp.tile.program import Stmt
 
 
 class Statements(Values):
@@ -20,7 +20,6 @@ class Statements(Values):
     def __init__(self, nest: Nest, tree: Sequence[Node]) -> None:
         super().__init__(nest, tree)
         self.chain = 0
-        self.copies = 0
 
     def statement(self, s: Stmt) -> None:
         if s.op == "store":
@@ -43,21 +42,7 @@ class Statements(Values):
     def expression(self, e: Expr) -> str:
         if self.vector is not None:
             return Vector(self.vector_read, self.vector).text(e)
-        return Scalar(self.before_choice(e), self.table).text(e)
-
-    def before_choice(self, e: Expr) -> Callable[[str], str]:
-        """How to read values in an expression. One that chooses by data reads all of them first: gcc 12.2 loads through a wrong mask
-        where it vectorises `c ? a[i] : b` (tests/run/test_random_graphs.py has what it got wrong)."""
-        nodes = list(postorder(e))
-        if not any(isinstance(x, Map) and x.fn == "where" and not isinstance(x.args[0], Inside) for x in nodes):
-            return self.read
-        texts = {x.name: self.read(x.name) for x in nodes if isinstance(x, Value)}
-        for name, text in texts.items():
-            if "[" in text and " ? " not in text:
-                self.copies += 1
-                texts[name] = f"{name}_r{self.copies}"
-                self.w(f"const __auto_type {texts[name]} = {text};")
-        return texts.__getitem__
+        return Scalar(self.read, self.table).text(e)
 
     def reduce(self, s: Stmt) -> None:
         fn, d = str(s.expr), self.dtype(s.dst)

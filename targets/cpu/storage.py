@@ -58,10 +58,11 @@ def places(nest: Nest, tree: Sequence[Node]) -> dict[str, Place]:
             common = common[:k]
         home = next((n for n in reversed(common) if not isinstance(n, Contraction)), None)
         inside = isinstance(common[-1], Contraction) if common else False
-        points = {n.axis for n in common if isinstance(n, Point)}
-        shape = tuple(
-            (a, extent_in_tile(nest, a)) for a in nest.slots[name].axes if a not in points and extent_in_tile(nest, a) != 1
-        )
+        here = {n.axis: n.vector for n in common if isinstance(n, Point)}
+        extents = [(a, e) for a in nest.slots[name].axes if (e := extent_in_tile(nest, a)) != 1]
+        shape = tuple((a, e) for a, e in extents if a not in here)
+        if shape:  # an array has a place for each lane of the vectors that it is filled in, where a variable is a vector
+            shape += tuple((a, e) for a, e in extents if here.get(a))
         grid_home = home if home is not None else None
         out[name] = Place(
             id(grid_home) if grid_home is not None else 0, () if inside and not _crosses(nest, name, common[-1]) else shape

@@ -42,6 +42,8 @@ FOUND = {
     "two products that are stored beside their sum": "input a: f32[1, 7, 11]\ninput b: f32[1, 7, 11]\n%0 = transpose(b, perm=[0, 2, 1])\n"
                                                      "%1 = matmul(a, %0)\n%2 = transpose(a, perm=[0, 2, 1])\n%3 = matmul(a, %2)\n"
                                                      "%4 = add(%1, %3)\noutput y0 = %4\noutput y1 = %1\noutput y2 = %3",
+    "an array inside of a vector loop": "input a: f32[6, 1, 1, 2]\ninput x: f32[1]\n%0 = max(a, x)\n%1 = transpose(%0, perm=[0, 1, 3, 2])\n"
+                                        "%2 = matmul(a, %1)\noutput y = %2",
     "a kernel named as in math.h": "input a: f32[5]\n%0 = atan(a)\noutput y = %0",
     "a kernel named as a macro": "input a: f32[5]\n%0 = isnan(a)\noutput y = %0",
 }  # fmt: skip
