@@ -40,6 +40,7 @@ SAMPLES = {
     "slice": [
         ((floats(5, 6),), {"starts": (4, 1), "limits": (-1, 6), "steps": (-2, 2)}),
         ((floats(5),), {"starts": (1,), "limits": (1,), "steps": (1,)}),
+        ((floats(5),), {"starts": (0,), "limits": (-1,), "steps": (1,)}),  # none: a limit of -1 means something for negative steps only
     ],
     "pad": [((floats(3, 4),), {"lo": (1, -1), "hi": (2, 1), "value": 3.0}), ((ints(3),), {"lo": (2,), "hi": (0,), "value": 7})],
     "concat": [((floats(2, 3), floats(2, 5), floats(2, 1)), {"axis": 1}), ((floats(2),), {"axis": 0})],

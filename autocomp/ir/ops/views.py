@@ -202,7 +202,7 @@ def _slice_infer(t: Types, a: Attrs) -> TensorType:
 def _slice_reference(x: Arrays, a: Attrs, o: TensorType) -> np.ndarray:
     keys: list[Any] = []
     for start, limit, step in zip(a["starts"], a["limits"], a["steps"]):
-        keys.append(slice(None) if isinstance(limit, Sym) else slice(start, None if limit < 0 else limit, step))
+        keys.append(slice(None) if isinstance(limit, Sym) else slice(start, None if limit < 0 and step < 0 else max(limit, 0), step))
     return x[0][tuple(keys)]
 
 
