@@ -142,8 +142,18 @@ def rows(g: Drawn) -> Node | None:
         "softmax": lambda: g.b.op("softmax", x, axes=[x.type.rank - 1]),
         "softmax_any": lambda: g.b.op("softmax", x, axes=[g.number(0, x.type.rank - 1)]),
         "log_softmax": lambda: g.b.op("log_softmax", x, axes=[x.type.rank - 1]),
-        "norm": lambda: g.b.op(g.one_of("layer_norm", "rms_norm"), x, axes=[x.type.rank - 1], eps=0.1),
+        "norm": lambda: normalised(g, x),
     }[g.one_of("softmax", "softmax_any", "log_softmax", "norm")]()
+
+
+def normalised(g: Drawn, x: Node) -> Node:
+    """A norm over the last axis or the last two, with its scale and, where it has one, its shift."""
+    first = g.number(max(x.type.rank - 2, 0), x.type.rank - 1)
+    weights = TensorType(x.type.dtype, x.type.shape[first:])
+    axes = list(range(first, x.type.rank))
+    if g.coin():
+        return g.b.op("layer_norm", x, g.leaf(weights), g.leaf(weights), axes=axes, eps=0.1)
+    return g.b.op("rms_norm", x, g.leaf(weights), axes=axes, eps=0.1)
 
 
 def scale(g: Drawn, x: Node, depth: int) -> Node:
