@@ -158,6 +158,8 @@ def partner(rng: Rng, op: str, place: int, known: Mapping[int, TensorType], attr
 def _factor(rng: Rng, place: int, s: Shape, palette: Palette) -> Shape:
     n = pick(rng, palette.extents)
     batch = s[:-2] if chance(rng, 0.6) else () if chance(rng, 0.7) else tuple(1 if chance(rng, 0.5) else d for d in s[:-2])
+    if chance(rng, 0.2):
+        batch = (pick(rng, palette.extents), *batch)
     if not s:
         return (n,)
     if place == 1:
@@ -211,7 +213,7 @@ def attributes(rng: Rng, op: str, types: Sequence[TensorType], palette: Palette)
     elif op == "reshape":
         out["shape"] = regrouped(rng, s)  # type: ignore[arg-type]
     elif op == "broadcast":
-        lead = palette.shape(rng, int(rng.integers(0, 2)))
+        lead = palette.shape(rng, pick(rng, (0, 1, 1, 2)))
         out["shape"] = (*lead, *(pick(rng, palette.extents) if d == 1 and chance(rng, 0.6) else d for d in s))
     elif op == "slice":
         out |= _slice(rng, s)  # type: ignore[arg-type]

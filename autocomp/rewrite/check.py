@@ -3,8 +3,9 @@ then proved over the reals where both sides can be written as formulas."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -12,19 +13,23 @@ import numpy as np
 from autocomp.errors import ModelError
 from autocomp.ir.node import Graph
 from autocomp.ir.ops import OPS
+from autocomp.ir.types import TensorType
 from autocomp.rewrite.compare import Difference, Undefined, compare_sides
 from autocomp.rewrite.draw import Drawer
-from autocomp.rewrite.feeds import EXACT_KINDS, LOOSE_KINDS
+from autocomp.rewrite.feeds import EXACT_KINDS, LOOSE_KINDS, WHOLE
 from autocomp.rewrite.instance import CONSTANT, MOST_TRIED, Instance, Uniform, type_of
 from autocomp.rewrite.pattern import applications
 from autocomp.rewrite.rule import Example, Rule
 from autocomp.rewrite.vocabulary import GRAPH_PHASES
 from autocomp.rewrite.where import Unanswerable
 
-DRAWN = 3  # instances drawn for one of `samples`
+DRAWN = 5  # instances drawn for one of `samples`
 TRIES = 60  # draws for one of them, of which most are no instance
 KINDS = 3  # kinds of values on each
 PROOFS = 4  # drawn instances on which a proof is tried, beside the examples
+SIZED = 30  # for one of `samples`: other extents that are tried on them
+ALL_SIZES = 9  # axes of which every one may be 1 or 2: all of these are tried
+TINY = ((), (1,), (2,), (1, 2), (2, 1), (2, 2))
 
 
 @dataclass(frozen=True)
@@ -45,7 +50,7 @@ _KNOWN: dict[str, CheckResult] = {}
 
 
 def check_rule(rule: Rule, samples: int = 20, prove: bool = True) -> CheckResult:
-    """Compare the sides on the examples and on about `samples` times 3 drawn instances, each with several kinds of values; prove the rule
+    """Compare the sides on the examples and on about `samples` times 5 drawn instances, each with several kinds of values; prove the rule
     if z3 is there and the sides can be written as formulas. The same rule is checked once in a process.
 
     Rules of other phases move no values (their results are checked kernel by kernel), so they are `assumed` here.
@@ -89,10 +94,19 @@ def _checked(rule: Rule, samples: int, prove: bool) -> CheckResult:
             kept.append(bindings)
     if not tested:
         return CheckResult("assumed", "no positive example to test, and no instance was drawn")
+    forms = _to_prove(rule, shown, kept)
+    for k, bindings in enumerate(_resized(forms, SIZED * samples)):
+        try:
+            difference = compare(rule, bindings, k, WHOLE)
+        except (ModelError, Unanswerable, TypeError, ValueError, IndexError, KeyError, AttributeError, OverflowError, ZeroDivisionError):
+            continue
+        if isinstance(difference, str):
+            return CheckResult("refuted", difference, tested, len(kept))
+        tested += difference
     if prove:
         from autocomp.rewrite.prove import prove_rule
 
-        proof = prove_rule(rule, _to_prove(rule, shown, kept))
+        proof = prove_rule(rule, forms)
         if proof:
             return CheckResult("proved", proof.reason, tested, len(kept))
         return CheckResult(f"tested-{tested}", f"no proof: {proof.reason}", tested, len(kept))
@@ -112,6 +126,49 @@ def _to_prove(rule: Rule, shown: list[Example], kept: list[dict[str, Any]]) -> l
         seen.add(_form(bindings))
         out.append(Example(tuple(bindings.items()), True, rule.location))
     return out
+
+
+def _resized(forms: list[Example], count: int) -> Iterator[dict[str, Any]]:
+    """Instances with the same attributes and other extents, up to `count` and as many again: every tensor and number of every shape in
+    TINY; and of the same ranks, all extents of 1 and 2 where there are few axes, else some of 1, 2 and 3. A proof takes sizes as unknowns,
+    of which 1 (that broadcasts) and equal ones are not like the others, and compares no types."""
+    rng = np.random.default_rng(13)
+    ranks: dict[str, tuple[dict[str, Any], dict[str, TensorType]]] = {}
+    for form in forms:
+        given = dict(form.bindings)
+        types = {k: t for k, v in given.items() if (t := v.type if isinstance(v, Uniform) else type_of(v) if isinstance(v, str) else None)}
+        ranks.setdefault(repr([(k, types[k].rank if k in types else v) for k, v in sorted(given.items())]), (given, types))
+    chosen = sorted(ranks.values(), key=lambda form: sum(t.rank for t in form[1].values()))
+    for k, (given, types) in enumerate(chosen):
+        axes, share = sum(t.rank for t in types.values()), count // (len(chosen) - k)
+        if len(TINY) ** len(types) <= share:
+            shapes = list(product(TINY, repeat=len(types)))
+        else:
+            shapes = [tuple(TINY[i] for i in chosen_ones) for chosen_ones in rng.integers(len(TINY), size=(share, len(types)))]
+        for some in shapes:
+            yield _of_shapes(given, types, some)
+        every: Iterator[tuple[int, ...]] = product((1, 2), repeat=axes) if axes <= ALL_SIZES else _some(rng, types, share)
+        for extents in every:
+            taken = iter(extents)
+            yield _of_shapes(given, types, [tuple(next(taken) for _ in range(t.rank)) for t in types.values()])
+            count -= 1
+
+
+def _of_shapes(given: Mapping[str, Any], types: Mapping[str, TensorType], shapes: Sequence[tuple[int, ...]]) -> dict[str, Any]:
+    """The instance with other shapes."""
+    out = dict(given)
+    for (name, t), shape in zip(types.items(), shapes, strict=True):
+        new, v = TensorType(t.dtype, shape), given[name]
+        out[name] = replace(v, type=new) if isinstance(v, Uniform) else f"{new}{CONSTANT if v.endswith(CONSTANT) else ''}"
+    return out
+
+
+def _some(rng: np.random.Generator, types: Mapping[str, TensorType], count: int) -> Iterator[tuple[int, ...]]:
+    """Extents of all axes: what was equal is so still, or each is for itself."""
+    dims = [d for t in types.values() for d in t.shape]
+    for _ in range(count):
+        new = {d: int(rng.integers(1, 4)) for d in dims}
+        yield tuple(rng.integers(1, 3, len(dims)).tolist()) if rng.random() < 0.5 else tuple(new[d] for d in dims)
 
 
 def _form(bindings: Mapping[str, Any]) -> str:

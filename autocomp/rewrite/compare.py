@@ -21,9 +21,9 @@ from autocomp.errors import ModelError
 from autocomp.ir.body import Contract, Reduce, postorder
 from autocomp.ir.node import Graph, Node
 from autocomp.ir.ops import OPS
-from autocomp.ir.types import F64, DType
+from autocomp.ir.types import F8E4M3, F64, DType
 from autocomp.rewrite.attributes import limits
-from autocomp.rewrite.feeds import DYADIC, HALVES, LARGE, NAN, NORMAL, POSITIVE, SPECIAL, SPREAD, WHOLE, feed
+from autocomp.rewrite.feeds import DYADIC, HALVES, LARGE, NAN, NORMAL, POSITIVE, SCALED, SHIFTED, SPECIAL, SPREAD, TIES, WHOLE, feed
 from autocomp.rewrite.instance import Instance, Uniform
 
 SAFETY = 8.0  # of the bound from lengths of sums
@@ -157,9 +157,11 @@ def _different(x: Instance, right: Node, lefts: Mapping[int, np.ndarray], rights
     if x.rule.exact:
         if floating and not any(n.op in ZEROS_EITHER_WAY or _length(n) > 1 for n in both):
             same &= (p != 0) | (np.signbit(p) == np.signbit(q))
+        if kind == TIES and any(_length(n) > 1 and not n.op.startswith("reduce_") for n in both):
+            return np.zeros(same.shape, bool)  # sums of products of far apart numbers, in another order
         if not floating or kind in DYADIC or not _sums_of_doubles(both):
             return ~same
-        if kind == SPREAD:  # products that overflow: a fused multiply and add keeps some of them finite
+        if kind in (SPREAD, TIES):  # products that overflow: a fused multiply and add keeps some of them finite
             return np.zeros(same.shape, bool)
         return ~same & ~_close(x, right, lefts, p, q, fed)
     if kind not in DYADIC and any(
@@ -168,12 +170,14 @@ def _different(x: Instance, right: Node, lefts: Mapping[int, np.ndarray], rights
         return np.zeros(same.shape, bool)  # a rounding may step over an edge
     if not floating:
         return ~same
-    extreme = any(isinstance(u, Uniform) and not (u.held == 0 or 1e-6 < abs(u.held) < 1e4) for u in x.bindings.values())
+    numbers = [u.held if isinstance(u, Uniform) else u for u in x.bindings.values() if isinstance(u, (Uniform, int, float))]
+    extreme = any(not (v == 0 or 1e-6 < abs(v) < 1e4) for v in numbers)
     fine, lost = np.isfinite(p), ~np.isfinite(q)
-    bad = fine & (lost | ~_close(x, right, lefts, p, q, fed))
-    if kind in (WHOLE, HALVES, NAN, POSITIVE, NORMAL) and not extreme:
+    bad = fine & (lost if kind == SCALED else lost | ~_close(x, right, lefts, p, q, fed))  # scaled ones are for what overflows
+    endless = all(n.type.dtype != F8E4M3 for n in both)  # where there is no infinity, NaN is what overflows
+    if kind in (WHOLE, HALVES, NAN, POSITIVE, NORMAL) and endless and not extreme:
         bad |= np.isnan(p) & ~np.isnan(q)
-    if kind != LARGE and not extreme:
+    if kind not in (LARGE, SCALED, SHIFTED) and not extreme:
         bad |= np.isinf(p) & ~lost
     return np.asarray(bad & ~same)
 

@@ -157,6 +157,8 @@ class Drawer:
         rng = self.rng
         near = [k for n in self.numbers for k in (int(n) - 1, int(n), int(n) + 1) if 10 <= k <= 40]
         pool = (*SIZES, *near) if near and chance(rng, 0.5) else SIZES
+        if chance(rng, 0.35):  # all alike, or nearly: then whatever a rule confuses still has a type
+            pool = pick(rng, ((1, 2), (2, 3), (2,), (3,), (1, 4)))
         extents = tuple(int(pick(rng, pool)) for _ in range(pick(rng, (1, 2, 2, 3, 3, 4))))
         first = next((self.dtypes[n] for n in self.names), COMMON)
         rank = pick(rng, self.ranks[pick(rng, self.names)]) if self.names and chance(rng, 0.7) else pick(rng, (0, 1, 2, 2, 3, 3, 4))

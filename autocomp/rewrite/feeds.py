@@ -1,5 +1,5 @@
 """Values for the tensors of an instance: small whole numbers, any numbers, large and tiny ones, zeros of both signs, infinities, NaN;
-integers over the whole range of their type."""
+integers over the whole range of their type; floats beside the ends of integer types."""
 
 from __future__ import annotations
 
@@ -11,17 +11,28 @@ from autocomp.ir.types import BOOL, DType, TensorType
 from autocomp.rewrite.attributes import limits
 
 WHOLE, HALVES, NORMAL, SPECIAL, NAN, LARGE, SPREAD, POSITIVE = "whole", "halves", "normal", "special", "nan", "large", "spread", "positive"
-EXACT_KINDS = (WHOLE, SPECIAL, NORMAL, SPREAD, HALVES, POSITIVE, NAN)
-LOOSE_KINDS = (WHOLE, NORMAL, NAN, LARGE, HALVES, POSITIVE, SPECIAL)
+SHIFTED, SCALED, EDGES, TIES = "shifted", "scaled", "edges", "ties"
+EXACT_KINDS = (WHOLE, SPECIAL, NORMAL, SPREAD, HALVES, POSITIVE, NAN, EDGES, TIES)
+LOOSE_KINDS = (WHOLE, NORMAL, NAN, LARGE, HALVES, POSITIVE, SPECIAL, SHIFTED, SCALED)
 DYADIC = (WHOLE, HALVES)  # sums and products of a few of them are not rounded
 SPECIALS = (0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0)
 INFINITE = (0.0, -0.0, np.inf, -np.inf, 1.0, -2.0)
+ENDS = (7, 8, 15, 16, 24, 31, 32, 53, 63)  # powers of two: integer types end there, or a float's whole numbers
 LOUD = {"f64": 1e3, "f32": 1e3, "bf16": 1e3, "f8e4m3": 3.0, "f8e5m2": 3.0}  # large: exp() overflows, products of a few do not
 
 
+REACH = {"f16": (-8, 9), "f8e4m3": (-3, 4), "f8e5m2": (-6, 7)}  # of powers of two in scaled values
+
+
 def feed(rng: np.random.Generator, types: Mapping[str, TensorType], kind: str, exact: bool) -> dict[str, np.ndarray]:
-    """One array for each tensor."""
-    return {k: array(rng, t, kind, exact) for k, t in types.items()}
+    """One array for each tensor. Scaled: each by a power of two of its own, so that products in another order may overflow."""
+    out = {}
+    for k, t in types.items():
+        out[k] = array(rng, t, kind, exact)
+        if kind == SCALED and t.dtype.is_float:
+            with np.errstate(all="ignore"):
+                out[k] = (out[k].astype(np.float64) * 2.0 ** rng.integers(*REACH.get(t.dtype.name, (-20, 21)))).astype(t.dtype.numpy)
+    return out
 
 
 def array(rng: np.random.Generator, t: TensorType, kind: str, exact: bool) -> np.ndarray:
@@ -50,6 +61,13 @@ def floats(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...], kind:
     if kind == SPREAD:
         reach = {"f64": 300, "f32": 37, "bf16": 37}.get(dtype.name, 4)
         return np.where(rng.random(shape) < 0.5, x, np.sign(x) * 10.0 ** rng.uniform(-reach - 1, reach, shape))
+    if kind == SHIFTED:  # far from zero, close to each other: differences of sums of squares have no digits there
+        return x + (LOUD.get(dtype.name, 30.0) if dtype.bits > 8 else 3.0)
+    if kind == EDGES:
+        edges = 2.0 ** rng.choice(ENDS, shape) + rng.choice((-1.0, 0.0, 1.0, 0.5), shape)
+        return np.where(rng.random(shape) < 0.5, np.sign(x) * edges, x)
+    if kind == TIES and dtype.bits == 16:  # sums of a few lie half way between two numbers, or beside by what f32 does not hold
+        return np.sign(x) * 2.0 ** rng.choice((-12, 0, 12, 12, 12), shape) * (1 + rng.integers(0, 2, shape) * float(dtype.eps))
     return x
 
 
@@ -60,7 +78,7 @@ def integers(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...], kin
     low, high = limits(dtype)
     if kind in (WHOLE, HALVES, POSITIVE):
         return rng.integers(0 if kind == POSITIVE else max(low, -3), 4, shape)
-    if kind in (NORMAL, LARGE, NAN):
+    if kind in (NORMAL, LARGE, NAN, SCALED, TIES):
         return rng.integers(low, high, shape, dtype=dtype.numpy, endpoint=True)
     steps = (0, 1, 2, -1, -2, 127, 128, 200, 2**24, 2**24 + 1, 2**53, 2**53 + 1, high, high - 1, low, low + 1, high // 2, low // 2)
     edges = np.array([v for v in steps if low <= v <= high], dtype.numpy)

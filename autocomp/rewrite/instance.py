@@ -94,6 +94,8 @@ class Instance:
                 if isinstance(u, bool) or not isinstance(u, (int, float)):
                     raise Unanswerable(f"?{k} is a tensor, and '{u}' is neither a type such as 'f64[3, 4]' nor a number")
                 u = Uniform(TensorType(dtype, ()), float(u))
+            if not u.type.dtype.is_float and not u.held == u.value:
+                raise Unanswerable(f"?{k} is {u.value!r}, which {u.type.dtype} does not hold")
             self.nodes[k] = self.number(k, u)
             variables[k] = Operand(u.type, True, u.held)
         self.env = Env(variables, {**default_functions(), "offset": self._offset})

@@ -1,5 +1,7 @@
 """The checker against rules as people write them: wrong ones whose examples hold (`sets/wrong.yaml`), right ones that look odd
-(`sets/right.yaml`). Both sets were written before the checker drew instances of its own, which then accepted 85 of the wrong ones."""
+(`sets/right.yaml`). Both sets were written before the checker drew instances of its own, which then accepted 85 of the wrong ones.
+A second pair of sets (`*_of_many_ops.yaml`) was written later, by someone who had not seen the first: 6 of its wrong ones were accepted
+then, 2 as proved."""
 
 from __future__ import annotations
 
@@ -27,16 +29,18 @@ def results(name: str) -> dict[str, CheckResult]:
     return {r.name: check_rule(r, 10) for r in rules(name)}
 
 
-def test_wrong_rules_are_refused():
-    accepted = {n: c.status for n, c in results("wrong").items() if c.status != "refuted"}
-    assert len(rules("wrong")) >= 100
+@pytest.mark.parametrize(("name", "many"), [("wrong", 100), ("wrong_of_many_ops", 60)])
+def test_wrong_rules_are_refused(name: str, many: int):
+    accepted = {n: c.status for n, c in results(name).items() if c.status != "refuted"}
+    assert len(rules(name)) >= many
     assert not [n for n, s in accepted.items() if s == "proved"]
-    assert len(accepted) <= 0.02 * len(rules("wrong")), accepted
+    assert len(accepted) <= 0.02 * len(rules(name)), accepted
 
 
-def test_right_rules_are_not_refused():
-    assert len(rules("right")) >= 60
-    assert {n: c.detail for n, c in results("right").items() if c.status in ("refuted", "assumed")} == {}
+@pytest.mark.parametrize(("name", "many"), [("right", 60), ("right_of_many_ops", 30)])
+def test_right_rules_are_not_refused(name: str, many: int):
+    assert len(rules(name)) >= many
+    assert {n: c.detail for n, c in results(name).items() if c.status in ("refuted", "assumed")} == {}
 
 
 def test_most_wrong_rules_hold_on_their_authors_examples(monkeypatch: pytest.MonkeyPatch):
