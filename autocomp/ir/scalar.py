@@ -87,9 +87,11 @@ def _idiv(a: Any, b: Any) -> Any:
 
 
 def _pow(a: Any, b: Any) -> Any:
-    """Powers; a negative exponent of an integer gives the truncated real result (0 unless the base is 1 or -1)."""
+    """Powers as C has them; a negative exponent of an integer gives the truncated real result (0 unless the base is 1 or -1)."""
     a, b = np.asarray(a), np.asarray(b)
-    if a.dtype.kind == "f" or b.dtype.kind == "u":
+    if a.dtype.kind == "f":  # where one exponent is for all, NumPy takes 0.5 for a root: of -inf there is none, and -0.0 is its own
+        return np.where((b == 0.5) & ((a == 0) | (a == -np.inf)), np.abs(a), np.power(a, b))
+    if b.dtype.kind == "u":
         return np.power(a, b)
     inverse = np.where(a == 1, 1, np.where(a == -1, np.where(b % 2 == 0, 1, -1), 0)).astype(a.dtype)
     return np.where(b < 0, inverse, np.power(a, np.maximum(b, 0)))

@@ -22,6 +22,8 @@ FLAGS = (
     "-fno-math-errno",
     "-fno-trapping-math",
     "-ffp-contract=fast",
+    "-fno-builtin-pow",  # GCC's vectoriser takes pow(x, 0.5) for a root, which is NaN for -inf
+    "-fno-builtin-powf",
     "-fPIC",
     "-w",
 )

@@ -21,7 +21,7 @@ STORED = {
     "i32": "int", "i64": "long long", "u8": "unsigned char", "u16": "unsigned short", "u32": "unsigned", "u64": "unsigned long long",
 }  # fmt: skip
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
-          "and": "&&", "or": "||", "bitand": "&", "bitor": "|", "bitxor": "^", "idiv": "/"}  # fmt: skip
+          "and": "&&", "or": "||", "bitand": "&", "bitor": "|", "bitxor": "^"}  # fmt: skip
 _WRAPS = {"add": "+", "sub": "-", "mul": "*", "neg": "-"}
 # Functions that every device header defines as ac_<name>, for float and double.
 _FLOAT = {
@@ -29,7 +29,7 @@ _FLOAT = {
     "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "floor", "ceil", "round", "trunc", "erf", "sigmoid", "gelu", "gelu_tanh",
     "silu", "softplus", "relu", "sign", "fmod", "mod", "pow", "floordiv", "isnan", "isinf",
 }  # fmt: skip
-_INT = {"max", "min", "abs", "sign", "relu", "mod", "fmod", "floordiv", "pow", "shl", "shr"}
+_INT = {"max", "min", "abs", "sign", "relu", "mod", "fmod", "floordiv", "idiv", "pow", "shl", "shr"}
 _HALF = {"gelu", "tanh", "sigmoid", "silu", "exp", "exp2", "div", "rsqrt"}  # with a cheaper form, its error far below half precision
 
 
@@ -201,7 +201,7 @@ def function(fn: str, args: list[str], d: DType, half: bool = False) -> str:
         return f"ac_{fn}_half({', '.join(args)})"
     if fn == "where":
         return f"({x} ? {args[1]} : {args[2]})"
-    if fn in _INFIX and not (fn in ("div", "idiv") and w.is_float != (fn == "div")):
+    if fn in _INFIX and not (fn == "div" and not w.is_float):
         return f"({x} {_INFIX[fn]} {args[1]})"
     simple = {"neg": f"(-{x})", "not": f"(!{x})", "bitnot": f"(~{x})", "xor": f"(({x}) != ({args[-1]}))"}
     if fn in simple:

@@ -34,6 +34,23 @@ def test_either_zero_is_the_larger():
     np.testing.assert_array_equal(compiled(lambda x, y: np.maximum(x, y), x, y), [0, 0])
 
 
+def test_activations_where_they_cancel_or_vanish():
+    graph = """graph g
+    input x: f32[4]
+    %0 = gelu(x)
+    %1 = sigmoid(x)
+    %2 = silu(x)
+    output g = %0
+    output s = %1
+    output t = %2
+    """
+    x = np.array([-10, -100, -88, -4], np.float32)
+    got = autocomp.optimize(graph, target="cpu").run({"x": x})
+    np.testing.assert_allclose(got["g"], [0, 0, 0, -1.2668e-4], atol=2e-6)
+    np.testing.assert_allclose(got["s"], 1 / (1 + np.exp(-x.astype("f8"))), rtol=1e-6, atol=1.2e-38)
+    np.testing.assert_allclose(got["t"], x / (1 + np.exp(-x.astype("f8"))), rtol=1e-6, atol=1.2e-38)
+
+
 def test_floats_beyond_an_integers_range_are_numpys_on_x86():
     x = np.array([1e10, -1e10, np.nan, np.inf, -np.inf, 2.9], np.float32)
     fn = lambda x: (x.astype("i4"), x.astype("i8"))

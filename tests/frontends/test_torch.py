@@ -367,3 +367,15 @@ def test_types_are_joined_as_torch_joins_them(name):
     for got, want in zip(program(*xs), f(*xs), strict=True):
         assert got.dtype == want.dtype
         torch.testing.assert_close(got, want)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+def test_powers_that_torch_takes_for_roots(dtype):
+    """Of -inf and -0.0: an exponent that is a number is a root in torch, a tensor of exponents is not."""
+    x = torch.tensor([float("-inf"), -0.0, 0.0, float("inf"), -1, 4, float("nan")], dtype=dtype).repeat(6)
+    y = torch.full_like(x, 0.5)
+    for f in (lambda x, y: x**0.5, lambda x, y: x**-0.5, lambda x, y: x.pow(y), lambda x, y: x.pow(0.25), lambda x, y: 0.5**x):
+        want, got = f(x, y), autocomp.optimize(Apply(f).eval(), example_inputs=(x, y), target="cpu")(x, y)
+        assert torch.equal(got.isnan(), want.isnan())
+        torch.testing.assert_close(got, want, equal_nan=True)
+        assert torch.equal(got[~got.isnan()].signbit(), want[~want.isnan()].signbit())

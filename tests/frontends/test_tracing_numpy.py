@@ -244,3 +244,14 @@ def test_the_operator_of_powers_is_numpys(kind):
     x = values(kind)
     for fn in (lambda x: x**2, lambda x: x**3, lambda x: x**1, lambda x: np.power(x, 2)):
         assert not difference(traced(fn, x)[0], fn(x))
+
+
+@pytest.mark.parametrize("kind", ["f2", "f4", "f8"])
+def test_powers_that_numpy_takes_for_roots(kind):
+    """Of -inf and -0.0: one exponent for all is a root, in halves for the operator alone; an array of exponents is not."""
+    x = np.resize(np.array([-np.inf, -0.0, 0.0, np.inf, -1, 4, np.nan], kind), 40)
+    half = np.full(40, 0.5, kind)
+    for fn in (lambda x: x**0.5, lambda x: np.power(x, 0.5), lambda x: np.power(x, x.dtype.type(0.5)), lambda x: x**half,
+               lambda x: x**-0.5):  # fmt: skip
+        for run in (traced, compiled):
+            assert not difference(run(fn, x)[0], fn(x))

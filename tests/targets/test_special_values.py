@@ -124,3 +124,20 @@ def test_integers_wrap_where_they_are_compared_too(target, model, tmp_path):
     wanted = evaluate(parse(text), feed)
     for name, got in run(text, feed, target, model, tmp_path).items():
         np.testing.assert_array_equal(got, wanted[name], err_msg=name)
+
+
+@pytest.mark.parametrize("target", ["cuda:h200", "maca:c500", "cpu"])
+def test_powers_are_no_roots(target, model, tmp_path):
+    """A compiler may take pow(x, 0.5) in a loop for a root, which -inf has none of."""
+    x = np.resize(np.array([-np.inf, -0.0, 0.0, np.inf, -1, 4, np.nan, 2]), 67)
+    feed = {"s": x.astype("f4"), "d": x}
+    text = several({"s": "f32[67]", "d": "f64[67]"}, {f"{n}{'m' * (e < 0)}{abs(e) > 0.4:d}": f"pow({n}, const({e}, {t}))"
+                                                      for n, t in (("s", "f32"), ("d", "f64")) for e in (0.5, -0.5, 0.25)})  # fmt: skip
+    own = evaluate(parse(text), feed, float64=False)
+    for name, got in run(text, feed, target, model, tmp_path).items():
+        exponent = (0.5 if name[-1] == "1" else 0.25) * (-1 if "m" in name else 1)
+        power = lambda v, e=exponent: np.nan if v != v or -np.inf < v < 0 else abs(v) ** e if v or e > 0 else np.inf
+        want = np.array([power(v) for v in x])
+        for y in (got, own[name]):
+            np.testing.assert_allclose(y, want, rtol=1e-6, err_msg=name)
+            assert not np.signbit(y[~np.isnan(want)]).any()

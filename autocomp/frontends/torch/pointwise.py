@@ -8,7 +8,7 @@ from typing import Any
 
 from autocomp.frontends.torch.call import TABLE, Call, Lowering, row
 from autocomp.ir.node import Node
-from autocomp.ir.types import BOOL, F32, I16, I64, DType
+from autocomp.ir.types import BF16, BOOL, F32, F64, I16, I64, DType
 
 
 def arithmetic(op: str) -> Lowering:
@@ -24,11 +24,19 @@ def arithmetic(op: str) -> Lowering:
     return lower
 
 
-for _name, _op in {"add": "add", "sub": "sub", "mul": "mul", "maximum": "max", "minimum": "min", "pow": "pow",
+for _name, _op in {"add": "add", "sub": "sub", "mul": "mul", "maximum": "max", "minimum": "min",
                    "fmod": "fmod", "bitwise_and": "bitand", "bitwise_or": "bitor", "bitwise_xor": "bitxor", "__and__": "bitand",
                    "__or__": "bitor", "__lshift__": "shl", "__rshift__": "shr", "bitwise_left_shift": "shl",
                    "bitwise_right_shift": "shr"}.items():  # fmt: skip
     TABLE[_name] = arithmetic(_op)
+
+
+@row("pow")
+def _pow(c: Call, a: Any, b: Any) -> Node:
+    """torch takes roots where the exponent is a number (of f16 on GPUs only): of -inf they are NaN, and -0.0 keeps its sign."""
+    assert c.out is not None
+    root = {0.5: "sqrt", -0.5: "rsqrt"}.get(b) if isinstance(b, float) and c.out.dtype in (BF16, F32, F64) else None
+    return c.shaped(c.op(root, c.value(a, c.out.dtype))) if root else arithmetic("pow")(c, a, b)
 
 
 @row("remainder")

@@ -308,7 +308,9 @@ class Tracer:
     __rpow__ = _operator("power", flip=True)
 
     def __pow__(self, other: Any) -> Any:
-        """NumPy's `x ** 2` is square(x), which has another dtype of bools than power(x, 2)."""
+        """NumPy's `x ** 2` is square(x), which has another dtype of bools than power(x, 2), and of floats `x ** 0.5` is sqrt(x)."""
+        if type(other) is float and other == 0.5 and self.element.is_float:
+            return UFUNCS["sqrt"](self)
         return UFUNCS["square"](self) if type(other) is int and other == 2 else UFUNCS["power"](self, other)
 
     __matmul__, __rmatmul__ = _operator("matmul"), _operator("matmul", flip=True)

@@ -15,7 +15,7 @@ import numpy as np
 from autocomp.errors import ModelError, UnsupportedOp
 from autocomp.frontends.tracing.array import Tracer, lift
 from autocomp.frontends.tracing.registry import UFUNCS
-from autocomp.ir.types import BOOL, F32, I64, SHORT_FLOATS, U64, DType, dtype_of
+from autocomp.ir.types import BOOL, F32, F64, I64, SHORT_FLOATS, U64, DType, dtype_of
 
 NAMES = {
     "absolute": "abs", "fabs": "abs", "negative": "neg", "subtract": "sub", "multiply": "mul", "divide": "div", "power": "pow",
@@ -87,6 +87,8 @@ def _plain(name: str, op: str) -> Callable[..., Tracer]:
             return (x[0] != 0).astype(out)  # type: ignore[no-any-return]
         elif entry == "pow" and kinds[0].is_int and isinstance(values[1], (int, np.integer)) and values[1] < 0:
             raise ModelError(f"an integer to the power of {values[1]}", where="trace", hint="as in NumPy, cast the base to a float first")
+        elif entry == "pow" and kinds[0] in (F32, F64) and isinstance(values[1], (float, np.floating)) and values[1] == 0.5:
+            return x[0].op("sqrt").astype(out)  # as NumPy does where one exponent is for all: it shows in powers of -inf and -0.0
         return x[0].op(entry, *(v.node for v in x[1:])).astype(out)
 
     return call

@@ -11,8 +11,12 @@ template <class T> AC_DEVICE T ac_nan();
 template <> __device__ __forceinline__ float ac_nan<float>() { return __int_as_float(0x7fc00000); }
 template <> __device__ __forceinline__ double ac_nan<double>() { return __longlong_as_double(0x7ff8000000000000ll); }
 AC_DEVICE int ac_min(int a, int b) { return a < b ? a : b; }
-template <class T> AC_DEVICE T ac_floordiv(T a, T b) { T q = a / b; return q - (a % b != 0 && ((a < 0) != (b < 0))); }
-template <class T> AC_DEVICE T ac_mod(T a, T b) { T r = a % b; return r + (r != 0 && ((r < 0) != (b < 0)) ? b : T(0)); }
+// of integers: 0 where the divisor is 0; the least number over -1 wraps to itself
+template <class T> AC_DEVICE bool ac_turns(T b) { return T(-1) < T(0) && b == T(-1); }
+template <class T> AC_DEVICE T ac_idiv(T a, T b) { return b == 0 ? T(0) : ac_turns(b) ? T(0ull - (unsigned long long)a) : T(a / b); }
+template <class T> AC_DEVICE T ac_fmod(T a, T b) { return b == 0 || ac_turns(b) ? T(0) : T(a % b); }
+template <class T> AC_DEVICE T ac_floordiv(T a, T b) { return T(ac_idiv(a, b) - (ac_fmod(a, b) != 0 && ((a < 0) != (b < 0)))); }
+template <class T> AC_DEVICE T ac_mod(T a, T b) { const T r = ac_fmod(a, b); return T(r + (r != 0 && ((r < 0) != (b < 0)) ? b : T(0))); }
 AC_DEVICE long long ac_floordiv(long long a, int b) { return ac_floordiv<long long>(a, b); }
 AC_DEVICE long long ac_floordiv(long long a, long b) { return ac_floordiv<long long>(a, b); }
 AC_DEVICE long long ac_mod(long long a, int b) { return ac_mod<long long>(a, b); }
@@ -227,7 +231,6 @@ template <class T> AC_DEVICE T ac_relu(T x) { return x > 0 ? x : T(0); }
 template <> __device__ __forceinline__ float ac_relu<float>(float x) { return ac_max(x, 0.0f); }
 template <> __device__ __forceinline__ double ac_relu<double>(double x) { return ac_max(x, 0.0); }
 template <class T> AC_DEVICE T ac_sign(T x) { return x != x ? x : T((x > 0) - (x < 0)); }
-template <class T> AC_DEVICE T ac_fmod(T a, T b) { return a % b; }
 template <class T> AC_DEVICE T ac_pow(T a, T b) {
   if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 == 0 ? 1 : -1) : 0;
   T r = 1;
@@ -296,7 +299,8 @@ AC_DEVICE float ac_exp_far_difference_half(float x, float m) { return ac_ex2((x 
 AC_DEVICE float ac_div_half(float a, float b) { return a * ac_reciprocal(b); }
 AC_DEVICE float ac_tanh_half(float x) {
   const float e = ac_ex2(fabsf(x) * -2.88539008f);
-  return copysignf((1.0f - e) * ac_reciprocal(1.0f + e), x);
+  const float near = x * fmaf(x * x, -0.333333343f, 1.0f);  // where 1 - e has lost its digits
+  return fabsf(x) < 0.0625f ? near : copysignf((1.0f - e) * ac_reciprocal(1.0f + e), x);
 }
 AC_DEVICE float ac_sigmoid_half(float x) { return ac_reciprocal(1.0f + ac_ex2(x * -1.44269504f)); }
 AC_DEVICE float ac_silu_half(float x) { return x * ac_sigmoid_half(x); }
