@@ -24,6 +24,7 @@ from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
 import autocomp
 from autocomp.errors import AutocompError
+from autocomp.ir.node import Graph
 from autocomp.ir.reference import evaluate
 from autocomp.ir.types import dim_hint
 from autocomp.runtime.inputs import random_inputs
@@ -334,6 +335,8 @@ def check(case: Case) -> Verdict:
             with np.errstate(all="ignore"):
                 own = evaluate(program.graph, feed)
         same = alike(np.asarray(a), np.asarray(own[name]))
+        if same and _lost_nan(np.asarray(a), b) and any(np.isnan(x).any() for x in _floats(program.graph, feed)):
+            continue
         blame = "the imported graph, in float64, says so too" if same else "and not what the imported graph says in float64"
         return Verdict("wrong", f"output '{name}': {_told(np.asarray(a), b)}; {blame}; {', '.join(case.changes)}")
     return RIGHT
@@ -356,16 +359,33 @@ class _Quick:
 
 
 def alike(a: np.ndarray, b: np.ndarray) -> bool:
-    """Equal shapes, and values as near as float32 sums of a small model are; NaN is itself."""
+    """Equal shapes, and values as near as float32 sums of a small model are; NaN is itself, and infinity is the largest number too:
+    onnxruntime masks scores of attention with the lowest one, where the standard has -inf."""
     if a.shape != b.shape:
         return False
     if a.dtype.kind in "iub" and b.dtype.kind in "iub":
         return bool(np.array_equal(a, b))
     with np.errstate(all="ignore"):
         x, y = a.astype(np.float64), b.astype(np.float64)
+        over = np.finfo(np.float32).max
+        x, y = (np.where(np.abs(v) >= over, np.copysign(np.inf, v), v) for v in (x, y))
         loose = 2e-2 if min(a.dtype.itemsize, b.dtype.itemsize) < 4 else 1e-3
         largest = float(np.max(np.abs(np.where(np.isfinite(y), y, 0)), initial=0))
         return bool(np.allclose(x, y, rtol=loose, atol=loose * max(1e-2, largest / 10), equal_nan=True))
+
+
+def _lost_nan(a: np.ndarray, b: np.ndarray) -> bool:
+    """Do the two differ only where `a` is NaN? onnxruntime clamps in the logistic and tanh of recurrent layers, which loses a NaN."""
+    if a.shape != b.shape or a.dtype.kind != "f":
+        return False
+    there = np.isnan(a)
+    return alike(np.where(there, 0, a), np.where(there, 0, b))
+
+
+def _floats(graph: Graph, feed: dict[str, np.ndarray]) -> Iterator[np.ndarray]:
+    """What a model is given in floating point: weights, constants and inputs."""
+    weights = (np.asarray(graph.param(n)) for n in graph.params)
+    yield from (x for x in (*weights, *feed.values()) if x.dtype.kind == "f")
 
 
 def _told(a: np.ndarray, b: np.ndarray) -> str:

@@ -563,7 +563,8 @@ def lookup(d: Drawing, r: Random) -> str:
             lambda: f"{a}[..., {index}.flatten() % {max(1, x.shape[-1])}]",
             lambda: f"torch.zeros_like({a}).index_add({k}, torch.arange({x.shape[k]}), {a})",
             lambda: f"torch.scatter({a}, {k}, {index}, 1)",
-            lambda: f"{a}.topk({r.choice((1, 2))}, {k})[{r.choice((0, 1))}]",
+            lambda: f"{a}.topk({r.choice((1, 2))}, {k})[0]",
+            lambda: f"{a}.gather({k}, {a}.topk({r.choice((1, 2))}, {k})[1])",  # which of equal ones comes first is open
             lambda: f"torch.bucketize({a}, torch.tensor([-1., 0., 2.]))",
         )
     )()
