@@ -174,8 +174,12 @@ def convert(text: str, a: DType, b: DType, exact: bool = False) -> str:
     """cast(a -> b) of a held value."""
     if b == BOOL:
         return f"(({text}) != 0)"
-    text = f"ac_odd({text})" if (a, b) == (F64, F16) else text if working(a) == working(b) else f"(({held(b)})({text}))"
-    return f"ac_round<{b.name}>({text})" if rounds(b, exact) else text
+    narrow = f"ac_odd({text})" if (a, b) == (F64, F16) else f"(float)({text})"  # on the way to a short float
+    if rounds(b, exact):
+        return f"ac_round<{b.name}>({narrow})"
+    if working(a) == working(b):
+        return text
+    return f"({narrow})" if b in SHORT_FLOATS else f"(({held(b)})({text}))"
 
 
 def _of_data(e: Expr) -> bool:
