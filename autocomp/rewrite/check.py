@@ -140,11 +140,11 @@ def _resized(forms: list[Example], count: int) -> Iterator[dict[str, Any]]:
         ranks.setdefault(repr([(k, types[k].rank if k in types else v) for k, v in sorted(given.items())]), (given, types))
     chosen = sorted(ranks.values(), key=lambda form: sum(t.rank for t in form[1].values()))
     for k, (given, types) in enumerate(chosen):
-        axes, share = sum(t.rank for t in types.values()), count // (len(chosen) - k)
+        axes, share = sum(t.rank for t in types.values()), max(count, 0) // (len(chosen) - k)
         if len(TINY) ** len(types) <= share:
             shapes = list(product(TINY, repeat=len(types)))
         else:
-            shapes = [tuple(TINY[i] for i in chosen_ones) for chosen_ones in rng.integers(len(TINY), size=(share, len(types)))]
+            shapes = [tuple(TINY[i] for i in places) for places in rng.integers(len(TINY), size=(share, len(types)))]
         for some in shapes:
             yield _of_shapes(given, types, some)
         every: Iterator[tuple[int, ...]] = product((1, 2), repeat=axes) if axes <= ALL_SIZES else _some(rng, types, share)
