@@ -1,27 +1,23 @@
-"""What a compilation may take: counts that decide, and a deadline that ends it wherever it is.
+"""What a compilation may take, in counts: scaled to the graph, the same on every machine and at any load, so that two runs choose alike.
 
-Counts are scaled to the graph, and the same on every machine and at any load, so that two runs choose alike. The deadline is the last
-resort, by the clock: each stage that notices it goes on with what it has, the trace says where that was, and what comes of it is not kept
-in any cache.
+The clock, which is the last resort, is `deadline.py`'s.
 """
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from autocomp.errors import UnsupportedOp
 from autocomp.options import Options
-from autocomp.trace import Trace
 
 FLOOR = 2_000  # terms that the rules of one phase may make of the smallest graph
 MATCHES = 20_000  # of one left side, for the smallest graph
 MATCHES_OF_A_TERM = 20  # and for each term of the graph
 CUTS, CUTS_OF_AN_OP = 20_000, 100  # bodies of kernels that are priced, for the smallest graph and for each operation
-LATE = 64  # schedules of a kernel that are made after the deadline
+LATE = 64  # schedules of a kernel that are made, priced or printed after the deadline
 TABLE_BYTES = 2**28  # of one array that a model's numbers ask for while it is compiled
+FOLD_OPERATIONS = 2**30  # of constants that are computed while a model is read, all together
 FOLDED = 16  # times the bytes of all parameters that one constant may have which is folded
-OPS = 1_000  # of a graph for which the deadline is twice the option's
 
 
 def most_terms(options: Options, terms: int, now: int) -> int:
@@ -65,31 +61,3 @@ class Effort:
 def cover_effort(ops: int) -> Effort:
     """Bodies that all covers of a graph of so many operations may price together."""
     return Effort(CUTS + CUTS_OF_AN_OP * ops)
-
-
-@dataclass(eq=False)
-class Deadline:
-    """The clock of one compilation. `seconds`: from now on; 0 for no end. `cut`: stages that it ended, each with what it left undone."""
-
-    seconds: float = 0.0
-    trace: Trace | None = None
-    cut: dict[str, str] = field(default_factory=dict)
-    began: float = field(default_factory=time.monotonic)
-
-    @staticmethod
-    def of(options: Options, ops: int, trace: Trace) -> Deadline:
-        """The option's seconds for small graphs, in proportion for large ones."""
-        return Deadline(options.deadline * (1 + ops / OPS), trace)
-
-    def passed(self, stage: str, left: str) -> bool:
-        """Whether it is over; the trace then says, once for a stage, what that stage left undone."""
-        if not self.seconds or time.monotonic() - self.began < self.seconds:
-            return False
-        if stage not in self.cut:
-            self.cut[stage] = left
-            if self.trace is not None:
-                self.trace.add("budget", stage, deadline_s=self.seconds, undone=left)
-        return True
-
-
-NEVER = Deadline()

@@ -19,6 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from autocomp.deadline import current
 from autocomp.errors import BuildError
 
 SECONDS = "AUTOCOMP_BUILD_SECONDS"  # what one command of a compiler may take; set in the environment
@@ -38,7 +39,10 @@ def share_group() -> None:
 
 
 def build_limit() -> float:
-    """Seconds that one command of a compiler may take. Raises BuildError where $AUTOCOMP_BUILD_SECONDS is no number above 0."""
+    """Seconds that one command of a compiler may take: what the deadline leaves, and some in any case.
+
+    Raises BuildError where $AUTOCOMP_BUILD_SECONDS is no number above 0.
+    """
     text = os.environ.get(SECONDS, "")
     try:
         seconds = float(text or LIMIT)
@@ -46,7 +50,7 @@ def build_limit() -> float:
         seconds = 0.0
     if not 0 < seconds < float("inf"):
         raise BuildError(f"${SECONDS} is '{text}'", where="environment", hint="set it to seconds, a number above 0, or unset it")
-    return seconds
+    return current().within(seconds)
 
 
 def identity(command: str) -> str:
@@ -234,10 +238,10 @@ def failure(e: Ended, what: str, where: str, hint: str = "", source: str = "") -
     first = next((line for line in lines if "error" in line), lines[0] if lines else "")[:200]
     steps = [hint, f"read {path}" if path else "its output could not be kept: is there room for temporary files?"]
     if e.late:
-        steps.append(f"set ${SECONDS} if it needs longer")
+        steps.append("give it a later --deadline" if current().over else f"set ${SECONDS} if it needs longer")
     full = any(os.strerror(n) in e.said for n in FULL)
     return BuildError(f"{e.name} {what}" + (f": {first}" if first else ""), log=path, where=where, hint="; ".join(s for s in steps if s),
-                      machine=full)  # fmt: skip
+                      machine=full, late=e.late)  # fmt: skip
 
 
 def keep_log(text: str) -> str | None:

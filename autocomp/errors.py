@@ -54,11 +54,12 @@ class UnsupportedOp(AutocompError):
 
 class BuildError(AutocompError):
     """A toolchain is missing or refused the source; `log` is the path of its output. `machine`: not the source is at fault, but this
-    machine (the compiler cannot be started, the disk is full), so that another source would fare no better."""
+    machine (the compiler cannot be started, the disk is full), so that another source would fare no better. `late`: it was ended at its
+    limit of time."""
 
     def __init__(self, what: str, *, log: str | None = None, where: str | None = None, hint: str | None = None,
-                 machine: bool = False) -> None:  # fmt: skip
-        self.log, self.machine = log, machine
+                 machine: bool = False, late: bool = False) -> None:  # fmt: skip
+        self.log, self.machine, self.late = log, machine, late
         super().__init__(what, where=where, hint=hint)
 
 

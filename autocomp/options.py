@@ -17,7 +17,9 @@ def _typed(name: str, value: Any, default: Any) -> Any:
     """The value in the type of the option's default: a list, or one alone, for several; a whole number for a real one."""
     if isinstance(default, tuple):
         return tuple(value) if isinstance(value, (tuple, list)) else (value,)
-    wanted = float if isinstance(default, float) else type(default)
+    if default is None and value is None:
+        return None
+    wanted = float if default is None or isinstance(default, float) else type(default)
     if wanted is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, wanted) or isinstance(value, bool) != (wanted is bool):
@@ -52,8 +54,8 @@ class Options:
     phase_iterations, phase_growth, phase_nodes: the budget of each phase of the graph's e-graph: rounds, new terms for each term that it
     has, and terms at most.
     max_schedules: schedules of one kernel that rules may make.
-    deadline: seconds after which a compilation goes on with what it has (by the clock; in proportion more for graphs of over 1000
-    operations; 0 for no end). Counts end the rules long before; what the deadline cut is said by the trace and kept in no cache.
+    deadline: seconds after which a compilation goes on with what it has, by the clock; 0 for no end, None for 60 and as much again for
+    each 1000 operations. Counts end the rules long before; what the deadline cut is said by the trace and kept in no cache.
     """
 
     fuse_conv_relu: bool = True
@@ -85,7 +87,7 @@ class Options:
     phase_growth: int = 16
     phase_nodes: int = 200_000
     max_schedules: int = 20_000
-    deadline: float = 60.0
+    deadline: float | None = None
 
     def __post_init__(self) -> None:
         """Raises AutocompError on a value of another type than the default's, or one that no stage understands."""
@@ -98,5 +100,5 @@ class Options:
             if getattr(self, name) < 1:
                 raise AutocompError(f"{name} is {getattr(self, name)}, at least 1 is needed", where="options")
         for name in NOT_NEGATIVE:
-            if not getattr(self, name) >= 0:
+            if getattr(self, name) is not None and not getattr(self, name) >= 0:
                 raise AutocompError(f"{name} is {getattr(self, name)}, no less than 0 is understood", where="options")

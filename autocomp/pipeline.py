@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from autocomp import frontends, rewrite
-from autocomp.budget import Deadline
+from autocomp.deadline import Deadline, by_counts, sized, started
+from autocomp.errors import DoesNotFit, UnsupportedOp
 from autocomp.ir.checks import check_graph
 from autocomp.ir.decompose import decompose
 from autocomp.ir.rounding import round_casts
@@ -34,15 +35,21 @@ SELDOM = 100_000  # new objects between two looks for cycles of garbage: 7 % of 
 
 
 def compile_model(model: Any, target: str, options: Options, trace: Trace, **frontend: Any) -> Program:
-    """model -> Program. Each stage is timed and recorded in `trace`.
+    """model -> Program. Each stage is timed and recorded in `trace`, all of them by one clock (`deadline.py`).
 
     `frontend` goes to `frontends.load` (example_inputs=, dims=, name=).
     """
+    with started(options, trace) as deadline:
+        return _compiled(model, target, options, trace, deadline, **frontend)
+
+
+def _compiled(model: Any, target: str, options: Options, trace: Trace, deadline: Deadline, **frontend: Any) -> Program:
     with trace.stage("rules") as note:  # first, as it takes no time to find a misspelt name
         machine = load_target(target, options)
         rules = rewrite.load_rules(options.rules, without=options.without, options=options)
         note.update(target=machine.name, chip=machine.chip.name, rules=len(rules))
     graph = import_model(model, trace, machine.wide, **frontend)
+    sized(deadline, options, len(graph.nodes()))
     known = measured(machine, rules, options, trace)
     key = program_key(graph, machine, rules, options, known.stamp) if options.cache else ""
     if key:
@@ -51,8 +58,7 @@ def compile_model(model: Any, target: str, options: Options, trace: Trace, **fro
             note.update(found="yes" if stored else "no")
         if stored:
             return stored
-    deadline = Deadline.of(options, len(graph.nodes()), trace)
-    calls, schedules = extract(graph, machine, rules, options, trace, known, deadline)
+    calls, schedules = extract(graph, machine, rules, options, trace, known)
     with trace.stage("build") as note:
         program = build_program(calls, schedules, machine, options, trace, rules.names)
         note.update(kernels=len(program.kernels))
@@ -88,19 +94,35 @@ def _seldom_collected() -> Iterator[None]:
 
 @_seldom_collected()
 def extract(graph: Graph, machine: Target, rules: RuleSet, options: Options, trace: Trace,
-            known: Measured | None = None, deadline: Deadline | None = None) -> tuple[KernelGraph, Schedules]:  # fmt: skip
-    """graph -> its kernels, and for each signature a schedule with its predicted cost, or with what was measured before (`known`).
-    `deadline`: by default the options' own, from now on."""
-    from autocomp.egraph import kernel_memo, parts, printable, saturate  # a program from the cache does without their imports
+            known: Measured | None = None) -> tuple[KernelGraph, Schedules]:  # fmt: skip
+    """graph -> its kernels, and for each signature a schedule with its predicted cost, or with what was measured before (`known`)."""
+    from autocomp.egraph import parts  # a program from the cache does without the imports
     from autocomp.tune.apply import tuned_schedules
 
-    deadline = deadline or Deadline.of(options, len(graph.nodes()), trace)
+    with started(options, trace) as deadline:
+        sized(deadline, options, len(graph.nodes()))
+        try:
+            calls, schedules = _kernels(graph, machine, rules, options, trace)
+        except (UnsupportedOp, DoesNotFit) as e:
+            if not deadline.cut:
+                raise
+            deadline.ended(
+                "compile", f"nothing: the target prints no program of what was left ({e.what}), so all was done again, ended by counts"
+            )
+            with by_counts():
+                calls, schedules = _kernels(graph, machine, rules, options, trace)
+        if known is not None and known.searches and not deadline.passed("tuned", "measured schedules"):
+            with trace.stage("tuned"):
+                schedules = tuned_schedules(calls, schedules, known, machine, options, trace)
+        return parts.split_calls(calls, schedules, machine.chip)
+
+
+def _kernels(graph: Graph, machine: Target, rules: RuleSet, options: Options, trace: Trace) -> tuple[KernelGraph, Schedules]:
+    """graph -> kernels and untuned schedules."""
+    from autocomp.egraph import kernel_memo, printable, saturate
+
     with trace.stage("saturate") as note:
-        frozen = saturate.saturate(graph, rules, options, trace, machine.chip.features, deadline)
+        frozen = saturate.saturate(graph, rules, options, trace, machine.chip.features)
         note.update(classes=len(frozen.classes), forms=sum(len(c.nodes) for c in frozen.classes.values()))
     memo = kernel_memo.ScheduleMemo(machine.name, machine.chip, rules, options) if options.cache else None
-    calls, schedules = printable.cover(frozen, rules, machine.chip, options, trace, machine.admit, memo, deadline)
-    if known is not None and known.searches:
-        with trace.stage("tuned"):
-            schedules = tuned_schedules(calls, schedules, known, machine, options, trace)
-    return parts.split_calls(calls, schedules, machine.chip)
+    return printable.cover(frozen, rules, machine.chip, options, trace, machine.admit, memo)

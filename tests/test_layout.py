@@ -17,6 +17,7 @@ ORDER = [
     "options",
     "trace",
     "budget",
+    "deadline",
     "files",
     "store",
     "commands",

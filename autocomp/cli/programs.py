@@ -58,14 +58,17 @@ def optimize(
     """Compile MODEL and show its kernels.
 
     Example: autocomp optimize model.onnx --target cpu -o out/ --vis-graph graph.html --report report.html
+
+    Example: autocomp optimize model.onnx --deadline 5
     """
-    from autocomp.report.tables import kernel_rows, kernel_table, measured_remarks
+    from autocomp.report.tables import deadline_cuts, kernel_rows, kernel_table, remarks
 
     if vis_graph is not None and vis_graph.suffix not in (".dot", ".svg", ".html"):
         raise typer.BadParameter(f"--vis-graph writes .dot, .svg or .html, not '{vis_graph.suffix or vis_graph.name}'")
     check_outputs(output, vis_graph=vis_graph, report=report)
     if measure is not None:
         measure_first(model, choice, measure, as_json)
+    choice.start()
     program = choice.compile(model, as_json, tuned)
     built = _build(program, as_json) if build else None
     checked = _check(program, as_json) if verify and program.runnable else None
@@ -89,6 +92,7 @@ def optimize(
                     "predicted_seconds": program.predicted,
                     "built": built,
                     "verified": checked,
+                    "deadline": deadline_cuts(program),
                     "written": [str(w) for w in written],
                 },
                 indent=1,
@@ -96,7 +100,7 @@ def optimize(
         )
         return
     out.print(kernel_table(program))
-    for line in measured_remarks(program):
+    for line in remarks(program):
         out.print(line, soft_wrap=True)
     if verify and not program.runnable:
         out.print(f"not verified by running: {program.not_runnable}", soft_wrap=True)
@@ -124,7 +128,7 @@ def run(
     """
     import numpy as np
 
-    from autocomp.report.tables import kernel_rows, kernel_table, measured_remarks
+    from autocomp.report.tables import deadline_cuts, kernel_rows, kernel_table, remarks
     from autocomp.runtime.inputs import load_npz, random_inputs, save_npz
     from autocomp.targets import load_target
 
@@ -132,6 +136,7 @@ def run(
     if why := load_target(choice.target).why_not_runnable():
         raise AutocompError(f"target {choice.target} cannot run here: {why}",
                             hint="`autocomp optimize -o DIR` writes a folder that builds on the device's machine")  # fmt: skip
+    choice.start()
     program = choice.compile(model, as_json, tuned)
     feed = load_npz(inputs) if inputs is not None else random_inputs(program.graph, seed=0)
     checked = _check(program, as_json) if verify else None
@@ -147,13 +152,14 @@ def run(
                     "seconds": timing.total,
                     "kernels": kernel_rows(program, timing),
                     "verified": checked,
+                    "deadline": deadline_cuts(program),
                 },
                 indent=1,
             )
         )
         return
     out.print(kernel_table(program, timing))
-    for line in measured_remarks(program):
+    for line in remarks(program):
         out.print(line, soft_wrap=True)
     for k, v in values.items():
         out.print(f"{k}: {v.dtype}{list(v.shape)}")
@@ -177,6 +183,7 @@ def explain(
     """
     from autocomp.report.explain import explain as explain_program
 
+    choice.start()
     program = choice.compile(model, as_json, tuned)
     text, data = explain_program(program, why=why, why_not=why_not)
     typer.echo(json.dumps(data, indent=1) if as_json else text)

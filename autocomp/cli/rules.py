@@ -9,8 +9,10 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from autocomp.cli.shared import Json, RuleFiles, app, err, out
-from autocomp.errors import AutocompError
+from autocomp.cli.shared import Json, RuleFiles, Seconds, app, err, out
+from autocomp.deadline import current, start
+from autocomp.errors import AutocompError, RuleError
+from autocomp.options import Options
 
 rules_app = typer.Typer(no_args_is_help=True, help="List the rules, or check rule files for soundness.")
 app.add_typer(rules_app, name="rules")
@@ -70,16 +72,15 @@ def rules_words(
 def rules_check(
     files: Annotated[list[Path] | None, typer.Argument(help="Rule files; the shipped rules if none.")] = None,
     samples: Annotated[int, typer.Option("--samples", min=1, help="Random instances a rule.")] = 20,
+    deadline: Seconds = None,
     as_json: Json = False,
 ) -> None:
     """Check rules for soundness: proved over the reals (extra `proof`), tested on random instances, or a counterexample; and run
     their examples: where each must fire, and where it must not.
 
-    Example: autocomp rules check mine.yaml
+    Example: autocomp rules check mine.yaml --deadline 60
     """
-    from autocomp.rewrite import load_rules
-
-    ruleset = load_rules(tuple(str(f) for f in files or ()))
+    ruleset = _in_time(files, deadline)
     mine = {str(f) for f in files or ()}
     chosen = [r for r in ruleset if not mine or any(str(r.location).startswith(m) for m in mine)]
     _report_checks(chosen, ruleset, samples, as_json)
@@ -90,6 +91,7 @@ def rules_test(
     rule: Annotated[str, typer.Argument(help="A rule's name, or a glob (algebra/*).")],
     rules: RuleFiles = None,
     samples: Annotated[int, typer.Option("--samples", min=1, help="Random instances a rule.")] = 20,
+    deadline: Seconds = None,
     as_json: Json = False,
 ) -> None:
     """Check rules by name, as `rules check` does for files; exit 1 where the two sides differ.
@@ -99,9 +101,7 @@ def rules_test(
     from difflib import get_close_matches
     from fnmatch import fnmatchcase
 
-    from autocomp.rewrite import load_rules
-
-    loaded = load_rules(tuple(str(f) for f in rules or ()))
+    loaded = _in_time(rules, deadline)
     chosen = [r for r in loaded if fnmatchcase(r.name, rule)]
     if not chosen:
         near = get_close_matches(rule, loaded.names, 3)
@@ -116,6 +116,7 @@ def rules_mutate(
     count: Annotated[int, typer.Option("--count", min=0, help="Changes that are tried, 0 for all.")] = 200,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Which ones.")] = 0,
     samples: Annotated[int, typer.Option("--samples", min=1, help="Random instances a rule.")] = 20,
+    deadline: Seconds = None,
     as_json: Json = False,
 ) -> None:
     """Change one thing in a rule (a condition, an axis, a constant, an op) and see whether the checker refuses what is then wrong.
@@ -123,10 +124,10 @@ def rules_mutate(
     Example: autocomp rules mutate mine.yaml --count 100
     """
     from autocomp.report.mutation import mutate_rules
-    from autocomp.rewrite import load_rules
 
+    start(Options(deadline=deadline or 0.0))
     mine = {str(f) for f in files or ()}
-    chosen = [r for r in load_rules(tuple(str(f) for f in files or ())) if not mine or any(str(r.location).startswith(m) for m in mine)]
+    chosen = [r for r in _in_time(files, deadline) if not mine or any(str(r.location).startswith(m) for m in mine)]
     report = mutate_rules(chosen, count, seed, samples, lambda text: None if as_json else err.print(text, highlight=False, soft_wrap=True))
     if as_json:
         typer.echo(json.dumps(report.data(), indent=1))
@@ -134,6 +135,18 @@ def rules_mutate(
     if report.missed:
         out.print(report.table())
     out.print(report.text, highlight=False, soft_wrap=True)
+
+
+def _in_time(files: list[Path] | None, seconds: float | None) -> Any:
+    """The shipped rules and those of files, with a clock that runs from now on. Raises RuleError where it left some out."""
+    from autocomp.rewrite import load_rules
+
+    start(Options(deadline=seconds or 0.0))
+    loaded = load_rules(tuple(str(f) for f in files or ()))
+    if undone := current().cut.get("rules"):
+        raise RuleError(f"the deadline of {current().seconds:g} s came while files were read: {undone}", where="rules",
+                        hint="a later --deadline")  # fmt: skip
+    return loaded
 
 
 def _report_checks(chosen: list[Any], in_force: Any, samples: int, as_json: bool) -> None:

@@ -6,6 +6,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable
+from contextvars import copy_context
 from dataclasses import dataclass, fields, replace
 from functools import wraps
 from pathlib import Path
@@ -15,6 +16,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
+from autocomp import deadline
 from autocomp.errors import AutocompError
 from autocomp.options import Options
 from autocomp.version import __version__
@@ -29,9 +31,10 @@ class Commands(TyperGroup):
         return sorted(super().list_commands(ctx), key=ORDER.index)
 
     def invoke(self, ctx: Any) -> Any:
-        """As typer does; an option of `optimize` that was written as a flag is answered with `--set`."""
+        """As typer does, in a context whose clock ends with the command; an option of `optimize` that was written as a flag is answered
+        with `--set`."""
         try:
-            return super().invoke(ctx)
+            return copy_context().run(super().invoke, ctx)
         except Exception as e:
             name = getattr(e, "option_name", "").lstrip("-").replace("-", "_")  # only an unknown flag's error has it
             if name in {f.name for f in fields(Options)}:
@@ -67,7 +70,7 @@ def options(
     """Options of the program itself."""
 
 
-OWN_FLAGS = {"rules": "--rules", "without": "--without"}
+OWN_FLAGS = {"rules": "--rules", "without": "--without", "deadline": "--deadline"}
 out = Console(soft_wrap=False, markup=False, width=None if sys.stdout.isatty() else 140)
 err = Console(stderr=True, markup=False)  # names of extras and shapes stand in brackets
 
@@ -79,6 +82,10 @@ Dims = Annotated[list[str] | None, typer.Option("--dim", help="Fix a symbolic di
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Verify = Annotated[bool, typer.Option("--verify/--no-verify", help="Replay against the float64 reference.")]
 Set = Annotated[list[str] | None, typer.Option("--set", help="An option (docs/models.md): --set max_body_ops=32; may be given again.")]
+Seconds = Annotated[
+    float | None,
+    typer.Option("--deadline", min=0, help="Seconds after which it goes on with what it has and says so; 0: no end."),
+]
 Tuned = Annotated[bool, typer.Option("--tuned/--no-tuned", help="Use measured schedules where `autocomp tune` found some.")]
 
 
@@ -120,13 +127,18 @@ class Choice:
     without: Without = None
     sets: Set = None
     dims: Dims = None
+    deadline: Seconds = None
+
+    def start(self) -> None:
+        """From now on the command's clock runs, one for all that it does."""
+        deadline.start(self.options())
 
     def options(self) -> Any:
         """Options from flags; values are converted by the type of the option's default."""
         from difflib import get_close_matches
 
         kinds = {f.name: f for f in fields(Options)}
-        values: dict[str, Any] = {}
+        values: dict[str, Any] = {} if self.deadline is None else {"deadline": self.deadline}
         for name, text in _assignments(self.sets, "--set").items():
             if name not in kinds:
                 near = get_close_matches(name, kinds, 1)

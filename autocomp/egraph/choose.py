@@ -9,14 +9,15 @@ from itertools import accumulate, groupby, islice
 from operator import mul
 from typing import Any
 
-from autocomp.budget import NEVER, Deadline
+from autocomp.budget import LATE
 from autocomp.cost.chip import Chip
 from autocomp.cost.demand import Demand, demand_of
 from autocomp.cost.estimate import pricer
 from autocomp.cost.recurrence import choose_recurrence
 from autocomp.cost.roles import Roles
 from autocomp.cost.work import Cost
-from autocomp.egraph.kernel_egraph import UNTILED, Asked, Found, schedules
+from autocomp.deadline import current
+from autocomp.egraph.kernel_egraph import FEW, UNTILED, Asked, Found, schedules
 from autocomp.egraph.kernel_memo import Choice, ScheduleMemo
 from autocomp.egraph.kernel_rules import applies
 from autocomp.errors import AutocompError, DoesNotFit, UnsupportedOp
@@ -59,8 +60,7 @@ def choose_schedule(kernel: Kernel, rules: RuleSet, chip: Chip, options: Options
 
 def choose_schedules(kernels: Iterable[Kernel], rules: RuleSet, chip: Chip, options: Options, trace: Trace,
                      admit: Callable[[Kernel, Schedule], None] | None = None, memo: ScheduleMemo | None = None,
-                     refused: dict[str, AutocompError] | None = None,
-                     deadline: Deadline = NEVER) -> dict[str, tuple[Schedule, Cost]]:  # fmt: skip
+                     refused: dict[str, AutocompError] | None = None) -> dict[str, tuple[Schedule, Cost]]:  # fmt: skip
     """`choose_schedule` for each signature; kernels of one form share an e-graph, so that its rules are declared once. A kernel for which
     the target prints no schedule is in `refused`, where that is given. After the deadline rules make no more schedules."""
     distinct = list({k.signature: k for k in kernels}.values())
@@ -68,7 +68,7 @@ def choose_schedules(kernels: Iterable[Kernel], rules: RuleSet, chip: Chip, opti
     known = {k.signature: memo.get(k, trace) if memo is not None else None for k in distinct if k.signature not in alone}
     asked = [k for k in distinct if k.signature in known and known[k.signature] is None]
     demands = {k.signature: demand_of(k) for k in asked}
-    found = dict(zip(demands, found_together(asked, [d.roles for d in demands.values()], rules, chip, options, deadline)))
+    found = dict(zip(demands, found_together(asked, [d.roles for d in demands.values()], rules, chip, options)))
     out: dict[str, tuple[Schedule, Cost]] = {}
     for k in distinct:
         if k.signature in alone:
@@ -83,7 +83,7 @@ def choose_schedules(kernels: Iterable[Kernel], rules: RuleSet, chip: Chip, opti
                     raise
                 refused[k.signature] = e
                 continue
-            if memo is not None and not deadline.cut:
+            if memo is not None and not current().cut:
                 memo.put(k, choice, trace)
         _tell(k, choice, trace)
         out[k.signature] = choice.schedule, choice.cost
@@ -104,7 +104,7 @@ def _choose(kernel: Kernel, demand: Demand, made: Found, rules: RuleSet, chip: C
             admit: Callable[[Kernel, Schedule], None] | None) -> Choice:  # fmt: skip
     """Extract from what the kernel's e-graph holds: the roofline prices every schedule in it."""
     refused: dict[str, int] = {}
-    found = _candidates(kernel, demand.roles, made, chip, options, refused, trace)
+    found = _few(_candidates(kernel, demand.roles, made, chip, options, refused, trace))
     price, by_model = pricer(demand, chip, kernel), options.tile_heuristic == "model-driven"
     priced = [(price(c.schedule), c) for c in found]
     ranked = _ranked(priced, by_model)
@@ -121,6 +121,13 @@ def _choose(kernel: Kernel, demand: Demand, made: Found, rules: RuleSet, chip: C
             raise e from None
     next_best = (f"{describe(c.schedule)} ({c.rule}): {_priced(cost)}" for cost, c in islice(ranked, SHOWN))
     return Choice(chosen.schedule, best, len(found) - before, chosen.rule, tuple(next_best), tuple(sorted(refused.items())), _made(priced))
+
+
+def _few(found: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
+    """All of them; after the deadline LATE that lie evenly among them, the kernel as one tile with them where it stands at the end."""
+    if len(found) <= LATE or not current().passed("schedule", FEW):
+        return found
+    return tuple(found[len(found) * (k + 1) // LATE - 1] for k in range(LATE))
 
 
 def _priced(cost: Cost) -> str:
@@ -186,6 +193,8 @@ def _admitted(kernel: Kernel, ranked: Iterator[tuple[Cost, Candidate]], admit: C
         except (DoesNotFit, UnsupportedOp) as e:
             refusals.append((c, e))
             refused[f"{c.rule}: {e.what}"] = refused.get(f"{c.rule}: {e.what}", 0) + 1
+            if len(refusals) >= LATE and current().passed("schedule", FEW):
+                break
             continue
         return cost, replace(c, schedule=schedule), i
     raise _nearest(refusals, conditions)
@@ -217,8 +226,7 @@ def candidates(kernel: Kernel, rules: RuleSet, chip: Chip, options: Options, dem
     return _candidates(kernel, roles, found, chip, options, {} if refused is None else refused, trace)
 
 
-def found_together(kernels: Sequence[Kernel], roles: Sequence[Roles], rules: RuleSet, chip: Chip, options: Options,
-                   deadline: Deadline = NEVER) -> list[Found]:  # fmt: skip
+def found_together(kernels: Sequence[Kernel], roles: Sequence[Roles], rules: RuleSet, chip: Chip, options: Options) -> list[Found]:
     """What the rules make of each kernel and what they refuse: an e-graph for those of one form."""
     shared = any(m.name == "shared" for m in chip.memories)
     asked = [_asked(k, replace(r, padded=True) if shared and r.form in ("contract", "online") else r, chip, options)
@@ -229,7 +237,7 @@ def found_together(kernels: Sequence[Kernel], roles: Sequence[Roles], rules: Rul
     out: dict[int, Found] = {}
     for mine in forms.values():
         speak = [r for phase in KERNEL_PHASES for r in rules.of(phase, chip.target) if applies(r, asked[mine[0]].roles)]
-        out |= zip(mine, schedules([asked[n] for n in mine], speak, options, deadline))
+        out |= zip(mine, schedules([asked[n] for n in mine], speak, options))
     return [out[n] for n in range(len(kernels))]
 
 

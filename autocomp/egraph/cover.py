@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from autocomp.budget import NEVER, Deadline, Effort, cover_effort
+from autocomp.budget import Effort, cover_effort
 from autocomp.cost.chip import Chip
+from autocomp.deadline import current
 from autocomp.egraph.chosen import Cover, check_cover
 from autocomp.egraph.cuts import Cut, Enumerator
 from autocomp.egraph.frozen import Frozen
@@ -28,8 +29,7 @@ DEEP = 3  # rounds in which the users of a tensor, and then theirs, are moved aw
 
 
 def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: Trace,
-          without: frozenset[frozenset[int]] = frozenset(), deadline: Deadline = NEVER,
-          effort: Effort | None = None) -> KernelGraph:  # fmt: skip
+          without: frozenset[frozenset[int]] = frozenset(), effort: Effort | None = None) -> KernelGraph:
     """Kernels for the whole graph, in an order in which every tensor is made before it is read. `without`: sets of nodes that no kernel
     computes together (`Call.body` of earlier covers). `effort`: what all covers of the graph may take, this one's own by default.
 
@@ -37,8 +37,7 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
     """
     subject = subject_of(frozen, chip.matrix.keys())
     effort = effort or cover_effort(len(frozen.graph.nodes()))
-    enum = Enumerator(subject, compile_rows(rules.of("fusion", chip.target), options), chip, options, without=without, effort=effort,
-                      deadline=deadline)  # fmt: skip
+    enum = Enumerator(subject, compile_rows(rules.of("fusion", chip.target), options), chip, options, without=without, effort=effort)
     enum.run()
     if effort.spent:
         trace.add("budget", "cover", cuts=effort.done, limit=effort.limit)
@@ -51,8 +50,8 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
             raise _no_form(name, root, enum)
         c.ref(root)
     seed = c.total
-    _improve(c, subject, deadline)
-    by_product_gain = _by_products(c, subject, deadline)
+    _improve(c, subject)
+    by_product_gain = _by_products(c, subject)
     check_cover(c, subject)
     fired: dict[str, int] = {}
     for x in c.used():
@@ -81,7 +80,7 @@ def _no_form(output: str, root: int, enum: Enumerator) -> UnsupportedOp:
 
 
 # ---- local search
-def _improve(c: Cover, s: Subject, deadline: Deadline) -> None:
+def _improve(c: Cover, s: Subject) -> None:
     """Moves that make the total fall, pass by pass; every state in between is a cover."""
     order = [x for g in s.order for x in g]
     moves: tuple[tuple[Callable[[int], bool], Callable[[int], None]], ...] = (
@@ -94,7 +93,7 @@ def _improve(c: Cover, s: Subject, deadline: Deadline) -> None:
         for n, (may, move) in enumerate(moves):
             for x in order if n else reversed(order):
                 if may(x):
-                    if deadline.passed("cover", "moves to a cheaper cover"):
+                    if current().passed("cover", "moves to a cheaper cover"):
                         return
                     move(x)
         if c.total >= before * (1 - 1e-9):
@@ -130,13 +129,13 @@ def _start_storing(c: Cover, x: int) -> Iterator[tuple[int, Cut]]:
 
 
 # ---- by-products
-def _by_products(c: Cover, s: Subject, deadline: Deadline) -> float:
+def _by_products(c: Cover, s: Subject) -> float:
     """Let a kernel store interior tensors that other kernels load, where that is cheaper than a kernel of their own."""
     before = c.total
     for x in sorted(c.used(), key=lambda x: (s.level.get(x, 0), x)):
         if x in c.extra:
             continue
-        if deadline.passed("cover", "by-products"):
+        if current().passed("cover", "by-products"):
             break
         settled = {*c.extra, *c.extra.values(), x}  # a kernel that stores by-products may not become one itself
         for cut in c.enum.cuts[x]:

@@ -12,11 +12,12 @@ from itertools import pairwise
 from math import prod
 from typing import NamedTuple
 
-from autocomp.budget import NEVER, Deadline, Effort, cover_effort
+from autocomp.budget import Effort, cover_effort
 from autocomp.cost.blocks import WARP_ROWS
 from autocomp.cost.chip import Chip
 from autocomp.cost.roofline import time_of
 from autocomp.cost.work import Work
+from autocomp.deadline import current
 from autocomp.egraph.factors import Factors, factors_of, prologue, repeats
 from autocomp.egraph.grammar import LOADED, Operand, Record, fold, load_grammar
 from autocomp.egraph.rows import Body, Rows
@@ -69,8 +70,8 @@ class Enumerator:
     refused: dict[str, int] = field(default_factory=dict)
     factors: dict[tuple[int, frozenset[int]], Factors] = field(default_factory=dict)
     without: frozenset[frozenset[int]] = frozenset()  # nodes that no body has together
-    effort: Effort | None = None  # once it is spent, tensors are computed as the model says; by default this cover's own
-    deadline: Deadline = NEVER  # after it, each by a kernel of its own too
+    effort: Effort | None = None  # once it is spent, tensors are computed as the model says (after the deadline, each by
+    # a kernel of its own too); by default this cover's own
 
     def __post_init__(self) -> None:
         nodes = self.subject.nodes
@@ -117,21 +118,23 @@ class Enumerator:
     @property
     def _hurried(self) -> bool:
         """Whether no more forms are looked at than the model has."""
-        return self.deadline.passed("cover", "bodies of several operations") or self._effort.spent
+        return current().passed("cover", "bodies of several operations") or self._effort.spent
 
     def _as_modelled(self, waiting: list[int]) -> None:
-        """Each of these classes by the forms that the model has of it; those that it has none of are not needed then. In rounds, since
-        classes of a group have an order among all of their forms."""
+        """Each of these classes by the forms that the model has of it; those that it has none of are not needed then. By all forms where
+        none of the model's can be computed (it reads too many tensors, or `without` has it). In rounds, since classes of a group have an
+        order among all of their forms."""
         model = {c: [n for n in self.subject.by_class[c] if n.enode.why == "source"] for c in waiting}
-        left = [c for c in waiting if model[c]]
-        while ready := {c: mine for c in left if (mine := [n for n in self._ready(c) if n in model[c]])}:
-            for c, nodes in ready.items():
-                self._enumerate(c, self._possible(c, nodes))
-            left = [c for c in left if c not in ready]
+        for every in (False, True):
+            left = [c for c in waiting if c not in self.cuts and (every or model[c])]
+            while ready := {c: mine for c in left if (mine := [n for n in self._ready(c) if every or n in model[c]])}:
+                for c, nodes in ready.items():
+                    self._enumerate(c, self._possible(c, nodes))
+                left = [c for c in left if c not in ready]
 
     def _possible(self, c: int, forms: Iterable[SubjectNode]) -> list[Cut]:
         """The cuts of a class by some of its forms."""
-        alone = self.deadline.passed("cover", "bodies of several operations")
+        alone = current().passed("cover", "bodies of several operations")
         return [cut for node in forms for cut in self._of_node(node, alone)]
 
     def _ready(self, c: int) -> list[SubjectNode]:

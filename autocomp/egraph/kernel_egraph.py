@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from autocomp.budget import LATE, NEVER, Deadline
+from autocomp.budget import LATE
 from autocomp.cost.roles import Roles, spread
+from autocomp.deadline import current
 from autocomp.egraph.engine import execute
 from autocomp.egraph.kernel_rules import COLUMNS, TILES, Decoder, KernelRule, Subject, Words, axes_of, compile_rule, default_row
 from autocomp.egraph.kernel_terms import is_legal
@@ -26,6 +27,7 @@ from autocomp.rewrite.rule import Rule
 from autocomp.rewrite.where import Env, holds
 
 UNTILED = "untiled"
+FEW = "all but a few schedules of each kernel"  # what is left out after the deadline
 STEPS = 16  # of egglog in a round: it cannot be stopped within
 AT_ONCE = 16  # answers that are parsed together: each keeps a copy of the text that it came in
 LAST = 1_000_000  # in `made`, the number of the schedule that no rule made: any rule's is smaller
@@ -53,7 +55,7 @@ class Asked:
     judge: Callable[[Schedule], Verdict]
 
 
-def schedules(kernels: Sequence[Asked], rules: Iterable[Rule], options: Options, deadline: Deadline = NEVER) -> list[Found]:
+def schedules(kernels: Sequence[Asked], rules: Iterable[Rule], options: Options) -> list[Found]:
     """All schedules that the rules make of each kernel, within the phase's budget. `rules` speak of the kernels' form, which is one."""
     alike: dict[tuple[bool, ...], list[int]] = {}
     for n, k in enumerate(kernels):
@@ -62,7 +64,7 @@ def schedules(kernels: Sequence[Asked], rules: Iterable[Rule], options: Options,
     rules = tuple(rules)
     for group in alike.values():
         graph = _KernelEGraph([kernels[n] for n in group], rules)
-        budget = graph.saturate(options.phase_iterations, options.max_schedules, deadline)
+        budget = graph.saturate(options.phase_iterations, options.max_schedules)
         found, refusals = graph.found(), graph.refusals()
         out |= {n: Found(found[i], refusals[i], budget) for i, n in enumerate(group)}
     return [out[n] for n in range(len(kernels))]
@@ -136,12 +138,12 @@ class _KernelEGraph:
         return Counter([tuple([number(row[k]) for k in columns]) for row in rows])
 
     # ---- rounds
-    def saturate(self, rounds: int, nodes: int, deadline: Deadline) -> str:
+    def saturate(self, rounds: int, nodes: int) -> str:
         """Run rules and answer questions until nothing is new; the limit (of a kernel, in the mean) that was hit, if one was. `rounds`:
         of STEPS of egglog's, those before each answer counted together."""
         limit = rounds
         while rounds:
-            late = deadline.passed("schedule", "all but a few schedules of each kernel")
+            late = current().passed("schedule", FEW)
             most, more = (min(nodes, LATE) if late else nodes) * len(self.kernels), True
             while more and rounds:
                 rounds -= 1
@@ -149,7 +151,7 @@ class _KernelEGraph:
                 more = done[-1].report.updated
             self.tables = self.eg.freeze().functions  # asked once: every look at it copies all rows
             if len(self.tables["Tile"].rows) > most:
-                return f"{deadline.seconds:g} seconds" if late else f"{nodes} schedules"
+                return f"{current().seconds:g} seconds" if late else f"{nodes} schedules"
             answers = self._answers(self.tables) if not more else []
             if not answers and not more:
                 return ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from autocomp.budget import NEVER, Deadline, Effort, cover_effort
+from autocomp.budget import Effort, cover_effort
 from autocomp.cost.chip import Chip
 from autocomp.cost.work import Cost
 from autocomp.egraph import choose
@@ -27,8 +27,7 @@ COVERS = 12  # that are tried
 
 
 def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: Trace, admit: Callable[[Kernel, Schedule], None],
-          memo: ScheduleMemo | None = None,
-          deadline: Deadline = NEVER) -> tuple[KernelGraph, dict[str, tuple[Schedule, Cost]]]:  # fmt: skip
+          memo: ScheduleMemo | None = None) -> tuple[KernelGraph, dict[str, tuple[Schedule, Cost]]]:  # fmt: skip
     """The kernels, and by signature a schedule with its predicted cost.
 
     `admit` raises UnsupportedOp or DoesNotFit for a schedule that the target cannot print. Where it does so for all of a kernel's, the
@@ -40,14 +39,14 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
     effort = cover_effort(len(frozen.graph.nodes()))
     for _ in range(COVERS):
         try:
-            calls = _kernels(frozen, rules, chip, options, trace, without, deadline, effort)
+            calls = _kernels(frozen, rules, chip, options, trace, without, effort)
         except UnsupportedOp as e:
             raise first or e from None
         kernels = {c.kernel.signature: c.kernel for c in calls.calls if not c.kernel.opaque}
         refused: dict[str, AutocompError] = {}
         with trace.stage("schedule") as note:
             new = [k for s, k in kernels.items() if s not in schedules]
-            schedules |= choose.choose_schedules(new, rules, chip, options, trace, admit, memo, refused, deadline)
+            schedules |= choose.choose_schedules(new, rules, chip, options, trace, admit, memo, refused)
             for signature, why in refused.items():
                 first = first or why
                 trace.add("reject", "target", phase="cover", kernel=kernels[signature].name, reason=why.what, count=1)
@@ -60,10 +59,10 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
 
 
 def _kernels(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: Trace, without: frozenset[frozenset[int]],
-             deadline: Deadline, effort: Effort) -> KernelGraph:  # fmt: skip
+             effort: Effort) -> KernelGraph:  # fmt: skip
     """One cover, checked."""
     with trace.stage("cover") as note:
-        calls = covers.cover(frozen, rules, chip, options, trace, without, deadline, effort)
+        calls = covers.cover(frozen, rules, chip, options, trace, without, effort)
         check_kernel_graph(calls)
         check_kernel_graph_accesses(calls)
         note.update(kernels=len(calls.calls), distinct=len({c.kernel.signature for c in calls.calls}))

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from autocomp.budget import NEVER, Deadline, folded_bytes, most_matches, most_terms
+from autocomp.budget import folded_bytes, most_matches, most_terms
+from autocomp.deadline import current
 from autocomp.egraph.arity import split_wide
 from autocomp.egraph.engine import Engine
 from autocomp.egraph.frozen import EClass, ENode, Frozen
@@ -129,8 +130,7 @@ def _same(a: float | None, b: float | None) -> bool:
     return a == b or (a is not None and b is not None and a != a and b != b)
 
 
-def saturate(graph: Graph, rules: RuleSet, options: Options, trace: Trace, features: Sequence[str] = (),
-             deadline: Deadline = NEVER) -> Frozen:  # fmt: skip
+def saturate(graph: Graph, rules: RuleSet, options: Options, trace: Trace, features: Sequence[str] = ()) -> Frozen:
     """All forms of the graph's tensors under the rules of the graph phases; `features` are the chip's, for rules that ask.
 
     Raises RuleError where a rule's two sides differ in type; a phase that reaches its budget stops and says so in the trace.
@@ -139,10 +139,10 @@ def saturate(graph: Graph, rules: RuleSet, options: Options, trace: Trace, featu
     functions, size = tensor_functions(options, features), len(subject.types)
     for phase in GRAPH_PHASES:
         chosen = rules.of(phase)
-        if chosen and not deadline.passed("saturate", f"rules of phase {phase} and later ones"):
+        if chosen and not current().passed("saturate", f"rules of phase {phase} and later ones"):
             able = matchable(chosen, (t.op for t in subject.engine.terms))
             queries = [q for i, r in enumerate(able) for q in queries_of(subject.engine, phase, i, r)]
-            Phase(phase, subject, options, trace, queries, functions, deadline, size).run()
+            Phase(phase, subject, options, trace, queries, functions, size).run()
     subject.engine.rebuild()
     split = split_wide(subject, options, trace)
     said = {names[n]: place for n, place in graph.locations.items() if n in names}
@@ -197,7 +197,6 @@ class Phase:
     trace: Trace
     queries: list[Query]
     functions: Mapping[str, Any]
-    deadline: Deadline
     source: int  # terms of the graph
     start: float = field(default_factory=time.perf_counter)
     fired: dict[str, int] = field(default_factory=dict)
@@ -308,7 +307,7 @@ class Phase:
         if self.tried > TRIES * self.most:
             return {"matches": self.tried, "limit": TRIES * self.most}
         left = f"rules of phase {self.name} and later ones"
-        return {"deadline_s": self.deadline.seconds} if self.deadline.passed("saturate", left) else None
+        return {"deadline_s": current().seconds} if current().passed("saturate", left) else None
 
 
 # ---- one match

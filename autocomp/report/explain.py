@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from autocomp.errors import AutocompError
-from autocomp.report.tables import measured_remarks, plural, runners_up, seconds_text
+from autocomp.report.tables import plural, remarks, runners_up, seconds_text
 
 FEW = 12  # names that an error lists; of more it says what lists them
 
@@ -30,9 +30,9 @@ def explain(program: Any, why: str | None = None, why_not: str | None = None) ->
     for e in program.trace.of("rule"):
         fired[e.name] = fired.get(e.name, 0) + int(e.data.get("count", 1))
     lines.append("rules that fired: " + (", ".join(f"{n} x{c}" for n, c in sorted(fired.items())) or "none"))
-    for e in program.trace.of("budget"):
+    for e in [e for e in program.trace.of("budget") if "undone" not in e.data]:
         lines.append(f"budget reached in phase {e.name}: " + ", ".join(f"{k} {v}" for k, v in e.data.items()))
-    lines += measured_remarks(program)
+    lines += remarks(program)
     for k in program.kernels:
         lines.append(f"{k.name} x{k.calls}: {seconds_text(k.predicted)}, bound by {k.bound}; ops {' '.join(k.ops)}")
     return "\n".join(lines), {

@@ -9,7 +9,7 @@ from typing import Any
 
 from autocomp.files import write_atomic
 from autocomp.report.graphview import choice_text, kernel_network, svg
-from autocomp.report.tables import kernel_rows, measured_remarks, seconds_text
+from autocomp.report.tables import kernel_rows, remarks, seconds_text
 from autocomp.report.templates import render
 
 
@@ -47,7 +47,7 @@ def program_report(program: Any, path: str | Path, timing: Any = None) -> Path:
         "program.html",
         p=program,
         rows=rows,
-        remarks=measured_remarks(program),
+        remarks=remarks(program),
         timing=timing,
         seconds=seconds_text,
         stages=program.trace.of("stage"),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from rich.table import Table
 
+from autocomp.deadline import current
 from autocomp.rewrite.check import check_rule
 from autocomp.rewrite.judge import really_wrong
 from autocomp.rewrite.mutate import Mutant, mutants
@@ -83,7 +84,10 @@ def mutate_rules(chosen: Sequence[Rule], count: int, seed: int, samples: int, sa
     trials = []
     for k, (rule, mutant) in enumerate(tried[: count or None]):
         status = check_rule(mutant.rule, samples, prove=False).status.partition("-")[0]
-        trials.append(Trial(rule.name, mutant.what, status, really_wrong(mutant.rule, rule, seed + 1)))
+        trial = Trial(rule.name, mutant.what, status, really_wrong(mutant.rule, rule, seed + 1))
+        if current().over:  # neither its check nor its judge came to their ends
+            break
+        trials.append(trial)
         if not trials[-1].refused and trials[-1].wrong:
             proof = check_rule(mutant.rule, samples).status.partition("-")[0]
             trials[-1] = Trial(rule.name, mutant.what, proof, trials[-1].wrong)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from rich.table import Table
 
+from autocomp.deadline import by_counts, current
 from autocomp.egraph.examples import check_examples
 from autocomp.errors import RuleError
 from autocomp.rewrite import CheckResult, Rule, RuleSet, check_rule
@@ -23,7 +24,8 @@ class RuleReport:
     def counts(self) -> str:
         """`26 rules: 20 proved, 5 tested, 1 assumed, 0 refuted`."""
         n = Counter(c.status.partition("-")[0] for _, c in self.rows)
-        return f"{len(self.rows)} rules: " + ", ".join(f"{n[s]} {s}" for s in ("proved", "tested", "assumed", "refuted"))
+        late = ("unchecked",) if n["unchecked"] else ()
+        return f"{len(self.rows)} rules: " + ", ".join(f"{n[s]} {s}" for s in ("proved", "tested", "assumed", "refuted", *late))
 
     def data(self) -> list[dict[str, object]]:
         """For machines."""
@@ -39,11 +41,15 @@ class RuleReport:
         return table
 
     def require(self) -> None:
-        """Raises RuleError for the first refuted rule, with its counterexample."""
+        """Raises RuleError for the first refuted rule, with its counterexample, and where the deadline left some unchecked."""
         for r, c in self.rows:
             if c.status == "refuted":
                 raise RuleError(f"is refuted: {c.detail}", where=r.where_text,
                                 hint="correct it, or say under which condition it holds in `where`")  # fmt: skip
+        late = [r.name for r, c in self.rows if c.cut]
+        if late:
+            raise RuleError(f"{len(late)} of {len(self.rows)} rules were not checked to the end: the deadline of {current().seconds:g} s",
+                            where=late[0], hint="a later --deadline, fewer --samples, or `rules test` for some of them")  # fmt: skip
 
 
 def positive(r: Rule) -> int:
@@ -55,11 +61,13 @@ def negative(r: Rule) -> int:
 
 
 def check_rules(chosen: Sequence[Rule], in_force: RuleSet, samples: int) -> RuleReport:
-    """Prove or test each rule, and run its examples through the e-graph."""
+    """Prove or test each rule, and run its examples through the e-graph; after the deadline the rest are unchecked."""
     rows = []
     for r in chosen:
         result = check_rule(r, samples)
-        if result.status != "refuted" and (wrong := check_examples(r, in_force)):
-            result = CheckResult("refuted", wrong, result.tests)
+        if result.status not in ("refuted", "unchecked"):
+            with by_counts():  # or what the clock cuts would be the rule's fault
+                wrong = check_examples(r, in_force)
+            result = CheckResult("refuted", wrong, result.tests) if wrong else result
         rows.append((r, result))
     return RuleReport(tuple(rows))

@@ -22,8 +22,20 @@ def runners_up(chosen: str, data: dict[str, Any]) -> list[str]:
     return [r for r in data.get("runners_up", ()) if not r.startswith(f"{chosen} (")]
 
 
-def measured_remarks(program: Any) -> list[str]:
-    """What became of measured schedules, off the trace: used, rolled back, or not to be used. Nothing where there are none."""
+def deadline_cuts(program: Any) -> dict[str, str]:
+    """Stages that the deadline ended, with what each left undone, off the trace."""
+    return {e.name: e.data["undone"] for e in program.trace.of("budget") if "undone" in e.data}
+
+
+def remarks(program: Any) -> list[str]:
+    """What the deadline left undone, and what became of measured schedules: used, rolled back, or not to be used. Nothing where there are
+    none."""
+    seconds = next((e.data["deadline_s"] for e in program.trace.of("budget") if "undone" in e.data), 0.0)
+    said = [f"the deadline of {seconds:g} s ended {stage}, which left out {undone}" for stage, undone in deadline_cuts(program).items()]
+    return said + _of_measurements(program)
+
+
+def _of_measurements(program: Any) -> list[str]:
     said = [e.data["text"] for e in program.trace.of("tuned") if e.name == "program"]
     return said + [f"{e.name}: {e.data['text']}" for e in program.trace.of("note") if e.name == "tuning database"]
 

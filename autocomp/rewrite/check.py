@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from autocomp.deadline import current
 from autocomp.errors import ModelError
 from autocomp.ir.node import Graph
 from autocomp.ir.ops import OPS
@@ -34,9 +35,10 @@ TINY = ((), (1,), (2,), (1, 2), (2, 1), (2, 2))
 
 @dataclass(frozen=True)
 class CheckResult:
-    """status: proved | tested-N | assumed | refuted. `detail`: what was proved, the counterexample, or why nothing was tested.
+    """status: proved | tested-N | assumed | refuted | unchecked. `detail`: what was proved, the counterexample, or why nothing was tested.
 
     tests: sets of values on which both sides agreed; instances: drawn instances among them. note: what else the author should know.
+    cut: the deadline came before the end, so that what was not refuted may yet be.
     """
 
     status: str
@@ -44,6 +46,7 @@ class CheckResult:
     tests: int = 0
     instances: int = 0
     note: str = ""
+    cut: bool = False
 
 
 _KNOWN: dict[str, CheckResult] = {}
@@ -51,16 +54,19 @@ _KNOWN: dict[str, CheckResult] = {}
 
 def check_rule(rule: Rule, samples: int = 20, prove: bool = True) -> CheckResult:
     """Compare the sides on the examples and on about `samples` times 5 drawn instances, each with several kinds of values; prove the rule
-    if z3 is there and the sides can be written as formulas. The same rule is checked once in a process.
+    if z3 is there and the sides can be written as formulas. The same rule is checked to its end once in a process.
 
     Rules of other phases move no values (their results are checked kernel by kernel), so they are `assumed` here.
     """
     if rule.phase not in GRAPH_PHASES:
         return CheckResult("assumed", "it chooses kernels or schedules; every program is replayed against the reference")
     key = f"{rule.text}|{rule.exact}|{rule.finite}|{rule.siblings}|{rule.examples}|{samples}|{prove}"
-    if key not in _KNOWN:
-        _KNOWN[key] = replace(_checked(rule, samples, prove), note=idle(rule))
-    return _KNOWN[key]
+    known = _KNOWN.get(key)
+    if known is None:
+        known = replace(_checked(rule, samples, prove), note=idle(rule))
+        if not known.cut:
+            _KNOWN[key] = known
+    return known
 
 
 def idle(rule: Rule) -> str:
@@ -73,6 +79,8 @@ def idle(rule: Rule) -> str:
 
 
 def _checked(rule: Rule, samples: int, prove: bool) -> CheckResult:
+    if current().over:
+        return CheckResult("unchecked", "the deadline came first", cut=True)
     tested = 0
     shown = [e for e in rule.examples if e.fires and e.bindings]
     for example in shown:
@@ -92,10 +100,12 @@ def _checked(rule: Rule, samples: int, prove: bool) -> CheckResult:
         tested += agreed
         if agreed:
             kept.append(bindings)
-    if not tested:
+    if not tested and not current().over:
         return CheckResult("assumed", "no positive example to test, and no instance was drawn")
     forms = _to_prove(rule, shown, kept)
     for k, bindings in enumerate(_resized(forms, SIZED * samples)):
+        if current().over:
+            break
         try:
             difference = compare(rule, bindings, k, WHOLE)
         except (ModelError, Unanswerable, TypeError, ValueError, IndexError, KeyError, AttributeError, OverflowError, ZeroDivisionError):
@@ -103,12 +113,16 @@ def _checked(rule: Rule, samples: int, prove: bool) -> CheckResult:
         if isinstance(difference, str):
             return CheckResult("refuted", difference, tested, len(kept))
         tested += difference
+    if current().over:
+        return CheckResult("unchecked", f"the deadline came after {len(kept)} drawn instances", tested, len(kept), cut=True)
     if prove:
         from autocomp.rewrite.prove import prove_rule
 
         proof = prove_rule(rule, forms)
         if proof:
             return CheckResult("proved", proof.reason, tested, len(kept))
+        if current().over:
+            return CheckResult("unchecked", "the deadline came during the proof", tested, len(kept), cut=True)
         return CheckResult(f"tested-{tested}", f"no proof: {proof.reason}", tested, len(kept))
     return CheckResult(f"tested-{tested}", "", tested, len(kept))
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from autocomp.deadline import current
 from autocomp.errors import ModelError
 from autocomp.ir.builder import checked_attrs, inferred
 from autocomp.ir.scalar import SCALAR
@@ -132,10 +133,12 @@ class Drawer:
 
     # ---- drawing
     def draws(self, count: int, tries: int) -> Iterator[tuple[dict[str, Any], Instance]]:
-        """Up to `count` bindings for which the conditions hold, from at most `tries` attempts."""
+        """Up to `count` bindings for which the conditions hold, from at most `tries` attempts; no more after the deadline."""
         found, seen = 0, set()
         shown = [dict(e.bindings) for e in self.rule.examples if e.fires and e.bindings]
         for k in range(tries):
+            if current().over:
+                return
             try:
                 bindings = self._varied(pick(self.rng, shown)) if shown and k % 3 == 0 else self._grown()
                 if (key := repr(sorted(bindings.items(), key=lambda x: x[0]))) in seen:

@@ -12,6 +12,7 @@ from importlib.resources import files as resources
 from pathlib import Path
 from typing import Any
 
+from autocomp.deadline import current
 from autocomp.errors import RuleError
 from autocomp.ir.ops import OPS
 from autocomp.options import Options
@@ -52,19 +53,19 @@ USER_SAMPLES = 8  # random inputs on which a user rule is tried
 def load_rules(files: Iterable[str | Path | Rule] = (), without: Iterable[str] = (), options: Options = Options()) -> RuleSet:  # noqa: B008
     """The shipped rules, then the user's files (or `@autocomp.rule` rules), less those whose name matches a glob of `without`.
 
-    Left out are also rules marked `exact: false` with `options.exact`, and those that require an option which is off.
+    Left out are also rules marked `exact: false` with `options.exact`, those that require an option which is off, and rules of the user
+    that were not tested when the deadline came.
     Raises RuleError: a file that is no rule file, an unknown field, op, function or variable, a name given twice, a rule
     whose own examples refute it.
     """
-    rules = list(shipped_rules())
+    rules, late = list(shipped_rules()), list[Rule]()
     for f in files:
         if not isinstance(f, (str, Path, Rule)):
             raise RuleError(f"a {type(f).__name__} is neither a file of rules nor a rule", where="rules",
                             hint="give a path, or a function under @autocomp.rule(phase=..)")  # fmt: skip
         mine = [f] if isinstance(f, Rule) else _read_file(Path(f))
         for r in mine:
-            _refuse_refuted(r)
-        rules += mine
+            (rules if _is_tested(r) else late).append(r)
     seen: dict[str, Rule] = {}
     for r in rules:
         if r.name in seen:
@@ -72,8 +73,10 @@ def load_rules(files: Iterable[str | Path | Rule] = (), without: Iterable[str] =
                 f"the name '{r.name}' is taken", where=str(r.location), hint=f"it is defined at {seen[r.name].location}"
             )
         seen[r.name] = r
+    if late:
+        current().ended("rules", f"rules that were not tested in time: {', '.join(r.name for r in late)}")
     without = tuple(without)
-    _refuse_idle(without, (*seen, *filter(None, map(arity_rule, OPS))))
+    _refuse_idle(without, (*seen, *(r.name for r in late), *filter(None, map(arity_rule, OPS))))
     chosen = RuleSet(tuple(rules)).without(without)
     return RuleSet(tuple(r for r in chosen if (r.exact or not options.exact) and all(getattr(options, o) for o in r.requires)))
 
@@ -88,15 +91,19 @@ def _refuse_idle(without: Iterable[str], names: Iterable[str]) -> None:
                             hint=f"nearest: {', '.join(near)}" if near else "`autocomp rules list` shows them")  # fmt: skip
 
 
-def _refuse_refuted(r: Rule) -> None:
-    """A user's rule is tested on its examples before it is used (the shipped ones are tested with the package)."""
+def _is_tested(r: Rule) -> bool:
+    """A user's rule is tested before it is used (the shipped ones are tested with the package): whether it was, to the end, or is not to
+    be. Raises RuleError where it is refuted."""
     if not r.assumed:
         found = check_rule(r, USER_SAMPLES, prove=False)
+        if found.cut:
+            return False
         if found.status == "refuted":
             raise r.error(f"is refuted: {found.detail}", "correct it, or say under which condition it holds in `where`")
         if found.status == "assumed" and r.phase in GRAPH_PHASES:
             raise r.error(f"cannot be tested: {found.detail}",
                           "give it examples: [{x: 'f32[3, 4]'}], a type or a value for each variable; or `assumed: true`")  # fmt: skip
+    return True
 
 
 @lru_cache(maxsize=1)

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from math import prod
 from typing import Any
 
+from autocomp.deadline import current
 from autocomp.errors import ModelError
 from autocomp.ir.decompose import decompose
 from autocomp.ir.monoids import MONOIDS
@@ -26,6 +27,7 @@ from autocomp.rewrite.where import Unanswerable
 from autocomp.rewrite.where import evaluate as value_of
 
 SECONDS = 5  # what z3 gets for one difference
+SHORT = 0.1  # and at least, however late it is
 LISTED = 3  # values of an attribute that a proof names
 
 
@@ -49,6 +51,8 @@ def prove_rule(rule: Rule, examples: Sequence[Example] = ()) -> Proof:
         return Proof(False, "there is no positive example")
     monoids: set[str] = set()
     for example in shown:
+        if current().over:
+            return Proof(False, "the deadline came first")
         try:
             monoids |= _prove_example(rule, example)
         except (Unprovable, Unanswerable, ModelError) as e:
@@ -167,7 +171,7 @@ def _require_zero(r: Reals, difference: Formula, otherwise: str) -> None:
     import z3
 
     solver = z3.Solver()
-    solver.set("timeout", SECONDS * 1000)
+    solver.set("timeout", round(1000 * current().within(SECONDS, SHORT)))
     known: dict[str, Any] = {}
     lowest: dict[str, int] = {}
     for m, _ in difference.terms:

@@ -7,6 +7,7 @@ import hashlib
 import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import Context, copy_context
 from pathlib import Path
 from secrets import token_hex
 
@@ -110,13 +111,14 @@ def build_objects(texts: Mapping[str, str], toolchain: object, trace: Trace, job
     found = sum(k in done for k in keys.values())
     missing = {k: name for name, k in keys.items() if k not in done}  # equal texts compile once
 
-    def compile_one(item: tuple[str, str]) -> None:
+    def compile_one(item: tuple[str, str], context: Context) -> None:
         k, name = item
-        done[k] = toolchain.compile_object(name, texts[name])  # type: ignore[attr-defined]
+        done[k] = context.run(toolchain.compile_object, name, texts[name])  # type: ignore[attr-defined]
         write_entry("objects", OBJECT, k, done[k], trace)
 
     with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
-        for n, _ in enumerate(pool.map(compile_one, missing.items()), 1):
+        clocks = [copy_context() for _ in missing]  # a thread of its own has no deadline
+        for n, _ in enumerate(pool.map(compile_one, missing.items(), clocks), 1):
             trace.progress(f"compiled {n} of {len(missing)} kernels")
     trace.add("note", "build cache", text=f"{found} of {len(texts)} kernels found")
     return {name: done[k] for name, k in keys.items()}

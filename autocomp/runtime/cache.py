@@ -33,7 +33,8 @@ def program_key(graph: Graph, target: Target, rules: RuleSet, options: Options, 
     parts += sorted({repr(d) for n in graph.inputs for d in n.type.shape if isinstance(d, Sym)})  # types print names alone
     parts += [f"{name} {node_digest(n)}" for name, n in graph.outputs]
     parts += [measured, target.name, repr(target.chip), target.why_not_runnable(), tools.missing() or tools.key()]
-    parts += [f"{k}={v!r}" for k, v in sorted(asdict(replace(options, rules=(), without=(), cache=True)).items())]
+    plain = replace(options, rules=(), without=(), cache=True, deadline=None)  # what a deadline cut is not kept: all that is kept is whole
+    parts += [f"{k}={v!r}" for k, v in sorted(asdict(plain).items())]
     parts += [f"{r.name} {r.phase} {r.text} {r.exact} {r.commutes} {r.targets} {r.requires} {r.siblings}" for r in rules]
     return digest(parts)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -12,7 +13,7 @@ import numpy as np
 from autocomp.ir.kernel import KernelGraph
 from autocomp.ir.reference import evaluate
 from autocomp.ir.types import Sym, TensorType
-from autocomp.runtime.given import of_torch
+from autocomp.runtime.given import dense, host_array, of_torch
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,29 @@ def _tensor(x: np.ndarray) -> Any:
     if x.dtype.isbuiltin == 1:
         return torch.from_numpy(x)
     return torch.from_numpy(x.view(f"i{x.dtype.itemsize}")).view(getattr(torch, x.dtype.name))
+
+
+class ReferenceExecutor:
+    """An `Executor` without a library: each call computes the graph through its operators' references, in the graph's own types."""
+
+    def __init__(self, calls: KernelGraph) -> None:
+        self._graph = calls.source
+        self._inputs = tuple(n.attrs["name"] for n in calls.source.inputs)
+
+    def run(self, feed: Mapping[str, Any]) -> dict[str, Any]:
+        """Outputs by name. Raises ModelError on a missing input, a wrong dtype or shape."""
+        given = {name: dense(host_array(feed[name], name)) for name in self._inputs if name in feed}
+        out = evaluate(self._graph, given, float64=False)
+        return given_back(feed, {name: x.copy() for name, x in out.items()})  # an output may be an input
+
+    def profile(self, feed: Mapping[str, Any], repeat: int = 10) -> Timing:
+        """Whole calls; there are no kernels to time."""
+        taken = []
+        for _ in range(repeat):
+            begun = time.perf_counter()
+            self.run(feed)
+            taken.append(time.perf_counter() - begun)
+        return Timing(float(np.median(taken)), {})
 
 
 def constants_of(calls: KernelGraph) -> dict[str, np.ndarray]:

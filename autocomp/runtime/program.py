@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from autocomp.cost.estimate import share_of_roofline
+from autocomp.deadline import current
 from autocomp.errors import AutocompError, BuildError, ModelError
 from autocomp.ir.kernel import KernelGraph
 from autocomp.limits import memory_told
 from autocomp.options import Options
 from autocomp.runtime.build import build_library, build_objects
 from autocomp.runtime.cuda import CudaExecutor
-from autocomp.runtime.executor import Executor, Timing, constants_of
+from autocomp.runtime.executor import Executor, ReferenceExecutor, Timing, constants_of
 from autocomp.runtime.host import HostExecutor
 from autocomp.runtime.library import source_files
 from autocomp.runtime.plan import slots
@@ -238,11 +239,18 @@ def files_of(calls: KernelGraph, sources: Mapping[str, KernelSource], target: Ta
 
 def executor_of(calls: KernelGraph, sources: Mapping[str, KernelSource], files: Mapping[str, str], target: Target, options: Options,
                 trace: Trace) -> Executor | None:  # fmt: skip
-    """What runs a program where its toolchain and its device are here (builds its files), else None."""
+    """What runs a program where its toolchain and its device are here (builds its files), else None. A C compiler that the deadline
+    ended leaves the reference."""
     if target.runtime not in ("host", "cuda") or target.why_not_runnable():
         return None
     places = slots(calls)
     if target.runtime == "host":
-        return HostExecutor(calls, places, sources, build_library(files, target.toolchain, trace), options, trace)
+        try:
+            library = build_library(files, target.toolchain, trace)
+        except BuildError as e:
+            if not (e.late and current().passed("build", "the C compiler, which did not end: calls run through the reference, slowly")):
+                raise
+            return ReferenceExecutor(calls)
+        return HostExecutor(calls, places, sources, library, options, trace)
     texts = {n: files[f"{n}.{s.language}"] for n, s in sources.items()}
     return CudaExecutor(calls, places, sources, build_objects(texts, target.toolchain.here(), trace), options)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from autocomp.deadline import current
 from autocomp.errors import VerificationError
 from autocomp.ir.node import Graph
 from autocomp.ir.reference import evaluate, input_sizes
@@ -35,7 +36,8 @@ SHAKES = 8  # times that inputs are moved by an ulp at most, up and down at rand
 
 def verify(program: Any, feed: Mapping[str, np.ndarray] | None = None, seed: int = 0) -> Verification:
     """Run and compare every output with the float64 reference: on `feed`, or on seeded random inputs, with symbolic dimensions at their
-    smallest, at two odd sizes and at their largest. The run with the largest error over tolerance is given back.
+    smallest, at two odd sizes and at their largest (after the deadline at no further one). The run with the largest error over tolerance
+    is given back.
 
     Every element is compared: a NaN or an infinity must be one in the reference too, or by a rule of `tolerance.deviation` (a value on
     the way overflows in the graph's own types, an ulp in the inputs crosses a pole). Where large terms cancel in an output, what an ulp
@@ -45,7 +47,12 @@ def verify(program: Any, feed: Mapping[str, np.ndarray] | None = None, seed: int
     """
     if feed is not None:
         return _verify_on(program, dict(feed), seed)
-    runs = [_verify_on(program, random_inputs(program.graph, seed, sizes), seed) for sizes in sizes_to_try(program.graph, seed)]
+    runs: list[Verification] = []
+    tried = list(sizes_to_try(program.graph, seed))
+    for sizes in tried:
+        if runs and current().passed("verify", f"{len(tried) - len(runs)} of {len(tried)} sizes"):
+            break
+        runs.append(_verify_on(program, random_inputs(program.graph, seed, sizes), seed))
     return max(runs, key=lambda v: v.ratio)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from autocomp.deadline import current
 from autocomp.egraph.choose import describe
 from autocomp.errors import AutocompError
 from autocomp.ir.kernel import Kernel
@@ -95,6 +96,7 @@ class KernelTuning:
         self.job = Job(encode(kernel), session.target, str(folder), int(self.key[:8], 16), session.options.threads)
         limit = session.options.search_configurations
         self.space = Space(legal_points(kernel, session.rules, session.target.chip, session.options, untuned))
+        self.whole = not current().cut  # or there are schedules that nobody made
         self.search = Search(self.space, self.key, limit, max(PATIENCE, limit // 4))
         self.first = self.space.number[untuned]
         self.outcomes: dict[int, Measurement] = {}
@@ -218,7 +220,8 @@ class KernelTuning:
         """Have the measuring process compute (or read) inputs and expected values, if it is a fresh one; why that failed."""
         if self.session.worker.alive and not always:
             return ""
-        done = self.session.worker.run(prepare, self.job, limit=self.session.limits.prepare)
+        limit = self.session.limits.prepare  # what fails later on is kept as a candidate's fault: the clock has no part in that
+        done = self.session.worker.run(prepare, self.job, limit=current().within(limit) if always else limit)
         if isinstance(done, Failure):
             _not_the_machines(done)
             return done.reason
@@ -267,7 +270,7 @@ class KernelTuning:
     def _record(self, kept: tuple[Kept, ...], untuned: float = 0.0, done: bool = False) -> Tuned:
         """Commit the state of the search."""
         t = Tuned(self.key, self.session.at, self.kernel.name, self.job.kernel, schedule_text(self.choice), untuned, len(self.space),
-                  self.search.tried, done, kept)  # fmt: skip
+                  self.search.tried, done and self.whole, kept)  # fmt: skip
         self.session.database.record(t)
         return t
 

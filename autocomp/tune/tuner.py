@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from autocomp.cost.host import usable_cores
+from autocomp.deadline import Deadline, running
 from autocomp.egraph.choose import choose_schedule
 from autocomp.egraph.parts import merged
 from autocomp.errors import AutocompError
@@ -54,6 +55,12 @@ def tune_program(calls: KernelGraph, target: Target, rules: RuleSet, options: Op
     AutocompError where the target cannot run here, or the database cannot be written.
     """
     require_device(target)
+    with running(Deadline(limits.seconds)) as clock:
+        return _tuned(calls, target, rules, options, database, limits, watch, clock)
+
+
+def _tuned(calls: KernelGraph, target: Target, rules: RuleSet, options: Options, database: Database, limits: Limits,
+           watch: Callable[[Progress], None], clock: Deadline) -> list[KernelResult]:  # fmt: skip
     count: dict[str, int] = {}
     kernels: dict[str, Kernel] = {}
     for c in merged(calls).calls:
@@ -63,11 +70,10 @@ def tune_program(calls: KernelGraph, target: Target, rules: RuleSet, options: Op
     chosen = {s: choose_schedule(k, rules, target.chip, options, Trace(), target.admit) for s, k in kernels.items() if not results[s].note}
     share = {s: cost.seconds * count[s] for s, (_, cost) in chosen.items()}
     order = sorted(share, key=lambda s: (-share[s], s))
-    begun = time.monotonic()
     with work_folder("tuning") as folder, _workers(limits) as (pool, worker):
         session = Session(target, rules, options, database, place_of(target, rules, options), pool, worker, limits)
         for n, s in enumerate(order):
-            left = limits.seconds - (time.monotonic() - begun) if limits.seconds else float("inf")
+            left = clock.left
             if n and left <= 0:
                 results[s] = replace(results[s], note="not begun: the time is over")
                 continue
@@ -75,7 +81,7 @@ def tune_program(calls: KernelGraph, target: Target, rules: RuleSet, options: Op
 
             def report(k: KernelTuning, n: int = n) -> None:
                 watch(Progress(k.kernel.name, n + 1, len(order), k.search.tried, k.limit, k.best, k.untuned, k.failed,
-                               time.monotonic() - begun))  # fmt: skip
+                               time.monotonic() - clock.began))  # fmt: skip
 
             results[s] = KernelTuning(kernels[s], session, chosen[s][0], folder / str(n)).run(count[s], end, report)
     return list(results.values())

@@ -7,11 +7,14 @@ The size of a symbolic dimension is known as its symbol: arrays that hold symbol
 from __future__ import annotations
 
 from collections.abc import Container
+from math import prod
 
 import numpy as np
 
-from autocomp.budget import TABLE_BYTES
+from autocomp.budget import FOLD_OPERATIONS, TABLE_BYTES, Effort
+from autocomp.deadline import current
 from autocomp.errors import UnsupportedOp
+from autocomp.ir.body import bound_axes
 from autocomp.ir.builder import Builder
 from autocomp.ir.node import Node
 from autocomp.ir.ops import OPS
@@ -19,6 +22,9 @@ from autocomp.ir.types import Sym, dtype_of
 
 FOLD_ELEMENTS = 4096
 """A constant subgraph's value is computed at import when it and its operands have at most this many elements each."""
+
+FEW = 64
+"""Elements below which an op is counted by them alone."""
 
 class ValueNeeded(UnsupportedOp):
     """A value must be known while compiling but depends on graph inputs; `inputs` names them.
@@ -43,6 +49,7 @@ class Constants:
         self.builder = builder
         self._constant: dict[Node, bool] = {}
         self._value: dict[Node, np.ndarray] = {}
+        self._effort = Effort(FOLD_OPERATIONS)
 
     def node(self, array: np.ndarray, name: str) -> Node:
         """A constant as a node: a scalar becomes `const`, one float in another shape a `const` spread over it (rules then see its
@@ -79,7 +86,14 @@ class Constants:
             return node
         if any(not n.type.is_static or n.type.elements > FOLD_ELEMENTS for n in (node, *node.inputs)):
             return node
-        value = self.value(node, name, name)
+        if self._effort.done > FOLD_OPERATIONS // 2 or current().passed("import", "constants of constants, left to later stages"):
+            return node
+        try:
+            value = self.value(node, name, name)
+        except UnsupportedOp:
+            if self._effort.spent:  # nobody asked for it
+                return node
+            raise
         return node if value.dtype == object else self.node(value, name)
 
     def _evaluate(self, n: Node, what: str, where: str) -> np.ndarray:
@@ -95,6 +109,10 @@ class Constants:
         if n.op in ("const", "param"):
             return self.builder.value_of(n)
         args = tuple(self._value[i] for i in n.inputs)
+        self._effort.done += _operations(n)
+        if self._effort.spent:
+            raise UnsupportedOp(f"{what} must be known while compiling, but computing the model's constants takes more than "
+                                f"{FOLD_OPERATIONS} operations", where=where, hint="compute them before the export")  # fmt: skip
         if any(a.dtype == object for a in args):
             return self._symbolic(n, args, what, where)
         with np.errstate(all="ignore"):
@@ -114,6 +132,16 @@ class Constants:
                 hint=f"fix it: dims={{'{names[0]}': 1}}",
             ) from None
         return out if any(isinstance(v, Sym) for v in out.reshape(-1)) else out.astype(n.type.dtype.numpy)
+
+
+def _operations(n: Node) -> int:
+    """Steps that an op takes on arrays of its static types: elements, and for each what it runs over."""
+    elements = max((t.elements for t in (n.type, *(i.type for i in n.inputs)) if t.is_static), default=1)
+    types, entry = tuple(i.type for i in n.inputs), OPS[n.op]
+    if elements <= FEW or entry.comprehension is None or not all(t.is_static for t in types):
+        return elements
+    inside = bound_axes(entry.comprehension(types, n.attrs, n.type).value)
+    return max(elements, n.type.elements * prod(a.extent for a in inside if isinstance(a.extent, int)))
 
 
 def _below(node: Node, known: Container[Node]) -> list[Node]:
