@@ -92,12 +92,14 @@ def main() -> None:
     parser.add_argument("--markdown", action="store_true")
     args = parser.parse_args()
     if args.markdown:
-        print("| model | deadline | seconds | without the C compiler | " + " | ".join(STAGES) + " | kernels | left out in | error / tolerance |\n|" + "---|" * 13)
+        heads = ("model", "deadline", "seconds", "without the C compiler", *STAGES, "kernels", "left out in", "error / tolerance")
+        print(f"| {' | '.join(heads)} |\n{'|---' * len(heads)}|")
     for name in MODELS:
         for seconds in args.seconds if args.only.lower() in name.lower() else ():
             r = child(name, seconds, args.target)
             stages, ratio = [f"{r['stages'][s]:.2f}" for s in STAGES], "-" if r["ratio"] is None else f"{r['ratio']:.2f}"
-            cells = [name, f"{seconds:g}" if seconds else "none", f"{r['total']:.2f}", f"{r['total'] - r['stages']['build']:.2f}", *stages, str(r["kernels"]),
+            own = r["total"] - r["stages"]["build"]
+            cells = [name, f"{seconds:g}" if seconds else "none", f"{r['total']:.2f}", f"{own:.2f}", *stages, str(r["kernels"]),
                      ", ".join(r["cut"]) or "nothing", ratio]  # fmt: skip
             print(f"| {' | '.join(cells)} |" if args.markdown else "  ".join(f"{c:>8}" for c in cells), flush=True)
             if not args.markdown:
