@@ -99,10 +99,13 @@ def value(dtype: str, shape: tuple[int, ...], kind: str, seed: int, shake: int |
     if kind == "whole":
         y = np.round(y * 3)
     y = torch.from_numpy(np.asarray(y)).to(t)
-    if shake is not None:
-        up = torch.from_numpy(np.random.default_rng((seed, shake)).integers(-1, 2, shape).astype("f8"))
-        y = (y.double() * (1 + up * torch.finfo(t).eps)).to(t)
-    return y  # type: ignore[no-any-return]
+    return y if shake is None else shaken(y, (seed, shake))
+
+
+def shaken(x: torch.Tensor, seed: tuple[int, ...]) -> torch.Tensor:
+    """Each float moved by about an ulp, up or down."""
+    up = torch.from_numpy(np.random.default_rng(seed).integers(-1, 2, tuple(x.shape)).astype("f8"))
+    return (x.double() * (1 + up * torch.finfo(x.dtype).eps)).to(x.dtype)
 
 
 # ---- drawing

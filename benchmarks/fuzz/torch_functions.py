@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from torch.overrides import TorchFunctionMode
 
 import autocomp
 from autocomp.errors import AutocompError
-from benchmarks.fuzz.torch_drawing import Case, Drawing, Given, value
+from benchmarks.fuzz.torch_drawing import Case, Drawing, Given, shaken, value
 from benchmarks.fuzz.verdict import RIGHT, Verdict
 
 NAME = "torch"
@@ -123,19 +123,48 @@ class _Rounded(TorchFunctionMode):
 
 
 def _references(case: Case, module: torch.nn.Module, batch: int | None) -> list[tuple[torch.Tensor, ...]]:
-    """torch's results: in the module's own types first, with inputs an ulp away, and in float64 where it runs so."""
+    """torch's results: in the module's own types first, with inputs (of the module and of its layers) an ulp away, and in float64 where it
+    runs so. A layer may magnify what its input's rounding does: a norm of equal numbers divides by the root of its eps."""
     out: list[tuple[torch.Tensor, ...]] = []
     wide = case.module().double()
     with torch.no_grad():
         for shake in (None, *range(SHAKES)):
             xs = [g.make(batch, shake) for g in case.inputs]
-            with _Rounded(shake) if shake is not None else nullcontext():
+            with _moved(module, shake), _Rounded(shake) if shake is not None else nullcontext():
                 y = module(*(x.clone() for x in xs))
             out.append(y if isinstance(y, tuple) else (y,))
-            with suppress(RuntimeError, IndexError, ValueError):
+            with suppress(RuntimeError, IndexError, ValueError, TypeError), _double():
                 y = wide(*(x.double() if x.is_floating_point() else x.clone() for x in xs))
                 out.append(y if isinstance(y, tuple) else (y,))
     return out
+
+
+@contextmanager
+def _moved(module: torch.nn.Module, shake: int | None) -> Iterator[None]:
+    """Floats that a layer is given moved by about an ulp, as `shake` says."""
+
+    def one(x: Any) -> Any:
+        if shake is None or not isinstance(x, torch.Tensor) or not x.is_floating_point():
+            return x
+        return shaken(x, (17, shake))
+
+    hooks = [layer.register_forward_pre_hook(lambda _, args: tuple(map(one, args))) for layer in module.children()]
+    try:
+        yield
+    finally:
+        for h in hooks:
+            h.remove()
+
+
+@contextmanager
+def _double() -> Iterator[None]:
+    """float64 where torch makes floats of integers (a logarithm of truth values)."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
 
 
 def differs(got: torch.Tensor, references: Sequence[torch.Tensor]) -> str:

@@ -48,6 +48,21 @@ def test_what_differs(got, want, said):
     assert found.startswith(said) if said else not found
 
 
+def test_what_a_layer_magnifies_is_allowed_and_no_more():
+    """Equal columns that no input's rounding moves: their norm is 0 but for the mean's last bit, over the root of eps."""
+    case = net.Case(0, (X,), ("self.l0 = nn.LayerNorm(4)",), (("t0", "t0 = self.l0(x0.clamp(2, 2))"),), ("t0",))
+    references = [r[0] for r in net._references(case, case.module(), None)]
+    assert references[0].abs().max() == 0
+    assert not net.differs(torch.full((3, 4), -1.9e-5), references)
+    assert net.differs(torch.full((3, 4), 1e-3), references)
+
+
+def test_references_in_float64_are_made_of_truth_values_too():
+    case = net.Case(0, (X,), ("self.l0 = nn.LSTM(4, 3)",), (("t0", "t0 = self.l0(torch.exp(x0 < x0))[0]"),), ("t0",))
+    references = [r[0] for r in net._references(case, case.module(), None)]
+    assert [r.dtype for r in references] == [torch.float32, torch.float64] * (net.SHAKES + 1)
+
+
 def test_smaller_cases_are_smaller_and_run():
     case = next(c for c in map(net.draw, range(50)) if len(c.lines) > 5 and len(c.outputs) > 1)
     for less in net.smaller(case):
