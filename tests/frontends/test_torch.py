@@ -97,6 +97,8 @@ MODELS = {
     "truths": (lambda: Apply(lambda x: torch.isclose(x, x + 1e-9) * 1.0), lambda: (R(9),)),
     "no bias": (lambda: Apply(lambda x: torch.addmm(x * float("nan"), x, x, beta=0.0)), lambda: (R(4, 4),)),
     "no elements": (lambda: Apply(lambda x: (torch.cat([x, x]), x.flip(0))), lambda: (R(0),)),
+    "indexed": (lambda: Apply(lambda x, i: (x[i], x[:, i % 3], x[i, i % 3], x[:, i[:, None], i[None] % 4], x[i, :, i % 4], x[None, i, -1],
+                                            x[i[:, None], :, i[None] % 4])), lambda: (R(5, 5, 4), torch.randint(0, 5, (2,)))),
     "gqa": (lambda: Apply(lambda q, k: F.scaled_dot_product_attention(q, k, k, enable_gqa=True)), lambda: (R(1, 4, 5, 8), R(1, 2, 5, 8))),
 }  # fmt: skip
 
@@ -203,6 +205,7 @@ SIZED = {  # functions of x: f32[b, 4] that depend on b
     "a causal mask": lambda x: torch.full((x.shape[0], x.shape[0]), float("-inf")).triu(1).softmax(-1) @ x,
     "expand": lambda x: torch.tensor([0.5, 1, 2, 3])[None].expand(x.shape[0], 4).exp(),
     "a size as a number": lambda x: x * x.shape[0] + x.shape[0] % 3 + x.shape[0] // 2 + x.shape[0] ** 2 - x / x.shape[0] ** 0.5,
+    "a mask by index pairs": lambda x: x[torch.arange(x.shape[0])[:, None, None], torch.arange(4)[None, None]].sum(1),
     "alpha": lambda x: torch.add(x, x, alpha=x.shape[0]),
 }  # fmt: skip
 

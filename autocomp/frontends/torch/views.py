@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from autocomp.frontends.torch.call import Call, axis_of, row
 from autocomp.ir.node import Node
-from autocomp.ir.types import I64
+from autocomp.ir.types import BOOL, I64
 
 
 @row("view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "flatten", "unflatten")
@@ -178,3 +179,23 @@ def _index_select(c: Call, x: Node, dim: int, index: Node) -> Node:
 @row("gather")
 def _gather(c: Call, x: Node, dim: int, index: Node, **_: Any) -> Node:
     return c.op("gather_elements", x, index, axis=axis_of(x, dim))
+
+
+@row("index")
+def _index(c: Call, x: Node, indices: Sequence[Node | None]) -> Node:
+    """x at index tensors, broadcast together, for some of its dimensions: their dimensions stand where the indexed ones stood, or in
+    front where those were not neighbours."""
+    assert c.out is not None
+    given = {k: i for k, i in enumerate(indices) if i is not None}
+    if any(i.type.dtype == BOOL for i in given.values()):
+        raise c.refuse("a mask as an index: the result's size depends on data", "use torch.where")
+    axes = tuple(given)
+    if len(axes) == 1:
+        return c.op("gather", x, given[axes[0]], axis=axes[0])
+    rank, near = max(i.type.rank for i in given.values()), axes[-1] - axes[0] < len(axes)
+    first = axes[0] if near else 0
+    places = c.out.shape[first : first + rank]
+    column = lambda i: c.op("reshape", c.cast(c.op("broadcast", i, shape=places), I64), shape=(*places, 1))
+    rest = tuple(k for k in range(x.type.rank) if k not in given)
+    y = c.op("gather_nd", c.op("transpose", x, perm=(*axes, *rest)), c.op("concat", *map(column, given.values()), axis=rank))
+    return c.op("transpose", y, perm=(*range(rank, rank + first), *range(rank), *range(rank + first, y.type.rank)))
