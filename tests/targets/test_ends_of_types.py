@@ -16,7 +16,7 @@ needs_compiler = pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ o
 TYPES = ["f16", "bf16", "f32", "f64", "i8", "i16", "i32", "i64", "u8", "u32", "u64", "bool"]
 OF_ONE = {"cast", "as_stored", "where"}  # tests/targets/test_casts.py; a choice is none of values
 EITHER_ZERO = {"max", "min", "relu", "gelu"}
-MAY_VANISH = {"sigmoid", "silu"}  # below the least normal number
+MAY_VANISH = {"exp", "exp2", "sigmoid", "silu", "softplus"}  # below the least normal number
 CANCELS = {"gelu": 1e-7, "gelu_tanh": 1e-7}  # 0.5 x (1 + erf): so much of x
 TOGETHER = 12  # functions a kernel
 
