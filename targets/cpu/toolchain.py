@@ -12,6 +12,8 @@ from functools import lru_cache
 from importlib.resources import as_file, files
 from pathlib import Path
 
+from autocomp.targets.cpu.precompiled import begins_with_it, for_sources
+
 from autocomp import commands
 from autocomp.errors import BuildError
 
@@ -33,6 +35,7 @@ GCC_LOOPS = "-fno-tree-loop-if-convert"
 GCC = re.compile(r"\S+ \([^)]*\) \d+\.")  # `gcc (Debian 12.2.0-14) 12.2.0`: a compiler that knows the option; clang refuses it
 NO_OPENMP = ("'omp.h' file not found", "omp.h: No such file", "-lomp", "-lgomp", "unsupported option '-fopenmp'")
 CANDIDATES = ("cc", "gcc", "clang")
+PLAN = "plan.c"  # it calls kernels and computes nothing
 
 
 HINT = "install one, e.g. `apt-get install gcc`, or set $CC"
@@ -75,12 +78,13 @@ class Toolchain:
 
     command: the compiler, else $CC, else the first of cc, gcc and clang. machine: options that say for which instruction set, which must
     have the vectors of the chip that kernels are printed for. more: options behind all others, of compiler and linker (`-O1`, `-g`,
-    `-fsanitize=address`, `-static`).
+    `-fsanitize=address`, `-static`). precompiled: whether sources may find the runtime header precompiled; the result is the same.
     """
 
     command: str = ""
     machine: tuple[str, ...] = ("-march=native",)
     more: tuple[str, ...] = ()
+    precompiled: bool = True
 
     def compiler(self) -> str:
         """The command that compiles, as a shell reads it."""
@@ -97,9 +101,7 @@ class Toolchain:
     def key(self) -> str:
         """What the result depends on besides the sources."""
         command, version = _found(self.command or os.environ.get("CC", ""))
-        folder = files("autocomp.targets.cpu").joinpath("include")
-        headers = [f.read_text() for f in sorted(folder.iterdir(), key=lambda f: f.name)]
-        return "\n".join((*command, version, _cpu_flags(), *_flags(version), *self.machine, *self.more, *headers))
+        return "\n".join((*command, version, _cpu_flags(), *_flags(version), *self.machine, *self.more, *_headers()))
 
     def compile(self, folder: Path, names: Sequence[str], out: Path, jobs: int = 2, program: bool = False) -> None:
         """Objects side by side, then one link: a library, or a `program` (with a main). Raises BuildError with the compiler's log."""
@@ -107,8 +109,16 @@ class Toolchain:
         objects = [folder / (n[:-2] + ".o") for n in names]
         with as_file(files("autocomp.targets.cpu").joinpath("include")) as include:
             options = [*_flags(version), *self.machine, f"-I{include}", *self.more]
-            compiles = [[*cc, *options, "-c", n, "-o", o.name] for n, o in zip(names, objects)]
-            commands.build(compiles, objects, folder, where="target cpu", jobs=jobs, error=_error)
+            compiles = [[*cc, *options, *(("-O0",) if n == PLAN else ()), "-c", n, "-o", o.name] for n, o in zip(names, objects)]
+            shared = for_sources(folder, names, cc, f"{version} {_cpu_flags()}", options, include, _headers()) if self.precompiled else None
+            ready = shared.ready(folder) if shared else None
+            if ready is None or not _succeed([[*c, *ready] if begins_with_it(folder / n) else c for c, n in zip(compiles, names)], objects,
+                                             folder, jobs):  # fmt: skip
+                if shared and ready is not None:
+                    shared.refused(folder)
+                commands.build(compiles, objects, folder, where="target cpu", jobs=jobs, error=_error)
+                if shared and ready is None:
+                    shared.built()
         kind = () if program else ("-shared",)
         link = [*cc, *kind, "-fopenmp", *[o.name for o in objects], "-o", out.name, "-lm", *self.more]
         commands.build([link], [out], folder, where="target cpu", error=_error)
@@ -119,6 +129,18 @@ class Toolchain:
 def _flags(version: str) -> tuple[str, ...]:
     """Options of every compilation by the compiler that tells this version."""
     return (*FLAGS, GCC_LOOPS) if GCC.match(version) else FLAGS
+
+
+def _succeed(compiles: Sequence[Sequence[str]], objects: Sequence[Path], folder: Path, jobs: int) -> bool:
+    """Run a compiler's commands; whether all made their objects."""
+    done = commands.run(compiles, folder, where="target cpu", jobs=jobs)
+    return not any(e.why for e in done) and all(o.exists() and o.stat().st_size for o in objects)
+
+
+def _headers() -> list[str]:
+    """The texts of the headers that sources include."""
+    folder = files("autocomp.targets.cpu").joinpath("include")
+    return [f.read_text() for f in sorted(folder.iterdir(), key=lambda f: f.name)]
 
 
 def _error(e: commands.Ended, what: str, where: str, hint: str = "") -> BuildError:
