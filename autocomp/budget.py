@@ -16,6 +16,7 @@ MATCHES_OF_A_TERM = 20  # and for each term of the graph
 CUTS, CUTS_OF_AN_OP = 20_000, 100  # bodies of kernels that are priced, for the smallest graph and for each operation
 LATE = 64  # schedules of a kernel that are made, priced or printed after the deadline
 TABLE_BYTES = 2**28  # of one array that a model's numbers ask for while it is compiled
+NODES = 200_000  # that reading one model makes: loops and functions of a file written out, calls of a traced function
 FOLD_OPERATIONS = 2**30  # of constants that are computed while a model is read, all together
 FOLDED = 16  # times the bytes of all parameters that one constant may have which is folded
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from autocomp.ir.affine import Aff
 from autocomp.ir.body import Expr
@@ -125,7 +126,11 @@ class TileProgram:
         return dict(self.axes)[axis]
 
     def buf(self, name: str) -> Buf | None:
-        return next((b for b in self.bufs if b.name == name), None)
+        return self._bufs.get(name)
+
+    @cached_property
+    def _bufs(self) -> dict[str, Buf]:
+        return {b.name: b for b in reversed(self.bufs)}
 
     def tensor(self, name: str) -> Tensor | None:
         return next((t for t in self.inputs + self.outputs if t.name == name), None)

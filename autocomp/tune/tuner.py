@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from autocomp.cost.host import usable_cores
-from autocomp.deadline import Deadline, running
+from autocomp.deadline import Deadline, by_counts, running
 from autocomp.egraph.choose import choose_schedule
 from autocomp.egraph.parts import merged
 from autocomp.errors import AutocompError
@@ -67,7 +67,9 @@ def _tuned(calls: KernelGraph, target: Target, rules: RuleSet, options: Options,
         kernels.setdefault(c.kernel.signature, c.kernel)
         count[c.kernel.signature] = count.get(c.kernel.signature, 0) + 1
     results = {s: KernelResult(k.name, count[s], note=_why_not(k)) for s, k in kernels.items()}
-    chosen = {s: choose_schedule(k, rules, target.chip, options, Trace(), target.admit) for s, k in kernels.items() if not results[s].note}
+    with by_counts():  # what `optimize` chooses
+        chosen = {s: choose_schedule(k, rules, target.chip, options, Trace(), target.admit)
+                  for s, k in kernels.items() if not results[s].note}  # fmt: skip
     share = {s: cost.seconds * count[s] for s, (_, cost) in chosen.items()}
     order = sorted(share, key=lambda s: (-share[s], s))
     with work_folder("tuning") as folder, _workers(limits) as (pool, worker):

@@ -46,6 +46,7 @@ class Placer:
         self.asked = asked
         self.p, self.instructions, self.plain, self.out = p, instructions, plain, out
         self.bufs = {b.name: b for b in p.bufs}
+        self.extended = {b.name: frozenset(x for x in b.axes if self.size(x) > 1) for b in p.bufs}
         self.stmts = [s for s, _ in walk(p.body)]
         out.once = frozenset(s.dst for s, loops in walk(p.body) if s.op == "copy" and all(x.kind == "grid" for x in loops))
         self.made = {s.dst: s for s in self.stmts if s.op in ("copy", "map", "reduce")}
@@ -248,15 +249,15 @@ class Placer:
     # ---- common and free
     def common(self, buf: Buf) -> Layout | None:
         """The layout of a value that covers this one's axes, projected. Raises UnsupportedOp where two disagree."""
-        wide = {x for x in buf.axes if self.size(x) > 1}
+        wide = self.extended[buf.name]
         found: Layout | None = None
         for name, layout in self.out.layouts.items():
             if name not in self.meeting[buf.name]:
                 continue
-            axes = {x for x in self.bufs[name].axes if self.size(x) > 1}
+            axes = self.extended[name]
             if wide <= axes and (wide or axes):
                 mine = layout.project(buf.axes)
-                if found is not None and _without(mine) != _without(found):
+                if found is not None and mine != found and _without(mine) != _without(found):
                     if wide == axes:
                         return layout
                     raise self.refuse(f"{buf.name} would lie in two layouts ({found}; {mine})")

@@ -247,7 +247,7 @@ def test_function_that_calls_itself() -> None:
 
 def test_functions_that_multiply(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten calls a function, ten functions deep: 10^10 nodes from a hundred."""
-    monkeypatch.setattr("autocomp.frontends.onnx.importer.MAX_NODES", 5000)
+    monkeypatch.setattr("autocomp.frontends.onnx.importer.NODES", 5000)
     names = [*(f"h{k}" for k in range(9)), "y"]
     chain = lambda op: [helper.make_node(op, [a], [b], domain="f") for a, b in zip(["x", *names], names, strict=False)]
     functions = [function(f"f{k}", chain(f"f{k + 1}")) for k in range(10)]

@@ -72,3 +72,14 @@ def test_the_deadline_ends_folding_and_the_program_is_right(monkeypatch):
     monkeypatch.undo()
     program.verify()
     assert autocomp.optimize(model(True), cache=False, deadline=1e-9).verify().ratio <= 1
+
+
+def test_a_traced_function_that_does_not_end(monkeypatch):
+    monkeypatch.setattr("autocomp.frontends.tracing.array.NODES", 500)
+
+    def forever(x):
+        while True:
+            x = x * 1.5
+
+    with pytest.raises(UnsupportedOp, match=r"test_import_effort.py:\d+ in forever .*: makes more than 500 operations"):
+        autocomp.optimize(forever, example_inputs=np.ones(3, np.float32))

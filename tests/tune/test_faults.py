@@ -14,6 +14,7 @@ from autocomp.tune.database import Database
 from autocomp.tune.kernel import Limits
 from autocomp.tune.key import schedule_of
 from autocomp.tune.tuner import tune_program
+from tests.helpers.clocks import clock
 from tests.helpers.covers import cover_of
 from tests.helpers.tune_targets import FaultyCpu
 
@@ -30,12 +31,12 @@ FAULTS = {
 }
 
 
-def tuned(tmp_path, faults, most=10, overlap=None):
+def tuned(tmp_path, faults, most=10, overlap=None, seconds=0.0):
     """(results, outcomes by the tile of the first axis) of a search with a faulty target."""
     target = FaultyCpu(load_target("cpu").chip, faults=faults)
     with Database(tmp_path / "t.sqlite") as db:
         results = tune_program(cover_of(parse(SOFTMAX), "cpu"), target, rewrite.load_rules(), Options(search_configurations=most), db,
-                               Limits(build=8, run=4, overlap=overlap))  # fmt: skip
+                               Limits(seconds=seconds, build=8, run=4, overlap=overlap))  # fmt: skip
         (search,) = db.tuned()
         outcomes = {tile_of(m.schedule): m for m in db.measurements(search.kernel, search.place)}
     return results[0], search, outcomes
@@ -95,3 +96,14 @@ def test_where_everything_fails_nothing_is_kept_and_the_reason_is_told(tmp_path)
     assert result.note == "no schedule gave a right result"
     assert search.kept == ()
     assert result.failures == {"build: cc failed with exit code 1: no such register": 3}
+
+
+@pytest.mark.parametrize("over", [False, True])
+def test_a_search_over_schedules_that_the_clock_cut_is_not_recorded_as_done(tmp_path, monkeypatch, over):
+    """Though it measured as many as it was to: the schedules that were not made are looked at by the next search."""
+    clock(monkeypatch, 2 if over else None)  # the second question: before the space is made
+    monkeypatch.setattr("autocomp.egraph.kernel_egraph.LATE", 4)
+    result, search, outcomes = tuned(tmp_path, (), most=1, seconds=600.0)
+    assert search.done is not over
+    assert len(outcomes) == 1
+    assert result.tuned_seconds > 0

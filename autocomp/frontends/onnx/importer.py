@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from autocomp.budget import NODES
 from autocomp.errors import AutocompError, ModelError, UnsupportedOp
 from autocomp.frontends.onnx import functions
 from autocomp.frontends.onnx.call import Call
@@ -23,9 +24,6 @@ from autocomp.frontends.sizes import unknown_dims
 from autocomp.ir.builder import Builder
 from autocomp.ir.node import Graph, Node
 from autocomp.ir.types import Dim, Sym, TensorType, can_be_named
-
-MAX_NODES = 200_000
-"""ONNX nodes lowered for one model, functions expanded and loops unrolled."""
 
 MAX_TENSOR_BYTES = 2**42
 """The most that one tensor of a model may take; beyond it (no machine holds 4 TiB) a declared shape is not believed."""
@@ -216,9 +214,9 @@ class Importer:
         self, proto: onnx.NodeProto, inputs: list[Value], scope: Scope, where: str, outer: Mapping[str, onnx.AttributeProto]
     ) -> tuple[Value, ...]:
         self.count += 1
-        if self.count > MAX_NODES:
+        if self.count > NODES:
             raise UnsupportedOp(
-                f"has more than {MAX_NODES} nodes after expanding functions and loops",
+                f"has more than {NODES} nodes after expanding functions and loops",
                 where=where,
                 hint="the model is damaged, or too large to unroll",
             )

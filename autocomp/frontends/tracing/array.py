@@ -9,6 +9,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from autocomp.budget import NODES
 from autocomp.errors import ModelError, UnsupportedOp
 from autocomp.frontends.tracing import source
 from autocomp.frontends.tracing.registry import FUNCTIONS, PROTOCOLS, UFUNCS
@@ -61,13 +62,17 @@ VIEWS = {"reshape", "transpose", "slice", "broadcast"}
 
 
 class Recorder(Builder):
-    """A builder that notes the user's line at each node it makes, and knows the arrays that are still in use."""
+    """A builder that notes the user's line at each node it makes, and knows the arrays that are still in use. Raises UnsupportedOp for
+    more than `budget.NODES`."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.arrays: WeakValueDictionary[int, Tracer] = WeakValueDictionary()
 
     def op(self, op: str, *inputs: Node, **attrs: Any) -> Node:
+        if len(self.locations) >= NODES:
+            raise UnsupportedOp(f"makes more than {NODES} operations", where="trace",
+                                hint="loops are unrolled: is there one that does not end?")  # fmt: skip
         out = super().op(op, *inputs, **attrs)
         self.locations.setdefault(out, source.here())
         return out
