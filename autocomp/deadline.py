@@ -107,6 +107,7 @@ def _of(options: Options, trace: Trace | None) -> Deadline:
 
 
 def sized(deadline: Deadline, options: Options, ops: int) -> None:
-    """A graph of so many operations is read: where nobody says how long, large ones are given more time."""
+    """A graph of so many operations is read, and its compilation begins: where nobody says how long, time counts from now on (an exporter
+    may have taken minutes), and large ones are given more."""
     if options.deadline is None and deadline.seconds:
-        deadline.seconds = SECONDS * (1 + ops / OPS)
+        deadline.seconds, deadline.began = SECONDS * (1 + ops / OPS), clock()

@@ -49,7 +49,6 @@ def _compiled(model: Any, target: str, options: Options, trace: Trace, deadline:
         rules = rewrite.load_rules(options.rules, without=options.without, options=options)
         note.update(target=machine.name, chip=machine.chip.name, rules=len(rules))
     graph = import_model(model, trace, machine.wide, **frontend)
-    sized(deadline, options, len(graph.nodes()))
     known = measured(machine, rules, options, trace)
     key = program_key(graph, machine, rules, options, known.stamp) if options.cache else ""
     if key:

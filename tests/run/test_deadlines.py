@@ -21,6 +21,7 @@ from autocomp.options import Options
 from autocomp.pipeline import extract, import_model
 from autocomp.rewrite import load_rules
 from autocomp.runtime import cache
+from autocomp.runtime.build import build_objects
 from autocomp.trace import Trace
 from benchmarks.fuzz import explosions
 from tests.helpers.clocks import FAR, calls, clock, over_in
@@ -43,7 +44,7 @@ def whole():
 @pytest.mark.parametrize("stage", NOTED)
 def test_a_stage_in_which_the_time_is_over_leaves_a_program(monkeypatch, whole, stage, target):
     """The trace and the explanation say what was left undone; the program is right."""
-    program = autocomp.optimize(LAYERS, target=target, cache=False, trace=over_in(monkeypatch, stage))
+    program = autocomp.optimize(LAYERS, target=target, cache=False, deadline=60, trace=over_in(monkeypatch, stage))
     (note,) = [e for e in program.trace.of("budget") if e.name == NOTED[stage] and "undone" in e.data]
     assert f"the deadline of {note.data['deadline_s']:g} s ended {NOTED[stage]}, which left out {note.data['undone']}" in program.explain()
     assert len(program.calls.calls) >= len(whole[target].calls.calls)
@@ -144,13 +145,16 @@ def test_one_clock_for_all_that_runs_in_a_block():
     assert current().left == float("inf")
 
 
-def test_seconds_that_are_given_are_meant_and_grow_with_the_graph_where_none_are():
+def test_seconds_that_are_given_are_meant_and_grow_with_the_graph_where_none_are(monkeypatch):
+    now = clock(monkeypatch)
     with started(Options(deadline=10.0)) as mine:
         sized(mine, Options(deadline=10.0), 3000)
         assert mine.seconds == 10.0
     with started(Options()) as mine:
+        now.now = 100.0
+        assert mine.over
         sized(mine, Options(), 3000)
-        assert mine.seconds == 240.0
+        assert (mine.seconds, mine.left) == (240.0, 240.0), "reading a model is not counted"
     with started(Options(deadline=0)) as mine:
         assert not mine.passed("cover", "all of it")
     with pytest.raises(AutocompError, match=r"deadline is -1.0, no less than 0"):
@@ -232,3 +236,27 @@ def test_the_command_line_has_a_deadline(command, tmp_path):
     code, text, said = call(command, str(tmp_path / "m.txt"), "--set", "deadline=5")
     assert code == 2
     assert "deadline has a flag of its own: --deadline 5" in " ".join(said.split())
+
+
+def test_the_report_says_it(tmp_path):
+    page = autocomp.optimize(LAYERS, cache=False, deadline=1e-9).report(tmp_path / "r.html").read_text()
+    assert "the deadline of 1e-09 s ended cover, which left out bodies of several operations" in page
+
+
+def test_compilers_that_run_side_by_side_have_the_clock(monkeypatch):
+    seen = []
+
+    class Slow:
+        def key(self):
+            return "slow"
+
+        def compile_object(self, name, text):
+            seen.append(current().within(900.0))
+            return b"x"
+
+    monkeypatch.setattr("autocomp.runtime.build.read_entry", lambda *a: None)
+    monkeypatch.setattr("autocomp.runtime.build.write_entry", lambda *a: True)
+    clock(monkeypatch)
+    with running(Deadline(60.0)):
+        build_objects({"a": "1", "b": "2", "c": "3"}, Slow(), Trace())
+    assert seen == [60.0] * 3
