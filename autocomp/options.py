@@ -55,7 +55,8 @@ class Options:
     has, and terms at most.
     max_schedules: schedules of one kernel that rules may make.
     deadline: seconds after which a compilation goes on with what it has, by the clock; 0 for no end, None for 60 and as much again for
-    each 1000 operations, once the model is read. Counts end the rules long before; what the deadline cut is said by the trace and kept in no cache.
+    each 1000 operations, once the model is read. Counts end the rules long before; what the deadline cut is said by the trace and kept in
+    no cache.
     """
 
     fuse_conv_relu: bool = True
