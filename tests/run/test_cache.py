@@ -139,9 +139,9 @@ def test_everything_that_a_program_depends_on_is_in_its_key():
     assert key(drawn(), cpu, rules, options) == keys[0]
 
 
-@pytest.mark.parametrize("option", [f.name for f in fields(Options) if f.name not in ("rules", "without", "cache")])
+@pytest.mark.parametrize("option", [f.name for f in fields(Options) if f.name not in ("rules", "without", "cache", "deadline")])
 def test_every_option_is_in_the_key(option):
-    """Rules and what is left out of them stand in the key as rules."""
+    """Rules and what is left out of them stand in the key as rules; nothing that a deadline cut is kept, so it is in none."""
     default = getattr(Options(), option)
     words = {"tile_heuristic": "first", "tuning_database": "other.sqlite"}
     other = words[option] if option in words else not default if isinstance(default, bool) else default * 2 + 1
@@ -150,6 +150,7 @@ def test_every_option_is_in_the_key(option):
     mine, others = of(Options()), of(replace(Options(), **{option: other}))
     assert mine[0] != others[0]
     assert (mine[1] != others[1]) == (option != "threads")  # which are the chip's
+    assert of(Options(deadline=5.0)) == mine
 
 
 def test_another_compiler_or_an_edit_of_the_package_is_another_key(monkeypatch):
