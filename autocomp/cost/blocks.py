@@ -35,8 +35,8 @@ TOGETHER, FOUR = 1.03, 0.8
 TWO = 1.03
 SHALLOW = 1.06  # teams that share a ring with less than 128 steps in depth ahead
 LAGS = 0.75  # of a weight's vector work where the base need not be folded
-GAP = 1e-8  # seconds between a block's turns in which no unit works
-ENDS = 2.3e-6  # of a tile's start and end, which other blocks of its core hide
+GAP = 17.55  # clocks between a block's turns in which no unit works
+ENDS = 4036.5  # clocks of a tile's start and end, which other blocks of its core hide
 ALONE = 0.8  # of a turn's parts where nothing else has the core: the clock is at its top
 # Power in which turns and what L2 brings for them add up: causal attention with heads of 128 took 467 us by 64 rows, whose keys and
 # values alone take 366 us, and 432 us by 192 rows (135 us); benchmarks/gpu.py, H200, 2026-11-21
@@ -45,9 +45,9 @@ UNITS = ("matrix unit", "vector unit", "special functions")
 # One to 32 rows a block over 1000 to 131072 keys in 22 schedules, H200, 2026-11-21: single warps take 4.6 us for 128 keys, 2.5 us for 64,
 # 1.5 us for 32: about the time of their units one after another. Three of them beside each other take 3.4 us for 64 keys each, whose bytes
 # take 3.0 us: memory and the chain of one turn bind together, in the power SIDE
-LONE, LONE_TURN, WARP_ROWS, SIDE = 1.8, 6e-7, 16, 4
+LONE, LONE_TURN, WARP_ROWS, SIDE = 1.8, 1053.0, 16, 4  # LONE_TURN in clocks
 # mla_decode, benchmarks/gpu.py, H200, 2026-11-21: warpgroups that share 64 rows of 512 take 2.3 us for 64 keys, warps 2.5 us for 16
-SHARING, SHARED_TURN, WIDEST_ROW, TEAM_ROWS = 0.7, 1.3e-6, 256, 64
+SHARING, SHARED_TURN, WIDEST_ROW, TEAM_ROWS = 0.7, 2281.5, 256, 64  # SHARED_TURN in clocks
 VOTING = 0.3  # where they vote when a base moves, and exchange maxima then alone: 146.9 against 157.8 us in 64 turns, the same run
 NARROW = 1.15  # a product of 64 columns reads shared memory as fast as it computes
 # Bulk copies of rows that are no multiple of a sector move sectors that the next row needs again: rows of 4016 and 6000 bytes took
@@ -60,7 +60,7 @@ DIRECT = 64  # registers of a thread that makes factors where it multiplies them
 # by 8192 x 8192 weights of 4 bits; benchmarks/gpu.py, H200, 2026-11-21
 HIDING = 24
 UNHELD = 0.2  # of the time of instructions, for each time as many registers again that a turn asks for
-MEETING = 1e-7  # seconds for each wave whose part of the depth is added up: 16 waves took 0.6 us longer than 8, the same run
+MEETING = 175.5  # clocks for each wave whose part of the depth is added up: 16 waves took 0.6 us longer than 8, the same run
 # In turns products never pause for copies to catch up: gelu(x@w+b) by 128 x 128 tiles in turns took 143 us where products and copies
 # through L2 take 100 us each, by 128 x 256 tiles together 133 us; convolutions with copies of three quarters of that lost nothing;
 # H200, 2026-11-21
@@ -80,7 +80,7 @@ SLACK = 0.02  # a deeper ring still helps a little where the mean latency is hid
 
 # Sums that blocks leave for others in L2: clocks in blocks of 256 x 512 x 16384 whose tiles of 64 x 64, 64 x 128 and 128 x 128 have 4, 8
 # and 16 parts. To leave them took 0.9, 1.3 and 1.9 us, to take each part 0.90, 1.05 and 1.28 us; an H200, 2026-11-21
-LEAVE, LEFT, TAKE = 6e-7, 1.8, 7.5e-7
+LEAVE, LEFT, TAKE = 1053.0, 1.8, 1316.25  # LEAVE and TAKE in clocks
 # Times as long that L2 takes to bring what blocks draw at different times: cores that want the same lines at once get them together. 132
 # blocks of shared out tiles draw 54 to 61 GB/s each in 10 schedules, 128 in step with each other 86 to 108; products of 256 to 1024 rows,
 # H200, 2026-11-21
@@ -242,7 +242,7 @@ def _adding_up(s: Schedule, chip: Chip, t: Tile) -> float:
         return 0.0
     parts = chip.cores * s.resident / rest  # of a last tile; who finishes it waits for one after another and adds it up
     drawn = sums / (chip.memory("l2").bandwidth / chip.cores)
-    return LEAVE + LEFT * drawn + parts * (TAKE + drawn)
+    return LEAVE / chip.clock + LEFT * drawn + parts * (TAKE / chip.clock + drawn)
 
 
 def _turns(s: Schedule, chip: Chip, d: Demand, t: Tile, parts: Mapping[str, float]) -> float:
@@ -275,8 +275,8 @@ def _turns(s: Schedule, chip: Chip, d: Demand, t: Tile, parts: Mapping[str, floa
     together = _beside(s, chip, t, t.shape[0] * depth / s.threads) if t.shape else s.resident
     last = max(-(-t.tiles // (chip.cores * together)) * turns, whole * t.longest)
     alone = last * (ALONE * (matrix + vector + special) + chip.limits.get("turn", 0.0))
-    ends = ENDS * (CARRIED if s.persistent else 1.0)
-    return max(-(-t.tiles // chip.cores) * (turns * teams * beside + (turns * GAP + ends) / s.resident), alone)
+    ends = ENDS / chip.clock * (CARRIED if s.persistent else 1.0)
+    return max(-(-t.tiles // chip.cores) * (turns * teams * beside + (turns * GAP / chip.clock + ends) / s.resident), alone)
 
 
 def _shares_rows(s: Schedule, t: Tile) -> bool:
@@ -308,7 +308,7 @@ def _few_rows(s: Schedule, chip: Chip, t: Tile, each: tuple[float, float, float]
     rows, cols, _ = t.shape  # type: ignore[misc]
     total = sum(each) * max(1.0, WARP_ROWS / rows)
     warps = min(4.0, s.threads / chip.lanes(4), float(-(-rows // WARP_ROWS)) if cols <= WIDEST_ROW else 4.0)  # others have no rows
-    alone = LONE * total * 4 / warps + LONE_TURN + (SHARED_TURN if cols > WIDEST_ROW else 0.0)
+    alone = LONE * total * 4 / warps + (LONE_TURN + (SHARED_TURN if cols > WIDEST_ROW else 0.0)) / chip.clock
     beside = lambda blocks: ((blocks * max(total, moved)) ** SIDE + alone**SIDE) ** (1 / SIDE) if blocks else 0.0
     room = _room(s, chip, t)
     whole, rest = divmod(-(-t.tiles // chip.cores), room)
@@ -386,7 +386,7 @@ def _direct_waiting(s: Schedule, chip: Chip, d: Demand, t: Tile) -> tuple[float,
     instructions = d.packed / chip.vector["f32"] * HIDING / waves
     loads = d.work.read / (t.tiles * turns * s.threads) + max(few, EIGHT) * depth * 2.0 / s.threads
     asked = loads / chip.registers.bytes + max(few, EIGHT) * many / chip.lanes(4) + BESIDE
-    behind = UNHELD * max(0.0, asked / DIRECT - 1) * instructions + MEETING * s.threads / chip.lanes(4)
+    behind = UNHELD * max(0.0, asked / DIRECT - 1) * instructions + MEETING / chip.clock * s.threads / chip.lanes(4)
     return max(memory, instructions), behind
 
 

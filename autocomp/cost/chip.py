@@ -72,7 +72,8 @@ class Chip:
     granule          rows, columns, depth that one matrix instruction computes at least
     vector_bytes     bytes of one vector register (of a wave on a GPU)
     launch           time from one kernel's end to the next one's start; latency: first byte of main memory
-    limits           named counts that targets and rules ask for (threads per block, events, ...)
+    limits           named numbers that targets and rules ask for (threads per block, events, ...); `units` has the unit of those that
+                     are times ("s") or rates ("1/s")
     """
 
     name: str
@@ -92,6 +93,7 @@ class Chip:
     memories: tuple[Memory, ...]
     features: tuple[str, ...] = ()
     limits: Mapping[str, float] = field(default_factory=dict)
+    units: Mapping[str, str] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     levels: tuple[tuple[float, str, float, float], ...] = field(default=(), init=False, compare=False, repr=False)
 
@@ -158,6 +160,15 @@ class Chip:
         return replace(
             self, cores=n, matrix=scale(self.matrix), vector=scale(self.vector), special=self.special * f, memories=mems
         )
+
+    def faster(self, times: float) -> Chip:
+        """The same chip with every rate `times` as high and every time as short: everything on it takes 1 / `times` as long."""
+        up = lambda t: {k: v * times for k, v in t.items()}
+        power = {"s": 1 / times, "1/s": times}
+        limits = {k: v * power.get(self.units.get(k, ""), 1.0) for k, v in self.limits.items()}
+        memories = tuple(replace(m, bandwidth=m.bandwidth * times, core_bandwidth=m.core_bandwidth * times) for m in self.memories)
+        return replace(self, clock=self.clock * times, launch=self.launch / times, latency=self.latency / times, matrix=up(self.matrix),
+                       vector=up(self.vector), special=self.special * times, memories=memories, limits=limits)  # fmt: skip
 
     @property
     def key(self) -> str:

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any
@@ -23,6 +23,7 @@ REQUIRED = {*WORDS, *NUMBERS, "matrix", "vector", "granule", "registers", "memor
 ALLOWED = REQUIRED | {"limits", "features"}
 MEMORY_WORDS = {"name", "per", "line", "align", "cache"}
 MEMORY_NUMBERS = {"capacity", "bandwidth", "core_bandwidth"}
+UNITS = ("s", "1/s")  # of limits that are times, and rates (bytes or elements a second)
 PER = ("chip", "core", "block", "thread")
 
 
@@ -45,13 +46,15 @@ def read_chip(text: str, file: str, known: Mapping[str, set[str]] = MappingProxy
         out[n] = int(out[n])
     for t in TABLES:
         if t in top:
-            out[t] = {k: _number(v, f"{t}.{k}", sources) for k, v in _mapping(top[t], t).items()}
+            out[t] = {k: _number(v, f"{t}.{k}", sources, {"unit"} if t == "limits" else set()) for k, v in _mapping(top[t], t).items()}
     for t in ("matrix", "vector"):
         for k in out[t]:
             if k not in (*DTYPES, "tf32"):
                 raise _error(top[t].value[k], f"{t}: there is no dtype '{k}'", f"dtypes: {', '.join((*DTYPES, 'tf32'))}")
     for k, v in _mapping(top["limits"], "limits").items() if "limits" in top else ():
         _no_slip(v, k, "limit", known.get("limits", set()))
+        if "unit" in v.value:
+            out.setdefault("units", {})[k] = _unit(v.value["unit"], f"limits.{k}")
     if "f32" not in out["vector"]:
         raise _error(top["vector"], "vector needs the rate of f32")
     out["granule"] = _granule(top["granule"], sources)
@@ -117,8 +120,14 @@ def _positive(at: Located, what: str) -> float:
     return float(v)
 
 
-def _number(at: Located, what: str, sources: dict[str, str]) -> float:
-    _fields(at, {"value", "source"}, {"value", "source"}, what)
+def _unit(at: Located, what: str) -> str:
+    if at.value not in UNITS:
+        raise _error(at, f"{what}: '{at.value}' is no unit", f"units: {', '.join(UNITS)}; counts and ratios have none")
+    return str(at.value)
+
+
+def _number(at: Located, what: str, sources: dict[str, str], more: Set[str] = frozenset()) -> float:
+    _fields(at, {"value", "source", *more}, {"value", "source"}, what)
     sources[what] = _word(at.value["source"], f"source of {what}")
     v = _positive(at.value["value"], what)
     if v == 0 and not what.startswith("limits.") and what not in ("launch", "latency"):

@@ -13,14 +13,14 @@ from autocomp.ir.schedule import Schedule
 
 UNROLLED = 16  # elements of a loop's body up to which compilers are seen to overlap several iterations
 ALONE = 8  # waves of a core whose arithmetic on rows in slots takes its units alone: 91 us with 8, 86 us with 16, the same run
-# Seconds from a bulk copy's start to its end while slots are full and every core copies: 64 blocks with 180 KB under way drew 51 to 62 GB/s
+# Clocks from a bulk copy's start to its end while slots are full and every core copies: 64 blocks with 180 KB under way drew 51 to 62 GB/s
 # each, an H200, 2026-11-21
-FAR = 3e-6
-TURN = 3e-8  # seconds of a turn over a piece: 8 pieces a row took 85.3 us, 4 of twice the size 83.4, the same run
+FAR = 5265.0
+TURN = 52.65  # clocks of a turn over a piece: 8 pieces a row took 85.3 us, 4 of twice the size 83.4, the same run
 # Rows in one piece, 300 schedules of softmax and layer norm along middle and last axes, benchmarks/cost_rank.py, H200, 2026-11-21:
 OTHERS, KEPT = 16, 1.0  # registers of a thread, and for each element that it keeps
-APART = 2e-8  # seconds for each wave and each result of a thread that its block exchanges: blocks of 16 waves with 8 live 6 us, with one 2
-OWN = 3e-8  # seconds for each element of a thread: one row of 8192 by 512, 256 and 128 threads takes 6.1, 6.4 and 7.7 us
+APART = 35.1  # clocks for each wave and each result of a thread that its block exchanges: blocks of 16 waves with 8 live 6 us, with one 2
+OWN = 52.65  # clocks for each element of a thread: one row of 8192 by 512, 256 and 128 threads takes 6.1, 6.4 and 7.7 us
 VECTOR = 8  # elements below which more threads find no work of their own: one access brings them
 LONELY = 0.25  # one block a core: 30.9 us for 22.9 with three, 25.0 for 22.4 with 24
 BESIDE = 32  # registers of a thread beside a row's elements
@@ -43,7 +43,7 @@ def waiting(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
         kept = d.size("rows", dict(s.tile)) * min((a.element for a in d.operands), default=4)
         shared = kept < 16 * s.threads
         folds, room = len(d.roles.depths), min(room, _resident(s, chip, d, t))
-        meeting = folds * _apart(d, dict(s.tile)) * APART * s.threads / chip.lanes(4) if shared else 0.0
+        meeting = folds * _apart(d, dict(s.tile)) * APART / chip.clock * s.threads / chip.lanes(4) if shared else 0.0
         starts = t.tiles / chip.cores * chip.limits.get("starts", 0.0)
         lives = max(starts, t.tiles / (chip.cores * room) * (chip.latency * (1 + shared * folds) + meeting))
         # Waves of blocks whose threads could each have results of their own: max pooling of 32 x 112 x 112 x 64 took 32 us by blocks of 8
@@ -85,7 +85,7 @@ def alone(s: Schedule, chip: Chip, d: Demand, t: Tile, parts: Mapping[str, float
     if d.roles.form != "reduce" or t.chunks > 1 or s.persistent:
         return 0.0
     used = [x for n, x in parts.items() if n != "launch"]
-    return OWN * max(VECTOR, _elements(s, d, t)) + LONELY * (sum(used) - max(used, default=0.0)) / _resident(s, chip, d, t)
+    return OWN / chip.clock * max(VECTOR, _elements(s, d, t)) + LONELY * (sum(used) - max(used, default=0.0)) / _resident(s, chip, d, t)
 
 
 def _slots_waiting(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
@@ -95,7 +95,7 @@ def _slots_waiting(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
     under_way = max(0.5, s.stages - t.chunks / 2) * t.bytes / s.cluster
     arithmetic = d.work.special / chip.special * chip.cores / min(blocks, chip.cores)
     waves = s.threads * s.resident / chip.lanes(4)
-    return d.work.read * FAR / (blocks * under_way) + arithmetic * ALONE / waves
+    return d.work.read * FAR / chip.clock / (blocks * under_way) + arithmetic * ALONE / waves
 
 
 def meetings(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
@@ -106,4 +106,4 @@ def meetings(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
     resident = s.resident if s.persistent else chip.registers.count // (s.threads * (t.elements / (s.cluster * s.threads) + BESIDE))
     at_once = chip.limits.get(f"clusters_of_{s.cluster}", chip.cores // s.cluster) * max(1.0, resident)
     meet = len(d.roles.depths) * chip.limits.get("meet", 0.0) if s.cluster > 1 else 0.0
-    return -(-t.tiles // at_once) * (meet + (2 * t.chunks * TURN if s.persistent else 0.0))
+    return -(-t.tiles // at_once) * (meet + (2 * t.chunks * TURN / chip.clock if s.persistent else 0.0))
