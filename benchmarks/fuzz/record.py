@@ -28,6 +28,7 @@ class Record:
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._db = sqlite3.connect(path, timeout=60)
+        self._db.execute("pragma synchronous = off")  # a row a case: to wait for the disk takes longer than many cases; a kill loses none
         self._db.execute("create table if not exists cases (generator text, version text, seed integer, kind text, seconds real, "
                          "detail text, primary key (generator, version, seed))")  # fmt: skip
 
