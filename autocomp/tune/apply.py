@@ -86,7 +86,7 @@ def _admitted(k: Kernel, t: Tuned, target: Target, options: Options, trace: Trac
         why = "" if verdict.ok else str(verdict)
         for piece, own in pieces(k, s) if not why else ():
             target.admit(piece, own)
-    except (AutocompError, KeyError, TypeError, ValueError) as e:
+    except (AutocompError, KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError) as e:
         why = str(e)
     if why:
         trace.add("tuned", k.name, used=False, signature=k.signature, text=f"the stored schedule is not used: {why}")

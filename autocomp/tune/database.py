@@ -4,11 +4,13 @@
     tuned         a kernel whose search has begun: its untuned choice, how many schedules there are and were tried, whether it is done
     kept          the best schedules of a finished search, in order
 
-A file that is no database is moved aside with a message and a new one is begun.
+A file that is no database is moved aside with a message and a new one is begun. Every row has a sum of its values: one that was damaged, or
+edited by hand, is as if it were not there, and so is the whole search that it belongs to.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sqlite3
@@ -23,7 +25,8 @@ from autocomp.files import write_atomic
 from autocomp.store import make_private
 from autocomp.tune.key import Place, short_digest
 
-FORMAT = 2
+FORMAT = 3
+EXPORTED = 2  # of exported files
 WAIT = 10.0  # seconds that a writer waits for another process
 AT = ("kernel", "chip", "rules", "version")
 COLUMNS = {
@@ -82,6 +85,7 @@ class Database:
 
     def __init__(self, path: Path, say: Callable[[str], None] = lambda text: None) -> None:
         self.path = Path(path)
+        self.damaged: set[tuple[Any, ...]] = set()  # (table, kernel, chip, rules, version) of rows that are not whole
         with self._errors("opened"):
             make_private(self.path.parent)
         try:
@@ -100,7 +104,9 @@ class Database:
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=FULL")
             (found,) = self._db.execute("PRAGMA user_version").fetchone()
-            if found not in (0, FORMAT):
+            if found == 2:
+                self._add_sums()
+            elif found not in (0, FORMAT):
                 raise AutocompError(f"has format {found}, this version reads {FORMAT}", where=str(self.path),
                                     hint="give another file with --database, or remove this one")  # fmt: skip
             if self._db.execute("PRAGMA quick_check").fetchone() != ("ok",):
@@ -108,11 +114,23 @@ class Database:
             if not found:
                 for table, columns in COLUMNS.items():
                     fields = ", ".join(f"{c} {KINDS.get(c, 'TEXT')}" for c in columns)
-                    self._db.execute(f"CREATE TABLE IF NOT EXISTS {table} ({fields}, PRIMARY KEY ({', '.join(KEYS[table])}))")
+                    self._db.execute(f"CREATE TABLE IF NOT EXISTS {table} ({fields}, sum TEXT, PRIMARY KEY ({', '.join(KEYS[table])}))")
                 self._db.execute(f"PRAGMA user_version={FORMAT}")
         except BaseException:
             self._db.close()
             raise
+
+    def _add_sums(self) -> None:
+        """Format 2 had none."""
+        with self._db:
+            self._db.execute("BEGIN IMMEDIATE")
+            if self._db.execute("PRAGMA user_version").fetchone() != (2,):
+                return  # another process was faster
+            for table, columns in COLUMNS.items():
+                self._db.execute(f"ALTER TABLE {table} ADD COLUMN sum TEXT")
+                for n, *row in self._db.execute(f"SELECT rowid, {', '.join(columns)} FROM {table}").fetchall():
+                    self._db.execute(f"UPDATE {table} SET sum=? WHERE rowid=?", (_sum(table, row), n))
+            self._db.execute(f"PRAGMA user_version={FORMAT}")
 
     def close(self) -> None:
         self._db.close()
@@ -135,13 +153,14 @@ class Database:
             return self._db.execute(text, tuple(values)).fetchall()
 
     def _table(self, table: str, where: str, values: Iterable[Any]) -> list[tuple[Any, ...]]:
-        """Rows of a table. Raises AutocompError where one holds what we never write: a file may come from elsewhere."""
-        rows = self._rows(f"SELECT {', '.join(COLUMNS[table])} FROM {table}{where}", values)
-        with self._errors("read"):
-            for c, v in ((c, v) for r in rows for c, v in zip(COLUMNS[table], r)):
-                if not _fits(c, v):
-                    raise sqlite3.DatabaseError(f"a row of {table} is damaged: '{c}' is {str(v)[:40]!r}")
-        return rows
+        """Whole rows of a table; of others (a fallen bit, an edit by hand, a file from elsewhere) the keys are told to `damaged`."""
+        out = []
+        for *row, found in self._rows(f"SELECT {', '.join(COLUMNS[table])}, sum FROM {table}{where}", values):
+            if all(map(_fits, COLUMNS[table], row)) and found == _sum(table, row):
+                out.append(tuple(row))
+            else:
+                self.damaged.add((table, *row[: len(AT)]))
+        return out
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -151,9 +170,10 @@ class Database:
             yield
 
     def _put(self, table: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Write rows, in the place of those with their keys."""
-        marks = ", ".join("?" * len(COLUMNS[table]))
-        self._db.executemany(f"INSERT OR REPLACE INTO {table} ({', '.join(COLUMNS[table])}) VALUES ({marks})", rows)
+        """Write rows with their sums, in the place of those with their keys."""
+        marks = ", ".join("?" * (len(COLUMNS[table]) + 1))
+        self._db.executemany(f"INSERT OR REPLACE INTO {table} ({', '.join(COLUMNS[table])}, sum) VALUES ({marks})",
+                             [(*r, _sum(table, r)) for r in rows])  # fmt: skip
 
     # ---- a search's own
     def measurements(self, kernel: str, at: Place) -> list[Measurement]:
@@ -177,14 +197,14 @@ class Database:
 
     # ---- for everybody
     def tuned(self, at: Place | None = None) -> list[Tuned]:
-        """Every search, or those at a place."""
+        """Every search, or those at a place, less those of which a row is damaged."""
         where, values = (" WHERE chip=? AND rules=? AND version=?", (at.chip, at.rules, at.version)) if at else ("", ())
         kept: dict[tuple[Any, ...], list[Kept]] = {}
         for r in self._table("kept", f"{where} ORDER BY rank", values):
             kept.setdefault(r[:4], []).append(Kept(r[5], r[6], json.loads(r[7])))
         rows = self._table("tuned", f"{where} ORDER BY name, kernel, chip, rules, version", values)
         return [Tuned(r[0], Place(r[1], r[2], r[3]), r[4], r[5], r[6], r[7], r[8], r[9], bool(r[10]), tuple(kept.get(r[:4], ())))
-                for r in rows]  # fmt: skip
+                for r in rows if ("kept", *r[:4]) not in self.damaged]  # fmt: skip
 
     def clear(self) -> int:
         """Remove everything; the number of measurements that were there."""
@@ -197,11 +217,12 @@ class Database:
         return int(n)
 
     def export(self, path: Path) -> int:
-        """Write everything as JSON lines (one row a line); the number of rows."""
-        lines = [json.dumps({"format": FORMAT, "tables": {t: list(c) for t, c in COLUMNS.items()}})]
-        for table, columns in COLUMNS.items():
-            names = ", ".join(columns)
-            lines += [json.dumps([table, *r]) for r in self._rows(f"SELECT {names} FROM {table} ORDER BY {', '.join(KEYS[table])}")]
+        """Write all whole rows as JSON lines (one a line); their number."""
+        lines = [json.dumps({"format": EXPORTED, "tables": {t: list(c) for t, c in COLUMNS.items()}})]
+        rows = {table: self._table(table, f" ORDER BY {', '.join(KEYS[table])}", ()) for table in COLUMNS}
+        for table, found in rows.items():
+            halves = () if table == "measurement" else ("tuned", "kept")  # of a search all is whole, or nothing is handed on
+            lines += [json.dumps([table, *r]) for r in found if not any((t, *r[: len(AT)]) in self.damaged for t in halves)]
         write_atomic(path, "\n".join(lines) + "\n")
         return len(lines) - 1
 
@@ -217,6 +238,12 @@ class Database:
 _WHERE = " AND ".join(f"{c}=?" for c in AT)
 
 
+def _sum(table: str, row: Sequence[Any]) -> str:
+    """Of a row's values, as the database gives them back."""
+    values = [float(v) if KINDS.get(c) == "REAL" and isinstance(v, int) else v for c, v in zip(COLUMNS[table], row)]
+    return hashlib.sha256(repr(values).encode(errors="surrogatepass")).hexdigest()[:16]
+
+
 def _at(kernel: str, p: Place) -> tuple[str, str, str, str]:
     return kernel, p.chip, p.rules, p.version
 
@@ -225,8 +252,8 @@ def _exported(path: Path) -> list[list[Any]]:
     """The checked rows of an exported file."""
     try:
         head, *lines = path.read_text(encoding="utf-8").splitlines()
-        if json.loads(head).get("format") != FORMAT:
-            raise ValueError(f"its first line does not say format {FORMAT}")
+        if json.loads(head).get("format") != EXPORTED:
+            raise ValueError(f"its first line does not say format {EXPORTED}")
         rows = [json.loads(x) for x in lines]
         for n, r in enumerate(rows, 2):
             if not isinstance(r, list) or r[0] not in COLUMNS or len(r) != len(COLUMNS[r[0]]) + 1:
@@ -255,7 +282,7 @@ def _fits(column: str, v: Any) -> bool:
             return False
     kind = KINDS.get(column, "TEXT")
     if kind == "REAL":
-        return isinstance(v, (int, float)) and not isinstance(v, bool) and v >= 0
+        return isinstance(v, (int, float)) and not isinstance(v, bool) and 0 <= v < float("inf")
     return isinstance(v, int if kind == "INTEGER" else str)
 
 
@@ -285,19 +312,23 @@ def _move_aside(path: Path) -> Path:
     return aside
 
 
-def read_tuned(path: Path) -> list[Tuned]:
-    """The searches that kept something, without creating or changing the file. Raises AutocompError where it cannot be read."""
+def read_tuned(path: Path, say: Callable[[str], None] = lambda text: None) -> list[Tuned]:
+    """The searches that kept something, without creating or changing the file. `say` is told of damaged rows, which are left out.
+    Raises AutocompError where the file cannot be read."""
     if not path.exists():
         return []
     db = Database.__new__(Database)
-    db.path = path
+    db.path, db.damaged = path, set()
     try:
         db._db = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=WAIT, isolation_level=None)
         db._db.execute("PRAGMA trusted_schema=OFF")
         with db:
             if db._rows("PRAGMA user_version") != [(FORMAT,)]:
                 raise AutocompError(f"is no tuning database of format {FORMAT}", where=str(path))
-            return [t for t in db.tuned() if t.kept]
+            found = [t for t in db.tuned() if t.kept]
+            if db.damaged:
+                say(f"{len(db.damaged)} searches have damaged rows and are left out ({path}); `autocomp tune` measures them again")
+            return found
     except (sqlite3.Error, ValueError) as e:
         raise _failure(path, "read", e) from None
 

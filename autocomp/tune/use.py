@@ -50,7 +50,7 @@ def measured(target: Target, rules: RuleSet, options: Options, trace: Trace) -> 
         from autocomp.tune.database import read_tuned, stamp
 
         at = place_of(target, rules, options)
-        every = [t for t in read_tuned(path) if t.place.chip == at.chip]
+        every = [t for t in read_tuned(path, lambda text: trace.add("note", "tuning database", text=text)) if t.place.chip == at.chip]
     except AutocompError as e:
         trace.add("note", "tuning database", text=f"not used: {e.what} ({e.where})")
         return Measured({})
