@@ -48,7 +48,7 @@ def _compiled(model: Any, target: str, options: Options, trace: Trace, deadline:
         machine = load_target(target, options)
         rules = rewrite.load_rules(options.rules, without=options.without, options=options)
         note.update(target=machine.name, chip=machine.chip.name, rules=len(rules))
-    graph = import_model(model, trace, machine.wide, **frontend)
+    graph = import_model(model, trace, **frontend)
     known = measured(machine, rules, options, trace)
     key = program_key(graph, machine, rules, options, known.stamp) if options.cache else ""
     if key:
@@ -66,12 +66,10 @@ def _compiled(model: Any, target: str, options: Options, trace: Trace, deadline:
     return program
 
 
-def import_model(model: Any, trace: Trace, wide: bool = False, **frontend: Any) -> Graph:
-    """model -> the graph of core operators. `wide`: for a target that keeps short floats in f32 on chip; the model's own casts to them
-    are rounded (`ir.rounding`)."""
+def import_model(model: Any, trace: Trace, **frontend: Any) -> Graph:
+    """model -> the graph of core operators, in which the model's own casts to short floats round (`ir.rounding`)."""
     with trace.stage("import") as note:
-        graph = frontends.load(model, **frontend)
-        graph = decompose(round_casts(graph) if wide else graph)
+        graph = decompose(round_casts(frontends.load(model, **frontend)))
         check_graph(graph)
         note.update(model=graph.name, ops=len(graph.nodes()))
     return graph

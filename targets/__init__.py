@@ -26,16 +26,14 @@ class Target(Protocol):
     """What every target gives. `emit` raises UnsupportedOp for what it cannot print, DoesNotFit for what the chip cannot hold.
 
     `admit` raises the same for a schedule, without printing more than it must. `runtime` says what runs its programs: "host",
-    "cuda", or "" where only a folder is written. `wide`: values of short floats stay in f32 between a kernel's operations.
-    `toolchain` has `missing()`, `key()` and `compile(folder, names, out)` (host) or `compile_object(name, text) -> bytes` and
-    `here()`, the same for the device that is here (cuda).
+    "cuda", or "" where only a folder is written. `toolchain` has `missing()`, `key()` and `compile(folder, names, out)` (host) or
+    `compile_object(name, text) -> bytes` and `here()`, the same for the device that is here (cuda).
     """
 
     name: str
     chip: Chip
     language: str
     runtime: str
-    wide: bool
     toolchain: Any
 
     def emit(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...] = ()) -> KernelSource: ...

@@ -1,6 +1,6 @@
-"""Casts that a program asks for, kept where kernels hold short floats in f32: their values are rounded before anything else reads them.
+"""Casts that a program asks for: their values are rounded before anything else reads them.
 
-Such a kernel computes an f16 graph in f32 and rounds what it stores, which is nearer to the exact value than rounding every step. A cast
+A kernel computes an f16 graph in f32 and rounds what it stores, which is nearer to the exact value than rounding every step. A cast
 to f16 in the program itself is another thing: who writes one may want the rounding (high and low parts of a number, quantisation).
 
     %h = cast(x, to=f16)          %h = cast(x, to=f16)

@@ -35,8 +35,9 @@ from autocomp.tile.unify import unify_axes
 from autocomp.tile.values import Scope, Values, values_of
 
 
-def derive(kernel: Kernel, schedule: Schedule) -> TileProgram:
-    """The tile program of a kernel. Raises UnsupportedOp for opaque kernels and recurrences."""
+def derive(kernel: Kernel, schedule: Schedule, joined: bool = True) -> TileProgram:
+    """The tile program of a kernel. `joined`: two products that are added go into one accumulator. Raises UnsupportedOp for opaque
+    kernels and recurrences."""
     if kernel.opaque or kernel.kind in "XR":
         raise UnsupportedOp(
             f"'{kernel.opaque or kernel.name}' has no tile program", where=kernel.name, hint="it runs through its reference"
@@ -44,7 +45,7 @@ def derive(kernel: Kernel, schedule: Schedule) -> TileProgram:
     if schedule.split is not None:
         why = f"the reduction over {schedule.split[0]} in parts is two kernels"
         raise UnsupportedOp(why, where=kernel.name, hint="derive each of ir.parts.pieces")
-    return Deriver(spread_operands(unify_axes(kernel)), schedule).program()
+    return Deriver(spread_operands(unify_axes(kernel)), schedule, joined).program()
 
 
 class Deriver(Values):

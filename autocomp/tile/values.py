@@ -30,7 +30,7 @@ class Scope:
 class Values(ABC):
     """Buffers, tensors and open loops (`scopes`, the tile first), and a name for every node that has been emitted."""
 
-    def __init__(self, k: Kernel, s: Schedule) -> None:
+    def __init__(self, k: Kernel, s: Schedule, joined: bool = True) -> None:
         self.k, self.s = k, s
         self.values = tuple(st.value for st in k.stores)
         self.free = free_axes(self.values)
@@ -50,7 +50,7 @@ class Values(ABC):
         for x in (*self.values, *(a for e in postorder(*self.values) for a in e.args)):  # a store uses its value too
             self.uses[id(x)] = self.uses.get(id(x), 0) + 1
         self.heavy = [e for e in postorder(*self.values) if isinstance(e, (Reduce, Contract))]
-        self.sums = {id(e): pair for e in postorder(*self.values) if (pair := self._added(e)) is not None}
+        self.sums = {id(e): pair for e in postorder(*self.values) if joined and (pair := self._added(e)) is not None}
         self.onto = {id(b): a for a, b in self.sums.values()}  # products that go on in another one's accumulator
         self.accumulator: dict[int, str] = {}
         self.gathered = {e.tensor for e in postorder(*self.values) if isinstance(e, Gather)}  # their views have the plain names

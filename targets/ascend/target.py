@@ -24,7 +24,6 @@ class AscendTarget:
     name: str = "ascend"
     language: str = "Ascend C"
     runtime: str = ""
-    wide: bool = True
     toolchain: Toolchain = field(init=False)
 
     def __post_init__(self) -> None:

@@ -96,6 +96,8 @@ class Scalar:
         args = [self.text(a) for a in e.args]
         if e.fn == "cast":
             return convert(args[0], e.args[0].dtype, e.dtype)
+        if e.fn == "as_stored":  # every value is rounded where it is made
+            return args[0]
         of = working(e.args[1].dtype if e.fn == "where" else e.args[0].dtype)
         text = scalar_function(e.fn, args, of)
         return rounded(text, e.dtype)
@@ -136,7 +138,6 @@ def scalar_function(fn: str, args: list[str], d: DType) -> str:
         return f"({x} {'>' if fn == 'max' else '<'} {args[1]} ? {x} : {args[1]})"
     simple = {
         "neg": f"(-{x})",
-        "as_stored": x,
         "not": f"(!{x})",
         "bitnot": f"(~{x})",
         "isnan": f"({x} != {x})",

@@ -29,7 +29,6 @@ class CpuTarget:
     name: str = "cpu"
     language: str = "C"
     runtime: str = "host"
-    wide: bool = False
     toolchain: Toolchain = field(default_factory=Toolchain)
     options: Options = field(default_factory=Options)
 
@@ -55,7 +54,7 @@ class CpuTarget:
             r = print_recurrence(kernel, schedule)
             inputs, outputs = tuple(a.name for a in kernel.inputs), tuple(a.name for a in kernel.outputs)
             return KernelSource(kernel.name, r.text, r.name, inputs, outputs, scratch=r.scratch_bytes)
-        return emit(derive(kernel, schedule), self.lanes, header, registers=self.chip.registers.count, options=self.options)
+        return emit(derive(kernel, schedule, joined=False), self.lanes, header, registers=self.chip.registers.count, options=self.options)
 
     def admit(self, kernel: Kernel, schedule: Schedule) -> None:
         """Every schedule of a rule can be printed."""

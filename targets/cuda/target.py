@@ -51,7 +51,6 @@ class CudaTarget:
     name: str = "cuda"
     language: str = "CUDA C++"
     runtime: str = "cuda"
-    wide: bool = True
     toolchain: Toolchain = field(init=False)
 
     def __post_init__(self) -> None:

@@ -37,7 +37,6 @@ class MacaTarget:
     name: str = "maca"
     language: str = "MACA C"
     runtime: str = ""
-    wide: bool = True
     toolchain: Toolchain = field(init=False)
 
     def __post_init__(self) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 import autocomp
 from autocomp.frontends.text import parse
+from autocomp.ir.reference import evaluate
 from autocomp.ir.rounding import round_casts
 from autocomp.ir.scalar import convert
 from autocomp.ir.types import DTYPES, DType
@@ -146,3 +147,29 @@ def test_operations_of_short_floats_keep_their_excess_precision(target):
             "%4 = softmax(%3, axes=[1])\n%5 = mul(%4, x)")  # fmt: skip
     kinds = {"x": "f16[64, 64]", "g": "f16[64]", "b": "f16[64]", "w": "f16[64, 64]"}
     assert "ac_round" not in autocomp.optimize(graph(kinds, body), target=target).source()
+
+
+@pytest.mark.parametrize("target", [*TARGETS, "ascend"])
+def test_casts_are_not_lost_where_factors_move_or_accumulators_join(target, model, tmp_path):
+    """Scores scaled behind a cast, and two products that are cast before they are added."""
+    body = """%h = cast(s, to="f16")
+    %m = mul(%h, const(0.125, f16))
+    %w = cast(%m, to="f32")
+    %p = softmax(%w, axes=[1])
+    %o = matmul(%p, v)
+    %a = matmul(x, v)
+    %b = matmul(y, v)
+    %c = cast(%a, to="f16")
+    %d = cast(%b, to="f16")
+    %f = cast(%c, to="f32")
+    %g = cast(%d, to="f32")
+    %r = add(%f, %g)"""
+    text = graph({"s": "f32[40, 48]", "v": "f32[48, 64]", "x": "f32[40, 48]", "y": "f32[40, 48]"}, body) + "output scores = %o\n"
+    rng = np.random.default_rng(11)
+    sizes = (("v", 9, (48, 64)), ("x", 99, (40, 48)), ("y", 99, (40, 48)))
+    feed = {n: rng.integers(-k, k + 1, shape).astype("f4") for n, k, shape in sizes}
+    assert (np.abs(feed["x"] @ feed["v"]) > 2048).any()  # odd ones are no halves
+    feed["s"] = rng.standard_normal((40, 48)).astype("f4") * 30
+    got, want = run(text, feed, target, model, tmp_path), evaluate(parse(text), feed, float64=False)
+    np.testing.assert_allclose(got["scores"], want["scores"], rtol=3e-5, atol=3e-5)
+    np.testing.assert_array_equal(got["out"], want["out"])
