@@ -71,6 +71,8 @@ class Case:
         body = ""
         for line in self.lines:
             name = line.split(" ", 1)[0]
+            if noise:  # the mean inside is rounded too, also of integers
+                line = re.sub(r"\b(np\.(?:nan)?(?:std|var))\((\w+)", r"\1(moved(\2 * 1.0, 0.25)", line)
             body += f"    {line}\n" + (f"    {name} = moved({name})\n" if noise and ROUNDED.search(line) else "")
         return f"def fn({', '.join(i.name for i in self.inputs)}):\n{body}    return {', '.join(self.outputs)},\n"
 
@@ -84,11 +86,11 @@ class Case:
             text = re.sub(r"(['\"])f[24]\1|np\.float(16|32)\b", lambda m: "np.float64" if m[2] else "'f8'", text)
         rng = np.random.default_rng(noise + 1)
 
-        def moved(x: Any) -> Any:
+        def moved(x: Any, by: float = 1.0) -> Any:
             x = np.asarray(x)
             if x.dtype.kind != "f":
                 return x
-            return (x.astype("f8") * (1 + rng.choice([-4.0, 4.0], x.shape) * float(np.finfo(x.dtype).eps))).astype(x.dtype)
+            return (x.astype("f8") * (1 + rng.choice([-4 * by, 4 * by], x.shape) * float(np.finfo(x.dtype).eps))).astype(x.dtype)
 
         space: dict[str, Any] = {"np": np, "moved": moved}
         exec(compile(text, "<drawn>", "exec"), space)
