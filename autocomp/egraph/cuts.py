@@ -28,6 +28,8 @@ from autocomp.rewrite.vocabulary import arity_rule
 
 RANKED = 8  # classes of a strongly connected group up to which the cheapest goes first
 KEEP = 4  # cuts per kind; measured: 4 a kind give the same covers as 8 and 16 on BERT, ResNet-50 and Llama
+TICKS = 1e18  # a second
+KINDS = 16  # bits that count the operands of one kind
 HELD = 8  # bytes of registers for each element of a row and of operands of its size: what maps hold of it at once
 
 
@@ -178,38 +180,41 @@ class Enumerator:
     # ---- one node
     def _of_node(self, node: SubjectNode, alone: bool = False) -> list[Cut]:
         """Its cuts; `alone`: only the one that loads all operands."""
-        partial: list[tuple[_Part, ...]] = [()]
+        partial: list[_Joined] = [_NONE]
         unfused: tuple[_Part, ...] = ()
+        share: dict[int, int] = {}
+        kinds: dict[str, int] = {}
         for j, child in enumerate(node.enode.children):
             choices = self._operand(node, j, child)[: 1 if alone else None]
             unfused = (*unfused, choices[0])
-            partial = [(*p, o) for p in partial for o in choices if _joins(p, o)]
-            if len(partial) > 4 * KEEP:
-                partial.sort(key=lambda p: (self._together(node.cls, p), sum(x.ops for x in p)))
-                partial = self._spread(partial)
-        if all(any(x.cut is not None for x in parts) for parts in partial):
-            partial.append(unfused)  # all others may be too large for one body
-        out = []
-        for parts in partial:
-            cut = self._finish(node, parts)
-            if cut is not None:
-                out.append(cut)
-        return out
+            for o in choices:
+                kinds.setdefault(o.operand.record.kind, 1 << KINDS * len(kinds))
+                share.update((x, self._ticks(x, node.cls)) for x in o.operand.leaves - share.keys())
+            made = [(p, o, p.took + sum([share[x] for x in o.operand.leaves - p.leaves]), p.kinds + kinds[o.operand.record.kind])
+                    for p in partial for o in choices if p.joins(o)]  # fmt: skip
+            if len(made) > 4 * KEEP:
+                made.sort(key=lambda m: (m[2], m[0].ops + m[1].ops))
+                made = self._spread(made)
+            partial = [p.and_(o, took, key) for p, o, took, key in made]
+        chosen = [p.parts for p in partial]
+        if all(any(x.cut is not None for x in parts) for parts in chosen):
+            chosen.append(unfused)  # all others may be too large for one body
+        return [cut for parts in chosen if (cut := self._finish(node, parts)) is not None]
 
-    def _together(self, reader: int, parts: tuple[_Part, ...]) -> float:
-        """What the leaves of all operands took: one that several operands load is made once."""
-        return sum(self._share(x, reader) for x in set().union(*(p.operand.leaves for p in parts)))
+    def _ticks(self, leaf: int, reader: int) -> int:
+        """`_share` as a whole number, so that sums of the same leaves are the same in any order."""
+        return round(min(self._share(leaf, reader), 1e9) * TICKS)
 
     @staticmethod
-    def _spread(partial: list[tuple[_Part, ...]]) -> list[tuple[_Part, ...]]:
+    def _spread(made: list[tuple[_Joined, _Part, int, int]]) -> list[tuple[_Joined, _Part, int, int]]:
         """The best few of each combination of kinds."""
-        count: dict[tuple[str, ...], int] = {}
+        count: dict[int, int] = {}
         out = []
-        for p in partial:
-            key = tuple(sorted(x.operand.record.kind for x in p))
-            if count.get(key, 0) < KEEP:
-                count[key] = count.get(key, 0) + 1
-                out.append(p)
+        for m in made:
+            n = count.get(m[3], 0)
+            if n < KEEP:
+                count[m[3]] = n + 1
+                out.append(m)
         return out
 
     def _operand(self, node: SubjectNode, j: int, child: int) -> list[_Part]:
@@ -482,14 +487,33 @@ class _Part(NamedTuple):
         return self.operand.ops
 
 
-def _joins(before: tuple[_Part, ...], new: _Part) -> bool:
-    """No tensor both loaded and computed inside, one node an interior class."""
-    for p in before:
-        a, b = p.cut, new.cut
-        inside_a, inside_b = (a.inside if a else frozenset()), (b.inside if b else frozenset())
-        if p.operand.leaves & inside_b or new.operand.leaves & inside_a:
+class _Joined(NamedTuple):
+    """Choices for the first operands of a node, and what they have together. `took`: what their leaves took, in ticks, one that several
+    operands load once; `kinds`: how many there are of each kind, a digit a kind."""
+
+    parts: tuple[_Part, ...]
+    leaves: frozenset[int]
+    inside: frozenset[int]
+    nodes: frozenset[int]
+    took: int
+    ops: int
+    kinds: int
+
+    def joins(self, new: _Part) -> bool:
+        """No tensor both loaded and computed inside, one node an interior class."""
+        if not new.operand.leaves.isdisjoint(self.inside):
             return False
-        shared = inside_a & inside_b
-        if shared and a and b and len(a.nodes | b.nodes) != len(inside_a | inside_b):
+        if new.cut is None:
+            return True
+        if not new.cut.inside.isdisjoint(self.leaves):
             return False
-    return True
+        shared = new.cut.inside & self.inside
+        return not shared or len(new.cut.nodes & self.nodes) == len(shared)
+
+    def and_(self, new: _Part, took: int, kinds: int) -> _Joined:
+        """(parts), new -> (parts, new)."""
+        inside, nodes = (self.inside | new.cut.inside, self.nodes | new.cut.nodes) if new.cut else (self.inside, self.nodes)
+        return _Joined((*self.parts, new), self.leaves | new.operand.leaves, inside, nodes, took, self.ops + new.ops, kinds)
+
+
+_NONE = _Joined((), frozenset(), frozenset(), frozenset(), 0, 0, 0)
