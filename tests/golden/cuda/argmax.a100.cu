@@ -3,7 +3,7 @@
 /*
  * reduce_argmax: reduce_argmax
  * schedule: tile i0 1; 64 threads
- * predicted: 4.26 us, bound by launch, 0% of the roofline
+ * predicted: 4.31 us, bound by launch, 0% of the roofline
  * rule: tiling/gpu-rows: the schedule
  *
  * kernel reduce_argmax(in0: f32[i0:50, r0:300]) -> out0: i64[i0:50]

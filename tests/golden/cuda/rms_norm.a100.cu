@@ -3,7 +3,7 @@
 /*
  * reduce_sum_add_cast_mul_5more: add cast cast mul reduce_sum mul add rsqrt mul mul cast
  * schedule: tile i0 1; 512 threads
- * predicted: 4.53 us, bound by launch, 3% of the roofline
+ * predicted: 4.59 us, bound by launch, 3% of the roofline
  * rule: fusion/map-into-map: add into operand 0 of cast
  * rule: fusion/map-into-map: cast into operand 0 of mul
  * rule: fusion/map-into-map: cast into operand 1 of mul
