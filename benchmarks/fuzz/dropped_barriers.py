@@ -131,8 +131,10 @@ def reason(target: str, s: Dropped, code: str) -> str:
         return "copies so narrow are plain loads and stores: none is under way"
     if s.statement in ("ac_wait", "ac_wait_copies"):
         return "its groups are empty or waited for: a copy that is read, overwritten or left behind too early is named"
+    if s.statement == "__threadfence":
+        return "the flag behind it is set by a release of the whole chip, behind a barrier of all that wrote: it has their writes behind it"
     if s.statement == "ac_launch_wait":
-        return "the launch does not overlap an earlier one"
+        return "a hole that is known: the model takes the wait of one thread for the whole block's, and another one waits"
     return ""
 
 

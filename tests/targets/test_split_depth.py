@@ -81,8 +81,13 @@ def without(pattern: str, by: str = ";"):
         (lambda e: stream("fewer_tiles_than_blocks", e), without(r"gridDim.x - 1 - blockIdx.x", "blockIdx.x"),
          "waits for one that is started later"),
         (lambda e: stream("whole_waves_then_pieces", e), without(r"ac_add_left[^;]*;"), "the float64 reference says"),
+        (lambda e: stream("whole_waves_then_pieces", e), without(r"__threadfence\(\);\s*ac_barrier_sync\([^;]*;"),
+         "unordered accesses of global memory"),
+        (lambda e: stream("whole_waves_then_pieces", e), without(r"(?<=ac_flag_take)([^;]*;)\s*ac_barrier_sync\([^;]*;", r"\1"),
+         "unordered accesses of global memory"),
     ],
-    ids=["no_wait", "half_expected", "turns_twice", "another_slot", "no_flag", "wrong_order", "not_added"],
+    ids=["no_wait", "half_expected", "turns_twice", "another_slot", "no_flag", "wrong_order", "not_added", "set_too_early",
+         "read_too_early"],
 )  # fmt: skip
 def test_the_model_sees_a_broken_sum(make, edit, said, model, tmp_path):
     with pytest.raises((ModelFailure, autocomp.VerificationError), match=said):

@@ -220,15 +220,16 @@ template <int N, class... I> AC_DEVICE void ac_bulk_load_all(unsigned char *to, 
 }
 AC_DEVICE void ac_barrier_arrive_at(unsigned char *b, int rank) { simt_barrier_arrive_far(b + long(rank - simt_rank()) * simt_shared_bytes()); }
 #define __threadfence()
-AC_DEVICE void ac_leave(unsigned char *to, const float *x) { *reinterpret_cast<ac_four *>(to) = {{x[0], x[1], x[2], x[3]}}; }
+AC_DEVICE void ac_leave(unsigned char *to, const float *x) {
+  simt_left(to);
+  *reinterpret_cast<ac_four *>(to) = {{x[0], x[1], x[2], x[3]}};
+}
 AC_DEVICE void ac_add_left(const unsigned char *from, float *x) {
+  simt_left_read(from);
   for (int i = 0; i < 4; ++i) x[i] += reinterpret_cast<const ac_four *>(from)->x[i];
 }
-AC_DEVICE void ac_flag_set(unsigned *f) { *f = 1; }
-AC_DEVICE void ac_flag_take(unsigned *f) {
-  if (!*f) simt_fail("a block waits for one that is started later, or for a flag that nobody sets");
-  *f = 0;
-}
+AC_DEVICE void ac_flag_set(unsigned *f) { simt_flag_set(f); }
+AC_DEVICE void ac_flag_take(unsigned *f) { simt_flag_take(f); }
 AC_DEVICE void ac_cluster_arrive() { simt_cluster_arrive(); }
 AC_DEVICE void ac_cluster_wait() { simt_cluster_wait(); }
 AC_DEVICE void ac_send(unsigned char *to, int rank, const float *x, unsigned char *b) {

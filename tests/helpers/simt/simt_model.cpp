@@ -76,6 +76,16 @@ struct Team {
   int fenced = 0;  // its warps, by bits, whose registers are fenced since its last group of products
 };
 
+// What blocks leave in global memory: who wrote it when, by the block's own times; what a flag's release has behind it; which of these
+// the running block has acquired, each under an agent of its own, which barriers pass on like any other
+struct Left { long block; uint16_t thread; simt::Time time; };
+struct Released { long block; std::vector<simt::Time> of; };
+struct Acquired { uint16_t agent; Released what; };
+std::map<const void *, Left> left_there;
+std::map<const unsigned *, Released> released;
+std::vector<Acquired> acquired;
+long block_number;
+
 const simt_launch *launch;
 std::vector<Lane> lanes;
 std::vector<Meeting> waves, teams, named;
@@ -347,6 +357,7 @@ void run_block() {
   memset(smem + shared, UNTOUCHED, end - shared);
   prepare(threads);
   order.start(threads, end, smem);
+  acquired.clear();
   shared_bytes = end;
   quiet = false;
   under_way.assign(end / 16, 0);
@@ -368,6 +379,30 @@ void run_block() {
 void simt_launch_wait() {
   if (!waited) allow(PROT_READ | PROT_WRITE);
   waited = true;
+}
+void simt_left(const void *to) { left_there[to] = {block_number, uint16_t(current), view().now}; }
+void simt_left_read(const void *from) {
+  const auto found = left_there.find(from);
+  if (found == left_there.end()) simt_fail("what no block of the launch has left is read");
+  const Left &l = found->second;
+  bool ordered = l.block == block_number && simt::Order::knows(view(), l.thread, l.time);
+  for (const Acquired &a : acquired)
+    ordered = ordered || (a.what.block == l.block && l.thread < a.what.of.size() && a.what.of[l.thread] >= l.time &&
+                          simt::Order::knows(view(), a.agent, 1));
+  if (!ordered) simt_fail("unordered accesses of global memory: what another block left is read, and no flag orders it");
+}
+void simt_flag_set(unsigned *f) {
+  simt::Order::Gather known;  // a release is cumulative: it has behind it what barriers put before it
+  order.leave(known, view());
+  released[f] = {block_number, known.of};
+  *f = 1;
+}
+void simt_flag_take(unsigned *f) {
+  if (!*f) simt_fail("a block waits for one that is started later, or for a flag that nobody sets");
+  const uint16_t agent = order.agent('r', 0);
+  acquired.push_back({agent, released[f]});
+  order.learn(view(), order.only(agent, order.next(agent)));
+  *f = 0;
 }
 int simt_rank() { return current / launch->block; }
 int simt_shared_bytes() { return (launch->shared + 1023) / 1024 * 1024; }
@@ -622,6 +657,7 @@ void simt_team_wait(int groups) {
 const char *simt_run(const simt_launch *l, void **arguments, void (*k)(void **)) {
   launch = l, kernel = k, kernel_arguments = arguments;
   failure.clear();
+  left_there.clear(), released.clear();
   struct sigaction action {}, old[5];
   const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGTRAP, SIGFPE};
   action.sa_sigaction = trapped;
@@ -632,6 +668,7 @@ const char *simt_run(const simt_launch *l, void **arguments, void (*k)(void **))
   for (long n = 0; n < blocks && failure.empty(); n += l->cluster) {
     const long b = l->late || l->ordered ? n : blocks - l->cluster - n;  // the first block of a cluster; all see its number
     simt_block = {unsigned(b % l->grid[0]), unsigned(b / l->grid[0] % l->grid[1]), unsigned(b / l->grid[0] / l->grid[1])};
+    block_number = b;
     run_block();
   }
   for (int i = 0; i < 5; ++i) sigaction(signals[i], &old[i], nullptr);

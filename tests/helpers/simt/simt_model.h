@@ -94,6 +94,12 @@ void simt_team_product(const simt_product &p);
 void simt_team_commit();
 void simt_team_wait(int groups);
 
+// Sums that blocks leave for others in global memory: 16 bytes each, behind a flag that is set by a release and taken by an acquire
+void simt_left(const void *to);
+void simt_left_read(const void *from);
+void simt_flag_set(unsigned *f);
+void simt_flag_take(unsigned *f);
+
 int simt_rank();  // of the block in its cluster, whose blocks run together
 int simt_shared_bytes();  // of one block
 // ordered: blocks by their numbers; overlaps: global memory may not be touched before a thread of the block has waited for earlier launches
