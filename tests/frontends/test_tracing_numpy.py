@@ -255,3 +255,14 @@ def test_powers_that_numpy_takes_for_roots(kind):
                lambda x: x**-0.5):  # fmt: skip
         for run in (traced, compiled):
             assert not difference(run(fn, x)[0], fn(x))
+
+
+def test_the_square_of_one_truth_value_is_a_scalars():
+    """`x ** 2` of an array of bools is i8, of the scalar that a comparison of numbers gives i64."""
+    def fn(x):
+        return (x != x) ** 2, (x == x) ** 3
+
+    for x in (np.array(3, np.int32), np.arange(3, dtype=np.int32)):
+        for got, want in zip(autocomp.optimize(fn, target="cpu", example_inputs=(x,))(x), fn(x), strict=True):
+            assert (np.asarray(got).dtype, np.shape(got)) == (np.asarray(want).dtype, np.shape(want))
+            assert np.array_equal(got, want)

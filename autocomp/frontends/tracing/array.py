@@ -15,7 +15,7 @@ from autocomp.frontends.tracing import source
 from autocomp.frontends.tracing.registry import FUNCTIONS, PROTOCOLS, UFUNCS
 from autocomp.ir.builder import Builder
 from autocomp.ir.node import Node
-from autocomp.ir.types import DTYPES, DType, Sym, TensorType, dtype_of
+from autocomp.ir.types import BOOL, DTYPES, DType, Sym, TensorType, dtype_of
 
 
 def lift(b: Builder, value: Any, like: DType | None) -> Node:
@@ -313,10 +313,13 @@ class Tracer:
     __rpow__ = _operator("power", flip=True)
 
     def __pow__(self, other: Any) -> Any:
-        """NumPy's `x ** 2` is square(x), which has another dtype of bools than power(x, 2), and of floats `x ** 0.5` is sqrt(x)."""
+        """NumPy's `x ** 2` is square(x) of arrays, which has another dtype of bools than power(x, 2), as scalars have it, and of floats
+        `x ** 0.5` is sqrt(x). What a function computes without dimensions is a scalar, what it is given is an array."""
         if type(other) is float and other == 0.5 and self.element.is_float:
             return UFUNCS["sqrt"](self)
-        return UFUNCS["square"](self) if type(other) is int and other == 2 else UFUNCS["power"](self, other)
+        scalar = self.ndim == 0 and self.node.op != "input"
+        square = type(other) is int and other == 2 and not (scalar and self.element == BOOL)
+        return UFUNCS["square"](self) if square else UFUNCS["power"](self, other)
 
     __matmul__, __rmatmul__ = _operator("matmul"), _operator("matmul", flip=True)
     __and__, __rand__ = _operator("bitwise_and"), _operator("bitwise_and", flip=True)
