@@ -119,8 +119,9 @@ def quick_compiler() -> str:
         return ""
     wrapper = Path(tempfile.gettempdir()) / f"autocomp-coverage-{os.getuid()}" / "cc-O1"
     wrapper.parent.mkdir(mode=0o700, exist_ok=True)
-    write_atomic(wrapper, f'#!/bin/sh\nexec {shlex.quote(real)} "$@" -O1\n'.encode())
-    wrapper.chmod(0o700)
+    text = f'#!/bin/sh\nexec {shlex.quote(real)} "$@" -O1\n'.encode()
+    if not wrapper.is_file() or wrapper.read_bytes() != text:  # others may be about to start it
+        write_atomic(wrapper, text, mode=0o700)
     return str(wrapper)
 
 

@@ -158,6 +158,14 @@ def compile_rule(rule: Rule, n: int, subjects: Sequence[Subject], words: Words) 
     return _Compiler(rule, n, subjects, words).result()
 
 
+def _listed(rule: Rule, name: str, value: object) -> tuple[Any, ...]:
+    """What a formula gives to choose from. Raises RuleError where that is no list."""
+    if not isinstance(value, (tuple, list)):
+        what = f"?{name} has {str(value)[:40]} to choose from, which is no list"
+        raise rule.choice_error(name, 0, what, f"write `choose: {{{name}: [..]}}`")
+    return tuple(value)
+
+
 class _Compiler:
     """What is the same for all kernels is written into the egglog rule; what is not is a function of the kernel's number."""
 
@@ -200,7 +208,7 @@ class _Compiler:
         keys = {e.name: k for k, e in self.rhs.attrs if isinstance(e, Ref)}
         most = {name: ROLE[k] for name, k in keys.items() if k in ROLE}
         for name, of in self.rule.choose:
-            values = {n: of if isinstance(of, tuple) else tuple(evaluate(of, env)) for n, env in self.envs.items()}
+            values = {n: of if isinstance(of, tuple) else _listed(self.rule, name, evaluate(of, env)) for n, env in self.envs.items()}
             for some in values.values():
                 check_choice(self.rule, name, some, keys)
             numbers = all(isinstance(v, int) for vs in values.values() for v in vs)

@@ -405,6 +405,8 @@ def _bind(q: Query, values: Mapping[str, object], variables: dict[str, Any], env
     for p, slot in q.slots:
         attrs = subject.engine.attrs_of(str(values[slot]))
         for name, e in p.attrs:
+            if name not in attrs:  # a constant's dtype is its type's
+                return f"this {p.op} has no attribute {name}"
             have = attrs[name]
             if isinstance(e, Ref):
                 if e.name in variables and variables[e.name] != have:

@@ -332,6 +332,8 @@ def _choose(fields: dict[str, Located], name: str, phase: str) -> tuple[tuple[st
         elif isinstance(x.value, str):
             text = Text(x.value, x.location, name)
             e = parse_expr(text)
+            if isinstance(e, Lit):
+                raise x.error(f"?{key} is to be chosen from the text '{x.value[:40]}', which is no list", f"choose: {{{key}: [64, 128]}}")
             check_names(e, text, frozenset(r.name for r in walk(e) if isinstance(r, Ref)), v.functions, v.words)
             out.append((key, e))
         else:

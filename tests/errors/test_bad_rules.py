@@ -104,6 +104,7 @@ CASES = {
     "a tile without elements": (tiling(choose="{bm: [16, 0]}"), ":4:21 rule 'mine/a': ?bm may be 0, and m is a whole number, 1 or more"),
     "a tile of a word": (tiling(choose="{bm: [wide]}"), ":4:17 rule 'mine/a': ?bm may be 'wide', and m wants whole numbers"),
     "a role that is a number": (tiling(rhs="'tile(m: 16, roles: ?bm)'"), ":4:17 rule 'mine/a': ?bm may be '16', and roles wants a word"),
+    "a number to choose from": (tiling(choose="{bm: '16'}"), ":4:17: ?bm is to be chosen from the text '16', which is no list"),
     "nothing to choose from": (tiling(choose="{bm: []}"), ":4:16: ?bm has no candidate"),
     "no memory": (tiling(where="[fits(L9, ?bm)]"), ":6:16 rule 'mine/a': unknown word 'L9'"),
     "a tab": ("- name: mine/a\n\tphase: algebra\n", ":2:1: not YAML: found a tab character"),

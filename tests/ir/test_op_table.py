@@ -295,3 +295,12 @@ def test_text_form_round_trips(op):
         again = parse(show(g))
         assert again.outputs == g.outputs
         assert show(again) == show(g)
+
+
+def test_values_of_topk_beside_nan_in_every_float_type():
+    """NaN is the largest, as NumPy sorts: its own order of bf16 knows no NaN."""
+    for dtype in map(DTYPES.get, ("f32", "f16", "bf16")):
+        x = np.array([1, np.nan, 0.5, np.inf, 3], np.float32).astype(dtype.numpy)
+        graph = parse(f"graph g\ninput x: {dtype}[5]\n%0 = topk(x, axis=0, k=3, largest=True, part=\"values\")\noutput y = %0\n")
+        (y,) = evaluate(graph, {"x": x}).values()
+        assert np.array_equal(np.asarray(y, np.float64), [np.nan, np.inf, 3], equal_nan=True), dtype

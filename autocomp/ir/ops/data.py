@@ -188,7 +188,9 @@ register(
 
 # ---- opaque
 def _sorted(x: np.ndarray, axis: int, largest: bool) -> np.ndarray:
-    """Stable order: ties keep the lower index first."""
+    """Stable order: ties keep the lower index first, NaN is the largest. NumPy knows that of its own types only."""
+    if x.dtype.kind == "V":  # bf16 and floats of 8 bits
+        x = x.astype(np.float32)
     if not largest:
         return np.argsort(x, axis=axis, kind="stable")
     back = np.flip(np.argsort(np.flip(x, axis), axis=axis, kind="stable"), axis)
