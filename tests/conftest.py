@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.helpers import fresh
 from tests.helpers.hosts import HOSTS, as_cpu
 from tests.helpers.simt_model import COMPILER, compile_model
 
@@ -22,6 +23,16 @@ if os.environ.get("CI"):
 
 def pytest_addoption(parser):
     parser.addoption("--as-cpu", choices=sorted(HOSTS), help="price and print for this make of CPU instead of the one that is here")
+
+
+def pytest_report_header(config):
+    return f"random inputs: AUTOCOMP_TEST_SEED={fresh.SEED}"
+
+
+@pytest.fixture(autouse=True)
+def inputs_of_its_own():
+    """Each test draws the same inputs whether it runs alone or behind others."""
+    fresh.start()
 
 
 def pytest_configure(config):

@@ -12,7 +12,7 @@ from autocomp.deadline import current
 from autocomp.errors import VerificationError
 from autocomp.ir.node import Graph
 from autocomp.ir.reference import evaluate, input_sizes
-from autocomp.ir.tolerance import SAFETY, deviation, shaken
+from autocomp.ir.tolerance import SAFETY, Deviation, deviation, shaken
 from autocomp.runtime.inputs import random_inputs, sizes_to_try
 
 
@@ -56,13 +56,10 @@ def verify(program: Any, feed: Mapping[str, np.ndarray] | None = None, seed: int
     return max(runs, key=lambda v: v.ratio)
 
 
-def _verify_on(program: Any, feed: dict[str, np.ndarray], seed: int) -> Verification:
-    graph = program.graph
-    sizes = input_sizes(graph, feed)
+def compare(graph: Graph, feed: Mapping[str, np.ndarray], got: Mapping[str, np.ndarray], coarse: float = 0.0) -> Comparison:
+    """Outputs `got` of a program on `feed`, held against the float64 reference as `verify` does; never raises for a wrong value."""
     want = evaluate(graph, feed)
-    got = program.run(feed)
     own: dict[str, np.ndarray] | None = None
-    coarse = TF32 if any("tf32" in k.schedule for k in program.kernels) else 0.0
     d = deviation(graph, want, got, coarse=coarse)
     if d.ratio == np.inf:
         own = evaluate(graph, feed, float64=False)
@@ -72,15 +69,23 @@ def _verify_on(program: Any, feed: dict[str, np.ndarray], seed: int) -> Verifica
         d = deviation(graph, want, got, own, coarse=coarse, near=near)
     natural = _natural(graph, feed, want, d.ratio, own) if 1.0 < d.ratio < np.inf else Natural()
     d = replace(d, ratio=d.ratio / max(1.0, SAFETY * natural.shaken, ROUNDED * natural.rounded))
-    error = max((_error(got[n], w) for n, w in want.items()), default=0.0)
+    return Comparison(d, natural, max((_error(got[n], w) for n, w in want.items()), default=0.0))
+
+
+def _verify_on(program: Any, feed: dict[str, np.ndarray], seed: int) -> Verification:
+    graph = program.graph
+    sizes = input_sizes(graph, feed)
+    coarse = TF32 if any("tf32" in k.schedule for k in program.kernels) else 0.0
+    c = compare(graph, feed, program.run(feed), coarse)
+    d = c.worst
     limit = abs(d.got - d.want) / d.ratio if d.ratio else 0.0
     if not d.ratio <= 1.0:
         raise VerificationError(
             f"output '{d.output}'{list(d.index)} is {d.got!r}, the float64 reference says {d.want!r}: "
-            f"{d.ratio:.3g} times the allowed error" + natural.text + "".join(f", {k} = {n}" for k, n in sizes.items()),
+            f"{d.ratio:.3g} times the allowed error" + c.natural.text + "".join(f", {k} = {n}" for k, n in sizes.items()),
             where=program.name,
             hint="`autocomp bisect` finds the rule or the kernel that breaks it; --without leaves rules out")  # fmt: skip
-    return Verification(error, limit, d.ratio, d.output, seed, sizes)
+    return Verification(c.error, limit, d.ratio, d.output, seed, sizes)
 
 
 def _error(got: np.ndarray, want: np.ndarray) -> float:
@@ -103,6 +108,16 @@ class Natural:
         parts = [f"{self.shaken:.2g} tolerances: inputs an ulp away"] if self.shaken > 1 else []
         parts += [f"{self.rounded:.2g} tolerances: values rounded to their types"] if self.rounded > 1 else []
         return f" ({'; '.join(parts)})" if parts else ""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`worst`: the element furthest off, its ratio in units of what is allowed (1 is the limit), how far outputs move by themselves
+    counted in; `error`: the largest absolute error."""
+
+    worst: Deviation
+    natural: Natural
+    error: float
 
 
 def _natural(graph: Graph, feed: Mapping[str, np.ndarray], want: Mapping[str, np.ndarray], ratio: float,

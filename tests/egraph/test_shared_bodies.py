@@ -9,6 +9,7 @@ from autocomp.egraph import bodies
 from autocomp.ir.builder import Builder
 from autocomp.ir.node import Graph
 from autocomp.ir.types import F32, TensorType
+from tests.helpers import fresh
 from tests.helpers.covers import cover_of, run_cover
 
 SQUARE = TensorType(F32, (48, 48))
@@ -48,7 +49,7 @@ def shared(one: bool) -> Graph:
 def test_bodies_that_share_tensors_otherwise_are_kernels_of_their_own(one: bool) -> None:
     cover = cover_of(shared(one))
     assert len({c.kernel.signature for c in cover.calls}) == (1 if one else 2)
-    rng = np.random.default_rng()
+    rng = fresh.rng()
     a, w = (rng.standard_normal((48, 48)).astype(np.float32) for _ in "aw")
     got = run_cover(cover, {"a": a, "w": w})
     np.testing.assert_allclose(got["y"], a @ w + a, rtol=1e-4, atol=1e-4)

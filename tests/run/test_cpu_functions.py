@@ -11,6 +11,8 @@ import pytest
 from autocomp.targets import load_target
 from scipy import special
 
+from tests.helpers import fresh
+
 # function -> (float64 reference, range, most ulp that the header states)
 FUNCTIONS = {
     "exp": (np.exp, (-87.0, 88.0), 2),
@@ -58,7 +60,7 @@ def ulps(got: np.ndarray, want: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_error_in_ulp_is_what_the_header_states(library: ctypes.CDLL, name: str) -> None:
     reference, (low, high), most = FUNCTIONS[name]
-    rng = np.random.default_rng()
+    rng = fresh.rng()
     x = rng.uniform(low, high, 1 << 18)
     small = rng.uniform(0, 1, 1 << 18) ** 8 * min(1.0, high) * rng.choice([1.0, 1.0 if low >= 0 else -0.99], 1 << 18)
     spread = np.exp(rng.uniform(np.log(low), np.log(high), 1 << 18)) if low > 0 else small
@@ -73,7 +75,7 @@ def test_error_in_ulp_is_what_the_header_states(library: ctypes.CDLL, name: str)
 
 
 def test_exp_below_zero_keeps_two_places_and_a_part_that_grows(library: ctypes.CDLL) -> None:
-    rng = np.random.default_rng()
+    rng = fresh.rng()
     x = np.concatenate([rng.uniform(-87, 0, 1 << 17), rng.uniform(-4, 1e-6, 1 << 17)]).astype(np.float32)
     want = np.exp(x.astype(np.float64))
     got = call(library.exp_nonpositive_all, x)
@@ -84,7 +86,7 @@ def test_exp_below_zero_keeps_two_places_and_a_part_that_grows(library: ctypes.C
 
 
 def test_gelu_is_within_the_stated_error_and_its_last_place(library: ctypes.CDLL) -> None:
-    rng = np.random.default_rng()
+    rng = fresh.rng()
     x = np.concatenate([rng.uniform(-7, 7, 1 << 18), rng.normal(0, 1e-3, 1 << 12), [0.0, np.inf, -60.0, 1e30] * 4]).astype(np.float32)
     want = x.astype(np.float64) * special.ndtr(x.astype(np.float64))
     got = call(library.gelu_all, x).astype(np.float64)
@@ -108,7 +110,7 @@ def test_ends_and_nan(library: ctypes.CDLL, name: str) -> None:
 
 @pytest.mark.parametrize("s", [3.0, 1e-39, 3e38, np.inf, 0.0, -7.5])
 def test_division_by_one_number(library: ctypes.CDLL, s: float) -> None:
-    x = np.random.default_rng().standard_normal(64).astype(np.float32) * np.float32(1e-5)
+    x = fresh.rng().standard_normal(64).astype(np.float32) * np.float32(1e-5)
     with np.errstate(all="ignore"):
         want = x / np.float32(s)
     np.testing.assert_allclose(call(library.over, x, ctypes.c_float(s)), want, rtol=2.5e-7, atol=1e-44)
@@ -116,7 +118,7 @@ def test_division_by_one_number(library: ctypes.CDLL, s: float) -> None:
 
 def test_masked_reads_give_zero_where_the_mask_fails(library: ctypes.CDLL) -> None:
     lanes = library.lanes()
-    x = np.random.default_rng().standard_normal(lanes * 3).astype(np.float32)
+    x = fresh.rng().standard_normal(lanes * 3).astype(np.float32)
     for n in range(lanes + 1):
         y = np.full(3 * lanes, np.nan, np.float32)
         at = lambda a: a.ctypes.data_as(ctypes.c_void_p)

@@ -14,6 +14,7 @@ from autocomp.cli import main
 from autocomp.ir.reference import evaluate
 from autocomp.runtime.deploy import plain
 from autocomp.runtime.inputs import random_inputs
+from tests.helpers import fresh
 from tests.helpers.device_graphs import GRAPHS, graph
 from tests.helpers.simt_model import COMPILER, INCLUDE, SHARED, _compile
 
@@ -50,7 +51,7 @@ def test_the_launcher_computes_the_graph(name, model, tmp_path):
     else:
         program = autocomp.optimize(GRAPHS[name], target="maca:c500")
     folder = program.save(tmp_path / "out")
-    feed = random_inputs(program.graph, int(np.random.default_rng().integers(1 << 30)))
+    feed = random_inputs(program.graph, fresh.seed())
     for n, x in feed.items():
         (folder / f"{plain(n)}.bin").write_bytes(np.ascontiguousarray(x).tobytes())
     done = run_folder(folder, model, tmp_path)

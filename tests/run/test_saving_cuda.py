@@ -13,6 +13,7 @@ from autocomp.ir.schedule import Schedule
 from autocomp.runtime.deploy import plain
 from autocomp.runtime.inputs import random_inputs
 from autocomp.runtime.program import files_of
+from tests.helpers import fresh
 from tests.helpers.device_graphs import GRAPHS, graph
 from tests.helpers.simt_model import COMPILER, MODEL, ROOT, SHARED, _compile, _team_products
 from tests.helpers.split_depth import CASES, split, stream
@@ -59,7 +60,7 @@ def test_the_launcher_computes_the_graph(name, model, tmp_path):
     launches = [s.launch for s in program.printed.values()]
     assert (name == "cluster") == any(x.cluster > 1 for x in launches)
     assert (name == "stream") == any(x.workspace for x in launches)
-    feed = random_inputs(program.graph, int(np.random.default_rng().integers(1 << 30)))
+    feed = random_inputs(program.graph, fresh.seed())
     for n, x in feed.items():
         (folder / f"{plain(n)}.bin").write_bytes(np.ascontiguousarray(x).tobytes())
     done = run_folder(program, folder, model, tmp_path / "build")

@@ -14,6 +14,7 @@ import autocomp
 from autocomp.ir.schedule import Schedule
 from autocomp.tile.agents import Again, Signal, find_queues, with_signals
 from autocomp.tile.check_plan import problems
+from tests.helpers import fresh
 from tests.helpers.ascend_model import COMPILER, AscendExecutor
 from tests.helpers.device_graphs import graph
 
@@ -77,7 +78,7 @@ def test_each_missing_pair_of_flags_is_seen(case, monkeypatch, tmp_path):
         named[f"k{i}"] = replace(s, entry=f"k{i}", text=s.text.replace(f"void {s.entry}(", f"void k{i}("))
     executor = AscendExecutor(type("Printed", (), {"printed": named}), tmp_path, blocks=1)
     library = executor.build()
-    rng = np.random.default_rng()
+    rng = fresh.rng()
     shapes = {a.name: (a.type.shape, a.type.dtype.numpy) for a in (*kernel.inputs, *kernel.outputs)}
     unseen = []
     for (name, source, said), entry in zip(made, named):

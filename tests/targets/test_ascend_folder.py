@@ -12,6 +12,7 @@ import autocomp
 from autocomp.cli import main
 from autocomp.ir.reference import evaluate
 from autocomp.runtime.inputs import random_inputs
+from tests.helpers import fresh
 from tests.helpers.ascend_model import COMPILER, build_folder
 from tests.helpers.device_graphs import GRAPHS
 
@@ -53,7 +54,7 @@ def test_the_launcher_computes_the_graph(tmp_path):
     started = build_folder(program, folder, build)
     missing = subprocess.run([started], cwd=folder, capture_output=True, text=True, check=False, timeout=60)
     assert (missing.returncode, missing.stderr) == (1, f"{program.calls.inputs[0]}.bin: expected {37 * HIDDEN * 2} bytes\n")
-    feed = random_inputs(program.graph, int(np.random.default_rng().integers(1 << 30)))
+    feed = random_inputs(program.graph, fresh.seed())
     for n, x in feed.items():
         (folder / f"{n}.bin").write_bytes(np.ascontiguousarray(x).tobytes())
     done = subprocess.run([started], cwd=folder, capture_output=True, text=True, check=False, timeout=60)

@@ -6,7 +6,6 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 from autocomp.targets.cuda.target import CudaTarget
 
@@ -16,6 +15,7 @@ from autocomp.cost.demand import demand_of
 from autocomp.cost.tiles import tile_of
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.schedule import Schedule
+from tests.helpers import fresh
 from tests.helpers.device_graphs import graph
 from tests.helpers.simt_model import COMPILER, ModelExecutor
 
@@ -70,7 +70,7 @@ def test_a_patch_read_at_offsets_is_right(name, model, tmp_path):
     program.executor = executor
     for late in (True, False):
         executor.late = late
-        program.verify(seed=int(np.random.default_rng().integers(1 << 30)))
+        program.verify(seed=fresh.seed())
 
 
 def lines(image: tuple[int, int, int], run: int, out: int, taps: int, stride: int, pad: int) -> str:
@@ -103,7 +103,7 @@ def test_windows_that_slide_along_a_line_are_read_where_they_lie(name, model, tm
     program.executor = executor = ModelExecutor(program, tmp_path, model)
     for late in (True, False):
         executor.late = late
-        program.verify(seed=int(np.random.default_rng().integers(1 << 30)))
+        program.verify(seed=fresh.seed())
 
 
 def test_a_stem_over_three_channels_becomes_windows_along_lines():

@@ -14,6 +14,7 @@ from autocomp.cost.work import Cost
 from autocomp.egraph.parts import merged, split_calls
 from autocomp.ir.schedule import Schedule
 from autocomp.runtime.program import build_program
+from tests.helpers import fresh
 from tests.helpers.device_graphs import graph
 from tests.helpers.simt_model import ModelExecutor
 
@@ -110,7 +111,7 @@ def in_parts(text: str, target: str, parts: int, wave: int) -> Any:
 
 def feed_of(program: Any, kind: str, mask: str) -> dict[str, np.ndarray]:
     """Random; keys that each sequence sees: "left" not the first 70, "right" not the last 70, "none" of the last sequence no one."""
-    rng = np.random.default_rng()
+    rng = fresh.rng()
     feed: dict[str, np.ndarray] = {}
     for n in program.graph.inputs:
         feed[n.attrs["name"]] = rng.standard_normal(n.type.shape).astype(STORED.get(n.type.dtype.name, np.dtype("f4")))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from autocomp.targets.cuda.target import CudaTarget
 
 import autocomp
 from autocomp.cost.chip import load_chip
 from autocomp.ir.schedule import Schedule
+from tests.helpers import fresh
 from tests.helpers.device_graphs import graph
 from tests.helpers.simt_model import COMPILER, ModelExecutor, ModelFailure
 
@@ -72,7 +72,7 @@ def check(program, folder, model):
     program.executor = executor = ModelExecutor(program, folder, model)
     for late in (True, False):
         executor.late = late
-        program.verify(seed=int(np.random.default_rng().integers(1 << 30)))
+        program.verify(seed=fresh.seed())
 
 
 @pytest.mark.parametrize("name", CASES)

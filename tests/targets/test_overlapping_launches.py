@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 import autocomp
 from autocomp.ir.schedule import Schedule
 from autocomp.runtime.cuda import started_early
+from tests.helpers import fresh
 from tests.helpers.device_graphs import GRAPHS
 from tests.helpers.simt_model import COMPILER, ModelExecutor, ModelFailure
 
@@ -100,7 +100,7 @@ def test_weights_are_asked_for_before_the_wait(name, model, tmp_path):
     program.printed[kernel.name] = replace(source, launch=replace(source.launch, at_most=blocks)) if blocks else source
     program.executor = executor = ModelExecutor(program, tmp_path, model)
     for executor.late in (True, False):
-        program.verify(seed=int(np.random.default_rng().integers(1 << 30)))
+        program.verify(seed=fresh.seed())
 
 
 @pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
@@ -113,7 +113,7 @@ def test_what_all_tiles_share_waits_where_others_write_it(model, tmp_path):
     assert untouched(source, statements(source).split(WAIT)[0])
     program.printed[kernel.name] = replace(source, launch=replace(source.launch, at_most=2))
     program.executor = ModelExecutor(program, tmp_path, model)
-    program.verify(seed=int(np.random.default_rng().integers(1 << 30)))
+    program.verify(seed=fresh.seed())
 
 
 def test_a_kernel_alone_and_one_of_many_blocks_do_not_wait(among_others, monkeypatch):

@@ -7,6 +7,7 @@ import pytest
 
 import autocomp
 from autocomp.ir.reference import evaluate
+from tests.helpers import fresh
 from tests.helpers.device_graphs import conv, gemm, graph, turned
 from tests.helpers.simt_model import COMPILER, ModelExecutor
 
@@ -17,7 +18,7 @@ def check(text, model, folder, change=lambda name, x: x):
     """Every element is a number, an infinity or NaN where the reference in the graph's own types has one, and near it."""
     program = autocomp.optimize(text, target="cuda:h200")
     program.executor = ModelExecutor(program, folder, model)
-    rng = np.random.default_rng()
+    rng = fresh.rng()
     feed = {}
     for n in program.graph.inputs:
         x = rng.standard_normal(n.type.shape)
@@ -30,7 +31,7 @@ def check(text, model, folder, change=lambda name, x: x):
 def with_infinities(name, x):
     """NaN and infinities in the first factor, its last element among them."""
     if name in "ax":
-        x.flat[np.random.default_rng().integers(0, x.size, 3)] = np.inf, -np.inf, np.nan
+        x.flat[fresh.rng().integers(0, x.size, 3)] = np.inf, -np.inf, np.nan
         x.flat[-1] = np.inf
     return x
 

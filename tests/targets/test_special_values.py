@@ -10,6 +10,7 @@ import pytest
 import autocomp
 from autocomp.frontends.text import parse
 from autocomp.ir.reference import evaluate
+from tests.helpers import fresh
 from tests.helpers.device_graphs import graph
 from tests.helpers.simt_model import COMPILER, ModelExecutor
 
@@ -37,7 +38,7 @@ def test_truths_of_other_lanes_are_always_asked_for(target, model, tmp_path):
     """An exchange behind `||` would be left out by the lanes whose own part is true."""
     text = several({"x": "bool[12, 70]", "y": "bool[3, 5000]"},
                    {f"{f}_{a}{k}": f"reduce_{f}({a}, axes=[{k}])" for f in ("any", "all") for a in "xy" for k in (0, 1)})  # fmt: skip
-    rng = np.random.default_rng()
+    rng = fresh.rng()
     feed = {n: rng.random(s) < rng.choice([1 / s[1], 1 - 1 / s[1]], (s[0], 1)) for n, s in (("x", (12, 70)), ("y", (3, 5000)))}
     feed["x"][0], feed["x"][1] = True, False
     for name, got in run(text, feed, target, model, tmp_path).items():
@@ -92,7 +93,7 @@ def test_rows_whose_scores_are_all_the_least_number_weigh_alike(masked, target, 
                   "mask": f"{kind}[2, 33, {keys}]"},
                  f"%t = transpose(k, perm=[0, 2, 1])\n%s = matmul(q, %t)\n%m = {masked}\n"
                  "%p = softmax(%m, axes=[2])\n%o = matmul(%p, v)")  # fmt: skip
-    rng = np.random.default_rng()
+    rng = fresh.rng()
     feed = {n: rng.standard_normal((2, 33 if n == "q" else keys, width)).astype(BF16) for n in "qkv"}
     keep = rng.random((2, 33, keys)) < 0.5
     keep[:, :3] = False

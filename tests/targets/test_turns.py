@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from autocomp.targets.cuda.target import CudaTarget
 
@@ -13,6 +12,7 @@ import autocomp
 from autocomp.cost.chip import load_chip
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.schedule import Schedule
+from tests.helpers import fresh
 from tests.helpers.device_graphs import gemm, graph
 from tests.helpers.simt_model import COMPILER, ModelExecutor
 
@@ -37,7 +37,7 @@ def test_tiles_taken_in_turns_are_right(tile, workers, stages, model, tmp_path):
     program.executor = executor
     for late in (True, False):
         executor.late = late
-        program.verify(seed=int(np.random.default_rng().integers(1 << 30)))
+        program.verify(seed=fresh.seed())
 
 
 def test_few_columns_are_the_rows_of_the_instruction_and_leave_turned(model, tmp_path):
@@ -47,7 +47,7 @@ def test_few_columns_are_the_rows_of_the_instruction_and_leave_turned(model, tmp
     assert "m64n128k16" in source.prelude and "ac_stmatrix4_t" in source.text
     program.printed[kernel.name] = replace(source, launch=replace(source.launch, at_most=2))
     program.executor = ModelExecutor(program, tmp_path, model)
-    program.verify(seed=int(np.random.default_rng().integers(1 << 30)))
+    program.verify(seed=fresh.seed())
 
 
 def test_what_cannot_take_turns_is_refused_with_its_reason():
