@@ -17,7 +17,8 @@ from autocomp.trace import Trace
 
 SECONDS = 60.0  # where nobody says how long
 OPS = 1_000  # of a graph that is given twice as long, where nobody says
-COMPILER = 10.0  # seconds that a compiler's command may take at least, however late it is
+COMPILER = 10.0  # seconds that a compiler's command may take at least, however late it is, where its result is wanted now
+GRACE = 1.0  # seconds after the deadline for commands whose work can be done later
 clock = time.monotonic
 
 
@@ -29,6 +30,7 @@ class Deadline:
     trace: Trace | None = None
     cut: dict[str, str] = field(default_factory=dict)
     began: float = field(default_factory=lambda: clock())
+    until: float = 0.0  # when commands end whose work can be done later; 0 outside of `postponing`
 
     @property
     def left(self) -> float:
@@ -55,8 +57,21 @@ class Deadline:
                 self.trace.add("budget", stage, deadline_s=self.seconds, undone=undone)
 
     def within(self, limit: float, least: float = COMPILER) -> float:
-        """Seconds for what cannot be asked meanwhile, a command or another process: what is left, and at least `least`."""
+        """Seconds for what cannot be asked meanwhile, a command or another process: what is left, and at least `least`; while it is
+        `postponing`, what is left until then."""
+        if self.until:
+            return min(limit, max(0.0, self.until - clock()))
         return min(limit, max(least, self.left))
+
+    @contextmanager
+    def postponing(self) -> Iterator[None]:
+        """Commands in the block do what can be done later: they end, all together, GRACE seconds after the deadline, or after now if
+        that is later."""
+        self.until = max(self.began + self.seconds, clock()) + GRACE if self.seconds else 0.0
+        try:
+            yield
+        finally:
+            self.until = 0.0
 
 
 _NEVER = Deadline()

@@ -16,7 +16,7 @@ from autocomp.ir.node import Graph
 from autocomp.ir.types import Sym
 from autocomp.options import Options
 from autocomp.runtime.codec import CodecError, decode, encode
-from autocomp.runtime.program import KernelInfo, Program, executor_of
+from autocomp.runtime.program import KernelInfo, Program, soon_or_later
 from autocomp.store import package_stamp, read_entry, write_entry
 from autocomp.trace import Trace
 
@@ -53,7 +53,7 @@ def load_program(key: str, graph: Graph, target: Target, options: Options, rule_
     calls = replace(calls, source=graph)
     trace.events += events
     trace.add("note", "programs cache", text=f"found {key}")
-    executor = executor_of(calls, printed, sources, target, options, trace)
+    executor = soon_or_later(calls, printed, sources, target, options, trace)
     kernels = [KernelInfo(*row) for row in infos]
     return Program(calls, kernels, sources, target, trace, options, rule_names, executor, printed)
 
@@ -61,7 +61,7 @@ def load_program(key: str, graph: Graph, target: Target, options: Options, rule_
 def store_program(key: str, program: Program) -> None:
     """Keep a program for the next run. A cache that cannot be written costs a note in the trace and nothing else."""
     infos = [tuple(vars(k).values()) for k in program.kernels]
-    events = [e for e in program.trace.events if e.kind != "stage" and not e.name.endswith("cache")]
+    events = [e for e in program.trace.events if e.kind != "stage" and not e.name.endswith("cache") and "undone" not in e.data]
     try:
         text = encode((replace(program.calls, source=_EMPTY), infos, program.sources, program.printed, events))
     except CodecError as e:

@@ -17,8 +17,9 @@ from autocomp.limits import memory_told
 from autocomp.options import Options
 from autocomp.runtime.build import build_library, build_objects
 from autocomp.runtime.cuda import CudaExecutor
-from autocomp.runtime.executor import Executor, ReferenceExecutor, Timing, constants_of
+from autocomp.runtime.executor import Executor, Timing, constants_of
 from autocomp.runtime.host import HostExecutor
+from autocomp.runtime.later import Later
 from autocomp.runtime.library import source_files
 from autocomp.runtime.plan import slots
 from autocomp.runtime.verify import Verification, verify
@@ -60,7 +61,7 @@ class Program:
 
     def __init__(self, calls: KernelGraph, kernels: list[KernelInfo], files: dict[str, str],
                  target: Target,
-                 trace: Trace, options: Options, rule_names: tuple[str, ...], executor: Executor | None,
+                 trace: Trace, options: Options, rule_names: tuple[str, ...], executor: Executor | Later | None,
                  printed: Mapping[str, KernelSource] | None = None) -> None:  # fmt: skip
         self.calls, self.kernels, self.sources, self.target, self.trace, self.options = (
             calls,
@@ -73,7 +74,7 @@ class Program:
         self.rule_names = rule_names
         self.name, self.graph = calls.source.name, calls.source
         self.slots = slots(calls)
-        self.executor = executor
+        self._executor = executor
         self.printed = dict(printed or {})  # what the target printed for each kernel, by kernel name
         self._folded: dict[str, np.ndarray] | None = None
         self._inputs = tuple(n.attrs["name"] for n in self.graph.inputs)
@@ -94,7 +95,30 @@ class Program:
 
     @property
     def runnable(self) -> bool:
-        return self.executor is not None
+        return self._executor is not None
+
+    @property
+    def executor(self) -> Executor | None:
+        """What runs it; None where its target cannot run here. Compiles what a deadline left. Raises BuildError."""
+        later = self._executor  # another thread may replace it meanwhile
+        if isinstance(later, Later):
+            self._executor = later.made()
+            return self._executor
+        return later
+
+    @executor.setter
+    def executor(self, executor: Executor | None) -> None:
+        self._executor = executor
+
+    @property
+    def postponed(self) -> bool:
+        """Whether a deadline left its kernels to be compiled by `prepare`, or by the first call."""
+        return isinstance(self._executor, Later)
+
+    def prepare(self) -> None:
+        """Compile now what a deadline left for the first call; nothing where all is compiled. Raises BuildError from the compiler,
+        AutocompError where the target cannot run here."""
+        self._running()
 
     def source(self, kernel: str | None = None) -> str:
         """The printed source of a kernel, or of all of them."""
@@ -167,13 +191,14 @@ class Program:
         return self._running().profile(feed, repeat)
 
     def _running(self) -> Executor:
-        if self.executor is None:
+        executor = self.executor
+        if executor is None:
             raise AutocompError(
                 f"target {self.target.name} cannot run here: {self.not_runnable}",
                 where=self.name,
                 hint="save(folder) writes what builds on the device's machine",
             )
-        return self.executor
+        return executor
 
     def folded(self) -> dict[str, np.ndarray]:
         """Constants computed from parameters, by tensor name."""
@@ -218,7 +243,7 @@ def build_program(calls: KernelGraph, schedules: Mapping[str, tuple[Schedule, Co
             share * cost.seconds,
         )  # fmt: skip
     files = files_of(calls, sources, target)
-    executor = executor_of(calls, sources, files, target, options, trace)
+    executor = soon_or_later(calls, sources, files, target, options, trace)
     return Program(calls, list(infos.values()), files, target, trace, options, rule_names, executor, sources)
 
 
@@ -239,18 +264,30 @@ def files_of(calls: KernelGraph, sources: Mapping[str, KernelSource], target: Ta
 
 def executor_of(calls: KernelGraph, sources: Mapping[str, KernelSource], files: Mapping[str, str], target: Target, options: Options,
                 trace: Trace) -> Executor | None:  # fmt: skip
-    """What runs a program where its toolchain and its device are here (builds its files), else None. A C compiler that the deadline
-    ended leaves the reference."""
+    """What runs a program where its toolchain and its device are here (builds its files), else None. Raises BuildError."""
     if target.runtime not in ("host", "cuda") or target.why_not_runnable():
         return None
     places = slots(calls)
     if target.runtime == "host":
-        try:
-            library = build_library(files, target.toolchain, trace)
-        except BuildError as e:
-            if not (e.late and current().passed("build", "the C compiler, which did not end: calls run through the reference, slowly")):
-                raise
-            return ReferenceExecutor(calls)
+        library = build_library(files, target.toolchain, trace)
         return HostExecutor(calls, places, sources, library, options, trace)
     texts = {n: files[f"{n}.{s.language}"] for n, s in sources.items()}
     return CudaExecutor(calls, places, sources, build_objects(texts, target.toolchain.here(), trace), options)
+
+
+def soon_or_later(calls: KernelGraph, sources: Mapping[str, KernelSource], files: Mapping[str, str], target: Target, options: Options,
+                  trace: Trace) -> Executor | Later | None:  # fmt: skip
+    """`executor_of`, or what makes it when it is first asked for, where the deadline ends the compiler. Raises BuildError."""
+    deadline = current()
+
+    def build() -> Executor | None:
+        return executor_of(calls, sources, files, target, options, trace)
+
+    try:
+        with deadline.postponing():
+            return build()
+    except BuildError as e:
+        left = "1 kernel" if len(sources) == 1 else f"{len(sources)} kernels"
+        if not (e.late and deadline.passed("build", f"the compiler: the first call, or prepare(), compiles {left}")):
+            raise
+    return Later(build, calls, target, trace)

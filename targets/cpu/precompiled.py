@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from autocomp import commands
+from autocomp.deadline import current
 from autocomp.errors import AutocompError
 from autocomp.files import digest
 from autocomp.forks import Lock
@@ -100,6 +101,8 @@ class Precompiled:
             command = [*self.compiler, *self.options, f"-DAC_LANES={self.lanes}", "-MD", "-MF", str(listed), "-x", "c-header",
                        str(self.include / HEADER), "-o", str(made)]  # fmt: skip
             done = commands.run([command], work, where="target cpu", limit=min(LIMIT, commands.build_limit()))
+            if any(e.late for e in done) and current().over:  # it was given less time than one takes
+                return None
             if any(e.why for e in done) or not made.exists() or not made.stat().st_size:
                 self._keep(refused=True)
                 return None

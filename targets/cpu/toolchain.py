@@ -132,8 +132,10 @@ def _flags(version: str) -> tuple[str, ...]:
 
 
 def _succeed(compiles: Sequence[Sequence[str]], objects: Sequence[Path], folder: Path, jobs: int) -> bool:
-    """Run a compiler's commands; whether all made their objects."""
+    """Run a compiler's commands; whether all made their objects. BuildError where one did not end, as it would not without the header."""
     done = commands.run(compiles, folder, where="target cpu", jobs=jobs)
+    if late := next((e for e in done if e.late), None):
+        raise _error(late, late.why, "target cpu")
     return not any(e.why for e in done) and all(o.exists() and o.stat().st_size for o in objects)
 
 
