@@ -132,7 +132,6 @@ def _command(*words: str) -> None:
 
 
 def cli(where: Path) -> None:
-    (where / "model.txt").write_text(GRAPH)
     _command("optimize", str(where / "model.txt"), "-o", str(where / "out"), "--report", str(where / "r.html"),
              "--vis-graph", str(where / "g.html"), "--json")  # fmt: skip
     LATER.append(lambda: _ended(where / "r.html"))
@@ -144,7 +143,6 @@ def _ended(page: Path) -> None:
 
 
 def run(where: Path) -> None:
-    (where / "model.txt").write_text(GRAPH)
     _command("run", str(where / "model.txt"), "-o", str(where / "y.npz"), "--repeat", "1", "--json")
     LATER.append(lambda: _shaped(where / "y.npz"))
 
@@ -182,7 +180,6 @@ KNOWN: set[str] = set()  # acknowledged measurements of a case, whose process is
 
 
 def tune(where: Path) -> None:
-    (where / "model.txt").write_text(GRAPH)
     _command("tune", str(where / "model.txt"), "-n", "2", "--json", "--jobs", "1")
 
 
@@ -213,6 +210,7 @@ def one(shim: Any, scenario: str, number: int, how: str) -> list[Any]:
     where = Path(os.environ["FAULTS"]) / "case"
     for name in ("cache", "tmp", "calls"):
         (where / name).mkdir(mode=0o700, parents=True)
+    (where / "model.txt").write_text(GRAPH)
     os.environ |= {"AUTOCOMP_CACHE": str(where / "cache"), "TMPDIR": str(where / "tmp"),
                    "AUTOCOMP_BUILD_SECONDS": "3" if how == "hang" else "100",
                    "XDG_CONFIG_HOME": str(where / "config"), "OMP_NUM_THREADS": "1"}  # fmt: skip

@@ -62,11 +62,9 @@ def _found(wanted: str) -> tuple[tuple[str, ...], str]:
 
 @lru_cache(maxsize=8)
 def _version(command: tuple[str, ...], identity: str) -> str | BuildError:
-    """Its first line about itself, with what else tells one compiler from another; or why it does not answer, which is not asked twice."""
-    try:
-        (asked,) = commands.run([[*command, "--version"]], where="target cpu", limit=commands.ASKED)
-    except BuildError as e:
-        return e
+    """Its first line about itself, with what else tells one compiler from another; or why it does not answer, which is not asked twice.
+    Raises BuildError where it cannot be started, which says nothing about the next time."""
+    (asked,) = commands.run([[*command, "--version"]], where="target cpu", limit=commands.ASKED)
     if asked.late:
         return commands.failure(asked, asked.why, "target cpu", hint="is $CC a C compiler?")
     return f"{next(iter((asked.out or asked.err).splitlines()), command[0])} {identity}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import signal
@@ -18,7 +19,7 @@ from autocomp.targets.maca.toolchain import Toolchain as Maca
 
 import autocomp
 from autocomp import commands
-from autocomp.errors import BuildError
+from autocomp.errors import AutocompError, BuildError
 
 GRAPH = "graph g\ninput x: f32[{n}]\n%0 = neg(x)\n%1 = exp(%0)\noutput y = %1\n"
 FLOOD = 'head -c 100000000 /dev/zero | tr "\\\\0" x >&2'
@@ -207,3 +208,20 @@ def test_commands_side_by_side_end_in_their_order():
     assert [e.out.strip() for e in done] == ["0.3", "0", "0.1"]
     (bad,) = commands.run([["sleep", "1000"], ["false"]], where="here", limit=60, jobs=2)
     assert bad.why == "failed with exit code 1"
+
+
+def test_a_command_that_could_not_be_started_once_is_tried_again(compiler, monkeypatch):
+    """The machine had no room for another process: nothing is known of the compiler."""
+    path = compiler('exec cc "$@"', version='exec cc "$@"')
+    real, full = commands.subprocess.Popen, [True]
+
+    def start(*args, **kw):
+        if full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(*args, **kw)
+
+    monkeypatch.setattr(commands.subprocess, "Popen", start)
+    with pytest.raises(AutocompError, match=f"cc cannot be started: No space left on device .{path}"):
+        autocomp.optimize(GRAPH.format(n=33)).prepare()
+    full.clear()
+    np.testing.assert_allclose(autocomp.optimize(GRAPH.format(n=33))(np.zeros(33, "f4")), 1)
