@@ -38,6 +38,11 @@ def share_group() -> None:
     _shared = True
 
 
+def supervised() -> bool:
+    """Whether this process is a worker, which whoever waits for it ends."""
+    return _shared
+
+
 def build_limit() -> float:
     """Seconds that one command of a compiler may take: what the deadline leaves, and some in any case.
 
@@ -86,7 +91,7 @@ class Ended:
     def why(self) -> str:
         """Why it is no success; "" where it is one."""
         if self.late:
-            return f"did not end in {self.seconds:g} s and was killed"
+            return f"did not end in {round(self.seconds, 2):g} s and was killed"
         if self.code < 0:
             return f"was killed by {_signal(-self.code)}"
         return f"failed with exit code {self.code}" if self.code else ""

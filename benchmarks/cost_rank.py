@@ -48,7 +48,7 @@ from autocomp.runtime.program import Program, build_program
 from autocomp.trace import Trace
 from autocomp.tune.benches import measure as race
 from autocomp.tune.measure import Built, Job, build
-from autocomp.tune.process import Pool
+from autocomp.workers import Pool
 from benchmarks.cost_kernels import CPU, GPU
 
 BUILDING = 60.0  # seconds for one schedule

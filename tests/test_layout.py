@@ -21,6 +21,7 @@ ORDER = [
     "files",
     "store",
     "commands",
+    "workers",
     "ir",
     "frontends",
     "rewrite",
@@ -134,7 +135,7 @@ def test_nothing_names_a_path_of_one_machine():
 
 
 def test_other_programs_are_started_in_two_places():
-    """`commands` has a limit and a group for each; the tuner's processes are ended by who waits for them."""
+    """`commands` has a limit and a group for each; `workers` are ended by who waits for them."""
     modules, functions = ("subprocess", "multiprocessing", "pty"), ("os.system(", "os.popen(", "os.exec", "os.spawn")
     users = {p for p in SOURCES if any(m.split(".")[0] in modules for m, _ in imports(p)) or any(f in p.read_text() for f in functions)}
-    assert {str(p.relative_to(ROOT)) for p in users} == {"autocomp/commands.py", "autocomp/tune/process.py"}
+    assert {str(p.relative_to(ROOT)) for p in users} == {"autocomp/commands.py", "autocomp/workers.py"}

@@ -29,8 +29,8 @@ from autocomp.trace import Trace
 from autocomp.tune.check import deviation, expected, inputs_of, sizes_of
 from autocomp.tune.measure import constants_in, graph_of
 from autocomp.tune.minimal import Sets, all_smallest
-from autocomp.tune.process import Failure, Worker
 from autocomp.tune.race import SAME, Race, race_of
+from autocomp.workers import Failure, Worker
 
 if TYPE_CHECKING:
     from autocomp.runtime.program import Program

@@ -21,9 +21,9 @@ from autocomp.tune.benches import measure, prepare
 from autocomp.tune.database import Database, Kept, Measurement, Tuned
 from autocomp.tune.key import Place, kernel_key, schedule_of, schedule_text
 from autocomp.tune.measure import Built, Job, build
-from autocomp.tune.process import Failure, Pool, Worker
 from autocomp.tune.search import Search
 from autocomp.tune.space import Point, Space, legal_points
+from autocomp.workers import Failure, Pool, Worker
 
 if TYPE_CHECKING:
     from autocomp.rewrite.rule import RuleSet

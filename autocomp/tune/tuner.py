@@ -22,7 +22,7 @@ from autocomp.trace import Trace
 from autocomp.tune.database import Database
 from autocomp.tune.kernel import KernelResult, KernelTuning, Limits, Session
 from autocomp.tune.key import place_of
-from autocomp.tune.process import Pool, Worker
+from autocomp.workers import Pool, Worker
 
 if TYPE_CHECKING:
     from autocomp.ir.kernel import KernelGraph

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.resources import files
 
+from autocomp.targets.cuda import nvrtc
 from autocomp.targets.cuda.device import INSTALL, device_here, version_of
 
 from autocomp import commands
-from autocomp.errors import BuildError
+from autocomp.deadline import current
+from autocomp.errors import AutocompError, BuildError
+from autocomp.workers import Failure, Shared
 
 
 @lru_cache(maxsize=1)
 def _version() -> str:
     """NVRTC's version. Raises BuildError with what to install."""
     try:
-        from cuda.bindings import nvrtc
+        from cuda.bindings import nvrtc as bindings
     except ImportError:
         raise BuildError("the CUDA packages are not installed", where="target cuda", hint=INSTALL) from None
     try:
-        status, major, minor = nvrtc.nvrtcVersion()
+        status, major, minor = bindings.nvrtcVersion()
     except Exception as e:  # cuda.pathfinder says where it looked, over several lines
         first = next(iter(str(e).splitlines()), type(e).__name__).partition(": No such file")[0]
         raise BuildError(f"NVRTC cannot be loaded: {first}", where="target cuda", hint=INSTALL) from None
@@ -37,24 +39,7 @@ def _file() -> str:
         return ""
 
 
-@lru_cache(maxsize=1)
-def headers() -> dict[str, str]:
-    """The target's device headers and those that GPU targets share, by name."""
-    folders = [files(f"autocomp.targets.{t}").joinpath("include") for t in ("simt", "cuda")]
-    return {f.name: f.read_text() for folder in folders for f in sorted(folder.iterdir(), key=lambda f: f.name)}
-
-
-@lru_cache(maxsize=1)
-def _toolkit_include() -> str:
-    """The folder of cuda_fp16.h that comes with NVRTC's own packages, or a toolkit's. "" if NVRTC knows it by itself."""
-    try:
-        from cuda.pathfinder import find_nvidia_header_directory as find
-    except ImportError:
-        return ""
-    try:
-        return str(find("cudart") or "")
-    except Exception:  # a header set that is not there is no error: NVRTC carries its own
-        return ""
+PROCESSES = Shared(nvrtc.__name__, where="target cuda")
 
 
 @dataclass(frozen=True)
@@ -81,34 +66,34 @@ class Toolchain:
 
     def key(self) -> str:
         """What the result depends on besides the text."""
-        return "\n".join(("nvrtc", _version(), self.arch, *headers().values()))
+        return "\n".join(("nvrtc", _version(), self.arch, *nvrtc.headers().values()))
 
     def compile_object(self, name: str, text: str) -> bytes:
-        """The cubin of a kernel. Raises BuildError with the compiler's first error and the path of its log."""
-        from cuda.bindings import nvrtc
+        """The cubin of a kernel, by a process that is ended where NVRTC hangs or crashes. Raises BuildError with the compiler's first error
+        and the path of its log, or with the seconds that it was given."""
+        if commands.supervised():
+            answer = nvrtc.compiled(self.arch, name, text)
+        else:
+            limit = commands.build_limit()
+            try:
+                answer = PROCESSES.run(nvrtc.compiled, self.arch, name, text, limit=limit)
+            except AutocompError as e:
+                raise BuildError(e.what, where="target cuda", hint=e.hint, machine=True) from None
+            if isinstance(answer, Failure):
+                raise self._ended(name, text, answer, limit)
+        if isinstance(answer, str):
+            raise self._failure(name, text, answer)
+        return bytes(answer)
 
-        known = headers()
-        status, program = nvrtc.nvrtcCreateProgram(
-            text.encode(), f"{name}.cu".encode(), len(known), [t.encode() for t in known.values()], [n.encode() for n in known]
-        )
-        if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-            raise self._failure(name, text, f"it cannot begin: {status}")
-        options = [f"--gpu-architecture={self.arch}", "--std=c++17", "--device-as-default-execution-space"]
-        if include := _toolkit_include():
-            options.append(f"--include-path={include}")
-        status = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])[0]
-        if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-            size = nvrtc.nvrtcGetProgramLogSize(program)[1]
-            log = b" " * size
-            nvrtc.nvrtcGetProgramLog(program, log)
-            raise self._failure(name, text, log.decode(errors="replace").rstrip("\0 \n"))
-        size = nvrtc.nvrtcGetCUBINSize(program)[1]
-        code = b" " * size
-        nvrtc.nvrtcGetCUBIN(program, code)
-        nvrtc.nvrtcDestroyProgram(program)
-        if not code.strip():
-            raise self._failure(name, text, "it ended well but gave no device code")
-        return code
+    def _ended(self, name: str, text: str, how: Failure, limit: float) -> BuildError:
+        """It gave no answer."""
+        path = commands.keep_log(f"{how.reason}\n{text}")
+        what, step = f"gave no code for kernel {name} for {self.arch}: {how.reason}", "try another release of NVRTC"
+        if how.late:
+            what = f"did not end with kernel {name} for {self.arch} in {round(limit, 2):g} s and was killed"
+            step = "give it a later --deadline" if current().over else f"set ${commands.SECONDS} if it needs longer"
+        steps = (step, f"its text is in {path}" if path else "")
+        return BuildError(f"NVRTC {what}", log=path, where="target cuda", hint="; ".join(s for s in steps if s), late=how.late)
 
     def _failure(self, name: str, text: str, log: str) -> BuildError:
         path = commands.keep_log(f"{log}\n{text}")

@@ -6,6 +6,7 @@ import ctypes
 import os
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 from autocomp.errors import UnsupportedOp
@@ -32,3 +33,23 @@ def noisy() -> str:
     os.write(1, b"\x00\x01 generated code prints this\n")
     print("and this", file=sys.stderr)
     return "quiet"
+
+
+def slowly(seconds: float) -> int:
+    """The process that slept."""
+    time.sleep(seconds)
+    return os.getpid()
+
+
+def begun(path: str, seconds: float) -> str:
+    """Leaves a file, and sleeps."""
+    Path(path).write_text(str(os.getpid()))
+    time.sleep(seconds)
+    return path
+
+
+def compiler(arch: str, name: str, text: str) -> bytes | str:
+    """A compiler of kernels in whose text stands what it does."""
+    if text in ("hang", "segv"):
+        task(text)
+    return text if "error" in text else name.encode()

@@ -132,7 +132,7 @@ def test_the_compiler_parts_no_products():
 
 def compiler_log(nvrtc, text: str) -> str:
     """What NVRTC and ptxas say of a kernel."""
-    from autocomp.targets.cuda.toolchain import _toolkit_include, headers
+    from autocomp.targets.cuda.nvrtc import _toolkit_include, headers
 
     known, include = headers(), _toolkit_include()
     texts, names = [t.encode() for t in known.values()], [n.encode() for n in known]

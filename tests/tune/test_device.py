@@ -17,8 +17,8 @@ from autocomp.trace import Trace
 from autocomp.tune.device import CudaBench
 from autocomp.tune.key import schedule_text
 from autocomp.tune.measure import LAUNCHES, Built, Job, build
-from autocomp.tune.process import Pool
 from autocomp.tune.space import legal_points
+from autocomp.workers import Pool
 from tests.helpers.covers import cover_of
 from tests.helpers.device_graphs import GRAPHS
 from tests.helpers.tune_targets import IN_CUDA, FaultyCuda

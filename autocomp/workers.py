@@ -6,44 +6,50 @@ own, so nothing that generated code prints can disturb it. A child ends with its
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from multiprocessing.connection import Connection, wait
+from multiprocessing.spawn import get_executable
 from typing import Any
 
 from autocomp.commands import share_group
 from autocomp.errors import AutocompError
+from autocomp.forks import Lock, in_child
 
 START = 60.0  # seconds that a child may take to be ready
+LOOK = 1.0  # seconds between two looks of a child at whether its parent is there
 
 
 @dataclass(frozen=True)
 class Failure:
     """A task that gave no result. `refused`: the code said no (an error of ours); `machine`: the task is not at fault (a full disk, a
-    compiler that is not there any more); else it crashed, hung or raised."""
+    compiler that is not there any more); `late`: it was ended at its limit; else it crashed or raised."""
 
     reason: str
     refused: bool = False
     machine: bool = False
+    late: bool = False
 
 
 class Worker:
     """One child process. `run` gives the task's value or a Failure, and never raises for what the task did.
 
-    `module` is imported before a child's first task, so that no task's time is spent on it.
+    `module` is imported before a child's first task, so that no task's time is spent on it. `where`: who asks, in errors.
     """
 
-    def __init__(self, module: str = "") -> None:
-        self._module = module
+    def __init__(self, module: str = "", where: str = "tune") -> None:
+        self._module, self._where = module, where
         self._process: subprocess.Popen[bytes] | None = None
         self._pipe: Connection | None = None
         self._ready = False
@@ -76,7 +82,7 @@ class Worker:
         assert self._pipe is not None
         if not self._pipe.poll(max(0.0, self.deadline - time.monotonic())):
             self.stop()
-            return Failure(f"no result after {self._limit:g} s")
+            return Failure(f"no result after {self._limit:g} s", late=True)
         try:
             good, value = self._pipe.recv()
         except (EOFError, OSError):
@@ -103,17 +109,20 @@ class Worker:
 
     # ---- the child
     def _spawn(self) -> None:
+        # Linux ends a child with the thread that made it, which is the parent's last one only if it is its main one
+        tied = str(int(threading.current_thread() is threading.main_thread()))
         try:
             mine, theirs = socket.socketpair()
             paths = os.pathsep.join(dict.fromkeys(p or os.getcwd() for p in sys.path))
             with theirs:
+                python = os.fsdecode(get_executable() or b"")
                 self._process = subprocess.Popen(
-                    [sys.executable, "-m", "autocomp.tune.process", str(theirs.fileno()), str(os.getpid()), self._module],
+                    [python, "-m", "autocomp.workers", str(theirs.fileno()), str(os.getpid()), tied, self._module],
                     pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL, start_new_session=True,
                     env={**os.environ, "PYTHONPATH": paths},
                 )  # fmt: skip
         except OSError as e:
-            raise AutocompError(f"a child process cannot be started: {e.strerror or e}", where="tune",
+            raise AutocompError(f"a child process cannot be started: {e.strerror or e}", where=self._where,
                                 hint="is there memory, and are there file descriptors, for another Python process?") from None  # fmt: skip
         self._pipe, self._ready = Connection(mine.detach()), False
 
@@ -123,7 +132,7 @@ class Worker:
             return
         self._ready = self.pipe.poll(START) and not self._pipe_closed()
         if not self._ready:
-            raise AutocompError(f"a child process did not start ({self._death()})", where="tune",
+            raise AutocompError(f"a child process did not start ({self._death()})", where=self._where,
                                 hint="its output is above; is there memory for another Python process?")  # fmt: skip
 
     def _pipe_closed(self) -> bool:
@@ -154,6 +163,64 @@ class Worker:
         if self._pipe is not None:
             self._pipe.close()
             self._pipe = None
+
+    def forget(self) -> None:
+        """In a forked process: the child is its parent's, and so is all that is on the way between them."""
+        if self._process is not None:
+            self._process.returncode = 0  # nothing that this process could wait for
+            self._process = None
+        if self._pipe is not None:
+            self._pipe.close()
+            self._pipe = None
+
+
+class Shared:
+    """Workers for any thread, each of which waits for its own: as many as there are tasks under way, one stays when there is none.
+
+    A forked child begins without any. What is left ends with the process.
+    """
+
+    def __init__(self, module: str = "", where: str = "tune") -> None:
+        self._module, self._where = module, where
+        self._lock = Lock()
+        self._idle: list[Worker] = []
+        self._busy: list[Worker] = []
+        in_child(self._forget)
+        atexit.register(self.stop)
+
+    def run(self, task: Callable[..., Any], *args: Any, limit: float) -> Any:
+        """The value of `task(*args)` in a child, or a Failure. Raises AutocompError where no child can be started."""
+        with self._lock.held:
+            worker = self._idle.pop() if self._idle else Worker(self._module, self._where)
+            self._busy.append(worker)
+        try:
+            return worker.run(task, *args, limit=limit)
+        except BaseException:  # an interrupt: its answer is still to come, and nobody waits for it
+            worker.stop()
+            raise
+        finally:
+            self._give(worker)
+
+    def _give(self, worker: Worker) -> None:
+        with self._lock.held:
+            self._busy.remove(worker)
+            self._idle.append(worker)
+            over = [] if self._busy else self._idle[:-1]
+            self._idle = self._idle[len(over) :]
+        for w in over:
+            w.stop()
+
+    def stop(self) -> None:
+        """End all that do nothing, and those that do something too."""
+        with self._lock.held:
+            workers, self._idle = [*self._idle, *self._busy], []
+        for w in workers:
+            w.stop()
+
+    def _forget(self) -> None:
+        for w in (*self._idle, *self._busy):
+            w.forget()
+        self._idle, self._busy = [], []
 
 
 class Pool:
@@ -205,12 +272,20 @@ class Pool:
             w.stop()
 
 
-def serve(descriptor: int, parent: int, module: str) -> None:
-    """The child: import `module`, then take tasks until the pipe closes."""
-    if sys.platform == "linux":
+def _outlived(parent: int) -> None:
+    """End this process and what it started once its parent is gone."""
+    while os.getppid() == parent:
+        time.sleep(LOOK)
+    os.killpg(os.getpgid(0), signal.SIGKILL)
+
+
+def serve(descriptor: int, parent: int, tied: bool, module: str) -> None:
+    """The child: import `module`, then take tasks until the pipe closes. `tied`: Linux may tell it when its parent ends."""
+    if sys.platform == "linux" and tied:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # 1: PR_SET_PDEATHSIG
-        if os.getppid() != parent:
-            return
+    if os.getppid() != parent:
+        return
+    threading.Thread(target=_outlived, args=(parent,), daemon=True).start()
     share_group()  # `Worker.stop` ends the group
     pipe = Connection(descriptor)
     if module:
@@ -233,4 +308,4 @@ def serve(descriptor: int, parent: int, module: str) -> None:
 
 
 if __name__ == "__main__":
-    serve(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3])
+    serve(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "1", sys.argv[4])
