@@ -80,7 +80,8 @@ class KernelSource:
 
     `headers`: files of the target's include folder that the text needs. `language` is a file suffix (c, cu, cpp).
     `scratch`: bytes of a last `void *` parameter; `prelude`: text that the file needs once in front.
-    `launch`: what a launcher must know on targets with grids. `packings`: constant arguments to reorder at load.
+    `launch`: what a launcher must know on targets with grids. `packings`: constant arguments to reorder at load. `heap`: the function
+    takes memory; it returns a long, the bytes of a thread that were not there, 0 where they were (others return nothing).
     """
 
     name: str
@@ -95,3 +96,4 @@ class KernelSource:
     prelude: str = ""
     launch: Launch | None = None
     packings: tuple[Packing, ...] = ()
+    heap: bool = False

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
 from typing import Any, NamedTuple
@@ -36,7 +37,7 @@ class HostExecutor:
                  trace: Trace | None = None) -> None:  # fmt: skip
         self.calls, self.slots, self.trace = calls, slots, trace
         self._symbols = symbols_of(sources)
-        self._library = Library(library)
+        self._library = Library(library, [c.kernel.name for c in calls.calls])
         self._threads = options.threads
         self._scratch_bytes = max((s.scratch for s in sources.values()), default=0)
         self._packings = packings(calls, slots, sources)
@@ -59,12 +60,19 @@ class HostExecutor:
         call = self._begin(feed)
         try:
             self._calls(call)
-            out = self._outputs(call)
-        except MemoryError as e:
-            raise self._no_memory(self._values(call.frame.key), e) from None
+            with self._memory_told(call):
+                out = self._outputs(call)
         finally:
             self._end(call)
         return given_back(feed, out)
+
+    @contextmanager
+    def _memory_told(self, call: _Call) -> Iterator[None]:
+        """Raises AutocompError where memory ends."""
+        try:
+            yield
+        except MemoryError as e:
+            raise self._no_memory(self._values(call.frame.key), e) from None
 
     def _outputs(self, call: _Call) -> dict[str, np.ndarray]:
         out: dict[str, np.ndarray] = {}
@@ -104,6 +112,10 @@ class HostExecutor:
         return total[1:]
 
     def _segment(self, first: int, last: int, opaque: bool, call: _Call) -> None:
+        with self._memory_told(call):
+            self._start(first, last, opaque, call)
+
+    def _start(self, first: int, last: int, opaque: bool, call: _Call) -> None:
         if not opaque:
             frame = call.frame
             fewer = self._library.run(frame, first, last, self._threads)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import current_thread
@@ -17,13 +17,13 @@ from autocomp.targets.source import KernelSource
 
 CTYPE = {"f64": "double", "f32": "float", "f16": "uint16_t", "bf16": "uint16_t", "bool": "uint8_t", "i8": "int8_t", "i16": "int16_t",
          "i32": "int32_t", "i64": "int64_t", "u8": "uint8_t", "u16": "uint16_t", "u32": "uint32_t", "u64": "uint64_t"}  # fmt: skip
-CHUNK = 40  # kernels a source file: enough files for a few cores, few enough that headers are not parsed over and over
 THREADS = "autocomp_cpu_threads.h"
 RUN = """
 /* Run calls first .. last-1; t: pointers of tensors, z: values of size parameters, scratch: for recurrences, threads: of a team, 0 for
  * as many as OpenMP has for the caller. Safe from any thread where no two calls share t, scratch or the memory of what is written.
  * said: threads that were asked for, that ran, bytes of the smallest stack and those that kernels may need.
- * AC_FEWER: all ran, on fewer threads than asked for; AC_NO_STACK: nothing ran. */
+ * AC_FEWER: all ran, on fewer threads than asked for; AC_NO_STACK: nothing ran; AC_NO_MEMORY: call said[1] had not the said[0] bytes of
+ * each of its said[2] threads, and the results are none. */
 int ac_run(void *const *t, const long *z, void *scratch, int first, int last, int threads, long *said) {
   (void)z; (void)scratch;
   const int before = omp_get_max_threads();
@@ -36,10 +36,18 @@ int ac_run(void *const *t, const long *z, void *scratch, int first, int last, in
   if (threads < 1) threads = before;
   const int team = ac_team(threads);
   omp_set_num_threads(team);
-  for (int i = first; i < last; i++) switch (i) {"""
+  long lacks = 0;
+  int i = first;
+  for (; i < last && !lacks; i++) switch (i) {"""
 END = """  default: break;
   }
   omp_set_num_threads(before);
+  if (lacks) {
+    said[0] = lacks;
+    said[1] = i - 1;
+    said[2] = team;
+    return AC_NO_MEMORY;
+  }
   if (team == threads) return AC_DONE;
   said[0] = threads;
   said[1] = team;
@@ -48,7 +56,7 @@ END = """  default: break;
   return AC_FEWER;
 }
 """
-NO_STACK = 2  # of `ac_run`
+NO_STACK, NO_MEMORY = 2, 3  # of `ac_run`
 MOST = 64  # AC_MOST
 
 
@@ -77,7 +85,7 @@ def _plan(g: KernelGraph, s: Slots, sources: Mapping[str, KernelSource]) -> str:
             f"{CTYPE[types[a].dtype.name]} *" for a in k.outputs
         ]
         args += ["long"] * len(k.sizes) + (["void *"] if k.scratch else [])
-        lines.append(f"void {k.entry}({', '.join(args)});")
+        lines.append(f"{'long' if k.heap else 'void'} {k.entry}({', '.join(args)});")
         lines += [f"void {x.entry}(const void *, void *);" for x in k.packings]
     packed = packings(g, s, sources)
     slot = {(x.tensor, x.entry): x.slot for x in packed}
@@ -93,7 +101,7 @@ def _plan(g: KernelGraph, s: Slots, sources: Mapping[str, KernelSource]) -> str:
         reorder = {x.argument: slot[c.args[x.argument], x.entry] for x in k.packings}
         args = [f"t[{reorder.get(a, s.index[c.args[a]])}]" for a in (*k.inputs, *k.outputs)] + [f"z[{symbols.index(x)}]" for x in k.sizes]
         args += ["scratch"] if k.scratch else []
-        lines.append(f"  case {i}: {k.entry}({', '.join(args)}); break;")
+        lines.append(f"  case {i}: {'lacks = ' if k.heap else ''}{k.entry}({', '.join(args)}); break;")
     lines += END.splitlines()
     if packed:
         lines += ["/* fill slot number i of the packed constants, once */", "void ac_pack(int i, void *const *t) {", "  switch (i) {"]
@@ -127,10 +135,10 @@ def symbols_of(sources: Mapping[str, KernelSource]) -> tuple[str, ...]:
 
 
 class Library:
-    """The loaded shared library. For any thread."""
+    """The loaded shared library. For any thread. `kernels`: the name of each call's."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, kernels: Sequence[str]) -> None:
+        self.path, self._kernels = path, tuple(kernels)
         self._lib = ctypes.CDLL(str(path))
         self._run = self._lib.ac_run
         self._run.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int] * 3, ctypes.c_void_p]
@@ -142,12 +150,15 @@ class Library:
     def run(self, frame: Frame, first: int, last: int, threads: int) -> str:
         """Calls first .. last-1, as `ac_run` says. Why fewer threads ran than were asked for, "" where all did.
 
-        Raises AutocompError where the caller's stack is too small: nothing ran.
+        Raises AutocompError where the caller's stack is too small: nothing ran; MemoryError where a kernel's threads had no memory.
         """
         status = self._run(frame.table, frame.z, frame.at, first, last, threads, frame.said)
         if not status:
             return ""
         asked, ran, stack, need = frame.said
+        if status == NO_MEMORY:
+            team = "1 thread wants" if stack == 1 else f"{stack} threads want"
+            raise MemoryError(f"kernel {self._kernels[ran]}: {team} {asked:,} bytes each")
         if status == NO_STACK:
             raise AutocompError(f"the stack has {stack:,} bytes left, kernels may need {need:,}", where=f"thread '{current_thread().name}'",
                                 hint="raise `ulimit -s`, or call threading.stack_size(..) before the thread is made")  # fmt: skip

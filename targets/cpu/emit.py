@@ -45,17 +45,19 @@ def emit(program: TileProgram, lanes: int, header: tuple[str, ...] = (), units: 
             t = next(t for t in tensors if t.buffer == b)
             args.append(f"{const}{CTYPE[t.dtype.name]} *restrict {pointer[t.name]}")
     args += [f"long {s}" for s in nest.sizes]
+    printer = Printer(nest, tree, lanes, registers, options)
+    body = printer.body()
     comment = "\n".join(f" * {line}".rstrip() for line in (*header, "", *show(program).splitlines()))
     text = [
         f"/*\n{comment.replace('*/', '* /')}\n */",
-        f"void {name}({', '.join(args)}) {{",
-        *Printer(nest, tree, lanes, registers, options).body(),
+        f"{'long' if printer.heap else 'void'} {name}({', '.join(args)}) {{",
+        *body,
         "}",
     ]
     packs = _packings(nest, tree, name, lanes, registers)
     text = [line for _, lines in packs for line in lines] + text
     return KernelSource(program.name, "\n".join(text) + "\n", name, inputs, outputs, nest.sizes, ("autocomp_cpu.h",),
-                        packings=tuple(k for k, _ in packs))  # fmt: skip
+                        packings=tuple(k for k, _ in packs), heap=bool(printer.heap))  # fmt: skip
 
 
 def _check_types(program: TileProgram) -> None:

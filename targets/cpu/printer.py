@@ -42,11 +42,27 @@ class Printer(Statements):
     def body(self) -> list[str]:
         self.heap = self._heap()
         grid = len(self.tree) == 1 and isinstance(self.tree[0], Tiles) and self.tree[0].loop.kind == "grid"
+        if self.heap:
+            self.w("long ac_lacks = 0;")
         if grid and self.parallel:
             with self.block("#pragma omp parallel\n  "):
-                self._with_heap(lambda: self.tiles(self.tree[0], omp=True))  # type: ignore[arg-type]
+                self._take_heap()
+                if self.heap:
+                    with self.block(f"if ({self._lacking()})"):
+                        self.w("#pragma omp atomic write")
+                        self.w(f"ac_lacks = {self._heap_bytes()};")
+                self.tiles(self.tree[0], omp=True)  # type: ignore[arg-type]
+                self._give_heap()
+        elif self.heap:
+            self._take_heap()
+            self.w(f"if ({self._lacking()}) ac_lacks = {self._heap_bytes()};")
+            with self.block("else"):
+                self.nodes(self.tree, 0)
+            self._give_heap()
         else:
-            self._with_heap(lambda: self.nodes(self.tree, 0))
+            self.nodes(self.tree, 0)
+        if self.heap:
+            self.w("return ac_lacks;")
         return self.lines
 
     def _heap(self) -> list[tuple[str, str, str]]:
@@ -76,12 +92,20 @@ class Printer(Statements):
     def _elements(self, p: Place) -> str:
         return "*".join(f"(size_t)({e})" for _, e in p.shape)
 
-    def _with_heap(self, inner) -> None:  # type: ignore[no-untyped-def]
+    def _take_heap(self) -> None:
         for name, ctype, n in self.heap:
             self.w(f"{ctype} *restrict {name} = ac_alloc({n}*sizeof({ctype}));")
-        inner()
+
+    def _give_heap(self) -> None:
         for name, _, _ in self.heap:
             self.w(f"free({name});")
+
+    def _lacking(self) -> str:
+        """C text of whether a thread has not all of its arrays."""
+        return " || ".join(f"!{name}" for name, _, _ in self.heap)
+
+    def _heap_bytes(self) -> str:
+        return " + ".join(f"{n}*sizeof({ctype})" for _, ctype, n in self.heap)
 
     # ---- nodes
     def nodes(self, nodes: Sequence[Node], home: int) -> None:
@@ -159,6 +183,8 @@ class Printer(Statements):
                 else f"for (long {a} = 0; {a} < {e}; {a}++) {{"
             )
             self.depth += 1
+        if omp and self.heap:  # without them a thread goes through its share of the loop all the same, as OpenMP wants
+            self.w(f"if ({self._lacking()}) continue;")
         self.nodes(n.body, id(n))
         for _ in axes:
             self.depth -= 1
