@@ -109,7 +109,7 @@ class Bisection:
             first = self._trial(())
             if not first.wrong:
                 return Finding("the program is right: there is nothing to find", trials=1)
-            rules = self._fired()
+            rules = self._suspects()
             kernels = self._kernels()
             standing = self._standing(rules)
             sets = self._sets(rules, standing, lambda off: not self._trial(off).wrong)
@@ -144,7 +144,7 @@ class Bisection:
             first = self._trial(())
             if first.wrong:
                 raise AutocompError(f"the program cannot be timed: {first.wrong}", where="bisect", hint="`autocomp bisect` without --slow")
-            rules = self._fired()
+            rules = self._fired(())
             standing = self._standing(rules)
             sets = self._sets(rules, standing, quick)
             races = {s: self._race(s, SURE_PAIRS) for s in sets.found}
@@ -200,9 +200,19 @@ class Bisection:
             self.say(f"without {len(off)} rule{'' if len(off) == 1 else 's'}: {state}")
         return self.known[key]
 
-    def _fired(self) -> tuple[str, ...]:
-        """The rules that had a part in the program."""
-        found = self.worker.run(fired, self.request, limit=LIMIT)
+    def _suspects(self) -> tuple[str, ...]:
+        """The rules that had a part in the program; where it is wrong without all of them too, also those that then took their places."""
+        rules = self._fired(())
+        while rules and len(self.known) < TRIALS and self._trial(rules).wrong:
+            more = tuple(n for n in self._fired(rules) if n not in rules)
+            if not more:
+                break
+            rules += more
+        return rules
+
+    def _fired(self, off: tuple[str, ...]) -> tuple[str, ...]:
+        """The rules that had a part in the program without some."""
+        found = self.worker.run(fired, self.request.without(off), limit=LIMIT)
         return () if isinstance(found, Failure) else found
 
     def _kernels(self) -> tuple[tuple[str, str], ...]:

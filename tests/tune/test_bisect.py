@@ -60,7 +60,7 @@ def bisection(outcome):
     """A bisection whose trials are made up: `outcome(rules that are off)`."""
     search = Bisection(Request("g.txt", "cpu", Options()))
     search._trial = lambda off: outcome(set(off))
-    search._fired = lambda: NAMES
+    search._fired = lambda off: NAMES
     search._kernels = lambda: ()
     search._standing = lambda rules: {"r0": "proved", "r1": "assumed", "r2": "tested", "r3": "assumed"}
     search._unsteady = lambda off: False
@@ -144,6 +144,26 @@ def test_the_search_for_sets_has_a_bound_and_says_so():
     assert all_smallest(NAMES, lambda off: bool(off), 2).more
 
 
+@pytest.mark.parametrize("hidden", [("r9",), ("r9", "r4")])
+def test_a_wrong_rule_that_fires_only_without_another_is_found(hidden):
+    """r1 is wrong and takes the place of others that are wrong too, each of the next."""
+    order = ("r1", *hidden)
+    search = bisection(lambda off: Trial("" if set(order) <= off else "wrong"))
+    fires = lambda off: next((n for n in order if n not in off), None)
+    search._fired = lambda off: tuple(n for n in NAMES if n not in off and (n not in order or n == fires(off)))
+    found = search.wrong()
+    assert set(found.culprits) == set(order)
+    assert found.sets == (found.culprits,)
+
+
+def test_rules_that_fire_without_others_are_looked_for_as_long_as_there_are_new_ones():
+    search = bisection(lambda off: Trial("wrong"))
+    search._fired = lambda off: tuple(n for n in NAMES if n not in off)[:2]
+    found = search.wrong()
+    assert found.text == "the program is wrong whichever of its 23 rules are off: wrong"
+    assert found.trials <= 80
+
+
 def test_a_program_that_is_right_by_turns_blames_no_rule():
     search = bisection(lambda off: Trial("" if "r5" in off else "wrong"))
     search._unsteady = lambda off: True
@@ -176,6 +196,31 @@ def test_a_right_rule_that_enables_a_wrong_one_is_not_blamed_first(tmp_path):
     assert ("mine/twice",) in found.sets
     assert found.standing["mine/no-exponential"] == "assumed"
     assert "mine/no-exponential (assumed) the program is right" in found.text
+
+
+WRONG = "- name: mine/{}\n  phase: algebra\n  assumed: true\n  lhs: {}\n  rhs: {}\n  why: wrong\n"
+
+
+@pytest.mark.parametrize(("wrong", "sets"), [
+    ((("tanh-is-abs", "tanh(?a)", "abs(?a)"),), (("mine/no-exponential", "mine/tanh-is-abs"), ("mine/tanh-is-abs", "mine/twice"))),
+    ((("exp-is-abs", "exp(?a)", "abs(?a)"), ("exp-is-square", "exp(?a)", "mul(?a, ?a)")), None),
+])  # fmt: skip
+def test_two_wrong_rules_at_once(tmp_path, wrong, sets):
+    """Beside a wrong one that a proved one enables: at another place of the graph, and two at the very same place."""
+    (tmp_path / "mine.yaml").write_text(PLANTED + "".join(WRONG.format(*w) for w in wrong))
+    (tmp_path / "g.txt").write_text("graph g\ninput a: f32[9]\n%0 = exp(a)\n%1 = add(%0, %0)\n%2 = tanh(%1)\noutput y = %2\n")
+    found = Bisection(Request(str(tmp_path / "g.txt"), "cpu", Options(rules=(str(tmp_path / "mine.yaml"),)))).wrong()
+    assert found.standing["mine/twice"] == "proved"
+    if sets:
+        assert found.sets == sets
+    else:
+        assert {frozenset(s) for s in found.sets} == {
+            frozenset({"mine/exp-is-abs", "mine/exp-is-square", "mine/no-exponential"}),
+            frozenset({"mine/exp-is-abs", "mine/exp-is-square", "mine/twice"}),
+        }
+        assert "mine/twice" not in found.culprits
+    assert not found.more
+    assert found.kernels == ()
 
 
 def test_a_right_program_needs_one_trial():
