@@ -150,8 +150,10 @@ def tensor_map(t: Tensor, tile: Mapping[str, int], extent: Mapping[str, Dim], in
 
 
 def ends_together(index: Aff, axis: str, extent: Dim, n: Dim, tile: int) -> bool:
-    """Whether what a tile reads past the end of an axis lies past the end of the dimension too."""
-    return (isinstance(extent, int) and extent % tile == 0) or (index == Aff.of(axis) and extent == n)
+    """Whether what a tile reads past the end of an axis lies past the end of the dimension too (an axis may be longer: zeros of a pad)."""
+    if isinstance(extent, int) and extent % tile == 0:
+        return True
+    return index == Aff.of(axis) and (extent == n or (isinstance(extent, int) and isinstance(n, int) and extent > n))
 
 
 def check_guard(t: Tensor, refuse: object) -> None:
