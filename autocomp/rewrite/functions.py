@@ -178,6 +178,7 @@ def tensor_functions(options: Options, features: Sequence[str] | None = None) ->
         "repeat": _repeated,
         "sorted": lambda xs: tuple(sorted(xs)),
         "replaced": _replaced,
+        "inserted": lambda xs, i, v: (*xs[:i], v, *xs[i:]),
         "without": lambda xs, axes: tuple(x for i, x in enumerate(xs) if i not in axes),
         "kept": lambda xs, axes: tuple(1 if i in axes else x for i, x in enumerate(xs)),
         "power_of_two": lambda v: abs(frexp(v)[0]) == 0.5,     # then 1 / v is exact as well

@@ -78,6 +78,7 @@ TENSORS = {
     "repeat": Function(2, 2, "repeat(v, n): a list of n times v"),
     "sorted": Function(1, 1, "a list in ascending order"),
     "replaced": Function(3, 3, "replaced(xs, i, v): a list with v at place i"),
+    "inserted": Function(3, 3, "inserted(xs, i, v): a list with v in front of place i"),
     "without": Function(2, 2, "without(xs, axes): a list less the places in axes"),
     "kept": Function(2, 2, "kept(xs, axes): a list with ones at the places in axes"),
     "contains": Function(2, 2, "contains(xs, v): v is in a list"),

@@ -1,0 +1,69 @@
+"""Running sums and products in parts: linear where they were quadratic, and right whatever their flags."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import autocomp
+from tests.helpers.simt_model import COMPILER, ModelExecutor
+
+FLAGS = list(itertools.product((False, True), repeat=2))
+
+
+def compiled(op, dtype, shape, axis, exclusive=False, reverse=False, **options):
+    text = f"graph g\ninput x: {dtype}[{shape}]\n%0 = {op}(x, axis={axis}, exclusive={exclusive}, reverse={reverse})\noutput y = %0\n"
+    return autocomp.optimize(text, cache=False, **options)
+
+
+def in_parts(program):
+    return any(r.startswith(f"running/{op}-in-parts") for k in program.kernels for r in k.rules for op in ("cumsum", "cumprod"))
+
+
+@pytest.mark.parametrize(("shape", "axis"), [("{n}, 512", 0), ("64, {n}", 1), ("{n}", 0)])
+def test_four_times_as_long_takes_about_four_times_as_long(shape, axis):
+    short, long = (compiled("cumsum", "f32", shape.format(n=n), axis, deadline=0) for n in (20_000, 80_000))
+    assert in_parts(long)
+    assert long.predicted < 6 * short.predicted
+    assert short.predicted < 0.02, "a hundred seconds for 512 columns"
+
+
+@pytest.mark.parametrize(("op", "dtype", "shape", "axis", "flags"), [
+    (op, dtype, *(("41, 1003", 1) if k % 2 else ("1003, 41", 0)), FLAGS[k % 4])
+    for k, (op, dtype) in enumerate(itertools.product(("cumsum", "cumprod"), ("f32", "f64", "f16", "bf16", "i64", "u8", "i8")))
+])  # fmt: skip
+def test_every_kind_of_running_fold_is_right(op, dtype, shape, axis, flags):
+    program = compiled(op, dtype, shape, axis, *flags)
+    assert in_parts(program)
+    assert program.verify().ratio <= 1
+
+
+@pytest.mark.parametrize(("exclusive", "reverse"), FLAGS)
+def test_sums_and_products_are_numpys(exclusive, reverse):
+    """A length that fills no whole number of parts, and parts of parts."""
+    x = np.random.default_rng(3).integers(-9, 9, (3, 5003)).astype("f4")
+    got = compiled("cumsum", "f32", "3, 5003", 1, exclusive, reverse)(x)
+    wide = np.flip(x, 1).astype("f8") if reverse else x.astype("f8")
+    want = np.cumsum(wide, 1) - (wide if exclusive else 0)
+    np.testing.assert_array_equal(got, np.flip(want, 1) if reverse else want)  # whole numbers: nothing is rounded
+
+
+def test_open_sizes_beside_the_axis_stay_open():
+    program = autocomp.optimize("graph g\ndim b in 1..50\ninput x: f32[b, 3000]\n%0 = cumsum(x, axis=1)\noutput y = %0\n", cache=False)
+    assert in_parts(program)
+    assert program.verify().ratio <= 1
+
+
+def test_exact_leaves_the_order_of_a_sum():
+    assert not in_parts(compiled("cumsum", "f32", "64, 3000", 1, exact=True))
+
+
+@pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
+@pytest.mark.parametrize("target", ["cuda:a100", "maca:c500"])
+def test_on_the_model_of_a_gpu(target, model, tmp_path):
+    program = compiled("cumsum", "f32", "32, 5003", 1, target=target)
+    assert in_parts(program)
+    program.executor = ModelExecutor(program, tmp_path, model)
+    assert program.verify().ratio <= 1
