@@ -31,6 +31,7 @@ FLAGS = ["-std=c++17", "-fPIC", "-O1", "-w", "-ffp-contract=off", "-fsanitize=bo
 WATCHED = ["-fsanitize=thread", "-fno-threadsafe-statics"]
 COMPILER = shutil.which("g++") or shutil.which("clang++-19") or shutil.which("clang++") or ""
 WAVE = {"cuda": 32, "maca": 64}
+HEADERS = {"cuda": "autocomp_cuda.cuh", "maca": "autocomp_maca.h"}
 SHARED = "extern __shared__ __align__(1024) unsigned char smem[];"  # the model has a declaration of its own
 PATTERN = 0xFF  # NaN in every floating type
 
@@ -49,6 +50,7 @@ class _Launch(ctypes.Structure):
         ("cluster", ctypes.c_int),
         ("ordered", ctypes.c_int),
         ("overlaps", ctypes.c_int),
+        ("sample", ctypes.c_int),
     ]
 
 
@@ -61,7 +63,7 @@ class _Map(ctypes.Structure):
 def compile_model(folder: Path) -> Path:
     """The model itself as an object file."""
     out = folder / "simt_model.o"
-    _compile(["-c", str(MODEL / "simt_model.cpp"), f"-I{MODEL}", "-o", str(out)])
+    _compile(["-c", "-O2", str(MODEL / "simt_model.cpp"), f"-I{MODEL}", "-o", str(out)])
     return out
 
 
@@ -86,36 +88,59 @@ def _team_products(prelude: str) -> str:
     return "\n".join(lines)
 
 
+def load(texts: Mapping[str, str], target: str, folder: Path, model: Path) -> Any:
+    """A library of kernels with the model: bodies of files by name, with SIMT_KERNEL(entry) for each kernel."""
+    include = [f"-I{p}" for p in (*INCLUDE[target], ROOT / "targets" / "simt" / "include")]
+    objects = []
+    for name, text in texts.items():
+        (path := folder / f"{name}.cpp").write_text(f'#include "{HEADERS[target]}"\n{text}')
+        objects.append(str(path.with_suffix(".o")))
+        _compile(["-c", *WATCHED, *include, str(path), "-o", objects[-1]])
+    out = folder / "kernels.so"
+    _compile(["-shared", *objects, str(model), "-o", str(out)])
+    library = ctypes.CDLL(str(out))
+    library.simt_allocate.restype = ctypes.c_void_p
+    library.simt_allocate.argtypes = [ctypes.c_size_t, ctypes.c_int]
+    library.simt_release.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    library.simt_follow.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    return library
+
+
+def launch(library: Any, entry: str, arguments: list[ctypes.c_void_p], followed: list[tuple[int, int, bool]], *,
+           grid: tuple[int, ...], block: int, wave: int, shared: int = 0, late: bool = True, cluster: int = 1, ordered: bool = False,
+           overlaps: bool = False, sample: int = 0) -> str:  # fmt: skip
+    """Runs a kernel of a library. `followed`: address and bytes of each array that it writes, and whether nobody has written it before.
+    What the model says, "" where all was well."""
+    table = (ctypes.c_void_p * max(1, len(arguments)))(*[a.value for a in arguments])
+    how = _Launch((ctypes.c_uint * 3)(*grid), block, wave, shared, late, cluster, ordered, overlaps, sample)
+    for at, size, empty in followed:
+        library.simt_follow(at, size, empty)
+    run = getattr(library, f"run_{entry}")
+    run.restype = ctypes.c_char_p
+    said = run(ctypes.byref(how), table)
+    library.simt_forget()
+    return said.decode() if said else ""
+
+
 @dataclass
 class ModelExecutor:
-    """An `Executor` on the model, for a program that a GPU target printed. `late`: see simt_model.cpp."""
+    """An `Executor` on the model, for a program that a GPU target printed. `late`, `sample`: see simt_model.cpp and simt_model.h."""
 
     program: Program
     folder: Path
     model: Path
     late: bool = True
+    sample: int = 0
     library: Any = field(init=False)
     scratch: dict[str, np.ndarray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         target = self.program.target.name
-        headers = {"cuda": "autocomp_cuda.cuh", "maca": "autocomp_maca.h"}
-        out = self.folder / "kernels.so"
-        parts = []
-        for name, s in self.program.printed.items():
-            body = s.text.replace(SHARED, "")
-            text = f'#include "{headers[target]}"\n{_team_products(s.prelude)}\n{body}\nSIMT_KERNEL({s.entry})\n'
-            parts.append(self.folder / f"{name}.cpp")
-            parts[-1].write_text(text)
-        include = [f"-I{p}" for p in (*INCLUDE[target], ROOT / "targets" / "simt" / "include")]
-        objects = [str(p.with_suffix(".o")) for p in parts]
-        for p, o in zip(parts, objects, strict=True):
-            _compile(["-c", *WATCHED, *include, str(p), "-o", o])
-        _compile(["-shared", *objects, str(self.model), "-o", str(out)])
-        self.library = ctypes.CDLL(str(out))
-        self.library.simt_allocate.restype = ctypes.c_void_p
-        self.library.simt_allocate.argtypes = [ctypes.c_size_t, ctypes.c_int]
-        self.library.simt_release.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+        texts = {
+            name: f"{_team_products(s.prelude)}\n{s.text.replace(SHARED, '')}\nSIMT_KERNEL({s.entry})\n"
+            for name, s in self.program.printed.items()
+        }
+        self.library = load(texts, target, self.folder, self.model)
 
     def run(self, feed: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """Outputs by name; every tensor that no input fills is poisoned first."""
@@ -154,30 +179,28 @@ class ModelExecutor:
                 self.library.simt_release(at, size)
 
     def _start(self, call: Call, source: KernelSource, tensors: Mapping[str, np.ndarray], values: Mapping[str, int]) -> None:
-        launch = source.launch
-        assert launch is not None
-        for z in launch.zeroed:
+        how = source.launch
+        assert how is not None
+        for z in how.zeroed:
             tensors[call.args[z]][...] = 0
         pointers = [ctypes.c_void_p(tensors[call.args[a]].ctypes.data) for a in (*source.inputs, *source.outputs)]
         sizes = [ctypes.c_long(values[s]) for s in source.sizes]
-        maps = [_map(m, tensors[call.args[m.argument]].ctypes.data, values) for m in launch.maps]
-        scratch = self.scratch.setdefault(source.name, np.zeros(max(16, launch.workspace + 15), np.uint8))
+        maps = [_map(m, tensors[call.args[m.argument]].ctypes.data, values) for m in how.maps]
+        scratch = self.scratch.setdefault(source.name, np.zeros(max(16, how.workspace + 15), np.uint8))
         scratch = scratch[-scratch.ctypes.data % 16 :]
-        extra = [ctypes.c_void_p(scratch.ctypes.data)] if launch.workspace else []
+        extra = [ctypes.c_void_p(scratch.ctypes.data)] if how.workspace else []
         by_reference = [ctypes.cast(ctypes.pointer(x), ctypes.c_void_p) for x in sizes]
         by_value = [ctypes.c_void_p(ctypes.addressof(m)) for m in maps]
-        arguments = [*pointers, *by_reference, *extra, *by_value]
-        table = (ctypes.c_void_p * max(1, len(arguments)))(*[a.value for a in arguments])
-        grid = (*launch.blocks(values), 1, 1)[:3]
-        wave = WAVE[self.program.target.name]
-        ordered = int(launch.workspace > 0)  # its blocks may wait for those that are started before them
-        how = _Launch((ctypes.c_uint * 3)(*grid), launch.block, wave, launch.shared, int(self.late), launch.cluster, ordered,
-                      int(launch.overlaps))  # fmt: skip
-        run = getattr(self.library, f"run_{source.entry}")
-        run.restype = ctypes.c_char_p
-        said = run(ctypes.byref(how), table)
+        read = {call.args[a] for a in (*source.inputs, *how.zeroed)}
+        written = {call.args[a]: tensors[call.args[a]] for a in source.outputs}
+        followed = [(x.ctypes.data, x.nbytes, name not in read) for name, x in written.items()]
+        followed.append((scratch.ctypes.data, how.workspace, True))
+        said = launch(self.library, source.entry, [*pointers, *by_reference, *extra, *by_value], followed,
+                      grid=(*how.blocks(values), 1, 1)[:3], block=how.block, wave=WAVE[self.program.target.name], shared=how.shared,
+                      late=self.late, cluster=how.cluster, ordered=how.workspace > 0,  # its blocks may wait for those started before them
+                      overlaps=how.overlaps, sample=self.sample)  # fmt: skip
         if said:
-            raise ModelFailure(f"kernel {source.name}: {said.decode()}")
+            raise ModelFailure(f"kernel {source.name}: {said}")
 
 
 def _map(m: TensorMap, pointer: int, values: Mapping[str, int]) -> Any:

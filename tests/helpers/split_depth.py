@@ -74,6 +74,45 @@ def stream(name: str, edit: Callable[[str], str] = lambda text: text) -> Program
     return program
 
 
+def few_blocks(text: str, schedule: Schedule, blocks: int) -> Program:
+    """Under this very schedule, by so few blocks that each has several tiles."""
+    program = split(text, schedule)
+    (key,) = program.printed
+    program.printed[key] = replace(program.printed[key], launch=replace(program.printed[key].launch, at_most=blocks))
+    return program
+
+
+# Weights are asked for before the launches before have been waited for
+WEIGHTS = """graph g
+input x: f16[{m}, {k}]
+param w: f16[{k}, {n}] = random(3)
+input r: f16[{m}, {n}]
+%0 = matmul(x, w)
+%1 = add(%0, r)
+output out = %1
+"""
+TILES = {"i0": 64, "i1": 128, "r0": 64}
+# (m, n, k), schedule, blocks
+AHEAD = {
+    "a ring": ((200, 136, 200), {"workers": 1}, 0),
+    "fewer turns than slots": ((200, 136, 72), {"workers": 1, "stages": 5}, 0),
+    "blocks that stay": ((200, 136, 200), {"workers": 1, "persistent": True}, 2),
+    "blocks without a tile": ((64, 128, 200), {"workers": 1, "persistent": True}, 0),
+    "one step a tile": ((328, 264, 64), {"workers": 1, "persistent": True}, 2),
+    "in turns": ((328, 264, 64), {"workers": 2, "persistent": True, "apart": True}, 2),
+    "clusters": ((328, 264, 136), {"workers": 1, "persistent": True, "cluster": 2}, 2),
+    "pieces of tiles": ((328, 264, 200), {"workers": 1, "persistent": True, "stream": True}, 3),
+    "depth in parts": ((128, 128, 264), {"workers": 1, "cluster": 2, "deep": 2}, 0),
+}
+
+
+def weights(name: str, deeper: int = 1) -> Program:
+    """A program of AHEAD, or so many times as deep."""
+    (m, n, k), how, blocks = AHEAD[name]
+    text, schedule = WEIGHTS.format(m=m, n=n, k=k * deeper), Schedule.make(TILES, **{"stages": 3, "roles": "cooperative", **how})
+    return few_blocks(text, schedule, blocks) if blocks else split(text, schedule)
+
+
 PROGRAMS = [("cluster", n) for n in CASES] + [("few rows", n) for n in FEW_ROWS] + [("stream", n) for n in (*STREAMS, *HALVES)]
 
 

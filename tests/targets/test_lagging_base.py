@@ -17,6 +17,7 @@ from autocomp.tile import meaning
 from autocomp.tile.derive import derive
 from autocomp.tile.text import parse, show
 from tests.helpers.device_graphs import attention, graph
+from tests.helpers.goldens import four_warpgroups
 from tests.helpers.simt_model import COMPILER, ModelExecutor
 
 ROWS = 200
@@ -130,16 +131,13 @@ def test_turns_columns_and_their_scale_matter(kind, old, new, says, model, tmp_p
 
 def test_the_text_of_four_warpgroups_is_as_it_was():
     """AUTOCOMP_GOLDEN=write pytest tests/targets/test_lagging_base.py  writes the file anew."""
-    program = autocomp.optimize(attention(8, 16, 512, 64), target="cuda:h200")
-    kernel = program.calls.calls[0].kernel
-    rows = {a.name: 256 if a.extent == 512 else 1 for a in kernel.axes if a.extent != 64}
-    source = program.target.emit(kernel, Schedule.make({**rows, "r1": 64}, stages=4, roles="cooperative", workers=4, overlap=2, lazy=14,
-                                                       persistent=True))  # fmt: skip
+    program = four_warpgroups()
+    ((name, source),) = program.printed.items()
     if os.environ.get("AUTOCOMP_GOLDEN") == "write":
         GOLDEN.write_text(source.text)
     assert source.text == GOLDEN.read_text()
     if not program.target.toolchain.missing():
-        assert program.target.toolchain.compile_object(kernel.name, f"{program.target.preamble([source])}\n{source.text}")
+        assert program.target.toolchain.compile_object(name, f"{program.target.preamble([source])}\n{source.text}")
 
 
 @pytest.mark.parametrize("kind", ["even", "grows"])

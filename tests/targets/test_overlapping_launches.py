@@ -13,6 +13,7 @@ from autocomp.runtime.cuda import started_early
 from tests.helpers import fresh
 from tests.helpers.device_graphs import GRAPHS
 from tests.helpers.simt_model import COMPILER, ModelExecutor, ModelFailure
+from tests.helpers.split_depth import AHEAD, weights
 
 NAMES = ["gemm_bias_gelu", "attention_f16", "softmax", "softmax_wide", "layer_norm_odd", "transpose", "swiglu", "conv_window", "embedding"]
 CONSTANT = "graph g\ninput x: f16[200, 64]\nparam b: f16[64] = random(3)\n%0 = add(x, b)\noutput out = %0\n"
@@ -56,14 +57,6 @@ def test_a_kernel_waits_before_it_touches_what_others_write(name, among_others):
             assert len(after) == 1 and before.count("{") == before.count("}"), "the wait stands under a condition"
 
 
-WEIGHTS = """graph g
-input x: f16[{m}, {k}]
-param w: f16[{k}, {n}] = random(3)
-input r: f16[{m}, {n}]
-%0 = matmul(x, w)
-%1 = add(%0, r)
-output out = %1
-"""
 TURNED_ROLES = """graph g
 param x: f16[328, 64] = random(3)
 input w: f16[64, 64]
@@ -71,33 +64,17 @@ input w: f16[64, 64]
 %1 = relu(%0)
 output out = %1
 """
-TILES = {"i0": 64, "i1": 128, "r0": 64}
-# (m, n, k), schedule, blocks
-AHEAD = {
-    "a ring": ((200, 136, 200), {"workers": 1}, 0),
-    "fewer turns than slots": ((200, 136, 72), {"workers": 1, "stages": 5}, 0),
-    "blocks that stay": ((200, 136, 200), {"workers": 1, "persistent": True}, 2),
-    "blocks without a tile": ((64, 128, 200), {"workers": 1, "persistent": True}, 0),
-    "one step a tile": ((328, 264, 64), {"workers": 1, "persistent": True}, 2),
-    "in turns": ((328, 264, 64), {"workers": 2, "persistent": True, "apart": True}, 2),
-    "clusters": ((328, 264, 136), {"workers": 1, "persistent": True, "cluster": 2}, 2),
-    "pieces of tiles": ((328, 264, 200), {"workers": 1, "persistent": True, "stream": True}, 3),
-    "depth in parts": ((128, 128, 264), {"workers": 1, "cluster": 2, "deep": 2}, 0),
-}
 
 
 @pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
 @pytest.mark.parametrize("name", AHEAD)
 def test_weights_are_asked_for_before_the_wait(name, model, tmp_path):
     """As many turns' as the ring has slots, once; on the CPU model what other launches may write cannot be read before the wait."""
-    (m, n, k), how, blocks = AHEAD[name]
-    program = autocomp.optimize(WEIGHTS.format(m=m, n=n, k=k), target="cuda:h200")
-    kernel = program.calls.calls[0].kernel
-    source = program.target.emit(kernel, Schedule.make(TILES, **{"stages": 3, "roles": "cooperative", **how}))
+    program = weights(name)
+    (source,) = program.printed.values()
     before, producer, _ = statements(source).split(WAIT)
     assert "ac_bulk_load" in before and untouched(source, before)
     assert untouched(source, producer[producer.rindex("return;") :])
-    program.printed[kernel.name] = replace(source, launch=replace(source.launch, at_most=blocks)) if blocks else source
     program.executor = executor = ModelExecutor(program, tmp_path, model)
     for executor.late in (True, False):
         program.verify(seed=fresh.seed())

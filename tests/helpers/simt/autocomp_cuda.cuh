@@ -128,7 +128,7 @@ AC_DEVICE void ac_stmatrix4_t(unsigned char *p, const unsigned (&r)[4]) {
 // ---- products: c[row][col] += sum over 16 steps; element order of a register pair is low half first
 template <class T> AC_DEVICE float ac_half(unsigned r, int i) { return simt_widen(T{uint16_t(r >> 16 * i)}); }
 struct ac_factors { float *c; const unsigned *a, *b; };
-template <class T> AC_DEVICE void ac_mma(void **all, int lanes) {
+template <class T> SIMT_ARITHMETIC AC_DEVICE void ac_mma(void **all, int lanes) {
   float a[16][16], b[16][8];
   for (int lane = 0; lane < lanes; ++lane) {
     const ac_factors &f = *static_cast<ac_factors *>(all[lane]);
@@ -156,7 +156,7 @@ AC_DEVICE void ac_mma_bf16(float *c, const unsigned (&a)[4], const unsigned (&b)
 
 // elements of T, 4 / sizeof(T) a register, over K steps: a register holds neighbours in depth, half of the depth lies K / 2 behind
 struct ac_products { void *c; const unsigned *a, *b; };
-template <class A, class B, class C, int K> AC_DEVICE void ac_mma_words(void **all, int lanes) {
+template <class A, class B, class C, int K> SIMT_ARITHMETIC AC_DEVICE void ac_mma_words(void **all, int lanes) {
   C a[16][K], b[K][8];
   constexpr int per = 4 / sizeof(A);
   const auto element = [](auto t, const unsigned *r, int i, int j) { memcpy(&t, reinterpret_cast<const char *>(r + i) + j * sizeof t, sizeof t); return C(t); };
@@ -221,11 +221,9 @@ template <int N, class... I> AC_DEVICE void ac_bulk_load_all(unsigned char *to, 
 AC_DEVICE void ac_barrier_arrive_at(unsigned char *b, int rank) { simt_barrier_arrive_far(b + long(rank - simt_rank()) * simt_shared_bytes()); }
 #define __threadfence()
 AC_DEVICE void ac_leave(unsigned char *to, const float *x) {
-  simt_left(to);
   *reinterpret_cast<ac_four *>(to) = {{x[0], x[1], x[2], x[3]}};
 }
 AC_DEVICE void ac_add_left(const unsigned char *from, float *x) {
-  simt_left_read(from);
   for (int i = 0; i < 4; ++i) x[i] += reinterpret_cast<const ac_four *>(from)->x[i];
 }
 AC_DEVICE void ac_flag_set(unsigned *f) { simt_flag_set(f); }
@@ -242,8 +240,8 @@ template <class... I> AC_DEVICE void ac_bulk_store(const ac_tensor_map *m, unsig
   if (sizeof...(at) != m->rank) simt_fail("a bulk copy's rank is not its descriptor's");
   simt_bulk_store(m, from, list);
 }
-template <int N> AC_DEVICE void ac_bulk_wait() { simt_bulk_wait(N); }
-AC_DEVICE void ac_bulk_drain() { simt_bulk_wait(0); }
+template <int N> AC_DEVICE void ac_bulk_wait() { simt_bulk_wait(N, false); }
+AC_DEVICE void ac_bulk_drain() { simt_bulk_wait(0, true); }
 AC_DEVICE void ac_async_fence() { simt_fenced(); }
 AC_DEVICE void ac_map_ask(const ac_tensor_map *) {}
 AC_DEVICE void ac_team_fence() { simt_team_fence(); }
@@ -286,34 +284,34 @@ template <class T, int BYTES> AC_DEVICE void ac_scale(unsigned char *p, float by
 AC_DEVICE float ac_number(f16 x) { return simt_widen(x); }
 AC_DEVICE float ac_number(bf16 x) { return simt_widen(x); }
 template <class T> AC_DEVICE auto ac_number(T x) { return ac_held(x); }
-template <class T, bool DEEP> AC_DEVICE long ac_factor_at(unsigned long long where, int i, int step) {
+template <class T, bool DEEP> SIMT_ARITHMETIC AC_DEVICE long ac_factor_at(unsigned long long where, int i, int step) {
   const long start = where & 0xfffff, lead = where >> 20 & 0xfffff, stride = where >> 40 & 0xfffff;
   const int swizzle[] = {128, 64, 32, 16}, row = swizzle[where >> 60];
   const long way = step * long(sizeof(T)), along = row == 16 ? way / 16 * lead + way % 16 : way;
   long at = DEEP ? start + i / 8 * stride + i % 8 * row + along : start + step / 8 * stride + step % 8 * 128 + i / 64 * lead + i % 64 * 2;
   return at ^ (at >> 7 & (row / 16 - 1)) << 4;
 }
-template <class T, bool DEEP> AC_DEVICE auto ac_factor(const simt_product &p, unsigned long long where, int i, int step) {
+template <class T, bool DEEP> SIMT_ARITHMETIC AC_DEVICE auto ac_factor(const simt_product &p, unsigned long long where, int i, int step) {
   T x;
   const long at = ac_factor_at<T, DEEP>(where, i, step);
   __builtin_memcpy(&x, smem + at, sizeof x);
-  for (long s : p.spoilt)
-    if (s >= at && s < at + long(sizeof x)) __builtin_memset(&x, 0xff, sizeof x);
+  for (size_t i = 0; i < sizeof x && !p.spoilt.empty(); ++i)
+    if (p.spoilt[at + i]) __builtin_memset(&x, 0xff, sizeof x);
   return ac_number(x);
 }
 // the 16-byte pieces of a factor: neighbours in depth, or along m or n
-template <class T, bool DEEP, int K> AC_DEVICE long *ac_factor_places(unsigned long long where, int along, long *at) {
+template <class T, bool DEEP, int K> SIMT_ARITHMETIC AC_DEVICE long *ac_factor_places(unsigned long long where, int along, long *at) {
   constexpr int piece = 16 / sizeof(T);
   for (int i = 0; i < along; i += DEEP ? 1 : piece)
     for (int step = 0; step < K; step += DEEP ? piece : 1) *at++ = ac_factor_at<T, DEEP>(where, i, step);
   return at;
 }
-template <int N, class A, class B, bool A_DEEP, bool B_DEEP> AC_DEVICE int ac_team_places(const simt_product &p, long *at) {
+template <int N, class A, class B, bool A_DEEP, bool B_DEEP> SIMT_ARITHMETIC AC_DEVICE int ac_team_places(const simt_product &p, long *at) {
   constexpr int K = 32 / sizeof(A);
   long *end = p.registers ? at : ac_factor_places<A, A_DEEP, K>(p.at, 64, at);
   return int(ac_factor_places<B, B_DEEP, K>(p.bt, N, end) - at);
 }
-template <int N, class A, class B, class C, bool A_DEEP, bool B_DEEP> AC_DEVICE void ac_team_run(const simt_product &p) {
+template <int N, class A, class B, class C, bool A_DEEP, bool B_DEEP> SIMT_ARITHMETIC AC_DEVICE void ac_team_run(const simt_product &p) {
   constexpr int K = 32 / sizeof(A), per = 4 / sizeof(A);  // steps of one issue, elements of a register
   static_assert(sizeof(A) == sizeof(B) && (sizeof(A) == 2 || (A_DEEP && B_DEEP)), "bytes lie along the depth");
   static C a[64][K], b[N][K];
@@ -354,7 +352,7 @@ AC_DEVICE void ac_team_start(void **all, int lanes) {
     const ac_team_factors &f = *static_cast<ac_team_factors *>(all[lane]);
     if (f.run != p.run || f.bt != p.bt || f.at != p.at || !f.keep != p.fresh) simt_fail("warps of a team name different factors");
     p.d[lane] = f.d;
-    if (f.a) memcpy(p.a[lane], f.a, sizeof p.a[lane]);
+    p.a[lane] = f.a;
   }
   simt_team_product(p);
 }

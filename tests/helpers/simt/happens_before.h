@@ -1,10 +1,13 @@
-// Which accesses of shared memory are ordered. Every thread, and every engine that works beside the threads (the copies that a thread has
-// under way, its bulk stores, the products of a warpgroup, what arrives at a barrier in shared memory), is an agent with a time of its own.
+// Which accesses of memory are ordered within a block (or a cluster): of shared memory, and of what global_memory.h follows. Every thread,
+// and every engine that works beside the threads (the copies that a thread has under way, its bulk stores, the products of a warpgroup, what
+// arrives at a barrier in shared memory), is an agent with a time of its own.
 // A thread knows of each agent the time up to which all of its accesses lie behind it: barriers, waits and arrivals pass that on. An
 // access is an error where it conflicts with an earlier one whose time its thread does not know (FastTrack: Flanagan and Freund, 2009).
 #pragma once
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -21,11 +24,13 @@ struct Times {
 };
 typedef std::shared_ptr<const Times> Known;
 
-// What a thread knows. Its own copies and stores end in order, so two numbers say which of them it has waited for.
+// What a thread knows. Its own copies and stores end in order, so numbers say which of them it has waited for: copies; stores that have read
+// shared memory; stores that others see.
 struct View {
   Known base;
-  Time now = 1, copies = 0, stores = 0, fenced = 0;  // fenced: what the thread wrote before is seen by engines
-  uint16_t self = 0, copier = NOBODY, storer = NOBODY;
+  Time now = 1, copies = 0, stores = 0, drained = 0;
+  Time fenced = 0, copies_fenced = 0;  // what the thread wrote before, and its copies until then, is seen by engines
+  uint16_t self = 0, copier = NOBODY, storer = NOBODY, writer = NOBODY;
 };
 
 class Order {
@@ -44,6 +49,7 @@ class Order {
     kinds.assign(threads, 't'), owners.assign(threads, 0);
     sets.clear(), merged.clear(), sources.clear();
     last_set = {}, last_free = {};
+    far.assign(far.size(), 0), pages_used = 0, touched.clear();
     views.assign(threads, {});
     const Known nothing = make(std::vector<Time>(threads));
     for (int t = 0; t < threads; ++t) views[t].base = nothing, views[t].self = uint16_t(t);
@@ -64,6 +70,7 @@ class Order {
     if (a == v.self) return true;
     if (a == v.copier && t <= v.copies) return true;
     if (a == v.storer && t <= v.stores) return true;
+    if (a == v.writer && t <= v.drained) return true;
     return a < v.base->of.size() && v.base->of[a] >= t;
   }
   // What threads bring to a place where they meet, or leave there for others
@@ -84,6 +91,7 @@ class Order {
     g.at_least(v.self, v.now++);
     if (v.copies) g.at_least(v.copier, v.copies);
     if (v.stores) g.at_least(v.storer, v.stores);
+    if (v.drained) g.at_least(v.writer, v.drained);
   }
   Known taken(Gather &g) {
     Known k = make(g.of);
@@ -107,13 +115,15 @@ class Order {
     return make(std::move(of));
   }
 
-  // An access of `bytes` bytes from `at` on by work `t` of agent `a`, begun by the thread of `v`: what it conflicts with, "" if with nothing
-  std::string access(const View &v, uint16_t a, Time t, size_t at, size_t bytes, bool write) {
+  // An access of `bytes` bytes from `at` on by work `t` of agent `a`, begun by the thread of `v`: what it conflicts with, "" if with nothing.
+  // `place`: where the first byte lies, of global memory
+  std::string access(const View &v, uint16_t a, Time t, size_t at, size_t bytes, bool write, const unsigned char *place = nullptr) {
     Cell was{}, to{};
     Findings found;
-    const size_t end = std::min(at + bytes, cells.size());
+    in_global = at >= GLOBAL;
+    const size_t end = in_global ? at + bytes : std::min(at + bytes, cells.size());
     for (size_t i = at; i < end; ++i) {
-      Cell &c = cells[i];
+      Cell &c = cell(i);
       if (i == at || !c.same(was)) {  // neighbours have mostly the same past
         was = c;
         found = {};
@@ -121,7 +131,10 @@ class Order {
         to = c;
       }
       c = to;
-      if (found.twice) doubts.push_back({i, memory[i], said(i, *found.twice, a, write)});
+      if (found.twice) {
+        const unsigned char *const p = place ? place + (i - at) : memory + i;
+        doubts.push_back({p, *p, said(i, *found.twice, a, write)});
+      }
       for (const Node &p : found.spoilt) spoilt.push_back({p.agent, p.time, i});
     }
     return "";
@@ -129,9 +142,28 @@ class Order {
   // Threads may write the same value twice (waves that hold the same elements do). To be called when the writes have been done.
   std::string settled() {
     for (const Doubt &d : doubts)
-      if (memory[d.at] != d.was) return d.what;
+      if (*d.at != d.was) return d.what;
     doubts.clear();
     return "";
+  }
+  // Bytes of global memory have numbers from GLOBAL on, below the number that was reserved last
+  static constexpr size_t GLOBAL = size_t(1) << 40, PAGE = 512;
+  void reserve(size_t bytes) { far.assign((bytes + PAGE - 1) / PAGE, 0), pages_used = 0, touched.clear(); }
+  bool bulk(uint16_t a) const { return past_fences(a); }
+  // who wrote a byte of global memory in this block, NOBODY if nobody has
+  uint16_t writer(size_t at) const {
+    const uint32_t page = far[(at - GLOBAL) / PAGE];
+    return page ? pages[page - 1][at % PAGE].writer : NOBODY;
+  }
+  // What this block did to global memory: byte, agent, time, whether it wrote; the last write and the reads since
+  template <class F> void each_touched(F visit) const {
+    for (const size_t n : touched)
+      for (size_t i = 0; i < PAGE; ++i) {
+        const Cell &c = pages[far[n] - 1][i];
+        const size_t at = GLOBAL + n * PAGE + i;
+        if (c.writer != NOBODY) visit(at, c.writer, c.written, true);
+        for (uint32_t r = c.readers; r; r = nodes[r].rest) visit(at, nodes[r].agent, nodes[r].time, nodes[r].wrote);
+      }
   }
   // whether the thread of `v` knows the last write of a byte
   bool seen(const View &v, size_t at) const {
@@ -158,7 +190,7 @@ class Order {
     const auto x = sources.find(a), y = sources.find(b);
     return x != sources.end() && y != sources.end() && t < x->second.size() && u < y->second.size() && x->second[t] == y->second[u];
   }
-  struct Doubt { size_t at; unsigned char was; std::string what; };
+  struct Doubt { const unsigned char *at; unsigned char was; std::string what; };
   struct Free {
     uint32_t set, serial;
     uint16_t self;
@@ -176,7 +208,7 @@ class Order {
     if (c.writer != NOBODY) {
       last = {0, c.writer, c.written, true};
       const bool unknown = !knows(v, c.writer, c.written);
-      const bool unfenced = engine(a) && !engine(c.writer) && views[c.writer].fenced < c.written;
+      const bool unfenced = past_fences(a) && unseen(c.writer, c.written);
       if (product && unknown) found.spoilt.push_back({0, a, t, false});
       else if (unknown) return &last;
       else if (unfenced) return last.rest = 1, &last;
@@ -197,6 +229,7 @@ class Order {
       return false;
     };
     if (c.writer != NOBODY && meets({0, c.writer, c.written, true})) return &last;
+    if (c.writer != NOBODY && kinds[a] == 'b' && unseen(c.writer, c.written)) return last = {1, c.writer, c.written, true}, &last;
     const Free now{c.readers, v.base->serial, v.self};
     if (c.readers && !now.same(last_free)) {
       for (uint32_t n = c.readers; n; n = nodes[n].rest)
@@ -207,6 +240,23 @@ class Order {
     return nullptr;
   }
   bool engine(uint16_t a) const { return a >= views.size(); }
+  // Copies of threads go the way of the threads' own accesses. The bulk engine and the products of a warpgroup go another one, and see what
+  // went the first one before its thread fenced it, copies after it has waited for them; there is no such fence for global memory.
+  bool past_fences(uint16_t a) const { return engine(a) && kinds[a] != 'c'; }
+  bool unseen(uint16_t writer, Time written) const {
+    if (past_fences(writer)) return false;
+    return in_global || (engine(writer) ? views[owners[writer]].copies_fenced < written : views[writer].fenced < written);
+  }
+  Cell &cell(size_t i) {
+    if (i < GLOBAL) return cells[i];
+    uint32_t &page = far[(i - GLOBAL) / PAGE];
+    if (!page) {
+      if (pages.size() == pages_used) pages.emplace_back();
+      pages[pages_used].fill({});
+      page = uint32_t(++pages_used), touched.push_back((i - GLOBAL) / PAGE);
+    }
+    return pages[page - 1][i % PAGE];
+  }
   Known make(std::vector<Time> of) {
     auto k = std::make_shared<Times>();
     k->serial = ++serials, k->of = std::move(of);
@@ -214,13 +264,14 @@ class Order {
   }
   std::string name(uint16_t a) const {
     static const std::unordered_map<char, std::string> engines{
-        {'t', "thread "}, {'c', "a copy of thread "}, {'s', "a bulk store of thread "}, {'p', "a product of warpgroup "}, {'b', "a bulk copy for the barrier at "}};
+        {'t', "thread "}, {'c', "a copy of thread "}, {'s', "a bulk store of thread "}, {'w', "a bulk store of thread "}, {'p', "a product of warpgroup "}, {'b', "a bulk copy for the barrier at "}};
     return engines.at(kinds[a]) + std::to_string(a < views.size() ? a : owners[a]);
   }
   std::string said(size_t at, const Node &was, uint16_t a, bool write) const {
-    const std::string byte = "byte " + std::to_string(at);
-    if (was.rest) return "what threads wrote into shared memory is read in bulk without a fence between: " + byte + ", by " + name(was.agent);
-    return "unordered accesses of shared memory: " + byte + " was " + (was.wrote ? "written" : "read") + " by " + name(was.agent) + " and is " +
+    const std::string byte = "byte " + std::to_string(in_global ? at - GLOBAL : at), where = in_global ? "global" : "shared";
+    if (was.rest)
+      return "what threads wrote into " + where + " memory is " + (write ? "overwritten" : "read") + " in bulk without a fence between: " + byte + ", by " + name(was.agent);
+    return "unordered accesses of " + where + " memory: " + byte + " was " + (was.wrote ? "written" : "read") + " by " + name(was.agent) + " and is " +
            (write ? "written" : "read") + " by " + name(a);
   }
   // the set and one access more, less those that it lies behind
@@ -263,6 +314,11 @@ class Order {
   const unsigned char *memory = nullptr;
   std::unordered_map<uint16_t, std::vector<intptr_t>> sources;
   std::vector<Cell> cells;
+  std::vector<uint32_t> far;  // of every PAGE bytes of global memory the number of its page, 0 where the block has not touched it
+  std::deque<std::array<Cell, PAGE>> pages;
+  std::vector<size_t> touched;
+  size_t pages_used = 0;
+  bool in_global = false;  // what is being accessed
   std::vector<Node> nodes;
   std::unordered_map<uint64_t, std::vector<Adding>> sets;
   std::unordered_map<uint64_t, Known> merged;

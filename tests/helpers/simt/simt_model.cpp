@@ -1,12 +1,14 @@
 // A CPU model of one SIMT block at a time: every thread is a fiber, and fibers change only where threads meet or wait. A launch runs
 //   late  asynchronous copies and products happen as late as their waits allow (finds reads before a wait), threads in order;
 //   early they happen when they are started (finds buffers written again too soon), threads and blocks in reverse order.
-// Neither order shows every access that comes too early, so accesses of shared memory that nothing orders are errors: happens_before.h.
+// Neither order shows every access that comes too early, so accesses that nothing orders are errors: of shared memory (happens_before.h) and
+// of what the launch writes in global memory (global_memory.h).
 // Arrays lie between pages that may not be touched. Misaligned access and indices out of arrays trap (the sanitizer's flags).
 #define SIMT_MODEL
 #include "simt_model.h"
 
-#include "happens_before.h"
+#include "counted.h"
+#include "global_memory.h"
 
 #include <csetjmp>
 #include <csignal>
@@ -15,6 +17,7 @@
 #include <memory>
 #include <string>
 #include <sys/mman.h>
+#include <tuple>
 #include <unistd.h>
 #include <vector>
 #if !defined(__x86_64__)
@@ -24,8 +27,6 @@
 const simt_index *simt_thread;
 simt_index simt_block, simt_grid;
 unsigned char *smem;
-int simt_dropped = -1;
-extern "C" void simt_drop(int number) { simt_dropped = number; }
 
 namespace {
 constexpr size_t STACK = 128 * 1024;
@@ -45,8 +46,11 @@ struct Lane {
   std::deque<simt::Time> ends;  // of the groups
   std::deque<Bulk> stores;
   unsigned cluster = 0;  // generation of the cluster's barrier at which it has arrived, plus 1
+  int statement = -1;    // the numbered one that it is at
+  bool wrote = false;    // shared memory, since its last fence
 };
 struct Meeting {
+  simt::Statements met, last_met;  // who come; who came last, where threads wait by another statement
   int arrived = 0, tag = 0;
   unsigned generation = 0;
   std::vector<void *> arguments;
@@ -64,6 +68,7 @@ struct Barrier {
   std::vector<Copy> runs;
   simt::Order::Gather left;
   simt::Known last;  // of the phase that ended last
+  simt::Statements arrivals, last_arrivals;  // those of the phase and of the one that ended last
   uint16_t engine = simt::NOBODY;
   int maker = 0;
   bool visible = false;
@@ -76,15 +81,8 @@ struct Team {
   int fenced = 0;  // its warps, by bits, whose registers are fenced since its last group of products
 };
 
-// What blocks leave in global memory: who wrote it when, by the block's own times; what a flag's release has behind it; which of these
-// the running block has acquired, each under an agent of its own, which barriers pass on like any other
-struct Left { long block; uint16_t thread; simt::Time time; };
-struct Released { long block; std::vector<simt::Time> of; };
-struct Acquired { uint16_t agent; Released what; };
-std::map<const void *, Left> left_there;
-std::map<const unsigned *, Released> released;
-std::vector<Acquired> acquired;
 long block_number;
+simt::Counted counted;
 
 const simt_launch *launch;
 std::vector<Lane> lanes;
@@ -92,6 +90,7 @@ std::vector<Meeting> waves, teams, named;
 std::vector<Team> products;
 std::map<unsigned char *, Barrier> barriers;
 simt::Order order;
+simt::Global global(order);
 size_t shared_bytes;  // that are followed; 0 where no block runs
 bool quiet;           // an instruction of many lanes is performed: what it touches is told lane by lane
 std::vector<int> under_way;              // of every 16 bytes the warp whose matrix loads may still read them, plus 1
@@ -100,8 +99,13 @@ int current, alive;
 long idle;  // changes of fibers since something last went on
 std::string failure;
 sigjmp_buf out;
-std::map<unsigned char *, size_t> pages;  // of arrays in global memory
-bool waited;  // whether a thread of the block has waited for earlier launches
+std::map<const unsigned char *, size_t> arrays;  // of global memory that launches may write
+uint16_t earlier;  // the launches before this one, as an agent: threads know it that have waited for them
+bool waited, running;
+// Of products that were performed already the bytes of shared memory that were written without waiting for them: by block, agent and time.
+// The launch is run again, and then they read what was written: no error by itself, see Order::spoilt
+std::map<std::tuple<long, uint16_t, simt::Time>, std::vector<bool>> spoilt_late;
+size_t spoilt_bytes;
 unsigned char *stacks;
 size_t stack_count;
 void **kernel_arguments;
@@ -156,25 +160,69 @@ void thread_main() {
   siglongjmp(out, 1);
 }
 simt::View &view() { return order.views[current]; }
+void took_effect() { counted.orders(lanes[current].statement); }
+void come_by(simt::Statements &to) {
+  if (counted.on()) to.insert(lanes[current].statement);
+}
+bool news(const simt::View &v, const simt::Known &k) {
+  if (!counted.on() || k->serial == v.base->serial) return false;
+  for (size_t a = 0; a < k->of.size(); ++a)
+    if (k->of[a] && !simt::Order::knows(v, uint16_t(a), k->of[a])) return true;
+  return false;
+}
+// What a thread is told by a wait; `by`: the statements of those who tell it
+void learn(const simt::Known &k, const simt::Statements &by = {}) {
+  if (news(view(), k)) {
+    took_effect();
+    counted.orders(by);
+  }
+  order.learn(view(), k);
+}
 void complete(Meeting &m) {
   m.last = order.taken(m.left);
-  for (int i : m.waiting) order.views[i].base = m.last;  // they have brought what they knew
+  bool told = false;
+  for (int i : m.waiting) {
+    told = told || news(order.views[i], m.last);
+    order.views[i].base = m.last;  // they have brought what they knew
+  }
+  if (told) counted.orders(m.met);
+  m.met.clear();
   m.waiting.clear();
   m.arrived = 0;
   ++m.generation;
 }
 // products that read what may be written in the meantime, where they have not been performed yet
 void spoil() {
-  for (const auto &s : order.spoilt)
+  const auto once = [](std::vector<bool> &bytes, size_t at) {
+    bytes.resize(shared_bytes);
+    const bool first = !bytes[at];
+    bytes[at] = true;
+    return first;
+  };
+  for (const auto &s : order.spoilt) {
+    bool performed = true;
+    const auto mark = [&](simt_product &p) {
+      if (p.number == s.time) once(p.spoilt, s.at), performed = false;
+    };
     for (Team &t : products) {
       if (t.engine != s.agent) continue;
-      for (simt_product &p : t.open)
-        if (p.number == s.time) p.spoilt.push_back(long(s.at));
+      for (simt_product &p : t.open) mark(p);
       for (auto &g : t.groups)
-        for (simt_product &p : g)
-          if (p.number == s.time) p.spoilt.push_back(long(s.at));
+        for (simt_product &p : g) mark(p);
     }
+    if (performed) spoilt_bytes += once(spoilt_late[{block_number, s.agent, s.time}], s.at);
+  }
   order.spoilt.clear();
+}
+// An access of global memory by work `t` of an agent, which the current thread begins
+void global_touched(uint16_t agent, simt::Time t, const void *p, long bytes, bool write) {
+  if (launch->overlaps && !simt::Order::knows(view(), earlier, 1)) {
+    const auto *at = static_cast<const unsigned char *>(p);
+    const auto behind = arrays.upper_bound(at);
+    const bool inside = behind != arrays.begin() && at < std::prev(behind)->first + std::prev(behind)->second;
+    if (inside || global.follows(at)) simt_fail("global memory is touched before earlier launches are waited for");
+  }
+  conflict(global.access(view(), agent, t, p, bytes, write));
 }
 // one more work of an engine that the current thread starts
 void engine_works(uint16_t engine, const void *p, long bytes, bool write, intptr_t source = 0) {
@@ -189,6 +237,7 @@ void meet(Meeting &m, int tag, int slot, int members, void *arguments, simt_perf
   idle = 0;
   conflict(order.settled());
   if (orders) {
+    come_by(m.met);
     order.leave(m.left, view());
     m.waiting.push_back(current);
   }
@@ -226,6 +275,20 @@ template <class F> void each_element(const ac_tensor_map &m, const Bulk &b, F vi
     visit(smem + place, offset, inside);
   }
 }
+// the same, by rows in global memory
+void touch_box(const Bulk &b, uint16_t agent, bool write) {
+  const ac_tensor_map &m = b.map;
+  long first = 0, end = 0;
+  const auto touch = [&] {
+    if (end > first) global_touched(agent, order.count(agent), m.data + first, end - first, write);
+  };
+  each_element(m, b, [&](unsigned char *, long offset, bool inside) {
+    if (!inside) return;
+    if (offset != end) touch(), first = offset;
+    end = offset + m.size;
+  });
+  touch();
+}
 void perform_load(const Bulk &b) {
   const ac_tensor_map &m = b.map;
   each_element(m, b, [&](unsigned char *near, long offset, bool inside) {
@@ -246,6 +309,7 @@ void advance(Barrier &b) {
   if (b.pending || b.bytes) return;
   if (order.count(b.engine)) b.left.at_least(b.engine, order.count(b.engine));
   b.last = order.taken(b.left);
+  b.last_arrivals = std::move(b.arrivals), b.arrivals.clear();
   b.pending = b.count;
   ++b.phase;
   idle = 0;
@@ -276,8 +340,6 @@ void trapped(int number, siginfo_t *info, void *) {
   char text[160];
   if (number == SIGILL || number == SIGTRAP || number == SIGFPE)
     snprintf(text, sizeof text, "undefined behaviour: a misaligned access or an index outside its array");
-  else if (!waited)
-    snprintf(text, sizeof text, "global memory is touched before earlier launches are waited for");
   else
     snprintf(text, sizeof text, "an access outside of every buffer, at %p", info->si_addr);
   failure = text;
@@ -326,9 +388,6 @@ void start(int first) {
   swapcontext(&main_context, &lanes[first].context);
 #endif
 }
-void allow(int access) {
-  for (const auto &[at, bytes] : pages) mprotect(at, bytes, access);
-}
 // Nothing may still be done in the shared memory of a block when its last thread ends
 std::string left_over(int block) {
   simt::Order::Gather all;
@@ -357,51 +416,58 @@ void run_block() {
   memset(smem + shared, UNTOUCHED, end - shared);
   prepare(threads);
   order.start(threads, end, smem);
-  acquired.clear();
+  global.block_begins(block_number);
   shared_bytes = end;
   quiet = false;
   under_way.assign(end / 16, 0);
   asked.assign((threads + launch->wave - 1) / launch->wave, {});
   waited = !launch->overlaps;
-  if (!waited) allow(PROT_NONE);
+  if (launch->overlaps) earlier = order.agent('l', 0), order.next(earlier);
+  running = true;
   if (sigsetjmp(out, 1) == 0) start(launch->late ? 0 : threads - 1);
   shared_bytes = 0;
+  running = false;
   for (int block = 0; failure.empty() && block < launch->cluster; ++block) failure = left_over(block);
-  if (!waited) {
-    allow(PROT_READ | PROT_WRITE);
-    if (failure.empty()) failure = "a block ends without having waited for earlier launches";
-  }
+  for (const Meeting &m : named)
+    if (failure.empty() && m.arrived) failure = "a block ends while threads have come to a barrier and others not";
+  if (failure.empty()) failure = global.block_ends();
+  if (failure.empty() && !waited) failure = "a block ends without having waited for earlier launches";
   for (int i = shared; failure.empty() && i < end; ++i)
     if (smem[i] != UNTOUCHED) failure = "byte " + std::to_string(i) + " of shared memory is written, the launch gives " + std::to_string(launch->shared);
 }
+void run_grid(bool again) {
+  const unsigned *grid = launch->grid;
+  const long blocks = long(grid[0]) * grid[1] * grid[2], sample = long(launch->sample) * launch->cluster;
+  global.launch_begins(again);
+  for (long n = 0; n < blocks && failure.empty(); n += launch->cluster) {
+    if (sample && !launch->ordered && n >= sample && n < blocks - sample) continue;
+    const long b = launch->late || launch->ordered ? n : blocks - launch->cluster - n;  // the first block of a cluster; all see its number
+    simt_block = {unsigned(b % grid[0]), unsigned(b / grid[0] % grid[1]), unsigned(b / grid[0] / grid[1])};
+    block_number = b;
+    run_block();
+  }
+}
 }  // namespace
 
-void simt_launch_wait() {
-  if (!waited) allow(PROT_READ | PROT_WRITE);
-  waited = true;
+bool simt_keeps(int number) {
+  lanes[current].statement = number;
+  counted.comes(number);
+  return number != counted.left_out;
 }
-void simt_left(const void *to) { left_there[to] = {block_number, uint16_t(current), view().now}; }
-void simt_left_read(const void *from) {
-  const auto found = left_there.find(from);
-  if (found == left_there.end()) simt_fail("what no block of the launch has left is read");
-  const Left &l = found->second;
-  bool ordered = l.block == block_number && simt::Order::knows(view(), l.thread, l.time);
-  for (const Acquired &a : acquired)
-    ordered = ordered || (a.what.block == l.block && l.thread < a.what.of.size() && a.what.of[l.thread] >= l.time &&
-                          simt::Order::knows(view(), a.agent, 1));
-  if (!ordered) simt_fail("unordered accesses of global memory: what another block left is read, and no flag orders it");
+void simt_passed() { lanes[current].statement = -1; }
+void simt_launch_wait() {
+  waited = true;
+  if (launch->overlaps) learn(order.only(earlier, 1));
 }
 void simt_flag_set(unsigned *f) {
-  simt::Order::Gather known;  // a release is cumulative: it has behind it what barriers put before it
-  order.leave(known, view());
-  released[f] = {block_number, known.of};
+  took_effect();
+  global.set(f, view());
   *f = 1;
 }
 void simt_flag_take(unsigned *f) {
   if (!*f) simt_fail("a block waits for one that is started later, or for a flag that nobody sets");
-  const uint16_t agent = order.agent('r', 0);
-  acquired.push_back({agent, released[f]});
-  order.learn(view(), order.only(agent, order.next(agent)));
+  took_effect();
+  global.take(f, view());
   *f = 0;
 }
 int simt_rank() { return current / launch->block; }
@@ -429,9 +495,12 @@ void simt_cluster_arrive() {
   Lane &me = lanes[current];
   if (me.cluster) simt_fail("a thread arrives twice at the cluster's barrier");
   me.cluster = m.generation + 1;
+  come_by(m.met);
   order.leave(m.left, view());
   idle = 0;
-  if (++m.arrived == int(lanes.size())) complete(m);
+  if (++m.arrived < int(lanes.size())) return;
+  m.last_met = m.met;
+  complete(m);
 }
 void simt_cluster_wait() {
   Meeting &m = named.back();
@@ -439,7 +508,7 @@ void simt_cluster_wait() {
   if (!me.cluster) simt_fail("a thread waits at the cluster's barrier without having arrived");
   while (m.generation + 1 == me.cluster) yield();
   me.cluster = 0;
-  order.learn(view(), m.last);
+  learn(m.last, m.last_met);
   idle = 0;
 }
 void simt_barrier_pass(int id, int threads) {
@@ -448,6 +517,7 @@ void simt_barrier_pass(int id, int threads) {
   m.tag = threads;
   m.arguments.resize(threads);
   idle = 0;
+  come_by(m.met);
   order.leave(m.left, view());
   if (++m.arrived == threads) complete(m);
 }
@@ -456,11 +526,13 @@ void simt_copy(unsigned char *to, const void *from, int bytes, bool inside) {
   if ((to - smem) % bytes || (inside && reinterpret_cast<uintptr_t>(from) % bytes)) simt_fail("a misaligned copy");
   if (view().copier == simt::NOBODY) view().copier = order.agent('c', current);
   engine_works(view().copier, to, bytes, true, inside ? static_cast<const unsigned char *>(from) - to : 1);
+  if (inside) global_touched(view().copier, order.count(view().copier), from, bytes, false);
   if (launch->late) lanes[current].open.push_back({to, from, bytes, inside});
   else perform_copy({to, from, bytes, inside});
 }
 void simt_commit() {
   Lane &me = lanes[current];
+  if (view().copier != simt::NOBODY && order.count(view().copier) > (me.ends.empty() ? view().copies : me.ends.back())) took_effect();
   me.groups.push_back(std::move(me.open));
   me.open.clear();
   me.ends.push_back(view().copier == simt::NOBODY ? 0 : order.count(view().copier));
@@ -469,6 +541,7 @@ void simt_wait(int groups) {
   Lane &me = lanes[current];
   for (; int(me.groups.size()) > groups; me.groups.pop_front(), me.ends.pop_front()) {
     for (const Copy &c : me.groups.front()) perform_copy(c);
+    if (view().copies < me.ends.front()) took_effect();
     view().copies = me.ends.front();
   }
 }
@@ -483,6 +556,7 @@ void simt_barrier_init(unsigned char *b, int count) {
   made.maker = current;
 }
 void simt_barrier_init_fence() {
+  took_effect();
   for (auto &[at, b] : barriers)
     if (b.maker == current) b.visible = true;
 }
@@ -495,6 +569,7 @@ static void arrived() {
 }
 static void arrive(Barrier &b) {
   arrived();
+  come_by(b.arrivals);
   order.leave(b.left, view());
   if (--b.pending < 0) simt_fail("more threads arrive at a barrier than it was made for");
   advance(b);
@@ -526,7 +601,7 @@ void simt_barrier_wait(unsigned char *at, unsigned parity) {
     if ((b.phase & 1) != parity) break;
     yield();
   }
-  if (b.last) order.learn(view(), b.last);
+  if (b.last) learn(b.last, b.last_arrivals);
   idle = 0;
 }
 void simt_send(unsigned char *to, const void *from, unsigned char *at) {
@@ -546,6 +621,7 @@ void simt_bulk_load(unsigned char *to, const ac_tensor_map *m, unsigned char *at
     if (under_way[i]) simt_fail("what matrix loads may still read is overwritten in bulk: a barrier of threads does not wait for them");
   const Bulk load = bulk(m, to, coordinates);
   engine_works(b.engine, to, box_bytes(*m), true);
+  touch_box(load, b.engine, false);
   if (launch->late) return b.loads.push_back(load);
   perform_load(load);
   b.bytes -= box_bytes(*m);
@@ -555,13 +631,17 @@ void simt_bulk_run(unsigned char *to, const void *from, int bytes, unsigned char
   Barrier &b = find_for_engine(at);
   if ((to - smem) % 16 || reinterpret_cast<unsigned long>(from) % 16 || bytes % 16) simt_fail("a bulk copy of a misaligned run");
   engine_works(b.engine, to, bytes, true);
+  global_touched(b.engine, order.count(b.engine), from, bytes, false);
   if (launch->late) return b.runs.push_back({to, from, bytes, true});
   memcpy(to, from, bytes);
   b.bytes -= bytes;
   advance(b);
 }
 void simt_fenced() {
+  if (lanes[current].wrote || view().copies_fenced < view().copies) took_effect();
+  lanes[current].wrote = false;
   view().fenced = view().now++;
+  view().copies_fenced = view().copies;
   arrived();
 }
 void simt_asked(const unsigned char *piece) {
@@ -570,43 +650,57 @@ void simt_asked(const unsigned char *piece) {
   under_way[at] = warp + 1;
   asked[warp].push_back(at);
 }
-void simt_touched(const void *p, long bytes, bool write) {
-  const size_t at = static_cast<const unsigned char *>(p) - smem;
-  if (quiet) return;
+static inline void touched(const void *p, long bytes, bool write) {
+  const auto *place = static_cast<const unsigned char *>(p);
+  if (size_t(place - stacks) < stack_count * STACK || quiet || !running) return;  // most are of a thread's own
   conflict(order.settled());
-  if (at >= shared_bytes) return;
+  const size_t at = place - smem;
+  if (at >= shared_bytes) return global_touched(view().self, view().now, p, bytes, write);
+  lanes[current].wrote |= write;
   conflict(order.access(view(), view().self, view().now, at, bytes, write));
 }
+void simt_touched(const void *p, long bytes, bool write) { touched(p, bytes, write); }
 void simt_lane_touched(int lane, const void *p, int bytes, bool write) {
-  const simt::View &v = order.views[current / launch->wave * launch->wave + lane];
+  const int thread = current / launch->wave * launch->wave + lane;
+  const simt::View &v = order.views[thread];
+  lanes[thread].wrote |= write;
   conflict(order.access(v, v.self, v.now, static_cast<const unsigned char *>(p) - smem, bytes, write));
 }
 #define SEEN(size) \
-  extern "C" void __tsan_read##size(void *p) { simt_touched(p, size, false); } \
-  extern "C" void __tsan_write##size(void *p) { simt_touched(p, size, true); } \
-  extern "C" void __tsan_unaligned_read##size(void *p) { simt_touched(p, size, false); } \
-  extern "C" void __tsan_unaligned_write##size(void *p) { simt_touched(p, size, true); }
+  extern "C" void __tsan_read##size(void *p) { touched(p, size, false); } \
+  extern "C" void __tsan_write##size(void *p) { touched(p, size, true); } \
+  extern "C" void __tsan_unaligned_read##size(void *p) { touched(p, size, false); } \
+  extern "C" void __tsan_unaligned_write##size(void *p) { touched(p, size, true); }
 SEEN(1) SEEN(2) SEEN(4) SEEN(8) SEEN(16)
-extern "C" void __tsan_read_range(void *p, long bytes) { simt_touched(p, bytes, false); }
-extern "C" void __tsan_write_range(void *p, long bytes) { simt_touched(p, bytes, true); }
+extern "C" void __tsan_read_range(void *p, long bytes) { touched(p, bytes, false); }
+extern "C" void __tsan_write_range(void *p, long bytes) { touched(p, bytes, true); }
 extern "C" void __tsan_func_entry(void *) {}
 extern "C" void __tsan_func_exit() {}
 extern "C" void __tsan_init() {}
 extern "C" void __tsan_vptr_update(void **, void *) {}
 void simt_bulk_store(const ac_tensor_map *m, unsigned char *from, const int *coordinates) {
-  if (view().storer == simt::NOBODY) view().storer = order.agent('s', current);
+  if (view().storer == simt::NOBODY) view().storer = order.agent('s', current), view().writer = order.agent('w', current);
   engine_works(view().storer, from, box_bytes(*m), false);
-  if (launch->late) lanes[current].stores.push_back(bulk(m, from, coordinates));
-  else perform_store(bulk(m, from, coordinates));
+  const Bulk store = bulk(m, from, coordinates);
+  order.next(view().writer);
+  touch_box(store, view().writer, true);
+  if (launch->late) lanes[current].stores.push_back(store);
+  else perform_store(store);
 }
-void simt_bulk_wait(int stores) {
+void simt_bulk_wait(int stores, bool written) {
   auto &mine = lanes[current].stores;
   for (; int(mine.size()) > stores; mine.pop_front()) perform_store(mine.front());
-  if (view().storer != simt::NOBODY && order.count(view().storer) > simt::Time(stores))
-    view().stores = std::max(view().stores, order.count(view().storer) - stores);
+  if (view().storer == simt::NOBODY || order.count(view().storer) <= simt::Time(stores)) return;
+  const simt::Time ended = order.count(view().storer) - stores;
+  if (view().stores < ended || (written && view().drained < ended)) took_effect();
+  view().stores = std::max(view().stores, ended);
+  if (written) view().drained = view().stores;
 }
 
-void simt_team_fence() { products[current / 128].fenced |= 1 << current % 128 / 32; }
+void simt_team_fence() {
+  if (products[current / 128].fenced != 15) took_effect();
+  products[current / 128].fenced |= 1 << current % 128 / 32;
+}
 void simt_team_product(const simt_product &started) {
   simt_product p = started;
   Team &team = products[current / 128];
@@ -625,8 +719,10 @@ void simt_team_product(const simt_product &started) {
       if (!said.empty()) conflict(said);
     }
   }
+  const auto late = spoilt_late.find({block_number, team.engine, now});
+  if (late != spoilt_late.end()) p.spoilt = late->second;
   for (const auto &s : order.spoilt)
-    if (s.agent == team.engine && s.time == now) p.spoilt.push_back(long(s.at));
+    if (s.agent == team.engine && s.time == now) p.spoilt.resize(shared_bytes), p.spoilt[s.at] = true;
   order.spoilt.clear();
   if (launch->late) team.open.push_back(p);
   else p.run(p);
@@ -637,6 +733,7 @@ void simt_team_commit() {
     t.groups.push_back(std::move(t.open));
     t.open.clear();
     t.fenced = 0;
+    took_effect();
     t.ends.push_back(t.engine == simt::NOBODY ? 0 : order.count(t.engine));
   });
 }
@@ -650,28 +747,33 @@ void simt_team_wait(int groups) {
     }
     if (!over) return;
     const simt::Known k = order.only(t.engine, over);
-    for (int i = 0; i < 128; ++i) order.learn(order.views[current / 128 * 128 + i], k);
+    for (int i = 0; i < 128; ++i) {
+      simt::View &v = order.views[current / 128 * 128 + i];
+      if (news(v, k)) took_effect();
+      order.learn(v, k);
+    }
   });
 }
 
 const char *simt_run(const simt_launch *l, void **arguments, void (*k)(void **)) {
   launch = l, kernel = k, kernel_arguments = arguments;
   failure.clear();
-  left_there.clear(), released.clear();
+  spoilt_late.clear(), spoilt_bytes = 0;
+  global.keep();
   struct sigaction action {}, old[5];
   const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGTRAP, SIGFPE};
   action.sa_sigaction = trapped;
   action.sa_flags = SA_SIGINFO | SA_NODEFER;
   for (int i = 0; i < 5; ++i) sigaction(signals[i], &action, &old[i]);
   simt_grid = {l->grid[0], l->grid[1], l->grid[2]};
-  const long blocks = long(l->grid[0]) * l->grid[1] * l->grid[2];
-  for (long n = 0; n < blocks && failure.empty(); n += l->cluster) {
-    const long b = l->late || l->ordered ? n : blocks - l->cluster - n;  // the first block of a cluster; all see its number
-    simt_block = {unsigned(b % l->grid[0]), unsigned(b / l->grid[0] % l->grid[1]), unsigned(b / l->grid[0] / l->grid[1])};
-    block_number = b;
-    run_block();
+  run_grid(false);
+  for (size_t known = 0; failure.empty() && spoilt_bytes > known;) {
+    known = spoilt_bytes;
+    run_grid(true);
   }
   for (int i = 0; i < 5; ++i) sigaction(signals[i], &old[i], nullptr);
+  order = {}, spoilt_late.clear();  // many libraries with a model of their own may be loaded
+  munmap(stacks, stack_count * STACK), stacks = nullptr, stack_count = 0;
   return failure.empty() ? nullptr : failure.c_str();
 }
 
@@ -681,12 +783,19 @@ extern "C" void *simt_allocate(size_t bytes, int constant) {
   const size_t page = sysconf(_SC_PAGESIZE), used = (bytes + 15) / 16 * 16, whole = (used + page - 1) / page * page;
   auto *p = static_cast<unsigned char *>(mmap(nullptr, whole + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   mprotect(p + page, whole, PROT_READ | PROT_WRITE);
-  if (!constant) pages[p + page] = whole;
+  if (!constant) arrays[p + page] = whole;
   return p + page + whole - used;
 }
 extern "C" void simt_release(void *p, size_t bytes) {
   const size_t page = sysconf(_SC_PAGESIZE), used = (bytes + 15) / 16 * 16, whole = (used + page - 1) / page * page;
   unsigned char *const first = static_cast<unsigned char *>(p) + used - whole;
-  pages.erase(first);
+  arrays.erase(first);
   munmap(first - page, whole + 2 * page);
 }
+// Which arrays the launches write from now on; `empty`: and nobody before. None
+extern "C" void simt_follow(void *p, size_t bytes, int empty) { global.follow(static_cast<unsigned char *>(p), bytes, empty); }
+extern "C" void simt_forget() { global.forget(); }
+// Of numbered statements the one to be left out; counting what so many do from now on; and what they did
+extern "C" void simt_drop(int number) { counted.left_out = number; }
+extern "C" void simt_count(int statements) { counted.begin(statements); }
+extern "C" void simt_counted(int number, long *runs, long *orders) { *runs = counted.of(number).runs, *orders = counted.of(number).orders; }

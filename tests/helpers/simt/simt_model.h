@@ -16,6 +16,8 @@
 #define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
 #define __syncthreads() simt_barrier(0, 0)
+// of the model's own arithmetic no access is told (simt_touched): there is none in shared or global memory
+#define SIMT_ARITHMETIC __attribute__((no_sanitize("thread")))
 
 struct simt_index { unsigned x, y, z; };
 extern const simt_index *simt_thread;
@@ -43,9 +45,9 @@ void simt_cluster_arrive();
 void simt_cluster_wait();
 void simt_wave_sync();
 [[noreturn]] void simt_fail(const char *what);
-// Whether a numbered statement is to be run: benchmarks/fuzz/dropped_barriers.py leaves out one after another (simt_drop)
-extern int simt_dropped;
-inline bool simt_keeps(int number) { return number != simt_dropped; }
+// Whether a numbered statement is to be run: benchmarks/fuzz/dropped_barriers.py leaves out one after another (simt_drop); its end
+bool simt_keeps(int number);
+void simt_passed();
 
 // Copies into shared memory that a lane starts, groups them, and waits for: early they happen at once, late only at the wait.
 void simt_copy(unsigned char *to, const void *from, int bytes, bool inside);
@@ -75,18 +77,18 @@ void simt_asked(const unsigned char *piece);
 void simt_lane_touched(int lane, const void *p, int bytes, bool write);
 void simt_touched(const void *p, long bytes, bool write);
 void simt_bulk_store(const ac_tensor_map *m, unsigned char *from, const int *at);
-void simt_bulk_wait(int stores);
+void simt_bulk_wait(int stores, bool written);  // at most so many are under way: they have read shared memory, or others see what they wrote
 
 // Products of a team: queued, grouped by a commit, done early at once or late at the wait
 struct simt_product {
   void *d[128];
-  unsigned a[128][4];
+  const unsigned *a[128];  // four registers of each thread, read when the product is performed
   unsigned long long at, bt;
   bool registers, fresh;
   void (*run)(const simt_product &);
   int (*places)(const simt_product &, long *at);  // where it reads shared memory, 16 bytes each
   unsigned number;
-  std::vector<long> spoilt;  // bytes of shared memory that may be written while it reads them
+  std::vector<bool> spoilt;  // bytes of shared memory that may be written while it reads them
 };
 constexpr int SIMT_PLACES = 1024;
 void simt_team_fence();
@@ -94,16 +96,15 @@ void simt_team_product(const simt_product &p);
 void simt_team_commit();
 void simt_team_wait(int groups);
 
-// Sums that blocks leave for others in global memory: 16 bytes each, behind a flag that is set by a release and taken by an acquire
-void simt_left(const void *to);
-void simt_left_read(const void *from);
+// Flags in global memory: set by a release, taken and cleared by an acquire
 void simt_flag_set(unsigned *f);
 void simt_flag_take(unsigned *f);
 
 int simt_rank();  // of the block in its cluster, whose blocks run together
 int simt_shared_bytes();  // of one block
-// ordered: blocks by their numbers; overlaps: global memory may not be touched before a thread of the block has waited for earlier launches
-struct simt_launch { unsigned grid[3]; int block, wave, shared, late, cluster, ordered, overlaps; };
+// ordered: blocks by their numbers; overlaps: global memory that launches write may not be touched before they have been waited for;
+// sample: only so many clusters are run, at the begin and at the end of the grid; 0 for all, and those that are ordered always
+struct simt_launch { unsigned grid[3]; int block, wave, shared, late, cluster, ordered, overlaps, sample; };
 void simt_launch_wait();
 const char *simt_run(const simt_launch *l, void **arguments, void (*kernel)(void **));
 

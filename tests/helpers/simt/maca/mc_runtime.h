@@ -36,7 +36,7 @@ typedef uint16_t simt_half4 __attribute__((vector_size(8)));
 struct simt_factors { simt_half4 x, y; simt_float4 c; };
 template <class T> simt_float4 simt_mma(simt_half4 x, simt_half4 y, simt_float4 c, int tag) {
   simt_factors mine{x, y, c};
-  simt_wave(tag, &mine, [](void **all, int lanes) {
+  simt_wave(tag, &mine, [](void **all, int lanes) SIMT_ARITHMETIC {
     float a[16][16], b[16][16];
     for (int lane = 0; lane < lanes; ++lane)
       for (int i = 0; i < 4; ++i) {
@@ -59,7 +59,7 @@ inline simt_float4 __builtin_mxc_mma_16x16x16bf16(simt_half4 x, simt_half4 y, si
 // elements of T, KV a lane in depth, into 16 x 16 of C
 template <class T, class C, int KV> void simt_mma_words(const void *x, const void *y, C *c, int tag) {
   struct Mine { const void *x, *y; C *c; } mine{x, y, c};
-  simt_wave(tag, &mine, [](void **all, int lanes) {
+  simt_wave(tag, &mine, [](void **all, int lanes) SIMT_ARITHMETIC {
     C a[16][4 * KV], b[16][4 * KV];
     for (int lane = 0; lane < lanes; ++lane)
       for (int i = 0; i < KV; ++i) {
