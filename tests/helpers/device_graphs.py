@@ -223,7 +223,22 @@ ATTENTION = {
     "latent_step": latent(2, 16, 300, 192, 128),
     "latent_wide": latent(1, 8, 40, 576, 512),
 }
-GRAPHS = ELEMENTS | ROWS | PRODUCTS | CONVOLUTIONS | ATTENTION
+OFF_GRID = {  # shapes that no benchmark has: between its sizes, odd ones, strides and groups
+    "off_attention_96": attention(1, 1, 100, 96),
+    "off_attention_80": attention(1, 1, 130, 80, causal=True),
+    "off_conv_stride": conv("f16[2, 24, 29, 31]", "f16[40, 24, 3, 3]", stride=2, pad=1),
+    "off_conv_groups": conv("f16[2, 24, 21, 23]", "f16[48, 6, 3, 3]", dilation=2, pad=2, groups=4),
+    "off_depthwise": conv("f16[2, 72, 29, 31]", "f16[72, 1, 3, 3]", stride=2, pad=1, groups=72),
+    "off_variance": graph({"x": "f32[3, 250, 77]"}, "%0 = reduce_mean(x, axes=[1], keepdims=True)\n%1 = sub(x, %0)\n%2 = mul(%1, %1)\n"
+                          "%3 = reduce_mean(%2, axes=[1], keepdims=False)"),
+    "off_five_rows": gemm(5, 1208, 520),
+    "off_odd_depth": gemm(100, 136, 141, "bf16"),
+    "off_f32": gemm(200, 136, 77, "f32"),
+    "off_cumsum": graph({"x": "f32[9, 301]"}, "%0 = cumsum(x, axis=1, exclusive=False, reverse=False)"),
+    "off_gather": graph({"t": "f16[517, 77]", "i": "i64[205]"}, "%0 = gather(t, i, axis=0)"),
+    "off_transpose": graph({"x": "f16[321, 333]"}, "%0 = transpose(x, perm=[1, 0])"),
+}  # fmt: skip
+GRAPHS = ELEMENTS | ROWS | PRODUCTS | CONVOLUTIONS | ATTENTION | OFF_GRID
 # graphs whose printed text is kept in tests/golden, chip by chip
 KEPT = (
     "chain", "transpose", "embedding", "to_f8e4m3", "softmax", "softmax_wide", "layer_norm_odd", "rms_norm", "sum_columns", "argmax",
@@ -232,8 +247,8 @@ KEPT = (
 )  # fmt: skip
 GOLDEN = {
     "a100": KEPT,
-    "c500": KEPT,
-    "h200": ("softmax", "gemm_odd", "gemm_bias_gelu", "swiglu", "conv", "attention_f16", "attention_causal_128"),
+    "c500": (*KEPT, "off_conv_stride", "off_variance", "off_five_rows", "off_cumsum"),
+    "h200": ("softmax", "gemm_odd", "gemm_bias_gelu", "swiglu", "conv", "attention_f16", "attention_causal_128", *OFF_GRID),
 }
 
 # a product whose waves have more columns than its tile
