@@ -25,9 +25,11 @@ MANIFEST_MAY = {"aliases", "chip_aliases"}
 class Target(Protocol):
     """What every target gives. `emit` raises UnsupportedOp for what it cannot print, DoesNotFit for what the chip cannot hold.
 
-    `admit` raises the same for a schedule, without printing more than it must. `runtime` says what runs its programs: "host",
-    "cuda", or "" where only a folder is written. `toolchain` has `missing()`, `key()` and `compile(folder, names, out)` (host) or
-    `compile_object(name, text) -> bytes` and `here()`, the same for the device that is here (cuda).
+    `admit` raises the same for a schedule, without printing more than it must. A target may have `issued(kernel, schedule)`, what the
+    kernel issues (cost.issue.Issued) or None where that is not counted: schedules are then priced by it too. `runtime` says what runs
+    its programs: "host", "cuda", or "" where only a folder is written. `toolchain` has `missing()`, `key()` and
+    `compile(folder, names, out)` (host) or `compile_object(name, text) -> bytes` and `here()`, the same for the device that is here
+    (cuda).
     """
 
     name: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
 from itertools import accumulate, groupby, islice
 from operator import mul
 from typing import Any
@@ -13,6 +14,8 @@ from autocomp.budget import LATE
 from autocomp.cost.chip import Chip
 from autocomp.cost.demand import Demand, demand_of
 from autocomp.cost.estimate import pricer
+from autocomp.cost.issue import Issued
+from autocomp.cost.printed import the_higher
 from autocomp.cost.recurrence import choose_recurrence
 from autocomp.cost.roles import Roles
 from autocomp.cost.work import Cost
@@ -35,8 +38,12 @@ from autocomp.rewrite.vocabulary import KERNEL_PHASES, ROLE
 from autocomp.rewrite.where import Unanswerable
 from autocomp.trace import Trace
 
+COUNTED = 256  # schedules of a kernel that are counted at most, in 2 to 6 ms each
 SHOWN = 3  # runners-up that the trace keeps
 WHOLE = 1024  # elements of an axis of unknown extent that are one tile where no rule makes any
+
+
+Issues = Callable[[Kernel, Schedule], Issued | None]  # what a target prints of a kernel under a schedule, as it is issued
 
 
 @dataclass(frozen=True)
@@ -49,18 +56,21 @@ class Candidate:
 
 def choose_schedule(kernel: Kernel, rules: RuleSet, chip: Chip, options: Options, trace: Trace,
                     admit: Callable[[Kernel, Schedule], None] | None = None,
-                    memo: ScheduleMemo | None = None) -> tuple[Schedule, Cost]:  # fmt: skip
+                    memo: ScheduleMemo | None = None, issued: Issues | None = None) -> tuple[Schedule, Cost]:  # fmt: skip
     """The fastest legal schedule by the model that the target admits; ties by text. Where no rule matches, one tile.
+
+    `issued` counts what the target prints of a schedule: those that look best are priced once more by it (`recounted`).
 
     `admit` raises DoesNotFit or UnsupportedOp for a schedule that the target cannot print; the next one is then asked for. Raises
     the nearest refusal where none is left. `memo` knows what was chosen for this kernel before; the trace says the same either way.
     """
-    return choose_schedules((kernel,), rules, chip, options, trace, admit, memo)[kernel.signature]
+    return choose_schedules((kernel,), rules, chip, options, trace, admit, memo, issued=issued)[kernel.signature]
 
 
 def choose_schedules(kernels: Iterable[Kernel], rules: RuleSet, chip: Chip, options: Options, trace: Trace,
                      admit: Callable[[Kernel, Schedule], None] | None = None, memo: ScheduleMemo | None = None,
-                     refused: dict[str, AutocompError] | None = None) -> dict[str, tuple[Schedule, Cost]]:  # fmt: skip
+                     refused: dict[str, AutocompError] | None = None,
+                     issued: Issues | None = None) -> dict[str, tuple[Schedule, Cost]]:  # fmt: skip
     """`choose_schedule` for each signature; kernels of one form share an e-graph, so that its rules are declared once. A kernel for which
     the target prints no schedule is in `refused`, where that is given. After the deadline rules make no more schedules."""
     distinct = list({k.signature: k for k in kernels}.values())
@@ -77,7 +87,7 @@ def choose_schedules(kernels: Iterable[Kernel], rules: RuleSet, chip: Chip, opti
         choice = known[k.signature]
         if choice is None:
             try:
-                choice = _choose(k, demands[k.signature], found[k.signature], rules, chip, options, trace, admit)
+                choice = _choose(k, demands[k.signature], found[k.signature], rules, chip, options, trace, admit, issued)
             except (UnsupportedOp, DoesNotFit) as e:
                 if refused is None:
                     raise
@@ -101,13 +111,15 @@ def _tell(kernel: Kernel, choice: Choice, trace: Trace) -> None:
 
 
 def _choose(kernel: Kernel, demand: Demand, made: Found, rules: RuleSet, chip: Chip, options: Options, trace: Trace,
-            admit: Callable[[Kernel, Schedule], None] | None) -> Choice:  # fmt: skip
-    """Extract from what the kernel's e-graph holds: the roofline prices every schedule in it."""
+            admit: Callable[[Kernel, Schedule], None] | None, issued: Issues | None = None) -> Choice:  # fmt: skip
+    """Extract from what the kernel's e-graph holds: the roofline prices every schedule in it, what is printed the best of them."""
     refused: dict[str, int] = {}
     found = _few(_candidates(kernel, demand.roles, made, chip, options, refused, trace))
     price, by_model = pricer(demand, chip, kernel), options.tile_heuristic == "model-driven"
     priced = [(price(c.schedule), c) for c in found]
     ranked = _ranked(priced, by_model)
+    if issued is not None and by_model:
+        ranked = recounted(kernel, ranked, chip, issued)
     joins = Joins(kernel, rules, chip, options, admit)
     try:
         best, chosen, before = _admitted(kernel, ranked, admit, refused, joins.complete)
@@ -154,6 +166,35 @@ def _ranked(priced: list[tuple[Cost, Candidate]], by_model: bool) -> Iterator[tu
     for _, same in groupby(sorted(priced, key=lambda x: x[0].seconds), key=lambda x: x[0].seconds):
         group = list(same)
         yield from group if len(group) == 1 else sorted(group, key=lambda x: str(x[1].schedule))
+
+
+def recounted(kernel: Kernel, ranked: Iterator[tuple[Cost, Candidate]], chip: Chip, issued: Issues) -> Iterator[tuple[Cost, Candidate]]:
+    """Candidates in the order of their prices once the best are counted. A count raises a price and never lowers it, so that a candidate
+    is counted only when none that is counted is cheaper; behind COUNTED counts, the others stand as they were ranked."""
+    counted: list[tuple[float, int, Cost, Candidate]] = []
+    for n, (cost, c) in enumerate(ranked):
+        while counted and (counted[0][0] <= cost.seconds or n >= COUNTED):
+            _, _, known, best = heappop(counted)
+            yield known, best
+        if n < COUNTED:
+            cost = _counted(kernel, c.schedule, cost, chip, issued)
+            heappush(counted, (cost.seconds, n, cost, c))
+        else:
+            yield cost, c
+    yield from ((known, best) for _, _, known, best in sorted(counted, key=lambda x: x[:2]))
+
+
+def _counted(kernel: Kernel, s: Schedule, cost: Cost, chip: Chip, issued: Issues) -> Cost:
+    """The price of a schedule by what is printed of it, where that is counted; of one that splits a reduction, its first piece's."""
+    try:
+        whole, own = pieces(kernel, s)[0] if s.split else (kernel, s)
+        work = issued(whole, own)
+    except (DoesNotFit, UnsupportedOp):
+        return cost  # the target will not print it
+    if work is None:
+        return cost
+    behind = dict(cost.parts).get("combination", 0.0) if s.split else 0.0
+    return the_higher(cost, work, chip, behind)
 
 
 @dataclass

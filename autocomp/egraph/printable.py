@@ -27,7 +27,8 @@ COVERS = 12  # that are tried
 
 
 def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: Trace, admit: Callable[[Kernel, Schedule], None],
-          memo: ScheduleMemo | None = None) -> tuple[KernelGraph, dict[str, tuple[Schedule, Cost]]]:  # fmt: skip
+          memo: ScheduleMemo | None = None,
+          issued: choose.Issues | None = None) -> tuple[KernelGraph, dict[str, tuple[Schedule, Cost]]]:  # fmt: skip
     """The kernels, and by signature a schedule with its predicted cost.
 
     `admit` raises UnsupportedOp or DoesNotFit for a schedule that the target cannot print. Where it does so for all of a kernel's, the
@@ -46,7 +47,7 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
         refused: dict[str, AutocompError] = {}
         with trace.stage("schedule") as note:
             new = [k for s, k in kernels.items() if s not in schedules]
-            schedules |= choose.choose_schedules(new, rules, chip, options, trace, admit, memo, refused)
+            schedules |= choose.choose_schedules(new, rules, chip, options, trace, admit, memo, refused, issued)
             for signature, why in refused.items():
                 first = first or why
                 trace.add("reject", "target", phase="cover", kernel=kernels[signature].name, reason=why.what, count=1)

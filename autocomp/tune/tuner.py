@@ -68,7 +68,7 @@ def _tuned(calls: KernelGraph, target: Target, rules: RuleSet, options: Options,
         count[c.kernel.signature] = count.get(c.kernel.signature, 0) + 1
     results = {s: KernelResult(k.name, count[s], note=_why_not(k)) for s, k in kernels.items()}
     with by_counts():  # what `optimize` chooses
-        chosen = {s: choose_schedule(k, rules, target.chip, options, Trace(), target.admit)
+        chosen = {s: choose_schedule(k, rules, target.chip, options, Trace(), target.admit, issued=getattr(target, "issued", None))
                   for s, k in kernels.items() if not results[s].note}  # fmt: skip
     share = {s: cost.seconds * count[s] for s, (_, cost) in chosen.items()}
     order = sorted(share, key=lambda s: (-share[s], s))

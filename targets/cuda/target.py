@@ -11,11 +11,13 @@ from autocomp.targets.cuda.device import OLDEST, chip_here, has, why_not
 from autocomp.targets.cuda.emit import emit_specialised, rounds_products
 from autocomp.targets.cuda.rows import emit_rows
 from autocomp.targets.cuda.toolchain import Toolchain
+from autocomp.targets.simt.count import count
 from autocomp.targets.simt.emit import emit
 from autocomp.targets.source import KernelSource
 from autocomp.targets.symbols import sizes_apart
 
 from autocomp.cost.chip import Chip
+from autocomp.cost.issue import Issued
 from autocomp.errors import ChipError
 from autocomp.files import own_table
 from autocomp.ir.kernel import Kernel
@@ -73,6 +75,14 @@ class CudaTarget:
     def admit(self, kernel: Kernel, schedule: Schedule) -> None:
         """Raises what `emit` would."""
         self.emit(kernel, schedule)
+
+    def issued(self, kernel: Kernel, schedule: Schedule) -> Issued | None:
+        """What the kernel's text would issue, counted without it; None where that is not counted: warpgroups with roles, rows in slots.
+        Raises what `emit` would."""
+        if schedule.roles != "single" or schedule.persistent:
+            return None
+        warp, _, plain = instructions_of(self.chip.arch)
+        return count(derive(kernel, schedule), schedule, self.chip, warp, plain)
 
     def preamble(self, sources: list[KernelSource]) -> str:
         """Text in front of a file of kernels."""

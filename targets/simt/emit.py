@@ -17,7 +17,7 @@ from autocomp.cost.blocks import direct_resident
 from autocomp.cost.chip import Chip
 from autocomp.errors import DoesNotFit, UnsupportedOp
 from autocomp.ir.schedule import Schedule
-from autocomp.ir.types import Dim
+from autocomp.ir.types import Dim, dim_hint
 from autocomp.tile.instruction import Instruction
 from autocomp.tile.program import Loop, TileProgram
 from autocomp.tile.text import show
@@ -33,7 +33,7 @@ def emit(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[
     Raises UnsupportedOp for what has no layout or no device function, DoesNotFit with the numbers of shared memory or registers.
     """
     wave = chip.lanes(4)
-    stages = max([int(x.opt("stages", "1")) for x in _loops(p.body)], default=1)
+    stages = most_stages(p)
     if schedule.cluster > 1 and "clusters" not in chip.features:
         raise UnsupportedOp(f"{chip.name} has no clusters of blocks", where=f"kernel {p.name}")
     if any(x.opt("parts") for x in _loops(p.body)):
@@ -48,6 +48,11 @@ def emit(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[
     return source(p, at, printer, body, schedule.threads, header, headers, language, resident=resident)
 
 
+def most_stages(p: TileProgram) -> int:
+    """Slots of the deepest ring."""
+    return max([int(x.opt("stages", "1")) for x in _loops(p.body)], default=1)
+
+
 def grid_of(p: TileProgram) -> tuple[tuple[Dim, int], ...]:
     """(extent, tile) of each grid axis."""
     first = p.body[0] if p.body else None
@@ -57,6 +62,11 @@ def grid_of(p: TileProgram) -> tuple[tuple[Dim, int], ...]:
 def blocks_of(p: TileProgram) -> int:
     """The most blocks of a grid with one a tile."""
     return prod(-(-most(extent) // tile) for extent, tile in grid_of(p))
+
+
+def blocks_hinted(p: TileProgram) -> int:
+    """Blocks of a grid with one a tile, symbols at the size that is expected of them."""
+    return prod(-(-dim_hint(extent) // tile) for extent, tile in grid_of(p))
 
 
 def overlap_pays(p: TileProgram, chip: Chip, at_most: int = 0) -> bool:

@@ -1,0 +1,493 @@
+"""What a placed tile program issues, counted statement by statement as the printer prints it, without text and without a compiler.
+
+`Counter` is the printer with counters in the place of lines: which loops there are, which copies a ring holds, where barriers stand and
+which trees run behind their loop is the printer's own decision. What an access costs is evaluated on sampled waves (`samples.py`): the
+share for which a guard holds, sectors and lines of a request, passes over the banks of shared memory. What functions cost is a table
+(functions.yaml).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+import numpy as np
+from autocomp.targets.simt import carried, trees
+from autocomp.targets.simt.capacity import pressure
+from autocomp.targets.simt.emit import blocks_hinted, most_stages
+from autocomp.targets.simt.expressions import _HALF
+from autocomp.targets.simt.placed import Placement, Product, Shared, tile_of
+from autocomp.targets.simt.placement import place
+from autocomp.targets.simt.printer import Printer
+from autocomp.targets.simt.samples import LINE, SECTOR, Samples, footprint
+
+from autocomp.cost.chip import Chip
+from autocomp.cost.issue import Issued, Phase
+from autocomp.files import own_table
+from autocomp.ir.body import Expr, Gather, Index, Inside, Map, postorder
+from autocomp.ir.schedule import Schedule
+from autocomp.ir.types import BOOL, SHORT_FLOATS, DType, dim_hint
+from autocomp.tile.instruction import Instruction
+from autocomp.tile.layout import Layout, weights
+from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram
+
+BESIDE = 24  # registers of a thread beside its values: addresses, guards, loops
+UNROLLED = 16  # elements of a loop's body up to which compilers are seen to overlap several turns
+OVERLAPPED = 4  # of them at most
+
+
+@lru_cache(maxsize=1)
+def table() -> Mapping[str, Any]:
+    """functions.yaml."""
+    return own_table("autocomp.targets.simt", "functions.yaml")  # type: ignore[no-any-return]
+
+
+def count(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[Instruction], plain: Instruction,
+          exact: bool = False) -> Issued | None:  # fmt: skip
+    """What `emit` would print of a tile program, as it is issued; None where a product's factors come straight to registers, which is
+    not counted. Raises UnsupportedOp and DoesNotFit as `emit` does."""
+    at = place(p, instructions, plain, schedule.threads * schedule.cluster, chip.lanes(4), most_stages(p), schedule.cluster,
+               schedule.instruction)  # fmt: skip
+    if any(x.instruction.load == "direct" for x in at.products.values()):
+        return None
+    return Counter(p, at, exact).work()
+
+
+class Counter(Printer):
+    """Counts the statements of one kernel. Numbers are warp instructions of one warp, in the mean of all."""
+
+    def __init__(self, p: TileProgram, place: Placement, exact: bool = False) -> None:
+        super().__init__(p, place, exact)
+        self.samples = Samples(p, place)
+        self.warps = place.threads // place.wave
+        self.phases: list[Phase] = []
+        self.now: dict[str, float] = defaultdict(float)
+        self.waits: dict[str, float] = defaultdict(float)
+        self.slots = self.matrix = 0.0
+        self.often = 1.0  # turns of the loops around
+        self.overlap = 1.0
+        self.loading = False
+        self.asked_bytes = self.stored_bytes = 0.0
+        self.views: dict[str, dict[int, float]] = {}  # buffer -> by the loop around: bytes of sectors that a block reads
+        self.around: list[Loop] = []
+
+    def work(self) -> Issued:
+        self.spend(table()["start"])
+        self.body()
+        self.close()
+        p, own = self.p, self.warps / self.place.cluster  # warps of a block
+        buffers = lambda ts: {t.buffer: prod(map(dim_hint, t.shape)) * t.dtype.bytes for t in ts}
+        each = [tuple(x.values()) for x in self.views.values()]
+        first, again = sum(max(x) for x in each), sum(sum(x) - max(x) for x in each)
+        types = [x.instruction.factor or x.instruction.types[0] for x in self.place.products.values() if x.instruction.call]
+        read, written = (float(sum(buffers(ts).values())) for ts in (p.inputs, p.outputs))
+        held = min(255.0, pressure(p, self.place, {}) + BESIDE)
+        return Issued(blocks_hinted(p) * self.place.cluster, self.place.threads // self.place.cluster, held, float(self.place.bytes),
+                      tuple(self.phases), read, written, self.asked_bytes * own, first / self.place.cluster, self.stored_bytes * own,
+                      again / self.place.cluster, types[0] if types else "")  # fmt: skip
+
+    # ---- counters
+    def put(self, *lines: str) -> None:
+        """Text is not kept."""
+
+    def spend(self, cost: Mapping[str, float], times: float = 1.0) -> None:
+        for pipe, n in cost.items():
+            self.now[pipe] += n * times
+
+    def request(self, requests: float, slots: float) -> None:
+        self.now["memory"] += requests
+        self.slots += slots
+
+    def wait(self, kind: str, times: float = 1.0) -> None:
+        self.waits[kind] += times
+
+    def close(self) -> None:
+        """The end of a phase."""
+        if self.now or self.waits:
+            own = self.warps / self.place.cluster
+            issued = {k: n * own for k, n in self.now.items()}
+            self.phases.append(Phase(self.often, issued, self.slots * own, self.matrix * own, dict(self.waits)))
+        self.now, self.waits, self.slots, self.matrix = defaultdict(float), defaultdict(float), 0.0, 0.0
+        self.loading = False
+
+    @contextmanager
+    def repeated(self, times: float) -> Iterator[None]:
+        self.close()
+        before, self.often = self.often, self.often * times
+        self.spend(table()["turn"])
+        yield
+        self.close()
+        self.often = before
+
+    def sync(self, over_blocks: bool = False) -> None:
+        super().sync(over_blocks)
+        self.now["branch"] += 1
+        self.wait("barrier", 4.0 if over_blocks else 1.0)
+        self.close()
+
+    # ---- loops
+    def grid(self, loop: Loop, number: str = "blockIdx.x") -> None:
+        super().grid(loop, number)
+        self.samples.enter(loop)
+
+    def loop(self, loop: Loop) -> None:
+        if loop.kind == "when":
+            self.run(loop.body)
+            return
+        stages = self.place.stages if loop.kind == "pipelined" else 1
+        ring = self.ring(loop) if stages > 1 else []
+        self.samples.enter(loop)
+        for a in loop.axes:
+            self.base[a] = f"{a}_b"
+        inner = tuple(s for s in loop.body if s not in ring)
+        late = carried.defer(self, loop)
+        values = [s.dst for s in inner if isinstance(s, Stmt) and s.dst in self.place.layouts]
+        elements = max((self.place.layouts[x].registers for x in values), default=1)
+        turns = self.samples.turns(loop)
+        self.overlap = min(OVERLAPPED, max(1.0, UNROLLED / elements), max(1.0, turns))
+        self.around.append(loop)
+        self.seen |= {x for s in inner if isinstance(s, Stmt) for x in (*s.srcs, s.dst) if x in self.place.shared}
+        with self.repeated(turns):
+            for s in ring:
+                self.to_shared(s)
+            if ring:
+                self.wait("load", 1 / max(1, stages - 1))
+                self.sync()
+                self.written -= {s.dst for s in ring}
+                self.pending = False
+            self.run(inner)
+        self.around.pop()
+        self.overlap = 1.0
+        self.samples.leave(loop)
+        for a in loop.axes:
+            self.base.pop(a, None)
+        self.deferred -= {s.dst for s in late.sums} | {b.fold.dst for b in late.bases}
+        for s in (*late.sums, *(Stmt("reduce", b.state, b.fold.srcs, b.fold.expr, b.fold.axis) for b in late.bases)):
+            self.tree(s)
+        for move in (m for b in late.bases for m in b.moves):
+            self.map(move)
+
+    # ---- statements
+    def run(self, body: Any) -> None:
+        super().run(body)
+        self.loading = False
+
+    def copy(self, s: Stmt) -> None:
+        t = self.p.tensor(s.srcs[0])
+        if t is not None and s.dst in self.place.words:
+            self.load(s, t)
+        else:
+            super().copy(s)
+
+    def load(self, s: Stmt, t: Tensor) -> None:
+        layout = self.place.layouts[s.dst]
+        waits = self.access(layout, t, s.dst not in self.place.words and t.dtype in SHORT_FLOATS)
+        if waits > 1:
+            self.wait("load", waits)
+        elif not self.loading and s.dst not in self.asked:
+            self.wait("load", 1 / self.overlap)
+            self.loading = True
+        self.reads(t.buffer, footprint(t, {a: self.extent_of_block(a) for a in t.axes}))
+
+    def reads(self, buffer: str, bytes_: float) -> None:
+        """A block reads so many bytes of a buffer in the loop around; other views of it there are taken to lie among them."""
+        loops, loop = self.views.setdefault(buffer, {}), id(self.around[-1]) if self.around else 0
+        loops[loop] = max(bytes_, loops.get(loop, 0.0))
+
+    def extent_of_block(self, axis: str) -> int:
+        """Indices along an axis that a block reads in all its turns."""
+        e = self.samples.extent[axis]
+        grid = next((x.axes for x in self.p.body if isinstance(x, Loop) and x.kind == "grid"), ())
+        return min(e, tile_of(self.p, axis)) if axis in grid else e
+
+    def access(self, layout: Layout, t: Tensor, converted: bool, store: bool = False, more: list[Any] | None = None) -> float:
+        """Counts the accesses of a value's registers to a view; how often a warp waits for one of them alone."""
+        x, costs = self.samples, table()
+        v = self.vector(layout, t)
+        r, each = x.registers(layout, v)
+        at = x.at(layout, r)
+        limits = [*x.inside(layout, t.axes, r), *x.guard(t.guard, at)]
+        shape = x.shape(r)
+        there = np.ones(shape, bool)
+        for c in [left >= 0 for _, left in limits] + (more or []):
+            there = there & c
+        apart, hoisted = _compared(limits)
+        number = shape[-1] * each
+        any_lane = there.any(axis=1)
+        active = float(any_lane.mean()) * number
+        place = np.broadcast_to(x.address(t, at), shape)
+        sectors = x.distinct(place, there, SECTOR) * each
+        lines = x.distinct(place, there, LINE) * each
+        bytes_ = float(there.mean()) * number * self.place.wave * v * t.dtype.bytes
+        self.request(active, max(lines, active, bytes_ / LINE))
+        if store:
+            self.stored_bytes += sectors * SECTOR * self.often
+        else:
+            self.asked_bytes += sectors * SECTOR * self.often
+        if converted:
+            self.spend(costs["casts"]["float"], (active if v == 1 else number * v))
+        branch = bool(apart) and converted and v == 1  # else predicates, of which those that are alike are one
+        self.spend(costs["comparison"], len(apart) * number if branch else sum(apart.values()) * each)
+        self.spend({"integer": 1}, hoisted)
+        self.spend(costs["address"], max(1.0, self.addresses(layout, t, number)))
+        if branch:
+            self.spend(costs["branch"], number)
+            self.wait("branch", number)
+            self.wait("arithmetic", number * len(apart))
+            return active
+        return 1.0
+
+    def addresses(self, layout: Layout, t: Tensor, number: float) -> float:
+        """Addresses that differ from one another by no constant: those of indices with floors of what a thread decides."""
+        plain = all(i.is_affine for i in t.index) and all(isinstance(n, int) for n in t.shape)
+        return 1.0 if plain else number
+
+    def fill(self, s: Stmt) -> None:
+        self.loading = False
+
+    def elements(self, dst: str, layout: Layout, expr: Expr) -> None:
+        self.loading = False
+        waits = self.compute(expr, layout.registers)
+        self.wait("arithmetic", 1)
+        if waits:
+            self.wait("special", 1)
+
+    def map(self, s: Stmt) -> None:
+        layout = self.place.layouts[s.dst]
+        assert isinstance(s.expr, Expr)
+        expr = s.expr
+        if self.needless(expr, layout):
+            turns = self.samples.turns(self.around[-1]) if self.around else 1.0
+            self.spend({"integer": 1, "branch": 1})
+            self.spend({"integer": 2}, layout.registers / turns)
+            expr = expr.args[1]
+        self.elements(s.dst, layout, expr)
+        if s.dst in self.place.shared:
+            self.share(s.dst)
+
+    def compute(self, e: Expr, times: float) -> bool:
+        """Counts an expression, evaluated so often; whether it takes special functions."""
+        special, fused = False, set()
+        for x in postorder(e):
+            if isinstance(x, Map):
+                if x.fn in ("add", "sub") and x.dtype.is_float:  # one multiply-add
+                    fused |= {id(a) for a in x.args[:2] if isinstance(a, Map) and a.fn == "mul"}
+        for x in postorder(e):
+            if isinstance(x, Gather):
+                self.spend(table()["address"], times)
+                self.spend({"integer": 6}, times)
+                t = self.p.tensor(str(x.tensor))
+                bytes_ = x.dtype.bytes
+                self.request(times, times * self.place.wave / 4)
+                self.asked_bytes += times * self.place.wave * SECTOR * self.often
+                if t is not None:
+                    self.reads(t.buffer, min(prod(map(dim_hint, t.shape)) * bytes_, times * self.place.wave * SECTOR))
+                self.wait("load", 1)
+            elif isinstance(x, Index):
+                self.spend({"integer": 1}, times)
+            elif isinstance(x, Inside):
+                self.spend({"integer": 1}, times * len(x.guard))
+            elif isinstance(x, Map) and id(x) not in fused:
+                cost = self.cost_of(x)
+                self.spend(cost, times)
+                special |= bool(cost.get("special"))
+        return special
+
+    def cost_of(self, x: Map) -> Mapping[str, float]:
+        rows = table()
+        of = x.args[1].dtype if x.fn == "where" else x.args[0].dtype if x.args else x.dtype
+        if x.fn == "cast":
+            return self.cast(of, x.dtype)
+        return self.function_cost(x.fn, of) if x.fn != "where" or not isinstance(x.args[0], Inside) else rows["functions"]["where"]
+
+    def cast(self, a: DType, b: DType) -> Mapping[str, float]:
+        casts = table()["casts"]
+        if b == BOOL:
+            return casts["truth"]  # type: ignore[no-any-return]
+        if a.is_float and b.is_float:
+            return {} if b in SHORT_FLOATS or a in SHORT_FLOATS else casts["float"]
+        return casts["integer"] if a.is_float == b.is_float else casts["number"]  # type: ignore[no-any-return]
+
+    def function_cost(self, fn: str, of: DType) -> Mapping[str, float]:
+        rows = table()
+        if of.is_float and fn in _HALF and (self.half or of in SHORT_FLOATS) and fn in rows["half"]:
+            cost = rows["half"][fn]
+        elif not of.is_float and of != BOOL and fn in rows["integers"]:
+            cost = rows["integers"][fn]
+        else:
+            cost = rows["functions"].get(fn, rows["otherwise"])
+        if of.bits == 64 and fn in rows["long"] and not of.is_float:
+            return rows["long"][fn]  # type: ignore[no-any-return]
+        return {k: n * rows["wide"] for k, n in cost.items()} if of.bits == 64 else cost  # type: ignore[no-any-return]
+
+    # ---- reductions
+    def reduce(self, s: Stmt) -> None:
+        self.loading = False
+        src, dst = self.bufs[s.srcs[0]], self.bufs[s.dst]
+        layout, out = self.place.layouts[src.name], self.place.layouts[dst.name]
+        gone = s.axis.split(",")
+        combine = self.function_cost(str(s.expr), dst.dtype)
+        padded = [a for a in gone if layout.extent(a) > tile_of(self.p, a)]
+        self.spend(combine, layout.registers)
+        if padded:
+            self.spend({"integer": 1}, layout.registers)
+        self.wait("arithmetic", layout.registers / out.registers)
+        if s.dst not in self.deferred:
+            self.tree(s)
+        if s.acc:
+            self.spend(combine, out.registers)
+
+    def tree(self, s: Stmt) -> None:
+        """Lanes by exchange, waves through shared memory."""
+        layout, dst = self.place.layouts[s.srcs[0]], self.bufs[s.dst]
+        n, gone = self.place.layouts[s.dst].registers, set(s.axis.split(","))
+        combine, words = self.function_cost(str(s.expr), dst.dtype), 2 if dst.dtype.bits == 64 else 1
+        for d, _ in weights(layout.lane):
+            if d.axis in gone:
+                steps = (d.count - 1).bit_length()
+                self.request(steps * n * words, steps * n * words)
+                self.spend(combine, steps * n)
+                self.wait("exchange", steps)
+        peers = prod(d.count for d in layout.wave if d.axis in gone)
+        if peers > 1:
+            key = f"tree of {s.dst}"
+            if key not in self.place.trees:
+                self.place.trees[key] = self.place.reserve(self.place.threads * n * 4 * words)
+            self.before_write(key)
+            self.request(n * words, n * words)
+            self.before_read(key)
+            shared_out = n * peers >= trees.SHARED_OUT and peers == self.warps
+            reads = n * 2 + n if shared_out else n * peers
+            self.request(reads * words, reads * words)
+            self.spend(combine, reads)
+            self.wait("shared", 2 if shared_out else 1)
+            self.wait("arithmetic", peers)
+            if self.place.cluster > 1:
+                self.sync(True)
+
+    # ---- shared memory
+    def share(self, name: str) -> None:
+        x, layout = self.place.shared[name], self.place.layouts[name]
+        self.before_write(name)
+        r, each = self.samples.registers(layout)
+        self.request(layout.registers, max(layout.registers, self.passes(x, layout, r) * each))
+        self.spend(table()["element"], layout.registers)
+        self.spend(table()["casts"]["float"], layout.registers if x.buf.dtype in SHORT_FLOATS else 0)
+
+    def passes(self, x: Shared, layout: Layout, r: Any, bytes_: int = 0) -> float:
+        row, col = (self.samples.linear(group, layout, r) for group in (x.outer, x.inner))
+        place = np.broadcast_to(self.samples.swizzled(x, row, col), self.samples.shape(r))
+        return self.samples.passes(place, bytes_ or x.buf.dtype.bytes)
+
+    def to_shared(self, s: Stmt, when: list[str] | None = None) -> None:
+        x = self.place.shared.get(s.dst) or self.place.staged[s.dst]
+        t = x.view
+        assert t is not None
+        chunks = x.rows * x.row // x.vector
+        n = chunks / self.place.threads
+        bytes_ = x.vector * x.buf.dtype.bytes
+        self.spend(table()["chunk"], n)
+        guards = len(t.guard) + sum(e % tile_of(self.p, a) != 0 for a, e in self.samples.extent.items() if a in t.axes)
+        self.spend(table()["comparison"], n * guards)
+        wide = max(1.0, bytes_ * self.place.wave / LINE)
+        lines = max(wide, self.place.wave * bytes_ / min(x.row_bytes, LINE) if x.row_bytes < LINE else wide)
+        self.request(n * (1 if bytes_ >= 4 else 2), n * lines * (1 if bytes_ >= 4 else 2))
+        self.asked_bytes += n * max(self.place.wave * bytes_, SECTOR) * self.often
+        if bytes_ < 4:
+            self.wait("load", 1 / self.overlap)
+        elif self.place.stages == 1 or s.dst in self.place.staged:
+            self.wait("load", 1)
+        self.reads(t.buffer, footprint(t, {a: self.extent_of_block(a) for a in t.axes}))
+        if s.dst in self.place.staged:
+            layout = self.place.layouts[s.dst]
+            r, each = self.samples.registers(layout)
+            self.request(layout.registers, max(layout.registers, self.passes(x, layout, r) * each))
+            self.spend(table()["element"], layout.registers)
+            self.wait("shared", 1)
+
+    # ---- products
+    def mma(self, s: Stmt) -> None:
+        self.loading = False
+        pr = self.place.products[s]
+        for name in (pr.a, pr.b):
+            if name in self.place.shared:
+                self.before_read(name)
+        if pr.instruction.call and pr.instruction.load != "thread":
+            self.matrix_product(pr)
+        else:
+            self.plain_product(pr)
+
+    def matrix_product(self, pr: Product) -> None:
+        i, (rm, rn), steps = pr.instruction, pr.repeat, pr.steps
+        for name, side, n in ((pr.a, i.m, rm), (pr.b, i.n, rn)):
+            if name not in self.place.shared:
+                self.spend({"fma": 1}, steps * n * 2)
+                continue
+            bytes_ = side * n * i.k * self.place.shared[name].buf.dtype.bytes
+            if i.load == "ldmatrix":
+                self.request(steps * max(1, bytes_ / 512), steps * bytes_ / LINE)
+            else:
+                self.request(steps * bytes_ / LINE, steps * bytes_ / LINE)
+            self.spend(table()["element"], steps * max(1, bytes_ / 512))
+        self.now["matrix"] += steps * rm * rn
+        self.matrix += 2.0 * i.m * i.n * i.k * rm * rn * steps
+        self.wait("shared", max(1.0, steps / OVERLAPPED))
+        self.wait("special", steps)
+
+    def plain_product(self, pr: Product) -> None:
+        i, layout = pr.instruction, pr.layout
+        steps = -(-prod(n for _, n in pr.k) // i.k)
+        for name, group in ((pr.a, pr.m), (pr.b, pr.n)):
+            x = self.place.shared.get(name)
+            if x is None:
+                continue
+            part = layout.project([a for a, _ in group])
+            r, each = self.samples.registers(part)
+            side = self.samples.linear(group, part, r)
+            deep = np.zeros((1, 1, 1), np.int64)
+            place = self.samples.swizzled(x, *((side, deep) if pr.deep(x) else (deep, side)))
+            passes = self.samples.passes(np.broadcast_to(place, self.samples.shape(r)), x.buf.dtype.bytes * i.k) * each
+            first = part.reg[0] if part.reg else None
+            run = min(first.count, 16 // x.buf.dtype.bytes) if first and first.stride == 1 and not pr.deep(x) else 1
+            self.request(steps * part.registers / run, steps * max(passes, part.registers / run))
+            self.spend(table()["element"], steps * part.registers / run)
+        self.spend({"fma": 1}, steps * layout.registers)
+        self.spend(table()["turn"], steps)
+        self.wait("shared", steps)
+
+    def store(self, s: Stmt) -> None:
+        self.loading = False
+        t = self.p.tensor(s.dst)
+        assert t is not None
+        layout = self.place.layouts[s.srcs[0]]
+        first = [_first(self.samples.lane, layout.lane), _first(self.samples.wave, layout.wave)]
+        self.access(layout, t, t.dtype in SHORT_FLOATS, True, first)
+
+
+def _first(number: Any, level: Any) -> Any:
+    """Whether a worker is the first of those that hold a value."""
+    out = np.ones_like(number, dtype=bool)
+    for d, w in weights(level):
+        if not d.axis:
+            out = out & (number // w % d.count == 0)
+    return out
+
+
+def _compared(limits: list[tuple[Any, Any]]) -> tuple[dict[Any, int], int]:
+    """Comparisons that differ from one access to the next and from thread to thread, with how many different ones there are; how many do
+    not differ over accesses. Those that a register's number decides are none, two limits of one index are one."""
+    apart: dict[Any, int] = {}
+    hoisted = set()
+    for key, left in limits:
+        if left.shape[:2] == (1, 1):
+            continue
+        different = len(np.unique(left[0, 0]))
+        if different > 1:
+            apart[key] = max(different, apart.get(key, 0))
+        else:
+            hoisted.add(key)
+    return apart, len(hoisted - apart.keys())

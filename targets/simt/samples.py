@@ -1,0 +1,183 @@
+"""Some waves of a placed tile program, as numbers: what the printer writes as text of coordinates, evaluated where it can be counted.
+
+A sample is a wave of some block in some turn of its loops. They are spread over every axis by multiples of irrational numbers, so that a
+count over a few of them is near that over all, and the same in every run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import sqrt
+from typing import Any
+
+import numpy as np
+from autocomp.targets.simt.placed import Placement, Shared, tile_of
+
+from autocomp.ir.affine import Aff
+from autocomp.ir.types import Dim, dim_hint
+from autocomp.tile.layout import Digit, Layout, weights
+from autocomp.tile.program import Loop, Tensor, TileProgram
+
+WAVES = 16  # samples
+REGISTERS = 32  # of a value that are looked at
+BANKS, WORD = 32, 4  # of shared memory: CUDA C++ programming guide, and as many in MACA's
+SECTOR, LINE = 32, 128  # bytes: CUDA C++ best practices guide, coalesced access
+PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
+Array = Any  # of numbers
+
+
+class Samples:
+    """Coordinates of sampled waves; arrays are (samples, lanes, registers)."""
+
+    def __init__(self, p: TileProgram, place: Placement) -> None:
+        self.p, self.place = p, place
+        self.extent = {a: dim_hint(e) for a, e in p.axes}
+        self.lane = np.arange(place.wave).reshape(1, -1, 1)
+        self.wave = self._spread(0, max(1, place.threads // place.wave)).reshape(-1, 1, 1)
+        self.base: dict[str, Array] = {}
+
+    def _spread(self, n: int, count: int) -> Array:
+        """Numbers below `count`, one a sample."""
+        step = sqrt(PRIMES[n % len(PRIMES)]) % 1
+        return (((np.arange(WAVES) + 0.5) * step % 1) * count).astype(np.int64)
+
+    def enter(self, loop: Loop) -> None:
+        """The tiles of a loop's axes."""
+        for a in loop.axes:
+            size = tile_of(self.p, a)
+            n = 1 + [x for x, _ in self.p.axes].index(a)
+            self.base[a] = (self._spread(n, -(-self.extent[a] // size)) * size).reshape(-1, 1, 1)
+
+    def leave(self, loop: Loop) -> None:
+        for a in loop.axes:
+            self.base.pop(a, None)
+
+    def registers(self, layout: Layout, step: int = 1) -> tuple[Array, float]:
+        """Numbers of the registers that are looked at, and how many each of them stands for."""
+        n = max(1, layout.registers // step)
+        few = np.unique(np.linspace(0, n - 1, min(n, REGISTERS)).astype(np.int64))
+        return (few * step).reshape(1, 1, -1), n / len(few)
+
+    def local(self, layout: Layout, axis: str, r: Array) -> Array:
+        return _value(layout.reg, axis, r) + _value(layout.lane, axis, self.lane) + _value(layout.wave, axis, self.wave)
+
+    def at(self, layout: Layout, r: Array) -> dict[str, Array]:
+        """Indices along every axis, of registers `r` of a layout."""
+        mine = layout.axes()
+        return {a: self.base.get(a, 0) + (self.local(layout, a, r) if a in mine else 0) for a in self.extent}
+
+    def inside(self, layout: Layout, axes: Iterable[str], r: Array) -> list[tuple[Any, Array]]:
+        """For each limit of an axis that is asked: the axis and what is left to it, negative where elements lie outside."""
+        out: list[tuple[Any, Array]] = []
+        for a in axes:
+            t, e, covers = tile_of(self.p, a), self.extent[a], layout.extent(a)
+            here = self.local(layout, a, r) if a in layout.axes() else np.zeros((1, 1, 1), np.int64)
+            if a in self.base:
+                if covers > t:
+                    out.append((f"{a} of a tile", t - 1 - here))
+                if e % t:
+                    out.append((a, e - 1 - self.base[a] - here))
+            elif covers > t:
+                out.append((a, e - 1 - here))
+        return out
+
+    def guard(self, guard: Sequence[Aff], at: dict[str, Array]) -> list[tuple[Any, Array]]:
+        """For each guard its terms without their signs, two limits of one index alike, and its value."""
+        return [(frozenset((str(a), abs(c)) for a, c in g.terms), np.asarray(g.eval(_Hinted(at)))) for g in guard]
+
+    def shape(self, r: Array) -> tuple[int, int, int]:
+        return WAVES, self.place.wave, r.shape[-1]
+
+    def address(self, t: Tensor, at: dict[str, Array]) -> Array:
+        """Bytes from a buffer's beginning."""
+        place, pitch = np.zeros((1, 1, 1), np.int64), 1
+        for i, n in zip(reversed(t.index), reversed(t.shape)):
+            place, pitch = place + np.asarray(i.eval(_Hinted(at))) * pitch, pitch * dim_hint(n)
+        return place * t.dtype.bytes
+
+    def distinct(self, place: Array, there: Array, grain: int) -> float:
+        """Pieces of `grain` bytes that the lanes of a wave name, in the mean of the samples and summed over the registers."""
+        piece = np.where(there, place // grain, -1)
+        return float(_distinct(piece)) / WAVES
+
+    def passes(self, place: Array, bytes_: int) -> float:
+        """Times that the lanes of a wave pass over shared memory's banks, for accesses of `bytes_` at `place`: the same measure."""
+        words = np.concatenate([place // WORD + i for i in range(max(1, bytes_ // WORD))], axis=1)
+        words = np.moveaxis(np.sort(words, axis=1), 1, -1).reshape(-1, words.shape[1])
+        first = np.ones_like(words, dtype=bool)
+        first[:, 1:] = words[:, 1:] != words[:, :-1]
+        row, col = np.nonzero(first)
+        count = np.zeros((len(words), BANKS), np.int64)
+        np.add.at(count, (row, words[row, col] % BANKS), 1)
+        return float(count.max(axis=1).sum()) / WAVES
+
+    def swizzled(self, x: Shared, row: Array, col: Array) -> Array:
+        """Where an element of a shared operand lies (`ac_swizzle`)."""
+        chunks, byte = x.row_bytes // 16, col * x.buf.dtype.bytes
+        phases = next((n for n in (8, 4, 2) if chunks % n == 0), 1) if chunks else 1
+        return row * x.row_bytes + (((byte >> 4) ^ (row // (8 // phases) % phases)) << 4) + (byte & 15)
+
+    def linear(self, group: Sequence[tuple[str, int]], layout: Layout, r: Array) -> Array:
+        """The number of an element along combined axes, innermost first."""
+        out, below = np.zeros((1, 1, 1), np.int64), 1
+        for axis, size in group:
+            out, below = out + self.local(layout, axis, r) * below, below * size
+        return out
+
+    def turns(self, loop: Loop) -> float:
+        """Turns of a loop, in the mean of blocks."""
+        total = 1.0
+        for a in loop.axes:
+            total *= -(-self.extent[a] // tile_of(self.p, a))
+        if loop.until is None:
+            return total
+        axis, constant = loop.until
+        last = self.base.get(axis, np.zeros(1)) + tile_of(self.p, axis) - 1 + constant
+        return float(np.minimum(total, np.maximum(0, last // tile_of(self.p, loop.axes[0]) + 1)).mean())
+
+
+class _Hinted(dict[str, Any]):
+    """Indices; a symbol stands for the size that is expected of it, which no text of an index says: one."""
+
+    def __missing__(self, name: str) -> int:
+        return 1
+
+
+def _value(level: Sequence[Digit], axis: str, number: Array) -> Array:
+    """What a level's digits contribute to an axis."""
+    out: Array = 0
+    for d, w in weights(level):
+        if d.axis == axis:
+            out = out + number // w % d.count * d.stride
+    return out
+
+
+def _distinct(piece: Array) -> int:
+    """Different numbers from 0 along the lanes, in all."""
+    ordered = np.sort(piece, axis=1)
+    new = ordered[:, 1:] != ordered[:, :-1]
+    return int((new & (ordered[:, 1:] >= 0)).sum() + (ordered[:, 0] >= 0).sum())
+
+
+def footprint(t: Tensor, size: dict[str, int]) -> float:
+    """Bytes of the sectors that hold a view's distinct elements over so many neighbouring indices of each axis."""
+    total = 1.0
+    for n, (i, d) in enumerate(zip(t.index, t.shape)):
+        low, high = i.range({a: size.get(a, 1) for a in i.names()})
+        span = min(high - low + 1, dim_hint(d), _points(i, size))
+        if n == len(t.index) - 1:
+            span = -(-span * t.dtype.bytes // SECTOR) * SECTOR
+        total *= span
+    return total
+
+
+def _points(a: Aff, size: dict[str, int]) -> int:
+    """No more values than there are points."""
+    out = 1
+    for name in a.names():
+        out *= size.get(name, 1)
+    return out
+
+
+def extent_of(d: Dim) -> int:
+    return dim_hint(d)

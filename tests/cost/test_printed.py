@@ -1,0 +1,250 @@
+"""What is counted of a printed kernel, and its price: exact where it can be worked out by hand, beside PTX where a compiler says it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from math import isfinite
+from random import Random
+
+import numpy as np
+import pytest
+from autocomp.targets import load_target
+
+from autocomp import pipeline
+from autocomp.cost.chip import shipped
+from autocomp.cost.estimate import estimate
+from autocomp.cost.issue import Issued, Phase
+from autocomp.cost.printed import AGREE, resident, the_higher, time
+from autocomp.cost.work import Cost
+from autocomp.egraph.choose import candidates, choose_schedule
+from autocomp.errors import DoesNotFit, UnsupportedOp
+from autocomp.ir.decompose import decompose
+from autocomp.ir.kernel import Kernel
+from autocomp.ir.schedule import Schedule
+from autocomp.options import Options
+from autocomp.rewrite import load_rules
+from autocomp.trace import Trace
+from tests.helpers.device_graphs import graph
+from tests.helpers.families import FAMILIES
+
+H200 = shipped("h200")
+CUDA = load_target("cuda:h200")
+
+
+def kernels(text: str) -> list[tuple[Kernel, Schedule]]:
+    """Kernels of a graph with the schedules that are chosen."""
+    trace = Trace()
+    calls, schedules = pipeline.extract(decompose(pipeline.import_model(text, trace)), CUDA, load_rules(),
+                                        Options(cache=False, tuned=False), trace)  # fmt: skip
+    return [(k, schedules[s][0]) for s, k in {c.kernel.signature: c.kernel for c in calls.calls}.items()]
+
+
+def count(text: str, schedule: Schedule) -> Issued:
+    (kernel, _), *_ = kernels(text)
+    found = CUDA.issued(kernel, schedule)
+    assert found is not None
+    return found
+
+
+def scale(n: int, dtype: str = "f32") -> str:
+    return graph({"x": f"{dtype}[{n}]"}, f"%0 = mul(x, const(3, {dtype}))")
+
+
+# ---- exact counts
+def test_requests_sectors_and_blocks_of_a_map():
+    """1024 floats by 128 threads: two loads and two stores of 16 bytes a thread, each wave's request names 16 sectors in 4 lines."""
+    w = count(scale(65536), Schedule.make({"i0": 1024}, threads=128))
+    assert (w.blocks, w.threads) == (64, 128) and len(w.phases) == 1
+    assert w.total("memory") == 4 * (2 + 2) and w.phases[0].slots == 4 * 4 * (2 + 2)
+    assert w.asked == w.fetched == w.stored == 4096 and w.again == 0
+    assert w.read == w.written == 65536 * 4 and w.total("fma") == 4 * 8
+
+
+def test_odd_rows_are_read_element_by_element():
+    rows = lambda n: graph({"x": f"f32[4096, {n}]"}, "%0 = reduce_sum(x, axes=[1], keepdims=False)")
+    even, odd = (count(rows(n), Schedule.make({"i0": 1}, threads=128)) for n in (1024, 1023))
+    assert odd.total("memory") - even.total("memory") == pytest.approx(4 * 6, rel=0.1)  # eight loads a thread for two
+    assert even.asked == even.fetched < odd.asked < 1.3 * even.asked  # rows begin within a sector
+
+
+def test_a_guard_that_differs_by_element_is_a_branch_around_each_load():
+    conv = "%0 = conv(x, w, lo=[1, 1], hi=[1, 1], strides=[1, 1], dilations=[1, 1], groups=32)"
+    schedule = Schedule.make({"i0": 1, "i1": 1, "i2": 4, "r0": 3, "r1": 3}, threads=128)
+    half, single = (count(graph({"x": f"{t}[8, 32, 28, 28]", "w": f"{t}[32, 1, 3, 3]"}, conv), schedule) for t in ("f16", "f32"))
+    assert half.total("branch") > 100 > 20 > single.total("branch") / 4  # floats are loaded under a predicate
+    waits = [sum(p.waits.get("load", 0.0) for p in w.phases) for w in (half, single)]
+    assert waits[0] > 4 * waits[1]
+    assert half.asked < 2 * 4 * 9 * 28 * 32  # not all taps lie inside
+
+
+def test_what_a_block_reads_in_two_loops_is_read_again():
+    body = "%0 = reduce_mean(x, axes=[1], keepdims=True)\n%1 = sub(x, %0)\n%2 = mul(%1, %1)\n%3 = reduce_mean(%2, axes=[1], keepdims=False)"
+    text = graph({"x": "f16[64, 4096, 1024]"}, body)
+    schedule = Schedule.make({"i0": 1, "i1": 128, "r0": 256, "r1": 256}, threads=512)
+    (kernel, chosen), *_ = kernels(text)
+    wide, narrow = CUDA.issued(kernel, schedule), CUDA.issued(kernel, chosen)
+    assert wide.again == wide.fetched == 4096 * 128 * 2
+    dram = dict(time(wide, H200).parts)["dram"]
+    assert dram == pytest.approx(2 * 64 * 4096 * 1024 * 2 / H200.memories[0].bandwidth, rel=0.01)  # 132 blocks have 138 MB
+    assert dict(time(narrow, H200).parts)["dram"] < 0.6 * dram, "fewer columns a block, which L2 holds between the two"
+
+
+def test_passes_over_banks():
+    from autocomp.targets.simt.samples import WAVES, Samples
+
+    at = np.arange(32).reshape(1, 32, 1)
+    passes = lambda step, bytes_=4: Samples.passes(None, np.broadcast_to(at * step, (WAVES, 32, 1)), bytes_)  # type: ignore[arg-type]
+    assert [passes(step) for step in (0, 4, 8, 32, 128)] == [1, 1, 2, 8, 32]
+    assert passes(16, 16) == 4
+
+
+def test_residents_by_what_runs_out_first():
+    made = lambda threads, registers, shared: Issued(1e4, threads, registers, shared, (), 1, 1, 1, 1, 1)
+    assert resident(made(128, 32, 0), H200) == 16
+    assert resident(made(128, 117, 0), H200) == 4
+    assert resident(made(128, 32, 100000), H200) == 2
+    assert resident(made(1024, 64, 0), H200) == 1
+
+
+# ---- the price
+def test_prices_scale_with_the_chip():
+    """Also of what is counted: a chip with all rates four times as high takes a quarter."""
+    fast, seen = H200.faster(4.0), 0
+    for family in FAMILIES:
+        for kernel, schedule in kernels(FAMILIES[family](Random(f"{family} 1"))):
+            work = CUDA.issued(kernel, schedule)
+            if work is None:
+                continue
+            now, then = time(work, H200), time(work, fast)
+            assert 4 * then.seconds == pytest.approx(now.seconds, rel=1e-9) and then.bound == now.bound
+            seen += 1
+    assert seen > 8
+
+
+def test_every_shipped_gpu_prices_by_the_same_formulas():
+    w = count(scale(1 << 24), Schedule.make({"i0": 1024}, threads=128))
+    for name in ("h200", "h100", "a100", "a10", "l40s", "rtx4090", "c500"):
+        cost = time(w, shipped(name))
+        memory = (w.read + w.written) / shipped(name).memories[0].bandwidth
+        assert isfinite(cost.seconds) and memory < cost.seconds < 3 * memory, name
+
+
+def test_a_lone_block_is_bound_by_its_waits():
+    phase = Phase(100.0, {"fma": 800.0}, 0.0, 0.0, {"load": 1.0, "barrier": 1.0})
+    w = Issued(1, 256, 32, 0, (phase,), 4096, 4096, 4096, 4096, 4096)
+    cost = time(w, H200)
+    assert cost.bound == "latency" and cost.seconds > 100 * H200.latency
+
+
+def test_prices_that_agree_stand():
+    w = count(scale(1 << 24), Schedule.make({"i0": 1024}, threads=128))
+    by_count = time(w, H200).seconds
+    near, far = Cost(by_count / AGREE * 1.01, "dram"), Cost(by_count / AGREE * 0.9, "dram")
+    assert the_higher(near, w, H200) is near
+    assert the_higher(far, w, H200).seconds == by_count
+
+
+# ---- the choice
+DEPTHWISE = graph({"x": "f16[32, 96, 56, 56]", "w": "f16[96, 1, 7, 7]"},
+                  "%0 = conv(x, w, lo=[3, 3], hi=[3, 3], strides=[1, 1], dilations=[1, 1], groups=96)")  # fmt: skip
+
+
+def test_the_best_of_a_sweep_is_found():
+    """Of 48 measured schedules of a 7 x 7 depthwise convolution on an H200 this one took 317 us, the one that was chosen before 811."""
+    (kernel, chosen), *_ = kernels(DEPTHWISE)
+    assert chosen == Schedule.make({"i0": 1, "i1": 1, "i2": 2, "i3": 56, "r0": 7, "r1": 7}, threads=128)
+    before, cost = choose_schedule(kernel, load_rules(), H200, Options(cache=False), Trace(), CUDA.admit)
+    assert before != chosen and cost.seconds < 5e-5
+    assert time(CUDA.issued(kernel, before), H200).seconds > 10 * cost.seconds
+
+
+def test_counting_ends_where_a_counted_one_is_cheapest():
+    (kernel, _), *_ = kernels(scale(1 << 22))
+    seen: list[Schedule] = []
+
+    def issued(k: Kernel, s: Schedule) -> Issued | None:
+        seen.append(s)
+        return CUDA.issued(k, s)
+
+    schedule, cost = choose_schedule(kernel, load_rules(), H200, Options(cache=False), Trace(), CUDA.admit, issued=issued)
+    assert 1 <= len(seen) < 8 and cost.seconds == estimate(kernel, schedule, H200).seconds
+
+
+# ---- beside what a compiler makes
+FAMILY = ("pointwise", "row_reduction", "transposed", "depthwise", "column_reduction", "lookup")
+PTX = {"ld.global": "memory", "st.global": "memory", "shfl": "memory", "ld.shared": "memory", "st.shared": "memory", "cp.async.c": "memory",
+       "ex2": "special", "rcp": "special", "rsqrt": "special", "sqrt": "special", "lg2": "special", "tanh": "special",
+       "fma.rn.f32": "fma", "add.f32": "fma", "sub.f32": "fma", "mul.f32": "fma", "cvt.f32.f16": "fma", "cvt.rn.f16": "fma"}  # fmt: skip
+
+
+def ptx(text: str) -> str:
+    """Straight from NVRTC; the test is skipped where it is not installed."""
+    nvrtc = pytest.importorskip("cuda.bindings.nvrtc", reason="NVRTC's bindings are not installed")
+    from autocomp.targets.cuda.toolchain import _toolkit_include, headers
+
+    if missing := CUDA.toolchain.missing():
+        pytest.skip(missing)
+    known = headers()
+    _, program = nvrtc.nvrtcCreateProgram(text.encode(), b"k.cu", len(known), [t.encode() for t in known.values()],
+                                          [n.encode() for n in known])  # fmt: skip
+    options = ["--gpu-architecture=compute_90a", "--std=c++17", "--device-as-default-execution-space"]
+    options += [f"--include-path={x}" for x in [_toolkit_include()] if x]
+    assert nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])[0] == nvrtc.nvrtcResult.NVRTC_SUCCESS
+    code = b" " * nvrtc.nvrtcGetPTXSize(program)[1]
+    nvrtc.nvrtcGetPTX(program, code)
+    nvrtc.nvrtcDestroyProgram(program)
+    return code.decode(errors="replace")
+
+
+def straight() -> Iterator[tuple[str, Kernel, Schedule]]:
+    """Kernels of drawn shapes under schedules whose text has no loop that stays one: what stands in it runs once."""
+    for family in FAMILY:
+        found = 0
+        for seed in range(6):
+            for kernel, _ in kernels(FAMILIES[family](Random(f"{family} {seed}"))):
+                for c in candidates(kernel, load_rules(), H200, Options(cache=False)):
+                    s = c.schedule
+                    if s.roles != "single" or s.persistent or s.split or s.cluster > 1 or found >= 2:
+                        continue
+                    try:
+                        body = CUDA.emit(kernel, s).text
+                    except (UnsupportedOp, DoesNotFit):
+                        continue
+                    if "for (int it" in body or "for (int kk" in body:
+                        continue
+                    found += 1
+                    yield f"{family} {seed}", kernel, s
+                    break
+            if found >= 2:
+                break
+
+
+def test_counts_beside_ptx():
+    """Median and 90th percentile of count over PTX, by pipe. Memory and special functions are one to one; PTX has
+    multiplications and additions that the assembler joins, and packs halves two at a time."""
+    ratios: dict[str, list[float]] = {"memory": [], "special": [], "fma": []}
+    rows = []
+    for name, kernel, s in straight():
+        work = CUDA.issued(kernel, s)
+        assert work is not None
+        source = CUDA.emit(kernel, s)
+        there: Counter[str] = Counter()
+        for line in ptx(CUDA.preamble([source]) + source.text).splitlines():
+            op = re.sub(r"^[{\s]*(@!?%p\d+\s+)?", "", line)
+            pipe = next((pipe for word, pipe in PTX.items() if op.startswith(word)), None)
+            if pipe:
+                there[pipe] += 1
+        warps = work.threads / 32
+        row = {pipe: (work.total(pipe) / warps, there[pipe]) for pipe in ratios}
+        rows.append(f"{name:20} {row}")
+        for pipe, (mine, its) in row.items():
+            if its >= 4:
+                ratios[pipe].append(mine / its)
+    print(*rows, sep="\n")
+    table = {pipe: (float(np.median(x)), float(np.quantile(np.abs(np.log(x)), 0.9))) for pipe, x in ratios.items() if x}
+    for pipe, (middle, apart) in table.items():
+        print(f"{pipe:8} n {len(ratios[pipe]):2}  median {middle:.2f}  90 % within a factor of {np.exp(apart):.2f}")
+    assert 0.8 < table["memory"][0] < 1.25 and np.exp(table["memory"][1]) < 2
+    assert 0.7 < table["fma"][0] < 1.5
