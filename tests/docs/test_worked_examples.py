@@ -18,9 +18,10 @@ from autocomp import errors
 from tests.helpers.command_line import call
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ["README.md", "docs/models.md", "docs/rules.md", "docs/errors.md", "docs/gpu.md"]
+PAGES = ["README.md", "docs/models.md", "docs/rules.md", "docs/errors.md", "docs/gpu.md", "docs/tile_program.md"]
 RUNS = {"README.md": {"python"}, "docs/models.md": {"python", "text", "console"}, "docs/rules.md": {"python", "yaml", "text", "console"},
-        "docs/errors.md": {"yaml", "text", "console"}, "docs/gpu.md": {"python", "yaml", "text", "console"}}  # fmt: skip
+        "docs/errors.md": {"yaml", "text", "console"}, "docs/gpu.md": {"python", "yaml", "text", "console"},
+        "docs/tile_program.md": {"python"}}  # fmt: skip
 
 
 def blocks(page: str) -> list[tuple[str, str]]:
