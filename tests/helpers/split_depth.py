@@ -101,7 +101,7 @@ AHEAD = {
     "one step a tile": ((328, 264, 64), {"workers": 1, "persistent": True}, 2),
     "in turns": ((328, 264, 64), {"workers": 2, "persistent": True, "apart": True}, 2),
     "clusters": ((328, 264, 136), {"workers": 1, "persistent": True, "cluster": 2}, 2),
-    "pieces of tiles": ((328, 264, 200), {"workers": 1, "persistent": True, "stream": True}, 3),
+    "pieces of tiles": ((328, 264, 200), {"workers": 1, "persistent": True, "stream": True}, 4),
     "depth in parts": ((128, 128, 264), {"workers": 1, "cluster": 2, "deep": 2}, 0),
 }
 

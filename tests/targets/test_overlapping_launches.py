@@ -57,6 +57,18 @@ def test_a_kernel_waits_before_it_touches_what_others_write(name, among_others):
             assert len(after) == 1 and before.count("{") == before.count("}"), "the wait stands under a condition"
 
 
+@pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
+@pytest.mark.parametrize("name", ["softmax_wide", "layer_norm_odd", "gemm_bias_gelu", "attention_f16", "attention_step_groups"])
+def test_every_thread_is_told_of_earlier_launches_first(name, model, tmp_path, among_others):
+    """On the CPU model: by a wait of its own, or by one of another thread that a barrier puts before it. So memory that two kernels use one
+    after the other may be the same."""
+    program = compiled(GRAPHS[name])
+    assert all(s.launch.overlaps for s in program.printed.values())
+    program.executor = executor = ModelExecutor(program, tmp_path, model)
+    for executor.late in (True, False):
+        program.verify(seed=fresh.seed())
+
+
 TURNED_ROLES = """graph g
 param x: f16[328, 64] = random(3)
 input w: f16[64, 64]
