@@ -6,6 +6,7 @@ Everything is memoised on the access itself, so equal accesses of a model are lo
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import lru_cache
 
 import islpy as isl
@@ -14,7 +15,7 @@ from autocomp.errors import AutocompError
 from autocomp.ir.affine import Aff
 from autocomp.ir.types import Dim, Sym
 from autocomp.loops import sets
-from autocomp.loops.effort import OverBudget, counted
+from autocomp.loops.effort import ROUNDINGS, OverBudget, counted
 from autocomp.loops.sets import Extents
 from autocomp.loops.verdict import Verdict
 
@@ -48,16 +49,7 @@ def implied(g: Aff, guard: Index, axes: Extents) -> bool:
 
 @lru_cache(maxsize=65536)
 def simplest(a: Aff, guard: Index, axes: Extents) -> Aff:
-    """As `_simplest`; the expression itself where isl does not answer within its limit."""
-    try:
-        with counted():
-            return _simplest(a, guard, axes)
-    except OverBudget:
-        return a
-
-
-def _simplest(a: Aff, guard: Index, axes: Extents) -> Aff:
-    """The simplest of: the expression, its range-simplified form, isl's form on the guarded domain.
+    """The simplest of: the expression, its range-simplified form, isl's form on the guarded domain, where isl finds it within its limits.
 
         floor((64*h + d)/64)  with h < 12, d < 64      ->  h
         ((((6*a + b) mod 8)) mod 4)  with a < 4, b < 6  ->  ((2*a + b) mod 4)
@@ -67,13 +59,21 @@ def _simplest(a: Aff, guard: Index, axes: Extents) -> Aff:
     forms = [a]
     if all(isinstance(d, int) for _, d in axes):
         forms.append(a.simplify({n: d for n, d in axes if isinstance(d, int)}))
+    if min(map(sets.complexity, forms))[0] <= ROUNDINGS:
+        with suppress(OverBudget), counted():
+            forms += _by_isl(a, guard, axes)
+    return min(forms, key=sets.complexity)
+
+
+def _by_isl(a: Aff, guard: Index, axes: Extents) -> list[Aff]:
+    """The expression as isl writes it on the guarded domain, if it is one there."""
     dom = sets.domain(axes, guard, free_symbols((a, *guard), axes))
     pieces = sets.function(axes, (a,), free_symbols((a, *guard), axes)).intersect_domain(dom).as_pw_multi_aff()
-    if pieces.n_piece() == 1:
-        found: list[isl.MultiAff] = []
-        pieces.foreach_piece(lambda _, m: found.append(m))
-        forms.append(sets.from_isl(found[0].get_aff(0)))
-    return min(forms, key=sets.complexity)
+    if pieces.n_piece() != 1:
+        return []
+    found: list[isl.MultiAff] = []
+    pieces.foreach_piece(lambda _, m: found.append(m))
+    return [sets.from_isl(found[0].get_aff(0))]
 
 
 def free_symbols(exprs: tuple[Aff, ...], axes: Extents) -> tuple[Sym, ...]:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import islpy as isl
 
 OPERATIONS = 1_000_000  # of isl for one question, some 2 s; what kernels ask takes a few thousand
+ROUNDINGS = 24  # of an index, up to which isl is asked for a simpler one: beyond, each of many questions takes seconds and none is found
 
 
 class OverBudget(Exception):
@@ -25,9 +26,18 @@ def counted() -> Iterator[None]:
     context.set_max_operations(OPERATIONS)
     try:
         yield
-    except isl.Error as e:
-        if "maximal number of operations" not in str(e):
-            raise
-        raise OverBudget from None
+    except (isl.Error, TypeError) as e:  # TypeError: of islpy, which makes a number of a text that isl did not write any more
+        if "maximal number of operations" in str(e) or (isinstance(e, TypeError) and _spent()):
+            raise OverBudget from None
+        raise
     finally:
         context.set_max_operations(0)
+
+
+def _spent() -> bool:
+    """Whether isl answers nothing any more."""
+    try:
+        isl.Set("{ [x] : 0 <= x < 2 }").is_empty()
+    except isl.Error:
+        return True
+    return False

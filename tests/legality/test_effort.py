@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 
 import pytest
 
 import autocomp
 from autocomp.ir.affine import aff
-from autocomp.loops import access, effort
+from autocomp.loops import access, effort, sets
 from autocomp.loops.effort import OverBudget, counted
 
 
@@ -53,3 +54,29 @@ def test_the_limit_ends_with_the_question(monkeypatch):
         isl.Set("{ [x, y] : 0 <= x < y and y mod 7 = 3 and exists a : x = 5a }").lexmin()
     assert isl.DEFAULT_CONTEXT.get_max_operations() == 0
     assert not isl.Set("{ [x, y] : 0 <= x < y }").is_empty()
+
+
+def test_what_isl_does_not_write_any_more_is_over_budget():
+    """islpy makes a number of it, and raises what is no error of isl."""
+    with pytest.raises(OverBudget), counted():
+        isl = access.isl
+        with contextlib.suppress(isl.Error):
+            isl.DEFAULT_CONTEXT.set_max_operations(1)
+            isl.Set("{ [x, y] : 0 <= x < y and y mod 7 = 3 and exists a : x = 5a }").lexmin()
+        int(None)
+    with pytest.raises(TypeError), counted():
+        int(None)
+
+
+def test_an_index_of_many_roundings_is_not_asked_about(monkeypatch):
+    """A tower of reshapes that share no factor: each question took seconds."""
+    monkeypatch.setattr(access, "_by_isl", lambda a, *rest: pytest.fail(str(a)) if sets.complexity(a)[0] > effort.ROUNDINGS else [])
+    index = aff("i") * 3 + aff("j")
+    for n in range(2, 2 + 2 * effort.ROUNDINGS):
+        index = (index * 5 + aff("i")) // (n + 1) + (index + aff("j") * n) % (2 * n + 1)
+        if len(str(index)) > 5000:
+            break
+    assert sets.complexity(index)[0] > effort.ROUNDINGS
+    simpler = access.simplest(index, (), (("i", 47), ("j", 5)))
+    assert [simpler.eval({"i": i, "j": j}) for i in range(47) for j in range(5)] == [
+        index.eval({"i": i, "j": j}) for i in range(47) for j in range(5)]  # fmt: skip
