@@ -23,7 +23,7 @@ from autocomp.targets.simt.expressions import _HALF
 from autocomp.targets.simt.placed import Placement, Product, Shared, tile_of
 from autocomp.targets.simt.placement import place
 from autocomp.targets.simt.printer import Printer
-from autocomp.targets.simt.samples import LINE, SECTOR, Samples, footprint
+from autocomp.targets.simt.samples import LINE, SECTOR, Limit, Samples, footprint
 
 from autocomp.cost.chip import Chip
 from autocomp.cost.issue import Issued, Phase
@@ -212,10 +212,10 @@ class Counter(Printer):
         at = x.at(layout, r)
         limits = [*x.inside(layout, t.axes, r), *x.guard(t.guard, at)]
         shape = x.shape(r)
-        there = np.ones(shape, bool)
-        for c in [left >= 0 for _, left in limits] + (more or []):
+        there: Any = np.ones(shape, bool)
+        for c in [x.left >= 0 for x in limits] + (more or []):
             there = there & c
-        apart, hoisted = _compared(limits)
+        apart, hoisted = _compared(limits, shape[-1])
         number = shape[-1] * each
         any_lane = there.any(axis=1)
         active = float(any_lane.mean()) * number
@@ -231,14 +231,16 @@ class Counter(Printer):
         if converted:
             self.spend(costs["casts"]["float"], (active if v == 1 else number * v))
         branch = bool(apart) and converted and v == 1  # else predicates, of which those that are alike are one
-        self.spend(costs["comparison"], len(apart) * number if branch else sum(apart.values()) * each)
+        self.spend(costs["comparison"], sum(float(asked.sum()) if branch else different for asked, different in apart.values()) * each)
         self.spend({"integer": 1}, hoisted)
         self.spend(costs["address"], max(1.0, self.addresses(layout, t, number)))
         if branch:
+            kept = np.stack([asked for asked, _ in apart.values()]).any(axis=0)
+            number = float(kept.sum()) * each
             self.spend(costs["branch"], number)
             self.wait("branch", number)
             self.wait("arithmetic", number * len(apart))
-            return active
+            return float(any_lane[:, kept].mean()) * number
         return 1.0
 
     def addresses(self, layout: Layout, t: Tensor, number: float) -> float:
@@ -477,17 +479,19 @@ def _first(number: Any, level: Any) -> Any:
     return out
 
 
-def _compared(limits: list[tuple[Any, Any]]) -> tuple[dict[Any, int], int]:
-    """Comparisons that differ from one access to the next and from thread to thread, with how many different ones there are; how many do
-    not differ over accesses. Those that a register's number decides are none, two limits of one index are one."""
-    apart: dict[Any, int] = {}
+def _compared(limits: list[Limit], registers: int) -> tuple[dict[Any, tuple[Any, float]], int]:
+    """Comparisons that differ from one access to the next, by the index that they limit: for which registers they are kept, how many
+    different ones there are. And how many do not differ over accesses."""
+    apart: dict[Any, tuple[Any, float]] = {}
     hoisted = set()
-    for key, left in limits:
-        if left.shape[:2] == (1, 1):
+    for x in limits:
+        asked = np.broadcast_to(x.asked(), (registers,))
+        if not asked.any():
             continue
-        different = len(np.unique(left[0, 0]))
-        if different > 1:
-            apart[key] = max(different, apart.get(key, 0))
+        different = len(np.unique(np.broadcast_to(x.left[:1, :1], (1, 1, registers))[0, 0][asked]))
+        if different > 1 or not asked.all():
+            seen, most = apart.get(x.name, (False, 0.0))
+            apart[x.name] = (asked | seen, max(float(different), most))
         else:
-            hoisted.add(key)
+            hoisted.add(x.name)
     return apart, len(hoisted - apart.keys())

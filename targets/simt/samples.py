@@ -7,6 +7,7 @@ count over a few of them is near that over all, and the same in every run.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from math import sqrt
 from typing import Any
 
@@ -24,6 +25,24 @@ BANKS, WORD = 32, 4  # of shared memory: CUDA C++ programming guide, and as many
 SECTOR, LINE = 32, 128  # bytes: CUDA C++ best practices guide, coalesced access
 PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
 Array = Any  # of numbers
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A condition on elements: `left` is negative where it fails. Two of one `name` are limits of one index, from both sides. `known`:
+    no index of a block or a loop is in it, so that compilers see where it always holds."""
+
+    name: Any
+    left: Array
+    known: bool
+
+    def asked(self) -> Array:
+        """For which registers the text of a kernel keeps it."""
+        if self.left.shape[:2] == (1, 1):
+            return np.zeros(self.left.shape[-1], bool)
+        holds = (self.left >= 0).all(axis=(0, 1))
+        fails = (self.left < 0).all(axis=(0, 1))
+        return ~holds & ~fails if self.known else np.ones_like(holds)
 
 
 class Samples:
@@ -66,24 +85,25 @@ class Samples:
         mine = layout.axes()
         return {a: self.base.get(a, 0) + (self.local(layout, a, r) if a in mine else 0) for a in self.extent}
 
-    def inside(self, layout: Layout, axes: Iterable[str], r: Array) -> list[tuple[Any, Array]]:
-        """For each limit of an axis that is asked: the axis and what is left to it, negative where elements lie outside."""
-        out: list[tuple[Any, Array]] = []
+    def inside(self, layout: Layout, axes: Iterable[str], r: Array) -> list[Limit]:
+        """The limits of axes that are asked."""
+        out = []
         for a in axes:
             t, e, covers = tile_of(self.p, a), self.extent[a], layout.extent(a)
             here = self.local(layout, a, r) if a in layout.axes() else np.zeros((1, 1, 1), np.int64)
             if a in self.base:
                 if covers > t:
-                    out.append((f"{a} of a tile", t - 1 - here))
+                    out.append(Limit(f"{a} of a tile", t - 1 - here, True))
                 if e % t:
-                    out.append((a, e - 1 - self.base[a] - here))
+                    out.append(Limit(a, e - 1 - self.base[a] - here, False))
             elif covers > t:
-                out.append((a, e - 1 - here))
+                out.append(Limit(a, e - 1 - here, True))
         return out
 
-    def guard(self, guard: Sequence[Aff], at: dict[str, Array]) -> list[tuple[Any, Array]]:
-        """For each guard its terms without their signs, two limits of one index alike, and its value."""
-        return [(frozenset((str(a), abs(c)) for a, c in g.terms), np.asarray(g.eval(_Hinted(at)))) for g in guard]
+    def guard(self, guard: Sequence[Aff], at: dict[str, Array]) -> list[Limit]:
+        """The limits that a view's guards are."""
+        name = lambda g: frozenset((str(a), abs(c)) for a, c in g.terms)
+        return [Limit(name(g), np.asarray(g.eval(_Hinted(at))), not g.names() & self.base.keys()) for g in guard]
 
     def shape(self, r: Array) -> tuple[int, int, int]:
         return WAVES, self.place.wave, r.shape[-1]

@@ -182,7 +182,7 @@ PTX = {"ld.global": "memory", "st.global": "memory", "shfl": "memory", "ld.share
 def ptx(text: str) -> str:
     """Straight from NVRTC; the test is skipped where it is not installed."""
     nvrtc = pytest.importorskip("cuda.bindings.nvrtc", reason="NVRTC's bindings are not installed")
-    from autocomp.targets.cuda.toolchain import _toolkit_include, headers
+    from autocomp.targets.cuda.nvrtc import _toolkit_include, headers
 
     if missing := CUDA.toolchain.missing():
         pytest.skip(missing)
