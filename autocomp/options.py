@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -15,6 +16,8 @@ NOT_NEGATIVE = ("threads", "phase_growth", "deadline")
 
 def _typed(name: str, value: Any, default: Any) -> Any:
     """The value in the type of the option's default: a list, or one alone, for several; a whole number for a real one."""
+    if name == "schedule":
+        return _by_kernel(value)
     if isinstance(default, tuple):
         return tuple(value) if isinstance(value, (tuple, list)) else (value,)
     if default is None and value is None:
@@ -25,6 +28,15 @@ def _typed(name: str, value: Any, default: Any) -> Any:
     if not isinstance(value, wanted) or isinstance(value, bool) != (wanted is bool):
         raise AutocompError(f"{name} wants {wanted.__name__}, got {value!r}", where="options")
     return value
+
+
+def _by_kernel(value: Any) -> tuple[tuple[str, str], ...]:
+    """{kernel: text} as pairs in the order of names."""
+    pairs = tuple(value.items() if isinstance(value, Mapping) else value if isinstance(value, (tuple, list)) else ((value,),))
+    if not all(isinstance(p, (tuple, list)) and len(p) == 2 and all(isinstance(x, str) for x in p) for p in pairs):
+        raise AutocompError(f"schedule wants a text for each kernel, got {str(value)[:60]!r}", where="options",
+                            hint='such as schedule={"matmul": "tile i0 16, i1 64"}')  # fmt: skip
+    return tuple(sorted((str(k), str(text)) for k, text in pairs))
 
 
 @dataclass(frozen=True)
@@ -48,6 +60,8 @@ class Options:
     tuned: use measured schedules where the tuning database has them; tuning_database: its file, "" for the one in the cache folder.
     threads: of a CPU program's calls, for which its schedules are chosen; 0 for what OMP_NUM_THREADS says, else all cores.
     exact: leave out rules that regroup floating point operations.
+    schedule: schedules by kernel, in the place of those that are chosen: {"matmul_gelu": "tile i0 128, i1 128, r0 64 | stages 4"}
+    (docs/schedules.md).
     without: names or globs of rules to leave out. rules: files of the user's own, or rules made with `autocomp.rule`.
     allow_tf32: products of f32 may round their factors to tf32 (10 bits of mantissa) on matrix units.
     cache: take the compiled program from the cache folder if it is there, and keep it there if it is not.
@@ -79,6 +93,7 @@ class Options:
     exact: bool = False
     allow_tf32: bool = False
     threads: int = 0
+    schedule: tuple[tuple[str, str], ...] = ()
     without: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
     cache: bool = True

@@ -93,7 +93,7 @@ def _seldom_collected() -> Iterator[None]:
 def extract(graph: Graph, machine: Target, rules: RuleSet, options: Options, trace: Trace,
             known: Measured | None = None) -> tuple[KernelGraph, Schedules]:  # fmt: skip
     """graph -> its kernels, and for each signature a schedule with its predicted cost, or with what was measured before (`known`)."""
-    from autocomp.egraph import parts  # a program from the cache does without the imports
+    from autocomp.egraph import given, parts  # a program from the cache does without the imports
     from autocomp.tune.apply import tuned_schedules
 
     with started(options, trace) as deadline:
@@ -111,6 +111,8 @@ def extract(graph: Graph, machine: Target, rules: RuleSet, options: Options, tra
         if known is not None and known.searches and not deadline.passed("tuned", "measured schedules"):
             with trace.stage("tuned"):
                 schedules = tuned_schedules(calls, schedules, known, machine, options, trace)
+        if options.schedule:
+            schedules = given.given_schedules(calls, schedules, machine, options, trace)
         return parts.split_calls(calls, schedules, machine.chip)
 
 

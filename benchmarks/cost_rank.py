@@ -35,12 +35,13 @@ from autocomp import pipeline, rewrite
 from autocomp.cost.demand import demand_of
 from autocomp.cost.estimate import estimate, pricer
 from autocomp.cost.host import usable_cores
-from autocomp.egraph.choose import Joins, candidates, describe
+from autocomp.egraph.choose import Joins, candidates
 from autocomp.egraph.parts import merged, split_calls
 from autocomp.errors import AutocompError
 from autocomp.ir.kernel import Kernel, KernelGraph
 from autocomp.ir.parts import pieces
 from autocomp.ir.schedule import Schedule
+from autocomp.ir.schedule_text import show
 from autocomp.options import Options
 from autocomp.runtime.codec import encode
 from autocomp.runtime.inputs import random_inputs
@@ -179,11 +180,11 @@ def measure(name: str, text: str, target: Target, n: int, out: Callable[[str], N
     points, failed = [], []
     for (seconds, bound, rule, schedule), found in zip(picked, times, strict=True):
         if isinstance(found, str):
-            failed.append(f"{describe(schedule)}: {found}")
+            failed.append(f"{show(schedule)}: {found}")
             out(f"{name:14} {failed[-1]}")
             continue
-        points.append(Point(name, describe(schedule), rule, seconds, bound, found))
-        out(f"{name:14} {describe(schedule):60.60} predicted {seconds * 1e6:9.1f} us ({bound}), measured {found * 1e6:9.1f} us")
+        points.append(Point(name, show(schedule), rule, seconds, bound, found))
+        out(f"{name:14} {show(schedule):60.60} predicted {seconds * 1e6:9.1f} us ({bound}), measured {found * 1e6:9.1f} us")
     rho = spearman([p.predicted for p in points], [p.measured for p in points])
     best = min(points, key=lambda p: p.measured)
     liked = min(points, key=lambda p: p.predicted)

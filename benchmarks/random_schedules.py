@@ -25,10 +25,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import autocomp
 from autocomp import rewrite
-from autocomp.egraph.choose import describe
 from autocomp.errors import AutocompError
 from autocomp.frontends.text import parse
 from autocomp.ir.schedule import Schedule
+from autocomp.ir.schedule_text import show
 from autocomp.options import Options
 from autocomp.runtime.cuda import WATCHDOG
 from autocomp.runtime.program import executor_of, files_of
@@ -87,7 +87,7 @@ def _share(args: tuple[str, str, list[dict[str, Schedule]]]) -> list[str]:
         graph = parse(GRAPHS[name])
         known = Expected.of(graph)
         for i, s in enumerate(schedules):
-            text = "; ".join(f"{k}: {describe(v)}" for k, v in s.items())
+            text = "; ".join(f"{k}: {show(v)}" for k, v in s.items())
             try:
                 check(graph, target, partial(use, schedules=s), known)
             except Refused as e:

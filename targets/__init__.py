@@ -25,7 +25,8 @@ MANIFEST_MAY = {"aliases", "chip_aliases"}
 class Target(Protocol):
     """What every target gives. `emit` raises UnsupportedOp for what it cannot print, DoesNotFit for what the chip cannot hold.
 
-    `admit` raises the same for a schedule, without printing more than it must. A target may have `issued(kernel, schedule)`, what the
+    `admit` raises the same for a schedule, without printing more than it must, and says which of its
+    directives take effect (None: all). A target may have `issued(kernel, schedule)`, what the
     kernel issues (cost.issue.Issued) or None where that is not counted: schedules are then priced by it too. `runtime` says what runs
     its programs: "host", "cuda", or "" where only a folder is written. `toolchain` has `missing()`, `key()` and
     `compile(folder, names, out)` (host) or `compile_object(name, text) -> bytes` and `here()`, the same for the device that is here
@@ -39,7 +40,7 @@ class Target(Protocol):
     toolchain: Any
 
     def emit(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...] = ()) -> KernelSource: ...
-    def admit(self, kernel: Kernel, schedule: Schedule) -> None: ...
+    def admit(self, kernel: Kernel, schedule: Schedule) -> frozenset[str] | None: ...
     def preamble(self, sources: list[KernelSource]) -> str: ...
     def why_not_runnable(self) -> str: ...
 

@@ -70,7 +70,7 @@ def options(
     """Options of the program itself."""
 
 
-OWN_FLAGS = {"rules": "--rules", "without": "--without", "deadline": "--deadline"}
+OWN_FLAGS = {"rules": "--rules", "without": "--without", "deadline": "--deadline", "schedule": "--schedule"}
 out = Console(soft_wrap=False, markup=False, width=None if sys.stdout.isatty() else 140)
 err = Console(stderr=True, markup=False)  # names of extras and shapes stand in brackets
 
@@ -78,6 +78,10 @@ Model = Annotated[str, typer.Argument(help="ONNX file, or a text graph (.txt, .a
 Target = Annotated[str, typer.Option("--target", "-t", help="cpu, cuda:h200, maca:c500, ascend:910b, ... (see `autocomp targets`).")]
 RuleFiles = Annotated[list[Path] | None, typer.Option("--rules", "-r", help="A rule file of your own; may be given again.")]
 Without = Annotated[list[str] | None, typer.Option("--without", help="Leave out a rule, by name or glob (fusion/*); may be given again.")]
+Given = Annotated[
+    list[str] | None,
+    typer.Option("--schedule", help="A kernel's schedule: --schedule 'matmul=tile i0 128, i1 128 | stages 4'; may be given again."),
+]
 Dims = Annotated[list[str] | None, typer.Option("--dim", help="Fix a symbolic dimension: --dim batch=1; may be given again.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Verify = Annotated[bool, typer.Option("--verify/--no-verify", help="Replay against the float64 reference.")]
@@ -128,6 +132,7 @@ class Choice:
     sets: Set = None
     dims: Dims = None
     deadline: Seconds = None
+    schedule: Given = None
 
     def start(self) -> None:
         """From now on the command's clock runs, one for all that it does."""
@@ -158,7 +163,8 @@ class Choice:
                     raise typer.BadParameter(f"--set {name} wants {type(default).__name__}, got '{text}'") from None
             else:
                 values[name] = tuple(text.split(",")) if isinstance(default, tuple) else text
-        return replace(Options(), rules=tuple(str(r) for r in self.rules or ()), without=tuple(self.without or ()), **values)
+        return replace(Options(), rules=tuple(str(r) for r in self.rules or ()), without=tuple(self.without or ()),
+                       schedule=tuple(_assignments(self.schedule, "--schedule").items()), **values)  # fmt: skip
 
     def sizes(self) -> dict[str, int]:
         """Named dimensions and the sizes that they are fixed to."""

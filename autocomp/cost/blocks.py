@@ -30,6 +30,7 @@ STAY, CARRIED = 1.035, 0.85  # a turn of blocks that stay (counters are further 
 # With products in turn, sums by the second product and constant slots 221 us for 234, attn_bert 51.6 for 54.4, each pair in one run; with
 # scores that arrive as exponents and no base 217.2 for 223.6 and 51.4 for 52.0
 TOGETHER, FOUR = 1.03, 0.8
+IN_ORDER, IN_TWOS = 221 / 234, 217.2 / 223.6  # what the former and the latter gained
 # Two teams on a core hide less of each other's waits than three: heads of 128 by 128 rows took 792 to 833 us for 748 by 192 rows;
 # causal, in four runs, 435 to 460 us (128 keys a turn) and 440 to 495 (64) for 430 to 450
 TWO = 1.03
@@ -106,12 +107,12 @@ class BlockModel:
         """Seconds under a schedule."""
         chip, w, form = self.chip, self.d.work, self.d.roles.form
         direct = s.instruction == "direct"
-        key = (s.tile, s.roles == "cooperative", s.persistent, direct)
+        key = (s.tile, s.roles == "warp_specialise", s.persistent, direct)
         t = self._tiles.get(key)
         if t is None:
             t = self._tiles[key] = tile_of(self.d, dict(s.tile), chip, *key[1:3])
         at_once = chip.cores * (direct_resident(s, chip) if direct else s.resident)
-        blocks = -(-t.tiles // at_once) * at_once if s.stream else t.tiles * (s.cluster if form == "reduce" else s.deep)
+        blocks = -(-t.tiles // at_once) * at_once if s.stream_k else t.tiles * (s.cluster if form == "reduce" else s.cluster_split_k)
         roof = self._roofs.get((key, blocks))
         if roof is None:
             grain = (0, 0, 0) if t.shape else (w.m, w.n, w.k)
@@ -122,19 +123,19 @@ class BlockModel:
         beside = _beside(s, chip, t) if form == "contract" else s.resident
         eff = _matrix_share(s, chip, *t.shape, w, t.turn, self._narrow(s, t), beside) if t.shape else w.matrix_eff
         if form == "online":
-            eff = 1.0 if s.roles == "cooperative" else chip.limits.get("warp_matrix", 1.0)
-        team = TEAM_ROWS * (1 if form == "online" and _shares_rows(s, t) else 1 if s.apart else s.workers)
-        matrix = t.matrix * (-(-t.rows // team) * team / t.rows if t.rows >= 64 and s.roles == "cooperative" else 1.0)
-        waves = -(-blocks // (_clusters(s, chip, t) * s.deep if s.deep > 1 else at_once))
+            eff = 1.0 if s.roles == "warp_specialise" else chip.limits.get("warp_matrix", 1.0)
+        team = TEAM_ROWS * (1 if form == "online" and _shares_rows(s, t) else 1 if s.ping_pong else s.workers)
+        matrix = t.matrix * (-(-t.rows // team) * team / t.rows if t.rows >= 64 and s.roles == "warp_specialise" else 1.0)
+        waves = -(-blocks // (_clusters(s, chip, t) * s.cluster_split_k if s.cluster_split_k > 1 else at_once))
         more = over = waves / -(-blocks // at_once)  # where clusters leave cores over
-        if s.roles == "cooperative" and form == "contract":  # power that idle cores leave
+        if s.roles == "warp_specialise" and form == "contract":  # power that idle cores leave
             more *= max(1 / chip.limits.get("top_clock", 1.0), min(1.0, blocks / chip.cores))
         cost = roof(matrix * more, eff)
         first = chip.limits.get("block", 0.0)
-        pair = s.cluster if s.deep == 1 else 1
+        pair = s.cluster if s.cluster_split_k == 1 else 1
         start = first * (1 + OVERLAP * min(waves - 1, 8)) + (chip.limits.get("cluster", 0.0) if pair > 1 and t.shape else 0.0)
         start += chip.limits.get("stay", 0.0) * s.persistent
-        start += _adding_up(s, chip, t) if s.deep > 1 or s.stream else 0.0
+        start += _adding_up(s, chip, t) if s.cluster_split_k > 1 or s.stream_k else 0.0
         near, behind = self._through_l2(s, t, blocks, at_once, pair, over, beside, cost)
         start += behind
         terms = {cost.bound: cost.seconds - chip.launch, "l2": near, "latency": reductions.waiting(s, chip, self.d, t)}
@@ -145,7 +146,7 @@ class BlockModel:
             terms["latency"], behind = _direct_waiting(s, chip, self.d, t)
             start += behind
         elif form == "contract" and "loaded" in chip.limits:  # a slot of the ring is filled once a latency
-            steps = t.tiles * t.steps / at_once if s.stream else -(-waves // beside) * t.steps / s.deep
+            steps = t.tiles * t.steps / at_once if s.stream_k else -(-waves // beside) * t.steps / s.cluster_split_k
             terms["latency"] = steps * _slot(s, chip, t, cost)
         if form == "online":
             if cost.bound in UNITS:  # they are part of the turns
@@ -159,8 +160,8 @@ class BlockModel:
             start += reductions.alone(s, chip, self.d, t, dict(cost.parts))
         elif t.shape:
             start += _behind(s, chip, t, waves)
-            start += IN_TURNS * max(0.0, near - PACE * max(terms.values())) if s.apart else 0.0
-            start += TIGHT * terms["latency"] if s.roles == "cooperative" and s.stages == 2 and not s.apart else 0.0
+            start += IN_TURNS * max(0.0, near - PACE * max(terms.values())) if s.ping_pong else 0.0
+            start += TIGHT * terms["latency"] if s.roles == "warp_specialise" and s.stages == 2 and not s.ping_pong else 0.0
         bound = max(terms, key=lambda x: terms[x])
         seconds = terms[bound] + OVERLAP * (sum(terms.values()) - terms[bound]) + chip.launch + start
         return Cost(seconds, bound, (*cost.parts, *((n, x) for n, x in terms.items() if n != cost.bound), ("start", start)))
@@ -174,12 +175,12 @@ class BlockModel:
         fresh = min(near, w.read / l2)  # what L2 holds reaches few cores faster
         few = max(1.0, l2 / chip.limits.get("core_near", l2 / chip.cores) / blocks)
         near = (fresh * max(1.0, chip.cores / blocks) + (near - fresh) * few) * over
-        if s.roles == "cooperative":
+        if s.roles == "warp_specialise":
             near *= CUT if self.d.cut else 1.0
             near += _far(chip, w, min(blocks, at_once))
         elif form == "contract" and s.instruction != "direct" and "warp_copies" in chip.limits:
             near *= l2 / _warps_copy(s, chip, beside)
-        if not s.stream:
+        if not s.stream_k:
             return near, 0.0
         last = (t.tiles % at_once) / t.tiles
         product, apart = dict(cost.parts)["matrix unit"], near * last * APART
@@ -188,7 +189,7 @@ class BlockModel:
 
     def _narrow(self, s: Schedule, t: Tile) -> float:
         """How many times as long products take where instructions have few columns; one warpgroup's rows take their place."""
-        alone = s.workers == 1 or s.apart
+        alone = s.workers == 1 or s.ping_pong
         beside = any(not o.factor and {a.name for a in self.d.roles.rows} & o.axes for o in self.d.operands)
         turned = alone and t.columns == 64 < t.rows and t.rows % 64 == 0 and not beside
         return TURNED if turned else NARROW if t.columns <= 64 else 1.0
@@ -197,9 +198,9 @@ class BlockModel:
 def _slot(s: Schedule, chip: Chip, t: Tile, work: Cost) -> float:
     """Seconds a step that a ring's length allows: a slot is copied into once its product is done, with roles, and the next product has
     begun; without, while the one before it is multiplied."""
-    if s.roles != "cooperative":
+    if s.roles != "warp_specialise":
         return chip.limits.get("warp_loaded", chip.limits["loaded"]) / max(1, s.stages - 1)
-    product = dict(work.parts).get("matrix unit", 0.0) * min(t.tiles * s.deep, chip.cores) / (t.tiles * t.steps)
+    product = dict(work.parts).get("matrix unit", 0.0) * min(t.tiles * s.cluster_split_k, chip.cores) / (t.tiles * t.steps)
     return max((chip.limits["loaded"] + product) / s.stages, (chip.limits["loaded"] + t.turn) / max(1, s.stages - 1))
 
 
@@ -223,11 +224,11 @@ def _clusters(s: Schedule, chip: Chip, t: Tile) -> int:
     """Clusters that share a depth and run at once. A core takes as many blocks as have room for their rings and for the parts of sums that
     they receive: cuOccupancyMaxActiveClusters gives 15 of 8 and 30 of 4 blocks with 8 slots of 16 KB, 30 and 60 with 6, an H200."""
     sums = prod(t.shape[:2])
-    held = s.stages * t.slot + 4.0 * sums * (1 - 1 / s.deep) + chip.limits.get("shared_reserved", 0.0)
+    held = s.stages * t.slot + 4.0 * sums * (1 - 1 / s.cluster_split_k) + chip.limits.get("shared_reserved", 0.0)
     threads = TEAM * (s.workers + 1)
     registers = threads * (sums / (TEAM * s.workers) + BESIDE)
     beside = max(1, min(int(chip.memory("shared").capacity // held), int(chip.registers.count // registers)))
-    return beside * int(chip.limits.get(f"clusters_of_{s.deep}", chip.cores // s.deep))
+    return beside * int(chip.limits.get(f"clusters_of_{s.cluster_split_k}", chip.cores // s.cluster_split_k))
 
 
 def _adding_up(s: Schedule, chip: Chip, t: Tile) -> float:
@@ -235,8 +236,8 @@ def _adding_up(s: Schedule, chip: Chip, t: Tile) -> float:
     if not t.shape:
         return 0.0
     sums = 4.0 * t.shape[0] * t.shape[1]
-    if s.deep > 1:
-        return 2 * chip.latency + sums * (1 - 1 / s.deep) * chip.cores / chip.limits["neighbours"]
+    if s.cluster_split_k > 1:
+        return 2 * chip.latency + sums * (1 - 1 / s.cluster_split_k) * chip.cores / chip.limits["neighbours"]
     rest = t.tiles % (chip.cores * s.resident)
     if not rest:
         return 0.0
@@ -251,7 +252,7 @@ def _turns(s: Schedule, chip: Chip, d: Demand, t: Tile, parts: Mapping[str, floa
     All teams together take the root of the squares of what the units take alone for the work of all, which lies between their maximum
     and their sum. One team takes no less than its products, maps and waits one after another.
     """
-    teams = s.workers if s.roles == "cooperative" else max(1, s.threads // 128)
+    teams = s.workers if s.roles == "warp_specialise" else max(1, s.threads // 128)
     whole = -(-d.roles.extent("depth") // max(1, t.shape[2])) if t.shape else 1
     turns = whole * t.left
     share = chip.cores / (t.tiles * turns * teams)
@@ -260,18 +261,19 @@ def _turns(s: Schedule, chip: Chip, d: Demand, t: Tile, parts: Mapping[str, floa
         busy = min(1.0, t.tiles / chip.cores)  # the parts are times of the cores that have tiles
         moved = sum(parts.get(m.name, 0.0) for m in chip.memories) * share
         return turns * _few_rows(s, chip, t, (matrix * busy, vector * busy, special * busy), moved)
-    each = (matrix, vector * (LAGS if s.lazy else 1.0), special)
+    each = (matrix, vector * (LAGS if s.rescale_threshold else 1.0), special)
     if _shares_rows(s, t):  # one thing after another, and the teams wait for each other
         each = (matrix * NARROW, *each[1:])
-        meeting = VOTING if s.lazy else SHARING
+        meeting = VOTING if s.rescale_threshold else SHARING
         return -(-t.tiles // (chip.cores * s.resident)) * turns * (teams * sum(each) + meeting * chip.limits.get("turn", 0.0))
     depth = t.shape[2] if t.shape else 0
     matrix, vector, special = (UNCAPPED * x for x in each)
     coupled = COUPLED if teams > 1 else 1.0
     beside = hypot(matrix, coupled * vector, coupled * special) * (SHALLOW if teams > 1 and (s.stages - 1) * depth < 128 else 1.0)
-    beside *= (STAY if s.persistent else 1.0) * (1 + SLACK / max(1, s.stages - 1)) * (TOGETHER if s.overlap == 2 else 1.0)
-    beside *= FOUR if s.roles == "cooperative" and teams >= 4 and s.persistent else 1.0
-    beside *= TWO if s.roles == "cooperative" and teams == 2 and s.resident == 1 else 1.0
+    beside *= (STAY if s.persistent else 1.0) * (1 + SLACK / max(1, s.stages - 1)) * (TOGETHER if s.softmax_overlap == 2 else 1.0)
+    if s.roles == "warp_specialise" and teams >= 4 and s.persistent:
+        beside *= FOUR / (1.0 if "mma_row_sums" in s.directives else IN_ORDER) / (1.0 if "exp2_scores" in s.directives else IN_TWOS)
+    beside *= TWO if s.roles == "warp_specialise" and teams == 2 and s.resident == 1 else 1.0
     together = _beside(s, chip, t, t.shape[0] * depth / s.threads) if t.shape else s.resident
     last = max(-(-t.tiles // (chip.cores * together)) * turns, whole * t.longest)
     alone = last * (ALONE * (matrix + vector + special) + chip.limits.get("turn", 0.0))
@@ -282,12 +284,12 @@ def _turns(s: Schedule, chip: Chip, d: Demand, t: Tile, parts: Mapping[str, floa
 def _shares_rows(s: Schedule, t: Tile) -> bool:
     """Whether warpgroups have columns of the same rows."""
     rows = t.shape[0] if t.shape else 0
-    return s.roles == "cooperative" and TEAM_ROWS <= rows < TEAM_ROWS * s.workers
+    return s.roles == "warp_specialise" and TEAM_ROWS <= rows < TEAM_ROWS * s.workers
 
 
 def _few(s: Schedule, t: Tile) -> bool:
     """Whether single warps have all the rows of a block, or rows too wide for a warpgroup."""
-    if s.roles == "cooperative" or not t.shape:
+    if s.roles == "warp_specialise" or not t.shape:
         return False
     rows, cols, _ = t.shape
     return rows < TEAM_ROWS or cols > WIDEST_ROW
@@ -320,17 +322,17 @@ def _behind(s: Schedule, chip: Chip, t: Tile, waves: int) -> float:
     none where warpgroups take turns or the schedule has several blocks a core. Blocks without roles do so beside each other, but for one
     that has a core alone and fills its ring anew."""
     one, each = chip.limits.get("settle", 0.0), chip.limits.get("epilogue", 0.0) * t.rows * t.columns
-    if s.roles == "cooperative":
+    if s.roles == "warp_specialise":
         one += each / (128 * s.workers)
     elif min(chip.memory("shared").capacity // max(1.0, s.stages * t.slot), _resident(s, chip)) < 2:
         one += each / s.threads + chip.limits.get("block", 0.0)
-    return 0.0 if s.apart or s.resident > 1 else one * (waves - 1)
+    return 0.0 if s.ping_pong or s.resident > 1 else one * (waves - 1)
 
 
 def _beside(s: Schedule, chip: Chip, t: Tile, scores: float = 0.0) -> int:
     """Blocks of a product that share a core: as many as a schedule with roles says; else as find room for their threads, registers (sums
     and what is beside them, `scores` of an online contraction) and rings."""
-    if s.roles == "cooperative":
+    if s.roles == "warp_specialise":
         return s.resident
     if s.instruction == "direct":
         return direct_resident(s, chip)
@@ -395,12 +397,12 @@ def _matrix_share(s: Schedule, chip: Chip, m: int, n: int, depth: int, work: Wor
     a turn's bytes take (a slot is filled anew only when all of it has been read)."""
     if s.instruction == "direct":
         return chip.limits.get("warp_matrix", 1.0)
-    share = 1 / narrow if s.roles == "cooperative" else chip.limits.get("warp_matrix", 1.0)
-    share *= chip.limits.get(f"warp_{work.matrix_dtype}", 1.0) if s.roles != "cooperative" else 1.0
-    share *= PAIRED if s.cluster > s.deep else 1.0
+    share = 1 / narrow if s.roles == "warp_specialise" else chip.limits.get("warp_matrix", 1.0)
+    share *= chip.limits.get(f"warp_{work.matrix_dtype}", 1.0) if s.roles != "warp_specialise" else 1.0
+    share *= PAIRED if s.cluster > s.cluster_split_k else 1.0
     step = 2.0 * m * n * depth / (chip.matrix_rate(work.matrix_dtype) / chip.cores)
     ahead = max(1, s.stages - 1)
-    if s.roles != "cooperative":
+    if s.roles != "warp_specialise":
         share *= min(1.0, beside * s.threads / chip.lanes(4) / FILLING)
     hidden = step * ahead * beside / (chip.latency + turn)
     if "loaded" in chip.limits:  # rings have a term of their own

@@ -20,6 +20,7 @@ from autocomp.cost.recurrence import choose_recurrence
 from autocomp.cost.roles import Roles
 from autocomp.cost.work import Cost
 from autocomp.deadline import current
+from autocomp.egraph.directives import Directives
 from autocomp.egraph.kernel_egraph import FEW, UNTILED, Asked, Found, schedules
 from autocomp.egraph.kernel_memo import Choice, ScheduleMemo
 from autocomp.egraph.kernel_rules import applies
@@ -28,6 +29,7 @@ from autocomp.ir.body import bound_axes
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.parts import pieces, together
 from autocomp.ir.schedule import Schedule
+from autocomp.ir.schedule_text import show
 from autocomp.ir.types import DTYPES, Sym, dim_hint
 from autocomp.loops.recurrences import recurrence_of
 from autocomp.loops.schedules import legal
@@ -39,6 +41,9 @@ from autocomp.rewrite.where import Unanswerable
 from autocomp.trace import Trace
 
 COUNTED = 256  # schedules of a kernel that are counted at most, in 2 to 6 ms each
+
+Admit = Callable[[Kernel, Schedule], frozenset[str] | None]  # the directives that take effect, None: all of them
+
 SHOWN = 3  # runners-up that the trace keeps
 WHOLE = 1024  # elements of an axis of unknown extent that are one tile where no rule makes any
 
@@ -55,7 +60,7 @@ class Candidate:
 
 
 def choose_schedule(kernel: Kernel, rules: RuleSet, chip: Chip, options: Options, trace: Trace,
-                    admit: Callable[[Kernel, Schedule], None] | None = None,
+                    admit: Admit | None = None,
                     memo: ScheduleMemo | None = None, issued: Issues | None = None) -> tuple[Schedule, Cost]:  # fmt: skip
     """The fastest legal schedule by the model that the target admits; ties by text. Where no rule matches, one tile.
 
@@ -68,7 +73,7 @@ def choose_schedule(kernel: Kernel, rules: RuleSet, chip: Chip, options: Options
 
 
 def choose_schedules(kernels: Iterable[Kernel], rules: RuleSet, chip: Chip, options: Options, trace: Trace,
-                     admit: Callable[[Kernel, Schedule], None] | None = None, memo: ScheduleMemo | None = None,
+                     admit: Admit | None = None, memo: ScheduleMemo | None = None,
                      refused: dict[str, AutocompError] | None = None,
                      issued: Issues | None = None) -> dict[str, tuple[Schedule, Cost]]:  # fmt: skip
     """`choose_schedule` for each signature; kernels of one form share an e-graph, so that its rules are declared once. A kernel for which
@@ -105,16 +110,19 @@ def _tell(kernel: Kernel, choice: Choice, trace: Trace) -> None:
     trace.add("schedule", kernel.name, signature=kernel.signature, candidates=choice.candidates, rule=choice.rule,
               seconds=choice.cost.seconds, bound=choice.cost.bound, runners_up=list(choice.runners_up),
               made={rule: {"schedules": n, "best": best} for rule, n, best in choice.made})  # fmt: skip
+    for name, by, used in choice.directives:
+        trace.add("directive", by, kernel=kernel.name, signature=kernel.signature, directive=name, used=used)
     for reason, n in choice.refused:
         rule, _, text = reason.partition(": ")
         trace.add("reject", rule, phase="tiling", kernel=kernel.name, reason=text, count=n)
 
 
 def _choose(kernel: Kernel, demand: Demand, made: Found, rules: RuleSet, chip: Chip, options: Options, trace: Trace,
-            admit: Callable[[Kernel, Schedule], None] | None, issued: Issues | None = None) -> Choice:  # fmt: skip
+            admit: Admit | None, issued: Issues | None = None) -> Choice:  # fmt: skip
     """Extract from what the kernel's e-graph holds: the roofline prices every schedule in it, what is printed the best of them."""
     refused: dict[str, int] = {}
-    found = _few(_candidates(kernel, demand.roles, made, chip, options, refused, trace))
+    given = directives_of(demand.roles, rules, chip, options)
+    found = _few(_candidates(kernel, demand.roles, made, chip, options, refused, trace, given))
     price, by_model = pricer(demand, chip, kernel), options.tile_heuristic == "model-driven"
     priced = [(price(c.schedule), c) for c in found]
     ranked = _ranked(priced, by_model)
@@ -124,15 +132,19 @@ def _choose(kernel: Kernel, demand: Demand, made: Found, rules: RuleSet, chip: C
     try:
         best, chosen, before = _admitted(kernel, ranked, admit, refused, joins.complete)
     except (DoesNotFit, UnsupportedOp) as e:
-        whole = Candidate(_whole(kernel, demand.roles, options), UNTILED)
+        whole = Candidate(_whole(kernel, demand.roles, options, given), UNTILED)
         if chip.target == "cpu" or whole in found:
             raise
         try:
             best, chosen, before = _admitted(kernel, iter([(price(whole.schedule), whole)]), admit, refused, lambda s: s)
         except (DoesNotFit, UnsupportedOp):
             raise e from None
-    next_best = (f"{describe(c.schedule)} ({c.rule}): {_priced(cost)}" for cost, c in islice(ranked, SHOWN))
-    return Choice(chosen.schedule, best, len(found) - before, chosen.rule, tuple(next_best), tuple(sorted(refused.items())), _made(priced))
+    if chosen.schedule.directives != (asked := given.of(chosen.schedule)):
+        best = price(chosen.schedule)
+    next_best = (f"{_tiled(c.schedule)} ({c.rule}): {_priced(cost)}" for cost, c in islice(ranked, SHOWN))
+    by, used = given.by(chosen.schedule), chosen.schedule.directives
+    return Choice(chosen.schedule, best, len(found) - before, chosen.rule, tuple(next_best), tuple(sorted(refused.items())), _made(priced),
+                  tuple((name, by[name], name in used) for name in asked))  # fmt: skip
 
 
 def _few(found: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
@@ -140,6 +152,11 @@ def _few(found: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
     if len(found) <= LATE or not current().passed("schedule", FEW):
         return found
     return tuple(found[len(found) * (k + 1) // LATE - 1] for k in range(LATE))
+
+
+def _tiled(s: Schedule) -> str:
+    """A schedule without the directives that it may not keep."""
+    return show(replace(s, directives=()))
 
 
 def _priced(cost: Cost) -> str:
@@ -154,7 +171,7 @@ def _made(priced: list[tuple[Cost, Candidate]]) -> tuple[tuple[str, int, str], .
         count[c.rule] = count.get(c.rule, 0) + 1
         if c.rule not in best or cost.seconds < best[c.rule][0].seconds:
             best[c.rule] = cost, c
-    return tuple((rule, count[rule], f"{describe(c.schedule)}: {_priced(cost)}") for rule, (cost, c) in sorted(best.items()))
+    return tuple((rule, count[rule], f"{_tiled(c.schedule)}: {_priced(cost)}") for rule, (cost, c) in sorted(best.items()))
 
 
 def _ranked(priced: list[tuple[Cost, Candidate]], by_model: bool) -> Iterator[tuple[Cost, Candidate]]:
@@ -205,7 +222,7 @@ class Joins:
     rules: RuleSet
     chip: Chip
     options: Options
-    admit: Callable[[Kernel, Schedule], None] | None = None
+    admit: Admit | None = None
     known: dict[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
 
     def complete(self, s: Schedule) -> Schedule:
@@ -222,15 +239,17 @@ class Joins:
         return replace(s, join=self.known[join.signature])
 
 
-def _admitted(kernel: Kernel, ranked: Iterator[tuple[Cost, Candidate]], admit: Callable[[Kernel, Schedule], None] | None,
+def _admitted(kernel: Kernel, ranked: Iterator[tuple[Cost, Candidate]], admit: Admit | None,
               refused: dict[str, int], whole: Callable[[Schedule], Schedule]) -> tuple[Cost, Candidate, int]:  # fmt: skip
     """The first candidate that the target admits, each of its pieces, and how many stood before it; `whole` completes a schedule."""
     conditions, refusals = dict(refused), []
     for i, (cost, c) in enumerate(ranked):
         try:
             schedule = whole(c.schedule)
-            for k, s in pieces(kernel, schedule) if admit is not None else ():
-                admit(k, s)  # type: ignore[misc]
+            if admit is not None:
+                used = [admit(k, s) for k, s in pieces(kernel, schedule)]
+                names = tuple(d for d in schedule.directives if any(u is None or d in u for u in used))
+                schedule = replace(schedule, directives=names)
         except (DoesNotFit, UnsupportedOp) as e:
             refusals.append((c, e))
             refused[f"{c.rule}: {e.what}"] = refused.get(f"{c.rule}: {e.what}", 0) + 1
@@ -252,7 +271,7 @@ def _nearest(refusals: Sequence[tuple[Candidate, AutocompError]], conditions: Ma
         worst = max(conditions, key=lambda x: (conditions[x], x), default="")
         return e.then(f"no other schedule is left, {f'{worst} ({conditions[worst]} choices)' if worst else 'no rule made one'}")
     others = [f"{n} x {what}" for what, n in often.most_common() if what != e.what][:SHOWN]
-    return e.then(f"of {len(refusals)} schedules {often[e.what]} end so, the first is {describe(c.schedule)} ({c.rule})",
+    return e.then(f"of {len(refusals)} schedules {often[e.what]} end so, the first is {_tiled(c.schedule)} ({c.rule})",
                   *([f"the others: {', '.join(others)}"] if others else []))  # fmt: skip
 
 
@@ -264,13 +283,14 @@ def candidates(kernel: Kernel, rules: RuleSet, chip: Chip, options: Options, dem
     """
     roles = (demand or demand_of(kernel)).roles
     (found,) = found_together([kernel], [roles], rules, chip, options)
-    return _candidates(kernel, roles, found, chip, options, {} if refused is None else refused, trace)
+    given = directives_of(roles, rules, chip, options)
+    return _candidates(kernel, roles, found, chip, options, {} if refused is None else refused, trace, given)
 
 
 def found_together(kernels: Sequence[Kernel], roles: Sequence[Roles], rules: RuleSet, chip: Chip, options: Options) -> list[Found]:
     """What the rules make of each kernel and what they refuse: an e-graph for those of one form."""
     shared = any(m.name == "shared" for m in chip.memories)
-    asked = [_asked(k, replace(r, padded=True) if shared and r.form in ("contract", "online") else r, chip, options)
+    asked = [_asked(k, replace(r, padded=True) if shared and r.form in ("contract", "online") else r, rules, chip, options)
              for k, r in zip(kernels, roles, strict=True)]  # fmt: skip
     forms: dict[str, list[int]] = {}
     for n, x in enumerate(asked):
@@ -282,30 +302,36 @@ def found_together(kernels: Sequence[Kernel], roles: Sequence[Roles], rules: Rul
     return [out[n] for n in range(len(kernels))]
 
 
-def _asked(kernel: Kernel, roles: Roles, chip: Chip, options: Options) -> Asked:
+def _asked(kernel: Kernel, roles: Roles, rules: RuleSet, chip: Chip, options: Options) -> Asked:
     own = {"legal": lambda _move: _may_split(kernel, roles.split, options.exact), "room": lambda level: _room(chip, level)}
     functions = kernel_functions(roles, chip, options) | own
-    return Asked(roles, functions, lambda s: legal(kernel, s, options.exact))
+    return Asked(roles, functions, lambda s: legal(kernel, s, options.exact), directives_of(roles, rules, chip, options))
+
+
+def directives_of(roles: Roles, rules: RuleSet, chip: Chip, options: Options) -> Directives:
+    """What rules give the schedules of a kernel with these roles."""
+    return Directives(rules.of("directives", chip.target), kernel_functions(roles, chip, options))
 
 
 def _candidates(kernel: Kernel, roles: Roles, found: Found, chip: Chip, options: Options, refused: dict[str, int],
-                trace: Trace | None) -> tuple[Candidate, ...]:  # fmt: skip
+                trace: Trace | None, given: Directives) -> tuple[Candidate, ...]:  # fmt: skip
     refused.update(found.refused)
     if found.budget and trace is not None:
         trace.add("budget", "tiling", kernel=kernel.name, limit=found.budget)
     made = tuple(Candidate(s, rule) for s, rule in found.schedules if rule != UNTILED)
     if chip.target == "cpu":
         return (*made, *(Candidate(s, UNTILED) for s, rule in found.schedules if rule == UNTILED))
-    return made or (Candidate(_whole(kernel, roles, options), UNTILED),)
+    return made or (Candidate(_whole(kernel, roles, options, given), UNTILED),)
 
 
-def _whole(kernel: Kernel, roles: Roles, options: Options) -> Schedule:
+def _whole(kernel: Kernel, roles: Roles, options: Options, given: Directives) -> Schedule:
     """The kernel as one tile, or as one of each batch element: a block multiplies two matrices, not a row of them. Axes of unknown extent
     have tiles of the most that they may be."""
     bound = [a for v in kernel.stores for a in bound_axes(v.value)]
     open_axes = {a.name: a.extent.hi for a in (*kernel.axes, *bound) if isinstance(a.extent, Sym) and a.extent.hi <= WHOLE}
     tiles = (open_axes | {a.name: 1 for a in roles.batch}, open_axes)
-    return next((s for s in map(Schedule.make, tiles) if legal(kernel, s, options.exact).ok), Schedule())
+    s = next((s for s in map(Schedule.make, tiles) if legal(kernel, s, options.exact).ok), Schedule())
+    return replace(s, directives=given.of(s))
 
 
 def _may_split(kernel: Kernel, axis: str, exact: bool) -> bool:
@@ -342,39 +368,3 @@ def kernel_functions(roles: Roles, chip: Chip, options: Options) -> dict[str, An
         "factor_bytes": lambda: DTYPES[roles.factor].bytes if roles.factor else 0,
         "wave": lambda: chip.lanes(4),
     }
-
-
-def describe(s: Schedule) -> str:
-    """One line for tables: tile i0 16, i1 64; parallel i0."""
-    parts = [f"tile {', '.join(f'{a} {t}' for a, t in s.tile)}"] if s.tile else ["one tile"]
-    if s.order:
-        parts.append(f"order {' '.join(s.order)}")
-    if s.skew:
-        parts.append(f"skew {s.skew}")
-    if s.parallel:
-        parts.append(f"parallel {' '.join(s.parallel)}")
-    if s.stages > 1:
-        parts.append(f"{s.stages} stages")
-    if s.roles != "single":
-        parts.append(f"{s.roles} roles, {s.workers} worker{'s' if s.workers > 1 else ''}")
-        if s.stream:
-            parts.append("last tiles shared out")
-        if s.resident > 1:
-            parts.append(f"{s.resident} blocks a core")
-        if s.persistent:
-            parts.append("blocks stay")
-        if s.apart:
-            parts.append("in turns")
-        if s.lazy:
-            parts.append(f"base lags by 2^{s.lazy}")
-    if s.split:
-        parts.append(f"{s.split[0]} in {s.split[1]} parts")
-    if s.deep > 1:
-        parts.append(f"depth over clusters of {s.deep}")
-    elif s.cluster > 1:
-        parts.append(f"clusters of {s.cluster}")
-    elif s.roles == "single" and s.threads != Schedule.threads:
-        parts.append(f"{s.threads} threads")
-    if s.instruction:
-        parts.append(s.instruction)
-    return "; ".join(parts)

@@ -15,6 +15,7 @@ from typing import Any
 from autocomp.budget import LATE
 from autocomp.cost.roles import Roles, spread
 from autocomp.deadline import current
+from autocomp.egraph.directives import Directives
 from autocomp.egraph.engine import execute
 from autocomp.egraph.kernel_rules import COLUMNS, TILES, Decoder, KernelRule, Subject, Words, axes_of, compile_rule, default_row
 from autocomp.egraph.kernel_terms import is_legal
@@ -48,11 +49,13 @@ class Found:
 
 @dataclass(frozen=True)
 class Asked:
-    """A kernel whose schedules are wanted. `functions`: what conditions may ask; `judge` says whether a schedule may be run."""
+    """A kernel whose schedules are wanted. `functions`: what conditions may ask; `judge` says whether a schedule may be run; `directives`:
+    what rules give its schedules."""
 
     roles: Roles
     functions: Mapping[str, Any]
     judge: Callable[[Schedule], Verdict]
+    directives: Directives = Directives((), {})
 
 
 def schedules(kernels: Sequence[Asked], rules: Iterable[Rule], options: Options) -> list[Found]:
@@ -199,7 +202,7 @@ class _KernelEGraph:
         return [self._decoded(k, sorted(mine)) for k, mine in zip(self.kernels, rows)]
 
     def _decoded(self, kernel: _Kernel, rows: Sequence[tuple[tuple[int, ...], int]]) -> tuple[tuple[Schedule, str], ...]:
-        decoder = Decoder(kernel.asked.roles, self.words)
+        decoder = Decoder(kernel.asked.roles, self.words, kernel.asked.directives)
         out: dict[tuple[Any, ...], tuple[tuple[int, ...], str]] = {}
         for columns, by in rows:
             same = (decoder.tile(columns[: len(TILES)]), columns[len(TILES) :])

@@ -22,14 +22,15 @@ from autocomp.rewrite.vocabulary import KERNEL_PHASES
 from autocomp.store import package_stamp, read_entry, write_entry
 from autocomp.trace import Trace
 
-FORMAT = "autocomp schedule 1"
+FORMAT = "autocomp schedule 2"
 MOST = 4096  # choices that a process remembers
 
 
 @dataclass(frozen=True)
 class Choice:
     """A schedule with its cost and what the trace says of the choice: number of candidates, the rule that made it, the next
-    best as text, refusals with their counts; made: of every rule how many schedules it made, and its cheapest one as text."""
+    best as text, refusals with their counts; made: of every rule how many schedules it made, and its cheapest one as text;
+    directives: of each that rules gave the chosen schedule its name, the rule and whether it took effect."""
 
     schedule: Schedule
     cost: Cost
@@ -38,6 +39,7 @@ class Choice:
     runners_up: tuple[str, ...]
     refused: tuple[tuple[str, int], ...]
     made: tuple[tuple[str, int, str], ...] = ()
+    directives: tuple[tuple[str, str, bool], ...] = ()
 
 
 _remembered: dict[str, Choice] = {}
@@ -98,7 +100,7 @@ def _choice(d: Mapping[str, Any]) -> Choice:
     cost = Cost(float(d["cost"]["seconds"]), str(d["cost"]["bound"]), _tuples(d["cost"]["parts"]))
     schedule = {f.name: _tuples(d["schedule"][f.name]) for f in fields(Schedule)}
     return Choice(Schedule(**schedule), cost, int(d["candidates"]), str(d["rule"]), _tuples(d["runners_up"]), _tuples(d["refused"]),
-                  _tuples(d["made"]))  # fmt: skip
+                  _tuples(d["made"]), _tuples(d["directives"]))  # fmt: skip
 
 
 def _tuples(x: Any) -> Any:

@@ -1,7 +1,7 @@
 """Tiling and scheduling rules of one kernel as egglog rules over one constructor: a schedule is a row of columns.
 
-    (Tile rows cols depth batch taps threads stages grouped workers cluster deep resident overlap lazy persistent apart stream
-     split roles instruction)
+    (Tile rows cols depth batch taps threads stages grouped workers cluster cluster_split_k resident softmax_overlap
+     rescale_threshold persistent ping_pong stream_k split roles instruction)
 
 A tiling rule joins its `choose` tables under its conditions and unites the kernel with a Tile; a scheduling rule matches the
 Tiles of the kernel and adds others. The e-graph decides each condition itself or, where it cannot, puts the question
@@ -18,6 +18,7 @@ from functools import reduce
 from typing import Any
 
 from autocomp.cost.roles import Roles, spread
+from autocomp.egraph.directives import Directives
 from autocomp.egraph.kernel_terms import LIMIT, Condition, Number, Unstated, condition, is_legal, number
 from autocomp.errors import RuleError
 from autocomp.ir.schedule import Schedule
@@ -98,8 +99,8 @@ def default_row(words: Words) -> tuple[int, ...]:
 class Decoder:
     """Rows of columns as schedules: sizes spread over the axes of each role."""
 
-    def __init__(self, roles: Roles, words: Words) -> None:
-        self.roles, self.words = roles, words
+    def __init__(self, roles: Roles, words: Words, directives: Directives = Directives((), {})) -> None:  # noqa: B008
+        self.roles, self.words, self.directives = roles, words, directives
         self._tiles: dict[tuple[int, ...], tuple[tuple[str, int], ...]] = {}
         self._rest: dict[tuple[int, ...], Schedule] = {}
         self._roles: dict[tuple[str, int], dict[str, int]] = {}
@@ -116,8 +117,9 @@ class Decoder:
         rest: dict[str, Any] = dict(zip((*FIELDS, *WORDS), columns, strict=True))
         rest |= {w: self.words.values[rest[w]] for w in WORDS}
         split = (self.roles.split, rest["split"]) if rest["split"] else None
-        flags = {b: bool(rest[b]) for b in ("persistent", "apart", "stream")}
-        return Schedule(**rest | {"split": split} | flags)
+        flags = {b: bool(rest[b]) for b in ("persistent", "ping_pong", "stream_k")}
+        schedule = Schedule(**rest | {"split": split} | flags)
+        return replace(schedule, directives=self.directives.of(schedule))
 
     def tile(self, sizes: tuple[int, ...]) -> tuple[tuple[str, int], ...]:
         """Tiles of the axes, by name, for the sizes of the roles (few among the rows)."""

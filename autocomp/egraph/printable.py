@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from autocomp.budget import Effort, cover_effort
@@ -13,7 +12,7 @@ from autocomp.egraph import cover as covers
 from autocomp.egraph.frozen import Frozen
 from autocomp.errors import AutocompError, UnsupportedOp
 from autocomp.ir.checks import check_kernel_graph
-from autocomp.ir.kernel import Kernel, KernelGraph
+from autocomp.ir.kernel import KernelGraph
 from autocomp.ir.schedule import Schedule
 from autocomp.loops.bounds import check_kernel_graph_accesses
 from autocomp.options import Options
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 COVERS = 12  # that are tried
 
 
-def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: Trace, admit: Callable[[Kernel, Schedule], None],
+def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: Trace, admit: choose.Admit,
           memo: ScheduleMemo | None = None,
           issued: choose.Issues | None = None) -> tuple[KernelGraph, dict[str, tuple[Schedule, Cost]]]:  # fmt: skip
     """The kernels, and by signature a schedule with its predicted cost.

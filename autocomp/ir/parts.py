@@ -64,7 +64,8 @@ def pieces(kernel: Kernel, schedule: Schedule) -> Pieces:
     order = (cut.name, *(a for a in schedule.order if a in mine)) if schedule.order else ()
     first = replace(schedule, tile=tuple(sorted({**tile, cut.name: 1}.items())), split=None, join=(), order=order)
     rest = dict(schedule.join)
-    last = Schedule.make({a: t for a, t in rest.items() if a != "threads"}, threads=rest.get("threads", Schedule.threads))
+    last = Schedule.make({a: t for a, t in rest.items() if a != "threads"}, threads=rest.get("threads", Schedule.threads),
+                         directives=schedule.directives)  # fmt: skip
     return (part, first), (join, last)
 
 

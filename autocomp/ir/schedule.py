@@ -8,24 +8,32 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Schedule:
-    """How one kernel runs. Axis names are the kernel's.
+    """How one kernel runs. Axis names are the kernel's; `ir.schedule_text` prints and parses it.
 
-    tile       (axis, size) pairs: an axis whose tile is its extent lies whole inside the tile; an output axis with a
-               smaller tile is a grid axis; a reduced axis with a smaller tile becomes a loop. Axes not named are whole.
-    vector     (axis, lanes): the axis that runs across vector lanes, and how many.
-    order      grid axes from outermost to innermost; () = as in the output. `grouped` walks that many rows of tiles first.
-    parallel   grid axes whose iterations may run at once.
-    skew       rows of a unimodular matrix over the loop axes, () = identity.
-    stages     ring depth of copies in the reduction's loop; roles/workers/threads/cluster/persistent/overlap: who
-               runs what on a GPU or NPU (docs/architecture.md).
-    resident   blocks that share a core: each has that part of its registers and shared memory.
-    apart      each consuming warpgroup has tiles of its own; their products take turns.
-    lazy       a base under which other states are kept (the maximum of a softmax) moves only where a step's weights would sum to more
-               than 2^lazy; 0: in every step.
-    deep       blocks of a cluster that each compute a part of the depth of one tile; then the cluster is as large.
-    stream     blocks that stay share out the steps of the last tiles evenly; who begins a tile adds the others' sums.
-    split      (axis, parts): the reduction over axis is done in parts that a second kernel combines (`ir.parts`);
-    join       that kernel's tile as (axis, size) pairs, and ("threads", n).
+    tile        (axis, size) pairs: an axis whose tile is its extent lies whole inside the tile; an output axis with a smaller tile is a
+                grid axis; a reduced axis with a smaller tile becomes a loop. Axes not named are whole.
+    vector      (axis, lanes): the axis that runs across vector lanes, and how many.
+    order       grid axes from outermost to innermost; () = as in the output.
+    grouped     rows of tiles that are walked together, column by column, so that blocks which run at once share factors in L2.
+    parallel    grid axes whose iterations may run at once.
+    skew        rows of a unimodular matrix over the loop axes, () = identity.
+    stages      slots of the ring of copies in the reduction's loop (software pipelining).
+    threads     threads of a block without roles.
+    roles       "single": all warps do the same; "warp_specialise": one producer warpgroup starts copies, `workers` consumer warpgroups
+                compute.
+    resident    blocks that share a core: each has that part of its registers and shared memory.
+    cluster     blocks of a thread block cluster; where they share a factor its copies are multicast.
+    persistent  a block computes one tile after another; there are as many as run at once.
+    ping_pong   each consumer warpgroup has tiles of its own; one's epilogue overlaps another's products.
+    stream_k    persistent blocks share out the depth of the last tiles evenly; who begins a tile adds the others' sums.
+    cluster_split_k    blocks of a cluster that each sum a part of the depth of one tile; they add up through distributed shared memory.
+    split       (axis, parts): the reduction over axis is done in parts that a second kernel combines (`ir.parts`; split-K, split-KV).
+    join        that kernel's tile as (axis, size) pairs, and ("threads", n).
+    softmax_overlap    1: the second product of attention runs one step late, beside the softmax of the next step; 2: it is waited for
+                together with the scores, which takes fewer registers.
+    rescale_threshold  n: the base of a running softmax moves only where a step's weights would sum to more than 2^n; 0: in every step.
+    instruction the matrix instruction, where not the target's first: "direct" (factors from registers) or "tf32".
+    directives  what its code does beside, names of `ir.directives` in that table's order.
     """
 
     tile: tuple[tuple[str, int], ...] = ()
@@ -40,15 +48,16 @@ class Schedule:
     resident: int = 1
     threads: int = 256
     cluster: int = 1
-    deep: int = 1
+    cluster_split_k: int = 1
     persistent: bool = False
-    apart: bool = False
-    stream: bool = False
-    overlap: int = 0
-    lazy: int = 0
+    ping_pong: bool = False
+    stream_k: bool = False
+    softmax_overlap: int = 0
+    rescale_threshold: int = 0
     split: tuple[str, int] | None = None
     join: tuple[tuple[str, int], ...] = ()
     instruction: str = ""
+    directives: tuple[str, ...] = ()
 
     def tiled(self, tile: tuple[tuple[str, int], ...]) -> Schedule:
         """The same with another tile: `dataclasses.replace` in a twentieth of its time, as a kernel has thousands of such schedules."""

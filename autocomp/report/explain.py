@@ -60,6 +60,10 @@ def _why(program: Any, name: str) -> tuple[str, dict[str, Any]]:
         f"  predicted  {seconds_text(k.predicted)}, bound by {k.bound}",
         f"  schedule   {k.schedule}",
     ]
+    given = [e for e in program.trace.of("directive") if e.data["signature"] == k.signature]
+    kept = set(k.schedule.split(" | "))  # a program of one kernel has no use for what concerns its neighbours
+    lines += [f"    {e.data['directive']}: {e.name}" for e in given if e.data["directive"] in kept]
+    lines += [f"    no use for {', '.join(idle)}"] if (idle := [e.data["directive"] for e in given if e.data["directive"] not in kept]) else []
     lines += [f"  tuned      {e.data['text']}" for e in program.trace.of("tuned") if e.data.get("signature") == k.signature]
     lines += ["  made by"] + [f"    {r}" for r in (*k.rules, *(f"{e.data['rule']}: the schedule" for e in others if e.data.get("rule")))]
     for e in others:
@@ -72,6 +76,7 @@ def _why(program: Any, name: str) -> tuple[str, dict[str, Any]]:
         "ops": list(k.ops),
         "rules": list(k.rules),
         "schedule": k.schedule,
+        "directives": [{"name": e.data["directive"], "rule": e.name, "used": e.data["directive"] in kept} for e in given],
         "predicted": k.predicted,
         "bound": k.bound,
         "trace": [e.data for e in others],
@@ -88,17 +93,20 @@ def _why_not(program: Any, rule: str) -> tuple[str, dict[str, Any]]:
     count = sum(int(e.data.get("count", 1)) for e in fired)
     made = [(e.name, *e.data["made"][rule].values(), e.data["rule"] == rule) for e in program.trace.of("schedule")
             if rule in e.data.get("made", ())]  # fmt: skip
+    gave = [(e.data["kernel"], e.data["directive"], e.data["used"]) for e in program.trace.of("directive") if e.name == rule]
     lines = [f"{rule}: fired {plural(count, 'time')}, matched and was refused {plural(len(rejected), 'time')}"]
     if made:
         n = sum(m for _, m, *_ in made)
         lines[0] = f"{rule}: made {plural(n, 'schedule')}, matched and was refused {plural(len(rejected), 'time')}"
     for kernel, n, best, chosen in made:
         lines.append(f"  made: kernel {kernel}, {plural(n, 'schedule')}, {'one of them was chosen, ' if chosen else ''}the cheapest {best}")
+    lines += [f"  gave: kernel {kernel}, {name}{'' if used else ', which had no use for it'}" for kernel, name, used in gave]
     lines += ["  refused: " + ", ".join(f"{k} {v}" for k, v in e.data.items()) for e in rejected[:20]]
-    if not fired and not made and not rejected:
+    if not fired and not made and not rejected and not gave:
         lines.append(f"  {_silent(program, rule)}")
     return "\n".join(lines), {"rule": rule, "fired": len(fired), "refused": [e.data for e in rejected],
-                              "made": {kernel: {"schedules": n, "cheapest": best} for kernel, n, best, _ in made}}  # fmt: skip
+                              "made": {kernel: {"schedules": n, "cheapest": best} for kernel, n, best, _ in made},
+                              "gave": [{"kernel": kernel, "directive": name, "used": used} for kernel, name, used in gave]}  # fmt: skip
 
 
 def _silent(program: Any, rule: str) -> str:

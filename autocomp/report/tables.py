@@ -37,7 +37,7 @@ def remarks(program: Any) -> list[str]:
 
 def _of_measurements(program: Any) -> list[str]:
     said = [e.data["text"] for e in program.trace.of("tuned") if e.name == "program"]
-    return said + [f"{e.name}: {e.data['text']}" for e in program.trace.of("note") if e.name == "tuning database"]
+    return said + [f"{e.name}: {e.data['text']}" for e in program.trace.of("note") if e.name in ("tuning database", "schedule")]
 
 
 def plural(n: int, noun: str) -> str:

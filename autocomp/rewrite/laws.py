@@ -1,7 +1,7 @@
 """What fusion, tiling and scheduling rules must look like: they move no values, so nothing but their form can be wrong.
 
 A fusion rule is an instance of one law, load(store(?k)) = ?k; a tiling rule gives a form of kernel a schedule, a scheduling rule
-gives a schedule another one, or a recurrence a move.
+gives a schedule another one, or a recurrence a move; a rule of directives names what a schedule's code does beside.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
+from autocomp.ir.directives import DIRECTIVES
 from autocomp.rewrite.expr import Ref, walk
 from autocomp.rewrite.location import Text
 from autocomp.rewrite.pattern import Apply, Pattern
@@ -52,6 +53,9 @@ def check_fusion(rule: Rule, lhs: Text, rhs: Text) -> None:
 def check_kernel_rule(rule: Rule, match: Text, rhs: Text) -> None:
     """Raises RuleError where a tiling or scheduling rule matches no form of kernel, or makes no schedule."""
     left, right = rule.match, rule.rhs
+    if rule.phase == "directives":
+        _check_directive(rule, match, rhs)
+        return
     if not isinstance(left, Apply) or not isinstance(right, Apply):
         raise (match if not isinstance(left, Apply) else rhs).error("an op with its fields is wanted", 0, "rhs: tile(m: ?bm)")
     moves = [m for m in MOVES if m != "recurrence"]
@@ -64,6 +68,16 @@ def check_kernel_rule(rule: Rule, match: Text, rhs: Text) -> None:
     if left.op != "recurrence":
         _check_fields(left.op, right, rhs)
         _check_choices(rule, right)
+
+
+def _check_directive(rule: Rule, match: Text, rhs: Text) -> None:
+    """A rule of directives matches a schedule and names one of `ir.directives`."""
+    if not isinstance(rule.match, Apply) or rule.match.op != "tile":
+        raise match.error("a directives rule matches a schedule", 0, "match: tile(roles: 'warp_specialise')")
+    if not isinstance(rule.rhs, Apply) or rule.rhs.op not in DIRECTIVES:
+        raise rhs.error("the right side of a directives rule names one directive", 0, "such as `rhs: tma_store()`")
+    if rule.choose:
+        raise rule.error("a directives rule chooses nothing", "a scheduling rule makes several schedules of one")
 
 
 def _check_fields(form: str, right: Apply, rhs: Text) -> None:

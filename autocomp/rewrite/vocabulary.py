@@ -1,6 +1,6 @@
 """What each phase's rules may say: ops of patterns, functions of conditions with what they mean, and words.
 
-Graph phases speak of the op table; `fusion` of bodies (checked for each cut); `tiling` and `scheduling` of one kernel.
+Graph phases speak of the op table; `fusion` of bodies (checked for each cut); `tiling`, `scheduling` and `directives` of one kernel.
 What a function computes lives with the stage that evaluates it (`functions.py` for the graph phases, `egraph/rows.py` for fusion,
 `egraph/choose.py` for the kernel phases).
 """
@@ -11,13 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
 
+from autocomp.ir.directives import DIRECTIVES
 from autocomp.ir.ops import OPS
 from autocomp.ir.types import DTYPES
 from autocomp.options import Options
 
 GRAPH_PHASES = ("shapes", "algebra", "layout", "precision", "idioms", "monoids")
 BODY_PHASES = ("fusion",)
-KERNEL_PHASES = ("tiling", "scheduling")
+KERNEL_PHASES = ("tiling", "scheduling", "directives")
 PHASES = GRAPH_PHASES + BODY_PHASES + KERNEL_PHASES
 ANY = 4096  # as many operands as concat takes
 
@@ -131,8 +132,8 @@ CONSUMERS = {
 }
 ROLE = {"m": "rows", "n": "cols", "k": "depth", "b": "batch", "t": "taps", "i": "rows", "j": "cols"}
 FIELDS = (  # whole numbers of a schedule
-    "threads", "stages", "grouped", "workers", "cluster", "deep", "resident", "overlap", "lazy", "persistent", "apart",
-    "stream", "split",
+    "threads", "stages", "grouped", "workers", "cluster", "cluster_split_k", "resident", "softmax_overlap",
+    "rescale_threshold", "persistent", "ping_pong", "stream_k", "split",
 )  # fmt: skip
 WORDS = ("roles", "instruction")  # and words
 FORMS = {  # of a kernel: what a tiling rule matches, with the roles of its axes, and one line
@@ -194,6 +195,10 @@ def vocabulary(phase: str) -> Vocabulary:
     if phase in BODY_PHASES:
         means = {**CONSUMERS, "load": "load(store(?k)): what the producer stored", "store": "see load"}
         return Vocabulary({n: (1, ANY) for n in means}, dict.fromkeys(means, frozenset()), {**LISTS, **BODY}, words | BODY_WORDS, means)
+    if phase == "directives":
+        means = {"tile": "a schedule: its fields"} | {d.name: d.what for d in DIRECTIVES.values()}
+        attrs = dict.fromkeys(means, frozenset[str]()) | {"tile": frozenset({*FIELDS, *WORDS})}
+        return Vocabulary(dict.fromkeys(means, (0, 0)), attrs, {**LISTS, **KERNEL}, words | KERNEL_WORDS, means)
     if phase in KERNEL_PHASES:
         attrs = {form: frozenset(roles) for form, (roles, _) in FORMS.items()} | {move: frozenset(f) for move, f in MOVES.items()}
         attrs["tile"] = frozenset({*ROLE, *FIELDS, *WORDS, "time", "space"})

@@ -12,7 +12,9 @@ import numpy as np
 from autocomp.cost.estimate import share_of_roofline
 from autocomp.deadline import current
 from autocomp.errors import AutocompError, BuildError, ModelError
+from autocomp.ir.directives import complete
 from autocomp.ir.kernel import KernelGraph
+from autocomp.ir.schedule import Schedule
 from autocomp.limits import memory_told
 from autocomp.options import Options
 from autocomp.runtime.build import build_library, build_objects
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
     from autocomp.ir.schedule import Schedule
     from autocomp.targets import Target
 
-OVERLAP = "launches_overlap"  # the feature of chips on which a kernel may start while the one before it ends
 
 
 @dataclass(frozen=True)
@@ -211,7 +212,7 @@ class Program:
 def build_program(calls: KernelGraph, schedules: Mapping[str, tuple[Schedule, Cost]], target: Target, options: Options, trace: Trace,
                   rule_names: tuple[str, ...] = ()) -> Program:  # fmt: skip
     """Print every distinct kernel, build the sources where the toolchain is here, and wrap it all as a Program."""
-    from autocomp.egraph.choose import describe
+    from autocomp.ir.schedule_text import show
 
     count: dict[str, int] = {}
     for c in calls.calls:
@@ -219,7 +220,6 @@ def build_program(calls: KernelGraph, schedules: Mapping[str, tuple[Schedule, Co
     measured = {e.data["signature"]: e.data["text"] for e in trace.of("tuned") if e.data["used"] and "signature" in e.data}
     tiled = {e.data["signature"]: (f"{e.data['rule']}: the schedule",) for e in trace.of("schedule") if "/" in e.data.get("rule", "")}
     sources: dict[str, KernelSource] = {}
-    prints = printing(target, calls)
     infos: dict[str, KernelInfo] = {}
     for c in calls.calls:
         k = c.kernel
@@ -229,17 +229,18 @@ def build_program(calls: KernelGraph, schedules: Mapping[str, tuple[Schedule, Co
             infos[k.name] = KernelInfo(k.name, c.ops, count[k.name], "runs through its reference", 0.0, "opaque", c.rules, k.signature, "")
             continue
         schedule, cost = schedules[k.signature]
+        schedule = beside_others(schedule, calls)
         share = share_of_roofline(k, cost, target.chip)
         header = (
             f"{k.name}: {' '.join(c.ops)}",
-            f"schedule: {describe(schedule)}",
+            f"schedule: {show(schedule)}",
             *([f"tuned: {measured[k.signature]}"] if k.signature in measured else []),
             f"predicted: {cost.seconds * 1e6:.2f} us, bound by {cost.bound}, {share:.0%} of the roofline",
             *(f"rule: {r}" for r in (*c.rules, *tiled.get(k.signature, ()))),
         )
-        sources[k.name] = prints.emit(k, schedule, header)
+        sources[k.name] = target.emit(k, schedule, header)
         infos[k.name] = KernelInfo(
-            k.name, c.ops, count[k.name], describe(schedule), cost.seconds, cost.bound, c.rules, k.signature, sources[k.name].text,
+            k.name, c.ops, count[k.name], show(schedule), cost.seconds, cost.bound, c.rules, k.signature, sources[k.name].text,
             share * cost.seconds,
         )  # fmt: skip
     files = files_of(calls, sources, target)
@@ -247,12 +248,11 @@ def build_program(calls: KernelGraph, schedules: Mapping[str, tuple[Schedule, Co
     return Program(calls, list(infos.values()), files, target, trace, options, rule_names, executor, sources)
 
 
-def printing(target: Target, calls: KernelGraph) -> Target:
-    """The target as it prints a program's kernels: one that is alone meets no other launch to overlap with."""
-    if len(calls.calls) > 1 or OVERLAP not in target.chip.features:
-        return target
-    chip = replace(target.chip, features=tuple(x for x in target.chip.features if x != OVERLAP))
-    return replace(target, chip=chip)  # type: ignore[type-var]
+def beside_others(schedule: Schedule, calls: KernelGraph) -> Schedule:
+    """A kernel that is a program's only one meets no other launch: it need not wait for one."""
+    if len(calls.calls) > 1 or "pdl" not in schedule.directives:
+        return schedule
+    return replace(schedule, directives=complete(set(schedule.directives) - {"pdl"}))
 
 
 def files_of(calls: KernelGraph, sources: Mapping[str, KernelSource], target: Target) -> dict[str, str]:

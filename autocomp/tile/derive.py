@@ -98,15 +98,15 @@ class Deriver(Values):
             opts.append(("cluster", str(self.s.cluster)))
         if self.s.persistent:
             opts.append(("persistent", "yes"))
-        if self.s.stream:
+        if self.s.stream_k:
             opts.append(("stream", "yes"))
         return tuple(opts)
 
     def loop(self, axes: Sequence[str], body: Sequence[Loop | Stmt], until: str = "") -> Loop:
         stages = (("stages", str(self.s.stages)),) if self.s.stages > 1 else ()
         ends = (("until", until),) if until else ()
-        late = (("overlap", str(self.s.overlap)),) if self.s.overlap else ()
-        parts = (("parts", str(self.s.deep)),) if self.s.deep > 1 else ()
+        late = (("overlap", str(self.s.softmax_overlap)),) if self.s.softmax_overlap else ()
+        parts = (("parts", str(self.s.cluster_split_k)),) if self.s.cluster_split_k > 1 else ()
         return Loop("pipelined" if stages else "serial", tuple(axes), tuple(body), stages + parts + late + ends)
 
     def until(self, e: Reduce | Contract, loops: Sequence[str]) -> str:

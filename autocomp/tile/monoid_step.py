@@ -41,7 +41,7 @@ class MonoidStep:
         self.value[first] = self._of(v)
         if scale is not None:
             self.value[first] = Map(e.dtype, "mul", (self._of(v), scale))
-        if self.carried and m.tells and d.s.lazy:
+        if self.carried and m.tells and d.s.rescale_threshold:
             return self._lagging(m, v, scale)
         new = self._bases(m, v, scale)
         out = dict(new)
@@ -108,7 +108,7 @@ class MonoidStep:
         rare.body += [_under(s, moved) for s in under_old]
         self._settle(m, new)
         d.scopes.pop()
-        most = min([2.0**d.s.lazy] + [_largest(self.operand[x].dtype) / 4 for _, x, _ in m.modules if x in m.operands[1:]])
+        most = min([2.0**d.s.rescale_threshold] + [_largest(self.operand[x].dtype) / 4 for _, x, _ in m.modules if x in m.operands[1:]])
         here.body.append(Loop("when", (), tuple(rare.body), (("of", total), ("above", repr(most)))))
         for s, lift, _ in m.modules:
             if lift in m.operands[1:]:

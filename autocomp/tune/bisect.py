@@ -269,6 +269,7 @@ def fired(request: Request) -> tuple[str, ...]:
     program = _program(request)
     trace = program.trace
     names = {e.name for e in trace.of("rule")} | {e.data["rule"] for e in trace.of("schedule") if "rule" in e.data}
+    names |= {e.name for e in trace.of("directive") if e.data["used"]}
     used = (TUNED,) if any(e.data["used"] for e in trace.of("tuned")) else ()
     return (*(n for n in program.rule_names if n in names), *used)
 

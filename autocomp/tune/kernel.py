@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autocomp.deadline import current
-from autocomp.egraph.choose import describe
 from autocomp.errors import AutocompError
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
+from autocomp.ir.schedule_text import show
 from autocomp.options import Options
 from autocomp.runtime.codec import encode
 from autocomp.targets import Target
@@ -124,7 +124,7 @@ class KernelTuning:
 
     def run(self, calls: int, end: float, report: Callable[[KernelTuning], None]) -> KernelResult:
         """Search until the limit of configurations, the patience or the time (`end`, monotonic) is reached; then race the best."""
-        base = KernelResult(self.kernel.name, calls, len(self.space), untuned=describe(self.choice), kernel=self.kernel)
+        base = KernelResult(self.kernel.name, calls, len(self.space), untuned=show(self.choice), kernel=self.kernel)
         stored = next((t for t in self.session.database.tuned(self.session.at) if t.kernel == self.key), None)
         if stored is not None and stored.done and self.search.over and stored.untuned == schedule_text(self.choice):
             return self._told(base, stored)
@@ -286,7 +286,7 @@ class KernelTuning:
         best = t.kept[0] if t.kept else Kept("{}", 0.0)
         schedule = schedule_of(best.schedule)
         pairs = tuple((self.space.points[i].predicted, s) for i, s in sorted(self.search.seconds.items()))
-        return replace(base, tried=self.search.tried, fresh=self.search.tried - self.recalled, tuned=describe(schedule),
+        return replace(base, tried=self.search.tried, fresh=self.search.tried - self.recalled, tuned=show(schedule),
                        schedule=best.schedule, untuned_seconds=t.untuned_seconds, tuned_seconds=best.seconds,
                        predicted=self.space.points[self.first].predicted, note=note, figures=best.monitors, pairs=pairs,
                        failures=failures)  # fmt: skip

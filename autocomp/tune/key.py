@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autocomp.errors import AutocompError
+from autocomp.ir.directives import DIRECTIVES
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
 from autocomp.rewrite.vocabulary import KERNEL_PHASES
@@ -88,6 +89,8 @@ def schedule_of(text: str) -> Schedule:
         for name in ("tile", "join"):
             if not all(len(p) == 2 and type(p[0]) is str and type(p[1]) is int and p[1] > 0 for p in values.get(name, ())):
                 raise TypeError(f"{name} wants pairs of an axis and a size")
+        if unknown := [d for d in values.get("directives", ()) if d not in DIRECTIVES]:
+            raise TypeError(f"there is no directive {unknown[0]}")
     except (ValueError, TypeError, AttributeError) as e:
         raise AutocompError(f"'{text[:80]}' is no schedule: {e}", where="tuning database",
                             hint="`autocomp tune --clear` removes what is stored") from None  # fmt: skip

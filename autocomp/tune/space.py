@@ -7,7 +7,7 @@ rules make and no condition refuses, so every move inside it is legal.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from math import isinf
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ import numpy as np
 
 from autocomp.cost.estimate import demand_of, pricer
 from autocomp.egraph.choose import Joins, candidates
+from autocomp.ir.directives import complete
 from autocomp.ir.schedule import Schedule
 
 if TYPE_CHECKING:
@@ -37,13 +38,18 @@ class Point:
 
 
 def legal_points(kernel: Kernel, rules: RuleSet, chip: Chip, options: Options, untuned: Schedule) -> list[Point]:
-    """Every legal schedule in predicted order (ties by text), with the one that is chosen without measuring."""
+    """Every legal schedule in predicted order (ties by text), with the one that is chosen without measuring, and that one without each
+    of its directives."""
     demand = demand_of(kernel)
     price, joins, found = pricer(demand, chip, kernel), Joins(kernel, rules, chip, options), {}
     for c in candidates(kernel, rules, chip, options, demand):
         if not isinf(price(c.schedule).seconds):  # the reduction has these parts
             found[joins.complete(c.schedule)] = c.rule
-    found.setdefault(untuned, "untuned")
+    alike = next((s for s in found if replace(s, directives=untuned.directives) == untuned), None)
+    rule = found.pop(alike) if alike is not None else "untuned"  # the candidate also has directives that take no effect
+    found[untuned] = rule
+    for d in untuned.directives:
+        found.setdefault(replace(untuned, directives=complete(set(untuned.directives) - {d})), f"{rule} without {d}")
     points = [Point(s, price(s).seconds, rule) for s, rule in found.items()]
     return sorted(points, key=lambda p: (p.predicted, str(p.schedule)))
 

@@ -32,10 +32,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 
 import autocomp
-from autocomp.ir.schedule import Schedule
 from autocomp.runtime.inputs import random_inputs
 from tests.helpers.device_graphs import GOLDEN, GRAPHS, attention, gemm
 from tests.helpers.goldens import four_warpgroups, patch
+from tests.helpers.schedules import by_hand
 from tests.helpers.simt_model import ModelExecutor, ModelFailure, compile_model
 from tests.helpers.split_depth import AHEAD, FEW_ROWS, RESIDUAL, TWO, few_blocks, split, stream, weights
 
@@ -48,7 +48,7 @@ KINDS = {
     "fences": ("ac_async_fence", "ac_barrier_fence", "ac_team_fence", "__threadfence"),
 }  # fmt: skip
 STATEMENT = re.compile(rf"(?<!\w)({'|'.join(chain(*KINDS.values()))})(<[^;<>]*>)?\([^;]*\);")
-ROLES = Schedule.make({"i0": 128, "i1": 128, "r0": 64}, stages=3, roles="cooperative", workers=2, persistent=True, grouped=8)
+ROLES = by_hand({"i0": 128, "i1": 128, "r0": 64}, stages=3, roles="warp_specialise", workers=2, persistent=True, grouped=8)
 # So deep, or over so many keys, that rings of copies go round several times
 LONG = {
     "gemm_long": gemm(40, 72, 1024),
@@ -82,7 +82,7 @@ def cases() -> Iterator[tuple[str, str, Callable[[], Any]]]:
         for name, text in LONG.items():
             yield target, name, partial(autocomp.optimize, text, target=target)
     yield "cuda:h200", "roles", lambda: few_blocks(RESIDUAL, ROLES, 2)
-    yield "cuda:h200", "turns", lambda: few_blocks(RESIDUAL, replace(ROLES, tile=(("i0", 64), ("i1", 128), ("r0", 64)), apart=True), 2)
+    yield "cuda:h200", "turns", lambda: few_blocks(RESIDUAL, replace(ROLES, tile=(("i0", 64), ("i1", 128), ("r0", 64)), ping_pong=True), 2)
     yield "cuda:h200", "split_cluster", lambda: split(RESIDUAL, TWO)
     yield "cuda:h200", "split_few_rows", lambda: split(*FEW_ROWS["split"])
     yield "cuda:h200", "split_stream", lambda: stream("whole_waves_then_pieces")

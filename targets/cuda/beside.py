@@ -47,7 +47,7 @@ def find_beside(at: TeamPrinter, room: float) -> Beside | None:
     """The first operand of an epilogue that is as large as the tile and lies in boxes as a result does; None where there is none, where
     blocks share out a tile, and where not even one slot finds `room` (bytes of shared memory)."""
     first = at.p.body[0] if at.p.body else None
-    if at.parts or not (isinstance(first, Loop) and first.kind == "grid"):
+    if "load_c" not in at.directives or at.parts or not (isinstance(first, Loop) and first.kind == "grid"):
         return None
     behind = [n for n in first.body if isinstance(n, Stmt)]
     stores = [(s, x) for s in behind if s.op == "store" and (x := find_boxes(at, s.dst, at.place.layouts[s.srcs[0]]))]
@@ -65,8 +65,9 @@ def find_beside(at: TeamPrinter, room: float) -> Beside | None:
         takers = _takers(at)
         slots = next((n * takers for n in ((2, 1) if at.persistent else (1,)) if n * takers * (bytes_ + 16) <= free), 0)
         part = halves.room(at, x) if not slots and store is behind[-1] else 0
-        if not slots and not 0 < part <= free:
+        if not slots and not at.wants("load_c_halves", 0 < part <= free):
             continue
+        at.wants("load_c")
         at.placer.maps.append(x.map)
         offset = at.place.reserve(slots * bytes_ or bytes_ // 2, ALIGN)
         barrier = at.place.reserve(16 * slots or 8 * at.workers, 8)

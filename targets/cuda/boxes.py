@@ -88,9 +88,10 @@ def store_boxes(at: TeamPrinter, s: Stmt, maps: Sequence[Stmt] = ()) -> bool:
     """Prints a store through shared memory and the bulk engine: whole lines, clipped at the edges by the engine; `maps`: what makes each
     box's values just before. False where its rows do not allow it."""
     layout = at.place.layouts[s.srcs[0]]
-    x = find_boxes(at, s.dst, layout)
+    x = find_boxes(at, s.dst, layout) if "tma_store" in at.directives else None
     if x is None:
         return False
+    at.wants("tma_store")
     number = descriptor_of(at, x)
     if at.beside is not None and at.beside.store is s:
         at.leave_beside(number)

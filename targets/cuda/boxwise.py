@@ -32,7 +32,7 @@ class End:
 
 def end_of(at: TeamPrinter, rest: Sequence[Loop | Stmt]) -> End | None:
     """None where `rest` is not that, or blocks share it out."""
-    if not rest:
+    if not rest or "interleave_epilogue" not in at.directives:
         return None
     first, *more = rest
     part = at.beside if at.beside and at.beside.halves and at.beside.copy is first else None
@@ -52,6 +52,7 @@ def finish(at: TeamPrinter, rest: Sequence[Loop | Stmt]) -> bool:
     end = end_of(at, rest)
     if end is None:
         return False
+    at.wants("interleave_epilogue")
     at.ending = True
     at.settle({n for s in (*end.maps, end.store) for n in (s.dst, *s.srcs)})
     at.ending = False

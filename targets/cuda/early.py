@@ -25,7 +25,7 @@ def ask(at: TeamPrinter, loop: Loop, behind: Sequence[Loop | Stmt]) -> None:
         if isinstance(s, Loop):
             break
         t = at.p.tensor(s.srcs[0]) if s.op == "copy" and s.dst not in at.early and not (at.beside and at.beside.copy is s) else None
-        if t is not None and _waits_packed(at, s, t, loop):
+        if t is not None and at.wants("prefetch_epilogue", _waits_packed(at, s, t, loop)):
             _load(at, s, t)
 
 

@@ -34,7 +34,7 @@ def emit_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: tupl
     if "warpgroups" not in chip.features or not table:
         raise UnsupportedOp(f"{chip.name} ({chip.arch}) has no warpgroup instructions", where=f"kernel {p.name}")
     p = behind_products(p)
-    workers = 1 if schedule.apart else schedule.workers  # of a tile
+    workers = 1 if schedule.ping_pong else schedule.workers  # of a tile
     at = Placement(TEAM * workers, chip.lanes(4), schedule.stages)
     placer = TeamPlacer(p, table, plain, at, workers, schedule.resident)
     placer.run()
@@ -44,18 +44,19 @@ def emit_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: tupl
     blocks = chip.cores * schedule.resident
     shared, reserved = chip.shared_of_core
     shared = shared // schedule.resident - reserved
-    printer = TeamPrinter(p, at, placer, cluster=schedule.cluster, blocks=blocks, teams=schedule.workers // workers, room=shared)
+    printer = TeamPrinter(p, at, placer, cluster=schedule.cluster, blocks=blocks, teams=schedule.workers // workers, room=shared,
+                          directives=schedule.directives)  # fmt: skip
     printer.narrow = narrow
     printer.streams = (int(chip.limits.get("streams_from", 1)), int(chip.limits.get("streams_to", 0)))
-    printer.overlaps = overlap_pays(p, chip, blocks if printer.persistent else 0)
+    printer.overlaps = printer.wants("pdl", overlap_pays(p, chip, blocks if printer.persistent else 0))
     if printer.persistent and printer.growing:
         raise UnsupportedOp("blocks that stay would take equal numbers of unequal tiles", where=f"kernel {p.name}",
                             hint="one block a tile, the longest first")  # fmt: skip
     body = printer.body()
     at.bytes = max(at.bytes, placer.reach)
     check_capacity(p, at, shared,
-                   register_budget(schedule.workers, schedule.resident)[1] - ADDRESSES + SPARED * (schedule.overlap == 2), placer.packed(),
-                   held_back(printer))  # fmt: skip
+                   register_budget(schedule.workers, schedule.resident)[1] - ADDRESSES + SPARED * (schedule.softmax_overlap == 2),
+                   placer.packed(), held_back(printer))  # fmt: skip
     at.cluster = schedule.cluster
     return source(p, at, printer, body, TEAM * (schedule.workers + 1), header, headers, "cu", tuple(placer.maps),
                   "".join(printer.wrappers.values()), blocks if printer.persistent else 0, schedule.resident,

@@ -58,7 +58,7 @@ def last_steps(at: TeamPrinter, loop: Loop) -> int:
     if len({(x.steps, x.instruction.k) for x in of}) != 1 or any(x.k != ((axis, tile),) for x in of):
         return 0
     steps = -(-(extent % tile) // of[0].instruction.k)
-    return steps if steps < of[0].steps else 0
+    return steps if at.wants("short_last_step", steps < of[0].steps) else 0
 
 
 def _part(at: TeamPrinter, loop: Loop, mine: list[Queue], begin: Callable[[str], str], first: str, end: str) -> None:

@@ -41,7 +41,7 @@ def find_preload(at: TeamPrinter, body: Sequence[Loop | Stmt]) -> Preload | None
     for n in body:
         for q in at.queues:
             constants = tuple(s for s in q.copies if stays(at, [s]))
-            if constants and not q.resident and (q.loop is n or (q.loop is None and n in q.copies)):
+            if constants and not q.resident and (q.loop is n or (q.loop is None and n in q.copies)) and at.wants("prefetch_constants"):
                 return Preload(q, constants, at.names.fresh("early"))
     return None
 

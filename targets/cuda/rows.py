@@ -42,8 +42,8 @@ def emit_rows(p: TileProgram, schedule: Schedule, chip: Chip, plain: Instruction
     if "clusters" not in chip.features:
         raise UnsupportedOp(f"{chip.name} has no bulk copies", where=f"kernel {p.name}", hint="take a schedule with one block a tile")
     at = place(p, (), plain, schedule.threads * schedule.cluster, chip.lanes(4), schedule.stages, schedule.cluster)
-    printer = RowPrinter(p, at)
-    printer.overlaps = "launches_overlap" in chip.features
+    printer = RowPrinter(p, at, schedule.directives)
+    printer.overlaps = printer.wants("pdl", "launches_overlap" in chip.features)
     body = printer.body()
     reserved = chip.limits.get("shared_reserved", 0.0)  # of each block, beside what it may have
     shared = (chip.memory("shared").capacity + reserved) // schedule.resident - reserved
@@ -78,8 +78,8 @@ class Streamed:
 class RowPrinter(Printer):
     """The text of a block that stays. `place.stages`: slots."""
 
-    def __init__(self, p: TileProgram, place: Placement, exact: bool = False) -> None:
-        super().__init__(p, place, exact)
+    def __init__(self, p: TileProgram, place: Placement, directives: tuple[str, ...]) -> None:
+        super().__init__(p, place, directives=directives)
         for name in ("at", "piece"):
             self.names.fresh(name)
         first = p.body[0] if p.body else None

@@ -54,7 +54,7 @@ def find_scaled(at: TeamPrinter, skew: Skew, loop: Loop) -> tuple[Skew, Scaled] 
     """The split of a loop with exponents in powers of two, and what scales them; None where the loop has another form."""
     inside = [s for s, _ in walk(loop.body)]
     weight = next((s for s in skew.maps if _weight(s.expr)), None)
-    if weight is None or skew.when is None or not (at.half and at.narrow) or at.summed is None:
+    if weight is None or skew.when is None or not (at.half and at.narrow) or at.summed is None or "exp2_scores" not in at.directives:
         return None
     v, scale, m = _weight(weight.expr)  # type: ignore[misc]
     logs, scores = _logs(inside, m, scale), _scores(inside, v, skew)
@@ -67,6 +67,7 @@ def find_scaled(at: TeamPrinter, skew: Skew, loop: Loop) -> tuple[Skew, Scaled] 
     twos = {s: t for s in body if (t := _in_twos(s, scale, logs, scores)) is not None}
     if any(s not in twos for s in body):
         return None
+    at.wants("exp2_scores")
     made = lambda part: tuple(twos[s] for s in part)
     in_twos = replace(skew, maps=made(skew.maps), rare=made(skew.rare), rescale=made(skew.rescale), updates=made(skew.updates),
                       then=made(skew.then))  # fmt: skip

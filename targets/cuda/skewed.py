@@ -124,7 +124,7 @@ def print_skewed(printer: TeamPrinter, loop: Loop, mine: list[Queue], skew: Skew
         step(printer, soon_queues)
     it = printer.names.fresh("it")
     times = repeated(printer, loop, mine) if together else 1
-    in_order = together and printer.workers > 1
+    in_order = printer.wants("warpgroup_order", together and printer.workers > 1)
     if in_order:
         handover.begin_order(printer)
     if times > 1:
@@ -223,7 +223,7 @@ def repeated(printer: TeamPrinter, loop: Loop, mine: list[Queue]) -> int:
     turns begin at the first slot and an even round; else once, as where a mask ends the loop (0.44 to 0.45 ms of causal attention)."""
     depth, total = mine[0].depth, printer.turns(loop)
     begins = loop.until is None and (not printer.persistent or (total.isdigit() and int(total) % (2 * depth) == 0))
-    return depth if begins and all(q.depth == depth for q in mine) else 1
+    return depth if printer.wants("unroll_ring", begins and depth > 1 and all(q.depth == depth for q in mine)) else 1
 
 
 def step(printer: TeamPrinter, queues: list[Queue]) -> None:

@@ -43,7 +43,8 @@ def find_spare(at: TeamPrinter, loop: Loop, rest: Sequence[Loop | Stmt]) -> Spar
     for a in loop.axes:
         n = at.p.extent(a)
         turns *= -(-n // tile_of(at.p, a)) if isinstance(n, int) else 0
-    return Spare(queue.name, queue.depth, x.offset, x.bytes, own) if alone and queue.depth > 1 and turns >= queue.depth else None
+    found = at.wants("third_epilogue_stage", alone and queue.depth > 1 and turns >= queue.depth)
+    return Spare(queue.name, queue.depth, x.offset, x.bytes, own) if found else None
 
 
 def keep(at: TeamPrinter, q: Queue, slot: str) -> None:

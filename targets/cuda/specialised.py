@@ -36,8 +36,8 @@ class TeamPrinter(Printer):
     """The consumers' text; `queues.produce` prints the other role."""
 
     def __init__(self, p: TileProgram, place: Placement, placer: TeamPlacer, exact: bool = False, cluster: int = 1,
-                 blocks: int = 1, teams: int = 1, room: float = 0) -> None:  # fmt: skip
-        super().__init__(p, place, exact)
+                 blocks: int = 1, teams: int = 1, room: float = 0, directives: Iterable[str] = ()) -> None:  # fmt: skip
+        super().__init__(p, place, exact, directives=directives)
         self.placer, self.workers, self.consuming = placer, placer.workers, False
         self.teams = teams * placer.workers  # consuming warpgroups; `workers` of them share a tile
         self.budget = register_budget(self.teams, placer.resident)

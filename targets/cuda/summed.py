@@ -52,7 +52,7 @@ class Summed:
 def find_summed(at: TeamPrinter, skew: Skew) -> tuple[Skew, Summed] | None:
     """The split of a loop without its sum, and how the late product takes the sum; None where the loop has another form."""
     late, when = skew.late, skew.when
-    if when is None or len(skew.rescale) != 1:
+    if when is None or len(skew.rescale) != 1 or "mma_row_sums" not in at.directives:
         return None
     part, weights = when.opt("of"), late.srcs[0]
     folds = [s for s in skew.maps if s.dst == part]
@@ -77,6 +77,7 @@ def find_summed(at: TeamPrinter, skew: Skew) -> tuple[Skew, Summed] | None:
     drop = lambda body: tuple(s for s in body if s.dst not in (part, total))
     left = replace(skew, maps=drop(skew.maps), rare=drop(skew.rare), updates=drop(skew.updates), then=drop(skew.then))
     narrow = Layout(layout.reg[:2], layout.lane, layout.wave)
+    at.wants("mma_row_sums")
     ones = at.place.reserve(STEP * ROW, ALIGN)
     return left, Summed(late, pr.b, total, part, at.names.fresh("sums"), narrow, ones, ONES[at.bufs[weights].dtype.name])
 

@@ -66,15 +66,15 @@ class CudaTarget:
         """The kernel under a schedule."""
         warp, team, plain = instructions_of(self.chip.arch)
         program = derive(kernel, schedule)
-        if schedule.roles == "cooperative":
+        if schedule.roles == "warp_specialise":
             return emit_specialised(program, schedule, self.chip, team, plain, header, (HEADER,), rounds_products(kernel))
         if schedule.persistent:
             return emit_rows(program, schedule, self.chip, plain, header, (HEADER,))
         return emit(program, schedule, self.chip, warp, plain, header, (HEADER,), "cu")
 
-    def admit(self, kernel: Kernel, schedule: Schedule) -> None:
-        """Raises what `emit` would."""
-        self.emit(kernel, schedule)
+    def admit(self, kernel: Kernel, schedule: Schedule) -> frozenset[str]:
+        """The directives that take effect. Raises what `emit` would."""
+        return self.emit(kernel, schedule).applied
 
     def issued(self, kernel: Kernel, schedule: Schedule) -> Issued | None:
         """What the kernel's text would issue, counted without it; None where that is not counted: warpgroups with roles, rows in slots.

@@ -48,9 +48,9 @@ class MacaTarget:
         matrix, plain = instructions()
         return emit(derive(kernel, schedule), schedule, self.chip, matrix, plain, header, (HEADER,), "maca", counted=True)
 
-    def admit(self, kernel: Kernel, schedule: Schedule) -> None:
-        """Raises what `emit` would."""
-        self.emit(kernel, schedule)
+    def admit(self, kernel: Kernel, schedule: Schedule) -> frozenset[str]:
+        """The directives that take effect. Raises what `emit` would."""
+        return self.emit(kernel, schedule).applied
 
     def preamble(self, sources: list[KernelSource]) -> str:
         """Text in front of a file of kernels."""

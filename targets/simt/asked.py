@@ -31,6 +31,8 @@ def ask(at: Printer, body: Sequence[Loop | Stmt], begun: Stmt) -> None:
     values = at.place.layouts.get(begun.srcs[0])
     if len(folds) < 2 or folds[0] is not begun or values is None or not ROOM[0] < values.registers <= ROOM[1]:
         return
+    if "prefetch_behind_reduction" not in at.directives:
+        return
     room = values.registers
     for s in body[body.index(folds[-1]) :]:
         t = at.p.tensor(s.srcs[0]) if isinstance(s, Stmt) and s.op == "copy" else None
@@ -43,6 +45,7 @@ def ask(at: Printer, body: Sequence[Loop | Stmt], begun: Stmt) -> None:
         with at.registers(layout, "q", v):
             at.put(f"ac_ask<{v}>(&{name}[q * {v // 2}], {at.reached(layout, t, f'(q * {v})')[2]});")
         at.asked[s.dst] = name
+        at.wants("prefetch_behind_reduction")
 
 
 def _packs(at: Printer, s: Stmt, t: Tensor) -> bool:

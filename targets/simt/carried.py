@@ -48,7 +48,7 @@ class Carried:
 
 def defer(at: Printer, loop: Loop) -> Carried:
     """Reductions of a loop whose trees over workers run once, behind it; they are in `at.deferred` until `settle`."""
-    inside = [s for s, _ in walk(loop.body)]
+    inside = [s for s, _ in walk(loop.body)] if "thread_partials" in at.directives else []
     out: list[Stmt] = []
     for s in inside:
         if s.op == "reduce" and not s.acc and s.expr == "add" and (total := _carrier(s, inside)):
@@ -64,6 +64,7 @@ def defer(at: Printer, loop: Loop) -> Carried:
     elsewhere = {x for s, loops in walk(at.p.body) if loop not in loops for x in s.srcs}
     flat = not any(isinstance(n, Loop) for n in loop.body)
     bases = [b for s in inside if flat and (b := _base(s, inside, {x.dst for x in out}, elsewhere))]
+    at.wants("thread_partials", bool(out or bases))
     at.deferred |= {s.dst for s in out} | {b.fold.dst for b in bases}
     return Carried(tuple(out), tuple(bases))
 

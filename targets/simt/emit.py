@@ -37,11 +37,12 @@ def emit(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[
     if schedule.cluster > 1 and "clusters" not in chip.features:
         raise UnsupportedOp(f"{chip.name} has no clusters of blocks", where=f"kernel {p.name}")
     if any(x.opt("parts") for x in _loops(p.body)):
-        raise UnsupportedOp("blocks of one role do not share out a tile's depth", where=f"kernel {p.name}", hint="use cooperative roles")
+        raise UnsupportedOp("blocks of one role do not share out a tile's depth", where=f"kernel {p.name}",
+                            hint="specialise warps: roles: 'warp_specialise'")  # fmt: skip
     at = place(p, instructions, plain, schedule.threads * schedule.cluster, wave, stages, schedule.cluster, schedule.instruction)
-    printer = Printer(p, at, exact, counted)
+    printer = Printer(p, at, exact, counted, schedule.directives)
     printer.streams = (int(chip.limits.get("streams_from", 1)), int(chip.limits.get("streams_to", 0)))
-    printer.overlaps = overlap_pays(p, chip)
+    printer.overlaps = printer.wants("pdl", overlap_pays(p, chip))
     body = printer.body()
     resident = direct_resident(schedule, chip) if schedule.instruction == "direct" else 1
     check_capacity(p, at, chip.memory("shared").capacity, registers_of(chip, schedule.threads))  # what spills as blocks share is priced
@@ -95,7 +96,8 @@ def source(p: TileProgram, at: Placement, printer: Printer, body: list[str], thr
     together = ((at.cluster, 1),) if at.cluster > 1 else ((at_most, 1),) if workspace else ()  # few tiles have pieces for many blocks
     launch = Launch(((*grid, *together),), threads, at.bytes, cluster=at.cluster, at_most=at_most, workspace=workspace, maps=maps,
                     overlaps=printer.overlaps)  # fmt: skip
-    return KernelSource(p.name, text, name, inputs, outputs, printer.sizes, headers, language, prelude=prelude, launch=launch)
+    return KernelSource(p.name, text, name, inputs, outputs, printer.sizes, headers, language, prelude=prelude, launch=launch,
+                        applied=frozenset(printer.applied))  # fmt: skip
 
 
 def _loops(body: tuple[object, ...]) -> list[Loop]:

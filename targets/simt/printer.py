@@ -41,8 +41,11 @@ class Printer(Coordinates):
     counted: asynchronous copies are waited for by their number (else by groups), so every iteration issues as many.
     """
 
-    def __init__(self, p: TileProgram, place: Placement, exact: bool = False, counted: bool = False) -> None:
+    def __init__(self, p: TileProgram, place: Placement, exact: bool = False, counted: bool = False,
+                 directives: Iterable[str] = ()) -> None:  # fmt: skip
         super().__init__(p, place, TAKEN)
+        self.directives = frozenset(directives)
+        self.applied: set[str] = set()  # those that took effect
         self.exact, self.counted = exact, counted
         self.bufs = {b.name: b for b in p.bufs}
         self.half = not exact and all(t.dtype.bytes <= 2 for t in (*p.inputs, *p.outputs) if t.dtype.is_float)
@@ -104,6 +107,13 @@ class Printer(Coordinates):
             self.lines.insert(3, f"  unsigned char *const {self.memory} = ac_own_memory(smem);")
         if self.place.bytes:
             self.lines.insert(2, "  extern __shared__ __align__(1024) unsigned char smem[];")
+
+    def wants(self, directive: str, possible: bool = True) -> bool:
+        """Whether the schedule asks for a scheme that is `possible` here; it has taken effect then."""
+        found = possible and directive in self.directives
+        if found:
+            self.applied.add(directive)
+        return found
 
     def meet_launches(self) -> None:
         """In front of the first access to global memory, where launches overlap: what earlier ones wrote is there, and what they read
@@ -362,10 +372,10 @@ class Printer(Coordinates):
         """
         low, high = self.streams
         size = lambda x: prod(x.shape) * x.dtype.bytes if all(isinstance(n, int) for n in x.shape) else 0  # type: ignore[arg-type]
-        if v * t.dtype.bytes != 16 or not self.place.products or not low <= size(t) <= high:
+        if "evict_first" not in self.directives or v * t.dtype.bytes != 16 or not self.place.products or not low <= size(t) <= high:
             return ""
         others = {x.buffer: size(x) for x in self.p.inputs if x.buffer != t.buffer}
-        return "_once" if sum(others.values()) < low and read_once(self.p, t, self.count) else ""
+        return "_once" if self.wants("evict_first", sum(others.values()) < low and read_once(self.p, t, self.count)) else ""
 
     def vector(self, layout: Layout, t: Tensor) -> int:
         """Elements that one access moves under a layout."""
@@ -425,6 +435,8 @@ class Printer(Coordinates):
         guards = e.args[0].guard if isinstance(e.args[0], Inside) else (guard,) if guard is not None else ()
         looped = set(self.base) - {a for x in self.p.body if isinstance(x, Loop) and x.kind == "grid" for a in x.axes}
         if not any(looped & g.names() for g in guards) or any(not isinstance(a, str) for g in guards for a, _ in g.terms):
+            return ""
+        if not self.wants("skip_masks"):
             return ""
         size = lambda a: layout.extent(a) if a in layout.axes() else 1
         first = lambda a: self.coordinate(Layout((), (), ()), a, 0)

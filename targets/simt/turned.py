@@ -28,7 +28,7 @@ def side_by_side(at: Printer, body: Sequence[Loop | Stmt]) -> tuple[Stmt, ...]:
         first.append(n)
     others = {*at.place.words, *at.place.shared, *at.place.late}
     turned = any(s.dst in at.place.staged for s in first) and not any(s.dst in others for s in first)
-    return tuple(first) if turned and len(first) > 1 and not at.place.products else ()
+    return tuple(first) if at.wants("batch_copies", turned and len(first) > 1 and not at.place.products) else ()
 
 
 def copy(at: Printer, together: Sequence[Stmt]) -> None:

@@ -67,4 +67,4 @@ def test_the_choice_has_many_small_blocks(batch, own, group, keys):
     """Long caches: rings of 32 keys, so that a core has more turns under way."""
     text = attention(batch, own * group, 1, 128, keys=keys, shared=group)
     first = autocomp.optimize(text, target="cuda:h200").kernels[0]
-    assert "r1 32" in str(first.schedule) and "32 threads" in str(first.schedule), first.schedule
+    assert "r1 32" in str(first.schedule) and "threads 32" in str(first.schedule), first.schedule

@@ -32,7 +32,7 @@ def test_blocks_that_share_a_core_are_priced_together(product):
     chip = load_chip("h200")
     predicted = {}
     for m, n, k, stages, threads in MEASURED:
-        how = {"threads": threads} if threads else {"roles": "cooperative", "workers": 2, "persistent": True}
+        how = {"threads": threads} if threads else {"roles": "warp_specialise", "workers": 2, "persistent": True}
         s = Schedule.make({"i0": m, "i1": n, "r0": k}, stages=stages, **how)
         predicted[m, n, k, stages, threads] = estimate(product, s, chip).seconds * 1e6
     for key, measured in MEASURED.items():
@@ -49,7 +49,7 @@ def test_a_ring_of_two_slots_is_slower_than_its_turns(product):
     predicted = {}
     for lines, columns, taps, stages in CONVOLUTION:
         tile = {"i0": 1, "i1": lines, "i2": 28, "i3": columns, "r0": 1, "r1": taps, "r2": 64}
-        s = Schedule.make(tile, stages=stages, roles="cooperative", workers=2, persistent=True, grouped=8)
+        s = Schedule.make(tile, stages=stages, roles="warp_specialise", workers=2, persistent=True, grouped=8)
         predicted[lines, columns, taps, stages] = estimate(kernel, s, load_chip("h200")).seconds * 1e6
     for key, measured in CONVOLUTION.items():
         assert 0.85 < predicted[key] / measured < 1.15, (key, predicted[key], measured)
@@ -70,8 +70,8 @@ def test_what_a_shared_depth_costs():
     kernel = autocomp.optimize(text, target="cuda:h200").calls.calls[0].kernel
     predicted = {}
     for m, n, stages, workers, deep in DEEP:
-        shared = {"cluster": deep, "deep": deep} if deep else {"stream": True, "persistent": True}
-        s = Schedule.make({"i0": m, "i1": n, "r0": 64}, stages=stages, roles="cooperative", workers=workers, grouped=8, **shared)
+        shared = {"cluster": deep, "cluster_split_k": deep} if deep else {"stream_k": True, "persistent": True}
+        s = Schedule.make({"i0": m, "i1": n, "r0": 64}, stages=stages, roles="warp_specialise", workers=workers, grouped=8, **shared)
         predicted[m, n, stages, workers, deep] = estimate(kernel, s, load_chip("h200")).seconds * 1e6
     for key, measured in DEEP.items():
         assert 0.75 < predicted[key] / measured < 1.2, (key, predicted[key], measured)
@@ -83,7 +83,7 @@ def test_weights_that_two_rows_of_tiles_want_take_longer():
     """128 rows by tiles of 128 x 64 and of 64 x 128, in clusters that share the depth: 17.6 and 21.8 us."""
     text = graph({"a": "f16[128, 4096]", "b": "f16[4096, 4096]"}, "%0 = matmul(a, b)")
     kernel = autocomp.optimize(text, target="cuda:h200").calls.calls[0].kernel
-    how = {"stages": 8, "roles": "cooperative", "cluster": 2, "deep": 2}
+    how = {"stages": 8, "roles": "warp_specialise", "cluster": 2, "cluster_split_k": 2}
     once, twice = (estimate(kernel, Schedule.make({"i0": m, "i1": n, "r0": 64}, **how), load_chip("h200")).seconds * 1e6
                    for m, n in ((128, 64), (64, 128)))  # fmt: skip
     assert once + 2 < twice < once + 6, (once, twice)

@@ -15,13 +15,15 @@ import pytest
 
 import autocomp
 from autocomp import errors
+from autocomp.ir.directives import DIRECTIVES
+from autocomp.ir.schedule_text import CLAUSES
 from tests.helpers.command_line import call
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ["README.md", "docs/models.md", "docs/rules.md", "docs/errors.md", "docs/gpu.md", "docs/tile_program.md"]
+PAGES = ["README.md", "docs/models.md", "docs/rules.md", "docs/errors.md", "docs/gpu.md", "docs/schedules.md", "docs/tile_program.md"]
 RUNS = {"README.md": {"python"}, "docs/models.md": {"python", "text", "console"}, "docs/rules.md": {"python", "yaml", "text", "console"},
         "docs/errors.md": {"yaml", "text", "console"}, "docs/gpu.md": {"python", "yaml", "text", "console"},
-        "docs/tile_program.md": {"python"}}  # fmt: skip
+        "docs/schedules.md": {"text", "console"}, "docs/tile_program.md": {"python"}}  # fmt: skip
 
 
 def blocks(page: str) -> list[tuple[str, str]]:
@@ -119,18 +121,28 @@ def understood(words: list[str]) -> None:
         command.make_context(name, list(words))
 
 
+def piped(line: str) -> list[list[str]]:
+    """The words of each command of a line; a bar in quotes is a word's."""
+    out: list[list[str]] = [[]]
+    for word in shlex.split(re.sub(r"('[^']*'|\"[^\"]*\")|\|", lambda m: m[1] or " \0 ", line)):
+        if word == "\0":
+            out.append([])
+        else:
+            out[-1].append(word)
+    return out
+
+
 @pytest.mark.parametrize("page", EVERY_PAGE)
 def test_the_commands_of_a_page_exist(page):
     commands = [line for line in said(page) if line.startswith("autocomp ")]
     for line in commands:
         line = re.sub(r"\[-o DIR\]|\[.*?\]|\.\.\.", "", line.removeprefix("autocomp "))
-        for piece in line.split(" | "):
-            words = shlex.split(piece)
+        for words in piped(line):
             try:
                 understood(words)
             except (Exception, SystemExit) as e:
                 if "Missing" not in str(getattr(e, "message", "")):  # a sentence may name a command without its model
-                    pytest.fail(f"{page}: autocomp {piece}: {getattr(e, 'message', e)!r}")
+                    pytest.fail(f"{page}: autocomp {' '.join(words)}: {getattr(e, 'message', e)!r}")
 
 
 @pytest.mark.parametrize("page", EVERY_PAGE)
@@ -162,3 +174,11 @@ def test_the_refused_branch_of_the_front_ends_page(tmp_path):
     with pytest.raises(errors.UnsupportedOp) as e:
         autocomp.optimize(names["attention"], example_inputs=np.zeros((2, 2), "f4"))
     assert str(e.value) == shown.strip()
+
+
+def test_every_clause_and_directive_of_schedules_is_listed():
+    page = (ROOT / "docs" / "schedules.md").read_text(encoding="utf-8")
+    clauses, directives = page.split("## Directives")
+    assert {c.split()[0] for c in re.findall(r"^\| `([^`]+)`", clauses, re.MULTILINE)} == set(CLAUSES) - {"join"}
+    listed = dict(re.findall(r"^\| `(\w+)` \| (.*?)(?: \(requires `\w+`\))? \|$", directives, re.MULTILINE))
+    assert listed == {d.name: d.what for d in DIRECTIVES.values()}

@@ -111,13 +111,13 @@ def test_a_word_and_a_question_are_answered_outside_of_egglog(tmp_path):
 - name: mine/words
   phase: tiling
   match: contract(m: ?M, n: ?N, k: ?K, b: ?B)
-  choose: {bm: [16, 64], r: [single, cooperative]}
+  choose: {bm: [16, 64], r: [single, warp_specialise]}
   where: [?r == 'single' or ?bm in [64], feature("warpgroups"), legal(tile)]
   rhs: "tile(m: ?bm, roles: ?r)"
   why: for this test
 """
     found = candidates(matmul(), rules_of(tmp_path, text), load_chip("h200"), Options())
-    assert {(dict(c.schedule.tile)["i0"], c.schedule.roles) for c in found} == {(16, "single"), (64, "single"), (64, "cooperative")}
+    assert {(dict(c.schedule.tile)["i0"], c.schedule.roles) for c in found} == {(16, "single"), (64, "single"), (64, "warp_specialise")}
     refused: dict[str, int] = {}
     assert [c.rule for c in candidates(matmul(), rules_of(tmp_path, text), load_chip("a100"), Options(), None, refused)] == ["untiled"]
     (said,) = refused.items()

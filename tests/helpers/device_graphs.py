@@ -3,7 +3,7 @@ of a block and on devices; sizes are the smallest that still have several tiles.
 
 from __future__ import annotations
 
-from autocomp.ir.schedule import Schedule
+from tests.helpers.schedules import by_hand
 
 
 def graph(inputs: dict[str, str], body: str) -> str:
@@ -252,4 +252,4 @@ GOLDEN = {
 }
 
 # a product whose waves have more columns than its tile
-WAVES, WAVES_SCHEDULE = GRAPHS["gemm_batched"], Schedule.make({"i0": 1, "i1": 32, "r0": 32}, stages=2)
+WAVES, WAVES_SCHEDULE = GRAPHS["gemm_batched"], by_hand({"i0": 1, "i1": 32, "r0": 32}, stages=2)

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from functools import partial
 
 import autocomp
-from autocomp.ir.schedule import Schedule
 from autocomp.runtime.program import Program
 from tests.helpers.device_graphs import GOLDEN, GRAPHS, attention, graph
+from tests.helpers.schedules import by_hand
 from tests.helpers.split_depth import CASES, FEW_ROWS, split, stream
 
 
@@ -25,7 +25,8 @@ def four_warpgroups() -> Program:
     program = autocomp.optimize(attention(8, 16, 512, 64), target="cuda:h200")
     kernel = program.calls.calls[0].kernel
     rows = {a.name: 256 if a.extent == 512 else 1 for a in kernel.axes if a.extent != 64}
-    how = Schedule.make({**rows, "r1": 64}, stages=4, roles="cooperative", workers=4, overlap=2, lazy=14, persistent=True)
+    how = by_hand({**rows, "r1": 64}, stages=4, roles="warp_specialise", workers=4, softmax_overlap=2, rescale_threshold=14,
+                  persistent=True)  # fmt: skip
     program.printed[kernel.name] = program.target.emit(kernel, how)
     return program
 

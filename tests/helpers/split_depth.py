@@ -9,9 +9,10 @@ import autocomp
 from autocomp.ir.schedule import Schedule
 from autocomp.runtime.program import Program, executor_of, files_of
 from tests.helpers.device_graphs import gemm, graph
+from tests.helpers.schedules import by_hand
 
-TWO = Schedule.make({"i0": 128, "i1": 128, "r0": 64}, stages=3, roles="cooperative", workers=2, cluster=2, deep=2)
-FOUR = replace(TWO, tile=(("i0", 128), ("i1", 256), ("r0", 64)), stages=2, cluster=4, deep=4)
+TWO = by_hand({"i0": 128, "i1": 128, "r0": 64}, stages=3, roles="warp_specialise", workers=2, cluster=2, cluster_split_k=2)
+FOUR = replace(TWO, tile=(("i0", 128), ("i1", 256), ("r0", 64)), stages=2, cluster=4, cluster_split_k=4)
 EPILOGUE = graph({"x": "f16[136, 328]", "w": "f16[328, 264]", "b": "f16[264]", "y": "f16[136, 264]"},
                  "%0 = matmul(x, w)\n%1 = add(%0, b)\n%2 = gelu(%1)\n%3 = add(%2, y)")  # fmt: skip
 SWIGLU = graph({"x": "f16[136, 200]", "u": "f16[200, 136]", "v": "f16[200, 136]"},
@@ -27,13 +28,13 @@ CASES = {
 }
 
 
-FEW = Schedule.make({"i0": 16, "i1": 128, "r0": 64}, stages=3, roles="cooperative", workers=2)
+FEW = by_hand({"i0": 16, "i1": 128, "r0": 64}, stages=3, roles="warp_specialise", workers=2)
 FEW_ROWS = {
     "eight": (gemm(8, 200, 136, "bf16"), replace(FEW, tile=(("i0", 8), ("i1", 64), ("r0", 64)), workers=1)),
-    "split": (gemm(16, 264, 520), replace(FEW, tile=(("i0", 16), ("i1", 256), ("r0", 64)), cluster=4, deep=4)),
+    "split": (gemm(16, 264, 520), replace(FEW, tile=(("i0", 16), ("i1", 256), ("r0", 64)), cluster=4, cluster_split_k=4)),
     "weights_turned": (graph({"x": "f16[32, 136]", "w": "f16[200, 136]", "b": "f16[200]"},
                              "%0 = transpose(w, perm=[1, 0])\n%1 = matmul(x, %0)\n%2 = add(%1, b)\n%3 = relu(%2)"),
-                       replace(FEW, tile=(("i0", 32), ("i1", 128), ("r0", 64)), cluster=2, deep=2)),
+                       replace(FEW, tile=(("i0", 32), ("i1", 128), ("r0", 64)), cluster=2, cluster_split_k=2)),
 }  # fmt: skip
 
 
@@ -47,7 +48,7 @@ def split(text: str, schedule: Schedule, edit: Callable[[str], str] = lambda tex
     return program
 
 
-STREAM = Schedule.make({"i0": 128, "i1": 128, "r0": 64}, stages=3, roles="cooperative", workers=2, persistent=True, stream=True, grouped=8)
+STREAM = by_hand({"i0": 128, "i1": 128, "r0": 64}, stages=3, roles="warp_specialise", workers=2, persistent=True, stream_k=True, grouped=8)
 STREAMS = {
     "whole_waves_then_pieces": (gemm(520, 264, 520), STREAM, 4),
     "fewer_tiles_than_blocks": (gemm(136, 136, 520), STREAM, 7),
@@ -56,7 +57,7 @@ STREAMS = {
 }
 
 # Schedules whose epilogue's operand comes in two halves; several tiles a block
-WIDE = Schedule.make({"i0": 128, "i1": 256, "r0": 64}, stages=4, roles="cooperative", workers=2, persistent=True, grouped=8)
+WIDE = by_hand({"i0": 128, "i1": 256, "r0": 64}, stages=4, roles="warp_specialise", workers=2, persistent=True, grouped=8)
 RESIDUAL = graph({"x": "f16[392, 520]", "w": "f16[520, 528]", "r": "f16[392, 528]"}, "%0 = matmul(x, w)\n%1 = add(%0, r)")
 HALVES = {
     "alone": (RESIDUAL, WIDE, 3),
@@ -99,17 +100,17 @@ AHEAD = {
     "blocks that stay": ((200, 136, 200), {"workers": 1, "persistent": True}, 2),
     "blocks without a tile": ((64, 128, 200), {"workers": 1, "persistent": True}, 0),
     "one step a tile": ((328, 264, 64), {"workers": 1, "persistent": True}, 2),
-    "in turns": ((328, 264, 64), {"workers": 2, "persistent": True, "apart": True}, 2),
+    "in turns": ((328, 264, 64), {"workers": 2, "persistent": True, "ping_pong": True}, 2),
     "clusters": ((328, 264, 136), {"workers": 1, "persistent": True, "cluster": 2}, 2),
-    "pieces of tiles": ((328, 264, 200), {"workers": 1, "persistent": True, "stream": True}, 4),
-    "depth in parts": ((128, 128, 264), {"workers": 1, "cluster": 2, "deep": 2}, 0),
+    "pieces of tiles": ((328, 264, 200), {"workers": 1, "persistent": True, "stream_k": True}, 4),
+    "depth in parts": ((128, 128, 264), {"workers": 1, "cluster": 2, "cluster_split_k": 2}, 0),
 }
 
 
 def weights(name: str, deeper: int = 1) -> Program:
     """A program of AHEAD, or so many times as deep."""
     (m, n, k), how, blocks = AHEAD[name]
-    text, schedule = WEIGHTS.format(m=m, n=n, k=k * deeper), Schedule.make(TILES, **{"stages": 3, "roles": "cooperative", **how})
+    text, schedule = WEIGHTS.format(m=m, n=n, k=k * deeper), by_hand(TILES, **{"stages": 3, "roles": "warp_specialise", **how})
     return few_blocks(text, schedule, blocks) if blocks else split(text, schedule)
 
 

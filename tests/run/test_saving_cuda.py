@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 import autocomp
-from autocomp.ir.schedule import Schedule
 from autocomp.runtime.deploy import plain
 from autocomp.runtime.inputs import random_inputs
 from autocomp.runtime.program import files_of
 from tests.helpers import fresh
 from tests.helpers.device_graphs import GRAPHS, graph
+from tests.helpers.schedules import by_hand
 from tests.helpers.simt_model import COMPILER, MODEL, ROOT, SHARED, _compile, _team_products
 from tests.helpers.split_depth import CASES, split, stream
 
 pytestmark = pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
-ALIKE = Schedule.make({"i0": 128, "i1": 128, "r0": 64}, stages=3, roles="cooperative", workers=2)
+ALIKE = by_hand({"i0": 128, "i1": 128, "r0": 64}, stages=3, roles="warp_specialise", workers=2)
 TWICE = graph({"x": "f16[256, 256]", "w": "f16[256, 256]", "b": "f16[256]"},
               "%0 = matmul(x, w)\n%1 = gelu(%0)\n%2 = matmul(%1, w)\n%3 = add(%2, b)")  # fmt: skip
 

@@ -6,9 +6,9 @@ import pytest
 
 import autocomp
 from autocomp.cost.work import Cost
-from autocomp.ir.schedule import Schedule
 from autocomp.runtime.program import build_program
 from tests.helpers.device_graphs import graph
+from tests.helpers.schedules import by_hand
 from tests.helpers.simt_model import ModelExecutor
 
 NORM = {"x": "f16[3, 2048]", "g": "f16[2048]", "b": "f16[2048]"}
@@ -18,7 +18,7 @@ def layer_norm(target: str, threads: int, inputs: dict[str, str] = NORM):
     """The program of a layer norm with a row a block."""
     p = autocomp.optimize(graph(inputs, "%0 = layer_norm(x, g, b, axes=[1])"), target=target)
     (call,) = p.calls.calls
-    schedules = {call.kernel.signature: (Schedule.make({"i0": 1}, threads=threads), Cost(0.0, "nothing", ()))}
+    schedules = {call.kernel.signature: (by_hand({"i0": 1}, threads=threads), Cost(0.0, "nothing", ()))}
     return build_program(p.calls, schedules, p.target, p.options, p.trace)
 
 

@@ -14,10 +14,10 @@ from autocomp.cost.chip import load_chip
 from autocomp.cost.demand import demand_of
 from autocomp.cost.tiles import tile_of
 from autocomp.errors import UnsupportedOp
-from autocomp.ir.schedule import Schedule
 from tests.helpers import fresh
 from tests.helpers.device_graphs import graph
 from tests.helpers.goldens import patch
+from tests.helpers.schedules import by_hand
 from tests.helpers.simt_model import COMPILER, ModelExecutor
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler on PATH")
@@ -35,8 +35,8 @@ def printed(program, tile: tuple[int, ...], taps: tuple[int, int], channels: int
     kernel = program.calls.calls[0].kernel
     depth = {"r0": taps[0], "r1": taps[1], "r2": channels} if min(taps) > 1 else {"r0": max(taps), "r1": channels}
     sizes = {a.name: t for a, t in zip(kernel.axes, tile)} | depth
-    rest = {"stages": 2, "roles": "cooperative", "workers": 1, **how}
-    return kernel, CudaTarget(load_chip("h200")).emit(kernel, Schedule.make(sizes, **rest))
+    rest = {"stages": 2, "roles": "warp_specialise", "workers": 1, **how}
+    return kernel, CudaTarget(load_chip("h200")).emit(kernel, by_hand(sizes, **rest))
 
 
 CASES = {
@@ -51,8 +51,8 @@ CASES = {
     "wide halos that share their zeros": ((3, 6, 6), 64, 64, (3, 5), 2, 1, (2, 8, 6, 64), {"persistent": True}),
     "rows that fill no instruction": ((3, 14, 14), 64, 64, (3, 3), 1, 1, (1, 14, 14, 64), {"persistent": True}),
     "rows for two warpgroups": ((3, 14, 14), 64, 64, (3, 3), 1, 1, (1, 14, 14, 64), {"workers": 2}),
-    "warpgroups that take turns": ((3, 9, 13), 64, 64, (3, 3), 1, 1, (1, 4, 13, 64), {"persistent": True, "workers": 2, "apart": True}),
-    "three that take turns": ((4, 14, 14), 128, 64, (3, 3), 1, 1, (1, 4, 14, 64), {"persistent": True, "workers": 3, "apart": True}),
+    "warpgroups that take turns": ((3, 9, 13), 64, 64, (3, 3), 1, 1, (1, 4, 13, 64), {"persistent": True, "workers": 2, "ping_pong": True}),
+    "three that take turns": ((4, 14, 14), 128, 64, (3, 3), 1, 1, (1, 4, 14, 64), {"persistent": True, "workers": 3, "ping_pong": True}),
     "one row of taps": ((2, 7, 30), 64, 64, (1, 3), 1, 1, (1, 4, 30, 64), {}),
 }
 
@@ -85,7 +85,7 @@ LINES = {
     "two instructions a line": ((2, 9, 584), 32, 64, 7, 2, 3, (1, 2, 70, 64), {"persistent": True, "workers": 2}),
     "lines that end in an instruction": ((2, 9, 584), 48, 72, 3, 1, 1, (1, 2, 68, 64), {"persistent": True}),
     "parts of a line": ((2, 8, 1040), 16, 64, 5, 1, 0, (1, 1, 64, 64), {}),
-    "warpgroups that take turns": ((3, 7, 536), 32, 64, 3, 2, 1, (1, 1, 64, 64), {"persistent": True, "workers": 2, "apart": True}),
+    "warpgroups that take turns": ((3, 7, 536), 32, 64, 3, 2, 1, (1, 1, 64, 64), {"persistent": True, "workers": 2, "ping_pong": True}),
 }
 
 
@@ -95,7 +95,7 @@ def test_windows_that_slide_along_a_line_are_read_where_they_lie(name, model, tm
     program = autocomp.optimize(lines(image, run, out, taps, stride, pad), target="cuda:h200")
     kernel = program.calls.calls[0].kernel
     sizes = {a.name: t for a, t in zip(kernel.axes, tile)} | {"r0": taps, "r1": run}
-    source = CudaTarget(load_chip("h200")).emit(kernel, Schedule.make(sizes, **{"stages": 2, "roles": "cooperative", "workers": 1, **how}))
+    source = CudaTarget(load_chip("h200")).emit(kernel, by_hand(sizes, **{"stages": 2, "roles": "warp_specialise", "workers": 1, **how}))
     (patch,) = (m for m in source.launch.maps if m.argument == "in0")
     assert (patch.box[0], patch.swizzle) == (8, 0) and patch.box[1] in (tile[2] - 1 + run // 8, 128), "a line once, not once a window"
     if source.launch.at_most:
@@ -118,7 +118,7 @@ output y = %2
 """
     program = autocomp.optimize(text, target="cuda:h200")
     pad, stem = program.kernels
-    assert "r0 7, r1 32" in stem.schedule and "cooperative" in stem.schedule
+    assert "r0 7, r1 32" in stem.schedule and "warp_specialise" in stem.schedule
     assert any(r.startswith("convolution/columns-with-channels") for r in stem.rules) and "ac_copy<8>" in pad.source
 
 

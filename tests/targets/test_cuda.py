@@ -14,8 +14,8 @@ from autocomp.targets.cuda.toolchain import Toolchain
 import autocomp
 from autocomp.cost.chip import load_chip
 from autocomp.errors import DoesNotFit, UnsupportedOp
-from autocomp.ir.schedule import Schedule
 from tests.helpers.device_graphs import GOLDEN, GRAPHS, gemm, graph
+from tests.helpers.schedules import by_hand
 
 FOLDER = Path(__file__).parents[1] / "golden" / "cuda"
 missing = load_target("cuda").toolchain.missing()
@@ -61,7 +61,7 @@ def kernel_of(text: str, without: tuple[str, ...] = ()):
 
 def test_a_tile_beyond_shared_memory_is_refused_with_both_numbers():
     target = CudaTarget(load_chip("a100"))
-    schedule = Schedule.make({"i0": 256, "i1": 256, "r0": 128}, stages=3, threads=512)
+    schedule = by_hand({"i0": 256, "i1": 256, "r0": 128}, stages=3, threads=512)
     with pytest.raises(DoesNotFit, match="shared memory of a block: needs 393216, has 166912") as e:
         target.emit(kernel_of(gemm(512, 512, 512)), schedule)
     assert (e.value.needed, e.value.available) == (393216, 166912)
@@ -71,17 +71,17 @@ def test_a_tile_beyond_the_registers_is_refused_with_both_numbers():
     for threads, needs, has in ((128, 512, 255), (512, 192, 128)):  # a core's 65536 are the threads'
         with pytest.raises(DoesNotFit, match=f"registers of a thread: needs {needs}, has {has}"):
             tile = {"i0": 256, "i1": 256 if threads == 128 else 384, "r0": 32}
-            CudaTarget(load_chip("a100")).emit(kernel_of(gemm(512, 768, 512)), Schedule.make(tile, threads=threads))
+            CudaTarget(load_chip("a100")).emit(kernel_of(gemm(512, 768, 512)), by_hand(tile, threads=threads))
 
 
 @pytest.mark.parametrize(
     ("text", "schedule", "reason"),
     [
-        (gemm(64, 64, 64), Schedule.make({"i0": 64, "i1": 64}, threads=48), "48 threads are no whole number of waves of 32"),
-        (gemm(64, 64, 64), Schedule.make({"i0": 64}, threads=128, instruction="tf32"), "no instruction 'tf32' for a contraction f16 x f16"),
-        (gemm(64, 64, 64, "f16", "4, "), Schedule.make({"i0": 2}, threads=128), "batch axis i0 of a contraction has a tile of 2"),
+        (gemm(64, 64, 64), by_hand({"i0": 64, "i1": 64}, threads=48), "48 threads are no whole number of waves of 32"),
+        (gemm(64, 64, 64), by_hand({"i0": 64}, threads=128, instruction="tf32"), "no instruction 'tf32' for a contraction f16 x f16"),
+        (gemm(64, 64, 64, "f16", "4, "), by_hand({"i0": 2}, threads=128), "batch axis i0 of a contraction has a tile of 2"),
         (graph({"x": "f16[8, N]"}, "%0 = softmax(x, axes=[1])").replace("graph g\n", "graph g\ndim N in 1..2000\n"),
-         Schedule.make({"i0": 1}), "axis i1 of unknown extent N lies whole in a tile"),
+         by_hand({"i0": 1}), "axis i1 of unknown extent N lies whole in a tile"),
     ],
 )
 def test_a_schedule_that_cannot_be_printed_is_refused_with_its_reason(text, schedule, reason):
@@ -96,20 +96,20 @@ def test_cpus_refuse_eight_bit_floats_stored_or_on_the_way_with_what_to_do(name,
 
 
 def test_warpgroups_are_refused_where_the_chip_has_none():
-    schedule = Schedule.make({"i0": 128, "i1": 128, "r0": 64}, stages=3, roles="cooperative", workers=2)
+    schedule = by_hand({"i0": 128, "i1": 128, "r0": 64}, stages=3, roles="warp_specialise", workers=2)
     with pytest.raises(UnsupportedOp, match=r"a100 \(sm_80\) has no warpgroup instructions"):
         CudaTarget(load_chip("a100")).emit(kernel_of(gemm(512, 512, 512)), schedule)
 
 
 def test_a_pitch_that_the_bulk_engine_cannot_read_is_refused_with_its_reason():
-    schedule = Schedule.make({"i0": 128, "i1": 128, "r0": 64}, stages=3, roles="cooperative", workers=2)
+    schedule = by_hand({"i0": 128, "i1": 128, "r0": 64}, stages=3, roles="warp_specialise", workers=2)
     with pytest.raises(UnsupportedOp, match="rows of 666 bytes are no multiple of 16"):
         CudaTarget(load_chip("h200")).emit(kernel_of(gemm(1000, 512, 333), without=("layout/pad-factors",)), schedule)
 
 
 def test_odd_pitches_fall_back_to_schedules_without_the_bulk_engine():
     (kernel,) = autocomp.optimize(gemm(1000, 777, 333), target="cuda:h200", without=["layout/pad-factors"]).kernels
-    assert "cooperative" not in kernel.schedule
+    assert "warp_specialise" not in kernel.schedule
     assert kernel.bound == "narrow copies"
 
 

@@ -15,8 +15,8 @@ from autocomp.targets.cuda.target import instructions_of
 import autocomp
 from autocomp.cost.chip import load_chip
 from autocomp.errors import ChipError, UnsupportedOp
-from autocomp.ir.schedule import Schedule
 from tests.helpers.device_graphs import GRAPHS
+from tests.helpers.schedules import by_hand
 
 ROOT = Path(__file__).parents[2]
 CHIPS = manifests()["cuda"]["chips"]
@@ -79,7 +79,7 @@ def test_a_chip_that_says_warpgroups_and_has_none_is_refused(tmp_path):
     target = load_target(f"cuda:{tmp_path / 'card.yaml'}")
     kernel = autocomp.optimize(GRAPHS["gemm"], target="cuda:h200").calls.calls[0].kernel
     with pytest.raises(UnsupportedOp, match=r"card \(sm_100\) has no warpgroup instructions"):
-        target.emit(kernel, Schedule.make({"i0": 128, "i1": 128, "r0": 64}, stages=3, roles="cooperative", workers=2))
+        target.emit(kernel, by_hand({"i0": 128, "i1": 128, "r0": 64}, stages=3, roles="warp_specialise", workers=2))
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "gfx942", "90"])

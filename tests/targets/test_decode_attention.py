@@ -12,10 +12,10 @@ import pytest
 import autocomp
 from autocomp.cost.work import Cost
 from autocomp.egraph.parts import merged, split_calls
-from autocomp.ir.schedule import Schedule
 from autocomp.runtime.program import build_program
 from tests.helpers import fresh
 from tests.helpers.device_graphs import graph
+from tests.helpers.schedules import by_hand
 from tests.helpers.simt_model import ModelExecutor
 
 STORED = {"f16": np.dtype("f2"), "bf16": np.dtype(ml_dtypes.bfloat16)}
@@ -104,7 +104,7 @@ def in_parts(text: str, target: str, parts: int, wave: int) -> Any:
     k = call.kernel
     tile = dict.fromkeys((a.name for a in k.axes), 1) | {a.name: int(a.extent) for a in k.axes[-2:]}
     join = (*((a.name, 1) for a in k.axes[:-2]), (k.axes[-2].name, 4), ("threads", 64)) if parts else ()
-    schedule = Schedule.make({**tile, "r1": 32}, threads=wave, stages=2, split=("r1", parts) if parts else None, join=join)
+    schedule = by_hand({**tile, "r1": 32}, threads=wave, stages=2, split=("r1", parts) if parts else None, join=join)
     calls, schedules = split_calls(whole, {k.signature: (schedule, Cost(0.0, "", ()))}, p.target.chip)
     return build_program(calls, schedules, p.target, p.options, p.trace)
 

@@ -10,9 +10,9 @@ from autocomp.targets.cuda.target import CudaTarget
 
 import autocomp
 from autocomp.cost.chip import load_chip
-from autocomp.ir.schedule import Schedule
 from tests.helpers import fresh
 from tests.helpers.device_graphs import graph
+from tests.helpers.schedules import by_hand
 from tests.helpers.simt_model import COMPILER, ModelExecutor, ModelFailure
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler on PATH")
@@ -39,10 +39,10 @@ BOXES = {
     "three workers": (RESIDUAL, (192, 64), 2, {"workers": 3, "persistent": True}),
     "one slot, boxes that go round": (RESIDUAL, (128, 128), 1, {"workers": 2, "persistent": True, "stages": 6}),
     "two boxes of rows a worker": (RESIDUAL, (128, 64), 2, {"workers": 1, "persistent": True}),
-    "in turns": (RESIDUAL, (64, 64), 4, {"workers": 2, "persistent": True, "apart": True}),
-    "in turns, a slot each": (RESIDUAL, (64, 128), 2, {"workers": 2, "persistent": True, "apart": True, "stages": 8}),
+    "in turns": (RESIDUAL, (64, 64), 4, {"workers": 2, "persistent": True, "ping_pong": True}),
+    "in turns, a slot each": (RESIDUAL, (64, 128), 2, {"workers": 2, "persistent": True, "ping_pong": True, "stages": 8}),
     "clusters": (RESIDUAL, (64, 64), 2, {"workers": 1, "persistent": True, "cluster": 2}),
-    "pieces of tiles": (RESIDUAL, (64, 64), 2, {"workers": 1, "persistent": True, "stream": True}),
+    "pieces of tiles": (RESIDUAL, (64, 64), 2, {"workers": 1, "persistent": True, "stream_k": True}),
     "in front of the product": (FIRST, (64, 64), 2, {"workers": 1, "persistent": True}),
     "the first of two": (GATES, (128, 64), 2, {"workers": 2, "persistent": True}),
 }  # fmt: skip
@@ -63,7 +63,7 @@ def printed(text: str, tile: tuple[int, ...], **how):
     program = autocomp.optimize(text, target="cuda:h200")
     kernel = program.calls.calls[0].kernel
     sizes = {a.name: t for a, t in zip(kernel.axes, tile)} | {"r0": 64}
-    source = CudaTarget(load_chip("h200")).emit(kernel, Schedule.make(sizes, **{"stages": 3, "roles": "cooperative", **how}))
+    source = CudaTarget(load_chip("h200")).emit(kernel, by_hand(sizes, **{"stages": 3, "roles": "warp_specialise", **how}))
     program.printed[kernel.name] = source
     return program, source
 

@@ -11,10 +11,11 @@ import autocomp
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.schedule import Schedule
 from tests.helpers.device_graphs import gemm, turned, widened
+from tests.helpers.schedules import by_hand
 
-WARPS = Schedule.make({"i0": 64, "i1": 64, "r0": 32}, stages=2, threads=128)
-TEAM = Schedule.make({"i0": 128, "i1": 128, "r0": 64}, stages=3, roles="cooperative", workers=2)
-DEEP = Schedule.make({"i0": 128, "i1": 128, "r0": 128}, stages=3, roles="cooperative", workers=2)
+WARPS = by_hand({"i0": 64, "i1": 64, "r0": 32}, stages=2, threads=128)
+TEAM = by_hand({"i0": 128, "i1": 128, "r0": 64}, stages=3, roles="warp_specialise", workers=2)
+DEEP = by_hand({"i0": 128, "i1": 128, "r0": 128}, stages=3, roles="warp_specialise", workers=2)
 
 
 def chosen(text: str, chip: str, schedule: Schedule) -> str:
@@ -52,7 +53,7 @@ def test_warpgroups_multiply_where_the_chip_has_them(text, schedule, name):
     (widened(256, 256, 256, "i8", "i32", nt=True), "dp4a", "dp4a.s8"), (gemm(256, 256, 256, "f32"), "tf32", "mma.m16n8k8.tf32"),
 ])  # fmt: skip
 def test_a_schedule_may_ask_for_another_row(text, asked, name):
-    schedule = Schedule.make({"i0": 64, "i1": 64, "r0": 64}, stages=2, threads=128, instruction=asked)
+    schedule = by_hand({"i0": 64, "i1": 64, "r0": 64}, stages=2, threads=128, instruction=asked)
     assert chosen(text, "h200", schedule) == name
     with pytest.raises(UnsupportedOp, match=f"no instruction '{asked}' for a contraction f16 x f16 -> f32"):
         chosen(gemm(256, 256, 256), "h200", schedule)

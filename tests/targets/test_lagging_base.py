@@ -18,6 +18,7 @@ from autocomp.tile.derive import derive
 from autocomp.tile.text import parse, show
 from tests.helpers.device_graphs import attention, graph
 from tests.helpers.goldens import four_warpgroups
+from tests.helpers.schedules import by_hand
 from tests.helpers.simt_model import COMPILER, ModelExecutor
 
 ROWS = 200
@@ -27,7 +28,7 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "cuda" / "attention_four_warpgro
 def lagging(kernel, workers: int = 1, persistent: bool = False, overlap: int = 1) -> Schedule:
     """Tiles of 64 rows a warpgroup and 64 keys."""
     rows = {a.name: 64 * workers if a.extent == ROWS else 1 for a in kernel.axes if a.extent != 64}
-    return Schedule.make({**rows, "r1": 64}, stages=2, roles="cooperative", workers=workers, overlap=overlap, lazy=14,
+    return by_hand({**rows, "r1": 64}, stages=2, roles="warp_specialise", workers=workers, softmax_overlap=overlap, rescale_threshold=14,
                          persistent=persistent)  # fmt: skip
 
 

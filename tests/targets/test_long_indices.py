@@ -8,8 +8,8 @@ import pytest
 
 import autocomp
 from autocomp.errors import DoesNotFit
-from autocomp.ir.schedule import Schedule
 from tests.helpers.device_graphs import GRAPHS
+from tests.helpers.schedules import by_hand
 from tests.helpers.simt_model import COMPILER, ModelExecutor, compile_model
 
 MASKED = """graph g
@@ -46,7 +46,7 @@ def test_more_blocks_than_a_grid_has_are_refused_with_both_numbers():
     program = autocomp.optimize("graph g\ninput x: f32[4000000000]\n%0 = abs(x)\noutput y = %0\n", target="cuda:h200")
     (kernel,) = (c.kernel for c in program.calls.calls)
     with pytest.raises(DoesNotFit, match=r"blocks of a grid: needs 4e\+09, has 2.14748e\+09"):
-        program.target.emit(kernel, Schedule.make({"i0": 1}))
+        program.target.emit(kernel, by_hand({"i0": 1}))
 
 
 @pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")

@@ -14,14 +14,14 @@ from onnx import TensorProto, helper
 import autocomp
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.body import Contract, postorder
-from autocomp.ir.schedule import Schedule
 from tests.helpers.device_graphs import four_bits, graph, widened
+from tests.helpers.schedules import by_hand
 from tests.helpers.simt_model import COMPILER
 from tests.targets.test_cuda import needs_nvrtc
 from tests.targets.test_on_cpu_model import check, specialised
 
 needs_compiler = pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
-ROLES = Schedule.make({"i0": 128, "i1": 128, "r0": 128}, stages=3, roles="cooperative", workers=2, persistent=True, grouped=8)
+ROLES = by_hand({"i0": 128, "i1": 128, "r0": 128}, stages=3, roles="warp_specialise", workers=2, persistent=True, grouped=8)
 SCALED = '%f = cast(%p, to="f32")\n%s = mul(%f, s)\n%r = relu(%s)'
 TEAMS = {
     "f8e4m3": (widened(200, 264, 528, "f8e4m3", "f16", nt=True), "f32.e4m3.e4m3"),
@@ -102,7 +102,7 @@ def test_signed_and_unsigned_bytes_are_multiplied(a, b, target, model, tmp_path)
 def test_threads_fold_four_bytes_at_once(kind, model, tmp_path):
     program = autocomp.optimize(widened(5, 37, 102, kind, "i32", SCALED, nt=True), target="cuda:a100")
     kernel = program.calls.calls[0].kernel
-    source = program.target.emit(kernel, Schedule.make({"i0": 5, "i1": 32, "r0": 32}, stages=2, threads=64, instruction="dp4a"))
+    source = program.target.emit(kernel, by_hand({"i0": 5, "i1": 32, "r0": 32}, stages=2, threads=64, instruction="dp4a"))
     assert f"ac_dp4a_{kind.replace('i', 's')}(" in source.text
     program.printed[kernel.name] = source
     check(program, model, tmp_path)
@@ -111,7 +111,7 @@ def test_threads_fold_four_bytes_at_once(kind, model, tmp_path):
 def test_bytes_along_the_columns_are_not_folded():
     program = autocomp.optimize(widened(64, 64, 64, "i8", "i32"), target="cuda:a100")
     with pytest.raises(UnsupportedOp, match=r"dp4a.s8 folds 4 neighbours in depth, a factor lies otherwise"):
-        program.target.emit(program.calls.calls[0].kernel, Schedule.make({"i0": 32, "i1": 32, "r0": 32}, threads=64, instruction="dp4a"))
+        program.target.emit(program.calls.calls[0].kernel, by_hand({"i0": 32, "i1": 32, "r0": 32}, threads=64, instruction="dp4a"))
 
 
 # ---- scales and zero points
@@ -239,7 +239,7 @@ def direct(name: str):
     text, tile, threads, *stages = DIRECT[name]
     program = autocomp.optimize(text, target="cuda:h200", without=["algebra/row-times-matrix"])
     kernel = program.calls.calls[-1].kernel
-    schedule = Schedule.make(tile, threads=threads, stages=(stages or [1])[0], instruction="direct")
+    schedule = by_hand(tile, threads=threads, stages=(stages or [1])[0], instruction="direct")
     program.printed[kernel.name] = program.target.emit(kernel, schedule)
     return program
 
@@ -269,19 +269,19 @@ def test_one_row_of_four_bit_weights_is_chosen_so():
     """By its price: two instructions an element instead of five."""
     for rows in (1, 16):
         program = autocomp.optimize(deep_bits(rows, 8192, 8192), target="cuda:h200")
-        assert [k.schedule.endswith("direct") for k in program.kernels] == [True]
+        assert ["instruction direct" in k.schedule for k in program.kernels] == [True]
         threads, blocks = map(int, program.source().partition("__launch_bounds__(")[2].partition(")")[0].split(","))
         assert threads * blocks == 1024, "the compiler knows how many blocks share a core's registers"
     short = autocomp.optimize(deep_bits(8, 4096, 86 * 128), target="cuda:h200")  # 86 groups are shared by no four waves
-    assert [k.schedule.endswith("direct") for k in short.kernels] == [True]
+    assert ["instruction direct" in k.schedule for k in short.kernels] == [True]
     many = autocomp.optimize(deep_bits(4096, 8192, 8192), target="cuda:h200")  # unpacked once, then multiplied by warpgroups
-    assert len(many.kernels) > 1 and "cooperative" in many.kernels[-1].schedule
+    assert len(many.kernels) > 1 and "warp_specialise" in many.kernels[-1].schedule
 
 
 def test_weights_that_lie_along_the_columns_are_refused_with_a_reason():
     program = autocomp.optimize(four_bits(16, 512, 1024, 128), target="cuda:h200")
     with pytest.raises(UnsupportedOp, match="in1 lies along i1, not along the depth"):
-        program.target.emit(program.calls.calls[0].kernel, Schedule.make({"i0": 16, "i1": 32, "r0": 4}, threads=64, instruction="direct"))
+        program.target.emit(program.calls.calls[0].kernel, by_hand({"i0": 16, "i1": 32, "r0": 4}, threads=64, instruction="direct"))
 
 
 @needs_nvrtc

@@ -13,8 +13,8 @@ from autocomp.targets import load_target
 
 import autocomp
 from autocomp.errors import AutocompError, DoesNotFit, UnsupportedOp
-from autocomp.ir.schedule import Schedule
 from tests.helpers.device_graphs import GOLDEN, GRAPHS, attention, graph
+from tests.helpers.schedules import by_hand
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "tests" / "golden" / "maca"
@@ -69,7 +69,7 @@ def test_the_tile_program_does_not_know_the_target():
     from autocomp.tile.text import show
 
     kernel = autocomp.optimize(GRAPHS["gemm_bias_gelu"], target="maca").calls.calls[0].kernel
-    schedule = Schedule.make({"i0": 128, "i1": 64, "r0": 32}, stages=3, threads=128)
+    schedule = by_hand({"i0": 128, "i1": 64, "r0": 32}, stages=3, threads=128)
     text = show(derive(kernel, schedule))
     for target in ("cuda:a100", "maca:c500"):
         source = load_target(target).emit(kernel, schedule).text
@@ -79,13 +79,13 @@ def test_the_tile_program_does_not_know_the_target():
 def test_half_a_wave_is_refused():
     kernel = autocomp.optimize(GRAPHS["gemm"], target="maca").calls.calls[0].kernel
     with pytest.raises(UnsupportedOp, match="32 threads are no whole number of waves of 64"):
-        load_target("maca").emit(kernel, Schedule.make({"i0": 32, "i1": 32, "r0": 32}, stages=2, threads=32))
+        load_target("maca").emit(kernel, by_hand({"i0": 32, "i1": 32, "r0": 32}, stages=2, threads=32))
 
 
 def test_what_64_kilobytes_cannot_hold_is_refused_with_both_numbers():
     kernel = autocomp.optimize(GRAPHS["gemm"], target="maca").calls.calls[0].kernel
     with pytest.raises(DoesNotFit, match=r"shared memory of a block: needs \d+, has 65536"):
-        load_target("maca").emit(kernel, Schedule.make({"i0": 256, "i1": 256, "r0": 64}, stages=2, threads=256))
+        load_target("maca").emit(kernel, by_hand({"i0": 256, "i1": 256, "r0": 64}, stages=2, threads=256))
 
 
 def test_attention_that_fits_no_kernel_is_two_and_the_trace_has_both_numbers():

@@ -14,6 +14,7 @@ from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import dtype_of
 from tests.helpers import fresh
 from tests.helpers.device_graphs import GRAPHS, WAVES, WAVES_SCHEDULE, gemm, graph
+from tests.helpers.schedules import by_hand
 from tests.helpers.simt_model import COMPILER, ModelExecutor, ModelFailure
 
 pytestmark = pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
@@ -94,12 +95,12 @@ def test_tf32_is_used_only_where_it_is_allowed(target, model, tmp_path):
     large = gemm(2048, 2048, 2048, "f32")
     assert "tf32" not in autocomp.optimize(large, target=target).source()
     allowed = autocomp.optimize(large, target=target, allow_tf32=True)
-    assert "ac_mma_tf32" in allowed.source() and allowed.kernels[0].schedule.endswith("tf32")
+    assert "ac_mma_tf32" in allowed.source() and "instruction tf32" in allowed.kernels[0].schedule
     assert "tf32" not in autocomp.optimize(GRAPHS["gemm"], target=target, allow_tf32=True).source()  # f16 has its own
 
     small = autocomp.optimize(GRAPHS["gemm_f32"], target=target, allow_tf32=True)
     kernel = small.calls.calls[0].kernel
-    schedule = Schedule.make({"i0": 32, "i1": 32, "r0": 32}, stages=2, threads=64, instruction="tf32")
+    schedule = by_hand({"i0": 32, "i1": 32, "r0": 32}, stages=2, threads=64, instruction="tf32")
     small.printed[kernel.name] = small.target.emit(kernel, schedule)
     small.kernels[:] = [replace(k, schedule="tf32") for k in small.kernels]  # what the tolerance goes by
     check(small, model, tmp_path)
@@ -146,12 +147,12 @@ def test_named_dimensions_at_any_value(name, target, model, tmp_path):
 
 
 # ---- warpgroups with roles, under schedules that small graphs do not choose by themselves
-ROLES = Schedule.make({"i0": 128, "i1": 128, "r0": 64}, stages=3, roles="cooperative", workers=2)
+ROLES = by_hand({"i0": 128, "i1": 128, "r0": 64}, stages=3, roles="warp_specialise", workers=2)
 STAY = replace(ROLES, persistent=True, grouped=8)
 BOTH_TURNED = graph({"a": "f16[304, 200]", "b": "f16[136, 304]"},
                     "%0 = transpose(a, perm=[1, 0])\n%1 = transpose(b, perm=[1, 0])\n%2 = matmul(%0, %1)")  # fmt: skip
 EPILOGUE = graph({"x": "f16[300, 328]", "w": "f16[328, 264]", "b": "f16[264]"}, "%0 = matmul(x, w)\n%1 = add(%0, b)\n%2 = gelu(%1)")
-SMALL_BATCHED = replace(Schedule.make({"i0": 1, "i1": 128, "i2": 64, "r0": 64}), stages=4, roles="cooperative", workers=2, persistent=True)
+SMALL_BATCHED = replace(by_hand({"i0": 1, "i1": 128, "i2": 64, "r0": 64}), stages=4, roles="warp_specialise", workers=2, persistent=True)
 WARPGROUPS = {
     "one_tile_a_block": (gemm(300, 264, 520), ROLES),
     "one_worker": (gemm(300, 264, 520), replace(ROLES, workers=1)),
@@ -182,8 +183,8 @@ def test_warpgroups_with_roles(name, model, tmp_path):
 
 REPEATED = {"f16": gemm(200, 136, 136), "bias": GRAPHS["gemm_bias_gelu"], "f32": gemm(100, 136, 72, "f32"), "i8": GRAPHS["gemm_i8_pairs"],
             "turned": GRAPHS["gemm_tt"]}  # fmt: skip
-TALL = Schedule.make({"i0": 64, "i1": 64, "r0": 32}, stages=2, threads=64)
-WIDE = Schedule.make({"i0": 32, "i1": 128, "r0": 16}, stages=2, threads=64)  # products thread by thread have 32 columns
+TALL = by_hand({"i0": 64, "i1": 64, "r0": 32}, stages=2, threads=64)
+WIDE = by_hand({"i0": 32, "i1": 128, "r0": 16}, stages=2, threads=64)  # products thread by thread have 32 columns
 
 
 @pytest.mark.parametrize("name", REPEATED)
@@ -256,13 +257,13 @@ def test_a_tile_that_is_turned_round_in_a_loop_is_not_overwritten_while_it_is_re
         text = text.replace(small, large)
     program = autocomp.optimize(text, target="cuda:h200")
     kernel = program.calls.calls[0].kernel
-    source = program.target.emit(kernel, Schedule.make({"i0": 32, "r0": 8, "r1": 64, "r2": 2}, threads=512))
+    source = program.target.emit(kernel, by_hand({"i0": 32, "r0": 8, "r1": 64, "r2": 2}, threads=512))
     assert "ac_copy<16>" in source.text and "for (int it" in source.text
     program.printed[kernel.name] = source
     check(program, model, tmp_path)
 
 
-CLUSTER = Schedule.make({"i0": 1}, threads=128, cluster=4)
+CLUSTER = by_hand({"i0": 1}, threads=128, cluster=4)
 
 
 def test_the_last_wave_of_a_tile_reads_no_other_slot(model, tmp_path):

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 import autocomp
-from autocomp.ir.schedule import Schedule
 from autocomp.runtime.cuda import started_early
 from tests.helpers import fresh
 from tests.helpers.device_graphs import GRAPHS
+from tests.helpers.schedules import by_hand
 from tests.helpers.simt_model import COMPILER, ModelExecutor, ModelFailure
 from tests.helpers.split_depth import AHEAD, weights
 
@@ -36,7 +36,7 @@ def untouched(source, text: str) -> bool:
 @pytest.fixture
 def among_others(monkeypatch):
     """Kernels are printed as in a program of several."""
-    monkeypatch.setattr("autocomp.runtime.program.printing", lambda target, calls: target)
+    monkeypatch.setattr("autocomp.runtime.program.beside_others", lambda schedule, calls: schedule)
 
 
 def compiled(text: str, target: str = "cuda:h200"):
@@ -97,7 +97,7 @@ def test_what_all_tiles_share_waits_where_others_write_it(model, tmp_path):
     """Rows that are constant, columns that are not and stay for all tiles: nothing is asked for ahead."""
     program = autocomp.optimize(TURNED_ROLES, target="cuda:h200")
     kernel = program.calls.calls[0].kernel
-    how = Schedule.make({"i0": 64, "i1": 64, "r0": 64}, stages=3, roles="cooperative", workers=1, persistent=True)
+    how = by_hand({"i0": 64, "i1": 64, "r0": 64}, stages=3, roles="warp_specialise", workers=1, persistent=True)
     source = program.target.emit(kernel, how)
     assert untouched(source, statements(source).split(WAIT)[0])
     program.printed[kernel.name] = replace(source, launch=replace(source.launch, at_most=2))

@@ -7,9 +7,9 @@ import pytest
 
 import autocomp
 from autocomp.ir.reference import evaluate
-from autocomp.ir.schedule import Schedule
 from tests.helpers import fresh
 from tests.helpers.device_graphs import conv, gemm, graph, turned
+from tests.helpers.schedules import by_hand
 from tests.helpers.simt_model import COMPILER, ModelExecutor
 from tests.helpers.split_depth import split
 
@@ -66,7 +66,7 @@ def test_nothing_is_reduced_to_the_identity(text, model, tmp_path):
 def test_zeros_behind_a_factors_rows_are_the_bulk_engines(model, tmp_path):
     """A depth of 333 padded to whole copies: the other factor's rows end there, and what lies behind them is filled in as it arrives."""
     body = "%0 = pad(w, lo=[0, 0], hi=[3, 0], value=0.0)\n%1 = matmul(x, %0)"
-    schedule = Schedule.make({"i0": 128, "i1": 128, "r0": 64}, stages=3, roles="cooperative", workers=2)
+    schedule = by_hand({"i0": 128, "i1": 128, "r0": 64}, stages=3, roles="warp_specialise", workers=2)
     program = split(graph({"x": "f16[136, 336]", "w": "f16[333, 264]"}, body), schedule)
     executor = program.executor = ModelExecutor(program, tmp_path, model)
     for executor.late in (True, False):

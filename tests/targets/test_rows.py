@@ -11,6 +11,7 @@ import autocomp
 from autocomp.errors import DoesNotFit, UnsupportedOp
 from autocomp.ir.schedule import Schedule
 from tests.helpers.device_graphs import graph
+from tests.helpers.schedules import by_hand
 from tests.helpers.simt_model import COMPILER, ModelExecutor, ModelFailure
 
 pytestmark = pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
@@ -27,7 +28,7 @@ ONLINE = graph({"x": "f16[5, 8192]"}, """%0 = cast(x, to="f32")
                                         %4 = exp(%3)
                                         %5 = div(%4, %2)
                                         %6 = cast(%5, to="f16")""")
-STAY = Schedule.make({"i0": 1, "i1": 512}, threads=64, stages=9, persistent=True)
+STAY = by_hand({"i0": 1, "i1": 512}, threads=64, stages=9, persistent=True)
 CASES = {
     "softmax": (SOFTMAX, STAY),
     "no_slot_more": (SOFTMAX, replace(STAY, stages=8)),
@@ -116,5 +117,5 @@ def test_wide_rows_stay_in_slots_by_price():
     """Rows that one block's registers cannot hold; those that they can do not."""
     chosen = lambda rows, width: autocomp.optimize(graph({"x": f"f16[{rows}, {width}]"}, "%0 = softmax(x, axes=[1])"),
                                                    target="cuda:h200").kernels[0].schedule  # fmt: skip
-    assert "stages" in chosen(512, 131072) and "clusters of 2" in chosen(512, 131072)
+    assert "stages" in chosen(512, 131072) and "cluster 2" in chosen(512, 131072)
     assert "stages" not in chosen(16384, 4096)

@@ -17,6 +17,7 @@ from autocomp.runtime.program import build_program
 from autocomp.tile.derive import derive
 from autocomp.tile.text import show
 from tests.helpers.device_graphs import graph
+from tests.helpers.schedules import by_hand
 from tests.helpers.simt_model import ModelExecutor, ModelFailure
 
 
@@ -37,12 +38,12 @@ def latent(batch: int, heads: int, keys: int, width: int, turned: int) -> str:
     return graph(inputs, body)
 
 
-SHARED = Schedule.make({"i0": 1, "i1": 64, "i2": 128, "r2": 64}, stages=2, roles="cooperative", workers=2)
+SHARED = by_hand({"i0": 1, "i1": 64, "i2": 128, "r2": 64}, stages=2, roles="warp_specialise", workers=2)
 
 
 def test_one_accumulator_takes_both_products_and_one_tile_serves_twice():
     (call,) = merged(autocomp.optimize(latent(2, 128, 4096, 512, 64), target="cuda:h200").calls).calls
-    text = show(derive(call.kernel, Schedule.make({"i0": 1, "i1": 64, "i2": 512, "r2": 64})))
+    text = show(derive(call.kernel, by_hand({"i0": 1, "i1": 64, "i2": 512, "r2": 64})))
     products = [line.split() for line in text.splitlines() if " += mma " in line]
     assert [p[0] for p in products] == ["acc", "acc", "o"]
     assert sum(" fill 0.0" in line and line.split()[0] == "acc:" for line in text.splitlines()) == 1
@@ -89,7 +90,7 @@ def test_the_model_sees_weights_that_are_multiplied_before_a_fence(model, tmp_pa
 
 def test_warpgroups_agree_when_a_base_moves(model, tmp_path):
     """They vote at a barrier: rescaling exchanges maxima between them. Keys that grow make the base move again and again."""
-    program = under(latent(2, 128, 330, 128, 64), Schedule(**{**vars(SHARED), "lazy": 4}))
+    program = under(latent(2, 128, 330, 128, 64), Schedule(**{**vars(SHARED), "rescale_threshold": 4}))
     assert "ac_barrier_any" in program.printed[program.calls.calls[0].kernel.name].text
     program.executor = ModelExecutor(program, tmp_path, model)
     rng = np.random.default_rng(int.from_bytes(os.urandom(4), "little"))
@@ -110,14 +111,14 @@ def test_warpgroups_agree_when_a_base_moves(model, tmp_path):
 def test_waves_share_rows_that_are_too_wide_for_one(model, tmp_path):
     """512 columns of 8 rows: without roles the weights go through shared memory too."""
     program = autocomp.optimize(latent(2, 8, 40, 512, 64), target="cuda:h200")
-    assert len(program.kernels) == 1 and "cooperative" not in program.kernels[0].schedule
+    assert len(program.kernels) == 1 and "warp_specialise" not in program.kernels[0].schedule
     program.executor = ModelExecutor(program, tmp_path, model)
     program.verify(seed=int.from_bytes(os.urandom(4), "little"))
 
 
 def test_the_schedule_of_wide_rows_is_chosen():
     (kernel,) = autocomp.optimize(latent(64, 128, 4096, 512, 64), target="cuda:h200").kernels
-    assert "cooperative roles, 2 workers" in kernel.schedule and "i1 64" in kernel.schedule
+    assert "warp_specialise 2" in kernel.schedule and "i1 64" in kernel.schedule
 
 
 def test_the_compiler_parts_no_products():

@@ -22,6 +22,7 @@ from autocomp.ir.types import F32, I64, TensorType
 from autocomp.runtime.program import build_program
 from tests.helpers import fresh
 from tests.helpers.device_graphs import attention, gemm, graph
+from tests.helpers.schedules import by_hand
 from tests.helpers.simt_model import ModelExecutor, ModelFailure
 
 ROWS, LONG = 3, 1009
@@ -63,7 +64,7 @@ FOLDS = [("sum", ""), ("prod", ""), ("max", ""), ("min", ""), ("argmax", ""), ("
 def test_combined_states_are_the_whole(monoid, part, parts):
     """In NumPy's meaning of the two kernels, for lengths that parts do not divide."""
     k = folded(monoid, part, length=7 * 64 * 3 if monoid == "welford" else LONG)
-    (first, s), (join, _) = pieces(k, Schedule.make({"i0": 1}, split=("r0", parts)))
+    (first, s), (join, _) = pieces(k, by_hand({"i0": 1}, split=("r0", parts)))
     assert s.split is None and dict(s.tile)["r0_part"] == 1
     arrays = arrays_of(k)
     states = evaluate(first, arrays)
@@ -76,7 +77,7 @@ def test_a_part_that_a_mask_empties_holds_nothing():
     k = folded("softmax_weighted", length=64)
     arrays = arrays_of(k)
     arrays["in0"][:, :16] = -np.inf
-    (first, _), (join, _) = pieces(k, Schedule.make({}, split=("r0", 4)))
+    (first, _), (join, _) = pieces(k, by_hand({}, split=("r0", 4)))
     states = evaluate(first, arrays)
     for a in first.outputs[1:]:
         states[a.name][0] = np.nan
@@ -86,9 +87,9 @@ def test_a_part_that_a_mask_empties_holds_nothing():
 def test_what_has_no_parts_is_refused_with_the_reason():
     k = folded("welford", length=1009)
     with pytest.raises(UnsupportedOp, match="'welford' counts its elements, so its parts must be equal: 1009 elements in 4 parts"):
-        pieces(k, Schedule.make({}, split=("r0", 4)))
+        pieces(k, by_hand({}, split=("r0", 4)))
     with pytest.raises(UnsupportedOp, match="nothing is reduced over r7"):
-        pieces(k, Schedule.make({}, split=("r7", 4)))
+        pieces(k, by_hand({}, split=("r7", 4)))
     inner = Reduce(F32, "max", (Axis("r0", 64),), (Load(F32, "in0", (aff("i0"), aff("r0"))),))
     outer = Reduce(F32, "sum", (Axis("r0", 64),), (Map(F32, "sub", (Load(F32, "in0", (aff("i0"), aff("r0"))), inner)),))
     twice = Kernel("twice", "S", (Axis("i0", 3),), (), (), (Store("out0", (aff("i0"),), outer),), "twice")
@@ -110,7 +111,7 @@ def two_folds(length: int = LONG, needed: bool = False) -> Kernel:
 def test_reductions_that_do_not_need_each_other_share_their_parts(parts):
     k = two_folds()
     assert roles_of(k).split == "r0"
-    (first, s), (join, _) = pieces(k, Schedule.make({"i0": 1, "i1": 64, "r0": 64, "r1": 64}, split=("r0", parts)))
+    (first, s), (join, _) = pieces(k, by_hand({"i0": 1, "i1": 64, "r0": 64, "r1": 64}, split=("r0", parts)))
     assert s.tile == (("i0", 1), ("r0", 64), ("r0_part", 1)) and len(first.outputs) == 2
     arrays = arrays_of(k)
     np.testing.assert_allclose(evaluate(join, arrays | evaluate(first, arrays))["out0"], evaluate(k, arrays)["out0"], rtol=1e-12)
@@ -148,14 +149,14 @@ PAIR = graph({"x": "f16[2, 5000]"}, "%c = cast(x, to='f32')\n%0 = reduce_max(%c,
              "%1 = max_sumexp(%c, axes=[1], keepdims=True, part='l')\n%2 = sub(%c, %0)\n%3 = exp(%2)\n%4 = div(%3, %1)")
 SCALAR = graph({"x": "f32[40001]"}, "%0 = reduce_sum(x, axes=[0])")
 PRINTED = {
-    "rows": (SUM, Schedule.make({"i0": 1, "r0": 512}, threads=64, split=("r0", 3), join=(("i0", 1), ("threads", 64)))),
-    "columns": (COLUMNS, Schedule.make({"i0": 32, "r0": 64}, threads=128, split=("r0", 5), join=(("i0", 32), ("threads", 64)))),
-    "scalar": (SCALAR, Schedule.make({"r0": 1024}, threads=64, split=("r0", 9), join=(("threads", 64),))),
-    "two folds": (PAIR, Schedule.make({"i0": 1, "i1": 512, "r0": 512, "r1": 512}, threads=64, split=("r0", 3),
+    "rows": (SUM, by_hand({"i0": 1, "r0": 512}, threads=64, split=("r0", 3), join=(("i0", 1), ("threads", 64)))),
+    "columns": (COLUMNS, by_hand({"i0": 32, "r0": 64}, threads=128, split=("r0", 5), join=(("i0", 32), ("threads", 64)))),
+    "scalar": (SCALAR, by_hand({"r0": 1024}, threads=64, split=("r0", 9), join=(("threads", 64),))),
+    "two folds": (PAIR, by_hand({"i0": 1, "i1": 512, "r0": 512, "r1": 512}, threads=64, split=("r0", 3),
                                       join=(("i0", 1), ("i1", 512), ("threads", 64)))),
-    "gemm": (gemm(72, 40, 1000), Schedule.make({"i0": 32, "i1": 32, "r0": 32}, threads=64, stages=2, split=("r0", 3),
+    "gemm": (gemm(72, 40, 1000), by_hand({"i0": 32, "i1": 32, "r0": 32}, threads=64, stages=2, split=("r0", 3),
                                                join=(("i0", 8), ("i1", 32), ("threads", 64)))),
-    "attention": (attention(1, 2, 4, 64, keys=515), Schedule.make({"i0": 1, "i1": 16, "i2": 64, "r1": 32}, threads=32, stages=2,
+    "attention": (attention(1, 2, 4, 64, keys=515), by_hand({"i0": 1, "i1": 16, "i2": 64, "r1": 32}, threads=32, stages=2,
                                                                   split=("r1", 4), join=(("i0", 1), ("i1", 4), ("threads", 64)))),
 }  # fmt: skip
 
@@ -190,7 +191,7 @@ def test_parts_are_chosen_where_blocks_are_few():
     assert [c.kernel.name for c in merged(few.calls).calls] == ["reduce_sum"]
     assert len(merged(few.calls).tensors) == 2
     without = autocomp.optimize(graph({"x": "f32[16777216]"}, "%0 = reduce_sum(x, axes=[0])"), target="cuda:h200",
-                                without=["scheduling/gpu-parts"])  # fmt: skip
+                                without=["scheduling/gpu-split-k"])  # fmt: skip
     assert without.predicted > 10 * few.predicted
 
 
@@ -202,7 +203,7 @@ def test_few_long_rows_take_the_forms_whose_reductions_have_parts(op):
         return autocomp.optimize(graph(inputs, f"%0 = {op}"), target="cuda:h200", **more)
     long = program(1, 1 << 20)
     assert [k.name.split("_")[-1] for k in long.kernels] == ["part", "join"]
-    assert program(1, 1 << 20, without=["scheduling/gpu-parts"]).predicted > 5 * long.predicted
+    assert program(1, 1 << 20, without=["scheduling/gpu-split-k"]).predicted > 5 * long.predicted
     assert [len(program(*shape).kernels) for shape in ((16384, 4096), (4, 4096))] == [1, 1]
     (shared,) = program(8, 65536).kernels  # the blocks of a cluster count as blocks: 64 for 8 rows
-    assert "clusters of 8" in str(shared.schedule)
+    assert "cluster 8" in str(shared.schedule)

@@ -10,10 +10,10 @@ from autocomp.targets.cuda.target import CudaTarget
 import autocomp
 from autocomp.cost.chip import load_chip
 from autocomp.errors import UnsupportedOp
-from autocomp.ir.schedule import Schedule
 from autocomp.runtime.deploy import _map
 from tests.helpers import fresh
 from tests.helpers.device_graphs import graph
+from tests.helpers.schedules import by_hand
 from tests.helpers.simt_model import COMPILER, ModelExecutor
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler on PATH")
@@ -36,7 +36,7 @@ def test_a_strided_window_is_right(stride, taps, pad, size, model, tmp_path):
     kernel = program.calls.calls[0].kernel
     depth = {"r0": 1, "r1": 1, "r2": 64} if taps > 1 else {"r0": 64}
     tile = {a.name: t for a, t in zip(kernel.axes, (1, 8, 8, 64))} | depth
-    schedule = Schedule.make(tile, stages=3, roles="cooperative", workers=1)
+    schedule = by_hand(tile, stages=3, roles="warp_specialise", workers=1)
     printed = CudaTarget(load_chip("h200")).emit(kernel, schedule)
     assert any(max(m.steps, default=1) == stride for m in printed.launch.maps)
     program.printed[kernel.name] = printed
@@ -60,4 +60,4 @@ def test_steps_beyond_the_engines_are_refused():
     kernel = kernel_of(conv(9, 3, 0, 76))
     tile = {a.name: t for a, t in zip(kernel.axes, (1, 8, 8, 64))} | {"r0": 1, "r1": 1, "r2": 64}
     with pytest.raises(UnsupportedOp, match=r"dimension \d is read at 9\*"):
-        CudaTarget(load_chip("h200")).emit(kernel, Schedule.make(tile, stages=3, roles="cooperative", workers=1))
+        CudaTarget(load_chip("h200")).emit(kernel, by_hand(tile, stages=3, roles="warp_specialise", workers=1))

@@ -9,9 +9,9 @@ from autocomp.targets.cuda.target import CudaTarget
 
 import autocomp
 from autocomp.cost.chip import load_chip
-from autocomp.ir.schedule import Schedule
 from tests.helpers import fresh
 from tests.helpers.device_graphs import gemm, graph
+from tests.helpers.schedules import by_hand
 from tests.helpers.simt_model import COMPILER, ModelExecutor, ModelFailure
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler on PATH")
@@ -21,7 +21,7 @@ def printed(text: str, tile: tuple[int, int], **how):
     """A program under a schedule, and its text; its tiles are shared out among one or two blocks."""
     program = autocomp.optimize(text, target="cuda:h200")
     kernel = program.calls.calls[0].kernel
-    schedule = Schedule.make(dict(zip(("i0", "i1", "r0"), (*tile, 64))), **{"roles": "cooperative", "persistent": True, "stages": 3, **how})
+    schedule = by_hand(dict(zip(("i0", "i1", "r0"), (*tile, 64))), **{"roles": "warp_specialise", "persistent": True, "stages": 3, **how})
     source = CudaTarget(load_chip("h200")).emit(kernel, schedule)
     program.printed[kernel.name] = replace(source, launch=replace(source.launch, at_most=schedule.cluster))
     return program, source.text
@@ -35,7 +35,7 @@ def check(program, model, folder) -> None:
 
 
 @pytest.mark.parametrize(("depth", "steps"), [(200, 1), (152, 2)])
-@pytest.mark.parametrize("how", [{"workers": 2}, {"workers": 1}, {"workers": 2, "cluster": 2}, {"workers": 2, "apart": True}], ids=str)
+@pytest.mark.parametrize("how", [{"workers": 2}, {"workers": 1}, {"workers": 2, "cluster": 2}, {"workers": 2, "ping_pong": True}], ids=str)
 def test_the_last_turn_multiplies_no_deeper_than_the_depth(depth, steps, how, model, tmp_path):
     """Depths of 8 and 24 beyond whole turns of 64 take 1 and 2 steps of 16."""
     rows = 64 if how == {"workers": 1} or how.get("apart") else 128

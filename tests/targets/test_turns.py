@@ -11,9 +11,9 @@ from autocomp.targets.cuda.target import CudaTarget
 import autocomp
 from autocomp.cost.chip import load_chip
 from autocomp.errors import UnsupportedOp
-from autocomp.ir.schedule import Schedule
 from tests.helpers import fresh
 from tests.helpers.device_graphs import gemm, graph
+from tests.helpers.schedules import by_hand
 from tests.helpers.simt_model import COMPILER, ModelExecutor
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler on PATH")
@@ -23,7 +23,7 @@ GELU = graph({"a": "f16[330, 128]", "b": "f16[128, 144]", "c": "f16[144]"}, "%0 
 
 def printed(program, tile: dict[str, int], **how):
     kernel = program.calls.calls[0].kernel
-    schedule = Schedule.make(tile, **{"roles": "cooperative", "persistent": True, "apart": True, "stages": 3, **how})
+    schedule = by_hand(tile, **{"roles": "warp_specialise", "persistent": True, "ping_pong": True, "stages": 3, **how})
     return kernel, CudaTarget(load_chip("h200")).emit(kernel, schedule)
 
 

@@ -13,7 +13,7 @@ def program(body: str, depth: int, **inputs: str):
     import autocomp
 
     kernel = autocomp.optimize(graph(inputs, body), target="cuda:h200").calls.calls[0].kernel
-    return derive(kernel, Schedule.make({"i0": 64, "i1": 64, "r0": depth}, roles="cooperative"))
+    return derive(kernel, Schedule.make({"i0": 64, "i1": 64, "r0": depth}, roles="warp_specialise"))
 
 
 def order(p) -> list[str]:

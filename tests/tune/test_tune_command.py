@@ -14,7 +14,7 @@ import pytest
 from autocomp.targets import load_target
 
 import autocomp
-from autocomp.egraph.choose import describe
+from autocomp.ir.schedule_text import show
 from autocomp.tune.key import schedule_of
 from tests.helpers.command_line import call
 
@@ -146,7 +146,7 @@ def test_optimize_measures_first_when_asked_to(one):
     assert "2 of 2 schedules tried" in err
     assert "`optimize` uses the measured schedules" in err
     best = json.loads(run("tune", "--show", "--json")[0])[0]["kept"][0]["schedule"]
-    assert describe(schedule_of(best)) in out
+    assert show(schedule_of(best)) in out
 
 
 def test_no_time_still_measures_one_choice(model):

@@ -9,7 +9,7 @@ AC_DEVICE void ac_wgmma_n128_f16_s00(int keep, float *d, unsigned long long a, u
  * schedule: tile i0 1, i1 2, i2 56, i3 64, r0 3, r1 3, r2 64; 3 stages; cooperative roles, 2 workers; blocks stay; in turns
  * predicted: 17.10 us, bound by matrix unit, 55% of the roofline
  * rule: fusion/convolution-epilogue: conv into operand 0 of relu
- * rule: scheduling/gpu-turns: the schedule
+ * rule: scheduling/gpu-ping-pong: the schedule
  *
  * kernel conv_relu(in0: f16[i0:32, i1:56, i2:56, r0:3, r1:3, r2:64] of in0[32, 56, 56, 64] at [i0, i1 + r0 - 1, i2 + r1 - 1, r2] where i1 + r0 - 1 >= 0, -1*i1 - 1*r0 + 56 >= 0, i2 + r1 - 1 >= 0, -1*i2 - 1*r1 + 56 >= 0 else 0.0, in1: f16[i3:64, r0:3, r1:3, r2:64]) -> out0: f16[i0:32, i1:56, i2:56, i3:64]
  * axes i0=32 i1=56 i2=56 i3=64 r0=3 r1=3 r2=64

@@ -1,0 +1,57 @@
+"""The directives that rules give a kernel's schedules: what its code does beside the tile (`ir.directives`).
+
+A rule of the phase `directives` matches fields of a schedule. All rules that match give theirs: a schedule's directives follow from its
+other fields, so they make no more schedules, and the cost model prices them with the tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from autocomp.ir.directives import complete
+from autocomp.ir.schedule import Schedule
+from autocomp.rewrite.expr import Ref
+from autocomp.rewrite.pattern import Apply
+from autocomp.rewrite.rule import Rule
+from autocomp.rewrite.where import Env, Unanswerable, evaluate, holds
+
+
+class Directives:
+    """The directives of one kernel's schedules. `functions`: what conditions may ask."""
+
+    def __init__(self, rules: Iterable[Rule], functions: Mapping[str, Any]) -> None:
+        self.rules = tuple((r, r.match, r.rhs.op) for r in rules if isinstance(r.match, Apply) and isinstance(r.rhs, Apply))
+        self.functions = functions
+
+    def of(self, s: Schedule) -> tuple[str, ...]:
+        """Names in the order of `ir.directives`, those left out that require another one."""
+        return complete(self.by(s))
+
+    def by(self, s: Schedule) -> dict[str, str]:
+        """directive -> the first rule that gives it."""
+        found: dict[str, str] = {}
+        for rule, match, name in self.rules:
+            if name not in found and self._matches(rule, match, s):
+                found[name] = rule.name
+        return found
+
+    def _matches(self, rule: Rule, match: Apply, s: Schedule) -> bool:
+        bound: dict[str, Any] = {}
+        for key, e in match.attrs:
+            value = _field(s, key)
+            if isinstance(e, Ref):
+                bound[e.name] = value
+            else:
+                try:
+                    if evaluate(e, Env(bound, self.functions)) != value:
+                        return False
+                except Unanswerable:
+                    return False
+        return bool(holds(rule.where, Env(bound, self.functions)))
+
+
+def _field(s: Schedule, key: str) -> Any:
+    """As rules say it: flags are 0 or 1, a split the number of its parts."""
+    value = getattr(s, key)
+    return (value[1] if value else 0) if key == "split" else int(value) if isinstance(value, bool) else value

@@ -1,0 +1,56 @@
+"""What a schedule may ask of a kernel's code beside its tile: one name for each scheme, given by rules of the phase `directives`.
+
+A directive says that the target shall use a scheme where the kernel has its form. What is not in a schedule is not done; what took no
+effect is dropped from the schedule that is chosen (`Target.admit` says which ones did). docs/glossary.md has the same terms beside
+those of PTX, CUTLASS and FlashAttention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Directive:
+    """`what`: one line for people; `requires`: directives without which it is not done."""
+
+    name: str
+    what: str
+    requires: tuple[str, ...] = ()
+
+
+_TABLE = (
+    Directive("pdl", "programmatic dependent launch: blocks start while the kernel before ends, and wait for what it writes"),
+    Directive("prefetch_constants", "copies of constants start before the kernel before has ended", ("pdl",)),
+    Directive("tma_store", "results leave through shared memory by bulk tensor stores"),
+    Directive("interleave_epilogue", "maps of an epilogue and stores of its results alternate, box by box", ("tma_store",)),
+    Directive("third_epilogue_stage", "the last slot of the mainloop's ring is a third place for results to leave from",
+              ("interleave_epilogue",)),
+    Directive("load_c", "an epilogue's operand as large as the tile arrives by bulk tensor loads", ("tma_store",)),
+    Directive("load_c_halves", "where it finds no room whole, it arrives in two halves", ("load_c",)),
+    Directive("prefetch_epilogue", "operands of an epilogue are loaded into registers before the mainloop"),
+    Directive("prefetch_behind_reduction", "operands that a row's results need are loaded while its reductions meet"),
+    Directive("mma_zero_init", "the first matrix instruction of a tile overwrites its accumulator: no zeros are written before"),
+    Directive("short_last_step", "the last step in depth multiplies no more than there is"),
+    Directive("unroll_ring", "a loop over a ring's slots is unrolled so that slots are constants"),
+    Directive("warpgroup_order", "warpgroups start a step's products one behind the other"),
+    Directive("mma_row_sums", "sums of a product's first factor are a column of the product"),
+    Directive("exp2_scores", "scores are scaled to base 2 in their product's factor, and their base is left out while none is needed",
+              ("mma_row_sums",)),
+    Directive("thread_partials", "a reduction that a loop carries is kept by each thread, and threads meet once behind the loop"),
+    Directive("skip_masks", "a mask is not evaluated in tiles that lie wholly inside of it"),
+    Directive("batch_copies", "copies that stand side by side are all started before one of them is waited for"),
+    Directive("evict_first", "a large tensor that is read once does not push others out of L2"),
+)
+DIRECTIVES = {d.name: d for d in _TABLE}
+
+
+def complete(names: Iterable[str]) -> tuple[str, ...]:
+    """The directives of `names` in the table's order, less those that require one which is not there."""
+    kept: list[str] = []
+    wanted = set(names)
+    for d in _TABLE:  # what a directive requires stands before it
+        if d.name in wanted and set(d.requires) <= set(kept):
+            kept.append(d.name)
+    return tuple(kept)

@@ -1,0 +1,58 @@
+"""Schedules that the user gives: the kernel has them, right results, and refusals with what, where and the next step."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import autocomp
+from autocomp.errors import AutocompError, DoesNotFit, UnsupportedOp
+from tests.helpers.command_line import call
+from tests.helpers.device_graphs import gemm, graph
+
+CHAIN = graph({"x": "f32[96, 64]", "w": "f32[64, 80]"}, "%0 = matmul(x, w)\n%1 = relu(%0)")
+
+
+def test_the_kernel_has_the_schedule_and_is_right():
+    chosen = autocomp.optimize(CHAIN)
+    (k,) = chosen.kernels
+    given = autocomp.optimize(CHAIN, schedule={k.name: "tile i0 8, i1 16 | vector i1 8"}, verify=True)
+    assert given.kernels[0].schedule == "tile i0 8, i1 16 | vector i1 8" and k.schedule != given.kernels[0].schedule
+    assert "given: the schedule" in given.explain(why=k.name)
+    x, w = (np.random.default_rng(3).standard_normal(s).astype("f4") for s in ((96, 64), (64, 80)))
+    np.testing.assert_allclose(given.run({"x": x, "w": w})["out"], np.maximum(x @ w, 0), rtol=1e-4, atol=1e-5)
+
+
+def test_a_gpu_kernel_without_directives_has_none_of_their_code():
+    (k,) = autocomp.optimize(gemm(512, 512, 512), target="cuda:h200").kernels
+    text = "tile i0 128, i1 128, r0 64 | stages 3 | warp_specialise 2"
+    plain = autocomp.optimize(gemm(512, 512, 512), target="cuda:h200", schedule={k.name: text})
+    stored = autocomp.optimize(gemm(512, 512, 512), target="cuda:h200", schedule={k.name: f"{text} | tma_store"})
+    assert "ac_bulk_store(" not in plain.source() and "ac_bulk_store(" in stored.source()
+
+
+@pytest.mark.parametrize(("schedule", "kind", "said"), [
+    ({"matmul_reluu": "stages 2"}, AutocompError, "there is no kernel 'matmul_reluu'"),
+    ({"matmul_relu": "tile i7 4"}, AutocompError, "the kernel has no axis 'i7'"),
+    ({"matmul_relu": "tile i0 128, i1 128 | warp_specialise 2"}, UnsupportedOp, ""),
+    ({"matmul_relu": "tile i0 64, i1 64, r0 64 | stages 64 | threads 128"}, DoesNotFit, "shared"),
+    ("tile i0 4", AutocompError, "schedule wants a text for each kernel"),
+    ({"matmul_relu": 7}, AutocompError, "schedule wants a text for each kernel"),
+])  # fmt: skip
+def test_what_cannot_be_is_refused(schedule, kind, said):
+    text = CHAIN.replace("f32", "f16").replace("64", "6400") if kind is DoesNotFit else CHAIN
+    with pytest.raises(kind, match=said):
+        autocomp.optimize(text, target="cuda:h200", schedule=schedule)
+
+
+def test_on_the_command_line(tmp_path):
+    (tmp_path / "m.txt").write_text(CHAIN)
+    name = autocomp.optimize(CHAIN).kernels[0].name
+    code, out, _ = call("explain", str(tmp_path / "m.txt"), "--schedule", f"{name}=tile i0 8, i1 16 | vector i1 8", "--why", name)
+    assert code == 0 and "schedule   tile i0 8, i1 16 | vector i1 8" in out
+
+
+def test_what_changes_nothing_is_said():
+    text = "tile i0 64, i1 64, r0 32 | stages 3 | threads 128 | skew 1 0, 0 1 | pdl | load_c | tma_store"
+    program = autocomp.optimize(gemm(512, 512, 512), target="cuda:h200", schedule={"matmul": text})
+    assert "of what was given for matmul, this changes nothing: skew, " in program.explain()

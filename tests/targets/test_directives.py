@@ -1,0 +1,140 @@
+"""Any directives together compute the same: kernels of every form under subsets of them, on the CPU model of a GPU. And each of them
+does something: it is named by a rule, takes effect in one of these kernels, and changes its text."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import autocomp
+from autocomp.errors import DoesNotFit
+from autocomp.ir.directives import DIRECTIVES, complete
+from autocomp.ir.schedule import Schedule
+from autocomp.rewrite import load_rules
+from tests.helpers import fresh
+from tests.helpers.device_graphs import attention, gemm, graph
+from tests.helpers.schedules import by_hand
+from tests.helpers.simt_model import COMPILER, ModelExecutor
+
+TEAM = {"roles": "warp_specialise", "workers": 2, "stages": 3, "persistent": True}
+WEIGHTS = """graph g
+input x: f16[200, 168]
+param w: f16[168, 136] = random(3)
+input r: f16[200, 136]
+%0 = matmul(x, w)
+%1 = gelu(%0)
+%2 = add(%1, r)
+output out = %2
+"""
+ODD = graph({"x": "f16[200, 168]", "w": "f16[168, 136]", "r": "f16[200, 138]"},
+            "%0 = matmul(x, w)\n%1 = slice(r, starts=[0, 0], limits=[200, 136], steps=[1, 1])\n%2 = add(%0, %1)")  # fmt: skip
+LONG = graph({"x": "f16[136, 520]", "w": "f16[520, 264]", "r": "f16[136, 264]"}, "%0 = matmul(x, w)\n%1 = add(%0, r)")
+GELU = graph({"x": "f16[264, 264]", "w": "f16[264, 264]"}, "%0 = matmul(x, w)\n%1 = gelu(%0)")
+NORM = graph({"x": "f16[3, 2048]", "g": "f16[2048]", "b": "f16[2048]"}, "%0 = layer_norm(x, g, b, axes=[1])")
+TURNED = graph({"x": "f16[72, 136]", "y": "f16[136, 72]"}, "%0 = transpose(x, perm=[1, 0])\n%1 = add(%0, y)")
+ROWS = graph({"x": "f16[5, 3000]"}, "%0 = softmax(x, axes=[1])")
+TILE, BOX = {"i0": 128, "i1": 64, "r0": 64}, {"i0": 128, "i1": 256, "r0": 64}
+HEADS = {"softmax_overlap": 2, "rescale_threshold": 14}
+# graph, schedule without directives, blocks at most
+KERNELS = {
+    "residual behind gelu": (WEIGHTS, by_hand(TILE, **TEAM), 3),
+    "rows that are no boxes": (ODD, by_hand(TILE, **TEAM), 3),
+    "half an operand": (LONG, by_hand(BOX, **{**TEAM, "stages": 4}), 2),
+    "three places": (GELU, by_hand({"i0": 128, "i1": 256, "r0": 64}, **TEAM), 2),
+    "attention": (attention(1, 2, 200, 64), by_hand({"rows": 128, "r1": 64}, **{**TEAM, "stages": 2}, **HEADS), 3),
+    "causal attention": (attention(1, 2, 200, 64, causal=True), by_hand({"rows": 64, "r1": 32}, stages=2, threads=128), 0),
+    "norm": (NORM, by_hand({"i0": 1}, threads=64), 0),
+    "turned": (TURNED, by_hand({"i0": 32, "i1": 32}, threads=128), 0),
+    "rows in pieces": (ROWS, by_hand({"i0": 1, "r0": 512, "i1": 512}, threads=64), 0),
+}  # fmt: skip
+SUBSETS = 3  # of each kernel's directives, drawn
+
+
+def printed(name: str, names: tuple[str, ...]):
+    """The program, its kernel's source under these directives."""
+    text, schedule, blocks = KERNELS[name]
+    program = autocomp.optimize(text, target="cuda:h200", cache=False)
+    kernel = program.calls.calls[0].kernel
+    tile = dict(schedule.tile)
+    if rows := tile.pop("rows", 0):  # of attention: one head
+        tile |= {a.name: rows if a.extent == 200 else 1 for a in kernel.axes if a.extent != 64}
+    schedule = replace(schedule, tile=tuple(sorted(tile.items())), directives=names)
+    source = program.target.emit(kernel, schedule)
+    limited = replace(source, launch=replace(source.launch, at_most=blocks)) if blocks else source
+    program.printed[kernel.name] = limited
+    return program, source
+
+
+@pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
+@pytest.mark.parametrize("name", KERNELS)
+def test_any_directives_compute_the_same(name, model, tmp_path):
+    used = printed(name, tuple(DIRECTIVES))[1].applied
+    rng, texts = fresh.rng(), set[str]()
+    for names in ((), *(complete(d for d in used if rng.random() < 0.6) for _ in range(SUBSETS))):
+        try:
+            program, source = printed(name, names)
+        except DoesNotFit:  # operands that are in registers, not on their way
+            continue
+        assert source.applied <= set(names)
+        if source.text in texts:
+            continue
+        texts.add(source.text)
+        (folder := tmp_path / str(len(texts))).mkdir()
+        executor = program.executor = ModelExecutor(program, folder, model)
+        for executor.late in (True, False):
+            program.verify(seed=fresh.seed())
+
+
+def test_each_directive_changes_the_text_of_a_kernel():
+    """And takes effect there, by what the target says."""
+    seen = set()
+    for name in KERNELS:
+        used = printed(name, tuple(DIRECTIVES))[1]
+        for d in used.applied - seen:
+            try:
+                less = printed(name, complete(used.applied - {d}))[1]
+            except DoesNotFit:
+                seen.add(d)
+                continue
+            assert d not in less.applied
+            if less.text != used.text or less.launch != used.launch:
+                seen.add(d)
+    assert seen == DIRECTIVES.keys() - {"evict_first"}, "a directive that changes no text"
+
+
+def test_weights_that_stream_leave_l2_first():
+    few = autocomp.optimize(gemm(16, 4096, 4096), target="cuda:h200", cache=False)
+    assert "evict_first" in few.kernels[0].schedule and "_once(" in few.source()
+    without = autocomp.optimize(few.graph, target="cuda:h200", cache=False, without=("directives/evict-first",))
+    assert "evict_first" not in without.kernels[0].schedule and "_once(" not in without.source()
+
+
+def test_every_directive_has_a_rule_and_every_rule_a_reason():
+    rules = load_rules().of("directives")
+    assert {r.rhs.op for r in rules} == DIRECTIVES.keys()
+    assert all(r.why for r in rules)
+    assert all(set(d.requires) <= DIRECTIVES.keys() for d in DIRECTIVES.values())
+
+
+def test_explain_names_the_rule_of_each():
+    program = autocomp.optimize(GELU.replace("264", "4096"), target="cuda:h200", cache=False)
+    (k,) = program.kernels
+    why = program.explain(why=k.name)
+    assert "tma_store: directives/tma-store" in why and "no use for pdl, prefetch_constants, load_c" in why
+    assert "load_c" not in k.schedule and "tma_store" in k.schedule
+    assert f"gave: kernel {k.name}, tma_store" in program.explain(why_not="directives/tma-store")
+
+
+def test_exact_programs_keep_sums_and_scores_as_they_are():
+    text = attention(16, 12, 512, 64)
+    chosen = autocomp.optimize(text, target="cuda:h200", cache=False).kernels[0].schedule
+    exact = autocomp.optimize(text, target="cuda:h200", cache=False, exact=True).kernels[0].schedule
+    assert {"mma_row_sums", "exp2_scores"} <= set(chosen.split(" | ")) and not {"mma_row_sums", "exp2_scores"} & set(exact.split(" | "))
+
+
+def test_what_requires_another_goes_with_it():
+    assert complete(["third_epilogue_stage", "interleave_epilogue"]) == ()
+    three = ("tma_store", "interleave_epilogue", "third_epilogue_stage")
+    assert complete(reversed(three)) == three
+    assert Schedule().directives == ()
