@@ -63,7 +63,8 @@ def _why(program: Any, name: str) -> tuple[str, dict[str, Any]]:
     given = [e for e in program.trace.of("directive") if e.data["signature"] == k.signature]
     kept = set(k.schedule.split(" | "))  # a program of one kernel has no use for what concerns its neighbours
     lines += [f"    {e.data['directive']}: {e.name}" for e in given if e.data["directive"] in kept]
-    lines += [f"    no use for {', '.join(idle)}"] if (idle := [e.data["directive"] for e in given if e.data["directive"] not in kept]) else []
+    idle = [e.data["directive"] for e in given if e.data["directive"] not in kept]
+    lines += [f"    no use for {', '.join(idle)}"] if idle else []
     lines += [f"  tuned      {e.data['text']}" for e in program.trace.of("tuned") if e.data.get("signature") == k.signature]
     lines += ["  made by"] + [f"    {r}" for r in (*k.rules, *(f"{e.data['rule']}: the schedule" for e in others if e.data.get("rule")))]
     for e in others:

@@ -1,10 +1,10 @@
-"""Tile programs as kernels whose warpgroups have roles (sm_90a)."""
+"""Tile program + schedule -> a warp-specialised kernel for sm_90a: placement, capacity checks, text."""
 
 from __future__ import annotations
 
-from autocomp.targets.cuda.early import held_back
-from autocomp.targets.cuda.specialised import TeamPrinter
+from autocomp.targets.cuda.prefetch_epilogue import held_back
 from autocomp.targets.cuda.team_placer import TEAM, TeamPlacer, register_budget
+from autocomp.targets.cuda.warp_specialised import WarpSpecialisedPrinter
 from autocomp.targets.simt.capacity import check_capacity, registers_of
 from autocomp.targets.simt.emit import overlap_pays, source
 from autocomp.targets.simt.placed import Placement
@@ -44,7 +44,7 @@ def emit_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: tupl
     blocks = chip.cores * schedule.resident
     shared, reserved = chip.shared_of_core
     shared = shared // schedule.resident - reserved
-    printer = TeamPrinter(p, at, placer, cluster=schedule.cluster, blocks=blocks, teams=schedule.workers // workers, room=shared,
+    printer = WarpSpecialisedPrinter(p, at, placer, cluster=schedule.cluster, blocks=blocks, teams=schedule.workers // workers, room=shared,
                           directives=schedule.directives)  # fmt: skip
     printer.narrow = narrow
     printer.streams = (int(chip.limits.get("streams_from", 1)), int(chip.limits.get("streams_to", 0)))

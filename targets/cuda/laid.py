@@ -1,4 +1,6 @@
-"""Factors that consumers compute and leave in shared memory: as an accumulator lies, four matrices of 8 x 8 at once."""
+"""A first operand of wgmma that the consumer warpgroups compute: written to shared memory by stmatrix, swizzled in rows of 128 bytes as
+the instruction reads it, with a proxy fence (fence.proxy.async) between writing and reading.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,13 @@ from autocomp.targets.simt.expressions import STORED
 from autocomp.tile.layout import weights
 
 if TYPE_CHECKING:
-    from autocomp.targets.cuda.specialised import TeamPrinter
     from autocomp.targets.cuda.team_placer import Laid
+    from autocomp.targets.cuda.warp_specialised import WarpSpecialisedPrinter
 
 TEAM_WARPS = 4
 
 
-def lay_down(at: TeamPrinter, x: Laid) -> None:
+def lay_down(at: WarpSpecialisedPrinter, x: Laid) -> None:
     """Registers to rows of 128 bytes, swizzled as matrix instructions read them, and the fence between the two. Raises UnsupportedOp
     where the registers do not lie as an accumulator."""
     layout, kind = at.place.layouts[x.buf.name], STORED[x.buf.dtype.name]

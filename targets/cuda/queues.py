@@ -1,4 +1,4 @@
-"""Rings through which the producer hands copied factors to the consumers.
+"""Rings of shared memory through which the producer hands operand slots to the consumers (CUTLASS: PipelineTmaAsync).
 
 A ring is a queue: `full` says that a slot's bytes have landed, `empty` that its readers are done. Both roles count its turns; the slot and
 the parity that a turn waits for follow from its number. In a cluster, neighbouring blocks receive the factor that they share once.
@@ -11,14 +11,14 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from autocomp.targets.cuda import beside, rings, turns
-from autocomp.targets.cuda.parts import own_turns
+from autocomp.targets.cuda import load_c, mbarriers, ping_pong
+from autocomp.targets.cuda.cluster_split_k import own_turns
 from autocomp.targets.simt.expressions import index
 
 from autocomp.tile.program import Loop, Stmt, walk
 
 if TYPE_CHECKING:
-    from autocomp.targets.cuda.specialised import TeamPrinter
+    from autocomp.targets.cuda.warp_specialised import WarpSpecialisedPrinter
 
 
 @dataclass
@@ -34,7 +34,7 @@ class Queue:
     at: int = 0
 
 
-def find_queues(at: TeamPrinter) -> list[Queue]:
+def find_queues(at: WarpSpecialisedPrinter) -> list[Queue]:
     """Copies of one loop that one product reads, or products that share a factor, travel together."""
     groups: list[tuple[Loop | None, list[Stmt], set[int]]] = []
     products = [s for s, _ in walk(at.p.body) if s.op == "mma"]
@@ -56,7 +56,7 @@ def find_queues(at: TeamPrinter) -> list[Queue]:
     return out
 
 
-def pair(at: TeamPrinter) -> str:
+def pair(at: WarpSpecialisedPrinter) -> str:
     """The grid axis along which a cluster's blocks lie: some copied factor does not depend on it."""
     first = at.p.body[0] if at.p.body else None
     axes = first.axes if isinstance(first, Loop) and first.kind == "grid" else ()
@@ -69,17 +69,17 @@ def pair(at: TeamPrinter) -> str:
     return axes[-2]
 
 
-def shared(at: TeamPrinter, s: Stmt) -> bool:
+def shared(at: WarpSpecialisedPrinter, s: Stmt) -> bool:
     """Whether all blocks of the cluster need the same bytes."""
     return at.together > 1 and at.paired not in at.placer.bulk[s.dst].view.axes
 
 
-def readers(at: TeamPrinter, q: Queue) -> int:
+def readers(at: WarpSpecialisedPrinter, q: Queue) -> int:
     """Blocks whose consumers release a queue's slots."""
     return at.together if any(shared(at, s) for s in q.copies) else 1
 
 
-def give_back(at: TeamPrinter, q: Queue, slot: str, guard: str) -> None:
+def give_back(at: WarpSpecialisedPrinter, q: Queue, slot: str, guard: str) -> None:
     """Tell the producers that write into a slot that this warp has read it."""
     empty = barrier(at, q, slot, False)
     if readers(at, q) > 1:
@@ -88,12 +88,12 @@ def give_back(at: TeamPrinter, q: Queue, slot: str, guard: str) -> None:
         at.put(f"if ({guard}lane == 0) ac_barrier_arrive({empty});")
 
 
-def barrier(at: TeamPrinter, q: Queue, slot: str, full: bool = True) -> str:
+def barrier(at: WarpSpecialisedPrinter, q: Queue, slot: str, full: bool = True) -> str:
     """The address of a slot's barrier: that its bytes have landed, or that it is empty."""
-    return rings.barrier(at.memory, q.at, q.depth, slot, full)
+    return mbarriers.barrier(at.memory, q.at, q.depth, slot, full)
 
 
-def barriers(at: TeamPrinter) -> None:
+def barriers(at: WarpSpecialisedPrinter) -> None:
     """What makes each slot's barriers: one arrival fills it, one of each reading warp empties it."""
     for q in at.queues:
         with at.block(f"for (int i = 0; i < {q.depth}; ++i)"):
@@ -101,14 +101,14 @@ def barriers(at: TeamPrinter) -> None:
             at.put(f"ac_barrier_init({barrier(at, q, 'i', False)}, {4 * at.workers * readers(at, q)});")
 
 
-def turn(at: TeamPrinter, q: Queue) -> tuple[str, str]:
+def turn(at: WarpSpecialisedPrinter, q: Queue) -> tuple[str, str]:
     """(slot, parity) of the queue's current turn."""
     if q.resident or (q.loop is None and not at.persistent):
         return "0", "0"
-    return at.slots.get(q.name) or rings.turn(q.name, q.depth)
+    return at.slots.get(q.name) or mbarriers.turn(q.name, q.depth)
 
 
-def arrival(at: TeamPrinter, q: Queue) -> None:
+def arrival(at: WarpSpecialisedPrinter, q: Queue) -> None:
     """Wait once a turn until a queue's bytes have landed."""
     if q.name not in at.waited:
         slot, phase = turn(at, q)
@@ -116,29 +116,29 @@ def arrival(at: TeamPrinter, q: Queue) -> None:
         at.waited.add(q.name)
 
 
-def turned(at: TeamPrinter, loop: Loop | None) -> None:
+def turned(at: WarpSpecialisedPrinter, loop: Loop | None) -> None:
     """The next turn of a loop's queues."""
     if loop is None and at.order and at.consuming:
-        turns.skip(at, at.order, [q for q in at.queues if not q.resident])
+        ping_pong.skip(at, at.order, [q for q in at.queues if not q.resident])
         return
     for q in at.queues:
         if q.loop is loop and (loop is not None or at.persistent) and not q.resident:
             at.put(f"++{q.name};")
 
 
-def counters(at: TeamPrinter) -> None:
+def counters(at: WarpSpecialisedPrinter) -> None:
     """A role's first turn of each queue."""
-    if at.beside:
-        beside.counter(at, at.beside)
+    if at.load_c:
+        load_c.counter(at, at.load_c)
     if at.order and at.consuming:
-        turns.counters(at, at.order, [q for q in at.queues if not q.resident])
+        ping_pong.counters(at, at.order, [q for q in at.queues if not q.resident])
         return
     for q in at.queues:
         if (q.loop is not None or at.persistent) and not q.resident:
             at.put(f"unsigned {q.name} = 0;")
 
 
-def span(at: TeamPrinter, loop: Loop) -> tuple[Callable[[str], str], str]:
+def span(at: WarpSpecialisedPrinter, loop: Loop) -> tuple[Callable[[str], str], str]:
     """(a turn's number in the loop by its number in this block, number of turns of this block)."""
     if at.stream and at.stream.loop is loop:
         start = at.stream.begin
@@ -149,7 +149,7 @@ def span(at: TeamPrinter, loop: Loop) -> tuple[Callable[[str], str], str]:
     return lambda it: f"({begin} + {it})", number
 
 
-def produce(at: TeamPrinter, body: Iterable[Loop | Stmt]) -> None:
+def produce(at: WarpSpecialisedPrinter, body: Iterable[Loop | Stmt]) -> None:
     """The producer's text: the program with its copies alone."""
     started: set[str] = set()
     for n in body:
@@ -167,20 +167,20 @@ def produce(at: TeamPrinter, body: Iterable[Loop | Stmt]) -> None:
             q = at.of[n.dst]
             started.add(q.name)
             send(at, q)
-        elif at.beside and at.beside.copy is n:
+        elif at.load_c and at.load_c.copy is n:
             with at.block(f"if ({at.stream.begin} == 0)") if at.stream else nullcontext():  # who begins a tile finishes it
-                beside.send(at, at.beside)
+                load_c.send(at, at.load_c)
 
 
-def send(at: TeamPrinter, q: Queue) -> None:
+def send(at: WarpSpecialisedPrinter, q: Queue) -> None:
     """Wait for a free slot, announce its bytes, start its copies; of the first turns, those that are not ahead already."""
     slot, phase = turn(at, q)
     counted = (q.loop is not None or at.persistent) and not q.resident
     if counted:
         at.put(f"ac_barrier_wait({barrier(at, q, slot, False)}, 1 ^ ({phase}));")
-    early = at.preload.constants if at.preload and at.preload.queue is q else ()
+    early = at.prefetched.constants if at.prefetched and at.prefetched.queue is q else ()
     if early and counted:
-        with at.block(f"if ({q.name} >= {at.preload.turns})"):  # type: ignore[union-attr]
+        with at.block(f"if ({q.name} >= {at.prefetched.turns})"):  # type: ignore[union-attr]
             expect(at, q, slot)
             start(at, q, early, q.name, slot)
     elif not early:
@@ -188,12 +188,12 @@ def send(at: TeamPrinter, q: Queue) -> None:
     start(at, q, [s for s in q.copies if s not in early], q.name, slot)
 
 
-def expect(at: TeamPrinter, q: Queue, slot: str) -> None:
+def expect(at: WarpSpecialisedPrinter, q: Queue, slot: str) -> None:
     """Announce the bytes of a slot."""
     at.put(f"ac_barrier_expect({barrier(at, q, slot)}, {sum(at.placer.bulk[s.dst].copied for s in q.copies)});")
 
 
-def start(at: TeamPrinter, q: Queue, copies: Iterable[Stmt], number: str, slot: str) -> None:
+def start(at: WarpSpecialisedPrinter, q: Queue, copies: Iterable[Stmt], number: str, slot: str) -> None:
     """Start copies of a queue's turn of that number into a slot."""
     for s in copies:
         x = at.placer.bulk[s.dst]
@@ -210,13 +210,13 @@ def start(at: TeamPrinter, q: Queue, copies: Iterable[Stmt], number: str, slot: 
                 at.put(f"ac_bulk_load{at.once(x.view, 16 // x.view.dtype.bytes)}({rest});")
 
 
-def ends(at: TeamPrinter, q: Queue, s: Stmt) -> bool:
+def ends(at: WarpSpecialisedPrinter, q: Queue, s: Stmt) -> bool:
     """Whether the slot of a queue may be free behind a product: of an iteration, or of a tile that has no loop around it."""
     around = next(loops for x, loops in walk(at.p.body) if x is s)
     return q.loop is not None or (at.persistent and not q.resident and all(x.kind == "grid" for x in around))
 
 
-def last_reader(at: TeamPrinter, q: Queue) -> Stmt:
+def last_reader(at: WarpSpecialisedPrinter, q: Queue) -> Stmt:
     """The last product of the program that reads what a queue brings."""
     names = {s.dst for s in q.copies}
     return [s for s, _ in walk(at.p.body) if s.op == "mma" and names & set(s.srcs)][-1]

@@ -9,7 +9,7 @@ from typing import Any
 
 from autocomp.targets.cuda.device import OLDEST, chip_here, has, why_not
 from autocomp.targets.cuda.emit import emit_specialised, rounds_products
-from autocomp.targets.cuda.rows import emit_rows
+from autocomp.targets.cuda.persistent_rows import emit_rows
 from autocomp.targets.cuda.toolchain import Toolchain
 from autocomp.targets.simt.count import count
 from autocomp.targets.simt.emit import emit

@@ -1,12 +1,12 @@
-"""Where a kernel with roles keeps its values: factors in boxes of the bulk engine, accumulators as warpgroup instructions leave them."""
+"""Placement for warp-specialised kernels: operands in swizzled TMA boxes, accumulators in registers as wgmma leaves them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import prod
 
-from autocomp.targets.cuda.bulk import CHUNK, CHUNKS, Bulk, side_by_side, tensor_map
-from autocomp.targets.cuda.windows import Window, slides, window
+from autocomp.targets.cuda.implicit_gemm import Window, slides, window
+from autocomp.targets.cuda.tma import CHUNK, CHUNKS, Bulk, side_by_side, tensor_map
 from autocomp.targets.simt.access import contiguous_axis
 from autocomp.targets.simt.placed import Placement
 from autocomp.targets.simt.placement import ALIGN, Placer

@@ -1,4 +1,4 @@
-"""Two elements of a half type in one register: values of a factor made by arithmetic on pairs, where they are multiplied.
+"""Packed arithmetic on two half values in a register (half2): operands of a product that are dequantised or scaled just before it.
 
 An integer of at most 8 bits in a word becomes a half by its bits alone: 0x6400 with the field in its mantissa is 1024 + field, which
 one multiply-add takes to (field - zero), exactly. What has no pair form is computed twice in f32 and rounded.

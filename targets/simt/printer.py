@@ -14,7 +14,7 @@ from typing import Self
 
 from autocomp.targets.cpu.flat import dim_text
 from autocomp.targets.cpu.names import c_name
-from autocomp.targets.simt import ahead, asked, carried, copies, products, trees, turned
+from autocomp.targets.simt import copies, direct_mainloop, prefetch_behind_reduction, products, thread_partials, trees, turned
 from autocomp.targets.simt.access import read_once, run_width, vector_width
 from autocomp.targets.simt.coordinates import Coordinates
 from autocomp.targets.simt.digits import digit, linear, register
@@ -200,7 +200,7 @@ class Printer(Coordinates):
             elif n.dst not in self.place.late:
                 getattr(self, n.op)(n)
                 if n.op == "reduce":
-                    asked.ask(self, body, n)
+                    prefetch_behind_reduction.ask(self, body, n)
             for s, pr in self.place.products.items():
                 if pr.parts > 1 and s.dst in begun and any(s is x for x, _ in walk((n,))):
                     sum_parts(self, s, pr)
@@ -226,9 +226,9 @@ class Printer(Coordinates):
             return
         stages = self.place.stages if loop.kind == "pipelined" else 1
         ring = self.ring(loop) if stages > 1 else []
-        product = ahead.product_of(self, loop) if stages > 1 else None
+        product = direct_mainloop.product_of(self, loop) if stages > 1 else None
         if product is not None:
-            ahead.turns_ahead(self, loop, product)
+            direct_mainloop.turns_ahead(self, loop, product)
             return
         total = self.turns(loop)
         it = self.names.fresh("it")
@@ -241,7 +241,7 @@ class Printer(Coordinates):
         again = [s for s, _ in walk(inner)]  # what an iteration reads, the next one must not overwrite too early
         self.seen |= {x for s in again for x in (*s.srcs, s.dst) if x in self.place.shared}
         self.seen |= {f"stage of {s.dst}" for s in again if s.dst in self.place.staged}
-        late = carried.defer(self, loop)
+        late = thread_partials.defer(self, loop)
         self.seen |= {x for s in again if s.dst not in late.names for x in trees.places(s.dst)}
         with self.block(f"for (int {it} = 0; {it} < {total}; ++{it})"):
             self.bases(loop, it)
@@ -264,7 +264,7 @@ class Printer(Coordinates):
         if ring:
             self.put("ac_wait<0>();")
             self.seen |= {s.dst for s in ring}
-        carried.settle(self, late)
+        thread_partials.settle(self, late)
 
     def turn_begins(self, loop: Loop, it: str) -> None:
         """What a target prints in front of a turn's statements."""
@@ -345,7 +345,7 @@ class Printer(Coordinates):
     def load(self, s: Stmt, t: Tensor) -> None:
         """A tile of a view into registers, vectors where memory allows; zero outside the extents, the fill outside the guards."""
         if s.dst in self.asked:
-            asked.unpack(self, s, t)
+            prefetch_behind_reduction.unpack(self, s, t)
             return
         layout, name = self.place.layouts[s.dst], self.names.of(s.dst)
         v = self.vector(layout, t)

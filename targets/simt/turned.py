@@ -1,4 +1,5 @@
-"""Tiles that memory holds in another order than threads read them: through shared memory, written in memory's order.
+"""Transposed copies through shared memory: tiles that memory holds in another order than threads read them are written in memory's order
+and read in the threads'. Copies that stand side by side are all started first (directive `batch_copies`).
 
 All copies of a body that stand side by side are under way before anybody waits for one of them: the loads that come straight to
 registers first, since threads meet before they read a turned tile, and compilers move loads of constants behind that to spare

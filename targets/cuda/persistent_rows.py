@@ -1,4 +1,5 @@
-"""Rows that pass by twice come from memory once: their pieces stay in shared memory until the last pass has read them.
+"""Persistent row reductions (rule tiling/gpu-persistent-rows): a row that two passes read (softmax, norms over wide rows) comes from
+memory once and stays in a ring of shared memory; the next row's pieces are copied into slots as the row leaves them.
 
 Blocks stay for several tiles. A piece is what a block reads in one turn of a loop over the row; the bulk engine brings it into a slot
 of a ring, and the slots that the row leaves over receive the next row's pieces meanwhile. `full` says that a piece has landed; its waves
@@ -12,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from autocomp.targets.cuda import rings
+from autocomp.targets.cuda import mbarriers
 from autocomp.targets.simt import trees
 from autocomp.targets.simt.access import steps_by, view_step
 from autocomp.targets.simt.capacity import check_capacity, registers_of
@@ -175,7 +176,7 @@ class RowPrinter(Printer):
                 self.follow(f"(piece + {self.turns_of_row - 1})")
 
     def barrier(self, slot: str, full: bool = True) -> str:
-        return rings.barrier(self.memory, self.full, self.place.stages, slot, full)
+        return mbarriers.barrier(self.memory, self.full, self.place.stages, slot, full)
 
     def follow(self, piece: str) -> None:
         """Text of one thread: the copy that follows a piece in its slot."""

@@ -1,4 +1,5 @@
-"""Reductions that a loop carries: each worker keeps a state of its own, and workers meet once, behind the loop.
+"""Thread-private partial reductions (directive `thread_partials`): a reduction that a loop carries is kept by each thread, and threads
+exchange their states once, behind the loop, not in every iteration.
 
 A sum or a maximum that nothing in the loop reads needs no exchange in it. A state kept relative to a base (sums of exponentials relative
 to a maximum) needs none either: every worker has a base of its own, and behind the loop its sums are moved to the base of all by the

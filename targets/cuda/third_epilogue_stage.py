@@ -1,4 +1,5 @@
-"""A third place from which boxes of results leave: a warpgroup's own rows of the first factor in the ring's last slot of a tile.
+"""A third epilogue stage (directive `third_epilogue_stage`): beside the two boxes of shared memory from which results leave by TMA, a
+consumer warpgroup uses its own rows of the operand slot that the tile's last iteration has read.
 
 With two places each box but the first two waits until the bulk engine has read the box before the last, and for the other warps to
 know it; with three that is left to the fourth one. The slot is given back in the next tile's first turn, when its stores have been
@@ -11,27 +12,27 @@ from collections.abc import Sequence
 from itertools import dropwhile
 from typing import TYPE_CHECKING
 
-from autocomp.targets.cuda import boxwise, queues
-from autocomp.targets.cuda.boxes import BOX_BYTES, PLACES, Spare
-from autocomp.targets.cuda.bulk import CHUNK, Bulk
+from autocomp.targets.cuda import interleave_epilogue, queues
 from autocomp.targets.cuda.team_placer import ROWS
+from autocomp.targets.cuda.tma import CHUNK, Bulk
+from autocomp.targets.cuda.tma_store import BOX_BYTES, PLACES, ThirdStage
 from autocomp.targets.simt.placed import tile_of
 
 from autocomp.tile.program import Loop, Stmt
 
 if TYPE_CHECKING:
     from autocomp.targets.cuda.queues import Queue
-    from autocomp.targets.cuda.specialised import TeamPrinter
+    from autocomp.targets.cuda.warp_specialised import WarpSpecialisedPrinter
 
 
-def find_spare(at: TeamPrinter, loop: Loop, rest: Sequence[Loop | Stmt]) -> Spare | None:
+def find_third_stage(at: WarpSpecialisedPrinter, loop: Loop, rest: Sequence[Loop | Stmt]) -> ThirdStage | None:
     """None where a tile's results do not leave in boxes behind maps, where these rows are not a warpgroup's own, or a tile has fewer turns
     than the ring has slots: the turn that waits for this slot tells all warps that it has been read."""
     mine = [q for q in at.queues if q.loop is loop]
     rest = list(dropwhile(lambda n: isinstance(n, Stmt) and n.op == "copy", rest))
-    if not at.persistent or at.together > 1 or at.order or at.stream or at.parts or at.beside or len(mine) != 1 or loop.until is not None:
+    if not at.persistent or at.together > 1 or at.order or at.stream or at.parts or at.load_c or len(mine) != 1 or loop.until is not None:
         return None
-    end, products = boxwise.end_of(at, rest), [s for s in loop.body if isinstance(s, Stmt) and s.op == "mma"]
+    end, products = interleave_epilogue.end_of(at, rest), [s for s in loop.body if isinstance(s, Stmt) and s.op == "mma"]
     if end is None or end.boxes.count < PLACES or len(products) != 1 or at.place.products[products[0]].a not in at.placer.bulk:
         return None
     product, (queue,) = at.place.products[products[0]], mine
@@ -44,15 +45,15 @@ def find_spare(at: TeamPrinter, loop: Loop, rest: Sequence[Loop | Stmt]) -> Spar
         n = at.p.extent(a)
         turns *= -(-n // tile_of(at.p, a)) if isinstance(n, int) else 0
     found = at.wants("third_epilogue_stage", alone and queue.depth > 1 and turns >= queue.depth)
-    return Spare(queue.name, queue.depth, x.offset, x.bytes, own) if found else None
+    return ThirdStage(queue.name, queue.depth, x.offset, x.bytes, own) if found else None
 
 
-def keep(at: TeamPrinter, q: Queue, slot: str) -> None:
+def keep(at: WarpSpecialisedPrinter, q: Queue, slot: str) -> None:
     """Behind a tile's last product: the slot is given back but by each warpgroup's first warp, which starts its stores."""
     queues.give_back(at, q, slot, "wave % 4 > 0 && ")
 
 
-def give_back(at: TeamPrinter, q: Queue, turn: str) -> None:
+def give_back(at: WarpSpecialisedPrinter, q: Queue, turn: str) -> None:
     """In a tile's first turn, while its product runs: the rest of what the tile before has kept."""
     with at.block(f"if ({turn} == 0 && {q.name} > 0 && wave % 4 == 0 && lane == 0)"):
         at.put("ac_bulk_wait<0>();")

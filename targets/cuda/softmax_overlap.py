@@ -1,4 +1,5 @@
-"""A loop whose last product runs one iteration late, so that the matrix units have work while the next factor is computed.
+"""Overlap of attention's products with its softmax (schedule field `softmax_overlap`; FlashAttention 3: intra-warpgroup overlap): the
+product of weights and values runs one iteration late, beside the softmax of the next scores.
 
     first iteration   products of the scores; maps; pack the factor
     then, each        start the products of the scores; start the late product of the iteration before; wait for the scores; maps;
@@ -18,21 +19,21 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from autocomp.targets.cuda import handover, rings, scaled, summed
+from autocomp.targets.cuda import exp2_scores, mbarriers, mma_row_sums, warpgroup_order
+from autocomp.targets.cuda.exp2_scores import find_exp2_scores
+from autocomp.targets.cuda.mma_row_sums import find_row_sums
 from autocomp.targets.cuda.queues import arrival
-from autocomp.targets.cuda.scaled import find_scaled
-from autocomp.targets.cuda.steps import multiply, packing
-from autocomp.targets.cuda.summed import find_summed
+from autocomp.targets.cuda.wgmma import multiply, packing
 
 from autocomp.tile.program import Loop, Stmt, walk
 
 if TYPE_CHECKING:
     from autocomp.targets.cuda.queues import Queue
-    from autocomp.targets.cuda.specialised import TeamPrinter
+    from autocomp.targets.cuda.warp_specialised import WarpSpecialisedPrinter
 
 
 @dataclass(frozen=True)
-class Skew:
+class Overlapped:
     """Statements of the loop: `first` up to the scores' product, `maps` behind it, `rescale` of the late product's accumulator,
     `updates` of what the rescaling reads. `rare`: what is done between `maps` and `then` only where `when` says so; `rescale` and
     `updates` too, then."""
@@ -47,7 +48,7 @@ class Skew:
     then: tuple[Stmt, ...] = ()
 
 
-def skew_of(printer: TeamPrinter, loop: Loop) -> Skew | None:
+def overlap_of(printer: WarpSpecialisedPrinter, loop: Loop) -> Overlapped | None:
     """The split of a loop that asks for it (overlap=1, 2) and has the form; None otherwise."""
     body = [n for n in loop.body if not (isinstance(n, Stmt) and n.op == "copy" and n.dst in printer.of)]
     rare = [n for n in body if isinstance(n, Loop)]
@@ -72,10 +73,10 @@ def skew_of(printer: TeamPrinter, loop: Loop) -> Skew | None:
         return None
     rest = [s for s in stmts[at:] if s is not late and s not in touch]
     maps, updates = _parted(rest, touch, stmts)
-    return Skew(tuple(stmts[:at]), maps, tuple(touch), updates, late)
+    return Overlapped(tuple(stmts[:at]), maps, tuple(touch), updates, late)
 
 
-def _rare(body: list[Loop | Stmt], when: Loop, first: tuple[Stmt, ...], late: Stmt) -> Skew | None:
+def _rare(body: list[Loop | Stmt], when: Loop, first: tuple[Stmt, ...], late: Stmt) -> Overlapped | None:
     """The split where the late product's accumulator is rescaled under a condition alone."""
     at = body.index(when)
     maps = [s for s in body[len(first) : at] if isinstance(s, Stmt)]
@@ -87,7 +88,7 @@ def _rare(body: list[Loop | Stmt], when: Loop, first: tuple[Stmt, ...], late: St
     if len(inside) < len(when.body) or late in maps or any(late.dst in (s.dst, *s.srcs) for s in (*first, *maps, *then)):
         return None
     rare, updates = _parted([s for s in inside if s not in touch], touch, inside)
-    return Skew(first, tuple(maps), tuple(touch), updates, late, when, rare, tuple(then))
+    return Overlapped(first, tuple(maps), tuple(touch), updates, late, when, rare, tuple(then))
 
 
 def _parted(rest: list[Stmt], touch: list[Stmt], order: list[Stmt]) -> tuple[tuple[Stmt, ...], tuple[Stmt, ...]]:
@@ -98,7 +99,7 @@ def _parted(rest: list[Stmt], touch: list[Stmt], order: list[Stmt]) -> tuple[tup
     return tuple(rest[:end]), tuple(rest[end:])
 
 
-def print_skewed(printer: TeamPrinter, loop: Loop, mine: list[Queue], skew: Skew) -> set[str]:
+def print_overlapped(printer: WarpSpecialisedPrinter, loop: Loop, mine: list[Queue], skew: Overlapped) -> set[str]:
     """The consumers' text of such a loop. Returns the sums that are whole behind it."""
     late_queues = [q for q in mine if q is printer.of[skew.late.srcs[1]]]
     soon_queues = [q for q in mine if q not in late_queues]
@@ -112,11 +113,11 @@ def print_skewed(printer: TeamPrinter, loop: Loop, mine: list[Queue], skew: Skew
     with printer.block(""):
         printer.bases(loop, "0")
         printer.waited -= {q.name for q in soon_queues}
-        if printer.scaled:
-            scaled.multiply(printer, printer.scaled)
+        if printer.exp2_scores:
+            exp2_scores.multiply(printer, printer.exp2_scores)
         printer.run(skew.first)
-        if printer.scaled:
-            scaled.first_weights(printer, printer.scaled, skew, weights, packed, pack)
+        if printer.exp2_scores:
+            exp2_scores.first_weights(printer, printer.exp2_scores, skew, weights, packed, pack)
         else:
             _first_weights(printer, skew)
             printer.settle(scores)
@@ -126,9 +127,9 @@ def print_skewed(printer: TeamPrinter, loop: Loop, mine: list[Queue], skew: Skew
     times = repeated(printer, loop, mine) if together else 1
     in_order = printer.wants("warpgroup_order", together and printer.workers > 1)
     if in_order:
-        handover.begin_order(printer)
+        warpgroup_order.begin_order(printer)
     if times > 1:
-        printer.slots = {q.name: rings.turn(f"({it} - 1)" if q in late_queues else it, times) for q in mine}
+        printer.slots = {q.name: mbarriers.turn(f"({it} - 1)" if q in late_queues else it, times) for q in mine}
         printer.put(f"#pragma unroll {times}")
     with printer.block(f"for (int {it} = 1; {it} < {printer.turns(loop)}; ++{it})"):
         printer.bases(loop, it)
@@ -136,18 +137,18 @@ def print_skewed(printer: TeamPrinter, loop: Loop, mine: list[Queue], skew: Skew
         for q in soon_queues:
             arrival(printer, q)
         if in_order:
-            handover.await_turn(printer)
+            warpgroup_order.await_turn(printer)
         printer.run(skew.first)
         printer.waited -= {q.name for q in late_queues}
         multiply(printer, skew.late, packed)
         if in_order:
-            handover.pass_turn(printer)
+            warpgroup_order.pass_turn(printer)
         if together:
             printer.settle({*scores, skew.late.dst})
             printer.put(f"ac_keep({packed});")
             step(printer, late_queues)
-        if printer.scaled:
-            scaled.weights(printer, printer.scaled, skew.maps, weights, pack)
+        if printer.exp2_scores:
+            exp2_scores.weights(printer, printer.exp2_scores, skew.maps, weights, pack)
         else:
             printer.run((*skew.maps, *weights))
             if weights:
@@ -178,47 +179,47 @@ def print_skewed(printer: TeamPrinter, loop: Loop, mine: list[Queue], skew: Skew
         printer.flights[-1].carried = True
     for a in loop.axes:
         printer.base.pop(a, None)
-    return {printer.summed.total} if printer.summed else set()
+    return {printer.row_sums.total} if printer.row_sums else set()
 
 
-def _in_products(printer: TeamPrinter, loop: Loop, skew: Skew) -> Skew:
+def _in_products(printer: WarpSpecialisedPrinter, loop: Loop, skew: Overlapped) -> Overlapped:
     """The split without the maps that products do as well: sums of weights, the scale of scores."""
-    found = find_summed(printer, skew)
+    found = find_row_sums(printer, skew)
     if found is not None:
-        skew, printer.summed = found
-        summed.begin(printer, printer.summed)
-    twos = find_scaled(printer, skew, loop)
+        skew, printer.row_sums = found
+        mma_row_sums.begin(printer, printer.row_sums)
+    twos = find_exp2_scores(printer, skew, loop)
     if twos is not None:
-        skew, printer.scaled = twos
-        printer.put(f"bool {printer.scaled.flag} = false;")
+        skew, printer.exp2_scores = twos
+        printer.put(f"bool {printer.exp2_scores.flag} = false;")
     return skew
 
 
-def _rescale(printer: TeamPrinter, skew: Skew, weights: list[Stmt]) -> None:
+def _rescale(printer: WarpSpecialisedPrinter, skew: Overlapped, weights: list[Stmt]) -> None:
     """What a moved base changes where both products have been waited for."""
     printer.run(skew.rescale)
-    if printer.summed:
-        summed.rescaled(printer, printer.summed, skew.rescale)
+    if printer.row_sums:
+        mma_row_sums.rescaled(printer, printer.row_sums, skew.rescale)
     printer.run((*skew.updates, *weights))
-    if printer.scaled:
-        printer.put(f"{printer.scaled.flag} = true;")
+    if printer.exp2_scores:
+        printer.put(f"{printer.exp2_scores.flag} = true;")
 
 
-def _due(printer: TeamPrinter, when: Loop | None, packed: str) -> str:
+def _due(printer: WarpSpecialisedPrinter, when: Loop | None, packed: str) -> str:
     """The branch of a turn in which a rescaling is due; "" where each turn rescales."""
     if when is None:
         return ""
-    return f"if ({summed.condition(printer, printer.summed, when, packed) if printer.summed else printer.condition(when)})"
+    return f"if ({mma_row_sums.condition(printer, printer.row_sums, when, packed) if printer.row_sums else printer.condition(when)})"
 
 
-def _first_weights(printer: TeamPrinter, skew: Skew) -> None:
+def _first_weights(printer: WarpSpecialisedPrinter, skew: Overlapped) -> None:
     """The maps of a tile's first turn, which has no late product and goes where a rescaling is due."""
     again = {s.dst for s in skew.rare}
     printer.run(s for s in skew.maps if s.dst not in again)
     printer.run((*skew.rare, *skew.updates, *skew.then))
 
 
-def repeated(printer: TeamPrinter, loop: Loop, mine: list[Queue]) -> int:
+def repeated(printer: WarpSpecialisedPrinter, loop: Loop, mine: list[Queue]) -> int:
     """How often the loop's text is repeated, so that the slots of its rings are constants: as often as they have slots, where every tile's
     turns begin at the first slot and an even round; else once, as where a mask ends the loop (0.44 to 0.45 ms of causal attention)."""
     depth, total = mine[0].depth, printer.turns(loop)
@@ -226,7 +227,7 @@ def repeated(printer: TeamPrinter, loop: Loop, mine: list[Queue]) -> int:
     return depth if printer.wants("unroll_ring", begins and depth > 1 and all(q.depth == depth for q in mine)) else 1
 
 
-def step(printer: TeamPrinter, queues: list[Queue]) -> None:
+def step(printer: WarpSpecialisedPrinter, queues: list[Queue]) -> None:
     """The next turn of these queues."""
     for q in queues:
         printer.put(f"++{q.name};")

@@ -1,4 +1,5 @@
-"""Sums of what a product takes from registers, by the product itself: eight columns of ones stand beside its second factor.
+"""Row sums by the matrix unit (directive `mma_row_sums`): softmax's denominator is a column of the second product, whose operand V gets
+eight columns of ones beside it, instead of additions by threads.
 
     o += mma p, v          o, l += mma p, (v | 1)
     l = l + sum p
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import ml_dtypes
 import numpy as np
-from autocomp.targets.cuda.bulk import Bulk
+from autocomp.targets.cuda.tma import Bulk
 from autocomp.targets.simt.placement import ALIGN
 
 from autocomp.ir.body import Map
@@ -27,15 +28,15 @@ from autocomp.tile.layout import Layout
 from autocomp.tile.program import Loop, Stmt, Value
 
 if TYPE_CHECKING:
-    from autocomp.targets.cuda.skewed import Skew
-    from autocomp.targets.cuda.specialised import TeamPrinter
+    from autocomp.targets.cuda.softmax_overlap import Overlapped
+    from autocomp.targets.cuda.warp_specialised import WarpSpecialisedPrinter
 
 STEP, ROW = 16, 128  # of ones: a step's depth, bytes of a box for each
 ONES = {"f16": 0x3C003C00, "bf16": 0x3F803F80}
 
 
 @dataclass(frozen=True)
-class Summed:
+class RowSums:
     """`product` sums what its first factor is made of into `total`; `part` was a step's sum. `registers`: where the eight columns'
     accumulator lies, `layout`: how; `factor` reads ones at `ones` in shared memory, whose words are `word`."""
 
@@ -49,7 +50,7 @@ class Summed:
     word: int
 
 
-def find_summed(at: TeamPrinter, skew: Skew) -> tuple[Skew, Summed] | None:
+def find_row_sums(at: WarpSpecialisedPrinter, skew: Overlapped) -> tuple[Overlapped, RowSums] | None:
     """The split of a loop without its sum, and how the late product takes the sum; None where the loop has another form."""
     late, when = skew.late, skew.when
     if when is None or len(skew.rescale) != 1 or "mma_row_sums" not in at.directives:
@@ -79,10 +80,10 @@ def find_summed(at: TeamPrinter, skew: Skew) -> tuple[Skew, Summed] | None:
     narrow = Layout(layout.reg[:2], layout.lane, layout.wave)
     at.wants("mma_row_sums")
     ones = at.place.reserve(STEP * ROW, ALIGN)
-    return left, Summed(late, pr.b, total, part, at.names.fresh("sums"), narrow, ones, ONES[at.bufs[weights].dtype.name])
+    return left, RowSums(late, pr.b, total, part, at.names.fresh("sums"), narrow, ones, ONES[at.bufs[weights].dtype.name])
 
 
-def begin(at: TeamPrinter, s: Summed) -> None:
+def begin(at: WarpSpecialisedPrinter, s: RowSums) -> None:
     """Zeros where a tile begins; all threads of the block write the ones before they part."""
     at.put(f"float {s.registers}[{s.layout.registers}] = {{}};")
     fill = [f"  for (int i = threadIdx.x; i < {STEP * ROW // 4}; i += {128 * (at.teams + 1)}) "
@@ -91,7 +92,7 @@ def begin(at: TeamPrinter, s: Summed) -> None:
     at.lines[first:first] = fill
 
 
-def rescaled(at: TeamPrinter, s: Summed, rescale: tuple[Stmt, ...]) -> None:
+def rescaled(at: WarpSpecialisedPrinter, s: RowSums, rescale: tuple[Stmt, ...]) -> None:
     """The sums move with the accumulator beside them."""
     name, layout = at.names.call(s.product.dst, s.registers), at.place.layouts[s.product.dst]
     at.place.layouts[s.product.dst] = s.layout
@@ -100,7 +101,7 @@ def rescaled(at: TeamPrinter, s: Summed, rescale: tuple[Stmt, ...]) -> None:
     at.names.call(s.product.dst, name)
 
 
-def condition(at: TeamPrinter, s: Summed, when: Loop, packed: str) -> str:
+def condition(at: WarpSpecialisedPrinter, s: RowSums, when: Loop, packed: str) -> str:
     """The name of a flag that says whether some packed weight of a wave is above a limit."""
     far, above = at.names.fresh("far"), bits(float(when.opt("above")), at.bufs[s.product.srcs[0]].dtype)
     at.put(f"const bool {far} = ac_any(ac_halves_above<{above:#x}>({packed}));")
@@ -112,7 +113,7 @@ def bits(x: float, dtype: DType) -> int:
     return int(np.asarray(x, np.float16 if dtype.name == "f16" else ml_dtypes.bfloat16).view(np.uint16))
 
 
-def settled(at: TeamPrinter, s: Summed) -> None:
+def settled(at: WarpSpecialisedPrinter, s: RowSums) -> None:
     """The product has arrived: the sum, by its own name."""
     at.put(f"ac_keep({s.registers});")
     with at.over(at.place.layouts[s.total].registers):

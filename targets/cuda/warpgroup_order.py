@@ -1,4 +1,4 @@
-"""The order in which several warpgroups of an attention have the matrix units.
+"""Order of consumer warpgroups in attention (directive `warpgroup_order`; FlashAttention 3: inter-warpgroup scheduling by named barriers).
 
 Products of one step start behind those of the warpgroup before: each has the units whole, for half as long, and is at its maps while the
 others multiply. Without an order warpgroups that come together stay together. It goes round by named barriers: one warpgroup waits, the
@@ -10,33 +10,33 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from autocomp.targets.cuda.specialised import TeamPrinter
+    from autocomp.targets.cuda.warp_specialised import WarpSpecialisedPrinter
 
 PAIR = 256  # threads that meet at a barrier of the order: two warpgroups
 
 
-def barrier(at: TeamPrinter, further: int = 0) -> str:
+def barrier(at: WarpSpecialisedPrinter, further: int = 0) -> str:
     """The barrier of this warpgroup's turn, or of one `further` on, behind those of the block, the consumers, their stores."""
     number = f"({at.side} + {further}) % {at.workers}" if further else at.side
     return f"{2 + at.workers} + {number}"
 
 
-def begin_order(at: TeamPrinter) -> None:
+def begin_order(at: WarpSpecialisedPrinter) -> None:
     """The last warpgroup lets the first one begin; printed once, where the role begins."""
     if not at.in_turn:
         at.in_front(f"if ({at.side} == {at.workers - 1}) ac_barrier_pass({2 + at.workers}, {PAIR});")
     at.in_turn = True
 
 
-def end_order(at: TeamPrinter) -> None:
+def end_order(at: WarpSpecialisedPrinter) -> None:
     """The first warpgroup takes the last arrival, so that none is left."""
     if at.in_turn:
         at.put(f"if ({at.side} == 0) ac_barrier_sync({2 + at.workers}, {PAIR});")
 
 
-def await_turn(at: TeamPrinter) -> None:
+def await_turn(at: WarpSpecialisedPrinter) -> None:
     at.put(f"ac_barrier_sync({barrier(at)}, {PAIR});")
 
 
-def pass_turn(at: TeamPrinter) -> None:
+def pass_turn(at: WarpSpecialisedPrinter) -> None:
     at.put(f"ac_barrier_pass({barrier(at, 1)}, {PAIR});")

@@ -1,4 +1,4 @@
-"""An epilogue's operand of a whole tile in two halves, where shared memory has room for one beside the ring.
+"""The same in two halves (directive `load_c_halves`), where shared memory has no room for a whole operand tile beside the mainloop's ring.
 
     a quarter of a product's turns    the stores of the tile before have been read from there: the first half is asked for
     half of them                      it has come and goes to registers, packed; the second half is asked for
@@ -14,30 +14,30 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from autocomp.targets.cuda.boxes import BOX_BYTES, Boxes, descriptor_of, make_box, placed, send_box, store_box
+from autocomp.targets.cuda.tma_store import BOX_BYTES, Boxes, descriptor_of, make_box, placed, send_box, store_box
 from autocomp.targets.simt.expressions import STORED
 from autocomp.targets.simt.placed import tile_of
 
 from autocomp.tile.program import Loop, Stmt
 
 if TYPE_CHECKING:
-    from autocomp.targets.cuda.beside import Beside
-    from autocomp.targets.cuda.specialised import TeamPrinter
+    from autocomp.targets.cuda.load_c import LoadC
+    from autocomp.targets.cuda.warp_specialised import WarpSpecialisedPrinter
 
 TURNS = 8  # of a tile, at least: a half is under way for a quarter of them, and a copy takes about a microsecond
 
 
-def room(at: TeamPrinter, x: Boxes) -> int:
+def room(at: WarpSpecialisedPrinter, x: Boxes) -> int:
     """Bytes of a half, and of what says that it has come, for all warpgroups; 0 where there are no halves or a tile has too few turns."""
     ok = at.persistent and not at.order and not at.stream and x.count % 2 == 0 and len(_ring(at)) == 1
     return at.workers * (x.count // 2 * BOX_BYTES + 8) if ok and _turns(at, _ring(at)[0]) >= TURNS else 0
 
 
-def _ring(at: TeamPrinter) -> list[Loop]:
+def _ring(at: WarpSpecialisedPrinter) -> list[Loop]:
     return [q.loop for q in at.queues if q.loop is not None]
 
 
-def _turns(at: TeamPrinter, loop: Loop) -> int:
+def _turns(at: WarpSpecialisedPrinter, loop: Loop) -> int:
     """A tile's turns; 0 where the text does not know them."""
     total = 1
     for a in loop.axes:
@@ -46,23 +46,23 @@ def _turns(at: TeamPrinter, loop: Loop) -> int:
     return total
 
 
-def barriers(at: TeamPrinter, b: Beside) -> None:
+def barriers(at: WarpSpecialisedPrinter, b: LoadC) -> None:
     """One a warpgroup: a half has come."""
     with at.block(f"for (int i = 0; i < {at.workers}; ++i)"):
         at.put(f"ac_barrier_init({at.memory} + {b.barrier} + 8 * i, 1);")
 
 
-def cuts(at: TeamPrinter, loop: Loop) -> list[tuple[str, bool]]:
+def cuts(at: WarpSpecialisedPrinter, loop: Loop) -> list[tuple[str, bool]]:
     """(turn, which half is then asked for) of a product's loop, in order."""
-    if not (at.beside and at.beside.halves and loop in _ring(at)):
+    if not (at.load_c and at.load_c.halves and loop in _ring(at)):
         return []
     turns = _turns(at, loop)
     return [(str(turns // 4), False), (str(turns // 2), True)]
 
 
-def at_cut(at: TeamPrinter, second: bool) -> None:
+def at_cut(at: WarpSpecialisedPrinter, second: bool) -> None:
     """What is done between two turns: the first half is asked for; or it is taken, and the second asked for."""
-    b = at.beside
+    b = at.load_c
     assert b is not None
     if second:
         half = b.boxes.count // 2
@@ -78,7 +78,7 @@ def at_cut(at: TeamPrinter, second: bool) -> None:
         _ask(at, b, second)
 
 
-def _ask(at: TeamPrinter, b: Beside, second: bool) -> None:
+def _ask(at: WarpSpecialisedPrinter, b: LoadC, second: bool) -> None:
     x, full = b.boxes, _barrier(at, b)
     at.put(f"ac_barrier_expect({full}, {x.count // 2 * BOX_BYTES});")
     row = f"(wave / 4 * {x.repeats} + m) * 64"
@@ -86,7 +86,7 @@ def _ask(at: TeamPrinter, b: Beside, second: bool) -> None:
         at.put(f"ac_bulk_load({_slot(at, b, second)} + part * {x.run * 128}, &map{b.map}, {full}, {placed(at, x, row)});")
 
 
-def leave(at: TeamPrinter, b: Beside, maps: Sequence[Stmt]) -> None:
+def leave(at: WarpSpecialisedPrinter, b: LoadC, maps: Sequence[Stmt]) -> None:
     """Results of the second half in place, then of the first."""
     number, value, half = descriptor_of(at, b.out), b.store.srcs[0], b.out.count // 2
     name, kind = at.names.of(b.copy.dst), STORED[at.bufs[b.copy.dst].dtype.name]
@@ -108,7 +108,7 @@ def leave(at: TeamPrinter, b: Beside, maps: Sequence[Stmt]) -> None:
 
 
 @contextmanager
-def _boxes(at: TeamPrinter, b: Beside, second: bool) -> Iterator[None]:
+def _boxes(at: WarpSpecialisedPrinter, b: LoadC, second: bool) -> Iterator[None]:
     """A loop over the boxes of a half."""
     x = b.boxes
     begin = x.count // 2 if second else 0
@@ -117,16 +117,16 @@ def _boxes(at: TeamPrinter, b: Beside, second: bool) -> Iterator[None]:
         yield
 
 
-def _slot(at: TeamPrinter, b: Beside, second: bool) -> str:
+def _slot(at: WarpSpecialisedPrinter, b: LoadC, second: bool) -> str:
     """Where box b of a half lies."""
     half = b.boxes.count // 2
     box = f"(b - {half})" if second else "b"
     return f"{at.memory} + {b.offset} + (wave / 4 * {half} + {box}) * {BOX_BYTES}"
 
 
-def _swizzled(b: Beside) -> str:
+def _swizzled(b: LoadC) -> str:
     return f"ac_swizzle<128>({b.boxes.place})"
 
 
-def _barrier(at: TeamPrinter, b: Beside) -> str:
+def _barrier(at: WarpSpecialisedPrinter, b: LoadC) -> str:
     return f"{at.memory} + {b.barrier} + 8 * (wave / 4)"

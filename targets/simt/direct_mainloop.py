@@ -1,4 +1,5 @@
-"""A loop around a product from registers whose loads are some turns ahead.
+"""The mainloop of products whose operands never pass through shared tiles (instruction `direct`): each thread copies its own pieces of 16
+bytes some iterations ahead (cp.async into a ring that no other thread reads).
 
 What a thread reads once, in pieces of 16 bytes, passes through a ring in shared memory that is its own: no other thread reads it, so
 nobody waits for anybody, and as many turns are under way as the schedule has stages. Other loads of that factor (scales) fill the

@@ -1,4 +1,6 @@
-"""Results leave a kernel with roles in boxes of 64 columns and up to 64 rows: registers, shared memory, the bulk engine."""
+"""Results by TMA (directive `tma_store`; PTX: cp.async.bulk.tensor to global memory): registers to boxes of up to 64 x 64 results in
+shared memory by stmatrix, then one bulk store a box, clipped at the tensor's edges by the engine.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
-from autocomp.targets.cuda.bulk import tensor_map
+from autocomp.targets.cuda.tma import tensor_map
 from autocomp.targets.simt.access import contiguous_axis
 from autocomp.targets.simt.digits import along
 from autocomp.targets.simt.expressions import STORED, index
@@ -22,7 +24,7 @@ from autocomp.tile.layout import Layout
 from autocomp.tile.program import Stmt, Tensor
 
 if TYPE_CHECKING:
-    from autocomp.targets.cuda.specialised import TeamPrinter
+    from autocomp.targets.cuda.warp_specialised import WarpSpecialisedPrinter
 
 STAGE = 16384  # bytes in which a warpgroup leaves results for the bulk engine: two boxes of 64 x 64, or one where that is all
 BOX_BYTES = 8192
@@ -68,7 +70,7 @@ class Boxes:
 
 
 @dataclass(frozen=True)
-class Spare:
+class ThirdStage:
     """A place for a box that a ring's slot leaves between two tiles (`spare`): the ring and its slots, where the first factor lies in the
     first of them, bytes of one, and of a warpgroup's rows."""
 
@@ -84,7 +86,7 @@ class Spare:
         return f"{number} % {PLACES} == {PLACES - 1} ? {slot} : {near} + {number} % {PLACES} * {BOX_BYTES}"
 
 
-def store_boxes(at: TeamPrinter, s: Stmt, maps: Sequence[Stmt] = ()) -> bool:
+def store_boxes(at: WarpSpecialisedPrinter, s: Stmt, maps: Sequence[Stmt] = ()) -> bool:
     """Prints a store through shared memory and the bulk engine: whole lines, clipped at the edges by the engine; `maps`: what makes each
     box's values just before. False where its rows do not allow it."""
     layout = at.place.layouts[s.srcs[0]]
@@ -93,39 +95,39 @@ def store_boxes(at: TeamPrinter, s: Stmt, maps: Sequence[Stmt] = ()) -> bool:
         return False
     at.wants("tma_store")
     number = descriptor_of(at, x)
-    if at.beside is not None and at.beside.store is s:
+    if at.load_c is not None and at.load_c.store is s:
         at.leave_beside(number)
         return True
     stage = STAGE // 2 if x.count == 1 else STAGE
     offset = at.place.reserve(stage * at.teams, ALIGN)
     at.put(f"unsigned char *const box{number} = {at.memory} + {offset} + ({at.side}) * {stage};")
-    if at.persistent and x.count % 2 and not at.spare:  # the last tile ended in the half that this one begins with
+    if at.persistent and x.count % 2 and not at.third_stage:  # the last tile ended in the half that this one begins with
         at.put("if (threadIdx.x % 128 == 0) ac_bulk_wait<0>();")
     with each_box(at, layout, x):
         make_box(at, x, maps)
         box, of = at.names.fresh("to"), f"(m * {x.groups} + g)"
-        if at.spare:
-            at.put(f"unsigned char *{box} = {at.spare.place(at.memory, of, f'box{number}')};")
+        if at.third_stage:
+            at.put(f"unsigned char *{box} = {at.third_stage.place(at.memory, of, f'box{number}')};")
             empty: AbstractContextManager[None] = at.block(f"if ({of} >= {PLACES})")
         else:
             at.put(f"unsigned char *{box} = box{number} + {of} % 2 * {BOX_BYTES};")
             empty = nullcontext()
         with empty:
-            at.put(f"if (threadIdx.x % 128 == 0) ac_bulk_wait<{(PLACES - 1 if at.spare else 1) * x.parts}>();")
+            at.put(f"if (threadIdx.x % 128 == 0) ac_bulk_wait<{(PLACES - 1 if at.third_stage else 1) * x.parts}>();")
             at.put(f"ac_barrier_sync(2 + {at.side}, 128);")
         store_box(at, x, s.srcs[0], box)
         send_box(at, x, number, box)
     return True
 
 
-def descriptor_of(at: TeamPrinter, x: Boxes) -> int:
+def descriptor_of(at: WarpSpecialisedPrinter, x: Boxes) -> int:
     """The number of the descriptor through which boxes leave."""
     at.placer.maps.append(x.map)
     at.stored = True
     return len(at.placer.maps) - 1
 
 
-def make_box(at: TeamPrinter, x: Boxes, maps: Sequence[Stmt]) -> None:
+def make_box(at: WarpSpecialisedPrinter, x: Boxes, maps: Sequence[Stmt]) -> None:
     """The values of box m, g: the bulk engine is at the boxes before it meanwhile."""
     at.box = f"(m * {x.groups} + g)"
     for m in maps:
@@ -133,7 +135,7 @@ def make_box(at: TeamPrinter, x: Boxes, maps: Sequence[Stmt]) -> None:
     at.box = ""
 
 
-def send_box(at: TeamPrinter, x: Boxes, number: int, box: str) -> None:
+def send_box(at: WarpSpecialisedPrinter, x: Boxes, number: int, box: str) -> None:
     """Box m, g, which all warps have laid down, to global memory."""
     at.put("ac_async_fence();", f"ac_barrier_sync(2 + {at.side}, 128);")
     if x.parts == 1:
@@ -143,7 +145,7 @@ def send_box(at: TeamPrinter, x: Boxes, number: int, box: str) -> None:
             part_store(at, x, number, box)
 
 
-def store_box(at: TeamPrinter, x: Boxes, value: str, box: str) -> None:
+def store_box(at: WarpSpecialisedPrinter, x: Boxes, value: str, box: str) -> None:
     """Registers of box m, g into shared memory."""
     y, kind = at.names.of(value), STORED[at.bufs[value].dtype.name]
     with at.over(4, "q"):
@@ -151,18 +153,18 @@ def store_box(at: TeamPrinter, x: Boxes, value: str, box: str) -> None:
         at.put(f"ac_stmatrix4{x.suffix}({box} + ac_swizzle<128>({x.place}), part);")
 
 
-def part_store(at: TeamPrinter, x: Boxes, number: int, box: str) -> None:
+def part_store(at: WarpSpecialisedPrinter, x: Boxes, number: int, box: str) -> None:
     """Box m, g to global memory."""
     with at.over(x.parts, "part") if x.parts > 1 else nullcontext():
         at.put(_bulk_store(at, x, number, box))
 
 
-def _bulk_store(at: TeamPrinter, x: Boxes, number: int, box: str) -> str:
+def _bulk_store(at: WarpSpecialisedPrinter, x: Boxes, number: int, box: str) -> str:
     box += f" + part * {x.run * 128}" if x.parts > 1 else ""
     return f"ac_bulk_store(&map{number}, {box}, {placed(at, x, f'(wave / 4 * {x.repeats} + m) * 64')});"
 
 
-def placed(at: TeamPrinter, x: Boxes, row: str) -> str:
+def placed(at: WarpSpecialisedPrinter, x: Boxes, row: str) -> str:
     """Coordinates of (a part of) the box of group g that begins at a row of the instruction's."""
     row, col = ("g * 64", row) if x.turned else (row, "g * 64")
     here = _here(x, f"({row} + part * {x.run})" if x.parts > 1 else row, col)
@@ -170,7 +172,7 @@ def placed(at: TeamPrinter, x: Boxes, row: str) -> str:
 
 
 @contextmanager
-def each_box(at: TeamPrinter, layout: Layout, x: Boxes) -> Iterator[None]:
+def each_box(at: WarpSpecialisedPrinter, layout: Layout, x: Boxes) -> Iterator[None]:
     """A loop over boxes: m counts 64 rows of the instruction, g 64 columns."""
     if at.in_shares(layout):
         with at.registers(layout, "b", 32):
@@ -191,12 +193,12 @@ def _here(x: Boxes, row: str, col: str) -> dict[str, str]:
     return across | along(x.rows, row)
 
 
-def _position(at: TeamPrinter, a: Aff, local: dict[str, str]) -> str:
+def _position(at: WarpSpecialisedPrinter, a: Aff, local: dict[str, str]) -> str:
     """An index at the tile's first element plus local offsets."""
     return index(a, lambda n: f"({' + '.join(x for x in (at.base.get(n), local.get(n)) if x) or '0'})")
 
 
-def find_boxes(at: TeamPrinter, tensor: str, layout: Layout) -> Boxes | None:
+def find_boxes(at: WarpSpecialisedPrinter, tensor: str, layout: Layout) -> Boxes | None:
     """How a value that lies as an accumulator is copied from or to a tensor; None where its rows, its type or the tensor do not allow
     boxes."""
     t = at.p.tensor(tensor)

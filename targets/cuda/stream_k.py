@@ -1,4 +1,4 @@
-"""Blocks that stay share out the steps of the last tiles evenly, so that no core waits for a short last wave (known as stream-K).
+"""Stream-K (schedule field `stream_k`): persistent blocks share out the depth of the last, incomplete wave of output tiles evenly.
 
 As many tiles as fill whole waves are computed by one block each. The turns of the others stand in one row, tile after tile, and block
 after block takes an equal piece of it: the end of one tile, then the beginning of the next. Who begins a tile finishes it: it waits
@@ -21,14 +21,14 @@ from autocomp.ir.types import F32
 from autocomp.tile.program import Loop, walk
 
 if TYPE_CHECKING:
-    from autocomp.targets.cuda.specialised import TeamPrinter
+    from autocomp.targets.cuda.warp_specialised import WarpSpecialisedPrinter
 
 CHUNK = 4  # registers that travel together: 16 bytes
 SCRATCH = "scratch"
 
 
 @dataclass(frozen=True)
-class Stream:
+class StreamK:
     """`loop`: the one whose turns are shared out; `sums`: its accumulators; `blocks`: the most there are; `bytes`: of one block's sums.
     The others are variables: the block's place in the row, a tile's first turn in this block, and their number."""
 
@@ -51,7 +51,7 @@ class Stream:
         return self.flags + self.blocks * self.bytes
 
 
-def find_stream(at: TeamPrinter, blocks: int) -> Stream | None:
+def find_stream_k(at: WarpSpecialisedPrinter, blocks: int) -> StreamK | None:
     """The loop of a program that asks for it. Raises UnsupportedOp where it carries more than products, or a cluster shares tiles."""
     first = at.p.body[0] if at.p.body else None
     if not isinstance(first, Loop) or not first.opt("stream"):
@@ -65,11 +65,11 @@ def find_stream(at: TeamPrinter, blocks: int) -> Stream | None:
     if any(n % CHUNK or at.bufs[x].dtype != F32 for n, x in zip(registers, sums)):
         raise at.placer.refuse(f"{registers} registers of {at.bufs[sums[0]].dtype} are no chunks of {CHUNK} of f32")
     names = (at.names.fresh(n) for n in ("place", "begin", "turns"))
-    return Stream(loops[0], sums, blocks, 4 * sum(registers) * TEAM * at.workers, *names)
+    return StreamK(loops[0], sums, blocks, 4 * sum(registers) * TEAM * at.workers, *names)
 
 
 @contextmanager
-def pieces(at: TeamPrinter, s: Stream, first: Loop) -> Iterator[None]:
+def pieces(at: WarpSpecialisedPrinter, s: StreamK, first: Loop) -> Iterator[None]:
     """The loop over a block's tiles: whole ones, then its piece of the row of the others' turns."""
     total, each = " * ".join(map(at.count, first.axes)), at.turns(s.loop)
     at.put(
@@ -86,7 +86,7 @@ def pieces(at: TeamPrinter, s: Stream, first: Loop) -> Iterator[None]:
         yield
 
 
-def mend(at: TeamPrinter, s: Stream) -> str:
+def mend(at: WarpSpecialisedPrinter, s: StreamK) -> str:
     """Behind the loop: leaves the sums of a piece that does not begin its tile, adds those of a tile's other pieces to the first's.
     The condition under which this block finishes the tile."""
     at.settle(set(s.sums))
@@ -106,7 +106,7 @@ def mend(at: TeamPrinter, s: Stream) -> str:
     return f"{s.begin} == 0"
 
 
-def _chunks(at: TeamPrinter, s: Stream, block: str, call: str) -> None:
+def _chunks(at: WarpSpecialisedPrinter, s: StreamK, block: str, call: str) -> None:
     """A call for each chunk of a thread's sums and its place in the workspace of a block."""
     threads, before = TEAM * at.workers, 0
     at.put(f"unsigned char *const left = {SCRATCH} + {s.flags} + (long long){block} * {s.bytes} + (threadIdx.x - {TEAM}) * {4 * CHUNK};")

@@ -1,4 +1,5 @@
-"""What an epilogue reads of a whole tile beside its product (a residual, a gate, a mask) arrives in boxes, where the result leaves in them.
+"""Epilogue operands by TMA (directive `load_c`; CUTLASS: the epilogue's source C): a residual, gate or mask as large as the output tile
+arrives by bulk tensor loads in the boxes of shared memory from which the results leave.
 
     producer   behind a tile's factors: wait until the slot is empty, then one box of 64 columns after another into it
     consumers  wait for the boxes; each warp reads its rows as its accumulators lie, four matrices of 8 x 8 at once, computes, and
@@ -13,19 +14,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from autocomp.targets.cuda import halves, rings
-from autocomp.targets.cuda.boxes import BOX_BYTES, Boxes, each_box, find_boxes, part_store, placed, store_box
+from autocomp.targets.cuda import load_c_halves, mbarriers
+from autocomp.targets.cuda.tma_store import BOX_BYTES, Boxes, each_box, find_boxes, part_store, placed, store_box
 from autocomp.targets.simt.expressions import STORED
 from autocomp.targets.simt.placement import ALIGN
 
 from autocomp.tile.program import Loop, Stmt
 
 if TYPE_CHECKING:
-    from autocomp.targets.cuda.specialised import TeamPrinter
+    from autocomp.targets.cuda.warp_specialised import WarpSpecialisedPrinter
 
 
 @dataclass(frozen=True)
-class Beside:
+class LoadC:
     """`copy` brings the operand, `store` takes the result from the same `boxes` (`out`: where it goes). `slots` of `bytes` each lie at
     `offset`, their barriers at `barrier`; `map`: the operand's descriptor; `turn`: the variable that counts a role's tiles.
     `halves`: one slot, that of half a tile (`halves`); `turn` is then what holds the first half."""
@@ -43,7 +44,7 @@ class Beside:
     halves: bool = False
 
 
-def find_beside(at: TeamPrinter, room: float) -> Beside | None:
+def find_load_c(at: WarpSpecialisedPrinter, room: float) -> LoadC | None:
     """The first operand of an epilogue that is as large as the tile and lies in boxes as a result does; None where there is none, where
     blocks share out a tile, and where not even one slot finds `room` (bytes of shared memory)."""
     first = at.p.body[0] if at.p.body else None
@@ -64,7 +65,7 @@ def find_beside(at: TeamPrinter, room: float) -> Beside | None:
         free = room - -(-at.place.bytes // ALIGN) * ALIGN
         takers = _takers(at)
         slots = next((n * takers for n in ((2, 1) if at.persistent else (1,)) if n * takers * (bytes_ + 16) <= free), 0)
-        part = halves.room(at, x) if not slots and store is behind[-1] else 0
+        part = load_c_halves.room(at, x) if not slots and store is behind[-1] else 0
         if not slots and not at.wants("load_c_halves", 0 < part <= free):
             continue
         at.wants("load_c")
@@ -72,53 +73,53 @@ def find_beside(at: TeamPrinter, room: float) -> Beside | None:
         offset = at.place.reserve(slots * bytes_ or bytes_ // 2, ALIGN)
         barrier = at.place.reserve(16 * slots or 8 * at.workers, 8)
         name = at.names.fresh("beside")
-        return Beside(s, store, x, out, slots or 1, bytes_, offset, barrier, len(at.placer.maps) - 1, name, not slots)
+        return LoadC(s, store, x, out, slots or 1, bytes_, offset, barrier, len(at.placer.maps) - 1, name, not slots)
     return None
 
 
-def _takers(at: TeamPrinter) -> int:
+def _takers(at: WarpSpecialisedPrinter) -> int:
     """Who takes tiles by turns; each has slots of its own, so that a wait by parity sees its own turns alone."""
     return at.order.teams if at.order else 1
 
 
-def _slot(at: TeamPrinter, b: Beside) -> tuple[str, str]:
+def _slot(at: WarpSpecialisedPrinter, b: LoadC) -> tuple[str, str]:
     """(slot, parity) of the current turn."""
     if not at.persistent:
         return "0", "0"
-    return rings.turn(b.turn, b.slots)
+    return mbarriers.turn(b.turn, b.slots)
 
 
-def _barrier(at: TeamPrinter, b: Beside, slot: str, full: bool) -> str:
-    return rings.barrier(at.memory, b.barrier, b.slots, slot, full)
+def _barrier(at: WarpSpecialisedPrinter, b: LoadC, slot: str, full: bool) -> str:
+    return mbarriers.barrier(at.memory, b.barrier, b.slots, slot, full)
 
 
-def _place(at: TeamPrinter, b: Beside) -> str:
+def _place(at: WarpSpecialisedPrinter, b: LoadC) -> str:
     """Where the current slot begins."""
     slot, _ = _slot(at, b)
     return f"{at.memory} + {b.offset}" + (f" + {slot} * {b.bytes}" if b.slots > 1 else "")
 
 
-def _own(at: TeamPrinter, b: Beside) -> str:
+def _own(at: WarpSpecialisedPrinter, b: LoadC) -> str:
     """Where this warpgroup's part of the current slot begins; who takes turns has all of it."""
     return _place(at, b) + ("" if at.order else f" + wave / 4 * {b.out.count * BOX_BYTES}")
 
 
-def barriers(at: TeamPrinter, b: Beside) -> None:
+def barriers(at: WarpSpecialisedPrinter, b: LoadC) -> None:
     """One arrival fills a slot, one of each warpgroup of a tile empties it."""
     if b.halves:
-        halves.barriers(at, b)
+        load_c_halves.barriers(at, b)
         return
     with at.block(f"for (int i = 0; i < {b.slots}; ++i)"):
         at.put(f"ac_barrier_init({_barrier(at, b, 'i', True)}, 1);", f"ac_barrier_init({_barrier(at, b, 'i', False)}, {at.workers});")
 
 
-def counter(at: TeamPrinter, b: Beside) -> None:
+def counter(at: WarpSpecialisedPrinter, b: LoadC) -> None:
     """A role's first turn."""
     if at.persistent and not b.halves:
         at.put(f"unsigned {b.turn} = {'team - 1' if at.order and at.consuming else '0'};")
 
 
-def send(at: TeamPrinter, b: Beside) -> None:
+def send(at: WarpSpecialisedPrinter, b: LoadC) -> None:
     """The producer's part of a tile."""
     if b.halves:
         return
@@ -135,7 +136,7 @@ def send(at: TeamPrinter, b: Beside) -> None:
         at.put(f"++{b.turn};")
 
 
-def receive(at: TeamPrinter, b: Beside) -> None:
+def receive(at: WarpSpecialisedPrinter, b: LoadC) -> None:
     """The operand's values, as the accumulators lie."""
     slot, phase = _slot(at, b)
     x, name = b.boxes, at.names.of(b.copy.dst)
@@ -147,7 +148,7 @@ def receive(at: TeamPrinter, b: Beside) -> None:
                f"ac_unpack<{kind}, 8>(&{name}[box * 32 + q * 8], part);")  # fmt: skip
 
 
-def leave(at: TeamPrinter, b: Beside, number: int) -> None:
+def leave(at: WarpSpecialisedPrinter, b: LoadC, number: int) -> None:
     """Prints the store: results to where the operand was, boxes to global memory through descriptor `number`, the slot given back."""
     x, y, near = b.out, b.store.srcs[0], at.names.fresh("boxes")
     at.put(f"unsigned char *const {near} = {_own(at, b)};")
@@ -163,7 +164,7 @@ def leave(at: TeamPrinter, b: Beside, number: int) -> None:
         at.put(f"{b.turn} += {_takers(at)};")
 
 
-def _give_back(at: TeamPrinter, b: Beside) -> None:
+def _give_back(at: WarpSpecialisedPrinter, b: LoadC) -> None:
     """Behind a tile's stores: the slot that they have read, or where there is another, that of the tile before, which takes no waiting."""
     takers = _takers(at)
     if b.slots == takers:

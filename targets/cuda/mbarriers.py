@@ -1,4 +1,4 @@
-"""Slots that are filled and emptied in turns: their barriers in shared memory, and the one that a turn waits for."""
+"""mbarriers of a ring of slots (PTX: mbarrier): a slot's full and empty barrier, and the parity that an iteration waits for."""
 
 from __future__ import annotations
 

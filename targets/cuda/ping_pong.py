@@ -1,4 +1,5 @@
-"""Warpgroups with tiles of their own, in turns: while one is at its maps and stores, the products of the next have the matrix units.
+"""Ping-pong (schedule field `ping_pong`; CUTLASS: KernelTmaWarpSpecializedPingpong): each consumer warpgroup has output tiles of its own;
+while one runs its epilogue, the products of the next have the matrix units.
 
     tile t of a block belongs to warpgroup t mod W. Before its first product it waits for the warpgroup before it to have started its
     last one, and behind its own last product it lets the next one begin.
@@ -17,11 +18,11 @@ from autocomp.tile.program import Loop, Stmt, walk
 
 if TYPE_CHECKING:
     from autocomp.targets.cuda.queues import Queue
-    from autocomp.targets.cuda.specialised import TeamPrinter
+    from autocomp.targets.cuda.warp_specialised import WarpSpecialisedPrinter
 
 
 @dataclass(frozen=True)
-class Turns:
+class PingPong:
     """`teams` consuming warpgroups; `order`: offset of their barriers in shared memory; `last`: the product behind which the next one
     begins."""
 
@@ -35,7 +36,7 @@ class Turns:
         return "threadIdx.x / AC_WAVE % 4"
 
 
-def find_turns(at: TeamPrinter, teams: int) -> Turns | None:
+def find_ping_pong(at: WarpSpecialisedPrinter, teams: int) -> PingPong | None:
     """Raises UnsupportedOp where warpgroups would meet in more than the copied factors."""
     if teams == 1:
         return None
@@ -46,33 +47,33 @@ def find_turns(at: TeamPrinter, teams: int) -> Turns | None:
         raise at.placer.refuse("warpgroups that take turns share no memory but for copied factors")
     if any(len([x for x in loops if x.kind != "grid"]) > 1 or any(x.until for x in loops) for _, loops in walk(at.p.body)):
         raise at.placer.refuse("a tile's turns of a ring are counted where one loop of fixed length takes them")
-    return Turns(teams, at.place.reserve(8 * teams, 8), products[-1])
+    return PingPong(teams, at.place.reserve(8 * teams, 8), products[-1])
 
 
-def barriers(at: TeamPrinter, t: Turns) -> None:
+def barriers(at: WarpSpecialisedPrinter, t: PingPong) -> None:
     """A barrier a warpgroup, at which the one before it arrives."""
     for w in range(t.teams):
         at.put(f"ac_barrier_init({at.memory} + {t.order + 8 * w}, 4);")
 
 
-def counters(at: TeamPrinter, t: Turns, queues: Sequence[Queue]) -> None:
+def counters(at: WarpSpecialisedPrinter, t: PingPong, queues: Sequence[Queue]) -> None:
     """The first turn of each ring that is this warpgroup's."""
     for q in queues:
         at.put(f"int {q.name} = (team - 1) * ({_turns(at, q)});")
     at.put("int turn = 0;")
 
 
-def begin(at: TeamPrinter, t: Turns) -> None:
+def begin(at: WarpSpecialisedPrinter, t: PingPong) -> None:
     """Wait for this warpgroup's turn."""
     at.put(f"ac_barrier_wait({at.memory} + {t.order} + 8 * (team - 1), (turn + (team == 1)) % 2);")
 
 
-def pass_on(at: TeamPrinter, t: Turns) -> None:
+def pass_on(at: WarpSpecialisedPrinter, t: PingPong) -> None:
     """Let the next warpgroup begin."""
     at.put(f"if (lane == 0) ac_barrier_arrive({at.memory} + {t.order} + 8 * (team % {t.teams}));")
 
 
-def skip(at: TeamPrinter, t: Turns, queues: Sequence[Queue]) -> None:
+def skip(at: WarpSpecialisedPrinter, t: PingPong, queues: Sequence[Queue]) -> None:
     """Behind a tile: the other warpgroups' turns."""
     for q in queues:
         others = f"{t.teams - 1} * ({_turns(at, q)})" if q.loop is not None else str(t.teams)
@@ -80,10 +81,10 @@ def skip(at: TeamPrinter, t: Turns, queues: Sequence[Queue]) -> None:
     at.put("++turn;")
 
 
-def holds_last(t: Turns, n: Loop | Stmt) -> bool:
+def holds_last(t: PingPong, n: Loop | Stmt) -> bool:
     """Whether a node of a tile's body is, or contains, its last product."""
     return any(s is t.last for s, _ in walk((n,)))
 
 
-def _turns(at: TeamPrinter, q: Queue) -> str:
+def _turns(at: WarpSpecialisedPrinter, q: Queue) -> str:
     return "1" if q.loop is None else at.turns(q.loop)

@@ -1,4 +1,6 @@
-"""Sums that a product starts: what is filled with zero just before it need not be, for the instruction can leave out what was there."""
+"""Accumulators that the first matrix instruction overwrites (directive `mma_zero_init`; PTX: wgmma's scale-d = 0): no zeros are written
+before.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,10 @@ from typing import TYPE_CHECKING
 from autocomp.tile.program import Loop, Stmt, walk
 
 if TYPE_CHECKING:
-    from autocomp.targets.cuda.specialised import TeamPrinter
+    from autocomp.targets.cuda.warp_specialised import WarpSpecialisedPrinter
 
 
-def starts(at: TeamPrinter, fill: Stmt, behind: Sequence[Loop | Stmt]) -> bool:
+def starts(at: WarpSpecialisedPrinter, fill: Stmt, behind: Sequence[Loop | Stmt]) -> bool:
     """Whether a product starts what is filled: the next statement that touches it, or the first turn of a loop of copies and products
     that has one for certain (128 registers of a thread took 200 clocks a tile; 4096 cubed, H200, 2026-11-21)."""
     n = next((n for n in behind if any(fill.dst in (s.dst, *s.srcs) for s, _ in walk((n,)))), None)

@@ -1,4 +1,4 @@
-"""Matrix steps: the products of warpgroups, from factors in shared memory that descriptors name, or a first factor from registers.
+"""Products of warpgroups (PTX: wgmma.mma_async), from operands in shared memory that descriptors name, or a first operand in registers.
 
 A product is issued step by step in depth, is under way (`Flight`) until its accumulator is touched, and then frees the slots that it was
 the last to read. Descriptors are made once and moved on by additions.
@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from autocomp.targets.cuda.bulk import Bulk
 from autocomp.targets.cuda.queues import arrival, ends, last_reader, turn
 from autocomp.targets.cuda.team_placer import Laid
+from autocomp.targets.cuda.tma import Bulk
 from autocomp.targets.simt.access import contiguous_axis
 from autocomp.targets.simt.expressions import STORED
 from autocomp.targets.simt.placed import Product
@@ -19,7 +19,7 @@ from autocomp.targets.simt.placed import Product
 from autocomp.tile.program import Stmt, walk
 
 if TYPE_CHECKING:
-    from autocomp.targets.cuda.specialised import TeamPrinter
+    from autocomp.targets.cuda.warp_specialised import WarpSpecialisedPrinter
 
 PTX = {"f8e4m3": "e4m3", "f8e5m2": "e5m2", "i8": "s8", "i32": "s32"}  # types that PTX names otherwise
 
@@ -35,21 +35,21 @@ class Flight:
     guard: str = ""  # when there was one
 
 
-def packing(at: TeamPrinter, pr: Product) -> tuple[str, str]:
+def packing(at: WarpSpecialisedPrinter, pr: Product) -> tuple[str, str]:
     """Declares registers for a product's first factor; their name, and the text that packs the factor into them."""
     packed, have = at.names.fresh("fa"), at.place.layouts[pr.a].registers
     at.put(f"unsigned {packed}[{have // 2}];")
     return packed, f"ac_pack<{STORED[at.bufs[pr.a].dtype.name]}, {have}>({packed}, {at.names.of(pr.a)});"
 
 
-def multiply(at: TeamPrinter, s: Stmt, packed: str) -> None:
+def multiply(at: WarpSpecialisedPrinter, s: Stmt, packed: str) -> None:
     """A product whose first factor has been packed into registers."""
     pr = at.place.products[s]
     arrival(at, at.of[pr.b])
     issue_product(at, s, packed)
 
 
-def issue_product(at: TeamPrinter, s: Stmt, packed: str) -> None:
+def issue_product(at: WarpSpecialisedPrinter, s: Stmt, packed: str) -> None:
     """Start a product; it is under way until its accumulator is touched."""
     pr = at.place.products[s]
     acc = at.names.of(s.dst)
@@ -57,7 +57,7 @@ def issue_product(at: TeamPrinter, s: Stmt, packed: str) -> None:
     per = i.n // 2
     if not any(f.stmt.dst == s.dst and not f.carried for f in at.flights):  # else it goes on where nothing may touch
         at.put(f"ac_keep({acc});")
-    sums = at.summed.registers if at.summed and at.summed.product is s else ""
+    sums = at.row_sums.registers if at.row_sums and at.row_sums.product is s else ""
     if sums:
         at.put(f"ac_keep({sums});")
     at.put("ac_team_fence();")
@@ -73,7 +73,7 @@ def issue_product(at: TeamPrinter, s: Stmt, packed: str) -> None:
     at.flights.append(Flight(s, tuple(sorted({q.name for q in queues if last_reader(at, q) is s})), sums=sums))
 
 
-def descriptor(at: TeamPrinter, name: str, first: bool, pr: Product) -> str:
+def descriptor(at: WarpSpecialisedPrinter, name: str, first: bool, pr: Product) -> str:
     """The matrix descriptor of a factor at step kk and repetition m or n: its first element's, made once, and a way in 16 bytes."""
     x, q, i = at.placer.bulk.get(name) or at.placer.laid[name], at.of.get(name), pr.instruction
     if not isinstance(x, Laid) and type(x) is not Bulk:  # rows that share memory lie by a formula of their own
@@ -91,11 +91,11 @@ def descriptor(at: TeamPrinter, name: str, first: bool, pr: Product) -> str:
         way += [f"kk / {steps} * {x.box_bytes // 16}"] * (x.boxes > 1)
     else:
         way += [f"{var} * {size} / {x.across} * {x.box_bytes // 16}"] * (count > 1) + [f"kk * {i.k * 8}"]
-    moved = "beside" if at.summed and at.summed.factor == name else "at"
+    moved = "beside" if at.row_sums and at.row_sums.factor == name else "at"
     return f"ac_descriptor_{moved}({described(at, name, first, pr)}, {' + '.join(way)})"
 
 
-def described(at: TeamPrinter, name: str, first: bool, pr: Product) -> str:
+def described(at: WarpSpecialisedPrinter, name: str, first: bool, pr: Product) -> str:
     """The descriptor of a warpgroup's first element of a factor, declared where its role begins. Warpgroups have rows of their own,
     or columns where they share rows."""
     (high, wide), along, x = pr.waves, deep(at, name, pr), at.placer.bulk.get(name) or at.placer.laid[name]
@@ -108,7 +108,7 @@ def described(at: TeamPrinter, name: str, first: bool, pr: Product) -> str:
             number = f"ac_uniform(wave / 4){f' % {high}' if wide > 1 else ''}" if first else f"ac_uniform(wave / {4 * high})"
             mine = f" + {number} * {size * x.chunk if along else size // x.across * x.box_bytes}"
         at.descriptors[key] = variable = at.names.fresh(f"{name}_at")
-        lead = 1 if along else at.summed.ones - x.offset if at.summed and at.summed.factor == name else x.box_bytes
+        lead = 1 if along else at.row_sums.ones - x.offset if at.row_sums and at.row_sums.factor == name else x.box_bytes
         at.in_front(f"const unsigned long long {variable} = {_made(x)}({at.memory} + {x.offset}{mine}, {lead}, {x.layout[1]});")
     return at.descriptors[key]
 
@@ -118,18 +118,18 @@ def _made(x: Bulk | Laid) -> str:
     return "ac_descriptor" if x.layout[2] == 128 else f"ac_descriptor_of<{x.layout[2]}>"
 
 
-def deep(at: TeamPrinter, name: str, pr: Product) -> bool:
+def deep(at: WarpSpecialisedPrinter, name: str, pr: Product) -> bool:
     """Whether a factor lies along the axes that this product sums."""
     x = at.placer.bulk.get(name)
     return x is None or (x.deep if len(readers_of(at, name)) == 1 else contiguous_axis(x.view) in [a for a, _ in pr.k])
 
 
-def readers_of(at: TeamPrinter, name: str) -> list[Stmt]:
+def readers_of(at: WarpSpecialisedPrinter, name: str) -> list[Stmt]:
     """The products that read a factor."""
     return [s for s, _ in walk(at.p.body) if s.op == "mma" and name in s.srcs]
 
 
-def wrapper(at: TeamPrinter, pr: Product, registers: bool, sums: bool = False) -> str:
+def wrapper(at: WarpSpecialisedPrinter, pr: Product, registers: bool, sums: bool = False) -> str:
     """The device function of one instruction shape, printed in front of the kernel. `sums`: eight columns more, apart."""
     i = replace(pr.instruction, n=pr.instruction.n + 8) if sums else pr.instruction
     ta = "" if registers else f"{0 if deep(at, pr.a, pr) else 1}, "

@@ -1,4 +1,5 @@
-"""Operands that a row's results need behind its reductions are asked for while threads meet.
+"""Prefetch across reductions (directive `prefetch_behind_reduction`): operands that a row's results need, such as a norm's scale and
+shift, are loaded while threads exchange the reductions' states.
 
     s = reduce x; t = reduce f(x, s); g = copy in1; y = map x, t, g   ->   s = reduce x; ask for g; t = reduce f(x, s); y = map x, t, g
 

@@ -1,5 +1,6 @@
-"""Scores that arrive as exponents of two: what scales them is multiplied into the rows of their product once a tile, and while no base is
-needed none is taken off, so that a weight is one instruction of the special unit.
+"""Scores in base 2 (directive `exp2_scores`; FlashAttention's `softmax_scale_log2`): the softmax scale times log2(e) is multiplied into
+the rows of Q once a tile, in shared memory, so that a weight is one `ex2` and no multiplication; and while the running maximum is not
+needed (all rows of a warp have weights of ordinary size) it is not subtracted either.
 
     acc = q k                                q = cast(q * c log2 e)   a warpgroup's rows, where they lie;  acc = q k
     p = exp(acc * c - m)                     p = exp2(acc)   while m = 0 in all rows of a wave, else exp2(acc - m)
@@ -21,9 +22,9 @@ from dataclasses import dataclass, replace
 from math import exp, inf, log2
 from typing import TYPE_CHECKING
 
-from autocomp.targets.cuda import queues, summed
-from autocomp.targets.cuda.bulk import Bulk
-from autocomp.targets.cuda.steps import readers_of
+from autocomp.targets.cuda import mma_row_sums, queues
+from autocomp.targets.cuda.tma import Bulk
+from autocomp.targets.cuda.wgmma import readers_of
 from autocomp.targets.simt.expressions import STORED, literal
 
 from autocomp.ir.body import Const, Expr, Map
@@ -31,15 +32,15 @@ from autocomp.ir.types import F32, SHORT_FLOATS
 from autocomp.tile.program import Loop, Stmt, Value, walk
 
 if TYPE_CHECKING:
-    from autocomp.targets.cuda.skewed import Skew
-    from autocomp.targets.cuda.specialised import TeamPrinter
+    from autocomp.targets.cuda.softmax_overlap import Overlapped
+    from autocomp.targets.cuda.warp_specialised import WarpSpecialisedPrinter
 
 LEAST = 0.5  # a row's largest weight of the first turn: a base that were its maximum would lose those below 2^-25 of it, none loses 2^-24
 ROW = 128  # bytes of a box for each row
 
 
 @dataclass(frozen=True)
-class Scaled:
+class Exp2Scores:
     """`factor` is multiplied by `by`; `weight` is the map whose `base` may be none; `flag`: the variable that says that some row of a wave
     has one."""
 
@@ -50,11 +51,11 @@ class Scaled:
     flag: str
 
 
-def find_scaled(at: TeamPrinter, skew: Skew, loop: Loop) -> tuple[Skew, Scaled] | None:
+def find_exp2_scores(at: WarpSpecialisedPrinter, skew: Overlapped, loop: Loop) -> tuple[Overlapped, Exp2Scores] | None:
     """The split of a loop with exponents in powers of two, and what scales them; None where the loop has another form."""
     inside = [s for s, _ in walk(loop.body)]
     weight = next((s for s in skew.maps if _weight(s.expr)), None)
-    if weight is None or skew.when is None or not (at.half and at.narrow) or at.summed is None or "exp2_scores" not in at.directives:
+    if weight is None or skew.when is None or not (at.half and at.narrow) or at.row_sums is None or "exp2_scores" not in at.directives:
         return None
     v, scale, m = _weight(weight.expr)  # type: ignore[misc]
     logs, scores = _logs(inside, m, scale), _scores(inside, v, skew)
@@ -71,7 +72,7 @@ def find_scaled(at: TeamPrinter, skew: Skew, loop: Loop) -> tuple[Skew, Scaled] 
     made = lambda part: tuple(twos[s] for s in part)
     in_twos = replace(skew, maps=made(skew.maps), rare=made(skew.rare), rescale=made(skew.rescale), updates=made(skew.updates),
                       then=made(skew.then))  # fmt: skip
-    return in_twos, Scaled(factor, scale * log2(exp(1)), twos[weight], m, at.names.fresh("based"))
+    return in_twos, Exp2Scores(factor, scale * log2(exp(1)), twos[weight], m, at.names.fresh("based"))
 
 
 def _weight(e: object) -> tuple[str, float, str] | None:
@@ -104,7 +105,7 @@ def _times(e: object, scale: float) -> bool:
             and e.args[1].value == scale)  # fmt: skip
 
 
-def _scores(inside: Sequence[Stmt], v: str, skew: Skew) -> set[str]:
+def _scores(inside: Sequence[Stmt], v: str, skew: Overlapped) -> set[str]:
     """The product's accumulator, what masks of it leave, and their maxima: all that grows with the scale; none where `v` is not of them."""
     product = next(s for s in skew.first if s.op == "mma")
     scores = {product.dst}
@@ -143,7 +144,7 @@ def _exponents(e: Expr, scale: float, logs: set[str], scores: set[str]) -> Expr 
     return None if any(a is None for a in args) else e.with_args(tuple(args)) if args else e  # type: ignore[arg-type]
 
 
-def _factor(at: TeamPrinter, skew: Skew) -> str:
+def _factor(at: WarpSpecialisedPrinter, skew: Overlapped) -> str:
     """The first factor of the scores' product, where each warpgroup has rows of its own of it that no other tile needs; else ""."""
     product = next(s for s in skew.first if s.op == "mma")
     pr = at.place.products[product]
@@ -154,7 +155,7 @@ def _factor(at: TeamPrinter, skew: Skew) -> str:
     return pr.a if whole and readers_of(at, pr.a) == [product] else ""
 
 
-def _alternate(at: TeamPrinter, skew: Skew) -> bool:
+def _alternate(at: WarpSpecialisedPrinter, skew: Overlapped) -> bool:
     """Whether a thread's pairs of weights belong to two rows by turns, and four lanes have a row."""
     layout, k = at.place.layouts[skew.late.srcs[0]], at.place.products[skew.late].k
     reg, lane = layout.reg, layout.lane
@@ -162,7 +163,7 @@ def _alternate(at: TeamPrinter, skew: Skew) -> bool:
             and reg[1].axis == lane[1].axis and lane[0].count == 4)  # fmt: skip
 
 
-def multiply(at: TeamPrinter, s: Scaled) -> None:
+def multiply(at: WarpSpecialisedPrinter, s: Exp2Scores) -> None:
     """Scales a warpgroup's rows where they lie; its warps read each other's."""
     x, q = at.placer.bulk[s.factor], at.of[s.factor]
     queues.arrival(at, q)
@@ -174,21 +175,21 @@ def multiply(at: TeamPrinter, s: Scaled) -> None:
     at.put("ac_async_fence();", f"ac_barrier_sync(2 + {at.side}, 128);")
 
 
-def first_weights(at: TeamPrinter, s: Scaled, skew: Skew, behind: Sequence[Stmt], packed: str, pack: str) -> None:
+def first_weights(at: WarpSpecialisedPrinter, s: Exp2Scores, skew: Overlapped, behind: Sequence[Stmt], packed: str, pack: str) -> None:
     """A tile's first turn, behind its scores: no base where each row has a weight that is not small and none is too large."""
-    assert at.summed is not None and skew.when is not None
+    assert at.row_sums is not None and skew.when is not None
     below = next(x for x, _ in walk(at.p.body) if x.op == "fill" and x.dst == s.base)
     at.run((replace(below, expr=0.0), *(_bare(x) if x is s.weight else x for x in skew.maps), *behind))
     at.put(pack)
     dtype = at.bufs[skew.late.srcs[0]].dtype
-    far = summed.condition(at, at.summed, skew.when, packed)
-    at.put(f"{s.flag} = {far} || !ac_rows_reach<{summed.bits(LEAST, dtype):#x}>({packed});")
+    far = mma_row_sums.condition(at, at.row_sums, skew.when, packed)
+    at.put(f"{s.flag} = {far} || !ac_rows_reach<{mma_row_sums.bits(LEAST, dtype):#x}>({packed});")
     with at.block(f"if ({s.flag})"):
         at.run((below, *skew.rare, *skew.updates, *behind))
         at.put(pack)
 
 
-def weights(at: TeamPrinter, s: Scaled, maps: Sequence[Stmt], behind: Sequence[Stmt], pack: str) -> None:
+def weights(at: WarpSpecialisedPrinter, s: Exp2Scores, maps: Sequence[Stmt], behind: Sequence[Stmt], pack: str) -> None:
     """The weights under a base and without one, up to where they are packed."""
     cut = list(maps).index(s.weight)
     at.run(maps[:cut])

@@ -1,23 +1,25 @@
-"""The text of a loop whose turns take slots of rings: products under way from one turn to the next, in parts where something else is done
-between two turns, and where the last turn has less depth than the others."""
+"""The mainloop of a warp-specialised kernel: one iteration takes a slot of each ring, starts its products and releases the slot when they
+are done. It is printed in parts where something is done between two iterations (`load_c_halves`), and with a shorter last step where
+the depth is no multiple of the tile (directive `short_last_step`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from autocomp.targets.cuda import halves, queues, spare
-from autocomp.targets.cuda.steps import Flight
+from autocomp.targets.cuda import load_c_halves, queues, third_epilogue_stage
+from autocomp.targets.cuda.wgmma import Flight
 from autocomp.targets.simt.placed import tile_of
 
 from autocomp.tile.program import Loop, walk
 
 if TYPE_CHECKING:
     from autocomp.targets.cuda.queues import Queue
-    from autocomp.targets.cuda.specialised import TeamPrinter
+    from autocomp.targets.cuda.warp_specialised import WarpSpecialisedPrinter
 
 
-def rehearse(at: TeamPrinter, loop: Loop) -> tuple[list[Flight], set[str]]:
+def rehearse(at: WarpSpecialisedPrinter, loop: Loop) -> tuple[list[Flight], set[str]]:
     """The products that are still under way at the end of an iteration, and what others may then still read."""
     twin = at.twin()
     twin.lines.append("ac_registers_claim")
@@ -26,14 +28,14 @@ def rehearse(at: TeamPrinter, loop: Loop) -> tuple[list[Flight], set[str]]:
     return twin.flights, twin.seen
 
 
-def iterate(at: TeamPrinter, loop: Loop, mine: list[Queue]) -> None:
+def iterate(at: WarpSpecialisedPrinter, loop: Loop, mine: list[Queue]) -> None:
     """The loop's text; in parts where something is done between two of its turns."""
     begin, total = queues.span(at, loop)
     first = "0"
-    for end, second in halves.cuts(at, loop):
+    for end, second in load_c_halves.cuts(at, loop):
         _part(at, loop, mine, begin, first, end)
         at.flights = [Flight(f.stmt, f.queues, True) for f in at.flights]
-        halves.at_cut(at, second)
+        load_c_halves.at_cut(at, second)
         first = end
     if steps := last_steps(at, loop):
         last = str(int(total) - 1)
@@ -44,7 +46,7 @@ def iterate(at: TeamPrinter, loop: Loop, mine: list[Queue]) -> None:
     at.steps = 0
 
 
-def last_steps(at: TeamPrinter, loop: Loop) -> int:
+def last_steps(at: WarpSpecialisedPrinter, loop: Loop) -> int:
     """How many steps in depth the products of a loop's last turn take, where that is fewer than those of the others: what is copied from
     beyond the end of the depth is zero. 0 where it is as many, or the text does not know."""
     products = [s for s, around in walk(at.p.body) if s.op == "mma" and around and around[-1] is loop]
@@ -61,7 +63,7 @@ def last_steps(at: TeamPrinter, loop: Loop) -> int:
     return steps if at.wants("short_last_step", steps < of[0].steps) else 0
 
 
-def _part(at: TeamPrinter, loop: Loop, mine: list[Queue], begin: Callable[[str], str], first: str, end: str) -> None:
+def _part(at: WarpSpecialisedPrinter, loop: Loop, mine: list[Queue], begin: Callable[[str], str], first: str, end: str) -> None:
     """A part of a loop's turns."""
     it = at.names.fresh("it")
     at.turn_of = it if first == "0" else ""
@@ -73,8 +75,8 @@ def _part(at: TeamPrinter, loop: Loop, mine: list[Queue], begin: Callable[[str],
         # warpgroups that share rows stop for each other anyway: the slot is free one product sooner
         at.settle({f.stmt.dst for f in at.flights if f.carried and at.laid_by(f)})
         at.run(loop.body)
-        if at.spare and first == "0":
-            spare.give_back(at, mine[0], it)
+        if at.third_stage and first == "0":
+            third_epilogue_stage.give_back(at, mine[0], it)
         old = [f for f in at.flights if f.carried]
         if old:
             at.flights = [f for f in at.flights if not f.carried]

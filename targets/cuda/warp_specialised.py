@@ -1,4 +1,6 @@
-"""Kernels whose warps have roles: one warpgroup starts bulk copies into rings, the others multiply what has arrived.
+"""Warp specialisation (schedule field `roles`; CUTLASS: KernelTmaWarpSpecialized): one producer warpgroup starts TMA copies into rings of
+shared memory, the consumer warpgroups multiply what has arrived (wgmma) and run the epilogue. Registers move from the producer to the
+consumers (setmaxnreg).
 
 The producer walks the same program as the consumers and keeps only the copies (`queues`); waits, releases and drains are inferred from
 what each statement touches. `steps` prints the products.
@@ -10,29 +12,40 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from autocomp.targets.cuda import afresh, beside, boxwise, handover, iterations, queues, spare, steps, summed, turns
-from autocomp.targets.cuda.boxes import Spare, store_boxes
-from autocomp.targets.cuda.early import ask, unpack
+from autocomp.targets.cuda import (
+    interleave_epilogue,
+    load_c,
+    mainloop,
+    mma_row_sums,
+    mma_zero_init,
+    ping_pong,
+    queues,
+    third_epilogue_stage,
+    warpgroup_order,
+    wgmma,
+)
+from autocomp.targets.cuda.cluster_split_k import add_up, find_cluster_split_k, own_share
+from autocomp.targets.cuda.exp2_scores import Exp2Scores
 from autocomp.targets.cuda.laid import lay_down
-from autocomp.targets.cuda.parts import add_up, find_parts, own_share
-from autocomp.targets.cuda.preload import Preload, find_preload, preload, stays
-from autocomp.targets.cuda.scaled import Scaled
-from autocomp.targets.cuda.skewed import print_skewed, skew_of
-from autocomp.targets.cuda.steps import Flight
-from autocomp.targets.cuda.streams import find_stream, mend, pieces
-from autocomp.targets.cuda.summed import Summed
+from autocomp.targets.cuda.mma_row_sums import RowSums
+from autocomp.targets.cuda.prefetch_constants import PrefetchedConstants, find_prefetched_constants, preload, stays
+from autocomp.targets.cuda.prefetch_epilogue import ask, unpack
+from autocomp.targets.cuda.softmax_overlap import overlap_of, print_overlapped
+from autocomp.targets.cuda.stream_k import find_stream_k, mend, pieces
 from autocomp.targets.cuda.team_placer import TEAM, TeamPlacer, register_budget
-from autocomp.targets.simt.carried import defer, settle
+from autocomp.targets.cuda.tma_store import ThirdStage, store_boxes
+from autocomp.targets.cuda.wgmma import Flight
 from autocomp.targets.simt.expressions import literal
 from autocomp.targets.simt.placed import Placement
 from autocomp.targets.simt.printer import Printer
+from autocomp.targets.simt.thread_partials import defer, settle
 
 from autocomp.errors import UnsupportedOp
 from autocomp.tile.layout import Layout
 from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, walk
 
 
-class TeamPrinter(Printer):
+class WarpSpecialisedPrinter(Printer):
     """The consumers' text; `queues.produce` prints the other role."""
 
     def __init__(self, p: TileProgram, place: Placement, placer: TeamPlacer, exact: bool = False, cluster: int = 1,
@@ -43,7 +56,7 @@ class TeamPrinter(Printer):
         self.budget = register_budget(self.teams, placer.resident)
         first = p.body[0] if p.body else None
         self.persistent = isinstance(first, Loop) and first.opt("persistent") == "yes"
-        self.parts = find_parts(self)
+        self.parts = find_cluster_split_k(self)
         self.added = False  # the parts' sums
         if self.parts is not None:
             self.memory = "own"
@@ -51,18 +64,18 @@ class TeamPrinter(Printer):
                 raise placer.refuse(f"a depth in {self.parts.count} parts needs clusters of as many blocks, not of {cluster}")
         elif cluster > 1:
             self.paired, self.together, self.memory = queues.pair(self), cluster, "own"
-        self.stream = find_stream(self, blocks)
-        self.order = turns.find_turns(self, teams)
+        self.stream = find_stream_k(self, blocks)
+        self.order = ping_pong.find_ping_pong(self, teams)
         self.queues = queues.find_queues(self)
         self.of = {s.dst: q for q in self.queues for s in q.copies}
         self.gridded = frozenset(first.axes) if isinstance(first, Loop) and first.kind == "grid" else frozenset()
-        self.beside = beside.find_beside(self, room)
-        self.spare: Spare | None = None  # where a third box lies
+        self.load_c = load_c.find_load_c(self, room)
+        self.third_stage: ThirdStage | None = None  # where a third box lies
         self.ending = False  # the last products of a tile are being waited for
         self.waited: set[str] = set()
         self.in_turn = False  # products of a step start in the warpgroups' order
-        self.summed: Summed | None = None  # what the product of a loop being printed sums
-        self.scaled: Scaled | None = None  # how its scores come as exponents
+        self.row_sums: RowSums | None = None  # what the product of a loop being printed sums
+        self.exp2_scores: Exp2Scores | None = None  # how its scores come as exponents
         self.narrow = False  # the graph rounds its products to half types
         self.slots: dict[str, tuple[str, str]] = {}  # of a ring whose loop is unrolled: slot and parity by the iteration's number
         self.empty: set[str] = set()  # accumulators that the next product starts afresh
@@ -73,7 +86,7 @@ class TeamPrinter(Printer):
         self.returned: set[str] = set()  # queues of tiles whose slot of this tile is given back
         self.descriptors: dict[tuple[str, bool, bool, int], str] = {}  # of a factor (a warpgroup's own part, along its rows) -> variable
         self.stored = False
-        self.preload: Preload | None = None  # constants that do not wait for earlier launches
+        self.prefetched: PrefetchedConstants | None = None  # constants that do not wait for earlier launches
         self.early: dict[str, str] = {}  # of a copy whose loads came before the product -> its packed values
         self.steps = 0  # in depth, of the products being printed, where they are fewer than the tile's
         self.box = ""  # the number of the box whose values are being made, where they are made box by box
@@ -89,7 +102,7 @@ class TeamPrinter(Printer):
         self.put(f"const int lane = threadIdx.x % AC_WAVE, team = threadIdx.x / 128, wave = {wave};")
         self.put("(void)lane; (void)wave;")
         first = self.p.body[0] if self.p.body else None
-        self.preload = find_preload(self, first.body if isinstance(first, Loop) and first.kind == "grid" else self.p.body)
+        self.prefetched = find_prefetched_constants(self, first.body if isinstance(first, Loop) and first.kind == "grid" else self.p.body)
         top = len(self.lines)
         with self.block("if (threadIdx.x == 0)"):
             queues.barriers(self)
@@ -97,9 +110,9 @@ class TeamPrinter(Printer):
                 inbox = f"{self.memory} + {self.parts.barrier}"
                 self.put(f"ac_barrier_init({inbox}, 1);", f"ac_barrier_expect({inbox}, {self.parts.bytes});")
             if self.order:
-                turns.barriers(self, self.order)
-            if self.beside:
-                beside.barriers(self, self.beside)
+                ping_pong.barriers(self, self.order)
+            if self.load_c:
+                load_c.barriers(self, self.load_c)
             self.put("ac_barrier_fence();")
         if self.parts:
             self.put("ac_cluster_arrive();")
@@ -130,16 +143,16 @@ class TeamPrinter(Printer):
         for q in resident:
             if stays(self, q.copies):
                 queues.send(self, q)
-        if self.preload:
-            self.put(f"int {self.preload.turns} = 0;")
+        if self.prefetched:
+            self.put(f"int {self.prefetched.turns} = 0;")
         else:
             self.meet_launches()
         for q in resident:
             if not stays(self, q.copies):
                 queues.send(self, q)
         with self.tiles() as body:
-            if self.preload:
-                preload(self, self.preload)
+            if self.prefetched:
+                preload(self, self.prefetched)
             queues.produce(self, body)
             queues.turned(self, None)
 
@@ -151,10 +164,10 @@ class TeamPrinter(Printer):
             self.waited -= {q.name for q in self.queues if q.loop is None}
             self.returned.clear()
             if self.order:
-                turns.begin(self, self.order)
-                last = next(k for k, n in enumerate(body) if turns.holds_last(self.order, n)) + 1
+                ping_pong.begin(self, self.order)
+                last = next(k for k, n in enumerate(body) if ping_pong.holds_last(self.order, n)) + 1
                 self.run(body[:last])
-                turns.pass_on(self, self.order)
+                ping_pong.pass_on(self, self.order)
                 body = body[last:]
             self.run(body)
             if self.persistent:
@@ -164,7 +177,7 @@ class TeamPrinter(Printer):
                     if q.loop is None and not q.resident and q.name not in self.returned:
                         queues.give_back(self, q, queues.turn(self, q)[0], "")
                 queues.turned(self, None)
-        handover.end_order(self)
+        warpgroup_order.end_order(self)
 
     def leave(self) -> None:
         """A block of a cluster stays until no other writes into its memory or arrives at its barriers."""
@@ -230,7 +243,7 @@ class TeamPrinter(Printer):
         for k, n in enumerate(body):
             if isinstance(n, Loop):
                 ask(self, n, body[k + 1 :])
-                self.spare = spare.find_spare(self, n, body[k + 1 :])
+                self.third_stage = third_epilogue_stage.find_third_stage(self, n, body[k + 1 :])
                 self.loop(n)
                 if self.stream and self.stream.loop is n:
                     with self.block(f"if ({mend(self, self.stream)})"):
@@ -239,9 +252,9 @@ class TeamPrinter(Printer):
                 continue
             if n.op == "copy" and n.dst in self.of:
                 continue
-            if boxwise.finish(self, body[k:]):
+            if interleave_epilogue.finish(self, body[k:]):
                 return
-            if n.op == "fill" and afresh.starts(self, n, body[k + 1 :]):
+            if n.op == "fill" and mma_zero_init.starts(self, n, body[k + 1 :]):
                 self.settle({n.dst})
                 continue
             if n.op != "mma":
@@ -249,8 +262,8 @@ class TeamPrinter(Printer):
             getattr(self, n.op)(n)
 
     def load(self, s: Stmt, t: Tensor) -> None:
-        if self.beside and self.beside.copy is s:
-            beside.receive(self, self.beside)
+        if self.load_c and self.load_c.copy is s:
+            load_c.receive(self, self.load_c)
         elif s.dst in self.early:
             unpack(self, s, t)
         else:
@@ -258,12 +271,12 @@ class TeamPrinter(Printer):
 
     def leave_beside(self, number: int) -> None:
         """The store that takes the place of what came beside the product; `number`: of its descriptor."""
-        assert self.beside is not None
-        beside.leave(self, self.beside, number)
+        assert self.load_c is not None
+        load_c.leave(self, self.load_c, number)
 
     def settle(self, names: set[str]) -> None:
         """Wait for the products under way whose accumulators or register factors are touched."""
-        sums = lambda f: {self.summed.total} if self.summed and f.sums else set()
+        sums = lambda f: {self.row_sums.total} if self.row_sums and f.sums else set()
         touched = [i for i, f in enumerate(self.flights) if f.stmt.dst in names or (self.laid_by(f) | sums(f)) & names]
         if not touched:
             return
@@ -275,8 +288,8 @@ class TeamPrinter(Printer):
             self.seen |= self.laid_by(f)
         for name in dict.fromkeys(f.stmt.dst for f in done):
             self.put(f"ac_keep({self.names.of(name)});")
-        if self.summed and any(f.sums for f in done):
-            summed.settled(self, self.summed)
+        if self.row_sums and any(f.sums for f in done):
+            mma_row_sums.settled(self, self.row_sums)
 
     def laid_by(self, f: Flight) -> set[str]:
         """The factor that consumers have laid for a product under way."""
@@ -301,8 +314,8 @@ class TeamPrinter(Printer):
             guard = f"{f.guard} && " if f.guard else ""
             back = f"({q.name} - 1) % {q.depth}" if q.depth > 1 else "0"
             slot = back if f.carried else queues.turn(self, q)[0]
-            if self.spare and self.ending and self.spare.ring == q.name:
-                spare.keep(self, q, slot)
+            if self.third_stage and self.ending and self.third_stage.ring == q.name:
+                third_epilogue_stage.keep(self, q, slot)
             else:
                 queues.give_back(self, q, slot, guard)
 
@@ -334,15 +347,15 @@ class TeamPrinter(Printer):
         if not mine:
             super().loop(loop)
             return
-        skew = skew_of(self, loop)
+        skew = overlap_of(self, loop)
         if skew is not None:
             self.settle({f.stmt.dst for f in self.flights})
             late = defer(self, loop)
-            made = print_skewed(self, loop, mine, skew)
+            made = print_overlapped(self, loop, mine, skew)
             self.deferred -= made
             settle(self, replace(late, sums=tuple(s for s in late.sums if s.dst not in made)))
             return
-        left, seen = iterations.rehearse(self, loop)
+        left, seen = mainloop.rehearse(self, loop)
         self.seen |= seen
         before, self.flights = self.flights, [Flight(f.stmt, f.queues, True) for f in left]
         if before:
@@ -351,7 +364,7 @@ class TeamPrinter(Printer):
             self.settle(names)
             self.flights = carried
         late = defer(self, loop)
-        iterations.iterate(self, loop, mine)
+        mainloop.iterate(self, loop, mine)
         self.afresh.clear()
         settle(self, late)
         self.flights = [Flight(f.stmt, f.queues if self.persistent else (), True) for f in self.flights]
@@ -370,9 +383,9 @@ class TeamPrinter(Printer):
             self.before_read(pr.a)
         elif pr.a not in self.placer.bulk:  # a factor from registers: packed, so that its values may be made anew meanwhile
             self.settle({s.dst})
-            packed, pack = steps.packing(self, pr)
+            packed, pack = wgmma.packing(self, pr)
             self.put(pack)
-        steps.issue_product(self, s, packed)
+        wgmma.issue_product(self, s, packed)
 
     def in_shares(self, layout: Layout) -> bool:
         """Whether the blocks of a cluster finish a share each of what lies so."""

@@ -1,5 +1,6 @@
-"""Operand tiles that the bulk tensor engine copies: the descriptor of a view, its boxes in shared memory, and how the matrix
-instruction finds them there."""
+"""Operands by TMA (PTX: cp.async.bulk.tensor): the tensor map of a view, its boxes in shared memory, and the shared memory descriptor by
+which wgmma finds them there.
+"""
 
 from __future__ import annotations
 

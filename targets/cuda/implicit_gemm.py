@@ -1,4 +1,5 @@
-"""Factors that slide: the patch of a tile is kept in shared memory once, and every tap reads it at an offset.
+"""Implicit GEMM: the operand of a convolution is not copied once a tap. The patch of the image that a tile's window slides over is kept in
+shared memory once (one TMA box a slot), and the matrix instruction of each tap reads it at an offset.
 
 A view whose dimensions are read at i + d * r (a tile's position plus a tap) has one element of memory for many elements of the tile.
 The patch holds each once, as rows of 128 bytes (pixels of 64 channels) in the order of the tensor's dimensions:
@@ -22,7 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from autocomp.targets.cuda.bulk import BOX, CHUNK, CHUNKS, RANK, Bulk, check_guard, ends_together
+from autocomp.targets.cuda.tma import BOX, CHUNK, CHUNKS, RANK, Bulk, check_guard, ends_together
 from autocomp.targets.source import TensorMap
 
 from autocomp.errors import UnsupportedOp

@@ -1,9 +1,11 @@
-"""The depth of one tile shared out among the blocks of a cluster: each block sums a part of it; behind the loop every block receives
-the others' values for its own share of the accumulators' registers, adds them up in the order of the blocks, and finishes that share.
+"""Cluster split-K (directive of the schedule: `cluster_split_k`): the blocks of a thread block cluster share out the depth of one output
+tile and add their partial sums through distributed shared memory (PTX: st.async.shared::cluster with mbarrier complete_tx).
 
-    block p    its turns of the loop; sends register share s to block s, for all s but p; waits until its own inbox is full;
-               sums share p over all blocks; the statements behind the loop for share p
-"""
+    before   block: acc = sum over the whole depth
+    after    block p of n: acc = sum over its part of the depth; sends register share s to block s, for all s but p; waits until its own
+             inbox is full; adds share p over all blocks; runs the epilogue for share p
+
+Every block adds in the order of the blocks' ranks, so a result does not depend on timing."""
 
 from __future__ import annotations
 
@@ -19,13 +21,13 @@ from autocomp.tile.layout import Layout
 from autocomp.tile.program import Loop, walk
 
 if TYPE_CHECKING:
-    from autocomp.targets.cuda.specialised import TeamPrinter
+    from autocomp.targets.cuda.warp_specialised import WarpSpecialisedPrinter
 
 CHUNK = 4  # registers that travel together: 16 bytes
 
 
 @dataclass(frozen=True)
-class Parts:
+class ClusterSplitK:
     """`count` blocks share `loop`; `sums`: its accumulators with the offset of their inbox in shared memory; `barrier`: offset of what
     counts the inboxes' `bytes`; `rank`, `piece`: the variables with the block's number in its cluster and with that of a share."""
 
@@ -38,7 +40,7 @@ class Parts:
     piece: str
 
 
-def find_parts(at: TeamPrinter) -> Parts | None:
+def find_cluster_split_k(at: WarpSpecialisedPrinter) -> ClusterSplitK | None:
     """The loop whose turns a cluster shares out, with room for what its blocks send each other; None where there is none.
 
     Raises UnsupportedOp where the blocks stay for several tiles, where the loop carries more than products, and where registers
@@ -62,7 +64,7 @@ def find_parts(at: TeamPrinter) -> Parts | None:
         room = (count - 1) * registers // count * 4 * TEAM * at.workers
         sums.append((name, at.place.reserve(room, 16)))
         bytes_ += room
-    return Parts(count, loop, tuple(sums), at.place.reserve(8, 8), bytes_, at.names.fresh("rank"), at.names.fresh("piece"))
+    return ClusterSplitK(count, loop, tuple(sums), at.place.reserve(8, 8), bytes_, at.names.fresh("rank"), at.names.fresh("piece"))
 
 
 def _loops(body: tuple[object, ...]) -> list[Loop]:
@@ -70,7 +72,7 @@ def _loops(body: tuple[object, ...]) -> list[Loop]:
     return found + [x for n in found for x in _loops(n.body)]
 
 
-def own_turns(at: TeamPrinter, parts: Parts, total: str) -> tuple[str, str]:
+def own_turns(at: WarpSpecialisedPrinter, parts: ClusterSplitK, total: str) -> tuple[str, str]:
     """(first turn, number of turns) of this block, of `total`; later blocks have fewer where they are not shared evenly."""
     begin, turns = at.names.fresh("begin"), at.names.fresh("turns")
     each = f"({total} + {parts.count - 1}) / {parts.count}"
@@ -78,7 +80,7 @@ def own_turns(at: TeamPrinter, parts: Parts, total: str) -> tuple[str, str]:
     return begin, turns
 
 
-def add_up(at: TeamPrinter, parts: Parts) -> None:
+def add_up(at: WarpSpecialisedPrinter, parts: ClusterSplitK) -> None:
     """Sends what other blocks finish and adds what they sent to what this block does."""
     at.settle({name for name, _ in parts.sums})
     thread, memory, barrier = f"(threadIdx.x - {TEAM})", at.memory, f"{at.memory} + {parts.barrier}"
@@ -100,7 +102,7 @@ def add_up(at: TeamPrinter, parts: Parts) -> None:
 
 
 @contextmanager
-def own_share(at: TeamPrinter, parts: Parts, layout: Layout, var: str, step: int) -> Iterator[None]:
+def own_share(at: WarpSpecialisedPrinter, parts: ClusterSplitK, layout: Layout, var: str, step: int) -> Iterator[None]:
     """An unrolled loop over this block's share of the registers of a layout, `step` at a time."""
     share = layout.registers // step // parts.count
     first = f"{parts.piece} * {share}"
