@@ -139,8 +139,10 @@ def _choose(kernel: Kernel, demand: Demand, made: Found, rules: RuleSet, chip: C
             best, chosen, before = _admitted(kernel, iter([(price(whole.schedule), whole)]), admit, refused, lambda s: s)
         except (DoesNotFit, UnsupportedOp):
             raise e from None
-    if chosen.schedule.directives != (asked := given.of(chosen.schedule)):
-        best = price(chosen.schedule)
+    asked = given.of(chosen.schedule)
+    with_all = price(replace(chosen.schedule, directives=asked)).seconds
+    if (used_alone := price(chosen.schedule).seconds) != with_all:  # without what took no effect
+        best = replace(best, seconds=best.seconds * used_alone / with_all)
     next_best = (f"{_tiled(c.schedule)} ({c.rule}): {_priced(cost)}" for cost, c in islice(ranked, SHOWN))
     by, used = given.by(chosen.schedule), chosen.schedule.directives
     return Choice(chosen.schedule, best, len(found) - before, chosen.rule, tuple(next_best), tuple(sorted(refused.items())), _made(priced),

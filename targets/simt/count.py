@@ -16,7 +16,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from autocomp.targets.simt import carried, trees
+from autocomp.targets.simt import thread_partials, trees
 from autocomp.targets.simt.capacity import pressure
 from autocomp.targets.simt.emit import blocks_hinted, most_stages
 from autocomp.targets.simt.expressions import _HALF
@@ -54,14 +54,14 @@ def count(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence
                schedule.instruction)  # fmt: skip
     if any(x.instruction.load == "direct" for x in at.products.values()):
         return None
-    return Counter(p, at, exact).work()
+    return Counter(p, at, exact, schedule.directives).work()
 
 
 class Counter(Printer):
     """Counts the statements of one kernel. Numbers are warp instructions of one warp, in the mean of all."""
 
-    def __init__(self, p: TileProgram, place: Placement, exact: bool = False) -> None:
-        super().__init__(p, place, exact)
+    def __init__(self, p: TileProgram, place: Placement, exact: bool = False, directives: tuple[str, ...] = ()) -> None:
+        super().__init__(p, place, exact, directives=directives)
         self.samples = Samples(p, place)
         self.warps = place.threads // place.wave
         self.phases: list[Phase] = []
@@ -144,7 +144,7 @@ class Counter(Printer):
         for a in loop.axes:
             self.base[a] = f"{a}_b"
         inner = tuple(s for s in loop.body if s not in ring)
-        late = carried.defer(self, loop)
+        late = thread_partials.defer(self, loop)
         values = [s.dst for s in inner if isinstance(s, Stmt) and s.dst in self.place.layouts]
         elements = max((self.place.layouts[x].registers for x in values), default=1)
         turns = self.samples.turns(loop)

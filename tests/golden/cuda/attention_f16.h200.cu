@@ -10,7 +10,7 @@ AC_DEVICE void ac_wgmma_n64_f16_r1(int keep, float *d, const unsigned *a, unsign
 
 /*
  * matmul_mul_softmax_weighted_sum: transpose matmul mul softmax_weighted_sum
- * schedule: tile i0 1, i1 64, i2 64, r1 128; 2 stages; cooperative roles, 1 worker; 2 blocks a core; base lags by 2^14
+ * schedule: tile i0 1, i1 64, i2 64, r1 128 | stages 2 | resident 2 | softmax_overlap 1 | rescale_threshold 14 | warp_specialise 1 | tma_store | mma_zero_init | thread_partials | skip_masks
  * predicted: 12.53 us, bound by latency, 0% of the roofline
  * rule: monoids/online-softmax-half: made softmax_weighted_sum f16[1, 3, 200, 64]
  * rule: fusion/epilogue: matmul into operand 0 of mul

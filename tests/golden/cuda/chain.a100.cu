@@ -2,7 +2,7 @@
 
 /*
  * mul_add_gelu_tanh: mul add gelu tanh
- * schedule: tile i0 2048; 128 threads
+ * schedule: tile i0 2048 | threads 128
  * predicted: 4.33 us, bound by launch, 7% of the roofline
  * rule: fusion/map-into-map: mul into operand 1 of add
  * rule: fusion/map-into-map: add into operand 0 of gelu

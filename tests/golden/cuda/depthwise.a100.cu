@@ -2,7 +2,7 @@
 
 /*
  * conv: conv
- * schedule: tile i0 1, i1 1, i2 5, i3 23, r0 3, r1 3; 128 threads
+ * schedule: tile i0 1, i1 1, i2 5, i3 23, r0 3, r1 3 | threads 128
  * predicted: 4.42 us, bound by latency, 0% of the roofline
  * rule: tiling/gpu-columns: the schedule
  *

@@ -2,7 +2,7 @@
 
 /*
  * matmul_add_gelu: matmul add gelu
- * schedule: tile i0 16, i1 32, r0 128; 8 stages; 64 threads
+ * schedule: tile i0 16, i1 32, r0 128 | stages 8 | threads 64
  * predicted: 32.43 us, bound by narrow copies, 0% of the roofline
  * rule: fusion/epilogue: matmul into operand 0 of add
  * rule: fusion/epilogue: add into operand 0 of gelu

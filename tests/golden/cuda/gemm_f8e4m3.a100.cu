@@ -2,7 +2,7 @@
 
 /*
  * cast_matmul: cast cast transpose matmul
- * schedule: tile i0 16, i1 32, r0 99; 8 stages; 64 threads
+ * schedule: tile i0 16, i1 32, r0 99 | stages 8 | threads 64
  * predicted: 12.44 us, bound by narrow copies, 0% of the roofline
  * rule: fusion/view: cast into operand 0 of transpose
  * rule: fusion/contract-prologue-a: cast into operand 0 of matmul

@@ -2,7 +2,7 @@
 
 /*
  * cast_matmul_mul_relu: cast cast transpose matmul cast mul relu
- * schedule: tile i0 16, i1 32, r0 96; 8 stages; 64 threads
+ * schedule: tile i0 16, i1 32, r0 96 | stages 8 | threads 64
  * predicted: 4.14 us, bound by l2, 0% of the roofline
  * rule: fusion/view: cast into operand 0 of transpose
  * rule: fusion/contract-prologue-a: cast into operand 0 of matmul

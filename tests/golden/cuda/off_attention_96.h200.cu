@@ -2,7 +2,7 @@
 
 /*
  * matmul_mul_softmax_weighted_sum: transpose matmul mul softmax_weighted_sum
- * schedule: tile i0 64, i1 96, r1 100; 3 stages; 128 threads
+ * schedule: tile i0 64, i1 96, r1 100 | stages 3 | threads 128
  * predicted: 61.66 us, bound by latency, 0% of the roofline
  * rule: monoids/online-softmax-half: made softmax_weighted_sum f16[1, 1, 100, 96]
  * rule: fusion/epilogue: matmul into operand 0 of mul

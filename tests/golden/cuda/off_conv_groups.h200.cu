@@ -2,7 +2,7 @@
 
 /*
  * conv: transpose conv transpose
- * schedule: tile i0 1, i1 1, i2 12, i3 2, i4 23, r0 1, r1 3, r2 6; 8 stages; 64 threads
+ * schedule: tile i0 1, i1 1, i2 12, i3 2, i4 23, r0 1, r1 3, r2 6 | stages 8 | threads 64 | pdl
  * predicted: 5.93 us, bound by narrow copies, 0% of the roofline
  * rule: layout/conv-channels-last: made transpose f16[48, 3, 3, 6]
  * rule: layout/conv-channels-last: made conv f16[2, 21, 23, 48]
@@ -121,7 +121,7 @@ extern "C" __global__ void __launch_bounds__(64) k_conv(const f16 *in0, const f1
 
 /*
  * transpose: transpose
- * schedule: tile i0 1, i1 128, i2 24
+ * schedule: tile i0 1, i1 128, i2 24 | pdl
  * predicted: 3.21 us, bound by launch, 0% of the roofline
  * rule: layout/conv-channels-last: made transpose f16[2, 21, 23, 24]
  * rule: tiling/gpu-elements: the schedule

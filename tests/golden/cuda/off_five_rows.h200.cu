@@ -2,7 +2,7 @@
 
 /*
  * matmul: matmul
- * schedule: tile i0 5, i1 32, r0 256; 4 stages; 64 threads
+ * schedule: tile i0 5, i1 32, r0 256 | stages 4 | threads 64
  * predicted: 4.29 us, bound by l2, 2% of the roofline
  * rule: tiling/gpu-skinny: the schedule
  *

@@ -2,7 +2,7 @@
 
 /*
  * gather: gather
- * schedule: tile i0 16, i1 64; 128 threads
+ * schedule: tile i0 16, i1 64 | threads 128
  * predicted: 3.21 us, bound by launch, 0% of the roofline
  * rule: tiling/gpu-elements: the schedule
  *

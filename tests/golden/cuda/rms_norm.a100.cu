@@ -2,7 +2,7 @@
 
 /*
  * reduce_sum_add_cast_mul_5more: add cast cast mul reduce_sum mul add rsqrt mul mul cast
- * schedule: tile i0 1; 512 threads
+ * schedule: tile i0 1 | threads 512
  * predicted: 4.59 us, bound by launch, 3% of the roofline
  * rule: fusion/map-into-map: add into operand 0 of cast
  * rule: fusion/map-into-map: cast into operand 0 of mul

@@ -2,7 +2,7 @@
 
 /*
  * reduce_max_reduce_sum_cast_sub_3more: cast reduce_max sub exp reduce_sum div cast
- * schedule: tile i0 1; 512 threads
+ * schedule: tile i0 1 | threads 512
  * predicted: 3.90 us, bound by launch, 2% of the roofline
  * rule: fusion/reduce-prologue: cast into operand 0 of reduce_max
  * rule: fusion/map-into-map: cast into operand 0 of sub

@@ -160,7 +160,7 @@ extern "C" __global__ void __launch_bounds__(256) k_reduce_max_max_sumexp_cast_s
 
 /*
  * reduce_max_max_sumexp_cast_sub_3more_part: cast reduce_max max_sumexp sub exp div cast
- * schedule: tile i0 1, r0_part 1; 512 threads
+ * schedule: tile i0 1, r0_part 1 | threads 512
  * predicted: 4.57 us, bound by launch, 3% of the roofline
  * rule: monoids/max-sumexp: made max_sumexp f32[2, 1]
  * rule: fusion/reduce-prologue: cast into operand 0 of reduce_max

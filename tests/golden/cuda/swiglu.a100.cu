@@ -2,7 +2,7 @@
 
 /*
  * matmul_silu_mul: matmul matmul silu mul
- * schedule: tile i0 16, i1 32, r0 128, r1 128; 8 stages; 64 threads
+ * schedule: tile i0 16, i1 32, r0 128, r1 128 | stages 8 | threads 64
  * predicted: 5.04 us, bound by l2, 1% of the roofline
  * rule: fusion/epilogue: matmul into operand 0 of silu
  * rule: fusion/epilogue: matmul into operand 0 of mul

@@ -2,7 +2,7 @@
 
 /*
  * matmul_silu_mul: matmul matmul silu mul
- * schedule: tile i0 16, i1 32, r0 64, r1 64; 8 stages; 64 threads
+ * schedule: tile i0 16, i1 32, r0 64, r1 64 | stages 8 | threads 64
  * predicted: 4.03 us, bound by l2, 0% of the roofline
  * rule: fusion/epilogue: matmul into operand 0 of silu
  * rule: fusion/epilogue: matmul into operand 0 of mul

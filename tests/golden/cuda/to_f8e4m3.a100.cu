@@ -2,7 +2,7 @@
 
 /*
  * mul_cast: mul cast
- * schedule: tile i0 512; 128 threads
+ * schedule: tile i0 512 | threads 128
  * predicted: 4.01 us, bound by launch, 0% of the roofline
  * rule: fusion/map-into-map: mul into operand 0 of cast
  * rule: tiling/gpu-elements: the schedule
