@@ -15,10 +15,11 @@ from typing import Any
 
 from autocomp import pipeline
 from autocomp.cost.printed import the_higher, time
-from autocomp.egraph.choose import choose_schedule, describe
+from autocomp.egraph.choose import choose_schedule
 from autocomp.egraph.parts import merged
 from autocomp.ir.decompose import decompose
 from autocomp.ir.kernel import Kernel
+from autocomp.ir.schedule_text import show
 from autocomp.options import Options
 from autocomp.rewrite import load_rules
 from autocomp.trace import Trace
@@ -130,7 +131,7 @@ def priced(rows: Sequence[Row], machine: Any) -> Iterator[Priced]:
             now, its = choose_schedule(kernel, rules, machine.chip, options, Trace(), machine.admit, issued=machine.issued)
             before, after, chosen = before + cost.seconds * 1e6, after + counted.seconds * 1e6, chosen + its.seconds * 1e6
             bounds.append(time(work, machine.chip).bound if work is not None else cost.bound)
-            schedules.append("the same" if now == measured else describe(now))
+            schedules.append("the same" if now == measured else show(now))
         yield Priced(row, before, after, ", ".join(bounds), chosen, "; ".join(schedules))
 
 
