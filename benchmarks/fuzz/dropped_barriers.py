@@ -7,7 +7,7 @@ A kernel is compiled once, with every such statement under a number; one run a n
 grid. It is caught where the model ends the run (accesses that nothing orders, a hang, copies never waited for, ...) or a result is not bit
 by bit what the whole kernel gives. What is not caught has a reason, which the model counted in a run of the whole kernel: the statement was
 never come to, or whoever comes there knows already what it would tell them; or nothing behind it needs the order at this size, and without
-the same lines another kernel is caught. Exit 1 where a survivor has none: the model has a hole.
+the same lines another kernel is caught (which a part of the cases may lack). Exit 1 where a survivor has none: the model has a hole.
 """
 
 from __future__ import annotations

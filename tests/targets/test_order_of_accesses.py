@@ -48,6 +48,25 @@ extern "C" __global__ void k(const f16 *in0, float *out0) {
   out0[threadIdx.x] = reinterpret_cast<float *>(smem)[threadIdx.x];
 }
 """
+# A place that threads wrote is sent to, which is no work of the bulk engine
+SENT = """
+extern "C" __global__ void k(const f16 *in0, float *out0) {
+  unsigned char *const b = smem + 2048;
+  if (threadIdx.x == 0) {
+    ac_barrier_init(b, 1);
+    ac_barrier_fence();
+  }
+  reinterpret_cast<float *>(smem)[threadIdx.x] = 1.0f;
+  %s
+  if (threadIdx.x == 0) {
+    const float x[4] = {};
+    ac_barrier_expect(b, 16);
+    ac_send(smem, 0, x, b);
+  }
+  ac_barrier_wait(b, 0);
+  out0[threadIdx.x] = *reinterpret_cast<float *>(smem);
+}
+"""
 # Threads read what others of the block left in global memory
 WITHIN = """
 extern "C" __global__ void k(const f16 *in0, float *out0) {
@@ -128,6 +147,7 @@ CASES = {
                                         "global memory: byte 12 was written by a bulk store of thread 0 and is read by thread 0"),
     "a bulk copy over what is fenced": (REWRITTEN % "ac_async_fence();", {}, ""),
     "a bulk copy over what is not fenced": (REWRITTEN % "", {}, "shared memory is overwritten in bulk without a fence between: byte 0"),
+    "what is sent over what is not fenced": (SENT % "ac_sync();", {}, ""),
     "threads behind a barrier": (WITHIN % ("ac_sync();", 64), {}, ""),
     "a thread that reads its own": (WITHIN % ("", 0), {}, ""),
     "threads that read before the others write": (WITHIN % ("", 64), {}, "global memory is read that nobody has written"),

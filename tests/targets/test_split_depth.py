@@ -70,7 +70,7 @@ def without(pattern: str, by: str = ";"):
 @pytest.mark.parametrize(
     ("make", "edit", "said"),
     [
-        (lambda e: split(*CASES["two"], e), without(r"ac_barrier_wait_far[^;]*;"), "is written by a bulk copy for the barrier"),
+        (lambda e: split(*CASES["two"], e), without(r"ac_barrier_wait_far[^;]*;"), "is written by what is sent to the barrier"),
         (lambda e: split(*CASES["two"], e),
          without(r"(ac_barrier_expect\(own \+ \d+), 32768\);\n +ac_barrier_fence", r"\1, 16384); ac_barrier_fence"),
          "the float64 reference says|hangs"),

@@ -240,12 +240,13 @@ class Order {
     return nullptr;
   }
   bool engine(uint16_t a) const { return a >= views.size(); }
-  // Copies of threads go the way of the threads' own accesses. The bulk engine and the products of a warpgroup go another one, and see what
-  // went the first one before its thread fenced it, copies after it has waited for them; there is no such fence for global memory.
-  bool past_fences(uint16_t a) const { return engine(a) && kinds[a] != 'c'; }
+  // Copies of threads, and what they send to other blocks, go the way of the threads' own accesses. The bulk engine and the products of a
+  // warpgroup go another one (PTX ISA: the async proxy), and do not see what went the first one before its thread fenced it, copies after it
+  // has waited for them; no fence that we have does so for what is sent, and for global memory.
+  bool past_fences(uint16_t a) const { return engine(a) && kinds[a] != 'c' && kinds[a] != 'g'; }
   bool unseen(uint16_t writer, Time written) const {
     if (past_fences(writer)) return false;
-    return in_global || (engine(writer) ? views[owners[writer]].copies_fenced < written : views[writer].fenced < written);
+    return in_global || kinds[writer] == 'g' || (engine(writer) ? views[owners[writer]].copies_fenced < written : views[writer].fenced < written);
   }
   Cell &cell(size_t i) {
     if (i < GLOBAL) return cells[i];
@@ -264,7 +265,8 @@ class Order {
   }
   std::string name(uint16_t a) const {
     static const std::unordered_map<char, std::string> engines{
-        {'t', "thread "}, {'c', "a copy of thread "}, {'s', "a bulk store of thread "}, {'w', "a bulk store of thread "}, {'p', "a product of warpgroup "}, {'b', "a bulk copy for the barrier at "}};
+        {'t', "thread "}, {'c', "a copy of thread "}, {'s', "a bulk store of thread "}, {'w', "a bulk store of thread "},
+        {'g', "what is sent to the barrier at "}, {'p', "a product of warpgroup "}, {'b', "a bulk copy for the barrier at "}};
     return engines.at(kinds[a]) + std::to_string(a < views.size() ? a : owners[a]);
   }
   std::string said(size_t at, const Node &was, uint16_t a, bool write) const {

@@ -69,7 +69,7 @@ struct Barrier {
   simt::Order::Gather left;
   simt::Known last;  // of the phase that ended last
   simt::Statements arrivals, last_arrivals;  // those of the phase and of the one that ended last
-  uint16_t engine = simt::NOBODY;
+  uint16_t engine = simt::NOBODY, sender = simt::NOBODY;  // bulk copies; what other blocks send
   int maker = 0;
   bool visible = false;
 };
@@ -307,7 +307,8 @@ long box_bytes(const ac_tensor_map &m) {
 }
 void advance(Barrier &b) {
   if (b.pending || b.bytes) return;
-  if (order.count(b.engine)) b.left.at_least(b.engine, order.count(b.engine));
+  for (const uint16_t agent : {b.engine, b.sender})
+    if (order.count(agent)) b.left.at_least(agent, order.count(agent));
   b.last = order.taken(b.left);
   b.last_arrivals = std::move(b.arrivals), b.arrivals.clear();
   b.pending = b.count;
@@ -552,7 +553,7 @@ void simt_barrier_init(unsigned char *b, int count) {
   view().fenced = view().now++;  // barriers have a fence of their own: simt_barrier_init_fence
   Barrier &made = barriers[b] = {};
   made.count = made.pending = count;
-  made.engine = order.agent('b', int(b - smem));
+  made.engine = order.agent('b', int(b - smem)), made.sender = order.agent('g', int(b - smem));
   made.maker = current;
 }
 void simt_barrier_init_fence() {
@@ -608,7 +609,7 @@ void simt_send(unsigned char *to, const void *from, unsigned char *at) {
   Barrier &b = find_for_engine(at);
   Sent s{to, {}};
   if ((to - smem) % 16) simt_fail("a misaligned place of what is sent");
-  engine_works(b.engine, to, sizeof s.data, true);
+  engine_works(b.sender, to, sizeof s.data, true);
   memcpy(s.data, from, sizeof s.data);
   idle = 0;
   if (launch->late) return b.sent.push_back(s);
