@@ -11,7 +11,11 @@ import autocomp
 from autocomp.errors import DoesNotFit
 from autocomp.ir.directives import DIRECTIVES, complete
 from autocomp.ir.schedule import Schedule
+from autocomp.ir.schedule_text import parse
+from autocomp.options import Options
 from autocomp.rewrite import load_rules
+from autocomp.tune.bisect import Request, fired
+from autocomp.tune.space import legal_points
 from tests.helpers import fresh
 from tests.helpers.device_graphs import attention, gemm, graph
 from tests.helpers.schedules import by_hand
@@ -124,6 +128,20 @@ def test_explain_names_the_rule_of_each():
     assert "tma_store: directives/tma-store" in why and "no use for pdl, prefetch_constants, load_c" in why
     assert "load_c" not in k.schedule and "tma_store" in k.schedule
     assert f"gave: kernel {k.name}, tma_store" in program.explain(why_not="directives/tma-store")
+
+
+def test_bisect_suspects_directives_that_took_effect(tmp_path):
+    (tmp_path / "m.txt").write_text(GELU.replace("264", "4096"))
+    suspects = fired(Request(str(tmp_path / "m.txt"), "cuda:h200", Options(cache=False)))
+    assert "directives/tma-store" in suspects and "directives/load-c" not in suspects
+
+
+def test_the_tuner_tries_the_choice_without_each_directive():
+    program = autocomp.optimize(GELU.replace("264", "4096"), target="cuda:h200", cache=False)
+    (kernel,) = (c.kernel for c in program.calls.calls)
+    untuned = parse(program.kernels[0].schedule)
+    rules = {p.rule for p in legal_points(kernel, load_rules(), program.target.chip, Options(), untuned)}
+    assert {r.rpartition(" without ")[2] for r in rules if " without " in r} == set(untuned.directives)
 
 
 def test_exact_programs_keep_sums_and_scores_as_they_are():
