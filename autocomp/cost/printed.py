@@ -115,12 +115,12 @@ def time(w: Issued, chip: Chip) -> Cost:
     return Cost(seconds, bound, (*known.items(), *((n, x) for n, x in terms.items() if n != fullest), ("launch", chip.launch)))
 
 
-def the_higher(cost: Cost, w: Issued, chip: Chip, behind: float = 0.0) -> Cost:
+def the_higher(cost: Cost, w: Issued, chip: Chip, behind: float = 0.0, agree: float = AGREE) -> Cost:
     """The price of a kernel whose schedule was priced at `cost`, `behind` seconds of it for what follows, once it is counted. Where both
-    agree within their error, `cost` stands: it was compared with more measured schedules of one kernel. Else the higher one: what is
+    agree within a factor, `cost` stands: it was compared with more measured schedules of one kernel. Else the higher one: what is
     missed is missed because it was not seen."""
     by_count = time(w, chip)
-    if by_count.seconds + behind <= AGREE * cost.seconds:
+    if by_count.seconds + behind <= agree * cost.seconds:
         return cost
     return Cost(by_count.seconds + behind, by_count.bound, (*by_count.parts, *((("combination", behind),) if behind else ())))
 

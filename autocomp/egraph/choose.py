@@ -15,7 +15,7 @@ from autocomp.cost.chip import Chip
 from autocomp.cost.demand import Demand, demand_of
 from autocomp.cost.estimate import pricer
 from autocomp.cost.issue import Issued
-from autocomp.cost.printed import the_higher
+from autocomp.cost.printed import AGREE, the_higher
 from autocomp.cost.recurrence import choose_recurrence
 from autocomp.cost.roles import Roles
 from autocomp.cost.work import Cost
@@ -189,21 +189,24 @@ def _ranked(priced: list[tuple[Cost, Candidate]], by_model: bool) -> Iterator[tu
 
 def recounted(kernel: Kernel, ranked: Iterator[tuple[Cost, Candidate]], chip: Chip, issued: Issues) -> Iterator[tuple[Cost, Candidate]]:
     """Candidates in the order of their prices once the best are counted. A count raises a price and never lowers it, so that a candidate
-    is counted only when none that is counted is cheaper; behind COUNTED counts, the others stand as they were ranked."""
+    is counted only when none that is counted is cheaper; behind COUNTED counts, the others stand as they were ranked. Once a count does
+    not agree with its price, no other price of this kernel stands that is below its count."""
     counted: list[tuple[float, int, Cost, Candidate]] = []
+    agree = AGREE
     for n, (cost, c) in enumerate(ranked):
         while counted and (counted[0][0] <= cost.seconds or n >= COUNTED):
             _, _, known, best = heappop(counted)
             yield known, best
-        if n < COUNTED:
-            cost = _counted(kernel, c.schedule, cost, chip, issued)
-            heappush(counted, (cost.seconds, n, cost, c))
-        else:
+        if n >= COUNTED:
             yield cost, c
+            continue
+        known = _counted(kernel, c.schedule, cost, chip, issued, agree)
+        agree = agree if known is cost else 1.0
+        heappush(counted, (known.seconds, n, known, c))
     yield from ((known, best) for _, _, known, best in sorted(counted, key=lambda x: x[:2]))
 
 
-def _counted(kernel: Kernel, s: Schedule, cost: Cost, chip: Chip, issued: Issues) -> Cost:
+def _counted(kernel: Kernel, s: Schedule, cost: Cost, chip: Chip, issued: Issues, agree: float) -> Cost:
     """The price of a schedule by what is printed of it, where that is counted; of one that splits a reduction, its first piece's."""
     try:
         whole, own = pieces(kernel, s)[0] if s.split else (kernel, s)
@@ -213,7 +216,7 @@ def _counted(kernel: Kernel, s: Schedule, cost: Cost, chip: Chip, issued: Issues
     if work is None:
         return cost
     behind = dict(cost.parts).get("combination", 0.0) if s.split else 0.0
-    return the_higher(cost, work, chip, behind)
+    return the_higher(cost, work, chip, behind, agree)
 
 
 @dataclass
