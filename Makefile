@@ -6,11 +6,16 @@ JOBS ?= 2
 HOURS ?= 1
 TORCH ?=
 
-.PHONY: help demo test tools lint soak clean
+.PHONY: help demo test test-fast tools lint fmt bench golden docs soak clean
 help:
 	@echo "make demo            optimise ResNet-50 for this CPU, run it, compare with float64 and onnxruntime"
 	@echo "make test            lint, types, all tests with coverage; its last line says which were left out, and why"
 	@echo "make test TORCH=1    the same with torch, whose front end is tested too (what CI runs)"
+	@echo "make test-fast       lint and the quick tests: data, legality, tile programs, docs"
+	@echo "make fmt             what ruff can mend: order of imports, old forms"
+	@echo "make golden          tests/golden written anew"
+	@echo "make docs            what docs quote of the code, written anew"
+	@echo "make bench           CPU kernels against their peers"
 	@echo "make tools           Debian's compilers for the tests of other machines: clang-19 (MACA), a cross gcc and qemu (NEON); as root"
 	@echo "make soak HOURS=1    all fuzzers; goes on where it was stopped, keeps what failed in fuzz_failures/"
 
@@ -39,6 +44,21 @@ lint: $(VENV)/.test
 
 test: $(VENV)/$(if $(TORCH),.torch,.test) lint
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --cov=autocomp --cov-report=term:skip-covered
+
+test-fast: $(VENV)/.test lint
+	$(BIN)/python -m pytest -n $(JOBS) tests/test_layout.py tests/ir tests/tile tests/legality tests/docs
+
+fmt: $(VENV)/.test
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.test
+	$(BIN)/python benchmarks/cpu.py
+
+golden: $(VENV)/.test
+	AUTOCOMP_GOLDEN=write $(BIN)/python -m pytest $(shell grep -rl AUTOCOMP_GOLDEN tests/targets --include=*.py) -k "as_it_was or golden"
+
+docs: $(VENV)/.test
+	$(BIN)/python docs/generate.py
 
 TOOLS := clang-19 gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
 tools:
