@@ -151,8 +151,9 @@ DEPTHWISE = graph({"x": "f16[32, 96, 56, 56]", "w": "f16[96, 1, 7, 7]"},
                   "%0 = conv(x, w, lo=[3, 3], hi=[3, 3], strides=[1, 1], dilations=[1, 1], groups=96)")  # fmt: skip
 
 
-def test_the_best_of_a_sweep_is_found():
-    """Of 48 measured schedules of a 7 x 7 depthwise convolution on an H200 this one took 317 us, the one that was chosen before 811."""
+def test_the_best_of_a_sweep_by_emulation_is_found():
+    """The schedule of a 7 x 7 depthwise convolution that an emulation of its machine code ranks first of 23; of 48 that were measured on an
+    H200 the best took 317 us, the one that was chosen before 811. Which of them took 317 is not known."""
     (kernel, chosen), *_ = kernels(DEPTHWISE)
     assert chosen == Schedule.make({"i0": 1, "i1": 1, "i2": 2, "i3": 56, "r0": 7, "r1": 7}, threads=128)
     before, cost = choose_schedule(kernel, load_rules(), H200, Options(cache=False), Trace(), CUDA.admit)
