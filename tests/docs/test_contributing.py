@@ -37,12 +37,18 @@ assert "= -" not in code, code
 np.testing.assert_array_equal(signs(x), np.abs(x))
 rule = next(r for r in load_rules() if r.name == "algebra/relu-relu")
 assert check_rule(rule).status in ("proved", "tested"), check_rule(rule)
-print("all four")
+
+wide = "graph g\\ninput x: f16[512, 131072]\\n%0 = reduce_max(x, axes=[1])\\noutput y = %0\\n"
+rows = autocomp.optimize(wide, target="cuda:h200", cache=False)
+assert "unroll_by_two" in rows.kernels[0].schedule and "#pragma unroll 2\\n" in rows.source(), rows.kernels[0].schedule
+without = autocomp.optimize(wide, target="cuda:h200", cache=False, without=("directives/unroll-by-two",))
+assert "#pragma unroll 2\\n" not in without.source()
+print("all five")
 """
 
 
 def test_the_page_has_a_diff_for_each_but_the_target() -> None:
-    assert set(DIFFS) == {"op", "rule", "chip", "pass"}
+    assert set(DIFFS) == {"op", "rule", "chip", "directive", "pass"}
     assert "target" in PARTS
 
 
@@ -62,4 +68,4 @@ def test_the_diffs_apply_and_do_what_they_say(tmp_path: Path) -> None:
     (tmp_path / "uses.py").write_text(USES)
     env = {**os.environ, "PYTHONPATH": str(tmp_path), "AUTOCOMP_CACHE": str(tmp_path / "cache")}
     done = subprocess.run([sys.executable, "uses.py"], cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=120)
-    assert done.stdout.strip() == "all four", done.stdout + done.stderr
+    assert done.stdout.strip() == "all five", done.stdout + done.stderr
