@@ -2,7 +2,7 @@
 
     python docs/generate.py            writes the pages anew (`make docs`)
 
-`tests/docs/test_generated.py` fails where a page no longer says what the code says. A quoted part stands behind a line
+`tests/docs/test_generated_pages.py` fails where a page no longer says what the code says. A quoted part stands behind a line
 `<!-- generated: NAME -->` and reaches to `<!-- end -->`.
 """
 

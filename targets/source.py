@@ -82,7 +82,7 @@ class KernelSource:
     `scratch`: bytes of a last `void *` parameter; `prelude`: text that the file needs once in front.
     `launch`: what a launcher must know on targets with grids. `packings`: constant arguments to reorder at load. `heap`: the function
     takes memory; it returns a long, the bytes of a thread that were not there, 0 where they were (others return nothing).
-    `applied`: the schedule's directives that took effect.
+    `applied`: the schedule's directives that took effect, in the order of `ir.directives`.
     """
 
     name: str
@@ -98,4 +98,4 @@ class KernelSource:
     launch: Launch | None = None
     packings: tuple[Packing, ...] = ()
     heap: bool = False
-    applied: frozenset[str] = frozenset()
+    applied: tuple[str, ...] = ()

@@ -50,7 +50,7 @@ class ScheduleMemo:
     """The choices for one set of rules on one target's chip under one set of options."""
 
     def __init__(self, target: str, chip: Chip, rules: RuleSet, options: Options) -> None:
-        plain = replace(options, rules=(), without=(), cache=True, threads=0, deadline=None)
+        plain = replace(options, rules=(), without=(), schedule=(), cache=True, threads=0, deadline=None)
         self._parts = [FORMAT, package_stamp(), target, repr(chip), repr(sorted(asdict(plain).items()))]
         self._parts += [f"{r.name} {r.text} {r.targets}" for phase in KERNEL_PHASES for r in rules.of(phase, chip.target)]
         self._wrote = True

@@ -74,7 +74,7 @@ class CudaTarget:
 
     def admit(self, kernel: Kernel, schedule: Schedule) -> frozenset[str]:
         """The directives that take effect. Raises what `emit` would."""
-        return self.emit(kernel, schedule).applied
+        return frozenset(self.emit(kernel, schedule).applied)
 
     def issued(self, kernel: Kernel, schedule: Schedule) -> Issued | None:
         """What the kernel's text would issue, counted without it; None where that is not counted: warpgroups with roles, rows in slots.

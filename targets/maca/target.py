@@ -50,7 +50,7 @@ class MacaTarget:
 
     def admit(self, kernel: Kernel, schedule: Schedule) -> frozenset[str]:
         """The directives that take effect. Raises what `emit` would."""
-        return self.emit(kernel, schedule).applied
+        return frozenset(self.emit(kernel, schedule).applied)
 
     def preamble(self, sources: list[KernelSource]) -> str:
         """Text in front of a file of kernels."""

@@ -16,6 +16,7 @@ from autocomp.targets.source import KernelSource, Launch, TensorMap
 from autocomp.cost.blocks import direct_resident
 from autocomp.cost.chip import Chip
 from autocomp.errors import DoesNotFit, UnsupportedOp
+from autocomp.ir.directives import complete
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import Dim, dim_hint
 from autocomp.tile.instruction import Instruction
@@ -97,7 +98,7 @@ def source(p: TileProgram, at: Placement, printer: Printer, body: list[str], thr
     launch = Launch(((*grid, *together),), threads, at.bytes, cluster=at.cluster, at_most=at_most, workspace=workspace, maps=maps,
                     overlaps=printer.overlaps)  # fmt: skip
     return KernelSource(p.name, text, name, inputs, outputs, printer.sizes, headers, language, prelude=prelude, launch=launch,
-                        applied=frozenset(printer.applied))  # fmt: skip
+                        applied=complete(printer.applied))  # fmt: skip
 
 
 def _loops(body: tuple[object, ...]) -> list[Loop]:

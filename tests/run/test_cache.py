@@ -143,13 +143,13 @@ def test_everything_that_a_program_depends_on_is_in_its_key():
 def test_every_option_is_in_the_key(option):
     """Rules and what is left out of them stand in the key as rules; nothing that a deadline cut is kept, so it is in none."""
     default = getattr(Options(), option)
-    words = {"tile_heuristic": "first", "tuning_database": "other.sqlite"}
+    words = {"tile_heuristic": "first", "tuning_database": "other.sqlite", "schedule": (("matmul", "stages 2"),)}
     other = words[option] if option in words else not default if isinstance(default, bool) else default * 2 + 1
     cpu = load_target("cpu")
     of = lambda options: (cache.program_key(drawn(), cpu, RuleSet(), options), ScheduleMemo("cpu", cpu.chip, RuleSet(), options)._parts)
     mine, others = of(Options()), of(replace(Options(), **{option: other}))
     assert mine[0] != others[0]
-    assert (mine[1] != others[1]) == (option != "threads")  # which are the chip's
+    assert (mine[1] != others[1]) == (option not in ("threads", "schedule"))  # which are the chip's, and in the place of what is chosen
     assert of(Options(deadline=5.0)) == mine
 
 

@@ -16,7 +16,9 @@ def accesses(shape: str, body: str, dtype: str = "f16") -> tuple[list[int], list
     """(elements a load moves, elements a store moves, the kernel's comment) of a graph of one kernel."""
     (text,) = autocomp.optimize(graph({"x": f"{dtype}{shape}"}, body), target="cuda:h200").sources.values()
     found = lambda what: sorted({int(n) for n in re.findall(rf"{what}<(\d+)>\(", text)})
-    return found(r"ac_load(?:_\w+)?"), found(r"ac_store(?:_\w+)?"), text
+    size = int(dtype[1:]) // 8
+    loads = {*found(r"ac_load(?:_\w+)?"), *(n // size for n in found("ac_copy"))}  # a copy says its bytes
+    return sorted(loads), found(r"ac_store(?:_\w+)?"), text
 
 
 @pytest.mark.parametrize(("shape", "body", "dtype", "load", "store"), [

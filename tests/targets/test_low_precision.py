@@ -287,7 +287,7 @@ def test_weights_that_lie_along_the_columns_are_refused_with_a_reason():
 @needs_nvrtc
 def test_a_copy_of_two_bytes_writes_both():
     """Rows of 130 bytes move two by two, in one access of the element's type (the CPU model has a copy of its own)."""
-    from autocomp.targets.cuda import toolchain
+    from autocomp.targets.cuda import nvrtc as ours
     from cuda.bindings import nvrtc
 
     text = """#include "autocomp_cuda.cuh"
@@ -296,10 +296,10 @@ extern "C" __global__ void k(const signed char *p) {
   ac_copy<2>(to + 2 * threadIdx.x, p + 2 * threadIdx.x, threadIdx.x < 7);
 }
 """
-    known = toolchain.headers()
+    known = ours.headers()
     _, program = nvrtc.nvrtcCreateProgram(text.encode(), b"k.cu", len(known), [t.encode() for t in known.values()],
                                           [n.encode() for n in known])  # fmt: skip
-    options = ["--gpu-architecture=compute_90a", "--std=c++17", f"--include-path={toolchain._toolkit_include()}"]
+    options = ["--gpu-architecture=compute_90a", "--std=c++17", f"--include-path={ours._toolkit_include()}"]
     assert nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])[0] == nvrtc.nvrtcResult.NVRTC_SUCCESS
     ptx = b" " * nvrtc.nvrtcGetPTXSize(program)[1]
     nvrtc.nvrtcGetPTX(program, ptx)
