@@ -46,6 +46,12 @@ _TABLE = (
 DIRECTIVES = {d.name: d for d in _TABLE}
 
 
+def required(name: str) -> set[str]:
+    """The directives without which one is nothing."""
+    direct = DIRECTIVES[name].requires
+    return {*direct, *(x for d in direct for x in required(d))}
+
+
 def complete(names: Iterable[str]) -> tuple[str, ...]:
     """The directives of `names` in the table's order, less those that require one which is not there."""
     kept: list[str] = []

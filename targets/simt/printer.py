@@ -24,6 +24,7 @@ from autocomp.targets.simt.pairs import load_words, sum_parts
 from autocomp.targets.simt.placed import Placement, tile_of
 
 from autocomp.ir.body import Expr, Inside, Map
+from autocomp.ir.directives import required
 from autocomp.ir.masks import guard_of
 from autocomp.ir.types import BOOL, Sym
 from autocomp.tile.layout import Digit, Layout, weights
@@ -109,10 +110,10 @@ class Printer(Coordinates):
             self.lines.insert(2, "  extern __shared__ __align__(1024) unsigned char smem[];")
 
     def wants(self, directive: str, possible: bool = True) -> bool:
-        """Whether the schedule asks for a scheme that is `possible` here; it has taken effect then."""
+        """Whether the schedule asks for a scheme that is `possible` here; it has taken effect then, and what it requires with it."""
         found = possible and directive in self.directives
         if found:
-            self.applied.add(directive)
+            self.applied |= {directive, *required(directive)}
         return found
 
     def meet_launches(self) -> None:

@@ -107,6 +107,14 @@ def test_each_directive_changes_the_text_of_a_kernel():
     assert seen == DIRECTIVES.keys() - {"evict_first"}, "a directive that changes no text"
 
 
+@pytest.mark.parametrize("name", KERNELS)
+def test_what_is_said_to_take_effect_prints_the_same(name):
+    """Schedules that are chosen keep these directives alone."""
+    every = printed(name, tuple(DIRECTIVES))[1]
+    kept = printed(name, every.applied)[1]
+    assert (kept.text, kept.launch, kept.applied) == (every.text, every.launch, every.applied)
+
+
 def test_weights_that_stream_leave_l2_first():
     few = autocomp.optimize(gemm(16, 4096, 4096), target="cuda:h200", cache=False)
     assert "evict_first" in few.kernels[0].schedule and "_once(" in few.source()
