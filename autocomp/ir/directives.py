@@ -28,7 +28,7 @@ _TABLE = (
     Directive("third_epilogue_stage", "the last slot of the mainloop's ring is a third place for results to leave from",
               ("interleave_epilogue",)),
     Directive("load_c", "an epilogue's operand as large as the tile arrives by bulk tensor loads", ("tma_store",)),
-    Directive("load_c_halves", "where it finds no room whole, it arrives in two halves", ("load_c",)),
+    Directive("load_c_halves", "where it finds no room whole, it arrives in two halves", ("load_c", "interleave_epilogue")),
     Directive("prefetch_epilogue", "operands of an epilogue are loaded into registers before the mainloop"),
     Directive("prefetch_behind_reduction", "operands that a row's results need are loaded while its reductions meet"),
     Directive("mma_zero_init", "the first matrix instruction of a tile overwrites its accumulator: no zeros are written before"),
