@@ -101,9 +101,10 @@ def time(w: Issued, chip: Chip) -> Cost:
     each = ceil(w.blocks / chip.cores) if waves <= 1 else w.blocks / chip.cores  # blocks of a core
     rounds = 1.0 if waves <= 1 else float(ceil(waves)) if waves < NORM or at_once == 1 else waves + 0.5
     far = _load(w, chip, r, at_once)
-    pipes = {name: sum(p.turns * x for p, x in zip(w.phases, xs)) for name, xs in _pipes(w, chip, r).items()}
+    phases = _pipes(w, chip, r)
+    pipes = {name: sum(p.turns * x for p, x in zip(w.phases, xs)) for name, xs in phases.items()}
     pipes["cache fill"] = (min(w.asked, max(w.fetched, w.asked if w.fetched * at_once > r.cache else 0.0)) + w.stored) / r.fill
-    lives = sum(p.turns * _clocks(p, {n: xs[i] for n, xs in _pipes(w, chip, r).items()}, far, r) for i, p in enumerate(w.phases))
+    lives = sum(p.turns * _clocks(p, {n: xs[i] for n, xs in phases.items()}, far, r) for i, p in enumerate(w.phases))
     # what a block reads once more comes from memory where the blocks that live at once have more than L2 holds
     twice = w.again * w.blocks if w.again and w.fetched * min(w.blocks, chip.cores * at_once) > chip.memory("l2").capacity else 0.0
     main = chip.memories[0]

@@ -26,6 +26,7 @@ from autocomp.egraph.kernel_memo import Choice, ScheduleMemo
 from autocomp.egraph.kernel_rules import applies
 from autocomp.errors import AutocompError, DoesNotFit, UnsupportedOp
 from autocomp.ir.body import bound_axes
+from autocomp.ir.directives import complete
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.parts import pieces, together
 from autocomp.ir.schedule import Schedule
@@ -40,15 +41,12 @@ from autocomp.rewrite.vocabulary import KERNEL_PHASES, ROLE
 from autocomp.rewrite.where import Unanswerable
 from autocomp.trace import Trace
 
-COUNTED = 256  # schedules of a kernel that are counted at most, in 2 to 6 ms each
-
 Admit = Callable[[Kernel, Schedule], frozenset[str] | None]  # the directives that take effect, None: all of them
+Issues = Callable[[Kernel, Schedule], Issued | None]  # what a target prints of a kernel under a schedule, as it is issued
 
+COUNTED = 256  # schedules of a kernel that are counted at most, in 2 to 6 ms each
 SHOWN = 3  # runners-up that the trace keeps
 WHOLE = 1024  # elements of an axis of unknown extent that are one tile where no rule makes any
-
-
-Issues = Callable[[Kernel, Schedule], Issued | None]  # what a target prints of a kernel under a schedule, as it is issued
 
 
 @dataclass(frozen=True)
@@ -139,14 +137,14 @@ def _choose(kernel: Kernel, demand: Demand, made: Found, rules: RuleSet, chip: C
             best, chosen, before = _admitted(kernel, iter([(price(whole.schedule), whole)]), admit, refused, lambda s: s)
         except (DoesNotFit, UnsupportedOp):
             raise e from None
-    asked = given.of(chosen.schedule)
+    by = given.by(chosen.schedule)
+    asked = complete(by)
     with_all = price(replace(chosen.schedule, directives=asked)).seconds
     if (used_alone := price(chosen.schedule).seconds) != with_all:  # without what took no effect
         best = replace(best, seconds=best.seconds * used_alone / with_all)
     next_best = (f"{_tiled(c.schedule)} ({c.rule}): {_priced(cost)}" for cost, c in islice(ranked, SHOWN))
-    by, used = given.by(chosen.schedule), chosen.schedule.directives
     return Choice(chosen.schedule, best, len(found) - before, chosen.rule, tuple(next_best), tuple(sorted(refused.items())), _made(priced),
-                  tuple((name, by[name], name in used) for name in asked))  # fmt: skip
+                  tuple((name, by[name], name in chosen.schedule.directives) for name in asked))  # fmt: skip
 
 
 def _few(found: tuple[Candidate, ...]) -> tuple[Candidate, ...]:

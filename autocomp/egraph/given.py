@@ -79,7 +79,8 @@ def _idle(k: Kernel, s: Schedule, printer: Printer) -> list[str]:
     less = {f.name: replace(s, **{f.name: getattr(plain, f.name)}) for f in fields(s)
             if f.name not in ("tile", "split", "join", "roles", "workers", "directives") and getattr(s, f.name) != getattr(plain, f.name)}
     less |= {d: replace(s, directives=tuple(x for x in s.directives if x != d)) for d in s.directives}
-    return [name for name, t in less.items() if _code(k, t, printer) == _code(k, s, printer)]
+    code = _code(k, s, printer)
+    return [name for name, t in less.items() if _code(k, t, printer) == code]
 
 
 def _code(k: Kernel, s: Schedule, printer: Printer) -> object:

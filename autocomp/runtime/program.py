@@ -14,7 +14,7 @@ from autocomp.deadline import current
 from autocomp.errors import AutocompError, BuildError, ModelError
 from autocomp.ir.directives import complete
 from autocomp.ir.kernel import KernelGraph
-from autocomp.ir.schedule import Schedule
+from autocomp.ir.schedule_text import show
 from autocomp.limits import memory_told
 from autocomp.options import Options
 from autocomp.runtime.build import build_library, build_objects
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from autocomp.cost.work import Cost
     from autocomp.ir.schedule import Schedule
     from autocomp.targets import Target
-
 
 
 @dataclass(frozen=True)
@@ -212,8 +211,6 @@ class Program:
 def build_program(calls: KernelGraph, schedules: Mapping[str, tuple[Schedule, Cost]], target: Target, options: Options, trace: Trace,
                   rule_names: tuple[str, ...] = ()) -> Program:  # fmt: skip
     """Print every distinct kernel, build the sources where the toolchain is here, and wrap it all as a Program."""
-    from autocomp.ir.schedule_text import show
-
     count: dict[str, int] = {}
     for c in calls.calls:
         count[c.kernel.name] = count.get(c.kernel.name, 0) + 1
