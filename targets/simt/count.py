@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 from autocomp.targets.simt import thread_partials, trees
 from autocomp.targets.simt.capacity import pressure
-from autocomp.targets.simt.emit import blocks_hinted, most_stages
+from autocomp.targets.simt.emit import blocks_hinted, placed
 from autocomp.targets.simt.expressions import _HALF
 from autocomp.targets.simt.placed import Placement, Product, Shared, tile_of
-from autocomp.targets.simt.placement import place
 from autocomp.targets.simt.printer import Printer
 from autocomp.targets.simt.samples import LINE, SECTOR, Limit, Samples, footprint
 
@@ -50,8 +49,7 @@ def count(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence
           exact: bool = False) -> Issued | None:  # fmt: skip
     """What `emit` would print of a tile program, as it is issued; None where a product's factors come straight to registers, which is
     not counted. Raises UnsupportedOp and DoesNotFit as `emit` does."""
-    at = place(p, instructions, plain, schedule.threads * schedule.cluster, chip.lanes(4), most_stages(p), schedule.cluster,
-               schedule.instruction)  # fmt: skip
+    at = placed(p, schedule, chip, instructions, plain)
     if any(x.instruction.load == "direct" for x in at.products.values()):
         return None
     return Counter(p, at, exact, schedule.directives).work()
@@ -375,10 +373,14 @@ class Counter(Printer):
     def share(self, name: str) -> None:
         x, layout = self.place.shared[name], self.place.layouts[name]
         self.before_write(name)
+        self.by_element(x, layout)
+        self.spend(table()["casts"]["float"], layout.registers if x.buf.dtype in SHORT_FLOATS else 0)
+
+    def by_element(self, x: Shared, layout: Layout) -> None:
+        """Each register of a value to or from its place in shared memory."""
         r, each = self.samples.registers(layout)
         self.request(layout.registers, max(layout.registers, self.passes(x, layout, r) * each))
         self.spend(table()["element"], layout.registers)
-        self.spend(table()["casts"]["float"], layout.registers if x.buf.dtype in SHORT_FLOATS else 0)
 
     def passes(self, x: Shared, layout: Layout, r: Any, bytes_: int = 0) -> float:
         row, col = (self.samples.linear(group, layout, r) for group in (x.outer, x.inner))
@@ -405,10 +407,7 @@ class Counter(Printer):
             self.wait("load", 1)
         self.reads(t.buffer, footprint(t, {a: self.extent_of_block(a) for a in t.axes}))
         if s.dst in self.place.staged:
-            layout = self.place.layouts[s.dst]
-            r, each = self.samples.registers(layout)
-            self.request(layout.registers, max(layout.registers, self.passes(x, layout, r) * each))
-            self.spend(table()["element"], layout.registers)
+            self.by_element(x, self.place.layouts[s.dst])
             self.wait("shared", 1)
 
     # ---- products

@@ -33,14 +33,12 @@ def emit(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[
 
     Raises UnsupportedOp for what has no layout or no device function, DoesNotFit with the numbers of shared memory or registers.
     """
-    wave = chip.lanes(4)
-    stages = most_stages(p)
     if schedule.cluster > 1 and "clusters" not in chip.features:
         raise UnsupportedOp(f"{chip.name} has no clusters of blocks", where=f"kernel {p.name}")
     if any(x.opt("parts") for x in _loops(p.body)):
         raise UnsupportedOp("blocks of one role do not share out a tile's depth", where=f"kernel {p.name}",
                             hint="specialise warps: roles: 'warp_specialise'")  # fmt: skip
-    at = place(p, instructions, plain, schedule.threads * schedule.cluster, wave, stages, schedule.cluster, schedule.instruction)
+    at = placed(p, schedule, chip, instructions, plain)
     printer = Printer(p, at, exact, counted, schedule.directives)
     printer.streams = (int(chip.limits.get("streams_from", 1)), int(chip.limits.get("streams_to", 0)))
     printer.overlaps = printer.wants("pdl", overlap_pays(p, chip))
@@ -50,9 +48,11 @@ def emit(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[
     return source(p, at, printer, body, schedule.threads, header, headers, language, resident=resident)
 
 
-def most_stages(p: TileProgram) -> int:
-    """Slots of the deepest ring."""
-    return max([int(x.opt("stages", "1")) for x in _loops(p.body)], default=1)
+def placed(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[Instruction], plain: Instruction) -> Placement:
+    """Where the values of a tile program lie, in blocks whose threads all do the same."""
+    stages = max([int(x.opt("stages", "1")) for x in _loops(p.body)], default=1)  # of the deepest ring
+    threads = schedule.threads * schedule.cluster
+    return place(p, instructions, plain, threads, chip.lanes(4), stages, schedule.cluster, schedule.instruction)
 
 
 def grid_of(p: TileProgram) -> tuple[tuple[Dim, int], ...]:
