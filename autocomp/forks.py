@@ -1,7 +1,8 @@
 """Locks for state that calls share, and what a forked child does first.
 
 A child of `os.fork` has one thread, the one that forked. A lock that another thread held then stays shut there for ever, and what it
-protected may be half changed: so a child finds these locks open, and their owners forget what is not worth keeping.
+protected may be half changed: so a child finds these locks open, and their owners forget what is not worth keeping. Python's own locks
+of modules cannot be opened so, and half a module is none: a fork waits until what other threads import here is there.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
+from importlib import import_module
 from itertools import count
 from threading import RLock
 from typing import Any
@@ -19,6 +22,16 @@ _LOCKS: WeakSet[Lock] = WeakSet()
 _FIRST: dict[int, Callable[[], Callable[[], Any] | None]] = {}  # what gives the functions and methods that a child calls
 _NUMBERS = count()
 _MODULES: set[str] = set()  # in a forked child, those that its parent had imported
+_OURS = (
+    "autocomp",
+    "egglog",
+    "islpy",
+    "networkx",
+    "numpy",
+    "onnx",
+    "torch",
+    "yaml",
+)  # packages that are imported where they are first needed
 
 
 class Lock:
@@ -53,6 +66,21 @@ def inherited(module: str) -> bool:
     return module in _MODULES
 
 
+def _half_imported() -> list[str]:
+    """Modules of these packages that some thread is importing."""
+    ours = [(name, module) for name, module in list(sys.modules.items()) if name.partition(".")[0] in _OURS]
+    return [name for name, module in ours if getattr(getattr(module, "__spec__", None), "_initializing", False)]
+
+
+def _parent() -> None:
+    waited: set[str] = set()
+    while left := [name for name in _half_imported() if name not in waited]:
+        for name in left:
+            waited.add(name)  # once: a module may fork while it is imported
+            with suppress(Exception):  # the thread that imports it hears why it fails
+                import_module(name)
+
+
 def _child() -> None:
     _MODULES.update(sys.modules)
     for lock in list(_LOCKS):
@@ -64,4 +92,4 @@ def _child() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_child)
+    os.register_at_fork(before=_parent, after_in_child=_child)

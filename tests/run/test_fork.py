@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import multiprocessing
 import os
 import shutil
@@ -133,6 +134,33 @@ def _square(i: int) -> float:
 def test_workers_of_multiprocessing(program):
     with multiprocessing.get_context("fork").Pool(2) as pool:
         assert max(pool.map_async(_square, range(3)).get(60)) < 1e-5
+
+
+def test_forks_while_another_thread_imports(monkeypatch, tmp_path):
+    monkeypatch.setattr(forks, "_OURS", (*forks._OURS, "slow_to_import"))
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "slow_to_import.py").write_text("import time\ntime.sleep(0.5)\nLAST = 1\n")
+    thread = threading.Thread(target=importlib.import_module, args=("slow_to_import",))
+    thread.start()
+    while "slow_to_import" not in sys.modules:
+        time.sleep(0.01)
+
+    def work() -> None:
+        assert importlib.import_module("slow_to_import").LAST == 1
+
+    try:
+        child(work, 10)
+    finally:
+        thread.join()
+        sys.modules.pop("slow_to_import")
+
+
+def test_a_module_may_fork_while_it_is_imported(monkeypatch, tmp_path):
+    monkeypatch.setattr(forks, "_OURS", (*forks._OURS, "forks_at_import"))
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "forks_at_import.py").write_text("import os\nif not os.fork():\n    os._exit(0)\nos.wait()\n")
+    importlib.import_module("forks_at_import")
+    sys.modules.pop("forks_at_import")
 
 
 def test_forks_beside_threads_that_call_and_compile(program):
