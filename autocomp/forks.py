@@ -22,16 +22,8 @@ _LOCKS: WeakSet[Lock] = WeakSet()
 _FIRST: dict[int, Callable[[], Callable[[], Any] | None]] = {}  # what gives the functions and methods that a child calls
 _NUMBERS = count()
 _MODULES: set[str] = set()  # in a forked child, those that its parent had imported
-_OURS = (
-    "autocomp",
-    "egglog",
-    "islpy",
-    "networkx",
-    "numpy",
-    "onnx",
-    "torch",
-    "yaml",
-)  # packages that are imported where they are first needed
+# Packages that are imported where they are first needed
+_OURS = ("autocomp", "egglog", "islpy", "networkx", "numpy", "onnx", "torch", "yaml")
 
 
 class Lock:
