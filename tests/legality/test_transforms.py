@@ -172,13 +172,13 @@ def test_legal_of_whole_schedules() -> None:
 
 
 def test_a_thousand_candidates_cost_a_few_questions() -> None:
-    from time import perf_counter
+    from time import process_time
     k = matmul(4096, 4096, 4096)
     sizes = [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 96]
     legal(k, Schedule.make({"m": 8, "n": 8, "k": 8}))
-    t = perf_counter()
+    t = process_time()
     assert all(legal(k, Schedule.make({"m": a, "n": b, "k": c})) for a in sizes for b in sizes for c in sizes)
-    assert perf_counter() - t < 0.5
+    assert process_time() - t < 0.5
 
 
 def test_scan_is_serial_in_time_and_free_across() -> None:

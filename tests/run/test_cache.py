@@ -213,9 +213,9 @@ def test_a_disk_that_is_full_costs_a_note(monkeypatch):
 def test_bert_from_the_cache_in_under_a_second():
     graph = bert(12, seq=128, hidden=768, heads=12, inner=3072)
     cold, _, _ = compiled(graph)
-    start = time.perf_counter()
+    start = time.process_time()  # of this process: others may keep the cores busy
     warm, hit, _ = compiled(graph)
-    assert time.perf_counter() - start < 1.0
+    assert time.process_time() - start < 1.0
     assert hit
     assert warm.sources == cold.sources
 
