@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from autocomp.errors import ModelError, UnsupportedOp
@@ -14,8 +14,8 @@ KEPT = ("scaled_dot_product_attention.default", "linear.default", "silu.default"
 PURE = "take the state as an input and return the new one"
 
 
-def export(module: Any, examples: Sequence[Any]) -> Any:
-    """The module as an ExportedProgram, on examples that are each an input of its own.
+def export(module: Any, examples: Sequence[Any], named: Mapping[str, Any] | None = None) -> Any:
+    """The module as an ExportedProgram, on examples (`named`: of keyword arguments) that are each an input of its own.
 
     torch takes arguments that are one object for one input (also a parameter that is passed as an argument), and the program would
     read the last of them for all. Raises ModelError where torch cannot export it, UnsupportedOp where it assigns to its attributes.
@@ -24,11 +24,11 @@ def export(module: Any, examples: Sequence[Any]) -> Any:
     from torch.utils._pytree import tree_map_only
 
     name = type(module).__name__
-    apart = tree_map_only(torch.Tensor, lambda x: x.detach(), tuple(examples))
+    apart = tree_map_only(torch.Tensor, lambda x: x.detach(), (tuple(examples), dict(named or {})))
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         try:
-            program = torch.export.export(module, apart)
+            program = torch.export.export(module, *apart)
         except Exception as e:
             raise ModelError(f"torch cannot export it: {_first_line(e)}", where=name,
                              hint="torch.export.export(module, example_inputs) shows torch's own report") from e  # fmt: skip

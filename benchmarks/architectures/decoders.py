@@ -1,0 +1,213 @@
+"""Language models of transformers that go from left to right: two layers, 32 wide, without a cache."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks.architectures.table import Built, add, ids, library
+
+SMALL: dict[str, Any] = {
+    "vocab_size": 100,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 64,
+    "head_dim": 8,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+ALL_HEADS = {"num_key_value_heads": 4}
+EXPERTS = {"moe_intermediate_size": 16, "num_experts_per_tok": 2}
+MODELS: dict[str, tuple[str, dict[str, Any]]] = {  # name: (its configuration's class, what is not as in SMALL)
+    "llama": ("LlamaConfig", {}),
+    "llama_long_context": (
+        "LlamaConfig",
+        {
+            "rope_parameters": {
+                "rope_type": "llama3",
+                "rope_theta": 5e5,
+                "factor": 8.0,
+                "low_freq_factor": 1.0,
+                "high_freq_factor": 4.0,
+                "original_max_position_embeddings": 32,
+            }
+        },
+    ),
+    "mistral": ("MistralConfig", {"sliding_window": 8}),
+    "ministral": ("MinistralConfig", {"sliding_window": 8}),
+    "qwen2": ("Qwen2Config", {}),
+    "qwen3": ("Qwen3Config", {}),
+    "qwen3_next": (
+        "Qwen3NextConfig",
+        {
+            "num_experts": 4,
+            **EXPERTS,
+            "linear_num_key_heads": 2,
+            "linear_num_value_heads": 4,
+            "linear_key_head_dim": 8,
+            "linear_value_head_dim": 8,
+            "shared_expert_intermediate_size": 16,
+        },
+    ),
+    "gemma": ("GemmaConfig", {}),
+    "gemma2": ("Gemma2Config", {"query_pre_attn_scalar": 8, "sliding_window": 8}),
+    "gemma3": ("Gemma3TextConfig", {"query_pre_attn_scalar": 8, "sliding_window": 8}),
+    "phi": ("PhiConfig", ALL_HEADS),
+    "phi3": ("Phi3Config", {}),
+    "phimoe": ("PhimoeConfig", {"num_local_experts": 4, "num_experts_per_tok": 2}),
+    "gpt2": ("GPT2Config", {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64}),
+    "gpt_neo": ("GPTNeoConfig", {"num_layers": 2, "num_heads": 4, "attention_types": [[["global", "local"], 1]], "window_size": 8}),
+    "gpt_neox": ("GPTNeoXConfig", {}),
+    "gptj": ("GPTJConfig", {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64, "rotary_dim": 4}),
+    "gpt_bigcode": ("GPTBigCodeConfig", {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64}),
+    "gpt_oss": ("GptOssConfig", {"num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 8}),
+    "codegen": ("CodeGenConfig", {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64, "rotary_dim": 4}),
+    "opt": ("OPTConfig", {"ffn_dim": 64, "word_embed_proj_dim": 32}),
+    "bloom": ("BloomConfig", {"n_layer": 2, "n_head": 4}),
+    "falcon": ("FalconConfig", {"new_decoder_architecture": False, "alibi": False}),
+    "falcon_alibi": ("FalconConfig", {"new_decoder_architecture": True, "alibi": True, "num_kv_heads": 2}),
+    "mpt": ("MptConfig", {"d_model": 32, "n_layers": 2, "n_heads": 4, "max_seq_len": 64}),
+    "stablelm": ("StableLmConfig", ALL_HEADS),
+    "olmo": ("OlmoConfig", {}),
+    "olmo2": ("Olmo2Config", {}),
+    "olmoe": ("OlmoeConfig", {"num_experts": 4, "num_experts_per_tok": 2}),
+    "cohere": ("CohereConfig", {}),
+    "cohere2": ("Cohere2Config", {"sliding_window": 8}),
+    "granite": ("GraniteConfig", {}),
+    "granitemoe": ("GraniteMoeConfig", {"num_local_experts": 4, "num_experts_per_tok": 2}),
+    "glm": ("GlmConfig", {}),
+    "glm4": ("Glm4Config", {}),
+    "starcoder2": ("Starcoder2Config", {}),
+    "nemotron": ("NemotronConfig", {}),
+    "persimmon": ("PersimmonConfig", ALL_HEADS),
+    "smollm3": ("SmolLM3Config", {}),
+    "exaone4": ("Exaone4Config", {"sliding_window": 8}),
+    "helium": ("HeliumConfig", {}),
+    "mixtral": ("MixtralConfig", {"num_local_experts": 4, "num_experts_per_tok": 2}),
+    "qwen2_moe": ("Qwen2MoeConfig", {"num_experts": 4, **EXPERTS, "shared_expert_intermediate_size": 16}),
+    "qwen3_moe": ("Qwen3MoeConfig", {"num_experts": 4, **EXPERTS}),
+    "dbrx": (
+        "DbrxConfig",
+        {
+            "d_model": 32,
+            "n_heads": 4,
+            "n_layers": 2,
+            "max_seq_len": 64,
+            "resid_pdrop": 0.0,
+            "attn_config": {"kv_n_heads": 2, "clip_qkv": 8.0},
+            "ffn_config": {"ffn_hidden_size": 32, "moe_num_experts": 4, "moe_top_k": 2},
+        },
+    ),
+    "deepseek_v2": (
+        "DeepseekV2Config",
+        {
+            **EXPERTS,
+            "n_routed_experts": 4,
+            "n_shared_experts": 1,
+            "q_lora_rank": 16,
+            "kv_lora_rank": 16,
+            "qk_rope_head_dim": 8,
+            "qk_nope_head_dim": 8,
+            "v_head_dim": 8,
+            "first_k_dense_replace": 1,
+            **ALL_HEADS,
+        },
+    ),
+    "deepseek_v3": (
+        "DeepseekV3Config",
+        {
+            **EXPERTS,
+            "n_routed_experts": 4,
+            "n_group": 2,
+            "topk_group": 1,
+            "q_lora_rank": 16,
+            "kv_lora_rank": 16,
+            "qk_rope_head_dim": 8,
+            "qk_nope_head_dim": 8,
+            "v_head_dim": 8,
+            "first_k_dense_replace": 1,
+            **ALL_HEADS,
+        },
+    ),
+    "mamba": ("MambaConfig", {"state_size": 4, "time_step_rank": 4}),
+    "mamba2": ("Mamba2Config", {"num_heads": 8, "head_dim": 8, "n_groups": 2, "state_size": 8, "chunk_size": 8}),
+    "falcon_mamba": ("FalconMambaConfig", {"state_size": 4, "time_step_rank": 4}),
+    "jamba": (
+        "JambaConfig",
+        {
+            "num_experts": 2,
+            "attn_layer_period": 2,
+            "attn_layer_offset": 1,
+            "expert_layer_period": 2,
+            "expert_layer_offset": 1,
+            "mamba_d_state": 4,
+            "mamba_dt_rank": 4,
+            "use_mamba_kernels": False,
+        },
+    ),
+    "zamba": (
+        "ZambaConfig",
+        {
+            "attn_layer_period": 2,
+            "attn_layer_offset": 1,
+            "mamba_d_state": 4,
+            "mamba_dt_rank": 4,
+            "n_mamba_heads": 2,
+            "use_mamba_kernels": False,
+            "attention_hidden_size": 64,
+            "attention_head_dim": 16,
+            **ALL_HEADS,
+        },
+    ),
+    "bamba": ("BambaConfig", {"attn_layer_indices": [1], "mamba_n_heads": 8, "mamba_d_head": 8, "mamba_d_state": 8, "mamba_chunk_size": 8}),
+    "rwkv": ("RwkvConfig", {"context_length": 64, "attention_hidden_size": 32}),
+    "recurrent_gemma": ("RecurrentGemmaConfig", {"num_hidden_layers": 3, "lru_width": 32, "attention_window_size": 16}),
+    "xlstm": ("xLSTMConfig", {"num_heads": 4, "chunk_size": 8, "embedding_dim": 32}),
+    "lfm2": ("Lfm2Config", {"layer_types": ["conv", "full_attention"]}),
+    "openai_gpt": ("OpenAIGPTConfig", {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64}),
+    "xglm": ("XGLMConfig", {"d_model": 32, "ffn_dim": 64, "num_layers": 2, "attention_heads": 4}),
+    "ctrl": ("CTRLConfig", {"n_embd": 32, "dff": 64, "n_layer": 2, "n_head": 4, "n_positions": 64}),
+    "biogpt": ("BioGptConfig", ALL_HEADS),
+    "bitnet": ("BitNetConfig", {}),
+    "modernbert_decoder": ("ModernBertDecoderConfig", {}),
+    "seed_oss": ("SeedOssConfig", {}),
+    "hunyuan_dense": ("HunYuanDenseV1Config", {}),
+    "ernie4_5": ("Ernie4_5Config", {}),
+    "arcee": ("ArceeConfig", {}),
+    "apertus": ("ApertusConfig", {}),
+}
+
+NO_HEAD_DIM = ("FalconConfig",)
+
+
+def _decoder(config: str, over: dict[str, Any], attention: str = "", length: int = 12) -> Built:
+    transformers = library("transformers")
+
+    fixed = ("head_dim",) if config in NO_HEAD_DIM else ()
+    given = {k: v for k, v in SMALL.items() if k not in fixed}
+    made = getattr(transformers, config)(**{**given, **over, "use_cache": False})
+    more = {"attn_implementation": attention} if attention else {}
+    return Built(transformers.AutoModelForCausalLM.from_config(made, **more).eval(), (ids(length),))
+
+
+for _name, (_config, _over) in MODELS.items():
+    add("transformers", _name, lambda c=_config, o=_over: _decoder(c, o))  # type: ignore[misc]
+for _name in ("llama", "gpt2", "gemma2", "mistral"):
+    _config, _over = MODELS[_name]
+    add("transformers", f"{_name}_eager", lambda c=_config, o=_over: _decoder(c, o, "eager"))  # type: ignore[misc]
+
+
+def _masked(attention: str = "sdpa") -> Built:
+    """Two prompts, of which the shorter one is filled up on the left."""
+    import torch
+
+    built = _decoder(*MODELS["llama"], attention)
+    mask = torch.ones_like(built.args[0])
+    mask[1, :4] = 0
+    return Built(built.module, (), {"input_ids": built.args[0], "attention_mask": mask})
+
+
+add("transformers", "llama_masked", _masked)
