@@ -382,3 +382,19 @@ def test_powers_that_torch_takes_for_roots(dtype):
         assert torch.equal(got.isnan(), want.isnan())
         torch.testing.assert_close(got, want, equal_nan=True)
         assert torch.equal(got[~got.isnan()].signbit(), want[~want.isnan()].signbit())
+
+
+@pytest.mark.parametrize("form", ["bool", "float", "causal too"])
+def test_a_query_that_may_see_no_key_gets_zeros(form):
+    """As torch does, where a shorter prompt is filled up on the left; softmax alone would give NaN, which the next layer spreads."""
+    torch.manual_seed(0)
+    q, mask = R(2, 2, 5, 8), torch.ones(2, 1, 5, 5, dtype=torch.bool)
+    mask[1, :, :, :2] = False
+    mask = mask.tril() if form == "causal too" else mask
+    mask[0, :, 3] = False
+    given = torch.zeros(mask.shape).masked_fill(~mask, float("-inf")) if form == "float" else mask
+    module = Apply(lambda q, m: F.scaled_dot_product_attention(q, q, q, m)).eval()
+    program = autocomp.optimize(module, example_inputs=(q, given), target="cpu", cache=False)
+    want = F.scaled_dot_product_attention(q.double(), q.double(), q.double(), given if form != "float" else given.double()).numpy()
+    assert np.isfinite(want).all() and not want[0, :, 3].any()
+    np.testing.assert_allclose(program(q, given), want, rtol=1e-4, atol=1e-5)

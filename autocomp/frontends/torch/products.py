@@ -48,9 +48,18 @@ def _attention(c: Call, q: Node, k: Node, v: Node, mask: Node | None = None, dro
     if is_causal:
         i, j = (c.op("iota", shape=s.type.shape[-2:], axis=n, dtype=I64.name) for n in (0, 1))
         s = c.op("where", c.op("ge", i, j), s, c.b.const(float("-inf"), d))
-    if mask is not None:
-        s = c.op("where", mask, s, c.b.const(float("-inf"), d)) if mask.type.dtype == BOOL else c.op("add", s, c.cast(mask, d))
-    return c.op("matmul", c.op("softmax", s, axes=(s.type.rank - 1,)), v)
+    if mask is None:
+        return c.op("matmul", c.op("softmax", s, axes=(s.type.rank - 1,)), v)
+    s = c.op("where", mask, s, c.b.const(float("-inf"), d)) if mask.type.dtype == BOOL else c.op("add", s, c.cast(mask, d))
+    y = c.op("matmul", c.op("softmax", s, axes=(s.type.rank - 1,)), v)
+    return c.op("where", _attends(c, mask, y.type.rank), y, c.b.const(0, d))
+
+
+def _attends(c: Call, mask: Node, rank: int) -> Node:
+    """Whether a query has a key at all, [.., queries, 1]: torch gives those without one 0, as padding on the left makes them."""
+    seen = mask if mask.type.dtype == BOOL else c.op("ne", mask, c.b.const(float("-inf"), mask.type.dtype))
+    found = c.op("reduce_any", seen, axes=(seen.type.rank - 1,), keepdims=True)
+    return c.op("reshape", found, shape=(*[1] * (rank - found.type.rank), *found.type.shape))
 
 
 def _repeated(c: Call, x: Node, q: Node) -> Node:
