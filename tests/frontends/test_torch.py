@@ -326,6 +326,37 @@ def test_a_module_that_changes_itself_is_refused(module, said):
     assert "take the state as an input and return the new one" in e.value.hint
 
 
+class Follows(nn.Module):
+    """Holds its parameters in a list that is assigned again whenever one of them is, as nn.LSTM does."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale, self.shift = nn.Parameter(R(4)), nn.Parameter(R(4))
+
+    def __setattr__(self, name, value):
+        super().__setattr__(name, value)
+        if {"scale", "shift"} <= self._parameters.keys():
+            super().__setattr__("own", [self.scale, self.shift])
+
+    def forward(self, x):
+        return x * self.own[0] + self.own[1]
+
+
+@pytest.mark.parametrize(("module", "x"), [
+    (Follows(), R(3, 4)),
+    (nn.LSTM(4, 5, 2), R(6, 3, 4)),
+    (nn.GRU(4, 5, bidirectional=True), R(6, 3, 4)),
+    (nn.RNN(4, 5, batch_first=True), R(3, 6, 4)),
+], ids=["list", "LSTM", "GRU", "RNN"])  # fmt: skip
+def test_a_module_that_holds_its_own_parameters_does_not_change_itself(module, x):
+    module = module.eval()
+    got = autocomp.optimize(module, example_inputs=(x,), target="cpu")(x)
+    with torch.no_grad():
+        want = module(x)
+    for g, w in zip(*(torch.utils._pytree.tree_leaves(y) for y in (got, want)), strict=True):
+        torch.testing.assert_close(g, w, rtol=1e-5, atol=1e-5)
+
+
 def test_what_torch_cannot_decompose_is_a_model_error(monkeypatch):
     exported = torch.export.export(nn.Linear(2, 2).eval(), (R(1, 2),))
     monkeypatch.setattr(type(exported), "run_decompositions", lambda *_: 1 / 0)

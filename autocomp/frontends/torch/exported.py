@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 from autocomp.errors import ModelError, UnsupportedOp
@@ -34,9 +36,37 @@ def export(module: Any, examples: Sequence[Any], named: Mapping[str, Any] | None
                              hint="torch.export.export(module, example_inputs) shows torch's own report") from e  # fmt: skip
     for w in said:
         if "assigned during export" in str(w.message):
+            if not _changed(module, apart, str(w.message)):
+                continue
             raise UnsupportedOp(f"the module changes itself: {_first_line(w.message).partition('. ')[0]}", where=name, hint=PURE)
         warnings.warn_explicit(w.message, w.category, w.filename, w.lineno)
     return program
+
+
+def _changed(module: Any, arguments: tuple[tuple[Any, ...], dict[str, Any]], said: str) -> bool:
+    """Whether a call changes the attributes of which torch says that they were assigned: a copy of the module is called once. Lists of a
+    module's own parameters (nn.LSTM has one) are assigned whenever export puts others in their place."""
+    import torch
+
+    names = re.findall(r"self\.((?:\w|\.\w|\[\w+\]|\['[^']*'\])+)", said.partition("assigned during export")[0])
+    try:
+        mine = deepcopy(module)
+        of = lambda: [_attribute(mine, n) for n in names]
+        before = of()
+        kept = [x.detach().clone() for x in before]
+        with torch.no_grad():
+            mine(*arguments[0], **arguments[1])
+        return not names or any(a is not b or not torch.equal(a, c) for a, b, c in zip(before, of(), kept, strict=True))
+    except Exception:  # what cannot be called or copied is not known to stay as it is
+        return True
+
+
+def _attribute(module: Any, path: str) -> Any:
+    """The tensor under `a.b[0]['c']`."""
+    x = module
+    for name, index, key in re.findall(r"(\w+)|\[(\w+)\]|\['([^']*)'\]", path):
+        x = getattr(x, name) if name else x[int(index)] if index.isdigit() else x[key or index]
+    return x
 
 
 def decompose(program: Any, name: str) -> Any:
