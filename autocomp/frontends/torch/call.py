@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.builder import Builder
 from autocomp.ir.node import Node
@@ -15,10 +17,12 @@ TABLE: dict[str, Lowering] = {}
 
 
 class Call:
-    """One node of an exported graph. `out`: the type that torch gives the result (None where it is no tensor)."""
+    """One node of an exported graph. `out`: the type that torch gives the result (None where it is no tensor); of several results `outs`
+    are the types and `read` the numbers of those that are read."""
 
-    def __init__(self, b: Builder, name: str, out: TensorType | None, where: str) -> None:
-        self.b, self.name, self.out, self.where = b, name, out, where
+    def __init__(self, b: Builder, name: str, out: TensorType | None, where: str, outs: tuple[Any, ...] = (),
+                 read: frozenset[int] = frozenset()) -> None:  # fmt: skip
+        self.b, self.name, self.out, self.where, self.outs, self.read = b, name, out, where, outs, read
 
     def op(self, name: str, *inputs: Node, **attrs: Any) -> Node:
         return self.b.op(name, *inputs, **attrs)
@@ -32,6 +36,10 @@ class Call:
     def value(self, x: Any, dtype: DType) -> Node:
         """A node of this type: a tensor cast, a number as a constant."""
         return self.cast(x, dtype) if isinstance(x, Node) else self.b.const(x, dtype)
+
+    def array(self, data: np.ndarray) -> Node:
+        """A constant tensor."""
+        return self.b.param(self.b.fresh(self.name), data)
 
     def shaped(self, x: Node) -> Node:
         """x with the result's shape (broadcast)."""
@@ -47,6 +55,12 @@ def row(*names: str) -> Callable[[Lowering], Lowering]:
         return f
 
     return add
+
+
+def per_axis(n: int, v: Any) -> tuple[int, ...]:
+    """A number, or a list of one or of n numbers, as n numbers."""
+    given = tuple(v) if isinstance(v, (list, tuple)) else (v,)
+    return given * n if len(given) == 1 else given
 
 
 def axis_of(x: Node, dim: int) -> int:

@@ -17,7 +17,15 @@ import numpy as np
 
 from autocomp.errors import AutocompError, ModelError, UnsupportedOp
 from autocomp.forks import Lock
-from autocomp.frontends.torch import pointwise, products, reductions, views  # noqa: F401  (their rows stand in TABLE)
+from autocomp.frontends.torch import (  # noqa: F401  (their rows stand in TABLE)
+    convolutions,
+    normalisation,
+    pointwise,
+    pooling,
+    products,
+    reductions,
+    views,
+)
 from autocomp.frontends.torch.call import TABLE, Call
 from autocomp.frontends.torch.exported import decompose, export, place_of
 from autocomp.frontends.torch.sizes import Sizes, is_dimension, is_size
@@ -169,7 +177,7 @@ class _Reader:
         args = [self.argument(a, where, k) for a, k in zip_longest(node.args, [*kinds.values()][: len(node.args)])]
         kwargs = {k: self.argument(v, where, kinds.get(k)) for k, v in node.kwargs.items() if k not in NOT_VALUES}
         try:
-            value = lower(Call(self.b, name, out, where), *args, **kwargs)
+            value = lower(Call(self.b, name, out, where, *self.several(node)), *args, **kwargs)
         except UnsupportedOp:
             raise
         except AutocompError as e:
@@ -185,6 +193,13 @@ class _Reader:
             if isinstance(v, Node):
                 self.b.locations.setdefault(v, where)
         return value
+
+    def several(self, node: Any) -> tuple[tuple[Any, ...], frozenset[int]]:
+        """(types, numbers of those read) of a node's results where it has several."""
+        if not isinstance(v := node.meta["val"], (list, tuple)):
+            return (), frozenset()
+        types = tuple(self.tensor_type(x, node) if hasattr(x, "dtype") else None for x in v)
+        return types, frozenset(u.args[1] for u in node.users if u.target is operator.getitem and u.users)
 
     def argument(self, a: Any, where: str, kind: object) -> Any:
         """What a row is given for an argument of this type of ATen's schema: nodes, Python's numbers, dimensions."""

@@ -1,12 +1,10 @@
-"""ATen operators with products: matrix products, attention, convolutions, and the windows and norms beside them."""
+"""ATen operators with products: matrix products and attention."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from autocomp.frontends.torch.call import Call, row
 from autocomp.ir.node import Node
-from autocomp.ir.types import BOOL, F32, F64, I64
+from autocomp.ir.types import BOOL, I64
 
 
 @row("mm", "bmm", "matmul")
@@ -68,83 +66,3 @@ def _repeated(c: Call, x: Node, q: Node) -> Node:
     times = int(q.type.shape[-3]) // int(heads)  # type: ignore[arg-type]
     x = c.op("broadcast", c.op("reshape", x, shape=(*batch, heads, 1, n, e)), shape=(*batch, heads, times, n, e))
     return c.op("reshape", x, shape=(*batch, int(heads) * times, n, e))  # type: ignore[arg-type]
-
-
-@row("convolution", "conv1d", "conv2d", "conv3d")
-def _conv(c: Call, x: Node, w: Node, bias: Node | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, *rest: Any) -> Node:
-    n = x.type.rank - 2
-    wide = lambda v: _window(x, v)[0]
-    if isinstance(padding, str):
-        raise c.refuse(f"pads by '{padding}'")
-    transposed = c.name == "convolution" and bool(rest[0])
-    if transposed:
-        raise c.refuse("is transposed")
-    groups = rest[2] if c.name == "convolution" else (rest[0] if rest else 1)
-    y = c.op("conv", x, w, strides=wide(stride), lo=wide(padding), hi=wide(padding), dilations=wide(dilation), groups=groups)
-    return y if bias is None else c.op("add", y, c.op("reshape", bias, shape=(*bias.type.shape, *[1] * n)))
-
-
-@row("_native_batch_norm_legit_no_training", "batch_norm")
-def _batch_norm(c: Call, x: Node, w: Node | None, b: Node | None, mean: Node, var: Node, *rest: Any) -> Any:
-    if c.name == "batch_norm" and rest[0]:
-        raise c.refuse("is training", "export the model in eval mode")
-    eps = rest[-1] if c.name != "batch_norm" else rest[2]
-    shape = (x.type.shape[1],)
-    one = lambda v, fill: c.op("broadcast", c.b.const(fill, mean.type.dtype), shape=shape) if v is None else v
-    y = c.op("batch_norm", x, one(w, 1), one(b, 0), mean, var, eps=eps)
-    return y if c.name == "batch_norm" else (y, None, None)
-
-
-@row("native_layer_norm", "layer_norm")
-def _layer_norm(c: Call, x: Node, shape: list[int], w: Node | None = None, b: Node | None = None, eps: float = 1e-5, *_: Any) -> Any:
-    axes = tuple(range(x.type.rank - len(shape), x.type.rank))
-    own = x.type.shape[x.type.rank - len(shape) :]
-    one = lambda v, fill: c.op("broadcast", c.b.const(fill, x.type.dtype), shape=own) if v is None else v
-    y = c.op("layer_norm", x, one(w, 1), one(b, 0), axes=axes, eps=eps)
-    return y if c.name == "layer_norm" else (y, None, None)
-
-
-@row("rms_norm")
-def _rms_norm(c: Call, x: Node, shape: list[int], w: Node | None = None, eps: float | None = None) -> Node:
-    axes = tuple(range(x.type.rank - len(shape), x.type.rank))
-    w = c.op("broadcast", c.b.const(1, x.type.dtype), shape=x.type.shape[axes[0] :]) if w is None else w
-    own = F64.eps if x.type.dtype == F64 else F32.eps  # torch's default: of the type that it computes in
-    return c.op("rms_norm", x, w, axes=axes, eps=own if eps is None else eps)
-
-
-def _window(x: Node, *values: Any) -> list[tuple[int, ...]]:
-    """Each value once a spatial dimension."""
-    n = x.type.rank - 2
-    lists = [list(v) if isinstance(v, (list, tuple)) else [v] for v in values]
-    return [tuple(v * n if len(v) == 1 else v) for v in lists]
-
-
-@row("max_pool2d_with_indices", "max_pool2d", "max_pool1d")
-def _max_pool(c: Call, x: Node, kernel: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> Any:
-    if ceil_mode:
-        raise c.refuse("rounds its size up")
-    k, s, p, d = _window(x, kernel, stride or kernel, padding, dilation)
-    y = c.op("maxpool", x, window=k, strides=s, lo=p, hi=p, dilations=d)
-    return (y, None) if c.name.endswith("indices") else y
-
-
-@row("avg_pool2d", "avg_pool1d")
-def _avg_pool(c: Call, x: Node, kernel: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, include: bool = True,
-              divisor: Any = None) -> Node:  # fmt: skip
-    if ceil_mode or divisor is not None:
-        raise c.refuse("rounds its size up or has a divisor of its own")
-    k, s, p = _window(x, kernel, stride or kernel, padding)
-    return c.op("avgpool", x, window=k, strides=s, lo=p, hi=p, dilations=(1,) * len(k), count_include_pad=include)
-
-
-@row("_adaptive_avg_pool2d", "adaptive_avg_pool2d")
-def _adaptive(c: Call, x: Node, size: Any) -> Node:
-    n = x.type.rank
-    sizes = tuple(size) if isinstance(size, (list, tuple)) else (size,) * 2
-    if sizes == (1, 1):
-        return c.op("reduce_mean", x, axes=(n - 2, n - 1), keepdims=True)
-    shape = [int(d) for d in x.type.shape[-2:]]  # type: ignore[arg-type]
-    if any(a % b for a, b in zip(shape, sizes)):
-        raise c.refuse(f"pools {shape} to {list(sizes)} with windows of several sizes")
-    k = tuple(a // b for a, b in zip(shape, sizes))
-    return c.op("avgpool", x, window=k, strides=k, lo=(0, 0), hi=(0, 0), dilations=(1, 1))

@@ -1,0 +1,99 @@
+"""ATen operators that centre and scale: batch, layer, group, instance and root mean square norms."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from autocomp.frontends.torch.call import Call, row
+from autocomp.ir.node import Node
+from autocomp.ir.types import F32, F64, SHORT_FLOATS
+
+
+@row("_native_batch_norm_legit_no_training", "batch_norm")
+def _batch_norm(c: Call, x: Node, w: Node | None, b: Node | None, mean: Any, var: Any, *rest: Any) -> Any:
+    if c.name == "batch_norm" and rest[0]:
+        if mean is None and var is None:
+            return _of_batch(c, x, w, b, rest[2])[0]
+        raise c.refuse("is training", "export the model in eval mode")
+    eps = rest[-1] if c.name != "batch_norm" else rest[2]
+    shape = (x.type.shape[1],)
+    one = lambda v, fill: c.op("broadcast", c.b.const(fill, mean.type.dtype), shape=shape) if v is None else v
+    y = c.op("batch_norm", x, one(w, 1), one(b, 0), mean, var, eps=eps)
+    return y if c.name == "batch_norm" else (y, None, None)
+
+
+@row("native_layer_norm", "layer_norm")
+def _layer_norm(c: Call, x: Node, shape: list[int], w: Node | None = None, b: Node | None = None, eps: float = 1e-5, *_: Any) -> Any:
+    axes = tuple(range(x.type.rank - len(shape), x.type.rank))
+    own = x.type.shape[x.type.rank - len(shape) :]
+    one = lambda v, fill: c.op("broadcast", c.b.const(fill, x.type.dtype), shape=own) if v is None else v
+    y = c.op("layer_norm", x, one(w, 1), one(b, 0), axes=axes, eps=eps)
+    return y if c.name == "layer_norm" else (y, None, None)
+
+
+@row("rms_norm")
+def _rms_norm(c: Call, x: Node, shape: list[int], w: Node | None = None, eps: float | None = None) -> Node:
+    axes = tuple(range(x.type.rank - len(shape), x.type.rank))
+    w = c.op("broadcast", c.b.const(1, x.type.dtype), shape=x.type.shape[axes[0] :]) if w is None else w
+    own = F64.eps if x.type.dtype == F64 else F32.eps  # torch's default: of the type that it computes in
+    return c.op("rms_norm", x, w, axes=axes, eps=own if eps is None else eps)
+
+
+@row("_native_batch_norm_legit", "_native_batch_norm_legit_functional")
+def _batch_statistics(c: Call, x: Node, w: Node | None, b: Node | None, *rest: Any) -> Any:
+    """With the statistics of the batch; running ones, where given, move toward them by the momentum, variances with n - 1."""
+    *running, training, momentum, eps = rest
+    if not training:
+        raise c.refuse("reads running statistics in a form for training", "export the model in eval mode")
+    y, mean, inverse = _of_batch(c, x, w, b, eps)
+    if not running:
+        return y, mean, inverse
+    if any(not isinstance(d, int) for d in x.type.shape):
+        raise c.refuse(f"keeps running statistics of {x.type}", "fix its dimensions")
+    n = prod(x.type.shape) // x.type.shape[1]  # type: ignore[arg-type, operator]
+    number = lambda v: c.b.const(v, mean.type.dtype)
+    var = c.op("sub", c.op("div", number(1), c.op("mul", inverse, inverse)), number(eps))
+    var = c.op("mul", var, number(n / max(n - 1, 1)))
+    moved = lambda old, new: c.cast(c.op("add", c.op("mul", c.cast(old, new.type.dtype), number(1 - momentum)),
+                                         c.op("mul", new, number(momentum))), old.type.dtype)  # fmt: skip
+    return y, mean, inverse, moved(running[0], mean), moved(running[1], var)
+
+
+def _of_batch(c: Call, x: Node, w: Node | None, b: Node | None, eps: float) -> tuple[Node, ...]:
+    """(y, mean, 1 / deviation) of each channel, over all other dimensions."""
+    axes = (0, *range(2, x.type.rank))
+    y, mean, inverse = _centred(c, _wide(c, x), axes, eps)
+    channels = (x.type.shape[1],)
+    return (c.cast(_per_channel(c, y, w, b), x.type.dtype), *(c.op("reshape", v, shape=channels) for v in (mean, inverse)))
+
+
+@row("native_group_norm")
+def _group_norm(c: Call, x: Node, w: Node | None, b: Node | None, n: Any, channels: Any, rest: Any, groups: int, eps: float) -> Any:
+    shape = x.type.shape
+    inner = (int(shape[1]) // groups, *shape[2:])  # type: ignore[arg-type]
+    flat = c.op("reshape", _wide(c, x), shape=(shape[0], groups, *inner))
+    y, mean, inverse = _centred(c, flat, tuple(range(2, flat.type.rank)), eps)
+    y = _per_channel(c, c.op("reshape", y, shape=shape), w, b)
+    of_group = lambda v: c.cast(c.op("reshape", v, shape=(shape[0], groups)), x.type.dtype)
+    return c.cast(y, x.type.dtype), of_group(mean), of_group(inverse)
+
+
+def _wide(c: Call, x: Node) -> Node:
+    return c.cast(x, F32) if x.type.dtype in SHORT_FLOATS else x
+
+
+def _centred(c: Call, x: Node, axes: tuple[int, ...], eps: float) -> tuple[Node, Node, Node]:
+    """((x - mean) / deviation, mean, 1 / deviation) over axes, which stay as ones."""
+    mean = c.op("reduce_mean", x, axes=axes, keepdims=True)
+    centred = c.op("sub", x, mean)
+    var = c.op("reduce_mean", c.op("mul", centred, centred), axes=axes, keepdims=True)
+    inverse = c.op("rsqrt", c.op("add", var, c.b.const(eps, x.type.dtype)))
+    return c.op("mul", centred, inverse), mean, inverse
+
+
+def _per_channel(c: Call, x: Node, w: Node | None, b: Node | None) -> Node:
+    """x w + b with one number a channel, in the type of x."""
+    of = lambda v: c.op("reshape", c.cast(v, x.type.dtype), shape=(*v.type.shape, *[1] * (x.type.rank - 2)))
+    x = x if w is None else c.op("mul", x, of(w))
+    return x if b is None else c.op("add", x, of(b))

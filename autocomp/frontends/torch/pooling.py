@@ -1,0 +1,161 @@
+"""ATen's pools: windows of one size, and adaptive ones, whose windows may have several."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from autocomp.budget import check_table
+from autocomp.frontends.torch.call import Call, per_axis, row
+from autocomp.ir.node import Node
+from autocomp.ir.types import F32, I64, SHORT_FLOATS
+
+
+def _batched(c: Call, x: Node, n: int) -> Node:
+    """(N, C, ..spatial): torch also pools without a batch."""
+    return x if x.type.rank == n + 2 else c.op("reshape", x, shape=(1, *x.type.shape))
+
+
+def _as_given(c: Call, y: Node, x: Node) -> Node:
+    return y if y.type.rank == x.type.rank else c.op("reshape", y, shape=y.type.shape[1:])
+
+
+def _upper(c: Call, x: Node, n: int, k: Any, s: Any, p: Any, d: Any, ceil_mode: bool, out: Any) -> tuple[int, ...]:
+    """Padding at the upper ends: where the size is rounded up, as much as the last window reaches over."""
+    if not ceil_mode:
+        return tuple(p)
+    sizes, places = x.type.shape[-n:], out[-n:]
+    if any(not isinstance(v, int) for v in (*sizes, *places)):
+        raise c.refuse(f"rounds up sizes of {x.type}", "fix the dimension")
+    needed = [(o - 1) * b + f * (a - 1) + 1 - m - e for m, o, a, b, e, f in zip(sizes, places, k, s, p, d)]
+    return tuple(max(a, b) for a, b in zip(needed, p))
+
+
+@row("max_pool1d", "max_pool2d", "max_pool3d", "max_pool2d_with_indices", "max_pool3d_with_indices")
+def _max_pool(c: Call, x: Node, kernel: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> Any:
+    n = _spatial(c)
+    full = _batched(c, x, n)
+    k, s, p, d = (per_axis(n, v) for v in (kernel, stride or kernel, padding, dilation))
+    hi = _upper(c, x, n, k, s, p, d, ceil_mode, c.out.shape if c.out else c.outs[0].shape)
+    window: dict[str, Any] = {"window": k, "strides": s, "lo": p, "hi": hi, "dilations": d}
+    y = _as_given(c, c.op("maxpool", full, **window), x)
+    if not c.name.endswith("indices"):
+        return y
+    if 1 not in c.read:
+        return y, None
+    at = c.op("maxpool_index", full, **window)  # counts over all channels, torch within one
+    return y, _as_given(c, c.op("mod", at, c.b.const(prod(full.type.shape[2:]), I64)), x)  # type: ignore[arg-type]
+
+
+def _spatial(c: Call) -> int:
+    """How many dimensions the operator pools: its name says it."""
+    return int(next(a for a, b in zip(c.name, c.name[1:]) if b == "d" and a.isdigit()))
+
+
+@row("avg_pool1d", "avg_pool2d", "avg_pool3d")
+def _avg_pool(c: Call, x: Node, kernel: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, include: bool = True,
+              divisor: Any = None) -> Node:  # fmt: skip
+    assert c.out is not None
+    n = _spatial(c)
+    full = _batched(c, x, n)
+    k, s, p = (per_axis(n, v) for v in (kernel, stride or kernel, padding))
+    one = (1,) * n
+    hi = _upper(c, x, n, k, s, p, one, ceil_mode, c.out.shape)
+    if divisor is not None:
+        wide = c.cast(full, F32) if full.type.dtype in SHORT_FLOATS else full
+        y = c.op("sumpool", wide, window=k, strides=s, lo=p, hi=hi, dilations=one)
+        y = c.cast(c.op("div", y, c.b.const(divisor, wide.type.dtype)), x.type.dtype)
+    elif include and hi != p:  # the padding counts, what rounding up adds does not
+        full = c.op("pad", full, lo=(0, 0, *p), hi=(0, 0, *p))
+        hi = tuple(a - b for a, b in zip(hi, p))
+        y = c.op("avgpool", full, window=k, strides=s, lo=(0,) * n, hi=hi, dilations=one)
+    else:
+        y = c.op("avgpool", full, window=k, strides=s, lo=p, hi=hi, dilations=one, count_include_pad=include)
+    return _as_given(c, y, x)
+
+
+# ---- adaptive pools: out window o of an axis of n begins at floor(o n / out) and ends before ceil((o + 1) n / out)
+def _spans(c: Call, n: int, out: int) -> tuple[np.ndarray, np.ndarray]:
+    o = np.arange(out)
+    return o * n // out, -(-(o + 1) * n // out)
+
+
+def _windows(c: Call, x: Node, sizes: tuple[int, ...]) -> tuple[Node, list[tuple[np.ndarray, np.ndarray]], list[int]]:
+    """x with each of its last axes n as (windows, elements of the longest): past the end of a window its last element stands."""
+    lead = x.type.rank - len(sizes)
+    spans: list[tuple[np.ndarray, np.ndarray]] = []
+    longest: list[int] = []
+    for j, out in enumerate(sizes):
+        axis = lead + 2 * j
+        begin, end = _spans(c, int(x.type.shape[axis]), out)  # type: ignore[arg-type]
+        k = int((end - begin).max())
+        check_table(out * k, c.where)
+        at = np.minimum(begin[:, None] + np.arange(k), end[:, None] - 1)
+        x = c.op("gather", x, c.array(at.astype(np.int64)), axis=axis)
+        spans.append((begin, end))
+        longest.append(k)
+    return x, spans, longest
+
+
+def _adaptive_sizes(c: Call, x: Node, size: Any) -> tuple[tuple[int, ...], list[int]]:
+    n = _spatial(c)
+    shape = x.type.shape[-n:]
+    if any(not isinstance(d, int) for d in shape):
+        raise c.refuse(f"pools symbolic dimensions of {x.type}", "fix them")
+    given = list(size) if isinstance(size, (list, tuple)) else [size]
+    given = given * n if len(given) == 1 else given
+    return tuple(d if s is None else s for s, d in zip(given, shape)), [int(d) for d in shape]  # type: ignore[misc, arg-type]
+
+
+@row("_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d")
+def _adaptive_avg(c: Call, x: Node, size: Any) -> Node:
+    n, given = _spatial(c), size if isinstance(size, (list, tuple)) else [size]
+    last = tuple(range(x.type.rank - n, x.type.rank))
+    if all(s == 1 for s in given):
+        return c.op("reduce_mean", x, axes=last, keepdims=True)
+    sizes, shape = _adaptive_sizes(c, x, size)
+    if 0 not in sizes and not any(a % b for a, b in zip(shape, sizes)):
+        k = tuple(a // b for a, b in zip(shape, sizes))
+        y = c.op("avgpool", _batched(c, x, n), window=k, strides=k, lo=(0,) * n, hi=(0,) * n, dilations=(1,) * n)
+        return _as_given(c, y, x)
+    wide = c.cast(x, F32) if x.type.dtype in SHORT_FLOATS else x
+    y, spans, longest = _windows(c, wide, sizes)
+    own, zero = (1,) * (2 * n), c.b.const(0, wide.type.dtype)
+    for j, ((begin, end), most) in enumerate(zip(spans, longest)):
+        inside = np.arange(most) < (end - begin)[:, None]
+        if not inside.all():
+            form = [*own]
+            form[2 * j : 2 * j + 2] = inside.shape
+            y = c.op("where", c.array(inside.reshape(form)), y, zero)
+    lead = x.type.rank - n
+    total = c.op("reduce_sum", y, axes=tuple(lead + 2 * j + 1 for j in range(n)), keepdims=False)
+    counts = np.ones(())
+    for begin, end in spans:
+        counts = np.multiply.outer(counts, (end - begin).astype(np.float64))
+    return c.cast(c.op("div", total, c.array(counts.astype(wide.type.dtype.numpy))), x.type.dtype)
+
+
+@row("adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d")
+def _adaptive_max(c: Call, x: Node, size: Any) -> Any:
+    n = _spatial(c)
+    sizes, shape = _adaptive_sizes(c, x, size)
+    y, spans, longest = _windows(c, x, sizes)
+    lead = x.type.rank - n
+    inner = tuple(lead + 2 * j + 1 for j in range(n))
+    values = c.op("reduce_max", y, axes=inner, keepdims=False)
+    if 1 not in c.read:
+        return values, None
+    order = (*range(lead), *(lead + 2 * j for j in range(n)), *inner)
+    flat = c.op("reshape", c.op("transpose", y, perm=order), shape=(*x.type.shape[:lead], *sizes, prod(longest)))
+    at = c.op("reduce_argmax", flat, axes=(flat.type.rank - 1,), keepdims=False)
+    place: Node | None = None
+    for j, ((begin, end), k) in enumerate(zip(spans, longest)):
+        form = [-1 if i == j else 1 for i in range(n)]
+        number = lambda v: c.b.const(v, I64)
+        step = c.op("mod", c.op("floordiv", at, number(prod(longest[j + 1 :]))), number(k))
+        i = c.op("min", c.op("add", step, c.array(begin.reshape(form))), c.array((end - 1).reshape(form)))
+        i = c.op("mul", i, number(prod(shape[j + 1 :])))
+        place = i if place is None else c.op("add", place, i)
+    return values, place

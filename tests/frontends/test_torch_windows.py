@@ -1,0 +1,84 @@
+"""Convolutions, pools and norms of torch mean what torch computes in float64."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from autocomp.ir.reference import evaluate
+
+torch = pytest.importorskip("torch", reason="torch is not installed (pip install 'autocomp[torch]')")
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402, N812
+
+from autocomp.frontends.torch.export import load_torch  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+
+class Apply(nn.Module):
+    def __init__(self, f):
+        super().__init__()
+        self.f = f
+
+    def forward(self, *xs):
+        return self.f(*xs)
+
+
+def means_the_same(f, *xs):
+    graph = load_torch(Apply(f).eval(), xs)
+    want = f(*(x.double() if x.is_floating_point() else x for x in xs))
+    want = want if isinstance(want, (tuple, list)) else (want,)
+    with np.errstate(all="ignore"):
+        got = evaluate(graph, {n.attrs["name"]: x.numpy() for n, x in zip(graph.inputs, xs)})
+    for g, w in zip(got.values(), want, strict=True):
+        np.testing.assert_allclose(g, w.numpy(), rtol=1e-4, atol=1e-4)
+        assert g.shape == tuple(w.shape)
+
+
+def drawn(*shape):
+    rng = np.random.default_rng(3)
+    return torch.from_numpy(rng.standard_normal(shape).astype(np.float32))
+
+
+WINDOWS = {
+    "transposed 1d": (lambda x, w: F.conv_transpose1d(x, w, stride=3, padding=1, output_padding=2), (2, 4, 7), (4, 3, 4)),
+    "transposed 2d, groups": (lambda x, w: F.conv_transpose2d(x, w, stride=(2, 3), groups=2, dilation=2), (2, 4, 5, 6), (4, 3, 3, 2)),
+    "transposed 3d": (lambda x, w: F.conv_transpose3d(x, w, stride=2, padding=1, output_padding=1), (1, 2, 3, 4, 3), (2, 2, 3, 3, 3)),
+    "3d": (lambda x, w: F.conv3d(x, w, stride=2, groups=2, padding=(0, 1, 2)), (1, 4, 5, 6, 7), (4, 2, 2, 3, 3)),
+    "1d, same": (lambda x, w: F.conv1d(x, w, padding="same", dilation=3), (2, 3, 9), (4, 3, 4)),
+    "max, rounded up": (lambda x: F.max_pool2d(x, 3, 2, 1, ceil_mode=True, return_indices=True), (2, 3, 8, 9)),
+    "max 1d": (lambda x: F.max_pool1d(x, 3, 2, dilation=2, return_indices=True), (3, 10)),
+    "max 3d": (lambda x: F.max_pool3d(x, (2, 3, 1), 2, return_indices=True, ceil_mode=True), (1, 2, 5, 5, 5)),
+    "average, rounded up": (lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True), (2, 3, 8, 6)),
+    "average, pads not counted": (lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True, count_include_pad=False), (2, 3, 8, 6)),
+    "average by a divisor": (lambda x: F.avg_pool3d(x, 2, 1, 1, divisor_override=5), (1, 2, 3, 4, 3)),
+    "adaptive average": (lambda x: F.adaptive_avg_pool2d(x, (5, 3)), (2, 3, 7, 8)),
+    "adaptive average 3d": (lambda x: F.adaptive_avg_pool3d(x, (5, None, 2)), (2, 7, 4, 5)),
+    "adaptive max": (lambda x: F.adaptive_max_pool2d(x, (5, 3), return_indices=True), (2, 3, 7, 8)),
+    "adaptive max, more than there are": (lambda x: F.adaptive_max_pool1d(x, 9, return_indices=True), (2, 3, 5)),
+    "group norm": (lambda x, w, b: F.group_norm(x, 2, w, b), (2, 4, 3, 5), (4,), (4,)),
+    "instance norm": (lambda x: F.instance_norm(x), (2, 3, 4, 5)),
+    "local response norm": (lambda x: F.local_response_norm(x, 3), (2, 5, 4, 4)),
+    "batch norm of the batch": (lambda x: F.batch_norm(x, None, None, training=True), (4, 3, 5)),
+}
+
+
+@pytest.mark.parametrize("case", WINDOWS)
+def test_windows_and_norms(case):
+    f, *shapes = WINDOWS[case]
+    means_the_same(f, *(drawn(*s) for s in shapes))
+
+
+def test_of_equal_elements_the_first_is_the_largest_of_a_window():
+    x = torch.zeros(1, 2, 6, 6)
+    means_the_same(lambda x: F.max_pool2d(x, 3, 2, return_indices=True), x)
+    means_the_same(lambda x: F.adaptive_max_pool2d(x, 4, return_indices=True), x)
+
+
+def test_what_is_not_finite_stays_in_its_windows():
+    x = drawn(1, 2, 7, 7)
+    x[0, 0, 3, 3], x[0, 1, 0, 6] = float("nan"), float("inf")
+    means_the_same(lambda x: F.adaptive_avg_pool2d(x, 3), x)
+    means_the_same(lambda x: F.adaptive_max_pool2d(x, 3), x)
+    means_the_same(lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True), x)
