@@ -24,6 +24,8 @@ from autocomp.frontends.torch import (  # noqa: F401  (their rows stand in TABLE
     pooling,
     products,
     reductions,
+    resampling,
+    special,
     views,
 )
 from autocomp.frontends.torch.call import TABLE, Call

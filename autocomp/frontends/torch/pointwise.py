@@ -8,7 +8,7 @@ from typing import Any
 
 from autocomp.frontends.torch.call import TABLE, Call, Lowering, row
 from autocomp.ir.node import Node
-from autocomp.ir.types import BF16, BOOL, F32, F64, I16, I64, DType
+from autocomp.ir.types import BF16, BOOL, F32, F64, I16, I64, SHORT_FLOATS, DType
 
 
 def arithmetic(op: str) -> Lowering:
@@ -132,6 +132,21 @@ for _name in ("abs", "neg", "exp", "exp2", "expm1", "log", "log2", "log1p", "sqr
               "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "floor", "ceil", "round", "trunc", "erf", "sigmoid", "silu", "relu",
               "sign"):  # fmt: skip
     TABLE[_name] = _unary(_name)
+
+
+@row("round")
+def _round(c: Call, x: Node, decimals: int = 0, **_: Any) -> Node:
+    """To so many decimals, of a negative number to tens, hundreds, ..; halves to the even number."""
+    if x.type.dtype.is_int:
+        return x
+    wide = c.cast(x, F32) if x.type.dtype in SHORT_FLOATS else x
+    if decimals == 0:
+        return c.op("round", x)
+    by = c.b.const(10.0 ** abs(decimals), wide.type.dtype)
+    there, back = ("mul", "div") if decimals > 0 else ("div", "mul")
+    return c.cast(c.op(back, c.op("round", c.op(there, wide, by)), by), x.type.dtype)
+
+
 TABLE["isnan"] = lambda c, x: c.op("isnan", x) if x.type.dtype.is_float else c.shaped(c.b.const(False, BOOL))
 TABLE["isinf"] = lambda c, x: c.op("isinf", x) if x.type.dtype.is_float else c.shaped(c.b.const(False, BOOL))
 TABLE["bitwise_not"] = lambda c, x: c.op("not" if x.type.dtype == BOOL else "bitnot", x)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from autocomp.frontends.torch.call import Call, row
 from autocomp.ir.node import Node
 from autocomp.ir.types import BOOL, I64
@@ -18,12 +20,47 @@ def _matmul(c: Call, a: Node, b: Node) -> Node:
 
 @row("addmm", "baddbmm")
 def _addmm(c: Call, bias: Node, a: Node, b: Node, beta: float = 1, alpha: float = 1) -> Node:
-    y = c.op("matmul", a, b)
+    return _plus(c, bias, c.op("matmul", a, b), beta, alpha)
+
+
+@row("addmv")
+def _addmv(c: Call, bias: Node, a: Node, v: Node, beta: float = 1, alpha: float = 1) -> Node:
+    assert c.out is not None
+    column = c.op("reshape", v, shape=(*v.type.shape, 1))
+    y = c.op("reshape", c.op("matmul", a, column), shape=c.out.shape)
+    return _plus(c, bias, y, beta, alpha)
+
+
+@row("addbmm")
+def _addbmm(c: Call, bias: Node, a: Node, b: Node, beta: float = 1, alpha: float = 1) -> Node:
+    """The products of a batch summed: one product whose inner dimension is that of all."""
+    n, rows, inner = a.type.shape
+    wide = c.op("reshape", c.op("transpose", a, perm=(1, 0, 2)), shape=(rows, n * inner))  # type: ignore[operator]
+    tall = c.op("reshape", b, shape=(n * inner, b.type.shape[2]))  # type: ignore[operator]
+    return _plus(c, bias, c.op("matmul", wide, tall), beta, alpha)
+
+
+@row("_trilinear")
+def _trilinear(c: Call, a: Node, b: Node, d: Node, *rest: Any) -> Node:
+    """sum over the last lists' dimensions of the product of three operands, each given its missing dimensions as ones."""
+    added, summed = rest[:3], rest[3]
+    product: Node | None = None
+    for x, places in zip((a, b, d), added):
+        shape = list(x.type.shape)
+        for k in sorted(places):
+            shape.insert(k, 1)
+        x = c.op("reshape", x, shape=tuple(shape))
+        product = x if product is None else c.op("mul", product, x)
+    assert product is not None
+    return c.op("reduce_sum", product, axes=tuple(sorted(k % product.type.rank for k in summed)), keepdims=False)
+
+
+def _plus(c: Call, bias: Node, y: Node, beta: float, alpha: float) -> Node:
+    """beta bias + alpha y; a bias times 0 is not read."""
     y = y if alpha == 1 else c.op("mul", y, c.b.const(alpha, y.type.dtype))
-    if beta == 0:  # the bias is not read: it may be anything
+    if beta == 0:
         return y
-    bias = bias if beta == 1 else c.op("mul", bias, c.b.const(beta, y.type.dtype))
-    return c.op("add", y, bias)
+    return c.op("add", y, bias if beta == 1 else c.op("mul", bias, c.b.const(beta, y.type.dtype)))
 
 
 @row("linear")

@@ -8,7 +8,7 @@ from typing import Any
 from autocomp.frontends.torch.call import TABLE, Call, Lowering, axes_of, axis_of, row
 from autocomp.frontends.torch.pointwise import arithmetic
 from autocomp.ir.node import Node
-from autocomp.ir.types import BOOL, F64
+from autocomp.ir.types import BOOL, F32, F64, I64, SHORT_FLOATS
 
 
 def _reduction(op: str) -> Lowering:
@@ -31,13 +31,37 @@ for _name, _op in {"sum": "reduce_sum", "mean": "reduce_mean", "prod": "reduce_p
 @row("linalg_vector_norm")
 def _norm(c: Call, x: Node, order: float = 2, dim: Any = None, keepdim: bool = False) -> Node:
     assert c.out is not None
-    x = c.cast(x, c.out.dtype)
-    total = lambda y, op="reduce_sum": c.op(op, y, axes=axes_of(x, dim), keepdims=keepdim)
+    return c.cast(length(c, c.cast(x, c.out.dtype), order, axes_of(x, dim), keepdim), c.out.dtype)
+
+
+def length(c: Call, x: Node, order: float, axes: tuple[int, ...], keepdim: bool = False) -> Node:
+    """The norm of this order of x over axes; of short floats in f32, for their powers and sums may be beyond the type."""
+    x = c.op("abs", c.cast(x, F32) if x.type.dtype in SHORT_FLOATS else x)
+    d = x.type.dtype
+    total = lambda y, op="reduce_sum": c.op(op, y, axes=axes, keepdims=keepdim)
     if order == 2:
         return c.op("sqrt", total(c.op("mul", x, x)))
+    if order == 0:
+        return total(c.cast(c.op("ne", x, c.b.const(0, d)), d))
     if order == 1 or abs(order) == float("inf"):
-        return total(c.op("abs", x), "reduce_sum" if order == 1 else "reduce_max" if order > 0 else "reduce_min")
-    raise c.refuse(f"is of order {order}", "orders 1, 2 and the infinities are there")
+        return total(x, "reduce_sum" if order == 1 else "reduce_max" if order > 0 else "reduce_min")
+    return c.op("pow", total(c.op("pow", x, c.b.const(order, d))), c.b.const(1 / order, d))
+
+
+@row("dist")
+def _dist(c: Call, a: Node, b: Node, order: float = 2) -> Node:
+    assert c.out is not None
+    difference = c.op("sub", c.cast(a, c.out.dtype), c.cast(b, c.out.dtype))
+    return c.cast(length(c, difference, order, axes_of(difference, None)), c.out.dtype)
+
+
+@row("_cdist_forward")
+def _distances(c: Call, a: Node, b: Node, order: float, mode: Any = None) -> Node:
+    """Of each row of a from each of b."""
+    assert c.out is not None
+    apart = lambda x, at: c.op("reshape", x, shape=(*x.type.shape[: x.type.rank - at], 1, *x.type.shape[x.type.rank - at :]))
+    difference = c.op("sub", apart(a, 1), apart(b, 2))
+    return c.shaped(c.cast(length(c, difference, order, (difference.type.rank - 1,)), c.out.dtype))
 
 
 @row("max", "min")
@@ -47,14 +71,21 @@ def _extremum(c: Call, x: Node, dim: Any = None, keepdim: bool = False) -> Any:
     value = c.op(f"reduce_{c.name}", x, axes=axes_of(x, dim), keepdims=keepdim)
     if dim is None:
         return value
+    if not x.type.rank:
+        return value, c.b.const(0, I64)
     return value, c.op(f"reduce_arg{c.name}", x, axes=axes_of(x, dim), keepdims=keepdim)
 
 
 @row("argmax", "argmin")
 def _arg(c: Call, x: Node, dim: Any = None, keepdim: bool = False) -> Node:
-    if dim is None:
+    if dim is None or not x.type.rank:
         x, dim = c.op("reshape", x, shape=(x.type.elements,)), 0
     return c.op(f"reduce_{c.name}", x, axes=axes_of(x, dim), keepdims=keepdim)
+
+
+@row("var_mean")
+def _var_mean(c: Call, x: Node, dim: Any = None, correction: Any = 1, keepdim: bool = False, **_: Any) -> tuple[Node, Node]:
+    return _var(c, x, dim, correction, keepdim), c.op("reduce_mean", x, axes=axes_of(x, dim), keepdims=keepdim)
 
 
 @row("var")

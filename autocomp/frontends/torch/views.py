@@ -146,6 +146,18 @@ def _full(c: Call, *args: Any, **__: Any) -> Node:
     return c.shaped(c.value(value, c.out.dtype))
 
 
+@row("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided")
+def _empty(c: Call, *_: Any, **__: Any) -> Node:
+    """Elements that are written before they are read, where the model is right: zeros."""
+    assert c.out is not None
+    return c.shaped(c.b.const(0, c.out.dtype))
+
+
+@row("fill")
+def _fill(c: Call, x: Node, value: Any) -> Node:
+    return c.op("broadcast", c.value(value, x.type.dtype), shape=x.type.shape)
+
+
 @row("arange")
 def _arange(c: Call, *args: Any, **__: Any) -> Node:
     assert c.out is not None

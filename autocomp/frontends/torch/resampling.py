@@ -1,0 +1,114 @@
+"""ATen operators that resize images: along each axis a weighted sum of a few elements that are known when the model is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from autocomp.budget import check_table
+from autocomp.frontends.torch.call import Call, row
+from autocomp.ir.node import Node
+from autocomp.ir.types import F32, SHORT_FLOATS
+
+CUBIC = -0.75  # the free number of Keys' kernel, as torch has it
+
+Taps = list[tuple[np.ndarray, np.ndarray | None]]
+"""(which element of the axis, with what weight) for each output element; None for a weight of 1."""
+
+
+def _upsampling(n: int, taps: Callable[[int, int, float | None, bool], Taps], corners: bool) -> Callable[..., Node]:
+    """The row of an operator that resizes the last n axes. Its arguments beside x: sizes and, of all but nearest ones, align_corners;
+    then factors, in one list or apart."""
+
+    def lower(c: Call, x: Node, *rest: Any, **named: Any) -> Node:
+        assert c.out is not None
+        if any(not isinstance(d, int) for d in (*x.type.shape[-n:], *c.out.shape[-n:])):
+            raise c.refuse(f"resizes symbolic dimensions of {x.type}", "fix them")
+        if 0 in x.type.shape or (taps in (_linear, _cubic) and not x.type.dtype.is_float):
+            raise c.refuse(f"resizes {x.type}")
+        align = bool(rest[1]) if corners else False
+        last = rest[2 if corners else 1 :]
+        factors = last[0] if last and isinstance(last[0], list) else named.get("scale_factors") or [*last] or None
+        d = x.type.dtype
+        y = c.cast(x, F32) if d in SHORT_FLOATS else x
+        for k in range(n):
+            axis = y.type.rank - n + k
+            size, out = int(x.type.shape[axis]), int(c.out.shape[axis])  # type: ignore[arg-type]
+            factor = factors[k] if factors and k < len(factors) else None
+            if size == out and (factor is None or taps in (_linear, _nearest)):  # torch copies, whatever the factor says
+                continue
+            check_table(out, c.where)
+            y = _weighted(c, y, axis, taps(size, out, factor, align))
+        return c.cast(y, d)
+
+    return lower
+
+
+def _weighted(c: Call, x: Node, axis: int, taps: Taps) -> Node:
+    total: Node | None = None
+    for at, weight in taps:
+        part = _chosen(c, x, axis, at)
+        if weight is not None:
+            form = (len(at), *[1] * (x.type.rank - axis - 1))
+            part = c.op("mul", part, c.array(weight.reshape(form).astype(x.type.dtype.numpy)))
+        total = part if total is None else c.op("add", total, part)
+    assert total is not None
+    return total
+
+
+def _chosen(c: Call, x: Node, axis: int, at: np.ndarray) -> Node:
+    """x[at] along an axis: a broadcast where each element is repeated as often as the others, else a look-up."""
+    n, out, shape = int(x.type.shape[axis]), len(at), x.type.shape  # type: ignore[arg-type]
+    if out % n == 0 and np.array_equal(at, np.arange(out) // (out // n)):
+        apart = c.op("reshape", x, shape=(*shape[: axis + 1], 1, *shape[axis + 1 :]))
+        wide = c.op("broadcast", apart, shape=(*shape[: axis + 1], out // n, *shape[axis + 1 :]))
+        return c.op("reshape", wide, shape=(*shape[:axis], out, *shape[axis + 1 :]))
+    return c.op("gather", x, c.array(at.astype(np.int64)), axis=axis)
+
+
+def _step(n: int, out: int, factor: float | None) -> np.float32:
+    """How far one output element lies from the next, in f32 as torch computes it."""
+    return np.float32(1 / factor) if factor else np.float32(n) / np.float32(out)
+
+
+def _sources(n: int, out: int, factor: float | None, align: bool) -> np.ndarray:
+    o = np.arange(out, dtype=np.float32)
+    if align:
+        return o * (np.float32(n - 1) / np.float32(out - 1) if out > 1 else np.float32(0))
+    return (o + np.float32(0.5)) * _step(n, out, factor) - np.float32(0.5)
+
+
+def _nearest(n: int, out: int, factor: float | None, align: bool) -> Taps:
+    at = np.floor(np.arange(out, dtype=np.float32) * _step(n, out, factor)).astype(np.int64)
+    return [(np.minimum(at, n - 1), None)]
+
+
+def _nearest_exact(n: int, out: int, factor: float | None, align: bool) -> Taps:
+    at = np.floor((np.arange(out, dtype=np.float32) + np.float32(0.5)) * _step(n, out, factor)).astype(np.int64)
+    return [(np.minimum(at, n - 1), None)]
+
+
+def _linear(n: int, out: int, factor: float | None, align: bool) -> Taps:
+    x = np.maximum(_sources(n, out, factor, align), np.float32(0))
+    low = np.minimum(np.floor(x).astype(np.int64), n - 1)
+    part = np.clip(x - low, 0, 1)
+    return [(low, 1 - part), (np.minimum(low + 1, n - 1), part)]
+
+
+def _cubic(n: int, out: int, factor: float | None, align: bool) -> Taps:
+    """Keys' kernel; neighbours beyond an end are the end."""
+    x = _sources(n, out, factor, align).astype(np.float64)
+    low = np.floor(x)
+    d = np.abs((x - low)[:, None] - np.arange(-1, 3))
+    near = ((CUBIC + 2) * d - (CUBIC + 3)) * d * d + 1
+    weights = np.where(d <= 1, near, ((CUBIC * d - 5 * CUBIC) * d + 8 * CUBIC) * d - 4 * CUBIC)
+    return [(np.clip(low.astype(np.int64) + k - 1, 0, n - 1), weights[:, k]) for k in range(4)]
+
+
+for _n, _kind in ((1, "linear1d"), (2, "bilinear2d"), (3, "trilinear3d")):
+    row(f"upsample_{_kind}")(_upsampling(_n, _linear, True))
+    row(f"upsample_nearest{_n}d")(_upsampling(_n, _nearest, False))
+    row(f"_upsample_nearest_exact{_n}d")(_upsampling(_n, _nearest_exact, False))
+row("upsample_bicubic2d")(_upsampling(2, _cubic, True))

@@ -1,0 +1,113 @@
+"""ATen's functions beyond the table of scalar functions, written with its entries: signs, angles, lengths, the tail of erf."""
+
+from __future__ import annotations
+
+from math import pi
+from typing import Any
+
+from autocomp.frontends.torch.call import Call, row
+from autocomp.ir.node import Node
+from autocomp.ir.types import BOOL, F32, SHORT_FLOATS, DType
+
+
+def _pair(c: Call, a: Any, b: Any) -> tuple[Node, Node, DType]:
+    """Both operands in the type to compute in, and that type: f32 for short floats."""
+    assert c.out is not None
+    wide = F32 if c.out.dtype in SHORT_FLOATS else c.out.dtype
+    return c.value(a, wide), c.value(b, wide), wide
+
+
+def _result(c: Call, y: Node) -> Node:
+    assert c.out is not None
+    return c.shaped(c.cast(y, c.out.dtype))
+
+
+def negative(c: Call, x: Node) -> Node:
+    """Whether the sign bit is set: of -0.0 too (of a NaN the bit is not looked at)."""
+    zero = c.b.const(0, x.type.dtype)
+    if not x.type.dtype.is_float:
+        return c.op("lt", x, zero)
+    below = c.op("lt", c.op("div", c.b.const(1, x.type.dtype), x), zero)
+    return c.op("where", c.op("eq", x, zero), below, c.op("lt", x, zero))
+
+
+@row("signbit")
+def _signbit(c: Call, x: Node) -> Node:
+    return c.shaped(c.b.const(False, BOOL)) if x.type.dtype.kind in "bu" else negative(c, x)
+
+
+def _signed(c: Call, size: Node, minus: Node) -> Node:
+    return c.op("where", minus, c.op("neg", size), size)
+
+
+@row("copysign")
+def _copysign(c: Call, a: Any, b: Any) -> Node:
+    x, y, _ = _pair(c, a, b)
+    return _result(c, _signed(c, c.op("abs", x), negative(c, y)))
+
+
+@row("atan2")
+def _atan2(c: Call, a: Any, b: Any) -> Node:
+    """The angle of (x = b, y = a): of |y / x|, in the half-plane of x, with the sign of y; also of zeros and of infinities."""
+    y, x, d = _pair(c, a, b)
+    number = lambda v: c.b.const(v, d)
+    height, width = c.op("abs", y), c.op("abs", x)
+    equal = c.op("eq", height, width)  # also 0 / 0 and inf / inf
+    ratio = c.op("where", equal, c.op("where", c.op("eq", width, number(0)), number(0), number(1)), c.op("div", height, width))
+    angle = c.op("atan", ratio)
+    angle = c.op("where", negative(c, x), c.op("sub", number(pi), angle), angle)
+    return _result(c, _signed(c, angle, negative(c, y)))
+
+
+@row("hypot")
+def _hypot(c: Call, a: Any, b: Any) -> Node:
+    """Scaled by the longer leg, whose square may be beyond the type; an infinite leg makes it infinite whatever the other is."""
+    x, y, d = _pair(c, a, b)
+    x, y = c.op("abs", x), c.op("abs", y)
+    longer, shorter = c.op("max", x, y), c.op("min", x, y)
+    ratio = c.op("div", shorter, longer)
+    length = c.op("mul", longer, c.op("sqrt", c.op("add", c.op("mul", ratio, ratio), c.b.const(1, d))))
+    length = c.op("where", c.op("eq", longer, c.b.const(0, d)), longer, length)
+    endless = c.op("or", c.op("isinf", x), c.op("isinf", y))
+    return _result(c, c.op("where", endless, c.b.const(float("inf"), d), length))
+
+
+@row("fmax", "fmin")
+def _present(c: Call, a: Any, b: Any) -> Node:
+    """The larger or smaller one; of a number and a NaN the number."""
+    assert c.out is not None
+    d = c.out.dtype
+    x, y = c.value(a, d), c.value(b, d)
+    if d == BOOL:
+        return c.shaped(c.op("or" if c.name == "fmax" else "and", x, y))
+    z = c.op(c.name[1:], x, y)
+    if d.is_float:
+        z = c.op("where", c.op("isnan", x), y, c.op("where", c.op("isnan", y), x, z))
+    return c.shaped(z)
+
+
+@row("ldexp")
+def _ldexp(c: Call, a: Any, b: Any) -> Node:
+    x, y, _ = _pair(c, a, b)
+    return _result(c, c.op("mul", x, c.op("exp2", y)))
+
+
+TAIL = (-1.26551223, 1.00002368, 0.37409196, 0.09678418, -0.18628806, 0.27886807, -1.13520398, 1.48851587, -0.82215223, 0.17087277)
+"""erfc(x) = t exp(-x^2 + sum of TAIL[k] t^k), t = 1 / (1 + x/2), to a relative 1.2e-7 for x >= 0 (W. H. Press et al., Numerical
+Recipes, 6.2)."""
+
+
+@row("erfc", "special_erfc")
+def _erfc(c: Call, a: Node) -> Node:
+    assert c.out is not None
+    if c.out.dtype.bits == 64:
+        raise c.refuse("has no form that is right to f64", "compute it in float32")
+    x = c.cast(a, F32)
+    number = lambda v: c.b.const(v, F32)
+    size = c.op("abs", x)
+    t = c.op("div", number(1), c.op("add", c.op("mul", size, number(0.5)), number(1)))
+    power = number(TAIL[-1])
+    for k in reversed(TAIL[:-1]):
+        power = c.op("add", c.op("mul", power, t), number(k))
+    y = c.op("mul", t, c.op("exp", c.op("sub", power, c.op("mul", size, size))))
+    return _result(c, c.op("where", c.op("lt", x, number(0)), c.op("sub", number(2), y), y))

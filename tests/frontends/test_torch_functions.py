@@ -1,0 +1,109 @@
+"""Resampling, functions beyond the scalar table, norms and sums of products of torch mean what torch computes in float64."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from autocomp.ir.reference import evaluate
+
+torch = pytest.importorskip("torch", reason="torch is not installed (pip install 'autocomp[torch]')")
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402, N812
+
+from autocomp.frontends.torch.export import load_torch  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+
+class Apply(nn.Module):
+    def __init__(self, f):
+        super().__init__()
+        self.f = f
+
+    def forward(self, *xs):
+        return self.f(*xs)
+
+
+def means_the_same(f, *xs, float64=True, zeros=True):
+    graph = load_torch(Apply(f).eval(), xs)
+    want = f(*(x.double() if float64 and x.is_floating_point() else x for x in xs))
+    want = want if isinstance(want, (tuple, list)) else (want,)
+    with np.errstate(all="ignore"):
+        got = evaluate(graph, {n.attrs["name"]: x.numpy() for n, x in zip(graph.inputs, xs)}, float64=float64)
+    for g, w in zip(got.values(), want, strict=True):
+        np.testing.assert_allclose(g, w.numpy(), rtol=1e-4, atol=1e-5)
+        assert not zeros or np.array_equal(np.signbit(g)[w.numpy() == 0], np.signbit(w.numpy())[w.numpy() == 0])
+
+
+def drawn(*shape):
+    return torch.from_numpy(np.random.default_rng(5).standard_normal(shape).astype(np.float32))
+
+
+RESIZED = {
+    "nearest": dict(size=(5, 12)), "nearest by factors": dict(scale_factor=(1.7, 0.6)), "nearest-exact": dict(size=(9, 3), mode="nearest-exact"),
+    "bilinear": dict(size=(9, 4), mode="bilinear"), "corners": dict(size=(9, 4), mode="bilinear", align_corners=True),
+    "by a factor": dict(scale_factor=1.7, mode="bilinear"), "recomputed": dict(scale_factor=1.7, mode="bilinear", recompute_scale_factor=True),
+    "bicubic": dict(size=(11, 4), mode="bicubic"), "bicubic corners": dict(scale_factor=2.3, mode="bicubic", align_corners=True),
+    "area": dict(size=(4, 3), mode="area"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", RESIZED)
+def test_resizing(case):
+    means_the_same(lambda x: F.interpolate(x, **RESIZED[case]), drawn(2, 3, 6, 7))
+
+
+def test_resizing_lines_and_boxes():
+    means_the_same(lambda x: F.interpolate(x, 11, mode="linear"), drawn(2, 3, 6))
+    means_the_same(lambda x: F.interpolate(x, (3, 5, 8), mode="trilinear", align_corners=True), drawn(1, 2, 4, 3, 6))
+    means_the_same(lambda x: F.interpolate(x, scale_factor=2), drawn(1, 2, 2, 3, 2))
+
+
+ODD = [0.0, -0.0, 1.0, -2.5, float("inf"), -float("inf"), float("nan"), 3e38]
+
+
+@pytest.mark.parametrize("f", [torch.atan2, torch.hypot, torch.fmax, torch.fmin], ids=lambda f: f.__name__)
+def test_two_operands_that_are_odd(f):
+    a, b = (torch.tensor(v) for v in zip(*product(ODD, ODD)))
+    means_the_same(f, a, b, float64=False, zeros=f not in (torch.fmax, torch.fmin))  # which of two zeros is open
+
+
+def test_signs():
+    a, b = (torch.tensor(v) for v in zip(*product(ODD, ODD[:-2])))
+    means_the_same(torch.copysign, a, b)
+    means_the_same(torch.signbit, b)
+    means_the_same(torch.signbit, torch.tensor([-1, 0, 3]))
+
+
+def test_the_tail_of_erf_keeps_its_digits():
+    x = torch.linspace(-4, 9, 200)
+    graph = load_torch(Apply(torch.erfc).eval(), (x,))
+    got = evaluate(graph, {graph.inputs[0].attrs["name"]: x.numpy()}, float64=False)
+    np.testing.assert_allclose(next(iter(got.values())), torch.erfc(x.double()).numpy(), rtol=3e-5)
+
+
+@pytest.mark.parametrize("order", [0, 0.5, 1, 2, 3.5, float("inf"), -float("inf")])
+def test_norms(order):
+    x, y = drawn(3, 4, 5), drawn(3, 6, 5)
+    means_the_same(lambda x: torch.linalg.vector_norm(x, order, dim=(0, 2), keepdim=True), x)
+    means_the_same(lambda x: torch.dist(x, x + 1, order), x)
+    if order >= 0:
+        means_the_same(lambda x, y: torch.cdist(x, y, order), x, y)
+
+
+def test_norms_of_halves_are_summed_in_f32():
+    x = torch.full((8,), 300.0, dtype=torch.float16)
+    means_the_same(torch.linalg.vector_norm, x, float64=False)
+
+
+def test_products_and_moments():
+    a, b, v = drawn(3, 4, 5), drawn(3, 5, 6), drawn(5)
+    means_the_same(lambda x, a, b: torch.addbmm(x, a, b, beta=0.5, alpha=2), drawn(4, 6), a, b)
+    means_the_same(lambda x, a, v: torch.addmv(x, a[0], v, beta=0), torch.full((4,), float("nan")), a, v)
+    means_the_same(lambda a, w: F.bilinear(a, a, w), a, drawn(2, 5, 5))
+    means_the_same(lambda x: torch.std_mean(x, (0, 2), correction=2), a)
+    means_the_same(lambda x: torch.round(x, decimals=1), a)
+    means_the_same(lambda x: x.max(0), torch.tensor(3.0))
