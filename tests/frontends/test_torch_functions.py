@@ -43,10 +43,13 @@ def drawn(*shape):
 
 
 RESIZED = {
-    "nearest": dict(size=(5, 12)), "nearest by factors": dict(scale_factor=(1.7, 0.6)), "nearest-exact": dict(size=(9, 3), mode="nearest-exact"),
+    "nearest": dict(size=(5, 12)), "nearest by factors": dict(scale_factor=(1.7, 0.6)),
+    "nearest-exact": dict(size=(9, 3), mode="nearest-exact"),
     "bilinear": dict(size=(9, 4), mode="bilinear"), "corners": dict(size=(9, 4), mode="bilinear", align_corners=True),
-    "by a factor": dict(scale_factor=1.7, mode="bilinear"), "recomputed": dict(scale_factor=1.7, mode="bilinear", recompute_scale_factor=True),
-    "bicubic": dict(size=(11, 4), mode="bicubic"), "bicubic corners": dict(scale_factor=2.3, mode="bicubic", align_corners=True),
+    "by a factor": dict(scale_factor=1.7, mode="bilinear"),
+    "recomputed": dict(scale_factor=1.7, mode="bilinear", recompute_scale_factor=True),
+    "bicubic": dict(size=(11, 4), mode="bicubic"),
+    "bicubic corners": dict(scale_factor=2.3, mode="bicubic", align_corners=True),
     "area": dict(size=(4, 3), mode="area"),
 }  # fmt: skip
 
@@ -107,3 +110,22 @@ def test_products_and_moments():
     means_the_same(lambda x: torch.std_mean(x, (0, 2), correction=2), a)
     means_the_same(lambda x: torch.round(x, decimals=1), a)
     means_the_same(lambda x: x.max(0), torch.tensor(3.0))
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("align", [False, True])
+def test_images_at_places(mode, padding, align):
+    x, grid = drawn(2, 3, 5, 6), 1.5 * drawn(2, 4, 3, 2)
+    means_the_same(lambda x, grid: F.grid_sample(x, grid, mode, padding, align), x, grid, zeros=False)
+
+
+def test_boxes_at_places_of_a_rotation():
+    turned = lambda x, t: F.grid_sample(x, F.affine_grid(t, [2, 2, 3, 4, 5], align_corners=False), align_corners=False)
+    means_the_same(turned, drawn(2, 2, 4, 3, 5), drawn(2, 3, 4), zeros=False)
+
+
+def test_what_is_not_finite_is_read_only_where_it_lies():
+    x, grid = drawn(1, 1, 4, 4), torch.tensor([[[[-0.9, -0.9], [3.0, 3.0], [0.9, 0.9]]]])
+    x[0, 0, 0, 0], x[0, 0, 3, 3] = float("inf"), float("nan")
+    means_the_same(lambda x, g: F.grid_sample(x, g, align_corners=False), x, grid, zeros=False)

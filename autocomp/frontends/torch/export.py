@@ -25,6 +25,7 @@ from autocomp.frontends.torch import (  # noqa: F401  (their rows stand in TABLE
     products,
     reductions,
     resampling,
+    sampling,
     special,
     views,
 )
