@@ -14,6 +14,7 @@ from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402, N812
 from torch.utils._pytree import tree_flatten, tree_unflatten  # noqa: E402
 
+from autocomp.frontends.torch.call import TABLE  # noqa: E402
 from autocomp.frontends.torch.export import load_torch  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -166,12 +167,17 @@ def test_an_operator_without_a_row_is_refused_with_its_place():
 @pytest.mark.parametrize(("f", "said"), [
     (lambda x: F.dropout(x, 0.5, True), "drops out 0.5 of the elements at random"),
     (lambda x: x.view(torch.int32), r"'aten.view.dtype' with these arguments gives i32\[4, 4\], its row f32\[4, 4\]"),
-    (lambda x: x.round(decimals=1), r"'aten.round.decimals' with arguments \(x\w*, decimals=1\)"),
     (lambda x: (x, 3), "output_1 is 3, no tensor"),
 ])  # fmt: skip
 def test_what_would_be_another_value_is_refused(f, said):
     with pytest.raises(UnsupportedOp, match=said):
         load_torch(Apply(f).eval(), (R(4, 4),))
+
+
+def test_a_form_of_a_call_that_its_row_does_not_know_is_refused(monkeypatch):
+    monkeypatch.setitem(TABLE, "round", lambda c, x: c.op("round", x))
+    with pytest.raises(UnsupportedOp, match=r"'aten.round.decimals' with arguments \(x\w*, decimals=1\)"):
+        load_torch(Apply(lambda x: x.round(decimals=1)).eval(), (torch.zeros(4, 4),))
 
 
 def test_training_mode_and_missing_examples_are_errors():

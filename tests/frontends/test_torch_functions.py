@@ -129,3 +129,10 @@ def test_what_is_not_finite_is_read_only_where_it_lies():
     x, grid = drawn(1, 1, 4, 4), torch.tensor([[[[-0.9, -0.9], [3.0, 3.0], [0.9, 0.9]]]])
     x[0, 0, 0, 0], x[0, 0, 3, 3] = float("inf"), float("nan")
     means_the_same(lambda x, g: F.grid_sample(x, g, align_corners=False), x, grid, zeros=False)
+
+
+def test_extremes_of_truth_values():
+    x = torch.tensor([[True, False, True], [False, False, False]])
+    means_the_same(lambda x: x.max(1), x, zeros=False)
+    means_the_same(lambda x: x.min(1, keepdim=True), x, zeros=False)
+    means_the_same(lambda x: (x.max(), x.min(), x.amax(0), x.amin(0)), x, zeros=False)

@@ -63,6 +63,8 @@ def _avg_pool(c: Call, x: Node, kernel: Any, stride: Any = None, padding: Any = 
     k, s, p = (per_axis(n, v) for v in (kernel, stride or kernel, padding))
     one = (1,) * n
     hi = _upper(c, x, n, k, s, p, one, ceil_mode, c.out.shape)
+    if not x.type.dtype.is_float:
+        raise c.refuse(f"averages {x.type}", "cast it to a float first")
     if divisor is not None:
         wide = c.cast(full, F32) if full.type.dtype in SHORT_FLOATS else full
         y = c.op("sumpool", wide, window=k, strides=s, lo=p, hi=hi, dilations=one)

@@ -16,6 +16,8 @@ def _reduction(op: str) -> Lowering:
         assert c.out is not None
         if op in ("reduce_any", "reduce_all"):
             x = x if x.type.dtype == BOOL else c.op("ne", x, c.b.const(0, x.type.dtype))
+        elif op in ("reduce_max", "reduce_min") and x.type.dtype == BOOL:
+            return c.op("reduce_any" if op == "reduce_max" else "reduce_all", x, axes=axes_of(x, dim), keepdims=keepdim)
         elif op in ("reduce_sum", "reduce_mean", "reduce_prod"):
             x = c.cast(x, c.out.dtype)
         return c.op(op, x, axes=axes_of(x, dim), keepdims=keepdim)
@@ -68,7 +70,10 @@ def _distances(c: Call, a: Node, b: Node, order: float, mode: Any = None) -> Nod
 def _extremum(c: Call, x: Node, dim: Any = None, keepdim: bool = False) -> Any:
     if isinstance(dim, Node):
         return arithmetic(c.name)(c, x, dim)
+    truth = x.type.dtype == BOOL
+    x = c.cast(x, I64) if truth else x
     value = c.op(f"reduce_{c.name}", x, axes=axes_of(x, dim), keepdims=keepdim)
+    value = c.cast(value, BOOL) if truth else value
     if dim is None:
         return value
     if not x.type.rank:
