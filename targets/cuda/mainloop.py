@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from autocomp.targets.cuda import load_c_halves, queues, third_epilogue_stage
-from autocomp.targets.cuda.wgmma import Flight
+from autocomp.targets.cuda.wgmma import Flight, flight_of
 from autocomp.targets.simt.placed import tile_of
 
 from autocomp.tile.program import Loop, walk
@@ -19,13 +19,21 @@ if TYPE_CHECKING:
     from autocomp.targets.cuda.warp_specialised import WarpSpecialisedPrinter
 
 
-def rehearse(at: WarpSpecialisedPrinter, loop: Loop) -> tuple[list[Flight], set[str]]:
-    """The products that are still under way at the end of an iteration, and what others may then still read."""
-    twin = at.twin()
-    twin.lines.append("ac_registers_claim")
-    twin.flights, twin.descriptors, twin.waited = [], dict(at.descriptors), set(at.waited)
-    iterate(twin, loop, [q for q in at.queues if q.loop is loop])
-    return twin.flights, twin.seen
+def carried(at: WarpSpecialisedPrinter, loop: Loop) -> list[Flight]:
+    """The products that are still under way at the end of an iteration."""
+    left: list[Flight] = []
+    for n in loop.body:
+        if isinstance(n, Loop):
+            touched = {x for s, _ in walk(n.body) for x in (s.dst, *s.srcs)}
+            left = at.parted(left, touched)[1] if n.kind == "when" else [*left, *carried(at, n)]
+        elif n.op == "mma":
+            a = at.place.products[n].a
+            if a not in at.placer.laid and a not in at.placer.bulk:
+                left = at.parted(left, {n.dst})[1]
+            left = [*left, flight_of(at, n)]
+        elif not (n.op == "copy" and n.dst in at.of):
+            left = at.parted(left, {n.dst, *n.srcs})[1]
+    return [Flight(f.stmt, f.queues, True) for f in left]
 
 
 def iterate(at: WarpSpecialisedPrinter, loop: Loop, mine: list[Queue]) -> None:
@@ -69,7 +77,7 @@ def _part(at: WarpSpecialisedPrinter, loop: Loop, mine: list[Queue], begin: Call
     at.turn_of = it if first == "0" else ""
     for f in at.flights:
         f.guard = f"{it} > 0" if f.carried and first == "0" else ""
-    with at.block(f"for (int {it} = {first}; {it} < {end}; ++{it})"):
+    with at.block(f"for (int {it} = {first}; {it} < {end}; ++{it})", again=it):
         at.bases(loop, begin(it))
         at.waited -= {q.name for q in mine}
         # warpgroups that share rows stop for each other anyway: the slot is free one product sooner

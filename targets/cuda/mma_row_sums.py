@@ -25,6 +25,7 @@ from autocomp.targets.simt.placement import ALIGN
 from autocomp.ir.body import Map
 from autocomp.ir.types import SHORT_FLOATS, DType
 from autocomp.tile.layout import Layout
+from autocomp.tile.plan import Line
 from autocomp.tile.program import Loop, Stmt, Value
 
 if TYPE_CHECKING:
@@ -86,10 +87,11 @@ def find_row_sums(at: WarpSpecialisedPrinter, skew: Overlapped) -> tuple[Overlap
 def begin(at: WarpSpecialisedPrinter, s: RowSums) -> None:
     """Zeros where a tile begins; all threads of the block write the ones before they part."""
     at.put(f"float {s.registers}[{s.layout.registers}] = {{}};")
-    fill = [f"  for (int i = threadIdx.x; i < {STEP * ROW // 4}; i += {128 * (at.teams + 1)}) "
-            f"reinterpret_cast<unsigned *>({at.memory} + {s.ones})[i] = {s.word:#010x}u;", "  ac_async_fence();"]  # fmt: skip
-    first = next(i for i, x in enumerate(at.lines) if x.strip() in ("__syncthreads();", "ac_cluster_sync();"))
-    at.lines[first:first] = fill
+    at.started.put(
+        Line(f"for (int i = threadIdx.x; i < {STEP * ROW // 4}; i += {128 * (at.teams + 1)}) "
+             f"reinterpret_cast<unsigned *>({at.memory} + {s.ones})[i] = {s.word:#010x}u;"),
+        Line("ac_async_fence();"),
+    )  # fmt: skip
 
 
 def rescaled(at: WarpSpecialisedPrinter, s: RowSums, rescale: tuple[Stmt, ...]) -> None:

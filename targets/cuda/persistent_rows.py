@@ -140,7 +140,7 @@ class RowPrinter(Printer):
         return Streamed(t, places, tuple(outer), tuple(far), run, self.slot_bytes)
 
     # ---- the kernel
-    def body(self) -> list[str]:
+    def statements(self) -> None:
         self.heading()
         self.meet_launches()
         n, stages = self.place.cluster, self.place.stages
@@ -155,25 +155,14 @@ class RowPrinter(Printer):
             with self.block(f"for (int i = 0; i < {stages}; ++i)"):
                 self.start("i", "i", "")
         self.put("ac_sync();", "int piece = 0;")
-        self.seen |= self.rehearse()
-        self.tiles()
-        self.closing()
-        return self.lines
-
-    def rehearse(self) -> set[str]:
-        """What others may still read at the end of a tile."""
-        twin = self.twin()
-        twin.seen, twin.written, twin.unread, twin.deferred = set(), set(), set(), set()
-        twin.tiles()
-        return twin.seen
-
-    def tiles(self) -> None:
-        with self.block(f"for (int tile = {self.begin}; tile < {self.total}; tile += {self.step}, piece += {self.turns_of_row})"):
+        head = f"for (int tile = {self.begin}; tile < {self.total}; tile += {self.step}, piece += {self.turns_of_row})"
+        with self.block(head, again="tile"):
             self.grid(self.rows, "tile")
             self.declare()
             self.run(self.rows.body)
             with self.block("if (threadIdx.x == 0)"):
                 self.follow(f"(piece + {self.turns_of_row - 1})")
+        self.closing()
 
     def barrier(self, slot: str, full: bool = True) -> str:
         return mbarriers.barrier(self.memory, self.full, self.place.stages, slot, full)

@@ -131,7 +131,7 @@ def print_overlapped(printer: WarpSpecialisedPrinter, loop: Loop, mine: list[Que
     if times > 1:
         printer.slots = {q.name: mbarriers.turn(f"({it} - 1)" if q in late_queues else it, times) for q in mine}
         printer.put(f"#pragma unroll {times}")
-    with printer.block(f"for (int {it} = 1; {it} < {printer.turns(loop)}; ++{it})"):
+    with printer.block(f"for (int {it} = 1; {it} < {printer.turns(loop)}; ++{it})", again=it):
         printer.bases(loop, it)
         printer.waited -= {q.name for q in soon_queues}
         for q in soon_queues:

@@ -77,7 +77,8 @@ def pieces(at: WarpSpecialisedPrinter, s: StreamK, first: Loop) -> Iterator[None
         f"const long long row = (long long)({total} - waves * gridDim.x) * ({each});",
         f"const int end = int(row * ({s.place} + 1) / gridDim.x);",
     )
-    with at.block(f"for (int wave_of = 0, next = int(row * {s.place} / gridDim.x); wave_of < waves || next < end; ++wave_of)"):
+    head = f"for (int wave_of = 0, next = int(row * {s.place} / gridDim.x); wave_of < waves || next < end; ++wave_of)"
+    with at.block(head, again="wave_of"):
         at.put(f"int tile = wave_of * gridDim.x + blockIdx.x, {s.begin} = 0, {s.turns} = {each};")
         with at.block("if (wave_of >= waves)"):
             at.put(f"tile = waves * gridDim.x + next / ({each});", f"{s.begin} = next % ({each});",

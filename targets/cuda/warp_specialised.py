@@ -42,6 +42,7 @@ from autocomp.targets.simt.thread_partials import defer, settle
 
 from autocomp.errors import UnsupportedOp
 from autocomp.tile.layout import Layout
+from autocomp.tile.plan import Barrier, Block, Draft, Line, Order
 from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, walk
 
 
@@ -82,6 +83,7 @@ class WarpSpecialisedPrinter(Printer):
         self.afresh: set[str] = set()  # accumulators that the first turn of the next loop starts afresh
         self.turn_of = ""  # the number of the loop's turn being printed, where it may be the first one
         self.flights: list[Flight] = []
+        self.started = Draft()  # what all threads do before the roles part
         self.wrappers: dict[str, str] = {}
         self.returned: set[str] = set()  # queues of tiles whose slot of this tile is given back
         self.descriptors: dict[tuple[str, bool, bool, int], str] = {}  # of a factor (a warpgroup's own part, along its rows) -> variable
@@ -92,7 +94,14 @@ class WarpSpecialisedPrinter(Printer):
         self.box = ""  # the number of the box whose values are being made, where they are made box by box
 
     # ---- the two roles
-    def body(self) -> list[str]:
+    agents = "consumers"
+
+    def words(self, n: Order) -> str:
+        if isinstance(n, Barrier) and n.agents == self.agents:
+            return n.text or f"ac_barrier_sync(1, {TEAM * self.workers});"
+        return super().words(n)
+
+    def statements(self) -> None:
         self.put("extern __shared__ __align__(1024) unsigned char smem[];")
         if self.memory == "own":
             self.put(f"unsigned char *const {self.memory} = ac_own_memory(smem);")
@@ -103,7 +112,8 @@ class WarpSpecialisedPrinter(Printer):
         self.put("(void)lane; (void)wave;")
         first = self.p.body[0] if self.p.body else None
         self.prefetched = find_prefetched_constants(self, first.body if isinstance(first, Loop) and first.kind == "grid" else self.p.body)
-        top = len(self.lines)
+        asks = Draft()
+        self.here.put(asks)
         with self.block("if (threadIdx.x == 0)"):
             queues.barriers(self)
             if self.parts:
@@ -116,6 +126,7 @@ class WarpSpecialisedPrinter(Printer):
             self.put("ac_barrier_fence();")
         if self.parts:
             self.put("ac_cluster_arrive();")
+        self.here.put(self.started)
         self.put("ac_cluster_sync();" if self.together > 1 else "__syncthreads();")
         with self.block("if (team == 0)"):
             self.put(f"ac_registers_release<{self.budget[0]}>();")
@@ -127,14 +138,14 @@ class WarpSpecialisedPrinter(Printer):
             self.put("return;")
         self.meet_launches()
         self.put(f"ac_registers_claim<{self.budget[1]}>();")
+        self.here.put(self.top)
         self.consuming = True
         self.consume()
         if self.stored:
             self.put("if (threadIdx.x % 128 == 0) ac_bulk_drain();")
         self.leave()
-        asked = [f"    ac_map_ask(&map{n});" for n in range(len(self.placer.maps))]  # a copy waits for its descriptor as for its data
-        self.lines[top:top] = ["  if (threadIdx.x == AC_WAVE) {", *asked, "  }"]
-        return self.lines
+        asked = tuple(Line(f"ac_map_ask(&map{n});") for n in range(len(self.placer.maps)))
+        asks.put(Block("if (threadIdx.x == AC_WAVE)", asked))  # a copy waits for its descriptor as for its data
 
     def produce(self) -> None:
         """The producing thread."""
@@ -204,38 +215,21 @@ class WarpSpecialisedPrinter(Printer):
             begin, step = of("blockIdx.x"), of("gridDim.x")
             if self.order and self.consuming:
                 begin, step = f"{begin} + (team - 1) * {step}", f"{self.order.teams} * {step}"
-            with self.block(f"for (int tile = {begin}; tile < {total}; tile += {step})"):
+            with self.block(f"for (int tile = {begin}; tile < {total}; tile += {step})", again="tile"):
                 self.grid(first, "tile")
                 yield first.body
         else:
             self.grid(first)
             yield first.body
 
-    def local(self, layout: Layout, axis: str, r: str | int) -> str:
-        before = len(self.lines)
-        text = super().local(layout, axis, r)
-        if len(self.lines) > before:  # the thread's share of an index is declared where its role begins
-            self.in_front(self.lines.pop(2).strip())
-        return text
-
     def in_front(self, line: str) -> None:
         """Prints what is done once, in front of all tiles of the consumers, whatever else is printed by then."""
-        at = next(i for i, x in enumerate(self.lines) if "ac_registers_claim" in x) + 1
-        self.lines.insert(at, f"  {line}")
+        self.top.first(Line(line))
 
     @property
     def side(self) -> str:
         """A consuming warpgroup's number."""
         return "(team - 1)" if self.order else "wave / 4"
-
-    def sync(self, over_blocks: bool = False) -> None:
-        self.put(f"ac_barrier_sync(1, {TEAM * self.workers});")
-        self.met()
-
-    def met(self) -> None:
-        """Consumers have come to a barrier: what they did before it, all of them see."""
-        self.written.clear()
-        self.seen.clear()
 
     # ---- consumers
     def run(self, body: Iterable[Loop | Stmt]) -> None:
@@ -276,20 +270,26 @@ class WarpSpecialisedPrinter(Printer):
 
     def settle(self, names: set[str]) -> None:
         """Wait for the products under way whose accumulators or register factors are touched."""
-        sums = lambda f: {self.row_sums.total} if self.row_sums and f.sums else set()
-        touched = [i for i, f in enumerate(self.flights) if f.stmt.dst in names or (self.laid_by(f) | sums(f)) & names]
-        if not touched:
+        done, left = self.parted(self.flights, names)
+        if not done:
             return
-        younger = len(self.flights) - 1 - touched[-1]
-        self.put(f"ac_team_wait<{younger}>();")
-        done, self.flights = self.flights[: touched[-1] + 1], self.flights[touched[-1] + 1 :]
+        self.put(f"ac_team_wait<{len(left)}>();")
+        self.flights = left
         for f in done:
             self.release(f)
-            self.seen |= self.laid_by(f)
+            for x in self.laid_by(f):
+                self.before_read(x)
         for name in dict.fromkeys(f.stmt.dst for f in done):
             self.put(f"ac_keep({self.names.of(name)});")
         if self.row_sums and any(f.sums for f in done):
             mma_row_sums.settled(self, self.row_sums)
+
+    def parted(self, flights: list[Flight], names: set[str]) -> tuple[list[Flight], list[Flight]]:
+        """Products under way, in their order: those that must be done before these values are touched, and the others."""
+        sums = lambda f: {self.row_sums.total} if self.row_sums and f.sums else set()
+        touched = [i for i, f in enumerate(flights, 1) if f.stmt.dst in names or (self.laid_by(f) | sums(f)) & names]
+        end = touched[-1] if touched else 0
+        return flights[:end], flights[end:]
 
     def laid_by(self, f: Flight) -> set[str]:
         """The factor that consumers have laid for a product under way."""
@@ -327,8 +327,7 @@ class WarpSpecialisedPrinter(Printer):
                  for r in range(self.place.layouts[of].registers)]  # fmt: skip
         due = f"!({' && '.join(tests)})"
         if any(s.op == "reduce" and self.crosses_waves(s) for s, _ in walk(when.body)):
-            self.put(f"const bool {far} = ac_barrier_any(1, {TEAM * self.workers}, {due});")
-            self.met()
+            self.plan(Barrier(self.agents, f"const bool {far} = ac_barrier_any(1, {TEAM * self.workers}, {due});"))
         else:
             self.put(f"const bool {far} = ac_any({due});")
         return far
@@ -355,9 +354,7 @@ class WarpSpecialisedPrinter(Printer):
             self.deferred -= made
             settle(self, replace(late, sums=tuple(s for s in late.sums if s.dst not in made)))
             return
-        left, seen = mainloop.rehearse(self, loop)
-        self.seen |= seen
-        before, self.flights = self.flights, [Flight(f.stmt, f.queues, True) for f in left]
+        before, self.flights = self.flights, mainloop.carried(self, loop)
         if before:
             names = {f.stmt.dst for f in before}
             carried, self.flights = self.flights, before

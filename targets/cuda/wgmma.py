@@ -69,8 +69,15 @@ def issue_product(at: WarpSpecialisedPrinter, s: Stmt, packed: str) -> None:
         at.put(f"{call}({keep}, &{acc}[(m * {rn} + n) * {per}], {more}{a}, {descriptor(at, pr.b, False, pr)});")
     at.put("ac_team_commit();")
     at.empty.discard(s.dst)
+    at.flights.append(flight_of(at, s))
+
+
+def flight_of(at: WarpSpecialisedPrinter, s: Stmt) -> Flight:
+    """A product that has been started."""
+    pr = at.place.products[s]
     queues = [q for name in (pr.a, pr.b) if (q := at.of.get(name)) is not None and ends(at, q, s)]
-    at.flights.append(Flight(s, tuple(sorted({q.name for q in queues if last_reader(at, q) is s})), sums=sums))
+    sums = at.row_sums.registers if at.row_sums and at.row_sums.product is s else ""
+    return Flight(s, tuple(sorted({q.name for q in queues if last_reader(at, q) is s})), sums=sums)
 
 
 def descriptor(at: WarpSpecialisedPrinter, name: str, first: bool, pr: Product) -> str:

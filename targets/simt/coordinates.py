@@ -15,19 +15,21 @@ from autocomp.targets.simt.placed import Placement, Shared, tile_of
 from autocomp.ir.affine import Aff
 from autocomp.ir.types import Dim, Sym
 from autocomp.tile.layout import Layout, weights
+from autocomp.tile.plan import Block, Draft, Line, Node, Open
 from autocomp.tile.program import Tensor, TileProgram
 
 LONG = 2**30  # what offsets, indices and guards reach from which they need 64 bits; half of what 31 hold, for tiles stick out
 
 
 class Coordinates:
-    """The text of a kernel so far (`lines`, the function's body) and the variables that say where its elements lie."""
+    """The plan of a kernel so far and the variables that say where its elements lie."""
 
     def __init__(self, p: TileProgram, place: Placement, taken: Iterable[str]) -> None:
         """`taken`: names that the kernel's own variables have."""
         self.p, self.place = p, place
-        self.names, self.depth = Names(), 1
-        self.lines: list[str] = []
+        self.names = Names()
+        self.whole = self.here = Draft()  # the function's body; where statements are being written
+        self.top = Draft()  # declarations of what a thread is, in it
         for name in taken:
             self.names.fresh(name)
         self.base: dict[str, str] = {}  # axis -> variable with the tile's first index
@@ -37,17 +39,25 @@ class Coordinates:
 
     # ---- text
     def put(self, *lines: str) -> None:
-        self.lines += [("  " * self.depth + x) if x else "" for x in lines]
+        self.here.put(*map(Line, lines))
+
+    def plan(self, *nodes: Node) -> None:
+        """Statements of the plan that are no text."""
+        self.here.put(*nodes)
 
     @contextmanager
-    def block(self, head: str, unroll: bool = False, most: int = 0) -> Any:
-        if unroll:
-            self.put(f"#pragma unroll {most}" if most else "#pragma unroll")
-        self.put(f"{head} {{".strip())
-        self.depth += 1
+    def block(self, head: str, unroll: bool = False, most: int = 0, again: str = "", turns: int = 0) -> Any:
+        """`again`: the variable that counts the turns of a loop in which threads may meet; `turns`: as many, where they are known."""
+        pragma = "" if not unroll else f"#pragma unroll {most}" if most else "#pragma unroll"
+        with self.within(Block(head, (), pragma, again, bool(head) and not unroll and not again, turns)):
+            yield
+
+    @contextmanager
+    def within(self, block: Block) -> Any:
+        outer, self.here = self.here, Draft()
+        outer.put(Open(block, self.here))
         yield
-        self.depth -= 1
-        self.put("}")
+        self.here = outer
 
     def over(self, count: int, var: str = "r") -> Any:
         """An unrolled loop over registers."""
@@ -68,7 +78,7 @@ class Coordinates:
                 name = self.names.fresh(f"{axis}_t")
                 text = " + ".join([digit("lane", *x, layout.lane) for x in key[1]] + [digit("wave", *x, layout.wave) for x in key[2]])
                 self.thread[key] = name
-                self.lines.insert(2, f"  const int {name} = {text};")
+                self.top.first(Line(f"const int {name} = {text};"))
             parts.append(self.thread[key])
         if isinstance(r, int):
             number = sum(r // w % d.count * d.stride for d, w in weights(layout.reg) if d.axis == axis)

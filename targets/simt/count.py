@@ -1,9 +1,9 @@
 """What a placed tile program issues, counted statement by statement as the printer prints it, without text and without a compiler.
 
-`Counter` is the printer with counters in the place of lines: which loops there are, which copies a ring holds, where barriers stand and
-which trees run behind their loop is the printer's own decision. What an access costs is evaluated on sampled waves (`samples.py`): the
-share for which a guard holds, sectors and lines of a request, passes over the banks of shared memory. What functions cost is a table
-(functions.yaml).
+`Counter` is the printer with counters in the place of lines: which loops there are, which copies a ring holds and which trees run behind
+their loop is the printer's own decision, and barriers stand where `tile.synchronise` places them. What an access costs is evaluated on
+sampled waves (`samples.py`): the share for which a guard holds, sectors and lines of a request, passes over the banks of shared memory.
+What functions cost is a table (functions.yaml).
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import BOOL, SHORT_FLOATS, DType, dim_hint
 from autocomp.tile.instruction import Instruction
 from autocomp.tile.layout import Layout, weights
+from autocomp.tile.plan import Barrier, Block, Cost, Node, Turn
 from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram
+from autocomp.tile.synchronise import synchronise
 
 BESIDE = 24  # registers of a thread beside its values: addresses, guards, loops
 UNROLLED = 16  # elements of a loop's body up to which compilers are seen to overlap several turns
@@ -62,10 +64,6 @@ class Counter(Printer):
         super().__init__(p, place, exact, directives=directives)
         self.samples = Samples(p, place)
         self.warps = place.threads // place.wave
-        self.phases: list[Phase] = []
-        self.now: dict[str, float] = defaultdict(float)
-        self.waits: dict[str, float] = defaultdict(float)
-        self.slots = self.matrix = 0.0
         self.often = 1.0  # turns of the loops around
         self.overlap = 1.0
         self.loading = False
@@ -75,8 +73,10 @@ class Counter(Printer):
 
     def work(self) -> Issued:
         self.spend(table()["start"])
-        self.body()
-        self.close()
+        self.statements()
+        phases = Phases(self.warps / self.place.cluster)
+        phases.visit(synchronise(self.whole.done(), self.agents), 1.0)
+        phases.close(1.0)
         p, own = self.p, self.warps / self.place.cluster  # warps of a block
         buffers = lambda ts: {t.buffer: prod(map(dim_hint, t.shape)) * t.dtype.bytes for t in ts}
         each = [tuple(x.values()) for x in self.views.values()]
@@ -85,7 +85,7 @@ class Counter(Printer):
         read, written = (float(sum(buffers(ts).values())) for ts in (p.inputs, p.outputs))
         held = min(255.0, pressure(p, self.place, {}) + BESIDE)
         return Issued(blocks_hinted(p) * self.place.cluster, self.place.threads // self.place.cluster, held, float(self.place.bytes),
-                      tuple(self.phases), read, written, self.asked_bytes * own, first / self.place.cluster, self.stored_bytes * own,
+                      tuple(phases.found), read, written, self.asked_bytes * own, first / self.place.cluster, self.stored_bytes * own,
                       again / self.place.cluster, types[0] if types else "")  # fmt: skip
 
     # ---- counters
@@ -93,39 +93,24 @@ class Counter(Printer):
         """Text is not kept."""
 
     def spend(self, cost: Mapping[str, float], times: float = 1.0) -> None:
-        for pipe, n in cost.items():
-            self.now[pipe] += n * times
+        self.plan(Cost(tuple((pipe, n * times) for pipe, n in cost.items())))
 
     def request(self, requests: float, slots: float) -> None:
-        self.now["memory"] += requests
-        self.slots += slots
+        self.plan(Cost((("memory", requests),), slots))
 
     def wait(self, kind: str, times: float = 1.0) -> None:
-        self.waits[kind] += times
-
-    def close(self) -> None:
-        """The end of a phase."""
-        if self.now or self.waits:
-            own = self.warps / self.place.cluster
-            issued = {k: n * own for k, n in self.now.items()}
-            self.phases.append(Phase(self.often, issued, self.slots * own, self.matrix * own, dict(self.waits)))
-        self.now, self.waits, self.slots, self.matrix = defaultdict(float), defaultdict(float), 0.0, 0.0
-        self.loading = False
+        self.plan(Cost(waits=((kind, times),)))
 
     @contextmanager
-    def repeated(self, times: float) -> Iterator[None]:
-        self.close()
-        before, self.often = self.often, self.often * times
-        self.spend(table()["turn"])
-        yield
-        self.close()
-        self.often = before
+    def repeated(self, times: float, turn: str) -> Iterator[None]:
+        before, self.often, self.loading = self.often, self.often * times, False
+        with self.within(Block("", (), again=turn, times=times)):
+            self.spend(table()["turn"])
+            yield
+        self.often, self.loading = before, False
 
-    def sync(self, over_blocks: bool = False) -> None:
-        super().sync(over_blocks)
-        self.now["branch"] += 1
-        self.wait("barrier", 4.0 if over_blocks else 1.0)
-        self.close()
+    def closing(self) -> None:
+        """Blocks of a cluster part for nothing."""
 
     # ---- loops
     def grid(self, loop: Loop, number: str = "blockIdx.x") -> None:
@@ -148,15 +133,12 @@ class Counter(Printer):
         turns = self.samples.turns(loop)
         self.overlap = min(OVERLAPPED, max(1.0, UNROLLED / elements), max(1.0, turns))
         self.around.append(loop)
-        self.seen |= {x for s in inner if isinstance(s, Stmt) for x in (*s.srcs, s.dst) if x in self.place.shared}
-        with self.repeated(turns):
+        with self.repeated(turns, self.names.fresh("it")):
             for s in ring:
                 self.to_shared(s)
             if ring:
                 self.wait("load", 1 / max(1, stages - 1))
-                self.sync()
-                self.written -= {s.dst for s in ring}
-                self.pending = False
+                self.plan(Turn(tuple(s.dst for s in ring), stages - 2))
             self.run(inner)
         self.around.pop()
         self.overlap = 1.0
@@ -367,7 +349,8 @@ class Counter(Printer):
             self.wait("shared", 2 if shared_out else 1)
             self.wait("arithmetic", peers)
             if self.place.cluster > 1:
-                self.sync(True)
+                self.before_write(key + trees.OVER_BLOCKS)
+                self.before_read(key + trees.OVER_BLOCKS)
 
     # ---- shared memory
     def share(self, name: str) -> None:
@@ -434,8 +417,7 @@ class Counter(Printer):
             else:
                 self.request(steps * bytes_ / LINE, steps * bytes_ / LINE)
             self.spend(table()["element"], steps * max(1, bytes_ / 512))
-        self.now["matrix"] += steps * rm * rn
-        self.matrix += 2.0 * i.m * i.n * i.k * rm * rn * steps
+        self.plan(Cost((("matrix", steps * rm * rn),), matrix=2.0 * i.m * i.n * i.k * rm * rn * steps))
         self.wait("shared", max(1.0, steps / OVERLAPPED))
         self.wait("special", steps)
 
@@ -467,6 +449,46 @@ class Counter(Printer):
         layout = self.place.layouts[s.srcs[0]]
         first = [_first(self.samples.lane, layout.lane), _first(self.samples.wave, layout.wave)]
         self.access(layout, t, t.dtype in SHORT_FLOATS, True, first)
+
+
+class Phases:
+    """A counted plan in phases: what is issued between two barriers, or in one loop, by the `warps` of a block."""
+
+    def __init__(self, warps: float) -> None:
+        self.warps, self.found = warps, list[Phase]()
+        self.begin()
+
+    def begin(self) -> None:
+        self.now: dict[str, float] = defaultdict(float)
+        self.waits: dict[str, float] = defaultdict(float)
+        self.slots = self.matrix = 0.0
+
+    def close(self, often: float) -> None:
+        """The end of a phase that runs so often."""
+        if self.now or self.waits:
+            issued = {k: n * self.warps for k, n in self.now.items()}
+            self.found.append(Phase(often, issued, self.slots * self.warps, self.matrix * self.warps, dict(self.waits)))
+        self.begin()
+
+    def visit(self, body: tuple[Node, ...], often: float) -> None:
+        for n in body:
+            if isinstance(n, Cost):
+                for pipe, x in n.issued:
+                    self.now[pipe] += x
+                for kind, x in n.waits:
+                    self.waits[kind] += x
+                self.slots += n.slots
+                self.matrix += n.matrix
+            elif isinstance(n, Barrier):
+                self.now["branch"] += 1
+                self.waits["barrier"] += 4.0 if n.agents == "cluster" else 1.0
+                self.close(often)
+            elif isinstance(n, Block) and n.again:
+                self.close(often)
+                self.visit(n.body, often * n.times)
+                self.close(often * n.times)
+            elif isinstance(n, Block):
+                self.visit(n.body, often)
 
 
 def _first(number: Any, level: Any) -> Any:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from autocomp.targets.simt.expressions import STORED
 from autocomp.targets.simt.placed import Product
 
+from autocomp.tile.plan import Commit, Landed, Turn
 from autocomp.tile.program import Loop, Stmt, Tensor
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def turns_ahead(at: Printer, loop: Loop, pr: Product) -> None:
             at.bases(loop, turn)
             for s in ring:
                 _start(at, s, f"{where[s.dst]} + {slot} * {_pieces(at, s) * PIECE * at.place.threads}")
-        at.put("ac_commit();")
+        at.plan(Commit())
 
     def next_registers(turn: str) -> None:
         now = {x: at.names.call(x, name) for x, name in later.items()}
@@ -59,11 +60,11 @@ def turns_ahead(at: Printer, loop: Loop, pr: Product) -> None:
     with at.block(f"for (int {it} = 0; {it} < {stages - 1}; ++{it})"):
         begin(it, it)
     next_registers("0")
-    with at.block(f"for (int {it} = 0; {it} < {total}; ++{it})"):
+    with at.block(f"for (int {it} = 0; {it} < {total}; ++{it})", again=it):
         for s in soon:
             at.put(f"memcpy({at.names.of(s.dst)}, {later[s.dst]}, sizeof {later[s.dst]});")
         next_registers(f"({it} + 1)")
-        at.put(f"ac_wait<{stages - 2}>();")
+        at.plan(Turn(tuple(s.dst for s in ring), stages - 2, alone=True))
         for s in ring:
             _finish(at, s, f"{where[s.dst]} + {it} % {stages} * {_pieces(at, s) * PIECE * at.place.threads}")
         begin(f"({it} + {stages - 1})", f"({it} + {stages - 1}) % {stages}")
@@ -71,7 +72,7 @@ def turns_ahead(at: Printer, loop: Loop, pr: Product) -> None:
         at.bases(loop, it)
         at.run(rest)
     at.base = outer
-    at.put("ac_wait<0>();")
+    at.plan(Landed(0))
 
 
 def _feeds(at: Printer, name: str, factor: str) -> bool:

@@ -21,6 +21,7 @@ from autocomp.ir.body import Const, Expr, Inside, Map
 from autocomp.ir.rounding import unrounded
 from autocomp.ir.types import F16, U8
 from autocomp.tile.layout import Layout
+from autocomp.tile.plan import Line
 from autocomp.tile.program import Stmt, Tensor, Value
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ class Pairs:
         """A constant as a register of the whole kernel: compilers load it anew for every use otherwise."""
         if number not in self.at.kept:
             self.at.kept[number] = name = self.at.names.fresh("kept")
-            self.at.lines.insert(2, f"  const unsigned {name} = ac_kept({number});")
+            self.at.top.first(Line(f"const unsigned {name} = ac_kept({number});"))
         return self.at.kept[number]
 
     def place(self, name: str, r: str) -> str:

@@ -1,16 +1,13 @@
 """A placed tile program as the C++ of one block: grid decoding, loops, copies, maps, reductions, products and stores.
 
-Registers are arrays indexed by constants once loops over them are unrolled. Barriers are inferred: a shared buffer is waited for
-between writing and reading it, and between reading and writing it again.
+Registers are arrays indexed by constants once loops over them are unrolled. What is printed is a plan (`tile.plan`): statements say which
+memory they touch that others see, and barriers are placed when all of them are there (`tile.synchronise`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from copy import copy
-from dataclasses import replace
 from math import prod
-from typing import Self
 
 from autocomp.targets.cpu.flat import dim_text
 from autocomp.targets.cpu.names import c_name
@@ -27,8 +24,11 @@ from autocomp.ir.body import Expr, Inside, Map
 from autocomp.ir.directives import required
 from autocomp.ir.masks import guard_of
 from autocomp.ir.types import BOOL, Sym
+from autocomp.tile.check_block import require
 from autocomp.tile.layout import Digit, Layout, weights
+from autocomp.tile.plan import Access, Claim, Commit, Exit, Landed, Line, Order, Slots, Turn, spell
 from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, walk
+from autocomp.tile.synchronise import synchronise
 
 TAKEN = (  # the printer's own variables
     "r", "q", "m", "n", "kk", "c", "row", "col", "lane", "wave", "warp", "own", "sum", "block", "smem", "fa", "fb",
@@ -59,24 +59,33 @@ class Printer(Coordinates):
         self.soon: set[str] = set()  # copies that are loaded before a barrier and used behind it
         self.asked: dict[str, str] = {}  # of a copy whose loads stand in front of a barrier -> its packed values
         self.deferred: set[str] = set()  # carried reductions whose tree runs behind their loop
-        self.written: set[str] = set()
-        self.seen: set[str] = set()
-        self.pending = False
+        self.ring_slots: dict[str, Slots] = {}  # of a ring whose loop is being printed: the slot that a turn reads
         self.turn = ""  # a tile's number where a block has several: what blocks of a cluster read of each other alternates with it
         self.paired, self.together = "", 1  # a cluster's blocks take neighbouring tiles of this axis, that many
         self.warp, self.memory = ("warp", "own") if place.cluster > 1 else ("wave", "smem")
         self.sizes = tuple(dict.fromkeys(d.name for t in (*p.inputs, *p.outputs) for d in t.shape if isinstance(d, Sym)))
 
-    def twin(self) -> Self:
-        """A printer that may print ahead of this one, to see what it leaves: text, names and whatever printing changes are its own."""
-        twin = copy(self)
-        twin.lines, twin.base, twin.slot, twin.thread = ["", ""], dict(self.base), dict(self.slot), dict(self.thread)
-        twin.seen, twin.written, twin.asked = set(self.seen), set(self.written), dict(self.asked)
-        twin.place, twin.names = replace(self.place, trees=dict(self.place.trees)), self.names.copy()
-        return twin
-
     # ---- the kernel
     def body(self) -> list[str]:
+        """The lines of the function's body."""
+        self.statements()
+        plan = synchronise(self.whole.done(), self.agents)
+        require(plan, self.p.name)
+        return spell(plan, self.words)
+
+    agents = "block"  # the threads that share memory, in a plan's words
+
+    def words(self, n: Order) -> str:
+        """A barrier or a wait, as the device header calls it."""
+        if isinstance(n, Commit):
+            return "ac_commit();"
+        if isinstance(n, Landed):
+            counted = self.counted and n.copies is not None
+            return f"ac_wait_copies<{n.behind * (n.copies or 0)}>();" if counted else f"ac_wait<{n.behind}>();"
+        return n.text or ("ac_cluster_sync();" if n.agents == "cluster" else "ac_sync();")
+
+    def statements(self) -> None:
+        """Writes the plan."""
         self.heading()
         first = self.p.body[0] if self.p.body else None
         if isinstance(first, Loop) and first.kind == "grid":
@@ -89,7 +98,6 @@ class Printer(Coordinates):
             self.meet_launches()
             self.run(self.p.body)
         self.closing()
-        return self.lines
 
     def heading(self) -> None:
         """What a thread is."""
@@ -99,15 +107,15 @@ class Printer(Coordinates):
                      f"const int wave = warp + ac_cluster_rank() * {own};", "(void)lane; (void)wave;")  # fmt: skip
         else:
             self.put("const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;", "(void)lane; (void)wave;")
+        self.here.put(self.top)
 
     def closing(self) -> None:
-        """The end of the text, and what its first lines declare only where it is used."""
-        if any(trees.far(x) for x in self.place.trees):
-            self.put("ac_cluster_sync();")  # the others may still read what this block left
-        if self.memory == "own" and any("own +" in x for x in self.lines):
-            self.lines.insert(3, f"  unsigned char *const {self.memory} = ac_own_memory(smem);")
+        """The end of the plan, and what its first lines declare only where it is used."""
+        self.plan(Exit())
+        if self.memory == "own" and self.place.bytes:
+            self.top.first(Line(f"unsigned char *const {self.memory} = ac_own_memory(smem);"))
         if self.place.bytes:
-            self.lines.insert(2, "  extern __shared__ __align__(1024) unsigned char smem[];")
+            self.top.first(Line("extern __shared__ __align__(1024) unsigned char smem[];"))
 
     def wants(self, directive: str, possible: bool = True) -> bool:
         """Whether the schedule asks for a scheme that is `possible` here; it has taken effect then, and what it requires with it."""
@@ -129,9 +137,8 @@ class Printer(Coordinates):
                 self.put(self.storage(b.name, self.names.of(b.name)))
         for name in self.place.cleared:
             x = self.place.shared[name]
+            self.before_write(name)
             self.put(f"ac_clear<{x.bytes}, {self.place.threads}>(smem + {x.offset});")
-        if self.place.cleared:
-            self.put("ac_sync();")
 
     def storage(self, name: str, called: str) -> str:
         """The declaration of a value's registers."""
@@ -233,38 +240,31 @@ class Printer(Coordinates):
             return
         total = self.turns(loop)
         it = self.names.fresh("it")
-        for s in ring:
-            self.before_write(s.dst)
+        slots = lambda turn, ahead: Slots(turn, ahead, stages)
         if ring:
-            with self.block(f"for (int {it} = 0; {it} < {stages - 1}; ++{it})"):
-                self.issue(ring, loop, it, total, it)
+            self.plan(Claim(tuple(s.dst for s in ring)))
+            with self.block(f"for (int {it} = 0; {it} < {stages - 1}; ++{it})", again=it, turns=stages - 1):
+                self.issue(ring, loop, it, total, it, slots(it, 0))
+            self.ring_slots.update({s.dst: slots(it, 0) for s in ring})
         inner = [s for s in loop.body if s not in ring]
-        again = [s for s, _ in walk(inner)]  # what an iteration reads, the next one must not overwrite too early
-        self.seen |= {x for s in again for x in (*s.srcs, s.dst) if x in self.place.shared}
-        self.seen |= {f"stage of {s.dst}" for s in again if s.dst in self.place.staged}
         late = thread_partials.defer(self, loop)
-        self.seen |= {x for s in again if s.dst not in late.names for x in trees.places(s.dst)}
-        with self.block(f"for (int {it} = 0; {it} < {total}; ++{it})"):
+        with self.block(f"for (int {it} = 0; {it} < {total}; ++{it})", again=it):
             self.bases(loop, it)
             if ring:
-                mine = sum(copies.of_thread(self, s) for s in ring)
-                self.put(f"ac_wait_copies<{(stages - 2) * mine}>();" if self.counted else f"ac_wait<{stages - 2}>();")
-                self.sync()
+                self.plan(Turn(tuple(s.dst for s in ring), stages - 2, sum(copies.of_thread(self, s) for s in ring)))
                 soon = self.names.fresh("ahead")
                 self.put(f"const int {soon} = {it} + {stages - 1};")
-                self.issue(ring, loop, soon, total, f"{soon} % {stages}")
+                self.issue(ring, loop, soon, total, f"{soon} % {stages}", slots(it, stages - 1))
                 slot = self.names.fresh("slot")
                 self.put(f"const int {slot} = {it} % {stages};")
                 self.slot.update((s.dst, slot) for s in ring)
-                self.written -= {s.dst for s in ring}
-                self.pending = False
             self.turn_begins(loop, it)
             self.run(inner)
         for a in loop.axes:
             self.base.pop(a)
         if ring:
-            self.put("ac_wait<0>();")
-            self.seen |= {s.dst for s in ring}
+            self.plan(Landed(0))
+            self.ring_slots.clear()
         thread_partials.settle(self, late)
 
     def turn_begins(self, loop: Loop, it: str) -> None:
@@ -289,44 +289,33 @@ class Printer(Coordinates):
             self.put(self.first(a, number))
             below += f" / {self.count(a)}"
 
-    def issue(self, ring: list[Stmt], loop: Loop, it: str, total: str, slot: str) -> None:
+    def issue(self, ring: list[Stmt], loop: Loop, it: str, total: str, slot: str, slots: Slots) -> None:
         """Start the copies of iteration `it` into a slot; a group is closed even where there is nothing to copy."""
         outer = self.base.copy()
         with self.block("" if self.counted else f"if ({it} < {total})"):
             self.bases(loop, it)
             for s in ring:
                 self.slot[s.dst] = slot
+                self.plan(Access(s.dst, True, lands=True, slots=slots))
                 self.to_shared(s, [f"{it} < {total}"] if self.counted else [])
-        self.put("ac_commit();")
+        self.plan(Commit())
         self.base.clear()
         self.base.update(outer)
 
-    # ---- barriers
-    def sync(self, over_blocks: bool = False) -> None:
-        self.put("ac_cluster_sync();" if over_blocks else "ac_sync();")
-        self.written = set() if over_blocks else {x for x in self.written if trees.far(x)}
-        self.seen = set() if over_blocks else {x for x in self.seen if trees.far(x)}
-
+    # ---- memory that other threads see
     def before_read(self, name: str) -> None:
-        if self.pending:
-            self.put("ac_wait<0>();")
-            self.pending = False
-        if name in self.written:
-            self.sync(trees.far(name))
-        self.seen.add(name)
+        self.plan(Access(name, False, trees.far(name), slots=self.ring_slots.get(name)))
 
-    def before_write(self, name: str) -> None:
-        if name in self.seen and not (self.turn and trees.far(name)):
-            self.sync(trees.far(name))
-        self.written.add(name)
+    def before_write(self, name: str, lands: bool = False, own: bool = False) -> None:
+        far = trees.far(name)
+        self.plan(Access(name, True, far, lands, own, halves=bool(self.turn) and far))
 
     # ---- statements
     def copy(self, s: Stmt) -> None:
         if s.dst in self.place.shared and self.place.shared[s.dst].view is not None:
-            self.before_write(s.dst)
+            self.before_write(s.dst, lands=True)
             self.to_shared(s)
-            self.put("ac_commit();")
-            self.pending = True
+            self.plan(Commit())
             return
         t = self.p.tensor(s.srcs[0])
         if t is None:

@@ -121,8 +121,7 @@ def across_waves(at: Printer, t: str, n: int, layout: Layout, gone: set[str], dt
             continue
         box, mark = leave(at, t, n, own, dtype, key if inside else key + OVER_BLOCKS)
         if inside and len(peers) == own and n * len(peers) >= SHARED_OUT:
-            _share_out(at, box, t, n, len(peers), combine)
-            at.seen.add(mark)
+            _share_out(at, box, mark, t, n, len(peers), combine)
             continue
         read = read_all(at, box, n, layout, gone, inside)
         with at.over(n):
@@ -158,12 +157,13 @@ def read_all(at: Printer, box: str, n: int, layout: Layout, gone: set[str], insi
     return [of % " + ".join((*kept, str(p))) for p in _peers(at, layout, gone, inside)]
 
 
-def _share_out(at: Printer, box: str, t: str, n: int, waves: int, combine: Callable[[str, str], str]) -> None:
+def _share_out(at: Printer, box: str, mark: str, t: str, n: int, waves: int, combine: Callable[[str, str], str]) -> None:
     """Each wave combines some of the registers of all, in the first one's place."""
     place = lambda wave, r: f"{box}[({wave} * {n} + {r}) * {at.place.wave} + lane]"
+    at.before_write(mark, own=True)
     with at.block(f"for (int q = {at.warp}; q < {n}; q += {waves})"), at.block(f"for (int p = 1; p < {waves}; ++p)", unroll=True):
         at.put(f"{place(0, 'q')} = {combine(place(0, 'q'), place('p', 'q'))};")
-    at.sync()
+    at.before_read(mark)
     with at.over(n):
         at.put(f"{t}[r] = {place(0, 'r')};")
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from autocomp.targets.simt.digits import linear
 from autocomp.targets.simt.expressions import STORED
 
+from autocomp.tile.plan import Commit
 from autocomp.tile.program import Loop, Stmt
 
 if TYPE_CHECKING:
@@ -40,10 +41,9 @@ def copy(at: Printer, together: Sequence[Stmt]) -> None:
         if s.dst in at.soon:
             at.copy(s)
     for s in turned:
-        at.before_write(f"stage of {s.dst}")
+        at.before_write(f"stage of {s.dst}", lands=True)
         at.to_shared(s)
-        at.put("ac_commit();")
-        at.pending = True
+        at.plan(Commit())
     for s in turned:
         _take(at, s)
 

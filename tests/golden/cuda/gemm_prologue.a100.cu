@@ -47,7 +47,6 @@ extern "C" __global__ void __launch_bounds__(64) k_mul_silu_matmul(const f16 *__
   float acc[8];
   float cast_t[8];
   ac_clear<3584, 64>(smem + 0);
-  ac_sync();
   #pragma unroll
   for (int q = 0; q < 32; ++q) {
     if (i0_b + q / 2 < 101 && r0_t + q % 2 * 64 < 99) ac_load<1>(&in0_t[q], in0 + (i0_b + q / 2)*99 + (r0_t + q % 2 * 64));
@@ -62,6 +61,7 @@ extern "C" __global__ void __launch_bounds__(64) k_mul_silu_matmul(const f16 *__
   for (int r = 0; r < 32; ++r) {
     silu_t[r] = ac_silu_half((in0_t[r] * in1_t[(r % 2)]));
   }
+  ac_sync();
   #pragma unroll
   for (int r = 0; r < 32; ++r) {
     if (r0_t + r % 2 * 64 < 99) *(f16 *)(smem + 0 + ac_swizzle<224>((r / 2), ((r0_t + r % 2 * 64)) * 2)) = ac_stored<f16>(silu_t[r]);

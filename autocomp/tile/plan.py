@@ -1,0 +1,185 @@
+"""The plan of a block: a placed tile program as what its agents do, before anything is spelt.
+
+A plan is a tree of statements. Lines are text of one thread that no pass reads; what memory they touch that others see is said beside
+them (`Access`), and what orders such accesses is a statement of its own: barriers, asynchronous copies that have landed. `synchronise`
+places these, `check_block` runs the result and says what is not ordered, `spell` prints it by a target's words.
+
+    access write "tile of x"           access write "tile of x"
+    | x[..] = ..                  ->   | x[..] = ..
+    access read "tile of x"            barrier block
+    | y = x[..]                        access read "tile of x"
+                                       | y = x[..]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+
+@dataclass(frozen=True)
+class Line:
+    """Text of one thread."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Slots:
+    """Which slot of a ring of `depth` an access touches: that of turn `turn + ahead` of the loop whose turns the variable counts."""
+
+    turn: str
+    ahead: int
+    depth: int
+
+
+@dataclass(frozen=True)
+class Access:
+    """The lines that follow read or write a buffer that other threads see.
+
+    far        the threads of all blocks of a cluster see it, not those of the block alone
+    lands      written by copies that the thread starts and that are under way until it has waited for them
+    own        a thread touches only what it read before, behind the same barrier
+    slots      of a ring; None where there is one
+    halves     a tile's accesses touch the other half than those of the tile before
+    """
+
+    buffer: str
+    write: bool
+    far: bool = False
+    lands: bool = False
+    own: bool = False
+    slots: Slots | None = None
+    halves: bool = False
+
+
+@dataclass(frozen=True)
+class Barrier:
+    """The threads of `agents` (block | cluster | consumers) meet. `text`: where the meeting has a result."""
+
+    agents: str
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Commit:
+    """The copies that a thread has started since its last one are a group."""
+
+
+@dataclass(frozen=True)
+class Landed:
+    """A thread waits until at most the last `behind` groups of its copies are under way; `copies` in a group, where they are counted."""
+
+    behind: int
+    copies: int | None = None
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A turn of a loop begins that reads a slot of a ring: its copies have landed, `behind` groups are still under way. `alone`: each
+    thread reads what it copied itself."""
+
+    buffers: tuple[str, ...]
+    behind: int
+    copies: int | None = None
+    alone: bool = False
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Buffers are written from here on as a whole: who read them before has done so."""
+
+    buffers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Exit:
+    """The block ends; no other block touches its memory from here on."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What the lines here issue, where a plan is counted and not spelt (`targets.simt.count`)."""
+
+    issued: tuple[tuple[str, float], ...] = ()
+    slots: float = 0.0
+    matrix: float = 0.0
+    waits: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True)
+class Block:
+    """Statements under a head. `again`: the variable that counts the turns of a loop; `perhaps`: it may not run at all; `turns`: how
+    often it runs, 0 where that is not known; `times`: turns in the mean, where they are counted."""
+
+    head: str
+    body: tuple[Node, ...]
+    pragma: str = ""
+    again: str = ""
+    perhaps: bool = False
+    turns: int = 0
+    times: float = 1.0
+
+
+Order = Barrier | Commit | Landed  # what a target has words for
+Node = Line | Access | Barrier | Commit | Landed | Turn | Claim | Exit | Cost | Block
+
+
+@dataclass
+class Draft:
+    """Statements being written. A draft inside of another is a place in it where lines may still come (declarations)."""
+
+    nodes: list[Node | Draft | Open] = field(default_factory=list)
+
+    def put(self, *nodes: Node | Draft | Open) -> None:
+        self.nodes += nodes
+
+    def first(self, *nodes: Node) -> None:
+        """In front of what stands here."""
+        self.nodes[:0] = nodes
+
+    def done(self) -> tuple[Node, ...]:
+        """The statements, with those of drafts inside in their places."""
+        out: list[Node] = []
+        for n in self.nodes:
+            if isinstance(n, Draft):
+                out += n.done()
+            elif isinstance(n, Open):
+                out.append(replace(n.block, body=n.draft.done()))
+            else:
+                out.append(n)
+        return tuple(out)
+
+
+@dataclass(frozen=True)
+class Open:
+    """A block whose body is still being written."""
+
+    block: Block
+    draft: Draft
+
+
+def walk(body: tuple[Node, ...]) -> Iterator[Node]:
+    """Every statement, blocks before what is in them."""
+    for n in body:
+        yield n
+        if isinstance(n, Block):
+            yield from walk(n.body)
+
+
+def spell(body: tuple[Node, ...], words: Callable[[Order], str], depth: int = 1) -> list[str]:
+    """The lines of a plan; `words`: how a target says a barrier and a wait."""
+    out: list[str] = []
+    put = lambda text: out.append("  " * depth + text if text else "")
+    for n in body:
+        if isinstance(n, Line):
+            put(n.text)
+        elif isinstance(n, Order):
+            put(words(n))
+        elif isinstance(n, Block):
+            if n.pragma:
+                put(n.pragma)
+            put(f"{n.head} {{".strip())
+            out += spell(n.body, words, depth + 1)
+            put("}")
+    return out
