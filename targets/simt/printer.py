@@ -304,7 +304,8 @@ class Printer(Coordinates):
 
     # ---- memory that other threads see
     def before_read(self, name: str) -> None:
-        self.plan(Access(name, False, trees.far(name), slots=self.ring_slots.get(name)))
+        far = trees.far(name)
+        self.plan(Access(name, False, far, slots=self.ring_slots.get(name), halves=bool(self.turn) and far))
 
     def before_write(self, name: str, lands: bool = False, own: bool = False) -> None:
         far = trees.far(name)
