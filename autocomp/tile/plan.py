@@ -93,6 +93,71 @@ class Claim:
 
 
 @dataclass(frozen=True)
+class Signal:
+    """What roles say to each other of a ring's slot of `depth`: `full` (its bytes have landed) or `empty` (its readers are done).
+
+    do      wait | arrive, or fill: copies are started that make the slot full when they land
+    back    how many turns of the role before this one
+    when    "" always; "never": another one says it for all; "again": not in the loop's first turn; "first": in the loop's first turn, but
+            not in the role's first of all
+    loop    the variable that counts the loop's turns, for `when`
+    text    how it is spelt; "" where lines beside it do
+    """
+
+    do: str
+    what: str
+    queue: str
+    depth: int
+    text: str = ""
+    back: int = 0
+    when: str = ""
+    loop: str = ""
+
+
+@dataclass(frozen=True)
+class Count:
+    """A role's number of a ring's turns: where it begins for the first of several takers, and how it goes on. `turns`: as many as a tile
+    has in the loop, else one; `begin`: each taker's first is so many of its number; `times`: so many are added."""
+
+    queue: str
+    text: str
+    begin: bool = False
+    times: int = 1
+    turns: bool = False
+
+
+@dataclass(frozen=True)
+class Began:
+    """A matrix product has been started: it writes `sums` and reads these rings' slots until the role has waited for its group."""
+
+    sums: str
+    queues: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Group:
+    """The products that a role has started since its last one are a group."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Done:
+    """A role waits until at most the last `behind` groups of products are under way."""
+
+    behind: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Touch:
+    """Lines that follow read or write values that products write."""
+
+    names: tuple[str, ...]
+    text: str
+
+
+@dataclass(frozen=True)
 class Exit:
     """The block ends; no other block touches its memory from here on."""
 
@@ -110,19 +175,24 @@ class Cost:
 @dataclass(frozen=True)
 class Block:
     """Statements under a head. `again`: the variable that counts the turns of a loop; `perhaps`: it may not run at all; `turns`: how
-    often it runs, 0 where that is not known; `times`: turns in the mean, where they are counted."""
+    often it runs, 0 where that is not known; `begins`: its first turn, where others come before it; `part`: of a loop's turns in several
+    parts, the number of this one and theirs; `role`: who alone runs it; `times`: turns in the mean, where they are counted."""
 
     head: str
     body: tuple[Node, ...]
     pragma: str = ""
     again: str = ""
     perhaps: bool = False
+    role: str = ""
+    begins: int = 0
+    part: tuple[int, int] = (0, 1)
     turns: int = 0
     times: float = 1.0
 
 
 Order = Barrier | Commit | Landed  # what a target has words for
-Node = Line | Access | Barrier | Commit | Landed | Turn | Claim | Exit | Cost | Block
+Role = Signal | Count | Began | Group | Done | Touch  # what roles do, spelt where it is written
+Node = Line | Access | Role | Barrier | Commit | Landed | Turn | Claim | Exit | Cost | Block
 
 
 @dataclass
@@ -172,7 +242,7 @@ def spell(body: tuple[Node, ...], words: Callable[[Order], str], depth: int = 1)
     out: list[str] = []
     put = lambda text: out.append("  " * depth + text if text else "")
     for n in body:
-        if isinstance(n, Line):
+        if isinstance(n, Line) or (isinstance(n, Signal | Count | Group | Done | Touch) and n.text):
             put(n.text)
         elif isinstance(n, Order):
             put(words(n))

@@ -64,9 +64,12 @@ def _placed(body: tuple[Node, ...], state: State, agents: str) -> tuple[tuple[No
             block, state = _block(n, state, agents)
             out.append(block)
             continue
-        if any(_in(state.landing, a) for a in _reads(body[i:])):  # of one statement: what they wait for comes before they meet
+        reads = _reads(body[i:])  # of one statement: all that they wait for comes in front of the first one
+        if any(_in(state.landing, a) for a in reads):
             out.append(Landed(0))
             state.landing.clear()
+        for far in sorted({a.far for a in reads if _in(state.written, a)}):
+            out += _meet(state, "cluster" if far else agents)
         out += _in_front(n, state, agents)
         if not isinstance(n, Turn | Claim | Exit):
             out.append(n)
@@ -138,8 +141,6 @@ def _access(a: Access, s: State, agents: str) -> list[Node]:
         if a.lands:
             s.landing.add(_place(a))
         return out
-    if _in(s.written, a):
-        out += _meet(s, everyone)
     s.seen.add(_place(a))
     return out
 

@@ -12,6 +12,7 @@ from autocomp.targets.cuda import load_c_halves, queues, third_epilogue_stage
 from autocomp.targets.cuda.wgmma import Flight, flight_of
 from autocomp.targets.simt.placed import tile_of
 
+from autocomp.tile.plan import Done
 from autocomp.tile.program import Loop, walk
 
 if TYPE_CHECKING:
@@ -39,18 +40,19 @@ def carried(at: WarpSpecialisedPrinter, loop: Loop) -> list[Flight]:
 def iterate(at: WarpSpecialisedPrinter, loop: Loop, mine: list[Queue]) -> None:
     """The loop's text; in parts where something is done between two of its turns."""
     begin, total = queues.span(at, loop)
-    first = "0"
-    for end, second in load_c_halves.cuts(at, loop):
-        _part(at, loop, mine, begin, first, end)
+    first, cuts, short = "0", load_c_halves.cuts(at, loop), last_steps(at, loop)
+    parts = 1 + len(cuts) + bool(short)
+    for n, (end, second) in enumerate(cuts):
+        _part(at, loop, mine, begin, first, end, (n, parts))
         at.flights = [Flight(f.stmt, f.queues, True) for f in at.flights]
         load_c_halves.at_cut(at, second)
         first = end
-    if steps := last_steps(at, loop):
+    if short:
         last = str(int(total) - 1)
-        _part(at, loop, mine, begin, first, last)
+        _part(at, loop, mine, begin, first, last, (parts - 2, parts))
         at.flights = [Flight(f.stmt, f.queues, True) for f in at.flights]
-        first, at.steps = last, steps
-    _part(at, loop, mine, begin, first, total)
+        first, at.steps = last, short
+    _part(at, loop, mine, begin, first, total, (parts - 1, parts))
     at.steps = 0
 
 
@@ -71,13 +73,14 @@ def last_steps(at: WarpSpecialisedPrinter, loop: Loop) -> int:
     return steps if at.wants("short_last_step", steps < of[0].steps) else 0
 
 
-def _part(at: WarpSpecialisedPrinter, loop: Loop, mine: list[Queue], begin: Callable[[str], str], first: str, end: str) -> None:
-    """A part of a loop's turns."""
+def _part(at: WarpSpecialisedPrinter, loop: Loop, mine: list[Queue], begin: Callable[[str], str], first: str, end: str,
+          part: tuple[int, int]) -> None:  # fmt: skip
+    """A part of a loop's turns: the number of it, and how many there are."""
     it = at.names.fresh("it")
     at.turn_of = it if first == "0" else ""
     for f in at.flights:
-        f.guard = f"{it} > 0" if f.carried and first == "0" else ""
-    with at.block(f"for (int {it} = {first}; {it} < {end}; ++{it})", again=it):
+        f.since = it if f.carried and first == "0" else ""
+    with at.block(f"for (int {it} = {first}; {it} < {end}; ++{it})", again=it, part=part):
         at.bases(loop, begin(it))
         at.waited -= {q.name for q in mine}
         # warpgroups that share rows stop for each other anyway: the slot is free one product sooner
@@ -88,7 +91,7 @@ def _part(at: WarpSpecialisedPrinter, loop: Loop, mine: list[Queue], begin: Call
         old = [f for f in at.flights if f.carried]
         if old:
             at.flights = [f for f in at.flights if not f.carried]
-            at.put(f"ac_team_wait<{len(at.flights)}>();")
+            at.plan(Done(len(at.flights), f"ac_team_wait<{len(at.flights)}>();"))
             for f in old:
                 at.release(f)
         queues.turned(at, loop)

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from autocomp.tile.plan import Count, Signal
 from autocomp.tile.program import Loop, Stmt, walk
 
 if TYPE_CHECKING:
@@ -59,25 +60,27 @@ def barriers(at: WarpSpecialisedPrinter, t: PingPong) -> None:
 def counters(at: WarpSpecialisedPrinter, t: PingPong, queues: Sequence[Queue]) -> None:
     """The first turn of each ring that is this warpgroup's."""
     for q in queues:
-        at.put(f"int {q.name} = (team - 1) * ({_turns(at, q)});")
+        at.plan(Count(q.name, f"int {q.name} = (team - 1) * ({_turns(at, q)});", True, 1, q.loop is not None))
     at.put("int turn = 0;")
 
 
 def begin(at: WarpSpecialisedPrinter, t: PingPong) -> None:
     """Wait for this warpgroup's turn."""
-    at.put(f"ac_barrier_wait({at.memory} + {t.order} + 8 * (team - 1), (turn + (team == 1)) % 2);")
+    text = f"ac_barrier_wait({at.memory} + {t.order} + 8 * (team - 1), (turn + (team == 1)) % 2);"
+    at.plan(Signal("wait", "order", "order", t.teams, text))
 
 
 def pass_on(at: WarpSpecialisedPrinter, t: PingPong) -> None:
     """Let the next warpgroup begin."""
-    at.put(f"if (lane == 0) ac_barrier_arrive({at.memory} + {t.order} + 8 * (team % {t.teams}));")
+    text = f"if (lane == 0) ac_barrier_arrive({at.memory} + {t.order} + 8 * (team % {t.teams}));"
+    at.plan(Signal("arrive", "order", "order", t.teams, text))
 
 
 def skip(at: WarpSpecialisedPrinter, t: PingPong, queues: Sequence[Queue]) -> None:
     """Behind a tile: the other warpgroups' turns."""
     for q in queues:
         others = f"{t.teams - 1} * ({_turns(at, q)})" if q.loop is not None else str(t.teams)
-        at.put(f"{q.name} += {others};")
+        at.plan(Count(q.name, f"{q.name} += {others};", times=t.teams - (q.loop is not None), turns=q.loop is not None))
     at.put("++turn;")
 
 

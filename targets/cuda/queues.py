@@ -15,6 +15,7 @@ from autocomp.targets.cuda import load_c, mbarriers, ping_pong
 from autocomp.targets.cuda.cluster_split_k import own_turns
 from autocomp.targets.simt.expressions import index
 
+from autocomp.tile.plan import Count, Signal
 from autocomp.tile.program import Loop, Stmt, walk
 
 if TYPE_CHECKING:
@@ -79,13 +80,13 @@ def readers(at: WarpSpecialisedPrinter, q: Queue) -> int:
     return at.together if any(shared(at, s) for s in q.copies) else 1
 
 
-def give_back(at: WarpSpecialisedPrinter, q: Queue, slot: str, guard: str) -> None:
-    """Tell the producers that write into a slot that this warp has read it."""
+def give_back(at: WarpSpecialisedPrinter, q: Queue, slot: str, guard: str, back: int = 0, when: str = "", loop: str = "") -> None:
+    """Tell the producers that write into a slot that this warp has read it; `back`, `when`, `loop`: as in `Signal`."""
     empty = barrier(at, q, slot, False)
+    text = f"if ({guard}lane == 0) ac_barrier_arrive({empty});"
     if readers(at, q) > 1:
-        at.put(f"if ({guard}lane < {at.together}) ac_barrier_arrive_at({empty}, lane);")
-    else:
-        at.put(f"if ({guard}lane == 0) ac_barrier_arrive({empty});")
+        text = f"if ({guard}lane < {at.together}) ac_barrier_arrive_at({empty}, lane);"
+    at.plan(Signal("arrive", "empty", q.name, q.depth, text, back, when, loop))
 
 
 def barrier(at: WarpSpecialisedPrinter, q: Queue, slot: str, full: bool = True) -> str:
@@ -112,7 +113,7 @@ def arrival(at: WarpSpecialisedPrinter, q: Queue) -> None:
     """Wait once a turn until a queue's bytes have landed."""
     if q.name not in at.waited:
         slot, phase = turn(at, q)
-        at.put(f"ac_barrier_wait({barrier(at, q, slot)}, {phase});")
+        at.plan(Signal("wait", "full", q.name, q.depth, f"ac_barrier_wait({barrier(at, q, slot)}, {phase});"))
         at.waited.add(q.name)
 
 
@@ -123,7 +124,7 @@ def turned(at: WarpSpecialisedPrinter, loop: Loop | None) -> None:
         return
     for q in at.queues:
         if q.loop is loop and (loop is not None or at.persistent) and not q.resident:
-            at.put(f"++{q.name};")
+            at.plan(Count(q.name, f"++{q.name};"))
 
 
 def counters(at: WarpSpecialisedPrinter) -> None:
@@ -135,7 +136,7 @@ def counters(at: WarpSpecialisedPrinter) -> None:
         return
     for q in at.queues:
         if (q.loop is not None or at.persistent) and not q.resident:
-            at.put(f"unsigned {q.name} = 0;")
+            at.plan(Count(q.name, f"unsigned {q.name} = 0;", begin=True, times=0))
 
 
 def span(at: WarpSpecialisedPrinter, loop: Loop) -> tuple[Callable[[str], str], str]:
@@ -157,7 +158,7 @@ def produce(at: WarpSpecialisedPrinter, body: Iterable[Loop | Stmt]) -> None:
             if any(s.dst in at.of for s, _ in walk(n.body)):
                 it = at.names.fresh("it")
                 begin, total = span(at, n)
-                with at.block(f"for (int {it} = 0; {it} < {total}; ++{it})"):
+                with at.block(f"for (int {it} = 0; {it} < {total}; ++{it})", again=it):
                     at.bases(n, begin(it))
                     produce(at, n.body)
                     turned(at, n)
@@ -177,7 +178,7 @@ def send(at: WarpSpecialisedPrinter, q: Queue) -> None:
     slot, phase = turn(at, q)
     counted = (q.loop is not None or at.persistent) and not q.resident
     if counted:
-        at.put(f"ac_barrier_wait({barrier(at, q, slot, False)}, 1 ^ ({phase}));")
+        at.plan(Signal("wait", "empty", q.name, q.depth, f"ac_barrier_wait({barrier(at, q, slot, False)}, 1 ^ ({phase}));"))
     early = at.prefetched.constants if at.prefetched and at.prefetched.queue is q else ()
     if early and counted:
         with at.block(f"if ({q.name} >= {at.prefetched.turns})"):  # type: ignore[union-attr]
@@ -186,6 +187,7 @@ def send(at: WarpSpecialisedPrinter, q: Queue) -> None:
     elif not early:
         expect(at, q, slot)
     start(at, q, [s for s in q.copies if s not in early], q.name, slot)
+    at.plan(Signal("fill", "full", q.name, q.depth))
 
 
 def expect(at: WarpSpecialisedPrinter, q: Queue, slot: str) -> None:

@@ -25,6 +25,7 @@ from autocomp.targets.cuda.mma_row_sums import find_row_sums
 from autocomp.targets.cuda.queues import arrival
 from autocomp.targets.cuda.wgmma import multiply, packing
 
+from autocomp.tile.plan import Count
 from autocomp.tile.program import Loop, Stmt, walk
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def print_overlapped(printer: WarpSpecialisedPrinter, loop: Loop, mine: list[Que
     if times > 1:
         printer.slots = {q.name: mbarriers.turn(f"({it} - 1)" if q in late_queues else it, times) for q in mine}
         printer.put(f"#pragma unroll {times}")
-    with printer.block(f"for (int {it} = 1; {it} < {printer.turns(loop)}; ++{it})", again=it):
+    with printer.block(f"for (int {it} = 1; {it} < {printer.turns(loop)}; ++{it})", again=it, begins=1):
         printer.bases(loop, it)
         printer.waited -= {q.name for q in soon_queues}
         for q in soon_queues:
@@ -230,4 +231,4 @@ def repeated(printer: WarpSpecialisedPrinter, loop: Loop, mine: list[Queue]) -> 
 def step(printer: WarpSpecialisedPrinter, queues: list[Queue]) -> None:
     """The next turn of these queues."""
     for q in queues:
-        printer.put(f"++{q.name};")
+        printer.plan(Count(q.name, f"++{q.name};"))

@@ -50,11 +50,11 @@ def find_third_stage(at: WarpSpecialisedPrinter, loop: Loop, rest: Sequence[Loop
 
 def keep(at: WarpSpecialisedPrinter, q: Queue, slot: str) -> None:
     """Behind a tile's last product: the slot is given back but by each warpgroup's first warp, which starts its stores."""
-    queues.give_back(at, q, slot, "wave % 4 > 0 && ")
+    queues.give_back(at, q, slot, "wave % 4 > 0 && ", when="never")
 
 
 def give_back(at: WarpSpecialisedPrinter, q: Queue, turn: str) -> None:
     """In a tile's first turn, while its product runs: the rest of what the tile before has kept."""
     with at.block(f"if ({turn} == 0 && {q.name} > 0 && wave % 4 == 0 && lane == 0)"):
         at.put("ac_bulk_wait<0>();")
-        queues.give_back(at, q, f"({q.name} - 1) % {q.depth}", "")
+        queues.give_back(at, q, f"({q.name} - 1) % {q.depth}", "", 1, "first", turn)

@@ -42,7 +42,7 @@ from autocomp.targets.simt.thread_partials import defer, settle
 
 from autocomp.errors import UnsupportedOp
 from autocomp.tile.layout import Layout
-from autocomp.tile.plan import Barrier, Block, Draft, Line, Order
+from autocomp.tile.plan import Barrier, Block, Done, Draft, Line, Order, Touch
 from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, walk
 
 
@@ -67,6 +67,7 @@ class WarpSpecialisedPrinter(Printer):
             self.paired, self.together, self.memory = queues.pair(self), cluster, "own"
         self.stream = find_stream_k(self, blocks)
         self.order = ping_pong.find_ping_pong(self, teams)
+        self.takers = teams
         self.queues = queues.find_queues(self)
         self.of = {s.dst: q for q in self.queues for s in q.copies}
         self.gridded = frozenset(first.axes) if isinstance(first, Loop) and first.kind == "grid" else frozenset()
@@ -128,7 +129,7 @@ class WarpSpecialisedPrinter(Printer):
             self.put("ac_cluster_arrive();")
         self.here.put(self.started)
         self.put("ac_cluster_sync();" if self.together > 1 else "__syncthreads();")
-        with self.block("if (team == 0)"):
+        with self.within(Block("if (team == 0)", (), role="producer")):
             self.put(f"ac_registers_release<{self.budget[0]}>();")
             with self.block("if (threadIdx.x == 0)"):
                 self.produce()
@@ -273,14 +274,14 @@ class WarpSpecialisedPrinter(Printer):
         done, left = self.parted(self.flights, names)
         if not done:
             return
-        self.put(f"ac_team_wait<{len(left)}>();")
+        self.plan(Done(len(left), f"ac_team_wait<{len(left)}>();"))
         self.flights = left
         for f in done:
             self.release(f)
             for x in self.laid_by(f):
                 self.before_read(x)
         for name in dict.fromkeys(f.stmt.dst for f in done):
-            self.put(f"ac_keep({self.names.of(name)});")
+            self.plan(Touch((name,), f"ac_keep({self.names.of(name)});"))
         if self.row_sums and any(f.sums for f in done):
             mma_row_sums.settled(self, self.row_sums)
 
@@ -311,13 +312,13 @@ class WarpSpecialisedPrinter(Printer):
                 queues.give_back(self, q, queues.turn(self, q)[0], "")
                 self.returned.add(q.name)
                 continue
-            guard = f"{f.guard} && " if f.guard else ""
+            guard = f"{f.since} > 0 && " if f.since else ""
             back = f"({q.name} - 1) % {q.depth}" if q.depth > 1 else "0"
             slot = back if f.carried else queues.turn(self, q)[0]
             if self.third_stage and self.ending and self.third_stage.ring == q.name:
                 third_epilogue_stage.keep(self, q, slot)
             else:
-                queues.give_back(self, q, slot, guard)
+                queues.give_back(self, q, slot, guard, int(f.carried), "again" if f.since else "", f.since)
 
     def condition(self, when: Loop) -> str:
         """The name of a flag that says whether a `when` is due: on what each worker holds of the value. It is alike in a wave; in all

@@ -16,6 +16,7 @@ from autocomp.targets.simt.access import contiguous_axis
 from autocomp.targets.simt.expressions import STORED
 from autocomp.targets.simt.placed import Product
 
+from autocomp.tile.plan import Began, Group
 from autocomp.tile.program import Stmt, walk
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class Flight:
     queues: tuple[str, ...]
     carried: bool = False  # begun in the turn before
     sums: str = ""  # a second accumulator
-    guard: str = ""  # when there was one
+    since: str = ""  # the variable of the loop in whose first turn there was none
 
 
 def packing(at: WarpSpecialisedPrinter, pr: Product) -> tuple[str, str]:
@@ -67,7 +68,8 @@ def issue_product(at: WarpSpecialisedPrinter, s: Stmt, packed: str) -> None:
         keep = "kk > 0" if s.dst in at.empty else f"{at.turn_of} > 0 || kk > 0" if s.dst in at.afresh and at.turn_of else "1"
         more = f"{sums}, " if sums else ""
         at.put(f"{call}({keep}, &{acc}[(m * {rn} + n) * {per}], {more}{a}, {descriptor(at, pr.b, False, pr)});")
-    at.put("ac_team_commit();")
+    mine = tuple(dict.fromkeys(q.name for name in (pr.a, pr.b) if (q := at.of.get(name)) is not None))
+    at.plan(Began(s.dst, mine), Group("ac_team_commit();"))
     at.empty.discard(s.dst)
     at.flights.append(flight_of(at, s))
 

@@ -46,10 +46,10 @@ class Coordinates:
         self.here.put(*nodes)
 
     @contextmanager
-    def block(self, head: str, unroll: bool = False, most: int = 0, again: str = "", turns: int = 0) -> Any:
-        """`again`: the variable that counts the turns of a loop in which threads may meet; `turns`: as many, where they are known."""
+    def block(self, head: str, unroll: bool = False, most: int = 0, again: str = "", **of_loop: Any) -> Any:
+        """`again`: the variable that counts the turns of a loop in which threads may meet; `of_loop`: more fields of `plan.Block`."""
         pragma = "" if not unroll else f"#pragma unroll {most}" if most else "#pragma unroll"
-        with self.within(Block(head, (), pragma, again, bool(head) and not unroll and not again, turns)):
+        with self.within(Block(head, (), pragma, again, bool(head) and not unroll and not again, **of_loop)):
             yield
 
     @contextmanager

@@ -70,10 +70,10 @@ class Printer(Coordinates):
         """The lines of the function's body."""
         self.statements()
         plan = synchronise(self.whole.done(), self.agents)
-        require(plan, self.p.name)
+        require(plan, self.p.name, self.takers)
         return spell(plan, self.words)
 
-    agents = "block"  # the threads that share memory, in a plan's words
+    agents, takers = "block", 1  # the threads that share memory, in a plan's words; how many of them take tiles by turns
 
     def words(self, n: Order) -> str:
         """A barrier or a wait, as the device header calls it."""

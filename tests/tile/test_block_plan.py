@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
-from autocomp.targets.simt import printer
 
 from autocomp.errors import AutocompError
+from autocomp.tile import check_roles
 from autocomp.tile.check_block import problems, require
-from autocomp.tile.plan import Access, Barrier, Block, Claim, Commit, Exit, Landed, Line, Node, Order, Slots, Turn, spell
+from autocomp.tile.plan import (
+    Access,
+    Barrier,
+    Began,
+    Block,
+    Claim,
+    Commit,
+    Count,
+    Done,
+    Exit,
+    Group,
+    Landed,
+    Line,
+    Node,
+    Signal,
+    Slots,
+    Touch,
+    Turn,
+    spell,
+)  # fmt: skip
 from autocomp.tile.synchronise import synchronise
-from tests.helpers import goldens
+from benchmarks import plan_mutants
 
 Body = tuple[Node, ...]
 
@@ -51,6 +69,15 @@ def read(name: str, **more: object) -> Access:
 def test_between_a_write_and_a_read():
     assert placed(write("a"), Line("x"), read("a")) == ["write a", "x", "block", "read a"]
     assert placed(write("a"), write("b"), read("a"), read("b")) == ["write a", "write b", "block", "read a", "read b"]
+
+
+def test_a_statement_begins_behind_all_that_it_waits_for():
+    """The lines behind both marks read both: a turn's copy into a must wait for them too."""
+    loop = Block("for", (write("a", lands=True), Commit(), Line("x"), write("b"), Line("y"), read("a"), read("b")), again="it")
+    assert placed(loop) == ["it", "  block", "  write a", "  commit", "  x", "  write b", "  y", "  landed 0", "  block", "  read a",
+                            "  read b"]  # fmt: skip
+    own = Block("for", (write("a"), Line("x"), read("a"), Line("y"), write("b"), Line("z"), read("a"), read("b")), again="it")
+    assert placed(own)[1] == "  block"
 
 
 def test_between_a_read_and_a_write_and_between_two_writes():
@@ -114,35 +141,42 @@ def test_a_wrong_plan_is_refused():
     assert problems((read("a", far=True),)) == ["ends while other blocks read a"]
 
 
-# ---- every barrier and wait of every golden
-def orders(body: Body, path: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]:
-    for i, n in enumerate(body):
-        if isinstance(n, Order):
-            yield (*path, i)
-        elif isinstance(n, Block):
-            yield from orders(n.body, (*path, i))
-
-
-def without(body: Body, path: tuple[int, ...]) -> Body:
-    i, *rest = path
-    inside = (replace(body[i], body=without(body[i].body, tuple(rest))),) if rest else ()
-    return body[:i] + inside + body[i + 1 :]
-
-
-def at(body: Body, path: tuple[int, ...]) -> Node:
-    for i in path[:-1]:
-        body = body[i].body
-    return body[path[-1]]
-
-
-def test_each_barrier_and_wait_of_a_golden_is_needed(monkeypatch):
-    """A commit may be left out where the group joins the next one, which is waited for no later."""
-    plans: dict[str, Body] = {}
-    monkeypatch.setattr(printer, "require", lambda plan, name: plans.update({f"{file} {name}": plan}))
-    for file, make in goldens.SMALL.items():
-        if ".a100." in file or file.endswith(".maca"):
-            make()
-    left = [(name, at(p, path)) for name, p in plans.items() for path in orders(p) if not problems(without(p, path))]
-    assert len(plans) > 40 and sum(1 for p in plans.values() for _ in orders(p)) > 150
-    assert not [x for x in left if not isinstance(x[1], Commit)]
+def test_each_barrier_and_wait_of_a_golden_is_needed():
+    """A group may be left out where it joins the next one, which is waited for no later, and the last arrival at a slot."""
+    plans = plan_mutants.plans()
+    made = [m for p in plans for m in plan_mutants.mutants(p)]
+    left = [m for m in made if not m.caught]
+    assert len(plans) > 80 and len(made) > 350
+    assert not [m for m in left if not m.harmless]
     assert len(left) < 20
+
+
+# ---- roles
+def signal(do: str, what: str, back: int = 0) -> Signal:
+    return Signal(do, what, "q", 2, back=back)
+
+
+def roles(*consumer: Node, producer: Body = ()) -> Body:
+    turn = signal("wait", "empty"), signal("fill", "full"), Count("q", "++q;")
+    zero = Count("q", "", begin=True, times=0)
+    return (Block("if (team == 0)", (zero, Block("for", producer or turn, again="it")), role="producer"), zero,
+            Block("for", consumer, again="it"), Done(0, ""))  # fmt: skip
+
+
+PRODUCT = Began("acc", ("q",)), Group("")
+TURN = signal("wait", "full"), *PRODUCT, Done(0, ""), signal("arrive", "empty"), Count("q", "++q;")
+
+
+@pytest.mark.parametrize(("body", "said"), [
+    (roles(*TURN), ""),
+    (roles(*TURN[1:]), "consumer 0 reads a slot of q before its bytes have landed"),
+    (roles(*TURN[:3], *TURN[4:]), "consumer 0 gives back a slot of q that a product reads"),
+    (roles(*TURN[:4], *TURN[5:]), "stuck: the producer waits for empty of q"),
+    (roles(*TURN[:5]), "stuck: the producer waits for empty of q"),
+    (roles(*TURN, producer=(signal("fill", "full"), Count("q", ""))), "the producer fills a slot of q that it has not waited for"),
+    (roles(*TURN[:2], *TURN[3:]), "consumer 0 gives back a slot of q that a product reads"),
+    (roles(*TURN[:3], Touch(("acc",), ""), *TURN[3:]), "consumer 0 touches acc while a product is under way"),
+], ids=["right", "full", "done", "empty", "count", "wait", "group", "touch"])  # fmt: skip
+def test_roles(body, said):
+    found = check_roles.problems(body)
+    assert not found if not said else said in found, found

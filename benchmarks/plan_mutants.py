@@ -1,0 +1,118 @@
+"""Leaves out each barrier, wait, arrival and group of every golden's plan and asks the plan's checkers, by kind.
+
+    python -m benchmarks.plan_mutants             a table
+    python -m benchmarks.plan_mutants --left      and each that no checker misses
+
+Two kinds may be missing for nothing: a group of copies or products that then joins the next one, which is waited for no later, and the last
+arrival at a slot that no copy fills again.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+
+from autocomp.targets.simt import printer
+
+from autocomp.tile import check_block, check_roles
+from autocomp.tile.plan import Block, Commit, Done, Group, Node, Order, Signal
+from tests.helpers import goldens
+
+Body = tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The plan of one kernel of a golden file."""
+
+    name: str
+    body: Body
+    takers: int
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A plan without one statement; `caught`: what the checkers say first, "" for nothing."""
+
+    plan: str
+    dropped: Node
+    caught: str
+
+    @property
+    def kind(self) -> str:
+        n = self.dropped
+        return f"{n.do} {n.what}" if isinstance(n, Signal) else type(n).__name__.lower()
+
+    @property
+    def harmless(self) -> bool:
+        """Whether it is of a kind that may be missing for nothing."""
+        return isinstance(self.dropped, Commit | Group) or self.kind == "arrive empty"
+
+
+def plans() -> list[Plan]:
+    """Of all goldens."""
+    found: dict[tuple[str, str], Plan] = {}
+    check = printer.require
+
+    def keep(file: str, body: Body, kernel: str, takers: int = 1) -> None:
+        check(body, kernel, takers)
+        found[file, kernel] = Plan(f"{file} {kernel}", body, takers)
+
+    try:
+        for file, make in {**goldens.SMALL, **goldens.OTHERS}.items():
+            printer.require = partial(keep, file)
+            make()
+    finally:
+        printer.require = check
+    return list(found.values())
+
+
+def mutants(plan: Plan) -> Iterator[Mutant]:
+    for path in _paths(plan.body):
+        body = _without(plan.body, path)
+        said = check_block.problems(body) or check_roles.problems(body, plan.takers)
+        yield Mutant(plan.name, _at(plan.body, path), said[0] if said else "")
+
+
+def _paths(body: Body, path: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]:
+    for i, n in enumerate(body):
+        if isinstance(n, Order | Signal | Group | Done):
+            yield (*path, i)
+        elif isinstance(n, Block):
+            yield from _paths(n.body, (*path, i))
+
+
+def _without(body: Body, path: tuple[int, ...]) -> Body:
+    (i, *rest), n = path, body[path[0]]
+    inside = (replace(n, body=_without(n.body, tuple(rest))),) if rest and isinstance(n, Block) else ()
+    return body[:i] + inside + body[i + 1 :]
+
+
+def _at(body: Body, path: tuple[int, ...]) -> Node:
+    n = body[path[0]]
+    return _at(n.body, path[1:]) if len(path) > 1 and isinstance(n, Block) else n
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--left", action="store_true", help="list those that no checker misses")
+    args = parser.parse_args()
+    all_ = plans()
+    made = [m for p in all_ for m in mutants(p)]
+    total, caught = Counter(m.kind for m in made), Counter(m.kind for m in made if m.caught)
+    print(f"{len(all_)} plans, {len(made)} statements left out, {sum(caught.values())} refused, "
+          f"{sum(not m.caught and m.harmless for m in made)} harmless by their kind, "
+          f"{sum(not m.caught and not m.harmless for m in made)} without a reason")  # fmt: skip
+    for kind, n in total.most_common():
+        print(f"{kind:14} {caught[kind]:4} of {n:4}")
+    for m in made if args.left else ():
+        if not m.caught:
+            print(f"{m.plan}: {m.dropped}")
+    raise SystemExit(any(not m.caught and not m.harmless for m in made))
+
+
+if __name__ == "__main__":
+    main()
