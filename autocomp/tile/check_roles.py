@@ -63,8 +63,9 @@ def problems(body: tuple[Node, ...], takers: int = 1) -> list[str]:
     if not any(isinstance(n, Role) for n in walk(body)):
         return []
     deep = min(MOST, max([1, *(n.depth for n in walk(body) if isinstance(n, Signal))]))
+    parts = max([1, *(n.part[1] for n in walk(body) if isinstance(n, Block))])  # each of which has a turn
     found: list[str] = []
-    for turns in sorted({1, 2, deep, deep + 2}):
+    for turns in sorted({max(parts, n) for n in (1, 2, deep, deep + 2)}):
         for order in permutations(range(-1, takers)):
             for lands in ("soon", "last", "asked"):
                 found += _run(body, turns, order, takers, lands)
