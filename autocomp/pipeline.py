@@ -12,6 +12,7 @@ from autocomp.deadline import Deadline, by_counts, sized, started
 from autocomp.errors import DoesNotFit, UnsupportedOp
 from autocomp.ir.checks import check_graph
 from autocomp.ir.decompose import decompose
+from autocomp.ir.places import spread_places
 from autocomp.ir.rounding import round_casts
 from autocomp.options import Options
 from autocomp.runtime.cache import load_program, program_key, store_program
@@ -69,7 +70,7 @@ def _compiled(model: Any, target: str, options: Options, trace: Trace, deadline:
 def import_model(model: Any, trace: Trace, **frontend: Any) -> Graph:
     """model -> the graph of core operators, in which the model's own casts to short floats round (`ir.rounding`)."""
     with trace.stage("import") as note:
-        graph = decompose(round_casts(frontends.load(model, **frontend)))
+        graph = spread_places(decompose(round_casts(frontends.load(model, **frontend))))
         check_graph(graph)
         note.update(model=graph.name, ops=len(graph.nodes()))
     return graph

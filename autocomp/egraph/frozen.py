@@ -38,10 +38,12 @@ class EClass:
 @dataclass(frozen=True)
 class Frozen:
     """`roots` are the graph's outputs (name, class). `source` maps classes to the op name of the source node there, `places` to what
-    the model calls that node."""
+    the model calls that node, `nodes` to the source nodes there (numbers in the graph's `nodes()`; several where rules found them
+    equal)."""
 
     classes: Mapping[int, EClass]
     roots: tuple[tuple[str, int], ...]
     graph: Graph
     source: Mapping[int, str]
     places: Mapping[int, str] = field(default_factory=dict)
+    nodes: Mapping[int, tuple[int, ...]] = field(default_factory=dict)

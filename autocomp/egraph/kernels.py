@@ -7,6 +7,7 @@ from collections.abc import Generator
 from autocomp.egraph.bodies import Bodies
 from autocomp.egraph.chosen import Cover, kernel_order
 from autocomp.egraph.cuts import Cut
+from autocomp.egraph.provenance import Provenance
 from autocomp.egraph.subject import Subject
 from autocomp.ir.kernel import Arg, Call, Kernel, KernelGraph
 from autocomp.ir.node import Graph, Node, make
@@ -24,6 +25,7 @@ def kernel_graph(c: Cover, s: Subject, graph: Graph) -> KernelGraph:
     kernels: dict[str, Kernel] = {}
     taken: dict[str, int] = {}
     built = Bodies(s)
+    model = Provenance(c, s)
     calls, predicted = [], 0.0
     for x in kernel_order(c, s):
         cut = c.pick[x]
@@ -36,7 +38,8 @@ def kernel_graph(c: Cover, s: Subject, graph: Graph) -> KernelGraph:
         kernel = kernels[kernel.signature]
         rules = _reasons(s, cut, makers.get(x, []))
         calls.append(Call(kernel, {a: names[k] for a, k in args.items()}, _ops(s, cut), rules, kernel.name,
-                          body=tuple(sorted(cut.heavy if len(cut.heavy) > 1 else cut.nodes))))  # fmt: skip
+                          body=tuple(sorted(cut.heavy if len(cut.heavy) > 1 else cut.nodes)),
+                          computes=model.of([x, *makers.get(x, [])], cut)))  # fmt: skip
     tensors = {n: s.types[k] for k, n in names.items()}
     constants = {names[k]: _constant_graph(s, k, graph) for k in sorted(names) if k in s.memory and _is_folded(s, k)}
     inputs = tuple(n.attrs["name"] for n in graph.inputs)

@@ -148,7 +148,8 @@ def saturate(graph: Graph, rules: RuleSet, options: Options, trace: Trace, featu
     said = {names[n]: place for n, place in graph.locations.items() if n in names}
     subject.settle()
     subject.engine.close()
-    return _freeze(subject, graph, [(name, names[n]) for name, n in graph.outputs], source, said, split)
+    numbers = [(names[n], i) for i, n in enumerate(graph.nodes())]
+    return _freeze(subject, graph, [(name, names[n]) for name, n in graph.outputs], source, said, numbers, split)
 
 
 def freeze_graph(graph: Graph) -> Frozen:
@@ -455,7 +456,7 @@ def _const(subject: Subject, value: Any, t: TensorType, why: str) -> int:
 
 # ---- out
 def _freeze(subject: Subject, graph: Graph, roots: list[tuple[str, int]], source: dict[int, str], said: dict[int, str],
-            left_out: frozenset[int]) -> Frozen:  # fmt: skip
+            numbers: list[tuple[int, int]], left_out: frozenset[int]) -> Frozen:  # fmt: skip
     classes = subject.engine.classes
     dense = {c: i for i, c in enumerate(sorted(set(classes)))}
     nodes: dict[int, dict[tuple[str, Attrs, tuple[int, ...]], ENode]] = {i: {} for i in dense.values()}
@@ -474,8 +475,11 @@ def _freeze(subject: Subject, graph: Graph, roots: list[tuple[str, int]], source
     places: dict[int, str] = {}
     for n, place in said.items():
         places.setdefault(dense[classes[n]], place)
+    held: dict[int, tuple[int, ...]] = {}
+    for n, number in numbers:
+        held[dense[classes[n]]] = (*held.get(dense[classes[n]], ()), number)
     out = {}
     for first, c in dense.items():
         mine = sorted(nodes[c].values(), key=lambda e: (e.op, repr(e.attrs), e.children))
         out[c] = EClass(c, subject.types[first], tuple(mine), constant[c] and not indexed[c])
-    return Frozen(out, tuple((name, dense[classes[n]]) for name, n in roots), graph, where, places)
+    return Frozen(out, tuple((name, dense[classes[n]]) for name, n in roots), graph, where, places, held)

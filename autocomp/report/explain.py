@@ -6,6 +6,8 @@ from difflib import get_close_matches
 from typing import Any
 
 from autocomp.errors import AutocompError
+from autocomp.ir.places import short
+from autocomp.report.layers import layer_lines, model_places, model_text
 from autocomp.report.tables import plural, remarks, runners_up, seconds_text
 
 FEW = 12  # names that an error lists; of more it says what lists them
@@ -35,10 +37,13 @@ def explain(program: Any, why: str | None = None, why_not: str | None = None) ->
     lines += remarks(program)
     for k in program.kernels:
         lines.append(f"{k.name} x{k.calls}: {seconds_text(k.predicted)}, bound by {k.bound}; ops {' '.join(k.ops)}")
+    if named := layer_lines(program):
+        lines += ["in the model's words, in order:", *(f"  {x}" for x in named)]
     return "\n".join(lines), {
         "program": program.name,
         "rules": fired,
         "kernels": [k.name for k in program.kernels],
+        "calls": [{"kernel": c.kernel.name, "model": [short(p) for p in model_places(program, c)]} for c in program.calls.calls],
         "predicted": program.predicted,
     }
 
@@ -57,6 +62,7 @@ def _why(program: Any, name: str) -> tuple[str, dict[str, Any]]:
     lines = [
         f"{k.name}, called {plural(k.calls, 'time')}",
         f"  computes   {' '.join(k.ops)}",
+        *[f"  of model   {text}" for text in _few(_model_of(program, k.name))],
         f"  predicted  {seconds_text(k.predicted)}, bound by {k.bound}",
         f"  schedule   {k.schedule}",
     ]
@@ -75,6 +81,7 @@ def _why(program: Any, name: str) -> tuple[str, dict[str, Any]]:
         "kernel": k.name,
         "calls": k.calls,
         "ops": list(k.ops),
+        "model": [[short(p) for p in model_places(program, c)] for c in program.calls.calls if c.kernel.name == k.name],
         "rules": list(k.rules),
         "schedule": k.schedule,
         "directives": [{"name": e.data["directive"], "rule": e.name, "used": e.data["directive"] in kept} for e in given],
@@ -82,6 +89,16 @@ def _why(program: Any, name: str) -> tuple[str, dict[str, Any]]:
         "bound": k.bound,
         "trace": [e.data for e in others],
     }
+
+
+def _model_of(program: Any, kernel: str) -> list[str]:
+    """What the model calls the nodes that each call of a kernel computes."""
+    return [t for c in program.calls.calls if c.kernel.name == kernel and (t := model_text(program, c, FEW))]
+
+
+def _few(texts: list[str], most: int = 4) -> list[str]:
+    left = len(texts) - most + 1
+    return texts if left < 2 else [*texts[: most - 1], f"and {plural(left, 'more call')}"]
 
 
 def _why_not(program: Any, rule: str) -> tuple[str, dict[str, Any]]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import networkx as nx
 
 from autocomp.files import write_atomic
+from autocomp.report.layers import model_places, model_text
 from autocomp.report.tables import plural, runners_up, seconds_text
 from autocomp.report.templates import render
 
@@ -48,13 +49,14 @@ class Drawn:
     hover: str
 
 
-def _call_box(i: int, call: Call, cost: str, choice: tuple[str, ...]) -> Drawn:
+def _call_box(i: int, call: Call, cost: str, choice: tuple[str, ...], model: str, places: Iterable[str]) -> Drawn:
     ops = ", ".join(call.ops)
-    lines = (ops if len(ops) <= 40 else ops[:39] + "…", cost)
+    what = model or ops
+    lines = (what if len(what) <= 40 else what[:39] + "…", cost)
     kind = KIND_TEXT.get(call.kernel.kind, call.kernel.kind)
-    hover = "\n".join(
-        [f"{call.name or call.kernel.name} ({kind})", f"ops: {ops}", "rules:", *(f"  {r}" for r in call.rules or ("none",)), *choice]
-    )
+    computes = [f"ops: {ops}", *(f"model: {p}" for p in places)]
+    made = ["rules:", *(f"  {r}" for r in call.rules or ("none",)), *choice]
+    hover = "\n".join([f"{call.name or call.kernel.name} ({kind})", *computes, *made])
     return Drawn(f"k{i}", call.name or call.kernel.name, lines, KIND_COLOUR.get(call.kernel.kind, "#ffffff"), hover)
 
 
@@ -69,7 +71,8 @@ def kernel_network(program: Any) -> nx.DiGraph:
         made[name] = f"in:{name}"
         g.add_node(made[name], box=Drawn(made[name], name, (str(calls.tensors[name]),), "#ffffff", f"input {name}"))
     for i, call in enumerate(calls.calls):
-        box = _call_box(i, call, costs.get(call.kernel.signature, ""), chosen.get(call.kernel.signature, ()))
+        box = _call_box(i, call, costs.get(call.kernel.signature, ""), chosen.get(call.kernel.signature, ()), model_text(program, call),
+                        model_places(program, call))  # fmt: skip
         g.add_node(box.key, box=box)
         outs = {o.name for o in call.kernel.outputs}
         for formal, actual in call.args.items():

@@ -6,6 +6,8 @@ from typing import Any
 
 from rich.table import Table
 
+from autocomp.report.layers import model_text
+
 
 def seconds_text(s: float | None) -> str:
     """1.234e-5 -> '12.3 us'."""
@@ -48,9 +50,13 @@ def plural(n: int, noun: str) -> str:
 def kernel_rows(program: Any, timing: Any = None) -> list[dict[str, Any]]:
     """One dict a distinct kernel, in order of first call; times are per call, `calls` how often it is called.
 
-    roofline: the time that the busiest unit needs at its full rate, over the measured time.
+    model: what the model calls the nodes that it computes, a line a call. roofline: the time that the busiest unit needs at its full rate,
+    over the measured time.
     """
     measured = {} if timing is None else timing.by_kernel
+    model: dict[str, list[str]] = {}
+    for c in program.calls.calls:
+        model.setdefault(c.kernel.name, []).extend(filter(None, [model_text(program, c)]))
     rows = []
     for k in program.kernels:
         m = measured.get(k.name)
@@ -59,6 +65,7 @@ def kernel_rows(program: Any, timing: Any = None) -> list[dict[str, Any]]:
                 "kernel": k.name,
                 "calls": k.calls,
                 "ops": list(k.ops),
+                "model": model.get(k.name, []),
                 "schedule": k.schedule,
                 "predicted": k.predicted,
                 "bound": k.bound,
@@ -69,6 +76,12 @@ def kernel_rows(program: Any, timing: Any = None) -> list[dict[str, Any]]:
     return rows
 
 
+def computes(row: dict[str, Any]) -> str:
+    """What a kernel computes in the model's own words, of its first call; its ops where the model has none (graphs as text)."""
+    more = len(row["model"]) - 1
+    return (row["model"][0] + (f" (and {plural(more, 'more call')})" if more > 0 else "")) if row["model"] else " ".join(row["ops"])
+
+
 def kernel_table(program: Any, timing: Any = None) -> Table:
     """The rows for a terminal; the last line has the totals."""
     rows = kernel_rows(program, timing)
@@ -77,7 +90,7 @@ def kernel_table(program: Any, timing: Any = None) -> Table:
     for name, kw in (
         ("kernel", {"overflow": "fold"}),
         ("calls", {"justify": "right"}),
-        ("ops fused", {"overflow": "ellipsis", "max_width": 36}),
+        ("computes", {"overflow": "ellipsis", "max_width": 36}),
         ("schedule", {"overflow": "ellipsis", "max_width": 34}),
         ("predicted", {"justify": "right"}),
         ("bound", {}),
@@ -87,7 +100,7 @@ def kernel_table(program: Any, timing: Any = None) -> Table:
         t.add_column("measured", justify="right")
         t.add_column("roofline", justify="right")
     for r in rows:
-        cells = [r["kernel"], str(r["calls"]), " ".join(r["ops"]), r["schedule"], seconds_text(r["predicted"]), r["bound"]]
+        cells = [r["kernel"], str(r["calls"]), computes(r), r["schedule"], seconds_text(r["predicted"]), r["bound"]]
         if timing is not None:
             cells += [seconds_text(r["measured"]), f"{r['roofline']:.0%}" if r["roofline"] else ""]
         t.add_row(*cells)

@@ -12,6 +12,7 @@ import numpy as np
 
 from autocomp.errors import AutocompError
 from autocomp.files import write_atomic
+from autocomp.ir.places import places_of, short
 from autocomp.runtime import deploy, deploy_acl
 from autocomp.runtime.library import packings
 from autocomp.runtime.plan import arena
@@ -83,7 +84,8 @@ def manifest(program: Any, sources: list[str], weights: list[str]) -> dict[str, 
         "packed": [vars(x) for x in packings(g, program.slots, program.printed)],  # slots that `ac_pack` fills once from weights
         "memory": {"sizes": deploy.hints(g), "bytes": total, "offsets": dict(sorted(offsets.items()))},
         "no_launcher": "" if program.target.name == "cpu" else why_no_launcher(program),
-        "calls": [{"kernel": c.kernel.name, "args": dict(c.args), "rules": list(c.rules)} for c in g.calls],
+        "calls": [{"kernel": c.kernel.name, "args": dict(c.args), "rules": list(c.rules),
+                   "model": [short(p) for p in places_of(g.source, c.computes)]} for c in g.calls],
         "kernels": [{"kernel": k.name, "calls": k.calls, "ops": list(k.ops), "schedule": k.schedule, "predicted": k.predicted,
                      "bound": k.bound, "measured": None, "roofline": None} for k in program.kernels],
         "launches": {n: {"grid": list(map(str, s.launch.grid)), "block": s.launch.block, "shared": s.launch.shared}

@@ -1,0 +1,99 @@
+"""The calls of a program by the model's own names, each layer that repeats once: 'layers.1 to layers.10: the same 8 kernels, 10 times'."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from autocomp.ir.places import places_of, short, summary
+
+if TYPE_CHECKING:
+    from autocomp.ir.kernel import Call
+
+LONGEST = 256  # calls of a layer that is looked for
+_NUMBER = re.compile(r"\d+")
+
+
+@dataclass(frozen=True)
+class Run:
+    """Calls `first` to `first + length * times`: `times` times the same kernels in the same order."""
+
+    first: int
+    length: int
+    times: int
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Calls in order that the program makes `times` times one behind the other; `name`: what the model calls them."""
+
+    name: str
+    calls: tuple[Call, ...]
+    times: int
+
+
+def model_places(program: Any, call: Call, views: bool = False) -> tuple[str, ...]:
+    """What the model calls the nodes that a call computes. Without `views`, those that only arrange elements are left out."""
+    return places_of(program.calls.source, call.computes, views)
+
+
+def model_text(program: Any, call: Call, most: int = 4) -> str:
+    """The same in one line; empty where the model has no names (graphs as text)."""
+    return summary(model_places(program, call), most)
+
+
+def runs(kernels: Sequence[str]) -> list[Run]:
+    """The calls in order, as runs that repeat where they do: of those that begin at a call the one that covers most, the shortest first."""
+    out: list[Run] = []
+    i, n = 0, len(kernels)
+    while i < n:
+        best = Run(i, 1, 1)
+        for length in range(1, min(LONGEST, (n - i) // 2) + 1):
+            times = 1
+            while kernels[i + times * length : i + (times + 1) * length] == kernels[i : i + length]:
+                times += 1
+            if times > 1 and times * length > best.times * best.length:
+                best = Run(i, length, times)
+        out.append(best)
+        i += best.length * best.times
+    return out
+
+
+def folded(program: Any) -> list[Layer]:
+    """The calls in order, layers that repeat once."""
+    calls = program.calls.calls
+    out = []
+    for r in runs([c.kernel.signature for c in calls]):
+        body = calls[r.first : r.first + r.length]
+        last = calls[r.first + (r.times - 1) * r.length : r.first + r.times * r.length]
+        out.append(Layer(_range(program, body, last) if r.times > 1 else model_text(program, body[0]), tuple(body), r.times))
+    return out
+
+
+def layer_lines(program: Any) -> list[str]:
+    """The calls by the model's names, a line each; nothing where the model has none."""
+    layers = folded(program)
+    if not any(x.name for x in layers):
+        return []
+    line = lambda c, name: f"{name or ' '.join(c.ops)}: {c.kernel.name}"
+    lines = []
+    for x in layers:
+        if x.times == 1:
+            lines.append(line(x.calls[0], x.name))
+            continue
+        same = f"the same {len(x.calls)} kernels" if len(x.calls) > 1 else "the same kernel"
+        lines += [f"{x.name}: {same}, {x.times} times", *(f"  {line(c, model_text(program, c))}" for c in x.calls)]
+    return lines
+
+
+def _range(program: Any, first: Sequence[Call], last: Sequence[Call]) -> str:
+    """'layers.1 to layers.10': names up to the first number in which two layers differ; where all are equal (a loop that was unrolled),
+    what one of them computes."""
+    for a, b in zip(first, last, strict=True):
+        for x, y in zip(map(short, model_places(program, a)), map(short, model_places(program, b)), strict=False):
+            for m, k in zip(_NUMBER.finditer(x), _NUMBER.finditer(y), strict=False):
+                if x[: m.start()] == y[: k.start()] and m[0] != k[0]:
+                    return f"{x[: m.end()]} to {y[: k.end()]}"
+    return summary(dict.fromkeys(p for c in first for p in model_places(program, c)))

@@ -1,0 +1,104 @@
+"""Every kernel names the model's own nodes that it computes, through rewriting and fusion."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import autocomp
+from autocomp.ir.builder import Builder
+from autocomp.ir.node import Graph
+from autocomp.ir.places import places_of, short
+from autocomp.ir.types import F32, I64, TensorType
+from autocomp.report.layers import Run, folded, layer_lines, runs
+
+
+def named(graph: Graph, **options) -> dict[str, list[str]]:
+    """A kernel's name -> the short places that it computes, by call."""
+    p = autocomp.optimize(graph, **options)
+    return {c.kernel.name: [short(x) for x in places_of(p.calls.source, c.computes, views=False)] for c in p.calls.calls}
+
+
+class Model:
+    """A builder whose nodes have places: m("add", "sum", x, y) is called 'sum'."""
+
+    def __init__(self) -> None:
+        self.b = Builder("model")
+
+    def __call__(self, op, name, *inputs, **attrs):
+        n = self.b.op(op, *inputs, **attrs)
+        self.b.locations[n] = f"node {len(self.b.locations)} '{name}' ({op})"
+        return n
+
+    def x(self, name, *shape):
+        return self.b.input(name, TensorType(F32, shape))
+
+    def w(self, name, *shape):
+        return self.b.param(name, np.random.default_rng(0).standard_normal(shape).astype("f4"))
+
+
+def test_a_product_made_of_several_computes_each_of_them():
+    m = Model()
+    x = m.x("x", 64, 64)
+    q, k, v = (m("matmul", f"{n}_proj", x, m.w(n, 64, 64)) for n in "qkv")
+    weighted = m("matmul", "scores", q, m("transpose", "turned", k, perm=(1, 0)))
+    m.b.output("y", m("matmul", "mixed", weighted, v))
+    found = named(m.b.graph())
+    (merged,) = [places for places in found.values() if "q_proj" in places]
+    assert merged == ["q_proj", "k_proj", "v_proj"], found
+    assert sorted(x for places in found.values() for x in places).count("q_proj") == 1
+
+
+def test_a_norm_folded_into_weights_is_computed_with_its_product():
+    m = Model()
+    y = m("matmul", "fc", m.x("x", 32, 48), m.w("w", 48, 40))
+    y = m("mul", "scaled", y, m.w("g", 40))
+    m.b.output("y", m("max", "relu", m("add", "shifted", y, m.w("s", 40)), m.b.const(0.0, F32)))
+    assert list(named(m.b.graph()).values()) == [["fc", "scaled", "shifted", "relu"]]
+
+
+def test_a_node_evaluated_twice_is_in_both_kernels():
+    m = Model()
+    both = m("gather", "both", m.w("table", 100, 64), m.b.input("ids", TensorType(I64, (32,))), axis=0)
+    m.b.output("a", m("matmul", "product", both, m.w("w", 64, 64)))
+    m.b.output("b", m("reduce_sum", "columns", m("exp", "e", both), axes=(0,), keepdims=False))
+    found = named(m.b.graph())
+    assert sum("both" in places for places in found.values()) == 2, found
+
+
+@pytest.mark.parametrize(("kernels", "found"), [
+    ("", []),
+    ("abc", [Run(0, 1, 1), Run(1, 1, 1), Run(2, 1, 1)]),
+    ("aaa", [Run(0, 1, 3)]),
+    ("eabababz", [Run(0, 1, 1), Run(1, 2, 3), Run(7, 1, 1)]),
+    ("abbabbabb", [Run(0, 3, 3)]),
+])  # fmt: skip
+def test_runs_of_calls(kernels, found):
+    assert runs(list(kernels)) == found
+
+
+def deep(x, w):
+    for _ in range(4):
+        x = np.tanh(x @ w).sum(-1, keepdims=True) + x
+    return x
+
+
+def test_layers_that_repeat_are_folded(tmp_path):
+    program = autocomp.optimize(deep, example_inputs=(np.zeros((64, 96), "f4"), np.zeros((96, 96), "f4")))
+    assert any(layer.times > 1 for layer in folded(program)) and sum(x.times * len(x.calls) for x in folded(program)) == len(
+        program.calls.calls)  # fmt: skip
+    lines = layer_lines(program)
+    assert any(" times" in x for x in lines) and all("test_provenance.py" in x for x in lines), lines
+    assert "in the model's words, in order:" in program.explain()
+
+
+def test_names_are_those_of_this_model_when_the_program_comes_from_the_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    def model(name):
+        m = Model()
+        m.b.output("y", m("exp", name, m.x("x", 8)))
+        return m.b.graph()
+
+    assert [*named(model("first")).values()] == [["first"]]
+    assert [*named(model("second")).values()] == [["second"]]
