@@ -98,6 +98,15 @@ def compare(a: Any, b: Any, **kw: Any) -> Comparison:
     return run(a, b, **kw)
 
 
+def __getattr__(name: str) -> Any:
+    """`autocomp.report`, which is imported when it is first asked for."""
+    if name == "report":
+        from importlib import import_module
+
+        return import_module("autocomp.report")
+    raise AttributeError(f"module 'autocomp' has no attribute '{name}'")
+
+
 def rule(*args: Any, **kw: Any) -> Any:
     """Decorator: a rewrite rule written as a Python function. See `autocomp.rewrite.decorator.rule`."""
     from autocomp.rewrite.decorator import rule as decorate

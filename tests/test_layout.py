@@ -35,6 +35,7 @@ ORDER = [
     "report",
     "pipeline",
     "onnx_backend",
+    "torch_compile",
     "cli",
 ]
 FENCES = {"egglog": "autocomp/egraph", "islpy": "autocomp/loops"}

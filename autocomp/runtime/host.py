@@ -43,7 +43,7 @@ class HostExecutor:
         self._packings = packings(calls, slots, sources)
         self._runs = segments(calls.calls)
         self._inputs = tuple(n.attrs["name"] for n in calls.source.inputs)
-        self._open = sorted({d.name for n in calls.source.inputs for d in n.type.shape if isinstance(d, Sym)})
+        self.open = sorted({d.name for n in calls.source.inputs for d in n.type.shape if isinstance(d, Sym)})
         self._lock = Lock()
         self._fixed: _Fixed | None = None
         self._said: set[str] = set()
@@ -136,6 +136,23 @@ class HostExecutor:
                 if self.trace is not None:
                     self.trace.add("note", "threads", text=text)
 
+    # ---- calls by addresses (`addressed`)
+    def frame(self, key: Sizes) -> Frame:
+        """A frame for these values of `open`, which nobody else has. Raises AutocompError where there is no memory."""
+        try:
+            return self._frame(key, None)
+        except MemoryError as e:
+            raise self._no_memory(self._values(key), e) from None
+
+    def run_frame(self, frame: Frame) -> None:
+        """All calls, over the addresses in the frame's table. Raises AutocompError where memory or a stack is too small."""
+        try:
+            fewer = self._library.run(frame, 0, len(self.calls.calls), self._threads)
+        except MemoryError as e:
+            raise self._no_memory(self._values(frame.key), e) from None
+        if fewer:
+            self._say(fewer)
+
     # ---- a call
     def _begin(self, feed: Mapping[str, Any]) -> _Call:
         """A call over these inputs, ready to run; `_end` is to come. Raises ModelError, and AutocompError where there is no memory."""
@@ -227,10 +244,10 @@ class HostExecutor:
         return self._layout(key)[1]
 
     def _key(self, values: Mapping[str, int]) -> Sizes:
-        return tuple([values[s] for s in self._open])
+        return tuple([values[s] for s in self.open])
 
     def _values(self, key: Sizes) -> dict[str, int]:
-        return dict(zip(self._open, key))
+        return dict(zip(self.open, key))
 
     def _frame(self, key: Sizes, room: np.ndarray | None) -> Frame:
         """A new frame, on memory that is there or on its own."""

@@ -67,13 +67,15 @@ def load_torch(model: Any, example_inputs: Sequence[Any] | None = None) -> Graph
         raise ModelError(f"a {type(model).__qualname__} of torch is no model", where=type(model).__name__,
                          hint="give an nn.Module with example_inputs, or torch.export.export(module, ..)")  # fmt: skip
     with EXPORTS.held:
-        return _Reader(decompose(program, name), name).graph()
+        return Reader(decompose(program, name), name).graph()
 
 
 EXPORTS = Lock()  # torch exports one module at a time in a process, and its tracing modes are of all threads
 
 
-class _Reader:
+class Reader:
+    """An exported program's nodes, one after another, into a graph. `values`: of each node of torch's."""
+
     def __init__(self, program: Any, name: str) -> None:
         self.program, self.b = program, Builder(name)
         self.values: dict[Any, Any] = {}
@@ -147,7 +149,7 @@ class _Reader:
         """The symbol of torch's with the bounds that torch found."""
         env = size.node.shape_env
         if str(expr) not in self.symbols:
-            known = self.program.range_constraints
+            known = getattr(self.program, "range_constraints", {})
             found = known[expr] if expr in known else env.var_to_range[expr]
             limit = 2**31 - 1
             hi = int(found.upper) if found.upper.is_number and found.upper.is_finite and found.upper < limit else limit

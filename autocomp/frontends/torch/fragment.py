@@ -1,0 +1,140 @@
+"""Parts of an fx graph of ATen operators, as torch's ahead-of-time autograd makes them, -> Graph.
+
+A part's inputs and outputs lie as torch has them: a tensor whose elements are dense in another order of its dimensions (channels last, a
+transpose) or that repeats along some (expand) is read and written where it lies, and its transpose is part of the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from autocomp.errors import UnsupportedOp
+from autocomp.frontends.torch.export import Reader, to_numpy
+from autocomp.frontends.torch.sizes import Sizes, is_size
+from autocomp.ir.node import Graph, Node
+from autocomp.ir.types import BOOL, Dim, TensorType
+
+
+@dataclass(frozen=True)
+class Layout:
+    """`order`: the dimensions from the one whose steps are largest in memory; `repeated`: those with a step of 0."""
+
+    order: tuple[int, ...]
+    repeated: tuple[int, ...] = ()
+
+    @property
+    def plain(self) -> bool:
+        return self.order == tuple(range(len(self.order))) and not self.repeated
+
+
+def layout_of(x: Any, sizes: Mapping[Any, int] | None = None) -> Layout | None:
+    """Where the elements of a tensor lie, with `sizes` for torch's symbols; None where they are neither dense nor repeated, or where
+    symbols leave it open."""
+    shape, strides = [_known(n, sizes) for n in x.shape], [_known(s, sizes) for s in x.stride()]
+    rank = len(shape)
+    if 0 in shape:
+        return Layout(tuple(range(rank)))
+    counts = [k for k in range(rank) if shape[k] != 1]
+    repeated = tuple(k for k in counts if strides[k] == 0)
+    rough = [int(s) if isinstance(s, int) else int(s.xreplace(_hints(x))) for s in strides]
+    natural = tuple(range(rank))
+    by_step = tuple(sorted(natural, key=lambda k: (k in counts and k not in repeated, -rough[k] if k in counts else 0)))
+    for order in (natural, by_step):
+        step: Any = 1
+        for k in reversed(order):
+            if k in counts and k not in repeated:
+                if strides[k] != step:
+                    break
+                step = step * shape[k]
+        else:
+            return Layout(order, repeated)
+    return None
+
+
+def _known(n: Any, sizes: Mapping[Any, int] | None) -> Any:
+    """A size or step: a number, or torch's expression."""
+    if not is_size(n):
+        return int(n)
+    expr = n.node.expr.xreplace(sizes) if sizes else n.node.expr
+    return int(expr) if expr.is_number else expr
+
+
+def _hints(x: Any) -> dict[Any, int]:
+    """Numbers for the symbols of a tensor's shape and strides, as torch has seen them."""
+    sized = [n for n in (*x.shape, *x.stride()) if is_size(n)]
+    return {s: int(n.node.shape_env.backed_var_to_val.get(s, 8)) for n in sized for s in n.node.expr.free_symbols}
+
+
+class Fragment(Reader):
+    """Reads nodes one by one; what a node needs and was not read is an input. `sizes`: numbers for torch's symbols, None to keep them."""
+
+    def __init__(self, name: str, owner: Any, sizes: Mapping[Any, int] | None = None) -> None:
+        super().__init__(None, name)
+        self.owner, self.fixed, self.name = owner, sizes, name
+        self.given: list[Any] = []  # nodes of torch's, in the order of the graph's inputs
+        self.opened: list[str] = []  # symbols that no input has among its sizes: inputs of their own
+        if sizes is not None:
+            self.sizes = _Fixed(self.b, sizes)
+
+    def dim(self, d: Any, node: Any) -> Dim:
+        if is_size(d) and self.fixed is not None:
+            return self.sizes.dim(d, "")
+        return super().dim(d, node)
+
+    def give(self, node: Any, layout: Layout | None) -> None:
+        """The value of a node of torch's is an input. None: it is made contiguous before the call."""
+        self.given.append(node)
+        t = self.type(node)
+        if layout is None or layout.plain:
+            self.values[node] = self.b.input(node.name, t)
+            return
+        lies = tuple(1 if k in layout.repeated else t.shape[k] for k in layout.order)
+        x = self.b.input(node.name, TensorType(t.dtype, lies))
+        x = self.b.op("transpose", x, perm=tuple(layout.order.index(k) for k in range(t.rank)))
+        self.values[node] = self.b.op("broadcast", x, shape=t.shape) if layout.repeated else x
+
+    def read(self, node: Any) -> None:
+        """One node of torch's, whose operands have values. Raises UnsupportedOp, ModelError."""
+        if node.op == "get_attr":
+            data = getattr(self.owner, node.target)
+            self.values[node] = self.b.param(node.name, to_numpy(data))
+        else:
+            self.values[node] = self.call(node)
+
+    def graph_of(self, outputs: Sequence[tuple[Any, Layout | None]]) -> Graph:
+        """The graph with these nodes of torch's as outputs, each as its layout says."""
+        for k, (node, layout) in enumerate(outputs):
+            y = self.values[node]
+            if layout is not None and not layout.plain:
+                for axis in layout.repeated:
+                    y = _first(self.b, y, axis)
+                y = self.b.op("transpose", y, perm=layout.order)
+            self.output(f"output_{k}", y)
+        for name, sym in self.symbols.items():
+            if not any(sym in n.type.shape for n in self.b.inputs):
+                self.opened.append(name)
+                self.b.input(f"size_{sym.name}", TensorType(BOOL, (sym,)))
+        return self.b.graph()
+
+
+class _Fixed(Sizes):
+    """Sizes with a number for each symbol."""
+
+    def __init__(self, b: Any, numbers: Mapping[Any, int]) -> None:
+        super().__init__(b, lambda expr, size: int(numbers[expr]))
+        self.numbers = numbers
+
+    def dim(self, x: Any, where: str) -> Dim:
+        value = x.node.expr.xreplace(self.numbers)
+        if not value.is_number:
+            raise UnsupportedOp(f"the size {value} is known when the program runs", where=where, hint="fix the dimension")
+        return int(value)
+
+
+def _first(b: Any, y: Node, axis: int) -> Node:
+    """The first of the equal elements along an axis."""
+    n = y.type.rank
+    limits = tuple(1 if k == axis else d for k, d in enumerate(y.type.shape))
+    return b.op("slice", y, starts=(0,) * n, limits=limits, steps=(1,) * n)  # type: ignore[no-any-return]

@@ -1,0 +1,78 @@
+"""Calls of a CPU program by addresses: for callers that have made the outputs and know that shapes and types are right."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Sequence
+from math import prod
+
+from autocomp.errors import UnsupportedOp
+from autocomp.ir.types import Sym
+from autocomp.runtime.frames import Frame
+from autocomp.runtime.host import HostExecutor
+
+KEPT = 16  # sets of sizes whose free frames are kept
+
+
+class Addressed:
+    """For any thread. Raises UnsupportedOp for a program of which an op runs through its reference."""
+
+    def __init__(self, executor: HostExecutor) -> None:
+        calls, index = executor.calls, executor.slots.index
+        opaque = next((c.kernel.opaque for c in calls.calls if c.kernel.opaque), "")
+        if opaque:
+            raise UnsupportedOp(f"'{opaque}' runs through its reference", where=calls.source.name, hint="call the program itself")
+        self._executor = executor
+        self._last = len(calls.calls)
+        inputs = [n.attrs["name"] for n in calls.source.inputs]
+        self._given = [(k, index[name]) for k, name in enumerate(inputs) if name in index]
+        head = [slot for _, slot in self._given] == list(range(len(inputs)))  # one write for all of them
+        self._pack = struct.Struct(f"{len(inputs)}N").pack_into if head else None
+        fixed = {*inputs, *calls.params, *calls.constants}
+        written: set[str] = set()
+        self._made: list[tuple[int, int]] = []  # (output, slot) that kernels write,
+        self._copied: list[tuple[int, int, str]] = []  # (output, slot, tensor) that are copied from what is there
+        for k, (_, t) in enumerate(calls.outputs):
+            if t in fixed or t in written:
+                self._copied.append((k, index[t], t))
+            else:
+                written.add(t)
+                self._made.append((k, index[t]))
+        self._free: dict[tuple[int, ...], list[Frame]] = {}
+
+    def __call__(self, key: tuple[int, ...], inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        """key: the values of the symbols, by name in order. inputs, outputs: addresses of dense arrays in the program's order.
+
+        Raises AutocompError where memory or the caller's stack is too small."""
+        executor = self._executor
+        try:
+            frame = self._free[key].pop()
+        except (KeyError, IndexError):
+            frame = self._frame(key)
+        table = frame.table
+        if self._pack is not None:
+            self._pack(table, 0, *inputs)
+        else:
+            for k, slot in self._given:
+                table[slot] = inputs[k]
+        for k, slot in self._made:
+            table[slot] = outputs[k]
+        executor.run_frame(frame)
+        for k, slot, t in self._copied:
+            ctypes.memmove(outputs[k], table[slot], self._bytes(t, key))
+        free = self._free.get(key)
+        if free is not None:
+            free.append(frame)
+
+    def _frame(self, key: tuple[int, ...]) -> Frame:
+        if key not in self._free:
+            while len(self._free) >= KEPT:
+                self._free.pop(next(iter(self._free)), None)
+            self._free[key] = []
+        return self._executor.frame(key)
+
+    def _bytes(self, tensor: str, key: tuple[int, ...]) -> int:
+        t = self._executor.calls.tensors[tensor]
+        values = dict(zip(self._executor.open, key))
+        return prod(values[d.name] if isinstance(d, Sym) else d for d in t.shape) * t.dtype.bytes

@@ -1,0 +1,149 @@
+"""Which nodes of a graph can be ours, and which stay with torch and why: the importer reads each node on trial."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from autocomp.errors import AutocompError
+from autocomp.frontends.torch.exported import place_of
+from autocomp.frontends.torch.fragment import Fragment
+from autocomp.frontends.torch.sizes import is_size
+from autocomp.ir.node import Node
+from autocomp.ir.ops import OPS
+
+
+def is_tensor(node: Any) -> bool:
+    """Whether a node of torch's is a tensor."""
+    return hasattr(node.meta.get("val"), "dtype")
+
+
+def is_number(node: Any) -> bool:
+    """Whether a node computes with sizes alone: torch runs it as Python."""
+    v = node.meta.get("val")
+    return is_size(v) or isinstance(v, (int, float, bool))
+
+
+def is_view(node: Any) -> bool:
+    """Whether an operator's result shares its operand's memory."""
+    schema = getattr(node.target, "_schema", None)
+    return node.target is operator.getitem or (schema is not None and any(
+        r.alias_info is not None and not r.alias_info.is_write for r in schema.returns))  # fmt: skip
+
+
+def writes(node: Any) -> bool:
+    """Whether an operator writes to its operands, or does what cannot be seen in its result."""
+    if node.op != "call_function" or node.target is operator.getitem:
+        return False
+    schema = getattr(node.target, "_schema", None)
+    return node.is_impure() or (schema is not None and schema.is_mutable)
+
+
+def is_random(node: Any) -> bool:
+    """Whether an operator draws numbers: such run in the graph's order, so that a seed means what it means without us."""
+    import torch
+
+    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+
+
+class Trial:
+    """`why`: the reasons of nodes that stay with torch. Numbers, constants and inputs are neither ours nor torch's."""
+
+    def __init__(self, gm: Any, device: Any) -> None:
+        self.device, self.why = device, dict[Any, str]()
+        self.reader = Fragment("trial", gm)
+        self._seen: set[Node] = set()
+        for node in gm.graph.nodes:
+            self._try(node)
+        self._views(gm)
+
+    def ours(self, node: Any) -> bool:
+        return node.op == "call_function" and not is_number(node) and node not in self.why
+
+    def _try(self, node: Any) -> None:
+        values = self.reader.values
+        if node.op in ("output", "placeholder") or (node.op == "get_attr" and not is_tensor(node)):
+            return
+        if is_number(node):
+            values[node] = node.meta["val"]
+            return
+        if node.op == "get_attr" and self.refusal(node):
+            return
+        if node.op == "get_attr":
+            self._read(node)
+        elif node.target is operator.getitem and node.args[0] in self.why:
+            self.why[node] = self.why[node.args[0]]
+        elif why := self.refusal(node):
+            self.why[node] = why
+        else:
+            self._read(node)
+
+    def refusal(self, node: Any) -> str:
+        """Why a node cannot be ours, by what it is; "" where the importer may read it."""
+        if writes(node):
+            return "it writes to its operands"
+        if is_random(node):
+            return "it draws random numbers"
+        for v in (*_flat(node.meta.get("val")), *(v for i in node.all_input_nodes for v in _flat(i.meta.get("val")))):
+            if v.device != self.device:
+                return f"a tensor lies on {v.device}, not on {self.device}"
+            if str(v.layout) != "torch.strided":
+                return f"a tensor's layout is {v.layout}"
+        known = node.op == "get_attr" or hasattr(node.target, "_schema") or node.target is operator.getitem
+        return "" if known else "it is no operator of ATen"
+
+    def _read(self, node: Any) -> None:
+        reader, values = self.reader, self.reader.values
+        try:
+            for i in node.all_input_nodes:
+                if i not in values and is_tensor(i):
+                    reader.give(i, None)
+            reader.read(node)
+        except AutocompError as e:
+            self.why[node] = e.what
+            return
+        found = values[node]
+        if node.target is operator.getitem:
+            if found is None and node.users:
+                self._give_up(node.args[0], f"its row does not give result {node.args[1]}")
+            return
+        if opaque := self._opaque([v for v in (found if isinstance(found, tuple) else (found,)) if isinstance(v, Node)]):
+            self.why[node] = f"no code is generated for '{opaque}': {OPS[opaque].opaque}"
+            values.pop(node)
+
+    def _give_up(self, node: Any, why: str) -> None:
+        for n in (node, *node.users):
+            if n is node or n.target is operator.getitem:
+                self.why[n] = why
+                self.reader.values.pop(n, None)
+
+    def _opaque(self, roots: list[Node]) -> str:
+        """An op without generated code among those that are new."""
+        stack = roots
+        while stack:
+            n = stack.pop()
+            if n in self._seen:
+                continue
+            if OPS[n.op].opaque if n.op in OPS else False:
+                return n.op
+            self._seen.add(n)
+            stack.extend(n.inputs)
+        return ""
+
+    def _views(self, gm: Any) -> None:
+        """What torch reads by its place in memory stays as torch places it."""
+        for node in reversed(gm.graph.nodes):
+            if node in self.why and "as_strided" in str(node.target):
+                while (node := node.args[0]) in self.reader.values and is_view(node) and self.ours(node):
+                    self.why[node] = "torch reads it by its place in memory"
+
+
+def _flat(value: Any) -> list[Any]:
+    if isinstance(value, (list, tuple)):
+        return [v for x in value for v in _flat(x)]
+    return [value] if hasattr(value, "dtype") and hasattr(value, "layout") else []
+
+
+def named(node: Any) -> tuple[str, str]:
+    """(operator, place in the module) of a node, for people."""
+    return str(node.target), place_of(node)

@@ -1,0 +1,31 @@
+"""Dynamo's graphs through ahead-of-time autograd: functional graphs for inference, or for the ways forward and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from functorch.compile import min_cut_rematerialization_partition
+from torch._dynamo.backends.common import aot_autograd
+
+from autocomp.torch_compile.graphs import Maker
+from autocomp.torch_compile.settings import Settings
+
+
+def compiled(gm: Any, example_inputs: Sequence[Any], settings: Settings) -> Callable[..., Any]:
+    """Dynamo's graph as a function."""
+    compiler = lambda kind: lambda graph, inputs: Maker(graph, kind, settings).made()
+    run: Callable[..., Any] = aot_autograd(
+        fw_compiler=compiler("forward"),
+        bw_compiler=compiler("backward"),
+        inference_compiler=compiler("inference"),
+        decompositions=decompositions(),
+        partition_fn=min_cut_rematerialization_partition,
+    )(gm, example_inputs)
+    return run
+
+
+def decompositions() -> Any:
+    """torch's to the core operators, without those of operators that have rows."""
+    return torch.export.default_decompositions()

@@ -1,0 +1,325 @@
+"""torch.compile(.., backend="autocomp"): results are torch's, gradients too; what stays with torch is said with its reason."""
+
+from __future__ import annotations
+
+import copy
+import sys
+import threading
+from importlib.metadata import entry_points
+
+import pytest
+
+import autocomp
+
+torch = pytest.importorskip("torch", reason="torch is not installed (pip install 'autocomp[torch]')")
+from torch import nn  # noqa: E402
+
+from autocomp.torch_compile import autocomp as backend  # noqa: E402
+from autocomp.torch_compile.partition import groups, halves, ordered  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+
+@pytest.fixture(autouse=True)
+def anew():
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def compiled(f, **how):
+    return torch.compile(f, backend=backend, **how)
+
+
+def same(got, want):
+    """Values, types, shapes and steps of two results."""
+    if isinstance(want, (tuple, list)):
+        assert len(got) == len(want)
+        for g, w in zip(got, want):
+            same(g, w)
+        return
+    if not isinstance(want, torch.Tensor):
+        assert got == want
+        return
+    assert (got.dtype, got.shape, got.requires_grad) == (want.dtype, want.shape, want.requires_grad)
+    steps = lambda x: [s for n, s in zip(x.shape, x.stride()) if n > 1]
+    assert 0 in want.shape or steps(got) == steps(want)
+    torch.testing.assert_close(got, want, equal_nan=True)
+
+
+def check(f, *args, **how):
+    """f compiled gives what f gives. The report of its graphs."""
+    before = len(autocomp.report())
+    apart = copy.deepcopy(args)
+    same(compiled(f, **how)(*args), f(*apart))
+    for a, b in zip(args, apart):
+        same(a, b)  # what was written into
+    return autocomp.report()[before:]
+
+
+def mlp():
+    return nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 8), nn.Softmax(-1)).eval()
+
+
+def test_inference_is_one_program():
+    m = mlp()
+    with torch.no_grad():
+        (graph,) = check(m, torch.randn(4, 16))
+    assert (graph.kind, graph.programs, graph.stayed) == ("inference", 1, [])
+    assert graph.kernels == 2
+    assert "6 nodes in 1 program of 2 kernels, 0 nodes with torch" in str(graph)
+
+
+def test_gradients_come_from_programs_of_both_ways():
+    a = mlp()
+    b = copy.deepcopy(a)
+    x = torch.randn(4, 16, requires_grad=True)
+    y = x.detach().clone().requires_grad_()
+    before = len(autocomp.report())
+    compiled(a)(x).pow(2).sum().backward()
+    b(y).pow(2).sum().backward()
+    same(x.grad, y.grad)
+    for p, q in zip(a.parameters(), b.parameters()):
+        same(p.grad, q.grad)
+    assert [(g.kind, bool(g.stayed)) for g in autocomp.report()[before:]] == [("forward", False), ("backward", False)]
+
+
+def test_operators_without_a_row_stay_with_torch():
+    (graph,) = check(lambda x: (torch.linalg.qr(x.exp() + 4)[1] * 2 + x).relu(), torch.randn(4, 4))
+    assert graph.programs == 2
+    assert {s.op for s in graph.stayed} == {"aten.linalg_qr.default"}
+    assert "ATen operator 'aten.linalg_qr.default'" in str(graph)
+
+
+def test_what_is_random_is_drawn_as_without_us():
+    f = lambda x: (torch.rand_like(x) * 2 + x, torch.randn(3) + 1, torch.nn.functional.dropout(x, 0.5))
+    x = torch.randn(4)
+    torch.manual_seed(7)
+    got = compiled(f)(x)
+    torch._dynamo.reset()
+    torch.manual_seed(7)
+    same(got, torch.compile(f, backend="aot_eager")(x))
+
+
+@pytest.mark.parametrize("f", [
+    lambda x: x.t() * 2,
+    lambda x: x[:, ::2] + 1,
+    lambda x: (x, x + 1, x),
+    lambda x: (x.view(-1), x.t(), x[1:]),
+    lambda x: (x * 2).expand(3, 4, 6),
+    lambda x: x.sum(),
+    lambda x: (x > 0, x.argmax(1), x.double() / 3, x.to(torch.int32)),
+    lambda x: (torch.ones(3), torch.arange(4), x.new_zeros(2)),
+    lambda x: x[:0] * 2,
+    lambda x: torch.tensor([1.0, 2.0]) + x[0, 0],
+    lambda x: (x + 1).t(),
+    lambda x: ((x + 1)[:, 1:3], (x * 2)[1:]),
+    lambda x: x.as_strided((2, 2), (6, 1)) * 2,
+    lambda x: (x * 2).as_strided((2, 2), (6, 1), 3),
+], ids=range(14))  # fmt: skip
+def test_forms_of_results(f):
+    check(f, torch.randn(4, 6))
+
+
+@pytest.mark.parametrize("x", [
+    torch.randn(6, 4).t(),
+    torch.randn(8, 12)[::2, ::2],
+    torch.randn(4, 1).expand(4, 6),
+    torch.randn(1, 1).expand(4, 6),
+    torch.randn(30)[5:29].view(4, 6),
+    torch.randn(4, 0),
+    torch.randn(4, 1),
+    torch.randn(4, 6, dtype=torch.float64),
+    torch.randn(4, 6).bfloat16(),
+    torch.randint(0, 9, (4, 6)),
+], ids=range(10))  # fmt: skip
+def test_forms_of_inputs(x):
+    check(lambda x: (x * 2 + 1, x.t() + x.t(), x.sum(1)), x)
+
+
+def test_channels_last_is_read_and_written_where_it_lies():
+    m = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU()).to(memory_format=torch.channels_last).eval()
+    with torch.no_grad():
+        (graph,) = check(m, torch.randn(2, 3, 8, 8).contiguous(memory_format=torch.channels_last))
+    assert not graph.stayed
+
+
+def test_writes_into_inputs_and_buffers():
+    def f(x, y):
+        x.mul_(2)
+        y[1:3] = x[:2]
+        y.t_()
+        return x + y.sum()
+
+    check(f, torch.randn(4, 6), torch.randn(4, 6))
+
+    def cache(keys, new, at):
+        keys.index_copy_(1, at, new)
+        return (keys * 2).sum(1)
+
+    check(cache, torch.zeros(2, 8, 4), torch.randn(2, 1, 4), torch.tensor([3]))
+
+
+def test_the_same_tensor_twice():
+    x = torch.randn(4)
+    f = lambda a, b: (a.add_(1), a + b)
+    y = x.clone()
+    same(compiled(f)(x, x), f(y, y))
+
+
+def test_batch_norm_trains_and_keeps_its_statistics():
+    a = nn.Sequential(nn.Linear(5, 6), nn.BatchNorm1d(6))
+    b = copy.deepcopy(a)
+    c = compiled(a)
+    for _ in range(2):
+        x = torch.randn(7, 5)
+        same(c(x), b(x))
+        a(x).sum().backward()
+        b(x).sum().backward()
+    for p, q in zip(a.state_dict().values(), b.state_dict().values()):
+        same(p, q)
+
+
+def test_a_copy_of_a_compiled_module_is_its_own():
+    c = compiled(mlp())
+    x = torch.randn(4, 16)
+    with torch.no_grad():
+        c(x)
+        d = copy.deepcopy(c)
+        d._orig_mod[0].weight.zero_()
+        same(d(x), d._orig_mod(x))
+        same(c(x), c._orig_mod(x))
+
+
+def test_parameters_that_change_are_read_again():
+    m = mlp()
+    c, x = compiled(m), torch.randn(4, 16)
+    with torch.no_grad():
+        c(x)
+        m[0].weight.mul_(2)
+        same(c(x), m(x))
+        m[0].weight.data = torch.randn(32, 16)
+        same(c(x), m(x))
+
+
+def test_a_break_in_the_graph(capsys):
+    def f(x):
+        y = x * 2
+        print("in the middle")
+        return y.relu() + 1
+
+    check(f, torch.randn(4))
+    assert "in the middle" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("f", [
+    lambda x: x.softmax(0) * x.shape[0],
+    lambda x: torch.cat([x, x])[1:] @ x.t(),
+    lambda x: x.view(-1, 2, 3).sum(1) + torch.arange(x.shape[0])[:, None],
+    lambda x: x.t() + 1,
+    lambda x: (x[1:] - x[:-1]).sort(0)[0],
+], ids=range(5))  # fmt: skip
+def test_sizes_that_are_symbols(f):
+    c = compiled(f, dynamic=True)
+    for n in (4, 2, 9, 1, 0) if f(torch.ones(3, 6)).shape[0] == 3 else (4, 2, 9, 5):
+        x = torch.randn(n, 6)
+        same(c(x), f(x))
+
+
+def test_autocast_and_short_floats():
+    m, x = mlp(), torch.randn(4, 16)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        got, want = compiled(m)(x), m(x)
+    assert got.dtype == want.dtype
+    torch.testing.assert_close(got, want, atol=1e-2, rtol=1e-2)
+
+
+def test_threads_call_at_once():
+    m = mlp()
+    c = compiled(m)
+    xs = [torch.randn(4, 16) for _ in range(4)]
+    wrong = []
+
+    def many(x):
+        with torch.no_grad():
+            want = m(x)
+            wrong.extend(1 for _ in range(50) if not torch.allclose(c(x), want, atol=1e-6))
+
+    threads = [threading.Thread(target=many, args=(x,)) for x in xs]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_options_are_those_of_optimize():
+    f, x = lambda x: x.sum(1) * 2, torch.randn(4, 6)
+    check(f, x, options={"without": ["fusion/*"], "exact": True, "deadline": 30})
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match="there is no option 'exakt'\n  next: did you mean 'exact'\\? options: allow_tf32"):
+        compiled(f, options={"exakt": True})(x)
+    with pytest.raises(Exception, match="mode 'max-autotune' is inductor's"):
+        compiled(f, mode="max-autotune")(x)
+    with pytest.raises(Exception, match="exact wants bool, got 3"):
+        compiled(f, options={"exact": 3})(x)
+    (graph,) = check(f, x, options={"target": "cuda:h200"})
+    assert [s.why for s in graph.stayed] == ["the graph's tensors lie on cpu, the target is cuda:h200"] * 2
+
+
+def test_an_error_here_leaves_the_graph_to_torch(monkeypatch, caplog):
+    def broken(*_, **__):
+        raise ZeroDivisionError("no")
+
+    monkeypatch.setattr("autocomp.torch_compile.graphs.compile_model", broken)
+    (graph,) = check(lambda x: x.relu() + 1, torch.randn(4))
+    assert {s.why for s in graph.stayed} == {"an error in autocomp: ZeroDivisionError: no"}
+    assert "autocomp left a graph to torch: ZeroDivisionError: no" in caplog.text
+
+
+def test_what_is_refused_as_a_whole_is_cut(monkeypatch):
+    from autocomp.errors import UnsupportedOp
+    from autocomp.torch_compile import graphs
+
+    compile_model = graphs.compile_model
+
+    def few(graph, *rest, **kw):
+        if any(n.op == "sin" for n in graph.nodes()):
+            raise UnsupportedOp("no sines today")
+        return compile_model(graph, *rest, **kw)
+
+    monkeypatch.setattr(graphs, "compile_model", few)
+    (graph,) = check(lambda x: ((x + 1).exp().sin() * 2).tanh(), torch.randn(4))
+    assert [(s.op, s.why) for s in graph.stayed] == [("aten.sin.default", "no sines today")]
+    assert graph.programs == 2
+    assert any("cut in two: no sines today" in n for n in graph.notes)
+
+
+def test_groups_are_convex_and_few():
+    """Of a graph of which torch keeps a node in the middle."""
+    f = lambda x: (x.sin() + torch.cos(x.sin())).exp() * x
+    gm = torch.fx.symbolic_trace(f)
+    kept = next(n for n in gm.graph.nodes if n.name == "cos")
+    mine = lambda n: n.op in ("call_function", "call_method") and n is not kept
+    found = groups(gm.graph, mine)
+    assert [[n.name for n in g] for g in found] == [["sin", "sin_1"], ["add", "exp", "mul"]]
+    part = {n: k for k, g in enumerate(found) for n in g}
+    order = ordered(gm.graph, lambda n: part.get(n, n))
+    assert [str(i) for i in order] == ["x", "0", "cos", "1", "output"]
+    assert [[n.name for n in g] for g in halves(found[1])] == [["add"], ["exp", "mul"]]
+
+
+def test_torch_finds_it_by_its_name():
+    if "autocomp" not in entry_points(group="torch_dynamo_backends").names:
+        pytest.skip("the package was installed before it had this entry point (pip install -e .)")
+    assert "autocomp" in torch._dynamo.list_backends()
+    same(torch.compile(lambda x: x + 1, backend="autocomp")(torch.ones(3)), torch.full((3,), 2.0))
+
+
+def test_the_report_does_without_torch():
+    import subprocess
+
+    text = "import autocomp, sys; print(autocomp.report()); assert 'torch' not in sys.modules"
+    said = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert "nothing was compiled" in said.stdout
