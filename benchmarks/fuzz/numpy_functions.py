@@ -80,8 +80,9 @@ class Case:
     def text(self) -> str:
         return f"import numpy as np\n\n{self.source()}\n" + "".join(f"# {i.text()}\n" for i in self.inputs)
 
-    def function(self, wide: bool = False, noise: int = -1) -> Callable[..., tuple[Any, ...]]:
-        """The function. `wide`: every float dtype in it is float64; `noise`: seed of errors of some ulps where a line rounds."""
+    def function(self, wide: bool = False, noise: int = -1, loops: bool = False) -> Callable[..., tuple[Any, ...]]:
+        """The function. `wide`: every float dtype in it is float64; `noise`: seed of errors of some ulps where a line rounds; `loops`:
+        products by NumPy's own loops, as its BLAS takes an infinity times 0 for 0."""
         text = self.source(noise >= 0)
         if wide:
             text = re.sub(r"(['\"])f[24]\1|np\.float(16|32)\b", lambda m: "np.float64" if m[2] else "'f8'", text)
@@ -94,9 +95,36 @@ class Case:
             x = np.where(x == 0, x * rng.choice([-1, 1], x.shape), x).astype(x.dtype)  # a sum of zeros has either sign
             return (x.astype("f8") * (1 + rng.choice([-4 * by, 4 * by], x.shape) * float(np.finfo(x.dtype).eps))).astype(x.dtype)
 
-        space: dict[str, Any] = {"np": np, "moved": moved}
+        space: dict[str, Any] = {"np": _Loops() if loops else np, "moved": moved}
         exec(compile(text, "<drawn>", "exec"), space)
         return space["fn"]  # type: ignore[no-any-return]
+
+
+class _Loops:
+    """NumPy, but for the products that it gives to BLAS."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(np, name)
+
+    @staticmethod
+    def tensordot(a: Any, b: Any, axes: int = 1) -> Any:
+        a, b = np.asarray(a), np.asarray(b)
+        if axes != 1:
+            return np.tensordot(a, b, axes)
+        flat = np.einsum("ik,kj->ij", a.reshape(-1, a.shape[-1]), b.reshape(b.shape[0], -1), optimize=False)
+        return flat.reshape((*a.shape[:-1], *b.shape[1:]))
+
+    @classmethod
+    def dot(cls, a: Any, b: Any) -> Any:
+        a, b = np.asarray(a), np.asarray(b)
+        if not a.ndim or not b.ndim:
+            return np.multiply(a, b)
+        return cls.tensordot(a, np.moveaxis(b, max(b.ndim - 2, 0), 0))
+
+    @classmethod
+    def inner(cls, a: Any, b: Any) -> Any:
+        b = np.asarray(b)
+        return cls.dot(a, b) if b.ndim < 1 else cls.tensordot(a, np.moveaxis(b, -1, 0))
 
 
 def _values(dtype: str, shape: tuple[int, ...], rng: np.random.Generator, special: bool) -> np.ndarray:
@@ -376,6 +404,7 @@ def expected(case: Case, arrays: list[np.ndarray], shakes: range = range(SHAKES)
         own = [np.asarray(v) for v in fn(*arrays)]
         runs: list[list[np.ndarray]] = []
         attempts: list[Callable[[], Any]] = [lambda: case.function(wide=True)(*map(_wide, arrays))]
+        attempts += [lambda: case.function(loops=True)(*arrays)]
         attempts += [lambda k=k: fn(*(_shaken(a, k) for a in arrays)) for k in shakes]  # type: ignore[misc]
         attempts += [lambda k=k: case.function(noise=k)(*arrays) for k in shakes]  # type: ignore[misc]
         for attempt in attempts:

@@ -150,3 +150,9 @@ def test_in_place_operators_leave_arguments_alone():
 
     np.testing.assert_array_equal(compiled(fn, x), [1, 2, 3])
     np.testing.assert_array_equal(x, [0, 1, 2])
+
+
+def test_an_infinity_times_zero_is_nan_in_every_product():
+    x, w = np.array([[1.0], [np.inf], [np.nan]], "f4"), np.zeros(1, "f4")
+    for fn in (lambda x, w: np.tensordot(x, w, 1), lambda x, w: np.dot(x, w), lambda x, w: x @ w):
+        np.testing.assert_array_equal(compiled(fn, x, w), [0, np.nan, np.nan])

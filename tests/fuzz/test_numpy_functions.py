@@ -7,7 +7,7 @@ import pytest
 
 from autocomp.frontends.tracing.registry import UFUNCS
 from benchmarks.fuzz import metamorphic
-from benchmarks.fuzz.numpy_functions import Case, Expected, Input, check, draw, problem, smaller
+from benchmarks.fuzz.numpy_functions import Case, Expected, Input, _Loops, check, draw, problem, smaller
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
@@ -68,3 +68,14 @@ def test_integers_dtypes_and_shapes_are_exact():
     assert problem(np.array([3], "i4"), want)
     assert problem(np.array([[3]]), want)
     assert not problem(np.array([4]), Expected(np.array([3]), (np.array([5]),)))
+
+
+def test_products_by_loops_are_numpys():
+    rng = np.random.default_rng(0)
+    for a in (rng.standard_normal(s) for s in ((3,), (2, 3), (4, 2, 3))):
+        for b in (rng.standard_normal(s) for s in ((3,), (3, 5), (2, 3, 5))):
+            np.testing.assert_allclose(_Loops().dot(a, b), np.dot(a, b), rtol=1e-12)
+            np.testing.assert_allclose(_Loops().inner(a, np.moveaxis(b, -1 if b.ndim == 1 else -2, -1)),
+                                       np.inner(a, np.moveaxis(b, -1 if b.ndim == 1 else -2, -1)), rtol=1e-12)  # fmt: skip
+    infinite, none = np.array([[np.inf], [1.0]]), np.zeros(1)
+    np.testing.assert_array_equal(_Loops().tensordot(infinite, none), [np.nan, 0])
