@@ -28,7 +28,7 @@ from autocomp.rewrite.vocabulary import arity_rule
 
 RANKED = 8  # classes of a strongly connected group up to which the cheapest goes first
 KEEP = 4  # cuts per kind; measured: 4 a kind give the same covers as 8 and 16 on BERT, ResNet-50 and Llama
-TICKS = 1e18  # a second
+TICKS = 2.0**50  # a second: times are whole numbers of these, so that sums are the same in any order and in every layer
 KINDS = 16  # bits that count the operands of one kind
 HELD = 8  # bytes of registers for each element of a row and of operands of its size: what maps hold of it at once
 
@@ -57,6 +57,11 @@ class Cut(NamedTuple):
     def before(self, other: Cut) -> bool:
         """Is this one's flow less, or equal and its order less?"""
         return self.flow < other.flow or (self.flow == other.flow and self.order() < other.order())
+
+
+def whole(seconds: float) -> float:
+    """The nearest whole number of ticks, in seconds."""
+    return round(seconds * TICKS) / TICKS if seconds < 1e6 else seconds
 
 
 @dataclass
@@ -175,7 +180,7 @@ class Enumerator:
         """What classes take, and what of it falls to one reader."""
         for c in classes:
             self.flow[c] = flow
-            self._shared[c] = flow / (1 if self._widened(c) else max(1, self.subject.users[c]))
+            self._shared[c] = whole(flow / (1 if self._widened(c) else max(1, self.subject.users[c])))
 
     # ---- one node
     def _of_node(self, node: SubjectNode, alone: bool = False) -> list[Cut]:
@@ -202,7 +207,7 @@ class Enumerator:
         return [cut for parts in chosen if (cut := self._finish(node, parts)) is not None]
 
     def _ticks(self, leaf: int, reader: int) -> int:
-        """`_share` as a whole number, so that sums of the same leaves are the same in any order."""
+        """`_share` as a whole number."""
         return round(min(self._share(leaf, reader), 1e9) * TICKS)
 
     @staticmethod
@@ -339,6 +344,7 @@ class Enumerator:
             alone, parts = self._time(work._replace(tiles=few)), seconds + self.chip.launch
             if alone > parts:
                 seconds = alone if cut.record.levels > 1 else parts
+        seconds = whole(seconds)
         return cut._replace(time=seconds, flow=seconds + sum([self._share(x, cut.cls) for x in cut.leaves]))
 
     def _time(self, work: Work) -> float:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import blake2b
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
+from zlib import crc32
 
 import numpy as np
 
@@ -13,6 +14,8 @@ from autocomp.errors import ModelError
 from autocomp.ir.node import Attrs, Graph, Node, ParamData, make
 from autocomp.ir.ops import OPS
 from autocomp.ir.types import DTYPES, DType, TensorType, dtype_of
+
+T = TypeVar("T")
 
 
 def _frozen(v: Any) -> Any:
@@ -75,26 +78,51 @@ def make_op(op: str, inputs: tuple[Node, ...], attrs: Mapping[str, Any]) -> Node
 
 
 def sort_key(n: Node) -> tuple[Any, ...]:
-    """Canonical order of commuting operands: bigger tensors first, constants last, then by structure."""
-    return (n.op == "const", n.op == "param", -n.type.elements, n.op, repr(n.attrs), digest(n))
+    """Canonical order of commuting operands: bigger tensors first, constants last, then by what made them (so that layers of a model that
+    are alike have one order), then by all that is below."""
+    return (n.op == "const", n.op == "param", -n.type.elements, n.op, repr(n.attrs), outline(n), digest(n))
 
 
+OUTLINE = 6  # nodes deep: what two operands of one layer's sum are made by differs within these
+_OUTLINES: WeakKeyDictionary[Node, tuple[int, ...]] = WeakKeyDictionary()
 _DIGESTS: WeakKeyDictionary[Node, str] = WeakKeyDictionary()
 
 
+def outline(root: Node) -> tuple[int, ...]:
+    """Checksums of the topmost 1, 2, .. OUTLINE nodes of an expression, in which leaves of one type are alike and operands that commute
+    have no order: two operands that differ near their tops are ordered by that, whatever is below."""
+
+    def of(n: Node) -> tuple[int, ...]:
+        top = f"{n.op} {n.type} {'' if n.op in ('input', 'param') else n.attrs!r}"
+        entry = OPS.get(n.op)
+        order = sorted if entry is not None and entry.commutes else list
+        below = [_OUTLINES[i] for i in n.inputs]
+        return crc32(top.encode()), *(crc32(f"{top} {order(x[d] for x in below)}".encode()) for d in range(OUTLINE - 1))
+
+    return _of_each(root, _OUTLINES, of)
+
+
 def digest(root: Node) -> str:
-    """A hash of the expression: the same for equal expressions in every process (each node is hashed once)."""
+    """A hash of the expression: the same for equal expressions in every process."""
+
+    def of(n: Node) -> str:
+        text = f"{n.op}({','.join(_DIGESTS[i] for i in n.inputs)}){n.type}{n.attrs!r}"
+        return blake2b(text.encode(), digest_size=12).hexdigest()
+
+    return _of_each(root, _DIGESTS, of)
+
+
+def _of_each(root: Node, known: WeakKeyDictionary[Node, T], of: Callable[[Node], T]) -> T:
+    """`of` of a node, which may ask for those of its operands in `known`; of each node once."""
     stack = [root]
     while stack:
         n = stack[-1]
-        todo = [i for i in n.inputs if i not in _DIGESTS]
+        todo = [i for i in n.inputs if i not in known]
         if todo:
             stack.extend(todo)
         else:
-            stack.pop()
-            text = f"{n.op}({','.join(_DIGESTS[i] for i in n.inputs)}){n.type}{n.attrs!r}"
-            _DIGESTS[n] = blake2b(text.encode(), digest_size=12).hexdigest()
-    return _DIGESTS[root]
+            known[stack.pop()] = of(n)
+    return known[root]
 
 
 class Builder:

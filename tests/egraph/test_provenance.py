@@ -102,3 +102,20 @@ def test_names_are_those_of_this_model_when_the_program_comes_from_the_cache(tmp
 
     assert [*named(model("first")).values()] == [["first"]]
     assert [*named(model("second")).values()] == [["second"]]
+
+
+def test_layers_that_are_alike_have_the_same_kernels():
+    def decoder(x, cos, sin, *weights):
+        for w, v in zip(weights[::2], weights[1::2]):
+            h = x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5)
+            q = h @ w
+            turned = q * cos + np.concatenate([-q[:, 32:], q[:, :32]], -1) * sin
+            x = x + np.tanh(turned) @ v
+        return x
+
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(s).astype("f4") for s in ((48, 64), (48, 64), (48, 64), *[(64, 64)] * 12)]
+    program = autocomp.optimize(decoder, example_inputs=arrays, cache=False)
+    kernels = [c.kernel.name for c in program.calls.calls]
+    times = max(x.times for x in folded(program))
+    assert times >= 4 and len(set(kernels)) <= 7, kernels
