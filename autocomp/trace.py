@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Event:
-    """kind: stage | phase | rule | reject | budget | cut | schedule | directive | tuned | note; `data` is JSON-able."""
+    """kind: stage | phase | rule | reject | budget | cut | alternatives | schedule | directive | tuned | note; `data` is JSON-able."""
 
     kind: str
     name: str

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator
 from autocomp.budget import Effort, cover_effort
 from autocomp.cost.chip import Chip
 from autocomp.deadline import current
+from autocomp.egraph.alternatives import record_alternatives
 from autocomp.egraph.chosen import Cover, check_cover
 from autocomp.egraph.cuts import Cut, Enumerator
 from autocomp.egraph.frozen import Frozen
 from autocomp.egraph.grammar import LOADED
-from autocomp.egraph.kernels import kernel_graph
+from autocomp.egraph.kernels import kernel_graph, tensor_names
 from autocomp.egraph.rows import compile_rows
 from autocomp.egraph.subject import Subject, subject_of
 from autocomp.errors import UnsupportedOp
@@ -68,6 +69,7 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
         saved_by_by_products=by_product_gain,
         cuts=sum(map(len, enum.cuts.values())),
     )
+    record_alternatives(c, subject, tensor_names(c, subject), trace)
     return kernel_graph(c, subject, frozen.graph)
 
 

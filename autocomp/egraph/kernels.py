@@ -21,7 +21,7 @@ def kernel_graph(c: Cover, s: Subject, graph: Graph) -> KernelGraph:
     makers: dict[int, list[int]] = {}
     for u, x in sorted(c.extra.items()):
         makers.setdefault(x, []).append(u)
-    names = _tensor_names(c, s)
+    names = tensor_names(c, s)
     kernels: dict[str, Kernel] = {}
     taken: dict[str, int] = {}
     built = Bodies(s)
@@ -124,7 +124,7 @@ def _is_folded(s: Subject, k: int) -> bool:
     return _leaf(s, k) is None
 
 
-def _tensor_names(c: Cover, s: Subject) -> dict[int, str]:
+def tensor_names(c: Cover, s: Subject) -> dict[int, str]:
     """Public names for inputs and parameters, t<n> for the rest; for every class that a kernel reads or writes."""
     used = {k for x in c.used() for k in (*c.pick[x].leaves, x)} | set(c.extra) | {r for _, r in s.roots}
     names: dict[int, str] = {}

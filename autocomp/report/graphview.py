@@ -15,14 +15,16 @@ from typing import TYPE_CHECKING, Any
 import networkx as nx
 
 from autocomp.files import write_atomic
+from autocomp.report.graph_page import page_json
 from autocomp.report.layers import model_places, model_text
 from autocomp.report.tables import plural, runners_up, seconds_text
-from autocomp.report.templates import render
+from autocomp.report.templates import asset, render
 
 if TYPE_CHECKING:
     from autocomp.ir.kernel import Call
 
 BOX_W, BOX_H, GAP_X, GAP_Y = 250, 64, 26, 60
+VIEWS = (("kernels", "Kernels"), ("model", "Model"), ("rules", "Rules"), ("memory", "Memory"), ("prices", "Prices"))
 LABELS = 3  # rules that an edge names in a picture; its tooltip has all
 KIND_COLOUR = {"E": "#e8f1fb", "S": "#e5f6ea", "N": "#d9f2ee", "C": "#fdeedd", "K": "#f9e3c8", "O": "#fbe2e2", "X": "#eeeeee",
                "R": "#efe6fa"}  # fmt: skip
@@ -189,13 +191,13 @@ def _edge_label(x: float, y: float, rules: list[str]) -> list[str]:
 
 
 def write_graph(program: Any, path: Path) -> Path:
-    """Write the view by the path's suffix (.dot, .svg, .html). Returns the path."""
-    g = kernel_network(program)
+    """Write the view by the path's suffix: .html is the interactive page, .dot and .svg are for scripts. Returns the path."""
     if path.suffix == ".html":
-        legend = [(KIND_COLOUR[k], t) for k, t in KIND_TEXT.items()]
         title = f"{program.name} on {program.target.name}"
-        text = render("graph.html", title=title, legend=legend, choice=choice_text(program), graph=svg(g))
+        text = render("graph.html", title=title, views=VIEWS, choice=choice_text(program), names=", ".join(k.name for k in program.kernels),
+                      style=asset("graph.css"), script=asset("graph.js"), data=page_json(program))  # fmt: skip
     else:
+        g = kernel_network(program)
         text = dot(g) if path.suffix == ".dot" else svg(g)
     write_atomic(path, text)
     return path

@@ -27,11 +27,12 @@ class Run:
 
 @dataclass(frozen=True)
 class Layer:
-    """Calls in order that the program makes `times` times one behind the other; `name`: what the model calls them."""
+    """Calls in order that the program makes `times` times one behind the other. `name`: what the model calls them all, `names` each."""
 
     name: str
     calls: tuple[Call, ...]
     times: int
+    names: tuple[str, ...] = ()
 
 
 def model_places(program: Any, call: Call, views: bool = False) -> tuple[str, ...]:
@@ -66,9 +67,13 @@ def folded(program: Any) -> list[Layer]:
     calls = program.calls.calls
     out = []
     for r in runs([c.kernel.signature for c in calls]):
-        body = calls[r.first : r.first + r.length]
-        last = calls[r.first + (r.times - 1) * r.length : r.first + r.times * r.length]
-        out.append(Layer(_range(program, body, last) if r.times > 1 else model_text(program, body[0]), tuple(body), r.times))
+        body = tuple(calls[r.first : r.first + r.length])
+        if r.times == 1:
+            out.append(Layer(model_text(program, body[0]), body, 1))
+            continue
+        each = [calls[r.first + k * r.length : r.first + (k + 1) * r.length] for k in range(r.times)]
+        names = _names(program, each)
+        out.append(Layer(f"{names[0]} to {names[-1]}" if names[0] != names[-1] else names[0], body, r.times, names))
     return out
 
 
@@ -88,12 +93,19 @@ def layer_lines(program: Any) -> list[str]:
     return lines
 
 
-def _range(program: Any, first: Sequence[Call], last: Sequence[Call]) -> str:
-    """'layers.1 to layers.10': names up to the first number in which two layers differ; where all are equal (a loop that was unrolled),
-    what one of them computes."""
-    for a, b in zip(first, last, strict=True):
-        for x, y in zip(map(short, model_places(program, a)), map(short, model_places(program, b)), strict=False):
-            for m, k in zip(_NUMBER.finditer(x), _NUMBER.finditer(y), strict=False):
-                if x[: m.start()] == y[: k.start()] and m[0] != k[0]:
-                    return f"{x[: m.end()]} to {y[: k.end()]}"
-    return summary(dict.fromkeys(p for c in first for p in model_places(program, c)))
+def _names(program: Any, layers: Sequence[Sequence[Call]]) -> tuple[str, ...]:
+    """What the model calls each of some layers that are alike: 'layers.1' of 'layers.1.norm', a name up to the first number in which the
+    first and the last differ; where all are equal (a loop that was unrolled), what one of them computes."""
+    places = [[[short(p) for p in model_places(program, c)] for c in layer] for layer in layers]
+    for i, (first, last) in enumerate(zip(places[0], places[-1], strict=True)):
+        for j, (x, y) in enumerate(zip(first, last, strict=False)):
+            for n, (a, b) in enumerate(zip(_NUMBER.finditer(x), _NUMBER.finditer(y), strict=False)):
+                if x[: a.start()] == y[: b.start()] and a[0] != b[0] and all(len(p[i]) > j for p in places):
+                    return tuple(_up_to(p[i][j], n) for p in places)
+    return (summary(dict.fromkeys(p for c in layers[0] for p in model_places(program, c))),) * len(layers)
+
+
+def _up_to(name: str, n: int) -> str:
+    """A name up to its number `n`, counted from 0."""
+    numbers = [*_NUMBER.finditer(name)]
+    return name[: numbers[n].end()] if n < len(numbers) else name

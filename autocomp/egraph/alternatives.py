@@ -1,0 +1,27 @@
+"""What the e-graph and the cover had besides what was chosen: the forms of each stored tensor, and other kernels that could store it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from autocomp.egraph.chosen import Cover, kernel_order
+from autocomp.egraph.subject import Subject
+
+MOST = 6  # of each that the trace keeps
+
+
+def record_alternatives(c: Cover, s: Subject, names: Mapping[int, str], trace: Any) -> None:
+    """One event a kernel into the trace: `forms` of the tensor that it stores (op, rule, whether it was chosen) and `others`, bodies that
+    lost, the cheapest first (`seconds` of the kernel, and `flow` with its share of what it reads)."""
+    for x in kernel_order(c, s):
+        cut = c.pick[x]
+        text = lambda n: f"{n.enode.op}({', '.join(s.label(k) for k in n.enode.children)})"
+        forms = [{"op": text(n), "rule": n.enode.why, "chosen": n.id in cut.nodes} for n in s.by_class[x]]
+        forms.sort(key=lambda f: not f["chosen"])
+        lost = [k for k in c.enum.cuts[x] if k.nodes != cut.nodes]
+        others = [{"ops": [s.nodes[n].enode.op for n in sorted(k.nodes) if not s.nodes[n].form.view], "seconds": k.time, "flow": k.flow,
+                   "reads": [names.get(t) or f"{s.label(t)} {s.types[t]}" for t in sorted(k.leaves)]}
+                  for k in lost[:MOST]]  # fmt: skip
+        trace.add("alternatives", names[x], cut.time, flow=cut.flow, forms=forms[:MOST], forms_in_all=len(forms), others=others,
+                  others_in_all=len(lost))  # fmt: skip
