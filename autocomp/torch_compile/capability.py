@@ -36,14 +36,17 @@ def writes(node: Any) -> bool:
     if node.op != "call_function" or node.target is operator.getitem:
         return False
     schema = getattr(node.target, "_schema", None)
-    return node.is_impure() or (schema is not None and schema.is_mutable)
+    return node.is_impure(False) or (schema is not None and schema.is_mutable)
 
 
 def is_random(node: Any) -> bool:
     """Whether an operator draws numbers: such run in the graph's order, so that a seed means what it means without us."""
     import torch
 
-    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+    if torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ()):
+        return False
+    names = [a.name for a in node.target._schema.arguments]
+    return bool(dict(zip(names, node.args), **node.kwargs).get("dropout_p", 0.0 if "dropout_p" in names else 1.0))
 
 
 class Trial:
@@ -62,10 +65,10 @@ class Trial:
 
     def _try(self, node: Any) -> None:
         values = self.reader.values
-        if node.op in ("output", "placeholder") or (node.op == "get_attr" and not is_tensor(node)):
-            return
         if is_number(node):
             values[node] = node.meta["val"]
+            return
+        if node.op in ("output", "placeholder") or (node.op == "get_attr" and not is_tensor(node)):
             return
         if node.op == "get_attr" and self.refusal(node):
             return
@@ -80,10 +83,10 @@ class Trial:
 
     def refusal(self, node: Any) -> str:
         """Why a node cannot be ours, by what it is; "" where the importer may read it."""
-        if writes(node):
-            return "it writes to its operands"
         if is_random(node):
             return "it draws random numbers"
+        if writes(node):
+            return "it does more than its result shows"
         for v in (*_flat(node.meta.get("val")), *(v for i in node.all_input_nodes for v in _flat(i.meta.get("val")))):
             if v.device != self.device:
                 return f"a tensor lies on {v.device}, not on {self.device}"

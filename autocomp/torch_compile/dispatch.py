@@ -27,5 +27,8 @@ def compiled(gm: Any, example_inputs: Sequence[Any], settings: Settings) -> Call
 
 
 def decompositions() -> Any:
-    """torch's to the core operators, without those of operators that have rows."""
-    return torch.export.default_decompositions()
+    """torch's to the core operators. That of the CPU's fused attention is for export: it gives no sums of exponentials, from which the way
+    back would compute wrong gradients, and another memory format."""
+    table = torch.export.default_decompositions()
+    table.pop(torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default, None)
+    return table

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from sympy import Integer
 from torch.utils._python_dispatch import _disable_current_modes
 
 from autocomp.errors import AutocompError, UnsupportedOp
@@ -189,14 +190,17 @@ class _Specialised:
             return self._made[key]
 
     def _ours(self, key: tuple[int, ...]) -> Callable[..., Any]:
-        source = source_of(self.maker.gm, self.nodes, self.name, dict(zip(self.symbols, key)))
+        source = source_of(self.maker.gm, self.nodes, self.name, self._numbers(key))
         program = self.maker.program(source.graph)
         self.programs.append(program)
         return callable_of(source, program)
 
+    def _numbers(self, key: tuple[int, ...]) -> dict[Any, Any]:
+        return dict(zip(self.symbols, map(Integer, key)))
+
     def _of_torch(self, key: tuple[int, ...]) -> Callable[..., Any]:
         """The same nodes as torch's operators, with numbers in the place of sizes."""
-        numbers = dict(zip(self.symbols, key))
+        numbers = self._numbers(key)
         graph = torch.fx.Graph()
         values: dict[Any, Any] = {i: graph.placeholder(i.name) for i in self.inputs[: self.tensors]}
 

@@ -55,7 +55,14 @@ def check(f, *args, **how):
     same(compiled(f, **how)(*args), f(*apart))
     for a, b in zip(args, apart):
         same(a, b)  # what was written into
-    return autocomp.report()[before:]
+    return no_errors(before)
+
+
+def no_errors(before):
+    """The graphs since then, none of which was left to torch for an error of ours."""
+    graphs = autocomp.report()[before:]
+    assert not [s for g in graphs for s in g.stayed if "an error in autocomp" in s.why]
+    return graphs
 
 
 def mlp():
@@ -83,6 +90,20 @@ def test_gradients_come_from_programs_of_both_ways():
     for p, q in zip(a.parameters(), b.parameters()):
         same(p.grad, q.grad)
     assert [(g.kind, bool(g.stayed)) for g in autocomp.report()[before:]] == [("forward", False), ("backward", False)]
+
+
+def test_gradients_through_attention_and_norms():
+    """torch's decomposition of its fused attention gives no sums of exponentials, which the way back reads."""
+    f = lambda q, k, v: nn.functional.layer_norm(nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True), (8,)).sin().sum()
+    args = [torch.randn(2, 3, 5, 8, requires_grad=True) for _ in range(3)]
+    before = len(autocomp.report())
+    got = torch.autograd.grad(compiled(f)(*args), args)
+    torch.testing.assert_close(got, torch.autograd.grad(f(*args), args))
+    forward, _ = no_errors(before)
+    assert {s.op for s in forward.stayed} == {"aten._scaled_dot_product_flash_attention_for_cpu.default"}
+    with torch.no_grad():
+        (graph,) = check(f, *(x.detach() for x in args))
+    assert not graph.stayed
 
 
 def test_operators_without_a_row_stay_with_torch():
@@ -221,10 +242,11 @@ def test_a_break_in_the_graph(capsys):
     lambda x: (x[1:] - x[:-1]).sort(0)[0],
 ], ids=range(5))  # fmt: skip
 def test_sizes_that_are_symbols(f):
-    c = compiled(f, dynamic=True)
+    c, before = compiled(f, dynamic=True), len(autocomp.report())
     for n in (4, 2, 9, 1, 0) if f(torch.ones(3, 6)).shape[0] == 3 else (4, 2, 9, 5):
         x = torch.randn(n, 6)
         same(c(x), f(x))
+    no_errors(before)
 
 
 def test_autocast_and_short_floats():
@@ -273,7 +295,10 @@ def test_an_error_here_leaves_the_graph_to_torch(monkeypatch, caplog):
         raise ZeroDivisionError("no")
 
     monkeypatch.setattr("autocomp.torch_compile.graphs.compile_model", broken)
-    (graph,) = check(lambda x: x.relu() + 1, torch.randn(4))
+    before = len(autocomp.report())
+    x = torch.randn(4)
+    same(compiled(lambda x: x.relu() + 1)(x), x.relu() + 1)
+    (graph,) = autocomp.report()[before:]
     assert {s.why for s in graph.stayed} == {"an error in autocomp: ZeroDivisionError: no"}
     assert "autocomp left a graph to torch: ZeroDivisionError: no" in caplog.text
 

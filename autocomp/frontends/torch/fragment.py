@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from autocomp.errors import UnsupportedOp
+from autocomp.frontends.torch import dispatched  # noqa: F401  (its rows stand in TABLE)
 from autocomp.frontends.torch.export import Reader, to_numpy
 from autocomp.frontends.torch.sizes import Sizes, is_size
 from autocomp.ir.node import Graph, Node

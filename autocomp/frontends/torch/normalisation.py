@@ -63,7 +63,7 @@ def _batch_statistics(c: Call, x: Node, w: Node | None, b: Node | None, *rest: A
 def _of_batch(c: Call, x: Node, w: Node | None, b: Node | None, eps: float) -> tuple[Node, ...]:
     """(y, mean, 1 / deviation) of each channel, over all other dimensions."""
     axes = (0, *range(2, x.type.rank))
-    y, mean, inverse = _centred(c, _wide(c, x), axes, eps)
+    y, mean, inverse = centred(c, wide(c, x), axes, eps)
     channels = (x.type.shape[1],)
     return (c.cast(_per_channel(c, y, w, b), x.type.dtype), *(c.op("reshape", v, shape=channels) for v in (mean, inverse)))
 
@@ -72,18 +72,18 @@ def _of_batch(c: Call, x: Node, w: Node | None, b: Node | None, eps: float) -> t
 def _group_norm(c: Call, x: Node, w: Node | None, b: Node | None, n: Any, channels: Any, rest: Any, groups: int, eps: float) -> Any:
     shape = x.type.shape
     inner = (int(shape[1]) // groups, *shape[2:])  # type: ignore[arg-type]
-    flat = c.op("reshape", _wide(c, x), shape=(shape[0], groups, *inner))
-    y, mean, inverse = _centred(c, flat, tuple(range(2, flat.type.rank)), eps)
+    flat = c.op("reshape", wide(c, x), shape=(shape[0], groups, *inner))
+    y, mean, inverse = centred(c, flat, tuple(range(2, flat.type.rank)), eps)
     y = _per_channel(c, c.op("reshape", y, shape=shape), w, b)
     of_group = lambda v: c.cast(c.op("reshape", v, shape=(shape[0], groups)), x.type.dtype)
     return c.cast(y, x.type.dtype), of_group(mean), of_group(inverse)
 
 
-def _wide(c: Call, x: Node) -> Node:
+def wide(c: Call, x: Node) -> Node:
     return c.cast(x, F32) if x.type.dtype in SHORT_FLOATS else x
 
 
-def _centred(c: Call, x: Node, axes: tuple[int, ...], eps: float) -> tuple[Node, Node, Node]:
+def centred(c: Call, x: Node, axes: tuple[int, ...], eps: float) -> tuple[Node, Node, Node]:
     """((x - mean) / deviation, mean, 1 / deviation) over axes, which stay as ones."""
     mean = c.op("reduce_mean", x, axes=axes, keepdims=True)
     centred = c.op("sub", x, mean)
