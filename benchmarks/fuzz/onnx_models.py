@@ -237,7 +237,7 @@ def initialiser(rng: Random, m: onnx.ModelProto, g: onnx.GraphProto) -> str:
 
 def _tensor(rng: Random, t: TensorProto) -> str:
     how = rng.choice(("values", "values", "values", "dims", "dims", "short", "long", "dtype", "external", "none", "fields"))
-    if how == "values":
+    if how == "values" and t.data_location != TensorProto.EXTERNAL:  # an earlier change may have sent it to a file
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             x = numpy_helper.to_array(t).copy()
@@ -247,6 +247,8 @@ def _tensor(rng: Random, t: TensorProto) -> str:
                 at = rng.randrange(x.size)
                 x.reshape(-1)[at] = value if x.dtype.kind == "f" else min(max(rng.choice(INTS), int(low)), int(high))
             t.CopyFrom(numpy_helper.from_array(x, t.name))
+    elif how == "values":
+        return ""
     elif how == "dims":
         sizes = list(t.dims)
         if sizes and rng.random() < 0.7:

@@ -39,7 +39,7 @@ def standard_body(call: Call, domain: str) -> onnx.FunctionProto | None:
         schema = onnx.defs.get_schema(call.op_type, call.opset, domain)
     except onnx.defs.SchemaError:
         return None
-    if call.op_type == "Attention" and (softcap := call.float_attr("softcap", 0.0)) < 0:
+    if call.op_type == "Attention" and not (softcap := call.float_attr("softcap", 0.0)) >= 0:
         call.refuse(f"softcap is {softcap}, which the standard's text and its evaluator take in two ways", "give 0 or more")
     body = onnx.FunctionProto()
     if schema.function_opset_versions:  # type: ignore[attr-defined]

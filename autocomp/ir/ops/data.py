@@ -13,7 +13,7 @@ from autocomp.ir.body import Comprehension, Const, Expr, Gather, Index, Inside, 
 from autocomp.ir.node import Attrs
 from autocomp.ir.ops.pointwise import axes_of
 from autocomp.ir.ops.table import Op, register
-from autocomp.ir.types import BOOL, DTYPES, I64, Sym, TensorType
+from autocomp.ir.types import BOOL, DTYPES, I64, Dim, Sym, TensorType
 
 Types = tuple[TensorType, ...]
 Arrays = tuple[np.ndarray, ...]
@@ -198,7 +198,10 @@ def _sorted(x: np.ndarray, axis: int, largest: bool) -> np.ndarray:
 
 
 def _topk_infer(t: Types, a: Attrs) -> TensorType:
-    axis, d = a["axis"], t[0].shape[a["axis"]]
+    axis = a["axis"]
+    if not 0 <= axis < t[0].rank:
+        raise ModelError(f"axis {axis} is no dimension of {t[0]}", where="topk")
+    d = t[0].shape[axis]
     if isinstance(d, Sym) or not 0 <= a["k"] <= d:
         raise ModelError(f"k = {a['k']} is not in 0..{d}", where="topk")
     return TensorType(t[0].dtype if a["part"] == "values" else I64, (*t[0].shape[:axis], a["k"], *t[0].shape[axis + 1 :]))
@@ -222,11 +225,36 @@ register(
 )
 
 
-def _scatter_infer(t: Types, a: Attrs) -> TensorType:
-    check_index("scatter_nd", t[1])
+def _scatter_infer(name: str, t: Types, a: Attrs) -> None:
+    check_index(name, t[1])
     if t[2].dtype != t[0].dtype or a["reduction"] not in SCATTER:
-        raise ModelError(f"data {t[0]}, updates {t[2]}, reduction '{a['reduction']}' do not match", where="scatter_nd")
-    return t[0]
+        raise ModelError(f"data {t[0]}, updates {t[2]}, reduction '{a['reduction']}' do not match", where=name)
+
+
+def _same_shape(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> bool:
+    """Whether two shapes may be one; sizes that are not known yet may be any."""
+    return len(a) == len(b) and all(x == y for x, y in zip(a, b, strict=True) if isinstance(x, int) and isinstance(y, int))
+
+
+def _scatter_nd_infer(t: Types, a: Attrs) -> TensorType:
+    data, index, updates = t
+    _scatter_infer("scatter_nd", t, a)
+    last = index.shape[-1] if index.rank else None
+    if not isinstance(last, int) or not 1 <= last <= data.rank:
+        raise ModelError(f"indices {index} are no tuples of 1 to {data.rank} numbers", where="scatter_nd")
+    if not _same_shape(updates.shape, index.shape[:-1] + data.shape[last:]):
+        needed = TensorType(data.dtype, index.shape[:-1] + data.shape[last:])
+        raise ModelError(f"updates {updates} are not {needed}, as indices {index} into {data} ask for", where="scatter_nd")
+    return data
+
+
+def _scatter_elements_infer(t: Types, a: Attrs) -> TensorType:
+    data, index, updates = t
+    _scatter_infer("scatter_elements", t, a)
+    _elements_infer((data, index), Attrs({"axis": a["axis"]}))
+    if not _same_shape(updates.shape, index.shape):
+        raise ModelError(f"updates {updates} and indices {index} differ in shape", where="scatter_elements")
+    return data
 
 
 SCATTER: dict[str, Any] = {"none": None, "add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
@@ -264,7 +292,7 @@ register(
     Op(
         "scatter_nd",
         (3, 3),
-        _scatter_infer,
+        _scatter_nd_infer,
         _scatter_nd_reference,
         opaque="where it writes depends on the data",
         attrs={"reduction": "none"},
@@ -275,7 +303,7 @@ register(
     Op(
         "scatter_elements",
         (3, 3),
-        _scatter_infer,
+        _scatter_elements_infer,
         _scatter_elements_reference,
         opaque="where it writes depends on the data",
         attrs={"axis": ..., "reduction": "none"},
