@@ -2,7 +2,7 @@
 
     python -m benchmarks.torch_compile                        # a line a case that is not right, then the table
     python -m benchmarks.torch_compile --only "view *" --verbose
-    python -m benchmarks.torch_compile --architectures --library torchvision --limit 10
+    python -m benchmarks.torch_compile --architectures --library torchvision --only "resnet*"
     python -m benchmarks.torch_compile --calls                # microseconds of Python a call
 """
 
@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import argparse
 import copy
+import importlib.util
+import os
 import sys
 import time
 import warnings
@@ -24,6 +26,10 @@ from torch.utils._pytree import tree_leaves
 
 import autocomp
 from autocomp.torch_compile import autocomp as backend
+from autocomp.torch_compile import graphs as graphs_module
+from benchmarks.architectures.table import all_of_them
+from benchmarks.models import compared, outputs, shaken
+from benchmarks.onnx_coverage import quick_compiler
 from benchmarks.torch_compile_cases import CASES
 
 SIZES = (5, 3, 8, 2)  # of the first dimension of a dynamic case
@@ -122,13 +128,103 @@ def verdict(said: str, before: int) -> tuple[str, str]:
     return ("right in part" if any(g.nodes for g in graphs) else "fell back"), what
 
 
-def architectures(library: str, limit: int) -> Iterator[tuple[str, str, str]]:
-    """(name, verdict, detail) of those of benchmarks.models."""
-    return iter(())
+def architectures(pattern: str, library: str, grad: bool) -> Iterator[tuple[str, str, str]]:
+    """(name, verdict, detail) of those of benchmarks.models, against float64, and with `grad` of their gradients against eager's."""
+    os.environ["CC"] = quick_compiler()
+    for name, a in all_of_them().items():
+        if not fnmatch(name, pattern) or library not in ("", a.library) or importlib.util.find_spec(a.library) is None:
+            continue
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        try:
+            built = a.build()
+            shaken(torch, built.module.eval())
+            want, own = outputs(built, torch.float64), outputs(built, torch.float32)
+        except Exception as e:
+            yield name, "unbuilt", f"{type(e).__name__}: {e}"
+            continue
+        before, begun = len(autocomp.report()), time.perf_counter()
+        try:
+            module = torch.compile(built.module, backend=backend)
+            with torch.set_grad_enabled(grad):
+                out = [x for x in tree_leaves(module(*built.args, **built.kwargs)) if isinstance(x, torch.Tensor)]
+            seconds = time.perf_counter() - begun
+            got = [x.detach().double().numpy() if x.is_floating_point() else x.numpy() for x in out]
+            row = compared(got, want, own, "right")
+            said = row["reason"] if row["outcome"] == "wrong" else gradients(module, built, out) if grad else ""
+        except Exception as e:
+            yield name, "error", f"{type(e).__name__}: {' '.join(str(e).split())[:300]}"
+            continue
+        graphs = autocomp.report()[before:]
+        stayed = sum("is a view" not in s.why for g in graphs for s in g.stayed)
+        figures = f"{sum(g.nodes for g in graphs)} ours, {stayed} torch's, {len(graphs)} graphs, {sum(g.kernels for g in graphs)} kernels"
+        what, detail = verdict(said, before)
+        yield name, what, f"{figures}, {seconds:.1f} s  {detail}"
+
+
+def gradients(module: Any, built: Any, out: list[Any]) -> str:
+    """How the gradients of all parameters differ from eager's, "" where they do not."""
+    total = lambda ys: sum((y.double() * torch.linspace(0.5, 1.5, y.numel()).view(y.shape)).sum() for y in ys if y.requires_grad)
+    ps = [p for p in built.module.parameters() if p.requires_grad]
+    got = torch.autograd.grad(total(out), ps, allow_unused=True)
+    plain = [y for y in tree_leaves(built.module(*built.args, **built.kwargs)) if isinstance(y, torch.Tensor)]
+    for g, w, (name, _) in zip(got, torch.autograd.grad(total(plain), ps, allow_unused=True), built.module.named_parameters()):
+        if (g is None) != (w is None):
+            return f"{name}: {'no' if g is None else 'a'} gradient"
+        if g is not None and (g - w).abs().max() > 1e-3 * w.abs().max() + 1e-5:
+            return f"the gradient of {name} is off by {(g - w).abs().max():.2g} of {w.abs().max():.2g}"
+    return ""
+
+
+SMALL: dict[str, tuple[Callable[[], Any], Callable[[], torch.Tensor]]] = {
+    "x + 1": (lambda: lambda x: x + 1, lambda: torch.randn(8)),
+    "two layers": (lambda: nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 16)), lambda: torch.randn(2, 16)),
+    "twenty layers": (lambda: nn.Sequential(*(nn.Linear(8, 8) for _ in range(20))), lambda: torch.randn(2, 8)),
+    "in two parts": (lambda: lambda x: torch.linalg.qr(x + 1)[1] * 2, lambda: torch.randn(2, 2)),
+}
 
 
 def calls() -> None:
-    """Microseconds a call of small graphs through dynamo: eager's back end against ours, torch's kernels against ours in them."""
+    """Microseconds of the processor for a call of small graphs, on one thread: uncompiled, through dynamo with torch's operators, with
+    ours, and our Python alone (a call of each program, its kernels left out)."""
+    torch.set_num_threads(1)
+    print(f"{'':16}{'eager':>8}{'backend eager':>15}{'aot_eager':>11}{'autocomp':>10}{'our Python':>12}")
+    made: list[tuple[Any, Any]] = []
+    real = graphs_module.callable_of
+
+    def noted(source: Any, program: Any) -> Any:
+        made.append((real(source, program), source))
+        return made[-1][0]
+
+    graphs_module.callable_of = noted  # type: ignore[assignment]
+    for name, (build, example) in SMALL.items():
+        torch.manual_seed(0)
+        f, x = build(), example()
+        row = []
+        with torch.no_grad():
+            for how in (None, "eager", "aot_eager", backend):
+                torch._dynamo.reset()
+                made.clear()
+                g = torch.compile(f, backend=how) if how else f
+                row.append(taken(g, x))
+            ours = 0.0
+            for call, source in made:
+                args = [torch.empty(tuple(n.meta["val"].shape), device=n.meta["val"].device) for n in source.inputs]
+                call.run._executor.run_frame = call.run._executor.launch_all = lambda *_: None
+                ours += taken(call, *args)
+        print(f"{name:16}{row[0]:8.1f}{row[1]:15.1f}{row[2]:11.1f}{row[3]:10.1f}{ours:12.1f}")
+    graphs_module.callable_of = real
+
+
+def taken(f: Callable[..., Any], *args: Any) -> float:
+    """Microseconds of a call: the least of some rounds."""
+    rounds = []
+    for _ in range(8):
+        begun = time.process_time()
+        for _ in range(1000):
+            f(*args)
+        rounds.append((time.process_time() - begun) * 1e3)
+    return min(rounds)
 
 
 def main() -> None:
@@ -138,9 +234,11 @@ def main() -> None:
     p.add_argument("--verbose", action="store_true", help="a line for each that is right, too")
     p.add_argument("--calls", action="store_true", help="what a call costs")
     p.add_argument("--architectures", action="store_true")
-    p.add_argument("--library", default="torch")
-    p.add_argument("--limit", type=int, default=1000)
+    p.add_argument("--library", default="", help="of the architectures: torch, torchvision, timm, transformers or diffusers")
+    p.add_argument("--grad", action="store_true", help="gradients of the architectures, too")
+    p.add_argument("--device", default="cpu", help="where tensors lie that say nothing else")
     a = p.parse_args()
+    torch.set_default_device(a.device)
     warnings.simplefilter("ignore")
     if a.calls:
         calls()
@@ -149,7 +247,7 @@ def main() -> None:
     names = [x for x in CASES if fnmatch(x, a.only)][k - 1 :: n]
     found = ((x, *run(x)) for x in names)
     begun, count, reasons = time.process_time(), Counter[str](), Counter[str]()
-    for name, what, detail in architectures(a.library, a.limit) if a.architectures else found:
+    for name, what, detail in architectures(a.only, a.library, a.grad) if a.architectures else found:
         count[what] += 1
         if what in ("right in part", "fell back"):
             reasons.update({x.split(":")[0] for x in detail.split("; ")})

@@ -19,7 +19,7 @@ from autocomp.ir.ops import OPS
 from autocomp.ir.reference import input_sizes
 from autocomp.ir.types import Sym
 from autocomp.options import Options
-from autocomp.runtime.bound import Bound
+from autocomp.runtime.bound import LEGACY, Bound
 from autocomp.runtime.device_array import Borrowed, DeviceArray, capturing, check, empty, like, on_device, tensor_map
 from autocomp.runtime.executor import Timing, constants_of, given_back, shape_of
 from autocomp.runtime.given import dense, host_array
@@ -166,6 +166,26 @@ class CudaExecutor:
                 builder.end_building()
                 queue = builder.complete().launch
         return Bound(self.device, self.stream, queue, tuple(named.values()), (self, keep, memory, launches)), named
+
+    # ---- calls by addresses (`on_stream`)
+    def constant_addresses(self) -> Mapping[str, int]:
+        """Where the weights lie."""
+        return {n: x.pointer for n, x in (self._fixed or self._constants()).items()}
+
+    def launches_for(self, values: Mapping[str, int], handle: int) -> tuple[Any, list[_Launch | _OnHost]]:
+        """(a stream of another library's as one of ours, launches for these sizes with scratch of their own). Waits for the scratch."""
+        from cuda.core import Stream
+
+        with self._queue():
+            self._constants()
+            early = started_early(self.calls.calls, self.sources, values)
+            made = [self._launch(c, values, e) for c, e in zip(self.calls.calls, early)]
+            self.stream.sync()
+        return Stream.from_handle(handle or LEGACY), made  # type: ignore[return-value]
+
+    def launch_all(self, launches: Sequence[_Launch | _OnHost], pointers: Mapping[str, int], stream: Any) -> None:
+        """Queue launches on a stream. Raises AutocompError where one is refused."""
+        self._start(launches, pointers, stream)
 
     # ---- preparing
     @contextmanager

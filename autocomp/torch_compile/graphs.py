@@ -6,6 +6,7 @@ import logging
 import operator
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,7 +58,7 @@ class Maker:
         begun = time.perf_counter()
         GRAPHS.append(self.record)
         try:
-            with _disable_current_modes(), torch.no_grad():
+            with _disable_current_modes(), torch.no_grad(), self._here():
                 run = self._compiled()
         except AutocompError as e:
             self._all_stay(e.what)
@@ -68,6 +69,10 @@ class Maker:
             run = self.gm.forward
         self.record.seconds = time.perf_counter() - begun
         return boxed(run)
+
+    def _here(self) -> Any:
+        """The device as the current one, on which programs are made."""
+        return torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
 
     def _all_stay(self, why: str) -> None:
         self.record.nodes = self.record.programs = self.record.kernels = 0

@@ -15,7 +15,9 @@ from autocomp.frontends.torch.sizes import is_size
 from autocomp.ir.node import Graph
 from autocomp.ir.types import Sym
 from autocomp.runtime.addressed import Addressed
+from autocomp.runtime.cuda import ALIGNED, CudaExecutor
 from autocomp.runtime.host import HostExecutor
+from autocomp.runtime.on_stream import OnStream
 from autocomp.runtime.program import Program
 from autocomp.torch_compile.capability import is_tensor
 
@@ -118,7 +120,9 @@ def callable_of(source: Source, program: Program) -> Callable[..., Any]:
     executor = program.executor
     if isinstance(executor, HostExecutor):
         return _OnHost(source, program, executor)
-    return _OnDevice(source, program)
+    if isinstance(executor, CudaExecutor):
+        return _OnDevice(source, program, executor)
+    raise UnsupportedOp("its target's programs are not called by addresses", where=source.graph.name, hint="it stays with torch")
 
 
 class _Part:
@@ -138,27 +142,40 @@ class _Part:
         self.strides = [tuple(map(source.number, x.stride())) for x in fakes]
         self.sized = any(is_size(n) for shape in (*self.shapes, *self.strides) for n in shape)
         self.gaps = [k for k, layout in enumerate(self.layouts) if layout is None]
+        dense = [_contiguous(s) if layout is None else t for s, t, layout in zip(self.shapes, self.strides, self.layouts)]
+        self.made = [] if self.sized else list(zip(self.shapes, dense, self.dtypes))
+        self.device = fakes[0].device
+        self.copied = source.copied
+        self.none = [0] * (len(source.graph.inputs) - self.tensors)  # inputs that are there for a symbol only
         self.odd = [k for k, layout in enumerate(self.layouts) if layout is not None and not layout.plain]
 
     def key(self, args: Sequence[Any]) -> tuple[int, ...]:
         """The values of the symbols, by name in order."""
         return tuple([args[k].shape[a] if a >= 0 else args[k] for _, k, a in self.values])
 
-    def spread(self, outputs: list[torch.Tensor]) -> None:
-        """Results with gaps between their elements, as torch expects them, in the place of dense ones."""
-        for k in self.gaps:
-            like = torch.empty_strided(self.shapes[k], self.strides[k], dtype=self.dtypes[k], device=outputs[k].device)
-            outputs[k] = like.copy_(outputs[k])
-
-    def seen(self, k: int, x: torch.Tensor) -> torch.Tensor:
-        """Memory in the order of output k as torch sees it."""
-        layout = self.layouts[k]
-        if layout is None or layout.plain:
-            return x
+    def new(self, key: tuple[int, ...]) -> list[torch.Tensor]:
+        """Memory for the outputs: with torch's strides, or dense in memory's order where sizes are symbols."""
         if not self.sized:
-            return x.as_strided(self.shapes[k], self.strides[k])
+            return [empty_strided(shape, strides, dtype=dtype, device=self.device) for shape, strides, dtype in self.made]
+        values = dict(zip((name for name, _, _ in self.values), key))
+        return [torch.empty([values[d.name] if isinstance(d, Sym) else d for d in t.shape], dtype=dtype, device=self.device)
+                for t, dtype in zip(self.types, self.dtypes)]  # fmt: skip
+
+    def finished(self, outputs: list[torch.Tensor]) -> Any:
+        """Written outputs as torch expects them: alone where it is one."""
+        if self.sized:
+            for k in self.odd:
+                outputs[k] = self.seen(self.layouts[k], self.shapes[k], outputs[k])  # type: ignore[arg-type]
+        for k in self.gaps:
+            like = torch.empty_strided(self.shapes[k], self.strides[k], dtype=self.dtypes[k], device=self.device)
+            outputs[k] = like.copy_(outputs[k])
+        return outputs[0] if self.one else outputs
+
+    @staticmethod
+    def seen(layout: Layout, shape: Sequence[Any], x: torch.Tensor) -> torch.Tensor:
+        """Memory in the order of a layout as torch sees it."""
         x = x.permute([layout.order.index(a) for a in range(x.dim())])
-        return x.expand([self.shapes[k][a] if a in layout.repeated else -1 for a in range(x.dim())]) if layout.repeated else x
+        return x.expand([shape[a] if a in layout.repeated else -1 for a in range(x.dim())]) if layout.repeated else x
 
 
 class _OnHost(_Part):
@@ -167,10 +184,25 @@ class _OnHost(_Part):
     def __init__(self, source: Source, program: Program, executor: HostExecutor) -> None:
         super().__init__(source, program)
         self.run = Addressed(executor)
-        self.none = [0] * (len(source.graph.inputs) - self.tensors)  # inputs that are there for a symbol only
-        dense = [_contiguous(s) if layout is None else t for s, t, layout in zip(self.shapes, self.strides, self.layouts)]
-        self.made = [] if self.sized else list(zip(self.shapes, dense, self.dtypes))
-        self.copied = source.copied
+
+    def __call__(self, *args: Any) -> Any:
+        key: tuple[int, ...] = ()
+        if self.values:
+            key = self.key(args)
+            args = args[: self.tensors]
+        if self.copied:
+            args = tuple([x.contiguous() if k in self.copied else x for k, x in enumerate(args)])
+        outputs = self.new(key)
+        self.run(key, [x.data_ptr() for x in args] + self.none, [x.data_ptr() for x in outputs])
+        return self.finished(outputs)
+
+
+class _OnDevice(_Part):
+    """Calls by addresses on torch's current stream, in memory of torch's."""
+
+    def __init__(self, source: Source, program: Program, executor: CudaExecutor) -> None:
+        super().__init__(source, program)
+        self.run = OnStream(executor)
 
     def __call__(self, *args: Any) -> Any:
         key: tuple[int, ...] = ()
@@ -180,55 +212,15 @@ class _OnHost(_Part):
         if self.copied:
             args = tuple([x.contiguous() if k in self.copied else x for k, x in enumerate(args)])
         given = [x.data_ptr() for x in args]
-        if self.sized:
-            outputs = self._new(key)
-        else:
-            outputs = [empty_strided(shape, strides, dtype=dtype) for shape, strides, dtype in self.made]
-        self.run(key, given + self.none if self.none else given, [x.data_ptr() for x in outputs])
-        if self.sized:
-            for k in self.odd:
-                outputs[k] = self.seen(k, outputs[k])
-        if self.gaps:
-            self.spread(outputs)
-        return outputs[0] if self.one else outputs
-
-    def _new(self, key: tuple[int, ...]) -> list[torch.Tensor]:
-        values = dict(zip((name for name, _, _ in self.values), key))
-        return [torch.empty([values[d.name] if isinstance(d, Sym) else d for d in t.shape], dtype=dtype)
-                for t, dtype in zip(self.types, self.dtypes)]  # fmt: skip
-
-
-class _OnDevice(_Part):
-    """Calls through the program itself, which takes torch's tensors where they lie and gives such."""
-
-    def __init__(self, source: Source, program: Program) -> None:
-        super().__init__(source, program)
-        if not self.tensors:
-            raise UnsupportedOp("it reads no tensor", where=source.graph.name, hint="it stays with torch")
-        self.device = next(n for n in source.inputs if is_tensor(n)).meta["val"].device
-        self.names = [n.attrs["name"] for n in source.graph.inputs]
-        self.opened = [(n.attrs["name"], str(n.type.shape[0])) for n in source.graph.inputs[self.tensors :]]
-
-    def __call__(self, *args: Any) -> Any:
-        feed: dict[str, Any] = {}
-        for k, (name, x) in enumerate(zip(self.names, args[: self.tensors])):
-            layout = self.source.layouts[k]
-            x = x.detach()
-            if layout is None:
-                x = x.contiguous()
-            elif not layout.plain:
-                for a in layout.repeated:
-                    x = x.narrow(a, 0, 1)
-                x = x.permute(layout.order)
-            feed[name] = x
-        values = dict(zip((name for name, _, _ in self.values), self.key(args))) if self.opened else {}
-        for name, symbol in self.opened:
-            feed[name] = torch.empty(values[symbol], dtype=torch.bool, device=self.device)
-        outputs = list(self.program.run(feed).values())
-        for k in self.odd:
-            outputs[k] = self.seen(k, outputs[k])
-        self.spread(outputs)
-        return outputs[0] if self.one else outputs
+        if any([p % ALIGNED for p in given]):
+            args = tuple([x.clone() if p % ALIGNED else x for x, p in zip(args, given)])
+            given = [x.data_ptr() for x in args]
+        outputs = self.new(key)
+        size = self.run.room(key)
+        room = torch.empty(size, dtype=torch.uint8, device=self.device) if size else None
+        handle = torch._C._cuda_getCurrentRawStream(self.device.index)
+        self.run(key, given + self.none, [x.data_ptr() for x in outputs], room.data_ptr() if room is not None else 0, handle)
+        return self.finished(outputs)
 
 
 def _contiguous(shape: Sequence[int]) -> tuple[int, ...]:
