@@ -179,18 +179,21 @@ def explain(
     choice: Choice,
     why: Annotated[str | None, typer.Option("--why", help="A kernel: which rules made it, and what bounds it.")] = None,
     why_not: Annotated[str | None, typer.Option("--why-not", help="A rule: where it did not fire, and the condition that failed.")] = None,
+    at: Annotated[str | None, typer.Option("--at", help="With --why-not: a node of the model, by a part of its name.")] = None,
     tuned: Tuned = True,
     as_json: Json = False,
 ) -> None:
     """Say why the program is as it is.
 
-    Example: autocomp explain model.onnx --why-not monoids/online-softmax
+    Example: autocomp explain model.onnx --why-not monoids/online-softmax --at encoder.layer.0
     """
     from autocomp.report.explain import explain as explain_program
 
+    if at is not None and why_not is None:
+        raise typer.BadParameter("--at says where a rule of --why-not did not fire")
     choice.start()
     program = choice.compile(model, as_json, tuned)
-    text, data = explain_program(program, why=why, why_not=why_not)
+    text, data = explain_program(program, why=why, why_not=why_not, at=at)
     typer.echo(json.dumps(data, indent=1) if as_json else text)
 
 

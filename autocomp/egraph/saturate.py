@@ -33,7 +33,7 @@ from autocomp.rewrite.vocabulary import GRAPH_PHASES
 from autocomp.rewrite.where import Answer, Env, Unanswerable, evaluate, holds
 from autocomp.trace import Trace
 
-REPORTED_REJECTS = 20  # refused matches of a rule that the trace keeps
+REPORTED_REJECTS = 60  # refused matches of a rule that the trace keeps
 SHARE, TURN = 0.5, 0.1  # of a phase's new terms, for one rule: of all, and in one round
 SMALL = 200  # new terms below which nothing is counted
 TRIES = 10  # matches that a phase looks at for each term that it may have
@@ -136,16 +136,16 @@ def saturate(graph: Graph, rules: RuleSet, options: Options, trace: Trace, featu
     Raises RuleError where a rule's two sides differ in type; a phase that reaches its budget stops and says so in the trace.
     """
     subject, names, source = _load(graph)
+    said = {names[n]: place for n, place in graph.locations.items() if n in names}
     functions, size = tensor_functions(options, features), len(subject.types)
     for phase in GRAPH_PHASES:
         chosen = rules.of(phase)
         if chosen and not current().passed("saturate", f"rules of phase {phase} and later ones"):
             able = matchable(chosen, (t.op for t in subject.engine.terms))
             queries = [q for i, r in enumerate(able) for q in queries_of(subject.engine, phase, i, r)]
-            Phase(phase, subject, options, trace, queries, functions, size).run()
+            Phase(phase, subject, options, trace, queries, functions, size, places=said).run()
     subject.engine.rebuild()
     split = split_wide(subject, options, trace)
-    said = {names[n]: place for n, place in graph.locations.items() if n in names}
     subject.settle()
     subject.engine.close()
     numbers = [(names[n], i) for i, n in enumerate(graph.nodes())]
@@ -201,6 +201,7 @@ class Phase:
     source: int  # terms of the graph
     start: float = field(default_factory=time.perf_counter)
     fired: dict[str, int] = field(default_factory=dict)
+    places: Mapping[int, str] = field(default_factory=dict)  # term of the graph -> what the model calls it
     rejected: dict[str, int] = field(default_factory=dict)
     made: dict[str, int] = field(default_factory=dict)  # terms, by rule
     taken: set[int] = field(default_factory=set)  # tensors inside of what siblings became
@@ -237,6 +238,9 @@ class Phase:
             self.trace.add("budget", self.name, **over, most_matches=f"{worst} x{self.fired.get(worst, 0)}")
         for name, why in sorted(self.resting.items()):
             self.trace.add("budget", self.name, rule=name, limit=why)
+        for name, count in sorted(self.rejected.items()):
+            if count > REPORTED_REJECTS:  # how many more
+                self.trace.add("reject", name, phase=self.name, reason="", at="", place="", count=count - REPORTED_REJECTS)
         for name, count in sorted(self.fired.items()):
             self.trace.add("rule", name, phase=self.name, count=count)
         self.trace.add("phase", self.name, time.perf_counter() - self.start, terms=len(self.subject.types), fired=sum(self.fired.values()))
@@ -297,8 +301,16 @@ class Phase:
             self.rejected[name] = self.rejected.get(name, 0) + 1
             if self.rejected[name] <= REPORTED_REJECTS:
                 reason = answer.reason if isinstance(answer, Answer) else answer
-                self.trace.add("reject", name, phase=self.name, reason=reason, at=str(self.subject.types[int(row[0])]))  # type: ignore[call-overload]
+                root = int(row[0])  # type: ignore[call-overload]
+                at = str(self.subject.types[root])
+                self.trace.add("reject", name, phase=self.name, reason=reason, at=at, place=self._place(root), count=1)
         return answer is None
+
+    def _place(self, term: int) -> str:
+        """What the model calls the tensor of a term, "" if it has none."""
+        if term in self.places:
+            return self.places[term]
+        return next((place for n, place in self.places.items() if self.subject.engine.equal(n, term)), "")
 
     def _over(self) -> dict[str, Any] | None:
         """The limit that is reached, with how much of it was used."""

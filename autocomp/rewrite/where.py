@@ -121,7 +121,9 @@ def holds(conditions: tuple[Expr, ...], env: Env) -> Answer:
 
 
 def _explain(c: Expr, env: Env) -> str:
-    """`rank(?c) == 0` is false: rank(?c) is 2."""
+    """`rank(?c) == 0 is false: rank(?c) is 2`; of conditions that are joined by `and`, the first that fails."""
+    while isinstance(c, Op) and c.op == "and":
+        c = c.args[1] if evaluate(c.args[0], env) else c.args[0]
     text, parts = _parts(c)
     seen = {}
     for name, x in parts:
@@ -129,7 +131,8 @@ def _explain(c: Expr, env: Env) -> str:
             seen[name] = evaluate(x, env)
         except Unanswerable:
             continue
-    values = ", ".join(f"{k} is {show(v)}" for k, v in seen.items() if isinstance(v, (int, float, str, tuple, Sym, bool)))
+    told = {k: v for k, v in seen.items() if k != text and isinstance(v, (int, float, str, tuple, Sym, bool))}
+    values = ", ".join(f"{k} is {show(v)}" for k, v in told.items())
     return f"{text} is false" + (f": {values}" if values else "")
 
 

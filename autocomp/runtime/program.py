@@ -129,11 +129,11 @@ class Program:
             raise AutocompError(f"there is no kernel '{kernel}'", hint=f"kernels: {', '.join(k.name for k in self.kernels)}")
         return found.source
 
-    def explain(self, why: str | None = None, why_not: str | None = None) -> str:
-        """Why the program is as it is (see `autocomp explain`)."""
+    def explain(self, why: str | None = None, why_not: str | None = None, at: str | None = None) -> str:
+        """Why the program is as it is (see `autocomp explain`): the whole, a kernel, or why a rule did not fire (`at` a node)."""
         from importlib import import_module
 
-        return str(import_module("autocomp.report.explain").explain(self, why, why_not)[0])
+        return str(import_module("autocomp.report.explain").explain(self, why, why_not, at)[0])
 
     def report(self, path: str | Path, timing: Timing | None = None) -> Path:
         """Write one HTML file with kernels, reasons and sources."""

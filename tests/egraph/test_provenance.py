@@ -119,3 +119,21 @@ def test_layers_that_are_alike_have_the_same_kernels():
     kernels = [c.kernel.name for c in program.calls.calls]
     times = max(x.times for x in folded(program))
     assert times >= 4 and len(set(kernels)) <= 7, kernels
+
+
+def test_why_not_says_alike_refusals_once_and_the_nearest_first():
+    m = Model()
+    x = m.x("x", 32, 64)
+    for k in range(48):
+        x = m("add", f"layer{k}/add", x, m.w(f"w{k}", 64) if k % 3 else m.b.const(0.5 + k, F32))
+    m.b.output("y", x)
+    program = autocomp.optimize(m.b.graph(), cache=False)
+    text = program.explain(why_not="algebra/add-exact-zero")
+    head, *lines = text.splitlines()
+    assert "was refused 96 times" in head, text
+    assert len(lines) == 2 and "value(?c) == 0 fails: " in lines[0] and "is_uniform(?c) fails" in lines[1], text
+    assert "for example at layer" in lines[0] and "36 more of this rule are not in the trace" in lines[1], text
+    at = program.explain(why_not="algebra/add-exact-zero", at="layer3/")
+    assert "was refused 1 time at layer3/" in at and "value(?c) is 3.5" in at, at
+    with pytest.raises(autocomp.AutocompError, match=r"no node that is called 'layr3/add'\n  next: nearest: .*layer3/add"):
+        program.explain(why_not="algebra/add-exact-zero", at="layr3/add")
