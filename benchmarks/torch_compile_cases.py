@@ -61,7 +61,7 @@ for _a, _b in ((torch.float32, torch.float64), (torch.float16, torch.float32), (
     case(f"promotion {_a} {_b}", lambda a, b: (a + b, a * 2, b * 0.5, torch.where(a > 0, a, b)),
          _cast(_a, _b))  # fmt: skip
 for _t in (torch.float64, torch.float16, torch.bfloat16, torch.int32, torch.int8, torch.uint8, torch.bool):
-    case(f"cast {_t}", lambda x, t=_t: (x.to(t), x.abs().to(t).to(torch.float32) + 1, x.type(t)), one(4, 6))
+    case(f"cast {_t}", lambda x, t=_t: (x.abs().to(t), x.abs().to(t).to(torch.float32) + 1, x.square().type(t)), one(4, 6))
 
 REDUCTIONS = ["sum", "mean", "prod", "amax", "amin", "std", "var", "logsumexp", "norm", "any", "all"]
 for _n in REDUCTIONS:
