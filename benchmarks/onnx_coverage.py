@@ -11,21 +11,19 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing as mp
 import os
-import queue
 import shlex
 import shutil
 import sys
 import tempfile
-import threading
-import time
 import warnings
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
 from autocomp.files import write_atomic
+from benchmarks import apart
+from benchmarks.apart import Judge
 
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
 OUTCOMES = ("generated", "opaque", "refused", "wrong", "crashed")
@@ -125,85 +123,21 @@ def quick_compiler() -> str:
     return str(wrapper)
 
 
-def _worker(kinds: tuple[str, ...], only: str, jobs: Any, results: Any) -> None:
-    warnings.filterwarnings("ignore")
+def judging(kinds: tuple[str, ...], only: str) -> Judge:
+    """`judge` for indices among the cases of `kinds` and `only`."""
     todo = cases(kinds, only)
-    results.put(("ready", ""))
-    for index in iter(jobs.get, None):
-        results.put(judge(todo[index]))
-
-
-class Worker:
-    """A process that judges one case at a time, so that its death or its overrunning the limit costs that case alone."""
-
-    START = 120.0  # seconds that a process may take to import everything and make the suite's cases
-
-    def __init__(self, kinds: tuple[str, ...], only: str, limit: float) -> None:
-        context = mp.get_context("spawn")
-        self.limit, self.jobs, self.results = limit, context.Queue(), context.Queue()
-        self.process = context.Process(target=_worker, args=(kinds, only, self.jobs, self.results), daemon=True)
-        self.process.start()
-        self.alive = self._wait(self.START)[0] == "ready"
-
-    def judge(self, index: int) -> tuple[str, str]:
-        self.jobs.put(index)
-        outcome = self._wait(self.limit)
-        self.alive = not outcome[1].startswith("killed")
-        return outcome
-
-    def _wait(self, limit: float) -> tuple[str, str]:
-        end = time.monotonic() + limit
-        while time.monotonic() < end:
-            try:
-                return self.results.get(timeout=0.5)  # type: ignore[no-any-return]
-            except queue.Empty:
-                if not self.process.is_alive():
-                    return "crashed", f"killed: the process died with exit code {self.process.exitcode}"
-        return "crashed", f"killed after {limit:.0f} s"
-
-    def stop(self) -> None:
-        self.process.kill()
-        self.process.join(10)
+    return lambda index: judge(todo[index])
 
 
 def run(todo: list[tuple[int, Any]], kinds: tuple[str, ...], only: str, limit: float, jobs: int) -> list[dict[str, str]]:
     """Outcomes of `todo` = [(index among the cases of `kinds` and `only`, case)], in order, by `jobs` processes at a time."""
-    waiting, rows, lock = iter(todo), {}, threading.Lock()
-
-    def serve() -> None:
-        worker = None
-        while True:
-            with lock:
-                index, case = next(waiting, (-1, None))
-            if case is None:
-                break
-            if worker is None or not worker.alive:
-                worker = Worker(kinds, only, limit)
-            outcome, reason = worker.judge(index)
-            if not worker.alive:
-                worker.stop()
-            with lock:
-                rows[index] = {
-                    "name": case.name,
-                    "kind": case.kind,
-                    "operator": operator_of(case),
-                    "outcome": outcome,
-                    "reason": reason,
-                }
-                if sys.stderr.isatty() or len(rows) % 100 == 0:
-                    end = "" if sys.stderr.isatty() else "\n"
-                    print(f"\r{len(rows)}/{len(todo)} {case.name[:60]:60}", end=end, file=sys.stderr, flush=True)
-        if worker is not None:
-            worker.stop()
-
-    threads = [threading.Thread(target=serve) for _ in range(min(jobs, len(todo)))]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    if sys.stderr.isatty():
-        print("\r" + " " * 90 + "\r", end="", file=sys.stderr)
-    return [rows[index] for index, _ in todo]
+    names = {index: case.name for index, case in todo}
+    answers = apart.run([index for index, _ in todo], judging, (kinds, only), limit, jobs, names.__getitem__)
+    rows = []
+    for (_, case), (alive, answer) in zip(todo, answers, strict=True):
+        outcome, reason = answer if alive else ("crashed", answer)
+        rows.append({"name": case.name, "kind": case.kind, "operator": operator_of(case), "outcome": outcome, "reason": reason})
+    return rows
 
 
 def table(rows: list[dict[str, str]]) -> str:

@@ -20,6 +20,7 @@ from autocomp.forks import Lock
 from autocomp.frontends.torch import (  # noqa: F401  (their rows stand in TABLE)
     convolutions,
     normalisation,
+    ordering,
     pointwise,
     pooling,
     products,
@@ -28,6 +29,7 @@ from autocomp.frontends.torch import (  # noqa: F401  (their rows stand in TABLE
     sampling,
     special,
     views,
+    writing,
 )
 from autocomp.frontends.torch.call import TABLE, Call
 from autocomp.frontends.torch.exported import decompose, export, place_of

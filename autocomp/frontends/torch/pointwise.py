@@ -79,7 +79,7 @@ def _joined(a: DType, b: DType) -> DType:
     return max(a, b, key=lambda d: d.bits)
 
 
-def _common(a: Any, b: Any) -> DType:
+def common_type(a: Any, b: Any) -> DType:
     """The type in which two operands are compared: torch.result_type. Scalars decide only where they are of a higher kind than tensors,
     and numbers only where they are of a higher kind than both."""
     known: list[DType] = []
@@ -97,7 +97,7 @@ def _common(a: Any, b: Any) -> DType:
 
 def _comparison(op: str) -> Lowering:
     def lower(c: Call, a: Any, b: Any) -> Node:
-        d = _common(a, b)
+        d = common_type(a, b)
         return c.op(op, c.value(a, d), c.value(b, d))
 
     return lower

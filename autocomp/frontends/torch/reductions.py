@@ -6,6 +6,7 @@ from math import prod
 from typing import Any
 
 from autocomp.frontends.torch.call import TABLE, Call, Lowering, axes_of, axis_of, row
+from autocomp.frontends.torch.ordering import ranked
 from autocomp.frontends.torch.pointwise import arithmetic
 from autocomp.ir.node import Node
 from autocomp.ir.types import BOOL, F32, F64, I64, SHORT_FLOATS
@@ -111,10 +112,11 @@ def _var(c: Call, x: Node, dim: Any = None, correction: Any = 1, keepdim: bool =
     return c.op("div", total, c.cast(c.op("max", c.op("sub", count, c.b.const(less, F64)), c.b.const(0, F64)), x.type.dtype))
 
 
-@row("cumsum")
-def _cumsum(c: Call, x: Node, dim: int, **_: Any) -> Node:
+@row("cumsum", "cumprod")
+def _running(c: Call, x: Node, dim: int, **_: Any) -> Node:
     assert c.out is not None
-    return c.op("cumsum", c.cast(x, c.out.dtype), axis=axis_of(x, dim))
+    x = c.cast(x, c.out.dtype)
+    return c.op(c.name, x, axis=axis_of(x, dim)) if x.type.rank else x
 
 
 @row("_softmax", "softmax", "_log_softmax", "log_softmax")
@@ -125,5 +127,6 @@ def _softmax(c: Call, x: Node, dim: int, *_: Any, **__: Any) -> Node:
 
 @row("topk")
 def _topk(c: Call, x: Node, k: int, dim: int = -1, largest: bool = True, *_: Any) -> tuple[Node, Node]:
-    part = lambda p: c.op("topk", x, k=k, axis=axis_of(x, dim), largest=largest, part=p)
-    return part("values"), part("indices")
+    if not x.type.rank:
+        return x, c.b.const(0, I64)
+    return ranked(c, x, axis_of(x, dim), k, largest)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from autocomp.frontends.torch.call import Call, axis_of, row
 from autocomp.ir.node import Node
 from autocomp.ir.types import BOOL, I64
@@ -176,6 +178,20 @@ def _triangle(c: Call, x: Node, diagonal: int = 0) -> Node:
     keep = c.op("le" if c.name == "tril" else "ge", c.op("sub", j, i), c.b.const(diagonal, I64))
     keep = keep if rank == 2 else c.op("broadcast", keep, shape=shape)
     return c.op("where", keep, x, c.b.const(0, x.type.dtype))
+
+
+@row("unfold")
+def _unfold(c: Call, x: Node, dim: int, size: int, step: int) -> Node:
+    """Windows of `size` along an axis, every `step`; what is in a window is a new last dimension."""
+    if not x.type.rank:
+        return c.op("reshape", x, shape=(size,))
+    axis = axis_of(x, dim)
+    n = x.type.shape[axis]
+    if not isinstance(n, int):
+        raise c.refuse(f"unfolds the symbolic dimension {axis} of {x.type}")
+    at = np.arange((n - size) // step + 1)[:, None] * step + np.arange(size)
+    y = c.op("gather", x, c.array(at), axis=axis)
+    return c.op("transpose", y, perm=(*(k for k in range(y.type.rank) if k != axis + 1), axis + 1))
 
 
 @row("embedding")

@@ -1,0 +1,101 @@
+"""ATen operators that sort, rank or search: orders of elements along an axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from autocomp.frontends.torch.call import Call, axis_of, row
+from autocomp.frontends.torch.pointwise import common_type
+from autocomp.ir.node import Node
+from autocomp.ir.types import BOOL, I32, I64, U8
+
+
+def ranked(c: Call, x: Node, axis: int, k: int | None = None, largest: bool = False) -> tuple[Node, Node]:
+    """(values, indices) of the first k elements along an axis in order, all by default; ties keep the lower index first, NaN is the
+    largest, as in torch."""
+    n = x.type.shape[axis]
+    if not isinstance(n, int):
+        raise c.refuse(f"orders the symbolic dimension {axis} of {x.type}")
+    y = c.cast(x, U8) if x.type.dtype == BOOL else x
+    values, indices = (c.op("topk", y, k=n if k is None else k, axis=axis, largest=largest, part=p) for p in ("values", "indices"))
+    return c.cast(values, x.type.dtype), indices
+
+
+@row("sort", "argsort")
+def _sort(c: Call, x: Node, *args: Any, stable: Any = None, dim: int = -1, descending: bool = False) -> Any:
+    """sort(x, dim, descending), or sort.stable(x, stable=, dim=, descending=)."""
+    if args and isinstance(args[0], bool):
+        args = args[1:]
+    dim, descending = (*args, dim, descending)[:2] if len(args) != 1 else (args[0], descending)
+    both = ranked(c, x, axis_of(x, dim), largest=descending) if x.type.rank else (x, c.b.const(0, I64))
+    return both[1] if c.name == "argsort" else both
+
+
+@row("kthvalue")
+def _kth(c: Call, x: Node, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Node, Node]:
+    if not x.type.rank:
+        return x, c.b.const(0, I64)
+    axis = axis_of(x, dim)
+    values, indices = ranked(c, x, axis, k)
+    return _at(c, values, axis, k - 1, keepdim), _at(c, indices, axis, k - 1, keepdim)
+
+
+@row("median", "nanmedian")
+def _median(c: Call, x: Node, dim: Any = None, keepdim: bool = False) -> Any:
+    """The lower of two in the middle. median is NaN where an element is, nanmedian counts those that are none."""
+    if c.name == "nanmedian" and x.type.dtype.is_float:
+        raise c.refuse("its place depends on how many elements are NaN", "use median")
+    if not x.type.rank:
+        return x if dim is None else (x, c.b.const(0, I64))
+    if dim is None:
+        x, axis = c.op("reshape", x, shape=(x.type.elements,)), 0
+    else:
+        axis = axis_of(x, dim)
+    n = x.type.shape[axis]
+    if not isinstance(n, int) or not n:
+        raise c.refuse(f"has no middle in {x.type}")
+    k = (n + 1) // 2
+    values, indices = ranked(c, x, axis)
+    value, index = _at(c, values, axis, k - 1, keepdim), _at(c, indices, axis, k - 1, keepdim)
+    if x.type.dtype.is_float:  # NaN is the largest: the last one tells
+        last = _at(c, values, axis, n - 1, keepdim)
+        where = c.op("reduce_argmax", c.cast(c.op("isnan", x), I32), axes=(axis,), keepdims=keepdim)
+        odd = c.op("isnan", last)
+        value, index = c.op("where", odd, last, value), c.op("where", odd, where, index)
+    return value if dim is None else (value, index)
+
+
+def _at(c: Call, x: Node, axis: int, k: int, keepdim: bool) -> Node:
+    """x[.., k, ..]."""
+    cut = lambda at, to: tuple(to if i == axis else d for i, d in enumerate(at))
+    y = c.op("slice", x, starts=cut([0] * x.type.rank, k), limits=cut(x.type.shape, k + 1), steps=(1,) * x.type.rank)
+    return y if keepdim else c.op("reshape", y, shape=(*x.type.shape[:axis], *x.type.shape[axis + 1 :]))
+
+
+@row("bucketize")
+def _bucketize(c: Call, x: Any, boundaries: Node, *, out_int32: bool = False, right: bool = False) -> Node:
+    """How many boundaries lie below each element (`right`: below or at it)."""
+    assert c.out is not None
+    x = c.value(x, boundaries.type.dtype) if not isinstance(x, Node) else x
+    return c.cast(_below(c, boundaries, c.op("reshape", x, shape=(*x.type.shape, 1)), right), c.out.dtype)
+
+
+@row("searchsorted")
+def _searchsorted(c: Call, boundaries: Node, x: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None,
+                  sorter: Node | None = None) -> Node:  # fmt: skip
+    """The same, by rows of boundaries where they have more than one dimension."""
+    assert c.out is not None
+    x = c.value(x, boundaries.type.dtype) if not isinstance(x, Node) else x
+    if sorter is not None:
+        boundaries = c.op("gather_elements", boundaries, sorter, axis=boundaries.type.rank - 1)
+    if boundaries.type.rank > 1:
+        boundaries = c.op("reshape", boundaries, shape=(*boundaries.type.shape[:-1], 1, boundaries.type.shape[-1]))
+    right = right or side == "right"
+    return c.cast(_below(c, boundaries, c.op("reshape", x, shape=(*x.type.shape, 1)), right), c.out.dtype)
+
+
+def _below(c: Call, boundaries: Node, x: Node, right: bool) -> Node:
+    """NaN is above all boundaries, as it is not at or below one."""
+    d = common_type(x, boundaries)
+    beyond = c.op("not", c.op("gt" if right else "ge", c.cast(boundaries, d), c.cast(x, d)))
+    return c.op("reduce_sum", c.cast(beyond, I64), axes=(beyond.type.rank - 1,), keepdims=False)

@@ -1,0 +1,210 @@
+"""ATen operators that write into a copy of a tensor: at indices, over slices, where a mask holds.
+
+Where elements go at indices that only the run knows, `scatter_nd` and `scatter_elements` write them, one after the other: of two updates
+of one element the last one stays (torch says: any), and sums have all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from autocomp.frontends.torch.call import Call, axis_of, row
+from autocomp.ir.node import Node
+from autocomp.ir.types import BOOL, I64, Dim
+
+REDUCED = {"add": "add", "sum": "add", "multiply": "mul", "prod": "mul", "amax": "max", "amin": "min"}
+
+
+def static(c: Call, x: Node, axis: int) -> int:
+    """A dimension's size. Raises UnsupportedOp where it is symbolic."""
+    n = x.type.shape[axis]
+    if not isinstance(n, int):
+        raise c.refuse(f"writes along the symbolic dimension {axis} of {x.type}")
+    return n
+
+
+# ---- by index
+@row("index_put", "_unsafe_index_put", "_index_put_impl")
+def _index_put(c: Call, x: Node, indices: Sequence[Node | None], values: Node, accumulate: bool = False, *_: Any) -> Node:
+    """x with `values`, broadcast, at index tensors for some of its dimensions; their dimensions stand where the indexed ones stood, or in
+    front where those were not neighbours. A mask alone takes values that have one element for all places."""
+    given = {k: i for k, i in enumerate(indices) if i is not None}
+    values = c.cast(values, x.type.dtype)
+    if any(i.type.dtype == BOOL for i in given.values()):
+        return _masked(c, x, given, values, accumulate)
+    axes = tuple(given)
+    places = _joint([i.type.shape for i in given.values()])
+    near = axes[-1] - axes[0] < len(axes)
+    rest = tuple(k for k in range(x.type.rank) if k not in given)
+    first = axes[0] if near else 0  # dimensions of x that stand in front of those of the indices
+    lead, behind = rest[:first], rest[first:]
+    shape = (*(x.type.shape[k] for k in lead), *places, *(x.type.shape[k] for k in behind))
+    values = c.op("broadcast", values, shape=shape)
+    n = len(places)
+    values = c.op("transpose", values, perm=(*range(first, first + n), *range(first), *range(first + n, len(shape))))
+    at = _tuples(c, given, places)
+    perm = (*axes, *rest)
+    y = c.op("scatter_nd", c.op("transpose", x, perm=perm), at, values, reduction="add" if accumulate else "none")
+    return c.op("transpose", y, perm=tuple(perm.index(k) for k in range(len(perm))))
+
+
+def _joint(shapes: Sequence[tuple[Dim, ...]]) -> tuple[Dim, ...]:
+    """What shapes are when they are broadcast together."""
+    rank = max(map(len, shapes))
+    full = [(1,) * (rank - len(s)) + s for s in shapes]
+    return tuple(next((d for d in column if d != 1), 1) for column in zip(*full, strict=True))
+
+
+def _tuples(c: Call, given: dict[int, Node], places: tuple[Dim, ...]) -> Node:
+    column = lambda i: c.op("reshape", c.cast(c.op("broadcast", i, shape=places), I64), shape=(*places, 1))
+    columns = [column(i) for i in given.values()]
+    return columns[0] if len(columns) == 1 else c.op("concat", *columns, axis=len(places))
+
+
+def _masked(c: Call, x: Node, given: dict[int, Node], values: Node, accumulate: bool) -> Node:
+    (axis, mask), *others = given.items()
+    if others or values.type.elements != 1:
+        raise c.refuse("a mask as an index with a value for each place: how many there are depends on data", "use torch.where")
+    rank = x.type.rank
+    shape = (*[1] * axis, *mask.type.shape, *[1] * (rank - axis - mask.type.rank))
+    value = c.op("reshape", values, shape=())
+    new = c.op("add", x, value) if accumulate else c.op("broadcast", value, shape=x.type.shape)
+    return c.op("where", c.op("broadcast", c.op("reshape", mask, shape=shape), shape=x.type.shape), new, x)
+
+
+@row("index_copy", "index_add", "index_fill")
+def _index_writes(c: Call, x: Node, dim: int, index: Node, source: Any, alpha: Any = 1) -> Node:
+    """x[.., index[i], ..] = (or +=) source[.., i, ..] along one dimension."""
+    if not x.type.rank:
+        return _flat(c, x, lambda y, i, s: _index_writes(c, y, 0, i, s, alpha), index, source)
+    axis = axis_of(x, dim)
+    index = index if index.type.rank else c.op("reshape", index, shape=(1,))
+    shape = (*x.type.shape[:axis], *index.type.shape, *x.type.shape[axis + 1 :])
+    source = c.value(source, x.type.dtype)
+    source = c.op("broadcast" if c.name == "index_fill" else "reshape", source, shape=shape)
+    if c.name == "index_add" and (isinstance(alpha, Node) or alpha != 1):
+        source = c.op("mul", source, c.value(alpha, x.type.dtype))
+    perm = (axis, *(k for k in range(x.type.rank) if k != axis))
+    back = tuple(perm.index(k) for k in range(len(perm)))
+    at = _tuples(c, {axis: index}, index.type.shape)
+    how = "add" if c.name == "index_add" else "none"
+    y = c.op("scatter_nd", c.op("transpose", x, perm=perm), at, c.op("transpose", source, perm=perm), reduction=how)
+    return c.op("transpose", y, perm=back)
+
+
+@row("scatter", "scatter_add", "scatter_reduce")
+def _scatter(c: Call, x: Node, dim: int, index: Node, source: Any, reduce: str | None = None, *, include_self: bool = True) -> Node:
+    """x[.., index[i, j, ..], ..] = source[i, j, ..] along one dimension, or reduced with what is there."""
+    if not x.type.rank:
+        return _flat(c, x, lambda y, i, s: _scatter(c, y, 0, i, s, reduce, include_self=include_self), index, source)
+    axis = axis_of(x, dim)
+    name = "add" if c.name == "scatter_add" else reduce
+    if name is not None and name not in REDUCED:
+        raise c.refuse(f"reduces by {name}", "sum, and divide by a count of what goes to each place")
+    index = c.cast(index if index.type.rank else c.op("reshape", index, shape=(1,)), I64)
+    source = c.value(source, x.type.dtype)
+    if source.type.rank == index.type.rank:
+        n = index.type.rank
+        source = c.op("slice", source, starts=(0,) * n, limits=index.type.shape, steps=(1,) * n)
+    source = c.op("broadcast" if source.type.rank < index.type.rank else "reshape", source, shape=index.type.shape)
+    if name is not None and not include_self:
+        first = c.op("broadcast", c.b.const(_neutral(name, x), x.type.dtype), shape=index.type.shape)
+        x = c.op("scatter_elements", x, index, first, axis=axis, reduction="none")
+    return c.op("scatter_elements", x, index, source, axis=axis, reduction=REDUCED[name] if name else "none")
+
+
+def _neutral(name: str, x: Node) -> Any:
+    """What a reduction begins with."""
+    if REDUCED[name] in ("add", "mul"):
+        return 0 if REDUCED[name] == "add" else 1
+    d = x.type.dtype
+    if d == BOOL:
+        return name == "amin"
+    if d.is_float:
+        return float("-inf") if name == "amax" else float("inf")
+    return int(np.iinfo(d.numpy).min if name == "amax" else np.iinfo(d.numpy).max)
+
+
+def _flat(c: Call, x: Node, of: Any, index: Node, source: Any) -> Node:
+    """torch takes a scalar for a tensor of one element along its dimension 0."""
+    one = lambda v: c.op("reshape", v, shape=(1,)) if isinstance(v, Node) and not v.type.rank else v
+    return c.op("reshape", of(one(x), one(index), one(source)), shape=())
+
+
+# ---- over slices
+@row("slice_scatter")
+def _slice_scatter(c: Call, x: Node, source: Node, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Node:
+    axis = axis_of(x, dim)
+    n = static(c, x, axis)
+    span = range(*slice(start, end, step).indices(n))
+    return _placed(c, x, c.cast(source, x.type.dtype), axis, span)
+
+
+@row("select_scatter")
+def _select_scatter(c: Call, x: Node, source: Node, dim: int, index: int) -> Node:
+    axis = axis_of(x, dim)
+    shape = (*x.type.shape[:axis], 1, *x.type.shape[axis + 1 :])
+    i = index % static(c, x, axis)
+    return _placed(c, x, c.op("reshape", c.cast(source, x.type.dtype), shape=shape), axis, range(i, i + 1))
+
+
+def _placed(c: Call, x: Node, source: Node, axis: int, span: range) -> Node:
+    """x with `source` at the positions of `span` along an axis: one element-wise kernel, whatever the step is."""
+    n = static(c, x, axis)
+    if not span:
+        return x
+    if len(span) == n:
+        return c.op("broadcast", source, shape=x.type.shape)
+    at = np.zeros(n, np.int64)
+    inside = np.zeros(n, bool)
+    at[list(span)], inside[list(span)] = np.arange(len(span)), True
+    shape = tuple(n if k == axis else 1 for k in range(x.type.rank))
+    mask = c.op("broadcast", c.op("reshape", c.array(inside), shape=shape), shape=x.type.shape)
+    return c.op("where", mask, c.op("gather", source, c.array(at), axis=axis), x)
+
+
+@row("diagonal_scatter")
+def _diagonal_scatter(c: Call, x: Node, source: Node, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Node:
+    """x[i, i + offset] = source[.., i] of two dimensions."""
+    a, b = axis_of(x, dim1), axis_of(x, dim2)
+    rows, columns = static(c, x, a), static(c, x, b)
+    n = max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
+    if not n:
+        return x
+    i, j = (c.op("iota", shape=x.type.shape, axis=k, dtype=I64.name) for k in (a, b))
+    on = c.op("eq", c.op("sub", j, i), c.b.const(offset, I64))
+    shape = tuple(1 if k == b else n if k == a else d for k, d in enumerate(x.type.shape))
+    last = source.type.rank - 1
+    rest = [k for k in range(x.type.rank) if k not in (a, b)]
+    perm = tuple(last if k == a else rest.index(k) for k in range(x.type.rank) if k != b)
+    lined = c.op("reshape", c.op("transpose", c.cast(source, x.type.dtype), perm=perm), shape=shape)
+    first = max(0, -offset)  # the diagonal's first row
+    at = c.array(np.clip(np.arange(rows) - first, 0, n - 1))
+    return c.op("where", on, c.op("broadcast", c.op("gather", lined, at, axis=a), shape=x.type.shape), x)
+
+
+# ---- what has no meaning here
+DATA = ("masked_scatter", "masked_select", "nonzero", "nonzero_static", "unique", "_unique2", "unique_consecutive", "unique_dim",
+        "repeat_interleave", "bincount", "histc")  # fmt: skip
+RANDOM = ("bernoulli", "multinomial", "normal", "normal_functional", "rand", "rand_like", "randn", "randn_like", "randint", "randint_like",
+          "randperm", "uniform", "exponential", "cauchy", "geometric", "log_normal", "poisson", "rrelu_with_noise",
+          "rrelu_with_noise_functional")  # fmt: skip
+COMPLEX = ("_fft_c2c", "_fft_c2r", "_fft_r2c", "complex", "polar", "view_as_complex", "view_as_real", "real", "imag", "angle", "_conj")
+
+
+@row(*DATA)
+def _by_data(c: Call, *_: Any, **__: Any) -> Node:
+    raise c.refuse("which elements there are, or how many, depends on data", "use torch.where with a mask of the whole shape")
+
+
+@row(*RANDOM)
+def _random(c: Call, *_: Any, **__: Any) -> Node:
+    raise c.refuse("random numbers", "draw them outside and pass them as an input")
+
+
+@row(*COMPLEX)
+def _complex(c: Call, *_: Any, **__: Any) -> Node:
+    raise c.refuse("complex numbers", "write it with real and imaginary parts")

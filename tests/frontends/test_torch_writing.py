@@ -1,0 +1,109 @@
+"""Rows of torch operators that write at indices, sort and search: the imported graph is compared with torch, some as generated code too."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from autocomp.ir.reference import evaluate
+
+torch = pytest.importorskip("torch", reason="torch is not installed (pip install 'autocomp[torch]')")
+
+import autocomp  # noqa: E402
+from autocomp.frontends.torch.export import load_torch  # noqa: E402
+
+RNG = np.random.default_rng(3)
+X = torch.from_numpy(RNG.standard_normal((4, 5, 6)).astype("f4"))
+V = torch.from_numpy(RNG.standard_normal((5,)).astype("f4"))
+I = torch.tensor([2, 0, 3])
+J = torch.tensor([1, 4, 0])
+WITH_NAN = X.clone()
+WITH_NAN[0, 1, 2] = WITH_NAN[0, 1, 4] = float("nan")
+SAME = torch.tensor([[3, 1, 1, 2, 3], [0, 0, 0, 0, 0]])
+
+
+class Apply(torch.nn.Module):
+    def __init__(self, f):
+        super().__init__()
+        self.f = f
+
+    def forward(self, *xs):
+        return self.f(*xs)
+
+
+TURNED = torch.from_numpy(np.argsort(RNG.random((4, 5, 6)), -1))
+put = torch.ops.aten.index_put.default
+
+
+CASES = {
+    "index_put": lambda x, v: x.index_put((I, J), v[:1]),
+    "index_put rows": lambda x, v: x.index_put((I,), x[:3] * 2),
+    "index_put apart": lambda x, v: put(x, [I, None, J], v * torch.arange(3.0)[:, None]),
+    "index_put middle": lambda x, v: put(x, [None, J, I], x[:, 0, :3]),
+    "index_put sums": lambda x, v: x.index_put((torch.tensor([1, 1, 1]),), v[0], accumulate=True),
+    "index_put by a mask": lambda x, v: x.index_put((x > 0,), v[0]),
+    "index_put by a mask of rows": lambda x, v: x.index_put((x[:, 0, 0] > 0,), v[:1]),
+    "index_copy": lambda x, v: x.index_copy(1, J, x[:, :3]),
+    "index_add": lambda x, v: x.index_add(-1, torch.tensor([1, 1, 0]), x[..., :3], alpha=0.5),
+    "index_fill": lambda x, v: x.index_fill(2, I, 7.0),
+    "scatter": lambda x, v: x.scatter(2, TURNED, x.neg()),
+    "scatter fewer": lambda x, v: x.scatter(0, torch.zeros(1, 3, 2, dtype=torch.int64), x),
+    "scatter a number": lambda x, v: x.scatter(1, torch.zeros(4, 1, 6, dtype=torch.int64), 2.5),
+    "scatter_add": lambda x, v: x.scatter_add(1, torch.ones(4, 5, 6, dtype=torch.int64), x),
+    "scatter_reduce amax": lambda x, v: x.scatter_reduce(1, torch.ones(4, 5, 6, dtype=torch.int64), x * 2, "amax"),
+    "scatter_reduce prod, alone": lambda x, v: x.scatter_reduce(1, torch.ones(4, 5, 6, dtype=torch.int64), x, "prod", include_self=False),
+    "slice_scatter": lambda x, v: x.slice_scatter(torch.ones(4, 2, 6), 1, 1, 3),
+    "slice_scatter by steps": lambda x, v: x.slice_scatter(torch.ones(4, 5, 3), -1, 1, None, 2),
+    "select_scatter": lambda x, v: x.select_scatter(v[:, None] * x[0], 0, -1),
+    "diagonal_scatter": lambda x, v: x.diagonal_scatter(torch.ones(6, 3), -1, 0, 1),
+    "diagonal_scatter turned": lambda x, v: x.diagonal_scatter(x[0, :, :4].contiguous(), 2, 0, 2),
+    "assignment": lambda x, v: torch.cat([x, x]).clone().index_put_((torch.tensor(1),), x[0]),
+    "sort": lambda x, v: torch.sort(x, 1),
+    "sort stable": lambda x, v: torch.sort(SAME, dim=1, descending=True, stable=True),
+    "argsort": lambda x, v: torch.argsort(x, 2, True),
+    "sort NaN": lambda x, v: torch.sort(WITH_NAN + 0 * x, 2),
+    "kthvalue": lambda x, v: torch.kthvalue(x, 3, 1, True),
+    "median": lambda x, v: torch.median(x),
+    "median of rows": lambda x, v: torch.median(x, 2),
+    "median NaN": lambda x, v: torch.median(WITH_NAN + 0 * x, 2),
+    "topk of a scalar": lambda x, v: torch.topk(v[0], 1, 0),
+    "bucketize": lambda x, v: torch.bucketize(WITH_NAN + 0 * x, torch.sort(v)[0]),
+    "bucketize right": lambda x, v: torch.bucketize(torch.tensor([1, 2, 3]), torch.tensor([1, 3, 5]), right=True, out_int32=True),
+    "searchsorted": lambda x, v: torch.searchsorted(torch.sort(x, -1)[0], x * 0.5, side="right"),
+    "cumprod": lambda x, v: torch.cumprod(x, 1),
+    "unfold": lambda x, v: x.unfold(1, 3, 2),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_graph_means_what_torch_does(name):
+    f = CASES[name]
+    want = f(X, V)
+    graph = load_torch(Apply(f).eval(), (X, V))
+    got = list(evaluate(graph, {n.attrs["name"]: t.numpy() for n, t in zip(graph.inputs, (X, V))},
+                        float64=False).values())  # fmt: skip
+    for g, w in zip(got, want if isinstance(want, tuple) else (want,), strict=True):
+        assert str(g.dtype) == str(w.numpy().dtype)
+        np.testing.assert_allclose(g, w.numpy(), rtol=1e-5, atol=1e-6)
+
+
+RUN = ["index_put apart", "scatter_add", "slice_scatter by steps", "diagonal_scatter turned", "sort", "median NaN", "unfold"]
+
+
+@pytest.mark.parametrize("name", RUN)
+def test_it_runs(name):
+    f = CASES[name]
+    program = autocomp.optimize(Apply(f).eval(), example_inputs=(X, V))
+    want, got = f(X, V), program(X, V)
+    for g, w in zip(got if isinstance(got, tuple) else (got,), want if isinstance(want, tuple) else (want,), strict=True):
+        np.testing.assert_allclose(g.numpy(), w.numpy(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("f", "text"), [
+    (lambda x, v: torch.fft.fft(x).abs(), "complex64"),
+    (lambda x, v: x + torch.rand_like(x), "random numbers\\n  next: draw them outside and pass them as an input"),
+    (lambda x, v: x.scatter_reduce(1, torch.ones(4, 5, 6, dtype=torch.int64), x, "mean"), "reduces by mean"),
+])  # fmt: skip
+def test_what_is_refused_says_why(f, text):
+    with pytest.raises(autocomp.AutocompError, match=text):
+        load_torch(Apply(f).eval(), (X, V))
