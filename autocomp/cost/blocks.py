@@ -6,86 +6,18 @@ from collections.abc import Callable, Mapping
 from math import hypot, log2, prod
 
 from autocomp.cost import reductions
-from autocomp.cost.chip import Chip
+from autocomp.cost.chip import F32, Chip
 from autocomp.cost.copies import WIDEST
 from autocomp.cost.demand import Demand
-from autocomp.cost.roofline import OVERLAP, timer
+from autocomp.cost.derived import constant
+from autocomp.cost.roofline import timer
 from autocomp.cost.tiles import WHOLE, Tile, tile_of, turned
 from autocomp.cost.work import Cost, Work
 from autocomp.ir.schedule import Schedule
 
-# Part of the time of tensors of which a thread has 8 bytes, not 16, that is added: 103 to 115 us against 100 to 103 in 24 schedules of a
-# pointwise chain of halves, benchmarks/cost_rank.py, H200, 2026-11-21
-ACCESS = 0.25
-# Of a turned map's time, for each doubling of a thread's elements beyond AT_ONCE: x.T + y of 8192 x 8192 halves by tiles of 128 x 64
-# took 100.0 us with 512 threads, 100.5 with 256, 101.0 with 128; 128 x 128 100.1 and 100.5; 64 x 64 101.0 (256), 101.6 (128); H200,
-# 2026-11-21
-ONE_BY_ONE, AT_ONCE = 0.006, 16
-# Attention with heads of 64 and 128, full and causal, 13 schedules within 8 % and 5 % in the mean; benchmarks/gpu.py, H200, 2026-11-21:
-UNCAPPED = 0.86  # products pause for maps, so that power leaves the chip at 1.65 to 1.8 GHz; rates were measured at 1.45 to 1.5
-COUPLED = 1.13  # teams that wait for the same copies are at their maps at the same time
-STAY, CARRIED = 1.035, 0.85  # a turn of blocks that stay (counters are further from constants), and a tile's start and end
-# Heads of 64, the same day: products that are waited for together take a little longer, but leave registers for a fourth warpgroup: 256
-# rows took 261 us, in blocks that stay, whose tiles begin in each other's end, 234 us; 64 rows in three blocks a core 262 and 274 us.
-# With products in turn, sums by the second product and constant slots 221 us for 234, attn_bert 51.6 for 54.4, each pair in one run; with
-# scores that arrive as exponents and no base 217.2 for 223.6 and 51.4 for 52.0
-TOGETHER, FOUR = 1.03, 0.8
-IN_ORDER, IN_TWOS = 221 / 234, 217.2 / 223.6  # what the former and the latter gained
-# Two teams on a core hide less of each other's waits than three: heads of 128 by 128 rows took 792 to 833 us for 748 by 192 rows;
-# causal, in four runs, 435 to 460 us (128 keys a turn) and 440 to 495 (64) for 430 to 450
-TWO = 1.03
-SHALLOW = 1.06  # teams that share a ring with less than 128 steps in depth ahead
-LAGS = 0.75  # of a weight's vector work where the base need not be folded
-GAP = 17.55  # clocks between a block's turns in which no unit works
-ENDS = 4036.5  # clocks of a tile's start and end, which other blocks of its core hide
-ALONE = 0.8  # of a turn's parts where nothing else has the core: the clock is at its top
-# Power in which turns and what L2 brings for them add up: causal attention with heads of 128 took 467 us by 64 rows, whose keys and
-# values alone take 366 us, and 432 us by 192 rows (135 us); benchmarks/gpu.py, H200, 2026-11-21
-CROWDED = 4
 UNITS = ("matrix unit", "vector unit", "special functions")
-# One to 32 rows a block over 1000 to 131072 keys in 22 schedules, H200, 2026-11-21: single warps take 4.6 us for 128 keys, 2.5 us for 64,
-# 1.5 us for 32: about the time of their units one after another. Three of them beside each other take 3.4 us for 64 keys each, whose bytes
-# take 3.0 us: memory and the chain of one turn bind together, in the power SIDE
-LONE, LONE_TURN, WARP_ROWS, SIDE = 1.8, 1053.0, 16, 4  # LONE_TURN in clocks
-# mla_decode, benchmarks/gpu.py, H200, 2026-11-21: warpgroups that share 64 rows of 512 take 2.3 us for 64 keys, warps 2.5 us for 16
-SHARING, SHARED_TURN, WIDEST_ROW, TEAM_ROWS = 0.7, 2281.5, 256, 64  # SHARED_TURN in clocks
-VOTING = 0.3  # where they vote when a base moves, and exchange maxima then alone: 146.9 against 157.8 us in 64 turns, the same run
-NARROW = 1.15  # a product of 64 columns reads shared memory as fast as it computes
-# Bulk copies of rows that are no multiple of a sector move sectors that the next row needs again: rows of 4016 and 6000 bytes took
-# 1.2 times those of 4096 and 6016, and as long as these where blocks shared them; products, H200, 2026-11-20
-CUT = 2.0
-PAIRED = 0.98  # blocks that share a factor wait for each other: up to 2 % on aligned squares in the same run
-EIGHT = 8  # columns of the instruction that multiplies few rows
-DIRECT = 64  # registers of a thread that makes factors where it multiplies them: 48 to 64 by ptxas
-# Waves of a core that hide the latency of such a thread's instructions: 4, 8, 16 and 31 waves a core took 36, 27, 22 and 20 us for one row
-# by 8192 x 8192 weights of 4 bits; benchmarks/gpu.py, H200, 2026-11-21
-HIDING = 24
-UNHELD = 0.2  # of the time of instructions, for each time as many registers again that a turn asks for
-MEETING = 175.5  # clocks for each wave whose part of the depth is added up: 16 waves took 0.6 us longer than 8, the same run
-# In turns products never pause for copies to catch up: gelu(x@w+b) by 128 x 128 tiles in turns took 143 us where products and copies
-# through L2 take 100 us each, by 128 x 256 tiles together 133 us; convolutions with copies of three quarters of that lost nothing;
-# H200, 2026-11-21
-IN_TURNS, PACE = 0.5, 0.75
-# Products of 1000 to 8192 rows in 90 schedules without roles, benchmarks/cost_rank.py, H200, 2026-11-21:
-TEAM = 128  # threads of a warpgroup
-BESIDE = 40  # registers of a thread beside its sums
-FILLING = 5  # warps of a core that reach the rate of single warps: two of them 0.41 of it, four 0.8, six 0.97
-MORE, MOST = 0.25, 1.8  # copies by more blocks of a core: 38 to 45 GB/s with one, 60 to 65 with four, 75 with 32
-TURNED = 1.01  # rows in the place of few columns leave through transposed stores
-# Of the time that a ring's length allows, what is added where it has two slots, so that a copy and a product wait for each other in every
-# turn (in turns, another tile's products have the unit meanwhile): 3 x 3 convolutions of 32 x 128 x 28 x 28, 256 x 14 x 14 and
-# 512 x 7 x 7 took 22 to 25 us where 18 to 21 were predicted, benchmarks/gpu.py, H200, 2026-11-21
-TIGHT = 0.3
-FEW = 34  # cores that together draw as much as memory brings behind written lines
-SLACK = 0.02  # a deeper ring still helps a little where the mean latency is hidden
-
-# Sums that blocks leave for others in L2: clocks in blocks of 256 x 512 x 16384 whose tiles of 64 x 64, 64 x 128 and 128 x 128 have 4, 8
-# and 16 parts. To leave them took 0.9, 1.3 and 1.9 us, to take each part 0.90, 1.05 and 1.28 us; an H200, 2026-11-21
-LEAVE, LEFT, TAKE = 1053.0, 1.8, 1316.25  # LEAVE and TAKE in clocks
-# Times as long that L2 takes to bring what blocks draw at different times: cores that want the same lines at once get them together. 132
-# blocks of shared out tiles draw 54 to 61 GB/s each in 10 schedules, 128 in step with each other 86 to 108; products of 256 to 1024 rows,
-# H200, 2026-11-21
-APART = 1.55
+TEAM, TEAM_ROWS = int(constant("team_threads")), int(constant("team_rows"))  # of a warpgroup
+WARP_ROWS, WIDEST_ROW = int(constant("warp_rows")), int(constant("team_columns"))  # of an instruction of a warp; of a warpgroup
 
 _Key = tuple[tuple[tuple[str, int], ...], bool, bool, bool]  # a tile, whether its blocks have roles, are persistent, multiply directly
 
@@ -106,6 +38,7 @@ class BlockModel:
     def time(self, s: Schedule) -> Cost:
         """Seconds under a schedule."""
         chip, w, form = self.chip, self.d.work, self.d.roles.form
+        of = chip.numbers
         direct = s.instruction == "direct"
         key = (s.tile, s.roles == "warp_specialise", s.persistent, direct)
         t = self._tiles.get(key)
@@ -125,7 +58,7 @@ class BlockModel:
         if form == "online":
             eff = 1.0 if s.roles == "warp_specialise" else chip.limits.get("warp_matrix", 1.0)
         team = TEAM_ROWS * (1 if form == "online" and _shares_rows(s, t) else 1 if s.ping_pong else s.workers)
-        matrix = t.matrix * (-(-t.rows // team) * team / t.rows if t.rows >= 64 and s.roles == "warp_specialise" else 1.0)
+        matrix = t.matrix * (-(-t.rows // team) * team / t.rows if t.rows >= TEAM_ROWS and s.roles == "warp_specialise" else 1.0)
         waves = -(-blocks // (_clusters(s, chip, t) * s.cluster_split_k if s.cluster_split_k > 1 else at_once))
         more = over = waves / -(-blocks // at_once)  # where clusters leave cores over
         if s.roles == "warp_specialise" and form == "contract":  # power that idle cores leave
@@ -133,7 +66,7 @@ class BlockModel:
         cost = roof(matrix * more, eff)
         first = chip.limits.get("block", 0.0)
         pair = s.cluster if s.cluster_split_k == 1 else 1
-        start = first * (1 + OVERLAP * min(waves - 1, 8)) + (chip.limits.get("cluster", 0.0) if pair > 1 and t.shape else 0.0)
+        start = first * (1 + of["overlap"] * min(waves - 1, 8)) + (chip.limits.get("cluster", 0.0) if pair > 1 and t.shape else 0.0)
         start += chip.limits.get("stay", 0.0) * s.persistent
         start += _adding_up(s, chip, t) if s.cluster_split_k > 1 or s.stream_k else 0.0
         near, behind = self._through_l2(s, t, blocks, at_once, pair, over, beside, cost)
@@ -153,17 +86,17 @@ class BlockModel:
                 del terms[cost.bound]
             turns = _turns(s, chip, self.d, t, dict(cost.parts))
             rounds = 1 if s.persistent else max(1.0, waves / _room(s, chip, t)) if _few(s, t) else waves / s.resident
-            terms["latency"], start = (turns**CROWDED + near**CROWDED) ** (1 / CROWDED), first * rounds
+            terms["latency"], start = (turns**of["near_norm"] + near**of["near_norm"]) ** (1 / of["near_norm"]), first * rounds
             terms["l2"] = 0.0
         elif form == "reduce":
             start += reductions.meetings(s, chip, self.d, t)
             start += reductions.alone(s, chip, self.d, t, dict(cost.parts))
         elif t.shape:
             start += _behind(s, chip, t, waves)
-            start += IN_TURNS * max(0.0, near - PACE * max(terms.values())) if s.ping_pong else 0.0
-            start += TIGHT * terms["latency"] if s.roles == "warp_specialise" and s.stages == 2 and not s.ping_pong else 0.0
+            start += of["ping_pong_gap"] * max(0.0, near - of["ping_pong_pace"] * max(terms.values())) if s.ping_pong else 0.0
+            start += of["two_slots"] * terms["latency"] if s.roles == "warp_specialise" and s.stages == 2 and not s.ping_pong else 0.0
         bound = max(terms, key=lambda x: terms[x])
-        seconds = terms[bound] + OVERLAP * (sum(terms.values()) - terms[bound]) + chip.launch + start
+        seconds = terms[bound] + of["overlap"] * (sum(terms.values()) - terms[bound]) + chip.launch + start
         return Cost(seconds, bound, (*cost.parts, *((n, x) for n, x in terms.items() if n != cost.bound), ("start", start)))
 
     def _through_l2(self, s: Schedule, t: Tile, blocks: int, at_once: int, pair: int, over: float, beside: int,
@@ -171,19 +104,20 @@ class BlockModel:
         """Seconds in which L2 brings the operands of all blocks; of these what products that bind otherwise do not hide: the part of last
         tiles that are shared out."""
         chip, w, form, l2 = self.chip, self.d.work, self.d.roles.form, self.chip.memory("l2").bandwidth
+        of = chip.numbers
         near = t.near - t.common * (1 - 1 / pair)
         fresh = min(near, w.read / l2)  # what L2 holds reaches few cores faster
         few = max(1.0, l2 / chip.limits.get("core_near", l2 / chip.cores) / blocks)
         near = (fresh * max(1.0, chip.cores / blocks) + (near - fresh) * few) * over
         if s.roles == "warp_specialise":
-            near *= CUT if self.d.cut else 1.0
+            near *= of["cut_rows"] if self.d.cut else 1.0
             near += _far(chip, w, min(blocks, at_once))
         elif form == "contract" and s.instruction != "direct" and "warp_copies" in chip.limits:
             near *= l2 / _warps_copy(s, chip, beside)
         if not s.stream_k:
             return near, 0.0
         last = (t.tiles % at_once) / t.tiles
-        product, apart = dict(cost.parts)["matrix unit"], near * last * APART
+        product, apart = dict(cost.parts)["matrix unit"], near * last * of["out_of_step"]
         behind = max(0.0, apart - product * last) if product > near else 0.0
         return max(near, near * (1 - last) + apart), behind
 
@@ -191,8 +125,9 @@ class BlockModel:
         """How many times as long products take where instructions have few columns; one warpgroup's rows take their place."""
         alone = s.workers == 1 or s.ping_pong
         beside = any(not o.factor and {a.name for a in self.d.roles.rows} & o.axes for o in self.d.operands)
-        turned = alone and t.columns == 64 < t.rows and t.rows % 64 == 0 and not beside
-        return TURNED if turned else NARROW if t.columns <= 64 else 1.0
+        turned = alone and t.columns == TEAM_ROWS < t.rows and t.rows % TEAM_ROWS == 0 and not beside
+        n = self.chip.numbers
+        return n["turned_product"] if turned else n["narrow_product"] if t.columns <= TEAM_ROWS else 1.0
 
 
 def _slot(s: Schedule, chip: Chip, t: Tile, work: Cost) -> float:
@@ -206,9 +141,10 @@ def _slot(s: Schedule, chip: Chip, t: Tile, work: Cost) -> float:
 
 def _warps_copy(s: Schedule, chip: Chip, beside: int) -> float:
     """Bytes/s that the warps of all cores copy into shared memory, `beside` blocks a core."""
+    of = chip.numbers
     rate = chip.limits["warp_copies"]
-    warps = beside * s.threads / chip.lanes(4) * chip.cores
-    return min(MOST * rate, rate * beside**MORE, warps * chip.limits.get("warp_draws", rate))
+    warps = beside * s.threads / chip.lanes() * chip.cores
+    return min(of["most_blocks"] * rate, rate * beside**of["more_blocks"], warps * chip.limits.get("warp_draws", rate))
 
 
 def _far(chip: Chip, w: Work, blocks: int) -> float:
@@ -216,7 +152,7 @@ def _far(chip: Chip, w: Work, blocks: int) -> float:
     little less where others do."""
     whole, cores = chip.memories[0].bandwidth, min(blocks, chip.cores)
     rate = cores * chip.limits.get("core_draws", whole)
-    rate = max(rate, min(cores, FEW) * chip.limits.get("core_draws_alone", 0.0))
+    rate = max(rate, min(cores, chip.numbers["drawing_cores"]) * chip.limits.get("core_draws_alone", 0.0))
     return w.read * max(0.0, 1 / rate - 1 / whole)
 
 
@@ -224,18 +160,19 @@ def _clusters(s: Schedule, chip: Chip, t: Tile) -> int:
     """Clusters that share a depth and run at once. A core takes as many blocks as have room for their rings and for the parts of sums that
     they receive: cuOccupancyMaxActiveClusters gives 15 of 8 and 30 of 4 blocks with 8 slots of 16 KB, 30 and 60 with 6, an H200."""
     sums = prod(t.shape[:2])
-    held = s.stages * t.slot + 4.0 * sums * (1 - 1 / s.cluster_split_k) + chip.limits.get("shared_reserved", 0.0)
+    held = s.stages * t.slot + F32 * sums * (1 - 1 / s.cluster_split_k) + chip.limits.get("shared_reserved", 0.0)
     threads = TEAM * (s.workers + 1)
-    registers = threads * (sums / (TEAM * s.workers) + BESIDE)
+    registers = threads * (sums / (TEAM * s.workers) + chip.numbers["beside_sums"])
     beside = max(1, min(int(chip.memory("shared").capacity // held), int(chip.registers.count // registers)))
     return beside * int(chip.limits.get(f"clusters_of_{s.cluster_split_k}", chip.cores // s.cluster_split_k))
 
 
 def _adding_up(s: Schedule, chip: Chip, t: Tile) -> float:
     """Seconds that sums in parts take to reach the block that adds them: through a neighbour's shared memory, or through L2."""
+    of = chip.numbers
     if not t.shape:
         return 0.0
-    sums = 4.0 * t.shape[0] * t.shape[1]
+    sums = F32 * t.shape[0] * t.shape[1]
     if s.cluster_split_k > 1:
         return 2 * chip.latency + sums * (1 - 1 / s.cluster_split_k) * chip.cores / chip.limits["neighbours"]
     rest = t.tiles % (chip.cores * s.resident)
@@ -243,7 +180,7 @@ def _adding_up(s: Schedule, chip: Chip, t: Tile) -> float:
         return 0.0
     parts = chip.cores * s.resident / rest  # of a last tile; who finishes it waits for one after another and adds it up
     drawn = sums / (chip.memory("l2").bandwidth / chip.cores)
-    return LEAVE / chip.clock + LEFT * drawn + parts * (TAKE / chip.clock + drawn)
+    return of["leave_sum_clocks"] / chip.clock + of["leave_sum_bytes"] * drawn + parts * (of["take_sum_clocks"] / chip.clock + drawn)
 
 
 def _turns(s: Schedule, chip: Chip, d: Demand, t: Tile, parts: Mapping[str, float]) -> float:
@@ -252,7 +189,8 @@ def _turns(s: Schedule, chip: Chip, d: Demand, t: Tile, parts: Mapping[str, floa
     All teams together take the root of the squares of what the units take alone for the work of all, which lies between their maximum
     and their sum. One team takes no less than its products, maps and waits one after another.
     """
-    teams = s.workers if s.roles == "warp_specialise" else max(1, s.threads // 128)
+    of = chip.numbers
+    teams = s.workers if s.roles == "warp_specialise" else max(1, s.threads // TEAM)
     whole = -(-d.roles.extent("depth") // max(1, t.shape[2])) if t.shape else 1
     turns = whole * t.left
     share = chip.cores / (t.tiles * turns * teams)
@@ -261,24 +199,27 @@ def _turns(s: Schedule, chip: Chip, d: Demand, t: Tile, parts: Mapping[str, floa
         busy = min(1.0, t.tiles / chip.cores)  # the parts are times of the cores that have tiles
         moved = sum(parts.get(m.name, 0.0) for m in chip.memories) * share
         return turns * _few_rows(s, chip, t, (matrix * busy, vector * busy, special * busy), moved)
-    each = (matrix, vector * (LAGS if s.rescale_threshold else 1.0), special)
+    each = (matrix, vector * (of["lazy_base"] if s.rescale_threshold else 1.0), special)
     if _shares_rows(s, t):  # one thing after another, and the teams wait for each other
-        each = (matrix * NARROW, *each[1:])
-        meeting = VOTING if s.rescale_threshold else SHARING
+        each = (matrix * of["narrow_product"], *each[1:])
+        meeting = of["shared_rows_vote"] if s.rescale_threshold else of["shared_rows_meet"]
         return -(-t.tiles // (chip.cores * s.resident)) * turns * (teams * sum(each) + meeting * chip.limits.get("turn", 0.0))
     depth = t.shape[2] if t.shape else 0
-    matrix, vector, special = (UNCAPPED * x for x in each)
-    coupled = COUPLED if teams > 1 else 1.0
-    beside = hypot(matrix, coupled * vector, coupled * special) * (SHALLOW if teams > 1 and (s.stages - 1) * depth < 128 else 1.0)
-    beside *= (STAY if s.persistent else 1.0) * (1 + SLACK / max(1, s.stages - 1)) * (TOGETHER if s.softmax_overlap == 2 else 1.0)
-    if s.roles == "warp_specialise" and teams >= 4 and s.persistent:
-        beside *= FOUR / (1.0 if "mma_row_sums" in s.directives else IN_ORDER) / (1.0 if "exp2_scores" in s.directives else IN_TWOS)
-    beside *= TWO if s.roles == "warp_specialise" and teams == 2 and s.resident == 1 else 1.0
+    matrix, vector, special = (of["paused_products"] * x for x in each)
+    coupled = of["in_step"] if teams > 1 else 1.0
+    beside = hypot(matrix, coupled * vector, coupled * special) * (1 + of["ring_slack"] / max(1, s.stages - 1))
+    beside *= of["shallow_ring"] if teams > 1 and (s.stages - 1) * depth < TEAM else 1.0
+    beside *= (of["persistent_turn"] if s.persistent else 1.0) * (of["joint_wait"] if s.softmax_overlap == 2 else 1.0)
+    if s.roles == "warp_specialise" and teams >= of["schedulers"] and s.persistent:
+        beside *= of["four_teams"] / (1.0 if "mma_row_sums" in s.directives else of["sums_by_matrix"])
+        beside /= 1.0 if "exp2_scores" in s.directives else of["scores_base_two"]
+    beside *= of["two_teams"] if s.roles == "warp_specialise" and teams == 2 and s.resident == 1 else 1.0
     together = _beside(s, chip, t, t.shape[0] * depth / s.threads) if t.shape else s.resident
     last = max(-(-t.tiles // (chip.cores * together)) * turns, whole * t.longest)
-    alone = last * (ALONE * (matrix + vector + special) + chip.limits.get("turn", 0.0))
-    ends = ENDS / chip.clock * (CARRIED if s.persistent else 1.0)
-    return max(-(-t.tiles // chip.cores) * (turns * teams * beside + (turns * GAP / chip.clock + ends) / s.resident), alone)
+    alone = last * (of["lone_clock"] * (matrix + vector + special) + chip.limits.get("turn", 0.0))
+    ends = of["tile_ends_clocks"] / chip.clock * (of["persistent_ends"] if s.persistent else 1.0)
+    gaps = turns * of["turn_gap_clocks"] / chip.clock
+    return max(-(-t.tiles // chip.cores) * (turns * teams * beside + (gaps + ends) / s.resident), alone)
 
 
 def _shares_rows(s: Schedule, t: Tile) -> bool:
@@ -299,7 +240,7 @@ def _room(s: Schedule, chip: Chip, t: Tile) -> int:
     """Blocks of few rows whose rings a core holds beside each other."""
     rows, cols, depth = t.shape  # type: ignore[misc]
     held = 2.0 * (rows * cols + s.stages * 2 * depth * cols) + chip.limits.get("shared_reserved", 0.0)
-    return max(1, min(int(chip.memory("shared").capacity // held), int(chip.limits.get("resident_blocks", 32))))
+    return max(1, min(int(chip.memory("shared").capacity // held), int(chip.numbers["resident_blocks"])))
 
 
 def _few_rows(s: Schedule, chip: Chip, t: Tile, each: tuple[float, float, float], moved: float) -> float:
@@ -307,11 +248,14 @@ def _few_rows(s: Schedule, chip: Chip, t: Tile, each: tuple[float, float, float]
     have their part of a core's units alone, and run one thing after another; blocks beside each other share the units and the memory,
     from which a turn of one takes `moved` seconds.
     """
+    of = chip.numbers
     rows, cols, _ = t.shape  # type: ignore[misc]
+    side, parts = of["lone_norm"], of["schedulers"]
     total = sum(each) * max(1.0, WARP_ROWS / rows)
-    warps = min(4.0, s.threads / chip.lanes(4), float(-(-rows // WARP_ROWS)) if cols <= WIDEST_ROW else 4.0)  # others have no rows
-    alone = LONE * total * 4 / warps + (LONE_TURN + (SHARED_TURN if cols > WIDEST_ROW else 0.0)) / chip.clock
-    beside = lambda blocks: ((blocks * max(total, moved)) ** SIDE + alone**SIDE) ** (1 / SIDE) if blocks else 0.0
+    warps = min(parts, s.threads / chip.lanes(), float(-(-rows // WARP_ROWS)) if cols <= WIDEST_ROW else parts)  # others have no rows
+    turn = of["lone_turn_clocks"] + (of["wide_turn_clocks"] if cols > WIDEST_ROW else 0.0)
+    alone = of["lone_warp"] * total * parts / warps + turn / chip.clock
+    beside = lambda blocks: ((blocks * max(total, moved)) **side + alone**side) ** (1 / side) if blocks else 0.0
     room = _room(s, chip, t)
     whole, rest = divmod(-(-t.tiles // chip.cores), room)
     return whole * beside(room) + beside(rest)
@@ -323,7 +267,7 @@ def _behind(s: Schedule, chip: Chip, t: Tile, waves: int) -> float:
     that has a core alone and fills its ring anew."""
     one, each = chip.limits.get("settle", 0.0), chip.limits.get("epilogue", 0.0) * t.rows * t.columns
     if s.roles == "warp_specialise":
-        one += each / (128 * s.workers)
+        one += each / (TEAM * s.workers)
     elif min(chip.memory("shared").capacity // max(1.0, s.stages * t.slot), _resident(s, chip)) < 2:
         one += each / s.threads + chip.limits.get("block", 0.0)
     return 0.0 if s.ping_pong or s.resident > 1 else one * (waves - 1)
@@ -332,38 +276,42 @@ def _behind(s: Schedule, chip: Chip, t: Tile, waves: int) -> float:
 def _beside(s: Schedule, chip: Chip, t: Tile, scores: float = 0.0) -> int:
     """Blocks of a product that share a core: as many as a schedule with roles says; else as find room for their threads, registers (sums
     and what is beside them, `scores` of an online contraction) and rings."""
+    of = chip.numbers
     if s.roles == "warp_specialise":
         return s.resident
     if s.instruction == "direct":
         return direct_resident(s, chip)
-    sums = min(chip.limits["registers"], scores + prod(t.shape[:2]) / s.threads + BESIDE)
+    sums = min(chip.limits["registers"], scores + prod(t.shape[:2]) / s.threads + of["beside_sums"])
     ring = s.stages * t.slot + chip.limits.get("shared_reserved", 0.0)
     room = min(_resident(s, chip), chip.registers.count // (s.threads * sums), chip.memory("shared").capacity // max(1.0, ring),
-               chip.limits.get("resident_blocks", 32))  # fmt: skip
+               of["resident_blocks"])  # fmt: skip
     return max(1, min(int(room), -(-t.tiles // chip.cores)))
 
 
 def _resident(s: Schedule, chip: Chip) -> int:
     """Blocks that a core holds at once, as far as their threads decide it."""
-    return int(chip.limits.get("resident_threads", 2 * chip.limits["threads"]) // s.threads)
+    return int(chip.numbers["resident_threads"] // s.threads)
 
 
 def direct_resident(s: Schedule, chip: Chip) -> int:
     """Blocks that share a core where factors come straight to registers; compilers are told, for one register more leaves one out."""
-    return max(1, min(int(chip.limits["threads"] * 2 // s.threads), chip.registers.count // (s.threads * DIRECT)))
+    registers = s.threads * int(chip.numbers["direct_registers"])
+    return max(1, min(int(chip.limits["threads"] * 2 // s.threads), chip.registers.count // registers))
 
 
 def _narrow_accesses(s: Schedule, chip: Chip, d: Demand) -> float:
     """Seconds that tensors take longer of which a thread has less than a whole access."""
     each = _elements(s, d)
-    return ACCESS * sum(p.bytes for p in d.pieces if each * p.element < WIDEST) / chip.memories[0].bandwidth
+    return chip.numbers["narrow_access"] * sum(p.bytes for p in d.pieces if each * p.element < WIDEST) / chip.memories[0].bandwidth
 
 
 def _one_by_one(s: Schedule, chip: Chip, d: Demand) -> float:
     """Seconds that a map with turned tiles takes longer, whose elements a thread takes from shared memory one by one."""
+    of = chip.numbers
     if not any(turned(p, d, dict(s.tile)) for p in d.pieces):
         return 0.0
-    return ONE_BY_ONE * max(0.0, log2(_elements(s, d) / AT_ONCE)) * sum(p.bytes for p in d.pieces) / chip.memories[0].bandwidth
+    doublings = max(0.0, log2(_elements(s, d) / of["transposed_elements"]))
+    return of["transposed_step"] * doublings * sum(p.bytes for p in d.pieces) / chip.memories[0].bandwidth
 
 
 def _elements(s: Schedule, d: Demand) -> float:
@@ -379,32 +327,35 @@ def _direct_waiting(s: Schedule, chip: Chip, d: Demand, t: Tile) -> tuple[float,
     A thread asks for registers for its part of a turn's loads and of the other factor, and for its sums. One row by 8192 x 8192 weights
     of 4 bits: 92 registers asked for took 17.3 to 19.3 us, 113 and 141 19.0 to 20.3, 238 19.5 to 22.6; H200, 2026-11-21.
     """
+    of = chip.numbers
     resident = direct_resident(s, chip)
     rows, cols, depth = t.shape or (1, 1, 1)
     few, many = min(rows, cols), max(rows, cols)
     turns = -(-d.roles.extent("depth") // depth)
     memory = -(-t.tiles // (chip.cores * resident)) * -(-turns // max(1, s.stages - 1)) * chip.latency
-    waves = s.threads / chip.lanes(4) * min(resident, t.tiles / chip.cores)
-    instructions = d.packed / chip.vector["f32"] * HIDING / waves
-    loads = d.work.read / (t.tiles * turns * s.threads) + max(few, EIGHT) * depth * 2.0 / s.threads
-    asked = loads / chip.registers.bytes + max(few, EIGHT) * many / chip.lanes(4) + BESIDE
-    behind = UNHELD * max(0.0, asked / DIRECT - 1) * instructions + MEETING / chip.clock * s.threads / chip.lanes(4)
+    waves = s.threads / chip.lanes() * min(resident, t.tiles / chip.cores)
+    instructions = d.packed / chip.vector["f32"] * of["hiding_warps"] / waves
+    loads = d.work.read / (t.tiles * turns * s.threads) + max(few, of["direct_columns"]) * depth * 2.0 / s.threads
+    asked = loads / chip.registers.bytes + max(few, of["direct_columns"]) * many / chip.lanes() + of["beside_sums"]
+    behind = of["unheld"] * max(0.0, asked / of["direct_registers"] - 1) * instructions
+    behind += of["partial_sum_clocks"] / chip.clock * s.threads / chip.lanes()
     return max(memory, instructions), behind
 
 
 def _matrix_share(s: Schedule, chip: Chip, m: int, n: int, depth: int, work: Work, turn: float, narrow: float, beside: int) -> float:
     """Share of the matrix rate: what the instruction allows, and what the ring's depth hides of the memory latency and of the time that
     a turn's bytes take (a slot is filled anew only when all of it has been read)."""
+    of = chip.numbers
     if s.instruction == "direct":
         return chip.limits.get("warp_matrix", 1.0)
     share = 1 / narrow if s.roles == "warp_specialise" else chip.limits.get("warp_matrix", 1.0)
     share *= chip.limits.get(f"warp_{work.matrix_dtype}", 1.0) if s.roles != "warp_specialise" else 1.0
-    share *= PAIRED if s.cluster > s.cluster_split_k else 1.0
+    share *= of["paired_product"] if s.cluster > s.cluster_split_k else 1.0
     step = 2.0 * m * n * depth / (chip.matrix_rate(work.matrix_dtype) / chip.cores)
     ahead = max(1, s.stages - 1)
     if s.roles != "warp_specialise":
-        share *= min(1.0, beside * s.threads / chip.lanes(4) / FILLING)
+        share *= min(1.0, beside * s.threads / chip.lanes() / of["filling_warps"])
     hidden = step * ahead * beside / (chip.latency + turn)
     if "loaded" in chip.limits:  # rings have a term of their own
         return share
-    return max(0.02, min(share, hidden)) * hidden / (hidden + SLACK)
+    return max(of["ring_slack"], min(share, hidden)) * hidden / (hidden + of["ring_slack"])

@@ -16,8 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from autocomp.cost.chip_file import read_chip
+from autocomp.cost.derived import FILE, Numbers, constant
 from autocomp.cost.host import HostFacts, calibrated_file, facts
 from autocomp.errors import ChipError
+from autocomp.ir.types import DTYPES
+
+F32 = DTYPES["f32"].bytes
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,7 @@ class Chip:
     granule          rows, columns, depth that one matrix instruction computes at least
     vector_bytes     bytes of one vector register (of a wave on a GPU)
     launch           time from one kernel's end to the next one's start; latency: first byte of main memory
+    numbers          the limits and what is derived for those that the file leaves out (`cost.derived`)
     limits           named numbers that targets and rules ask for (threads per block, events, ...); `units` has the unit of those that
                      are times ("s") or rates ("1/s")
     """
@@ -96,12 +101,17 @@ class Chip:
     units: Mapping[str, str] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     levels: tuple[tuple[float, str, float, float], ...] = field(default=(), init=False, compare=False, repr=False)
+    numbers: Mapping[str, float] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "limits", Limits(self.limits, self.name))
+        basics = {"launch": self.launch, "latency": self.latency, "clock": self.clock, "cores": self.cores, "lanes": self.lanes(),
+                  "fma_rate": self.vector["f32"] / (self.cores * self.clock) / self.lanes()}  # fmt: skip
+        shared = {f"{m.name}_bytes": m.capacity for m in self.memories}
+        object.__setattr__(self, "numbers", Numbers({**basics, **shared, **self.limits}, self.name))
         near = [m for m in reversed(self.memories) if m.cache]
         far = self.memories[0]
-        rows = [(0.5 * self.total(m), m.name, 1 / m.bandwidth, 1 / (m.core_bandwidth or m.bandwidth)) for m in near]
+        rows = [(self.numbers["held_part"] * self.total(m), m.name, 1 / m.bandwidth, 1 / (m.core_bandwidth or m.bandwidth)) for m in near]
         rows.append((float("inf"), far.name, 1 / far.bandwidth, 1 / (far.core_bandwidth or far.bandwidth)))
         object.__setattr__(self, "levels", tuple(rows))
 
@@ -138,8 +148,8 @@ class Chip:
             return self.matrix[dtype]
         return self.matrix.get("f32", 2 * self.vector["f32"]) / (2 if dtype == "f64" else 1)
 
-    def lanes(self, bytes_: int) -> int:
-        """Elements of this size in one vector register."""
+    def lanes(self, bytes_: int = F32) -> int:
+        """Elements of this size (bytes) in one vector register."""
         return max(1, self.vector_bytes // bytes_)
 
     def with_cores(self, n: int) -> Chip:
@@ -179,7 +189,7 @@ class Chip:
 def chip_names() -> tuple[str, ...]:
     """The shipped chips."""
     return tuple(
-        sorted(p.name.removesuffix(".yaml") for p in files("autocomp.cost_models").iterdir() if p.name.endswith(".yaml"))
+        sorted(p.name.removesuffix(".yaml") for p in files("autocomp.cost_models").iterdir() if p.name.endswith(".yaml") and p.name != FILE)
     )
 
 
@@ -236,7 +246,8 @@ def adapt(chip: Chip, here: HostFacts) -> Chip:
         for m in chip.memories
     )
     mems = tuple(
-        replace(m, bandwidth=min(m.core_bandwidth * here.cores, 4 * m.bandwidth)) if m.core_bandwidth else m for m in mems
+        replace(m, bandwidth=min(m.core_bandwidth * here.cores, constant("core_share") * m.bandwidth)) if m.core_bandwidth else m
+        for m in mems
     )
     return replace(
         chip,
@@ -246,7 +257,7 @@ def adapt(chip: Chip, here: HostFacts) -> Chip:
         matrix=scale(chip.matrix),
         vector=scale(chip.vector),
         special=chip.special * factor,
-        granule=(1, here.vector_bytes // 4, 1),
+        granule=(1, here.vector_bytes // F32, 1),
         registers=replace(chip.registers, count=here.registers, bytes=here.vector_bytes),
         memories=mems,
         title=f"{here.model}, {here.cores} cores",

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from autocomp.cost.derived import constant
 from autocomp.ir.affine import Aff
 from autocomp.ir.body import Contract, Load, bound_axes, postorder
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.types import Dim, Sym
 
-SMALL = 16  # a tensor of less than this part of a factor's elements is read again from near: a bias or a scale beside it
-WIDEST = 16  # bytes of one copy between memories; source: CUDA C++ programming guide, asynchronous copies of 4, 8 or 16 bytes
+SMALL = constant("small_factor")  # a tensor of less than this part of a factor's elements is read again from near
+WIDEST = int(constant("copy_bytes"))  # bytes of one copy between memories
 
 
 def copy_width(index: Sequence[Aff], guard: Sequence[Aff], shape: Sequence[Dim], extents: Mapping[str, Dim], bytes_: int) -> int:

@@ -12,21 +12,20 @@ from dataclasses import replace
 from functools import lru_cache
 from math import prod
 
-from autocomp.cost.chip import Chip, Memory
+from autocomp.cost.chip import F32, Chip, Memory
 from autocomp.cost.demand import Demand, Operand
-from autocomp.cost.roofline import OVERLAP, time_of
+from autocomp.cost.derived import constant
+from autocomp.cost.roofline import time_of
 from autocomp.cost.work import Cost, Work
 from autocomp.ir.schedule import Schedule
 
-MAX_ROWS = 14  # rows of a register tile; their addresses are held in scalar registers
-VECTORS = 4  # and vectors of columns
-LATENCY = 10  # multiply-adds in flight that keep two units with a latency of 4 cycles busy, and some for the loads
-LOADS = 1.6  # multiply-adds that a load must feed to leave the units busy: two loads a cycle, some lost
-PART = 1024  # elements of depth that run in one go at least where the other factor lies packed
-APART = 1.2  # cycles of one lane that is stored or read beside a contraction on its own; products of 256 and 1024 terms at 14 x 14
-HELD = 0.25  # share of the time of writing and reading a tile's values further out that products do not hide
-DENSE = 512  # bytes from one step of depth to the next up to which a factor is read where it lies: eight share a page
-FEW = 4  # elements of the output's last axis from which lanes run along it
+MAX_ROWS = int(constant("register_rows"))  # rows of a register tile; their addresses are held in scalar registers
+VECTORS = int(constant("register_vectors"))  # and vectors of columns
+LATENCY = int(constant("chain_operations"))  # multiply-adds in flight that keep the units busy
+LOADS = constant("operations_a_load")  # multiply-adds that a load must feed to leave the units busy
+PART = int(constant("depth_part"))  # elements of depth that run in one go at least where the other factor lies packed
+DENSE = int(constant("dense_bytes"))  # bytes from one step of depth to the next up to which a factor is read where it lies
+FEW = int(constant("least_lanes"))  # elements of the output's last axis from which lanes run along it
 
 
 Sizes = Mapping[str, int]  # of a tile along every axis, whole ones too; or how many tiles there are along each axis of the grid
@@ -36,7 +35,7 @@ def store_apart(near: int, far: int, depth: int, lanes: int, times: int) -> bool
     """Should lanes run along `far` columns, whose results lie apart, rather than along `near` ones side by side? Where they fill so much
     more of the vectors that it pays for `times` accesses of every result lane by lane."""
     full = lambda n: n / (-(-n // lanes) * lanes)
-    return depth / (2 * lanes) * (1 / full(near) - 1 / full(far)) > APART * times
+    return depth / (2 * lanes) * (1 / full(near) - 1 / full(far)) > constant("lane_clocks") * times
 
 
 class CoreModel:
@@ -44,7 +43,7 @@ class CoreModel:
 
     def __init__(self, d: Demand, chip: Chip) -> None:
         self.d, self.chip = d, chip
-        self._near, self._lane = chip.on_chip, chip.lanes(4)
+        self._near, self._lane = chip.on_chip, chip.lanes()
         self._tiles: dict[tuple[tuple[str, int], ...], Cost] = {}
         self._grid = frozenset(d.grid)
         self.rows, self.cols = self._sides()
@@ -80,7 +79,7 @@ class CoreModel:
         if plain and any(a.constant and a.axes.intersection(rows) for a in factors):
             near, far, depth = (prod(d.extent[x] for x in side) for side in (cols, rows, [a.name for a in d.roles.depth]))
             beside = 1 + sum(last in a.axes for a in d.operands if not a.factor)
-            if store_apart(near, far, depth, self.chip.lanes(4), beside):
+            if store_apart(near, far, depth, self.chip.lanes(), beside):
                 return cols, rows
         return rows, cols
 
@@ -153,10 +152,10 @@ class CoreModel:
         not in several: a quarter of that time shows)."""
         d = self.d
         part = {x: tile[x] / e if x in self._grid or d.roles.form == "online" else 1.0 for x, e in d.extent.items()} if d.held else {}
-        if sum(b * prod(part[x] for x in axes) for b, axes in d.held) <= self._near / 4:
+        if sum(b * prod(part[x] for x in axes) for b, axes in d.held) <= self._near * self.chip.numbers["near_quarter"]:
             return 0.0
         every = sum(b * prod(n for x, n in cuts.items() if x not in axes) for b, axes in d.held)
-        return HELD * 2 * every * self._rate(max(every, self._near))
+        return self.chip.numbers["spilled_part"] * 2 * every * self._rate(max(every, self._near))
 
     def _side_by_side(self, tile: Sizes) -> tuple[int, int]:
         """Columns of one tile, and of all tiles, that lie side by side: the innermost axis, and those around it where it is whole."""
@@ -195,19 +194,19 @@ class CoreModel:
         if not self._grid.intersection(main.runs[0] or ()):
             return 0.0
         size = main.bytes * prod(tile[x] / d.extent[x] for x in self._grid.intersection(*main.views))
-        if size <= self._near / 4:
+        if size <= self._near * self.chip.numbers["near_quarter"]:
             return 0.0
-        return HELD * 2 * main.bytes * self._rate(max(main.bytes, self._near))
+        return self.chip.numbers["spilled_part"] * 2 * main.bytes * self._rate(max(main.bytes, self._near))
 
     def _streams(self, tile: Sizes) -> float:
         """Share of the bandwidth that a tile's rows reach: short runs of many rows outrun the prefetchers, at worst by half."""
         d, limits = self.d, self.chip.limits
         if d.roles.form != "map" or not d.grid:
             return 1.0
-        bytes_ = tile[d.grid[-1]] * max((a.element for a in d.operands), default=4)
+        bytes_ = tile[d.grid[-1]] * max((a.element for a in d.operands), default=F32)
         if tile[d.grid[-1]] == d.extent[d.grid[-1]] or prod(tile[x] for x in d.grid[:-1]) <= limits.get("streams", float("inf")):
             return 1.0
-        return max(0.5, bytes_ / (bytes_ + limits.get("stream", 0.0)))
+        return max(self.chip.numbers["short_streams"], bytes_ / (bytes_ + limits.get("stream", 0.0)))
 
     def _strided(self, a: Operand, along: str, run: int, single: bool, tile: Sizes) -> float:
         """Seconds of gathering an operand whose neighbours do not lie along the lanes: half as long where the lines of one step are
@@ -220,7 +219,7 @@ class CoreModel:
         if not beside or along not in a.axes or beside == along:
             return 0.0
         again = min(tile[beside], first.line // a.element) > 1 and run * first.line <= first.capacity / 2
-        return points * limits.get("gather", 0.0) * (0.5 if again else 1.0)
+        return points * limits.get("gather", 0.0) * (self.chip.numbers["lines_kept"] if again else 1.0)
 
     def _packing(self, a: Operand, again: int, width: int, tile: Sizes) -> float:
         """Copying a factor into panels `again` times: a new address for every row of a panel, bytes read and written.
@@ -262,7 +261,7 @@ class CoreModel:
         line, latency = chip.memories[-1].line, chip.latency or 0.0
         stream = a.bytes * again * max(self._rate(a.bytes), latency / (chip.limits.get("fills", float("inf")) * line))
         products = self.d.work.matrix / (chip.matrix_rate(self.d.work.matrix_dtype) / chip.cores * eff)
-        return max(0.0, stream - products) + OVERLAP * min(stream, products)
+        return max(0.0, stream - products) + chip.numbers["overlap"] * min(stream, products)
 
     def _streaming(self, a: Operand, again: int, tile: Sizes, tiles: int) -> float:
         """Reading a factor once for each panel: free where its tile, or the part of its depth that is worked on before sums are put
@@ -270,15 +269,16 @@ class CoreModel:
         1024 cubed and 512 x 3072 x 768: 2 % slower where a tile takes a third or half of that cache than where it takes a quarter, 7 %
         where it takes three quarters)."""
         d, limit = self.d, self._near
+        near, overlap = limit * self.chip.numbers["near_quarter"], self.chip.numbers["overlap"]
         size: float = a.element * prod(tile[x] if x in self._grid else d.extent[x] for x in a.axes)
-        if size <= limit / 4:
+        if size <= near:
             return 0.0
         aside, depth = 0.0, [x for x in a.axes if x not in d.grid]
         if d.roles.form == "contract" and len(depth) == 1 and any(o.factor and o.constant and o is not a for o in d.operands):
             parts = -(-d.extent[depth[0]] // PART) if d.extent[depth[0]] >= 2 * PART else 1
             sums = a.element * prod(d.extent[x] for x in d.grid)
             size, aside = size / parts, 2 * (parts - 1) * sums * self._rate(sums / tiles)
-        share = 0.0 if size <= limit / 4 else OVERLAP if size <= limit / 2 else 2 * OVERLAP
+        share = 0.0 if size <= near else overlap if size <= limit / 2 else 2 * overlap
         return aside + share * prod(d.extent[x] for x in a.axes) * a.element * (again - 1) * self._rate(a.bytes)
 
     def _rate(self, size: float) -> float:
@@ -299,7 +299,7 @@ def _tail(run: int, along: int, width: int) -> float:
     return along / run * -(-run // width) / taken
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=10000)
 def register_tile(rows: int, cols: int, lanes: int, registers: int) -> tuple[int, int, float]:
     """(rows, vectors, share of the peak) of the best register tile for a tile of rows x cols.
 

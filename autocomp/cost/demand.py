@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import TypeGuard
 
+from autocomp.cost.chip import F32
 from autocomp.cost.copies import narrow_copies
+from autocomp.cost.derived import constant
 from autocomp.cost.roles import Roles, roles_of
 from autocomp.cost.work import Work
 from autocomp.ir.affine import Aff
@@ -119,7 +121,7 @@ def demand_of(k: Kernel) -> Demand:
             points = prod(extent[n] for n in free[id(e)] if n in extent)
             unit = SCALAR[e.fn].unit
             vector, special = vector + points * (unit == "vector"), special + points * (unit == "special")
-            spared += points * (unit == "vector" and id(e) in made) * (1 - min(4, e.dtype.bytes) / 4)
+            spared += points * (unit == "vector" and id(e) in made) * (1 - min(F32, e.dtype.bytes) / F32)
         elif isinstance(e, Contract):
             flops = 2.0 * prod(extent[n] for n in free[id(e)] if n in extent) * prod(dim_hint(a.extent) for a in e.axes)
             matrix += flops
@@ -156,7 +158,7 @@ def demand_of(k: Kernel) -> Demand:
     operands = tuple(_operand(k, a, nodes, roles) for a in k.inputs)
     rows = [dim_hint(a.type.shape[-1]) * o.element for a, o in zip(k.inputs, operands) if o.factor and a.type.rank > 1]
     return Demand(roles, w, operands, extent, tuple(a.name for a in k.axes), (narrow_copies(k, 1, 0), narrow_copies(k, 0, 1)),
-                  _pieces(k, nodes), any(b % 32 for b in rows), tuple(products), vector - spared, _ends(nodes, roles),
+                  _pieces(k, nodes), any(b % constant("sector") for b in rows), tuple(products), vector - spared, _ends(nodes, roles),
                   _held(nodes, roles, extent))  # fmt: skip
 
 
@@ -177,7 +179,7 @@ def _held(nodes: Sequence[Expr], roles: Roles, extent: Mapping[str, int]) -> tup
     made += [e.operands[0] for e in products if isinstance(e, Reduce)]
     free = free_axes(tuple(made))
     sizes = {id(x): frozenset(n for n in free[id(x)] if n in extent) for x in made}
-    return tuple((4.0 * prod(extent[n] for n in names), names) for names in sizes.values())
+    return tuple((float(F32) * prod(extent[n] for n in names), names) for names in sizes.values())
 
 
 def _operand(k: Kernel, a: Arg, nodes: Sequence[Expr], roles: Roles) -> Operand:
@@ -188,7 +190,7 @@ def _operand(k: Kernel, a: Arg, nodes: Sequence[Expr], roles: Roles) -> Operand:
         if isinstance(e, Load) and e.tensor == a.name and e.index:
             views.pop(e.index, None)  # the last load stands last
             views[e.index] = tuple(n for i in e.index for n in i.names())
-            runs.append(_neighbours(e.index[-1]))
+            runs.append(_neighbours(e.index[-1], frozenset(x.name for x in k.axes)))
             guarded = guarded or bool(e.guard)
     reduced = [{x.name for x in e.axes} for e in nodes if _multiplies(e, roles) and _reads(e, a.name)]
     summed = set().union(*reduced) if reduced else set()
@@ -199,15 +201,17 @@ def _operand(k: Kernel, a: Arg, nodes: Sequence[Expr], roles: Roles) -> Operand:
                    tuple(tuple(tuple((n, i.coef(n)) for n in sorted(i.names())) for i in v) for v in views))  # fmt: skip
 
 
-def _neighbours(last: Aff) -> tuple[str, ...] | None:
-    """Axes along which neighbours lie side by side, None where the last index mentions no axis."""
-    return tuple(n for n in last.names() if last.coef(n) == 1) if last.names() else None
+def _neighbours(last: Aff, outputs: frozenset[str]) -> tuple[str, ...] | None:
+    """Axes along which neighbours lie side by side, None where the last index mentions no axis; the output's own last, as
+    lanes run along these where a window slides."""
+    return tuple(n for n in sorted(last.names(), key=lambda n: (n in outputs, n)) if last.coef(n) == 1) if last.names() else None
 
 
 def _pieces(k: Kernel, nodes: Sequence[Expr]) -> tuple[Piece, ...]:
     index = {e.tensor: e.index for e in nodes if isinstance(e, Load) and e.index}
     index |= {st.tensor: st.index for st in k.stores if st.index}
-    return tuple(Piece(float(a.type.bytes), a.type.dtype.bytes, _neighbours(index[a.name][-1]))
+    outputs = frozenset(x.name for x in k.axes)
+    return tuple(Piece(float(a.type.bytes), a.type.dtype.bytes, _neighbours(index[a.name][-1], outputs))
                  for a in (*k.inputs, *k.outputs) if a.name in index)  # fmt: skip
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from math import prod
 
-from autocomp.cost.chip import Chip
+from autocomp.cost.chip import F32, Chip
 from autocomp.cost.roles import Roles
-from autocomp.cost.roofline import OVERLAP, memory_time
+from autocomp.cost.roofline import memory_time
 from autocomp.cost.work import Cost, Work
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import dim_hint
 
-SUM = 4  # bytes of an element of a sum
+SUM = F32  # bytes of an element of a sum
 
 
 def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int) -> Cost:
@@ -44,7 +44,7 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int) 
         "matrix unit": rounds * flops / (chip.matrix_rate(work.matrix_dtype) / chip.cores),
         "copies from L0C": rounds * (out + scores) / rate("l0c"),
         "vector cores": per_core * (work.vector / chip.vector["f32"] + work.special / chip.special)
-        + rounds * (out + scores * 1.5) * chip.cores / chip.limits["ub_in"],
+        + rounds * (out + scores * chip.numbers["scores_out"]) * chip.cores / chip.limits["ub_in"],
     }
     memory, seconds = memory_time(work.read + work.written, chip, chip.cores)
     t[memory] = max(seconds, work.tiles * moved / chip.memory("l2").bandwidth if memory == "l2" else 0.0)
@@ -58,7 +58,7 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int) 
     top = max(*t.values(), serial)
     waits = rounds * (chip.limits["tile"] + (steps * chip.limits["handover"] if online else 0.0))
     bound = max(t, key=lambda x: t[x]) if max(t.values()) >= serial / 2 else "matrix unit"
-    seconds = top + OVERLAP * (sum(t.values()) - max(t.values())) + waits + chip.launch
+    seconds = top + chip.numbers["overlap"] * (sum(t.values()) - max(t.values())) + waits + chip.launch
     return Cost(seconds, bound if seconds - chip.launch >= chip.launch else "launch",
                 (*t.items(), ("waits", waits), ("launch", chip.launch)))
 

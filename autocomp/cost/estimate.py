@@ -109,8 +109,8 @@ def _refetched(d: Demand, tile: Mapping[str, int], chip: Chip) -> float:
 def _edges(d: Demand, tile: Mapping[str, int], chip: Chip) -> float:
     """Share of the micro-tiles' lanes that tails leave full."""
     eff = 1.0
-    for role, grain in (("cols", chip.granule[1]), ("rows", 4)):
+    for role, grain in (("cols", chip.granule[1]), ("rows", int(chip.numbers["micro_rows"]))):
         size = d.size(role, tile)
         if size:
             eff *= size / (-(-size // grain) * grain)
-    return max(eff, 0.05)
+    return max(eff, chip.numbers["full_at_least"])

@@ -12,17 +12,14 @@ All numbers are the chip's (`rates`), in clocks, bytes and ratios; one that its 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, inf
 
-from autocomp.cost.chip import Chip
+from autocomp.cost.chip import F32, Chip
+from autocomp.cost.derived import constant
 from autocomp.cost.issue import Issued, Phase
 from autocomp.cost.work import Cost
 
-NORM = 4  # the power in which what binds adds up with what does not
-# Times a price within which two models agree: 19 tuned kernels of benchmarks/gpu.py are 0.65 to 1.6 times as long as counted on an H200,
-# 24 of functions that nobody had tuned for up to 30 times as long as priced without counting; 2026-11-22
-AGREE = 1.5
-STEP = 8  # registers of a thread are given in such steps (CUDA C++ programming guide; inferred for others)
+AGREE = constant("agree")  # times a price within which two models agree
 
 
 @dataclass(frozen=True)
@@ -53,53 +50,49 @@ class Rates:
 
 
 def rates(chip: Chip) -> Rates:
-    """A chip's numbers. Missing ones: a core issues for each 32 lanes of its multiply-adds; integers and addresses have half the rate of
-    multiply-adds; a core's cache is its shared memory and answers in 1/16 of main memory's time, L2 in 1/4."""
-    get, clocks = chip.limits.get, chip.latency * chip.clock
-    core = lambda rate: rate / (chip.cores * chip.clock)
-    wave = chip.lanes(4)
-    fma = core(chip.vector["f32"]) / wave
-    shared = chip.memory("shared")
-    bytes_ = core(shared.bandwidth)
-    arithmetic = get("arithmetic_clocks", clocks / 256)
+    """A chip's numbers, derived ones (`cost_models/derived.yaml`) for those that its file leaves out."""
+    n, core = chip.numbers, lambda rate: rate / (chip.cores * chip.clock)
     return Rates(
-        issue=get("issue", max(1.0, round(fma))),
-        fma=fma,
-        multiply=get("integer_multiply", fma / 2),
-        integer=get("integer", fma / 2),
-        special=core(chip.special) / wave,
-        branch=get("branches", fma / 2),
-        memory=max(1.0, round(bytes_ / (4 * wave))),
+        issue=n["issue"],
+        fma=n["fma_rate"],
+        multiply=n["integer_multiply"],
+        integer=n["integer"],
+        special=core(chip.special) / chip.lanes(),
+        branch=n["branches"],
+        memory=max(1.0, round(core(chip.memory("shared").bandwidth) / (F32 * chip.lanes()))),
         fill=core(chip.memory("l2").bandwidth),
-        cache=get("core_cache", shared.capacity),
-        dram=clocks,
-        far=get("l2_clocks", clocks / 4),
-        near=get("cache_clocks", clocks / 32),
-        shared=get("shared_clocks", clocks / 32),
-        special_wait=get("special_clocks", 4 * arithmetic),
-        arithmetic=arithmetic,
-        exchange=get("exchange_clocks", clocks / 32),
-        barrier=get("barrier_clocks", clocks / 32),
-        branch_wait=get("branch_clocks", 2 * arithmetic),
+        cache=n["core_cache"],
+        dram=chip.latency * chip.clock,
+        far=n["l2_clocks"],
+        near=n["cache_clocks"],
+        shared=n["shared_clocks"],
+        special_wait=n["special_clocks"],
+        arithmetic=n["arithmetic_clocks"],
+        exchange=n["exchange_clocks"],
+        barrier=n["barrier_clocks"],
+        branch_wait=n["branch_clocks"],
     )  # fmt: skip
 
 
 def resident(w: Issued, chip: Chip) -> int:
     """Blocks that a core holds at once, by their threads, registers and shared memory."""
     room, reserved = chip.shared_of_core
-    registers = -(-int(w.registers) // STEP) * STEP
-    by = [chip.limits.get("resident_threads", 2 * chip.limits["threads"]) / w.threads, chip.registers.count / (registers * w.threads),
-          chip.limits.get("resident_blocks", 32), room / (w.shared + reserved) if w.shared else 1e9]  # fmt: skip
+    n = chip.numbers
+    step = int(n["register_step"])
+    registers = -(-int(w.registers) // step) * step
+    by = [n["resident_threads"] / w.threads, chip.registers.count / (registers * w.threads),
+          n["resident_blocks"], room / (w.shared + reserved) if w.shared else inf]  # fmt: skip
     return max(1, int(min(by)))
 
 
 def time(w: Issued, chip: Chip) -> Cost:
     """Seconds of one launch and what binds: a pipe by its name, "latency", or the main memory's name."""
-    r = rates(chip)
+    of = chip.numbers
+    r, norm = rates(chip), of["norm"]
     at_once = resident(w, chip)
     waves = w.blocks / (chip.cores * at_once)
     each = ceil(w.blocks / chip.cores) if waves <= 1 else w.blocks / chip.cores  # blocks of a core
-    rounds = 1.0 if waves <= 1 else float(ceil(waves)) if waves < NORM or at_once == 1 else waves + 0.5
+    rounds = 1.0 if waves <= 1 else float(ceil(waves)) if waves < norm or at_once == 1 else waves + of["partial_round"]
     far = _load(w, chip, r, at_once)
     phases = _pipes(w, chip, r)
     pipes = {name: sum(p.turns * x for p, x in zip(w.phases, xs)) for name, xs in phases.items()}
@@ -111,7 +104,7 @@ def time(w: Issued, chip: Chip) -> Cost:
     terms = {n: x * each / chip.clock for n, x in pipes.items()}
     fullest = max(terms, key=lambda n: terms[n])
     known = {fullest: terms[fullest], "latency": lives * rounds / chip.clock, main.name: (w.read + w.written + twice) / main.bandwidth}
-    seconds = sum(x**NORM for x in known.values()) ** (1 / NORM) + chip.launch
+    seconds = sum(x**norm for x in known.values()) ** (1 / norm) + chip.launch
     bound = max(known, key=lambda n: known[n])
     return Cost(seconds, bound, (*known.items(), *((n, x) for n, x in terms.items() if n != fullest), ("launch", chip.launch)))
 

@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from math import prod
 
 from autocomp.cost.chip import Chip
-from autocomp.cost.roofline import OVERLAP
 from autocomp.cost.work import Cost
 from autocomp.ir.body import Map, postorder
 from autocomp.ir.kernel import Kernel
@@ -49,7 +48,7 @@ def recurrence_time(kernel: Kernel, schedule: Schedule, chip: Chip) -> Cost:
     waves = -(-steps // bt) + (-(-shape[0] // size[band[1]]) if band[1] in size else 0) if bt > 1 else steps
     parts.append(("launch", chip.launch * (waves if cores > 1 else 1)))
     top = max(parts, key=lambda p: p[1])
-    return Cost(top[1] + OVERLAP * (sum(s for _, s in parts) - top[1]), top[0], tuple(parts))
+    return Cost(top[1] + chip.numbers["overlap"] * (sum(s for _, s in parts) - top[1]), top[0], tuple(parts))
 
 
 def _level(size: float, chip: Chip, cores: int) -> tuple[str, float]:

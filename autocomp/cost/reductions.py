@@ -5,25 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 
-from autocomp.cost.chip import Chip
+from autocomp.cost.chip import F32, Chip
 from autocomp.cost.copies import WIDEST
 from autocomp.cost.demand import Demand
 from autocomp.cost.tiles import Tile
 from autocomp.ir.schedule import Schedule
-
-UNROLLED = 16  # elements of a loop's body up to which compilers are seen to overlap several iterations
-ALONE = 8  # waves of a core whose arithmetic on rows in slots takes its units alone: 91 us with 8, 86 us with 16, the same run
-# Clocks from a bulk copy's start to its end while slots are full and every core copies: 64 blocks with 180 KB under way drew 51 to 62 GB/s
-# each, an H200, 2026-11-21
-FAR = 5265.0
-TURN = 52.65  # clocks of a turn over a piece: 8 pieces a row took 85.3 us, 4 of twice the size 83.4, the same run
-# Rows in one piece, 300 schedules of softmax and layer norm along middle and last axes, benchmarks/cost_rank.py, H200, 2026-11-21:
-OTHERS, KEPT = 16, 1.0  # registers of a thread, and for each element that it keeps
-APART = 35.1  # clocks for each wave and each result of a thread that its block exchanges: blocks of 16 waves with 8 live 6 us, with one 2
-OWN = 52.65  # clocks for each element of a thread: one row of 8192 by 512, 256 and 128 threads takes 6.1, 6.4 and 7.7 us
-VECTOR = 8  # elements below which more threads find no work of their own: one access brings them
-LONELY = 0.25  # one block a core: 30.9 us for 22.9 with three, 25.0 for 22.4 with 24
-BESIDE = 32  # registers of a thread beside a row's elements
 
 
 def waiting(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
@@ -34,16 +20,17 @@ def waiting(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
     share a result, as long again for the exchange; a core has so many blocks at a time (max pooling of 100352 blocks of one pixel
     took 105 us on an H200, 13 times its bytes; measured 2026-11-21).
     """
+    of = chip.numbers
     if d.roles.form != "reduce":
         return 0.0
     if s.persistent:
         return _slots_waiting(s, chip, d, t)
     room = max(1, int(chip.limits["threads"] * 2 // s.threads))
     if t.chunks == 1:
-        kept = d.size("rows", dict(s.tile)) * min((a.element for a in d.operands), default=4)
-        shared = kept < 16 * s.threads
+        kept = d.size("rows", dict(s.tile)) * min((a.element for a in d.operands), default=F32)
+        shared = kept < of["row_bytes_kept"] * s.threads
         folds, room = len(d.roles.depths), min(room, _resident(s, chip, d, t))
-        meeting = folds * _apart(d, dict(s.tile)) * APART / chip.clock * s.threads / chip.lanes(4) if shared else 0.0
+        meeting = folds * _apart(d, dict(s.tile)) * of["exchange_apart_clocks"] / chip.clock * s.threads / chip.lanes() if shared else 0.0
         starts = t.tiles / chip.cores * chip.limits.get("starts", 0.0)
         lives = max(starts, t.tiles / (chip.cores * room) * (chip.latency * (1 + shared * folds) + meeting))
         # Waves of blocks whose threads could each have results of their own: max pooling of 32 x 112 x 112 x 64 took 32 us by blocks of 8
@@ -52,9 +39,9 @@ def waiting(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
             return lives
         return lives if lives > t.read / chip.memories[0].bandwidth else 0.0  # while some blocks wait the others copy
     most, elements = t.bytes / s.threads, max(1.0, t.elements / s.threads)
-    unrolled = min(4.0, max(1.0, UNROLLED / elements), t.chunks)
+    unrolled = min(of["unrolled_copies"], max(1.0, of["unrolled"] / elements), t.chunks)
     blocks = min(-(-t.tiles // chip.cores), room)
-    under_way = blocks * s.threads * min(chip.limits.get("under_way", 64.0), most * unrolled) * min(chip.cores, t.tiles)
+    under_way = blocks * s.threads * min(of["under_way"], most * unrolled) * min(chip.cores, t.tiles)
     passes = len(d.roles.depths) + bool(d.roles.cols)
     chain = -(-t.tiles // (chip.cores * room)) * passes * t.chunks / unrolled * chip.latency  # a block's chunks one after another
     return max(chain, d.work.read * chip.latency / under_way)
@@ -62,7 +49,8 @@ def waiting(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
 
 def _resident(s: Schedule, chip: Chip, d: Demand, t: Tile) -> int:
     """Blocks of a core that keep rows in registers: 40 of a thread with 16 elements, 63 with 32, 80 to 127 with 64; by ptxas."""
-    return max(1, int(chip.registers.count // (s.threads * min(chip.limits["registers"], OTHERS + KEPT * _elements(s, d, t)))))
+    registers = min(chip.limits["registers"], chip.numbers["beside_kept"] + _elements(s, d, t))
+    return max(1, int(chip.registers.count // (s.threads * registers)))
 
 
 def _elements(s: Schedule, d: Demand, t: Tile) -> float:
@@ -82,28 +70,33 @@ def _apart(d: Demand, tile: Mapping[str, int]) -> int:
 def alone(s: Schedule, chip: Chip, d: Demand, t: Tile, parts: Mapping[str, float]) -> float:
     """Seconds that blocks with rows in one piece do not hide from each other: a block's own arithmetic, and, of all cores, `parts` beside
     the one that binds them, where few blocks share a core: these load, compute and store one after another."""
+    of = chip.numbers
     if d.roles.form != "reduce" or t.chunks > 1 or s.persistent:
         return 0.0
     used = [x for n, x in parts.items() if n != "launch"]
-    return OWN / chip.clock * max(VECTOR, _elements(s, d, t)) + LONELY * (sum(used) - max(used, default=0.0)) / _resident(s, chip, d, t)
+    apart = (sum(used) - max(used, default=0.0)) / _resident(s, chip, d, t)
+    return of["element_clocks"] / chip.clock * max(of["least_elements"], _elements(s, d, t)) + of["lonely_block"] * apart
 
 
 def _slots_waiting(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
     """Seconds that a block waits which keeps rows in slots: for copies, of which those are under way that go into slots that the row leaves
     over, and in the mean half of the row's; and for its own arithmetic, of which a core has its waves alone."""
+    of = chip.numbers
     blocks = min(t.tiles, chip.limits.get(f"clusters_of_{s.cluster}", chip.cores // s.cluster) * s.resident) * s.cluster
-    under_way = max(0.5, s.stages - t.chunks / 2) * t.bytes / s.cluster
+    under_way = max(of["slots_left"], s.stages - t.chunks / 2) * t.bytes / s.cluster
     arithmetic = d.work.special / chip.special * chip.cores / min(blocks, chip.cores)
-    waves = s.threads * s.resident / chip.lanes(4)
-    return d.work.read * FAR / chip.clock / (blocks * under_way) + arithmetic * ALONE / waves
+    waves = s.threads * s.resident / chip.lanes()
+    return d.work.read * of["bulk_clocks"] / chip.clock / (blocks * under_way) + arithmetic * of["slot_warps"] / waves
 
 
 def meetings(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
     """Seconds that blocks wait for each other in clusters, once a row for each of its folds, and begin turns over pieces of kept rows. Rows
     in registers leave a core room for few blocks."""
+    of = chip.numbers
     if s.cluster == 1 and not s.persistent:
         return 0.0
-    resident = s.resident if s.persistent else chip.registers.count // (s.threads * (t.elements / (s.cluster * s.threads) + BESIDE))
+    registers = t.elements / (s.cluster * s.threads) + of["beside_rows"]
+    resident = s.resident if s.persistent else chip.registers.count // (s.threads * registers)
     at_once = chip.limits.get(f"clusters_of_{s.cluster}", chip.cores // s.cluster) * max(1.0, resident)
     meet = len(d.roles.depths) * chip.limits.get("meet", 0.0) if s.cluster > 1 else 0.0
-    return -(-t.tiles // at_once) * (meet + (2 * t.chunks * TURN / chip.clock if s.persistent else 0.0))
+    return -(-t.tiles // at_once) * (meet + (2 * t.chunks * of["piece_clocks"] / chip.clock if s.persistent else 0.0))

@@ -11,8 +11,6 @@ from collections.abc import Callable
 from autocomp.cost.chip import Chip
 from autocomp.cost.work import Cost, Work
 
-OVERLAP = 0.1
-
 
 def time_of(work: Work, chip: Chip) -> Cost:
     """Seconds and the binding resource of `work` on the whole chip."""
@@ -51,7 +49,7 @@ def _bound(parts: list[tuple[str, float]], chip: Chip) -> Cost:
     if not parts:
         return Cost(chip.launch, "launch", (("launch", chip.launch),))
     top = max(parts, key=lambda p: p[1])
-    seconds = top[1] + OVERLAP * (sum(p[1] for p in parts) - top[1]) + chip.launch
+    seconds = top[1] + chip.numbers["overlap"] * (sum(p[1] for p in parts) - top[1]) + chip.launch
     bound = top[0] if top[1] >= chip.launch else "launch"
     return Cost(seconds, bound, (*parts, ("launch", chip.launch)))
 

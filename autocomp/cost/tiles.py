@@ -11,11 +11,7 @@ from autocomp.cost.demand import Demand, Operand, Piece
 from autocomp.cost.roles import power_of_two
 from autocomp.ir.body import Axis
 
-# Part of the time of pieces below four sectors that is lost: 64 bytes against 128 in a transpose; and of turned pieces of four: tiles of
-# 64 x 64 took 103.0 us, of 128 x 64 100.5, of 64 x 128 101.7, of 128 x 128 100.3; benchmarks/gpu.py, H200, 2026-11-21
-SHORT = 0.1
 WHOLE = 1 << 20  # elements of an axis that is whole
-SHARING_L2 = 4  # blocks of a core that go through rows at once
 
 
 @dataclass(frozen=True)
@@ -69,7 +65,7 @@ def tile_of(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool = Fals
     extra += _read_again(d, tile, tiles, chip) if roles.form == "reduce" and not stays else 0.0
     if roles.form == "contract":
         extra += chip.limits.get("read_twice", 0.0) * sum(a.bytes for a in d.operands if a.factor and _wanted(d, a, tile) > 1)
-    extra += sum(p.bytes * _short(p, d, tile, 4 * chip.memories[0].line) for p in d.pieces)
+    extra += sum(p.bytes * _short(p, d, tile, 2 * line, chip) for p in d.pieces)
     size = lambda x: min(tile.get(x, extent[x]), extent[x])
     chunks, chunk = 1, {}
     if roles.form == "reduce":
@@ -85,12 +81,12 @@ def _wanted(d: Demand, a: Operand, tile: Mapping[str, int]) -> int:
     return prod(-(-d.extent[n] // tile.get(n, d.extent[n])) for n in d.grid if n not in a.axes)
 
 
-def _short(p: Piece, d: Demand, tile: Mapping[str, int], line: int) -> float:
+def _short(p: Piece, d: Demand, tile: Mapping[str, int], line: int, chip: Chip) -> float:
     """Part of a tensor's time that short runs lose: those below four sectors, and those of maps that the next block does not continue."""
     run = run_of(p.side_by_side, tile) * p.element
     if turned(p, d, tile):
-        return SHORT * line / run
-    return SHORT if run < line else 0.0
+        return chip.numbers["short_run"] * line / run
+    return chip.numbers["short_run"] if run < line else 0.0
 
 
 def turned(p: Piece, d: Demand, tile: Mapping[str, int]) -> bool:
@@ -166,4 +162,4 @@ def _read_again(d: Demand, tile: Mapping[str, int], tiles: int, chip: Chip) -> f
     105 us where its bytes take 74, four blocks a core; benchmarks/gpu.py, H200, 2026-11-21."""
     cut = [a.name for a in d.roles.cols if tile.get(a.name, d.extent[a.name]) < d.extent[a.name]]
     rows = sum(a.bytes for a in d.operands if a.axes & {x.name for axes in d.roles.depths for x in axes})
-    return rows if cut and rows * min(1.0, SHARING_L2 * chip.cores / tiles) > chip.memory("l2").capacity else 0.0
+    return rows if cut and rows * min(1.0, chip.numbers["l2_rows"] * chip.cores / tiles) > chip.memory("l2").capacity else 0.0

@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from autocomp.cost.chip import load_chip
-from autocomp.cost.roofline import OVERLAP, _bound, memory_time
+from autocomp.cost.roofline import _bound, memory_time
 
 CHIP = load_chip("h200")
 
 
 def test_the_longest_unit_binds_and_a_tenth_of_the_others_is_left_over():
     cost = _bound([("dram", 4e-5), ("matrix unit", 6e-5)], CHIP)
-    assert (cost.bound, cost.seconds) == ("matrix unit", pytest.approx(6e-5 + OVERLAP * 4e-5 + CHIP.launch))
+    assert (cost.bound, cost.seconds) == ("matrix unit", pytest.approx(6e-5 + CHIP.numbers["overlap"] * 4e-5 + CHIP.launch))
 
 
 @pytest.mark.parametrize(("share", "bound"), [(0.99, "launch"), (1.0, "dram"), (1.01, "dram")])

@@ -1,0 +1,95 @@
+"""Prices are equations over a chip's numbers: `cost/` holds hardly a number of its own, and none that is a time or belongs to a workload.
+
+Counted is every numeric literal of `autocomp/cost/*.py`, wherever it stands, but for 0, 1 and 2, powers of ten (units), and powers of 1024
+(sizes in files of an operating system). `calibrate.py` measures and prices nothing: its loop counts are no part of it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+from autocomp.targets import load_target
+
+from autocomp import pipeline
+from autocomp.cost.chip import chip_names, shipped
+from autocomp.cost.demand import demand_of
+from autocomp.cost.derived import BASICS, Numbers, derived
+from autocomp.errors import ChipError
+from autocomp.ir.decompose import decompose
+from autocomp.options import Options
+from autocomp.rewrite import load_rules
+from autocomp.trace import Trace
+from tests.helpers.families import FAMILIES
+
+COST = Path(__file__).parents[2] / "autocomp" / "cost"
+MOST = 19
+UNITS = {10.0**n for n in range(-12, 13)} | {1024.0**n for n in range(1, 5)}
+WORKLOADS = re.compile(r"bert|gpt|llama|resnet|vit|gemm|conv|attn|attention|softmax|layer_?norm|rmsnorm|mla|w4a16|depthwise|pool", re.I)
+
+
+def literals(source: str) -> Iterator[tuple[int, float]]:
+    """(line, value) of each number that counts."""
+    for n in ast.walk(ast.parse(source)):
+        if isinstance(n, ast.Constant) and type(n.value) in (int, float) and n.value not in (0, 1, 2) and float(n.value) not in UNITS:
+            yield n.lineno, n.value
+
+
+def test_literals_are_counted() -> None:
+    text = "A = -3\nf(x=0.5) + 2 * 1e9 - 1024\nB = (4, [5], {6: 7.5})\nC = True\nD = '8'"
+    assert sorted(v for _, v in literals(text)) == [0.5, 3, 4, 5, 6, 7.5]
+
+
+def test_prices_hold_under_twenty_numbers_and_none_in_seconds() -> None:
+    found = [(p.name, *x) for p in sorted(COST.glob("*.py")) if p.name != "calibrate.py" for x in literals(p.read_text(encoding="utf-8"))]
+    print(*found, sep="\n")
+    assert len(found) <= MOST and not [x for x in found if x[-1] < 1e-3 and x[-1] != 1e-9], found
+
+
+def test_no_number_is_named_after_a_workload() -> None:
+    names = {*derived(), *(n for c in chip_names() for n in shipped(c).limits)}
+    assert not [n for n in names if WORKLOADS.search(n)]
+
+
+def test_every_derived_number_is_asked_for_and_has_a_source() -> None:
+    text = "".join(p.read_text(encoding="utf-8") for p in sorted(COST.glob("*.py")))
+    asked = set(re.findall(r'(?:numbers|of|n|constant)[\[(]"(\w+)"[\])]', text))
+    formulas = {x.id for value, _ in derived().values() if isinstance(value, ast.expr) for x in ast.walk(value) if isinstance(x, ast.Name)}
+    assert set(derived()) <= asked | formulas, set(derived()) - asked - formulas
+    assert asked <= {*derived(), *BASICS}, asked - set(derived())
+    assert formulas <= {*derived(), *BASICS, "threads", "max", "min", "round"}
+    assert all(len(source) > 8 for _, source in derived().values())
+
+
+def test_every_formula_has_a_value_on_every_chip_that_asks() -> None:
+    for name in chip_names():
+        chip = shipped(name)
+        if any(m.name == "shared" for m in chip.memories):
+            assert all(0 < chip.numbers[n] < 1e7 for n in derived()), name
+
+
+def test_a_chip_s_own_number_stands_before_the_derived_one() -> None:
+    known = {"latency": 6e-7, "clock": 1e9}
+    assert Numbers(known, "x")["l2_clocks"] == 150
+    assert Numbers({**known, "l2_clocks": 270.0}, "x")["l2_clocks"] == 270
+    assert Numbers({**known, "arithmetic_clocks": 5.0}, "x")["special_clocks"] == 20
+
+
+def test_a_number_that_nothing_gives_is_an_error() -> None:
+    with pytest.raises(ChipError, match=r"chip x: no number 'warp_speed', which its target asks for\n  next: limits: \{warp_speed: "):
+        Numbers({}, "x")["warp_speed"]
+
+
+def test_neighbours_of_a_sliding_window_are_in_the_output_s_order() -> None:
+    """Of `x[i2 + r1]` both axes lie along memory: which of them stands last is no matter of a set's order."""
+    text = FAMILIES["depthwise"](Random(1))
+    graph = decompose(pipeline.import_model(text, Trace()))
+    calls, _ = pipeline.extract(graph, load_target("cpu"), load_rules(), Options(cache=False), Trace())
+    kernel = calls.calls[0].kernel
+    image = max(demand_of(kernel).operands, key=lambda o: o.bytes)
+    outputs = {a.name for a in kernel.axes}
+    assert all(r and len(r) == 2 and r[0] not in outputs and r[-1] in outputs for r in image.runs), image.runs
