@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
 from autocomp.cli.shared import Json, app, err, out
+from autocomp.errors import AutocompError
+
+if TYPE_CHECKING:
+    from autocomp.cost.calibrate import Calibration
+    from autocomp.tune.device_rates import Report
 
 
 @app.command()
@@ -29,19 +35,32 @@ def targets(as_json: Json = False) -> None:
 
 
 @app.command()
-def calibrate(as_json: Json = False) -> None:
-    """Measure this machine's ceilings (about ten seconds) and use them from now on.
+def calibrate(
+    target: Annotated[str, typer.Option(help="what to measure: cpu, or cuda (the device here), cuda:h200 (as that chip)")] = "cpu",
+    as_json: Json = False,
+) -> None:
+    """Measure this machine's ceilings (about ten seconds), or a device's numbers (under two minutes), into a chip file.
 
-    Example: autocomp calibrate
+    Example: autocomp calibrate --target cuda
     """
-    from autocomp.cost.calibrate import calibrate as measure
+    family, _, chip = target.partition(":")
+    if family not in ("cpu", "cuda"):
+        raise AutocompError(f"target '{family}' has no microbenchmarks", where="calibrate", hint="it is cpu or cuda")
+    result: Calibration | Report
+    if family == "cuda":
+        from autocomp.tune.device_rates import calibrate_device
 
-    with err.status("measuring arithmetic peaks and bandwidths"):
-        result = measure()
+        with err.status("measuring pipes, memories and launches"):
+            result = calibrate_device(chip)
+    else:
+        from autocomp.cost.calibrate import calibrate as measure
+
+        with err.status("measuring arithmetic peaks and bandwidths"):
+            result = measure()
     if as_json:
         typer.echo(json.dumps(result.data(), indent=1))
         return
-    out.print(result.text())
+    out.print(result.text(), markup=False)
     out.print(f"wrote {result.path}")
 
 

@@ -55,18 +55,24 @@ class Numbers(dict[str, float]):
             raise ChipError(f"no number '{name}', which its target asks for", where=f"chip {self.chip}",
                             hint=f"limits: {{{name}: {{value: .., source: ..}}}} in the chip's file (docs/targets.md)")  # fmt: skip
         value, _ = derived()[name]
-        self[name] = out = value if isinstance(value, float) else float(self._value(value))
+        self[name] = out = value if isinstance(value, float) else _value(value, self)
         return out
-
-    def _value(self, e: ast.expr) -> Any:
-        if isinstance(e, ast.Constant):
-            return e.value
-        if isinstance(e, ast.Name):
-            return self[e.id]
-        if isinstance(e, ast.BinOp):
-            return _BINARY[type(e.op)](self._value(e.left), self._value(e.right))
-        assert isinstance(e, ast.Call) and isinstance(e.func, ast.Name), ast.dump(e)
-        return _CALLS[e.func.id](*map(self._value, e.args))
 
     def __reduce__(self) -> Any:
         return Numbers, (dict(self), self.chip)
+
+
+def formula(text: str, known: Mapping[str, float]) -> float:
+    """The value of a formula over named numbers."""
+    return _value(ast.parse(text, mode="eval").body, known)
+
+
+def _value(e: ast.expr, known: Mapping[str, float]) -> float:
+    if isinstance(e, ast.Constant) and isinstance(e.value, (int, float)):
+        return float(e.value)
+    if isinstance(e, ast.Name):
+        return float(known[e.id])
+    if isinstance(e, ast.BinOp):
+        return _BINARY[type(e.op)](_value(e.left, known), _value(e.right, known))
+    assert isinstance(e, ast.Call) and isinstance(e.func, ast.Name), ast.dump(e)
+    return float(_CALLS[e.func.id](*(_value(a, known) for a in e.args)))
