@@ -14,14 +14,11 @@ from autocomp.targets import load_target
 
 import autocomp
 from autocomp import rewrite
-from autocomp.egraph.choose import choose_schedule
 from autocomp.options import Options
-from autocomp.trace import Trace
 from autocomp.tune.database import Database
 from autocomp.tune.kernel import Limits
-from autocomp.tune.key import schedule_of, schedule_text
+from autocomp.tune.key import schedule_of
 from autocomp.tune.monitors import occupancy
-from autocomp.tune.space import legal_points
 from autocomp.tune.tuner import tune_program
 from tests.helpers.device_graphs import GRAPHS
 from tests.helpers.tune_targets import FaultyCuda
@@ -63,10 +60,11 @@ def test_a_search_measures_and_optimize_uses_it(name, tmp_path):
 def test_a_fault_or_a_hang_on_the_device_costs_its_own_candidate_alone(tmp_path):
     cuda, rules, options = load_target("cuda"), rewrite.load_rules(), Options(search_configurations=7)
     program = autocomp.optimize(GRAPHS["softmax"], target="cuda", tuned=False)
-    kernel = program.calls.calls[0].kernel
-    untuned = choose_schedule(kernel, rules, cuda.chip, options, Trace(), cuda.admit)[0]
-    points = [p.schedule for p in legal_points(kernel, rules, cuda.chip, options, untuned) if p.schedule != untuned]
-    faults = dict(zip(("crash", "hang", "nothing written"), map(schedule_text, points)))
+    with Database(tmp_path / "whole.sqlite") as db:  # which schedules it tries: so few are taken in predicted order
+        tune_program(program.calls, cuda, rules, options, db, Limits(run=8))
+        (search,) = db.tuned()
+        tried = [m.schedule for m in db.measurements(search.kernel, search.place)]
+    faults = dict(zip(("crash", "hang", "nothing written"), [t for t in tried if t != search.untuned], strict=False))
     target = FaultyCuda(cuda.chip, faults=tuple((text, fault) for fault, text in faults.items()))
     with Database(tmp_path / "t.sqlite") as db:
         (result,) = tune_program(program.calls, target, rules, options, db, Limits(run=8))
