@@ -10,9 +10,13 @@ from autocomp.targets import load_target
 
 from autocomp import pipeline
 from autocomp.cost.chip import chip_names, shipped
-from autocomp.cost.estimate import estimate
+from autocomp.cost.estimate import demand_of, estimate, pricer
+from autocomp.cost.issue import PIPES, WAITS, Issued, Phase
+from autocomp.cost.printed import time
+from autocomp.egraph.choose import candidates
 from autocomp.errors import DoesNotFit, UnsupportedOp
 from autocomp.ir.decompose import decompose
+from autocomp.ir.schedule import Schedule
 from autocomp.options import Options
 from autocomp.rewrite import load_rules
 from autocomp.trace import Trace
@@ -40,6 +44,49 @@ def test_a_chip_four_times_as_fast_is_priced_four_times_faster(family: str, targ
             assert not apart and 4 * then.seconds == pytest.approx(now.seconds, rel=1e-9), (text, str(schedule))
             priced += 1
     assert bool(priced) != ((family, target) in REFUSED)
+
+
+ROLES = {"product": {"warp_specialise", "persistent", "ping_pong", "stream_k", "cluster", "cluster_split_k", "direct or warps"},
+         "attention": {"warp_specialise", "persistent", "softmax_overlap", "rescale_threshold", "direct or warps"},
+         "few_rows": {"direct or warps"}}  # fmt: skip
+
+
+def ways(s: Schedule) -> set[str]:
+    """What a schedule has of what prices tell apart."""
+    words = {w for w in ("persistent", "ping_pong", "stream_k", "softmax_overlap", "rescale_threshold") if getattr(s, w)}
+    words |= {w for w in ("cluster", "cluster_split_k") if getattr(s, w) > 1}
+    return words | {"warp_specialise" if s.roles == "warp_specialise" else "direct or warps"}
+
+
+@pytest.mark.parametrize("target", ["cuda:h200", "cuda:h100", "cuda:a100", "maca:c500"])
+@pytest.mark.parametrize("family", ROLES)
+def test_every_schedule_of_products_and_attention_is_priced_by_the_chip_alone(family: str, target: str) -> None:
+    """Not the chosen ones only: single warps, warpgroups with roles, clusters, shared out tiles, turns."""
+    chip, seen = shipped(target.partition(":")[2]), set()
+    options, rules = Options(cache=False, tuned=False), load_rules()
+    for seed in range(6):
+        graph = decompose(pipeline.import_model(FAMILIES[family](Random(f"{family} {seed}")), Trace()))
+        calls, _ = pipeline.extract(graph, load_target(target), rules, options, Trace())
+        for call in calls.calls:
+            made = [c.schedule for c in candidates(call.kernel, rules, chip, options)]
+            new = [s for s in made if not ways(s) <= seen]
+            seen |= set().union(*map(ways, made))
+            now, then = (pricer(demand_of(call.kernel), c, call.kernel) for c in (chip, chip.faster(4.0)))
+            for s in [*new[:20], *made[:: max(1, len(made) // 40)]]:
+                assert 4 * then(s).seconds == pytest.approx(now(s).seconds, rel=1e-9), str(s)
+    assert seen >= (ROLES[family] if "warpgroups" in chip.features else {"direct or warps"}), seen
+
+
+@pytest.mark.parametrize("name", [n for n in chip_names() if any(m.name == "shared" for m in shipped(n).memories)])
+def test_what_is_counted_is_priced_by_the_chip_alone(name: str) -> None:
+    """Counts of a kernel that waits, multiplies and reads twice."""
+    waits = dict.fromkeys(WAITS, 3.0)
+    phase = Phase(5.0, dict.fromkeys(PIPES, 40.0), 30.0, 1e5, waits)
+    chip = shipped(name)
+    for blocks in (1, chip.cores, 1000 * chip.cores):
+        w = Issued(blocks, 256, 64, 16384, (phase, Phase(1.0, {"fma": 9.0})), 1e8, 1e7, 3e5, 2e5, 1e5, 1e5, "f16")
+        now, then = time(w, chip), time(w, chip.faster(4.0))
+        assert 4 * then.seconds == pytest.approx(now.seconds, rel=1e-9) and now.bound == then.bound
 
 
 def test_times_and_rates_of_chips_have_their_unit() -> None:
