@@ -23,7 +23,8 @@ REQUIRED = {*WORDS, *NUMBERS, "matrix", "vector", "granule", "registers", "memor
 ALLOWED = REQUIRED | {"limits", "features"}
 MEMORY_WORDS = {"name", "per", "line", "align", "cache"}
 MEMORY_NUMBERS = {"capacity", "bandwidth", "core_bandwidth"}
-UNITS = ("s", "1/s")  # of limits that are times, and rates (bytes or elements a second)
+# Of limits that are times, and rates (bytes or elements a second or clock): the unit that they are kept in
+UNITS = {"s": "s", "1/s": "1/s", "clocks": "s", "1/clock": "1/s"}
 PER = ("chip", "core", "block", "thread")
 
 
@@ -54,7 +55,9 @@ def read_chip(text: str, file: str, known: Mapping[str, set[str]] = MappingProxy
     for k, v in _mapping(top["limits"], "limits").items() if "limits" in top else ():
         _no_slip(v, k, "limit", known.get("limits", set()))
         if "unit" in v.value:
-            out.setdefault("units", {})[k] = _unit(v.value["unit"], f"limits.{k}")
+            unit = _unit(v.value["unit"], f"limits.{k}")
+            out.setdefault("units", {})[k] = UNITS[unit]
+            out["limits"][k] *= {"clocks": 1 / out["clock"], "1/clock": out["clock"]}.get(unit, 1.0)
     if "f32" not in out["vector"]:
         raise _error(top["vector"], "vector needs the rate of f32")
     out["granule"] = _granule(top["granule"], sources)

@@ -22,7 +22,7 @@ CASES = {  # name: (what is written, what instead, where and what is said, the n
     "a number has no source": (r"(launch: {value: 4.0e-6), source: .*}", r"\1}", ":8:9: launch lacks source", "every number is written"),
     "no cores": (r"cores: {value: \d+", "cores: {value: 0", ":6:16: cores must be more than zero", ""),
     "a dtype that is none": (r"\n  f16: {", "\n  f17: {", ":12:8: matrix: there is no dtype 'f17'", "dtypes: "),
-    "a unit that is none": ("unit: s", "unit: us", ":26:32: limits.block: 'us' is no unit", "units: s, 1/s"),
+    "a unit that is none": ("unit: s", "unit: us", ":26:32: limits.block: 'us' is no unit", "units: s, 1/s, clocks, 1/clock"),
     "a limit is misspelt": ("threads: {", "thraeds: {", ":24:12: no limit 'thraeds' is known", "did you mean 'threads'?"),
     "no main memory": (r"  - {name: dram.*\n", "", ":20:5: the first memory is main memory, and 'l2' is none", "begin with one of"),
     "a memory of nothing": ("per: chip, line", "per: chop, line", ":20:23: per: 'chop' is none of chip, core, block, thread", ""),
