@@ -99,6 +99,6 @@ def test_chip_files_state_times_in_clocks_of_the_chip() -> None:
     """Of chips with a clock of their own; `unit: clocks` is kept in seconds, `1/clock` in 1/s, so that both follow the clock."""
     for path in (COST.parents[1] / "cost_models").glob("*.yaml"):
         text = path.read_text(encoding="utf-8")
-        assert path.name == "cpu.yaml" or "unit: s," not in text and "unit: 1/s," not in text, path.name
+        assert path.name == "cpu.yaml" or ("unit: s," not in text and "unit: 1/s," not in text), path.name
     assert shipped("h200").limits["turn"] == pytest.approx(3e-7) and shipped("h200").limits["warp_draws"] == pytest.approx(1.8e10)
     assert shipped("h200").units["turn"] == "s" and shipped("h200").units["warp_draws"] == "1/s"
