@@ -103,7 +103,8 @@ class Samples:
     def guard(self, guard: Sequence[Aff], at: dict[str, Array]) -> list[Limit]:
         """The limits that a view's guards are."""
         name = lambda g: frozenset((str(a), abs(c)) for a, c in g.terms)
-        return [Limit(name(g), np.asarray(g.eval(_Hinted(at))), not g.names() & self.base.keys()) for g in guard]
+        left = lambda g: np.asarray(g.eval(_Hinted(at))) + np.zeros((1, 1, 1), np.int64)  # of a number alone too
+        return [Limit(name(g), left(g), not g.names() & self.base.keys()) for g in guard]
 
     def shape(self, r: Array) -> tuple[int, int, int]:
         return WAVES, self.place.wave, r.shape[-1]

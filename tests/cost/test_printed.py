@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from autocomp.targets import load_target
 
+import autocomp
 from autocomp import pipeline
 from autocomp.cost.chip import shipped
 from autocomp.cost.estimate import estimate
@@ -249,3 +250,11 @@ def test_counts_beside_ptx():
         print(f"{pipe:8} n {len(ratios[pipe]):2}  median {middle:.2f}  90 % within a factor of {np.exp(apart):.2f}")
     assert 0.8 < table["memory"][0] < 1.25 and np.exp(table["memory"][1]) < 2
     assert 0.7 < table["fma"][0] < 1.5
+
+
+@pytest.mark.parametrize("op", ["cumsum(x, axis=0, exclusive=True, reverse=True)", "pad(x, lo=[1], hi=[2])", "reduce_sum(x, axes=[0])",
+                                "slice(x, starts=[0], limits=[-1], steps=[-1])"])  # fmt: skip
+def test_one_element_is_counted(op):
+    for target in ("cuda:h200", "maca:c500"):
+        program = autocomp.optimize(f"graph g\ninput x: f32[1]\n%0 = {op}\noutput y = %0\n", target=target, cache=False)
+        assert all(k.predicted > 0 for k in program.kernels)
