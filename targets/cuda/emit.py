@@ -5,8 +5,8 @@ from __future__ import annotations
 from autocomp.targets.cuda.prefetch_epilogue import held_back
 from autocomp.targets.cuda.team_placer import TEAM, TeamPlacer, register_budget
 from autocomp.targets.cuda.warp_specialised import WarpSpecialisedPrinter
-from autocomp.targets.simt.capacity import check_capacity, registers_of
-from autocomp.targets.simt.emit import overlap_pays, source
+from autocomp.targets.simt.capacity import check_capacity, check_shared, registers_of
+from autocomp.targets.simt.emit import check_grid, overlap_pays, source
 from autocomp.targets.simt.placed import Placement
 from autocomp.targets.source import KernelSource
 
@@ -31,19 +31,9 @@ def emit_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: tupl
 
     Raises UnsupportedOp where the chip or the views do not allow it, DoesNotFit with the numbers of shared memory or registers.
     """
-    if "warpgroups" not in chip.features or not table:
-        raise UnsupportedOp(f"{chip.name} ({chip.arch}) has no warpgroup instructions", where=f"kernel {p.name}")
     p = behind_products(p)
-    workers = 1 if schedule.ping_pong else schedule.workers  # of a tile
-    at = Placement(TEAM * workers, chip.lanes(4), schedule.stages)
-    placer = TeamPlacer(p, table, plain, at, workers, schedule.resident)
-    placer.run()
-    if not placer.bulk:
-        raise UnsupportedOp("no product reads a factor that is copied in bulk", where=f"kernel {p.name}")
-    _check_instructions(p, at, schedule, chip)
-    blocks = chip.cores * schedule.resident
-    shared, reserved = chip.shared_of_core
-    shared = shared // schedule.resident - reserved
+    at, placer, shared = fitted_specialised(p, schedule, chip, table, plain)
+    workers, blocks = placer.workers, chip.cores * schedule.resident
     printer = WarpSpecialisedPrinter(p, at, placer, cluster=schedule.cluster, blocks=blocks, teams=schedule.workers // workers, room=shared,
                           directives=schedule.directives)  # fmt: skip
     printer.narrow = narrow
@@ -61,6 +51,27 @@ def emit_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: tupl
     return source(p, at, printer, body, TEAM * (schedule.workers + 1), header, headers, "cu", tuple(placer.maps),
                   "".join(printer.wrappers.values()), blocks if printer.persistent else 0, schedule.resident,
                   printer.stream.workspace if printer.stream else 0)  # fmt: skip
+
+
+def fitted_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: tuple[Instruction, ...],
+                       plain: Instruction) -> tuple[Placement, TeamPlacer, float]:  # fmt: skip
+    """Where the values of `behind_products(p)` lie, and the bytes of shared memory that a block has, if they hold the rings and the
+    instructions find registers; nothing is printed. What an epilogue stages and the registers that it holds are known when it is printed
+    and come on top. Raises UnsupportedOp where the chip or the views do not allow it, DoesNotFit with the numbers."""
+    if "warpgroups" not in chip.features or not table:
+        raise UnsupportedOp(f"{chip.name} ({chip.arch}) has no warpgroup instructions", where=f"kernel {p.name}")
+    workers = 1 if schedule.ping_pong else schedule.workers  # of a tile
+    at = Placement(TEAM * workers, chip.lanes(4), schedule.stages)
+    placer = TeamPlacer(p, table, plain, at, workers, schedule.resident)
+    placer.run()
+    if not placer.bulk:
+        raise UnsupportedOp("no product reads a factor that is copied in bulk", where=f"kernel {p.name}")
+    _check_instructions(p, at, schedule, chip)
+    shared, reserved = chip.shared_of_core
+    shared = shared // schedule.resident - reserved
+    check_shared(p, max(at.bytes, placer.reach), shared)
+    check_grid(p)
+    return at, placer, shared
 
 
 def rounds_products(kernel: Kernel) -> bool:

@@ -18,7 +18,7 @@ from autocomp.targets.simt import trees
 from autocomp.targets.simt.access import steps_by, view_step
 from autocomp.targets.simt.capacity import check_capacity, registers_of
 from autocomp.targets.simt.digits import digit
-from autocomp.targets.simt.emit import source
+from autocomp.targets.simt.emit import check_grid, source
 from autocomp.targets.simt.expressions import STORED
 from autocomp.targets.simt.placed import Placement, tile_of
 from autocomp.targets.simt.placement import place
@@ -40,18 +40,27 @@ def emit_rows(p: TileProgram, schedule: Schedule, chip: Chip, plain: Instruction
               headers: tuple[str, ...]) -> KernelSource:  # fmt: skip
     """The kernel of blocks that stay, `schedule.resident` on a core. Raises UnsupportedOp for rows that do not come in bulk, DoesNotFit
     with the numbers of slots, shared memory or registers."""
-    if "clusters" not in chip.features:
-        raise UnsupportedOp(f"{chip.name} has no bulk copies", where=f"kernel {p.name}", hint="take a schedule with one block a tile")
-    at = place(p, (), plain, schedule.threads * schedule.cluster, chip.lanes(4), schedule.stages, schedule.cluster)
+    at, shared = fitted_rows(p, schedule, chip, plain)
     printer = RowPrinter(p, at, schedule.directives)
     printer.overlaps = printer.wants("pdl", "launches_overlap" in chip.features)
     body = printer.body()
-    reserved = chip.limits.get("shared_reserved", 0.0)  # of each block, beside what it may have
-    shared = (chip.memory("shared").capacity + reserved) // schedule.resident - reserved
     check_capacity(p, at, shared, registers_of(chip, schedule.threads, schedule.resident))
     clusters = int(chip.limits.get(f"clusters_of_{schedule.cluster}", chip.cores // schedule.cluster))
     blocks = clusters * schedule.cluster * schedule.resident
     return source(p, at, printer, body, schedule.threads, header, headers, "cu", at_most=blocks, resident=schedule.resident)
+
+
+def fitted_rows(p: TileProgram, schedule: Schedule, chip: Chip, plain: Instruction) -> tuple[Placement, float]:
+    """Where the values of a row's piece lie, and the bytes of shared memory that a block has, if a thread's registers hold them; nothing
+    is printed. The slots come on top. Raises UnsupportedOp where the chip has no bulk copies, DoesNotFit with the numbers."""
+    if "clusters" not in chip.features:
+        raise UnsupportedOp(f"{chip.name} has no bulk copies", where=f"kernel {p.name}", hint="take a schedule with one block a tile")
+    at = place(p, (), plain, schedule.threads * schedule.cluster, chip.lanes(4), schedule.stages, schedule.cluster)
+    reserved = chip.limits.get("shared_reserved", 0.0)  # of each block, beside what it may have
+    shared = (chip.memory("shared").capacity + reserved) // schedule.resident - reserved
+    check_capacity(p, at, shared, registers_of(chip, schedule.threads, schedule.resident))
+    check_grid(p)
+    return at, shared
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from autocomp.targets.maca.toolchain import Toolchain
-from autocomp.targets.simt.emit import emit
+from autocomp.targets.simt.emit import emit, fitted
 from autocomp.targets.source import KernelSource
 from autocomp.targets.symbols import sizes_apart
 
@@ -47,6 +47,11 @@ class MacaTarget:
         """The kernel under a schedule."""
         matrix, plain = instructions()
         return emit(derive(kernel, schedule), schedule, self.chip, matrix, plain, header, (HEADER,), "maca", counted=True)
+
+    def fits(self, kernel: Kernel, schedule: Schedule) -> None:
+        """Raises DoesNotFit or UnsupportedOp for what `emit` refuses before it prints a line: by the places of its values."""
+        matrix, plain = instructions()
+        fitted(derive(kernel, schedule), schedule, self.chip, matrix, plain)
 
     def admit(self, kernel: Kernel, schedule: Schedule) -> frozenset[str]:
         """The directives that take effect. Raises what `emit` would."""

@@ -25,13 +25,18 @@ def check_capacity(p: TileProgram, out: Placement, shared: float, registers: int
 
     more: registers besides those of values; packed: values of which several share a register, or wait elsewhere, and how many.
     """
-    if out.bytes > shared:
-        raise DoesNotFit("shared memory of a block", needed=out.bytes, available=shared, where=f"kernel {p.name}",
-                         hint="use smaller tiles or fewer stages")  # fmt: skip
+    check_shared(p, out.bytes, shared)
     held = pressure(p, out, packed or {}) + more
     if held > registers:
         raise DoesNotFit("registers of a thread", needed=held, available=registers, where=f"kernel {p.name}",
                          hint="use more threads or smaller tiles")  # fmt: skip
+
+
+def check_shared(p: TileProgram, needed: int, available: float) -> None:
+    """Raises DoesNotFit where a block needs more bytes of shared memory than there are."""
+    if needed > available:
+        raise DoesNotFit("shared memory of a block", needed=needed, available=available, where=f"kernel {p.name}",
+                         hint="use smaller tiles or fewer stages")  # fmt: skip
 
 
 def pressure(p: TileProgram, out: Placement, packed: Mapping[str, int]) -> int:

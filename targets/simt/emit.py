@@ -33,12 +33,7 @@ def emit(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[
 
     Raises UnsupportedOp for what has no layout or no device function, DoesNotFit with the numbers of shared memory or registers.
     """
-    if schedule.cluster > 1 and "clusters" not in chip.features:
-        raise UnsupportedOp(f"{chip.name} has no clusters of blocks", where=f"kernel {p.name}")
-    if any(x.opt("parts") for x in _loops(p.body)):
-        raise UnsupportedOp("blocks of one role do not share out a tile's depth", where=f"kernel {p.name}",
-                            hint="specialise warps: roles: 'warp_specialise'")  # fmt: skip
-    at = placed(p, schedule, chip, instructions, plain)
+    at = fitted(p, schedule, chip, instructions, plain)
     printer = Printer(p, at, exact, counted, schedule.directives)
     printer.streams = (int(chip.limits.get("streams_from", 1)), int(chip.limits.get("streams_to", 0)))
     printer.overlaps = printer.wants("pdl", overlap_pays(p, chip))
@@ -53,6 +48,26 @@ def placed(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequenc
     stages = max([int(x.opt("stages", "1")) for x in _loops(p.body)], default=1)  # of the deepest ring
     threads = schedule.threads * schedule.cluster
     return place(p, instructions, plain, threads, chip.lanes(4), stages, schedule.cluster, schedule.instruction)
+
+
+def fitted(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[Instruction], plain: Instruction) -> Placement:
+    """Where its values lie, if a block's shared memory and a thread's registers hold them; nothing is printed. What reductions exchange
+    through shared memory is placed as they are printed and comes on top. Raises UnsupportedOp, DoesNotFit with the numbers."""
+    if schedule.cluster > 1 and "clusters" not in chip.features:
+        raise UnsupportedOp(f"{chip.name} has no clusters of blocks", where=f"kernel {p.name}")
+    if any(x.opt("parts") for x in _loops(p.body)):
+        raise UnsupportedOp("blocks of one role do not share out a tile's depth", where=f"kernel {p.name}",
+                            hint="specialise warps: roles: 'warp_specialise'")  # fmt: skip
+    at = placed(p, schedule, chip, instructions, plain)
+    check_capacity(p, at, chip.memory("shared").capacity, registers_of(chip, schedule.threads))
+    check_grid(p)
+    return at
+
+
+def check_grid(p: TileProgram) -> None:
+    """Raises DoesNotFit where a grid has more blocks than can be numbered."""
+    if (blocks := blocks_of(p)) > BLOCKS:
+        raise DoesNotFit("blocks of a grid", needed=blocks, available=BLOCKS, where=f"kernel {p.name}", hint="use larger tiles")
 
 
 def grid_of(p: TileProgram) -> tuple[tuple[Dim, int], ...]:
@@ -90,9 +105,8 @@ def source(p: TileProgram, at: Placement, printer: Printer, body: list[str], thr
     bounds = f"{threads}, {resident}" if resident > 1 else str(threads)
     signature = f'extern "C" __global__ void __launch_bounds__({bounds}) {name}({", ".join(arguments)}) {{'
     text = "\n".join([f"/*\n{comment.replace('*/', '* /')}\n */", signature, *body, "}", ""])
-    grid, blocks = grid_of(p), blocks_of(p)
-    if blocks > BLOCKS:
-        raise DoesNotFit("blocks of a grid", needed=blocks, available=BLOCKS, where=f"kernel {p.name}", hint="use larger tiles")
+    check_grid(p)
+    grid = grid_of(p)
     inputs, outputs = (tuple(dict.fromkeys(t.buffer for t in ts)) for ts in (p.inputs, p.outputs))
     together = ((at.cluster, 1),) if at.cluster > 1 else ((at_most, 1),) if workspace else ()  # few tiles have pieces for many blocks
     launch = Launch(((*grid, *together),), threads, at.bytes, cluster=at.cluster, at_most=at_most, workspace=workspace, maps=maps,
