@@ -83,9 +83,9 @@ class FaultyCuda(CudaTarget):
         head, brace, body = after.partition(") {\n")
         return replace(source, text=f"{before}{entry}{head}{brace}  {IN_CUDA[fault]}\n{body}")
 
-    def admit(self, kernel: Kernel, schedule: Schedule) -> None:
-        """Raises what `emit` would."""
-        super().emit(kernel, schedule)
+    def admit(self, kernel: Kernel, schedule: Schedule) -> frozenset[str]:
+        """The directives that take effect. Raises what `emit` would."""
+        return frozenset(super().emit(kernel, schedule).applied)
 
 
 def _last(text: str) -> str:
