@@ -9,6 +9,8 @@ from autocomp.ir.reference import evaluate
 
 torch = pytest.importorskip("torch", reason="torch is not installed (pip install 'autocomp[torch]')")
 
+from torch.nn import functional as F  # noqa: E402, N812
+
 import autocomp  # noqa: E402
 from autocomp.frontends.torch.export import load_torch  # noqa: E402
 
@@ -20,6 +22,11 @@ J = torch.tensor([1, 4, 0])
 WITH_NAN = X.clone()
 WITH_NAN[0, 1, 2] = WITH_NAN[0, 1, 4] = float("nan")
 SAME = torch.tensor([[3, 1, 1, 2, 3], [0, 0, 0, 0, 0]])
+
+
+BAGGED = torch.tensor([1, 4, 3, 0, 3, 2, 2, 1])
+FROM = torch.tensor([0, 3, 3, 5])
+INF, NAN = float("inf"), float("nan")
 
 
 class Apply(torch.nn.Module):
@@ -71,6 +78,26 @@ CASES = {
     "bucketize right": lambda x, v: torch.bucketize(torch.tensor([1, 2, 3]), torch.tensor([1, 3, 5]), right=True, out_int32=True),
     "searchsorted": lambda x, v: torch.searchsorted(torch.sort(x, -1)[0], x * 0.5, side="right"),
     "cumprod": lambda x, v: torch.cumprod(x, 1),
+    "scatter_reduce mean": lambda x, v: x.scatter_reduce(0, TURNED % 3, x * 2, "mean"),
+    "scatter_reduce mean, alone": lambda x, v: x.scatter_reduce(0, TURNED % 3, x * 2, "mean", include_self=False),
+    "scatter_reduce mean of integers": lambda x, v: SAME.scatter_reduce(1, SAME, -2 * SAME - 1, "mean"),
+    "index_reduce": lambda x, v: x.index_reduce(1, torch.tensor([1, 1, 4]), x[:, 2:], "mean", include_self=False),
+    "index_reduce amin": lambda x, v: x.index_reduce(-1, torch.tensor([1, 1, 4]), x[..., 3:], "amin"),
+    "index_reduce of a scalar": lambda x, v: v[0].index_reduce(0, torch.tensor(0), v[1], "prod"),
+    "cummax": lambda x, v: torch.cummax(WITH_NAN + 0 * x, 2),
+    "cummin of equal ones": lambda x, v: torch.cummin(SAME, 1),
+    "cummax of ends": lambda x, v: torch.cummax(torch.tensor([[-INF, -INF, 1.0, INF, INF]]) + 0 * v, 1),
+    "cummin of truth values": lambda x, v: torch.cummin(x > 0, 0),
+    "logcumsumexp": lambda x, v: torch.logcumsumexp(50 * x, 1),
+    "logcumsumexp of ends": lambda x, v: torch.logcumsumexp(torch.tensor([[-INF, -INF, 1.0, INF, 2.0], [1.0, 2.0, NAN, 3.0, INF]]) + v, 1),
+    "bags": lambda x, v: F.embedding_bag(BAGGED, x[0], FROM, mode="sum"),
+    "bags, averaged": lambda x, v: F.embedding_bag(BAGGED, x[0], FROM, mode="mean", padding_idx=3),
+    "bags, largest": lambda x, v: F.embedding_bag(BAGGED[:5], x[0], FROM, mode="max", include_last_offset=True),
+    "bags, weighted": lambda x, v: F.embedding_bag(BAGGED, x[0], FROM, mode="sum", per_sample_weights=x[1, 0].repeat(2)[:8]),
+    "bags, with their end": lambda x, v: F.embedding_bag(BAGGED, x[0], FROM, mode="sum", include_last_offset=True),
+    "bags of one size": lambda x, v: F.embedding_bag(BAGGED.reshape(4, 2), x[0], mode="mean"),
+    "as_strided": lambda x, v: x.as_strided((3, 2, 4), (7, 0, 2), 5),
+    "as_strided backwards through memory": lambda x, v: (2 * v).as_strided((2, 2), (1, 2), 1),
     "unfold": lambda x, v: x.unfold(1, 3, 2),
 }
 
@@ -87,7 +114,8 @@ def test_the_graph_means_what_torch_does(name):
         np.testing.assert_allclose(g, w.numpy(), rtol=1e-5, atol=1e-6)
 
 
-RUN = ["index_put apart", "scatter_add", "slice_scatter by steps", "diagonal_scatter turned", "sort", "median NaN", "unfold"]
+RUN = ["index_put apart", "scatter_add", "slice_scatter by steps", "diagonal_scatter turned", "sort", "median NaN", "unfold",
+       "cummax", "logcumsumexp of ends", "bags, averaged", "index_reduce", "as_strided"]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", RUN)
@@ -102,8 +130,17 @@ def test_it_runs(name):
 @pytest.mark.parametrize(("f", "text"), [
     (lambda x, v: torch.fft.fft(x).abs(), "complex64"),
     (lambda x, v: x + torch.rand_like(x), "random numbers\\n  next: draw them outside and pass them as an input"),
-    (lambda x, v: x.scatter_reduce(1, torch.ones(4, 5, 6, dtype=torch.int64), x, "mean"), "reduces by mean"),
+    (lambda x, v: x.transpose(0, 1).as_strided((4,), (2,), 0), "as_strided: of a tensor that does not lie densely"),
+    (lambda x, v: x[0].as_strided((8,), (9,), 0), "as_strided: reads beyond"),
 ])  # fmt: skip
 def test_what_is_refused_says_why(f, text):
     with pytest.raises(autocomp.AutocompError, match=text):
         load_torch(Apply(f).eval(), (X, V))
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_the_last_bag_ends_at_the_last_offset(mode):
+    bags = lambda index: lambda x, v: F.embedding_bag(index, x[0], FROM, mode=mode, include_last_offset=True)
+    graph = load_torch(Apply(bags(BAGGED)).eval(), (X, V))
+    got = evaluate(graph, {n.attrs["name"]: t.numpy() for n, t in zip(graph.inputs, (X, V))}, float64=False)
+    np.testing.assert_allclose(next(iter(got.values())), bags(BAGGED[:5])(X, V).numpy(), rtol=1e-5, atol=1e-6)

@@ -18,10 +18,12 @@ TABLE: dict[str, Lowering] = {}
 
 class Call:
     """One node of an exported graph. `out`: the type that torch gives the result (None where it is no tensor); of several results `outs`
-    are the types and `read` the numbers of those that are read."""
+    are the types and `read` the numbers of those that are read. `dense`: torch's own tensors among its operands lie row by row from the
+    start of their memory."""
 
     def __init__(self, b: Builder, name: str, out: TensorType | None, where: str, outs: tuple[Any, ...] = (),
-                 read: frozenset[int] = frozenset()) -> None:  # fmt: skip
+                 read: frozenset[int] = frozenset(), dense: bool = True) -> None:  # fmt: skip
+        self.dense = dense
         self.b, self.name, self.out, self.where, self.outs, self.read = b, name, out, where, outs, read
 
     def op(self, name: str, *inputs: Node, **attrs: Any) -> Node:

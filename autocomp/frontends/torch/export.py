@@ -18,6 +18,7 @@ import numpy as np
 from autocomp.errors import AutocompError, ModelError, UnsupportedOp
 from autocomp.forks import Lock
 from autocomp.frontends.torch import (  # noqa: F401  (their rows stand in TABLE)
+    bags,
     convolutions,
     normalisation,
     ordering,
@@ -26,6 +27,7 @@ from autocomp.frontends.torch import (  # noqa: F401  (their rows stand in TABLE
     products,
     reductions,
     resampling,
+    running,
     sampling,
     special,
     views,
@@ -184,7 +186,7 @@ class Reader:
         args = [self.argument(a, where, k) for a, k in zip_longest(node.args, [*kinds.values()][: len(node.args)])]
         kwargs = {k: self.argument(v, where, kinds.get(k)) for k, v in node.kwargs.items() if k not in NOT_VALUES}
         try:
-            value = lower(Call(self.b, name, out, where, *self.several(node)), *args, **kwargs)
+            value = lower(Call(self.b, name, out, where, *self.several(node), dense=_dense(node)), *args, **kwargs)
         except UnsupportedOp:
             raise
         except AutocompError as e:
@@ -224,6 +226,12 @@ class Reader:
 
 def _is_tensor(node: Any) -> bool:
     return hasattr(node.meta.get("val"), "dtype")
+
+
+def _dense(node: Any) -> bool:
+    """Whether the tensors that a node reads lie row by row from the start of their memory."""
+    read = [v for a in node.all_input_nodes if hasattr(v := a.meta.get("val"), "is_contiguous")]
+    return all(isinstance(v.storage_offset(), int) and v.storage_offset() == 0 and v.is_contiguous() for v in read)
 
 
 def to_numpy(x: Any) -> np.ndarray:

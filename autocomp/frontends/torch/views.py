@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
+from autocomp.budget import check_table
 from autocomp.frontends.torch.call import Call, axis_of, row
 from autocomp.ir.node import Node
 from autocomp.ir.types import BOOL, I64
@@ -192,6 +194,24 @@ def _unfold(c: Call, x: Node, dim: int, size: int, step: int) -> Node:
     at = np.arange((n - size) // step + 1)[:, None] * step + np.arange(size)
     y = c.op("gather", x, c.array(at), axis=axis)
     return c.op("transpose", y, perm=(*(k for k in range(y.type.rank) if k != axis + 1), axis + 1))
+
+
+@row("as_strided")
+def _as_strided(c: Call, x: Node, size: list[int], strides: list[int], offset: int | None = None) -> Node:
+    """Elements of x's memory at steps: look-ups at places that are known, where that memory is x row by row."""
+    if not c.dense:
+        raise c.refuse("of a tensor that does not lie densely in its memory", "use views and slices, or call contiguous() first")
+    if any(not isinstance(n, int) for n in (*x.type.shape, *size, *strides, offset or 0)):
+        raise c.refuse(f"reads {x.type} at steps that are symbolic", "fix the dimensions")
+    flat = c.op("reshape", x, shape=(x.type.elements,))
+    check_table(prod(size), c.where)
+    at = np.full(size, offset or 0, np.int64)
+    for k, (n, step) in enumerate(zip(size, strides, strict=True)):
+        at += np.arange(n).reshape(n, *[1] * (len(size) - k - 1)) * step
+    if at.size and at.max() >= x.type.elements:
+        raise c.refuse(f"reads beyond the {x.type.elements} elements of {x.type}: element {at.max()}", "take a view of the whole tensor")
+    same = at.shape == x.type.shape and np.array_equal(at.reshape(-1), np.arange(at.size))
+    return x if same else c.op("gather", flat, c.array(at), axis=0)
 
 
 @row("embedding")

@@ -13,7 +13,7 @@ import numpy as np
 
 from autocomp.frontends.torch.call import Call, axis_of, row
 from autocomp.ir.node import Node
-from autocomp.ir.types import BOOL, I64, Dim
+from autocomp.ir.types import BOOL, F32, I64, SHORT_FLOATS, Dim
 
 REDUCED = {"add": "add", "sum": "add", "multiply": "mul", "prod": "mul", "amax": "max", "amin": "min"}
 
@@ -102,18 +102,48 @@ def _scatter(c: Call, x: Node, dim: int, index: Node, source: Any, reduce: str |
         return _flat(c, x, lambda y, i, s: _scatter(c, y, 0, i, s, reduce, include_self=include_self), index, source)
     axis = axis_of(x, dim)
     name = "add" if c.name == "scatter_add" else reduce
-    if name is not None and name not in REDUCED:
-        raise c.refuse(f"reduces by {name}", "sum, and divide by a count of what goes to each place")
+    if name is not None and name not in (*REDUCED, "mean"):
+        raise c.refuse(f"reduces by {name}")
     index = c.cast(index if index.type.rank else c.op("reshape", index, shape=(1,)), I64)
     source = c.value(source, x.type.dtype)
     if source.type.rank == index.type.rank:
         n = index.type.rank
         source = c.op("slice", source, starts=(0,) * n, limits=index.type.shape, steps=(1,) * n)
     source = c.op("broadcast" if source.type.rank < index.type.rank else "reshape", source, shape=index.type.shape)
+    return _reduced(c, x, index, source, axis, name, include_self)
+
+
+@row("index_reduce")
+def _index_reduce(c: Call, x: Node, dim: int, index: Node, source: Node, reduce: str, *, include_self: bool = True) -> Node:
+    """x[.., index[i], ..] reduced with source[.., i, ..] along one dimension."""
+    if not x.type.rank:
+        return _flat(c, x, lambda y, i, s: _index_reduce(c, y, 0, i, s, reduce, include_self=include_self), index, source)
+    axis = axis_of(x, dim)
+    source = source if source.type.rank else c.op("reshape", source, shape=(1,))
+    n = index.type.elements
+    index = c.op("reshape", c.cast(index, I64), shape=(n, *[1] * (x.type.rank - axis - 1)))
+    return _reduced(c, x, c.op("broadcast", index, shape=source.type.shape), source, axis, reduce, include_self)
+
+
+def _reduced(c: Call, x: Node, index: Node, source: Node, axis: int, name: str | None, include_self: bool) -> Node:
+    """Updates of x's shape but along the axis, reduced with each other where they go to one place, and with what is there."""
+    if name == "mean":
+        return _averaged(c, x, index, source, axis, include_self)
     if name is not None and not include_self:
         first = c.op("broadcast", c.b.const(_neutral(name, x), x.type.dtype), shape=index.type.shape)
         x = c.op("scatter_elements", x, index, first, axis=axis, reduction="none")
     return c.op("scatter_elements", x, index, source, axis=axis, reduction=REDUCED[name] if name else "none")
+
+
+def _averaged(c: Call, x: Node, index: Node, source: Node, axis: int, include_self: bool) -> Node:
+    """Sums over counts; of integers rounded down. A place without updates stays as it is."""
+    d = x.type.dtype
+    wide = F32 if d in SHORT_FLOATS else d
+    ones = lambda like, v: c.op("broadcast", c.b.const(v, I64), shape=like.type.shape)
+    total = _reduced(c, c.cast(x, wide), index, c.cast(source, wide), axis, "sum", include_self)
+    count = c.op("scatter_elements", ones(x, int(include_self)), index, ones(index, 1), axis=axis, reduction="add")
+    count = c.cast(c.op("max", count, c.b.const(1, I64)), wide)
+    return c.cast(c.op("div" if d.is_float else "floordiv", total, count), d)
 
 
 def _neutral(name: str, x: Node) -> Any:
