@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 
 from autocomp.errors import ModelError
 from autocomp.ir.affine import Aff, aff
@@ -19,6 +20,7 @@ from autocomp.ir.scalar import SCALAR, result_dtype
 from autocomp.ir.types import BOOL, DTYPES, DType
 from autocomp.tile.program import Value
 
+MOST = 1 << 62
 INFIX = {"add": ("+", 2), "sub": ("-", 2), "mul": ("*", 3), "div": ("/", 3),
          "lt": ("<", 1), "le": ("<=", 1), "gt": (">", 1), "ge": (">=", 1), "eq": ("==", 1), "ne": ("!=", 1)}
 _BY_SIGN = {sign: (name, level) for name, (sign, level) in INFIX.items()}
@@ -112,7 +114,7 @@ class Reader:
             if not m:
                 raise ModelError(f"unexpected {text[pos:].strip()[:1]!r}", where=f"{where}:{pos + 1}")
             kind = m.lastgroup if m.lastgroup != "type" else "num"
-            self.tokens.append((kind or "num", m.group().strip(), m.start()))
+            self.tokens.append((kind or "num", m.group().strip(), m.end() - len(m.group().lstrip())))
             pos = m.end()
 
     def peek(self, ahead: int = 0) -> str:
@@ -151,9 +153,22 @@ class Reader:
             out.append(one())
         return out
 
+    def dtype(self) -> DType:
+        if self.peek() not in DTYPES:
+            near = get_close_matches(self.peek(), DTYPES, 1)
+            self.fail(f"expected a dtype, found {self.peek() or 'the end'!r}" + (f"; did you mean '{near[0]}'?" if near else ""))
+        return DTYPES[self.next()]
+
+    def whole(self) -> int:
+        """A whole number of one or more."""
+        if not self.peek().isdecimal() or not 0 < int(self.peek()) <= MOST:
+            self.fail(f"expected a whole number of 1 or more, found {self.peek() or 'the end'!r}")
+        return int(self.next())
+
     # ---- index expressions
     def aff(self) -> Aff:
-        out = self.term() * (-1 if self.take("-") else 1)
+        sign = -1 if self.take("-") else 1  # before the term is read
+        out = self.term() * sign
         while self.peek() in ("+", "-"):
             sign = -1 if self.next() == "-" else 1
             sign *= -1 if self.take("-") else 1
@@ -162,7 +177,7 @@ class Reader:
 
     def term(self) -> Aff:
         if self.kind() == "num":
-            n = int(self.next())
+            n = self.whole() if self.peek() != "0" else int(self.next())
             return self.atom() * n if self.take("*") else aff(n)
         if self.take("-"):
             return -self.term()
@@ -175,14 +190,14 @@ class Reader:
             num = self.aff()
             self.need(")")
             self.need("/")
-            den = int(self.next())
+            den = self.whole()
             self.need(")")
             return num // den
         if self.take("("):
             inner = self.aff()
             if self.take(")"):
                 if self.take("mod"):
-                    inner = inner % int(self.next())
+                    inner = inner % self.whole()
                 else:
                     return inner
                 self.need(")")
@@ -227,10 +242,10 @@ class ExprReader(Reader):
 
     def unary(self) -> tuple:
         if self.take("-"):
-            kind, text, suffix = self.unary()
-            if kind != "lit":
+            inner = self.unary()
+            if inner[0] != "lit" or inner[1].startswith("-"):
                 self.fail("a minus sign stands before literals only; write neg(x)")
-            return ("lit", "-" + text, suffix)
+            return ("lit", "-" + inner[1], inner[2])
         if self.kind() == "num":
             m = re.fullmatch(rf"(.*?)({_SUFFIX})?", self.next())
             assert m
@@ -246,9 +261,10 @@ class ExprReader(Reader):
             return ("leaf", Const(BOOL, name == "true"))
         if name in self.values:
             return ("leaf", Value(self.values[name], name))
-        if self.take("{"):
+        if name in self.tensors and self.take("{"):
             return ("gather", name, self.items("}", self.comparison))
         if not self.take("("):
+            self.at -= 1
             self.fail(f"unknown value {name!r}")
         return self.call(name)
 
@@ -258,18 +274,19 @@ class ExprReader(Reader):
             if self.take(")"):
                 return ("bare", index)
             self.need(",")
-            dtype = DTYPES[self.next()]
+            dtype = self.dtype()
             self.need(")")
             return ("leaf", Index(dtype, index))
         if name == "inside":
             return ("leaf", Inside.of(tuple(self.items(")", self.aff))))
         if name == "cast":
-            dtype = DTYPES[self.next()]
+            dtype = self.dtype()
             self.need(",")
             inner = self.comparison()
             self.need(")")
             return ("cast", dtype, inner)
         if name not in SCALAR:
+            self.at -= 2  # where its name stands
             self.fail(f"unknown function {name!r}")
         return (name, self.items(")", self.comparison))
 
@@ -280,6 +297,8 @@ class ExprReader(Reader):
             return t[1].dtype
         if t[0] == "cast":
             return t[1]
+        if t[0] == "bare":
+            raise ModelError("idx(axis) without a dtype stands only left of '<'", where=f"{self.where}:1")
         if t[0] == "gather":
             return self.tensors[t[1]]
         if SCALAR[t[0]].result == "bool":
@@ -295,7 +314,9 @@ class ExprReader(Reader):
         if t[0] == "lit":
             dtype = DTYPES[t[2]] if t[2] else expected
             if dtype is None:
-                raise ModelError(f"literal {t[1]} has no type", where=self.where, hint=f"write {t[1]}f32")
+                raise ModelError(f"literal {t[1]} has no type", where=f"{self.where}:1", hint=f"write {t[1]}f32")
+            if not dtype.is_float and not t[1].lstrip("-").isdecimal():
+                raise ModelError(f"{t[1]} is no {dtype}", where=f"{self.where}:1", hint="write a whole number, or cast")
             return Const(dtype, float(t[1]) if dtype.is_float else int(t[1]))
         if t[0] == "cast":
             if t[2][0] == "lit" and t[2][1].lstrip("-") in ("inf", "nan") and not t[2][2]:
@@ -304,11 +325,11 @@ class ExprReader(Reader):
         if t[0] == "gather":
             return Gather(self.tensors[t[1]], t[1], tuple(self.build(i, None) for i in t[2]))
         if t[0] == "bare":
-            raise ModelError("idx(axis) without a dtype stands only left of '<'", where=self.where)
+            raise ModelError("idx(axis) without a dtype stands only left of '<'", where=f"{self.where}:1")
         fn, operands = t
         seen = self.first_type(fn, operands) or (expected if SCALAR[fn].result == "same" else None)
         args = tuple(self.build(o, BOOL if fn == "where" and k == 0 else seen) for k, o in enumerate(operands))
         try:
             return Map(result_dtype(fn, [a.dtype for a in args]), fn, args)
         except TypeError as e:
-            raise ModelError(str(e), where=self.where) from e
+            raise ModelError(str(e), where=f"{self.where}:1") from e

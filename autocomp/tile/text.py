@@ -14,14 +14,20 @@ bounds have a line `size M lo=1 hi=4096 multiple=8`; constant inputs the word `c
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from autocomp.errors import ModelError
 from autocomp.ir.affine import aff
-from autocomp.ir.types import DTYPES, Dim, Sym
+from autocomp.ir.types import Dim, Sym
+from autocomp.tile.check_program import check
 from autocomp.tile.expr_text import ExprReader, Reader, show_aff, show_expr
 from autocomp.tile.program import Buf, Expr, Loop, Stmt, Tensor, TileProgram
 
+GRAMMAR = "the grammar stands in autocomp/tile/program.py"
+PAIR = re.compile(r"\w+=\w+$")
+SIZE = re.compile(r"size (\w+) lo=(\d{1,18}) hi=(\d{1,18}) multiple=(\d{1,18})$")
+SCOPES = ("block", "fragment")
 LOOPS = ("grid", "serial", "pipelined", "parallel", "when")
 
 
@@ -93,6 +99,7 @@ class _Parser:
     inputs: tuple[Tensor, ...] = ()
     outputs: tuple[Tensor, ...] = ()
     at: int = 0
+    numbers: list[int] = field(default_factory=list)  # of the lines of loops and statements, in order
 
     def dim(self, text: str) -> Dim:
         return int(text) if text.isdigit() else self.syms.setdefault(text, Sym(text))
@@ -101,7 +108,7 @@ class _Parser:
         constant = r.take("const")
         name = r.next()
         r.need(":")
-        dtype = DTYPES[r.next()]
+        dtype = r.dtype()
         r.need("[")
 
         def axis() -> tuple[str, Dim]:
@@ -126,14 +133,16 @@ class _Parser:
                 guard.append(r.aff())
                 r.need(">=")
                 r.need("0")
-            fill = (-1 if r.take("-") else 1) * float(r.next())
+            fill = (-1 if r.take("-") else 1) * _number(r.next(), r.where)
         return Tensor(name, dtype, axes, extents, buffer, shape, index, tuple(guard), fill, constant)
 
     def header(self) -> tuple[str, tuple, tuple]:
         sizes = [i for i, (_, s) in enumerate(self.lines) if s.startswith("size ")]
         for i in sizes:
-            words = self.lines[i][1].split()
-            self.syms[words[1]] = Sym(words[1], **{k: int(v) for k, v in (w.split("=") for w in words[2:])})
+            number, line = self.lines[i]
+            if not (m := SIZE.match(line)):
+                raise ModelError(f"expected 'size N lo=1 hi=64 multiple=1', found {line!r}", where=f"line {number}:1")
+            self.syms[m[1]] = Sym(m[1], *map(int, m.groups()[1:]))
         self.lines = [x for i, x in enumerate(self.lines) if i not in sizes]
         if len(self.lines) < 3:
             raise ModelError("a tile program starts with the lines kernel, axes, tile", where="tile program")
@@ -149,9 +158,11 @@ class _Parser:
         self.outputs = tuple(outputs)
         pairs = []
         for (number, line), word in zip(self.lines[1:3], ("axes", "tile")):
-            if line.split()[0] != word:
-                raise ModelError(f"expected the line '{word} ...', found {line!r}", where=f"line {number}")
+            if line.split()[0] != word or not all(PAIR.match(w) for w in line.split()[1:]):
+                raise ModelError(f"expected the line '{word} i0=64 ...', found {line!r}", where=f"line {number}:1")
             pairs.append(tuple((a, self.dim(n)) for a, n in (w.split("=") for w in line.split()[1:])))
+        if r.peek():
+            r.fail(f"unexpected {r.peek()!r}")
         self.at = 3
         return name, pairs[0], pairs[1]
 
@@ -163,52 +174,70 @@ class _Parser:
             if depth < indent:
                 break
             if depth > indent:
-                raise ModelError("unexpected indentation", where=f"line {number}")
+                raise ModelError("unexpected indentation", where=f"line {number}:1")
             self.at += 1
             words = line.split()
+            self.numbers.append(number)
             if words[0] in LOOPS:
                 opts = tuple((k, v) for k, v in (w.split("=", 1) for w in words if "=" in w))
                 axes = tuple(a.strip(",") for a in words[1:] if "=" not in a)
                 out.append(Loop(words[0], axes, self.block(indent + 2), opts))
             else:
-                out.append(self.stmt(line.strip(), f"line {number}"))
+                out.append(self.stmt(line, f"line {number}"))
         return tuple(out)
 
     def stmt(self, line: str, where: str) -> Stmt:
+        refuse = lambda what, hint=GRAMMAR: ModelError(what, where=f"{where}:{len(line) - len(line.lstrip()) + 1}", hint=hint)
         head, _, rest = line.partition(" = ")
         acc = head.endswith(" +") or " += " in line.split(" = ", maxsplit=1)[0]
         if " += " in head:
             head, _, rest = line.partition(" += ")
             acc = True
-        if head.startswith("store "):
-            return Stmt("store", head[6:].strip(), (rest.strip(),))
+        if head.strip().startswith("store "):
+            return Stmt("store", head.strip()[6:].strip(), (rest.strip(),))
         if ":" in head:
             r = Reader(head, where)
             name = r.next()
             r.need(":")
-            dtype = DTYPES[r.next()]
+            dtype = r.dtype()
             r.need("[")
-            self.bufs[name] = Buf(name, dtype, tuple(r.items("]", r.next)), r.next())
+            axes = tuple(r.items("]", r.next))
+            if r.peek() not in SCOPES or r.peek(1):
+                r.fail(f"expected {' or '.join(SCOPES)} at the end of a declaration")
+            scope = r.next()
+            if name in self.bufs:
+                r.fail(f"value {name!r} is declared twice")
+            self.bufs[name] = Buf(name, dtype, axes, scope)
         else:
             name = head.strip()
         if name not in self.bufs:
-            raise ModelError(f"value {name!r} has no declaration", where=where)
+            raise refuse(f"value {name!r} has no declaration")
         op, _, operands = rest.partition(" ")
         if op == "map":
             values = {b.name: b.dtype for b in self.bufs.values()}
             tensors = {t.name: t.dtype for t in self.inputs}
-            expr = ExprReader(operands, values, tensors, where).parse(self.bufs[name].dtype)
+            expr = ExprReader(operands.rjust(len(line)), values, tensors, where).parse(self.bufs[name].dtype)
             return map_stmt(name, expr)
         if op == "copy":
             return Stmt("copy", name, (operands,), acc=acc)
         if op == "fill":
-            return Stmt("fill", name, (), float(operands) if self.bufs[name].dtype.is_float else int(operands))
+            return Stmt("fill", name, (), _number(operands, where) if self.bufs[name].dtype.is_float else int(_number(operands, where)))
         if op == "reduce":
+            if len(operands.split()) != 3:
+                raise refuse(f"reduce wants an operation, an axis and a value, found {operands!r}", "such as `reduce add i1 x`")
             fn, axis, src = operands.split()
             return Stmt("reduce", name, (src,), fn, axis, acc)
         if op == "mma":
             return Stmt("mma", name, tuple(x.strip() for x in operands.split(",")), acc=acc)
-        raise ModelError(f"unknown statement {op!r}", where=where, hint="one of copy, fill, map, reduce, mma, store")
+        raise refuse(f"unknown statement {op!r}", "one of copy, fill, map, reduce, mma, store")
+
+
+def _number(text: str, where: str) -> float:
+    """As it is written: 0 and 0.0 are equal, and print as they came."""
+    try:
+        return int(text) if text.lstrip("-").isdecimal() else float(text)
+    except ValueError:
+        raise ModelError(f"expected a number, found {text!r}", where=f"{where}:1") from None
 
 
 def map_stmt(dst: str, expr: Expr) -> Stmt:
@@ -220,9 +249,11 @@ def map_stmt(dst: str, expr: Expr) -> Stmt:
 
 
 def parse(text: str) -> TileProgram:
-    """The program that `show` printed, or that a person wrote. Raises ModelError with line and column."""
+    """The program that `show` printed, or that a person wrote, checked (`check_program`). Raises ModelError with line and column."""
     lines = [(i + 1, line.rstrip()) for i, line in enumerate(text.splitlines()) if line.strip()]
     p = _Parser(lines)
     name, axes, tile = p.header()
     body = p.block(0)
-    return TileProgram(name, p.inputs, p.outputs, axes, tile, tuple(p.bufs.values()), body)
+    program = TileProgram(name, p.inputs, p.outputs, axes, tile, tuple(p.bufs.values()), body)
+    check(program, p.numbers)
+    return program
