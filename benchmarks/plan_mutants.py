@@ -3,8 +3,8 @@
     python -m benchmarks.plan_mutants             a table
     python -m benchmarks.plan_mutants --left      and each that no checker misses
 
-Two kinds may be missing for nothing: a group of copies or products that then joins the next one, which is waited for no later, and the last
-arrival at a slot that no copy fills again.
+Three kinds may be missing for nothing: a group of copies or products that then joins the next one, which is waited for no later, the last
+arrival at a slot that no copy fills again, and a wait for a place among boxes that have one each.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import takewhile
+from math import prod
 
 from autocomp.targets.simt import printer
 
 from autocomp.tile import check_block, check_roles
-from autocomp.tile.plan import Block, Commit, Done, Group, Node, Order, Signal
+from autocomp.tile.plan import Barrier, Block, Box, Commit, Done, Fence, Group, Node, Order, Signal, walk
 from tests.helpers import goldens
 
 Body = tuple[Node, ...]
@@ -40,16 +42,20 @@ class Mutant:
     plan: str
     dropped: Node
     caught: str
+    spare: bool = False  # it waits for a place among more than a block's boxes take
 
     @property
     def kind(self) -> str:
         n = self.dropped
-        return f"{n.do} {n.what}" if isinstance(n, Signal) else type(n).__name__.lower()
+        if isinstance(n, Signal):
+            return f"{n.do} {n.what}"
+        bulk, team = isinstance(n, Done) and n.of == "stores", isinstance(n, Barrier) and n.agents == "warpgroup"
+        return ("bulk " if bulk else "warpgroup " if team else "") + type(n).__name__.lower()
 
     @property
     def harmless(self) -> bool:
         """Whether it is of a kind that may be missing for nothing."""
-        return isinstance(self.dropped, Commit | Group) or self.kind == "arrive empty"
+        return isinstance(self.dropped, Commit | Group) or self.kind == "arrive empty" or self.spare
 
 
 def plans() -> list[Plan]:
@@ -74,12 +80,33 @@ def mutants(plan: Plan) -> Iterator[Mutant]:
     for path in _paths(plan.body):
         body = _without(plan.body, path)
         said = check_block.problems(body) or check_roles.problems(body, plan.takers)
-        yield Mutant(plan.name, _at(plan.body, path), said[0] if said else "")
+        yield Mutant(plan.name, _at(plan.body, path), said[0] if said else "", _spare(plan.body, path))
+
+
+def _spare(body: Body, path: tuple[int, ...]) -> bool:
+    """Whether a wait for bulk stores, or the meeting behind it, stands in front of boxes that have a place each (a block that does not
+    stay for another tile writes no more of them than there are places), or behind a wait for all of them."""
+    whole, around = body, list[Block]()
+    for i in path[:-1]:
+        n = body[i]
+        assert isinstance(n, Block)
+        around.append(n)
+        body = n.body
+    at = body[path[-1]]
+    waits = (isinstance(at, Done) and at.of == "stores") or (isinstance(at, Barrier) and at.agents == "warpgroup")
+    following = body[path[-1] + 1 :]
+    box = next((n for n in following if isinstance(n, Box | Fence)), None)
+    if not waits or not isinstance(box, Box) or box.do != "write":
+        return False
+    boxes = prod(n.turns for n in around if n.turns)
+    before = [n for n in takewhile(lambda n: n is not at, walk(whole)) if isinstance(n, Box | Done)]
+    again = isinstance(at, Done) and boxes == 1 and isinstance(before[-1], Done) and before[-1].of == "stores" and before[-1].behind == 0
+    return again or (boxes <= box.places and all(n.turns for n in around if n.again))
 
 
 def _paths(body: Body, path: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]:
     for i, n in enumerate(body):
-        if isinstance(n, Order | Signal | Group | Done):
+        if isinstance(n, Order | Signal | Group | Done | Fence):
             yield (*path, i)
         elif isinstance(n, Block):
             yield from _paths(n.body, (*path, i))

@@ -12,18 +12,17 @@ from dataclasses import dataclass, field
 
 from autocomp.errors import AutocompError
 from autocomp.tile import check_roles
-from autocomp.tile.plan import Access, Barrier, Block, Commit, Exit, Landed, Node, walk
+from autocomp.tile.plan import Access, Barrier, Block, Commit, Landed, Node, walk
 
 MOST = 8  # turns of a loop that are tried
-Event = Access | Barrier | Commit | Landed | Exit
+Event = Access | Barrier | Commit | Landed
 
 
 @dataclass
 class Use:
-    """An access that has been made: how often threads had met before it, and before it was over (None: it is not yet)."""
+    """An access that has been made: how often threads had met before it was over (None: it is not yet)."""
 
     access: Access
-    begun: int
     over: int | None
 
 
@@ -38,7 +37,7 @@ class Run:
     found: list[str] = field(default_factory=list)
 
     def step(self, n: Event, slot: int) -> None:
-        if isinstance(n, Barrier):
+        if isinstance(n, Barrier) and n.agents != "warpgroup":
             self.met[False] += 1
             self.met[True] += n.agents == "cluster"
         elif isinstance(n, Commit):
@@ -62,7 +61,7 @@ class Run:
                 self.found.append(f"{_does(a)} {a.buffer} while copies into it are under way")
             elif x.over >= now:
                 self.found.append(f"{_does(a)} {a.buffer} which others {'write' if b.write else 'read'}, and nothing orders the two")
-        use = Use(a, now, None if a.lands else now)
+        use = Use(a, None if a.lands else now)
         mine[:] = [x for x in mine if x.over is None or x.over >= now] + [use]
         if a.lands:
             self.open.append(use)

@@ -2,7 +2,8 @@
 
 Each role walks its statements with a counter of turns for each ring. A slot has two phases, `full` and `empty`, as an mbarrier has: a wait
 names the parity of the phase that must be over, so it may also pass too early, or never, where roles are too far apart. A slot is read by
-products that go on until the role has waited for them. Copies land soon, or late in an order that is bad for one of the roles. Of the
+products that go on until the role has waited for them, and by bulk stores; what a role's threads and engines do in shared memory is
+followed by `boxes`. Copies land soon, or late in an order that is bad for one of the roles. Of the
 roles that can go on the first in an order does, for every order of them; loops run once, twice, as often as a ring has slots, and two
 turns more.
 """
@@ -13,7 +14,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import permutations
 
-from autocomp.tile.plan import Began, Block, Count, Done, Group, Node, Role, Signal, Touch, walk
+from autocomp.tile.boxes import MBARRIERS, Boxes, Key
+from autocomp.tile.plan import Barrier, Began, Block, Box, Count, Done, Fence, Group, Node, Role, Signal, Touch, walk
+
+Event = Role | Barrier
 
 MOST = 8  # turns of a loop that are tried, and two more
 ROUNDS = 3  # tiles of each taker
@@ -25,12 +29,14 @@ class Product:
 
     sums: str
     reads: tuple[tuple[str, int], ...]
+    boxes: tuple[str, ...] = ()
 
 
 @dataclass
 class Taker:
-    """One role: `number` of those that take tiles by turns, -1 for the producer. `turn`: of each ring; `open`, `groups`: its products under
-    way, in no group yet and in groups; `full`: the last turn of a ring that it has waited for; `tiles`: how many it has passed on."""
+    """One role: `number` of those that take tiles by turns, -1 for the producer. `turn`: of each ring, which has `depth` slots; `open`,
+    `groups`: its products under way, in no group yet and in groups; `full`: the last turn of a ring that it has waited for; `tiles`: how
+    many it has passed on; `boxes`: its shared memory."""
 
     number: int
     turn: dict[str, int] = field(default_factory=dict)
@@ -38,6 +44,8 @@ class Taker:
     groups: list[list[Product]] = field(default_factory=list)
     full: dict[str, int] = field(default_factory=dict)
     tiles: int = 0
+    depth: dict[str, int] = field(default_factory=dict)
+    boxes: Boxes = field(default_factory=Boxes)
 
     @property
     def under_way(self) -> list[Product]:
@@ -62,10 +70,11 @@ def problems(body: tuple[Node, ...], takers: int = 1) -> list[str]:
     """What is wrong between the roles of a plan; [] if nothing is. `takers`: how many consumers take tiles by turns."""
     if not any(isinstance(n, Role) for n in walk(body)):
         return []
+    least = max([0, *(n.least for n in walk(body) if isinstance(n, Block))])
     deep = min(MOST, max([1, *(n.depth for n in walk(body) if isinstance(n, Signal))]))
     parts = max([1, *(n.part[1] for n in walk(body) if isinstance(n, Block))])  # each of which has a turn
     found: list[str] = []
-    for turns in sorted({max(parts, n) for n in (1, 2, deep, deep + 2)}):
+    for turns in sorted({max(parts, least, n) for n in (1, 2, deep, deep + 2)}):
         for order in permutations(range(-1, takers)):
             for lands in ("soon", "last", "asked"):
                 found += _run(body, turns, order, takers, lands)
@@ -77,7 +86,7 @@ def _run(body: tuple[Node, ...], turns: int, order: tuple[int, ...], takers: int
     roles = [Taker(n) for n in order]
     shared, found = Phases(), list[str]()
     programs = [_events(body, r, turns, takers, {}) for r in roles]
-    waiting: list[tuple[Role, dict[str, int]] | None] = [next(p, None) for p in programs]
+    waiting: list[tuple[Event, dict[str, int]] | None] = [next(p, None) for p in programs]
     moved = True
     while moved or shared.landing:
         if shared.landing and (lands == "soon" or not moved):
@@ -92,16 +101,17 @@ def _run(body: tuple[Node, ...], turns: int, order: tuple[int, ...], takers: int
                 moved = True
                 break
     found += [f"stuck: {_name(r)} waits for {_show(w[0])}" for r, w in zip(roles, waiting) if w is not None]
+    found += [f"{_name(r)} ends while a bulk store is under way" for r in roles if r.boxes.groups]
     return found
 
 
-def _events(body: tuple[Node, ...], role: Taker, turns: int, takers: int, at: dict[str, int]) -> Iterator[tuple[Role, dict[str, int]]]:
+def _events(body: tuple[Node, ...], role: Taker, turns: int, takers: int, at: dict[str, int]) -> Iterator[tuple[Event, dict[str, int]]]:
     """The role's statements with the turn of each loop around."""
     for n in body:
-        if isinstance(n, Role):
+        if isinstance(n, Role | Barrier):
             yield n, {**at, "": turns}
         elif isinstance(n, Block):
-            if n.role and role.number >= 0:
+            if (n.role and role.number >= 0) or _place(n.since[0], at) < n.since[1]:
                 continue
             tiles = n.again in ("tile", "wave_of")
             times = ROUNDS * takers if tiles and role.number < 0 else ROUNDS if tiles else n.turns or turns if n.again else 1
@@ -111,7 +121,7 @@ def _events(body: tuple[Node, ...], role: Taker, turns: int, takers: int, at: di
                 return
 
 
-def _step(n: Role, at: dict[str, int], r: Taker, s: Phases, found: list[str]) -> bool:
+def _step(n: Event, at: dict[str, int], r: Taker, s: Phases, found: list[str]) -> bool:
     """Does one statement; False where the role must wait."""
     if isinstance(n, Count):
         by = n.times * (at[""] if n.turns else 1)
@@ -119,13 +129,24 @@ def _step(n: Role, at: dict[str, int], r: Taker, s: Phases, found: list[str]) ->
     elif isinstance(n, Signal):
         return _order(n, r, s) if n.what == "order" else _signal(n, at, r, s, found)
     elif isinstance(n, Began):
-        r.open.append(Product(n.sums, tuple((q, r.turn.get(q, 0)) for q in n.queues)))
+        r.open.append(Product(n.sums, tuple((q, r.turn.get(q, 0)) for q in n.queues), n.boxes))
+        said = [r.boxes.unseen(x) for x in n.boxes]
         for q, turn in r.open[-1].reads:
+            said.append(r.boxes.unseen(q, turn % r.depth.get(q, 1)))
             if r.full.get(q, -1) < turn:
-                found.append(f"{_name(r)} reads a slot of {q} before its bytes have landed")
+                said.append(f"reads a slot of {q} before its bytes have landed")
+        found += [f"{_name(r)} {x}" for x in said if x]
     elif isinstance(n, Group):
         r.groups.append(r.open)
         r.open = []
+    elif isinstance(n, Box):
+        found += [f"{_name(r)} {x}" for x in _box(n, at, r) if x]
+    elif isinstance(n, Fence):
+        r.boxes.fence(n.box)
+    elif isinstance(n, Barrier):
+        r.boxes.meet(n.agents != "warpgroup")
+    elif isinstance(n, Done) and n.of == "stores":
+        r.boxes.landed(n.behind)
     elif isinstance(n, Done):
         r.groups = r.groups[max(0, len(r.groups) - n.behind) :] if n.behind else []
     elif isinstance(n, Touch) and any(x.sums in n.names for x in r.under_way):
@@ -133,11 +154,32 @@ def _step(n: Role, at: dict[str, int], r: Taker, s: Phases, found: list[str]) ->
     return True
 
 
+def _place(place: tuple[tuple[str, int], ...], at: dict[str, int]) -> int:
+    return sum(at.get(loop, 0) * times for loop, times in place)
+
+
+def _box(n: Box, at: dict[str, int], r: Taker) -> Iterator[str]:
+    """An access to a box; what is wrong with it."""
+    number = _place(n.place, at) % n.places
+    if n.ring and n.lent in (None, number):
+        turn = r.turn.get(n.ring, 0) - n.back
+        slot = turn % n.depth
+        if n.do in ("read", "write") and r.full.get(n.ring, -1) < turn:
+            yield f"{n.do}s a slot of {n.ring} before its bytes have landed"
+        if n.do == "write" and any(q == n.ring and t % n.depth == slot for x in r.under_way for q, t in x.reads):
+            yield f"overwrites a slot of {n.ring} that a product reads"
+        key: Key = (n.ring, slot, number)
+    else:
+        key = (n.name, 0, number)
+    if n.do == "write" and any(n.name in x.boxes for x in r.under_way):
+        yield f"overwrites {n.name} that a product reads"
+    yield r.boxes.access(key, n.do, n.far)
+
+
 def _order(n: Signal, r: Taker, s: Phases) -> bool:
     """Takers begin their products one behind the other."""
     if n.do == "arrive":
-        key = (n.queue, n.what, (r.number + 1) % n.depth)
-        s.lands(key)
+        s.lands((n.queue, n.what, (r.number + 1) % n.depth))
         r.tiles += 1
         return True
     return s.over.get((n.queue, n.what, r.number), 0) % 2 != (r.tiles + (r.number == 0)) % 2
@@ -146,6 +188,9 @@ def _order(n: Signal, r: Taker, s: Phases) -> bool:
 def _signal(n: Signal, at: dict[str, int], r: Taker, s: Phases, found: list[str]) -> bool:
     now = r.turn.get(n.queue, 0)
     turn = now - n.back
+    r.depth[n.queue] = n.depth
+    if r.boxes.unseen(MBARRIERS):
+        found.append(f"{_name(r)} uses mbarriers that others do not know of")
     slot, phase = turn % n.depth, turn // n.depth
     key = (n.queue, n.what, slot)
     over = s.over.get(key, 0)
@@ -157,11 +202,13 @@ def _signal(n: Signal, at: dict[str, int], r: Taker, s: Phases, found: list[str]
             found.append(f"{_name(r)} passes a wait for {n.what} of {n.queue} by a phase that is not its own")
         if n.what == "full":
             r.full[n.queue] = turn
+            r.boxes.full_again(n.queue, slot)
         else:
             s.free[n.queue, slot] = turn  # the producer knows
         return True
     if n.do == "fill":
-        if turn >= n.depth and s.free.get((n.queue, slot), -1) != turn:
+        # what a consumer fills for itself is its own: `Box` says when it may be loaded
+        if r.number < 0 and turn >= n.depth and s.free.get((n.queue, slot), -1) != turn:
             found.append(f"{_name(r)} fills a slot of {n.queue} that it has not waited for")
         s.landing.append(key)
         return True
@@ -169,11 +216,13 @@ def _signal(n: Signal, at: dict[str, int], r: Taker, s: Phases, found: list[str]
         return True
     if any((n.queue, turn) in x.reads for x in r.under_way):
         found.append(f"{_name(r)} gives back a slot of {n.queue} that a product reads")
+    if said := r.boxes.gives_back(n.queue, slot) if n.what == "empty" else "":
+        found.append(f"{_name(r)} {said}")
     s.lands(key)
     return True
 
 
-def _asks(n: Role, r: Taker) -> tuple[str, str, int]:
+def _asks(n: Event, r: Taker) -> tuple[str, str, int]:
     """The phase that a role waits for."""
     if not isinstance(n, Signal):
         return "", "", 0
@@ -189,5 +238,5 @@ def _name(r: Taker) -> str:
     return "the producer" if r.number < 0 else f"consumer {r.number}"
 
 
-def _show(n: Role) -> str:
+def _show(n: Event) -> str:
     return f"{n.what} of {n.queue}" if isinstance(n, Signal) else type(n).__name__

@@ -55,7 +55,8 @@ class Access:
 
 @dataclass(frozen=True)
 class Barrier:
-    """The threads of `agents` (block | cluster | consumers) meet. `text`: where the meeting has a result."""
+    """The threads of `agents` (block | cluster | consumers | warpgroup: what a role's threads say to each other) meet. `text`: where the
+    meeting has a result, or a spelling of its own."""
 
     agents: str
     text: str = ""
@@ -127,11 +128,44 @@ class Count:
 
 
 @dataclass(frozen=True)
+class Box:
+    """A role's threads read or write a box of shared memory, or an engine does at the order of one of them: `store` reads it until its
+    group has been waited for (each is a group), `load` writes it until the ring's slot is full.
+
+    do      read | write | store | load
+    place   which of `places` boxes: turns of the loops around, each times a number, added
+    ring    the box lies in the slot of this ring of `depth`, that of `back` turns before; `lent`: only the box of that number does
+    far     threads of all roles write it
+    """
+
+    name: str
+    do: str
+    place: tuple[tuple[str, int], ...] = ()
+    places: int = 1
+    ring: str = ""
+    depth: int = 1
+    back: int = 0
+    lent: int | None = None
+    far: bool = False
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Fence:
+    """A thread's accesses to shared memory come before what engines do from here on; of mbarriers, that it has made them (`box`)."""
+
+    text: str
+    box: str = ""
+
+
+@dataclass(frozen=True)
 class Began:
-    """A matrix product has been started: it writes `sums` and reads these rings' slots until the role has waited for its group."""
+    """A matrix product has been started: it writes `sums` and reads these rings' slots, and boxes that threads wrote, until the role has
+    waited for its group."""
 
     sums: str
     queues: tuple[str, ...]
+    boxes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -143,10 +177,11 @@ class Group:
 
 @dataclass(frozen=True)
 class Done:
-    """A role waits until at most the last `behind` groups of products are under way."""
+    """A role waits until at most the last `behind` groups of products are under way; of bulk stores, until no more still read."""
 
     behind: int
     text: str
+    of: str = "products"
 
 
 @dataclass(frozen=True)
@@ -175,7 +210,8 @@ class Cost:
 @dataclass(frozen=True)
 class Block:
     """Statements under a head. `again`: the variable that counts the turns of a loop; `perhaps`: it may not run at all; `turns`: how
-    often it runs, 0 where that is not known; `begins`: its first turn, where others come before it; `part`: of a loop's turns in several
+    often it runs, 0 where that is not known; `least`: of the loops in the plan, at least so often; `since`: it runs from that box on
+    (places as in `Box`); `begins`: its first turn, where others come before it; `part`: of a loop's turns in several
     parts, the number of this one and theirs; `role`: who alone runs it; `times`: turns in the mean, where they are counted."""
 
     head: str
@@ -187,11 +223,13 @@ class Block:
     begins: int = 0
     part: tuple[int, int] = (0, 1)
     turns: int = 0
+    least: int = 0
+    since: tuple[tuple[tuple[str, int], ...], int] = ((), 0)
     times: float = 1.0
 
 
 Order = Barrier | Commit | Landed  # what a target has words for
-Role = Signal | Count | Began | Group | Done | Touch  # what roles do, spelt where it is written
+Role = Signal | Count | Began | Group | Done | Touch | Box | Fence  # what roles do, spelt where it is written
 Node = Line | Access | Role | Barrier | Commit | Landed | Turn | Claim | Exit | Cost | Block
 
 
@@ -242,7 +280,7 @@ def spell(body: tuple[Node, ...], words: Callable[[Order], str], depth: int = 1)
     out: list[str] = []
     put = lambda text: out.append("  " * depth + text if text else "")
     for n in body:
-        if isinstance(n, Line) or (isinstance(n, Signal | Count | Group | Done | Touch) and n.text):
+        if isinstance(n, Line) or (isinstance(n, Signal | Count | Group | Done | Touch | Box | Fence) and n.text):
             put(n.text)
         elif isinstance(n, Order):
             put(words(n))

@@ -8,6 +8,7 @@ a ring are told apart by how many turns ahead they are used.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from autocomp.tile.plan import Access, Barrier, Block, Claim, Exit, Landed, Node, Turn
 
@@ -64,7 +65,7 @@ def _placed(body: tuple[Node, ...], state: State, agents: str) -> tuple[tuple[No
             block, state = _block(n, state, agents)
             out.append(block)
             continue
-        reads = _reads(body[i:])  # of one statement: all that they wait for comes in front of the first one
+        reads = _reads(body, i)  # of one statement: all that they wait for comes in front of the first one
         if any(_in(state.landing, a) for a in reads):
             out.append(Landed(0))
             state.landing.clear()
@@ -104,7 +105,7 @@ def _in_front(n: Node, s: State, agents: str) -> list[Node]:
     if isinstance(n, Access):
         return _access(n, s, agents)
     out: list[Node] = []
-    if isinstance(n, Barrier):
+    if isinstance(n, Barrier) and n.agents != "warpgroup":
         s.meet(n.agents)
     elif isinstance(n, Landed) and n.behind == 0:
         s.landing.clear()
@@ -145,10 +146,10 @@ def _access(a: Access, s: State, agents: str) -> list[Node]:
     return out
 
 
-def _reads(body: tuple[Node, ...]) -> list[Access]:
-    """The reads with which statements begin."""
+def _reads(body: tuple[Node, ...], begin: int) -> list[Access]:
+    """The reads with which statements from `begin` on begin."""
     out: list[Access] = []
-    for n in body:
+    for n in islice(body, begin, None):
         if not isinstance(n, Access) or n.write:
             break
         out.append(n)

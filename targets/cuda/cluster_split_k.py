@@ -106,6 +106,7 @@ def own_share(at: WarpSpecialisedPrinter, parts: ClusterSplitK, layout: Layout, 
     """An unrolled loop over this block's share of the registers of a layout, `step` at a time."""
     share = layout.registers // step // parts.count
     first = f"{parts.piece} * {share}"
+    head = f"for (int {var} = {first}; {var} < {first} + {share}; ++{var})"
     with (at.over(parts.count, parts.piece), at.block(f"if ({parts.piece} == {parts.rank})"),
-          at.block(f"for (int {var} = {first}; {var} < {first} + {share}; ++{var})", unroll=share > 1)):  # fmt: skip
+          at.block(head, unroll=share > 1, again=var, turns=share)):  # fmt: skip
         yield

@@ -24,11 +24,13 @@ from typing import TYPE_CHECKING
 
 from autocomp.targets.cuda import mma_row_sums, queues
 from autocomp.targets.cuda.tma import Bulk
+from autocomp.targets.cuda.tma_store import team_meets
 from autocomp.targets.cuda.wgmma import readers_of
 from autocomp.targets.simt.expressions import STORED, literal
 
 from autocomp.ir.body import Const, Expr, Map
 from autocomp.ir.types import F32, SHORT_FLOATS
+from autocomp.tile.plan import Box, Fence
 from autocomp.tile.program import Loop, Stmt, Value, walk
 
 if TYPE_CHECKING:
@@ -169,10 +171,11 @@ def multiply(at: WarpSpecialisedPrinter, s: Exp2Scores) -> None:
     queues.arrival(at, q)
     kind, bytes_ = STORED[x.buf.dtype.name], x.rows // at.workers * ROW
     slot = f" + {queues.turn(at, q)[0]} * {x.bytes}" if q.depth > 1 else ""
-    with at.over(x.boxes, "box"):
+    with at.each(x.boxes, "box"):
         mine = f"{at.memory} + {x.offset}{slot} + box * {x.box_bytes} + {at.side} * {bytes_}"
+        at.plan(Box("factor", "write", (("box", 1),), x.boxes, q.name, q.depth))
         at.put(f"ac_scale<{kind}, {bytes_}>({mine}, {literal(s.by, F32)});")
-    at.put("ac_async_fence();", f"ac_barrier_sync(2 + {at.side}, 128);")
+    at.plan(Fence("ac_async_fence();"), team_meets(at))
 
 
 def first_weights(at: WarpSpecialisedPrinter, s: Exp2Scores, skew: Overlapped, behind: Sequence[Stmt], packed: str, pack: str) -> None:

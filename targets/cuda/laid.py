@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from autocomp.targets.simt.expressions import STORED
 
 from autocomp.tile.layout import weights
+from autocomp.tile.plan import Box, Fence
 
 if TYPE_CHECKING:
     from autocomp.targets.cuda.team_placer import Laid
@@ -32,4 +33,4 @@ def lay_down(at: WarpSpecialisedPrinter, x: Laid) -> None:
         at.put("unsigned part[4];", f"ac_pack<{kind}, 8>(part, &{at.names.of(x.buf.name)}[q * 8]);",
                f"const int row = wave % 4 * 16 + lane % 16{part(x.row)}, column = q * 16{part(x.column)};",
                f"ac_stmatrix4({box} + ac_swizzle<128>(row, column % 64 * 2 + lane / 16 * 16), part);")  # fmt: skip
-    at.put("ac_async_fence();")
+    at.plan(Box(x.buf.name, "write", far=True), Fence("ac_async_fence();"))

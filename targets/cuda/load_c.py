@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autocomp.targets.cuda import load_c_halves, mbarriers
-from autocomp.targets.cuda.tma_store import BOX_BYTES, Boxes, each_box, find_boxes, part_store, placed, store_box
+from autocomp.targets.cuda.tma_store import BOX_BYTES, Boxes, each_box, find_boxes, number_of, part_store, placed, store_box, team_meets
 from autocomp.targets.simt.expressions import STORED
 from autocomp.targets.simt.placement import ALIGN
 
+from autocomp.tile.plan import Box, Count, Done, Fence, Signal
 from autocomp.tile.program import Loop, Stmt
 
 if TYPE_CHECKING:
@@ -116,7 +117,8 @@ def barriers(at: WarpSpecialisedPrinter, b: LoadC) -> None:
 def counter(at: WarpSpecialisedPrinter, b: LoadC) -> None:
     """A role's first turn."""
     if at.persistent and not b.halves:
-        at.put(f"unsigned {b.turn} = {'team - 1' if at.order and at.consuming else '0'};")
+        mine = bool(at.order and at.consuming)
+        at.plan(Count(b.turn, f"unsigned {b.turn} = {'team - 1' if mine else '0'};", begin=True, times=int(mine)))
 
 
 def send(at: WarpSpecialisedPrinter, b: LoadC) -> None:
@@ -125,15 +127,16 @@ def send(at: WarpSpecialisedPrinter, b: LoadC) -> None:
         return
     slot, phase = _slot(at, b)
     if at.persistent:
-        at.put(f"ac_barrier_wait({_barrier(at, b, slot, False)}, 1 ^ ({phase}));")
+        at.plan(Signal("wait", "empty", b.turn, b.slots, f"ac_barrier_wait({_barrier(at, b, slot, False)}, 1 ^ ({phase}));"))
     full = _barrier(at, b, slot, True)
     at.put(f"ac_barrier_expect({full}, {b.bytes});")
     x = b.boxes
     with at.over(at.workers * x.repeats, "m"), at.over(x.groups, "g"), at.over(x.parts, "part"):
         to = f"{_place(at, b)} + (m * {x.groups} + g) * {BOX_BYTES} + part * {x.run * 128}"
         at.put(f"ac_bulk_load({to}, &map{b.map}, {full}, {placed(at, x, 'm * 64')});")
+    at.plan(Signal("fill", "full", b.turn, b.slots))
     if at.persistent:
-        at.put(f"++{b.turn};")
+        at.plan(Count(b.turn, f"++{b.turn};"))
 
 
 def receive(at: WarpSpecialisedPrinter, b: LoadC) -> None:
@@ -141,9 +144,10 @@ def receive(at: WarpSpecialisedPrinter, b: LoadC) -> None:
     slot, phase = _slot(at, b)
     x, name = b.boxes, at.names.of(b.copy.dst)
     near, kind = at.names.fresh("boxes"), STORED[at.bufs[b.copy.dst].dtype.name]
-    at.put(f"ac_barrier_wait({_barrier(at, b, slot, True)}, {phase});",
-           f"unsigned char *const {near} = {_own(at, b)};")  # fmt: skip
-    with at.over(x.count, "box"), at.over(4, "q"):
+    at.plan(Signal("wait", "full", b.turn, b.slots, f"ac_barrier_wait({_barrier(at, b, slot, True)}, {phase});"))
+    at.put(f"unsigned char *const {near} = {_own(at, b)};")
+    with at.each(x.count, "box"), at.over(4, "q"):
+        at.plan(Box("box", "read", (("box", 1),), x.count, b.turn, b.slots))
         at.put("unsigned part[4];", f"ac_ldmatrix4{x.suffix}(part, {near} + box * {BOX_BYTES} + ac_swizzle<128>({x.place}));",
                f"ac_unpack<{kind}, 8>(&{name}[box * 32 + q * 8], part);")  # fmt: skip
 
@@ -153,22 +157,27 @@ def leave(at: WarpSpecialisedPrinter, b: LoadC, number: int) -> None:
     x, y, near = b.out, b.store.srcs[0], at.names.fresh("boxes")
     at.put(f"unsigned char *const {near} = {_own(at, b)};")
     with each_box(at, at.place.layouts[y], x):
+        place = Box("box", "write", number_of(at, x), x.count, b.turn, b.slots)
+        at.plan(place)
         store_box(at, x, y, f"{near} + (m * {x.groups} + g) * {BOX_BYTES}")
-    at.put("ac_async_fence();", f"ac_barrier_sync(2 + {at.side}, 128);")
+    at.plan(Fence("ac_async_fence();"), team_meets(at))
     with at.block("if (threadIdx.x % 128 == 0)"):
-        with at.over(x.repeats, "m"), at.over(x.groups, "g"):
-            part_store(at, x, number, f"{near} + (m * {x.groups} + g) * {BOX_BYTES}")
+        with at.each(x.repeats, "m"), at.each(x.groups, "g"):
+            part_store(at, x, number, f"{near} + (m * {x.groups} + g) * {BOX_BYTES}", place)
         if at.persistent:
             _give_back(at, b)
     if at.persistent:
-        at.put(f"{b.turn} += {_takers(at)};")
+        at.plan(Count(b.turn, f"{b.turn} += {_takers(at)};", times=_takers(at)))
 
 
 def _give_back(at: WarpSpecialisedPrinter, b: LoadC) -> None:
     """Behind a tile's stores: the slot that they have read, or where there is another, that of the tile before, which takes no waiting."""
     takers = _takers(at)
     if b.slots == takers:
-        at.put("ac_bulk_wait<0>();", f"ac_barrier_arrive({_barrier(at, b, _slot(at, b)[0], False)});")
+        behind, back, when = 0, 0, ""
+        text = f"ac_barrier_arrive({_barrier(at, b, _slot(at, b)[0], False)});"
     else:
-        at.put(f"ac_bulk_wait<{b.out.count * b.out.parts}>();",
-               f"if ({b.turn} >= {takers}) ac_barrier_arrive({_barrier(at, b, f'({b.turn} - {takers}) % {b.slots}', False)});")  # fmt: skip
+        behind, back, when = b.out.count * b.out.parts, takers, "again"
+        text = f"if ({b.turn} >= {takers}) ac_barrier_arrive({_barrier(at, b, f'({b.turn} - {takers}) % {b.slots}', False)});"
+    at.plan(Done(behind, f"ac_bulk_wait<{behind}>();", "stores"))
+    at.plan(Signal("arrive", "empty", b.turn, b.slots, text, back, when, "wave_of" if at.stream else "tile"))

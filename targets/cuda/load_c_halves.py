@@ -14,10 +14,21 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from autocomp.targets.cuda.tma_store import BOX_BYTES, Boxes, descriptor_of, make_box, placed, send_box, store_box
+from autocomp.targets.cuda.tma_store import (
+    BOX_BYTES,
+    Boxes,
+    descriptor_of,
+    make_box,
+    placed,
+    read_by_engine,
+    send_box,
+    store_box,
+    team_meets,
+)
 from autocomp.targets.simt.expressions import STORED
 from autocomp.targets.simt.placed import tile_of
 
+from autocomp.tile.plan import Box, Count, Done, Fence, Signal
 from autocomp.tile.program import Loop, Stmt
 
 if TYPE_CHECKING:
@@ -66,15 +77,18 @@ def at_cut(at: WarpSpecialisedPrinter, second: bool) -> None:
     assert b is not None
     if second:
         half = b.boxes.count // 2
-        at.put(f"ac_barrier_wait({_barrier(at, b)}, 0);", f"unsigned {b.turn}[{16 * half}];")
+        at.plan(_come(at, b, 0))
+        at.put(f"unsigned {b.turn}[{16 * half}];")
         with _boxes(at, b, False), at.over(4, "q"):
+            at.plan(_box(b, "read"))
             at.put(f"ac_ldmatrix4{b.boxes.suffix}(*(unsigned (*)[4])&{b.turn}[(b * 4 + q) * 4], {_slot(at, b, False)} + {_swizzled(b)});")
         # A barrier of threads does not wait for matrix loads under way (products of other warps hold them up); the fence does. Without it
         # the second half overtook the last of them in 7 to 14 of 100 runs (H200, clusters of 2, 2026-11-21).
-        at.put(f"ac_keep({b.turn});", "ac_async_fence();", f"ac_barrier_sync(2 + {at.side}, 128);")
+        at.put(f"ac_keep({b.turn});")
+        at.plan(Fence("ac_async_fence();"), team_meets(at), Count(b.turn, ""))
     with at.block("if (threadIdx.x % 128 == 0)"):
         if not second:
-            at.put("ac_bulk_wait<0>();")
+            at.plan(Done(0, "ac_bulk_wait<0>();", "stores"))
         _ask(at, b, second)
 
 
@@ -83,28 +97,33 @@ def _ask(at: WarpSpecialisedPrinter, b: LoadC, second: bool) -> None:
     at.put(f"ac_barrier_expect({full}, {x.count // 2 * BOX_BYTES});")
     row = f"(wave / 4 * {x.repeats} + m) * 64"
     with _boxes(at, b, second), at.over(x.parts, "part"):
+        at.plan(_box(b, "load"))
         at.put(f"ac_bulk_load({_slot(at, b, second)} + part * {x.run * 128}, &map{b.map}, {full}, {placed(at, x, row)});")
+    at.plan(Signal("fill", "full", b.turn, 1))
 
 
 def leave(at: WarpSpecialisedPrinter, b: LoadC, maps: Sequence[Stmt]) -> None:
     """Results of the second half in place, then of the first."""
     number, value, half = descriptor_of(at, b.out), b.store.srcs[0], b.out.count // 2
     name, kind = at.names.of(b.copy.dst), STORED[at.bufs[b.copy.dst].dtype.name]
-    at.put(f"ac_barrier_wait({_barrier(at, b)}, 1);")
+    at.plan(_come(at, b, 1))
     with _boxes(at, b, True):
         with at.over(4, "q"):
+            at.plan(_box(b, "read"))
             at.put("unsigned part[4];", f"ac_ldmatrix4{b.boxes.suffix}(part, {_slot(at, b, True)} + {_swizzled(b)});",
                    f"ac_unpack<{kind}, 8>(&{name}[b * 32 + q * 8], part);")  # fmt: skip
         make_box(at, b.out, maps)
+        at.plan(_box(b, "write"))
         store_box(at, b.out, value, _slot(at, b, True))
-        send_box(at, b.out, number, _slot(at, b, True))
+        send_box(at, b.out, number, _slot(at, b, True), _box(b, "write"))
     with _boxes(at, b, False):
         with at.over(4, "q"):
             at.put(f"ac_unpack<{kind}, 8>(&{name}[b * 32 + q * 8], &{b.turn}[(b * 4 + q) * 4]);")
         make_box(at, b.out, maps)
-        at.put(f"if (threadIdx.x % 128 == 0) ac_bulk_wait<{(half - 1) * b.out.parts}>();", f"ac_barrier_sync(2 + {at.side}, 128);")
+        at.plan(read_by_engine((half - 1) * b.out.parts), team_meets(at), _box(b, "write"))
         store_box(at, b.out, value, _slot(at, b, False))
-        send_box(at, b.out, number, _slot(at, b, False))
+        send_box(at, b.out, number, _slot(at, b, False), _box(b, "write"))
+    at.plan(Count(b.turn, ""))
 
 
 @contextmanager
@@ -112,7 +131,7 @@ def _boxes(at: WarpSpecialisedPrinter, b: LoadC, second: bool) -> Iterator[None]
     """A loop over the boxes of a half."""
     x = b.boxes
     begin = x.count // 2 if second else 0
-    with at.block(f"for (int b = {begin}; b < {begin + x.count // 2}; ++b)", unroll=True):
+    with at.block(f"for (int b = {begin}; b < {begin + x.count // 2}; ++b)", unroll=True, again="b", turns=x.count // 2):
         at.put(f"const int m = b / {x.groups}, g = b % {x.groups};", "(void)m; (void)g;")
         yield
 
@@ -122,6 +141,16 @@ def _slot(at: WarpSpecialisedPrinter, b: LoadC, second: bool) -> str:
     half = b.boxes.count // 2
     box = f"(b - {half})" if second else "b"
     return f"{at.memory} + {b.offset} + (wave / 4 * {half} + {box}) * {BOX_BYTES}"
+
+
+def _box(b: LoadC, do: str) -> Box:
+    """Box b of a half: both halves lie in one place, and each fills it anew."""
+    return Box("half", do, (("b", 1),), b.boxes.count // 2, b.turn, 1)
+
+
+def _come(at: WarpSpecialisedPrinter, b: LoadC, phase: int) -> Signal:
+    """A half has come."""
+    return Signal("wait", "full", b.turn, 1, f"ac_barrier_wait({_barrier(at, b)}, {phase});")
 
 
 def _swizzled(b: LoadC) -> str:

@@ -25,7 +25,7 @@ from autocomp.targets.simt.placement import ALIGN
 from autocomp.ir.body import Map
 from autocomp.ir.types import SHORT_FLOATS, DType
 from autocomp.tile.layout import Layout
-from autocomp.tile.plan import Line
+from autocomp.tile.plan import Box, Fence, Line
 from autocomp.tile.program import Loop, Stmt, Value
 
 if TYPE_CHECKING:
@@ -90,7 +90,8 @@ def begin(at: WarpSpecialisedPrinter, s: RowSums) -> None:
     at.started.put(
         Line(f"for (int i = threadIdx.x; i < {STEP * ROW // 4}; i += {128 * (at.teams + 1)}) "
              f"reinterpret_cast<unsigned *>({at.memory} + {s.ones})[i] = {s.word:#010x}u;"),
-        Line("ac_async_fence();"),
+        Box("ones", "write", far=True),
+        Fence("ac_async_fence();"),
     )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from autocomp.targets.cuda.tma import CHUNK, Bulk
 from autocomp.targets.cuda.tma_store import BOX_BYTES, PLACES, ThirdStage
 from autocomp.targets.simt.placed import tile_of
 
+from autocomp.tile.plan import Done
 from autocomp.tile.program import Loop, Stmt
 
 if TYPE_CHECKING:
@@ -56,5 +57,5 @@ def keep(at: WarpSpecialisedPrinter, q: Queue, slot: str) -> None:
 def give_back(at: WarpSpecialisedPrinter, q: Queue, turn: str) -> None:
     """In a tile's first turn, while its product runs: the rest of what the tile before has kept."""
     with at.block(f"if ({turn} == 0 && {q.name} > 0 && wave % 4 == 0 && lane == 0)"):
-        at.put("ac_bulk_wait<0>();")
+        at.plan(Done(0, "ac_bulk_wait<0>();", "stores"))
         queues.give_back(at, q, f"({q.name} - 1) % {q.depth}", "", 1, "first", turn)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from autocomp.targets.source import TensorMap
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.affine import Aff
 from autocomp.tile.layout import Layout
+from autocomp.tile.plan import Barrier, Box, Done, Fence
 from autocomp.tile.program import Stmt, Tensor
 
 if TYPE_CHECKING:
@@ -102,21 +103,25 @@ def store_boxes(at: WarpSpecialisedPrinter, s: Stmt, maps: Sequence[Stmt] = ()) 
     offset = at.place.reserve(stage * at.teams, ALIGN)
     at.put(f"unsigned char *const box{number} = {at.memory} + {offset} + ({at.side}) * {stage};")
     if at.persistent and x.count % 2 and not at.third_stage:  # the last tile ended in the half that this one begins with
-        at.put("if (threadIdx.x % 128 == 0) ac_bulk_wait<0>();")
+        at.plan(read_by_engine(0))
     with each_box(at, layout, x):
         make_box(at, x, maps)
         box, of = at.names.fresh("to"), f"(m * {x.groups} + g)"
-        if at.third_stage:
-            at.put(f"unsigned char *{box} = {at.third_stage.place(at.memory, of, f'box{number}')};")
-            empty: AbstractContextManager[None] = at.block(f"if ({of} >= {PLACES})")
+        third = at.third_stage
+        if third:
+            at.put(f"unsigned char *{box} = {third.place(at.memory, of, f'box{number}')};")
+            empty: AbstractContextManager[None] = at.block(f"if ({of} >= {PLACES})", since=(number_of(at, x), PLACES), least=third.depth)
         else:
             at.put(f"unsigned char *{box} = box{number} + {of} % 2 * {BOX_BYTES};")
             empty = nullcontext()
         with empty:
-            at.put(f"if (threadIdx.x % 128 == 0) ac_bulk_wait<{(PLACES - 1 if at.third_stage else 1) * x.parts}>();")
-            at.put(f"ac_barrier_sync(2 + {at.side}, 128);")
+            at.plan(read_by_engine((PLACES - 1 if third else 1) * x.parts), team_meets(at))
+        place = Box("box", "write", number_of(at, x), PLACES if third else 2)
+        if third:
+            place = replace(place, ring=third.ring, depth=third.depth, back=1, lent=PLACES - 1)
+        at.plan(place)
         store_box(at, x, s.srcs[0], box)
-        send_box(at, x, number, box)
+        send_box(at, x, number, box, place)
     return True
 
 
@@ -135,14 +140,29 @@ def make_box(at: WarpSpecialisedPrinter, x: Boxes, maps: Sequence[Stmt]) -> None
     at.box = ""
 
 
-def send_box(at: WarpSpecialisedPrinter, x: Boxes, number: int, box: str) -> None:
+def read_by_engine(behind: int) -> Done:
+    """The thread that starts a warpgroup's stores waits until at most the last `behind` of them still read shared memory."""
+    return Done(behind, f"if (threadIdx.x % 128 == 0) ac_bulk_wait<{behind}>();", "stores")
+
+
+def team_meets(at: WarpSpecialisedPrinter) -> Barrier:
+    """The threads of a warpgroup, at a barrier of their own."""
+    return Barrier("warpgroup", f"ac_barrier_sync(2 + {at.side}, 128);")
+
+
+def number_of(at: WarpSpecialisedPrinter, x: Boxes) -> tuple[tuple[str, int], ...]:
+    """The number of the box of `each_box`, as `plan.Box` says it."""
+    return (("b", 1),) if at.parts and at.added else (("m", x.groups), ("g", 1))
+
+
+def send_box(at: WarpSpecialisedPrinter, x: Boxes, number: int, box: str, place: Box) -> None:
     """Box m, g, which all warps have laid down, to global memory."""
-    at.put("ac_async_fence();", f"ac_barrier_sync(2 + {at.side}, 128);")
+    at.plan(Fence("ac_async_fence();"), team_meets(at))
     if x.parts == 1:
-        at.put(f"if (threadIdx.x % 128 == 0) {_bulk_store(at, x, number, box)}")
+        at.plan(replace(place, do="store", text=f"if (threadIdx.x % 128 == 0) {_bulk_store(at, x, number, box)}"))
     else:
         with at.block("if (threadIdx.x % 128 == 0)"):
-            part_store(at, x, number, box)
+            part_store(at, x, number, box, place)
 
 
 def store_box(at: WarpSpecialisedPrinter, x: Boxes, value: str, box: str) -> None:
@@ -153,10 +173,10 @@ def store_box(at: WarpSpecialisedPrinter, x: Boxes, value: str, box: str) -> Non
         at.put(f"ac_stmatrix4{x.suffix}({box} + ac_swizzle<128>({x.place}), part);")
 
 
-def part_store(at: WarpSpecialisedPrinter, x: Boxes, number: int, box: str) -> None:
+def part_store(at: WarpSpecialisedPrinter, x: Boxes, number: int, box: str, place: Box) -> None:
     """Box m, g to global memory."""
-    with at.over(x.parts, "part") if x.parts > 1 else nullcontext():
-        at.put(_bulk_store(at, x, number, box))
+    with at.each(x.parts, "part") if x.parts > 1 else nullcontext():
+        at.plan(replace(place, do="store", text=_bulk_store(at, x, number, box)))
 
 
 def _bulk_store(at: WarpSpecialisedPrinter, x: Boxes, number: int, box: str) -> str:
@@ -179,7 +199,7 @@ def each_box(at: WarpSpecialisedPrinter, layout: Layout, x: Boxes) -> Iterator[N
             at.put(f"const int m = b / {x.groups}, g = b % {x.groups};")
             yield
     else:
-        with at.over(x.repeats, "m"), at.over(x.groups, "g"):
+        with at.each(x.repeats, "m"), at.each(x.groups, "g"):
             yield
 
 

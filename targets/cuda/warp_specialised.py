@@ -42,7 +42,7 @@ from autocomp.targets.simt.thread_partials import defer, settle
 
 from autocomp.errors import UnsupportedOp
 from autocomp.tile.layout import Layout
-from autocomp.tile.plan import Barrier, Block, Done, Draft, Line, Order, Touch
+from autocomp.tile.plan import Barrier, Block, Box, Done, Draft, Fence, Line, Order, Touch
 from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, walk
 
 
@@ -124,11 +124,11 @@ class WarpSpecialisedPrinter(Printer):
                 ping_pong.barriers(self, self.order)
             if self.load_c:
                 load_c.barriers(self, self.load_c)
-            self.put("ac_barrier_fence();")
+            self.plan(Box("mbarriers", "write", far=True), Fence("ac_barrier_fence();", "mbarriers"))
         if self.parts:
             self.put("ac_cluster_arrive();")
         self.here.put(self.started)
-        self.put("ac_cluster_sync();" if self.together > 1 else "__syncthreads();")
+        self.plan(Barrier("block", "ac_cluster_sync();" if self.together > 1 else "__syncthreads();"))
         with self.within(Block("if (team == 0)", (), role="producer")):
             self.put(f"ac_registers_release<{self.budget[0]}>();")
             with self.block("if (threadIdx.x == 0)"):
@@ -143,7 +143,7 @@ class WarpSpecialisedPrinter(Printer):
         self.consuming = True
         self.consume()
         if self.stored:
-            self.put("if (threadIdx.x % 128 == 0) ac_bulk_drain();")
+            self.plan(Done(0, "if (threadIdx.x % 128 == 0) ac_bulk_drain();", "stores"))
         self.leave()
         asked = tuple(Line(f"ac_map_ask(&map{n});") for n in range(len(self.placer.maps)))
         asks.put(Block("if (threadIdx.x == AC_WAVE)", asked))  # a copy waits for its descriptor as for its data

@@ -69,7 +69,8 @@ def issue_product(at: WarpSpecialisedPrinter, s: Stmt, packed: str) -> None:
         more = f"{sums}, " if sums else ""
         at.put(f"{call}({keep}, &{acc}[(m * {rn} + n) * {per}], {more}{a}, {descriptor(at, pr.b, False, pr)});")
     mine = tuple(dict.fromkeys(q.name for name in (pr.a, pr.b) if (q := at.of.get(name)) is not None))
-    at.plan(Began(s.dst, mine), Group("ac_team_commit();"))
+    laid = (*(n for n in (pr.a, pr.b) if n in at.placer.laid), *(("ones",) if sums else ()))
+    at.plan(Began(s.dst, mine, laid), Group("ac_team_commit();"))
     at.empty.discard(s.dst)
     at.flights.append(flight_of(at, s))
 

@@ -63,6 +63,10 @@ class Coordinates:
         """An unrolled loop over registers."""
         return self.block(f"for (int {var} = 0; {var} < {count}; ++{var})", unroll=count > 1)
 
+    def each(self, count: int, var: str) -> Any:
+        """The same, whose turns a plan's statements name."""
+        return self.block(f"for (int {var} = 0; {var} < {count}; ++{var})", unroll=count > 1, again=var, turns=count)
+
     def registers(self, layout: Layout, var: str = "r", step: int = 1) -> Any:
         """An unrolled loop over a value's registers, `step` at a time."""
         return self.over(layout.registers // step, var)
