@@ -28,6 +28,8 @@ from tests.helpers.families import FAMILIES
 
 COST = Path(__file__).parents[2] / "autocomp" / "cost"
 MOST = 19
+# Clocks of instructions, no latency; and those by which alone two rings of attention differ on an A100, where nothing was measured
+PLAIN = {"lane_clocks", "tile_ends_clocks"}
 UNITS = {10.0**n for n in range(-12, 13)} | {1024.0**n for n in range(1, 5)}
 WORKLOADS = re.compile(r"bert|gpt|llama|resnet|vit|gemm|conv|attn|attention|softmax|layer_?norm|rmsnorm|mla|w4a16|depthwise|pool", re.I)
 
@@ -70,6 +72,21 @@ def test_every_formula_has_a_value_on_every_chip_that_asks() -> None:
         chip = shipped(name)
         if any(m.name == "shared" for m in chip.memories):
             assert all(0 < chip.numbers[n] < 1e7 for n in derived()), name
+
+
+def test_clocks_of_one_chip_are_no_other_s_default() -> None:
+    """A wait counted in clocks on one chip stands in its file; others take a formula over their own latencies. Near what was measured."""
+    assert {n for n, (v, _) in derived().items() if n.endswith("_clocks") and isinstance(v, float)} <= PLAIN
+    h200 = shipped("h200")
+    own = {n for n in derived() if n.endswith("_clocks") and n in h200.limits}
+    plain = Numbers({n: h200.numbers[n] for n in (*BASICS, *h200.limits) if n not in own}, "h200")
+    assert {n: plain[n] / h200.numbers[n] for n in own} == pytest.approx(dict.fromkeys(own, 1.0), abs=0.4)
+
+
+def test_clocks_follow_a_chip_s_own_latencies() -> None:
+    known = {"clock": 1e9, "cores": 1.0, "fma_rate": 4.0, "shared_bytes": 1e5, "lanes": 32.0, "threads": 1024.0}
+    slow, fast = (Numbers({**known, "latency": x}, "x") for x in (1.2e-6, 6e-7))
+    assert all(slow[n] == pytest.approx(2 * fast[n]) for n in derived() if n.endswith("_clocks") and n not in PLAIN)
 
 
 def test_a_chip_s_own_number_stands_before_the_derived_one() -> None:

@@ -3,7 +3,7 @@
 /*
  * matmul_mul_softmax_weighted_sum_join: reshape reshape broadcast broadcast reshape reshape transpose matmul mul softmax_weighted_sum
  * schedule: tile i0 1, i1 1, i2 1, i3 128, r1_part 4 | threads 128 | thread_partials | skip_masks
- * predicted: 4.32 us, bound by launch, 0% of the roofline
+ * predicted: 4.31 us, bound by launch, 0% of the roofline
  * rule: monoids/online-softmax-half: made softmax_weighted_sum f16[2, 8, 1, 128]
  * rule: fusion/epilogue: matmul into operand 0 of mul
  * rule: fusion/scores-into-online: mul into operand 0 of softmax_weighted_sum
@@ -172,7 +172,7 @@ extern "C" __global__ void __launch_bounds__(128) k_matmul_mul_softmax_weighted_
 /*
  * matmul_mul_softmax_weighted_sum_part: reshape reshape broadcast broadcast reshape reshape transpose matmul mul softmax_weighted_sum
  * schedule: tile i0 1, i1 1, i2 4, i3 128, r1 32, r1_part 1 | stages 2 | threads 32 | thread_partials | skip_masks
- * predicted: 9.46 us, bound by latency, 2% of the roofline
+ * predicted: 9.02 us, bound by latency, 2% of the roofline
  * rule: monoids/online-softmax-half: made softmax_weighted_sum f16[2, 8, 1, 128]
  * rule: fusion/epilogue: matmul into operand 0 of mul
  * rule: fusion/scores-into-online: mul into operand 0 of softmax_weighted_sum

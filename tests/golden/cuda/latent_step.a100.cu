@@ -170,7 +170,7 @@ extern "C" __global__ void __launch_bounds__(128) k_matmul_mul_softmax_weighted_
 /*
  * matmul_mul_softmax_weighted_sum_part: transpose slice matmul mul softmax_weighted_sum
  * schedule: tile i0 1, i1 16, i2 128, r1 32, r1_part 1 | stages 2 | threads 32 | thread_partials | skip_masks
- * predicted: 9.98 us, bound by latency, 1% of the roofline
+ * predicted: 9.54 us, bound by latency, 1% of the roofline
  * rule: monoids/online-softmax-half: made softmax_weighted_sum f16[2, 16, 128]
  * rule: fusion/epilogue: matmul into operand 0 of mul
  * rule: fusion/scores-into-online: mul into operand 0 of softmax_weighted_sum

@@ -3,7 +3,7 @@
 /*
  * reduce_max_max_sumexp_cast_sub_3more_join: cast reduce_max max_sumexp sub exp div cast
  * schedule: tile i0 1, i1 2048, r0_part 32
- * predicted: 4.86 us, bound by launch, 5% of the roofline
+ * predicted: 4.85 us, bound by launch, 5% of the roofline
  * rule: monoids/max-sumexp: made max_sumexp f32[2, 1]
  * rule: fusion/reduce-prologue: cast into operand 0 of reduce_max
  * rule: fusion/map-into-map: cast into operand 0 of sub
