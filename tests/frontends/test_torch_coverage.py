@@ -16,7 +16,10 @@ from benchmarks.apart import Worker  # noqa: E402
 from benchmarks.torch_coverage import difference, judging, spread  # noqa: E402
 
 RIGHT = {  # operator, dtype -> how many of at most three samples are right at least
-    ("index_add", "f32"): 3, ("scatter_reduce.amax", "i64"): 3, ("sort", "bf16"): 3, ("slice_scatter", "bool"): 3, ("median", "f16"): 3,
+    ("index_add", "f32"): 3, ("scatter_reduce.amax", "i64"): 3,
+    ("scatter_reduce.mean", "i64"): 3,
+    ("index_reduce.mean", "f32"): 3, ("index_reduce.amin", "f16"): 3, ("sort", "bf16"): 3,
+    ("slice_scatter", "bool"): 3, ("median", "f16"): 3,
     ("nn.functional.grid_sample", "f32"): 2, ("softmax", "f16"): 3, ("var_mean", "f32"): 3,
 }  # fmt: skip
 
