@@ -359,7 +359,8 @@ def binary(d: Drawing, r: Random) -> str:
         return f"torch.add({a}, {b}, alpha={r.choice((2, -1, 0.5))})"
     if r.random() < 0.15:
         return f"torch.div({a}, {b}, rounding_mode={r.choice(('None', repr('floor'), repr('trunc')))})"
-    return f"torch.{r.choice(BINARY)}({a}, {b})"
+    op = r.choice(BINARY)
+    return f"torch.{op}({a}, {b})" if op != "copysign" or b not in d.values else f"torch.copysign({a}, {b}.nan_to_num())"  # of no NaN
 
 
 def operators(d: Drawing, r: Random) -> str:
@@ -460,7 +461,7 @@ def reduce(d: Drawing, r: Random) -> str:
         dim = str(tuple(r.sample(range(-x.dim(), 0), 2)))
     keep = r.choice(("", ", keepdim=True"))
     if op in ("cumsum", "cumprod", "softmax", "log_softmax", "flip", "argsort", "count_nonzero"):
-        return f"{a}.{op}({dim})"
+        return f"{a}.{op}({dim}{', stable=True' if op == 'argsort' else ''})"  # else equal elements have any order
     if op in ("var", "std"):
         return f"{a}.{op}({dim}, correction={r.choice((0, 1, 1, 2))}{keep})"
     if op == "norm":
