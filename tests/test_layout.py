@@ -140,3 +140,9 @@ def test_other_programs_are_started_in_two_places():
     modules, functions = ("subprocess", "multiprocessing", "pty"), ("os.system(", "os.popen(", "os.exec", "os.spawn")
     users = {p for p in SOURCES if any(m.split(".")[0] in modules for m, _ in imports(p)) or any(f in p.read_text() for f in functions)}
     assert {str(p.relative_to(ROOT)) for p in users} == {"autocomp/commands.py", "autocomp/workers.py"}
+
+
+def test_files_of_tests_have_names_of_their_own():
+    """pytest imports them by their names alone."""
+    names = [p.name for p in (ROOT / "tests").rglob("test_*.py")]
+    assert sorted(n for n in set(names) if names.count(n) > 1) == []
