@@ -202,6 +202,7 @@ class Phase:
     start: float = field(default_factory=time.perf_counter)
     fired: dict[str, int] = field(default_factory=dict)
     places: Mapping[int, str] = field(default_factory=dict)  # term of the graph -> what the model calls it
+    at_class: dict[int, str] | None = None  # the same by class, as of the last matches
     rejected: dict[str, int] = field(default_factory=dict)
     made: dict[str, int] = field(default_factory=dict)  # terms, by rule
     taken: set[int] = field(default_factory=set)  # tensors inside of what siblings became
@@ -228,7 +229,7 @@ class Phase:
             self._rest()
             active = [q.relation for q in self.queries if q.rule.name not in self.resting]
             self.subject.engine.match(active)
-            found = self.subject.engine.matches(active, sorts)
+            found, self.at_class = self.subject.engine.matches(active, sorts), None
             self.subject.settle()
             joined = self.subject.cancel()
             changed, over = self._round(found, seen, rounds == 1)
@@ -310,7 +311,13 @@ class Phase:
         """What the model calls the tensor of a term, "" if it has none."""
         if term in self.places:
             return self.places[term]
-        return next((place for n, place in self.places.items() if self.subject.engine.equal(n, term)), "")
+        classes = self.subject.engine.classes
+        if self.at_class is None:
+            self.at_class = {}
+            for n, place in self.places.items():
+                if n < len(classes):
+                    self.at_class.setdefault(classes[n], place)
+        return self.at_class.get(classes[term], "") if term < len(classes) else ""
 
     def _over(self) -> dict[str, Any] | None:
         """The limit that is reached, with how much of it was used."""

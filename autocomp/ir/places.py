@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from autocomp.ir.node import Graph, Node
+from autocomp.ir.rounding import VIEWS
 
 LEAVES = ("input", "param", "const")
-VIEWS = ("reshape", "transpose", "slice", "broadcast", "concat")
 _QUOTED = re.compile(r"node \d+ '(.+)' \(\w+\)")
 _LINE = re.compile(r"(\S+:\d+) in \S+( `.*`)?", re.S)
 _STEP = re.compile(r"[^./:]*[./:]*")

@@ -5,12 +5,11 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Sequence
-from math import prod
 
 from autocomp.errors import UnsupportedOp
-from autocomp.ir.types import Sym
 from autocomp.runtime.frames import Frame
 from autocomp.runtime.host import HostExecutor
+from autocomp.runtime.plan import size_of
 
 KEPT = 16  # sets of sizes whose free frames are kept
 
@@ -60,7 +59,7 @@ class Addressed:
             table[slot] = outputs[k]
         executor.run_frame(frame)
         for k, slot, t in self._copied:
-            ctypes.memmove(outputs[k], table[slot], self._bytes(t, key))
+            ctypes.memmove(outputs[k], table[slot], size_of(executor.calls.tensors[t], dict(zip(executor.open, key))))
         free = self._free.get(key)
         if free is not None:
             free.append(frame)
@@ -71,8 +70,3 @@ class Addressed:
                 self._free.pop(next(iter(self._free)), None)
             self._free[key] = []
         return self._executor.frame(key)
-
-    def _bytes(self, tensor: str, key: tuple[int, ...]) -> int:
-        t = self._executor.calls.tensors[tensor]
-        values = dict(zip(self._executor.open, key))
-        return prod(values[d.name] if isinstance(d, Sym) else d for d in t.shape) * t.dtype.bytes

@@ -153,6 +153,15 @@ class _Part:
         """The values of the symbols, by name in order."""
         return tuple([args[k].shape[a] if a >= 0 else args[k] for _, k, a in self.values])
 
+    def given(self, args: tuple[Any, ...]) -> tuple[tuple[int, ...], tuple[Any, ...]]:
+        """(the values of the symbols, the tensors as the program reads them)."""
+        key: tuple[int, ...] = ()
+        if self.values:
+            key, args = self.key(args), args[: self.tensors]
+        if self.copied:
+            args = tuple([x.contiguous() if k in self.copied else x for k, x in enumerate(args)])
+        return key, args
+
     def new(self, key: tuple[int, ...]) -> list[torch.Tensor]:
         """Memory for the outputs: with torch's strides, or dense in memory's order where sizes are symbols."""
         if not self.sized:
@@ -186,12 +195,7 @@ class _OnHost(_Part):
         self.run = Addressed(executor)
 
     def __call__(self, *args: Any) -> Any:
-        key: tuple[int, ...] = ()
-        if self.values:
-            key = self.key(args)
-            args = args[: self.tensors]
-        if self.copied:
-            args = tuple([x.contiguous() if k in self.copied else x for k, x in enumerate(args)])
+        key, args = self.given(args)
         outputs = self.new(key)
         self.run(key, [x.data_ptr() for x in args] + self.none, [x.data_ptr() for x in outputs])
         return self.finished(outputs)
@@ -205,12 +209,7 @@ class _OnDevice(_Part):
         self.run = OnStream(executor)
 
     def __call__(self, *args: Any) -> Any:
-        key: tuple[int, ...] = ()
-        if self.values:
-            key = self.key(args)
-            args = args[: self.tensors]
-        if self.copied:
-            args = tuple([x.contiguous() if k in self.copied else x for k, x in enumerate(args)])
+        key, args = self.given(args)
         given = [x.data_ptr() for x in args]
         if any([p % ALIGNED for p in given]):
             args = tuple([x.clone() if p % ALIGNED else x for x, p in zip(args, given)])

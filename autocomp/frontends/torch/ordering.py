@@ -6,6 +6,7 @@ from typing import Any
 
 from autocomp.frontends.torch.call import Call, axis_of, row
 from autocomp.frontends.torch.pointwise import common_type
+from autocomp.frontends.torch.views import sliced
 from autocomp.ir.node import Node
 from autocomp.ir.types import BOOL, I32, I64, U8
 
@@ -67,8 +68,7 @@ def _median(c: Call, x: Node, dim: Any = None, keepdim: bool = False) -> Any:
 
 def _at(c: Call, x: Node, axis: int, k: int, keepdim: bool) -> Node:
     """x[.., k, ..]."""
-    cut = lambda at, to: tuple(to if i == axis else d for i, d in enumerate(at))
-    y = c.op("slice", x, starts=cut([0] * x.type.rank, k), limits=cut(x.type.shape, k + 1), steps=(1,) * x.type.rank)
+    y = sliced(c, x, axis, k, k + 1)
     return y if keepdim else c.op("reshape", y, shape=(*x.type.shape[:axis], *x.type.shape[axis + 1 :]))
 
 

@@ -4,6 +4,7 @@ exponentials. Each is a reduction over the whole axis in which what lies behind 
 from __future__ import annotations
 
 from autocomp.frontends.torch.call import Call, axis_of, row
+from autocomp.frontends.torch.views import sliced
 from autocomp.ir.node import Node
 from autocomp.ir.types import BOOL, F32, I64, SHORT_FLOATS, U8
 
@@ -35,9 +36,7 @@ class Prefixes:
 
     def extremum(self, x: Node, op: str) -> Node:
         """Of the masked elements the first one stands in, which is in every prefix: so no type needs an end of its range."""
-        cut = lambda at, to: tuple(to if k == self.axis else d for k, d in enumerate(at))
-        first = self.c.op("slice", x, starts=(0,) * x.type.rank, limits=cut(x.type.shape, 1), steps=(1,) * x.type.rank)
-        first = self.c.op("broadcast", first, shape=x.type.shape)
+        first = self.c.op("broadcast", sliced(self.c, x, self.axis, 0, 1), shape=x.type.shape)
         return self.reduced(op, self.elements(x), self.elements(first))
 
 

@@ -59,7 +59,8 @@ def _transpose(c: Call, x: Node, a: int = 0, b: int = 1) -> Node:
     return c.op("transpose", x, perm=tuple(perm))
 
 
-def _sliced(c: Call, x: Node, axis: int, start: int, stop: int, step: int = 1) -> Node:
+def sliced(c: Call, x: Node, axis: int, start: int, stop: int, step: int = 1) -> Node:
+    """x[.., start:stop:step, ..]. Raises UnsupportedOp where the dimension is symbolic."""
     if not isinstance(x.type.shape[axis], int):
         raise c.refuse(f"slices the symbolic dimension {axis} of {x.type}")
     starts, limits, steps = [0] * x.type.rank, [*x.type.shape], [1] * x.type.rank
@@ -79,7 +80,7 @@ def _slice(c: Call, x: Node, dim: int = 0, start: Any = None, end: Any = None, s
     n = x.type.shape[axis]
     if not isinstance(n, int):
         raise c.refuse(f"slices the symbolic dimension {axis} of {x.type}")
-    return _sliced(c, x, axis, _bound(start or 0, n), n if end is None else _bound(end, n), step)
+    return sliced(c, x, axis, _bound(start or 0, n), n if end is None else _bound(end, n), step)
 
 
 @row("select")
@@ -90,7 +91,7 @@ def _select(c: Call, x: Node, dim: int, index: int) -> Node:
     if not isinstance(n, int):
         raise c.refuse(f"selects from the symbolic dimension {axis} of {x.type}")
     i = index % n
-    return c.op("reshape", _sliced(c, x, axis, i, i + 1), shape=c.out.shape)
+    return c.op("reshape", sliced(c, x, axis, i, i + 1), shape=c.out.shape)
 
 
 @row("split_with_sizes", "split", "chunk")
@@ -102,7 +103,7 @@ def _split(c: Call, x: Node, sizes: Any, dim: int = 0) -> tuple[Node, ...]:
         sizes = [min(size, n - at) for at in range(0, n, size)]
     out, at = [], 0
     for size in sizes:
-        out.append(_sliced(c, x, axis, at, at + size))
+        out.append(sliced(c, x, axis, at, at + size))
         at += size
     return tuple(out)
 
@@ -112,7 +113,7 @@ def _unbind(c: Call, x: Node, dim: int = 0) -> tuple[Node, ...]:
     axis = axis_of(x, dim)
     shape = x.type.shape[:axis] + x.type.shape[axis + 1 :]
     count = int(x.type.shape[axis])  # type: ignore[arg-type]
-    return tuple(c.op("reshape", _sliced(c, x, axis, i, i + 1), shape=shape) for i in range(count))
+    return tuple(c.op("reshape", sliced(c, x, axis, i, i + 1), shape=shape) for i in range(count))
 
 
 @row("cat", "concat")
