@@ -149,6 +149,22 @@ class Bench:
             out[n] = ms[len(ms) // 2], (ms[3 * len(ms) // 4] - ms[len(ms) // 4]) / 2
         return out
 
+    def captured(self, run: Run) -> Run:
+        """The replay of a CUDA graph of one call, behind three calls that warm up; the call itself where it cannot be captured."""
+        t = self.torch
+        with t.cuda.stream(self.stream):
+            for _ in range(3):
+                run()
+        t.cuda.synchronize()
+        graph = t.cuda.CUDAGraph()
+        try:
+            with t.cuda.graph(graph, stream=self.stream):
+                kept = run()  # its results live in the graph's memory
+        except RuntimeError:
+            t.cuda.synchronize()
+            return run
+        return lambda: (graph.replay(), kept)[0]
+
     def workload(self, name: str, w: Workload, args: argparse.Namespace, copy: float, flops: float) -> dict[str, Any]:
         """One row; an error ends in the row and not in the run."""
         t = self.torch
