@@ -59,6 +59,8 @@ class Options:
     search_configurations, search_keep: schedules that a search measures at most for a kernel, and how many of the best it keeps.
     tuned: use measured schedules where the tuning database has them; tuning_database: its file, "" for the one in the cache folder.
     threads: of a CPU program's calls, for which its schedules are chosen; 0 for what OMP_NUM_THREADS says, else all cores.
+    donate: inputs, or globs of inputs, that give their memory to an output computed from them: the program writes there what changes, and
+    what the caller passed is overwritten (a cache of keys and values). Refused where the old value is read after the write.
     exact: leave out rules that regroup floating point operations.
     schedule: schedules by kernel, in the place of those that are chosen: {"matmul_gelu": "tile i0 128, i1 128, r0 64 | stages 4"}
     (docs/schedules.md).
@@ -90,6 +92,7 @@ class Options:
     occupancy: float = 0.5
     search_configurations: int = 1000
     search_keep: int = 3
+    donate: tuple[str, ...] = ()
     exact: bool = False
     allow_tf32: bool = False
     threads: int = 0

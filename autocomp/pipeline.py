@@ -12,6 +12,7 @@ from autocomp.deadline import Deadline, by_counts, sized, started
 from autocomp.errors import DoesNotFit, UnsupportedOp
 from autocomp.ir.checks import check_graph
 from autocomp.ir.decompose import decompose
+from autocomp.ir.donation import given_away, in_place
 from autocomp.ir.places import spread_places
 from autocomp.ir.rounding import round_casts
 from autocomp.options import Options
@@ -49,7 +50,7 @@ def _compiled(model: Any, target: str, options: Options, trace: Trace, deadline:
         machine = load_target(target, options)
         rules = rewrite.load_rules(options.rules, without=options.without, options=options)
         note.update(target=machine.name, chip=machine.chip.name, rules=len(rules))
-    graph = import_model(model, trace, **frontend)
+    graph = given_away(import_model(model, trace, **frontend), options.donate)
     known = measured(machine, rules, options, trace)
     key = program_key(graph, machine, rules, options, known.stamp) if options.cache else ""
     if key:
@@ -114,7 +115,8 @@ def extract(graph: Graph, machine: Target, rules: RuleSet, options: Options, tra
                 schedules = tuned_schedules(calls, schedules, known, machine, options, trace)
         if options.schedule:
             schedules = given.given_schedules(calls, schedules, machine, options, trace)
-        return parts.split_calls(calls, schedules, machine.chip)
+        calls, schedules = parts.split_calls(calls, schedules, machine.chip)
+        return in_place(calls), schedules
 
 
 def _kernels(graph: Graph, machine: Target, rules: RuleSet, options: Options, trace: Trace) -> tuple[KernelGraph, Schedules]:

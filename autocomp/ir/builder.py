@@ -11,7 +11,7 @@ from zlib import crc32
 import numpy as np
 
 from autocomp.errors import ModelError
-from autocomp.ir.node import Attrs, Graph, Node, ParamData, make
+from autocomp.ir.node import Attrs, Graph, Node, ParamData, Written, make
 from autocomp.ir.ops import OPS
 from autocomp.ir.types import DTYPES, DType, TensorType, dtype_of
 
@@ -133,6 +133,7 @@ class Builder:
         self.inputs: list[Node] = []
         self.params: dict[str, ParamData] = {}
         self.outputs: list[tuple[str, Node]] = []
+        self.written: list[Written] = []
         self.locations: dict[Node, str] = {}
         self._fresh = 0
 
@@ -192,4 +193,5 @@ class Builder:
             raise ModelError("the graph has no output", where=self.name)
         g = Graph(self.name, tuple(self.inputs), tuple(self.outputs), dict(self.params), dict(self.locations))
         used = {n.attrs["name"] for n in g.nodes() if n.op == "param"}
-        return Graph(self.name, g.inputs, g.outputs, {k: v for k, v in self.params.items() if k in used}, g.locations)
+        kept = {k: v for k, v in self.params.items() if k in used}
+        return Graph(self.name, g.inputs, g.outputs, kept, g.locations, tuple(self.written))

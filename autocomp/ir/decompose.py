@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from autocomp.ir.builder import Builder
 from autocomp.ir.node import Graph, Node, make
 from autocomp.ir.ops import OPS
@@ -37,4 +39,4 @@ def decompose(graph: Graph) -> Graph:
     where = {done[n]: text for n, text in graph.locations.items() if n in done}
     new = Graph(graph.name, graph.inputs, outputs, b.params, where)
     used = {n.attrs["name"] for n in new.nodes() if n.op == "param"}
-    return Graph(graph.name, graph.inputs, outputs, {k: v for k, v in b.params.items() if k in used}, where)
+    return replace(graph, outputs=outputs, params={k: v for k, v in b.params.items() if k in used}, locations=where)

@@ -83,7 +83,8 @@ class KernelGraph:
 
     `tensors` has the type of every tensor; `inputs`, `params`, `outputs` name those of the source graph (an output maps
     its public name to a tensor). `constants` are tensors folded at compile time from parameters: name -> (graph whose
-    single output is the tensor, over parameters only).
+    single output is the tensor, over parameters only). `donated`: tensors that lie in an input's memory -> that input, which
+    no later call reads (`ir.donation`).
     """
 
     source: Graph
@@ -94,3 +95,4 @@ class KernelGraph:
     outputs: tuple[tuple[str, str], ...]
     constants: Mapping[str, Graph] = field(default_factory=dict)
     predicted: float = 0.0
+    donated: Mapping[str, str] = field(default_factory=dict)

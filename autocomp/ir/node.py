@@ -73,12 +73,22 @@ def make(op: str, inputs: tuple[Node, ...], type: TensorType, attrs: Mapping[str
 ParamData = np.ndarray | Callable[[], np.ndarray]
 
 
+@dataclass(frozen=True)
+class Written:
+    """An output whose value takes an input's memory: the caller gives the input away. `returned`: the model returns it besides; where it
+    does not, it writes into the input and says nothing of it."""
+
+    output: str
+    input: str
+    returned: bool = True
+
+
 @dataclass(frozen=True, eq=False)
 class Graph:
     """Inputs and parameters are leaf nodes; outputs are (name, node) in order.
 
     `params` maps a parameter's name to its array or a loader of it. `locations` maps nodes to the model's own names for
-    error texts; it is no part of the meaning.
+    error texts; it is no part of the meaning. `written`: outputs that go into inputs' memory (`ir.donation`).
     """
 
     name: str
@@ -86,6 +96,7 @@ class Graph:
     outputs: tuple[tuple[str, Node], ...]
     params: Mapping[str, ParamData] = field(default_factory=dict)
     locations: Mapping[Node, str] = field(default_factory=dict)
+    written: tuple[Written, ...] = ()
 
     def nodes(self) -> tuple[Node, ...]:
         """Every reachable node once, operands first (deterministic)."""

@@ -13,6 +13,8 @@ A product needs no `as_stored`, as its factors lie in the type's own bits where 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import ml_dtypes
 
 from autocomp.ir.body import Const, Expr, Gather, Load, Map
@@ -41,7 +43,7 @@ def round_casts(graph: Graph) -> Graph:
         same = all(a is b for a, b in zip(inputs, n.inputs))
         done[n] = n if same else make(n.op, inputs, n.type, n.attrs)
     outputs = tuple((name, done[n]) for name, n in graph.outputs)
-    return Graph(graph.name, graph.inputs, outputs, graph.params, {done[n]: text for n, text in graph.locations.items() if n in done})
+    return replace(graph, outputs=outputs, locations={done[n]: text for n, text in graph.locations.items() if n in done})
 
 
 def _kept(a: DType, b: DType) -> bool:

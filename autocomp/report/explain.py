@@ -39,6 +39,9 @@ def explain(program: Any, why: str | None = None, why_not: str | None = None, at
     for e in [e for e in program.trace.of("budget") if "undone" not in e.data]:
         lines.append(f"budget reached in phase {e.name}: " + ", ".join(f"{k} {v}" for k, v in e.data.items()))
     lines += remarks(program)
+    if donated := program.calls.donated:
+        writers = {c.args[a.name]: c.kernel.name for c in program.calls.calls for a in c.kernel.outputs}
+        lines.append("written in place: " + ", ".join(f"{name} by {writers[t]}" for t, name in donated.items()))
     for k in program.kernels:
         lines.append(f"{k.name} x{k.calls}: {seconds_text(k.predicted)}, bound by {k.bound}; ops {' '.join(k.ops)}")
     if named := layer_lines(program):

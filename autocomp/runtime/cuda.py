@@ -21,8 +21,8 @@ from autocomp.ir.types import Sym
 from autocomp.options import Options
 from autocomp.runtime.bound import LEGACY, Bound
 from autocomp.runtime.device_array import Borrowed, DeviceArray, capturing, check, empty, like, on_device, tensor_map
-from autocomp.runtime.executor import Timing, constants_of, given_back, shape_of
-from autocomp.runtime.given import dense, host_array
+from autocomp.runtime.executor import Timing, apart, constants_of, given_back, in_order, shape_of
+from autocomp.runtime.given import check_donated, dense, host_array, of_torch
 from autocomp.runtime.lanes import Lanes, usable
 from autocomp.runtime.plan import Slots, arena, size_of
 from autocomp.targets.source import KernelSource, TensorMap
@@ -98,30 +98,57 @@ class CudaExecutor:
                 raise AutocompError("the first call with these sizes takes memory, which a CUDA graph cannot capture",
                                     where=self.calls.source.name, hint="call the program once before the capture")  # fmt: skip
             pointers, values, keep, first = self._inputs(feed)
-            outputs = {t: self._result(t, values, first) for _, t in self.calls.outputs}
+            outputs = {t: self._result(t, values, first) for _, t in self.calls.outputs if t not in self.calls.donated}
             offsets, memory, launches = self._prepared(values)
-            pointers |= {t: int(memory.handle) + at for t, at in offsets.items()}
+            pointers |= {t: int(memory.handle) + at for t, at in offsets.items()} | self._donated(feed, keep)
             self._start(launches, pointers | {t: o.pointer for t, o in outputs.items()})
             if captured:
                 CAPTURED.append((self, memory, launches))
-            for x in keep:
+            for x in keep.values():
                 if isinstance(x, DeviceArray):
                     x.behind(self.stream)
+            self._taken_home(feed, keep)
             if first is not None:
-                return {name: like(first, outputs[t], again=t in [u for _, u in self.calls.outputs[:i]])
-                        for i, (name, t) in enumerate(self.calls.outputs)}  # fmt: skip
-            copied = {name: outputs[t].numpy() for name, t in self.calls.outputs}  # type: ignore[union-attr]
-        return given_back(feed, copied)
+                made = {name: like(first, outputs[t], again=t in [u for _, u in self.calls.outputs[:i]])
+                        for i, (name, t) in enumerate(self.calls.outputs) if t in outputs}  # fmt: skip
+                return in_order(self.calls, feed, made)
+            copied = {name: outputs[t].numpy() for name, t in self.calls.outputs if t in outputs}  # type: ignore[union-attr]
+        return in_order(self.calls, feed, given_back(feed, copied))
+
+    def _donated(self, feed: Mapping[str, Any], keep: Mapping[str, Any]) -> dict[str, int]:
+        """Where donated tensors lie: where the inputs do (an array of the host gets its new value afterwards). Raises ModelError where
+        that is a copy on the device, or another input's memory too."""
+        for name in self.calls.donated.values():
+            x, own = keep[name], feed[name]
+            if on_device(own) and x is not own and (not isinstance(x, Borrowed) or (of_torch(own) and x.owner is not own)):
+                raise ModelError(f"it is donated, and does not begin at a multiple of {ALIGNED} bytes, or is a negative that is not "
+                                 "computed: the program writes into it where it lies",
+                                 where=f"input '{name}'", hint="give a copy of it")  # fmt: skip
+            for other, y in keep.items():
+                if other != name and x.nbytes and x.pointer < y.pointer + y.nbytes and y.pointer < x.pointer + x.nbytes:
+                    raise ModelError(f"it is donated, and input '{other}' lies in the same memory", where=f"input '{name}'",
+                                     hint="give one of them as a copy")  # fmt: skip
+        return {t: keep[name].pointer for t, name in self.calls.donated.items()}
+
+    def _taken_home(self, feed: Mapping[str, Any], keep: Mapping[str, Any]) -> None:
+        """Donated inputs have their new values: arrays of the host by a copy, torch's where its current stream goes on behind ours."""
+        for name in self.calls.donated.values():
+            if not on_device(feed[name]):
+                host_array(feed[name], name)[...] = keep[name].numpy()
+            elif of_torch(feed[name]):
+                like(feed[name], keep[name])
 
     def profile(self, feed: Mapping[str, Any], repeat: int = 10) -> Timing:
         """Device time of whole calls and of each kernel's launches, by events (warm caches; median over `repeat`)."""
         from cuda.core import EventOptions
 
         with self._queue():
+            feed = apart(self.calls.source, feed)
             pointers, values, keep, _ = self._inputs(feed)
-            outputs = {t: self._new(t, values) for _, t in self.calls.outputs}
+            outputs = {t: self._new(t, values) for _, t in self.calls.outputs if t not in self.calls.donated}
             offsets, memory, launches = self._prepared(values)
             pointers |= {t: int(memory.handle) + at for t, at in offsets.items()} | {t: o.pointer for t, o in outputs.items()}
+            pointers |= {t: pointers[name] for t, name in self.calls.donated.items()}
             timed = EventOptions(timing_enabled=True)
             total: list[float] = []
             each: dict[str, list[float]] = {}
@@ -144,7 +171,8 @@ class CudaExecutor:
         """(start, outputs): `start(stream)` queues one call over these very inputs, which rewrites the outputs. A stream of torch, of CuPy
         or of cuda-core; without one, the program's own, which is ordered with the legacy default stream.
 
-        Several kernels become one CUDA graph. Calls on different streams run one after another, since they write the same outputs.
+        Donated inputs are written where they lie and are none of the outputs. Several kernels become one CUDA graph. Calls on different
+        streams run one after another, since they write the same outputs.
         Raises AutocompError where an op runs through its reference, ModelError where an input had to be copied.
         """
         opaque = next((c.kernel.opaque for c in self.calls.calls if c.kernel.opaque), "")
@@ -152,10 +180,11 @@ class CudaExecutor:
             raise AutocompError(f"'{opaque}' runs on the host, so the program cannot be queued as a whole", where=self.calls.source.name)
         with self._queue():
             pointers, values, keep, _ = self._inputs(feed, as_they_lie=True)
-            outputs = {t: self._new(t, values) for _, t in self.calls.outputs}
+            outputs = {t: self._new(t, values) for _, t in self.calls.outputs if t not in self.calls.donated}
             offsets, memory, launches = self._prepare(values)
             pointers |= {t: int(memory.handle) + at for t, at in offsets.items()} | {t: o.pointer for t, o in outputs.items()}
-            named = {name: outputs[t] for name, t in self.calls.outputs}
+            pointers |= self._donated(feed, keep)
+            named = {name: outputs[t] for name, t in self.calls.outputs if t in outputs}
             self.stream.sync()
             if len(launches) == 1 and not launches[0].zeroed:  # type: ignore[union-attr]
                 queue = lambda stream: self._start(launches, pointers, stream)
@@ -216,7 +245,7 @@ class CudaExecutor:
         status, state = driver.cuStreamIsCapturing(self.stream.handle)
         return status != driver.CUresult.CUDA_SUCCESS or state != driver.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE
 
-    def _inputs(self, feed: Mapping[str, Any], as_they_lie: bool = False) -> tuple[dict[str, int], dict[str, int], list[Any], Any]:
+    def _inputs(self, feed: Mapping[str, Any], as_they_lie: bool = False) -> tuple[dict[str, int], dict[str, int], dict[str, Any], Any]:
         """Pointers by tensor name, symbols' values, what must stay alive, and the first input that lay on the device.
 
         Raises ModelError on an input of another device, or, where inputs are to stay `as_they_lie`, on one that must be copied.
@@ -237,6 +266,8 @@ class CudaExecutor:
             elif name in feed:
                 keep[name] = dense(host_array(feed[name], name))
         values = input_sizes(self.calls.source, keep)
+        host = {name: x for name, x in keep.items() if isinstance(x, np.ndarray)}
+        check_donated([n for n in self.calls.donated.values() if n in host], feed, host)
         for name, x in keep.items():
             if isinstance(x, np.ndarray):
                 keep[name] = self._upload(x)
@@ -246,7 +277,7 @@ class CudaExecutor:
                                      where=self.calls.source.name, hint="pass a copy of it")  # fmt: skip
                 keep[name] = self._aligned(x)
         fixed = self._constants()
-        return {n: x.pointer for n, x in (*keep.items(), *fixed.items())}, values, list(keep.values()), first
+        return {n: x.pointer for n, x in (*keep.items(), *fixed.items())}, values, keep, first
 
     def _constants(self) -> dict[str, Any]:
         """Weights on the device: brought by the first call, while others wait for it."""

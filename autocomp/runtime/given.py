@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import sys
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,25 @@ def dense(x: np.ndarray) -> np.ndarray:
     """The array, or a copy of it, whose elements lie one after another at addresses that are multiples of their size."""
     flags = x.flags
     return x if flags.c_contiguous and flags.aligned else np.array(x, order="C", subok=False)
+
+
+def check_donated(donated: Iterable[str], feed: Mapping[str, Any], given: Mapping[str, np.ndarray]) -> None:
+    """Raises ModelError where a donated input is no memory to write into: no array, not dense, read-only, or shared with another input.
+    `given`: the arrays of `feed`, as they lie."""
+    for name in donated:
+        x, own = given[name], feed[name]
+        where = f"input '{name}'"
+        if not hasattr(own, "__dlpack__") and not hasattr(own, "__array_interface__"):
+            raise ModelError(f"a {_kind(own)} cannot be written in place", where=where, hint="it is donated: give an array")
+        if type(own) is np.ndarray and not own.flags.writeable:
+            raise ModelError("the array is read-only, and it is donated: the program writes into it", where=where, hint="give x.copy()")
+        if dense(x) is not x:
+            raise ModelError(f"its elements do not lie one after another (strides {x.strides}), and it is donated: the program writes "
+                             "into it where it lies", where=where, hint="give a contiguous array")  # fmt: skip
+        for other, y in given.items():
+            if other != name and np.may_share_memory(x, y):
+                raise ModelError(f"it is donated, and input '{other}' lies in the same memory", where=where,
+                                 hint="give one of them as a copy")  # fmt: skip
 
 
 def plain(x: Any) -> Any:

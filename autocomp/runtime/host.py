@@ -20,9 +20,9 @@ from autocomp.ir.ops import OPS
 from autocomp.ir.reference import input_sizes
 from autocomp.ir.types import Sym, TensorType
 from autocomp.options import Options
-from autocomp.runtime.executor import Timing, constants_of, given_back, shape_of
+from autocomp.runtime.executor import Timing, apart, constants_of, given_back, in_order, shape_of
 from autocomp.runtime.frames import LAYOUTS, Frame, Frames, Sizes
-from autocomp.runtime.given import dense, host_array
+from autocomp.runtime.given import check_donated, dense, host_array
 from autocomp.runtime.library import Library, packings, symbols_of
 from autocomp.runtime.pages import Pool, memory
 from autocomp.runtime.plan import Slots, arena, segments, size_of
@@ -64,7 +64,7 @@ class HostExecutor:
                 out = self._outputs(call)
         finally:
             self._end(call)
-        return given_back(feed, out)
+        return in_order(self.calls, feed, given_back(feed, out)) if self.calls.donated else given_back(feed, out)
 
     @contextmanager
     def _memory_told(self, call: _Call) -> Iterator[None]:
@@ -78,6 +78,8 @@ class HostExecutor:
         out: dict[str, np.ndarray] = {}
         given: set[str] = set()
         for name, t in self.calls.outputs:  # the caller may write to each: names of one tensor share no memory, nor does an input's
+            if t in self.calls.donated:
+                continue
             mine = t in call.made and t not in given
             out[name] = call.made[t] if mine else call.tensor(t).copy()
             given.add(t)
@@ -86,6 +88,7 @@ class HostExecutor:
     def profile(self, feed: Mapping[str, Any], repeat: int = 10) -> Timing:
         """Time whole calls, and each kernel's launches inside a call (median over `repeat`)."""
         each: dict[str, list[float]] = {}
+        feed = apart(self.calls.source, feed)
         call = self._begin(feed)
         try:
             for _ in range(repeat):
@@ -101,7 +104,7 @@ class HostExecutor:
         """Seconds of whole calls after one that is not counted, and whether a thread lost its core, or slept
         because another one had, meanwhile."""
         total: list[tuple[float, bool]] = []
-        call = self._begin(feed)
+        call = self._begin(apart(self.calls.source, feed))
         try:
             for _ in range(repeat + 1):
                 before, t = _switches(), time.perf_counter()
@@ -158,6 +161,8 @@ class HostExecutor:
         """A call over these inputs, ready to run; `_end` is to come. Raises ModelError, and AutocompError where there is no memory."""
         given = {name: host_array(feed[name], name) for name in self._inputs if name in feed}
         values = input_sizes(self.calls.source, given)
+        if self.calls.donated:
+            check_donated(self.calls.donated.values(), feed, given)
         try:
             fixed = self._fixed or self._once()
             frame = self.frames.take(self._key(values), self._need, self._frame)
@@ -180,18 +185,19 @@ class HostExecutor:
     def _placed(self, given: dict[str, np.ndarray], values: Mapping[str, int], frame: Frame, fixed: _Fixed) -> _Call:
         given = {name: dense(x) for name, x in given.items()}
         made: dict[str, np.ndarray] = {}
+        kept = {t: given[name] for t, name in self.calls.donated.items()}
         for _, t in self.calls.outputs:
-            if t not in made and t not in given and t not in fixed.tensors and t not in frame.tensors:
+            if t not in made and t not in kept and t not in given and t not in fixed.tensors and t not in frame.tensors:
                 made[t] = self.results.array(shape_of(self.calls.tensors[t], values), self.calls.tensors[t].dtype.numpy)
         if self.poison:
             for x in (*frame.tensors.values(), *made.values()):
                 x.reshape(-1).view(np.uint8).fill(0xFF)
         table, index = frame.table, self.slots.index
-        for arrays in (given, made):
+        for arrays in (given, kept, made):
             for t, x in arrays.items():
                 if t in index:
                     table[index[t]] = x.ctypes.data
-        return _Call(frame, given, made, fixed.tensors)
+        return _Call(frame, given | kept, made, fixed.tensors)
 
     def _no_memory(self, values: Mapping[str, int], e: MemoryError) -> AutocompError:
         """What a call needs, in an error's text."""

@@ -78,6 +78,8 @@ class Program:
         self.printed = dict(printed or {})  # what the target printed for each kernel, by kernel name
         self._folded: dict[str, np.ndarray] | None = None
         self._inputs = tuple(n.attrs["name"] for n in self.graph.inputs)
+        silent = {w.output for w in self.graph.written if not w.returned}
+        self._returned = tuple(name for name, _ in self.graph.outputs if name not in silent)
 
     def __repr__(self) -> str:
         n = len(self.calls.calls)
@@ -173,17 +175,20 @@ class Program:
 
     # ---- running
     def __call__(self, *args: Any, **named: Any) -> Any:
-        """The output, or a tuple of them. Raises ModelError on a missing or unknown input, a wrong dtype or shape."""
+        """The output, or a tuple of them; a donated input has the new value afterwards. Raises ModelError on a missing or unknown input,
+        a wrong dtype or shape."""
         names = self._inputs
         feed = dict(zip(names, args))
         if len(args) + len(named) != len(names) or len(feed | named) != len(names) or not set(named) <= set(names):
             got = ", ".join([str(len(args)), *named]) if named else str(len(args))
             raise ModelError(f"takes {len(names)} inputs ({', '.join(names)}), got {got}", where=self.name)
-        out = tuple(self.run(feed | named).values())
+        found = self.run(feed | named)
+        out = tuple([found[name] for name in self._returned])
         return out[0] if len(out) == 1 else out
 
     def run(self, feed: Mapping[str, Any]) -> dict[str, Any]:
-        """Outputs by name, for names that are no identifiers too. Raises ModelError on a missing input, a wrong dtype or shape."""
+        """Outputs by name, for names that are no identifiers too; of a donated input the array that was given. Raises ModelError on a
+        missing input, a wrong dtype or shape."""
         return self._running().run(feed)
 
     def profile(self, feed: Mapping[str, Any], repeat: int = 10) -> Timing:

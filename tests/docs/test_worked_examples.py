@@ -76,7 +76,7 @@ def test_the_page_runs_as_it_stands(page, tmp_path, monkeypatch):
 @pytest.mark.parametrize("page", ["docs/models.md", "docs/frontends.md"])
 def test_the_torch_examples(page):
     pytest.importorskip("torch", reason="torch is not installed (pip install 'autocomp[torch]')")
-    (text,) = re.findall(r"^```python torch\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    text = "\n".join(re.findall(r"^```python torch\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE))
     if "backend=" in text and "autocomp" not in entry_points(group="torch_dynamo_backends").names:
         pytest.skip("the package was installed before it had this entry point (pip install -e .)")
     exec(compile(text, page, "exec"), {})

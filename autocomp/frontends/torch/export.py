@@ -37,7 +37,7 @@ from autocomp.frontends.torch.call import TABLE, Call
 from autocomp.frontends.torch.exported import decompose, export, place_of
 from autocomp.frontends.torch.sizes import Sizes, is_dimension, is_size
 from autocomp.ir.builder import Builder
-from autocomp.ir.node import Graph, Node
+from autocomp.ir.node import Graph, Node, Written
 from autocomp.ir.types import DTYPES, Dim, Sym, TensorType, can_be_named
 
 DTYPE = {"float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "bool": "bool", "int8": "i8", "int16": "i16",
@@ -111,11 +111,16 @@ class Reader:
         return self.parameter(spec.target, node)
 
     def outputs(self, values: Sequence[Any], specs: Sequence[Any]) -> None:
-        """Raises UnsupportedOp where the module changes a buffer or an input."""
+        """The new value of an input that the module changes is an output (`Graph.written`). Raises UnsupportedOp where it changes a
+        buffer."""
         from torch.export.graph_signature import OutputKind
 
         for i, (value, spec) in enumerate(zip(values, specs)):
             if spec.kind is OutputKind.TOKEN:
+                continue
+            if spec.kind is OutputKind.USER_INPUT_MUTATION:
+                self.output(f"{spec.target}_written", self.values[value])
+                self.b.written.append(Written(f"{spec.target}_written", spec.target, returned=False))
                 continue
             if spec.kind is not OutputKind.USER_OUTPUT:
                 raise UnsupportedOp(f"'{spec.target}' is changed in place", where=self.b.name, hint="make the module pure")

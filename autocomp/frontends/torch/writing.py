@@ -13,9 +13,11 @@ import numpy as np
 
 from autocomp.frontends.torch.call import Call, axis_of, row
 from autocomp.ir.node import Node
-from autocomp.ir.types import BOOL, F32, I64, SHORT_FLOATS, Dim
+from autocomp.ir.types import BOOL, F32, I64, SHORT_FLOATS, Dim, dim_hint
 
 REDUCED = {"add": "add", "sum": "add", "multiply": "mul", "prod": "mul", "amax": "max", "amin": "min"}
+
+LOOKED_THROUGH = 2**22  # comparisons of places with indices; beyond it the reference scatters
 
 
 def static(c: Call, x: Node, axis: int) -> int:
@@ -36,6 +38,9 @@ def _index_put(c: Call, x: Node, indices: Sequence[Node | None], values: Node, a
     if any(i.type.dtype == BOOL for i in given.values()):
         return _masked(c, x, given, values, accumulate)
     axes = tuple(given)
+    if len(axes) == 1 and not accumulate and _few(x, axes[0], given[axes[0]]):
+        index = given[axes[0]] if given[axes[0]].type.rank else c.op("reshape", given[axes[0]], shape=(1,))
+        return _replaced(c, x, axes[0], index, values)
     places = _joint([i.type.shape for i in given.values()])
     near = axes[-1] - axes[0] < len(axes)
     rest = tuple(k for k in range(x.type.rank) if k not in given)
@@ -49,6 +54,31 @@ def _index_put(c: Call, x: Node, indices: Sequence[Node | None], values: Node, a
     perm = (*axes, *rest)
     y = c.op("scatter_nd", c.op("transpose", x, perm=perm), at, values, reduction="add" if accumulate else "none")
     return c.op("transpose", y, perm=tuple(perm.index(k) for k in range(len(perm))))
+
+
+def _few(x: Node, axis: int, index: Node) -> bool:
+    """Whether each place along the axis may look through all indices for its own."""
+    return index.type.rank <= 1 and x.type.rank > 0 and index.type.elements * dim_hint(x.type.shape[axis]) <= LOOKED_THROUGH
+
+
+def _replaced(c: Call, x: Node, axis: int, index: Node, values: Node) -> Node:
+    """x[.., index[j], ..] = values[.., j, ..] as a choice at each place, the last of equal indices: in the memory of x where that is given
+    away, only what is replaced moves."""
+    size, (n,) = x.type.shape[axis], index.type.shape
+    lies = lambda v: c.op("reshape", v, shape=tuple(size if k == axis else 1 for k in range(x.type.rank)))
+    everywhere = lambda v: c.op("broadcast", v, shape=x.type.shape)
+    spread = c.op("broadcast", values, shape=tuple(n if k == axis else d for k, d in enumerate(x.type.shape)))
+    index = c.cast(index, I64)
+    length = c.b.const(size, I64) if isinstance(size, int) else c.op("extent", x, axis=axis, dtype=I64.name)
+    index = c.op("where", c.op("lt", index, c.b.const(0, I64)), c.op("add", index, length), index)
+    if n == 1:
+        here = c.op("eq", c.op("iota", shape=(size,), axis=0, dtype=I64.name), index)
+        return c.op("where", everywhere(lies(here)), everywhere(spread), x)
+    here = c.op("eq", c.op("iota", shape=(size, n), axis=0, dtype=I64.name), index)
+    number = c.op("where", here, c.op("iota", shape=(size, n), axis=1, dtype=I64.name), c.b.const(-1, I64))
+    last = c.op("reduce_max", number, axes=(1,))
+    new = c.op("gather", spread, c.op("max", last, c.b.const(0, I64)), axis=axis)
+    return c.op("where", everywhere(lies(c.op("ge", last, c.b.const(0, I64)))), new, x)
 
 
 def _joint(shapes: Sequence[tuple[Dim, ...]]) -> tuple[Dim, ...]:
@@ -87,6 +117,8 @@ def _index_writes(c: Call, x: Node, dim: int, index: Node, source: Any, alpha: A
     source = c.op("broadcast" if c.name == "index_fill" else "reshape", source, shape=shape)
     if c.name == "index_add" and (isinstance(alpha, Node) or alpha != 1):
         source = c.op("mul", source, c.value(alpha, x.type.dtype))
+    if c.name != "index_add" and _few(x, axis, index):
+        return _replaced(c, x, axis, index, source)
     perm = (axis, *(k for k in range(x.type.rank) if k != axis))
     back = tuple(perm.index(k) for k in range(len(perm)))
     at = _tuples(c, {axis: index}, index.type.shape)

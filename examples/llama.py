@@ -1,0 +1,190 @@
+"""A language model that generates: a Llama-3-shaped decoder with random weights, prefill and one step compiled, greedy decoding.
+
+    python examples/llama.py                         # 100 M parameters in f32 on this machine's CPU, beside torch eager
+    python examples/llama.py --size 8b --device cuda --dtype bfloat16 --batch 1 --context 512
+
+The caches of keys and values are inputs that the programs write in place (`donate`): each step moves one row of each, never a cache.
+Prints tokens a second of prefill and of decoding, and in f32 checks that all tokens are those of torch eager.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from torch.nn.functional import scaled_dot_product_attention, silu
+
+import autocomp
+
+
+@dataclass(frozen=True)
+class Shape:
+    """`heads` of queries read `groups` of keys and values; `hidden`: of the feed-forward layers."""
+
+    layers: int
+    width: int
+    heads: int
+    groups: int
+    hidden: int
+    words: int
+
+
+SIZES = {
+    "tiny": Shape(2, 64, 4, 2, 128, 256),
+    "100m": Shape(12, 768, 12, 4, 2048, 32_000),
+    "1b": Shape(16, 2048, 32, 8, 8192, 128_256),
+    "8b": Shape(32, 4096, 32, 8, 14_336, 128_256),
+}
+
+
+class Norm(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        wide = x.float()
+        return self.weight * (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-5)).to(x.dtype)
+
+
+def turned(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    """Rotary positions: [batch, heads, length, size] turned by the angles of its places."""
+    a, b = x.chunk(2, -1)
+    return x * cos + torch.cat((-b, a), -1) * sin
+
+
+class Layer(nn.Module):
+    def __init__(self, s: Shape) -> None:
+        super().__init__()
+        self.shape, size = s, s.width // s.heads
+        self.before, self.behind = Norm(s.width), Norm(s.width)
+        self.q = nn.Linear(s.width, s.heads * size, bias=False)
+        self.k = nn.Linear(s.width, s.groups * size, bias=False)
+        self.v = nn.Linear(s.width, s.groups * size, bias=False)
+        self.o = nn.Linear(s.heads * size, s.width, bias=False)
+        self.gate = nn.Linear(s.width, s.hidden, bias=False)
+        self.up = nn.Linear(s.width, s.hidden, bias=False)
+        self.down = nn.Linear(s.hidden, s.width, bias=False)
+
+    def forward(self, x: torch.Tensor, at: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, keys: torch.Tensor, values: torch.Tensor,
+                seen: torch.Tensor | None) -> torch.Tensor:  # fmt: skip
+        """x: [batch, length, width] at places `at`; caches [batch, groups, context, size] are written there. `seen`: which places of the
+        caches each of them attends to; None: they are the first ones, and attend to each other."""
+        s, y = self.shape, self.before(x)
+        heads = lambda t, n: t.unflatten(-1, (n, -1)).transpose(1, 2)
+        q, k, v = turned(heads(self.q(y), s.heads), cos, sin), turned(heads(self.k(y), s.groups), cos, sin), heads(self.v(y), s.groups)
+        if seen is None:
+            keys[:, :, : k.shape[2]] = k
+            values[:, :, : v.shape[2]] = v
+            z = scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        else:
+            keys.index_copy_(2, at, k)
+            values.index_copy_(2, at, v)
+            z = scaled_dot_product_attention(q, keys, values, attn_mask=seen, enable_gqa=True)
+        x = x + self.o(z.transpose(1, 2).flatten(2))
+        y = self.behind(x)
+        return x + self.down(silu(self.gate(y)) * self.up(y))
+
+
+class Decoder(nn.Module):
+    """tokens [batch, length] at places `at` [length], and the caches: keys and values of each layer -> the next token [batch].
+    `first`: the places are 0, 1, .., length - 1."""
+
+    def __init__(self, s: Shape, context: int, first: bool = False) -> None:
+        super().__init__()
+        self.shape, self.context, self.first = s, context, first
+        self.words = nn.Embedding(s.words, s.width)
+        self.layers = nn.ModuleList(Layer(s) for _ in range(s.layers))
+        self.last = Norm(s.width)
+        self.head = nn.Linear(s.width, s.words, bias=False)
+        size = s.width // s.heads
+        turns = torch.outer(torch.arange(context), 500_000.0 ** (-torch.arange(0, size, 2) / size)).repeat(1, 2)
+        self.cos, self.sin = nn.Buffer(turns.cos()), nn.Buffer(turns.sin())
+
+    def forward(self, tokens: torch.Tensor, at: torch.Tensor, *caches: torch.Tensor) -> torch.Tensor:
+        x = self.words(tokens)
+        cos, sin = self.cos[at].to(x.dtype), self.sin[at].to(x.dtype)
+        seen = None if self.first else torch.arange(self.context, device=at.device) <= at[:, None]
+        for k, layer in enumerate(self.layers):
+            x = layer(x, at, cos, sin, caches[2 * k], caches[2 * k + 1], seen)
+        return self.head(self.last(x[:, -1])).argmax(-1)
+
+
+def model(size: str, context: int, dtype: torch.dtype, device: str, seed: int = 0) -> tuple[Decoder, Decoder]:
+    """(prefill, step) over the same random weights."""
+    torch.manual_seed(seed)
+    with torch.device(device):
+        step = Decoder(SIZES[size], context).to(dtype).eval()
+        with torch.no_grad():
+            for p in step.parameters():
+                if p.dim() > 1:
+                    p.normal_(0, p.shape[-1] ** -0.5)
+        with torch.device("meta"):
+            first = Decoder(SIZES[size], context, first=True).eval()
+        first.load_state_dict(step.state_dict(), assign=True)
+    return first, step
+
+
+def caches(s: Shape, batch: int, context: int, dtype: torch.dtype, device: str) -> list[torch.Tensor]:
+    """Keys and values of each layer."""
+    return [torch.zeros(batch, s.groups, context, s.width // s.heads, dtype=dtype, device=device) for _ in range(2 * s.layers)]
+
+
+@torch.no_grad()
+def generate(first, step, tokens: torch.Tensor, count: int, room: list[torch.Tensor]) -> tuple[torch.Tensor, float, float]:  # type: ignore[no-untyped-def]
+    """(`count` tokens behind the prompt [batch, length], seconds of prefill, seconds of the steps), greedily."""
+    wait = torch.cuda.synchronize if tokens.is_cuda else lambda: None
+    length = tokens.shape[1]
+    places = torch.arange(length + count, device=tokens.device)
+    begun = time.perf_counter()
+    out = [first(tokens, places[:length], *room)]
+    wait()
+    filled = time.perf_counter()
+    for k in range(count - 1):
+        out.append(step(out[-1][:, None], places[length + k : length + k + 1], *room))
+    wait()
+    return torch.stack(out, 1), filled - begun, time.perf_counter() - filled
+
+
+def main() -> None:
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("--size", choices=SIZES, default="")
+    p.add_argument("--device", choices=("cpu", "cuda"), default="cuda" if torch.cuda.is_available() else "cpu")
+    p.add_argument("--dtype", choices=("float32", "bfloat16", "float16"), default="")
+    p.add_argument("--batch", type=int, default=1)
+    p.add_argument("--prompt", type=int, default=64)
+    p.add_argument("--context", type=int, default=256, help="places of the caches")
+    p.add_argument("--tokens", type=int, default=32, help="to generate")
+    p.add_argument("--explain", action="store_true", help="print what the programs are made of")
+    a = p.parse_args()
+    size = a.size or ("8b" if a.device == "cuda" else "100m")
+    dtype = getattr(torch, a.dtype or ("bfloat16" if a.device == "cuda" else "float32"))
+    if a.prompt + a.tokens > a.context:
+        p.error(f"{a.prompt} + {a.tokens} tokens do not fit into --context {a.context}")
+    first, step = model(size, a.context, dtype, a.device)
+    room = lambda: caches(SIZES[size], a.batch, a.context, dtype, a.device)
+    tokens = torch.randint(SIZES[size].words, (a.batch, a.prompt), device=a.device)
+    at = torch.arange(a.prompt, device=a.device)
+    begun = time.perf_counter()
+    fill = autocomp.optimize(first, target=a.device, example_inputs=(tokens, at, *room()), donate=["caches_*"])
+    go = autocomp.optimize(step, target=a.device, example_inputs=(tokens[:, :1], at[:1], *room()), donate=["caches_*"])
+    print(f"{size}, {dtype}, {a.device}: {sum(x.numel() for x in step.parameters()) / 1e6:,.0f} M parameters; prefill "
+          f"{len(fill.calls.calls)} kernels, a step {len(go.calls.calls)}; compiled in {time.perf_counter() - begun:.1f} s")  # fmt: skip
+    if a.explain:
+        print(fill.explain(), go.explain(), sep="\n")
+    found = {}
+    for name, pair in {"autocomp": (fill, go), "torch eager": (first, step)}.items():
+        generate(*pair, tokens, 3, room())  # what is made once
+        found[name], filled, went = generate(*pair, tokens, a.tokens, room())
+        print(f"{name:12} prefill {tokens.numel() / filled:10,.1f} tokens/s   decode {a.batch * (a.tokens - 1) / went:8,.1f} tokens/s")
+    same = torch.equal(*found.values())
+    print("tokens are equal" if same else f"{int((found['autocomp'] != found['torch eager']).sum())} tokens differ")
+    if dtype == torch.float32 and not same:
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()
