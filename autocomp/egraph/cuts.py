@@ -86,6 +86,10 @@ class Enumerator:
         self._computing = frozenset(n.id for n in nodes if not n.form.view)
         self._heavy = frozenset(n.id for n in nodes if n.form.kind in ("reduce", "contract", "online"))
         self._vector, self._special = [n.form.vector for n in nodes], [n.form.special for n in nodes]
+        self._watched: dict[int, list[frozenset[int]]] = {}  # two nodes of each of `without`: one of them is in what lacks one node
+        for w in self.without:
+            for n in sorted(w)[:2]:
+                self._watched.setdefault(n, []).append(w)
         self._matrix = frozenset(n.id for n in nodes if n.form.matrix)
         self._turning = frozenset(n.id for n in nodes if n.form.view and not n.form.reshape)
         # One name for a tensor in several orders of its axes; bytes in memory keep their own, since matrix units read one order only.
@@ -169,12 +173,21 @@ class Enumerator:
         count: dict[str, int] = {}
         for cut in found:
             unfused = cut.ops <= 1 and not cut.steps
-            kind = f"{cut.record.kind} unfused" if unfused else cut.record.kind
+            kind = self._kind(cut, f"{cut.record.kind} unfused" if unfused else cut.record.kind)
             if count.get(kind, 0) < KEEP:
                 count[kind] = count.get(kind, 0) + 1
                 kept.append(cut)
         self.cuts[c] = kept
         self._settle((c,), kept[0].flow)
+
+    def _kind(self, cut: Cut | None, kind: str) -> str:
+        """What a cut competes as: those that lack one node of what no body may have together are kinds of their own, since a reader that
+        has that node needs the others."""
+        return f"{kind} short" if cut is not None and any(len(w - cut.nodes) == 1 for w in self._against(cut.nodes)) else kind
+
+    def _against(self, nodes: frozenset[int]) -> list[frozenset[int]]:
+        """Of `without`, those of which these nodes may hold all, or all but one."""
+        return [w for n in nodes & self._watched.keys() for w in self._watched[n]] if self._watched else []
 
     def _settle(self, classes: Iterable[int], flow: float) -> None:
         """What classes take, and what of it falls to one reader."""
@@ -193,10 +206,10 @@ class Enumerator:
             choices = self._operand(node, j, child)[: 1 if alone else None]
             unfused = (*unfused, choices[0])
             for o in choices:
-                kinds.setdefault(o.operand.record.kind, 1 << KINDS * len(kinds))
                 share.update((x, self._ticks(x, node.cls)) for x in o.operand.leaves - share.keys())
-            made = [(p, o, p.took + sum([share[x] for x in o.operand.leaves - p.leaves]), p.kinds + kinds[o.operand.record.kind])
-                    for p in partial for o in choices if p.joins(o)]  # fmt: skip
+            digit = [kinds.setdefault(self._kind(o.cut, o.operand.record.kind), 1 << KINDS * len(kinds)) for o in choices]
+            made = [(p, o, p.took + sum([share[x] for x in o.operand.leaves - p.leaves]), p.kinds + n)
+                    for p in partial for o, n in zip(choices, digit) if p.joins(o)]  # fmt: skip
             if len(made) > 4 * KEEP:
                 made.sort(key=lambda m: (m[2], m[0].ops + m[1].ops))
                 made = self._spread(made)
@@ -262,7 +275,7 @@ class Enumerator:
         inside = frozenset((node.cls,)).union(*(c.inside for c in cuts))
         nodes = frozenset((node.id,)).union(*(c.nodes for c in cuts))
         ops, heavy = len(nodes & self._computing), nodes & self._heavy
-        if any(w <= nodes for w in self.without):
+        if any(w <= nodes for w in self._against(nodes)):
             self.refused["target: no schedule could be printed"] = self.refused.get("target: no schedule could be printed", 0) + 1
             return None
         most = load_grammar().limits["leaves"]

@@ -39,6 +39,7 @@ def kernel_graph(c: Cover, s: Subject, graph: Graph) -> KernelGraph:
         rules = _reasons(s, cut, makers.get(x, []))
         calls.append(Call(kernel, {a: names[k] for a, k in args.items()}, _ops(s, cut), rules, kernel.name,
                           body=tuple(sorted(cut.heavy if len(cut.heavy) > 1 else cut.nodes)),
+                          feeds=_feeds(s, cut) if len(cut.heavy) > 1 else (),
                           computes=model.of([x, *makers.get(x, [])], cut)))  # fmt: skip
     tensors = {n: s.types[k] for k, n in names.items()}
     constants = {names[k]: _constant_graph(s, k, graph) for k in sorted(names) if k in s.memory and _is_folded(s, k)}
@@ -93,6 +94,17 @@ def _flow(s: Subject, cut: Cut) -> list[int]:
         return height[c]
 
     return sorted(cut.nodes, key=lambda n: (above(s.nodes[n].cls), n))
+
+
+def _feeds(s: Subject, cut: Cut) -> tuple[int, ...]:
+    """Nodes of a cut that compute what its first reductions read."""
+    chosen = {s.nodes[n].cls: n for n in cut.nodes}
+    inner = lambda n: [chosen[c] for c in s.nodes[n].enode.children if c in chosen]
+    below: dict[int, set[int]] = {}
+    for n in _flow(s, cut):  # operands first
+        below[n] = set().union(*({m, *below.get(m, ())} for m in inner(n)))
+    first = [n for n in cut.heavy if not below[n] & cut.heavy]
+    return tuple(sorted(m for m in set().union(*(below[n] for n in first)) if not s.nodes[m].form.view))
 
 
 def _ops(s: Subject, cut: Cut) -> tuple[str, ...]:

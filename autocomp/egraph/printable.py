@@ -12,7 +12,7 @@ from autocomp.egraph import cover as covers
 from autocomp.egraph.frozen import Frozen
 from autocomp.errors import AutocompError, UnsupportedOp
 from autocomp.ir.checks import check_kernel_graph
-from autocomp.ir.kernel import KernelGraph
+from autocomp.ir.kernel import Call, KernelGraph
 from autocomp.ir.schedule import Schedule
 from autocomp.loops.bounds import check_kernel_graph_accesses
 from autocomp.options import Options
@@ -31,7 +31,8 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
     """The kernels, and by signature a schedule with its predicted cost.
 
     `admit` raises UnsupportedOp or DoesNotFit for a schedule that the target cannot print. Where it does so for all of a kernel's, the
-    next cover computes no such body in one kernel. Raises the first kernel's refusal where that leaves no cover.
+    next cover computes no such body in one kernel: first it stores what feeds the body's reductions. Raises the first kernel's refusal
+    where that leaves no cover.
     """
     without: frozenset[frozenset[int]] = frozenset()
     first: AutocompError | None = None
@@ -53,9 +54,15 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
             note.update(schedules=len(schedules))
         if not refused:
             return calls, {s: schedules[s] for s in kernels}
-        without |= {frozenset(c.body) for c in calls.calls if c.kernel.signature in refused}
+        without |= {w for c in calls.calls if c.kernel.signature in refused for w in _avoided(c)}
     assert first is not None
     raise first
+
+
+def _avoided(c: Call) -> list[frozenset[int]]:
+    """What no body has together after a target refused this one: its reductions with any of what feeds them, which may be stored; where
+    nothing feeds them, the reductions."""
+    return [frozenset((*c.body, n)) for n in c.feeds] or [frozenset(c.body)]
 
 
 def _kernels(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: Trace, without: frozenset[frozenset[int]],

@@ -51,6 +51,31 @@ def test_attention_comes_apart_where_one_kernel_of_it_cannot_be_printed():
     assert next(e.data["reason"] for e in trace.of("reject") if e.name == "target" and e.data["phase"] == "cover") == "no such thing"
 
 
+def rotary(kind: str = "bf16", length: int = 512, size: int = 128) -> str:
+    """Causal attention over queries and keys that are turned by their positions."""
+    whole, half = [1, 32, length, size], [1, 32, length, size // 2]
+    turn = lambda x, n: [
+        f"%{x}a = slice({x}, starts=[0, 0, 0, 0], limits={half}, steps=[1, 1, 1, 1])",
+        f"%{x}b = slice({x}, starts=[0, 0, 0, {size // 2}], limits={whole}, steps=[1, 1, 1, 1])",
+        f"%{x}n = neg(%{x}b)", f"%{x}c = concat(%{x}n, %{x}a, axis=3)", f"%{x}d = mul(%{x}c, sin)", f"%{x}e = mul({x}, cos)",
+        f"%{n} = add(%{x}e, %{x}d)"]  # fmt: skip
+    body = [*turn("q", "tq"), *turn("k", "tk"), "%t = transpose(%tk, perm=[0, 1, 3, 2])", "%s = matmul(%tq, %t)",
+            f"%i = iota(shape=[{length}, {length}], axis=0)", f"%j = iota(shape=[{length}, {length}], axis=1)", "%m = ge(%i, %j)",
+            f"%w = where(%m, %s, const(-inf, {kind}))", "%p = softmax(%w, axes=[3])", "%y = matmul(%p, v)"]  # fmt: skip
+    given = {"q": whole, "k": whole, "v": whole, "cos": [length, size], "sin": [length, size]}
+    inputs = [f"input {n}: {kind}{shape}" for n, shape in given.items()]
+    return "\n".join(["graph rotary", *inputs, *body, "output y = %y"])
+
+
+def test_attention_stays_whole_where_only_what_feeds_it_cannot_be_printed_in_it():
+    """Turning queries and keys inside of attention takes more registers than there are: they are turned before."""
+    kernels, trace = kernels_without(rotary(), lambda k: False)
+    assert "registers" in next(e.data["reason"] for e in trace.of("reject") if e.name == "target" and e.data["phase"] == "cover")
+    assert len(kernels) == 3
+    assert ["softmax_weighted_sum" in k.name for k in kernels if contractions(k)] == [True]
+    check(parse(rotary("f32", 9, 8)), "cpu")
+
+
 def test_an_epilogue_is_left_out_before_the_product_is_given_up():
     apart, _ = kernels_without(GRAPHS["gemm_bias_gelu"], lambda k: contractions(k) and "gelu" in k.name)
     assert any(contractions(k) for k in apart)
