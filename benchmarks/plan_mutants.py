@@ -1,4 +1,5 @@
-"""Leaves out each barrier, wait, arrival and group of every golden's plan and asks the plan's checkers, by kind.
+"""Leaves out each barrier, wait, arrival and group of plans, and asks the plan's checkers, by kind: of every golden, and of schemes that no
+golden has (a factor that blocks of a cluster share, rows that stay, teams that take turns, operands in halves).
 
     python -m benchmarks.plan_mutants             a table
     python -m benchmarks.plan_mutants --left      and each that no checker misses
@@ -19,11 +20,41 @@ from math import prod
 
 from autocomp.targets.simt import printer
 
-from autocomp.tile import check_block, check_roles
-from autocomp.tile.plan import Barrier, Block, Box, Commit, Done, Fence, Group, Node, Order, Signal, walk
+from autocomp.tile.check_block import all_problems
+from autocomp.tile.plan import (
+    Barrier,
+    Block,
+    Box,
+    ClusterBarrier,
+    Commit,
+    Done,
+    Fence,
+    Flag,
+    Group,
+    Inbox,
+    NamedBarrier,
+    Node,
+    Order,
+    Signal,
+    walk,
+)
 from tests.helpers import goldens
+from tests.helpers.device_graphs import gemm, graph
+from tests.helpers.schedules import by_hand
+from tests.helpers.split_depth import HALVES, split
 
 Body = tuple[Node, ...]
+SHARE = by_hand({"i0": 128, "i1": 128, "r0": 64}, stages=3, roles="warp_specialise", workers=2, persistent=True, grouped=8)
+ROWS = by_hand({"i0": 1, "i1": 512}, threads=64, stages=9, persistent=True)
+SOFTMAX, TWO = graph({"x": "f16[19, 4096]"}, "%0 = softmax(x, axes=[1])"), gemm(300, 264, 520)
+BESIDE = {  # of no golden: a graph and a schedule
+    "multicast": (TWO, replace(SHARE, cluster=2)),
+    "multicast_halves": HALVES["clusters"][:2],
+    "ping_pong": (TWO, replace(SHARE, ping_pong=True)),
+    "rows": (SOFTMAX, ROWS),
+    "rows_of_a_cluster": (SOFTMAX, replace(ROWS, tile=(("i0", 1), ("i1", 1024)), threads=32, cluster=4, stages=6)),
+}
+KINDS = {ClusterBarrier: "cluster", NamedBarrier: "named", Inbox: "inbox", Flag: "flag"}
 
 
 @dataclass(frozen=True)
@@ -48,9 +79,11 @@ class Mutant:
     def kind(self) -> str:
         n = self.dropped
         if isinstance(n, Signal):
-            return f"{n.do} {n.what}"
-        bulk, team = isinstance(n, Done) and n.of == "stores", isinstance(n, Barrier) and n.agents == "warpgroup"
-        return ("bulk " if bulk else "warpgroup " if team else "") + type(n).__name__.lower()
+            return f"{n.do} {n.what}{' of a cluster' if n.far else ''}"
+        if isinstance(n, ClusterBarrier | NamedBarrier | Inbox | Flag):
+            return f"{KINDS[type(n)]} {n.do}"
+        bulk, team = isinstance(n, Done) and n.of == "stores", n.agents if isinstance(n, Barrier) and n.agents != "block" else ""
+        return ("bulk " if bulk else f"{team} " if team else "") + type(n).__name__.lower()
 
     @property
     def harmless(self) -> bool:
@@ -59,7 +92,7 @@ class Mutant:
 
 
 def plans() -> list[Plan]:
-    """Of all goldens."""
+    """Of all goldens, and of others."""
     found: dict[tuple[str, str], Plan] = {}
     check = printer.require
 
@@ -71,6 +104,9 @@ def plans() -> list[Plan]:
         for file, make in {**goldens.SMALL, **goldens.OTHERS}.items():
             printer.require = partial(keep, file)
             make()
+        for file, (text, schedule) in BESIDE.items():
+            printer.require = partial(keep, file)
+            split(text, schedule)
     finally:
         printer.require = check
     return list(found.values())
@@ -79,7 +115,7 @@ def plans() -> list[Plan]:
 def mutants(plan: Plan) -> Iterator[Mutant]:
     for path in _paths(plan.body):
         body = _without(plan.body, path)
-        said = check_block.problems(body) or check_roles.problems(body, plan.takers)
+        said = all_problems(body, plan.takers)
         yield Mutant(plan.name, _at(plan.body, path), said[0] if said else "", _spare(plan.body, path))
 
 
@@ -106,7 +142,9 @@ def _spare(body: Body, path: tuple[int, ...]) -> bool:
 
 def _paths(body: Body, path: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]:
     for i, n in enumerate(body):
-        if isinstance(n, Order | Signal | Group | Done | Fence):
+        if isinstance(n, Order | Signal | Group | Done | Fence | ClusterBarrier | NamedBarrier | Flag) or (
+            isinstance(n, Inbox) and n.do != "read"
+        ):
             yield (*path, i)
         elif isinstance(n, Block):
             yield from _paths(n.body, (*path, i))

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from autocomp.errors import AutocompError
-from autocomp.tile import check_roles
+from autocomp.tile import check_agents, check_roles
 from autocomp.tile.plan import Access, Barrier, Block, Commit, Landed, Node, walk
 
 MOST = 8  # turns of a loop that are tried
@@ -89,10 +89,15 @@ def problems(body: tuple[Node, ...]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def all_problems(body: tuple[Node, ...], takers: int = 1) -> list[str]:
+    """What is wrong with a plan in a block, between its roles, between blocks; of the first of these where anything is."""
+    return problems(body) or check_roles.problems(body, takers) or check_agents.problems(body)
+
+
 def require(body: tuple[Node, ...], kernel: str, takers: int = 1) -> None:
     """Raises AutocompError where a plan's accesses are not ordered: an error of the compiler, found before anything runs. `takers`: how
     many consumers take tiles by turns."""
-    if found := problems(body) or check_roles.problems(body, takers):
+    if found := all_problems(body, takers):
         raise AutocompError(f"the plan of a block is wrong: it {found[0]}", where=f"kernel {kernel}",
                             hint="this is an error of the compiler; another schedule may avoid it")  # fmt: skip
 

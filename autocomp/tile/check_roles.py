@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import permutations
 
 from autocomp.tile.boxes import MBARRIERS, Boxes, Key
-from autocomp.tile.plan import Barrier, Began, Block, Box, Count, Done, Fence, Group, Node, Role, Signal, Touch, walk
+from autocomp.tile.plan import Agents, Barrier, Began, Block, Box, Count, Done, Fence, Group, Node, Role, Signal, Touch, walk
 
 Event = Role | Barrier
 
@@ -68,13 +68,13 @@ class Phases:
 
 def problems(body: tuple[Node, ...], takers: int = 1) -> list[str]:
     """What is wrong between the roles of a plan; [] if nothing is. `takers`: how many consumers take tiles by turns."""
-    if not any(isinstance(n, Role) for n in walk(body)):
+    if not any(isinstance(n, Role) for n in walk(body)) or any(isinstance(n, Agents) and not n.producer for n in walk(body)):
         return []
     least = max([0, *(n.least for n in walk(body) if isinstance(n, Block))])
     deep = min(MOST, max([1, *(n.depth for n in walk(body) if isinstance(n, Signal))]))
     parts = max([1, *(n.part[1] for n in walk(body) if isinstance(n, Block))])  # each of which has a turn
     found: list[str] = []
-    for turns in sorted({max(parts, least, n) for n in (1, 2, deep, deep + 2)}):
+    for turns in sorted({max(parts, least, n) for n in (1, 2, deep, deep + 2, 2 * parts)}):  # a part may have a first turn and another
         for order in permutations(range(-1, takers)):
             for lands in ("soon", "last", "asked"):
                 found += _run(body, turns, order, takers, lands)
@@ -111,7 +111,7 @@ def _events(body: tuple[Node, ...], role: Taker, turns: int, takers: int, at: di
         if isinstance(n, Role | Barrier):
             yield n, {**at, "": turns}
         elif isinstance(n, Block):
-            if (n.role and role.number >= 0) or _place(n.since[0], at) < n.since[1]:
+            if (n.role and role.number >= 0) or n.row or place_of(n.since[0], at) < n.since[1]:
                 continue
             tiles = n.again in ("tile", "wave_of")
             times = ROUNDS * takers if tiles and role.number < 0 else ROUNDS if tiles else n.turns or turns if n.again else 1
@@ -154,13 +154,13 @@ def _step(n: Event, at: dict[str, int], r: Taker, s: Phases, found: list[str]) -
     return True
 
 
-def _place(place: tuple[tuple[str, int], ...], at: dict[str, int]) -> int:
+def place_of(place: tuple[tuple[str, int], ...], at: dict[str, int]) -> int:
     return sum(at.get(loop, 0) * times for loop, times in place)
 
 
 def _box(n: Box, at: dict[str, int], r: Taker) -> Iterator[str]:
     """An access to a box; what is wrong with it."""
-    number = _place(n.place, at) % n.places
+    number = place_of(n.place, at) % n.places
     if n.ring and n.lent in (None, number):
         turn = r.turn.get(n.ring, 0) - n.back
         slot = turn % n.depth
@@ -212,7 +212,7 @@ def _signal(n: Signal, at: dict[str, int], r: Taker, s: Phases, found: list[str]
             found.append(f"{_name(r)} fills a slot of {n.queue} that it has not waited for")
         s.landing.append(key)
         return True
-    if _skipped(n, at, now):
+    if skipped(n, at, now):
         return True
     if any((n.queue, turn) in x.reads for x in r.under_way):
         found.append(f"{_name(r)} gives back a slot of {n.queue} that a product reads")
@@ -229,7 +229,7 @@ def _asks(n: Event, r: Taker) -> tuple[str, str, int]:
     return n.queue, n.what, (r.turn.get(n.queue, 0) - n.back) % n.depth
 
 
-def _skipped(n: Signal, at: dict[str, int], turn: int) -> bool:
+def skipped(n: Signal, at: dict[str, int], turn: int) -> bool:
     first = at.get(n.loop, 0) == 0
     return n.when == "never" or (n.when == "again" and first) or (n.when == "first" and not (first and turn > 0))
 

@@ -98,11 +98,12 @@ class Signal:
     """What roles say to each other of a ring's slot of `depth`: `full` (its bytes have landed) or `empty` (its readers are done).
 
     do      wait | arrive, or fill: copies are started that make the slot full when they land
-    back    how many turns of the role before this one
+    back    how many turns of the role before this one (fewer than 0: ahead)
     when    "" always; "never": another one says it for all; "again": not in the loop's first turn; "first": in the loop's first turn, but
             not in the role's first of all
     loop    the variable that counts the loop's turns, for `when`
     text    how it is spelt; "" where lines beside it do
+    far     said to all blocks of a cluster: each fills its part of the slot in all of them, and gives it back to all that fill it
     """
 
     do: str
@@ -113,6 +114,7 @@ class Signal:
     back: int = 0
     when: str = ""
     loop: str = ""
+    far: bool = False
 
 
 @dataclass(frozen=True)
@@ -193,6 +195,64 @@ class Touch:
 
 
 @dataclass(frozen=True)
+class Agents:
+    """Who runs this plan side by side: `blocks` of a cluster or of a row of stream-K, in each a producer (`producer`) and `teams` that do
+    alike. `turns`: of its loops, 0 where that is not known; `row`: the blocks share out the turns of a row of tiles."""
+
+    blocks: int = 1
+    teams: int = 2
+    producer: bool = True
+    turns: int = 0
+    row: bool = False
+
+
+@dataclass(frozen=True)
+class ClusterBarrier:
+    """The two halves of a cluster's barrier: a thread says that it has come (`arrive`), and waits for all others to (`wait`)."""
+
+    do: str
+    text: str
+
+
+@dataclass(frozen=True)
+class NamedBarrier:
+    """The barrier of the team so many `further` on, in a ring of the teams: `sync` waits there for the other one, `pass` does not wait.
+    `only`: the one team that does so (from the end below 0); None: all."""
+
+    do: str
+    text: str
+    further: int = 0
+    only: int | None = None
+
+
+@dataclass(frozen=True)
+class Inbox:
+    """What other blocks of a cluster send to one: `expect` announces their bytes, `send` writes to that of each other one, `wait` is over
+    when all have come, `read` uses them."""
+
+    do: str
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Flag:
+    """A word of global memory, one a block, that one of its threads sets, and one of another block waits for and clears."""
+
+    do: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Lines that follow write or read what other blocks see (`whose`: of this one, or of the `other`), each thread a part; or start
+    what `teams` of a block do one behind the other."""
+
+    what: str
+    write: bool
+    whose: str = "own"
+
+
+@dataclass(frozen=True)
 class Exit:
     """The block ends; no other block touches its memory from here on."""
 
@@ -212,7 +272,10 @@ class Block:
     """Statements under a head. `again`: the variable that counts the turns of a loop; `perhaps`: it may not run at all; `turns`: how
     often it runs, 0 where that is not known; `least`: of the loops in the plan, at least so often; `since`: it runs from that box on
     (places as in `Box`); `begins`: its first turn, where others come before it; `part`: of a loop's turns in several
-    parts, the number of this one and theirs; `role`: who alone runs it; `times`: turns in the mean, where they are counted."""
+    parts, the number of this one and theirs; `role`: who alone runs it; `times`: turns in the mean, where they are counted; `alone`:
+    one thread of a block runs it; `row`: of a row of tiles, for pieces that do not begin their tile (later) or begin but do not end it
+    (first), or for each block that has another piece of the tile (others); `within`: while tiles have that turn of a ring, so many
+    before this one."""
 
     head: str
     body: tuple[Node, ...]
@@ -226,11 +289,18 @@ class Block:
     least: int = 0
     since: tuple[tuple[tuple[str, int], ...], int] = ((), 0)
     times: float = 1.0
+    alone: bool = False
+    row: str = ""
+    within: tuple[str, int] | None = None
 
 
 Order = Barrier | Commit | Landed  # what a target has words for
 Role = Signal | Count | Began | Group | Done | Touch | Box | Fence  # what roles do, spelt where it is written
-Node = Line | Access | Role | Barrier | Commit | Landed | Turn | Claim | Exit | Cost | Block
+Peer = ClusterBarrier | NamedBarrier | Inbox | Flag | Reach  # what blocks and teams do that others see, spelt where it is written
+Node = Line | Access | Role | Peer | Agents | Barrier | Commit | Landed | Turn | Claim | Exit | Cost | Block
+
+
+SPELT = Signal | Count | Group | Done | Touch | Box | Fence | ClusterBarrier | NamedBarrier | Inbox | Flag  # they have a text
 
 
 @dataclass
@@ -280,7 +350,7 @@ def spell(body: tuple[Node, ...], words: Callable[[Order], str], depth: int = 1)
     out: list[str] = []
     put = lambda text: out.append("  " * depth + text if text else "")
     for n in body:
-        if isinstance(n, Line) or (isinstance(n, Signal | Count | Group | Done | Touch | Box | Fence) and n.text):
+        if isinstance(n, Line) or (isinstance(n, SPELT) and n.text):
             put(n.text)
         elif isinstance(n, Order):
             put(words(n))

@@ -18,6 +18,7 @@ from autocomp.targets.cuda.team_placer import TEAM
 
 from autocomp.ir.types import F32
 from autocomp.tile.layout import Layout
+from autocomp.tile.plan import ClusterBarrier, Inbox
 from autocomp.tile.program import Loop, walk
 
 if TYPE_CHECKING:
@@ -85,14 +86,14 @@ def add_up(at: WarpSpecialisedPrinter, parts: ClusterSplitK) -> None:
     at.settle({name for name, _ in parts.sums})
     thread, memory, barrier = f"(threadIdx.x - {TEAM})", at.memory, f"{at.memory} + {parts.barrier}"
     step = 4 * CHUNK * TEAM * at.workers  # bytes from a thread's chunk to its next
-    at.put("ac_cluster_wait();")
+    at.plan(ClusterBarrier("wait", "ac_cluster_wait();"), Inbox("send"))
     for name, inbox in parts.sums:
         x, share = at.names.of(name), at.place.layouts[name].registers // parts.count
         mine = f"({parts.rank} - ({parts.piece} < {parts.rank})) * {share // CHUNK * step}"
         with at.over(parts.count, parts.piece), at.block(f"if ({parts.piece} != {parts.rank})"), at.over(share // CHUNK, "q"):
             to = f"{memory} + {inbox} + {mine} + q * {step} + {thread} * {4 * CHUNK}"
             at.put(f"ac_send({to}, {parts.piece}, &{x}[{parts.piece} * {share} + q * {CHUNK}], {barrier});")
-    at.put(f"ac_barrier_wait_far({barrier}, 0);")
+    at.plan(Inbox("wait", f"ac_barrier_wait_far({barrier}, 0);"), Inbox("read"))
     for name, inbox in parts.sums:
         x, share = at.names.of(name), at.place.layouts[name].registers // parts.count
         with at.over(parts.count, parts.piece), at.block(f"if ({parts.piece} == {parts.rank})"), at.over(share // CHUNK, "q"):

@@ -30,9 +30,11 @@ from autocomp.errors import DoesNotFit, UnsupportedOp
 from autocomp.ir.schedule import Schedule
 from autocomp.tile.instruction import Instruction
 from autocomp.tile.layout import Digit, weights
+from autocomp.tile.plan import Agents, Barrier, Box, Count, Fence, Signal
 from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram
 
 GRAIN = 16  # bytes: addresses and lengths of bulk copies are multiples of it (PTX ISA, cp.async.bulk)
+RING = "row"  # its name in the plan
 MOST = 64  # copies that one thread starts for a piece
 
 
@@ -157,47 +159,55 @@ class RowPrinter(Printer):
         of = lambda x: f"({x} / {n})" if n > 1 else x
         self.begin, self.step = of("(int)blockIdx.x"), of("(int)gridDim.x")
         waves = self.place.threads // n // self.place.wave
-        with self.block("if (threadIdx.x == 0)"):
+        with self.block("if (threadIdx.x == 0)", alone=True):
             with self.block(f"for (int i = 0; i < {stages}; ++i)"):
                 self.put(f"ac_barrier_init({self.barrier('i')}, 1);", f"ac_barrier_init({self.barrier('i', False)}, {waves});")
-            self.put("ac_barrier_fence();")
-            with self.block(f"for (int i = 0; i < {stages}; ++i)"):
-                self.start("i", "i", "")
-        self.put("ac_sync();", "int piece = 0;")
+            self.plan(Box("mbarriers", "write", far=True), Fence("ac_barrier_fence();", "mbarriers"))
+            with self.block(f"for (int i = 0; i < {stages}; ++i)", again="i", turns=stages):
+                self.start("i", "i", "", 0)
+                self.plan(Count(RING, ""))
+            self.plan(Count(RING, "", begin=True, times=0))
+        self.plan(Barrier("block"), Count(RING, "", times=-1))  # each turn begins with the next number
+        self.put("int piece = 0;")
         head = f"for (int tile = {self.begin}; tile < {self.total}; tile += {self.step}, piece += {self.turns_of_row})"
         with self.block(head, again="tile"):
             self.grid(self.rows, "tile")
             self.declare()
             self.run(self.rows.body)
-            with self.block("if (threadIdx.x == 0)"):
-                self.follow(f"(piece + {self.turns_of_row - 1})")
+            with self.block("if (threadIdx.x == 0)", alone=True):
+                self.follow(f"(piece + {self.turns_of_row - 1})", -stages)
+        self.plan(Agents(producer=False, turns=self.turns_of_row))
         self.closing()
 
     def barrier(self, slot: str, full: bool = True) -> str:
         return mbarriers.barrier(self.memory, self.full, self.place.stages, slot, full)
 
-    def follow(self, piece: str) -> None:
-        """Text of one thread: the copy that follows a piece in its slot."""
+    def follow(self, piece: str, back: int) -> None:
+        """Text of one thread: the copy that follows a piece in its slot; `back`: of its turn, as in `Signal`."""
         stages = self.place.stages
         name = self.names.fresh("done")
         self.put(f"const int {name} = {piece};")
-        self.start(f"({name} + {stages})", f"{name} % {stages}", f"{name} / {stages} % 2")
+        self.start(f"({name} + {stages})", f"{name} % {stages}", f"{name} / {stages} % 2", back)
 
-    def start(self, piece: str, slot: str, phase: str) -> None:
+    def start(self, piece: str, slot: str, phase: str, back: int) -> None:
         """Text of one thread: the copies of a piece, if there is one, behind the readers of the slot's last one."""
         outer = dict(self.base)
         tile = self.names.fresh("soon")
         self.put(f"const int {tile} = {self.begin} + {piece} / {self.turns_of_row} * {self.step};")
-        with self.block(f"if ({tile} < {self.total})"):
+        with self.block(f"if ({tile} < {self.total})", within=(RING, back)):
             self.grid(self.rows, tile)
             self.bases(self.passes[0], f"{piece} % {self.turns_of_row}")
             if phase:
-                self.put(f"ac_barrier_wait({self.barrier(slot, False)}, {phase});")
+                self.plan(self.signal("wait", "empty", f"ac_barrier_wait({self.barrier(slot, False)}, {phase});", back))
             self.put(f"ac_barrier_expect({self.barrier(slot)}, {sum(x.bytes for x in self.streamed.values())});")
             for x in self.streamed.values():
                 self.bring(x, slot)
+            self.plan(self.signal("fill", "full", "", back))
         self.base.clear()
         self.base.update(outer)
+
+    def signal(self, do: str, what: str, text: str, back: int = 0) -> Signal:
+        return Signal(do, what, RING, self.place.stages, text, back)
 
     def bring(self, x: Streamed, slot: str) -> None:
         k, every = self.names.fresh("k"), x.run * x.view.dtype.bytes
@@ -220,13 +230,19 @@ class RowPrinter(Printer):
         if not any(loop is n for n in self.passes):
             return
         stages = self.place.stages
+        self.plan(Count(RING, ""))
         self.put(f"const int at = (piece + {it}) % {stages};")
         if loop is self.passes[0]:
-            self.put(f"ac_barrier_wait({self.barrier('at')}, (piece + {it}) / {stages} % 2);")
+            self.plan(self.signal("wait", "full", f"ac_barrier_wait({self.barrier('at')}, (piece + {it}) / {stages} % 2);"))
         if loop is self.passes[-1]:
             self.unread = set(self.streamed)
-            with self.block(f"if (threadIdx.x == 0 && {it} > 0)"):
-                self.follow(f"(piece + {it} - 1)")
+            with self.block(f"if (threadIdx.x == 0 && {it} > 0)", alone=True, since=(((it, 1),), 1)):
+                self.follow(f"(piece + {it} - 1)", 1 - stages)
+
+    def loop(self, loop: Loop) -> None:
+        super().loop(loop)
+        if any(loop is n for n in self.passes[:-1]):  # the next pass begins with the row's first piece
+            self.plan(Count(RING, "", times=-1, turns=True))
 
     def load(self, s: Stmt, t: Tensor) -> None:
         if t.name not in self.streamed or not any(s in n.body for n in self.passes):
@@ -236,7 +252,8 @@ class RowPrinter(Printer):
         if self.unread:
             self.unread.discard(t.name)
             if not self.unread:
-                self.put("ac_wave_sync();", f"if (lane == 0) ac_barrier_arrive({self.barrier('at', False)});")
+                self.put("ac_wave_sync();")
+                self.plan(self.signal("arrive", "empty", f"if (lane == 0) ac_barrier_arrive({self.barrier('at', False)});"))
 
     def take(self, s: Stmt, x: Streamed) -> None:
         """A thread's part of a slot."""
@@ -247,6 +264,7 @@ class RowPrinter(Printer):
         mine = [digit("lane", at(d), w, layout.lane) for d, w in weights(layout.lane)]
         mine += [digit(self.warp, at(d), w, tuple(d for d, _ in near)) for d, w in near]
         from_ = self.names.fresh("from")
+        self.plan(Box("rows", "read", ring=RING, depth=self.place.stages))
         self.put(f"const {kind} *{from_} = (const {kind} *)({self.memory} + {self.slots_at + x.offset} + at * {self.slot_bytes})"
                  f"{''.join(f' + {m}' for m in mine)};")  # fmt: skip
         with self.registers(layout, "q", v):

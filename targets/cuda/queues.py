@@ -86,7 +86,7 @@ def give_back(at: WarpSpecialisedPrinter, q: Queue, slot: str, guard: str, back:
     text = f"if ({guard}lane == 0) ac_barrier_arrive({empty});"
     if readers(at, q) > 1:
         text = f"if ({guard}lane < {at.together}) ac_barrier_arrive_at({empty}, lane);"
-    at.plan(Signal("arrive", "empty", q.name, q.depth, text, back, when, loop))
+    at.plan(Signal("arrive", "empty", q.name, q.depth, text, back, when, loop, readers(at, q) > 1))
 
 
 def barrier(at: WarpSpecialisedPrinter, q: Queue, slot: str, full: bool = True) -> str:
@@ -187,7 +187,7 @@ def send(at: WarpSpecialisedPrinter, q: Queue) -> None:
     elif not early:
         expect(at, q, slot)
     start(at, q, [s for s in q.copies if s not in early], q.name, slot)
-    at.plan(Signal("fill", "full", q.name, q.depth))
+    at.plan(Signal("fill", "full", q.name, q.depth, far=readers(at, q) > 1))
 
 
 def expect(at: WarpSpecialisedPrinter, q: Queue, slot: str) -> None:

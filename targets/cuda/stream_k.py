@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from autocomp.targets.cuda.team_placer import TEAM
 
 from autocomp.ir.types import F32
+from autocomp.tile.plan import Barrier, Fence, Flag, Reach
 from autocomp.tile.program import Loop, walk
 
 if TYPE_CHECKING:
@@ -91,18 +92,19 @@ def mend(at: WarpSpecialisedPrinter, s: StreamK) -> str:
     """Behind the loop: leaves the sums of a piece that does not begin its tile, adds those of a tile's other pieces to the first's.
     The condition under which this block finishes the tile."""
     at.settle(set(s.sums))
-    each, threads = at.turns(s.loop), TEAM * at.workers
+    each = at.turns(s.loop)
     thread = f"(threadIdx.x - {TEAM})"
     flag = lambda block: f"(unsigned *){SCRATCH} + {block}"
-    with at.block(f"if ({s.begin} > 0)"):
+    with at.block(f"if ({s.begin} > 0)", row="later"):
+        at.plan(Reach("sums", True))
         _chunks(at, s, s.place, "ac_leave")
-        at.put("__threadfence();", f"ac_barrier_sync(1, {threads});", f"if ({thread} == 0) ac_flag_set({flag(s.place)});")
-    with at.block(f"else if ({s.turns} < {each})"):
+        at.plan(Fence("__threadfence();", "sums"), Barrier(at.agents), Flag("set", f"if ({thread} == 0) ac_flag_set({flag(s.place)});"))
+    with at.block(f"else if ({s.turns} < {each})", row="first"):
         starts = lambda block: f"row * {block} / gridDim.x"
         reach = f"(long long)(tile - waves * gridDim.x + 1) * ({each})"
-        with at.block(f"for (int other = {s.place} + 1; {starts('other')} < {reach}; ++other)"):
+        with at.block(f"for (int other = {s.place} + 1; {starts('other')} < {reach}; ++other)", row="others"):
             at.put(f"if ({starts('other')} == {starts('(other + 1)')}) continue;")
-            at.put(f"if ({thread} == 0) ac_flag_take({flag('other')});", f"ac_barrier_sync(1, {threads});")
+            at.plan(Flag("take", f"if ({thread} == 0) ac_flag_take({flag('other')});"), Barrier(at.agents), Reach("sums", False, "other"))
             _chunks(at, s, "other", "ac_add_left")
     return f"{s.begin} == 0"
 

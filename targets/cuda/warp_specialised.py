@@ -42,7 +42,7 @@ from autocomp.targets.simt.thread_partials import defer, settle
 
 from autocomp.errors import UnsupportedOp
 from autocomp.tile.layout import Layout
-from autocomp.tile.plan import Barrier, Block, Box, Done, Draft, Fence, Line, Order, Touch
+from autocomp.tile.plan import Agents, Barrier, Block, Box, ClusterBarrier, Done, Draft, Fence, Inbox, Line, Node, Order, Touch
 from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, walk
 
 
@@ -115,27 +115,28 @@ class WarpSpecialisedPrinter(Printer):
         self.prefetched = find_prefetched_constants(self, first.body if isinstance(first, Loop) and first.kind == "grid" else self.p.body)
         asks = Draft()
         self.here.put(asks)
-        with self.block("if (threadIdx.x == 0)"):
+        with self.block("if (threadIdx.x == 0)", alone=True):
             queues.barriers(self)
             if self.parts:
                 inbox = f"{self.memory} + {self.parts.barrier}"
-                self.put(f"ac_barrier_init({inbox}, 1);", f"ac_barrier_expect({inbox}, {self.parts.bytes});")
+                self.put(f"ac_barrier_init({inbox}, 1);")
+                self.plan(Inbox("expect", f"ac_barrier_expect({inbox}, {self.parts.bytes});"))
             if self.order:
                 ping_pong.barriers(self, self.order)
             if self.load_c:
                 load_c.barriers(self, self.load_c)
             self.plan(Box("mbarriers", "write", far=True), Fence("ac_barrier_fence();", "mbarriers"))
         if self.parts:
-            self.put("ac_cluster_arrive();")
+            self.plan(ClusterBarrier("arrive", "ac_cluster_arrive();"))
         self.here.put(self.started)
-        self.plan(Barrier("block", "ac_cluster_sync();" if self.together > 1 else "__syncthreads();"))
+        self.plan(Barrier("cluster") if self.together > 1 else Barrier("block", "__syncthreads();"))
         with self.within(Block("if (team == 0)", (), role="producer")):
             self.put(f"ac_registers_release<{self.budget[0]}>();")
             with self.block("if (threadIdx.x == 0)"):
                 self.produce()
             self.leave()
             if self.parts:
-                self.put("ac_cluster_wait();")
+                self.plan(ClusterBarrier("wait", "ac_cluster_wait();"))
             self.put("return;")
         self.meet_launches()
         self.put(f"ac_registers_claim<{self.budget[1]}>();")
@@ -145,6 +146,9 @@ class WarpSpecialisedPrinter(Printer):
         if self.stored:
             self.plan(Done(0, "if (threadIdx.x % 128 == 0) ac_bulk_drain();", "stores"))
         self.leave()
+        if self.stream or self.parts or self.together > 1 or self.in_turn:
+            blocks = 3 if self.stream else self.parts.count if self.parts else self.together
+            self.plan(Agents(blocks, self.workers if self.in_turn else 2, row=self.stream is not None))
         asked = tuple(Line(f"ac_map_ask(&map{n});") for n in range(len(self.placer.maps)))
         asks.put(Block("if (threadIdx.x == AC_WAVE)", asked))  # a copy waits for its descriptor as for its data
 
@@ -194,7 +198,7 @@ class WarpSpecialisedPrinter(Printer):
     def leave(self) -> None:
         """A block of a cluster stays until no other writes into its memory or arrives at its barriers."""
         if self.together > 1:
-            self.put("ac_cluster_sync();")
+            self.plan(Barrier("cluster"))
 
     @contextmanager
     def tiles(self) -> Iterator[tuple[Loop | Stmt, ...]]:
@@ -223,9 +227,9 @@ class WarpSpecialisedPrinter(Printer):
             self.grid(first)
             yield first.body
 
-    def in_front(self, line: str) -> None:
+    def in_front(self, node: Node) -> None:
         """Prints what is done once, in front of all tiles of the consumers, whatever else is printed by then."""
-        self.top.first(Line(line))
+        self.top.first(node)
 
     @property
     def side(self) -> str:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from autocomp.tile.plan import NamedBarrier, Reach
+
 if TYPE_CHECKING:
     from autocomp.targets.cuda.warp_specialised import WarpSpecialisedPrinter
 
@@ -24,19 +26,20 @@ def barrier(at: WarpSpecialisedPrinter, further: int = 0) -> str:
 def begin_order(at: WarpSpecialisedPrinter) -> None:
     """The last warpgroup lets the first one begin; printed once, where the role begins."""
     if not at.in_turn:
-        at.in_front(f"if ({at.side} == {at.workers - 1}) ac_barrier_pass({2 + at.workers}, {PAIR});")
+        text = f"if ({at.side} == {at.workers - 1}) ac_barrier_pass({2 + at.workers}, {PAIR});"
+        at.in_front(NamedBarrier("pass", text, 1, -1))
     at.in_turn = True
 
 
 def end_order(at: WarpSpecialisedPrinter) -> None:
     """The first warpgroup takes the last arrival, so that none is left."""
     if at.in_turn:
-        at.put(f"if ({at.side} == 0) ac_barrier_sync({2 + at.workers}, {PAIR});")
+        at.plan(NamedBarrier("sync", f"if ({at.side} == 0) ac_barrier_sync({2 + at.workers}, {PAIR});", only=0))
 
 
 def await_turn(at: WarpSpecialisedPrinter) -> None:
-    at.put(f"ac_barrier_sync({barrier(at)}, {PAIR});")
+    at.plan(NamedBarrier("sync", f"ac_barrier_sync({barrier(at)}, {PAIR});"), Reach("products", True, "teams"))
 
 
 def pass_turn(at: WarpSpecialisedPrinter) -> None:
-    at.put(f"ac_barrier_pass({barrier(at, 1)}, {PAIR});")
+    at.plan(NamedBarrier("pass", f"ac_barrier_pass({barrier(at, 1)}, {PAIR});", 1))

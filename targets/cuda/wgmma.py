@@ -16,7 +16,7 @@ from autocomp.targets.simt.access import contiguous_axis
 from autocomp.targets.simt.expressions import STORED
 from autocomp.targets.simt.placed import Product
 
-from autocomp.tile.plan import Began, Group
+from autocomp.tile.plan import Began, Group, Line
 from autocomp.tile.program import Stmt, walk
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def described(at: WarpSpecialisedPrinter, name: str, first: bool, pr: Product) -
             mine = f" + {number} * {size * x.chunk if along else size // x.across * x.box_bytes}"
         at.descriptors[key] = variable = at.names.fresh(f"{name}_at")
         lead = 1 if along else at.row_sums.ones - x.offset if at.row_sums and at.row_sums.factor == name else x.box_bytes
-        at.in_front(f"const unsigned long long {variable} = {_made(x)}({at.memory} + {x.offset}{mine}, {lead}, {x.layout[1]});")
+        at.in_front(Line(f"const unsigned long long {variable} = {_made(x)}({at.memory} + {x.offset}{mine}, {lead}, {x.layout[1]});"))
     return at.descriptors[key]
 
 
