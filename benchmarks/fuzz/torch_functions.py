@@ -117,10 +117,19 @@ class _Rounded(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name, kwargs = getattr(func, "__name__", "").strip("_"), kwargs or {}
-        if name == "scaled_dot_product_attention" and len(args) == 3 and set(kwargs) <= {"scale"}:
+        if name == "scaled_dot_product_attention" and len(args) == 3 and set(kwargs) <= {"scale", "is_causal"}:
             q, k, v = args
             with torch._C.DisableTorchFunction():
-                return ((q @ k.mT) * (kwargs.get("scale") or q.shape[-1] ** -0.5)).softmax(-1) @ v
+                scores = (q @ k.mT) * (kwargs.get("scale") or q.shape[-1] ** -0.5)
+                hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1) & bool(kwargs.get("is_causal"))
+                return scores.masked_fill(hidden, float("-inf")).softmax(-1) @ v
+        if name == "div" and kwargs.get("rounding_mode"):
+            with torch._C.DisableTorchFunction():
+                quotient = self._moved(torch.div(*map(self._moved, args)))
+                return quotient.trunc() if kwargs["rounding_mode"] == "trunc" else quotient.floor()
+        if name == "signbit":  # of a NaN: either
+            with torch._C.DisableTorchFunction():
+                return torch.where(args[0].isnan(), self.sign < 0, func(*args)) if args[0].is_floating_point() else func(*args)
         if name == "layer_norm" and len(args) == 2:
             (x, shape), w, b, eps = args, kwargs.get("weight"), kwargs.get("bias"), kwargs.get("eps", 1e-5)
             with torch._C.DisableTorchFunction():
@@ -128,8 +137,8 @@ class _Rounded(TorchFunctionMode):
                 y = (x - x.mean(over, True)) * (x.var(over, correction=0, keepdim=True) + eps).rsqrt()
                 y = y if w is None else y * w
                 return self._moved(y if b is None else y + b)
-        if name == "group_norm" and len(args) == 5:
-            x, groups, w, b, eps = args
+        if name == "group_norm" and (len(args) == 5 or (len(args) == 2 and set(kwargs) == {"weight", "bias", "eps"})):
+            x, groups, w, b, eps = args if len(args) == 5 else (*args, kwargs["weight"], kwargs["bias"], kwargs["eps"])
             with torch._C.DisableTorchFunction():
                 parts = x.reshape(x.shape[0], groups, -1)
                 parts = (parts - parts.mean(-1, True)) * (parts.var(-1, correction=0, keepdim=True) + eps).rsqrt()
@@ -145,7 +154,7 @@ class _Rounded(TorchFunctionMode):
         if name in EXACT or not any(isinstance(x, torch.Tensor) for x in args):
             return func(*args, **kwargs)
         y = func(*map(self._moved, args), **kwargs)
-        return y if not isinstance(y, torch.Tensor) else self._moved(y)
+        return tuple(map(self._moved, y)) if type(y) is tuple else self._moved(y)
 
     def _moved(self, x: Any) -> Any:
         if not isinstance(x, torch.Tensor) or not x.is_floating_point() or x.is_sparse:

@@ -435,3 +435,25 @@ def test_a_query_that_may_see_no_key_gets_zeros(form):
     want = F.scaled_dot_product_attention(q.double(), q.double(), q.double(), given if form != "float" else given.double()).numpy()
     assert np.isfinite(want).all() and not want[0, :, 3].any()
     np.testing.assert_allclose(program(q, given), want, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", (torch.float16, torch.bfloat16))
+@pytest.mark.parametrize("correction", (0, 1))
+def test_squares_of_a_variance_may_be_beyond_a_short_type(dtype, correction):
+    x = (torch.arange(512).reshape(8, 64) % 37 * 20 - 300).to(dtype)
+    f = Apply(lambda x: (x.var(1, correction=correction), x.std(0), torch.var_mean(x, 1)[0])).eval()
+    for got, want in zip(autocomp.optimize(f, example_inputs=(x,), target="cpu")(x), f(x)):
+        assert want.isfinite().all()
+        torch.testing.assert_close(got, want, rtol=0.01, atol=0)
+
+
+def test_parts_of_nothing():
+    x = torch.ones(0, 3)
+    f = Apply(lambda x: (torch.cat(x.split(1, 0)[::-1], 0), len(x.split(2)) * torch.ones(2), x.chunk(3)[2])).eval()
+    for got, want in zip(autocomp.optimize(f, example_inputs=(x,), target="cpu")(x), f(x)):
+        assert torch.equal(got, want)
+
+
+def test_an_index_that_is_a_number_of_the_data_is_refused():
+    with pytest.raises(UnsupportedOp, match="a number that is read from a tensor"):
+        load_torch(Apply(lambda x, i: x[(i.count_nonzero() % 1).long()]).eval(), (torch.ones(3), torch.ones(2)))

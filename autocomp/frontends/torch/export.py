@@ -160,6 +160,9 @@ class Reader:
         if str(expr) not in self.symbols:
             known = getattr(self.program, "range_constraints", {})
             found = known[expr] if expr in known else env.var_to_range[expr]
+            if env.is_unbacked_symint(expr):
+                raise UnsupportedOp(f"'{expr}', a number that is read from a tensor, stands for a size or an index", where=self.b.name,
+                                    hint="index with the tensor, or pass the number as an argument")  # fmt: skip
             limit = 2**31 - 1
             hi = int(found.upper) if found.upper.is_number and found.upper.is_finite and found.upper < limit else limit
             self.symbols[str(expr)] = Sym(self.spoken(expr, env), max(1, int(found.lower)), hi)

@@ -96,6 +96,11 @@ def _var_mean(c: Call, x: Node, dim: Any = None, correction: Any = 1, keepdim: b
 
 @row("var")
 def _var(c: Call, x: Node, dim: Any = None, correction: Any = 1, keepdim: bool = False, **_: Any) -> Node:
+    """Of short floats in f32, for the squares and their sum may be beyond the type where the variance is not."""
+    return c.cast(_variance(c, c.cast(x, F32) if x.type.dtype in SHORT_FLOATS else x, dim, correction, keepdim), x.type.dtype)
+
+
+def _variance(c: Call, x: Node, dim: Any, correction: Any, keepdim: bool) -> Node:
     axes = axes_of(x, dim)
     less = 1 if correction is None else correction
     d = c.op("sub", x, c.op("reduce_mean", x, axes=axes, keepdims=True))

@@ -100,7 +100,7 @@ def _split(c: Call, x: Node, sizes: Any, dim: int = 0) -> tuple[Node, ...]:
     n = int(x.type.shape[axis])  # type: ignore[arg-type]
     if isinstance(sizes, int):
         size = -(-n // sizes) if c.name == "chunk" else sizes
-        sizes = [min(size, n - at) for at in range(0, n, size)]
+        sizes = [min(size, n - at) for at in range(0, n, size)] if n else [0] * (sizes if c.name == "chunk" else 1)
     out, at = [], 0
     for size in sizes:
         out.append(sliced(c, x, axis, at, at + size))
