@@ -43,6 +43,7 @@ __all__ = [
     "VerificationError",
     "__version__",
     "compare",
+    "kernel",
     "optimize",
     "rule",
 ]
@@ -86,6 +87,24 @@ def optimize(
     frontend = {k: v for k, v in (("example_inputs", example_inputs), ("dims", dims)) if v is not None}
     with memory_told("the compilation", "optimize"):
         program = compile_model(model, target, opts, trace if trace is not None else Trace(), **frontend)
+    if verify:
+        program.verify()
+    return program
+
+
+def kernel(text: str, target: str = "cpu", *, options: Options | None = None, trace: Trace | None = None, verify: bool = False) -> Program:
+    """Compile a tile program that was written by hand (docs/tile_program.md): a program whose inputs and outputs are its buffers.
+
+    text: the tile program, with a line `schedule threads 128 | ..` before it for what it does not say itself.
+    verify: also compare its results with the NumPy meaning of the text on seeded random inputs.
+
+    Raises ModelError with line and column for a program that means nothing, AutocompError for a clause that is none, UnsupportedOp and
+    DoesNotFit where the target does not print it, BuildError, VerificationError.
+    """
+    from autocomp.pipeline import compile_written
+
+    with memory_told("the compilation", "kernel"):
+        program = compile_written(text, target, options or Options(), trace if trace is not None else Trace())
     if verify:
         program.verify()
     return program

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from autocomp import frontends, rewrite
@@ -68,6 +69,19 @@ def _compiled(model: Any, target: str, options: Options, trace: Trace, deadline:
     return program
 
 
+def compile_written(text: str, target: str, options: Options, trace: Trace) -> Program:
+    """A tile program that was written by hand -> Program."""
+    from autocomp.tune import written
+
+    with started(options, trace):
+        machine = load_target(target, options)
+        calls, schedules = written.alone(text, machine)
+        with trace.stage("build") as note:
+            program = build_program(calls, schedules, machine, options, trace)
+            note.update(kernels=len(program.kernels))
+    return program
+
+
 def import_model(model: Any, trace: Trace, **frontend: Any) -> Graph:
     """model -> the graph of core operators, in which the model's own casts to short floats round (`ir.rounding`)."""
     with trace.stage("import") as note:
@@ -96,6 +110,7 @@ def extract(graph: Graph, machine: Target, rules: RuleSet, options: Options, tra
             known: Measured | None = None) -> tuple[KernelGraph, Schedules]:  # fmt: skip
     """graph -> its kernels, and for each signature a schedule with its predicted cost, or with what was measured before (`known`)."""
     from autocomp.egraph import given, parts  # a program from the cache does without the imports
+    from autocomp.tune import written
     from autocomp.tune.apply import tuned_schedules
 
     with started(options, trace) as deadline:
@@ -114,7 +129,9 @@ def extract(graph: Graph, machine: Target, rules: RuleSet, options: Options, tra
             with trace.stage("tuned"):
                 schedules = tuned_schedules(calls, schedules, known, machine, options, trace)
         if options.schedule:
-            schedules = given.given_schedules(calls, schedules, machine, options, trace)
+            clauses, programs = written.told_apart(options.schedule)
+            schedules = given.given_schedules(calls, schedules, machine, replace(options, schedule=clauses), trace)
+            calls, schedules = written.replaced(calls, schedules, programs, machine, trace)
         calls, schedules = parts.split_calls(calls, schedules, machine.chip)
         return in_place(calls), schedules
 

@@ -80,7 +80,8 @@ RuleFiles = Annotated[list[Path] | None, typer.Option("--rules", "-r", help="A r
 Without = Annotated[list[str] | None, typer.Option("--without", help="Leave out a rule, by name or glob (fusion/*); may be given again.")]
 Given = Annotated[
     list[str] | None,
-    typer.Option("--schedule", help="A kernel's schedule: --schedule 'matmul=tile i0 128, i1 128 | stages 4'; may be given again."),
+    typer.Option("--schedule", help="A kernel's schedule, or a file with it or with a tile program: --schedule 'matmul=tile i0 8, i1 128', "
+                 "--schedule matmul=mine.tile; may be given again."),
 ]
 Dims = Annotated[list[str] | None, typer.Option("--dim", help="Fix a symbolic dimension: --dim batch=1; may be given again.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
@@ -120,6 +121,16 @@ def _assignments(pairs: list[str] | None, flag: str) -> dict[str, str]:
             raise typer.BadParameter(f"{flag} wants NAME=VALUE, got '{p}'")
         result[name] = value
     return result
+
+
+def _text_of(value: str) -> str:
+    """What stands in the file of that name, else the text itself."""
+    if "|" in value or " " in value or not Path(value).suffix:
+        return value
+    try:
+        return Path(value).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as e:
+        raise typer.BadParameter(f"--schedule: {value}: {e}") from None
 
 
 @dataclass(frozen=True)
@@ -164,7 +175,8 @@ class Choice:
             else:
                 values[name] = tuple(text.split(",")) if isinstance(default, tuple) else text
         return replace(Options(), rules=tuple(str(r) for r in self.rules or ()), without=tuple(self.without or ()),
-                       schedule=tuple(_assignments(self.schedule, "--schedule").items()), **values)  # fmt: skip
+                       schedule=tuple((k, _text_of(v)) for k, v in _assignments(self.schedule, "--schedule").items()),
+                       **values)  # fmt: skip
 
     def sizes(self) -> dict[str, int]:
         """Named dimensions and the sizes that they are fixed to."""

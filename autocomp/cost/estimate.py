@@ -88,11 +88,13 @@ def _tiles_time(d: Demand, s: Schedule, chip: Chip) -> Cost:
 
 def share_of_roofline(k: Kernel, cost: Cost, chip: Chip) -> float:
     """Time that the busiest unit needs at its full rate, over the predicted time."""
+    if not cost.seconds:  # a kernel without a price
+        return 0.0
     d = demand_of(k)
     w, left = d.work, d.left({})[0]
     work = w._replace(matrix=w.matrix * left, vector=w.vector * left, special=w.special * left)
     parts = [s for name, s in time_of(work, chip).parts if name != "launch"]
-    return max(parts, default=0.0) / cost.seconds if cost.seconds else 0.0
+    return max(parts, default=0.0) / cost.seconds
 
 
 def _refetched(d: Demand, tile: Mapping[str, int], chip: Chip) -> float:

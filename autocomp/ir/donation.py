@@ -103,6 +103,8 @@ def _why_not(c: Call, tensor: str, name: str) -> str:
     k = c.kernel
     if k.opaque:
         return f"'{k.opaque}' runs through its reference"
+    if k.program:
+        return "its tile program was written by hand, and may read what it has written"
     if c.of is not None:
         return "its reduction is done in parts"
     out = next(a.name for a in k.outputs if c.args[a.name] == tensor)

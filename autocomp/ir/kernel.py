@@ -37,6 +37,7 @@ class Kernel:
 
     `kind` is the body grammar's letter (E S N C K O A X); `axes` the domain (axes of the stored values, not the reduced ones).
     `opaque`: the op that runs through its reference (with `attrs`); such a kernel has no body.
+    `program`: the text of a tile program that was written by hand and is printed in the place of what a schedule makes of the body.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Kernel:
     signature: str
     opaque: str = ""
     attrs: Attrs = field(default_factory=Attrs)
+    program: str = ""
 
     @property
     def identity(self) -> list[str]:

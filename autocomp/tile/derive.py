@@ -31,13 +31,18 @@ from autocomp.tile.monoid_step import BIG, MonoidStep, same_fold
 from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, Value, dense
 from autocomp.tile.spread import spread_operands
 from autocomp.tile.tails import vanishes
+from autocomp.tile.text import parse
 from autocomp.tile.unify import unify_axes
 from autocomp.tile.values import Scope, Values, values_of
 
 
 def derive(kernel: Kernel, schedule: Schedule, joined: bool = True) -> TileProgram:
-    """The tile program of a kernel. `joined`: two products that are added go into one accumulator. Raises UnsupportedOp for opaque
+    """The tile program of a kernel: its own where one was written by hand, else what the schedule makes of its body.
+
+    `joined`: two products that are added go into one accumulator. Raises UnsupportedOp for opaque
     kernels and recurrences."""
+    if kernel.program:
+        return parse(kernel.program)
     if kernel.opaque or kernel.kind in "XR":
         raise UnsupportedOp(
             f"'{kernel.opaque or kernel.name}' has no tile program", where=kernel.name, hint="it runs through its reference"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,19 +14,25 @@ from autocomp.ir.scalar import SCALAR, apply
 from autocomp.ir.types import F64, Dim, DType, Sym
 from autocomp.tile.program import Buf, Loop, Stmt, Tensor, TileProgram, Value
 
+Wanted = Callable[[Mapping[str, int]], bool]  # whether a tile of the grid that begins there is computed
+
 
 def run(program: TileProgram, arrays: Mapping[str, np.ndarray], sizes: Mapping[str, int] | None = None,
-        float64: bool = True) -> dict[str, np.ndarray]:
+        float64: bool = True, wanted: Wanted | None = None, backwards: bool = False) -> dict[str, np.ndarray]:  # fmt: skip
     """Execute on arrays (by buffer name). `float64`: all floats in double precision, else in the program's own dtypes.
+    `wanted`: which tiles of the grid are computed, by where their axes begin; the others' elements are left as those never stored.
+    `backwards`: tiles that may run at once (grid, parallel) from the last to the first.
 
     Copies give zero outside the axes' extents and the view's fill outside its guards; stores are clipped to both.
     Elements of the outputs that are never stored are NaN (0 for integers).
     """
-    return _Run(program, arrays, dict(sizes or {}), float64).outputs()
+    return _Run(program, arrays, dict(sizes or {}), float64, wanted, backwards).outputs()
 
 
 class _Run:
-    def __init__(self, p: TileProgram, arrays: Mapping[str, np.ndarray], sizes: dict[str, int], float64: bool) -> None:
+    def __init__(self, p: TileProgram, arrays: Mapping[str, np.ndarray], sizes: dict[str, int], float64: bool,
+                 wanted: Wanted | None = None, backwards: bool = False) -> None:  # fmt: skip
+        self.wanted, self.backwards = wanted, backwards
         self.p, self.sizes, self.float64 = p, sizes, float64
         self.extent = {a: self.size(e) for a, e in p.axes}
         tile = dict(p.tile)
@@ -57,7 +63,12 @@ class _Run:
                 continue
             if n.kind == "when" and np.all(self.env[n.opt("of")] <= float(n.opt("above"))):
                 continue
-            for point in itertools.product(*(range(0, self.extent[a], self.tile[a]) for a in n.axes)):
+            steps = [range(0, self.extent[a], self.tile[a]) for a in n.axes]
+            if self.backwards and n.kind in ("grid", "parallel") and not n.until:
+                steps = [r[::-1] for r in steps]
+            for point in itertools.product(*steps):
+                if n.kind == "grid" and self.wanted is not None and not self.wanted(dict(zip(n.axes, point))):
+                    continue
                 if n.until and point[0] > self.base[n.until[0]] + self.tile[n.until[0]] - 1 + n.until[1]:
                     break
                 self.base.update(zip(n.axes, point))

@@ -57,12 +57,13 @@ def inputs_of(kernel: Kernel, sizes: Mapping[str, int], seed: int) -> dict[str, 
     return {a.name: one(a.type) for a in kernel.inputs}
 
 
-def expected(kernel: Kernel, arrays: Mapping[str, np.ndarray], sizes: Mapping[str, int]) -> list[Part]:
-    """The float64 meaning of every output, whole or in windows."""
+def expected(kernel: Kernel, arrays: Mapping[str, np.ndarray], sizes: Mapping[str, int], elements: int = 0,
+             operations: float = 0.0) -> list[Part]:  # fmt: skip
+    """The float64 meaning of every output, whole or in windows of at most so many elements and multiply-adds (0: ELEMENTS, OPERATIONS)."""
     values = tuple(s.value for s in kernel.stores)
     error = relative_error(values)
     out = []
-    for axes, at in _windows(kernel, sizes):
+    for axes, at in _windows(kernel, sizes, elements or ELEMENTS, operations or OPERATIONS):
         moved = [(substitute(s.value, at), tuple(i.substitute(at) for i in s.index)) for s in kernel.stores]
         meaning = [Meaning(axes, [v for v, _ in moved], sizes, wide, _fetch(kernel, arrays, sizes)) for wide in (True, False)]
         for arg, (value, index) in zip(kernel.outputs, moved):
@@ -138,11 +139,11 @@ def _fetch(kernel: Kernel, arrays: Mapping[str, np.ndarray], sizes: Mapping[str,
     return fetch
 
 
-def _windows(kernel: Kernel, sizes: Mapping[str, int]) -> list[tuple[tuple[Axis, ...], dict[str, Aff]]]:
+def _windows(kernel: Kernel, sizes: Mapping[str, int], elements: int, operations: float) -> list[tuple[tuple[Axis, ...], dict[str, Aff]]]:
     """(axes, where they begin) of the whole domain, or of a window at its start and one at its end."""
     full = {a.name: sizes[a.extent.name] if isinstance(a.extent, Sym) else a.extent for a in kernel.axes}
     extent = dict(full)
-    while (_elements(kernel, extent) > ELEMENTS or _operations(kernel, extent) > OPERATIONS) and max(extent.values()) > 1:
+    while (_elements(kernel, extent) > elements or _operations(kernel, extent) > operations) and max(extent.values()) > 1:
         name = max(extent, key=lambda n: (extent[n], n))
         extent[name] = -(-extent[name] // 2)
     axes = tuple(replace(a, extent=extent[a.name]) for a in kernel.axes)

@@ -78,7 +78,7 @@ def rounds_products(kernel: Kernel) -> bool:
     """Whether the graph that a kernel computes rounds its products to half types before anything else is done with them."""
     inside = [x for s in kernel.stores for x in postorder(s.value)]
     casts = {id(x.args[0]) for x in inside if isinstance(x, Map) and x.fn == "cast" and x.dtype in SHORT_FLOATS}
-    return all(id(x) in casts for x in inside if isinstance(x, Contract))
+    return bool(inside) and all(id(x) in casts for x in inside if isinstance(x, Contract))
 
 
 def _check_instructions(p: TileProgram, at: Placement, schedule: Schedule, chip: Chip) -> None:

@@ -1,0 +1,190 @@
+"""Tile programs that are written by hand: printed as schedules are, compared with the kernel that they replace, run alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pytest
+from autocomp.targets import load_target
+
+import autocomp
+from autocomp.egraph.choose import candidates
+from autocomp.errors import AutocompError, DoesNotFit, ModelError, UnsupportedOp, VerificationError
+from autocomp.frontends.text import parse as parse_graph
+from autocomp.ir.parts import pieces
+from autocomp.ir.schedule import Schedule
+from autocomp.ir.schedule_text import parse as parse_schedule
+from autocomp.ir.schedule_text import show as show_schedule
+from autocomp.options import Options
+from autocomp.rewrite import load_rules
+from autocomp.tile.derive import derive
+from autocomp.tile.text import show
+from autocomp.tune.written import read, with_program
+from tests.helpers import fresh
+from tests.helpers.command_line import call
+from tests.helpers.covers import cover_of
+from tests.helpers.device_graphs import gemm
+from tests.helpers.families import FAMILIES
+from tests.helpers.goldens import OTHERS, SMALL
+
+MODEL = "graph g\ninput x: f32[100, 300]\n%0 = softmax(x, axes=[1])\noutput y = %0\n"
+SOFTMAX = """kernel softmax(in0: f32[i0:100, i1:300]) -> out0: f32[i0:100, i1:300]
+axes i0=100 i1=300
+tile i0=4
+grid i0
+  in0_t: f32[i0, i1] fragment = copy in0
+  m: f32[i0] fragment = reduce max i1 in0_t
+  e: f32[i0, i1] fragment = map exp(in0_t - m)
+  s: f32[i0] fragment = reduce add i1 e
+  y: f32[i0, i1] fragment = map e / s
+  store out0 = y
+"""
+
+
+def by_hand(kernel, schedule):
+    """What a person would write for a kernel under a schedule: the program, and the clauses that it does not say."""
+    rest = replace(schedule, tile=(), order=(), split=None, join=())
+    clauses = show_schedule(rest)
+    return f"schedule {clauses}\n" * (rest != Schedule()) + show(derive(kernel, schedule))
+
+
+def same(target, kernel, schedule):
+    """The kernel's text printed from the schedule and from the program's text."""
+    s, p = read(by_hand(kernel, schedule))
+    assert show(p) == show(derive(kernel, schedule))
+    assert target.emit(with_program(kernel, p), s).text == target.emit(kernel, schedule).text
+
+
+@pytest.mark.parametrize("golden", sorted({**SMALL, **OTHERS}))
+def test_a_golden_kernel_printed_from_its_text_is_the_golden(golden):
+    program = {**SMALL, **OTHERS}[golden]()
+    schedules = {k.name: k.schedule for k in program.kernels}
+    for c in program.calls.calls:
+        if c.kernel.signature and not c.kernel.opaque and c.kernel.kind not in "XR":
+            same(program.target, c.kernel, parse_schedule(schedules[c.kernel.name]))
+
+
+@pytest.mark.parametrize("spec", ["cuda:h200", "maca:c500"])
+def test_drawn_kernels_under_drawn_schedules_print_alike_from_their_text(spec):
+    target, printed = load_target(spec), 0
+    for form in ("product", "attention", "row_reduction", "column_reduction"):
+        rng = Random(f"{fresh.seed()} {form}")
+        kernel = cover_of(parse_graph(FAMILIES[form](rng)), target.chip.name).calls[0].kernel
+        found = candidates(kernel, load_rules(), target.chip, Options())
+        for c in rng.sample(found, min(4, len(found))):
+            for k, s in pieces(kernel, c.schedule):
+                try:
+                    target.emit(k, s)
+                except (DoesNotFit, UnsupportedOp):
+                    continue
+                same(target, k, s)
+                printed += 1
+    assert printed > 4
+
+
+def name():
+    return autocomp.optimize(MODEL).kernels[0].name
+
+
+def test_a_program_takes_the_place_of_a_kernel():
+    k = name()
+    program = autocomp.optimize(MODEL, schedule={k: SOFTMAX}, verify=True)
+    assert "given: the schedule" in program.explain(why=k) and "tile i0=4" in program.source()
+    again = autocomp.optimize(MODEL, schedule={k: SOFTMAX})  # from the cache
+    x = np.random.default_rng(2).standard_normal((100, 300)).astype("f4")
+    e = np.exp(x - x.max(1, keepdims=True))
+    np.testing.assert_allclose(again(x), e / e.sum(1, keepdims=True), rtol=1e-5)
+    assert "tile i0=4" in autocomp.optimize(MODEL, target="cuda:h200", schedule={k: "schedule threads 64\n" + SOFTMAX}).source()
+
+
+@pytest.mark.parametrize(("old", "new", "kind", "said"), [
+    ("map e / s", "map e * s", VerificationError, "out0 has .* where .* is right"),
+    ("max i1 in0_t\n", "max i1 in0_t\n  m = map m * 0.5\n", VerificationError, None),
+    ("f32[i0, i1] fragment = map e / s", "f16[i0, i1] fragment = map e / s", VerificationError, "computed in its own types"),
+    ("in0_t - m", "in0_t + m", VerificationError, "overflows in out0 on inputs 32 times as large"),
+    ("max i1", "min i1", VerificationError, "overflows in out0"),
+    ("map e / s", "map e / z", ModelError, "line 9:37: unknown value 'z'"),
+    ("max i1", "max i7", ModelError, "line 6:3: in0_t has no axis 'i7'"),
+    ("i1:300]) ->", "i1:300] of in0[100, 300] at [i0, i1 + 1]) ->", ModelError, "line 1:1: .* goes from 1 to 300 in a dimension of 300"),
+    ("in0: f32", "in0: f16", ModelError, "input in0 is f32.*, not f16"),
+    ("out0", "out1", ModelError, "it has no output 'out1'"),
+    ("(in0: f32", "(const in0: f32", ModelError, "input in0 is no constant"),
+    ("  store out0 = y\n", "", ModelError, "output 'out0' is never stored"),
+    ("kernel softmax", "schedule tile i0 8\nkernel softmax", ModelError, "line 1:1: tile is said by the program below"),
+    ("kernel softmax", "schedule thread 8\nkernel softmax", AutocompError, "did you mean 'threads'"),
+])  # fmt: skip
+def test_a_wrong_program_is_refused(old, new, kind, said):
+    k, text = name(), SOFTMAX.replace(old, new)
+    if said is None:  # softmax does not depend on what is taken off
+        autocomp.optimize(MODEL, schedule={k: text}, verify=True)
+        return
+    with pytest.raises(kind) as refused:
+        autocomp.optimize(MODEL, schedule={k: text})
+    refused.match(said)
+
+
+def test_a_result_that_depends_on_the_order_of_tiles_is_refused():
+    model = "graph g\ninput x: f32[8, 16]\n%0 = max(x, axes=[1])\noutput y = %0\n"
+    text = """kernel k(in0: f32[i:8, r:16]) -> out0: f32[i:8]
+axes i=8 r=16
+tile r=4
+grid r
+  x: f32[i, r] fragment = copy in0
+  m: f32[i] fragment = reduce max r x
+  store out0 = m
+"""
+    model = model.replace("max(x, axes=[1])", "reduce_max(x, axes=[1])")
+    (k,) = autocomp.optimize(model).kernels
+    with pytest.raises(VerificationError, match="is not the kernel"):
+        autocomp.optimize(model, schedule={k.name: text})
+
+
+def test_large_kernels_are_compared_in_windows():
+    k = autocomp.optimize(gemm(1024, 1024, 1024), target="cuda:h200")
+    (call_,), (info,) = k.calls.calls, k.kernels
+    text = by_hand(call_.kernel, parse_schedule(info.schedule))
+    assert "wgmma" in autocomp.optimize(gemm(1024, 1024, 1024), target="cuda:h200", schedule={info.name: text}).source()
+    with pytest.raises(VerificationError):
+        autocomp.optimize(gemm(1024, 1024, 1024), target="cuda:h200", schedule={info.name: text.replace("fill 0.0", "fill 0.5")})
+
+
+def test_a_program_alone():
+    program = autocomp.kernel(SOFTMAX, verify=True)
+    x = np.random.default_rng(3).standard_normal((100, 300)).astype("f4")
+    e = np.exp(x - x.max(1, keepdims=True))
+    np.testing.assert_allclose(program(x), e / e.sum(1, keepdims=True), rtol=1e-5)
+    assert "__global__" in autocomp.kernel(SOFTMAX, "cuda:h200").source()
+    with pytest.raises(ModelError, match="line 9:37: unknown value 'z'"):
+        autocomp.kernel(SOFTMAX.replace("e / s", "e / z"))
+    with pytest.raises(ModelError, match="sizes known at run time only"):
+        autocomp.kernel(SOFTMAX.replace("i0:100", "i0:N").replace("i0=100", "i0=N"))
+    with pytest.raises(DoesNotFit):
+        autocomp.kernel(SOFTMAX.replace("300", "300000"), "cuda:h200")
+
+
+def test_several_outputs():
+    text = SOFTMAX.replace("-> out0: f32[i0:100, i1:300]", "-> out0: f32[i0:100, i1:300], top: f32[i0:100]") + "  store top = m\n"
+    y, top = autocomp.kernel(text, verify=True)(x := np.random.default_rng(3).standard_normal((100, 300)).astype("f4"))
+    np.testing.assert_array_equal(top, x.max(1))
+    np.testing.assert_allclose(y.sum(1), 1, rtol=1e-5)
+
+
+def test_on_the_command_line(tmp_path):
+    (tmp_path / "m.txt").write_text(MODEL)
+    (tmp_path / "mine.tile").write_text(SOFTMAX)
+    k = name()
+    code, out, _ = call("explain", str(tmp_path / "m.txt"), "--schedule", f"{k}={tmp_path / 'mine.tile'}", "--why", k)
+    assert code == 0 and "given: the schedule" in out
+    code, _, err = call("explain", str(tmp_path / "m.txt"), "--schedule", f"{k}={tmp_path / 'no.tile'}", "--why", k)
+    assert code == 2 and "no.tile" in err
+
+
+def test_a_program_by_hand_does_not_write_over_what_it_may_read():
+    model = "graph g\ninput x: f32[64]\ninput c: bool[64]\ninput n: f32[64]\n%0 = where(c, n, x)\noutput y = %0\n"
+    (k,) = autocomp.optimize(model, donate=["x"]).kernels
+    text = show(derive(autocomp.optimize(model).calls.calls[0].kernel, Schedule()))
+    autocomp.optimize(model, schedule={k.name: text})
+    with pytest.raises(UnsupportedOp, match="written by hand, and may read what it has written"):
+        autocomp.optimize(model, schedule={k.name: text}, donate=["x"])
