@@ -4,8 +4,8 @@ golden has (a factor that blocks of a cluster share, rows that stay, teams that 
     python -m benchmarks.plan_mutants             a table
     python -m benchmarks.plan_mutants --left      and each that no checker misses
 
-Three kinds may be missing for nothing: a group of copies or products that then joins the next one, which is waited for no later, the last
-arrival at a slot that no copy fills again, and a wait for a place among boxes that have one each.
+Two kinds may be missing for nothing: a group of copies or products that then joins the next one, which is waited for no later, and the
+last arrival at a slot that no copy fills again.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import takewhile
-from math import prod
 
 from autocomp.targets.simt import printer
 
@@ -24,7 +22,6 @@ from autocomp.tile.check_block import all_problems
 from autocomp.tile.plan import (
     Barrier,
     Block,
-    Box,
     ClusterBarrier,
     Commit,
     Done,
@@ -36,7 +33,6 @@ from autocomp.tile.plan import (
     Node,
     Order,
     Signal,
-    walk,
 )
 from tests.helpers import goldens
 from tests.helpers.device_graphs import gemm, graph
@@ -73,7 +69,6 @@ class Mutant:
     plan: str
     dropped: Node
     caught: str
-    spare: bool = False  # it waits for a place among more than a block's boxes take
 
     @property
     def kind(self) -> str:
@@ -88,7 +83,7 @@ class Mutant:
     @property
     def harmless(self) -> bool:
         """Whether it is of a kind that may be missing for nothing."""
-        return isinstance(self.dropped, Commit | Group) or self.kind == "arrive empty" or self.spare
+        return isinstance(self.dropped, Commit | Group) or self.kind == "arrive empty"
 
 
 def plans() -> list[Plan]:
@@ -116,28 +111,7 @@ def mutants(plan: Plan) -> Iterator[Mutant]:
     for path in _paths(plan.body):
         body = _without(plan.body, path)
         said = all_problems(body, plan.takers)
-        yield Mutant(plan.name, _at(plan.body, path), said[0] if said else "", _spare(plan.body, path))
-
-
-def _spare(body: Body, path: tuple[int, ...]) -> bool:
-    """Whether a wait for bulk stores, or the meeting behind it, stands in front of boxes that have a place each (a block that does not
-    stay for another tile writes no more of them than there are places), or behind a wait for all of them."""
-    whole, around = body, list[Block]()
-    for i in path[:-1]:
-        n = body[i]
-        assert isinstance(n, Block)
-        around.append(n)
-        body = n.body
-    at = body[path[-1]]
-    waits = (isinstance(at, Done) and at.of == "stores") or (isinstance(at, Barrier) and at.agents == "warpgroup")
-    following = body[path[-1] + 1 :]
-    box = next((n for n in following if isinstance(n, Box | Fence)), None)
-    if not waits or not isinstance(box, Box) or box.do != "write":
-        return False
-    boxes = prod(n.turns for n in around if n.turns)
-    before = [n for n in takewhile(lambda n: n is not at, walk(whole)) if isinstance(n, Box | Done)]
-    again = isinstance(at, Done) and boxes == 1 and isinstance(before[-1], Done) and before[-1].of == "stores" and before[-1].behind == 0
-    return again or (boxes <= box.places and all(n.turns for n in around if n.again))
+        yield Mutant(plan.name, _at(plan.body, path), said[0] if said else "")
 
 
 def _paths(body: Body, path: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]:

@@ -104,6 +104,8 @@ def store_boxes(at: WarpSpecialisedPrinter, s: Stmt, maps: Sequence[Stmt] = ()) 
     at.put(f"unsigned char *const box{number} = {at.memory} + {offset} + ({at.side}) * {stage};")
     if at.persistent and x.count % 2 and not at.third_stage:  # the last tile ended in the half that this one begins with
         at.plan(read_by_engine(0))
+    mine = x.count // at.parts.count if at.parts and at.in_shares(layout) else x.count
+    again = at.persistent or mine > 2  # a place is written more than once
     with each_box(at, layout, x):
         make_box(at, x, maps)
         box, of = at.names.fresh("to"), f"(m * {x.groups} + g)"
@@ -115,8 +117,11 @@ def store_boxes(at: WarpSpecialisedPrinter, s: Stmt, maps: Sequence[Stmt] = ()) 
             at.put(f"unsigned char *{box} = box{number} + {of} % 2 * {BOX_BYTES};")
             empty = nullcontext()
         with empty:
-            at.plan(read_by_engine((PLACES - 1 if third else 1) * x.parts), team_meets(at))
-        place = Box("box", "write", number_of(at, x), PLACES if third else 2)
+            if again and not (at.persistent and x.count == 1):  # else it has been waited for just now
+                at.plan(read_by_engine((PLACES - 1 if third else 1) * x.parts))
+            if again:
+                at.plan(team_meets(at))
+        place = Box(f"box{number}", "write", number_of(at, x), PLACES if third else 2)
         if third:
             place = replace(place, ring=third.ring, depth=third.depth, back=1, lent=PLACES - 1)
         at.plan(place)

@@ -145,14 +145,13 @@ def test_a_wrong_plan_is_refused():
 
 
 def test_each_barrier_and_wait_of_a_golden_is_needed():
-    """A group may be left out where it joins the next one, which is waited for no later, the last arrival at a slot, and a wait for a
-    place among boxes that have one each."""
+    """A group may be left out where it joins the next one, which is waited for no later, and the last arrival at a slot."""
     plans = plan_mutants.plans()
     made = [m for p in plans for m in plan_mutants.mutants(p)]
     left = [m for m in made if not m.caught]
-    assert len(plans) > 90 and len(made) > 540
+    assert len(plans) > 90 and len(made) > 530
     assert not [m for m in left if not m.harmless]
-    assert len(left) < 26
+    assert len(left) < 19
 
 
 # ---- roles

@@ -499,8 +499,6 @@ extern "C" __global__ void __launch_bounds__(256, 2) k_matmul_softmax_weighted_s
         cast_t[r] = r_2[r];
       }
       unsigned char *to = box3 + (m * 2 + g) % 2 * 8192;
-      if (threadIdx.x % 128 == 0) ac_bulk_wait<1>();
-      ac_barrier_sync(2 + wave / 4, 128);
       #pragma unroll
       for (int q = 0; q < 4; ++q) {
         unsigned part[4];

@@ -394,7 +394,6 @@ extern "C" __global__ void __launch_bounds__(640) k_matmul_mul_softmax_weighted_
     for (int m = 0; m < 1; ++m) {
       for (int g = 0; g < 1; ++g) {
         unsigned char *to = box3 + (m * 1 + g) % 2 * 8192;
-        if (threadIdx.x % 128 == 0) ac_bulk_wait<1>();
         ac_barrier_sync(2 + wave / 4, 128);
         #pragma unroll
         for (int q = 0; q < 4; ++q) {

@@ -160,8 +160,6 @@ extern "C" __global__ void __launch_bounds__(384) k_matmul_add_gelu_add(const f1
       for (int b = piece * 1; b < piece * 1 + 1; ++b) {
         const int m = b / 2, g = b % 2;
         unsigned char *to = box2 + (m * 2 + g) % 2 * 8192;
-        if (threadIdx.x % 128 == 0) ac_bulk_wait<1>();
-        ac_barrier_sync(2 + wave / 4, 128);
         #pragma unroll
         for (int q = 0; q < 4; ++q) {
           unsigned part[4];
