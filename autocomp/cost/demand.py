@@ -19,7 +19,7 @@ from autocomp.ir.masks import end_of, shares_left
 from autocomp.ir.monoid_terms import element_work
 from autocomp.ir.monoids import MONOIDS
 from autocomp.ir.scalar import SCALAR
-from autocomp.ir.types import dim_hint
+from autocomp.ir.types import Sym, dim_hint
 
 
 @dataclass(frozen=True)
@@ -186,11 +186,13 @@ def _operand(k: Kernel, a: Arg, nodes: Sequence[Expr], roles: Roles) -> Operand:
     runs: list[tuple[str, ...] | None] = []
     guarded = False
     views: dict[tuple[Aff, ...], tuple[str, ...]] = {}
+    sizes = {d.name: Aff.of(dim_hint(d)) for x in (*k.inputs, *k.outputs) for d in x.type.shape if isinstance(d, Sym)}
     for e in nodes:
         if isinstance(e, Load) and e.tensor == a.name and e.index:
-            views.pop(e.index, None)  # the last load stands last
-            views[e.index] = tuple(n for i in e.index for n in i.names())
-            runs.append(_neighbours(e.index[-1], frozenset(x.name for x in k.axes)))
+            index = tuple(i.substitute(sizes) for i in e.index) if sizes else e.index
+            views.pop(index, None)  # the last load stands last
+            views[index] = tuple(n for i in index for n in i.names())
+            runs.append(_neighbours(index[-1], frozenset(x.name for x in k.axes)))
             guarded = guarded or bool(e.guard)
     reduced = [{x.name for x in e.axes} for e in nodes if _multiplies(e, roles) and _reads(e, a.name)]
     summed = set().union(*reduced) if reduced else set()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from autocomp.ir.affine import Aff
 from autocomp.ir.body import Axis, Expr
 from autocomp.ir.node import Attrs, Graph
+from autocomp.ir.sizes import computed
 from autocomp.ir.types import Sym, TensorType
 
 
@@ -100,3 +102,10 @@ class KernelGraph:
     constants: Mapping[str, Graph] = field(default_factory=dict)
     predicted: float = 0.0
     donated: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def computed(self) -> tuple[Sym, ...]:
+        """Sizes of tensors and axes that are computed from those of inputs."""
+        kernels = {c.kernel.signature: c.kernel for c in self.calls}.values()
+        types = [*self.tensors.values(), *(a.type for k in kernels for a in (*k.inputs, *k.outputs))]
+        return computed([*(d for t in types for d in t.shape), *(a.extent for k in kernels for a in k.axes)])

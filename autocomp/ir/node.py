@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from autocomp.forks import Lock
-from autocomp.ir.types import TensorType
+from autocomp.ir.sizes import computed
+from autocomp.ir.types import Sym, TensorType
 
 
 class Attrs(Mapping[str, Any]):
@@ -97,6 +99,12 @@ class Graph:
     params: Mapping[str, ParamData] = field(default_factory=dict)
     locations: Mapping[Node, str] = field(default_factory=dict)
     written: tuple[Written, ...] = ()
+
+    @cached_property
+    def computed(self) -> tuple[Sym, ...]:
+        """Sizes that are computed from those of inputs."""
+        nodes = (*self.inputs, *self.nodes())
+        return computed(d for n in nodes for v in (n.type.shape, *n.attrs.values()) if isinstance(v, tuple) for d in v)
 
     def nodes(self) -> tuple[Node, ...]:
         """Every reachable node once, operands first (deterministic)."""

@@ -10,6 +10,7 @@ import numpy as np
 from autocomp.errors import ModelError
 from autocomp.ir.node import Attrs, Graph, Node, ParamData
 from autocomp.ir.ops import OPS
+from autocomp.ir.sizes import with_computed
 from autocomp.ir.types import DTYPES, Sym, TensorType, holds_symbol
 
 
@@ -51,7 +52,16 @@ def input_sizes(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, int]:
                 raise ModelError(f"input '{name}' has {d} = {s}, allowed are {d.lo}..{d.hi}{steps}", where=graph.name)
             if sizes.setdefault(d.name, s) != s:
                 raise ModelError(f"input '{name}' has {d} = {s}, another input has {d} = {sizes[d.name]}", where=graph.name)
-    return sizes
+    if not graph.computed:
+        return sizes
+    if missing := sorted({s.name for d in graph.computed for s, _ in d.parts} - sizes.keys()):
+        raise ModelError(f"no input has {', '.join(missing)}", where=graph.name,
+                         hint="a size that others are computed from must be that of an input")  # fmt: skip
+    known = with_computed(sizes, graph.computed)
+    for name, s in sizes.items():
+        if known[name] != s:
+            raise ModelError(f"an input has {name} = {s}, the others say {known[name]}", where=graph.name)
+    return known
 
 
 def _bound(v: Any, sizes: Mapping[str, int]) -> Any:

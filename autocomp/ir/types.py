@@ -99,13 +99,17 @@ def can_be_named(text: str) -> bool:
 
 @dataclass(frozen=True)
 class Sym:
-    """A named dimension: any int in [lo, hi] that is a multiple of `multiple`. Raises
-    ModelError for a name that is no identifier or an axis of kernels."""
+    """A named dimension: any int in [lo, hi] that is a multiple of `multiple`. `parts`, `offset`: a size that is computed from others,
+    the sum of coefficient * size and the offset (`ir.sizes`); none for one that inputs say.
+
+    Raises ModelError for a name that is no identifier or an axis of kernels."""
 
     name: str
     lo: int = 1
     hi: int = 2**31 - 1
     multiple: int = 1
+    parts: tuple[tuple[Sym, int], ...] = ()
+    offset: int = 0
 
     def __post_init__(self) -> None:
         if not _IDENTIFIER.fullmatch(self.name):
@@ -125,6 +129,8 @@ def dim_hint(d: Dim) -> int:
     """A number to cost a dimension with: itself, or for a symbol the geometric middle of its bounds up to 1024."""
     if isinstance(d, int):
         return d
+    if d.parts:
+        return sum(k * dim_hint(s) for s, k in d.parts) + d.offset
     mid = int((max(d.lo, 1) * min(d.hi, 1024)) ** 0.5) if d.hi > d.lo else d.lo
     return max(d.multiple, mid // d.multiple * d.multiple)
 

@@ -89,6 +89,9 @@ def _known(syms: Sequence[Sym]) -> Iterator[Aff]:
             yield s.hi - Aff.of(s.name)
         if s.multiple > 1:
             yield -(Aff.of(s.name) % s.multiple)
+        if s.parts and all(p.name in {x.name for x in syms} for p, _ in s.parts):
+            rest = Aff.make([(s.name, -1), *((p.name, k) for p, k in s.parts)], s.offset)
+            yield from (rest, -rest)
 
 
 def _box(axes: Extents) -> Iterator[Aff]:

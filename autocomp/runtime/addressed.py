@@ -59,7 +59,7 @@ class Addressed:
             table[slot] = outputs[k]
         executor.run_frame(frame)
         for k, slot, t in self._copied:
-            ctypes.memmove(outputs[k], table[slot], size_of(executor.calls.tensors[t], dict(zip(executor.open, key))))
+            ctypes.memmove(outputs[k], table[slot], size_of(executor.calls.tensors[t], executor.values(key)))
         free = self._free.get(key)
         if free is not None:
             free.append(frame)

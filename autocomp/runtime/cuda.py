@@ -17,6 +17,7 @@ from autocomp.forks import Lock
 from autocomp.ir.kernel import Call, KernelGraph
 from autocomp.ir.ops import OPS
 from autocomp.ir.reference import input_sizes
+from autocomp.ir.sizes import with_computed
 from autocomp.ir.types import Sym
 from autocomp.options import Options
 from autocomp.runtime.bound import LEGACY, Bound
@@ -265,7 +266,7 @@ class CudaExecutor:
                                      where=self.calls.source.name, hint="copy it there")  # fmt: skip
             elif name in feed:
                 keep[name] = dense(host_array(feed[name], name))
-        values = input_sizes(self.calls.source, keep)
+        values = with_computed(input_sizes(self.calls.source, keep), self.calls.computed)
         host = {name: x for name, x in keep.items() if isinstance(x, np.ndarray)}
         check_donated([n for n in self.calls.donated.values() if n in host], feed, host)
         for name, x in keep.items():
@@ -330,7 +331,7 @@ class CudaExecutor:
             made = self._prepare(values)
             return made, int(made[1].size)
 
-        key = tuple(values[s] for s in sorted(values))
+        key = tuple(values[s] for s in sorted({d.name for n in self.calls.source.inputs for d in n.type.shape if isinstance(d, Sym)}))
         made: tuple[dict[str, int], Any, list[_Launch | _OnHost]] = self.lanes.current.prepared(key, make)
         return made
 

@@ -18,6 +18,7 @@ from autocomp.forks import Lock
 from autocomp.ir.kernel import KernelGraph
 from autocomp.ir.ops import OPS
 from autocomp.ir.reference import input_sizes
+from autocomp.ir.sizes import with_computed
 from autocomp.ir.types import Sym, TensorType
 from autocomp.options import Options
 from autocomp.runtime.executor import Timing, apart, constants_of, given_back, in_order, shape_of
@@ -72,7 +73,7 @@ class HostExecutor:
         try:
             yield
         except MemoryError as e:
-            raise self._no_memory(self._values(call.frame.key), e) from None
+            raise self._no_memory(self.values(call.frame.key), e) from None
 
     def _outputs(self, call: _Call) -> dict[str, np.ndarray]:
         out: dict[str, np.ndarray] = {}
@@ -145,14 +146,14 @@ class HostExecutor:
         try:
             return self._frame(key, None)
         except MemoryError as e:
-            raise self._no_memory(self._values(key), e) from None
+            raise self._no_memory(self.values(key), e) from None
 
     def run_frame(self, frame: Frame) -> None:
         """All calls, over the addresses in the frame's table. Raises AutocompError where memory or a stack is too small."""
         try:
             fewer = self._library.run(frame, 0, len(self.calls.calls), self._threads)
         except MemoryError as e:
-            raise self._no_memory(self._values(frame.key), e) from None
+            raise self._no_memory(self.values(frame.key), e) from None
         if fewer:
             self._say(fewer)
 
@@ -239,7 +240,7 @@ class HostExecutor:
             if found is not None:
                 self.layouts.move_to_end(key)
                 return found
-        found = arena(self.calls, self.slots, self._values(key))
+        found = arena(self.calls, self.slots, self.values(key))
         with self._lock.held:
             self.layouts[key] = found
             if len(self.layouts) > LAYOUTS:
@@ -252,12 +253,14 @@ class HostExecutor:
     def _key(self, values: Mapping[str, int]) -> Sizes:
         return tuple([values[s] for s in self.open])
 
-    def _values(self, key: Sizes) -> dict[str, int]:
-        return dict(zip(self.open, key))
+    def values(self, key: Sizes) -> dict[str, int]:
+        """Of all symbols, from those of the inputs."""
+        values = dict(zip(self.open, key))
+        return with_computed(values, self.calls.computed) if self.calls.computed else values
 
     def _frame(self, key: Sizes, room: np.ndarray | None) -> Frame:
         """A new frame, on memory that is there or on its own."""
-        values, fixed = self._values(key), self._once()
+        values, fixed = self.values(key), self._once()
         offsets, total = self._layout(key)
         if room is None:
             room = memory(total)

@@ -14,6 +14,7 @@ import numpy as np
 from autocomp.errors import ModelError
 from autocomp.files import write_atomic
 from autocomp.ir.node import Graph, Node
+from autocomp.ir.sizes import with_computed
 from autocomp.ir.types import Sym, dim_hint
 
 LARGEST = 2**22  # elements of a tensor of a program that is verified
@@ -45,7 +46,8 @@ def _indexed(n: Node) -> range:
 
 def symbols_of(graph: Graph) -> list[Sym]:
     """The symbolic dimensions of a graph's inputs, by name."""
-    found = {d.name: d for n in graph.inputs for d in n.type.shape if isinstance(d, Sym)}
+    dims = [d for n in graph.inputs for d in n.type.shape if isinstance(d, Sym)]
+    found = {s.name: s for d in dims for s in ([s for s, _ in d.parts] or [d])}
     return [found[name] for name in sorted(found)]
 
 
@@ -58,6 +60,7 @@ def sizes_to_try(graph: Graph, seed: int = 0) -> list[dict[str, int]]:
     least = {s.name: -(-max(s.lo, 1) // s.multiple) * s.multiple for s in syms}
 
     def fits(sizes: dict[str, int]) -> bool:
+        sizes = with_computed(sizes, graph.computed)
         return all(prod(sizes.get(d.name, 1) if isinstance(d, Sym) else d for d in t.shape) <= LARGEST for t in types)
 
     def shrunk(sizes: dict[str, int]) -> dict[str, int]:
@@ -73,7 +76,7 @@ def sizes_to_try(graph: Graph, seed: int = 0) -> list[dict[str, int]]:
 
 def random_inputs(graph: Graph, seed: int = 0, sizes: Mapping[str, int] | None = None) -> dict[str, np.ndarray]:
     """Standard normal floats, small non-negative integers, fair bools; symbolic dimensions as `sizes` says, or at their hint."""
-    rng, sizes = np.random.default_rng(seed), sizes or {}
+    rng, sizes = np.random.default_rng(seed), with_computed(sizes, graph.computed) if sizes else {}
     feed = {}
     for n in graph.inputs:
         name, t = n.attrs["name"], n.type

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from autocomp.errors import UnsupportedOp
+from autocomp.ir.sizes import with_computed
 from autocomp.runtime.cuda import CudaExecutor
 from autocomp.runtime.device_array import check
 from autocomp.runtime.plan import arena, size_of
@@ -59,7 +60,7 @@ class OnStream:
             self._copy(outputs[k], pointers[t], t, key, stream)
 
     def _values(self, key: tuple[int, ...]) -> dict[str, int]:
-        return dict(zip(self._symbols, key))
+        return with_computed(dict(zip(self._symbols, key)), self._executor.calls.computed)
 
     def _arena(self, key: tuple[int, ...]) -> tuple[dict[str, int], int]:
         found = self._arenas.get(key)

@@ -142,7 +142,7 @@ class _Parser:
             number, line = self.lines[i]
             if not (m := SIZE.match(line)):
                 raise ModelError(f"expected 'size N lo=1 hi=64 multiple=1', found {line!r}", where=f"line {number}:1")
-            self.syms[m[1]] = Sym(m[1], *map(int, m.groups()[1:]))
+            self.syms[m[1]] = Sym(m[1], int(m[2]), int(m[3]), int(m[4]))
         self.lines = [x for i, x in enumerate(self.lines) if i not in sizes]
         if len(self.lines) < 3:
             raise ModelError("a tile program starts with the lines kernel, axes, tile", where="tile program")

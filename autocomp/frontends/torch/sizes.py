@@ -8,6 +8,7 @@ from typing import Any
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.builder import Builder
 from autocomp.ir.node import Node
+from autocomp.ir.sizes import total
 from autocomp.ir.types import F64, I64, Dim
 
 FOLDED = {"Add": "add", "Mul": "mul", "Max": "max", "Min": "min"}  # of any number of operands
@@ -31,9 +32,17 @@ class Sizes:
         expr = x.node.expr
         if expr.is_number:
             return int(expr)
-        if not expr.is_symbol:
-            raise UnsupportedOp(f"the size {expr} is computed from symbols", where=where, hint="only plain symbols are read as sizes")
-        return self.symbol(expr, x)
+        if expr.is_symbol:
+            return self.symbol(expr, x)
+        parts: list[tuple[Dim, int]] = []
+        offset = 0
+        for term in expr.expand().as_ordered_terms():
+            number, rest = term.as_coeff_Mul()
+            if not number.is_Integer or not (rest.is_symbol or rest == 1):
+                raise UnsupportedOp(f"the size {expr} is computed from symbols", where=where, hint="sizes are sums of multiples of symbols")
+            offset += int(number) if rest == 1 else 0
+            parts += [] if rest == 1 else [(self.symbol(rest, x), int(number))]
+        return total(parts, offset)
 
     def scalar(self, x: Any, where: str) -> Node:
         """As a scalar of i64, or f64 where torch has a float. Raises UnsupportedOp on what is no sum, product, quotient of sizes."""

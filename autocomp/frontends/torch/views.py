@@ -11,7 +11,8 @@ import numpy as np
 from autocomp.budget import check_table
 from autocomp.frontends.torch.call import Call, axis_of, row
 from autocomp.ir.node import Node
-from autocomp.ir.types import BOOL, I64
+from autocomp.ir.sizes import total
+from autocomp.ir.types import BOOL, I64, Dim
 
 
 @row("view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "flatten", "unflatten")
@@ -79,8 +80,20 @@ def _slice(c: Call, x: Node, dim: int = 0, start: Any = None, end: Any = None, s
     axis = axis_of(x, dim)
     n = x.type.shape[axis]
     if not isinstance(n, int):
-        raise c.refuse(f"slices the symbolic dimension {axis} of {x.type}")
+        return _sliced_open(c, x, axis, n, start, end, step)
     return sliced(c, x, axis, _bound(start or 0, n), n if end is None else _bound(end, n), step)
+
+
+def _sliced_open(c: Call, x: Node, axis: int, n: Dim, start: Any, end: Any, step: int) -> Node:
+    """A slice of a symbolic dimension: ends that count from behind are sizes computed from it."""
+    assert c.out is not None
+    limit = n if end is None or (isinstance(end, int) and end >= 2**31 - 1) else end
+    limit = total([(n, 1)], limit) if isinstance(limit, int) and limit < 0 else limit
+    if not isinstance(start := start or 0, int) or start < 0 or step != 1:
+        raise c.refuse(f"slices the symbolic dimension {axis} of {x.type} from {start} in steps of {step}")
+    starts = tuple(start if k == axis else 0 for k in range(x.type.rank))
+    limits = tuple(limit if k == axis else d for k, d in enumerate(x.type.shape))
+    return c.op("slice", x, starts=starts, limits=limits, steps=(1,) * x.type.rank)
 
 
 @row("select")

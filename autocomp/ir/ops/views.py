@@ -13,6 +13,7 @@ from autocomp.ir.body import Comprehension, Expr, Inside, Map, Read
 from autocomp.ir.node import Attrs
 from autocomp.ir.ops.pointwise import axes_of, broadcast_index, broadcast_shapes
 from autocomp.ir.ops.table import Op, register
+from autocomp.ir.sizes import expression, total
 from autocomp.ir.types import Dim, Sym, TensorType, dim_hint
 
 Types = tuple[TensorType, ...]
@@ -178,15 +179,29 @@ register(
 
 
 # ---- slice
-def _slice_spans(t: TensorType, a: Attrs) -> list[tuple[int, int, int]]:
+def _open_count(d: Sym, start: int, limit: Dim, step: int) -> Dim:
+    """How many elements a slice of a symbolic dimension has. Raises UnsupportedOp where that is no sum of symbols, or where the slice may
+    leave the dimension within the symbols' bounds."""
+    least = lambda x: x if isinstance(x, int) else x.lo
+    try:
+        if step != 1 or start < 0 or least(total([(d, 1), (limit, -1)])) < 0:
+            raise UnsupportedOp(f"start {start}, limit {limit}, step {step}")
+        return total([(limit, 1)], -start)
+    except UnsupportedOp as e:
+        raise UnsupportedOp(f"a slice of the symbolic dimension {d} ({d.lo}..{d.hi}): {e.what}", where="slice",
+                            hint="bound the dimension, or fix it with dims={...}") from None  # fmt: skip
+
+
+def _slice_spans(t: TensorType, a: Attrs) -> list[tuple[int, int, Any]]:
     """(start, step, count) of each dimension; starts are non-negative, a limit of -1 with a negative step means before 0."""
-    spans = []
+    spans: list[tuple[int, int, Any]] = []
     for d, start, limit, step in zip(t.shape, a["starts"], a["limits"], a["steps"]):
         if isinstance(d, Sym) and (start, limit, step) == (0, d, 1):
             spans.append((0, 1, -1))
             continue
         if isinstance(d, Sym):
-            raise UnsupportedOp(f"a slice of the symbolic dimension {d}", where="slice", hint="fix the dimension with dims={...}")
+            spans.append((start, step, _open_count(d, start, limit, step)))
+            continue
         spans.append((start, step, len(range(start, limit, step))))
         if spans[-1][2] and not (0 <= start < d and 0 <= start + (spans[-1][2] - 1) * step < d):
             raise _fail("slice", f"start {start}, limit {limit}, step {step} leaves a dimension of {d} in {t}")
@@ -196,7 +211,8 @@ def _slice_spans(t: TensorType, a: Attrs) -> list[tuple[int, int, int]]:
 def _slice_infer(t: Types, a: Attrs) -> TensorType:
     if not len(a["starts"]) == len(a["limits"]) == len(a["steps"]) == t[0].rank or 0 in a["steps"]:
         raise _fail("slice", f"starts, limits and non-zero steps must have {t[0].rank} entries for {t[0]}")
-    return TensorType(t[0].dtype, tuple(d if c < 0 else c for d, (_, _, c) in zip(t[0].shape, _slice_spans(t[0], a))))
+    counts = (c for _, _, c in _slice_spans(t[0], a))
+    return TensorType(t[0].dtype, tuple(d if isinstance(c, int) and c < 0 else c for d, c in zip(t[0].shape, counts)))
 
 
 def _slice_reference(x: Arrays, a: Attrs, o: TensorType) -> np.ndarray:
@@ -277,23 +293,21 @@ def _concat_infer(t: Types, a: Attrs) -> TensorType:
     rest = {(x.dtype, x.shape[:axis] + x.shape[axis + 1 :]) for x in t}
     if not 0 <= axis < t[0].rank or len(rest) > 1:
         raise _fail("concat", f"cannot join {', '.join(map(str, t))} along axis {axis}")
-    dims = [x.shape[axis] for x in t]
-    if any(isinstance(d, Sym) for d in dims):
-        raise UnsupportedOp("a concat along a symbolic dimension", where="concat", hint="fix the dimension with dims={...}")
-    return TensorType(t[0].dtype, (*t[0].shape[:axis], sum(dims), *t[0].shape[axis + 1 :]))  # type: ignore[arg-type]
+    return TensorType(t[0].dtype, (*t[0].shape[:axis], total((x.shape[axis], 1) for x in t), *t[0].shape[axis + 1 :]))
 
 
 def _concat_meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
     axes, axis = axes_of(out.shape), a["axis"]
     value: Expr | None = None
-    end = sum(int(x.shape[axis]) for x in t)  # type: ignore[arg-type]
+    sizes = [expression(x.shape[axis]) for x in t]
+    end = sum(sizes, aff(0))
     here = aff(axes[axis].name)
     for k in reversed(range(len(t))):
         following = here - end
-        end -= int(t[k].shape[axis])  # type: ignore[arg-type]
+        end = end - sizes[k]
         at = here - end
         index = tuple(at if j == axis else aff(x.name) for j, x in enumerate(axes))
-        read = Read(t[k].dtype, k, index, (at, aff(t[k].shape[axis]) - 1 - at))  # type: ignore[arg-type]
+        read = Read(t[k].dtype, k, index, (at, sizes[k] - 1 - at))
         value = read if value is None else Map(out.dtype, "where", (Inside.of((-following - 1,)), read, value))
     assert value is not None
     return Comprehension(axes, value)
