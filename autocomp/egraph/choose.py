@@ -108,8 +108,8 @@ def _tell(kernel: Kernel, choice: Choice, trace: Trace) -> None:
     trace.add("schedule", kernel.name, signature=kernel.signature, candidates=choice.candidates, rule=choice.rule,
               seconds=choice.cost.seconds, bound=choice.cost.bound, runners_up=list(choice.runners_up),
               made={rule: {"schedules": n, "best": best} for rule, n, best in choice.made})  # fmt: skip
-    for name, by, used in choice.directives:
-        trace.add("directive", by, kernel=kernel.name, signature=kernel.signature, directive=name, used=used)
+    for name, by, used, saves in choice.directives:
+        trace.add("directive", by, kernel=kernel.name, signature=kernel.signature, directive=name, used=used, saves=saves)
     for reason, n in choice.refused:
         rule, _, text = reason.partition(": ")
         trace.add("reject", rule, phase="tiling", kernel=kernel.name, reason=text, count=n)
@@ -144,7 +144,15 @@ def _choose(kernel: Kernel, demand: Demand, made: Found, rules: RuleSet, chip: C
         best = replace(best, seconds=best.seconds * used_alone / with_all)
     next_best = (f"{_tiled(c.schedule)} ({c.rule}): {_priced(cost)}" for cost, c in islice(ranked, SHOWN))
     return Choice(chosen.schedule, best, len(found) - before, chosen.rule, tuple(next_best), tuple(sorted(refused.items())), _made(priced),
-                  tuple((name, by[name], name in chosen.schedule.directives) for name in asked))  # fmt: skip
+                  tuple((name, by[name], name in chosen.schedule.directives, _saves(chosen.schedule, name, price))
+                        for name in asked))  # fmt: skip
+
+
+def _saves(s: Schedule, directive: str, price: Callable[[Schedule], Cost]) -> float:
+    """Seconds that a schedule would take longer without a directive and those that are nothing without it, all else equal."""
+    if directive not in s.directives:
+        return 0.0
+    return price(replace(s, directives=complete(set(s.directives) - {directive}))).seconds - price(s).seconds
 
 
 def _few(found: tuple[Candidate, ...]) -> tuple[Candidate, ...]:

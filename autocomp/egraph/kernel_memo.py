@@ -22,7 +22,7 @@ from autocomp.rewrite.vocabulary import KERNEL_PHASES
 from autocomp.store import package_stamp, read_entry, write_entry
 from autocomp.trace import Trace
 
-FORMAT = "autocomp schedule 2"
+FORMAT = "autocomp schedule 3"
 MOST = 4096  # choices that a process remembers
 
 
@@ -30,7 +30,8 @@ MOST = 4096  # choices that a process remembers
 class Choice:
     """A schedule with its cost and what the trace says of the choice: number of candidates, the rule that made it, the next
     best as text, refusals with their counts; made: of every rule how many schedules it made, and its cheapest one as text;
-    directives: of each that rules gave the chosen schedule its name, the rule and whether it took effect."""
+    directives: of each that rules gave the chosen schedule its name, the rule, whether it took effect and the seconds
+    that it saves by the model."""
 
     schedule: Schedule
     cost: Cost
@@ -39,7 +40,7 @@ class Choice:
     runners_up: tuple[str, ...]
     refused: tuple[tuple[str, int], ...]
     made: tuple[tuple[str, int, str], ...] = ()
-    directives: tuple[tuple[str, str, bool], ...] = ()
+    directives: tuple[tuple[str, str, bool, float], ...] = ()
 
 
 _remembered: dict[str, Choice] = {}

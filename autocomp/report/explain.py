@@ -75,7 +75,7 @@ def _why(program: Any, name: str) -> tuple[str, dict[str, Any]]:
     ]
     given = [e for e in program.trace.of("directive") if e.data["signature"] == k.signature]
     kept = set(k.schedule.split(" | "))  # a program of one kernel has no use for what concerns its neighbours
-    lines += [f"    {e.data['directive']}: {e.name}" for e in given if e.data["directive"] in kept]
+    lines += [f"    {e.data['directive']}: {e.name}{_saving(e)}" for e in given if e.data["directive"] in kept]
     idle = [e.data["directive"] for e in given if e.data["directive"] not in kept]
     lines += [f"    no use for {', '.join(idle)}"] if idle else []
     lines += [f"  tuned      {e.data['text']}" for e in program.trace.of("tuned") if e.data.get("signature") == k.signature]
@@ -101,6 +101,12 @@ def _why(program: Any, name: str) -> tuple[str, dict[str, Any]]:
 def _model_of(program: Any, kernel: str) -> list[str]:
     """What the model calls the nodes that each call of a kernel computes."""
     return [t for c in program.calls.calls if c.kernel.name == kernel and (t := model_text(program, c, FEW))]
+
+
+def _saving(directive: Any) -> str:
+    """What a directive saves by the model; "" where its price does not know it."""
+    saves = directive.data.get("saves", 0.0)
+    return f", {'saves' if saves > 0 else 'costs'} {seconds_text(abs(saves))} by the model" if saves else ""
 
 
 def _few(texts: list[str], most: int = 4) -> list[str]:

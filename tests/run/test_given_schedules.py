@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import autocomp
+from autocomp.cost.demand import demand_of
+from autocomp.cost.estimate import pricer
 from autocomp.errors import AutocompError, DoesNotFit, UnsupportedOp
+from autocomp.ir.directives import complete
+from autocomp.ir.schedule_text import parse
 from tests.helpers.command_line import call
-from tests.helpers.device_graphs import gemm, graph
+from tests.helpers.device_graphs import attention, gemm, graph
 
 CHAIN = graph({"x": "f32[96, 64]", "w": "f32[64, 80]"}, "%0 = matmul(x, w)\n%1 = relu(%0)")
 
@@ -56,3 +62,18 @@ def test_what_changes_nothing_is_said():
     text = "tile i0 64, i1 64, r0 32 | stages 3 | threads 128 | skew 1 0, 0 1 | pdl | load_c | tma_store"
     program = autocomp.optimize(gemm(512, 512, 512), target="cuda:h200", schedule={"matmul": text})
     assert "of what was given for matmul, this changes nothing: skew, " in program.explain()
+
+
+def test_what_a_directive_saves_is_what_leaving_its_rule_out_costs():
+    """All else equal: of one schedule, priced with the directive and without it."""
+    program = autocomp.optimize(attention(8, 16, 2048, 64), target="cuda:h200")
+    (k,), (c,) = program.kernels, program.calls.calls
+    price, schedule = pricer(demand_of(c.kernel), program.target.chip, c.kernel), parse(k.schedule)
+    events = {e.data["directive"]: e.data for e in program.trace.of("directive")}
+    assert "mma_row_sums" in schedule.directives and events["mma_row_sums"]["saves"] > 0
+    for name in schedule.directives:
+        less = replace(schedule, directives=complete(set(schedule.directives) - {name}))
+        assert events[name]["saves"] == pytest.approx(price(less).seconds - price(schedule).seconds, abs=1e-12)
+    assert "mma_row_sums: directives/mma-row-sums, saves " in program.explain(why=k.name)
+    without = autocomp.optimize(attention(8, 16, 2048, 64), target="cuda:h200", without=["directives/mma-row-sums"])
+    assert without.predicted >= program.predicted
