@@ -79,6 +79,32 @@ SEEING: dict[str, tuple[str, dict[str, Any], int]] = {  # name: (configuration, 
     "hiera": ("HieraConfig", {"embed_dim": 8, "image_size": [64, 64], "depths": [1, 1, 1, 1], "num_heads": [1, 1, 2, 4]}, 64),
     "ijepa": ("IJepaConfig", {}, 32),
     "siglip_vision": ("SiglipVisionConfig", {}, 32),
+    "hf_dinov3_convnext": ("DINOv3ConvNextConfig", {"hidden_sizes": [8, 16, 24, 32], "depths": [1, 1, 2, 1]}, 64),
+    "hf_mobilenet_v2": ("MobileNetV2Config", {"depth_multiplier": 0.35}, 64),
+    "hf_mobilevitv2": ("MobileViTV2Config", {"width_multiplier": 0.5, "patch_size": 2}, 64),
+    "hf_pvt_v2": (
+        "PvtV2Config",
+        {"hidden_sizes": [8, 16, 24, 32], "depths": [1, 1, 1, 1], "num_attention_heads": [1, 2, 3, 4], "patch_size": None},
+        64,
+    ),
+    "hf_swiftformer": ("SwiftFormerConfig", {"embed_dims": [8, 16, 24, 32], "depths": [1, 1, 1, 1]}, 64),
+    "textnet": (
+        "TextNetConfig",
+        {
+            "hidden_sizes": [8, 8, 16, 16, 32],
+            "conv_layer_kernel_sizes": [[[3, 3]], [[3, 1]], [[1, 3]], [[3, 3]]],
+            "conv_layer_strides": [[2], [2], [2], [2]],
+            "stem_out_channels": 8,
+        },
+        64,
+    ),
+    "donut_swin": (
+        "DonutSwinConfig",
+        {"image_size": [32, 32], "patch_size": 4, "embed_dim": 16, "depths": [2, 2], "num_heads": [2, 4], "window_size": 4},
+        32,
+    ),
+    "hf_hgnet_v2": ("HGNetV2Config", {"depths": [1, 1, 1, 1]}, 64),
+    "vitdet": ("VitDetConfig", {"window_size": 2, "window_block_indices": [0], "use_relative_position_embeddings": True}, 32),
     "clip_vision": ("CLIPVisionConfig", {"projection_dim": 16}, 32),
 }
 TOWER: dict[str, Any] = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}

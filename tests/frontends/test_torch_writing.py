@@ -99,7 +99,15 @@ CASES = {
     "as_strided": lambda x, v: x.as_strided((3, 2, 4), (7, 0, 2), 5),
     "as_strided backwards through memory": lambda x, v: (2 * v).as_strided((2, 2), (1, 2), 1),
     "unfold": lambda x, v: x.unfold(1, 3, 2),
+    "histc": lambda x, v: torch.histc(torch.cat([WITH_NAN.flatten() + 0 * x.flatten(), ENDS]), 7, -1, 2),
+    "histc of all": lambda x, v: torch.histc(x, 9),
+    "histc of equal ones": lambda x, v: torch.histc(torch.ones(5) + 0 * v, 4),
+    "diagonal": lambda x, v: torch.diagonal_copy(x, 1, 2, 0),
+    "diagonal below": lambda x, v: torch.diag(x[0], -3),
+    "diagonal of none": lambda x, v: torch.diagonal(x, 7, 1, 2),
+    "narrow_copy": lambda x, v: torch.narrow_copy(x, 1, -3, 2),
 }
+ENDS = torch.tensor([-1.0, 2.0, 2.5, -INF, INF, 2 - 2**-22])
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -144,3 +152,38 @@ def test_the_last_bag_ends_at_the_last_offset(mode):
     graph = load_torch(Apply(bags(BAGGED)).eval(), (X, V))
     got = evaluate(graph, {n.attrs["name"]: t.numpy() for n, t in zip(graph.inputs, (X, V))}, float64=False)
     np.testing.assert_allclose(next(iter(got.values())), bags(BAGGED[:5])(X, V).numpy(), rtol=1e-5, atol=1e-6)
+
+
+ROWS = torch.tensor([2, 2, 7, 9], dtype=torch.int32)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "groups"),
+    [
+        ((10, 8), (4, 8, 16), lambda a, b: torch.cat([a[:2] @ b[0], a[2:7] @ b[2], a[7:9] @ b[3]])),
+        ((4, 6, 8), (8, 16), lambda a, b: torch.cat([a[0] @ b[:, :2], a[2] @ b[:, 2:7], a[3] @ b[:, 7:9]], 1)),
+        ((6, 16), (16, 8), lambda a, b: torch.stack([a[:, :2] @ b[:2], 0 * a @ b, a[:, 2:7] @ b[2:7], a[:, 7:9] @ b[7:9]])),
+    ],
+)
+def test_products_of_groups_whose_ends_data_gives(a, b, groups):
+    """Routing to experts: each row is multiplied by the factor of its group alone, without a copy of that factor for each row."""
+    a, b = (torch.from_numpy(RNG.standard_normal(s).astype("f4")).bfloat16() for s in (a, b))
+    module = Apply(lambda a, b, ends: F.grouped_mm(a, b, offs=ends))
+    program = autocomp.optimize(module.eval(), example_inputs=(a, b, ROWS))
+    want = groups(a.double(), b.double())
+    got = program(a, b, ROWS)[tuple(slice(0, n) for n in want.shape)]
+    assert float((got.double() - want).abs().max()) < 2**-7 * float(want.abs().max())
+    assert len(program.kernels) <= 3 and not any(k.bound == "opaque" for k in program.kernels)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
+def test_the_inverse_of_erf(dtype):
+    x = torch.cat([torch.linspace(-0.999, 0.999, 41), torch.tensor([0.0, 1.0, -1.0, 1.5, -1e-6, 0.99999])]).to(dtype)
+    program = autocomp.optimize(Apply(torch.erfinv).eval(), example_inputs=(x,))
+    torch.testing.assert_close(program(x), torch.erfinv(x), rtol=max(8 * torch.finfo(dtype).eps, 1e-12), atol=0, equal_nan=True)
+
+
+def test_sizes_that_data_gives_are_refused():
+    parts = Apply(lambda x, at: torch.tensor_split(x, at))
+    with pytest.raises(autocomp.errors.AutocompError, match="data"):
+        load_torch(parts.eval(), (X, torch.tensor([1, 3])))

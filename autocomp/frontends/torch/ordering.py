@@ -8,7 +8,7 @@ from autocomp.frontends.torch.call import Call, axis_of, row
 from autocomp.frontends.torch.pointwise import common_type
 from autocomp.frontends.torch.views import sliced
 from autocomp.ir.node import Node
-from autocomp.ir.types import BOOL, I32, I64, U8
+from autocomp.ir.types import BOOL, F32, I32, I64, SHORT_FLOATS, U8, Dim
 
 
 def ranked(c: Call, x: Node, axis: int, k: int | None = None, largest: bool = False) -> tuple[Node, Node]:
@@ -92,6 +92,35 @@ def _searchsorted(c: Call, boundaries: Node, x: Any, *, out_int32: bool = False,
         boundaries = c.op("reshape", boundaries, shape=(*boundaries.type.shape[:-1], 1, boundaries.type.shape[-1]))
     right = right or side == "right"
     return c.cast(_below(c, boundaries, c.op("reshape", x, shape=(*x.type.shape, 1)), right), c.out.dtype)
+
+
+@row("histc")
+def _histc(c: Call, x: Node, bins: int = 100, min: Any = 0, max: Any = 0) -> Node:
+    """How many elements lie in each of `bins` intervals of equal length from min to max, of which the last one holds its end; between the
+    least and the largest element where min is max."""
+    d, n = x.type.dtype, x.type.elements
+    flat = c.op("reshape", c.cast(x, F32) if d in SHORT_FLOATS else x, shape=(n,))
+    wide = flat.type.dtype
+    number = lambda v: c.b.const(v, wide)
+    low, high = number(min), number(max)
+    if min == max and n:
+        low, high = (c.op(f"reduce_{m}", flat, axes=(0,), keepdims=False) for m in ("min", "max"))
+        one = c.op("eq", low, high)
+        low, high = (c.op("where", one, c.op(f, v, number(1)), v) for f, v in (("sub", low), ("add", high)))
+    inside = c.op("and", c.op("ge", flat, low), c.op("le", flat, high))
+    place = c.op("mul", c.op("sub", flat, low), number(bins))
+    place = c.op("div" if wide.is_float else "floordiv", place, c.op("sub", high, low))
+    place = c.op("where", inside, place, number(-1))  # before it is an integer: what lies outside may have none
+    place = c.op("min", c.cast(place, I64), c.b.const(bins - 1, I64))
+    at = c.op("iota", shape=(bins, n), axis=0, dtype=I64.name)
+    here = c.op("eq", at, c.op("reshape", place, shape=(1, n)))
+    return c.cast(c.op("reduce_sum", c.cast(here, I64), axes=(1,), keepdims=False), d)
+
+
+def at_or_below(c: Call, boundaries: Node, n: Dim) -> Node:
+    """For each number under n how many ascending boundaries are at or below it, i64[n]."""
+    at = c.op("iota", shape=(n, 1), axis=0, dtype=I64.name)
+    return _below(c, c.cast(boundaries, I64), at, True)
 
 
 def _below(c: Call, boundaries: Node, x: Node, right: bool) -> Node:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from autocomp.frontends.torch.call import Call, row
+from autocomp.frontends.torch.ordering import at_or_below
 from autocomp.ir.node import Node
 from autocomp.ir.types import BOOL, I64
 
@@ -67,6 +68,38 @@ def _plus(c: Call, bias: Node, y: Node, beta: float, alpha: float) -> Node:
 def _linear(c: Call, x: Node, w: Node, bias: Node | None = None) -> Node:
     y = c.op("matmul", x, c.op("transpose", w, perm=(1, 0)))
     return y if bias is None else c.op("add", y, bias)
+
+
+@row("_grouped_mm", "grouped_mm_fallback")  # the second: what transformers registers for dtypes that the first does not take
+def _grouped(c: Call, a: Node, b: Node, ends: Node | None = None, bias: Node | None = None, out_dtype: Any = None) -> Node:
+    """Products of groups, of which `ends` says where each one ends along the dimension that has no dimension for them beside it: the rows
+    of a (a[s] b[group of s]), the columns of b, or the inner dimension of both. What lies behind the last end is 0."""
+    assert c.out is not None
+    if bias is not None:
+        raise c.refuse("has a bias", "add it to the product")
+    wide = c.out.dtype
+    if a.type.rank == 3 and b.type.rank == 3:
+        return c.cast(c.op("matmul", a, b), wide)
+    if ends is None:
+        raise c.refuse("does not say where its groups end")
+    if a.type.rank == 3:  # the columns of b: the transposed product
+        turned = _of_rows(c, c.op("transpose", b, perm=(1, 0)), c.op("transpose", a, perm=(0, 2, 1)), ends)
+        return c.cast(c.op("transpose", turned, perm=(1, 0)), wide)
+    if b.type.rank == 3:
+        return c.cast(_of_rows(c, a, b, ends), wide)
+    n, groups = a.type.shape[1], ends.type.shape[0]
+    mine = c.op("eq", c.op("iota", shape=(groups, 1, n), axis=0, dtype=I64.name), c.op("reshape", at_or_below(c, ends, n), shape=(1, 1, n)))
+    part = c.op("where", mine, c.op("reshape", a, shape=(1, *a.type.shape)), c.b.const(0, a.type.dtype))
+    return c.cast(c.op("matmul", part, c.op("broadcast", b, shape=(groups, *b.type.shape))), wide)
+
+
+def _of_rows(c: Call, a: Node, b: Node, ends: Node) -> Node:
+    """a[s] b[group of s], [rows, columns]: each row reads its own group's factor where it lies."""
+    rows, inner = a.type.shape
+    group, last = at_or_below(c, ends, rows), c.b.const(int(b.type.shape[0]) - 1, I64)  # type: ignore[arg-type]
+    y = c.op("matmul", c.op("reshape", a, shape=(rows, 1, inner)), c.op("gather", b, c.op("min", group, last), axis=0))
+    y = c.op("reshape", y, shape=(rows, b.type.shape[2]))
+    return c.op("where", c.op("reshape", c.op("le", group, last), shape=(rows, 1)), y, c.b.const(0, y.type.dtype))
 
 
 @row("scaled_dot_product_attention")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from math import pi
+from collections.abc import Sequence
+from math import inf, pi, sqrt
 from typing import Any
 
 from autocomp.frontends.torch.call import Call, row
@@ -106,8 +107,37 @@ def _erfc(c: Call, a: Node) -> Node:
     number = lambda v: c.b.const(v, F32)
     size = c.op("abs", x)
     t = c.op("div", number(1), c.op("add", c.op("mul", size, number(0.5)), number(1)))
-    power = number(TAIL[-1])
-    for k in reversed(TAIL[:-1]):
-        power = c.op("add", c.op("mul", power, t), number(k))
-    y = c.op("mul", t, c.op("exp", c.op("sub", power, c.op("mul", size, size))))
+    y = c.op("mul", t, c.op("exp", c.op("sub", _power_series(c, TAIL, t), c.op("mul", size, size))))
     return _result(c, c.op("where", c.op("lt", x, number(0)), c.op("sub", number(2), y), y))
+
+
+NEAR = (1.50140941, 0.246640727, -0.00417768164, -0.00125372503, 0.000218580870, -4.39150654e-06, -3.52338770e-06, 3.43273939e-07,
+        2.81022636e-08)  # fmt: skip
+FAR = (2.83297682, 1.00167406, 0.00943887047, -0.0076224613, 0.00573950773, -0.00367342844, 0.00134934322, 0.000100950558,
+       -0.000200214257)  # fmt: skip
+"""erfinv(x) = x p(w), w = -log(1 - x^2): p of w - 2.5 where w < 5, else of sqrt(w) - 3 (M. Giles, Approximating the erfinv function)."""
+
+
+@row("erfinv", "special_erfinv")
+def _erfinv(c: Call, a: Node) -> Node:
+    """Giles' approximation, and two steps of Newton's method from there, which f64 needs; infinite at 1 and -1, NaN beyond."""
+    assert c.out is not None
+    d = c.out.dtype if c.out.dtype.bits == 64 else F32
+    x = c.cast(a, d)
+    number = lambda v: c.b.const(v, d)
+    w = c.op("neg", c.op("log", c.op("mul", c.op("sub", number(1), x), c.op("add", number(1), x))))
+    near = _power_series(c, NEAR, c.op("sub", w, number(2.5)))
+    far = _power_series(c, FAR, c.op("sub", c.op("sqrt", c.op("max", w, number(0))), number(3)))
+    y = c.op("mul", x, c.op("where", c.op("lt", w, number(5)), near, far))
+    for _ in range(2 if d.bits == 64 else 0):
+        slope = c.op("mul", number(2 / sqrt(pi)), c.op("exp", c.op("neg", c.op("mul", y, y))))
+        y = c.op("sub", y, c.op("div", c.op("sub", c.op("erf", y), x), slope))
+    end = c.op("mul", x, number(inf))
+    return _result(c, c.op("where", c.op("eq", c.op("abs", x), number(1)), end, y))
+
+
+def _power_series(c: Call, factors: Sequence[float], x: Node) -> Node:
+    y = c.b.const(factors[-1], x.type.dtype)
+    for k in reversed(factors[:-1]):
+        y = c.op("add", c.op("mul", y, x), c.b.const(k, x.type.dtype))
+    return y

@@ -96,6 +96,31 @@ def _sliced_open(c: Call, x: Node, axis: int, n: Dim, start: Any, end: Any, step
     return c.op("slice", x, starts=starts, limits=limits, steps=(1,) * x.type.rank)
 
 
+@row("narrow_copy")
+def _narrow(c: Call, x: Node, dim: int, start: Any, length: int) -> Node:
+    axis = axis_of(x, dim)
+    first = _bound(start, x.type.shape[axis])
+    return sliced(c, x, axis, first, first + length)
+
+
+@row("diagonal", "diagonal_copy")
+def _diagonal(c: Call, x: Node, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Node:
+    """x[.., i, .., i + offset, ..] as the last dimension: of the two as one, each (columns + 1)th element."""
+    assert c.out is not None
+    a, b = axis_of(x, dim1), axis_of(x, dim2)
+    rest = [k for k in range(x.type.rank) if k not in (a, b)]
+    rows, columns = x.type.shape[a], x.type.shape[b]
+    n, last = c.out.shape[-1], len(rest)
+    if not (isinstance(rows, int) and isinstance(columns, int) and isinstance(n, int)):
+        raise c.refuse(f"takes the diagonal of symbolic dimensions of {x.type}")
+    shape = tuple(x.type.shape[k] for k in rest)
+    flat = c.op("reshape", c.op("transpose", x, perm=(*rest, a, b)), shape=(*shape, rows * columns))
+    first = offset if offset >= 0 else -offset * columns
+    if not n:
+        return sliced(c, flat, last, 0, 0)
+    return sliced(c, flat, last, first, first + (n - 1) * (columns + 1) + 1, columns + 1)
+
+
 @row("select")
 def _select(c: Call, x: Node, dim: int, index: int) -> Node:
     assert c.out is not None

@@ -250,7 +250,7 @@ def _diagonal_scatter(c: Call, x: Node, source: Node, offset: int = 0, dim1: int
 
 # ---- what has no meaning here
 DATA = ("masked_scatter", "masked_select", "nonzero", "nonzero_static", "unique", "_unique2", "unique_consecutive", "unique_dim",
-        "repeat_interleave", "bincount", "histc")  # fmt: skip
+        "repeat_interleave", "bincount")  # fmt: skip
 RANDOM = ("bernoulli", "multinomial", "normal", "normal_functional", "rand", "rand_like", "randn", "randn_like", "randint", "randint_like",
           "randperm", "uniform", "exponential", "cauchy", "geometric", "log_normal", "poisson", "rrelu_with_noise",
           "rrelu_with_noise_functional")  # fmt: skip
