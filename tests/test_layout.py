@@ -31,6 +31,7 @@ ORDER = [
     "tile",
     "targets",
     "runtime",
+    "check",
     "tune",
     "report",
     "pipeline",

@@ -127,8 +127,10 @@ def rules_mutate(
 
     start(Options(deadline=deadline or 0.0))
     mine = {str(f) for f in files or ()}
-    chosen = [r for r in _in_time(files, deadline) if not mine or any(str(r.location).startswith(m) for m in mine)]
-    report = mutate_rules(chosen, count, seed, samples, lambda text: None if as_json else err.print(text, highlight=False, soft_wrap=True))
+    loaded = _in_time(files, deadline)
+    chosen = [r for r in loaded if not mine or any(str(r.location).startswith(m) for m in mine)]
+    say = lambda text: None if as_json else err.print(text, highlight=False, soft_wrap=True)
+    report = mutate_rules(chosen, count, seed, samples, say, tuple(loaded))
     if as_json:
         typer.echo(json.dumps(report.data(), indent=1))
         return

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 
 from rich.table import Table
 
+from autocomp.check.rules import check_kernel_rule
 from autocomp.deadline import current
+from autocomp.errors import RuleError
 from autocomp.rewrite.check import check_rule
 from autocomp.rewrite.judge import really_wrong
 from autocomp.rewrite.mutate import Mutant, mutants
 from autocomp.rewrite.rule import Rule
-from autocomp.rewrite.vocabulary import GRAPH_PHASES
+from autocomp.rewrite.vocabulary import GRAPH_PHASES, KERNEL_PHASES
 
 
 @dataclass(frozen=True)
@@ -24,11 +26,12 @@ class Trial:
     what: str
     status: str
     wrong: str
+    of_schedules: bool = False
 
     @property
     def refused(self) -> bool:
-        """Refuted, or untestable: a file with either is refused."""
-        return self.status in ("refuted", "assumed")
+        """Refuted, or untestable: a file with either is refused. (A rule about schedules that makes none is harmless, and only assumed.)"""
+        return self.status == "refuted" or (self.status == "assumed" and not self.of_schedules)
 
 
 @dataclass(frozen=True)
@@ -74,22 +77,35 @@ class MutationReport:
         return {"possible": self.possible, "tried": len(self.trials), "wrong": len(self.wrong), "missed": len(self.missed), "rows": rows}
 
 
-def mutate_rules(chosen: Sequence[Rule], count: int, seed: int, samples: int, say: Callable[[str], None] = lambda text: None
-                 ) -> MutationReport:  # fmt: skip
-    """Change rules in `count` ways (0: in all), chosen by `seed`; check each and judge it. Of a family of rules one member is changed."""
-    first = {str(r.location): r for r in reversed(chosen) if r.phase in GRAPH_PHASES}
+def mutate_rules(chosen: Sequence[Rule], count: int, seed: int, samples: int, say: Callable[[str], None] = lambda text: None,
+                 in_force: Sequence[Rule] = ()) -> MutationReport:  # fmt: skip
+    """Change rules in `count` ways (0: in all), chosen by `seed`; check each and judge it. Of a family of rules one member is changed.
+    `in_force`: the rules that make the schedules which others change; the judge of rules about schedules looks at other kernels."""
+    first = {str(r.location): r for r in reversed(chosen) if r.phase in (*GRAPH_PHASES, *KERNEL_PHASES)}
     all_of_them: list[tuple[Rule, Mutant]] = [(r, m) for r in first.values() for m in mutants(r)]
     tried = list(all_of_them)
     random.Random(seed).shuffle(tried)
     trials = []
     for k, (rule, mutant) in enumerate(tried[: count or None]):
-        status = check_rule(mutant.rule, samples, prove=False).status.partition("-")[0]
-        trial = Trial(rule.name, mutant.what, status, really_wrong(mutant.rule, rule, seed + 1))
+        trial = _trial(rule, mutant, seed, samples, [r for r in in_force or chosen if r.name != rule.name])
         if current().over:  # neither its check nor its judge came to their ends
             break
         trials.append(trial)
-        if not trials[-1].refused and trials[-1].wrong:
-            proof = check_rule(mutant.rule, samples).status.partition("-")[0]
-            trials[-1] = Trial(rule.name, mutant.what, proof, trials[-1].wrong)
-        say(f"{k + 1}/{count or len(tried)} {rule.name}: {mutant.what}: {trials[-1].status}{', really wrong' if trials[-1].wrong else ''}")
+        say(f"{k + 1}/{count or len(tried)} {rule.name}: {mutant.what}: {trial.status}{', really wrong' if trial.wrong else ''}")
     return MutationReport(tuple(trials), len(first), len(all_of_them), seed)
+
+
+def _trial(rule: Rule, mutant: Mutant, seed: int, samples: int, others: Sequence[Rule]) -> Trial:
+    if rule.phase in KERNEL_PHASES:
+        try:
+            found = [check_kernel_rule(mutant.rule, others, samples, seed=s) for s in (0, seed + 1)]
+        except RuleError as e:  # such as a size that is no list
+            return Trial(rule.name, mutant.what, "refuted", e.what, True)
+        status, judged = (f.status.partition("-")[0] for f in found)
+        return Trial(rule.name, mutant.what, status, found[1].detail if judged == "refuted" else "", True)
+    status = check_rule(mutant.rule, samples, prove=False).status.partition("-")[0]
+    trial = Trial(rule.name, mutant.what, status, really_wrong(mutant.rule, rule, seed + 1))
+    if not trial.refused and trial.wrong and not current().over:
+        proof = check_rule(mutant.rule, samples).status.partition("-")[0]
+        trial = Trial(rule.name, mutant.what, proof, trial.wrong)
+    return trial

@@ -15,6 +15,7 @@ from autocomp.rewrite.expr import OPPOSITE, Call, Expr, Items, Lit, Op, Part, Re
 from autocomp.rewrite.instance import Instance, tensors
 from autocomp.rewrite.pattern import Apply, Pattern
 from autocomp.rewrite.rule import Example, Rule
+from autocomp.rewrite.vocabulary import GRAPH_PHASES
 
 WEAKER = {"==": ("<=", ">="), ">": (">=",), "<": ("<=",), ">=": (">",), "<=": ("<",), "and": ("or",), "or": ("and",)}
 OTHER_OP = {
@@ -22,6 +23,7 @@ OTHER_OP = {
     "gelu": "gelu_tanh", "rsqrt": "sqrt", "reduce_sum": "reduce_max", "reduce_max": "reduce_min", "reduce_min": "reduce_max",
     "reduce_prod": "reduce_sum", "maxpool": "sumpool", "sumpool": "maxpool", "neg": "abs",
 }  # fmt: skip
+LARGER = 16  # times the sizes that a rule chooses from
 OTHER_CALL = {"channels_first": "channels_last", "channels_last": "channels_first", "shape": "", "inverse": "", "min": "max", "max": "min"}
 
 
@@ -34,10 +36,10 @@ class Mutant:
 
 
 def mutants(rule: Rule) -> Iterator[Mutant]:
-    """Every rule that one change makes of a rule of the graph phases. Its examples are those for which its conditions hold."""
-    assert rule.lhs is not None and rule.rhs is not None
+    """Every rule that one change makes of a rule of the graph phases (its examples are those for which its conditions hold), or of one
+    about schedules."""
     seen = {rule.text + str(rule.exact)}
-    for changed, what in _changes(rule):
+    for changed, what in _changes(rule) if rule.phase in GRAPH_PHASES else _of_schedules(rule):
         key = changed.text + str(changed.exact)
         if key not in seen:
             seen.add(key)
@@ -56,12 +58,7 @@ def _kept(rule: Rule) -> Iterator[Example]:
 
 
 def _changes(rule: Rule) -> Iterator[tuple[Rule, str]]:
-    for k, c in enumerate(rule.where):
-        others = (*rule.where[:k], *rule.where[k + 1 :])
-        yield replace(rule, where=others), f"without the condition {c}"
-        yield replace(rule, where=(*rule.where[:k], negate(c), *rule.where[k + 1 :])), f"the condition {c} negated"
-        for e in _weaker(c):
-            yield replace(rule, where=(*rule.where[:k], e, *rule.where[k + 1 :])), f"{e} for the condition {c}"
+    yield from _of_conditions(rule)
     assert rule.lhs is not None and rule.rhs is not None
     names = sorted(tensors(rule.lhs))
     for rhs, what in _sides(rule.rhs, names):
@@ -72,7 +69,40 @@ def _changes(rule: Rule) -> Iterator[tuple[Rule, str]]:
         yield replace(rule, finite=False), "it says that it holds for infinities"
 
 
+# ---- rules about schedules
+def _of_schedules(rule: Rule) -> Iterator[tuple[Rule, str]]:
+    """A condition, a candidate or a field changed."""
+    yield from _of_conditions(rule)
+    for k, (name, of) in enumerate(rule.choose):
+        if isinstance(of, tuple) and all(isinstance(v, int) for v in of):
+            for sizes, what in (
+                (tuple(LARGER * v for v in of), f"?{name} {LARGER} times as large"),
+                (tuple(v + 1 for v in of), f"?{name} more by 1"),
+            ):
+                yield replace(rule, choose=(*rule.choose[:k], (name, sizes), *rule.choose[k + 1 :])), what
+    if not isinstance(rule.rhs, Apply):
+        return
+    attrs = rule.rhs.attrs
+    for k, (name, e) in enumerate(attrs):
+        yield replace(rule, rhs=replace(rule.rhs, attrs=(*attrs[:k], *attrs[k + 1 :]))), f"without {name}"
+        for other, f in attrs[k + 1 :]:
+            if isinstance(e, Ref) and isinstance(f, Ref) and e.name != f.name:
+                swapped = tuple((n, f if n == name else e if n == other else x) for n, x in attrs)
+                yield replace(rule, rhs=replace(rule.rhs, attrs=swapped)), f"{name} and {other} swapped"
+        for new, what in _numbers(e):
+            yield replace(rule, rhs=replace(rule.rhs, attrs=tuple((n, new if n == name else x) for n, x in attrs))), f"{name}: {what}"
+
+
 # ---- conditions
+def _of_conditions(rule: Rule) -> Iterator[tuple[Rule, str]]:
+    for k, c in enumerate(rule.where):
+        others = (*rule.where[:k], *rule.where[k + 1 :])
+        yield replace(rule, where=others), f"without the condition {c}"
+        yield replace(rule, where=(*rule.where[:k], negate(c), *rule.where[k + 1 :])), f"the condition {c} negated"
+        for e in _weaker(c):
+            yield replace(rule, where=(*rule.where[:k], e, *rule.where[k + 1 :])), f"{e} for the condition {c}"
+
+
 def _weaker(c: Expr) -> Iterator[Expr]:
     if isinstance(c, Op):
         for op in WEAKER.get(c.op, ()):

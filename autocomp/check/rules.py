@@ -1,0 +1,197 @@
+"""Rules about schedules, checked: every schedule that one makes of drawn kernels is asked four questions (`check.schedules`). A rule with a
+schedule that fails one is refuted by it; else its status is checked-N, for N kernels of which the target printed a schedule of the rule's.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from math import prod
+from random import Random
+
+from autocomp.check.kernels import drawn
+from autocomp.check.schedules import check_schedule
+from autocomp.cost.demand import demand_of
+from autocomp.cost.roles import Roles
+from autocomp.deadline import current
+from autocomp.egraph.choose import Joins, directives_of, found_together
+from autocomp.egraph.kernel_egraph import UNTILED, Found
+from autocomp.errors import DoesNotFit, UnsupportedOp
+from autocomp.ir.kernel import Kernel
+from autocomp.ir.schedule import Schedule
+from autocomp.ir.schedule_text import show
+from autocomp.loops.recurrences import recurrence_of
+from autocomp.loops.search import recurrence_schedules
+from autocomp.options import Options
+from autocomp.rewrite.check import CheckResult
+from autocomp.rewrite.pattern import Apply
+from autocomp.rewrite.rule import Rule, RuleSet
+from autocomp.targets import Target, load_target, manifests
+
+OPTIONS = Options(cache=False, allow_tf32=True)  # with it, rules that ask for it fire too
+LOOKED = 8  # schedules of a kernel that are looked at
+PRINTED = 2  # of these, how many the target is asked to print
+MORE = 4  # kernels that are tried for one of those wanted: the target prints no schedule of some
+AT_ONCE = 32  # kernels in one e-graph at most
+ROUNDS = 6  # graphs of each family that are drawn
+
+Made = Iterator[tuple[Kernel, list[Schedule]]]
+_KNOWN: dict[tuple[object, ...], CheckResult] = {}
+
+
+@lru_cache(maxsize=64)
+def _found(kernels: tuple[Kernel, ...], rules: tuple[Rule, ...], machine: Target) -> tuple[Found, ...]:
+    return tuple(found_together(kernels, [_roles(k) for k in kernels], RuleSet(rules), machine.chip, OPTIONS))
+
+
+def check_kernel_rule(rule: Rule, in_force: Iterable[Rule], samples: int = 20, seed: int = 0) -> CheckResult:
+    """Check a rule of the phases tiling, scheduling and directives on up to `samples` drawn kernels of each of its targets. `in_force`: the
+    rules that make the schedules which it changes. `seed`: which kernels. The same rule is checked to its end once in a process."""
+    others = tuple(r for r in in_force if r.name != rule.name)
+    bases = others if speaks_of_schedules(rule) or _of_recurrences(rule) else ()
+    key = (rule.name, rule.text, rule.targets, samples, seed, *((r.name, r.text) for r in bases))
+    if key not in _KNOWN:
+        found = _Check(rule, others, samples, seed).result()
+        if found.cut:
+            return found
+        _KNOWN[key] = found
+    return _KNOWN[key]
+
+
+def speaks_of_schedules(rule: Rule) -> bool:
+    """Does a rule match schedules that others made (rather than a form of kernel)?"""
+    return isinstance(rule.match, Apply) and rule.match.op == "tile"
+
+
+def _of_recurrences(rule: Rule) -> bool:
+    return isinstance(rule.match, Apply) and rule.match.op == "recurrence"
+
+
+@lru_cache(maxsize=8)
+def _machine(name: str) -> Target:
+    """A target with its first chip, whatever stands in this machine."""
+    return load_target(f"{name}:{manifests()[name]['chips'][0]}", OPTIONS)
+
+
+@lru_cache(maxsize=4096)
+def _roles(kernel: Kernel) -> Roles:
+    return demand_of(kernel).roles
+
+
+@dataclass
+class _Check:
+    rule: Rule
+    others: Sequence[Rule]
+    samples: int
+    seed: int
+    kernels: int = 0
+    looked: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    bases: list[Schedule] = field(default_factory=list)  # what the rule changed into the schedules that `made` gave last
+
+    def result(self) -> CheckResult:
+        names = self.rule.targets or tuple(manifests())
+        for name in names:
+            if wrong := self.on(_machine(name)):
+                return CheckResult("refuted", wrong, self.looked, self.kernels)
+            if current().over:
+                return CheckResult("unchecked", f"the deadline came after {self.kernels} kernels", self.looked, self.kernels, cut=True)
+        if not self.looked:
+            return CheckResult("assumed", f"it makes no schedule of any drawn kernel ({', '.join(names)})")
+        why, times = self.refused.most_common(1)[0] if self.refused else ("", 0)
+        refusals = f"; {self.refused.total()} not printed by the target, {times} as: {why}" if why else ""
+        if not self.kernels:
+            return CheckResult("assumed", f"the target prints none of its schedules{refusals}", self.looked)
+        said = f"{self.looked} schedules of {self.kernels} kernels{refusals}"
+        return CheckResult(f"checked-{self.kernels}", said, self.looked, self.kernels)
+
+    def on(self, machine: Target) -> str:
+        """A kernel of one target with the schedule that is wrong, "" if none is."""
+        printed = 0
+        joins: dict[str, Joins] = {}
+        rules = RuleSet((*self.others, self.rule))
+        for tried, (kernel, schedules) in enumerate(self.made(machine)):
+            if printed >= self.samples or tried >= MORE * self.samples or current().over:
+                break
+            own = joins.setdefault(kernel.signature, Joins(kernel, rules, machine.chip, OPTIONS, machine.admit))
+            asked = some = 0
+            for s in _some(schedules, f"{self.rule.name} {kernel.signature}"):
+                self.looked += 1
+                try:
+                    whole = own.complete(s)
+                except (UnsupportedOp, DoesNotFit) as e:
+                    self.refused[e.what] += 1
+                    continue
+                asked += (ask := asked < PRINTED)
+                found = check_schedule(kernel, whole, machine, ask)
+                if found.fault and self.inherited(kernel, whole, machine):
+                    self.refused[found.fault] += 1
+                    continue
+                if found.fault:
+                    return f"for {kernel.signature} on {machine.name} it makes '{show(whole)}' - {found.fault}"
+                if found.refused:
+                    self.refused[found.refused] += 1
+                some += ask and not found.refused
+            printed += bool(some)
+        self.kernels += printed
+        return ""
+
+    def made(self, machine: Target) -> Made:
+        """Kernels with the schedules that the rule makes of each, those that have none left out."""
+        pool = drawn(machine, ROUNDS, self.seed)
+        if _of_recurrences(self.rule):
+            yield from self.recurrences([k for k in pool if recurrence_of(k) is not None])
+            return
+        pool = tuple(k for k in pool if recurrence_of(k) is None)
+        rules: tuple[Rule, ...] = (self.rule,)
+        if speaks_of_schedules(self.rule):
+            makes = [r for r in self.others if r.phase in ("tiling", "scheduling")]
+            rules = tuple(sorted((*makes, *(rules if self.rule.phase == "scheduling" else ())), key=lambda r: r.name))
+        elif isinstance(self.rule.match, Apply):
+            pool = tuple(k for k in pool if _roles(k).form == self.rule.match.op)
+        step = min(AT_ONCE, 4 * self.samples)
+        for i in range(0, len(pool), step):
+            some = pool[i : i + step]
+            for k, f in zip(some, _found(some, rules, machine)):
+                if self.rule.phase == "directives":
+                    given = directives_of(_roles(k), RuleSet((*self.others, self.rule)), machine.chip, OPTIONS)
+                    mine = [replace(s, directives=given.of(s)) for s, by in f.schedules if by != UNTILED and self.gives(given.by(s))]
+                    self.bases = [replace(s, directives=()) for s in mine]
+                else:
+                    mine = [s for s, by in f.schedules if by == self.rule.name]
+                    self.bases = [s for s, by in f.schedules if by not in (self.rule.name, UNTILED)]
+                if mine:
+                    yield k, mine
+
+    def gives(self, by: Mapping[str, str]) -> bool:
+        return self.rule.name in by.values()
+
+    def inherited(self, kernel: Kernel, schedule: Schedule, machine: Target) -> bool:
+        """Had the schedules from which the rule made this one a fault already, all of them?"""
+        if not speaks_of_schedules(self.rule) or not isinstance(self.rule.rhs, Apply):
+            return False
+        changed = {k: getattr(Schedule(), k) for k, _ in self.rule.rhs.attrs if hasattr(Schedule(), k)} | {"directives": (), "join": ()}
+        tiled = any(not hasattr(Schedule(), k) for k, _ in self.rule.rhs.attrs)
+        like = lambda s: replace(s, tile=() if tiled else s.tile, **changed)
+        bases = [b for b in self.bases if like(b) == like(schedule)]
+        return all(check_schedule(kernel, b, machine).fault for b in bases[:LOOKED])
+
+    def recurrences(self, pool: Sequence[Kernel]) -> Made:
+        """A move makes no schedule by itself: those that tiles have with it and not without it."""
+        others = [r for r in self.others if r.phase == "tiling"] if self.rule.phase == "scheduling" else list(self.others)
+        for k in pool:
+            without = set(recurrence_schedules(k, others)[0])
+            mine = [s for s in recurrence_schedules(k, (*others, self.rule))[0] if s not in without]
+            if mine:
+                yield k, mine
+
+
+def _some(schedules: Sequence[Schedule], seed: str) -> list[Schedule]:
+    """The largest, which is what capacity is about, and some at random."""
+    size = lambda s: prod(n for _, n in s.tile) * s.stages * s.resident
+    largest = max(schedules, key=lambda s: (size(s), show(replace(s, directives=()))))
+    rest = [s for s in schedules if s is not largest]
+    chosen = Random(seed).sample(rest, min(LOOKED - 1, len(rest)))
+    return [*chosen[:1], largest, *chosen[1:]]

@@ -1,0 +1,122 @@
+"""Rules about schedules are checked on drawn kernels: shipped ones hold, one without its guard is refused with the kernel that shows it."""
+
+from __future__ import annotations
+
+import pytest
+from autocomp.targets import load_target
+from typer.testing import CliRunner
+
+from autocomp.check.kernels import drawn
+from autocomp.check.rules import check_kernel_rule
+from autocomp.check.schedules import check_schedule
+from autocomp.cli import app
+from autocomp.ir.schedule import Schedule
+from autocomp.loops.recurrences import recurrence_of
+from autocomp.options import Options
+from autocomp.report.mutation import mutate_rules
+from autocomp.rewrite import load_rules, parse_rules
+from tests.helpers.nests import matmul, stencil
+
+RULES = load_rules()
+FEW = 2  # kernels; `autocomp rules check` takes 20
+
+
+def status(text: str):
+    (rule,) = parse_rules(text, "mine.yaml")
+    return check_kernel_rule(rule, RULES, FEW)
+
+
+@pytest.mark.parametrize("name", [
+    "tiling/contract", "tiling/online", "tiling/rows", "tiling/windows", "tiling/elements", "tiling/chain", "tiling/npu-products",
+    "tiling/npu-small", "tiling/gpu-online-few-rows", "tiling/gpu-columns", "tiling/gpu-warp-specialise",
+    "scheduling/gpu-split-kv", "directives/load-c", "skewing/skew", "skewing/time-tile",
+])  # fmt: skip
+def test_a_shipped_rule_holds(name: str):
+    found = check_kernel_rule(RULES[name], RULES, FEW)
+    assert found.status.startswith("checked-"), found.detail
+    assert found.instances >= 1
+    assert found.tests >= found.instances
+
+
+WARPS = """
+- name: mine/warps
+  phase: tiling
+  match: "contract(m: ?M, n: ?N, k: ?K, b: ?B)"
+  choose: {bm: [128, 256], bn: [192, 256], s: [2, 6], w: [2, 3]}
+  where: [feature("warpgroups"), factor_bytes() == 2, ?bm * ?bn <= 16384 * ?w, legal(tile), fits(shared, 128 * ?s * (?bm + ?bn))]
+  rhs: "tile(m: ?bm, n: ?bn, k: 64, b: 1, stages: ?s, workers: ?w, roles: 'warp_specialise')"
+  targets: [cuda]
+  why: a test
+"""
+
+
+def test_a_rule_without_fits_is_refused_with_its_kernel():
+    assert status(WARPS).status.startswith("checked-")
+    found = status(WARPS.replace(", fits(shared, 128 * ?s * (?bm + ?bn))", ""))
+    assert found.status == "refuted"
+    assert "capacity: 1 blocks of 6 slots hold at least " in found.detail
+    assert " bytes of shared, which has 232448" in found.detail
+    assert "%2 f32 contract" in found.detail  # the kernel
+    assert "| stages 6" in found.detail  # the schedule
+
+
+def test_a_rule_without_legal_is_refused_with_its_kernel():
+    """Columns of an attention's result in tiles: the scores would be made anew for each of them."""
+    columns = """
+- name: mine/columns
+  phase: tiling
+  match: "online(m: ?M, n: ?N, k: ?K, b: ?B)"
+  choose: {bn: [16], bk: [16]}
+  where: [legal(tile)]
+  rhs: "tile(m: 16, n: ?bn, k: ?bk, b: 1)"
+  targets: [cpu]
+  why: a test
+"""
+    assert status(columns).status != "refuted"
+    found = status(columns.replace("legal(tile)", "?M > 0"))
+    assert found.status == "refuted"
+    assert "- order: I" in found.detail
+    assert "must run before" in found.detail
+
+
+def test_a_rule_of_recurrences_without_legal_is_refused():
+    """Without a skew, tiles of time would read what is not computed yet."""
+    found = check_schedule(stencil(1000, 50), Schedule.make({"t": 8, "i0": 64}), machine("cpu"))
+    assert found.fault.startswith("order: ")
+    assert "must run before" in found.fault
+
+
+def test_what_is_not_split_evenly_is_seen():
+    assert check_schedule(matmul(64, 48, 100), Schedule(tile=(("m", 16),), split=("k", 4)), machine("cuda")).fault == ""
+
+
+def machine(name: str):
+    return load_target(name, Options(cache=False))
+
+
+def test_a_rule_that_makes_nothing_is_only_assumed():
+    found = status(WARPS.replace('feature("warpgroups")', "?M == 7777"))
+    assert found.status == "assumed"
+    assert "it makes no schedule of any drawn kernel (cuda)" in found.detail
+
+
+def test_kernels_are_drawn_alike_and_have_every_form():
+    first = drawn(machine("cuda:h200"), 1)
+    again = drawn.__wrapped__(machine("cuda:h200"), 1)
+    assert [k.signature for k in first] == [k.signature for k in again]
+    assert {k.kind for k in first} >= set("ESCON")
+    assert any(recurrence_of(k) for k in first)
+
+
+def test_changed_rules_are_refused_or_harmless():
+    some = [r for r in RULES if r.name in ("tiling/npu-small", "tiling/npu-products")]
+    report = mutate_rules(some, 12, 1, 2, in_force=tuple(RULES))
+    assert len(report.trials) == 12
+    assert any(t.status == "refuted" for t in report.trials)
+
+
+def test_the_command_says_so(tmp_path):
+    (tmp_path / "mine.yaml").write_text(WARPS)
+    done = CliRunner().invoke(app, ["rules", "check", str(tmp_path / "mine.yaml"), "--samples", "3"])
+    assert done.exit_code == 0, done.output
+    assert "1 rules: 0 proved, 0 tested, 1 checked, 0 assumed, 0 refuted" in done.output
