@@ -164,8 +164,6 @@ class Reader:
                 raise UnsupportedOp(f"'{expr}', a number that is read from a tensor, stands for a size or an index", where=self.b.name,
                                     hint="index with the tensor, or pass the number as an argument")  # fmt: skip
             limit = 2**31 - 1
-            if found.lower < 0:  # not even torch's size of a tensor
-                raise UnsupportedOp(f"{expr} is a size that data gives", where=self.b.name, hint="give the size as a number")
             hi = int(found.upper) if found.upper.is_number and found.upper.is_finite and found.upper < limit else limit
             self.symbols[str(expr)] = Sym(self.spoken(expr, env), max(1, int(found.lower)), hi)
         return self.symbols[str(expr)]
