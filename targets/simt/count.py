@@ -423,7 +423,7 @@ class Counter(Printer):
 
     def plain_product(self, pr: Product) -> None:
         i, layout = pr.instruction, pr.layout
-        steps = -(-prod(n for _, n in pr.k) // i.k)
+        steps, deep_run = -(-prod(n for _, n in pr.k) // i.k), pr.run(self.place.shared)
         for name, group in ((pr.a, pr.m), (pr.b, pr.n)):
             x = self.place.shared.get(name)
             if x is None:
@@ -431,16 +431,18 @@ class Counter(Printer):
             part = layout.project([a for a, _ in group])
             r, each = self.samples.registers(part)
             side = self.samples.linear(group, part, r)
+            side = side if x.apart == 1 else side % x.apart * (x.rows // x.apart) + side // x.apart
             deep = np.zeros((1, 1, 1), np.int64)
             place = self.samples.swizzled(x, *((side, deep) if pr.deep(x) else (deep, side)))
-            passes = self.samples.passes(np.broadcast_to(place, self.samples.shape(r)), x.buf.dtype.bytes * i.k) * each
+            along = deep_run if pr.deep(x) else 1
+            passes = self.samples.passes(np.broadcast_to(place, self.samples.shape(r)), x.buf.dtype.bytes * i.k * along) * each / along
             first = part.reg[0] if part.reg else None
-            run = min(first.count, 16 // x.buf.dtype.bytes) if first and first.stride == 1 and not pr.deep(x) else 1
+            run = min(first.count, 16 // x.buf.dtype.bytes) if first and first.stride == 1 and not pr.deep(x) else along
             self.request(steps * part.registers / run, steps * max(passes, part.registers / run))
             self.spend(table()["element"], steps * part.registers / run)
         self.spend({"fma": 1}, steps * layout.registers)
-        self.spend(table()["turn"], steps)
-        self.wait("shared", steps)
+        self.spend(table()["turn"], steps / deep_run)
+        self.wait("shared", steps / deep_run)
 
     def store(self, s: Stmt) -> None:
         self.loading = False

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import prod
 
 from autocomp.errors import UnsupportedOp
 from autocomp.tile.instruction import Instruction
 from autocomp.tile.layout import Layout
 from autocomp.tile.program import Buf, Stmt, Tensor, TileProgram
 
+WORD, WIDE = 4, 16  # bytes of a register, and of the widest access
+HELD = 208  # registers of a thread that sums and a factor read in runs may take: addresses and the other factor need the rest of 255
 
 @dataclass(frozen=True)
 class Shared:
@@ -70,6 +74,22 @@ class Product:
     def deep(self, x: Shared) -> bool:
         """Whether a factor lies along this product's reduced axes: one buffer may be a factor of two products."""
         return x.inner[0][0] in [a for a, _ in self.k] if x.inner else x.deep
+
+    def part(self, first: bool) -> Layout:
+        """How threads hold the left factor, or the right one."""
+        return self.layout.project([a for a, _ in (self.m if first else self.n)])
+
+    def run(self, shared: Mapping[str, Shared]) -> int:
+        """Steps in depth that products by threads read at once of factors whose depth is contiguous: WIDE bytes, fewer where registers
+        would not hold them beside the sums; 1 where the instruction folds several steps itself."""
+        factors = [(shared[name], self.part(first)) for name, first in ((self.a, True), (self.b, False)) if name in shared]
+        deep = [(x, part) for x, part in factors if self.deep(x)]
+        if self.instruction.k > 1 or not deep:
+            return 1
+        size, total = max(x.buf.dtype.bytes for x, _ in deep), prod(n for _, n in self.k)
+        held = lambda run: max(size // WORD, 1) * (self.layout.registers + run * sum(part.registers for _, part in deep))
+        whole = lambda run: not total % run and not any(x.row_bytes % (run * x.buf.dtype.bytes) for x, _ in deep)
+        return next((n for n in (16, 8, 4, 2) if n * size <= WIDE and held(n) <= HELD and whole(n)), 1)
 
     def rows(self, x: Shared) -> int:
         """Rows of a factor that shared memory holds (columns, where it lies along them)."""

@@ -7,6 +7,7 @@ axes, or that one's projection), then free ones by access pattern.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from math import prod
 
 from autocomp.targets.simt.access import contiguous_axis, vector_width
@@ -128,7 +129,19 @@ class Placer:
             if not (buf.scope == "fragment" and self.matches(buf, layout, i, outer, k, buf is a)):
                 self.operand(buf, outer, k, i)
         steps = -(-size(k) // i.k)
-        self.out.products[s] = Product(s, i, m, n, k, (repeat[0], repeat[1]), waves, steps, layout, a.name, b.name)
+        made = self.out.products[s] = Product(s, i, m, n, k, (repeat[0], repeat[1]), waves, steps, layout, a.name, b.name)
+        if not i.call or i.load == "thread":
+            self.tell_apart(made)
+
+    def tell_apart(self, p: Product) -> None:
+        """Rows of a factor that the lanes of one thread-wise product read at once lie side by side, where only that product reads it."""
+        for name, first in ((p.a, True), (p.b, False)):
+            x, part = self.out.shared.get(name), p.part(first)
+            readers = [s for s in self.stmts if name in s.srcs]
+            if x is None or not p.deep(x) or x.view is None or readers != [p.stmt] or not part.reg or part.reg[0].axis != x.outer[0][0]:
+                continue
+            if part.reg[0].stride == 1 and not x.rows % part.reg[0].count:
+                self.out.shared[name] = replace(x, apart=part.reg[0].count)
 
     def too_wide(self, s: Stmt) -> bool:
         """Whether a wave whose rows are its own would hold more results of a product than half of its registers."""

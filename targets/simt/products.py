@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from autocomp.targets.simt.digits import digit, linear, refined, register
 from autocomp.targets.simt.expressions import STORED, held
@@ -149,17 +149,56 @@ def plain(at: Printer, s: Stmt, pr: Product) -> None:
         total *= size
     if i.k > 1 and not all(pr.deep(at.place.shared[name]) for name, _, _ in parts):
         raise UnsupportedOp(f"{i.name} folds {i.k} neighbours in depth, a factor lies otherwise", where=f"kernel {at.p.name}")
+    run = pr.run(at.place.shared)
+    if run > 1:
+        _in_runs(at, pr, parts, layout, acc, kind, total, run)
+        return
     with at.block(f"for (int kk = 0; kk < {-(-total // i.k)}; ++kk)"):
         for var, (name, part, group) in zip("ab", parts):
             x, reach = at.place.shared[name], _reach(part, group)
             at.put(f"{kind if i.k == 1 else 'unsigned'} f{var}[{part.registers}];")
             with at.over(part.registers):
                 side = linear(group, lambda a, part=part: at.local(part, a, "r"))
-                side = within(side, reach, pr.rows(x))
+                side = x.placed(within(side, reach, pr.rows(x)))
                 deep = "kk" if i.k == 1 else f"kk * {i.k}"
                 place = at.element(x, side, deep) if pr.deep(x) else at.element(x, deep, side)
                 one = f"ac_held(*(const {STORED[x.buf.dtype.name]} *)({place}))"
                 at.put(f"f{var}[r] = {one if i.k == 1 else f'*(const unsigned *)({place})'};")
         with at.over(layout.registers):
             a, b = (register(part, layout, "r", name) for name, part, _ in parts)
-            at.put(f"{acc}[r] = {i.call}({acc}[r], fa[{a}], fb[{b}]);" if i.call else f"{acc}[r] += fa[{a}] * fb[{b}];")
+            at.put(_step(pr, acc, a, b))
+
+
+def _step(pr: Product, acc: str, a: str, b: str) -> str:
+    call = pr.instruction.call
+    return f"{acc}[r] = {call}({acc}[r], fa[{a}], fb[{b}]);" if call else f"{acc}[r] += fa[{a}] * fb[{b}];"
+
+
+def _in_runs(at: Printer, pr: Product, parts: Sequence[tuple[str, Layout, Any]], layout: Layout, acc: str, kind: str, total: int,
+             run: int) -> None:  # fmt: skip
+    """Steps in depth `run` at a time: one wide read for a factor whose depth is contiguous, a read a step for the other."""
+
+    def side(x: Any, part: Layout, group: Any) -> str:
+        return x.placed(within(linear(group, lambda a: at.local(part, a, "r")), _reach(part, group), pr.rows(x)))
+
+    with at.block(f"for (int kk = 0; kk < {total}; kk += {run})"):
+        for var, (name, part, group) in zip("ab", parts):
+            x = at.place.shared[name]
+            if pr.deep(x):
+                at.put(f"{kind} f{var}[{part.registers * run}];")
+                with at.over(part.registers):
+                    place = at.element(x, side(x, part, group), "kk")
+                    at.put(f"ac_load<{run}>(&f{var}[r * {run}], (const {STORED[x.buf.dtype.name]} *)({place}));")
+        at.put("#pragma unroll")
+        with at.block(f"for (int u = 0; u < {run}; ++u)"):
+            for var, (name, part, group) in zip("ab", parts):
+                x = at.place.shared[name]
+                if not pr.deep(x):
+                    at.put(f"{kind} f{var}[{part.registers}];")
+                    with at.over(part.registers):
+                        place = at.element(x, "kk + u", side(x, part, group))
+                        at.put(f"f{var}[r] = ac_held(*(const {STORED[x.buf.dtype.name]} *)({place}));")
+            with at.over(layout.registers):
+                a, b = (f"({register(part, layout, 'r', name)})" + (f" * {run} + u" if pr.deep(at.place.shared[name]) else "")
+                        for name, part, _ in parts)  # fmt: skip
+                at.put(_step(pr, acc, a, b))

@@ -122,7 +122,15 @@ class Samples:
         return float(_distinct(piece)) / WAVES
 
     def passes(self, place: Array, bytes_: int) -> float:
-        """Times that the lanes of a wave pass over shared memory's banks, for accesses of `bytes_` at `place`: the same measure."""
+        """Times that the lanes of a wave pass over shared memory's banks, for accesses of `bytes_` at `place`: the same measure. Wide
+        accesses of a wave are made in parts, each of as many neighbouring lanes as fill the banks."""
+        parts = max(1, place.shape[1] * min(bytes_, 16) // (BANKS * WORD))
+        if parts > 1 and place.shape[1] % parts == 0:
+            return sum(self.passes_of(x, bytes_) for x in np.split(place, parts, axis=1))
+        return self.passes_of(place, bytes_)
+
+    def passes_of(self, place: Array, bytes_: int) -> float:
+        """Passes of lanes whose accesses are made at once."""
         words = np.concatenate([place // WORD + i for i in range(max(1, bytes_ // WORD))], axis=1)
         words = np.moveaxis(np.sort(words, axis=1), 1, -1).reshape(-1, words.shape[1])
         first = np.ones_like(words, dtype=bool)

@@ -53,20 +53,23 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul(const float *__restric
   }
   ac_wait<0>();
   ac_sync();
-  for (int kk = 0; kk < 100; ++kk) {
-    float fa[2];
+  for (int kk = 0; kk < 100; kk += 4) {
+    float fa[8];
     #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      fa[r] = ac_held(*(const float *)(smem + 0 + ac_swizzle<400>((i0_t + r * 4), (kk) * 4)));
-    }
-    float fb[4];
-    #pragma unroll
-    for (int r = 0; r < 4; ++r) {
-      fb[r] = ac_held(*(const float *)(smem + 13312 + ac_swizzle<128>(kk, ((i1_t + r)) * 4)));
+      ac_load<4>(&fa[r * 4], (const float *)(smem + 0 + ac_swizzle<400>((i0_t + r * 4), (kk) * 4)));
     }
     #pragma unroll
-    for (int r = 0; r < 8; ++r) {
-      acc[r] += fa[(r / 4)] * fb[(r % 4)];
+    for (int u = 0; u < 4; ++u) {
+      float fb[4];
+      #pragma unroll
+      for (int r = 0; r < 4; ++r) {
+        fb[r] = ac_held(*(const float *)(smem + 13312 + ac_swizzle<128>(kk + u, ((i1_t + r)) * 4)));
+      }
+      #pragma unroll
+      for (int r = 0; r < 8; ++r) {
+        acc[r] += fa[((r / 4)) * 4 + u] * fb[((r % 4))];
+      }
     }
   }
   #pragma unroll

@@ -1,0 +1,52 @@
+"""Products by threads read factors that are contiguous along depth in runs of 16 bytes, and the lanes of one read in banks apart."""
+
+from __future__ import annotations
+
+import os
+import re
+
+import pytest
+
+import autocomp
+from tests.helpers.device_graphs import graph
+from tests.helpers.simt_model import COMPILER, ModelExecutor, compile_model
+
+BANKS, WORD, QUARTER = 32, 4, 8  # lanes whose 16 bytes fill the banks
+BY_ROWS = "%1 = transpose(b, perm=[1, 0])\n%0 = matmul(a, %1)"  # both factors are contiguous along depth
+
+
+def product(m: int, n: int, k: int, dtype: str = "f32") -> str:
+    return graph({"a": f"{dtype}[{m}, {k}]", "b": f"{dtype}[{n}, {k}]"}, BY_ROWS)
+
+
+def printed(text: str, schedule: str) -> str:
+    (source,) = autocomp.optimize(text, target="cuda:h200", schedule={"matmul": schedule}).sources.values()
+    return source
+
+
+@pytest.mark.parametrize(("dtype", "k", "schedule", "run"), [
+    ("f32", 96, "tile i0 64, i1 64, r0 32 | stages 3 | threads 64", 4),
+    ("f64", 96, "tile i0 32, i1 32, r0 32 | stages 3 | threads 64", 2),
+    ("f32", 96, "tile i0 64, i1 256, r0 32 | stages 2 | threads 128", 2),  # 128 sums: a longer run would not fit beside them
+])  # fmt: skip
+def test_a_run_is_read_at_once_where_registers_hold_it(dtype, k, schedule, run):
+    source = printed(product(128, 256, k, dtype), schedule)
+    assert f"kk += {run}" in source and source.count(f"ac_load<{run}>(&f") == 2
+
+
+def test_lanes_of_one_read_find_their_rows_in_banks_apart():
+    source = printed(product(128, 128, 96), "tile i0 64, i1 64, r0 32 | stages 3 | threads 64")
+    place = re.search(r"&fb\[r \* 4\], \(const float \*\)\(.*ac_swizzle<128>\((.*), \(kk\) \* 4\)\)\);", source).group(1)
+    rows = [eval(place.replace("/", "//"), {"i1_t": lane % 8 * 4, "r": 1}) for lane in range(QUARTER)]
+    banks = {(row * 128 + (row % 8 << 4)) // WORD % BANKS for row in rows}
+    assert len(set(rows)) == len(banks) == QUARTER
+
+
+@pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
+def test_tails_are_right(tmp_path):
+    model = compile_model(tmp_path)
+    for k, (m, n, depth, dtype) in enumerate(((67, 45, 52, "f32"), (33, 130, 100, "f32"), (40, 40, 36, "f64"), (50, 70, 33, "f32"))):
+        program = autocomp.optimize(product(m, n, depth, dtype), target="cuda:h200")
+        (folder := tmp_path / str(k)).mkdir()
+        program.executor = ModelExecutor(program, folder, model)
+        assert program.verify(seed=int.from_bytes(os.urandom(4), "little")).ratio <= 1
