@@ -3,7 +3,7 @@
     python examples/llama.py                         # 100 M parameters in f32 on this machine's CPU, beside torch eager
     python examples/llama.py --size 8b --device cuda --dtype bfloat16 --batch 1 --context 512
 
-The caches of keys and values are inputs that the programs write in place (`donate`): each step moves one row of each, never a cache.
+The caches of keys and values are inputs that the programs write in place (`donate`): a step needs no second cache.
 Prints tokens a second of prefill and of decoding, and in f32 checks that all tokens are those of torch eager.
 """
 

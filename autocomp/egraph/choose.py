@@ -128,13 +128,13 @@ def _choose(kernel: Kernel, demand: Demand, made: Found, rules: RuleSet, chip: C
         ranked = recounted(kernel, ranked, chip, issued)
     joins = Joins(kernel, rules, chip, options, admit)
     try:
-        best, chosen, before = _admitted(kernel, ranked, admit, refused, joins.complete)
+        best, chosen, before = _admitted(kernel, ranked, admit, refused, joins.complete, options.exact)
     except (DoesNotFit, UnsupportedOp) as e:
         whole = Candidate(_whole(kernel, demand.roles, options, given), UNTILED)
         if chip.target == "cpu" or whole in found:
             raise
         try:
-            best, chosen, before = _admitted(kernel, iter([(price(whole.schedule), whole)]), admit, refused, lambda s: s)
+            best, chosen, before = _admitted(kernel, iter([(price(whole.schedule), whole)]), admit, refused, lambda s: s, options.exact)
         except (DoesNotFit, UnsupportedOp):
             raise e from None
     by = given.by(chosen.schedule)
@@ -245,17 +245,22 @@ class Joins:
             price = pricer(demand_of(join), self.chip)
             found = candidates(join, self.rules, self.chip, self.options)
             ranked = _ranked([(price(c.schedule), c) for c in found if not c.schedule.split and c.schedule.cluster == 1], True)
-            best = _admitted(join, ranked, self.admit, {}, lambda s: s)[1].schedule
+            best = _admitted(join, ranked, self.admit, {}, lambda s: s, self.options.exact)[1].schedule
             self.known[join.signature] = (*best.tile, ("threads", best.threads))
         return replace(s, join=self.known[join.signature])
 
 
 def _admitted(kernel: Kernel, ranked: Iterator[tuple[Cost, Candidate]], admit: Admit | None,
-              refused: dict[str, int], whole: Callable[[Schedule], Schedule]) -> tuple[Cost, Candidate, int]:  # fmt: skip
-    """The first candidate that the target admits, each of its pieces, and how many stood before it; `whole` completes a schedule."""
+              refused: dict[str, int], whole: Callable[[Schedule], Schedule], exact: bool) -> tuple[Cost, Candidate, int]:  # fmt: skip
+    """The first candidate that the target admits, each of its pieces, and how many stood before it; `whole` completes a schedule.
+
+    Its order is asked for whatever the rule that made it asked: a rule that forgets `legal(tile)` makes no wrong program.
+    """
     conditions, refusals = dict(refused), []
     for i, (cost, c) in enumerate(ranked):
         try:
+            if not (verdict := legal(kernel, c.schedule, exact)):
+                raise UnsupportedOp(str(verdict), where=f"kernel {kernel.name}")
             schedule = whole(c.schedule)
             if admit is not None:
                 used = [admit(k, s) for k, s in pieces(kernel, schedule)]

@@ -1,6 +1,6 @@
 """Inputs whose memory is given away: an output that is an input with some of its elements replaced is written where the input lies.
 
-    new = where(place == position, keys, cache)            new and cache are one piece of memory: what is kept is not moved
+    new = where(place == position, keys, cache)            new and cache are one piece of memory
 
 That is right where nothing reads the old value once its memory is written. In the kernel that writes, elements that stay are the
 input's own at the same place, and nothing else is read from it: computing an element twice, or reading it late, gives the same. Every

@@ -10,8 +10,12 @@ from autocomp.check.kernels import drawn
 from autocomp.check.rules import check_kernel_rule
 from autocomp.check.schedules import check_schedule
 from autocomp.cli import app
+from autocomp.cost.work import Cost
+from autocomp.egraph.choose import Candidate, _admitted
+from autocomp.egraph.kernel_egraph import UNTILED
 from autocomp.ir.schedule import Schedule
 from autocomp.loops.recurrences import recurrence_of
+from autocomp.loops.schedules import legal
 from autocomp.options import Options
 from autocomp.report.mutation import mutate_rules
 from autocomp.rewrite import load_rules, parse_rules
@@ -120,3 +124,15 @@ def test_the_command_says_so(tmp_path):
     done = CliRunner().invoke(app, ["rules", "check", str(tmp_path / "mine.yaml"), "--samples", "3"])
     assert done.exit_code == 0, done.output
     assert "1 rules: 0 proved, 0 tested, 1 checked, 0 assumed, 0 refuted" in done.output
+
+
+def test_a_rule_that_forgets_legal_makes_no_wrong_program():
+    """The choice asks for the order of each schedule that it takes, whatever the rule asked."""
+    cuts = ((k, Schedule.make({a.name: 2, "r1": 2})) for k in drawn(machine("cpu"), 1) if k.kind == "O" for a in k.axes)
+    kernel, wrong = next((k, s) for k, s in cuts if not legal(k, s))
+    ranked = [(Cost(1.0, "a test"), Candidate(s, rule)) for s, rule in ((wrong, "mine/columns"), (Schedule(), UNTILED))]
+    refused: dict[str, int] = {}
+    _, chosen, before = _admitted(kernel, iter(ranked), None, refused, lambda s: s, False)
+    assert (chosen.schedule, before) == (Schedule(), 1)
+    (why,) = refused
+    assert why.startswith("mine/columns: illegal: ")
