@@ -13,7 +13,7 @@ from autocomp.targets.source import KernelSource
 
 from autocomp.errors import AutocompError
 from autocomp.ir.affine import Aff
-from autocomp.ir.kernel import Kernel
+from autocomp.ir.kernel import Kernel, dims_of
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import Sym
 
@@ -54,9 +54,8 @@ def _said_back(e: AutocompError, back: Mapping[str, str]) -> AutocompError:
 
 def _names(kernel: Kernel) -> dict[str, str]:
     """Symbol -> its name in the kernel's text."""
-    dims = [d for a in (*kernel.inputs, *kernel.outputs) for d in a.type.shape]
     out: dict[str, str] = {}
-    for name in dict.fromkeys(d.name for d in (*dims, *(a.extent for a in kernel.axes)) if isinstance(d, Sym)):
+    for name in dict.fromkeys(d.name for d in dims_of(kernel) if isinstance(d, Sym)):
         new = PREFIX + c_name(name)[:LONGEST]
         while new in out.values():
             new += "_"

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from autocomp.ir.affine import Aff
-from autocomp.ir.body import Axis, Expr
+from autocomp.ir.body import Axis, Expr, bound_axes
 from autocomp.ir.node import Attrs, Graph
 from autocomp.ir.sizes import computed
-from autocomp.ir.types import Sym, TensorType
+from autocomp.ir.types import Dim, Sym, TensorType
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,12 @@ class Kernel:
         return [self.signature, *sorted(map(repr, symbols))]
 
 
+def dims_of(kernel: Kernel) -> tuple[Dim, ...]:
+    """Dimensions of a kernel's tensors, then the extents of its axes and of its reductions: no tensor need have one that is computed."""
+    reduced = [a for s in kernel.stores for a in bound_axes(s.value)]
+    return (*(d for a in (*kernel.inputs, *kernel.outputs) for d in a.type.shape), *(a.extent for a in (*kernel.axes, *reduced)))
+
+
 @dataclass(frozen=True)
 class Call:
     """One launch: `args` binds the kernel's canonical argument names to tensors of the plan.
@@ -107,5 +113,4 @@ class KernelGraph:
     def computed(self) -> tuple[Sym, ...]:
         """Sizes of tensors and axes that are computed from those of inputs."""
         kernels = {c.kernel.signature: c.kernel for c in self.calls}.values()
-        types = [*self.tensors.values(), *(a.type for k in kernels for a in (*k.inputs, *k.outputs))]
-        return computed([*(d for t in types for d in t.shape), *(a.extent for k in kernels for a in k.axes)])
+        return computed([*(d for t in self.tensors.values() for d in t.shape), *(d for k in kernels for d in dims_of(k))])

@@ -118,3 +118,15 @@ def test_slices_and_joins_of_a_symbol():
     for n in (3, 4, 37, 64):
         x = torch.randn(3, n, 4)
         assert torch.allclose(program(x), Shifted()(x), atol=1e-6)
+
+
+@pytest.mark.parametrize("body", ("%1 = reduce_max(%0, axes=[0], keepdims=True)", "%1 = reduce_sum(%0, axes=[0], keepdims=False)"))
+def test_a_computed_size_that_only_a_reduction_runs_over(body):
+    """No tensor of the kernel has it: the join is computed where it is reduced."""
+    text = f"graph g\ndim s in 1..64\ninput x: f32[s]\n%0 = concat(x, x, x, axis=0)\n{body}\noutput y = %1\n"
+    program = autocomp.optimize(text, target="cpu", cache=False)
+    for n in (1, 7, 64):
+        x = np.random.default_rng(n).standard_normal(n).astype("f4")
+        got = program(x)
+        want = np.concatenate([x] * 3).max() if "max" in body else np.concatenate([x] * 3).sum()
+        np.testing.assert_allclose(np.ravel(got)[0], want, rtol=1e-5, atol=1e-5)
