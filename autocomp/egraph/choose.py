@@ -259,8 +259,7 @@ def _admitted(kernel: Kernel, ranked: Iterator[tuple[Cost, Candidate]], admit: A
     conditions, refusals = dict(refused), []
     for i, (cost, c) in enumerate(ranked):
         try:
-            if not (verdict := legal(kernel, c.schedule, exact)):
-                raise UnsupportedOp(str(verdict), where=f"kernel {kernel.name}")
+            _in_order(kernel, c.schedule, exact)
             schedule = whole(c.schedule)
             if admit is not None:
                 used = [admit(k, s) for k, s in pieces(kernel, schedule)]
@@ -274,6 +273,16 @@ def _admitted(kernel: Kernel, ranked: Iterator[tuple[Cost, Candidate]], admit: A
             continue
         return cost, replace(c, schedule=schedule), i
     raise _nearest(refusals, conditions)
+
+
+def _in_order(kernel: Kernel, s: Schedule, exact: bool) -> None:
+    """Raises UnsupportedOp where a schedule breaks the order of what the kernel does: its tiles, or its parts of a reduction, which are
+    parts of one that combines all (`together`)."""
+    verdict = legal(kernel, replace(s, split=None), exact)
+    if verdict and s.split:
+        verdict = legal(together(kernel, s.split[0]), Schedule(split=(s.split[0], 2)), exact)
+    if not verdict:
+        raise UnsupportedOp(str(verdict), where=f"kernel {kernel.name}")
 
 
 def _nearest(refusals: Sequence[tuple[Candidate, AutocompError]], conditions: Mapping[str, int]) -> AutocompError:
