@@ -126,19 +126,8 @@ class Samples:
         accesses of a wave are made in parts, each of as many neighbouring lanes as fill the banks."""
         parts = max(1, place.shape[1] * min(bytes_, 16) // (BANKS * WORD))
         if parts > 1 and place.shape[1] % parts == 0:
-            return sum(self.passes_of(x, bytes_) for x in np.split(place, parts, axis=1))
-        return self.passes_of(place, bytes_)
-
-    def passes_of(self, place: Array, bytes_: int) -> float:
-        """Passes of lanes whose accesses are made at once."""
-        words = np.concatenate([place // WORD + i for i in range(max(1, bytes_ // WORD))], axis=1)
-        words = np.moveaxis(np.sort(words, axis=1), 1, -1).reshape(-1, words.shape[1])
-        first = np.ones_like(words, dtype=bool)
-        first[:, 1:] = words[:, 1:] != words[:, :-1]
-        row, col = np.nonzero(first)
-        count = np.zeros((len(words), BANKS), np.int64)
-        np.add.at(count, (row, words[row, col] % BANKS), 1)
-        return float(count.max(axis=1).sum()) / WAVES
+            return sum(_passes(x, bytes_) for x in np.split(place, parts, axis=1))
+        return _passes(place, bytes_)
 
     def swizzled(self, x: Shared, row: Array, col: Array) -> Array:
         """Where an element of a shared operand lies (`ac_swizzle`)."""
@@ -170,6 +159,18 @@ class _Hinted(dict[str, Any]):
 
     def __missing__(self, name: str) -> int:
         return 1
+
+
+def _passes(place: Array, bytes_: int) -> float:
+    """Passes of lanes whose accesses are made at once."""
+    words = np.concatenate([place // WORD + i for i in range(max(1, bytes_ // WORD))], axis=1)
+    words = np.moveaxis(np.sort(words, axis=1), 1, -1).reshape(-1, words.shape[1])
+    first = np.ones_like(words, dtype=bool)
+    first[:, 1:] = words[:, 1:] != words[:, :-1]
+    row, col = np.nonzero(first)
+    count = np.zeros((len(words), BANKS), np.int64)
+    np.add.at(count, (row, words[row, col] % BANKS), 1)
+    return float(count.max(axis=1).sum()) / WAVES
 
 
 def _value(level: Sequence[Digit], axis: str, number: Array) -> Array:

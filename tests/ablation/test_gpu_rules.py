@@ -15,7 +15,7 @@ OPEN = "graph g\ndim N in 20000..200000\ninput x: f32[64, N]\n%0 = softmax(x, ax
 # rule -> (graph, chip, options)
 WORTH = {
     "tiling/gpu-contract": (gemm(300, 300, 300, "f32"), "a100", {}),
-    "tiling/gpu-skinny": (gemm(8, 4096, 4096, "f32"), "a100", {}),
+    "tiling/gpu-skinny": (gemm(4, 1024, 4096, "f32"), "a100", {}),
     "tiling/gpu-direct": (turned(1, 8192, 8192, False, True), "h200", {}),
     "tiling/gpu-narrow": (gemm(4096, 8, 4096), "h200", {}),
     "tiling/gpu-online": (attention(1, 16, 4096, 128), "a100", {}),

@@ -13,6 +13,7 @@ from autocomp.cli import app
 from autocomp.cost.work import Cost
 from autocomp.egraph.choose import Candidate, _admitted
 from autocomp.egraph.kernel_egraph import UNTILED
+from autocomp.errors import UnsupportedOp
 from autocomp.ir.schedule import Schedule
 from autocomp.loops.recurrences import recurrence_of
 from autocomp.loops.schedules import legal
@@ -136,3 +137,13 @@ def test_a_rule_that_forgets_legal_makes_no_wrong_program():
     assert (chosen.schedule, before) == (Schedule(), 1)
     (why,) = refused
     assert why.startswith("mine/columns: illegal: ")
+
+
+def test_a_split_reduction_is_in_order_as_parts_and_what_joins_them():
+    """A kernel that holds all of a reduction has no order by its parts: attention over 384 keys, refused where sums stay as written."""
+    kernel = next(k for k in drawn(machine("cuda"), 1) if k.kind == "O")
+    split = Schedule.make({"i1": 16, "r1": 16}, split=("r1", 2))
+    chosen = lambda exact: _admitted(kernel, iter([(Cost(1.0, "a test"), Candidate(split, "mine/split"))]), None, {}, lambda s: s, exact)
+    assert chosen(False)[1].schedule == split
+    with pytest.raises(UnsupportedOp, match="illegal: "):
+        chosen(True)
