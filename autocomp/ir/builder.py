@@ -13,6 +13,7 @@ import numpy as np
 from autocomp.errors import ModelError
 from autocomp.ir.node import Attrs, Graph, Node, ParamData, Written, make
 from autocomp.ir.ops import OPS
+from autocomp.ir.orders import Order
 from autocomp.ir.types import DTYPES, DType, TensorType, dtype_of
 
 T = TypeVar("T")
@@ -134,6 +135,7 @@ class Builder:
         self.params: dict[str, ParamData] = {}
         self.outputs: list[tuple[str, Node]] = []
         self.written: list[Written] = []
+        self.orders: tuple[dict[str, Order], dict[str, Order]] = ({}, {})  # of inputs, of outputs
         self.locations: dict[Node, str] = {}
         self._fresh = 0
 
@@ -194,4 +196,4 @@ class Builder:
         g = Graph(self.name, tuple(self.inputs), tuple(self.outputs), dict(self.params), dict(self.locations))
         used = {n.attrs["name"] for n in g.nodes() if n.op == "param"}
         kept = {k: v for k, v in self.params.items() if k in used}
-        return Graph(self.name, g.inputs, g.outputs, kept, g.locations, tuple(self.written))
+        return Graph(self.name, g.inputs, g.outputs, kept, g.locations, tuple(self.written), *self.orders)

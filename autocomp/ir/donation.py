@@ -39,12 +39,16 @@ def given_away(graph: Graph, names: Sequence[str]) -> Graph:
                                 hint=f"give its memory away: donate=['{w.input}'], or make the module pure")  # fmt: skip
     written = list(graph.written)
     for name in names:
+        if name in graph.input_orders:
+            lies = list(graph.input_orders[name])
+            raise UnsupportedOp(f"input '{name}' cannot be written in place: its axes lie in the order {lies}", where=graph.name,
+                                hint="export the module on a contiguous tensor, or leave it out of donate=[..]")  # fmt: skip
         if any(w.input == name for w in written):
             continue
         steps = _distances(graph, known[name])
         taken = {w.output for w in written}
         free = [(steps[n], k, o) for k, (o, n) in enumerate(graph.outputs) if steps.get(n) and n.type == known[name].type
-                and o not in taken]
+                and o not in taken and o not in graph.output_orders]
         if not free:
             raise UnsupportedOp(f"no output can take the memory of input '{name}': none of type {known[name].type} is computed from it",
                                 where=graph.name, hint="leave it out of donate=[..]")  # fmt: skip

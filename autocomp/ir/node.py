@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from autocomp.forks import Lock
+from autocomp.ir.orders import Order
 from autocomp.ir.sizes import computed
 from autocomp.ir.types import Sym, TensorType
 
@@ -90,7 +91,8 @@ class Graph:
     """Inputs and parameters are leaf nodes; outputs are (name, node) in order.
 
     `params` maps a parameter's name to its array or a loader of it. `locations` maps nodes to the model's own names for
-    error texts; it is no part of the meaning. `written`: outputs that go into inputs' memory (`ir.donation`).
+    error texts; it is no part of the meaning. `written`: outputs that go into inputs' memory (`ir.donation`). `input_orders`,
+    `output_orders`: of callers' arrays whose axes lie in another order than they are named in (`ir.orders`), by name.
     """
 
     name: str
@@ -99,6 +101,8 @@ class Graph:
     params: Mapping[str, ParamData] = field(default_factory=dict)
     locations: Mapping[Node, str] = field(default_factory=dict)
     written: tuple[Written, ...] = ()
+    input_orders: Mapping[str, Order] = field(default_factory=dict)
+    output_orders: Mapping[str, Order] = field(default_factory=dict)
 
     @cached_property
     def computed(self) -> tuple[Sym, ...]:

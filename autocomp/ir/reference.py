@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from autocomp.errors import ModelError
 from autocomp.ir.node import Attrs, Graph, Node, ParamData
 from autocomp.ir.ops import OPS
+from autocomp.ir.orders import as_named, in_memory_order, inverse
 from autocomp.ir.sizes import with_computed
 from autocomp.ir.types import DTYPES, Sym, TensorType, holds_symbol
 
@@ -19,14 +21,15 @@ def evaluate(graph: Graph, inputs: Mapping[str, np.ndarray], float64: bool = Tru
 
     Raises ModelError on a missing input or a wrong dtype or shape.
     """
-    inputs = {name: np.asarray(x) for name, x in inputs.items()}
+    inputs = in_memory_order({name: np.asarray(x) for name, x in inputs.items()}, graph.input_orders)
     sizes = input_sizes(graph, inputs)
     values = evaluate_nodes(tuple(n for _, n in graph.outputs), inputs, graph.params, float64, sizes)
-    return {name: v for (name, _), v in zip(graph.outputs, values)}
+    return as_named({name: v for (name, _), v in zip(graph.outputs, values)}, graph.output_orders)
 
 
 def input_sizes(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, int]:
-    """The value of every symbolic dimension of a graph's inputs. `inputs` have dtype (NumPy's) and shape.
+    """The value of every symbolic dimension of a graph's inputs. `inputs` have dtype (NumPy's) and shape, and lie
+    as the graph's own (`orders.in_memory_order`).
 
     Raises ModelError on a missing input or a wrong dtype or shape, where inputs disagree on a symbol or leave its bounds.
     """
@@ -43,7 +46,11 @@ def input_sizes(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, int]:
                 hint = "sizes were fixed when it was compiled: leave the dimension open in the model (docs/models.md), or compile for these"
                 if got != t.dtype.name:
                     hint = f"convert it: x.astype('{t.dtype.numpy}'), or x.to(..) of a torch tensor"
-            raise ModelError(f"input '{name}' wants {t}, got {got}{list(x.shape)}", where=graph.name, hint=hint)
+            wants, has = t, tuple(x.shape)
+            if name in graph.input_orders and len(has) == t.rank:  # as the caller names its axes
+                axes = inverse(graph.input_orders[name])
+                wants, has = replace(t, shape=tuple(t.shape[k] for k in axes)), tuple(has[k] for k in axes)
+            raise ModelError(f"input '{name}' wants {wants}, got {got}{list(has)}", where=graph.name, hint=hint)
         for d, s in zip(t.shape, x.shape):
             if not isinstance(d, Sym):
                 continue

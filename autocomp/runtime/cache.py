@@ -31,6 +31,7 @@ def program_key(graph: Graph, target: Target, rules: RuleSet, options: Options, 
     tools = target.toolchain
     parts = [FORMAT, package_stamp(), graph.name, repr([(n.attrs["name"], str(n.type)) for n in graph.inputs])]
     parts += sorted({repr(d) for n in graph.inputs for d in n.type.shape if isinstance(d, Sym)})  # types print names alone
+    parts += [repr(sorted(orders.items())) for orders in (graph.input_orders, graph.output_orders)]
     parts += [f"{name} {node_digest(n)}" for name, n in graph.outputs]
     parts += [measured, target.name, repr(target.chip), target.why_not_runnable(), tools.missing() or tools.key()]
     plain = replace(options, rules=(), without=(), cache=True, deadline=None)  # what a deadline cut is not kept: all that is kept is whole

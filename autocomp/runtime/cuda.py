@@ -16,12 +16,13 @@ from autocomp.errors import AutocompError, ModelError
 from autocomp.forks import Lock
 from autocomp.ir.kernel import Call, KernelGraph
 from autocomp.ir.ops import OPS
+from autocomp.ir.orders import as_named, in_memory_order
 from autocomp.ir.reference import input_sizes
 from autocomp.ir.sizes import with_computed
 from autocomp.ir.types import Sym
 from autocomp.options import Options
 from autocomp.runtime.bound import LEGACY, Bound
-from autocomp.runtime.device_array import Borrowed, DeviceArray, capturing, check, empty, like, on_device, tensor_map
+from autocomp.runtime.device_array import Borrowed, DeviceArray, capturing, check, dense_array, empty, like, on_device, tensor_map
 from autocomp.runtime.executor import Timing, apart, constants_of, given_back, in_order, shape_of
 from autocomp.runtime.given import check_donated, dense, host_array, of_torch
 from autocomp.runtime.lanes import Lanes, usable
@@ -92,6 +93,7 @@ class CudaExecutor:
     # ---- the contract
     def run(self, feed: Mapping[str, Any]) -> dict[str, Any]:
         """Outputs by name. Raises ModelError on a missing input, a wrong dtype or shape."""
+        feed = in_memory_order(feed, self.calls.source.input_orders)
         captured = capturing(feed.values())
         key = self._sizes(feed) if captured else None
         with self._queue(key):
@@ -112,9 +114,9 @@ class CudaExecutor:
             if first is not None:
                 made = {name: like(first, outputs[t], again=t in [u for _, u in self.calls.outputs[:i]])
                         for i, (name, t) in enumerate(self.calls.outputs) if t in outputs}  # fmt: skip
-                return in_order(self.calls, feed, made)
+                return in_order(self.calls, feed, as_named(made, self.calls.source.output_orders))
             copied = {name: outputs[t].numpy() for name, t in self.calls.outputs if t in outputs}  # type: ignore[union-attr]
-        return in_order(self.calls, feed, given_back(feed, copied))
+        return in_order(self.calls, feed, as_named(given_back(feed, copied), self.calls.source.output_orders))
 
     def _donated(self, feed: Mapping[str, Any], keep: Mapping[str, Any]) -> dict[str, int]:
         """Where donated tensors lie: where the inputs do (an array of the host gets its new value afterwards). Raises ModelError where
@@ -144,7 +146,7 @@ class CudaExecutor:
         from cuda.core import EventOptions
 
         with self._queue():
-            feed = apart(self.calls.source, feed)
+            feed = in_memory_order(apart(self.calls.source, feed), self.calls.source.input_orders)
             pointers, values, keep, _ = self._inputs(feed)
             outputs = {t: self._new(t, values) for _, t in self.calls.outputs if t not in self.calls.donated}
             offsets, memory, launches = self._prepared(values)
@@ -179,13 +181,14 @@ class CudaExecutor:
         opaque = next((c.kernel.opaque for c in self.calls.calls if c.kernel.opaque), "")
         if opaque:
             raise AutocompError(f"'{opaque}' runs on the host, so the program cannot be queued as a whole", where=self.calls.source.name)
+        feed = in_memory_order(feed, self.calls.source.input_orders)
         with self._queue():
             pointers, values, keep, _ = self._inputs(feed, as_they_lie=True)
             outputs = {t: self._new(t, values) for _, t in self.calls.outputs if t not in self.calls.donated}
             offsets, memory, launches = self._prepare(values)
             pointers |= {t: int(memory.handle) + at for t, at in offsets.items()} | {t: o.pointer for t, o in outputs.items()}
             pointers |= self._donated(feed, keep)
-            named = {name: outputs[t] for name, t in self.calls.outputs if t in outputs}
+            named = as_named({name: outputs[t] for name, t in self.calls.outputs if t in outputs}, self.calls.source.output_orders)
             self.stream.sync()
             if len(launches) == 1 and not launches[0].zeroed:  # type: ignore[union-attr]
                 queue = lambda stream: self._start(launches, pointers, stream)
@@ -258,7 +261,9 @@ class CudaExecutor:
             if name in feed and on_device(feed[name]):
                 x = feed[name]
                 first = x if first is None else first
-                keep[name] = x if isinstance(x, DeviceArray) else Borrowed(name, x, self.stream)
+                if of_torch(x) and not as_they_lie and name not in self.calls.donated.values():
+                    x = x.contiguous()  # itself where it is
+                keep[name] = dense_array(name, x) if isinstance(x, DeviceArray) else Borrowed(name, x, self.stream)
                 if isinstance(x, DeviceArray):
                     x.before(self.stream)
                 if keep[name].device != self.device.device_id:

@@ -11,19 +11,36 @@ from typing import Any
 import numpy as np
 
 from autocomp.errors import ModelError
+from autocomp.ir.orders import Order, inverse
 from autocomp.ir.types import Sym, dtype_of
 from autocomp.runtime.given import of_torch, plain
 from autocomp.targets.source import TensorMap
 
 
 class DeviceArray:
-    """A contiguous array in device memory. Takes part in DLPack and the CUDA array interface; `numpy()` copies it to the host.
+    """A dense array in device memory. Takes part in DLPack and the CUDA array interface; `numpy()` copies it to the host.
 
-    `stream` is where it is written: consumers of DLPack wait for it.
+    `stream` is where it is written: consumers of DLPack wait for it. `order`: its axes from the outermost in memory to the innermost,
+    where they do not lie as they are named (`ir.orders`).
     """
 
-    def __init__(self, buffer: Any, shape: tuple[int, ...], dtype: np.dtype[Any], stream: Any) -> None:
-        self.buffer, self.shape, self.dtype, self.stream = buffer, shape, dtype, stream
+    def __init__(self, buffer: Any, shape: tuple[int, ...], dtype: np.dtype[Any], stream: Any, order: Order | None = None) -> None:
+        self.buffer, self.shape, self.dtype, self.stream, self.order = buffer, shape, dtype, stream, order
+
+    def transpose(self, axes: Order) -> DeviceArray:
+        """The same memory with axis axes[k] as axis k."""
+        lies = self.order or tuple(range(self.ndim))
+        order = tuple(axes.index(k) for k in lies)
+        shape = tuple(self.shape[k] for k in axes)
+        return DeviceArray(self.buffer, shape, self.dtype, self.stream, None if order == tuple(range(self.ndim)) else order)
+
+    @property
+    def strides(self) -> tuple[int, ...] | None:
+        """In elements; None where the axes lie as they are named."""
+        if self.order is None:
+            return None
+        steps = {k: prod(self.shape[j] for j in self.order[i + 1 :]) for i, k in enumerate(self.order)}
+        return tuple(steps[k] for k in range(self.ndim))
 
     @property
     def ndim(self) -> int:
@@ -57,7 +74,7 @@ class DeviceArray:
             "shape": self.shape,
             "typestr": np.dtype(self.dtype).str,
             "data": (self.pointer, False),
-            "strides": None,
+            "strides": None if self.strides is None else tuple(s * np.dtype(self.dtype).itemsize for s in self.strides),
             "version": 3,
             "stream": int(self.stream.handle) or 1,
         }
@@ -75,7 +92,7 @@ class DeviceArray:
             self.stream.sync()
         own = np.dtype(self.dtype)
         known = own if own.kind != "V" and not _is_float8(own) else np.dtype(f"u{own.itemsize}")  # 8-bit floats go out as bytes
-        capsule = StridedMemoryView.from_buffer(self.buffer, self.shape, dtype=known).__dlpack__(**rest)
+        capsule = StridedMemoryView.from_buffer(self.buffer, self.shape, self.strides, dtype=known).__dlpack__(**rest)
         if own.name == "bfloat16":
             _call_bfloat16(capsule)
         return capsule
@@ -87,10 +104,11 @@ class DeviceArray:
 
         Device(self.device).set_current()  # the caller's thread may be one that has no device yet
         self.stream.sync()
-        out = np.empty(self.shape, self.dtype)
+        order = self.order or tuple(range(self.ndim))
+        out = np.empty(tuple(self.shape[k] for k in order), self.dtype)
         if self.nbytes:
             check(driver.cuMemcpyDtoH(out.ctypes.data, self.pointer, self.nbytes), "copy to the host")
-        return out
+        return out.transpose(inverse(order))
 
 
 def _call_bfloat16(capsule: Any) -> None:
@@ -128,11 +146,20 @@ class Borrowed:
         dense = 1
         for extent, step in zip(reversed(self.shape), reversed(view.strides or ())):
             if self.nbytes and extent != 1 and step != dense:
-                raise ModelError(
-                    f"input '{name}' has strides {tuple(view.strides)} for shape {self.shape}: rows must lie dense",
-                    hint="pass x.contiguous() (torch) or ascontiguousarray(x) (CuPy)",
-                )
+                raise _not_dense(name, tuple(view.strides), self.shape)
             dense *= extent
+
+
+def dense_array(name: str, x: DeviceArray) -> DeviceArray:
+    """Raises ModelError where the axes of an input do not lie as they are named."""
+    if x.order is not None:
+        raise _not_dense(name, x.strides, x.shape)
+    return x
+
+
+def _not_dense(name: str, strides: object, shape: tuple[int, ...]) -> ModelError:
+    return ModelError(f"input '{name}' has strides {strides} for shape {shape}: rows must lie dense",
+                      hint="pass x.contiguous() (torch) or ascontiguousarray(x) (CuPy), or compile for examples that lie so")
 
 
 def _withheld(x: Any) -> tuple[str, str] | None:

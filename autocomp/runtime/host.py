@@ -17,6 +17,7 @@ from autocomp.errors import AutocompError
 from autocomp.forks import Lock
 from autocomp.ir.kernel import KernelGraph
 from autocomp.ir.ops import OPS
+from autocomp.ir.orders import as_named, in_memory_order
 from autocomp.ir.reference import input_sizes
 from autocomp.ir.sizes import with_computed
 from autocomp.ir.types import Sym, TensorType
@@ -65,7 +66,8 @@ class HostExecutor:
                 out = self._outputs(call)
         finally:
             self._end(call)
-        return in_order(self.calls, feed, given_back(feed, out)) if self.calls.donated else given_back(feed, out)
+        out = as_named(given_back(feed, out), self.calls.source.output_orders)
+        return in_order(self.calls, feed, out) if self.calls.donated else out
 
     @contextmanager
     def _memory_told(self, call: _Call) -> Iterator[None]:
@@ -161,6 +163,7 @@ class HostExecutor:
     def _begin(self, feed: Mapping[str, Any]) -> _Call:
         """A call over these inputs, ready to run; `_end` is to come. Raises ModelError, and AutocompError where there is no memory."""
         given = {name: host_array(feed[name], name) for name in self._inputs if name in feed}
+        given = in_memory_order(given, self.calls.source.input_orders)
         values = input_sizes(self.calls.source, given)
         if self.calls.donated:
             check_donated(self.calls.donated.values(), feed, given)

@@ -14,6 +14,7 @@ import numpy as np
 from autocomp.errors import ModelError
 from autocomp.files import write_atomic
 from autocomp.ir.node import Graph, Node
+from autocomp.ir.orders import as_named
 from autocomp.ir.sizes import with_computed
 from autocomp.ir.types import Sym, dim_hint
 
@@ -75,7 +76,8 @@ def sizes_to_try(graph: Graph, seed: int = 0) -> list[dict[str, int]]:
 
 
 def random_inputs(graph: Graph, seed: int = 0, sizes: Mapping[str, int] | None = None) -> dict[str, np.ndarray]:
-    """Standard normal floats, small non-negative integers, fair bools; symbolic dimensions as `sizes` says, or at their hint."""
+    """By name, as callers give them: standard normal floats, small non-negative integers, fair bools; symbolic dimensions as `sizes` says,
+    or at their hint."""
     rng, sizes = np.random.default_rng(seed), with_computed(sizes, graph.computed) if sizes else {}
     feed = {}
     for n in graph.inputs:
@@ -87,7 +89,7 @@ def random_inputs(graph: Graph, seed: int = 0, sizes: Mapping[str, int] | None =
             feed[name] = rng.integers(0, _index_limit(graph, name, sizes), shape).astype(t.dtype.numpy)
         else:
             feed[name] = rng.integers(0, 2, shape).astype(bool)
-    return feed
+    return as_named(feed, graph.input_orders)
 
 
 def load_npz(path: Path) -> dict[str, np.ndarray]:

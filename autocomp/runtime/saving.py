@@ -80,6 +80,7 @@ def manifest(program: Any, sources: list[str], weights: list[str]) -> dict[str, 
         "version": __version__, "name": program.name, "target": program.target.name, "chip": program.target.chip.name,
         "predicted": program.predicted, "sources": sources,
         "inputs": list(g.inputs), "outputs": {n: t for n, t in g.outputs}, "tensors": tensors,
+        "orders": {n: list(o) for n, o in (*g.source.input_orders.items(), *g.source.output_orders.items())},  # of callers' arrays
         "weights": {n: f"w{i}" for i, n in enumerate(weights)},
         "packed": [vars(x) for x in packings(g, program.slots, program.printed)],  # slots that `ac_pack` fills once from weights
         "memory": {"sizes": deploy.hints(g), "bytes": total, "offsets": dict(sorted(offsets.items()))},

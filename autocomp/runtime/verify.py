@@ -11,6 +11,7 @@ import numpy as np
 from autocomp.deadline import current
 from autocomp.errors import VerificationError
 from autocomp.ir.node import Graph
+from autocomp.ir.orders import in_memory_order
 from autocomp.ir.reference import evaluate, input_sizes
 from autocomp.ir.tolerance import SAFETY, Deviation, deviation, shaken
 from autocomp.runtime.executor import apart
@@ -77,7 +78,7 @@ def compare(graph: Graph, feed: Mapping[str, np.ndarray], got: Mapping[str, np.n
 
 def _verify_on(program: Any, feed: dict[str, np.ndarray], seed: int) -> Verification:
     graph = program.graph
-    sizes = input_sizes(graph, feed)
+    sizes = input_sizes(graph, in_memory_order(feed, graph.input_orders))
     coarse = TF32 if any("tf32" in k.schedule for k in program.kernels) else 0.0
     want = evaluate(graph, feed)
     c = compare(graph, feed, program.run(apart(graph, feed)), coarse, want)

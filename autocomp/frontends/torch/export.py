@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
@@ -38,6 +39,7 @@ from autocomp.frontends.torch.exported import decompose, export, place_of
 from autocomp.frontends.torch.sizes import Sizes, is_dimension, is_size
 from autocomp.ir.builder import Builder
 from autocomp.ir.node import Graph, Node, Written
+from autocomp.ir.orders import Order, inverse, order_of
 from autocomp.ir.types import DTYPES, Dim, Sym, TensorType, can_be_named
 
 DTYPE = {"float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "bool": "bool", "int8": "i8", "int16": "i16",
@@ -78,10 +80,13 @@ EXPORTS = Lock()  # torch exports one module at a time in a process, and its tra
 
 
 class Reader:
-    """An exported program's nodes, one after another, into a graph. `values`: of each node of torch's."""
+    """An exported program's nodes, one after another, into a graph. `values`: of each node of torch's. `formats`: inputs and outputs lie
+    as torch's do (channels-last); else as they are named."""
 
-    def __init__(self, program: Any, name: str) -> None:
+    def __init__(self, program: Any, name: str, formats: bool = True) -> None:
         self.program, self.b = program, Builder(name)
+        self.formats = formats
+        self.changed: set[str] = set()  # inputs that the module writes into
         self.values: dict[Any, Any] = {}
         self.symbols: dict[str, Sym] = {}
         self.sizes = Sizes(self.b, self.symbol)
@@ -89,6 +94,7 @@ class Reader:
     def graph(self) -> Graph:
         signature = self.program.graph_signature
         inputs = {s.arg.name: s for s in signature.input_specs if hasattr(s.arg, "name")}
+        self.changed = set(signature.user_inputs_to_mutate.values())
         for node in self.program.graph.nodes:
             if node.op == "placeholder":
                 self.values[node] = self.placeholder(node, inputs[node.name])
@@ -106,9 +112,25 @@ class Reader:
             return None
         if spec.kind is InputKind.USER_INPUT:
             if _is_tensor(node):
-                return self.b.input(node.name, self.type(node))
+                return self.input(node)
             return v if is_size(v := node.meta.get("val")) else None
         return self.parameter(spec.target, node)
+
+    def input(self, node: Any) -> Node:
+        """An input; one whose axes lie in another order than they are named is a view of what lies there (`ir.orders`)."""
+        type, order = self.type(node), None if node.name in self.changed else self.order(node)
+        if order is None:
+            return self.b.input(node.name, type)
+        self.b.orders[0][node.name] = order
+        lies = self.b.input(node.name, replace(type, shape=tuple(type.shape[k] for k in order)))
+        return self.b.op("transpose", lies, perm=inverse(order))
+
+    def order(self, node: Any) -> Order | None:
+        """How torch lays out a node's value; None for what lies as it is named, whose sizes are open, and where it does not matter."""
+        v = node.meta.get("val") if self.formats else None
+        if v is None or not all(isinstance(n, int) for n in (*v.shape, *v.stride(), v.storage_offset())):
+            return None
+        return order_of(v.shape, v.stride()) if v.numel() and not v.storage_offset() else None
 
     def outputs(self, values: Sequence[Any], specs: Sequence[Any]) -> None:
         """The new value of an input that the module changes is an output (`Graph.written`). Raises UnsupportedOp where it changes a
@@ -125,7 +147,11 @@ class Reader:
             if spec.kind is not OutputKind.USER_OUTPUT:
                 raise UnsupportedOp(f"'{spec.target}' is changed in place", where=self.b.name, hint="make the module pure")
             if value is not None:
-                self.output(f"output_{i}", self.values[value] if hasattr(value, "meta") else value)
+                name, order = f"output_{i}", self.order(value) if hasattr(value, "meta") and _is_tensor(value) else None
+                made = self.values[value] if hasattr(value, "meta") else value
+                if order is not None and isinstance(made, Node):
+                    self.b.orders[1][name], made = order, self.b.op("transpose", made, perm=order)
+                self.output(name, made)
 
     def output(self, name: str, value: Any) -> None:
         if not isinstance(value, Node):

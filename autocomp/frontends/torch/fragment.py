@@ -72,7 +72,7 @@ class Fragment(Reader):
     """Reads nodes one by one; what a node needs and was not read is an input. `sizes`: numbers for torch's symbols, None to keep them."""
 
     def __init__(self, name: str, owner: Any, sizes: Mapping[Any, int] | None = None) -> None:
-        super().__init__(None, name)
+        super().__init__(None, name, formats=False)
         self.owner, self.fixed, self.name = owner, sizes, name
         self.given: list[Any] = []  # nodes of torch's, in the order of the graph's inputs
         self.opened: list[str] = []  # symbols that no input has among its sizes: inputs of their own
