@@ -3,16 +3,20 @@
 Each role walks its statements with a counter of turns for each ring. A slot has two phases, `full` and `empty`, as an mbarrier has: a wait
 names the parity of the phase that must be over, so it may also pass too early, or never, where roles are too far apart. A slot is read by
 products that go on until the role has waited for them, and by bulk stores; what a role's threads and engines do in shared memory is
-followed by `boxes`. Copies land soon, or late in an order that is bad for one of the roles. Of the
-roles that can go on the first in an order does, for every order of them; loops run once, twice, as often as a ring has slots, and two
-turns more.
+followed by `boxes`. All of that is one role's own, whatever the others do meanwhile, so it is walked once (`_alone`), as if each wait
+passed by its own phase. What roles say to each other is left of it: a list of signals each. Those are run side by side (`_together`):
+copies land soon, or late in an order that is bad for one of the roles, and of the roles that can go on the first in an order does, for
+every order of them. Loops run once, twice, as often as a ring has slots, and two turns more. Plans that differ in what their roles do
+between the same signals share the second part, which is remembered.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import permutations
+from typing import NamedTuple
 
 from autocomp.tile.boxes import MBARRIERS, Boxes, Key
 from autocomp.tile.plan import Agents, Barrier, Began, Block, Box, Count, Done, Fence, Group, Node, Role, Signal, Touch, walk
@@ -32,38 +36,40 @@ class Product:
     boxes: tuple[str, ...] = ()
 
 
+Slot = tuple[str, str, int]  # a ring, full or empty, the slot: what an mbarrier stands for
+
+
+class Said(NamedTuple):
+    """What a role says or asks: wait | order (a wait that tells only parity) until so many `phases` of a slot are over; arrive, which ends
+    one; fill, which ends one when the copies land."""
+
+    do: str
+    slot: Slot
+    phases: int = 0
+
+
 @dataclass
 class Taker:
     """One role: `number` of those that take tiles by turns, -1 for the producer. `turn`: of each ring, which has `depth` slots; `open`,
-    `groups`: its products under way, in no group yet and in groups; `full`: the last turn of a ring that it has waited for; `tiles`: how
-    many it has passed on; `boxes`: its shared memory."""
+    `groups`: its products under way, in no group yet and in groups; `full`: the last turn of a ring that it has waited for; `free`: the
+    turn for which it knows a slot to be empty; `tiles`: how many it has passed on; `boxes`: its shared memory; `said`: its signals;
+    `found`: what is wrong with it."""
 
     number: int
     turn: dict[str, int] = field(default_factory=dict)
     open: list[Product] = field(default_factory=list)
     groups: list[list[Product]] = field(default_factory=list)
     full: dict[str, int] = field(default_factory=dict)
+    free: dict[tuple[str, int], int] = field(default_factory=dict)
     tiles: int = 0
     depth: dict[str, int] = field(default_factory=dict)
     boxes: Boxes = field(default_factory=Boxes)
+    said: list[Said] = field(default_factory=list)
+    found: list[str] = field(default_factory=list)
 
     @property
     def under_way(self) -> list[Product]:
         return [x for group in self.groups for x in group] + self.open
-
-
-@dataclass
-class Phases:
-    """`over`: phases of a slot's barrier that are over; `free`: the turn for which the producer knows a slot to be empty; `landing`: what
-    copies under way will end."""
-
-    over: dict[tuple[str, str, int], int] = field(default_factory=dict)
-    free: dict[tuple[str, int], int] = field(default_factory=dict)
-    landing: list[tuple[str, str, int]] = field(default_factory=list)
-
-    def lands(self, key: tuple[str, str, int]) -> None:
-        """A phase is over."""
-        self.over[key] = self.over.get(key, 0) + 1
 
 
 def problems(body: tuple[Node, ...], takers: int = 1) -> list[str]:
@@ -75,41 +81,70 @@ def problems(body: tuple[Node, ...], takers: int = 1) -> list[str]:
     parts = max([1, *(n.part[1] for n in walk(body) if isinstance(n, Block))])  # each of which has a turn
     found: list[str] = []
     for turns in sorted({max(parts, least, n) for n in (1, 2, deep, deep + 2, 2 * parts)}):  # a part may have a first turn and another
-        for order in permutations(range(-1, takers)):
-            for lands in ("soon", "last", "asked"):
-                found += _run(body, turns, order, takers, lands)
+        roles = [_alone(body, number, turns, takers) for number in range(-1, takers)]
+        found += [x for r in roles for x in r.found]
+        found += _together(tuple(tuple(r.said) for r in roles))
     return list(dict.fromkeys(found))
 
 
-def _run(body: tuple[Node, ...], turns: int, order: tuple[int, ...], takers: int, lands: str) -> list[str]:
+def _alone(body: tuple[Node, ...], number: int, turns: int, takers: int) -> Taker:
+    """A role that has walked its statements, passing every wait."""
+    role = Taker(number)
+    for event, at in _events(body, role, turns, takers, {"": turns}):
+        _step(event, at, role)
+    if role.boxes.groups:
+        role.found.append(f"{_name(number)} ends while a bulk store is under way")
+    return role
+
+
+@lru_cache(maxsize=1024)
+def _together(said: tuple[tuple[Said, ...], ...]) -> tuple[str, ...]:
+    """What is wrong between roles that say this to each other, the producer first."""
+    found: list[str] = []
+    for order in permutations(range(len(said))):
+        for lands in ("soon", "last", "asked"):
+            found += _run(said, order, lands)
+    return tuple(dict.fromkeys(found))
+
+
+def _run(said: tuple[tuple[Said, ...], ...], order: tuple[int, ...], lands: str) -> list[str]:
     """`lands`: when copies do. Soon, or when no role can go on: then those that were started last, or what the first role waits for."""
-    roles = [Taker(n) for n in order]
-    shared, found = Phases(), list[str]()
-    programs = [_events(body, r, turns, takers, {}) for r in roles]
-    waiting: list[tuple[Event, dict[str, int]] | None] = [next(p, None) for p in programs]
+    over: dict[Slot, int] = {}  # phases of a slot's barrier
+    landing: list[Slot] = []  # what copies under way will end
+    found: list[str] = []
+    place = [0] * len(said)
     moved = True
-    while moved or shared.landing:
-        if shared.landing and (lands == "soon" or not moved):
-            asked = [key for r, w in zip(roles, waiting) if w and (key := _asks(w[0], r)) in shared.landing] if lands == "asked" else []
-            key = asked[0] if asked else shared.landing[-1 if lands == "last" else 0]
-            shared.landing.remove(key)
-            shared.lands(key)
+    while moved or landing:
+        if landing and (lands == "soon" or not moved):
+            waits = [said[i][place[i]].slot for i in order if place[i] < len(said[i])] if lands == "asked" else []
+            slot = next((x for x in waits if x in landing), landing[-1 if lands == "last" else 0])
+            landing.remove(slot)
+            over[slot] = over.get(slot, 0) + 1
         moved = False
-        for i, (role, program) in enumerate(zip(roles, programs)):
-            if (event := waiting[i]) is not None and _step(event[0], event[1], role, shared, found):
-                waiting[i] = next(program, None)
-                moved = True
-                break
-    found += [f"stuck: {_name(r)} waits for {_show(w[0])}" for r, w in zip(roles, waiting) if w is not None]
-    found += [f"{_name(r)} ends while a bulk store is under way" for r in roles if r.boxes.groups]
-    return found
+        for i in order:
+            if place[i] == len(said[i]):
+                continue
+            do, slot, phases = said[i][place[i]]
+            if do == "fill":
+                landing.append(slot)
+            elif do == "arrive":
+                over[slot] = over.get(slot, 0) + 1
+            elif (now := over.get(slot, 0)) % 2 != phases % 2:
+                continue
+            elif now != phases and do == "wait":
+                found.append(f"{_name(i - 1)} passes a wait for {slot[1]} of {slot[0]} by a phase that is not its own")
+            place[i] += 1
+            moved = True
+            break
+    left = [(i, said[i][place[i]]) for i in order if place[i] < len(said[i])]
+    return found + [f"stuck: {_name(i - 1)} waits for {x.slot[1]} of {x.slot[0]}" for i, x in left]
 
 
 def _events(body: tuple[Node, ...], role: Taker, turns: int, takers: int, at: dict[str, int]) -> Iterator[tuple[Event, dict[str, int]]]:
     """The role's statements with the turn of each loop around."""
     for n in body:
         if isinstance(n, Role | Barrier):
-            yield n, {**at, "": turns}
+            yield n, at
         elif isinstance(n, Block):
             if (n.role and role.number >= 0) or n.row or place_of(n.since[0], at) < n.since[1]:
                 continue
@@ -121,13 +156,18 @@ def _events(body: tuple[Node, ...], role: Taker, turns: int, takers: int, at: di
                 return
 
 
-def _step(n: Event, at: dict[str, int], r: Taker, s: Phases, found: list[str]) -> bool:
-    """Does one statement; False where the role must wait."""
-    if isinstance(n, Count):
+def _step(n: Event, at: dict[str, int], r: Taker) -> None:
+    """Does one statement."""
+    if isinstance(n, Box):
+        r.found += [f"{_name(r.number)} {x}" for x in _box(n, at, r) if x]
+    elif isinstance(n, Signal):
+        if n.what == "order":
+            _order(n, r)
+        else:
+            _signal(n, at, r)
+    elif isinstance(n, Count):
         by = n.times * (at[""] if n.turns else 1)
         r.turn[n.queue] = by * r.number if n.begin and n.times else 0 if n.begin else r.turn.get(n.queue, 0) + by
-    elif isinstance(n, Signal):
-        return _order(n, r, s) if n.what == "order" else _signal(n, at, r, s, found)
     elif isinstance(n, Began):
         r.open.append(Product(n.sums, tuple((q, r.turn.get(q, 0)) for q in n.queues), n.boxes))
         said = [r.boxes.unseen(x) for x in n.boxes]
@@ -135,12 +175,10 @@ def _step(n: Event, at: dict[str, int], r: Taker, s: Phases, found: list[str]) -
             said.append(r.boxes.unseen(q, turn % r.depth.get(q, 1)))
             if r.full.get(q, -1) < turn:
                 said.append(f"reads a slot of {q} before its bytes have landed")
-        found += [f"{_name(r)} {x}" for x in said if x]
+        r.found += [f"{_name(r.number)} {x}" for x in said if x]
     elif isinstance(n, Group):
         r.groups.append(r.open)
         r.open = []
-    elif isinstance(n, Box):
-        found += [f"{_name(r)} {x}" for x in _box(n, at, r) if x]
     elif isinstance(n, Fence):
         r.boxes.fence(n.box)
     elif isinstance(n, Barrier):
@@ -150,8 +188,7 @@ def _step(n: Event, at: dict[str, int], r: Taker, s: Phases, found: list[str]) -
     elif isinstance(n, Done):
         r.groups = r.groups[max(0, len(r.groups) - n.behind) :] if n.behind else []
     elif isinstance(n, Touch) and any(x.sums in n.names for x in r.under_way):
-        found.append(f"{_name(r)} touches {', '.join(n.names)} while a product is under way")
-    return True
+        r.found.append(f"{_name(r.number)} touches {', '.join(n.names)} while a product is under way")
 
 
 def place_of(place: tuple[tuple[str, int], ...], at: dict[str, int]) -> int:
@@ -176,57 +213,43 @@ def _box(n: Box, at: dict[str, int], r: Taker) -> Iterator[str]:
     yield r.boxes.access(key, n.do, n.far)
 
 
-def _order(n: Signal, r: Taker, s: Phases) -> bool:
+def _order(n: Signal, r: Taker) -> None:
     """Takers begin their products one behind the other."""
     if n.do == "arrive":
-        s.lands((n.queue, n.what, (r.number + 1) % n.depth))
+        r.said.append(Said("arrive", (n.queue, n.what, (r.number + 1) % n.depth)))
         r.tiles += 1
-        return True
-    return s.over.get((n.queue, n.what, r.number), 0) % 2 != (r.tiles + (r.number == 0)) % 2
+    else:
+        r.said.append(Said("order", (n.queue, n.what, r.number), r.tiles + (r.number != 0)))
 
 
-def _signal(n: Signal, at: dict[str, int], r: Taker, s: Phases, found: list[str]) -> bool:
+def _signal(n: Signal, at: dict[str, int], r: Taker) -> None:
     now = r.turn.get(n.queue, 0)
     turn = now - n.back
     r.depth[n.queue] = n.depth
+    name, slot, phase = _name(r.number), turn % n.depth, turn // n.depth
     if r.boxes.unseen(MBARRIERS):
-        found.append(f"{_name(r)} uses mbarriers that others do not know of")
-    slot, phase = turn % n.depth, turn // n.depth
-    key = (n.queue, n.what, slot)
-    over = s.over.get(key, 0)
+        r.found.append(f"{name} uses mbarriers that others do not know of")
     if n.do == "wait":
-        wanted = phase + 1 if n.what == "full" else phase  # phases that must be over
-        if over % 2 != wanted % 2:
-            return False
-        if over != wanted:
-            found.append(f"{_name(r)} passes a wait for {n.what} of {n.queue} by a phase that is not its own")
+        r.said.append(Said("wait", (n.queue, n.what, slot), phase + 1 if n.what == "full" else phase))
         if n.what == "full":
             r.full[n.queue] = turn
             r.boxes.full_again(n.queue, slot)
         else:
-            s.free[n.queue, slot] = turn  # the producer knows
-        return True
+            r.free[n.queue, slot] = turn
+        return
     if n.do == "fill":
         # what a consumer fills for itself is its own: `Box` says when it may be loaded
-        if r.number < 0 and turn >= n.depth and s.free.get((n.queue, slot), -1) != turn:
-            found.append(f"{_name(r)} fills a slot of {n.queue} that it has not waited for")
-        s.landing.append(key)
-        return True
+        if r.number < 0 and turn >= n.depth and r.free.get((n.queue, slot), -1) != turn:
+            r.found.append(f"{name} fills a slot of {n.queue} that it has not waited for")
+        r.said.append(Said("fill", (n.queue, n.what, slot)))
+        return
     if skipped(n, at, now):
-        return True
+        return
     if any((n.queue, turn) in x.reads for x in r.under_way):
-        found.append(f"{_name(r)} gives back a slot of {n.queue} that a product reads")
+        r.found.append(f"{name} gives back a slot of {n.queue} that a product reads")
     if said := r.boxes.gives_back(n.queue, slot) if n.what == "empty" else "":
-        found.append(f"{_name(r)} {said}")
-    s.lands(key)
-    return True
-
-
-def _asks(n: Event, r: Taker) -> tuple[str, str, int]:
-    """The phase that a role waits for."""
-    if not isinstance(n, Signal):
-        return "", "", 0
-    return n.queue, n.what, (r.turn.get(n.queue, 0) - n.back) % n.depth
+        r.found.append(f"{name} {said}")
+    r.said.append(Said("arrive", (n.queue, n.what, slot)))
 
 
 def skipped(n: Signal, at: dict[str, int], turn: int) -> bool:
@@ -234,9 +257,5 @@ def skipped(n: Signal, at: dict[str, int], turn: int) -> bool:
     return n.when == "never" or (n.when == "again" and first) or (n.when == "first" and not (first and turn > 0))
 
 
-def _name(r: Taker) -> str:
-    return "the producer" if r.number < 0 else f"consumer {r.number}"
-
-
-def _show(n: Event) -> str:
-    return f"{n.what} of {n.queue}" if isinstance(n, Signal) else type(n).__name__
+def _name(number: int) -> str:
+    return "the producer" if number < 0 else f"consumer {number}"

@@ -185,6 +185,14 @@ def test_roles(body, said):
     assert not found if not said else said in found, found
 
 
+def test_what_roles_say_to_each_other_is_run_once():
+    """Plans that differ in what a role does between the same signals share the runs in each order of the roles."""
+    check_roles._together.cache_clear()
+    assert not check_roles.problems(roles(*TURN)) and not check_roles.problems(roles(*TURN[:4], Touch(("acc",), ""), *TURN[4:]))
+    known = check_roles._together.cache_info()
+    assert known.hits == known.misses > 0
+
+
 # ---- a role's shared memory and the bulk engine
 FENCE, TEAM = Fence("fence"), Barrier("warpgroup", "sync")
 
