@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from autocomp.targets.ascend.geometry import Geometry, strides
-from autocomp.targets.ascend.tables import table
+from autocomp.targets.ascend.tables import interface
 
 from autocomp.errors import UnsupportedOp
 from autocomp.tile.program import Tensor
@@ -49,7 +49,7 @@ def copy_lines(r: Region, g: Geometry, kind: str, lane: str, true: Mapping[str, 
     count = true[lane] if lane else "1"
     rows = [(a, n) for a, n in g.rows if n > 1] if kind == "full" else []
     last = rows[-1][0] if rows else ""
-    block = bool(rows) and r.step.get(last, 0) >= g.lanes[lane] and rows[-1][1] <= table()["copies"]["rows"]
+    block = bool(rows) and r.step.get(last, 0) >= g.lanes[lane] and rows[-1][1] <= interface().most("DataCopyExtParams", "blockCount")
     pitch = g.pitch(lane) if kind != "stat" else 0
     apart = {a: pitch * prod(n for _, n in rows[i + 1 :]) for i, (a, _) in enumerate(rows)}
     outer = [a for a, _ in (rows[:-1] if block else rows)]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from autocomp.targets.ascend.geometry import tile_of
-from autocomp.targets.ascend.tables import place, slot_text, stored, table
+from autocomp.targets.ascend.tables import interface, place, slot_text, stored, table
 
 from autocomp.cost.chip import Chip
 from autocomp.errors import UnsupportedOp
@@ -76,7 +76,7 @@ class Cube:
         `border`: text of the first row that is in the tensor and of the one behind the last; the others are zero.
         Raises UnsupportedOp for rows farther apart than a copy can step.
         """
-        most = table()["copies"]["apart"]
+        most = interface().most("Nd2NzParams", "srcDValue")
         if not 0 < apart <= most:
             raise UnsupportedOp(f"{f.name}: rows {apart} elements apart", where=self.p.name,
                                 hint=f"cube cores copy rows at most {most} elements apart")  # fmt: skip

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+from autocomp.targets.ascend.api import Api, api, architecture
+
 from autocomp.cost.chip import Chip
 from autocomp.errors import UnsupportedOp
 from autocomp.files import own_table
@@ -16,6 +18,11 @@ from autocomp.tile.places import Place
 def table() -> dict[str, Any]:
     out: dict[str, Any] = own_table("autocomp.targets.ascend", "instructions.yaml")
     return out
+
+
+def interface() -> Api:
+    """What the public interface has for the cores of this family."""
+    return api(architecture(str(table()["arch"])))
 
 
 def place(name: str, chip: Chip) -> Place:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 
+from autocomp.targets.ascend.api import api, architecture, check, defined
 from autocomp.targets.ascend.emit import HEADER, emit
 from autocomp.targets.ascend.tables import table
-from autocomp.targets.ascend.toolchain import Toolchain
+from autocomp.targets.ascend.toolchain import Toolchain, headers
 from autocomp.targets.source import KernelSource
 from autocomp.targets.symbols import sizes_apart
 
@@ -14,6 +16,12 @@ from autocomp.cost.chip import Chip
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
 from autocomp.tile.derive import derive
+
+
+@lru_cache(maxsize=1)
+def own_names() -> frozenset[str]:
+    """Functions of the target's device header."""
+    return defined(headers()[HEADER])
 
 
 @dataclass(frozen=True)
@@ -29,14 +37,19 @@ class AscendTarget:
     def __post_init__(self) -> None:
         object.__setattr__(self, "toolchain", Toolchain(str(table()["arch"])))
 
-    @sizes_apart
     def emit(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...] = ()) -> KernelSource:
-        """The kernel under a schedule."""
+        """The kernel under a schedule, of names that the public interface has for the chip. Raises UnsupportedOp for another."""
+        out = self.printed(kernel, schedule, header)
+        check(out.text, api(architecture(self.toolchain.arch)), own_names(), out.name)
+        return out
+
+    @sizes_apart
+    def printed(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...] = ()) -> KernelSource:
         return emit(derive(kernel, schedule), self.chip, header)
 
     def admit(self, kernel: Kernel, schedule: Schedule) -> None:
         """Raises what `emit` would."""
-        self.emit(kernel, schedule)
+        self.printed(kernel, schedule)
 
     def preamble(self, sources: list[KernelSource]) -> str:
         """Text in front of a file of kernels."""

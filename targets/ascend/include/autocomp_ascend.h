@@ -234,7 +234,7 @@ AC_FN ac_nd2nz(const LocalTensor<T> &d, const GlobalTensor<T> &s, uint32_t rows,
   p.srcDValue = apart;
   p.dstNzC0Stride = tile_rows;
   p.dstNzNStride = 1;
-  p.dstNzMatrixStride = 0;
+  p.dstNzMatrixStride = 1;  // of one matrix, where it says nothing: 0 is not in its range
   DataCopy(d, s, p);
 }
 // Zeros into `blocks` neighbouring blocks of 32 bytes, `times` times, `gap` blocks between.

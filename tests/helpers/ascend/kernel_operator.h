@@ -44,6 +44,7 @@ enum pipe_t { PIPE_S, PIPE_V, PIPE_M, PIPE_MTE1, PIPE_MTE2, PIPE_MTE3, PIPE_FIX,
 #define PIPES 7
 enum { KERNEL_TYPE_AIV_ONLY, KERNEL_TYPE_AIC_ONLY, KERNEL_TYPE_MIX_AIC_1_2 };
 #define KERNEL_TASK_TYPE_DEFAULT(t) (void)(t)
+enum { CFG_ROW_MAJOR };
 
 namespace model {
 typedef std::map<int, long> Clock;  // pipe of a core (core * PIPES + pipe) -> works known to be finished
@@ -61,12 +62,13 @@ struct Core {
   long time[PIPES] = {};
   std::map<int, Clock> flags;
   std::vector<Use> uses;
-  std::vector<uint8_t> memory[6];
+  std::map<int, std::vector<uint8_t>> memory;
 };
 struct Group {
   std::mutex lock;
   std::condition_variable changed;
   std::vector<Use> uses;  // of the memory through which cores hand tiles to each other; `pipe` is core * PIPES + pipe
+  bool ended = false;  // a core was stopped: nobody waits for it
   std::map<int, std::vector<Clock>> crossing;  // core * 16 + flag
 };
 inline thread_local Core *core = nullptr;
@@ -77,10 +79,42 @@ inline void tell(const std::string &what) {
   std::lock_guard<std::mutex> hold(telling);
   if (found.size() < 20) found.insert(what);
 }
+struct Stop {};  // what a core cannot do ends it: nothing is read or written behind the end of anything
+[[noreturn]] inline void stop(const std::string &what) {
+  tell(what);
+  throw Stop();
+}
+// A number that the interface takes: one outside of its range is told, never cut.
+inline void within(const char *of, const char *name, long v, long low, long high) {
+  if (v < low || v > high) stop(std::string(of) + ": " + name + " is " + std::to_string(v) + ", which is not in " + std::to_string(low) + ".." + std::to_string(high));
+}
+inline void whole(const char *of, const char *name, long v, long unit) {
+  if (v % unit) stop(std::string(of) + ": " + name + " is " + std::to_string(v) + ", no multiple of " + std::to_string(unit));
+}
+inline void aligned(const char *of, const char *name, const void *at, long align) {
+  if ((uintptr_t)at % align) tell(std::string(of) + ": the address of " + name + " is not a multiple of " + std::to_string(align));
+}
+template <typename T> struct Number {  // a field
+  const char *name;
+  T value;
+  long low, high;
+  template <typename V> Number &operator=(V v) {
+    const long n = long(v);
+    if (n < low || n > high) stop(std::string(name) + " is " + std::to_string(n) + ", which is not in " + std::to_string(low) + ".." + std::to_string(high));
+    value = T(n);
+    return *this;
+  }
+  operator T() const { return value; }
+};
+template <typename T, typename... A> constexpr bool one_of = (std::is_same<T, A>::value || ...);
+struct Step {  // of a call: a work on a pipe (`from` equals `to`), or a flag that the library itself passes
+  pipe_t from, to;
+};
 inline const char *name(int pipe) {
   static const char *const names[] = {"S", "V", "M", "MTE1", "MTE2", "MTE3", "FIX"};
   return names[pipe];
 }
+inline std::vector<std::pair<const uint8_t *, const uint8_t *>> allowed;  // the tensors in memory; none: not known
 inline const uint8_t *scratch = nullptr, *scratch_end = nullptr;
 inline void start(pipe_t p) { ++core->time[p]; }
 inline std::string clash(int was, bool wrote, pipe_t p, bool write) {
@@ -103,8 +137,13 @@ inline void touch(pipe_t p, const void *at, long bytes, bool write) {  // a use 
 }
 inline void shared(pipe_t p, const void *at, long bytes, bool write) {  // a use of memory; only what cores share is followed
   const uint8_t *from = (const uint8_t *)at, *to = from + bytes;
-  if (from < scratch || from >= scratch_end) return;
-  if (to > scratch_end) tell("a use behind the end of the scratch memory");
+  if (from < scratch || from >= scratch_end) {
+    for (auto &t : allowed)
+      if (t.first <= from && to <= t.second) return;
+    if (!allowed.empty()) stop("a use of memory outside of its tensor");
+    return;
+  }
+  if (to > scratch_end) stop("a use behind the end of the scratch memory");
   std::lock_guard<std::mutex> hold(group->lock);
   const int key = core->index * PIPES + p;
   std::vector<Use> kept;
@@ -130,28 +169,71 @@ inline void learn(pipe_t p, const Clock &c) {
 #define ASCEND_IS_AIC (model::core->cube)
 #define ASCEND_IS_AIV (!model::core->cube)
 
+#include "api_types.h"
+
 namespace AscendC {
-enum class TPosition { VECCALC, A1, A2, B2, CO1 };
-enum class RoundMode { CAST_NONE, CAST_RINT };
-enum class HardEvent { V_MTE2, MTE2_V, V_MTE3, MTE3_V, MTE2_MTE1, MTE1_MTE2, MTE1_M, M_MTE1, M_FIX, FIX_M, MTE2_MTE3, MTE3_MTE2, V_S, S_V };
-inline const pipe_t ends[][2] = {{PIPE_V, PIPE_MTE2}, {PIPE_MTE2, PIPE_V}, {PIPE_V, PIPE_MTE3}, {PIPE_MTE3, PIPE_V},
-                                 {PIPE_MTE2, PIPE_MTE1}, {PIPE_MTE1, PIPE_MTE2}, {PIPE_MTE1, PIPE_M}, {PIPE_M, PIPE_MTE1},
-                                 {PIPE_M, PIPE_FIX}, {PIPE_FIX, PIPE_M}, {PIPE_MTE2, PIPE_MTE3}, {PIPE_MTE3, PIPE_MTE2},
-                                 {PIPE_V, PIPE_S}, {PIPE_S, PIPE_V}};
+template <typename T> struct GlobalTensor {
+  T *at = nullptr;
+  void SetGlobalBuffer(T *p) { at = p; }
+  GlobalTensor operator[](uint64_t i) const { return {at + i}; }
+  T GetValue(uint64_t i) const {
+    model::shared(PIPE_S, at + i, sizeof(T), false);
+    return at[i];
+  }
+};
+template <typename T> struct LocalTensor {
+  T *at = nullptr;
+  long left = 0;  // elements from here to the end
+  LocalTensor operator[](uint32_t i) const { return {at + i, left - long(i)}; }
+};
+template <TPosition P> struct TBuf {
+  uint8_t *base = nullptr;
+  long bytes = 0;
+  template <typename T> LocalTensor<T> GetWithOffset(uint32_t count, uint32_t at) const {
+    if (at + count * sizeof(T) > (unsigned long)bytes) model::stop("a tensor lies outside its memory");
+    return {(T *)(base + at), count};
+  }
+};
+struct TPipe {
+  template <TPosition P> void InitBuffer(TBuf<P> &b, uint32_t bytes) {
+    if (bytes > model::capacity(P)) model::stop("a memory on chip is too small");
+    auto &m = model::core->memory[int(P)];
+    m.assign(bytes + 1024, 0xff);
+    b.base = m.data() + (1024 - (uintptr_t)m.data() % 1024) % 1024;
+    b.bytes = bytes;
+  }
+  void Destroy() {}
+};
+
+}  // namespace AscendC
+
+namespace model {
+using namespace AscendC;
+inline const pipe_t *ends(HardEvent e) {
+  using E = HardEvent;
+  static const std::map<E, std::vector<pipe_t>> known = {
+      {E::V_MTE2, {PIPE_V, PIPE_MTE2}},       {E::MTE2_V, {PIPE_MTE2, PIPE_V}},       {E::V_MTE3, {PIPE_V, PIPE_MTE3}},
+      {E::MTE3_V, {PIPE_MTE3, PIPE_V}},       {E::MTE2_MTE1, {PIPE_MTE2, PIPE_MTE1}}, {E::MTE1_MTE2, {PIPE_MTE1, PIPE_MTE2}},
+      {E::MTE1_M, {PIPE_MTE1, PIPE_M}},       {E::M_MTE1, {PIPE_M, PIPE_MTE1}},       {E::M_FIX, {PIPE_M, PIPE_FIX}},
+      {E::FIX_M, {PIPE_FIX, PIPE_M}},         {E::MTE2_MTE3, {PIPE_MTE2, PIPE_MTE3}}, {E::MTE3_MTE2, {PIPE_MTE3, PIPE_MTE2}},
+      {E::V_S, {PIPE_V, PIPE_S}},             {E::S_V, {PIPE_S, PIPE_V}},             {E::S_MTE3, {PIPE_S, PIPE_MTE3}},
+      {E::MTE3_S, {PIPE_MTE3, PIPE_S}},       {E::S_MTE2, {PIPE_S, PIPE_MTE2}},       {E::MTE2_S, {PIPE_MTE2, PIPE_S}},
+  };
+  return known.at(e).data();
+}
 inline int GetBlockIdx() { return model::core->block; }
 inline int GetBlockNum() { return model::core->blocks; }
 inline int GetSubBlockIdx() { return model::core->sub; }
 template <pipe_t P> void PipeBarrier() { model::learn(P, model::now(P)); }
 template <HardEvent E> void SetFlag(int id) {
   const int key = int(E) * 8 + id;
-  if (id < 0 || id > 7) model::tell("event id " + std::to_string(id) + " outside 0..7");
   if (model::core->flags.count(key)) model::tell("a flag is set twice");
-  model::core->flags[key] = model::now(ends[int(E)][0]);
+  model::core->flags[key] = model::now(ends(E)[0]);
 }
 template <HardEvent E> void WaitFlag(int id) {
   const int key = int(E) * 8 + id;
   if (!model::core->flags.count(key)) return model::tell("a wait without a set");
-  model::learn(ends[int(E)][1], model::core->flags[key]);
+  model::learn(ends(E)[1], model::core->flags[key]);
   model::core->flags.erase(key);
 }
 template <int MODE, pipe_t P> void CrossCoreSetFlag(int id) {
@@ -170,71 +252,32 @@ inline void CrossCoreWaitFlag(int id) {
   const std::vector<int> from = model::core->cube ? std::vector<int>{3, 4} : std::vector<int>{model::core->index};
   for (int f : from) {
     auto &sets = model::group->crossing[f * 16 + id];
-    if (!model::group->changed.wait_for(hold, std::chrono::seconds(10), [&] { return !sets.empty(); })) return model::tell("a core waits for ever");
+    if (!model::group->changed.wait_for(hold, std::chrono::seconds(10), [&] { return model::group->ended || !sets.empty(); }))
+      model::stop("a core waits for ever");
+    if (sets.empty()) throw model::Stop();
     for (int p = 0; p < PIPES; ++p) model::learn(pipe_t(p), sets.front());
     sets.erase(sets.begin());
   }
 }
 
-template <typename T> struct GlobalTensor {
-  T *at = nullptr;
-  void SetGlobalBuffer(T *p) { at = p; }
-  GlobalTensor operator[](uint64_t i) const { return {at + i}; }
-  T GetValue(uint64_t i) const { return at[i]; }
-};
-template <typename T> struct LocalTensor {
-  T *at = nullptr;
-  long left = 0;  // elements from here to the end
-  LocalTensor operator[](uint32_t i) const { return {at + i, left - long(i)}; }
-};
-template <TPosition P> struct TBuf {
-  uint8_t *base = nullptr;
-  long bytes = 0;
-  template <typename T> LocalTensor<T> GetWithOffset(uint32_t count, uint32_t at) const {
-    if (at + count * sizeof(T) > (unsigned long)bytes) model::tell("a tensor lies outside its memory");
-    return {(T *)(base + at), count};
-  }
-};
-struct TPipe {
-  template <TPosition P> void InitBuffer(TBuf<P> &b, uint32_t bytes) {
-    static const long has[] = {196352, 524032, 65536, 65536, 131072};
-    if (bytes > has[int(P)]) model::tell("a memory on chip is too small");
-    auto &m = model::core->memory[int(P)];
-    m.assign(bytes + 512, 0xff);
-    b.base = m.data() + (512 - (uintptr_t)m.data() % 512) % 512;
-    b.bytes = bytes;
-  }
-  void Destroy() {}
-};
-
 // ---- checked ranges
 template <typename T> void in(pipe_t p, const LocalTensor<T> &x, long n, int align = 32) {
-  if (n > x.left) model::tell("a read behind the end of a tensor");
+  if (n > x.left) model::stop("a read behind the end of a tensor");
   if ((uintptr_t)x.at % align) model::tell("an address is not a multiple of " + std::to_string(align));
   model::touch(p, x.at, n * sizeof(T), false);
 }
 template <typename T> void out(pipe_t p, const LocalTensor<T> &x, long n, int align = 32) {
-  if (n > x.left) model::tell("a write behind the end of a tensor");
+  if (n > x.left) model::stop("a write behind the end of a tensor");
   if ((uintptr_t)x.at % align) model::tell("an address is not a multiple of " + std::to_string(align));
   model::touch(p, x.at, n * sizeof(T), true);
 }
 
 // ---- copies
-struct DataCopyExtParams {
-  uint16_t blockCount = 1;
-  uint32_t blockLen = 0, srcStride = 0, dstStride = 0, rsv = 0;
-};
-template <typename T> struct DataCopyPadExtParams {
-  bool isPad;
-  uint8_t leftPadding, rightPadding;
-  T paddingValue;
-};
 inline long up(long n, long to) { return (n + to - 1) / to * to; }
 template <typename T> void DataCopyPad(const LocalTensor<T> &d, const GlobalTensor<T> &s, const DataCopyExtParams &p, const DataCopyPadExtParams<T> &) {
   model::start(PIPE_MTE2);
   const long pitch = up(p.blockLen, 32) + 32l * p.dstStride;
   out(PIPE_MTE2, d, ((p.blockCount - 1) * pitch + up(p.blockLen, 32)) / sizeof(T));
-  if (!p.blockCount || p.blockCount > 4095) model::tell("a copy of no rows or of too many");
   for (long r = 0; r < p.blockCount; ++r) {
     const uint8_t *from = (uint8_t *)s.at + r * (long(p.blockLen) + p.srcStride);
     model::shared(PIPE_MTE2, from, p.blockLen, false);
@@ -245,7 +288,6 @@ template <typename T> void DataCopyPad(const GlobalTensor<T> &d, const LocalTens
   model::start(PIPE_MTE3);
   const long pitch = up(p.blockLen, 32) + 32l * p.srcStride;
   in(PIPE_MTE3, s, ((p.blockCount - 1) * pitch + up(p.blockLen, 32)) / sizeof(T));
-  if (!p.blockCount || p.blockCount > 4095) model::tell("a copy of no rows or of too many");
   for (long r = 0; r < p.blockCount; ++r) {
     uint8_t *to = (uint8_t *)d.at + r * (long(p.blockLen) + p.dstStride);
     model::shared(PIPE_MTE3, to, p.blockLen, true);
@@ -254,12 +296,6 @@ template <typename T> void DataCopyPad(const GlobalTensor<T> &d, const LocalTens
 }
 
 // ---- vector instructions
-struct BinaryRepeatParams {
-  uint8_t dstBlkStride, src0BlkStride, src1BlkStride, dstRepStride, src0RepStride, src1RepStride;
-};
-struct BrcbRepeatParams {
-  uint16_t dstBlkStride, dstRepStride;
-};
 template <typename F> void unary(const LocalTensor<float> &d, const LocalTensor<float> &x, uint32_t n, F f) {
   model::start(PIPE_V);
   in(PIPE_V, x, n);
@@ -276,7 +312,6 @@ template <typename F> void binary(const LocalTensor<float> &d, const LocalTensor
 template <typename F>
 void strided(const LocalTensor<float> &d, const LocalTensor<float> &a, const LocalTensor<float> &b, uint64_t mask, uint8_t repeat,
              const BinaryRepeatParams &p, F f) {
-  if (mask > 64) model::tell("a mask of more than 64 lanes");
   model::start(PIPE_V);
   auto reach = [&](int blk, int rep) { return (repeat - 1) * rep * 8 + long((mask - 1) / 8) * blk * 8 + (blk ? (mask - 1) % 8 + 1 : 8); };
   in(PIPE_V, a, reach(p.src0BlkStride, p.src0RepStride));
@@ -327,27 +362,33 @@ template <typename D, typename S> void Cast(const LocalTensor<D> &d, const Local
   out(PIPE_V, d, n);
   for (uint32_t i = 0; i < n; ++i) d.at[i] = D(float(s.at[i]));
 }
-// The first block is written by the scalar unit, which waits for nobody before; the rest is made from it by the vector unit, which does.
-inline void CreateVecIndex(const LocalTensor<float> &d, float first, uint32_t n) {
-  const uint32_t by_scalar = n < 8 ? n : 8;
-  model::start(PIPE_S);
-  out(PIPE_S, d, by_scalar);
-  model::learn(PIPE_V, model::now(PIPE_S));
-  if (n > 8) {
-    model::start(PIPE_V);
-    in(PIPE_V, d, by_scalar);
-    out(PIPE_V, d[8], n - 8);
-    PipeBarrier<PIPE_V>();
+// What a call of the library does: its works on pipes in order and the flags between them, as the table of the interface has them.
+template <typename F> void follow(const std::vector<Step> &steps, F work) {
+  for (const Step &s : steps) {
+    if (s.from != s.to) {
+      learn(s.to, now(s.from));
+    } else {
+      start(s.from);
+      work(s.from);
+    }
   }
+}
+// The first block by the scalar unit, the rest from it.
+inline void CreateVecIndex(const LocalTensor<float> &d, float first, uint32_t n, const std::vector<Step> &steps) {
+  const uint32_t head = n < 8 ? n : 8;
+  follow(steps, [&](pipe_t p) {
+    if (p == PIPE_S) return out(p, d, head);
+    if (n <= 8) return;
+    in(p, d, head);
+    out(p, d[8], n - 8);
+    PipeBarrier<PIPE_V>();
+  });
   for (uint32_t i = 0; i < n; ++i) d.at[i] = first + i;
 }
-enum class CMPMODE { LT, GT, EQ, LE, GE, NE };
-enum class SELMODE { VSEL_CMPMASK_SPR, VSEL_TENSOR_SCALAR_MODE, VSEL_TENSOR_TENSOR_MODE };
 inline bool holds(CMPMODE m, float a, float b) {
   return m == CMPMODE::LT ? a < b : m == CMPMODE::GT ? a > b : m == CMPMODE::EQ ? a == b : m == CMPMODE::LE ? a <= b : m == CMPMODE::GE ? a >= b : a != b;
 }
 template <typename B> void compare(const LocalTensor<uint8_t> &d, const LocalTensor<float> &a, CMPMODE m, uint32_t n, B b) {
-  if (n % 64) model::tell("a comparison of less than whole repeats");
   in(PIPE_V, a, n);
   out(PIPE_V, d, n / 8);
   for (uint32_t i = 0; i < n; ++i) d.at[i / 8] = uint8_t((d.at[i / 8] & ~(1 << i % 8)) | holds(m, a.at[i], b(i)) << i % 8);
@@ -378,32 +419,32 @@ inline void Select(const LocalTensor<float> &d, const LocalTensor<uint8_t> &mask
   out(PIPE_V, d, n);
   for (uint32_t i = 0; i < n; ++i) d.at[i] = mask.at[i / 8] >> i % 8 & 1 ? a.at[i] : b;
 }
-// The result is put in its place by the scalar unit, between flags of the library's own. `each`: values a repeat in the work space.
+// The result is put in its place by the scalar unit. `each`: values a repeat in the work space.
 template <typename F>
-void fold(const LocalTensor<float> &d, const LocalTensor<float> &x, const LocalTensor<float> &w, int32_t n, int each, F f) {
+void fold(const LocalTensor<float> &d, const LocalTensor<float> &x, const LocalTensor<float> &w, int32_t n, int each, const std::vector<Step> &steps, F f) {
   const long room = up(up(n, 64) / 64 * each, 8);
-  model::start(PIPE_V);
-  in(PIPE_V, x, n);
-  out(PIPE_V, w, room);
-  model::learn(PIPE_S, model::now(PIPE_V));
-  model::start(PIPE_S);
-  in(PIPE_S, w, room);
-  out(PIPE_S, d, 1);
-  model::learn(PIPE_V, model::now(PIPE_S));
-  model::learn(PIPE_MTE3, model::now(PIPE_S));
+  follow(steps, [&](pipe_t p) {
+    if (p == PIPE_S) {
+      in(p, w, room);
+      out(p, d, 1);
+    } else {
+      in(p, x, n);
+      out(p, w, room);
+    }
+  });
   float v = x.at[0];
   for (int32_t i = 1; i < n; ++i) v = f(v, x.at[i]);
   d.at[0] = v;
 }
-#define FOLD(N, each, E)                                                                                                      \
-  inline void N(const LocalTensor<float> &d, const LocalTensor<float> &x, const LocalTensor<float> &w, int32_t n) {           \
-    fold(d, x, w, n, each, [](float a, float b) { return E; });                                                               \
+#define FOLD(N, each, E)                                                                                                                             \
+  inline void N(const LocalTensor<float> &d, const LocalTensor<float> &x, const LocalTensor<float> &w, int32_t n, const std::vector<Step> &steps) { \
+    fold(d, x, w, n, each, steps, [](float a, float b) { return E; });                                                                               \
   }
 FOLD(ReduceSum, 1, a + b)
 FOLD(ReduceMax, 2, std::isnan(a) || a > b ? a : b)
 FOLD(ReduceMin, 2, std::isnan(a) || a < b ? a : b)
 inline void WholeReduceSum(const LocalTensor<float> &d, const LocalTensor<float> &s, int32_t mask, int32_t repeat, int32_t dstRep, int32_t srcBlk, int32_t srcRep) {
-  if (repeat > 255 || srcBlk != 1) model::tell("wrong parameters of WholeReduceSum");
+  if (srcBlk != 1) model::tell("blocks apart in WholeReduceSum, which the model has not");
   model::start(PIPE_V);
   in(PIPE_V, s, (repeat - 1) * srcRep * 8 + mask);
   out(PIPE_V, d, (repeat - 1) * dstRep + 1);
@@ -423,9 +464,6 @@ inline void Brcb(const LocalTensor<float> &d, const LocalTensor<float> &s, uint8
 }
 
 // ---- cube
-struct Nd2NzParams {
-  uint16_t ndNum, nValue, dValue, srcNdMatrixStride, srcDValue, dstNzC0Stride, dstNzNStride, dstNzMatrixStride;
-};
 template <typename T> void DataCopy(const LocalTensor<T> &d, const GlobalTensor<T> &s, const Nd2NzParams &p) {
   model::start(PIPE_MTE2);
   const long c0 = 32 / sizeof(T), blocks = up(p.dValue, c0) / c0;
@@ -435,10 +473,6 @@ template <typename T> void DataCopy(const LocalTensor<T> &d, const GlobalTensor<
     for (long c = 0; c < blocks * c0; ++c)
       d.at[c / c0 * p.dstNzC0Stride * c0 + r * p.dstNzNStride * c0 + c % c0] = c < p.dValue ? s.at[r * long(p.srcDValue) + c] : T(0.0f);
 }
-template <typename T> struct InitConstValueParams {
-  uint16_t repeatTimes = 0, blockNum = 0, dstGap = 0;
-  T initValue = 0;
-};
 template <typename T> void InitConstValue(const LocalTensor<T> &d, const InitConstValueParams<T> &p) {  // of L1
   model::start(PIPE_MTE2);
   const long block = 32 / sizeof(T);
@@ -448,19 +482,9 @@ template <typename T> void InitConstValue(const LocalTensor<T> &d, const InitCon
     for (long i = 0; i < p.blockNum * block; ++i) at.at[i] = p.initValue;
   }
 }
-struct LoadData2DParams {
-  uint16_t startIndex = 0;
-  uint8_t repeatTimes = 0;
-  uint16_t srcStride = 0;
-  uint8_t sid = 0;
-  uint16_t dstGap = 0;
-  bool ifTranspose = false;
-  uint8_t addrMode = 0;
-};
 template <typename T> void LoadData(const LocalTensor<T> &d, const LocalTensor<T> &s, const LoadData2DParams &p) {
   const long size = 512 / sizeof(T);  // a fractal
   if (p.ifTranspose && sizeof(T) != 2) model::tell("a transposing load of fractals that are not of 16 bits");
-  if (!p.repeatTimes) model::tell("a load of no fractals");
   model::start(PIPE_MTE1);
   out(PIPE_MTE1, d, (p.repeatTimes - 1) * (p.dstGap + 1) * size + size, 512);
   in(PIPE_MTE1, s, (p.startIndex + (p.repeatTimes - 1) * long(p.srcStride)) * size + size);
@@ -468,12 +492,6 @@ template <typename T> void LoadData(const LocalTensor<T> &d, const LocalTensor<T
     for (long x = 0; x < size; ++x)
       d.at[i * (p.dstGap + 1) * size + x] = s.at[(p.startIndex + i * p.srcStride) * size + (p.ifTranspose ? x % 16 * 16 + x / 16 : x)];
 }
-struct LoadData2dTransposeParams {
-  uint16_t startIndex = 0;
-  uint8_t repeatTimes = 0;
-  uint16_t srcStride = 0, dstGap = 0, dstFracGap = 0;
-  uint8_t addrMode = 0;
-};
 // Two neighbouring fractals of 16 x 8 are a square; turned, it is two fractals again. Gaps of the destination count fractals.
 inline void LoadDataWithTranspose(const LocalTensor<float> &d, const LocalTensor<float> &s, const LoadData2dTransposeParams &p) {
   model::start(PIPE_MTE1);
@@ -489,15 +507,10 @@ inline void LoadDataWithTranspose(const LocalTensor<float> &d, const LocalTensor
         }
     }
 }
-struct MmadParams {
-  uint16_t m = 0, n = 0, k = 0;
-  bool cmatrixInitVal = true, cmatrixSource = false, isBias = false;
-  uint8_t unitFlag = 0;
-};
 template <typename T> void Mmad(const LocalTensor<float> &c, const LocalTensor<T> &a, const LocalTensor<T> &b, const MmadParams &p) {
   model::start(PIPE_M);
   const long c0 = 32 / sizeof(T), m = up(p.m, 16), n = up(p.n, 16), k = up(p.k, c0);
-  const bool vector = p.m == 1;  // the unit takes a single row for a vector: its elements lie side by side, not in fractals
+  const bool vector = p.m == gemv;  // the unit takes a single row for a vector: its elements lie side by side, not in fractals
   in(PIPE_M, a, vector ? k : m * k, 512);
   in(PIPE_M, b, n * k, 512);
   out(PIPE_M, c, m * n, 64);
@@ -516,15 +529,6 @@ template <typename T> void Mmad(const LocalTensor<float> &c, const LocalTensor<T
     for (long j = 0; j < n; ++j) at(j) = sums[j];
   }
 }
-enum class QuantMode_t { NoQuant, F322F16, F322BF16 };
-struct FixpipeParamsV220 {
-  uint16_t nSize = 0, mSize = 0, srcStride = 0;
-  uint32_t dstStride = 0;
-  QuantMode_t quantPre = QuantMode_t::NoQuant;
-  uint16_t ndNum = 1;
-  bool reluEn = false;
-};
-enum { CFG_ROW_MAJOR };
 template <typename D, typename S, int CFG> void Fixpipe(const GlobalTensor<D> &d, const LocalTensor<S> &c, const FixpipeParamsV220 &p) {
   if ((p.quantPre == QuantMode_t::NoQuant) != std::is_same<D, S>::value) model::tell("a wrong conversion on the way out");
   model::start(PIPE_FIX);
@@ -537,14 +541,21 @@ template <typename D, typename S, int CFG> void Fixpipe(const GlobalTensor<D> &d
     }
   }
 }
-}  // namespace AscendC
+}  // namespace model
+#include "api_functions.h"
 
 namespace model {
 inline void run(Core c, Group *g, const std::function<void()> &kernel) {
   core = &c;
   group = g;
-  kernel();
-  if (!c.flags.empty()) tell("a flag is left set");
+  try {
+    kernel();
+    if (!c.flags.empty()) tell("a flag is left set");
+  } catch (const Stop &) {
+    std::lock_guard<std::mutex> hold(g->lock);
+    g->ended = true;
+    g->changed.notify_all();
+  }
 }
 // blocks: cores of a kernel for one kind of cores, or groups of one cube core and two vector cores
 inline void launch(int blocks, bool mixed, bool cube, const void *memory, long bytes, const std::function<void()> &kernel) {
@@ -565,7 +576,7 @@ inline void launch(int blocks, bool mixed, bool cube, const void *memory, long b
     }
     for (auto &t : cores) t.join();
     for (auto &f : g.crossing)
-      if (!f.second.empty()) tell("a cross-core flag is left set");
+      if (!g.ended && !f.second.empty()) tell("a cross-core flag is left set");
   }
 }
 }  // namespace model

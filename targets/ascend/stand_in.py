@@ -1,0 +1,121 @@
+"""api.yaml -> declarations for a model that runs printed kernels on a host: two headers, one in front of the model's bodies, one behind.
+
+    python -m autocomp.targets.ascend.stand_in FOLDER     writes api_types.h and api_functions.h
+
+Every enumeration, structure and function of namespace AscendC that a kernel can name comes from here. A field and an argument tell where a
+number is outside of its range; a function checks types and alignment of its tensors, then calls the one of its name in namespace model.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from autocomp.targets.ascend.api import INTEGERS, Api, Field, Form, Function, Structure, api, fact, rows
+
+MODELLED = "2201"
+HEAD = "// Written by targets/ascend/stand_in.py from targets/ascend/api.yaml.\n#pragma once\n"
+
+
+def types(of: Api) -> str:
+    """Enumerations and structures."""
+    lines = [HEAD, "namespace AscendC {"]
+    lines += [f"enum class {n} {{ {', '.join(members)} }};" for n, members in of.enumerations.items() ]
+    lines += [line for s in of.structures.values() for line in _structure(s)]
+    lines.append("}  // namespace AscendC")
+    lines.append("namespace model {")
+    lines.append("// Bytes that a position may be given.")
+    lines += ["constexpr long capacity(AscendC::TPosition p) {", "  using P = AscendC::TPosition;"]
+    lines.append("  return " + " : ".join(f"p == P::{n} ? {v}" for n, v in rows()["memories"].items()) + " : 0;")
+    lines += ["}", *(f"constexpr long {n} = {fact(n)};" for n in ("block", "repeat", "gemv", "banks")), "}  // namespace model", ""]
+    return "\n".join(lines)
+
+
+def _structure(s: Structure) -> Iterator[str]:
+    if s.template:
+        yield f"template <typename {s.template}>"
+    yield f"struct {s.name} {{"
+    for f in s.fields.values():
+        yield f"  {_field(s, f)}"
+    yield f"  {s.name}() = default;"
+    for names in s.constructors:
+        given = ", ".join(f"{s.fields[n].type} {n}_" for n in names)
+        yield f"  {s.name}({given}) {{"
+        yield from (f"    {n} = {n}_;" for n in names)
+        yield "  }"
+    yield "};"
+
+
+def _field(s: Structure, f: Field) -> str:
+    if f.type not in INTEGERS:
+        return f"{f.type} {f.name} = {f.type}({f.first});"
+    return f'model::Number<{f.type}> {f.name}{{"{s.name}.{f.name}", {f.first}, {_literal(f.least)}, {_literal(f.most)}}};'
+
+
+def _literal(n: int | None) -> str:
+    assert n is not None
+    n = min(max(n, -(2**63) + 1), 2**63 - 1)
+    return f"{n}ll" if abs(n) >= 2**31 else str(n)
+
+
+def functions(of: Api) -> str:
+    """Functions, each calling the model's."""
+    lines = [HEAD, "namespace AscendC {"]
+    for overloads in of.functions.values():
+        for f in overloads:
+            for form in f.forms:
+                lines += _function(f, form)
+    return "\n".join([*lines, "}  // namespace AscendC", ""])
+
+
+def _function(f: Function, form: Form) -> Iterator[str]:
+    names = [p for p in ("T", "U", "S") if any(_mentions(t, p) for t, _ in form.arguments)]
+    template = f.row.get("template") or ", ".join(f"typename {n}" for n in names)
+    own = [p.split()[-1] for p in template.split(", ")] if f.row.get("template") else []
+    given = ", ".join(_parameter(t, n) for t, n in form.arguments)
+    if template:
+        yield f"template <{template}>"
+    yield f"inline {f.row.get('returns', 'void')} {f.name}({given}) {{"
+    for t in names if "types" in f.row else ():
+        allowed = ", ".join(f.row["types"][t])
+        yield f'  static_assert(model::one_of<{t}, {allowed}>, "{f.name} has no form for elements of this type");'
+    limits, whole, align = (f.row.get(k, {}) for k in ("limits", "whole", "align"))
+    for type_, n in form.arguments:
+        if type_.startswith("LocalTensor"):
+            yield f'  model::aligned("{f.name}", "{n}", {n}.at, {align.get(n, fact("block"))});'
+        elif type_ in INTEGERS:
+            low, high = INTEGERS[type_]
+            low, high = limits.get(n, (low, _literal(high)))
+            yield f'  model::within("{f.name}", "{n}", {n}, {low}, {high});'
+            if n in whole:
+                yield f'  model::whole("{f.name}", "{n}", {n}, {whole[n]});'
+    passed = [f"{t}({n})" if t in INTEGERS else n for t, n in form.arguments]
+    if len(f.steps) > 1:
+        steps = ", ".join("{" + ", ".join(f"PIPE_{p}" for p in (s.split("_") * 2)[:2]) + "}" for s in f.steps)
+        yield f"  static const std::vector<model::Step> steps = {{{steps}}};"
+        passed.append("steps")
+    call = f"model::{f.name}{'<' + ', '.join(own) + '>' if own else ''}({', '.join(passed)})"
+    yield f"  {'return ' if 'returns' in f.row else ''}{call};"
+    yield "}"
+
+
+def _mentions(type_: str, parameter: str) -> bool:
+    return type_ == parameter or f"<{parameter}>" in type_
+
+
+def _parameter(type_: str, name: str) -> str:
+    if type_ in INTEGERS:
+        return f"int64_t {name}"  # a number outside of the type is told, not cut
+    return f"{type_} {name}" if type_ in rows()["enumerations"] else f"const {type_} &{name}"
+
+
+def main() -> None:
+    folder = Path(sys.argv[1])
+    of = api(MODELLED)
+    (folder / "api_types.h").write_text(types(of))
+    (folder / "api_functions.h").write_text(functions(of))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,386 @@
+// Written by targets/ascend/stand_in.py from targets/ascend/api.yaml.
+#pragma once
+
+namespace AscendC {
+template <typename T>
+inline void Add(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t count) {
+  static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Add has no form for elements of this type");
+  model::aligned("Add", "dst", dst.at, 32);
+  model::aligned("Add", "src0", src0.at, 32);
+  model::aligned("Add", "src1", src1.at, 32);
+  model::within("Add", "count", count, 0, 196608 / sizeof(T));
+  model::Add(dst, src0, src1, int32_t(count));
+}
+template <typename T>
+inline void Add(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t mask, int64_t repeatTime, const BinaryRepeatParams &repeatParams) {
+  static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Add has no form for elements of this type");
+  model::aligned("Add", "dst", dst.at, 32);
+  model::aligned("Add", "src0", src0.at, 32);
+  model::aligned("Add", "src1", src1.at, 32);
+  model::within("Add", "mask", mask, 1, 256 / sizeof(T));
+  model::within("Add", "repeatTime", repeatTime, 0, 255);
+  model::Add(dst, src0, src1, uint64_t(mask), uint8_t(repeatTime), repeatParams);
+}
+template <typename T>
+inline void Sub(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t count) {
+  static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Sub has no form for elements of this type");
+  model::aligned("Sub", "dst", dst.at, 32);
+  model::aligned("Sub", "src0", src0.at, 32);
+  model::aligned("Sub", "src1", src1.at, 32);
+  model::within("Sub", "count", count, 0, 196608 / sizeof(T));
+  model::Sub(dst, src0, src1, int32_t(count));
+}
+template <typename T>
+inline void Sub(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t mask, int64_t repeatTime, const BinaryRepeatParams &repeatParams) {
+  static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Sub has no form for elements of this type");
+  model::aligned("Sub", "dst", dst.at, 32);
+  model::aligned("Sub", "src0", src0.at, 32);
+  model::aligned("Sub", "src1", src1.at, 32);
+  model::within("Sub", "mask", mask, 1, 256 / sizeof(T));
+  model::within("Sub", "repeatTime", repeatTime, 0, 255);
+  model::Sub(dst, src0, src1, uint64_t(mask), uint8_t(repeatTime), repeatParams);
+}
+template <typename T>
+inline void Mul(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t count) {
+  static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Mul has no form for elements of this type");
+  model::aligned("Mul", "dst", dst.at, 32);
+  model::aligned("Mul", "src0", src0.at, 32);
+  model::aligned("Mul", "src1", src1.at, 32);
+  model::within("Mul", "count", count, 0, 196608 / sizeof(T));
+  model::Mul(dst, src0, src1, int32_t(count));
+}
+template <typename T>
+inline void Mul(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t mask, int64_t repeatTime, const BinaryRepeatParams &repeatParams) {
+  static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Mul has no form for elements of this type");
+  model::aligned("Mul", "dst", dst.at, 32);
+  model::aligned("Mul", "src0", src0.at, 32);
+  model::aligned("Mul", "src1", src1.at, 32);
+  model::within("Mul", "mask", mask, 1, 256 / sizeof(T));
+  model::within("Mul", "repeatTime", repeatTime, 0, 255);
+  model::Mul(dst, src0, src1, uint64_t(mask), uint8_t(repeatTime), repeatParams);
+}
+template <typename T>
+inline void Max(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t count) {
+  static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Max has no form for elements of this type");
+  model::aligned("Max", "dst", dst.at, 32);
+  model::aligned("Max", "src0", src0.at, 32);
+  model::aligned("Max", "src1", src1.at, 32);
+  model::within("Max", "count", count, 0, 196608 / sizeof(T));
+  model::Max(dst, src0, src1, int32_t(count));
+}
+template <typename T>
+inline void Max(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t mask, int64_t repeatTime, const BinaryRepeatParams &repeatParams) {
+  static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Max has no form for elements of this type");
+  model::aligned("Max", "dst", dst.at, 32);
+  model::aligned("Max", "src0", src0.at, 32);
+  model::aligned("Max", "src1", src1.at, 32);
+  model::within("Max", "mask", mask, 1, 256 / sizeof(T));
+  model::within("Max", "repeatTime", repeatTime, 0, 255);
+  model::Max(dst, src0, src1, uint64_t(mask), uint8_t(repeatTime), repeatParams);
+}
+template <typename T>
+inline void Min(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t count) {
+  static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Min has no form for elements of this type");
+  model::aligned("Min", "dst", dst.at, 32);
+  model::aligned("Min", "src0", src0.at, 32);
+  model::aligned("Min", "src1", src1.at, 32);
+  model::within("Min", "count", count, 0, 196608 / sizeof(T));
+  model::Min(dst, src0, src1, int32_t(count));
+}
+template <typename T>
+inline void Min(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t mask, int64_t repeatTime, const BinaryRepeatParams &repeatParams) {
+  static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Min has no form for elements of this type");
+  model::aligned("Min", "dst", dst.at, 32);
+  model::aligned("Min", "src0", src0.at, 32);
+  model::aligned("Min", "src1", src1.at, 32);
+  model::within("Min", "mask", mask, 1, 256 / sizeof(T));
+  model::within("Min", "repeatTime", repeatTime, 0, 255);
+  model::Min(dst, src0, src1, uint64_t(mask), uint8_t(repeatTime), repeatParams);
+}
+template <typename T>
+inline void Div(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t count) {
+  static_assert(model::one_of<T, half, float>, "Div has no form for elements of this type");
+  model::aligned("Div", "dst", dst.at, 32);
+  model::aligned("Div", "src0", src0.at, 32);
+  model::aligned("Div", "src1", src1.at, 32);
+  model::within("Div", "count", count, 0, 196608 / sizeof(T));
+  model::Div(dst, src0, src1, int32_t(count));
+}
+template <typename T>
+inline void Div(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t mask, int64_t repeatTime, const BinaryRepeatParams &repeatParams) {
+  static_assert(model::one_of<T, half, float>, "Div has no form for elements of this type");
+  model::aligned("Div", "dst", dst.at, 32);
+  model::aligned("Div", "src0", src0.at, 32);
+  model::aligned("Div", "src1", src1.at, 32);
+  model::within("Div", "mask", mask, 1, 256 / sizeof(T));
+  model::within("Div", "repeatTime", repeatTime, 0, 255);
+  model::Div(dst, src0, src1, uint64_t(mask), uint8_t(repeatTime), repeatParams);
+}
+template <typename T>
+inline void Adds(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &scalarValue, int64_t count) {
+  static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Adds has no form for elements of this type");
+  model::aligned("Adds", "dst", dst.at, 32);
+  model::aligned("Adds", "src", src.at, 32);
+  model::within("Adds", "count", count, -2147483648, 2147483647);
+  model::Adds(dst, src, scalarValue, int32_t(count));
+}
+template <typename T>
+inline void Muls(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &scalarValue, int64_t count) {
+  static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Muls has no form for elements of this type");
+  model::aligned("Muls", "dst", dst.at, 32);
+  model::aligned("Muls", "src", src.at, 32);
+  model::within("Muls", "count", count, -2147483648, 2147483647);
+  model::Muls(dst, src, scalarValue, int32_t(count));
+}
+template <typename T>
+inline void Maxs(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &scalarValue, int64_t count) {
+  static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Maxs has no form for elements of this type");
+  model::aligned("Maxs", "dst", dst.at, 32);
+  model::aligned("Maxs", "src", src.at, 32);
+  model::within("Maxs", "count", count, -2147483648, 2147483647);
+  model::Maxs(dst, src, scalarValue, int32_t(count));
+}
+template <typename T>
+inline void Mins(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &scalarValue, int64_t count) {
+  static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Mins has no form for elements of this type");
+  model::aligned("Mins", "dst", dst.at, 32);
+  model::aligned("Mins", "src", src.at, 32);
+  model::within("Mins", "count", count, -2147483648, 2147483647);
+  model::Mins(dst, src, scalarValue, int32_t(count));
+}
+template <typename T>
+inline void Exp(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t count) {
+  static_assert(model::one_of<T, half, float>, "Exp has no form for elements of this type");
+  model::aligned("Exp", "dst", dst.at, 32);
+  model::aligned("Exp", "src", src.at, 32);
+  model::within("Exp", "count", count, -2147483648, 2147483647);
+  model::Exp(dst, src, int32_t(count));
+}
+template <typename T>
+inline void Ln(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t count) {
+  static_assert(model::one_of<T, half, float>, "Ln has no form for elements of this type");
+  model::aligned("Ln", "dst", dst.at, 32);
+  model::aligned("Ln", "src", src.at, 32);
+  model::within("Ln", "count", count, -2147483648, 2147483647);
+  model::Ln(dst, src, int32_t(count));
+}
+template <typename T>
+inline void Sqrt(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t count) {
+  static_assert(model::one_of<T, half, float>, "Sqrt has no form for elements of this type");
+  model::aligned("Sqrt", "dst", dst.at, 32);
+  model::aligned("Sqrt", "src", src.at, 32);
+  model::within("Sqrt", "count", count, -2147483648, 2147483647);
+  model::Sqrt(dst, src, int32_t(count));
+}
+template <typename T>
+inline void Abs(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t count) {
+  static_assert(model::one_of<T, half, float>, "Abs has no form for elements of this type");
+  model::aligned("Abs", "dst", dst.at, 32);
+  model::aligned("Abs", "src", src.at, 32);
+  model::within("Abs", "count", count, -2147483648, 2147483647);
+  model::Abs(dst, src, int32_t(count));
+}
+template <typename T>
+inline void Relu(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t count) {
+  static_assert(model::one_of<T, half, float, int32_t>, "Relu has no form for elements of this type");
+  model::aligned("Relu", "dst", dst.at, 32);
+  model::aligned("Relu", "src", src.at, 32);
+  model::within("Relu", "count", count, -2147483648, 2147483647);
+  model::Relu(dst, src, int32_t(count));
+}
+template <typename T>
+inline void Duplicate(const LocalTensor<T> &dst, const T &scalarValue, int64_t count) {
+  static_assert(model::one_of<T, half, bfloat16_t, float, int16_t, uint16_t, int32_t, uint32_t>, "Duplicate has no form for elements of this type");
+  model::aligned("Duplicate", "dst", dst.at, 32);
+  model::within("Duplicate", "count", count, -2147483648, 2147483647);
+  model::Duplicate(dst, scalarValue, int32_t(count));
+}
+template <typename T, typename U>
+inline void Cast(const LocalTensor<T> &dst, const LocalTensor<U> &src, RoundMode roundMode, int64_t count) {
+  model::aligned("Cast", "dst", dst.at, 32);
+  model::aligned("Cast", "src", src.at, 32);
+  model::within("Cast", "count", count, 0, 4294967295ll);
+  model::Cast(dst, src, roundMode, uint32_t(count));
+}
+template <typename T>
+inline void CreateVecIndex(const LocalTensor<T> &dst, const T &firstValue, int64_t count) {
+  static_assert(model::one_of<T, half, float, int16_t, int32_t>, "CreateVecIndex has no form for elements of this type");
+  model::aligned("CreateVecIndex", "dst", dst.at, 32);
+  model::within("CreateVecIndex", "count", count, 0, 4294967295ll);
+  static const std::vector<model::Step> steps = {{PIPE_S, PIPE_S}, {PIPE_S, PIPE_V}, {PIPE_V, PIPE_V}};
+  model::CreateVecIndex(dst, firstValue, uint32_t(count), steps);
+}
+template <typename T, typename U>
+inline void Compare(const LocalTensor<U> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, CMPMODE cmpMode, int64_t count) {
+  static_assert(model::one_of<T, half, float, int32_t>, "Compare has no form for elements of this type");
+  static_assert(model::one_of<U, uint8_t, int8_t>, "Compare has no form for elements of this type");
+  model::aligned("Compare", "dst", dst.at, 32);
+  model::aligned("Compare", "src0", src0.at, 32);
+  model::aligned("Compare", "src1", src1.at, 32);
+  model::within("Compare", "count", count, 0, 4294967295ll);
+  model::whole("Compare", "count", count, 256 / sizeof(T));
+  model::Compare(dst, src0, src1, cmpMode, uint32_t(count));
+}
+template <typename T, typename U>
+inline void CompareScalar(const LocalTensor<U> &dst, const LocalTensor<T> &src0, const T &src1Scalar, CMPMODE cmpMode, int64_t count) {
+  static_assert(model::one_of<T, half, float, int32_t>, "CompareScalar has no form for elements of this type");
+  static_assert(model::one_of<U, uint8_t, int8_t>, "CompareScalar has no form for elements of this type");
+  model::aligned("CompareScalar", "dst", dst.at, 32);
+  model::aligned("CompareScalar", "src0", src0.at, 32);
+  model::within("CompareScalar", "count", count, 0, 4294967295ll);
+  model::whole("CompareScalar", "count", count, 256 / sizeof(T));
+  model::CompareScalar(dst, src0, src1Scalar, cmpMode, uint32_t(count));
+}
+template <typename T, typename U>
+inline void Select(const LocalTensor<T> &dst, const LocalTensor<U> &selMask, const LocalTensor<T> &src0, const LocalTensor<T> &src1, SELMODE selMode, int64_t count) {
+  static_assert(model::one_of<T, half, float>, "Select has no form for elements of this type");
+  static_assert(model::one_of<U, uint8_t, uint16_t, uint32_t, uint64_t>, "Select has no form for elements of this type");
+  model::aligned("Select", "dst", dst.at, 32);
+  model::aligned("Select", "selMask", selMask.at, 32);
+  model::aligned("Select", "src0", src0.at, 32);
+  model::aligned("Select", "src1", src1.at, 32);
+  model::within("Select", "count", count, 0, 4294967295ll);
+  model::Select(dst, selMask, src0, src1, selMode, uint32_t(count));
+}
+template <typename T, typename U>
+inline void Select(const LocalTensor<T> &dst, const LocalTensor<U> &selMask, const LocalTensor<T> &src0, const T &src1, SELMODE selMode, int64_t count) {
+  static_assert(model::one_of<T, half, float>, "Select has no form for elements of this type");
+  static_assert(model::one_of<U, uint8_t, uint16_t, uint32_t, uint64_t>, "Select has no form for elements of this type");
+  model::aligned("Select", "dst", dst.at, 32);
+  model::aligned("Select", "selMask", selMask.at, 32);
+  model::aligned("Select", "src0", src0.at, 32);
+  model::within("Select", "count", count, 0, 4294967295ll);
+  model::Select(dst, selMask, src0, src1, selMode, uint32_t(count));
+}
+template <typename T>
+inline void ReduceSum(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<T> &sharedTmpBuffer, int64_t count) {
+  static_assert(model::one_of<T, half, float>, "ReduceSum has no form for elements of this type");
+  model::aligned("ReduceSum", "dst", dst.at, 8);
+  model::aligned("ReduceSum", "src", src.at, 32);
+  model::aligned("ReduceSum", "sharedTmpBuffer", sharedTmpBuffer.at, 32);
+  model::within("ReduceSum", "count", count, 1, 196608 / sizeof(T));
+  static const std::vector<model::Step> steps = {{PIPE_V, PIPE_V}, {PIPE_V, PIPE_S}, {PIPE_S, PIPE_S}, {PIPE_S, PIPE_V}, {PIPE_S, PIPE_MTE3}};
+  model::ReduceSum(dst, src, sharedTmpBuffer, int32_t(count), steps);
+}
+template <typename T>
+inline void ReduceMax(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<T> &sharedTmpBuffer, int64_t count) {
+  static_assert(model::one_of<T, half, float>, "ReduceMax has no form for elements of this type");
+  model::aligned("ReduceMax", "dst", dst.at, 8);
+  model::aligned("ReduceMax", "src", src.at, 32);
+  model::aligned("ReduceMax", "sharedTmpBuffer", sharedTmpBuffer.at, 32);
+  model::within("ReduceMax", "count", count, 1, 196608 / sizeof(T));
+  static const std::vector<model::Step> steps = {{PIPE_V, PIPE_V}, {PIPE_V, PIPE_S}, {PIPE_S, PIPE_S}, {PIPE_S, PIPE_V}, {PIPE_S, PIPE_MTE3}};
+  model::ReduceMax(dst, src, sharedTmpBuffer, int32_t(count), steps);
+}
+template <typename T>
+inline void ReduceMin(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<T> &sharedTmpBuffer, int64_t count) {
+  static_assert(model::one_of<T, half, float>, "ReduceMin has no form for elements of this type");
+  model::aligned("ReduceMin", "dst", dst.at, 8);
+  model::aligned("ReduceMin", "src", src.at, 32);
+  model::aligned("ReduceMin", "sharedTmpBuffer", sharedTmpBuffer.at, 32);
+  model::within("ReduceMin", "count", count, 1, 196608 / sizeof(T));
+  static const std::vector<model::Step> steps = {{PIPE_V, PIPE_V}, {PIPE_V, PIPE_S}, {PIPE_S, PIPE_S}, {PIPE_S, PIPE_V}, {PIPE_S, PIPE_MTE3}};
+  model::ReduceMin(dst, src, sharedTmpBuffer, int32_t(count), steps);
+}
+template <typename T>
+inline void WholeReduceSum(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t mask, int64_t repeatTime, int64_t dstRepStride, int64_t srcBlkStride, int64_t srcRepStride) {
+  static_assert(model::one_of<T, half, float>, "WholeReduceSum has no form for elements of this type");
+  model::aligned("WholeReduceSum", "dst", dst.at, 4);
+  model::aligned("WholeReduceSum", "src", src.at, 32);
+  model::within("WholeReduceSum", "mask", mask, 1, 256 / sizeof(T));
+  model::within("WholeReduceSum", "repeatTime", repeatTime, 0, 255);
+  model::within("WholeReduceSum", "dstRepStride", dstRepStride, 0, 65535);
+  model::within("WholeReduceSum", "srcBlkStride", srcBlkStride, 0, 65535);
+  model::within("WholeReduceSum", "srcRepStride", srcRepStride, 0, 65535);
+  model::WholeReduceSum(dst, src, int32_t(mask), int32_t(repeatTime), int32_t(dstRepStride), int32_t(srcBlkStride), int32_t(srcRepStride));
+}
+template <typename T>
+inline void Brcb(const LocalTensor<T> &dst, const LocalTensor<T> &src0, int64_t repeatTime, const BrcbRepeatParams &repeatParams) {
+  static_assert(model::one_of<T, half, bfloat16_t, float, int16_t, uint16_t, int32_t, uint32_t>, "Brcb has no form for elements of this type");
+  model::aligned("Brcb", "dst", dst.at, 32);
+  model::aligned("Brcb", "src0", src0.at, 32);
+  model::within("Brcb", "repeatTime", repeatTime, 0, 255);
+  model::Brcb(dst, src0, uint8_t(repeatTime), repeatParams);
+}
+template <typename T>
+inline void DataCopyPad(const LocalTensor<T> &dst, const GlobalTensor<T> &src, const DataCopyExtParams &dataCopyParams, const DataCopyPadExtParams<T> &padParams) {
+  model::aligned("DataCopyPad", "dst", dst.at, 32);
+  model::DataCopyPad(dst, src, dataCopyParams, padParams);
+}
+template <typename T>
+inline void DataCopyPad(const GlobalTensor<T> &dst, const LocalTensor<T> &src, const DataCopyExtParams &dataCopyParams) {
+  model::aligned("DataCopyPad", "src", src.at, 32);
+  model::DataCopyPad(dst, src, dataCopyParams);
+}
+template <typename T>
+inline void DataCopy(const LocalTensor<T> &dst, const GlobalTensor<T> &src, const Nd2NzParams &intriParams) {
+  model::aligned("DataCopy", "dst", dst.at, 32);
+  model::DataCopy(dst, src, intriParams);
+}
+template <typename T>
+inline void InitConstValue(const LocalTensor<T> &dst, const InitConstValueParams<T> &initConstValueParams) {
+  static_assert(model::one_of<T, half, bfloat16_t, float, int16_t, uint16_t, int32_t, uint32_t>, "InitConstValue has no form for elements of this type");
+  model::aligned("InitConstValue", "dst", dst.at, 32);
+  model::InitConstValue(dst, initConstValueParams);
+}
+template <typename T>
+inline void LoadData(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LoadData2DParams &loadDataParams) {
+  model::aligned("LoadData", "dst", dst.at, 512);
+  model::aligned("LoadData", "src", src.at, 32);
+  model::LoadData(dst, src, loadDataParams);
+}
+template <typename T>
+inline void LoadDataWithTranspose(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LoadData2dTransposeParams &loadDataParams) {
+  static_assert(model::one_of<T, half, bfloat16_t, float, int32_t, uint32_t, int8_t, uint8_t>, "LoadDataWithTranspose has no form for elements of this type");
+  model::aligned("LoadDataWithTranspose", "dst", dst.at, 512);
+  model::aligned("LoadDataWithTranspose", "src", src.at, 32);
+  model::LoadDataWithTranspose(dst, src, loadDataParams);
+}
+template <typename T, typename U, typename S>
+inline void Mmad(const LocalTensor<T> &dst, const LocalTensor<U> &fm, const LocalTensor<S> &filter, const MmadParams &mmadParams) {
+  static_assert(model::one_of<T, float, int32_t>, "Mmad has no form for elements of this type");
+  static_assert(model::one_of<U, half, bfloat16_t, float, int8_t>, "Mmad has no form for elements of this type");
+  static_assert(model::one_of<S, half, bfloat16_t, float, int8_t>, "Mmad has no form for elements of this type");
+  model::aligned("Mmad", "dst", dst.at, 1024);
+  model::aligned("Mmad", "fm", fm.at, 512);
+  model::aligned("Mmad", "filter", filter.at, 512);
+  model::Mmad(dst, fm, filter, mmadParams);
+}
+template <typename T, typename U, int config>
+inline void Fixpipe(const GlobalTensor<T> &dst, const LocalTensor<U> &src, const FixpipeParamsV220 &intriParams) {
+  model::aligned("Fixpipe", "src", src.at, 64);
+  model::Fixpipe<T, U, config>(dst, src, intriParams);
+}
+template <HardEvent event>
+inline void SetFlag(int64_t eventID) {
+  model::within("SetFlag", "eventID", eventID, 0, 7);
+  model::SetFlag<event>(int32_t(eventID));
+}
+template <HardEvent event>
+inline void WaitFlag(int64_t eventID) {
+  model::within("WaitFlag", "eventID", eventID, 0, 7);
+  model::WaitFlag<event>(int32_t(eventID));
+}
+template <pipe_t pipe>
+inline void PipeBarrier() {
+  model::PipeBarrier<pipe>();
+}
+template <uint8_t modeId, pipe_t pipe>
+inline void CrossCoreSetFlag(int64_t flagId) {
+  model::within("CrossCoreSetFlag", "flagId", flagId, 0, 15);
+  model::CrossCoreSetFlag<modeId, pipe>(uint16_t(flagId));
+}
+inline void CrossCoreWaitFlag(int64_t flagId) {
+  model::within("CrossCoreWaitFlag", "flagId", flagId, 0, 15);
+  model::CrossCoreWaitFlag(uint16_t(flagId));
+}
+inline int64_t GetBlockIdx() {
+  return model::GetBlockIdx();
+}
+inline int64_t GetBlockNum() {
+  return model::GetBlockNum();
+}
+inline int64_t GetSubBlockIdx() {
+  return model::GetSubBlockIdx();
+}
+}  // namespace AscendC
