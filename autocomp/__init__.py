@@ -29,6 +29,7 @@ from autocomp.version import __version__
 if TYPE_CHECKING:
     from autocomp.report.compare import Comparison
     from autocomp.runtime.program import Program
+    from autocomp.targets import Target
 
 __all__ = [
     "AutocompError",
@@ -51,7 +52,7 @@ __all__ = [
 
 def optimize(
     model: Any,
-    target: str = "cpu",
+    target: str | Target = "cpu",
     *,
     options: Options | None = None,
     trace: Trace | None = None,
@@ -64,7 +65,8 @@ def optimize(
 
     model: an ONNX path, bytes or ModelProto; a torch nn.Module (with `example_inputs=(...)`) or ExportedProgram; a
     Python function over arrays (with `example_inputs`); the project's text form; or an `ir.node.Graph`.
-    target: "cpu", "cuda", "cuda:h200", "maca:c500", "ascend:910b", ... (`autocomp targets` lists them).
+    target: "cpu", "cuda", "cuda:h200", "maca:c500", "ascend:910b", ... (`autocomp targets` lists them); or a
+    `targets.Target`, such as one with other figures of its chip.
     `named` are fields of `Options` (without=["fusion/*"], rules=["mine.yaml"], max_body_ops=32, ...).
     verify: also replay the program against the float64 reference on seeded random inputs.
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 SELDOM = 100_000  # new objects between two looks for cycles of garbage: 7 % of ResNet-50's seconds and no more memory, against 700
 
 
-def compile_model(model: Any, target: str, options: Options, trace: Trace, **frontend: Any) -> Program:
+def compile_model(model: Any, target: str | Target, options: Options, trace: Trace, **frontend: Any) -> Program:
     """model -> Program. Each stage is timed and recorded in `trace`, all of them by one clock (`deadline.py`).
 
     `frontend` goes to `frontends.load` (example_inputs=, dims=, name=).
@@ -46,9 +46,9 @@ def compile_model(model: Any, target: str, options: Options, trace: Trace, **fro
         return _compiled(model, target, options, trace, deadline, **frontend)
 
 
-def _compiled(model: Any, target: str, options: Options, trace: Trace, deadline: Deadline, **frontend: Any) -> Program:
+def _compiled(model: Any, target: str | Target, options: Options, trace: Trace, deadline: Deadline, **frontend: Any) -> Program:
     with trace.stage("rules") as note:  # first, as it takes no time to find a misspelt name
-        machine = load_target(target, options)
+        machine = load_target(target, options) if isinstance(target, str) else target
         rules = rewrite.load_rules(options.rules, without=options.without, options=options)
         note.update(target=machine.name, chip=machine.chip.name, rules=len(rules))
     graph = given_away(import_model(model, trace, **frontend), options.donate)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -180,6 +181,11 @@ def explain(
     why: Annotated[str | None, typer.Option("--why", help="A kernel: which rules made it, and what bounds it.")] = None,
     why_not: Annotated[str | None, typer.Option("--why-not", help="A rule: where it did not fire, and the condition that failed.")] = None,
     at: Annotated[str | None, typer.Option("--at", help="With --why-not: a node of the model, by a part of its name.")] = None,
+    what_if: Annotated[
+        list[str] | None,
+        typer.Option("--what-if", help="Another figure of the chip, and what would be chosen then: --what-if memories.dram.bandwidth=8e12; "
+                     "may be given again."),
+    ] = None,
     tuned: Tuned = True,
     as_json: Json = False,
 ) -> None:
@@ -191,10 +197,41 @@ def explain(
 
     if at is not None and why_not is None:
         raise typer.BadParameter("--at says where a rule of --why-not did not fire")
+    asked = [flag for flag, given in (("--why", why), ("--why-not", why_not), ("--what-if", what_if)) if given]
+    if len(asked) > 1:
+        raise typer.BadParameter(f"{' and '.join(asked)}: one question at a time")
     choice.start()
-    program = choice.compile(model, as_json, tuned)
-    text, data = explain_program(program, why=why, why_not=why_not, at=at)
+    if what_if:
+        text, data = _what_if(model, choice, what_if, as_json)
+    else:
+        program = choice.compile(model, as_json, tuned)
+        text, data = explain_program(program, why=why, why_not=why_not, at=at)
+        if choice.without and not asked:
+            more, data["without"] = _worth(model, choice, program, as_json)
+            text += f"\n{more}"
     typer.echo(json.dumps(data, indent=1) if as_json else text)
+
+
+def _worth(model: str, choice: Choice, program: Any, quiet: bool) -> tuple[str, dict[str, Any]]:
+    """What the rules that were left out are worth: the program with them beside this one."""
+    from autocomp.report.difference import difference
+
+    whole = choice.optimized(model, replace(program.options, without=()), quiet)
+    return difference(whole, program, [f"without {', '.join(choice.without or ())}"])
+
+
+def _what_if(model: str, choice: Choice, changes: list[str], quiet: bool) -> tuple[str, dict[str, Any]]:
+    """The program for this chip and for one with other figures, both by the cost model alone."""
+    from autocomp.cost.changed import changed
+    from autocomp.report.difference import difference
+    from autocomp.targets import load_target
+
+    options = replace(choice.options(), tuned=False)
+    machine: Any = load_target(choice.target, options)
+    chip, told = changed(machine.chip, changes)
+    now = choice.optimized(model, options, quiet, machine)
+    then = choice.optimized(model, options, quiet, replace(machine, chip=chip))
+    return difference(now, then, [f"what if {x} ({chip.name})?" for x in told])
 
 
 @app.command()

@@ -192,15 +192,15 @@ class Choice:
         options = self.options()
         return self.optimized(model, options if tuned else replace(options, tuned=False), quiet)
 
-    def optimized(self, model: str, options: Any, quiet: bool) -> Any:
-        """As `compile`, with these options."""
+    def optimized(self, model: str, options: Any, quiet: bool, target: Any = None) -> Any:
+        """As `compile`, with these options, and for another target."""
         from autocomp import optimize
         from autocomp.report.progress import StageProgress
         from autocomp.trace import Trace
 
         trace = Trace()
         with StageProgress(err, trace, enabled=not quiet):
-            return optimize(model, target=self.target, options=options, trace=trace, dims=self.sizes() or None)
+            return optimize(model, target=target or self.target, options=options, trace=trace, dims=self.sizes() or None)
 
 
 def with_choice(command: Callable[..., None]) -> Callable[..., None]:

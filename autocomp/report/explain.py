@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import Any
 
 from autocomp.errors import AutocompError
 from autocomp.ir.places import short
-from autocomp.report.layers import layer_lines, model_places, model_text
-from autocomp.report.tables import plural, remarks, runners_up, seconds_text
-
-FEW = 12  # names that an error lists; of more it says what lists them
-SHOWN = 3  # conditions of a rule that failed, which are shown
-VALUES = 2  # that one condition saw
-LONG = 120  # characters of a condition
+from autocomp.report.layers import called, layer_lines, model_places
+from autocomp.report.tables import near_hint, plural, remarks, runners_up, seconds_text
+from autocomp.report.why_not import why_not as refusals
 
 
 def explain(program: Any, why: str | None = None, why_not: str | None = None, at: str | None = None) -> tuple[str, dict[str, Any]]:
@@ -25,7 +20,7 @@ def explain(program: Any, why: str | None = None, why_not: str | None = None, at
     if why is not None:
         return _why(program, why)
     if why_not is not None:
-        return _why_not(program, why_not, at)
+        return refusals(program, why_not, at)
     lines = [
         f"{program.name} on {program.target.name} ({program.target.chip.name}): {plural(len(program.calls.calls), 'kernel')}, "
         f"predicted {seconds_text(program.predicted)}"
@@ -55,21 +50,16 @@ def explain(program: Any, why: str | None = None, why_not: str | None = None, at
     }
 
 
-def _near(name: str, known: list[str], all_of_them: str) -> str:
-    near = get_close_matches(name, known, 3)
-    return f"nearest: {', '.join(near)}" if near else f"known: {', '.join(known)}" if len(known) <= FEW else all_of_them
-
-
 def _why(program: Any, name: str) -> tuple[str, dict[str, Any]]:
     k = next((k for k in program.kernels if k.name == name), None)
     if k is None:
-        hint = _near(name, [k.name for k in program.kernels], "`autocomp explain MODEL` lists them")
+        hint = near_hint(name, [k.name for k in program.kernels], "`autocomp explain MODEL` lists them")
         raise AutocompError(f"there is no kernel '{name}'", where="explain --why", hint=hint)
     others = [e for e in program.trace.of("schedule") if e.data.get("signature") == k.signature]
     lines = [
         f"{k.name}, called {plural(k.calls, 'time')}",
         f"  computes   {' '.join(k.ops)}",
-        *[f"  of model   {text}" for text in _few(_model_of(program, k.name))],
+        *[f"  of model   {text}" for text in _few(called(program, k.name))],
         f"  predicted  {seconds_text(k.predicted)}, bound by {k.bound}",
         f"  schedule   {k.schedule}",
     ]
@@ -98,11 +88,6 @@ def _why(program: Any, name: str) -> tuple[str, dict[str, Any]]:
     }
 
 
-def _model_of(program: Any, kernel: str) -> list[str]:
-    """What the model calls the nodes that each call of a kernel computes."""
-    return [t for c in program.calls.calls if c.kernel.name == kernel and (t := model_text(program, c, FEW))]
-
-
 def _saving(directive: Any) -> str:
     """What a directive saves by the model; "" where its price does not know it."""
     saves = directive.data.get("saves", 0.0)
@@ -112,106 +97,3 @@ def _saving(directive: Any) -> str:
 def _few(texts: list[str], most: int = 4) -> list[str]:
     left = len(texts) - most + 1
     return texts if left < 2 else [*texts[: most - 1], f"and {plural(left, 'more call')}"]
-
-
-def _why_not(program: Any, rule: str, at: str | None) -> tuple[str, dict[str, Any]]:
-    known = sorted(set(program.rule_names))
-    if rule not in known:
-        hint = _near(rule, known, "`autocomp rules list` shows them")
-        raise AutocompError(f"there is no rule '{rule}' in force", where="explain --why-not", hint=hint)
-    rejected = [e.data for e in program.trace.of("reject") if e.name == rule]
-    if at is not None:
-        rejected = [r for r in rejected if at.lower() in _where(program, r).lower()]
-        if not rejected and not any(at.lower() in p.lower() for p in _all_places(program)):
-            near = get_close_matches(at, _all_places(program), 3)
-            raise AutocompError(f"the model has no node that is called '{at}'", where="explain --at",
-                                hint=f"nearest: {', '.join(near)}" if near else "`autocomp explain MODEL` lists them")  # fmt: skip
-    count = sum(int(e.data.get("count", 1)) for e in program.trace.of("rule") if e.name == rule)
-    refused = sum(int(r.get("count", 1)) for r in rejected)
-    made = [(e.name, *e.data["made"][rule].values(), e.data["rule"] == rule) for e in program.trace.of("schedule")
-            if rule in e.data.get("made", ())]  # fmt: skip
-    gave = [(e.data["kernel"], e.data["directive"], e.data["used"]) for e in program.trace.of("directive") if e.name == rule]
-    place = f" at {at}" if at is not None else ""
-    lines = [f"{rule}: fired {plural(count, 'time')}, matched and was refused {plural(refused, 'time')}{place}"]
-    if made:
-        n = sum(m for _, m, *_ in made)
-        lines[0] = f"{rule}: made {plural(n, 'schedule')}, matched and was refused {plural(refused, 'time')}{place}"
-    for kernel, n, best, chosen in made:
-        lines.append(f"  made: kernel {kernel}, {plural(n, 'schedule')}, {'one of them was chosen, ' if chosen else ''}the cheapest {best}")
-    lines += [f"  gave: kernel {kernel}, {name}{'' if used else ', which had no use for it'}" for kernel, name, used in gave]
-    misses = near_misses(program, rule, rejected)
-    lines += [f"  {m}" for m in misses[:SHOWN]]
-    if len(misses) > SHOWN:
-        lines.append(f"  and {plural(len(misses) - SHOWN, 'other condition')} before these in the rule")
-    if not count and not made and not rejected and not gave:
-        lines.append(f"  {_silent(program, rule) if at is None else _none_there(program, rule)}")
-    return "\n".join(lines), {"rule": rule, "fired": count, "refused": rejected,
-                              "made": {kernel: {"schedules": n, "cheapest": best} for kernel, n, best, _ in made},
-                              "gave": [{"kernel": kernel, "directive": name, "used": used} for kernel, name, used in gave]}  # fmt: skip
-
-
-def near_misses(program: Any, rule: str, rejected: list[dict[str, Any]]) -> list[str]:
-    """A line for each condition that failed, the nearest miss first (a rule's conditions are asked in order, so the last ones): how often,
-    which values it saw, and one place.
-
-    rank(?x) == 2 fails 18 times: rank(?x) is 3 (14 times), 4 (4 times); for example at encoder.layer.0.query (linear), f32[1, 32, 64]
-    """
-    from autocomp.rewrite import load_rules
-
-    groups: dict[str, dict[str, int]] = {}
-    example: dict[str, str] = {}
-    told = [r for r in rejected if r.get("reason") or r.get("why")]
-    for r in told:
-        condition, _, values = str(r.get("reason") or r["why"]).partition(" is false")
-        seen = groups.setdefault(condition, {})
-        seen[values.removeprefix(": ")] = seen.get(values.removeprefix(": "), 0) + max(1, int(r.get("count", 1)))
-        example.setdefault(condition, _where(program, r))
-    mine = next((r for r in load_rules(program.options.rules, options=program.options) if r.name == rule), None)
-    order = [str(c) for c in mine.where] if mine else []
-    rank = lambda c: next((k for k, text in enumerate(order) if c in text), -1)
-    lines = []
-    for condition, seen in sorted(groups.items(), key=lambda g: (-rank(g[0]), -sum(g[1].values()))):
-        n = sum(seen.values())
-        most = sorted(seen.items(), key=lambda v: -v[1])
-        values = "; ".join(f"{_cut(v)} ({plural(k, 'time')})" if len(seen) > 1 else _cut(v) for v, k in most[:VALUES] if v)
-        more = f"; {len(most) - VALUES} other values" if len(most) > VALUES else ""
-        fails = f"{_cut(condition)} fails" if rank(condition) >= 0 or condition != _cut(condition) or values else condition
-        where = f"; for example at {example[condition]}" if example[condition] else ""
-        lines.append(f"refused {plural(n, 'time')}: {fails}{f': {values}{more}' if values else ''}{where}")
-    if (rest := sum(int(r["count"]) for r in rejected if r not in told)) and lines:
-        lines[-1] += f" ({rest} more of this rule are not in the trace)"
-    return lines
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= LONG else f"{text[: LONG - 1]}…"
-
-
-def _where(program: Any, refused: dict[str, Any]) -> str:
-    """Where a rule was refused: the model's name for the node, its type; or the kernel and what it computes."""
-    if "kernel" in refused:
-        called = _model_of(program, refused["kernel"])
-        return f"kernel {refused['kernel']}" + (f" ({called[0]})" if called else "")
-    return ", ".join(filter(None, (short(refused.get("place", "")), refused.get("at", ""))))
-
-
-def _all_places(program: Any) -> list[str]:
-    return sorted({short(p) for p in program.calls.source.locations.values()})
-
-
-def _none_there(program: Any, rule: str) -> str:
-    """What it means that no refusal of a rule at some node is in the trace."""
-    left_out = sum(e.data.get("count", 1) for e in program.trace.of("reject") if e.name == rule and not e.data.get("reason", "-"))
-    kept = f"it matched nothing there, or is one of the {left_out} refusals that the trace has not kept"
-    return kept if left_out else "its left side matches nothing there"
-
-
-def _silent(program: Any, rule: str) -> str:
-    """What it means that the trace does not mention a rule."""
-    from autocomp.rewrite import load_rules
-    from autocomp.rewrite.vocabulary import KERNEL_PHASES
-
-    phase = next(r.phase for r in load_rules(program.options.rules, options=program.options) if r.name == rule)
-    if phase in KERNEL_PHASES:
-        return f"it matched no kernel of {program.target.name}, or made no schedule that another rule had not made before"
-    return "its left side matched nothing in this model"

@@ -45,6 +45,11 @@ def model_text(program: Any, call: Call, most: int = 4) -> str:
     return summary(model_places(program, call), most)
 
 
+def called(program: Any, kernel: str, most: int = 12) -> list[str]:
+    """What the model calls the nodes that each call of a kernel computes, a line a call that has names."""
+    return [t for c in program.calls.calls if c.kernel.name == kernel and (t := model_text(program, c, most))]
+
+
 def runs(kernels: Sequence[str]) -> list[Run]:
     """The calls in order, as runs that repeat where they do: of those that begin at a call the one that covers most, the shortest first."""
     out: list[Run] = []

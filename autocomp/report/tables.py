@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import Any
 
 from rich.table import Table
@@ -45,6 +46,15 @@ def _of_measurements(program: Any) -> list[str]:
 def plural(n: int, noun: str) -> str:
     """1 kernel, 2 kernels."""
     return f"{n} {noun}{'' if n == 1 else 's'}"
+
+
+FEW = 12  # names that an error lists; of more it says what lists them
+
+
+def near_hint(name: str, known: list[str], all_of_them: str) -> str:
+    """The next step where there is no such name: the nearest ones, all where they are few, else what lists them."""
+    near = get_close_matches(name, known, 3)
+    return f"nearest: {', '.join(near)}" if near else f"known: {', '.join(known)}" if len(known) <= FEW else all_of_them
 
 
 def kernel_rows(program: Any, timing: Any = None) -> list[dict[str, Any]]:

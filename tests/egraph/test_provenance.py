@@ -131,7 +131,8 @@ def test_why_not_says_alike_refusals_once_and_the_nearest_first():
     text = program.explain(why_not="algebra/add-exact-zero")
     head, *lines = text.splitlines()
     assert "was refused 96 times" in head, text
-    assert len(lines) == 2 and "value(?c) == 0 fails: " in lines[0] and "is_uniform(?c) fails" in lines[1], text
+    assert len(lines) == 2 and "'value(?c) is 0', not so 16 times: value(?c) is 0.5 to 45.5;" in lines[0], text
+    assert "'?c is uniform (all elements are one known number)' (44 times)" in lines[1], text
     assert "for example at layer" in lines[0] and "36 more of this rule are not in the trace" in lines[1], text
     at = program.explain(why_not="algebra/add-exact-zero", at="layer3/")
     assert "was refused 1 time at layer3/" in at and "value(?c) is 3.5" in at, at

@@ -1,0 +1,77 @@
+"""What another program of the same model would be: another chip's figures, or fewer rules. Which kernels change, and by how much."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from autocomp.report.layers import model_text
+from autocomp.report.matching import makes, matched
+from autocomp.report.tables import plural, seconds_text
+
+SHOWN = 12  # groups of kernels that are told one by one
+SAME = 5e-3  # times that differ by less are said to be the same
+
+
+def ratio_text(before: float, after: float) -> str:
+    """`1.25 times faster`, `1.10 times slower` or `no faster and no slower`."""
+    if not before or not after or abs(before / after - 1) < SAME:
+        return "no faster and no slower"
+    return f"{max(before, after) / min(before, after):.2f} times {'faster' if after < before else 'slower'}"
+
+
+def difference(now: Any, then: Any, what: Sequence[str], measured: tuple[float, float] | None = None) -> tuple[str, dict[str, Any]]:
+    """(text, data). `now`, `then`: programs of one model; `what`: a line for each thing in which they differ; `measured`: seconds of both,
+    where they run here."""
+    kernels = {p: {k.signature: k for k in p.kernels} for p in (now, then)}
+    groups: dict[tuple[Any, ...], list[Any]] = {}
+    for g in matched(makes(now), makes(then)):
+        a, b = (tuple(kernels[p][p.calls.calls[i].kernel.signature] for i in side) for p, side in ((now, g.a), (then, g.b)))
+        groups.setdefault((tuple((k.signature, k.schedule) for k in a), tuple((k.signature, k.schedule) for k in b)), []).append((g, a, b))
+    ratio = ratio_text(now.predicted, then.predicted)
+    lines = [*what, f"predicted {seconds_text(then.predicted)} instead of {seconds_text(now.predicted)}: {ratio}"]
+    if measured:
+        lines.append(f"measured {seconds_text(measured[1])} instead of {seconds_text(measured[0])}: {ratio_text(*measured)}")
+    rows: list[dict[str, Any]] = []
+    for (left, right), alike in groups.items():
+        g, a, b = alike[0]
+        before, after = (sum(k.predicted for k in side) for side in (a, b))
+        place = model_text(now, now.calls.calls[g.a[0]]) if g.a else model_text(then, then.calls.calls[g.b[0]])
+        rows.append({"before": [k.name for k in a], "after": [k.name for k in b], "times": len(alike), "changed": left != right,
+                     "at": place, "predicted": [before, after], "text": _text(a, b),
+                     "bound": [" ".join(dict.fromkeys(k.bound for k in side)) for side in (a, b)]})  # fmt: skip
+    moved = sorted((r for r in rows if r["changed"]), key=lambda r: -abs(r["predicted"][0] - r["predicted"][1]) * r["times"])
+    same = sum(r["times"] for r in rows if not r["changed"])
+    if not moved:
+        lines.append("no kernel changes")
+    for r in moved[:SHOWN]:
+        often = f" ({r['times']} times)" if r["times"] > 1 else ""
+        place = f"{r['at']}: " if r["at"] else ""
+        lines.append(f"  {place}{r['text']}{often}; {_moved(r)}")
+    if len(moved) > SHOWN:
+        lines.append(f"  and {plural(len(moved) - SHOWN, 'smaller change')}")
+    if moved and same:
+        lines.append(f"  {plural(same, 'kernel')} of the program stay{'s' if same == 1 else ''} as {'it is' if same == 1 else 'they are'}")
+    return "\n".join(lines), {"what": list(what), "predicted": [now.predicted, then.predicted], "measured": measured, "kernels": rows}
+
+
+def _text(a: Sequence[Any], b: Sequence[Any]) -> str:
+    """One kernel with another schedule, or other kernels."""
+    if [k.signature for k in a] == [k.signature for k in b]:
+        changes = [f"{x.name}: {_clauses(y, x)} instead of {_clauses(x, y)}" for x, y in zip(a, b, strict=True) if x.schedule != y.schedule]
+        return ", ".join(changes) or ", ".join(k.name for k in a)
+    names = lambda ks: ", ".join(k.name for k in ks) or "nothing"
+    return f"{names(b)} instead of {names(a)}"
+
+
+def _clauses(k: Any, other: Any) -> str:
+    """What a kernel's schedule says that the other one's does not."""
+    theirs = set(other.schedule.split(" | "))
+    return " | ".join(c for c in k.schedule.split(" | ") if c not in theirs) or "nothing"
+
+
+def _moved(row: dict[str, Any]) -> str:
+    """Its time and what binds it, before and after."""
+    (s, t), (p, q) = row["predicted"], row["bound"]
+    bound = f"bound by {p}" if p == q else f"bound by {q} instead of {p}"
+    return f"{seconds_text(s)} -> {seconds_text(t)}, {bound}"
