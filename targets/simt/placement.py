@@ -65,8 +65,8 @@ class Placer:
         return found
 
     def run(self) -> Placement:
-        if self.out.threads % self.out.wave:
-            raise self.refuse(f"{self.out.threads} threads are no whole number of waves of {self.out.wave}", "take a multiple of it")
+        if (of_block := self.out.threads // self.out.cluster) % self.out.wave:
+            raise self.refuse(f"{of_block} threads of a block are no whole number of waves of {self.out.wave}", "take a multiple of it")
         mmas = [s for s in self.stmts if s.op == "mma"]
         chained = any(self.depends(s.srcs[i], {m.dst for m in mmas if m is not s}) for s in mmas for i in (0, 1))
         self.wide = chained and any(map(self.too_wide, mmas))

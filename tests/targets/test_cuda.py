@@ -77,7 +77,7 @@ def test_a_tile_beyond_the_registers_is_refused_with_both_numbers():
 @pytest.mark.parametrize(
     ("text", "schedule", "reason"),
     [
-        (gemm(64, 64, 64), by_hand({"i0": 64, "i1": 64}, threads=48), "48 threads are no whole number of waves of 32"),
+        (gemm(64, 64, 64), by_hand({"i0": 64, "i1": 64}, threads=48), "48 threads of a block are no whole number of waves of 32"),
         (gemm(64, 64, 64), by_hand({"i0": 64}, threads=128, instruction="tf32"), "no instruction 'tf32' for a contraction f16 x f16"),
         (gemm(64, 64, 64, "f16", "4, "), by_hand({"i0": 2}, threads=128), "batch axis i0 of a contraction has a tile of 2"),
         (graph({"x": "f16[8, N]"}, "%0 = softmax(x, axes=[1])").replace("graph g\n", "graph g\ndim N in 1..2000\n"),
@@ -87,6 +87,13 @@ def test_a_tile_beyond_the_registers_is_refused_with_both_numbers():
 def test_a_schedule_that_cannot_be_printed_is_refused_with_its_reason(text, schedule, reason):
     with pytest.raises(UnsupportedOp, match=reason):
         CudaTarget(load_chip("a100")).emit(kernel_of(text), schedule)
+
+
+def test_blocks_of_a_cluster_are_whole_waves():
+    """Four blocks of 16 threads are two waves of 32, which no block has."""
+    softmax = kernel_of(graph({"x": "f16[19, 4096]"}, "%0 = softmax(x, axes=[1])"))
+    with pytest.raises(UnsupportedOp, match="16 threads of a block are no whole number of waves of 32"):
+        CudaTarget(load_chip("h200")).emit(softmax, by_hand({"i0": 1, "i1": 1024}, threads=16, cluster=4))
 
 
 @pytest.mark.parametrize(("name", "dtype"), [("gemm_f8e4m3", "f8e4m3"), ("to_f8e4m3", "f8e4m3"), ("through_f8e5m2", "f8e5m2")])

@@ -78,7 +78,7 @@ def test_the_tile_program_does_not_know_the_target():
 
 def test_half_a_wave_is_refused():
     kernel = autocomp.optimize(GRAPHS["gemm"], target="maca").calls.calls[0].kernel
-    with pytest.raises(UnsupportedOp, match="32 threads are no whole number of waves of 64"):
+    with pytest.raises(UnsupportedOp, match="32 threads of a block are no whole number of waves of 64"):
         load_target("maca").emit(kernel, by_hand({"i0": 32, "i1": 32, "r0": 32}, stages=2, threads=32))
 
 
