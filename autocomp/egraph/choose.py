@@ -330,7 +330,8 @@ def found_together(kernels: Sequence[Kernel], roles: Sequence[Roles], rules: Rul
 
 
 def _asked(kernel: Kernel, roles: Roles, rules: RuleSet, chip: Chip, options: Options) -> Asked:
-    own = {"legal": lambda _move: _may_split(kernel, roles.split, options.exact), "room": lambda level: _room(chip, level)}
+    own = {"legal": lambda _move: _may_split(kernel, roles.split, options.exact), "room": lambda level: int(_room(chip, level)),
+           "kept_shared": lambda: int(chip.limits.get("shared_reserved", 0)), **tensors_of(kernel)}  # fmt: skip
     functions = kernel_functions(roles, chip, options) | own
     return Asked(roles, functions, lambda s: legal(kernel, s, options.exact), directives_of(roles, rules, chip, options))
 
@@ -373,10 +374,18 @@ def _may_split(kernel: Kernel, axis: str, exact: bool) -> bool:
 
 def _room(chip: Chip, level: str) -> float:
     """Bytes of a level that one tile may take."""
+    if level == "registers":
+        return float(chip.registers.count * chip.registers.bytes)
     memory = next((m for m in chip.memories if m.name == level.lower()), None)
     if memory is None:
         raise Unanswerable(f"chip {chip.name} has no memory '{level}', but {', '.join(m.name for m in chip.memories)}")
     return memory.capacity / (2 if memory.cache else 1)
+
+
+def tensors_of(kernel: Kernel) -> dict[str, Any]:
+    """What `fits(tile)` asks about a kernel's tensors: whether some results have two bytes, and the fewest bytes of an input's elements."""
+    return {"short_results": lambda: int(any(a.type.dtype.bytes == 2 for a in kernel.outputs)),
+            "input_bytes": lambda: min((a.type.dtype.bytes for a in kernel.inputs), default=0)}
 
 
 def kernel_functions(roles: Roles, chip: Chip, options: Options) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from autocomp.ir.types import dim_hint
 from autocomp.loops.verdict import Verdict
 from autocomp.options import Options
 from autocomp.rewrite.rule import Rule
-from autocomp.rewrite.where import Env, holds
+from autocomp.rewrite.where import Env
 
 UNTILED = "untiled"
 FEW = "all but a few schedules of each kernel"  # what is left out after the deadline
@@ -186,7 +186,7 @@ class _KernelEGraph:
     def _why_not(self, r: KernelRule, i: int, n: int, row: Mapping[str, int]) -> str:
         """Why a condition fails for these values, "" if it holds."""
         spoken = {name: self.words.values[v] if name in r.words else v for name, v in row.items()}
-        return holds((r.conditions[i].expr,), Env({**r.fixed[n], **spoken}, self.kernels[n].asked.functions)).reason
+        return r.conditions[i].why_not(Env({**r.fixed[n], **spoken}, self.kernels[n].asked.functions))
 
     # ---- results
     def found(self) -> list[tuple[tuple[Schedule, str], ...]]:

@@ -20,6 +20,7 @@ from typing import Any
 from autocomp.cost.roles import Roles, spread
 from autocomp.egraph.directives import Directives
 from autocomp.egraph.kernel_terms import LIMIT, Condition, Number, Unstated, condition, is_legal, number
+from autocomp.egraph.room import is_room, needs
 from autocomp.errors import RuleError
 from autocomp.ir.schedule import Schedule
 from autocomp.rewrite.expr import Expr, Ref
@@ -27,7 +28,7 @@ from autocomp.rewrite.laws import check_choice
 from autocomp.rewrite.pattern import Apply
 from autocomp.rewrite.rule import Rule
 from autocomp.rewrite.vocabulary import FIELDS, ROLE, WORDS
-from autocomp.rewrite.where import Env, Unanswerable, evaluate, holds
+from autocomp.rewrite.where import Env, Unanswerable, evaluate
 
 TILES = ("rows", "cols", "depth", "batch", "taps")  # 0: the whole axes; of taps: as the depth says
 COLUMNS = (*TILES, *FIELDS, *WORDS)
@@ -308,14 +309,24 @@ class _Compiler:
         if n.high > min(limits.values()):
             self.facts.append(f"(= (bool-<= {n.text} {self._constant(f'most {ROLE.get(key, key)}', limits)}) true)")
 
+    def _conditions(self, c: Expr) -> list[Condition]:
+        """One of `where`; of `fits(tile)` what it stands for here."""
+        if not is_room(c):
+            return [condition(c, self.free, self._known)]
+        if self.rule.phase != "tiling":
+            raise RuleError(f"{c}: a {self.rule.phase} rule does not say the whole tile", where=self.rule.where_text,
+                            hint="write it in the tiling rule; targets refuse what does not fit")  # fmt: skip
+        found = needs(self.rule, self.subjects[0].roles.form)
+        return [replace(condition(n.holds, self.free, self._known), need=n) for n in found]
+
     def result(self) -> KernelRule:
         for key, e in self.rhs.attrs:
             role = ROLE.get(key, key)
             empty = role in TILES and not any(axes_of(self.subjects[0].roles, role))
             self.row[COLUMNS.index(role)] = "0" if empty else self._value(key, e)
-        conditions = [condition(c, self.free, self._known) for c in self.rule.where]
+        conditions = [x for c in self.rule.where for x in self._conditions(c)]
         same = [c for c in conditions if not c.variables and not is_legal(c.expr)]  # the same for every choice
-        never = {n: next((a.reason for a in (holds((c.expr,), env) for c in same) if not a), "") for n, env in self.envs.items()}
+        never = {n: next((why for c in same if (why := c.why_not(env))), "") for n, env in self.envs.items()}
         at = {n: self.carried.index(self._text(n)) for n in self.free}
         open_ = tuple(c for c in conditions if c not in same)
         out = KernelRule(self.rule, self.n, at, open_, self.fixed, frozenset(self.spoken), never, self.choices)

@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from autocomp.egraph.room import Need
 from autocomp.rewrite.expr import Call, Expr, Op, Ref, Word, walk
+from autocomp.rewrite.where import Env, evaluate, holds
 
 LIMIT = 2**62
 COMPARE = {"==": "bool-=", "<": "bool-<", "<=": "bool-<=", ">": "bool->", ">=": "bool->="}
@@ -38,11 +40,20 @@ Known = Callable[[Expr], Number | bool | None]  # what mentions no variable; Non
 
 @dataclass(frozen=True)
 class Condition:
-    """One `where` condition: the boolean expression that egglog decides ("" if it cannot), and the variables it mentions."""
+    """One `where` condition: the boolean expression that egglog decides ("" if it cannot), and the variables it mentions. `need`: what of
+    a block it compares, where it is one of `fits(tile)`."""
 
     expr: Expr
     text: str
     variables: tuple[str, ...]
+    need: Need | None = None
+
+    def why_not(self, env: Env) -> str:
+        """Why it fails for these values, "" if it holds."""
+        answer = holds((self.expr,), env)
+        if answer or self.need is None:
+            return answer.reason
+        return f"fits(tile) is false: {self.need.what}: needs {evaluate(self.need.needed, env)}, has {evaluate(self.need.available, env)}"
 
 
 def is_legal(e: Expr) -> bool:

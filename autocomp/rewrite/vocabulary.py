@@ -151,7 +151,8 @@ MOVES = {  # of recurrences: op -> fields
 }
 KERNEL = {
     "legal": Function(1, 3, "isl allows it: legal(tile), legal(split), legal(tile, time, space)"),
-    "fits": Function(2, 2, "fits(L2, bytes): they fit a memory of the chip (a cache: half of it)"),
+    "fits": Function(1, 2, "fits(tile): a block may hold the tile (GPUs); fits(L2, bytes): a memory of the chip holds them, or half of a "
+                           "cache, or the registers of a core"),
     "kind": Function(0, 0, "the kernel's form: contract, chain, online, reduce or map"),
     "extent": Function(1, 1, "extent(m): the product of a role's extents"),
     "bytes": Function(1, 1, "of one element of a dtype"),
@@ -167,7 +168,7 @@ KERNEL = {
     "power_of_two": Function(1, 1, "a number is one"),
 }
 KERNEL_WORDS = frozenset({"tile", "split", "time", "space", *ROLE, *FORMS, "recurrence", "L1", "L2", "L3", "l1", "l2", "l3", "shared",
-                          "l0a", "l0b", "l0c", "ub"})  # fmt: skip
+                          "registers", "l0a", "l0b", "l0c", "ub"})  # fmt: skip
 
 
 def _times(low: int, high: int) -> str:

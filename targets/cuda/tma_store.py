@@ -18,6 +18,7 @@ from autocomp.targets.simt.placed import tile_of
 from autocomp.targets.simt.placement import ALIGN
 from autocomp.targets.source import TensorMap
 
+from autocomp.cost.derived import constant
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.affine import Aff
 from autocomp.tile.layout import Layout
@@ -27,7 +28,7 @@ from autocomp.tile.program import Stmt, Tensor
 if TYPE_CHECKING:
     from autocomp.targets.cuda.warp_specialised import WarpSpecialisedPrinter
 
-STAGE = 16384  # bytes in which a warpgroup leaves results for the bulk engine: two boxes of 64 x 64, or one where that is all
+STAGE = int(constant("staged_bytes"))  # of a warpgroup: two boxes of 64 x 64, or one where that is all
 BOX_BYTES = 8192
 PLACES = 3  # of a warpgroup's boxes, with a spare one
 

@@ -14,6 +14,7 @@ from autocomp.targets.simt.access import contiguous_axis, vector_width
 from autocomp.targets.simt.direct import place_direct
 from autocomp.targets.simt.placed import Placement, Product, Shared, tile_of
 
+from autocomp.cost.derived import constant
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.types import widens
 from autocomp.tile.instruction import Instruction
@@ -21,8 +22,8 @@ from autocomp.tile.layout import Digit, Layout, free_layout, split
 from autocomp.tile.program import Buf, Stmt, Tensor, TileProgram, walk
 
 VECTOR_BYTES = 16
-HELD = 128  # results of a product that a thread holds at most before waves share the rows: half of its registers
-ALIGN = 1024
+HELD = int(constant("held_results"))  # of a product, by a thread, before waves share the rows
+ALIGN = int(constant("shared_align"))
 
 
 def place(p: TileProgram, instructions: Sequence[Instruction], plain: Instruction, threads: int, wave: int, stages: int,

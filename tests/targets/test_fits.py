@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
@@ -13,6 +14,7 @@ from autocomp.targets import load_target
 from autocomp.targets.simt.printer import Printer
 
 from autocomp.egraph.choose import candidates
+from autocomp.egraph.room import is_room
 from autocomp.errors import DoesNotFit, UnsupportedOp
 from autocomp.frontends.text import parse
 from autocomp.ir.kernel import Kernel
@@ -20,8 +22,10 @@ from autocomp.ir.parts import pieces
 from autocomp.ir.schedule import Schedule
 from autocomp.options import Options
 from autocomp.rewrite import load_rules
+from autocomp.rewrite.rule import RuleSet
 from tests.helpers import fresh
 from tests.helpers.covers import cover_of
+from tests.helpers.device_graphs import gemm
 from tests.helpers.families import FAMILIES
 
 FORMS = ("product", "attention", "row_reduction", "column_reduction", "convolution")
@@ -77,3 +81,31 @@ def test_numbers_say_what_is_needed_and_what_there_is():
     with pytest.raises(DoesNotFit) as refused:
         target.fits(kernel, Schedule.make({a.name: 64 for a in kernel.axes[:1]}, threads=32))
     assert refused.value.needed > refused.value.available == 255 and "registers of a thread" in refused.value.what
+
+
+def unbounded(rules: RuleSet) -> RuleSet:
+    """The rules without `fits(tile)`."""
+    return replace(rules, rules=tuple(replace(r, where=tuple(c for c in r.where if not is_room(c))) for r in rules.rules))
+
+
+@pytest.mark.parametrize("spec", TARGETS)
+def test_what_rules_bound_is_what_placement_refuses(spec):
+    """Of plain products, whose tiles are as large as rules say: no target prints a schedule that `fits(tile)` leaves out while its ring has
+    no more slots than the loop has turns, and what is left in seldom lacks shared memory."""
+    target, rng = load_target(spec), Random(f"{fresh.seed()} {spec}")
+    kernel = cover_of(parse(gemm(1024, 2048, 1024)), target.chip.name).calls[0].kernel
+    mine = {c.schedule for c in candidates(kernel, load_rules(), target.chip, Options())}
+    more = [c.schedule for c in candidates(kernel, unbounded(load_rules()), target.chip, Options()) if c.schedule not in mine]
+    out = [said(target.emit, kernel, s) for s in rng.sample(more, 25)]
+    assert len(more) > 300 and all(out), out
+    kept = [said(target.fits, kernel, s) for s in rng.sample(sorted(mine, key=str), 50)]
+    assert not any("shared" in x for x in kept), kept
+
+
+def test_a_tile_that_does_not_fit_is_refused_with_its_numbers():
+    target, refused = load_target("cuda:h200"), dict[str, int]()
+    kernel = cover_of(parse(gemm(1024, 2048, 1024)), target.chip.name).calls[0].kernel
+    candidates(kernel, load_rules(), target.chip, Options(), refused=refused)
+    said_so = [x for x in refused if x.startswith("tiling/gpu-one-wave: fits(tile)")]
+    numbers = re.compile(r".* is false: (results of a thread|bytes of shared memory): needs \d+, has \d+")
+    assert said_so and all(numbers.fullmatch(x) for x in said_so)
