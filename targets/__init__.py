@@ -74,9 +74,10 @@ def check_manifest(folder: str, m: Any) -> None:
 
 
 def load_target(spec: str, options: Options | None = None) -> Target:
-    """The target of "cpu", "cuda", "cuda:h200", "maca:c500", ... Raises AutocompError with the nearest name.
+    """The target of "cpu", "cuda", "cuda:h200", "maca:c500", "Ascend910B1", ... Raises AutocompError with the nearest name.
 
-    A target alone is the chip that is here, where its module has `chip_here(chips) -> name or ""`; else its default one.
+    A chip goes by its name, by what its vendor's tools call it (`arch` in its file) or by an alias, in any case; alone too where it
+    begins with its target. A target alone is the chip that is here, where its module has `chip_here(chips) -> name or ""`; else its default one.
     `options` go to a target whose printer reads some of them (it has a field `options`).
     """
     if not isinstance(spec, str):
@@ -85,6 +86,9 @@ def load_target(spec: str, options: Options | None = None) -> Target:
     name, _, chip = spec.partition(":")
     known = manifests()
     folder = next((f for f, m in known.items() if name.lower() in (f, *m.get("aliases", ()))), None)
+    if folder is None and not chip:
+        folder = next((f for f, m in known.items() if name.lower().startswith(f) and _chip_named(f, m, name)), None)
+        chip = name if folder else ""
     if folder is None:
         hint = _nearest(name, [n for f, m in known.items() for n in (f, *m.get("aliases", ()))])
         spoken = ", ".join(f"{f} ({m['language']})" for f, m in known.items())
@@ -92,8 +96,8 @@ def load_target(spec: str, options: Options | None = None) -> Target:
             hint = f"a chip's file stands behind its target, such as maca:{spec}; "
         raise AutocompError(f"no target '{name}'", where="target", hint=f"{hint}targets: {spoken}")
     m = known[folder]
-    chip = m.get("chip_aliases", {}).get(chip.lower(), chip or _chip_here(folder, m))
-    chip = chip.lower() if chip.lower() in m["chips"] else chip
+    chip = chip or _chip_here(folder, m)
+    chip = _chip_named(folder, m, chip) or chip
     if chip not in m["chips"] and not chip.endswith((".yaml", ".yml")):
         raise AutocompError(
             f"target {folder} has no chip '{chip}'",
@@ -111,6 +115,16 @@ def load_target(spec: str, options: Options | None = None) -> Target:
         raise ChipError(f"chip {machine.name} is for target {machine.target}, not {folder}", where=chip,
                         hint=f"--target {machine.target}:{chip}, or `target: {folder}` in the file")  # fmt: skip
     return made(machine, **given)  # type: ignore[no-any-return]
+
+
+def _chip_named(folder: str, m: dict[str, Any], spoken: str) -> str:
+    """The chip that somebody calls `spoken`, "" for none: Ascend910B3, 910b3 and 910_B3 are one."""
+    plain = lambda s: s.lower().removeprefix(folder).replace("_", "").replace("-", "")
+    named = {plain(n): c for n, c in m.get("chip_aliases", {}).items()} | {plain(c): c for c in m["chips"]}
+    name = plain(spoken)
+    if name in named or folder == "cpu" or spoken.endswith((".yaml", ".yml")):
+        return str(named.get(name, ""))
+    return next((c for c in m["chips"] if plain(load_chip(c).arch) == name), "")
 
 
 def _chip_here(folder: str, m: dict[str, Any]) -> str:

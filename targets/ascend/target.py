@@ -13,6 +13,8 @@ from autocomp.targets.source import KernelSource
 from autocomp.targets.symbols import sizes_apart
 
 from autocomp.cost.chip import Chip
+from autocomp.cost.roles import roles_of
+from autocomp.errors import UnsupportedOp
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
 from autocomp.tile.derive import derive
@@ -35,7 +37,7 @@ class AscendTarget:
     toolchain: Toolchain = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "toolchain", Toolchain(str(table()["arch"])))
+        object.__setattr__(self, "toolchain", Toolchain(next((f for f in self.chip.features if f.startswith("dav-")), str(table()["arch"]))))
 
     def emit(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...] = ()) -> KernelSource:
         """The kernel under a schedule, of names that the public interface has for the chip. Raises UnsupportedOp for another."""
@@ -45,7 +47,15 @@ class AscendTarget:
 
     @sizes_apart
     def printed(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...] = ()) -> KernelSource:
+        self._printed_for(kernel)
         return emit(derive(kernel, schedule), self.chip, header)
+
+    def _printed_for(self, kernel: Kernel) -> None:
+        """Raises UnsupportedOp where the chip's cores are of a form that no kernel here is printed for."""
+        for feature, row in table()["unprinted"].items():
+            if feature in self.chip.features and (row["of"] == "any" or roles_of(kernel).form in ("contract", "chain", "online")):
+                raise UnsupportedOp(f"chip {self.chip.name} has {row['what']}; {row['why']}", where=kernel.name,
+                                    hint="take ascend:910b or another chip without it; prices of this one can be asked")  # fmt: skip
 
     def admit(self, kernel: Kernel, schedule: Schedule) -> None:
         """Raises what `emit` would."""

@@ -1,0 +1,44 @@
+"""Chips by the names that their vendors use, and chips whose cores no kernel is printed for."""
+
+from __future__ import annotations
+
+import pytest
+
+import autocomp
+from autocomp.cost.chip import load_chip
+from autocomp.errors import AutocompError, UnsupportedOp
+from autocomp.targets import load_target, manifests
+from tests.helpers.device_graphs import graph
+
+NAMES = {"ascend:910b1": "ascend910b1", "Ascend910B1": "ascend910b1", "ascend:Ascend910B3": "ascend910b", "ascend:910B": "ascend910b",
+         "ascend:910_9391": "ascend910c", "ascend:Ascend910_9392": "ascend910c", "ascend:910c": "ascend910c", "ascend:310P": "ascend310p",
+         "Ascend310P3": "ascend310p", "ascend:950pr": "ascend950pr", "Ascend950PR_958b": "ascend950pr", "maca:xcore1000": "c500",
+         "maca:C550": "c550", "maca:xcore1500": "c600", "metax:c600": "c600", "cuda:sm_80": "a100", "cuda:H200": "h200"}  # fmt: skip
+
+
+@pytest.mark.parametrize("spec", NAMES)
+def test_a_chip_goes_by_its_vendors_name(spec: str) -> None:
+    assert load_target(spec).chip.name == NAMES[spec]
+
+
+@pytest.mark.parametrize(("spec", "known"), [("ascend:910b9", "ascend910b1"), ("Ascend910Z", "ascend"), ("maca:c700", "c500, c550, c600")])
+def test_an_unknown_chip_is_answered_with_the_known_ones(spec: str, known: str) -> None:
+    with pytest.raises(AutocompError) as e:
+        load_target(spec)
+    assert known in str(e.value)
+
+
+@pytest.mark.parametrize("name", [c for t in ("ascend", "maca") for c in manifests()[t]["chips"]])
+def test_every_number_has_its_source(name: str) -> None:
+    chip = load_chip(name)
+    assert all(chip.sources.values()) and len(chip.sources) > 20
+    assert set(load_chip("ascend910b" if chip.target == "ascend" else "c500").limits) <= set(chip.limits)
+
+
+def test_cores_of_a_form_that_is_not_printed_are_refused_by_capability() -> None:
+    small, product = graph({"x": "f16[64, 256]"}, "%0 = relu(x)"), graph({"a": "f16[64, 64]", "b": "f16[64, 64]"}, "%0 = matmul(a, b)")
+    assert autocomp.optimize(small, target="ascend:950pr").kernels
+    with pytest.raises(UnsupportedOp, match="fractals by columns"):
+        autocomp.optimize(product, target="ascend:950pr")
+    with pytest.raises(UnsupportedOp, match="cube and a vector unit in one"):
+        autocomp.optimize(small, target="ascend:310p")
