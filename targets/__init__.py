@@ -77,7 +77,8 @@ def load_target(spec: str, options: Options | None = None) -> Target:
     """The target of "cpu", "cuda", "cuda:h200", "maca:c500", "Ascend910B1", ... Raises AutocompError with the nearest name.
 
     A chip goes by its name, by what its vendor's tools call it (`arch` in its file) or by an alias, in any case; alone too where it
-    begins with its target. A target alone is the chip that is here, where its module has `chip_here(chips) -> name or ""`; else its default one.
+    begins with its target. A target alone is the chip that is here, where its module has `chip_here(chips) -> name or ""`; else its
+    default one.
     `options` go to a target whose printer reads some of them (it has a field `options`).
     """
     if not isinstance(spec, str):

@@ -37,7 +37,8 @@ class AscendTarget:
     toolchain: Toolchain = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "toolchain", Toolchain(next((f for f in self.chip.features if f.startswith("dav-")), str(table()["arch"]))))
+        flags = [f for f in self.chip.features if f.startswith("dav-")]
+        object.__setattr__(self, "toolchain", Toolchain((flags or [str(table()["arch"])])[0]))
 
     def emit(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...] = ()) -> KernelSource:
         """The kernel under a schedule, of names that the public interface has for the chip. Raises UnsupportedOp for another."""

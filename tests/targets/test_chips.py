@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from autocomp.targets import load_target, manifests
 
 import autocomp
 from autocomp.cost.chip import load_chip
 from autocomp.errors import AutocompError, UnsupportedOp
-from autocomp.targets import load_target, manifests
 from tests.helpers.device_graphs import graph
 
 NAMES = {"ascend:910b1": "ascend910b1", "Ascend910B1": "ascend910b1", "ascend:Ascend910B3": "ascend910b", "ascend:910B": "ascend910b",
