@@ -17,6 +17,7 @@ from autocomp.cost.work import Cost
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.parts import pieces
+from autocomp.ir.scans import as_statistic
 from autocomp.ir.schedule import Schedule
 
 
@@ -30,6 +31,9 @@ def pricer(d: Demand, chip: Chip, kernel: Kernel | None = None) -> Callable[[Sch
     whole = _pricer(d, chip)
     if kernel is None:
         return whole
+    if d.roles.scan is not None:
+        fold, scan = whole, _pricer(demand_of(as_statistic(kernel)), chip)
+        whole = lambda s: scan(s) if s.scan else fold(s)
     split = _Split(kernel, chip)
     return lambda s: split.time(s) if s.split else whole(s)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from autocomp.ir.body import Axis, Contract, Expr, Gather, Index, Inside, Load, Reduce, free_axes, postorder
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.parts import together, why_not_parts
+from autocomp.ir.scans import as_statistic, is_running
 from autocomp.ir.types import Dim, Sym, dim_hint
 
 COUNTED = 2**40  # of iterations: larger products are alike, and rules multiply them as 64-bit numbers
@@ -15,7 +16,7 @@ COUNTED = 2**40  # of iterations: larger products are alike, and rules multiply 
 
 @dataclass(frozen=True)
 class Roles:
-    """form: contract | chain | online | reduce | map. Axes in loop order, outermost first.
+    """form: contract | chain | online | reduce | scan | map. Axes in loop order, outermost first.
 
     contract, online: `rows` are in the first factor only, `cols` in the second only, `batch` in both, `depth` reduced.
     reduce, map: `rows` are all output axes but those of the row, `cols` the row (the innermost axis of a map).
@@ -24,6 +25,7 @@ class Roles:
     taps: reduced axes that slide: a dimension of the first factor is read at the sum of a row's axis and of one of them; `runs`: those
     that do so along its contiguous dimension, so that windows are runs of it.
     alike: no reduction varies along the innermost output axis: results along it are made of the same ones.
+    scan: of a kernel whose reductions run along an axis of the result, the roles of the form `scan`: that axis is `cols`.
     padded: tiles of a contraction lie in shared memory, where all axes of a side but the outermost take powers of two.
     """
 
@@ -39,6 +41,7 @@ class Roles:
     taps: tuple[Axis, ...] = ()
     runs: tuple[Axis, ...] = ()
     alike: bool = False
+    scan: Roles | None = None
 
     def extent(self, role: str) -> int:
         """Product of a role's extents; symbols at their hint. At most COUNTED."""
@@ -94,7 +97,9 @@ def roles_of(k: Kernel) -> Roles:
         row = tuple(a for a in k.axes if a.extent in extents and all(a.name not in names_of(e) for e in reduced))
         split = _longest(k, depths[0]) if len(depths) == 1 else _shared(k, depths)
         alike = bool(k.axes) and all(k.axes[-1].name not in names_of(e) for e in reduced)
-        return Roles("reduce", (), tuple(a for a in k.axes if a not in row), row, tuple(reduced[0].axes), depths, split=split, alike=alike)
+        scan = replace(roles_of(as_statistic(k)), form="scan", split="") if is_running(k) else None
+        return Roles("reduce", (), tuple(a for a in k.axes if a not in row), row, tuple(reduced[0].axes), depths, split=split, alike=alike,
+                     scan=scan)  # fmt: skip
     return Roles("map", (), k.axes[:-1], k.axes[-1:], ())
 
 

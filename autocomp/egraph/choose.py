@@ -137,6 +137,8 @@ def _choose(kernel: Kernel, demand: Demand, made: Found, rules: RuleSet, chip: C
             best, chosen, before = _admitted(kernel, iter([(price(whole.schedule), whole)]), admit, refused, lambda s: s, options.exact)
         except (DoesNotFit, UnsupportedOp):
             raise e from None
+    if chosen.schedule.scan and demand.roles.scan is not None:
+        given = directives_of(demand.roles.scan, rules, chip, options)
     by = given.by(chosen.schedule)
     asked = complete(by)
     with_all = price(replace(chosen.schedule, directives=asked)).seconds
@@ -319,6 +321,8 @@ def found_together(kernels: Sequence[Kernel], roles: Sequence[Roles], rules: Rul
     shared = any(m.name == "shared" for m in chip.memories)
     asked = [_asked(k, replace(r, padded=True) if shared and r.form in ("contract", "online") else r, rules, chip, options)
              for k, r in zip(kernels, roles, strict=True)]  # fmt: skip
+    scans = {n: r.scan for n, r in enumerate(roles) if r.scan is not None}  # also asked in that form, behind the others
+    asked += [_asked(kernels[n], r, rules, chip, options) for n, r in scans.items()]
     forms: dict[str, list[int]] = {}
     for n, x in enumerate(asked):
         forms.setdefault(x.roles.form, []).append(n)
@@ -326,6 +330,9 @@ def found_together(kernels: Sequence[Kernel], roles: Sequence[Roles], rules: Rul
     for mine in forms.values():
         speak = [r for phase in KERNEL_PHASES for r in rules.of(phase, chip.target) if applies(r, asked[mine[0]].roles)]
         out |= zip(mine, schedules([asked[n] for n in mine], speak, options))
+    for behind, n in enumerate(scans, len(kernels)):
+        made = tuple(x for x in out[behind].schedules if x[0].scan)
+        out[n] = Found((*made, *out[n].schedules), {**out[n].refused, **out[behind].refused}, out[n].budget or out[behind].budget)
     return [out[n] for n in range(len(kernels))]
 
 

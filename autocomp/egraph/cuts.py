@@ -19,6 +19,7 @@ from autocomp.cost.roofline import time_of
 from autocomp.cost.work import Work
 from autocomp.deadline import current
 from autocomp.egraph.factors import Factors, factors_of, prologue, repeats
+from autocomp.egraph.forms import Form
 from autocomp.egraph.grammar import LOADED, Operand, Record, fold, load_grammar
 from autocomp.egraph.rows import Body, Rows
 from autocomp.egraph.subject import Subject, SubjectNode, shape_of
@@ -26,6 +27,7 @@ from autocomp.ir.types import dim_hint
 from autocomp.options import Options
 from autocomp.rewrite.vocabulary import arity_rule
 
+SCANNED = 4  # operations of a scan an element: what it adds in its thread and to what stands in front, exchanges between lanes
 RANKED = 8  # classes of a strongly connected group up to which the cheapest goes first
 KEEP = 4  # cuts per kind; measured: 4 a kind give the same covers as 8 and 16 on BERT, ResNet-50 and Llama
 TICKS = 2.0**50  # a second: times are whole numbers of these, so that sums are the same in any order and in every layer
@@ -85,7 +87,7 @@ class Enumerator:
         self._effort = self.effort or cover_effort(len(self.subject.frozen.graph.nodes()))
         self._computing = frozenset(n.id for n in nodes if not n.form.view)
         self._heavy = frozenset(n.id for n in nodes if n.form.kind in ("reduce", "contract", "online"))
-        self._vector, self._special = [n.form.vector for n in nodes], [n.form.special for n in nodes]
+        self._vector, self._special = [self._operations(n.form) for n in nodes], [n.form.special for n in nodes]
         self._watched: dict[int, list[frozenset[int]]] = {}  # two nodes of each of `without`: one of them is in what lacks one node
         for w in self.without:
             for n in sorted(w)[:2]:
@@ -377,6 +379,14 @@ class Enumerator:
         registers = self._cluster * self.chip.registers.count * self.chip.registers.bytes
         blocks = rows * (self._cluster if HELD * row * max(1, self._full(cut)) <= registers else 1)
         return blocks if 0 < blocks < self.chip.cores else 0
+
+    def _operations(self, f: Form) -> float:
+        """Vector operations of an op; of a reduction that runs along a row which one block's registers hold, those of a scan, on the
+        cores that have rows."""
+        chip = self.chip
+        if not f.running or "scans" not in chip.features or f.running > chip.registers.count // 2:
+            return f.vector
+        return min(f.vector, SCANNED * f.out.elements * max(1.0, chip.cores * f.running / max(1, f.out.elements)))
 
     def work(self, cut: Cut, extra: tuple[int, ...] = ()) -> Work:
         s, limits = self.subject, self.chip.limits

@@ -21,6 +21,7 @@ from autocomp.ir.monoids import MONOIDS
 from autocomp.ir.node import Attrs
 from autocomp.ir.ops.table import OPS
 from autocomp.ir.scalar import SCALAR
+from autocomp.ir.scans import running
 from autocomp.ir.types import Dim, TensorType, dim_hint
 
 _UNDERSTOOD = (Read, Map, Reduce, Contract, Gather, Const, Index, Inside)
@@ -58,6 +59,7 @@ class Form:
     vector, special: operations for the whole output; matrix: floating point operations of the contraction; m, n, k,
     batch: its extents; extents: those of the reduced axes (over 1), sorted by text. lane_extent: extent of the output's
     innermost (merged) axis; lane_stride: the largest element distance between its neighbours in a window's operand.
+    running: extent of the axis along which a reduction runs (`ir.scans`), 0 for others.
     `spec` is equal for two contractions that differ in their second factor only.
     """
 
@@ -76,6 +78,7 @@ class Form:
     batch: int = 1
     lane_extent: int = 1
     lane_stride: int = 1
+    running: int = 0
     spec: str = field(default="", compare=False)
 
 
@@ -109,7 +112,7 @@ def comprehension_form(comp: Comprehension, ins: tuple[TensorType, ...], out: Te
         form = replace(form, view=True, reshape=_is_reshape(comp, comp.value, ins[comp.value.operand]))
     if h is not None:
         form = replace(form, extents=tuple(sorted((a.extent for a in h.axes if a.extent != 1), key=str)),
-                       windowed=_windowed(h))
+                       windowed=_windowed(h), running=dim_hint(x.axis.extent) if (x := running(h, comp.axes)) else 0)
     if isinstance(h, Contract):
         form = replace(form, **_contraction(comp, h, ins))  # type: ignore[arg-type]
     if form.kind == "online" and isinstance(h, Reduce):

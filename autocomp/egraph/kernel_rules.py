@@ -1,7 +1,7 @@
 """Tiling and scheduling rules of one kernel as egglog rules over one constructor: a schedule is a row of columns.
 
     (Tile rows cols depth batch taps threads stages grouped workers cluster cluster_split_k resident softmax_overlap
-     rescale_threshold persistent ping_pong stream_k split roles instruction)
+     rescale_threshold persistent ping_pong stream_k scan split roles instruction)
 
 A tiling rule joins its `choose` tables under its conditions and unites the kernel with a Tile; a scheduling rule matches the
 Tiles of the kernel and adds others. The e-graph decides each condition itself or, where it cannot, puts the question
@@ -23,6 +23,7 @@ from autocomp.egraph.kernel_terms import LIMIT, Condition, Number, Unstated, con
 from autocomp.egraph.room import is_room, needs
 from autocomp.errors import RuleError
 from autocomp.ir.schedule import Schedule
+from autocomp.ir.schedule_text import FLAGS
 from autocomp.rewrite.expr import Expr, Ref
 from autocomp.rewrite.laws import check_choice
 from autocomp.rewrite.pattern import Apply
@@ -118,7 +119,7 @@ class Decoder:
         rest: dict[str, Any] = dict(zip((*FIELDS, *WORDS), columns, strict=True))
         rest |= {w: self.words.values[rest[w]] for w in WORDS}
         split = (self.roles.split, rest["split"]) if rest["split"] else None
-        flags = {b: bool(rest[b]) for b in ("persistent", "ping_pong", "stream_k")}
+        flags = {b: bool(rest[b]) for b in FLAGS}
         schedule = Schedule(**rest | {"split": split} | flags)
         return replace(schedule, directives=self.directives.of(schedule))
 

@@ -25,6 +25,7 @@ class Schedule:
     cluster     blocks of a thread block cluster; where they share a factor its copies are multicast.
     persistent  a block computes one tile after another; there are as many as run at once.
     ping_pong   each consumer warpgroup has tiles of its own; one's epilogue overlaps another's products.
+    scan        a running reduction is made by one scan of the row, which lies whole in the tile, not by a fold for each element.
     stream_k    persistent blocks share out the depth of the last tiles evenly; who begins a tile adds the others' sums.
     cluster_split_k    blocks of a cluster that each sum a part of the depth of one tile; they add up through distributed shared memory.
     split       (axis, parts): the reduction over axis is done in parts that a second kernel combines (`ir.parts`; split-K, split-KV).
@@ -52,6 +53,7 @@ class Schedule:
     persistent: bool = False
     ping_pong: bool = False
     stream_k: bool = False
+    scan: bool = False
     softmax_overlap: int = 0
     rescale_threshold: int = 0
     split: tuple[str, int] | None = None

@@ -17,7 +17,7 @@ from autocomp.ir.directives import DIRECTIVES, complete
 from autocomp.ir.schedule import Schedule
 
 NUMBERS = ("stages", "threads", "grouped", "cluster", "cluster_split_k", "resident", "softmax_overlap", "rescale_threshold")
-FLAGS = ("persistent", "ping_pong", "stream_k")
+FLAGS = ("persistent", "ping_pong", "stream_k", "scan")
 CLAUSES = ("tile", "vector", "order", "parallel", "skew", *NUMBERS, "warp_specialise", *FLAGS, "split_k", "join", "instruction")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*$")
 LONGEST = 4096  # characters of a text

@@ -133,7 +133,7 @@ CONSUMERS = {
 ROLE = {"m": "rows", "n": "cols", "k": "depth", "b": "batch", "t": "taps", "i": "rows", "j": "cols"}
 FIELDS = (  # whole numbers of a schedule
     "threads", "stages", "grouped", "workers", "cluster", "cluster_split_k", "resident", "softmax_overlap",
-    "rescale_threshold", "persistent", "ping_pong", "stream_k", "split",
+    "rescale_threshold", "persistent", "ping_pong", "stream_k", "scan", "split",
 )  # fmt: skip
 WORDS = ("roles", "instruction")  # and words
 FORMS = {  # of a kernel: what a tiling rule matches, with the roles of its axes, and one line
@@ -141,6 +141,7 @@ FORMS = {  # of a kernel: what a tiling rule matches, with the roles of its axes
     "chain": ("mnkbt", "contractions behind each other"),
     "online": ("mnkbt", "attention's form: scores that never leave the chip"),
     "reduce": ("ijk", "reductions: outer axes i, the row j that is kept, the row k that is folded"),
+    "scan": ("ijk", "running reductions: outer axes i, the row j that is kept and folded (k) up to each of its elements"),
     "map": ("ij", "element-wise: outer axes i, the innermost one j"),
 }  # fmt: skip
 MOVES = {  # of recurrences: op -> fields
@@ -153,7 +154,7 @@ KERNEL = {
     "legal": Function(1, 3, "isl allows it: legal(tile), legal(split), legal(tile, time, space)"),
     "fits": Function(1, 2, "fits(tile): a block may hold the tile (GPUs); fits(L2, bytes): a memory of the chip holds them, or half of a "
                            "cache, or the registers of a core"),
-    "kind": Function(0, 0, "the kernel's form: contract, chain, online, reduce or map"),
+    "kind": Function(0, 0, "the kernel's form: contract, chain, online, reduce, scan or map"),
     "extent": Function(1, 1, "extent(m): the product of a role's extents"),
     "bytes": Function(1, 1, "of one element of a dtype"),
     "factor": Function(0, 0, "dtype of a contraction's factors"),

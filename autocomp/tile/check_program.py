@@ -158,6 +158,19 @@ class _Check:
             raise self.refuse(f"{s.srcs[0]} has no axis {unknown!r}, but [{', '.join(axes)}]")
         self.makes(s, tuple(a for a in axes if a not in folded), exactly=True)
 
+    def scan(self, s: Stmt) -> None:
+        axes, axis = self.value(s.srcs[0]), s.axis.lstrip("-")
+        if s.expr not in ("add", "mul", "max", "min"):
+            raise self.refuse(f"there is no scan {s.expr!r}", "add, mul, max or min")
+        if axis not in axes:
+            raise self.refuse(f"{s.srcs[0]} has no axis {axis!r}, but [{', '.join(axes)}]")
+        size, extent = dict(self.p.tile).get(axis), self.axes[axis]
+        if size is not None and not (isinstance(extent, int) and size >= extent):
+            raise self.refuse(f"a scan along {axis}, of which a tile has {size} of {extent}", "leave the axis whole")
+        if s.acc:
+            raise self.refuse("a scan is not added to what was there", "`s = scan add i1 x`")
+        self.makes(s, axes, exactly=True)
+
     def mma(self, s: Stmt) -> None:
         if len(s.srcs) != 2:
             raise self.refuse(f"mma wants two values, found {len(s.srcs)}")

@@ -25,6 +25,7 @@ from autocomp.ir.kernel import Kernel
 from autocomp.ir.masks import end_of
 from autocomp.ir.monoid_terms import term
 from autocomp.ir.monoids import MONOIDS, start
+from autocomp.ir.scans import as_scans
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import I64
 from autocomp.tile.monoid_step import BIG, MonoidStep, same_fold
@@ -50,6 +51,7 @@ def derive(kernel: Kernel, schedule: Schedule, joined: bool = True) -> TileProgr
     if schedule.split is not None:
         why = f"the reduction over {schedule.split[0]} in parts is two kernels"
         raise UnsupportedOp(why, where=kernel.name, hint="derive each of ir.parts.pieces")
+    kernel = as_scans(kernel) if schedule.scan else kernel
     return Deriver(spread_operands(unify_axes(kernel)), schedule, joined).program()
 
 

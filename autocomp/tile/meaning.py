@@ -161,6 +161,14 @@ class _Run:
         r = self.align(r, tuple(a for a in src.axes if a not in gone), b.axes)
         self.env[s.dst] = (f(self.env[s.dst], r) if s.acc else r).astype(self.type(b.dtype))
 
+    def scan(self, s: Stmt) -> None:
+        src, b, axis = self.bufs[s.srcs[0]], self.bufs[s.dst], s.axis.lstrip("-")
+        x = self.align(self.env[src.name].astype(self.type(b.dtype)), src.axes, b.axes)
+        k = b.axes.index(axis)
+        x = np.flip(x, k) if s.axis != axis else x
+        y = SCALAR[str(s.expr)].numpy.accumulate(x, axis=k)  # type: ignore[attr-defined]
+        self.env[s.dst] = (np.flip(y, k) if s.axis != axis else y).astype(self.type(b.dtype))
+
     def mma(self, s: Stmt) -> None:
         x, y, b = self.bufs[s.srcs[0]], self.bufs[s.srcs[1]], self.bufs[s.dst]
         number = {a: i for i, a in enumerate(self.extent)}

@@ -7,7 +7,8 @@
     block   ::= (loop | stmt)*
     loop    ::= ("grid" | "serial" | "pipelined" | "parallel" | "when") axis,* (key "=" value)*
     stmt    ::= dst [":" dtype "[" axis,* "]" scope] ("=" | "+=") rhs   |   "store" tensor "=" value
-    rhs     ::= "copy" tensor | "fill" number | "map" expr | "reduce" op axis value | "mma" value "," value
+    rhs     ::= "copy" tensor | "fill" number | "map" expr | "reduce" op axis value
+                | "scan" op ["-"] axis value | "mma" value "," value
     scope   ::= "block" | "fragment"
 
 A tensor is a *view*: named axes over a row-major buffer, `index` giving the buffer's indices as quasi-affine functions of
@@ -22,6 +23,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from autocomp.errors import UnsupportedOp
 from autocomp.ir.affine import Aff
 from autocomp.ir.body import Expr
 from autocomp.ir.types import Dim, DType
@@ -72,8 +74,9 @@ class Buf:
 
 @dataclass(frozen=True)
 class Stmt:
-    """op: copy | fill | map | reduce | mma | store. `expr` is an Expr over Value leaves for map, a number for fill, the name
-    of the combining scalar function (add, max, min, mul, ..) for reduce. acc: dst op= ..."""
+    """op: copy | fill | map | reduce | scan | mma | store. `expr` is an Expr over Value leaves for map, a number for fill, the name
+    of the combining scalar function (add, max, min, mul, ..) for reduce and scan. acc: dst op= ... scan: each element of `axis`, which
+    lies whole in the tile, folds those up to it; those from it on where the axis is written -axis."""
 
     op: str
     dst: str
@@ -134,6 +137,14 @@ class TileProgram:
 
     def tensor(self, name: str) -> Tensor | None:
         return next((t for t in self.inputs + self.outputs if t.name == name), None)
+
+
+def without_scans(p: TileProgram, target: str) -> None:
+    """Raises UnsupportedOp where a program has a scan, for targets that print none."""
+    for s, _ in walk(p.body):
+        if s.op == "scan":
+            raise UnsupportedOp(f"{target} has no scan ({s.dst})", where=f"kernel {p.name}",
+                                hint="leave `scan` out of the schedule: running sums go in parts")  # fmt: skip
 
 
 def walk(body: Sequence[Loop | Stmt], loops: tuple[Loop, ...] = ()) -> Iterator[tuple[Stmt, tuple[Loop, ...]]]:

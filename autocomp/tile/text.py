@@ -58,7 +58,7 @@ def show_stmt(p: TileProgram, s: Stmt, declared: bool = True) -> str:
         rhs = show_expr(s.expr, b.dtype)
     elif s.op == "fill":
         rhs = repr(s.expr)
-    elif s.op == "reduce":
+    elif s.op in ("reduce", "scan"):
         rhs = f"{s.expr} {s.axis} {s.srcs[0]}"
     else:
         rhs = ", ".join(s.srcs)
@@ -222,14 +222,14 @@ class _Parser:
             return Stmt("copy", name, (operands,), acc=acc)
         if op == "fill":
             return Stmt("fill", name, (), _number(operands, where) if self.bufs[name].dtype.is_float else int(_number(operands, where)))
-        if op == "reduce":
+        if op in ("reduce", "scan"):
             if len(operands.split()) != 3:
-                raise refuse(f"reduce wants an operation, an axis and a value, found {operands!r}", "such as `reduce add i1 x`")
+                raise refuse(f"{op} wants an operation, an axis and a value, found {operands!r}", f"such as `{op} add i1 x`")
             fn, axis, src = operands.split()
-            return Stmt("reduce", name, (src,), fn, axis, acc)
+            return Stmt(op, name, (src,), fn, axis, acc)
         if op == "mma":
             return Stmt("mma", name, tuple(x.strip() for x in operands.split(",")), acc=acc)
-        raise refuse(f"unknown statement {op!r}", "one of copy, fill, map, reduce, mma, store")
+        raise refuse(f"unknown statement {op!r}", "one of copy, fill, map, reduce, scan, mma, store")
 
 
 def _number(text: str, where: str) -> float:

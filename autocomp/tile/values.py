@@ -6,10 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 
+from autocomp.errors import UnsupportedOp
 from autocomp.ir.affine import aff
 from autocomp.ir.body import Axis, Const, Contract, Expr, Gather, Index, Inside, Load, Map, Reduce, bound_axes, free_axes, postorder
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.monoids import MONOIDS
+from autocomp.ir.scans import Scan
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import BOOL, Dim, DType, Sym
 from autocomp.tile.program import Buf, Loop, Stmt, Tensor, Value, dense
@@ -127,6 +129,8 @@ class Values(ABC):
             name = self.copy(e, scope, sc)
         elif isinstance(e, (Reduce, Contract)):
             name = self.reduction(e)
+        elif isinstance(e, Scan):
+            name = self.scan(e)
         else:
             expr = self.expression(e)
             name = self.put(
@@ -134,6 +138,14 @@ class Values(ABC):
             )
         self.scope_for(axes).memo[key] = name
         return name
+
+    def scan(self, e: Scan) -> str:
+        """The name of a scan's result: every point of its axis is at hand."""
+        if e.axis in self.looped:
+            raise UnsupportedOp(f"a scan along {e.axis}, of which a tile has {self.tile[e.axis]} of {self.extent[e.axis]}",
+                                where=f"kernel {self.k.name}", hint="leave the axis out of the tile")  # fmt: skip
+        source = self.emit(e.operand)
+        return self.put("scan", "s", e.dtype, self.ordered(self.free[id(e)]), srcs=(source,), expr=e.fn, axis="-" * e.reverse + e.axis)
 
     def know(self, e: Expr) -> None:
         """An expression that is not part of the kernel's body as it came."""

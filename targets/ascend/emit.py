@@ -17,7 +17,7 @@ from autocomp.targets.source import KernelSource, Launch
 from autocomp.cost.chip import Chip
 from autocomp.errors import DoesNotFit, UnsupportedOp
 from autocomp.tile.agents import Again, Body
-from autocomp.tile.program import Loop, Stmt, TileProgram, walk
+from autocomp.tile.program import Loop, Stmt, TileProgram, walk, without_scans
 from autocomp.tile.text import show
 
 HEADER = "autocomp_ascend.h"
@@ -40,6 +40,7 @@ def emit(p: TileProgram, chip: Chip, header: tuple[str, ...]) -> KernelSource:
 
 def check_products(p: TileProgram) -> None:
     """Raises UnsupportedOp where no row of the table of matrix instructions has a product's types."""
+    without_scans(p, "ascend")
     types = {b.name: b.dtype.name for b in p.bufs}
     known = [list(row["types"]) for row in table()["matrix"]]
     for s, _ in walk(p.body):

@@ -16,7 +16,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from autocomp.targets.simt import thread_partials, trees
+from autocomp.targets.simt import scans, thread_partials, trees
 from autocomp.targets.simt.capacity import pressure
 from autocomp.targets.simt.emit import blocks_hinted, placed
 from autocomp.targets.simt.expressions import _HALF
@@ -322,6 +322,34 @@ class Counter(Printer):
             self.tree(s)
         if s.acc:
             self.spend(combine, out.registers)
+
+    def scan(self, s: Stmt) -> None:
+        self.loading = False
+        layout, dst, axis = self.place.layouts[s.dst], self.bufs[s.dst], s.axis.lstrip("-")
+        how, combine = scans.steps_of(layout, axis), self.function_cost(str(s.expr), dst.dtype)
+        n, words = how.groups, 2 if dst.dtype.bits == 64 else 1
+        self.spend(combine, layout.registers * (2 if how.steps else 1))
+        if layout.extent(axis) > tile_of(self.p, axis):
+            self.spend({"integer": 1}, layout.registers)
+        self.wait("arithmetic", how.inner[0].count if how.inner else 1)
+        for k, step in enumerate(how.steps):
+            exchanges = (step.count - 1).bit_length()
+            self.spend(combine, 2 * n * {"wave": step.count, "lane": exchanges, "reg": 1}[step.level])
+            if step.level == "lane":
+                self.request(exchanges * n * words, exchanges * n * words)
+                self.wait("exchange", exchanges)
+            elif step.level == "wave":
+                key = f"scan {k} of {s.dst}"
+                if key not in self.place.trees:
+                    self.place.trees[key] = self.place.reserve(self.place.threads * n * 4 * words)
+                self.before_write(key)
+                self.request(n * words, n * words)
+                self.before_read(key)
+                self.request(n * step.count * words, n * step.count * words)
+                self.wait("shared", 1)
+                self.wait("arithmetic", step.count)
+            else:
+                self.wait("arithmetic", step.count)
 
     def tree(self, s: Stmt) -> None:
         """Lanes by exchange, waves through shared memory."""

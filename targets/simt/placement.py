@@ -51,8 +51,9 @@ class Placer:
         self.extended = {b.name: frozenset(x for x in b.axes if self.size(x) > 1) for b in p.bufs}
         self.stmts = [s for s, _ in walk(p.body)]
         out.once = frozenset(s.dst for s, loops in walk(p.body) if s.op == "copy" and all(x.kind == "grid" for x in loops))
-        self.made = {s.dst: s for s in self.stmts if s.op in ("copy", "map", "reduce")}
-        self.reduced = frozenset(a for s in self.stmts if s.op == "reduce" for a in s.axis.split(","))
+        self.made = {s.dst: s for s in self.stmts if s.op in ("copy", "map", "reduce", "scan")}
+        self.reduced = frozenset(a for s in self.stmts if s.op in ("reduce", "scan") for a in s.axis.lstrip("-").split(","))
+        self.scanned = frozenset(s.axis.lstrip("-") for s in self.stmts if s.op == "scan")
         self.meeting = self.components()
 
     def components(self) -> dict[str, frozenset[str]]:
@@ -335,6 +336,8 @@ class Placer:
         inner = max(votes, key=lambda x: votes[x]) if votes else buf.axes[-1]
         along = [t for t in views if contiguous_axis(t) == inner]
         vector = max((vector_width(t, inner, VECTOR_BYTES // t.dtype.bytes, self.p.extent(inner)) for t in along), default=1)
+        if inner in self.scanned:  # neighbours in one thread are added without an exchange
+            vector = max(vector, VECTOR_BYTES // max(4, buf.dtype.bytes))
         main = max(along, key=moved).axes if along else tuple(sizes)
         sizes = {x: sizes[x] for x in sorted(sizes, key=lambda x: x in main)}  # what the widest tensor lacks is repeated in registers
         front = [x for x in sizes if x not in main and any(contiguous_axis(t) == x and inner in t.axes for t in views)]

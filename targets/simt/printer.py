@@ -11,7 +11,7 @@ from math import prod
 
 from autocomp.targets.cpu.flat import dim_text
 from autocomp.targets.cpu.names import c_name
-from autocomp.targets.simt import copies, direct_mainloop, prefetch_behind_reduction, products, thread_partials, trees, turned
+from autocomp.targets.simt import copies, direct_mainloop, prefetch_behind_reduction, products, scans, thread_partials, trees, turned
 from autocomp.targets.simt.access import read_once, run_width, vector_width
 from autocomp.targets.simt.coordinates import Coordinates
 from autocomp.targets.simt.digits import digit, linear, register
@@ -478,6 +478,9 @@ class Printer(Coordinates):
 
     def reduce(self, s: Stmt) -> None:
         trees.reduce(self, s)
+
+    def scan(self, s: Stmt) -> None:
+        scans.scan(self, s)
 
     def tree_key(self, key: str, bytes_: int) -> str:
         """The place in shared memory for a tree's partial results."""

@@ -19,7 +19,8 @@ def compiled(op, dtype, shape, axis, exclusive=False, reverse=False, **options):
 
 
 def in_parts(program):
-    return any(r.startswith(f"running/{op}-in-parts") for k in program.kernels for r in k.rules for op in ("cumsum", "cumprod"))
+    parts = tuple(f"running/{op}-in-{which}" for op in ("cumsum", "cumprod") for which in ("parts", "long-parts"))
+    return any(r.startswith(parts) for k in program.kernels for r in k.rules)
 
 
 @pytest.mark.parametrize(("shape", "axis"), [("{n}, 512", 0), ("64, {n}", 1), ("{n}", 0)])
@@ -63,7 +64,7 @@ def test_exact_leaves_the_order_of_a_sum():
 @pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
 @pytest.mark.parametrize("target", ["cuda:a100", "maca:c500"])
 def test_on_the_model_of_a_gpu(target, model, tmp_path):
-    program = compiled("cumsum", "f32", "32, 5003", 1, target=target)
+    program = compiled("cumsum", "f32", "2, 33003", 1, target=target)
     assert in_parts(program)
     program.executor = ModelExecutor(program, tmp_path, model)
     assert program.verify().ratio <= 1

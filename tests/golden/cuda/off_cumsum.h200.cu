@@ -2,72 +2,120 @@
 
 /*
  * cumsum: cumsum
- * schedule: tile i0 1, i1 32, r0 301
- * predicted: 3.60 us, bound by latency, 1% of the roofline
- * rule: tiling/gpu-columns: the schedule
+ * schedule: tile i0 2 | threads 128 | scan
+ * predicted: 3.44 us, bound by latency, 1% of the roofline
+ * rule: tiling/gpu-scan: the schedule
  *
- * kernel cumsum(in0: f32[i0:9, i1:301, r0:301] of in0[9, 301] at [i0, r0] where i1 - 1*r0 >= 0 else 0.0) -> out0: f32[i0:9, i1:301]
- * axes i0=9 i1=301 r0=301
- * tile i0=1 i1=32
- * grid i0, i1
- *   in0_t: f32[i0, i1, r0] fragment = copy in0
- *   s_t: f32[i0, i1] fragment = reduce add r0 in0_t
- *   store out0 = s_t
+ * kernel cumsum(in0: f32[i0:9, i1:301]) -> out0: f32[i0:9, i1:301]
+ * axes i0=9 i1=301
+ * tile i0=2
+ * grid i0
+ *   in0_t: f32[i0, i1] fragment = copy in0
+ *   s: f32[i0, i1] fragment = scan add i1 in0_t
+ *   store out0 = s
  *
- * in0_t: reg (r0,32,10)(i1,8,4) lane (r0,1,32) wave (i1,1,8)
- * s_t: reg (i1,8,4) lane (-,0,32) wave (i1,1,8)
+ * in0_t: reg (i1,1,4)(i1,256,2) lane (i1,4,32) wave (i0,1,2)(i1,128,2)
+ * s: reg (i1,1,4)(i1,256,2) lane (i1,4,32) wave (i0,1,2)(i1,128,2)
  */
-extern "C" __global__ void __launch_bounds__(256) k_cumsum(const float *__restrict__ in0, float *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(128) k_cumsum(const float *__restrict__ in0, float *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
-  const int r0_t = lane;
-  const int i1_t = wave;
+  extern __shared__ __align__(1024) unsigned char smem[];
+  const int i1_t = lane * 4 + wave / 2 * 128;
+  const int i0_t = wave % 2;
   int block = blockIdx.x;
-  const int i1_b = block % 10 * 32;
-  block /= 10;
-  const int i0_b = block;
-  float in0_t[40];
-  float n_s_t[4];
+  const int i0_b = block * 2;
+  float in0_t[8];
+  float s[8];
   #pragma unroll
-  for (int q = 0; q < 40; ++q) {
-    if (i1_b + i1_t + q / 10 * 8 < 301 && r0_t + q % 10 * 32 < 301 && (i1_b + i1_t + q / 10 * 8) + -1*(r0_t + q % 10 * 32) >= 0) ac_load<1>(&in0_t[q], in0 + i0_b*301 + (r0_t + q % 10 * 32));
+  for (int q = 0; q < 8; ++q) {
+    if (i0_b + i0_t < 9 && i1_t + q % 4 + q / 4 * 256 < 301) ac_load<1>(&in0_t[q], in0 + (i0_b + i0_t)*301 + (i1_t + q % 4 + q / 4 * 256));
     else ac_fill<1>(&in0_t[q], 0.0f);
   }
-  float t[4];
+  float sum2[2], front[2];
   #pragma unroll
-  for (int r = 0; r < 4; ++r) {
-    t[r] = 0.0f;
+  for (int g = 0; g < 2; ++g) {
+    sum2[g] = front[g] = 0.0f;
+    #pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const int r = (g) * 4 + e;
+      if (i1_t + r % 4 + r / 4 * 256 < 301) sum2[g] = (sum2[g] + in0_t[r]);
+      s[r] = sum2[g];
+    }
   }
   #pragma unroll
-  for (int r = 0; r < 40; ++r) {
-    if (r0_t + r % 10 * 32 < 301) t[(r / 10)] = (t[(r / 10)] + in0_t[r]);
+  for (int r = 0; r < 2; ++r) {
+    const float other = ac_shuffle_xor(sum2[r], 1);
+    if (lane / 1 % 2 == 1) front[r] = (other + front[r]);
+    sum2[r] = (sum2[r] + other);
   }
   #pragma unroll
-  for (int r = 0; r < 4; ++r) {
-    t[r] = (t[r] + ac_shuffle_xor(t[r], 1));
+  for (int r = 0; r < 2; ++r) {
+    const float other = ac_shuffle_xor(sum2[r], 2);
+    if (lane / 2 % 2 == 1) front[r] = (other + front[r]);
+    sum2[r] = (sum2[r] + other);
   }
   #pragma unroll
-  for (int r = 0; r < 4; ++r) {
-    t[r] = (t[r] + ac_shuffle_xor(t[r], 2));
+  for (int r = 0; r < 2; ++r) {
+    const float other = ac_shuffle_xor(sum2[r], 4);
+    if (lane / 4 % 2 == 1) front[r] = (other + front[r]);
+    sum2[r] = (sum2[r] + other);
   }
   #pragma unroll
-  for (int r = 0; r < 4; ++r) {
-    t[r] = (t[r] + ac_shuffle_xor(t[r], 4));
+  for (int r = 0; r < 2; ++r) {
+    const float other = ac_shuffle_xor(sum2[r], 8);
+    if (lane / 8 % 2 == 1) front[r] = (other + front[r]);
+    sum2[r] = (sum2[r] + other);
   }
   #pragma unroll
-  for (int r = 0; r < 4; ++r) {
-    t[r] = (t[r] + ac_shuffle_xor(t[r], 8));
+  for (int r = 0; r < 2; ++r) {
+    const float other = ac_shuffle_xor(sum2[r], 16);
+    if (lane / 16 % 2 == 1) front[r] = (other + front[r]);
+    sum2[r] = (sum2[r] + other);
+  }
+  float *box = (float *)(smem + 0);
+  #pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    box[(wave * 2 + r) * 32 + lane] = sum2[r];
+  }
+  ac_sync();
+  const int place = (wave / 2);
+  #pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    float before = 0.0f, all = 0.0f;
+    const float part0 = box[((wave % 2 + 0) * 2 + r) * 32 + lane];
+    if (0 < place) before = (before + part0);
+    all = (all + part0);
+    const float part1 = box[((wave % 2 + 0 + 2) * 2 + r) * 32 + lane];
+    if (1 < place) before = (before + part1);
+    all = (all + part1);
+    front[r] = (before + front[r]);
+    sum2[r] = all;
   }
   #pragma unroll
-  for (int r = 0; r < 4; ++r) {
-    t[r] = (t[r] + ac_shuffle_xor(t[r], 16));
+  for (int h = 0; h < 1; ++h) {
+    float carry = 0.0f;
+    #pragma unroll
+    for (int v = 0; v < 2; ++v) {
+      const int g = h * 2 + v * 1;
+      front[g] = (carry + front[g]);
+      carry = (carry + sum2[g]);
+    }
+    #pragma unroll
+    for (int v = 0; v < 2; ++v) {
+      sum2[h * 2 + v * 1] = carry;
+    }
   }
   #pragma unroll
-  for (int r = 0; r < 4; ++r) {
-    n_s_t[r] = t[r];
+  for (int g = 0; g < 2; ++g) {
+    #pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const int r = (g) * 4 + e;
+      s[r] = (front[g] + s[r]);
+    }
   }
   #pragma unroll
-  for (int q = 0; q < 4; ++q) {
-    if (lane == 0 && i1_b + i1_t + q * 8 < 301) ac_store<1>(out0 + i0_b*301 + (i1_b + i1_t + q * 8), &n_s_t[q]);
+  for (int q = 0; q < 8; ++q) {
+    if (i0_b + i0_t < 9 && i1_t + q % 4 + q / 4 * 256 < 301) ac_store<1>(out0 + (i0_b + i0_t)*301 + (i1_t + q % 4 + q / 4 * 256), &s[q]);
   }
 }

@@ -1,0 +1,121 @@
+"""Running reductions as scans: what runs and what does not, their tile programs, and C++ on the CPU model at odd sizes."""
+
+from __future__ import annotations
+
+import os
+from random import Random
+
+import numpy as np
+import pytest
+
+import autocomp
+from autocomp.errors import AutocompError, ModelError, UnsupportedOp
+from autocomp.ir.scans import as_statistic, is_running
+from autocomp.ir.schedule import Schedule
+from autocomp.tile.derive import derive
+from autocomp.tile.meaning import run
+from autocomp.tile.text import parse, show
+from tests.helpers.device_graphs import graph
+from tests.helpers.simt_model import COMPILER, ModelExecutor, compile_model
+
+KINDS = ("", ", exclusive=1", ", reverse=1", ", exclusive=1, reverse=1")
+
+
+def text(op: str, type_: str, axis: int, kind: str = "", before: str = "", after: str = "") -> str:
+    return graph({"x": type_}, f"{before or '%a = relu(x)'}\n%s = {op}(%a, axis={axis}{kind})\n{after or '%y = neg(%s)'}")
+
+
+def kernel_of(source: str):
+    (call,) = autocomp.optimize(source, target="cuda:h200").calls.calls
+    return call.kernel
+
+
+def scheduled(source: str, target: str, schedule: str):
+    (kernel,) = autocomp.optimize(source, target=target, without=["running/*"]).kernels
+    return autocomp.optimize(source, target=target, without=["running/*"], schedule={kernel.name: schedule})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("op", "numpy"), [("cumsum", np.cumsum), ("cumprod", np.cumprod)])
+def test_the_tile_program_means_what_the_fold_does(op, numpy, kind):
+    kernel = kernel_of(text(op, "f64[5, 37]", 1, kind, "%a = sub(x, const(0.5, f64))"))
+    assert is_running(kernel)
+    program = derive(kernel, Schedule.make({"i0": 2}, scan=True))
+    assert parse(show(program)) == program
+    (scan,) = (line.split(" = ")[1] for line in show(program).splitlines() if " = scan " in line)
+    assert scan.startswith(f"scan {'add' if op == 'cumsum' else 'mul'} {'-' * ('reverse' in kind)}i1 ")
+    x = np.random.default_rng(0).standard_normal((5, 37))
+    got, want = run(program, {"in0": x})["out0"], run(derive(kernel, Schedule.make({"i0": 2})), {"in0": x})["out0"]
+    np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)
+    if not kind:
+        np.testing.assert_allclose(got, -numpy(x - 0.5, axis=1), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(("source", "runs"), [
+    ("%y = cumsum(x, axis=1)", True), ("%y = cumprod(x, axis=0)", True), ("%y = reduce_sum(x, axes=[1])", False),
+    ("%y = softmax(x, axes=[1])", False), ("%a = cumsum(x, axis=1)\n%b = cumsum(x, axis=0)\n%y = add(%a, %b)", False),
+])  # fmt: skip
+def test_what_runs(source, runs):
+    calls = autocomp.optimize(graph({"x": "f32[9, 9]"}, source), target="cuda:h200").calls.calls
+    assert all(is_running(c.kernel) for c in calls if "cumsum" in c.ops) or not runs
+    assert [is_running(c.kernel) for c in calls].count(True) >= runs
+    for c in calls:
+        if is_running(c.kernel):
+            assert not is_running(as_statistic(c.kernel))
+        elif not c.kernel.opaque:
+            with pytest.raises(UnsupportedOp, match="has no reduction that runs along"):
+                derive(c.kernel, Schedule(scan=True))
+
+
+def test_a_part_of_the_row_is_refused():
+    kernel = kernel_of(text("cumsum", "f32[5, 64]", 1))
+    with pytest.raises(UnsupportedOp, match=r"a scan along i1, of which a tile has 16 of 64"):
+        derive(kernel, Schedule.make({"i1": 16}, scan=True))
+    good = show(derive(kernel, Schedule.make({"i0": 2}, scan=True)))
+    with pytest.raises(ModelError, match="of which a tile has 8 of 64"):
+        parse(good.replace("tile i0=2", "tile i0=2 i1=8"))
+    with pytest.raises(ModelError, match="there is no scan 'sub'"):
+        parse(good.replace("scan add", "scan sub"))
+
+
+def test_other_targets_say_that_they_have_none():
+    with pytest.raises(AutocompError, match="scan"):
+        scheduled(text("cumsum", "f32[5, 64]", 1), "cpu", "tile i0 1 | scan")
+
+
+def test_a_long_row_is_scanned_in_parts_side_by_side():
+    program = autocomp.optimize(graph({"x": "f32[2, 300000]"}, "%y = cumsum(x, axis=1)"), target="cuda:h200")
+    scans = [k for k in program.kernels if "scan" in k.schedule]
+    assert len(scans) == 2 and len(program.kernels) == 3
+    one = autocomp.optimize(graph({"x": "f32[500, 6000]"}, "%y = cumsum(x, axis=1)"), target="cuda:h200")
+    assert ["scan" in k.schedule for k in one.kernels] == [True]
+
+
+def drawn(seed: int) -> tuple[str, str]:
+    """A graph, and a schedule of its one kernel."""
+    r = Random(seed)
+    op, axis = r.choice(("cumsum", "cumprod")), r.choice((0, 1, 1))
+    long, others = r.choice((2, 3, 31, 33, 64, 100, 127, 250, 513, 1000)), r.choice((2, 5, 33, 40))
+    shape = (long, others) if axis == 0 else (others, long)
+    dtype = r.choice(("f32", "f16", "i32", "f64"))
+    sums = "%a = relu(x)" if dtype == "i32" else f"%a = mul(x, const(0.5, {dtype}))"
+    products = "%a = mul(x, const(1, i32))" if dtype == "i32" else f"%t = mul(x, const(0.01, {dtype}))\n%a = add(%t, const(1.0, {dtype}))"
+    threads = r.choice((32, 64, 128, 256))
+    rows = r.choice([n for n in (1, 2, 4, 8, 16) if n == 1 or n * long <= 32 * threads])
+    source = text(op, f"{dtype}[{shape[0]}, {shape[1]}]", axis, r.choice(KINDS), sums if op == "cumsum" else products)
+    return source, f"tile i{1 - axis} {rows} | threads {threads} | scan"
+
+
+@pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
+def test_drawn_scans_on_the_cpu_model(tmp_path):
+    model, tried = compile_model(tmp_path), 0
+    for seed in range(14):
+        source, schedule = drawn(seed)
+        target = ("cuda:h200", "cuda:a100")[seed % 2]
+        program = scheduled(source, target, schedule)
+        assert all("scan" in k.schedule for k in program.kernels), (seed, source)
+        (folder := tmp_path / str(seed)).mkdir()
+        program.executor = ModelExecutor(program, folder, model)
+        assert program.verify(seed=int.from_bytes(os.urandom(4), "little")).ratio <= 1, (seed, source, schedule)
+        tried += 1
+    assert tried
