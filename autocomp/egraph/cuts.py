@@ -27,6 +27,7 @@ from autocomp.ir.types import dim_hint
 from autocomp.options import Options
 from autocomp.rewrite.vocabulary import arity_rule
 
+SCAN = 2**15  # elements of a row that one block scans: 32 of each of 1024 threads, as tiling/gpu-scan has it
 SCANNED = 4  # operations of a scan an element: what it adds in its thread and to what stands in front, exchanges between lanes
 RANKED = 8  # classes of a strongly connected group up to which the cheapest goes first
 KEEP = 4  # cuts per kind; measured: 4 a kind give the same covers as 8 and 16 on BERT, ResNet-50 and Llama
@@ -384,7 +385,7 @@ class Enumerator:
         """Vector operations of an op; of a reduction that runs along a row which one block's registers hold, those of a scan, on the
         cores that have rows."""
         chip = self.chip
-        if not f.running or "scans" not in chip.features or f.running > chip.registers.count // 2:
+        if not f.running or "scans" not in chip.features or f.running > SCAN:
             return f.vector
         return min(f.vector, SCANNED * f.out.elements * max(1.0, chip.cores * f.running / max(1, f.out.elements)))
 
