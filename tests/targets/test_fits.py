@@ -90,16 +90,22 @@ def unbounded(rules: RuleSet) -> RuleSet:
 
 @pytest.mark.parametrize("spec", TARGETS)
 def test_what_rules_bound_is_what_placement_refuses(spec):
-    """Of plain products, whose tiles are as large as rules say: no target prints a schedule that `fits(tile)` leaves out while its ring has
-    no more slots than the loop has turns, and what is left in seldom lacks shared memory."""
+    """Of plain products, whose tiles are as large as rules say: no target prints a schedule that `fits(tile)` leaves out, but for results
+    beyond half of a thread's registers; and what is left in does not lack shared memory when it is placed."""
     target, rng = load_target(spec), Random(f"{fresh.seed()} {spec}")
     kernel = cover_of(parse(gemm(1024, 2048, 1024)), target.chip.name).calls[0].kernel
     mine = {c.schedule for c in candidates(kernel, load_rules(), target.chip, Options())}
     more = [c.schedule for c in candidates(kernel, unbounded(load_rules()), target.chip, Options()) if c.schedule not in mine]
-    out = [said(target.emit, kernel, s) for s in rng.sample(more, 25)]
-    assert len(more) > 300 and all(out), out
+    printed = [s for s in rng.sample(more, 25) if not said(target.emit, kernel, s)]
+    assert len(more) > 300 and not [s for s in printed if results(s) <= 128], printed
     kept = [said(target.fits, kernel, s) for s in rng.sample(sorted(mine, key=str), 50)]
     assert not any("shared" in x for x in kept), kept
+
+
+def results(s: Schedule) -> float:
+    """Of a product of matrices, that a thread holds."""
+    rows, columns, _ = (n for _, n in s.tile)
+    return rows * columns / (128 * (1 if s.ping_pong else s.workers) if s.roles == "warp_specialise" else s.threads)
 
 
 def test_a_tile_that_does_not_fit_is_refused_with_its_numbers():
