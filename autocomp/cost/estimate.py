@@ -12,6 +12,7 @@ from autocomp.cost.cores import CoreModel
 from autocomp.cost.demand import Demand, demand_of
 from autocomp.cost.engines import engine_time
 from autocomp.cost.roofline import time_of
+from autocomp.cost.scalar import SCALAR, scalar_time
 from autocomp.cost.tiles import whole_lines
 from autocomp.cost.work import Cost
 from autocomp.errors import UnsupportedOp
@@ -75,6 +76,8 @@ def _pricer(d: Demand, chip: Chip) -> Callable[[Schedule], Cost]:
 def _tiles_time(d: Demand, s: Schedule, chip: Chip) -> Cost:
     """Operands that do not stay in the cache nearest to a core are fetched again by every tile that needs them; a tile has a
     fixed price (loop control, scheduling); too few tiles leave cores idle."""
+    if s.instruction == SCALAR:
+        return scalar_time(d, chip)
     tile = dict(s.tile)
     tiles = d.tiles(tile)
     work = d.work._replace(tiles=tiles)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from autocomp.budget import Effort, cover_effort
 from autocomp.cost.chip import Chip
+from autocomp.cost.scalar import SCALAR
 from autocomp.cost.work import Cost
 from autocomp.egraph import choose
 from autocomp.egraph import cover as covers
@@ -31,18 +32,22 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
     """The kernels, and by signature a schedule with its predicted cost.
 
     `admit` raises UnsupportedOp or DoesNotFit for a schedule that the target cannot print. Where it does so for all of a kernel's, the
-    next cover computes no such body in one kernel: first it stores what feeds the body's reductions. Raises the first kernel's refusal
-    where that leaves no cover.
+    next cover computes no such body in one kernel: first it stores what feeds the body's reductions. It also looks for one where a body
+    of several operations has only the form of element after element, and the cheapest of the covers is taken. Raises the first kernel's
+    refusal where none is left.
     """
     without: frozenset[frozenset[int]] = frozenset()
     first: AutocompError | None = None
     schedules: dict[str, tuple[Schedule, Cost]] = {}
     effort = cover_effort(len(frozen.graph.nodes()))
+    best: tuple[float, KernelGraph] | None = None
     for _ in range(COVERS):
         try:
             calls = _kernels(frozen, rules, chip, options, trace, without, effort)
         except UnsupportedOp as e:
-            raise first or e from None
+            if best is None:
+                raise first or e from None
+            break
         kernels = {c.kernel.signature: c.kernel for c in calls.calls if not c.kernel.opaque}
         refused: dict[str, AutocompError] = {}
         with trace.stage("schedule") as note:
@@ -53,8 +58,16 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
                 trace.add("reject", "target", phase="cover", kernel=kernels[signature].name, reason=why.what, count=1)
             note.update(schedules=len(schedules))
         if not refused:
-            return calls, {s: schedules[s] for s in kernels}
-        without |= {w for c in calls.calls if c.kernel.signature in refused for w in _avoided(c)}
+            seconds = sum(schedules[c.kernel.signature][1].seconds for c in calls.calls if not c.kernel.opaque)
+            best = min(best or (seconds, calls), (seconds, calls), key=lambda x: x[0])
+        slow = {s for s in kernels if s in schedules and schedules[s][0].instruction == SCALAR}
+        avoided = {w for c in calls.calls if c.kernel.signature in refused for w in _avoided(c)}
+        avoided |= {w for c in calls.calls if c.kernel.signature in slow and (c.feeds or len(c.body) > 1) for w in _avoided(c)}
+        if not refused and avoided <= without:
+            break
+        without |= avoided
+    if best is not None:
+        return best[1], {s: schedules[s] for s in dict.fromkeys(c.kernel.signature for c in best[1].calls if not c.kernel.opaque)}
     assert first is not None
     raise first
 

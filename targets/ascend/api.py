@@ -157,7 +157,7 @@ COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"[^\"\n]*\"|^[ ]*#(?:include|pragma|d
 MACRO = re.compile(r"#define (\w+)\(([^)]*)\)(.*?[^\\])(?:\n|$)", re.S)
 TOKEN = re.compile(r"(\.|->|::)?\s*\b([A-Za-z_]\w*)")
 CALL = re.compile(r"(?<![\w.])([A-Za-z_]\w*)\s*(<[^<>;(){}]*>)?\s*\(")
-DECLARED = re.compile(r"\b(?:GlobalTensor|LocalTensor|TBuf)<[^;=()]*?>\s*[&*]?\s*(\w+)|"
+DECLARED = re.compile(r"\b(?:GlobalTensor|LocalTensor|TBuf|ac_run)<[^;=()]*?>\s*[&*]?\s*(\w+)|"
                       r"\b(?:bool|float|half|int|u?int\d+_t|ac_f32|TPipe|GM_ADDR|T|D|S)\s+[&*]?\s*(\w+)|,\s*(\w+) = ")  # fmt: skip
 SCALAR_FIRST = re.compile(r"WaitFlag<HardEvent::V_S>\((\d+)\);\s*$")
 

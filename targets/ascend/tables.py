@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -36,6 +37,15 @@ def stored(d: DType, where: str) -> str:
         raise UnsupportedOp(f"elements of type {d.name} are not computed by vector cores here", where=where,
                             hint=f"types: {', '.join(table()['stored'])}")  # fmt: skip
     return str(table()["stored"][d.name])
+
+
+def check_types(types: Iterable[DType], where: str, title: str) -> None:
+    """Raises UnsupportedOp for a float wider than any unit of the chip computes, whatever form a kernel takes."""
+    widest = int(table()["widest_float"])
+    for d in dict.fromkeys(types):
+        if d.is_float and d.bits > widest:
+            raise UnsupportedOp(f"elements of type {d.name} have {d.bits} bits, {title} computes floats of at most {widest}", where=where,
+                                hint="cast to f32 in the model")  # fmt: skip
 
 
 def slot_text(at: int, turn: str, slots: int, bytes_: int) -> str:

@@ -6,24 +6,28 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from autocomp.targets.ascend.api import api, architecture, check, defined
+from autocomp.targets.ascend.element import emit_elements
 from autocomp.targets.ascend.emit import HEADER, emit
-from autocomp.targets.ascend.tables import table
+from autocomp.targets.ascend.tables import check_types, table
 from autocomp.targets.ascend.toolchain import Toolchain, headers
 from autocomp.targets.source import KernelSource
 from autocomp.targets.symbols import sizes_apart
 
 from autocomp.cost.chip import Chip
 from autocomp.cost.roles import roles_of
+from autocomp.cost.scalar import SCALAR
 from autocomp.errors import UnsupportedOp
+from autocomp.ir.body import postorder
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
+from autocomp.ir.types import SHORT_FLOATS
 from autocomp.tile.derive import derive
 
 
 @lru_cache(maxsize=1)
 def own_names() -> frozenset[str]:
-    """Functions of the target's device header."""
-    return defined(headers()[HEADER])
+    """Functions and types of the target's device headers."""
+    return frozenset().union(*map(defined, headers().values())) | {d.name for d in SHORT_FLOATS}
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,10 @@ class AscendTarget:
     @sizes_apart
     def printed(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...] = ()) -> KernelSource:
         self._printed_for(kernel)
+        types = [e.dtype for s in kernel.stores for e in postorder(s.value)]
+        check_types([*types, *(a.type.dtype for a in (*kernel.inputs, *kernel.outputs))], kernel.name, self.chip.title)
+        if schedule.instruction == SCALAR:
+            return emit_elements(kernel, self.chip, header)
         return emit(derive(kernel, schedule), self.chip, header)
 
     def _printed_for(self, kernel: Kernel) -> None:
@@ -64,7 +72,7 @@ class AscendTarget:
 
     def preamble(self, sources: list[KernelSource]) -> str:
         """Text in front of a file of kernels."""
-        return f'#include "{HEADER}"\n'
+        return "".join(f'#include "{h}"\n' for h in sorted({HEADER, *(h for s in sources for h in s.headers)}))
 
     def why_not_runnable(self) -> str:
         """Why programs cannot run here."""

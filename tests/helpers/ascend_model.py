@@ -83,7 +83,8 @@ class AscendExecutor:
         """All kernels of the program as one library."""
         sources = {s.entry: s for s in self.program.printed.values()}
         path = self.folder / "kernels.cpp"
-        head = [f'#include "{next(iter(sources.values())).headers[0]}"', "static std::string all;"]
+        names = dict.fromkeys(h for source in sources.values() for h in source.headers)
+        head = [*(f'#include "{h}"' for h in names), "static std::string all;"]
         path.write_text("\n".join([*head, *map(self.text, sources.values())]))
         out = path.with_suffix(".so")
         if self.edit_header:

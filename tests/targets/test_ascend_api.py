@@ -63,7 +63,7 @@ def test_the_header_and_the_goldens_keep_to_the_table():
         ("Sin(d, x, 4);", "Sin is not in the public Ascend C interface"),
         ("SetFlag<HardEvent::FIX_V>(0);", "HardEvent::FIX_V is not in"),
         ("Cast(d, x, RoundMode::CAST_HYBRID, 4);", "RoundMode::CAST_HYBRID is not in"),
-        ("x.SetValue(0, 1.0f);", "x.SetValue is not in"),
+        ("x.GetSize();", "x.GetSize is not in"),
         ("CreateVecIndex(d, 0.0f, 64);", "CreateVecIndex begins on the scalar unit, and no flag V_S"),
     ],
 )

@@ -37,7 +37,7 @@ def test_the_command_leaves_a_folder_with_everything(tmp_path, monkeypatch):
     assert not ended.value.code
     found = {p.name for p in out.iterdir()}
     assert found == {"launcher.cpp", "CMakeLists.txt", "README.md", "manifest.json", "weights.bin", "weights.npz", "autocomp_ascend.h",
-                     "matmul_add_gelu.cpp"}  # fmt: skip
+                     "autocomp_ascend_scalar.h", "matmul_add_gelu.cpp"}  # fmt: skip
     m = json.loads((out / "manifest.json").read_text())
     assert (m["target"], m["chip"], m["no_launcher"]) == ("ascend", "ascend910b", "")
     cmake = (out / "CMakeLists.txt").read_text()

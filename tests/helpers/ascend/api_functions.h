@@ -383,4 +383,8 @@ inline int64_t GetBlockNum() {
 inline int64_t GetSubBlockIdx() {
   return model::GetSubBlockIdx();
 }
+template <typename T, CacheLine entireType, DcciDst dcciDst>
+inline void DataCacheCleanAndInvalid(const GlobalTensor<T> &dst) {
+  model::DataCacheCleanAndInvalid<T, entireType, dcciDst>(dst);
+}
 }  // namespace AscendC

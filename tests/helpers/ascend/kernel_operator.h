@@ -185,6 +185,12 @@ template <typename T> struct LocalTensor {
   T *at = nullptr;
   long left = 0;  // elements from here to the end
   LocalTensor operator[](uint32_t i) const { return {at + i, left - long(i)}; }
+  void SetValue(uint32_t i, T v) const {
+    if (long(i) >= left) model::stop("a write behind the end of a tensor");
+    model::start(PIPE_S);
+    model::touch(PIPE_S, at + i, sizeof(T), true);
+    at[i] = v;
+  }
 };
 template <TPosition P> struct TBuf {
   uint8_t *base = nullptr;
@@ -221,6 +227,7 @@ inline const pipe_t *ends(HardEvent e) {
   };
   return known.at(e).data();
 }
+template <typename T, AscendC::CacheLine, AscendC::DcciDst> void DataCacheCleanAndInvalid(const AscendC::GlobalTensor<T> &) {}
 inline int GetBlockIdx() { return model::core->block; }
 inline int GetBlockNum() { return model::core->blocks; }
 inline int GetSubBlockIdx() { return model::core->sub; }

@@ -1,0 +1,28 @@
+"""What a kernel costs that scalar units compute, element by element: the fall-back of chips whose cores have vector and matrix units."""
+
+from __future__ import annotations
+
+from autocomp.cost.chip import Chip
+from autocomp.cost.demand import Demand
+from autocomp.cost.work import Cost
+
+SCALAR = "scalar"  # a schedule's instruction
+FALLBACK = "scalar unit, the fall-back"  # what binds it
+
+
+def scalar_time(d: Demand, chip: Chip) -> Cost:
+    """Seconds: each core's elements in turn, every operation, read and write by itself; nothing overlaps.
+
+    A multiply-add reads both factors; an operand of anything else is read once for each of its elements, or for each element of the result
+    where that has more.
+    """
+    n = chip.numbers
+    w = d.work
+    items = max(1, d.tiles({a: 1 for a in d.extent}))
+    cores = min(items, chip.cores * int(chip.limits["vector_cores"]))
+    reads = w.matrix + max([w.vector / 2, *(a.bytes / a.element for a in d.operands)])
+    clocks = reads * n["scalar_read"] + (w.matrix / 2 + w.vector) * n["scalar_step"] + w.special * n["scalar_function"]
+    clocks += items * n["scalar_write"]
+    seconds = clocks / cores / chip.clock
+    start = chip.limits.get("tile", 0.0)
+    return Cost(seconds + start + chip.launch, FALLBACK, (("scalar unit", seconds), ("tiles", start), ("launch", chip.launch)))
