@@ -30,6 +30,7 @@ FIELDS = (
     "name",
     "phase",
     "each",
+    "let",
     "siblings",
     "lhs",
     "rhs",

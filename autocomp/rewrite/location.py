@@ -6,10 +6,13 @@ from dataclasses import dataclass
 
 from autocomp.errors import RuleError
 
+LONG = 160  # characters of a text that an error shows
+
 
 @dataclass(frozen=True)
 class Location:
-    """file:line:column, line and column counted from 1. `spelled`: text that Python made has its function's place alone."""
+    """file:line:column, line and column counted from 1. `spelled`: text that Python or a `let` made
+    has its function's or its line's place alone."""
 
     file: str
     line: int = 1
@@ -32,7 +35,9 @@ class Text:
         """A RuleError that points at the character `offset` of this text."""
         at = self.location
         if at.spelled:
-            what = f"{what}, in `{self.value}`"
+            low, high = (0, len(self.value)) if len(self.value) <= LONG else (max(0, offset - LONG // 2), offset + LONG // 2)
+            cut = self.value[low:high]
+            what = f"{what}, in `{'…' if low else ''}{cut}{'…' if high < len(self.value) else ''}`"
         else:
             at = Location(at.file, at.line, at.column + offset)
         where = f"{at} rule '{self.rule}'" if self.rule else str(at)
