@@ -128,3 +128,12 @@ def test_a_device_array_turned():
         assert y.transpose(axes).shape == want.transpose(axes).shape
         assert (y.transpose(axes).strides or tuple(s // 4 for s in lies.strides)) == tuple(s // 4 for s in lies.strides)
     assert y.transpose((0, 2, 1)).strides is None
+
+
+def test_products_of_bytes_read_a_transposed_factor_where_it_lies():
+    class Product(nn.Module):
+        def forward(self, a, b):
+            return torch._int_mm(a, b)
+
+    a, b = torch.randint(-128, 127, (33, 64), dtype=torch.int8), torch.randint(-128, 127, (40, 64), dtype=torch.int8).t()
+    assert torch.equal(compiled(Product(), a, b)(a, b), torch._int_mm(a, b))

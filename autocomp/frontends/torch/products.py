@@ -19,6 +19,12 @@ def _matmul(c: Call, a: Node, b: Node) -> Node:
     return y if y.type.shape == c.out.shape else c.op("reshape", y, shape=c.out.shape)
 
 
+@row("_int_mm")
+def _int_product(c: Call, a: Node, b: Node) -> Node:
+    """Bytes by bytes, summed in 32 bits."""
+    return c.op("matmul", c.op("cast", a, to="i32"), c.op("cast", b, to="i32"))
+
+
 @row("addmm", "baddbmm")
 def _addmm(c: Call, bias: Node, a: Node, b: Node, beta: float = 1, alpha: float = 1) -> Node:
     return _plus(c, bias, c.op("matmul", a, b), beta, alpha)
