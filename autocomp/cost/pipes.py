@@ -1,0 +1,147 @@
+"""Seconds of the pipes of NPU cores: copies into buffers, feeds of the cube unit, products, ways out, vector instructions.
+
+A pipe works in order; pipes work side by side where buffers have two slots, else one waits for the other. What the cores share (main
+memory, and what of it stays in L2) is a further pipe. The equations count work that a tiling says; coefficients are the chip's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from autocomp.cost.chip import F32, Chip
+
+
+@dataclass(frozen=True)
+class Side:
+    """A factor's share of one step of the depth: bytes, the bytes of a contiguous run of its copy to L1, how many steps one copy is for.
+
+    cut: runs do not begin at lines of memory, so each touches one line more.
+    """
+
+    bytes: float
+    run: float
+    steps: float = 1.0
+    cut: bool = False
+
+
+@dataclass(frozen=True)
+class Product:
+    """A product's work on the slowest core: `tiles` sums of m x n elements, each over `steps` steps of depth k.
+
+    slots: of L1 (1: a copy waits for the feed of the step before). drained: a tile's way out runs beside the next tile's products
+    (two slots in L0C, or the unit flag). m, n, k: padded to fractals. out: bytes of an element that leaves. starts: seconds a tile of
+    scalar work that nothing hides.
+    """
+
+    tiles: float
+    steps: float
+    m: int
+    n: int
+    k: int
+    a: Side
+    b: Side
+    dtype: str = "f16"
+    slots: int = 2
+    drained: bool = True
+    out: int = 2
+    starts: float = 0.0
+
+
+@dataclass(frozen=True)
+class Stream:
+    """What one vector core does: `rounds` times copies in of `reads` bytes each, `repeats` of vector instructions, copies out of `writes`.
+
+    instructions: vector instructions of a round. slots: of unified buffer. run: bytes of a contiguous run. cut: as in Side.
+    """
+
+    rounds: float
+    reads: tuple[float, ...]
+    writes: tuple[float, ...] = ()
+    repeats: float = 0.0
+    instructions: float = 0.0
+    slots: int = 2
+    run: float = 0.0
+    cut: bool = False
+
+
+def together(times: Iterable[float], power: float) -> float:
+    """Seconds of pipes that run side by side and get into each other's way: more than the longest, less than the sum."""
+    ts = [t for t in times if t > 0]
+    top = max(ts, default=0.0)
+    return float(top * sum((t / top) ** power for t in ts) ** (1 / power)) if top else 0.0
+
+
+def lines(run: float, line: int, cut: bool) -> float:
+    """Times as many bytes as a run has that its whole lines have."""
+    return 1 + line / run if cut and run else 1.0
+
+
+def copy_to_l1(s: Side, chip: Chip) -> float:
+    """Seconds a step of copying a factor to L1: a start for each copy and each run, and the bytes."""
+    lim, rate = chip.limits, chip.memory("l1").bandwidth / chip.cores
+    wide = lines(s.run, chip.memories[0].line, s.cut)
+    return lim["l1_start"] / s.steps + wide * (s.bytes / s.run * lim["l1_row"] + s.bytes / rate)
+
+
+def product_parts(p: Product, chip: Chip) -> dict[str, float]:
+    """Pipe -> seconds of a step, and "drain" of a tile."""
+    lim = chip.limits
+    rate = lambda memory: chip.memory(memory).bandwidth / chip.cores
+    waits = lim["product"] if p.slots > 1 else lim["product_alone"]
+    return {
+        "copies to L1": copy_to_l1(p.a, chip) + copy_to_l1(p.b, chip),
+        "copies to L0": lim["feed"] + p.a.bytes / rate("l0a") + p.b.bytes / rate("l0b"),
+        "matrix unit": waits + 2.0 * p.m * p.n * p.k / (chip.matrix_rate(p.dtype) / chip.cores),
+        "drain": lim["drain"] + p.m * p.n * F32 / rate("l0c"),
+    }
+
+
+def product_time(p: Product, chip: Chip, shared: float = 0.0) -> float:
+    """Seconds of the slowest core; `shared`: seconds that main memory needs for all cores."""
+    t = product_parts(p, chip)
+    drain = t.pop("drain")
+    power = chip.numbers["pipes_power"]
+    if p.slots > 1:
+        step = together(t.values(), power)
+    else:
+        step = max(t["copies to L1"] + t["copies to L0"] + chip.limits["flag"], t["matrix unit"])
+    left = chip.numbers["drain_left"] if p.drained else 1.0
+    core = p.tiles * p.steps * step
+    return together((core, shared), chip.numbers["memory_power"]) + p.tiles * (drain * left + p.starts)
+
+
+def stream_time(s: Stream, chip: Chip, shared: float = 0.0) -> float:
+    """Seconds of a vector core; `shared`: seconds that main memory needs for all cores."""
+    n, lim = chip.numbers, chip.limits
+    cores = chip.cores * lim["vector_cores"]
+    line, alone = chip.memories[0].line, s.slots < 2
+    start = lim["ub_start"] if alone else lim["ub_issue"]
+    wide = lines(s.run, line, s.cut)
+    into = sum(start + wide * b * cores / lim["ub_in"] for b in s.reads)
+    out = sum(start + wide * b * cores / lim["ub_out"] for b in s.writes)
+    work = s.instructions * lim["vector_start"] + s.repeats / chip.clock
+    copies = together((s.rounds * (into if alone else max(into, out)), wide * shared), n["memory_power"])
+    if alone:  # the way out runs beside the next round's copies
+        return copies + s.rounds * (work + lim["flag"])
+    return together((copies, s.rounds * work), n["pipes_power"])
+
+
+def spilled(total: float, chip: Chip) -> float:
+    """Share of tensors of `total` bytes that L2 no longer holds when they are wanted again: none that fit, all of twice its size."""
+    size = next(m.capacity for m in chip.memories if m.cache)
+    return min(1.0, max(0.0, total / size - 1.0))
+
+
+def memory_seconds(read: float, written: float, chip: Chip, bypass: bool = False, again: float = 0.0) -> float:
+    """Seconds of main memory: what is read once, what is read `again` as far as L2 lost it, and results that L2 cannot keep.
+
+    bypass: inputs leave L2 to the results.
+    """
+    lost = spilled(written if bypass else read + written, chip)
+    return (read + lost * written + again * spilled(read, chip)) / chip.memories[0].bandwidth
+
+
+def launch_time(chip: Chip, cores: float, both: bool = False) -> float:
+    """Seconds from a kernel's start to the first core's work, and back: cores wake one after another; `both`: cube and vector cores."""
+    return (chip.limits["launch_both"] if both else chip.launch) * min(1.0, cores / chip.cores)
