@@ -93,6 +93,7 @@ def _launch(program: Any, i: int, call: Any, values: Mapping[str, int]) -> list[
     source, index = program.printed[call.kernel.name], program.slots.index
     arguments = [f"t{index[call.args[a]]}" for a in (*source.inputs, *source.outputs)]
     arguments += ["scratch"] if source.launch.workspace else []
+    arguments += [f"int64_t({values[s]})" for s in source.sizes]
     launch = f"ACLRT_LAUNCH_KERNEL({source.entry})({source.launch.blocks(values)[0]}, stream, {', '.join(arguments)})"
     return [f"  // {plain(call.name or source.entry)}: {' '.join(call.ops)}", f'  check(aclError({launch}), "{source.entry} (call {i})");']
 

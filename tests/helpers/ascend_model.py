@@ -63,10 +63,10 @@ class AscendExecutor:
                     t = calls.tensors[n]
                     raw = np.full(int(np.prod(shape_of(t, values))) * t.dtype.bytes, PATTERN, np.uint8)
                     tensors[n] = raw.view(t.dtype.numpy).reshape(shape_of(t, values))
-            self.start(source, [tensors[c.args[a]] for a in (*source.inputs, *source.outputs)])
+            self.start(source, [tensors[c.args[a]] for a in (*source.inputs, *source.outputs)], values)
         return {name: tensors[t].copy() for name, t in calls.outputs}
 
-    def start(self, source, arrays):
+    def start(self, source, arrays, values):
         """One kernel. Raises ModelFailure with what the model saw."""
         if source.launch.workspace:
             arrays = [*arrays, np.full(source.launch.workspace, 0xFF, np.uint8)]
@@ -75,7 +75,8 @@ class AscendExecutor:
         run = getattr(self.library, f"run_{source.entry}")
         run.restype = ctypes.c_char_p
         pointers = (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays))
-        said = run(pointers, self.blocks or source.launch.blocks({})[0]).decode()
+        sizes = (ctypes.c_int64 * max(1, len(source.sizes)))(*(values[s] for s in source.sizes))
+        said = run(pointers, self.blocks or source.launch.blocks(values)[0], sizes).decode()
         if said:
             raise ModelFailure(f"kernel {source.name}: {said}")
 
@@ -100,7 +101,7 @@ class AscendExecutor:
         """A kernel, changed by `edit`, and what starts it."""
         comment, end, code = source.text.partition("*/")
         return f'''{comment}{end}{self.edit(code)}
-extern "C" const char *run_{source.entry}(GM_ADDR *a, int blocks) {{
+extern "C" const char *run_{source.entry}(GM_ADDR *a, int blocks, int64_t *sizes) {{
   {started(source)}
   all.clear();
   for (auto &f : model::found) all += f + "\\n";
@@ -112,7 +113,8 @@ extern "C" const char *run_{source.entry}(GM_ADDR *a, int blocks) {{
 def started(source):
     """C++ that runs a kernel on `blocks` blocks; `a` has its pointers."""
     n = len(source.inputs + source.outputs)
-    pointers = ", ".join(f"a[{i}]" for i in range(n + bool(source.launch.workspace)))
+    given = [*(f"a[{i}]" for i in range(n + bool(source.launch.workspace))), *(f"sizes[{i}]" for i in range(len(source.sizes)))]
+    pointers = ", ".join(given)
     mixed, cube = ("true" if f"KERNEL_TYPE_{t}" in source.text else "false" for t in ("MIX", "AIC_ONLY"))
     memory = f"a[{n}], {source.launch.workspace}" if source.launch.workspace else "nullptr, 0"
     return f"model::launch(blocks, {mixed}, {cube}, {memory}, [&] {{ {source.entry}({pointers}); }});"
@@ -125,6 +127,7 @@ def build_folder(program, folder, build):
     """
     for file, source in zip(program.printed, program.printed.values()):
         n = len(source.inputs + source.outputs) + bool(source.launch.workspace)
+        assert not source.sizes, "the launcher's model passes no sizes"
         (build / f"aclrtlaunch_{source.entry}.h").write_text(f'''#pragma once
 #include "{folder / file}.cpp"
 #define ACLRT_LAUNCH_KERNEL(name) aclrtlaunch_##name

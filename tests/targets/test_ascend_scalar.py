@@ -70,6 +70,18 @@ def test_scalar_units_compute_what_has_no_other_form(tmp_path):
 
 
 @needs_compiler
+def test_sizes_that_are_known_at_run_time_are_arguments(tmp_path):
+    text = graph({"x": "f16[n, 7]", "w": "f16[7, 5]"}, "%0 = matmul(x, w)\n%1 = softmax(%0, axes=[0])")
+    program = autocomp.optimize(text.replace("graph g", "graph g\ndim n in 1..64"), target="ascend")
+    assert all("int64_t dim_n)" in s.text and s.sizes == ("n",) for s in program.printed.values())
+    program.executor = AscendExecutor(program, tmp_path)
+    program.verify(seed=2)
+    (folder := tmp_path / "out").mkdir()
+    program.save(folder)
+    assert "int64_t(" in (folder / "launcher.cpp").read_text()
+
+
+@needs_compiler
 @pytest.mark.parametrize(
     ("was", "by", "complaint"),
     [
