@@ -44,6 +44,14 @@ def places_of(graph: Graph, numbers: Iterable[int], views: bool = True) -> tuple
     return tuple(dict.fromkeys(graph.locations[n] for n in mine if n in graph.locations))
 
 
+def labels_of(graph: Graph, numbers: Iterable[int]) -> tuple[str, ...]:
+    """Nodes, given as numbers in `graph.nodes()`, as texts that another compilation of the same model has too; those that only arrange
+    elements left out, if others are there."""
+    nodes = graph.nodes()
+    mine = sorted(numbers)
+    return tuple(f"{i} {nodes[i].op} {nodes[i].type}" for i in [i for i in mine if nodes[i].op not in VIEWS] or mine)
+
+
 def short(place: str) -> str:
     """The name alone, as a reader of the model knows it."""
     found = _QUOTED.fullmatch(place) or _LINE.fullmatch(place)

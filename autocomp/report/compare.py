@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
 from pathlib import Path
@@ -13,6 +13,7 @@ from rich.table import Table
 
 from autocomp.errors import AutocompError
 from autocomp.files import write_atomic
+from autocomp.report.matching import matched
 from autocomp.report.tables import kernel_rows, seconds_text
 from autocomp.report.templates import render
 
@@ -78,7 +79,8 @@ def _spec(target: str, chip: str) -> str:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Kernels are paired by name; `pairs` keeps the order of A, then what only B has.
+    """Kernels stand beside each other by what they compute of the model (by name, where a saved program does not say that): one that is
+    fused beside the three that it replaced. `pairs` keeps the order of A, then what only B has.
 
     Times are measured ones where both sides have them, else predicted ones: a measured time over a predicted one says nothing.
     """
@@ -91,17 +93,20 @@ class Comparison:
         """What the times are."""
         return "measured" if self.a.measured and self.b.measured else "predicted"
 
-    def seconds(self, x: dict[str, Any] | Side | None) -> float | None:
-        """The time of a row or of a side."""
-        if x is None:
-            return None
-        return x[self.kind] if isinstance(x, dict) else getattr(x, self.kind)  # type: ignore[no-any-return]
+    def seconds(self, x: Sequence[dict[str, Any]] | Side) -> float | None:
+        """The time of a side, or of one call of each of some kernels."""
+        if isinstance(x, Side):
+            return getattr(x, self.kind)  # type: ignore[no-any-return]
+        times = [r[self.kind] for r in x]
+        return sum(times) if times and all(t is not None for t in times) else None
 
     @property
-    def pairs(self) -> list[tuple[dict[str, Any] | None, dict[str, Any] | None]]:
-        in_b = {r["kernel"]: r for r in self.b.rows}
-        names = {r["kernel"] for r in self.a.rows}
-        return [(r, in_b.get(r["kernel"])) for r in self.a.rows] + [(None, r) for r in self.b.rows if r["kernel"] not in names]
+    def pairs(self) -> list[tuple[tuple[dict[str, Any], ...], tuple[dict[str, Any], ...]]]:
+        """Rows of A and the rows of B that compute the same."""
+        told = all(r.get("makes") for s in (self.a, self.b) for r in s.rows)
+        key = lambda r: map(str, r["makes"]) if told else (r["kernel"],)
+        groups = matched([key(r) for r in self.a.rows], [key(r) for r in self.b.rows])
+        return [(tuple(self.a.rows[i] for i in g.a), tuple(self.b.rows[i] for i in g.b)) for g in groups]
 
     def data(self) -> dict[str, Any]:
         """For machines."""
@@ -128,22 +133,20 @@ class Comparison:
             title=f"A: {self.a.name} on {self.a.target}   B: {self.b.name} on {self.b.target}",
         )
         for x, y in self.pairs:
-            ta, tb = self.seconds(x), self.seconds(y)
-            r = x or y or {}
-            t.add_row(
-                r["kernel"],
-                str(x["calls"]) if x else "-",
-                str(y["calls"]) if y else "-",
-                seconds_text(ta),
-                seconds_text(tb),
-                f"{ta / tb:.2f}" if ta and tb else "",
-                x["schedule"] if x else "",
-                y["schedule"] if y else "",
-            )
+            t.add_row(*self._cells(x, y))
         ta, tb = self.seconds(self.a), self.seconds(self.b)
         t.add_section()
         t.add_row("total", "", "", seconds_text(ta), seconds_text(tb), f"{ta / tb:.2f}" if ta and tb else "", "", "", style="bold")
         return t
+
+    def _cells(self, x: Sequence[dict[str, Any]], y: Sequence[dict[str, Any]]) -> tuple[str, ...]:
+        """A line of the table: kernels of A beside those of B."""
+        a, b = (" + ".join(r["kernel"] for r in side) for side in (x, y))
+        lines = lambda side, field: "\n".join(str(r[field]) for r in side)
+        ta, tb = self.seconds(x), self.seconds(y)
+        ratio = f"{ta / tb:.2f}" if ta and tb else ""
+        return (a if a == b or not b else b if not a else f"{a}\nB: {b}", lines(x, "calls") or "-", lines(y, "calls") or "-",
+                seconds_text(ta), seconds_text(tb), ratio, lines(x, "schedule"), lines(y, "schedule"))  # fmt: skip
 
     def diffs(self) -> list[tuple[str, str]]:
         """(file, unified diff) of every source that differs."""
@@ -156,7 +159,7 @@ class Comparison:
 
     def report(self, path: str | Path) -> Path:
         """The comparison as one HTML file."""
-        rows = [(x, y, self.seconds(x), self.seconds(y)) for x, y in self.pairs]
+        rows = [self._cells(x, y) for x, y in self.pairs]
         write_atomic(Path(path), render("compare.html", c=self, rows=rows, seconds=seconds_text))
         return Path(path)
 

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from autocomp.ir.rounding import VIEWS
+from autocomp.ir.places import labels_of
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,6 @@ def matched(a: Sequence[Iterable[Hashable]], b: Sequence[Iterable[Hashable]]) ->
     return [Beside(tuple(x), tuple(y)) for x, y in groups.values()]
 
 
-def makes(program: Any) -> list[frozenset[int]]:
-    """Of each call, the nodes of the model that it computes (numbers in the source graph), those that only arrange elements left out
-    where it has others."""
-    nodes = program.calls.source.nodes()
-    out = []
-    for c in program.calls.calls:
-        real = frozenset(i for i in c.computes if nodes[i].op not in VIEWS)
-        out.append(real or frozenset(c.computes))
-    return out
+def makes(program: Any) -> list[tuple[str, ...]]:
+    """Of each call, the nodes of the model that it computes."""
+    return [labels_of(program.calls.source, c.computes) for c in program.calls.calls]

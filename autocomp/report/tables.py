@@ -81,6 +81,7 @@ def kernel_rows(program: Any, timing: Any = None) -> list[dict[str, Any]]:
                 "bound": k.bound,
                 "measured": m,
                 "roofline": k.at_full_rate / m if m else None,
+                "makes": program.makes(k.signature),
             }
         )
     return rows

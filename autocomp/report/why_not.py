@@ -111,11 +111,14 @@ def near_misses(program: Any, rule: str, rejected: list[dict[str, Any]]) -> list
 def together(seen: dict[str, int]) -> str:
     """What a condition saw, alike values said once: {'?s is 8, ?t is 16': 3, '?s is 8, ?t is 32': 1} is '?s is 8, ?t is 16 or 32'."""
     found: dict[str, dict[str, None]] = {}
-    for text in seen:
+    other = [text for text in seen if text and " is " not in text]  # what a stage said, such as bytes needed and there
+    for text in (text for text in seen if " is " in text):
         for part in _pieces(text):
             name, _, value = part.partition(" is ")
             found.setdefault(name, {})[value] = None
-    return ", ".join(f"{_cut(name)} is {_values(list(values))}" if any(values) else name for name, values in found.items() if name)
+    told = ", ".join(f"{_cut(name)} is {_values(list(values))}" for name, values in found.items() if name)
+    more = [f"{plural(len(other) - 1, 'other value')}"] if len(other) > 1 else []
+    return "; ".join(filter(None, (told, *map(_cut, other[:1]), *more)))
 
 
 def _pieces(text: str) -> list[str]:

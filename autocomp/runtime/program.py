@@ -14,6 +14,7 @@ from autocomp.deadline import current
 from autocomp.errors import AutocompError, BuildError, ModelError
 from autocomp.ir.directives import complete
 from autocomp.ir.kernel import KernelGraph
+from autocomp.ir.places import labels_of
 from autocomp.ir.schedule_text import show
 from autocomp.limits import memory_told
 from autocomp.options import Options
@@ -130,6 +131,11 @@ class Program:
         if found is None:
             raise AutocompError(f"there is no kernel '{kernel}'", hint=f"kernels: {', '.join(k.name for k in self.kernels)}")
         return found.source
+
+    def makes(self, signature: str) -> list[str]:
+        """The nodes of the model that a kernel's calls compute, in words that another compilation of the same model has too."""
+        mine = (c.computes for c in self.calls.calls if c.kernel.signature == signature)
+        return list(labels_of(self.calls.source, {i for computes in mine for i in computes}))
 
     def explain(self, why: str | None = None, why_not: str | None = None, at: str | None = None) -> str:
         """Why the program is as it is (see `autocomp explain`): the whole, a kernel, or why a rule did not fire (`at` a node)."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -43,11 +45,30 @@ def test_measured_times_where_both_sides_have_them(programs, tmp_path):
     result = autocomp.compare(fused, apart, inputs=random_inputs(fused.graph))
     assert result.kind == "measured"
     assert result.seconds(result.a) == result.a.measured
-    assert [tuple(None if r is None else r["kernel"] for r in pair) for pair in result.pairs] == [
-        ("matmul_relu", None), (None, "matmul"), (None, "relu")]  # fmt: skip
+    assert beside(result) == [(["matmul_relu"], ["matmul", "relu"])]
     assert all(r["measured"] > 0 for r in (*result.a.rows, *result.b.rows))
     assert "matmul_relu" in dict(result.diffs())["plan.c"]
     assert "measured A" in result.report(tmp_path / "ab.html").read_text()
+
+
+def beside(result):
+    return [tuple([r["kernel"] for r in side] for side in pair) for pair in result.pairs]
+
+
+def test_a_fused_kernel_stands_beside_those_that_it_replaced(programs, tmp_path):
+    """In saved folders too, and with the times of all of them; folders that do not say what kernels compute are matched by name."""
+    fused, apart = (p.save(tmp_path / n) for p, n in zip(programs, ("fused", "apart")))
+    result = autocomp.compare(fused, apart)
+    assert beside(result) == [(["matmul_relu"], ["matmul", "relu"])]
+    ((x, y),) = result.pairs
+    assert result.seconds(y) == pytest.approx(sum(r["predicted"] for r in y)) and result.seconds(x) == x[0]["predicted"]
+    (first, *_) = result.table().columns[0].cells
+    assert first == "matmul_relu\nB: matmul + relu"
+    assert "B: matmul + relu" in result.report(tmp_path / "ab.html").read_text()
+    for folder in (fused, apart):
+        rows = json.loads((folder / "manifest.json").read_text())["kernels"]
+        changed(folder, kernels=[{k: v for k, v in r.items() if k != "makes"} for r in rows])
+    assert beside(autocomp.compare(fused, apart)) == [(["matmul_relu"], []), ([], ["matmul"]), ([], ["relu"])]
 
 
 def test_what_is_neither_a_program_nor_a_folder(programs):

@@ -128,6 +128,7 @@ def test_conditions_in_plain_words(condition, phase, words):
     ({f"?s is {k}": 1 for k in (3, 12, 5, 7)}, "?s is 3 to 12"),
     ({f"?s is [1, {k}]": 1 for k in range(5)}, "?s is [1, 0], [1, 1], [1, 2] or 2 other values"),
     ({"": 4}, ""),
+    ({f"results of a thread: needs {n}, has 16": 1 for n in (32, 64, 128)}, "results of a thread: needs 32, has 16; 2 other values"),
 ])  # fmt: skip
 def test_values_that_are_alike_are_said_once(seen, text):
     assert together(seen) == text
