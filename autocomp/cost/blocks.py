@@ -43,7 +43,7 @@ class BlockModel:
         key = (s.tile, s.roles == "warp_specialise", s.persistent, direct)
         t = self._tiles.get(key)
         if t is None:
-            t = self._tiles[key] = tile_of(self.d, dict(s.tile), chip, *key[1:3])
+            t = self._tiles[key] = tile_of(self.d, dict(s.tile), chip, s.roles == "warp_specialise", s.persistent)
         at_once = chip.cores * (direct_resident(s, chip) if direct else s.resident)
         blocks = -(-t.tiles // at_once) * at_once if s.stream_k else t.tiles * (s.cluster if form == "reduce" else s.cluster_split_k)
         roof = self._roofs.get((key, blocks))

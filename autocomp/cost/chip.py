@@ -132,6 +132,11 @@ class Chip:
         )
 
     @property
+    def runs_blocks(self) -> bool:
+        """Whether tiles are blocks of threads that share a memory (GPUs)."""
+        return any(m.name == "shared" for m in self.memories)
+
+    @property
     def shared_of_core(self) -> tuple[float, float]:
         """Bytes of shared memory that the blocks of a core share out, and how many of them the chip keeps for itself in each block."""
         reserved = self.limits.get("shared_reserved", 0.0)

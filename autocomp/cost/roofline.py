@@ -35,7 +35,7 @@ def timer(work: Work, chip: Chip) -> Callable[[float, float], Cost]:
     if work.special:
         others.append(("special functions", work.special / chip.special * idle))
     if work.copies:
-        others.append(("narrow copies", work.copies / chip.limits["copies"] * idle))
+        others.append(("narrow copies", work.copies / chip.numbers["copies"] * idle))
 
     def at(matrix: float, share: float) -> Cost:
         parts = [*memory, ("matrix unit", matrix / (rate * share * fill) * idle), *others] if matrix else memory + others

@@ -52,8 +52,7 @@ def tile_of(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool = Fals
         once = min(1.0, chip.cores / tiles) if patches and stays else 1.0
         near, common = (tiles * x * left / chip.memory("l2").bandwidth for x in _block_bytes(d, tile, patches, once))
         m, n, depth = shape = (d.size("rows", tile), d.size("cols", tile), d.size("depth", tile))
-        if "copies" in chip.limits:
-            copies = tiles * roles.extent("depth") * (d.narrow[0] * m + d.narrow[1] * n)
+        copies = tiles * roles.extent("depth") * (d.narrow[0] * m + d.narrow[1] * n)
         matrix *= _padding(d, tile, patches) * left
         rows = prod(_padded(d, roles.rows, tile))
         steps = prod(-(-extent[a.name] // tile.get(a.name, extent[a.name])) for a in roles.depth)

@@ -408,7 +408,7 @@ class Enumerator:
                 lane, stride = f.lane_extent, f.lane_stride
             known = self._factors(s.nodes[i], picks)
             dtype, whole = known.dtype, whole and known.whole
-            copies += known.copies if "copies" in limits else 0.0
+            copies += known.copies if self.chip.runs_blocks else 0.0
             vector -= sum(self._vector[x] * again.get(x, 1.0) for x in known.vanish)
             if not known.whole and not online and f.mnk[0] <= limits.get("direct_rows", 0):  # factors made in registers, pairs at once
                 vector -= sum(self._spared(x) for x in known.inside - known.vanish)
@@ -473,7 +473,7 @@ class Enumerator:
         if key not in self.factors:
             shape, classes = shape_of(self.subject, (node.cls,), picks)
             if shape not in self._alike:
-                new = factors_of(self.subject, node, picks, bool({"copies", "warp_matrix"} & set(self.chip.limits)))
+                new = factors_of(self.subject, node, picks, self.chip.runs_blocks)
                 places = {picks[c].id: n for n, c in enumerate(classes) if c in picks}
                 self._alike[shape] = new, tuple(places[x] for x in new.vanish), tuple(places[x] for x in new.inside)
             one, *found = self._alike[shape]

@@ -20,8 +20,9 @@ from autocomp.rewrite.expr import Call, Expr, Lit, Op, Word
 from autocomp.rewrite.rule import Rule
 from autocomp.rewrite.vocabulary import ROLE
 
-TEAM, TEAM_ROWS, WARP_ROWS = (int(constant(n)) for n in ("team_threads", "team_rows", "warp_rows"))
-STAGED, BOX, ALIGN, RESULTS = (int(constant(n)) for n in ("staged_bytes", "box_columns", "shared_align", "held_results"))
+TEAM, TEAM_ROWS, WARP_ROWS = int(constant("team_threads")), int(constant("team_rows")), int(constant("warp_rows"))
+STAGED, BOX, ALIGN = int(constant("staged_bytes")), int(constant("box_columns")), int(constant("shared_align"))
+RESULTS = int(constant("held_results"))
 HALF = 2
 SUM = 4  # bytes of a product's result while it is summed
 
