@@ -1,9 +1,11 @@
-"""Sizes that are computed from symbols: `s + 1`, `2*s`, `s + t`. Each is a symbol (`Sym.parts`), whose value is known with theirs."""
+"""Sizes that are computed from symbols: `s + 1`, `2*s`, `s + t`, `(s + 1) // 2`. Each is a symbol (`Sym.parts`), whose value is known with
+theirs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from math import gcd
+from fractions import Fraction
+from math import ceil, gcd
 
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.affine import Aff
@@ -12,48 +14,112 @@ from autocomp.ir.types import Dim, Sym
 LARGEST = Sym("n").hi
 
 
-def linear(d: Dim) -> tuple[dict[Sym, int], int]:
-    """A size as coefficients of symbols that inputs say, and a number."""
+Linear = tuple[dict[Sym, int], int]  # coefficients of symbols, and a number
+
+
+def linear(d: Dim) -> Linear:
+    """A size as a sum over symbols that inputs say, and over quotients."""
     if isinstance(d, int):
         return {}, d
+    if d.divisor > 1:
+        return quotient((dict(d.parts), d.offset), d.divisor)
     return (dict(d.parts), d.offset) if d.parts else ({d: 1}, 0)
+
+
+def summed(terms: Iterable[tuple[Linear, int]], offset: int = 0) -> Linear:
+    """The sum of coefficient * term, and a number."""
+    sums: dict[Sym, int] = {}
+    for (mine, more), k in terms:
+        offset += k * more
+        for s, n in mine.items():
+            sums[s] = sums.get(s, 0) + k * n
+    return {s: n for s, n in sums.items() if n}, offset
+
+
+def quotient(of: Linear, by: int) -> Linear:
+    """A sum divided by a positive number and rounded down: what is divided evenly stands outside of the quotient that is left."""
+    parts, offset = of
+    inner = next(iter(parts), None)
+    if inner is not None and len(parts) == 1 and parts[inner] == 1 and inner.divisor > 1:  # of a quotient: one by both numbers
+        return quotient((dict(inner.parts), inner.offset + offset * inner.divisor), by * inner.divisor)
+    whole, rest = {s: n // by for s, n in parts.items()}, {s: n % by for s, n in parts.items() if n % by}
+    return summed([((whole, 0), 1), (({_sized(rest, offset % by, by): 1} if rest else {}, 0), 1)], offset // by)
+
+
+def _sized(parts: Mapping[Sym, int], offset: int, by: int) -> Sym:
+    """The symbol of a sum, or of its quotient."""
+    known = tuple(sorted(parts.items(), key=lambda p: p[0].name))
+    lo, hi = _least(known, offset), -_least(tuple((s, -n) for s, n in known), -offset)
+    name = "size_" + _text(known, offset, "_plus_", "_times_", "_minus_") + (f"_by_{by}" if by > 1 else "")
+    multiple = gcd(offset, *(n * s.multiple for s, n in known)) if by == 1 else 1
+    return Sym(name, lo // by, min(hi // by, LARGEST), multiple, known, offset, by)
+
+
+def _least(parts: tuple[tuple[Sym, int], ...], offset: int) -> int:
+    """A lower bound of a sum: each symbol at its end, or, for quotients beside what they divide (`s - s // 2`), each quotient as its sum
+    over its divisor, less what rounding may take."""
+    bound = lambda terms: sum(k * (s.lo if k > 0 else s.hi) for s, k in terms)
+    found = [bound(parts) + offset]
+    if any(s.divisor > 1 for s, _ in parts):
+        sums: dict[Sym, Fraction] = {}
+        rest = Fraction(offset)
+        todo = [(s, Fraction(k)) for s, k in parts]
+        while todo:
+            s, k = todo.pop()
+            if not s.parts:
+                sums[s] = sums.get(s, Fraction(0)) + k
+                continue
+            rest += k * Fraction(s.offset - (s.divisor - 1 if k > 0 else 0), s.divisor)
+            todo += [(p, k * n / s.divisor) for p, n in s.parts]
+        found.append(ceil(bound(sums.items()) + rest))
+    return max(found)
 
 
 def expression(d: Dim) -> Aff:
     """A size over the symbols that inputs say."""
-    parts, offset = linear(d)
-    return Aff.make([(s.name, k) for s, k in parts.items()], offset)
+    if isinstance(d, int):
+        return Aff.of(d)
+    return sum((expression(s) * k for s, k in d.parts), Aff.of(d.offset)) // d.divisor if d.parts else Aff.of(d.name)
+
+
+def inputs_of(d: Sym) -> frozenset[Sym]:
+    """The symbols that inputs say, of which a size is computed: itself, where it is one."""
+    return frozenset().union(*(inputs_of(s) for s, _ in d.parts)) if d.parts else frozenset([d])
 
 
 def total(terms: Iterable[tuple[Dim, int]], offset: int = 0) -> Dim:
     """The sum of coefficient * size, and a number. Raises UnsupportedOp where it may be less than 0 within the symbols' bounds."""
-    sums: dict[Sym, int] = {}
-    for d, k in terms:
-        mine, more = linear(d)
-        offset += k * more
-        for s, n in mine.items():
-            sums[s] = sums.get(s, 0) + k * n
-    parts = tuple(sorted(((s, n) for s, n in sums.items() if n), key=lambda p: p[0].name))
+    return size_of(summed(((linear(d), k) for d, k in terms), offset))
+
+
+def size_of(of: Linear) -> Dim:
+    """A sum as a dimension; beside one quotient, all of it is divided: `s // 2 + 1` is `(s + 2) // 2`, which says how it is bounded by s.
+    Raises UnsupportedOp where it may be less than 0 within the symbols' bounds."""
+    parts, offset = of
     if not parts:
         return offset
-    if len(parts) == 1 and parts[0][1] == 1 and not offset:
-        return parts[0][0]
-    ends = [(n * (s.lo if n > 0 else s.hi), n * (s.hi if n > 0 else s.lo)) for s, n in parts]
-    lo, hi = (sum(e[k] for e in ends) + offset for k in (0, 1))
-    text = _text(parts, offset, " + ", "*", " - ")
-    if lo < 0:
-        bounds = ", ".join(f"{s.lo} <= {s} <= {s.hi}" for s, _ in parts)
-        raise UnsupportedOp(f"the size {text} may be {lo} ({bounds})", hint="bound the symbols so that no size is negative")
-    name = "size_" + _text(parts, offset, "_plus_", "_times_", "_minus_")
-    return Sym(name, lo, min(hi, LARGEST), gcd(offset, *(n * s.multiple for s, n in parts)), parts, offset)
+    divided = [s for s in parts if s.divisor > 1]
+    by = divided[0].divisor if len(divided) == 1 and parts[divided[0]] == 1 else 1
+    if by > 1:
+        q = divided[0]
+        parts, offset = summed([((dict(q.parts), q.offset), 1), (({s: n for s, n in parts.items() if s != q}, offset), by)])
+    elif len(parts) == 1 and [*parts.values()] == [1] and not offset:
+        return next(iter(parts))
+    size = _sized(parts, offset, by)
+    if size.lo < 0:
+        bounds = ", ".join(f"{s.lo} <= {s} <= {s.hi}" for s, _ in size.parts)
+        text = _text(size.parts, offset, " + ", "*", " - ")
+        raise UnsupportedOp(f"the size {f'({text}) // {by}' if by > 1 else text} may be {size.lo} ({bounds})",
+                            hint="bound the symbols so that no size is negative")  # fmt: skip
+    return size
 
 
 def _text(parts: tuple[tuple[Sym, int], ...], offset: int, plus: str, times: str, minus: str) -> str:
+    terms = sorted([*((s.name, n) for s, n in parts), *([("", offset)] if offset else [])], key=lambda t: t[1] < 0)  # sums begin with more
     out = ""
-    for k, (word, n) in enumerate([*((s.name, n) for s, n in parts), ("", offset)]):
-        if n or word:
-            text = str(abs(n)) if not word else word if abs(n) == 1 else f"{abs(n)}{times}{word}"
-            out += (minus if n < 0 else plus if k else "") + text
+    for k, (word, n) in enumerate(terms):
+        text = str(abs(n)) if not word else word if abs(n) == 1 else f"{abs(n)}{times}{word}"
+        out += (minus if n < 0 else plus if k else "") + text
     return out
 
 
@@ -64,4 +130,8 @@ def computed(dims: Iterable[object]) -> tuple[Sym, ...]:
 
 def with_computed(values: Mapping[str, int], sizes: Iterable[Sym]) -> dict[str, int]:
     """Values of symbols with those of computed sizes."""
-    return {**values, **{d.name: sum(k * values[s.name] for s, k in d.parts) + d.offset for d in sizes}}
+    return {**values, **{d.name: _value(d, values) for d in sizes}}
+
+
+def _value(d: Sym, values: Mapping[str, int]) -> int:
+    return (sum(k * _value(s, values) for s, k in d.parts) + d.offset) // d.divisor if d.parts else values[d.name]

@@ -99,8 +99,8 @@ def can_be_named(text: str) -> bool:
 
 @dataclass(frozen=True)
 class Sym:
-    """A named dimension: any int in [lo, hi] that is a multiple of `multiple`. `parts`, `offset`: a size that is computed from others,
-    the sum of coefficient * size and the offset (`ir.sizes`); none for one that inputs say.
+    """A named dimension: any int in [lo, hi] that is a multiple of `multiple`. `parts`, `offset`, `divisor`: a size that is computed from
+    others, the sum of coefficient * size and the offset, divided and rounded down (`ir.sizes`); no parts for one that inputs say.
 
     Raises ModelError for a name that is no identifier or an axis of kernels."""
 
@@ -110,6 +110,7 @@ class Sym:
     multiple: int = 1
     parts: tuple[tuple[Sym, int], ...] = ()
     offset: int = 0
+    divisor: int = 1
 
     def __post_init__(self) -> None:
         if not _IDENTIFIER.fullmatch(self.name):
@@ -130,7 +131,7 @@ def dim_hint(d: Dim) -> int:
     if isinstance(d, int):
         return d
     if d.parts:
-        return sum(k * dim_hint(s) for s, k in d.parts) + d.offset
+        return (sum(k * dim_hint(s) for s, k in d.parts) + d.offset) // d.divisor
     mid = int((max(d.lo, 1) * min(d.hi, 1024)) ** 0.5) if d.hi > d.lo else d.lo
     return max(d.multiple, mid // d.multiple * d.multiple)
 

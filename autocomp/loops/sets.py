@@ -90,8 +90,8 @@ def _known(syms: Sequence[Sym]) -> Iterator[Aff]:
         if s.multiple > 1:
             yield -(Aff.of(s.name) % s.multiple)
         if s.parts and all(p.name in {x.name for x in syms} for p, _ in s.parts):
-            rest = Aff.make([(s.name, -1), *((p.name, k) for p, k in s.parts)], s.offset)
-            yield from (rest, -rest)
+            rest = Aff.make([(s.name, -s.divisor), *((p.name, k) for p, k in s.parts)], s.offset)
+            yield from (rest, s.divisor - 1 - rest)
 
 
 def _box(axes: Extents) -> Iterator[Aff]:

@@ -15,7 +15,7 @@ from autocomp.errors import ModelError
 from autocomp.files import write_atomic
 from autocomp.ir.node import Graph, Node
 from autocomp.ir.orders import as_named
-from autocomp.ir.sizes import with_computed
+from autocomp.ir.sizes import inputs_of, with_computed
 from autocomp.ir.types import Sym, dim_hint
 
 LARGEST = 2**22  # elements of a tensor of a program that is verified
@@ -48,7 +48,7 @@ def _indexed(n: Node) -> range:
 def symbols_of(graph: Graph) -> list[Sym]:
     """The symbolic dimensions of a graph's inputs, by name."""
     dims = [d for n in graph.inputs for d in n.type.shape if isinstance(d, Sym)]
-    found = {s.name: s for d in dims for s in ([s for s, _ in d.parts] or [d])}
+    found = {s.name: s for d in dims for s in inputs_of(d)}
     return [found[name] for name in sorted(found)]
 
 

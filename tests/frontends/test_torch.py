@@ -16,19 +16,9 @@ from torch.utils._pytree import tree_flatten, tree_unflatten  # noqa: E402
 
 from autocomp.frontends.torch.call import TABLE  # noqa: E402
 from autocomp.frontends.torch.export import load_torch  # noqa: E402
+from tests.helpers.torch_modules import Apply  # noqa: E402
 
 pytestmark = pytest.mark.torch
-
-
-class Apply(nn.Module):
-    """A function as a module."""
-
-    def __init__(self, f):
-        super().__init__()
-        self.f = f
-
-    def forward(self, *xs):
-        return self.f(*xs)
 
 
 class Block(nn.Module):

@@ -10,32 +10,12 @@ import pytest
 from autocomp.ir.reference import evaluate
 
 torch = pytest.importorskip("torch", reason="torch is not installed (pip install 'autocomp[torch]')")
-from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402, N812
 
 from autocomp.frontends.torch.export import load_torch  # noqa: E402
+from tests.helpers.torch_modules import Apply, means_the_same  # noqa: E402
 
 pytestmark = pytest.mark.torch
-
-
-class Apply(nn.Module):
-    def __init__(self, f):
-        super().__init__()
-        self.f = f
-
-    def forward(self, *xs):
-        return self.f(*xs)
-
-
-def means_the_same(f, *xs, float64=True, zeros=True):
-    graph = load_torch(Apply(f).eval(), xs)
-    want = f(*(x.double() if float64 and x.is_floating_point() else x for x in xs))
-    want = want if isinstance(want, (tuple, list)) else (want,)
-    with np.errstate(all="ignore"):
-        got = evaluate(graph, {n.attrs["name"]: x.numpy() for n, x in zip(graph.inputs, xs)}, float64=float64)
-    for g, w in zip(got.values(), want, strict=True):
-        np.testing.assert_allclose(g, w.numpy(), rtol=1e-4, atol=1e-5)
-        assert not zeros or np.array_equal(np.signbit(g)[w.numpy() == 0], np.signbit(w.numpy())[w.numpy() == 0])
 
 
 def drawn(*shape):

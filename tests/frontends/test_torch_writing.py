@@ -13,6 +13,7 @@ from torch.nn import functional as F  # noqa: E402, N812
 
 import autocomp  # noqa: E402
 from autocomp.frontends.torch.export import load_torch  # noqa: E402
+from tests.helpers.torch_modules import Apply  # noqa: E402
 
 RNG = np.random.default_rng(3)
 X = torch.from_numpy(RNG.standard_normal((4, 5, 6)).astype("f4"))
@@ -27,15 +28,6 @@ SAME = torch.tensor([[3, 1, 1, 2, 3], [0, 0, 0, 0, 0]])
 BAGGED = torch.tensor([1, 4, 3, 0, 3, 2, 2, 1])
 FROM = torch.tensor([0, 3, 3, 5])
 INF, NAN = float("inf"), float("nan")
-
-
-class Apply(torch.nn.Module):
-    def __init__(self, f):
-        super().__init__()
-        self.f = f
-
-    def forward(self, *xs):
-        return self.f(*xs)
 
 
 TURNED = torch.from_numpy(np.argsort(RNG.random((4, 5, 6)), -1))

@@ -13,10 +13,12 @@ from autocomp.ir.decompose import decompose
 from autocomp.ir.node import Graph
 from autocomp.ir.ops import OPS
 from autocomp.ir.reference import evaluate, evaluate_nodes
+from autocomp.ir.sizes import linear, quotient, size_of, total, with_computed
 from autocomp.ir.types import F32, Sym, TensorType
 
 N, M = Sym("N", 1, 64), Sym("M", 2, 64, 2)
-SIZES = {"N": 5, "M": 4}
+HALF = size_of(quotient(linear(total([(N, 1)], 1)), 2))  # (N + 1) // 2
+SIZES = with_computed({"N": 5, "M": 4}, [HALF])
 
 
 def build(op, shapes, attrs) -> Graph:
@@ -46,6 +48,9 @@ CONV = {"strides": (1, 1), "lo": (1, 1), "hi": (1, 1), "dilations": (1, 1)}
         ("cumsum", [(2, N)], {"axis": 1}, (2, N)),
         ("welford", [(4, N)], {"axes": (1,), "part": "mean"}, (4,)),
         ("conv", [(N, 3, 6, 6), (4, 3, 3, 3)], CONV, (N, 4, 6, 6)),
+        ("conv", [(1, 3, N, M), (4, 3, 3, 3)], CONV | {"strides": (2, 1)}, (1, 4, HALF, M)),
+        ("slice", [(N, 8)], {"starts": (0, 0), "limits": (N, 8), "steps": (2, 1)}, (HALF, 8)),
+        ("slice", [(N, 64)], {"starts": (0, 0), "limits": (N, N), "steps": (1, 1)}, (N, N)),
     ],
 )
 def test_symbols_are_kept_and_mean_their_size(op, shapes, attrs, shape):
@@ -75,8 +80,10 @@ def test_a_size_that_no_input_has_is_refused():
     ("op", "shapes", "attrs", "text"),
     [
         ("add", [(N, 8), (M, 8)], {}, "shapes [N, 8] and [M, 8] do not broadcast"),
-        ("slice", [(N, 8)], {"starts": (1, 0), "limits": (N, 8), "steps": (2, 1)}, "a slice of the symbolic dimension N"),
-        ("conv", [(1, 3, N, 6), (4, 3, 3, 3)], CONV, "symbolic spatial dimensions"),
+        ("slice", [(N, 8)], {"starts": (3, 0), "limits": (N, 8), "steps": (2, 1)}, "the size (N - 2) // 2 may be -1 (1 <= N <= 64)"),
+        ("slice", [(N, 8)], {"starts": (0, 0), "limits": (N, 8), "steps": (-1, 1)}, "a slice of the symbolic dimension N"),
+        ("slice", [(N, 8)], {"starts": (0, 0), "limits": (N, N), "steps": (1, 1)}, "a slice of the dimension of 8: the size 8 - N may be"),
+        ("conv", [(1, 3, N, 6), (4, 3, 4, 3)], CONV, "pads 1 and 1) does not fit a dimension of N (1..64)"),
         ("stencil", [(N,)], {"offsets": (-1, 1), "weights": (0.5, 0.5), "steps": 2}, "symbolic dimensions of f32[N]"),
     ],
 )

@@ -208,6 +208,8 @@ class Reader:
             return parts[node.args[1]] if parts is not None else None
         if is_size(v := node.meta.get("val")) or isinstance(v, (int, float)):
             return v
+        if str(node.target) == "cond":
+            return self.conditional(node, where)
         packet = getattr(node.target, "overloadpacket", node.target)
         name = getattr(packet, "__name__", str(packet)).partition(".")[0]
         if name.startswith(("sym_", "_assert", "_guards")) or "val" not in node.meta or node.meta["val"] is None:
@@ -236,6 +238,34 @@ class Reader:
             if isinstance(v, Node):
                 self.b.locations.setdefault(v, where)
         return value
+
+    def conditional(self, node: Any, where: str) -> tuple[Any, ...]:
+        """torch.cond: both branches are computed, and each result is chosen. Raises UnsupportedOp where a result is no tensor."""
+        choice, yes, no, given = node.args
+        condition = self.values.get(choice)
+        if not isinstance(condition, Node):
+            raise UnsupportedOp("torch.cond on what is no tensor", where=where, hint="let its condition be a tensor of one truth value")
+        condition = self.b.op("reshape", condition, shape=())
+        operands = [self.values[x] if hasattr(x, "users") else x for x in given]
+        a, b = (self.branch(getattr(node.graph.owning_module, side.target), operands) for side in (yes, no))
+        if any(not (isinstance(x, Node) and isinstance(y, Node) and x.type == y.type) for x, y in zip(a, b, strict=True)):
+            raise UnsupportedOp("torch.cond whose branches give other things than tensors of one type", where=where,
+                                hint="let both branches return tensors of one shape and dtype")  # fmt: skip
+        return tuple(self.b.op("where", condition, x, y) for x, y in zip(a, b, strict=True))
+
+    def branch(self, module: Any, operands: Sequence[Any]) -> list[Any]:
+        """What a graph of torch's gives for these operands."""
+        rest = iter(operands)
+        for node in module.graph.nodes:
+            if node.op == "placeholder":
+                self.values[node] = next(rest)
+            elif node.op == "get_attr" and _is_tensor(node):
+                self.values[node] = self.b.param(self.b.fresh(node.name), to_numpy(getattr(module, node.target)))
+            elif node.op == "call_function":
+                self.values[node] = self.call(node)
+            elif node.op == "output":
+                return [self.values[x] if hasattr(x, "users") else x for x in node.args[0]]
+        raise AssertionError("a graph without an output")
 
     def several(self, node: Any) -> tuple[tuple[Any, ...], frozenset[int]]:
         """(types, numbers of those read) of a node's results where it has several."""

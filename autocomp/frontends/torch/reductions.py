@@ -31,6 +31,11 @@ for _name, _op in {"sum": "reduce_sum", "mean": "reduce_mean", "prod": "reduce_p
     TABLE[_name] = _reduction(_op)
 
 
+# what torch._check asks of data
+TABLE["_is_all_true"] = lambda c, x: c.op("reduce_all", x, axes=axes_of(x, None))
+TABLE["_is_any_true"] = lambda c, x: c.op("reduce_any", x, axes=axes_of(x, None))
+
+
 @row("linalg_vector_norm")
 def _norm(c: Call, x: Node, order: float = 2, dim: Any = None, keepdim: bool = False) -> Node:
     assert c.out is not None

@@ -8,7 +8,7 @@ from typing import Any
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.builder import Builder
 from autocomp.ir.node import Node
-from autocomp.ir.sizes import total
+from autocomp.ir.sizes import Linear, linear, quotient, size_of, summed
 from autocomp.ir.types import F64, I64, Dim
 
 FOLDED = {"Add": "add", "Mul": "mul", "Max": "max", "Min": "min"}  # of any number of operands
@@ -34,15 +34,24 @@ class Sizes:
             return int(expr)
         if expr.is_symbol:
             return self.symbol(expr, x)
-        parts: list[tuple[Dim, int]] = []
-        offset = 0
-        for term in expr.expand().as_ordered_terms():
-            number, rest = term.as_coeff_Mul()
-            if not number.is_Integer or not (rest.is_symbol or rest == 1):
-                raise UnsupportedOp(f"the size {expr} is computed from symbols", where=where, hint="sizes are sums of multiples of symbols")
-            offset += int(number) if rest == 1 else 0
-            parts += [] if rest == 1 else [(self.symbol(rest, x), int(number))]
-        return total(parts, offset)
+        return size_of(self.linear(expr.expand(), x, where))
+
+    def linear(self, expr: Any, x: Any, where: str) -> Linear:
+        """A sum of multiples of symbols and of quotients by numbers. Raises UnsupportedOp on others."""
+        if expr.is_Integer:
+            return {}, int(expr)
+        if expr.is_symbol:
+            return linear(self.symbol(expr, x))
+        kind = type(expr).__name__
+        if kind == "Add":
+            return summed([(self.linear(e, x, where), 1) for e in expr.args])
+        if kind in ("FloorDiv", "CleanDiv") and expr.args[1].is_Integer and expr.args[1] > 0:
+            return quotient(self.linear(expr.args[0].expand(), x, where), int(expr.args[1]))
+        number, rest = expr.as_coeff_Mul()
+        if number.is_Integer and number != 1:
+            return summed([(self.linear(rest, x, where), int(number))])
+        raise UnsupportedOp(f"the size {expr} is computed from symbols", where=where,
+                            hint="sizes are sums of multiples of symbols, and of such sums divided by numbers")  # fmt: skip
 
     def scalar(self, x: Any, where: str) -> Node:
         """As a scalar of i64, or f64 where torch has a float. Raises UnsupportedOp on what is no sum, product, quotient of sizes."""

@@ -12,7 +12,7 @@ from autocomp.budget import check_table
 from autocomp.frontends.torch.call import Call, axis_of, row
 from autocomp.ir.node import Node
 from autocomp.ir.sizes import total
-from autocomp.ir.types import BOOL, I64, Dim
+from autocomp.ir.types import BOOL, I64, Dim, Sym
 
 
 @row("view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "flatten", "unflatten")
@@ -79,21 +79,21 @@ def _slice(c: Call, x: Node, dim: int = 0, start: Any = None, end: Any = None, s
         return x
     axis = axis_of(x, dim)
     n = x.type.shape[axis]
-    if not isinstance(n, int):
+    if isinstance(n, Sym) or isinstance(start, Sym) or isinstance(end, Sym):
         return _sliced_open(c, x, axis, n, start, end, step)
     return sliced(c, x, axis, _bound(start or 0, n), n if end is None else _bound(end, n), step)
 
 
 def _sliced_open(c: Call, x: Node, axis: int, n: Dim, start: Any, end: Any, step: int) -> Node:
-    """A slice of a symbolic dimension: ends that count from behind are sizes computed from it."""
+    """A slice of a symbolic dimension, or between symbolic ends: those that count from behind are sizes computed from the dimension."""
     assert c.out is not None
     limit = n if end is None or (isinstance(end, int) and end >= 2**31 - 1) else end
     limit = total([(n, 1)], limit) if isinstance(limit, int) and limit < 0 else limit
-    if not isinstance(start := start or 0, int) or start < 0 or step != 1:
-        raise c.refuse(f"slices the symbolic dimension {axis} of {x.type} from {start} in steps of {step}")
+    start = start or 0
+    start = total([(n, 1)], start) if isinstance(start, int) and start < 0 else start
     starts = tuple(start if k == axis else 0 for k in range(x.type.rank))
     limits = tuple(limit if k == axis else d for k, d in enumerate(x.type.shape))
-    return c.op("slice", x, starts=starts, limits=limits, steps=(1,) * x.type.rank)
+    return c.op("slice", x, starts=starts, limits=limits, steps=tuple(step if k == axis else 1 for k in range(x.type.rank)))
 
 
 @row("narrow_copy")
@@ -126,10 +126,13 @@ def _select(c: Call, x: Node, dim: int, index: int) -> Node:
     assert c.out is not None
     axis = axis_of(x, dim)
     n = x.type.shape[axis]
-    if not isinstance(n, int):
-        raise c.refuse(f"selects from the symbolic dimension {axis} of {x.type}")
-    i = index % n
-    return c.op("reshape", sliced(c, x, axis, i, i + 1), shape=c.out.shape)
+    if not isinstance(n, Sym):
+        i = index % n
+        return c.op("reshape", sliced(c, x, axis, i, i + 1), shape=c.out.shape)
+    if index >= 0:
+        return c.op("reshape", _sliced_open(c, x, axis, n, index, index + 1, 1), shape=c.out.shape)
+    at = c.op("add", c.op("extent", x, axis=axis, dtype=I64.name), c.b.const(index, I64))
+    return c.op("gather", x, at, axis=axis)
 
 
 @row("split_with_sizes", "split", "chunk")

@@ -13,7 +13,7 @@ from autocomp.ir.body import Comprehension, Expr, Inside, Map, Read
 from autocomp.ir.node import Attrs
 from autocomp.ir.ops.pointwise import axes_of, broadcast_index, broadcast_shapes
 from autocomp.ir.ops.table import Op, register
-from autocomp.ir.sizes import expression, total
+from autocomp.ir.sizes import expression, linear, quotient, size_of, summed, total
 from autocomp.ir.types import Dim, Sym, TensorType, dim_hint
 
 Types = tuple[TensorType, ...]
@@ -179,27 +179,28 @@ register(
 
 
 # ---- slice
-def _open_count(d: Sym, start: int, limit: Dim, step: int) -> Dim:
-    """How many elements a slice of a symbolic dimension has. Raises UnsupportedOp where that is no sum of symbols, or where the slice may
-    leave the dimension within the symbols' bounds."""
+def _open_count(d: Dim, start: Dim, limit: Dim, step: int) -> Dim:
+    """How many elements a slice of, or up to, a symbolic size has. Raises UnsupportedOp where that is no size, or where the slice may leave
+    the dimension within the symbols' bounds."""
     least = lambda x: x if isinstance(x, int) else x.lo
     try:
-        if step != 1 or start < 0 or least(total([(d, 1), (limit, -1)])) < 0:
+        if isinstance(start, Sym) or step < 1 or start < 0 or least(total([(d, 1), (limit, -1)])) < 0:
             raise UnsupportedOp(f"start {start}, limit {limit}, step {step}")
-        return total([(limit, 1)], -start)
+        return size_of(quotient(summed([(linear(limit), 1), (linear(start), -1)], step - 1), step))
     except UnsupportedOp as e:
-        raise UnsupportedOp(f"a slice of the symbolic dimension {d} ({d.lo}..{d.hi}): {e.what}", where="slice",
+        bounds = f"symbolic dimension {d} ({d.lo}..{d.hi})" if isinstance(d, Sym) else f"dimension of {d}"
+        raise UnsupportedOp(f"a slice of the {bounds}: {e.what}", where="slice",
                             hint="bound the dimension, or fix it with dims={...}") from None  # fmt: skip
 
 
-def _slice_spans(t: TensorType, a: Attrs) -> list[tuple[int, int, Any]]:
+def _slice_spans(t: TensorType, a: Attrs) -> list[tuple[Any, int, Any]]:
     """(start, step, count) of each dimension; starts are non-negative, a limit of -1 with a negative step means before 0."""
-    spans: list[tuple[int, int, Any]] = []
+    spans: list[tuple[Any, int, Any]] = []
     for d, start, limit, step in zip(t.shape, a["starts"], a["limits"], a["steps"]):
         if isinstance(d, Sym) and (start, limit, step) == (0, d, 1):
             spans.append((0, 1, -1))
             continue
-        if isinstance(d, Sym):
+        if any(isinstance(x, Sym) for x in (d, start, limit)):
             spans.append((start, step, _open_count(d, start, limit, step)))
             continue
         spans.append((start, step, len(range(start, limit, step))))

@@ -23,7 +23,8 @@ from autocomp.ir.node import Attrs
 from autocomp.ir.ops.contractions import contracted, widened
 from autocomp.ir.ops.table import Op, register
 from autocomp.ir.scalar import accumulator
-from autocomp.ir.types import F32, I64, SHORT_FLOATS, SHORT_NUMPY, DType, Sym, TensorType
+from autocomp.ir.sizes import linear, quotient, size_of, summed
+from autocomp.ir.types import F32, I64, SHORT_FLOATS, SHORT_NUMPY, Dim, DType, Sym, TensorType
 
 Types = tuple[TensorType, ...]
 Arrays = tuple[np.ndarray, ...]
@@ -41,7 +42,7 @@ def _join(n: Any, c: Any, spatial: tuple[Any, ...], layout: str) -> tuple[Any, .
     return (n, c, *spatial) if layout == "nchw" else (n, *spatial, c)
 
 
-def _check(name: str, t: TensorType, a: Attrs, kernel: tuple[Any, ...]) -> tuple[int, ...]:
+def _check(name: str, t: TensorType, a: Attrs, kernel: tuple[Any, ...]) -> tuple[Dim, ...]:
     """Output's spatial shape. Raises ModelError."""
     rank = t.rank - 2
     lists = [a["strides"], a["lo"], a["hi"], a["dilations"], kernel]
@@ -50,16 +51,17 @@ def _check(name: str, t: TensorType, a: Attrs, kernel: tuple[Any, ...]) -> tuple
     if a["layout"] not in (LAYOUTS if name == "conv" else LAYOUTS[:2]):
         raise ModelError(f"layout '{a['layout']}' is none of {', '.join(LAYOUTS if name == 'conv' else LAYOUTS[:2])}", where=name)
     spatial = _split(t, a["layout"])[2]
-    if any(not isinstance(d, int) for d in (*spatial, *kernel)):
-        raise UnsupportedOp("symbolic spatial dimensions", where=name, hint="fix them with dims={...}")
-    out = []
+    if any(not isinstance(d, int) for d in kernel):
+        raise UnsupportedOp("a window of symbolic size", where=name, hint="fix it with dims={...}")
+    out: list[Dim] = []
     for d, s, lo, hi, dil, k in zip(spatial, *lists):
-        span = d + lo + hi - dil * (k - 1)
-        if s < 1 or dil < 1 or k < 1 or span < 1:
+        more = lo + hi - dil * (k - 1)
+        if s < 1 or dil < 1 or k < 1 or (d.lo if isinstance(d, Sym) else d) + more < 1:
+            bounds = f" ({d.lo}..{d.hi})" if isinstance(d, Sym) else ""
             raise ModelError(
-                f"a window of {k} (stride {s}, dilation {dil}, pads {lo} and {hi}) does not fit a dimension of {d}", where=name
+                f"a window of {k} (stride {s}, dilation {dil}, pads {lo} and {hi}) does not fit a dimension of {d}{bounds}", where=name
             )
-        out.append((span - 1) // s + 1)
+        out.append(size_of(quotient(summed([(linear(d), 1)], more + s - 1), s)))
     return tuple(out)
 
 
@@ -69,8 +71,12 @@ def _positions(
     """(spatial input indices, guards that are needed)."""
     spatial = _split(t, a["layout"])[2]
     index, guard = [], []
-    for o, k, s, lo, dil, d in zip(out_axes, k_axes, a["strides"], a["lo"], a["dilations"], spatial):
+    for o, k, s, lo, hi, dil, d in zip(out_axes, k_axes, a["strides"], a["lo"], a["hi"], a["dilations"], spatial):
         i = aff(o.name) * s + aff(k.name) * dil - lo
+        if isinstance(d, Sym):
+            guard += ([i] if lo > 0 else []) + ([aff(d.name) - 1 - i] if hi > 0 else [])
+            index.append(i)
+            continue
         low, high = i.range({o.name: o.extent, k.name: k.extent})  # type: ignore[dict-item]
         guard += ([i] if low < 0 else []) + ([aff(d - 1) - i] if high >= d else [])
         index.append(i)
