@@ -26,7 +26,8 @@ ROOT = Path(__file__).parents[2]
 MODEL = ROOT / "tests" / "helpers" / "simt"
 INCLUDE = {"cuda": [MODEL], "maca": [MODEL / "maca", MODEL, ROOT / "targets" / "maca" / "include"]}
 # Arrays' bounds and alignment trap; nothing else of the sanitizer costs compile time here.
-FLAGS = ["-std=c++17", "-fPIC", "-O1", "-w", "-ffp-contract=off", "-fsanitize=bounds,alignment", "-fsanitize-undefined-trap-on-error"]
+FLAGS = ["-std=c++17", "-fPIC", "-O1", "-w", "-ffp-contract=off", "-fsanitize=bounds,alignment", "-fsanitize-undefined-trap-on-error",
+         "-ftrivial-auto-var-init=pattern"]  # fmt: skip
 # every access of a kernel is told to the model, which has the functions that are called so
 WATCHED = ["-fsanitize=thread", "-fno-threadsafe-statics"]
 COMPILER = shutil.which("g++") or shutil.which("clang++-19") or shutil.which("clang++") or ""

@@ -69,8 +69,16 @@ struct Group {
   std::condition_variable changed;
   std::vector<Use> uses;  // of the memory through which cores hand tiles to each other; `pipe` is core * PIPES + pipe
   bool ended = false;  // a core was stopped: nobody waits for it
+  int cores = 0;                // that have not come to their end
+  std::map<int, int> waits;     // core -> what it waits for, of `crossing`
   std::map<int, std::vector<Clock>> crossing;  // core * 16 + flag
 };
+inline bool stuck(Group &g) {  // all that are left wait for what nobody sets any more
+  if (!g.cores || long(g.waits.size()) < g.cores) return false;
+  for (auto &w : g.waits)
+    if (!g.crossing[w.second].empty()) return false;
+  return true;
+}
 inline thread_local Core *core = nullptr;
 inline thread_local Group *group = nullptr;
 inline std::mutex telling;
@@ -259,8 +267,17 @@ inline void CrossCoreWaitFlag(int id) {
   const std::vector<int> from = model::core->cube ? std::vector<int>{3, 4} : std::vector<int>{model::core->index};
   for (int f : from) {
     auto &sets = model::group->crossing[f * 16 + id];
-    if (!model::group->changed.wait_for(hold, std::chrono::seconds(10), [&] { return model::group->ended || !sets.empty(); }))
-      model::stop("a core waits for ever");
+    model::Group &g = *model::group;
+    while (sets.empty() && !g.ended) {
+      g.waits[model::core->index] = f * 16 + id;
+      if (model::stuck(g)) {
+        g.ended = true;
+        g.changed.notify_all();
+        model::stop("a core waits for ever");
+      }
+      g.changed.wait(hold);
+      g.waits.erase(model::core->index);
+    }
     if (sets.empty()) throw model::Stop();
     for (int p = 0; p < PIPES; ++p) model::learn(pipe_t(p), sets.front());
     sets.erase(sets.begin());
@@ -441,6 +458,7 @@ void fold(const LocalTensor<float> &d, const LocalTensor<float> &x, const LocalT
   });
   float v = x.at[0];
   for (int32_t i = 1; i < n; ++i) v = f(v, x.at[i]);
+  memset((void *)w.at, 0xff, room * sizeof(float));  // what the library leaves there is nobody's value
   d.at[0] = v;
 }
 #define FOLD(N, each, E)                                                                                                                             \
@@ -558,6 +576,13 @@ inline void run(Core c, Group *g, const std::function<void()> &kernel) {
   try {
     kernel();
     if (!c.flags.empty()) tell("a flag is left set");
+    std::lock_guard<std::mutex> hold(g->lock);
+    --g->cores;
+    if (stuck(*g)) {
+      tell("a core waits for ever");
+      g->ended = true;
+    }
+    g->changed.notify_all();
   } catch (const Stop &) {
     std::lock_guard<std::mutex> hold(g->lock);
     g->ended = true;
@@ -572,6 +597,7 @@ inline void launch(int blocks, bool mixed, bool cube, const void *memory, long b
   for (int b = 0; b < blocks; ++b) {
     Group g;
     std::vector<std::thread> cores;
+    g.cores = mixed ? 3 : 1;
     for (int i = 0; i < (mixed ? 3 : 1); ++i) {
       Core c;
       c.blocks = blocks;
