@@ -611,5 +611,6 @@ inline void launch(int blocks, bool mixed, bool cube, const void *memory, long b
     for (auto &f : g.crossing)
       if (!g.ended && !f.second.empty()) tell("a cross-core flag is left set");
   }
+  allowed.clear();  // of this launch: another library's kernel may come next
 }
 }  // namespace model
