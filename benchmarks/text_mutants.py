@@ -22,6 +22,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -178,7 +179,7 @@ class Subject:
             return [self.alone(t) for t in texts] if len(texts) > 1 else ["it does not compile"]
         finally:
             self.program.printed = kept
-        return [guarded(lambda s=s: self.one(executor, s)) for s in sources]
+        return [guarded(partial(self.one, executor, s)) for s in sources]
 
     def alone(self, text: str) -> Any:
         if self.model is None:
@@ -208,7 +209,8 @@ def subject(name: str, folder: Path, model: Path | None = None) -> Subject:
     program = autocomp.optimize(GRAPHS[graph], target=TARGETS[language])
     assert len(program.printed) == 1, name
     rng = np.random.default_rng(7)
-    feed = {i.attrs["name"]: rng.standard_normal(i.type.shape).astype(i.type.dtype.numpy) for i in program.calls.source.inputs}
+    inputs = {i.attrs["name"]: i.type for i in program.calls.source.inputs}
+    feed = {n: rng.standard_normal([int(str(d)) for d in t.shape]).astype(t.dtype.numpy) for n, t in inputs.items()}
     return Subject(name, program, next(iter(program.printed.values())), feed, folder, model)
 
 

@@ -10,6 +10,7 @@ import tempfile
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -50,12 +51,12 @@ class AscendExecutor:
     """Runs a program's kernels in order. `edit` changes a kernel's text first (to see faults found), `edit_header` the target's device
     header; `blocks` overrides the launch."""
 
-    program: object
+    program: Any
     folder: Path
-    edit: object = staticmethod(lambda text: text)
-    edit_header: object = None
+    edit: Any = staticmethod(lambda text: text)
+    edit_header: Any = None
     blocks: int = 0
-    library: object = None
+    library: Any = None
 
     def run(self, feed):
         calls = self.program.calls
