@@ -1,4 +1,4 @@
-"""Commands about rules: rules list, words, check, test, mutate."""
+"""Commands about rules: rules list, words, new, check, test, mutate."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from autocomp.cli.shared import Json, RuleFiles, Seconds, app, err, out
+from autocomp.cli.shared import Json, RuleFiles, Seconds, app, check_outputs, err, out
 from autocomp.deadline import current, start
 from autocomp.errors import AutocompError, RuleError
 from autocomp.options import Options
@@ -66,6 +66,32 @@ def rules_words(
             table.add_row(r["name"], *(r[c] for c in columns))
         out.print(table)
     out.print("words: " + ", ".join(r["name"] for r in rows if r["kind"] == "word"))
+
+
+@rules_app.command("new")
+def rules_new(
+    file: Annotated[Path, typer.Argument(help="The file to write; one that is there is left as it is.")],
+    phase: Annotated[str, typer.Option("--phase", help="What it is about, such as algebra, fusion or tiling.")] = "algebra",
+    idea: Annotated[str, typer.Option("--idea", help="One line: why the rule is there.")] = "say here why it is better",
+) -> None:
+    """Write the beginning of a rule file: a rule of a phase that passes its check, to be changed into the idea.
+
+    Example: autocomp rules new mine.yaml --phase algebra --idea "one product instead of a sum"
+    """
+    from autocomp.files import write_atomic
+    from autocomp.rewrite.load import NAME
+    from autocomp.rewrite.new import new_rule
+    from autocomp.rewrite.vocabulary import PHASES
+
+    if phase not in PHASES:
+        raise typer.BadParameter(f"no phase '{phase}'; phases are {', '.join(PHASES)}")
+    name = f"{file.stem}/{'-'.join(idea.lower().split()[:4])}"
+    name = name if NAME.match(name) else "mine/idea"
+    if file.exists():
+        raise AutocompError("is there already", where=str(file), hint="choose another name, or remove it first")
+    check_outputs(rules=file)
+    write_atomic(file, new_rule(name, phase, idea))
+    out.print(f"wrote {file}\nnext: autocomp rules check {file}", soft_wrap=True, highlight=False)
 
 
 @rules_app.command("check")

@@ -1,0 +1,30 @@
+"""`rules new` writes a rule that loads and passes its check, whatever its phase and its idea."""
+
+from __future__ import annotations
+
+import pytest
+
+from autocomp.check.rules import check_kernel_rule
+from autocomp.rewrite import check_rule, load_rules
+from autocomp.rewrite.load import parse_rules
+from autocomp.rewrite.new import new_rule
+from autocomp.rewrite.vocabulary import KERNEL_PHASES, PHASES
+from tests.cli.test_cli import run
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_the_beginning_of_a_rule_passes_its_check(phase):
+    (rule,) = parse_rules(new_rule("mine/a", phase, "it's: an # idea\n of two lines"), "mine.yaml")
+    assert rule.phase == phase and rule.why == "it's: an # idea of two lines"
+    found = check_kernel_rule(rule, load_rules(), 3) if phase in KERNEL_PHASES else check_rule(rule, 4)
+    assert found.status != "refuted", found
+
+
+def test_a_file_is_written_once_and_checked_as_it_stands(tmp_path):
+    path = tmp_path / "mine.yaml"
+    text, _ = run("rules", "new", str(path), "--idea", "one product instead of a sum")
+    assert text.split() == f"wrote {path} next: autocomp rules check {path}".split()
+    assert path.read_text().startswith("- name: mine/one-product-instead-of\n  phase: algebra\n")
+    assert "1 proved" in run("rules", "check", str(path), "--samples", "4")[0]
+    assert "is there already\n  next: choose another name" in run("rules", "new", str(path), code=1)[1]
+    assert "no phase 'algbra'; phases are" in run("rules", "new", str(tmp_path / "b.yaml"), "--phase", "algbra", code=2)[1]
