@@ -3,9 +3,11 @@ way out, and vector cores beside them. Engines work at the same time where their
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 from autocomp.cost.chip import F32, Chip
+from autocomp.cost.pipes import Side, Stream, copy_to_l1, launch_time, memory_seconds, stream_time, together
 from autocomp.cost.roles import Roles
 from autocomp.cost.roofline import memory_time
 from autocomp.cost.work import Cost, Work
@@ -15,8 +17,9 @@ from autocomp.ir.types import dim_hint
 SUM = F32  # bytes of an element of a sum
 
 
-def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int) -> Cost:
-    """Seconds of a contraction or an online contraction in tiles; `bytes_`: of a factor's element.
+def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, runs: tuple[int, int] = (0, 0)) -> Cost:
+    """Seconds of a contraction or an online contraction in tiles; `bytes_`: of a factor's element; `runs`: elements side
+    by side in a tile's copy of each factor (0: along the depth). Equations of each pipe: `cost.pipes`.
 
     The slowest core has ceil(tiles / cores) tiles. In an online contraction the cube core waits for what vector cores make of its
     scores, so their times add up.
@@ -38,31 +41,53 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int) 
     moved = depth * steps * (m + n * products) * bytes_
     scores = m * depth * steps * SUM if online else 0  # through memory to the vector cores, and back in half precision
     out = m * n * SUM * (steps if online else 1)
+    lim, flags = chip.limits, rounds * steps * products
+    sides = (m, products * n)
+    copies = sum(copy_to_l1(Side(depth * x * bytes_, (run or depth) * bytes_), chip) for x, run in zip(sides, runs))
+    used = work.vector or work.special or online
+    vector = per_core * (work.vector / chip.vector["f32"] + work.special / chip.special)
+    vector += rounds * (out + scores * chip.numbers["scores_out"]) * chip.cores / lim["ub_in"] if used else 0.0
     t = {
-        "copies to L1": rounds * (moved * _short(depth * min(m, n) * bytes_, chip) + scores / 2) / rate("l1"),
-        "copies to L0": rounds * depth * steps * products * bytes_ * (m / rate("l0a") + n / rate("l0b")),
-        "matrix unit": rounds * flops / (chip.matrix_rate(work.matrix_dtype) / chip.cores),
-        "copies from L0C": rounds * (out + scores) / rate("l0c"),
-        "vector cores": per_core * (work.vector / chip.vector["f32"] + work.special / chip.special)
-        + rounds * (out + scores * chip.numbers["scores_out"]) * chip.cores / chip.limits["ub_in"],
+        "copies to L1": rounds * (steps * copies + scores / 2 / rate("l1")),
+        "copies to L0": flags * lim["feed"] + rounds * depth * steps * products * bytes_ * (m / rate("l0a") + n / rate("l0b")),
+        "matrix unit": flags * lim["product"] + rounds * flops / (chip.matrix_rate(work.matrix_dtype) / chip.cores),
+        "copies from L0C": rounds * lim["drain"] + rounds * (out + scores) / rate("l0c"),
+        "vector cores": vector,
     }
-    memory, seconds = memory_time(work.read + work.written, chip, chip.cores)
-    t[memory] = max(seconds, work.tiles * moved / chip.memory("l2").bandwidth if memory == "l2" else 0.0)
     chain = ["matrix unit"]
     if 2 * depth * max(m, n) * bytes_ > chip.memory("l0a").capacity:
         chain.append("copies to L0")
+    if 2 * depth * (m + n) * bytes_ > chip.memory("l1").capacity:
+        chain.append("copies to L1")
     if 2 * m * n * SUM > chip.memory("l0c").capacity or online:
         chain.append("copies from L0C")
     chain += ["vector cores"] if online else []
-    serial = sum(t[x] for x in chain)
-    top = max(*t.values(), serial)
-    waits = rounds * (chip.limits["tile"] + (steps * chip.limits["handover"] if online else 0.0))
-    bound = max(t, key=lambda x: t[x]) if max(t.values()) >= serial / 2 else "matrix unit"
-    seconds = top + chip.numbers["overlap"] * (sum(t.values()) - max(t.values())) + waits + chip.launch
-    return Cost(seconds, bound if seconds - chip.launch >= chip.launch else "launch",
-                (*t.items(), ("waits", waits), ("launch", chip.launch)))
+    core = together((sum(t[x] for x in chain), *(v for x, v in t.items() if x not in chain)), chip.numbers["pipes_power"])
+    memory, seconds = memory_time(work.read + work.written, chip, chip.cores)
+    t[memory] = max(seconds, work.tiles * moved / chip.memory("l2").bandwidth if memory == "l2" else 0.0)
+    shared = "memory_power" if memory == chip.memories[0].name else "pipes_power"
+    waits = rounds * (lim["tile"] + (steps * lim["handover"] if online else 0.0))
+    launch = launch_time(chip, chip.cores)
+    bound = max(t, key=lambda x: t[x]) if max(t.values()) >= sum(t[x] for x in chain) / 2 else "matrix unit"
+    seconds = together((core, t[memory]), chip.numbers[shared]) + waits + launch
+    return Cost(seconds, bound if seconds - launch >= launch else "launch", (*t.items(), ("waits", waits), ("launch", launch)))
 
 
-def _short(bytes_: int, chip: Chip) -> float:
-    """How much longer a copy of so many bytes takes than its share of a long one."""
-    return max(1.0, chip.limits["burst"] / bytes_)
+def vector_time(work: Work, reads: tuple[float, ...], chip: Chip, carried: bool) -> Cost:
+    """Seconds of a kernel that vector cores alone compute, in `work.tiles` tiles; `reads`: bytes of each operand. carried: the tiles of a
+    core end in statistics that the next instruction waits for."""
+    lim, tiles = chip.limits, max(1, work.tiles)
+    cores = chip.cores * lim["vector_cores"]
+    rounds = -(-tiles // cores)
+    units = {"vector unit": work.vector / chip.vector["f32"], "special functions": work.special / chip.special}
+    clocks = sum(units.values()) * cores * chip.clock / tiles
+    s = Stream(rounds, tuple(b / tiles for b in reads), (work.written / tiles,), clocks, len(reads) + 1)
+    memory, seconds = memory_time(work.read + work.written, chip, chip.cores)
+    if memory == chip.memories[0].name:
+        seconds = memory_seconds(work.read, work.written, chip)
+    waits = rounds * lim["tile"] if carried else 0.0
+    busy = stream_time(s, chip, seconds)
+    t = {memory: seconds, **{x: v for x, v in units.items() if v}, "copies": stream_time(replace(s, repeats=0.0), chip)}
+    top = max(t, key=lambda x: t[x])
+    parts = (*t.items(), ("waits", waits), ("launch", chip.launch))
+    return Cost(busy + waits + chip.launch, top if busy >= chip.launch else "launch", parts)

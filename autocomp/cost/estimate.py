@@ -10,7 +10,7 @@ from autocomp.cost.blocks import BlockModel
 from autocomp.cost.chip import Chip
 from autocomp.cost.cores import CoreModel
 from autocomp.cost.demand import Demand, demand_of
-from autocomp.cost.engines import engine_time
+from autocomp.cost.engines import engine_time, vector_time
 from autocomp.cost.roofline import time_of
 from autocomp.cost.scalar import SCALAR, scalar_time
 from autocomp.cost.tiles import whole_lines
@@ -82,15 +82,27 @@ def _tiles_time(d: Demand, s: Schedule, chip: Chip) -> Cost:
     tiles = d.tiles(tile)
     work = d.work._replace(tiles=tiles)
     if d.roles.form in ("contract", "online") and any(m.name == "l0c" for m in chip.memories):
-        return engine_time(s, chip, d.roles, work, max((a.element for a in d.operands), default=2))
+        return engine_time(s, chip, d.roles, work, max((a.element for a in d.operands), default=2), _runs(d, tile))
     if any(m.name == "l0c" for m in chip.memories):  # copies of short rows move whole lines
         line = chip.memories[0].line
-        work = work._replace(read=work.read + sum(a.bytes * (whole_lines(a, tile, line) - 1) for a in d.operands))
+        reads = tuple(a.bytes * whole_lines(a, tile, line) for a in d.operands)
+        work = work._replace(read=work.read + sum(reads) - sum(a.bytes for a in d.operands))
+        return vector_time(work, reads, chip, d.roles.form == "reduce")
     if d.roles.form in ("contract", "online"):
         work = work._replace(read=d.work.read + _refetched(d, tile, chip), matrix_eff=_edges(d, tile, chip), m=0, n=0)
     cost = time_of(work, chip)
     overhead = chip.limits.get("tile", 0.0) * -(-tiles // chip.cores)
     return Cost(cost.seconds + overhead, cost.bound, (*cost.parts, ("tiles", overhead)))
+
+
+def _runs(d: Demand, tile: Mapping[str, int]) -> tuple[int, int]:
+    """Elements that lie side by side in a tile's copy of the factor with the rows and of the one with the columns, 0 where not known."""
+    depth, out = {x.name for x in d.roles.depth}, []
+    for side in (d.roles.rows, d.roles.cols):
+        mine = {x.name for x in side}
+        last = next((r[-1] for a in d.operands if mine & set(a.axes) and depth & set(a.axes) for r in a.runs if r), "")
+        out.append(min(tile.get(last, d.extent[last]), d.extent[last]) if last in d.extent else 0)
+    return out[0], out[1]
 
 
 def share_of_roofline(k: Kernel, cost: Cost, chip: Chip) -> float:
