@@ -229,7 +229,7 @@ def test_every_command_has_help_with_an_example(command):
     ("algebra", "close", "2", "two numbers agree"),
     ("fusion", "windowed", "1", "it reads windows that overlap"),
     ("tiling", "contract", "b, k, m, n, t", "rows m, columns n, depth k"),
-    ("scheduling", "fits", "1 to 2", "they fit a memory of the chip"),
+    ("scheduling", "fits", "1 to 2", "a memory of the chip holds them"),
 ])  # fmt: skip
 def test_what_rules_may_say_is_listed(phase, name, takes, means):
     rows = json.loads(run("rules", "words", phase, "--json")[0])
