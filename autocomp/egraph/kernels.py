@@ -40,6 +40,7 @@ def kernel_graph(c: Cover, s: Subject, graph: Graph) -> KernelGraph:
         calls.append(Call(kernel, {a: names[k] for a, k in args.items()}, _ops(s, cut), rules, kernel.name,
                           body=tuple(sorted(cut.heavy if len(cut.heavy) > 1 else cut.nodes)),
                           feeds=_feeds(s, cut) if len(cut.heavy) > 1 else (),
+                          factors=tuple((h, n) for h in sorted(cut.heavy) for n in _factors(s, cut, h)),
                           computes=model.of([x, *makers.get(x, [])], cut)))  # fmt: skip
     tensors = {n: s.types[k] for k, n in names.items()}
     constants = {names[k]: _constant_graph(s, k, graph) for k in sorted(names) if k in s.memory and _is_folded(s, k)}
@@ -105,6 +106,19 @@ def _feeds(s: Subject, cut: Cut) -> tuple[int, ...]:
         below[n] = set().union(*({m, *below.get(m, ())} for m in inner(n)))
     first = [n for n in cut.heavy if not below[n] & cut.heavy]
     return tuple(sorted(m for m in set().union(*(below[n] for n in first)) if not s.nodes[m].form.view))
+
+
+def _factors(s: Subject, cut: Cut, heavy: int) -> tuple[int, ...]:
+    """Nodes of a cut that make the factors of a contraction."""
+    if s.nodes[heavy].form.kind != "contract":
+        return ()
+    chosen = {s.nodes[n].cls: n for n in cut.nodes}
+    found, stack = set[int](), [heavy]
+    while stack:
+        new = [chosen[c] for c in s.nodes[stack.pop()].enode.children if c in chosen and chosen[c] not in found | cut.heavy]
+        found.update(new)
+        stack += new
+    return tuple(sorted(n for n in found if not s.nodes[n].form.view))
 
 
 def _ops(s: Subject, cut: Cut) -> tuple[str, ...]:

@@ -12,8 +12,10 @@ from autocomp.egraph import choose
 from autocomp.egraph import cover as covers
 from autocomp.egraph.frozen import Frozen
 from autocomp.errors import AutocompError, UnsupportedOp
+from autocomp.ir.body import Contract, Map, postorder
 from autocomp.ir.checks import check_kernel_graph
-from autocomp.ir.kernel import Call, KernelGraph
+from autocomp.ir.kernel import Call, Kernel, KernelGraph
+from autocomp.ir.scalar import SCALAR as SCALARS
 from autocomp.ir.schedule import Schedule
 from autocomp.loops.bounds import check_kernel_graph_accesses
 from autocomp.options import Options
@@ -33,7 +35,8 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
 
     `admit` raises UnsupportedOp or DoesNotFit for a schedule that the target cannot print. Where it does so for all of a kernel's, the
     next cover computes no such body in one kernel: first it stores what feeds the body's reductions. It also looks for one where a body
-    of several operations has only the form of element after element, and the cheapest of the covers is taken. Raises the first kernel's
+    of several operations has only the form of element after element or makes a product's factor at some cost, and the cheapest of the
+    covers is taken. Raises the first kernel's
     refusal where none is left.
     """
     without: frozenset[frozenset[int]] = frozenset()
@@ -63,6 +66,7 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
         slow = {s for s in kernels if s in schedules and schedules[s][0].instruction == SCALAR}
         avoided = {w for c in calls.calls if c.kernel.signature in refused for w in _avoided(c)}
         avoided |= {w for c in calls.calls if c.kernel.signature in slow and (c.feeds or len(c.body) > 1) for w in _avoided(c)}
+        avoided |= {frozenset(w) for c in calls.calls if c.factors and _makes_factors(c.kernel) for w in c.factors}
         if not refused and avoided <= without:
             break
         without |= avoided
@@ -70,6 +74,13 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
         return best[1], {s: schedules[s] for s in dict.fromkeys(c.kernel.signature for c in best[1].calls if not c.kernel.opaque)}
     assert first is not None
     raise first
+
+
+def _makes_factors(k: Kernel) -> bool:
+    """Whether a product's factor is computed with special functions (exponentials, roots, quotients) where it is multiplied: each tile
+    that reads it computes it, on the wave that multiplies, so that its schedule costs more than a cover counts."""
+    products = [e for s in k.stores for e in postorder(s.value) if isinstance(e, Contract)]
+    return any(isinstance(x, Map) and SCALARS[x.fn].unit == "special" for e in products for x in postorder(e.a, e.b))
 
 
 def _avoided(c: Call) -> list[frozenset[int]]:

@@ -74,6 +74,7 @@ class Call:
     is done in parts, of which this call is a piece (`ir.parts`); its pieces stand one behind the other. `body`: nodes of the frozen e-graph
     that make the kernel what it is: its reductions where it has several, else all; a cover that does without them has other kernels.
     `feeds`: where it has several, the nodes that compute what the first of them read; a cover may store these and keep the kernel.
+    `factors`: (a contraction, a node that makes a factor of it) of each; a cover may store these and keep the rest of the kernel.
     `computes`: the nodes of the source graph that it computes, as numbers in `source.nodes()`; one node may be in several kernels, and
     `ir.places` says what the model calls them.
     """
@@ -86,6 +87,7 @@ class Call:
     of: Kernel | None = None
     body: tuple[int, ...] = field(default=(), compare=False)
     feeds: tuple[int, ...] = field(default=(), compare=False)
+    factors: tuple[tuple[int, int], ...] = field(default=(), compare=False)
     computes: tuple[int, ...] = field(default=(), compare=False)
 
 
