@@ -67,7 +67,7 @@ def check_kernel_rule(rule: Rule, match: Text, rhs: Text) -> None:
         raise rhs.error(f"what matches {left.op} does not become '{right.op}'", right.at, f"it becomes {', '.join(makes)}")
     if left.op != "recurrence":
         _check_fields(left.op, right, rhs)
-        _check_choices(rule, right)
+    _check_choices(rule, right)
 
 
 def _check_directive(rule: Rule, match: Text, rhs: Text) -> None:

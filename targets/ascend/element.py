@@ -52,7 +52,7 @@ class _Printer:
         self.p, self.nest, self.chip = p, nest, chip
         self.known: dict[str, str] = {}  # values that are copies, by the variables that hold them just now
         self.buffer = {t.name: c_name(t.buffer) for t in p.inputs + p.outputs}
-        self.scalar = Scalar(self.read, self.element, c_name)
+        self.scalar = Scalar(self.read, self.element, c_name, lanes=False)
 
     def source(self, header: tuple[str, ...]) -> KernelSource:
         p, nest = self.p, self.nest

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isinf
+from math import isfinite, isnan
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Operand:
 
 
 def number(value: float) -> str:
-    if isinf(value):
-        return f"{'-' if value < 0 else ''}3.4028235e38f"
+    if not isfinite(value):  # divisions that C++ folds: Ascend C's public interface names neither
+        return "(0.0f / 0.0f)" if isnan(value) else f"({'-' if value < 0 else ''}1.0f / 0.0f)"
     text = f"{value:.9g}"
     return text + ("f" if any(c in text for c in ".e") else ".0f")

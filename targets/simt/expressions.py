@@ -10,6 +10,7 @@ from autocomp.targets.cpu.flat import index_text
 from autocomp.targets.simt.extremes import reaches
 
 from autocomp.errors import UnsupportedOp
+from autocomp.files import own_table
 from autocomp.ir.affine import Aff
 from autocomp.ir.body import Const, Expr, Gather, Index, Inside, Map, postorder
 from autocomp.ir.types import BOOL, F16, F32, F64, SHORT_FLOATS, DType
@@ -30,6 +31,7 @@ _FLOAT = {
     "silu", "softplus", "relu", "sign", "fmod", "mod", "pow", "floordiv", "isnan", "isinf",
 }  # fmt: skip
 _INT = {"max", "min", "abs", "sign", "relu", "mod", "fmod", "floordiv", "idiv", "pow", "shl", "shr"}
+JUMPED = 8  # instructions of a function from which compilers jump over it where a choice leaves it out
 _HALF = {"gelu", "tanh", "sigmoid", "silu", "exp", "exp2", "div", "rsqrt"}  # with a cheaper form, its error far below half precision
 
 
@@ -86,13 +88,13 @@ class Scalar:
     is of a half type, so that functions of wider values between may be as cheap as for half types. `relative`: whether a factor that all
     exponentials below one maximum share may be off. `word(value)`: the four bytes around the point, of a value of bytes that has them in
     one register; "" elsewhere. `index`: text of an index expression. `far(value)`: whether a value may be too large or small for the cheap
-    forms (`extremes`)."""
+    forms (`extremes`). `lanes`: whether threads run in lockstep, so that one that jumps makes others wait."""
 
     def __init__(self, read: Callable[[str], str], table: Callable[[str, list[str]], str], at: Callable[[str], str],
                  exact: bool = False, half: bool = False, relative: bool = False, word: Callable[[str], str] = lambda name: "",
                  index: Callable[[Aff, Callable[[str], str]], str] = index,
-                 far: Callable[[str], bool] = lambda name: False) -> None:  # fmt: skip
-        self.read, self.table, self.at, self.word, self.index, self.far = read, table, at, word, index, far
+                 far: Callable[[str], bool] = lambda name: False, lanes: bool = True) -> None:  # fmt: skip
+        self.read, self.table, self.at, self.word, self.index, self.far, self.lanes = read, table, at, word, index, far, lanes
         self.exact, self.half, self.relative = exact, half, relative
 
     def text(self, e: Expr) -> str:
@@ -128,6 +130,8 @@ class Scalar:
                 return f"ac_exp_scaled_difference_half({self.text(a.args[0])}, {scale}, {self.text(x.args[1])})"
             return f"ac_exp_difference_half({self.text(a)}, {self.text(x.args[1])})"
         of = e.args[1].dtype if e.fn == "where" else e.args[0].dtype
+        if self.lanes and e.fn == "where" and working(of) == F32 and not isinstance(x, Inside) and any(map(_long, e.args[1:])):
+            return f"ac_select({', '.join(args)})"
         if e.fn in _WRAPS and of.is_int and of.bits >= 16 and _of_data(e):
             return wrapping(e.fn, args, of)
         far = e.fn in ("div", "rsqrt") and reaches(e.args[-1], self.far)
@@ -185,6 +189,13 @@ def convert(text: str, a: DType, b: DType, exact: bool = False) -> str:
 def _of_data(e: Expr) -> bool:
     """Whether an expression reads what memory holds: sums of coordinates alone do not overflow."""
     return isinstance(e, (Value, Gather)) or (isinstance(e, Map) and any(map(_of_data, e.args)))
+
+
+def _long(e: Expr) -> bool:
+    """Whether a value takes so many instructions that a compiler jumps over them where it is not chosen: lanes then wait for each other,
+    and no two elements are computed side by side (elu of f16[32, 4096, 128], H200: 30 us for 20 us of bytes, 2026-11-23)."""
+    costs = own_table("autocomp.targets.simt", "functions.yaml")["functions"]
+    return any(isinstance(x, Map) and sum(costs.get(x.fn, {}).values()) >= JUMPED for x in postorder(e))
 
 
 def wrapping(fn: str, args: list[str], d: DType) -> str:

@@ -11,6 +11,7 @@ import autocomp
 from autocomp.frontends.text import parse
 from autocomp.ir.reference import evaluate
 from tests.helpers import fresh
+from tests.helpers.ascend_model import AscendExecutor
 from tests.helpers.device_graphs import graph
 from tests.helpers.simt_model import COMPILER, ModelExecutor
 
@@ -142,3 +143,16 @@ def test_powers_are_no_roots(target, model, tmp_path):
         for y in (got, own[name]):
             np.testing.assert_allclose(y, want, rtol=1e-6, err_msg=name)
             assert not np.signbit(y[~np.isnan(want)]).any()
+
+
+def test_infinities_and_nan_as_constants_of_vector_cores(tmp_path):
+    """Ascend C names neither, and the largest finite number is no infinity."""
+    text = several({"x": "f32[3, 40]"}, {f"{f}{k}": f"{f}(x, const({c}, f32))" for f in ("add", "sub", "div", "max", "min")
+                                         for k, c in enumerate(("inf", "-inf", "nan"))})  # fmt: skip
+    program = autocomp.optimize(text, target="ascend:910b")
+    assert "ac_run<" not in program.source()  # on vector cores
+    program.executor = AscendExecutor(program, tmp_path, blocks=2)
+    feed = {"x": fresh.rng().standard_normal((3, 40)).astype("f4")}
+    want = evaluate(parse(text), feed)
+    for name, got in program.run(feed).items():
+        np.testing.assert_array_equal(got, want[name], err_msg=name)

@@ -151,7 +151,7 @@ def test_each_barrier_and_wait_of_a_golden_is_needed():
     left = [m for m in made if not m.caught]
     assert len(plans) > 90 and len(made) > 530
     assert not [m for m in left if not m.harmless]
-    assert len(left) < 19
+    assert len(left) < 0.05 * len(made)
 
 
 # ---- roles

@@ -11,6 +11,12 @@ AC_DEVICE float ac_max(float a, float b) { float r; asm("max.NaN.f32 %0, %1, %2;
 AC_DEVICE float ac_min(float a, float b) { float r; asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
 // ptxas 13.0 joins two signed maxima (or minima) to one VIMNMX3 and loses the sign of its second operand where that is negated:
 // max(max(-a, -b), -c) becomes max(-a, b, -c) on sm_90a. A permutation of bytes that changes nothing keeps what it joins apart.
+// the one or the other, both computed: an expression with `?` becomes a jump where an operand is long
+AC_DEVICE float ac_select(bool c, float a, float b) {
+  float r;
+  asm("{ .reg .pred p; setp.ne.s32 p, %3, 0; selp.f32 %0, %1, %2, p; }" : "=f"(r) : "f"(a), "f"(b), "r"(int(c)));
+  return r;
+}
 AC_DEVICE int ac_alone(int x) { int r; asm("prmt.b32 %0, %1, 0, 0x3210;" : "=r"(r) : "r"(x)); return r; }
 // 2^x by the special function unit: relative error below 2^-22 (PTX ISA, ex2.approx)
 AC_DEVICE float ac_ex2(float x) { float r; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }

@@ -278,7 +278,7 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
         CompareScalar(mask8, t5, 0.0f, CMPMODE::GE, 2048);
         WaitFlag<HardEvent::MTE2_V>(r1_round % 2);
         PipeBarrier<PIPE_V>();
-        Select(t9, mask8, acc_in, -3.4028235e38f, SELMODE::VSEL_TENSOR_SCALAR_MODE, 2048);
+        Select(t9, mask8, acc_in, (-1.0f / 0.0f), SELMODE::VSEL_TENSOR_SCALAR_MODE, 2048);
         SetFlag<HardEvent::V_MTE2>(r1_round % 2);
         PipeBarrier<PIPE_V>();
         ac_row_max(m_t10, t9, t11, t12, 16, 16, n_r1, 128);

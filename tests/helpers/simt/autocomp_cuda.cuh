@@ -8,6 +8,7 @@ typedef simt_bf16 bf16;
 #define AC_DEVICE static inline
 AC_DEVICE float ac_max(float a, float b) { return a > b || a != a ? a : b; }
 AC_DEVICE float ac_min(float a, float b) { return a < b || a != a ? a : b; }
+AC_DEVICE float ac_select(bool c, float a, float b) { return c ? a : b; }
 AC_DEVICE int ac_alone(int x) { return x; }
 AC_DEVICE float ac_ex2(float x) { return exp2f(x); }
 AC_DEVICE float ac_reciprocal(float x) { return 1.0f / x; }
