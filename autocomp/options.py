@@ -11,7 +11,7 @@ from autocomp.errors import AutocompError
 TILE_HEURISTICS = ("model-driven", "first")
 AT_LEAST_ONE = ("register_tile_factor", "unroll_factor", "max_body_ops", "phase_iterations", "phase_nodes", "max_schedules")
 
-NOT_NEGATIVE = ("threads", "phase_growth", "deadline")
+NOT_NEGATIVE = ("threads", "phase_growth", "deadline", "measure")
 
 
 def _typed(name: str, value: Any, default: Any) -> Any:
@@ -57,6 +57,7 @@ class Options:
     below it the program keeps its baseline, the untuned schedules.
     bw_util, occupancy, spill_ratio: limits beyond which `autocomp tune` points at a kernel.
     search_configurations, search_keep: schedules that a search measures at most for a kernel, and how many of the best it keeps.
+    measure: the so many best schedules of each kernel by price are raced on the device before one is chosen (docs/tuning.md); 0 for none.
     tuned: use measured schedules where the tuning database has them; tuning_database: its file, "" for the one in the cache folder.
     threads: of a CPU program's calls, for which its schedules are chosen; 0 for what OMP_NUM_THREADS says, else all cores.
     donate: inputs, or globs of inputs, that give their memory to an output computed from them: the program writes there what changes, and
@@ -100,6 +101,7 @@ class Options:
     without: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
     cache: bool = True
+    measure: int = 0
     tuned: bool = True
     tuning_database: str = ""
     phase_iterations: int = 40

@@ -61,6 +61,8 @@ def _compiled(model: Any, target: str | Target, options: Options, trace: Trace, 
         if stored:
             return stored
     calls, schedules = extract(graph, machine, rules, options, trace, known)
+    if key and options.measure:  # what is known now
+        key = program_key(graph, machine, rules, options, measured(machine, rules, options, trace).stamp)
     with trace.stage("build") as note:
         program = build_program(calls, schedules, machine, options, trace, rules.names)
         note.update(kernels=len(program.kernels))
@@ -112,6 +114,7 @@ def extract(graph: Graph, machine: Target, rules: RuleSet, options: Options, tra
     from autocomp.egraph import given, parts  # a program from the cache does without the imports
     from autocomp.tune import written
     from autocomp.tune.apply import tuned_schedules
+    from autocomp.tune.first import measured_first
 
     with started(options, trace) as deadline:
         sized(deadline, options, len(graph.nodes()))
@@ -125,9 +128,13 @@ def extract(graph: Graph, machine: Target, rules: RuleSet, options: Options, tra
             )
             with by_counts():
                 calls, schedules = _kernels(graph, machine, rules, options, trace)
+        if options.measure and options.tuned:
+            with trace.stage("measure"):
+                known = measured_first(calls, schedules, machine, rules, options, trace)
         if known is not None and known.searches and not deadline.passed("tuned", "measured schedules"):
             with trace.stage("tuned"):
-                schedules = tuned_schedules(calls, schedules, known, machine, options, trace)
+                asked = replace(options, min_speedup=1.0) if options.measure else options
+                schedules = tuned_schedules(calls, schedules, known, machine, asked, trace)
         if options.schedule:
             clauses, programs = written.told_apart(options.schedule)
             schedules = given.given_schedules(calls, schedules, machine, replace(options, schedule=clauses), trace)

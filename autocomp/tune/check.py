@@ -17,7 +17,7 @@ from autocomp.ir.body import Axis, Contract, Expr, Gather, Load, Map, Reduce, bo
 from autocomp.ir.body_meaning import Meaning
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.scalar import accumulator
-from autocomp.ir.tolerance import SAFETY
+from autocomp.ir.tolerance import SAFETY, shaken
 from autocomp.ir.types import Sym, TensorType, dim_hint
 from autocomp.runtime.executor import shape_of
 
@@ -88,6 +88,18 @@ def deviation(parts: list[Part], got: Mapping[str, np.ndarray]) -> str:
     return ""
 
 
+def widened(kernel: Kernel, arrays: Mapping[str, np.ndarray], sizes: Mapping[str, int], parts: list[Part]) -> list[Part]:
+    """The parts with room for what their inputs hardly determine (a sum that cancels, by which is divided), by the rule of verification:
+    what is allowed is at least SAFETY times what the meaning itself moves by when the inputs move by an ulp (`ir.tolerance`)."""
+    near = [expected(kernel, shaken(arrays, k), sizes) for k in range(2)]
+    out = []
+    for i, p in enumerate(parts):
+        want = p.value.astype(np.float64)
+        moved = max(float(_ratios(other[i].value.astype(np.float64), want, p.relative, p.skip).max(initial=0.0)) for other in near)
+        out.append(replace(p, relative=p.relative * max(1.0, SAFETY * moved)) if np.isfinite(moved) else p)
+    return out
+
+
 def difference(first: Mapping[str, np.ndarray], got: Mapping[str, np.ndarray], parts: list[Part], whole: bool) -> str:
     """Why a result differs from the first right one (two roundings apart), in samples or in every element."""
     for p in {p.output: p for p in parts}.values():
@@ -102,17 +114,22 @@ def difference(first: Mapping[str, np.ndarray], got: Mapping[str, np.ndarray], p
 
 def _compare(name: str, got: np.ndarray, want: np.ndarray, relative: float, lost: np.ndarray) -> str:
     """The worst element beyond relative * (|want| + the largest |want|), in words. `lost`: no number is needed there."""
+    ratio = _ratios(got, want, relative, lost)
+    if not ratio.size or ratio.max() <= 1:
+        return ""
+    at = np.unravel_index(int(ratio.argmax()), ratio.shape)
+    return f"wrong: {name} has {got[at]:.6g} where {want[at]:.6g} is right ({ratio[at]:.3g} times the allowed error)"
+
+
+def _ratios(got: np.ndarray, want: np.ndarray, relative: float, lost: np.ndarray) -> np.ndarray:
+    """Each element's error over what is allowed, inf where one of the two is no number."""
     finite = np.abs(want[np.isfinite(want)])
     top = float(finite.max()) if finite.size else 0.0
     with np.errstate(all="ignore"):
         limit = relative * (np.abs(want) + top)
         same = (got == want) | (np.isnan(got) & np.isnan(want)) | (lost & ~np.isfinite(got))
         ratio = np.where(same, 0.0, np.where(limit > 0, np.abs(got - want) / limit, np.inf))
-    ratio = np.where(np.isnan(ratio), np.inf, ratio)
-    if not ratio.size or ratio.max() <= 1:
-        return ""
-    at = np.unravel_index(int(ratio.argmax()), ratio.shape)
-    return f"wrong: {name} has {got[at]:.6g} where {want[at]:.6g} is right ({ratio[at]:.3g} times the allowed error)"
+    return np.where(np.isnan(ratio), np.inf, ratio)
 
 
 def relative_error(values: tuple[Expr, ...]) -> float:

@@ -281,7 +281,7 @@ class KernelTuning:
             if m.status == "failed":
                 failures[m.reason] = failures.get(m.reason, 0) + 1
         note = "" if self.search.over else f"{self.limit - self.search.tried} schedules are left: the time is over"
-        if not t.kept:
+        if not t.kept and self.search.tried:
             note = "no schedule gave a right result"
         best = t.kept[0] if t.kept else Kept("{}", 0.0)
         schedule = schedule_of(best.schedule)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from autocomp.cost.host import usable_cores
@@ -25,8 +26,12 @@ from autocomp.tune.key import place_of
 from autocomp.workers import Pool, Worker
 
 if TYPE_CHECKING:
+    from autocomp.cost.work import Cost
     from autocomp.ir.kernel import KernelGraph
+    from autocomp.ir.schedule import Schedule
     from autocomp.rewrite.rule import RuleSet
+
+    Untuned = Mapping[str, tuple[Schedule, Cost]]
 
 SEARCHED = 0.9  # share of a kernel's time that goes to its search; the rest is for the last race
 CHILD = "autocomp.tune.measure"  # what child processes run
@@ -48,19 +53,21 @@ class Progress:
 
 
 def tune_program(calls: KernelGraph, target: Target, rules: RuleSet, options: Options, database: Database, limits: Limits,
-                 watch: Callable[[Progress], None] = lambda p: None) -> list[KernelResult]:  # fmt: skip
+                 watch: Callable[[Progress], None] = lambda p: None,
+                 untuned: Untuned = MappingProxyType({})) -> list[KernelResult]:  # fmt: skip
     """Tune every distinct kernel of a program; results in order of first call.
 
-    Time goes to kernels by their share of the predicted time. Whatever was measured before is known and not measured again. Raises
-    AutocompError where the target cannot run here, or the database cannot be written.
+    Time goes to kernels by their share of the predicted time. Whatever was measured before is known and not measured again. `untuned`: by
+    signature, what was chosen without measuring, where it is known. Raises AutocompError where the target cannot run here, or the database
+    cannot be written.
     """
     require_device(target)
     with running(Deadline(limits.seconds)) as clock:
-        return _tuned(calls, target, rules, options, database, limits, watch, clock)
+        return _tuned(calls, target, rules, options, database, limits, watch, untuned, clock)
 
 
 def _tuned(calls: KernelGraph, target: Target, rules: RuleSet, options: Options, database: Database, limits: Limits,
-           watch: Callable[[Progress], None], clock: Deadline) -> list[KernelResult]:  # fmt: skip
+           watch: Callable[[Progress], None], untuned: Untuned, clock: Deadline) -> list[KernelResult]:  # fmt: skip
     count: dict[str, int] = {}
     kernels: dict[str, Kernel] = {}
     for c in merged(calls).calls:
@@ -68,7 +75,8 @@ def _tuned(calls: KernelGraph, target: Target, rules: RuleSet, options: Options,
         count[c.kernel.signature] = count.get(c.kernel.signature, 0) + 1
     results = {s: KernelResult(k.name, count[s], note=_why_not(k)) for s, k in kernels.items()}
     with by_counts():  # what `optimize` chooses
-        chosen = {s: choose_schedule(k, rules, target.chip, options, Trace(), target.admit, issued=getattr(target, "issued", None))
+        issued = getattr(target, "issued", None)
+        chosen = {s: untuned.get(s) or choose_schedule(k, rules, target.chip, options, Trace(), target.admit, issued=issued)
                   for s, k in kernels.items() if not results[s].note}  # fmt: skip
     share = {s: cost.seconds * count[s] for s, (_, cost) in chosen.items()}
     order = sorted(share, key=lambda s: (-share[s], s))

@@ -124,3 +124,24 @@ def test_while_searching_samples_of_the_first_right_result_are_enough(tmp_path, 
     right = dict(bench.first)
     bench.first = {n: x + 1 for n, x in right.items()}
     assert "(the first right result)" in bench.check(good, whole=False)
+
+
+def test_what_the_inputs_hardly_determine_has_room():
+    """Rows divided by their sum, one of which cancels: an ulp of an input moves the quotients by more than roundings alone explain."""
+    text = "graph g\ninput x: f32[256, 200]\n%0 = reduce_sum(x, axes=[1], keepdims=True)\n%1 = div(x, %0)\noutput y = %1\n"
+    k, arrays, _, parts = setting(text)
+    x = arrays["in0"]
+    x[3, -1] -= x[3].astype(np.float64).sum() - 1e-4  # what is left of the sum
+    with np.errstate(all="ignore"):
+        folded = np.zeros(256, np.float32)
+        for j in range(200):
+            folded += x[:, j]
+        got = {"out0": (x / folded[:, None]).astype(np.float32)}
+    parts = expected(k, arrays, sizes_of(k))
+    assert "wrong: out0 has" in deviation(parts, got)
+    wide = check.widened(k, arrays, sizes_of(k), parts)
+    assert deviation(wide, got) == ""
+    got["out0"][3, 7] += 3 * np.abs(got["out0"]).max()
+    assert "wrong: out0 has" in deviation(wide, got)
+    k, arrays, _, parts = setting(GEMM)
+    assert [p.relative for p in check.widened(k, arrays, {}, parts)] == [p.relative for p in parts]  # and nothing else has

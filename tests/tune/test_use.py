@@ -10,6 +10,7 @@ from autocomp.targets import load_target
 import autocomp
 from autocomp import rewrite
 from autocomp.egraph.choose import choose_schedule
+from autocomp.errors import AutocompError
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.schedule_text import show
 from autocomp.options import Options
@@ -179,3 +180,24 @@ def test_a_database_that_cannot_be_read_costs_a_note(tmp_path):
     (note,) = [e.data["text"] for e in program.trace.of("note") if e.name == "tuning database"]
     assert note == f"not used: the tuning database cannot be read: file is not a database ({path})"
     assert path.read_bytes() == b"no database" * 100
+
+
+def test_the_best_by_price_are_raced_first(tmp_path):
+    """The race is kept: the next compilation measures nothing, and other commands use what it found."""
+    path = str(tmp_path / "t.sqlite")
+    program = autocomp.optimize(SOFTMAX, measure=2, tuning_database=path)
+    (raced,) = (e.data for e in program.trace.of("measured"))
+    assert raced["fresh"] == raced["tried"] == 2 and 0 < raced["best_s"] <= raced["untuned_s"], raced
+    assert said(program) and program.verify().ratio <= 1
+    again = autocomp.optimize(SOFTMAX, measure=2, tuning_database=path, cache=False)
+    assert [e.data["fresh"] for e in again.trace.of("measured")] == [0]
+    assert shown(again) == shown(program)
+
+
+def test_without_a_device_nothing_is_measured_and_nothing_changes(tmp_path):
+    options = {"target": "ascend", "tuning_database": str(tmp_path / "t.sqlite")}
+    program = autocomp.optimize(SOFTMAX, measure=8, **options)
+    assert any("nothing is measured: target ascend cannot run here" in e.data["text"] for e in program.trace.of("note"))
+    assert shown(program) == shown(autocomp.optimize(SOFTMAX, **options))
+    with pytest.raises(AutocompError, match="measure is -1"):
+        Options(measure=-1)
