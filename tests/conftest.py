@@ -1,10 +1,9 @@
-"""Shared set-up: where CI is set, property tests draw the same examples on every run; elsewhere they explore. `--as-cpu zen5` runs the
-suite as on another make of CPU. The last line of a run says what was left out and how to run it."""
+"""Shared set-up: tests draw the same inputs and examples on every run (tests/helpers/fresh.py says how they explore). `--as-cpu zen5`
+runs the suite as on another make of CPU. The last line of a run says what was left out and how to run it."""
 
 from __future__ import annotations
 
 import ast
-import os
 from collections import Counter
 from importlib import import_module
 from pathlib import Path
@@ -16,9 +15,8 @@ from tests.helpers import fresh
 from tests.helpers.hosts import HOSTS, as_cpu
 from tests.helpers.simt_model import COMPILER, compile_model
 
-settings.register_profile("ci", derandomize=True, print_blob=True)
-if os.environ.get("CI"):
-    settings.load_profile("ci")
+settings.register_profile("kept", derandomize=fresh.SEED == fresh.KEPT, print_blob=True)
+settings.load_profile("kept")
 
 
 def pytest_addoption(parser):
@@ -27,6 +25,17 @@ def pytest_addoption(parser):
 
 def pytest_report_header(config):
     return f"random inputs: AUTOCOMP_TEST_SEED={fresh.SEED}"
+
+
+def pytest_collectstart(collector):
+    """What a file draws while it is read."""
+    fresh.start()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """What fixtures draw that several tests share."""
+    fresh.start()
 
 
 @pytest.fixture(autouse=True)

@@ -1,20 +1,28 @@
-"""Random inputs of tests. Where CI is set, the same in every run; elsewhere others in each, by a seed that pytest's first lines say.
-AUTOCOMP_TEST_SEED=n draws those of seed n again."""
+"""Random inputs of tests: the same in every run, whichever tests ran before. AUTOCOMP_TEST_SEED=n draws others, and property tests then
+explore; AUTOCOMP_TEST_SEED=any takes a seed that pytest's first lines say."""
 
 from __future__ import annotations
 
 import os
+import random
 import secrets
+import sys
 
 import numpy as np
 
-SEED = int(os.environ.setdefault("AUTOCOMP_TEST_SEED", "20261123" if os.environ.get("CI") else str(secrets.randbelow(1 << 30))))
+KEPT = 20261123  # of a run that asks for none
+_wanted = os.environ.get("AUTOCOMP_TEST_SEED", str(KEPT))
+SEED = secrets.randbelow(1 << 30) if _wanted == "any" else int(_wanted)
+os.environ["AUTOCOMP_TEST_SEED"] = str(SEED)  # of the processes that share the work
 _draws = [0]  # of the test that runs
 
 
 def start() -> None:
-    """Before each test: what it draws does not depend on the tests before it."""
+    """Before each file and each test: what it draws, also by torch and `random`, does not depend on those before it."""
     _draws[0] = 0
+    random.seed(SEED)
+    if torch := sys.modules.get("torch"):
+        torch.manual_seed(SEED)
 
 
 def rng() -> np.random.Generator:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +15,7 @@ from autocomp.runtime.inputs import random_inputs
 from autocomp.runtime.program import build_program
 from autocomp.tile.derive import derive
 from autocomp.tile.text import show
+from tests.helpers import fresh
 from tests.helpers.device_graphs import graph
 from tests.helpers.schedules import by_hand
 from tests.helpers.simt_model import ModelExecutor, ModelFailure
@@ -72,7 +72,7 @@ def test_warpgroups_share_rows(keys, parts, model, tmp_path):
     program.executor = ModelExecutor(program, tmp_path, model)
     for late in (True, False):
         program.executor.late = late
-        program.verify(seed=int.from_bytes(os.urandom(4), "little"))
+        program.verify(seed=fresh.seed())
 
 
 def test_the_model_sees_weights_that_are_multiplied_before_a_fence(model, tmp_path):
@@ -93,7 +93,7 @@ def test_warpgroups_agree_when_a_base_moves(model, tmp_path):
     program = under(latent(2, 128, 330, 128, 64), Schedule(**{**vars(SHARED), "rescale_threshold": 4}))
     assert "ac_barrier_any" in program.printed[program.calls.calls[0].kernel.name].text
     program.executor = ModelExecutor(program, tmp_path, model)
-    rng = np.random.default_rng(int.from_bytes(os.urandom(4), "little"))
+    rng = fresh.rng()
     feed = {n: (rng.standard_normal(s) * 0.5).astype(np.float16)
             for n, s in {"q": (2, 128, 128), "qp": (2, 128, 64), "kv": (2, 330, 128), "kp": (2, 330, 64)}.items()}
     for name in ("kv", "kp"):
@@ -113,7 +113,7 @@ def test_waves_share_rows_that_are_too_wide_for_one(model, tmp_path):
     program = autocomp.optimize(latent(2, 8, 40, 512, 64), target="cuda:h200")
     assert len(program.kernels) == 1 and "warp_specialise" not in program.kernels[0].schedule
     program.executor = ModelExecutor(program, tmp_path, model)
-    program.verify(seed=int.from_bytes(os.urandom(4), "little"))
+    program.verify(seed=fresh.seed())
 
 
 def test_the_schedule_of_wide_rows_is_chosen():

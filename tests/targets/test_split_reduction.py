@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
 
@@ -51,7 +49,7 @@ def folded(monoid: str, part: str = "", rows: int = ROWS, length: int = LONG) ->
 
 
 def arrays_of(k: Kernel) -> dict[str, np.ndarray]:
-    rng = np.random.default_rng(int.from_bytes(os.urandom(4), "little"))
+    rng = fresh.rng()
     return {a.name: rng.standard_normal(a.type.shape).astype("f4") for a in k.inputs}
 
 
@@ -136,7 +134,7 @@ def check(program, model, folder):
     executor = program.executor = ModelExecutor(program, folder, model)
     for late in (True, False):
         executor.late = late
-        seed = int.from_bytes(os.urandom(4), "little")
+        seed = fresh.seed()
         try:
             program.verify(seed=seed)
         except autocomp.VerificationError as e:
