@@ -13,6 +13,7 @@ from hypothesis import settings
 
 from tests.helpers import fresh
 from tests.helpers.hosts import HOSTS, as_cpu
+from tests.helpers.shared_files import once
 from tests.helpers.simt_model import COMPILER, compile_model
 
 settings.register_profile("kept", derandomize=fresh.SEED == fresh.KEPT, print_blob=True)
@@ -109,7 +110,8 @@ def schedules_are_chosen_by_the_model(monkeypatch):
 
 @pytest.fixture(scope="session")
 def model(tmp_path_factory):
-    """The machine model that runs printed GPU kernels on this CPU, compiled once."""
+    """The machine model that runs printed GPU kernels on this CPU, compiled once a run."""
     if not COMPILER:
         pytest.skip("no C++ compiler (g++ or clang++)")
-    return compile_model(tmp_path_factory.mktemp("simt"))
+    (made,) = once(tmp_path_factory, "simt", compile_model).glob("*.o")
+    return made

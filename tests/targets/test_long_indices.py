@@ -10,7 +10,7 @@ import autocomp
 from autocomp.errors import DoesNotFit
 from tests.helpers.device_graphs import GRAPHS
 from tests.helpers.schedules import by_hand
-from tests.helpers.simt_model import COMPILER, ModelExecutor, compile_model
+from tests.helpers.simt_model import COMPILER, ModelExecutor
 
 MASKED = """graph g
 input x: f16[50000, 65000]
@@ -51,9 +51,8 @@ def test_more_blocks_than_a_grid_has_are_refused_with_both_numbers():
 
 @pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
 @pytest.mark.parametrize("target", ["cuda:h200", "cuda:a100"])
-def test_kernels_whose_every_index_has_64_bits_compute_their_graph(target, tmp_path, monkeypatch):
+def test_kernels_whose_every_index_has_64_bits_compute_their_graph(target, model, tmp_path, monkeypatch):
     monkeypatch.setattr("autocomp.targets.simt.coordinates.LONG", 0)
-    model = compile_model(tmp_path)
     for name in ("gemm_odd", "conv_dilated", "attention_causal", "softmax_wide", "sum_columns", "transpose", "gemm_padded", "embedding"):
         program = autocomp.optimize(GRAPHS[name], target=target)
         assert "long long i" in "".join(s.text for s in program.printed.values())

@@ -10,7 +10,7 @@ from autocomp.errors import DoesNotFit
 from autocomp.frontends.text import parse
 from autocomp.runtime.verify import compare
 from tests.helpers.device_graphs import graph
-from tests.helpers.simt_model import COMPILER, ModelExecutor, compile_model
+from tests.helpers.simt_model import COMPILER, ModelExecutor
 
 SHORT = {
     "relu": graph({"x": "f16[S, 7]"}, "%0 = relu(x)"),
@@ -22,8 +22,7 @@ SHORT = {
 
 
 @pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
-def test_every_size_is_right(tmp_path):
-    model = compile_model(tmp_path)
+def test_every_size_is_right(model, tmp_path):
     rng = np.random.default_rng(7)
     for name, text in SHORT.items():
         g = parse(text.replace("graph g\n", "graph g\ndim S in 1..12\n"))

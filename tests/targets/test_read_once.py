@@ -9,7 +9,7 @@ import pytest
 
 import autocomp
 from tests.helpers.device_graphs import attention, gemm, graph
-from tests.helpers.simt_model import COMPILER, compile_model
+from tests.helpers.simt_model import COMPILER
 from tests.targets.test_cuda import needs_nvrtc
 from tests.targets.test_low_precision import deep_bits
 from tests.targets.test_on_cpu_model import check
@@ -45,10 +45,10 @@ def test_what_is_read_again_is_not(name):
 
 
 @pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
-def test_marked_loads_bring_the_same(tmp_path):
+def test_marked_loads_bring_the_same(model, tmp_path):
     """On a chip on which half a megabyte is much."""
     chip = re.sub(r"streams_from: \{value: [\d.e+]+", "streams_from: {value: 100000", (CHIPS / "h200.yaml").read_text())
     (tmp_path / "small.yaml").write_text(chip)
     program = autocomp.optimize(deep_bits(1, 1024, 1024), target=f"cuda:{tmp_path / 'small.yaml'}")
     assert "_once<" in program.source()
-    check(program, compile_model(tmp_path), tmp_path)
+    check(program, model, tmp_path)

@@ -9,7 +9,7 @@ import pytest
 import autocomp
 from tests.helpers import fresh
 from tests.helpers.device_graphs import graph
-from tests.helpers.simt_model import COMPILER, ModelExecutor, compile_model
+from tests.helpers.simt_model import COMPILER, ModelExecutor
 
 BANKS, WORD, QUARTER = 32, 4, 8  # lanes whose 16 bytes fill the banks
 BY_ROWS = "%1 = transpose(b, perm=[1, 0])\n%0 = matmul(a, %1)"  # both factors are contiguous along depth
@@ -43,8 +43,7 @@ def test_lanes_of_one_read_find_their_rows_in_banks_apart():
 
 
 @pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
-def test_tails_are_right(tmp_path):
-    model = compile_model(tmp_path)
+def test_tails_are_right(model, tmp_path):
     for k, (m, n, depth, dtype) in enumerate(((67, 45, 52, "f32"), (33, 130, 100, "f32"), (40, 40, 36, "f64"), (50, 70, 33, "f32"))):
         program = autocomp.optimize(product(m, n, depth, dtype), target="cuda:h200")
         (folder := tmp_path / str(k)).mkdir()

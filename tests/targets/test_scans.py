@@ -16,7 +16,7 @@ from autocomp.tile.meaning import run
 from autocomp.tile.text import parse, show
 from tests.helpers import fresh
 from tests.helpers.device_graphs import graph
-from tests.helpers.simt_model import COMPILER, ModelExecutor, compile_model
+from tests.helpers.simt_model import COMPILER, ModelExecutor
 
 KINDS = ("", ", exclusive=1", ", reverse=1", ", exclusive=1, reverse=1")
 
@@ -107,8 +107,8 @@ def drawn(seed: int) -> tuple[str, str]:
 
 
 @pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
-def test_drawn_scans_on_the_cpu_model(tmp_path):
-    model, tried = compile_model(tmp_path), 0
+def test_drawn_scans_on_the_cpu_model(model, tmp_path):
+    tried = 0
     for seed in range(14):
         source, schedule = drawn(seed)
         target = ("cuda:h200", "cuda:a100")[seed % 2]

@@ -7,7 +7,7 @@ import pytest
 import autocomp
 from tests.helpers import fresh
 from tests.helpers.device_graphs import conv, gemm
-from tests.helpers.simt_model import COMPILER, ModelExecutor, compile_model
+from tests.helpers.simt_model import COMPILER, ModelExecutor
 
 SMALL = {
     "10x20": gemm(10, 20, 4001),
@@ -20,8 +20,7 @@ SMALL = {
 
 @pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
 @pytest.mark.parametrize("target", ["cuda:h200", "maca:c500"])
-def test_small_products_of_any_depth_are_printed_and_right(target, tmp_path):
-    model = compile_model(tmp_path)
+def test_small_products_of_any_depth_are_printed_and_right(target, model, tmp_path):
     for name, text in SMALL.items():
         program = autocomp.optimize(text, target=target)
         (folder := tmp_path / name).mkdir()
