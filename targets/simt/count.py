@@ -165,10 +165,8 @@ class Counter(Printer):
 
     def load(self, s: Stmt, t: Tensor) -> None:
         layout = self.place.layouts[s.dst]
-        waits = self.access(layout, t, s.dst not in self.place.words and t.dtype in SHORT_FLOATS)
-        if waits > 1:
-            self.wait("load", waits)
-        elif not self.loading and s.dst not in self.asked:
+        self.access(layout, t, s.dst not in self.place.words and t.dtype in SHORT_FLOATS)
+        if not self.loading and s.dst not in self.asked:
             self.wait("load", 1 / self.overlap)
             self.loading = True
         self.reads(t.buffer, footprint(t, {a: self.extent_of_block(a) for a in t.axes}))
@@ -184,8 +182,8 @@ class Counter(Printer):
         grid = next((x.axes for x in self.p.body if isinstance(x, Loop) and x.kind == "grid"), ())
         return min(e, tile_of(self.p, axis)) if axis in grid else e
 
-    def access(self, layout: Layout, t: Tensor, converted: bool, store: bool = False, more: list[Any] | None = None) -> float:
-        """Counts the accesses of a value's registers to a view; how often a warp waits for one of them alone."""
+    def access(self, layout: Layout, t: Tensor, converted: bool, store: bool = False, more: list[Any] | None = None) -> None:
+        """Counts the accesses of a value's registers to a view."""
         x, costs = self.samples, table()
         v = self.vector(layout, t)
         r, each = x.registers(layout, v)
@@ -209,19 +207,10 @@ class Counter(Printer):
         else:
             self.asked_bytes += sectors * SECTOR * self.often
         if converted:
-            self.spend(costs["casts"]["float"], (active if v == 1 else number * v))
-        branch = bool(apart) and converted and v == 1  # else predicates, of which those that are alike are one
-        self.spend(costs["comparison"], sum(float(asked.sum()) if branch else different for asked, different in apart.values()) * each)
+            self.spend(costs["casts"]["float"], number * v)
+        self.spend(costs["comparison"], sum(different for _, different in apart.values()) * each)  # those that are alike are one predicate
         self.spend({"integer": 1}, hoisted)
         self.spend(costs["address"], max(1.0, self.addresses(layout, t, number)))
-        if branch:
-            kept = np.stack([asked for asked, _ in apart.values()]).any(axis=0)
-            number = float(kept.sum()) * each
-            self.spend(costs["branch"], number)
-            self.wait("branch", number)
-            self.wait("arithmetic", number * len(apart))
-            return float(any_lane[:, kept].mean()) * number
-        return 1.0
 
     def addresses(self, layout: Layout, t: Tensor, number: float) -> float:
         """Addresses that differ from one another by no constant: those of indices with floors of what a thread decides."""
@@ -329,8 +318,10 @@ class Counter(Printer):
         how, combine = scans.steps_of(layout, axis), self.function_cost(str(s.expr), dst.dtype)
         n, words = how.groups, 2 if dst.dtype.bits == 64 else 1
         self.spend(combine, layout.registers * (2 if how.steps else 1))
-        if layout.extent(axis) > tile_of(self.p, axis):
+        if self.inside(layout, [axis], "r"):
             self.spend({"integer": 1}, layout.registers)
+        if s.srcs[1:]:
+            self.spend(combine, 2 * n + (0 if how.steps else layout.registers))
         self.wait("arithmetic", how.inner[0].count if how.inner else 1)
         for k, step in enumerate(how.steps):
             exchanges = (step.count - 1).bit_length()

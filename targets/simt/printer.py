@@ -23,7 +23,7 @@ from autocomp.targets.simt.placed import Placement, tile_of
 from autocomp.ir.body import Expr, Inside, Map
 from autocomp.ir.directives import required
 from autocomp.ir.masks import guard_of
-from autocomp.ir.types import BOOL, Sym
+from autocomp.ir.types import BOOL, SHORT_FLOATS, Sym
 from autocomp.tile.check_block import require
 from autocomp.tile.layout import Digit, Layout, weights
 from autocomp.tile.plan import Access, Claim, Commit, Exit, Landed, Line, Order, Slots, Turn, spell
@@ -285,6 +285,7 @@ class Printer(Coordinates):
         for i, a in enumerate(reversed(loop.axes)):
             last = i == len(loop.axes) - 1
             number = f"{it}{below}" + ("" if last else f" % {self.count(a)}")
+            number = f"({self.count(a)} - 1 - {number})" if loop.back else number
             self.base[a] = self.names.fresh(f"{a}_b")
             self.put(self.first(a, number))
             below += f" / {self.count(a)}"
@@ -353,7 +354,10 @@ class Printer(Coordinates):
                 other = literal(t.fill, t.dtype) if t.guard and t.fill else zero
                 if there and t.guard and t.fill:
                     other = f"{' && '.join(there)} ? {other} : {zero}"
-                self.put(f"if ({' && '.join(ok)}) {read}", f"else ac_fill<{v}>(&{name}[{r}], {other});")
+                if v == 1 and t.dtype in SHORT_FLOATS and not how:
+                    self.put(f"ac_load_where(&{name}[{r}], {' && '.join(ok)}, {address}, {other});")
+                else:
+                    self.put(f"if ({' && '.join(ok)}) {read}", f"else ac_fill<{v}>(&{name}[{r}], {other});")
 
     def once(self, t: Tensor, v: int) -> str:
         """"_once" for whole copies of the one large tensor that streams through a product of few rows: the rest of L2 stays.

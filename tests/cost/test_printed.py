@@ -70,13 +70,13 @@ def test_odd_rows_are_read_element_by_element():
     assert even.asked == even.fetched < odd.asked < 1.3 * even.asked  # rows begin within a sector
 
 
-def test_a_guard_that_differs_by_element_is_a_branch_around_each_load():
+def test_a_guard_that_differs_by_element_holds_no_load_back():
     conv = "%0 = conv(x, w, lo=[1, 1], hi=[1, 1], strides=[1, 1], dilations=[1, 1], groups=32)"
     schedule = Schedule.make({"i0": 1, "i1": 1, "i2": 4, "r0": 3, "r1": 3}, threads=128)
     half, single = (count(graph({"x": f"{t}[8, 32, 28, 28]", "w": f"{t}[32, 1, 3, 3]"}, conv), schedule) for t in ("f16", "f32"))
-    assert half.total("branch") > 100 > 20 > single.total("branch") / 4  # floats are loaded under a predicate
+    assert half.total("branch") == single.total("branch") < 80  # both are loaded under predicates
     waits = [sum(p.waits.get("load", 0.0) for p in w.phases) for w in (half, single)]
-    assert waits[0] > 4 * waits[1]
+    assert waits[0] == waits[1]  # and halves are converted behind all of the loads
     assert half.asked < 2 * 4 * 9 * 28 * 32  # not all taps lie inside
 
 
@@ -152,14 +152,14 @@ DEPTHWISE = graph({"x": "f16[32, 96, 56, 56]", "w": "f16[96, 1, 7, 7]"},
                   "%0 = conv(x, w, lo=[3, 3], hi=[3, 3], strides=[1, 1], dilations=[1, 1], groups=96)")  # fmt: skip
 
 
-def test_the_best_of_a_sweep_by_emulation_is_found():
-    """The schedule of a 7 x 7 depthwise convolution that an emulation of its machine code ranks first of 23; of 48 that were measured on an
-    H200 the best took 317 us, the one that was chosen before 811. Which of them took 317 is not known."""
+def test_a_counted_choice_is_the_cheaper_one():
+    """A 7 x 7 depthwise convolution, whose roofline is a quarter of what its printed code takes under any of its schedules."""
     (kernel, chosen), *_ = kernels(DEPTHWISE)
-    assert chosen == Schedule.make({"i0": 1, "i1": 1, "i2": 2, "i3": 56, "r0": 7, "r1": 7}, threads=128)
     before, cost = choose_schedule(kernel, load_rules(), H200, Options(cache=False), Trace(), CUDA.admit)
-    assert before != chosen and cost.seconds < 5e-5
-    assert time(CUDA.issued(kernel, before), H200).seconds > 10 * cost.seconds
+    counted = lambda s: time(CUDA.issued(kernel, s), H200).seconds
+    assert before != chosen and counted(before) > 3 * cost.seconds
+    assert counted(chosen) <= counted(before)
+    assert counted(chosen) < counted(Schedule.make({"i0": 1, "i1": 1, "i2": 2, "i3": 56, "r0": 7, "r1": 7}, threads=128))
 
 
 def test_counting_ends_where_a_counted_one_is_cheapest():

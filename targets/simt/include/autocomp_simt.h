@@ -132,6 +132,13 @@ template <int N, class R, class V> AC_DEVICE void ac_fill(R *r, V x) {
 #pragma unroll
   for (int i = 0; i < N; ++i) r[i] = R(x);
 }
+// one short value where `ok`, else `other`: converted behind the load in any case. A conversion under the guard would hold its predicate
+// until the load is there, and a thread has seven of them: its loads would come one after another.
+template <class R, class S, class V> AC_DEVICE void ac_load_where(R *r, bool ok, const S *p, V other) {
+  S t = ac_stored<S>(other);
+  if (ok) t = *p;
+  *r = ac_held(t);
+}
 template <int N, class S, class R> AC_DEVICE void ac_store(S *p, const R *r) {
   ac_pack_of<N, S> t;
 #pragma unroll

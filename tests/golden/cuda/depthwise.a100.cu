@@ -44,8 +44,7 @@ extern "C" __global__ void __launch_bounds__(128) k_conv(const f16 *__restrict__
   float cast_t2[2];
   #pragma unroll
   for (int q = 0; q < 18; ++q) {
-    if (i2_t + q / 9 * 4 < 5 && i2_b + i2_t + q / 9 * 4 < 19 && i3_t < 23 && (i2_b + i2_t + q / 9 * 4) + (q / 3 % 3) + -1 >= 0 && -1*(i2_b + i2_t + q / 9 * 4) + -1*(q / 3 % 3) + 19 >= 0 && (i3_t) + (q % 3) + -1 >= 0 && -1*(i3_t) + -1*(q % 3) + 23 >= 0) ac_load<1>(&in0_t[q], in0 + i0_b*5244 + i1_b*437 + (i2_b + i2_t + q / 9 * 4)*23 + (i3_t) + (q / 3 % 3)*23 + (q % 3) - 24);
-    else ac_fill<1>(&in0_t[q], 0.0f);
+    ac_load_where(&in0_t[q], i2_t + q / 9 * 4 < 5 && i2_b + i2_t + q / 9 * 4 < 19 && i3_t < 23 && (i2_b + i2_t + q / 9 * 4) + (q / 3 % 3) + -1 >= 0 && -1*(i2_b + i2_t + q / 9 * 4) + -1*(q / 3 % 3) + 19 >= 0 && (i3_t) + (q % 3) + -1 >= 0 && -1*(i3_t) + -1*(q % 3) + 23 >= 0, in0 + i0_b*5244 + i1_b*437 + (i2_b + i2_t + q / 9 * 4)*23 + (i3_t) + (q / 3 % 3)*23 + (q % 3) - 24, 0.0f);
   }
   #pragma unroll
   for (int q = 0; q < 9; ++q) {

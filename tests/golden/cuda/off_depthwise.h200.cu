@@ -44,13 +44,11 @@ extern "C" __global__ void __launch_bounds__(512) k_conv(const f16 *__restrict__
   float cast_t2[8];
   #pragma unroll
   for (int q = 0; q < 16; ++q) {
-    if (i2_t + q / 2 % 4 * 4 < 15 && r0_t + q % 2 * 2 < 3 && r1_t < 3 && 2*(i2_t + q / 2 % 4 * 4) + (r0_t + q % 2 * 2) + -1 >= 0 && -2*(i2_t + q / 2 % 4 * 4) + -1*(r0_t + q % 2 * 2) + 29 >= 0 && 2*(i3_t) + (r1_t) + -1 >= 0 && -2*(i3_t) + -1*(r1_t) + 31 >= 0) ac_load<1>(&in0_t[q], in0 + i0_b*64728 + (i1_b + q / 8)*899 + (i2_t + q / 2 % 4 * 4)*62 + (i3_t)*2 + (r0_t + q % 2 * 2)*31 + (r1_t) - 32);
-    else ac_fill<1>(&in0_t[q], 0.0f);
+    ac_load_where(&in0_t[q], i2_t + q / 2 % 4 * 4 < 15 && r0_t + q % 2 * 2 < 3 && r1_t < 3 && 2*(i2_t + q / 2 % 4 * 4) + (r0_t + q % 2 * 2) + -1 >= 0 && -2*(i2_t + q / 2 % 4 * 4) + -1*(r0_t + q % 2 * 2) + 29 >= 0 && 2*(i3_t) + (r1_t) + -1 >= 0 && -2*(i3_t) + -1*(r1_t) + 31 >= 0, in0 + i0_b*64728 + (i1_b + q / 8)*899 + (i2_t + q / 2 % 4 * 4)*62 + (i3_t)*2 + (r0_t + q % 2 * 2)*31 + (r1_t) - 32, 0.0f);
   }
   #pragma unroll
   for (int q = 0; q < 4; ++q) {
-    if (r0_t + q % 2 * 2 < 3 && r1_t < 3) ac_load<1>(&in1_t[q], in1 + (i1_b + q / 2)*9 + (r0_t + q % 2 * 2)*3 + (r1_t));
-    else ac_fill<1>(&in1_t[q], 0.0f);
+    ac_load_where(&in1_t[q], r0_t + q % 2 * 2 < 3 && r1_t < 3, in1 + (i1_b + q / 2)*9 + (r0_t + q % 2 * 2)*3 + (r1_t), 0.0f);
   }
   #pragma unroll
   for (int r = 0; r < 4; ++r) {
