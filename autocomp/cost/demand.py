@@ -61,7 +61,8 @@ class Demand:
     no multiple of a memory sector's 32 bytes; `products`: operations of each contraction and the output axes that it varies with;
     `packed`: vector operations, where those that make a factor work on whole registers of its narrow types; `ends`: (reduced axis, row
     i, c) where a mask leaves nothing past index i + c; `held`: values that are made whole before a product reads them, as bytes in
-    f32 over all tiles and the axes that they vary with."""
+    f32 over all tiles and the axes that they vary with; `carries`: a row's chunks pass by once, as what those before came to is carried
+    (scans)."""
 
     roles: Roles
     work: Work
@@ -75,6 +76,7 @@ class Demand:
     packed: float = 0.0
     ends: tuple[str, str, int] | None = None
     held: tuple[tuple[float, frozenset[str]], ...] = ()
+    carries: bool = False
 
     def tiles(self, tile: Mapping[str, int]) -> int:
         """Tiles of the grid: of the output axes that are cut."""

@@ -33,10 +33,21 @@ def pricer(d: Demand, chip: Chip, kernel: Kernel | None = None) -> Callable[[Sch
     if kernel is None:
         return whole
     if d.roles.scan is not None:
-        fold, scan = whole, _pricer(demand_of(as_statistic(kernel)), chip)
+        fold, scan = whole, _scan_pricer(demand_of(as_statistic(kernel)), chip)
         whole = lambda s: scan(s) if s.scan else fold(s)
     split = _Split(kernel, chip)
     return lambda s: split.time(s) if s.split else whole(s)
+
+
+def _scan_pricer(d: Demand, chip: Chip) -> Callable[[Schedule], Cost]:
+    """Of a kernel's statistic (`ir.scans.as_statistic`), which is cut as its results are: the loop over them is the only one."""
+    price, ((folded,), (axis,)) = _pricer(replace(d, carries=True), chip), (d.roles.depth, d.roles.cols)
+
+    def time(s: Schedule) -> Cost:
+        cut = dict(s.tile).get(axis.name)
+        return price(s if cut is None else s.tiled((*s.tile, (folded.name, cut))))
+
+    return time
 
 
 class _Split:

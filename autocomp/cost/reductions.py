@@ -42,7 +42,7 @@ def waiting(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
     unrolled = min(of["unrolled_copies"], max(1.0, of["unrolled"] / elements), t.chunks)
     blocks = min(-(-t.tiles // chip.cores), room)
     under_way = blocks * s.threads * min(of["under_way"], most * unrolled) * min(chip.cores, t.tiles)
-    passes = len(d.roles.depths) + bool(d.roles.cols)
+    passes = 1 if d.carries else len(d.roles.depths) + bool(d.roles.cols)
     chain = -(-t.tiles // (chip.cores * room)) * passes * t.chunks / unrolled * chip.latency  # a block's chunks one after another
     return max(chain, d.work.read * chip.latency / under_way)
 

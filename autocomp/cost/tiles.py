@@ -61,7 +61,7 @@ def tile_of(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool = Fals
         slot = float(depth * (rows + n) * max((a.element for a in d.operands if a.factor), default=2))
     line = 2 * chip.memories[0].line  # neighbouring sectors travel together
     extra = sum(a.bytes * (whole_lines(a, tile, line) - 1) for a in d.operands)
-    extra += _read_again(d, tile, tiles, chip) if roles.form == "reduce" and not stays else 0.0
+    extra += _read_again(d, tile, tiles, chip) if roles.form == "reduce" and not (stays or d.carries) else 0.0
     if roles.form == "contract":
         extra += chip.limits.get("read_twice", 0.0) * sum(a.bytes for a in d.operands if a.factor and _wanted(d, a, tile) > 1)
     extra += sum(p.bytes * _short(p, d, tile, 2 * line, chip) for p in d.pieces)

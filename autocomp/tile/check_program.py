@@ -11,7 +11,7 @@ from autocomp.ir.affine import Aff
 from autocomp.ir.body import Gather, Index, Inside, postorder
 from autocomp.ir.scalar import SCALAR
 from autocomp.ir.types import Dim, Sym
-from autocomp.tile.program import Expr, Loop, Stmt, Tensor, TileProgram
+from autocomp.tile.program import Expr, Loop, Stmt, Tensor, TileProgram, walk
 
 HEAD = 1  # the line of the kernel's head
 MOST = 1 << 31  # elements of a value in one tile
@@ -93,7 +93,7 @@ class _Check:
     # ---- statements
     def block(self, body: Sequence[Loop | Stmt], loops: tuple[Loop, ...]) -> None:
         for n in body:
-            self.at, self.depth = self.at + 1, len(loops)
+            self.at, self.depth, self.loops = self.at + 1, len(loops), loops
             if isinstance(n, Stmt):
                 getattr(self, n.op)(n)
                 continue
@@ -165,11 +165,28 @@ class _Check:
         if axis not in axes:
             raise self.refuse(f"{s.srcs[0]} has no axis {axis!r}, but [{', '.join(axes)}]")
         size, extent = dict(self.p.tile).get(axis), self.axes[axis]
-        if size is not None and not (isinstance(extent, int) and size >= extent):
-            raise self.refuse(f"a scan along {axis}, of which a tile has {size} of {extent}", "leave the axis whole")
+        loop = next((n for n in self.loops if axis in n.axes), None)
+        if loop is None and size is not None and not (isinstance(extent, int) and size >= extent):
+            raise self.refuse(f"a scan along {axis}, of which a tile has {size} of {extent}", "leave the axis whole, or loop over it")
+        if loop is not None and (loop.kind not in ("serial", "pipelined") or loop.axes != (axis,) or loop.back != (s.axis != axis)):
+            way = "from its end" if s.axis != axis else "from its beginning"
+            raise self.refuse(f"a scan along {axis} in turns that do not follow each other {way}", f"`serial {axis}`")
+        if (loop is None) == bool(s.srcs[1:]):
+            how = "without" if loop else "with"
+            raise self.refuse(f"a scan along {axis} {how} what the turns before came to", "`s = scan add i1 x, c`")
+        for c in s.srcs[1:]:
+            self.carried(c, s, tuple(a for a in axes if a != axis), loop)
         if s.acc:
             raise self.refuse("a scan is not added to what was there", "`s = scan add i1 x`")
         self.makes(s, axes, exactly=True)
+
+    def carried(self, name: str, s: Stmt, axes: tuple[str, ...], loop: Loop | None) -> None:
+        """What a scan carries from turn to turn begins in front of its loop and is nobody else's."""
+        if set(self.value(name)) != set(axes):
+            raise self.refuse(f"{name} has axes [{', '.join(self.value(name))}], what {s.dst} carries [{', '.join(axes)}]")
+        others = [(x, loops) for x, loops in walk(self.p.body) if x is not s and name in (x.dst, *x.srcs)]
+        if any(x.op != "fill" or any(n is loop for n in loops) for x, loops in others):
+            raise self.refuse(f"{name} is what a scan carries, and a statement beside it reads or writes it", "fill it before the loop")
 
     def mma(self, s: Stmt) -> None:
         if len(s.srcs) != 2:

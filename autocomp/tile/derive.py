@@ -60,8 +60,8 @@ class Deriver(Values):
 
     # ---- the program
     def program(self) -> TileProgram:
-        again = [a.name for a in self.k.axes if a.name in self.looped and a.name in self.reduced]
-        if again:  # a row that does not fit: its statistics first, then one more loop over it
+        again = [a.name for a in self.k.axes if a.name in self.looped and a.name in self.reduced | self.scanned]
+        if again:  # a row that does not fit: its statistics first, then one more loop over it; a scan goes on in it from tile to tile
             for e in self.heavy:
                 if self.loops_of(e):
                     self.emit(e)
@@ -80,7 +80,7 @@ class Deriver(Values):
             self.scopes[-1].body.append(Stmt("store", st.tensor, (value,)))
         if again:
             last = self.scopes.pop()
-            self.scopes[-1].body.append(self.loop(again, last.body))
+            self.scopes[-1].body.append(self.loop(again, last.body, back=self.backwards(again)))
         body = tuple(self.scopes[0].body)
         if self.grid:
             order = [a for a in self.s.order if a in self.grid]
@@ -109,12 +109,13 @@ class Deriver(Values):
             opts.append(("stream", "yes"))
         return tuple(opts)
 
-    def loop(self, axes: Sequence[str], body: Sequence[Loop | Stmt], until: str = "") -> Loop:
+    def loop(self, axes: Sequence[str], body: Sequence[Loop | Stmt], until: str = "", back: bool = False) -> Loop:
         stages = (("stages", str(self.s.stages)),) if self.s.stages > 1 else ()
         ends = (("until", until),) if until else ()
         late = (("overlap", str(self.s.softmax_overlap)),) if self.s.softmax_overlap else ()
         parts = (("parts", str(self.s.cluster_split_k)),) if self.s.cluster_split_k > 1 else ()
-        return Loop("pipelined" if stages else "serial", tuple(axes), tuple(body), stages + parts + late + ends)
+        way = (("from", "end"),) if back else ()
+        return Loop("pipelined" if stages else "serial", tuple(axes), tuple(body), stages + parts + late + ends + way)
 
     def until(self, e: Reduce | Contract, loops: Sequence[str]) -> str:
         """"i+c" where everything past index i + c of the loop's axis is the reduction's identity by a mask over indices."""

@@ -8,7 +8,7 @@ the fastest to the slowest. A digit without an axis is replication. The accumula
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -125,13 +125,14 @@ def split(digit: Digit, sizes: Sequence[tuple[str, int]]) -> tuple[Digit, ...]:
 
 
 def free_layout(sizes: Mapping[str, int], inner: str, vector: int, lanes: int, waves: int, whole: frozenset[str] = frozenset(),
-                front: Sequence[str] = ()) -> Layout:  # fmt: skip
+                front: Sequence[str] = (), runs: Collection[str] = ()) -> Layout:  # fmt: skip
     """A layout by access pattern: `vector` contiguous elements of axis `inner` a worker, lanes along it, then the other axes.
 
     sizes   tile size of each axis, outermost first (powers of two except for `inner`, which is padded)
     whole   axes that are reduced: waves go to the other axes first, so that a reduction stays inside a wave where it can, and lanes
             too where the others employ every worker, so that it stays inside a thread
     front   axes whose elements lie next to each other in the memory of some value: first among a worker's elements
+    runs    axes along which a worker's elements are neighbours
     """
     left = dict(sizes)
     vector = min(vector, _power(left[inner]))
@@ -160,7 +161,10 @@ def free_layout(sizes: Mapping[str, int], inner: str, vector: int, lanes: int, w
     wave = take([*kept, *gone], waves)
     for a in order:
         n = -(-left[a] // done[a])
-        if n > 1:
+        if n > 1 and a in runs:
+            lane, wave = (tuple(Digit(a, d.stride * n, d.count) if d.axis == a else d for d in level) for level in (lane, wave))
+            reg.append(Digit(a, 1, n))
+        elif n > 1:
             (first if a in front else reg).append(Digit(a, done[a], n))
     return Layout((*first, *reg), lane, wave)
 

@@ -64,6 +64,8 @@ class _Run:
             if n.kind == "when" and np.all(self.env[n.opt("of")] <= float(n.opt("above"))):
                 continue
             steps = [range(0, self.extent[a], self.tile[a]) for a in n.axes]
+            if n.back:
+                steps = [r[::-1] for r in steps]
             if self.backwards and n.kind in ("grid", "parallel") and not n.until:
                 steps = [r[::-1] for r in steps]
             for point in itertools.product(*steps):
@@ -165,9 +167,18 @@ class _Run:
         src, b, axis = self.bufs[s.srcs[0]], self.bufs[s.dst], s.axis.lstrip("-")
         x = self.align(self.env[src.name].astype(self.type(b.dtype)), src.axes, b.axes)
         k = b.axes.index(axis)
+        here = min(self.tile[axis], self.extent[axis] - self.base[axis])
+        x = x.take(range(here), k)  # what is past the end is not folded
         x = np.flip(x, k) if s.axis != axis else x
-        y = SCALAR[str(s.expr)].numpy.accumulate(x, axis=k)  # type: ignore[attr-defined]
-        self.env[s.dst] = (np.flip(y, k) if s.axis != axis else y).astype(self.type(b.dtype))
+        f = SCALAR[str(s.expr)].numpy
+        y = f.accumulate(x, axis=k)  # type: ignore[attr-defined]
+        if carried := s.srcs[1:]:
+            before = self.bufs[carried[0]]
+            y = f(self.align(self.env[before.name], before.axes, b.axes), y)
+            self.env[before.name] = self.align(y.take([-1], k).squeeze(k), tuple(a for a in b.axes if a != axis), before.axes)
+        y = np.flip(y, k) if s.axis != axis else y
+        past = [(0, self.tile[axis] - here if i == k else 0) for i in range(y.ndim)]
+        self.env[s.dst] = np.pad(y, past).astype(self.type(b.dtype))
 
     def mma(self, s: Stmt) -> None:
         x, y, b = self.bufs[s.srcs[0]], self.bufs[s.srcs[1]], self.bufs[s.dst]

@@ -8,7 +8,7 @@
     loop    ::= ("grid" | "serial" | "pipelined" | "parallel" | "when") axis,* (key "=" value)*
     stmt    ::= dst [":" dtype "[" axis,* "]" scope] ("=" | "+=") rhs   |   "store" tensor "=" value
     rhs     ::= "copy" tensor | "fill" number | "map" expr | "reduce" op axis value
-                | "scan" op ["-"] axis value | "mma" value "," value
+                | "scan" op ["-"] axis value ["," value] | "mma" value "," value
     scope   ::= "block" | "fragment"
 
 A tensor is a *view*: named axes over a row-major buffer, `index` giving the buffer's indices as quasi-affine functions of
@@ -75,8 +75,9 @@ class Buf:
 @dataclass(frozen=True)
 class Stmt:
     """op: copy | fill | map | reduce | scan | mma | store. `expr` is an Expr over Value leaves for map, a number for fill, the name
-    of the combining scalar function (add, max, min, mul, ..) for reduce and scan. acc: dst op= ... scan: each element of `axis`, which
-    lies whole in the tile, folds those up to it; those from it on where the axis is written -axis."""
+    of the combining scalar function (add, max, min, mul, ..) for reduce and scan. acc: dst op= ... scan: each element of `axis` folds
+    those up to it; those from it on where the axis is written -axis. The axis lies whole in the tile, or a loop over it stands around:
+    the second source is then what the turns before came to, which each element folds too, and to which the scan adds its turn's."""
 
     op: str
     dst: str
@@ -92,6 +93,7 @@ class Loop:
 
     until=i+c ends a loop over one axis behind the tile that holds index i + c, i the last index of its axis' tile: what follows
     would change nothing (a mask makes it the reduction's identity).
+    from=end: a loop over one axis begins with its last tile.
     parts=n shares out the turns among the n blocks of a cluster, whose accumulators are added behind the loop.
 
     when of=v above=x has no axes; its body must run where an element of v is above x or NaN, and always may. Where v is a sum,
@@ -105,6 +107,11 @@ class Loop:
 
     def opt(self, key: str, default: str = "") -> str:
         return dict(self.opts).get(key, default)
+
+    @property
+    def back(self) -> bool:
+        """Whether it begins with the last tile."""
+        return self.opt("from") == "end"
 
     @property
     def until(self) -> tuple[str, int] | None:

@@ -59,7 +59,7 @@ def show_stmt(p: TileProgram, s: Stmt, declared: bool = True) -> str:
     elif s.op == "fill":
         rhs = repr(s.expr)
     elif s.op in ("reduce", "scan"):
-        rhs = f"{s.expr} {s.axis} {s.srcs[0]}"
+        rhs = f"{s.expr} {s.axis} {', '.join(s.srcs)}"
     else:
         rhs = ", ".join(s.srcs)
     return f"{head} {'+=' if s.acc else '='} {s.op} {rhs}"
@@ -223,10 +223,11 @@ class _Parser:
         if op == "fill":
             return Stmt("fill", name, (), _number(operands, where) if self.bufs[name].dtype.is_float else int(_number(operands, where)))
         if op in ("reduce", "scan"):
-            if len(operands.split()) != 3:
+            first, *carried = (x.strip() for x in operands.split(","))
+            if len(first.split()) != 3 or len(carried) > (op == "scan"):
                 raise refuse(f"{op} wants an operation, an axis and a value, found {operands!r}", f"such as `{op} add i1 x`")
-            fn, axis, src = operands.split()
-            return Stmt(op, name, (src,), fn, axis, acc)
+            fn, axis, src = first.split()
+            return Stmt(op, name, (src, *carried), fn, axis, acc)
         if op == "mma":
             return Stmt("mma", name, tuple(x.strip() for x in operands.split(",")), acc=acc)
         raise refuse(f"unknown statement {op!r}", "one of copy, fill, map, reduce, scan, mma, store")

@@ -10,7 +10,7 @@ from autocomp.errors import UnsupportedOp
 from autocomp.ir.affine import aff
 from autocomp.ir.body import Axis, Const, Contract, Expr, Gather, Index, Inside, Load, Map, Reduce, bound_axes, free_axes, postorder
 from autocomp.ir.kernel import Kernel
-from autocomp.ir.monoids import MONOIDS
+from autocomp.ir.monoids import MONOIDS, identity
 from autocomp.ir.scans import Scan
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import BOOL, Dim, DType, Sym
@@ -41,7 +41,9 @@ class Values(ABC):
         self.tile = {n: self._tile(n) for n in self.extent}
         self.looped = {n for n, t in self.tile.items() if t is not None}
         self.reduced = set(bound)
-        self.grid = [a.name for a in k.axes if a.name in self.looped and a.name not in self.reduced]
+        self.scans = [e for e in postorder(*self.values) if isinstance(e, Scan)]
+        self.scanned = {e.axis for e in self.scans}
+        self.grid = [a.name for a in k.axes if a.name in self.looped and a.name not in self.reduced | self.scanned]
         self.types = {a.name: a for a in (*k.inputs, *k.outputs)}
         self.bufs: dict[str, Buf] = {}
         self.tensors: dict[tuple[object, ...], Tensor] = {}
@@ -140,12 +142,23 @@ class Values(ABC):
         return name
 
     def scan(self, e: Scan) -> str:
-        """The name of a scan's result: every point of its axis is at hand."""
+        """The name of a scan's result. Where a tile has a part of its axis, the loop over it carries what the turns before came to."""
+        axes = self.ordered(self.free[id(e)])
+        carried: tuple[str, ...] = ()
         if e.axis in self.looped:
-            raise UnsupportedOp(f"a scan along {e.axis}, of which a tile has {self.tile[e.axis]} of {self.extent[e.axis]}",
-                                where=f"kernel {self.k.name}", hint="leave the axis out of the tile")  # fmt: skip
+            outer = tuple(a for a in axes if a != e.axis)
+            first = identity(e.fn, e.dtype)
+            carried = (self.put("fill", "carried", e.dtype, outer, at=self.scopes[0], expr=float(first) if e.dtype.is_float else first),)
         source = self.emit(e.operand)
-        return self.put("scan", "s", e.dtype, self.ordered(self.free[id(e)]), srcs=(source,), expr=e.fn, axis="-" * e.reverse + e.axis)
+        return self.put("scan", "s", e.dtype, axes, srcs=(source, *carried), expr=e.fn, axis="-" * e.reverse + e.axis)
+
+    def backwards(self, axes: Sequence[str]) -> bool:
+        """Whether the loop over a scanned axis begins at its end. Raises UnsupportedOp where two scans differ."""
+        ways = {e.reverse for e in self.scans if e.axis in axes}
+        if len(ways) > 1 or (ways and len(axes) > 1):
+            raise UnsupportedOp(f"scans along {', '.join(axes)} that do not go one way", where=f"kernel {self.k.name}",
+                                hint="leave the axis out of the tile")  # fmt: skip
+        return True in ways
 
     def know(self, e: Expr) -> None:
         """An expression that is not part of the kernel's body as it came."""

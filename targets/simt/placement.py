@@ -12,7 +12,7 @@ from math import prod
 
 from autocomp.targets.simt.access import contiguous_axis, vector_width
 from autocomp.targets.simt.direct import place_direct
-from autocomp.targets.simt.placed import Placement, Product, Shared, tile_of
+from autocomp.targets.simt.placed import WORD, Placement, Product, Shared, tile_of
 
 from autocomp.cost.derived import constant
 from autocomp.errors import UnsupportedOp
@@ -307,7 +307,7 @@ class Placer:
         """A copy whose contiguous axis is not the one along which neighbouring threads lie goes through shared memory."""
         view = self.view_of(buf.name)
         near = contiguous_axis(view) if view is not None and buf.name not in self.out.plain else ""
-        first = next((d.axis for d in (*layout.reg[:1], *layout.lane) if d.axis), "")
+        first = next((d.axis for d in (*(d for d in layout.reg[:1] if d.axis not in self.scanned), *layout.lane) if d.axis), "")
         if view is None or not near or near == first or near not in buf.axes or first not in buf.axes or view.fill:
             return
         grain = VECTOR_BYTES // buf.dtype.bytes
@@ -336,13 +336,16 @@ class Placer:
         inner = max(votes, key=lambda x: votes[x]) if votes else buf.axes[-1]
         along = [t for t in views if contiguous_axis(t) == inner]
         vector = max((vector_width(t, inner, VECTOR_BYTES // t.dtype.bytes, self.p.extent(inner)) for t in along), default=1)
+        runs = self.scanned & sizes.keys() - {inner}
         if inner in self.scanned:  # neighbours in one thread are added without an exchange
             vector = max(vector, VECTOR_BYTES // max(4, buf.dtype.bytes))
+        elif runs:  # a thread goes down few columns, so that few sums are exchanged
+            vector = min(vector, max(1, WORD // min(t.dtype.bytes for t in along)))
         main = max(along, key=moved).axes if along else tuple(sizes)
         sizes = {x: sizes[x] for x in sorted(sizes, key=lambda x: x in main)}  # what the widest tensor lacks is repeated in registers
         front = [x for x in sizes if x not in main and any(contiguous_axis(t) == x and inner in t.axes for t in views)]
         whole = frozenset(x for x in sizes if x in self.reduced)
-        return free_layout(sizes, inner, min(vector, 16), self.out.wave, self.out.threads // self.out.wave, whole, front)
+        return free_layout(sizes, inner, min(vector, 16), self.out.wave, self.out.threads // self.out.wave, whole, front, runs)
 
 
 def _without(layout: Layout) -> tuple[object, ...]:

@@ -11,9 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from autocomp.targets.simt.digits import digit
+from autocomp.targets.simt.digits import digit, register
 from autocomp.targets.simt.expressions import function, held, literal
-from autocomp.targets.simt.placed import tile_of
 from autocomp.targets.simt.trees import leave
 
 from autocomp.errors import UnsupportedOp
@@ -76,6 +75,9 @@ def steps_of(layout: Layout, axis: str) -> Steps:
     return Steps(inner, outer, tuple(steps))
 
 
+Combine = Callable[[str, str], str]
+
+
 def scan(at: Printer, s: Stmt) -> None:
     """One scan. Raises UnsupportedOp where its operand lies otherwise than its result, or over the blocks of a cluster."""
     src, dst, axis, back = at.bufs[s.srcs[0]], at.bufs[s.dst], s.axis.lstrip("-"), s.axis.startswith("-")
@@ -89,7 +91,7 @@ def scan(at: Printer, s: Stmt) -> None:
     total, front, n = at.names.fresh("sum"), at.names.fresh("front"), how.groups
     d, w = how.inner or (Digit(axis, 1, 1), 1)
     place = " + ".join(text for text in (_spread("g", how.outer), f"e * {w}" if w > 1 else "e") if text != "0")
-    inside = at.inside(layout, [axis], "r") if layout.extent(axis) > tile_of(at.p, axis) else []
+    inside = at.inside(layout, [axis], "r")
     at.put(f"{held(dst.dtype)} {total}[{n}], {front}[{n}];")
     with at.block(f"for (int g = 0; g < {n}; ++g)", unroll=True):
         at.put(f"{total}[g] = {front}[g] = {neutral};")
@@ -102,9 +104,29 @@ def scan(at: Printer, s: Stmt) -> None:
     for k, step in enumerate(how.steps):
         level = {"reg": _registers, "lane": _lanes, "wave": _waves}[step.level]
         level(at, step, how, total, front, combine, back, f"scan {k} of {s.dst}", neutral, layout, s)
-    if how.steps:
+    for carried in s.srcs[1:]:
+        _carry(at, carried, layout, how, total, front, combine)
+    if how.steps or s.srcs[1:]:
         with at.block(f"for (int g = 0; g < {n}; ++g)", unroll=True), at.block(f"for (int e = 0; e < {d.count}; ++e)", unroll=True):
             at.put(f"const int r = {place};", f"{y}[r] = {combine(f'{front}[g]', f'{y}[r]')};")
+
+
+def _carry(at: Printer, name: str, layout: Layout, how: Steps, total: str, front: str, combine: Combine) -> None:
+    """What the turns before came to stands in front of every group, and this turn's total is added to it."""
+    mine, carry = at.place.layouts[name], at.names.of(name)
+    last = [w for d, w in _numbers(how.outer) if d.axis not in {x.axis for x in mine.reg}]
+    with at.over(how.groups, "g"):
+        at.put(f"const int r = {_spread('g', how.outer)};", f"const int c = {register(mine, layout, 'r', name)};",
+               f"{front}[g] = {combine(f'{carry}[c]', f'{front}[g]')};")  # fmt: skip
+    with at.over(how.groups, "g"):
+        first = f"if ({' && '.join(f'g / {w} % {d.count} == 0' for d, w in _numbers(how.outer) if w in last)}) " if last else ""
+        at.put(f"const int r = {_spread('g', how.outer)};", f"const int c = {register(mine, layout, 'r', name)};",
+               f"{first}{carry}[c] = {combine(f'{carry}[c]', f'{total}[g]')};")  # fmt: skip
+
+
+def _numbers(outer: Sequence[tuple[Digit, int]]) -> list[tuple[Digit, int]]:
+    """Each digit of the groups with its weight in a group's number."""
+    return weights(tuple(d for d, _ in outer))
 
 
 def _spread(g: str, outer: Sequence[tuple[Digit, int]]) -> str:
@@ -118,9 +140,6 @@ def _spread(g: str, outer: Sequence[tuple[Digit, int]]) -> str:
         parts.append(f"({text}) * {w}" if w > 1 else f"({text})")
         below *= d.count
     return " + ".join(parts) or "0"
-
-
-Combine = Callable[[str, str], str]
 
 
 def _lanes(at: Printer, step: Step, how: Steps, total: str, front: str, combine: Combine, back: bool, key: str, neutral: str,

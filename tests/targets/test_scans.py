@@ -11,6 +11,8 @@ import autocomp
 from autocomp.errors import AutocompError, ModelError, UnsupportedOp
 from autocomp.ir.scans import as_statistic, is_running
 from autocomp.ir.schedule import Schedule
+from autocomp.ir.schedule_text import parse as parse_schedule
+from autocomp.tile.check_once import problems
 from autocomp.tile.derive import derive
 from autocomp.tile.meaning import run
 from autocomp.tile.text import parse, show
@@ -44,9 +46,14 @@ def test_the_tile_program_means_what_the_fold_does(op, numpy, kind):
     assert parse(show(program)) == program
     (scan,) = (line.split(" = ")[1] for line in show(program).splitlines() if " = scan " in line)
     assert scan.startswith(f"scan {'add' if op == 'cumsum' else 'mul'} {'-' * ('reverse' in kind)}i1 ")
+    in_turns = derive(kernel, Schedule.make({"i0": 2, "i1": 16}, scan=True))
+    assert parse(show(in_turns)) == in_turns and f"serial i1{' from=end' * ('reverse' in kind)}\n" in show(in_turns)
+    assert not problems(in_turns)
     x = np.random.default_rng(0).standard_normal((5, 37))
-    got, want = run(program, {"in0": x})["out0"], run(derive(kernel, Schedule.make({"i0": 2})), {"in0": x})["out0"]
-    np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)
+    want = run(derive(kernel, Schedule.make({"i0": 2})), {"in0": x})["out0"]
+    for p in (program, in_turns):
+        got = run(p, {"in0": x})["out0"]
+        np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)
     if not kind:
         np.testing.assert_allclose(got, -numpy(x - 0.5, axis=1), rtol=1e-12, atol=1e-12)
 
@@ -67,10 +74,24 @@ def test_what_runs(source, runs):
                 derive(c.kernel, Schedule(scan=True))
 
 
+def test_what_a_scan_carries_is_checked():
+    kernel = kernel_of(text("cumsum", "f32[5, 64]", 1))
+    good = show(derive(kernel, Schedule.make({"i0": 2, "i1": 16}, scan=True)))
+    for old, new, why in (
+        ("serial i1", "serial i1 from=end", "in turns that do not follow each other from its beginning"),
+        ("scan add i1", "scan add -i1", "in turns that do not follow each other from its end"),
+        ("serial i1", "parallel i1", "in turns that do not follow each other"),
+        (", carried\n", "\n", "without what the turns before came to"),
+        ("  serial i1\n", "  serial i1\n    carried = fill 1.0\n", "a statement beside it reads or writes it"),
+        ("carried: f32[i0]", "carried: f32[]", "what s carries"),
+    ):  # fmt: skip
+        with pytest.raises(ModelError, match=why):
+            parse(good.replace(old, new))
+        assert good.count(old) == 1, old
+
+
 def test_a_part_of_the_row_is_refused():
     kernel = kernel_of(text("cumsum", "f32[5, 64]", 1))
-    with pytest.raises(UnsupportedOp, match=r"a scan along i1, of which a tile has 16 of 64"):
-        derive(kernel, Schedule.make({"i1": 16}, scan=True))
     good = show(derive(kernel, Schedule.make({"i0": 2}, scan=True)))
     with pytest.raises(ModelError, match="of which a tile has 8 of 64"):
         parse(good.replace("tile i0=2", "tile i0=2 i1=8"))
@@ -91,6 +112,15 @@ def test_a_long_row_is_scanned_in_parts_side_by_side():
     assert ["scan" in k.schedule for k in one.kernels] == [True]
 
 
+def test_columns_are_scanned_in_turns_by_whole_lines_of_memory():
+    """Blocks go down columns side by side: no thread exchanges more than a sum for each of its columns."""
+    program = autocomp.optimize(graph({"x": "f32[2906, 5503]"}, "%y = cumsum(x, axis=0)"), target="cuda:h200")
+    (kernel,) = program.kernels
+    tile = dict(parse_schedule(kernel.schedule).tile)
+    assert tile["i0"] < 2906 and tile["i1"] * 4 >= 64 and "scan" in kernel.schedule
+    assert "ac_shuffle_xor" not in program.source().split("__global__")[1]
+
+
 def drawn(seed: int) -> tuple[str, str]:
     """A graph, and a schedule of its one kernel."""
     r = Random(seed)
@@ -101,9 +131,10 @@ def drawn(seed: int) -> tuple[str, str]:
     sums = "%a = relu(x)" if dtype == "i32" else f"%a = mul(x, const(0.5, {dtype}))"
     products = "%a = mul(x, const(1, i32))" if dtype == "i32" else f"%t = mul(x, const(0.01, {dtype}))\n%a = add(%t, const(1.0, {dtype}))"
     threads = r.choice((32, 64, 128, 256))
-    rows = r.choice([n for n in (1, 2, 4, 8, 16) if n == 1 or n * long <= 32 * threads])
+    part = r.choice([long, *(n for n in (8, 16, 32, 64, 128, 256) if n < long)])
+    rows = r.choice([n for n in (1, 2, 4, 8, 16, 32) if n == 1 or n * part <= 32 * threads])
     source = text(op, f"{dtype}[{shape[0]}, {shape[1]}]", axis, r.choice(KINDS), sums if op == "cumsum" else products)
-    return source, f"tile i{1 - axis} {rows} | threads {threads} | scan"
+    return source, f"tile i{axis} {part}, i{1 - axis} {rows} | threads {threads} | scan"
 
 
 @pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
