@@ -41,7 +41,8 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
     moved = depth * steps * (m + n * products) * bytes_
     scores = m * depth * steps * SUM if online else 0  # through memory to the vector cores, and back in half precision
     out = m * n * SUM * (steps if online else 1)
-    lim, flags = chip.limits, rounds * steps * products
+    part = fed_at_once(m, n, depth, bytes_, chip)
+    lim, flags = chip.limits, rounds * steps * products * -(-depth // part)
     sides = (m, products * n)
     copies = sum(copy_to_l1(Side(depth * x * bytes_, (run or depth) * bytes_), chip) for x, run in zip(sides, runs))
     used = work.vector or work.special or online
@@ -55,7 +56,7 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
         "vector cores": vector,
     }
     chain = ["matrix unit"]
-    if 2 * depth * max(m, n) * bytes_ > chip.memory("l0a").capacity:
+    if 2 * part * max(m, n) * bytes_ > chip.memory("l0a").capacity:
         chain.append("copies to L0")
     if 2 * depth * (m + n) * bytes_ > chip.memory("l1").capacity:
         chain.append("copies to L1")
@@ -71,6 +72,17 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
     bound = max(t, key=lambda x: t[x]) if max(t.values()) >= sum(t[x] for x in chain) / 2 else "matrix unit"
     seconds = together((core, t[memory]), chip.numbers[shared]) + waits + launch
     return Cost(seconds, bound if seconds - launch >= launch else "launch", (*t.items(), ("waits", waits), ("launch", launch)))
+
+
+def fed_at_once(m: int, n: int, depth: int, bytes_: int, chip: Chip, lefts: int = 1, rights: int = 1) -> int:
+    """Elements of a step's depth that go to the matrix unit's buffers at once, in whole fractals: even parts, as few as leave room for two
+    slots of every factor. A step that is copied to L1 in long rows may be deeper than these buffers. `lefts`, `rights`: factors a step.
+    """
+    grain = chip.granule[2]
+    room = min(chip.memory("l0a").capacity // (2 * lefts * m * bytes_), chip.memory("l0b").capacity // (2 * rights * n * bytes_))
+    most = max(grain, int(room) // grain * grain)
+    parts = -(-depth // most)
+    return int(-(-depth // (parts * grain)) * grain)
 
 
 def vector_time(work: Work, reads: tuple[float, ...], chip: Chip, carried: bool) -> Cost:

@@ -32,6 +32,18 @@ class Factor:
     summed: bool
 
 
+@dataclass(frozen=True)
+class Part:
+    """Elements of a step's depth that one instruction takes: at most `size`, text of their number and of it in whole fractals, text of the
+    first one ("" where there is but one part)."""
+
+    depth: str
+    size: int
+    count: str
+    whole: str
+    begin: str = ""
+
+
 @dataclass
 class Cube:
     """Texts of the works around products. `true`: count of a tile along an axis; an axis "" has one element. `slots`: of rings."""
@@ -89,18 +101,33 @@ class Cube:
             line = f"ac_to_l1_bordered({f.name}, {tensor}, {at}, {border[0]}, {border[1]}, {size});"
         return text, Work(MTE2, reads, (f.name,), (line,))
 
-    def feed(self, f: Factor, side: str, other: str, depth: str, turn: str) -> tuple[str, str, Work]:
-        """(name, declaration, work): a factor from L1 to L0A (side a) or L0B (side b); `other` is its axis beside the depth."""
-        where, size, name = f"l0{side}", self.size(other) * self.size(depth), f"{f.name}_{side}"
+    def feed(self, f: Factor, side: str, other: str, part: Part, turn: str) -> tuple[str, str, Work]:
+        """(name, declaration, work): a part of a factor from L1 to L0A (side a) or L0B (side b); `other` is its axis beside the depth."""
+        where, size, name = f"l0{side}", self.size(other) * part.size, f"{f.name}_{side}"
+        name += str(sum(x.startswith(name) for x in self.depth) or "")
         text = self.ring(where, name, stored(f.dtype, self.p.name), size, turn)
-        call = f"ac_to_{where}{'' if f.cols == depth else '_turned'}"
-        line = f"{call}({name}, {f.name}, {self.whole(other)}, {self.whole(depth)}, {self.size(f.rows)});"
+        along = f.cols == part.depth
+        call = f"ac_to_{where}{'' if along else '_turned'}"
+        source = f.name
+        if part.begin:  # columns of fractals lie one behind another; rows of them, in single precision, in bands of 16
+            bands = not along and f.dtype.bytes == 4
+            source += f"[{part.begin} * {self.size(f.rows) if along else self.whole(other) if bands else whole(1)}]"
+        line = f"{call}({name}, {source}, {self.whole(other)}, {part.whole}, {self.size(f.rows)});"
         return name, text, Work(MTE1, (f.name,), (name,), (line,))
 
-    def product(self, acc: str, a: str, b: str, m: str, n: str, k: str, first: str) -> Work:
+    def product(self, acc: str, a: str, b: str, m: str, n: str, part: Part, first: str) -> Work:
         """One matrix instruction; `first`: text that is true where the sum starts."""
-        line = f"ac_mmad({acc}, {a}, {b}, {self.count(m)}, {self.count(n)}, {self.count(k)}, {first});"
+        line = f"ac_mmad({acc}, {a}, {b}, {self.count(m)}, {self.count(n)}, {part.count}, {first});"
         return Work(M, (a, b), (acc,), (line,))
+
+    def part(self, depth: str, fed: int, loop: str) -> Part:
+        """What one instruction takes of a step's depth: all of it, or `fed` elements in each turn of `loop`, which counts elements."""
+        size, count = self.size(depth), self.count(depth)
+        if fed >= size:
+            return Part(depth, size, count, self.whole(depth))
+        if count.isdigit() and int(count) % fed == 0:
+            return Part(depth, fed, str(fed), str(fed), loop)
+        return Part(depth, fed, f"ac_least({fed}, {count} - {loop})", f"ac_whole(ac_least({fed}, {count} - {loop}))", loop)
 
     def accumulator(self, name: str, m: str, n: str, turn: str) -> str:
         """Declaration of a sum in L0C."""

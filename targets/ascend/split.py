@@ -10,15 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from autocomp.targets.ascend.copies import Region, base_text
-from autocomp.targets.ascend.cube import Cube, Factor, borders
+from autocomp.targets.ascend.cube import FIX, Cube, Factor, Part, borders
 from autocomp.targets.ascend.geometry import origin, strides, tile_of, trips, values
 from autocomp.targets.ascend.tables import stored
 from autocomp.targets.ascend.vector import Frame, VectorPart
 
+from autocomp.cost.engines import fed_at_once
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.body import Map
 from autocomp.ir.types import F32, DType
-from autocomp.tile.agents import Again
+from autocomp.tile.agents import Again, Work
 from autocomp.tile.program import Buf, Loop, Stmt, Tensor, TileProgram, Value, walk
 
 Body = tuple[Loop | Stmt, ...]
@@ -54,6 +55,7 @@ class Split:
     factors: dict[str, Factor] = field(default_factory=dict)
     fed: dict[tuple[str, str, int], str] = field(default_factory=dict)
     home: dict[str, Frame] = field(default_factory=dict)
+    inner: tuple[Frame, Again, Part] | None = None
 
     def __post_init__(self) -> None:
         self.statements = [s for s, _ in walk(self.p.body)]
@@ -152,7 +154,7 @@ class Split:
         border = borders(t, f, self.start, self.p.name) if t.guard else None
         text, work = self.cube.load(f, f"{t.buffer}_g", at, apart, (), self.frame.turn, border)
         self.frame.declarations.append(text)
-        self.frame.works.append(work)
+        self.arrived(work)
         self.factors[s.dst] = f
 
     def hand_over(self, name: str) -> None:
@@ -191,21 +193,68 @@ class Split:
         m, k = self.axes_of(a, s)
         n, depth = self.axes_of(b, s)
         k = k or depth
-        near = [self.feed(v, side, other, k) for v, side, other in ((a, "a", m), (b, "b", n))]
+        part, frame = self.in_parts(self.fed_at_once(a, m, n, k), k)
+        near = [self.feed(frame, v, side, other, part) for v, side, other in ((a, "a", m), (b, "b", n))]
         if s.dst in self.states:
-            part = f"{s.dst}_part"
-            self.frame.declarations.append(self.cube.accumulator(part, m, n, self.frame.turn))
-            self.frame.works.append(self.cube.product(part, near[0], near[1], m, n, k, "true"))
-            self.arrives(part, s.dst, m, n, self.buf[s.dst].axes)
-            self.vector.combine("add", self.vector.values[s.dst], self.vector.values.pop(part))
+            name = f"{s.dst}_part"
+            self.frame.declarations.append(self.cube.accumulator(name, m, n, self.frame.turn))
+            self.multiply(frame, self.cube.product(name, near[0], near[1], m, n, part, f"{part.begin} == 0" if part.begin else "true"))
+            self.arrives(name, s.dst, m, n, self.buf[s.dst].axes)
+            self.vector.combine("add", self.vector.values[s.dst], self.vector.values.pop(name))
             return
         home = self.home[s.dst]
         if not any(f" {s.dst} = " in d for d in home.declarations):
             home.declarations.append(self.cube.accumulator(s.dst, m, n, home.turn))
         inner = self.open[self.open.index(home.loop) + 1 :] if home.loop in self.open else self.open
         started = any(x is not s and x.dst == s.dst for x in self.products[: next(i for i, x in enumerate(self.products) if x is s)])
-        first = "false" if started else " && ".join(f"{x} == 0" for x in inner) or "true"
-        self.frame.works.append(self.cube.product(s.dst, near[0], near[1], m, n, k, first))
+        at = [*inner, *([part.begin] if part.begin else [])]
+        first = "false" if started else " && ".join(f"{x} == 0" for x in at) or "true"
+        self.multiply(frame, self.cube.product(s.dst, near[0], near[1], m, n, part, first))
+
+    def fed_at_once(self, a: str, m: str, n: str, k: str) -> int:
+        """Elements of a step's depth that one instruction takes."""
+        sides = [self.sides(x) for x in self.products]
+        return fed_at_once(self.cube.size(m), self.cube.size(n), self.cube.size(k), self.buf[a].dtype.bytes, self.cube.chip,
+                           len({x for x, _ in sides}), len({x for _, x in sides}))  # fmt: skip
+
+    def in_parts(self, fed: int, k: str) -> tuple[Part, Frame]:
+        """What an instruction takes, and the frame of its feeds: the open one, or a loop over parts behind what has been copied to L1.
+        Products of the same parts share the loop."""
+        if fed >= self.cube.size(k):
+            return self.cube.part(k, fed, ""), self.frame
+        old = self.inner
+        if old is not None and self.behind_parts() is not None and old[2].depth == k and old[2].size == fed:
+            return old[2], old[0]
+        name = f"{k}_part{sum(x.startswith(f'{k}_part') for x in self.loops) or ''}"
+        self.loops.append(name)
+        self.inner = Frame(name, f"{name}_round"), Again(name, (), (), ("}",)), self.cube.part(k, fed, name)
+        self.frame.works.append(self.inner[1])
+        return self.inner[2], self.inner[0]
+
+    def behind_parts(self) -> int | None:
+        """Where the loop over parts stands in the open frame, if only sums that leave have come since."""
+        works = self.frame.works
+        at = next((i for i, x in enumerate(works) if self.inner is not None and x is self.inner[1]), None)
+        return at if at is not None and all(isinstance(x, Work) and x.agent == FIX for x in works[at + 1 :]) else None
+
+    def multiply(self, frame: Frame, work: Work) -> None:
+        """A product behind its feeds; a loop over parts is written anew with it."""
+        frame.works.append(work)
+        if frame is self.frame:
+            return
+        assert self.inner is not None
+        _, old, part = self.inner
+        name = part.begin
+        head = f"for (uint32_t {name} = 0; {name} < {self.cube.count(part.depth)}; {name} += {part.size}, ++{name}_round) {{"
+        again = Again(name, (head, *("  " + d for d in frame.declarations)), frame.body, ("}",))
+        at = next(i for i, x in enumerate(self.frame.works) if x is old)
+        self.frame.works[at] = again
+        self.inner = frame, again, part
+
+    def arrived(self, work: Work) -> None:
+        """A copy to L1 in front of the products of its step."""
+        at = self.behind_parts()
+        self.frame.works.insert(len(self.frame.works) if at is None else at, work)
 
     def sides(self, s: Stmt) -> tuple[str, str]:
         """The factor with the rows and the one with the lanes of the result."""
@@ -213,13 +262,13 @@ class Split:
         lane = next((x for x in self.buf[s.dst].axes if x in self.vector.g.lanes), "")
         return (b, a) if lane in self.buf[a].axes else (a, b)
 
-    def feed(self, name: str, side: str, other: str, depth: str) -> str:
-        """A factor in L0, loaded once a block."""
-        key = (name, side, id(self.frame))
+    def feed(self, frame: Frame, name: str, side: str, other: str, part: Part) -> str:
+        """A factor in L0, loaded once a block of `frame`."""
+        key = (name, side, id(frame))
         if key not in self.fed:
-            text, line, work = self.cube.feed(self.factors[name], side, other, depth, self.frame.turn)
-            self.frame.declarations.append(line)
-            self.frame.works.append(work)
+            text, line, work = self.cube.feed(self.factors[name], side, other, part, frame.turn)
+            frame.declarations.append(line)
+            frame.works.append(work)
             self.fed[key] = text
         return self.fed[key]
 
