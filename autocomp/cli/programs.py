@@ -213,11 +213,22 @@ def explain(
 
 
 def _worth(model: str, choice: Choice, program: Any, quiet: bool) -> tuple[str, dict[str, Any]]:
-    """What the rules that were left out are worth: the program with them beside this one."""
+    """What the rules that were left out are worth: the program with them beside this one, predicted and, where both run here, measured."""
     from autocomp.report.difference import difference
 
     whole = choice.optimized(model, replace(program.options, without=()), quiet)
-    return difference(whole, program, [f"without {', '.join(choice.without or ())}"])
+    return difference(whole, program, [f"without {', '.join(choice.without or ())}"], _in_turns(whole, program))
+
+
+def _in_turns(a: Any, b: Any) -> Any:
+    """Two programs of one model timed in turns on the same inputs, where both run here and the deadline leaves the time."""
+    from autocomp.runtime.inputs import random_inputs
+    from autocomp.runtime.rounds import in_turns
+
+    if not (a.runnable and b.runnable) or current().over:
+        return None
+    feed = random_inputs(a.graph, seed=0)
+    return in_turns(lambda: a.run(feed), lambda: b.run(feed))
 
 
 def _what_if(model: str, choice: Choice, changes: list[str], quiet: bool) -> tuple[str, dict[str, Any]]:

@@ -12,6 +12,7 @@ from autocomp.budget import Effort, cover_effort
 from autocomp.cost.chip import Chip
 from autocomp.deadline import current
 from autocomp.egraph.alternatives import record_alternatives
+from autocomp.egraph.chains import record_chains
 from autocomp.egraph.chosen import Cover, check_cover
 from autocomp.egraph.cuts import Cut, Enumerator
 from autocomp.egraph.frozen import Frozen
@@ -70,6 +71,7 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
         cuts=sum(map(len, enum.cuts.values())),
     )
     record_alternatives(c, subject, tensor_names(c, subject), trace)
+    record_chains(c, subject, trace)
     return kernel_graph(c, subject, frozen.graph)
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from autocomp.ir.node import Attrs, Graph
 from autocomp.ir.types import TensorType
+from autocomp.rewrite.rule import Rule
+from autocomp.rewrite.where import Env
 
 
 @dataclass(frozen=True)
@@ -36,10 +38,23 @@ class EClass:
 
 
 @dataclass(frozen=True)
+class Instance:
+    """One time that a rule fired: `root` and `tensors` (by variable) are classes, `env` what its variables stood for."""
+
+    rule: Rule
+    root: int
+    tensors: tuple[tuple[str, int], ...]
+    env: Env
+
+
+@dataclass(frozen=True)
 class Frozen:
     """`roots` are the graph's outputs (name, class). `source` maps classes to the op name of the source node there, `places` to what
     the model calls that node, `nodes` to the source nodes there (numbers in the graph's `nodes()`; several where rules found them
-    equal)."""
+    equal).
+    `instances`: by rule and class, the first instance that made a node there; `joined`: by class, those that found the right side of a node
+    of the model to be there already.
+    """
 
     classes: Mapping[int, EClass]
     roots: tuple[tuple[str, int], ...]
@@ -47,3 +62,5 @@ class Frozen:
     source: Mapping[int, str]
     places: Mapping[int, str] = field(default_factory=dict)
     nodes: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    instances: Mapping[tuple[str, int], Instance] = field(default_factory=dict)
+    joined: Mapping[int, tuple[Instance, ...]] = field(default_factory=dict)

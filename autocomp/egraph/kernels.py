@@ -36,7 +36,7 @@ def kernel_graph(c: Cover, s: Subject, graph: Graph) -> KernelGraph:
             unique = kernel.name if taken[kernel.name] == 1 else f"{kernel.name}_{taken[kernel.name]}"
             kernels[kernel.signature] = Kernel(**{**kernel.__dict__, "name": unique})
         kernel = kernels[kernel.signature]
-        rules = _reasons(s, cut, makers.get(x, []))
+        rules = reasons_of(s, cut, makers.get(x, []))
         calls.append(Call(kernel, {a: names[k] for a, k in args.items()}, _ops(s, cut), rules, kernel.name,
                           body=tuple(sorted(cut.heavy if len(cut.heavy) > 1 else cut.nodes)),
                           feeds=_feeds(s, cut) if len(cut.heavy) > 1 else (),
@@ -125,7 +125,7 @@ def _ops(s: Subject, cut: Cut) -> tuple[str, ...]:
     return tuple(s.nodes[n].enode.op for n in _flow(s, cut))
 
 
-def _reasons(s: Subject, cut: Cut, extra: list[int]) -> tuple[str, ...]:
+def reasons_of(s: Subject, cut: Cut, extra: list[int]) -> tuple[str, ...]:
     """One line a step: the algebra that made a node, the fusion row that inlined it."""
     lines = [
         f"{s.nodes[n].enode.why}: made {s.nodes[n].enode.op} {s.types[s.nodes[n].cls]}"

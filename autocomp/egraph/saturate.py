@@ -15,7 +15,7 @@ from autocomp.budget import folded_bytes, most_matches, most_terms
 from autocomp.deadline import current
 from autocomp.egraph.arity import split_wide
 from autocomp.egraph.engine import Engine
-from autocomp.egraph.frozen import EClass, ENode, Frozen
+from autocomp.egraph.frozen import EClass, ENode, Frozen, Instance
 from autocomp.egraph.matches import Forms
 from autocomp.egraph.queries import Query, matchable, queries_of
 from autocomp.errors import ModelError, RuleError
@@ -48,7 +48,7 @@ class Subject:
     before the program runs, so that no symbolic size is in it. fixed: none is in its own type and attributes.
     indexed: a map of indices alone, or one number in another shape: cheaper to compute than to load, so never folded. After
     `settle` the first two are facts of classes: what one form knows holds for all of them, and for what is computed from them.
-    united: classes met since then.
+    united: classes met since then. fired: each time that a rule did, with the terms that it made: from the first to before the second.
     """
 
     engine: Engine
@@ -59,6 +59,7 @@ class Subject:
     fixed: list[bool] = field(default_factory=list)
     indexed: list[bool] = field(default_factory=list)
     united: bool = False
+    fired: list[tuple[Rule, Match, int, int]] = field(default_factory=list)
 
     def add(self, op: str, attrs: Attrs, args: tuple[int, ...], type: TensorType, why: str) -> int:
         n = self.engine.add(op, attrs, args, why)
@@ -401,7 +402,7 @@ def _fire(subject: Subject, rule: Rule, m: Match, together: tuple[Match, ...]) -
         name = next(n for n, x in m.env.variables.items() if x is operand)
         return sum(dim_hint(subject.types[x.names[name]].shape[axis]) for x in before)
 
-    env = Env(m.env.variables, {**m.env.functions, "offset": offset}) if rule.siblings else m.env
+    env, first = Env(m.env.variables, {**m.env.functions, "offset": offset}) if rule.siblings else m.env, len(subject.types)
     listed = {v: tuple(x.names[v] for x in together) for v in m.names} if rule.siblings else {}
     try:
         made = _build(subject, rule, rule.rhs, m.names, env, subject.types[m.root], listed)
@@ -416,6 +417,7 @@ def _fire(subject: Subject, rule: Rule, m: Match, together: tuple[Match, ...]) -
         return ""
     subject.engine.union(m.root, made)
     subject.united = True
+    subject.fired.append((rule, m, first, len(subject.types)))
     return None
 
 
@@ -501,4 +503,13 @@ def _freeze(subject: Subject, graph: Graph, roots: list[tuple[str, int]], source
     for first, c in dense.items():
         mine = sorted(nodes[c].values(), key=lambda e: (e.op, repr(e.attrs), e.children))
         out[c] = EClass(c, subject.types[first], tuple(mine), constant[c] and not indexed[c])
-    return Frozen(out, tuple((name, dense[classes[n]]) for name, n in roots), graph, where, places, held)
+    instances: dict[tuple[str, int], Instance] = {}
+    joined: dict[int, tuple[Instance, ...]] = {}
+    for rule, m, first, end in subject.fired:
+        root = dense[classes[m.root]]
+        found = Instance(rule, root, tuple((v, dense[classes[n]]) for v, n in m.names.items()), m.env)
+        for n in range(first, end):
+            instances.setdefault((rule.name, dense[classes[n]]), found)
+        if first == end and m.root in source:
+            joined[root] = (*joined.get(root, ()), found)
+    return Frozen(out, tuple((name, dense[classes[n]]) for name, n in roots), graph, where, places, held, instances, joined)

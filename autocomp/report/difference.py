@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import median
 from typing import Any
 
 from autocomp.report.layers import model_text
 from autocomp.report.matching import makes, matched
 from autocomp.report.tables import plural, seconds_text
+from autocomp.runtime.rounds import Rounds
 
 SHOWN = 12  # groups of kernels that are told one by one
 SAME = 5e-3  # times that differ by less are said to be the same
@@ -20,9 +22,9 @@ def ratio_text(before: float, after: float) -> str:
     return f"{max(before, after) / min(before, after):.2f} times {'faster' if after < before else 'slower'}"
 
 
-def difference(now: Any, then: Any, what: Sequence[str], measured: tuple[float, float] | None = None) -> tuple[str, dict[str, Any]]:
-    """(text, data). `now`, `then`: programs of one model; `what`: a line for each thing in which they differ; `measured`: seconds of both,
-    where they run here."""
+def difference(now: Any, then: Any, what: Sequence[str], measured: Rounds | None = None) -> tuple[str, dict[str, Any]]:
+    """(text, data). `now`, `then`: programs of one model; `what`: a line for each thing in which they differ; `measured`: times of both
+    in turns, `now` as A, where they run here."""
     kernels = {p: {k.signature: k for k in p.kernels} for p in (now, then)}
     groups: dict[tuple[Any, ...], list[Any]] = {}
     for g in matched(makes(now), makes(then)):
@@ -31,7 +33,8 @@ def difference(now: Any, then: Any, what: Sequence[str], measured: tuple[float, 
     ratio = ratio_text(now.predicted, then.predicted)
     lines = [*what, f"predicted {seconds_text(then.predicted)} instead of {seconds_text(now.predicted)}: {ratio}"]
     if measured:
-        lines.append(f"measured {seconds_text(measured[1])} instead of {seconds_text(measured[0])}: {ratio_text(*measured)}")
+        before, after = (seconds_text(median(side)) for side in (measured.a, measured.b))
+        lines.append(f"measured {after} instead of {before} in {len(measured.a)} rounds: {measured.verdict.replace('B is', 'it is', 1)}")
     rows: list[dict[str, Any]] = []
     for (left, right), alike in groups.items():
         g, a, b = alike[0]
@@ -52,7 +55,8 @@ def difference(now: Any, then: Any, what: Sequence[str], measured: tuple[float, 
         lines.append(f"  and {plural(len(moved) - SHOWN, 'smaller change')}")
     if moved and same:
         lines.append(f"  {plural(same, 'kernel')} of the program stay{'s' if same == 1 else ''} as {'it is' if same == 1 else 'they are'}")
-    return "\n".join(lines), {"what": list(what), "predicted": [now.predicted, then.predicted], "measured": measured, "kernels": rows}
+    return "\n".join(lines), {"what": list(what), "predicted": [now.predicted, then.predicted], "kernels": rows,
+                              "measured": measured.data() if measured else None}  # fmt: skip
 
 
 def _text(a: Sequence[Any], b: Sequence[Any]) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 from autocomp.errors import AutocompError
 from autocomp.ir.places import short
+from autocomp.report.chain import Evidence, chain, chain_lines
 from autocomp.report.layers import called, layer_lines, model_places
 from autocomp.report.tables import near_hint, plural, remarks, runners_up, seconds_text
 from autocomp.report.why_not import why_not as refusals
@@ -69,7 +70,8 @@ def _why(program: Any, name: str) -> tuple[str, dict[str, Any]]:
     idle = [e.data["directive"] for e in given if e.data["directive"] not in kept]
     lines += [f"    no use for {', '.join(idle)}"] if idle else []
     lines += [f"  tuned      {e.data['text']}" for e in program.trace.of("tuned") if e.data.get("signature") == k.signature]
-    lines += ["  made by"] + [f"    {r}" for r in (*k.rules, *(f"{e.data['rule']}: the schedule" for e in others if e.data.get("rule")))]
+    steps, evidence = chain(program, k), Evidence(program)
+    lines += ["  made by", *chain_lines(steps, evidence), *(f"    {_schedule_rule(evidence, e)}" for e in others if e.data.get("rule"))]
     for e in others:
         if "candidates" in e.data:
             lines.append(f"  chosen among {plural(e.data['candidates'], 'legal schedule')}")
@@ -80,12 +82,20 @@ def _why(program: Any, name: str) -> tuple[str, dict[str, Any]]:
         "ops": list(k.ops),
         "model": [[short(p) for p in model_places(program, c)] for c in program.calls.calls if c.kernel.name == k.name],
         "rules": list(k.rules),
+        "chain": [{**s, "evidence": evidence.of(s["rule"])} for s in steps],
         "schedule": k.schedule,
         "directives": [{"name": e.data["directive"], "rule": e.name, "used": e.data["directive"] in kept} for e in given],
         "predicted": k.predicted,
         "bound": k.bound,
         "trace": [e.data for e in others],
     }
+
+
+def _schedule_rule(evidence: Evidence, choice: Any) -> str:
+    """The rule that made the chosen schedule, its evidence, and what it saved over the cheapest one that lost."""
+    rule = choice.data["rule"]
+    others = [f"the cheapest of {name} is {made['best']}" for name, made in choice.data.get("made", {}).items() if name != rule]
+    return f"{rule}: the schedule ({evidence.of(rule)}){f'; {others[0]}' if others else ''}"
 
 
 def _saving(directive: Any) -> str:

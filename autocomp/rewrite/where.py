@@ -124,6 +124,12 @@ def _explain(c: Expr, env: Env) -> str:
     """`rank(?c) == 0 is false: rank(?c) is 2`; of conditions that are joined by `and`, the first that fails."""
     while isinstance(c, Op) and c.op == "and":
         c = c.args[1] if evaluate(c.args[0], env) else c.args[0]
+    values = _seen(c, env)
+    return f"{_parts(c)[0]} is false" + (f": {values}" if values else "")
+
+
+def _seen(c: Expr, env: Env) -> str:
+    """`rank(?c) is 2`: the values of a condition's parts."""
     text, parts = _parts(c)
     seen = {}
     for name, x in parts:
@@ -132,8 +138,12 @@ def _explain(c: Expr, env: Env) -> str:
         except Unanswerable:
             continue
     told = {k: v for k, v in seen.items() if k != text and isinstance(v, (int, float, str, tuple, Sym, bool))}
-    values = ", ".join(f"{k} is {show(v)}" for k, v in told.items())
-    return f"{text} is false" + (f": {values}" if values else "")
+    return ", ".join(f"{k} is {show(v)}" for k, v in told.items())
+
+
+def held(conditions: tuple[Expr, ...], env: Env) -> tuple[tuple[str, str], ...]:
+    """Conditions that hold, each with the values of its parts: `("rank(?x) <= 4", "rank(?x) is 2")`."""
+    return tuple((_parts(c)[0], _seen(c, env)) for c in conditions)
 
 
 @lru_cache(maxsize=1024)

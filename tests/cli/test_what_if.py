@@ -16,6 +16,7 @@ from autocomp.report.matching import Beside, matched
 from autocomp.report.tables import seconds_text
 from autocomp.report.why_not import together
 from autocomp.rewrite.plain import in_words
+from autocomp.runtime.rounds import Rounds
 from tests.cli.test_cli import run
 
 PRODUCT = """graph g
@@ -94,9 +95,9 @@ def test_what_a_rule_is_worth_is_said_where_it_is_left_out(model):
 
 def test_programs_that_are_the_same():
     program = autocomp.optimize(PRODUCT, target="cuda:h200")
-    assert difference(program, program, ["nothing"], (2e-3, 1e-3))[0].splitlines()[1:] == [
+    assert difference(program, program, ["nothing"], Rounds((2e-3,) * 20, (1e-3,) * 20))[0].splitlines()[1:] == [
         f"predicted {seconds_text(program.predicted)} instead of {seconds_text(program.predicted)}: no faster and no slower",
-        "measured 1 ms instead of 2 ms: 2.00 times faster", "no kernel changes"]  # fmt: skip
+        "measured 1 ms instead of 2 ms in 20 rounds: it is 2.00 to 2.00 times faster", "no kernel changes"]  # fmt: skip
 
 
 @pytest.mark.parametrize(("before", "after", "text"), [
@@ -140,3 +141,13 @@ def test_why_not_takes_three_lines_at_most(rule):
     for name in [n for n in program.rule_names if n == rule or (rule == "tiling/*" and n.startswith("tiling/"))]:
         lines = program.explain(why_not=name).splitlines()
         assert 1 <= len(lines) <= 3 and all(len(line) < 420 for line in lines), lines
+
+
+def test_without_a_rule_says_what_it_is_worth_by_the_model_and_by_the_clock(tmp_path):
+    path = tmp_path / "m.txt"
+    path.write_text(PRODUCT.replace("2048", "96").replace("f16", "f32"))
+    said = run("explain", str(path), "--without", "fusion/*")[0].splitlines()
+    at = next(i for i, line in enumerate(said) if line == "without fusion/*")
+    assert re.fullmatch(r"predicted [\d.]+ us instead of [\d.]+ us: \d\.\d\d times slower", said[at + 1])
+    verdict = r"(it is [\d.]+ to [\d.]+ times (faster|slower)|no .*)"
+    assert re.fullmatch(rf"measured [\d.]+ \w+ instead of [\d.]+ \w+ in 20 rounds: {verdict}", said[at + 2])
