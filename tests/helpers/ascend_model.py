@@ -22,7 +22,7 @@ INCLUDE = [f"-I{ROOT / p}" for p in ("tests/helpers/ascend", "targets/ascend/inc
 HEADER = ROOT / "targets" / "ascend" / "include" / "autocomp_ascend.h"
 COMPILER = shutil.which("g++") or ""
 NATIVE = ["-mf16c"] if platform.machine() == "x86_64" else []
-FLAGS = ["-std=c++17", "-O1", *NATIVE, "-Wall", "-Wno-unused-variable", "-Wno-unused-function", "-shared", "-fPIC", "-pthread"]
+FLAGS = ["-std=c++17", "-O0", *NATIVE, "-Wall", "-Wno-unused-variable", "-Wno-unused-function", "-shared", "-fPIC", "-pthread"]
 
 
 @lru_cache(maxsize=1)

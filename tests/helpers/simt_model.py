@@ -6,9 +6,11 @@ import ctypes
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +75,23 @@ def _compile(arguments: list[str]) -> None:
     assert done.returncode == 0, done.stderr[:3000]
 
 
+def _include(target: str) -> list[Path]:
+    return [*INCLUDE[target], ROOT / "targets" / "simt" / "include"]
+
+
+@lru_cache(maxsize=len(HEADERS))
+def _precompiled(target: str) -> tempfile.TemporaryDirectory[str]:
+    """A folder with the compiled form of a target's header, made once a process: it is most of a small kernel's build. clang looks for none
+    of that name and reads the header itself."""
+    folder = tempfile.TemporaryDirectory(prefix="autocomp-model-")
+    header = next(path for p in _include(target) if (path := p / HEADERS[target]).exists())
+    (outer := Path(folder.name) / header.name).write_text(f'#include "{header}"\n')
+    if "clang" not in COMPILER:
+        where = [f"-I{p}" for p in _include(target)]
+        _compile([*WATCHED, *where, "-x", "c++-header", str(outer), "-o", f"{outer}.gch"])
+    return folder
+
+
 def _team_products(prelude: str) -> str:
     """The warpgroup products that a kernel's prelude spells as PTX, by the model's."""
     lines = []
@@ -91,7 +110,7 @@ def _team_products(prelude: str) -> str:
 
 def load(texts: Mapping[str, str], target: str, folder: Path, model: Path) -> Any:
     """A library of kernels with the model: bodies of files by name, with SIMT_KERNEL(entry) for each kernel."""
-    include = [f"-I{p}" for p in (*INCLUDE[target], ROOT / "targets" / "simt" / "include")]
+    include = [f"-I{p}" for p in (_precompiled(target).name, *_include(target))]
     objects = []
     for name, text in texts.items():
         (path := folder / f"{name}.cpp").write_text(f'#include "{HEADERS[target]}"\n{text}')
