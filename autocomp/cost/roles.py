@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
+from autocomp.cost.derived import constant
 from autocomp.ir.body import Axis, Contract, Expr, Gather, Index, Inside, Load, Reduce, free_axes, postorder
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.parts import together, why_not_parts
 from autocomp.ir.scans import as_statistic, is_running
 from autocomp.ir.types import Dim, Sym, dim_hint
 
+HELD = int(constant("shared_rows"))
 COUNTED = 2**40  # of iterations: larger products are alike, and rules multiply them as 64-bit numbers
 
 
@@ -19,7 +21,8 @@ class Roles:
     """form: contract | chain | online | reduce | scan | map. Axes in loop order, outermost first.
 
     contract, online: `rows` are in the first factor only, `cols` in the second only, `batch` in both, `depth` reduced.
-    reduce, map: `rows` are all output axes but those of the row, `cols` the row (the innermost axis of a map).
+    reduce, map: `rows` are all output axes but those of the row, `cols` the row (the innermost axis of a map); of a reduce, `batch` are
+    short ones that its largest operand lacks.
     factor: dtype of the factors of a contraction. split: the reduced axis that can be done in parts (`ir.parts`), "" for none.
     depths: the reduced axes of every reduction and contraction, each as `depth` is of one.
     taps: reduced axes that slide: a dimension of the first factor is read at the sum of a row's axis and of one of them; `runs`: those
@@ -98,9 +101,20 @@ def roles_of(k: Kernel) -> Roles:
         split = _longest(k, depths[0]) if len(depths) == 1 else _shared(k, depths)
         alike = bool(k.axes) and all(k.axes[-1].name not in names_of(e) for e in reduced)
         scan = replace(roles_of(as_statistic(k)), form="scan", split="") if is_running(k) else None
-        return Roles("reduce", (), tuple(a for a in k.axes if a not in row), row, tuple(reduced[0].axes), depths, split=split, alike=alike,
-                     scan=scan)  # fmt: skip
+        shared = _shared_rows(k, nodes)
+        rows = tuple(a for a in k.axes if a not in (*row, *shared))
+        return Roles("reduce", shared, rows, row, tuple(reduced[0].axes), depths, split=split, alike=alike, scan=scan)
     return Roles("map", (), k.axes[:-1], k.axes[-1:], ())
+
+
+def _shared_rows(k: Kernel, nodes: list[Expr]) -> tuple[Axis, ...]:
+    """Short output axes that the largest operand lacks: what a thread has of it serves all of their points, which lie in every tile."""
+    read = {e.tensor: names_of(e) for e in nodes if isinstance(e, Load)}
+    largest = max(k.inputs, key=lambda a: a.type.bytes, default=None)
+    if largest is None or largest.name not in read:
+        return ()
+    found = tuple(a for a in k.axes if a.name not in read[largest.name] and isinstance(a.extent, int))
+    return found if len(found) < len(k.axes) and prod(a.extent for a in found) <= HELD else ()  # type: ignore[misc]
 
 
 def _longest(k: Kernel, axes: tuple[Axis, ...]) -> str:

@@ -125,7 +125,7 @@ def split(digit: Digit, sizes: Sequence[tuple[str, int]]) -> tuple[Digit, ...]:
 
 
 def free_layout(sizes: Mapping[str, int], inner: str, vector: int, lanes: int, waves: int, whole: frozenset[str] = frozenset(),
-                front: Sequence[str] = (), runs: Collection[str] = ()) -> Layout:  # fmt: skip
+                front: Sequence[str] = (), runs: Collection[str] = (), last: Collection[str] = ()) -> Layout:  # fmt: skip
     """A layout by access pattern: `vector` contiguous elements of axis `inner` a worker, lanes along it, then the other axes.
 
     sizes   tile size of each axis, outermost first (powers of two except for `inner`, which is padded)
@@ -133,6 +133,7 @@ def free_layout(sizes: Mapping[str, int], inner: str, vector: int, lanes: int, w
             too where the others employ every worker, so that it stays inside a thread
     front   axes whose elements lie next to each other in the memory of some value: first among a worker's elements
     runs    axes along which a worker's elements are neighbours
+    last    axes that workers share out when nothing else is left
     """
     left = dict(sizes)
     vector = min(vector, _power(left[inner]))
@@ -140,7 +141,7 @@ def free_layout(sizes: Mapping[str, int], inner: str, vector: int, lanes: int, w
     first: list[Digit] = []
     done = dict.fromkeys(sizes, 1)
     done[inner] = vector
-    order = [inner, *(a for a in reversed(list(sizes)) if a != inner)]
+    order = sorted([inner, *(a for a in reversed(list(sizes)) if a != inner)], key=lambda a: a in last)
 
     def take(axes: Sequence[str], workers: int) -> tuple[Digit, ...]:
         level: list[Digit] = []
@@ -155,7 +156,8 @@ def free_layout(sizes: Mapping[str, int], inner: str, vector: int, lanes: int, w
             level.append(Digit("", 0, workers))
         return tuple(level)
 
-    kept, gone = [a for a in order if a not in whole], [a for a in order if a in whole]
+    kept, gone = [a for a in order if a not in whole and a not in last], [a for a in order if a in whole]
+    gone += [a for a in order if a in last]
     alone = inner not in whole and prod(-(-left[a] // done[a]) for a in kept) >= lanes * waves
     lane = take([*kept, *gone] if alone else order, lanes)
     wave = take([*kept, *gone], waves)

@@ -345,7 +345,8 @@ class Placer:
         sizes = {x: sizes[x] for x in sorted(sizes, key=lambda x: x in main)}  # what the widest tensor lacks is repeated in registers
         front = [x for x in sizes if x not in main and any(contiguous_axis(t) == x and inner in t.axes for t in views)]
         whole = frozenset(x for x in sizes if x in self.reduced)
-        return free_layout(sizes, inner, min(vector, 16), self.out.wave, self.out.threads // self.out.wave, whole, front, runs)
+        return free_layout(sizes, inner, min(vector, 16), self.out.wave, self.out.threads // self.out.wave, whole, front, runs,
+                           {x for x in sizes if x not in main} if whole & set(main) else ())  # what is read once serves all of them
 
 
 def _without(layout: Layout) -> tuple[object, ...]:
