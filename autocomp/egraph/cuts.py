@@ -15,6 +15,7 @@ from typing import NamedTuple
 from autocomp.budget import Effort, cover_effort
 from autocomp.cost.blocks import WARP_ROWS
 from autocomp.cost.chip import Chip
+from autocomp.cost.reference import reference_seconds
 from autocomp.cost.roofline import time_of
 from autocomp.cost.work import Work
 from autocomp.deadline import current
@@ -360,6 +361,8 @@ class Enumerator:
             alone, parts = self._time(work._replace(tiles=few)), seconds + self.chip.launch
             if alone > parts:
                 seconds = alone if cut.record.levels > 1 else parts
+        if cut.record.kind == "X":
+            seconds += reference_seconds((self.subject.types[x] for x in cut.leaves), self.chip)
         seconds = whole(seconds)
         return cut._replace(time=seconds, flow=seconds + sum([self._share(x, cut.cls) for x in cut.leaves]))
 

@@ -27,8 +27,9 @@ def decompose(graph: Graph) -> Graph:
             else:
                 inputs = tuple(done[i] for i in n.inputs)
                 entry = OPS.get(n.op)
-                if entry is not None and entry.decompose is not None:
-                    done[n] = expand(entry.decompose(b, inputs, n.attrs))
+                new = entry.decompose(b, inputs, n.attrs) if entry is not None and entry.decompose is not None else None
+                if new is not None:
+                    done[n] = expand(new)
                 else:
                     same = all(x is y for x, y in zip(inputs, n.inputs))
                     done[n] = n if same else make(n.op, inputs, n.type, n.attrs)

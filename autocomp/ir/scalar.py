@@ -18,8 +18,9 @@ from autocomp.ir.types import BOOL, F32, I32, SHORT_FLOATS, DType, dtype_of, wid
 @dataclass(frozen=True)
 class ScalarFn:
     """numpy: the meaning, in float64 and in the arrays' own dtype. kinds: operand kinds it takes (f i u b).
-    result: same (the operands' dtype) | bool | given (cast: the node's dtype). unit: which unit of a chip runs it, vector |
-    special | free (folded into a load, store or another instruction). flops: its weight in units of one addition.
+    result: same (the operands' dtype) | bool | i32 | given (cast: the node's dtype). unit: which unit of a chip runs it, vector |
+    special | free (folded into a load, store or another instruction). flops: its weight in units of one addition. bits: of operands at
+    most.
     """
 
     name: str
@@ -30,6 +31,7 @@ class ScalarFn:
     unit: str = "vector"
     commutes: bool = False
     flops: float = 1.0
+    bits: int = 64
 
 
 def _poly(x: np.ndarray, *c: float) -> np.ndarray:
@@ -95,6 +97,13 @@ def _pow(a: Any, b: Any) -> Any:
         return np.power(a, b)
     inverse = np.where(a == 1, 1, np.where(a == -1, np.where(b % 2 == 0, 1, -1), 0)).astype(a.dtype)
     return np.where(b < 0, inverse, np.power(a, np.maximum(b, 0)))
+
+
+def _ordinal(x: Any) -> np.ndarray:
+    """Where a float of at most 32 bits stands among all: integers in the order of the numbers, 0 for zeros of either sign, NaN last."""
+    bits = np.asarray(x, np.float32).view(np.int32)
+    size = bits & np.int32(0x7FFFFFFF)
+    return np.where(size > 0x7F800000, np.int32(0x7FFFFFFF), np.where(bits < 0, -size, size))
 
 
 _SQRT_HALF = 0.7071067811865476
@@ -176,6 +185,7 @@ _TABLE = (
     _F("ge", 2, np.greater_equal, _ANY, "bool"),
     _F("isnan", 1, np.isnan, "f", "bool"),
     _F("isinf", 1, np.isinf, "f", "bool"),
+    _F("ordinal", 1, _ordinal, "f", "i32", flops=4, bits=32),
     # logic and bits
     _F("and", 2, np.logical_and, "b", "bool", commutes=True),
     _F("or", 2, np.logical_or, "b", "bool", commutes=True),
@@ -213,7 +223,9 @@ def result_dtype(name: str, operands: Sequence[DType]) -> DType:
     if values[0].kind not in fn.kinds:
         kinds = ", ".join({"f": "float", "i": "signed integer", "u": "unsigned integer", "b": "bool"}[k] for k in fn.kinds)
         raise TypeError(f"{name} takes {kinds} operands, got {got}")
-    return BOOL if fn.result == "bool" else values[0]
+    if values[0].bits > fn.bits:
+        raise TypeError(f"{name} takes operands of at most {fn.bits} bits, got {got}")
+    return {"bool": BOOL, "i32": I32}.get(fn.result, values[0])
 
 
 def convert(x: Any, dtype: DType) -> np.ndarray:

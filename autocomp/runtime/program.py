@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from autocomp.cost.estimate import share_of_roofline
+from autocomp.cost.reference import reference_seconds
 from autocomp.deadline import current
 from autocomp.errors import AutocompError, BuildError, ModelError
 from autocomp.ir.directives import complete
@@ -234,7 +235,8 @@ def build_program(calls: KernelGraph, schedules: Mapping[str, tuple[Schedule, Co
         if k.name in infos:
             continue
         if k.opaque:
-            infos[k.name] = KernelInfo(k.name, c.ops, count[k.name], "runs through its reference", 0.0, "opaque", c.rules, k.signature, "")
+            host = reference_seconds([a.type for a in k.inputs], target.chip)
+            infos[k.name] = KernelInfo(k.name, c.ops, count[k.name], "runs through its reference", host, "opaque", c.rules, k.signature, "")
             continue
         schedule, cost = schedules[k.signature]
         schedule = beside_others(schedule, calls)

@@ -142,6 +142,7 @@ def scalar_function(fn: str, args: list[str], d: DType) -> str:
         "bitnot": f"(~{x})",
         "isnan": f"({x} != {x})",
         "isinf": f"(isinf({x}) != 0)",
+        "ordinal": f"s_ordinal({x})",
         "xor": f"(({x}) != ({args[-1]}))",
     }
     if fn in simple:

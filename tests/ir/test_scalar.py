@@ -95,7 +95,7 @@ def test_sums_are_accumulated_wide():
 def test_results_have_the_stated_dtype(name):
     fn = SCALAR[name]
     for d in DTYPES.values():
-        if d.kind in fn.kinds and name != "cast":
+        if d.kind in fn.kinds and d.bits <= fn.bits and name != "cast":
             operands = [BOOL if name == "where" and k == 0 else d for k in range(fn.arity)]
             out = result_dtype(name, operands)
             assert apply(name, [np.ones(3, o.numpy) for o in operands], out).dtype == out.numpy

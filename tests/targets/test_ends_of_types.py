@@ -9,7 +9,7 @@ import pytest
 
 import autocomp
 from autocomp.ir.scalar import SCALAR, apply
-from autocomp.ir.types import BOOL, DTYPES, F64, DType
+from autocomp.ir.types import BOOL, DTYPES, F64, I32, DType
 from tests.helpers.simt_model import COMPILER, ModelExecutor
 
 needs_compiler = pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
@@ -37,8 +37,8 @@ def ends(d: DType) -> np.ndarray:
 
 
 def differing(fn: str, d: DType, args: list[np.ndarray], got: np.ndarray) -> np.ndarray:
-    out = BOOL if SCALAR[fn].result == "bool" else d
-    if not d.is_float or out == BOOL:
+    out = {"bool": BOOL, "i32": I32}.get(SCALAR[fn].result, d)
+    if not d.is_float or out != d:
         return got != apply(fn, args, out)
     with np.errstate(all="ignore"):
         want = apply(fn, [a.astype("f8") for a in args], F64).astype(d.numpy).astype("f8")
@@ -60,9 +60,9 @@ def checked(target: str, dtype: str, model=None, folder=None) -> list[str]:
     x, y = (np.ascontiguousarray(a.ravel()) for a in np.meshgrid(one, one))
     lines, outputs, rows = [], [], {}
     for arity, of, n in ((1, "u", one.size), (2, "x, y", x.size)):
-        for result in ("same", "bool"):
-            fns = [f.name for f in SCALAR.values()
-                   if d.kind in f.kinds and f.name not in OF_ONE and (f.arity, f.result) == (arity, result)]  # fmt: skip
+        for result in ("same", "bool", "i32"):
+            taking = [f for f in SCALAR.values() if d.kind in f.kinds and d.bits <= f.bits and f.name not in OF_ONE]
+            fns = [f.name for f in taking if (f.arity, f.result) == (arity, result)]
             for k in range(0, len(fns), TOGETHER):
                 some, name = fns[k : k + TOGETHER], f"{result}{arity}{k}"
                 lines += [f"%{f}0 = {f}({of})" for f in some] + [f"%{f} = reshape(%{f}0, shape=[1, {n}])" for f in some]

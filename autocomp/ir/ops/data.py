@@ -10,10 +10,10 @@ import numpy as np
 from autocomp.errors import ModelError
 from autocomp.ir.affine import aff
 from autocomp.ir.body import Comprehension, Const, Expr, Gather, Index, Inside, Map, Read
-from autocomp.ir.node import Attrs
+from autocomp.ir.node import Attrs, Node
 from autocomp.ir.ops.pointwise import axes_of
 from autocomp.ir.ops.table import Op, register
-from autocomp.ir.types import BOOL, DTYPES, I64, Dim, Sym, TensorType
+from autocomp.ir.types import BOOL, DTYPES, I64, SHORT_FLOATS, Dim, Sym, TensorType
 
 Types = tuple[TensorType, ...]
 Arrays = tuple[np.ndarray, ...]
@@ -212,13 +212,41 @@ def _topk_reference(x: Arrays, a: Attrs, o: TensorType) -> np.ndarray:
     return order.astype(np.int64) if a["part"] == "indices" else np.take_along_axis(x[0], order, a["axis"])
 
 
+IN_TURN = 16  # of the largest elements, found one after the other
+_LOW = 0x7FFFFFFF  # bits of a key that say where its element stood; above them any order of 32 bits or its negative fits
+
+
+def _topk_decompose(b: Any, x: tuple[Node, ...], a: Attrs) -> Node | None:
+    """A key for each element, no two alike: its place in the order of numbers, then how far it stands from the end. The largest key is
+    the first of the order, the next one is the largest of those below it."""
+    t, axis, k = x[0].type, a["axis"], a["k"]
+    n = t.shape[axis]
+    if not 1 <= k <= IN_TURN or t.dtype.bits > 32 or not isinstance(n, int) or n > _LOW:
+        return None
+    v = b.op("as_stored", x[0]) if t.dtype in SHORT_FLOATS else x[0]
+    order = b.op("cast", b.op("ordinal", v) if t.dtype.is_float else v, to="i64")
+    if not a["largest"]:
+        order = b.op("neg", order)
+    at = b.op("iota", shape=[n if i == axis else 1 for i in range(t.rank)], axis=axis, dtype="i64")
+    left = b.op("sub", b.const(n - 1, I64), at)
+    key = b.op("add", b.op("mul", order, b.const(_LOW + 1, I64)), left)
+    first = [b.op("reduce_max", key, axes=[axis], keepdims=True)]
+    for _ in range(k - 1):
+        below = b.op("where", b.op("lt", key, first[-1]), key, b.const(-(1 << 63), I64))
+        first.append(b.op("reduce_max", below, axes=[axis], keepdims=True))
+    found = b.op("concat", *first, axis=axis) if k > 1 else first[0]
+    index = b.op("sub", b.const(n - 1, I64), b.op("bitand", found, b.const(_LOW, I64)))
+    return index if a["part"] == "indices" else b.op("gather_elements", x[0], index, axis=axis)
+
+
 register(
     Op(
         "topk",
         (1, 1),
         _topk_infer,
         _topk_reference,
-        opaque="the order depends on the data",
+        decompose=_topk_decompose,
+        opaque=f"the order depends on the data (up to {IN_TURN} of numbers of at most 32 bits are found in turn)",
         attrs={"k": ..., "axis": ..., "largest": True, "part": "values"},
         doc="the k largest along axis, in order",
     )

@@ -31,7 +31,8 @@ class Op:
     float64 oracle passes float64 arrays and a type with F64 in place of every float, so one function is both the oracle
     and the fallback.
     Exactly one of: comprehension (meaning over named axes), decompose (into other entries), opaque (the reason why it is
-    data-dependent; it then runs through its reference). `commutes`: operands may be sorted.
+    data-dependent; it then runs through its reference); an opaque entry may have a decomposition too, which gives None for what it
+    does not cover. `commutes`: operands may be sorted.
     `injective`: of one operand, which follows from the result and the attributes.
     `associative`: of many operands; neighbours may be taken together first, by the same op with the same attributes.
     `attrs`: name -> default, or `...` where it must be given.
@@ -42,7 +43,7 @@ class Op:
     infer: Infer
     reference: Reference
     comprehension: Callable[[tuple[TensorType, ...], Attrs, TensorType], Comprehension] | None = None
-    decompose: Callable[[Maker, tuple[Node, ...], Attrs], Node] | None = None
+    decompose: Callable[[Maker, tuple[Node, ...], Attrs], Node | None] | None = None
     opaque: str = ""
     attrs: Mapping[str, Any] = field(default_factory=dict)
     commutes: bool = False
@@ -58,7 +59,7 @@ def register(op: Op) -> Op:
     """Add an entry. Raises ValueError on a second entry of that name or on more or less than one meaning."""
     if op.name in OPS:
         raise ValueError(f"op {op.name} has two entries")
-    if sum((op.comprehension is not None, op.decompose is not None, bool(op.opaque))) != 1:
+    if sum((op.comprehension is not None, op.decompose is not None and not op.opaque, bool(op.opaque))) != 1:
         raise ValueError(f"op {op.name} must have exactly one of comprehension, decompose, opaque")
     OPS[op.name] = op
     return op

@@ -26,6 +26,10 @@ AC_T T ac_inf() { return ac_float(0x7f800000u); }
 AC_T T ac_nan() { return ac_float(0x7fc00000u); }
 AC_S bool ac_isnan(float x) { return (ac_bits(x) & 0x7fffffffu) > 0x7f800000u; }
 AC_S bool ac_isinf(float x) { return (ac_bits(x) & 0x7fffffffu) == 0x7f800000u; }
+AC_S int32_t ac_ordinal(float x) {
+  const int32_t size = int32_t(ac_bits(x) & 0x7fffffffu);
+  return size > 0x7f800000 ? 0x7fffffff : ac_bits(x) >> 31 ? -size : size;
+}
 AC_S float ac_abs(float x) { return ac_float(ac_bits(x) & 0x7fffffffu); }
 AC_S float ac_signed(float x, float of) { return ac_float((ac_bits(x) & 0x7fffffffu) | (ac_bits(of) & 0x80000000u)); }
 

@@ -319,6 +319,12 @@ AC_INLINE float vf_hmin(vf a) { float r = a[0]; for (int l = 1; l < AC_LANES; l+
 /* ---- scalars */
 AC_INLINE double s_maxd(double a, double b) { return a > b || a != a ? a : b; }
 AC_INLINE double s_mind(double a, double b) { return a < b || a != a ? a : b; }
+AC_INLINE int32_t s_ordinal(float x) {
+  int32_t bits, size;
+  memcpy(&bits, &x, 4);
+  size = bits & 0x7fffffff;
+  return size > 0x7f800000 ? 0x7fffffff : bits < 0 ? -size : size;
+}
 AC_INLINE float s_sign(float x) { return x != x ? x : (float)((x > 0) - (x < 0)); }
 AC_INLINE double s_signd(double x) { return x != x ? x : (double)((x > 0) - (x < 0)); }
 /* The remainder has the divisor's sign, a zero too; the quotient is that of a - remainder, which is whole but for its rounding

@@ -285,6 +285,10 @@ AC_DEVICE double ac_floordiv(double a, double b) { return ac_floor_quotient(a, b
 AC_DEVICE float ac_pow(float a, float b) { return powf(a, b); }
 AC_DEVICE double ac_pow(double a, double b) { return pow(a, b); }
 template <class T> AC_DEVICE bool ac_isnan(T x) { return x != x; }
+AC_DEVICE int ac_ordinal(float x) {
+  const int bits = __float_as_int(x), size = bits & 0x7fffffff;
+  return size > 0x7f800000 ? 0x7fffffff : bits < 0 ? -size : size;
+}
 template <class T> AC_DEVICE bool ac_isinf(T x) { return x == ac_inf<T>() || x == -ac_inf<T>(); }
 template <class T> AC_DEVICE T ac_sigmoid(T x) { return T(1) / (T(1) + ac_exp(-x)); }
 template <class T> AC_DEVICE T ac_silu(T x) { return x / (T(1) + ac_exp(-x)); }
