@@ -43,7 +43,8 @@ WORTH = {
     "scheduling/gpu-stream-k": (gemm(8192, 8192, 8192), "h200", {}),
     "scheduling/gpu-ping-pong": (conv("f16[64, 64, 56, 56]", "f16[64, 64, 3, 3]", pad=1, after="%r = relu(%c)"), "h200", {}),
     "scheduling/gpu-tf32": (gemm(2048, 2048, 2048, "f32"), "h200", {"allow_tf32": True}),
-    "tiling/gpu-scan": (graph({"x": "f32[741, 5392]"}, "%r = cumsum(x, axis=1)"), "h200", {}),
+    "tiling/gpu-scan": (graph({"x": "f32[20000, 400]"}, "%r = cumsum(x, axis=1)"), "h200", {}),
+    "tiling/gpu-scan-in-turns": (graph({"x": "f32[2906, 5504]"}, "%r = cumsum(x, axis=0)"), "h200", {}),
     "scheduling/gpu-split-k": (graph({"x": "f32[4, 1048576]"}, SUM.format(1)), "h200", {}),
     "scheduling/gpu-split-kv": (attention(1, 8, 1, 128, keys=65536), "h200", {}),
 }
