@@ -1,4 +1,4 @@
-"""Commands about rules: rules list, words, new, check, test, mutate."""
+"""Commands about rules: rules list, words, new, check, test, fmt, schema, mutate."""
 
 from __future__ import annotations
 
@@ -98,6 +98,7 @@ def rules_new(
 def rules_check(
     files: Annotated[list[Path] | None, typer.Argument(help="Rule files; the shipped rules if none.")] = None,
     samples: Annotated[int, typer.Option("--samples", min=1, help="Random instances a rule.")] = 20,
+    watch: Annotated[bool, typer.Option("--watch", help="Check again whenever a file changes, until Ctrl-C.")] = False,
     deadline: Seconds = None,
     as_json: Json = False,
 ) -> None:
@@ -105,7 +106,12 @@ def rules_check(
     their examples: where each must fire, and where it must not.
 
     Example: autocomp rules check mine.yaml --deadline 60
+
+    Example: autocomp rules check mine.yaml --watch
     """
+    if watch:
+        _watched(files or [], samples, deadline, as_json)
+        return
     ruleset = _in_time(files, deadline)
     mine = {str(f) for f in files or ()}
     chosen = [r for r in ruleset if not mine or any(str(r.location).startswith(m) for m in mine)]
@@ -165,6 +171,71 @@ def rules_mutate(
     out.print(report.text, highlight=False, soft_wrap=True)
 
 
+@rules_app.command("fmt")
+def rules_fmt(
+    files: Annotated[list[Path], typer.Argument(help="Rule files; each is written anew where its form changes.")],
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 where a file is not in the one form.")] = False,
+) -> None:
+    """Bring rule files into one form that every reader of YAML understands: quotes, indents, blanks. Comments and the order stay.
+
+    Example: autocomp rules fmt mine.yaml
+    """
+    from autocomp.files import write_atomic
+    from autocomp.rewrite.format import formatted
+
+    changed = []
+    for path in files:
+        try:
+            text = path.read_bytes().decode("utf-8")
+        except (OSError, UnicodeDecodeError) as e:
+            raise RuleError(f"cannot be read: {e}", where=str(path), hint="give the path of a .yaml file of rules") from None
+        new = formatted(text, str(path))
+        if new != text:
+            changed.append(path)
+            if not check:
+                check_outputs(rules=path)
+                write_atomic(path, new)
+    if check and changed:
+        raise RuleError("is not formatted", where=", ".join(map(str, changed)), hint=f"autocomp rules fmt {' '.join(map(str, changed))}")
+    out.print(f"{len(changed)} of {len(files)} files changed", highlight=False)
+
+
+@rules_app.command("schema")
+def rules_schema(
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write it to a file instead.")] = None,
+) -> None:
+    """Print the JSON schema of rule files, for editors (docs/rules.md).
+
+    Example: autocomp rules schema -o rules.schema.json
+    """
+    from autocomp.files import write_atomic
+    from autocomp.rewrite.schema import rule_schema
+
+    text = json.dumps(rule_schema(), indent=1) + "\n"
+    check_outputs(output=output)
+    if output is None:
+        typer.echo(text, nl=False)
+        return
+    write_atomic(output, text)
+    out.print(f"wrote {output}", soft_wrap=True, highlight=False)
+
+
+def _watched(files: list[Path], samples: int, seconds: float | None, as_json: bool) -> None:
+    """Check files now and after every change of one of them; a mistake is said and waited over."""
+    from autocomp.report.watch import changes
+
+    if not files:
+        raise typer.BadParameter("--watch wants files")
+    for _ in changes(files):
+        try:
+            ruleset = _in_time(files, seconds)
+            mine = {str(f) for f in files}
+            _report_checks([r for r in ruleset if any(str(r.location).startswith(m) for m in mine)], ruleset, samples, as_json)
+        except AutocompError as e:
+            err.print(f"error: {type(e).__name__}: {e}", soft_wrap=True, highlight=False)
+        err.print("watching; Ctrl-C ends it", highlight=False)
+
+
 def _in_time(files: list[Path] | None, seconds: float | None) -> Any:
     """The shipped rules and those of files, with a clock that runs from now on. Raises RuleError where it left some out."""
     from autocomp.rewrite import load_rules
@@ -181,7 +252,8 @@ def _report_checks(chosen: list[Any], in_force: Any, samples: int, as_json: bool
     """Check rules and print the outcome; an error with the counterexample if one is refuted."""
     from autocomp.report.rulecheck import check_rules
 
-    report = check_rules(chosen, in_force, samples)
+    say = lambda text: None if as_json else err.print(text, highlight=False, soft_wrap=True)
+    report = check_rules(chosen, in_force, samples, say)
     if as_json:
         typer.echo(json.dumps(report.data(), indent=1))
     else:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rich.table import Table
@@ -14,6 +15,8 @@ from autocomp.egraph.examples import check_examples
 from autocomp.errors import RuleError
 from autocomp.rewrite import CheckResult, Rule, RuleSet, check_rule
 from autocomp.rewrite.vocabulary import KERNEL_PHASES
+
+EVERY = 3.0  # seconds between two words about how far a check is
 
 
 @dataclass(frozen=True)
@@ -63,11 +66,15 @@ def negative(r: Rule) -> int:
     return len(r.examples) - positive(r)
 
 
-def check_rules(chosen: Sequence[Rule], in_force: RuleSet, samples: int) -> RuleReport:
+def check_rules(chosen: Sequence[Rule], in_force: RuleSet, samples: int, say: Callable[[str], None] | None = None) -> RuleReport:
     """Prove or test each rule, those about schedules on drawn kernels, and run its examples through the e-graph; after the deadline the
-    rest are unchecked."""
-    rows = []
+    rest are unchecked. `say` is told every few seconds how far it is."""
+    rows: list[tuple[Rule, CheckResult]] = []
+    told = time.monotonic()
     for r in chosen:
+        if say is not None and time.monotonic() > told + EVERY:
+            told = time.monotonic()
+            say(f"{len(rows)} of {len(chosen)} rules checked; next {r.name}")
         result = check_kernel_rule(r, in_force, samples) if r.phase in KERNEL_PHASES else check_rule(r, samples)
         if result.status not in ("refuted", "unchecked"):
             with by_counts():  # or what the clock cuts would be the rule's fault

@@ -101,6 +101,10 @@ def _checked(rule: Rule, samples: int, prove: bool) -> CheckResult:
         if agreed:
             kept.append(bindings)
     if not tested and not current().over:
+        from autocomp.rewrite.never import why_never
+
+        if never := why_never(rule):
+            return CheckResult("assumed", f"it seems never to fire: {never}")
         return CheckResult("assumed", "no positive example to test, and no instance was drawn")
     forms = _to_prove(rule, shown, kept)
     for k, bindings in enumerate(_resized(forms, SIZED * samples)):

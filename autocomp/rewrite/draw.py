@@ -140,7 +140,7 @@ class Drawer:
             if current().over:
                 return
             try:
-                bindings = self._varied(pick(self.rng, shown)) if shown and k % 3 == 0 else self._grown()
+                bindings = self._varied(pick(self.rng, shown)) if shown and k % 3 == 0 else self.grown()
                 if (key := repr(sorted(bindings.items(), key=lambda x: x[0]))) in seen:
                     continue
                 seen.add(key)
@@ -167,7 +167,8 @@ class Drawer:
         rank = pick(rng, self.ranks[pick(rng, self.names)]) if self.names and chance(rng, 0.7) else pick(rng, (0, 1, 2, 2, 3, 3, 4))
         return Palette(extents, min(rank, 4) if chance(rng, 0.9) else rank, DTYPES[pick(rng, first)])
 
-    def _grown(self) -> dict[str, Any]:
+    def grown(self) -> dict[str, Any]:
+        """Bindings of one instance, conditions not yet asked. Raises Miss, and what the op table refuses."""
         assert self.rule.lhs is not None
         growth = _Growth(self, self._palette())
         growth.grow(self.rule.lhs, None)

@@ -102,7 +102,7 @@ def _is_tested(r: Rule) -> bool:
         if found.status == "refuted":
             raise r.error(f"is refuted: {found.detail}", "correct it, or say under which condition it holds in `where`")
         if found.status == "assumed" and r.phase in GRAPH_PHASES:
-            raise r.error(f"cannot be tested: {found.detail}",
+            raise r.error(f"cannot be tested: {found.detail}", "change its conditions" if "never" in found.detail else
                           "give it examples: [{x: 'f32[3, 4]'}], a type or a value for each variable; or `assumed: true`")  # fmt: skip
     return True
 
