@@ -72,7 +72,7 @@ def check_rule(rule: Rule, samples: int = 20, prove: bool = True) -> CheckResult
 def idle(rule: Rule) -> str:
     """Why a rule can never fire: an op of its left side is written out before rules run. "" if it can."""
     assert rule.lhs is not None
-    gone = sorted({a.op for a in applications(rule.lhs) if a.op in OPS and OPS[a.op].decompose is not None})
+    gone = sorted({a.op for a in applications(rule.lhs) if a.op in OPS and OPS[a.op].decompose is not None and not OPS[a.op].opaque})
     if not gone:
         return ""
     return f"never fires: {', '.join(gone)} is written out in other ops before rules run; match those (`autocomp explain` shows them)"

@@ -1,0 +1,77 @@
+"""Writes whose places depend on data: on GPUs each element asks which updates are meant for it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import autocomp
+from autocomp.errors import ModelError
+from tests.helpers import fresh
+from tests.helpers.device_graphs import graph
+from tests.helpers.simt_model import COMPILER, ModelExecutor
+
+NUMPY = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+def elements(dtype, x, i, axis, reduction):
+    return graph({"x": f"{dtype}{list(x)}", "i": f"i64{list(i)}", "u": f"{dtype}{list(i)}"},
+                 f'%0 = scatter_elements(x, i, u, axis={axis}, reduction="{reduction}")')  # fmt: skip
+
+
+def rows(dtype, x, count, reduction):
+    return graph({"x": f"{dtype}{list(x)}", "i": f"i32[{count}, 1]", "u": f"{dtype}{[count, *x[1:]]}"},
+                 f'%0 = scatter_nd(x, i, u, reduction="{reduction}")')  # fmt: skip
+
+
+CASES = [
+    (elements, "f32", (37, 5), (50, 5), 0, "add"),
+    (elements, "f16", (3, 40), (3, 11), 1, "max"),
+    (elements, "i32", (6, 9, 2), (6, 4, 2), 1, "mul"),
+    (elements, "f32", (20, 3), (31, 3), 0, "none"),
+    (rows, "f32", (37, 6), 90, None, "add"),
+    (rows, "i32", (12,), 30, None, "min"),
+    (rows, "f32", (14, 5), 25, None, "none"),
+    (rows, "f32", (1, 4), 1, None, "none"),
+]
+
+
+def feed(program, n):
+    rng, out = fresh.rng(), {}
+    for a in program.graph.inputs:
+        t, name = a.type, a.attrs["name"]
+        v = rng.integers(-n, n, t.shape) if name == "i" else rng.integers(-3, 4, t.shape) * (1 if t.dtype.is_int else 0.5)
+        out[name] = v.astype(t.dtype.numpy)
+    return out
+
+
+def expected(x, i, u, axis, reduction):
+    """One update after the other."""
+    y = x.astype("f8")
+    for at in np.ndindex(u.shape if axis is not None else i.shape[:1]):
+        to = (int(i[at[0], 0]),) if axis is None else (*at[:axis], int(i[at]), *at[axis + 1 :])
+        y[to] = u[at] if reduction == "none" else NUMPY[reduction](y[to], u[at].astype("f8"))
+    return y
+
+
+@pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
+@pytest.mark.parametrize(("make", "dtype", "x", "i", "axis", "reduction"), CASES)
+def test_scatters_on_gpus(make, dtype, x, i, axis, reduction, model, tmp_path):
+    """Indices come twice, and count from the end where they are negative."""
+    text = make(dtype, x, i, *(() if axis is None else (axis,)), reduction)
+    program = autocomp.optimize(text, target="cuda:h200")
+    assert not any(c.kernel.opaque for c in program.calls.calls)
+    assert any(c.kernel.opaque for c in autocomp.optimize(text, target="cuda:h200", without=["scattering/*"]).calls.calls)
+    program.executor = ModelExecutor(program, tmp_path, model)
+    given = feed(program, x[axis or 0])
+    (got,) = program.run(given).values()
+    want = expected(given["x"], given["i"], given["u"], axis, reduction)
+    np.testing.assert_allclose(got.astype("f8"), want, rtol=1e-3 if dtype == "f16" else 1e-6)
+
+
+def test_on_a_cpu_they_run_through_their_reference():
+    """Which refuses an index that is outside."""
+    program = autocomp.optimize(rows("f32", (5, 2), 3, "add"))
+    assert program.calls.calls[0].kernel.opaque == "scatter_nd" and program.predicted > 0
+    with pytest.raises(ModelError, match="index 5 is outside of axis 0 of 5 elements"):
+        program.run({"x": np.zeros((5, 2), "f4"), "i": np.array([[0], [5], [1]], "i4"), "u": np.zeros((3, 2), "f4")})
