@@ -13,6 +13,7 @@ import numpy as np
 from autocomp.errors import ModelError
 from autocomp.ir.node import Attrs, Graph, Node, ParamData, Written, make
 from autocomp.ir.ops import OPS
+from autocomp.ir.ops.views import has_open_strides
 from autocomp.ir.orders import Order
 from autocomp.ir.types import DTYPES, DType, TensorType, dtype_of
 
@@ -176,6 +177,9 @@ class Builder:
         return make("const", (), TensorType(dtype, ()), {"value": constant(value, dtype)})
 
     def op(self, op: str, *inputs: Node, **attrs: Any) -> Node:
+        """Raises ModelError where the op does not take them. A reshape whose places are products of symbolic sizes is a regroup."""
+        if op == "reshape" and len(inputs) == 1 and has_open_strides(inputs[0].type.shape, tuple(attrs.get("shape", ()))):
+            op = "regroup"
         return make_op(op, inputs, attrs)
 
     def output(self, name: str, node: Node) -> None:

@@ -12,7 +12,7 @@ from autocomp.errors import ModelError
 from autocomp.ir.node import Attrs, Graph, Node, ParamData
 from autocomp.ir.ops import OPS
 from autocomp.ir.orders import as_named, in_memory_order, inverse
-from autocomp.ir.sizes import inputs_of, with_computed
+from autocomp.ir.sizes import inputs_of, said, with_computed
 from autocomp.ir.types import DTYPES, Sym, TensorType, holds_symbol
 
 
@@ -61,7 +61,7 @@ def input_sizes(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, int]:
                 raise ModelError(f"input '{name}' has {d} = {s}, another input has {d} = {sizes[d.name]}", where=graph.name)
     if not graph.computed:
         return sizes
-    if missing := sorted({s.name for d in graph.computed for s in inputs_of(d)} - sizes.keys()):
+    if missing := sorted({s.name for d in graph.computed for s in inputs_of(d)} - said(sizes, graph.computed)):
         raise ModelError(f"no input has {', '.join(missing)}", where=graph.name,
                          hint="a size that others are computed from must be that of an input")  # fmt: skip
     known = with_computed(sizes, graph.computed)

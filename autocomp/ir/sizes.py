@@ -1,11 +1,11 @@
-"""Sizes that are computed from symbols: `s + 1`, `2*s`, `s + t`, `(s + 1) // 2`. Each is a symbol (`Sym.parts`), whose value is known with
-theirs."""
+"""Sizes that are computed from symbols: `s + 1`, `2*s`, `s + t`, `(s + 1) // 2`, `s*t`. Each is a symbol (`Sym.parts`,
+`Sym.factors`), whose value is known with theirs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
-from math import ceil, gcd
+from math import ceil, gcd, prod
 
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.affine import Aff
@@ -18,7 +18,7 @@ Linear = tuple[dict[Sym, int], int]  # coefficients of symbols, and a number
 
 
 def linear(d: Dim) -> Linear:
-    """A size as a sum over symbols that inputs say, and over quotients."""
+    """A size as a sum over symbols that inputs say, and over quotients and products."""
     if isinstance(d, int):
         return {}, d
     if d.divisor > 1:
@@ -75,16 +75,42 @@ def _least(parts: tuple[tuple[Sym, int], ...], offset: int) -> int:
     return max(found)
 
 
+def content(d: Dim) -> tuple[int, tuple[Sym, ...]]:
+    """A size as the product of a number and of symbols, by name, that no number divides: `4*s + 4` is 4 times `s + 1`."""
+    if isinstance(d, int):
+        return d, ()
+    number, rest = 1, d
+    if d.parts and d.divisor == 1:
+        number = gcd(d.offset, *(n for _, n in d.parts))
+        rest = size_of(({s: n // number for s, n in d.parts}, d.offset // number))  # type: ignore[assignment]
+    return number, rest.factors or (rest,)
+
+
+def product(dims: Iterable[Dim]) -> Dim:
+    """The product of sizes."""
+    split = [content(d) for d in dims]
+    number, of = prod(n for n, _ in split), tuple(sorted((s for _, f in split for s in f), key=lambda s: s.name))
+    if not number or not of:
+        return number
+    if len(of) > 1:
+        name = "size_" + "_times_".join(s.name for s in of)
+        of = (Sym(name, prod(s.lo for s in of), min(prod(s.hi for s in of), LARGEST), prod(s.multiple for s in of), factors=of),)
+    return size_of(({of[0]: number}, 0))
+
+
 def expression(d: Dim) -> Aff:
-    """A size over the symbols that inputs say."""
+    """A size over the symbols that inputs say. Raises UnsupportedOp on products of them."""
     if isinstance(d, int):
         return Aff.of(d)
+    if d.factors:
+        raise UnsupportedOp(f"{' * '.join(map(str, d.factors))} bounds a part of a tensor", hint="slice before dimensions are merged")
     return sum((expression(s) * k for s, k in d.parts), Aff.of(d.offset)) // d.divisor if d.parts else Aff.of(d.name)
 
 
 def inputs_of(d: Sym) -> frozenset[Sym]:
     """The symbols that inputs say, of which a size is computed: itself, where it is one."""
-    return frozenset().union(*(inputs_of(s) for s, _ in d.parts)) if d.parts else frozenset([d])
+    of = (*(s for s, _ in d.parts), *d.factors)
+    return frozenset().union(*map(inputs_of, of)) if of else frozenset([d])
 
 
 def total(terms: Iterable[tuple[Dim, int]], offset: int = 0) -> Dim:
@@ -125,13 +151,39 @@ def _text(parts: tuple[tuple[Sym, int], ...], offset: int, plus: str, times: str
 
 def computed(dims: Iterable[object]) -> tuple[Sym, ...]:
     """The computed ones among dimensions, each once, by name."""
-    return tuple(sorted({d for d in dims if isinstance(d, Sym) and d.parts}, key=lambda s: s.name))
+    return tuple(sorted({d for d in dims if isinstance(d, Sym) and d.is_computed}, key=lambda s: s.name))
 
 
 def with_computed(values: Mapping[str, int], sizes: Iterable[Sym]) -> dict[str, int]:
-    """Values of symbols with those of computed sizes."""
+    """Values of symbols with those of computed sizes. A symbol without a value is found from the size that is computed from it: s where
+    an input has `2*s`."""
+    sizes = tuple(sizes)
+    if any(s.name not in values for d in sizes for s in inputs_of(d)):
+        values = _solved(values, sizes)
     return {**values, **{d.name: _value(d, values) for d in sizes}}
 
 
+def said(names: Iterable[str], sizes: Iterable[Sym]) -> frozenset[str]:
+    """The symbols whose values are known where those of `names` are."""
+    return frozenset(_solved(dict.fromkeys(names, 1), tuple(sizes)))
+
+
+def _solved(values: Mapping[str, int], sizes: tuple[Sym, ...]) -> dict[str, int]:
+    found, left = dict(values), [d for d in sizes if d.parts and d.divisor == 1 and d.name in values]
+    more = True
+    while more:
+        more = False
+        for d in left:
+            open_ = [(s, k) for s, k in d.parts if any(i.name not in found for i in inputs_of(s))]
+            if len(open_) == 1 and not open_[0][0].is_computed:
+                s, k = open_[0]
+                rest = sum(n * _value(p, found) for p, n in d.parts if p != s) + d.offset
+                found[s.name] = (found[d.name] - rest) // k
+                more = True
+    return found
+
+
 def _value(d: Sym, values: Mapping[str, int]) -> int:
+    if d.factors:
+        return prod(_value(s, values) for s in d.factors)
     return (sum(k * _value(s, values) for s, k in d.parts) + d.offset) // d.divisor if d.parts else values[d.name]

@@ -101,6 +101,7 @@ def can_be_named(text: str) -> bool:
 class Sym:
     """A named dimension: any int in [lo, hi] that is a multiple of `multiple`. `parts`, `offset`, `divisor`: a size that is computed from
     others, the sum of coefficient * size and the offset, divided and rounded down (`ir.sizes`); no parts for one that inputs say.
+    `factors`: a size that is the product of these.
 
     Raises ModelError for a name that is no identifier or an axis of kernels."""
 
@@ -111,6 +112,11 @@ class Sym:
     parts: tuple[tuple[Sym, int], ...] = ()
     offset: int = 0
     divisor: int = 1
+    factors: tuple[Sym, ...] = ()
+
+    @property
+    def is_computed(self) -> bool:
+        return bool(self.parts or self.factors)
 
     def __post_init__(self) -> None:
         if not _IDENTIFIER.fullmatch(self.name):
@@ -132,6 +138,8 @@ def dim_hint(d: Dim) -> int:
         return d
     if d.parts:
         return (sum(k * dim_hint(s) for s, k in d.parts) + d.offset) // d.divisor
+    if d.factors:
+        return prod(dim_hint(s) for s in d.factors)
     mid = int((max(d.lo, 1) * min(d.hi, 1024)) ** 0.5) if d.hi > d.lo else d.lo
     return max(d.multiple, mid // d.multiple * d.multiple)
 

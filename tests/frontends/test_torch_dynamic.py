@@ -70,6 +70,67 @@ def test_images_of_any_size_are_one_program():
         compare(module, program, torch.randn(1, 3, *size))
 
 
+class Heads(nn.Module):
+    """What attention does with rows and a batch that are both open."""
+
+    def __init__(self):
+        super().__init__()
+        self.attend = nn.MultiheadAttention(8, 2, batch_first=True)
+
+    def forward(self, x):
+        y = self.attend(x, x, x)[0]
+        return y, y.reshape(-1, 4).softmax(0).reshape(x.shape[0], x.shape[1], 2, 4).sum(2)
+
+
+class Patches(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cut, self.norm = nn.Conv2d(3, 4, 3, stride=2, padding=1), nn.GroupNorm(2, 4)
+
+    def forward(self, x):
+        return self.norm(self.cut(x)).flatten(2).transpose(1, 2) + 1
+
+
+def windows(x):
+    b, h, w, c = x.shape
+    return x.reshape(b, h // 4, 4, w // 4, 4, c).permute(0, 1, 3, 2, 4, 5).reshape(-1, 16, c).sum(1)
+
+
+N = torch.export.Dim("n", min=1, max=16)
+MERGED = {  # module, the example's shape, dynamic dimensions, other shapes
+    "heads": (Heads(), (2, 5, 8), {0: OPEN, 1: OPEN}, ((3, 7, 8), (2, 2, 8))),
+    "patches": (Patches(), (2, 3, 12, 16), {0: OPEN, 2: OPEN, 3: OPEN}, ((3, 3, 21, 24), (2, 3, 9, 13))),
+    "windows": (Apply(windows), (2, 8, 12, 3), {0: OPEN, 1: 4 * N, 2: 4 * torch.export.Dim("m", min=1, max=16)}, ((3, 16, 8, 3),)),
+    "pairs": (Apply(lambda x: x.reshape(x.shape[0], -1, 2, 3).mean(2)), (2, 6, 3), {0: OPEN, 1: 2 * N}, ((3, 10, 3), (2, 4, 3))),
+}
+
+
+@pytest.mark.parametrize("name", MERGED)
+def test_open_dimensions_are_merged_and_split(name):
+    torch.manual_seed(2)
+    module, shape, open_, others = MERGED[name]
+    spec = (open_,) if isinstance(module, (Heads, Patches)) else ((open_,),)
+    exported = torch.export.export(module.eval(), (torch.randn(shape),), dynamic_shapes=spec)
+    if name in ("heads", "windows"):  # by their meaning: kernels of the others are enough
+        graph = load_torch(exported)
+        program = lambda x: tuple(evaluate(graph, {graph.inputs[0].attrs["name"]: x.numpy()}).values())
+    else:
+        program = autocomp.optimize(exported, target="cpu")
+    for size in (shape, *others):
+        compare(module, program, torch.randn(size))
+
+
+def test_a_size_of_which_an_input_has_a_multiple():
+    """The input's size is 2*n + 1: n is found from it, and what is no such size is refused."""
+    module = Apply(lambda x: x[:, :-1].reshape(2, -1, 2).sum(2)).eval()
+    exported = torch.export.export(module, (torch.randn(2, 7),), dynamic_shapes=(({1: 2 * N + 1},),))
+    program = autocomp.optimize(exported, target="cpu")
+    for n in (5, 7, 33):
+        compare(module, program, torch.randn(2, n))
+    with pytest.raises(ModelError, match="= 8, the others say 7"):
+        program(torch.randn(2, 8))
+
+
 def test_both_branches_of_a_condition():
     class Gate(nn.Module):
         def __init__(self):

@@ -18,7 +18,8 @@ OPAQUE = [name for name, op in OPS.items() if op.opaque]
 
 def attributes(rng: Random, op: str) -> dict:
     choices = {"axis": range(-1, 4), "k": range(-1, 5), "largest": (True, False), "part": ("values", "indices"),
-               "reduction": ("none", "add", "mul", "max", "min")}  # fmt: skip
+               "reduction": ("none", "add", "mul", "max", "min"),
+               "shape": ((), (1,), (2,), (0,), (1, 2), (2, 3))}  # fmt: skip
     return {name: rng.choice(list(choices[name])) for name in OPS[op].attrs}
 
 

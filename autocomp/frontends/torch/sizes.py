@@ -8,7 +8,7 @@ from typing import Any
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.builder import Builder
 from autocomp.ir.node import Node
-from autocomp.ir.sizes import Linear, linear, quotient, size_of, summed
+from autocomp.ir.sizes import Linear, linear, product, quotient, size_of, summed
 from autocomp.ir.types import F64, I64, Dim
 
 FOLDED = {"Add": "add", "Mul": "mul", "Max": "max", "Min": "min"}  # of any number of operands
@@ -34,10 +34,23 @@ class Sizes:
             return int(expr)
         if expr.is_symbol:
             return self.symbol(expr, x)
-        return size_of(self.linear(expr.expand(), x, where))
+        found = Sizes.factors(expr)
+        if len(found) == 1:
+            return size_of(self.linear(expr.expand(), x, where))
+        return product(size_of(self.linear(f.expand(), x, where)) for f in found)
+
+    @staticmethod
+    def factors(expr: Any) -> list[Any]:
+        """Of a product: those factors that are no numbers, the first times the number. torch multiplies products of sums out."""
+        if len(expr.free_symbols) > 1 or type(expr).__name__ in ("Mul", "Pow"):
+            expr = expr.factor()
+        number, rest = expr.as_coeff_Mul()
+        powers = lambda f: [f.base] * int(f.exp) if f.is_Pow and f.exp.is_Integer and f.exp > 0 else [f]
+        parts = [g for f in (rest.args if rest.is_Mul else (rest,)) for g in powers(f)]
+        return [parts[0] * number, *parts[1:]] if number.is_Integer and len(parts) > 1 else [expr]
 
     def linear(self, expr: Any, x: Any, where: str) -> Linear:
-        """A sum of multiples of symbols and of quotients by numbers. Raises UnsupportedOp on others."""
+        """A sum of multiples of symbols, of their products and of quotients by numbers. Raises UnsupportedOp on others."""
         if expr.is_Integer:
             return {}, int(expr)
         if expr.is_symbol:
@@ -50,8 +63,10 @@ class Sizes:
         number, rest = expr.as_coeff_Mul()
         if number.is_Integer and number != 1:
             return summed([(self.linear(rest, x, where), int(number))])
+        if len(found := Sizes.factors(expr)) > 1:
+            return linear(product(size_of(self.linear(f.expand(), x, where)) for f in found))
         raise UnsupportedOp(f"the size {expr} is computed from symbols", where=where,
-                            hint="sizes are sums of multiples of symbols, and of such sums divided by numbers")  # fmt: skip
+                            hint="sizes are sums of multiples of symbols and products, and sums divided by numbers")  # fmt: skip
 
     def scalar(self, x: Any, where: str) -> Node:
         """As a scalar of i64, or f64 where torch has a float. Raises UnsupportedOp on what is no sum, product, quotient of sizes."""

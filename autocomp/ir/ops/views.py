@@ -13,7 +13,7 @@ from autocomp.ir.body import Comprehension, Expr, Inside, Map, Read
 from autocomp.ir.node import Attrs
 from autocomp.ir.ops.pointwise import axes_of, broadcast_index, broadcast_shapes
 from autocomp.ir.ops.table import Op, register
-from autocomp.ir.sizes import expression, linear, quotient, size_of, summed, total
+from autocomp.ir.sizes import content, expression, linear, product, quotient, size_of, summed, total
 from autocomp.ir.types import Dim, Sym, TensorType, dim_hint
 
 Types = tuple[TensorType, ...]
@@ -57,18 +57,16 @@ register(
 # ---- reshape
 def _reshape_infer(t: Types, a: Attrs) -> TensorType:
     new: tuple[Dim, ...] = a["shape"]
-    old_syms = sorted(d.name for d in t[0].shape if isinstance(d, Sym))
-    new_syms = sorted(d.name for d in new if isinstance(d, Sym))
-    fixed = lambda s: prod(d for d in s if isinstance(d, int))
-    if old_syms != new_syms or fixed(t[0].shape) != fixed(new):
+    if product(t[0].shape) != product(new):
         raise _fail("reshape", f"cannot reshape {t[0]} into [{', '.join(map(str, new))}]: element counts differ")
     return TensorType(t[0].dtype, tuple(new))
 
 
 def reshape_groups(old: tuple[Dim, ...], new: tuple[Dim, ...]) -> list[tuple[list[int], list[int]]]:
     """Runs of old and new dimensions (positions) with equal element counts, as short as possible."""
-    primes = {d.name: 2**31 + 10 * k + 11 for k, d in enumerate(sorted({d for d in old if isinstance(d, Sym)}, key=str))}
-    size = lambda d: primes[d.name] if isinstance(d, Sym) else d
+    parts = {d: content(d) for d in (*old, *new)}
+    primes = {s: 2**31 + 10 * k + 11 for k, s in enumerate(sorted({s for _, of in parts.values() for s in of}, key=str))}
+    size = lambda d: prod((parts[d][0], *(primes[s] for s in parts[d][1])))
     if 0 in old:
         return [(list(range(len(old))), list(range(len(new))))]
     groups, i, j = [], 0, 0
@@ -94,7 +92,7 @@ def reshape_groups(old: tuple[Dim, ...], new: tuple[Dim, ...]) -> list[tuple[lis
 def reshape_index(old: tuple[Dim, ...], new: tuple[Dim, ...], names: tuple[str, ...]) -> tuple[Aff, ...]:
     """Old index of the element at the new index `names`: floors and mods only inside groups that really mix dimensions.
 
-    Raises UnsupportedOp where a symbolic dimension would need a symbolic stride.
+    Raises UnsupportedOp where a symbolic dimension would need a symbolic stride (`has_open_strides`, which `regroup` does).
     """
     extents = {n: (d.hi if isinstance(d, Sym) else d) for n, d in zip(names, new)}
     index = [aff(0)] * len(old)
@@ -120,6 +118,17 @@ def reshape_index(old: tuple[Dim, ...], new: tuple[Dim, ...], names: tuple[str, 
     return tuple(index)
 
 
+def has_open_strides(old: tuple[Dim, ...], new: tuple[Dim, ...]) -> bool:
+    """Whether a reshape's index would multiply or divide by a size that is a symbol."""
+    if all(isinstance(d, int) for d in (*old, *new)):
+        return False
+    try:
+        reshape_index(old, new, tuple(f"i{k}" for k in range(len(new))))
+    except UnsupportedOp:
+        return True
+    return False
+
+
 def _reshape_meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
     axes = axes_of(out.shape)
     return Comprehension(axes, Read(t[0].dtype, 0, reshape_index(t[0].shape, out.shape, tuple(x.name for x in axes))))
@@ -142,6 +151,19 @@ register(
         _reshape_meaning,
         attrs={"shape": ...},
         doc="the same elements in row-major order under another shape",
+    )
+)
+
+
+register(
+    Op(
+        "regroup",
+        (1, 1),
+        _reshape_infer,
+        lambda x, a, out: x[0].reshape([d if isinstance(d, int) else -1 for d in out.shape] if out.is_static else -1),
+        opaque="its elements' places are products of sizes that are known when it runs",
+        attrs={"shape": ...},
+        doc="a reshape that merges or splits symbolic dimensions: the same memory under another shape",
     )
 )
 
