@@ -246,25 +246,59 @@ def _what_if(model: str, choice: Choice, changes: list[str], quiet: bool) -> tup
 
 
 @app.command()
+@with_choice
 def compare(
-    a: Annotated[Path, typer.Argument(help="A saved program folder (`optimize -o`).")],
-    b: Annotated[Path, typer.Argument(help="Another one.")],
-    report: Annotated[Path | None, typer.Option("--report", help="Write the comparison as one HTML file.")] = None,
+    choice: Choice,
+    a: Annotated[str | None, typer.Argument(help="A program, a saved folder, a rule file, KERNEL=SCHEDULE, a target, `plain`, "
+                                            "or a kernel by hand: FILE.c:FUNCTION, FILE.py:FUNCTION.")] = None,
+    b: Annotated[str | None, typer.Argument(help="Another one.")] = None,
+    model: Annotated[str | None, typer.Option("--model", help="What both compute, where a side is no program of its own.")] = None,
+    rounds: Annotated[int, typer.Option("--rounds", min=20, help="Timed rounds, A and B in turns.")] = 20,
+    report: Annotated[Path | None, typer.Option("--report", help="Write the comparison: .html, .md or .json.")] = None,
+    past: Annotated[Path | None, typer.Option("--history", help="A folder of saved .json reports: show their trend.")] = None,
     as_json: Json = False,
-) -> None:
-    """Put two saved programs side by side.
+) -> None:  # fmt: skip
+    """Put two sides beside each other, predicted and, where both run here, measured in turns.
 
     Example: autocomp compare out_a out_b --report ab.html
-    """
-    from autocomp.report.compare import compare as run_compare
 
+    Example: autocomp compare plain mine.yaml --model model.txt --report ab.md
+    """
+    from autocomp.report.compare import Comparison, history, of_given
+    from autocomp.report.sides import resolve
+    from autocomp.report.tables import seconds_text
+    from autocomp.report.trial import tried
+
+    if past is not None:
+        runs = history(past)
+        if as_json:
+            typer.echo(json.dumps(runs, indent=1))
+            return
+        for r in runs:
+            low, middle, high = r["a_over_b"]
+            out.print(f"{r['run']}: {r['sides']}: A {seconds_text(r['a'])}, B {seconds_text(r['b'])}, "
+                      f"A / B {middle:.3f} ({low:.3f} to {high:.3f}); {r['verdict']}", soft_wrap=True, highlight=False)  # fmt: skip
+        return
+    if a is None or b is None:
+        raise typer.BadParameter("compare wants two sides, or --history DIR")
+    if report is not None and report.suffix not in (".html", ".md", ".json"):
+        raise typer.BadParameter(f"--report writes .html, .md or .json, not '{report.suffix or report.name}'")
     check_outputs(report=report)
-    result = run_compare(a, b)
+    choice.start()
+    build = lambda what, target, options: replace(choice, target=target).optimized(what, options, as_json)
+    sides = [resolve(x, build, model, choice.options(), choice.target) for x in (a, b)]
+    graph = next((s.program.graph for s in sides if s.program is not None), None)
+    if graph is None and model is not None and not all(s.folder for s in sides):
+        graph = build(model, choice.target, choice.options()).graph
+    trial = tried(sides[0], sides[1], graph, rounds) if graph is not None else None
+    result = Comparison(of_given(sides[0]), of_given(sides[1]), trial)
     if report is not None:
         result.report(report)
     if as_json:
         typer.echo(json.dumps(result.data(), indent=1))
         return
     out.print(result.table())
+    for line in result.summary():
+        out.print(line, soft_wrap=True, highlight=False)
     if report is not None:
         out.print(f"wrote {report}")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import unified_diff
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,12 @@ from rich.table import Table
 from autocomp.errors import AutocompError
 from autocomp.files import write_atomic
 from autocomp.report.matching import matched
+from autocomp.report.sides import Given
 from autocomp.report.tables import kernel_rows, seconds_text
 from autocomp.report.templates import render
+from autocomp.report.trial import Trial
+
+FORMAT = "comparison 1"
 
 
 @dataclass(frozen=True)
@@ -24,7 +29,7 @@ class Side:
 
     name: str
     target: str
-    predicted: float
+    predicted: float | None
     measured: float | None
     rows: tuple[dict[str, Any], ...]
     sources: dict[str, str]
@@ -82,11 +87,13 @@ class Comparison:
     """Kernels stand beside each other by what they compute of the model (by name, where a saved program does not say that): one that is
     fused beside the three that it replaced. `pairs` keeps the order of A, then what only B has.
 
-    Times are measured ones where both sides have them, else predicted ones: a measured time over a predicted one says nothing.
+    `trial`: both run in turns, where they run here. Times of kernels are measured ones where both sides have them, else predicted ones: a
+    measured time over a predicted one says nothing.
     """
 
     a: Side
     b: Side
+    trial: Trial | None = None
 
     @property
     def kind(self) -> str:
@@ -117,7 +124,31 @@ class Comparison:
             "measured": s.measured,
             "kernels": list(s.rows),
         }
-        return {"a": side(self.a), "b": side(self.b)}
+        return {"format": FORMAT, "a": side(self.a), "b": side(self.b), "bounds": self.moved(),
+                "trial": self.trial.data() if self.trial else None}  # fmt: skip
+
+    def moved(self) -> list[str]:
+        """What binds the kernels that stand beside each other, where it is another thing or another prediction."""
+        out = []
+        for x, y in self.pairs:
+            p, q = (" and ".join(dict.fromkeys(str(r.get("bound", "?")) for r in side)) for side in (x, y))
+            if x and y and p != q:
+                out.append(f"{' + '.join(r['kernel'] for r in x)}: bound by {p} in A, by {q} in B")
+        return out
+
+    def summary(self) -> list[str]:
+        """Lines below the table: predicted beside measured, the verdict, correctness, environment."""
+        a, b = (seconds_text(s.predicted) or "not known" for s in (self.a, self.b))
+        return [f"predicted: A {a}, B {b}", *self.moved(), *(self.trial.lines() if self.trial else [])]
+
+    def markdown(self) -> str:
+        """The comparison as Markdown."""
+        rows = [[c.replace("\n", "<br>").replace("|", "\\|") for c in self._cells(x, y)] for x, y in self.pairs]
+        head = ["kernel", "calls A", "calls B", f"{self.kind} A", f"{self.kind} B", "A / B", "schedule A", "schedule B"]
+        table = [f"| {' | '.join(r)} |" for r in (head, ["---"] * len(head), *rows)]
+        title = f"# A: {self.a.name} on {self.a.target}, B: {self.b.name} on {self.b.target}"
+        return "\n".join([title, "", *(f"- {x}" for x in self.summary()), "", *table, "",
+                          *(f"## {n}\n```diff\n{d}\n```" for n, d in self.diffs())]) + "\n"  # fmt: skip
 
     def table(self) -> Table:
         """For terminals: time of one call in A and B and the ratio."""
@@ -158,10 +189,45 @@ class Comparison:
         return out
 
     def report(self, path: str | Path) -> Path:
-        """The comparison as one HTML file."""
+        """The comparison as one file: .html, .md, or .json (which `history` reads)."""
+        suffix = Path(path).suffix
+        if suffix == ".json":
+            write_atomic(Path(path), json.dumps({**self.data(), "when": time.time()}, indent=1) + "\n")
+            return Path(path)
+        if suffix == ".md":
+            write_atomic(Path(path), self.markdown())
+            return Path(path)
         rows = [self._cells(x, y) for x, y in self.pairs]
         write_atomic(Path(path), render("compare.html", c=self, rows=rows, seconds=seconds_text))
         return Path(path)
+
+
+def of_given(given: Given) -> Side:
+    """A side that was resolved; a kernel by hand has one row, of which nothing is predicted."""
+    if given.program is not None or given.folder is not None:
+        return replace(Side.of(given.program if given.program is not None else given.folder), name=given.name)
+    row = {"kernel": given.name, "calls": 1, "schedule": "by hand", "predicted": None, "measured": None, "bound": "?"}
+    return Side(given.name, "by hand", None, None, (row,), given.sources)
+
+
+def history(folder: Path) -> list[dict[str, Any]]:
+    """The runs that `--report FOLDER/NAME.json` saved, oldest first. Raises AutocompError where there is none."""
+    runs = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+            if data["format"] == FORMAT and data["trial"]:
+                ratio = data["trial"]["a_over_b"]
+                runs.append({"when": float(data["when"]), "run": path.name, "sides": f"{data['a']['name']} / {data['b']['name']}",
+                             "a": float(data["trial"]["a"]["median"]), "b": float(data["trial"]["b"]["median"]),
+                             "a_over_b": [float(ratio[k]) for k in ("low", "median", "high")],
+                             "verdict": str(data["trial"]["verdict"])})  # fmt: skip
+        except (OSError, ValueError, KeyError, TypeError):
+            continue  # another file
+    if not runs:
+        raise AutocompError("holds no measured comparison", where=str(folder),
+                            hint="save some: autocomp compare A B --report DIR/NAME.json")  # fmt: skip
+    return sorted(runs, key=lambda r: r["when"])
 
 
 def compare(a: Any, b: Any, inputs: Any = None) -> Comparison:

@@ -1,0 +1,90 @@
+"""Two sides run in turns on the same inputs: their times, what the times allow to say, and how far each is from the float64 reference."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from autocomp.errors import AutocompError
+from autocomp.ir.node import Graph
+from autocomp.report.sides import Given
+from autocomp.report.tables import seconds_text
+from autocomp.runtime.inputs import random_inputs
+from autocomp.runtime.rounds import METHOD, ROUNDS, Rounds, in_turns
+from autocomp.runtime.verify import compare as against_reference
+from autocomp.version import __version__
+
+
+@dataclass(frozen=True)
+class Trial:
+    """`errors`: of A and B, the element furthest from the reference, as text; `right`: whether each is within what is allowed."""
+
+    rounds: Rounds
+    errors: tuple[str, str]
+    right: tuple[bool, bool]
+    environment: dict[str, str]
+
+    def lines(self) -> list[str]:
+        """For people: what was measured, the verdict, correctness, environment."""
+        a, b = (seconds_text(median(side)) for side in (self.rounds.a, self.rounds.b))
+        said = [f"measured: A {a}, B {b} (medians of {len(self.rounds.a)} rounds in turns, cold caches)",
+                f"A / B: {self.rounds.ratio.text}, {self.rounds.ratio.chance:.1%} sure: {METHOD}", f"verdict: {self.verdict}"]  # fmt: skip
+        said += [f"correctness of {side}: {text}" for side, text in zip("AB", self.errors, strict=True)]
+        return [*said, "environment: " + ", ".join(f"{k} {v}" for k, v in self.environment.items())]
+
+    @property
+    def verdict(self) -> str:
+        """About times, where both sides are right."""
+        wrong = [side for side, right in zip("AB", self.right, strict=True) if not right]
+        return f"{' and '.join(wrong)} computes something else: no verdict about times" if wrong else self.rounds.verdict
+
+    def data(self) -> dict[str, Any]:
+        """For machines."""
+        return {**self.rounds.data(), "verdict": self.verdict, "errors": list(self.errors), "right": list(self.right),
+                "seconds": [list(self.rounds.a), list(self.rounds.b)], "environment": self.environment}  # fmt: skip
+
+
+def tried(a: Given, b: Given, graph: Graph, rounds: int = ROUNDS, seed: int = 0) -> Trial | None:
+    """Run both sides in turns on seeded inputs; None where one of them cannot run here. Raises AutocompError where one of them fails or
+    gives an output of another shape."""
+    if a.prepare is None or b.prepare is None:
+        return None
+    feed = random_inputs(graph, seed=seed)
+    calls = a.prepare(graph, feed), b.prepare(graph, feed)
+    found = [_checked(graph, feed, _arrays(side.name, call(), graph)) for side, call in zip((a, b), calls, strict=True)]
+    (left, sure), (right, also) = found
+    return Trial(in_turns(*calls, rounds=rounds), (left, right), (sure, also), environment())
+
+
+def _arrays(name: str, made: Mapping[str, Any], graph: Graph) -> dict[str, np.ndarray]:
+    out = {}
+    for output, n in graph.outputs:
+        x = np.array(made[output])  # of its own: the next call may write over it
+        if list(x.shape) != [int(d) for d in n.type.shape]:  # type: ignore[arg-type]
+            raise AutocompError(f"makes '{output}' of shape {list(x.shape)}, the model says {n.type}", where=f"compare: {name}",
+                                hint="a side computes what the model computes")  # fmt: skip
+        out[output] = x
+    return out
+
+
+def _checked(graph: Graph, feed: Mapping[str, np.ndarray], got: Mapping[str, np.ndarray]) -> tuple[str, bool]:
+    c = against_reference(graph, feed, got)
+    d = c.worst
+    at = f"worst element {d.output}{list(d.index)} is {d.got:.6g}, float64 says {d.want:.6g}, {d.ratio:.2g} of what is allowed"
+    return at, bool(d.ratio <= 1.0)
+
+
+def environment() -> dict[str, str]:
+    """What figures depend on: the machine, its load, versions, threads."""
+    from autocomp.cost.host import facts
+
+    load = f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "?"
+    return {"autocomp": __version__, "python": platform.python_version(), "numpy": np.__version__, "system": platform.platform(),
+            "processor": facts().model or platform.machine(), "cores": str(os.cpu_count()), "load": load,
+            "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "not set")}  # fmt: skip
