@@ -51,9 +51,19 @@ class Running:
 
 
 def running(e: Expr, axes: Sequence[Axis]) -> Running | None:
-    """How a reduction runs along one of the output's axes; None where it does not."""
+    """How a reduction runs along one of the output's axes, or backwards where what it reads is flipped; None where it does not."""
     if not isinstance(e, Reduce) or len(e.axes) != 1 or len(e.operands) != 1:
         return None
+    (r,) = e.axes
+    if found := _running(e, axes):
+        return found
+    if not isinstance(r.extent, int):
+        return None
+    flipped = tuple(substitute(x, {r.name: Aff() - r.name + (r.extent - 1)}) for x in e.operands)
+    return _running(replace(e, operands=flipped), axes)
+
+
+def _running(e: Reduce, axes: Sequence[Axis]) -> Running | None:
     m, (r,) = MONOIDS[e.monoid], e.axes
     if m.modules or m.pick or len(m.base) != 1 or m.base[0][2] != m.operands[0] or m.finish != m.base[0][0]:
         return None

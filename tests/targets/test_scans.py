@@ -150,3 +150,16 @@ def test_drawn_scans_on_the_cpu_model(model, tmp_path):
         assert program.verify(seed=fresh.seed()).ratio <= 1, (seed, source, schedule)
         tried += 1
     assert tried
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.skipif(not COMPILER, reason="no C++ compiler")
+def test_a_scan_of_what_is_flipped_runs_backwards(kind, model, tmp_path):
+    """torch's idiom for a scan from the end: between two flips."""
+    flip = "starts=[0, 44], limits=[7, -1], steps=[1, -1]"
+    source = graph({"x": "f32[7, 45]"}, f"%a = slice(x, {flip})\n%s = cumsum(%a, axis=1{kind})\n%y = slice(%s, {flip})")
+    program = autocomp.optimize(source, target="cuda:h200", without=["running/*"])
+    (call,) = program.calls.calls
+    assert is_running(call.kernel) and "scan" in program.kernels[0].schedule
+    program.executor = ModelExecutor(program, tmp_path, model)
+    assert program.verify().ratio <= 1
