@@ -30,6 +30,7 @@ LIBRARY = {True: (2.2e-6, 0.0), False: (3.5e-6, 3.6e-7)}
 ELSEWHERE = ("thread", "gather", "sort", "attention", "transpose", "floormod", "sparse", "atomic", "lookup", "int64", "empty", "simt")
 SCALAR = 34.0  # clocks of an element that the scalar unit loads twice, adds and stores
 GELU = 18.0  # instructions' clocks a repeat: 8 multiplies and adds of two sources at 1 or 2, exponential 2, division 4
+CONFLICTS = 8.0  # clocks a repeat whose blocks land in one bank group
 DEQUANT = 2.0  # scales of the row and of the column; conversions are part of the ways in and out
 # Bytes a second where all cores read the same lines, at once or staggered: asc-devkit data_copy.
 SAME_LINES = {False: 0.56e12, True: 0.95e12}
@@ -95,7 +96,7 @@ def _vector_clocks(op: str, cfg: Mapping[str, Any], chip: Chip) -> tuple[float, 
         return GELU * lanes * (256 / cfg.get("lanes_bytes", 256)) / cfg.get("loops", 1) ** 0.3, 10
     clocks = 1.0 if cfg.get("bank_conflict_free") else chip.limits["conflict"]
     if "nz" in op:  # blocks of 32 bytes that land in one bank group, one after another
-        clocks = 1.0 if cfg.get("bank_conflict_free") else 8.0
+        clocks = 1.0 if cfg.get("bank_conflict_free") else CONFLICTS
     return clocks, 1
 
 
@@ -151,8 +152,10 @@ def _product(step: Mapping[str, Any], chip: Chip) -> float | None:
     turned = "B row" in layout and "zN" not in layout
     a = Side(m * k * element, k * ka * element, ka)
     width = n if turned else k * kb
-    nz = "zN" in layout or "NZ" in layout
-    b = Side(n * k * element, n * k * element if nz else width * element, kb, cut="ND unaligned" in layout)
+    vectors = {"aic", "aiv"} <= step["cores"].keys()  # they make fractals of it first
+    nz = "zN" in layout or "NZ" in layout or ("ND unaligned" in layout and vectors)
+    odd = "ND unaligned" in layout and not nz and cols * element % 32 > 0
+    b = Side(n * k * element, n * k * element if nz else width * element, kb, odd=odd)
     kind = dtype if dtype in chip.matrix else "f16"
     first, each = LIBRARY[bool(cfg.get("constant_tiling", True))]
     if not two and cfg.get("constant_tiling") is False:
@@ -173,8 +176,14 @@ def _product(step: Mapping[str, Any], chip: Chip) -> float | None:
     seconds, both = cube, "gelu" in op or "dequant" in op
     if both:
         seconds = _fused(p, step, chip, cube, rows * cols, cores)
-    whole = "aic_time" not in str(step.get("note") or "") and "guide" not in str(step["ladder"])
-    return (seconds + (launch_time(chip, cores, both) if whole else 0.0)) * 1e6
+    # A page that names no cores calls the product from vector cores: both kinds start, and the cube core's own time has that in it.
+    service = not step["cores"] and ("guide" in str(step["ladder"]) or "mix" in cfg)
+    if vectors and nz and "ND unaligned" in layout:  # blocks of 32 bytes that land in one bank group, one after another; then all cores meet
+        moved = read_b / chip.cores / chip.limits["vector_cores"]
+        first_half = Stream(1, (moved,), (moved,), moved / chip.vector_bytes * CONFLICTS, 1, 1, cols * element, True)
+        seconds, service = seconds + stream_time(first_half, chip, memory_seconds(read_b, read_b, chip)), True
+    whole = service or ("aic_time" not in str(step.get("note") or "") and "guide" not in str(step["ladder"]))
+    return (seconds + (launch_time(chip, cores, both or service) if whole else 0.0)) * 1e6
 
 
 def _packages(cfg: Mapping[str, Any], a: float, b: float, steps: float, chip: Chip) -> tuple[float, float]:

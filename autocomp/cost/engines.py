@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import prod
 
 from autocomp.cost.chip import F32, Chip
-from autocomp.cost.pipes import Side, Stream, copy_to_l1, launch_time, memory_seconds, stream_time, together
+from autocomp.cost.pipes import Side, Stream, copy_to_l1, launch_time, memory_seconds, pass_by, stream_time, together
 from autocomp.cost.roles import Roles
 from autocomp.cost.roofline import memory_time
 from autocomp.cost.work import Cost, Work
@@ -17,9 +17,11 @@ from autocomp.ir.types import dim_hint
 SUM = F32  # bytes of an element of a sum
 
 
-def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, runs: tuple[int, int] = (0, 0)) -> Cost:
-    """Seconds of a contraction or an online contraction in tiles; `bytes_`: of a factor's element; `runs`: elements side
-    by side in a tile's copy of each factor (0: along the depth). Equations of each pipe: `cost.pipes`.
+def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, runs: tuple[int, int] = (0, 0),
+                odd: bool = False) -> Cost:  # fmt: skip
+    """Seconds of a contraction or an online contraction in tiles; `bytes_`: of a factor's element; `runs`: elements side by side in a
+    tile's copy of each factor (0: along the depth); `odd`: rows of a factor do not begin at blocks of 32 bytes. Equations of each
+    pipe: `cost.pipes`.
 
     The slowest core has ceil(tiles / cores) tiles. In an online contraction the cube core waits for what vector cores make of its
     scores, so their times add up.
@@ -44,7 +46,7 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
     part = fed_at_once(m, n, depth, bytes_, chip)
     lim, flags = chip.limits, rounds * steps * products * -(-depth // part)
     sides = (m, products * n)
-    copies = sum(copy_to_l1(Side(depth * x * bytes_, (run or depth) * bytes_), chip) for x, run in zip(sides, runs))
+    copies = sum(copy_to_l1(Side(depth * x * bytes_, (run or depth) * bytes_, odd=odd), chip) for x, run in zip(sides, runs))
     used = work.vector or work.special or online
     vector = per_core * (work.vector / chip.vector["f32"] + work.special / chip.special)
     vector += rounds * (out + scores * chip.numbers["scores_out"]) * chip.cores / lim["ub_in"] if used else 0.0
@@ -85,9 +87,9 @@ def fed_at_once(m: int, n: int, depth: int, bytes_: int, chip: Chip, lefts: int 
     return int(-(-depth // (parts * grain)) * grain)
 
 
-def vector_time(work: Work, reads: tuple[float, ...], chip: Chip, carried: bool) -> Cost:
+def vector_time(work: Work, reads: tuple[float, ...], chip: Chip, carried: bool, bypass: bool = False) -> Cost:
     """Seconds of a kernel that vector cores alone compute, in `work.tiles` tiles; `reads`: bytes of each operand. carried: the tiles of a
-    core end in statistics that the next instruction waits for."""
+    core end in statistics that the next instruction waits for. bypass: inputs that are read once may pass L2 by."""
     lim, tiles = chip.limits, max(1, work.tiles)
     cores = chip.cores * lim["vector_cores"]
     rounds = -(-tiles // cores)
@@ -96,7 +98,7 @@ def vector_time(work: Work, reads: tuple[float, ...], chip: Chip, carried: bool)
     s = Stream(rounds, tuple(b / tiles for b in reads), (work.written / tiles,), clocks, len(reads) + 1)
     memory, seconds = memory_time(work.read + work.written, chip, chip.cores)
     if memory == chip.memories[0].name:
-        seconds = memory_seconds(work.read, work.written, chip)
+        seconds = memory_seconds(work.read, work.written, chip, bypass and pass_by(work.read, work.written, chip))
     waits = rounds * lim["tile"] if carried else 0.0
     busy = stream_time(s, chip, seconds)
     t = {memory: seconds, **{x: v for x, v in units.items() if v}, "copies": stream_time(replace(s, repeats=0.0), chip)}

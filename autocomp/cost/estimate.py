@@ -11,6 +11,7 @@ from autocomp.cost.chip import Chip
 from autocomp.cost.cores import CoreModel
 from autocomp.cost.demand import Demand, demand_of
 from autocomp.cost.engines import engine_time, vector_time
+from autocomp.cost.pipes import spilled
 from autocomp.cost.roofline import time_of
 from autocomp.cost.scalar import SCALAR, scalar_time
 from autocomp.cost.tiles import whole_lines
@@ -93,12 +94,12 @@ def _tiles_time(d: Demand, s: Schedule, chip: Chip) -> Cost:
     tiles = d.tiles(tile)
     work = d.work._replace(tiles=tiles)
     if d.roles.form in ("contract", "online") and any(m.name == "l0c" for m in chip.memories):
-        return engine_time(s, chip, d.roles, work, max((a.element for a in d.operands), default=2), _runs(d, tile))
+        return engine_time(s, chip, d.roles, work, max((a.element for a in d.operands), default=2), _runs(d, tile), d.cut)
     if any(m.name == "l0c" for m in chip.memories):  # copies of short rows move whole lines
         line = chip.memories[0].line
         reads = tuple(a.bytes * whole_lines(a, tile, line) for a in d.operands)
         work = work._replace(read=work.read + sum(reads) - sum(a.bytes for a in d.operands))
-        return vector_time(work, reads, chip, d.roles.form == "reduce")
+        return vector_time(work, reads, chip, d.roles.form == "reduce", "evict_first" in s.directives)
     if d.roles.form in ("contract", "online"):
         work = work._replace(read=d.work.read + _refetched(d, tile, chip), matrix_eff=_edges(d, tile, chip), m=0, n=0)
     cost = time_of(work, chip)
@@ -123,6 +124,8 @@ def share_of_roofline(k: Kernel, cost: Cost, chip: Chip) -> float:
     d = demand_of(k)
     w, left = d.work, d.left({})[0]
     work = w._replace(matrix=w.matrix * left, vector=w.vector * left, special=w.special * left)
+    if any(m.name == "l0c" for m in chip.memories):  # results that fit stay in L2, inputs may pass it by
+        work = work._replace(read=w.read / chip.numbers["past_l2"], written=w.written * spilled(w.written, chip))
     parts = [s for name, s in time_of(work, chip).parts if name != "launch"]
     return max(parts, default=0.0) / cost.seconds
 

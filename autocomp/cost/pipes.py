@@ -11,18 +11,22 @@ from dataclasses import dataclass
 
 from autocomp.cost.chip import F32, Chip
 
+BLOCK = 32  # bytes of a fractal's row, and of the pieces that copy engines move
+
 
 @dataclass(frozen=True)
 class Side:
     """A factor's share of one step of the depth: bytes, the bytes of a contiguous run of its copy to L1, how many steps one copy is for.
 
-    cut: runs do not begin at lines of memory, so each touches one line more.
+    cut: runs do not begin at lines of memory, so each touches one line more. odd: rows do not begin at blocks of 32 bytes, so each
+    block of a fractal is put together from two and is a run of its own.
     """
 
     bytes: float
     run: float
     steps: float = 1.0
     cut: bool = False
+    odd: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,8 @@ def lines(run: float, line: int, cut: bool) -> float:
 def copy_to_l1(s: Side, chip: Chip) -> float:
     """Seconds a step of copying a factor to L1: a start for each copy and each run, and the bytes."""
     lim, rate = chip.limits, chip.memory("l1").bandwidth / chip.cores
+    if s.odd:
+        return lim["l1_start"] / s.steps + s.bytes / BLOCK * lim["l1_row"] + s.bytes / rate
     wide = lines(s.run, chip.memories[0].line, s.cut)
     return lim["l1_start"] / s.steps + wide * (s.bytes / s.run * lim["l1_row"] + s.bytes / rate)
 
@@ -136,10 +142,16 @@ def spilled(total: float, chip: Chip) -> float:
 def memory_seconds(read: float, written: float, chip: Chip, bypass: bool = False, again: float = 0.0) -> float:
     """Seconds of main memory: what is read once, what is read `again` as far as L2 lost it, and results that L2 cannot keep.
 
-    bypass: inputs leave L2 to the results.
+    bypass: inputs leave L2 to the results, and take no time to find a place there.
     """
     lost = spilled(written if bypass else read + written, chip)
-    return (read + lost * written + again * spilled(read, chip)) / chip.memories[0].bandwidth
+    inputs = read / (chip.numbers["past_l2"] if bypass else 1.0)
+    return (inputs + lost * written + again * spilled(read, chip)) / chip.memories[0].bandwidth
+
+
+def pass_by(read: float, written: float, chip: Chip) -> bool:
+    """Whether inputs that are read once should leave L2 to the results: together they do not fit."""
+    return spilled(read + written, chip) > 0
 
 
 def launch_time(chip: Chip, cores: float, both: bool = False) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 
 from autocomp.targets.ascend.cube import Cube
 from autocomp.targets.ascend.geometry import counts, geometry, origin, starts, tile_of, trips, walked
@@ -12,9 +13,11 @@ from autocomp.targets.ascend.split import Split
 from autocomp.targets.ascend.tables import place, stored, table
 from autocomp.targets.ascend.vector import Frame, VectorPart
 from autocomp.targets.cpu.names import c_name, entry_name
+from autocomp.targets.simt.access import read_once
 from autocomp.targets.source import KernelSource, Launch
 
 from autocomp.cost.chip import Chip
+from autocomp.cost.pipes import pass_by
 from autocomp.errors import DoesNotFit, UnsupportedOp
 from autocomp.tile.agents import Again, Body
 from autocomp.tile.program import Loop, Stmt, TileProgram, walk, without_scans
@@ -25,17 +28,30 @@ RING = 2  # slots of a ring, where they fit
 TYPES = {("vector",): "AIV_ONLY", ("cube",): "AIC_ONLY", ("cube", "vector"): "MIX_AIC_1_2"}
 
 
-def emit(p: TileProgram, chip: Chip, header: tuple[str, ...]) -> KernelSource:
-    """The kernel of a tile program. Raises UnsupportedOp for what has no instruction here, DoesNotFit with the bytes of a memory."""
+def emit(p: TileProgram, chip: Chip, header: tuple[str, ...], bypass: bool = False) -> KernelSource:
+    """The kernel of a tile program; `bypass`: inputs that are read once may pass L2 by.
+
+    Raises UnsupportedOp for what has no instruction here, DoesNotFit with the bytes of a memory."""
     check_products(p)
     short: DoesNotFit | None = None
     for rows in shares(p):
         try:
-            return Kernel(p, chip, rows).source(header)
+            return Kernel(p, chip, rows, past_l2(p, chip) if bypass else ()).source(header)
         except DoesNotFit as e:
             short = short or e
     assert short is not None
     raise short
+
+
+def past_l2(p: TileProgram, chip: Chip) -> tuple[str, ...]:
+    """Inputs of a kernel without products that are read once, where they and the results do not fit into L2."""
+    size = lambda t: float(prod(int(n) for n in t.shape) * t.dtype.bytes)
+    if any(s.op == "mma" for s, _ in walk(p.body)):
+        return ()
+    total = sum(size(t) for t in {t.buffer: t for t in p.inputs}.values())
+    if not pass_by(total, sum(map(size, p.outputs)), chip):
+        return ()
+    return tuple(t.buffer for t in p.inputs if read_once(p, t, lambda a: str(trips(p, (a,)))))
 
 
 def check_products(p: TileProgram) -> None:
@@ -81,11 +97,12 @@ def in_rounds(p: TileProgram) -> bool:
 
 @dataclass
 class Kernel:
-    """One attempt: `rows` a vector core takes at once (0: there is no cube core)."""
+    """One attempt: `rows` a vector core takes at once (0: there is no cube core); tensors `past_l2` are not kept there."""
 
     p: TileProgram
     chip: Chip
     rows: int
+    past_l2: tuple[str, ...] = ()
 
     def source(self, header: tuple[str, ...]) -> KernelSource:
         p = self.p
@@ -97,6 +114,7 @@ class Kernel:
         signalled, notes = plan(parts, {**split.cube.depth, **split.vector.depth}, self.chip)
         kind = TYPES[tuple(sorted(parts))]
         lines = [f"KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_{kind});", *globals_(p)]
+        lines += [f"{b}_g.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);" for b in self.past_l2]
         groups = min(tiles, self.chip.cores * (int(self.chip.limits["vector_cores"]) if kind == "AIV_ONLY" else 1))
         total = 0
         for s in split.scratches:

@@ -57,7 +57,7 @@ class AscendTarget:
         check_types([*types, *(a.type.dtype for a in (*kernel.inputs, *kernel.outputs))], kernel.name, self.chip.title)
         if schedule.instruction == SCALAR:
             return emit_elements(kernel, self.chip, header)
-        return emit(derive(kernel, schedule), self.chip, header)
+        return emit(derive(kernel, schedule), self.chip, header, "evict_first" in schedule.directives)
 
     def _printed_for(self, kernel: Kernel) -> None:
         """Raises UnsupportedOp where the chip's cores are of a form that no kernel here is printed for."""
@@ -66,9 +66,10 @@ class AscendTarget:
                 raise UnsupportedOp(f"chip {self.chip.name} has {row['what']}; {row['why']}", where=kernel.name,
                                     hint="take ascend:910b or another chip without it; prices of this one can be asked")  # fmt: skip
 
-    def admit(self, kernel: Kernel, schedule: Schedule) -> None:
-        """Raises what `emit` would."""
-        self.printed(kernel, schedule)
+    def admit(self, kernel: Kernel, schedule: Schedule) -> frozenset[str]:
+        """Raises what `emit` would; gives the directives that take effect."""
+        text = self.printed(kernel, schedule).text
+        return frozenset({"evict_first"} if "SetL2CacheHint" in text else ())
 
     def preamble(self, sources: list[KernelSource]) -> str:
         """Text in front of a file of kernels."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from autocomp.targets.ascend.choices import compared, indices, selected
 from autocomp.targets.ascend.copies import Region, copy_lines, region
+from autocomp.targets.ascend.direct import direct
 from autocomp.targets.ascend.geometry import Geometry
 from autocomp.targets.ascend.masks import COMPARISONS, difference, settled
 from autocomp.targets.ascend.operand import Operand, number
@@ -60,11 +61,13 @@ class VectorPart:
     names: int = 0
     scalars: Scalars = field(init=False)
     changing: set[str] = field(init=False)
+    direct: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
         self.scalars = Scalars(self.p, self.start)
         made = Counter(s.dst for s, _ in walk(self.p.body))
         self.changing = {name for name, n in made.items() if n > 1}
+        self.direct = direct(self.p, self.g)
 
     def statement(self, s: Stmt) -> None:
         """One statement that is not a matrix product."""
@@ -78,9 +81,11 @@ class VectorPart:
         elif s.op == "copy":
             t = self.p.tensor(s.srcs[0])
             assert t is not None
-            self.values[s.dst] = self.load(s.dst, region(t, self.start, self.p.name), t.dtype)
+            self.values[s.dst] = self.load(s.dst, region(t, self.start, self.p.name), t.dtype, as_is=s.dst in self.direct)
         elif s.op == "fill":
             self.fill(s)
+        elif s.op == "map" and isinstance(s.expr, Map) and s.dst in self.direct:
+            self.values[s.dst] = self.as_stored(s.dst, s.expr, b)
         elif s.op == "map" and isinstance(s.expr, Expr):
             state = self.values.get(s.dst)
             result = self.expression(settled(s.expr, self.p, self.scalars.known), state)
@@ -167,21 +172,35 @@ class VectorPart:
         self.depth[name] = self.slots
         return name
 
+    def as_stored(self, name: str, e: Map, b: Buf | None) -> Operand:
+        """One instruction on values as memory has them, into the place that is copied out."""
+        assert b is not None
+        args = [self.value(a.name) for a in e.operands if isinstance(a, Value)]
+        kind, lane = self.g.kind(b.axes, self.p.name)
+        n = self.g.elements(kind, lane)
+        out = Operand(self.staged(self.frame, f"{name}_out", stored(b.dtype, self.p.name), -(-n // 16) * 16 * b.dtype.bytes), kind, lane)
+        row = table()["binary"].get(e.fn) or table()["unary"][e.fn]
+        self.v([f"{row['call']}({', '.join([out.name, *(a.name for a in args)])}, {n});"], tuple(args), out)
+        return out
+
     # ---- copies
     def guarded(self, lines: tuple[str, ...]) -> tuple[str, ...]:
         return (f"{self.guard} {{", *("  " + x for x in lines), "}") if self.guard else lines
 
-    def load(self, name: str, r: Region, dtype: DType, scratch: str = "") -> Operand:
-        """A tile from memory as single precision; `scratch`: the buffer between cores that it lies in, whose writer it waits for."""
+    def load(self, name: str, r: Region, dtype: DType, scratch: str = "", as_is: bool = False) -> Operand:
+        """A tile from memory as single precision, or as it is (`as_is`); `scratch`: the buffer between cores that it lies in, whose
+        writer it waits for."""
         kind, lane = self.g.kind(r.axes, self.p.name)
         element = stored(dtype, self.p.name)
         frame = self.outer if kind == "line" else self.frame
         bytes_ = self.g.bytes(kind, lane, dtype.bytes) if kind != "stat" else -(-self.g.slots // 16) * 16 * dtype.bytes
-        raw = self.staged(frame, f"{name}_in", element, bytes_)
-        lines = copy_lines(r, self.g, kind, lane, self.true, raw, True, self.p.name)
-        work = Work(MTE2, (scratch,) if scratch else (), (raw,), self.guarded(lines))
+        local = self.staged(frame, f"{name}_in", element, bytes_)
+        lines = copy_lines(r, self.g, kind, lane, self.true, local, True, self.p.name)
+        work = Work(MTE2, (scratch,) if scratch else (), (local,), self.guarded(lines))
         (frame.works if scratch else frame.loads).append(work)
-        got = Operand(raw, kind, lane)
+        got = Operand(local, kind, lane)
+        if as_is:
+            return got
         if kind == "stat":
             return self.widened(name, got, element)
         return self.single(name, got, element)
@@ -223,6 +242,10 @@ class VectorPart:
         if o.kind != kind or o.lane != lane:
             raise UnsupportedOp(f"a value with one element a {o.kind} cannot be stored as {r.tensor.removesuffix('_g')}", where=self.p.name)
         n = self.g.elements(kind, lane) if kind != "stat" else self.g.slots
+        if o.name in self.depth:  # it was made where it is copied from
+            lines = copy_lines(r, self.g, kind, lane, self.true, o.name, False, self.p.name)
+            self.frame.works.append(Work(MTE3, (o.name,), (), self.guarded(lines)))
+            return
         if kind == "stat":
             dense = self.temporary("stat", "")
             self.v([f"ac_compact({dense.name}, {o.name}, {n});"], (o,), dense)

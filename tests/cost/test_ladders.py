@@ -14,7 +14,7 @@ def test_errors_and_order_of_the_ladders() -> None:
     fitted, checks = ([r for r in found if (r.ladder in FITTED) == which] for which in (True, False))
     assert len(fitted) > 30 and len(checks) > 40, summary(found)
     assert median(abs(r.error) for r in fitted) < 0.05 and max(abs(r.error) for r in fitted) < 0.3, summary(fitted)
-    assert median(abs(r.error) for r in checks) < 0.15, summary(checks)
+    assert median(abs(r.error) for r in checks) < 0.09 and max(abs(r.error) for r in checks) < 0.36, summary(checks)
     for some in (fitted, checks):
         by = {r.ladder: [x for x in some if x.ladder == r.ladder] for r in some}
         right, pairs = map(sum, zip(*map(order, by.values())))
@@ -35,6 +35,8 @@ def test_each_mechanism_costs_what_it_should() -> None:
     assert product_time(Product(96, 128, 128, 256, 64, a, b, slots=1), chip) > 1.5 * best
     assert product_time(Product(96, 128, 128, 256, 64, a, b, drained=False), chip) > best
     assert product_time(Product(96, 128, 128, 256, 64, Side(16384, 128), Side(32768, 128)), chip) > 1.5 * best
+    rows = Product(96, 128, 128, 256, 64, a, Side(32768, 512, 4, odd=True))  # every block of 32 bytes is a run of its own
+    assert product_time(rows, chip) > 2 * best
     assert spilled(1e8, chip) == 0 and spilled(1e9, chip) == 1
     assert memory_seconds(2.7e8, 1.34e8, chip) > memory_seconds(2.7e8, 1.34e8, chip, bypass=True)
     assert together((3.0, 4.0), 2) == 5.0 and together((), 2) == 0.0

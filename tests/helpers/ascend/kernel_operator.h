@@ -183,6 +183,7 @@ namespace AscendC {
 template <typename T> struct GlobalTensor {
   T *at = nullptr;
   void SetGlobalBuffer(T *p) { at = p; }
+  void SetL2CacheHint(CacheMode) {}  // L2 is not modelled
   GlobalTensor operator[](uint64_t i) const { return {at + i}; }
   T GetValue(uint64_t i) const {
     model::shared(PIPE_S, at + i, sizeof(T), false);
@@ -320,18 +321,18 @@ template <typename T> void DataCopyPad(const GlobalTensor<T> &d, const LocalTens
 }
 
 // ---- vector instructions
-template <typename F> void unary(const LocalTensor<float> &d, const LocalTensor<float> &x, uint32_t n, F f) {
+template <typename T, typename F> void unary(const LocalTensor<T> &d, const LocalTensor<T> &x, uint32_t n, F f) {
   model::start(PIPE_V);
   in(PIPE_V, x, n);
   out(PIPE_V, d, n);
-  for (uint32_t i = 0; i < n; ++i) d.at[i] = f(x.at[i]);
+  for (uint32_t i = 0; i < n; ++i) d.at[i] = T(f(float(x.at[i])));
 }
-template <typename F> void binary(const LocalTensor<float> &d, const LocalTensor<float> &a, const LocalTensor<float> &b, uint32_t n, F f) {
+template <typename T, typename F> void binary(const LocalTensor<T> &d, const LocalTensor<T> &a, const LocalTensor<T> &b, uint32_t n, F f) {
   model::start(PIPE_V);
   in(PIPE_V, a, n);
   in(PIPE_V, b, n);
   out(PIPE_V, d, n);
-  for (uint32_t i = 0; i < n; ++i) d.at[i] = f(a.at[i], b.at[i]);
+  for (uint32_t i = 0; i < n; ++i) d.at[i] = T(f(float(a.at[i]), float(b.at[i])));
 }
 template <typename F>
 void strided(const LocalTensor<float> &d, const LocalTensor<float> &a, const LocalTensor<float> &b, uint64_t mask, uint8_t repeat,
@@ -348,11 +349,11 @@ void strided(const LocalTensor<float> &d, const LocalTensor<float> &a, const Loc
     }
 }
 #define UNARY(N, E) \
-  inline void N(const LocalTensor<float> &d, const LocalTensor<float> &x, uint32_t n) { unary(d, x, n, [](float a) { return float(E); }); }
+  template <typename T> void N(const LocalTensor<T> &d, const LocalTensor<T> &x, uint32_t n) { unary(d, x, n, [](float a) { return float(E); }); }
 #define SCALAR(N, E) \
   inline void N(const LocalTensor<float> &d, const LocalTensor<float> &x, float b, uint32_t n) { unary(d, x, n, [b](float a) { return float(E); }); }
 #define BINARY(N, E)                                                                                                                 \
-  inline void N(const LocalTensor<float> &d, const LocalTensor<float> &x, const LocalTensor<float> &y, uint32_t n) {                 \
+  template <typename T> void N(const LocalTensor<T> &d, const LocalTensor<T> &x, const LocalTensor<T> &y, uint32_t n) {              \
     binary(d, x, y, n, [](float a, float b) { return float(E); });                                                                   \
   }                                                                                                                                  \
   inline void N(const LocalTensor<float> &d, const LocalTensor<float> &x, const LocalTensor<float> &y, uint64_t mask, uint8_t repeat, \
