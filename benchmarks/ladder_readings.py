@@ -178,7 +178,7 @@ def _product(step: Mapping[str, Any], chip: Chip) -> float | None:
         seconds = _fused(p, step, chip, cube, rows * cols, cores)
     # A page that names no cores calls the product from vector cores: both kinds start, and the cube core's own time has that in it.
     service = not step["cores"] and ("guide" in str(step["ladder"]) or "mix" in cfg)
-    if vectors and nz and "ND unaligned" in layout:  # blocks of 32 bytes that land in one bank group, one after another; then all cores meet
+    if vectors and nz and "ND unaligned" in layout:  # then all cores meet
         moved = read_b / chip.cores / chip.limits["vector_cores"]
         first_half = Stream(1, (moved,), (moved,), moved / chip.vector_bytes * CONFLICTS, 1, 1, cols * element, True)
         seconds, service = seconds + stream_time(first_half, chip, memory_seconds(read_b, read_b, chip)), True
