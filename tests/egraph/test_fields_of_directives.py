@@ -1,0 +1,33 @@
+"""Fields of a schedule as the rules that give directives read them."""
+
+from __future__ import annotations
+
+import pytest
+
+from autocomp.egraph.directives import Directives
+from autocomp.ir.schedule import Schedule
+from autocomp.rewrite import parse_rules
+
+RULES = """
+- name: t/parts
+  phase: directives
+  match: tile(split: ?n)
+  where: [?n == 4]
+  rhs: pdl()
+  targets: [cuda]
+  why: test
+- name: t/flag
+  phase: directives
+  match: tile(persistent: 1, stages: 3)
+  rhs: load_c()
+  targets: [cuda]
+  why: test
+"""
+
+
+@pytest.mark.parametrize(("fields", "given"), [
+    ({}, {}), ({"split": ("r0", 4)}, {"pdl": "t/parts"}), ({"split": ("r0", 2)}, {}),
+    ({"persistent": True}, {}), ({"persistent": True, "stages": 3}, {"load_c": "t/flag"}), ({"stages": 3}, {}),
+])  # fmt: skip
+def test_a_split_is_its_parts_and_a_flag_a_number(fields, given):
+    assert Directives(parse_rules(RULES, "t.yaml"), {}).by(Schedule(**fields)) == given
