@@ -48,6 +48,8 @@ def resolve(text: str, build: Callable[[str, str, Any], Any], model: str | None,
     if dot and Path(path).suffix in (".c", ".py"):
         return by_hand(Path(path), function)
     if Path(text).is_dir():
+        if not (Path(text) / "manifest.json").is_file():
+            raise AutocompError("no manifest.json in this folder", where=text, hint="write one with `autocomp optimize MODEL -o DIR`")
         return Given(text, folder=Path(text))
     if Path(text).suffix in (".onnx", ".txt", ".ac"):
         return of_program(text, build(text, target, options))
