@@ -9,6 +9,7 @@ from typing import Any
 
 from autocomp.files import write_atomic
 from autocomp.report.graphview import choice_text, kernel_network, svg
+from autocomp.report.roofline import front_page, roofline
 from autocomp.report.tables import kernel_rows, remarks, seconds_text
 from autocomp.report.templates import render
 
@@ -52,6 +53,8 @@ def program_report(program: Any, path: str | Path, timing: Any = None) -> Path:
         seconds=seconds_text,
         stages=program.trace.of("stage"),
         plot=share_plot(rows),
+        front=front_page(program, timing),
+        roofline=roofline(program, timing.by_kernel if timing else None),
         choice=choice_text(program),
         graph=svg(kernel_network(program)),
         kernels=program.kernels,
