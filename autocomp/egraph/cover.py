@@ -14,7 +14,7 @@ from autocomp.deadline import current
 from autocomp.egraph.alternatives import record_alternatives
 from autocomp.egraph.chains import record_chains
 from autocomp.egraph.chosen import Cover, check_cover
-from autocomp.egraph.cuts import Cut, Enumerator
+from autocomp.egraph.cuts import Cut, Enumerator, lacks
 from autocomp.egraph.frozen import Frozen
 from autocomp.egraph.grammar import LOADED
 from autocomp.egraph.kernels import kernel_graph, tensor_names
@@ -143,14 +143,15 @@ def _by_products(c: Cover, s: Subject) -> float:
             break
         settled = {*c.extra, *c.extra.values(), x}  # a kernel that stores by-products may not become one itself
         for cut in c.enum.cuts[x]:
-            needed = [
-                u
-                for u in sorted(cut.top)
-                if u not in settled and c.refs.get(u, 0) > 0 and u in c.pick and s.types[u].shape == s.types[x].shape
-            ]
+            needed = [u for u in sorted(cut.top) if u not in settled and c.refs.get(u, 0) > 0 and u in c.pick and _fits(s, u, x)]
             if needed and _attach(c, s, x, cut, needed):
                 break
     return before - c.total
+
+
+def _fits(s: Subject, u: int, x: int) -> bool:
+    """Whether a tensor has the points of another, or one for all those along some of its axes."""
+    return s.types[u].shape == s.types[x].shape or lacks(s.types[u].shape, s.types[x].shape)
 
 
 def _attach(c: Cover, s: Subject, x: int, cut: Cut, needed: list[int]) -> bool:

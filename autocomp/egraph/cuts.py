@@ -6,7 +6,7 @@ has one node. Cuts are ranked by area flow (own time plus each leaf's flow share
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import prod
@@ -24,7 +24,7 @@ from autocomp.egraph.forms import Form
 from autocomp.egraph.grammar import LOADED, Operand, Record, fold, load_grammar
 from autocomp.egraph.rows import Body, Rows
 from autocomp.egraph.subject import Subject, SubjectNode, shape_of
-from autocomp.ir.types import dim_hint
+from autocomp.ir.types import Dim, dim_hint
 from autocomp.options import Options
 from autocomp.rewrite.vocabulary import arity_rule
 
@@ -61,6 +61,11 @@ class Cut(NamedTuple):
     def before(self, other: Cut) -> bool:
         """Is this one's flow less, or equal and its order less?"""
         return self.flow < other.flow or (self.flow == other.flow and self.order() < other.order())
+
+
+def lacks(shape: Sequence[Dim], of: Sequence[Dim]) -> bool:
+    """Whether a shape is another with one point of some axes in place of all."""
+    return len(shape) == len(of) and shape != of and all(d in (1, e) for d, e in zip(shape, of))
 
 
 def whole(seconds: float) -> float:
@@ -333,13 +338,21 @@ class Enumerator:
         return again
 
     def _top(self, node: SubjectNode, parts: tuple[_Part, ...]) -> frozenset[int]:
-        """Interior classes at the points of `node`: those of operands that an element-wise node reads one by one."""
+        """Interior classes at the points of `node`, those of operands that an element-wise node reads one by one; on chips whose blocks
+        hold rows, also the row's statistics, at one point of each of its axes."""
         top = frozenset((node.cls,))
         if node.form.kind != "map" or node.form.view:
             return top
         shape = self.subject.types[node.cls].shape
         read = [p.cut for p in parts if p.cut is not None and p.operand.access is not None and p.operand.access.bijective]
-        return top.union(*(c.top for c in read if self.subject.types[c.cls].shape == shape))
+        found = top.union(*(c.top for c in read if self.subject.types[c.cls].shape == shape))
+        if any(m.name == "shared" for m in self.chip.memories):
+            every = [(p.cut, p.operand.access) for p in parts if p.cut is not None and p.operand.access is not None]
+            found = found.union(*(c.top for c, a in every if not a.bijective and c.record.kind == "S" and lacks(self._shape(c.cls), shape)))
+        return found
+
+    def _shape(self, c: int) -> tuple[Dim, ...]:
+        return self.subject.types[c].shape
 
     # ---- price
     def _share(self, leaf: int, reader: int) -> float:

@@ -77,7 +77,10 @@ class Deriver(Values):
                 )
             shape, index = dense(t.shape, st.index)
             outputs.append(Tensor(st.tensor, t.dtype, axes, tuple(self.extent[a] for a in axes), st.tensor, shape, index))
-            self.scopes[-1].body.append(Stmt("store", st.tensor, (value,)))
+            if torn := next((a for a in self.grid if a not in axes), ""):
+                raise UnsupportedOp(f"{st.tensor} has no axis {torn}, along which blocks would each store it",
+                                    where=f"kernel {self.k.name}", hint="leave the axis whole in the tile")  # fmt: skip
+            self.scope_for(set(axes)).body.append(Stmt("store", st.tensor, (value,)))  # of a row's statistic once, in front of its chunks
         if again:
             last = self.scopes.pop()
             self.scopes[-1].body.append(self.loop(again, last.body, back=self.backwards(again)))
