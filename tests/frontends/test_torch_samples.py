@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from autocomp.errors import AutocompError, UnsupportedOp
 from autocomp.ir.reference import evaluate
 
 torch = pytest.importorskip("torch", reason="torch is not installed (pip install 'autocomp[torch]')")
@@ -116,3 +117,32 @@ def test_extremes_of_truth_values():
     means_the_same(lambda x: x.max(1), x, zeros=False)
     means_the_same(lambda x: x.min(1, keepdim=True), x, zeros=False)
     means_the_same(lambda x: (x.max(), x.min(), x.amax(0), x.amin(0)), x, zeros=False)
+
+
+def test_the_gamma_family():
+    x = torch.cat([torch.tensor([0.0, -0.0, -1.0, -3.0, 1.0, 2.0, 1e-7, 40.5, 1e30]), 6 * drawn(200), torch.linspace(-2.999, -2.001, 20)])
+    ends = torch.tensor([float("inf"), -float("inf"), float("nan")])
+    means_the_same(torch.lgamma, torch.cat([x, ends]), zeros=False)  # at 1 and 2 it is 0 up to rounding
+    means_the_same(torch.digamma, x)
+    means_the_same(lambda x: torch.polygamma(1, x), x[x.floor() != x])
+    means_the_same(lambda x: torch.polygamma(0, x), x)
+    with pytest.raises(UnsupportedOp, match="derivative 3 of digamma"):
+        load_torch(Apply(lambda x: torch.polygamma(3, x)).eval(), (x,))
+
+
+def test_views_as_tensors_of_their_own():
+    x = drawn(3, 4)
+    copies = torch.ops.aten
+    means_the_same(lambda x: (copies.view_copy(x, [4, 3]), copies.permute_copy(x, [1, 0]), copies.as_strided_copy(x, [2, 2], [4, 1], 1)), x)
+    means_the_same(lambda x: tuple(copies.unbind_copy(x, 1)), x)
+    means_the_same(lambda x: x.sum().index_select(0, torch.tensor([0])), x)
+
+
+def test_sparse_tensors_are_refused_by_their_layout():
+    class Product(torch.nn.Module):
+        def forward(self, a, b):
+            return a @ b
+
+    a = torch.eye(3).to_sparse_csr()
+    with pytest.raises(AutocompError, match=r"laid out as torch.sparse_csr|torch.export"):
+        load_torch(Product().eval(), (a, torch.ones(3, 2)))

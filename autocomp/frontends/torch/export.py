@@ -21,6 +21,7 @@ from autocomp.forks import Lock
 from autocomp.frontends.torch import (  # noqa: F401  (their rows stand in TABLE)
     bags,
     convolutions,
+    gamma,
     normalisation,
     ordering,
     pointwise,
@@ -128,7 +129,9 @@ class Reader:
     def order(self, node: Any) -> Order | None:
         """How torch lays out a node's value; None for what lies as it is named, whose sizes are open, and where it does not matter."""
         v = node.meta.get("val") if self.formats else None
-        if v is None or not all(isinstance(n, int) for n in (*v.shape, *v.stride(), v.storage_offset())):
+        if v is None or str(v.layout) != "torch.strided":
+            return None
+        if not all(isinstance(n, int) for n in (*v.shape, *v.stride(), v.storage_offset())):
             return None
         return order_of(v.shape, v.stride()) if v.numel() and not v.storage_offset() else None
 
@@ -173,6 +176,8 @@ class Reader:
 
     def tensor_type(self, v: Any, node: Any) -> TensorType:
         name = str(v.dtype).rpartition(".")[2]
+        if str(v.layout) != "torch.strided":
+            raise UnsupportedOp(f"'{node.name}' is laid out as {v.layout}", where=place_of(node), hint="use dense tensors: x.to_dense()")
         if name not in DTYPE:
             raise UnsupportedOp(f"dtype {name} of '{node.name}'", where=place_of(node), hint=f"dtypes: {', '.join(DTYPE)}")
         return TensorType(DTYPES[DTYPE[name]], tuple(self.dim(d, node) for d in v.shape))
@@ -214,7 +219,7 @@ class Reader:
         name = getattr(packet, "__name__", str(packet)).partition(".")[0]
         if name.startswith(("sym_", "_assert", "_guards")) or "val" not in node.meta or node.meta["val"] is None:
             return None
-        lower = TABLE.get(name)
+        lower = TABLE.get(name) or TABLE.get(name.removesuffix("_copy"))  # of a view as a tensor of its own
         if lower is None:
             raise UnsupportedOp(f"ATen operator '{node.target}'", where=where, hint="write it with others, or add a row to the table")
         out = self.tensor_type(node.meta["val"], node) if hasattr(node.meta["val"], "dtype") else None

@@ -263,6 +263,9 @@ def _embedding(c: Call, table: Node, index: Node, *_: Any) -> Node:
 
 @row("index_select")
 def _index_select(c: Call, x: Node, dim: int, index: Node) -> Node:
+    assert c.out is not None
+    if not x.type.rank:  # its one element, as often as there are indices of it
+        return c.shaped(x)
     return c.op("gather", x, index, axis=axis_of(x, dim))
 
 
