@@ -57,6 +57,14 @@ def test_a_norm_folded_into_weights_is_computed_with_its_product():
     assert list(named(m.b.graph()).values()) == [["fc", "scaled", "shifted", "relu"]]
 
 
+def test_what_is_stored_before_a_norm_folded_into_weights_is_not_computed_again():
+    m = Model()
+    first = m("tanh", "before", m("matmul", "first", m.x("x", 32, 48), m.w("v", 48, 48)))
+    y = m("mul", "scaled", m("matmul", "fc", first, m.w("w", 48, 40)), m.w("g", 40))
+    m.b.output("y", m("add", "shifted", y, m.w("s", 40)))
+    assert list(named(m.b.graph()).values()) == [["first", "before"], ["fc", "scaled", "shifted"]]
+
+
 def test_a_node_evaluated_twice_is_in_both_kernels():
     m = Model()
     both = m("gather", "both", m.w("table", 100, 64), m.b.input("ids", TensorType(I64, (32,))), axis=0)
