@@ -5,8 +5,8 @@ before it is written shows), every output compared with the float64 reference. A
 tolerance and than `NOISE` times the error that NumPy makes in the graph's own types: random graphs may be ill-conditioned.
 
 With a GPU's target (cuda:h200, maca:c500) sizes are those at which its kernels change their form. Where its device is here, programs run
-on it, every buffer filled with 0xFF bytes first; elsewhere the printed kernels run on the CPU model of tests/helpers/simt_model.py, with
-asynchronous work done as late and as early as the plan allows. Graphs that the target refuses with a reason are counted apart.
+on it, every buffer filled with 0xFF bytes first; elsewhere the printed kernels run on the CPU model of autocomp/simulate/simt_model.py,
+with asynchronous work done as late and as early as the plan allows. Graphs that the target refuses with a reason are counted apart.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def on_this_cpu(program: Any, feed: dict[str, np.ndarray]) -> list[dict[str, np.
 @cache
 def model_object() -> tuple[Path, Any]:
     """The CPU model as an object file, compiled once a process; its folder goes when the process ends."""
-    from tests.helpers.simt_model import compile_model
+    from autocomp.simulate.simt_model import compile_model
 
     folder = tempfile.TemporaryDirectory(prefix="autocomp-model-")
     return compile_model(Path(folder.name)), folder
@@ -60,7 +60,7 @@ def model_object() -> tuple[Path, Any]:
 
 def on_the_model(program: Any, feed: dict[str, np.ndarray]) -> list[dict[str, np.ndarray]]:
     """A GPU's printed kernels on the CPU model, with asynchronous work late, then early."""
-    from tests.helpers.simt_model import ModelExecutor
+    from autocomp.simulate.simt_model import ModelExecutor
 
     if any(c.kernel.opaque for c in program.calls.calls):
         raise Refused("a kernel has no generated code")

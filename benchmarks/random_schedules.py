@@ -3,7 +3,7 @@
     python benchmarks/random_schedules.py [--target cuda:h200] [--count 30] [--seed 0] [--jobs 2] [--only gemm_bias_gelu,softmax]
 
 Graphs are those of tests/helpers/device_graphs.py. A program runs on the target's device where that is here, over memory filled with
-0xFF bytes, else on the CPU model of tests/helpers/simt_model.py. Schedules that the target cannot print are drawn again.
+0xFF bytes, else on the CPU model of autocomp/simulate/simt_model.py. Schedules that the target cannot print are drawn again.
 """
 
 from __future__ import annotations

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from autocomp.simulate.simt_model import COMPILER, compile_model
 from tests.helpers import fresh
 from tests.helpers.hosts import HOSTS, as_cpu
 from tests.helpers.shared_files import once
-from tests.helpers.simt_model import COMPILER, compile_model
 
 settings.register_profile("kept", derandomize=fresh.SEED == fresh.KEPT, print_blob=True)
 settings.load_profile("kept")

@@ -31,6 +31,7 @@ ORDER = [
     "tile",
     "targets",
     "runtime",
+    "simulate",
     "check",
     "tune",
     "report",

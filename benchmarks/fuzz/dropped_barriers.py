@@ -1,5 +1,5 @@
 """Kernels without one of their waits: each barrier, wait, arrival and fence of printed GPU kernels is left out, one at a time, and the
-machine model (tests/helpers/simt) must say so.
+machine model (autocomp/simulate/include/simt) must say so.
 
     python -m benchmarks.fuzz.dropped_barriers [--only cuda:h200] [--kernels softmax,gemm_odd] [--jobs 2] [--verbose]
 
@@ -33,10 +33,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import autocomp
 from autocomp.runtime.inputs import random_inputs
+from autocomp.simulate.simt_model import ModelExecutor, ModelFailure, compile_model
 from tests.helpers.device_graphs import GOLDEN, GRAPHS, attention, gemm
 from tests.helpers.goldens import four_warpgroups, patch
 from tests.helpers.schedules import by_hand
-from tests.helpers.simt_model import ModelExecutor, ModelFailure, compile_model
 from tests.helpers.split_depth import AHEAD, FEW_ROWS, RESIDUAL, TWO, few_blocks, split, stream, weights
 
 KINDS = {

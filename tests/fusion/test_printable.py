@@ -12,10 +12,10 @@ from autocomp.ir.body import Contract, postorder
 from autocomp.ir.decompose import decompose
 from autocomp.options import Options
 from autocomp.rewrite import load_rules
+from autocomp.simulate.simt_model import COMPILER
 from autocomp.trace import Trace
 from benchmarks.random_graphs import check
 from tests.helpers.device_graphs import GRAPHS, graph
-from tests.helpers.simt_model import COMPILER
 
 ONE_NUMBER_A_HEAD = graph({"q": "bf16[1, 4, 1, 1]", "k": "bf16[1, 4, 72, 1]", "b": "bf16[72]"},
                           "%t = transpose(k, perm=[0, 1, 3, 2])\n%0 = matmul(q, %t)\n%1 = add(%0, b)\n%2 = softmax(%1, axes=[3])\n"

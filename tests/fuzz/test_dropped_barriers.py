@@ -6,9 +6,9 @@ import pytest
 
 import autocomp
 from autocomp.ir.schedule import Schedule
+from autocomp.simulate.simt_model import COMPILER
 from benchmarks.fuzz.dropped_barriers import ROLES, Dropped, explained, without_each
 from tests.helpers.device_graphs import gemm
-from tests.helpers.simt_model import COMPILER
 from tests.helpers.split_depth import few_blocks, weights
 
 pytestmark = pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import autocomp
-from tests.helpers.simt_model import COMPILER, ModelExecutor
+from autocomp.simulate.simt_model import COMPILER, ModelExecutor
 
 FLAGS = list(itertools.product((False, True), repeat=2))
 

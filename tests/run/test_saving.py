@@ -14,9 +14,9 @@ from autocomp.cli import main
 from autocomp.ir.reference import evaluate
 from autocomp.runtime.deploy import plain
 from autocomp.runtime.inputs import random_inputs
+from autocomp.simulate.simt_model import COMPILER, INCLUDE, SHARED, compile_to
 from tests.helpers import fresh
 from tests.helpers.device_graphs import GRAPHS, graph
-from tests.helpers.simt_model import COMPILER, INCLUDE, SHARED, _compile
 
 needs_compiler = pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
 
@@ -38,7 +38,7 @@ def run_folder(folder, model, build):
     for kernel in set(folder.glob("*.maca")) - {folder / "launcher.maca"}:
         (build / kernel.name).write_text(kernel.read_text().replace(SHARED, ""))
     include = [f"-I{p}" for p in (build, folder, *INCLUDE["maca"])]
-    _compile([*include, str(build / "launcher.cpp"), str(model), "-o", str(build / "launcher")])
+    compile_to(build / "launcher", [*include, str(build / "launcher.cpp"), str(model)])
     return subprocess.run([build / "launcher"], cwd=folder, capture_output=True, text=True, check=False, timeout=60)
 
 

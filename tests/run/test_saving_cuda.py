@@ -12,10 +12,10 @@ import autocomp
 from autocomp.runtime.deploy import plain
 from autocomp.runtime.inputs import random_inputs
 from autocomp.runtime.program import files_of
+from autocomp.simulate.simt_model import COMPILER, INCLUDE, SHARED, compile_to, team_products
 from tests.helpers import fresh
 from tests.helpers.device_graphs import GRAPHS, graph
 from tests.helpers.schedules import by_hand
-from tests.helpers.simt_model import COMPILER, MODEL, ROOT, SHARED, _compile, _team_products
 from tests.helpers.split_depth import CASES, split, stream
 
 pytestmark = pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
@@ -29,12 +29,12 @@ def run_folder(program, folder, model, build):
     build.mkdir()
     for s in program.printed.values():
         text = (folder / f"{s.name}.cu").read_text().replace(SHARED, "")
-        (build / f"{s.name}.cu").write_text(text.replace(s.prelude, _team_products(s.prelude)) if s.prelude else text)
+        (build / f"{s.name}.cu").write_text(text.replace(s.prelude, team_products(s.prelude)) if s.prelude else text)
     text = (folder / "launcher.cu").read_text().replace("#include <cuda.h>\n#include <cuda_runtime.h>", '#include "cuda_launch.h"')
     text = re.sub(r"(\w+)<<<(dim3\([^)]*\)), (dim3\(\d+\)), (\d+)>>>\(", r"standin_launch(\1, \2, \3, \4, ", text)
     (build / "launcher.cpp").write_text(text)
-    include = [f"-I{MODEL}", f"-I{ROOT / 'targets' / 'simt' / 'include'}"]
-    _compile([*include, str(build / "launcher.cpp"), str(model), "-o", str(build / "launcher")])
+    include = [f"-I{p}" for p in INCLUDE["cuda"]]
+    compile_to(build / "launcher", [*include, str(build / "launcher.cpp"), str(model)])
     return subprocess.run([build / "launcher"], cwd=folder, capture_output=True, text=True, check=False, timeout=60)
 
 

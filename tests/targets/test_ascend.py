@@ -16,12 +16,12 @@ from autocomp.errors import AutocompError, DoesNotFit, UnsupportedOp
 from autocomp.ir.schedule import Schedule
 from autocomp.options import Options
 from autocomp.rewrite import load_rules
+from autocomp.simulate.ascend_model import COMPILER, AscendExecutor, ModelFailure
 from autocomp.tile.derive import derive
 from autocomp.tile.text import show
 from autocomp.trace import Trace
 from examples import models
 from tests.helpers import fresh
-from tests.helpers.ascend_model import COMPILER, AscendExecutor, ModelFailure
 from tests.helpers.device_graphs import GRAPHS, gemm, graph
 
 ROOT = Path(__file__).parents[2]

@@ -15,7 +15,7 @@ from autocomp.targets.ascend.toolchain import headers
 import autocomp
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.schedule import Schedule
-from tests.helpers.ascend_model import COMPILER, INCLUDE, AscendExecutor, ModelFailure
+from autocomp.simulate.ascend_model import COMPILER, INCLUDE, AscendExecutor, ModelFailure
 from tests.helpers.device_graphs import GRAPHS, graph
 from tests.targets.test_ascend import GOLDEN
 

@@ -9,7 +9,7 @@ import pytest
 import autocomp
 from autocomp.cost.chip import shipped
 from autocomp.cost.engines import fed_at_once
-from tests.helpers.ascend_model import COMPILER, AscendExecutor
+from autocomp.simulate.ascend_model import COMPILER, AscendExecutor
 from tests.helpers.device_graphs import graph
 
 DEEP = ["tiling/npu-products"]  # left out, so that steps are deep

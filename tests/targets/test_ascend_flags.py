@@ -12,10 +12,10 @@ from autocomp.targets.ascend import emit, signals
 
 import autocomp
 from autocomp.ir.schedule import Schedule
+from autocomp.simulate.ascend_model import COMPILER, AscendExecutor
 from autocomp.tile.agents import Again, Signal, find_queues, with_signals
 from autocomp.tile.check_plan import problems
 from tests.helpers import fresh
-from tests.helpers.ascend_model import COMPILER, AscendExecutor
 from tests.helpers.device_graphs import graph
 
 needs_compiler = pytest.mark.skipif(not COMPILER, reason="no g++")

@@ -12,8 +12,8 @@ import autocomp
 from autocomp.cli import main
 from autocomp.ir.reference import evaluate
 from autocomp.runtime.inputs import random_inputs
+from autocomp.simulate.ascend_model import COMPILER, build_folder
 from tests.helpers import fresh
-from tests.helpers.ascend_model import COMPILER, build_folder
 from tests.helpers.device_graphs import GRAPHS
 
 needs_compiler = pytest.mark.skipif(not COMPILER, reason="no g++")

@@ -12,8 +12,8 @@ from autocomp.targets.ascend.toolchain import headers
 
 import autocomp
 from autocomp.errors import UnsupportedOp
+from autocomp.simulate.ascend_model import COMPILER, FLAGS, INCLUDE, AscendExecutor, ModelFailure
 from tests.helpers import fresh
-from tests.helpers.ascend_model import COMPILER, FLAGS, INCLUDE, AscendExecutor, ModelFailure
 from tests.helpers.device_graphs import GRAPHS, graph
 
 needs_compiler = pytest.mark.skipif(not COMPILER, reason="no g++")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import autocomp
-from tests.helpers.ascend_model import COMPILER, AscendExecutor
+from autocomp.simulate.ascend_model import COMPILER, AscendExecutor
 from tests.helpers.device_graphs import graph
 
 LARGE = graph({"a": "f16[8192, 8192]", "b": "f16[8192, 8192]"}, "%0 = add(a, b)")

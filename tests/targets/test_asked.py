@@ -7,9 +7,9 @@ import pytest
 import autocomp
 from autocomp.cost.work import Cost
 from autocomp.runtime.program import build_program
+from autocomp.simulate.simt_model import ModelExecutor
 from tests.helpers.device_graphs import graph
 from tests.helpers.schedules import by_hand
-from tests.helpers.simt_model import ModelExecutor
 
 NORM = {"x": "f16[3, 2048]", "g": "f16[2048]", "b": "f16[2048]"}
 

@@ -11,9 +11,9 @@ from autocomp.ir.reference import evaluate
 from autocomp.ir.rounding import round_casts
 from autocomp.ir.scalar import convert
 from autocomp.ir.types import DTYPES, DType
-from tests.helpers.ascend_model import AscendExecutor
+from autocomp.simulate.ascend_model import AscendExecutor
+from autocomp.simulate.simt_model import COMPILER, ModelExecutor
 from tests.helpers.device_graphs import graph
-from tests.helpers.simt_model import COMPILER, ModelExecutor
 
 pytestmark = pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
 TARGETS = ["cpu", "cuda:h200", "maca:c500"]

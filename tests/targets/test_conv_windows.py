@@ -14,11 +14,11 @@ from autocomp.cost.chip import load_chip
 from autocomp.cost.demand import demand_of
 from autocomp.cost.tiles import tile_of
 from autocomp.errors import UnsupportedOp
+from autocomp.simulate.simt_model import COMPILER, ModelExecutor
 from tests.helpers import fresh
 from tests.helpers.device_graphs import graph
 from tests.helpers.goldens import patch
 from tests.helpers.schedules import by_hand
-from tests.helpers.simt_model import COMPILER, ModelExecutor
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler on PATH")
 

@@ -13,10 +13,10 @@ import autocomp
 from autocomp.cost.work import Cost
 from autocomp.egraph.parts import merged, split_calls
 from autocomp.runtime.program import build_program
+from autocomp.simulate.simt_model import ModelExecutor
 from tests.helpers import fresh
 from tests.helpers.device_graphs import graph
 from tests.helpers.schedules import by_hand
-from tests.helpers.simt_model import ModelExecutor
 
 STORED = {"f16": np.dtype("f2"), "bf16": np.dtype(ml_dtypes.bfloat16)}
 

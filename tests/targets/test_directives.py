@@ -14,12 +14,12 @@ from autocomp.ir.schedule import Schedule
 from autocomp.ir.schedule_text import parse
 from autocomp.options import Options
 from autocomp.rewrite import load_rules
+from autocomp.simulate.simt_model import COMPILER, ModelExecutor
 from autocomp.tune.bisect import Request, fired
 from autocomp.tune.space import legal_points
 from tests.helpers import fresh
 from tests.helpers.device_graphs import attention, gemm, graph
 from tests.helpers.schedules import by_hand
-from tests.helpers.simt_model import COMPILER, ModelExecutor
 
 TEAM = {"roles": "warp_specialise", "workers": 2, "stages": 3, "persistent": True}
 WEIGHTS = """graph g

@@ -10,7 +10,7 @@ import pytest
 import autocomp
 from autocomp.ir.scalar import SCALAR, apply
 from autocomp.ir.types import BOOL, DTYPES, F64, I32, DType
-from tests.helpers.simt_model import COMPILER, ModelExecutor
+from autocomp.simulate.simt_model import COMPILER, ModelExecutor
 
 needs_compiler = pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
 TYPES = ["f16", "bf16", "f32", "f64", "i8", "i16", "i32", "i64", "u8", "u32", "u64", "bool"]

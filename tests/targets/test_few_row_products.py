@@ -7,8 +7,8 @@ from random import Random
 import pytest
 
 import autocomp
+from autocomp.simulate.simt_model import COMPILER, ModelExecutor, compile_model
 from tests.helpers.device_graphs import graph
-from tests.helpers.simt_model import COMPILER, ModelExecutor, compile_model
 
 RULE = "algebra/few-rows-times-matrix"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from autocomp.runtime.inputs import random_inputs
+from autocomp.simulate.simt_model import COMPILER, ModelExecutor
 from tests.helpers.goldens import OTHERS, SMALL
-from tests.helpers.simt_model import COMPILER, ModelExecutor
 
 FOLDER = Path(__file__).parents[1] / "golden"
 

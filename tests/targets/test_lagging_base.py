@@ -13,13 +13,13 @@ from autocomp.targets.cuda.emit import rounds_products
 
 import autocomp
 from autocomp.ir.schedule import Schedule
+from autocomp.simulate.simt_model import COMPILER, ModelExecutor
 from autocomp.tile import meaning
 from autocomp.tile.derive import derive
 from autocomp.tile.text import parse, show
 from tests.helpers.device_graphs import attention, graph
 from tests.helpers.goldens import four_warpgroups
 from tests.helpers.schedules import by_hand
-from tests.helpers.simt_model import COMPILER, ModelExecutor
 
 ROWS = 200
 GOLDEN = Path(__file__).parents[1] / "golden" / "cuda" / "attention_four_warpgroups.h200.cu"

@@ -6,8 +6,8 @@ import pytest
 
 import autocomp
 from autocomp.ir.types import F16
+from autocomp.simulate.simt_model import COMPILER, ModelExecutor
 from tests.helpers.nets import residual_net
-from tests.helpers.simt_model import COMPILER, ModelExecutor
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler on PATH")
 

@@ -8,9 +8,9 @@ import pytest
 
 import autocomp
 from autocomp.errors import DoesNotFit
+from autocomp.simulate.simt_model import COMPILER, ModelExecutor
 from tests.helpers.device_graphs import GRAPHS
 from tests.helpers.schedules import by_hand
-from tests.helpers.simt_model import COMPILER, ModelExecutor
 
 MASKED = """graph g
 input x: f16[50000, 65000]

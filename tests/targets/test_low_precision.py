@@ -14,9 +14,9 @@ from onnx import TensorProto, helper
 import autocomp
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.body import Contract, postorder
+from autocomp.simulate.simt_model import COMPILER
 from tests.helpers.device_graphs import four_bits, graph, widened
 from tests.helpers.schedules import by_hand
-from tests.helpers.simt_model import COMPILER
 from tests.targets.test_cuda import needs_nvrtc
 from tests.targets.test_on_cpu_model import check, specialised
 

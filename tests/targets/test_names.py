@@ -19,8 +19,8 @@ from autocomp.ir.affine import Aff
 from autocomp.ir.builder import Builder
 from autocomp.ir.ops import OPS
 from autocomp.ir.types import F32, Sym, TensorType
+from autocomp.simulate.simt_model import COMPILER
 from benchmarks.random_graphs import check
-from tests.helpers.simt_model import COMPILER
 
 TWO = ("graph g\ndim {0} in 1..400\ninput x: f32[{0}, 40]\ninput w: f32[40, 24]\n"
        "%0 = matmul(x, w)\n%1 = softmax(%0, axes=[0])\noutput y = %1\n")  # fmt: skip

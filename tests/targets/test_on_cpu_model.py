@@ -11,10 +11,10 @@ import pytest
 import autocomp
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import dtype_of
+from autocomp.simulate.simt_model import COMPILER, ModelExecutor, ModelFailure
 from tests.helpers import fresh
 from tests.helpers.device_graphs import GRAPHS, WAVES, WAVES_SCHEDULE, gemm, graph
 from tests.helpers.schedules import by_hand
-from tests.helpers.simt_model import COMPILER, ModelExecutor, ModelFailure
 
 pytestmark = pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
 TARGETS = ["cuda:a100", "cuda:h200", "maca:c500"]

@@ -9,8 +9,8 @@ import autocomp
 from autocomp.errors import DoesNotFit
 from autocomp.frontends.text import parse
 from autocomp.runtime.verify import compare
+from autocomp.simulate.simt_model import COMPILER, ModelExecutor
 from tests.helpers.device_graphs import graph
-from tests.helpers.simt_model import COMPILER, ModelExecutor
 
 SHORT = {
     "relu": graph({"x": "f16[S, 7]"}, "%0 = relu(x)"),

@@ -9,7 +9,7 @@ import re
 import numpy as np
 import pytest
 
-from tests.helpers.simt_model import COMPILER, launch, load
+from autocomp.simulate.simt_model import COMPILER, launch, load
 
 pytestmark = pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
 

@@ -9,9 +9,9 @@ import pytest
 
 import autocomp
 from autocomp.ir.ops.data import IN_TURN
+from autocomp.simulate.ascend_model import AscendExecutor
+from autocomp.simulate.simt_model import COMPILER, ModelExecutor
 from tests.helpers import fresh
-from tests.helpers.ascend_model import AscendExecutor
-from tests.helpers.simt_model import COMPILER, ModelExecutor
 
 TYPES = {"f32": "f4", "f16": "f2", "bf16": ml_dtypes.bfloat16, "i32": "i4", "i8": "i1", "u8": "u1"}
 needs_compiler = pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")

@@ -9,10 +9,10 @@ import pytest
 
 import autocomp
 from autocomp.runtime.cuda import started_early
+from autocomp.simulate.simt_model import COMPILER, ModelExecutor, ModelFailure
 from tests.helpers import fresh
 from tests.helpers.device_graphs import GRAPHS
 from tests.helpers.schedules import by_hand
-from tests.helpers.simt_model import COMPILER, ModelExecutor, ModelFailure
 from tests.helpers.split_depth import AHEAD, weights
 
 NAMES = ["gemm_bias_gelu", "attention_f16", "softmax", "softmax_wide", "layer_norm_odd", "transpose", "swiglu", "conv_window", "embedding"]

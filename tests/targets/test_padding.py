@@ -7,10 +7,10 @@ import pytest
 
 import autocomp
 from autocomp.ir.reference import evaluate
+from autocomp.simulate.simt_model import COMPILER, ModelExecutor
 from tests.helpers import fresh
 from tests.helpers.device_graphs import conv, gemm, graph, turned
 from tests.helpers.schedules import by_hand
-from tests.helpers.simt_model import COMPILER, ModelExecutor
 from tests.helpers.split_depth import split
 
 pytestmark = pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")

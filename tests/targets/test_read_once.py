@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import autocomp
+from autocomp.simulate.simt_model import COMPILER
 from tests.helpers.device_graphs import attention, gemm, graph
-from tests.helpers.simt_model import COMPILER
 from tests.targets.test_cuda import needs_nvrtc
 from tests.targets.test_low_precision import deep_bits
 from tests.targets.test_on_cpu_model import check

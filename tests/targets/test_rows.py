@@ -10,9 +10,9 @@ import pytest
 import autocomp
 from autocomp.errors import DoesNotFit, UnsupportedOp
 from autocomp.ir.schedule import Schedule
+from autocomp.simulate.simt_model import COMPILER, ModelExecutor, ModelFailure
 from tests.helpers.device_graphs import graph
 from tests.helpers.schedules import by_hand
-from tests.helpers.simt_model import COMPILER, ModelExecutor, ModelFailure
 
 pytestmark = pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
 

@@ -7,9 +7,9 @@ import re
 import pytest
 
 import autocomp
+from autocomp.simulate.simt_model import COMPILER, ModelExecutor
 from tests.helpers import fresh
 from tests.helpers.device_graphs import graph
-from tests.helpers.simt_model import COMPILER, ModelExecutor
 
 BANKS, WORD, QUARTER = 32, 4, 8  # lanes whose 16 bytes fill the banks
 BY_ROWS = "%1 = transpose(b, perm=[1, 0])\n%0 = matmul(a, %1)"  # both factors are contiguous along depth

@@ -12,13 +12,13 @@ from autocomp.errors import AutocompError, ModelError, UnsupportedOp
 from autocomp.ir.scans import as_statistic, is_running
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.schedule_text import parse as parse_schedule
+from autocomp.simulate.simt_model import COMPILER, ModelExecutor
 from autocomp.tile.check_once import problems
 from autocomp.tile.derive import derive
 from autocomp.tile.meaning import run
 from autocomp.tile.text import parse, show
 from tests.helpers import fresh
 from tests.helpers.device_graphs import graph
-from tests.helpers.simt_model import COMPILER, ModelExecutor
 
 KINDS = ("", ", exclusive=1", ", reverse=1", ", exclusive=1, reverse=1")
 

@@ -7,9 +7,9 @@ import pytest
 
 import autocomp
 from autocomp.errors import ModelError
+from autocomp.simulate.simt_model import COMPILER, ModelExecutor
 from tests.helpers import fresh
 from tests.helpers.device_graphs import graph
-from tests.helpers.simt_model import COMPILER, ModelExecutor
 
 NUMPY = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 

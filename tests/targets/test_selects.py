@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import autocomp
+from autocomp.simulate.simt_model import COMPILER, ModelExecutor, compile_model
 from tests.helpers.device_graphs import graph
-from tests.helpers.simt_model import COMPILER, ModelExecutor, compile_model
 
 ELU = "%e = expm1(x)\n%g = gt(x, const(0.0, f32))\n%y = where(%g, x, %e)"
 

@@ -13,12 +13,12 @@ from autocomp.egraph.parts import merged, split_calls
 from autocomp.ir.schedule import Schedule
 from autocomp.runtime.inputs import random_inputs
 from autocomp.runtime.program import build_program
+from autocomp.simulate.simt_model import ModelExecutor, ModelFailure
 from autocomp.tile.derive import derive
 from autocomp.tile.text import show
 from tests.helpers import fresh
 from tests.helpers.device_graphs import graph
 from tests.helpers.schedules import by_hand
-from tests.helpers.simt_model import ModelExecutor, ModelFailure
 
 
 def latent(batch: int, heads: int, keys: int, width: int, turned: int) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import autocomp
+from autocomp.simulate.simt_model import COMPILER, ModelExecutor
 from tests.helpers import fresh
 from tests.helpers.device_graphs import conv, gemm
-from tests.helpers.simt_model import COMPILER, ModelExecutor
 
 SMALL = {
     "10x20": gemm(10, 20, 4001),

@@ -10,10 +10,10 @@ import pytest
 import autocomp
 from autocomp.frontends.text import parse
 from autocomp.ir.reference import evaluate
+from autocomp.simulate.ascend_model import AscendExecutor
+from autocomp.simulate.simt_model import COMPILER, ModelExecutor
 from tests.helpers import fresh
-from tests.helpers.ascend_model import AscendExecutor
 from tests.helpers.device_graphs import graph
-from tests.helpers.simt_model import COMPILER, ModelExecutor
 
 pytestmark = pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
 GPUS = pytest.mark.parametrize("target", ["cuda:h200", "maca:c500"])

@@ -14,9 +14,9 @@ from autocomp.targets import load_target
 
 import autocomp
 from autocomp.errors import DoesNotFit, UnsupportedOp
+from autocomp.simulate.simt_model import COMPILER, ModelExecutor, ModelFailure
 from tests.helpers.device_graphs import gemm
 from tests.helpers.schedules import by_hand
-from tests.helpers.simt_model import COMPILER, ModelExecutor, ModelFailure
 from tests.helpers.split_depth import CASES, FEW, FEW_ROWS, STREAM, STREAMS, TWO, split, stream
 
 needs_compiler = pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")

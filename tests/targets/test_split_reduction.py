@@ -18,10 +18,10 @@ from autocomp.ir.parts import pieces, together, why_not_parts
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import F32, I64, TensorType
 from autocomp.runtime.program import build_program
+from autocomp.simulate.simt_model import ModelExecutor, ModelFailure
 from tests.helpers import fresh
 from tests.helpers.device_graphs import attention, gemm, graph
 from tests.helpers.schedules import by_hand
-from tests.helpers.simt_model import ModelExecutor, ModelFailure
 
 ROWS, LONG = 3, 1009
 FREE = Cost(0.0, "nothing", ())

@@ -12,9 +12,9 @@ from autocomp.ir.affine import aff
 from autocomp.ir.body import Axis
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.schedule_text import parse as parse_schedule
+from autocomp.simulate.simt_model import COMPILER, ModelExecutor, compile_model
 from autocomp.tile.check_once import problems
 from autocomp.tile.derive import derive
-from tests.helpers.simt_model import COMPILER, ModelExecutor, compile_model
 
 INT8 = """%f = cast(x, to="f32")
 %a = abs(%f)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import autocomp
+from autocomp.simulate.ascend_model import COMPILER
 from benchmarks.text_mutants import Mutant, guarded, mutants, subject, verdict
-from tests.helpers.ascend_model import COMPILER
 from tests.helpers.device_graphs import GRAPHS
 
 needs_compiler = pytest.mark.skipif(not COMPILER, reason="no g++")

@@ -9,10 +9,10 @@ from autocomp.targets.cuda.target import CudaTarget
 
 import autocomp
 from autocomp.cost.chip import load_chip
+from autocomp.simulate.simt_model import COMPILER, ModelExecutor, ModelFailure
 from tests.helpers import fresh
 from tests.helpers.device_graphs import gemm, graph
 from tests.helpers.schedules import by_hand
-from tests.helpers.simt_model import COMPILER, ModelExecutor, ModelFailure
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler on PATH")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import autocomp
+from autocomp.simulate.simt_model import ModelExecutor
 from tests.helpers.device_graphs import graph
-from tests.helpers.simt_model import ModelExecutor
 
 BODIES = {
     "turned first": "%0 = transpose(x, perm=[1, 0])\n%1 = add(%0, y)",

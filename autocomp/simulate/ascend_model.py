@@ -1,0 +1,160 @@
+"""Printed Ascend C kernels on the CPU model of include/ascend: compiled for this host, run on poisoned outputs, faults reported."""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from autocomp.ir.reference import input_sizes
+from autocomp.runtime.executor import constants_of, shape_of
+from autocomp.simulate.compiler import ModelFailure, compile_all, found, include, of_target
+from autocomp.targets.source import KernelSource
+
+MODEL = include() / "ascend"
+HEADER = of_target("ascend") / "autocomp_ascend.h"
+INCLUDE = [f"-I{MODEL}", f"-I{HEADER.parent}"]
+COMPILER = " ".join(found())
+NATIVE = ["-mf16c"] if platform.machine() == "x86_64" else []
+FLAGS = ["-std=c++17", "-O0", *NATIVE, "-Wall", "-Wno-unused-variable", "-Wno-unused-function", "-shared", "-fPIC", "-pthread"]
+PATTERN = 0xFF  # NaN in every floating type
+
+
+@lru_cache(maxsize=1)
+def precompiled() -> tempfile.TemporaryDirectory[str]:
+    """A folder with the headers' compiled form, made once a process: it is most of a kernel's build. Raises BuildError."""
+    folder = tempfile.TemporaryDirectory(prefix="autocomp-model-")
+    outer = Path(folder.name) / HEADER.name
+    outer.write_text(f'#include "{HEADER}"\n')
+    out = Path(f"{outer}.gch")
+    flags = [f for f in FLAGS if f != "-shared"]
+    compile_all([[*flags, *INCLUDE, "-x", "c++-header", str(outer), "-o", str(out)]], [out], Path(folder.name))
+    return folder
+
+
+ALLOW = """
+extern "C" void model_allow(const uint8_t **from, const long *bytes, int n) {  // the tensors in memory: nothing else may be used
+  model::allowed.clear();
+  for (int i = 0; i < n; ++i) model::allowed.push_back({from[i], from[i] + bytes[i]});
+}
+"""
+
+
+def unchanged(text: str) -> str:
+    """A text as it is."""
+    return text
+
+
+@dataclass
+class AscendExecutor:
+    """Runs a program's kernels in order. `edit` changes a kernel's text first (to see faults found), `edit_header` the target's device
+    header; `blocks` overrides the launch."""
+
+    program: Any
+    folder: Path
+    edit: Callable[[str], str] = unchanged
+    edit_header: Callable[[str], str] | None = None
+    blocks: int = 0
+    library: Any = None
+
+    def run(self, feed: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """Outputs by name; every tensor that no input fills is poisoned first."""
+        calls = self.program.calls
+        values = input_sizes(calls.source, feed)
+        tensors = {n.attrs["name"]: np.ascontiguousarray(feed[n.attrs["name"]]) for n in calls.source.inputs} | constants_of(calls)
+        for c in calls.calls:
+            source = self.program.printed[c.kernel.name]
+            for a in (*source.inputs, *source.outputs):
+                n = c.args[a]
+                if n not in tensors:
+                    t = calls.tensors[n]
+                    raw = np.full(int(np.prod(shape_of(t, values))) * t.dtype.bytes, PATTERN, np.uint8)
+                    tensors[n] = raw.view(t.dtype.numpy).reshape(shape_of(t, values))
+            self.start(source, [tensors[c.args[a]] for a in (*source.inputs, *source.outputs)], values)
+        return {name: tensors[t].copy() for name, t in calls.outputs}
+
+    def start(self, source: KernelSource, arrays: list[np.ndarray], values: Mapping[str, int]) -> None:
+        """One kernel. Raises ModelFailure with what the model saw, BuildError where it is no text for this model."""
+        assert source.launch is not None
+        if source.launch.workspace:
+            arrays = [*arrays, np.full(source.launch.workspace, 0xFF, np.uint8)]
+        if self.library is None:
+            self.library = self.build()
+        run = getattr(self.library, f"run_{source.entry}")
+        run.restype = ctypes.c_char_p
+        pointers = (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays))
+        self.library.model_allow(pointers, (ctypes.c_long * len(arrays))(*(a.nbytes for a in arrays)), len(arrays))
+        sizes = (ctypes.c_int64 * max(1, len(source.sizes)))(*(values[s] for s in source.sizes))
+        said = run(pointers, self.blocks or source.launch.blocks(values)[0], sizes).decode()
+        if said:
+            raise ModelFailure(said.strip(), where=f"kernel {source.name}")
+
+    def build(self) -> Any:
+        """All kernels of the program as one library."""
+        sources = {s.entry: s for s in self.program.printed.values()}
+        path = self.folder / "kernels.cpp"
+        names = dict.fromkeys(h for source in sources.values() for h in source.headers)
+        head = [*(f'#include "{h}"' for h in names), "static std::string all;", ALLOW]
+        path.write_text("\n".join([*head, *map(self.text, sources.values())]))
+        out = path.with_suffix(".so")
+        if self.edit_header:
+            (self.folder / HEADER.name).write_text(self.edit_header(HEADER.read_text()))
+        first = str(self.folder) if self.edit_header else precompiled().name
+        compile_all([[*FLAGS, f"-I{first}", *INCLUDE, str(path), "-o", str(out)]], [out], self.folder)
+        return ctypes.CDLL(str(out))
+
+    def text(self, source: KernelSource) -> str:
+        """A kernel, changed by `edit`, and what starts it."""
+        comment, end, code = source.text.partition("*/")
+        return f'''{comment}{end}{self.edit(code)}
+extern "C" const char *run_{source.entry}(GM_ADDR *a, int blocks, int64_t *sizes) {{
+  {started(source)}
+  all.clear();
+  for (auto &f : model::found) all += f + "\\n";
+  return all.c_str();
+}}
+'''
+
+
+def started(source: KernelSource) -> str:
+    """C++ that runs a kernel on `blocks` blocks; `a` has its pointers."""
+    assert source.launch is not None
+    n = len(source.inputs + source.outputs)
+    given = [*(f"a[{i}]" for i in range(n + bool(source.launch.workspace))), *(f"sizes[{i}]" for i in range(len(source.sizes)))]
+    pointers = ", ".join(given)
+    mixed, cube = ("true" if f"KERNEL_TYPE_{t}" in source.text else "false" for t in ("MIX", "AIC_ONLY"))
+    memory = f"a[{n}], {source.launch.workspace}" if source.launch.workspace else "nullptr, 0"
+    return f"model::launch(blocks, {mixed}, {cube}, {memory}, [&] {{ {source.entry}({pointers}); }});"
+
+
+def build_folder(program: Any, folder: Path, build: Path) -> Path:
+    """The launcher of a saved folder, with the model in place of CANN: its generated headers start the kernels of the folder.
+
+    Returns the executable, which exits 3 with what the model saw where a kernel is at fault. Raises BuildError.
+    """
+    for file, source in zip(program.printed, program.printed.values()):
+        n = len(source.inputs + source.outputs) + bool(source.launch.workspace)
+        assert not source.sizes, "the launcher's model passes no sizes"
+        (build / f"aclrtlaunch_{source.entry}.h").write_text(f'''#pragma once
+#include "{folder / file}.cpp"
+#define ACLRT_LAUNCH_KERNEL(name) aclrtlaunch_##name
+template <typename... P> int aclrtlaunch_{source.entry}(int blocks, void *, P... pointers) {{
+  static_assert(sizeof...(P) == {n}, "arguments of {source.entry}");
+  GM_ADDR a[] = {{(GM_ADDR)pointers...}};
+  {started(source)}
+  for (auto &f : model::found) fprintf(stderr, "{source.entry}: %s\\n", f.c_str());
+  if (!model::found.empty()) exit(3);
+  return 0;
+}}
+''')
+    out = build / "program"
+    flags = [*(f for f in FLAGS if f not in ("-shared", "-fPIC")), f"-I{build}", f"-I{folder}", INCLUDE[0]]
+    compile_all([[*flags, str(folder / "launcher.cpp"), "-o", str(out)]], [out], build)
+    return out
