@@ -18,18 +18,20 @@ from autocomp.targets.source import Launch, TensorMap
 
 @dataclass(frozen=True)
 class Api:
-    """How a vendor spells what a launcher needs. `prefix`: of the runtime's functions."""
+    """How a vendor spells what a launcher needs. `prefix`: of the runtime's functions; `asked`: bytes of shared memory that a block has to
+    be allowed first."""
 
     prefix: str
     include: str
     suffix: str
     compiler: str
     build: str
+    asked: int = 48 * 1024 + 1
 
 
 APIS = {
     "cuda": Api("cuda", "#include <cuda.h>\n#include <cuda_runtime.h>", "cu", "nvcc", "-O3 -std=c++17 -gencode arch={virtual},code={arch}"),
-    "maca": Api("mc", "#include <mc_runtime.h>", "maca", "mxcc", "-x maca -O3 -std=c++17 -offload-arch={arch}"),
+    "maca": Api("mc", "#include <mc_runtime.h>", "maca", "mxcc", "-x maca -O3 -std=c++17 -offload-arch={arch}", 64 * 1024),
 }
 MAPS = """
 static ac_tensor_map tensor_map(int type, int rank, void *at, const cuuint64_t *dims, const cuuint64_t *strides, const cuuint32_t *box,
@@ -175,9 +177,9 @@ def _launch(program: Any, api: Api, i: int, call: Any, values: Mapping[str, int]
     for n, m in enumerate(launch.maps):
         lines.append(f"    const ac_tensor_map map{n} = {_map(m, f't{index[call.args[m.argument]]}', values)};")
         arguments.append(f"map{n}")
-    if launch.shared > 48 * 1024 and api.prefix == "cuda":
-        attribute = "cudaFuncAttributeMaxDynamicSharedMemorySize"
-        lines.append(f'    check(cudaFuncSetAttribute({source.entry}, {attribute}, {launch.shared}), "shared memory");')
+    if launch.shared >= api.asked:
+        kernel, attribute = source.entry, f"{api.prefix}FuncAttributeMaxDynamicSharedMemorySize"
+        lines.append(f'    check({api.prefix}FuncSetAttribute((const void *){kernel}, {attribute}, {launch.shared}), "shared memory");')
     what = f'"{source.entry} (call {i})"'
     if launch.cluster > 1:
         lines += _together(source.entry, launch, blocks, arguments, what)

@@ -113,3 +113,15 @@ def test_a_program_with_opaque_kernels_says_why_there_is_no_launcher(tmp_path):
 
 
 OPAQUE = graph({"x": "f32[8, 64]"}, "%0 = topk(x, k=3, axis=1)")
+
+
+@pytest.mark.parametrize(("target", "prefix", "most"), [("cuda:a100", "cuda", 48 * 1024), ("maca:c500", "mc", 64 * 1024 - 1)])
+def test_a_block_is_allowed_its_shared_memory(target, prefix, most, tmp_path):
+    """The runtimes launch a block with so many bytes and no more, unless they were told."""
+    program = autocomp.optimize(graph({"a": "f16[512, 512]", "b": "f16[512, 512]"}, "%0 = matmul(a, b)"), target=target)
+    (source,) = program.printed.values()
+    text = next(program.save(tmp_path / "out").glob("launcher.*")).read_text()
+    attribute = f"{prefix}FuncAttributeMaxDynamicSharedMemorySize"
+    asked = f"{prefix}FuncSetAttribute((const void *){source.entry}, {attribute}, {source.launch.shared})"
+    assert (asked in text) == (source.launch.shared > most), source.launch.shared
+    assert source.launch.shared > most
