@@ -8,10 +8,27 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+FORMAT = "autocomp trace 1"  # another number where a field is renamed or means something else; new ones come without
+# kind -> fields that its data has always, with their JSON types; events may have more
+KINDS: dict[str, dict[str, str]] = {
+    "stage": {},  # name: the stage; seconds: what it took; data: its figures
+    "phase": {"terms": "integer", "fired": "integer"},  # name: a phase of rules
+    "rule": {"phase": "string", "count": "integer"},  # name: a rule that fired
+    "reject": {},  # name: a rule that was refused; reason or why, count, the phase, the kernel or the place
+    "budget": {},  # name: what reached a limit, which data has; or what a deadline left undone
+    "cut": {"area_flow": "number", "exact_area": "number", "by_products": "integer", "cuts": "integer"},  # the cover
+    "alternatives": {"flow": "number", "forms": "array", "others": "array"},  # name: a stored tensor
+    "chain": {"reasons": "array", "steps": "array", "steps_in_all": "integer"},  # name: a stored tensor; how its kernel came about
+    "schedule": {},  # name: a kernel; candidates, the rule, runners_up, bound; or the moves of a recurrence
+    "directive": {"kernel": "string", "directive": "string", "used": "boolean"},  # name: the rule that gave it
+    "tuned": {"used": "boolean", "text": "string"},  # name: a kernel, or `program`
+    "note": {"text": "string"},  # name: who says it
+}
+
 
 @dataclass(frozen=True)
 class Event:
-    """kind: stage | phase | rule | reject | budget | cut | alternatives | schedule | directive | tuned | note; `data` is JSON-able."""
+    """`kind`: one of KINDS; `data` is JSON-able."""
 
     kind: str
     name: str
