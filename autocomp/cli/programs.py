@@ -124,6 +124,7 @@ def run(
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the outputs as .npz.")] = None,
     repeat: Annotated[int, typer.Option("--repeat", min=1, help="Timed calls.")] = 10,
+    simulate: Annotated[bool, typer.Option("--simulate", help="Run on a CPU model of the chip's machine; times are predictions.")] = False,
     verify: Verify = True,
     tuned: Tuned = True,
     as_json: Json = False,
@@ -131,7 +132,11 @@ def run(
     """Compile MODEL, run it and time each kernel.
 
     Example: autocomp run model.onnx --inputs x.npz -o y.npz
+
+    Example: autocomp run model.onnx --target ascend:910b --simulate
     """
+    from contextlib import nullcontext
+
     import numpy as np
 
     from autocomp.report.tables import deadline_cuts, kernel_rows, kernel_table, remarks
@@ -139,15 +144,21 @@ def run(
     from autocomp.targets import load_target
 
     check_outputs(output=output)
-    if why := load_target(choice.target).why_not_runnable():
+    if simulate:
+        from autocomp.simulate.program import check_target, simulated
+
+        check_target(load_target(choice.target).name)
+    elif why := load_target(choice.target).why_not_runnable():
         raise AutocompError(f"target {choice.target} cannot run here: {why}",
-                            hint="`autocomp optimize -o DIR` writes a folder that builds on the device's machine")  # fmt: skip
+                            hint="`autocomp optimize -o DIR` writes a folder that builds on the device's machine; --simulate runs it on a "
+                                 "model of the machine")  # fmt: skip
     choice.start()
     program = choice.compile(model, as_json, tuned)
     feed = load_npz(inputs) if inputs is not None else random_inputs(program.graph, seed=0)
-    checked = _check(program, as_json) if verify else None
-    values = program.run(feed)
-    timing = program.profile(feed, repeat=repeat)
+    with simulated(program) if simulate else nullcontext():
+        checked = _check(program, as_json) if verify else None
+        values = program.run(feed)
+        timing = None if simulate else program.profile(feed, repeat=repeat)
     if output is not None:
         save_npz(output, values)
     if as_json:
@@ -155,7 +166,8 @@ def run(
             json.dumps(
                 {
                     "outputs": {k: list(np.shape(v)) for k, v in values.items()},
-                    "seconds": timing.total,
+                    "seconds": None if timing is None else timing.total,
+                    "predicted_seconds": program.predicted,
                     "kernels": kernel_rows(program, timing),
                     "verified": checked,
                     "deadline": deadline_cuts(program),
@@ -167,6 +179,9 @@ def run(
     out.print(kernel_table(program, timing))
     for line in remarks(program):
         out.print(line, soft_wrap=True)
+    if simulate:
+        out.print(f"simulated on a CPU model of {program.target.name}, no chip was used; the cost model predicts "
+                  f"{program.predicted * 1e6:.2f} us a call", soft_wrap=True)  # fmt: skip
     for k, v in values.items():
         out.print(f"{k}: {v.dtype}{list(v.shape)}")
     if output is not None:
