@@ -41,7 +41,7 @@ def kernel_graph(c: Cover, s: Subject, graph: Graph) -> KernelGraph:
                           body=tuple(sorted(cut.heavy if len(cut.heavy) > 1 else cut.nodes)),
                           feeds=_feeds(s, cut) if len(cut.heavy) > 1 else (),
                           factors=tuple((h, n) for h in sorted(cut.heavy) for n in _factors(s, cut, h)),
-                          computes=model.of([x, *makers.get(x, [])], cut)))  # fmt: skip
+                          computes=model.of([x, *makers.get(x, [])], cut), expected=cut.time))  # fmt: skip
     tensors = {n: s.types[k] for k, n in names.items()}
     constants = {names[k]: _constant_graph(s, k, graph) for k in sorted(names) if k in s.memory and _is_folded(s, k)}
     inputs = tuple(n.attrs["name"] for n in graph.inputs)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from autocomp.egraph.kernel_memo import ScheduleMemo
 
 COVERS = 12  # that are tried
+DEAR = 2.0  # times a body's price in the cover beyond which its schedules refute it
+WORTH = 0.1  # of the program's seconds that such a body takes at least
 
 
 def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: Trace, admit: choose.Admit,
@@ -35,9 +37,9 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
 
     `admit` raises UnsupportedOp or DoesNotFit for a schedule that the target cannot print. Where it does so for all of a kernel's, the
     next cover computes no such body in one kernel: first it stores what feeds the body's reductions. It also looks for one where a body
-    of several operations has only the form of element after element or makes a product's factor at some cost, and the cheapest of the
-    covers is taken. Raises the first kernel's
-    refusal where none is left.
+    of several operations has only the form of element after element, makes a product's factor at some cost, or is much dearer by its best
+    schedule than the cover took it for (columns too long for a core, whose second pass reads memory again); the cheapest of the covers
+    is taken. Raises the first kernel's refusal where none is left.
     """
     without: frozenset[frozenset[int]] = frozenset()
     first: AutocompError | None = None
@@ -66,6 +68,7 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
         slow = {s for s in kernels if s in schedules and schedules[s][0].instruction == SCALAR}
         avoided = {w for c in calls.calls if c.kernel.signature in refused for w in _avoided(c)}
         avoided |= {w for c in calls.calls if c.kernel.signature in slow and (c.feeds or len(c.body) > 1) for w in _avoided(c)}
+        avoided |= {w for c in _dear(calls, schedules) for w in _avoided(c)}
         avoided |= {frozenset(w) for c in calls.calls if c.factors and _makes_factors(c.kernel) for w in c.factors}
         if not refused and avoided <= without:
             break
@@ -74,6 +77,14 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
         return best[1], {s: schedules[s] for s in dict.fromkeys(c.kernel.signature for c in best[1].calls if not c.kernel.opaque)}
     assert first is not None
     raise first
+
+
+def _dear(calls: KernelGraph, schedules: dict[str, tuple[Schedule, Cost]]) -> list[Call]:
+    """Bodies of several operations whose schedules all take much longer than the cover counted, and a good part of the program; of those
+    that make a product's factors `_makes_factors` judges."""
+    seconds = [(c, schedules[c.kernel.signature][1].seconds) for c in calls.calls if c.kernel.signature in schedules]
+    total = sum(s for _, s in seconds)
+    return [c for c, s in seconds if len(c.body) > 1 and not c.factors and s > DEAR * c.expected and s >= WORTH * total]
 
 
 def _makes_factors(k: Kernel) -> bool:

@@ -75,6 +75,7 @@ class Call:
     that make the kernel what it is: its reductions where it has several, else all; a cover that does without them has other kernels.
     `feeds`: where it has several, the nodes that compute what the first of them read; a cover may store these and keep the kernel.
     `factors`: (a contraction, a node that makes a factor of it) of each; a cover may store these and keep the rest of the kernel.
+    `expected`: its seconds by the cover's price, which knows no schedule.
     `computes`: the nodes of the source graph that it computes, as numbers in `source.nodes()`; one node may be in several kernels, and
     `ir.places` says what the model calls them.
     """
@@ -89,6 +90,7 @@ class Call:
     feeds: tuple[int, ...] = field(default=(), compare=False)
     factors: tuple[tuple[int, int], ...] = field(default=(), compare=False)
     computes: tuple[int, ...] = field(default=(), compare=False)
+    expected: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True)
