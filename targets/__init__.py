@@ -26,8 +26,8 @@ class Target(Protocol):
     """What every target gives. `emit` raises UnsupportedOp for what it cannot print, DoesNotFit for what the chip cannot hold.
 
     `admit` raises the same for a schedule, without printing more than it must, and says which of its
-    directives take effect (None: all). A target may have `fits(kernel, schedule)`, which raises what `emit` does where the places of
-    values do not fit, before a line is printed. A target may have `issued(kernel, schedule)`, what the
+    directives take effect (None: all). A target may have `fits(kernel, schedule)`, which raises what `emit` does: by the
+    same places, of a plan that is not ordered or spelt. A target may have `issued(kernel, schedule)`, what the
     kernel issues (cost.issue.Issued) or None where that is not counted: schedules are then priced by it too. `runtime` says what runs
     its programs: "host", "cuda", or "" where only a folder is written. `toolchain` has `missing()`, `key()` and
     `compile(folder, names, out)` (host) or `compile_object(name, text) -> bytes` and `here()`, the same for the device that is here

@@ -32,11 +32,19 @@ def emit(p: TileProgram, chip: Chip, header: tuple[str, ...], bypass: bool = Fal
     """The kernel of a tile program; `bypass`: inputs that are read once may pass L2 by.
 
     Raises UnsupportedOp for what has no instruction here, DoesNotFit with the bytes of a memory."""
+    kernel, planned = fitted(p, chip, bypass)
+    return kernel.source(planned, header)
+
+
+def fitted(p: TileProgram, chip: Chip, bypass: bool = False) -> tuple[Kernel, Planned]:
+    """The first share of rows whose tiles the memories of a core hold and whose queues find flags, with its plan, which is not spelt.
+    Raises as `emit` does."""
     check_products(p)
     short: DoesNotFit | None = None
     for rows in shares(p):
         try:
-            return Kernel(p, chip, rows, past_l2(p, chip) if bypass else ()).source(header)
+            kernel = Kernel(p, chip, rows, past_l2(p, chip) if bypass else ())
+            return kernel, kernel.planned()
         except DoesNotFit as e:
             short = short or e
     assert short is not None
@@ -95,6 +103,17 @@ def in_rounds(p: TileProgram) -> bool:
         s.op == "map" and s.dst in sums | factors for s, _ in walk(p.body))  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Planned:
+    """What the cores do (`parts`), with its flags (`signalled`) and lines that say so, for `tiles` tiles."""
+
+    split: Split
+    parts: dict[str, Body]
+    signalled: dict[str, Body]
+    notes: list[str]
+    tiles: int
+
+
 @dataclass
 class Kernel:
     """One attempt: `rows` a vector core takes at once (0: there is no cube core); tensors `past_l2` are not kept there."""
@@ -104,7 +123,8 @@ class Kernel:
     rows: int
     past_l2: tuple[str, ...] = ()
 
-    def source(self, header: tuple[str, ...]) -> KernelSource:
+    def planned(self) -> Planned:
+        """Raises DoesNotFit where a memory or the flags of a queue are short."""
         p = self.p
         grid = p.body[0].axes if p.body and isinstance(p.body[0], Loop) and p.body[0].kind == "grid" else ()
         inner = p.body[0].body if grid and isinstance(p.body[0], Loop) else p.body
@@ -112,6 +132,11 @@ class Kernel:
         tiles = trips(p, grid)
         parts = self.parts(split, origin(p, grid, "tile"), tiles)
         signalled, notes = plan(parts, {**split.cube.depth, **split.vector.depth}, self.chip)
+        return Planned(split, parts, signalled, notes, tiles)
+
+    def source(self, planned: Planned, header: tuple[str, ...]) -> KernelSource:
+        p, split, parts, signalled, tiles = self.p, planned.split, planned.parts, planned.signalled, planned.tiles
+        notes = list(planned.notes)
         kind = TYPES[tuple(sorted(parts))]
         lines = [f"KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_{kind});", *globals_(p)]
         lines += [f"{b}_g.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);" for b in self.past_l2]

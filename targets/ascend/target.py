@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from autocomp.targets.ascend.api import api, architecture, check, defined
 from autocomp.targets.ascend.element import emit_elements
-from autocomp.targets.ascend.emit import HEADER, emit
+from autocomp.targets.ascend.emit import HEADER, emit, fitted
 from autocomp.targets.ascend.tables import check_types, table
 from autocomp.targets.ascend.toolchain import Toolchain, headers
 from autocomp.targets.source import KernelSource
@@ -50,14 +50,26 @@ class AscendTarget:
         check(out.text, api(architecture(self.toolchain.arch)), own_names(), out.name)
         return out
 
+    def fits(self, kernel: Kernel, schedule: Schedule) -> None:
+        """Raises DoesNotFit or UnsupportedOp for what `emit` refuses: by the tiles in a core's memories and the flags of its queues."""
+        self._check(kernel)
+        if schedule.instruction == SCALAR:
+            emit_elements(kernel, self.chip, ())  # an element at a time, which needs no room
+        else:
+            fitted(derive(kernel, schedule), self.chip)
+
     @sizes_apart
     def printed(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...] = ()) -> KernelSource:
-        self._printed_for(kernel)
-        types = [e.dtype for s in kernel.stores for e in postorder(s.value)]
-        check_types([*types, *(a.type.dtype for a in (*kernel.inputs, *kernel.outputs))], kernel.name, self.chip.title)
+        self._check(kernel)
         if schedule.instruction == SCALAR:
             return emit_elements(kernel, self.chip, header)
         return emit(derive(kernel, schedule), self.chip, header, "evict_first" in schedule.directives)
+
+    def _check(self, kernel: Kernel) -> None:
+        """Raises UnsupportedOp for a kernel that has no text on the chip, whatever its schedule."""
+        self._printed_for(kernel)
+        types = [e.dtype for s in kernel.stores for e in postorder(s.value)]
+        check_types([*types, *(a.type.dtype for a in (*kernel.inputs, *kernel.outputs))], kernel.name, self.chip.title)
 
     def _printed_for(self, kernel: Kernel) -> None:
         """Raises UnsupportedOp where the chip's cores are of a form that no kernel here is printed for."""

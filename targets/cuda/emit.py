@@ -32,6 +32,18 @@ def emit_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: tupl
     Raises UnsupportedOp where the chip or the views do not allow it, DoesNotFit with the numbers of shared memory or registers.
     """
     p = behind_products(p)
+    at, placer, printer = planned_specialised(p, schedule, chip, table, plain, narrow)
+    at.cluster = schedule.cluster
+    return source(p, at, printer, printer.text(), TEAM * (schedule.workers + 1), header, headers, "cu", tuple(placer.maps),
+                  "".join(printer.wrappers.values()), chip.cores * schedule.resident if printer.persistent else 0, schedule.resident,
+                  printer.stream.workspace if printer.stream else 0)  # fmt: skip
+
+
+def planned_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: tuple[Instruction, ...], plain: Instruction,
+                        narrow: bool = False) -> tuple[Placement, TeamPlacer, WarpSpecialisedPrinter]:  # fmt: skip
+    """The statements of the plan of `behind_products(p)`, neither ordered nor spelt, where a block holds all that they place: rings
+    (`fitted_specialised`), then what an epilogue stages, what reductions exchange, and the registers that values have beside factors which
+    are packed and operands which came early. Raises as `emit_specialised` does."""
     at, placer, shared = fitted_specialised(p, schedule, chip, table, plain)
     workers, blocks = placer.workers, chip.cores * schedule.resident
     printer = WarpSpecialisedPrinter(p, at, placer, cluster=schedule.cluster, blocks=blocks, teams=schedule.workers // workers, room=shared,
@@ -42,22 +54,19 @@ def emit_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: tupl
     if printer.persistent and printer.growing:
         raise UnsupportedOp("blocks that stay would take equal numbers of unequal tiles", where=f"kernel {p.name}",
                             hint="one block a tile, the longest first")  # fmt: skip
-    body = printer.body()
+    printer.statements()
     at.bytes = max(at.bytes, placer.reach)
     check_capacity(p, at, shared,
                    register_budget(schedule.workers, schedule.resident)[1] - ADDRESSES + SPARED * (schedule.softmax_overlap == 2),
                    placer.packed(), held_back(printer))  # fmt: skip
-    at.cluster = schedule.cluster
-    return source(p, at, printer, body, TEAM * (schedule.workers + 1), header, headers, "cu", tuple(placer.maps),
-                  "".join(printer.wrappers.values()), blocks if printer.persistent else 0, schedule.resident,
-                  printer.stream.workspace if printer.stream else 0)  # fmt: skip
+    return at, placer, printer
 
 
 def fitted_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: tuple[Instruction, ...],
                        plain: Instruction) -> tuple[Placement, TeamPlacer, float]:  # fmt: skip
     """Where the values of `behind_products(p)` lie, and the bytes of shared memory that a block has, if they hold the rings and the
-    instructions find registers; nothing is printed. What an epilogue stages and the registers that it holds are known when it is printed
-    and come on top. Raises UnsupportedOp where the chip or the views do not allow it, DoesNotFit with the numbers."""
+    instructions find registers. What an epilogue stages and the registers that it holds come on top (`planned_specialised`). Raises
+    UnsupportedOp where the chip or the views do not allow it, DoesNotFit with the numbers."""
     if "warpgroups" not in chip.features or not table:
         raise UnsupportedOp(f"{chip.name} ({chip.arch}) has no warpgroup instructions", where=f"kernel {p.name}")
     workers = 1 if schedule.ping_pong else schedule.workers  # of a tile

@@ -42,19 +42,26 @@ def emit_rows(p: TileProgram, schedule: Schedule, chip: Chip, plain: Instruction
               headers: tuple[str, ...]) -> KernelSource:  # fmt: skip
     """The kernel of blocks that stay, `schedule.resident` on a core. Raises UnsupportedOp for rows that do not come in bulk, DoesNotFit
     with the numbers of slots, shared memory or registers."""
+    at, printer = planned_rows(p, schedule, chip, plain)
+    clusters = int(chip.limits.get(f"clusters_of_{schedule.cluster}", chip.cores // schedule.cluster))
+    blocks = clusters * schedule.cluster * schedule.resident
+    return source(p, at, printer, printer.text(), schedule.threads, header, headers, "cu", at_most=blocks, resident=schedule.resident)
+
+
+def planned_rows(p: TileProgram, schedule: Schedule, chip: Chip, plain: Instruction) -> tuple[Placement, RowPrinter]:
+    """The statements of the plan, neither ordered nor spelt, where a block holds all that they place: a piece's values
+    (`fitted_rows`), then slots and what reductions exchange. Raises as `emit_rows` does."""
     at, shared = fitted_rows(p, schedule, chip, plain)
     printer = RowPrinter(p, at, schedule.directives)
     printer.overlaps = printer.wants("pdl", "launches_overlap" in chip.features)
-    body = printer.body()
+    printer.statements()
     check_capacity(p, at, shared, registers_of(chip, schedule.threads, schedule.resident))
-    clusters = int(chip.limits.get(f"clusters_of_{schedule.cluster}", chip.cores // schedule.cluster))
-    blocks = clusters * schedule.cluster * schedule.resident
-    return source(p, at, printer, body, schedule.threads, header, headers, "cu", at_most=blocks, resident=schedule.resident)
+    return at, printer
 
 
 def fitted_rows(p: TileProgram, schedule: Schedule, chip: Chip, plain: Instruction) -> tuple[Placement, float]:
-    """Where the values of a row's piece lie, and the bytes of shared memory that a block has, if a thread's registers hold them; nothing
-    is printed. The slots come on top. Raises UnsupportedOp where the chip has no bulk copies, DoesNotFit with the numbers."""
+    """Where the values of a row's piece lie, and the bytes of shared memory that a block has, if a thread's registers hold them. The
+    slots come on top (`planned_rows`). Raises UnsupportedOp where the chip has no bulk copies, DoesNotFit with the numbers."""
     if "clusters" not in chip.features:
         raise UnsupportedOp(f"{chip.name} has no bulk copies", where=f"kernel {p.name}", hint="take a schedule with one block a tile")
     at = place(p, (), plain, schedule.threads * schedule.cluster, chip.lanes(4), schedule.stages, schedule.cluster)

@@ -8,11 +8,11 @@ from functools import lru_cache
 from typing import Any
 
 from autocomp.targets.cuda.device import OLDEST, chip_here, has, why_not
-from autocomp.targets.cuda.emit import emit_specialised, fitted_specialised, rounds_products
-from autocomp.targets.cuda.persistent_rows import emit_rows, fitted_rows
+from autocomp.targets.cuda.emit import emit_specialised, planned_specialised, rounds_products
+from autocomp.targets.cuda.persistent_rows import emit_rows, planned_rows
 from autocomp.targets.cuda.toolchain import Toolchain
 from autocomp.targets.simt.count import count
-from autocomp.targets.simt.emit import emit, fitted
+from autocomp.targets.simt.emit import emit, planned
 from autocomp.targets.source import KernelSource
 from autocomp.targets.symbols import sizes_apart
 
@@ -74,15 +74,16 @@ class CudaTarget:
         return emit(program, schedule, self.chip, warp, plain, header, (HEADER,), "cu")
 
     def fits(self, kernel: Kernel, schedule: Schedule) -> None:
-        """Raises DoesNotFit or UnsupportedOp for what `emit` refuses before it prints a line: by the places of its values."""
+        """Raises DoesNotFit or UnsupportedOp for what `emit` refuses: by all that the statements of its plan place, which is not ordered,
+        checked or spelt."""
         warp, team, plain = instructions_of(self.chip.arch)
         program = derive(kernel, schedule)
         if schedule.roles == "warp_specialise":
-            fitted_specialised(behind_products(program), schedule, self.chip, team, plain)
+            planned_specialised(behind_products(program), schedule, self.chip, team, plain)
         elif schedule.persistent:
-            fitted_rows(program, schedule, self.chip, plain)
+            planned_rows(program, schedule, self.chip, plain)
         else:
-            fitted(program, schedule, self.chip, warp, plain)
+            planned(program, schedule, self.chip, warp, plain)
 
     def admit(self, kernel: Kernel, schedule: Schedule) -> frozenset[str]:
         """The directives that take effect. Raises what `emit` would."""

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from autocomp.targets.maca.toolchain import Toolchain
-from autocomp.targets.simt.emit import emit, fitted
+from autocomp.targets.simt.emit import emit, planned
 from autocomp.targets.source import KernelSource
 from autocomp.targets.symbols import sizes_apart
 
@@ -49,9 +49,10 @@ class MacaTarget:
         return emit(derive(kernel, schedule), schedule, self.chip, matrix, plain, header, (HEADER,), "maca", counted=True)
 
     def fits(self, kernel: Kernel, schedule: Schedule) -> None:
-        """Raises DoesNotFit or UnsupportedOp for what `emit` refuses before it prints a line: by the places of its values."""
+        """Raises DoesNotFit or UnsupportedOp for what `emit` refuses: by all that the statements of its plan place, which is not ordered,
+        checked or spelt."""
         matrix, plain = instructions()
-        fitted(derive(kernel, schedule), schedule, self.chip, matrix, plain)
+        planned(derive(kernel, schedule), schedule, self.chip, matrix, plain, counted=True)
 
     def admit(self, kernel: Kernel, schedule: Schedule) -> frozenset[str]:
         """The directives that take effect. Raises what `emit` would."""

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from autocomp.targets.simt import scans, thread_partials, trees
 from autocomp.targets.simt.capacity import pressure
-from autocomp.targets.simt.emit import blocks_hinted, placed
+from autocomp.targets.simt.emit import blocks_hinted, fitted
 from autocomp.targets.simt.expressions import _HALF
 from autocomp.targets.simt.placed import Placement, Product, Shared, tile_of
 from autocomp.targets.simt.printer import Printer
@@ -51,7 +51,7 @@ def count(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence
           exact: bool = False) -> Issued | None:  # fmt: skip
     """What `emit` would print of a tile program, as it is issued; None where a product's factors come straight to registers, which is
     not counted. Raises UnsupportedOp and DoesNotFit as `emit` does."""
-    at = placed(p, schedule, chip, instructions, plain)
+    at = fitted(p, schedule, chip, instructions, plain)  # before anything is counted: a schedule that does not fit has no price
     if any(x.instruction.load == "direct" for x in at.products.values()):
         return None
     return Counter(p, at, exact, schedule.directives).work()

@@ -33,14 +33,22 @@ def emit(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[
 
     Raises UnsupportedOp for what has no layout or no device function, DoesNotFit with the numbers of shared memory or registers.
     """
+    at, printer = planned(p, schedule, chip, instructions, plain, exact, counted)
+    resident = direct_resident(schedule, chip) if schedule.instruction == "direct" else 1
+    return source(p, at, printer, printer.text(), schedule.threads, header, headers, language, resident=resident)
+
+
+def planned(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[Instruction], plain: Instruction,
+            exact: bool = False, counted: bool = False) -> tuple[Placement, Printer]:  # fmt: skip
+    """The statements of the kernel's plan, neither ordered nor spelt, where a block holds all that they place: what values need
+    (`fitted`), then what statements need beside (a reduction's or a scan's exchanges, a ring of a thread's own). Raises as `emit` does."""
     at = fitted(p, schedule, chip, instructions, plain)
     printer = Printer(p, at, exact, counted, schedule.directives)
     printer.streams = (int(chip.limits.get("streams_from", 1)), int(chip.limits.get("streams_to", 0)))
     printer.overlaps = printer.wants("pdl", overlap_pays(p, chip))
-    body = printer.body()
-    resident = direct_resident(schedule, chip) if schedule.instruction == "direct" else 1
+    printer.statements()
     check_capacity(p, at, chip.memory("shared").capacity, registers_of(chip, schedule.threads))  # what spills as blocks share is priced
-    return source(p, at, printer, body, schedule.threads, header, headers, language, resident=resident)
+    return at, printer
 
 
 def placed(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[Instruction], plain: Instruction) -> Placement:
@@ -51,8 +59,8 @@ def placed(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequenc
 
 
 def fitted(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[Instruction], plain: Instruction) -> Placement:
-    """Where its values lie, if a block's shared memory and a thread's registers hold them; nothing is printed. What reductions exchange
-    through shared memory is placed as they are printed and comes on top. Raises UnsupportedOp, DoesNotFit with the numbers."""
+    """Where its values lie, if a block's shared memory and a thread's registers hold them. What reductions exchange through shared
+    memory comes on top (`planned`). Raises UnsupportedOp, DoesNotFit with the numbers."""
     if schedule.cluster > 1 and "clusters" not in chip.features:
         raise UnsupportedOp(f"{chip.name} has no clusters of blocks", where=f"kernel {p.name}")
     if any(x.opt("parts") for x in _loops(p.body)):

@@ -66,9 +66,8 @@ class Printer(Coordinates):
         self.sizes = tuple(dict.fromkeys(d.name for t in (*p.inputs, *p.outputs) for d in t.shape if isinstance(d, Sym)))
 
     # ---- the kernel
-    def body(self) -> list[str]:
-        """The lines of the function's body."""
-        self.statements()
+    def text(self) -> list[str]:
+        """The lines of the function's body, of the plan that `statements` wrote: ordered, checked, spelt."""
         plan = synchronise(self.whole.done(), self.agents)
         require(plan, self.p.name, self.takers)
         return spell(plan, self.words)

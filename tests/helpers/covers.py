@@ -33,5 +33,5 @@ def run_cover(k: KernelGraph, inputs: dict[str, np.ndarray]) -> dict[str, np.nda
         given = {a.name: np.asarray(arrays[call.args[a.name]]).reshape(a.type.shape)  # type: ignore[arg-type]
                  for a in call.kernel.inputs}
         for name, value in evaluate(call.kernel, given, {}).items():
-            arrays[call.args[name]] = value.reshape(k.tensors[call.args[name]].shape)
+            arrays[call.args[name]] = value.reshape(k.tensors[call.args[name]].shape)  # type: ignore[arg-type]
     return {public: arrays[t] for public, t in k.outputs}
