@@ -112,7 +112,7 @@ def test_a_program_with_opaque_kernels_says_why_there_is_no_launcher(tmp_path):
     assert not (tmp_path / "launcher.maca").exists()
 
 
-OPAQUE = graph({"x": "f32[8, 64]"}, "%0 = topk(x, k=3, axis=1)")
+OPAQUE = graph({"x": "i64[8, 64]"}, "%0 = topk(x, k=3, axis=1)")
 
 
 @pytest.mark.parametrize(("target", "prefix", "most"), [("cuda:a100", "cuda", 48 * 1024), ("maca:c500", "mc", 64 * 1024 - 1)])

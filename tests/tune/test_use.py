@@ -14,7 +14,7 @@ from autocomp.errors import AutocompError
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.schedule_text import show
 from autocomp.options import Options
-from autocomp.trace import Trace
+from autocomp.trace import KINDS, Trace
 from autocomp.tune.database import Database, Kept, Tuned
 from autocomp.tune.key import kernel_key, place_of, schedule_text
 from tests.helpers.command_line import call
@@ -189,6 +189,7 @@ def test_the_best_by_price_are_raced_first(tmp_path):
     (raced,) = (e.data for e in program.trace.of("measured"))
     assert raced["fresh"] == raced["tried"] == 2 and 0 < raced["best_s"] <= raced["untuned_s"], raced
     assert said(program) and program.verify().ratio <= 1
+    assert {e.kind for e in program.trace.events} <= set(KINDS)
     again = autocomp.optimize(SOFTMAX, measure=2, tuning_database=path, cache=False)
     assert [e.data["fresh"] for e in again.trace.of("measured")] == [0]
     assert shown(again) == shown(program)
