@@ -21,7 +21,7 @@ KINDS: dict[str, dict[str, str]] = {
     "chain": {"reasons": "array", "steps": "array", "steps_in_all": "integer"},  # name: a stored tensor; how its kernel came about
     "schedule": {},  # name: a kernel; candidates, the rule, runners_up, bound; or the moves of a recurrence
     "directive": {"kernel": "string", "directive": "string", "used": "boolean"},  # name: the rule that gave it
-    "measured": {"tried": "integer", "fresh": "integer", "untuned_s": "number", "best_s": "number"},  # name: a kernel raced before the choice
+    "measured": {"tried": "integer", "fresh": "integer", "untuned_s": "number", "best_s": "number"},  # name: a kernel, raced
     "tuned": {"used": "boolean", "text": "string"},  # name: a kernel, or `program`
     "note": {"text": "string"},  # name: who says it
 }

@@ -68,7 +68,7 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
         slow = {s for s in kernels if s in schedules and schedules[s][0].instruction == SCALAR}
         avoided = {w for c in calls.calls if c.kernel.signature in refused for w in _avoided(c)}
         avoided |= {w for c in calls.calls if c.kernel.signature in slow and (c.feeds or len(c.body) > 1) for w in _avoided(c)}
-        avoided |= {w for c in _dear(calls, schedules) for w in _avoided(c)}
+        avoided |= {w for c in _dear(calls, schedules, chip.launch) for w in _avoided(c)}
         avoided |= {frozenset(w) for c in calls.calls if c.factors and _makes_factors(c.kernel) for w in c.factors}
         if not refused and avoided <= without:
             break
@@ -79,12 +79,12 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
     raise first
 
 
-def _dear(calls: KernelGraph, schedules: dict[str, tuple[Schedule, Cost]]) -> list[Call]:
-    """Bodies of several operations whose schedules all take much longer than the cover counted, and a good part of the program; of those
-    that make a product's factors `_makes_factors` judges."""
+def _dear(calls: KernelGraph, schedules: dict[str, tuple[Schedule, Cost]], launch: float) -> list[Call]:
+    """Bodies of several operations whose schedules all take much longer than the cover counted (by more than a launch), and a good part of
+    the program; of those that make a product's factors `_makes_factors` judges."""
     seconds = [(c, schedules[c.kernel.signature][1].seconds) for c in calls.calls if c.kernel.signature in schedules]
     total = sum(s for _, s in seconds)
-    return [c for c, s in seconds if len(c.body) > 1 and not c.factors and s > DEAR * c.expected and s >= WORTH * total]
+    return [c for c, s in seconds if len(c.body) > 1 and not c.factors and s - launch > DEAR * c.expected and s >= WORTH * total]
 
 
 def _makes_factors(k: Kernel) -> bool:
