@@ -87,6 +87,7 @@ MODELS = {
     "elu": (lambda: Apply(lambda x: (F.elu(x, 0.5), F.selu(x), F.celu(x, 0.7), F.softplus(x, 2.0, 1.0), x.abs().log10())), lambda: (R(9),)),
     "truths": (lambda: Apply(lambda x: torch.isclose(x, x + 1e-9) * 1.0), lambda: (R(9),)),
     "no bias": (lambda: Apply(lambda x: torch.addmm(x * float("nan"), x, x, beta=0.0)), lambda: (R(4, 4),)),
+    "rolled": (lambda: Apply(lambda x: (x.roll(2), x.roll(-7, 1), x.roll((1, 9, 2), (0, 1, 1)), x.roll(5, 2))), lambda: (R(4, 5, 1),)),
     "no elements": (lambda: Apply(lambda x: (torch.cat([x, x]), x.flip(0))), lambda: (R(0),)),
     "indexed": (lambda: Apply(lambda x, i: (x[i], x[:, i % 3], x[i, i % 3], x[:, i[:, None], i[None] % 4], x[i, :, i % 4], x[None, i, -1],
                                             x[i[:, None], :, i[None] % 4])), lambda: (R(5, 5, 4), torch.randint(0, 5, (2,)))),

@@ -38,6 +38,7 @@ CASES = {
     "steps": (lambda x: (x[:, ::2] + 1, x[:, 1::3].exp(), x[:, 1:-1:2].sum(1)), (2, 9), (6, 8, 33)),
     "half": (half, (2, 9), (6, 7, 33)),
     "first and last": (lambda x: (x[:, 0], x[:, -1], x[:, -2], x[:, 2]), (2, 9), (6, 7, 33)),
+    "rolled": (lambda x: (x.roll(3, 1), x.roll((2, -1), (1, 0)), x.roll(-20, 1)), (2, 9), (6, 7, 33)),
     "a table up to a size": (lambda x: x + torch.arange(40.0)[: x.shape[1]], (2, 9), (6, 7, 33)),
 }
 

@@ -36,6 +36,33 @@ def _flip(c: Call, x: Node, dims: list[int]) -> Node:
     return c.op("slice", x, starts=starts, limits=limits, steps=steps)
 
 
+@row("roll")
+def _roll(c: Call, x: Node, shifts: int | list[int], dims: int | list[int] = ()) -> Node:  # type: ignore[assignment]
+    """Two slices in the other order, each of which is rolled along the other dimensions; along an open one elements are looked up."""
+    if dims in ((), []):  # of all elements in a row
+        if not x.type.is_static:
+            raise c.refuse(f"rolls all elements of {x.type} in a row", "give dims")
+        flat = c.op("reshape", x, shape=(x.type.elements,))
+        return c.op("reshape", _roll(c, flat, shifts, 0), shape=x.type.shape)
+    by: dict[int, int] = {}  # a dimension that comes twice is rolled by both
+    for shift, dim in zip(*([v] if isinstance(v, int) else v for v in (shifts, dims)), strict=True):
+        by[axis_of(x, dim)] = by.get(axis_of(x, dim), 0) + shift
+    (k, *others), (shift, *later) = by, by.values()
+    d, rest = x.type.shape[k], lambda y: _roll(c, y, later, others) if others else y
+    if isinstance(d, Sym):
+        here = c.op("sub", c.op("iota", shape=(d,), axis=0, dtype="i64"), c.b.const(shift, I64))
+        return rest(c.op("gather", x, c.op("mod", here, c.op("extent", x, axis=k, dtype="i64")), axis=k))
+    if not d or not shift % d:
+        return rest(x)
+
+    def part(first: int, last: int) -> Node:
+        starts = [first if i == k else 0 for i in range(x.type.rank)]
+        limits = [last if i == k else n for i, n in enumerate(x.type.shape)]
+        return rest(c.op("slice", x, starts=starts, limits=limits, steps=[1] * x.type.rank))
+
+    return c.op("concat", part(d - shift % d, d), part(0, d - shift % d), axis=k)
+
+
 @row("repeat")
 def _repeat(c: Call, x: Node, times: list[int]) -> Node:
     """times x (1, n) -> (times, n), dimension by dimension."""
