@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from autocomp.cost.chip import F32, Chip
+from autocomp.cost.derived import constant
 
-BLOCK = 32  # bytes of a fractal's row, and of the pieces that copy engines move
+BLOCK = constant("npu_block")  # bytes of a fractal's row, and of the pieces that copy engines move
 
 
 @dataclass(frozen=True)
