@@ -42,7 +42,10 @@ def pricer(d: Demand, chip: Chip, kernel: Kernel | None = None) -> Callable[[Sch
 
 def _scan_pricer(d: Demand, chip: Chip) -> Callable[[Schedule], Cost]:
     """Of a kernel's statistic (`ir.scans.as_statistic`), which is cut as its results are: the loop over them is the only one."""
-    price, ((folded,), (axis,)) = _pricer(replace(d, carries=True), chip), (d.roles.depth, d.roles.cols)
+    price = _pricer(replace(d, carries=True), chip)
+    if len(d.roles.depth) != 1 or len(d.roles.cols) != 1:  # as long as another axis of the results, or as none that is read
+        return price
+    ((folded,), (axis,)) = d.roles.depth, d.roles.cols
 
     def time(s: Schedule) -> Cost:
         cut = dict(s.tile).get(axis.name)

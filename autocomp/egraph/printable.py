@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from autocomp.budget import Effort, cover_effort
 from autocomp.cost.chip import Chip
+from autocomp.cost.roles import roles_of
 from autocomp.cost.scalar import SCALAR
 from autocomp.cost.work import Cost
 from autocomp.egraph import choose
@@ -80,11 +81,12 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
 
 
 def _dear(calls: KernelGraph, schedules: dict[str, tuple[Schedule, Cost]], launch: float) -> list[Call]:
-    """Bodies of several operations whose schedules all take much longer than the cover counted (by more than a launch), and a good part of
-    the program; of those that make a product's factors `_makes_factors` judges."""
+    """Reductions of several operations whose schedules all take much longer than the cover counted (by more than a launch), and a good
+    part of the program. Products are not refuted: of those that make their factors `_makes_factors` judges."""
     seconds = [(c, schedules[c.kernel.signature][1].seconds) for c in calls.calls if c.kernel.signature in schedules]
     total = sum(s for _, s in seconds)
-    return [c for c, s in seconds if len(c.body) > 1 and not c.factors and s - launch > DEAR * c.expected and s >= WORTH * total]
+    dear = [c for c, s in seconds if len(c.body) > 1 and s - launch > DEAR * c.expected and s >= WORTH * total]
+    return [c for c in dear if roles_of(c.kernel).form == "reduce"]
 
 
 def _makes_factors(k: Kernel) -> bool:

@@ -109,7 +109,7 @@ def _value(n: Node, args: Sequence[np.ndarray], disturb: np.random.Generator | N
     with np.errstate(all="ignore"):
         try:
             v = np.asarray(OPS[n.op].reference(wide, n.attrs, n.type))
-        except (IndexError, OverflowError, ValueError, TypeError) as e:
+        except (ModelError, IndexError, OverflowError, ValueError, TypeError) as e:
             raise Undefined(f"{n.op}: {e}") from None
         if not n.type.dtype.is_float:
             return v.astype(n.type.dtype.numpy, copy=False)

@@ -223,11 +223,11 @@ class _Parser:
         if op == "fill":
             return Stmt("fill", name, (), _number(operands, where) if self.bufs[name].dtype.is_float else int(_number(operands, where)))
         if op in ("reduce", "scan"):
-            first, *carried = (x.strip() for x in operands.split(","))
-            if len(first.split()) != 3 or len(carried) > (op == "scan"):
+            words = operands.split(None, 2)  # axes are joined by commas, as values are
+            srcs = tuple(x.strip() for x in words[-1].split(","))
+            if len(words) != 3 or len(srcs) > 1 + (op == "scan") or any(len(x.split()) != 1 for x in srcs):
                 raise refuse(f"{op} wants an operation, an axis and a value, found {operands!r}", f"such as `{op} add i1 x`")
-            fn, axis, src = first.split()
-            return Stmt(op, name, (src, *carried), fn, axis, acc)
+            return Stmt(op, name, srcs, words[0], words[1], acc)
         if op == "mma":
             return Stmt("mma", name, tuple(x.strip() for x in operands.split(",")), acc=acc)
         raise refuse(f"unknown statement {op!r}", "one of copy, fill, map, reduce, scan, mma, store")

@@ -58,11 +58,11 @@ def test_what_is_really_wrong_is_refused():
 
 
 def test_a_checker_that_draws_nothing_misses_many(monkeypatch: pytest.MonkeyPatch):
-    wrong = [t for t in mutate_rules(SMALL, 10, 3, 4).trials if t.wrong]
+    wrong = [t for t in mutate_rules(SMALL, 16, 3, 4).trials if t.wrong]
     original = Drawer.draws
     monkeypatch.setattr(Drawer, "draws", lambda self, count, tries: iter(()) if self.seed == 0 else original(self, count, tries))
     monkeypatch.setattr("autocomp.rewrite.check._KNOWN", {})
-    blind = mutate_rules(SMALL, 10, 3, 4)
+    blind = mutate_rules(SMALL, 16, 3, 4)
     assert sum(t.status == "refuted" for t in blind.wrong) < len(wrong)
 
 
