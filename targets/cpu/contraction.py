@@ -12,12 +12,13 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-from autocomp.targets.cpu.expressions import CTYPE, Vector, working
+from autocomp.targets.cpu.expressions import CTYPE, working
 from autocomp.targets.cpu.flat import times
 from autocomp.targets.cpu.lower import Nest, reads
 from autocomp.targets.cpu.packing import Panels
 from autocomp.targets.cpu.shape import LINE, LONG, shape_of, size, stride_of, tile_sums, tiling_of, whole
 from autocomp.targets.cpu.tree import Contraction
+from autocomp.targets.cpu.vectors import Vector, kind_of
 
 from autocomp.cost.cores import PART
 from autocomp.ir.types import DType
@@ -358,7 +359,7 @@ class ContractionPrinter(Panels):
                         p.assign(s.dst, text)
                     else:
                         local[s.dst] = f"e_{s.dst}"
-                        p.w(f"const vf e_{s.dst} = {text};")
+                        p.w(f"const {kind_of(p.dtype(s.dst))} e_{s.dst} = {text};")
 
         self._vector(j, body)
 

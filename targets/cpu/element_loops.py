@@ -8,9 +8,9 @@ A value that is made and used inside one loop body needs no array there (see `st
 
 from __future__ import annotations
 
-from autocomp.targets.cpu.expressions import vectorizes
 from autocomp.targets.cpu.lower import Nest, domain, reads
 from autocomp.targets.cpu.tree import Node, Point
+from autocomp.targets.cpu.vectors import vectorizes
 
 from autocomp.tile.program import Stmt
 

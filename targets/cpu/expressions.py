@@ -1,18 +1,16 @@
-"""Map expressions -> C text, element by element or as vectors of f32."""
+"""Map expressions -> C text, element by element."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import inf, isnan
 
 from autocomp.targets.cpu.flat import index_text
-from autocomp.targets.cpu.lower import Nest
 
 from autocomp.errors import UnsupportedOp
-from autocomp.ir.affine import Aff
-from autocomp.ir.body import Const, Expr, Gather, Index, Inside, Map, postorder
+from autocomp.ir.body import Const, Expr, Gather, Index, Inside, Map
 from autocomp.ir.types import BOOL, F32, DType
-from autocomp.tile.program import Stmt, Value
+from autocomp.tile.program import Value
 
 CTYPE = {
     "f64": "double", "f32": "float", "f16": "f16", "bf16": "bf16", "bool": "uint8_t", "i8": "int8_t", "i16": "int16_t", "i32": "int32_t",
@@ -31,20 +29,6 @@ _COMPOUND = {
     "gelu_tanh": "{half} * ({x}) * (1 + {tanh}({gelu_tanh} * (({x}) + {gelu_cubic} * ({x}) * ({x}) * ({x}))))",
     "softplus": "{max}({x}, 0) + {log1p}({exp}(-{fabs}({x})))",
 }  # fmt: skip
-# Vector forms of f32 functions: header functions, or operators of the vector extension.
-_VECTOR = {
-    "exp": "vf_exp", "exp_nonpositive": "vf_exp_nonpositive",
-    "exp2": "vf_exp2", "log": "vf_log", "tanh": "vf_tanh", "erf": "vf_erf", "gelu": "vf_gelu", "sigmoid": "vf_sigmoid",
-    "softplus": "vf_softplus", "log1p": "vf_log1p", "sqrt": "vf_sqrt", "floor": "vf_floor", "ceil": "vf_ceil", "round": "vf_rint",
-    "trunc": "vf_trunc", "abs": "vf_abs", "sign": "vf_sign", "max": "vf_max", "min": "vf_min",
-}  # fmt: skip
-_VECTOR_TEXT = {
-    "rsqrt": "(1.f / vf_sqrt({0}))",
-    "silu": "({0} * vf_sigmoid({0}))",
-    "relu": "vf_max_c((vf){{0}}, {0})",
-    "neg": "(-{0})",
-}
-
 
 def working(d: DType) -> DType:
     """The type in which values of `d` are computed: f32 for the 16-bit floats."""
@@ -205,95 +189,3 @@ def _int_function(fn: str, args: list[str], d: DType) -> str:
 def guard_text(guard: tuple[object, ...]) -> str:
     """All guards (index expressions) non-negative."""
     return "(" + " && ".join(f"{index_text(g)} >= 0" for g in guard) + ")" if guard else "1"  # type: ignore[arg-type]
-
-
-# ---- vectors
-def vectorizes(nest: Nest, s: Stmt, axis: str) -> bool:
-    """Can the statement run over `axis` in vectors of f32?"""
-    names = [s.dst, *s.srcs]
-    if not nest.vectors or s.op == "mma" or any(not _vector_value(nest, n, axis) for n in names if n in nest.views or n in nest.slots):
-        return False
-    if s.op == "reduce":
-        return str(s.expr) in ("add", "max", "min", "mul")
-    return not isinstance(s.expr, Expr) or all(_vector_node(nest, e, axis) for e in postorder(s.expr))
-
-
-def _vector_value(nest: Nest, name: str, axis: str) -> bool:
-    if nest.dtype_of(name) != F32:
-        return False
-    if name not in nest.views:
-        return True
-    v = nest.views[name]
-    return isinstance(v.flat.stride(axis), int) and all(plain_in(g, axis) for g in v.guard)
-
-
-def plain_in(g: Aff, axis: str) -> bool:
-    """Does the axis occur in the index expression under no floor and no mod?"""
-    return all(isinstance(x, str) or axis not in x.num.names() for x, _ in g.terms)
-
-
-def mask_text(guard: Sequence[Aff], axis: str, part: str = "") -> tuple[str, str]:
-    """(condition that is the same in every lane or "", mask of the lanes or "") of guards, where lane l stands for axis + l."""
-    same = [g for g in guard if axis not in g.names()]
-    tests = [
-        f"(vi_iota() * {dict(g.terms)[axis]} + vi_set((int32_t)({index_text(g)})) >= 0)" for g in guard if axis in g.names()
-    ]
-    if tests and part:
-        tests.append(f"(vi_iota() < vi_set((int32_t)({part})))")
-    return guard_text(tuple(same)) if same else "", " & ".join(tests)
-
-
-def _vector_node(nest: Nest, e: Expr, axis: str) -> bool:
-    if isinstance(e, (Index, Gather)):
-        return False
-    if isinstance(e, Inside):
-        return all(plain_in(g, axis) for g in e.guard)
-    if isinstance(e, (Const, Value)):
-        return e.dtype in (F32, BOOL)
-    assert isinstance(e, Map)
-    if e.fn in ("lt", "le", "gt", "ge", "eq", "ne"):
-        return e.args[0].dtype == F32
-    if e.fn in ("and", "or", "not", "where"):
-        return e.dtype in (BOOL, F32) and not (e.fn == "where" and e.dtype == BOOL)
-    if e.fn in ("isnan", "cast"):
-        return e.args[0].dtype == F32 and (e.fn == "isnan" or e.dtype == F32)
-    return e.dtype == F32 and (e.fn in _VECTOR or e.fn in _VECTOR_TEXT or e.fn in ("add", "sub", "mul", "div"))
-
-
-class Vector:
-    """Vector text: `read(name)` gives a vf; `axis` is the one that runs across the lanes."""
-
-    def __init__(self, read: Callable[[str], str], axis: str = "") -> None:
-        self.read, self.axis = read, axis
-
-    def text(self, e: Expr) -> str:
-        if isinstance(e, Value):
-            return self.read(e.name)
-        if isinstance(e, Const):
-            return f"vf_set({literal(e.value, e.dtype)})" if e.dtype != BOOL else f"vi_set({-1 if e.value else 0})"
-        if isinstance(e, Inside):
-            same, lanes = mask_text(e.guard, self.axis)
-            whole = f"vi_set(-{same})" if same else ""
-            return f"({whole} & {lanes})" if whole and lanes else f"({lanes})" if lanes else whole or "vi_set(-1)"
-        assert isinstance(e, Map), type(e)
-        if e.fn == "where" and isinstance(e.args[0], Inside) and not any(self.axis in g.names() for g in e.args[0].guard):
-            kind = "vi" if e.dtype == BOOL else "vf"  # GCC drops may_alias from a product's type, and ?: wants equal types
-            return f"({guard_text(e.args[0].guard)} ? ({kind}){self.text(e.args[1])} : ({kind}){self.text(e.args[2])})"
-        args = [self.text(a) for a in e.args]
-        if e.fn == "div" and args[1].startswith("vf_set("):  # the same divisor in every lane
-            return f"vf_over({args[0]}, {args[1][len('vf_set(') : -1]})"
-        if e.fn in ("add", "sub", "mul", "div", "lt", "le", "gt", "ge", "eq", "ne"):
-            return f"({args[0]} {_INFIX[e.fn]} {args[1]})"
-        if e.fn in ("and", "or"):
-            return f"({args[0]} {'&' if e.fn == 'and' else '|'} {args[1]})"
-        if e.fn == "not":
-            return f"(~{args[0]})"
-        if e.fn == "isnan":
-            return f"({args[0]} != {args[0]})"
-        if e.fn == "cast":
-            return args[0]
-        if e.fn == "where":
-            return f"vf_select({', '.join(args)})"
-        if e.fn in _VECTOR_TEXT:
-            return _VECTOR_TEXT[e.fn].format(*args)
-        return f"{_VECTOR[e.fn]}({', '.join(args)})"

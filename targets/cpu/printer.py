@@ -10,19 +10,18 @@ from autocomp.targets.cpu.lower import Nest, reads
 from autocomp.targets.cpu.statements import Statements
 from autocomp.targets.cpu.storage import STACK, Place, extent_in_tile
 from autocomp.targets.cpu.tree import Contraction, Node, Point, Tiles, contractions, points, statements
+from autocomp.targets.cpu.vectors import FOLDS, kind_of, vector_of
 
 from autocomp.cost.cores import FEW
 from autocomp.ir.body import Expr, Map, postorder
 from autocomp.ir.monoids import identity
 from autocomp.ir.scalar import SCALAR
-from autocomp.ir.types import BOOL, F32
 from autocomp.options import Options
 from autocomp.tile.program import Stmt
 
 SPAN = 256  # steps of a sum that go into one partial result
 CHAINS = 4  # independent partial results of a vector reduction: hides the latency of one add (4 cycles on current cores)
 FIRST_CACHE = 1 << 15  # bytes that stay in the first cache whatever the core
-_HORIZONTAL = {"add": "vf_hadd", "max": "vf_hmax", "min": "vf_hmin", "mul": "vf_hmul"}
 
 
 class Printer(Statements):
@@ -167,7 +166,7 @@ class Printer(Statements):
             if p.is_array:
                 self.w(f"{ctype} {name}[{self._elements(p).replace('(size_t)', '')}] __attribute__((aligned(64)));")
             elif self.vector is not None and self.vector in self.nest.slots[name].axes:
-                self.w(f"{'vf' if self.dtype(name) != BOOL else 'vm'} {name};")
+                self.w(f"{kind_of(self.dtype(name))} {name};")
             else:
                 self.w(f"{ctype} {name};")
 
@@ -229,7 +228,7 @@ class Printer(Statements):
         for s in folds:
             moves = {x.axis for x in points(n.body)} & set(self.nest.slots[s.dst].axes)
             used = any(s.dst in (t.dst, *reads(t)) for t in below if t is not s)
-            if moves or used or str(s.expr) not in _HORIZONTAL or not self.dtype(s.dst).is_float:
+            if moves or used or str(s.expr) not in FOLDS or not self.dtype(s.dst).is_float:
                 return []
         return folds if all(isinstance(x, (Stmt, Point)) for x in (*n.body, *(y for x in points(n.body) for y in x.body))) else []
 
@@ -245,8 +244,8 @@ class Printer(Statements):
             for s in folds:
                 d, lanes = self.dtype(s.dst), self.lanewise(s.dst)
                 text = literal(identity(str(s.expr), d), d)
-                zero = f"vf_set({text})" if lanes else text
-                self.w(f"{'vf' if lanes else CTYPE[working(d).name]} {', '.join(f'{x} = {zero}' for x in names[s.dst])};")
+                zero = vector_of(text, working(d)) if lanes else text
+                self.w(f"{kind_of(d) if lanes else CTYPE[working(d).name]} {', '.join(f'{x} = {zero}' for x in names[s.dst])};")
             if chains > 1:
                 with self.block(f"for (; {a} + {chains} <= {a}_stop; {a} += {chains})"):
                     for c in range(chains):
@@ -273,8 +272,9 @@ class Printer(Statements):
             self.w(f"const long {a}_end = {hi};")
             chains = self.chains if folds and (not isinstance(extent, int) or extent >= 2 * self.chains * step) else 1
             for s in folds:
+                d = self.dtype(s.dst)
                 for c in range(chains):
-                    self.w(f"vf {s.dst}_v{c} = vf_set({literal(identity(str(s.expr), F32), F32)});")
+                    self.w(f"{kind_of(d)} {s.dst}_v{c} = {vector_of(literal(identity(str(s.expr), d), d), d)};")
             self.vector = a
             if chains > 1 and (not isinstance(extent, int) or extent > SPAN * chains * step):
                 self._vectors_in_parts(n, folds, chains)
@@ -284,11 +284,11 @@ class Printer(Statements):
                 self._vectors(n)
             self.vector = None
             for s in folds:
-                total = f"{s.dst}_v0"
+                total, d = f"{s.dst}_v0", self.dtype(s.dst)
                 for c in range(1, chains):
-                    total = self.combine(str(s.expr), total, f"{s.dst}_v{c}")
-                fold = f"{_HORIZONTAL[str(s.expr)]}({total})"
-                self.assign(s.dst, scalar_function(str(s.expr), [self.element(s.dst), fold], F32))
+                    total = self.combine(str(s.expr), total, f"{s.dst}_v{c}", kind_of(d))
+                fold = f"{kind_of(d)}_h{s.expr}({total})"
+                self.assign(s.dst, scalar_function(str(s.expr), [self.element(s.dst), fold], working(d)))
             hi = f"{a}_end"
         if not isinstance(extent, int) or extent % step or (a in self.nest.tile and not self._exact(a)):
             if folds or (isinstance(extent, int) and extent < FEW):
@@ -316,16 +316,17 @@ class Printer(Statements):
         """The same for a long axis: after SPAN vectors each, the partial results go into the first of another set."""
         a, size = n.axis, chains * self.lanes
         for s in folds:
-            self.w(f"vf {s.dst}_all = {s.dst}_v0;")
+            self.w(f"{kind_of(self.dtype(s.dst))} {s.dst}_all = {s.dst}_v0;")
         with self.block(f"while ({a} + {size} <= {a}_end)"):
             self.w(f"const long {a}_stop = ac_min({a}_end, {a} + {SPAN * size});")
             self._in_chains(n, f"{a}_stop", chains)
             for s in folds:
                 fn, parts, total = str(s.expr), [f"{s.dst}_v{c}" for c in range(chains)], f"{s.dst}_all"
                 for x in parts:
-                    total = self.combine(fn, total, x)
+                    total = self.combine(fn, total, x, kind_of(self.dtype(s.dst)))
                 self.w(f"{s.dst}_all = {total};")
-                self.w(" ".join(f"{x} = vf_set({literal(identity(fn, F32), F32)});" for x in parts))
+                d = self.dtype(s.dst)
+                self.w(" ".join(f"{x} = {vector_of(literal(identity(fn, d), d), d)};" for x in parts))
         for s in folds:
             self.w(f"{s.dst}_v0 = {s.dst}_all;")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from autocomp.targets.cpu.expressions import vectorizes
 from autocomp.targets.cpu.flat import View, times
 from autocomp.targets.cpu.lower import Nest, gathers, reads
 from autocomp.targets.cpu.tree import Contraction
+from autocomp.targets.cpu.vectors import vectorizes
 
 from autocomp.cost.cores import DENSE, FEW, LATENCY, LOADS, MAX_ROWS, PART, VECTORS, store_apart
 from autocomp.ir.body import Expr, Gather, Index, Inside, postorder

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from autocomp.targets.cpu.expressions import CTYPE, Scalar, Vector, guard_text, literal, rounded, scalar_function, working
+from autocomp.targets.cpu.expressions import CTYPE, Scalar, guard_text, literal, rounded, scalar_function, working
 from autocomp.targets.cpu.lower import Nest
 from autocomp.targets.cpu.tree import Node
 from autocomp.targets.cpu.values import Values
+from autocomp.targets.cpu.vectors import Vector, kind_of, vector_of
 
 from autocomp.ir.body import Expr
-from autocomp.ir.types import F32, DType
+from autocomp.ir.types import DType
 from autocomp.tile.program import Stmt
 
 
@@ -37,7 +38,7 @@ class Statements(Values):
     def constant(self, v: object, d: DType) -> str:
         """A number as a value of the current loop: the same in every lane of a vector."""
         text = literal(v, d)
-        return f"vf_set({text})" if self.vector is not None and d == F32 else text
+        return vector_of(text, working(d)) if self.vector is not None and kind_of(d) else text
 
     def expression(self, e: Expr) -> str:
         if self.vector is not None:
@@ -49,11 +50,12 @@ class Statements(Values):
         factors = s.srcs
         if self.vector is not None:
             x = " * ".join(self.vector_read(f) for f in factors)
+            kind = kind_of(d)
             if self.vector in s.axis.split(","):
                 acc = f"{s.dst}_v{self.chain}"
-                self.w(f"{acc} = {self.combine(fn, x, acc)};")  # a test of x for NaN does not wait for the sum so far
+                self.w(f"{acc} = {self.combine(fn, x, acc, kind)};")  # a test of x for NaN does not wait for the sum so far
             else:
-                self.assign(s.dst, self.combine(fn, self.vector_read(s.dst), x))
+                self.assign(s.dst, self.combine(fn, self.vector_read(s.dst), x, kind))
             return
         wide = CTYPE[working(d).name]
         x, *others = [f"({wide})({self.read(f)})" for f in factors]
@@ -65,7 +67,7 @@ class Statements(Values):
         v, value = self.nest.views[s.dst], s.srcs[0]
         if self.vector is not None:
             x = (read or self.vector_read)(value)
-            self.w(self._put(f"&{v.pointer}[{v.flat.text()}]", str(v.flat.stride(self.vector)), x))
+            self.w(self._put(f"&{v.pointer}[{v.flat.text()}]", str(v.flat.stride(self.vector)), x, v.dtype))
             return
         x = self.read(value)
         target = f"{v.pointer}[{v.flat.text()}]"
@@ -80,9 +82,9 @@ class Statements(Values):
     def fold(self, s: Stmt, x: str, y: str) -> str:
         """Two partial results as one."""
         if self.lanewise(s.dst):
-            return self.combine(str(s.expr), x, y)
+            return self.combine(str(s.expr), x, y, kind_of(self.dtype(s.dst)))
         return scalar_function(str(s.expr), [x, y], working(self.dtype(s.dst)))
 
-    def combine(self, fn: str, a: str, b: str) -> str:
+    def combine(self, fn: str, a: str, b: str, kind: str) -> str:
         """Two vectors of partial results as one."""
-        return f"vf_{fn}({a}, {b})" if fn in ("max", "min") else f"({a} {'+' if fn == 'add' else '*'} {b})"
+        return f"{kind}_{fn}({a}, {b})" if kind == "vi" or fn in ("max", "min") else f"({a} {'+' if fn == 'add' else '*'} {b})"

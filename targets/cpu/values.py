@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from autocomp.targets.cpu.expressions import guard_text, literal, mask_text
+from autocomp.targets.cpu.expressions import guard_text, literal, working
 from autocomp.targets.cpu.flat import View
 from autocomp.targets.cpu.lower import Nest
 from autocomp.targets.cpu.storage import Place, places
 from autocomp.targets.cpu.tree import Node
+from autocomp.targets.cpu.vectors import kind_of, mask_text, select, stored_as, vector_of
 
-from autocomp.ir.types import F32, DType
+from autocomp.ir.types import DType
 
 
 class Values:
@@ -78,7 +79,10 @@ class Values:
             if self.vector in axes:
                 self.w(
                     self._put(
-                        f"&{name}[{self.offset(p)}]", "1" if axes[-1] == self.vector else self._stride(p, self.vector), text
+                        f"&{name}[{self.offset(p)}]",
+                        "1" if axes[-1] == self.vector else self._stride(p, self.vector),
+                        text,
+                        working(self.dtype(name)),
                     )
                 )
                 return
@@ -111,35 +115,40 @@ class Values:
         return f"s_from_{t.dtype.name}({text})" if t.dtype.name in ("f16", "bf16") else text
 
     def vector_read(self, name: str) -> str:
+        """A value at the lanes of the current vector: floats (vf), integers of 32 bits (vi) or a mask (vm)."""
         assert self.vector is not None
+        d = self.dtype(name)
         if name in self.nest.views:
-            v = self.nest.views[name]
+            v, kind = self.nest.views[name], kind_of(d)
             stride = v.flat.stride(self.vector)
-            at = f"&{v.pointer}[{v.flat.text()}]"
+            at, fill = f"&{v.pointer}[{v.flat.text()}]", vector_of(literal(v.fill, v.dtype), d)
             if stride == 0 and not any(self.vector in g.names() for g in v.guard):
-                return f"vf_set({self.load(v)})"
+                return vector_of(self.load(v), d)
             same, lanes = mask_text(v.guard, self.vector, self.part)
             if lanes:
                 ok = f"({lanes}{f' & vi_set(-{same})' if same else ''})"
-                text = f"vf_load_where({ok}, {at})" if stride == 1 else f"vf_strided_where({ok}, {at}, {stride})"
-                return text if v.fill == 0 else f"vf_select({ok}, {text}, vf_set({literal(v.fill, F32)}))"
-            text = self._get(at, str(stride))
-            return f"({guard_text(v.guard)} ? {text} : vf_set({literal(v.fill, F32)}))" if v.guard else text
-        p = self.places[name]
+                s = stored_as(d)
+                text = f"{kind}_load{s}_where({ok}, {at})" if stride == 1 else f"{kind}_strided{s}_where({ok}, {at}, {stride})"
+                return text if v.fill == 0 else f"{select(kind)}({ok}, {text}, {fill})"
+            text = self._get(at, str(stride), d)
+            return f"({guard_text(v.guard)} ? {text} : {fill})" if v.guard else text
+        p, w = self.places[name], working(d)
         if name in self.folded:
-            return self.folded[name] if self.vector in self.nest.slots[name].axes else f"vf_set({self.folded[name]})"
+            return self.folded[name] if self.vector in self.nest.slots[name].axes else vector_of(self.folded[name], w)
         if not p.is_array:
-            return name if self.vector in self.nest.slots[name].axes else f"vf_set({name})"
+            return name if self.vector in self.nest.slots[name].axes else vector_of(name, w)
         axes = [a for a, _ in p.shape]
         if self.vector not in axes:
-            return f"vf_set({name}[{self.offset(p)}])"
-        return self._get(f"&{name}[{self.offset(p)}]", "1" if axes[-1] == self.vector else self._stride(p, self.vector))
+            return vector_of(f"{name}[{self.offset(p)}]", w)
+        return self._get(f"&{name}[{self.offset(p)}]", "1" if axes[-1] == self.vector else self._stride(p, self.vector), w)
 
-    def _put(self, at: str, stride: str, x: str) -> str:
-        """A vector store; `part`, where set, is how many lanes count."""
+    def _put(self, at: str, stride: str, x: str, d: DType) -> str:
+        """A vector store of elements that memory holds as `d`; `part`, where set, is how many lanes count."""
+        kind, s = kind_of(d), stored_as(d)
         n, some = ("_n", f", {self.part}") if self.part else ("", "")
-        return f"vf_store{n}({at}, {x}{some});" if stride == "1" else f"vf_scatter{n}({at}, {stride}, {x}{some});"
+        return f"{kind}_store{s}{n}({at}, {x}{some});" if stride == "1" else f"{kind}_scatter{s}{n}({at}, {stride}, {x}{some});"
 
-    def _get(self, at: str, stride: str) -> str:
+    def _get(self, at: str, stride: str, d: DType) -> str:
+        kind, s = kind_of(d), stored_as(d)
         n, some = ("_n", f", {self.part}") if self.part else ("", "")
-        return f"vf_load{n}({at}{some})" if stride == "1" else f"vf_strided{n}({at}, {stride}{some})"
+        return f"{kind}_load{s}{n}({at}{some})" if stride == "1" else f"{kind}_strided{s}{n}({at}, {stride}{some})"

@@ -22,7 +22,21 @@ FUNCTIONS = {
     "erf": (special.erf, (-5.0, 5.0), 3),
     "sigmoid": (special.expit, (-80.0, 80.0), 4),
     "log1p": (np.log1p, (-0.999, 1e6), 4),
+    "expm1": (np.expm1, (-30.0, 88.0), 3),
+    "log2": (np.log2, (1e-37, 1e37), 2),
+    "sin": (np.sin, (-9e5, 9e5), 2),
+    "cos": (np.cos, (-9e5, 9e5), 2),
+    "tan": (np.tan, (-9e5, 9e5), 4),
+    "atan": (np.arctan, (-50.0, 50.0), 3),
+    "asin": (np.arcsin, (-1.0, 1.0), 3),
+    "acos": (np.arccos, (-1.0, 1.0), 3),
+    "sinh": (np.sinh, (-89.0, 89.0), 5),
+    "cosh": (np.cosh, (-89.0, 89.0), 5),
+    "asinh": (np.arcsinh, (-1e6, 1e6), 5),
+    "acosh": (np.arccosh, (1.0, 1e6), 4),
+    "atanh": (np.arctanh, (-0.9999, 0.9999), 5),
 }
+TWO = {"pow": np.power, "fmod": np.fmod, "mod": np.remainder, "floordiv": np.floor_divide}
 
 
 @pytest.fixture(scope="module", params=[4, 8, 16])
@@ -31,7 +45,9 @@ def library(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReq
     folder: Path = tmp_path_factory.mktemp("functions")
     target = load_target("cpu")
     loop = "void {0}_all(const float *x, float *y, long n) {{ for (long i = 0; i + AC_LANES <= n; i += AC_LANES) {1} }}"
-    one = [loop.format(f, f"vf_store(y + i, vf_{f}(vf_load(x + i)));") for f in (*FUNCTIONS, "gelu", "exp_nonpositive")]
+    one = [loop.format(f, f"vf_store(y + i, vf_{f}(vf_load(x + i)));") for f in (*FUNCTIONS, "gelu", "gelu_tanh", "exp_nonpositive")]
+    one += [f"void {f}_all(const float *x, float *y, long n, const float *z) {{ for (long i = 0; i + AC_LANES <= n; i += AC_LANES) "
+            f"vf_store(y + i, vf_{f}(vf_load(x + i), vf_load(z + i))); }}" for f in TWO]
     one.append("void over(const float *x, float *y, long n, float s) { for (long i = 0; i + AC_LANES <= n; i += AC_LANES) "
                "vf_store(y + i, vf_over(vf_load(x + i), s)); }")  # fmt: skip
     one.append("void where(const float *x, float *y, long n, long s) { vm m = vi_iota() < vi_set((int32_t)n);\n"
@@ -100,12 +116,63 @@ def test_gelu_is_within_the_stated_error_and_its_last_place(library: ctypes.CDLL
     assert np.isnan(call(library.gelu_all, np.resize(np.array([np.nan, -np.inf], np.float32), 16))).all()
 
 
-@pytest.mark.parametrize("name", ["exp", "tanh", "erf", "sigmoid"])
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_ends_and_nan(library: ctypes.CDLL, name: str) -> None:
-    x = np.resize(np.array([np.inf, -np.inf, np.nan, 0.0, 200.0, -200.0], np.float32), 48)
-    with np.errstate(over="ignore"):
+    ends = [np.inf, -np.inf, np.nan, 0.0, 200.0, -200.0, -0.0, 1.0, -1.0, 3e38, -3e38, 1e-42, -1e-42, 2e6, -7e9, -1e-20]
+    x = np.resize(np.array(ends, np.float32), 48)
+    with np.errstate(all="ignore"):
         want = FUNCTIONS[name][0](x.astype(np.float64)).astype(np.float32)
-    np.testing.assert_allclose(call(getattr(library, f"{name}_all"), x), want, rtol=1e-6, atol=1e-37)
+    got = call(getattr(library, f"{name}_all"), x)
+    np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-37)
+    if name not in ("exp", "exp2", "log", "log1p", "tanh", "erf", "sigmoid"):
+        np.testing.assert_array_equal(np.signbit(got)[want == 0], np.signbit(want)[want == 0])
+
+
+def test_powers_have_two_places_and_those_of_c_at_the_ends(library: ctypes.CDLL) -> None:
+    rng = fresh.rng()
+    x = np.exp(rng.uniform(-80, 80, 1 << 16)).astype(np.float32)
+    y = rng.uniform(-4, 4, x.size).astype(np.float32)
+    y[::7] = np.rint(y[::7])
+    x[::7] *= -1
+    x[1::3] = (1 + rng.uniform(-0.4, 0.4, x[1::3].size) ** 3).astype(np.float32)
+    y[1::3] *= 15
+    with np.errstate(all="ignore"):
+        want = np.power(x.astype(np.float64), y.astype(np.float64))
+    got = call(library.pow_all, x, y.ctypes.data_as(ctypes.c_void_p))
+    near = (np.abs(want) > 1e-37) & (np.abs(want) < 3e38)
+    assert ulps(got[near], want[near]).max() <= 2
+    some = np.array([0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, -3.0, np.inf, -np.inf, np.nan, 1e-42, 2.0**25, 1e30], np.float32)
+    x, y = (a.ravel().copy() for a in np.meshgrid(some, some))
+    with np.errstate(all="ignore"):
+        want = np.power(x.astype(np.float64), y.astype(np.float64)).astype(np.float32)
+        want = np.where((y == 0.5) & (np.isneginf(x) | (x == 0)), np.abs(x), want)  # of NumPy: a root
+    got = call(library.pow_all, x, y.ctypes.data_as(ctypes.c_void_p))
+    np.testing.assert_allclose(got, want, rtol=3e-7, atol=1e-44)
+    np.testing.assert_array_equal(np.signbit(got)[want == 0], np.signbit(want)[want == 0])
+
+
+@pytest.mark.parametrize("name", ["fmod", "mod", "floordiv"])
+def test_remainders_are_those_of_numpy_to_the_bit(library: ctypes.CDLL, name: str) -> None:
+    rng = fresh.rng()
+    x, y = (np.exp(rng.uniform(-9, 9, 1 << 16)) * rng.choice([-1, 1], 1 << 16) for _ in range(2))
+    x[::3], y[::3] = np.rint(x[::3]), np.rint(y[::3])
+    x[1::3] = np.rint(x[1::3]) * y[1::3].astype(np.float32)
+    ends = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-42, 3e38, 1.0], np.float32)
+    a, b = (m.ravel() for m in np.meshgrid(ends, ends))
+    x, y = (np.concatenate([v, w]).astype(np.float32) for v, w in ((x, a), (y, b)))
+    with np.errstate(all="ignore"):
+        want = TWO[name](x, y)
+    np.testing.assert_array_equal(call(getattr(library, f"{name}_all"), x, y.ctypes.data_as(ctypes.c_void_p)), want)
+
+
+def test_gelu_by_tanh_is_within_a_millionth_of_its_operand(library: ctypes.CDLL) -> None:
+    x = np.concatenate([fresh.rng().uniform(-12, 12, 1 << 16), [0.0, np.inf, 1e30, 1e-30] * 4]).astype(np.float32)
+    wide = x.astype(np.float64)
+    with np.errstate(all="ignore"):
+        want = 0.5 * wide * (1 + np.tanh(0.7978845608028654 * (wide + 0.044715 * wide**3)))
+        got = call(library.gelu_tanh_all, x)
+        assert ((np.abs(got - want) <= 1e-6 * np.abs(wide)) | (got == want)).all()
+    assert np.isnan(call(library.gelu_tanh_all, np.resize(np.array([np.nan, -np.inf], np.float32), 16))).all()
 
 
 @pytest.mark.parametrize("s", [3.0, 1e-39, 3e38, np.inf, 0.0, -7.5])

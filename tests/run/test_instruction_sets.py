@@ -10,7 +10,7 @@ import pytest
 from autocomp.ir.builder import Builder
 from autocomp.ir.node import Graph, Node
 from autocomp.ir.tolerance import deviation
-from autocomp.ir.types import BF16, F16, F32, F64, I8, I32, I64, U8, DType, TensorType
+from autocomp.ir.types import BF16, F16, F32, F64, I8, I16, I32, I64, U8, DType, TensorType
 from benchmarks.random_graphs import NOISE, NOTHING, Expected
 from tests.helpers.c_driver import MACHINES, Driven, Machine, for_machine
 
@@ -89,9 +89,21 @@ def functions(g: Spread) -> None:
     whole = [g.op(f, x) for f in ("tanh", "sigmoid", "softplus", "erf", "floor", "round", "gelu", "sign")]
     positive = g.op("exp", g.op("tanh", x))
     g.gives(*whole, positive, g.op("log", positive), g.op("sqrt", positive), g.op("rsqrt", positive))
+    g.gives(*(g.op(f, g.given(61)) for f in ("gelu_tanh", "expm1", "sin", "cos", "atan", "sinh", "asinh")))
+    g.gives(*(g.op("pow", positive, g.b.const(n, F32)) for n in (3.0, 2.5, -0.5)), g.op("log2", positive))
 
 
-KINDS: tuple[Callable[[Spread], None], ...] = (products, rows, attention, windows, integers, conversions, lookups, functions)
+def narrow(g: Spread) -> None:
+    """What memory holds in fewer bits than lanes have: masks, steps and ends of vectors of each."""
+    for d in (F16, BF16, I8, U8, I16, I32):
+        x = g.given(5, 67, dtype=d)
+        edge = g.op("pad", x, lo=[0, 1], hi=[0, 2], value=1)
+        g.gives(g.op("mul", edge, edge), g.op("cast", g.op("slice", x, starts=[0, 1], limits=[5, 66], steps=[1, 3]), to="f32"))
+        g.gives(g.op("where", g.op("gt", x, g.b.const(1, d)), x, g.b.const(2, d)))
+    g.gives(g.op("reduce_max", g.op("cast", g.given(9, 83, dtype=I8), to="i32"), axes=[1]))
+
+
+KINDS: tuple[Callable[[Spread], None], ...] = (products, rows, attention, windows, integers, conversions, lookups, functions, narrow)
 
 
 def spread() -> Graph:

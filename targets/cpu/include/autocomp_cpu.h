@@ -193,34 +193,6 @@ AC_INLINE void vi_store_n(int32_t *p, vi x, long n) { vf_store_n((float *)p, (vf
 AC_INLINE vf vf_from_vi(vi x) { return __builtin_convertvector(x, vf); }
 AC_INLINE vi vi_from_vf(vf x) { return __builtin_convertvector(x, vi); }
 
-#if AC_AVX512
-AC_INLINE vf vf_load_f16(const f16 *p) { return (vf)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p)); }
-AC_INLINE void vf_store_f16(f16 *p, vf x) { _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph((__m512)x, 0)); }
-AC_INLINE vf vf_load_bf16(const bf16 *p) {
-  return (vf)_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p)), 16);
-}
-AC_INLINE void vf_store_bf16(bf16 *p, vf x) {
-  vi u = (vi)x, r = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
-  r = vi_select(x != x, (u >> 16) | 0x40, r);
-  _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi32_epi16((__m512i)r));
-}
-#else
-AC_INLINE vf vf_load_f16(const f16 *p) { vf r; for (int l = 0; l < AC_LANES; l++) r[l] = s_from_f16(p[l]); return r; }
-AC_INLINE void vf_store_f16(f16 *p, vf x) { for (int l = 0; l < AC_LANES; l++) p[l] = s_to_f16(x[l]); }
-AC_INLINE vf vf_load_bf16(const bf16 *p) { vf r; for (int l = 0; l < AC_LANES; l++) r[l] = s_from_bf16(p[l]); return r; }
-AC_INLINE void vf_store_bf16(bf16 *p, vf x) { for (int l = 0; l < AC_LANES; l++) p[l] = s_to_bf16(x[l]); }
-#endif
-AC_INLINE vf vf_load_f16_n(const f16 *p, long n) { vf r = {0}; for (long l = 0; l < n; l++) r[l] = s_from_f16(p[l]); return r; }
-AC_INLINE void vf_store_f16_n(f16 *p, vf x, long n) { for (long l = 0; l < n; l++) p[l] = s_to_f16(x[l]); }
-AC_INLINE vf vf_load_bf16_n(const bf16 *p, long n) { vf r = {0}; for (long l = 0; l < n; l++) r[l] = s_from_bf16(p[l]); return r; }
-AC_INLINE void vf_store_bf16_n(bf16 *p, vf x, long n) { for (long l = 0; l < n; l++) p[l] = s_to_bf16(x[l]); }
-AC_INLINE vm vm_load_bool(const uint8_t *p) { vm r; for (int l = 0; l < AC_LANES; l++) r[l] = -(p[l] != 0); return r; }
-AC_INLINE void vm_store_bool(uint8_t *p, vm x) { for (int l = 0; l < AC_LANES; l++) p[l] = (uint8_t)(x[l] & 1); }
-AC_INLINE vm vm_load_bool_n(const uint8_t *p, long n) { vm r = {0}; for (long l = 0; l < n; l++) r[l] = -(p[l] != 0); return r; }
-AC_INLINE void vm_store_bool_n(uint8_t *p, vm x, long n) { for (long l = 0; l < n; l++) p[l] = (uint8_t)(x[l] & 1); }
-AC_INLINE vf vf_round_f16(vf x) { f16 t[AC_LANES]; vf_store_f16(t, x); return vf_load_f16(t); }
-AC_INLINE vf vf_round_bf16(vf x) { bf16 t[AC_LANES]; vf_store_bf16(t, x); return vf_load_bf16(t); }
-
 /* ---- arithmetic. max and min give a NaN if either side is one, as NumPy does; the _c forms have a number on the left. */
 AC_INLINE vf vf_abs(vf x) { return (vf)((vi)x & 0x7fffffff); }
 AC_INLINE vf vf_copysign(vf x, vf s) { return (vf)(((vi)x & 0x7fffffff) | ((vi)s & (int32_t)0x80000000)); }
@@ -268,6 +240,7 @@ AC_INLINE vf vf_fma(vf a, vf b, vf c) { return a * b + c; } /* one instruction: 
 AC_INLINE vf vf_trunc(vf x) { return vf_copysign(vf_floor(vf_abs(x)), x); }
 AC_INLINE vf vf_sign(vf x) { return vf_select(x != x, x, (vf)(((x > 0) & (vi)vf_set(1.f)) | ((x < 0) & (vi)vf_set(-1.f)))); }
 
+#include "autocomp_cpu_types.h"
 #include "autocomp_cpu_math.h"
 
 /* ---- transposes: out[k*step + l] = from[l*stride + k] for k < n; lanes from `rows` on become 0 */

@@ -172,6 +172,8 @@ AC_INLINE vf vf_log1p(vf x) { /* Kahan: exact correction for the rounding of 1 +
 }
 AC_INLINE vf vf_softplus(vf x) { return vf_max_c((vf){0}, x) + vf_log1p(vf_exp(-vf_abs(x))); }
 
+#include "autocomp_cpu_more_math.h"
+
 /* exp of one number by the vectors' polynomial, so that a tail element has the bytes that a full vector gives */
 AC_INLINE float s_exp(float x) { return vf_exp(vf_set(x))[0]; }
 AC_INLINE float s_exp_nonpositive(float x) { return vf_exp_nonpositive(vf_set(x))[0]; }

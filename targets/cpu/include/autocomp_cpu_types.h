@@ -1,0 +1,167 @@
+/* Vectors of elements that memory holds in other types than they are computed in: halves as floats, short integers as 32 bits, booleans as
+ * masks. Part of autocomp_cpu.h. Names: v?_load_T, _store_T; v?_strided_T, _scatter_T with a step between elements; the _n forms touch
+ * only the first n elements (lanes beyond are 0 after a load), the _where forms only lanes of a mask.
+ */
+#ifndef AUTOCOMP_CPU_TYPES_H
+#define AUTOCOMP_CPU_TYPES_H
+
+#define AC_MEMORY_VECTOR(name, T) typedef T name __attribute__((vector_size(sizeof(T) * AC_LANES), may_alias));
+AC_MEMORY_VECTOR(ac_vec_i8, int8_t)
+AC_MEMORY_VECTOR(ac_vec_u8, uint8_t)
+AC_MEMORY_VECTOR(ac_vec_i16, int16_t)
+AC_MEMORY_VECTOR(ac_vec_u16, uint16_t)
+AC_MEMORY_VECTOR(ac_vec_u32, uint32_t)
+
+/* the first n elements of `size` bytes, and those of a mask */
+#if AC_AVX512
+#define AC_FIRST(n) (((__mmask64)1 << (n)) - 1)
+AC_INLINE void ac_copy_n8(void *to, const void *from, long n) {
+  _mm512_mask_storeu_epi8(to, AC_FIRST(n), _mm512_maskz_loadu_epi8(AC_FIRST(n), from));
+}
+AC_INLINE void ac_copy_n16(void *to, const void *from, long n) {
+  _mm512_mask_storeu_epi16(to, (__mmask32)AC_FIRST(n), _mm512_maskz_loadu_epi16((__mmask32)AC_FIRST(n), from));
+}
+AC_INLINE void ac_copy_where8(void *to, const void *from, vm m) {
+  __mmask64 k = _mm512_movepi32_mask((__m512i)m);
+  _mm512_mask_storeu_epi8(to, k, _mm512_maskz_loadu_epi8(k, from));
+}
+AC_INLINE void ac_copy_where16(void *to, const void *from, vm m) {
+  __mmask32 k = _mm512_movepi32_mask((__m512i)m);
+  _mm512_mask_storeu_epi16(to, k, _mm512_maskz_loadu_epi16(k, from));
+}
+#else
+AC_INLINE void ac_copy_n8(void *to, const void *from, long n) { for (long l = 0; l < n; l++) ((uint8_t *)to)[l] = ((const uint8_t *)from)[l]; }
+AC_INLINE void ac_copy_n16(void *to, const void *from, long n) { for (long l = 0; l < n; l++) ((uint16_t *)to)[l] = ((const uint16_t *)from)[l]; }
+AC_INLINE void ac_copy_where8(void *to, const void *from, vm m) {
+  for (long l = 0; l < AC_LANES; l++) if (m[l]) ((uint8_t *)to)[l] = ((const uint8_t *)from)[l];
+}
+AC_INLINE void ac_copy_where16(void *to, const void *from, vm m) {
+  for (long l = 0; l < AC_LANES; l++) if (m[l]) ((uint16_t *)to)[l] = ((const uint16_t *)from)[l];
+}
+#endif
+
+/* All forms of a type from what makes a vector of a memory vector and back */
+#define AC_STORED_AS(V, s, T, M, bits, get, put) \
+  AC_INLINE V V##_load_##s(const T *p) { M t; memcpy(&t, p, sizeof t); return get(t); } \
+  AC_INLINE void V##_store_##s(T *p, V x) { M t = put(x); memcpy(p, &t, sizeof t); } \
+  AC_INLINE V V##_load_##s##_n(const T *p, long n) { T b[AC_LANES] = {0}; ac_copy_n##bits(b, p, n); return V##_load_##s(b); } \
+  AC_INLINE void V##_store_##s##_n(T *p, V x, long n) { T b[AC_LANES]; V##_store_##s(b, x); ac_copy_n##bits(p, b, n); } \
+  AC_INLINE V V##_load_##s##_where(vm m, const T *p) { T b[AC_LANES] = {0}; ac_copy_where##bits(b, p, m); return V##_load_##s(b); } \
+  AC_INLINE V V##_strided_##s##_n(const T *p, long step, long n) { \
+    T b[AC_LANES] = {0}; for (long l = 0; l < n; l++) b[l] = p[l * step]; return V##_load_##s(b); } \
+  AC_INLINE V V##_strided_##s(const T *p, long step) { return V##_strided_##s##_n(p, step, AC_LANES); } \
+  AC_INLINE V V##_strided_##s##_where(vm m, const T *p, long step) { \
+    T b[AC_LANES] = {0}; for (long l = 0; l < AC_LANES; l++) if (m[l]) b[l] = p[l * step]; return V##_load_##s(b); } \
+  AC_INLINE void V##_scatter_##s##_n(T *p, long step, V x, long n) { \
+    T b[AC_LANES]; V##_store_##s(b, x); for (long l = 0; l < n; l++) p[l * step] = b[l]; } \
+  AC_INLINE void V##_scatter_##s(T *p, long step, V x) { V##_scatter_##s##_n(p, step, x, AC_LANES); }
+
+#if AC_AVX512 /* GCC 12 takes these conversions apart, lane by lane or in quarters */
+#define AC_FROM_I8(t) ((vi)_mm512_cvtepi8_epi32((__m128i)(t)))
+#define AC_FROM_U8(t) ((vi)_mm512_cvtepu8_epi32((__m128i)(t)))
+#define AC_FROM_I16(t) ((vi)_mm512_cvtepi16_epi32((__m256i)(t)))
+#define AC_FROM_U16(t) ((vi)_mm512_cvtepu16_epi32((__m256i)(t)))
+#define AC_AS_I8(x) ((ac_vec_i8)_mm512_cvtepi32_epi8((__m512i)(x)))
+#define AC_AS_U8(x) ((ac_vec_u8)_mm512_cvtepi32_epi8((__m512i)(x)))
+#define AC_AS_I16(x) ((ac_vec_i16)_mm512_cvtepi32_epi16((__m512i)(x)))
+#define AC_AS_U16(x) ((ac_vec_u16)_mm512_cvtepi32_epi16((__m512i)(x)))
+#elif AC_AVX2
+#define AC_FROM_I8(t) ((vi)_mm256_cvtepi8_epi32(_mm_cvtsi64_si128((int64_t)(t))))
+#define AC_FROM_U8(t) ((vi)_mm256_cvtepu8_epi32(_mm_cvtsi64_si128((int64_t)(t))))
+#define AC_FROM_I16(t) ((vi)_mm256_cvtepi16_epi32((__m128i)(t)))
+#define AC_FROM_U16(t) ((vi)_mm256_cvtepu16_epi32((__m128i)(t)))
+AC_INLINE __m256i ac_low_bytes(__m256i x, int size) { /* the low bytes of each lane, in the first 8 or 16 bytes */
+  __m256i at = size == 1 ? _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1))
+                         : _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, -1, -1, -1, -1, -1, -1, -1, -1));
+  x = _mm256_shuffle_epi8(x, at);
+  return size == 1 ? _mm256_permutevar8x32_epi32(x, _mm256_setr_epi32(0, 4, 1, 1, 1, 1, 1, 1)) : _mm256_permute4x64_epi64(x, 8);
+}
+#define AC_AS_I8(x) ((ac_vec_i8)_mm_cvtsi128_si64(_mm256_castsi256_si128(ac_low_bytes((__m256i)(x), 1))))
+#define AC_AS_U8(x) ((ac_vec_u8)_mm_cvtsi128_si64(_mm256_castsi256_si128(ac_low_bytes((__m256i)(x), 1))))
+#define AC_AS_I16(x) ((ac_vec_i16)_mm256_castsi256_si128(ac_low_bytes((__m256i)(x), 2)))
+#define AC_AS_U16(x) ((ac_vec_u16)_mm256_castsi256_si128(ac_low_bytes((__m256i)(x), 2)))
+#else
+#define AC_FROM_I8(t) __builtin_convertvector(t, vi)
+#define AC_FROM_U8(t) __builtin_convertvector(t, vi)
+#define AC_FROM_I16(t) __builtin_convertvector(t, vi)
+#define AC_FROM_U16(t) __builtin_convertvector(t, vi)
+#define AC_AS_I8(x) __builtin_convertvector(x, ac_vec_i8)
+#define AC_AS_U8(x) __builtin_convertvector((ac_vec_u32)(x), ac_vec_u8)
+#define AC_AS_I16(x) __builtin_convertvector(x, ac_vec_i16)
+#define AC_AS_U16(x) __builtin_convertvector((ac_vec_u32)(x), ac_vec_u16)
+#endif
+AC_STORED_AS(vi, i8, int8_t, ac_vec_i8, 8, AC_FROM_I8, AC_AS_I8)
+AC_STORED_AS(vi, u8, uint8_t, ac_vec_u8, 8, AC_FROM_U8, AC_AS_U8)
+AC_STORED_AS(vi, i16, int16_t, ac_vec_i16, 16, AC_FROM_I16, AC_AS_I16)
+AC_STORED_AS(vi, u16, uint16_t, ac_vec_u16, 16, AC_FROM_U16, AC_AS_U16)
+
+#if AC_AVX512
+#define AC_TRUE(t) ((vm)_mm512_movm_epi32((__mmask16)_mm512_test_epi8_mask(_mm512_castsi128_si512((__m128i)(t)), _mm512_castsi128_si512((__m128i)(t)))))
+#define AC_AS_BOOL(x) ((ac_vec_u8)_mm512_castsi512_si128(_mm512_maskz_set1_epi8(_mm512_movepi32_mask((__m512i)(x)), 1)))
+#else
+#define AC_TRUE(t) (AC_FROM_U8(t) != 0)
+#define AC_AS_BOOL(x) AC_AS_U8((x) & 1)
+#endif
+AC_STORED_AS(vm, bool, uint8_t, ac_vec_u8, 8, AC_TRUE, AC_AS_BOOL)
+
+AC_INLINE vf ac_from_bf16(ac_vec_u16 t) { return (vf)(AC_FROM_U16(t) << 16); }
+AC_INLINE ac_vec_u16 ac_to_bf16(vf x) {
+  ac_vec_u32 u = (ac_vec_u32)x, r = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
+  return AC_AS_U16(vi_select(x != x, (vi)((u >> 16) | 0x40), (vi)r));
+}
+AC_STORED_AS(vf, bf16, bf16, ac_vec_u16, 16, ac_from_bf16, ac_to_bf16)
+AC_INLINE vf vf_round_bf16(vf x) {
+  ac_vec_u32 u = (ac_vec_u32)x, r = (u + 0x7fff + ((u >> 16) & 1)) & 0xffff0000u;
+  return vf_select(x != x, x, (vf)r);
+}
+#if AC_AVX512
+AC_INLINE vf ac_from_f16(ac_vec_u16 t) { return (vf)_mm512_cvtph_ps((__m256i)t); }
+AC_INLINE ac_vec_u16 ac_to_f16(vf x) { return (ac_vec_u16)_mm512_cvtps_ph((__m512)x, 0); }
+#elif AC_AVX2 && defined(__F16C__)
+AC_INLINE vf ac_from_f16(ac_vec_u16 t) { return (vf)_mm256_cvtph_ps((__m128i)t); }
+AC_INLINE ac_vec_u16 ac_to_f16(vf x) { return (ac_vec_u16)_mm256_cvtps_ph((__m256)x, 0); }
+#elif defined(__aarch64__) && AC_LANES == 4
+typedef __fp16 ac_vec_fp16 __attribute__((vector_size(8)));
+AC_INLINE vf ac_from_f16(ac_vec_u16 t) { return __builtin_convertvector((ac_vec_fp16)t, vf); }
+AC_INLINE ac_vec_u16 ac_to_f16(vf x) { return (ac_vec_u16)__builtin_convertvector(x, ac_vec_fp16); }
+#else
+AC_INLINE vf ac_from_f16(ac_vec_u16 t) { vf r; for (int l = 0; l < AC_LANES; l++) r[l] = s_from_f16(t[l]); return r; }
+AC_INLINE ac_vec_u16 ac_to_f16(vf x) { ac_vec_u16 r; for (int l = 0; l < AC_LANES; l++) r[l] = s_to_f16(x[l]); return r; }
+#endif
+AC_STORED_AS(vf, f16, f16, ac_vec_u16, 16, ac_from_f16, ac_to_f16)
+AC_INLINE vf vf_round_f16(vf x) { return ac_from_f16(ac_to_f16(x)); }
+
+/* ---- integers in lanes of 32 bits; arithmetic is modulo 2^32, and shorter types take the low bits */
+AC_INLINE vi vi_strided(const int32_t *p, long s) { return (vi)vf_strided((const float *)p, s); }
+AC_INLINE vi vi_strided_n(const int32_t *p, long s, long n) { return (vi)vf_strided_n((const float *)p, s, n); }
+AC_INLINE void vi_scatter(int32_t *p, long s, vi x) { vf_scatter((float *)p, s, (vf)x); }
+AC_INLINE void vi_scatter_n(int32_t *p, long s, vi x, long n) { vf_scatter_n((float *)p, s, (vf)x, n); }
+AC_INLINE vi vi_load_where(vm m, const int32_t *p) { return (vi)vf_load_where(m, (const float *)p); }
+AC_INLINE vi vi_strided_where(vm m, const int32_t *p, long s) { return (vi)vf_strided_where(m, (const float *)p, s); }
+AC_INLINE vi vi_add(vi a, vi b) { return (vi)((ac_vec_u32)a + (ac_vec_u32)b); }
+AC_INLINE vi vi_sub(vi a, vi b) { return (vi)((ac_vec_u32)a - (ac_vec_u32)b); }
+AC_INLINE vi vi_mul(vi a, vi b) { return (vi)((ac_vec_u32)a * (ac_vec_u32)b); }
+AC_INLINE vi vi_max(vi a, vi b) { return vi_select(a > b, a, b); }
+AC_INLINE vi vi_min(vi a, vi b) { return vi_select(a < b, a, b); }
+AC_INLINE vi vi_abs(vi a) { return vi_select(a < 0, vi_sub((vi){0}, a), a); }
+AC_INLINE vi vi_sign(vi a) { return (a < 0) - (a > 0); }
+AC_INLINE vi vi_as_i8(vi x) { return (vi)((ac_vec_u32)x << 24) >> 24; }
+AC_INLINE vi vi_as_u8(vi x) { return x & 0xff; }
+AC_INLINE vi vi_as_i16(vi x) { return (vi)((ac_vec_u32)x << 16) >> 16; }
+AC_INLINE vi vi_as_u16(vi x) { return x & 0xffff; }
+AC_INLINE int32_t vi_hadd(vi a) { uint32_t r = 0; for (int l = 0; l < AC_LANES; l++) r += (uint32_t)a[l]; return (int32_t)r; }
+AC_INLINE int32_t vi_hmul(vi a) { uint32_t r = 1; for (int l = 0; l < AC_LANES; l++) r *= (uint32_t)a[l]; return (int32_t)r; }
+AC_INLINE int32_t vi_hmax(vi a) { int32_t r = a[0]; for (int l = 1; l < AC_LANES; l++) r = a[l] > r ? a[l] : r; return r; }
+AC_INLINE int32_t vi_hmin(vi a) { int32_t r = a[0]; for (int l = 1; l < AC_LANES; l++) r = a[l] < r ? a[l] : r; return r; }
+/* floats cut off to integers: the smallest one for NaN and beyond the range, as s_to_i32 */
+#if AC_AVX512
+AC_INLINE vi vi_cut(vf x) { return (vi)_mm512_cvttps_epi32((__m512)x); }
+#elif AC_AVX2
+AC_INLINE vi vi_cut(vf x) { return (vi)_mm256_cvttps_epi32((__m256)x); }
+#else
+AC_INLINE vi vi_cut(vf x) {
+  vm in = vf_abs(x) < 2147483648.f;
+  return vi_select(in, vi_from_vf(vf_select(in, x, (vf){0})), vi_set(INT32_MIN));
+}
+#endif
+#endif
