@@ -148,7 +148,7 @@ def _kernels(graph: Graph, machine: Target, rules: RuleSet, options: Options, tr
     from autocomp.egraph import kernel_memo, printable, saturate
 
     with trace.stage("saturate") as note:
-        frozen = saturate.saturate(graph, rules, options, trace, machine.chip.features)
+        frozen = saturate.saturate(graph, rules, options, trace, machine.chip.features, machine.chip.target)
         note.update(classes=len(frozen.classes), forms=sum(len(c.nodes) for c in frozen.classes.values()))
     memo = kernel_memo.ScheduleMemo(machine.name, machine.chip, rules, options) if options.cache else None
     return printable.cover(frozen, rules, machine.chip, options, trace, machine.admit, memo, getattr(machine, "issued", None))

@@ -222,7 +222,7 @@ def _kernels(family: Family, seed: str, machine: Target) -> Iterator[Kernel]:
     params = {n: _numbers(t) for n, t in inputs.items() if t.endswith(CONSTANT)}
     graph = decompose(parse(text(inputs, body), params=params))
     rules, options, chip = RuleSet(shipped_rules()), Options(cache=False), machine.chip
-    calls = cover(saturate(graph, rules, options, Trace(), chip.features), rules, chip, options, Trace()).calls
+    calls = cover(saturate(graph, rules, options, Trace(), chip.features, chip.target), rules, chip, options, Trace()).calls
     yield from dict.fromkeys(c.kernel for c in calls if not c.kernel.opaque)
 
 

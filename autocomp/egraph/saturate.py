@@ -131,8 +131,10 @@ def _same(a: float | None, b: float | None) -> bool:
     return a == b or (a is not None and b is not None and a != a and b != b)
 
 
-def saturate(graph: Graph, rules: RuleSet, options: Options, trace: Trace, features: Sequence[str] = ()) -> Frozen:
-    """All forms of the graph's tensors under the rules of the graph phases; `features` are the chip's, for rules that ask.
+def saturate(graph: Graph, rules: RuleSet, options: Options, trace: Trace, features: Sequence[str] = (),
+             target: str = "") -> Frozen:  # fmt: skip
+    """All forms of the graph's tensors under the rules of the graph phases, of those for a target its own; `features` are the chip's, for
+    rules that ask.
 
     Raises RuleError where a rule's two sides differ in type; a phase that reaches its budget stops and says so in the trace.
     """
@@ -140,7 +142,7 @@ def saturate(graph: Graph, rules: RuleSet, options: Options, trace: Trace, featu
     said = {names[n]: place for n, place in graph.locations.items() if n in names}
     functions, size = tensor_functions(options, features), len(subject.types)
     for phase in GRAPH_PHASES:
-        chosen = rules.of(phase)
+        chosen = rules.of(phase, target)
         if chosen and not current().passed("saturate", f"rules of phase {phase} and later ones"):
             able = matchable(chosen, (t.op for t in subject.engine.terms))
             queries = [q for i, r in enumerate(able) for q in queries_of(subject.engine, phase, i, r)]

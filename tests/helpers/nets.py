@@ -24,7 +24,7 @@ def compiled(graph: Graph, chip: str = "h200", without: tuple[str, ...] = (), tr
     """The cover of a graph under all shipped rules."""
     opts, machine, trace = Options(), load_chip(chip), trace or Trace()
     rules = load_rules(without=without, options=opts)
-    return cover(saturate(decompose(graph), rules, opts, trace, machine.features), rules, machine, opts, trace)
+    return cover(saturate(decompose(graph), rules, opts, trace, machine.features, machine.target), rules, machine, opts, trace)
 
 
 def weights(b: Builder, name: str, *shape: int, dtype: DType = F16) -> Node:
