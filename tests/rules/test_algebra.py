@@ -79,7 +79,7 @@ def scaled(product: str) -> Graph:
     lead = (1, 4, 1, 1) if product == "conv" else (4,)
     w, v, s = (b.param(n, rng.standard_normal(d).astype("f4")) for n, d in
                (("w", (4, 3, 3, 3) if product == "conv" else (6, 4)), ("v", lead), ("s", lead)))  # fmt: skip
-    x = b.input("x", TensorType(F32, (2, 3, 7, 9) if product == "conv" else (5, 6)))
+    x = b.input("x", TensorType(F32, (2, 3, 7, 9) if product == "conv" else (25, 6)))
     y = b.op("conv", x, w, strides=(1, 1), dilations=(1, 1), groups=1, lo=(1, 1), hi=(1, 1)) if product == "conv" else b.op("matmul", x, w)
     b.output("y", b.op("mul", b.op("add", y, v), s))
     return b.graph()
