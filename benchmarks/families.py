@@ -5,6 +5,7 @@
     python -m benchmarks.families --list                what is drawn, without a device
     python -m benchmarks.families --predict --target cuda:h200      predicted shares of the roofline, without a device
     python -m benchmarks.families --out families.json --autotune
+    python -m benchmarks.family_plots families.json -o docs/figures         plots and a table of what such a run measured
 
 family_draws.py draws functions of torch and their shapes. Contestants: ours (what `optimize` makes of the function), eager, torch.compile
 (with --autotune also max-autotune-no-cudagraphs), each captured in a CUDA graph so that no launch from the host is timed, with
@@ -178,7 +179,8 @@ def measured(bench: Bench, case: Case, args: argparse.Namespace, copy: float, fl
             row |= {"predicted": program.predicted, "kernels": [f"{k.name} ({k.schedule})" for k in program.kernels]}
             ours, outputs = bench.ours(program, operands)
             results, row["deviation"] = check(bench, f, operands, outputs, ours)
-            floor = max(moved(operands, results) / copy, case.flops / flops)
+            row |= {"bytes": moved(operands, results), "operations": case.flops}
+            floor = max(row["bytes"] / copy, case.flops / flops)
             runs: dict[str, Run] = {"ours": ours, "eager": partial(f, *operands)}
             for mode in ("compile", *(["autotune"] if args.autotune else [])):
                 t._dynamo.reset()
