@@ -2,9 +2,10 @@
 
     python -m benchmarks.family_plots families.json -o docs/figures
 
-ratio.svg: best peer's time over ours, a lane for each family, a dot for each function (above 1 ours is faster; the bar is the geometric mean).
-roofline.svg: a panel for each family with operations a second over operations a byte, ours and the best peer, below the ceilings measured in
-that run (a large copy, a large bf16 product); functions that only move are placed by bytes a second. The table, as Markdown, is printed.
+ratio.svg: best peer's time over ours, a lane for each family, a dot for each function (above 1 ours is faster; the bar is the geometric
+mean). roofline.svg: a panel for each family with operations a second over operations a byte, ours and the best peer, below the ceilings
+measured in that run (a large copy, a large bf16 product); functions that only move are placed by bytes a second. The table, as Markdown, is
+printed.
 Needs matplotlib: pip install 'autocomp[bench]'.
 """
 
@@ -64,9 +65,9 @@ def table(families: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
     yield "|---|---|---|---|---|---|---|"
     for name, rows in families.items():
         worst = min(rows, key=lambda r: r["ratio"])
-        figures = (mean([r[k] for r in rows]) for k in ("ratio", "roof", "pred"))
-        ratio, roof, pred = figures
-        yield f"| {name} | {len(rows)} | {ratio:.2f} | {worst['ratio']:.2f} | {roof:.2f} | {pred:.2f} | {worst['function']}: {worst['ours'] * 1e3:.1f} us |"
+        ratio, roof, pred = (mean([r[k] for r in rows]) for k in ("ratio", "roof", "pred"))
+        slow = f"{worst['function']}: {worst['ours'] * 1e3:.1f} us"
+        yield f"| {name} | {len(rows)} | {ratio:.2f} | {worst['ratio']:.2f} | {roof:.2f} | {pred:.2f} | {slow} |"
     every = [r["ratio"] for rows in families.values() for r in rows]
     yield f"| **all** | {len(every)} | **{mean(every):.3f}** | {min(every):.2f} | | | {sum(x < 0.85 for x in every)} below 0.85 |"
 
@@ -81,7 +82,8 @@ def ratios(families: Mapping[str, Sequence[Mapping[str, Any]]]) -> Any:
         found = [r["ratio"] for r in rows]
         axes.plot([mean(found)] * 2, [y - 0.35, y + 0.35], color=GREY, linewidth=3, solid_capstyle="butt")
         axes.plot(found, [y] * len(found), "o", color=OURS, markersize=5, alpha=0.8)
-        axes.annotate(min(rows, key=lambda r: r["ratio"])["function"], (min(found), y), xytext=(4, 5), textcoords="offset points", fontsize=5, color=GREY)
+        worst = min(rows, key=lambda r: r["ratio"])
+        axes.annotate(worst["function"], (worst["ratio"], y), xytext=(4, 5), textcoords="offset points", fontsize=5, color=GREY)
     axes.axvline(1, color="black", linewidth=0.8)
     axes.axvline(0.85, color=GREY, linewidth=0.8, linestyle=":")
     axes.set_xscale("log", base=2)
