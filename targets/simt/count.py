@@ -375,14 +375,15 @@ class Counter(Printer):
     def share(self, name: str) -> None:
         x, layout = self.place.shared[name], self.place.layouts[name]
         self.before_write(name)
-        self.by_element(x, layout)
+        self.by_element(x, layout, self.run_to_shared(x, layout))
         self.spend(table()["casts"]["float"], layout.registers if x.buf.dtype in SHORT_FLOATS else 0)
 
-    def by_element(self, x: Shared, layout: Layout) -> None:
-        """Each register of a value to or from its place in shared memory."""
-        r, each = self.samples.registers(layout)
-        self.request(layout.registers, max(layout.registers, self.passes(x, layout, r) * each))
-        self.spend(table()["element"], layout.registers)
+    def by_element(self, x: Shared, layout: Layout, run: int = 1) -> None:
+        """The registers of a value, `run` at once, to or from their place in shared memory."""
+        r, each = self.samples.registers(layout, run)
+        n = layout.registers / run
+        self.request(n, max(n, self.passes(x, layout, r, run * x.buf.dtype.bytes) * each))
+        self.spend(table()["element"], n)
 
     def passes(self, x: Shared, layout: Layout, r: Any, bytes_: int = 0) -> float:
         row, col = (self.samples.linear(group, layout, r) for group in (x.outer, x.inner))

@@ -32,7 +32,7 @@ _FLOAT = {
 }  # fmt: skip
 _INT = {"max", "min", "abs", "sign", "relu", "mod", "fmod", "floordiv", "idiv", "pow", "shl", "shr"}
 JUMPED = 8  # instructions of a function from which compilers jump over it where a choice leaves it out
-_HALF = {"gelu", "tanh", "sigmoid", "silu", "exp", "exp2", "div", "rsqrt"}  # with a cheaper form, its error far below half precision
+_HALF = {"gelu", "tanh", "sigmoid", "silu", "exp", "exp2", "expm1", "div", "rsqrt"}  # a cheaper form errs far below half precision
 
 
 def working(d: DType) -> DType:

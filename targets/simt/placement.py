@@ -237,7 +237,7 @@ class Placer:
         if buf.name in self.out.shared:
             return
         view = self.view_of(buf.name) if buf.scope == "block" else None
-        inner = contiguous_axis(view) if view else ""
+        inner = contiguous_axis(view) if view else self.made_along(buf) if i.load == "ldmatrix" and buf.dtype.bytes == 2 else ""
         deep = inner not in [x for x, _ in outer]
         o, d = (k, outer) if not deep else (outer, k)
         size = lambda group: prod(x for _, x in group)
@@ -260,6 +260,12 @@ class Placer:
         bytes_ = rows * row * buf.dtype.bytes
         at = self.out.reserve(bytes_ * stages, ALIGN)
         self.out.shared[buf.name] = Shared(buf, o, d, rows, row, deep, vector, at, view)
+
+    def made_along(self, buf: Buf) -> str:
+        """The axis along which a thread will make a computed factor: that of the vectors in which the largest tensor behind it comes."""
+        views = [t for n in self.meeting[buf.name] if (t := self.view_of(n)) is not None and contiguous_axis(t)]
+        moved = lambda t: prod(self.size(x) for x in t.axes) * t.dtype.bytes
+        return contiguous_axis(max(views, key=moved)) if views else ""
 
     # ---- common and free
     def common(self, buf: Buf) -> Layout | None:

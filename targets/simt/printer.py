@@ -7,7 +7,7 @@ memory they touch that others see, and barriers are placed when all of them are 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import prod
+from math import gcd, prod
 
 from autocomp.targets.cpu.flat import dim_text
 from autocomp.targets.cpu.names import c_name
@@ -18,7 +18,7 @@ from autocomp.targets.simt.digits import digit, linear, register
 from autocomp.targets.simt.expressions import STORED, Scalar, held, literal, only_quotients
 from autocomp.targets.simt.extremes import extremes
 from autocomp.targets.simt.pairs import load_words, sum_parts
-from autocomp.targets.simt.placed import Placement, tile_of
+from autocomp.targets.simt.placed import Placement, Shared, tile_of
 
 from autocomp.ir.body import Expr, Inside, Map
 from autocomp.ir.directives import required
@@ -441,13 +441,23 @@ class Printer(Coordinates):
         """A computed factor of a product, from registers into shared memory."""
         x, layout = self.place.shared[name], self.place.layouts[name]
         self.before_write(name)
-        kind = STORED[x.buf.dtype.name]
-        with self.over(layout.registers):
-            row, col = (linear(group, lambda a: self.local(layout, a, "r")) for group in (x.outer, x.inner))
+        kind, v = STORED[x.buf.dtype.name], self.run_to_shared(x, layout)
+        r = f"(q * {v})" if v > 1 else "r"
+        with self.registers(layout, "q" if v > 1 else "r", v):
+            row, col = (linear(group, lambda a: self.local(layout, a, r)) for group in (x.outer, x.inner))
             ok = self.first_of_replicas(layout)
-            ok += [f"{self.local(layout, a, 'r')} < {tile_of(self.p, a)}" for a in x.buf.axes if layout.extent(a) > tile_of(self.p, a)]
-            write = f"*({kind} *)({self.element(x, row, col)}) = ac_stored<{kind}>({self.names.of(name)}[r]);"
+            ok += [f"{self.local(layout, a, r)} < {tile_of(self.p, a)}" for a in x.buf.axes if layout.extent(a) > tile_of(self.p, a)]
+            place, value = self.element(x, row, col), self.names.of(name)
+            alone = f"*({kind} *)({place}) = ac_stored<{kind}>({value}[r]);"
+            write = f"ac_store<{v}>(({kind} *)({place}), &{value}[{r}]);" if v > 1 else alone
             self.put(f"if ({' && '.join(ok)}) {write}" if ok else write)
+
+    def run_to_shared(self, x: Shared, layout: Layout) -> int:
+        """Registers that one store brings to shared memory: neighbours of a row, in one of the chunks that the swizzle moves whole."""
+        first = layout.reg[0] if layout.reg else None
+        if first is None or not x.inner or (first.axis, first.stride) != (x.inner[0][0], 1):
+            return 1
+        return gcd(16 // x.buf.dtype.bytes, first.count, x.inner[0][1], tile_of(self.p, first.axis), x.row)
 
     def first_of_replicas(self, layout: Layout) -> list[str]:
         """Conditions under which a thread is the first of those that hold a value. The others may hold something else: a product of one row

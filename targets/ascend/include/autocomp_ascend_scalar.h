@@ -452,6 +452,7 @@ AC_SAME(sigmoid)
 AC_SAME(silu)
 AC_SAME(exp)
 AC_SAME(exp2)
+AC_SAME(expm1)
 AC_SAME(rsqrt)
 AC_S float ac_div_half(float a, float b) { return a / b; }
 AC_S float ac_small(uint32_t v, float minus) { return float(v) - minus; }

@@ -301,6 +301,10 @@ template <class T> AC_DEVICE T ac_gelu_tanh(T x) {
 // ---- cheaper forms where operands and results are half types (errors far below 2^-11, stated in docs/targets.md)
 AC_DEVICE float ac_exp_half(float x) { return ac_ex2(x * 1.44269504f); }
 AC_DEVICE float ac_exp2_half(float x) { return ac_ex2(x); }
+AC_DEVICE float ac_expm1_half(float x) {
+  const float near = fmaf(fmaf(x, 0.166666672f, 0.5f) * x, x, x);  // where e^x - 1 has lost its digits
+  return fabsf(x) < 0.03125f ? near : ac_ex2(x * 1.44269504f) - 1.0f;
+}
 // finite for a maximum that is the least number yet: of -inf it leaves 0, not inf - inf
 AC_DEVICE float ac_exp_scaled_difference_half(float x, float scale, float m) { return ac_ex2(fmaf(x, scale, -ac_max(m * 1.44269504f, -3.40282347e+38f))); }
 AC_DEVICE float ac_exp_difference_half(float x, float m) { return ac_exp_scaled_difference_half(x, 1.44269504f, m); }

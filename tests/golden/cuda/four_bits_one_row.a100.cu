@@ -108,8 +108,8 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul_bitand_shr_concat_3mor
       mul_t[r] = (ac_small((unsigned char)(((-1*(r2_t) >= 0) ? (unsigned char)((in1_t[r] & 15u)) : (unsigned char)(ac_shr<unsigned char>(in1_v_t[r], 4u)))), 8.0f) * in2_t[(r % 16) + (r / 32) * 16]);
     }
     #pragma unroll
-    for (int r = 0; r < 64; ++r) {
-      *(f16 *)(smem + 16384 + ac_swizzle<256>((i0_t + r % 16), ((r2_t) + (r1_t + r / 16 % 2 * 16) * 2 + (r / 32) * 64) * 2)) = ac_stored<f16>(mul_t[r]);
+    for (int q = 0; q < 8; ++q) {
+      ac_store<8>((f16 *)(smem + 16384 + ac_swizzle<64>((r2_t) + (r1_t + (q * 8) / 16 % 2 * 16) * 2 + ((q * 8) / 32) * 64, ((i0_t + (q * 8) % 16)) * 2)), &mul_t[(q * 8)]);
     }
     ac_sync();
     #pragma unroll
@@ -119,7 +119,7 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul_bitand_shr_concat_3mor
         ac_ldmatrix4(fa[m], smem + 0 + slot * 4096 + ac_swizzle<256>(0 + m * 16 + lane % 16, (kk * 16 + lane / 16 * 8) * 2));
       }
       for (int n = 0; n < 1; ++n) {
-        ac_ldmatrix4(fb[2 * n], fb[2 * n + 1], smem + 16384 + ac_swizzle<256>(wave / 1 * 16 + n * 16 + lane / 16 * 8 + lane % 8, (kk * 16 + lane / 8 % 2 * 8) * 2));
+        ac_ldmatrix4_t(fb[2 * n], fb[2 * n + 1], smem + 16384 + ac_swizzle<64>(kk * 16 + lane / 8 % 2 * 8 + lane % 8, (wave / 1 * 16 + n * 16 + lane / 16 * 8) * 2));
       }
       for (int m = 0; m < 1; ++m) {
         #pragma unroll
