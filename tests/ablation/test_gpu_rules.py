@@ -15,7 +15,7 @@ OPEN = "graph g\ndim N in 20000..200000\ninput x: f32[64, N]\n%0 = softmax(x, ax
 # rule -> (graph, chip, options)
 WORTH = {
     "tiling/gpu-contract": (gemm(300, 300, 300, "f32"), "a100", {}),
-    "tiling/gpu-skinny": (gemm(4, 1024, 4096, "f32"), "a100", {}),
+    "tiling/gpu-skinny": (gemm(4, 16384, 4096, "f32"), "a100", {}),
     "tiling/gpu-direct": (turned(1, 8192, 8192, False, True), "h200", {}),
     "tiling/gpu-narrow": (gemm(4096, 8, 4096), "h200", {}),
     "tiling/gpu-online": (attention(1, 16, 4096, 128), "a100", {}),
@@ -35,7 +35,7 @@ WORTH = {
     "tiling/gpu-warp-specialise": (gemm(4096, 4096, 4096), "h200", {}),
     "tiling/gpu-implicit-gemm": (conv("f16[32, 256, 56, 56]", "f16[256, 256, 3, 3]", pad=1), "h200", {}),
     "tiling/gpu-one-wave": (gemm(1024, 1024, 1024), "h200", {}),
-    "tiling/gpu-cluster-split-k": (gemm(128, 128, 65536), "h200", {}),
+    "tiling/gpu-cluster-split-k": (gemm(328, 2432, 4240), "h200", {}),
     "tiling/gpu-few-rows": (gemm(16, 4096, 4096), "h200", {}),
     "tiling/gpu-online-warpgroups": (attention(1, 16, 4096, 128), "h200", {}),
     "tiling/gpu-online-four-warpgroups": (attention(16, 12, 512, 64), "h200", {}),
@@ -46,6 +46,7 @@ WORTH = {
     "tiling/gpu-scan": (graph({"x": "f32[20000, 400]"}, "%r = cumsum(x, axis=1)"), "h200", {}),
     "tiling/gpu-scan-in-turns": (graph({"x": "f32[2906, 5504]"}, "%r = cumsum(x, axis=0)"), "h200", {}),
     "scheduling/gpu-split-k": (graph({"x": "f32[4, 1048576]"}, SUM.format(1)), "h200", {}),
+    "scheduling/gpu-split-depth": (gemm(24, 40, 65536, batch="2, "), "a100", {}),
     "scheduling/gpu-split-kv": (attention(1, 8, 1, 128, keys=65536), "h200", {}),
 }
 UNPRICED = "scheduling/grouped"  # the model does not see in which order plain tiles are walked: it is for measured tuning

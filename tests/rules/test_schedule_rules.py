@@ -34,7 +34,7 @@ def status(text: str):
 @pytest.mark.parametrize("name", [
     "tiling/contract", "tiling/online", "tiling/rows", "tiling/windows", "tiling/elements", "tiling/chain", "tiling/npu-products",
     "tiling/npu-small", "tiling/gpu-online-few-rows", "tiling/gpu-columns", "tiling/gpu-warp-specialise",
-    "scheduling/gpu-split-kv", "directives/load-c", "skewing/skew", "skewing/time-tile",
+    "scheduling/gpu-split-kv", "scheduling/gpu-split-depth", "directives/load-c", "skewing/skew", "skewing/time-tile",
 ])  # fmt: skip
 def test_a_shipped_rule_holds(name: str):
     found = check_kernel_rule(RULES[name], RULES, FEW)
