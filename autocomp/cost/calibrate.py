@@ -194,7 +194,9 @@ def _chip_file(here: Any, figures: dict[str, tuple[float, str]]) -> str:
         f"cores: {value(base.cores, 'usable cores')}", f"clock: {value(base.clock, keep)}",
         f"launch: {measured('parallel region')}", f"latency: {value(base.latency, keep)}",
         f"vector_bytes: {value(base.vector_bytes, 'widest vector unit')}",
-        "matrix:", f"  f32: {measured('f32 multiply-adds')}", f"  f64: {value(peak / 2, 'half of f32')}",
+        "matrix:", f"  f32: {measured('f32 multiply-adds')}",
+        *(f"  {k}: {value(peak * v / base.matrix['f32'], 'f32, in proportion to the generic file')}" for k, v in base.matrix.items()
+          if k != "f32"),
         "vector:", f"  f32: {measured('f32 maps in the first cache')}",
         f"special: {value(maps / 8, 'inferred: eight operations a polynomial')}",
         f"granule: {{m: 1, n: {base.granule[1]}, k: 1, source: \"one vector of f32\"}}",

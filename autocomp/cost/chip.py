@@ -259,7 +259,7 @@ def adapt(chip: Chip, here: HostFacts) -> Chip:
         arch=here.arch,
         cores=here.cores,
         vector_bytes=here.vector_bytes,
-        matrix=scale(chip.matrix),
+        matrix={k: v * (chip.limits["dot_bytes"] if here.dot_bytes and k in ("i8", "u8") else 1) for k, v in scale(chip.matrix).items()},
         vector=scale(chip.vector),
         special=chip.special * factor,
         granule=(1, here.vector_bytes // F32, 1),

@@ -245,7 +245,7 @@ class CoreModel:
     def _in_place(self, a: Operand, tile: Sizes) -> bool:
         """Is a factor read where it lies? Whole vectors of columns side by side, one step of depth near the next."""
         lanes, size = self._lane, self.d.extent
-        if a.guarded or len(a.places) != 1 or len(a.places[0]) < 2 or not self.cols:
+        if a.guarded or a.element != F32 or len(a.places) != 1 or len(a.places[0]) < 2 or not self.cols:
             return False
         (*_, deep, last), col, depth = a.places[0], self.cols[-1], {x.name for x in self.d.roles.depth}
         dense = len(depth) == 1 and last == ((col, 1),) and deep == tuple((x, 1) for x in depth) and size[col] * a.element <= DENSE

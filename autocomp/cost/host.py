@@ -13,10 +13,13 @@ from autocomp.files import user_folder
 _CPU = Path("/sys/devices/system/cpu/cpu0")
 
 
+DOT_BYTES = {"x86-64-v4": {"avx512_vnni"}, "x86-64-v3": {"avx_vnni", "avx512_vnni"}, "aarch64": {"i8mm"}}  # flags of /proc/cpuinfo
+
+
 @dataclass(frozen=True)
 class HostFacts:
     """arch: x86-64-v4 (AVX-512), x86-64-v3 (AVX2), aarch64, generic. Cache sizes in bytes, 0 where unknown; `shared_l2`
-    is over how many cores the level-2 cache is shared."""
+    is over how many cores the level-2 cache is shared. `dot_bytes`: an instruction sums four products of bytes in a lane."""
 
     model: str
     arch: str
@@ -26,6 +29,7 @@ class HostFacts:
     l1: int
     l2: int
     l3: int
+    dot_bytes: bool = False
 
 
 def facts() -> HostFacts:
@@ -40,7 +44,8 @@ def facts() -> HostFacts:
     else:
         arch, width, registers = "generic", 16, 16
     size = _caches()
-    return HostFacts(model, arch, usable_cores(), width, registers, size.get("l1", 0), size.get("l2", 0), size.get("l3", 0))
+    sizes = (size.get("l1", 0), size.get("l2", 0), size.get("l3", 0))
+    return HostFacts(model, arch, usable_cores(), width, registers, *sizes, bool(DOT_BYTES.get(arch, set()) & flags))
 
 
 def usable_cores() -> int:

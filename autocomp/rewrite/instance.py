@@ -22,6 +22,7 @@ from autocomp.rewrite.where import Answer, Env, Unanswerable, holds
 from autocomp.rewrite.where import evaluate as value_of
 
 MOST_TRIED = 2**20  # elements of a tensor
+NUMBER = re.compile(r"(-?\d+(?:\.\d+)?) as (\w+)")  # an example's number of a type of its own, e.g. "128 as i32"
 CONSTANT = " constant"  # behind an example's type: the tensor is a parameter or computed from parameters
 
 
@@ -189,6 +190,8 @@ def type_of(text: str) -> TensorType | None:
 
 
 def plain(v: Any) -> Any:
+    if isinstance(v, str) and (m := NUMBER.fullmatch(v)) and m[2] in DTYPES:
+        return Uniform(TensorType(DTYPES[m[2]], ()), float(m[1]))
     return tuple(map(plain, v)) if isinstance(v, (list, tuple)) else v
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from autocomp.targets.cpu.arithmetic import kind_of_sums
 from autocomp.targets.cpu.element_loops import contiguity, loops_over
 from autocomp.targets.cpu.lower import Nest, domain, gathers, reads
 from autocomp.targets.cpu.shape import runs_in_tiles
 from autocomp.targets.cpu.tree import Contraction, Node, Tiles
 
-from autocomp.ir.types import DType
 from autocomp.tile.program import Loop, Stmt, walk
 
 
@@ -60,10 +60,11 @@ def _plain(nest: Nest, s: Stmt) -> Stmt:
 
 
 def _unit_takes(nest: Nest, s: Stmt) -> bool:
-    kinds = [nest.dtype_of(v) for v in (s.dst, *s.srcs)]
-    return all(isinstance(d, DType) and d.name in ("f32", "f16", "bf16") for d in kinds) and bool(
-        [a for a in domain(s, nest) if a not in nest.slots[s.dst].axes]
-    )
+    return bool(_sums(nest, s)) and bool([a for a in domain(s, nest) if a not in nest.slots[s.dst].axes])
+
+
+def _sums(nest: Nest, s: Stmt) -> str:
+    return kind_of_sums(nest.dtype_of(s.dst), [nest.dtype_of(x) for x in s.srcs])
 
 
 def _contraction_at(nest: Nest, body: list[Loop | Stmt], i: int, is_unit: bool) -> tuple[list[Stmt], Contraction, int] | None:
@@ -85,6 +86,8 @@ def _contraction_at(nest: Nest, body: list[Loop | Stmt], i: int, is_unit: bool) 
     axes = [set(nest.slots[m.dst].axes) for m in mmas]
     if not is_unit or not all(_unit_takes(nest, m) for m in mmas) or any(a != axes[0] for a in axes):
         return None
+    if len({_sums(nest, m) for m in mmas}) > 1:
+        return None
     early, epilogue, after = _epilogue(nest, body, j, {m.dst for m in mmas}, axes[0])
     c = Contraction(mmas, frozenset(m.dst for m in mmas), epilogue, loop)
     if runs_in_tiles(nest, c):
@@ -95,7 +98,7 @@ def _contraction_at(nest: Nest, body: list[Loop | Stmt], i: int, is_unit: bool) 
 
 def _joins(nest: Nest, s: Stmt, mmas: list[Stmt]) -> bool:
     """Whether a statement is one more product over the same output axes, of other values than these products make."""
-    if s.op != "mma" or set(s.srcs) & {m.dst for m in mmas}:
+    if s.op != "mma" or set(s.srcs) & {m.dst for m in mmas} or _sums(nest, s) != _sums(nest, mmas[0]):
         return False
     return set(nest.slots[s.dst].axes) == set(nest.slots[mmas[0].dst].axes)
 

@@ -16,7 +16,7 @@ from autocomp.targets.cpu.expressions import CTYPE, working
 from autocomp.targets.cpu.flat import times
 from autocomp.targets.cpu.lower import Nest, reads
 from autocomp.targets.cpu.packing import Panels
-from autocomp.targets.cpu.shape import LINE, LONG, shape_of, size, stride_of, tile_sums, tiling_of, whole
+from autocomp.targets.cpu.shape import LINE, LONG, arithmetic, shape_of, size, stride_of, tile_sums, tiling_of, whole
 from autocomp.targets.cpu.tree import Contraction
 from autocomp.targets.cpu.vectors import Vector, kind_of
 
@@ -40,7 +40,8 @@ class ContractionPrinter(Panels):
         with p.block(""):
             for i, m in enumerate(fresh):
                 k = self.c.mmas.index(m)
-                p.w(f"float *const panel{k} = panels + {i}*(size_t)({self.depth_text()})*{self.nr};")
+                cast = "" if self.kind.is_float else f"({self.kind.element} *)"
+                p.w(f"{self.kind.element} *const panel{k} = {cast}panels + {i}*(size_t)({self.depth_text()})*{self.nr};")
             if not self.part:
                 self._over_depth(bool(fresh))
                 return
@@ -75,7 +76,7 @@ class ContractionPrinter(Panels):
         return stride_of(self.nest, factor, self.s.depth[0]) if factor in self.direct else self.nr
 
     def depth_text(self) -> str:
-        return "*".join(f"(size_t)({self.length(x)})" for x in self.s.depth) or "1"
+        return "*".join(f"(size_t)({x})" for x in in_groups([self.length(x) for x in self.s.depth], self.kind.group)) or "1"
 
     def nested(self, axes: tuple[str, ...], inner) -> None:  # type: ignore[no-untyped-def]
         if not axes:
@@ -92,12 +93,12 @@ class ContractionPrinter(Panels):
         for k, m in enumerate(self.c.mmas):
             if self.packed(m) in self.ready:
                 part = f" + {self.s.depth[0]}_p*{self.nr}" if self.part else ""
-                self.p.w(f"const float *const panel{k} = {self.where(self.packed(m))}{part};")
+                self.p.w(f"const {self.kind.element} *const panel{k} = {self.where(self.packed(m))}{part};")
                 if self._ahead():
-                    self.p.w(f"const float *next{k} = panel{k} + {self.depth() * self.nr};")
+                    self.p.w(f"const {self.kind.element} *next{k} = panel{k} + {self.depth() * self.nr};")
             elif self.packed(m) in self.direct:
                 at = {self.s.col: f"{self.s.col}_p", self.s.depth[0]: self.span(self.s.depth[0])[0]}
-                self.p.w(f"const float *const panel{k} = &{self._address(self.packed(m), at)};")
+                self.p.w(f"const {self.kind.element} *const panel{k} = &{self._address(self.packed(m), at)};")
             else:
                 self.pack(m)
         around = tuple(x for x in self.s.inner if x != self.tall)
@@ -187,10 +188,10 @@ class ContractionPrinter(Panels):
             return
         for i, line in enumerate(regs):
             if m.dst in self.c.starts:
-                p.w("vf " + ", ".join(f"{r} = {{0}}" for r in line) + ";")
+                p.w(f"{self.kind.vector} " + ", ".join(f"{r} = {{0}}" for r in line) + ";")
                 continue
             for j, r in enumerate(line):
-                p.w(f"vf {r} = {{0}};")
+                p.w(f"{self.kind.vector} {r} = {{0}};")
                 with p.block(""):
                     p.w(f"const long {self.s.col} = {self.s.col}_p + {j * self.lanes};")
                     if self.s.row and self.nest.tile.get(self.s.row) != 1:
@@ -204,12 +205,20 @@ class ContractionPrinter(Panels):
                 self.p.w(" ".join(f"{r} += vf_load(aside + {i * self.nr + j * self.lanes});" for j, r in enumerate(line)))
 
     def _multiply(self, k: int, m: Stmt, regs: list[list[str]]) -> None:
-        p, s = self.p, self.s
+        p = self.p
         a = next(x for x in m.srcs if self.s.col not in self.nest.axes_of(x))
-        mr = len(regs)
-        p.w(f"const float *restrict b{k} = panel{k};")
+        p.w(f"const {self.kind.element} *restrict b{k} = panel{k};")
+        if self.kind.turned:
+            p.w("vi " + ", ".join(f"under{j} = {{0}}" for j in range(self.width)) + "; /* 128 times the sums of the panel */")
+        self._multiply_by(k, m, a, regs)
+        if self.kind.turned:
+            for line in regs:
+                p.w(" ".join(f"{r} = vi_sub({r}, under{j});" for j, r in enumerate(line)))
+
+    def _multiply_by(self, k: int, m: Stmt, a: str, regs: list[list[str]]) -> None:
+        p, s, mr = self.p, self.s, len(regs)
         if a in self.ready:
-            p.w(f"const float *restrict a{k} = {self.where(a)};")
+            p.w(f"const {self.kind.element} *restrict a{k} = {self.where(a)};")
             cells = [f"a{k}[kk*{mr}{f' + {i}' if i else ''}]" for i in range(mr)]
             self._steps_of_depth(k, m, regs, str(self.depth()), cells, f"a{k} + (kk + {AHEAD})*{mr}")
             return
@@ -224,6 +233,10 @@ class ContractionPrinter(Panels):
             start = self._address(a, {**base, **dict.fromkeys(fused[1:], "0"), last: lo})
             p.w(f"const {self._ctype(a)} *restrict a{k} = &{start};")
             length = hi if lo == "0" else f"({hi} - {lo})" if more > 1 else f"{hi} - {lo}"
+            if self.kind.group > 1:
+                count = str(int(length) * more) if length.isdigit() else f"({length})" + (f"*{more}" if more > 1 else "")
+                self._quads_of_depth(k, m, regs, count, step_row)
+                return
             times_k = f"kk*{step_k}" if step_k not in ("0", "1") else "kk" if step_k == "1" else ""
             at = [" + ".join(x for x in (f"{i}*{step_row}" if i and step_row != "0" else "", times_k) if x) for i in range(mr)]
             cells = [self._scalar(a, f"a{k}[{x or '0'}]") for x in at]
@@ -252,7 +265,7 @@ class ContractionPrinter(Panels):
         """The innermost loop: one row of the panel against one element of each row; `cells`: their C text; `ahead`: what to
         ask for in advance. One that is LONG, or may be, is folded after every PART steps."""
         p, steps = self.p, prod(n if isinstance(n, int) else LONG for n in (self.nest.extent[x] for x in self.s.depth))
-        if steps < LONG or self.part or (count.isdigit() and int(count) < LONG):
+        if steps < LONG or self.part or not self.kind.is_float or (count.isdigit() and int(count) < LONG):
             self._some_steps(k, m, regs, ("0", count), cells, *ahead)
             return
         every = [r for line in regs for r in line]
@@ -265,12 +278,33 @@ class ContractionPrinter(Panels):
     def _some_steps(self, k: int, m: Stmt, regs: list[list[str]], span: tuple[str, str], cells: list[str], *ahead: str) -> None:
         p = self.p
         with p.block(f"for (long kk = {span[0]}; kk < {span[1]}; kk++)"):
-            p.w("const vf " + ", ".join(f"v{j} = vf_load(b{k} + {j * self.lanes})" for j in range(self.width)) + ";")
-            p.w(f"b{k} += {self.step(self.packed(m))};")
-            for at in ahead:
-                p.w(f"__builtin_prefetch({at}, 0, {2 if at.startswith('next') else 3});")
-            for line, cell in zip(regs, cells, strict=True):
-                p.w(f"{{ const vf x = vf_set({cell}); " + " ".join(f"{r} += x * v{j};" for j, r in enumerate(line)) + " }")
+            self._step_of_depth(k, m, regs, cells, *ahead)
+
+    def _step_of_depth(self, k: int, m: Stmt, regs: list[list[str]], cells: list[str], *ahead: str) -> None:
+        p, kind = self.p, self.kind
+        v = kind.vector
+        p.w(f"const {v} " + ", ".join(f"v{j} = {v}_load(b{k} + {j * self.lanes})" for j in range(self.width)) + ";")
+        p.w(f"b{k} += {self.step(self.packed(m))};")
+        for at in ahead:
+            p.w(f"__builtin_prefetch({at}, 0, {2 if at.startswith('next') else 3});")
+        if kind.turned:
+            text = " ".join(kind.step(f"under{j}", "x", f"v{j}") for j in range(self.width))
+            p.w(f"{{ const vi x = vi_set((int32_t)0x80808080u); {text} }}")
+        for line, cell in zip(regs, cells, strict=True):
+            p.w(f"{{ const {v} x = {v}_set({cell}); " + " ".join(kind.step(r, "x", f"v{j}") for j, r in enumerate(line)) + " }")
+
+    def _quads_of_depth(self, k: int, m: Stmt, regs: list[list[str]], length: str, step_row: str) -> None:
+        """Four steps of depth at a time, where the broadcast factor lies; then those that are left."""
+        p, top = self.p, " ^ (int32_t)0x80808080u" if self.kind.turned else ""
+        at = [f"a{k} + 4*kk" + (f" + {i}*{step_row}" if i and step_row != "0" else "") for i in range(len(regs))]
+        if length.isdigit() and int(length) % 4 == 0:
+            self._some_steps(k, m, regs, ("0", str(int(length) // 4)), [f"ac_quad({x}){top}" for x in at])
+            return
+        p.w(f"const long steps{k} = {length};")
+        self._some_steps(k, m, regs, ("0", f"steps{k}/4"), [f"ac_quad({x}){top}" for x in at])
+        with p.block(f"if (steps{k} % 4)"):
+            p.w(f"const long kk = steps{k}/4;")
+            self._step_of_depth(k, m, regs, [f"ac_quad_n({x}, steps{k} % 4){top}" for x in at])
 
     def _fused(self, a: str) -> tuple[str, ...]:
         """The last reduced axes that `a` walks as one: each step of an outer one is a whole run of the next."""
@@ -280,7 +314,7 @@ class ContractionPrinter(Panels):
             step, extent = stride_of(self.nest, a, inner), self.nest.extent[inner]
             if a not in self.nest.views or not self.whole(inner) or not isinstance(step, int) or not isinstance(extent, int):
                 break
-            if stride_of(self.nest, a, outer) != step * extent:
+            if stride_of(self.nest, a, outer) != step * extent or extent % self.kind.group:
                 break
             n += 1
         return depth[len(depth) - n :]
@@ -371,13 +405,18 @@ def print_contraction(p: Printer, c: Contraction) -> None:
     ContractionPrinter(p, c, s).print()
 
 
+def in_groups(lengths: list[str], group: int) -> list[str]:
+    """C texts of the lengths of reduced axes, the last one in groups of steps."""
+    return lengths if group == 1 or not lengths else [*lengths[:-1], f"({lengths[-1]} + {group - 1})/{group}"]
+
+
 def panel_elements(nest: Nest, c: Contraction, lanes: int, registers: int) -> str:
     """Elements of the panels that one contraction packs as it runs, C text; "" for none."""
     s = shape_of(nest, c)
     assert s is not None
     t = tiling_of(nest, c, s, lanes, registers)
     fresh = sum(not set(m.srcs) & (t.ready | t.direct) - {s.a} for m in c.mmas)
-    lengths = [str(nest.extent[x] if whole(nest, c, x) else nest.tile[x]) for x in s.depth]
+    lengths = in_groups([str(nest.extent[x] if whole(nest, c, x) else nest.tile[x]) for x in s.depth], arithmetic(nest, c, s).group)
     return "*".join([f"(size_t){fresh}", *(f"(size_t)({x})" for x in lengths), str(t.vectors * lanes)]) if fresh else ""
 
 

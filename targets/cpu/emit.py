@@ -83,8 +83,8 @@ def _packings(nest: Nest, tree: list[Node], name: str, lanes: int, registers: in
             view = nest.views[factor]
             argument = next(t.buffer for t in nest.inputs if t.name == view.tensor)
             entry = f"{name}_pack_{view.pointer}"
-            head = f"void {entry}(const {CTYPE[view.dtype.name]} *restrict {view.pointer}, {CTYPE[view.dtype.name]} *restrict out) {{"
+            head = f"void {entry}(const {CTYPE[view.dtype.name]} *restrict {view.pointer}, {panels.kind.element} *restrict out) {{"
             printer.lines = []
             panels.pack_once(factor)
-            out.append((Packing(argument, entry, panels.elements(factor) * view.dtype.bytes), [head, *printer.lines, "}"]))
+            out.append((Packing(argument, entry, panels.elements(factor) * 4), [head, *printer.lines, "}"]))
     return out

@@ -6,6 +6,7 @@ where(idx(j) < J, x, -inf)     ->   x              point loops are clipped to th
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -101,6 +102,7 @@ def lower(p: TileProgram) -> Nest:
         return e
 
     views = {t.name: view(t) for t in p.inputs + p.outputs}
+    written = Counter(s.dst for s, _ in walk(p.body))
     redefined = {s.dst for s, _ in walk(p.body) if s.op not in ("copy", "store")}
 
     def block(body: tuple[Loop | Stmt, ...]) -> tuple[Loop | Stmt, ...]:
@@ -115,6 +117,9 @@ def lower(p: TileProgram) -> Nest:
                 out.append(Stmt("map", n.dst, n.srcs, value, acc=n.acc))
             else:
                 expr = rewrite(n.expr, fold) if isinstance(n.expr, Expr) else n.expr
+                if n.op == "map" and not n.acc and isinstance(expr, Value) and expr.name in views and written[n.dst] == 1:
+                    views[n.dst] = views[expr.name]  # the mask of a tail that loops do not run past
+                    continue
                 out.append(replace(n, expr=expr, axis=",".join(axis[a.strip()] for a in n.axis.split(",")) if n.axis else ""))
         return tuple(out)
 

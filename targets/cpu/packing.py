@@ -14,8 +14,9 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from autocomp.targets.cpu.flat import View, index_text, times
-from autocomp.targets.cpu.shape import Shape, packs_in_vectors, size, tiling_of, whole
+from autocomp.targets.cpu.shape import Shape, arithmetic, packs_in_vectors, size, tiling_of, whole
 from autocomp.targets.cpu.tree import Contraction
+from autocomp.targets.cpu.vectors import vector_value
 
 from autocomp.tile.program import Stmt
 
@@ -31,6 +32,7 @@ class Panels:
         t = tiling_of(p.nest, c, s, p.lanes, p.registers)
         self.mr, self.nv, self.wide, self.ready, self.part = t.rows, t.vectors, t.wide, t.ready, t.part
         self.tall, self.direct = t.tall, t.direct
+        self.kind = arithmetic(p.nest, c, s)
         self.nr = self.nv * p.lanes
         self.width = self.nv  # vectors of the panel that hold columns
         self.left = tuple(x for x in s.outer if x != self.wide)
@@ -97,8 +99,9 @@ class Panels:
 
     # ---- packed once
     def depth(self) -> int:
-        """Elements of the reduced axes (numbers where a factor is packed once)."""
-        return prod(int(self.nest.extent[x]) for x in self.s.depth)
+        """Steps of depth of a panel (numbers where a factor is packed once)."""
+        *outer, last = (int(self.nest.extent[x]) for x in self.s.depth) if self.s.depth else (1,)
+        return prod(outer) * -(-last // self.kind.group)
 
     def others(self, name: str) -> tuple[str, ...]:
         """Axes of a factor that are neither the tile's nor reduced."""
@@ -116,14 +119,15 @@ class Panels:
         for x in self.others(name):
             at = f"({at})*{self.nest.extent[x]} + {x}" if at != "0" else x
         view, k = self.nest.views[name], self.depth()
+        pointer = view.pointer if self.kind.is_float else f"(const {self.kind.element} *){view.pointer}"
         if self.s.col not in view.axes:
-            return f"{view.pointer} + (size_t)({f'({at})*{self.nest.extent[self.s.row]} + ' if at != '0' else ''}{self.s.row}_p)*{k}"
+            return f"{pointer} + (size_t)({f'({at})*{self.nest.extent[self.s.row]} + ' if at != '0' else ''}{self.s.row}_p)*{k}"
         col, t = self.s.col, self.nest.tile.get(self.s.col)
         every, per = self._count()
         here = f"{col}_p/{self.nr}"
         if t is not None and t % self.nr:
             here = f"{self.p.base(col)}/{t}*{per} + ({col}_p - {self.p.base(col)})/{self.nr}"
-        return f"{view.pointer} + (size_t)({f'({at})*{every} + ' if at != '0' else ''}{here})*{k * self.nr}"
+        return f"{pointer} + (size_t)({f'({at})*{every} + ' if at != '0' else ''}{here})*{k * self.nr}"
 
     def elements(self, name: str) -> int:
         """Size of the packed factor."""
@@ -141,12 +145,16 @@ class Panels:
             p.w(f"for (long {x} = {lo}; {x} < {hi}; {x} += {step}) {{")
             p.depth += 1
         if side == self.s.col:
-            if self._transposes(name):
+            if not self.kind.is_float:
+                self.column_panels(lambda: self._pack_integers(name))
+            elif self._transposes(name):
                 self.column_panels(lambda: self.depth_loops(self.s.depth[:-1], lambda: self._pack_transposed(name)))
             else:
                 self.column_panels(lambda: self.depth_loops(self.s.depth, lambda: self._pack_row(name, side)))
         else:
-            self.row_tiles(lambda mr: self.depth_loops(self.s.depth, lambda: self._pack_rows(name, mr)))
+            pack = self._pack_rows if self.kind.is_float else self._pack_integer_rows
+            depth = self.s.depth if self.kind.is_float else self.s.depth[:-1]
+            self.row_tiles(lambda mr: self.depth_loops(depth, lambda: pack(name, mr)))
         for _ in axes:
             p.depth -= 1
             p.w("}")
@@ -171,13 +179,15 @@ class Panels:
         p, col = self.p, self.s.col
         b = m.srcs[0] if m.srcs[0] != self.s.a and self.s.col in self.nest.axes_of(m.srcs[0]) else m.srcs[1]
         with p.block(""):
-            p.w(f"float *restrict out = panel{self.c.mmas.index(m)};")
+            p.w(f"{self.kind.element} *restrict out = panel{self.c.mmas.index(m)};")
             if self.wide:
                 extent = self.nest.extent[col]
                 for j in range(self.nv):
                     p.w(f"const vi at{j} = vi_iota() + vi_set((int32_t){col}_p + {j * self.lanes});")
                     p.w(f"const vi {self.wide}_v{j} = at{j} / {extent}, {col}_v{j} = at{j} - {self.wide}_v{j} * {extent};")
-            if self._transposes(b):
+            if not self.kind.is_float:
+                self._pack_integers(b)
+            elif self._transposes(b):
                 self.depth_loops(self.s.depth[:-1], lambda: self._pack_transposed(b))
             else:
                 self.depth_loops(self.s.depth, lambda: self._pack_row(b, col))
@@ -208,6 +218,109 @@ class Panels:
                 p.w(f"const long {col} = {col}_p + x;")
                 p.w(f"out[x] = x < {col}_n ? {p.read(b)} : 0.f;")
         p.w(f"out += {self.nr};")
+
+    # ---- integers: each element of a panel holds `group` steps of the last reduced axis, the first in its low byte, zeros behind the last
+    def _groups(self, inner: Callable[[str, str], None]) -> None:
+        """The loop over the last reduced axis in groups: inner(first step's text, end's text)."""
+        if not self.s.depth:
+            inner("0", "1")
+            return
+        near = self.s.depth[-1]
+        lo, hi = self.span(near)
+        if self.stands(near):
+            inner(lo, hi)
+            return
+        with self.p.block(f"for (long {near}_q = {lo}; {near}_q < {hi}; {near}_q += {self.kind.group})"):
+            inner(f"{near}_q", hi)
+
+    def _pack_integers(self, b: str) -> None:
+        """Panels of a factor of integers, row after row."""
+        self.depth_loops(self.s.depth[:-1], lambda: self._groups(lambda at, end: self._pack_integer_row(b, at, end)))
+
+    def _in_step(self, at: str, end: str, i: int, body: Callable[[], None]) -> None:
+        """`body` where step i of a group is one of the axis, whose variable is set."""
+        if not self.s.depth or self.stands(self.s.depth[-1]):
+            body()
+            return
+        near, group = self.s.depth[-1], self.kind.group
+        length = self.nest.extent[near] if self.whole(near) else size(self.nest, near)
+        exact = i == 0 or (isinstance(length, int) and length % group == 0 and self._even(near))
+        with self.p.block("" if exact else f"if ({at} + {i} < {end})"):
+            self.p.w(f"const long {near} = {at}{f' + {i}' if i else ''};")
+            body()
+
+    def _pack_integer_row(self, b: str, at: str, end: str) -> None:
+        p, col, kind, v = self.p, self.s.col, self.kind, self.nest.views.get(b)
+        near = self.s.depth[-1] if self.s.depth else ""
+        if v is not None and kind.group > 1 and not v.guard and v.flat.stride(near) == 1 and v.flat.stride(col) != 1:
+            start = f"&{v.pointer}[{v.flat.text({col: f'({col}_p + x)', near: at})}]"
+            p.w(f"const long n = ac_min({kind.group}, {end} - {at});")
+            with p.block(f"for (long x = 0; x < {self.nr}; x++)"):
+                p.w(f"out[x] = x >= {col}_n ? 0 : n == {kind.group} ? ac_quad({start}) : ac_quad_n({start}, n);")
+        elif vector_value(self.nest, b, col):
+            whole = size(self.nest, col)
+            if isinstance(whole, int) and whole % self.nr == 0 and self._even(col):
+                self._pack_integer_vectors(b, at, end, False)
+            else:
+                with p.block(f"if ({col}_n == {self.nr})"):
+                    self._pack_integer_vectors(b, at, end, False)
+                with p.block("else"):
+                    self._pack_integer_vectors(b, at, end, True)
+        else:
+            with p.block(f"for (long x = 0; x < {self.nr}; x++)"):
+                p.w("uint32_t q = 0;")
+                with p.block(f"if (x < {col}_n)"):
+                    p.w(f"const long {col} = {col}_p + x;")
+                    self._element(b, at, end)
+                p.w("out[x] = (int32_t)q;")
+        p.w(f"out += {self.nr};")
+
+    def _element(self, name: str, at: str, end: str) -> None:
+        """Add the steps of a group to q, one by one."""
+        byte = "(uint8_t)" if self.kind.group > 1 else ""
+        for i in range(self.kind.group):
+            shift = f" << {8 * i}" if i else ""
+            self._in_step(at, end, i, lambda shift=shift: self.p.w(f"q |= (uint32_t){byte}{self.p.read(name)}{shift};"))  # type: ignore[misc]
+
+    def _pack_integer_vectors(self, b: str, at: str, end: str, part: bool) -> None:
+        p, col, v = self.p, self.s.col, self.nest.views.get(b)
+        near = self.s.depth[-1] if self.s.depth else ""
+        for j in range(self.nv):
+            with p.block(""):
+                first = f" + {j * self.lanes}" if j else ""
+                p.w(f"const long {col} = {col}_p{first}; (void){col};")
+                if part:
+                    p.w(f"const long left = ac_clamp({col}_n - {j * self.lanes}, {self.lanes + 1});")
+                p.w("vi q = vi_set(0);")
+                p.vector, p.part = col, "left" if part else ""
+                if v is not None and v.guard and not any(near in g.names() for g in v.guard):  # none of the lanes outside: no masks
+                    ends = (f"{col}", f"({col} + {'left - 1' if part else self.lanes - 1})")
+                    every = dict.fromkeys(index_text(g, lambda n, e=e: e if n == col else n) for g in v.guard for e in ends)  # type: ignore[misc]
+                    with p.block(f"if ({' && '.join(f'{g} >= 0' for g in every)})"):
+                        self._gather_steps(at, end, lambda: p._get(f"&{v.pointer}[{v.flat.text()}]", str(v.flat.stride(col)), v.dtype))
+                    with p.block("else"):
+                        self._gather_steps(at, end, lambda: p.vector_read(b))
+                else:
+                    self._gather_steps(at, end, lambda: p.vector_read(b))
+                p.vector, p.part = None, ""
+                p.w(f"vi_store(out{first}, q);")
+
+    def _gather_steps(self, at: str, end: str, read: Callable[[], str]) -> None:
+        """The steps of a group as bytes of q's lanes."""
+        for i in range(self.kind.group):
+            add = lambda i=i: self.p.w(f"q |= vi_byte({read()}, {i});" if self.kind.group > 1 else f"q = {read()};")
+            self._in_step(at, end, i, add)
+
+    def _pack_integer_rows(self, name: str, mr: int) -> None:
+        def rows(at: str, end: str) -> None:
+            with self.p.block(f"for (long i = 0; i < {mr}; i++)"):
+                self.p.w(f"const long {self.s.row} = {self.s.row}_p + i;")
+                self.p.w("uint32_t q = 0;")
+                self._element(name, at, end)
+                self.p.w(f"out[i] = (int32_t)(q{' ^ 0x80808080u' if self.kind.turned else ''});")
+            self.p.w(f"out += {mr};")
+
+        self._groups(rows)
 
     def _transposes(self, b: str) -> bool:
         """Does the factor lie along the innermost depth, so that vectors of it are columns of the panel?"""

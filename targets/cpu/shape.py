@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
+from autocomp.targets.cpu.arithmetic import FLOATS, INTEGERS, QUAD, Arithmetic, bytes_of
 from autocomp.targets.cpu.flat import View, times
 from autocomp.targets.cpu.lower import Nest, gathers, reads
 from autocomp.targets.cpu.tree import Contraction
@@ -59,10 +60,14 @@ def shape_of(nest: Nest, c: Contraction) -> Shape | None:
         outer = tuple(x for x in acc if x != col and (x in in_b or x not in in_a))
         inner = tuple(x for x in acc if x in in_a and x not in in_b and x != row)
         shape = Shape(a, b, row, col, outer, inner, tuple(depth))
+        if len(depth) > 1 and arithmetic(nest, c, shape).group > 1 and a in packed_once(nest, c, shape, ""):
+            fills = lambda x: number(nest, x) / (-(-number(nest, x) // QUAD) * QUAD)  # of a group of steps
+            shape = replace(shape, depth=tuple(sorted(depth, key=lambda x: (fills(x), number(nest, x)))))
         key = (contiguous(col), min(number(nest, col), 64), number(nest, row) if row else 0)
         if plain(nest, a, (*depth, *([row] if row else []))):
             found.append((key, shape))
-    found.sort(key=lambda f: f[0], reverse=True)
+    most = max((arithmetic(nest, c, f[1]).group for f in found), default=1)
+    found = sorted((f for f in found if arithmetic(nest, c, f[1]).group == most), key=lambda f: f[0], reverse=True)
     if len(found) == 2 and found[0][0][0] and _better_apart(nest, c, found[0][1], found[1][1]):
         return found[1][1]
     return found[0][1] if found else None
@@ -115,6 +120,8 @@ def depth_part(nest: Nest, c: Contraction, s: Shape) -> int:
     in one go. For tiles of rows too long to stay near from panel to panel, where the other factor lies packed."""
     m = c.mmas[0]
     b = next((x for x in m.srcs if s.col in nest.axes_of(x)), "")
+    if not is_float(nest, c):
+        return 0
     if len(c.mmas) > 1 or m.dst not in c.starts or b not in packed_once(nest, c, s, wide_axis(nest, c, s)) or len(s.depth) != 1:
         return 0
     rows, cols, k = size(nest, s.row) if s.row else 1, size(nest, s.col), nest.extent[s.depth[0]]
@@ -232,7 +239,10 @@ def tiling_of(nest: Nest, c: Contraction, s: Shape, lanes: int, registers: int) 
     ready = packed_once(nest, c, s, wide)
     limit = min(nest.rows, MAX_ROWS if s.a in ready else most_rows(nest, s))
     a = nest.views.get(s.a)
-    cold = a is not None and a.constant and prod(number(nest, x) for x in (s.row, *s.depth) if x) * 4 > NEAR
+    kind = arithmetic(nest, c, s)
+    cold = a is not None and a.constant and prod(number(nest, x) for x in (s.row, *s.depth) if x) * 4 // kind.group > NEAR
+    if kind.turned:
+        registers -= VECTORS  # the panel's sums
     best = register_tile(rows, cols, lanes, registers, len(c.mmas), limit, cold)
     direct = frozenset() if wide else read_in_place(nest, c, s, rows <= best[0]) - ready
     return Tiling(*best, wide, ready, 0 if tall else depth_part(nest, c, s), tall, direct)
@@ -266,10 +276,11 @@ def packed_once(nest: Nest, c: Contraction, s: Shape, wide: str) -> frozenset[st
     if not all(whole(nest, c, d) for d in s.depth):
         return frozenset()
     out = set()
+    kinds = ("f32",) if is_float(nest, c) else ("i8", "u8", "i16", "u16", "i32")
     for m in c.mmas:
         for x in m.srcs:
             v = nest.views.get(x)
-            if v is None or not v.constant or v.dtype.name != "f32" or _reads_of(nest, v.pointer) != 1:
+            if v is None or not v.constant or v.dtype.name not in kinds or _reads_of(nest, v.pointer) != 1:
                 continue
             if not all(isinstance(nest.extent[d], int) for d in (*v.axes, *s.depth)):
                 continue
@@ -290,11 +301,34 @@ def _reads_of(nest: Nest, pointer: str) -> int:
     )
 
 
+def is_float(nest: Nest, c: Contraction) -> bool:
+    """Are its sums floats, not integers?"""
+    return nest.dtype_of(c.mmas[0].dst).is_float  # type: ignore[attr-defined, no-any-return]
+
+
+def arithmetic(nest: Nest, c: Contraction, s: Shape) -> Arithmetic:
+    """What the contraction computes in. Bytes go four at a time where four steps of depth of the broadcast factor are one read, or lie
+    packed; else each integer is widened."""
+    if is_float(nest, c):
+        return FLOATS
+    kinds = {x: nest.dtype_of(x) for x in c.mmas[0].srcs}
+    if len(c.mmas) > 1 or not s.depth or any(d.name not in ("i8", "u8") for d in kinds.values()):  # type: ignore[attr-defined]
+        return INTEGERS
+    last = s.depth[-1]
+    stands = nest.tile.get(last) == 1 and not whole(nest, c, last)
+    read = s.a in nest.views and stride_of(nest, s.a, last) == 1
+    if stands or s.a == s.b or not (read or s.a in packed_once(nest, c, s, "")):
+        return INTEGERS
+    return bytes_of(kinds[s.a], kinds[s.b])  # type: ignore[arg-type]
+
+
 def runs_in_tiles(nest: Nest, c: Contraction) -> bool:
     """Can this contraction be printed as register tiles? (every epilogue statement must be vectors of f32 too)"""
     s = shape_of(nest, c)
     if s is None:
         return False
+    if not is_float(nest, c) and (not s.row or size(nest, s.row) == 1) and s.b not in packed_once(nest, c, s, ""):
+        return False  # a panel of integers is packed for several rows, or once
     for m in c.mmas:
         if s.col not in nest.slots[m.dst].axes or sum(s.col in nest.axes_of(x) for x in m.srcs) != 1:
             return False

@@ -65,7 +65,7 @@ def vector_of(text: str, d: DType) -> str:
 def vectorizes(nest: Nest, s: Stmt, axis: str) -> bool:
     """Can the statement run over `axis` in vectors?"""
     names = [s.dst, *s.srcs]
-    if not nest.vectors or s.op == "mma" or any(not _vector_value(nest, n, axis) for n in names if n in nest.views or n in nest.slots):
+    if not nest.vectors or s.op == "mma" or any(not vector_value(nest, n, axis) for n in names if n in nest.views or n in nest.slots):
         return False
     if s.op == "reduce":
         kind = {F32: "vf", I32: "vi"}.get(nest.dtype_of(s.dst), "")  # type: ignore[call-overload]
@@ -73,7 +73,8 @@ def vectorizes(nest: Nest, s: Stmt, axis: str) -> bool:
     return not isinstance(s.expr, Expr) or all(_vector_node(nest, e, axis) for e in postorder(s.expr))
 
 
-def _vector_value(nest: Nest, name: str, axis: str) -> bool:
+def vector_value(nest: Nest, name: str, axis: str) -> bool:
+    """Can the value be read in vectors along the axis?"""
     if not kind_of(nest.dtype_of(name)):
         return False
     if name not in nest.views:

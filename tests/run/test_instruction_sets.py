@@ -69,6 +69,17 @@ def integers(g: Spread) -> None:
     g.gives(g.op("sub", u, w), g.op("cast", g.op("lt", u, w), to="f32"))
 
 
+def bytes_in_products(g: Spread) -> None:
+    wide = lambda *shape, dtype: g.op("cast", g.given(*shape, dtype=dtype), to="i32")
+    for left in (I8, U8):
+        for right in (I8, U8):  # depths between groups of four, columns between vectors, factors that lie along the depth
+            g.gives(g.op("matmul", wide(7, 41, dtype=left), wide(41, 37, dtype=right)))
+            g.gives(g.op("matmul", wide(5, 12, dtype=left), g.op("transpose", wide(19, 12, dtype=right), perm=[1, 0])))
+    g.gives(g.op("matmul", wide(3, 9, dtype=I16), wide(9, 40, dtype=U8)))
+    same = {"strides": [1, 1], "lo": [1, 1], "hi": [1, 1], "dilations": [1, 1]}
+    g.gives(g.op("conv", wide(1, 6, 9, 21, dtype=U8), wide(8, 6, 3, 3, dtype=I8), **same))
+
+
 def conversions(g: Spread) -> None:
     for d in (F16, BF16, F64):
         x, z = g.given(5, 37, dtype=d), g.given(5, 37, dtype=d)
@@ -103,7 +114,8 @@ def narrow(g: Spread) -> None:
     g.gives(g.op("reduce_max", g.op("cast", g.given(9, 83, dtype=I8), to="i32"), axes=[1]))
 
 
-KINDS: tuple[Callable[[Spread], None], ...] = (products, rows, attention, windows, integers, conversions, lookups, functions, narrow)
+KINDS: tuple[Callable[[Spread], None], ...] = (
+    products, rows, attention, windows, integers, bytes_in_products, conversions, lookups, functions, narrow)  # fmt: skip
 
 
 def spread() -> Graph:

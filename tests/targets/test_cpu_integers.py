@@ -10,7 +10,7 @@ import pytest
 import autocomp
 from autocomp.ir.builder import Builder
 from autocomp.ir.reference import evaluate
-from autocomp.ir.types import I8, I16, I32, I64, U8, U16, U32, U64, TensorType
+from autocomp.ir.types import F32, I8, I16, I32, I64, U8, U16, U32, U64, TensorType
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
 
@@ -68,3 +68,53 @@ def test_no_division_stops_the_process(dtype):
     for by in (np.zeros(48), np.full(48, least), np.arange(48) % 7 - (3 if dtype.kind == "i" else 0), np.roll(values, 5)):
         with np.errstate(all="ignore"):
             same(b.graph(), {"x": values, "y": by.astype(dtype.numpy)})
+
+
+@pytest.mark.parametrize("left", [I8, U8], ids=str)
+@pytest.mark.parametrize("right", [I8, U8], ids=str)
+def test_products_of_bytes_at_their_ends(left, right):
+    """Sums of the largest products, depths between groups of four, columns between vectors; the factor with the columns comes with a
+    call, lies along the depth, or is a constant that is packed once."""
+    rng = np.random.default_rng(1)
+    b, feed = Builder("bytes"), {}
+
+    def given(name, dtype, *shape, constant=False):
+        ends_ = np.iinfo(dtype.numpy)
+        data = rng.choice(np.array([ends_.min, ends_.max, 0, 1, 77], dtype.numpy), shape)
+        if not constant:
+            feed[name] = data
+        return b.op("cast", b.param(name, data) if constant else b.input(name, TensorType(dtype, shape)), to="i32")
+
+    for n, (rows, depth, columns) in enumerate([(5, 7, 9), (13, 64, 48), (1, 130, 33), (33, 6, 17), (2, 1, 40)]):
+        b.output(f"plain{n}", b.op("matmul", given(f"x{n}", left, rows, depth), given(f"w{n}", right, depth, columns)))
+        turned = b.op("transpose", given(f"t{n}", right, columns, depth), perm=[1, 0])
+        b.output(f"turned{n}", b.op("matmul", given(f"y{n}", left, 2, rows, depth), turned))
+        b.output(f"once{n}", b.op("matmul", given(f"z{n}", left, rows, depth), given(f"c{n}", right, depth, columns, constant=True)))
+    same(b.graph(), feed)
+
+
+def test_windows_of_bytes_with_a_zero_point():
+    """Borders hold the zero point, which is not 0: packed with masks, and without where all lanes lie inside."""
+    rng = np.random.default_rng(2)
+    b, feed = Builder("windows"), {}
+    sizes = [(5, 9, 37, 6, 3, 1), (8, 12, 64, 16, 3, 1), (3, 20, 41, 4, 5, 2), (16, 7, 7, 9, 1, 1)]
+    for n, (channels, lines, columns, filters, size, stride) in enumerate(sizes):
+        feed[f"x{n}"] = rng.integers(0, 256, (1, channels, lines, columns)).astype(np.uint8)
+        x = b.op("cast", b.input(f"x{n}", TensorType(U8, feed[f"x{n}"].shape)), to="i32")
+        w = b.param(f"w{n}", rng.integers(-128, 128, (filters, channels, size, size)).astype(np.int8))
+        edge = [size // 2] * 2
+        window = {"strides": [stride] * 2, "lo": edge, "hi": edge, "dilations": [1, 1]}
+        y = b.op("conv", b.op("sub", x, b.const(119, I32)), b.op("cast", w, to="i32"), **window)
+        b.output(f"y{n}", y)
+    same(b.graph(), feed)
+
+
+def test_products_of_bytes_run_four_at_a_time_and_are_priced_so():
+    b = Builder("fast")
+    x, w = (b.op("cast", b.input(n, TensorType(I8, (256, 256))), to="i32") for n in "xw")
+    b.output("y", b.op("matmul", x, w))
+    program = autocomp.optimize(b.graph())
+    assert "vi_dot4(" in program.source()
+    f = Builder("floats")
+    f.output("y", f.op("matmul", *(f.input(n, TensorType(F32, (256, 256))) for n in "xw")))
+    assert program.predicted <= autocomp.optimize(f.graph()).predicted

@@ -39,7 +39,8 @@ def matmul_integer(c: Call) -> Node:
 def centred(c: Call, x: Node, zero: Node | None, axis: int) -> Node:
     """x - zero in i32; a zero point vector lies along `axis`."""
     x = cast(c, x, I32)
-    if zero is None or _nothing(c, zero):
+    zero = zero_point(c, zero)
+    if zero is None:
         return x
     if zero.type.rank == 1 and zero.type.shape != (1,) and axis == -2:
         zero = reshape(c, zero, (*zero.type.shape, 1))
@@ -48,12 +49,16 @@ def centred(c: Call, x: Node, zero: Node | None, axis: int) -> Node:
     return c.op("sub", x, cast(c, zero, I32))
 
 
-def _nothing(c: Call, zero: Node) -> bool:
-    """Whether a zero point is known to be 0 everywhere (symmetric quantisation): then nothing stands between bytes and their product."""
+def zero_point(c: Call, zero: Node | None) -> Node | None:
+    """A zero point as far as it is known: None where it is 0 everywhere (symmetric quantisation: then nothing stands between bytes and
+    their product), one number where all are alike (rules see its value), else as it is."""
     known = c.importer.constants
-    if not zero.type.is_static or zero.type.elements > ZEROS or not known.is_constant(zero):
-        return False
-    return not known.value(zero, "a zero point", c.where).any()
+    if zero is None or not zero.type.is_static or not 0 < zero.type.elements <= ZEROS or not known.is_constant(zero):
+        return zero
+    values = known.value(zero, "a zero point", c.where)
+    if not values.any():
+        return None
+    return c.const(values.flat[0].item(), zero.type.dtype) if (values == values.flat[0]).all() else zero
 
 
 def window(c: Call, spatial: tuple[int, ...], kernel: tuple[int, ...], ceil: bool = False) -> dict[str, tuple[int, ...]]:

@@ -6,7 +6,7 @@ import numpy as np
 
 from autocomp.budget import check_table
 from autocomp.frontends.onnx.call import Call
-from autocomp.frontends.onnx.contractions import centred, convolve
+from autocomp.frontends.onnx.contractions import centred, convolve, zero_point
 from autocomp.frontends.onnx.data import dtype_named
 from autocomp.frontends.onnx.pointwise import cast
 from autocomp.frontends.onnx.registry import lower
@@ -60,7 +60,7 @@ def quantize_linear(c: Call) -> Node:
 def dequantize_linear(c: Call) -> Node:
     x, scale, zero = c.x(0), c.x(1), c.maybe(2)
     code = c.int_attr("output_dtype", 0)
-    y = cast(c, x, I32)
+    y, zero = cast(c, x, I32), zero_point(c, zero)
     if zero is not None:
         y = c.op("sub", y, cast(c, _spread(c, zero, x), I32))
     y = c.op("mul", cast(c, y, scale.type.dtype), _spread(c, scale, x))

@@ -13,6 +13,8 @@
 #include <string.h>
 #if defined(__AVX2__)
 #include <immintrin.h>
+#elif defined(__ARM_FEATURE_MATMUL_INT8)
+#include <arm_neon.h>
 #endif
 #include "autocomp_cpu_index.h"
 

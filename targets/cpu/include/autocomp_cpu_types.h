@@ -153,6 +153,35 @@ AC_INLINE int32_t vi_hadd(vi a) { uint32_t r = 0; for (int l = 0; l < AC_LANES; 
 AC_INLINE int32_t vi_hmul(vi a) { uint32_t r = 1; for (int l = 0; l < AC_LANES; l++) r *= (uint32_t)a[l]; return (int32_t)r; }
 AC_INLINE int32_t vi_hmax(vi a) { int32_t r = a[0]; for (int l = 1; l < AC_LANES; l++) r = a[l] > r ? a[l] : r; return r; }
 AC_INLINE int32_t vi_hmin(vi a) { int32_t r = a[0]; for (int l = 1; l < AC_LANES; l++) r = a[l] < r ? a[l] : r; return r; }
+/* ---- products of bytes, four at a time: a lane holds four steps of depth, the first in its low byte */
+AC_INLINE int32_t ac_quad(const void *p) { int32_t q; memcpy(&q, p, 4); return q; }
+AC_INLINE int32_t ac_quad_n(const void *p, long n) { int32_t q = 0; memcpy(&q, p, (size_t)n); return q; }
+AC_INLINE vi vi_byte(vi x, int at) { return (vi)((ac_vec_u32)(x & 0xff) << 8 * at); }
+/* sums + the four products of unsigned bytes of u and signed bytes of s, without saturation */
+AC_INLINE vi vi_dot4(vi sums, vi u, vi s) {
+#if AC_AVX512 && defined(__AVX512VNNI__)
+  return (vi)_mm512_dpbusd_epi32((__m512i)sums, (__m512i)u, (__m512i)s);
+#elif AC_AVX512
+  __m512i a = (__m512i)u, b = (__m512i)s; /* even bytes, then odd ones, as 16 bits: 255 * 128 * 2 fits a lane's sum */
+  __m512i even = _mm512_madd_epi16(_mm512_and_si512(a, _mm512_set1_epi16(255)), _mm512_srai_epi16(_mm512_slli_epi16(b, 8), 8));
+  __m512i odd = _mm512_madd_epi16(_mm512_srli_epi16(a, 8), _mm512_srai_epi16(b, 8));
+  return (vi)_mm512_add_epi32((__m512i)sums, _mm512_add_epi32(even, odd));
+#elif AC_AVX2 && defined(__AVX512VNNI__) && defined(__AVX512VL__)
+  return (vi)_mm256_dpbusd_epi32((__m256i)sums, (__m256i)u, (__m256i)s);
+#elif AC_AVX2 && defined(__AVXVNNI__)
+  return (vi)_mm256_dpbusd_avx_epi32((__m256i)sums, (__m256i)u, (__m256i)s);
+#elif AC_AVX2
+  __m256i a = (__m256i)u, b = (__m256i)s;
+  __m256i even = _mm256_madd_epi16(_mm256_and_si256(a, _mm256_set1_epi16(255)), _mm256_srai_epi16(_mm256_slli_epi16(b, 8), 8));
+  __m256i odd = _mm256_madd_epi16(_mm256_srli_epi16(a, 8), _mm256_srai_epi16(b, 8));
+  return (vi)_mm256_add_epi32((__m256i)sums, _mm256_add_epi32(even, odd));
+#elif defined(__ARM_FEATURE_MATMUL_INT8) && AC_LANES == 4
+  return (vi)vusdotq_s32((int32x4_t)sums, (uint8x16_t)u, (int8x16_t)s);
+#else
+  for (int i = 0; i < 4; i++) sums = vi_add(sums, (u >> 8 * i & 0xff) * ((vi)((ac_vec_u32)s << (24 - 8 * i)) >> 24));
+  return sums;
+#endif
+}
 /* floats cut off to integers: the smallest one for NaN and beyond the range, as s_to_i32 */
 #if AC_AVX512
 AC_INLINE vi vi_cut(vf x) { return (vi)_mm512_cvttps_epi32((__m512)x); }

@@ -1,0 +1,62 @@
+"""What a register tile computes in: floats, integers of 32 bits, or bytes whose products are summed four steps of depth at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autocomp.ir.types import DType
+
+QUAD = 4  # bytes of a lane
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """element: C type of a panel's elements; vector: of a register; group: steps of the last reduced axis in one element of a panel.
+
+    Bytes: `left` and `right` say whether the broadcast factor and the panel are signed. The instruction multiplies unsigned bytes by
+    signed ones; where both are alike, the broadcast one has its top bit turned, which adds 128 to a signed byte (and takes it from an
+    unsigned one), and 128 times the panel's sums are subtracted behind the depth.
+    """
+
+    element: str
+    vector: str
+    group: int = 1
+    left: bool = False
+    right: bool = False
+
+    @property
+    def is_float(self) -> bool:
+        return self.vector == "vf"
+
+    @property
+    def turned(self) -> bool:
+        """Has the broadcast factor its top bit turned?"""
+        return self.group > 1 and self.left == self.right
+
+    def step(self, total: str, x: str, panel: str) -> str:
+        """C text: a sum and one step of the broadcast factor with a panel's vector."""
+        if self.is_float:
+            return f"{total} += {x} * {panel};"
+        if self.group == 1:
+            return f"{total} = vi_add({total}, vi_mul({x}, {panel}));"
+        unsigned, signed = (x, panel) if self.left == self.turned else (panel, x)
+        return f"{total} = vi_dot4({total}, {unsigned}, {signed});"
+
+
+FLOATS = Arithmetic("float", "vf")
+INTEGERS = Arithmetic("int32_t", "vi")
+
+
+def bytes_of(left: DType, right: DType) -> Arithmetic:
+    """Of factors with elements of one byte."""
+    return Arithmetic("int32_t", "vi", QUAD, left.name == "i8", right.name == "i8")
+
+
+def kind_of_sums(sums: object, factors: list[object]) -> str:
+    """"vf", "vi" or "": what register tiles would compute such a product in."""
+    if not isinstance(sums, DType) or not all(isinstance(d, DType) for d in factors):
+        return ""
+    names = {d.name for d in factors if isinstance(d, DType)}
+    if sums.name in ("f32", "f16", "bf16") and names <= {"f32", "f16", "bf16"}:
+        return "vf"
+    return "vi" if sums.name == "i32" and names <= {"i8", "u8", "i16", "u16", "i32"} else ""
