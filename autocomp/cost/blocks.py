@@ -19,7 +19,7 @@ UNITS = ("matrix unit", "vector unit", "special functions")
 TEAM, TEAM_ROWS = int(constant("team_threads")), int(constant("team_rows"))  # of a warpgroup
 WARP_ROWS, WIDEST_ROW = int(constant("warp_rows")), int(constant("team_columns"))  # of an instruction of a warp; of a warpgroup
 
-_Key = tuple[tuple[tuple[str, int], ...], bool, bool, bool]  # a tile, whether its blocks have roles, are persistent, multiply directly
+_Key = tuple[tuple[tuple[str, int], ...], bool, bool, bool, int]  # a tile; whether its blocks have roles, stay, multiply directly; threads
 
 
 class BlockModel:
@@ -40,10 +40,10 @@ class BlockModel:
         chip, w, form = self.chip, self.d.work, self.d.roles.form
         of = chip.numbers
         direct = s.instruction == "direct"
-        key = (s.tile, s.roles == "warp_specialise", s.persistent, direct)
+        key = (s.tile, s.roles == "warp_specialise", s.persistent, direct, s.threads if form == "reduce" else 0)
         t = self._tiles.get(key)
         if t is None:
-            t = self._tiles[key] = tile_of(self.d, dict(s.tile), chip, s.roles == "warp_specialise", s.persistent)
+            t = self._tiles[key] = tile_of(self.d, dict(s.tile), chip, s.roles == "warp_specialise", s.persistent, s.threads)
         at_once = chip.cores * (direct_resident(s, chip) if direct else s.resident)
         blocks = -(-t.tiles // at_once) * at_once if s.stream_k else t.tiles * (s.cluster if form == "reduce" else s.cluster_split_k)
         roof = self._roofs.get((key, blocks))

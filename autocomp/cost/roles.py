@@ -24,7 +24,8 @@ class Roles:
     reduce, map: `rows` are all output axes but those of the row, `cols` the row (the innermost axis of a map); of a reduce, `batch` are
     short ones that its largest operand lacks.
     factor: dtype of the factors of a contraction. split: the reduced axis that can be done in parts (`ir.parts`), "" for none.
-    depths: the reduced axes of every reduction and contraction, each as `depth` is of one.
+    depths: the reduced axes of every reduction and contraction, each as `depth` is of one. levels: of a reduce, those that wait for each
+    other, one behind the other.
     taps: reduced axes that slide: a dimension of the first factor is read at the sum of a row's axis and of one of them; `runs`: those
     that do so along its contiguous dimension, so that windows are runs of it.
     alike: no reduction varies along the innermost output axis: results along it are made of the same ones.
@@ -44,6 +45,7 @@ class Roles:
     taps: tuple[Axis, ...] = ()
     runs: tuple[Axis, ...] = ()
     alike: bool = False
+    levels: int = 1
     scan: Roles | None = None
 
     def extent(self, role: str) -> int:
@@ -103,8 +105,18 @@ def roles_of(k: Kernel) -> Roles:
         scan = replace(roles_of(as_statistic(k)), form="scan", split="") if is_running(k) else None
         shared = _shared_rows(k, nodes)
         rows = tuple(a for a in k.axes if a not in (*row, *shared))
-        return Roles("reduce", shared, rows, row, tuple(reduced[0].axes), depths, split=split, alike=alike, scan=scan)
+        return Roles(
+            "reduce", shared, rows, row, tuple(reduced[0].axes), depths, split=split, alike=alike, levels=_levels(nodes), scan=scan
+        )
     return Roles("map", (), k.axes[:-1], k.axes[-1:], ())
+
+
+def _levels(nodes: list[Expr]) -> int:
+    """Reductions one behind the other, of nodes in postorder."""
+    level: dict[int, int] = {}
+    for e in nodes:
+        level[id(e)] = max((level[id(a)] for a in e.args), default=0) + isinstance(e, Reduce)
+    return max(level.values())
 
 
 def _shared_rows(k: Kernel, nodes: list[Expr]) -> tuple[Axis, ...]:

@@ -42,7 +42,7 @@ class Tile:
     longest: float = 1.0
 
 
-def tile_of(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool = False, stays: bool = False) -> Tile:
+def tile_of(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool = False, stays: bool = False, threads: int = 256) -> Tile:
     roles, near, common, matrix, copies, extent = d.roles, 0.0, 0.0, d.work.matrix, 0.0, d.extent
     revisited = {a.name for a in roles.cols} if roles.form == "reduce" else set()  # a row's chunks are turns of one block
     tiles = d.tiles({a: n for a, n in tile.items() if a not in revisited})
@@ -61,7 +61,6 @@ def tile_of(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool = Fals
         slot = float(depth * (rows + n) * max((a.element for a in d.operands if a.factor), default=2))
     line = 2 * chip.memories[0].line  # neighbouring sectors travel together
     extra = sum(a.bytes * (whole_lines(a, tile, line) - 1) for a in d.operands)
-    extra += _read_again(d, tile, tiles, chip) if roles.form == "reduce" and not (stays or d.carries) else 0.0
     if roles.form == "contract":
         extra += chip.limits.get("read_twice", 0.0) * sum(a.bytes for a in d.operands if a.factor and _wanted(d, a, tile) > 1)
     extra += sum(p.bytes * _short(p, d, tile, 2 * line, chip) for p in d.pieces)
@@ -70,6 +69,7 @@ def tile_of(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool = Fals
     if roles.form == "reduce":
         chunks = max((prod(-(-extent[a.name] // tile.get(a.name, extent[a.name])) for a in axes) for axes in roles.depths), default=1)
         chunk = {a: prod(size(x) for x in a.views[-1] if x in extent) for a in d.operands if a.views}
+        extra += _read_again(d, tile, tiles, threads, max(chunk.values(), default=1), chip) if not (stays or d.carries) else 0.0
     most = max((a.element * n for a, n in chunk.items()), default=1)
     return Tile(tiles, shape, near, common, matrix, copies, d.work.read + extra, chunks, most, max(chunk.values(), default=1), rows,
                  shape[1] if shape else 0, steps, turn, slot, left, longest)  # fmt: skip
@@ -156,9 +156,15 @@ def run_of(side_by_side: tuple[str, ...] | None, tile: Mapping[str, int]) -> int
     return max((tile.get(n, WHOLE) for n in side_by_side), default=1)
 
 
-def _read_again(d: Demand, tile: Mapping[str, int], tiles: int, chip: Chip) -> float:
-    """Bytes of rows that pass by once more for their results, where L2 has lost them meanwhile: softmax of 512 x 131072 in chunks took
-    105 us where its bytes take 74, four blocks a core; benchmarks/gpu.py, H200, 2026-11-21."""
-    cut = [a.name for a in d.roles.cols if tile.get(a.name, d.extent[a.name]) < d.extent[a.name]]
-    rows = sum(a.bytes for a in d.operands if a.axes & {x.name for axes in d.roles.depths for x in axes})
-    return rows if cut and rows * min(1.0, chip.numbers["l2_rows"] * chip.cores / tiles) > chip.memory("l2").capacity else 0.0
+def _read_again(d: Demand, tile: Mapping[str, int], tiles: int, threads: int, elements: int, chip: Chip) -> float:
+    """Bytes of rows that pass by once more: for each reduction that waits for one before it, and for results along the row. What L2 still
+    has takes its bandwidth: cross entropy of 29433 x 1359 in chunks of 512 took 145 us where its bytes take 38; benchmarks/families.py,
+    2026-11-24. What it has lost takes memory's: softmax of 512 x 131072 in chunks took 105 us where its bytes take 74, four blocks a
+    core; benchmarks/gpu.py, H200, 2026-11-21."""
+    cut = lambda axes: any(tile.get(a.name, d.extent[a.name]) < d.extent[a.name] for a in axes)
+    rows, l2 = sum(a.bytes for a in d.operands if a.axes & {x.name for axes in d.roles.depths for x in axes}), chip.memory("l2")
+    room = chip.registers.count / (chip.numbers["beside_kept"] * threads + elements)
+    at_once = chip.cores * max(1.0, min(chip.limits["threads"] * 2 // threads, room // 1))
+    rate = lambda blocks: 1.0 if rows * min(1.0, blocks / tiles) > l2.capacity else chip.memories[0].bandwidth / l2.bandwidth
+    waited = (d.roles.levels - 1) * any(map(cut, d.roles.depths))
+    return rows * (waited * rate(at_once) + cut(d.roles.cols) * rate(chip.numbers["l2_rows"] * chip.cores))

@@ -68,6 +68,11 @@ def lacks(shape: Sequence[Dim], of: Sequence[Dim]) -> bool:
     return len(shape) == len(of) and shape != of and all(d in (1, e) for d, e in zip(shape, of))
 
 
+def _points(shape: Sequence[Dim]) -> list[Dim]:
+    """A shape without its extents of 1."""
+    return [d for d in shape if d != 1]
+
+
 def whole(seconds: float) -> float:
     """The nearest whole number of ticks, in seconds."""
     return round(seconds * TICKS) / TICKS if seconds < 1e6 else seconds
@@ -341,12 +346,17 @@ class Enumerator:
         """Interior classes at the points of `node`, those of operands that an element-wise node reads one by one; on chips whose blocks
         hold rows, also the row's statistics, at one point of each of its axes."""
         top = frozenset((node.cls,))
+        shape, on_gpu = self._shape(node.cls), any(m.name == "shared" for m in self.chip.memories)
+        if on_gpu and (node.form.kind == "reduce" or node.form.view):  # statistics of the row, with or without axes of extent 1
+            inner = (
+                x for p in parts if p.cut is not None and p.operand.access is not None and p.cut.record.kind in "SN" for x in p.cut.top
+            )
+            return top.union(x for x in inner if _points(self._shape(x)) == _points(shape))
         if node.form.kind != "map" or node.form.view:
             return top
-        shape = self.subject.types[node.cls].shape
         read = [p.cut for p in parts if p.cut is not None and p.operand.access is not None and p.operand.access.bijective]
         found = top.union(*(c.top for c in read if self.subject.types[c.cls].shape == shape))
-        if any(m.name == "shared" for m in self.chip.memories):
+        if on_gpu:
             every = [(p.cut, p.operand.access) for p in parts if p.cut is not None and p.operand.access is not None]
             found = found.union(*(c.top for c, a in every if not a.bijective and c.record.kind == "S" and lacks(self._shape(c.cls), shape)))
         return found
@@ -502,11 +512,21 @@ class Enumerator:
         r = cut.record
         if r.kind not in "SN" or not r.extents:
             return 1
-        row = prod(dim_hint(e) for e in r.extents)
+        row = prod(dim_hint(e) for e in r.extents) * self._side_by_side(cut)
         if row * self.subject.types[cut.cls].dtype.bytes * max(self._full(cut), 1) <= self._near:
             return 1
         return r.levels + (r.kind == "N")
 
+    def _side_by_side(self, cut: Cut) -> int:
+        """Rows that a block takes together: of those that run across a tensor's innermost dimension, a line's."""
+        s = self.subject
+        for i in sorted(cut.heavy) if self.chip.runs_blocks else ():
+            node = s.nodes[i]
+            shape = s.types[node.enode.children[0]].shape if node.form.kind == "reduce" and node.enode.children else ()
+            last = max((k for k, d in enumerate(shape) if d != 1), default=0)
+            if shape and last not in node.enode.attrs.get("axes", (last,)):
+                return min(self.chip.memories[0].line // s.types[node.enode.children[0]].dtype.bytes, dim_hint(shape[last]))
+        return 1
 
     def _full(self, cut: Cut) -> int:
         """Leaves about as large as the result."""

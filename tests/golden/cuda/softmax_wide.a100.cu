@@ -1,20 +1,23 @@
 #include "autocomp_cuda.cuh"
 
 /*
- * reduce_max_max_sumexp_cast_sub_3more_join: cast reduce_max max_sumexp sub exp div cast
+ * reduce_max_max_sumexp_cast_sub_4more_join: cast reduce_max max_sumexp sub div exp mul cast
  * schedule: tile i0 1, i1 2048, r0_part 32
- * predicted: 4.85 us, bound by launch, 5% of the roofline
+ * predicted: 4.75 us, bound by launch, 6% of the roofline
  * rule: monoids/max-sumexp: made max_sumexp f32[2, 1]
+ * rule: idioms/divide-by-row: made div f32[2, 1]
+ * rule: idioms/divide-by-row: made mul f32[2, 131072]
  * rule: fusion/reduce-prologue: cast into operand 0 of reduce_max
  * rule: fusion/map-into-map: cast into operand 0 of sub
  * rule: fusion/row-statistic: reduce_max into operand 1 of sub
  * rule: fusion/row-statistic: sub into operand 0 of exp
  * rule: fusion/reduce-prologue: cast into operand 0 of max_sumexp
- * rule: fusion/row-statistic: exp into operand 0 of div
  * rule: fusion/row-statistic: reduce_sum into operand 1 of div
+ * rule: fusion/row-statistic: exp into operand 0 of mul
+ * rule: fusion/row-statistic: div into operand 1 of mul
  * rule: fusion/row-statistic: div into operand 0 of cast
  *
- * kernel reduce_max_max_sumexp_cast_sub_3more_join(in0: f16[i0:2, i1:131072], part0: f32[i0:2, r0_part:32] of part0[32, 2] at [r0_part, i0], part1: f32[i0:2, r0_part:32] of part1[32, 2] at [r0_part, i0], part2: f32[i0:2, r0_part:32] of part2[32, 2] at [r0_part, i0]) -> out0: f16[i0:2, i1:131072]
+ * kernel reduce_max_max_sumexp_cast_sub_4more_join(in0: f16[i0:2, i1:131072], part0: f32[i0:2, r0_part:32] of part0[32, 2] at [r0_part, i0], part1: f32[i0:2, r0_part:32] of part1[32, 2] at [r0_part, i0], part2: f32[i0:2, r0_part:32] of part2[32, 2] at [r0_part, i0]) -> out0: f16[i0:2, i1:131072]
  * axes i0=2 i1=131072 r0_part=32
  * tile i0=1 i1=2048
  * grid i0, i1
@@ -26,7 +29,8 @@
  *   m_t2: f32[i0] fragment = reduce max r0_part part1_t
  *   where_t: f32[i0, r0_part] fragment = map where(part1_t == -inf, 0.0, part2_t * exp(part1_t - m_t2))
  *   s_t: f32[i0] fragment = reduce add r0_part where_t
- *   cast_t: f16[i0, i1] fragment = map cast(f16, exp(cast(f32, in0_t) - m_t) / s_t)
+ *   div_t: f32[i0] fragment = map 1.0 / s_t
+ *   cast_t: f16[i0, i1] fragment = map cast(f16, exp(cast(f32, in0_t) - m_t) * div_t)
  *   store out0 = cast_t
  *
  * in0_t: reg (i1,1,8) lane (i1,8,32) wave (i1,256,8)
@@ -37,9 +41,10 @@
  * m_t2: reg () lane (-,0,32) wave (-,0,8)
  * where_t: reg () lane (r0_part,1,32) wave (-,0,8)
  * s_t: reg () lane (-,0,32) wave (-,0,8)
+ * div_t: reg () lane (-,0,32) wave (-,0,8)
  * cast_t: reg (i1,1,8) lane (i1,8,32) wave (i1,256,8)
  */
-extern "C" __global__ void __launch_bounds__(256) k_reduce_max_max_sumexp_cast_sub_3more_join(const f16 *__restrict__ in0, const float *__restrict__ part0, const float *__restrict__ part1, const float *__restrict__ part2, f16 *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(256) k_reduce_max_max_sumexp_cast_sub_4more_join(const f16 *__restrict__ in0, const float *__restrict__ part0, const float *__restrict__ part1, const float *__restrict__ part2, f16 *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   const int r0_part_t = lane;
@@ -56,6 +61,7 @@ extern "C" __global__ void __launch_bounds__(256) k_reduce_max_max_sumexp_cast_s
   float m_t2[1];
   float where_t[1];
   float n_s_t[1];
+  float div_t[1];
   float cast_t[8];
   for (int q = 0; q < 1; ++q) {
     ac_load<8>(&in0_t[q * 8], in0 + i0_b*131072 + (i1_b + i1_t + (q * 8)));
@@ -147,9 +153,12 @@ extern "C" __global__ void __launch_bounds__(256) k_reduce_max_max_sumexp_cast_s
   for (int r = 0; r < 1; ++r) {
     n_s_t[r] = t3[r];
   }
+  for (int r = 0; r < 1; ++r) {
+    div_t[r] = (1.0f / n_s_t[r]);
+  }
   #pragma unroll
   for (int r = 0; r < 8; ++r) {
-    cast_t[r] = (ac_exp((in0_t[r] - m_t[0])) / n_s_t[0]);
+    cast_t[r] = (ac_exp((in0_t[r] - m_t[0])) * div_t[0]);
   }
   for (int q = 0; q < 1; ++q) {
     ac_store<8>(out0 + i0_b*131072 + (i1_b + i1_t + (q * 8)), &cast_t[(q * 8)]);
@@ -159,20 +168,23 @@ extern "C" __global__ void __launch_bounds__(256) k_reduce_max_max_sumexp_cast_s
 #include "autocomp_cuda.cuh"
 
 /*
- * reduce_max_max_sumexp_cast_sub_3more_part: cast reduce_max max_sumexp sub exp div cast
+ * reduce_max_max_sumexp_cast_sub_4more_part: cast reduce_max max_sumexp sub div exp mul cast
  * schedule: tile i0 1, r0_part 1 | threads 512
  * predicted: 4.57 us, bound by launch, 3% of the roofline
  * rule: monoids/max-sumexp: made max_sumexp f32[2, 1]
+ * rule: idioms/divide-by-row: made div f32[2, 1]
+ * rule: idioms/divide-by-row: made mul f32[2, 131072]
  * rule: fusion/reduce-prologue: cast into operand 0 of reduce_max
  * rule: fusion/map-into-map: cast into operand 0 of sub
  * rule: fusion/row-statistic: reduce_max into operand 1 of sub
  * rule: fusion/row-statistic: sub into operand 0 of exp
  * rule: fusion/reduce-prologue: cast into operand 0 of max_sumexp
- * rule: fusion/row-statistic: exp into operand 0 of div
  * rule: fusion/row-statistic: reduce_sum into operand 1 of div
+ * rule: fusion/row-statistic: exp into operand 0 of mul
+ * rule: fusion/row-statistic: div into operand 1 of mul
  * rule: fusion/row-statistic: div into operand 0 of cast
  *
- * kernel reduce_max_max_sumexp_cast_sub_3more_part(in0: f16[r0_part:32, i0:2, r0:4096] of in0[2, 131072] at [i0, r0 + 4096*r0_part]) -> part0: f32[r0_part:32, i0:2], part1: f32[r0_part:32, i0:2], part2: f32[r0_part:32, i0:2]
+ * kernel reduce_max_max_sumexp_cast_sub_4more_part(in0: f16[r0_part:32, i0:2, r0:4096] of in0[2, 131072] at [i0, r0 + 4096*r0_part]) -> part0: f32[r0_part:32, i0:2], part1: f32[r0_part:32, i0:2], part2: f32[r0_part:32, i0:2]
  * axes r0_part=32 i0=2 r0=4096
  * tile r0_part=1 i0=1
  * grid r0_part, i0
@@ -191,7 +203,7 @@ extern "C" __global__ void __launch_bounds__(256) k_reduce_max_max_sumexp_cast_s
  * p: reg (r0,1,8) lane (r0,8,32) wave (r0,256,16)
  * l: reg () lane (-,0,32) wave (-,0,16)
  */
-extern "C" __global__ void __launch_bounds__(512) k_reduce_max_max_sumexp_cast_sub_3more_part(const f16 *__restrict__ in0, float *__restrict__ part0, float *__restrict__ part1, float *__restrict__ part2) {
+extern "C" __global__ void __launch_bounds__(512) k_reduce_max_max_sumexp_cast_sub_4more_part(const f16 *__restrict__ in0, float *__restrict__ part0, float *__restrict__ part1, float *__restrict__ part2) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   extern __shared__ __align__(1024) unsigned char smem[];

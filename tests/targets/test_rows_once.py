@@ -1,0 +1,80 @@
+"""Reductions that read their rows once: a maximum with its place, variances over columns, quotients by a row's number; on the CPU model."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import autocomp
+from autocomp.simulate.simt_model import COMPILER, ModelExecutor, compile_model
+
+needs_compiler = pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
+
+
+def places(dtype: str, rows: int, width: int, w: str = "max", axis: int = 1, kept: int = 0) -> str:
+    of = f"axes=[{axis}], keepdims={kept}"
+    return (
+        f"graph g\ninput x: {dtype}[{rows}, {width}]\n%m = reduce_{w}(x, {of})\n%i = reduce_arg{w}(x, {of})\noutput m = %m\noutput i = %i\n"
+    )
+
+
+VARIANCE = """%s = reduce_sum(x, axes=[0], keepdims=1)
+%m = mul(%s, const({n}, f32))
+%d = sub(x, %m)
+%q = mul(%d, %d)
+%v = reduce_sum(%q, axes=[0], keepdims=0)
+%y = mul(%v, const({c}, f32))"""
+
+
+def variance(rows: int, width: int) -> str:
+    return f"graph g\ninput x: f32[{rows}, {width}]\n{VARIANCE.format(n=1 / rows, c=1 / (rows - 1))}\noutput y = %y\n"
+
+
+@pytest.mark.parametrize(("dtype", "rows", "width"), [("f32", 19531, 1024), ("f16", 50000, 400), ("f32", 7001, 2855)])
+def test_a_maximum_and_its_place_are_one_pass(dtype, rows, width):
+    program = autocomp.optimize(places(dtype, rows, width), target="cuda:h200")
+    assert len(program.kernels) == 1
+    assert program.predicted < 1.35 * rows * width * (4 if dtype == "f32" else 2) / 4.2e12 + 4e-6
+    assert len(autocomp.optimize(places(dtype, rows, width), target="cuda:h200", without=["ordering/place-of-the-max"]).kernels) == 2
+
+
+@needs_compiler
+@pytest.mark.parametrize(("dtype", "rows", "width", "w", "axis", "kept"), [
+    ("f32", 5, 601, "max", 1, 0), ("f16", 3, 97, "min", 1, 1), ("f32", 130, 7, "max", 0, 0), ("f32", 4, 1, "max", 1, 0),
+])  # fmt: skip
+def test_places_are_right_on_the_cpu_model(tmp_path, dtype, rows, width, w, axis, kept):
+    program = autocomp.optimize(places(dtype, rows, width, w, axis, kept), target="cuda:h200")
+    program.executor = ModelExecutor(program, tmp_path, compile_model(tmp_path))
+    rng = np.random.default_rng(width)
+    x = rng.integers(-3, 3, (rows, width)).astype(np.float32 if dtype == "f32" else np.float16)  # many ties
+    x[0] = -np.inf if w == "max" else np.inf
+    if width > 2:
+        x[1, width // 2 :] = np.nan
+    m, i = (np.asarray(v) for v in program(x))
+    fold, place = (np.max, np.argmax) if w == "max" else (np.min, np.argmin)
+    np.testing.assert_array_equal(m, fold(x, axis=axis, keepdims=bool(kept)))
+    np.testing.assert_array_equal(i, place(x, axis=axis, keepdims=bool(kept)))
+
+
+def test_variances_of_long_columns_read_them_once():
+    program = autocomp.optimize(variance(11160, 3584), target="cuda:h200")
+    assert program.predicted < 1.5 * 11160 * 3584 * 4 / 4.2e12
+    twice = autocomp.optimize(variance(11160, 3584), target="cuda:h200", without=["monoids/welford-sum"])
+    assert twice.predicted > 1.5 * program.predicted
+
+
+@needs_compiler
+@pytest.mark.parametrize("rows", [20011])
+def test_variances_are_right_on_the_cpu_model(tmp_path, rows):
+    program = autocomp.optimize(variance(rows, 7), target="cuda:h200")
+    assert "welford" in program.kernels[0].name
+    program.executor = ModelExecutor(program, tmp_path, compile_model(tmp_path))
+    x = (np.random.default_rng(rows).standard_normal((rows, 7)) + 30).astype(np.float32)
+    np.testing.assert_allclose(np.asarray(program(x)), x.astype(np.float64).var(0, ddof=1), rtol=1e-4)
+
+
+def test_a_row_is_divided_by_one_reciprocal():
+    text = "graph g\ninput x: f32[512, 2048]\n%m = reduce_max(x, axes=[1], keepdims=1)\n%y = div(x, %m)\noutput y = %y\n"
+    once, each = (autocomp.optimize(text, target="cuda:h200", without=w) for w in ([], ["idioms/divide-by-row"]))
+    quotients = [sum(line.count(" / ") for line in p.source().splitlines() if "_t[r] =" in line and "in0_t" in line) for p in (once, each)]
+    assert quotients == [0, 1]
