@@ -76,6 +76,13 @@ def _replaced(xs: Sequence[Any], i: int, v: Any) -> tuple[Any, ...]:
     return tuple(out)
 
 
+def _last_over(xs: Sequence[Any], v: Any) -> int:
+    """The place of the last element above v."""
+    if not (places := [i for i, x in enumerate(xs) if x > v]):
+        raise Unanswerable(f"nothing in {list(xs)} is above {v}")
+    return places[-1]
+
+
 def _option(options: Options) -> Callable[[str], Any]:
     known = {f.name for f in fields(Options)}
 
@@ -187,6 +194,7 @@ def tensor_functions(options: Options, features: Sequence[str] | None = None) ->
         "kept": lambda xs, axes: tuple(1 if i in axes else x for i, x in enumerate(xs)),
         "power_of_two": lambda v: abs(frexp(v)[0]) == 0.5,     # then 1 / v is exact as well
         "contains": lambda xs, v: v in xs,
+        "last_over": _last_over,
         "suffix": lambda xs, n: tuple(xs)[len(xs) - n:],
         "normal": lambda axes, n: tuple(sorted(a % n for a in (axes if isinstance(axes, tuple) else (axes,)))),
         "broadcast": broadcast_shape,

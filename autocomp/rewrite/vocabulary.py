@@ -87,6 +87,7 @@ TENSORS = {
     "without": Function(2, 2, "without(xs, axes): a list less the places in axes"),
     "kept": Function(2, 2, "kept(xs, axes): a list with ones at the places in axes"),
     "contains": Function(2, 2, "contains(xs, v): v is in a list"),
+    "last_over": Function(2, 2, "the place of the last element of a list that is above a number"),
     "suffix": Function(2, 2, "suffix(xs, n): the last n of a list"),
     "normal": Function(2, 2, "normal(axes, rank): axes counted from 0, sorted"),
     "sum": Function(1, 1, "sum of a list of sizes"),
