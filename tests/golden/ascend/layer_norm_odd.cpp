@@ -8,8 +8,8 @@
  * rule: fusion/row-statistic: mul into operand 1 of sub
  * rule: fusion/row-statistic: sub into operand 0 of mul
  * rule: fusion/row-statistic: sub into operand 1 of mul
- * rule: fusion/row-statistic: reduce_sum into operand 0 of mul
  * rule: fusion/reduce-row: mul into operand 0 of reduce_sum
+ * rule: fusion/row-statistic: reduce_sum into operand 0 of mul
  * rule: fusion/row-statistic: mul into operand 0 of add
  * rule: fusion/row-statistic: add into operand 0 of rsqrt
  * rule: fusion/row-statistic: sub into operand 0 of mul

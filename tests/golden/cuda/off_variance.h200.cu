@@ -8,8 +8,8 @@
  * rule: fusion/row-statistic: mul into operand 1 of sub
  * rule: fusion/row-statistic: sub into operand 0 of mul
  * rule: fusion/row-statistic: sub into operand 1 of mul
- * rule: fusion/row-statistic: reduce_sum into operand 0 of mul
  * rule: fusion/reduce-row: mul into operand 0 of reduce_sum
+ * rule: fusion/row-statistic: reduce_sum into operand 0 of mul
  * rule: tiling/gpu-rows: the schedule
  *
  * kernel reduce_sum_mul_sub(in0: f32[i0:3, i1:77, r0:250] of in0[3, 250, 77] at [i0, r0, i1]) -> out0: f32[i0:3, i1:77]
