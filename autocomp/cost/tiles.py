@@ -42,7 +42,7 @@ class Tile:
     longest: float = 1.0
 
 
-def tile_of(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool = False, stays: bool = False, threads: int = 256) -> Tile:
+def tile_of(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool = False, stays: bool = False, threads: int = 1) -> Tile:
     roles, near, common, matrix, copies, extent = d.roles, 0.0, 0.0, d.work.matrix, 0.0, d.extent
     revisited = {a.name for a in roles.cols} if roles.form == "reduce" else set()  # a row's chunks are turns of one block
     tiles = d.tiles({a: n for a, n in tile.items() if a not in revisited})

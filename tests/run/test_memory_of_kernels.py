@@ -16,7 +16,9 @@ import autocomp
 SIZES = {"fixed": ("", "300000"), "symbolic": ("dim n in 1..1000000\\n", "n")}[sys.argv[1]]
 text = "graph g\\n%sinput x: f32[4, %s]\\n%%0 = softmax(x, axes=[1])\\n%%1 = mul(%%0, x)\\noutput y = %%1\\n" % SIZES
 ctypes.CDLL(None).mallopt(-3, 1 << 20)  # M_MMAP_THRESHOLD: a megabyte comes from the system each time
-program = autocomp.optimize(text, cache=False, threads=int(sys.argv[2]))
+# exponentials kept, on every make of CPU: where they are cheap, making them again needs no memory
+program = autocomp.optimize(text, cache=False, threads=int(sys.argv[2]), without=["monoids/max-sumexp"])
+kernel = next(k.name for k in program.kernels if "exp" in k.ops)
 assert "ac_alloc(" in program.source()
 x = np.random.default_rng(0).standard_normal((4, 300_000)).astype("f4")
 want = program(x)
@@ -34,7 +36,7 @@ resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_IN
 executor._calls(call)
 executor._end(call)
 np.testing.assert_array_equal(program(x), want)
-print("right afterwards")
+print("right afterwards in", kernel)
 """
 
 
@@ -43,7 +45,8 @@ print("right afterwards")
 def test_a_kernel_that_finds_no_memory(sizes, threads, each):
     done = subprocess.run([sys.executable, "-c", CHILD, sizes, str(threads)], capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+    kernel = done.stdout.split()[-1]
     said = ("g: not enough memory for a call: 0.0 MB of intermediates, 4.8 MB of outputs, 0.0 MB of weights (kernel "
-            f"reduce_max_reduce_sum_sub_exp_2more: {each} 1,200,000 bytes each)\n"
+            f"{kernel}: {each} 1,200,000 bytes each)\n"
             "  next: free memory, raise the limit (`ulimit -v`), or call with smaller sizes\n")  # fmt: skip
-    assert done.stdout == 2 * said + "right afterwards\n"
+    assert done.stdout == 2 * said + f"right afterwards in {kernel}\n"

@@ -302,7 +302,7 @@ template <class T> AC_DEVICE T ac_gelu_tanh(T x) {
 AC_DEVICE float ac_exp_half(float x) { return ac_ex2(x * 1.44269504f); }
 AC_DEVICE float ac_exp2_half(float x) { return ac_ex2(x); }
 AC_DEVICE float ac_expm1_half(float x) {
-  const float near = fmaf(fmaf(x, 0.166666672f, 0.5f) * x, x, x);  // where e^x - 1 has lost its digits
+  const float near = x * fmaf(fmaf(x, 0.166666672f, 0.5f), x, 1.0f);  // where e^x - 1 has lost its digits; -0 of -0
   return fabsf(x) < 0.03125f ? near : ac_ex2(x * 1.44269504f) - 1.0f;
 }
 // finite for a maximum that is the least number yet: of -inf it leaves 0, not inf - inf
