@@ -27,7 +27,7 @@ call = executor._begin({"x": x})  # its outputs and its intermediates are there
 executor._calls(call)
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 19), resource.RLIM_INFINITY))
-for work in (lambda: executor._calls(call), lambda: executor._segment(0, 1, False, call)):
+for work in (lambda: executor._calls(call), lambda: executor._segment(0, len(program.kernels), False, call)):
     try:
         work()
     except autocomp.AutocompError as e:
