@@ -1,242 +1,292 @@
-"""Does the cost model order schedules as the machine does? Predicted against measured time, and Spearman's rank correlation.
+"""How good is the choice that is made without measuring? Kernels of 14 families, shapes drawn by a seed, predicted and measured.
 
-For each kernel the kernel e-graph's schedules are put in order of their predicted time; `--schedules` of them, evenly spaced from the
-best to the worst, are printed, built and timed (two that print the same code count once; one that fails to build is counted and
-skipped). On a CPU: one thread, the calling thread's CPU time, least of the runs, so that other work on the machine does not count.
-On a GPU as the tuner does: results checked against the float64 meaning, then shuffled rounds with a cold cache, median of the launches.
+Of each program the kernel that takes longest is taken. `--schedules` of its space are drawn, those that print the same code once,
+beside the schedule that is chosen without measuring; the tuner's search goes on from them for `--generations`. At last the best three
+that were found and the choice run in one race. Results are checked against the float64 meaning; rounds are shuffled, caches cold, times
+medians of launches.
 
-    python benchmarks/cost_rank.py [--target cpu|cuda|cuda:h200] [--kernels NAME..] [--schedules N] [--json] [--details]
+    python -m benchmarks.cost_rank --target cuda:h200 --budget 280 --out cost_rank.json --goal
+    python -m benchmarks.cost_rank --table cost_rank.json          the table of what was measured, without a device
+    python -m benchmarks.cost_rank --list                          what is drawn
+    python -m benchmarks.cost_rank --target cpu                    ten kernels by name, one thread
 
-rho is 1 where both orders agree. `overall` ranks all schedules of all kernels together, which sizes alone order well; the mean over
-kernels is the harder figure (a flat kernel, whose schedules all measure alike, has no order to find and is left out of it). `loss`
-is the time of the schedule that the model likes best over the best measured one.
+Kernels that `--out` has already (of the same seed and chip) are not measured again; after `--budget` seconds no kernel is begun and no
+search goes on. Children print and compile side by side, while one kernel at a time has the device. `--goal`: exit code 1 where a goal of
+cost_table.py is missed.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
-
-import numpy as np
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from tempfile import TemporaryDirectory, mkdtemp
+from typing import Any, Protocol
 
 from autocomp.targets import Target, load_target
 
-from autocomp import pipeline, rewrite
-from autocomp.cost.demand import demand_of
-from autocomp.cost.estimate import estimate, pricer
 from autocomp.cost.host import usable_cores
-from autocomp.egraph.choose import Joins, candidates
-from autocomp.egraph.parts import merged, split_calls
 from autocomp.errors import AutocompError
-from autocomp.ir.kernel import Kernel, KernelGraph
-from autocomp.ir.parts import pieces
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.schedule_text import show
-from autocomp.options import Options
-from autocomp.runtime.codec import encode
-from autocomp.runtime.inputs import random_inputs
-from autocomp.runtime.program import Program, build_program
-from autocomp.trace import Trace
-from autocomp.tune.benches import measure as race
+from autocomp.tune.benches import measure, prepare, race_again
 from autocomp.tune.measure import Built, Job, build
-from autocomp.workers import Pool
-from benchmarks.cost_kernels import CPU, GPU
+from autocomp.tune.search import Search
+from autocomp.tune.space import Space
+from autocomp.workers import Failure, Shared, Worker
+from benchmarks.cost_draw import Drawn, draw
+from benchmarks.cost_kernels import CPU, Case, drawn
+from benchmarks.cost_table import missed, row, table
 
-BUILDING = 60.0  # seconds for one schedule
-FLAT = 1.15  # slowest over fastest, below which runs of one schedule differ as much
-
-
-@dataclass(frozen=True)
-class Point:
-    """One schedule of one kernel; seconds."""
-
-    kernel: str
-    schedule: str
-    rule: str
-    predicted: float
-    bound: str
-    measured: float
+BUILDING, MEASURING, PRICING = 60.0, 60.0, 120.0  # seconds for a schedule, for a race, for a kernel's prices
+SLOW = 5e-3  # seconds of a launch from which a schedule runs once
+FIRST, LAST = 8, 3  # of the space in predicted order that are measured first, of the fastest ones that are raced last
 
 
-def ranks(values: Sequence[float]) -> np.ndarray:
-    """Ranks from 0; equal values share the mean of theirs."""
-    x = np.asarray(values)
-    _, group, count = np.unique(x, return_inverse=True, return_counts=True)
-    return (np.cumsum(count) - (count + 1) / 2)[group]
+class Device(Protocol):
+    """What builds and times the schedules of one kernel: here the children of `Bench`, in tests a table."""
+
+    def build(self, schedules: Sequence[Schedule]) -> list[Any]:
+        """Built or Failure, in their order."""
+
+    def race(self, built: Sequence[Built]) -> list[Any]:
+        """Outcome or Failure, in their order."""
+
+    def again(self, built: Sequence[Built]) -> list[float]:
+        """Seconds, from more rounds; none where the race failed."""
 
 
-def spearman(a: Sequence[float], b: Sequence[float]) -> float:
-    """Spearman's rho: the correlation of the ranks; NaN where one side does not vary."""
-    x, y = (r - r.mean() for r in map(ranks, (a, b)))
-    norm = float(np.sqrt((x @ x) * (y @ y)))
-    return float(x @ y) / norm if norm else float("nan")
-
-
-def sample(calls: KernelGraph, target: Target, options: Options, n: int) -> tuple[list[tuple[float, str, str, Schedule]], int]:
-    """(predicted, bound, rule, schedule) of n schedules with different code, evenly spaced in the predicted order; how many there are."""
-    (kernel,) = {c.kernel.signature: c.kernel for c in calls.calls}.values()
-    chip = target.chip.with_cores(1) if target.runtime == "host" else target.chip
-    demand, rules = demand_of(kernel), rewrite.load_rules()
-    price, joins = pricer(demand, chip, kernel), Joins(kernel, rules, chip, options)
-    priced = []
-    for c in candidates(kernel, rules, chip, options, demand):
-        cost = price(c.schedule)
-        priced.append((cost.seconds, cost.bound, c.rule, c.schedule))
-    priced.sort(key=lambda p: (p[0], str(p[3])))
-    taken: list[tuple[float, str, str, Schedule]] = []
-    texts: set[str] = set()
-    for i in _spaced(len(priced), n):
-        for p in (*priced[i:], *reversed(priced[:i])):  # the nearest after it, else before it, that the target prints as other code
-            try:
-                p = (*p[:3], joins.complete(p[3]))
-                text = "".join(target.emit(k, s).text.partition("*/")[2] for k, s in pieces(kernel, p[3]))
-            except AutocompError:
+def ranked(d: Drawn, device: Device, generations: int, children: int, left: Callable[[], float]) -> dict[str, Any]:
+    """The record of one kernel: its schedules with their times, the choice's and the best one's from the last race."""
+    space = Space(d.points)
+    search = Search(space, d.name, sys.maxsize, sys.maxsize)  # it ends with its generations
+    first = space.number[d.choice]
+    predicted = {i: (s, b) for i, s, b in d.sample} | {first: (d.predicted, d.bound)}
+    sample = {i for i, *_ in d.sample}
+    texts: dict[str, int] = {}
+    built: dict[int, Built] = {}
+    rows: list[dict[str, Any]] = []
+    failed: list[str] = []
+    asked = list(dict.fromkeys([first, *sorted(sample), *range(min(FIRST, len(space)))]))
+    for generation in range(generations + 1):
+        fresh: dict[int, Built] = {}
+        for p, b in zip(asked, device.build([space.points[p].schedule for p in asked]), strict=True):
+            text = "".join(s.text.partition("*/")[2] for s in b.sources) if isinstance(b, Built) else ""
+            if isinstance(b, Built) and text not in texts:
+                texts[text], fresh[p] = p, b
+            else:
+                search.tell(p, None, True)
+                if isinstance(b, Failure) and not b.refused:
+                    failed.append(f"{show(space.points[p].schedule)}: build: {b.reason}")
+        for p, o in zip(fresh, device.race(list(fresh.values())), strict=True):
+            wrong = o.reason if isinstance(o, Failure) else o.wrong
+            search.tell(p, None if wrong else o.seconds)
+            point = space.points[p]
+            if wrong:
+                failed.append(f"{show(point.schedule)}: {wrong}")
                 continue
-            if text not in texts:
-                texts.add(text)
-                taken.append(p)
-                break
-    return taken, len(priced)
+            built[p] = fresh[p]
+            seconds, bound = predicted.get(p, (point.predicted, ""))
+            rows.append({"schedule": show(point.schedule), "rule": point.rule, "predicted": seconds, "bound": bound, "measured": o.seconds,
+                         "drawn": p in sample or p == first, "generation": generation, **dict(o.monitors)})  # fmt: skip
+        if left() <= 0 or generation == generations:
+            break
+        asked = search.ask(children)
+        if not asked:
+            break
+    finalists = [p for p in search.ranked()[:LAST] if p != first]
+    finalists = ([first] if first in built else []) + finalists
+    last = dict(zip(finalists, device.again([built[p] for p in finalists])))
+    best = min(last, key=lambda p: last[p], default=None)
+    return {
+        "space": len(space),
+        "distinct": len(sample) + 1,
+        "choice": show(d.choice),
+        "predicted": d.predicted,
+        "bound": d.bound,
+        "pricing": d.pricing,
+        "best": None if best is None else show(space.points[best].schedule),
+        "best_seconds": None if best is None else last[best],
+        "choice_seconds": last.get(first),
+        "searched": generation,
+        "schedules": rows,
+        "failed": failed,
+    }
 
 
-def _spaced(total: int, n: int) -> list[int]:
-    return sorted({round(i * (total - 1) / max(1, n - 1)) for i in range(n)})
+@dataclass
+class Bench:
+    """Children that build for all kernels, and the device, which one kernel at a time has."""
+
+    target: Target
+    folder: Path
+    threads: int
+    jobs: int
+    children: Shared = field(default_factory=Shared)
+    device: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self.builders = ThreadPoolExecutor(self.jobs)
+
+    def run(self, task: Callable[..., Any], *args: Any, limit: float) -> Any:
+        return self.builders.submit(self.children.run, task, *args, limit=limit)
+
+    def stop(self) -> None:
+        self.builders.shutdown(wait=False, cancel_futures=True)
+        self.children.stop()
 
 
-def cpu_seconds(program: Program, feed: Mapping[str, Any], budget: float = 0.25) -> float:
-    """Least CPU time of the calling thread for one call; about `budget` seconds of runs, three at least."""
-    program.run(feed)
-    best, spent, runs = float("inf"), 0.0, 0
-    while runs < 3 or (spent < budget and runs < 50):
-        at = time.thread_time()
-        program.run(feed)
-        took = time.thread_time() - at
-        best, spent, runs = min(best, took), spent + took, runs + 1
-    return best
+class Children:
+    """The schedules of one kernel: built by the bench's children, checked and timed in a child of its own, which a fault may cost."""
+
+    def __init__(self, bench: Bench, kernel: str) -> None:
+        self.bench, self.built = bench, 0
+        self.job = Job(kernel, bench.target, mkdtemp(dir=bench.folder), 0, bench.threads)
+        self.worker = Worker()
+        self.worker.start(prepare, self.job, limit=PRICING)
+        self.prepared: Any = None
+        self.waits = True
+
+    def build(self, schedules: Sequence[Schedule]) -> list[Any]:
+        first, self.built = self.built, self.built + len(schedules)
+        asked = [self.bench.run(build, self.job, s, str(first + i), limit=BUILDING) for i, s in enumerate(schedules)]
+        return [x.result() for x in asked]
+
+    def race(self, built: Sequence[Built]) -> list[Any]:
+        if self.waits:
+            self.prepared, self.waits = self.worker.result(), False
+        if isinstance(self.prepared, Failure):
+            raise AutocompError(f"no reference: {self.prepared.reason}", where="cost_rank")
+        found = self._timed(built)
+        if isinstance(found, Failure) and len(built) > 1:  # one of them broke the child
+            return [x if isinstance(x, Failure) else x[0] for x in (self._timed([b]) for b in built)]
+        return [found] if isinstance(found, Failure) else found
+
+    def _timed(self, built: Sequence[Built]) -> Any:
+        with self.bench.device:
+            found = self.worker.run(measure, self.job, list(built), SLOW, False, limit=MEASURING)
+        if isinstance(found, Failure):
+            self.worker.stop()
+        return found
+
+    def again(self, built: Sequence[Built]) -> list[float]:
+        with self.bench.device:
+            found = self.worker.run(race_again, self.job, list(built), limit=MEASURING)
+        return [] if isinstance(found, Failure) else list(found)
+
+    def stop(self) -> None:
+        self.worker.stop()
 
 
-@contextmanager
-def builders() -> Iterator[Pool]:
-    """Processes that build; they start when they are first asked, and end with the block."""
-    pool = Pool(usable_cores())
+def one(case: Case, bench: Bench, args: argparse.Namespace, left: Callable[[], float]) -> dict[str, Any]:
+    """A case's record, or why it has none."""
+    mine: dict[str, Any] = {"family": case.family, "name": case.name}
+    d = bench.run(draw, case.text, bench.target, bench.threads, args.schedules, case.name, limit=PRICING).result()
+    if isinstance(d, Failure):
+        return mine | {"error": d.reason}
+    device = Children(bench, d.kernel)
     try:
-        yield pool
+        return mine | ranked(d, device, args.generations, args.children, left)
+    except Exception as e:  # one kernel's fault costs its own row
+        return mine | {"error": f"{type(e).__name__}: {e}"}
     finally:
-        pool.stop()
+        device.stop()
 
 
-class Races:
-    """Schedules of kernels on a device: built side by side, checked, then raced with cold caches."""
-
-    def __init__(self, target: Target, folder: str, pool: Pool) -> None:
-        self.target, self.folder, self.pool = target, Path(folder), pool
-
-    def times(self, name: str, kernel: Kernel, schedules: Sequence[Schedule]) -> list[float | str]:
-        """Seconds of each, or why it has none."""
-        job = Job(encode(kernel), self.target, str(self.folder / name), 0)
-        Path(job.folder).mkdir()
-        built: list[Any] = [None] * len(schedules)
-        for i, b in self.pool.each(build, [(job, s, str(i)) for i, s in enumerate(schedules)], BUILDING):
-            built[i] = b
-        whole = [i for i, b in enumerate(built) if isinstance(b, Built)]
-        found = dict(zip(whole, race(job, [built[i] for i in whole], float("inf"), False)))
-        outcome = lambda i: found[i].wrong or found[i].seconds if i in found else f"build: {built[i].reason}"
-        return [outcome(i) for i in range(len(built))]
-
-
-def host_times(calls: KernelGraph, target: Target, options: Options, schedules: Sequence[Schedule]) -> list[float | str]:
-    """Seconds of each schedule on this machine's CPU, or why it has none."""
-    out: list[float | str] = []
-    kernel, feed = calls.calls[0].kernel, random_inputs(calls.source, 0)
-    for s in schedules:
-        try:
-            chosen = {kernel.signature: (s, estimate(kernel, s, target.chip))}
-            out.append(cpu_seconds(build_program(*split_calls(calls, chosen, target.chip), target, options, Trace()), feed))
-        except (AutocompError, RuntimeError) as e:
-            out.append(str(e))
-    return out
-
-
-def measure(name: str, text: str, target: Target, n: int, out: Callable[[str], None],
-            races: Races | None) -> tuple[list[Point], dict[str, Any]]:  # fmt: skip
-    """Points of one kernel, and its row of the table."""
-    options, trace = Options(cache=False, threads=1 if target.runtime == "host" else 0), Trace()
-    calls = merged(pipeline.extract(pipeline.import_model(text, trace), target, rewrite.load_rules(), options, trace)[0])
-    if len(calls.calls) != 1:
-        raise SystemExit(f"{name} became {len(calls.calls)} kernels; the benchmark wants one")
-    picked, total = sample(calls, target, options, n)
-    schedules = [s for *_, s in picked]
-    times = races.times(name, calls.calls[0].kernel, schedules) if races else host_times(calls, target, options, schedules)
-    points, failed = [], []
-    for (seconds, bound, rule, schedule), found in zip(picked, times, strict=True):
-        if isinstance(found, str):
-            failed.append(f"{show(schedule)}: {found}")
-            out(f"{name:14} {failed[-1]}")
-            continue
-        points.append(Point(name, show(schedule), rule, seconds, bound, found))
-        out(f"{name:14} {show(schedule):60.60} predicted {seconds * 1e6:9.1f} us ({bound}), measured {found * 1e6:9.1f} us")
-    rho = spearman([p.predicted for p in points], [p.measured for p in points])
-    best = min(points, key=lambda p: p.measured)
-    liked = min(points, key=lambda p: p.predicted)
-    ratio = float(np.exp(np.mean([np.log(p.measured / p.predicted) for p in points])))
-    return points, {"kernel": name, "candidates": total, "measured": len(points), "failed": failed, "rho": rho,
-                    "spread": max(p.measured for p in points) / best.measured, "measured_over_predicted": ratio,
-                    "loss": liked.measured / best.measured}  # fmt: skip
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--target", default="cpu")
-    parser.add_argument("--kernels", nargs="*", help="some of the kernels")
-    parser.add_argument("--schedules", type=int, help="a kernel (6 on a CPU, 24 on a GPU)")
-    parser.add_argument("--json", action="store_true", help="everything as JSON on stdout")
-    parser.add_argument("--details", action="store_true", help="a line a schedule")
-    args = parser.parse_args()
-    target = load_target(args.target)
-    if target.why_not_runnable():
-        parser.exit(1, f"{args.target} cannot run here: {target.why_not_runnable()}\n")
+def run(cases: Sequence[Case], target: Target, args: argparse.Namespace, known: dict[str, Any], write: Callable[[], None]) -> None:
+    """Records of the cases that are not known, as they come, `--at-once` side by side; `write` after each."""
     host = target.runtime == "host"
-    kernels = {k: v for k, v in (CPU if host else GPU).items() if not args.kernels or k in args.kernels}
-    out = print if args.details and not args.json else lambda _: None
-    points, rows, begun = [], [], time.time()
-    with TemporaryDirectory() as folder, builders() as pool:
-        races = None if host else Races(target, folder, pool)
-        for name, text in kernels.items():
-            found, row = measure(name, text, target, args.schedules or (6 if host else 24), out, races)
-            points += found
-            rows.append(row)
-            if not args.json:
-                print(line(row), flush=True)
-    overall = spearman([p.predicted for p in points], [p.measured for p in points])
-    varied = [r["rho"] for r in rows if r["spread"] >= FLAT]
-    mean = float(np.mean(varied)) if varied else float("nan")
-    summary = {"target": args.target, "chip": target.chip.title, "points": len(points), "failed": sum(len(r["failed"]) for r in rows),
-               "rho_overall": overall, "rho_mean_of_kernels": mean, "flat": len(rows) - len(varied),
-               "seconds": time.time() - begun}  # fmt: skip
-    if args.json:
-        print(json.dumps({**summary, "kernels": rows, "schedules": [vars(p) for p in points]}, indent=1))
-    else:
-        print(f"{target.chip.title}: {len(points)} schedules of {len(rows)} kernels, {summary['failed']} failed; Spearman's rho overall "
-              f"{overall:.2f}, mean of kernels {mean:.2f} ({summary['seconds']:.0f} s)")  # fmt: skip
+    ends = time.monotonic() + args.budget if args.budget else float("inf")
+    left = lambda: ends - time.monotonic()
+    done = {(r["family"], r["name"]) for r in known["kernels"] if "error" not in r}
+    todo = [c for c in cases if (c.family, c.name) not in done]
+    known["kernels"] = [r for r in known["kernels"] if "error" not in r]
+    lock = threading.Lock()
+    with TemporaryDirectory() as folder:
+        bench = Bench(target, Path(folder), 1 if host else 0, max(1, usable_cores() - (0 if host else 2)))
+
+        def work(case: Case) -> None:
+            if left() <= 0:
+                return
+            record = one(case, bench, args, left)
+            with lock:
+                known["kernels"].append(record)
+                print(row(record), flush=True)
+                write()
+
+        try:
+            with ThreadPoolExecutor(1 if host else args.at_once) as threads:
+                for x in [threads.submit(work, c) for c in todo]:
+                    x.result()
+        finally:
+            bench.stop()
 
 
-def line(r: Mapping[str, Any]) -> str:
-    """A kernel's row of the table."""
-    flat = " (flat)" if r["spread"] < FLAT else "       "
-    return (f"{r['kernel']:14} {r['candidates']:5} candidates, {r['measured']:3} measured, {len(r['failed'])} failed  "
-            f"rho {r['rho']:5.2f}{flat}  slowest/fastest {r['spread']:5.1f}  measured/predicted {r['measured_over_predicted']:5.2f}  "
-            f"loss {r['loss']:4.2f}")  # fmt: skip
+def kept(path: Path | None, like: Mapping[str, Any]) -> dict[str, Any]:
+    """What a file holds of the same seed, chip and count; else nothing."""
+    try:
+        found = json.loads(path.read_text()) if path else {}
+    except (OSError, ValueError):
+        found = {}
+    same = all(found.get(k) == v for k, v in like.items())
+    return {**like, "kernels": found["kernels"] if same else []}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--target", default="cuda")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=5, help="kernels of a family")
+    parser.add_argument("--only", default="", help="families, separated by commas")
+    parser.add_argument("--schedules", type=int, default=20, help="drawn of a kernel's space (less where it has less)")
+    parser.add_argument("--generations", type=int, default=2, help="of the search behind them")
+    parser.add_argument("--children", type=int, default=12, help="schedules of a generation")
+    parser.add_argument("--at-once", type=int, default=8, help="kernels that are prepared while one has the device")
+    parser.add_argument("--budget", type=float, default=0.0, help="seconds after which nothing is begun (0: none)")
+    parser.add_argument("--out", type=Path, help="file of everything, as JSON; kernels that it has are not measured again")
+    parser.add_argument("--goal", action="store_true", help="exit code 1 where a goal is missed")
+    parser.add_argument("--table", type=Path, help="print the table of such a file")
+    parser.add_argument("--list", action="store_true", help="print what is drawn")
+    args = parser.parse_args(argv)
+    if args.table:
+        records = json.loads(args.table.read_text())["kernels"]
+        return _told(records, args.goal)
+    named = [Case("named", n, text) for n, text in CPU.items()]
+    cases = [c for c in (named if args.target.startswith("cpu") else drawn(args.seed, args.count))
+             if not args.only or c.family in args.only.split(",")]  # fmt: skip
+    if args.list:
+        print(*(f"{c.family:14} {c.name}" for c in cases), sep="\n")
+        return 0
+    target = load_target(args.target)
+    if why := target.why_not_runnable():
+        parser.exit(1, f"{args.target} cannot run here: {why}\n")
+    known = kept(args.out, {"chip": target.chip.title, "seed": args.seed, "schedules": args.schedules})
+
+    def write() -> None:
+        if args.out:
+            new = args.out.with_name(args.out.name + ".new")
+            new.write_text(json.dumps(known))
+            os.replace(new, args.out)
+
+    begun = time.monotonic()
+    run(cases, target, args, known, write)
+    print(f"{target.chip.title}: {time.monotonic() - begun:.0f} s, {len(cases) - len(known['kernels'])} of {len(cases)} kernels not begun")
+    return _told(known["kernels"], args.goal)
+
+
+def _told(records: Sequence[Mapping[str, Any]], goal: bool) -> int:
+    print(*table(records), sep="\n")
+    short = missed(records)
+    print(*(f"missed: {x}" for x in short), sep="\n", end="\n" if short else "")
+    return 1 if goal and short else 0
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

@@ -18,7 +18,7 @@ from autocomp.options import Options
 from autocomp.rewrite import load_rules
 from autocomp.trace import Trace
 from benchmarks.cost_kernels import attention, chain, columns, conv, graph, matmul, turned
-from benchmarks.cost_rank import ranks, spearman
+from benchmarks.cost_table import ranks, spearman
 
 
 def kernel(text):
