@@ -125,6 +125,7 @@ def run(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the outputs as .npz.")] = None,
     repeat: Annotated[int, typer.Option("--repeat", min=1, help="Timed calls.")] = 10,
     simulate: Annotated[bool, typer.Option("--simulate", help="Run on a CPU model of the chip's machine; times are predictions.")] = False,
+    timeline: Annotated[Path | None, typer.Option("--timeline", help="With --simulate: draw the pipes over time, as HTML.")] = None,
     verify: Verify = True,
     tuned: Tuned = True,
     as_json: Json = False,
@@ -133,7 +134,7 @@ def run(
 
     Example: autocomp run model.onnx --inputs x.npz -o y.npz
 
-    Example: autocomp run model.onnx --target ascend:910b --simulate
+    Example: autocomp run model.onnx --target ascend:910b --simulate --timeline pipes.html
     """
     from contextlib import nullcontext
 
@@ -143,7 +144,9 @@ def run(
     from autocomp.runtime.inputs import load_npz, random_inputs, save_npz
     from autocomp.targets import load_target
 
-    check_outputs(output=output)
+    if timeline is not None and not simulate:
+        raise typer.BadParameter("--timeline draws what --simulate sees")
+    check_outputs(output=output, timeline=timeline)
     if simulate:
         from autocomp.simulate.program import check_target, simulated
 
@@ -155,10 +158,15 @@ def run(
     choice.start()
     program = choice.compile(model, as_json, tuned)
     feed = load_npz(inputs) if inputs is not None else random_inputs(program.graph, seed=0)
-    with simulated(program) if simulate else nullcontext():
+    with simulated(program) if simulate else nullcontext() as seen:
         checked = _check(program, as_json) if verify else None
         values = program.run(feed)
         timing = None if simulate else program.profile(feed, repeat=repeat)
+    pictures = seen.pictures() if seen is not None else []
+    if timeline is not None:
+        from autocomp.report.timeline import timeline_page
+
+        timeline_page(program, pictures, timeline)
     if output is not None:
         save_npz(output, values)
     if as_json:
@@ -182,6 +190,10 @@ def run(
     if simulate:
         out.print(f"simulated on a CPU model of {program.target.name}, no chip was used; the cost model predicts "
                   f"{program.predicted * 1e6:.2f} us a call", soft_wrap=True)  # fmt: skip
+        if conflicts := sum(p.conflicts for p in pictures):
+            out.print(f"vector instructions of each kernel's first cores wait {conflicts} clocks for banks in all", soft_wrap=True)
+    if timeline is not None:
+        out.print(f"wrote {timeline}")
     for k, v in values.items():
         out.print(f"{k}: {v.dtype}{list(v.shape)}")
     if output is not None:

@@ -119,6 +119,14 @@ def the_higher(cost: Cost, w: Issued, chip: Chip, behind: float = 0.0, agree: fl
     return Cost(by_count.seconds + behind, by_count.bound, (*by_count.parts, *((("combination", behind),) if behind else ())))
 
 
+def life(w: Issued, chip: Chip) -> list[tuple[float, dict[str, float], dict[str, float]]]:
+    """A block's phases in order: turns, clocks of each pipe in a turn, clocks that a warp waits for each kind of result in one."""
+    r = rates(chip)
+    pipes, each = _pipes(w, chip, r), _waits(_load(w, chip, r, resident(w, chip)), r)
+    return [(p.turns, {n: xs[i] for n, xs in pipes.items() if xs[i]}, {kind: n * each[kind] for kind, n in p.waits.items() if n})
+            for i, p in enumerate(w.phases)]  # fmt: skip
+
+
 def _pipes(w: Issued, chip: Chip, r: Rates) -> dict[str, list[float]]:
     """Clocks that a block takes of each pipe of its core, by phase. Integer multiplications go through the multiply-adds' pipe too."""
     rate = {"fma": r.fma, "integer multiply": r.multiply, "integer": r.integer, "special": r.special, "branch": r.branch}
@@ -143,6 +151,10 @@ def _load(w: Issued, chip: Chip, r: Rates, at_once: int) -> float:
 
 def _clocks(p: Phase, pipes: dict[str, float], load: float, r: Rates) -> float:
     """Clocks of one turn of a phase: what a warp waits for, and what all warps of the block, which run in step, take of a pipe."""
-    each = {"load": load, "shared": r.shared, "special": r.special_wait, "arithmetic": r.arithmetic, "exchange": r.exchange,
-            "barrier": r.barrier, "branch": r.branch_wait}  # fmt: skip
+    each = _waits(load, r)
     return sum(n * each[kind] for kind, n in p.waits.items()) + max(pipes.values(), default=0.0)
+
+
+def _waits(load: float, r: Rates) -> dict[str, float]:
+    return {"load": load, "shared": r.shared, "special": r.special_wait, "arithmetic": r.arithmetic, "exchange": r.exchange,
+            "barrier": r.barrier, "branch": r.branch_wait}  # fmt: skip

@@ -44,7 +44,21 @@ extern "C" void model_allow(const uint8_t **from, const long *bytes, int n) {  /
   model::allowed.clear();
   for (int i = 0; i < n; ++i) model::allowed.push_back({from[i], from[i] + bytes[i]});
 }
+extern "C" long model_events(int core, const model::Event **first) {  // what a core of the first group did in the last kernel
+  *first = model::events[core].data();
+  return long(model::events[core].size());
+}
 """
+
+
+class Event(ctypes.Structure):
+    """Of the model's header: what a core does, in the order in which it says so."""
+
+    _fields_ = [("kind", ctypes.c_int), ("pipe", ctypes.c_int), ("key", ctypes.c_int), ("name", ctypes.c_char_p),
+                *((n, ctypes.c_long) for n in ("amount", "near", "far", "runs", "conflicts")), ("place", ctypes.c_int)]  # fmt: skip
+
+
+WORK, SET, WAIT, CROSS_SET, CROSS_WAIT, BARRIER = range(6)
 
 
 def unchanged(text: str) -> str:
@@ -63,6 +77,7 @@ class AscendExecutor:
     edit_header: Callable[[str], str] | None = None
     blocks: int = 0
     library: Any = None
+    done: Callable[[KernelSource, AscendExecutor], None] | None = None  # called behind each kernel
 
     def run(self, feed: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """Outputs by name; every tensor that no input fills is poisoned first."""
@@ -95,6 +110,17 @@ class AscendExecutor:
         said = run(pointers, self.blocks or source.launch.blocks(values)[0], sizes).decode()
         if said:
             raise ModelFailure(said.strip(), where=f"kernel {source.name}")
+        if self.done is not None:
+            self.done(source, self)
+
+    def events(self) -> list[list[Event]]:
+        """Of the last kernel: what each core of its first group did (the cube core first, where both kinds work)."""
+        out = []
+        for core in range(3):
+            first = ctypes.POINTER(Event)()
+            n = self.library.model_events(core, ctypes.byref(first))
+            out.append([Event.from_buffer_copy(first[i]) for i in range(n)])
+        return [x for x in out if x]
 
     def build(self) -> Any:
         """All kernels of the program as one library."""

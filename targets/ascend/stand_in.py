@@ -28,7 +28,9 @@ def types(of: Api) -> str:
     lines.append("// Bytes that a position may be given.")
     lines += ["constexpr long capacity(AscendC::TPosition p) {", "  using P = AscendC::TPosition;"]
     lines.append("  return " + " : ".join(f"p == P::{n} ? {v}" for n, v in rows()["memories"].items()) + " : 0;")
-    lines += ["}", *(f"constexpr long {n} = {fact(n)};" for n in ("block", "repeat", "gemv", "banks")), "}  // namespace model", ""]
+    lines += ["}", *(f"constexpr long {n} = {fact(n)};" for n in ("block", "repeat", "gemv")),
+              f"constexpr long block_bytes = {fact('block')}, groups = {rows()['facts']['banks']['groups']}, "
+              f"bank_rows = {rows()['facts']['banks']['rows']}, banks = 4 * groups;", "}  // namespace model", ""]
     return "\n".join(lines)
 
 
@@ -81,6 +83,7 @@ def _function(f: Function, form: Form) -> Iterator[str]:
         allowed = ", ".join(f.row["types"][t])
         yield f'  static_assert(model::one_of<{t}, {allowed}>, "{f.name} has no form for elements of this type");'
     limits, whole, align = (f.row.get(k, {}) for k in ("limits", "whole", "align"))
+    yield f'  model::called = "{f.name}";'
     for type_, n in form.arguments:
         if type_.startswith("LocalTensor"):
             yield f'  model::aligned("{f.name}", "{n}", {n}.at, {align.get(n, fact("block"))});'

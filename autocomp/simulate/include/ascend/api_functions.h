@@ -5,6 +5,7 @@ namespace AscendC {
 template <typename T>
 inline void Add(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t count) {
   static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Add has no form for elements of this type");
+  model::called = "Add";
   model::aligned("Add", "dst", dst.at, 32);
   model::aligned("Add", "src0", src0.at, 32);
   model::aligned("Add", "src1", src1.at, 32);
@@ -14,6 +15,7 @@ inline void Add(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const Loc
 template <typename T>
 inline void Add(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t mask, int64_t repeatTime, const BinaryRepeatParams &repeatParams) {
   static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Add has no form for elements of this type");
+  model::called = "Add";
   model::aligned("Add", "dst", dst.at, 32);
   model::aligned("Add", "src0", src0.at, 32);
   model::aligned("Add", "src1", src1.at, 32);
@@ -24,6 +26,7 @@ inline void Add(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const Loc
 template <typename T>
 inline void Sub(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t count) {
   static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Sub has no form for elements of this type");
+  model::called = "Sub";
   model::aligned("Sub", "dst", dst.at, 32);
   model::aligned("Sub", "src0", src0.at, 32);
   model::aligned("Sub", "src1", src1.at, 32);
@@ -33,6 +36,7 @@ inline void Sub(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const Loc
 template <typename T>
 inline void Sub(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t mask, int64_t repeatTime, const BinaryRepeatParams &repeatParams) {
   static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Sub has no form for elements of this type");
+  model::called = "Sub";
   model::aligned("Sub", "dst", dst.at, 32);
   model::aligned("Sub", "src0", src0.at, 32);
   model::aligned("Sub", "src1", src1.at, 32);
@@ -43,6 +47,7 @@ inline void Sub(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const Loc
 template <typename T>
 inline void Mul(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t count) {
   static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Mul has no form for elements of this type");
+  model::called = "Mul";
   model::aligned("Mul", "dst", dst.at, 32);
   model::aligned("Mul", "src0", src0.at, 32);
   model::aligned("Mul", "src1", src1.at, 32);
@@ -52,6 +57,7 @@ inline void Mul(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const Loc
 template <typename T>
 inline void Mul(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t mask, int64_t repeatTime, const BinaryRepeatParams &repeatParams) {
   static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Mul has no form for elements of this type");
+  model::called = "Mul";
   model::aligned("Mul", "dst", dst.at, 32);
   model::aligned("Mul", "src0", src0.at, 32);
   model::aligned("Mul", "src1", src1.at, 32);
@@ -62,6 +68,7 @@ inline void Mul(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const Loc
 template <typename T>
 inline void Max(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t count) {
   static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Max has no form for elements of this type");
+  model::called = "Max";
   model::aligned("Max", "dst", dst.at, 32);
   model::aligned("Max", "src0", src0.at, 32);
   model::aligned("Max", "src1", src1.at, 32);
@@ -71,6 +78,7 @@ inline void Max(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const Loc
 template <typename T>
 inline void Max(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t mask, int64_t repeatTime, const BinaryRepeatParams &repeatParams) {
   static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Max has no form for elements of this type");
+  model::called = "Max";
   model::aligned("Max", "dst", dst.at, 32);
   model::aligned("Max", "src0", src0.at, 32);
   model::aligned("Max", "src1", src1.at, 32);
@@ -81,6 +89,7 @@ inline void Max(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const Loc
 template <typename T>
 inline void Min(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t count) {
   static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Min has no form for elements of this type");
+  model::called = "Min";
   model::aligned("Min", "dst", dst.at, 32);
   model::aligned("Min", "src0", src0.at, 32);
   model::aligned("Min", "src1", src1.at, 32);
@@ -90,6 +99,7 @@ inline void Min(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const Loc
 template <typename T>
 inline void Min(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t mask, int64_t repeatTime, const BinaryRepeatParams &repeatParams) {
   static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Min has no form for elements of this type");
+  model::called = "Min";
   model::aligned("Min", "dst", dst.at, 32);
   model::aligned("Min", "src0", src0.at, 32);
   model::aligned("Min", "src1", src1.at, 32);
@@ -100,6 +110,7 @@ inline void Min(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const Loc
 template <typename T>
 inline void Div(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t count) {
   static_assert(model::one_of<T, half, float>, "Div has no form for elements of this type");
+  model::called = "Div";
   model::aligned("Div", "dst", dst.at, 32);
   model::aligned("Div", "src0", src0.at, 32);
   model::aligned("Div", "src1", src1.at, 32);
@@ -109,6 +120,7 @@ inline void Div(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const Loc
 template <typename T>
 inline void Div(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t mask, int64_t repeatTime, const BinaryRepeatParams &repeatParams) {
   static_assert(model::one_of<T, half, float>, "Div has no form for elements of this type");
+  model::called = "Div";
   model::aligned("Div", "dst", dst.at, 32);
   model::aligned("Div", "src0", src0.at, 32);
   model::aligned("Div", "src1", src1.at, 32);
@@ -119,6 +131,7 @@ inline void Div(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const Loc
 template <typename T>
 inline void Adds(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &scalarValue, int64_t count) {
   static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Adds has no form for elements of this type");
+  model::called = "Adds";
   model::aligned("Adds", "dst", dst.at, 32);
   model::aligned("Adds", "src", src.at, 32);
   model::within("Adds", "count", count, -2147483648, 2147483647);
@@ -127,6 +140,7 @@ inline void Adds(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &
 template <typename T>
 inline void Muls(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &scalarValue, int64_t count) {
   static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Muls has no form for elements of this type");
+  model::called = "Muls";
   model::aligned("Muls", "dst", dst.at, 32);
   model::aligned("Muls", "src", src.at, 32);
   model::within("Muls", "count", count, -2147483648, 2147483647);
@@ -135,6 +149,7 @@ inline void Muls(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &
 template <typename T>
 inline void Maxs(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &scalarValue, int64_t count) {
   static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Maxs has no form for elements of this type");
+  model::called = "Maxs";
   model::aligned("Maxs", "dst", dst.at, 32);
   model::aligned("Maxs", "src", src.at, 32);
   model::within("Maxs", "count", count, -2147483648, 2147483647);
@@ -143,6 +158,7 @@ inline void Maxs(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &
 template <typename T>
 inline void Mins(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &scalarValue, int64_t count) {
   static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Mins has no form for elements of this type");
+  model::called = "Mins";
   model::aligned("Mins", "dst", dst.at, 32);
   model::aligned("Mins", "src", src.at, 32);
   model::within("Mins", "count", count, -2147483648, 2147483647);
@@ -151,6 +167,7 @@ inline void Mins(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &
 template <typename T>
 inline void Exp(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t count) {
   static_assert(model::one_of<T, half, float>, "Exp has no form for elements of this type");
+  model::called = "Exp";
   model::aligned("Exp", "dst", dst.at, 32);
   model::aligned("Exp", "src", src.at, 32);
   model::within("Exp", "count", count, -2147483648, 2147483647);
@@ -159,6 +176,7 @@ inline void Exp(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t co
 template <typename T>
 inline void Ln(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t count) {
   static_assert(model::one_of<T, half, float>, "Ln has no form for elements of this type");
+  model::called = "Ln";
   model::aligned("Ln", "dst", dst.at, 32);
   model::aligned("Ln", "src", src.at, 32);
   model::within("Ln", "count", count, -2147483648, 2147483647);
@@ -167,6 +185,7 @@ inline void Ln(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t cou
 template <typename T>
 inline void Sqrt(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t count) {
   static_assert(model::one_of<T, half, float>, "Sqrt has no form for elements of this type");
+  model::called = "Sqrt";
   model::aligned("Sqrt", "dst", dst.at, 32);
   model::aligned("Sqrt", "src", src.at, 32);
   model::within("Sqrt", "count", count, -2147483648, 2147483647);
@@ -175,6 +194,7 @@ inline void Sqrt(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t c
 template <typename T>
 inline void Abs(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t count) {
   static_assert(model::one_of<T, half, float>, "Abs has no form for elements of this type");
+  model::called = "Abs";
   model::aligned("Abs", "dst", dst.at, 32);
   model::aligned("Abs", "src", src.at, 32);
   model::within("Abs", "count", count, -2147483648, 2147483647);
@@ -183,6 +203,7 @@ inline void Abs(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t co
 template <typename T>
 inline void Relu(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t count) {
   static_assert(model::one_of<T, half, float, int32_t>, "Relu has no form for elements of this type");
+  model::called = "Relu";
   model::aligned("Relu", "dst", dst.at, 32);
   model::aligned("Relu", "src", src.at, 32);
   model::within("Relu", "count", count, -2147483648, 2147483647);
@@ -191,12 +212,14 @@ inline void Relu(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t c
 template <typename T>
 inline void Duplicate(const LocalTensor<T> &dst, const T &scalarValue, int64_t count) {
   static_assert(model::one_of<T, half, bfloat16_t, float, int16_t, uint16_t, int32_t, uint32_t>, "Duplicate has no form for elements of this type");
+  model::called = "Duplicate";
   model::aligned("Duplicate", "dst", dst.at, 32);
   model::within("Duplicate", "count", count, -2147483648, 2147483647);
   model::Duplicate(dst, scalarValue, int32_t(count));
 }
 template <typename T, typename U>
 inline void Cast(const LocalTensor<T> &dst, const LocalTensor<U> &src, RoundMode roundMode, int64_t count) {
+  model::called = "Cast";
   model::aligned("Cast", "dst", dst.at, 32);
   model::aligned("Cast", "src", src.at, 32);
   model::within("Cast", "count", count, 0, 4294967295ll);
@@ -205,6 +228,7 @@ inline void Cast(const LocalTensor<T> &dst, const LocalTensor<U> &src, RoundMode
 template <typename T>
 inline void CreateVecIndex(const LocalTensor<T> &dst, const T &firstValue, int64_t count) {
   static_assert(model::one_of<T, half, float, int16_t, int32_t>, "CreateVecIndex has no form for elements of this type");
+  model::called = "CreateVecIndex";
   model::aligned("CreateVecIndex", "dst", dst.at, 32);
   model::within("CreateVecIndex", "count", count, 0, 4294967295ll);
   static const std::vector<model::Step> steps = {{PIPE_S, PIPE_S}, {PIPE_S, PIPE_V}, {PIPE_V, PIPE_V}};
@@ -214,6 +238,7 @@ template <typename T, typename U>
 inline void Compare(const LocalTensor<U> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, CMPMODE cmpMode, int64_t count) {
   static_assert(model::one_of<T, half, float, int32_t>, "Compare has no form for elements of this type");
   static_assert(model::one_of<U, uint8_t, int8_t>, "Compare has no form for elements of this type");
+  model::called = "Compare";
   model::aligned("Compare", "dst", dst.at, 32);
   model::aligned("Compare", "src0", src0.at, 32);
   model::aligned("Compare", "src1", src1.at, 32);
@@ -225,6 +250,7 @@ template <typename T, typename U>
 inline void CompareScalar(const LocalTensor<U> &dst, const LocalTensor<T> &src0, const T &src1Scalar, CMPMODE cmpMode, int64_t count) {
   static_assert(model::one_of<T, half, float, int32_t>, "CompareScalar has no form for elements of this type");
   static_assert(model::one_of<U, uint8_t, int8_t>, "CompareScalar has no form for elements of this type");
+  model::called = "CompareScalar";
   model::aligned("CompareScalar", "dst", dst.at, 32);
   model::aligned("CompareScalar", "src0", src0.at, 32);
   model::within("CompareScalar", "count", count, 0, 4294967295ll);
@@ -235,6 +261,7 @@ template <typename T, typename U>
 inline void Select(const LocalTensor<T> &dst, const LocalTensor<U> &selMask, const LocalTensor<T> &src0, const LocalTensor<T> &src1, SELMODE selMode, int64_t count) {
   static_assert(model::one_of<T, half, float>, "Select has no form for elements of this type");
   static_assert(model::one_of<U, uint8_t, uint16_t, uint32_t, uint64_t>, "Select has no form for elements of this type");
+  model::called = "Select";
   model::aligned("Select", "dst", dst.at, 32);
   model::aligned("Select", "selMask", selMask.at, 32);
   model::aligned("Select", "src0", src0.at, 32);
@@ -246,6 +273,7 @@ template <typename T, typename U>
 inline void Select(const LocalTensor<T> &dst, const LocalTensor<U> &selMask, const LocalTensor<T> &src0, const T &src1, SELMODE selMode, int64_t count) {
   static_assert(model::one_of<T, half, float>, "Select has no form for elements of this type");
   static_assert(model::one_of<U, uint8_t, uint16_t, uint32_t, uint64_t>, "Select has no form for elements of this type");
+  model::called = "Select";
   model::aligned("Select", "dst", dst.at, 32);
   model::aligned("Select", "selMask", selMask.at, 32);
   model::aligned("Select", "src0", src0.at, 32);
@@ -255,6 +283,7 @@ inline void Select(const LocalTensor<T> &dst, const LocalTensor<U> &selMask, con
 template <typename T>
 inline void ReduceSum(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<T> &sharedTmpBuffer, int64_t count) {
   static_assert(model::one_of<T, half, float>, "ReduceSum has no form for elements of this type");
+  model::called = "ReduceSum";
   model::aligned("ReduceSum", "dst", dst.at, 8);
   model::aligned("ReduceSum", "src", src.at, 32);
   model::aligned("ReduceSum", "sharedTmpBuffer", sharedTmpBuffer.at, 32);
@@ -265,6 +294,7 @@ inline void ReduceSum(const LocalTensor<T> &dst, const LocalTensor<T> &src, cons
 template <typename T>
 inline void ReduceMax(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<T> &sharedTmpBuffer, int64_t count) {
   static_assert(model::one_of<T, half, float>, "ReduceMax has no form for elements of this type");
+  model::called = "ReduceMax";
   model::aligned("ReduceMax", "dst", dst.at, 8);
   model::aligned("ReduceMax", "src", src.at, 32);
   model::aligned("ReduceMax", "sharedTmpBuffer", sharedTmpBuffer.at, 32);
@@ -275,6 +305,7 @@ inline void ReduceMax(const LocalTensor<T> &dst, const LocalTensor<T> &src, cons
 template <typename T>
 inline void ReduceMin(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<T> &sharedTmpBuffer, int64_t count) {
   static_assert(model::one_of<T, half, float>, "ReduceMin has no form for elements of this type");
+  model::called = "ReduceMin";
   model::aligned("ReduceMin", "dst", dst.at, 8);
   model::aligned("ReduceMin", "src", src.at, 32);
   model::aligned("ReduceMin", "sharedTmpBuffer", sharedTmpBuffer.at, 32);
@@ -285,6 +316,7 @@ inline void ReduceMin(const LocalTensor<T> &dst, const LocalTensor<T> &src, cons
 template <typename T>
 inline void WholeReduceSum(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t mask, int64_t repeatTime, int64_t dstRepStride, int64_t srcBlkStride, int64_t srcRepStride) {
   static_assert(model::one_of<T, half, float>, "WholeReduceSum has no form for elements of this type");
+  model::called = "WholeReduceSum";
   model::aligned("WholeReduceSum", "dst", dst.at, 4);
   model::aligned("WholeReduceSum", "src", src.at, 32);
   model::within("WholeReduceSum", "mask", mask, 1, 256 / sizeof(T));
@@ -297,6 +329,7 @@ inline void WholeReduceSum(const LocalTensor<T> &dst, const LocalTensor<T> &src,
 template <typename T>
 inline void Brcb(const LocalTensor<T> &dst, const LocalTensor<T> &src0, int64_t repeatTime, const BrcbRepeatParams &repeatParams) {
   static_assert(model::one_of<T, half, bfloat16_t, float, int16_t, uint16_t, int32_t, uint32_t>, "Brcb has no form for elements of this type");
+  model::called = "Brcb";
   model::aligned("Brcb", "dst", dst.at, 32);
   model::aligned("Brcb", "src0", src0.at, 32);
   model::within("Brcb", "repeatTime", repeatTime, 0, 255);
@@ -304,27 +337,32 @@ inline void Brcb(const LocalTensor<T> &dst, const LocalTensor<T> &src0, int64_t 
 }
 template <typename T>
 inline void DataCopyPad(const LocalTensor<T> &dst, const GlobalTensor<T> &src, const DataCopyExtParams &dataCopyParams, const DataCopyPadExtParams<T> &padParams) {
+  model::called = "DataCopyPad";
   model::aligned("DataCopyPad", "dst", dst.at, 32);
   model::DataCopyPad(dst, src, dataCopyParams, padParams);
 }
 template <typename T>
 inline void DataCopyPad(const GlobalTensor<T> &dst, const LocalTensor<T> &src, const DataCopyExtParams &dataCopyParams) {
+  model::called = "DataCopyPad";
   model::aligned("DataCopyPad", "src", src.at, 32);
   model::DataCopyPad(dst, src, dataCopyParams);
 }
 template <typename T>
 inline void DataCopy(const LocalTensor<T> &dst, const GlobalTensor<T> &src, const Nd2NzParams &intriParams) {
+  model::called = "DataCopy";
   model::aligned("DataCopy", "dst", dst.at, 32);
   model::DataCopy(dst, src, intriParams);
 }
 template <typename T>
 inline void InitConstValue(const LocalTensor<T> &dst, const InitConstValueParams<T> &initConstValueParams) {
   static_assert(model::one_of<T, half, bfloat16_t, float, int16_t, uint16_t, int32_t, uint32_t>, "InitConstValue has no form for elements of this type");
+  model::called = "InitConstValue";
   model::aligned("InitConstValue", "dst", dst.at, 32);
   model::InitConstValue(dst, initConstValueParams);
 }
 template <typename T>
 inline void LoadData(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LoadData2DParams &loadDataParams) {
+  model::called = "LoadData";
   model::aligned("LoadData", "dst", dst.at, 512);
   model::aligned("LoadData", "src", src.at, 32);
   model::LoadData(dst, src, loadDataParams);
@@ -332,6 +370,7 @@ inline void LoadData(const LocalTensor<T> &dst, const LocalTensor<T> &src, const
 template <typename T>
 inline void LoadDataWithTranspose(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LoadData2dTransposeParams &loadDataParams) {
   static_assert(model::one_of<T, half, bfloat16_t, float, int32_t, uint32_t, int8_t, uint8_t>, "LoadDataWithTranspose has no form for elements of this type");
+  model::called = "LoadDataWithTranspose";
   model::aligned("LoadDataWithTranspose", "dst", dst.at, 512);
   model::aligned("LoadDataWithTranspose", "src", src.at, 32);
   model::LoadDataWithTranspose(dst, src, loadDataParams);
@@ -341,6 +380,7 @@ inline void Mmad(const LocalTensor<T> &dst, const LocalTensor<U> &fm, const Loca
   static_assert(model::one_of<T, float, int32_t>, "Mmad has no form for elements of this type");
   static_assert(model::one_of<U, half, bfloat16_t, float, int8_t>, "Mmad has no form for elements of this type");
   static_assert(model::one_of<S, half, bfloat16_t, float, int8_t>, "Mmad has no form for elements of this type");
+  model::called = "Mmad";
   model::aligned("Mmad", "dst", dst.at, 1024);
   model::aligned("Mmad", "fm", fm.at, 512);
   model::aligned("Mmad", "filter", filter.at, 512);
@@ -348,43 +388,53 @@ inline void Mmad(const LocalTensor<T> &dst, const LocalTensor<U> &fm, const Loca
 }
 template <typename T, typename U, int config>
 inline void Fixpipe(const GlobalTensor<T> &dst, const LocalTensor<U> &src, const FixpipeParamsV220 &intriParams) {
+  model::called = "Fixpipe";
   model::aligned("Fixpipe", "src", src.at, 64);
   model::Fixpipe<T, U, config>(dst, src, intriParams);
 }
 template <HardEvent event>
 inline void SetFlag(int64_t eventID) {
+  model::called = "SetFlag";
   model::within("SetFlag", "eventID", eventID, 0, 7);
   model::SetFlag<event>(int32_t(eventID));
 }
 template <HardEvent event>
 inline void WaitFlag(int64_t eventID) {
+  model::called = "WaitFlag";
   model::within("WaitFlag", "eventID", eventID, 0, 7);
   model::WaitFlag<event>(int32_t(eventID));
 }
 template <pipe_t pipe>
 inline void PipeBarrier() {
+  model::called = "PipeBarrier";
   model::PipeBarrier<pipe>();
 }
 template <uint8_t modeId, pipe_t pipe>
 inline void CrossCoreSetFlag(int64_t flagId) {
+  model::called = "CrossCoreSetFlag";
   model::within("CrossCoreSetFlag", "flagId", flagId, 0, 15);
   model::CrossCoreSetFlag<modeId, pipe>(uint16_t(flagId));
 }
 inline void CrossCoreWaitFlag(int64_t flagId) {
+  model::called = "CrossCoreWaitFlag";
   model::within("CrossCoreWaitFlag", "flagId", flagId, 0, 15);
   model::CrossCoreWaitFlag(uint16_t(flagId));
 }
 inline int64_t GetBlockIdx() {
+  model::called = "GetBlockIdx";
   return model::GetBlockIdx();
 }
 inline int64_t GetBlockNum() {
+  model::called = "GetBlockNum";
   return model::GetBlockNum();
 }
 inline int64_t GetSubBlockIdx() {
+  model::called = "GetSubBlockIdx";
   return model::GetSubBlockIdx();
 }
 template <typename T, CacheLine entireType, DcciDst dcciDst>
 inline void DataCacheCleanAndInvalid(const GlobalTensor<T> &dst) {
+  model::called = "DataCacheCleanAndInvalid";
   model::DataCacheCleanAndInvalid<T, entireType, dcciDst>(dst);
 }
 }  // namespace AscendC

@@ -147,5 +147,5 @@ constexpr long capacity(AscendC::TPosition p) {
 constexpr long block = 32;
 constexpr long repeat = 256;
 constexpr long gemv = 1;
-constexpr long banks = 64;
+constexpr long block_bytes = 32, groups = 16, bank_rows = 128, banks = 4 * groups;
 }  // namespace model

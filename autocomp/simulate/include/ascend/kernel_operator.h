@@ -3,7 +3,8 @@
 // Works run in program order, so the result alone would hide a missing flag. Every access of an on-chip byte range is therefore kept
 // with its pipe and time; flags carry clocks; a conflict that no clock orders is reported, as are ranges outside a tensor, wrong
 // alignment, waits that never end, flags set twice and flags left set. Memory on chip starts as NaN.
-// What it cannot show: rounding of the hardware's functions, bank conflicts, the compiler's own rules.
+// Bank conflicts of unified buffer are counted, as they are slow and not wrong. What the first group of cores does is kept in order (`Event`).
+// What it cannot show: rounding of the hardware's functions, the compiler's own rules.
 #pragma once
 #include <cmath>
 #include <condition_variable>
@@ -55,7 +56,19 @@ struct Use {
   long time;
   bool write;
 };
+struct Event {  // what a core of the first group does, in the order in which it says so
+  int kind, pipe, key;  // a work; a flag set and waited for; the same between cores; a pipe's barrier. key: which flag
+  const char *name;     // of the call
+  long amount;          // products: multiply-adds; vector instructions: repeats
+  long near, far, runs; // bytes on chip, bytes of memory and the contiguous pieces that they lie in
+  long conflicts;       // repeats' clocks that wait for a bank
+  int place;            // TPosition that a copy on chip writes to
+};
+enum { WORK, SET, WAIT, CROSS_SET, CROSS_WAIT, BARRIER };
+constexpr size_t MOST_EVENTS = 400000;  // of a core; what comes later is not kept
 struct Core {
+  std::vector<Event> *events = nullptr;
+  const uint8_t *ub = nullptr;  // where unified buffer begins
   bool cube = false;
   int block = 0, sub = 0, blocks = 1, index = 0;
   Clock known[PIPES];
@@ -80,6 +93,16 @@ inline bool stuck(Group &g) {  // all that are left wait for what nobody sets an
   return true;
 }
 inline thread_local Core *core = nullptr;
+inline thread_local const char *called = "";  // the function of the interface that runs
+inline std::vector<Event> events[3];          // of the first group's cores
+inline void note(int kind, int pipe, int key = 0) {
+  if (core->events && core->events->size() < MOST_EVENTS) core->events->push_back({kind, pipe, key, called, 0, 0, 0, 0, 0, -1});
+}
+inline Event *at_work(int pipe) {  // the work that a pipe has just begun, where it is kept
+  if (!core->events || core->events->empty() || core->events->size() >= MOST_EVENTS) return nullptr;
+  Event &e = core->events->back();
+  return e.kind == WORK && e.pipe == pipe ? &e : nullptr;
+}
 inline thread_local Group *group = nullptr;
 inline std::mutex telling;
 inline std::set<std::string> found;
@@ -124,12 +147,20 @@ inline const char *name(int pipe) {
 }
 inline std::vector<std::pair<const uint8_t *, const uint8_t *>> allowed;  // the tensors in memory; none: not known
 inline const uint8_t *scratch = nullptr, *scratch_end = nullptr;
-inline void start(pipe_t p) { ++core->time[p]; }
+inline void start(pipe_t p) {
+  ++core->time[p];
+  note(WORK, p);
+}
 inline std::string clash(int was, bool wrote, pipe_t p, bool write) {
   return std::string(name(was % PIPES)) + (wrote ? " writes, " : " reads, ") + name(p) + (write ? " writes" : " reads");
 }
 inline void touch(pipe_t p, const void *at, long bytes, bool write) {  // a use by the work that `start` began
   const uint8_t *from = (const uint8_t *)at, *to = from + bytes;
+  if (Event *e = at_work(p)) {
+    e->near = p != PIPE_MTE1 ? std::max(e->near, bytes) : e->near + (write ? bytes : 0);
+    for (auto &m : core->memory)
+      if (write && from >= m.second.data() && from < m.second.data() + m.second.size()) e->place = m.first;
+  }
   std::vector<Use> kept;
   for (const Use &u : core->uses) {
     if (u.from < to && from < u.to && (u.write || write)) {
@@ -145,6 +176,7 @@ inline void touch(pipe_t p, const void *at, long bytes, bool write) {  // a use 
 }
 inline void shared(pipe_t p, const void *at, long bytes, bool write) {  // a use of memory; only what cores share is followed
   const uint8_t *from = (const uint8_t *)at, *to = from + bytes;
+  if (Event *e = at_work(p)) e->far += bytes, ++e->runs;
   if (from < scratch || from >= scratch_end) {
     for (auto &t : allowed)
       if (t.first <= from && to <= t.second) return;
@@ -216,6 +248,7 @@ struct TPipe {
     m.assign(bytes + 1024, 0xff);
     b.base = m.data() + (1024 - (uintptr_t)m.data() % 1024) % 1024;
     b.bytes = bytes;
+    if (P == TPosition::VECCALC) model::core->ub = b.base;
   }
   void Destroy() {}
 };
@@ -240,14 +273,19 @@ template <typename T, AscendC::CacheLine, AscendC::DcciDst> void DataCacheCleanA
 inline int GetBlockIdx() { return model::core->block; }
 inline int GetBlockNum() { return model::core->blocks; }
 inline int GetSubBlockIdx() { return model::core->sub; }
-template <pipe_t P> void PipeBarrier() { model::learn(P, model::now(P)); }
+template <pipe_t P> void PipeBarrier() {
+  note(BARRIER, P);
+  model::learn(P, model::now(P));
+}
 template <HardEvent E> void SetFlag(int id) {
   const int key = int(E) * 8 + id;
+  note(SET, ends(E)[0], key);
   if (model::core->flags.count(key)) model::tell("a flag is set twice");
   model::core->flags[key] = model::now(ends(E)[0]);
 }
 template <HardEvent E> void WaitFlag(int id) {
   const int key = int(E) * 8 + id;
+  note(WAIT, ends(E)[1], key);
   if (!model::core->flags.count(key)) return model::tell("a wait without a set");
   model::learn(ends(E)[1], model::core->flags[key]);
   model::core->flags.erase(key);
@@ -257,7 +295,9 @@ template <int MODE, pipe_t P> void CrossCoreSetFlag(int id) {
   std::lock_guard<std::mutex> hold(model::group->lock);
   for (int to = 0; to < 3; ++to)  // core 0 is the cube core: it reaches both vector cores, each of these reaches it
     if ((to == 0) != model::core->cube) {
-      auto &sets = model::group->crossing[(model::core->cube ? to : 2 + model::core->index) * 16 + id];
+      const int key = (model::core->cube ? to : 2 + model::core->index) * 16 + id;
+      if (to == (model::core->cube ? to : 0)) note(CROSS_SET, P, key);
+      auto &sets = model::group->crossing[key];
       sets.push_back(model::now(P));
       if (sets.size() > 15) model::tell("a cross-core flag counts beyond 15");
     }
@@ -267,6 +307,7 @@ inline void CrossCoreWaitFlag(int id) {
   std::unique_lock<std::mutex> hold(model::group->lock);
   const std::vector<int> from = model::core->cube ? std::vector<int>{3, 4} : std::vector<int>{model::core->index};
   for (int f : from) {
+    note(CROSS_WAIT, PIPE_ALL, f * 16 + id);
     auto &sets = model::group->crossing[f * 16 + id];
     model::Group &g = *model::group;
     while (sets.empty() && !g.ended) {
@@ -320,11 +361,39 @@ template <typename T> void DataCopyPad(const GlobalTensor<T> &d, const LocalTens
   }
 }
 
+// ---- banks of unified buffer: a group of banks serves one read a clock, a bank one read or write
+struct Blocks {  // what a vector instruction reads or writes: eight blocks of 32 bytes a repeat
+  const void *at;
+  long blk = 1, rep = 8;  // blocks from one block, and one repeat, to the next
+};
+inline void banked(long repeats, std::initializer_list<Blocks> reads, Blocks write) {
+  Event *e = at_work(PIPE_V);
+  if (!e) return;
+  e->amount = repeats;
+  if (!core->ub) return;
+  const uint8_t *ub = core->ub;
+  auto block = [ub](const Blocks &b, long r, long i) { return ((const uint8_t *)b.at - ub) / block_bytes + r * b.rep + i * b.blk; };
+  auto bank = [](long b) { return b % groups + b / (groups * bank_rows) * groups; };
+  for (long r = 0; r < repeats; ++r) {
+    long group[groups] = {}, used[banks] = {}, most = 1;
+    std::set<long> seen;
+    for (const Blocks &b : reads)
+      for (long i = 0; i < 8; ++i)
+        if (const long x = block(b, r, i); seen.insert(x).second) most = std::max(most, ++group[x % groups]), ++used[bank(x)];
+    seen.clear();
+    for (long i = 0; r && i < 8; ++i)  // a repeat's results are written a repeat later
+      if (const long x = block(write, r - 1, i); seen.insert(x).second) most = std::max(most, ++used[bank(x)]);
+    e->conflicts += most - 1;
+  }
+}
+inline long repeats_of(long bytes) { return (bytes + repeat - 1) / repeat; }
+
 // ---- vector instructions
 template <typename T, typename F> void unary(const LocalTensor<T> &d, const LocalTensor<T> &x, uint32_t n, F f) {
   model::start(PIPE_V);
   in(PIPE_V, x, n);
   out(PIPE_V, d, n);
+  banked(repeats_of(n * sizeof(T)), {{x.at}}, {d.at});
   for (uint32_t i = 0; i < n; ++i) d.at[i] = T(f(float(x.at[i])));
 }
 template <typename T, typename F> void binary(const LocalTensor<T> &d, const LocalTensor<T> &a, const LocalTensor<T> &b, uint32_t n, F f) {
@@ -332,6 +401,7 @@ template <typename T, typename F> void binary(const LocalTensor<T> &d, const Loc
   in(PIPE_V, a, n);
   in(PIPE_V, b, n);
   out(PIPE_V, d, n);
+  banked(repeats_of(n * sizeof(T)), {{a.at}, {b.at}}, {d.at});
   for (uint32_t i = 0; i < n; ++i) d.at[i] = T(f(float(a.at[i]), float(b.at[i])));
 }
 template <typename F>
@@ -342,6 +412,7 @@ void strided(const LocalTensor<float> &d, const LocalTensor<float> &a, const Loc
   in(PIPE_V, a, reach(p.src0BlkStride, p.src0RepStride));
   in(PIPE_V, b, reach(p.src1BlkStride, p.src1RepStride));
   out(PIPE_V, d, reach(p.dstBlkStride, p.dstRepStride));
+  banked(repeat, {{a.at, p.src0BlkStride, p.src0RepStride}, {b.at, p.src1BlkStride, p.src1RepStride}}, {d.at, p.dstBlkStride, p.dstRepStride});
   for (long r = 0; r < repeat; ++r)
     for (uint64_t i = 0; i < mask; ++i) {
       auto at = [&](int blk, int rep) { return r * rep * 8 + long(i / 8) * blk * 8 + i % 8; };
@@ -391,6 +462,8 @@ template <typename D, typename S> void Cast(const LocalTensor<D> &d, const Local
 template <typename F> void follow(const std::vector<Step> &steps, F work) {
   for (const Step &s : steps) {
     if (s.from != s.to) {
+      note(SET, s.from, -1);
+      note(WAIT, s.to, -1);
       learn(s.to, now(s.from));
     } else {
       start(s.from);
@@ -474,6 +547,7 @@ inline void WholeReduceSum(const LocalTensor<float> &d, const LocalTensor<float>
   model::start(PIPE_V);
   in(PIPE_V, s, (repeat - 1) * srcRep * 8 + mask);
   out(PIPE_V, d, (repeat - 1) * dstRep + 1);
+  if (Event *e = at_work(PIPE_V)) e->amount = repeat;
   for (int32_t r = 0; r < repeat; ++r) {
     float v = 0;
     for (int32_t i = 0; i < mask; ++i) v += s.at[r * srcRep * 8 + i];
@@ -484,6 +558,7 @@ inline void Brcb(const LocalTensor<float> &d, const LocalTensor<float> &s, uint8
   model::start(PIPE_V);
   in(PIPE_V, s, repeat * 8);
   out(PIPE_V, d, (repeat - 1) * p.dstRepStride * 8 + 7 * p.dstBlkStride * 8 + 8);
+  if (Event *e = at_work(PIPE_V)) e->amount = repeat;
   for (long r = 0; r < repeat; ++r)
     for (long b = 0; b < 8; ++b)
       for (long i = 0; i < 8; ++i) d.at[r * p.dstRepStride * 8 + b * p.dstBlkStride * 8 + i] = s.at[r * 8 + b];
@@ -540,6 +615,7 @@ template <typename T> void Mmad(const LocalTensor<float> &c, const LocalTensor<T
   in(PIPE_M, a, vector ? k : m * k, 512);
   in(PIPE_M, b, n * k, 512);
   out(PIPE_M, c, m * n, 64);
+  if (Event *e = at_work(PIPE_M)) e->amount = m * n * k;
   std::vector<float> left(m * k), right(n * k);  // whole fractals: what fills up the depth must be zero
   for (long i = 0; i < (vector ? 0 : m); ++i)
     for (long x = 0; x < k; ++x) left[i * k + x] = float(a.at[i / 16 * k * 16 + x / c0 * 16 * c0 + i % 16 * c0 + x % c0]);
@@ -593,6 +669,7 @@ inline void run(Core c, Group *g, const std::function<void()> &kernel) {
 // blocks: cores of a kernel for one kind of cores, or groups of one cube core and two vector cores
 inline void launch(int blocks, bool mixed, bool cube, const void *memory, long bytes, const std::function<void()> &kernel) {
   found.clear();
+  for (auto &e : events) e.clear();
   scratch = (const uint8_t *)memory;
   scratch_end = scratch + bytes;
   for (int b = 0; b < blocks; ++b) {
@@ -604,6 +681,7 @@ inline void launch(int blocks, bool mixed, bool cube, const void *memory, long b
       c.blocks = blocks;
       c.cube = mixed ? i == 0 : cube;
       c.index = i;
+      c.events = b ? nullptr : &events[i];
       c.sub = mixed && i ? i - 1 : 0;
       c.block = mixed && i ? b * 2 + c.sub : b;
       cores.emplace_back(run, c, &g, kernel);
