@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from autocomp.budget import Effort, cover_effort
 from autocomp.cost.chip import Chip
 from autocomp.deadline import current
-from autocomp.egraph.alternatives import record_alternatives
+from autocomp.egraph.alternatives import least_fused, record_alternatives
 from autocomp.egraph.chains import record_chains
-from autocomp.egraph.chosen import Cover, check_cover
+from autocomp.egraph.chosen import Cover, check_cover, kernel_order
 from autocomp.egraph.cuts import Cut, Enumerator, lacks
 from autocomp.egraph.frozen import Frozen
 from autocomp.egraph.grammar import LOADED
@@ -61,6 +61,7 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
             fired[row] = fired.get(row, 0) + 1
     for row, n in sorted(fired.items()):
         trace.add("rule", row, phase="fusion", count=n)
+    apart, many = least_fused(c, subject)
     trace.add(
         "cut",
         "cover",
@@ -69,6 +70,9 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
         by_products=len(c.extra),
         saved_by_by_products=by_product_gain,
         cuts=sum(map(len, enum.cuts.values())),
+        kernels=len(kernel_order(c, subject)),
+        least_fused=apart,
+        least_fused_kernels=many,
     )
     record_alternatives(c, subject, tensor_names(c, subject), trace)
     record_chains(c, subject, trace)

@@ -208,6 +208,8 @@ class Phase:
     at_class: dict[int, str] | None = None  # the same by class, as of the last matches
     rejected: dict[str, int] = field(default_factory=dict)
     made: dict[str, int] = field(default_factory=dict)  # terms, by rule
+    matched: dict[str, int] = field(default_factory=dict)  # matches looked at, by rule
+    spent: dict[str, float] = field(default_factory=dict)  # seconds of looking at and applying them, by rule
     taken: set[int] = field(default_factory=set)  # tensors inside of what siblings became
     resting: dict[str, str] = field(default_factory=dict)  # rules that match no more, and why
     tried: int = 0
@@ -246,7 +248,8 @@ class Phase:
             if count > REPORTED_REJECTS:  # how many more
                 self.trace.add("reject", name, phase=self.name, reason="", at="", place="", count=count - REPORTED_REJECTS)
         for name, count in sorted(self.fired.items()):
-            self.trace.add("rule", name, phase=self.name, count=count)
+            self.trace.add("rule", name, self.spent.get(name, 0.0), phase=self.name, count=count, matches=self.matched.get(name, 0),
+                           terms=self.made.get(name, 0))  # fmt: skip
         self.trace.add("phase", self.name, time.perf_counter() - self.start, terms=len(self.subject.types), fired=sum(self.fired.values()))
 
     def _rest(self) -> None:
@@ -273,25 +276,36 @@ class Phase:
         looked for among the phase's own tensors, not among those that it makes."""
         changed = False
         for q in self.queries:
-            known = {r: self._with_facts(r) for r in found.get(q.relation, ())}
-            rows = sorted((r for r, facts in known.items() if facts not in seen[q.relation]), key=str)
-            name, before = q.rule.name, self.made.get(q.rule.name, 0)
-            if q.rule.siblings:
-                seen[q.relation].update(known[r] for r in rows)
-                together = _apply_together(self.subject, q, rows, self.functions, self.taken) if first else []
-                changed |= any([self._said(q, row, reason) for row, reason in together])
-                continue
-            for row in rows:
-                if (over := self._over()) is not None:
-                    return changed, over
-                if self.made.get(name, 0) - before > max(SMALL, self.left * TURN):
-                    changed = True  # the others first
-                    break
-                seen[q.relation].add(known[row])
-                self.tried, terms = self.tried + 1, len(self.subject.types)
-                changed |= self._said(q, row, _apply(self.subject, q, row, self.functions))
-                self.made[name] = self.made.get(name, 0) + len(self.subject.types) - terms
+            begun = time.perf_counter()
+            fired, over = self._turn(q, found.get(q.relation, set()), seen[q.relation], first)
+            self.spent[q.rule.name] = self.spent.get(q.rule.name, 0.0) + time.perf_counter() - begun
+            changed |= fired
+            if over is not None:
+                return changed, over
         return changed, self._over()
+
+    def _turn(self, q: Query, found: set[tuple[object, ...]], seen: set[tuple[object, ...]], first: bool
+              ) -> tuple[bool, dict[str, Any] | None]:  # fmt: skip
+        """The new matches of one rule."""
+        known = {r: self._with_facts(r) for r in found}
+        rows = sorted((r for r, facts in known.items() if facts not in seen), key=str)
+        name, before, changed = q.rule.name, self.made.get(q.rule.name, 0), False
+        if q.rule.siblings:
+            seen.update(known[r] for r in rows)
+            self.matched[name] = self.matched.get(name, 0) + len(rows)
+            together = _apply_together(self.subject, q, rows, self.functions, self.taken) if first else []
+            return any([self._said(q, row, reason) for row, reason in together]), None
+        for row in rows:
+            if (over := self._over()) is not None:
+                return changed, over
+            if self.made.get(name, 0) - before > max(SMALL, self.left * TURN):
+                return True, None  # the others first
+            seen.add(known[row])
+            self.tried, terms = self.tried + 1, len(self.subject.types)
+            self.matched[name] = self.matched.get(name, 0) + 1
+            changed |= self._said(q, row, _apply(self.subject, q, row, self.functions))
+            self.made[name] = self.made.get(name, 0) + len(self.subject.types) - terms
+        return changed, None
 
     def _with_facts(self, row: tuple[object, ...]) -> tuple[object, ...]:
         return (*row, *((self.subject.constant[v], self.subject.uniform[v]) for v in row if isinstance(v, int)))

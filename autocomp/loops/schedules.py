@@ -57,7 +57,13 @@ def _legal_tiles(kernel: Kernel, tiled: tuple[str, ...], order: tuple[str, ...],
     unknown = sorted({*tiled, *order, *parallel, *([vector[0]] if vector else []), *([split] if split else [])} - known)
     if unknown:
         return Verdict(False, why=f"{', '.join(unknown)} is no axis of {kernel.name} (axes: {', '.join(sorted(known))})")
-    output = {a.name for a in kernel.axes}
+    return legality.verdict(_tiled(kernel, tiled, order, parallel, vector, split).nest_class(), not exact)
+
+
+def _tiled(kernel: Kernel, tiled: tuple[str, ...], order: tuple[str, ...], parallel: tuple[str, ...], vector: tuple[str, int] | None,
+           split: str) -> LoopNest:  # fmt: skip
+    """The kernel's nest in the order of its tile program."""
+    nest, output = LoopNest.of(kernel), {a.name for a in kernel.axes}
     grid = [a for a in (*order, *(x.name for x in kernel.axes if x.name not in order)) if a in output and a in tiled]
     serial = [a for a in tiled if a not in output]
     rows = tiled_rows(nest, grid, serial, vector)
@@ -66,8 +72,13 @@ def _legal_tiles(kernel: Kernel, tiled: tuple[str, ...], order: tuple[str, ...],
         marks += ((f"{vector[0]}_lane", "lanes"),)
     if split:
         rows, marks = _with_parts(nest, rows, split), (*marks, (f"{split}_part", "parallel"))
-    parts = frozenset({f"{split}_part"} if split else ())
-    return legality.verdict(LoopNest(nest.statements, nest.origin, rows, marks, parts).nest_class(), not exact)
+    return LoopNest(nest.statements, nest.origin, rows, marks, frozenset({f"{split}_part"} if split else ()))
+
+
+def scheduled(kernel: Kernel, schedule: Schedule) -> LoopNest:
+    """The nest of a kernel, which is no recurrence, as `schedule` runs it: what `legal` judges."""
+    tiled = tuple(a for a, size in schedule.tile if not _whole(kernel, a, size))
+    return _tiled(kernel, tiled, schedule.order, schedule.parallel, schedule.vector, schedule.split[0] if schedule.split else "")
 
 
 def tiled_rows(nest: LoopNest, grid: list[str], serial: list[str], vector: tuple[str, int] | None) -> tuple[Rows, ...]:

@@ -1,14 +1,23 @@
-"""What the interactive graph page shows, as one JSON document: the model, the kernels over it, what lost, rules, memory."""
+"""What the interactive graph page shows, as one JSON document: the model, the kernels over it, their loops,
+what lost, rules, memory."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
+from autocomp.errors import AutocompError
+from autocomp.ir.kernel import Kernel
 from autocomp.ir.places import LEAVES, short
+from autocomp.ir.schedule_text import parse as parse_schedule
 from autocomp.report.layers import folded, model_text
+from autocomp.report.nest_view import nest_view
 from autocomp.report.tables import remarks, runners_up, seconds_text
+from autocomp.tile.derive import derive
+from autocomp.tile.text import show
 
+COVERS = 40  # other covers that are listed
+NESTS = 48  # distinct kernels whose loops are shown
 SOURCES = 900_000  # characters of kernel text that a page holds; what is beyond is named, not shown
 
 
@@ -26,6 +35,7 @@ def page_data(program: Any) -> dict[str, Any]:
         "outputs": [{"name": n, "tensor": t, "type": str(program.calls.tensors[t])} for n, t in program.calls.outputs],
         "kernels": _kernels(program),
         "stored": {e.name: {"seconds": e.seconds, **e.data} for e in program.trace.of("alternatives")},
+        "covers": _covers(program),
         "rules": _rules(program),
         "phases": [{"name": e.name, "seconds": e.seconds, **e.data} for e in program.trace.of("phase")],
         "memory": _memory(program),
@@ -67,35 +77,74 @@ def _calls(program: Any) -> list[dict[str, Any]]:
 
 
 def _kernels(program: Any) -> dict[str, dict[str, Any]]:
-    kind = {c.kernel.name: c.kernel.kind for c in program.calls.calls}
+    kernel_of = {c.kernel.name: c.kernel for c in program.calls.calls}
     tried = {e.data["signature"]: e.data for e in program.trace.of("schedule") if "candidates" in e.data}
     given: dict[str, list[str]] = {}
     for e in program.trace.of("directive"):
         given.setdefault(e.data["signature"], []).append(f"{e.data['directive']}: {e.name}{'' if e.data['used'] else ' (no use for it)'}")
     room = SOURCES
     out = {}
-    for k in program.kernels:
-        data = tried.get(k.signature, {})
+    for n, k in enumerate(program.kernels):
+        data, kernel = tried.get(k.signature, {}), kernel_of.get(k.name)
         left_out = f"(not in this page: {len(k.source)} characters; autocomp optimize -o FOLDER writes it)"
         shown = k.source if len(k.source) <= room else left_out
         room -= len(shown)
         out[k.name] = {
-            "kind": kind.get(k.name, ""), "ops": list(k.ops), "calls": k.calls, "schedule": k.schedule, "seconds": k.predicted,
+            "kind": kernel.kind if kernel else "", "ops": list(k.ops), "calls": k.calls, "schedule": k.schedule, "seconds": k.predicted,
             "time": seconds_text(k.predicted), "bound": k.bound, "roofline": k.at_full_rate / k.predicted if k.predicted else None,
             "candidates": data.get("candidates"), "rule": data.get("rule", ""), "lost": runners_up(k.schedule, data),
             "made": data.get("made", {}), "given": given.get(k.signature, []), "body": k.signature, "source": shown,
+            **(_loops(kernel, k.schedule) if kernel and n < NESTS else {}),
         }  # fmt: skip
     return out
 
 
+def _loops(kernel: Kernel, schedule: str) -> dict[str, Any]:
+    """`nest`: its loops before and after, dependences and moves; `tile`: its tile program as text. Nothing where it runs through its
+    reference; no tile program where it has none (a recurrence)."""
+    asked = parse_schedule(schedule)
+    nest = nest_view(kernel, asked)
+    if nest is None:
+        return {}
+    try:
+        return {"nest": nest, "tile": show(derive(kernel, asked))}
+    except AutocompError:
+        return {"nest": nest}
+
+
+def _covers(program: Any) -> dict[str, Any]:
+    """What other choices of kernels cost: `named` ones, and of each tensor the cheapest other kernel (`total` of the whole program)."""
+    cut = next((e.data for e in reversed(program.trace.of("cut")) if "exact_area" in e.data), None)
+    if cut is None:
+        return {"named": [], "others": []}
+    named = [["chosen", cut["exact_area"], cut.get("kernels")], ["first choice, before the moves that improve it", cut["area_flow"], None]]
+    if "least_fused" in cut:
+        named.append(["the fewest operations in each kernel", cut["least_fused"], cut["least_fused_kernels"]])
+    if cut["by_products"]:
+        named.append(["no kernel stores for others too", cut["exact_area"] + cut["saved_by_by_products"], None])
+    stored = {c.args[o.name]: model_text(program, c) or c.kernel.name for c in program.calls.calls for o in c.kernel.outputs
+              if o.name in c.args}  # fmt: skip
+    others = [{"tensor": stored.get(e.name, e.name), "total": o["total"], "ops": o["ops"], "reads": o["reads"]}
+              for e in program.trace.of("alternatives") for o in e.data["others"] if o.get("total") is not None]  # fmt: skip
+    others.sort(key=lambda o: (o["total"], o["tensor"]))
+    return {"named": named, "others": others[:COVERS], "all": len(others)}
+
+
+_NONE: dict[str, float] = {"fired": 0, "refused": 0, "matches": 0, "terms": 0, "seconds": 0.0}
+
+
 def _rules(program: Any) -> list[dict[str, Any]]:
-    """A row a rule: how often it fired, and was refused, with its commonest reason."""
+    """A row a rule: how often it fired, how many matches it looked at, terms it made and seconds that took; refusals and their commonest
+    reason."""
     rows: dict[str, dict[str, Any]] = {}
     for e in program.trace.of("rule"):
-        row = rows.setdefault(e.name, {"rule": e.name, "phase": e.data.get("phase", ""), "fired": 0, "refused": 0, "why": {}})
+        row = rows.setdefault(e.name, {"rule": e.name, "phase": e.data.get("phase", ""), **_NONE, "why": {}})
         row["fired"] += int(e.data.get("count", 1))
+        row["matches"] += int(e.data.get("matches", 0))
+        row["terms"] += int(e.data.get("terms", 0))
+        row["seconds"] += e.seconds
     for e in program.trace.of("reject"):
-        row = rows.setdefault(e.name, {"rule": e.name, "phase": e.data.get("phase", ""), "fired": 0, "refused": 0, "why": {}})
+        row = rows.setdefault(e.name, {"rule": e.name, "phase": e.data.get("phase", ""), **_NONE, "why": {}})
         n = int(e.data.get("count", 1))
         row["refused"] += n
         row["why"][e.data.get("reason", "")] = row["why"].get(e.data.get("reason", ""), 0) + n

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from autocomp.ir.kernel import Call
 
 BOX_W, BOX_H, GAP_X, GAP_Y = 250, 64, 26, 60
-VIEWS = (("kernels", "Kernels"), ("model", "Model"), ("rules", "Rules"), ("memory", "Memory"), ("prices", "Prices"))
+VIEWS = (("kernels", "Kernels"), ("model", "Model"), ("loops", "Loops"), ("covers", "Covers"), ("rules", "Rules"), ("memory", "Memory"),
+         ("prices", "Prices"))  # fmt: skip
 LABELS = 3  # rules that an edge names in a picture; its tooltip has all
 KIND_COLOUR = {"E": "#e8f1fb", "S": "#e5f6ea", "N": "#d9f2ee", "C": "#fdeedd", "K": "#f9e3c8", "O": "#fbe2e2", "X": "#eeeeee",
                "R": "#efe6fa"}  # fmt: skip
@@ -190,12 +191,17 @@ def _edge_label(x: float, y: float, rules: list[str]) -> list[str]:
     return [f'<text x="{x:.0f}" y="{top + 10 * i:.0f}" {style}>{escape(text)}</text>' for i, text in enumerate(shown)]
 
 
+def graph_script() -> str:
+    """The page's script: where things stand, and what draws them."""
+    return "\n".join(asset(name) for name in ("graph_layout.js", "graph_pages.js", "graph.js"))
+
+
 def write_graph(program: Any, path: Path) -> Path:
     """Write the view by the path's suffix: .html is the interactive page, .dot and .svg are for scripts. Returns the path."""
     if path.suffix == ".html":
         title = f"{program.name} on {program.target.name}"
         text = render("graph.html", title=title, views=VIEWS, choice=choice_text(program), names=", ".join(k.name for k in program.kernels),
-                      style=asset("graph.css"), script=asset("graph.js"), data=page_json(program))  # fmt: skip
+                      style=asset("graph.css"), script=graph_script(), data=page_json(program))  # fmt: skip
     else:
         g = kernel_network(program)
         text = dot(g) if path.suffix == ".dot" else svg(g)

@@ -50,8 +50,9 @@ def called(program: Any, kernel: str, most: int = 12) -> list[str]:
     return [t for c in program.calls.calls if c.kernel.name == kernel and (t := model_text(program, c, most))]
 
 
-def runs(kernels: Sequence[str]) -> list[Run]:
-    """The calls in order, as runs that repeat where they do: of those that begin at a call the one that covers most, the shortest first."""
+def runs(kernels: Sequence[str], places: Sequence[Sequence[str]] = ()) -> list[Run]:
+    """The calls in order, as runs that repeat where they do: of those that begin at a call the one that covers most, the shortest first.
+    With `places` (the model's names of each call) a run begins where the model's layers begin."""
     out: list[Run] = []
     i, n = 0, len(kernels)
     while i < n:
@@ -62,22 +63,44 @@ def runs(kernels: Sequence[str]) -> list[Run]:
                 times += 1
             if times > 1 and times * length > best.times * best.length:
                 best = Run(i, length, times)
-        out.append(best)
-        i += best.length * best.times
+        if best.times > 1 and places:
+            best = _at_layers(best, kernels, places)
+        out += [*(Run(k, 1, 1) for k in range(i, best.first)), best]
+        i = best.first + best.length * best.times
     return out
+
+
+def _at_layers(r: Run, kernels: Sequence[str], places: Sequence[Sequence[str]]) -> Run:
+    """The run begun elsewhere: kernels behind it may belong to it as well, and of the places at which it can begin that one is taken at
+    which most kernels of a layer have the layer's name."""
+    end = r.first + r.length * r.times
+    while end < len(kernels) and kernels[end] == kernels[end - r.length]:
+        end += 1
+    ways = [Run(r.first + k, r.length, (end - r.first - k) // r.length) for k in range(r.length)]
+    return max((w for w in ways if w.times > 1), key=lambda w: (_named(w, places), w.times, -w.first), default=r)
+
+
+def _named(r: Run, places: Sequence[Sequence[str]]) -> float:
+    """Of the calls of each layer, how many have the name of most, on the average."""
+    same = 0
+    for k in range(r.first, r.first + r.length * r.times, r.length):
+        said = [p[0][: m.end()] for p in places[k : k + r.length] if p and (m := _NUMBER.search(p[0]))]
+        same += max(map(said.count, said), default=0)
+    return round(same / r.times, 6)
 
 
 def folded(program: Any) -> list[Layer]:
     """The calls in order, layers that repeat once."""
     calls = program.calls.calls
     out = []
-    for r in runs([c.kernel.signature for c in calls]):
+    kernels = [c.kernel.signature for c in calls]
+    for r in runs(kernels, _places(program, calls)):
         body = tuple(calls[r.first : r.first + r.length])
         if r.times == 1:
             out.append(Layer(model_text(program, body[0]), body, 1))
             continue
         each = [calls[r.first + k * r.length : r.first + (k + 1) * r.length] for k in range(r.times)]
-        names = _names(program, each)
+        names = _names([_places(program, layer) for layer in each])
         out.append(Layer(f"{names[0]} to {names[-1]}" if names[0] != names[-1] else names[0], body, r.times, names))
     return out
 
@@ -98,16 +121,19 @@ def layer_lines(program: Any) -> list[str]:
     return lines
 
 
-def _names(program: Any, layers: Sequence[Sequence[Call]]) -> tuple[str, ...]:
-    """What the model calls each of some layers that are alike: 'layers.1' of 'layers.1.norm', a name up to the first number in which the
-    first and the last differ; where all are equal (a loop that was unrolled), what one of them computes."""
-    places = [[[short(p) for p in model_places(program, c)] for c in layer] for layer in layers]
+def _places(program: Any, layer: Sequence[Call]) -> list[list[str]]:
+    return [[short(p) for p in model_places(program, c)] for c in layer]
+
+
+def _names(places: Sequence[Sequence[Sequence[str]]]) -> tuple[str, ...]:
+    """What the model calls each of some layers that are alike, by the places of their calls: 'layers.1' of 'layers.1.norm', a name up to
+    the first number in which the first and the last differ; where all are equal (a loop that was unrolled), what one of them computes."""
     for i, (first, last) in enumerate(zip(places[0], places[-1], strict=True)):
         for j, (x, y) in enumerate(zip(first, last, strict=False)):
             for n, (a, b) in enumerate(zip(_NUMBER.finditer(x), _NUMBER.finditer(y), strict=False)):
                 if x[: a.start()] == y[: b.start()] and a[0] != b[0] and all(len(p[i]) > j for p in places):
                     return tuple(_up_to(p[i][j], n) for p in places)
-    return (summary(dict.fromkeys(p for c in layers[0] for p in model_places(program, c))),) * len(layers)
+    return (summary(dict.fromkeys(p for c in places[0] for p in c)),) * len(places)
 
 
 def _up_to(name: str, n: int) -> str:

@@ -24,7 +24,8 @@ for (const [view, scene] of [["kernels", page.kernelScene(data)], ["model", page
   const states = { first: page.firstOpen(scene), closed: new Set(), all: new Set(Object.keys(scene.groups)) };
   out[view] = { items: scene.items.length };
   for (const [name, open] of Object.entries(states)) {
-    const s = page.seen(scene, open), at = page.layered(s.boxes.map((b) => b.id), s.edges).at;
+    const s = page.seen(scene, open), window = name === "all" ? null : { w: 900, h: 600 };
+    const at = page.layered(s.boxes.map((b) => b.id), s.edges, page.BOX, window).at;
     out[view][name] = { boxes: s.boxes.map((b) => ({ id: b.id, title: b.title, ...at[b.id] })), edges: s.edges.map((e) => [e.from, e.to]) };
   }
 }
@@ -45,16 +46,11 @@ def layout(data, tmp_path, query):
     if shutil.which("node") is None:
         pytest.skip("no node to run the page's script")
     (tmp_path / "data.json").write_text(json.dumps(data))
-    (tmp_path / "graph.js").write_text(templates.asset("graph.js"))
+    (tmp_path / "graph.js").write_text(templates.asset("graph_layout.js"))
     done = subprocess.run(["node", "-e", BOXES, str(tmp_path / "graph.js"), str(tmp_path / "data.json"), query], capture_output=True,
                           text=True, timeout=60, check=False)  # fmt: skip
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
-
-
-@pytest.fixture(scope="module")
-def deep():
-    return autocomp.optimize(bert(6, seq=32, hidden=64, heads=4, inner=128))
 
 
 def test_the_page_has_the_program(deep, tmp_path):
@@ -90,8 +86,8 @@ def test_boxes_are_apart_and_every_item_is_in_one(deep, tmp_path, view):
         ids = [b["id"] for b in boxes]
         assert len(set(ids)) == len(ids)
         assert {x for e in out[view][state]["edges"] for x in e} <= set(ids)
-        height = {b["id"]: b["y"] for b in boxes}
-        assert state == "closed" or all(height[a] < height[b] for a, b in out[view][state]["edges"])  # down, along the data
+        level = {b["id"]: (b["column"], b["level"], b["y"]) for b in boxes}
+        assert state == "closed" or all(level[a] < level[b] for a, b in out[view][state]["edges"])  # down, along the data, column by column
     assert len(out[view]["all"]["boxes"]) == out[view]["items"]
     assert out["found"] and all("softmax" in data["calls"][int(f[5:])]["kernel"] for f in out["found"])
 

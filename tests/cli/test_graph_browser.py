@@ -1,0 +1,129 @@
+"""The graph page in headless Chromium: it opens quickly, nothing overlaps, text stays in its box, clicks and keys do what the page says."""
+
+from __future__ import annotations
+
+import pytest
+
+from autocomp.report.graphview import write_graph
+from tests.helpers.browser import browser
+
+# Rectangles in the page of all boxes, the texts in them, and labels of edges.
+SHAPES = """
+const of = (e) => { const r = e.getBoundingClientRect(); return [r.left, r.top, r.right, r.bottom]; };
+const boxes = [...document.querySelectorAll(".box")];
+return { boxes: boxes.map((b) => ({ id: b.dataset.id, at: of(b.querySelector("rect")), texts: [...b.querySelectorAll("text")].map(of) })),
+         labels: [...document.querySelectorAll("text.label")].map(of) };
+"""
+LOOPS = """
+const of = (e) => { const r = e.getBoundingClientRect(); return [r.left, r.top, r.right, r.bottom]; };
+return [...document.querySelectorAll("svg.code")].map((s) => ({ at: of(s), lines: [...s.querySelectorAll("text")].map(of),
+  arrows: [...s.querySelectorAll(".dependence path")].map(of),
+  said: [...s.querySelectorAll(".dependence")].map((g) => [g.dataset.from, g.dataset.to]) }));
+"""
+AREA = "const r = document.getElementById('picture').getBoundingClientRect(); return [r.left, r.top, r.right, r.bottom];"
+REFUSED = "return [...document.querySelectorAll('tr')].filter((r) => r.innerText.includes('refused')).map((r) => r.innerText)"
+TABS = ("kernels", "model", "loops", "covers", "rules", "memory", "prices")
+
+
+def apart(a, b, slack=1.0):
+    """Whether two rectangles touch by no more than `slack` pixels."""
+    return a[2] <= b[0] + slack or b[2] <= a[0] + slack or a[3] <= b[1] + slack or b[3] <= a[1] + slack
+
+
+def inside(a, b, slack=1.0):
+    return a[0] >= b[0] - slack and a[1] >= b[1] - slack and a[2] <= b[2] + slack and a[3] <= b[3] + slack
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with browser() as b:
+        yield b
+
+
+@pytest.fixture(scope="module")
+def path(chromium, deep, tmp_path_factory):
+    return write_graph(deep, tmp_path_factory.mktemp("page") / "g.html")
+
+
+def check_picture(chromium):
+    shapes = chromium.run(SHAPES)
+    boxes = shapes["boxes"]
+    assert boxes
+    for i, b in enumerate(boxes):
+        assert all(inside(t, b["at"]) for t in b["texts"]), b
+        assert all(apart(b["at"], other["at"]) for other in boxes[:i])
+    for i, label in enumerate(shapes["labels"]):
+        assert all(apart(label, b["at"], 2) for b in boxes) and all(apart(label, other, 2) for other in shapes["labels"][:i])
+    return shapes
+
+
+def test_it_opens_within_two_seconds(chromium, path):
+    assert min(chromium.open(path) for _ in range(3)) < 2
+    assert chromium.log() == []
+
+
+def test_pictures_are_readable_folded_and_open(chromium, path):
+    chromium.open(path)
+    for view in ("kernels", "model"):
+        chromium.click(f"#tab-{view}")
+        first = check_picture(chromium)
+        assert len(first["boxes"]) <= 24 and first["labels"]
+        area = chromium.run(AREA)
+        assert all(inside(b["at"], area) for b in first["boxes"])  # the whole of it is seen at first
+        for _ in range(12):  # open all, outermost first
+            closed = chromium.run("const g = document.querySelector('.box.group'); if (g) g.focus(); return !!g;")
+            if not closed:
+                break
+            chromium.press("Enter")
+            check_picture(chromium)
+        assert len(chromium.run(SHAPES)["boxes"]) > len(first["boxes"])
+        chromium.click("#fold")
+        assert len(chromium.run(SHAPES)["boxes"]) < len(first["boxes"])
+    assert chromium.log() == []
+
+
+def test_clicks_and_keys(chromium, path):
+    chromium.open(path)
+    chromium.click(".box[data-id^='call:']")
+    picked = chromium.run("return document.querySelector('.box.picked').dataset.id")
+    text = chromium.run("return document.getElementById('panel').innerText")
+    assert picked.startswith("call:") and "Schedule" in text and "Forms of" in text and "bound by" in text
+    chromium.press("ArrowDown")
+    assert chromium.run("return document.querySelector('.box.picked').dataset.id") != picked
+    chromium.press("/", "softmax")
+    assert chromium.run("return document.activeElement.id") == "search"
+    assert chromium.run("return document.querySelectorAll('#found li').length") > 0
+    chromium.click("#found button")
+    found = chromium.run("return document.querySelector('.box.picked').getAttribute('aria-label')")
+    assert "softmax" in found
+    chromium.press("Escape")  # folds the layer that it is in
+    assert chromium.run("return document.querySelector('.box.picked').classList.contains('group')")
+    for role in ("[role=tab]", ".box[role=button][tabindex='0'][aria-label]", "#panel[aria-live]", "#picture[aria-label]"):
+        assert chromium.run("return document.querySelector(arguments[0]) !== null", role)
+    ground = lambda: chromium.run("return getComputedStyle(document.body).backgroundColor")
+    before = ground()
+    chromium.click("#theme")
+    assert ground() != before
+    assert chromium.log() == []
+
+
+def test_every_view_has_its_content(chromium, path):
+    chromium.open(path)
+    for view in TABS:
+        chromium.click(f"#tab-{view}")
+        assert chromium.run("return document.querySelector('nav [aria-selected=true]').dataset.view") == view
+        assert chromium.run("return document.documentElement.scrollWidth <= window.innerWidth")
+    chromium.click("#tab-covers")
+    assert "the fewest operations in each kernel" in chromium.run("return document.getElementById('page').innerText")
+    chromium.click("#tab-loops")
+    for name in chromium.run("return [...document.querySelectorAll('#kernel option')].map((o) => o.value)"):
+        chromium.run("const k = document.getElementById('kernel'); k.value = arguments[0]; k.onchange();", name)
+        for s in chromium.run(LOOPS):
+            assert all(inside(x, s["at"]) for x in (*s["lines"], *s["arrows"]))
+            assert all(apart(a, b) for i, a in enumerate(s["lines"]) for b in s["lines"][:i])
+            assert all(apart(a, b, 2) for a in s["arrows"] for b in s["lines"])
+    assert ["U0", "U0"] in chromium.run(LOOPS)[0]["said"]
+    refused = chromium.run(REFUSED)
+    assert any("parallel r0" in r and "must run before" in r for r in refused)
+    assert chromium.run("return document.querySelectorAll('.lattice .later').length") == len(refused)
+    assert chromium.log() == []
