@@ -208,6 +208,7 @@ def explain(
     why: Annotated[str | None, typer.Option("--why", help="A kernel: which rules made it, and what bounds it.")] = None,
     why_not: Annotated[str | None, typer.Option("--why-not", help="A rule: where it did not fire, and the condition that failed.")] = None,
     at: Annotated[str | None, typer.Option("--at", help="With --why-not: a node of the model, by a part of its name.")] = None,
+    passes: Annotated[str | None, typer.Option("--passes", help="A kernel: its plan behind each pass, as a diff.")] = None,
     what_if: Annotated[
         list[str] | None,
         typer.Option("--what-if", help="Another figure of the chip, and what would be chosen then: --what-if memories.dram.bandwidth=8e12; "
@@ -221,10 +222,11 @@ def explain(
     Example: autocomp explain model.onnx --why-not monoids/online-softmax --at encoder.layer.0
     """
     from autocomp.report.explain import explain as explain_program
+    from autocomp.report.passes import passes as explain_passes
 
     if at is not None and why_not is None:
         raise typer.BadParameter("--at says where a rule of --why-not did not fire")
-    asked = [flag for flag, given in (("--why", why), ("--why-not", why_not), ("--what-if", what_if)) if given]
+    asked = [flag for flag, given in (("--why", why), ("--why-not", why_not), ("--what-if", what_if), ("--passes", passes)) if given]
     if len(asked) > 1:
         raise typer.BadParameter(f"{' and '.join(asked)}: one question at a time")
     choice.start()
@@ -232,7 +234,7 @@ def explain(
         text, data = _what_if(model, choice, what_if, as_json)
     else:
         program = choice.compile(model, as_json, tuned)
-        text, data = explain_program(program, why=why, why_not=why_not, at=at)
+        text, data = explain_passes(program, passes) if passes else explain_program(program, why=why, why_not=why_not, at=at)
         if choice.without and not asked:
             more, data["without"] = _worth(model, choice, program, as_json)
             text += f"\n{more}"

@@ -2,6 +2,7 @@
 the rows of Q once a tile, in shared memory, so that a weight is one `ex2` and no multiplication; and while the running maximum is not
 needed (all rows of a warp have weights of ordinary size) it is not subtracted either.
 
+    before                                   after
     acc = q k                                q = cast(q * c log2 e)   a warpgroup's rows, where they lie;  acc = q k
     p = exp(acc * c - m)                     p = exp2(acc)   while m = 0 in all rows of a wave, else exp2(acc - m)
     m1 = max(m, c * reduce max acc)          m1 = max(m, reduce max acc)       m in powers of two
@@ -23,6 +24,9 @@ from math import exp, inf, log2
 from typing import TYPE_CHECKING
 
 from autocomp.targets.cuda import mma_row_sums, queues
+from autocomp.targets.cuda.facts import Facts
+from autocomp.targets.cuda.mma_row_sums import RowSums
+from autocomp.targets.cuda.softmax_overlap import Overlapped
 from autocomp.targets.cuda.tma import Bulk
 from autocomp.targets.cuda.tma_store import team_meets
 from autocomp.targets.cuda.wgmma import readers_of
@@ -32,9 +36,9 @@ from autocomp.ir.body import Const, Expr, Map
 from autocomp.ir.types import F32, SHORT_FLOATS
 from autocomp.tile.plan import Box, Fence
 from autocomp.tile.program import Loop, Stmt, Value, walk
+from autocomp.tile.steps import Over, Scheme, Steps, by, loops
 
 if TYPE_CHECKING:
-    from autocomp.targets.cuda.softmax_overlap import Overlapped
     from autocomp.targets.cuda.warp_specialised import WarpSpecialisedPrinter
 
 LEAST = 0.5  # a row's largest weight of the first turn: a base that were its maximum would lose those below 2^-25 of it, none loses 2^-24
@@ -42,22 +46,42 @@ ROW = 128  # bytes of a box for each row
 
 
 @dataclass(frozen=True)
-class Exp2Scores:
-    """`factor` is multiplied by `by`; `weight` is the map whose `base` may be none; `flag`: the variable that says that some row of a wave
-    has one."""
+class Exp2Scores(Scheme):
+    """`factor` is multiplied by `by`; `weight` is the map whose `base` may be none."""
 
     factor: str
     by: float
     weight: Stmt
     base: str
-    flag: str
+
+    @property
+    def said(self) -> str:
+        return f"{self.factor} is scaled by {self.by:.4g} before, weights are powers of two"
 
 
-def find_exp2_scores(at: WarpSpecialisedPrinter, skew: Overlapped, loop: Loop) -> tuple[Overlapped, Exp2Scores] | None:
+@dataclass(frozen=True)
+class Based(Exp2Scores):
+    """The same in a kernel; `flag`: the variable that says that some row of a wave has a base."""
+
+    flag: str = ""
+
+
+def exp2_scores(steps: Steps, facts: Facts) -> Steps:
+    """Puts the exponents of a late product's weights in powers of two."""
+
+    def change(n: Over, loop: Loop) -> Over:
+        skew = by(n, Overlapped)
+        found = find_exp2_scores(facts, skew, loop) if skew and by(n, RowSums) else None
+        return replace(n, how=tuple(found[0] if x is skew else x for x in n.how) + (found[1],)) if found else n
+
+    return loops(steps, change)
+
+
+def find_exp2_scores(at: Facts, skew: Overlapped, loop: Loop) -> tuple[Overlapped, Exp2Scores] | None:
     """The split of a loop with exponents in powers of two, and what scales them; None where the loop has another form."""
     inside = [s for s, _ in walk(loop.body)]
     weight = next((s for s in skew.maps if _weight(s.expr)), None)
-    if weight is None or skew.when is None or not (at.half and at.narrow) or at.row_sums is None or "exp2_scores" not in at.directives:
+    if weight is None or skew.when is None or not at.narrow:
         return None
     v, scale, m = _weight(weight.expr)  # type: ignore[misc]
     logs, scores = _logs(inside, m, scale), _scores(inside, v, skew)
@@ -70,11 +94,16 @@ def find_exp2_scores(at: WarpSpecialisedPrinter, skew: Overlapped, loop: Loop) -
     twos = {s: t for s in body if (t := _in_twos(s, scale, logs, scores)) is not None}
     if any(s not in twos for s in body):
         return None
-    at.wants("exp2_scores")
     made = lambda part: tuple(twos[s] for s in part)
     in_twos = replace(skew, maps=made(skew.maps), rare=made(skew.rare), rescale=made(skew.rescale), updates=made(skew.updates),
                       then=made(skew.then))  # fmt: skip
-    return in_twos, Exp2Scores(factor, scale * log2(exp(1)), twos[weight], m, at.names.fresh("based"))
+    return in_twos, Exp2Scores(factor, scale * log2(exp(1)), twos[weight], m)
+
+
+def begin(at: WarpSpecialisedPrinter, x: Exp2Scores) -> None:
+    """No row of a tile has a base yet."""
+    at.exp2_scores = Based(x.factor, x.by, x.weight, x.base, at.names.fresh("based"))
+    at.put(f"bool {at.exp2_scores.flag} = false;")
 
 
 def _weight(e: object) -> tuple[str, float, str] | None:
@@ -146,18 +175,18 @@ def _exponents(e: Expr, scale: float, logs: set[str], scores: set[str]) -> Expr 
     return None if any(a is None for a in args) else e.with_args(tuple(args)) if args else e  # type: ignore[arg-type]
 
 
-def _factor(at: WarpSpecialisedPrinter, skew: Overlapped) -> str:
+def _factor(at: Facts, skew: Overlapped) -> str:
     """The first factor of the scores' product, where each warpgroup has rows of its own of it that no other tile needs; else ""."""
     product = next(s for s in skew.first if s.op == "mma")
     pr = at.place.products[product]
-    x, q = at.placer.bulk.get(pr.a), at.of.get(pr.a)
+    x, q = at.placer.bulk.get(pr.a), at.queue(pr.a)
     if type(x) is not Bulk or q is None or q.loop is not None or q.resident or at.together > 1 or at.order or pr.waves != (at.workers, 1):
         return ""
     whole = x.chunk == ROW and x.rows % (16 * at.workers) == 0 and x.buf.dtype in SHORT_FLOATS and not x.more
-    return pr.a if whole and readers_of(at, pr.a) == [product] else ""
+    return pr.a if whole and readers_of(at.p, pr.a) == [product] else ""
 
 
-def _alternate(at: WarpSpecialisedPrinter, skew: Overlapped) -> bool:
+def _alternate(at: Facts, skew: Overlapped) -> bool:
     """Whether a thread's pairs of weights belong to two rows by turns, and four lanes have a row."""
     layout, k = at.place.layouts[skew.late.srcs[0]], at.place.products[skew.late].k
     reg, lane = layout.reg, layout.lane
@@ -165,7 +194,7 @@ def _alternate(at: WarpSpecialisedPrinter, skew: Overlapped) -> bool:
             and reg[1].axis == lane[1].axis and lane[0].count == 4)  # fmt: skip
 
 
-def multiply(at: WarpSpecialisedPrinter, s: Exp2Scores) -> None:
+def multiply(at: WarpSpecialisedPrinter, s: Based) -> None:
     """Scales a warpgroup's rows where they lie; its warps read each other's."""
     x, q = at.placer.bulk[s.factor], at.of[s.factor]
     queues.arrival(at, q)
@@ -178,7 +207,7 @@ def multiply(at: WarpSpecialisedPrinter, s: Exp2Scores) -> None:
     at.plan(Fence("ac_async_fence();"), team_meets(at))
 
 
-def first_weights(at: WarpSpecialisedPrinter, s: Exp2Scores, skew: Overlapped, behind: Sequence[Stmt], packed: str, pack: str) -> None:
+def first_weights(at: WarpSpecialisedPrinter, s: Based, skew: Overlapped, behind: Sequence[Stmt], packed: str, pack: str) -> None:
     """A tile's first turn, behind its scores: no base where each row has a weight that is not small and none is too large."""
     assert at.row_sums is not None and skew.when is not None
     below = next(x for x, _ in walk(at.p.body) if x.op == "fill" and x.dst == s.base)
@@ -192,7 +221,7 @@ def first_weights(at: WarpSpecialisedPrinter, s: Exp2Scores, skew: Overlapped, b
         at.put(pack)
 
 
-def weights(at: WarpSpecialisedPrinter, s: Exp2Scores, maps: Sequence[Stmt], behind: Sequence[Stmt], pack: str) -> None:
+def weights(at: WarpSpecialisedPrinter, s: Based, maps: Sequence[Stmt], behind: Sequence[Stmt], pack: str) -> None:
     """The weights under a base and without one, up to where they are packed."""
     cut = list(maps).index(s.weight)
     at.run(maps[:cut])

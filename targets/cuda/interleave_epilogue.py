@@ -1,8 +1,9 @@
 """Interleaved epilogue (directive `interleave_epilogue`): the element-wise maps behind a product and the TMA stores of its results
 alternate, one box of 64 x 64 results (32 values a thread) at a time.
 
-    before   maps of the whole tile; store box 0, 1, ..
-    after    maps of box 0; store box 0; maps of box 1; store box 1; ..
+    before   y = map acc                      after   each box of 64 x 64, 4 a warpgroup
+             store out = y  | by TMA                    y = map acc
+                                                        store out = y  | by TMA
 
 Computed for the whole tile first, the maps of an epilogue and its stores would take one another's time: a special function of every
 element keeps one unit busy while the bulk engine waits, and the other way round.
@@ -10,58 +11,67 @@ element keeps one unit busy while the bulk engine waits, and the other way round
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autocomp.targets.cuda import load_c_halves
-from autocomp.targets.cuda.tma_store import Boxes, find_boxes, store_boxes
+from autocomp.targets.cuda.facts import Facts
+from autocomp.targets.cuda.load_c import LoadC
+from autocomp.targets.cuda.tma_store import Boxes, TmaStore, store_boxes
 
-from autocomp.tile.program import Loop, Stmt
+from autocomp.tile.steps import Over, Scheme, Steps, bodies, by, inside, sayings, stmt_of
 
 if TYPE_CHECKING:
-    from autocomp.targets.cuda.load_c import LoadC
     from autocomp.targets.cuda.warp_specialised import WarpSpecialisedPrinter
 
 
 @dataclass(frozen=True)
-class End:
-    """The end of a tile: maps that only its last store reads, the store, and its boxes; `part`: an operand that comes in halves."""
+class BoxByBox(Scheme):
+    """Steps that are done for each of a tile's boxes."""
 
-    maps: tuple[Stmt, ...]
-    store: Stmt
     boxes: Boxes
-    part: LoadC | None
+
+    @property
+    def said(self) -> str:
+        return f"each box of {self.boxes.run} x 64, {self.boxes.count} a warpgroup"
 
 
-def end_of(at: WarpSpecialisedPrinter, rest: Sequence[Loop | Stmt]) -> End | None:
-    """None where `rest` is not that, or blocks share it out."""
-    if not rest or "interleave_epilogue" not in at.directives:
+def interleave_epilogue(steps: Steps, facts: Facts) -> Steps:
+    """Groups the end of a tile: maps that only its last store reads, the store, and an operand that comes in halves in front of them."""
+
+    beside = any(isinstance(x, LoadC) for x in sayings(steps))
+
+    def change(body: Steps) -> Steps:
+        ends = ((k, _boxes(body[k:], facts, beside)) for k in range(len(body)))
+        k, x = next(((k, x) for k, x in ends if x), (0, None))
+        return (*body[:k], Over(body[k:], None, (BoxByBox(x),))) if x else body
+
+    return bodies(steps, change)
+
+
+def _boxes(rest: Steps, facts: Facts, beside: bool) -> Boxes | None:
+    """The boxes of a tile's end; None where `rest` is not that, or blocks share it out. `beside`: the tile has an operand that comes in
+    boxes; it begins with that then, and gets it in halves."""
+    part = by(rest[0], LoadC)
+    if beside and not (part and part.halves and part.copy is stmt_of(rest[0])):
         return None
-    first, *more = rest
-    part = at.load_c if at.load_c and at.load_c.halves and at.load_c.copy is first else None
-    *before, store = more if part else rest
-    maps = tuple(s for s in before if isinstance(s, Stmt) and s.op == "map")
-    if at.parts or not isinstance(store, Stmt) or store.op != "store" or not maps or len(maps) < len(before):
+    *before, store = rest[1:] if beside else rest
+    maps = [s for n in before if (s := stmt_of(n)) and s.op == "map"]
+    last, sent = stmt_of(store), by(store, TmaStore)
+    if facts.parts or last is None or sent is None or sent.boxes.count == 1 or not maps or len(maps) < len(before):
         return None
-    layout = at.place.layouts[store.srcs[0]]
-    if any(at.place.layouts[s.dst] != layout or s.dst in at.place.shared for s in maps):
-        return None
-    x = find_boxes(at, store.dst, layout)
-    return None if x is None or x.count == 1 or (at.load_c and not part) else End(maps, store, x, part)
+    layout = facts.place.layouts[last.srcs[0]]
+    return None if any(facts.place.layouts[s.dst] != layout or s.dst in facts.place.shared for s in maps) else sent.boxes
 
 
-def finish(at: WarpSpecialisedPrinter, rest: Sequence[Loop | Stmt]) -> bool:
-    """Prints the end of a tile; False where it is none."""
-    end = end_of(at, rest)
-    if end is None:
-        return False
-    at.wants("interleave_epilogue")
+def finish(at: WarpSpecialisedPrinter, end: Over, boxes: Boxes) -> None:
+    """Prints the end of a tile."""
+    *before, store = inside(end.body)
+    maps = tuple(s for s in before if s.op == "map")
     at.ending = True
-    at.settle({n for s in (*end.maps, end.store) for n in (s.dst, *s.srcs)})
+    at.settle({n for s in (*maps, store) for n in (s.dst, *s.srcs)})
     at.ending = False
-    if end.part:
-        load_c_halves.leave(at, end.part, end.maps)
+    if len(maps) < len(before):
+        load_c_halves.leave(at, maps)
     else:
-        store_boxes(at, end.store, end.maps)
-    return True
+        store_boxes(at, store, boxes, maps)

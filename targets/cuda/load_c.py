@@ -6,31 +6,37 @@ arrives by bulk tensor loads in the boxes of shared memory from which the result
                writes the result to where it read the operand; the bulk engine stores the boxes, and the slot is empty again
 
 No thread spends an instruction on an address in global memory, no register waits during the product, and blocks that stay have the
-operand of a tile ahead under way. An operand whose rows the engine cannot copy is read thread by thread (`early`).
+operand of a tile ahead under way. An operand whose rows the engine cannot copy is read thread by thread (`prefetch_epilogue`).
+
+    before   c = copy r                after   c = copy r  | of c, by TMA through 2 slots
+             y = map acc, c                    y = map acc, c
+             store out = y                     store out = y  | of c, by TMA through 2 slots
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from autocomp.targets.cuda import load_c_halves, mbarriers
+from autocomp.targets.cuda import mbarriers
+from autocomp.targets.cuda.facts import Facts
 from autocomp.targets.cuda.tma_store import BOX_BYTES, Boxes, each_box, find_boxes, number_of, part_store, placed, store_box, team_meets
 from autocomp.targets.simt.expressions import STORED
 from autocomp.targets.simt.placement import ALIGN
 
 from autocomp.tile.plan import Box, Count, Done, Fence, Signal
 from autocomp.tile.program import Loop, Stmt
+from autocomp.tile.steps import Scheme, Steps, each, sayings, stmt_of, told
 
 if TYPE_CHECKING:
     from autocomp.targets.cuda.warp_specialised import WarpSpecialisedPrinter
 
 
 @dataclass(frozen=True)
-class LoadC:
-    """`copy` brings the operand, `store` takes the result from the same `boxes` (`out`: where it goes). `slots` of `bytes` each lie at
-    `offset`, their barriers at `barrier`; `map`: the operand's descriptor; `turn`: the variable that counts a role's tiles.
-    `halves`: one slot, that of half a tile (`halves`); `turn` is then what holds the first half."""
+class LoadC(Scheme):
+    """`copy` brings the operand, `store` takes the result from the same `boxes` (`out`: where it goes). `slots` of `bytes` each; or one of
+    half a tile (`halves`)."""
 
     copy: Stmt
     store: Stmt
@@ -38,93 +44,104 @@ class LoadC:
     out: Boxes
     slots: int
     bytes: int
-    offset: int
-    barrier: int
-    map: int
-    turn: str
     halves: bool = False
 
+    @property
+    def said(self) -> str:
+        return f"of {self.copy.dst}, by TMA through {'half a slot' if self.halves else f'{self.slots} slots'} of {self.bytes} bytes"
 
-def find_load_c(at: WarpSpecialisedPrinter, room: float) -> LoadC | None:
-    """The first operand of an epilogue that is as large as the tile and lies in boxes as a result does; None where there is none, where
-    blocks share out a tile, and where not even one slot finds `room` (bytes of shared memory)."""
+
+@dataclass(frozen=True)
+class Beside(LoadC):
+    """The same in a kernel: slots lie at `offset`, their barriers at `barrier`; `map`: the operand's descriptor; `turn`: the variable that
+    counts a role's tiles, of `halves` what holds the first half."""
+
+    offset: int = 0
+    barrier: int = 0
+    map: int = 0
+    turn: str = ""
+
+
+def load_c(steps: Steps, facts: Facts) -> Steps:
+    """Has the first operand for which there is room come in boxes, whole."""
+    for x in operands(facts):
+        each_ = facts.takers * (x.bytes + 16)
+        if slots := next((n * facts.takers for n in ((2, 1) if facts.persistent else (1,)) if n * each_ <= facts.free), 0):
+            return brought(steps, replace(x, slots=slots))
+    return steps
+
+
+def operands(at: Facts) -> Iterator[LoadC]:
+    """Operands of an epilogue that are as large as the tile and lie in boxes as a result does; none where blocks share out a tile."""
     first = at.p.body[0] if at.p.body else None
-    if "load_c" not in at.directives or at.parts or not (isinstance(first, Loop) and first.kind == "grid"):
-        return None
+    if at.parts or not (isinstance(first, Loop) and first.kind == "grid"):
+        return
     behind = [n for n in first.body if isinstance(n, Stmt)]
     stores = [(s, x) for s in behind if s.op == "store" and (x := find_boxes(at, s.dst, at.place.layouts[s.srcs[0]]))]
     for s in behind:
-        if s.op != "copy" or s.dst in at.of or s.dst in at.place.shared or s.dst not in at.place.layouts:
+        if s.op != "copy" or at.queue(s.dst) or s.dst in at.place.shared or s.dst not in at.place.layouts:
             continue
         layout = at.place.layouts[s.dst]
         x = find_boxes(at, s.srcs[0], layout)
         mine = [(st, y) for st, y in stores if x and at.place.layouts[st.srcs[0]] == layout and (y.run, y.turned) == (x.run, x.turned)]
-        if x is None or not mine:
-            continue
-        store, out = mine[0]
-        bytes_ = at.workers * x.count * BOX_BYTES
-        free = room - -(-at.place.bytes // ALIGN) * ALIGN
-        takers = _takers(at)
-        slots = next((n * takers for n in ((2, 1) if at.persistent else (1,)) if n * takers * (bytes_ + 16) <= free), 0)
-        part = load_c_halves.room(at, x) if not slots and store is behind[-1] else 0
-        if not slots and not at.wants("load_c_halves", 0 < part <= free):
-            continue
-        at.wants("load_c")
-        at.placer.maps.append(x.map)
-        offset = at.place.reserve(slots * bytes_ or bytes_ // 2, ALIGN)
-        barrier = at.place.reserve(16 * slots or 8 * at.workers, 8)
-        name = at.names.fresh("beside")
-        return LoadC(s, store, x, out, slots or 1, bytes_, offset, barrier, len(at.placer.maps) - 1, name, not slots)
-    return None
+        if x is not None and mine:
+            yield LoadC(s, *mine[0][:1], x, mine[0][1], 1, at.workers * x.count * BOX_BYTES)
 
 
-def _takers(at: WarpSpecialisedPrinter) -> int:
-    """Who takes tiles by turns; each has slots of its own, so that a wait by parity sees its own turns alone."""
-    return at.order.teams if at.order else 1
+def brought(steps: Steps, x: LoadC) -> Steps:
+    """Steps whose operand comes in boxes and whose result leaves from there."""
+    return each(steps, lambda n: told(n, x) if stmt_of(n) in (x.copy, x.store) else n)
 
 
-def _slot(at: WarpSpecialisedPrinter, b: LoadC) -> tuple[str, str]:
+def reserved(at: WarpSpecialisedPrinter, steps: Steps) -> Beside | None:
+    """The operand that comes in boxes, with its places."""
+    x = next((x for x in sayings(steps) if isinstance(x, LoadC)), None)
+    if x is None:
+        return None
+    at.placer.maps.append(x.boxes.map)
+    offset = at.place.reserve(x.bytes // 2 if x.halves else x.slots * x.bytes, ALIGN)
+    barrier = at.place.reserve(8 * at.workers if x.halves else 16 * x.slots, 8)
+    return Beside(x.copy, x.store, x.boxes, x.out, x.slots, x.bytes, x.halves, offset, barrier, len(at.placer.maps) - 1,
+                  at.names.fresh("beside"))  # fmt: skip
+
+
+def _slot(at: WarpSpecialisedPrinter, b: Beside) -> tuple[str, str]:
     """(slot, parity) of the current turn."""
     if not at.persistent:
         return "0", "0"
     return mbarriers.turn(b.turn, b.slots)
 
 
-def _barrier(at: WarpSpecialisedPrinter, b: LoadC, slot: str, full: bool) -> str:
+def _barrier(at: WarpSpecialisedPrinter, b: Beside, slot: str, full: bool) -> str:
     return mbarriers.barrier(at.memory, b.barrier, b.slots, slot, full)
 
 
-def _place(at: WarpSpecialisedPrinter, b: LoadC) -> str:
+def _place(at: WarpSpecialisedPrinter, b: Beside) -> str:
     """Where the current slot begins."""
     slot, _ = _slot(at, b)
     return f"{at.memory} + {b.offset}" + (f" + {slot} * {b.bytes}" if b.slots > 1 else "")
 
 
-def _own(at: WarpSpecialisedPrinter, b: LoadC) -> str:
+def _own(at: WarpSpecialisedPrinter, b: Beside) -> str:
     """Where this warpgroup's part of the current slot begins; who takes turns has all of it."""
     return _place(at, b) + ("" if at.order else f" + wave / 4 * {b.out.count * BOX_BYTES}")
 
 
-def barriers(at: WarpSpecialisedPrinter, b: LoadC) -> None:
+def barriers(at: WarpSpecialisedPrinter, b: Beside) -> None:
     """One arrival fills a slot, one of each warpgroup of a tile empties it."""
-    if b.halves:
-        load_c_halves.barriers(at, b)
-        return
     with at.block(f"for (int i = 0; i < {b.slots}; ++i)"):
         at.put(f"ac_barrier_init({_barrier(at, b, 'i', True)}, 1);", f"ac_barrier_init({_barrier(at, b, 'i', False)}, {at.workers});")
 
 
-def counter(at: WarpSpecialisedPrinter, b: LoadC) -> None:
+def counter(at: WarpSpecialisedPrinter, b: Beside) -> None:
     """A role's first turn."""
     if at.persistent and not b.halves:
         mine = bool(at.order and at.consuming)
         at.plan(Count(b.turn, f"unsigned {b.turn} = {'team - 1' if mine else '0'};", begin=True, times=int(mine)))
 
 
-def send(at: WarpSpecialisedPrinter, b: LoadC) -> None:
+def send(at: WarpSpecialisedPrinter, b: Beside) -> None:
     """The producer's part of a tile."""
-    if b.halves:
-        return
     slot, phase = _slot(at, b)
     if at.persistent:
         at.plan(Signal("wait", "empty", b.turn, b.slots, f"ac_barrier_wait({_barrier(at, b, slot, False)}, 1 ^ ({phase}));"))
@@ -139,7 +156,7 @@ def send(at: WarpSpecialisedPrinter, b: LoadC) -> None:
         at.plan(Count(b.turn, f"++{b.turn};"))
 
 
-def receive(at: WarpSpecialisedPrinter, b: LoadC) -> None:
+def receive(at: WarpSpecialisedPrinter, b: Beside) -> None:
     """The operand's values, as the accumulators lie."""
     slot, phase = _slot(at, b)
     x, name = b.boxes, at.names.of(b.copy.dst)
@@ -152,7 +169,7 @@ def receive(at: WarpSpecialisedPrinter, b: LoadC) -> None:
                f"ac_unpack<{kind}, 8>(&{name}[box * 32 + q * 8], part);")  # fmt: skip
 
 
-def leave(at: WarpSpecialisedPrinter, b: LoadC, number: int) -> None:
+def leave(at: WarpSpecialisedPrinter, b: Beside, number: int) -> None:
     """Prints the store: results to where the operand was, boxes to global memory through descriptor `number`, the slot given back."""
     x, y, near = b.out, b.store.srcs[0], at.names.fresh("boxes")
     at.put(f"unsigned char *const {near} = {_own(at, b)};")
@@ -167,12 +184,12 @@ def leave(at: WarpSpecialisedPrinter, b: LoadC, number: int) -> None:
         if at.persistent:
             _give_back(at, b)
     if at.persistent:
-        at.plan(Count(b.turn, f"{b.turn} += {_takers(at)};", times=_takers(at)))
+        at.plan(Count(b.turn, f"{b.turn} += {at.facts.takers};", times=at.facts.takers))
 
 
-def _give_back(at: WarpSpecialisedPrinter, b: LoadC) -> None:
+def _give_back(at: WarpSpecialisedPrinter, b: Beside) -> None:
     """Behind a tile's stores: the slot that they have read, or where there is another, that of the tile before, which takes no waiting."""
-    takers = _takers(at)
+    takers = at.facts.takers
     if b.slots == takers:
         behind, back, when = 0, 0, ""
         text = f"ac_barrier_arrive({_barrier(at, b, _slot(at, b)[0], False)});"

@@ -6,17 +6,25 @@
 
 All of it is a warpgroup's own: its first thread starts the copies, one barrier says that a half has come, and as two come a tile, the
 parity of a wait follows from the half.
+
+    before   serial r0                 after   serial r0  | asks for the first half before turn 8  | takes it and asks for the second ..
+               ..                                ..
+             c = copy r                        c = copy r  | of c, by TMA through half a slot
+             y = map acc, c                    y = map acc, c
+             store out = y                     store out = y  | of c, by TMA through half a slot
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from autocomp.targets.cuda.facts import Facts
+from autocomp.targets.cuda.load_c import Beside, LoadC, brought, operands
 from autocomp.targets.cuda.tma_store import (
     BOX_BYTES,
-    Boxes,
     descriptor_of,
     make_box,
     placed,
@@ -26,49 +34,56 @@ from autocomp.targets.cuda.tma_store import (
     team_meets,
 )
 from autocomp.targets.simt.expressions import STORED
-from autocomp.targets.simt.placed import tile_of
 
 from autocomp.tile.plan import Box, Count, Done, Fence, Signal
 from autocomp.tile.program import Loop, Stmt
+from autocomp.tile.steps import Scheme, Steps, loops, sayings, told
 
 if TYPE_CHECKING:
-    from autocomp.targets.cuda.load_c import LoadC
     from autocomp.targets.cuda.warp_specialised import WarpSpecialisedPrinter
 
 TURNS = 8  # of a tile, at least: a half is under way for a quarter of them, and a copy takes about a microsecond
 
 
-def room(at: WarpSpecialisedPrinter, x: Boxes) -> int:
-    """Bytes of a half, and of what says that it has come, for all warpgroups; 0 where there are no halves or a tile has too few turns."""
-    ok = at.persistent and not at.order and not at.stream and x.count % 2 == 0 and len(_ring(at)) == 1
-    return at.workers * (x.count // 2 * BOX_BYTES + 8) if ok and _turns(at, _ring(at)[0]) >= TURNS else 0
+@dataclass(frozen=True)
+class AtTurn(Scheme):
+    """What is done in front of a turn of a product's loop: a half is asked for; the other has been taken before, where it is the second."""
+
+    turn: int
+    second: bool
+
+    @property
+    def said(self) -> str:
+        return f"{'takes its first half and asks for the second' if self.second else 'asks for the first half'} before turn {self.turn}"
 
 
-def _ring(at: WarpSpecialisedPrinter) -> list[Loop]:
-    return [q.loop for q in at.queues if q.loop is not None]
+def load_c_halves(steps: Steps, facts: Facts) -> Steps:
+    """Where no operand comes whole: has the first one for which there is room come in halves, if the tile ends box by box behind it."""
+    rings = [q.loop for q in facts.queues if q.loop is not None]
+    if any(isinstance(x, LoadC) for x in sayings(steps)) or not facts.persistent or facts.order or facts.stream or len(rings) != 1:
+        return steps
+    (loop,), turns = rings, facts.turns(rings[0])
+    cuts = AtTurn(turns // 4, False), AtTurn(turns // 2, True)
+    for x in operands(facts):
+        room = facts.workers * (x.bytes // facts.workers // 2 + 8)
+        if x.boxes.count % 2 == 0 and turns >= TURNS and room <= facts.free and _ends_with(facts, x):
+            return loops(brought(steps, replace(x, halves=True)), lambda n, of: told(n, *cuts) if of is loop else n)
+    return steps
 
 
-def _turns(at: WarpSpecialisedPrinter, loop: Loop) -> int:
-    """A tile's turns; 0 where the text does not know them."""
-    total = 1
-    for a in loop.axes:
-        n = at.p.extent(a)
-        total *= -(-n // tile_of(at.p, a)) if isinstance(n, int) and loop.until is None else 0
-    return total
+def _ends_with(at: Facts, x: LoadC) -> bool:
+    """Whether nothing but maps of the tile, as the operand lies, stands between it and the tile's last store."""
+    first, layout = at.p.body[0], at.place.layouts[x.copy.dst]
+    assert isinstance(first, Loop)
+    *maps, store = first.body[first.body.index(x.copy) + 1 :]
+    alike = lambda s: s.op == "map" and at.place.layouts[s.dst] == layout and s.dst not in at.place.shared
+    return store is x.store and bool(maps) and all(isinstance(s, Stmt) and alike(s) for s in maps)
 
 
-def barriers(at: WarpSpecialisedPrinter, b: LoadC) -> None:
+def barriers(at: WarpSpecialisedPrinter, b: Beside) -> None:
     """One a warpgroup: a half has come."""
     with at.block(f"for (int i = 0; i < {at.workers}; ++i)"):
         at.put(f"ac_barrier_init({at.memory} + {b.barrier} + 8 * i, 1);")
-
-
-def cuts(at: WarpSpecialisedPrinter, loop: Loop) -> list[tuple[str, bool]]:
-    """(turn, which half is then asked for) of a product's loop, in order."""
-    if not (at.load_c and at.load_c.halves and loop in _ring(at)):
-        return []
-    turns = _turns(at, loop)
-    return [(str(turns // 4), False), (str(turns // 2), True)]
 
 
 def at_cut(at: WarpSpecialisedPrinter, second: bool) -> None:
@@ -92,7 +107,7 @@ def at_cut(at: WarpSpecialisedPrinter, second: bool) -> None:
         _ask(at, b, second)
 
 
-def _ask(at: WarpSpecialisedPrinter, b: LoadC, second: bool) -> None:
+def _ask(at: WarpSpecialisedPrinter, b: Beside, second: bool) -> None:
     x, full = b.boxes, _barrier(at, b)
     at.put(f"ac_barrier_expect({full}, {x.count // 2 * BOX_BYTES});")
     row = f"(wave / 4 * {x.repeats} + m) * 64"
@@ -102,8 +117,10 @@ def _ask(at: WarpSpecialisedPrinter, b: LoadC, second: bool) -> None:
     at.plan(Signal("fill", "full", b.turn, 1))
 
 
-def leave(at: WarpSpecialisedPrinter, b: LoadC, maps: Sequence[Stmt]) -> None:
+def leave(at: WarpSpecialisedPrinter, maps: Sequence[Stmt]) -> None:
     """Results of the second half in place, then of the first."""
+    b = at.load_c
+    assert b is not None
     number, value, half = descriptor_of(at, b.out), b.store.srcs[0], b.out.count // 2
     name, kind = at.names.of(b.copy.dst), STORED[at.bufs[b.copy.dst].dtype.name]
     at.plan(_come(at, b, 1))
@@ -127,7 +144,7 @@ def leave(at: WarpSpecialisedPrinter, b: LoadC, maps: Sequence[Stmt]) -> None:
 
 
 @contextmanager
-def _boxes(at: WarpSpecialisedPrinter, b: LoadC, second: bool) -> Iterator[None]:
+def _boxes(at: WarpSpecialisedPrinter, b: Beside, second: bool) -> Iterator[None]:
     """A loop over the boxes of a half."""
     x = b.boxes
     begin = x.count // 2 if second else 0
@@ -136,26 +153,26 @@ def _boxes(at: WarpSpecialisedPrinter, b: LoadC, second: bool) -> Iterator[None]
         yield
 
 
-def _slot(at: WarpSpecialisedPrinter, b: LoadC, second: bool) -> str:
+def _slot(at: WarpSpecialisedPrinter, b: Beside, second: bool) -> str:
     """Where box b of a half lies."""
     half = b.boxes.count // 2
     box = f"(b - {half})" if second else "b"
     return f"{at.memory} + {b.offset} + (wave / 4 * {half} + {box}) * {BOX_BYTES}"
 
 
-def _box(b: LoadC, do: str) -> Box:
+def _box(b: Beside, do: str) -> Box:
     """Box b of a half: both halves lie in one place, and each fills it anew."""
     return Box("half", do, (("b", 1),), b.boxes.count // 2, b.turn, 1)
 
 
-def _come(at: WarpSpecialisedPrinter, b: LoadC, phase: int) -> Signal:
+def _come(at: WarpSpecialisedPrinter, b: Beside, phase: int) -> Signal:
     """A half has come."""
     return Signal("wait", "full", b.turn, 1, f"ac_barrier_wait({_barrier(at, b)}, {phase});")
 
 
-def _swizzled(b: LoadC) -> str:
+def _swizzled(b: Beside) -> str:
     return f"ac_swizzle<128>({b.boxes.place})"
 
 
-def _barrier(at: WarpSpecialisedPrinter, b: LoadC) -> str:
+def _barrier(at: WarpSpecialisedPrinter, b: Beside) -> str:
     return f"{at.memory} + {b.barrier} + 8 * (wave / 4)"

@@ -1,6 +1,6 @@
 """The mainloop of a warp-specialised kernel: one iteration takes a slot of each ring, starts its products and releases the slot when they
-are done. It is printed in parts where something is done between two iterations (`load_c_halves`), and with a shorter last step where
-the depth is no multiple of the tile (directive `short_last_step`).
+are done. It is printed in parts where something is done between two iterations (`load_c_halves`) and where the last one has fewer steps
+in depth (`short_last_step`).
 """
 
 from __future__ import annotations
@@ -9,11 +9,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from autocomp.targets.cuda import load_c_halves, queues, third_epilogue_stage
+from autocomp.targets.cuda.load_c_halves import AtTurn
+from autocomp.targets.cuda.short_last_step import LastTurn
 from autocomp.targets.cuda.wgmma import Flight, flight_of
-from autocomp.targets.simt.placed import tile_of
+from autocomp.targets.simt import thread_partials
 
 from autocomp.tile.plan import Done
 from autocomp.tile.program import Loop, walk
+from autocomp.tile.steps import Over, by
 
 if TYPE_CHECKING:
     from autocomp.targets.cuda.queues import Queue
@@ -37,43 +40,37 @@ def carried(at: WarpSpecialisedPrinter, loop: Loop) -> list[Flight]:
     return [Flight(f.stmt, f.queues, True) for f in left]
 
 
-def iterate(at: WarpSpecialisedPrinter, loop: Loop, mine: list[Queue]) -> None:
+def iterate(at: WarpSpecialisedPrinter, n: Over, loop: Loop, mine: list[Queue]) -> None:
     """The loop's text; in parts where something is done between two of its turns."""
     begin, total = queues.span(at, loop)
-    first, cuts, short = "0", load_c_halves.cuts(at, loop), last_steps(at, loop)
-    parts = 1 + len(cuts) + bool(short)
-    for n, (end, second) in enumerate(cuts):
-        _part(at, loop, mine, begin, first, end, (n, parts))
+    cuts, short = [x for x in n.how if isinstance(x, AtTurn)], by(n, LastTurn)
+    first, parts = "0", 1 + len(cuts) + bool(short)
+    for k, cut in enumerate(cuts):
+        _part(at, n, loop, mine, begin, first, str(cut.turn), (k, parts))
         at.flights = [Flight(f.stmt, f.queues, True) for f in at.flights]
-        load_c_halves.at_cut(at, second)
-        first = end
+        load_c_halves.at_cut(at, cut.second)
+        first = str(cut.turn)
     if short:
         last = str(int(total) - 1)
-        _part(at, loop, mine, begin, first, last, (parts - 2, parts))
+        _part(at, n, loop, mine, begin, first, last, (parts - 2, parts))
         at.flights = [Flight(f.stmt, f.queues, True) for f in at.flights]
-        first, at.steps = last, short
-    _part(at, loop, mine, begin, first, total, (parts - 1, parts))
+        first, at.steps = last, short.steps
+    _part(at, n, loop, mine, begin, first, total, (parts - 1, parts))
     at.steps = 0
 
 
-def last_steps(at: WarpSpecialisedPrinter, loop: Loop) -> int:
-    """How many steps in depth the products of a loop's last turn take, where that is fewer than those of the others: what is copied from
-    beyond the end of the depth is zero. 0 where it is as many, or the text does not know."""
-    products = [s for s, around in walk(at.p.body) if s.op == "mma" and around and around[-1] is loop]
-    if len(loop.axes) != 1 or loop.until is not None or at.stream or at.parts:
-        return 0
-    (axis,) = loop.axes
-    extent, tile = at.p.extent(axis), tile_of(at.p, axis)
-    if not isinstance(extent, int) or extent < tile or extent % tile == 0:
-        return 0
-    of = [at.place.products[s] for s in products]
-    if len({(x.steps, x.instruction.k) for x in of}) != 1 or any(x.k != ((axis, tile),) for x in of):
-        return 0
-    steps = -(-(extent % tile) // of[0].instruction.k)
-    return steps if at.wants("short_last_step", steps < of[0].steps) else 0
+def plain(at: WarpSpecialisedPrinter, n: Over, loop: Loop) -> None:
+    """The text of a loop whose turns take nothing from a ring."""
+    total, it, late = at.turns(loop), at.names.fresh("it"), thread_partials.defer(at, loop)
+    with at.block(f"for (int {it} = 0; {it} < {total}; ++{it})", again=it):
+        at.bases(loop, it)
+        at.run(n.body)
+    for a in loop.axes:
+        at.base.pop(a)
+    thread_partials.settle(at, late)
 
 
-def _part(at: WarpSpecialisedPrinter, loop: Loop, mine: list[Queue], begin: Callable[[str], str], first: str, end: str,
+def _part(at: WarpSpecialisedPrinter, n: Over, loop: Loop, mine: list[Queue], begin: Callable[[str], str], first: str, end: str,
           part: tuple[int, int]) -> None:  # fmt: skip
     """A part of a loop's turns: the number of it, and how many there are."""
     it = at.names.fresh("it")
@@ -85,7 +82,7 @@ def _part(at: WarpSpecialisedPrinter, loop: Loop, mine: list[Queue], begin: Call
         at.waited -= {q.name for q in mine}
         # warpgroups that share rows stop for each other anyway: the slot is free one product sooner
         at.settle({f.stmt.dst for f in at.flights if f.carried and at.laid_by(f)})
-        at.run(loop.body)
+        at.run(n.body)
         if at.third_stage and first == "0":
             third_epilogue_stage.give_back(at, mine[0], it)
         old = [f for f in at.flights if f.carried]

@@ -1,8 +1,10 @@
 """Row sums by the matrix unit (directive `mma_row_sums`): softmax's denominator is a column of the second product, whose operand V gets
 eight columns of ones beside it, instead of additions by threads.
 
-    o += mma p, v          o, l += mma p, (v | 1)
-    l = l + sum p
+    before   serial r1                    after   serial r1
+               | o += mma p, v runs late            | o += mma p, v runs late
+               o += mma p, v                        | l += the same product by columns of ones:  o, l += mma p, (v | 1)
+               l = l + sum p                        o += mma p, v
 
 An addition of a float takes a cycle of the registers' ports from the matrix units (64 rows of 64 weights: 32 additions of a thread, 34
 cycles of them beside products; eight columns more take 16; measured on an H200, 2026-11-21), and what is divided by the sum has been
@@ -19,6 +21,8 @@ from typing import TYPE_CHECKING
 
 import ml_dtypes
 import numpy as np
+from autocomp.targets.cuda.facts import Facts
+from autocomp.targets.cuda.softmax_overlap import Overlapped
 from autocomp.targets.cuda.tma import Bulk
 from autocomp.targets.simt.placement import ALIGN
 
@@ -27,9 +31,9 @@ from autocomp.ir.types import SHORT_FLOATS, DType
 from autocomp.tile.layout import Layout
 from autocomp.tile.plan import Box, Fence, Line
 from autocomp.tile.program import Loop, Stmt, Value
+from autocomp.tile.steps import Over, Scheme, Steps, by, loops
 
 if TYPE_CHECKING:
-    from autocomp.targets.cuda.softmax_overlap import Overlapped
     from autocomp.targets.cuda.warp_specialised import WarpSpecialisedPrinter
 
 STEP, ROW = 16, 128  # of ones: a step's depth, bytes of a box for each
@@ -37,24 +41,45 @@ ONES = {"f16": 0x3C003C00, "bf16": 0x3F803F80}
 
 
 @dataclass(frozen=True)
-class RowSums:
-    """`product` sums what its first factor is made of into `total`; `part` was a step's sum. `registers`: where the eight columns'
-    accumulator lies, `layout`: how; `factor` reads ones at `ones` in shared memory, whose words are `word`."""
+class RowSums(Scheme):
+    """`product` sums what its first factor is made of into `total`; `part` was a step's sum. `layout`: how the eight columns' accumulator
+    lies; `factor` reads ones beside it, whose words are `word`."""
 
     product: Stmt
     factor: str
     total: str
     part: str
-    registers: str
     layout: Layout
-    ones: int
     word: int
 
+    @property
+    def said(self) -> str:
+        return f"{self.total} += the same product by columns of ones"
 
-def find_row_sums(at: WarpSpecialisedPrinter, skew: Overlapped) -> tuple[Overlapped, RowSums] | None:
+
+@dataclass(frozen=True)
+class Ones(RowSums):
+    """The same in a kernel: `registers` have the eight columns' accumulator, `ones` is where they lie in shared memory."""
+
+    registers: str = ""
+    ones: int = 0
+
+
+def mma_row_sums(steps: Steps, facts: Facts) -> Steps:
+    """Takes the sums of a late product's first factor out of the maps beside it."""
+
+    def change(n: Over, loop: Loop) -> Over:
+        skew = by(n, Overlapped)
+        found = find_row_sums(facts, skew) if skew and loop.opt("overlap") == "2" else None
+        return replace(n, how=tuple(found[0] if x is skew else x for x in n.how) + (found[1],)) if found else n
+
+    return loops(steps, change)
+
+
+def find_row_sums(at: Facts, skew: Overlapped) -> tuple[Overlapped, RowSums] | None:
     """The split of a loop without its sum, and how the late product takes the sum; None where the loop has another form."""
     late, when = skew.late, skew.when
-    if when is None or len(skew.rescale) != 1 or "mma_row_sums" not in at.directives:
+    if when is None or len(skew.rescale) != 1:
         return None
     part, weights = when.opt("of"), late.srcs[0]
     folds = [s for s in skew.maps if s.dst == part]
@@ -65,7 +90,8 @@ def find_row_sums(at: WarpSpecialisedPrinter, skew: Overlapped) -> tuple[Overlap
     total, e = adds[0].dst, adds[0].expr
     if not (isinstance(e, Map) and e.fn == "add" and {x.name for x in e.args if isinstance(x, Value)} == {total, part}):
         return None
-    if made[0].srcs != folds[0].srcs or at.bufs[weights].dtype not in SHORT_FLOATS or at.bufs[weights].dtype.name not in ONES:
+    dtype = at.dtype(weights)
+    if made[0].srcs != folds[0].srcs or dtype not in SHORT_FLOATS or dtype.name not in ONES:
         return None
     pr, layout = at.place.products[late], at.place.layouts[late.dst]
     x = at.placer.bulk.get(pr.b)
@@ -79,13 +105,13 @@ def find_row_sums(at: WarpSpecialisedPrinter, skew: Overlapped) -> tuple[Overlap
     drop = lambda body: tuple(s for s in body if s.dst not in (part, total))
     left = replace(skew, maps=drop(skew.maps), rare=drop(skew.rare), updates=drop(skew.updates), then=drop(skew.then))
     narrow = Layout(layout.reg[:2], layout.lane, layout.wave)
-    at.wants("mma_row_sums")
-    ones = at.place.reserve(STEP * ROW, ALIGN)
-    return left, RowSums(late, pr.b, total, part, at.names.fresh("sums"), narrow, ones, ONES[at.bufs[weights].dtype.name])
+    return left, RowSums(late, pr.b, total, part, narrow, ONES[dtype.name])
 
 
-def begin(at: WarpSpecialisedPrinter, s: RowSums) -> None:
+def begin(at: WarpSpecialisedPrinter, x: RowSums) -> None:
     """Zeros where a tile begins; all threads of the block write the ones before they part."""
+    ones = at.place.reserve(STEP * ROW, ALIGN)
+    s = at.row_sums = Ones(x.product, x.factor, x.total, x.part, x.layout, x.word, at.names.fresh("sums"), ones)
     at.put(f"float {s.registers}[{s.layout.registers}] = {{}};")
     at.started.put(
         Line(f"for (int i = threadIdx.x; i < {STEP * ROW // 4}; i += {128 * (at.teams + 1)}) "
@@ -95,7 +121,7 @@ def begin(at: WarpSpecialisedPrinter, s: RowSums) -> None:
     )  # fmt: skip
 
 
-def rescaled(at: WarpSpecialisedPrinter, s: RowSums, rescale: tuple[Stmt, ...]) -> None:
+def rescaled(at: WarpSpecialisedPrinter, s: Ones, rescale: tuple[Stmt, ...]) -> None:
     """The sums move with the accumulator beside them."""
     name, layout = at.names.call(s.product.dst, s.registers), at.place.layouts[s.product.dst]
     at.place.layouts[s.product.dst] = s.layout
@@ -104,7 +130,7 @@ def rescaled(at: WarpSpecialisedPrinter, s: RowSums, rescale: tuple[Stmt, ...]) 
     at.names.call(s.product.dst, name)
 
 
-def condition(at: WarpSpecialisedPrinter, s: RowSums, when: Loop, packed: str) -> str:
+def condition(at: WarpSpecialisedPrinter, s: Ones, when: Loop, packed: str) -> str:
     """The name of a flag that says whether some packed weight of a wave is above a limit."""
     far, above = at.names.fresh("far"), bits(float(when.opt("above")), at.bufs[s.product.srcs[0]].dtype)
     at.put(f"const bool {far} = ac_any(ac_halves_above<{above:#x}>({packed}));")
@@ -116,7 +142,7 @@ def bits(x: float, dtype: DType) -> int:
     return int(np.asarray(x, np.float16 if dtype.name == "f16" else ml_dtypes.bfloat16).view(np.uint16))
 
 
-def settled(at: WarpSpecialisedPrinter, s: RowSums) -> None:
+def settled(at: WarpSpecialisedPrinter, s: Ones) -> None:
     """The product has arrived: the sum, by its own name."""
     at.put(f"ac_keep({s.registers});")
     with at.over(at.place.layouts[s.total].registers):

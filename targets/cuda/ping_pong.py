@@ -4,6 +4,13 @@ while one runs its epilogue, the products of the next have the matrix units.
     tile t of a block belongs to warpgroup t mod W. Before its first product it waits for the warpgroup before it to have started its
     last one, and behind its own last product it lets the next one begin.
 
+    before   grid i0, i1 persistent=yes       after   grid i0, i1 persistent=yes
+               serial r0                                await this warpgroup's turn
+                 ..                                     serial r0
+               store out = y                              ..
+                                                        let the next warpgroup begin
+                                                        store out = y
+
 The order also keeps waits sound: a wait by parity must not look past a slot that another warpgroup has yet to see filled, and the
 warpgroup before has seen every slot of its tile.
 """
@@ -14,8 +21,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from autocomp.targets.cuda.facts import Facts
+
 from autocomp.tile.plan import Count, Signal
-from autocomp.tile.program import Loop, Stmt, walk
+from autocomp.tile.program import Stmt, walk
+from autocomp.tile.steps import Act, Scheme, Steps, inside, of_tile
 
 if TYPE_CHECKING:
     from autocomp.targets.cuda.queues import Queue
@@ -35,6 +45,37 @@ class PingPong:
     def wave(self) -> str:
         """A warp's number in its warpgroup."""
         return "threadIdx.x / AC_WAVE % 4"
+
+
+@dataclass(frozen=True)
+class AwaitTurn(Scheme):
+    """A warpgroup waits until the one before it has started its last product."""
+
+    @property
+    def said(self) -> str:
+        return "await this warpgroup's turn"
+
+
+@dataclass(frozen=True)
+class PassTurn(Scheme):
+    """The next warpgroup may begin."""
+
+    @property
+    def said(self) -> str:
+        return "let the next warpgroup begin"
+
+
+def ping_pong(steps: Steps, facts: Facts) -> Steps:
+    """Puts the order of warpgroups around a tile's products."""
+    order = facts.order
+    if order is None:
+        return steps
+
+    def change(body: Steps) -> Steps:
+        last = next(k for k, n in enumerate(body) if order.last in inside((n,))) + 1
+        return (Act(AwaitTurn()), *body[:last], Act(PassTurn()), *body[last:])
+
+    return of_tile(steps, change)
 
 
 def find_ping_pong(at: WarpSpecialisedPrinter, teams: int) -> PingPong | None:
@@ -65,7 +106,7 @@ def counters(at: WarpSpecialisedPrinter, t: PingPong, queues: Sequence[Queue]) -
 
 
 def begin(at: WarpSpecialisedPrinter, t: PingPong) -> None:
-    """Wait for this warpgroup's turn."""
+    """Prints the wait for this warpgroup's turn."""
     text = f"ac_barrier_wait({at.memory} + {t.order} + 8 * (team - 1), (turn + (team == 1)) % 2);"
     at.plan(Signal("wait", "order", "order", t.teams, text))
 
@@ -82,11 +123,6 @@ def skip(at: WarpSpecialisedPrinter, t: PingPong, queues: Sequence[Queue]) -> No
         others = f"{t.teams - 1} * ({_turns(at, q)})" if q.loop is not None else str(t.teams)
         at.plan(Count(q.name, f"{q.name} += {others};", times=t.teams - (q.loop is not None), turns=q.loop is not None))
     at.put("++turn;")
-
-
-def holds_last(t: PingPong, n: Loop | Stmt) -> bool:
-    """Whether a node of a tile's body is, or contains, its last product."""
-    return any(s is t.last for s, _ in walk((n,)))
 
 
 def _turns(at: WarpSpecialisedPrinter, q: Queue) -> str:

@@ -3,41 +3,71 @@ whose rows TMA cannot copy.
 
 The loads' latency passes during the product; and the registers that the epilogue needs at once are those of the product and half as many
 for each operand beside it, so that residuals do not force smaller tiles.
+
+    before   serial r0                 after   loads of c start, packed
+               ..                              serial r0
+             c = copy r                          ..
+                                               c = copy r
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
+from autocomp.targets.cuda.facts import Facts
+from autocomp.targets.cuda.load_c import LoadC
+from autocomp.targets.simt.access import access_width
 from autocomp.targets.simt.expressions import STORED
 
 from autocomp.tile.program import Loop, Stmt, Tensor
+from autocomp.tile.steps import Act, Over, Scheme, Step, Steps, bodies, by, stmt_of
 
 if TYPE_CHECKING:
     from autocomp.targets.cuda.warp_specialised import WarpSpecialisedPrinter
 
 
-def ask(at: WarpSpecialisedPrinter, loop: Loop, behind: Sequence[Loop | Stmt]) -> None:
-    """Prints the loads of copies that follow a product's loop; their values are `at.early`."""
-    if at.parts or at.stream or not any(q.loop is loop for q in at.queues):
-        return
-    for s in behind:
-        if isinstance(s, Loop):
-            break
-        t = at.p.tensor(s.srcs[0]) if s.op == "copy" and s.dst not in at.early and not (at.load_c and at.load_c.copy is s) else None
-        if t is not None and at.wants("prefetch_epilogue", _waits_packed(at, s, t, loop)):
-            _load(at, s, t)
+@dataclass(frozen=True)
+class Ask(Scheme):
+    """The loads of a copy are started; its values come in registers, packed."""
+
+    copy: Stmt
+
+    @property
+    def said(self) -> str:
+        return f"loads of {self.copy.dst} start, packed"
 
 
-def _waits_packed(at: WarpSpecialisedPrinter, s: Stmt, t: Tensor, loop: Loop) -> bool:
-    elsewhere = s.dst in at.place.shared or s.dst in at.place.staged or s.dst in at.of
-    if elsewhere or s.dst not in at.place.layouts or t.dtype.bytes != 2 or set(t.axes) & set(loop.axes) or (t.guard and t.fill):
+def prefetch_epilogue(steps: Steps, facts: Facts) -> Steps:
+    """Starts the loads of copies that follow a product's loop in front of it."""
+    if facts.parts or facts.stream:
+        return steps
+
+    def change(body: Steps) -> Steps:
+        out: list[Step] = []
+        for k, n in enumerate(body):
+            if isinstance(n, Over) and n.loop and facts.rings(n.loop):
+                behind = takewhile(lambda m: not isinstance(m, Act) and not (isinstance(m, Over) and m.loop), body[k + 1 :])
+                out += [Act(Ask(s)) for m in behind if (s := stmt_of(m)) and not by(m, LoadC) and _waits_packed(facts, s, n.loop)]
+            out.append(n)
+        return tuple(out)
+
+    return bodies(steps, change)
+
+
+def _waits_packed(at: Facts, s: Stmt, loop: Loop) -> bool:
+    t = at.p.tensor(s.srcs[0]) if s.op == "copy" else None
+    elsewhere = s.dst in at.place.shared or s.dst in at.place.staged or at.queue(s.dst) or s.dst not in at.place.layouts
+    if t is None or elsewhere or t.dtype.bytes != 2 or set(t.axes) & set(loop.axes) or (t.guard and t.fill):
         return False
-    return at.vector(at.place.layouts[s.dst], t) % 2 == 0
+    return access_width(at.p, at.place.layouts[s.dst], t) % 2 == 0
 
 
-def _load(at: WarpSpecialisedPrinter, s: Stmt, t: Tensor) -> None:
+def ask(at: WarpSpecialisedPrinter, s: Stmt) -> None:
+    """Prints the loads of a copy; its values are in `at.early`."""
+    t = at.p.tensor(s.srcs[0])
+    assert t is not None
     layout, name = at.place.layouts[s.dst], at.names.fresh(f"{at.names.of(s.dst)}_packed")
     v = at.vector(layout, t)
     at.put(f"unsigned {name}[{layout.registers // 2}];")

@@ -168,7 +168,7 @@ def produce(at: WarpSpecialisedPrinter, body: Iterable[Loop | Stmt]) -> None:
             q = at.of[n.dst]
             started.add(q.name)
             send(at, q)
-        elif at.load_c and at.load_c.copy is n:
+        elif at.load_c and at.load_c.copy is n and not at.load_c.halves:
             with at.block(f"if ({at.stream.begin} == 0)") if at.stream else nullcontext():  # who begins a tile finishes it
                 load_c.send(at, at.load_c)
 

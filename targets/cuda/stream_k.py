@@ -5,6 +5,11 @@ after block takes an equal piece of it: the end of one tile, then the beginning 
 for the blocks behind it in the row, which stored their sums first, and adds them in the order of the row. Blocks stand in the row in
 falling order of their numbers, so that each waits only for blocks that were started before it.
 
+    before   serial r0                 after   serial r0
+               ..                                ..
+             store out = acc                   where this block begins the tile, behind the sums of the others
+                                                 store out = acc
+
     workspace    a flag for each block, then the sums of each block's first piece, in chunks of 16 bytes a thread
 """
 
@@ -15,11 +20,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from autocomp.targets.cuda.facts import Facts
 from autocomp.targets.cuda.team_placer import TEAM
 
 from autocomp.ir.types import F32
 from autocomp.tile.plan import Barrier, Fence, Flag, Reach
 from autocomp.tile.program import Loop, walk
+from autocomp.tile.steps import Over, Scheme, Steps, of_tile
 
 if TYPE_CHECKING:
     from autocomp.targets.cuda.warp_specialised import WarpSpecialisedPrinter
@@ -50,6 +57,28 @@ class StreamK:
     def workspace(self) -> int:
         """Bytes of the workspace."""
         return self.flags + self.blocks * self.bytes
+
+
+@dataclass(frozen=True)
+class Finishes(Scheme):
+    """The end of a tile, which the block does that began it."""
+
+    @property
+    def said(self) -> str:
+        return "where this block begins the tile, behind the sums of the others"
+
+
+def stream_k(steps: Steps, facts: Facts) -> Steps:
+    """Leaves what stands behind the loop to one of the blocks that share out its turns."""
+    stream = facts.stream
+    if stream is None:
+        return steps
+
+    def change(body: Steps) -> Steps:
+        k = next(k for k, n in enumerate(body) if isinstance(n, Over) and n.loop is stream.loop) + 1
+        return (*body[:k], Over(body[k:], None, (Finishes(),)))
+
+    return of_tile(steps, change)
 
 
 def find_stream_k(at: WarpSpecialisedPrinter, blocks: int) -> StreamK | None:

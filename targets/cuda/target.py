@@ -13,6 +13,7 @@ from autocomp.targets.cuda.persistent_rows import emit_rows, planned_rows
 from autocomp.targets.cuda.toolchain import Toolchain
 from autocomp.targets.simt.count import count
 from autocomp.targets.simt.emit import emit, planned
+from autocomp.targets.simt.printer import Printer
 from autocomp.targets.source import KernelSource
 from autocomp.targets.symbols import sizes_apart
 
@@ -76,14 +77,20 @@ class CudaTarget:
     def fits(self, kernel: Kernel, schedule: Schedule) -> None:
         """Raises DoesNotFit or UnsupportedOp for what `emit` refuses: by all that the statements of its plan place, which is not ordered,
         checked or spelt."""
+        self._planned(kernel, schedule)
+
+    def passes(self, kernel: Kernel, schedule: Schedule) -> list[tuple[str, str]]:
+        """The kernel's plan behind each pass: (its name, text). Raises what `emit` would."""
+        return list(self._planned(kernel, schedule).passes())
+
+    def _planned(self, kernel: Kernel, schedule: Schedule) -> Printer:
         warp, team, plain = instructions_of(self.chip.arch)
         program = derive(kernel, schedule)
         if schedule.roles == "warp_specialise":
-            planned_specialised(behind_products(program), schedule, self.chip, team, plain)
-        elif schedule.persistent:
-            planned_rows(program, schedule, self.chip, plain)
-        else:
-            planned(program, schedule, self.chip, warp, plain)
+            return planned_specialised(behind_products(program), schedule, self.chip, team, plain, rounds_products(kernel))[-1]
+        if schedule.persistent:
+            return planned_rows(program, schedule, self.chip, plain)[-1]
+        return planned(program, schedule, self.chip, warp, plain)[-1]
 
     def admit(self, kernel: Kernel, schedule: Schedule) -> frozenset[str]:
         """The directives that take effect. Raises what `emit` would."""

@@ -4,48 +4,64 @@ consumer warpgroup uses its own rows of the operand slot that the tile's last it
 With two places each box but the first two waits until the bulk engine has read the box before the last, and for the other warps to
 know it; with three that is left to the fourth one. The slot is given back in the next tile's first turn, when its stores have been
 read. Where blocks of a cluster share a factor their producers would all wait for that, and copies bind there: not done.
+
+    before   serial r0                           after   serial r0  | the slot of q0 that its last turn read is a third place
+             ...                                         ...
+             each box of 64 x 64, 4 a warpgroup          each box of 64 x 64, 4 a warpgroup  | the same
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import dropwhile
 from typing import TYPE_CHECKING
 
-from autocomp.targets.cuda import interleave_epilogue, queues
+from autocomp.targets.cuda import queues
+from autocomp.targets.cuda.facts import Facts
+from autocomp.targets.cuda.interleave_epilogue import BoxByBox
+from autocomp.targets.cuda.load_c import LoadC
 from autocomp.targets.cuda.team_placer import ROWS
 from autocomp.targets.cuda.tma import CHUNK, Bulk
 from autocomp.targets.cuda.tma_store import BOX_BYTES, PLACES, ThirdStage
-from autocomp.targets.simt.placed import tile_of
 
 from autocomp.tile.plan import Done
 from autocomp.tile.program import Loop, Stmt
+from autocomp.tile.steps import Over, Step, Steps, bodies, by, sayings, stmt_of, told
 
 if TYPE_CHECKING:
     from autocomp.targets.cuda.queues import Queue
     from autocomp.targets.cuda.warp_specialised import WarpSpecialisedPrinter
 
 
-def find_third_stage(at: WarpSpecialisedPrinter, loop: Loop, rest: Sequence[Loop | Stmt]) -> ThirdStage | None:
+def third_epilogue_stage(steps: Steps, facts: Facts) -> Steps:
+    """Lends the slot to a loop of products whose results leave box by box right behind it."""
+    if not facts.persistent or facts.together > 1 or facts.order or facts.stream or facts.parts:
+        return steps
+
+    def change(body: Steps) -> Steps:
+        for k, n in enumerate(body):
+            end = next((m for m in body[k + 1 :] if not ((s := stmt_of(m)) and s.op == "copy")), None)
+            x = _found(facts, n.loop, end) if isinstance(n, Over) and n.loop and end else None
+            if x is not None and end is not None:
+                return tuple(told(m, x) if m is n or m is end else m for m in body)
+        return body
+
+    return bodies(steps, change)
+
+
+def _found(at: Facts, loop: Loop, rest: Step) -> ThirdStage | None:
     """None where a tile's results do not leave in boxes behind maps, where these rows are not a warpgroup's own, or a tile has fewer turns
     than the ring has slots: the turn that waits for this slot tells all warps that it has been read."""
-    mine = [q for q in at.queues if q.loop is loop]
-    rest = list(dropwhile(lambda n: isinstance(n, Stmt) and n.op == "copy", rest))
-    if not at.persistent or at.together > 1 or at.order or at.stream or at.parts or at.load_c or len(mine) != 1 or loop.until is not None:
+    mine, end = at.rings(loop), by(rest, BoxByBox)
+    products = [s for s in loop.body if isinstance(s, Stmt) and s.op == "mma"]
+    if end is None or any(isinstance(x, LoadC) for x in sayings((rest,))) or len(mine) != 1:
         return None
-    end, products = interleave_epilogue.end_of(at, rest), [s for s in loop.body if isinstance(s, Stmt) and s.op == "mma"]
-    if end is None or end.boxes.count < PLACES or len(products) != 1 or at.place.products[products[0]].a not in at.placer.bulk:
+    if end.boxes.count < PLACES or len(products) != 1 or at.place.products[products[0]].a not in at.placer.bulk:
         return None
     product, (queue,) = at.place.products[products[0]], mine
     x = at.placer.bulk[product.a]
     own = x.bytes // at.workers
     alone = type(x) is Bulk and product.waves == (at.workers, 1) and x.chunk == CHUNK and not x.more and own % (ROWS * CHUNK) == 0
     alone = alone and own >= BOX_BYTES and (x.boxes == 1 if x.deep else x.boxes % at.workers == 0)
-    turns = 1
-    for a in loop.axes:
-        n = at.p.extent(a)
-        turns *= -(-n // tile_of(at.p, a)) if isinstance(n, int) else 0
-    found = at.wants("third_epilogue_stage", alone and queue.depth > 1 and turns >= queue.depth)
+    found = alone and at.turns(loop) >= queue.depth > 1
     return ThirdStage(queue.name, queue.depth, x.offset, x.bytes, own) if found else None
 
 

@@ -1,5 +1,7 @@
 """Results by TMA (directive `tma_store`; PTX: cp.async.bulk.tensor to global memory): registers to boxes of up to 64 x 64 results in
 shared memory by stmatrix, then one bulk store a box, clipped at the tensor's edges by the engine.
+
+    before   store out = y               after   store out = y  | by TMA in boxes of 64 x 64, 2 a warpgroup
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
+from autocomp.targets.cuda.facts import Facts
 from autocomp.targets.cuda.tma import tensor_map
 from autocomp.targets.simt.access import contiguous_axis
 from autocomp.targets.simt.digits import along
@@ -24,6 +27,7 @@ from autocomp.ir.affine import Aff
 from autocomp.tile.layout import Layout
 from autocomp.tile.plan import Barrier, Box, Done, Fence
 from autocomp.tile.program import Stmt, Tensor
+from autocomp.tile.steps import Scheme, Step, Steps, each, stmt_of, told
 
 if TYPE_CHECKING:
     from autocomp.targets.cuda.warp_specialised import WarpSpecialisedPrinter
@@ -72,9 +76,31 @@ class Boxes:
 
 
 @dataclass(frozen=True)
-class ThirdStage:
-    """A place for a box that a ring's slot leaves between two tiles (`spare`): the ring and its slots, where the first factor lies in the
-    first of them, bytes of one, and of a warpgroup's rows."""
+class TmaStore(Scheme):
+    """Results leave in boxes."""
+
+    boxes: Boxes
+
+    @property
+    def said(self) -> str:
+        return f"by TMA in boxes of {self.boxes.run} x 64, {self.boxes.count} a warpgroup"
+
+
+def tma_store(steps: Steps, facts: Facts) -> Steps:
+    """Says of each store whose rows allow it how its boxes leave."""
+
+    def change(n: Step) -> Step:
+        s = stmt_of(n)
+        x = find_boxes(facts, s.dst, facts.place.layouts[s.srcs[0]]) if s and s.op == "store" else None
+        return told(n, TmaStore(x)) if x else n
+
+    return each(steps, change)
+
+
+@dataclass(frozen=True)
+class ThirdStage(Scheme):
+    """A place for a box that a ring's slot leaves between two tiles (`third_epilogue_stage`): the ring and its slots, where the first
+    factor lies in the first of them, bytes of one, and of a warpgroup's rows."""
 
     ring: str
     depth: int
@@ -82,24 +108,20 @@ class ThirdStage:
     bytes: int
     own: int
 
+    @property
+    def said(self) -> str:
+        return f"the slot of {self.ring} that its last turn read is a third place for boxes"
+
     def place(self, memory: str, number: str, near: str) -> str:
         """Where box `number` of a warpgroup lies; `near`: its first two places."""
         slot = f"{memory} + {self.offset} + ({self.ring} - 1) % {self.depth} * {self.bytes} + wave / 4 * {self.own}"
         return f"{number} % {PLACES} == {PLACES - 1} ? {slot} : {near} + {number} % {PLACES} * {BOX_BYTES}"
 
 
-def store_boxes(at: WarpSpecialisedPrinter, s: Stmt, maps: Sequence[Stmt] = ()) -> bool:
+def store_boxes(at: WarpSpecialisedPrinter, s: Stmt, x: Boxes, maps: Sequence[Stmt] = ()) -> None:
     """Prints a store through shared memory and the bulk engine: whole lines, clipped at the edges by the engine; `maps`: what makes each
-    box's values just before. False where its rows do not allow it."""
-    layout = at.place.layouts[s.srcs[0]]
-    x = find_boxes(at, s.dst, layout) if "tma_store" in at.directives else None
-    if x is None:
-        return False
-    at.wants("tma_store")
-    number = descriptor_of(at, x)
-    if at.load_c is not None and at.load_c.store is s:
-        at.leave_beside(number)
-        return True
+    box's values just before."""
+    layout, number = at.place.layouts[s.srcs[0]], descriptor_of(at, x)
     stage = STAGE // 2 if x.count == 1 else STAGE
     offset = at.place.reserve(stage * at.teams, ALIGN)
     at.put(f"unsigned char *const box{number} = {at.memory} + {offset} + ({at.side}) * {stage};")
@@ -128,7 +150,6 @@ def store_boxes(at: WarpSpecialisedPrinter, s: Stmt, maps: Sequence[Stmt] = ()) 
         at.plan(place)
         store_box(at, x, s.srcs[0], box)
         send_box(at, x, number, box, place)
-    return True
 
 
 def descriptor_of(at: WarpSpecialisedPrinter, x: Boxes) -> int:
@@ -224,7 +245,7 @@ def _position(at: WarpSpecialisedPrinter, a: Aff, local: dict[str, str]) -> str:
     return index(a, lambda n: f"({' + '.join(x for x in (at.base.get(n), local.get(n)) if x) or '0'})")
 
 
-def find_boxes(at: WarpSpecialisedPrinter, tensor: str, layout: Layout) -> Boxes | None:
+def find_boxes(at: Facts, tensor: str, layout: Layout) -> Boxes | None:
     """How a value that lies as an accumulator is copied from or to a tensor; None where its rows, its type or the tensor do not allow
     boxes."""
     t = at.p.tensor(tensor)

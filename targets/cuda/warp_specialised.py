@@ -11,39 +11,46 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cached_property
 
 from autocomp.targets.cuda import (
     interleave_epilogue,
     load_c,
+    load_c_halves,
     mainloop,
     mma_row_sums,
-    mma_zero_init,
+    passes,
     ping_pong,
+    prefetch_epilogue,
     queues,
     third_epilogue_stage,
     warpgroup_order,
     wgmma,
 )
 from autocomp.targets.cuda.cluster_split_k import add_up, find_cluster_split_k, own_share
-from autocomp.targets.cuda.exp2_scores import Exp2Scores
+from autocomp.targets.cuda.exp2_scores import Based
+from autocomp.targets.cuda.facts import Facts
 from autocomp.targets.cuda.laid import lay_down
-from autocomp.targets.cuda.mma_row_sums import RowSums
+from autocomp.targets.cuda.mma_row_sums import Ones
+from autocomp.targets.cuda.overlapped_loop import print_overlapped
 from autocomp.targets.cuda.prefetch_constants import PrefetchedConstants, find_prefetched_constants, preload, stays
-from autocomp.targets.cuda.prefetch_epilogue import ask, unpack
-from autocomp.targets.cuda.softmax_overlap import overlap_of, print_overlapped
+from autocomp.targets.cuda.softmax_overlap import Overlapped
 from autocomp.targets.cuda.stream_k import find_stream_k, mend, pieces
 from autocomp.targets.cuda.team_placer import TEAM, TeamPlacer, register_budget
-from autocomp.targets.cuda.tma_store import ThirdStage, store_boxes
+from autocomp.targets.cuda.tma_store import ThirdStage, TmaStore, descriptor_of, store_boxes
 from autocomp.targets.cuda.wgmma import Flight
 from autocomp.targets.simt.expressions import literal
 from autocomp.targets.simt.placed import Placement
+from autocomp.targets.simt.placement import ALIGN
 from autocomp.targets.simt.printer import Printer
 from autocomp.targets.simt.thread_partials import defer, settle
 
 from autocomp.errors import UnsupportedOp
+from autocomp.ir.directives import DIRECTIVES, required
 from autocomp.tile.layout import Layout
 from autocomp.tile.plan import Agents, Barrier, Block, Box, ClusterBarrier, Done, Draft, Fence, Inbox, Line, Node, Order, Touch
 from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, walk
+from autocomp.tile.steps import Act, Over, Scheme, Step, Steps, by, show, steps_of, stmt_of
 
 
 class WarpSpecialisedPrinter(Printer):
@@ -70,18 +77,18 @@ class WarpSpecialisedPrinter(Printer):
         self.takers = teams
         self.queues = queues.find_queues(self)
         self.of = {s.dst: q for q in self.queues for s in q.copies}
-        self.gridded = frozenset(first.axes) if isinstance(first, Loop) and first.kind == "grid" else frozenset()
-        self.load_c = load_c.find_load_c(self, room)
+        self.room = room
+        self.forms: list[tuple[str, Steps]] = []  # the steps behind each pass
+        self.load_c: load_c.Beside | None = None
+        self.doing: Step | None = None  # the step being printed
         self.third_stage: ThirdStage | None = None  # where a third box lies
         self.ending = False  # the last products of a tile are being waited for
         self.waited: set[str] = set()
         self.in_turn = False  # products of a step start in the warpgroups' order
-        self.row_sums: RowSums | None = None  # what the product of a loop being printed sums
-        self.exp2_scores: Exp2Scores | None = None  # how its scores come as exponents
+        self.row_sums: Ones | None = None  # what the product of a loop being printed sums
+        self.exp2_scores: Based | None = None  # how its scores come as exponents
         self.narrow = False  # the graph rounds its products to half types
         self.slots: dict[str, tuple[str, str]] = {}  # of a ring whose loop is unrolled: slot and parity by the iteration's number
-        self.empty: set[str] = set()  # accumulators that the next product starts afresh
-        self.afresh: set[str] = set()  # accumulators that the first turn of the next loop starts afresh
         self.turn_of = ""  # the number of the loop's turn being printed, where it may be the first one
         self.flights: list[Flight] = []
         self.started = Draft()  # what all threads do before the roles part
@@ -102,7 +109,28 @@ class WarpSpecialisedPrinter(Printer):
             return n.text or f"ac_barrier_sync(1, {TEAM * self.workers});"
         return super().words(n)
 
+    @cached_property
+    def facts(self) -> Facts:
+        """What passes know."""
+        free = self.room - -(-self.place.bytes // ALIGN) * ALIGN
+        return Facts(self.p, self.place, self.placer, self.directives, tuple(self.queues), self.workers, self.persistent, self.together,
+                     self.parts, self.stream, self.order, free, self.overlaps, self.half and self.narrow)  # fmt: skip
+
+    def schedule(self) -> Steps:
+        """The steps of a tile, as the schedule's passes leave them."""
+        program = steps_of(self.p.body)
+        self.forms = [("tile program", program), *passes.scheduled(program, self.facts)]
+        self.applied |= {x for name, _ in self.forms if name in DIRECTIVES for x in (name, *required(name))}
+        return self.forms[-1][1]
+
+    def passes(self) -> Iterator[tuple[str, str]]:
+        for name, steps in self.forms:
+            yield name, show(self.p, steps)
+        yield from super().passes()
+
     def statements(self) -> None:
+        steps = self.schedule()
+        self.load_c = load_c.reserved(self, steps)
         self.put("extern __shared__ __align__(1024) unsigned char smem[];")
         if self.memory == "own":
             self.put(f"unsigned char *const {self.memory} = ac_own_memory(smem);")
@@ -124,7 +152,7 @@ class WarpSpecialisedPrinter(Printer):
             if self.order:
                 ping_pong.barriers(self, self.order)
             if self.load_c:
-                load_c.barriers(self, self.load_c)
+                (load_c_halves if self.load_c.halves else load_c).barriers(self, self.load_c)
             self.plan(Box("mbarriers", "write", far=True), Fence("ac_barrier_fence();", "mbarriers"))
         if self.parts:
             self.plan(ClusterBarrier("arrive", "ac_cluster_arrive();"))
@@ -142,7 +170,7 @@ class WarpSpecialisedPrinter(Printer):
         self.put(f"ac_registers_claim<{self.budget[1]}>();")
         self.here.put(self.top)
         self.consuming = True
-        self.consume()
+        self.consume(steps)
         if self.stored:
             self.plan(Done(0, "if (threadIdx.x % 128 == 0) ac_bulk_drain();", "stores"))
         self.leave()
@@ -172,19 +200,14 @@ class WarpSpecialisedPrinter(Printer):
             queues.produce(self, body)
             queues.turned(self, None)
 
-    def consume(self) -> None:
+    def consume(self, steps: Steps) -> None:
         """The consuming warpgroups."""
         queues.counters(self)
         self.declare()
-        with self.tiles() as body:
+        with self.tiles():
+            body = steps[0].body if isinstance(steps[0], Over) and steps[0].loop and steps[0].loop.kind == "grid" else steps
             self.waited -= {q.name for q in self.queues if q.loop is None}
             self.returned.clear()
-            if self.order:
-                ping_pong.begin(self, self.order)
-                last = next(k for k, n in enumerate(body) if ping_pong.holds_last(self.order, n)) + 1
-                self.run(body[:last])
-                ping_pong.pass_on(self, self.order)
-                body = body[last:]
             self.run(body)
             if self.persistent:
                 self.settle({f.stmt.dst for f in self.flights})
@@ -237,41 +260,39 @@ class WarpSpecialisedPrinter(Printer):
         return "(team - 1)" if self.order else "wave / 4"
 
     # ---- consumers
-    def run(self, body: Iterable[Loop | Stmt]) -> None:
-        body = list(body)
-        for k, n in enumerate(body):
-            if isinstance(n, Loop):
-                ask(self, n, body[k + 1 :])
-                self.third_stage = third_epilogue_stage.find_third_stage(self, n, body[k + 1 :])
-                self.loop(n)
-                if self.stream and self.stream.loop is n:
-                    with self.block(f"if ({mend(self, self.stream)})"):
-                        self.run(body[k + 1 :])
-                    return
-                continue
-            if n.op == "copy" and n.dst in self.of:
-                continue
-            if interleave_epilogue.finish(self, body[k:]):
-                return
-            if n.op == "fill" and mma_zero_init.starts(self, n, body[k + 1 :]):
-                self.settle({n.dst})
-                continue
-            if n.op != "mma":
-                self.settle({n.dst, *n.srcs})
-            getattr(self, n.op)(n)
+    def run(self, body: Iterable[Loop | Stmt | Step]) -> None:
+        for n in steps_of(body):
+            self.doing = n
+            if isinstance(n, Act):
+                self.act(n.what)
+            elif isinstance(n, Over) and n.loop:
+                self.third_stage = by(n, ThirdStage)
+                self.over_loop(n, n.loop)
+            elif end := by(n, interleave_epilogue.BoxByBox):
+                assert isinstance(n, Over)
+                interleave_epilogue.finish(self, n, end.boxes)
+            elif isinstance(n, Over) and self.stream:
+                with self.block(f"if ({mend(self, self.stream)})"):
+                    self.run(n.body)
+            elif (s := stmt_of(n)) and not self.facts.comes_in_bulk(s):
+                if s.op != "mma":
+                    self.settle({s.dst, *s.srcs})
+                getattr(self, s.op)(s)
+
+    def act(self, what: Scheme) -> None:
+        """What a scheme does beside the program's statements."""
+        if isinstance(what, prefetch_epilogue.Ask):
+            prefetch_epilogue.ask(self, what.copy)
+        elif self.order:
+            (ping_pong.begin if isinstance(what, ping_pong.AwaitTurn) else ping_pong.pass_on)(self, self.order)
 
     def load(self, s: Stmt, t: Tensor) -> None:
         if self.load_c and self.load_c.copy is s:
             load_c.receive(self, self.load_c)
         elif s.dst in self.early:
-            unpack(self, s, t)
+            prefetch_epilogue.unpack(self, s, t)
         else:
             super().load(s, t)
-
-    def leave_beside(self, number: int) -> None:
-        """The store that takes the place of what came beside the product; `number`: of its descriptor."""
-        assert self.load_c is not None
-        load_c.leave(self, self.load_c, number)
 
     def settle(self, names: set[str]) -> None:
         """Wait for the products under way whose accumulators or register factors are touched."""
@@ -331,31 +352,27 @@ class WarpSpecialisedPrinter(Printer):
         tests = [f"{self.names.of(of)}[{r}] <= {literal(float(when.opt('above')), self.bufs[of].dtype)}"
                  for r in range(self.place.layouts[of].registers)]  # fmt: skip
         due = f"!({' && '.join(tests)})"
-        if any(s.op == "reduce" and self.crosses_waves(s) for s, _ in walk(when.body)):
+        if any(s.op == "reduce" and self.facts.crosses_waves(s) for s, _ in walk(when.body)):
             self.plan(Barrier(self.agents, f"const bool {far} = ac_barrier_any(1, {TEAM * self.workers}, {due});"))
         else:
             self.put(f"const bool {far} = ac_any({due});")
         return far
 
-    def crosses_waves(self, s: Stmt) -> bool:
-        """Whether warps exchange their parts of a reduction."""
-        return any(d.axis in s.axis.split(",") for d in self.place.layouts[s.srcs[0]].wave)
-
-    def loop(self, loop: Loop) -> None:
+    def over_loop(self, n: Over, loop: Loop) -> None:
+        """A loop with what schemes say of it."""
         if loop.kind == "when":
             self.settle({x for s, _ in walk(loop.body) for x in (s.dst, *s.srcs)})
             with self.block(f"if ({self.condition(loop)})"):
-                self.run(loop.body)
+                self.run(n.body)
             return
         mine = [q for q in self.queues if q.loop is loop]
         if not mine:
-            super().loop(loop)
+            mainloop.plain(self, n, loop)
             return
-        skew = overlap_of(self, loop)
-        if skew is not None:
+        if skew := by(n, Overlapped):
             self.settle({f.stmt.dst for f in self.flights})
             late = defer(self, loop)
-            made = print_overlapped(self, loop, mine, skew)
+            made = print_overlapped(self, n, loop, mine, skew)
             self.deferred -= made
             settle(self, replace(late, sums=tuple(s for s in late.sums if s.dst not in made)))
             return
@@ -366,8 +383,7 @@ class WarpSpecialisedPrinter(Printer):
             self.settle(names)
             self.flights = carried
         late = defer(self, loop)
-        mainloop.iterate(self, loop, mine)
-        self.afresh.clear()
+        mainloop.iterate(self, n, loop, mine)
         settle(self, late)
         self.flights = [Flight(f.stmt, f.queues if self.persistent else (), True) for f in self.flights]
         if self.parts and self.parts.loop is loop:
@@ -408,8 +424,13 @@ class WarpSpecialisedPrinter(Printer):
                 yield
 
     def store(self, s: Stmt) -> None:
-        if not store_boxes(self, s):
+        sent = by(self.doing, TmaStore) if self.doing else None
+        if sent is None:
             super().store(s)
+        elif self.load_c is not None and self.load_c.store is s:
+            load_c.leave(self, self.load_c, descriptor_of(self, sent.boxes))
+        else:
+            store_boxes(self, s, sent.boxes)
 
     def to_shared(self, s: Stmt, when: list[str] | None = None) -> None:
         raise UnsupportedOp(f"{s.dst} cannot be copied in bulk", where=f"kernel {self.p.name}")

@@ -3,18 +3,40 @@
 Products of one step start behind those of the warpgroup before: each has the units whole, for half as long, and is at its maps while the
 others multiply. Without an order warpgroups that come together stay together. It goes round by named barriers: one warpgroup waits, the
 one before it arrives.
+
+    before   serial r1  | o += mma p, v runs a turn late, ..      after   serial r1  | ..  | warpgroups start its products one behind the ..
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from autocomp.targets.cuda.facts import Facts
+from autocomp.targets.cuda.softmax_overlap import Overlapped
+
 from autocomp.tile.plan import NamedBarrier, Reach
+from autocomp.tile.steps import Scheme, Steps, by, loops, told
 
 if TYPE_CHECKING:
     from autocomp.targets.cuda.warp_specialised import WarpSpecialisedPrinter
 
 PAIR = 256  # threads that meet at a barrier of the order: two warpgroups
+
+
+@dataclass(frozen=True)
+class InOrder(Scheme):
+    """A loop's turns start their products in the warpgroups' order."""
+
+    @property
+    def said(self) -> str:
+        return "warpgroups start its products one behind the other"
+
+
+def warpgroup_order(steps: Steps, facts: Facts) -> Steps:
+    """Orders the products of a loop whose last one runs a turn late, where warpgroups share its tiles."""
+    late = lambda n, loop: by(n, Overlapped) and loop.opt("overlap") == "2" and facts.workers > 1
+    return loops(steps, lambda n, loop: told(n, InOrder()) if late(n, loop) else n)
 
 
 def barrier(at: WarpSpecialisedPrinter, further: int = 0) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from autocomp.targets.cuda.mma_zero_init import Overwrite
 from autocomp.targets.cuda.queues import arrival, ends, last_reader, turn
 from autocomp.targets.cuda.team_placer import Laid
 from autocomp.targets.cuda.tma import Bulk
@@ -17,7 +18,8 @@ from autocomp.targets.simt.expressions import STORED
 from autocomp.targets.simt.placed import Product
 
 from autocomp.tile.plan import Began, Group, Line
-from autocomp.tile.program import Stmt, walk
+from autocomp.tile.program import Stmt, TileProgram, walk
+from autocomp.tile.steps import by, stmt_of
 
 if TYPE_CHECKING:
     from autocomp.targets.cuda.warp_specialised import WarpSpecialisedPrinter
@@ -63,15 +65,15 @@ def issue_product(at: WarpSpecialisedPrinter, s: Stmt, packed: str) -> None:
         at.put(f"ac_keep({sums});")
     at.put("ac_team_fence();")
     call = wrapper(at, pr, bool(packed), bool(sums))
+    first = by(at.doing, Overwrite) if at.doing and stmt_of(at.doing) is s else None
     with at.block(f"for (int kk = 0; kk < {at.steps or pr.steps}; ++kk)", unroll=True), at.over(rm, "m"), at.over(rn, "n"):
         a = f"&{packed}[(m * {pr.steps} + kk) * 4]" if packed else descriptor(at, pr.a, True, pr)
-        keep = "kk > 0" if s.dst in at.empty else f"{at.turn_of} > 0 || kk > 0" if s.dst in at.afresh and at.turn_of else "1"
+        keep = "1" if first is None else "kk > 0" if not first.turn else f"{at.turn_of} > 0 || kk > 0" if at.turn_of else "1"
         more = f"{sums}, " if sums else ""
         at.put(f"{call}({keep}, &{acc}[(m * {rn} + n) * {per}], {more}{a}, {descriptor(at, pr.b, False, pr)});")
     mine = tuple(dict.fromkeys(q.name for name in (pr.a, pr.b) if (q := at.of.get(name)) is not None))
     laid = (*(n for n in (pr.a, pr.b) if n in at.placer.laid), *(("ones",) if sums else ()))
     at.plan(Began(s.dst, mine, laid), Group("ac_team_commit();"))
-    at.empty.discard(s.dst)
     at.flights.append(flight_of(at, s))
 
 
@@ -131,12 +133,12 @@ def _made(x: Bulk | Laid) -> str:
 def deep(at: WarpSpecialisedPrinter, name: str, pr: Product) -> bool:
     """Whether a factor lies along the axes that this product sums."""
     x = at.placer.bulk.get(name)
-    return x is None or (x.deep if len(readers_of(at, name)) == 1 else contiguous_axis(x.view) in [a for a, _ in pr.k])
+    return x is None or (x.deep if len(readers_of(at.p, name)) == 1 else contiguous_axis(x.view) in [a for a, _ in pr.k])
 
 
-def readers_of(at: WarpSpecialisedPrinter, name: str) -> list[Stmt]:
+def readers_of(p: TileProgram, name: str) -> list[Stmt]:
     """The products that read a factor."""
-    return [s for s, _ in walk(at.p.body) if s.op == "mma" and name in s.srcs]
+    return [s for s, _ in walk(p.body) if s.op == "mma" and name in s.srcs]
 
 
 def wrapper(at: WarpSpecialisedPrinter, pr: Product, registers: bool, sums: bool = False) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from autocomp.targets.maca.toolchain import Toolchain
 from autocomp.targets.simt.emit import emit, planned
+from autocomp.targets.simt.printer import Printer
 from autocomp.targets.source import KernelSource
 from autocomp.targets.symbols import sizes_apart
 
@@ -51,8 +52,15 @@ class MacaTarget:
     def fits(self, kernel: Kernel, schedule: Schedule) -> None:
         """Raises DoesNotFit or UnsupportedOp for what `emit` refuses: by all that the statements of its plan place, which is not ordered,
         checked or spelt."""
+        self._planned(kernel, schedule)
+
+    def passes(self, kernel: Kernel, schedule: Schedule) -> list[tuple[str, str]]:
+        """The kernel's plan behind each pass: (its name, text). Raises what `emit` would."""
+        return list(self._planned(kernel, schedule).passes())
+
+    def _planned(self, kernel: Kernel, schedule: Schedule) -> Printer:
         matrix, plain = instructions()
-        planned(derive(kernel, schedule), schedule, self.chip, matrix, plain, counted=True)
+        return planned(derive(kernel, schedule), schedule, self.chip, matrix, plain, counted=True)[-1]
 
     def admit(self, kernel: Kernel, schedule: Schedule) -> frozenset[str]:
         """The directives that take effect. Raises what `emit` would."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence, Set
 from math import prod
 
+from autocomp.targets.simt.placed import tile_of
+
 from autocomp.ir.affine import Aff
 from autocomp.ir.types import Dim, Sym
-from autocomp.tile.layout import Digit
+from autocomp.tile.layout import Digit, Layout
 from autocomp.tile.program import Tensor, TileProgram, walk
 
 
@@ -48,6 +50,18 @@ def vector_width(t: Tensor, axis: str, most: int, extent: Dim) -> int:
     while v > 1 and not _aligned(t, axis, v, extent):
         v //= 2
     return v
+
+
+def access_width(p: TileProgram, layout: Layout, t: Tensor) -> int:
+    """Elements of a view that one access moves under a layout."""
+    first = layout.reg[0] if layout.reg else None
+    if first is None or first.stride != 1 or any(d.axis not in t.axes for d in layout.reg):
+        return 1
+    most = max(1, 16 // t.dtype.bytes)
+    v = vector_width(t, first.axis, min(first.count, most), p.extent(first.axis))
+    while v > 1 and (first.count % v or tile_of(p, first.axis) % v):
+        v //= 2
+    return max(v, run_width(t, layout.reg, most, {x: p.extent(x) for x in t.axes if x in layout.axes()}))
 
 
 def run_width(t: Tensor, digits: Sequence[Digit], most: int, extents: Mapping[str, Dim]) -> int:

@@ -6,13 +6,13 @@ memory they touch that others see, and barriers are placed when all of them are 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from math import gcd, prod
 
 from autocomp.targets.cpu.flat import dim_text
 from autocomp.targets.cpu.names import c_name
 from autocomp.targets.simt import copies, direct_mainloop, prefetch_behind_reduction, products, scans, thread_partials, trees, turned
-from autocomp.targets.simt.access import read_once, run_width, vector_width
+from autocomp.targets.simt.access import access_width, read_once
 from autocomp.targets.simt.coordinates import Coordinates
 from autocomp.targets.simt.digits import digit, linear, register
 from autocomp.targets.simt.expressions import STORED, Scalar, held, literal, only_quotients
@@ -71,6 +71,11 @@ class Printer(Coordinates):
         plan = synchronise(self.whole.done(), self.agents)
         require(plan, self.p.name, self.takers)
         return spell(plan, self.words)
+
+    def passes(self) -> Iterator[tuple[str, str]]:
+        """The plan that `statements` wrote as text, and behind each pass over it: (the pass' name, text)."""
+        for name, plan in (("write", self.whole.done()), ("synchronise", synchronise(self.whole.done(), self.agents))):
+            yield name, "\n".join(spell(plan, self.words, 0)) + "\n"
 
     agents, takers = "block", 1  # the threads that share memory, in a plan's words; how many of them take tiles by turns
 
@@ -373,14 +378,7 @@ class Printer(Coordinates):
 
     def vector(self, layout: Layout, t: Tensor) -> int:
         """Elements that one access moves under a layout."""
-        first = layout.reg[0] if layout.reg else None
-        if first is None or first.stride != 1 or any(d.axis not in t.axes for d in layout.reg):
-            return 1
-        extent = self.p.extent(first.axis)
-        v = vector_width(t, first.axis, min(first.count, max(1, 16 // t.dtype.bytes)), extent)
-        while v > 1 and (first.count % v or tile_of(self.p, first.axis) % v):
-            v //= 2
-        return max(v, run_width(t, layout.reg, max(1, 16 // t.dtype.bytes), {x: self.p.extent(x) for x in t.axes if x in layout.axes()}))
+        return access_width(self.p, layout, t)
 
     def fill(self, s: Stmt) -> None:
         b = self.bufs[s.dst]

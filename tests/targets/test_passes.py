@@ -1,0 +1,170 @@
+"""Passes over a plan, each by itself: the steps in front of it and behind it, as a diff."""
+
+from __future__ import annotations
+
+from difflib import unified_diff
+from functools import lru_cache
+
+import pytest
+from autocomp.targets import load_target
+from autocomp.targets.cuda.passes import PASSES
+
+import autocomp
+from autocomp.errors import DoesNotFit
+from autocomp.frontends.text import parse
+from autocomp.ir.directives import DIRECTIVES, complete, required
+from autocomp.ir.kernel import Kernel
+from tests.helpers.covers import cover_of
+from tests.helpers.device_graphs import attention, graph
+from tests.helpers.schedules import by_hand
+
+TEAM = {"roles": "warp_specialise", "workers": 2, "stages": 4, "persistent": True}
+TILE, BOX = {"i0": 128, "i1": 64, "r0": 64}, {"i0": 128, "i1": 256, "r0": 64}
+LONG = {"x": "f16[136, 520]", "w": "f16[520, 264]", "r": "f16[136, 264]"}
+ADD = graph(LONG, "%0 = matmul(x, w)\n%1 = add(%0, r)")
+ODD = graph(LONG | {"r": "f16[136, 266]"}, "%0 = matmul(x, w)\n%1 = slice(r, starts=[0, 0], limits=[136, 264], steps=[1, 1])\n"
+            "%2 = add(%0, %1)")  # fmt: skip
+GELU = graph({"x": "f16[264, 264]", "w": "f16[264, 264]"}, "%0 = matmul(x, w)\n%1 = gelu(%0)")
+HEADS = attention(1, 2, 256, 64), {"i0": 1, "i1": 128, "r1": 64}, {**TEAM, "stages": 2, "softmax_overlap": 2, "rescale_threshold": 14}
+CASES = {  # of each pass: graph, tile, the schedule's other fields, what is asked for beside it; the diff
+    "load_c": (ADD, TILE, TEAM, (), """
+   in0_t = copy in0
++    | of in0_t, by TMA through 2 slots of 16384 bytes
+   add_t = map in0_t + cast(f16, acc)
+   store out0 = add_t
++    | of in0_t, by TMA through 2 slots of 16384 bytes
+"""),
+    "load_c_halves": (ADD, BOX, TEAM, ("interleave_epilogue",), """
+   pipelined r0 stages=4
++    | asks for the first half before turn 2
++    | takes its first half and asks for the second before turn 4
+     in1_t = copy in1
+   in0_t = copy in0
++    | of in0_t, by TMA through half a slot of 65536 bytes
+   add_t = map in0_t + cast(f16, acc)
+   store out0 = add_t
++    | of in0_t, by TMA through half a slot of 65536 bytes
+"""),
+    "tma_store": (ADD, TILE, TEAM, (), """
+   store out0 = add_t
++    | by TMA in boxes of 64 x 64, 1 a warpgroup
+"""),
+    "interleave_epilogue": (GELU, BOX, TEAM, (), """
+     acc += mma in0_t, in1_t
+-  gelu_t = map gelu(cast(f16, acc))
+-  store out0 = gelu_t
+-    | by TMA in boxes of 64 x 64, 4 a warpgroup
++  each box of 64 x 64, 4 a warpgroup
++    gelu_t = map gelu(cast(f16, acc))
++    store out0 = gelu_t
++      | by TMA in boxes of 64 x 64, 4 a warpgroup
+"""),
+    "third_epilogue_stage": (GELU, BOX, TEAM, (), """
+   pipelined r0 stages=4
++    | the slot of q0 that its last turn read is a third place for boxes
+     in0_t = copy in0
+   each box of 64 x 64, 4 a warpgroup
++    | the slot of q0 that its last turn read is a third place for boxes
+     gelu_t = map gelu(cast(f16, acc))
+"""),
+    "prefetch_epilogue": (ODD, TILE, TEAM, (), """
+   acc = fill 0.0
++  loads of in2_t start, packed
+   pipelined r0 stages=4
+"""),
+    "mma_zero_init": (GELU, TILE, TEAM, (), """
+ grid i0, i1 persistent=yes
+-  acc = fill 0.0
+   pipelined r0 stages=4
+     acc += mma in0_t, in1_t
++      | its first turn overwrites
+   gelu_t = map gelu(cast(f16, acc))
+"""),
+    "short_last_step": (GELU, TILE, TEAM, (), """
+   pipelined r0 stages=4
++    | its last turn takes 1 step in depth
+     in0_t = copy in0
+"""),
+    "ping_pong": (GELU, TILE, TEAM | {"ping_pong": True}, (), """
+ grid i0, i1 persistent=yes
++  await this warpgroup's turn
+   acc = fill 0.0
+     acc += mma in0_t, in1_t
++  let the next warpgroup begin
+   gelu_t = map gelu(cast(f16, acc))
+"""),
+    "stream_k": (GELU, TILE, TEAM | {"stream_k": True}, (), """
+     acc += mma in0_t, in1_t
+-  gelu_t = map gelu(cast(f16, acc))
+-  store out0 = gelu_t
++  where this block begins the tile, behind the sums of the others
++    gelu_t = map gelu(cast(f16, acc))
++    store out0 = gelu_t
+"""),
+    "softmax_overlap": (*HEADS, (), """
+   pipelined r1 stages=2 overlap=2
++    | o += mma p_n, in2_t runs a turn late, beside the maps of the next
+     in1_t = copy in1
+"""),
+    "unroll_ring": (*HEADS, (), """
+     | o += mma p_n, in2_t runs a turn late, beside the maps of the next
++    | unrolled 2 times, so that slots are constants
+     in1_t = copy in1
+"""),
+    "warpgroup_order": (*HEADS, (), """
+     | o += mma p_n, in2_t runs a turn late, beside the maps of the next
++    | warpgroups start its products one behind the other
+     in1_t = copy in1
+"""),
+    "mma_row_sums": (*HEADS, (), """
+     | o += mma p_n, in2_t runs a turn late, beside the maps of the next
++    | l += the same product by columns of ones
+     in1_t = copy in1
+"""),
+    "exp2_scores": (*HEADS, (), """
+     | l += the same product by columns of ones
++    | in0_t is scaled by 0.1803 before, weights are powers of two
+     in1_t = copy in1
+"""),
+}  # fmt: skip
+
+
+@lru_cache
+def kernel_of(text: str) -> Kernel:
+    if text == HEADS[0]:  # its online softmax is made by rules that a cover alone has not
+        return autocomp.optimize(text, target="cuda:h200", cache=False).calls.calls[0].kernel
+    return cover_of(parse(text)).calls[0].kernel
+
+
+def changes(name: str, without: bool = False) -> str:
+    """What a pass changes in its case, as a diff; `without`: where its directive is not asked for."""
+    text, tile, fields, beside, _ = CASES[name]
+    asked = complete({name, *required(name), *beside} & DIRECTIVES.keys()) if name in DIRECTIVES else ()
+    schedule = by_hand(tile, **fields, directives=complete(set(asked) - {name}) if without else asked)
+    try:
+        forms = load_target("cuda:h200").passes(kernel_of(text), schedule)
+    except DoesNotFit:  # an operand that comes neither in halves nor whole
+        return ""
+    k = next((k for k, (by, _) in enumerate(forms) if by == name), 0)
+    if k == 0:
+        return ""
+    lines = list(unified_diff(forms[k - 1][1].splitlines(), forms[k][1].splitlines(), lineterm="", n=1))[2:]
+    return "".join(f"{line}\n" for line in lines if not line.startswith("@@"))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_pass_changes_these_steps(name):
+    assert changes(name) == CASES[name][-1].lstrip("\n")
+
+
+@pytest.mark.parametrize("name", CASES.keys() & DIRECTIVES.keys())
+def test_what_is_not_asked_for_is_not_done(name):
+    assert changes(name, without=True) == ""
+
+
+def test_each_pass_has_its_case_its_name_and_a_docstring_that_shows_it():
+    assert {p.__name__ for p in PASSES} == CASES.keys()
+    for p in PASSES:
+        assert p.__module__.endswith(f".{p.__name__}") and p.__doc__
+        doc = __import__(p.__module__, fromlist=["_"]).__doc__
+        assert "before" in doc and "after" in doc, p.__name__
