@@ -5,9 +5,11 @@
 Samples are those of `torch.testing._internal.common_methods_invocations.op_db`, exported with torch.export and compiled for this CPU.
 Columns: generated (right, all of it in generated code), opaque (right, a data-dependent operator ran through its NumPy reference),
 refused (an AutocompError that says why), wrong, crashed; beside them, and no part of a share, what torch itself does not export (it is
-not traceable, or its result's size depends on data). Floats are compared with the same operator in float64, with a bound from the dtype,
-torch's own error in that dtype and the largest element; integers and bools exactly. Each operator runs in a worker process with a time
-limit, so that its crash counts as a crash and nothing else. Exit 1 if anything is wrong or crashed.
+not traceable, or its result's size depends on data), and how many of the refused ones have, after torch's decompositions, an operator
+beyond the core ATen set or a dtype that is none of ours. Two shares are printed: of all samples, and of those within the core set.
+Floats are compared with the same operator in float64, with a bound from the dtype, torch's own error in that dtype and the largest
+element; integers and bools exactly. Each operator runs in a worker process with a time limit, so that its crash
+counts as a crash and nothing else. Exit 1 if anything is wrong or crashed.
 """
 
 from __future__ import annotations
@@ -77,20 +79,24 @@ def judging(meaning: bool) -> Judge:
     return lambda case: judge_operator(by_name[case[0]], case[1], case[2], meaning)
 
 
-def judge_operator(op: Any, dtype: str, most: int, meaning: bool = False) -> list[tuple[str, str]]:
-    """(outcome, reason) of each of an operator's samples in a dtype, at most `most` of them."""
+Judged = tuple[str, str, str]
+"""(outcome, reason, what in the decomposed graph is beyond the core ATen set)"""
+
+
+def judge_operator(op: Any, dtype: str, most: int, meaning: bool = False) -> list[Judged]:
+    """Of each of an operator's samples in a dtype, at most `most` of them."""
     import torch
 
     torch.manual_seed(0)
     try:
         samples = list(op.sample_inputs("cpu", getattr(torch, DTYPES[dtype]), requires_grad=False))
     except Exception as e:  # the table's own limits
-        return [("torch", _line(e))]
+        return [("torch", _line(e), "")]
     return [judge(op, samples[k], meaning) for k in spread(len(samples), most)]
 
 
-def judge(op: Any, sample: Any, meaning: bool = False) -> tuple[str, str]:
-    """(outcome, reason) of one sample; with `meaning` the imported graph is evaluated by NumPy and nothing is compiled."""
+def judge(op: Any, sample: Any, meaning: bool = False) -> Judged:
+    """One sample; with `meaning` the imported graph is evaluated by NumPy and nothing is compiled."""
     import torch
     from torch.utils import _pytree as pytree
 
@@ -110,36 +116,61 @@ def judge(op: Any, sample: Any, meaning: bool = False) -> tuple[str, str]:
     try:
         want = _tensors(module(*(t.clone() for t in given)))
     except Exception as e:
-        return "torch", _line(e)
+        return "torch", _line(e), ""
     if not given or not want:
-        return "torch", "it takes or gives no tensor"
-    return _compared(module, given, want, meaning, op.name in ORDERS, "empty" in op.name)
+        return "torch", "it takes or gives no tensor", ""
+    from autocomp.errors import AutocompError
+    from autocomp.frontends.torch.exported import decompose, export
+
+    try:
+        program = decompose(export(module, tuple(given)), op.name)
+    except AutocompError as e:
+        return ("torch" if "cannot export" in e.what else "refused"), _line(e), ""
+    outcome, reason = _compared(program, module, given, want, meaning, op.name in ORDERS, "empty" in op.name)
+    return outcome, reason, beyond(program)
 
 
-def _compared(module: Any, given: list[Any], want: list[Any], meaning: bool, orders: bool, unset: bool) -> tuple[str, str]:
+def beyond(program: Any) -> str:
+    """An operator of a decomposed program that is not in the core ATen set, or a dtype that is none of ours; "" where there is none. What
+    the front end keeps from decomposition counts as what it would have become."""
+    import torch
+
+    from autocomp.frontends.torch.export import DTYPE
+    from autocomp.frontends.torch.exported import KEPT
+
+    for n in program.graph.nodes:
+        dtype = str(getattr(n.meta.get("val"), "dtype", "")).removeprefix("torch.")
+        if dtype and dtype not in DTYPE:
+            return dtype
+        if isinstance(n.target, torch._ops.OpOverload) and n.target.namespace == "aten" and torch.Tag.core not in n.target.tags \
+                and str(n.target).removeprefix("aten.") not in KEPT and not n.target.is_view:  # fmt: skip
+            return str(n.target)
+    return ""
+
+
+def _compared(program: Any, module: Any, given: list[Any], want: list[Any], meaning: bool, orders: bool, unset: bool) -> tuple[str, str]:
     """`orders`: indices are any order of equal elements; `unset`: elements are whatever was in memory."""
     import torch
 
     import autocomp
     from autocomp.errors import AutocompError
-    from autocomp.frontends.torch.export import load_torch
+    from autocomp.frontends.torch.export import Reader
     from autocomp.ir.reference import evaluate
 
     try:
+        graph = Reader(program, "sample").graph()
         if meaning:
-            graph = load_torch(module, tuple(given))
             with np.errstate(all="ignore"):
                 feed = {n.attrs["name"]: _array(t) for n, t in zip(graph.inputs, given, strict=True)}
                 apart = {w.output for w in graph.written if not w.returned}
                 got = [y for name, y in evaluate(graph, feed, float64=False).items() if name not in apart]
                 opaque = False
         else:
-            program = autocomp.optimize(module, example_inputs=tuple(given))
-            answer = program(*(_array(t) for t in given))
-            got, opaque = list(answer) if isinstance(answer, tuple) else [answer], any(k.bound == "opaque" for k in program.kernels)
+            compiled = autocomp.optimize(graph)
+            answer = compiled(*(_array(t) for t in given))
+            got, opaque = list(answer) if isinstance(answer, tuple) else [answer], any(k.bound == "opaque" for k in compiled.kernels)
     except AutocompError as e:
-        refused = str(e)
-        return ("torch" if "torch.export" in refused and "cannot" in refused else "refused"), _line(refused)
+        return "refused", _line(e)
     except Exception as e:
         return "crashed", f"{type(e).__name__}: {_line(e)}"
     if len(got) != len(want):
@@ -222,16 +253,20 @@ def _line(e: object) -> str:
 
 # ---- output
 def table(rows: list[dict[str, Any]]) -> str:
-    """By operator, then by dtype, then all: how many samples had which outcome; shares leave out what torch does not export."""
+    """By operator, then by dtype, then all, then those within the core set: how many samples had which outcome; shares leave out what torch
+    does not export."""
     by: dict[str, Counter[str]] = {}
     for r in rows:
         by.setdefault(r["op"], Counter())[r["outcome"]] += 1
-    lines = [f"{'operator':44}" + "".join(f"{o:>10}" for o in OUTCOMES)]
-    lines += [f"{op[:43]:44}" + "".join(f"{by[op][o] or '':>10}" for o in OUTCOMES) for op in sorted(by)]
-    for dtype in [*sorted({r["dtype"] for r in rows}), ""]:
-        mine = Counter(r["outcome"] for r in rows if dtype in ("", r["dtype"]))
+        by[r["op"]]["beyond"] += bool(r["beyond"] and r["outcome"] == "refused")
+    columns = (*OUTCOMES, "beyond")
+    lines = [f"{'operator':44}" + "".join(f"{o:>10}" for o in columns)]
+    lines += [f"{op[:43]:44}" + "".join(f"{by[op][o] or '':>10}" for o in columns) for op in sorted(by)]
+    of = {d: [r for r in rows if r["dtype"] == d] for d in sorted({r["dtype"] for r in rows})}
+    for name, those in {**of, "all": rows, "within the core ATen set": [r for r in rows if not r["beyond"]]}.items():
+        mine = Counter(r["outcome"] for r in those)
         counted = max(1, sum(mine[o] for o in COUNTED))
-        lines.append(f"{dtype or 'all':44}" + "".join(f"{mine[o]:>10}" for o in OUTCOMES))
+        lines.append(f"{name:44}" + "".join(f"{mine[o]:>10}" for o in OUTCOMES))
         lines.append(f"{'':44}" + "".join(f"{mine[o] / counted:>10.1%}" for o in COUNTED))
     return "\n".join(lines)
 
@@ -258,12 +293,13 @@ def main() -> int:
         todo = [t for t in todo if t[:2] in bad]
     todo = [t for _, t in shard(todo, args.shard)]
     answers = apart.run(todo, judging, (args.meaning,), args.limit, args.jobs, lambda t: f"{t[0]} {t[1]}")
-    rows = [{"op": op, "dtype": dtype, "outcome": outcome, "reason": reason} for (op, dtype, _), (alive, answer) in
-            zip(todo, answers, strict=True) for outcome, reason in (answer if alive else [("crashed", answer)])]  # fmt: skip
+    rows = [{"op": op, "dtype": dtype, "outcome": outcome, "reason": reason, "beyond": beyond_core}
+            for (op, dtype, _), (alive, answer) in zip(todo, answers, strict=True)
+            for outcome, reason, beyond_core in (answer if alive else [("crashed", answer, "")])]  # fmt: skip
     print(table(rows))
     for r in rows:
         if r["outcome"] in ("wrong", "crashed") or (args.reasons and r["outcome"] == "refused"):
-            print(f"{r['outcome']:8} {r['op']} {r['dtype']}: {r['reason']}")
+            print(f"{r['outcome']:8} {r['op']} {r['dtype']}: {r['reason']}", f"(beyond the core set: {r['beyond']})" if r["beyond"] else "")
     if args.json:
         args.json.write_text(json.dumps(rows, indent=1))
     return 1 if any(r["outcome"] in ("wrong", "crashed") for r in rows) else 0

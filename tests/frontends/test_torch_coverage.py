@@ -36,7 +36,7 @@ def worker():
 def test_samples(worker, name, dtype):
     alive, rows = worker.judge((name, dtype, 3))
     assert alive, rows
-    count = Counter(outcome for outcome, _ in rows)
+    count = Counter(outcome for outcome, _, _ in rows)
     assert not count["wrong"] and not count["crashed"], rows
     assert count["generated"] >= RIGHT[name, dtype], rows
 

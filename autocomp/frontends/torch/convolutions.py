@@ -21,3 +21,50 @@ def _conv(c: Call, x: Node, w: Node, bias: Node | None = None, stride: Any = 1, 
     else:
         y = c.op("conv", x, w, strides=strides, lo=pads, hi=pads, dilations=dilations, groups=groups)
     return y if bias is None else c.op("add", y, c.op("reshape", bias, shape=(*bias.type.shape, *[1] * n)))
+
+
+@row("convolution_backward")
+def _backward(c: Call, grad: Node, x: Node, w: Node, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, more: Any,
+              groups: int, wanted: Any) -> tuple[Node | None, ...]:  # fmt: skip
+    """The gradients of x, of the weights and of the bias: convolutions too, the first of the other direction, the second of x by the
+    gradient over the batch. What is wanted and read is computed."""
+    n = w.type.rank - 2
+    for t in (grad.type, x.type, w.type):
+        if not t.is_static:
+            raise c.refuse(f"is the gradient of {x.type} by {w.type}", "fix the dimensions")
+    if 0 in (*grad.type.shape, *x.type.shape, *w.type.shape):
+        raise c.refuse(f"has no elements: {x.type} by {w.type}")
+    s, p, d = (per_axis(n, v) for v in (stride, padding, dilation))
+    gx = gw = gb = None
+    if wanted[0] and 0 in c.read:
+        gx = _of_data(c, grad, x, w, s, p, d, transposed, groups)
+    if wanted[1] and 1 in c.read:
+        large, small = (grad, x) if transposed else (x, grad)
+        gw = _of_weights(c, large, small, w, s, p, d, groups)
+    if wanted[2] and 2 in c.read:
+        gb = c.op("reduce_sum", grad, axes=(0, *range(2, n + 2)), keepdims=False)
+    return gx, gw, gb
+
+
+def _of_data(c: Call, grad: Node, x: Node, w: Node, s: Any, p: Any, d: Any, transposed: bool, groups: int) -> Node:
+    """The upper padding is what makes the result as large as x: windows need not reach its end."""
+    kernel, sizes, outs = w.type.shape[2:], x.type.shape[2:], grad.type.shape[2:]
+    if transposed:
+        hi = tuple((m - 1) * a + e * (k - 1) + 1 - b - o for m, a, e, k, b, o in zip(sizes, s, d, kernel, p, outs))
+        return c.op("conv", grad, w, strides=s, lo=p, hi=hi, dilations=d, groups=groups)
+    hi = tuple((o - 1) * a + e * (k - 1) + 1 - b - m for m, a, e, k, b, o in zip(sizes, s, d, kernel, p, outs))
+    return c.op("conv_transpose", grad, w, strides=s, lo=p, hi=hi, dilations=d, groups=groups)
+
+
+def _of_weights(c: Call, large: Node, small: Node, w: Node, s: Any, p: Any, d: Any, groups: int) -> Node:
+    """gw[o, i, k] = sum over n, j of small[n, o, j] large[n, i, j s + k d - p]: a convolution in which the batch is what is summed, strides
+    are dilations and dilations strides."""
+    batch, many, *sizes = large.type.shape
+    _, _, *outs = small.type.shape
+    kernel, rest = w.type.shape[2:], range(3, 3 + len(sizes))
+    hi = tuple(a * (o - 1) + 1 + e * (k - 1) - m - b for m, a, e, k, b, o in zip(sizes, s, d, kernel, p, outs))
+    x = c.op("reshape", large, shape=(batch, groups, many // groups, *sizes))  # type: ignore[operator]
+    x = c.op("reshape", c.op("transpose", x, perm=(2, 1, 0, *rest)), shape=(many // groups, groups * batch, *sizes))  # type: ignore[operator]
+    by = c.op("transpose", small, perm=(1, 0, *range(2, 2 + len(sizes))))
+    y = c.op("conv", x, by, strides=d, lo=p, hi=hi, dilations=s, groups=groups)
+    return c.op("transpose", y, perm=(1, 0, *range(2, 2 + len(sizes))))

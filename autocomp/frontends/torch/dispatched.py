@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from autocomp.frontends.torch.call import TABLE, Call, row
-from autocomp.frontends.torch.normalisation import centred, wide
 from autocomp.ir.node import Node
 
 FUSED = "_scaled_dot_product_"
@@ -41,17 +40,3 @@ def _efficient(c: Call, q: Node, k: Node, v: Node, bias: Node | None, sums: bool
 def _cudnn(c: Call, q: Node, k: Node, v: Node, bias: Node | None, sums: bool, dropout: float = 0.0, is_causal: bool = False,
            debug: bool = False, scale: float | None = None) -> Any:  # fmt: skip
     return _attention(c, q, k, v, bias, dropout, is_causal, scale)
-
-
-_alone = TABLE["native_layer_norm"]
-
-
-@row("native_layer_norm")
-def _layer_norm(c: Call, x: Node, shape: list[int], w: Node | None = None, b: Node | None = None, eps: float = 1e-5) -> Any:
-    """With the mean and the inverse deviation, where the way back reads them."""
-    if not c.read - {0}:
-        return _alone(c, x, shape, w, b, eps)
-    y, mean, inverse = centred(c, wide(c, x), tuple(range(x.type.rank - len(shape), x.type.rank)), eps)
-    y = y if w is None else c.op("mul", y, c.cast(w, y.type.dtype))
-    y = y if b is None else c.op("add", y, c.cast(b, y.type.dtype))
-    return (c.cast(y, x.type.dtype), *(c.cast(v, t.dtype) for v, t in zip((mean, inverse), c.outs[1:])))

@@ -33,6 +33,7 @@ from autocomp.frontends.torch import (  # noqa: F401  (their rows stand in TABLE
     sampling,
     special,
     views,
+    window_gradients,
     writing,
 )
 from autocomp.frontends.torch.call import TABLE, Call
@@ -226,8 +227,9 @@ class Reader:
         kinds = {a.name: a.type for a in node.target._schema.arguments} if hasattr(node.target, "_schema") else {}
         args = [self.argument(a, where, k) for a, k in zip_longest(node.args, [*kinds.values()][: len(node.args)])]
         kwargs = {k: self.argument(v, where, kinds.get(k)) for k, v in node.kwargs.items() if k not in NOT_VALUES}
+        several = self.several(node)
         try:
-            value = lower(Call(self.b, name, out, where, *self.several(node), dense=_dense(node)), *args, **kwargs)
+            value = lower(Call(self.b, name, out, where, *several, dense=_dense(node)), *args, **kwargs)
         except UnsupportedOp:
             raise
         except AutocompError as e:
@@ -236,9 +238,11 @@ class Reader:
             given = ", ".join([*map(str, node.args), *(f"{k}={v}" for k, v in node.kwargs.items())])
             raise UnsupportedOp(f"ATen operator '{node.target}' with arguments ({given})", where=where,
                                 hint="write it with others") from e  # fmt: skip
-        if isinstance(value, Node) and out is not None and value.type != out:
-            raise UnsupportedOp(f"ATen operator '{node.target}' with these arguments gives {out}, its row {value.type}", where=where,
-                                hint="write it with others")  # fmt: skip
+        types, _ = several
+        for v, t in zip(value, types) if isinstance(value, tuple) else ((value, out),):
+            if isinstance(v, Node) and t is not None and v.type != t:
+                raise UnsupportedOp(f"ATen operator '{node.target}' with these arguments gives {t}, its row {v.type}", where=where,
+                                    hint="write it with others")  # fmt: skip
         for v in value if isinstance(value, tuple) else (value,):
             if isinstance(v, Node):
                 self.b.locations.setdefault(v, where)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -20,16 +21,31 @@ def _batch_norm(c: Call, x: Node, w: Node | None, b: Node | None, mean: Any, var
     shape = (x.type.shape[1],)
     one = lambda v, fill: c.op("broadcast", c.b.const(fill, mean.type.dtype), shape=shape) if v is None else v
     y = c.op("batch_norm", x, one(w, 1), one(b, 0), mean, var, eps=eps)
-    return y if c.name == "batch_norm" else (y, None, None)
+    return y if c.name == "batch_norm" else (y, *_unset(c, c.outs[1:]))
+
+
+def _unset(c: Call, types: Sequence[Any]) -> list[Node]:
+    """Results that torch leaves empty."""
+    return [c.op("broadcast", c.b.const(0, t.dtype), shape=t.shape) for t in types]
 
 
 @row("native_layer_norm", "layer_norm")
 def _layer_norm(c: Call, x: Node, shape: list[int], w: Node | None = None, b: Node | None = None, eps: float = 1e-5, *_: Any) -> Any:
     axes = tuple(range(x.type.rank - len(shape), x.type.rank))
+    if c.read - {0}:
+        return _with_statistics(c, x, axes, w, b, eps)
     own = x.type.shape[x.type.rank - len(shape) :]
     one = lambda v, fill: c.op("broadcast", c.b.const(fill, x.type.dtype), shape=own) if v is None else v
     y = c.op("layer_norm", x, one(w, 1), one(b, 0), axes=axes, eps=eps)
     return y if c.name == "layer_norm" else (y, None, None)
+
+
+def _with_statistics(c: Call, x: Node, axes: tuple[int, ...], w: Node | None, b: Node | None, eps: float) -> tuple[Node, ...]:
+    """A layer norm with the mean and the inverse deviation."""
+    y, mean, inverse = centred(c, wide(c, x), axes, eps)
+    y = y if w is None else c.op("mul", y, c.cast(w, y.type.dtype))
+    y = y if b is None else c.op("add", y, c.cast(b, y.type.dtype))
+    return c.cast(y, x.type.dtype), *(c.cast(v, t.dtype) for v, t in zip((mean, inverse), c.outs[1:]))
 
 
 @row("rms_norm")
@@ -44,20 +60,22 @@ def _rms_norm(c: Call, x: Node, shape: list[int], w: Node | None = None, eps: fl
 def _batch_statistics(c: Call, x: Node, w: Node | None, b: Node | None, *rest: Any) -> Any:
     """With the statistics of the batch; running ones, where given, move toward them by the momentum, variances with n - 1."""
     *running, training, momentum, eps = rest
-    if not training:
-        raise c.refuse("reads running statistics in a form for training", "export the model in eval mode")
+    as_torch = lambda *values: tuple(v if v is None else c.cast(v, t.dtype) for v, t in zip(values, c.outs, strict=True))
+    if not training:  # statistics are read, none are kept
+        one = lambda v, fill: c.op("broadcast", c.b.const(fill, running[0].type.dtype), shape=running[0].type.shape) if v is None else v
+        y = c.op("batch_norm", x, one(w, 1), one(b, 0), *running, eps=eps)
+        return as_torch(y, *_unset(c, c.outs[1:3]), *(running if len(c.outs) > 3 else ()))
     y, mean, inverse = _of_batch(c, x, w, b, eps)
     if not running:
-        return y, mean, inverse
+        return as_torch(y, mean, inverse)
     if any(not isinstance(d, int) for d in x.type.shape):
         raise c.refuse(f"keeps running statistics of {x.type}", "fix its dimensions")
     n = prod(x.type.shape) // x.type.shape[1]  # type: ignore[arg-type, operator]
     number = lambda v: c.b.const(v, mean.type.dtype)
     var = c.op("sub", c.op("div", number(1), c.op("mul", inverse, inverse)), number(eps))
     var = c.op("mul", var, number(n / max(n - 1, 1)))
-    moved = lambda old, new: c.cast(c.op("add", c.op("mul", c.cast(old, new.type.dtype), number(1 - momentum)),
-                                         c.op("mul", new, number(momentum))), old.type.dtype)  # fmt: skip
-    return y, mean, inverse, moved(running[0], mean), moved(running[1], var)
+    moved = lambda old, new: c.op("add", c.op("mul", c.cast(old, new.type.dtype), number(1 - momentum)), c.op("mul", new, number(momentum)))
+    return as_torch(y, mean, inverse, moved(running[0], mean), moved(running[1], var))
 
 
 def _of_batch(c: Call, x: Node, w: Node | None, b: Node | None, eps: float) -> tuple[Node, ...]:

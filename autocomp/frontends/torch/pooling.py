@@ -79,7 +79,7 @@ def _avg_pool(c: Call, x: Node, kernel: Any, stride: Any = None, padding: Any = 
 
 
 # ---- adaptive pools: out window o of an axis of n begins at floor(o n / out) and ends before ceil((o + 1) n / out)
-def _spans(c: Call, n: int, out: int) -> tuple[np.ndarray, np.ndarray]:
+def adaptive_spans(n: int, out: int) -> tuple[np.ndarray, np.ndarray]:
     o = np.arange(out)
     return o * n // out, -(-(o + 1) * n // out)
 
@@ -91,7 +91,7 @@ def _windows(c: Call, x: Node, sizes: tuple[int, ...]) -> tuple[Node, list[tuple
     longest: list[int] = []
     for j, out in enumerate(sizes):
         axis = lead + 2 * j
-        begin, end = _spans(c, int(x.type.shape[axis]), out)  # type: ignore[arg-type]
+        begin, end = adaptive_spans(int(x.type.shape[axis]), out)  # type: ignore[arg-type]
         k = int((end - begin).max())
         check_table(out * k, c.where)
         at = np.minimum(begin[:, None] + np.arange(k), end[:, None] - 1)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+import numpy as np
+
+from autocomp.budget import check_table
 from autocomp.frontends.torch.call import TABLE, Call, Lowering, axes_of, axis_of, row
 from autocomp.frontends.torch.ordering import ranked
 from autocomp.frontends.torch.pointwise import arithmetic
@@ -70,6 +73,20 @@ def _distances(c: Call, a: Node, b: Node, order: float, mode: Any = None) -> Nod
     apart = lambda x, at: c.op("reshape", x, shape=(*x.type.shape[: x.type.rank - at], 1, *x.type.shape[x.type.rank - at :]))
     difference = c.op("sub", apart(a, 1), apart(b, 2))
     return c.shaped(c.cast(length(c, difference, order, (difference.type.rank - 1,)), c.out.dtype))
+
+
+@row("_pdist_forward")
+def _pairs(c: Call, x: Node, order: float = 2) -> Node:
+    """Of each row from each later one."""
+    assert c.out is not None
+    rows = x.type.shape[0]
+    if not isinstance(rows, int):
+        raise c.refuse(f"pairs the rows of {x.type}", "fix the dimension")
+    if rows < 2:
+        return c.op("broadcast", c.b.const(0, c.out.dtype), shape=c.out.shape)
+    check_table(rows * (rows - 1), c.where)
+    first, second = (c.op("gather", x, c.array(at.astype(np.int64)), axis=0) for at in np.triu_indices(rows, 1))
+    return c.cast(length(c, c.op("sub", first, second), order, (1,)), c.out.dtype)
 
 
 @row("max", "min")

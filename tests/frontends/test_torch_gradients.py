@@ -1,0 +1,83 @@
+"""Rows of ATen's gradients of convolutions and pools, and of sums of overlapping windows, mean what torch computes in float64."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed (pip install 'autocomp[torch]')")
+from autocomp.errors import UnsupportedOp  # noqa: E402
+from autocomp.frontends.torch.export import load_torch  # noqa: E402
+from tests.helpers.torch_modules import Apply, means_the_same  # noqa: E402
+
+pytestmark = pytest.mark.torch
+aten = torch.ops.aten
+
+
+def drawn(*shape):
+    return torch.from_numpy(np.random.default_rng(3).standard_normal(shape).astype(np.float32))
+
+
+# stride, padding, dilation, groups, padding of the output of a transposed one
+FORMS = [(2, 1, 1, 2, 1), (3, 2, 2, 1, 2), (1, 0, 3, 1, 2)]
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize("transposed", [False, True], ids=["plain", "transposed"])
+def test_gradients_of_convolutions(form, transposed):
+    stride, padding, dilation, groups, more = form
+    x, w = drawn(2, 4, 11, 9), drawn(4, 8 // groups, 3, 2) if transposed else drawn(8, 4 // groups, 3, 2)
+    rest = [stride] * 2, [padding] * 2, [dilation] * 2, transposed, [more * transposed] * 2, groups
+    y = aten.convolution(x, w, None, *rest)
+    means_the_same(lambda g, x, w: aten.convolution_backward(g, x, w, [8], *rest, [True] * 3), drawn(*y.shape), x, w, atol=1e-4)
+
+
+def test_gradients_of_convolutions_that_are_asked_for():
+    x, w, g = drawn(2, 3, 8), drawn(4, 3, 3), drawn(2, 4, 6)
+    f = lambda g, x, w: aten.convolution_backward(g, x, w, [4], [1], [0], [1], False, [0], 1, [False, True, False])[1]
+    means_the_same(f, g, x, w, atol=1e-4)
+    assert sum(n.op in ("conv", "conv_transpose") for n in load_torch(Apply(f).eval(), (g, x, w)).nodes()) == 1
+
+
+POOLS = [(3, 2, 1, 1, True), (3, 1, 1, 2, False), (2, 3, 0, 1, False)]
+
+
+@pytest.mark.parametrize("form", POOLS, ids=str)
+def test_gradients_of_pools(form):
+    k, s, p, d, up = form
+    x = drawn(2, 3, 9, 8)
+    y, at = aten.max_pool2d_with_indices(x, [k, k], [s, s], [p, p], [d, d], up)
+    back = aten.max_pool2d_with_indices_backward
+    means_the_same(lambda g, x, at: back(g, x, [k, k], [s, s], [p, p], [d, d], up, at), drawn(*y.shape), x, at)
+    for counts in ((True, None), (False, None), (True, 3)):
+        y = aten.avg_pool2d(x, [k, k], [s, s], [p, p], up, *counts)
+        means_the_same(lambda g, x, c=counts: aten.avg_pool2d_backward(g, x, [k, k], [s, s], [p, p], up, *c), drawn(*y.shape), x)
+    columns = aten.im2col(x, [k, k], [d, d], [p, p], [s, s])
+    means_the_same(lambda y: aten.col2im(y, [9, 8], [k, k], [d, d], [p, p], [s, s]), drawn(*columns.shape))
+
+
+@pytest.mark.parametrize("size", [(1, 1), (3, 5), (4, 4), (9, 8), (10, 3)], ids=str)
+def test_gradients_of_adaptive_pools(size):
+    means_the_same(lambda g, x: aten._adaptive_avg_pool2d_backward(g, x), drawn(2, 3, *size), drawn(2, 3, 9, 8))
+
+
+def test_a_network_of_convolutions_trains_without_torch_s_kernels():
+    import autocomp
+
+    net = torch.nn.Sequential(torch.nn.Conv1d(2, 4, 3, stride=2), torch.nn.Tanh(), torch.nn.Conv1d(4, 3, 2))
+    x = drawn(2, 2, 11)
+    want = torch.autograd.grad(net(x).square().sum(), net.parameters())
+    compiled = torch.compile(net, backend="autocomp")
+    got = torch.autograd.grad(compiled(x).square().sum(), net.parameters())
+    for g, w in zip(got, want, strict=True):
+        torch.testing.assert_close(g, w, rtol=1e-4, atol=1e-4)
+    said = str(autocomp.report())
+    assert "backward" in said and "convolution_backward" not in said
+
+
+def test_gradients_over_open_sizes_are_refused():
+    f = Apply(lambda g, x, w: aten.convolution_backward(g, x, w, [4], [1], [0], [1], False, [0], 1, [True] * 3)[0]).eval()
+    batch = {0: torch.export.Dim("batch", min=2, max=9)}
+    program = torch.export.export(f, (drawn(3, 4, 6), drawn(3, 3, 8), drawn(4, 3, 3)), dynamic_shapes={"xs": (batch, batch, None)})
+    with pytest.raises(UnsupportedOp, match="is the gradient of f32"):
+        load_torch(program)
