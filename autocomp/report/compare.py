@@ -6,8 +6,10 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from difflib import unified_diff
+from difflib import SequenceMatcher, unified_diff
+from itertools import zip_longest
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from rich.table import Table
@@ -15,12 +17,17 @@ from rich.table import Table
 from autocomp.errors import AutocompError
 from autocomp.files import write_atomic
 from autocomp.report.matching import matched
+from autocomp.report.roofline import Point, Series, points, roofline, types_of
 from autocomp.report.sides import Given
 from autocomp.report.tables import kernel_rows, seconds_text
-from autocomp.report.templates import render
+from autocomp.report.templates import asset, render
 from autocomp.report.trial import Trial
+from autocomp.runtime.rounds import median_interval
 
 FORMAT = "comparison 1"
+COLOURS = ("#3f7fc4", "#d9730d")  # of A and B
+CONTEXT = 3  # equal lines around what differs
+MOST_LINES = 1500  # of a pair of sources that are shown
 
 
 @dataclass(frozen=True)
@@ -110,6 +117,8 @@ class Comparison:
     @property
     def pairs(self) -> list[tuple[tuple[dict[str, Any], ...], tuple[dict[str, Any], ...]]]:
         """Rows of A and the rows of B that compute the same."""
+        if "by hand" in (self.a.target, self.b.target):  # it makes all that the other side makes
+            return [(self.a.rows, self.b.rows)]
         told = all(r.get("makes") for s in (self.a, self.b) for r in s.rows)
         key = lambda r: map(str, r["makes"]) if told else (r["kernel"],)
         groups = matched([key(r) for r in self.a.rows], [key(r) for r in self.b.rows])
@@ -132,7 +141,7 @@ class Comparison:
         out = []
         for x, y in self.pairs:
             p, q = (" and ".join(dict.fromkeys(str(r.get("bound", "?")) for r in side)) for side in (x, y))
-            if x and y and p != q:
+            if x and y and p != q and "?" not in (p, q):
                 out.append(f"{' + '.join(r['kernel'] for r in x)}: bound by {p} in A, by {q} in B")
         return out
 
@@ -198,8 +207,68 @@ class Comparison:
             write_atomic(Path(path), self.markdown())
             return Path(path)
         rows = [self._cells(x, y) for x, y in self.pairs]
-        write_atomic(Path(path), render("compare.html", c=self, rows=rows, seconds=seconds_text))
+        write_atomic(Path(path), render("compare.html", c=self, rows=rows, seconds=seconds_text, style=asset("report.css"),
+                                        intervals=self._intervals(), roofline=self.roofline(), rules=self.rules(),
+                                        beside=beside))  # fmt: skip
         return Path(path)
+
+    def roofline(self) -> str:
+        """Both sides in one plot, below the ceilings of A's chip, or B's where A has none; "" where neither has one here."""
+        from autocomp.targets import load_target
+
+        sides = [s for s in (self.a, self.b) if s.target != "by hand"]
+        try:
+            chip = load_target(sides[0].target).chip if sides else None
+        except AutocompError:
+            chip = None
+        if chip is None:
+            return ""
+        series = []
+        for side, letter, colour in ((self.a, "A", COLOURS[0]), (self.b, "B", COLOURS[1])):
+            found = points(side.rows if self.kind == "measured" else [{**r, "measured": None} for r in side.rows])
+            whole = self._whole(side)
+            series.append(Series(letter, colour, (*found, *([whole] if whole else []))))
+        return roofline(chip, series, types_of([*self.a.rows, *self.b.rows]))
+
+    def _whole(self, side: Side) -> Point | None:
+        """A side as one dot, at the time of the rounds: what it computes, over all that its kernels move; a kernel by hand as the other
+        side does it."""
+        if self.trial is None:
+            return None
+        rows = side.rows if side.target != "by hand" else (self.b if side is self.a else self.a).rows
+        ops, moved = (sum((r.get(k) or 0.0) * r["calls"] for r in rows) for k in ("operations", "bytes"))
+        seconds = median(self.trial.rounds.a if side is self.a else self.trial.rounds.b)
+        return Point("all of it", ops / moved, None, ops / seconds, seconds) if ops and moved else None
+
+    def rules(self) -> tuple[list[str], list[str]]:
+        """The rules that made kernels of A alone, and of B alone."""
+        a, b = ({str(r).split(":")[0] for row in s.rows for r in row.get("rules") or ()} for s in (self.a, self.b))
+        return sorted(a - b), sorted(b - a)
+
+    def _intervals(self) -> list[tuple[str, str, float, float, float]]:
+        """Of A and B: (name, median as text, and lowest, median and highest of the interval as shares of the longest)."""
+        if self.trial is None:
+            return []
+        found = [median_interval(s) for s in (self.trial.rounds.a, self.trial.rounds.b)]
+        most = max(i.high for i in found)
+        text = lambda i: f"{seconds_text(i.median)} ({seconds_text(i.low)} to {seconds_text(i.high)})"
+        return [(f"{letter}: {side.name}", text(i), i.low / most, i.median / most, i.high / most)
+                for letter, side, i in zip("AB", (self.a, self.b), found, strict=True)]  # fmt: skip
+
+
+def beside(x: str, y: str) -> list[tuple[str, str, str]]:
+    """Lines of two texts beside each other: (kind, left, right), kind same, changed or gap (equal lines that were left out)."""
+    a, b, out = x.splitlines(), y.splitlines(), list[tuple[str, str, str]]()
+    for tag, i, j, k, n in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
+        if tag == "equal":
+            head, tail = (a[i : i + CONTEXT] if out else []), a[max(i + (CONTEXT if out else 0), j - CONTEXT) : j]
+            out += [("same", t, t) for t in head]
+            if j - i > len(head) + len(tail):
+                out.append(("gap", f"{j - i - len(head) - len(tail)} equal lines", ""))
+            out += [("same", t, t) for t in tail]
+            continue
+        out += [("changed", p, q) for p, q in zip_longest(a[i:j], b[k:n], fillvalue="")]
+    return out[:MOST_LINES]
 
 
 def of_given(given: Given) -> Side:

@@ -91,7 +91,8 @@ def _kernels(program: Any) -> dict[str, dict[str, Any]]:
         room -= len(shown)
         out[k.name] = {
             "kind": kernel.kind if kernel else "", "ops": list(k.ops), "calls": k.calls, "schedule": k.schedule, "seconds": k.predicted,
-            "time": seconds_text(k.predicted), "bound": k.bound, "roofline": k.at_full_rate / k.predicted if k.predicted else None,
+            "time": seconds_text(k.predicted), "terms": k.terms,
+            "bound": k.bound, "roofline": k.at_full_rate / k.predicted if k.predicted else None,
             "candidates": data.get("candidates"), "rule": data.get("rule", ""), "lost": runners_up(k.schedule, data),
             "made": data.get("made", {}), "given": given.get(k.signature, []), "body": k.signature, "source": shown,
             **(_loops(kernel, k.schedule) if kernel and n < NESTS else {}),

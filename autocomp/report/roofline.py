@@ -1,120 +1,169 @@
-"""The front page of a report: what was done, what binds and what to try next in five lines, and the roofline plot of the kernels."""
+"""The roofline plot: ceilings of a chip, and kernels of one or two programs below them, as inline SVG that follows the page's colours."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from math import ceil, floor, log10
 from typing import Any
 
-from autocomp.cost.demand import demand_of
-from autocomp.report.layers import called
-from autocomp.report.tables import plural, seconds_text
+from autocomp.cost.chip import Chip
+from autocomp.report.tables import seconds_text
 
-WIDTH, HEIGHT = 640, 360
-LEFT, TOP, RIGHT, BOTTOM = 64, 16, 16, 44  # margins
-NEXT = {
-    "launch": "fewer launches: raise max_body_ops or leave no fusion rule out, and see --why-not fusion/* for what kept kernels apart",
-    "dram": "less traffic: narrower types, or fuse it with its neighbours (--why-not fusion/* says what kept them apart)",
-    "matrix unit": "measure its schedules: autocomp tune; or narrower types, which the unit multiplies faster",
-    "special functions": "fewer exponentials, roots and quotients: rules of phase algebra, or a cheaper form in the model",
-    "vector unit": "less work an element: rules of phase algebra, or narrower types",
-}
-OTHERWISE = "measure its schedules: autocomp tune"
+WIDTH, HEIGHT = 760, 430
+LEFT, TOP, RIGHT, BOTTOM = 72, 34, 16, 46  # margins
+CHAR, LINE = 6.0, 13  # of a label, with some room
+NAMED = 6  # kernels that are named in the plot: those that take most of the time
+DASHED = ' stroke-dasharray="5 4"'
+Box = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True)
 class Point:
-    """A kernel: operations a byte of main memory, operations a second as predicted, and as measured where it was."""
+    """A kernel: operations a byte of main memory, operations a second as predicted, and as measured, where it was; `seconds`: its part of
+    the time of its program."""
 
     name: str
     intensity: float
-    predicted: float
+    predicted: float | None
     measured: float | None
+    seconds: float = 0.0
 
 
-def points(program: Any, measured: Mapping[str, float] | None = None) -> list[Point]:
-    """Of each distinct kernel that computes and moves something."""
-    kernels = {c.kernel.name: c.kernel for c in program.calls.calls}
+@dataclass(frozen=True)
+class Series:
+    """Points of one colour; `name` for the legend, "" where there is only one."""
+
+    name: str
+    colour: str
+    points: tuple[Point, ...]
+
+
+def points(rows: Iterable[Mapping[str, Any]]) -> tuple[Point, ...]:
+    """Of each row of `tables.kernel_rows`, or of a saved folder, that computes and moves something."""
     out = []
-    for k in program.kernels:
-        kernel = kernels.get(k.name)
-        if kernel is None or kernel.opaque or not k.predicted:
-            continue
-        w = demand_of(kernel).work
-        ops, moved = w.matrix + w.vector + w.special, w.read + w.written
-        if ops and moved:
-            m = (measured or {}).get(k.name)
-            out.append(Point(k.name, ops / moved, ops / k.predicted, ops / m if m else None))
-    return out
+    for r in rows:
+        ops, moved, predicted, measured = r.get("operations"), r.get("bytes"), r.get("predicted"), r.get("measured")
+        if ops and moved and (predicted or measured):
+            seconds = float(measured or predicted or 0.0) * int(r["calls"])
+            out.append(Point(str(r["kernel"]), ops / moved, ops / predicted if predicted else None, ops / measured if measured else None,
+                             seconds))  # fmt: skip
+    return tuple(out)
 
 
-def roofline(program: Any, measured: Mapping[str, float] | None = None) -> str:
-    """Inline SVG on logarithmic axes: the ceilings of the chip's main memory, of its matrix units by type and of its vector unit, as its
-    file has them, and a dot a kernel. "" where no kernel can be placed."""
-    found, chip = points(program, measured), program.target.chip
-    if not found:
+def rate_text(v: float) -> str:
+    """3.2e11 -> '320 G'."""
+    for unit, scale in (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6)):
+        if v >= scale:
+            return f"{v / scale:.3g} {unit}"
+    return f"{v:.3g} "
+
+
+def roofline(chip: Chip, series: Sequence[Series], types: Iterable[str] = ()) -> str:
+    """Inline SVG on logarithmic axes: the ceilings of the chip's memories (main memory drawn through, nearer ones dashed: what lies in them
+    is above the first), of its matrix units for `types` and of its vector unit, as its file has them; a dot a kernel (filled: predicted, a
+    ring: measured). "" where no kernel can be placed."""
+    every = [p for s in series for p in s.points]
+    if not every:
         return ""
-    memory = chip.memories[0].bandwidth
-    used = {demand_of(c.kernel).work.matrix_dtype for c in program.calls.calls if not c.kernel.opaque and demand_of(c.kernel).work.matrix}
-    roofs = [(f"matrix {d}", chip.matrix[d]) for d in sorted(used & chip.matrix.keys())] + [("vector f32", chip.vector["f32"])]
-    ridge = max(rate for _, rate in roofs) / memory
-    xs = [p.intensity for p in found] + [ridge]
-    ys = [y for p in found for y in (p.predicted, p.measured) if y] + [rate for _, rate in roofs]
+    slopes = [(m.name, m.bandwidth) for m in chip.memories if m.bandwidth]
+    roofs = [(f"matrix {d}", chip.matrix[d]) for d in sorted(set(types) & chip.matrix.keys())] + [("vector f32", chip.vector["f32"])]
+    main, top = slopes[0][1], max(rate for _, rate in roofs)
+    slopes = [slopes[0], *((n, b) for n, b in slopes[1:] if main * 1.5 < b)][:3]
+    xs = [p.intensity for p in every] + [top / main]
+    ys = [y for p in every for y in (p.predicted, p.measured) if y] + [rate for _, rate in roofs]
     x0, x1, y0, y1 = floor(log10(min(xs)) - 0.3), ceil(log10(max(xs)) + 0.3), floor(log10(min(ys)) - 0.1), ceil(log10(max(ys)) + 0.1)
     x = lambda v: LEFT + (log10(v) - x0) / (x1 - x0) * (WIDTH - LEFT - RIGHT)
     y = lambda v: HEIGHT - BOTTOM - (log10(v) - y0) / (y1 - y0) * (HEIGHT - TOP - BOTTOM)
-    s = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" role="img" '
-         'aria-label="roofline" font-family="Helvetica,Arial,sans-serif" font-size="11">',
-         f'<rect x="{LEFT}" y="{TOP}" width="{WIDTH - LEFT - RIGHT}" height="{HEIGHT - TOP - BOTTOM}" '
-         'fill="#fbfcfd" stroke="#99a"/>']  # fmt: skip
+    s = [f'<svg class="plot" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
+         'role="img" aria-label="roofline" font-family="Helvetica,Arial,sans-serif" font-size="11" fill="currentColor">',
+         f'<rect x="{LEFT}" y="{TOP}" width="{WIDTH - LEFT - RIGHT}" height="{HEIGHT - TOP - BOTTOM}" fill="none" stroke="currentColor" '
+         'stroke-opacity="0.4"/>']  # fmt: skip
     for e in range(x0, x1 + 1):
-        s.append(f'<text x="{x(10.0**e):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{10.0**e:g}</text>')
+        s.append(_text(x(10.0**e), HEIGHT - BOTTOM + 16, f"{10.0**e:g}", "middle"))
     for e in range(y0, y1 + 1):
-        s.append(f'<text x="{LEFT - 6}" y="{y(10.0**e) + 4:.1f}" text-anchor="end">1e{e}</text>')
-    low = max(10.0**x0, 10.0**y0 / memory)
+        s.append(_text(LEFT - 6, y(10.0**e) + 4, rate_text(10.0**e).strip(), "end"))
+    taken: list[Box] = [_around(x(p.intensity), y(v)) for p in every for v in (p.predicted, p.measured) if v]
+    for n, (name, bandwidth) in enumerate(slopes):
+        low, knee = max(10.0**x0, 10.0**y0 / bandwidth), min(top / bandwidth, 10.0**x1)
+        if low >= knee:
+            continue
+        ends = f"{x(low):.1f},{y(low * bandwidth):.1f} {x(knee):.1f},{y(knee * bandwidth):.1f}"
+        s.append(f'<polyline class="slope" points="{ends}" fill="none" stroke="#c55"{DASHED if n else ""}/>')  # fmt: skip
+        along = [low * (knee / low) ** t for t in (0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8)]
+        label = f"{name} {rate_text(bandwidth)}B/s"
+        s.append(_placed(label, [(x(v) + 5, y(v * bandwidth) + 13, "start") if not n else (x(v) - 4, y(v * bandwidth) - 3, "end")
+                                  for v in along], taken, "#c55"))
     for name, rate in roofs:
-        knee = rate / memory
-        s.append(f'<polyline points="{x(low):.1f},{y(low * memory):.1f} {x(knee):.1f},{y(rate):.1f} {x(10.0**x1):.1f},{y(rate):.1f}" '
-                 'fill="none" stroke="#c66"/>'
-                 f'<text x="{WIDTH - RIGHT - 4}" y="{y(rate) - 4:.1f}" text-anchor="end" fill="#a44">{escape(name)} {rate:.3g}/s</text>')
-    for p in found:
-        tip = f"{p.name}: {p.intensity:.3g} operations a byte, predicted {p.predicted:.3g}/s" + (
-            f", measured {p.measured:.3g}/s" if p.measured else "")  # fmt: skip
-        s.append(f'<circle class="kernel" cx="{x(p.intensity):.1f}" cy="{y(p.predicted):.1f}" r="4" fill="#3572b0" fill-opacity="0.75">'
-                 f"<title>{escape(tip)}</title></circle>")
-        if p.measured:
-            s.append(f'<circle class="measured" cx="{x(p.intensity):.1f}" cy="{y(p.measured):.1f}" r="4" fill="none" stroke="#d9480f">'
-                     f"<title>{escape(tip)}</title></circle>")
-    s.append(f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 8}" text-anchor="middle">operations a byte of main memory '
-             f"({memory:.3g} bytes/s)</text></svg>")
-    return "".join(s)
+        knee = max(rate / slopes[-1][1], 10.0**x0)
+        s.append(f'<polyline class="roof" points="{x(knee):.1f},{y(rate):.1f} {x(10.0**x1):.1f},{y(rate):.1f}" fill="none" stroke="#c55"/>')
+        ways = [(WIDTH - RIGHT - 4.0 - k * 40, y(rate) + dy, "end") for k in range(8) for dy in (-4, 13)]
+        s.append(_placed(f"{name} {rate_text(rate)}op/s", ways, taken, "#c55"))
+    named = sorted(every, key=lambda p: -p.seconds)[:NAMED]
+    for one in series:
+        s += [_dots(p, one, x, y) for p in one.points]
+    for p in named:
+        v = p.measured or p.predicted or 0.0
+        beside = [(x(p.intensity) + 8, "start"), (x(p.intensity) - 8, "end")]
+        ways = [(at, y(v) + 4 + dy, a) for dy in (0, -LINE, LINE, -2 * LINE, 2 * LINE) for at, a in beside]
+        s.append(_placed(p.name, ways, taken))
+    s.append(_text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, "operations a byte of main memory", "middle"))
+    middle = (TOP + HEIGHT - BOTTOM) / 2
+    s.append(f'<text x="14" y="{middle:.0f}" text-anchor="middle" transform="rotate(-90 14 {middle:.0f})">operations a second</text>')
+    return "".join([*s, _legend(series), "</svg>"])
 
 
-def front_page(program: Any, timing: Any = None) -> list[str]:
-    """Five lines: what was done (two), what binds, how far it is from what the chip can do, what to try next."""
-    calls, kernels = len(program.calls.calls), program.kernels
-    fired: dict[str, int] = {}
-    for e in program.trace.of("rule"):
-        fired[e.name] = fired.get(e.name, 0) + int(e.data.get("count", 1))
-    most = sorted(fired, key=lambda r: (-fired[r], r))[:3]
-    total = program.predicted or 1.0
-    by_bound: dict[str, float] = {}
-    for k in kernels:
-        by_bound[k.bound] = by_bound.get(k.bound, 0.0) + k.predicted * k.calls
-    bounds = sorted(by_bound, key=lambda b: -by_bound[b])
-    hot = max(kernels, key=lambda k: k.predicted * k.calls, default=None)
-    full = sum(k.at_full_rate * k.calls for k in kernels)
-    time = f", measured {seconds_text(timing.total)}" if timing else ""
-    names = called(program, hot.name) if hot is not None else []
-    return [
-        f"{plural(len(program.graph.nodes()), 'node')} of the model became {plural(calls, 'kernel')}, {len(kernels)} distinct: "
-        f"predicted {seconds_text(program.predicted)}{time} on {program.target.chip.name}.",
-        f"{plural(len(fired), 'rule')} fired {plural(sum(fired.values()), 'time')}" + (f", most often {', '.join(most)}." if most else "."),
-        "Bound by " + ", ".join(f"{b} {by_bound[b] / total:.0%}" for b in bounds[:3]) + " of the predicted time."
-        if bounds else "No kernel is left to run.",
-        f"At the full rate of the busiest unit of each kernel it would take {seconds_text(full)}, {full / total:.0%} of the prediction.",
-        f"Try next: {hot.name}{f' ({names[0]})' if names else ''}, {hot.predicted * hot.calls / total:.0%} of the time, "
-        f"bound by {hot.bound}: {NEXT.get(hot.bound, OTHERWISE)}." if hot is not None else "Nothing to try.",
-    ]  # fmt: skip
+def _legend(series: Sequence[Series]) -> str:
+    out, at = [], float(LEFT)
+    for s in series:
+        for kind, fill in (("predicted", s.colour), ("measured", "none")):
+            if any(getattr(p, kind) for p in s.points):
+                label = f"{s.name}{': ' if s.name else ''}{kind}"
+                out.append(f'<circle cx="{at + 5:.0f}" cy="14" r="4" fill="{fill}" stroke="{s.colour}" stroke-width="1.6"/>')
+                out.append(_text(at + 14, 18, label, "start"))
+                at += 14 + CHAR * len(label) + 18
+    return "".join(out)
+
+
+def _dots(p: Point, s: Series, x: Any, y: Any) -> str:
+    who = f"{s.name}: {p.name}" if s.name else p.name
+    tip = escape(f"{who}: {p.intensity:.3g} operations a byte, {seconds_text(p.seconds)} in all" + "".join(
+        f", {kind} {rate_text(v)}op/s" for kind, v in (("predicted", p.predicted), ("measured", p.measured)) if v))  # fmt: skip
+    out, at = [], f'cx="{x(p.intensity):.1f}"'
+    if p.predicted and p.measured:
+        out.append(f'<line x1="{x(p.intensity):.1f}" y1="{y(p.predicted):.1f}" x2="{x(p.intensity):.1f}" y2="{y(p.measured):.1f}" '
+                   f'stroke="{s.colour}" stroke-opacity="0.35"/>')  # fmt: skip
+    if p.predicted:
+        out.append(f'<circle class="kernel" {at} cy="{y(p.predicted):.1f}" r="4" fill="{s.colour}" fill-opacity="0.8"><title>{tip}</title>'
+                   "</circle>")  # fmt: skip
+    if p.measured:
+        out.append(f'<circle class="measured" {at} cy="{y(p.measured):.1f}" r="4.5" fill="none" stroke="{s.colour}" stroke-width="1.6">'
+                   f"<title>{tip}</title></circle>")  # fmt: skip
+    return "".join(out)
+
+
+def _text(x: float, y: float, text: str, anchor: str, colour: str = "") -> str:
+    fill = f' fill="{colour}"' if colour else ""
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{fill}>{escape(text)}</text>'
+
+
+def _around(x: float, y: float) -> Box:
+    return x - 5, y - 5, x + 5, y + 5
+
+
+def _placed(text: str, ways: Sequence[tuple[float, float, str]], taken: list[Box], colour: str = "") -> str:
+    """The text at the first of some places where it covers nothing and stays in the plot; "" where there is none."""
+    for x, y, anchor in ways:
+        left = x - (CHAR * len(text) if anchor == "end" else 0)
+        box = left, y - LINE + 3, left + CHAR * len(text), y + 3
+        free = all(box[2] <= b[0] or b[2] <= box[0] or box[3] <= b[1] or b[3] <= box[1] for b in taken)
+        if free and left >= LEFT and box[2] <= WIDTH - RIGHT + 1 and box[1] >= TOP - 2 and box[3] <= HEIGHT - BOTTOM:
+            taken.append(box)
+            return _text(x, y, text, anchor, colour)
+    return ""
+
+
+def types_of(rows: Iterable[Mapping[str, Any]]) -> set[str]:
+    """Element types of the rows' products."""
+    return {str(r["matrix"]) for r in rows if r.get("matrix")}

@@ -61,7 +61,7 @@ def kernel_rows(program: Any, timing: Any = None) -> list[dict[str, Any]]:
     """One dict a distinct kernel, in order of first call; times are per call, `calls` how often it is called.
 
     model: what the model calls the nodes that it computes, a line a call. roofline: the time that the busiest unit needs at its full rate,
-    over the measured time.
+    over the measured time. operations and bytes of main memory of one launch; terms: what the predicted time is made of.
     """
     measured = {} if timing is None else timing.by_kernel
     model: dict[str, list[str]] = {}
@@ -81,6 +81,11 @@ def kernel_rows(program: Any, timing: Any = None) -> list[dict[str, Any]]:
                 "bound": k.bound,
                 "measured": m,
                 "roofline": k.at_full_rate / m if m else None,
+                "operations": k.operations,
+                "bytes": k.moved,
+                "matrix": k.matrix,
+                "rules": list(k.rules),
+                "terms": [list(t) for t in k.terms],
                 "makes": program.makes(k.signature),
             }
         )

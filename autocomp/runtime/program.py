@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from autocomp.cost.demand import demand_of
 from autocomp.cost.estimate import share_of_roofline
 from autocomp.cost.reference import reference_seconds
 from autocomp.deadline import current
@@ -40,7 +41,8 @@ if TYPE_CHECKING:
 class KernelInfo:
     """One distinct kernel: `calls` how often it is launched; times in seconds for one launch; `rules` the reasons.
 
-    at_full_rate: the time that its busiest unit needs at its full rate, which no schedule goes below.
+    at_full_rate: the time that its busiest unit needs at its full rate, which no schedule goes below. `terms`: what the price is made of,
+    (unit, seconds); `operations` and `moved`: of one launch, the bytes those of main memory that cannot be saved.
     """
 
     name: str
@@ -53,6 +55,10 @@ class KernelInfo:
     signature: str
     source: str
     at_full_rate: float = 0.0
+    terms: tuple[tuple[str, float], ...] = ()
+    operations: float = 0.0
+    moved: float = 0.0
+    matrix: str = ""  # the element type of its products, "" where it has none
 
 
 class Program:
@@ -249,9 +255,11 @@ def build_program(calls: KernelGraph, schedules: Mapping[str, tuple[Schedule, Co
             *(f"rule: {r}" for r in (*c.rules, *tiled.get(k.signature, ()))),
         )
         sources[k.name] = target.emit(k, schedule, header)
+        w = demand_of(k).work
         infos[k.name] = KernelInfo(
             k.name, c.ops, count[k.name], show(schedule), cost.seconds, cost.bound, c.rules, k.signature, sources[k.name].text,
-            share * cost.seconds,
+            share * cost.seconds, tuple(cost.parts), w.matrix + w.vector + w.special, w.read + w.written,
+            w.matrix_dtype if w.matrix else "",
         )  # fmt: skip
     files = files_of(calls, sources, target)
     executor = soon_or_later(calls, sources, files, target, options, trace)

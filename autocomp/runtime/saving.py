@@ -88,7 +88,9 @@ def manifest(program: Any, sources: list[str], weights: list[str]) -> dict[str, 
         "calls": [{"kernel": c.kernel.name, "args": dict(c.args), "rules": list(c.rules),
                    "model": [short(p) for p in places_of(g.source, c.computes)]} for c in g.calls],
         "kernels": [{"kernel": k.name, "calls": k.calls, "ops": list(k.ops), "schedule": k.schedule, "predicted": k.predicted,
-                     "bound": k.bound, "measured": None, "roofline": None, "makes": program.makes(k.signature)} for k in program.kernels],
+                     "bound": k.bound, "measured": None, "roofline": None, "operations": k.operations, "bytes": k.moved, "terms": k.terms,
+                     "matrix": k.matrix, "rules": k.rules,
+                     "makes": program.makes(k.signature)} for k in program.kernels],
         "launches": {n: {"grid": list(map(str, s.launch.grid)), "block": s.launch.block, "shared": s.launch.shared}
                      for n, s in sorted(program.printed.items()) if s.launch is not None},
     }  # fmt: skip

@@ -176,6 +176,12 @@ function start(data) {
     const c = data.calls[i], k = data.kernels[c.kernel] || { ops: [], lost: [], given: [] };
     panel.replaceChildren(el("h2", c.name || c.kernel), el("p", `kernel ${c.kernel}, call ${i + 1} of ${data.calls.length}${k.calls > 1 ? `, one of ${k.calls} calls` : ""}`),
       el("p", `predicted ${k.time || "?"}, bound by ${k.bound || "?"}${k.roofline ? `, ${Math.round(100 * k.roofline)} % of the roofline` : ""}`));
+    const terms = (k.terms || []).filter(([, s]) => s > 0).sort((a, b) => b[1] - a[1]);
+    if (terms.length) {
+      const t = el("table", undefined, { class: "terms" });
+      for (const [name, s] of terms) { const tr = el("tr"), td = el("td"), bar = make("svg", { width: 120, height: 10, role: "img", "aria-label": seconds(s) }); bar.append(make("rect", { width: Math.max(1, (118 * s) / terms[0][1]).toFixed(1), height: 9, class: "bar" })); td.append(bar); tr.append(el("td", name), td, el("td", seconds(s), { class: "n" })); t.append(tr); }
+      panel.append(el("h3", "What the price is made of"), t);
+    }
     const mine = data.nodes.map((n, j) => [n, j]).filter(([n]) => n.calls.includes(i));
     panel.append(el("h3", "Of the model"), mine.length ? list(mine.slice(0, 40).map(([n, j]) => link(`${n.op}${n.place ? ", " + n.place : ""}`, "node:" + j, "model"))) : el("p", "nothing that the model has by itself"));
     panel.append(el("h3", "Schedule"), el("p", k.schedule || ""), list(k.given));
