@@ -127,9 +127,12 @@ def loops(steps: Steps, change: Callable[[Over, Loop], Over]) -> Steps:
 
 def of_tile(steps: Steps, change: Callable[[Steps], Steps]) -> Steps:
     """The steps of a tile changed: what stands in the grid's loop, where there is one."""
-    if len(steps) == 1 and isinstance(n := steps[0], Over) and n.loop and n.loop.kind == "grid":
-        return (replace(n, body=change(n.body)),)
-    return change(steps)
+    return tuple(replace(n, body=change(n.body)) for n in steps if isinstance(n, Over)) if is_grid(steps[0]) else change(steps)
+
+
+def is_grid(n: Step) -> bool:
+    """Whether a step is the loop over a grid's tiles, which a program has as its only step."""
+    return isinstance(n, Over) and n.loop is not None and n.loop.kind == "grid"
 
 
 def show(p: TileProgram, steps: Sequence[Step], indent: str = "") -> str:

@@ -1,9 +1,11 @@
-"""Cluster split-K (directive of the schedule: `cluster_split_k`): the blocks of a thread block cluster share out the depth of one output
+"""Cluster split-K (schedule field `cluster_split_k`): the blocks of a thread block cluster share out the depth of one output
 tile and add their partial sums through distributed shared memory (PTX: st.async.shared::cluster with mbarrier complete_tx).
 
-    before   block: acc = sum over the whole depth
-    after    block p of n: acc = sum over its part of the depth; sends register share s to block s, for all s but p; waits until its own
-             inbox is full; adds share p over all blocks; runs the epilogue for share p
+    before   serial r0                 after   serial r0                       (block p of n: its part of the turns)
+               ..                                ..
+             store out = acc                   send the n blocks their shares     (share s to block s, for all s but p; waits until its
+                                                                                   own inbox is full; adds share p over all blocks)
+                                               store out = acc                    (share p)
 
 Every block adds in the order of the blocks' ranks, so a result does not depend on timing."""
 
@@ -14,12 +16,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from autocomp.targets.cuda.facts import Facts
 from autocomp.targets.cuda.team_placer import TEAM
 
 from autocomp.ir.types import F32
 from autocomp.tile.layout import Layout
 from autocomp.tile.plan import ClusterBarrier, Inbox
 from autocomp.tile.program import Loop, walk
+from autocomp.tile.steps import Act, Over, Scheme, Steps, bodies
 
 if TYPE_CHECKING:
     from autocomp.targets.cuda.warp_specialised import WarpSpecialisedPrinter
@@ -39,6 +43,30 @@ class ClusterSplitK:
     bytes: int
     rank: str
     piece: str
+
+
+@dataclass(frozen=True)
+class AddUp(Scheme):
+    """Blocks send each other their shares of a tile's sums and add them."""
+
+    count: int
+
+    @property
+    def said(self) -> str:
+        return f"send the {self.count} blocks their shares of the sums, add up the own one; what follows is done for this share"
+
+
+def cluster_split_k(steps: Steps, facts: Facts) -> Steps:
+    """Puts the exchange behind the loop whose turns blocks share out."""
+    parts = facts.parts
+    if parts is None:
+        return steps
+
+    def change(body: Steps) -> Steps:
+        behind = lambda n: (n, Act(AddUp(parts.count))) if isinstance(n, Over) and n.loop is parts.loop else (n,)
+        return tuple(x for n in body for x in behind(n))
+
+    return bodies(steps, change)
 
 
 def find_cluster_split_k(at: WarpSpecialisedPrinter) -> ClusterSplitK | None:
@@ -81,8 +109,10 @@ def own_turns(at: WarpSpecialisedPrinter, parts: ClusterSplitK, total: str) -> t
     return begin, turns
 
 
-def add_up(at: WarpSpecialisedPrinter, parts: ClusterSplitK) -> None:
+def add_up(at: WarpSpecialisedPrinter) -> None:
     """Sends what other blocks finish and adds what they sent to what this block does."""
+    parts = at.parts
+    assert parts is not None
     at.settle({name for name, _ in parts.sums})
     thread, memory, barrier = f"(threadIdx.x - {TEAM})", at.memory, f"{at.memory} + {parts.barrier}"
     step = 4 * CHUNK * TEAM * at.workers  # bytes from a thread's chunk to its next
@@ -100,6 +130,7 @@ def add_up(at: WarpSpecialisedPrinter, parts: ClusterSplitK) -> None:
             sent = f"{memory} + {inbox} + q * {step} + {thread} * {4 * CHUNK}"
             of = f"&{x}[{parts.piece} * {share} + q * {CHUNK}]"
             at.put(f"ac_add_parts<{parts.count}>({of}, {sent}, {share // CHUNK * step}, {parts.piece});")
+    at.added = True
 
 
 @contextmanager

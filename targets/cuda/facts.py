@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Facts:
-    """`asked`: the schedule's directives. `workers` warpgroups share a tile, blocks of a cluster of `together` a factor, those of `parts`
-    a tile's depth; `persistent`: blocks stay; `free`: bytes of shared memory beside rings and barriers; `overlaps`: launches do;
-    `narrow`: the graph has what it computes, and its products, in half types."""
+    """`asked`: the schedule's directives. `workers` warpgroups share a tile; blocks of a cluster of `together`, neighbours along `paired`,
+    share a factor; those of `parts` share a tile's depth. `persistent`: blocks stay; `free`: bytes of shared memory beside rings and
+    barriers; `overlaps`: launches do; `narrow`: the graph has what it computes, and its products, in half types."""
 
     p: TileProgram
     place: Placement
@@ -33,6 +33,7 @@ class Facts:
     workers: int
     persistent: bool
     together: int
+    paired: str
     parts: ClusterSplitK | None
     stream: StreamK | None
     order: PingPong | None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from autocomp.targets.cuda.cluster_split_k import cluster_split_k
 from autocomp.targets.cuda.exp2_scores import exp2_scores
 from autocomp.targets.cuda.facts import Facts
 from autocomp.targets.cuda.interleave_epilogue import interleave_epilogue
@@ -11,7 +12,10 @@ from autocomp.targets.cuda.load_c import load_c
 from autocomp.targets.cuda.load_c_halves import load_c_halves
 from autocomp.targets.cuda.mma_row_sums import mma_row_sums
 from autocomp.targets.cuda.mma_zero_init import mma_zero_init
+from autocomp.targets.cuda.multicast import multicast
+from autocomp.targets.cuda.pdl import pdl
 from autocomp.targets.cuda.ping_pong import ping_pong
+from autocomp.targets.cuda.prefetch_constants import prefetch_constants
 from autocomp.targets.cuda.prefetch_epilogue import prefetch_epilogue
 from autocomp.targets.cuda.short_last_step import short_last_step
 from autocomp.targets.cuda.softmax_overlap import softmax_overlap
@@ -19,6 +23,7 @@ from autocomp.targets.cuda.stream_k import stream_k
 from autocomp.targets.cuda.third_epilogue_stage import third_epilogue_stage
 from autocomp.targets.cuda.tma_store import tma_store
 from autocomp.targets.cuda.unroll_ring import unroll_ring
+from autocomp.targets.cuda.warp_specialise import warp_specialise
 from autocomp.targets.cuda.warpgroup_order import warpgroup_order
 
 from autocomp.ir.directives import DIRECTIVES
@@ -28,6 +33,7 @@ Pass = Callable[[Steps, Facts], Steps]
 PASSES: tuple[Pass, ...] = (
     ping_pong,
     stream_k,
+    cluster_split_k,
     softmax_overlap,
     unroll_ring,
     warpgroup_order,
@@ -35,6 +41,10 @@ PASSES: tuple[Pass, ...] = (
     exp2_scores,
     load_c,
     load_c_halves,
+    warp_specialise,
+    multicast,
+    pdl,
+    prefetch_constants,
     tma_store,
     interleave_epilogue,
     third_epilogue_stage,

@@ -105,14 +105,18 @@ def counters(at: WarpSpecialisedPrinter, t: PingPong, queues: Sequence[Queue]) -
     at.put("int turn = 0;")
 
 
-def begin(at: WarpSpecialisedPrinter, t: PingPong) -> None:
+def begin(at: WarpSpecialisedPrinter) -> None:
     """Prints the wait for this warpgroup's turn."""
+    t = at.order
+    assert t is not None
     text = f"ac_barrier_wait({at.memory} + {t.order} + 8 * (team - 1), (turn + (team == 1)) % 2);"
     at.plan(Signal("wait", "order", "order", t.teams, text))
 
 
-def pass_on(at: WarpSpecialisedPrinter, t: PingPong) -> None:
+def pass_on(at: WarpSpecialisedPrinter) -> None:
     """Let the next warpgroup begin."""
+    t = at.order
+    assert t is not None
     text = f"if (lane == 0) ac_barrier_arrive({at.memory} + {t.order} + 8 * (team % {t.teams}));"
     at.plan(Signal("arrive", "order", "order", t.teams, text))
 

@@ -3,18 +3,28 @@ weights into the ring start while the kernel before is still running, since no k
 
 Where launches overlap, a block may stand ready while the kernel before it ends. Its producer then fills the first slots of its ring with
 what comes of weights, waits, and sends the rest of these turns; behind them, a turn's copies go together as ever.
+
+    before   producer                      after   producer
+               await earlier launches                no turn of q0 is ahead
+               grid ..                               grid ..
+                 serial r0                             first of all tiles: send w into all slots of q0, await earlier launches
+                   send q0: x, w                       serial r0
+                                                         send q0: x, w
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from autocomp.targets.cuda import queues
+from autocomp.targets.cuda.facts import Facts
+from autocomp.targets.cuda.pdl import AwaitLaunches, stays
+from autocomp.targets.cuda.warp_specialise import Send, tile_of_role
 
-from autocomp.tile.program import Loop, Stmt
+from autocomp.tile.program import Stmt
+from autocomp.tile.steps import Act, Over, Scheme, Step, Steps, by, sayings
 
 if TYPE_CHECKING:
     from autocomp.targets.cuda.queues import Queue
@@ -22,33 +32,67 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class Ahead(Scheme):
+    """No turn of a ring has its constants ahead yet."""
+
+    queue: str
+
+    @property
+    def said(self) -> str:
+        return f"no turn of {self.queue} is ahead"
+
+
+@dataclass(frozen=True)
+class SendAhead(Scheme):
+    """In a block's first tile: constants of as many turns as the ring has slots; then the wait for earlier launches."""
+
+    queue: str
+    constants: tuple[Stmt, ...]
+
+    @property
+    def said(self) -> str:
+        return f"first of all tiles: send {', '.join(s.dst for s in self.constants)} into all slots of {self.queue}, await earlier launches"
+
+
+@dataclass(frozen=True)
 class PrefetchedConstants:
-    """`constants`: the copies of `queue` that need not wait; `turns`: the variable with the number of turns that they are ahead."""
+    """The same in a kernel; `turns`: the variable with the number of turns that they are ahead."""
 
     queue: Queue
     constants: tuple[Stmt, ...]
     turns: str
 
 
-def stays(at: WarpSpecialisedPrinter, copies: Sequence[Stmt]) -> bool:
-    """Whether no kernel writes what these copies read."""
-    return all(at.placer.bulk[s.dst].view.constant for s in copies)
+def prefetch_constants(steps: Steps, facts: Facts) -> Steps:
+    """Sends the constants of a tile's first ring that has some in front of the producer's wait; not where all tiles share what others
+    write."""
+    producer = steps[0]
+    if not facts.overlaps or not isinstance(producer, Over) or any(q.resident and not stays(facts, q.copies) for q in facts.queues):
+        return steps
+    found = next((x for n in tile_of_role(producer)[1] if (x := _constants(facts, n))), None)
+    if found is None:
+        return steps
+    *before, tile = (Act(Ahead(found.queue)) if by(n, AwaitLaunches) else n for n in producer.body)
+    assert isinstance(tile, Over)
+    return (replace(producer, body=(*before, replace(tile, body=(Act(found), *tile.body)))), *steps[1:])
 
 
-def find_prefetched_constants(at: WarpSpecialisedPrinter, body: Sequence[Loop | Stmt]) -> PrefetchedConstants | None:
-    """The first ring of a tile that brings constants; None where launches do not overlap, and where all tiles share what others write."""
-    if not at.overlaps or any(q.resident and not stays(at, q.copies) for q in at.queues):
-        return None
-    for n in body:
-        for q in at.queues:
-            constants = tuple(s for s in q.copies if stays(at, [s]))
-            if constants and not q.resident and (q.loop is n or (q.loop is None and n in q.copies)) and at.wants("prefetch_constants"):
-                return PrefetchedConstants(q, constants, at.names.fresh("early"))
-    return None
+def _constants(facts: Facts, n: Step) -> SendAhead | None:
+    """The constants among what a step of a tile sends, in each of its turns where it is a loop."""
+    sends = [x for m in (n.body if isinstance(n, Over) else (n,)) if (x := by(m, Send))]
+    mine = ((x, tuple(s for s in x.copies if stays(facts, [s]))) for q in facts.queues for x in sends if x.queue == q.name)
+    return next((SendAhead(x.queue, constants) for x, constants in mine if constants), None)
+
+
+def named(at: WarpSpecialisedPrinter, steps: Steps) -> PrefetchedConstants | None:
+    """What is sent ahead, with its variable."""
+    x = next((x for x in sayings(steps) if isinstance(x, SendAhead)), None)
+    q = next((q for q in at.queues if x and q.name == x.queue), None)
+    return PrefetchedConstants(q, x.constants, at.names.fresh("early")) if x and q else None
 
 
 def preload(at: WarpSpecialisedPrinter, x: PrefetchedConstants) -> None:
-    """At the beginning of a block's first tile: constants of as many turns as the ring has slots; then the wait."""
+    """Prints what a `SendAhead` says."""
     q = x.queue
     with at.block(f"if ({q.name} == 0)") if at.persistent else nullcontext():
         if q.loop is None:

@@ -7,7 +7,6 @@ the parity that a turn waits for follow from its number. In a cluster, neighbour
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -57,27 +56,9 @@ def find_queues(at: WarpSpecialisedPrinter) -> list[Queue]:
     return out
 
 
-def pair(at: WarpSpecialisedPrinter) -> str:
-    """The grid axis along which a cluster's blocks lie: some copied factor does not depend on it."""
-    first = at.p.body[0] if at.p.body else None
-    axes = first.axes if isinstance(first, Loop) and first.kind == "grid" else ()
-    if len(axes) < 2 or first is None or first.opt("persistent") != "yes":  # type: ignore[union-attr]
-        raise at.placer.refuse("a cluster shares a factor between rows of tiles, in blocks that stay")
-    if any(s.op == "reduce" for s, _ in walk(at.p.body)):
-        raise at.placer.refuse("a cluster that shares a factor reduces nothing")
-    if all(axes[-2] in x.view.axes for x in at.placer.bulk.values()):
-        raise at.placer.refuse(f"no factor is shared along {axes[-2]}")
-    return axes[-2]
-
-
-def shared(at: WarpSpecialisedPrinter, s: Stmt) -> bool:
-    """Whether all blocks of the cluster need the same bytes."""
-    return at.together > 1 and at.paired not in at.placer.bulk[s.dst].view.axes
-
-
 def readers(at: WarpSpecialisedPrinter, q: Queue) -> int:
     """Blocks whose consumers release a queue's slots."""
-    return at.together if any(shared(at, s) for s in q.copies) else 1
+    return at.together if any(s.dst in at.for_all for s in q.copies) else 1
 
 
 def give_back(at: WarpSpecialisedPrinter, q: Queue, slot: str, guard: str, back: int = 0, when: str = "", loop: str = "") -> None:
@@ -150,29 +131,6 @@ def span(at: WarpSpecialisedPrinter, loop: Loop) -> tuple[Callable[[str], str], 
     return lambda it: f"({begin} + {it})", number
 
 
-def produce(at: WarpSpecialisedPrinter, body: Iterable[Loop | Stmt]) -> None:
-    """The producer's text: the program with its copies alone."""
-    started: set[str] = set()
-    for n in body:
-        if isinstance(n, Loop):
-            if any(s.dst in at.of for s, _ in walk(n.body)):
-                it = at.names.fresh("it")
-                begin, total = span(at, n)
-                with at.block(f"for (int {it} = 0; {it} < {total}; ++{it})", again=it):
-                    at.bases(n, begin(it))
-                    produce(at, n.body)
-                    turned(at, n)
-                for a in n.axes:
-                    at.base.pop(a)
-        elif n.op == "copy" and n.dst in at.of and at.of[n.dst].name not in started and not at.of[n.dst].resident:
-            q = at.of[n.dst]
-            started.add(q.name)
-            send(at, q)
-        elif at.load_c and at.load_c.copy is n and not at.load_c.halves:
-            with at.block(f"if ({at.stream.begin} == 0)") if at.stream else nullcontext():  # who begins a tile finishes it
-                load_c.send(at, at.load_c)
-
-
 def send(at: WarpSpecialisedPrinter, q: Queue) -> None:
     """Wait for a free slot, announce its bytes, start its copies; of the first turns, those that are not ahead already."""
     slot, phase = turn(at, q)
@@ -205,7 +163,7 @@ def start(at: WarpSpecialisedPrinter, q: Queue, copies: Iterable[Stmt], number: 
             here = [f"{c} + {more}" if more else c for c, more in zip(coordinates, x.shift(b))]
             to = f"{at.memory} + {x.offset}{f' + {slot} * {x.bytes}' if q.depth > 1 else ''}{f' + {b * x.box_bytes}' if b else ''}"
             rest = f"{to}, &map{factor}, {barrier(at, q, slot)}, {', '.join(here)}"
-            if shared(at, s):  # each block fetches its part, for all
+            if s.dst in at.for_all:  # each block fetches its part
                 whose = str(b % at.together) if x.boxes > 1 else f"{number} % {at.together}" if q.loop is not None else "0"
                 at.put(f"if (ac_cluster_rank() == {whose}) ac_bulk_load_all<{at.together}>({rest});")
             else:

@@ -2,16 +2,17 @@
 shared memory, the consumer warpgroups multiply what has arrived (wgmma) and run the epilogue. Registers move from the producer to the
 consumers (setmaxnreg).
 
-The producer walks the same program as the consumers and keeps only the copies (`queues`); waits, releases and drains are inferred from
-what each statement touches. `steps` prints the products.
+Who does what are the steps that passes leave (`passes`); the producer's are spelt by `producer`, products by `wgmma`. Waits, releases and
+drains are inferred from what each statement touches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 from autocomp.targets.cuda import (
     interleave_epilogue,
@@ -19,25 +20,31 @@ from autocomp.targets.cuda import (
     load_c_halves,
     mainloop,
     mma_row_sums,
+    multicast,
     passes,
     ping_pong,
+    prefetch_constants,
     prefetch_epilogue,
     queues,
     third_epilogue_stage,
     warpgroup_order,
     wgmma,
 )
-from autocomp.targets.cuda.cluster_split_k import add_up, find_cluster_split_k, own_share
+from autocomp.targets.cuda.cluster_split_k import AddUp, add_up, find_cluster_split_k, own_share
 from autocomp.targets.cuda.exp2_scores import Based
 from autocomp.targets.cuda.facts import Facts
 from autocomp.targets.cuda.laid import lay_down
 from autocomp.targets.cuda.mma_row_sums import Ones
+from autocomp.targets.cuda.multicast import pair
 from autocomp.targets.cuda.overlapped_loop import print_overlapped
-from autocomp.targets.cuda.prefetch_constants import PrefetchedConstants, find_prefetched_constants, preload, stays
+from autocomp.targets.cuda.pdl import AwaitLaunches
+from autocomp.targets.cuda.prefetch_constants import PrefetchedConstants
+from autocomp.targets.cuda.producer import produce
 from autocomp.targets.cuda.softmax_overlap import Overlapped
 from autocomp.targets.cuda.stream_k import find_stream_k, mend, pieces
 from autocomp.targets.cuda.team_placer import TEAM, TeamPlacer, register_budget
 from autocomp.targets.cuda.tma_store import ThirdStage, TmaStore, descriptor_of, store_boxes
+from autocomp.targets.cuda.warp_specialise import tile_of_role
 from autocomp.targets.cuda.wgmma import Flight
 from autocomp.targets.simt.expressions import literal
 from autocomp.targets.simt.placed import Placement
@@ -71,7 +78,7 @@ class WarpSpecialisedPrinter(Printer):
             if cluster != self.parts.count:
                 raise placer.refuse(f"a depth in {self.parts.count} parts needs clusters of as many blocks, not of {cluster}")
         elif cluster > 1:
-            self.paired, self.together, self.memory = queues.pair(self), cluster, "own"
+            self.paired, self.together, self.memory = pair(self), cluster, "own"
         self.stream = find_stream_k(self, blocks)
         self.order = ping_pong.find_ping_pong(self, teams)
         self.takers = teams
@@ -80,6 +87,7 @@ class WarpSpecialisedPrinter(Printer):
         self.room = room
         self.forms: list[tuple[str, Steps]] = []  # the steps behind each pass
         self.load_c: load_c.Beside | None = None
+        self.for_all: frozenset[str] = frozenset()  # factors that blocks of a cluster bring for each other
         self.doing: Step | None = None  # the step being printed
         self.third_stage: ThirdStage | None = None  # where a third box lies
         self.ending = False  # the last products of a tile are being waited for
@@ -114,7 +122,7 @@ class WarpSpecialisedPrinter(Printer):
         """What passes know."""
         free = self.room - -(-self.place.bytes // ALIGN) * ALIGN
         return Facts(self.p, self.place, self.placer, self.directives, tuple(self.queues), self.workers, self.persistent, self.together,
-                     self.parts, self.stream, self.order, free, self.overlaps, self.half and self.narrow)  # fmt: skip
+                     self.paired, self.parts, self.stream, self.order, free, self.overlaps, self.half and self.narrow)  # fmt: skip
 
     def schedule(self) -> Steps:
         """The steps of a tile, as the schedule's passes leave them."""
@@ -130,7 +138,8 @@ class WarpSpecialisedPrinter(Printer):
 
     def statements(self) -> None:
         steps = self.schedule()
-        self.load_c = load_c.reserved(self, steps)
+        producer, consumers = (n for n in steps if isinstance(n, Over))
+        self.load_c, self.for_all = load_c.reserved(self, steps), multicast.for_all(steps)
         self.put("extern __shared__ __align__(1024) unsigned char smem[];")
         if self.memory == "own":
             self.put(f"unsigned char *const {self.memory} = ac_own_memory(smem);")
@@ -139,8 +148,7 @@ class WarpSpecialisedPrinter(Printer):
         wave = self.order.wave if self.order else "threadIdx.x / AC_WAVE - 4"
         self.put(f"const int lane = threadIdx.x % AC_WAVE, team = threadIdx.x / 128, wave = {wave};")
         self.put("(void)lane; (void)wave;")
-        first = self.p.body[0] if self.p.body else None
-        self.prefetched = find_prefetched_constants(self, first.body if isinstance(first, Loop) and first.kind == "grid" else self.p.body)
+        self.prefetched = prefetch_constants.named(self, steps)
         asks = Draft()
         self.here.put(asks)
         with self.block("if (threadIdx.x == 0)", alone=True):
@@ -161,16 +169,17 @@ class WarpSpecialisedPrinter(Printer):
         with self.within(Block("if (team == 0)", (), role="producer")):
             self.put(f"ac_registers_release<{self.budget[0]}>();")
             with self.block("if (threadIdx.x == 0)"):
-                self.produce()
+                produce(self, producer)
             self.leave()
             if self.parts:
                 self.plan(ClusterBarrier("wait", "ac_cluster_wait();"))
             self.put("return;")
-        self.meet_launches()
+        if any(by(n, AwaitLaunches) for n in tile_of_role(consumers)[0]):
+            self.meet_launches()
         self.put(f"ac_registers_claim<{self.budget[1]}>();")
         self.here.put(self.top)
         self.consuming = True
-        self.consume(steps)
+        self.consume(consumers)
         if self.stored:
             self.plan(Done(0, "if (threadIdx.x % 128 == 0) ac_bulk_drain();", "stores"))
         self.leave()
@@ -180,32 +189,12 @@ class WarpSpecialisedPrinter(Printer):
         asked = tuple(Line(f"ac_map_ask(&map{n});") for n in range(len(self.placer.maps)))
         asks.put(Block("if (threadIdx.x == AC_WAVE)", asked))  # a copy waits for its descriptor as for its data
 
-    def produce(self) -> None:
-        """The producing thread."""
-        queues.counters(self)
-        resident = [q for q in self.queues if q.resident]
-        for q in resident:
-            if stays(self, q.copies):
-                queues.send(self, q)
-        if self.prefetched:
-            self.put(f"int {self.prefetched.turns} = 0;")
-        else:
-            self.meet_launches()
-        for q in resident:
-            if not stays(self, q.copies):
-                queues.send(self, q)
-        with self.tiles() as body:
-            if self.prefetched:
-                preload(self, self.prefetched)
-            queues.produce(self, body)
-            queues.turned(self, None)
-
-    def consume(self, steps: Steps) -> None:
+    def consume(self, role: Over) -> None:
         """The consuming warpgroups."""
         queues.counters(self)
         self.declare()
+        _, body = tile_of_role(role)
         with self.tiles():
-            body = steps[0].body if isinstance(steps[0], Over) and steps[0].loop and steps[0].loop.kind == "grid" else steps
             self.waited -= {q.name for q in self.queues if q.loop is None}
             self.returned.clear()
             self.run(body)
@@ -224,18 +213,17 @@ class WarpSpecialisedPrinter(Printer):
             self.plan(Barrier("cluster"))
 
     @contextmanager
-    def tiles(self) -> Iterator[tuple[Loop | Stmt, ...]]:
+    def tiles(self) -> Iterator[None]:
         """The text around a tile: its position, and a loop over tiles where blocks stay."""
         first = self.p.body[0] if self.p.body else None
         if not (isinstance(first, Loop) and first.kind == "grid"):
-            yield self.p.body
-            return
-        if self.parts:
+            yield
+        elif self.parts:
             self.grid(first, f"blockIdx.x / {self.parts.count}")
-            yield first.body
+            yield
         elif self.stream:
             with pieces(self, self.stream, first):
-                yield first.body
+                yield
         elif self.persistent:
             every = self.together
             total = " * ".join(f"(({self.count(a)} + {every - 1}) / {every})" if a == self.paired else self.count(a) for a in first.axes)
@@ -245,10 +233,10 @@ class WarpSpecialisedPrinter(Printer):
                 begin, step = f"{begin} + (team - 1) * {step}", f"{self.order.teams} * {step}"
             with self.block(f"for (int tile = {begin}; tile < {total}; tile += {step})", again="tile"):
                 self.grid(first, "tile")
-                yield first.body
+                yield
         else:
             self.grid(first)
-            yield first.body
+            yield
 
     def in_front(self, node: Node) -> None:
         """Prints what is done once, in front of all tiles of the consumers, whatever else is printed by then."""
@@ -264,7 +252,7 @@ class WarpSpecialisedPrinter(Printer):
         for n in steps_of(body):
             self.doing = n
             if isinstance(n, Act):
-                self.act(n.what)
+                ACTS[type(n.what)](self, n.what)
             elif isinstance(n, Over) and n.loop:
                 self.third_stage = by(n, ThirdStage)
                 self.over_loop(n, n.loop)
@@ -274,17 +262,10 @@ class WarpSpecialisedPrinter(Printer):
             elif isinstance(n, Over) and self.stream:
                 with self.block(f"if ({mend(self, self.stream)})"):
                     self.run(n.body)
-            elif (s := stmt_of(n)) and not self.facts.comes_in_bulk(s):
+            elif s := stmt_of(n):
                 if s.op != "mma":
                     self.settle({s.dst, *s.srcs})
                 getattr(self, s.op)(s)
-
-    def act(self, what: Scheme) -> None:
-        """What a scheme does beside the program's statements."""
-        if isinstance(what, prefetch_epilogue.Ask):
-            prefetch_epilogue.ask(self, what.copy)
-        elif self.order:
-            (ping_pong.begin if isinstance(what, ping_pong.AwaitTurn) else ping_pong.pass_on)(self, self.order)
 
     def load(self, s: Stmt, t: Tensor) -> None:
         if self.load_c and self.load_c.copy is s:
@@ -386,9 +367,6 @@ class WarpSpecialisedPrinter(Printer):
         mainloop.iterate(self, n, loop, mine)
         settle(self, late)
         self.flights = [Flight(f.stmt, f.queues if self.persistent else (), True) for f in self.flights]
-        if self.parts and self.parts.loop is loop:
-            add_up(self, self.parts)
-            self.added = True
 
     def mma(self, s: Stmt) -> None:
         pr = self.place.products[s]
@@ -434,3 +412,11 @@ class WarpSpecialisedPrinter(Printer):
 
     def to_shared(self, s: Stmt, when: list[str] | None = None) -> None:
         raise UnsupportedOp(f"{s.dst} cannot be copied in bulk", where=f"kernel {self.p.name}")
+
+
+ACTS: dict[type[Scheme], Callable[[WarpSpecialisedPrinter, Any], None]] = {  # what schemes do among the statements of a tile
+    prefetch_epilogue.Ask: lambda at, x: prefetch_epilogue.ask(at, x.copy),
+    AddUp: lambda at, x: add_up(at),
+    ping_pong.AwaitTurn: lambda at, x: ping_pong.begin(at),
+    ping_pong.PassTurn: lambda at, x: ping_pong.pass_on(at),
+}

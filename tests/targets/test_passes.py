@@ -14,8 +14,9 @@ from autocomp.errors import DoesNotFit
 from autocomp.frontends.text import parse
 from autocomp.ir.directives import DIRECTIVES, complete, required
 from autocomp.ir.kernel import Kernel
+from tests.cli.test_cli import run
 from tests.helpers.covers import cover_of
-from tests.helpers.device_graphs import attention, graph
+from tests.helpers.device_graphs import attention, gemm, graph
 from tests.helpers.schedules import by_hand
 
 TEAM = {"roles": "warp_specialise", "workers": 2, "stages": 4, "persistent": True}
@@ -25,6 +26,7 @@ ADD = graph(LONG, "%0 = matmul(x, w)\n%1 = add(%0, r)")
 ODD = graph(LONG | {"r": "f16[136, 266]"}, "%0 = matmul(x, w)\n%1 = slice(r, starts=[0, 0], limits=[136, 264], steps=[1, 1])\n"
             "%2 = add(%0, %1)")  # fmt: skip
 GELU = graph({"x": "f16[264, 264]", "w": "f16[264, 264]"}, "%0 = matmul(x, w)\n%1 = gelu(%0)")
+FEW = "graph g\ninput x: f16[128, 264]\nparam w: f16[264, 264] = random(3)\n%0 = matmul(x, w)\noutput out = %0"
 HEADS = attention(1, 2, 256, 64), {"i0": 1, "i1": 128, "r1": 64}, {**TEAM, "stages": 2, "softmax_overlap": 2, "rescale_threshold": 14}
 CASES = {  # of each pass: graph, tile, the schedule's other fields, what is asked for beside it; the diff
     "load_c": (ADD, TILE, TEAM, (), """
@@ -45,45 +47,93 @@ CASES = {  # of each pass: graph, tile, the schedule's other fields, what is ask
    store out0 = add_t
 +    | of in0_t, by TMA through half a slot of 65536 bytes
 """),
-    "tma_store": (ADD, TILE, TEAM, (), """
-   store out0 = add_t
-+    | by TMA in boxes of 64 x 64, 1 a warpgroup
-"""),
-    "interleave_epilogue": (GELU, BOX, TEAM, (), """
-     acc += mma in0_t, in1_t
+    "warp_specialise": (GELU, TILE, TEAM, (), """
+-grid i0, i1 persistent=yes
+-  acc = fill 0.0
+-  pipelined r0 stages=4
+-    in0_t = copy in0
+-    in1_t = copy in1
+-    acc += mma in0_t, in1_t
 -  gelu_t = map gelu(cast(f16, acc))
 -  store out0 = gelu_t
--    | by TMA in boxes of 64 x 64, 4 a warpgroup
-+  each box of 64 x 64, 4 a warpgroup
++producer
++  grid i0, i1 persistent=yes
++    pipelined r0 stages=4
++      send q0: in0_t, in1_t
++consumers
++  grid i0, i1 persistent=yes
++    acc = fill 0.0
++    pipelined r0 stages=4
++      acc += mma in0_t, in1_t
 +    gelu_t = map gelu(cast(f16, acc))
 +    store out0 = gelu_t
-+      | by TMA in boxes of 64 x 64, 4 a warpgroup
 """),
-    "third_epilogue_stage": (GELU, BOX, TEAM, (), """
-   pipelined r0 stages=4
-+    | the slot of q0 that its last turn read is a third place for boxes
-     in0_t = copy in0
-   each box of 64 x 64, 4 a warpgroup
-+    | the slot of q0 that its last turn read is a third place for boxes
-     gelu_t = map gelu(cast(f16, acc))
+    "multicast": (GELU, TILE, TEAM | {"cluster": 2}, (), """
+     pipelined r0 stages=4
+-      send q0: in0_t, in1_t
++      send q0: in0_t, in1_t (in1_t for all blocks of the cluster)
+ consumers
 """),
-    "prefetch_epilogue": (ODD, TILE, TEAM, (), """
-   acc = fill 0.0
-+  loads of in2_t start, packed
-   pipelined r0 stages=4
+    "pdl": (FEW, TILE, TEAM, (), """
+ producer
++  await earlier launches, let the next one start
+   grid i1 persistent=yes
+ consumers
++  await earlier launches, let the next one start
+   grid i1 persistent=yes
 """),
-    "mma_zero_init": (GELU, TILE, TEAM, (), """
- grid i0, i1 persistent=yes
--  acc = fill 0.0
-   pipelined r0 stages=4
+    "prefetch_constants": (FEW, TILE, TEAM, (), """
+ producer
+-  await earlier launches, let the next one start
++  no turn of q0 is ahead
+   grid i1 persistent=yes
++    first of all tiles: send in1_t into all slots of q0, await earlier launches
+     pipelined r0 stages=4
+"""),
+    "cluster_split_k": (GELU, TILE, TEAM | {"persistent": False, "cluster": 2, "cluster_split_k": 2}, (), """
      acc += mma in0_t, in1_t
-+      | its first turn overwrites
++  send the 2 blocks their shares of the sums, add up the own one; what follows is done for this share
    gelu_t = map gelu(cast(f16, acc))
 """),
+    "tma_store": (ADD, TILE, TEAM, (), """
+     store out0 = add_t
++      | by TMA in boxes of 64 x 64, 1 a warpgroup
+"""),
+    "interleave_epilogue": (GELU, BOX, TEAM, (), """
+       acc += mma in0_t, in1_t
+-    gelu_t = map gelu(cast(f16, acc))
+-    store out0 = gelu_t
+-      | by TMA in boxes of 64 x 64, 4 a warpgroup
++    each box of 64 x 64, 4 a warpgroup
++      gelu_t = map gelu(cast(f16, acc))
++      store out0 = gelu_t
++        | by TMA in boxes of 64 x 64, 4 a warpgroup
+"""),
+    "third_epilogue_stage": (GELU, BOX, TEAM, (), """
+     pipelined r0 stages=4
++      | the slot of q0 that its last turn read is a third place for boxes
+       acc += mma in0_t, in1_t
+     each box of 64 x 64, 4 a warpgroup
++      | the slot of q0 that its last turn read is a third place for boxes
+       gelu_t = map gelu(cast(f16, acc))
+"""),
+    "prefetch_epilogue": (ODD, TILE, TEAM, (), """
+     acc = fill 0.0
++    loads of in2_t start, packed
+     pipelined r0 stages=4
+"""),
+    "mma_zero_init": (GELU, TILE, TEAM, (), """
+   grid i0, i1 persistent=yes
+-    acc = fill 0.0
+     pipelined r0 stages=4
+       acc += mma in0_t, in1_t
++        | its first turn overwrites
+     gelu_t = map gelu(cast(f16, acc))
+"""),
     "short_last_step": (GELU, TILE, TEAM, (), """
-   pipelined r0 stages=4
-+    | its last turn takes 1 step in depth
-     in0_t = copy in0
+     pipelined r0 stages=4
++      | its last turn takes 1 step in depth
+       acc += mma in0_t, in1_t
 """),
     "ping_pong": (GELU, TILE, TEAM | {"ping_pong": True}, (), """
  grid i0, i1 persistent=yes
@@ -168,3 +218,13 @@ def test_each_pass_has_its_case_its_name_and_a_docstring_that_shows_it():
         assert p.__module__.endswith(f".{p.__name__}") and p.__doc__
         doc = __import__(p.__module__, fromlist=["_"]).__doc__
         assert "before" in doc and "after" in doc, p.__name__
+
+
+def test_explain_shows_each_as_a_diff(tmp_path):
+    (tmp_path / "m.txt").write_text(gemm(4096, 4096, 4096))
+    out = run("explain", str(tmp_path / "m.txt"), "--target", "cuda:h200", "--passes", "matmul")[0]
+    assert out.index("-- tile program") < out.index("-- warp_specialise") < out.index("-- tma_store") < out.index("-- synchronise")
+    assert "+      send q0: in0_t, in1_t" in out and "-  acc = fill 0.0" in out
+    assert "no kernel 'matmal'" in run("explain", str(tmp_path / "m.txt"), "--target", "cuda:h200", "--passes", "matmal", code=1)[1]
+    small = run("explain", str(tmp_path / "m.txt"), "--passes", "matmul", code=1)[1]
+    assert "prints 'matmul' without passes over a plan" in small
