@@ -22,11 +22,11 @@ from tests.helpers.command_line import call
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ["README.md", "docs/models.md", "docs/rules.md", "docs/errors.md", "docs/gpu.md", "docs/schedules.md", "docs/tile_program.md",
-         "docs/plan.md"]  # fmt: skip
+         "docs/plan.md", "docs/tutorial.md"]  # fmt: skip
 RUNS = {"README.md": {"python"}, "docs/models.md": {"python", "text", "console"}, "docs/rules.md": {"python", "yaml", "text", "console"},
         "docs/errors.md": {"yaml", "text", "console"}, "docs/gpu.md": {"python", "yaml", "text", "console"},
         "docs/schedules.md": {"text", "console"}, "docs/tile_program.md": {"python"},
-        "docs/plan.md": {"python"}}  # fmt: skip
+        "docs/plan.md": {"python"}, "docs/tutorial.md": {"python", "yaml", "text", "console"}}  # fmt: skip
 
 
 def blocks(page: str) -> list[tuple[str, str]]:
