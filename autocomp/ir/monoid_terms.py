@@ -16,7 +16,7 @@ from typing import TypeVar
 import numpy as np
 
 from autocomp.ir.body import Const, Expr, Map, Reduce
-from autocomp.ir.monoids import MONOIDS, Monoid, identity
+from autocomp.ir.monoids import MONOIDS, Monoid, bound, identity
 from autocomp.ir.scalar import SCALAR, apply
 from autocomp.ir.types import F64, DType, dtype_of
 
@@ -71,7 +71,8 @@ def alone(e: Reduce) -> Expr:
     of = dict(zip(m.operands, e.operands))
     as_state = {o: x if x.dtype == dtype else Map(dtype, "cast", (x,)) for o, x in of.items()}
     base = {s: term(t, as_state, dtype) for s, _, t in m.base}
-    same = {f"{s}1": x for s, x in base.items()}
+    ends = {s: Const(dtype, bound(op, dtype)) for s, op, _ in m.base} if m.bounded else {}
+    same = {f"{s}1": Map(dtype, op, (base[s], ends[s])) if ends else base[s] for s, op, _ in m.base}
     state = base | {s: term(rebase, {**base, **same, "x": term(t, as_state, dtype)}, dtype) for s, t, rebase in m.modules}
     state |= {s: of[o] for s, o in m.pick}
     part = e.part or m.finish

@@ -28,6 +28,7 @@ class Monoid:
     `tells`: the module that sums nothing but weights, none of them negative: its sum in one step is no less than any of them, so while
     it is moderate the base may stay behind and nothing overflows.
     `exact`: combining in any order gives the same bits (max, integers), not only the same real number.
+    `bounded`: the base stays within the finite numbers, so that sums over nothing but infinite values (keys that are all masked) are 0.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Monoid:
     finish: str = ""
     exact: bool = False
     tells: str = ""
+    bounded: bool = False
 
     @property
     def states(self) -> tuple[str, ...]:
@@ -61,6 +63,8 @@ MONOIDS: dict[str, Monoid] = {
         Monoid("max_sumexp", ("v",), (("m", "max", "v"),), (("l", "1", "x * exp(m - m1)"),), finish="l", tells="l"),
         Monoid("softmax_weighted", ("v", "w"), (("m", "max", "v"),),
                (("l", "1", "x * exp(m - m1)"), ("o", "w", "x * exp(m - m1)")), finish="o / l", tells="l"),
+        Monoid("masked_softmax_weighted", ("v", "w"), (("m", "max", "v"),),  # some weight is 1, or all are 0
+               (("l", "1", "x * exp(m - m1)"), ("o", "w", "x * exp(m - m1)")), finish="o / max(l, 0.5)", tells="l", bounded=True),
         Monoid("welford", ("v",), (("n", "add", "1"), ("s", "add", "v")), (("M2", "0", _CHAN),), finish="M2 / n"),
     )
 }  # fmt: skip
@@ -87,10 +91,13 @@ def start(m: Monoid, fn: str, dtype: DType) -> float | int | bool:
     the largest finite number of that sign stands in: a first tile that is all -inf (masked) then never forms inf - inf.
     """
     neutral = identity(fn, dtype)
-    if not m.modules or not np.isinf(neutral):
-        return neutral
+    return neutral if not m.modules or not np.isinf(neutral) else bound(fn, dtype)
+
+
+def bound(fn: str, dtype: DType) -> float:
+    """The finite number next to the neutral element of a maximum or a minimum."""
     limit = ml_dtypes.finfo(dtype.numpy)
-    return float(limit.min if neutral < 0 else limit.max)
+    return float(limit.min if fn == "max" else limit.max)
 
 
 def fold(name: str, operands: tuple[np.ndarray, ...], axes: tuple[int, ...], part: str, dtype: Any) -> np.ndarray:
@@ -124,7 +131,7 @@ def fold(name: str, operands: tuple[np.ndarray, ...], axes: tuple[int, ...], par
     if name == "max_sumexp" or part == "l":
         return l
     o = _weighted(e, operands[1], axes)
-    return o if part == "o" else o / l
+    return o if part == "o" else o / (np.maximum(l, l.dtype.type(0.5)) if MONOIDS[name].bounded else l)
 
 
 def _weighted(e: np.ndarray, w: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:

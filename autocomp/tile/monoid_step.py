@@ -11,7 +11,7 @@ import ml_dtypes
 
 from autocomp.ir.body import Const, Contract, Expr, Index, Load, Map, Reduce
 from autocomp.ir.monoid_terms import term
-from autocomp.ir.monoids import MONOIDS, Monoid, identity
+from autocomp.ir.monoids import MONOIDS, Monoid, bound, identity
 from autocomp.ir.types import BOOL, I64, DType
 from autocomp.tile.program import Loop, Stmt, Value
 from autocomp.tile.values import Scope, Values, values_of
@@ -76,6 +76,10 @@ class MonoidStep:
             if self.carried:
                 expr = Map(d.state_dtype(e), op, (self._of(self.st[s]), self._of(t)))
                 t = d.put("map", f"{s}1", d.state_dtype(e), key, at=self._here(), srcs=values_of(expr), expr=expr)
+            elif m.bounded:  # of what a loop carries the start is the bound
+                dtype = d.state_dtype(e)
+                expr = Map(dtype, op, (self._of(t), Const(dtype, bound(op, dtype))))
+                t = d.put("map", f"{s}1", dtype, key, at=self._here(), srcs=(t,), expr=expr)
             new[s] = t
         return new
 

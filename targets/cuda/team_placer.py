@@ -15,10 +15,11 @@ from autocomp.targets.source import TensorMap
 from autocomp.errors import UnsupportedOp
 from autocomp.tile.instruction import Instruction
 from autocomp.tile.layout import Digit
-from autocomp.tile.program import Buf, Loop, Stmt, Tensor, TileProgram
+from autocomp.tile.program import Buf, Loop, Stmt, Tensor, TileProgram, walk
 
 TEAM = 128  # threads of a warpgroup
 ROWS = 64  # of its instruction's first factor; source: PTX ISA, wgmma.mma_async
+GROUP = 8  # columns that it has a multiple of; rows of shared memory that a swizzle moves together
 
 
 def register_budget(workers: int, resident: int) -> tuple[int, int]:
@@ -71,6 +72,7 @@ class TeamPlacer(Placer):
         self.maps: list[TensorMap] = []
         self.reach = 0  # the end of what instructions read, also for rows that lie in no output
         self.first, self.sliding = "", False  # first factor of the product being placed, and whether its elements share memory
+        self.parts = max((int(x.opt("parts", "1")) for s, loops in walk(p.body) for x in loops), default=1)  # blocks of a tile
         first = p.body[0] if p.body else None
         if isinstance(first, Loop) and first.opt("persistent") == "yes":  # tiles take turns; what all of them read stays
             stays = frozenset(n for n in out.once if not any(a in first.axes for a in self.bufs[n].axes))
@@ -84,7 +86,7 @@ class TeamPlacer(Placer):
         few, many = (prod(n for _, n in self.group(x for x in self.bufs[s.dst].axes if x in y.axes and x not in z.axes))
                      for y, z in ((a, b), (b, a)))  # fmt: skip
         narrow = many == ROWS * self.workers == ROWS < few and few % ROWS == 0 and self.may_turn(self.bufs[s.dst], a, b)
-        turned = (narrow or (few < ROWS and few % 8 == 0 and many % ROWS == 0)) and a.scope == b.scope == "block"
+        turned = (narrow or (few < ROWS and self.may_pad(a, self.bufs[s.dst], few) and many % ROWS == 0)) and a.scope == b.scope == "block"
         other = replace(s, srcs=s.srcs[::-1]) if turned else s
         self.first = other.srcs[0]
         view = self.view_of(self.first)
@@ -117,13 +119,23 @@ class TeamPlacer(Placer):
             return False
         return True
 
+    def may_pad(self, few: Buf, acc: Buf, n: int) -> bool:
+        """Whether a factor's n rows are whole columns of an instruction, or its boxes bring zeros for those that are missing: rows along
+        the depth, of one axis, none of which shares memory with the next."""
+        if not n % GROUP:
+            return True
+        view, wide = self.view_of(few.name), [x for x in few.axes if self.size(x) > 1]
+        deep = view is not None and contiguous_axis(view) not in acc.axes
+        return deep and sum(x in acc.axes for x in wide) == 1 and not slides(view, wide)  # type: ignore[arg-type]
+
     def instruction(self, a: Buf, b: Buf, c: Buf, n: int) -> Instruction:
         """The row of these types, as wide as the tile's columns allow."""
         row = next((i for i in self.instructions if i.types == (a.dtype.name, b.dtype.name, c.dtype.name)), None)
         if row is None:
             raise self.refuse(f"no warpgroup instruction multiplies {a.dtype} by {b.dtype} into {c.dtype}")
-        wide = max((x for x in row.widths() if -(-n // 8) * 8 % x == 0), default=8)
-        reg = (*row.c[0][:-1], Digit("n", 8, wide // 8))
+        step = GROUP * self.parts if n % GROUP else GROUP  # columns of zeros are as many as blocks that share the sums can share out
+        wide = max((x for x in row.widths() if -(-n // step) * step % x == 0), default=GROUP)
+        reg = (*row.c[0][:-1], Digit("n", GROUP, wide // GROUP))
         return replace(row, name=row.name.replace("nN", f"n{wide}"), n=wide, c=(reg, row.c[1]))
 
     def packed(self) -> int:
@@ -167,7 +179,10 @@ class TeamPlacer(Placer):
             if not isinstance(all_ := self.p.extent(x), int) or all_ % n:
                 raise self.refuse(f"{buf.name}: {all_} steps of {x} in parts of {n}")
         tile = true | dict(outer) | {x: 1 for x, _ in more}
-        if (len(k) > 1 and not deep) or prod(x for _, x in other) % 8:
+        if buf.name != self.first and deep and len(other) == 1:  # columns of zeros beyond the factor's last
+            other = ((other[0][0], -(-other[0][1] // i.n) * i.n),)
+            tile |= dict(other)
+        if (len(k) > 1 and not deep) or prod(x for _, x in other) % GROUP:
             raise self.refuse(f"{buf.name}: {other} rows do not fill the instruction")
         steps = prod(x for _, x in k)
         if steps % i.k:

@@ -34,7 +34,8 @@ def emit(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[
     Raises UnsupportedOp for what has no layout or no device function, DoesNotFit with the numbers of shared memory or registers.
     """
     at, printer = planned(p, schedule, chip, instructions, plain, exact, counted)
-    resident = direct_resident(schedule, chip) if schedule.instruction == "direct" else 1
+    sums = sum(at.layouts[s.dst].registers for s, x in at.products.items() if x.instruction.load == "direct")
+    resident = direct_resident(schedule, chip, sums) if schedule.instruction == "direct" else 1
     return source(p, at, printer, printer.text(), schedule.threads, header, headers, language, resident=resident)
 
 

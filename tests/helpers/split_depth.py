@@ -35,6 +35,8 @@ FEW_ROWS = {
     "weights_turned": (graph({"x": "f16[32, 136]", "w": "f16[200, 136]", "b": "f16[200]"},
                              "%0 = transpose(w, perm=[1, 0])\n%1 = matmul(x, %0)\n%2 = add(%1, b)\n%3 = relu(%2)"),
                        replace(FEW, tile=(("i0", 32), ("i1", 128), ("r0", 64)), cluster=2, cluster_split_k=2)),
+    "odd": (gemm(13, 200, 136, "bf16"), replace(FEW, tile=(("i0", 13), ("i1", 64), ("r0", 64)), workers=1)),
+    "odd_shared_out": (gemm(5, 136, 264), replace(FEW, tile=(("i0", 5), ("i1", 128), ("r0", 64)), cluster=2, cluster_split_k=2)),
 }  # fmt: skip
 
 

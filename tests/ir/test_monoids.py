@@ -21,7 +21,7 @@ def operands(name: str) -> dict[str, np.ndarray]:
         return {"v": v > 1}
     if name.startswith("arg"):
         return {"v": np.round(v), "i": np.broadcast_to(np.arange(N), (3, N))}
-    return {"v": v, "w": RNG.standard_normal((3, N))} if name == "softmax_weighted" else {"v": v}
+    return {"v": v, "w": RNG.standard_normal((3, N))} if "softmax_weighted" in name else {"v": v}
 
 
 def whole(name: str, x: dict[str, np.ndarray]) -> np.ndarray:
@@ -38,6 +38,7 @@ def whole(name: str, x: dict[str, np.ndarray]) -> np.ndarray:
         "argmin": lambda: v.argmin(1),
         "max_sumexp": lambda: e.sum(1),
         "softmax_weighted": lambda: (e * x["w"]).sum(1) / e.sum(1),
+        "masked_softmax_weighted": lambda: (e * x["w"]).sum(1) / e.sum(1),
         "welford": lambda: v.var(1),
     }[name]()
 

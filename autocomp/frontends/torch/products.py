@@ -126,14 +126,9 @@ def _attention(c: Call, q: Node, k: Node, v: Node, mask: Node | None = None, dro
         return c.op("matmul", c.op("softmax", s, axes=(s.type.rank - 1,)), v)
     s = c.op("where", mask, s, c.b.const(float("-inf"), d)) if mask.type.dtype == BOOL else c.op("add", s, c.cast(mask, d))
     y = c.op("matmul", c.op("softmax", s, axes=(s.type.rank - 1,)), v)
-    return c.op("where", _attends(c, mask, y.type.rank), y, c.b.const(0, d))
-
-
-def _attends(c: Call, mask: Node, rank: int) -> Node:
-    """Whether a query has a key at all, [.., queries, 1]: torch gives those without one 0, as padding on the left makes them."""
-    seen = mask if mask.type.dtype == BOOL else c.op("ne", mask, c.b.const(float("-inf"), mask.type.dtype))
-    found = c.op("reduce_any", seen, axes=(seen.type.rank - 1,), keepdims=True)
-    return c.op("reshape", found, shape=(*[1] * (rank - found.type.rank), *found.type.shape))
+    # a query without any key: torch gives it 0, as padding on the left makes them
+    found = c.op("reduce_any", c.op("ne", s, c.b.const(float("-inf"), d)), axes=(s.type.rank - 1,), keepdims=True)
+    return c.op("where", found, y, c.b.const(0, d))
 
 
 def _repeated(c: Call, x: Node, q: Node) -> Node:

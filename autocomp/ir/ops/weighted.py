@@ -95,8 +95,10 @@ def _weighted_infer(t: Types, a: Attrs) -> TensorType:
 
 def _weighted_reference(x: Arrays, a: Attrs, o: TensorType) -> np.ndarray:
     s, v = (y.astype(np.float32) if y.dtype.itemsize < 4 else y for y in x)
-    e = np.exp(s - np.max(s, axis=-1, keepdims=True))
-    y = np.matmul(e / np.sum(e, axis=-1, keepdims=True), v)
+    high = np.max(s, axis=-1, keepdims=True)
+    e = np.exp(s - (np.where(high == -np.inf, 0, high) if a["masked"] else high))
+    total = np.sum(e, axis=-1, keepdims=True)
+    y = np.matmul(e / (np.where(total == 0, 1, total) if a["masked"] else total), v)
     return y if x[0].dtype == np.float64 else y.astype(o.dtype.numpy)
 
 
@@ -112,7 +114,8 @@ def _weighted_meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
     wide = accumulator(out.dtype)
     score: Expr = Read(s.dtype, 0, (*lead(s.shape[:-2]), aff("i"), aff("j")))
     score = score if wide == s.dtype else Map(wide, "cast", (score,))
-    value = Reduce(wide, "softmax_weighted", (j,), (score, Read(v.dtype, 1, (*lead(v.shape[:-2]), aff("j"), aff("e")))))
+    monoid = "masked_softmax_weighted" if a["masked"] else "softmax_weighted"
+    value = Reduce(wide, monoid, (j,), (score, Read(v.dtype, 1, (*lead(v.shape[:-2]), aff("j"), aff("e")))))
     return Comprehension((*batch, i, e), value if wide == out.dtype else Map(out.dtype, "cast", (value,)))
 
 
@@ -123,6 +126,7 @@ register(
         _weighted_infer,
         _weighted_reference,
         _weighted_meaning,
-        doc="softmax(s) @ v in one pass over the keys",
+        attrs={"masked": False},
+        doc="softmax(s) @ v in one pass over the keys; masked: 0 where all scores are -inf (else NaN)",
     )
 )
