@@ -279,11 +279,14 @@ def _what_if(model: str, choice: Choice, changes: list[str], quiet: bool) -> tup
 def compare(
     choice: Choice,
     a: Annotated[str | None, typer.Argument(help="A program, a saved folder, a rule file, KERNEL=SCHEDULE, a target, `plain`, "
-                                            "or a kernel by hand: FILE.c:FUNCTION, FILE.py:FUNCTION.")] = None,
+                                            "or a kernel by hand: FILE.c:FUNCTION, FILE.py:FUNCTION, "
+                                            "'FILE.cu:FUNCTION<<<BLOCKS,THREADS>>>'.")] = None,
     b: Annotated[str | None, typer.Argument(help="Another one.")] = None,
     model: Annotated[str | None, typer.Option("--model", help="What both compute, where a side is no program of its own.")] = None,
     rounds: Annotated[int, typer.Option("--rounds", min=20, help="Timed rounds, A and B in turns.")] = 20,
     report: Annotated[Path | None, typer.Option("--report", help="Write the comparison: .html, .md or .json.")] = None,
+    run_folders: Annotated[bool, typer.Option("--run-folders", help="Compile and run the sources of saved folders: code that becomes "
+                                              "yours. With --model.")] = False,
     past: Annotated[Path | None, typer.Option("--history", help="A folder of saved .json reports: show their trend.")] = None,
     as_json: Json = False,
 ) -> None:  # fmt: skip
@@ -315,9 +318,9 @@ def compare(
     check_outputs(report=report)
     choice.start()
     build = lambda what, target, options: replace(choice, target=target).optimized(what, options, as_json)
-    sides = [resolve(x, build, model, choice.options(), choice.target) for x in (a, b)]
+    sides = [resolve(x, build, model, choice.options(), choice.target, run_folders) for x in (a, b)]
     graph = next((s.program.graph for s in sides if s.program is not None), None)
-    if graph is None and model is not None and not all(s.folder for s in sides):
+    if graph is None and model is not None and (run_folders or not all(s.folder for s in sides)):
         graph = build(model, choice.target, choice.options()).graph
     trial = tried(sides[0], sides[1], graph, rounds) if graph is not None else None
     result = Comparison(of_given(sides[0]), of_given(sides[1]), trial)

@@ -4,9 +4,11 @@
     mine.yaml                     the model with these rules         cuda:h200       the model for this target
     'matmul=tile i0 8, i1 128'    the model with this schedule       plain           the model as it is
     mine.c:gemm, mine.py:gemm     a kernel by hand
+    'mine.cu:gemm<<<64,256>>>'    one of CUDA C++ with its launch
 
-A kernel of C takes pointers to the inputs, the parameters and the outputs in the model's order; one of Python (NumPy, or torch where its
-file imports it) has arguments that are named as they are.
+A kernel of C or CUDA takes pointers to the inputs, the parameters and the outputs in the model's order; one of Python (NumPy, or torch
+where its file imports it, kernels of Triton among them) has arguments that are named as they are. For a CUDA target torch's tensors are on
+the device, and times are the device's (`device_sides`).
 """
 
 from __future__ import annotations
@@ -26,6 +28,9 @@ import numpy as np
 from autocomp import commands
 from autocomp.errors import AutocompError
 from autocomp.ir.node import Graph
+from autocomp.report import device_sides
+from autocomp.report.saved import prepare_saved
+from autocomp.targets import load_target
 
 Run = Callable[[], Mapping[str, Any]]
 
@@ -40,17 +45,20 @@ class Given:
     folder: Path | None = None
     prepare: Callable[[Graph, Mapping[str, np.ndarray]], Run] | None = None
     sources: dict[str, str] = field(default_factory=dict)
+    device: bool = False  # what it makes is on a CUDA device, whose events time it
 
 
-def resolve(text: str, build: Callable[[str, str, Any], Any], model: str | None, options: Any, target: str) -> Given:
-    """One side. `build(model, target, options)` compiles. Raises AutocompError where the text names nothing."""
+def resolve(text: str, build: Callable[[str, str, Any], Any], model: str | None, options: Any, target: str,
+            run_folders: bool = False) -> Given:  # fmt: skip
+    """One side. `build(model, target, options)` compiles. `run_folders`: saved programs of CPUs are compiled and run. Raises AutocompError
+    where the text names nothing."""
     path, dot, function = text.rpartition(":")
-    if dot and Path(path).suffix in (".c", ".py"):
-        return by_hand(Path(path), function)
+    if dot and Path(path).suffix in (".c", ".py", ".cu"):
+        return by_hand(Path(path), function, target)
     if Path(text).is_dir():
         if not (Path(text) / "manifest.json").is_file():
             raise AutocompError("no manifest.json in this folder", where=text, hint="write one with `autocomp optimize MODEL -o DIR`")
-        return Given(text, folder=Path(text))
+        return Given(text, folder=Path(text), prepare=prepare_saved(Path(text)) if run_folders else None)
     if Path(text).suffix in (".onnx", ".txt", ".ac"):
         return of_program(text, build(text, target, options))
     if model is None:
@@ -67,30 +75,37 @@ def resolve(text: str, build: Callable[[str, str, Any], Any], model: str | None,
 
 
 def of_program(name: str, program: Any) -> Given:
-    prepare = (lambda graph, feed: lambda: program.run(feed)) if program.runnable else None
-    return Given(name, program, prepare=prepare, sources=dict(program.sources))
+    sources = dict(program.sources)
+    if there := device_sides.of_device_program(program):
+        return Given(name, program, prepare=there, sources=sources, device=True)
+    return Given(name, program, prepare=(lambda graph, feed: lambda: program.run(feed)) if program.runnable else None, sources=sources)
 
 
-def by_hand(path: Path, function: str) -> Given:
+def by_hand(path: Path, function: str, target: str = "cpu") -> Given:
     """A kernel of a source file. Raises AutocompError where the file cannot be read, BuildError where it cannot be compiled."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as e:
         raise AutocompError(f"cannot be read: {e}", where=str(path), hint="give FILE.c:FUNCTION or FILE.py:FUNCTION") from None
-    prepare = _of_c(path, function) if path.suffix == ".c" else _of_python(path, function)
-    return Given(f"{path.name}:{function}", prepare=prepare, sources={path.name: text})
+    there = target.partition(":")[0] == "cuda"
+    torch = device_sides.torch_on_device() if there else None
+    if path.suffix == ".cu":
+        if not there:
+            raise AutocompError("is for a CUDA device", where=str(path), hint="--target cuda, or cuda:CHIP")
+        prepare = device_sides.of_cuda(path, text, function, load_target(target).toolchain)
+    else:
+        prepare = _of_c(path, function) if path.suffix == ".c" else _of_python(path, function, torch)
+    return Given(f"{path.name}:{function}", prepare=prepare, sources={path.name: text}, device=torch is not None and path.suffix != ".c")
 
 
 def _operands(graph: Graph, feed: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Inputs and parameters by name, in the model's order."""
     return {**{n.attrs["name"]: np.ascontiguousarray(feed[n.attrs["name"]]) for n in graph.inputs},
-            **{name: np.ascontiguousarray(data) for name, data in graph.params.items()}}  # fmt: skip
+            **{name: np.ascontiguousarray(graph.param(name)) for name in graph.params}}  # fmt: skip
 
 
 def _of_c(path: Path, function: str) -> Callable[[Graph, Mapping[str, np.ndarray]], Run]:
     from tempfile import mkdtemp
-
-    from autocomp.targets import load_target
 
     tools: Any = load_target("cpu").toolchain
     library = Path(mkdtemp(prefix="autocomp-hand-")) / "kernel.so"
@@ -117,7 +132,7 @@ def _of_c(path: Path, function: str) -> Callable[[Graph, Mapping[str, np.ndarray
     return prepare
 
 
-def _of_python(path: Path, function: str) -> Callable[[Graph, Mapping[str, np.ndarray]], Run]:
+def _of_python(path: Path, function: str, there: Any = None) -> Callable[[Graph, Mapping[str, np.ndarray]], Run]:
     spec = util.spec_from_file_location(f"_by_hand_{path.stem}", path)
     assert spec is not None and spec.loader is not None
     module = util.module_from_spec(spec)
@@ -134,7 +149,8 @@ def _of_python(path: Path, function: str) -> Callable[[Graph, Mapping[str, np.nd
         if missing := [n for n in names if n not in known]:
             raise AutocompError(f"takes '{missing[0]}', which the model has not", where=f"{path}:{function}",
                                 hint=f"it has {', '.join(known)}")  # fmt: skip
-        given = [torch.from_numpy(known[n]) if torch else known[n] for n in names]
+        given = [device_sides.to_device(there, known[n]) if there and torch else torch.from_numpy(known[n]) if torch else known[n]
+                 for n in names]  # fmt: skip
         outputs = [name for name, _ in graph.outputs]
 
         def run() -> Mapping[str, Any]:

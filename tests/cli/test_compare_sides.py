@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
+import autocomp
+from autocomp.errors import AutocompError
+from autocomp.report.device_sides import launch_of, timer
+from autocomp.report.saved import prepare_saved
+from autocomp.runtime.inputs import random_inputs
+from autocomp.runtime.rounds import in_turns
 from tests.cli.test_cli import run
 
 MODEL = """graph gemm
@@ -101,3 +108,114 @@ def test_sides_that_are_none_are_refused(here, sides, said):
 
 def test_a_folder_without_runs_is_refused(tmp_path):
     assert "holds no measured comparison" in run("compare", "--history", str(tmp_path), code=1)[1]
+
+
+# ---- saved folders that run
+@pytest.fixture(scope="module")
+def saved(here):
+    for name, more in (("fused", []), ("apart", ["--without", "fusion/*"])):
+        run("optimize", f"{here}/m.txt", "--no-verify", "-o", str(here / name), *more)
+    return here
+
+
+def test_saved_programs_run_where_that_is_asked_for(saved):
+    sides = [f"{saved}/fused", f"{saved}/apart", "--model", f"{saved}/m.txt"]
+    data = json.loads(run("compare", *sides, "--run-folders", "--json")[0])
+    assert data["trial"]["right"] == [True, True] and data["trial"]["rounds"] == 20
+    assert [len(data[s]["kernels"]) for s in "ab"] == [1, 2]
+    assert json.loads(run("compare", *sides, "--json")[0])["trial"] is None  # nothing of a folder runs by itself
+
+
+def test_a_folder_beside_a_program_and_one_that_computes_something_else(saved):
+    data = json.loads(run("compare", f"{saved}/m.txt", f"{saved}/apart", "--run-folders", "--json")[0])
+    assert data["trial"]["right"] == [True, True]
+    (saved / "n.txt").write_text(MODEL.replace("random(1)", "random(2)"))
+    text, _ = run("compare", f"{saved}/n.txt", f"{saved}/apart", "--run-folders")
+    assert "verdict: B computes something else: no verdict about times" in text
+
+
+@pytest.mark.parametrize(("change", "said"), [
+    (lambda m: m.update(target="maca"), "only those of CPUs run from a folder"),
+    (lambda m: m["kernels"][0].update(bound="opaque"), "runs through its reference"),
+    (lambda m: m.update(orders={"x": [1, 0]}), "another order of their dimensions"),
+    (lambda m: m["tensors"]["x"].update(type="f32[N, 32]"), "no type of known sizes"),
+    (lambda m: m["tensors"]["x"].update(slot=7), "table of pointers has holes"),
+    (lambda m: m["sources"].append("../m.txt"), "is no file of this folder"),
+    (lambda m: m["tensors"]["x"].update(type="f32[24, 33]"), "'x' has 3072 bytes, the folder's tensor 3168"),
+    (lambda m: m["tensors"]["x"].update(type=f"f32[{1 << 50}]"), "not enough memory"),
+])  # fmt: skip
+def test_folders_that_cannot_run_are_refused_with_the_reason(saved, tmp_path, change, said):
+    folder = shutil.copytree(saved / "fused", tmp_path / "f")
+    m = json.loads((folder / "manifest.json").read_text())
+    change(m)
+    (folder / "manifest.json").write_text(json.dumps(m))
+    with pytest.raises(AutocompError) as e:
+        graph = autocomp.optimize(MODEL, verify=False).graph
+        prepare_saved(folder)(graph, random_inputs(graph, seed=0))
+    assert said in str(e.value)
+
+
+# ---- sides on a CUDA device: what can be said without one
+CUDA = 'extern "C" __global__ void gemm(const float* x, const float* w, float* y) { y[blockIdx.x * 40 + threadIdx.x] = x[0] * w[0]; }'
+
+
+def test_a_kernel_of_cuda_says_how_it_is_launched():
+    assert launch_of("gemm<<<64,256>>>") == ("gemm", (64,), 256, 0)
+    assert launch_of("gemm<<<(8, 64), 128, 49152>>>") == ("gemm", (8, 64), 128, 49152)
+    for text in ("gemm", "gemm<<<64>>>", "gemm<<<0,256>>>", "gemm<<<(1,2,3,4),256>>>", "gemm<<<64,256>>", "<<<64,256>>>"):
+        with pytest.raises(AutocompError, match="does not say how it is launched"):
+            launch_of(text)
+
+
+def test_a_kernel_of_cuda_is_a_side_of_a_cuda_target(here):
+    (here / "k.cu").write_text(CUDA)
+    side = f"{here}/k.cu:gemm<<<24,40>>>"
+    data = json.loads(run("compare", "plain", side, "--model", f"{here}/m.txt", "--target", "cuda:h200", "--json")[0])
+    assert data["b"]["target"] == "by hand" and data["a"]["target"] == "cuda:h200"
+    assert "is for a CUDA device" in run("compare", "plain", side, "--model", f"{here}/m.txt", code=1)[1]
+    wrong = run("compare", "plain", f"{here}/k.cu:gem<<<24,40>>>", "--model", f"{here}/m.txt", "--target", "cuda:h200", code=1)[1]
+    assert "has no kernel 'extern" in wrong
+
+
+class _Device:
+    """As much of torch as the timer uses, with a clock that counts calls."""
+
+    def __init__(self):
+        self.cuda, self.now, self.said = self, 0.0, []
+
+    def zeros(self, n, device):
+        return self
+
+    def add_(self, x):
+        self.now += 5.0
+
+    def _sleep(self, clocks):
+        self.now += 1.0
+
+    def synchronize(self):
+        self.said.append("waited")
+
+    def Event(self, enable_timing):
+        device = self
+
+        class Event:
+            def record(self):
+                self.at = device.now
+
+            def elapsed_time(self, other):
+                return other.at - self.at
+
+        return Event()
+
+
+def test_a_time_of_a_device_is_that_of_the_call_alone():
+    device = _Device()
+    timed = timer(device)
+
+    def call():
+        device.now += 2.0
+
+    assert timed(call) == pytest.approx(2e-3)  # neither what clears the cache nor the head start
+    rounds = in_turns(call, lambda: (call(), call()), rounds=20, timed=timed)
+    assert rounds.ratio.median == pytest.approx(0.5) and rounds.verdict == "B is 2.00 to 2.00 times slower"
+    assert len(device.said) == 1 + 2 * 23
