@@ -58,6 +58,7 @@ def optimize(
     verify: Verify = True,
     tuned: Tuned = True,
     build: Annotated[bool, typer.Option("--build", help="Compile CUDA kernels here though no device may be.")] = False,
+    simulate: Annotated[bool, typer.Option("--simulate", help="Check it on a CPU model of the chip; the folder says so.")] = False,
     measure: Annotated[int | None, typer.Option("--tune", min=1, help="First measure at most N schedules a kernel (see tune).")] = None,
     as_json: Json = False,
 ) -> None:
@@ -78,6 +79,10 @@ def optimize(
     program = choice.compile(model, as_json, tuned)
     built = _build(program, as_json) if build else None
     checked = _check(program, as_json, now=False) if verify and program.runnable else None
+    if simulate:
+        from autocomp.simulate.program import check_model
+
+        program.modelled = check_model(program)
     written = []
     if output is not None:
         program.save(output)
@@ -108,7 +113,9 @@ def optimize(
     out.print(kernel_table(program))
     for line in remarks(program):
         out.print(line, soft_wrap=True)
-    if verify and not program.runnable:
+    if simulate:
+        out.print(program.modelled, soft_wrap=True)
+    elif verify and not program.runnable:
         out.print(f"not verified by running: {program.not_runnable}", soft_wrap=True)
     for w in written:
         out.print(f"wrote {w}")
@@ -203,8 +210,8 @@ def run(
 @app.command()
 @with_choice
 def explain(
-    model: Model,
     choice: Choice,
+    model: Annotated[str | None, typer.Argument(help="ONNX file, or a text graph (.txt, .ac).")] = None,
     why: Annotated[str | None, typer.Option("--why", help="A kernel: which rules made it, and what bounds it.")] = None,
     why_not: Annotated[str | None, typer.Option("--why-not", help="A rule: where it did not fire, and the condition that failed.")] = None,
     at: Annotated[str | None, typer.Option("--at", help="With --why-not: a node of the model, by a part of its name.")] = None,
@@ -214,15 +221,25 @@ def explain(
         typer.Option("--what-if", help="Another figure of the chip, and what would be chosen then: --what-if memories.dram.bandwidth=8e12; "
                      "may be given again."),
     ] = None,
+    matrix: Annotated[bool, typer.Option("--matrix", help="Kinds of kernels by targets: right or refused, and which rules fired.")] = False,
+    only: Annotated[str, typer.Option("--only", help="With --matrix: kernels whose names hold one of these words.")] = "",
     tuned: Tuned = True,
     as_json: Json = False,
 ) -> None:
-    """Say why the program is as it is.
+    """Say why the program is as it is; with --matrix, what the targets make of each kind of kernel.
 
     Example: autocomp explain model.onnx --why-not monoids/online-softmax --at encoder.layer.0
+
+    Example: autocomp explain --matrix --only softmax,gemm
     """
     from autocomp.report.explain import explain as explain_program
     from autocomp.report.passes import passes as explain_passes
+
+    if matrix:
+        _matrix(only, as_json)
+        return
+    if model is None:
+        raise typer.BadParameter("explain wants a MODEL, or --matrix")
 
     if at is not None and why_not is None:
         raise typer.BadParameter("--at says where a rule of --why-not did not fire")
@@ -239,6 +256,24 @@ def explain(
             more, data["without"] = _worth(model, choice, program, as_json)
             text += f"\n{more}"
     typer.echo(json.dumps(data, indent=1) if as_json else text)
+
+
+def _matrix(only: str, as_json: bool) -> None:
+    """Prints each row as it is done. Exits with 3 where a kernel is wrong."""
+    from autocomp import optimize
+    from autocomp.report.matrix import matrix, row_lines, summary
+
+    rows = {}
+    for name, row in matrix(only, optimize):
+        rows[name] = row
+        if not as_json:
+            typer.echo("\n".join(row_lines(name, row)))
+    if as_json:
+        typer.echo(json.dumps({n: {t: vars(c) for t, c in row.items()} for n, row in rows.items()}, indent=1))
+    else:
+        typer.echo(summary(rows))
+    if any(c.outcome == "wrong" for row in rows.values() for c in row.values()):
+        raise typer.Exit(3)
 
 
 def _worth(model: str, choice: Choice, program: Any, quiet: bool) -> tuple[str, dict[str, Any]]:

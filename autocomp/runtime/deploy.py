@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -11,7 +11,10 @@ from zlib import crc32
 import numpy as np
 
 from autocomp.ir.kernel import KernelGraph
+from autocomp.ir.tolerance import Tolerance
 from autocomp.ir.types import Sym, dim_hint
+from autocomp.runtime import deploy_folder, deploy_host
+from autocomp.runtime.deploy_check import Expected
 from autocomp.runtime.plan import arena, size_of
 from autocomp.targets.source import Launch, TensorMap
 
@@ -33,6 +36,45 @@ APIS = {
     "cuda": Api("cuda", "#include <cuda.h>\n#include <cuda_runtime.h>", "cu", "nvcc", "-O3 -std=c++17 -gencode arch={virtual},code={arch}"),
     "maca": Api("mc", "#include <mc_runtime.h>", "maca", "mxcc", "-x maca -O3 -std=c++17 -offload-arch={arch}", 64 * 1024),
 }
+WORDS = r"""[[maybe_unused]] static void check(PREFIXError_t e, const char *what) {
+  if (e != PREFIXSuccess) { fprintf(stderr, "%s: %s\n", what, PREFIXGetErrorString(e)); exit(1); }
+}
+typedef PREFIXStream_t stream_t;
+typedef PREFIXEvent_t event_t;
+[[maybe_unused]] static void open_device() {}
+[[maybe_unused]] static void close_device() {}
+[[maybe_unused]] static char *allocate(size_t bytes, const char *what) {
+  void *p;
+  check(PREFIXMalloc(&p, bytes ? bytes : 1), what);
+  return (char *)p;
+}
+[[maybe_unused]] static void to_device(void *to, const void *from, size_t bytes, const char *what) {
+  check(PREFIXMemcpy(to, from, bytes, PREFIXMemcpyHostToDevice), what);
+}
+[[maybe_unused]] static void to_host(void *to, const void *from, size_t bytes, const char *what) {
+  check(PREFIXMemcpy(to, from, bytes, PREFIXMemcpyDeviceToHost), what);
+}
+[[maybe_unused]] static void on_device(void *to, const void *from, size_t bytes, stream_t s) {
+  check(PREFIXMemcpyAsync(to, from, bytes, PREFIXMemcpyDeviceToDevice, s), "copy");
+}
+[[maybe_unused]] static stream_t new_stream() {
+  stream_t s;
+  check(PREFIXStreamCreate(&s), "stream");
+  return s;
+}
+[[maybe_unused]] static event_t new_event() {
+  event_t e;
+  check(PREFIXEventCreate(&e), "event");
+  return e;
+}
+[[maybe_unused]] static void record(event_t e, stream_t s) { check(PREFIXEventRecord(e, s), "event"); }
+[[maybe_unused]] static void finish(stream_t s) { check(PREFIXStreamSynchronize(s), "run"); }
+[[maybe_unused]] static double elapsed(event_t from, event_t to) {  // microseconds
+  float ms;
+  check(PREFIXEventElapsedTime(&ms, from, to), "event");
+  return ms * 1e3;
+}
+"""
 MAPS = """
 static ac_tensor_map tensor_map(int type, int rank, void *at, const cuuint64_t *dims, const cuuint64_t *strides, const cuuint32_t *box,
                                 const cuuint32_t *steps, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion widened) {
@@ -69,8 +111,8 @@ def hints(g: KernelGraph) -> dict[str, int]:
     return {d.name: dim_hint(d) for t in g.tensors.values() for d in t.shape if isinstance(d, Sym)}
 
 
-def launcher(program: Any) -> str:
-    """C++ that reads inputs and weights, launches every kernel in order and writes the outputs. Raw row-major files.
+def launcher(program: Any, tolerances: Mapping[str, Tolerance]) -> str:
+    """C++ that reads inputs and weights, launches every kernel in order and writes, compares or times the outputs (`deploy_host`).
 
     Shapes are fixed: symbols take their hints (`--dim` at compile time sets them).
     """
@@ -78,57 +120,38 @@ def launcher(program: Any) -> str:
     values = hints(g)
     offsets, total = arena(g, program.slots, values)
     blob, _ = weights_blob(program)
-    used = program.slots.index
     scratch = max((k.launch.workspace for k in program.printed.values() if k.launch), default=0)
     maps = any(k.launch and k.launch.maps for k in program.printed.values())
+    allowed = {s.entry: s.launch.shared for s in program.printed.values() if s.launch and s.launch.shared >= api.asked}
+    attribute = f"{api.prefix}FuncAttributeMaxDynamicSharedMemorySize"
     out = [
-        f"// Launcher of {plain(program.name)}: reads NAME.bin for every input, writes NAME.out.bin for every output.",
-        "#include <cstdio>",
-        "#include <cstdlib>",
-        "#include <cstring>",
-        "#include <vector>",
+        f"// Launcher of {plain(program.name)}: reads NAME.bin for every input, writes NAME.out.bin for every output; `check` compares",
+        "// them, `bench` times the kernels. With AUTOCOMP_LIBRARY it is a library instead: autocomp_prepare, autocomp_start.",
+        *(f"#include <{h}>" for h in deploy_host.INCLUDES),
         api.include,
         *(f'#include "{name}"' for name in sorted({h for k in program.printed.values() for h in k.headers})),
         *_kernels(program),
         "",
-        f"static void check({api.prefix}Error_t e, const char *what) {{",
-        f'  if (e != {api.prefix}Success) {{ fprintf(stderr, "%s: %s\\n", what, {api.prefix}GetErrorString(e)); exit(1); }}',
-        "}",
-        "static void *load(const char *path, size_t bytes) {",
-        "  std::vector<char> host(bytes ? bytes : 1);",
-        '  FILE *f = fopen(path, "rb");',
-        '  if (!f || fread(host.data(), 1, bytes, f) != bytes) { fprintf(stderr, "%s: expected %zu bytes\\n", path, bytes); exit(1); }',
-        "  fclose(f);",
-        "  void *p;",
-        f"  check({api.prefix}Malloc(&p, bytes ? bytes : 1), path);",
-        f"  check({api.prefix}Memcpy(p, host.data(), bytes, {api.prefix}MemcpyHostToDevice), path);",
-        "  return p;",
-        "}",
+        WORDS.replace("PREFIX", api.prefix),
         *([MAPS] if maps else []),
-        "int main() {",
-        f'  char *const weights = (char *)load("weights.bin", {sum(size for _, size in blob.values())});',
-        "  char *memory;",
-        f'  check({api.prefix}Malloc((void **)&memory, {max(1, total)}), "memory of intermediates");',
+        deploy_host.FILES + deploy_host.UPLOAD,
+        *deploy_host.tables(program, plain),
+        "[[maybe_unused]] static char *weights, *memory;",
+        *(["static unsigned char *scratch;"] if scratch else []),
+        "static void prepare() {",
+        f'  weights = load("weights.bin", {sum(size for _, size in blob.values())});',
+        f'  memory = allocate({total}, "memory of intermediates");',
+        *([f'  scratch = (unsigned char *)allocate({scratch}, "scratch");'] if scratch else []),
+        *(f'  check({api.prefix}FuncSetAttribute((const void *){e}, {attribute}, {n}), "shared memory");' for e, n in allowed.items()),
+        "}",
+        "// All kernels in order; behind each a mark, where `marks` are given",
+        "static void start(char *const *in, char *const *out, stream_t stream, event_t *marks) {",
+        *deploy_host.pointers(program, values, offsets, blob, plain),
     ]
-    output = lambda n: f'[] {{ void *p; check({api.prefix}Malloc(&p, {max(1, n)}), "an output"); return p; }}()'
-    for name in sorted(used, key=lambda n: used[n]):
-        out.append(f"  void *t{used[name]} = {place(program, name, offsets, blob, values, output)};  // {plain(name)}")
-    if scratch:
-        out += ["  unsigned char *scratch;", f'  check({api.prefix}Malloc((void **)&scratch, {scratch}), "scratch");']
     for i, c in enumerate(g.calls):
-        out += _launch(program, api, i, c, values)
-    out.append(f'  check({api.prefix}DeviceSynchronize(), "run");')
-    for name, t in g.outputs:
-        bytes_ = size_of(g.tensors[t], values)
-        out += [
-            "  {",
-            f"    std::vector<char> host({max(1, bytes_)});",
-            f'    check({api.prefix}Memcpy(host.data(), t{used[t]}, {bytes_}, {api.prefix}MemcpyDeviceToHost), "{plain(name)}");',
-            f'    FILE *f = fopen("{plain(name)}.out.bin", "wb");',
-            f"    if (!f || fwrite(host.data(), 1, {bytes_}, f) != {bytes_} || fclose(f)) return 1;",
-            "  }",
-        ]
-    return "\n".join([*out, "}", ""])
+        out += [*_launch(program, api, i, c, values), f"  if (marks) record(marks[{i + 1}], stream);"]
+    out += [*deploy_host.copied(program, values, offsets, blob), "}"]
+    return "\n".join([*out, *deploy_host.main_function(program, values, tolerances, plain), ""])
 
 
 def _kernels(program: Any) -> list[str]:
@@ -148,17 +171,6 @@ def plain(name: str) -> str:
     return kept if kept == name else f"{kept or 'tensor'}-{crc32(name.encode()):08x}"
 
 
-def place(program: Any, name: str, offsets: Mapping[str, int], blob: Mapping[str, tuple[int, int]], values: Mapping[str, int],
-          output: Callable[[int], str]) -> str:  # fmt: skip
-    """Where a launcher finds a tensor: among the weights, in the arena, in a file, or memory of its own (`output`, of so many bytes)."""
-    if name in blob:
-        return f"weights + {blob[name][0]}"
-    if name in offsets:
-        return f"memory + {offsets[name]}"
-    bytes_ = size_of(program.calls.tensors[name], values)
-    return f'load("{plain(name)}.bin", {bytes_})' if name in program.calls.inputs else output(bytes_)
-
-
 def _launch(program: Any, api: Api, i: int, call: Any, values: Mapping[str, int]) -> list[str]:
     """The lines of one call."""
     source = program.printed[call.kernel.name]
@@ -170,21 +182,18 @@ def _launch(program: Any, api: Api, i: int, call: Any, values: Mapping[str, int]
     lines = [f"  {{  // {plain(call.name or source.entry)}: {' '.join(call.ops)}"]
     for z in launch.zeroed:
         t = call.args[z]
-        lines.append(f'    check({api.prefix}Memset(t{index[t]}, 0, {size_of(program.calls.tensors[t], values)}), "clear");')
+        lines.append(f'    check({api.prefix}MemsetAsync(t{index[t]}, 0, {size_of(program.calls.tensors[t], values)}, stream), "clear");')
     if launch.workspace:
-        lines.append(f'    check({api.prefix}Memset(scratch, 0, {launch.workspace}), "clear");')
+        lines.append(f'    check({api.prefix}MemsetAsync(scratch, 0, {launch.workspace}, stream), "clear");')
         arguments.append("scratch")
     for n, m in enumerate(launch.maps):
         lines.append(f"    const ac_tensor_map map{n} = {_map(m, f't{index[call.args[m.argument]]}', values)};")
         arguments.append(f"map{n}")
-    if launch.shared >= api.asked:
-        kernel, attribute = source.entry, f"{api.prefix}FuncAttributeMaxDynamicSharedMemorySize"
-        lines.append(f'    check({api.prefix}FuncSetAttribute((const void *){kernel}, {attribute}, {launch.shared}), "shared memory");')
     what = f'"{source.entry} (call {i})"'
     if launch.cluster > 1:
         lines += _together(source.entry, launch, blocks, arguments, what)
     elif prod(blocks):
-        grid = f"dim3({', '.join(map(str, blocks))}), dim3({launch.block}), {launch.shared}"
+        grid = f"dim3({', '.join(map(str, blocks))}), dim3({launch.block}), {launch.shared}, stream"
         lines += [f"    {source.entry}<<<{grid}>>>({', '.join(arguments)});", f"    check({api.prefix}GetLastError(), {what});"]
     return [*lines, "  }"]
 
@@ -200,6 +209,7 @@ def _together(entry: str, launch: Launch, blocks: tuple[int, ...], arguments: li
         f"    how.gridDim = dim3({', '.join(map(str, blocks))});",
         f"    how.blockDim = dim3({launch.block});",
         f"    how.dynamicSmemBytes = {launch.shared};",
+        "    how.stream = stream;",
         "    how.attrs = &together;",
         "    how.numAttrs = 1;",
         f"    check(cudaLaunchKernelEx(&how, {', '.join([entry, *arguments])}), {what});",
@@ -240,36 +250,40 @@ def weights_blob(program: Any) -> tuple[dict[str, tuple[int, int]], bytes]:
     return where, b"".join(parts)
 
 
-def makefile(program: Any) -> str:
-    """Builds and runs the launcher."""
-    api = APIS[program.target.name]
-    arch = program.target.chip.arch
+def files(program: Any, check: Expected) -> dict[str, str | bytes]:
+    """name -> content of what stands beside the sources."""
+    api, arch, sizes = APIS[program.target.name], program.target.chip.arch, hints(program.calls)
     flags = api.build.format(arch=arch, virtual=arch.replace("sm_", "compute_"))
+    build = f"    make          # needs {api.compiler}"
+    return {
+        f"launcher.{api.suffix}": launcher(program, check.tolerances),
+        "Makefile": makefile(api, flags),
+        "README.md": deploy_folder.readme(program, check, plain, sizes, build, MADE[api.prefix]),
+        "weights.bin": weights_blob(program)[1],
+        "torch_extension.cpp": deploy_folder.torch_extension(program, plain, sizes, *STREAMS[api.prefix]),
+        "torch_program.py": deploy_folder.torch_program(f"launcher.{api.suffix}", flags, api.prefix == "mc"),
+        **check.files,
+    }
+
+
+STREAMS = {  # of torch on the device: its header, the current stream, the device type
+    "cuda": ("c10/cuda/CUDAStream.h", "c10::cuda::getCurrentCUDAStream().stream()", "at::kCUDA"),
+    "mc": ("c10/cuda/CUDAStream.h", "c10::cuda::getCurrentCUDAStream().stream()", "at::kCUDA"),
+}
+MADE = {
+    "cuda": "`make check` says whether this very folder is right on a card; this project's tests run kernels of this printer on an H200.",
+    "mc": "This project's tests type-check kernels of this printer by clang against a stand-in of the SDK's headers. Nothing of this\n"
+          "target has been compiled by mxcc or run on a MetaX card by this project.",
+}  # fmt: skip
+
+
+def makefile(api: Api, flags: str) -> str:
+    """Builds, runs, checks and times the launcher."""
     compiler = {"nvcc": "nvcc", "mxcc": "$(MACA_PATH)/mxgpu_llvm/bin/mxcc"}[api.compiler]
     path = "MACA_PATH ?= /opt/maca\n" if api.prefix == "mc" else ""
     return (
-        f"# make: build the program; make run: read NAME.bin, write NAME.out.bin\n{path}CC := {compiler}\n"
+        "# make: build; make run: read NAME.bin, write NAME.out.bin; make check: compare with NAME.expected.bin; make bench: times\n"
+        f"{path}CC := {compiler}\nCALLS ?= 50\n"
         f"program: launcher.{api.suffix} $(wildcard *.{api.suffix} *.h *.cuh)\n\t$(CC) {flags} -I. $< -o $@\n"
-        "run: program\n\t./program\n.PHONY: run\n"
+        "run check: program\n\t./program $@\nbench: program\n\t./program bench $(CALLS)\n.PHONY: run check bench\n"
     )
-
-
-def readme(program: Any) -> str:
-    """What is in the folder and the commands that build and run it."""
-    g = program.calls
-    names = lambda items: "\n".join(f"- `{plain(n)}{suffix}`: {g.tensors[t]}" for n, t, suffix in items)
-    return f"""# {plain(program.name)} for {program.target.chip.title}
-
-    make          # needs {APIS[program.target.name].compiler}
-    make run
-
-Inputs (raw, row-major, little-endian; in Python `array.tofile("NAME.bin")`, and `numpy.fromfile` reads the outputs):
-
-{names([(n, n, ".bin") for n in g.inputs])}
-
-Outputs:
-
-{names([(n, t, ".out.bin") for n, t in g.outputs])}
-
-`manifest.json` lists tensors, calls and kernels with their schedules, bounds and rules; `weights.bin` holds the parameters.
-"""

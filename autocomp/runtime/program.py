@@ -85,6 +85,7 @@ class Program:
         self._executor = executor
         self.printed = dict(printed or {})  # what the target printed for each kernel, by kernel name
         self._folded: dict[str, np.ndarray] | None = None
+        self.modelled = ""  # what a run on the model of the chip's machine has shown, for the folder's README
         self._inputs = tuple(n.attrs["name"] for n in self.graph.inputs)
         silent = {w.output for w in self.graph.written if not w.returned}
         self._returned = tuple(name for name, _ in self.graph.outputs if name not in silent)

@@ -14,6 +14,7 @@ from autocomp.errors import AutocompError
 from autocomp.files import write_atomic
 from autocomp.ir.places import places_of, short
 from autocomp.runtime import deploy, deploy_acl
+from autocomp.runtime.deploy_check import expected
 from autocomp.runtime.library import packings
 from autocomp.runtime.plan import arena
 from autocomp.version import __version__
@@ -43,12 +44,9 @@ def save(program: Any, folder: Path) -> Path:
 
         flags = " ".join((*FLAGS, *program.target.toolchain.machine))
         content["build.sh"] = BUILD % (GCC_LOOPS, flags, " ".join(s for s in sources if s.endswith(".c")))
-    elif not why_no_launcher(program) and program.target.name == "ascend":
-        content |= deploy_acl.files(program)
     elif not why_no_launcher(program):
-        content[f"launcher.{deploy.APIS[program.target.name].suffix}"] = deploy.launcher(program)
-        content |= {"Makefile": deploy.makefile(program), "README.md": deploy.readme(program)}
-        content["weights.bin"] = deploy.weights_blob(program)[1]
+        of_target = deploy_acl if program.target.name == "ascend" else deploy
+        content |= of_target.files(program, expected(program, deploy.plain))
     else:
         content["README.md"] = f"# No launcher\n\nThe sources are here, but {why_no_launcher(program)}.\n"
     _unfinished(folder)

@@ -13,7 +13,7 @@ from autocomp.errors import VerificationError
 from autocomp.ir.node import Graph
 from autocomp.ir.orders import in_memory_order
 from autocomp.ir.reference import evaluate, input_sizes
-from autocomp.ir.tolerance import SAFETY, Deviation, deviation, shaken
+from autocomp.ir.tolerance import SAFETY, Deviation, Tolerance, deviation, shaken, tolerance
 from autocomp.runtime.executor import apart
 from autocomp.runtime.inputs import random_inputs, sizes_to_try
 
@@ -74,6 +74,17 @@ def compare(graph: Graph, feed: Mapping[str, np.ndarray], got: Mapping[str, np.n
     natural = _natural(graph, feed, want, d.ratio, own) if 1.0 < d.ratio < np.inf else Natural()
     d = replace(d, ratio=d.ratio / max(1.0, SAFETY * natural.shaken, ROUNDED * natural.rounded))
     return Comparison(d, natural, max((_error(got[n], w) for n, w in want.items()), default=0.0))
+
+
+def allowed(program: Any, feed: Mapping[str, np.ndarray], want: Mapping[str, np.ndarray]) -> dict[str, Tolerance]:
+    """How far each output of a program may be from `want` on `feed`, as one number for all its elements: the tolerance of `ir.tolerance`,
+    more where values rounded to their types, or inputs an ulp away, move outputs further."""
+    graph = program.graph
+    coarse = TF32 if any("tf32" in k.schedule for k in program.kernels) else 0.0
+    natural = _natural(graph, feed, want, 2.0, None)
+    more = max(1.0, SAFETY * natural.shaken, ROUNDED * natural.rounded)
+    found = {n: tolerance(graph, n, w, coarse=coarse) for n, w in want.items()}
+    return {n: Tolerance(t.relative * more, t.absolute * more) for n, t in found.items()}
 
 
 def _verify_on(program: Any, feed: dict[str, np.ndarray], seed: int) -> Verification:

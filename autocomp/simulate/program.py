@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import date
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,16 @@ def check_target(name: str) -> None:
         raise AutocompError(f"there is no model of target {name}: {', '.join(MODELLED)} have one", where=WHERE,
                             hint="without --simulate it runs on this machine, where that is of the target's kind")  # fmt: skip
     compiler()
+
+
+def check_model(program: Program) -> str:
+    """A program verified on the model of its machine, in a sentence for its folder. Raises VerificationError, ModelFailure, and what
+    `simulated` does."""
+    with simulated(program):
+        found = program.verify()
+    far = f"{found.worst / found.tolerance:.2g} of its tolerance" if found.worst else "0"
+    return (f"On {date.today().isoformat()} all {len(program.kernels)} kernels ran on a CPU model of the machine of {program.target.name} "
+            f"(seed {found.seed}): the largest error is {far}.")  # fmt: skip
 
 
 @dataclass

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from shutil import which
 
 import numpy as np
 import pytest
@@ -12,7 +13,10 @@ import pytest
 import autocomp
 from autocomp.cli import main
 from autocomp.ir.reference import evaluate
+from autocomp.ir.types import dtype_of
+from autocomp.runtime import deploy_check
 from autocomp.runtime.deploy import plain
+from autocomp.runtime.deploy_host import COMPARE, FILES, INCLUDES, type_of
 from autocomp.runtime.inputs import random_inputs
 from autocomp.simulate.simt_model import COMPILER, INCLUDE, SHARED, compile_to
 from tests.helpers import fresh
@@ -29,17 +33,17 @@ def two_layers(x):
     return np.tanh(h @ v) + (h @ v)
 
 
-def run_folder(folder, model, build):
+def run_folder(folder, model, build, *words):
     """Build the folder's launcher with the stand-in runtime, and run it in the folder."""
     text = (folder / "launcher.maca").read_text()
-    text, launches = re.subn(r"(\w+)<<<(dim3\([^)]*\)), (dim3\(\d+\)), (\d+)>>>\(", r"standin_launch(\1, \2, \3, \4, ", text)
+    text, launches = re.subn(r"(\w+)<<<(dim3\([^)]*\)), (dim3\(\d+\)), (\d+), stream>>>\(", r"standin_launch(\1, \2, \3, \4, ", text)
     assert launches
     (build / "launcher.cpp").write_text('#include "maca_launch.h"\n' + text)
     for kernel in set(folder.glob("*.maca")) - {folder / "launcher.maca"}:
         (build / kernel.name).write_text(kernel.read_text().replace(SHARED, ""))
     include = [f"-I{p}" for p in (build, folder, *INCLUDE["maca"])]
     compile_to(build / "launcher", [*include, str(build / "launcher.cpp"), str(model)])
-    return subprocess.run([build / "launcher"], cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run([build / "launcher", *words], cwd=folder, capture_output=True, text=True, check=False, timeout=60)
 
 
 @needs_compiler
@@ -64,10 +68,65 @@ def test_the_launcher_computes_the_graph(name, model, tmp_path):
 
 
 @needs_compiler
-def test_a_missing_input_is_named(model, tmp_path):
+def test_a_folder_checks_itself(model, tmp_path):
+    """Inputs and expected outputs lie in it; an element that is off is found, and so is a missing input."""
     folder = autocomp.optimize(GRAPHS["softmax_short"], target="maca").save(tmp_path / "out")
-    done = run_folder(folder, model, tmp_path)
-    assert done.returncode == 1 and done.stderr == "x.bin: expected 28800 bytes\n"
+    done = run_folder(folder, model, tmp_path, "check")
+    assert done.returncode == 0 and done.stdout.endswith("of what is allowed\nall right\n"), done.stdout + done.stderr
+    quiet = {"capture_output": True, "text": True, "timeout": 60}
+    again = lambda *words: subprocess.run([tmp_path / "launcher", *words], cwd=folder, check=False, **quiet)
+    assert re.search(r"us  a call, median of 2; kernels one by one above", again("bench", "2").stdout)
+    expected = np.fromfile(folder / "out.expected.bin")
+    expected[7] += 0.5
+    expected.tofile(folder / "out.expected.bin")
+    wrong = again("check")
+    assert wrong.returncode == 1 and "the worst is [7]" in wrong.stdout and wrong.stdout.endswith("WRONG\n")
+    (folder / "x.bin").unlink()
+    missing = again("check")
+    assert missing.returncode == 1 and missing.stderr == "x.bin: expected 28800 bytes\n"
+
+
+DECODED = {"f64": 1.5e300, "f32": -3.25, "f16": 2.0**-24, "bf16": -1e38, "f8e4m3": 448.0, "f8e5m2": 2.0**-16, "i8": -128, "u8": 200,
+           "i32": -(2**31), "i64": -(2**52), "bool": 1}  # fmt: skip
+
+
+@needs_compiler
+def test_the_check_reads_every_type(tmp_path):
+    """Largest, smallest and special values, as NumPy reads them."""
+    lines, want = [], []
+    for name, value in DECODED.items():
+        t = dtype_of(name)
+        special = [np.nan, np.inf, -np.inf, 0.0] if t.is_float and name != "f8e4m3" else [np.nan] if t.is_float else [0]
+        values = np.array([value, *special]).astype(t.numpy)
+        raw = ", ".join(f"char({b})" for b in values.tobytes())
+        each = f'for (int i = 0; i < {len(values)}; ++i) printf("%.17g\\n", decoded(p + i * {t.bytes}, {type_of(t)}));'
+        lines.append(f"  {{ const char p[] = {{{raw}}}; {each} }}")
+        want += values.astype(np.float64).tolist()
+    text = "\n".join(f"#include <{h}>" for h in INCLUDES) + f"\n{FILES}{COMPARE}\nint main() {{\n" + "\n".join(lines) + "\n}\n"
+    (tmp_path / "d.cpp").write_text(text)
+    subprocess.run([*COMPILER.split(), "-std=c++17", "-w", "-o", tmp_path / "d", tmp_path / "d.cpp"], check=True, timeout=60)
+    said = subprocess.run([tmp_path / "d"], capture_output=True, text=True, check=True, timeout=60).stdout
+    np.testing.assert_array_equal([float(x) for x in said.split()], want)
+
+
+def test_what_is_too_much_to_check_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(deploy_check, "MOST", 10)
+    folder = autocomp.optimize(GRAPHS["softmax_short"], target="maca").save(tmp_path / "out")
+    said = r"There are no expected outputs in this folder: [\d.e+]+ operations, and the reference is computed for at most 1e\+01"
+    assert re.search(said, (folder / "README.md").read_text())
+    assert not (folder / "x.bin").exists()
+
+
+@pytest.mark.skipif(not which("nvcc"), reason="no nvcc")
+def test_nvcc_builds_the_folder(tmp_path):
+    """The program, and the library that the torch extension takes."""
+    folder = autocomp.optimize(GRAPHS["softmax_short"], target="cuda:h200").save(tmp_path / "out")
+    make = lambda *words: subprocess.run(["make", *words], cwd=folder, capture_output=True, text=True, check=False, timeout=300)
+    done = make("program")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "warning" not in done.stderr
+    flags = (folder / "Makefile").read_text()
+    assert "run check: program" in flags and "bench: program" in flags
 
 
 def test_the_command_leaves_a_folder_with_everything(tmp_path, monkeypatch):
@@ -79,6 +138,7 @@ def test_the_command_leaves_a_folder_with_everything(tmp_path, monkeypatch):
     assert not ended.value.code
     found = {p.name for p in out.iterdir()}
     assert {"launcher.maca", "Makefile", "README.md", "manifest.json", "weights.bin", "autocomp_maca.h", "autocomp_simt.h"} <= found
+    assert {"torch_extension.cpp", "torch_program.py", "x.bin", "w.bin", "b.bin", "out.expected.bin"} <= found
     m = json.loads((out / "manifest.json").read_text())
     assert (m["target"], m["chip"], m["no_launcher"], m["version"]) == ("maca", "c500", "", autocomp.__version__)
     assert set(m["sources"]) <= found and set(m["launches"]) == {k["kernel"] for k in m["kernels"]}

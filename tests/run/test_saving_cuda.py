@@ -31,7 +31,7 @@ def run_folder(program, folder, model, build):
         text = (folder / f"{s.name}.cu").read_text().replace(SHARED, "")
         (build / f"{s.name}.cu").write_text(text.replace(s.prelude, team_products(s.prelude)) if s.prelude else text)
     text = (folder / "launcher.cu").read_text().replace("#include <cuda.h>\n#include <cuda_runtime.h>", '#include "cuda_launch.h"')
-    text = re.sub(r"(\w+)<<<(dim3\([^)]*\)), (dim3\(\d+\)), (\d+)>>>\(", r"standin_launch(\1, \2, \3, \4, ", text)
+    text = re.sub(r"(\w+)<<<(dim3\([^)]*\)), (dim3\(\d+\)), (\d+), stream>>>\(", r"standin_launch(\1, \2, \3, \4, ", text)
     (build / "launcher.cpp").write_text(text)
     include = [f"-I{p}" for p in INCLUDE["cuda"]]
     compile_to(build / "launcher", [*include, str(build / "launcher.cpp"), str(model)])

@@ -36,13 +36,14 @@ def test_the_command_leaves_a_folder_with_everything(tmp_path, monkeypatch):
         main()
     assert not ended.value.code
     found = {p.name for p in out.iterdir()}
-    assert found == {"launcher.cpp", "CMakeLists.txt", "README.md", "manifest.json", "weights.bin", "weights.npz", "autocomp_ascend.h",
+    assert found == {"launcher.cpp", "CMakeLists.txt", "Makefile", "README.md", "torch_extension.cpp", "torch_program.py", "x.bin", "w.bin",
+                     "b.bin", "out.expected.bin", "manifest.json", "weights.bin", "weights.npz", "autocomp_ascend.h",
                      "autocomp_ascend_scalar.h", "matmul_add_gelu.cpp"}  # fmt: skip
     m = json.loads((out / "manifest.json").read_text())
     assert (m["target"], m["chip"], m["no_launcher"]) == ("ascend", "ascend910b", "")
     cmake = (out / "CMakeLists.txt").read_text()
     assert "ascendc_library(kernels STATIC matmul_add_gelu.cpp)" in cmake and 'SOC_VERSION "Ascend910B3"' in cmake
-    assert "not on a device" in (out / "README.md").read_text()
+    assert "Nothing of this target has been compiled" in (out / "README.md").read_text()
 
 
 @needs_compiler
@@ -52,6 +53,9 @@ def test_the_launcher_computes_the_graph(tmp_path):
     build = tmp_path / "build"
     build.mkdir()
     started = build_folder(program, folder, build)
+    checked = subprocess.run([started, "check"], cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+    assert checked.returncode == 0 and checked.stdout.endswith("all right\n"), checked.stdout + checked.stderr
+    (folder / f"{program.calls.inputs[0]}.bin").unlink()
     missing = subprocess.run([started], cwd=folder, capture_output=True, text=True, check=False, timeout=60)
     assert (missing.returncode, missing.stderr) == (1, f"{program.calls.inputs[0]}.bin: expected {37 * HIDDEN * 2} bytes\n")
     feed = random_inputs(program.graph, fresh.seed())

@@ -6,12 +6,18 @@
 #include "launch_model.h"
 
 enum mcError_t { mcSuccess, mcFailure };
-enum mcMemcpyKind { mcMemcpyHostToDevice = 1, mcMemcpyDeviceToHost = 2 };
+enum mcMemcpyKind { mcMemcpyHostToDevice = 1, mcMemcpyDeviceToHost = 2, mcMemcpyDeviceToDevice = 3 };
+typedef int mcStream_t, mcEvent_t;  // no time passes
+inline mcError_t mcStreamCreate(mcStream_t *) { return mcSuccess; }
+inline mcError_t mcStreamSynchronize(mcStream_t) { return mcSuccess; }
+inline mcError_t mcEventCreate(mcEvent_t *) { return mcSuccess; }
+inline mcError_t mcEventRecord(mcEvent_t, mcStream_t) { return mcSuccess; }
+inline mcError_t mcEventElapsedTime(float *ms, mcEvent_t, mcEvent_t) { return *ms = 0, mcSuccess; }
 inline mcError_t mcMalloc(void **p, size_t bytes) { return standin_alloc(p, bytes) ? mcSuccess : mcFailure; }
 inline mcError_t mcMemcpy(void *to, const void *from, size_t bytes, mcMemcpyKind) { memcpy(to, from, bytes); return mcSuccess; }
-inline mcError_t mcMemset(void *p, int value, size_t bytes) { memset(p, value, bytes); return mcSuccess; }
+inline mcError_t mcMemcpyAsync(void *to, const void *from, size_t bytes, mcMemcpyKind, mcStream_t) { memcpy(to, from, bytes); return mcSuccess; }
+inline mcError_t mcMemsetAsync(void *p, int value, size_t bytes, mcStream_t) { memset(p, value, bytes); return mcSuccess; }
 enum mcFuncAttribute { mcFuncAttributeMaxDynamicSharedMemorySize };
 inline mcError_t mcFuncSetAttribute(const void *, mcFuncAttribute, int) { return mcSuccess; }
-inline mcError_t mcDeviceSynchronize() { return mcSuccess; }
 inline mcError_t mcGetLastError() { return mcSuccess; }
 inline const char *mcGetErrorString(mcError_t) { return "refused"; }
