@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from autocomp.targets.simt.placed import Placement, tile_of
+from autocomp.targets.simt import facts as placed
+from autocomp.targets.simt.placed import tile_of
 
 from autocomp.ir.types import DType
 from autocomp.tile.layout import Layout
-from autocomp.tile.program import Loop, Stmt, TileProgram
+from autocomp.tile.program import Loop, Stmt
 
 if TYPE_CHECKING:
     from autocomp.targets.cuda.cluster_split_k import ClusterSplitK
@@ -20,15 +21,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Facts:
-    """`asked`: the schedule's directives. `workers` warpgroups share a tile; blocks of a cluster of `together`, neighbours along `paired`,
+class Facts(placed.Facts):
+    """`workers` warpgroups share a tile; blocks of a cluster of `together`, neighbours along `paired`,
     share a factor; those of `parts` share a tile's depth. `persistent`: blocks stay; `free`: bytes of shared memory beside rings and
     barriers; `overlaps`: launches do; `narrow`: the graph has what it computes, and its products, in half types."""
 
-    p: TileProgram
-    place: Placement
     placer: TeamPlacer
-    asked: frozenset[str]
     queues: tuple[Queue, ...]
     workers: int
     persistent: bool

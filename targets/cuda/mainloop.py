@@ -12,7 +12,6 @@ from autocomp.targets.cuda import load_c_halves, queues, third_epilogue_stage
 from autocomp.targets.cuda.load_c_halves import AtTurn
 from autocomp.targets.cuda.short_last_step import LastTurn
 from autocomp.targets.cuda.wgmma import Flight, flight_of
-from autocomp.targets.simt import thread_partials
 
 from autocomp.tile.plan import Done
 from autocomp.tile.program import Loop, walk
@@ -57,17 +56,6 @@ def iterate(at: WarpSpecialisedPrinter, n: Over, loop: Loop, mine: list[Queue]) 
         first, at.steps = last, short.steps
     _part(at, n, loop, mine, begin, first, total, (parts - 1, parts))
     at.steps = 0
-
-
-def plain(at: WarpSpecialisedPrinter, n: Over, loop: Loop) -> None:
-    """The text of a loop whose turns take nothing from a ring."""
-    total, it, late = at.turns(loop), at.names.fresh("it"), thread_partials.defer(at, loop)
-    with at.block(f"for (int {it} = 0; {it} < {total}; ++{it})", again=it):
-        at.bases(loop, it)
-        at.run(n.body)
-    for a in loop.axes:
-        at.base.pop(a)
-    thread_partials.settle(at, late)
 
 
 def _part(at: WarpSpecialisedPrinter, n: Over, loop: Loop, mine: list[Queue], begin: Callable[[str], str], first: str, end: str,

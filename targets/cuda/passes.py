@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from autocomp.targets.cuda.cluster_split_k import cluster_split_k
 from autocomp.targets.cuda.exp2_scores import exp2_scores
@@ -26,7 +26,6 @@ from autocomp.targets.cuda.unroll_ring import unroll_ring
 from autocomp.targets.cuda.warp_specialise import warp_specialise
 from autocomp.targets.cuda.warpgroup_order import warpgroup_order
 
-from autocomp.ir.directives import DIRECTIVES
 from autocomp.tile.steps import Steps
 
 Pass = Callable[[Steps, Facts], Steps]
@@ -52,15 +51,3 @@ PASSES: tuple[Pass, ...] = (
     mma_zero_init,
     short_last_step,
 )
-
-
-def scheduled(steps: Steps, facts: Facts) -> Iterator[tuple[str, Steps]]:
-    """The steps behind each pass that changed them. One that a directive of its name asks for is not run without it."""
-    for run in PASSES:
-        name = run.__name__
-        if name in DIRECTIVES and name not in facts.asked:
-            continue
-        after = run(steps, facts)
-        if after != steps:
-            yield name, after
-        steps = after

@@ -32,6 +32,7 @@ from autocomp.tile.instruction import Instruction
 from autocomp.tile.layout import Digit, weights
 from autocomp.tile.plan import Agents, Barrier, Box, Count, Fence, Signal
 from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram
+from autocomp.tile.steps import Over
 
 GRAIN = 16  # bytes: addresses and lengths of bulk copies are multiples of it (PTX ISA, cp.async.bulk)
 RING = "row"  # its name in the plan
@@ -246,8 +247,8 @@ class RowPrinter(Printer):
             with self.block(f"if (threadIdx.x == 0 && {it} > 0)", alone=True, since=(((it, 1),), 1)):
                 self.follow(f"(piece + {it} - 1)", 1 - stages)
 
-    def loop(self, loop: Loop) -> None:
-        super().loop(loop)
+    def loop(self, n: Over, loop: Loop) -> None:
+        super().loop(n, loop)
         if any(loop is n for n in self.passes[:-1]):  # the next pass begins with the row's first piece
             self.plan(Count(RING, "", times=-1, turns=True))
 

@@ -47,17 +47,17 @@ from autocomp.targets.cuda.tma_store import ThirdStage, TmaStore, descriptor_of,
 from autocomp.targets.cuda.warp_specialise import tile_of_role
 from autocomp.targets.cuda.wgmma import Flight
 from autocomp.targets.simt.expressions import literal
+from autocomp.targets.simt.facts import scheduled
 from autocomp.targets.simt.placed import Placement
 from autocomp.targets.simt.placement import ALIGN
 from autocomp.targets.simt.printer import Printer
 from autocomp.targets.simt.thread_partials import defer, settle
 
 from autocomp.errors import UnsupportedOp
-from autocomp.ir.directives import DIRECTIVES, required
 from autocomp.tile.layout import Layout
 from autocomp.tile.plan import Agents, Barrier, Block, Box, ClusterBarrier, Done, Draft, Fence, Inbox, Line, Node, Order, Touch
 from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, walk
-from autocomp.tile.steps import Act, Over, Scheme, Step, Steps, by, show, steps_of, stmt_of
+from autocomp.tile.steps import Act, Over, Scheme, Step, Steps, by, steps_of, stmt_of
 
 
 class WarpSpecialisedPrinter(Printer):
@@ -85,7 +85,6 @@ class WarpSpecialisedPrinter(Printer):
         self.queues = queues.find_queues(self)
         self.of = {s.dst: q for q in self.queues for s in q.copies}
         self.room = room
-        self.forms: list[tuple[str, Steps]] = []  # the steps behind each pass
         self.load_c: load_c.Beside | None = None
         self.for_all: frozenset[str] = frozenset()  # factors that blocks of a cluster bring for each other
         self.doing: Step | None = None  # the step being printed
@@ -121,20 +120,14 @@ class WarpSpecialisedPrinter(Printer):
     def facts(self) -> Facts:
         """What passes know."""
         free = self.room - -(-self.place.bytes // ALIGN) * ALIGN
-        return Facts(self.p, self.place, self.placer, self.directives, tuple(self.queues), self.workers, self.persistent, self.together,
+        return Facts(self.p, self.place, self.directives, self.placer, tuple(self.queues), self.workers, self.persistent, self.together,
                      self.paired, self.parts, self.stream, self.order, free, self.overlaps, self.half and self.narrow)  # fmt: skip
 
     def schedule(self) -> Steps:
-        """The steps of a tile, as the schedule's passes leave them."""
+        """The steps of both roles, as the schedule's passes leave them."""
         program = steps_of(self.p.body)
-        self.forms = [("tile program", program), *passes.scheduled(program, self.facts)]
-        self.applied |= {x for name, _ in self.forms if name in DIRECTIVES for x in (name, *required(name))}
+        self.note([("tile program", program), *scheduled(passes.PASSES, program, self.facts)])
         return self.forms[-1][1]
-
-    def passes(self) -> Iterator[tuple[str, str]]:
-        for name, steps in self.forms:
-            yield name, show(self.p, steps)
-        yield from super().passes()
 
     def statements(self) -> None:
         steps = self.schedule()
@@ -255,7 +248,7 @@ class WarpSpecialisedPrinter(Printer):
                 ACTS[type(n.what)](self, n.what)
             elif isinstance(n, Over) and n.loop:
                 self.third_stage = by(n, ThirdStage)
-                self.over_loop(n, n.loop)
+                self.loop(n, n.loop)
             elif end := by(n, interleave_epilogue.BoxByBox):
                 assert isinstance(n, Over)
                 interleave_epilogue.finish(self, n, end.boxes)
@@ -339,8 +332,7 @@ class WarpSpecialisedPrinter(Printer):
             self.put(f"const bool {far} = ac_any({due});")
         return far
 
-    def over_loop(self, n: Over, loop: Loop) -> None:
-        """A loop with what schemes say of it."""
+    def loop(self, n: Over, loop: Loop) -> None:
         if loop.kind == "when":
             self.settle({x for s, _ in walk(loop.body) for x in (s.dst, *s.srcs)})
             with self.block(f"if ({self.condition(loop)})"):
@@ -348,7 +340,7 @@ class WarpSpecialisedPrinter(Printer):
             return
         mine = [q for q in self.queues if q.loop is loop]
         if not mine:
-            mainloop.plain(self, n, loop)
+            super().loop(n, loop)
             return
         if skew := by(n, Overlapped):
             self.settle({f.stmt.dst for f in self.flights})

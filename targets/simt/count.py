@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from autocomp.targets.simt import scans, thread_partials, trees
+from autocomp.targets.simt.batch_copies import batch_copies
 from autocomp.targets.simt.capacity import pressure
 from autocomp.targets.simt.emit import blocks_hinted, fitted
 from autocomp.targets.simt.expressions import _HALF
@@ -34,6 +35,7 @@ from autocomp.tile.instruction import Instruction
 from autocomp.tile.layout import Layout, weights
 from autocomp.tile.plan import Barrier, Block, Cost, Node, Turn
 from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram
+from autocomp.tile.steps import Over, inside, stmt_of
 from autocomp.tile.synchronise import synchronise
 
 BESIDE = 24  # registers of a thread beside its values: addresses, guards, loops
@@ -117,18 +119,20 @@ class Counter(Printer):
         super().grid(loop, number)
         self.samples.enter(loop)
 
-    def loop(self, loop: Loop) -> None:
+    PASSES = (batch_copies,)  # a loop's turns are counted, not what stands in front of them
+
+    def loop(self, n: Over, loop: Loop) -> None:
         if loop.kind == "when":
-            self.run(loop.body)
+            self.run(n.body)
             return
         stages = self.place.stages if loop.kind == "pipelined" else 1
-        ring = self.ring(loop) if stages > 1 else []
+        ring = [s for s in inside(n.body) if s.op == "copy" and s.dst in self.place.shared] if stages > 1 else []
         self.samples.enter(loop)
         for a in loop.axes:
             self.base[a] = f"{a}_b"
-        inner = tuple(s for s in loop.body if s not in ring)
+        inner = tuple(m for m in n.body if stmt_of(m) not in ring)
         late = thread_partials.defer(self, loop)
-        values = [s.dst for s in inner if isinstance(s, Stmt) and s.dst in self.place.layouts]
+        values = [s.dst for m in inner if (s := stmt_of(m)) and s.dst in self.place.layouts]
         elements = max((self.place.layouts[x].registers for x in values), default=1)
         turns = self.samples.turns(loop)
         self.overlap = min(OVERLAPPED, max(1.0, UNROLLED / elements), max(1.0, turns))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from autocomp.targets.simt.expressions import STORED
-from autocomp.targets.simt.placed import Product
+from autocomp.targets.simt.placed import Placement, Product
 
 from autocomp.tile.plan import Commit, Landed, Turn
 from autocomp.tile.program import Loop, Stmt, Tensor
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 PIECE = 16  # bytes of an asynchronous copy
 
 
-def product_of(at: Printer, loop: Loop) -> Product | None:
+def product_of(place: Placement, loop: Loop) -> Product | None:
     """The product from registers that a loop is around, if it is one."""
-    found = [at.place.products[s] for s in loop.body if isinstance(s, Stmt) and s.op == "mma"]
+    found = [place.products[s] for s in loop.body if isinstance(s, Stmt) and s.op == "mma"]
     return found[0] if len(found) == 1 and found[0].instruction.load == "direct" else None
 
 

@@ -10,12 +10,12 @@ fewer bytes are under way; the same run, outputs in the same memory, H200, 2026-
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from autocomp.targets.simt.expressions import STORED
 
-from autocomp.tile.program import Loop, Stmt, Tensor
+from autocomp.tile.program import Stmt, Tensor
+from autocomp.tile.steps import Over, Steps, stmt_of
 
 if TYPE_CHECKING:
     from autocomp.targets.simt.printer import Printer
@@ -24,11 +24,12 @@ ROOM = (16, 32)  # registers of a thread for a row's values: more than, up to
 WHOLE = 16  # bytes of an access
 
 
-def ask(at: Printer, body: Sequence[Loop | Stmt], begun: Stmt) -> None:
+def ask(at: Printer, steps: Steps, begun: Stmt) -> None:
     """Prints loads of copies that stand behind the reductions of a body, where `begun` is the first of several; `at.asked` has them."""
-    if at.place.products or any(isinstance(n, Loop) for n in body):
+    body = [s for n in steps if (s := stmt_of(n))]
+    if at.place.products or any(isinstance(n, Over) and n.loop for n in steps):
         return
-    folds = [s for s in body if isinstance(s, Stmt) and s.op == "reduce"]
+    folds = [s for s in body if s.op == "reduce"]
     values = at.place.layouts.get(begun.srcs[0])
     if len(folds) < 2 or folds[0] is not begun or values is None or not ROOM[0] < values.registers <= ROOM[1]:
         return
@@ -36,8 +37,8 @@ def ask(at: Printer, body: Sequence[Loop | Stmt], begun: Stmt) -> None:
         return
     room = values.registers
     for s in body[body.index(folds[-1]) :]:
-        t = at.p.tensor(s.srcs[0]) if isinstance(s, Stmt) and s.op == "copy" else None
-        if t is None or not isinstance(s, Stmt) or not _packs(at, s, t) or (words := at.place.layouts[s.dst].registers // 2) > room:
+        t = at.p.tensor(s.srcs[0]) if s.op == "copy" else None
+        if t is None or not _packs(at, s, t) or (words := at.place.layouts[s.dst].registers // 2) > room:
             continue
         room -= words
         layout, name = at.place.layouts[s.dst], at.names.fresh(f"{at.names.of(s.dst)}_asked")

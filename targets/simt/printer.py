@@ -6,17 +6,29 @@ memory they touch that others see, and barriers are placed when all of them are 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from math import gcd, prod
 
 from autocomp.targets.cpu.flat import dim_text
 from autocomp.targets.cpu.names import c_name
-from autocomp.targets.simt import copies, direct_mainloop, prefetch_behind_reduction, products, scans, thread_partials, trees, turned
+from autocomp.targets.simt import (
+    copies,
+    direct_mainloop,
+    prefetch_behind_reduction,
+    products,
+    scans,
+    software_pipeline,
+    thread_partials,
+    trees,
+    turned,
+)
 from autocomp.targets.simt.access import access_width, read_once
+from autocomp.targets.simt.batch_copies import SideBySide, batch_copies
 from autocomp.targets.simt.coordinates import Coordinates
 from autocomp.targets.simt.digits import digit, linear, register
 from autocomp.targets.simt.expressions import STORED, Scalar, held, literal, only_quotients
 from autocomp.targets.simt.extremes import extremes
+from autocomp.targets.simt.facts import Facts, scheduled
 from autocomp.targets.simt.pairs import load_words, sum_parts
 from autocomp.targets.simt.placed import Placement, Shared, tile_of
 
@@ -26,8 +38,9 @@ from autocomp.ir.masks import guard_of
 from autocomp.ir.types import BOOL, SHORT_FLOATS, Sym
 from autocomp.tile.check_block import require
 from autocomp.tile.layout import Digit, Layout, weights
-from autocomp.tile.plan import Access, Claim, Commit, Exit, Landed, Line, Order, Slots, Turn, spell
+from autocomp.tile.plan import Access, Commit, Exit, Landed, Line, Order, Slots, spell
 from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, walk
+from autocomp.tile.steps import Over, Step, Steps, by, inside, show, steps_of, stmt_of
 from autocomp.tile.synchronise import synchronise
 
 TAKEN = (  # the printer's own variables
@@ -63,6 +76,7 @@ class Printer(Coordinates):
         self.turn = ""  # a tile's number where a block has several: what blocks of a cluster read of each other alternates with it
         self.paired, self.together = "", 1  # a cluster's blocks take neighbouring tiles of this axis, that many
         self.warp, self.memory = ("warp", "own") if place.cluster > 1 else ("wave", "smem")
+        self.forms: list[tuple[str, Steps]] = []  # the steps behind each pass
         self.sizes = tuple(dict.fromkeys(d.name for t in (*p.inputs, *p.outputs) for d in t.shape if isinstance(d, Sym)))
 
     # ---- the kernel
@@ -73,7 +87,9 @@ class Printer(Coordinates):
         return spell(plan, self.words)
 
     def passes(self) -> Iterator[tuple[str, str]]:
-        """The plan that `statements` wrote as text, and behind each pass over it: (the pass' name, text)."""
+        """The kernel's plan behind each pass, as text: its steps, the lines that are written of them, and these synchronised."""
+        for name, steps in self.forms:
+            yield name, show(self.p, steps)
         for name, plan in (("write", self.whole.done()), ("synchronise", synchronise(self.whole.done(), self.agents))):
             yield name, "\n".join(spell(plan, self.words, 0)) + "\n"
 
@@ -96,12 +112,26 @@ class Printer(Coordinates):
             self.grid(first, f"blockIdx.x / {self.place.cluster}" if self.place.cluster > 1 else "blockIdx.x")
             self.declare()
             self.meet_launches()
-            self.run(first.body)
+            self.run(self.scheduled(first.body))
         else:
             self.declare()
             self.meet_launches()
-            self.run(self.p.body)
+            self.run(self.scheduled(self.p.body))
         self.closing()
+
+    PASSES: tuple[Callable[[Steps, Facts], Steps], ...] = (software_pipeline.software_pipeline, batch_copies)
+
+    def scheduled(self, body: Iterable[Loop | Stmt]) -> Steps:
+        """The steps as the schedule's passes leave them; what took effect is noted."""
+        program = steps_of(body)
+        self.note([("tile program", program), *scheduled(self.PASSES, program, Facts(self.p, self.place, self.directives))])
+        return self.forms[-1][1]
+
+    def note(self, forms: list[tuple[str, Steps]]) -> None:
+        """Keeps the steps behind each pass."""
+        self.forms = forms
+        for name in {name for name, _ in forms} & self.directives:
+            self.wants(name)
 
     def heading(self) -> None:
         """What a thread is."""
@@ -199,22 +229,22 @@ class Printer(Coordinates):
                 return str(min(rows, group))
         return f"ac_min(rows_{row} - first_{row}, {group})"
 
-    def run(self, body: Iterable[Loop | Stmt]) -> None:
-        body = tuple(body)
-        begun = {n.dst for n in body if isinstance(n, Stmt) and n.op == "fill"}
-        together = turned.side_by_side(self, body)
-        for n in body:
-            if n in together:
-                if n is together[-1]:
-                    turned.copy(self, together)
-            elif isinstance(n, Loop):
-                self.loop(n)
-            elif n.dst not in self.place.late:
-                getattr(self, n.op)(n)
-                if n.op == "reduce":
-                    prefetch_behind_reduction.ask(self, body, n)
+    def run(self, body: Iterable[Loop | Stmt | Step]) -> None:
+        steps = steps_of(body)
+        begun = {s.dst for n in steps if (s := stmt_of(n)) and s.op == "fill"}
+        for n in steps:
+            if by(n, SideBySide):
+                turned.copy(self, tuple(inside((n,))))
+            elif isinstance(n, Over) and (ring := by(n, software_pipeline.Ring)):
+                software_pipeline.write(self, n, ring.slots)
+            elif isinstance(n, Over) and n.loop:
+                self.loop(n, n.loop)
+            elif (s := stmt_of(n)) and s.dst not in self.place.late:
+                getattr(self, s.op)(s)
+                if s.op == "reduce":
+                    prefetch_behind_reduction.ask(self, steps, s)
             for s, pr in self.place.products.items():
-                if pr.parts > 1 and s.dst in begun and any(s is x for x, _ in walk((n,))):
+                if pr.parts > 1 and s.dst in begun and any(s is x for x in inside((n,))):
                     sum_parts(self, s, pr)
 
     def maker(self, name: str) -> Stmt:
@@ -228,47 +258,23 @@ class Printer(Coordinates):
         return e
 
     # ---- loops
-    def ring(self, loop: Loop) -> list[Stmt]:
-        """Copies of a loop that the ring of its stages holds."""
-        return [s for s in loop.body if isinstance(s, Stmt) and s.op == "copy" and s.dst in self.place.shared]
-
-    def loop(self, loop: Loop) -> None:
+    def loop(self, n: Over, loop: Loop) -> None:
+        """A loop of the program with what schemes say of it."""
         if loop.kind == "when":  # running it always changes nothing
-            self.run(loop.body)
+            self.run(n.body)
             return
-        stages = self.place.stages if loop.kind == "pipelined" else 1
-        ring = self.ring(loop) if stages > 1 else []
-        product = direct_mainloop.product_of(self, loop) if stages > 1 else None
+        pipelined = loop.kind == "pipelined" and self.place.stages > 1
+        product = direct_mainloop.product_of(self.place, loop) if pipelined else None
         if product is not None:
             direct_mainloop.turns_ahead(self, loop, product)
             return
-        total = self.turns(loop)
-        it = self.names.fresh("it")
-        slots = lambda turn, ahead: Slots(turn, ahead, stages)
-        if ring:
-            self.plan(Claim(tuple(s.dst for s in ring)))
-            with self.block(f"for (int {it} = 0; {it} < {stages - 1}; ++{it})", again=it, turns=stages - 1):
-                self.issue(ring, loop, it, total, it, slots(it, 0))
-            self.ring_slots.update({s.dst: slots(it, 0) for s in ring})
-        inner = [s for s in loop.body if s not in ring]
-        late = thread_partials.defer(self, loop)
+        total, it, late = self.turns(loop), self.names.fresh("it"), thread_partials.defer(self, loop)
         with self.block(f"for (int {it} = 0; {it} < {total}; ++{it})", again=it):
             self.bases(loop, it)
-            if ring:
-                self.plan(Turn(tuple(s.dst for s in ring), stages - 2, sum(copies.of_thread(self, s) for s in ring)))
-                soon = self.names.fresh("ahead")
-                self.put(f"const int {soon} = {it} + {stages - 1};")
-                self.issue(ring, loop, soon, total, f"{soon} % {stages}", slots(it, stages - 1))
-                slot = self.names.fresh("slot")
-                self.put(f"const int {slot} = {it} % {stages};")
-                self.slot.update((s.dst, slot) for s in ring)
             self.turn_begins(loop, it)
-            self.run(inner)
+            self.run(n.body)
         for a in loop.axes:
             self.base.pop(a)
-        if ring:
-            self.plan(Landed(0))
-            self.ring_slots.clear()
         thread_partials.settle(self, late)
 
     def turn_begins(self, loop: Loop, it: str) -> None:

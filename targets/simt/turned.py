@@ -15,22 +15,10 @@ from autocomp.targets.simt.digits import linear
 from autocomp.targets.simt.expressions import STORED
 
 from autocomp.tile.plan import Commit
-from autocomp.tile.program import Loop, Stmt
+from autocomp.tile.program import Stmt
 
 if TYPE_CHECKING:
     from autocomp.targets.simt.printer import Printer
-
-
-def side_by_side(at: Printer, body: Sequence[Loop | Stmt]) -> tuple[Stmt, ...]:
-    """The copies at the beginning of a body without products, if there are several of which some are turned; () else."""
-    first: list[Stmt] = []
-    for n in body:
-        if not (isinstance(n, Stmt) and n.op == "copy" and at.p.tensor(n.srcs[0]) is not None):
-            break
-        first.append(n)
-    others = {*at.place.words, *at.place.shared, *at.place.late}
-    turned = any(s.dst in at.place.staged for s in first) and not any(s.dst in others for s in first)
-    return tuple(first) if at.wants("batch_copies", turned and len(first) > 1 and not at.place.products) else ()
 
 
 def copy(at: Printer, together: Sequence[Stmt]) -> None:

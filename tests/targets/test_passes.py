@@ -8,6 +8,7 @@ from functools import lru_cache
 import pytest
 from autocomp.targets import load_target
 from autocomp.targets.cuda.passes import PASSES
+from autocomp.targets.simt.printer import Printer
 
 import autocomp
 from autocomp.errors import DoesNotFit
@@ -26,6 +27,7 @@ ADD = graph(LONG, "%0 = matmul(x, w)\n%1 = add(%0, r)")
 ODD = graph(LONG | {"r": "f16[136, 266]"}, "%0 = matmul(x, w)\n%1 = slice(r, starts=[0, 0], limits=[136, 264], steps=[1, 1])\n"
             "%2 = add(%0, %1)")  # fmt: skip
 GELU = graph({"x": "f16[264, 264]", "w": "f16[264, 264]"}, "%0 = matmul(x, w)\n%1 = gelu(%0)")
+TURNED = graph({"x": "f16[72, 136]", "y": "f16[136, 72]"}, "%0 = transpose(x, perm=[1, 0])\n%1 = add(%0, y)")
 FEW = "graph g\ninput x: f16[128, 264]\nparam w: f16[264, 264] = random(3)\n%0 = matmul(x, w)\noutput out = %0"
 HEADS = attention(1, 2, 256, 64), {"i0": 1, "i1": 128, "r1": 64}, {**TEAM, "stages": 2, "softmax_overlap": 2, "rescale_threshold": 14}
 CASES = {  # of each pass: graph, tile, the schedule's other fields, what is asked for beside it; the diff
@@ -151,6 +153,30 @@ CASES = {  # of each pass: graph, tile, the schedule's other fields, what is ask
 +    gelu_t = map gelu(cast(f16, acc))
 +    store out0 = gelu_t
 """),
+    "software_pipeline": (GELU, {"i0": 64, "i1": 64, "r0": 32}, {"threads": 128, "stages": 3}, (), """
+ acc = fill 0.0
+-pipelined r0 stages=3
+-  in0_t = copy in0
+-  in1_t = copy in1
+-  acc += mma in0_t, in1_t
++a ring of 3 slots
++  pipelined r0 stages=3
++    | its first 2 turns
++    start in0_t, in1_t
++  pipelined r0 stages=3
++    await in0_t, in1_t
++    start in0_t, in1_t, 2 turns ahead
++    acc += mma in0_t, in1_t
+ gelu_t = map gelu(cast(f16, acc))
+"""),
+    "batch_copies": (TURNED, {"i0": 32, "i1": 32}, {"threads": 128}, (), """
+-in0_t = copy in0
+-in1_t = copy in1
++side by side
++  in0_t = copy in0
++  in1_t = copy in1
+ add_t = map in0_t + in1_t
+"""),
     "softmax_overlap": (*HEADS, (), """
    pipelined r1 stages=2 overlap=2
 +    | o += mma p_n, in2_t runs a turn late, beside the maps of the next
@@ -213,8 +239,9 @@ def test_what_is_not_asked_for_is_not_done(name):
 
 
 def test_each_pass_has_its_case_its_name_and_a_docstring_that_shows_it():
-    assert {p.__name__ for p in PASSES} == CASES.keys()
-    for p in PASSES:
+    passes = (*PASSES, *Printer.PASSES)
+    assert {p.__name__ for p in passes} == CASES.keys()
+    for p in passes:
         assert p.__module__.endswith(f".{p.__name__}") and p.__doc__
         doc = __import__(p.__module__, fromlist=["_"]).__doc__
         assert "before" in doc and "after" in doc, p.__name__
