@@ -10,12 +10,13 @@ from autocomp.egraph.cuts import Cut
 from autocomp.egraph.subject import Subject
 
 MOST = 6  # of each that the trace keeps
+TOTALS = 2  # of other kernels, whose program is priced as a whole
 
 
 def record_alternatives(c: Cover, s: Subject, names: Mapping[int, str], trace: Any) -> None:
     """One event a kernel into the trace: `forms` of the tensor that it stores (op, rule, whether it was chosen) and `others`, bodies that
     lost, the cheapest first (`seconds` of the kernel, `flow` with its share of what it reads, `total` of the whole program with it, the
-    rest as it is; None where the kernel also stores what others need)."""
+    rest as it is; None where the kernel also stores what others need, and past the first TOTALS)."""
     joint = set(c.extra.values())
     for x in kernel_order(c, s):
         cut = c.pick[x]
@@ -24,9 +25,9 @@ def record_alternatives(c: Cover, s: Subject, names: Mapping[int, str], trace: A
         forms.sort(key=lambda f: not f["chosen"])
         lost = [k for k in c.enum.cuts[x] if k.nodes != cut.nodes]
         others = [{"ops": [s.nodes[n].enode.op for n in sorted(k.nodes) if not s.nodes[n].form.view], "seconds": k.time, "flow": k.flow,
-                   "total": None if x in joint else total_with(c, x, k),
+                   "total": None if x in joint or place >= TOTALS else total_with(c, x, k),
                    "reads": [names.get(t) or f"{s.label(t)} {s.types[t]}" for t in sorted(k.leaves)]}
-                  for k in lost[:MOST]]  # fmt: skip
+                  for place, k in enumerate(lost[:MOST])]  # fmt: skip
         trace.add("alternatives", names[x], cut.time, flow=cut.flow, forms=forms[:MOST], forms_in_all=len(forms), others=others,
                   others_in_all=len(lost))  # fmt: skip
 

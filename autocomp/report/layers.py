@@ -122,7 +122,11 @@ def layer_lines(program: Any) -> list[str]:
 
 
 def _places(program: Any, layer: Sequence[Call]) -> list[list[str]]:
-    return [[short(p) for p in model_places(program, c)] for c in layer]
+    """The model's names of some calls; of a graph as text, which names no node, the parameters that they read."""
+    if program.calls.source.locations:
+        return [[short(p) for p in model_places(program, c)] for c in layer]
+    params = set(program.calls.params)
+    return [[t for t in c.args.values() if t in params] for c in layer]
 
 
 def _names(places: Sequence[Sequence[Sequence[str]]]) -> tuple[str, ...]:

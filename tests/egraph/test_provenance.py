@@ -11,6 +11,7 @@ from autocomp.ir.node import Graph
 from autocomp.ir.places import places_of, short
 from autocomp.ir.types import F32, I64, TensorType
 from autocomp.report.layers import Run, folded, layer_lines, runs
+from examples.models import llama_block
 
 
 def named(graph: Graph, **options) -> dict[str, list[str]]:
@@ -146,3 +147,19 @@ def test_why_not_says_alike_refusals_once_and_the_nearest_first():
     assert "was refused 1 time at layer3/" in at and "value(?c) is 3.5" in at, at
     with pytest.raises(autocomp.AutocompError, match=r"no node that is called 'layr3/add'\n  next: nearest: .*layer3/add"):
         program.explain(why_not="algebra/add-exact-zero", at="layr3/add")
+
+
+def test_a_run_begins_where_the_layers_of_the_model_begin():
+    """The first layer has another kernel in front, so that what repeats is found one kernel early, or late."""
+    kernels = [*"xbc", *"abc" * 4, "a"]
+    places = [[f"layers.{i // 3}.part{i % 3}"] for i in range(len(kernels))]
+    assert [r for r in runs(kernels) if r.times > 1] == [Run(1, 3, 5)]
+    assert [r for r in runs(kernels, places) if r.times > 1] == [Run(3, 3, 4)]
+    assert sum(r.length * r.times for r in runs(kernels, places)) == len(kernels)
+
+
+def test_layers_of_a_graph_as_text_are_named_by_their_parameters():
+    program = autocomp.optimize(llama_block(4, seq=8, hidden=16, heads=2, kv_heads=1, inner=16), verify=False)
+    repeated = [x for x in folded(program) if x.times > 1]
+    assert [x.name for x in repeated] == ["b0 to b3"] and repeated[0].names == ("b0", "b1", "b2", "b3")
+    assert layer_lines(program)[0].startswith("b0 to b3: the same ")

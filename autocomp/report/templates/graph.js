@@ -52,7 +52,7 @@ function start(data) {
     const half = { w: BOX.w / 2, h: BOX.h / 2 };
     if (shown.edges.length < 400) {
       const labels = labelsOf(shown.edges), boxes = Object.values(places.at).map((p) => [p.x - half.w, p.y - half.h, p.x + half.w, p.y + half.h]);
-      labelled(labels, boxes).forEach((p, i) => { if (p) world.append(make("text", { class: "label", x: p.x.toFixed(1), y: p.y.toFixed(1), "text-anchor": p.anchor }, labels[i].text)); });
+      labelled(labels, boxes, places.upright).forEach((p, i) => { if (p) world.append(make("text", { class: "label", x: p.x.toFixed(1), y: p.y.toFixed(1), "text-anchor": p.anchor }, labels[i].text)); });
     }
     for (const b of shown.boxes) {
       const { x, y } = places.at[b.id], group = !!scene.groups[b.id];

@@ -50,11 +50,12 @@ function kernelScene(data) {
   return { items, groups, edges };
 }
 
+// The modules around a node. A traced line is none: what a loop runs several times is not one part of the model.
 function pathOf(place) {
   const module = /^(.+) \(\w+\)$/.exec(place);
   const text = module ? module[1] : place;
   const steps = text.split(/[./]/).filter((x) => x);
-  return module ? steps : /:\d+$/.test(text) ? [text] : steps.slice(0, -1);
+  return module ? steps : /:\d+$/.test(text) ? [] : steps.slice(0, -1);
 }
 
 function modelScene(data) {
@@ -200,7 +201,7 @@ function layered(ids, edges, box = BOX, shape = null) {
   const Y = (i) => (nodes[i].level - cuts[column(nodes[i].level)].first) * step;
   const at = {};
   ids.forEach((id, i) => (at[id] = { x: X(i), y: Y(i), level: level[i], column: column(level[i]) }));
-  const lane = cuts.map(() => 0), paths = [], ends = [];
+  const lane = cuts.map(() => 0), paths = [], ends = [], upright = [];
   for (const e of edges) {
     const a = at[e.from], b = at[e.to], chain = chains.get(e);
     if (!chain) { // against the order: a cycle of folded groups
@@ -214,14 +215,17 @@ function layered(ids, edges, box = BOX, shape = null) {
       const next = [X(chain[k]), end ? b.y - box.h / 2 : Y(chain[k])];
       if (from !== to) {
         d += (d ? " " : "") + curve(points, d === "") + " " + around(points[points.length - 1], next, cuts[from].right + 10 + 7 * lane[from], bottom - box.gapY - box.h / 2 + 22 + 5 * lane[from], -box.h / 2 - 24 - 5 * lane[from]);
+        const gap = cuts[from].right + 10 + 7 * lane[from];
+        upright.push([gap - 2, -box.h / 2 - 30, gap + 2, bottom]);
         lane[from]++;
         points = [next];
       } else points.push(next);
+      if (!end) upright.push([next[0] - 2, next[1] - step / 2, next[0] + 2, next[1] + step / 2]);
     }
     paths.push(d + (points.length > 1 ? (d ? " " : "") + curve(points, d === "") : ""));
     ends.push([[a.x, a.y + box.h / 2], [b.x, b.y - box.h / 2]]);
   }
-  return { at, paths, ends, columns: cuts.length };
+  return { at, paths, ends, upright, columns: cuts.length };
 }
 
 // Boxes so that edges go forward, as near to their own order as can be; where folded groups make a cycle, some edge goes back.
@@ -290,19 +294,28 @@ function around([x0, y0], [x1, y1], gap, low, high) {
     `L${n(gap)},${n(high + r)} Q${n(gap)},${n(high)} ${n(gap + r)},${n(high)} L${n(x1 - r)},${n(high)} Q${n(x1)},${n(high)} ${n(x1)},${n(high + r)} L${n(x1)},${n(y1)}`;
 }
 
-// Where each label stands: the first of its places where it touches neither a box nor a label before it; none where there is no room.
-// labels: [{text, width, places: [[x, y, anchor]]}], boxes: [[x0, y0, x1, y1]].
-function labelled(labels, boxes, height = 11) {
-  const cell = 300, grid = new Map();
+// Where each label stands: the first of its places where it touches neither a box nor a label before it nor a line that goes by, else one
+// where it crosses a line; none where there is no room. labels: [{text, width, places: [[x, y, anchor]]}], others: [[x0, y0, x1, y1]].
+function labelled(labels, boxes, lines = [], height = 11) {
+  const cell = 300;
+  let grid = new Map();
   const cells = ([x0, y0, x1, y1], f) => { for (let i = Math.floor(x0 / cell); i <= Math.floor(x1 / cell); i++) for (let j = Math.floor(y0 / cell); j <= Math.floor(y1 / cell); j++) f(i + "," + j); };
   const put = (r) => cells(r, (k) => { if (!grid.has(k)) grid.set(k, []); grid.get(k).push(r); });
   const free = (r) => { let ok = true; cells(r, (k) => { for (const b of grid.get(k) || []) if (r[0] < b[2] && b[0] < r[2] && r[1] < b[3] && b[1] < r[3]) ok = false; }); return ok; };
   boxes.forEach(put);
+  const hard = grid;
+  grid = new Map();
+  lines.forEach(put);
+  const passing = grid;
   return labels.map((l) => {
-    for (const [x, y, anchor] of l.places) {
-      const left = anchor === "start" ? x : x - l.width, r = [left, y - height + 2, left + l.width, y + 2];
-      if (free(r)) { put(r); return { x, y, anchor }; }
-    }
+    for (const crossing of [false, true])
+      for (const [x, y, anchor] of l.places) {
+        const left = anchor === "start" ? x : x - l.width, r = [left, y - height + 2, left + l.width, y + 2];
+        grid = passing;
+        if (!crossing && !free(r)) continue;
+        grid = hard;
+        if (free(r)) { put(r); return { x, y, anchor }; }
+      }
     return null;
   });
 }
@@ -318,4 +331,4 @@ function search(scenes, text) {
   return out;
 }
 
-if (typeof document === "undefined") module.exports = { kernelScene, modelScene, seen, firstOpen, placed, layered, labelled, search, pathOf, curve, BOX };
+if (typeof document === "undefined") module.exports = { kernelScene, modelScene, seen, firstOpen, placed, inOrder, layered, labelled, search, pathOf, curve, BOX };
