@@ -12,9 +12,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from autocomp import commands
-from autocomp.errors import AutocompError, DoesNotFit, UnsupportedOp, VerificationError
+from autocomp.errors import AutocompError, BuildError, DoesNotFit, UnsupportedOp, VerificationError
 from autocomp.files import own_table
 from autocomp.options import Options
+from autocomp.simulate.compiler import ModelFailure
 from autocomp.simulate.program import MODELLED, simulated
 
 TARGETS = ("cpu", "cuda:h200", "maca:c500", "ascend:910b")
@@ -67,8 +68,12 @@ def cell(text: str, target: str, optimize: Callable[..., Any]) -> Cell:
             found = program.verify()
     except (DoesNotFit, UnsupportedOp) as e:
         return Cell("refused", e.what, rules)
-    except VerificationError as e:
+    except (VerificationError, ModelFailure) as e:
         return Cell("wrong", e.what, rules)
+    except BuildError as e:
+        if e.machine:
+            raise
+        return Cell("wrong", f"does not compile: {e.what}", rules)
     where = "on the model" if modelled else "run"
     far = f"error {found.worst / found.tolerance:.2f} of its tolerance" if found.worst else "equal"
     return Cell("right", f"{built}{where}, {far}", rules)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from autocomp.targets.maca.api import check
 from autocomp.targets.maca.toolchain import Toolchain
 from autocomp.targets.simt.emit import emit, planned
 from autocomp.targets.simt.printer import Printer
@@ -45,9 +46,11 @@ class MacaTarget:
 
     @sizes_apart
     def emit(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...] = ()) -> KernelSource:
-        """The kernel under a schedule."""
+        """The kernel under a schedule, of names that the public interface has. Raises UnsupportedOp for another."""
         matrix, plain = instructions()
-        return emit(derive(kernel, schedule), schedule, self.chip, matrix, plain, header, (HEADER,), "maca", counted=True)
+        out = emit(derive(kernel, schedule), schedule, self.chip, matrix, plain, header, (HEADER,), "maca", counted=True)
+        check(out.text, self.chip.arch, out.name)
+        return out
 
     def fits(self, kernel: Kernel, schedule: Schedule) -> None:
         """Raises DoesNotFit or UnsupportedOp for what `emit` refuses: by all that the statements of its plan place, which is not ordered,

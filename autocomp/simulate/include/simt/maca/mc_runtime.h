@@ -17,10 +17,11 @@ template <class T> T __shfl_xor_sync(unsigned long long mask, T x, int lane) {
   return simt_shuffle_xor(x, lane);
 }
 
-enum { MACA_ICMP_EQ = 32 };
 // A wave writes 64 chunks that lie side by side, in lane order
 struct simt_chunk { unsigned char *to; };
-inline void __builtin_mxc_ldg_b128_bsm_predicator(unsigned char *to, const void *from, int, bool, bool, bool, bool, int a, int b, int) {
+inline void model_ldg_b128_bsm_predicator(void *at, const void *from, int, bool, bool, bool, bool, int a, int b, int op) {
+  unsigned char *to = static_cast<unsigned char *>(at);
+  if (op != 32) simt_fail("a comparison that the model has not");
   simt_chunk mine{to};
   simt_wave(60, &mine, [](void **all, int lanes) {
     for (int i = 0; i < lanes; ++i)
@@ -29,7 +30,7 @@ inline void __builtin_mxc_ldg_b128_bsm_predicator(unsigned char *to, const void 
   simt_copy(to, from, 16, a == b);
   simt_commit();
 }
-inline void __builtin_mxc_arrive_gvmcnt(int copies) { simt_wait(copies); }
+inline void model_arrive_gvmcnt(int copies) { simt_wait(copies); }
 
 typedef float simt_float4 __attribute__((vector_size(16)));
 typedef uint16_t simt_half4 __attribute__((vector_size(8)));
@@ -53,8 +54,8 @@ template <class T> simt_float4 simt_mma(simt_half4 x, simt_half4 y, simt_float4 
   });
   return mine.c;
 }
-inline simt_float4 __builtin_mxc_mma_16x16x16f16(simt_half4 x, simt_half4 y, simt_float4 c) { return simt_mma<simt_f16>(x, y, c, 61); }
-inline simt_float4 __builtin_mxc_mma_16x16x16bf16(simt_half4 x, simt_half4 y, simt_float4 c) { return simt_mma<simt_bf16>(x, y, c, 62); }
+inline simt_float4 model_mma_16x16x16f16(simt_half4 x, simt_half4 y, simt_float4 c) { return simt_mma<simt_f16>(x, y, c, 61); }
+inline simt_float4 model_mma_16x16x16bf16(simt_half4 x, simt_half4 y, simt_float4 c) { return simt_mma<simt_bf16>(x, y, c, 62); }
 
 // elements of T, KV a lane in depth, into 16 x 16 of C
 template <class T, class C, int KV> void simt_mma_words(const void *x, const void *y, C *c, int tag) {
@@ -74,15 +75,21 @@ template <class T, class C, int KV> void simt_mma_words(const void *x, const voi
 }
 typedef int simt_int4 __attribute__((vector_size(16)));
 typedef float simt_float2 __attribute__((vector_size(8)));
-inline simt_int4 __builtin_mxc_mma_16x16x16i8(int x, int y, simt_int4 c) {
+inline simt_int4 model_mma_16x16x16i8(int x, int y, simt_int4 c) {
   simt_mma_words<signed char, int, 4>(&x, &y, reinterpret_cast<int *>(&c), 63);
   return c;
 }
-inline simt_float4 __builtin_mxc_mma_16x16x4f32(float x, float y, simt_float4 c) {
+inline simt_float4 model_mma_16x16x4f32(float x, float y, simt_float4 c) {
   simt_mma_words<float, float, 1>(&x, &y, reinterpret_cast<float *>(&c), 64);
   return c;
 }
-inline simt_float4 __builtin_mxc_mma_16x16x8tf32(simt_float2 x, simt_float2 y, simt_float4 c) {
+inline simt_float4 model_mma_16x16x8tf32(simt_float2 x, simt_float2 y, simt_float4 c) {
   simt_mma_words<float, float, 2>(&x, &y, reinterpret_cast<float *>(&c), 65);
   return c;
 }
+
+typedef simt_float4 standin_float4;
+typedef simt_half4 standin_half4;
+typedef simt_int4 standin_int4;
+typedef simt_float2 standin_float2;
+#include "maca_api.h"
