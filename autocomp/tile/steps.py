@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from autocomp.tile.program import Loop, Stmt, TileProgram, walk
 from autocomp.tile.text import show_stmt
@@ -25,12 +25,14 @@ from autocomp.tile.text import show_stmt
 
 @dataclass(frozen=True)
 class Scheme:
-    """What a pass says of a step."""
+    """What a pass says of a step. `says`: the same for people, in one line, with its fields as {0.field}."""
+
+    says: ClassVar[str] = ""
 
     @property
     def said(self) -> str:
         """In one line, for people."""
-        raise NotImplementedError
+        return self.says.format(self)
 
 
 S = TypeVar("S", bound=Scheme)

@@ -51,9 +51,7 @@ class AddUp(Scheme):
 
     count: int
 
-    @property
-    def said(self) -> str:
-        return f"send the {self.count} blocks their shares of the sums, add up the own one; what follows is done for this share"
+    says = "send the {0.count} blocks their shares of the sums, add up the own one; what follows is done for this share"
 
 
 def cluster_split_k(steps: Steps, facts: Facts) -> Steps:

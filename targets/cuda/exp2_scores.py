@@ -54,9 +54,7 @@ class Exp2Scores(Scheme):
     weight: Stmt
     base: str
 
-    @property
-    def said(self) -> str:
-        return f"{self.factor} is scaled by {self.by:.4g} before, weights are powers of two"
+    says = "{0.factor} is scaled by {0.by:.4g} before, weights are powers of two"
 
 
 @dataclass(frozen=True)

@@ -31,9 +31,7 @@ class BoxByBox(Scheme):
 
     boxes: Boxes
 
-    @property
-    def said(self) -> str:
-        return f"each box of {self.boxes.run} x 64, {self.boxes.count} a warpgroup"
+    says = "each box of {0.boxes.run} x 64, {0.boxes.count} a warpgroup"
 
 
 def interleave_epilogue(steps: Steps, facts: Facts) -> Steps:

@@ -52,9 +52,7 @@ class RowSums(Scheme):
     layout: Layout
     word: int
 
-    @property
-    def said(self) -> str:
-        return f"{self.total} += the same product by columns of ones"
+    says = "{0.total} += the same product by columns of ones"
 
 
 @dataclass(frozen=True)

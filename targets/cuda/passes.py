@@ -25,6 +25,7 @@ from autocomp.targets.cuda.tma_store import tma_store
 from autocomp.targets.cuda.unroll_ring import unroll_ring
 from autocomp.targets.cuda.warp_specialise import warp_specialise
 from autocomp.targets.cuda.warpgroup_order import warpgroup_order
+from autocomp.targets.simt.thread_partials import thread_partials
 
 from autocomp.tile.steps import Steps
 
@@ -33,6 +34,7 @@ PASSES: tuple[Pass, ...] = (
     ping_pong,
     stream_k,
     cluster_split_k,
+    thread_partials,
     softmax_overlap,
     unroll_ring,
     warpgroup_order,

@@ -27,9 +27,7 @@ from autocomp.tile.steps import Act, Over, Scheme, Step, Steps, by
 class AwaitLaunches(Scheme):
     """What earlier launches wrote is there, and what they read may be overwritten; the next one may start its blocks."""
 
-    @property
-    def said(self) -> str:
-        return "await earlier launches, let the next one start"
+    says = "await earlier launches, let the next one start"
 
 
 def pdl(steps: Steps, facts: Facts) -> Steps:

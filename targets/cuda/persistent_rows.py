@@ -181,7 +181,7 @@ class RowPrinter(Printer):
         with self.block(head, again="tile"):
             self.grid(self.rows, "tile")
             self.declare()
-            self.run(self.rows.body)
+            self.run(self.scheduled(self.rows.body))
             with self.block("if (threadIdx.x == 0)", alone=True):
                 self.follow(f"(piece + {self.turns_of_row - 1})", -stages)
         self.plan(Agents(producer=False, turns=self.turns_of_row))

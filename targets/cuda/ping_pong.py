@@ -51,18 +51,14 @@ class PingPong:
 class AwaitTurn(Scheme):
     """A warpgroup waits until the one before it has started its last product."""
 
-    @property
-    def said(self) -> str:
-        return "await this warpgroup's turn"
+    says = "await this warpgroup's turn"
 
 
 @dataclass(frozen=True)
 class PassTurn(Scheme):
     """The next warpgroup may begin."""
 
-    @property
-    def said(self) -> str:
-        return "let the next warpgroup begin"
+    says = "let the next warpgroup begin"
 
 
 def ping_pong(steps: Steps, facts: Facts) -> Steps:

@@ -37,9 +37,7 @@ class Ahead(Scheme):
 
     queue: str
 
-    @property
-    def said(self) -> str:
-        return f"no turn of {self.queue} is ahead"
+    says = "no turn of {0.queue} is ahead"
 
 
 @dataclass(frozen=True)

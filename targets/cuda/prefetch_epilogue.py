@@ -34,9 +34,7 @@ class Ask(Scheme):
 
     copy: Stmt
 
-    @property
-    def said(self) -> str:
-        return f"loads of {self.copy.dst} start, packed"
+    says = "loads of {0.copy.dst} start, packed"
 
 
 def prefetch_epilogue(steps: Steps, facts: Facts) -> Steps:

@@ -1,7 +1,7 @@
 """A shorter last step (directive `short_last_step`): where the depth is no multiple of the tile, the products of a loop's last turn take
 only the steps that there are. What is copied from beyond the end of the depth is zero.
 
-    before   serial r0                 after   serial r0  | its last turn takes 1 step in depth
+    before   serial r0                 after   serial r0  | steps in depth of its last turn: 1
 """
 
 from __future__ import annotations
@@ -22,9 +22,7 @@ class LastTurn(Scheme):
 
     steps: int
 
-    @property
-    def said(self) -> str:
-        return f"its last turn takes {self.steps} step{'s' if self.steps > 1 else ''} in depth"
+    says = "steps in depth of its last turn: {0.steps}"
 
 
 def short_last_step(steps: Steps, facts: Facts) -> Steps:

@@ -63,9 +63,7 @@ class StreamK:
 class Finishes(Scheme):
     """The end of a tile, which the block does that began it."""
 
-    @property
-    def said(self) -> str:
-        return "where this block begins the tile, behind the sums of the others"
+    says = "where this block begins the tile, behind the sums of the others"
 
 
 def stream_k(steps: Steps, facts: Facts) -> Steps:

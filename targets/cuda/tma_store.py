@@ -81,9 +81,7 @@ class TmaStore(Scheme):
 
     boxes: Boxes
 
-    @property
-    def said(self) -> str:
-        return f"by TMA in boxes of {self.boxes.run} x 64, {self.boxes.count} a warpgroup"
+    says = "by TMA in boxes of {0.boxes.run} x 64, {0.boxes.count} a warpgroup"
 
 
 def tma_store(steps: Steps, facts: Facts) -> Steps:
@@ -108,9 +106,7 @@ class ThirdStage(Scheme):
     bytes: int
     own: int
 
-    @property
-    def said(self) -> str:
-        return f"the slot of {self.ring} that its last turn read is a third place for boxes"
+    says = "the slot of {0.ring} that its last turn read is a third place for boxes"
 
     def place(self, memory: str, number: str, near: str) -> str:
         """Where box `number` of a warpgroup lies; `near`: its first two places."""

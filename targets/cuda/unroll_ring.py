@@ -20,9 +20,7 @@ class Unrolled(Scheme):
 
     times: int
 
-    @property
-    def said(self) -> str:
-        return f"unrolled {self.times} times, so that slots are constants"
+    says = "unrolled {0.times} times, so that slots are constants"
 
 
 def unroll_ring(steps: Steps, facts: Facts) -> Steps:

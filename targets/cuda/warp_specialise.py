@@ -40,9 +40,7 @@ class Role(Scheme):
 class Tile(Scheme):
     """The one tile of a program without a grid."""
 
-    @property
-    def said(self) -> str:
-        return "the tile"
+    says = "the tile"
 
 
 @dataclass(frozen=True)
@@ -68,9 +66,7 @@ class SendC(Scheme):
 
     load: LoadC
 
-    @property
-    def said(self) -> str:
-        return f"send {self.load.copy.dst} box by box"
+    says = "send {0.load.copy.dst} box by box"
 
 
 def warp_specialise(steps: Steps, facts: Facts) -> Steps:

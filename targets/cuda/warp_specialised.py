@@ -344,7 +344,7 @@ class WarpSpecialisedPrinter(Printer):
             return
         if skew := by(n, Overlapped):
             self.settle({f.stmt.dst for f in self.flights})
-            late = defer(self, loop)
+            late = defer(self, n)
             made = print_overlapped(self, n, loop, mine, skew)
             self.deferred -= made
             settle(self, replace(late, sums=tuple(s for s in late.sums if s.dst not in made)))
@@ -355,7 +355,7 @@ class WarpSpecialisedPrinter(Printer):
             carried, self.flights = self.flights, before
             self.settle(names)
             self.flights = carried
-        late = defer(self, loop)
+        late = defer(self, n)
         mainloop.iterate(self, n, loop, mine)
         settle(self, late)
         self.flights = [Flight(f.stmt, f.queues if self.persistent else (), True) for f in self.flights]

@@ -28,9 +28,7 @@ PAIR = 256  # threads that meet at a barrier of the order: two warpgroups
 class InOrder(Scheme):
     """A loop's turns start their products in the warpgroups' order."""
 
-    @property
-    def said(self) -> str:
-        return "warpgroups start its products one behind the other"
+    says = "warpgroups start its products one behind the other"
 
 
 def warpgroup_order(steps: Steps, facts: Facts) -> Steps:

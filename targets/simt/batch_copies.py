@@ -21,9 +21,7 @@ from autocomp.tile.steps import Over, Scheme, Steps, bodies, inside, stmt_of
 class SideBySide(Scheme):
     """Copies that are all started before one of them is waited for."""
 
-    @property
-    def said(self) -> str:
-        return "side by side"
+    says = "side by side"
 
 
 def batch_copies(steps: Steps, facts: Facts) -> Steps:

@@ -22,6 +22,7 @@ from autocomp.targets.simt.capacity import pressure
 from autocomp.targets.simt.emit import blocks_hinted, fitted
 from autocomp.targets.simt.expressions import _HALF
 from autocomp.targets.simt.placed import Placement, Product, Shared, tile_of
+from autocomp.targets.simt.prefetch_behind_reduction import prefetch_behind_reduction
 from autocomp.targets.simt.printer import Printer
 from autocomp.targets.simt.samples import LINE, SECTOR, Limit, Samples, footprint
 
@@ -119,7 +120,8 @@ class Counter(Printer):
         super().grid(loop, number)
         self.samples.enter(loop)
 
-    PASSES = (batch_copies,)  # a loop's turns are counted, not what stands in front of them
+    # a loop's turns are counted, not what stands in front of them
+    PASSES = (thread_partials.thread_partials, prefetch_behind_reduction, batch_copies)
 
     def loop(self, n: Over, loop: Loop) -> None:
         if loop.kind == "when":
@@ -131,7 +133,7 @@ class Counter(Printer):
         for a in loop.axes:
             self.base[a] = f"{a}_b"
         inner = tuple(m for m in n.body if stmt_of(m) not in ring)
-        late = thread_partials.defer(self, loop)
+        late = thread_partials.defer(self, n)
         values = [s.dst for m in inner if (s := stmt_of(m)) and s.dst in self.place.layouts]
         elements = max((self.place.layouts[x].registers for x in values), default=1)
         turns = self.samples.turns(loop)

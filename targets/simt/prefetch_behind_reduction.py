@@ -1,7 +1,11 @@
 """Prefetch across reductions (directive `prefetch_behind_reduction`): operands that a row's results need, such as a norm's scale and
 shift, are loaded while threads exchange the reductions' states.
 
-    s = reduce x; t = reduce f(x, s); g = copy in1; y = map x, t, g   ->   s = reduce x; ask for g; t = reduce f(x, s); y = map x, t, g
+    before   s = reduce x              after   s = reduce x
+             t = reduce f(x, s)                loads of g start, as they are stored
+             g = copy in1                      t = reduce f(x, s)
+             y = map x, t, g                   g = copy in1
+                                               y = map x, t, g
 
 They wait as they are stored, two halves a register, where a row's values are 32 registers of a thread: layer norm of 16384 x 4096 halves
 took 67.8 us so and 69.1 without (128 threads); with 64 registers 70.6 for 68.8 (64 threads), with 16 71.8 for 68.5 (256 threads), as
@@ -10,12 +14,16 @@ fewer bytes are under way; the same run, outputs in the same memory, H200, 2026-
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from autocomp.targets.simt.access import access_width
 from autocomp.targets.simt.expressions import STORED
+from autocomp.targets.simt.facts import Facts
+from autocomp.targets.simt.placed import tile_of
 
 from autocomp.tile.program import Stmt, Tensor
-from autocomp.tile.steps import Over, Steps, stmt_of
+from autocomp.tile.steps import Act, Over, Scheme, Step, Steps, bodies, stmt_of
 
 if TYPE_CHECKING:
     from autocomp.targets.simt.printer import Printer
@@ -24,40 +32,56 @@ ROOM = (16, 32)  # registers of a thread for a row's values: more than, up to
 WHOLE = 16  # bytes of an access
 
 
-def ask(at: Printer, steps: Steps, begun: Stmt) -> None:
-    """Prints loads of copies that stand behind the reductions of a body, where `begun` is the first of several; `at.asked` has them."""
-    body = [s for n in steps if (s := stmt_of(n))]
-    if at.place.products or any(isinstance(n, Over) and n.loop for n in steps):
-        return
-    folds = [s for s in body if s.op == "reduce"]
-    values = at.place.layouts.get(begun.srcs[0])
-    if len(folds) < 2 or folds[0] is not begun or values is None or not ROOM[0] < values.registers <= ROOM[1]:
-        return
-    if "prefetch_behind_reduction" not in at.directives:
-        return
-    room = values.registers
-    for s in body[body.index(folds[-1]) :]:
-        t = at.p.tensor(s.srcs[0]) if s.op == "copy" else None
-        if t is None or not _packs(at, s, t) or (words := at.place.layouts[s.dst].registers // 2) > room:
-            continue
-        room -= words
-        layout, name = at.place.layouts[s.dst], at.names.fresh(f"{at.names.of(s.dst)}_asked")
-        v = at.vector(layout, t)
-        at.put(f"unsigned {name}[{words}];")
-        with at.registers(layout, "q", v):
-            at.put(f"ac_ask<{v}>(&{name}[q * {v // 2}], {at.reached(layout, t, f'(q * {v})')[2]});")
-        at.asked[s.dst] = name
-        at.wants("prefetch_behind_reduction")
+@dataclass(frozen=True)
+class AskFor(Scheme):
+    """The loads of a copy are started; its values wait in registers as they are stored."""
+
+    copy: Stmt
+
+    says = "loads of {0.copy.dst} start, as they are stored"
 
 
-def _packs(at: Printer, s: Stmt, t: Tensor) -> bool:
+def prefetch_behind_reduction(steps: Steps, facts: Facts) -> Steps:
+    """Starts the loads of copies that stand behind the reductions of a body in front of the second of these."""
+
+    def change(body: Steps) -> Steps:
+        stmts = [s for n in body if (s := stmt_of(n))]
+        folds = [s for s in stmts if s.op == "reduce"]
+        values = facts.place.layouts.get(folds[0].srcs[0]) if len(folds) > 1 else None
+        if values is None or not ROOM[0] < values.registers <= ROOM[1] or any(isinstance(n, Over) and n.loop for n in body):
+            return body
+        room, asked = values.registers, list[Step]()
+        for s in stmts[stmts.index(folds[-1]) :]:
+            words = facts.place.layouts[s.dst].registers // 2 if _packs(facts, s) else 0
+            if 0 < words <= room:
+                room -= words
+                asked.append(Act(AskFor(s)))
+        k = next(k for k, n in enumerate(body) if stmt_of(n) is folds[0]) + 1
+        return (*body[:k], *asked, *body[k:])
+
+    return steps if facts.place.products else bodies(steps, change)
+
+
+def _packs(at: Facts, s: Stmt) -> bool:
     """Whether a copy comes in whole accesses of halves, none of them outside."""
     elsewhere = {*at.place.words, *at.place.shared, *at.place.late, *at.place.staged}
-    if s.dst in elsewhere or s.dst not in at.place.layouts or t.dtype.bytes != 2 or t.guard:
+    t, layout = at.p.tensor(s.srcs[0]) if s.op == "copy" else None, at.place.layouts.get(s.dst)
+    if t is None or layout is None or s.dst in elsewhere or t.dtype.bytes != 2 or t.guard:
         return False
-    layout = at.place.layouts[s.dst]
+    tile, extent = (lambda a: tile_of(at.p, a)), at.p.extent
+    whole = all(layout.extent(a) <= tile(a) and isinstance(e := extent(a), int) and e % tile(a) == 0 for a in t.axes)
+    return whole and access_width(at.p, layout, t) * t.dtype.bytes == WHOLE
+
+
+def ask(at: Printer, s: Stmt) -> None:
+    """Prints the loads of a copy; its values are in `at.asked`."""
+    t, layout, name = at.p.tensor(s.srcs[0]), at.place.layouts[s.dst], at.names.fresh(f"{at.names.of(s.dst)}_asked")
+    assert t is not None
     v = at.vector(layout, t)
-    return v * t.dtype.bytes == WHOLE and not at.reached(layout, t, f"(q * {v})")[0]
+    at.put(f"unsigned {name}[{layout.registers // 2}];")
+    with at.registers(layout, "q", v):
+        at.put(f"ac_ask<{v}>(&{name}[q * {v // 2}], {at.reached(layout, t, f'(q * {v})')[2]});")
+    at.asked[s.dst] = name
 
 
 def unpack(at: Printer, s: Stmt, t: Tensor) -> None:

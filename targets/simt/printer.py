@@ -31,6 +31,7 @@ from autocomp.targets.simt.extremes import extremes
 from autocomp.targets.simt.facts import Facts, scheduled
 from autocomp.targets.simt.pairs import load_words, sum_parts
 from autocomp.targets.simt.placed import Placement, Shared, tile_of
+from autocomp.targets.simt.prefetch_behind_reduction import AskFor
 
 from autocomp.ir.body import Expr, Inside, Map
 from autocomp.ir.directives import required
@@ -119,7 +120,12 @@ class Printer(Coordinates):
             self.run(self.scheduled(self.p.body))
         self.closing()
 
-    PASSES: tuple[Callable[[Steps, Facts], Steps], ...] = (software_pipeline.software_pipeline, batch_copies)
+    PASSES: tuple[Callable[[Steps, Facts], Steps], ...] = (
+        thread_partials.thread_partials,
+        software_pipeline.software_pipeline,
+        prefetch_behind_reduction.prefetch_behind_reduction,
+        batch_copies,
+    )
 
     def scheduled(self, body: Iterable[Loop | Stmt]) -> Steps:
         """The steps as the schedule's passes leave them; what took effect is noted."""
@@ -241,8 +247,8 @@ class Printer(Coordinates):
                 self.loop(n, n.loop)
             elif (s := stmt_of(n)) and s.dst not in self.place.late:
                 getattr(self, s.op)(s)
-                if s.op == "reduce":
-                    prefetch_behind_reduction.ask(self, steps, s)
+            elif ask := by(n, AskFor):
+                prefetch_behind_reduction.ask(self, ask.copy)
             for s, pr in self.place.products.items():
                 if pr.parts > 1 and s.dst in begun and any(s is x for x in inside((n,))):
                     sum_parts(self, s, pr)
@@ -268,7 +274,7 @@ class Printer(Coordinates):
         if product is not None:
             direct_mainloop.turns_ahead(self, loop, product)
             return
-        total, it, late = self.turns(loop), self.names.fresh("it"), thread_partials.defer(self, loop)
+        total, it, late = self.turns(loop), self.names.fresh("it"), thread_partials.defer(self, n)
         with self.block(f"for (int {it} = 0; {it} < {total}; ++{it})", again=it):
             self.bases(loop, it)
             self.turn_begins(loop, it)

@@ -3,7 +3,7 @@ and are started several turns ahead, so that they are under way while products o
 
     before   pipelined r0 stages=3        after   a ring of 3 slots
                a = copy x                           pipelined r0 stages=3
-               b = copy y                             | its first 2 turns
+               b = copy y                             | its turns before 2
                acc += mma a, b                        start a, b
                                                     pipelined r0 stages=3
                                                       await a, b
@@ -33,9 +33,7 @@ class Ring(Scheme):
 
     slots: int
 
-    @property
-    def said(self) -> str:
-        return f"a ring of {self.slots} slots"
+    says = "a ring of {0.slots} slots"
 
 
 @dataclass(frozen=True)
@@ -44,9 +42,7 @@ class FirstTurns(Scheme):
 
     turns: int
 
-    @property
-    def said(self) -> str:
-        return f"its first {self.turns} turn{'s' if self.turns > 1 else ''}"
+    says = "its turns before {0.turns}"
 
 
 @dataclass(frozen=True)
@@ -83,7 +79,7 @@ def software_pipeline(steps: Steps, facts: Facts) -> Steps:
         ring = tuple(s for m in n.body if (s := stmt_of(m)) and s.op == "copy" and s.dst in facts.place.shared)
         rest = tuple(m for m in n.body if stmt_of(m) not in ring)
         first = Over((Act(Start(ring)),), loop, (FirstTurns(stages - 1),))
-        turns = Over((Act(Await(ring)), Act(Start(ring, stages - 1)), *rest), loop)
+        turns = Over((Act(Await(ring)), Act(Start(ring, stages - 1)), *rest), loop, n.how)
         return Over((first, turns), None, (Ring(stages),)) if ring else n
 
     return bodies(steps, lambda body: tuple(map(change, body))) if stages > 1 else steps
@@ -100,7 +96,7 @@ def write(at: Printer, n: Over, slots: int) -> None:
     with at.block(f"for (int {it} = 0; {it} < {ahead}; ++{it})", again=it, turns=ahead):
         at.issue(ring, loop, it, total, it, Slots(it, 0, slots))
     at.ring_slots.update({s.dst: Slots(it, 0, slots) for s in ring})
-    late = thread_partials.defer(at, loop)
+    late = thread_partials.defer(at, turns)
     with at.block(f"for (int {it} = 0; {it} < {total}; ++{it})", again=it):
         at.bases(loop, it)
         at.plan(Turn(tuple(s.dst for s in ring), slots - 2, sum(copies.of_thread(at, s) for s in ring)))

@@ -5,6 +5,10 @@ A sum or a maximum that nothing in the loop reads needs no exchange in it. A sta
 to a maximum) needs none either: every worker has a base of its own, and behind the loop its sums are moved to the base of all by the
 very map that moves them in the loop.
 
+    before   serial r0                    after   serial r0
+               l += reduce add x                    | each thread keeps its own l; threads meet behind the loop
+                                                    l += reduce add x
+
     loop   t = reduce max x;  m1 = max(m, t);  l = l * exp(m - m1);  l += reduce add exp(x - m1);  m = m1
     behind own = m;  m = max over workers of own;  l = l * exp(own - m);  l = sum over workers of l
 """
@@ -17,9 +21,11 @@ from typing import TYPE_CHECKING
 
 from autocomp.targets.simt import trees
 from autocomp.targets.simt.expressions import function, held
+from autocomp.targets.simt.facts import Facts
 
 from autocomp.ir.body import Map, postorder
-from autocomp.tile.program import Loop, Stmt, Value, walk
+from autocomp.tile.program import Loop, Stmt, TileProgram, Value, walk
+from autocomp.tile.steps import Over, Scheme, Steps, by, loops, told
 
 if TYPE_CHECKING:
     from autocomp.targets.simt.printer import Printer
@@ -36,24 +42,46 @@ class Base:
 
 
 @dataclass(frozen=True)
-class Carried:
-    """What a loop leaves to be done behind it."""
+class Carried(Scheme):
+    """What a loop leaves to be done behind it: exchanges of `sums` and `bases`, and of no turn's `parts` of a sum."""
 
-    sums: tuple[Stmt, ...]
-    bases: tuple[Base, ...]
+    sums: tuple[Stmt, ...] = ()
+    bases: tuple[Base, ...] = ()
+    parts: tuple[str, ...] = ()
+
+    @property
+    def said(self) -> str:
+        return f"each thread keeps its own {', '.join(sorted(self.names))}; threads meet behind the loop"
 
     @property
     def names(self) -> set[str]:
         return {s.dst for s in self.sums} | {x for b in self.bases for x in (b.state, b.fold.dst)}
 
 
-def defer(at: Printer, loop: Loop) -> Carried:
-    """Reductions of a loop whose trees over workers run once, behind it; they are in `at.deferred` until `settle`."""
-    inside = [s for s, _ in walk(loop.body)] if "thread_partials" in at.directives else []
+def thread_partials(steps: Steps, facts: Facts) -> Steps:
+    """Says of each loop which of its reductions' trees over workers run once, behind it."""
+
+    def change(n: Over, loop: Loop) -> Over:
+        x = Carried() if loop.kind in ("grid", "when") else _carried(facts.p, loop)
+        return told(n, x) if x.sums or x.bases else n
+
+    return loops(steps, change)
+
+
+def defer(at: Printer, n: Over) -> Carried:
+    """Begins a loop whose trees run behind it: they are in `at.deferred` until `settle`."""
+    x = by(n, Carried) or Carried()
+    at.deferred |= {s.dst for s in x.sums} | {b.fold.dst for b in x.bases} | set(x.parts)
+    return x
+
+
+def _carried(p: TileProgram, loop: Loop) -> Carried:
+    inside = [s for s, _ in walk(loop.body)]
     out: list[Stmt] = []
+    parts: list[str] = []
     for s in inside:
         if s.op == "reduce" and not s.acc and s.expr == "add" and (total := _carrier(s, inside)):
-            at.deferred.add(s.dst)  # a turn's part of a carried sum
+            parts.append(s.dst)  # a turn's part of a carried sum
             out = [x for x in out if x.dst != total]
             out.append(Stmt("reduce", total, s.srcs, "add", s.axis, True))
             continue
@@ -62,12 +90,10 @@ def defer(at: Printer, loop: Loop) -> Carried:
         others = [x for x in inside if x is not s and s.dst in (x.dst, *x.srcs)]
         if all(s.expr == "add" and _scales(x, s.dst) for x in others):
             out.append(s)
-    elsewhere = {x for s, loops in walk(at.p.body) if loop not in loops for x in s.srcs}
+    elsewhere = {x for s, around in walk(p.body) if loop not in around for x in s.srcs}
     flat = not any(isinstance(n, Loop) for n in loop.body)
     bases = [b for s in inside if flat and (b := _base(s, inside, {x.dst for x in out}, elsewhere))]
-    at.wants("thread_partials", bool(out or bases))
-    at.deferred |= {s.dst for s in out} | {b.fold.dst for b in bases}
-    return Carried(tuple(out), tuple(bases))
+    return Carried(tuple(out), tuple(bases), tuple(parts))
 
 
 def settle(at: Printer, late: Carried) -> None:

@@ -28,6 +28,8 @@ ODD = graph(LONG | {"r": "f16[136, 266]"}, "%0 = matmul(x, w)\n%1 = slice(r, sta
             "%2 = add(%0, %1)")  # fmt: skip
 GELU = graph({"x": "f16[264, 264]", "w": "f16[264, 264]"}, "%0 = matmul(x, w)\n%1 = gelu(%0)")
 TURNED = graph({"x": "f16[72, 136]", "y": "f16[136, 72]"}, "%0 = transpose(x, perm=[1, 0])\n%1 = add(%0, y)")
+NORM = graph({"x": "f16[3, 2048]", "g": "f16[2048]", "b": "f16[2048]"}, "%0 = layer_norm(x, g, b, axes=[1])")
+SUMS = graph({"x": "f16[5, 3072]"}, "%0 = reduce_sum(x, axes=[1])")
 FEW = "graph g\ninput x: f16[128, 264]\nparam w: f16[264, 264] = random(3)\n%0 = matmul(x, w)\noutput out = %0"
 HEADS = attention(1, 2, 256, 64), {"i0": 1, "i1": 128, "r1": 64}, {**TEAM, "stages": 2, "softmax_overlap": 2, "rescale_threshold": 14}
 CASES = {  # of each pass: graph, tile, the schedule's other fields, what is asked for beside it; the diff
@@ -134,7 +136,7 @@ CASES = {  # of each pass: graph, tile, the schedule's other fields, what is ask
 """),
     "short_last_step": (GELU, TILE, TEAM, (), """
      pipelined r0 stages=4
-+      | its last turn takes 1 step in depth
++      | steps in depth of its last turn: 1
        acc += mma in0_t, in1_t
 """),
     "ping_pong": (GELU, TILE, TEAM | {"ping_pong": True}, (), """
@@ -161,13 +163,24 @@ CASES = {  # of each pass: graph, tile, the schedule's other fields, what is ask
 -  acc += mma in0_t, in1_t
 +a ring of 3 slots
 +  pipelined r0 stages=3
-+    | its first 2 turns
++    | its turns before 2
 +    start in0_t, in1_t
 +  pipelined r0 stages=3
 +    await in0_t, in1_t
 +    start in0_t, in1_t, 2 turns ahead
 +    acc += mma in0_t, in1_t
  gelu_t = map gelu(cast(f16, acc))
+"""),
+    "prefetch_behind_reduction": (NORM, {"i0": 1}, {"threads": 64}, (), """
+ s_t = reduce add i1 cast_t
++loads of in1_t start, as they are stored
++loads of in2_t start, as they are stored
+ mul_t = map s_t * 0.00048828125
+"""),
+    "thread_partials": (SUMS, {"i0": 1, "r0": 512}, {"threads": 64}, (), """
+ serial r0
++  | each thread keeps its own s; threads meet behind the loop
+   in0_t = copy in0
 """),
     "batch_copies": (TURNED, {"i0": 32, "i1": 32}, {"threads": 128}, (), """
 -in0_t = copy in0
