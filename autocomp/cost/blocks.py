@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from math import hypot, log2, prod
 
-from autocomp.cost import reductions
+from autocomp.cost import lanes, reductions
 from autocomp.cost.chip import F32, Chip
 from autocomp.cost.copies import WIDEST
 from autocomp.cost.demand import Demand
@@ -50,11 +50,18 @@ class BlockModel:
         if roof is None:
             grain = (0, 0, 0) if t.shape else (w.m, w.n, w.k)
             vector, copies = (self.d.packed, 0.0) if direct else (w.vector, t.copies)
+            if t.shape and lanes.by_lanes(chip, w.matrix_dtype):  # part of what lanes issue
+                copies = 0.0
+            elif copies and min(o.element for o in self.d.operands if o.factor) >= F32:  # they come beside products
+                copies /= of["word_copies"]
             work = Work(t.read, w.written, w.read_eff, t.matrix, w.matrix_dtype, vector * t.left, w.special * t.left, *grain, 1.0, blocks,
                         copies)  # fmt: skip
             roof = self._roofs[key, blocks] = timer(work, chip)
         beside = _beside(s, chip, t) if form == "contract" else s.resident
         eff = _matrix_share(s, chip, *t.shape, w, t.turn, self._narrow(s, t), beside) if t.shape else w.matrix_eff
+        if form == "contract" and t.shape and not direct and s.roles == "single" and lanes.by_lanes(chip, w.matrix_dtype):
+            warps = beside * s.threads / chip.lanes()
+            eff = lanes.share(s, chip, self.d, *t.shape[:2]) * min(1.0, warps / of["lane_warps"])
         if form == "online":
             eff = 1.0 if s.roles == "warp_specialise" else chip.limits.get("warp_matrix", 1.0)
         team = TEAM_ROWS * (1 if form == "online" and _shares_rows(s, t) else 1 if s.ping_pong else s.workers)

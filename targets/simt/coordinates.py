@@ -166,7 +166,7 @@ class Coordinates:
 
     def element(self, x: Shared, row: str, col: str) -> str:
         """Address of an element of a shared operand."""
-        return f"{self.start(x)} + ac_swizzle<{x.row_bytes}>({row}, ({col}) * {x.buf.dtype.bytes})"
+        return f"{self.start(x)} + {x.byte(row, f'({col}) * {x.buf.dtype.bytes}')}"
 
 
 def most(d: Dim) -> int:

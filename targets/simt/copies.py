@@ -44,7 +44,7 @@ def to_shared(at: Printer, s: Stmt, when: list[str] | None = None) -> None:
         if chunks % at.place.threads and not again:
             at.put(f"if (c >= {chunks}) break;")
         lies = f"c / {per_row}"
-        place_ = f"ac_chunk<{x.row_bytes}>({lies}, c % {per_row})" if whole else f"c % {per_row}"
+        place_ = x.chunk(lies, f"c % {per_row}") if whole else f"c % {per_row}"
         at.put(f"const int row = {x.number(f'({lies})')}, col = {place_}{f' * {x.vector}' if x.vector > 1 else ''};")
         local: dict[str, str] = {}
         covers = dict((*x.outer, *x.inner))  # sizes with what pads the tile: the outermost axis of a group takes it all

@@ -24,6 +24,7 @@ from autocomp.targets.simt.expressions import _HALF
 from autocomp.targets.simt.placed import Placement, Product, Shared, tile_of
 from autocomp.targets.simt.prefetch_behind_reduction import prefetch_behind_reduction
 from autocomp.targets.simt.printer import Printer
+from autocomp.targets.simt.products import turns_together
 from autocomp.targets.simt.samples import LINE, SECTOR, Limit, Samples, footprint
 
 from autocomp.cost.chip import Chip
@@ -462,13 +463,14 @@ class Counter(Printer):
             place = self.samples.swizzled(x, *((side, deep) if pr.deep(x) else (deep, side)))
             along = deep_run if pr.deep(x) else 1
             passes = self.samples.passes(np.broadcast_to(place, self.samples.shape(r)), x.buf.dtype.bytes * i.k * along) * each / along
-            first = part.reg[0] if part.reg else None
-            run = min(first.count, 16 // x.buf.dtype.bytes) if first and first.stride == 1 and not pr.deep(x) else along
+            run = along if pr.deep(x) else pr.beside(x, part)
             self.request(steps * part.registers / run, steps * max(passes, part.registers / run))
-            self.spend(table()["element"], steps * part.registers / run)
+            if x.swizzled:
+                self.spend(table()["element"], steps * part.registers / run)
+        turns = steps / deep_run / turns_together(pr, steps * i.k, deep_run) if i.k == 1 else steps
         self.spend({"fma": 1}, steps * layout.registers)
-        self.spend(table()["turn"], steps / deep_run)
-        self.wait("shared", steps / deep_run)
+        self.spend(table()["turn"], turns)
+        self.wait("shared", turns)
 
     def store(self, s: Stmt) -> None:
         self.loading = False

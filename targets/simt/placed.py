@@ -12,6 +12,7 @@ from autocomp.tile.layout import Layout
 from autocomp.tile.program import Buf, Stmt, Tensor, TileProgram
 
 WORD, WIDE = 4, 16  # bytes of a register, and of the widest access
+EASILY = 160  # registers of a thread up to which sums and factors are held whole
 HELD = 208  # registers of a thread that sums and a factor read in runs may take: addresses and the other factor need the rest of 255
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class Shared:
     deep           whether the reduced axes are the inner ones (K-major)
     vector         elements that one copy moves
     apart          rows that lanes read at once are so far apart: they are laid side by side, so that the swizzle tells them apart
+    swizzled       whether chunks are permuted by their row; not where lanes read along one row
     """
 
     buf: Buf
@@ -34,10 +36,19 @@ class Shared:
     offset: int
     view: Tensor | None
     apart: int = 1
+    swizzled: bool = True
 
     def placed(self, row: str) -> str:
         """Where row number `row` lies: rows that are `apart` follow each other."""
         return row if self.apart == 1 else f"({row}) % {self.apart} * {self.rows // self.apart} + ({row}) / {self.apart}"
+
+    def byte(self, row: str, byte: str) -> str:
+        """Where a byte of a row lies, from the operand's beginning."""
+        return f"ac_swizzle<{self.row_bytes}>({row}, {byte})" if self.swizzled else f"({row}) * {self.row_bytes} + {byte}"
+
+    def chunk(self, row: str, place: str) -> str:
+        """The chunk that lies at a place of a row."""
+        return f"ac_chunk<{self.row_bytes}>({row}, {place})" if self.swizzled else place
 
     def number(self, place: str) -> str:
         """The number of the row that lies at `place`."""
@@ -87,9 +98,30 @@ class Product:
         if self.instruction.k > 1 or not deep:
             return 1
         size, total = max(x.buf.dtype.bytes for x, _ in deep), prod(n for _, n in self.k)
-        held = lambda run: max(size // WORD, 1) * (self.layout.registers + run * sum(part.registers for _, part in deep))
         whole = lambda run: not total % run and not any(x.row_bytes % (run * x.buf.dtype.bytes) for x, _ in deep)
-        return next((n for n in (16, 8, 4, 2) if n * size <= WIDE and held(n) <= HELD and whole(n)), 1)
+        return next((n for n in (16, 8, 4, 2) if n * size <= WIDE and self._held(n, size, self._rows()) <= HELD and whole(n)), 1)
+
+    def _rows(self) -> int:
+        """Rows of the left factor that a thread has side by side, and that its sums follow: it may read so many at a time."""
+        part, sums = self.part(True), self.layout.reg
+        several = len(part.reg) > 1 and part.reg[0].stride == 1 and sums[-1].axis == part.reg[-1].axis
+        return part.reg[0].count if several else part.registers
+
+    def _held(self, run: int, size: int, rows: int) -> int:
+        return max(size // WORD, 1) * (self.layout.registers + run * (rows + self.part(False).registers))
+
+    def pieces(self, shared: Mapping[str, Shared]) -> int:
+        """Parts in which a thread reads the left factor, so that it holds few of its rows beside its sums."""
+        run, rows, size = self.run(shared), self.part(True).registers, max(x.buf.dtype.bytes for x in (shared[self.a], shared[self.b]))
+        return rows // self._rows() if run > 1 and self._held(run, size, rows) > EASILY else 1
+
+    def beside(self, x: Shared, part: Layout) -> int:
+        """Rows that one access reads of a factor that lies along them: WIDE bytes, fewer where a thread has fewer side by side."""
+        if self.deep(x) or not part.reg or (part.reg[0].axis, part.reg[0].stride) != (x.inner[0][0], 1):
+            return 1
+        most = min(part.reg[0].count, max(1, WIDE // x.buf.dtype.bytes))
+        fits = lambda n: not part.reg[0].count % n and not x.row % n and (len(x.inner) == 1 or not x.inner[0][1] % n)
+        return next((n for n in (16, 8, 4, 2) if n <= most and fits(n)), 1)
 
     def rows(self, x: Shared) -> int:
         """Rows of a factor that shared memory holds (columns, where it lies along them)."""

@@ -136,13 +136,18 @@ class Placer:
             self.tell_apart(made)
 
     def tell_apart(self, p: Product) -> None:
-        """Rows of a factor that the lanes of one thread-wise product read at once lie side by side, where only that product reads it."""
+        """Rows of a factor that the lanes of one thread-wise product read at once lie side by side, where only that product reads it; one
+        that lies along its rows lies as it comes."""
         for name, first in ((p.a, True), (p.b, False)):
             x, part = self.out.shared.get(name), p.part(first)
             readers = [s for s in self.stmts if name in s.srcs]
-            if x is None or not p.deep(x) or x.view is None or readers != [p.stmt] or not part.reg or part.reg[0].axis != x.outer[0][0]:
+            if x is None or x.view is None or readers != [p.stmt]:
                 continue
-            if part.reg[0].stride == 1 and not x.rows % part.reg[0].count:
+            if not p.deep(x):
+                self.out.shared[name] = replace(x, swizzled=False)
+            elif not part.reg or part.reg[0].axis != x.outer[0][0]:
+                continue
+            elif part.reg[0].stride == 1 and not x.rows % part.reg[0].count:
                 self.out.shared[name] = replace(x, apart=part.reg[0].count)
 
     def too_wide(self, s: Stmt) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +21,7 @@ from autocomp.tile.program import Stmt
 if TYPE_CHECKING:
     from autocomp.targets.simt.printer import Printer
 
+ADDS = 1024  # of a thread in one turn of a loop over depth: 16 KB of code, which a core's instruction caches hold
 BYTES = {d.name: d.bytes for d in DTYPES.values()} | {"tf32": 4}  # of a factor's element in registers
 
 
@@ -135,70 +138,96 @@ def own_elements(at: Printer, x: Shared, pr: Product, first: bool, n: int, start
 
 
 def plain(at: Printer, s: Stmt, pr: Product) -> None:
-    """Products thread by thread, factors read from shared memory: one step in depth at a time, or as many as an instruction folds."""
+    """Products thread by thread, factors read from shared memory in runs of neighbours: along depth where a factor lies along it, else
+    along its rows. As many steps stand behind each other as keep the loop's code small."""
     i = pr.instruction
-    acc, layout = at.names.of(s.dst), pr.layout
-    kind = held(at.bufs[s.dst].dtype)
-    parts = []
-    for name, group in ((pr.a, pr.m), (pr.b, pr.n)):
+    for name in (pr.a, pr.b):
         if name not in at.place.shared:
             raise UnsupportedOp(f"'{name}' is computed and must lie in shared memory", where=f"kernel {at.p.name}")
-        parts.append((name, layout.project([a for a, _ in group]), group))
-    total = 1
-    for _, size in pr.k:
-        total *= size
-    if i.k > 1 and not all(pr.deep(at.place.shared[name]) for name, _, _ in parts):
-        raise UnsupportedOp(f"{i.name} folds {i.k} neighbours in depth, a factor lies otherwise", where=f"kernel {at.p.name}")
-    run = pr.run(at.place.shared)
-    if run > 1:
-        _in_runs(at, pr, parts, layout, acc, kind, total, run)
+    sides = [Side(at.place.shared[name], pr.part(first), pr.m if first else pr.n, pr) for name, first in ((pr.a, True), (pr.b, False))]
+    total = prod(n for _, n in pr.k)
+    if i.k > 1:
+        folded(at, s, pr, sides, total)
         return
+    left, right = sides
+    acc, kind, run, pieces = at.names.of(s.dst), held(at.bufs[s.dst].dtype), pr.run(at.place.shared), pr.pieces(at.place.shared)
+    own, rows = pr.layout.registers // pieces, left.part.registers // pieces
+    with at.block(f"for (int kk = 0; kk < {total}; kk += {run})", unroll=True, most=turns_together(pr, total, run)):
+        at.put(f"{kind} fb[{right.part.registers * run}];")
+        right.read(at, "fb", run)
+        with _over(at, pieces, "g"):
+            at.put(f"{kind} fa[{rows * run}];")
+            left.read(at, "fa", run, rows, f"g * {rows} + " if pieces > 1 else "")
+            with _over(at, run, "u"), at.over(own):
+                r = f"(g * {own} + r)" if pieces > 1 else "r"
+                a, b = (f"({register(x.part, pr.layout, r, x.x.buf.name)})" for x in sides)
+                a = f"({a} % {rows})" if pieces > 1 else a
+                at.put(f"{acc}[{r}] += fa[{left.held(a, run, rows)}] * fb[{right.held(b, run, right.part.registers)}];")
+
+
+def _over(at: Printer, count: int, var: str) -> Any:
+    """An unrolled loop, nothing around what is done once."""
+    return at.over(count, var) if count > 1 else nullcontext()
+
+
+def turns_together(pr: Product, total: int, run: int) -> int:
+    """Turns of the loop over depth that are printed behind each other: ADDS multiply-adds at most, and no more than there are."""
+    turns = max(1, min(total, ADDS // pr.layout.registers) // run)
+    return next(n for n in range(turns, 0, -1) if total // run % n == 0 or n == 1)
+
+
+@dataclass(frozen=True)
+class Side:
+    """A factor in shared memory as threads read it: `part` is how they hold its rows, axes `group` innermost first."""
+
+    x: Shared
+    part: Layout
+    group: tuple[tuple[str, int], ...]
+    of: Product
+
+    @property
+    def deep(self) -> bool:
+        return self.of.deep(self.x)
+
+    @property
+    def run(self) -> int:
+        """Rows that one access reads of a factor that lies along them."""
+        return self.of.beside(self.x, self.part)
+
+    def read(self, at: Printer, into: str, run: int, rows: int = 0, from_: str = "") -> None:
+        """`run` steps from kk on, of `rows` registers (all of them) from one on."""
+        rows, kind = rows or self.part.registers, STORED[self.x.buf.dtype.name]
+        if self.deep:
+            with at.over(rows):
+                at.put(f"ac_load<{run}>(&{into}[r * {run}], (const {kind} *)({self.place(at, f'({from_}r)' if from_ else 'r', 'kk')}));")
+            return
+        n = self.run
+        with _over(at, run, "u"), at.over(rows // n):
+            r, step = f"r * {n}" if n > 1 else "r", "kk + u" if run > 1 else "kk"
+            place = self.place(at, f"({from_}{r})" if from_ or n > 1 else r, step, n)
+            at.put(f"ac_load<{n}>(&{into}[{f'u * {rows} + ' if run > 1 else ''}{r}], (const {kind} *)({place}));")
+
+    def held(self, r: str, run: int, rows: int) -> str:
+        """Where `read` put register r's element of step u."""
+        return r if run == 1 else f"{r} * {run} + u" if self.deep else f"u * {rows} + {r}"
+
+    def place(self, at: Printer, r: str, step: str, run: int = 1) -> str:
+        """Where register r's element of a step in depth lies; `run` rows of a factor that lies along them."""
+        side = linear(self.group, lambda a: at.local(self.part, a, r))
+        side = self.x.placed(within(side, _reach(self.part, self.group), self.of.rows(self.x), run))
+        return at.element(self.x, side, step) if self.deep else at.element(self.x, step, side)
+
+
+def folded(at: Printer, s: Stmt, pr: Product, sides: Sequence[Side], total: int) -> None:
+    """Products by an instruction that folds several neighbours in depth."""
+    i, acc = pr.instruction, at.names.of(s.dst)
+    if not all(x.deep for x in sides):
+        raise UnsupportedOp(f"{i.name} folds {i.k} neighbours in depth, a factor lies otherwise", where=f"kernel {at.p.name}")
     with at.block(f"for (int kk = 0; kk < {-(-total // i.k)}; ++kk)"):
-        for var, (name, part, group) in zip("ab", parts):
-            x, reach = at.place.shared[name], _reach(part, group)
-            at.put(f"{kind if i.k == 1 else 'unsigned'} f{var}[{part.registers}];")
-            with at.over(part.registers):
-                side = linear(group, lambda a, part=part: at.local(part, a, "r"))
-                side = x.placed(within(side, reach, pr.rows(x)))
-                deep = "kk" if i.k == 1 else f"kk * {i.k}"
-                place = at.element(x, side, deep) if pr.deep(x) else at.element(x, deep, side)
-                one = f"ac_held(*(const {STORED[x.buf.dtype.name]} *)({place}))"
-                at.put(f"f{var}[r] = {one if i.k == 1 else f'*(const unsigned *)({place})'};")
-        with at.over(layout.registers):
-            a, b = (register(part, layout, "r", name) for name, part, _ in parts)
-            at.put(_step(pr, acc, a, b))
-
-
-def _step(pr: Product, acc: str, a: str, b: str) -> str:
-    call = pr.instruction.call
-    return f"{acc}[r] = {call}({acc}[r], fa[{a}], fb[{b}]);" if call else f"{acc}[r] += fa[{a}] * fb[{b}];"
-
-
-def _in_runs(at: Printer, pr: Product, parts: Sequence[tuple[str, Layout, Any]], layout: Layout, acc: str, kind: str, total: int,
-             run: int) -> None:  # fmt: skip
-    """Steps in depth `run` at a time: one wide read for a factor whose depth is contiguous, a read a step for the other."""
-
-    def side(x: Any, part: Layout, group: Any) -> str:
-        return x.placed(within(linear(group, lambda a: at.local(part, a, "r")), _reach(part, group), pr.rows(x)))
-
-    with at.block(f"for (int kk = 0; kk < {total}; kk += {run})"):
-        for var, (name, part, group) in zip("ab", parts):
-            x = at.place.shared[name]
-            if pr.deep(x):
-                at.put(f"{kind} f{var}[{part.registers * run}];")
-                with at.over(part.registers):
-                    place = at.element(x, side(x, part, group), "kk")
-                    at.put(f"ac_load<{run}>(&f{var}[r * {run}], (const {STORED[x.buf.dtype.name]} *)({place}));")
-        at.put("#pragma unroll")
-        with at.block(f"for (int u = 0; u < {run}; ++u)"):
-            for var, (name, part, group) in zip("ab", parts):
-                x = at.place.shared[name]
-                if not pr.deep(x):
-                    at.put(f"{kind} f{var}[{part.registers}];")
-                    with at.over(part.registers):
-                        place = at.element(x, "kk + u", side(x, part, group))
-                        at.put(f"f{var}[r] = ac_held(*(const {STORED[x.buf.dtype.name]} *)({place}));")
-            with at.over(layout.registers):
-                a, b = (f"({register(part, layout, 'r', name)})" + (f" * {run} + u" if pr.deep(at.place.shared[name]) else "")
-                        for name, part, _ in parts)  # fmt: skip
-                at.put(_step(pr, acc, a, b))
+        for var, x in zip("ab", sides):
+            at.put(f"unsigned f{var}[{x.part.registers}];")
+            with at.over(x.part.registers):
+                at.put(f"f{var}[r] = *(const unsigned *)({x.place(at, 'r', f'kk * {i.k}')});")
+        with at.over(pr.layout.registers):
+            a, b = (register(x.part, pr.layout, "r", x.x.buf.name) for x in sides)
+            at.put(f"{acc}[r] = {i.call}({acc}[r], fa[{a}], fb[{b}]);")

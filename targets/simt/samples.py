@@ -130,8 +130,10 @@ class Samples:
         return _passes(place, bytes_)
 
     def swizzled(self, x: Shared, row: Array, col: Array) -> Array:
-        """Where an element of a shared operand lies (`ac_swizzle`)."""
+        """Where an element of a shared operand lies (`ac_swizzle` where chunks are permuted)."""
         chunks, byte = x.row_bytes // 16, col * x.buf.dtype.bytes
+        if not x.swizzled:
+            return row * x.row_bytes + byte
         phases = next((n for n in (8, 4, 2) if chunks % n == 0), 1) if chunks else 1
         return row * x.row_bytes + (((byte >> 4) ^ (row // (8 // phases) % phases)) << 4) + (byte & 15)
 

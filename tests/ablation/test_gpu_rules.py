@@ -13,6 +13,7 @@ SUM = "%0 = reduce_sum(x, axes=[{}])"
 SOFTMAX = "%0 = softmax(x, axes=[1])"
 OPEN = "graph g\ndim N in 20000..200000\ninput x: f32[64, N]\n%0 = softmax(x, axes=[1])\noutput out = %0\n"
 # rule -> (graph, chip, options)
+LEFT_TRANSPOSED = "%0 = transpose(a, perm=[1, 0])\n%1 = matmul(%0, b)"
 WORTH = {
     "tiling/gpu-contract": (gemm(300, 300, 300, "f32"), "a100", {}),
     "tiling/gpu-skinny": (gemm(4, 16384, 4096, "f32"), "a100", {}),
@@ -43,6 +44,7 @@ WORTH = {
     "scheduling/gpu-stream-k": (gemm(8192, 8192, 8192), "h200", {}),
     "scheduling/gpu-ping-pong": (conv("f16[64, 64, 56, 56]", "f16[64, 64, 3, 3]", pad=1, after="%r = relu(%c)"), "h200", {}),
     "scheduling/gpu-tf32": (gemm(2048, 2048, 2048, "f32"), "h200", {"allow_tf32": True}),
+    "scheduling/gpu-square-pieces": (graph({"a": "f32[2048, 2048]", "b": "f32[2048, 2048]"}, LEFT_TRANSPOSED), "h200", {}),
     "tiling/gpu-scan": (graph({"x": "f32[20000, 400]"}, "%r = cumsum(x, axis=1)"), "h200", {}),
     "tiling/gpu-scan-in-turns": (graph({"x": "f32[2906, 5504]"}, "%r = cumsum(x, axis=0)"), "h200", {}),
     "scheduling/gpu-split-k": (graph({"x": "f32[4, 1048576]"}, SUM.format(1)), "h200", {}),

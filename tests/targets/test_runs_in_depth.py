@@ -42,6 +42,45 @@ def test_lanes_of_one_read_find_their_rows_in_banks_apart():
     assert len(set(rows)) == len(banks) == QUARTER
 
 
+LAYS = {"nn": ("a", "b"), "tn": ("%2", "b"), "nt": ("a", "%1"), "tt": ("%2", "%1")}  # which factor is transposed
+
+
+def transposed(lay: str, m: int, n: int, k: int, dtype: str = "f32") -> str:
+    turned = {"a": f"{dtype}[{k}, {m}]" if lay[0] == "t" else f"{dtype}[{m}, {k}]",
+              "b": f"{dtype}[{n}, {k}]" if lay[1] == "t" else f"{dtype}[{k}, {n}]"}  # fmt: skip
+    left, right = LAYS[lay]
+    lines = ["%2 = transpose(a, perm=[1, 0])"] * (lay[0] == "t") + ["%1 = transpose(b, perm=[1, 0])"] * (lay[1] == "t")
+    return graph(turned, "\n".join([*lines, f"%0 = matmul({left}, {right})"]))
+
+
+@pytest.mark.parametrize(("lay", "reads"), [
+    ("nn", {"fa": "ac_load<4>(&fa[r * 4]", "fb": "ac_load<4>(&fb[u * 8 + r * 4]"}),
+    ("tn", {"fa": "ac_load<4>(&fa[r * 4]", "fb": "ac_load<4>(&fb[r * 4]"}),
+    ("nt", {"fa": "ac_load<4>(&fa[r * 4]", "fb": "ac_load<4>(&fb[r * 4]"}),
+    ("tt", {"fa": "ac_load<4>(&fa[u * 4 + r * 4]", "fb": "ac_load<4>(&fb[r * 4]"}),
+])  # fmt: skip
+def test_square_pieces_read_both_factors_in_whole_accesses(lay, reads):
+    """A factor that lies along its rows is not swizzled: lanes read along one row, at addresses that are constants apart."""
+    source = printed(transposed(lay, 256, 256, 96), "tile i0 128, i1 128, r0 32 | stages 2 | threads 128 | instruction square")
+    assert all(text in source for text in reads.values())
+    assert source.count("ac_swizzle<128>") == (lay[0] == "n") + (lay[1] == "t")
+    assert ("for (int g = 0; g < 4; ++g)" in source) == (lay != "tn")  # the left factor comes by pieces where registers would not hold it
+
+
+@pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
+@pytest.mark.parametrize(("lay", "m", "n", "k", "dtype", "tile"), [
+    ("nn", 131, 70, 44, "f32", "tile i0 128, i1 64, r0 32 | stages 3 | threads 64"),
+    ("tn", 66, 129, 35, "f32", "tile i0 64, i1 128, r0 32 | stages 2 | threads 128"),
+    ("nt", 130, 131, 36, "f32", "tile i0 128, i1 128, r0 32 | stages 2 | threads 128"),
+    ("tt", 67, 65, 33, "f32", "tile i0 64, i1 64, r0 32 | stages 2 | threads 64"),
+    ("nt", 50, 70, 38, "f64", "tile i0 32, i1 64, r0 32 | stages 2 | threads 64"),
+])  # fmt: skip
+def test_square_pieces_are_right_at_odd_ends(lay, m, n, k, dtype, tile, model, tmp_path):
+    program = autocomp.optimize(transposed(lay, m, n, k, dtype), target="cuda:h200", schedule={"matmul": f"{tile} | instruction square"})
+    program.executor = ModelExecutor(program, tmp_path, model)
+    assert program.verify(seed=fresh.seed()).ratio <= 1
+
+
 @pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
 def test_tails_are_right(model, tmp_path):
     for k, (m, n, depth, dtype) in enumerate(((67, 45, 52, "f32"), (33, 130, 100, "f32"), (40, 40, 36, "f64"), (50, 70, 33, "f32"))):

@@ -1,0 +1,53 @@
+"""Products thread by thread: what lanes issue beside multiply-adds, and what shared memory must bring them.
+
+A thread has pieces of a tile's results, and every step in depth reads its rows of both factors from shared memory. Pieces of 4 x 4 (a
+schedule's instruction `square`) are read in whole accesses; rows of 4 results (the target's plain product) read one factor row by row,
+where it does not lie along depth.
+"""
+
+from __future__ import annotations
+
+from autocomp.cost.chip import F32, Chip
+from autocomp.cost.demand import Demand
+from autocomp.cost.derived import constant
+from autocomp.ir.schedule import Schedule
+
+ROUNDED = constant("sheet_rounding")
+SQUARE = "square"  # a schedule's instruction
+PIECE = int(constant("piece_results"))  # results of a row that a thread has side by side
+ACROSS = int(constant("piece_lanes"))  # lanes that lie along a row of a wave's results
+
+
+def by_lanes(chip: Chip, dtype: str) -> bool:
+    """Whether lanes multiply factors of a type: its products are no faster than their multiply-adds (data sheets round)."""
+    both = chip.vector["f32"] + chip.vector["f32"]  # a multiply-add counts two
+    return dtype in ("f32", "f64") and chip.matrix_rate(dtype) <= ROUNDED * both
+
+
+def share(s: Schedule, chip: Chip, d: Demand, m: int, n: int) -> float:
+    """Share of the rate of multiply-adds that a tile of m x n reaches: of what is issued for a step in depth, multiply-adds; or of the time
+    in which shared memory brings their factors."""
+    of = chip.numbers
+    lanes = chip.lanes()
+    waves = max(1, s.threads // lanes)
+    down = lanes // ACROSS * (PIECE if s.instruction == SQUARE else 1)
+    rows, cols = _shared_out(m, n, waves, down, PIECE * ACROSS)
+    high, wide = -(-m // (rows * down)) * (down * ACROSS // lanes), -(-n // (cols * PIECE * ACROSS)) * PIECE
+    summed = {a.name for a in d.roles.depth}
+    left = [o for o in d.operands if o.factor and {a.name for a in d.roles.rows} & o.axes]
+    whole = s.instruction == SQUARE or all(not o.contiguous and summed & o.axes for o in left)
+    reads = (high / PIECE if whole else high) + wide / PIECE
+    passes = high + wide  # a wide access takes one for each quarter of the lanes
+    copied = d.narrow[0] * m + d.narrow[1] * n + ((not d.narrow[0]) * m + (not d.narrow[1]) * n) / PIECE
+    sums = high * wide
+    reads_a_clock = max(1, round(chip.memory("shared").bandwidth / (F32 * lanes * chip.cores * chip.clock)))
+    issued = sums + reads + of["copy_issues"] * copied / s.threads + of["step_issues"]
+    clocks = max(sums / of["fma_rate"], issued / of["issue"], passes / reads_a_clock)
+    return float(sums / of["fma_rate"] / clocks)
+
+
+def _shared_out(m: int, n: int, waves: int, down: int, across: int) -> tuple[int, int]:
+    """Waves along rows and along columns: with the least padding, then the fewest reads."""
+    ways = [(2**k, waves // 2**k) for k in range(waves.bit_length()) if waves % 2**k == 0]
+    padded = lambda r, c: -(-m // (down * r)) * down * r * (-(-n // (across * c)) * across * c)
+    return min(ways, key=lambda w: (padded(*w), m / w[0] + n / w[1]))
