@@ -99,7 +99,8 @@ class VectorPart:
         elif s.op == "store":
             t = self.p.tensor(s.dst)
             assert t is not None
-            self.store(f"{t.name}_out", region(t, self.start, self.p.name), t.dtype, self.value(s.srcs[0]))
+            self.store(f"{t.name}_out", region(t, self.start, self.p.name), t.dtype, self.value(s.srcs[0]),
+                       as_is=s.srcs[0] in self.direct)  # fmt: skip
         else:
             raise UnsupportedOp(f"'{s.op}' of {s.dst} is not done by vector cores here", where=self.p.name)
 
@@ -235,14 +236,14 @@ class VectorPart:
         self.v([f"ac_widen({d.name}, {raw.name}, {self.g.slots});"], (raw,), d)
         return d
 
-    def store(self, name: str, r: Region, dtype: DType, o: Operand, scratch: str = "") -> None:
-        """A value to memory in its own precision."""
+    def store(self, name: str, r: Region, dtype: DType, o: Operand, scratch: str = "", as_is: bool = False) -> None:
+        """A value to memory in its own precision. `as_is`: it lies on chip in that precision already."""
         element = stored(dtype, self.p.name)
         kind, lane = self.g.kind(r.axes, self.p.name)
         if o.kind != kind or o.lane != lane:
             raise UnsupportedOp(f"a value with one element a {o.kind} cannot be stored as {r.tensor.removesuffix('_g')}", where=self.p.name)
         n = self.g.elements(kind, lane) if kind != "stat" else self.g.slots
-        if o.name in self.depth:  # it was made where it is copied from
+        if o.name in self.depth and (as_is or element == "float"):  # it was made, or has arrived, where it is copied from
             lines = copy_lines(r, self.g, kind, lane, self.true, o.name, False, self.p.name)
             self.frame.works.append(Work(MTE3, (o.name,), (), self.guarded(lines)))
             return

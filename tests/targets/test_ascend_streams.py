@@ -49,3 +49,12 @@ def test_single_instructions_work_on_values_as_they_are_stored(tmp_path):
     assert len(direct) >= 2
     program.executor = AscendExecutor(program, tmp_path)
     program.verify(seed=151)
+
+
+@pytest.mark.skipif(not COMPILER, reason="no C++ compiler")
+@pytest.mark.parametrize("short", ["bf16", "f16"])
+def test_a_cast_alone_rounds_what_it_stores(short, tmp_path):
+    """What has arrived in single precision is no value of a shorter type yet."""
+    program = autocomp.optimize(graph({"x": "f32[37, 65]"}, f'%0 = cast(x, to="{short}")'), target="ascend:910b")
+    program.executor = AscendExecutor(program, tmp_path)
+    program.verify()
