@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from autocomp.errors import AutocompError
+from autocomp.errors import AutocompError, IllegalTransform
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
 from autocomp.loops.arrows import arrows
 from autocomp.loops.effort import OverBudget
 from autocomp.loops.nest import LoopNest, Rows, Statement
 from autocomp.loops.recurrences import recurrence_nest, recurrence_of
-from autocomp.loops.schedules import fused, legal_transform, scheduled
+from autocomp.loops.schedules import fused, legal_transform, scheduled, scheduled_recurrence
 from autocomp.loops.verdict import Instance, Verdict
 
 MOST = 12  # moves that are asked
@@ -34,7 +34,10 @@ def nest_view(kernel: Kernel, schedule: Schedule) -> dict[str, Any] | None:
                  if a.kind == "flow" or (a.earlier, a.later) not in flows]  # fmt: skip
     except OverBudget:
         found = []
-    after = [] if repeats else nest_lines(scheduled(kernel, schedule), schedule)
+    try:
+        after = nest_lines(scheduled_recurrence(kernel, schedule) if repeats else scheduled(kernel, schedule), schedule)
+    except IllegalTransform:
+        after = []
     return {"before": nest_lines(nest.with_rows(nest.origin)), "after": after, "arrows": found, "moves": list(_moves(kernel, nest))}
 
 
@@ -92,7 +95,8 @@ def _cut(text: str) -> str:
 def _moves(kernel: Kernel, nest: LoopNest) -> Iterator[dict[str, Any]]:
     """The questions that say most: each loop at once and backwards, neighbours interchanged, several statements in one loop of an axis."""
     joined = nest if recurrence_of(kernel) else fused(kernel)
-    axes = list(dict.fromkeys(a.name for s in joined.statements for a in s.axes))
+    deepest = sorted(joined.statements, key=lambda s: -len(s.axes))  # its loops in its order
+    axes = list(dict.fromkeys(a.name for s in deepest for a in s.axes))
     pairs = [(a, b) for a, b in zip(axes, axes[1:]) if any(a in s.names and b in s.names for s in joined.statements)]
     asked = [*(("parallel", (a,)) for a in axes), *(("interchange", p) for p in pairs), *(("reverse", (a,)) for a in axes)]
     if recurrence_of(kernel):

@@ -192,7 +192,7 @@ function start(data) {
       const s = data.stored[t];
       if (!s) continue;
       panel.append(el("h3", `Forms of ${t} in the e-graph`), list(s.forms.map((f) => `${f.chosen ? "chosen: " : ""}${f.op} (${f.rule})`)));
-      if (s.others.length) panel.append(el("h3", `Other kernels for ${t}, ${s.others_in_all} in all`), list(s.others.map((o) => `${seconds(o.seconds)} itself, ${seconds(o.flow)} with its share of what it reads (chosen: ${seconds(s.flow)}): ${o.ops.join(" ")}; reads ${o.reads.join(", ")}`)));
+      if (s.others.length) panel.append(el("h3", `Other kernels for ${t}, ${s.others_in_all} in all`), list(s.others.map((o) => `${seconds(o.seconds)} itself, ${seconds(o.flow)} with its share of what it reads (chosen: ${seconds(s.flow)}): ${o.ops.join(" ") || "no operation"}; reads ${o.reads.join(", ")}`)));
     }
     panel.append(el("h3", "Reads"), list(c.reads.map(([t, type, m]) => (m >= 0 ? link(`${t}: ${type}`, "call:" + m, "kernels") : `${t}: ${type}`))), el("h3", "Stores"), list(c.stores.map(([t, type]) => `${t}: ${type}`)));
     if (k.nest) { const b = el("button", "Loops and dependences"); b.onclick = () => { loopsOf = c.kernel; setView("loops"); }; panel.append(el("h3", "Loops"), b); }

@@ -53,7 +53,7 @@ function graphPages(data, { el, make, loops, again }) {
     const axes = [...names].sort((m, n) => differs(n) - differs(m)).slice(0, 2);
     const most = axes.map((n) => Math.max(A[n] || 0, B[n] || 0) + 2), step = 22, cell = (k) => Math.min(most[k] || 1, 9);
     const [wide, high] = [cell(0) * step, cell(1) * step];
-    const s = make("svg", { width: (one ? 1 : 2) * (wide + 70) + 60, height: high + 46, class: "lattice", role: "img", "aria-label": `${a.statement} ${JSON.stringify(a.at)} before ${b.statement} ${JSON.stringify(b.at)}` });
+    const s = make("svg", { width: (one ? 1 : 2) * (wide + 70) + 60, height: high + 30, class: "lattice", role: "img", "aria-label": `${a.statement} ${JSON.stringify(a.at)} before ${b.statement} ${JSON.stringify(b.at)}` });
     const place = (p, P, n) => [34 + (one ? 0 : n) * (wide + 70) + Math.min(P[axes[0]] ?? 0, 8) * step, 26 + Math.min(P[axes[1]] ?? 0, 8) * step];
     for (const n of one ? [0] : [0, 1]) {
       const x0 = 34 + n * (wide + 70), P = n ? B : A, has = (k) => axes[k] !== undefined && (one || P[axes[k]] !== undefined);
