@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import Annotated, Any
 
 import typer
@@ -335,6 +336,7 @@ def compare(
     from autocomp.report.sides import resolve
     from autocomp.report.tables import seconds_text
     from autocomp.report.trial import tried
+    from autocomp.runtime.inputs import random_inputs
 
     if past is not None:
         runs = history(past)
@@ -358,7 +360,10 @@ def compare(
     if graph is None and model is not None and (run_folders or not all(s.folder for s in sides)):
         graph = build(model, choice.target, choice.options()).graph
     trial = tried(sides[0], sides[1], graph, rounds) if graph is not None else None
-    result = Comparison(of_given(sides[0]), of_given(sides[1]), trial)
+    feed = random_inputs(graph, seed=0) if trial is not None and graph is not None and not any(s.folder for s in sides) else None
+    medians = (median(trial.rounds.a), median(trial.rounds.b)) if trial is not None else (None, None)
+    a_side, b_side = (of_given(s, feed, m) for s, m in zip(sides, medians, strict=True))
+    result = Comparison(a_side, b_side, trial)
     if report is not None:
         result.report(report)
     if as_json:

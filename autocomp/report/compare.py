@@ -271,12 +271,16 @@ def beside(x: str, y: str) -> list[tuple[str, str, str]]:
     return out[:MOST_LINES]
 
 
-def of_given(given: Given) -> Side:
-    """A side that was resolved; a kernel by hand has one row, of which nothing is predicted."""
-    if given.program is not None or given.folder is not None:
-        return replace(Side.of(given.program if given.program is not None else given.folder), name=given.name)
-    row = {"kernel": given.name, "calls": 1, "schedule": "by hand", "predicted": None, "measured": None, "bound": "?"}
-    return Side(given.name, "by hand", None, None, (row,), given.sources)
+def of_given(given: Given, feed: Any = None, seconds: float | None = None) -> Side:
+    """A side that was resolved. `feed`: time each kernel of a program on it; `seconds`: of all of it, as the rounds say. A kernel by hand
+    has one row, of which nothing is predicted."""
+    if given.program is not None:
+        side = Side.of(given.program, feed)
+        return replace(side, name=given.name, measured=seconds if side.measured else None)
+    if given.folder is not None:
+        return replace(Side.of(given.folder), name=given.name)
+    row = {"kernel": given.name, "calls": 1, "schedule": "by hand", "predicted": None, "measured": seconds, "bound": "?"}
+    return Side(given.name, "by hand", None, seconds, (row,), given.sources)
 
 
 def history(folder: Path) -> list[dict[str, Any]]:

@@ -28,7 +28,7 @@ import numpy as np
 from autocomp import commands
 from autocomp.errors import AutocompError
 from autocomp.ir.node import Graph
-from autocomp.report import device_sides
+from autocomp.report.device_sides import of_cuda, of_device_program, to_device, torch_on_device
 from autocomp.report.saved import prepare_saved
 from autocomp.targets import load_target
 
@@ -76,7 +76,7 @@ def resolve(text: str, build: Callable[[str, str, Any], Any], model: str | None,
 
 def of_program(name: str, program: Any) -> Given:
     sources = dict(program.sources)
-    if there := device_sides.of_device_program(program):
+    if there := of_device_program(program):
         return Given(name, program, prepare=there, sources=sources, device=True)
     return Given(name, program, prepare=(lambda graph, feed: lambda: program.run(feed)) if program.runnable else None, sources=sources)
 
@@ -88,11 +88,11 @@ def by_hand(path: Path, function: str, target: str = "cpu") -> Given:
     except (OSError, UnicodeDecodeError) as e:
         raise AutocompError(f"cannot be read: {e}", where=str(path), hint="give FILE.c:FUNCTION or FILE.py:FUNCTION") from None
     there = target.partition(":")[0] == "cuda"
-    torch = device_sides.torch_on_device() if there else None
+    torch = torch_on_device() if there else None
     if path.suffix == ".cu":
         if not there:
             raise AutocompError("is for a CUDA device", where=str(path), hint="--target cuda, or cuda:CHIP")
-        prepare = device_sides.of_cuda(path, text, function, load_target(target).toolchain)
+        prepare = of_cuda(path, text, function, load_target(target).toolchain)
     else:
         prepare = _of_c(path, function) if path.suffix == ".c" else _of_python(path, function, torch)
     return Given(f"{path.name}:{function}", prepare=prepare, sources={path.name: text}, device=torch is not None and path.suffix != ".c")
@@ -149,7 +149,7 @@ def _of_python(path: Path, function: str, there: Any = None) -> Callable[[Graph,
         if missing := [n for n in names if n not in known]:
             raise AutocompError(f"takes '{missing[0]}', which the model has not", where=f"{path}:{function}",
                                 hint=f"it has {', '.join(known)}")  # fmt: skip
-        given = [device_sides.to_device(there, known[n]) if there and torch else torch.from_numpy(known[n]) if torch else known[n]
+        given = [to_device(there, known[n]) if there and torch else torch.from_numpy(known[n]) if torch else known[n]
                  for n in names]  # fmt: skip
         outputs = [name for name, _ in graph.outputs]
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from autocomp.errors import AutocompError
 from autocomp.ir.node import Graph
-from autocomp.report import device_sides
+from autocomp.report.device_sides import timer, to_host, torch_on_device
 from autocomp.report.sides import Given
 from autocomp.report.tables import seconds_text
 from autocomp.runtime.inputs import random_inputs
@@ -60,15 +60,15 @@ def tried(a: Given, b: Given, graph: Graph, rounds: int = ROUNDS, seed: int = 0)
     calls = a.prepare(graph, feed), b.prepare(graph, feed)
     found = [_checked(graph, feed, _arrays(side.name, call(), graph)) for side, call in zip((a, b), calls, strict=True)]
     (left, sure), (right, also) = found
-    torch = device_sides.torch_on_device() if a.device and b.device else None
-    measured = in_turns(*calls, rounds=rounds, timed=device_sides.timer(torch) if torch else None)
+    torch = torch_on_device() if a.device and b.device else None
+    measured = in_turns(*calls, rounds=rounds, timed=timer(torch) if torch else None)
     return Trial(measured, (left, right), (sure, also), environment())
 
 
 def _arrays(name: str, made: Mapping[str, Any], graph: Graph) -> dict[str, np.ndarray]:
     out = {}
     for output, n in graph.outputs:
-        x = np.array(device_sides.to_host(made[output]))  # of its own: the next call may write over it
+        x = np.array(to_host(made[output]))  # of its own: the next call may write over it
         if list(x.shape) != [int(d) for d in n.type.shape]:  # type: ignore[arg-type]
             raise AutocompError(f"makes '{output}' of shape {list(x.shape)}, the model says {n.type}", where=f"compare: {name}",
                                 hint="a side computes what the model computes")  # fmt: skip
@@ -94,5 +94,5 @@ def environment() -> dict[str, str]:
 
 
 def _device() -> dict[str, str]:
-    torch = device_sides.torch_on_device()
+    torch = torch_on_device()
     return {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "CUDA of torch": str(torch.version.cuda)} if torch else {}
