@@ -16,6 +16,7 @@ from autocomp.ir.types import F32, TensorType
 from autocomp.report import templates
 from autocomp.report.graphview import write_graph
 from examples.models import bert
+from tests.helpers.browser import browser
 
 BOXES = """
 const page = require(process.argv[1]), data = JSON.parse(require("fs").readFileSync(process.argv[2]));
@@ -68,9 +69,12 @@ def test_the_page_has_the_program(deep, tmp_path):
     assert "http://" not in text.replace("http://www.w3.org/2000/svg", "") and "https://" not in text  # nothing is fetched
 
 
-def test_a_page_of_bert_base_is_small(tmp_path):
-    program = autocomp.optimize(bert(12, seq=128, hidden=768, heads=12, inner=3072))
-    assert write_graph(program, tmp_path / "g.html").stat().st_size < 2 << 20
+def test_a_page_of_bert_base_is_small_and_opens_at_once(tmp_path):
+    program = autocomp.optimize(bert(12, seq=128, hidden=768, heads=12, inner=3072), verify=False)
+    path = write_graph(program, tmp_path / "g.html")
+    assert path.stat().st_size < 2 << 20
+    with browser() as b:
+        assert min(b.open(path) for _ in range(3)) < 2 and b.log() == []
 
 
 @pytest.mark.parametrize("view", ["kernels", "model"])

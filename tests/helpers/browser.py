@@ -28,7 +28,7 @@ def missing() -> str:
     """Why pages cannot be opened here; empty where they can."""
     wanted = {"chromium": ("chromium", "chromium-browser", "google-chrome"), "chromedriver": ("chromedriver",)}
     absent = [name for name, programs in wanted.items() if not any(shutil.which(p) for p in programs)]
-    return f"not installed: {', '.join(absent)}" if absent else ""
+    return f"no {' and no '.join(absent)}: `apt-get install chromium chromium-driver`" if absent else ""
 
 
 class Browser:
