@@ -58,23 +58,23 @@ class BlockModel:
                         copies)  # fmt: skip
             roof = self._roofs[key, blocks] = timer(work, chip)
         beside = _beside(s, chip, t) if form == "contract" else s.resident
-        eff = _matrix_share(s, chip, *t.shape, w, t.turn, self._narrow(s, t), beside) if t.shape else w.matrix_eff
+        eff = _matrix_share(s, chip, w.matrix_dtype, self._narrow(s, t), beside) if t.shape else w.matrix_eff
         if form == "contract" and t.shape and not direct and s.roles == "single" and lanes.by_lanes(chip, w.matrix_dtype):
             warps = beside * s.threads / chip.lanes()
             eff = lanes.share(s, chip, self.d, *t.shape[:2]) * min(1.0, warps / of["lane_warps"])
         if form == "online":
-            eff = 1.0 if s.roles == "warp_specialise" else chip.limits.get("warp_matrix", 1.0)
+            eff = 1.0 if s.roles == "warp_specialise" else of["warp_matrix"]
         team = TEAM_ROWS * (1 if form == "online" and _shares_rows(s, t) else 1 if s.ping_pong else s.workers)
         matrix = t.matrix * (-(-t.rows // team) * team / t.rows if t.rows >= TEAM_ROWS and s.roles == "warp_specialise" else 1.0)
         waves = -(-blocks // (_clusters(s, chip, t) * s.cluster_split_k if s.cluster_split_k > 1 else at_once))
         more = over = waves / -(-blocks // at_once)  # where clusters leave cores over
         if s.roles == "warp_specialise" and form == "contract":  # power that idle cores leave
-            more *= max(1 / chip.limits.get("top_clock", 1.0), min(1.0, blocks / chip.cores))
+            more *= max(1 / of["top_clock"], min(1.0, blocks / chip.cores))
         cost = roof(matrix * more, eff)
-        first = chip.limits.get("block", 0.0)
+        first = of["block"]
         pair = s.cluster if s.cluster_split_k == 1 else 1
-        start = first * (1 + of["overlap"] * min(waves - 1, 8)) + (chip.limits.get("cluster", 0.0) if pair > 1 and t.shape else 0.0)
-        start += chip.limits.get("stay", 0.0) * s.persistent
+        start = first * (1 + of["overlap"] * min(waves - 1, 8)) + (of["cluster"] if pair > 1 and t.shape else 0.0)
+        start += of["stay"] * s.persistent
         start += _adding_up(s, chip, t) if s.cluster_split_k > 1 or s.stream_k else 0.0
         near, behind = self._through_l2(s, t, blocks, at_once, pair, over, beside, cost)
         start += behind
@@ -85,7 +85,7 @@ class BlockModel:
         if direct:
             terms["latency"], behind = _direct_waiting(s, chip, self.d, t)
             start += behind
-        elif form == "contract" and "loaded" in chip.limits:  # a slot of the ring is filled once a latency
+        elif form == "contract":  # a slot of the ring is filled once a latency
             steps = t.tiles * t.steps / at_once if s.stream_k else -(-waves // beside) * t.steps / s.cluster_split_k
             terms["latency"] = steps * _slot(s, chip, t, cost)
         if form == "online":
@@ -114,12 +114,12 @@ class BlockModel:
         of = chip.numbers
         near = t.near - t.common * (1 - 1 / pair)
         fresh = min(near, w.read / l2)  # what L2 holds reaches few cores faster
-        few = max(1.0, l2 / chip.limits.get("core_near", l2 / chip.cores) / blocks)
+        few = max(1.0, l2 / of["core_near"] / blocks)
         near = (fresh * max(1.0, chip.cores / blocks) + (near - fresh) * few) * over
         if s.roles == "warp_specialise":
             near *= of["cut_rows"] if self.d.cut else 1.0
             near += _far(chip, w, min(blocks, at_once))
-        elif form == "contract" and s.instruction != "direct" and "warp_copies" in chip.limits:
+        elif form == "contract" and s.instruction != "direct":
             near *= l2 / _warps_copy(s, chip, beside)
         if not s.stream_k:
             return near, 0.0
@@ -141,25 +141,24 @@ def _slot(s: Schedule, chip: Chip, t: Tile, work: Cost) -> float:
     """Seconds a step that a ring's length allows: a slot is copied into once its product is done, with roles, and the next product has
     begun; without, while the one before it is multiplied."""
     if s.roles != "warp_specialise":
-        return chip.limits.get("warp_loaded", chip.limits["loaded"]) / max(1, s.stages - 1)
+        return chip.numbers["warp_loaded"] / max(1, s.stages - 1)
+    loaded = chip.numbers["loaded"]
     product = dict(work.parts).get("matrix unit", 0.0) * min(t.tiles * s.cluster_split_k, chip.cores) / (t.tiles * t.steps)
-    return max((chip.limits["loaded"] + product) / s.stages, (chip.limits["loaded"] + t.turn) / max(1, s.stages - 1))
+    return max((loaded + product) / s.stages, (loaded + t.turn) / max(1, s.stages - 1))
 
 
 def _warps_copy(s: Schedule, chip: Chip, beside: int) -> float:
     """Bytes/s that the warps of all cores copy into shared memory, `beside` blocks a core."""
     of = chip.numbers
-    rate = chip.limits["warp_copies"]
-    warps = beside * s.threads / chip.lanes() * chip.cores
-    return min(of["most_blocks"] * rate, rate * beside**of["more_blocks"], warps * chip.limits.get("warp_draws", rate))
+    rate, warps = of["warp_copies"], beside * s.threads / chip.lanes() * chip.cores
+    return min(of["l2_rate"], of["most_blocks"] * rate, rate * beside**of["more_blocks"], warps * of["warp_draws"])
 
 
 def _far(chip: Chip, w: Work, blocks: int) -> float:
     """Seconds beyond the memory's own rate that few blocks need for what nobody has read before: a core draws so much and no more, and a
     little less where others do."""
-    whole, cores = chip.memories[0].bandwidth, min(blocks, chip.cores)
-    rate = cores * chip.limits.get("core_draws", whole)
-    rate = max(rate, min(cores, chip.numbers["drawing_cores"]) * chip.limits.get("core_draws_alone", 0.0))
+    of, whole, cores = chip.numbers, chip.memories[0].bandwidth, min(blocks, chip.cores)
+    rate = max(cores * of["core_draws"], min(cores, of["drawing_cores"]) * of["core_draws_alone"])
     return w.read * max(0.0, 1 / rate - 1 / whole)
 
 
@@ -167,11 +166,11 @@ def _clusters(s: Schedule, chip: Chip, t: Tile) -> int:
     """Clusters that share a depth and run at once. A core takes as many blocks as have room for their rings and for the parts of sums that
     they receive: cuOccupancyMaxActiveClusters gives 15 of 8 and 30 of 4 blocks with 8 slots of 16 KB, 30 and 60 with 6, an H200."""
     sums = prod(t.shape[:2])
-    held = s.stages * t.slot + F32 * sums * (1 - 1 / s.cluster_split_k) + chip.limits.get("shared_reserved", 0.0)
+    held = s.stages * t.slot + F32 * sums * (1 - 1 / s.cluster_split_k) + chip.numbers["shared_reserved"]
     threads = TEAM * (s.workers + 1)
     registers = threads * (sums / (TEAM * s.workers) + chip.numbers["beside_sums"])
     beside = max(1, min(int(chip.memory("shared").capacity // held), int(chip.registers.count // registers)))
-    return beside * int(chip.limits.get(f"clusters_of_{s.cluster_split_k}", chip.cores // s.cluster_split_k))
+    return beside * chip.clusters(s.cluster_split_k)
 
 
 def _adding_up(s: Schedule, chip: Chip, t: Tile) -> float:
@@ -181,7 +180,7 @@ def _adding_up(s: Schedule, chip: Chip, t: Tile) -> float:
         return 0.0
     sums = F32 * t.shape[0] * t.shape[1]
     if s.cluster_split_k > 1:
-        return 2 * chip.latency + sums * (1 - 1 / s.cluster_split_k) * chip.cores / chip.limits["neighbours"]
+        return 2 * chip.latency + sums * (1 - 1 / s.cluster_split_k) * chip.cores / of["neighbours"]
     rest = t.tiles % (chip.cores * s.resident)
     if not rest:
         return 0.0
@@ -210,7 +209,7 @@ def _turns(s: Schedule, chip: Chip, d: Demand, t: Tile, parts: Mapping[str, floa
     if _shares_rows(s, t):  # one thing after another, and the teams wait for each other
         each = (matrix * of["narrow_product"], *each[1:])
         meeting = of["shared_rows_vote"] if s.rescale_threshold else of["shared_rows_meet"]
-        return -(-t.tiles // (chip.cores * s.resident)) * turns * (teams * sum(each) + meeting * chip.limits.get("turn", 0.0))
+        return -(-t.tiles // (chip.cores * s.resident)) * turns * (teams * sum(each) + meeting * of["turn"])
     depth = t.shape[2] if t.shape else 0
     matrix, vector, special = (of["paused_products"] * x for x in each)
     coupled = of["in_step"] if teams > 1 else 1.0
@@ -223,7 +222,7 @@ def _turns(s: Schedule, chip: Chip, d: Demand, t: Tile, parts: Mapping[str, floa
     beside *= of["two_teams"] if s.roles == "warp_specialise" and teams == 2 and s.resident == 1 else 1.0
     together = _beside(s, chip, t, t.shape[0] * depth / s.threads) if t.shape else s.resident
     last = max(-(-t.tiles // (chip.cores * together)) * turns, whole * t.longest)
-    alone = last * (of["lone_clock"] * (matrix + vector + special) + chip.limits.get("turn", 0.0))
+    alone = last * (of["lone_clock"] * (matrix + vector + special) + of["turn"])
     ends = of["tile_ends_clocks"] / chip.clock * (of["persistent_ends"] if s.persistent else 1.0)
     gaps = turns * of["turn_gap_clocks"] / chip.clock
     return max(-(-t.tiles // chip.cores) * (turns * teams * beside + (gaps + ends) / s.resident), alone)
@@ -246,7 +245,7 @@ def _few(s: Schedule, t: Tile) -> bool:
 def _room(s: Schedule, chip: Chip, t: Tile) -> int:
     """Blocks of few rows whose rings a core holds beside each other."""
     rows, cols, depth = t.shape  # type: ignore[misc]
-    held = 2.0 * (rows * cols + s.stages * 2 * depth * cols) + chip.limits.get("shared_reserved", 0.0)
+    held = 2.0 * (rows * cols + s.stages * 2 * depth * cols) + chip.numbers["shared_reserved"]
     return max(1, min(int(chip.memory("shared").capacity // held), int(chip.numbers["resident_blocks"])))
 
 
@@ -272,11 +271,12 @@ def _behind(s: Schedule, chip: Chip, t: Tile, waves: int) -> float:
     """Seconds in which a core's matrix units wait for what follows a tile's products, its maps and stores, before the next tile's begin:
     none where warpgroups take turns or the schedule has several blocks a core. Blocks without roles do so beside each other, but for one
     that has a core alone and fills its ring anew."""
-    one, each = chip.limits.get("settle", 0.0), chip.limits.get("epilogue", 0.0) * t.rows * t.columns
+    of = chip.numbers
+    one, each = of["settle"], of["epilogue"] * t.rows * t.columns
     if s.roles == "warp_specialise":
         one += each / (TEAM * s.workers)
     elif min(chip.memory("shared").capacity // max(1.0, s.stages * t.slot), _resident(s, chip)) < 2:
-        one += each / s.threads + chip.limits.get("block", 0.0)
+        one += each / s.threads + of["block"]
     return 0.0 if s.ping_pong or s.resident > 1 else one * (waves - 1)
 
 
@@ -289,7 +289,7 @@ def _beside(s: Schedule, chip: Chip, t: Tile, scores: float = 0.0) -> int:
     if s.instruction == "direct":
         return direct_resident(s, chip, _direct_sums(chip, t))
     sums = min(chip.limits["registers"], scores + prod(t.shape[:2]) / s.threads + of["beside_sums"])
-    ring = s.stages * t.slot + chip.limits.get("shared_reserved", 0.0)
+    ring = s.stages * t.slot + chip.numbers["shared_reserved"]
     room = min(_resident(s, chip), chip.registers.count // (s.threads * sums), chip.memory("shared").capacity // max(1.0, ring),
                of["resident_blocks"])  # fmt: skip
     return max(1, min(int(room), -(-t.tiles // chip.cores)))
@@ -358,20 +358,12 @@ def _direct_waiting(s: Schedule, chip: Chip, d: Demand, t: Tile) -> tuple[float,
     return max(memory, instructions), behind
 
 
-def _matrix_share(s: Schedule, chip: Chip, m: int, n: int, depth: int, work: Work, turn: float, narrow: float, beside: int) -> float:
-    """Share of the matrix rate: what the instruction allows, and what the ring's depth hides of the memory latency and of the time that
-    a turn's bytes take (a slot is filled anew only when all of it has been read)."""
+def _matrix_share(s: Schedule, chip: Chip, dtype: str, narrow: float, beside: int) -> float:
+    """Share of the matrix rate that the instruction allows; single warps reach it where enough of them share a core."""
     of = chip.numbers
     if s.instruction == "direct":
-        return chip.limits.get("warp_matrix", 1.0)
-    share = 1 / narrow if s.roles == "warp_specialise" else chip.limits.get("warp_matrix", 1.0)
-    share *= chip.limits.get(f"warp_{work.matrix_dtype}", 1.0) if s.roles != "warp_specialise" else 1.0
-    share *= of["paired_product"] if s.cluster > s.cluster_split_k else 1.0
-    step = 2.0 * m * n * depth / (chip.matrix_rate(work.matrix_dtype) / chip.cores)
-    ahead = max(1, s.stages - 1)
-    if s.roles != "warp_specialise":
-        share *= min(1.0, beside * s.threads / chip.lanes() / of["filling_warps"])
-    hidden = step * ahead * beside / (chip.latency + turn)
-    if "loaded" in chip.limits:  # rings have a term of their own
-        return share
-    return max(of["ring_slack"], min(share, hidden)) * hidden / (hidden + of["ring_slack"])
+        return of["warp_matrix"]
+    if s.roles == "warp_specialise":
+        return (of["paired_product"] if s.cluster > s.cluster_split_k else 1.0) / narrow
+    few = min(1.0, beside * s.threads / chip.lanes() / of["filling_warps"])
+    return of["warp_matrix"] * chip.limits.get(f"warp_{dtype}", 1.0) * few

@@ -107,8 +107,8 @@ class Chip:
         object.__setattr__(self, "limits", Limits(self.limits, self.name))
         basics = {"launch": self.launch, "latency": self.latency, "clock": self.clock, "cores": self.cores, "lanes": self.lanes(),
                   "fma_rate": self.vector["f32"] / (self.cores * self.clock) / self.lanes()}  # fmt: skip
-        shared = {f"{m.name}_bytes": m.capacity for m in self.memories}
-        object.__setattr__(self, "numbers", Numbers({**basics, **shared, **self.limits}, self.name))
+        levels = {f"{m.name}_{n}": x for m in self.memories for n, x in (("bytes", m.capacity), ("rate", m.bandwidth))}
+        object.__setattr__(self, "numbers", Numbers({**basics, **levels, **self.limits}, self.name))
         near = [m for m in reversed(self.memories) if m.cache]
         far = self.memories[0]
         rows = [(self.numbers["held_part"] * self.total(m), m.name, 1 / m.bandwidth, 1 / (m.core_bandwidth or m.bandwidth)) for m in near]
@@ -139,7 +139,7 @@ class Chip:
     @property
     def shared_of_core(self) -> tuple[float, float]:
         """Bytes of shared memory that the blocks of a core share out, and how many of them the chip keeps for itself in each block."""
-        reserved = self.limits.get("shared_reserved", 0.0)
+        reserved = self.numbers["shared_reserved"]
         return self.memory("shared").capacity + reserved, reserved
 
     @property
@@ -152,6 +152,10 @@ class Chip:
         if dtype in self.matrix:
             return self.matrix[dtype]
         return self.matrix.get("f32", 2 * self.vector["f32"]) / (2 if dtype == "f64" else 1)
+
+    def clusters(self, blocks: int) -> int:
+        """Clusters of so many blocks, a core each, that run at once: as the device says, else as many as the cores make."""
+        return int(self.limits.get(f"clusters_of_{blocks}", self.cores // blocks))
 
     def lanes(self, bytes_: int = F32) -> int:
         """Elements of this size (bytes) in one vector register."""

@@ -105,7 +105,7 @@ class CoreModel:
         beside += self._later_passes(tile) * -(-tiles // chip.cores) / tiles
         work = Work(w.read / read, w.written / read, w.read_eff, self._operations(cuts), w.matrix_dtype, *units, 0, 0, 0, eff, tiles)
         cost = time_of(work, chip)
-        begin = chip.limits.get("tile", 0.0) * -(-tiles // chip.cores)
+        begin = chip.limits["tile"] * -(-tiles // chip.cores)
         rest = cost.seconds - chip.launch
         parts = (*cost.parts, (what, beside), ("tiles", begin))
         return Cost(rest + beside + begin + chip.launch, what if beside > rest else cost.bound, parts)
@@ -144,7 +144,7 @@ class CoreModel:
         if r.form != "online":
             return 0.0
         steps = prod(-(-extent[a.name] // tile[a.name]) for a in r.depth)
-        return prod(extent[a.name] for a in (*r.batch, *r.rows)) * steps * self.chip.limits.get("row", 0.0)
+        return prod(extent[a.name] for a in (*r.batch, *r.rows)) * steps * self.chip.limits["row"]
 
     def _held(self, tile: Sizes, cuts: Sizes) -> float:
         """Seconds that values which a tile makes for its products wait for, where they do not stay in the cache nearest to the core that
@@ -204,9 +204,9 @@ class CoreModel:
         if d.roles.form != "map" or not d.grid:
             return 1.0
         bytes_ = tile[d.grid[-1]] * max((a.element for a in d.operands), default=F32)
-        if tile[d.grid[-1]] == d.extent[d.grid[-1]] or prod(tile[x] for x in d.grid[:-1]) <= limits.get("streams", float("inf")):
+        if tile[d.grid[-1]] == d.extent[d.grid[-1]] or prod(tile[x] for x in d.grid[:-1]) <= limits["streams"]:
             return 1.0
-        return max(self.chip.numbers["short_streams"], bytes_ / (bytes_ + limits.get("stream", 0.0)))
+        return max(self.chip.numbers["short_streams"], bytes_ / (bytes_ + limits["stream"]))
 
     def _strided(self, a: Operand, along: str, run: int, single: bool, tile: Sizes) -> float:
         """Seconds of gathering an operand whose neighbours do not lie along the lanes: half as long where the lines of one step are
@@ -215,11 +215,11 @@ class CoreModel:
         beside = next((r[-1] for r in a.runs if r), "")
         points = prod(d.extent[x] for x in a.axes)
         if single and beside == along:
-            return points * limits.get("run", 0.0)
+            return points * limits["run"]
         if not beside or along not in a.axes or beside == along:
             return 0.0
         again = min(tile[beside], first.line // a.element) > 1 and run * first.line <= first.capacity / 2
-        return points * limits.get("gather", 0.0) * (self.chip.numbers["lines_kept"] if again else 1.0)
+        return points * limits["gather"] * (self.chip.numbers["lines_kept"] if again else 1.0)
 
     def _packing(self, a: Operand, again: int, width: int, tile: Sizes) -> float:
         """Copying a factor into panels `again` times: a new address for every row of a panel, bytes read and written.
@@ -233,11 +233,11 @@ class CoreModel:
         limits, near, wasted = self.chip.limits, self._core(self.chip.memories[-1]), 1.0
         runs = [r for r in a.runs if r]
         if self.cols and any(self.cols[-1] in r for r in runs):
-            start = limits.get("run", 0.0) / width
+            start = limits["run"] / width
         elif runs and not a.contiguous and not a.guarded:
-            start = limits.get("pack", 0.0)
+            start = limits["pack"]
         else:
-            start, x = limits.get("gather", 0.0), runs[0][-1] if runs else ""
+            start, x = limits["gather"], runs[0][-1] if runs else ""
             line = self.chip.memories[-1].line / a.element
             wasted = max(1.0, line / tile[x]) if x else 1.0
         return points * (start + a.element * (self._rate(a.bytes) * wasted + near))
@@ -259,7 +259,7 @@ class CoreModel:
             return 0.0
         chip = self.chip
         line, latency = chip.memories[-1].line, chip.latency or 0.0
-        stream = a.bytes * again * max(self._rate(a.bytes), latency / (chip.limits.get("fills", float("inf")) * line))
+        stream = a.bytes * again * max(self._rate(a.bytes), latency / (chip.limits["fills"] * line))
         products = self.d.work.matrix / (chip.matrix_rate(self.d.work.matrix_dtype) / chip.cores * eff)
         return max(0.0, stream - products) + chip.numbers["overlap"] * min(stream, products)
 

@@ -18,7 +18,8 @@ from autocomp.errors import ChipError
 from autocomp.rewrite.yaml_source import read_yaml
 
 FILE = "derived.yaml"
-BASICS = ("launch", "latency", "clock", "cores", "lanes", "fma_rate", "shared_bytes")  # seconds, 1/s; vectors a clock and core; bytes
+# seconds, 1/s; vectors a clock and core; bytes, bytes/s
+BASICS = ("launch", "latency", "clock", "cores", "lanes", "fma_rate", "shared_bytes", "l2_rate", "dram_rate")
 _BINARY: Mapping[type[ast.operator], Callable[[float, float], float]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
 }  # fmt: skip

@@ -73,7 +73,7 @@ class _Split:
             self._first[part.signature], self._join[part.signature] = _pricer(demand_of(part), self.chip), demand_of(join)
         first, demand = self._first[part.signature](mine), self._join[part.signature]
         join_cost = _pricer(demand, self.chip)(last) if s.join else time_of(demand.work, self.chip)
-        then = join_cost.seconds + (0.0 if s.join else self.chip.limits.get("block", 0.0))
+        then = join_cost.seconds + (0.0 if s.join else self.chip.numbers["block"])
         return Cost(first.seconds + then, first.bound, (*first.parts, ("combination", then)))
 
 
@@ -106,7 +106,7 @@ def _tiles_time(d: Demand, s: Schedule, chip: Chip) -> Cost:
     if d.roles.form in ("contract", "online"):
         work = work._replace(read=d.work.read + _refetched(d, tile, chip), matrix_eff=_edges(d, tile, chip), m=0, n=0)
     cost = time_of(work, chip)
-    overhead = chip.limits.get("tile", 0.0) * -(-tiles // chip.cores)
+    overhead = chip.limits["tile"] * -(-tiles // chip.cores)
     return Cost(cost.seconds + overhead, cost.bound, (*cost.parts, ("tiles", overhead)))
 
 

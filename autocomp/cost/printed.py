@@ -135,7 +135,7 @@ def _pipes(w: Issued, chip: Chip, r: Rates) -> dict[str, list[float]]:
     out["issue"] = [sum(p.issued.values()) / r.issue for p in w.phases]
     out["load and store"] = [p.slots / r.memory for p in w.phases]
     if w.matrix_dtype:
-        matrix = chip.matrix_rate(w.matrix_dtype) * chip.limits.get("warp_matrix", 1.0) / (chip.cores * chip.clock)
+        matrix = chip.matrix_rate(w.matrix_dtype) * chip.numbers["warp_matrix"] / (chip.cores * chip.clock)
         out["matrix unit"] = [p.matrix / matrix for p in w.phases]
     return out
 

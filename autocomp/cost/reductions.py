@@ -31,7 +31,7 @@ def waiting(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
         shared = kept < of["row_bytes_kept"] * s.threads
         folds, room = len(d.roles.depths), min(room, _resident(s, chip, d, t))
         meeting = folds * _apart(d, dict(s.tile)) * of["exchange_apart_clocks"] / chip.clock * s.threads / chip.lanes() if shared else 0.0
-        starts = t.tiles / chip.cores * chip.limits.get("starts", 0.0)
+        starts = t.tiles / chip.cores * of["starts"]
         lives = max(starts, t.tiles / (chip.cores * room) * (chip.latency * (1 + shared * folds) + meeting))
         # Waves of blocks whose threads could each have results of their own: max pooling of 32 x 112 x 112 x 64 took 32 us by blocks of 8
         # pixels and 20 us by blocks of 16, 128 threads, H200, 2026-11-21
@@ -82,7 +82,7 @@ def _slots_waiting(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
     """Seconds that a block waits which keeps rows in slots: for copies, of which those are under way that go into slots that the row leaves
     over, and in the mean half of the row's; and for its own arithmetic, of which a core has its waves alone."""
     of = chip.numbers
-    blocks = min(t.tiles, chip.limits.get(f"clusters_of_{s.cluster}", chip.cores // s.cluster) * s.resident) * s.cluster
+    blocks = min(t.tiles, chip.clusters(s.cluster) * s.resident) * s.cluster
     under_way = max(of["slots_left"], s.stages - t.chunks / 2) * t.bytes / s.cluster
     arithmetic = d.work.special / chip.special * chip.cores / min(blocks, chip.cores)
     waves = s.threads * s.resident / chip.lanes()
@@ -97,6 +97,6 @@ def meetings(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
         return 0.0
     registers = t.elements / (s.cluster * s.threads) + of["beside_rows"]
     resident = s.resident if s.persistent else chip.registers.count // (s.threads * registers)
-    at_once = chip.limits.get(f"clusters_of_{s.cluster}", chip.cores // s.cluster) * max(1.0, resident)
-    meet = len(d.roles.depths) * chip.limits.get("meet", 0.0) if s.cluster > 1 else 0.0
+    at_once = chip.clusters(s.cluster) * max(1.0, resident)
+    meet = len(d.roles.depths) * of["meet"] if s.cluster > 1 else 0.0
     return -(-t.tiles // at_once) * (meet + (2 * t.chunks * of["piece_clocks"] / chip.clock if s.persistent else 0.0))

@@ -24,5 +24,5 @@ def scalar_time(d: Demand, chip: Chip) -> Cost:
     clocks = reads * n["scalar_read"] + (w.matrix / 2 + w.vector) * n["scalar_step"] + w.special * n["scalar_function"]
     clocks += items * n["scalar_write"]
     seconds = clocks / cores / chip.clock
-    start = chip.limits.get("tile", 0.0)
+    start = chip.limits["tile"]
     return Cost(seconds + start + chip.launch, FALLBACK, (("scalar unit", seconds), ("tiles", start), ("launch", chip.launch)))

@@ -62,7 +62,7 @@ def tile_of(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool = Fals
     line = 2 * chip.memories[0].line  # neighbouring sectors travel together
     extra = sum(a.bytes * (whole_lines(a, tile, line) - 1) for a in d.operands)
     if roles.form == "contract":
-        extra += chip.limits.get("read_twice", 0.0) * sum(a.bytes for a in d.operands if a.factor and _wanted(d, a, tile) > 1)
+        extra += chip.numbers["read_twice"] * sum(a.bytes for a in d.operands if a.factor and _wanted(d, a, tile) > 1)
     extra += sum(p.bytes * _short(p, d, tile, 2 * line, chip) for p in d.pieces)
     size = lambda x: min(tile.get(x, extent[x]), extent[x])
     chunks, chunk = 1, {}

@@ -44,7 +44,7 @@ def emit_rows(p: TileProgram, schedule: Schedule, chip: Chip, plain: Instruction
     """The kernel of blocks that stay, `schedule.resident` on a core. Raises UnsupportedOp for rows that do not come in bulk, DoesNotFit
     with the numbers of slots, shared memory or registers."""
     at, printer = planned_rows(p, schedule, chip, plain)
-    clusters = int(chip.limits.get(f"clusters_of_{schedule.cluster}", chip.cores // schedule.cluster))
+    clusters = chip.clusters(schedule.cluster)
     blocks = clusters * schedule.cluster * schedule.resident
     return source(p, at, printer, printer.text(), schedule.threads, header, headers, "cu", at_most=blocks, resident=schedule.resident)
 

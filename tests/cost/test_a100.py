@@ -31,7 +31,7 @@ def test_every_number_has_a_source_and_none_was_measured_on_another_chip() -> No
 
 
 def test_every_number_that_prices_ask_for_is_there_or_derived() -> None:
-    assert all(CHIP.numbers[n] > 0 for n in derived())
+    assert all(CHIP.numbers[n] >= 0 for n in derived())
     r = rates(CHIP)
     assert (r.issue, r.integer, r.multiply, r.dram) == (4, 2, 2, pytest.approx(846)) and r.fma == pytest.approx(2, rel=0.02)
 

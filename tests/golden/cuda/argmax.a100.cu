@@ -2,13 +2,13 @@
 
 /*
  * reduce_argmax: reduce_argmax
- * schedule: tile i0 1 | threads 64
+ * schedule: tile i0 2 | threads 128
  * predicted: 4.31 us, bound by launch, 0% of the roofline
  * rule: tiling/gpu-rows: the schedule
  *
  * kernel reduce_argmax(in0: f32[i0:50, r0:300]) -> out0: i64[i0:50]
  * axes i0=50 r0=300
- * tile i0=1
+ * tile i0=2
  * grid i0
  *   in0_t: f32[i0, r0] fragment = copy in0
  *   m_t: f32[i0] fragment = reduce max r0 in0_t
@@ -16,25 +16,26 @@
  *   i: i64[i0] fragment = reduce min r0 at
  *   store out0 = i
  *
- * in0_t: reg (r0,1,4)(r0,256,2) lane (r0,4,32) wave (r0,128,2)
- * m_t: reg () lane (-,0,32) wave (-,0,2)
- * at: reg (r0,1,4)(r0,256,2) lane (r0,4,32) wave (r0,128,2)
- * i: reg () lane (-,0,32) wave (-,0,2)
+ * in0_t: reg (r0,1,4)(r0,256,2) lane (r0,4,32) wave (i0,1,2)(r0,128,2)
+ * m_t: reg () lane (-,0,32) wave (i0,1,2)(-,0,2)
+ * at: reg (r0,1,4)(r0,256,2) lane (r0,4,32) wave (i0,1,2)(r0,128,2)
+ * i: reg () lane (-,0,32) wave (i0,1,2)(-,0,2)
  */
-extern "C" __global__ void __launch_bounds__(64) k_reduce_argmax(const float *__restrict__ in0, long long *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(128) k_reduce_argmax(const float *__restrict__ in0, long long *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   extern __shared__ __align__(1024) unsigned char smem[];
-  const int r0_t = lane * 4 + wave * 128;
+  const int i0_t = wave % 2;
+  const int r0_t = lane * 4 + wave / 2 * 128;
   int block = blockIdx.x;
-  const int i0_b = block;
+  const int i0_b = block * 2;
   float in0_t[8];
   float m_t[1];
   long long at[8];
   long long i[1];
   #pragma unroll
   for (int q = 0; q < 2; ++q) {
-    if (r0_t + (q * 4) % 4 + (q * 4) / 4 * 256 < 300) ac_load<4>(&in0_t[q * 4], in0 + i0_b*300 + (r0_t + (q * 4) % 4 + (q * 4) / 4 * 256));
+    if (r0_t + (q * 4) % 4 + (q * 4) / 4 * 256 < 300) ac_load<4>(&in0_t[q * 4], in0 + (i0_b + i0_t)*300 + (r0_t + (q * 4) % 4 + (q * 4) / 4 * 256));
     else ac_fill<4>(&in0_t[q * 4], 0.0f);
   }
   float t[1];
@@ -66,8 +67,8 @@ extern "C" __global__ void __launch_bounds__(64) k_reduce_argmax(const float *__
   }
   ac_sync();
   for (int r = 0; r < 1; ++r) {
-    float sum = box[((0) * 1 + r) * 32 + lane];
-    sum = ac_max(sum, box[((1) * 1 + r) * 32 + lane]);
+    float sum = box[((wave % 2 + 0) * 1 + r) * 32 + lane];
+    sum = ac_max(sum, box[((wave % 2 + 2) * 1 + r) * 32 + lane]);
     t[r] = sum;
   }
   for (int r = 0; r < 1; ++r) {
@@ -100,20 +101,20 @@ extern "C" __global__ void __launch_bounds__(64) k_reduce_argmax(const float *__
   for (int r = 0; r < 1; ++r) {
     t2[r] = ac_min<long long>(t2[r], ac_shuffle_xor(t2[r], 16));
   }
-  long long *box2 = (long long *)(smem + 256);
+  long long *box2 = (long long *)(smem + 512);
   for (int r = 0; r < 1; ++r) {
     box2[(wave * 1 + r) * 32 + lane] = t2[r];
   }
   ac_sync();
   for (int r = 0; r < 1; ++r) {
-    long long sum = box2[((0) * 1 + r) * 32 + lane];
-    sum = ac_min<long long>(sum, box2[((1) * 1 + r) * 32 + lane]);
+    long long sum = box2[((wave % 2 + 0) * 1 + r) * 32 + lane];
+    sum = ac_min<long long>(sum, box2[((wave % 2 + 2) * 1 + r) * 32 + lane]);
     t2[r] = sum;
   }
   for (int r = 0; r < 1; ++r) {
     i[r] = t2[r];
   }
   for (int q = 0; q < 1; ++q) {
-    if (lane == 0 && wave == 0) ac_store<1>(out0 + i0_b, &i[q]);
+    if (lane == 0 && wave / 2 == 0) ac_store<1>(out0 + (i0_b + i0_t), &i[q]);
   }
 }

@@ -3,7 +3,7 @@
 /*
  * conv_relu: conv transpose relu
  * schedule: tile i0 1, i1 32, i2 1, i3 20, r0 1, r1 2, r2 64 | stages 8 | threads 128
- * predicted: 5.67 us, bound by l2, 3% of the roofline
+ * predicted: 5.70 us, bound by l2, 3% of the roofline
  * rule: layout/conv-channels-last: made conv f16[2, 20, 20, 64]
  * rule: layout/conv-channels-last: made transpose f16[2, 64, 20, 20]
  * rule: fusion/view: conv into operand 0 of transpose

@@ -3,7 +3,7 @@
 /*
  * conv_cast_add_rsqrt_6more: conv cast cast cast cast cast add rsqrt mul reshape mul mul sub reshape add cast add relu
  * schedule: tile i0 1, i1 32, i2 1, i3 14, r0 8, r1 3, r2 3 | stages 8 | threads 64
- * predicted: 27.61 us, bound by narrow copies, 0% of the roofline
+ * predicted: 27.60 us, bound by narrow copies, 0% of the roofline
  * rule: fusion/convolution-epilogue: conv into operand 0 of cast
  * rule: fusion/map-into-map: cast into operand 0 of add
  * rule: fusion/map-into-map: add into operand 0 of rsqrt

@@ -3,7 +3,7 @@
 /*
  * matmul: transpose transpose matmul
  * schedule: tile i0 16, i1 32, r0 128 | stages 8 | threads 64
- * predicted: 4.42 us, bound by l2, 1% of the roofline
+ * predicted: 4.44 us, bound by l2, 1% of the roofline
  * rule: tiling/gpu-contract: the schedule
  *
  * kernel matmul(in0: f16[i0:120, r0:152] of in0[152, 120] at [r0, i0], in1: f16[i1:136, r0:152]) -> out0: f16[i0:120, i1:136]

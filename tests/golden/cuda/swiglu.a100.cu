@@ -2,8 +2,8 @@
 
 /*
  * matmul_silu_mul: matmul matmul silu mul
- * schedule: tile i0 16, i1 32, r0 128, r1 128 | stages 8 | threads 64
- * predicted: 5.04 us, bound by l2, 1% of the roofline
+ * schedule: tile i0 16, i1 32, r0 64, r1 64 | stages 8 | threads 64
+ * predicted: 5.06 us, bound by l2, 1% of the roofline
  * rule: fusion/epilogue: matmul into operand 0 of silu
  * rule: fusion/epilogue: matmul into operand 0 of mul
  * rule: fusion/epilogue: silu into operand 1 of mul
@@ -11,7 +11,7 @@
  *
  * kernel matmul_silu_mul(in0: f16[i0:64, r0:192], in1: f16[i1:136, r0:192] of in1[192, 136] at [r0, i1], in2: f16[i1:136, r0:192] of in2[192, 136] at [r0, i1]) -> out0: f16[i0:64, i1:136]
  * axes i0=64 i1=136 r0=192
- * tile i0=16 i1=32 r0=128
+ * tile i0=16 i1=32 r0=64
  * grid i0, i1
  *   acc: f32[i0, i1] fragment = fill 0.0
  *   acc2: f32[i0, i1] fragment = fill 0.0
@@ -27,11 +27,11 @@
  * acc: reg (i1,1,2)(i0,8,2)(i1,8,2) lane (i1,2,4)(i0,1,8) wave (i1,16,2)
  * acc2: reg (i1,1,2)(i0,8,2)(i1,8,2) lane (i1,2,4)(i0,1,8) wave (i1,16,2)
  * mul_t: reg (i1,1,2)(i0,8,2)(i1,8,2) lane (i1,2,4)(i0,1,8) wave (i1,16,2)
- * in0_t: shared, 4096 bytes f16, ring of 8
- * in1_t: shared, 8192 bytes f16, ring of 8
- * in2_t: shared, 8192 bytes f16, ring of 8
- * acc: mma.m16n8k16.f16, 1 x 2 a wave, 8 steps
- * acc2: mma.m16n8k16.f16, 1 x 2 a wave, 8 steps
+ * in0_t: shared, 2048 bytes f16, ring of 8
+ * in1_t: shared, 4096 bytes f16, ring of 8
+ * in2_t: shared, 4096 bytes f16, ring of 8
+ * acc: mma.m16n8k16.f16, 1 x 2 a wave, 4 steps
+ * acc2: mma.m16n8k16.f16, 1 x 2 a wave, 4 steps
  */
 extern "C" __global__ void __launch_bounds__(64) k_matmul_silu_mul(const f16 *__restrict__ in0, const f16 *__restrict__ in1, const f16 *__restrict__ in2, f16 *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
@@ -55,65 +55,65 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul_silu_mul(const f16 *__
     acc2[r] = 0.0f;
   }
   for (int it = 0; it < 7; ++it) {
-    if (it < 2) {
-      const int r0_b = it * 128;
+    if (it < 3) {
+      const int r0_b = it * 64;
+      #pragma unroll
+      for (int q = 0; q < 2; ++q) {
+        const int c = threadIdx.x + q * 64;
+        const int row = (c / 8), col = ac_chunk<128>(c / 8, c % 8) * 8;
+        ac_copy<16>(smem + 0 + it * 2048 + c * 16, in0 + (i0_b + (row))*192 + (r0_b + (col)), true);
+      }
       #pragma unroll
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 64;
-        const int row = (c / 16), col = ac_chunk<256>(c / 16, c % 16) * 8;
-        ac_copy<16>(smem + 0 + it * 4096 + c * 16, in0 + (i0_b + (row))*192 + (r0_b + (col)), r0_b + (col) < 192);
+        const int row = (c / 4), col = ac_chunk<64>(c / 4, c % 4) * 8;
+        ac_copy<16>(smem + 16384 + it * 4096 + c * 16, in1 + (i1_b + (col)) + (r0_b + (row))*136, i1_b + (col) < 136);
       }
       #pragma unroll
-      for (int q = 0; q < 8; ++q) {
+      for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 64;
         const int row = (c / 4), col = ac_chunk<64>(c / 4, c % 4) * 8;
-        ac_copy<16>(smem + 32768 + it * 8192 + c * 16, in1 + (i1_b + (col)) + (r0_b + (row))*136, i1_b + (col) < 136 && r0_b + (row) < 192);
-      }
-      #pragma unroll
-      for (int q = 0; q < 8; ++q) {
-        const int c = threadIdx.x + q * 64;
-        const int row = (c / 4), col = ac_chunk<64>(c / 4, c % 4) * 8;
-        ac_copy<16>(smem + 98304 + it * 8192 + c * 16, in2 + (i1_b + (col)) + (r0_b + (row))*136, i1_b + (col) < 136 && r0_b + (row) < 192);
+        ac_copy<16>(smem + 49152 + it * 4096 + c * 16, in2 + (i1_b + (col)) + (r0_b + (row))*136, i1_b + (col) < 136);
       }
     }
     ac_commit();
   }
-  for (int it = 0; it < 2; ++it) {
-    const int r0_b2 = it * 128;
+  for (int it = 0; it < 3; ++it) {
+    const int r0_b2 = it * 64;
     ac_wait<6>();
     ac_sync();
     const int ahead = it + 7;
-    if (ahead < 2) {
-      const int r0_b3 = ahead * 128;
+    if (ahead < 3) {
+      const int r0_b3 = ahead * 64;
+      #pragma unroll
+      for (int q = 0; q < 2; ++q) {
+        const int c = threadIdx.x + q * 64;
+        const int row = (c / 8), col = ac_chunk<128>(c / 8, c % 8) * 8;
+        ac_copy<16>(smem + 0 + ahead % 8 * 2048 + c * 16, in0 + (i0_b + (row))*192 + (r0_b3 + (col)), true);
+      }
       #pragma unroll
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 64;
-        const int row = (c / 16), col = ac_chunk<256>(c / 16, c % 16) * 8;
-        ac_copy<16>(smem + 0 + ahead % 8 * 4096 + c * 16, in0 + (i0_b + (row))*192 + (r0_b3 + (col)), r0_b3 + (col) < 192);
+        const int row = (c / 4), col = ac_chunk<64>(c / 4, c % 4) * 8;
+        ac_copy<16>(smem + 16384 + ahead % 8 * 4096 + c * 16, in1 + (i1_b + (col)) + (r0_b3 + (row))*136, i1_b + (col) < 136);
       }
       #pragma unroll
-      for (int q = 0; q < 8; ++q) {
+      for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 64;
         const int row = (c / 4), col = ac_chunk<64>(c / 4, c % 4) * 8;
-        ac_copy<16>(smem + 32768 + ahead % 8 * 8192 + c * 16, in1 + (i1_b + (col)) + (r0_b3 + (row))*136, i1_b + (col) < 136 && r0_b3 + (row) < 192);
-      }
-      #pragma unroll
-      for (int q = 0; q < 8; ++q) {
-        const int c = threadIdx.x + q * 64;
-        const int row = (c / 4), col = ac_chunk<64>(c / 4, c % 4) * 8;
-        ac_copy<16>(smem + 98304 + ahead % 8 * 8192 + c * 16, in2 + (i1_b + (col)) + (r0_b3 + (row))*136, i1_b + (col) < 136 && r0_b3 + (row) < 192);
+        ac_copy<16>(smem + 49152 + ahead % 8 * 4096 + c * 16, in2 + (i1_b + (col)) + (r0_b3 + (row))*136, i1_b + (col) < 136);
       }
     }
     ac_commit();
     const int slot = it % 8;
     #pragma unroll
-    for (int kk = 0; kk < 8; ++kk) {
+    for (int kk = 0; kk < 4; ++kk) {
       unsigned fa[1][4], fb[2][2];
       for (int m = 0; m < 1; ++m) {
-        ac_ldmatrix4(fa[m], smem + 0 + slot * 4096 + ac_swizzle<256>(0 + m * 16 + lane % 16, (kk * 16 + lane / 16 * 8) * 2));
+        ac_ldmatrix4(fa[m], smem + 0 + slot * 2048 + ac_swizzle<128>(0 + m * 16 + lane % 16, (kk * 16 + lane / 16 * 8) * 2));
       }
       for (int n = 0; n < 1; ++n) {
-        ac_ldmatrix4_t(fb[2 * n], fb[2 * n + 1], smem + 32768 + slot * 8192 + ac_swizzle<64>(kk * 16 + lane / 8 % 2 * 8 + lane % 8, (wave / 1 * 16 + n * 16 + lane / 16 * 8) * 2));
+        ac_ldmatrix4_t(fb[2 * n], fb[2 * n + 1], smem + 16384 + slot * 4096 + ac_swizzle<64>(kk * 16 + lane / 8 % 2 * 8 + lane % 8, (wave / 1 * 16 + n * 16 + lane / 16 * 8) * 2));
       }
       for (int m = 0; m < 1; ++m) {
         #pragma unroll
@@ -123,13 +123,13 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul_silu_mul(const f16 *__
       }
     }
     #pragma unroll
-    for (int kk = 0; kk < 8; ++kk) {
+    for (int kk = 0; kk < 4; ++kk) {
       unsigned fa[1][4], fb[2][2];
       for (int m = 0; m < 1; ++m) {
-        ac_ldmatrix4(fa[m], smem + 0 + slot * 4096 + ac_swizzle<256>(0 + m * 16 + lane % 16, (kk * 16 + lane / 16 * 8) * 2));
+        ac_ldmatrix4(fa[m], smem + 0 + slot * 2048 + ac_swizzle<128>(0 + m * 16 + lane % 16, (kk * 16 + lane / 16 * 8) * 2));
       }
       for (int n = 0; n < 1; ++n) {
-        ac_ldmatrix4_t(fb[2 * n], fb[2 * n + 1], smem + 98304 + slot * 8192 + ac_swizzle<64>(kk * 16 + lane / 8 % 2 * 8 + lane % 8, (wave / 1 * 16 + n * 16 + lane / 16 * 8) * 2));
+        ac_ldmatrix4_t(fb[2 * n], fb[2 * n + 1], smem + 49152 + slot * 4096 + ac_swizzle<64>(kk * 16 + lane / 8 % 2 * 8 + lane % 8, (wave / 1 * 16 + n * 16 + lane / 16 * 8) * 2));
       }
       for (int m = 0; m < 1; ++m) {
         #pragma unroll
