@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from math import hypot, log2, prod
 
-from autocomp.cost import lanes, reductions
+from autocomp.cost import lanes, reductions, schemes
 from autocomp.cost.chip import F32, Chip
 from autocomp.cost.copies import WIDEST
 from autocomp.cost.demand import Demand
@@ -66,6 +66,7 @@ class BlockModel:
             eff = 1.0 if s.roles == "warp_specialise" else of["warp_matrix"]
         team = TEAM_ROWS * (1 if form == "online" and _shares_rows(s, t) else 1 if s.ping_pong else s.workers)
         matrix = t.matrix * (-(-t.rows // team) * team / t.rows if t.rows >= TEAM_ROWS and s.roles == "warp_specialise" else 1.0)
+        matrix *= schemes.depth_left(s, chip, self.d, t)
         waves = -(-blocks // (_clusters(s, chip, t) * s.cluster_split_k if s.cluster_split_k > 1 else at_once))
         more = over = waves / -(-blocks // at_once)  # where clusters leave cores over
         if s.roles == "warp_specialise" and form == "contract":  # power that idle cores leave
@@ -102,6 +103,7 @@ class BlockModel:
             start += _behind(s, chip, t, waves)
             start += of["ping_pong_gap"] * max(0.0, near - of["ping_pong_pace"] * max(terms.values())) if s.ping_pong else 0.0
             start += of["two_slots"] * terms["latency"] if s.roles == "warp_specialise" and s.stages == 2 and not s.ping_pong else 0.0
+        start += schemes.lost(s, chip, self.d, t, waves) if s.roles == "warp_specialise" else 0.0
         bound = max(terms, key=lambda x: terms[x])
         seconds = terms[bound] + of["overlap"] * (sum(terms.values()) - terms[bound]) + chip.launch + start
         return Cost(seconds, bound, (*cost.parts, *((n, x) for n, x in terms.items() if n != cost.bound), ("start", start)))
@@ -213,7 +215,8 @@ def _turns(s: Schedule, chip: Chip, d: Demand, t: Tile, parts: Mapping[str, floa
     depth = t.shape[2] if t.shape else 0
     matrix, vector, special = (of["paused_products"] * x for x in each)
     coupled = of["in_step"] if teams > 1 else 1.0
-    beside = hypot(matrix, coupled * vector, coupled * special) * (1 + of["ring_slack"] / max(1, s.stages - 1))
+    ordered = 1.0 if "warpgroup_order" in s.directives or s.softmax_overlap != 2 else coupled  # else they want the matrix units at once
+    beside = hypot(ordered * matrix, coupled * vector, coupled * special) * (1 + of["ring_slack"] / max(1, s.stages - 1))
     beside *= of["shallow_ring"] if teams > 1 and (s.stages - 1) * depth < TEAM else 1.0
     beside *= (of["persistent_turn"] if s.persistent else 1.0) * (of["joint_wait"] if s.softmax_overlap == 2 else 1.0)
     if s.roles == "warp_specialise" and teams >= of["schedulers"] and s.persistent:
@@ -224,7 +227,7 @@ def _turns(s: Schedule, chip: Chip, d: Demand, t: Tile, parts: Mapping[str, floa
     last = max(-(-t.tiles // (chip.cores * together)) * turns, whole * t.longest)
     alone = last * (of["lone_clock"] * (matrix + vector + special) + of["turn"])
     ends = of["tile_ends_clocks"] / chip.clock * (of["persistent_ends"] if s.persistent else 1.0)
-    gaps = turns * of["turn_gap_clocks"] / chip.clock
+    gaps = turns * (of["turn_gap_clocks"] / chip.clock + (schemes.of_a_turn(s, chip) if s.softmax_overlap == 2 else 0.0))
     return max(-(-t.tiles // chip.cores) * (turns * teams * beside + (gaps + ends) / s.resident), alone)
 
 

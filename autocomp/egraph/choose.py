@@ -16,6 +16,7 @@ from autocomp.cost.demand import Demand, demand_of
 from autocomp.cost.estimate import pricer
 from autocomp.cost.issue import Issued
 from autocomp.cost.printed import AGREE, the_higher
+from autocomp.cost.printed import time as by_count
 from autocomp.cost.recurrence import choose_recurrence
 from autocomp.cost.roles import Roles
 from autocomp.cost.work import Cost
@@ -26,7 +27,7 @@ from autocomp.egraph.kernel_memo import Choice, ScheduleMemo
 from autocomp.egraph.kernel_rules import applies
 from autocomp.errors import AutocompError, DoesNotFit, UnsupportedOp
 from autocomp.ir.body import bound_axes
-from autocomp.ir.directives import complete
+from autocomp.ir.directives import DIRECTIVES, complete
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.parts import pieces, together
 from autocomp.ir.schedule import Schedule
@@ -146,15 +147,25 @@ def _choose(kernel: Kernel, demand: Demand, made: Found, rules: RuleSet, chip: C
         best = replace(best, seconds=best.seconds * used_alone / with_all)
     next_best = (f"{_tiled(c.schedule)} ({c.rule}): {_priced(cost)}" for cost, c in islice(ranked, SHOWN))
     return Choice(chosen.schedule, best, len(found) - before, chosen.rule, tuple(next_best), tuple(sorted(refused.items())), _made(priced),
-                  tuple((name, by[name], name in chosen.schedule.directives, _saves(chosen.schedule, name, price))
+                  tuple((name, by[name], name in chosen.schedule.directives, saves(kernel, chosen.schedule, name, price, chip, issued))
                         for name in asked))  # fmt: skip
 
 
-def _saves(s: Schedule, directive: str, price: Callable[[Schedule], Cost]) -> float:
-    """Seconds that a schedule would take longer without a directive and those that are nothing without it, all else equal."""
+def saves(kernel: Kernel, s: Schedule, directive: str, price: Callable[[Schedule], Cost], chip: Chip, issued: Issues | None) -> float:
+    """Seconds that a schedule would take longer without a directive and those that are nothing without it, all else equal: by its price,
+    or, where that does not know it, by what is printed."""
     if directive not in s.directives:
         return 0.0
-    return price(replace(s, directives=complete(set(s.directives) - {directive}))).seconds - price(s).seconds
+    less = replace(s, directives=complete(set(s.directives) - {directive}))
+    saved = price(less).seconds - price(s).seconds
+    if saved or issued is None or DIRECTIVES[directive].neutral:
+        return saved
+    try:
+        works = [issued(*pieces(kernel, x)[0]) if x.split else issued(kernel, x) for x in (less, s)]
+    except (DoesNotFit, UnsupportedOp):
+        return 0.0
+    without, whole = (by_count(w, chip).seconds if w is not None else 0.0 for w in works)
+    return without - whole if without and whole else 0.0
 
 
 def _few(found: tuple[Candidate, ...]) -> tuple[Candidate, ...]:

@@ -13,22 +13,27 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Directive:
-    """`what`: one line for people; `requires`: directives without which it is not done."""
+    """`what`: one line for people; `requires`: directives without which it is not done; `neutral`: why no price knows it, "" where one
+    does."""
 
     name: str
     what: str
     requires: tuple[str, ...] = ()
+    neutral: str = ""
 
 
 _TABLE = (
-    Directive("pdl", "programmatic dependent launch: blocks start while the kernel before ends, and wait for what it writes"),
-    Directive("prefetch_constants", "copies of constants start before the kernel before has ended", ("pdl",)),
+    Directive("pdl", "programmatic dependent launch: blocks start while the kernel before ends, and wait for what it writes",
+              neutral="it shortens what lies between two kernels, and a price is one kernel's"),
+    Directive("prefetch_constants", "copies of constants start before the kernel before has ended", ("pdl",),
+              neutral="as pdl: its copies run beside the kernel before"),
     Directive("tma_store", "results leave through shared memory by bulk tensor stores"),
     Directive("interleave_epilogue", "maps of an epilogue and stores of its results alternate, box by box", ("tma_store",)),
     Directive("third_epilogue_stage", "the last slot of the mainloop's ring is a third place for results to leave from",
               ("interleave_epilogue",)),
     Directive("load_c", "an epilogue's operand as large as the tile arrives by bulk tensor loads", ("tma_store",)),
-    Directive("load_c_halves", "where it finds no room whole, it arrives in two halves", ("load_c", "interleave_epilogue")),
+    Directive("load_c_halves", "where it finds no room whole, it arrives in two halves", ("load_c", "interleave_epilogue"),
+              neutral="its price is load_c's, of which it is the form for less room"),
     Directive("prefetch_epilogue", "operands of an epilogue are loaded into registers before the mainloop"),
     Directive("prefetch_behind_reduction", "operands that a row's results need are loaded while its reductions meet"),
     Directive("mma_zero_init", "the first matrix instruction of a tile overwrites its accumulator: no zeros are written before"),
@@ -41,7 +46,8 @@ _TABLE = (
     Directive("thread_partials", "a reduction that a loop carries is kept by each thread, and threads meet once behind the loop"),
     Directive("skip_masks", "a mask is not evaluated in tiles that lie wholly inside of it"),
     Directive("batch_copies", "copies that stand side by side are all started before one of them is waited for"),
-    Directive("evict_first", "a large tensor that is read once does not push others out of L2"),
+    Directive("evict_first", "a large tensor that is read once does not push others out of L2",
+              neutral="on a GPU the kernels behind find more in L2, and a price is one kernel's"),
 )
 DIRECTIVES = {d.name: d for d in _TABLE}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from autocomp.errors import AutocompError
+from autocomp.ir.directives import DIRECTIVES
 from autocomp.ir.places import short
 from autocomp.report.chain import Evidence, chain, chain_lines
 from autocomp.report.layers import called, layer_lines, model_places
@@ -66,11 +67,13 @@ def _why(program: Any, name: str) -> tuple[str, dict[str, Any]]:
     ]
     given = [e for e in program.trace.of("directive") if e.data["signature"] == k.signature]
     kept = set(k.schedule.split(" | "))  # a program of one kernel has no use for what concerns its neighbours
-    lines += [f"    {e.data['directive']}: {e.name}{_saving(e)}" for e in given if e.data["directive"] in kept]
+    evidence = Evidence(program)
+    why = {r.name: r.why for r in evidence.rules.of("directives")}
+    lines += [f"    {e.data['directive']}: {e.name}{_saving(e)}: {why.get(e.name, '')}" for e in given if e.data["directive"] in kept]
     idle = [e.data["directive"] for e in given if e.data["directive"] not in kept]
     lines += [f"    no use for {', '.join(idle)}"] if idle else []
     lines += [f"  tuned      {e.data['text']}" for e in program.trace.of("tuned") if e.data.get("signature") == k.signature]
-    steps, evidence = chain(program, k), Evidence(program)
+    steps = chain(program, k)
     lines += ["  made by", *chain_lines(steps, evidence), *(f"    {_schedule_rule(evidence, e)}" for e in others if e.data.get("rule"))]
     for e in others:
         if "candidates" in e.data:
@@ -84,7 +87,8 @@ def _why(program: Any, name: str) -> tuple[str, dict[str, Any]]:
         "rules": list(k.rules),
         "chain": [{**s, "evidence": evidence.of(s["rule"])} for s in steps],
         "schedule": k.schedule,
-        "directives": [{"name": e.data["directive"], "rule": e.name, "used": e.data["directive"] in kept} for e in given],
+        "directives": [{"name": e.data["directive"], "rule": e.name, "used": e.data["directive"] in kept,
+                        "saves": e.data.get("saves", 0.0), "why": why.get(e.name, "")} for e in given],
         "predicted": k.predicted,
         "bound": k.bound,
         "trace": [e.data for e in others],
@@ -99,9 +103,12 @@ def _schedule_rule(evidence: Evidence, choice: Any) -> str:
 
 
 def _saving(directive: Any) -> str:
-    """What a directive saves by the model; "" where its price does not know it."""
+    """What a directive saves by the model, or why no price knows it."""
     saves = directive.data.get("saves", 0.0)
-    return f", {'saves' if saves > 0 else 'costs'} {seconds_text(abs(saves))} by the model" if saves else ""
+    if not saves:
+        neutral = DIRECTIVES[directive.data["directive"]].neutral
+        return f" (not priced: {neutral})" if neutral else ""
+    return f", {'saves' if saves > 0 else 'costs'} {seconds_text(abs(saves))} by the model"
 
 
 def _few(texts: list[str], most: int = 4) -> list[str]:

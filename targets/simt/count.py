@@ -413,7 +413,9 @@ class Counter(Printer):
         self.asked_bytes += n * max(self.place.wave * bytes_, SECTOR) * self.often
         if bytes_ < 4:
             self.wait("load", 1 / self.overlap)
-        elif self.place.stages == 1 or s.dst in self.place.staged:
+        elif s.dst in self.place.staged:
+            self.wait("load", 0 if self.loading else 1)  # else it comes with what is loaded beside it
+        elif self.place.stages == 1:
             self.wait("load", 1)
         self.reads(t.buffer, footprint(t, {a: self.extent_of_block(a) for a in t.axes}))
         if s.dst in self.place.staged:

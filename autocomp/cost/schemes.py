@@ -1,0 +1,56 @@
+"""What a tile of blocks with roles takes longer without each directive of its schedule (`ir.directives`): equations over the chip's clocks.
+
+    mma_zero_init         zeros into a thread's accumulators, an instruction each
+    tma_store             an address and a store of each pair of results, by threads
+    interleave_epilogue   maps wait while the tile's bytes leave; third_epilogue_stage: half of them, where blocks stay
+    load_c                an operand as large as the tile comes behind the products; prefetch_epilogue: its latency
+    unroll_ring           a slot's address and its parity in each turn
+"""
+
+from __future__ import annotations
+
+from autocomp.cost.chip import Chip
+from autocomp.cost.demand import Demand
+from autocomp.cost.tiles import Tile
+from autocomp.ir.schedule import Schedule
+
+
+def depth_left(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
+    """Of the products that whole steps make, the part that is made: a short last step ends with the depth."""
+    (axis,) = d.roles.depth if len(d.roles.depth) == 1 else (None,)
+    if "short_last_step" not in s.directives or axis is None or d.roles.form != "contract":
+        return 1.0
+    extent, step = d.extent[axis.name], dict(s.tile).get(axis.name, d.extent[axis.name])
+    return -(-extent // chip.granule[2]) * chip.granule[2] / (-(-extent // step) * step) if extent % step else 1.0
+
+
+def lost(s: Schedule, chip: Chip, d: Demand, t: Tile, waves: float) -> float:
+    """Seconds that the tiles of a core, `waves` one behind the other, take longer for directives that their schedule does not have; where
+    warpgroups take turns, the last one alone."""
+    of, has, results = chip.numbers, s.directives, t.rows * t.columns
+    team, out = of["team_threads"] * s.workers, max((p.element for p in d.pieces), default=2)
+    leave = results * out * chip.cores / chip.memory("l2").bandwidth
+    seconds = 0.0 if "mma_zero_init" in has else results / (chip.lanes() * of["issue"] * chip.clock)
+    if "tma_store" not in has:
+        seconds += of["arithmetic_clocks"] / chip.clock * results / (2 * team)
+    if d.roles.form == "online":
+        return seconds * waves
+    if "interleave_epilogue" not in has:
+        seconds += leave
+    elif s.persistent and "third_epilogue_stage" not in has:
+        seconds += leave / 2
+    if _operand_beside(d):
+        seconds += 0.0 if {"load_c", "load_c_halves"} & {*has} else leave
+        seconds += 0.0 if {"load_c", "load_c_halves", "prefetch_epilogue"} & {*has} else chip.latency
+    return seconds * (1.0 if s.ping_pong else waves)
+
+
+def of_a_turn(s: Schedule, chip: Chip) -> float:
+    """Seconds of each turn over a ring whose slots are no constants: an address and a parity, of both factors."""
+    return 0.0 if "unroll_ring" in s.directives else chip.numbers["turn_gap_clocks"] / chip.clock
+
+
+def _operand_beside(d: Demand) -> bool:
+    """Whether an epilogue reads a tensor that varies with rows and columns."""
+    sides = [{a.name for a in axes} for axes in (d.roles.rows, d.roles.cols)]
+    return any(not o.factor and all(side & o.axes for side in sides) for o in d.operands)

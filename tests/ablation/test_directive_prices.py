@@ -1,0 +1,98 @@
+"""Every directive is worth something by its price, on kernels whose shapes a seed draws, or says why no price knows it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from random import Random
+
+import pytest
+
+import autocomp
+from autocomp.ir.directives import DIRECTIVES, required
+from autocomp.report.chain import Evidence
+from autocomp.rewrite import load_rules
+from tests.helpers.device_graphs import attention, graph
+
+R = Random(12)
+M, N = (R.randrange(40, 64) * 64 for _ in range(2))
+K = R.randrange(100, 130) * 8  # no multiple of a step in depth
+HEAD, BATCH, ROWS = R.choice((16, 32)), R.choice((16, 24, 32)), R.choice((2900, 3000, 3100))
+
+
+def product(after: str, **more: str) -> str:
+    return graph({"a": f"f16[{M}, {K}]", "b": f"f16[{K}, {N}]", **more}, f"%0 = matmul(a, b)\n{after}")
+
+
+GELU = product("%1 = gelu(%0)")
+RESIDUAL = product("%1 = gelu(%0)\n%2 = add(%1, r)", r=f"f16[{M}, {N}]")
+CUT = product(f"%1 = slice(r, starts=[0, 0], limits=[{M}, {N}], steps=[1, 1])\n%2 = add(%0, %1)", r=f"f16[{M}, {N + 2}]")
+TALL = graph({"a": "f16[8192, 768]", "b": f"f16[768, {R.choice((2816, 3072, 3328))}]"}, "%0 = matmul(a, b)\n%1 = gelu(%0)")
+HEADS = attention(BATCH, 12, 512, 64)
+CAUSAL = attention(4, 16, 1024, HEAD, causal=True)
+NORM = graph({"x": f"f16[{ROWS}, 2048]", "g": "f16[2048]", "b": "f16[2048]"}, "%0 = layer_norm(x, g, b, axes=[1])")
+WIDE = graph({"x": f"f32[{ROWS // 10}, 131072]"}, "%0 = softmax(x, axes=[1])")
+TURNED = graph({"x": "f32[1024, 512]", "y": "f32[512, 1024]", "z": "f32[1024, 512]"},
+               "%0 = transpose(x, perm=[1, 0])\n%1 = add(y, %0)\n%2 = transpose(z, perm=[1, 0])\n%3 = mul(%1, %2)")  # fmt: skip
+# directive -> (graph, chip); by the price of the schedule
+PRICED = {
+    "tma_store": (GELU, "h200"), "interleave_epilogue": (GELU, "h200"), "third_epilogue_stage": (TALL, "h200"),
+    "load_c": (RESIDUAL, "h200"), "prefetch_epilogue": (CUT, "h200"), "mma_zero_init": (GELU, "h200"), "short_last_step": (GELU, "h200"),
+    "unroll_ring": (HEADS, "h200"), "warpgroup_order": (HEADS, "h200"), "mma_row_sums": (HEADS, "h200"), "exp2_scores": (HEADS, "h200"),
+}  # fmt: skip
+# by what is printed, counted
+COUNTED = {
+    "thread_partials": (WIDE, "a100"), "skip_masks": (CAUSAL, "h200"), "batch_copies": (TURNED, "h200"),
+    "prefetch_behind_reduction": (NORM, "h200"),
+}  # fmt: skip
+
+
+@lru_cache
+def program(text: str, chip: str, without: str = "") -> autocomp.Program:
+    return autocomp.optimize(text, target=f"cuda:{chip}", cache=False, tuned=False, without=(without,) if without else ())
+
+
+def saved(p: autocomp.Program, directive: str) -> float:
+    return max((e.data["saves"] for e in p.trace.of("directive") if e.data["directive"] == directive and e.data["used"]), default=0.0)
+
+
+def rule(directive: str) -> str:
+    return f"directives/{directive.replace('_', '-')}"
+
+
+@pytest.mark.parametrize("directive", [*PRICED, *COUNTED])
+def test_a_directive_saves_time_by_its_price(directive: str) -> None:
+    whole = program(*(PRICED | COUNTED)[directive])
+    assert saved(whole, directive) > 0 and DIRECTIVES[directive].neutral == ""
+
+
+@pytest.mark.parametrize("directive", PRICED)
+def test_without_its_rule_the_program_takes_longer(directive: str) -> None:
+    text, chip = PRICED[directive]
+    whole, less = program(text, chip), program(text, chip, rule(directive))
+    assert all(directive not in k.schedule for k in less.kernels) and less.predicted > whole.predicted
+
+
+def test_others_say_why_no_price_knows_them() -> None:
+    assert {n for n, d in DIRECTIVES.items() if d.neutral} == DIRECTIVES.keys() - PRICED.keys() - COUNTED.keys()
+    assert all(len(d.neutral) > 20 for d in DIRECTIVES.values() if d.neutral)
+
+
+def test_explain_has_a_line_for_each_with_its_rule_its_reason_and_what_it_saves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Evidence, "of", lambda self, name: "assumed")  # no rule is tested here
+    p = program(RESIDUAL, "h200")
+    (k,) = p.kernels
+    text = p.explain(why=k.name)
+    why = {r.name: r.why for r in load_rules().of("directives")}
+    used = [d for d in DIRECTIVES if d in k.schedule.split(" | ")]
+    assert {"tma_store", "load_c", "load_c_halves", "short_last_step"} <= {*used}
+    for d in used:
+        (line,) = [x.strip() for x in text.splitlines() if x.strip().startswith(f"{d}: ")]
+        assert rule(d) in line and line.endswith(why[rule(d)])
+        assert (f"(not priced: {DIRECTIVES[d].neutral})" if DIRECTIVES[d].neutral else "saves ") in line
+
+
+def test_what_needs_another_is_priced_with_it() -> None:
+    """Without results by bulk stores there is no interleaving with them either."""
+    p = program(TALL, "h200")
+    assert "tma_store" in required("third_epilogue_stage")
+    assert saved(p, "tma_store") > saved(p, "interleave_epilogue") > saved(p, "third_epilogue_stage") > 0
