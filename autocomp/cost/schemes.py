@@ -1,7 +1,7 @@
 """What a tile of blocks with roles takes longer without each directive of its schedule (`ir.directives`): equations over the chip's clocks.
 
     mma_zero_init         zeros into a thread's accumulators, an instruction each
-    tma_store             an address and a store of each pair of results, by threads
+    tma_store             threads store runs of 16 bytes, half a sector each
     interleave_epilogue   maps wait while the tile's bytes leave; third_epilogue_stage: half of them, where blocks stay
     load_c                an operand as large as the tile comes behind the products; prefetch_epilogue: its latency
     unroll_ring           a slot's address and its parity in each turn
@@ -28,18 +28,14 @@ def lost(s: Schedule, chip: Chip, d: Demand, t: Tile, waves: float) -> float:
     """Seconds that the tiles of a core, `waves` one behind the other, take longer for directives that their schedule does not have; where
     warpgroups take turns, the last one alone."""
     of, has, results = chip.numbers, s.directives, t.rows * t.columns
-    team, out = of["team_threads"] * s.workers, max((p.element for p in d.pieces), default=2)
-    leave = results * out * chip.cores / chip.memory("l2").bandwidth
+    leave = results * max((p.element for p in d.pieces), default=2) * chip.cores / chip.memory("l2").bandwidth
     seconds = 0.0 if "mma_zero_init" in has else results / (chip.lanes() * of["issue"] * chip.clock)
-    if "tma_store" not in has:
-        seconds += of["arithmetic_clocks"] / chip.clock * results / (2 * team)
-    if d.roles.form == "online":
-        return seconds * waves
-    if "interleave_epilogue" not in has:
+    product = d.roles.form == "contract"
+    if not {"tma_store", *(["interleave_epilogue"] if product else [])} <= {*has}:  # of two half sectors one passes beside the maps
         seconds += leave
-    elif s.persistent and "third_epilogue_stage" not in has:
+    elif product and s.persistent and "third_epilogue_stage" not in has:
         seconds += leave / 2
-    if _operand_beside(d):
+    if product and _operand_beside(d):
         seconds += 0.0 if {"load_c", "load_c_halves"} & {*has} else leave
         seconds += 0.0 if {"load_c", "load_c_halves", "prefetch_epilogue"} & {*has} else chip.latency
     return seconds * (1.0 if s.ping_pong else waves)
