@@ -25,6 +25,7 @@ from autocomp.targets.cuda.tma_store import tma_store
 from autocomp.targets.cuda.unroll_ring import unroll_ring
 from autocomp.targets.cuda.warp_specialise import warp_specialise
 from autocomp.targets.cuda.warpgroup_order import warpgroup_order
+from autocomp.targets.simt.skip_masks import skip_masks
 from autocomp.targets.simt.thread_partials import thread_partials
 
 from autocomp.tile.steps import Steps
@@ -52,4 +53,5 @@ PASSES: tuple[Pass, ...] = (
     prefetch_epilogue,
     mma_zero_init,
     short_last_step,
+    skip_masks,
 )

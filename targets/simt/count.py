@@ -26,6 +26,7 @@ from autocomp.targets.simt.prefetch_behind_reduction import prefetch_behind_redu
 from autocomp.targets.simt.printer import Printer
 from autocomp.targets.simt.products import turns_together
 from autocomp.targets.simt.samples import LINE, SECTOR, Limit, Samples, footprint
+from autocomp.targets.simt.skip_masks import skip_masks
 
 from autocomp.cost.chip import Chip
 from autocomp.cost.issue import Issued, Phase
@@ -122,7 +123,7 @@ class Counter(Printer):
         self.samples.enter(loop)
 
     # a loop's turns are counted, not what stands in front of them
-    PASSES = (thread_partials.thread_partials, prefetch_behind_reduction, batch_copies)
+    PASSES = (thread_partials.thread_partials, prefetch_behind_reduction, skip_masks, batch_copies)
 
     def loop(self, n: Over, loop: Loop) -> None:
         if loop.kind == "when":
@@ -238,7 +239,7 @@ class Counter(Printer):
         layout = self.place.layouts[s.dst]
         assert isinstance(s.expr, Expr)
         expr = s.expr
-        if self.needless(expr, layout):
+        if self.needless(s, layout):
             turns = self.samples.turns(self.around[-1]) if self.around else 1.0
             self.spend({"integer": 1, "branch": 1})
             self.spend({"integer": 2}, layout.registers / turns)

@@ -17,6 +17,7 @@ from autocomp.targets.simt import (
     prefetch_behind_reduction,
     products,
     scans,
+    skip_masks,
     software_pipeline,
     thread_partials,
     trees,
@@ -33,9 +34,9 @@ from autocomp.targets.simt.pairs import load_words, sum_parts
 from autocomp.targets.simt.placed import Placement, Shared, tile_of
 from autocomp.targets.simt.prefetch_behind_reduction import AskFor
 
-from autocomp.ir.body import Expr, Inside, Map
+from autocomp.ir.affine import Aff
+from autocomp.ir.body import Expr, Map
 from autocomp.ir.directives import required
-from autocomp.ir.masks import guard_of
 from autocomp.ir.types import BOOL, SHORT_FLOATS, Sym
 from autocomp.tile.check_block import require
 from autocomp.tile.layout import Digit, Layout, weights
@@ -78,6 +79,7 @@ class Printer(Coordinates):
         self.paired, self.together = "", 1  # a cluster's blocks take neighbouring tiles of this axis, that many
         self.warp, self.memory = ("warp", "own") if place.cluster > 1 else ("wave", "smem")
         self.forms: list[tuple[str, Steps]] = []  # the steps behind each pass
+        self.unmasked: dict[tuple[str, Expr], tuple[Aff, ...]] = {}  # masks not evaluated in tiles where these hold
         self.sizes = tuple(dict.fromkeys(d.name for t in (*p.inputs, *p.outputs) for d in t.shape if isinstance(d, Sym)))
 
     # ---- the kernel
@@ -124,6 +126,7 @@ class Printer(Coordinates):
         thread_partials.thread_partials,
         software_pipeline.software_pipeline,
         prefetch_behind_reduction.prefetch_behind_reduction,
+        skip_masks.skip_masks,
         batch_copies,
     )
 
@@ -135,7 +138,7 @@ class Printer(Coordinates):
 
     def note(self, forms: list[tuple[str, Steps]]) -> None:
         """Keeps the steps behind each pass."""
-        self.forms = forms
+        self.forms, self.unmasked = forms, skip_masks.unmasked(forms[-1][1])
         for name in {name for name, _ in forms} & self.directives:
             self.wants(name)
 
@@ -415,7 +418,7 @@ class Printer(Coordinates):
     def map(self, s: Stmt) -> None:
         layout = self.place.layouts[s.dst]
         assert isinstance(s.expr, Expr)
-        if always := self.needless(s.expr, layout):
+        if always := self.needless(s, layout):
             with self.block(f"if ({always})"):
                 self.elements(s.dst, layout, s.expr.args[1])
             with self.block("else"):
@@ -431,21 +434,14 @@ class Printer(Coordinates):
                             self.exact, self.half, self.relative, lambda n: self.word_at(n, layout), self.index, self.extreme)  # fmt: skip
             self.put(f"{self.names.of(dst)}[r] = {scalar.text(expr)};")
 
-    def needless(self, e: Expr, layout: Layout) -> str:
-        """The condition under which a mask of indices holds in the whole of a loop's tile, "" where there is none worth testing."""
-        if not (isinstance(e, Map) and e.fn == "where"):
-            return ""
-        guard = guard_of(e.args[0])
-        guards = e.args[0].guard if isinstance(e.args[0], Inside) else (guard,) if guard is not None else ()
-        looped = set(self.base) - {a for x in self.p.body if isinstance(x, Loop) and x.kind == "grid" for a in x.axes}
-        if not any(looped & g.names() for g in guards) or any(not isinstance(a, str) for g in guards for a, _ in g.terms):
-            return ""
-        if not self.wants("skip_masks"):
+    def needless(self, s: Stmt, layout: Layout) -> str:
+        """The condition under which a map's mask of indices holds in the whole of a loop's tile, "" where no scheme asks for that."""
+        if not (isinstance(s.expr, Map) and s.expr.fn == "where"):
             return ""
         size = lambda a: layout.extent(a) if a in layout.axes() else 1
         first = lambda a: self.coordinate(Layout((), (), ()), a, 0)
         least = lambda g: lambda a: f"({first(a)} + {size(a) - 1})" if g.coef(a) < 0 and size(a) > 1 else first(a)
-        return " && ".join(f"{self.index(g, least(g))} >= 0" for g in guards)
+        return " && ".join(f"{self.index(g, least(g))} >= 0" for g in self.unmasked.get((s.dst, s.expr.args[0]), ()))
 
     def share(self, name: str) -> None:
         """A computed factor of a product, from registers into shared memory."""

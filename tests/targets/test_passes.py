@@ -30,6 +30,7 @@ GELU = graph({"x": "f16[264, 264]", "w": "f16[264, 264]"}, "%0 = matmul(x, w)\n%
 TURNED = graph({"x": "f16[72, 136]", "y": "f16[136, 72]"}, "%0 = transpose(x, perm=[1, 0])\n%1 = add(%0, y)")
 NORM = graph({"x": "f16[3, 2048]", "g": "f16[2048]", "b": "f16[2048]"}, "%0 = layer_norm(x, g, b, axes=[1])")
 SUMS = graph({"x": "f16[5, 3072]"}, "%0 = reduce_sum(x, axes=[1])")
+MASKED = attention(1, 2, 256, 64, causal=True)
 FEW = "graph g\ninput x: f16[128, 264]\nparam w: f16[264, 264] = random(3)\n%0 = matmul(x, w)\noutput out = %0"
 HEADS = attention(1, 2, 256, 64), {"i0": 1, "i1": 128, "r1": 64}, {**TEAM, "stages": 2, "softmax_overlap": 2, "rescale_threshold": 14}
 CASES = {  # of each pass: graph, tile, the schedule's other fields, what is asked for beside it; the diff
@@ -182,6 +183,11 @@ CASES = {  # of each pass: graph, tile, the schedule's other fields, what is ask
 +  | each thread keeps its own s; threads meet behind the loop
    in0_t = copy in0
 """),
+    "skip_masks": (MASKED, {"i0": 1, "i1": 64, "r1": 32}, {"threads": 128, "stages": 2}, (), """
+     where_t = map where(idx(i1, i64) >= idx(r1, i64), acc, -inf)
++      | not masked in tiles that lie inside
+     m_t = reduce max r1 where_t
+"""),
     "batch_copies": (TURNED, {"i0": 32, "i1": 32}, {"threads": 128}, (), """
 -in0_t = copy in0
 -in1_t = copy in1
@@ -220,7 +226,7 @@ CASES = {  # of each pass: graph, tile, the schedule's other fields, what is ask
 
 @lru_cache
 def kernel_of(text: str) -> Kernel:
-    if text == HEADS[0]:  # its online softmax is made by rules that a cover alone has not
+    if text in (HEADS[0], MASKED):  # its online softmax is made by rules that a cover alone has not
         return autocomp.optimize(text, target="cuda:h200", cache=False).calls.calls[0].kernel
     return cover_of(parse(text)).calls[0].kernel
 
