@@ -57,6 +57,9 @@ class _Map(ctypes.Structure):
                 ("rank", ctypes.c_int), ("size", ctypes.c_int), ("swizzle", ctypes.c_int), ("pad", ctypes.c_int * 13)]  # fmt: skip
 
 
+FACTORS = STORED | {"tf32": "ac_tf32"}  # of a warpgroup's products
+
+
 def compile_model(folder: Path) -> Path:
     """The model itself as an object file."""
     out = folder / "simt_model.o"
@@ -87,7 +90,7 @@ def team_products(prelude: str) -> str:
     lines = []
     for name, n, kinds, a, tb, sums in re.findall(r"void (ac_wgmma_n(\d+)_(\w+)_(r|s[01])([01]))\(int keep, (float|int) ", prelude):
         first, _, second = kinds.partition("_")
-        types = f"{STORED[first]}, {STORED[second or first]}, {sums}"
+        types = f"{FACTORS[first]}, {FACTORS[second or first]}, {sums}"
         form = f"AC_TEAM_REGISTERS({name}, {n}, {types}, {tb})" if a == "r" else f"AC_TEAM_SHARED({name}, {n}, {types}, {a[1]}, {tb})"
         lines.append(form)
     for name, n, kind, tb in re.findall(r"void (ac_wgmma_n(\d+)_(\w+)_r([01])_sums)\(int keep, float ", prelude):

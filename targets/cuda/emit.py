@@ -71,7 +71,7 @@ def fitted_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: tu
         raise UnsupportedOp(f"{chip.name} ({chip.arch}) has no warpgroup instructions", where=f"kernel {p.name}")
     workers = 1 if schedule.ping_pong else schedule.workers  # of a tile
     at = Placement(TEAM * workers, chip.lanes(4), schedule.stages)
-    placer = TeamPlacer(p, table, plain, at, workers, schedule.resident)
+    placer = TeamPlacer(p, table, plain, at, workers, schedule.resident, schedule.instruction)
     placer.run()
     if not placer.bulk:
         raise UnsupportedOp("no product reads a factor that is copied in bulk", where=f"kernel {p.name}")

@@ -64,8 +64,8 @@ class TeamPlacer(Placer):
     """Places factors in boxes of the bulk engine and accumulators as warpgroup instructions leave them."""
 
     def __init__(self, p: TileProgram, table: tuple[Instruction, ...], plain: Instruction, out: Placement, workers: int,
-                 resident: int = 1) -> None:  # fmt: skip
-        super().__init__(p, table, plain, out)
+                 resident: int = 1, asked: str = "") -> None:  # fmt: skip
+        super().__init__(p, table, plain, out, asked)
         self.workers, self.resident = workers, resident
         self.bulk: dict[str, Bulk] = {}
         self.laid: dict[str, Laid] = {}
@@ -130,9 +130,11 @@ class TeamPlacer(Placer):
 
     def instruction(self, a: Buf, b: Buf, c: Buf, n: int) -> Instruction:
         """The row of these types, as wide as the tile's columns allow."""
-        row = next((i for i in self.instructions if i.types == (a.dtype.name, b.dtype.name, c.dtype.name)), None)
+        types = (a.dtype.name, b.dtype.name, c.dtype.name)
+        row = next((i for i in self.instructions if i.types == types and i.asked == self.asked), None)
         if row is None:
-            raise self.refuse(f"no warpgroup instruction multiplies {a.dtype} by {b.dtype} into {c.dtype}")
+            asked = f" '{self.asked}'" if self.asked else ""
+            raise self.refuse(f"no warpgroup instruction{asked} multiplies {a.dtype} by {b.dtype} into {c.dtype}")
         step = GROUP * self.parts if n % GROUP else GROUP  # columns of zeros are as many as blocks that share the sums can share out
         wide = max((x for x in row.widths() if -(-n // step) * step % x == 0), default=GROUP)
         reg = (*row.c[0][:-1], Digit("n", GROUP, wide // GROUP))

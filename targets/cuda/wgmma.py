@@ -146,7 +146,8 @@ def wrapper(at: WarpSpecialisedPrinter, pr: Product, registers: bool, sums: bool
     i = replace(pr.instruction, n=pr.instruction.n + 8) if sums else pr.instruction
     ta = "" if registers else f"{0 if deep(at, pr.a, pr) else 1}, "
     tb = 0 if deep(at, pr.b, pr) else 1
-    kinds = i.types[0] if i.types[0] == i.types[1] else f"{i.types[0]}_{i.types[1]}"
+    left, right = (i.factor or x for x in i.types[:2])
+    kinds = left if left == right else f"{left}_{right}"
     name = f"ac_wgmma_n{i.n}_{kinds}_{'r' if registers else 's' + ta[0]}{tb}{'_sums' if sums else ''}"
     if name not in at.wrappers:
         n = i.n // 2
@@ -158,7 +159,7 @@ def wrapper(at: WarpSpecialisedPrinter, pr: Product, registers: bool, sums: bool
         b = n + (4 if registers else 1)
         ins = ", ".join(f'"r"(a[{x}])' for x in range(4)) if registers else '"l"(a)'
         kind = "const unsigned *a" if registers else "unsigned long long a"
-        opcode = f"wgmma.mma_async.sync.aligned.m64n{i.n}k{i.k}.{'.'.join(PTX.get(i.types[x], i.types[x]) for x in (2, 0, 1))}"
+        opcode = f"wgmma.mma_async.sync.aligned.m64n{i.n}k{i.k}.{'.'.join(PTX.get(x, x) for x in (i.types[2], left, right))}"
         more = "" if whole else ", 1, 1" if i.deep else f", 1, 1, {ta}{tb}"  # scales of floats; major axes where there is a choice
         held = f"{'int' if whole else 'float'} *d, {'float *s, ' if sums else ''}"
         at.wrappers[name] = (

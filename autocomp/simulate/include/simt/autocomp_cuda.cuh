@@ -284,6 +284,7 @@ template <class T, int BYTES> AC_DEVICE void ac_scale(unsigned char *p, float by
 // bytes as they are, the next 16 in depth `lead` further on
 AC_DEVICE float ac_number(f16 x) { return simt_widen(x); }
 AC_DEVICE float ac_number(bf16 x) { return simt_widen(x); }
+AC_DEVICE float ac_number(ac_tf32 x) { return simt_float(simt_bits(x.value) & ~0x1fffu); }  // the last 13 bits are not read
 template <class T> AC_DEVICE auto ac_number(T x) { return ac_held(x); }
 template <class T, bool DEEP> SIMT_ARITHMETIC AC_DEVICE long ac_factor_at(unsigned long long where, int i, int step) {
   const long start = where & 0xfffff, lead = where >> 20 & 0xfffff, stride = where >> 40 & 0xfffff;

@@ -1,0 +1,44 @@
+"""tf32 by warpgroup instructions: where factors may be rounded and both lie along the depth."""
+
+from __future__ import annotations
+
+import pytest
+
+import autocomp
+from autocomp.simulate.simt_model import COMPILER, ModelExecutor
+from tests.helpers import fresh
+from tests.helpers.device_graphs import graph
+
+BY_ROWS = "%1 = transpose(b, perm=[1, 0])\n%0 = matmul(a, %1)"  # both factors lie along the depth
+
+
+def product(m: int, n: int, k: int) -> str:
+    return graph({"a": f"f32[{m}, {k}]", "b": f"f32[{n}, {k}]"}, BY_ROWS)
+
+
+def instructions(text: str, **options) -> set[str]:
+    program = autocomp.optimize(text, target="cuda:h200", **options)
+    return {word for s in program.sources.values() for word in ("wgmma.mma_async", "ac_mma_tf32") if word in s}
+
+
+def test_factors_along_the_depth_are_multiplied_by_warpgroups_where_rounding_is_allowed():
+    assert instructions(product(576, 1920, 4776), allow_tf32=True) == {"wgmma.mma_async"}
+    assert instructions(product(576, 1920, 4776)) == set()
+    along_rows = graph({"a": "f32[576, 4776]", "b": "f32[4776, 1920]"}, "%0 = matmul(a, b)")
+    assert "wgmma.mma_async" not in instructions(along_rows, allow_tf32=True)
+
+
+@pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
+@pytest.mark.parametrize(("m", "n", "k", "tile"), [
+    (130, 200, 100, "tile i0 64, i1 128, r0 32 | stages 4 | warp_specialise 1"),
+    (300, 140, 64, "tile i0 128, i1 128, r0 32 | stages 3 | grouped 8 | warp_specialise 2 | persistent"),
+    (70, 260, 516, "tile i0 64, i1 64, r0 32 | stages 4 | grouped 8 | warp_specialise 1 | cluster 2 | cluster_split_k 2"),
+])  # fmt: skip
+def test_odd_ends_are_right(m, n, k, tile, model, tmp_path):
+    schedule = {"matmul": f"{tile} | instruction tf32"}
+    program = autocomp.optimize(product(m, n, k), target="cuda:h200", allow_tf32=True, schedule=schedule)
+    assert any("wgmma.mma_async" in s for s in program.sources.values())
+    program.executor = executor = ModelExecutor(program, tmp_path, model)
+    for late in (True, False):
+        executor.late = late
+        assert program.verify(seed=fresh.seed()).ratio <= 1
