@@ -142,8 +142,9 @@ def beyond(program: Any) -> str:
         dtype = str(getattr(n.meta.get("val"), "dtype", "")).removeprefix("torch.")
         if dtype and dtype not in DTYPE:
             return dtype
+        name = str(n.target).removeprefix("aten.")
         if isinstance(n.target, torch._ops.OpOverload) and n.target.namespace == "aten" and torch.Tag.core not in n.target.tags \
-                and str(n.target).removeprefix("aten.") not in KEPT and not n.target.is_view:  # fmt: skip
+                and name not in KEPT and not n.target.is_view and not name.startswith(("sym_", "_assert")):  # fmt: skip
             return str(n.target)
     return ""
 

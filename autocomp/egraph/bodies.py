@@ -30,6 +30,7 @@ from autocomp.ir.body import (
     Recurrence,
     Reduce,
     bound_axes,
+    indices,
     postorder,
     rewrite,
     substitute,
@@ -38,6 +39,7 @@ from autocomp.ir.kernel import Arg, Kernel, Store
 from autocomp.ir.monoid_terms import alone
 from autocomp.ir.rounding import rounded_already, unrounded
 from autocomp.ir.scalar import narrows
+from autocomp.ir.sizes import spelt
 from autocomp.ir.types import BOOL, DType, Sym
 from autocomp.loops.access import simplest
 
@@ -188,8 +190,24 @@ def build_kernel(
     outputs = tuple(Arg(out, subject.types[cls]) for out, cls, _, _ in stores)
     final = tuple(Store(out, tuple(i.substitute(by) for i in index), v) for (out, _, index, _), v in zip(stores, values))
     domain = tuple(replace(a, name=place[a.name]) for a in kept)
+    final = _over_own_sizes(domain, inputs, outputs, final)
     kernel = _numbered(merge_axes(use_known(split_axes(Kernel(name, kind, domain, inputs, outputs, final, "")))))
     return replace(kernel, signature=signature(kernel)), args
+
+
+def _over_own_sizes(
+    domain: tuple[Axis, ...], inputs: tuple[Arg, ...], outputs: tuple[Arg, ...], stores: tuple[Store, ...]
+) -> tuple[Store, ...]:
+    """Indices over sizes that the kernel has. in0[i0 + s] of in0: f32[2*s]   ->   in0[i0 + floor(n / 2)] of in0: f32[n]"""
+    bound = [a for s in stores for a in bound_axes(s.value)]
+    dims = [*(d for a in (*inputs, *outputs) for d in a.type.shape), *(a.extent for a in (*domain, *bound))]
+    if not any(isinstance(d, Sym) and d.parts for d in dims):
+        return stores
+    named: frozenset[str] = frozenset().union(*(i.names() for s in stores for i in (*s.index, *indices(s.value))))
+    by = spelt(named - {a.name for a in (*domain, *bound)}, dims)
+    if not by:
+        return stores
+    return tuple(replace(s, index=tuple(i.substitute(by) for i in s.index), value=substitute(s.value, by)) for s in stores)
 
 
 def _numbered(k: Kernel) -> Kernel:

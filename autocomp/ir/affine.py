@@ -167,7 +167,7 @@ class Aff:
         return lo, hi
 
     def simplify(self, extents: Mapping[str, int]) -> Aff:
-        """Drop floors and mods that the axes' ranges decide.
+        """Drop floors and mods that the axes' ranges decide. Names without an extent are symbols of any size: what has them stays.
 
         floor((64*h + d)/64) with 0 <= d < 64  ->  h;   ((64*h + d) mod 64)  ->  d
         floor((2*h + d)/64) with 0 <= d < 2  ->  floor(h/32);   ((2*h + d) mod 64)  ->  2*(h mod 32) + d
@@ -180,7 +180,7 @@ class Aff:
             num = a.num.simplify(extents)
             whole = Aff.make(((t, k) for t, k in num.terms if k % a.den == 0), num.const - num.const % a.den)
             rest = num - whole
-            lo, hi = rest.range(extents)
+            lo, hi = rest.range(extents) if rest.names() <= extents.keys() else (-1, 0)
             if lo >= 0 and hi < a.den:
                 new = Aff.make(((t, k // a.den) for t, k in whole.terms), whole.const // a.den) if isinstance(a, FloorDiv) else rest
             else:
@@ -211,7 +211,7 @@ def _by_common_factor(num: Aff, a: FloorDiv | Mod, extents: Mapping[str, int]) -
     """floor(num / den) or num mod den, where num = g*x + y with 0 <= y < g and g divides den: by the digit x alone."""
     for g in sorted({gcd(k, a.den) for _, k in num.terms} - {1}, reverse=True):
         y = Aff.make(((t, k) for t, k in num.terms if k % g), num.const % g)
-        lo, hi = y.range(extents)
+        lo, hi = y.range(extents) if y.names() <= extents.keys() else (-1, 0)
         if lo < 0 or hi >= g:
             continue
         x = Aff.make(((t, k // g) for t, k in num.terms if k % g == 0), num.const // g)

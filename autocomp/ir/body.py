@@ -261,6 +261,17 @@ def substitute(root: Expr, by: Mapping[str, Aff]) -> Expr:
     return rewrite(root, go)
 
 
+def indices(root: Expr) -> Iterator[Aff]:
+    """Every index and guard, of loads, of what came before, of conditions and of index values."""
+    for e in postorder(root):
+        if isinstance(e, (Load, Prev)):
+            yield from (*e.index, *e.guard)
+        elif isinstance(e, Inside):
+            yield from e.guard
+        elif isinstance(e, Index):
+            yield e.index
+
+
 def bound_axes(root: Expr) -> tuple[Axis, ...]:
     """Axes that reductions, contractions and recurrences bind, in first-use order."""
     out: dict[Axis, None] = {}

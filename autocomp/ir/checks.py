@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from autocomp.errors import ModelError, UnsupportedOp
-from autocomp.ir.body import Index, Inside, Load, Prev, Recurrence, bound_axes, postorder
-from autocomp.ir.kernel import Kernel, KernelGraph
+from autocomp.ir.body import Load, bound_axes, indices, postorder
+from autocomp.ir.kernel import Kernel, KernelGraph, dims_of
 from autocomp.ir.node import Graph
 from autocomp.ir.ops import OPS
 from autocomp.ir.types import Sym
@@ -67,17 +67,10 @@ def check_kernel_graph(g: KernelGraph) -> None:
 
 def _check_sizes(k: Kernel) -> None:
     """Raises UnsupportedOp where an index names a size that no tensor and no axis of the kernel has: it would have no value there."""
-    dims = [*(d for a in (*k.inputs, *k.outputs) for d in a.type.shape), *(a.extent for a in k.axes)]
-    known = {d.name for d in dims if isinstance(d, Sym)}
+    known = {d.name for d in dims_of(k) if isinstance(d, Sym)}
     for store in k.stores:
         axes = {a.name for a in (*k.axes, *bound_axes(store.value))}
-        for e in postorder(store.value):
-            if isinstance(e, Recurrence):
-                axes |= {e.time.name, *(a.name for a in e.axes)}
-        found = [*store.index]
-        for e in postorder(store.value):
-            found += (*e.index, *e.guard) if isinstance(e, (Load, Prev)) else e.guard if isinstance(e, Inside) else ()
-            found += [e.index] if isinstance(e, Index) else []
+        found = (*store.index, *indices(store.value))
         if missing := sorted(frozenset().union(*(i.names() for i in found)) - axes - known):
             raise UnsupportedOp(f"a kernel reads at places that depend on {', '.join(missing)}, the size of none of its tensors",
                                 where=f"kernel {k.name}", hint="fix the dimension with dims={...}, or leave fusion rules out")  # fmt: skip

@@ -107,6 +107,18 @@ def expression(d: Dim) -> Aff:
     return sum((expression(s) * k for s, k in d.parts), Aff.of(d.offset)) // d.divisor if d.parts else Aff.of(d.name)
 
 
+def spelt(names: Iterable[str], dims: Iterable[Dim]) -> dict[str, Aff]:
+    """Symbols that are none of these sizes over those that are: where there is `2*s + 1`, but not s, s is half of what is one less."""
+    own = {d.name: d for d in dims if isinstance(d, Sym)}
+    found: dict[str, Aff] = {}
+    for name in sorted(set(names) - own.keys()):
+        for d in own.values():
+            if d.divisor == 1 and len(d.parts) == 1 and d.parts[0][0].name == name and d.parts[0][1] > 0:
+                found[name] = (Aff.of(d.name) - d.offset) // d.parts[0][1]
+                break
+    return found
+
+
 def inputs_of(d: Sym) -> frozenset[Sym]:
     """The symbols that inputs say, of which a size is computed: itself, where it is one."""
     of = (*(s for s, _ in d.parts), *d.factors)

@@ -89,9 +89,33 @@ def _known(syms: Sequence[Sym]) -> Iterator[Aff]:
             yield s.hi - Aff.of(s.name)
         if s.multiple > 1:
             yield -(Aff.of(s.name) % s.multiple)
-        if s.parts and all(p.name in {x.name for x in syms} for p, _ in s.parts):
-            rest = Aff.make([(s.name, -s.divisor), *((p.name, k) for p, k in s.parts)], s.offset)
+        if s.parts and (of := _summed(s, {x.name for x in syms})) is not None:
+            rest = of - Aff.of(s.name) * s.divisor
             yield from (rest, s.divisor - 1 - rest)
+    yield from _siblings(syms)
+
+
+def _siblings(syms: Sequence[Sym]) -> Iterator[Aff]:
+    """Of two sizes that are computed from a symbol that is not there, `a*s + b` and `c*s + d`: c times the first is a times the other."""
+    names = {s.name for s in syms}
+    single = [s for s in syms if s.divisor == 1 and len(s.parts) == 1]
+    lines = [(s, *s.parts[0]) for s in single if s.parts[0][0].name not in names]
+    for n, (one, of, a) in enumerate(lines):
+        for other, same, c in lines[n + 1 :]:
+            if of == same:
+                apart = (Aff.of(one.name) - one.offset) * c - (Aff.of(other.name) - other.offset) * a
+                yield from (apart, -apart)
+
+
+def _summed(s: Sym, names: set[str]) -> Aff | None:
+    """What a computed size is the quotient of, over symbols with these names; None where it has others, or products."""
+    total = Aff.of(s.offset)
+    for p, k in s.parts:
+        of = Aff.of(p.name) if p.name in names else _summed(p, names) if p.parts else None
+        if of is None:
+            return None
+        total = total + (of if p.name in names else of // p.divisor) * k
+    return total
 
 
 def _box(axes: Extents) -> Iterator[Aff]:

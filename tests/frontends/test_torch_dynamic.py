@@ -156,3 +156,63 @@ def test_a_loop_on_tensors_is_refused_by_name():
 
     with pytest.raises((UnsupportedOp, ModelError), match="while_loop"):
         load_torch(Loop().eval(), (torch.tensor(3), torch.randn(2)))
+
+
+def assigned(x):
+    n, y = x.shape[1] // 2, x.clone()
+    y[:, :n], y[:, -1] = 0, 7
+    return y
+
+
+F = nn.functional
+M = torch.export.Dim("m", min=6, max=40)
+C = torch.export.Dim("n", min=6, max=40)  # the names of axes in the definitions of windows, once
+LATER = {  # function, shapes of the examples, open dimensions of each, other shapes
+    "from the middle on": (lambda x: (x[:, x.shape[1] // 2 :] * 2, x[:, -3:] + 1), [(2, 9)], [{1: OPEN}], [[(2, 12)], [(2, 7)]]),
+    "rotated": (lambda x: torch.cat([-x.chunk(2, 1)[1], x.chunk(2, 1)[0]], 1), [(2, 10)], [{1: 2 * N}], [[(2, 4)], [(2, 16)]]),
+    "parts": (lambda x: (*x.chunk(2, 1), *x.split([2, x.shape[1] - 2], 1)), [(2, 9)], [{1: OPEN}], [[(2, 12)]]),
+    "padded": (lambda x: (F.pad(x, (2, 3, -1, 0)), F.pad(x, (0, (-x.shape[2]) % 4)), F.pad(x, (2, 3), mode="reflect")), [(2, 3, 9)],
+               [{2: C}], [[(2, 3, 12)], [(2, 3, 7)]]),
+    "written": (lambda x: (assigned(x), torch.select_scatter(x, x[:, 1], 1, 0)), [(2, 9)], [{1: OPEN}], [[(2, 12)]]),
+    "turned": (lambda x: (x.flip(1), x.unfold(1, 3, 2).sum(2), x.cummax(1)[1]), [(2, 9)], [{1: M}], [[(2, 12)], [(2, 7)]]),
+    "diagonal": (lambda x: x.diagonal(1), [(9, 9)], [{0: M, 1: M}], [[(12, 12)]]),
+    "resized": (lambda x, y: (F.interpolate(x, scale_factor=2), F.interpolate(x, size=y.shape[2:], mode="nearest-exact"),
+                              F.interpolate(x, size=y.shape[2:], mode="bilinear"), F.interpolate(y, scale_factor=1.5, mode="bicubic"),
+                              F.interpolate(x, size=y.shape[2:], mode="bilinear", align_corners=True)),
+                [(1, 2, 9, 8), (1, 1, 20, 7)], [{2: OPEN, 3: OPEN}, {2: OPEN, 3: OPEN}], [[(1, 2, 7, 12), (1, 1, 8, 6)]]),
+    "pooled": (lambda x: (F.adaptive_avg_pool1d(x, 4), F.avg_pool1d(x, 3, 2, 1), F.avg_pool1d(x, 3, 2, 1, count_include_pad=False)),
+               [(2, 3, 9)], [{2: C}], [[(2, 3, 12)], [(2, 3, 7)]]),
+    "a growing cache": (lambda c, x: F.scaled_dot_product_attention(x, *[torch.cat([c, x], 2)] * 2), [(1, 2, 9, 4), (1, 2, 1, 4)],
+                        [{2: C}, None], [[(1, 2, 30, 4), (1, 2, 1, 4)]]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LATER)
+def test_modules_with_open_sizes(name):
+    f, shapes, open_, others = LATER[name]
+    module = Apply(f).eval()
+    exported = torch.export.export(module, tuple(map(torch.randn, shapes)), dynamic_shapes=(tuple(open_),))
+    if name in ("from the middle on", "rotated", "pooled"):
+        program = autocomp.optimize(exported, target="cpu")
+    else:
+        graph = load_torch(exported)
+        program = lambda *xs: tuple(evaluate(graph, {n.attrs["name"]: x.numpy() for n, x in zip(graph.inputs, xs)}).values())
+    for sizes in (shapes, *others):
+        compare(module, program, *map(torch.randn, sizes))
+
+
+def test_images_go_down_and_up_again():
+    """Sizes 4*h and 2*h beside each other, neither of which is that of an input."""
+    class Up(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.down, self.up, self.join = nn.Conv1d(2, 4, 3, 2, 1), nn.ConvTranspose1d(4, 2, 2, 2), nn.Conv1d(4, 2, 3, padding=1)
+
+        def forward(self, x):
+            return self.join(torch.cat([x, self.up(self.down(x).relu())], 1))
+
+    torch.manual_seed(3)
+    module = Up().eval()
+    program = autocomp.optimize(torch.export.export(module, (torch.randn(1, 2, 16),), dynamic_shapes=({2: 4 * N},)), target="cpu")
+    for n in (8, 16, 20):
+        compare(module, program, torch.randn(1, 2, n))

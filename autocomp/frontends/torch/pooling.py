@@ -117,6 +117,8 @@ def _adaptive_avg(c: Call, x: Node, size: Any) -> Node:
     last = tuple(range(x.type.rank - n, x.type.rank))
     if all(s == 1 for s in given):
         return c.op("reduce_mean", x, axes=last, keepdims=True)
+    if any(not isinstance(d, int) for d in x.type.shape[-n:]):
+        return _adaptive_open(c, x, given, n)
     sizes, shape = _adaptive_sizes(c, x, size)
     if 0 not in sizes and not any(a % b for a, b in zip(shape, sizes)):
         k = tuple(a // b for a, b in zip(shape, sizes))
@@ -137,6 +139,32 @@ def _adaptive_avg(c: Call, x: Node, size: Any) -> Node:
     for begin, end in spans:
         counts = np.multiply.outer(counts, (end - begin).astype(np.float64))
     return c.cast(c.op("div", total, c.array(counts.astype(wide.type.dtype.numpy))), x.type.dtype)
+
+
+def _adaptive_open(c: Call, x: Node, given: Any, n: int) -> Node:
+    """Over symbolic sizes, axis by axis: each window is a mask over the axis."""
+    assert c.out is not None
+    y = c.cast(x, F32) if x.type.dtype in SHORT_FLOATS else x
+    for j in range(n):
+        axis = y.type.rank - n + j
+        d, out = y.type.shape[axis], c.out.shape[axis]
+        if d == out:
+            continue
+        if not isinstance(out, int):
+            raise c.refuse(f"pools symbolic dimensions of {x.type} to {c.out}", "fix the dimension")
+        number = lambda v: c.b.const(v, I64)
+        o, i = (c.op("iota", shape=(out, d), axis=k, dtype=I64.name) for k in (0, 1))
+        length = c.op("extent", y, axis=axis, dtype=I64.name)
+        begin = c.op("floordiv", c.op("mul", o, length), number(out))
+        after = c.op("floordiv", c.op("add", c.op("mul", c.op("add", o, number(1)), length), number(out - 1)), number(out))
+        inside = c.op("and", c.op("ge", i, begin), c.op("lt", i, after))
+        count = c.op("reduce_sum", c.cast(inside, I64), axes=(1,), keepdims=True)
+        behind = [1] * (y.type.rank - axis - 1)
+        apart = c.op("reshape", y, shape=(*y.type.shape[:axis], 1, *y.type.shape[axis:]))
+        chosen = c.op("where", c.op("reshape", inside, shape=(out, d, *behind)), apart, c.b.const(0, y.type.dtype))
+        total = c.op("reduce_sum", chosen, axes=(axis + 1,), keepdims=False)
+        y = c.op("div", total, c.cast(c.op("reshape", count, shape=(out, *behind)), y.type.dtype))
+    return c.cast(y, x.type.dtype)
 
 
 @row("adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import log2
 from typing import Any
 
 import numpy as np
 
 from autocomp.budget import check_table
+from autocomp.frontends.torch import resampling_open
 from autocomp.frontends.torch.call import Call, row
 from autocomp.ir.node import Node
-from autocomp.ir.types import F32, SHORT_FLOATS
+from autocomp.ir.sizes import product
+from autocomp.ir.types import F32, SHORT_FLOATS, Dim
 
 CUBIC = -0.75  # the free number of Keys' kernel, as torch has it
 
@@ -24,8 +27,6 @@ def _upsampling(n: int, taps: Callable[[int, int, float | None, bool], Taps], co
 
     def lower(c: Call, x: Node, *rest: Any, **named: Any) -> Node:
         assert c.out is not None
-        if any(not isinstance(d, int) for d in (*x.type.shape[-n:], *c.out.shape[-n:])):
-            raise c.refuse(f"resizes symbolic dimensions of {x.type}", "fix them")
         if 0 in x.type.shape or (taps in (_linear, _cubic) and not x.type.dtype.is_float):
             raise c.refuse(f"resizes {x.type}")
         align = bool(rest[1]) if corners else False
@@ -35,8 +36,11 @@ def _upsampling(n: int, taps: Callable[[int, int, float | None, bool], Taps], co
         y = c.cast(x, F32) if d in SHORT_FLOATS else x
         for k in range(n):
             axis = y.type.rank - n + k
-            size, out = int(x.type.shape[axis]), int(c.out.shape[axis])  # type: ignore[arg-type]
+            size, out = x.type.shape[axis], c.out.shape[axis]
             factor = factors[k] if factors and k < len(factors) else None
+            if not isinstance(size, int) or not isinstance(out, int):
+                y = _open(c, y, axis, out, taps, factor, align)
+                continue
             if size == out and (factor is None or taps in (_linear, _nearest)):  # torch copies, whatever the factor says
                 continue
             check_table(out, c.where)
@@ -44,6 +48,24 @@ def _upsampling(n: int, taps: Callable[[int, int, float | None, bool], Taps], co
         return c.cast(y, d)
 
     return lower
+
+
+def _open(c: Call, x: Node, axis: int, out: Dim, taps: Callable[..., Taps], factor: float | None, align: bool) -> Node:
+    """Along an axis of symbolic sizes: a broadcast where each element is repeated a power of two of times, which f32 divides by exactly,
+    else computed look-ups."""
+    n = x.type.shape[axis]
+    if taps is _nearest and factor and factor.is_integer() and log2(factor).is_integer() and out == product((n, int(factor))):
+        return _repeated(c, x, axis, int(factor), out)
+    places = resampling_open.Places(c, x, axis, out, factor, align)
+    return resampling_open.weighted(c, x, axis, OPEN[taps](places))
+
+
+def _repeated(c: Call, x: Node, axis: int, times: int, out: Dim) -> Node:
+    """Each element `times` times along an axis."""
+    shape = x.type.shape
+    apart = c.op("reshape", x, shape=(*shape[: axis + 1], 1, *shape[axis + 1 :]))
+    wide = c.op("broadcast", apart, shape=(*shape[: axis + 1], times, *shape[axis + 1 :]))
+    return c.op("reshape", wide, shape=(*shape[:axis], out, *shape[axis + 1 :]))
 
 
 def _weighted(c: Call, x: Node, axis: int, taps: Taps) -> Node:
@@ -60,11 +82,9 @@ def _weighted(c: Call, x: Node, axis: int, taps: Taps) -> Node:
 
 def _chosen(c: Call, x: Node, axis: int, at: np.ndarray) -> Node:
     """x[at] along an axis: a broadcast where each element is repeated as often as the others, else a look-up."""
-    n, out, shape = int(x.type.shape[axis]), len(at), x.type.shape  # type: ignore[arg-type]
+    n, out = int(x.type.shape[axis]), len(at)  # type: ignore[arg-type]
     if out % n == 0 and np.array_equal(at, np.arange(out) // (out // n)):
-        apart = c.op("reshape", x, shape=(*shape[: axis + 1], 1, *shape[axis + 1 :]))
-        wide = c.op("broadcast", apart, shape=(*shape[: axis + 1], out // n, *shape[axis + 1 :]))
-        return c.op("reshape", wide, shape=(*shape[:axis], out, *shape[axis + 1 :]))
+        return _repeated(c, x, axis, out // n, out)
     return c.op("gather", x, c.array(at.astype(np.int64)), axis=axis)
 
 
@@ -106,6 +126,9 @@ def _cubic(n: int, out: int, factor: float | None, align: bool) -> Taps:
     weights = np.where(d <= 1, near, ((CUBIC * d - 5 * CUBIC) * d + 8 * CUBIC) * d - 4 * CUBIC)
     return [(np.clip(low.astype(np.int64) + k - 1, 0, n - 1), weights[:, k]) for k in range(4)]
 
+
+OPEN = {_nearest: resampling_open.nearest, _nearest_exact: resampling_open.nearest_exact, _linear: resampling_open.linear,
+        _cubic: resampling_open.cubic(CUBIC)}  # fmt: skip
 
 for _n, _kind in ((1, "linear1d"), (2, "bilinear2d"), (3, "trilinear3d")):
     row(f"upsample_{_kind}")(_upsampling(_n, _linear, True))

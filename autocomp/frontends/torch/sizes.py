@@ -60,6 +60,18 @@ class Sizes:
             return summed([(self.linear(e, x, where), 1) for e in expr.args])
         if kind in ("FloorDiv", "CleanDiv") and expr.args[1].is_Integer and expr.args[1] > 0:
             return quotient(self.linear(expr.args[0].expand(), x, where), int(expr.args[1]))
+        if kind in ("Mod", "PythonMod") and expr.args[1].is_Integer and expr.args[1] > 0:
+            of, by = self.linear(expr.args[0].expand(), x, where), int(expr.args[1])
+            return summed([(of, 1), (quotient(of, by), -by)])
+        if kind in ("Min", "Max"):  # of sums that are always as far apart
+            sums = [self.linear(e.expand(), x, where) for e in expr.args]
+            apart = [summed([(f, 1), (sums[0], -1)]) for f in sums]
+            if not any(parts for parts, _ in apart):
+                best = (min if kind == "Min" else max)(offset for _, offset in apart)
+                return summed([(sums[0], 1)], best)
+        if kind == "TruncToInt" and (scaled := _scaled(expr.args[0])) is not None:
+            size, above, below = scaled
+            return quotient(summed([(self.linear(size.expand(), x, where), above)]), below)
         number, rest = expr.as_coeff_Mul()
         if number.is_Integer and number != 1:
             return summed([(self.linear(rest, x, where), int(number))])
@@ -101,6 +113,18 @@ class Sizes:
         if found is None:
             raise UnsupportedOp(f"'{d}' is the size of no input", where=where, hint="fix numbers that are arguments: they are no tensors")
         return self.b.op("extent", found[0], axis=found[1], dtype=I64.name)
+
+
+def _scaled(expr: Any) -> tuple[Any, int, int] | None:
+    """(size, a, b) of a float a/b times a size, as torch has it of factors; None on others. b is a power of two, so that the product is
+    exact."""
+    if type(expr).__name__ == "ToFloat":
+        return expr.args[0], 1, 1
+    parts = list(expr.args) if type(expr).__name__ == "Mul" and len(expr.args) == 2 else []
+    number = next((float(e) for e in parts if e.is_number), 0.0)
+    of = next((e.args[0] for e in parts if type(e).__name__ == "ToFloat"), None)
+    above, below = number.as_integer_ratio()
+    return (of, above, below) if of is not None and 0 < above < 2**20 and below < 2**20 else None
 
 
 def is_dimension(kind: object) -> bool:

@@ -29,9 +29,7 @@ def _expand(c: Call, x: Node, *_: Any, **__: Any) -> Node:
 @row("flip")
 def _flip(c: Call, x: Node, dims: list[int]) -> Node:
     turned = {axis_of(x, d) for d in dims} if x.type.rank else set()
-    if any(not isinstance(x.type.shape[k], int) for k in turned):
-        raise c.refuse(f"turns round a symbolic dimension of {x.type}")
-    spans = [(d - 1, -1, -1) if k in turned and d else (0, d, 1) for k, d in enumerate(x.type.shape)]  # type: ignore[operator]
+    spans = [(total([(d, 1)], -1), -1, -1) if k in turned and d else (0, d, 1) for k, d in enumerate(x.type.shape)]
     starts, limits, steps = zip(*spans) if spans else ((), (), ())
     return c.op("slice", x, starts=starts, limits=limits, steps=steps)
 
@@ -87,16 +85,16 @@ def _transpose(c: Call, x: Node, a: int = 0, b: int = 1) -> Node:
     return c.op("transpose", x, perm=tuple(perm))
 
 
-def sliced(c: Call, x: Node, axis: int, start: int, stop: int, step: int = 1) -> Node:
-    """x[.., start:stop:step, ..]. Raises UnsupportedOp where the dimension is symbolic."""
-    if not isinstance(x.type.shape[axis], int):
-        raise c.refuse(f"slices the symbolic dimension {axis} of {x.type}")
-    starts, limits, steps = [0] * x.type.rank, [*x.type.shape], [1] * x.type.rank
+def sliced(c: Call, x: Node, axis: int, start: Dim, stop: Dim, step: int = 1) -> Node:
+    """x[.., start:stop:step, ..]."""
+    starts: list[Dim] = [0] * x.type.rank
+    limits, steps = [*x.type.shape], [1] * x.type.rank
     starts[axis], limits[axis], steps[axis] = start, stop, step
     return c.op("slice", x, starts=tuple(starts), limits=tuple(limits), steps=tuple(steps))
 
 
 def _bound(i: Any, n: Any) -> int:
+    """An end of a slice that may count from behind, within 0 and n."""
     return max(0, min(int(n), int(i) + int(n) if int(i) < 0 else int(i)))
 
 
@@ -106,21 +104,18 @@ def _slice(c: Call, x: Node, dim: int = 0, start: Any = None, end: Any = None, s
         return x
     axis = axis_of(x, dim)
     n = x.type.shape[axis]
-    if isinstance(n, Sym) or isinstance(start, Sym) or isinstance(end, Sym):
-        return _sliced_open(c, x, axis, n, start, end, step)
-    return sliced(c, x, axis, _bound(start or 0, n), n if end is None else _bound(end, n), step)
+    return sliced(c, x, axis, *ends(n, start, end), step)
 
 
-def _sliced_open(c: Call, x: Node, axis: int, n: Dim, start: Any, end: Any, step: int) -> Node:
-    """A slice of a symbolic dimension, or between symbolic ends: those that count from behind are sizes computed from the dimension."""
-    assert c.out is not None
-    limit = n if end is None or (isinstance(end, int) and end >= 2**31 - 1) else end
-    limit = total([(n, 1)], limit) if isinstance(limit, int) and limit < 0 else limit
+def ends(n: Dim, start: Any, end: Any) -> tuple[Dim, Dim]:
+    """(start, end) of a slice of a dimension of n, from 0; of symbolic ones those that count from behind are sizes computed from n."""
     start = start or 0
-    start = total([(n, 1)], start) if isinstance(start, int) and start < 0 else start
-    starts = tuple(start if k == axis else 0 for k in range(x.type.rank))
-    limits = tuple(limit if k == axis else d for k, d in enumerate(x.type.shape))
-    return c.op("slice", x, starts=starts, limits=limits, steps=tuple(step if k == axis else 1 for k in range(x.type.rank)))
+    if not any(isinstance(d, Sym) for d in (n, start, end)):
+        first = _bound(start, n)
+        return first, max(first, _bound(n if end is None else end, n))
+    end = n if end is None or (isinstance(end, int) and end >= 2**31 - 1) else end
+    from_0 = lambda d: total([(n, 1)], d) if isinstance(d, int) and d < 0 else d
+    return from_0(start), from_0(end)
 
 
 @row("narrow_copy")
@@ -139,7 +134,10 @@ def _diagonal(c: Call, x: Node, offset: int = 0, dim1: int = 0, dim2: int = 1) -
     rows, columns = x.type.shape[a], x.type.shape[b]
     n, last = c.out.shape[-1], len(rest)
     if not (isinstance(rows, int) and isinstance(columns, int) and isinstance(n, int)):
-        raise c.refuse(f"takes the diagonal of symbolic dimensions of {x.type}")
+        place = lambda first: c.op("add", c.op("iota", shape=(n, 1), axis=0, dtype=I64.name), c.b.const(first, I64))
+        y = c.op("gather_nd", c.op("transpose", x, perm=(a, b, *rest)),
+                 c.op("concat", place(max(0, -offset)), place(max(0, offset)), axis=1))  # fmt: skip
+        return c.op("transpose", y, perm=(*range(1, y.type.rank), 0))
     shape = tuple(x.type.shape[k] for k in rest)
     flat = c.op("reshape", c.op("transpose", x, perm=(*rest, a, b)), shape=(*shape, rows * columns))
     first = offset if offset >= 0 else -offset * columns
@@ -157,22 +155,20 @@ def _select(c: Call, x: Node, dim: int, index: int) -> Node:
         i = index % n
         return c.op("reshape", sliced(c, x, axis, i, i + 1), shape=c.out.shape)
     if index >= 0:
-        return c.op("reshape", _sliced_open(c, x, axis, n, index, index + 1, 1), shape=c.out.shape)
+        return c.op("reshape", sliced(c, x, axis, index, index + 1), shape=c.out.shape)
     at = c.op("add", c.op("extent", x, axis=axis, dtype=I64.name), c.b.const(index, I64))
     return c.op("gather", x, at, axis=axis)
 
 
 @row("split_with_sizes", "split", "chunk")
 def _split(c: Call, x: Node, sizes: Any, dim: int = 0) -> tuple[Node, ...]:
-    axis = axis_of(x, dim)
-    n = int(x.type.shape[axis])  # type: ignore[arg-type]
-    if isinstance(sizes, int):
-        size = -(-n // sizes) if c.name == "chunk" else sizes
-        sizes = [min(size, n - at) for at in range(0, n, size)] if n else [0] * (sizes if c.name == "chunk" else 1)
-    out, at = [], 0
-    for size in sizes:
-        out.append(sliced(c, x, axis, at, at + size))
-        at += size
+    """The sizes of the parts are those that torch gives them."""
+    axis, out = axis_of(x, dim), []
+    at: Dim = 0
+    for t in c.outs:
+        end = total([(at, 1), (t.shape[axis], 1)])
+        out.append(sliced(c, x, axis, at, end))
+        at = end
     return tuple(out)
 
 
@@ -204,10 +200,24 @@ def _pad(c: Call, x: Node, pad: list[int], *rest: Any) -> Node:
     value = next((v for v in rest if isinstance(v, (int, float))), 0.0)
     if any(isinstance(v, str) and v != "constant" for v in rest):
         raise c.refuse(f"pads by {rest[0]}")
-    lo, hi = [0] * x.type.rank, [0] * x.type.rank
+    lo: list[Dim] = [0] * x.type.rank
+    hi: list[Dim] = [0] * x.type.rank
     for i in range(len(pad) // 2):
         lo[-1 - i], hi[-1 - i] = pad[2 * i], pad[2 * i + 1]
+    for axis in range(x.type.rank):
+        if isinstance(lo[axis], Sym) or isinstance(hi[axis], Sym):
+            x, lo[axis], hi[axis] = _beside(c, x, axis, lo[axis], hi[axis], float(value)), 0, 0
     return c.op("pad", x, lo=tuple(lo), hi=tuple(hi), value=float(value))
+
+
+def _beside(c: Call, x: Node, axis: int, lo: Dim, hi: Dim, value: float) -> Node:
+    """x between so many elements of a value, which are sizes computed from others."""
+    number = c.b.const(value, x.type.dtype)
+    wide = lambda n: c.op("broadcast", number, shape=tuple(n if k == axis else d for k, d in enumerate(x.type.shape)))
+    parts = [x if n is None else wide(n) for n in (lo, None, hi) if n != 0]
+    if any(isinstance(n, int) and n < 0 for n in (lo, hi)):
+        raise c.refuse(f"crops and pads {x.type} by {lo} and {hi}", "slice first")
+    return c.op("concat", *parts, axis=axis)
 
 
 # ---- making tensors
@@ -258,10 +268,13 @@ def _unfold(c: Call, x: Node, dim: int, size: int, step: int) -> Node:
         return c.op("reshape", x, shape=(size,))
     axis = axis_of(x, dim)
     n = x.type.shape[axis]
-    if not isinstance(n, int):
-        raise c.refuse(f"unfolds the symbolic dimension {axis} of {x.type}")
-    at = np.arange((n - size) // step + 1)[:, None] * step + np.arange(size)
-    y = c.op("gather", x, c.array(at), axis=axis)
+    assert c.out is not None
+    if isinstance(n, int):
+        at = c.array(np.arange((n - size) // step + 1)[:, None] * step + np.arange(size))
+    else:
+        i, j = (c.op("iota", shape=(c.out.shape[axis], size), axis=k, dtype=I64.name) for k in (0, 1))
+        at = c.op("add", c.op("mul", i, c.b.const(step, I64)), j)
+    y = c.op("gather", x, at, axis=axis)
     return c.op("transpose", y, perm=(*(k for k in range(y.type.rank) if k != axis + 1), axis + 1))
 
 

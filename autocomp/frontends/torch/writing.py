@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from autocomp.frontends.torch.call import Call, axis_of, row
+from autocomp.frontends.torch.views import ends, sliced
 from autocomp.ir.node import Node
-from autocomp.ir.types import BOOL, F32, I64, SHORT_FLOATS, Dim, dim_hint
+from autocomp.ir.sizes import total
+from autocomp.ir.types import BOOL, F32, I64, SHORT_FLOATS, Dim, Sym, dim_hint
 
 REDUCED = {"add": "add", "sum": "add", "multiply": "mul", "prod": "mul", "amax": "max", "amin": "min"}
 
@@ -200,17 +202,32 @@ def _flat(c: Call, x: Node, of: Any, index: Node, source: Any) -> Node:
 @row("slice_scatter")
 def _slice_scatter(c: Call, x: Node, source: Node, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Node:
     axis = axis_of(x, dim)
-    n = static(c, x, axis)
-    span = range(*slice(start, end, step).indices(n))
-    return _placed(c, x, c.cast(source, x.type.dtype), axis, span)
+    n = x.type.shape[axis]
+    source = c.cast(source, x.type.dtype)
+    if any(isinstance(v, Sym) for v in (n, start, end)):
+        return _joined(c, x, source, axis, *ends(n, start, end), step)
+    return _placed(c, x, source, axis, range(*slice(start, end, step).indices(int(n))))  # type: ignore[arg-type]
+
+
+def _joined(c: Call, x: Node, source: Node, axis: int, start: Dim, end: Dim, step: int) -> Node:
+    """Along a symbolic dimension: what stands in front of the slice, what is written, and what stands behind."""
+    n = x.type.shape[axis]
+    if step != 1:
+        raise c.refuse(f"writes each {step} along the symbolic dimension {axis} of {x.type}", "write whole ranges")
+    parts = [sliced(c, x, axis, 0, start)] if start != 0 else []
+    parts += [source] + ([sliced(c, x, axis, end, n)] if end != n else [])
+    return c.op("concat", *parts, axis=axis) if len(parts) > 1 else source
 
 
 @row("select_scatter")
 def _select_scatter(c: Call, x: Node, source: Node, dim: int, index: int) -> Node:
     axis = axis_of(x, dim)
-    shape = (*x.type.shape[:axis], 1, *x.type.shape[axis + 1 :])
-    i = index % static(c, x, axis)
-    return _placed(c, x, c.op("reshape", c.cast(source, x.type.dtype), shape=shape), axis, range(i, i + 1))
+    n = x.type.shape[axis]
+    source = c.op("reshape", c.cast(source, x.type.dtype), shape=(*x.type.shape[:axis], 1, *x.type.shape[axis + 1 :]))
+    if isinstance(n, Sym):
+        first = total([(n, 1)], index) if index < 0 else index
+        return _joined(c, x, source, axis, first, total([(first, 1)], 1), 1)
+    return _placed(c, x, source, axis, range(index % n, index % n + 1))
 
 
 def _placed(c: Call, x: Node, source: Node, axis: int, span: range) -> Node:

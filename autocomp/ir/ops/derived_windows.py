@@ -11,6 +11,7 @@ from autocomp.errors import ModelError, UnsupportedOp
 from autocomp.ir.node import Attrs
 from autocomp.ir.ops.contractions import widened
 from autocomp.ir.ops.table import Op, register
+from autocomp.ir.sizes import linear, product, size_of, summed
 from autocomp.ir.types import TensorType
 
 Types = tuple[TensorType, ...]
@@ -25,21 +26,20 @@ def _transpose_infer(t: Types, a: Attrs) -> TensorType:
         raise ModelError(
             f"data {x} and weights {w} do not match: weights are [channels, outputs / groups, window]", where="conv_transpose"
         )
-    if any(not isinstance(d, int) for d in (*x.shape[1:], *w.shape)):
-        raise UnsupportedOp(
-            f"symbolic dimensions of {x} other than the first", where="conv_transpose", hint="fix them with dims={...}"
-        )
+    if any(not isinstance(d, int) for d in (x.shape[1], *w.shape)):
+        raise UnsupportedOp(f"symbolic channels of {x} or a symbolic dimension of {w}", where="conv_transpose",
+                            hint="fix them with dims={...}")  # fmt: skip
     if any(len(a[k]) != rank for k in ("strides", "lo", "hi", "dilations")) or int(x.shape[1]) % a["groups"]:  # type: ignore[arg-type]
         raise ModelError(
             f"strides, lo, hi and dilations need {rank} entries, and {a['groups']} groups must divide {x}", where="conv_transpose"
         )
-    spatial = tuple(
-        (d - 1) * s + dil * (k - 1) + 1 - lo - hi
+    spatial = [
+        summed([(linear(d), s)], dil * (k - 1) + 1 - s - lo - hi)  # type: ignore[operator]
         for d, s, dil, k, lo, hi in zip(x.shape[2:], a["strides"], a["dilations"], w.shape[2:], a["lo"], a["hi"])
-    )  # type: ignore[operator]
-    if any(d < 1 for d in spatial):
-        raise ModelError(f"the output of {x} and {w} would have size {list(spatial)}", where="conv_transpose")
-    return TensorType(x.dtype, (x.shape[0], w.shape[1] * a["groups"], *spatial))  # type: ignore[operator]
+    ]
+    if any(not parts and offset < 1 for parts, offset in spatial):
+        raise ModelError(f"the output of {x} and {w} would have size {[offset for _, offset in spatial]}", where="conv_transpose")
+    return TensorType(x.dtype, (x.shape[0], w.shape[1] * a["groups"], *map(size_of, spatial)))  # type: ignore[operator]
 
 
 def _transpose_reference(xs: Arrays, a: Attrs, out: TensorType) -> np.ndarray:
@@ -73,7 +73,7 @@ def _transpose_decompose(b: Any, nodes: Any, a: Attrs) -> Any:
         spread = [v for d in s[2:] for v in (d, 1)]
         x = b.op("reshape", x, shape=(*s[:2], *spread))
         x = b.op("pad", x, lo=(0,) * (2 + 2 * rank), hi=(0, 0, *(v for k in a["strides"] for v in (0, k - 1))), value=0.0)
-        x = b.op("reshape", x, shape=(*s[:2], *(d * k for d, k in zip(s[2:], a["strides"]))))
+        x = b.op("reshape", x, shape=(*s[:2], *(product(v) for v in zip(s[2:], a["strides"]))))
     c, per = w.type.shape[:2]
     if g > 1:
         w = b.op("reshape", w, shape=(g, c // g, per, *window))

@@ -14,7 +14,7 @@ from autocomp.ir.node import Attrs
 from autocomp.ir.ops.pointwise import axes_of, broadcast_index, broadcast_shapes
 from autocomp.ir.ops.table import Op, register
 from autocomp.ir.sizes import content, expression, linear, product, quotient, size_of, summed, total
-from autocomp.ir.types import Dim, Sym, TensorType, dim_hint
+from autocomp.ir.types import Dim, Sym, TensorType
 
 Types = tuple[TensorType, ...]
 Arrays = tuple[np.ndarray, ...]
@@ -202,13 +202,15 @@ register(
 
 # ---- slice
 def _open_count(d: Dim, start: Dim, limit: Dim, step: int) -> Dim:
-    """How many elements a slice of, or up to, a symbolic size has. Raises UnsupportedOp where that is no size, or where the slice may leave
-    the dimension within the symbols' bounds."""
+    """How many elements a slice of, or between, symbolic sizes has. Raises UnsupportedOp where that is no size, or where the slice may
+    leave the dimension within the symbols' bounds."""
     least = lambda x: x if isinstance(x, int) else x.lo
+    inside = lambda *terms: least(total(terms, -1 if step < 0 else 0)) >= 0
     try:
-        if isinstance(start, Sym) or step < 1 or start < 0 or least(total([(d, 1), (limit, -1)])) < 0:
+        if least(start) < 0 or not (inside((d, 1), (start, -1)) if step < 0 else inside((d, 1), (limit, -1))):
             raise UnsupportedOp(f"start {start}, limit {limit}, step {step}")
-        return size_of(quotient(summed([(linear(limit), 1), (linear(start), -1)], step - 1), step))
+        first, last = (start, limit) if step < 0 else (limit, start)
+        return size_of(quotient(summed([(linear(first), 1), (linear(last), -1)], abs(step) - 1), abs(step)))
     except UnsupportedOp as e:
         bounds = f"symbolic dimension {d} ({d.lo}..{d.hi})" if isinstance(d, Sym) else f"dimension of {d}"
         raise UnsupportedOp(f"a slice of the {bounds}: {e.what}", where="slice",
@@ -247,7 +249,7 @@ def _slice_reference(x: Arrays, a: Attrs, o: TensorType) -> np.ndarray:
 
 def _slice_meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
     axes = axes_of(out.shape)
-    index = tuple(aff(x.name) * step + start for x, (start, step, _) in zip(axes, _slice_spans(t[0], a)))
+    index = tuple(aff(x.name) * step + expression(start) for x, (start, step, _) in zip(axes, _slice_spans(t[0], a)))
     return Comprehension(axes, Read(t[0].dtype, 0, index))
 
 
@@ -271,9 +273,7 @@ def _pad_infer(t: Types, a: Attrs) -> TensorType:
     shape: list[Dim] = []
     for d, lo, hi in zip(t[0].shape, a["lo"], a["hi"]):
         if isinstance(d, Sym):
-            if lo or hi:
-                raise UnsupportedOp(f"a pad of the symbolic dimension {d}", where="pad", hint="fix the dimension with dims={...}")
-            shape.append(d)
+            shape.append(total([(d, 1)], lo + hi))
             continue
         if d + lo + hi < 0:
             raise _fail("pad", f"lo {lo}, hi {hi} make a dimension of {d} negative in {t[0]}")
@@ -293,7 +293,7 @@ def _pad_meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
     guard: list[Aff] = []
     for i, d, lo, hi in zip(index, t[0].shape, a["lo"], a["hi"]):
         guard += [i] if lo > 0 else []
-        guard += [aff(int(dim_hint(d))) - 1 - i] if hi > 0 else []
+        guard += [expression(d) - 1 - i] if hi > 0 else []
     return Comprehension(axes, Read(t[0].dtype, 0, index, tuple(guard), float(a["value"])))
 
 

@@ -143,19 +143,19 @@ def _conv_meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
     layout = a["layout"]
     oc, icg, kernel = _kernel_shape(w, layout)
     n_, _, spatial = _split(out, layout)
-    n, o = Axis("n", n_), Axis("oc", oc)
-    places = tuple(Axis(f"o{j}", d) for j, d in enumerate(spatial))
-    c = Axis("c", icg)
-    taps = tuple(Axis(f"k{j}", d) for j, d in enumerate(kernel))
+    n, o = Axis("i0", n_), Axis("i1", oc)  # names that no symbol may have: guards also name sizes
+    places = tuple(Axis(f"i{2 + j}", d) for j, d in enumerate(spatial))
+    c = Axis("r0", icg)
+    taps = tuple(Axis(f"r{1 + j}", d) for j, d in enumerate(kernel))
     index, guard = _positions(x, a, places, taps)
     per = oc // a["groups"]
-    channel = aff("c") if a["groups"] == 1 else (aff("oc") // per * icg + "c").simplify({"oc": oc, "c": icg})
-    data = Read(x.dtype, 0, _join(aff("n"), channel, index, layout), guard)
+    channel = aff("r0") if a["groups"] == 1 else (aff("i1") // per * icg + "r0").simplify({"i1": oc, "r0": icg})
+    data = Read(x.dtype, 0, _join(aff("i0"), channel, index, layout), guard)
     tap_index = tuple(aff(k.name) for k in taps)
     weight_index = {
-        "nchw": (aff("oc"), aff("c"), *tap_index),
-        "nhwc": (*tap_index, aff("c"), aff("oc")),
-        "nhwc_ohwi": (aff("oc"), *tap_index, aff("c")),
+        "nchw": (aff("i1"), aff("r0"), *tap_index),
+        "nhwc": (*tap_index, aff("r0"), aff("i1")),
+        "nhwc_ohwi": (aff("i1"), *tap_index, aff("r0")),
     }[layout]
     weights = Read(w.dtype, 1, weight_index)
     reduced = (c, *taps) if layout == "nchw" else (*taps, c)
@@ -211,13 +211,13 @@ def _pool_reference(combine: Any, fill: Callable[[np.dtype], Any]) -> Callable[[
 def _pool_meaning(monoid: str, fill: Callable[[np.dtype], Any]) -> Callable[[Types, Attrs, TensorType], Comprehension]:
     def meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
         n_, c_, spatial = _split(out, a["layout"])
-        places = tuple(Axis(f"o{j}", d) for j, d in enumerate(spatial))
-        taps = tuple(Axis(f"k{j}", d) for j, d in enumerate(a["window"]))
+        places = tuple(Axis(f"i{2 + j}", d) for j, d in enumerate(spatial))
+        taps = tuple(Axis(f"r{j}", d) for j, d in enumerate(a["window"]))
         index, guard = _positions(t[0], a, places, taps)
         read = Read(
-            t[0].dtype, 0, _join(aff("n"), aff("c"), index, a["layout"]), guard, float(fill(t[0].dtype.numpy)) if guard else 0.0
+            t[0].dtype, 0, _join(aff("i0"), aff("i1"), index, a["layout"]), guard, float(fill(t[0].dtype.numpy)) if guard else 0.0
         )
-        axes = _join(Axis("n", n_), Axis("c", c_), places, a["layout"])
+        axes = _join(Axis("i0", n_), Axis("i1", c_), places, a["layout"])
         wide = F32 if monoid == "sum" and out.dtype in SHORT_FLOATS else out.dtype
         from autocomp.ir.body import Map
 
@@ -270,13 +270,13 @@ def _index_infer(t: Types, a: Attrs) -> TensorType:
 
 
 def _index_meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
-    places = tuple(Axis(f"o{j}", d) for j, d in enumerate(out.shape[2:]))
-    taps = tuple(Axis(f"k{j}", d) for j, d in enumerate(a["window"]))
+    places = tuple(Axis(f"i{2 + j}", d) for j, d in enumerate(out.shape[2:]))
+    taps = tuple(Axis(f"r{j}", d) for j, d in enumerate(a["window"]))
     index, guard = _positions(t[0], a, places, taps)
-    here = (aff("n"), aff("c"), *index)
+    here = (aff("i0"), aff("i1"), *index)
     read = Read(t[0].dtype, 0, here, guard, float(_lowest(t[0].dtype.numpy)) if guard else 0.0)
     flat = sum((i * k for i, k in zip(here, _steps(t[0], a))), Aff())
-    axes = (Axis("n", out.shape[0]), Axis("c", out.shape[1]), *places)
+    axes = (Axis("i0", out.shape[0]), Axis("i1", out.shape[1]), *places)
     return Comprehension(axes, Reduce(I64, "argmax", taps, (read, Index(I64, flat)), "i"))
 
 
@@ -313,16 +313,45 @@ register(
 # ---- average pooling: a sum over a count that is known at compile time
 def _avg_counts(t: TensorType, a: Attrs, out: TensorType) -> list[np.ndarray]:
     """For each spatial dimension, how many elements of each window count: a window's number is the product of its dimensions'."""
-    counts = []
-    for d, s, lo, hi, dil, k, o in zip(
-        _split(t, a["layout"])[2], a["strides"], a["lo"], a["hi"], a["dilations"], a["window"], _split(out, a["layout"])[2]
-    ):
-        check_table(o, "avgpool")
-        left, right = (-lo, d + hi) if a["count_include_pad"] else (0, d)
-        begin = np.arange(o, dtype=object if max(d, s * o, lo + hi, dil * k) > 2**61 else np.int64) * s - lo
-        first, last = np.maximum(0, -((begin - left) // dil)), np.minimum(k - 1, (right - 1 - begin) // dil)
-        counts.append(np.maximum(0, last - first + 1).astype(np.float64))
-    return counts
+    return [_avg_count(a["count_include_pad"], *of) for of in _avg_axes(t, a, out)]
+
+
+def _avg_axes(t: TensorType, a: Attrs, out: TensorType) -> Any:
+    """(size, stride, lo, hi, dilation, window, outputs) of each spatial dimension."""
+    return zip(
+        _split(t, a["layout"])[2], a["strides"], a["lo"], a["hi"], a["dilations"], a["window"], _split(out, a["layout"])[2], strict=True
+    )
+
+
+def _avg_count(include: bool, d: int, s: int, lo: int, hi: int, dil: int, k: int, o: int) -> np.ndarray:
+    check_table(o, "avgpool")
+    left, right = (-lo, d + hi) if include else (0, d)
+    begin = np.arange(o, dtype=object if max(d, s * o, lo + hi, dil * k) > 2**61 else np.int64) * s - lo
+    first, last = np.maximum(0, -((begin - left) // dil)), np.minimum(k - 1, (right - 1 - begin) // dil)
+    return np.maximum(0, last - first + 1).astype(np.float64)
+
+
+def _avg_open(b: Any, x: Any, y: Any, a: Attrs, wide: DType) -> Any:
+    """The sums y of windows of x over their counts, dimension by dimension; of a symbolic one counts are computed when the program runs,
+    but where no window reaches over an end."""
+    number = lambda v: b.const(v, I64)
+    first, rank = (2 if a["layout"] == "nchw" else 1), x.type.rank
+    for n, (d, s, lo, hi, dil, k, o) in enumerate(_avg_axes(x.type, a, y.type)):
+        form = (-1 if isinstance(o, int) else o, *[1] * (rank - first - n - 1))
+        if not isinstance(d, Sym):
+            y = b.op("mul", y, b.param(b.fresh("window_counts"), (1.0 / _avg_count(a["count_include_pad"], d, s, lo, hi, dil, k, o)
+                                                                  ).astype(wide.numpy).reshape(form)))  # fmt: skip
+            continue
+        if a["count_include_pad"] or (lo <= 0 and hi <= 0):  # windows do not reach beyond what is padded
+            y = b.op("mul", y, b.const(1.0 / k, wide))
+            continue
+        begin = b.op("sub", b.op("mul", b.op("iota", shape=(o,), axis=0, dtype=I64.name), number(s)), number(lo))
+        behind = b.op("sub", b.op("sub", b.op("extent", x, axis=first + n, dtype=I64.name), number(1)), begin)
+        low = b.op("max", number(0), b.op("neg", b.op("floordiv", begin, number(dil))))
+        high = b.op("min", number(k - 1), b.op("floordiv", behind, number(dil)))
+        count = b.op("max", number(0), b.op("add", b.op("sub", high, low), number(1)))
+        y = b.op("div", y, b.op("cast", b.op("reshape", count, shape=form), to=wide.name))
+    return y
 
 
 def _avg_all(counts: list[np.ndarray]) -> np.ndarray:
@@ -353,6 +382,9 @@ def _avg_decompose(b: Any, x: Any, a: Attrs) -> Any:
     wide = F32 if t.dtype in SHORT_FLOATS else t.dtype
     y = x[0] if wide == t.dtype else b.op("cast", x[0], to=wide.name)
     y = b.op("sumpool", y, **window)
+    if any(isinstance(d, Sym) for d in _split(t, a["layout"])[2]):
+        y = _avg_open(b, x[0], y, a, wide)
+        return y if wide == t.dtype else b.op("cast", y, to=t.dtype.name)
     counts = _avg_counts(t, a, y.type)
     if all(c.size and c[0] and (c == c[0]).all() for c in counts):
         y = b.op("mul", y, b.const(1.0 / float(np.prod([c[0] for c in counts])), wide))
