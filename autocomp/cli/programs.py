@@ -60,6 +60,7 @@ def optimize(
     tuned: Tuned = True,
     build: Annotated[bool, typer.Option("--build", help="Compile CUDA kernels here though no device may be.")] = False,
     simulate: Annotated[bool, typer.Option("--simulate", help="Check it on a CPU model of the chip; the folder says so.")] = False,
+    emit: Annotated[str | None, typer.Option("--emit", help="With -o: another form of the kernels too: ascendnpu-ir (NPUs).")] = None,
     measure: Annotated[int | None, typer.Option("--tune", min=1, help="First measure at most N schedules a kernel (see tune).")] = None,
     as_json: Json = False,
 ) -> None:
@@ -74,6 +75,13 @@ def optimize(
     if vis_graph is not None and vis_graph.suffix not in (".dot", ".svg", ".html"):
         raise typer.BadParameter(f"--vis-graph writes .dot, .svg or .html, not '{vis_graph.suffix or vis_graph.name}'")
     check_outputs(output, vis_graph=vis_graph, report=report)
+    if emit is not None:
+        from autocomp.targets import load_target
+
+        if emit != "ascendnpu-ir" or load_target(choice.target).name != "ascend":
+            raise typer.BadParameter("--emit ascendnpu-ir is for --target ascend, and there is no other form")
+        if output is None:
+            raise typer.BadParameter("--emit writes into the folder of -o")
     if measure is not None:
         measure_first(model, choice, measure, as_json)
     choice.start()
@@ -88,6 +96,7 @@ def optimize(
     if output is not None:
         program.save(output)
         written.append(output)
+    modules = _modules(program, output) if emit is not None and output is not None else []
     if vis_graph is not None:
         from autocomp.report.graphview import write_graph
 
@@ -118,8 +127,32 @@ def optimize(
         out.print(program.modelled, soft_wrap=True)
     elif verify and not program.runnable:
         out.print(f"not verified by running: {program.not_runnable}", soft_wrap=True)
+    for line in modules:
+        out.print(line, soft_wrap=True)
     for w in written:
         out.print(f"wrote {w}")
+
+
+def _modules(program: Any, folder: Path) -> list[str]:
+    """A .mlir file for each kernel that AscendNPU-IR has a form for; what to say of the others."""
+    from autocomp.errors import UnsupportedOp
+    from autocomp.files import write_atomic
+    from autocomp.ir.schedule_text import parse
+    from autocomp.targets.ascend.npuir import emit as printed
+    from autocomp.targets.ascend.npuir_check import check
+    from autocomp.tile.derive import derive
+
+    kernels = {c.kernel.name: c.kernel for c in program.calls.calls}
+    said = []
+    for k in program.kernels:
+        try:
+            text = printed(derive(kernels[k.name], parse(k.schedule)), program.target.chip)
+        except UnsupportedOp as e:
+            said.append(f"{k.name}: {e.what}")
+            continue
+        check(text)
+        write_atomic(folder / f"{k.name}.mlir", text)
+    return [f"{len(program.kernels) - len(said)} of {len(program.kernels)} kernels as AscendNPU-IR", *said]
 
 
 @app.command()
