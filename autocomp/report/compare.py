@@ -228,7 +228,7 @@ class Comparison:
             found = points(side.rows if self.kind == "measured" else [{**r, "measured": None} for r in side.rows])
             whole = self._whole(side)
             series.append(Series(letter, colour, (*found, *([whole] if whole else []))))
-        return roofline(chip, series, types_of([*self.a.rows, *self.b.rows]))
+        return roofline(chip, series, types_of([*self.a.rows, *self.b.rows]), self.trial.ceilings if self.trial else None)
 
     def _whole(self, side: Side) -> Point | None:
         """A side as one dot, at the time of the rounds: what it computes, over all that its kernels move; a kernel by hand as the other

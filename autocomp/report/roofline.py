@@ -60,10 +60,10 @@ def rate_text(v: float) -> str:
     return f"{v:.3g} "
 
 
-def roofline(chip: Chip, series: Sequence[Series], types: Iterable[str] = ()) -> str:
+def roofline(chip: Chip, series: Sequence[Series], types: Iterable[str] = (), measured: tuple[float, float] | None = None) -> str:
     """Inline SVG on logarithmic axes: the ceilings of the chip's memories (main memory drawn through, nearer ones dashed: what lies in them
     is above the first), of its matrix units for `types` and of its vector unit, as its file has them; a dot a kernel (filled: predicted, a
-    ring: measured). "" where no kernel can be placed."""
+    ring: measured). `measured`: the same run's own ceilings, operations/s and bytes/s. "" where no kernel can be placed."""
     every = [p for s in series for p in s.points]
     if not every:
         return ""
@@ -72,7 +72,7 @@ def roofline(chip: Chip, series: Sequence[Series], types: Iterable[str] = ()) ->
     main, top = slopes[0][1], max(rate for _, rate in roofs)
     slopes = [slopes[0], *((n, b) for n, b in slopes[1:] if main * 1.5 < b)][:3]
     xs = [p.intensity for p in every] + [top / main]
-    ys = [y for p in every for y in (p.predicted, p.measured) if y] + [rate for _, rate in roofs]
+    ys = [y for p in every for y in (p.predicted, p.measured) if y] + [rate for _, rate in roofs] + ([measured[0]] if measured else [])
     x0, x1, y0, y1 = floor(log10(min(xs)) - 0.3), ceil(log10(max(xs)) + 0.3), floor(log10(min(ys)) - 0.1), ceil(log10(max(ys)) + 0.1)
     x = lambda v: LEFT + (log10(v) - x0) / (x1 - x0) * (WIDTH - LEFT - RIGHT)
     y = lambda v: HEIGHT - BOTTOM - (log10(v) - y0) / (y1 - y0) * (HEIGHT - TOP - BOTTOM)
@@ -100,6 +100,15 @@ def roofline(chip: Chip, series: Sequence[Series], types: Iterable[str] = ()) ->
         s.append(f'<polyline class="roof" points="{x(knee):.1f},{y(rate):.1f} {x(10.0**x1):.1f},{y(rate):.1f}" fill="none" stroke="#c55"/>')
         ways = [(WIDTH - RIGHT - 4.0 - k * 40, y(rate) + dy, "end") for k in range(8) for dy in (-4, 13)]
         s.append(_placed(f"{name} {rate_text(rate)}op/s", ways, taken, "#c55"))
+    if measured:
+        rate, bandwidth = measured
+        low, knee, high = max(10.0**x0, 10.0**y0 / bandwidth), rate / bandwidth, 10.0**x1
+        if low < knee < high:
+            line = f"{x(low):.1f},{y(low * bandwidth):.1f} {x(knee):.1f},{y(rate):.1f} {x(high):.1f},{y(rate):.1f}"
+            s.append(f'<polyline class="measured-roof" points="{line}" fill="none" stroke="#3a9d5d" stroke-width="1.6"/>')
+            label = f"of this run: {rate_text(rate)}op/s, {rate_text(bandwidth)}B/s copied"
+            ways = [(WIDTH - RIGHT - 4.0 - k * 40, y(rate) + dy, "end") for k in range(8) for dy in (-4, 13)]
+            s.append(_placed(label, ways, taken, "#3a9d5d"))
     named = sorted(every, key=lambda p: -p.seconds)[:NAMED]
     for one in series:
         s += [_dots(p, one, x, y) for p in one.points]

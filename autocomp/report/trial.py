@@ -11,9 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from autocomp.cost.calibrate import measure_ceilings
+from autocomp.cost.host import usable_cores
 from autocomp.errors import AutocompError
 from autocomp.ir.node import Graph
 from autocomp.report.device_sides import timer, to_host, torch_on_device
+from autocomp.report.roofline import rate_text
 from autocomp.report.sides import Given
 from autocomp.report.tables import seconds_text
 from autocomp.runtime.inputs import random_inputs
@@ -30,6 +33,7 @@ class Trial:
     errors: tuple[str, str]
     right: tuple[bool, bool]
     environment: dict[str, str]
+    ceilings: tuple[float, float] | None = None  # of this machine in this run: multiply-adds in f32 operations/s, copy in bytes/s
 
     def lines(self) -> list[str]:
         """For people: what was measured, the verdict, correctness, environment."""
@@ -37,6 +41,9 @@ class Trial:
         said = [f"measured: A {a}, B {b} (medians of {len(self.rounds.a)} rounds in turns, cold caches)",
                 f"A / B: {self.rounds.ratio.text}, {self.rounds.ratio.chance:.1%} sure: {METHOD}", f"verdict: {self.verdict}"]  # fmt: skip
         said += [f"correctness of {side}: {text}" for side, text in zip("AB", self.errors, strict=True)]
+        if self.ceilings:
+            rate, copied = map(rate_text, self.ceilings)
+            said.append(f"ceilings of this run: {rate}op/s of f32 multiply-adds, {copied}B/s copied")
         return [*said, "environment: " + ", ".join(f"{k} {v}" for k, v in self.environment.items())]
 
     @property
@@ -48,12 +55,13 @@ class Trial:
     def data(self) -> dict[str, Any]:
         """For machines."""
         return {**self.rounds.data(), "verdict": self.verdict, "errors": list(self.errors), "right": list(self.right),
-                "seconds": [list(self.rounds.a), list(self.rounds.b)], "environment": self.environment}  # fmt: skip
+                "seconds": [list(self.rounds.a), list(self.rounds.b)], "ceilings": list(self.ceilings) if self.ceilings else None,
+                "environment": self.environment}  # fmt: skip
 
 
-def tried(a: Given, b: Given, graph: Graph, rounds: int = ROUNDS, seed: int = 0) -> Trial | None:
-    """Run both sides in turns on seeded inputs; None where one of them cannot run here. Raises AutocompError where one of them fails or
-    gives an output of another shape."""
+def tried(a: Given, b: Given, graph: Graph, rounds: int = ROUNDS, seed: int = 0, ceilings: bool = False) -> Trial | None:
+    """Run both sides in turns on seeded inputs; None where one of them cannot run here. `ceilings`: measure those of the CPU behind it.
+    Raises AutocompError where one of them fails or gives an output of another shape."""
     if a.prepare is None or b.prepare is None:
         return None
     feed = random_inputs(graph, seed=seed)
@@ -62,7 +70,8 @@ def tried(a: Given, b: Given, graph: Graph, rounds: int = ROUNDS, seed: int = 0)
     (left, sure), (right, also) = found
     torch = torch_on_device() if a.device and b.device else None
     measured = in_turns(*calls, rounds=rounds, timed=timer(torch) if torch else None)
-    return Trial(measured, (left, right), (sure, also), environment())
+    limits = measure_ceilings(_threads()) if ceilings and not (a.device or b.device) else None
+    return Trial(measured, (left, right), (sure, also), environment(), limits)
 
 
 def _arrays(name: str, made: Mapping[str, Any], graph: Graph) -> dict[str, np.ndarray]:
@@ -91,6 +100,12 @@ def environment() -> dict[str, str]:
     return {"autocomp": __version__, "python": platform.python_version(), "numpy": np.__version__, "system": platform.platform(),
             "processor": facts().model or platform.machine(), "cores": str(os.cpu_count()), "load": load,
             "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "not set"), **_device()}  # fmt: skip
+
+
+def _threads() -> int:
+    """Of a program's calls: what OMP_NUM_THREADS says, else all cores."""
+    said = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
+    return int(said) if said.isdigit() and int(said) > 0 else usable_cores()
 
 
 def _device() -> dict[str, str]:

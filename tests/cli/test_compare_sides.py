@@ -14,6 +14,7 @@ from autocomp.report.saved import prepare_saved
 from autocomp.runtime.inputs import random_inputs
 from autocomp.runtime.rounds import in_turns
 from tests.cli.test_cli import run
+from tests.helpers.browser import browser
 
 MODEL = """graph gemm
 input x: f32[24, 32]
@@ -68,13 +69,21 @@ def test_a_kernel_by_hand_in_c_is_measured_beside_the_program(here):
     assert "order statistics" in start("A / B: ") and start("verdict: ").removeprefix("verdict: ").startswith(("B is ", "no "))
     assert "worst element y[" in start("correctness of A") and "float64 says" in start("correctness of B")
     assert "cores" in start("environment: ")
+    assert "B/s copied" in start("ceilings of this run: ")
     assert "verdict: " in report.read_text() and "k.c" in report.read_text()
     run("compare", f"{here}/m.txt", f"{here}/k.c:gemm", "--report", str(saved / "1.json"))
     data = json.loads((saved / "1.json").read_text())
     assert data["trial"]["rounds"] == 20 and data["trial"]["right"] == [True, True] and len(data["trial"]["seconds"][0]) == 20
     assert run("compare", "--history", str(saved))[0].startswith("1.json: ")
     run("compare", f"{here}/m.txt", f"{here}/r.yaml", "--model", f"{here}/m.txt", "--report", str(page))
-    assert "<li>verdict: " in page.read_text()
+    html = page.read_text()
+    assert "<li>verdict: " in html and 'class="measured-roof"' in html and html.count(": all of it: ") == 2
+    with browser() as b:  # looked at: bars of both intervals, one plot with both sides, sources beside each other
+        b.open(page)
+        assert b.log() == [] and b.run("return document.documentElement.scrollWidth <= window.innerWidth")
+        assert b.run("return [...document.querySelectorAll('.bars rect')].every((r) => r.getBoundingClientRect().width > 0)")
+        b.run("for (const d of document.querySelectorAll('details')) d.open = true")
+        assert b.run("return document.querySelectorAll('.diff .add').length") > 0
 
 
 def test_a_wrong_kernel_gets_no_verdict_about_times(here):
