@@ -152,7 +152,7 @@ class Comparison:
 
     def markdown(self) -> str:
         """The comparison as Markdown."""
-        rows = [[c.replace("\n", "<br>").replace("|", "\\|") for c in self._cells(x, y)] for x, y in self.pairs]
+        rows = [[c.replace("\n", "<br>").replace("|", "\\|") for c in self._cells(x, y, both=True)] for x, y in self.pairs]
         head = ["kernel", "calls A", "calls B", f"{self.kind} A", f"{self.kind} B", "A / B", "schedule A", "schedule B"]
         table = [f"| {' | '.join(r)} |" for r in (head, ["---"] * len(head), *rows)]
         title = f"# A: {self.a.name} on {self.a.target}, B: {self.b.name} on {self.b.target}"
@@ -179,14 +179,18 @@ class Comparison:
         t.add_row("total", "", "", seconds_text(ta), seconds_text(tb), f"{ta / tb:.2f}" if ta and tb else "", "", "", style="bold")
         return t
 
-    def _cells(self, x: Sequence[dict[str, Any]], y: Sequence[dict[str, Any]]) -> tuple[str, ...]:
-        """A line of the table: kernels of A beside those of B."""
+    def _cells(self, x: Sequence[dict[str, Any]], y: Sequence[dict[str, Any]], both: bool = False) -> tuple[str, ...]:
+        """A line of the table: kernels of A beside those of B. `both`: what was predicted stands below what was measured."""
         a, b = (" + ".join(r["kernel"] for r in side) for side in (x, y))
         lines = lambda side, field: "\n".join(str(r[field]) for r in side)
         ta, tb = self.seconds(x), self.seconds(y)
         ratio = f"{ta / tb:.2f}" if ta and tb else ""
+        said = [seconds_text(ta), seconds_text(tb)]
+        if both and self.kind == "measured":
+            told = [[r["predicted"] for r in side] for side in (x, y)]
+            said = [f"{t}\n({seconds_text(sum(p))} predicted)" if p and all(p) else t for t, p in zip(said, told, strict=True)]
         return (a if a == b or not b else b if not a else f"{a}\nB: {b}", lines(x, "calls") or "-", lines(y, "calls") or "-",
-                seconds_text(ta), seconds_text(tb), ratio, lines(x, "schedule"), lines(y, "schedule"))  # fmt: skip
+                *said, ratio, lines(x, "schedule"), lines(y, "schedule"))  # fmt: skip
 
     def diffs(self) -> list[tuple[str, str]]:
         """(file, unified diff) of every source that differs."""
@@ -206,7 +210,7 @@ class Comparison:
         if suffix == ".md":
             write_atomic(Path(path), self.markdown())
             return Path(path)
-        rows = [self._cells(x, y) for x, y in self.pairs]
+        rows = [self._cells(x, y, both=True) for x, y in self.pairs]
         write_atomic(Path(path), render("compare.html", c=self, rows=rows, seconds=seconds_text, style=asset("report.css"),
                                         intervals=self._intervals(), roofline=self.roofline(), rules=self.rules(),
                                         beside=beside))  # fmt: skip
