@@ -18,13 +18,14 @@ from autocomp.ir.kernel import Arg, Kernel
 from autocomp.ir.masks import end_of, shares_left
 from autocomp.ir.monoid_terms import element_work
 from autocomp.ir.monoids import MONOIDS
+from autocomp.ir.reach import share_read
 from autocomp.ir.scalar import SCALAR
 from autocomp.ir.types import Sym, dim_hint
 
 
 @dataclass(frozen=True)
 class Operand:
-    """An input: bytes of the whole tensor and of an element, the axes that its indices mention.
+    """An input: bytes of what is read of it and of an element, the axes that its indices mention.
 
     views: for each different index the axes that it mentions, the last load's last; runs: those along which neighbours lie side by
     side in memory (None: the last index mentions no axis). factor: a contraction multiplies it; contiguous: neighbours do not lie
@@ -47,7 +48,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class Piece:
-    """A tensor that is read or written: bytes in all and of an element, the axes along which its last view's neighbours lie."""
+    """A tensor that is read or written: bytes of what is and of an element, the axes along which its last view's neighbours lie."""
 
     bytes: float
     element: int
@@ -144,7 +145,9 @@ def demand_of(k: Kernel) -> Demand:
                 points = folds * prod(extent[n] for n in free[id(e)] if n in extent)
                 units = [SCALAR[fn].unit for fn in element_work(MONOIDS[e.monoid], e.part)]
                 vector, special = vector + points * units.count("vector"), special + points * units.count("special")
-    read = sum(float(a.type.bytes) for a in k.inputs)
+    moved = {a.name: a.type.bytes * share_read(nodes, a.name, a.type.shape, a.type.dtype.bytes, extent, constant("sector"))
+             for a in k.inputs} | {a.name: float(a.type.bytes) for a in k.outputs}
+    read = sum(moved[a.name] for a in k.inputs)
     written = sum(float(a.type.bytes) for a in k.outputs)
     w = Work(
         read=read,
@@ -157,11 +160,11 @@ def demand_of(k: Kernel) -> Demand:
         n=roles.extent("cols") if matrix else 0,
         k=roles.extent("depth") if matrix else 0,
     )
-    operands = tuple(_operand(k, a, nodes, roles) for a in k.inputs)
+    operands = tuple(_operand(k, a, nodes, roles, moved[a.name]) for a in k.inputs)
     rows = [dim_hint(a.type.shape[-1]) * o.element for a, o in zip(k.inputs, operands) if o.factor and a.type.rank > 1]
     return Demand(roles, w, operands, extent, tuple(a.name for a in k.axes), (narrow_copies(k, 1, 0), narrow_copies(k, 0, 1)),
-                  _pieces(k, nodes), any(b % constant("sector") for b in rows), tuple(products), vector - spared, _ends(nodes, roles),
-                  _held(nodes, roles, extent))  # fmt: skip
+                  _pieces(k, nodes, moved), any(b % constant("sector") for b in rows), tuple(products), vector - spared,
+                  _ends(nodes, roles), _held(nodes, roles, extent))  # fmt: skip
 
 
 def _ends(nodes: Sequence[Expr], roles: Roles) -> tuple[str, str, int] | None:
@@ -184,7 +187,7 @@ def _held(nodes: Sequence[Expr], roles: Roles, extent: Mapping[str, int]) -> tup
     return tuple((float(F32) * prod(extent[n] for n in names), names) for names in sizes.values())
 
 
-def _operand(k: Kernel, a: Arg, nodes: Sequence[Expr], roles: Roles) -> Operand:
+def _operand(k: Kernel, a: Arg, nodes: Sequence[Expr], roles: Roles, moved: float) -> Operand:
     runs: list[tuple[str, ...] | None] = []
     guarded = False
     views: dict[tuple[Aff, ...], tuple[str, ...]] = {}
@@ -200,7 +203,7 @@ def _operand(k: Kernel, a: Arg, nodes: Sequence[Expr], roles: Roles) -> Operand:
     summed = set().union(*reduced) if reduced else set()
     contiguous = any(r and not set(r) <= summed for r in runs)
     mentioned = frozenset(n for v in views.values() for n in v)
-    return Operand(a.name, float(a.type.bytes), a.type.dtype.bytes, mentioned, tuple(views.values()), tuple(dict.fromkeys(runs)),
+    return Operand(a.name, moved, a.type.dtype.bytes, mentioned, tuple(views.values()), tuple(dict.fromkeys(runs)),
                    bool(reduced), contiguous, a.constant, guarded,
                    tuple(tuple(tuple((n, i.coef(n)) for n in sorted(i.names())) for i in v) for v in views))  # fmt: skip
 
@@ -211,11 +214,11 @@ def _neighbours(last: Aff, outputs: frozenset[str]) -> tuple[str, ...] | None:
     return tuple(n for n in sorted(last.names(), key=lambda n: (n in outputs, n)) if last.coef(n) == 1) if last.names() else None
 
 
-def _pieces(k: Kernel, nodes: Sequence[Expr]) -> tuple[Piece, ...]:
+def _pieces(k: Kernel, nodes: Sequence[Expr], moved: Mapping[str, float]) -> tuple[Piece, ...]:
     index = {e.tensor: e.index for e in nodes if isinstance(e, Load) and e.index}
     index |= {st.tensor: st.index for st in k.stores if st.index}
     outputs = frozenset(x.name for x in k.axes)
-    return tuple(Piece(float(a.type.bytes), a.type.dtype.bytes, _neighbours(index[a.name][-1], outputs))
+    return tuple(Piece(moved[a.name], a.type.dtype.bytes, _neighbours(index[a.name][-1], outputs))
                  for a in (*k.inputs, *k.outputs) if a.name in index)  # fmt: skip
 
 

@@ -211,7 +211,7 @@ def recounted(kernel: Kernel, ranked: Iterator[tuple[Cost, Candidate]], chip: Ch
     is counted only when none that is counted is cheaper; behind COUNTED counts, the others stand as they were ranked. Once a count does
     not agree with its price, no other price of this kernel stands that is below its count."""
     counted: list[tuple[float, int, Cost, Candidate]] = []
-    agree = AGREE
+    agree, read = AGREE, demand_of(kernel).work.read
     for n, (cost, c) in enumerate(ranked):
         while counted and (counted[0][0] <= cost.seconds or n >= COUNTED):
             _, _, known, best = heappop(counted)
@@ -219,14 +219,15 @@ def recounted(kernel: Kernel, ranked: Iterator[tuple[Cost, Candidate]], chip: Ch
         if n >= COUNTED:
             yield cost, c
             continue
-        known = _counted(kernel, c.schedule, cost, chip, issued, agree)
+        known = _counted(kernel, c.schedule, cost, chip, issued, agree, read)
         agree = agree if known is cost else 1.0
         heappush(counted, (known.seconds, n, known, c))
     yield from ((known, best) for _, _, known, best in sorted(counted, key=lambda x: x[:2]))
 
 
-def _counted(kernel: Kernel, s: Schedule, cost: Cost, chip: Chip, issued: Issues, agree: float) -> Cost:
-    """The price of a schedule by what is printed of it, where that is counted; of one that splits a reduction, its first piece's."""
+def _counted(kernel: Kernel, s: Schedule, cost: Cost, chip: Chip, issued: Issues, agree: float, read: float) -> Cost:
+    """The price of a schedule by what is printed of it, where that is counted; of one that splits a reduction, its first piece's. `read`:
+    bytes that the kernel reads of its inputs."""
     try:
         whole, own = pieces(kernel, s)[0] if s.split else (kernel, s)
         work = issued(whole, own)
@@ -235,7 +236,7 @@ def _counted(kernel: Kernel, s: Schedule, cost: Cost, chip: Chip, issued: Issues
     if work is None:
         return cost
     behind = dict(cost.parts).get("combination", 0.0) if s.split else 0.0
-    return the_higher(cost, work, chip, behind, agree)
+    return the_higher(cost, replace(work, read=min(work.read, read)), chip, behind, agree)
 
 
 @dataclass

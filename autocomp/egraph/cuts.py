@@ -34,12 +34,14 @@ RANKED = 8  # classes of a strongly connected group up to which the cheapest goe
 KEEP = 4  # cuts per kind; measured: 4 a kind give the same covers as 8 and 16 on BERT, ResNet-50 and Llama
 TICKS = 2.0**50  # a second: times are whole numbers of these, so that sums are the same in any order and in every layer
 KINDS = 16  # bits that count the operands of one kind
+NONE_IN_PART: Mapping[int, float] = {}
 HELD = 8  # bytes of registers for each element of a row and of operands of its size: what maps hold of it at once
 
 
 class Cut(NamedTuple):
     """One body for class `cls`. `again`: how often an interior node is evaluated, where more than once an element.
-    `steps`: (consumer node, operand, row) of every inlining. `top`: interior classes at the root's points (by-products)."""
+    `steps`: (consumer node, operand, row) of every inlining. `top`: interior classes at the root's points (by-products). `part`: the share
+    of a leaf that it reads, where that is not all of it."""
 
     cls: int
     leaves: frozenset[int]
@@ -51,6 +53,7 @@ class Cut(NamedTuple):
     steps: frozenset[tuple[int, int, str]]
     top: frozenset[int]
     heavy: frozenset[int]
+    part: Mapping[int, float] = NONE_IN_PART
     time: float = 0.0
     flow: float = 0.0
 
@@ -300,7 +303,7 @@ class Enumerator:
             return None
         steps = frozenset[tuple[int, int, str]]().union(*(p.steps for p in parts))
         again, top = self._evaluations(parts), self._top(node, parts)
-        return self.priced(Cut(node.cls, leaves, nodes, inside, record, ops, again, steps, top, heavy), ())
+        return self.priced(Cut(node.cls, leaves, nodes, inside, record, ops, again, steps, top, heavy, self._part(node, parts)), ())
 
     def why_none(self, c: int) -> tuple[int, str, str]:
         """(class, reason, next step) of what keeps a class, or the first one that it needs, from being computed at all."""
@@ -341,6 +344,19 @@ class Enumerator:
                 for n in p.cut.nodes:
                     again[n] = max(again.get(n, 1.0), p.cut.again.get(n, 1.0) * p.operand.access.again)
         return again
+
+    @staticmethod
+    def _part(node: SubjectNode, parts: tuple[_Part, ...]) -> Mapping[int, float]:
+        """The share of each leaf that is read, where that is not all of it: several reads of one leaf may be of different places."""
+        shares = node.form.shares
+        if not shares and not any(p.cut is not None and p.cut.part for p in parts):
+            return NONE_IN_PART
+        out: dict[int, float] = {}
+        for j, p in enumerate(parts):
+            mine = p.cut.part if p.cut is not None else NONE_IN_PART
+            for x in p.operand.leaves:
+                out[x] = out.get(x, 0.0) + mine.get(x, 1.0) * (shares[j] if shares else 1.0)
+        return {x: s for x, s in out.items() if s < 1}
 
     def _top(self, node: SubjectNode, parts: tuple[_Part, ...]) -> frozenset[int]:
         """Interior classes at the points of `node`, those of operands that an element-wise node reads one by one; on chips whose blocks
@@ -462,7 +478,7 @@ class Enumerator:
             copies=copies,
             read_eff=self._read_share(cut, 0.9 if matrix else 0.6),
             # keys and values are as near to one body that reads both as to two that read one each: else two look cheaper in between
-            stays=float(max([self._bytes[x] for x in cut.leaves])) if online else 0.0,
+            stays=float(max(self._sizes(cut).values())) if online else 0.0,
         )
 
     def _filled(self, rows: int) -> float:
@@ -470,20 +486,26 @@ class Enumerator:
         whole = rows / padded(rows, self.chip.granule[0])
         return max(whole, self.chip.limits.get("warp_matrix", 0.0) * rows / padded(rows, WARP_ROWS))
 
-    def _read(self, cut: Cut) -> int:
+    def _read(self, cut: Cut) -> float:
         """Bytes of the leaves, those that are as large as the result once a pass."""
-        passes = self._passes(cut)
+        passes, size = self._passes(cut), self._sizes(cut)
         if passes == 1:
-            return sum([self._bytes[x] for x in cut.leaves])
+            return sum(size.values())
         types, full = self.subject.types, self.subject.types[cut.cls].elements
-        return sum(self._bytes[x] * (passes if types[x].elements * 2 >= full else 1) for x in cut.leaves)
+        return sum(n * (passes if types[x].elements * 2 >= full else 1) for x, n in size.items())
+
+    def _sizes(self, cut: Cut) -> dict[int, float]:
+        """Bytes that a body reads of each leaf."""
+        if not cut.part:
+            return {x: self._bytes[x] for x in cut.leaves}
+        return {x: self._bytes[x] * cut.part.get(x, 1.0) for x in cut.leaves}
 
     def _read_share(self, cut: Cut, share: float) -> float:
         """Share of the bandwidth at which a body reads: `share` for what it reads in another order (all, where that is computed)."""
         turned = {x for i in cut.nodes & self._turning for x in self.subject.nodes[i].enode.children}
         if not turned:
             return 1.0
-        size = {x: self._bytes[x] for x in cut.leaves}
+        size = self._sizes(cut)
         slow = sum(n for x, n in size.items() if x in turned) if turned <= cut.leaves else sum(size.values())
         total = sum(size.values())
         return total / (total + slow * (1 / share - 1)) if total else 1.0

@@ -14,17 +14,20 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
+from autocomp.cost.derived import constant
 from autocomp.ir.affine import Aff, FloorDiv
-from autocomp.ir.body import Comprehension, Const, Contract, Expr, Gather, Index, Inside, Map, Read, Reduce, postorder
+from autocomp.ir.body import Comprehension, Const, Contract, Expr, Gather, Index, Inside, Map, Read, Reduce, bound_axes, postorder
 from autocomp.ir.monoid_terms import element_work
 from autocomp.ir.monoids import MONOIDS
 from autocomp.ir.node import Attrs
 from autocomp.ir.ops.table import OPS
+from autocomp.ir.reach import share_read
 from autocomp.ir.scalar import SCALAR
 from autocomp.ir.scans import running
 from autocomp.ir.types import Dim, TensorType, dim_hint
 
 _UNDERSTOOD = (Read, Map, Reduce, Contract, Gather, Const, Index, Inside)
+SECTOR = int(constant("sector"))
 _TILE = 128    # rows or columns of a contraction's output that one tile covers: what a prologue is recomputed per
 
 
@@ -60,6 +63,7 @@ class Form:
     batch: its extents; extents: those of the reduced axes (over 1), sorted by text. lane_extent: extent of the output's
     innermost (merged) axis; lane_stride: the largest element distance between its neighbours in a window's operand.
     running: extent of the axis along which a reduction runs (`ir.scans`), 0 for others.
+    shares: of each operand's elements those that are read, where that is less than all (slices, lookups); () for all of them.
     `spec` is equal for two contractions that differ in their second factor only.
     """
 
@@ -79,6 +83,7 @@ class Form:
     lane_extent: int = 1
     lane_stride: int = 1
     running: int = 0
+    shares: tuple[float, ...] = ()
     spec: str = field(default="", compare=False)
 
 
@@ -103,7 +108,7 @@ def comprehension_form(comp: Comprehension, ins: tuple[TensorType, ...], out: Te
     nodes = list(postorder(comp.value))
     heavy = [e for e in nodes if isinstance(e, (Reduce, Contract))]
     form = Form("alone", out, comp, (None,) * len(ins))
-    form = replace(form, **_operations(comp, nodes, out))  # type: ignore[arg-type]
+    form = replace(form, shares=_shares(comp, nodes, ins), **_operations(comp, nodes, out))  # type: ignore[arg-type]
     if len(heavy) > 1 or not all(isinstance(e, _UNDERSTOOD) for e in nodes):
         return form
     h = heavy[0] if heavy else None
@@ -120,6 +125,12 @@ def comprehension_form(comp: Comprehension, ins: tuple[TensorType, ...], out: Te
     if form.kind in ("contract", "online"):
         form = replace(form, spec=f"{text} {ins[0]} {out}")
     return form
+
+
+def _shares(comp: Comprehension, nodes: list[Expr], ins: tuple[TensorType, ...]) -> tuple[float, ...]:
+    extents = {a.name: dim_hint(a.extent) for a in (*comp.axes, *bound_axes(comp.value))}
+    each = tuple(share_read(nodes, j, t.shape, t.dtype.bytes, extents, SECTOR) for j, t in enumerate(ins))
+    return each if min(each, default=1.0) < 1 else ()
 
 
 def _kind(h: Reduce | Contract | None) -> str:
