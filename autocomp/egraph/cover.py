@@ -123,7 +123,12 @@ def _stop_storing(c: Cover, x: int) -> Iterator[tuple[int, Cut]]:
             other = [k for k in c.enum.cuts[u] if x not in k.leaves]
             if not other:
                 return
-            yield u, other[0]
+            yield u, next((k for k in other if not _by_way_of(c, k, x)), other[0])
+
+
+def _by_way_of(c: Cover, cut: Cut, x: int) -> bool:
+    """Whether a cut loads what would in turn load x: then x is not left alone by it."""
+    return any(x in c.best(leaf).leaves for leaf in cut.leaves if c.stored(leaf))
 
 
 def _start_storing(c: Cover, x: int) -> Iterator[tuple[int, Cut]]:
