@@ -3,7 +3,7 @@
 /*
  * reduce_sum_gather_cast_add_7more: gather cast add cast mul reduce_sum mul add rsqrt mul mul cast
  * schedule: tile i0 1, i1 2 | threads 64
- * predicted: 4.31 us, bound by launch, 0% of the roofline
+ * predicted: 4.31 us, bound by latency, 0% of the roofline
  * rule: fusion/map-into-map: gather into operand 0 of add
  * rule: fusion/map-into-map: add into operand 0 of cast
  * rule: fusion/map-into-map: cast into operand 0 of mul
