@@ -34,6 +34,11 @@ class Scheme:
         """In one line, for people."""
         return self.says.format(self)
 
+    @property
+    def does(self) -> tuple[Stmt, ...]:
+        """Statements of the program that this does in place of steps of their own."""
+        return ()
+
 
 S = TypeVar("S", bound=Scheme)
 

@@ -14,14 +14,20 @@ from dataclasses import dataclass, replace
 
 from autocomp.targets.cuda.facts import Facts
 
+from autocomp.tile.program import Stmt
 from autocomp.tile.steps import Do, Over, Scheme, Step, Steps, bodies, inside, of_program, stmt_of, told
 
 
 @dataclass(frozen=True)
 class Overwrite(Scheme):
-    """A product's first instruction overwrites its accumulator; `turn`: in its loop's first turn alone."""
+    """A product's first instruction overwrites its accumulator, as a fill with `zero` would; `turn`: in its loop's first turn alone."""
 
+    zero: Stmt
     turn: bool = False
+
+    @property
+    def does(self) -> tuple[Stmt, ...]:
+        return (self.zero,)
 
     @property
     def said(self) -> str:
@@ -38,7 +44,7 @@ def mma_zero_init(steps: Steps, facts: Facts) -> Steps:
             s = stmt_of(body[k])
             zero = s is not None and s.op == "fill" and s.expr == 0
             at = next((i for i in range(k + 1, len(body)) if zero and s and _touches(body[i], s.dst)), 0)
-            started = _started(body[at], s.dst, facts) if at and s else None
+            started = _started(body[at], s, facts) if at and s else None
             if started is None:
                 k += 1
             else:
@@ -52,10 +58,11 @@ def _touches(n: Step, name: str) -> bool:
     return any(name in (s.dst, *s.srcs) for s in of_program(n))
 
 
-def _started(n: Step, name: str, facts: Facts) -> Step | None:
+def _started(n: Step, zero: Stmt, facts: Facts) -> Step | None:
     """A step whose product starts what is filled; None where it is no such step."""
+    name = zero.dst
     if isinstance(n, Do):
-        return told(n, Overwrite()) if n.stmt.op == "mma" and n.stmt.dst == name else None
+        return told(n, Overwrite(zero)) if n.stmt.op == "mma" and n.stmt.dst == name else None
     if not isinstance(n, Over) or n.loop is None or n.loop.until is not None or facts.stream or facts.parts or not facts.rings(n.loop):
         return None
     known = all(isinstance(x := facts.p.extent(a), int) and x > 0 for a in n.loop.axes)
@@ -64,4 +71,4 @@ def _started(n: Step, name: str, facts: Facts) -> Step | None:
     first = next((i for i, x in enumerate(n.body) if name in {s.dst for s in inside((x,)) if s.op == "mma"}), None)
     if first is None:
         return None
-    return replace(n, body=(*n.body[:first], told(n.body[first], Overwrite(True)), *n.body[first + 1 :]))
+    return replace(n, body=(*n.body[:first], told(n.body[first], Overwrite(zero, True)), *n.body[first + 1 :]))

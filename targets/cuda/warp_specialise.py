@@ -54,6 +54,10 @@ class Send(Scheme):
     for_all: tuple[str, ...] = ()
 
     @property
+    def does(self) -> tuple[Stmt, ...]:
+        return self.copies
+
+    @property
     def said(self) -> str:
         often = ", once for all tiles" if self.resident else ""
         alike = f" ({', '.join(self.for_all)} for all blocks of the cluster)" if self.for_all else ""

@@ -38,6 +38,7 @@ from autocomp.ir.affine import Aff
 from autocomp.ir.body import Expr, Map
 from autocomp.ir.directives import required
 from autocomp.ir.types import BOOL, SHORT_FLOATS, Sym
+from autocomp.tile import check_steps
 from autocomp.tile.check_block import require
 from autocomp.tile.layout import Digit, Layout, weights
 from autocomp.tile.plan import Access, Commit, Exit, Landed, Line, Order, Slots, spell
@@ -137,7 +138,8 @@ class Printer(Coordinates):
         return self.forms[-1][1]
 
     def note(self, forms: list[tuple[str, Steps]]) -> None:
-        """Keeps the steps behind each pass."""
+        """Keeps the steps behind each pass, which must be right."""
+        check_steps.require(forms, self.p.name)
         self.forms, self.unmasked = forms, skip_masks.unmasked(forms[-1][1])
         for name in {name for name, _ in forms} & self.directives:
             self.wants(name)

@@ -53,6 +53,10 @@ class Start(Scheme):
     ahead: int = 0
 
     @property
+    def does(self) -> tuple[Stmt, ...]:
+        return self.copies
+
+    @property
     def said(self) -> str:
         return f"start {', '.join(s.dst for s in self.copies)}{f', {self.ahead} turns ahead' if self.ahead else ''}"
 
