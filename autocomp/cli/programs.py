@@ -392,7 +392,8 @@ def compare(
     graph = next((s.program.graph for s in sides if s.program is not None), None)
     if graph is None and model is not None and (run_folders or not all(s.folder for s in sides)):
         graph = build(model, choice.target, choice.options()).graph
-    trial = tried(sides[0], sides[1], graph, rounds, ceilings=report is not None and report.suffix == ".html") if graph is not None else None
+    drawn = report is not None and report.suffix == ".html"
+    trial = tried(sides[0], sides[1], graph, rounds, ceilings=drawn) if graph is not None else None
     feed = random_inputs(graph, seed=0) if trial is not None and graph is not None and not any(s.folder for s in sides) else None
     medians = (median(trial.rounds.a), median(trial.rounds.b)) if trial is not None else (None, None)
     a_side, b_side = (of_given(s, feed, m) for s, m in zip(sides, medians, strict=True))
