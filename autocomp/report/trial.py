@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
@@ -109,5 +110,5 @@ def _threads() -> int:
 
 
 def _device() -> dict[str, str]:
-    torch = torch_on_device()
+    torch = torch_on_device() if "torch" in sys.modules else None  # importing it takes seconds
     return {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "CUDA of torch": str(torch.version.cuda)} if torch else {}
