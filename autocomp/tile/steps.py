@@ -102,6 +102,11 @@ def told(n: N, *what: Scheme) -> N:
     return n if isinstance(n, Act) else replace(n, how=(*n.how, *what))
 
 
+def restated(n: Over, old: Scheme, new: Scheme, *more: Scheme) -> Over:
+    """The loop with one thing said in another way, and more."""
+    return replace(n, how=(*(new if x is old else x for x in n.how), *more))
+
+
 def inside(steps: Iterable[Step]) -> Iterator[Stmt]:
     """The statements of steps, in order."""
     for n in steps:

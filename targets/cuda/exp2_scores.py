@@ -36,7 +36,7 @@ from autocomp.ir.body import Const, Expr, Map
 from autocomp.ir.types import F32, SHORT_FLOATS
 from autocomp.tile.plan import Box, Fence
 from autocomp.tile.program import Loop, Stmt, Value, walk
-from autocomp.tile.steps import Over, Scheme, Steps, by, loops
+from autocomp.tile.steps import Over, Scheme, Steps, by, loops, restated
 
 if TYPE_CHECKING:
     from autocomp.targets.cuda.warp_specialised import WarpSpecialisedPrinter
@@ -70,7 +70,7 @@ def exp2_scores(steps: Steps, facts: Facts) -> Steps:
     def change(n: Over, loop: Loop) -> Over:
         skew = by(n, Overlapped)
         found = find_exp2_scores(facts, skew, loop) if skew and by(n, RowSums) else None
-        return replace(n, how=tuple(found[0] if x is skew else x for x in n.how) + (found[1],)) if found else n
+        return restated(n, skew, *found) if skew and found else n
 
     return loops(steps, change)
 

@@ -31,7 +31,7 @@ from autocomp.ir.types import SHORT_FLOATS, DType
 from autocomp.tile.layout import Layout
 from autocomp.tile.plan import Box, Fence, Line
 from autocomp.tile.program import Loop, Stmt, Value
-from autocomp.tile.steps import Over, Scheme, Steps, by, loops
+from autocomp.tile.steps import Over, Scheme, Steps, by, loops, restated
 
 if TYPE_CHECKING:
     from autocomp.targets.cuda.warp_specialised import WarpSpecialisedPrinter
@@ -69,7 +69,7 @@ def mma_row_sums(steps: Steps, facts: Facts) -> Steps:
     def change(n: Over, loop: Loop) -> Over:
         skew = by(n, Overlapped)
         found = find_row_sums(facts, skew) if skew and loop.opt("overlap") == "2" else None
-        return replace(n, how=tuple(found[0] if x is skew else x for x in n.how) + (found[1],)) if found else n
+        return restated(n, skew, *found) if skew and found else n
 
     return loops(steps, change)
 
