@@ -145,7 +145,7 @@ def demand_of(k: Kernel) -> Demand:
                 points = folds * prod(extent[n] for n in free[id(e)] if n in extent)
                 units = [SCALAR[fn].unit for fn in element_work(MONOIDS[e.monoid], e.part)]
                 vector, special = vector + points * units.count("vector"), special + points * units.count("special")
-    moved = {a.name: a.type.bytes * share_read(nodes, a.name, a.type.shape, a.type.dtype.bytes, extent, constant("sector"))
+    moved = {a.name: a.type.bytes * share_read(nodes, a.name, a.type.shape, a.type.dtype.bytes, extent, int(constant("sector")))
              for a in k.inputs} | {a.name: float(a.type.bytes) for a in k.outputs}
     read = sum(moved[a.name] for a in k.inputs)
     written = sum(float(a.type.bytes) for a in k.outputs)
