@@ -61,7 +61,7 @@ class BlockModel:
         eff = _matrix_share(s, chip, w.matrix_dtype, self._narrow(s, t), beside) if t.shape else w.matrix_eff
         if form == "contract" and t.shape and not direct and s.roles == "single" and lanes.by_lanes(chip, w.matrix_dtype):
             warps = beside * s.threads / chip.lanes()
-            eff = lanes.share(s, chip, self.d, *t.shape[:2]) * min(1.0, warps / of["lane_warps"])
+            eff = lanes.share(s, chip, self.d, t.rows, t.shape[1]) * min(1.0, warps / of["lane_warps"])
         if form == "online":
             eff = 1.0 if s.roles == "warp_specialise" else of["warp_matrix"]
         team = TEAM_ROWS * (1 if form == "online" and _shares_rows(s, t) else 1 if s.ping_pong else s.workers)

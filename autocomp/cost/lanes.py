@@ -26,7 +26,7 @@ def by_lanes(chip: Chip, dtype: str) -> bool:
 
 def share(s: Schedule, chip: Chip, d: Demand, m: int, n: int) -> float:
     """Share of the rate of multiply-adds that a tile of m x n reaches: of what is issued for a step in depth, multiply-adds; or of the time
-    in which shared memory brings their factors."""
+    in which shared memory brings their factors; less what pads the waves' results."""
     of = chip.numbers
     lanes = chip.lanes()
     waves = max(1, s.threads // lanes)
@@ -43,7 +43,8 @@ def share(s: Schedule, chip: Chip, d: Demand, m: int, n: int) -> float:
     reads_a_clock = max(1, round(chip.memory("shared").bandwidth / (F32 * lanes * chip.cores * chip.clock)))
     issued = sums + reads + of["copy_issues"] * copied / s.threads + of["step_issues"]
     clocks = max(sums / of["fma_rate"], issued / of["issue"], passes / reads_a_clock)
-    return float(sums / of["fma_rate"] / clocks)
+    filled = min(1.0, m * n / (sums * s.threads))
+    return float(filled * sums / of["fma_rate"] / clocks)
 
 
 def _shared_out(m: int, n: int, waves: int, down: int, across: int) -> tuple[int, int]:

@@ -12,6 +12,7 @@ from autocomp.tile.layout import Layout
 from autocomp.tile.program import Buf, Stmt, Tensor, TileProgram
 
 WORD, WIDE = 4, 16  # bytes of a register, and of the widest access
+FEW = 4  # rows that a thread reads at a time at least where it reads them by pieces
 EASILY = 160  # registers of a thread up to which sums and factors are held whole
 HELD = 208  # registers of a thread that sums and a factor read in runs may take: addresses and the other factor need the rest of 255
 
@@ -102,10 +103,12 @@ class Product:
         return next((n for n in (16, 8, 4, 2) if n * size <= WIDE and self._held(n, size, self._rows()) <= HELD and whole(n)), 1)
 
     def _rows(self) -> int:
-        """Rows of the left factor that a thread has side by side, and that its sums follow: it may read so many at a time."""
+        """Rows of the left factor that a thread may read at a time: its piece of results, or a few of its rows, where its sums follow them."""
         part, sums = self.part(True), self.layout.reg
-        several = len(part.reg) > 1 and part.reg[0].stride == 1 and sums[-1].axis == part.reg[-1].axis
-        return part.reg[0].count if several else part.registers
+        if len(part.reg) > 1 and part.reg[0].stride == 1 and sums[-1].axis == part.reg[-1].axis:
+            return part.reg[0].count
+        n = part.registers
+        return next(k for k in range(min(FEW, n), n + 1) if n % k == 0) if len(part.reg) == 1 and sums[-1:] == part.reg else n
 
     def _held(self, run: int, size: int, rows: int) -> int:
         return max(size // WORD, 1) * (self.layout.registers + run * (rows + self.part(False).registers))
