@@ -103,7 +103,7 @@ class Product:
         return next((n for n in (16, 8, 4, 2) if n * size <= WIDE and self._held(n, size, self._rows()) <= HELD and whole(n)), 1)
 
     def _rows(self) -> int:
-        """Rows of the left factor that a thread may read at a time: its piece of results, or a few of its rows, where its sums follow them."""
+        """Rows of the left factor that a thread may read at a time where its sums follow them: those of a piece of results, or a few."""
         part, sums = self.part(True), self.layout.reg
         if len(part.reg) > 1 and part.reg[0].stride == 1 and sums[-1].axis == part.reg[-1].axis:
             return part.reg[0].count
