@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Facts(placed.Facts):
-    """`workers` warpgroups share a tile; blocks of a cluster of `together`, neighbours along `paired`,
-    share a factor; those of `parts` share a tile's depth. `persistent`: blocks stay; `free`: bytes of shared memory beside rings and
-    barriers; `overlaps`: launches do; `narrow`: the graph has what it computes, and its products, in half types."""
+    """`workers` warpgroups share a tile; blocks of a cluster of `together`, neighbours along `paired`, share a factor; those of `parts`
+    share a tile's depth. `persistent`: blocks stay; `free`: bytes of shared memory beside rings and barriers; `narrow`: the graph has
+    what it computes, and its products, in half types."""
 
     placer: TeamPlacer
     queues: tuple[Queue, ...]
@@ -36,7 +36,6 @@ class Facts(placed.Facts):
     stream: StreamK | None
     order: PingPong | None
     free: float
-    overlaps: bool
     narrow: bool
 
     def queue(self, name: str) -> Queue | None:

@@ -14,20 +14,14 @@ role waits for the ones before it in front of what it first reads or writes of t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from autocomp.targets.cuda.facts import Facts
 from autocomp.targets.cuda.warp_specialise import Send
+from autocomp.targets.simt.pdl import AwaitLaunches
 
 from autocomp.tile.program import Stmt
-from autocomp.tile.steps import Act, Over, Scheme, Step, Steps, by
-
-
-@dataclass(frozen=True)
-class AwaitLaunches(Scheme):
-    """What earlier launches wrote is there, and what they read may be overwritten; the next one may start its blocks."""
-
-    says = "await earlier launches, let the next one start"
+from autocomp.tile.steps import Act, Over, Step, Steps, by
 
 
 def pdl(steps: Steps, facts: Facts) -> Steps:

@@ -159,6 +159,8 @@ class RowPrinter(Printer):
         return Streamed(t, places, tuple(outer), tuple(far), run, self.slot_bytes)
 
     # ---- the kernel
+    PASSES = Printer.PASSES[:-1]  # launches are awaited in front of all tiles
+
     def statements(self) -> None:
         self.heading()
         self.meet_launches()

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING
 
 from autocomp.targets.cuda import queues
 from autocomp.targets.cuda.facts import Facts
-from autocomp.targets.cuda.pdl import AwaitLaunches, stays
+from autocomp.targets.cuda.pdl import stays
 from autocomp.targets.cuda.warp_specialise import Send, tile_of_role
+from autocomp.targets.simt.pdl import AwaitLaunches
 
 from autocomp.tile.program import Stmt
 from autocomp.tile.steps import Act, Over, Scheme, Step, Steps, by, sayings

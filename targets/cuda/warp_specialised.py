@@ -37,7 +37,6 @@ from autocomp.targets.cuda.laid import lay_down
 from autocomp.targets.cuda.mma_row_sums import Ones
 from autocomp.targets.cuda.multicast import pair
 from autocomp.targets.cuda.overlapped_loop import print_overlapped
-from autocomp.targets.cuda.pdl import AwaitLaunches
 from autocomp.targets.cuda.prefetch_constants import PrefetchedConstants
 from autocomp.targets.cuda.producer import produce
 from autocomp.targets.cuda.softmax_overlap import Overlapped
@@ -48,6 +47,7 @@ from autocomp.targets.cuda.warp_specialise import tile_of_role
 from autocomp.targets.cuda.wgmma import Flight
 from autocomp.targets.simt.expressions import literal
 from autocomp.targets.simt.facts import scheduled
+from autocomp.targets.simt.pdl import AwaitLaunches
 from autocomp.targets.simt.placed import Placement
 from autocomp.targets.simt.placement import ALIGN
 from autocomp.targets.simt.printer import Printer
@@ -120,8 +120,8 @@ class WarpSpecialisedPrinter(Printer):
     def facts(self) -> Facts:
         """What passes know."""
         free = self.room - -(-self.place.bytes // ALIGN) * ALIGN
-        return Facts(self.p, self.place, self.directives, self.placer, tuple(self.queues), self.workers, self.persistent, self.together,
-                     self.paired, self.parts, self.stream, self.order, free, self.overlaps, self.half and self.narrow)  # fmt: skip
+        return Facts(self.p, self.place, self.directives, self.overlaps, self.placer, tuple(self.queues), self.workers, self.persistent,
+                     self.together, self.paired, self.parts, self.stream, self.order, free, self.half and self.narrow)  # fmt: skip
 
     def schedule(self) -> Steps:
         """The steps of both roles, as the schedule's passes leave them."""

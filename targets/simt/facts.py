@@ -15,11 +15,12 @@ from autocomp.tile.steps import Steps
 
 @dataclass(frozen=True)
 class Facts:
-    """`asked`: the schedule's directives."""
+    """`asked`: the schedule's directives; `overlaps`: a launch may start while the one before it ends."""
 
     p: TileProgram
     place: Placement
     asked: frozenset[str]
+    overlaps: bool
 
 
 F = TypeVar("F", bound=Facts)

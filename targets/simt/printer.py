@@ -31,6 +31,7 @@ from autocomp.targets.simt.expressions import STORED, Scalar, held, literal, onl
 from autocomp.targets.simt.extremes import extremes
 from autocomp.targets.simt.facts import Facts, scheduled
 from autocomp.targets.simt.pairs import load_words, sum_parts
+from autocomp.targets.simt.pdl import AwaitLaunches, pdl
 from autocomp.targets.simt.placed import Placement, Shared, tile_of
 from autocomp.targets.simt.prefetch_behind_reduction import AskFor
 
@@ -115,11 +116,9 @@ class Printer(Coordinates):
         if isinstance(first, Loop) and first.kind == "grid":
             self.grid(first, f"blockIdx.x / {self.place.cluster}" if self.place.cluster > 1 else "blockIdx.x")
             self.declare()
-            self.meet_launches()
             self.run(self.scheduled(first.body))
         else:
             self.declare()
-            self.meet_launches()
             self.run(self.scheduled(self.p.body))
         self.closing()
 
@@ -129,12 +128,13 @@ class Printer(Coordinates):
         prefetch_behind_reduction.prefetch_behind_reduction,
         skip_masks.skip_masks,
         batch_copies,
+        pdl,
     )
 
     def scheduled(self, body: Iterable[Loop | Stmt]) -> Steps:
         """The steps as the schedule's passes leave them; what took effect is noted."""
         program = steps_of(body)
-        self.note([("tile program", program), *scheduled(self.PASSES, program, Facts(self.p, self.place, self.directives))])
+        self.note([("tile program", program), *scheduled(self.PASSES, program, Facts(self.p, self.place, self.directives, self.overlaps))])
         return self.forms[-1][1]
 
     def note(self, forms: list[tuple[str, Steps]]) -> None:
@@ -254,6 +254,8 @@ class Printer(Coordinates):
                 getattr(self, s.op)(s)
             elif ask := by(n, AskFor):
                 prefetch_behind_reduction.ask(self, ask.copy)
+            elif by(n, AwaitLaunches):
+                self.meet_launches()
             for s, pr in self.place.products.items():
                 if pr.parts > 1 and s.dst in begun and any(s is x for x in inside((n,))):
                     sum_parts(self, s, pr)
