@@ -143,7 +143,7 @@ def beyond(program: Any) -> str:
         if dtype and dtype not in DTYPE:
             return dtype
         name = str(n.target).removeprefix("aten.")
-        if isinstance(n.target, torch._ops.OpOverload) and n.target.namespace == "aten" and torch.Tag.core not in n.target.tags \
+        if isinstance(n.target, torch._ops.OpOverload) and torch.Tag.core not in n.target.tags \
                 and name not in KEPT and not n.target.is_view and not name.startswith(("sym_", "_assert")):  # fmt: skip
             return str(n.target)
     return ""

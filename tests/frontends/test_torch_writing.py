@@ -179,3 +179,26 @@ def test_sizes_that_data_gives_are_refused():
     parts = Apply(lambda x, at: torch.tensor_split(x, at))
     with pytest.raises(autocomp.errors.AutocompError, match="read from a tensor"):
         load_torch(parts.eval(), (X, torch.tensor([1, 3])))
+
+
+HOLDS = torch.tensor([True, False, False, True])
+MORE = {
+    "masked_scatter": lambda x, v: x.masked_scatter(x > 0, x.flip(0) * 2),
+    "a mask with a row for each place": lambda x, v: put(x, [HOLDS], x[1:3]),
+    "a mask of rows that sums": lambda x, v: put(x, [HOLDS], x[:2], True),
+    "a mask with a number for each place": lambda x, v: put(v, [torch.tensor([False, True, True, False, True])], v[:3] * 3),
+    "nanmedian": lambda x, v: WITH_NAN.nanmedian(2, keepdim=True),
+    "nanmedian of all": lambda x, v: torch.where(x > 1, torch.nan, x).nanmedian() + v,
+    "angle": lambda x, v: torch.angle(WITH_NAN) + x,
+    "gather of a scalar": lambda x, v: v[0].gather(0, torch.tensor([0, 0])) + x[0, 0, :2],
+    "gather at a scalar": lambda x, v: v.gather(0, torch.tensor(3)) + x[0, 0],
+}
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_masks_that_are_counted(name):
+    graph = load_torch(Apply(MORE[name]).eval(), (X, V))
+    got = list(evaluate(graph, {n.attrs["name"]: x.numpy() for n, x in zip(graph.inputs, (X, V))}, float64=False).values())
+    want = MORE[name](X, V)
+    for g, w in zip(got, want if isinstance(want, tuple) else (want,), strict=True):
+        np.testing.assert_allclose(g, w.numpy(), rtol=1e-5, atol=1e-6)

@@ -44,8 +44,6 @@ def _kth(c: Call, x: Node, k: int, dim: int = -1, keepdim: bool = False) -> tupl
 @row("median", "nanmedian")
 def _median(c: Call, x: Node, dim: Any = None, keepdim: bool = False) -> Any:
     """The lower of two in the middle. median is NaN where an element is, nanmedian counts those that are none."""
-    if c.name == "nanmedian" and x.type.dtype.is_float:
-        raise c.refuse("its place depends on how many elements are NaN", "use median")
     if not x.type.rank:
         return x if dim is None else (x, c.b.const(0, I64))
     if dim is None:
@@ -57,6 +55,9 @@ def _median(c: Call, x: Node, dim: Any = None, keepdim: bool = False) -> Any:
         raise c.refuse(f"has no middle in {x.type}")
     k = (n + 1) // 2
     values, indices = ranked(c, x, axis)
+    if c.name == "nanmedian" and x.type.dtype.is_float:
+        found = _median_of_numbers(c, x, values, indices, axis, keepdim)
+        return found[0] if dim is None else found
     value, index = _at(c, values, axis, k - 1, keepdim), _at(c, indices, axis, k - 1, keepdim)
     if x.type.dtype.is_float:  # NaN is the largest: the last one tells
         last = _at(c, values, axis, n - 1, keepdim)
@@ -64,6 +65,19 @@ def _median(c: Call, x: Node, dim: Any = None, keepdim: bool = False) -> Any:
         odd = c.op("isnan", last)
         value, index = c.op("where", odd, last, value), c.op("where", odd, where, index)
     return value if dim is None else (value, index)
+
+
+def _median_of_numbers(c: Call, x: Node, values: Node, indices: Node, axis: int, keepdim: bool) -> tuple[Node, Node]:
+    """The middle of the first elements in order, which are those that are not NaN; NaN where all are."""
+    number = lambda v: c.b.const(v, I64)
+    count = c.op("reduce_sum", c.cast(c.op("not", c.op("isnan", x)), I64), axes=(axis,), keepdims=True)
+    middle = c.op("floordiv", c.op("max", c.op("sub", count, number(1)), number(0)), number(2))
+    here = c.op("eq", c.op("iota", shape=x.type.shape, axis=axis, dtype=I64.name), middle)
+    pick = lambda v: c.op("reduce_max", c.op("where", here, v, number(-1)), axes=(axis,), keepdims=True)
+    place = pick(indices)
+    value = c.op("gather_elements", x, place, axis=axis)
+    shape = place.type.shape if keepdim else tuple(d for k, d in enumerate(x.type.shape) if k != axis)
+    return c.op("reshape", value, shape=shape), c.op("reshape", place, shape=shape)
 
 
 def _at(c: Call, x: Node, axis: int, k: int, keepdim: bool) -> Node:

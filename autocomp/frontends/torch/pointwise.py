@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import reduce
-from math import log
+from math import log, pi
 from typing import Any
 
 from autocomp.frontends.torch.call import TABLE, Call, Lowering, row
@@ -158,6 +158,15 @@ def _sign(c: Call, x: Node) -> Node:
     """Of NaN 0, as torch has it."""
     y = c.op("sign", x)
     return c.op("where", c.op("isnan", x), c.b.const(0, x.type.dtype), y) if x.type.dtype.is_float else y
+
+
+@row("angle")
+def _angle(c: Call, x: Node) -> Node:
+    """Of real numbers: pi of negative ones, else 0; NaN stays. Raises UnsupportedOp on others."""
+    assert c.out is not None
+    y, number = c.cast(x, c.out.dtype), lambda v: c.b.const(v, c.out.dtype)
+    angle = c.op("where", c.op("lt", y, number(0)), number(pi), number(0))
+    return c.op("where", c.op("isnan", y), y, angle)
 
 
 @row("gelu")

@@ -311,6 +311,14 @@ def _index_select(c: Call, x: Node, dim: int, index: Node) -> Node:
 
 @row("gather")
 def _gather(c: Call, x: Node, dim: int, index: Node, **_: Any) -> Node:
+    if 0 in index.type.shape:
+        assert c.out is not None
+        return c.op("broadcast", c.b.const(0, x.type.dtype), shape=c.out.shape)
+    if not x.type.rank:  # its one element, as often as there are indices of it
+        return c.shaped(x)
+    if not index.type.rank:
+        index = c.op("reshape", index, shape=(1,) * x.type.rank)
+        return c.op("reshape", c.op("gather_elements", x, index, axis=axis_of(x, dim)), shape=())
     return c.op("gather_elements", x, index, axis=axis_of(x, dim))
 
 

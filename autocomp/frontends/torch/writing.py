@@ -98,6 +98,8 @@ def _tuples(c: Call, given: dict[int, Node], places: tuple[Dim, ...]) -> Node:
 
 def _masked(c: Call, x: Node, given: dict[int, Node], values: Node, accumulate: bool) -> Node:
     (axis, mask), *others = given.items()
+    if values.type.elements != 1 and not others and not axis:
+        return _in_turn(c, x, mask, values, accumulate)
     if others or values.type.elements != 1:
         raise c.refuse("a mask as an index with a value for each place: how many there are depends on data", "use torch.where")
     rank = x.type.rank
@@ -105,6 +107,29 @@ def _masked(c: Call, x: Node, given: dict[int, Node], values: Node, accumulate: 
     value = c.op("reshape", values, shape=())
     new = c.op("add", x, value) if accumulate else c.op("broadcast", value, shape=x.type.shape)
     return c.op("where", c.op("broadcast", c.op("reshape", mask, shape=shape), shape=x.type.shape), new, x)
+
+
+@row("masked_scatter")
+def _masked_scatter(c: Call, x: Node, mask: Node, source: Node) -> Node:
+    assert c.out is not None
+    flat = c.op("reshape", c.cast(source, x.type.dtype), shape=(source.type.elements,))
+    return _in_turn(c, c.shaped(x), c.op("broadcast", mask, shape=c.out.shape), flat)
+
+
+def _in_turn(c: Call, x: Node, mask: Node, source: Node, accumulate: bool = False) -> Node:
+    """x, where a mask of its first dimensions holds with the rows of `source` one after the other: how often it held before says which."""
+    if not x.type.is_static or not source.type.is_static:
+        raise c.refuse(f"counts the places of a mask of {x.type}", "fix the dimensions")
+    rest, n = x.type.shape[mask.type.rank :], mask.type.elements
+    many = int(source.type.shape[0]) if source.type.rank > len(rest) else 1  # type: ignore[arg-type]
+    if not x.type.elements or not many:
+        return x
+    held = c.op("cumsum", c.cast(c.op("reshape", mask, shape=(n,)), I64), axis=0)
+    number = lambda v: c.b.const(v, I64)
+    at = c.op("min", c.op("max", c.op("sub", held, number(1)), number(0)), number(many - 1))
+    new = c.op("reshape", c.op("gather", c.op("broadcast", source, shape=(many, *rest)), at, axis=0), shape=x.type.shape)
+    lies = c.op("reshape", mask, shape=(*mask.type.shape, *[1] * len(rest)))
+    return c.op("where", c.op("broadcast", lies, shape=x.type.shape), c.op("add", x, new) if accumulate else new, x)
 
 
 @row("index_copy", "index_add", "index_fill")
@@ -266,12 +291,12 @@ def _diagonal_scatter(c: Call, x: Node, source: Node, offset: int = 0, dim1: int
 
 
 # ---- what has no meaning here
-DATA = ("masked_scatter", "masked_select", "nonzero", "nonzero_static", "unique", "_unique2", "unique_consecutive", "unique_dim",
+DATA = ("masked_select", "nonzero", "nonzero_static", "unique", "_unique2", "unique_consecutive", "unique_dim",
         "repeat_interleave", "bincount")  # fmt: skip
 RANDOM = ("bernoulli", "multinomial", "normal", "normal_functional", "rand", "rand_like", "randn", "randn_like", "randint", "randint_like",
           "randperm", "uniform", "exponential", "cauchy", "geometric", "log_normal", "poisson", "rrelu_with_noise",
           "rrelu_with_noise_functional")  # fmt: skip
-COMPLEX = ("_fft_c2c", "_fft_c2r", "_fft_r2c", "complex", "polar", "view_as_complex", "view_as_real", "real", "imag", "angle", "_conj")
+COMPLEX = ("_fft_c2c", "_fft_c2r", "_fft_r2c", "complex", "polar", "view_as_complex", "view_as_real", "real", "imag", "_conj")
 
 
 @row(*DATA)
