@@ -163,6 +163,7 @@ AC_BROADCAST(Div)
 AC_BROADCAST(Max)
 AC_BROADCAST(Min)
 
+__aicore__ inline uint32_t ac_248(uint32_t rows) { return rows < 248 ? rows : 248; }  // repeats that one instruction takes, in whole blocks
 // One value a row, from the first lane of every block: dense first, then spread over the block. rows: a multiple of 8.
 AC_FN ac_compact(const ac_f32 &d, const ac_f32 &v, uint32_t rows) {
   for (uint32_t r = 0; r < rows; r += 248) WholeReduceSum(d[r], v[r * 8], 1, rows - r < 248 ? rows - r : 248, 1, 1, 1);
@@ -188,10 +189,36 @@ AC_FN ac_steps(const ac_f32 &d, float first, float step, uint32_t n) {
   Adds(d, d, first, n);
 }
 
-// Folds the first `lanes` elements of each row; t: one element a row; w: the instruction's work space. slots: rows rounded up to 8.
-#define AC_ROWS(name, Op)                                                                                                           \
+// Folds the first `mask` lanes of one repeat a row, `pitch` elements apart, to elements of d that are `apart`.
+AC_FN ac_whole_sum(const ac_f32 &d, const ac_f32 &x, uint32_t mask, uint32_t rows, uint32_t apart, uint32_t pitch) {
+  for (uint32_t r = 0; r < rows; r += 248) WholeReduceSum(d[r * apart], x[r * pitch], mask, ac_248(rows - r), apart, 1, pitch / 8);
+}
+#define AC_WHOLE(name, Op)                                                                                               \
+  AC_FN name(const ac_f32 &d, const ac_f32 &x, uint32_t mask, uint32_t rows, uint32_t apart, uint32_t pitch) {          \
+    for (uint32_t r = 0; r < rows; r += 248)                                                                             \
+      Op(d[r * apart], x[r * pitch], mask, ac_248(rows - r), apart, 1, pitch / 8, ReduceOrder::ORDER_ONLY_VALUE);        \
+  }
+AC_WHOLE(ac_whole_max, WholeReduceMax)
+AC_WHOLE(ac_whole_min, WholeReduceMin)
+
+// Folds the first `lanes` elements of each row; t: one element a row; w: the instruction's work space. slots: rows rounded up to 8. Rows of
+// up to eight repeats are folded by one instruction a repeat for all of them, and one more for what these leave in a row's block; longer
+// ones one after another, by an instruction that ends on the scalar unit.
+#define AC_ROWS(name, Op, Whole)                                                                                                    \
   AC_FN name(const ac_f32 &d, const ac_f32 &x, const ac_f32 &t, const ac_f32 &w, uint32_t rows, uint32_t slots, uint32_t lanes,    \
              uint32_t pitch) {                                                                                                      \
+    if (lanes <= 512) {                                                                                                             \
+      Duplicate(t, 0.0f, slots);                                                                                                    \
+      AC_V;                                                                                                                         \
+      for (uint32_t c = 0; lanes > 64 && c < lanes; c += 64) {                                                                      \
+        Whole(d[c / 64], x[c], lanes - c < 64 ? lanes - c : 64, rows, 8, pitch);                                                    \
+        AC_V;                                                                                                                       \
+      }                                                                                                                             \
+      Whole(t, lanes > 64 ? d : x, lanes > 64 ? (lanes + 63) / 64 : lanes, rows, 1, lanes > 64 ? 8 : pitch);                        \
+      AC_V;                                                                                                                         \
+      ac_widen(d, t, slots);                                                                                                        \
+      return;                                                                                                                       \
+    }                                                                                                                               \
     Duplicate(d, 0.0f, slots * 8);                                                                                                  \
     AC_V;                                                                                                                           \
     for (uint32_t r = 0; r < rows; ++r) {                                                                                           \
@@ -200,9 +227,9 @@ AC_FN ac_steps(const ac_f32 &d, float first, float step, uint32_t n) {
     }                                                                                                                               \
     ac_spread(d, t, slots);                                                                                                         \
   }
-AC_ROWS(ac_row_sum, ReduceSum)
-AC_ROWS(ac_row_max, ReduceMax)
-AC_ROWS(ac_row_min, ReduceMin)
+AC_ROWS(ac_row_sum, ReduceSum, ac_whole_sum)
+AC_ROWS(ac_row_max, ReduceMax, ac_whole_max)
+AC_ROWS(ac_row_min, ReduceMin, ac_whole_min)
 
 // Folds the rows of a tile into one.
 #define AC_FOLD(Op)                                                                      \

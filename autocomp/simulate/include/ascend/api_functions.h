@@ -327,6 +327,32 @@ inline void WholeReduceSum(const LocalTensor<T> &dst, const LocalTensor<T> &src,
   model::WholeReduceSum(dst, src, int32_t(mask), int32_t(repeatTime), int32_t(dstRepStride), int32_t(srcBlkStride), int32_t(srcRepStride));
 }
 template <typename T>
+inline void WholeReduceMax(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t mask, int64_t repeatTime, int64_t dstRepStride, int64_t srcBlkStride, int64_t srcRepStride, ReduceOrder order) {
+  static_assert(model::one_of<T, half, float>, "WholeReduceMax has no form for elements of this type");
+  model::called = "WholeReduceMax";
+  model::aligned("WholeReduceMax", "dst", dst.at, 4);
+  model::aligned("WholeReduceMax", "src", src.at, 32);
+  model::within("WholeReduceMax", "mask", mask, 1, 256 / sizeof(T));
+  model::within("WholeReduceMax", "repeatTime", repeatTime, 0, 255);
+  model::within("WholeReduceMax", "dstRepStride", dstRepStride, 0, 65535);
+  model::within("WholeReduceMax", "srcBlkStride", srcBlkStride, 0, 65535);
+  model::within("WholeReduceMax", "srcRepStride", srcRepStride, 0, 65535);
+  model::WholeReduceMax(dst, src, int32_t(mask), int32_t(repeatTime), int32_t(dstRepStride), int32_t(srcBlkStride), int32_t(srcRepStride), order);
+}
+template <typename T>
+inline void WholeReduceMin(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t mask, int64_t repeatTime, int64_t dstRepStride, int64_t srcBlkStride, int64_t srcRepStride, ReduceOrder order) {
+  static_assert(model::one_of<T, half, float>, "WholeReduceMin has no form for elements of this type");
+  model::called = "WholeReduceMin";
+  model::aligned("WholeReduceMin", "dst", dst.at, 4);
+  model::aligned("WholeReduceMin", "src", src.at, 32);
+  model::within("WholeReduceMin", "mask", mask, 1, 256 / sizeof(T));
+  model::within("WholeReduceMin", "repeatTime", repeatTime, 0, 255);
+  model::within("WholeReduceMin", "dstRepStride", dstRepStride, 0, 65535);
+  model::within("WholeReduceMin", "srcBlkStride", srcBlkStride, 0, 65535);
+  model::within("WholeReduceMin", "srcRepStride", srcRepStride, 0, 65535);
+  model::WholeReduceMin(dst, src, int32_t(mask), int32_t(repeatTime), int32_t(dstRepStride), int32_t(srcBlkStride), int32_t(srcRepStride), order);
+}
+template <typename T>
 inline void Brcb(const LocalTensor<T> &dst, const LocalTensor<T> &src0, int64_t repeatTime, const BrcbRepeatParams &repeatParams) {
   static_assert(model::one_of<T, half, bfloat16_t, float, int16_t, uint16_t, int32_t, uint32_t>, "Brcb has no form for elements of this type");
   model::called = "Brcb";

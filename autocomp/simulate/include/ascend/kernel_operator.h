@@ -542,18 +542,31 @@ void fold(const LocalTensor<float> &d, const LocalTensor<float> &x, const LocalT
 FOLD(ReduceSum, 1, a + b)
 FOLD(ReduceMax, 2, std::isnan(a) || a > b ? a : b)
 FOLD(ReduceMin, 2, std::isnan(a) || a < b ? a : b)
-inline void WholeReduceSum(const LocalTensor<float> &d, const LocalTensor<float> &s, int32_t mask, int32_t repeat, int32_t dstRep, int32_t srcBlk, int32_t srcRep) {
-  if (srcBlk != 1) model::tell("blocks apart in WholeReduceSum, which the model has not");
+// One value of each repeat. dstRep: elements.
+template <typename F>
+void whole_reduce(const LocalTensor<float> &d, const LocalTensor<float> &s, int32_t mask, int32_t repeat, int32_t dstRep, int32_t srcBlk, int32_t srcRep, F f) {
+  if (srcBlk != 1) model::tell("blocks apart in a reduction of repeats, which the model has not");
   model::start(PIPE_V);
   in(PIPE_V, s, (repeat - 1) * srcRep * 8 + mask);
-  out(PIPE_V, d, (repeat - 1) * dstRep + 1);
+  out(PIPE_V, d, (repeat - 1) * dstRep + 1, 4);
   if (Event *e = at_work(PIPE_V)) e->amount = repeat;
   for (int32_t r = 0; r < repeat; ++r) {
-    float v = 0;
-    for (int32_t i = 0; i < mask; ++i) v += s.at[r * srcRep * 8 + i];
+    float v = s.at[r * srcRep * 8];
+    for (int32_t i = 1; i < mask; ++i) v = f(v, s.at[r * srcRep * 8 + i]);
     d.at[r * dstRep] = v;
   }
 }
+inline void WholeReduceSum(const LocalTensor<float> &d, const LocalTensor<float> &s, int32_t mask, int32_t repeat, int32_t dstRep, int32_t srcBlk, int32_t srcRep) {
+  whole_reduce(d, s, mask, repeat, dstRep, srcBlk, srcRep, [](float a, float b) { return a + b; });
+}
+#define WHOLE(N, E)                                                                                                                               \
+  inline void N(const LocalTensor<float> &d, const LocalTensor<float> &s, int32_t mask, int32_t repeat, int32_t dstRep, int32_t srcBlk,         \
+                int32_t srcRep, ReduceOrder order) {                                                                                            \
+    if (order != ReduceOrder::ORDER_ONLY_VALUE) model::tell("indices of a reduction of repeats, which the model has not");                      \
+    whole_reduce(d, s, mask, repeat, dstRep, srcBlk, srcRep, [](float a, float b) { return E; });                                               \
+  }
+WHOLE(WholeReduceMax, std::isnan(a) || a > b ? a : b)
+WHOLE(WholeReduceMin, std::isnan(a) || a < b ? a : b)
 inline void Brcb(const LocalTensor<float> &d, const LocalTensor<float> &s, uint8_t repeat, const BrcbRepeatParams &p) {
   model::start(PIPE_V);
   in(PIPE_V, s, repeat * 8);
