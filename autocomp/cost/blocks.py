@@ -98,7 +98,7 @@ class BlockModel:
             terms["l2"] = 0.0
         elif form == "reduce":
             start += reductions.meetings(s, chip, self.d, t)
-            start += reductions.alone(s, chip, self.d, t, dict(cost.parts))
+            start += reductions.alone(s, chip, self.d, t, dict(cost.parts)) + reductions.carried(s, chip, self.d, t)
         elif t.shape:
             start += _behind(s, chip, t, waves)
             start += of["ping_pong_gap"] * max(0.0, near - of["ping_pong_pace"] * max(terms.values())) if s.ping_pong else 0.0

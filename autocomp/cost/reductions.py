@@ -44,7 +44,16 @@ def waiting(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
     under_way = blocks * s.threads * min(of["under_way"], most * unrolled) * min(chip.cores, t.tiles)
     passes = 1 if d.carries else len(d.roles.depths) + bool(d.roles.cols)
     chain = -(-t.tiles // (chip.cores * room)) * passes * t.chunks / unrolled * chip.latency  # a block's chunks one after another
-    return max(chain, d.work.read * chip.latency / under_way)
+    return max(chain, d.work.read * chip.latency / under_way, d.work.read / (min(chip.cores, t.tiles) * of["core_draws"]))
+
+
+def carried(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
+    """Seconds in which a block of a scan waits for a chunk, whose loads begin when what came before it is known and stored: 69 us by chunks
+    of 256, 48 in one piece, 24922 rows of 642 f32; benchmarks/cost_rank.py, H100, 2026-11-25."""
+    if not d.carries or t.chunks == 1:
+        return 0.0
+    room = max(1, int(chip.limits["threads"] * 2 // s.threads))
+    return -(-t.tiles // (chip.cores * room)) * t.chunks * chip.latency
 
 
 def _resident(s: Schedule, chip: Chip, d: Demand, t: Tile) -> int:

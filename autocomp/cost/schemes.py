@@ -1,7 +1,7 @@
 """What a tile of blocks with roles takes longer without each directive of its schedule (`ir.directives`): equations over the chip's clocks.
 
     mma_zero_init         zeros into a thread's accumulators, an instruction each
-    tma_store             threads store runs of 16 bytes, half a sector each
+    tma_store             threads store runs of 16 bytes, each a line of its own in a core's clock, beside nothing
     interleave_epilogue   maps wait while the tile's bytes leave; third_epilogue_stage: half of them, where blocks stay
     load_c                an operand as large as the tile comes behind the products; prefetch_epilogue: its latency
     unroll_ring           a slot's address and its parity in each turn
@@ -26,19 +26,21 @@ def depth_left(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
 
 def lost(s: Schedule, chip: Chip, d: Demand, t: Tile, waves: float) -> float:
     """Seconds that the tiles of a core, `waves` one behind the other, take longer for directives that their schedule does not have; where
-    warpgroups take turns, the last one alone."""
+    warpgroups take turns, the last one alone but for what threads store."""
     of, has, results = chip.numbers, s.directives, t.rows * t.columns
-    leave = results * max((p.element for p in d.pieces), default=2) * chip.cores / chip.memory("l2").bandwidth
-    seconds = 0.0 if "mma_zero_init" in has else results / (chip.lanes() * of["issue"] * chip.clock)
-    product = d.roles.form == "contract"
-    if not {"tma_store", *(["interleave_epilogue"] if product else [])} <= {*has}:  # of two half sectors one passes beside the maps
+    product, out = d.roles.form == "contract", max((p.element for p in d.pieces), default=2)
+    leave = results * out * chip.cores / chip.memory("l2").bandwidth
+    always, seconds = 0.0, 0.0 if "mma_zero_init" in has else results / (chip.lanes() * of["issue"] * chip.clock)
+    if "tma_store" not in has or (product and t.columns % of["box_columns"]):  # no boxes: threads store, whatever is asked
+        always = results * out / of["copy_bytes"] / chip.clock
+    elif product and "interleave_epilogue" not in has:
         seconds += leave
     elif product and s.persistent and "third_epilogue_stage" not in has:
         seconds += leave / 2
     if product and _operand_beside(d):
         seconds += 0.0 if {"load_c", "load_c_halves"} & {*has} else leave
         seconds += 0.0 if {"load_c", "load_c_halves", "prefetch_epilogue"} & {*has} else chip.latency
-    return seconds * (1.0 if s.ping_pong else waves)
+    return waves * always + seconds * (1.0 if s.ping_pong else waves)
 
 
 def of_a_turn(s: Schedule, chip: Chip) -> float:
