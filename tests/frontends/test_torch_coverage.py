@@ -13,7 +13,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed (pip install 'autocomp[torch]')")
 
 from benchmarks.apart import Worker  # noqa: E402
-from benchmarks.torch_coverage import difference, judging, spread  # noqa: E402
+from benchmarks.torch_coverage import _same_order, difference, judging, spread  # noqa: E402
 
 RIGHT = {  # operator, dtype -> how many of at most three samples are right at least
     ("index_add", "f32"): 3, ("scatter_reduce.amax", "i64"): 3,
@@ -52,3 +52,8 @@ def test_a_wrong_result_is_noticed():
 
 def test_samples_are_spread():
     assert spread(3, 5) == [0, 1, 2] and spread(100, 3) == [0, 50, 99] and spread(100, 1) == [0]
+
+
+def test_an_index_of_one_of_equal_elements():
+    x = np.array([[3, 1, 3], [2, 5, 2]])
+    assert _same_order(x, np.array([0, 2]), np.array([2, 0])) and not _same_order(x, np.array([1, 2]), np.array([2, 0]))

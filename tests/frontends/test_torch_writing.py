@@ -190,6 +190,7 @@ MORE = {
     "nanmedian": lambda x, v: WITH_NAN.nanmedian(2, keepdim=True),
     "nanmedian of all": lambda x, v: torch.where(x > 1, torch.nan, x).nanmedian() + v,
     "angle": lambda x, v: torch.angle(WITH_NAN) + x,
+    "sign of truth": lambda x, v: torch.sign(x > 0),
     "gather of a scalar": lambda x, v: v[0].gather(0, torch.tensor([0, 0])) + x[0, 0, :2],
     "gather at a scalar": lambda x, v: v.gather(0, torch.tensor(3)) + x[0, 0],
 }

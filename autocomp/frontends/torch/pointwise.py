@@ -155,7 +155,9 @@ TABLE["reciprocal"] = lambda c, x: c.op("div", c.b.const(1, c.out.dtype), c.cast
 
 @row("sign", "sgn")
 def _sign(c: Call, x: Node) -> Node:
-    """Of NaN 0, as torch has it."""
+    """Of NaN 0, as torch has it; truth values are their own."""
+    if x.type.dtype == BOOL:
+        return x
     y = c.op("sign", x)
     return c.op("where", c.op("isnan", x), c.b.const(0, x.type.dtype), y) if x.type.dtype.is_float else y
 
