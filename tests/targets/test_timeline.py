@@ -93,6 +93,8 @@ def test_a_program_has_a_picture_of_every_kernel():
     product = pictures["matmul"]
     assert product.lanes == ("core MTE2", "core MTE1", "core M", "core FIX")
     assert {(lane, cause) for lane, cause, _ in product.stalls} >= {("core MTE1", "MTE2 (DataCopy)"), ("core FIX", "M (Mmad)")}
+    (rows,) = (p for name, p in pictures.items() if name != "matmul")
+    assert rows.lanes == ("core MTE2", "core V", "core MTE3")  # short rows are folded without the scalar unit
     for p in pictures.values():
         for lane in p.lanes:  # a pipe does one thing after another
             mine = sorted((b.start, b.end) for b in p.bars if b.lane == lane)
