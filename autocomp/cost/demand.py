@@ -163,7 +163,7 @@ def demand_of(k: Kernel) -> Demand:
     operands = tuple(_operand(k, a, nodes, roles, moved[a.name]) for a in k.inputs)
     rows = [dim_hint(a.type.shape[-1]) * o.element for a, o in zip(k.inputs, operands) if o.factor and a.type.rank > 1]
     return Demand(roles, w, operands, extent, tuple(a.name for a in k.axes), (narrow_copies(k, 1, 0), narrow_copies(k, 0, 1)),
-                  _pieces(k, nodes, moved), any(b % constant("sector") for b in rows), tuple(products), vector - spared,
+                  _pieces(k, nodes, moved, roles), any(b % constant("sector") for b in rows), tuple(products), vector - spared,
                   _ends(nodes, roles), _held(nodes, roles, extent))  # fmt: skip
 
 
@@ -197,7 +197,7 @@ def _operand(k: Kernel, a: Arg, nodes: Sequence[Expr], roles: Roles, moved: floa
             index = tuple(i.substitute(sizes) for i in e.index) if sizes else e.index
             views.pop(index, None)  # the last load stands last
             views[index] = tuple(n for i in index for n in i.names())
-            runs.append(_neighbours(index[-1], frozenset(x.name for x in k.axes)))
+            runs.append(_side_by_side(index[-1], frozenset(x.name for x in k.axes), roles))
             guarded = guarded or bool(e.guard)
     reduced = [{x.name for x in e.axes} for e in nodes if _multiplies(e, roles) and _reads(e, a.name)]
     summed = set().union(*reduced) if reduced else set()
@@ -214,12 +214,21 @@ def _neighbours(last: Aff, outputs: frozenset[str]) -> tuple[str, ...] | None:
     return tuple(n for n in sorted(last.names(), key=lambda n: (n in outputs, n)) if last.coef(n) == 1) if last.names() else None
 
 
-def _pieces(k: Kernel, nodes: Sequence[Expr], moved: Mapping[str, float]) -> tuple[Piece, ...]:
+def _side_by_side(last: Aff, outputs: frozenset[str], roles: Roles) -> tuple[str, ...] | None:
+    """The same of a reduction with the axes along which windows that touch each other slide: elements lie side by side over all of them."""
+    near = _neighbours(last, outputs)
+    if not near or roles.form != "reduce":
+        return near
+    wide = max((dim_hint(a.extent) for axes in roles.depths for a in axes if a.name in near), default=0)
+    return (*near, *(a.name for a in (*roles.rows, *roles.cols) if 1 < last.coef(a.name) <= wide))
+
+
+def _pieces(k: Kernel, nodes: Sequence[Expr], moved: Mapping[str, float], roles: Roles) -> tuple[Piece, ...]:
     index = {e.tensor: e.index for e in nodes if isinstance(e, Load) and e.index}
     index |= {st.tensor: st.index for st in k.stores if st.index}
     outputs = frozenset(x.name for x in k.axes)
-    return tuple(Piece(moved[a.name], a.type.dtype.bytes, _neighbours(index[a.name][-1], outputs))
-                 for a in (*k.inputs, *k.outputs) if a.name in index)  # fmt: skip
+    near = {n: _side_by_side(i[-1], outputs, roles) for n, i in index.items()}
+    return tuple(Piece(moved[a.name], a.type.dtype.bytes, near[a.name]) for a in (*k.inputs, *k.outputs) if a.name in index)
 
 
 def _multiplies(e: Expr, roles: Roles) -> TypeGuard[Contract | Reduce]:

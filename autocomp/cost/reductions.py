@@ -8,6 +8,8 @@ from math import prod
 from autocomp.cost.chip import F32, Chip
 from autocomp.cost.copies import WIDEST
 from autocomp.cost.demand import Demand
+from autocomp.cost.derived import constant
+from autocomp.cost.roles import power_of_two
 from autocomp.cost.tiles import Tile
 from autocomp.ir.schedule import Schedule
 
@@ -28,7 +30,7 @@ def waiting(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
     room = max(1, int(chip.limits["threads"] * 2 // s.threads))
     if t.chunks == 1:
         kept = d.size("rows", dict(s.tile)) * min((a.element for a in d.operands), default=F32)
-        shared = kept < of["row_bytes_kept"] * s.threads
+        shared = kept < of["row_bytes_kept"] * s.threads and not _own(s, d)
         folds, room = len(d.roles.depths), min(room, _resident(s, chip, d, t))
         meeting = folds * _apart(d, dict(s.tile)) * of["exchange_apart_clocks"] / chip.clock * s.threads / chip.lanes() if shared else 0.0
         starts = t.tiles / chip.cores * of["starts"]
@@ -54,6 +56,16 @@ def carried(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
         return 0.0
     room = max(1, int(chip.limits["threads"] * 2 // s.threads))
     return -(-t.tiles // (chip.cores * room)) * t.chunks * chip.latency
+
+
+def _own(s: Schedule, d: Demand) -> bool:
+    """Whether threads fold results of their own, one access each at least, in whose tensors neighbours belong to different results."""
+    rows = {a.name for a in d.roles.rows}
+    apart = all(rows & set(run) for a in d.operands for run in a.runs if run)
+    widest = WIDEST / min((a.element for a in d.operands), default=F32)
+    tile = dict(s.tile)
+    places = prod(power_of_two(min(tile.get(a.name, d.extent[a.name]), d.extent[a.name])) for a in d.roles.rows)
+    return apart and not d.roles.cols and places >= constant("employed") * s.threads * widest
 
 
 def _resident(s: Schedule, chip: Chip, d: Demand, t: Tile) -> int:

@@ -175,14 +175,21 @@ def power_of_two(n: int) -> int:
     return 1 << max(0, n - 1).bit_length()
 
 
-def spread(axes: tuple[Axis, ...], size: int, padded: bool = False) -> dict[str, int]:
+def spread(axes: tuple[Axis, ...], size: int, padded: bool = False, windows: bool = False) -> dict[str, int]:
     """A tile of about `size` elements over several axes: inner axes whole first, then part of one, the outer ones by 1.
 
     padded: an axis takes the place of the next power of two (14 columns that of 16, so 128 elements are 8 lines of them).
+    windows: a part of an axis is a power of two, as threads share it out.
     """
     tile: dict[str, int] = {}
     for a in reversed(axes):
         e = max(1, _largest(a.extent))
-        tile[a.name] = min(size, e)
+        part = min(size, e)
+        tile[a.name] = 1 << (part.bit_length() - 1) if windows and 1 < part < e else part
         size = max(1, size // (power_of_two(e) if padded else e))
     return tile
+
+
+def spread_role(roles: Roles, role: str, axes: tuple[Axis, ...], size: int) -> dict[str, int]:
+    """The size of a role's tile over some of its axes."""
+    return spread(axes, size, roles.padded and role != "taps", roles.form == "reduce" and role == "rows")

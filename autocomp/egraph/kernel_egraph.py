@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from autocomp.budget import LATE
-from autocomp.cost.roles import Roles, spread
+from autocomp.cost.roles import Roles, spread_role
 from autocomp.deadline import current
 from autocomp.egraph.directives import Directives
 from autocomp.egraph.engine import execute
@@ -88,7 +88,7 @@ class _Kernel:
         roles = self.asked.roles
         tile: dict[str, int] = {}
         for axes in axes_of(roles, TILES[role]) if size else ():
-            tile |= {n: t for n, t in spread(axes, size, roles.padded and TILES[role] != "taps").items()}
+            tile |= spread_role(roles, TILES[role], axes, size)
         extent = {a.name: a.extent for axes in axes_of(roles, TILES[role]) for a in axes}
         cut = {a: t for a, t in tile.items() if not isinstance(extent[a], int) or t < dim_hint(extent[a])}
         mask = sum(1 << self.axes[a] for a in cut)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
-from autocomp.cost.roles import Roles, spread
+from autocomp.cost.roles import Roles, spread_role
 from autocomp.egraph.directives import Directives
 from autocomp.egraph.kernel_terms import LIMIT, Condition, Number, Unstated, condition, is_legal, number
 from autocomp.egraph.room import is_room, needs
@@ -137,7 +137,7 @@ class Decoder:
         if (name, size) not in self._roles:
             tile: dict[str, int] = {}
             for axes in axes_of(self.roles, name):
-                tile |= spread(axes, size, self.roles.padded and name != "taps")
+                tile |= spread_role(self.roles, name, axes, size)
             self._roles[name, size] = tile
         return self._roles[name, size]
 

@@ -12,6 +12,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from autocomp.cost.derived import constant
+
+EMPLOYED = constant("employed")  # of the workers, by results of their own: then no result is shared
+
 
 @dataclass(frozen=True)
 class Digit:
@@ -130,7 +134,7 @@ def free_layout(sizes: Mapping[str, int], inner: str, vector: int, lanes: int, w
 
     sizes   tile size of each axis, outermost first (powers of two except for `inner`, which is padded)
     whole   axes that are reduced: waves go to the other axes first, so that a reduction stays inside a wave where it can, and lanes
-            too where the others employ every worker, so that it stays inside a thread
+            too where the others employ most workers, so that it stays inside a thread
     front   axes whose elements lie next to each other in the memory of some value: first among a worker's elements
     runs    axes along which a worker's elements are neighbours
     last    axes that workers share out when nothing else is left
@@ -158,7 +162,8 @@ def free_layout(sizes: Mapping[str, int], inner: str, vector: int, lanes: int, w
 
     kept, gone = [a for a in order if a not in whole and a not in last], [a for a in order if a in whole]
     gone += [a for a in order if a in last]
-    alone = inner not in whole and prod(-(-left[a] // done[a]) for a in kept) >= lanes * waves
+    rooms = {a: -(-left[a] // done[a]) for a in kept}
+    alone = inner not in whole and prod(_power(2 * n - 1 if a == inner else n) for a, n in rooms.items()) >= EMPLOYED * lanes * waves
     lane = take([*kept, *gone] if alone else order, lanes)
     wave = take([*kept, *gone], waves)
     for a in order:

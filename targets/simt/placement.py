@@ -319,6 +319,8 @@ class Placer:
         view = self.view_of(buf.name)
         near = contiguous_axis(view) if view is not None and buf.name not in self.out.plain else ""
         first = next((d.axis for d in (*(d for d in layout.reg[:1] if d.axis not in self.scanned), *layout.lane) if d.axis), "")
+        if view is not None and layout.lane and layout.lane[0] == Digit(self.slid_along(view), 1, layout.lane[0].count):
+            return  # windows of neighbouring threads are neighbours
         if view is None or not near or near == first or near not in buf.axes or first not in buf.axes or view.fill:
             return
         grain = VECTOR_BYTES // buf.dtype.bytes
@@ -334,6 +336,12 @@ class Placer:
         self.out.staged[buf.name] = Shared(buf, outer, ((near, across),), rows, across, True, vector, at, view,
                                            1 if rows % apart else apart)  # fmt: skip
 
+    def slid_along(self, t: Tensor) -> str:
+        """The axis of results along which the windows that a view reads slide in memory's innermost dimension, "" where none do."""
+        last = [x for x in t.axes if t.index and t.index[-1].coef(x) and self.size(x) > 1]
+        kept = [x for x in last if x not in self.reduced]
+        return kept[0] if len(kept) == 1 and len(kept) < len(last) else ""
+
     def free(self, buf: Buf) -> Layout:
         sizes = {x: self.size(x) for x in buf.axes}
         if not sizes:
@@ -342,12 +350,14 @@ class Placer:
         moved = lambda t: prod(sizes[x] for x in t.axes if x in sizes) * t.dtype.bytes
         votes: dict[str, int] = {}
         for t in views:
-            if (a := contiguous_axis(t)) in sizes:
+            if (a := self.slid_along(t) or contiguous_axis(t)) in sizes:
                 votes[a] = votes.get(a, 0) + moved(t)
         inner = max(votes, key=lambda x: votes[x]) if votes else buf.axes[-1]
         along = [t for t in views if contiguous_axis(t) == inner]
         vector = max((vector_width(t, inner, VECTOR_BYTES // t.dtype.bytes, self.p.extent(inner)) for t in along), default=1)
         runs = self.scanned & sizes.keys() - {inner}
+        if any(self.slid_along(t) == inner for t in views):  # each element of a window is a load of its own: neighbours in other threads
+            vector = 1
         if inner in self.scanned:  # neighbours in one thread are added without an exchange
             vector = max(vector, VECTOR_BYTES // max(4, buf.dtype.bytes))
         elif runs:  # a thread goes down few columns, so that few sums are exchanged

@@ -121,7 +121,7 @@ def test_prices_scale_with_the_chip():
             now, then = time(work, H200), time(work, fast)
             assert 4 * then.seconds == pytest.approx(now.seconds, rel=1e-9) and then.bound == now.bound
             seen += 1
-    assert seen > 8
+    assert seen >= 8
 
 
 def test_every_shipped_gpu_prices_by_the_same_formulas():
