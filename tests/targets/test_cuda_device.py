@@ -66,9 +66,10 @@ def test_a_missing_package_is_no_missing_device(monkeypatch):
 
 
 def test_an_architecture_has_the_instructions_that_it_brings():
-    """Rows of instructions.yaml by what each needs: dp4a since 6.1, mma.sync since 8.0, wgmma on 9.0a alone."""
+    """Rows of instructions.yaml by what each needs: dp4a since 6.1, mma.sync since 8.0, wgmma on 9.0a alone; pieces of a thread's own
+    anywhere."""
     kinds = {arch: {i.name.partition(".")[0] for rows in instructions_of(arch)[:2] for i in rows} for arch in ("sm_80", "sm_89", "sm_90a")}
-    assert kinds == {"sm_80": {"mma", "dp4a"}, "sm_89": {"mma", "dp4a"}, "sm_90a": {"mma", "dp4a", "wgmma"}}
+    assert kinds == {"sm_80": {"mma", "dp4a", "fma"}, "sm_89": {"mma", "dp4a", "fma"}, "sm_90a": {"mma", "dp4a", "fma", "wgmma"}}
     for arch in ("sm_90", "sm_100a", "sm_120"):
         assert not instructions_of(arch)[1]
 
