@@ -91,7 +91,8 @@ class Worker:
         self._folder = tempfile.TemporaryDirectory(prefix="autocomp-fuzz-", ignore_cleanup_errors=True)
         self._said = open(Path(self._folder.name) / "stderr.txt", "w+", errors="replace")  # noqa: SIM115
         paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-        env = {WATCHDOG: "20", **os.environ, "AUTOCOMP_CACHE": f"{self._folder.name}/cache", "PYTHONPATH": paths}
+        # two threads: what the libraries' threads of many workers take of each other is no work of a case, and was counted as hangs
+        env = {WATCHDOG: "20", "OMP_NUM_THREADS": "2", **os.environ, "AUTOCOMP_CACHE": f"{self._folder.name}/cache", "PYTHONPATH": paths}
         self.process = subprocess.Popen([sys.executable, "-m", "benchmarks.fuzz.worker", self.name, self.target], cwd=self._folder.name,
                                         env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said, text=True,
                                         start_new_session=True)  # fmt: skip

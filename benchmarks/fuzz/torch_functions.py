@@ -150,6 +150,9 @@ class _Rounded(TorchFunctionMode):
                 y = args[0].movedim(args[1], 0)
                 runs = [self._product(y[: k + 1]) for k in range(len(y))]
                 return self._moved(torch.stack(runs).movedim(0, args[1]) if runs else y)
+        if name == "prod" and self.sign > 0 and (dtype := kwargs.get("dtype") or args[0].dtype) in (torch.float16, torch.bfloat16):
+            with torch._C.DisableTorchFunction():  # in f32, where nothing overflows on the way
+                return self._moved(args[0].to(dtype).float().prod(*args[1:], **{**kwargs, "dtype": None}).to(dtype))
         if name == "median" and (len(args) == 2 or "dim" in kwargs):  # whose index among equals is anyone's
             values, index = func(*args, **kwargs)
             with torch._C.DisableTorchFunction():
