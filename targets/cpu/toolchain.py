@@ -26,6 +26,7 @@ FLAGS = (
     "-ffp-contract=fast",
     "-fno-builtin-pow",  # GCC's vectoriser takes pow(x, 0.5) for a root, which is NaN for -inf
     "-fno-builtin-powf",
+    "-fno-strict-aliasing",  # vectors of 32-bit integers go through the functions for f32: their elements are stored as floats
     "-fPIC",
     "-w",
 )

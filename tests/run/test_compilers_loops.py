@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from autocomp.targets.cpu.toolchain import Toolchain
+from autocomp.targets.cpu.toolchain import FLAGS, Toolchain
 
 import autocomp
 from autocomp.ir.types import DTYPES
@@ -72,3 +72,14 @@ output z = %3
     y, z = autocomp.optimize(text, target="cpu")(a)
     want = np.concatenate([a, a], axis=1)
     assert np.array_equal(y, want) and np.array_equal(z, np.where(want > 2, want * want.dtype.type(2), want))
+
+
+@pytest.mark.parametrize("shape", [(16, 16, 4), (5, 16, 3), (33, 8)])
+def test_elements_of_vectors_that_were_stored_are_read_one_by_one(shape: tuple[int, ...]) -> None:
+    """Truth values of a row are stored as vectors of i32, by functions that take floats, and searched one by one: gcc may read them before
+    they are stored where it believes that a float is no integer."""
+    assert "-fno-strict-aliasing" in FLAGS
+    rng = np.random.default_rng(3)
+    x = np.where(rng.random(shape) < 0.2, np.nan, rng.standard_normal(shape)).astype("f4")
+    find = lambda x: np.argmax(np.isnan(x).astype("i4"), axis=-1) // -3
+    assert np.array_equal(autocomp.optimize(find, target="cpu", example_inputs=(x,))(x), find(x))
