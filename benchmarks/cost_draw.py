@@ -87,7 +87,8 @@ def _told_apart(kernel: Kernel, target: Target, points: Sequence[Point], choice:
 
 def predictions(kernel: Kernel, chip: Chip, points: Sequence[Point], issued: Any) -> dict[Schedule, tuple[float, str]]:
     """(seconds, bound) of schedules, those that are counted among them by what is printed, as the choice's."""
-    price = pricer(demand_of(kernel), chip, kernel)
+    demand = demand_of(kernel)
+    price = pricer(demand, chip, kernel)
     ranked = sorted(((price(p.schedule), Candidate(p.schedule, p.rule)) for p in points), key=lambda x: x[0].seconds)
-    known = recounted(kernel, iter(ranked), chip, issued) if issued is not None else ranked
+    known = recounted(kernel, demand, iter(ranked), chip, issued) if issued is not None else ranked
     return {c.schedule: (cost.seconds, cost.bound) for cost, c in known}

@@ -126,7 +126,7 @@ def _choose(kernel: Kernel, demand: Demand, made: Found, rules: RuleSet, chip: C
     priced = [(price(c.schedule), c) for c in found]
     ranked = _ranked(priced, by_model)
     if issued is not None and by_model:
-        ranked = recounted(kernel, ranked, chip, issued)
+        ranked = recounted(kernel, demand, ranked, chip, issued)
     joins = Joins(kernel, rules, chip, options, admit)
     try:
         best, chosen, before = _admitted(kernel, ranked, admit, refused, joins.complete, options.exact)
@@ -206,12 +206,13 @@ def _ranked(priced: list[tuple[Cost, Candidate]], by_model: bool) -> Iterator[tu
         yield from group if len(group) == 1 else sorted(group, key=lambda x: str(x[1].schedule))
 
 
-def recounted(kernel: Kernel, ranked: Iterator[tuple[Cost, Candidate]], chip: Chip, issued: Issues) -> Iterator[tuple[Cost, Candidate]]:
+def recounted(kernel: Kernel, demand: Demand, ranked: Iterator[tuple[Cost, Candidate]], chip: Chip,
+              issued: Issues) -> Iterator[tuple[Cost, Candidate]]:  # fmt: skip
     """Candidates in the order of their prices once the best are counted. A count raises a price and never lowers it, so that a candidate
     is counted only when none that is counted is cheaper; behind COUNTED counts, the others stand as they were ranked. Once a count does
     not agree with its price, no other price of this kernel stands that is below its count."""
     counted: list[tuple[float, int, Cost, Candidate]] = []
-    agree, read = AGREE, demand_of(kernel).work.read
+    agree, read = AGREE, demand.work.read
     for n, (cost, c) in enumerate(ranked):
         while counted and (counted[0][0] <= cost.seconds or n >= COUNTED):
             _, _, known, best = heappop(counted)
