@@ -16,8 +16,9 @@ from rich.table import Table
 
 from autocomp.errors import AutocompError
 from autocomp.files import write_atomic
+from autocomp.report.device_facts import resources
 from autocomp.report.matching import matched
-from autocomp.report.roofline import Point, Series, points, roofline, types_of
+from autocomp.report.roofline import Point, Series, points, rate_text, roofline, types_of
 from autocomp.report.sides import Given
 from autocomp.report.tables import kernel_rows, seconds_text
 from autocomp.report.templates import asset, render
@@ -27,6 +28,8 @@ from autocomp.runtime.rounds import median_interval
 FORMAT = "comparison 1"
 COLOURS = ("#3f7fc4", "#d9730d")  # of A and B
 CONTEXT = 3  # equal lines around what differs
+NEEDS = ("kernel", "operations", "main memory", "bound by", "registers a thread", "spilled bytes a thread", "shared bytes a block",
+         "threads resident")  # fmt: skip
 MOST_LINES = 1500  # of a pair of sources that are shown
 
 
@@ -50,7 +53,9 @@ class Side:
             raise AutocompError(f"compares programs and folders of saved programs, got {type(x).__name__}", where="compare")
         timing = x.profile(inputs) if inputs is not None and x.runnable else None
         measured = timing.total if timing else None
-        return Side(x.name, _spec(x.target.name, x.target.chip.name), x.predicted, measured, tuple(kernel_rows(x, timing)), dict(x.sources))
+        asked = resources(x) if timing else {}
+        rows = tuple({**r, **asked.get(r["kernel"], {})} for r in kernel_rows(x, timing))
+        return Side(x.name, _spec(x.target.name, x.target.chip.name), x.predicted, measured, rows, dict(x.sources))
 
     @staticmethod
     def _of_folder(folder: Path) -> Side:
@@ -156,7 +161,9 @@ class Comparison:
         head = ["kernel", "calls A", "calls B", f"{self.kind} A", f"{self.kind} B", "A / B", "schedule A", "schedule B"]
         table = [f"| {' | '.join(r)} |" for r in (head, ["---"] * len(head), *rows)]
         title = f"# A: {self.a.name} on {self.a.target}, B: {self.b.name} on {self.b.target}"
-        return "\n".join([title, "", *(f"- {x}" for x in self.summary()), "", *table, "",
+        columns, needs = _without_empty(NEEDS, self.needs())
+        asked = [f"| {' | '.join(r)} |" for r in (columns, ["---"] * len(columns), *needs)] if needs else []
+        return "\n".join([title, "", *(f"- {x}" for x in self.summary()), "", *table, "", *asked, "",
                           *(f"## {n}\n```diff\n{d}\n```" for n, d in self.diffs())]) + "\n"  # fmt: skip
 
     def table(self) -> Table:
@@ -192,6 +199,15 @@ class Comparison:
         return (a if a == b or not b else b if not a else f"{a}\nB: {b}", lines(x, "calls") or "-", lines(y, "calls") or "-",
                 *said, ratio, lines(x, "schedule"), lines(y, "schedule"))  # fmt: skip
 
+    def needs(self) -> list[tuple[str, ...]]:
+        """What a launch of each kernel computes, moves and asks of a core (`NEEDS`); of a kernel by hand nothing is known."""
+        rows = [(side, r) for side, s in (("A", self.a), ("B", self.b)) for r in s.rows if s.target != "by hand"]
+        number = lambda r, k: f"{r[k]:.0f}" if r.get(k) is not None else ""
+        return [(f"{side}: {r['kernel']}", rate_text(r["operations"]).strip() if r.get("operations") else "",
+                 f"{rate_text(r['bytes'])}B" if r.get("bytes") else "", str(r.get("bound", "")), number(r, "registers"),
+                 number(r, "local"), number(r, "shared"), f"{r['occupancy']:.0%}" if r.get("occupancy") is not None else "")
+                for side, r in rows]  # fmt: skip
+
     def diffs(self) -> list[tuple[str, str]]:
         """(file, unified diff) of every source that differs."""
         out = []
@@ -212,8 +228,8 @@ class Comparison:
             return Path(path)
         rows = [self._cells(x, y, both=True) for x, y in self.pairs]
         write_atomic(Path(path), render("compare.html", c=self, rows=rows, seconds=seconds_text, style=asset("report.css"),
-                                        intervals=self._intervals(), roofline=self.roofline(), rules=self.rules(),
-                                        beside=beside))  # fmt: skip
+                                        needs=_without_empty(NEEDS, self.needs()), intervals=self._intervals(),
+                                        roofline=self.roofline(), rules=self.rules(), beside=beside))  # fmt: skip
         return Path(path)
 
     def roofline(self) -> str:
@@ -258,6 +274,12 @@ class Comparison:
         text = lambda i: f"{seconds_text(i.median)} ({seconds_text(i.low)} to {seconds_text(i.high)})"
         return [(f"{letter}: {side.name}", text(i), i.low / most, i.median / most, i.high / most)
                 for letter, side, i in zip("AB", (self.a, self.b), found, strict=True)]  # fmt: skip
+
+
+def _without_empty(head: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[list[str], list[list[str]]]:
+    """A table without its columns in which no row says anything."""
+    kept = [i for i in range(len(head)) if any(r[i] for r in rows)]
+    return [head[i] for i in kept], [[r[i] for i in kept] for r in rows]
 
 
 def beside(x: str, y: str) -> list[tuple[str, str, str]]:

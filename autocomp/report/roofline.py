@@ -54,7 +54,7 @@ def points(rows: Iterable[Mapping[str, Any]]) -> tuple[Point, ...]:
 
 def rate_text(v: float) -> str:
     """3.2e11 -> '320 G'."""
-    for unit, scale in (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6)):
+    for unit, scale in (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if v >= scale:
             return f"{v / scale:.3g} {unit}"
     return f"{v:.3g} "

@@ -16,6 +16,7 @@ from autocomp.cost.calibrate import measure_ceilings
 from autocomp.cost.host import usable_cores
 from autocomp.errors import AutocompError
 from autocomp.ir.node import Graph
+from autocomp.report.device_facts import clock_rate, device_ceilings, float_type
 from autocomp.report.device_sides import timer, to_host, torch_on_device
 from autocomp.report.roofline import rate_text
 from autocomp.report.sides import Given
@@ -34,7 +35,8 @@ class Trial:
     errors: tuple[str, str]
     right: tuple[bool, bool]
     environment: dict[str, str]
-    ceilings: tuple[float, float] | None = None  # of this machine in this run: multiply-adds in f32 operations/s, copy in bytes/s
+    ceilings: tuple[float, float] | None = None  # of this machine in this run: operations/s, and bytes/s of a copy
+    multiplied: str = "f32 multiply-adds"  # whose operations/s the first is
 
     def lines(self) -> list[str]:
         """For people: what was measured, the verdict, correctness, environment."""
@@ -44,7 +46,7 @@ class Trial:
         said += [f"correctness of {side}: {text}" for side, text in zip("AB", self.errors, strict=True)]
         if self.ceilings:
             rate, copied = map(rate_text, self.ceilings)
-            said.append(f"ceilings of this run: {rate}op/s of f32 multiply-adds, {copied}B/s copied")
+            said.append(f"ceilings of this run: {rate}op/s of {self.multiplied}, {copied}B/s copied")
         return [*said, "environment: " + ", ".join(f"{k} {v}" for k, v in self.environment.items())]
 
     @property
@@ -61,16 +63,24 @@ class Trial:
 
 
 def tried(a: Given, b: Given, graph: Graph, rounds: int = ROUNDS, seed: int = 0, ceilings: bool = False) -> Trial | None:
-    """Run both sides in turns on seeded inputs; None where one of them cannot run here. `ceilings`: measure those of the CPU behind it.
+    """Run both sides in turns on seeded inputs; None where one of them cannot run here. `ceilings`: measure those of the
+    CPU, or the device, behind it.
     Raises AutocompError where one of them fails or gives an output of another shape."""
     if a.prepare is None or b.prepare is None:
         return None
     feed = random_inputs(graph, seed=seed)
     calls = a.prepare(graph, feed), b.prepare(graph, feed)
-    found = [_checked(graph, feed, _arrays(side.name, call(), graph)) for side, call in zip((a, b), calls, strict=True)]
-    (left, sure), (right, also) = found
+    checked = [_checked(graph, feed, _arrays(side.name, call(), graph)) for side, call in zip((a, b), calls, strict=True)]
+    (left, sure), (right, also) = checked
     torch = torch_on_device() if a.device and b.device else None
+    before = clock_rate(torch) if torch else 0.0
     measured = in_turns(*calls, rounds=rounds, timed=timer(torch) if torch else None)
+    if torch:
+        clocks = f"{before / 1e6:.0f} MHz before the rounds and {clock_rate(torch) / 1e6:.0f} MHz behind them"
+        found = {**environment(), "clock of the cores": clocks}
+        kind = float_type(graph)
+        return Trial(measured, (left, right), (sure, also), found, device_ceilings(torch, kind) if ceilings else None,
+                     f"{kind} products by torch")  # fmt: skip
     limits = measure_ceilings(_threads()) if ceilings and not (a.device or b.device) else None
     return Trial(measured, (left, right), (sure, also), environment(), limits)
 
