@@ -15,6 +15,7 @@ from autocomp.ir.node import Graph
 from autocomp.ir.reference import evaluate
 from autocomp.ir.types import Sym, TensorType
 from autocomp.runtime.given import check_donated, dense, host_array, of_torch
+from autocomp.runtime.pack import packed
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class ReferenceExecutor:
 
 def constants_of(calls: KernelGraph) -> dict[str, np.ndarray]:
     """Parameters and the tensors folded from them, by tensor name, contiguous."""
-    fixed = {p: np.ascontiguousarray(calls.source.param(p)) for p in calls.params}
+    fixed = {p: packed(calls.source.param(p)) for p in calls.params}
     for name, g in calls.constants.items():
-        fixed[name] = np.ascontiguousarray(evaluate(g, {}, float64=False)["value"])
+        fixed[name] = packed(evaluate(g, {}, float64=False)["value"])
     return fixed

@@ -104,6 +104,7 @@ def lower(p: TileProgram) -> Nest:
     views = {t.name: view(t) for t in p.inputs + p.outputs}
     written = Counter(s.dst for s, _ in walk(p.body))
     redefined = {s.dst for s, _ in walk(p.body) if s.op not in ("copy", "store")}
+    made = {b.name: frozenset(axis[a] for a in b.axes) for b in p.bufs}
 
     def block(body: tuple[Loop | Stmt, ...]) -> tuple[Loop | Stmt, ...]:
         out: list[Loop | Stmt] = []
@@ -118,8 +119,9 @@ def lower(p: TileProgram) -> Nest:
             else:
                 expr = rewrite(n.expr, fold) if isinstance(n.expr, Expr) else n.expr
                 if n.op == "map" and not n.acc and isinstance(expr, Value) and expr.name in views and written[n.dst] == 1:
-                    views[n.dst] = views[expr.name]  # the mask of a tail that loops do not run past
-                    continue
+                    if made[n.dst] <= {*views[expr.name].axes}:  # what repeats it has more: a product's depth is what its factors have
+                        views[n.dst] = views[expr.name]  # the mask of a tail that loops do not run past
+                        continue
                 out.append(replace(n, expr=expr, axis=",".join(axis[a.strip()] for a in n.axis.split(",")) if n.axis else ""))
         return tuple(out)
 

@@ -24,6 +24,9 @@ GRAPHS = {
     "integer powers": "input x: i32[2, 4]\ninput n: i32[2, 4]\n%0 = sub(x, const(3, i32))\n%1 = sub(n, const(4, i32))\n"
                       "%2 = pow(%0, %1)\noutput y = %2",
     "bool": "input x: f32[17]\n%0 = gt(x, const(0.0, f32))\n%1 = not(%0)\n%2 = where(%1, x, const(2.0, f32))\noutput y = %2\noutput m = %1",
+    "repeated factors": "input x: f32[3, 4]\ninput w: f32[8, 5]\n%0 = reshape(x, shape=[3, 1, 4])\n%1 = broadcast(%0, shape=[3, 2, 4])\n"
+                        "%2 = reshape(%1, shape=[3, 8])\n%3 = matmul(%2, w)\n%4 = transpose(%2, perm=[1, 0])\n%5 = matmul(%2, %4)\n"
+                        "output y = %3\noutput z = %5",
     "half": "input x: f16[9, 33]\ninput w: f16[33, 20]\n%0 = matmul(x, w)\n%1 = tanh(%0)\noutput y = %1",
     "double": "input x: f64[9, 33]\n%0 = reduce_max(x, axes=[0])\n%1 = sqrt(%0)\n%2 = mul(%1, %1)\noutput y = %2",
     "argmax": "input x: f32[5, 37]\n%0 = reduce_argmax(x, axes=[1])\noutput y = %0",
