@@ -17,10 +17,12 @@ import ml_dtypes
 import numpy as np
 
 from autocomp.ir.body import Contract, Reduce, postorder
-from autocomp.ir.node import Graph, Node
+from autocomp.ir.node import Attrs, Graph, Node
 from autocomp.ir.ops import OPS
+from autocomp.ir.ops.loops import NAME as LOOP
+from autocomp.ir.ops.loops import body_types
 from autocomp.ir.scalar import accumulator
-from autocomp.ir.types import DType, dim_hint
+from autocomp.ir.types import DType, TensorType, dim_hint
 
 SAFETY = 8.0  # the constant of the probabilistic bound; also covers the polynomials of exp and erf (2 to 4 ulp)
 
@@ -35,19 +37,35 @@ class Tolerance:
 
 def _step(n: Node) -> float:
     """Variance (in units of relative error squared) that this op adds."""
-    entry = OPS.get(n.op)
-    if entry is None or not n.type.dtype.is_float:
+    if n.op == LOOP:
+        return _steps(n)
+    return _of_op(n.op, tuple(i.type for i in n.inputs), n.attrs, n.type)
+
+
+def _of_op(op: str, inputs: tuple[TensorType, ...], attrs: Attrs, out: TensorType) -> float:
+    entry = OPS.get(op)
+    if entry is None or not out.dtype.is_float:
         return 0.0
-    u = n.type.dtype.eps / 2
+    u = out.dtype.eps / 2
     if entry.comprehension is None:
         return u * u
-    body = entry.comprehension(tuple(i.type for i in n.inputs), n.attrs, n.type).value
+    body = entry.comprehension(inputs, attrs, out).value
     length = 1
     for e in postorder(body):
         if isinstance(e, (Reduce, Contract)):
             length *= prod(dim_hint(a.extent) for a in e.axes)
-    wide = accumulator(n.type.dtype).eps / 2
+    wide = accumulator(out.dtype).eps / 2
     return u * u + max(length - 1, 0) * wide * wide
+
+
+def _steps(n: Node) -> float:
+    """That of a loop: the worst path through its body, as often as it runs."""
+    types = body_types(tuple(i.type for i in n.inputs), n.attrs)
+    total = [0.0] * len(n.inputs)
+    for op, operands, pairs in n.attrs["body"]:
+        own = 0.0 if op == "const" else _of_op(op, tuple(types[i] for i in operands), Attrs(dict(pairs)), types[len(total)])
+        total.append(max((total[i] for i in operands), default=0.0) + own)
+    return max((total[r] for r in n.attrs["results"]), default=0.0) * dim_hint(n.attrs["trips"])
 
 
 def relative_error(graph: Graph) -> dict[str, float]:

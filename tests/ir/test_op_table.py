@@ -138,6 +138,21 @@ SAMPLES = {
     ],
     "lrn": [((floats(2, 6, 3, 4),), {"size": 4, "alpha": 0.5, "bias": 2.0}), ((floats(1, 3, 5, dtype="f2"),), {"size": 3})],
     "softmax_weighted_sum": [((floats(2, 3, 7), floats(2, 7, 4)), {})],
+    "loop": [
+        (
+            (floats(3), floats(5, 3)),
+            {
+                "body": (("add", (0, 1), ()), ("tanh", (2,), ())),
+                "dtypes": ("f32", "f32"),
+                "carried": 1,
+                "scanned": 1,
+                "results": (3, 2),
+                "trips": 5,
+                "part": part,
+            },
+        )
+        for part in range(2)
+    ],
     "stencil": [
         ((floats(9),), {"offsets": (-1, 0, 1), "weights": (0.25, 0.5, 0.25), "steps": 4}),
         ((floats(7, 6, dtype="f2"),), {"offsets": ((0, 0), (-1, 1), (2, 0)), "weights": (0.5, 0.25, 0.25), "steps": 3}),
