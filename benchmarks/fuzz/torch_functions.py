@@ -14,6 +14,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 
@@ -109,7 +110,8 @@ def check(case: Case) -> Verdict:
 
 class _Rounded(TorchFunctionMode):
     """Inside, what functions take and give that nobody rounds in one way only (sums, quotients, exp) is an ulp away, up and down in turn
-    by even and odd seeds; zeros have either sign; attention, norms and running products are formulas: other parts overflow than torch's."""
+    by even and odd seeds; zeros have either sign; attention, norms and running products are formulas: other parts overflow than torch's;
+    products of f64 are summed in long double."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()
@@ -124,6 +126,13 @@ class _Rounded(TorchFunctionMode):
                 scores = (q @ k.mT) * (kwargs.get("scale") or q.shape[-1] ** -0.5)
                 hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1) & bool(kwargs.get("is_causal"))
                 return scores.masked_fill(hidden, float("-inf")).softmax(-1) @ v
+        if name in ("einsum", "matmul", "bmm", "mm") and self.sign > 0 and not kwargs:
+            spec, factors = (args[0], args[1:]) if name == "einsum" else (None, args)
+            if all(isinstance(x, torch.Tensor) and x.dtype == torch.float64 and _huge(x) for x in factors):
+                with torch._C.DisableTorchFunction(), np.errstate(all="ignore"):  # as by fma: no product overflows before it is added
+                    wide = [x.numpy(force=True).astype(np.longdouble) for x in factors]
+                    y = np.einsum(spec, *wide) if spec else np.matmul(*wide)
+                    return torch.from_numpy(np.asarray(y, np.float64))
         if name == "div" and kwargs.get("rounding_mode"):
             with torch._C.DisableTorchFunction():
                 quotient = self._moved(torch.div(*map(self._moved, args)))
