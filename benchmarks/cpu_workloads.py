@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import benchmarks.cpu_networks as net
+
 WIDTHS = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))  # ResNet-50: inner channels, blocks, stride of the first
 
 
@@ -16,8 +18,9 @@ class Workload:
     """`make(torch)` gives (module, arguments). flops and bytes are those that no program can avoid (0 flops: not bound by them)."""
 
     make: Callable[[Any], tuple[Any, tuple[Any, ...]]]
-    flops: float
-    bytes: float
+    flops: float = 0
+    bytes: float = 0
+    quantised: str = ""  # "qdq" or "qlinear": onnxruntime's quantiser makes it of the f32 model
 
 
 def onnx_bytes(torch: Any, module: Any, args: tuple[Any, ...]) -> bytes:
@@ -28,6 +31,31 @@ def onnx_bytes(torch: Any, module: Any, args: tuple[Any, ...]) -> bytes:
         names = [f"x{i}" for i in range(len(args))]
         torch.onnx.export(module, args, out, input_names=names, dynamo=False, opset_version=17, do_constant_folding=True)
     return out.getvalue()
+
+
+def quantised(model: bytes, arrays: list[Any], form: str) -> bytes:
+    """The model with 8-bit weights and activations, calibrated on these inputs: nodes between quantisations, or fused (QLinearConv, ..)."""
+    import logging
+    import tempfile
+    from pathlib import Path
+
+    from onnxruntime import quantization as q
+
+    class Once(q.CalibrationDataReader):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self.left = [{f"x{i}": a for i, a in enumerate(arrays)}]
+
+        def get_next(self) -> Any:
+            return self.left.pop() if self.left else None
+
+    logging.disable(logging.WARNING)
+    with tempfile.TemporaryDirectory() as folder:
+        first, clean, last = (Path(folder) / n for n in ("f32.onnx", "clean.onnx", "i8.onnx"))
+        first.write_bytes(model)
+        q.quant_pre_process(first, clean, skip_symbolic_shape=True)
+        way = q.QuantFormat.QDQ if form == "qdq" else q.QuantFormat.QOperator
+        q.quantize_static(clean, last, Once(), quant_format=way, per_channel=True, activation_type=q.QuantType.QUInt8)
+        return last.read_bytes()
 
 
 def _function(torch: Any, f: Callable[..., Any], **weights: Any) -> Any:
@@ -163,4 +191,17 @@ WORKLOADS: dict[str, Workload] = {
     "pointwise": _pointwise(),
     "conv_bn_relu": _conv(),
     "attention": _attention(),
+    "resnet18": Workload(net.resnet18, 3.6e9, 4 * 11.7e6),
+    "squeezenet": Workload(net.squeezenet, 0.70e9, 4 * 1.2e6),
+    "mobilenet": Workload(net.mobilenet, 0.43e9, 4 * 5.5e6),
+    "efficientnet": Workload(net.efficientnet, 0.78e9, 4 * 5.3e6),
+    "gpt2": Workload(net.gpt2, 2 * 64 * (4 * 12 + 10.7) * 768 * 768, 4 * (4 * 12 + 10.7) * 768 * 768),
+    "gemma": Workload(net.gemma, 2 * 32 * 4 * 6.3e6, 4 * 4 * 6.3e6),
+    "vit": Workload(net.vit, 2 * 196 * 6 * 12 * 384 * 384, 4 * 6 * 12 * 384 * 384),
+    "mlp": Workload(net.mlp, 2 * 64 * 9.4e6, 4 * 9.4e6),
+    "resnet18_qdq": Workload(net.resnet18, quantised="qdq"),
+    "resnet18_qlinear": Workload(net.resnet18, quantised="qlinear"),
+    "mobilenet_qdq": Workload(net.mobilenet, quantised="qdq"),
+    "mlp_qdq": Workload(net.mlp, quantised="qdq"),
+    "mlp_qlinear": Workload(net.mlp, quantised="qlinear"),
 }

@@ -103,6 +103,8 @@ class Inliner:
         if isinstance(v, Load) and (not v.guard or v.fill == fill):
             return replace(v, guard=tuple(dict.fromkeys(v.guard + guard)), fill=fill)
         safe = rewrite(v, lambda e: replace(e, guard=tuple(dict.fromkeys(e.guard + guard))) if isinstance(e, Load) else e)
+        if fill == 0 and _only_cast(safe):  # what is read outside is 0 already
+            return safe
         value = int(fill) if not dtype.is_float else fill
         return Map(dtype, "where", (Inside.of(guard), safe, Const(dtype, value)))
 
@@ -124,6 +126,13 @@ class Inliner:
 
     def _always(self, g: Aff) -> bool:
         return g.names() <= self.extents.keys() and g.range(self.extents)[0] >= 0
+
+
+def _only_cast(e: Expr) -> bool:
+    """Is it an element of a tensor, 0 outside of its guard, in another type of numbers?"""
+    while isinstance(e, Map) and e.fn == "cast":
+        e = e.args[0]
+    return isinstance(e, Load) and e.fill == 0
 
 
 class Bodies:

@@ -443,7 +443,7 @@ class Enumerator:
         picks = {s.nodes[x].cls: s.nodes[x] for x in cut.nodes}
         for i in sorted(cut.nodes & self._matrix):
             f = s.nodes[i].form
-            matrix += f.matrix
+            matrix += f.matrix * again.get(i, 1.0)  # overlapping windows ask for the link before once each
             if f.matrix >= most:  # of a chain, the largest
                 most, (m, _, k) = f.matrix, f.mnk
                 m *= repeats(s, s.nodes[i], picks)

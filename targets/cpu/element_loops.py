@@ -15,11 +15,15 @@ from autocomp.targets.cpu.vectors import vectorizes
 from autocomp.tile.program import Stmt
 
 FULL = 16  # elements of an axis from which vectors along it are well filled
+APART = {1: 1.0, 2: 0.5, 3: 0.3, 4: 0.3}  # step between neighbours -> worth of lanes that read so, of lanes side by side; others' is none
+LAST = 1e-3
 
 
 def contiguity(nest: Nest, stmts: list[Stmt]) -> dict[str, float]:
-    """How much is read and written contiguously along each axis, in elements."""
+    """How much is read and written contiguously, or nearly so, along each axis, in elements. An axis of a few elements that is folded has
+    no whole vector (a window's columns): it comes last, so that lanes run along results where these are read in small steps."""
     out: dict[str, float] = {}
+    folded = {a for s in stmts if s.op == "reduce" for a in s.axis.split(",")}
     for s in stmts:
         for v in sorted({*reads(s), *([s.dst] if s.op == "store" else [])}):
             if v in nest.views:
@@ -28,10 +32,11 @@ def contiguity(nest: Nest, stmts: list[Stmt]) -> dict[str, float]:
                     e = nest.tile.get(a, nest.extent[a])
                     size *= e if isinstance(e, int) else 256
                 for a in domain(s, nest):
-                    if nest.views[v].flat.stride(a) == 1:
+                    if worth := APART.get(nest.views[v].flat.stride(a)):  # type: ignore[call-overload]
                         e = nest.tile.get(a, nest.extent[a])
                         lanes = min(e, FULL) / FULL if isinstance(e, int) else 1.0
-                        out[a] = out.get(a, 0.0) + size * lanes * (2.0 if s.op == "store" else 1.0)
+                        worth *= LAST if a in folded and lanes < 0.5 else 1.0
+                        out[a] = out.get(a, 0.0) + size * lanes * worth * (2.0 if s.op == "store" else 1.0)
     return out
 
 

@@ -100,3 +100,32 @@ def test_a_residual_is_asked_for_before_the_products(residual):
     source = program.source()
     asked = source.count(", 1, 3);")  # for writing
     assert (asked > 0) == residual and (not residual or source.index(", 1, 3);") < source.index("for (long kk"))
+
+
+def test_a_convolution_that_overlapping_windows_would_repeat_stands_alone():
+    """Input transforms of 4 x 4 places every 2: a convolution in front of them in one kernel would be computed about four times."""
+    rng, b = np.random.default_rng(0), Builder("down")
+    y = b.input("x", TensorType(F32, (1, 64, 14, 14)))
+    for name, c, stride in (("w", 64, 2), ("v", 128, 1)):
+        w = b.param(name, (rng.standard_normal((128, c, 3, 3)) / (9 * c) ** 0.5).astype("f4"))
+        y = b.op("relu", b.op("conv", y, w, strides=(stride, stride), lo=(1, 1), hi=(1, 1), dilations=(1, 1), groups=1))
+    b.output("y", y)
+    program, _, error = run(b.graph(), threads=1)
+    assert error < 2e-6 and all(k.ops.count("conv") <= 1 for k in program.kernels)
+
+
+@pytest.mark.parametrize(("op", "window", "stride"), [("maxpool", 3, 2), ("sumpool", 2, 2), ("depthwise", 5, 2), ("depthwise", 3, 3)])
+def test_lanes_run_along_results_of_windows(op, window, stride):
+    """Not along a window's few columns, where no vector is whole."""
+    rng, b = np.random.default_rng(0), Builder("windows")
+    x = b.input("x", TensorType(F32, (1, 12, 29, 53)))
+    around = {"strides": (stride, stride), "lo": (1, 1), "hi": (0, 1), "dilations": (1, 1)}
+    if op == "depthwise":
+        w = b.param("w", rng.standard_normal((12, 1, window, window)).astype("f4"))
+        y = b.op("relu", b.op("conv", x, w, groups=12, **around))
+    else:
+        y = b.op(op, b.op("relu", b.op("add", x, b.input("z", TensorType(F32, (12, 1, 1))))), window=(window, window), **around)
+    b.output("y", y)
+    program, _, error = run(b.graph(), threads=1)
+    assert error < 1e-6 and len(program.kernels) == 1
+    assert "vf_strided" in program.kernels[0].source

@@ -172,6 +172,7 @@ AC_INLINE vf vf_strided_where(vm m, const float *p, long s) {
   __m512i ix = _mm512_mullo_epi32((__m512i)vi_iota(), _mm512_set1_epi32((int)s));
   return (vf)_mm512_mask_i32gather_ps(_mm512_setzero_ps(), _mm512_movepi32_mask((__m512i)m), ix, p, 4);
 }
+AC_INLINE vf vf_strided_n(const float *p, long s, long n) { return vf_strided_where(vi_iota() < vi_set((int32_t)n), p, s); }
 AC_INLINE vf vf_gather_where(vm m, const float *p, vi at) {
   return (vf)_mm512_mask_i32gather_ps(_mm512_setzero_ps(), _mm512_movepi32_mask((__m512i)m), (__m512i)at, p, 4);
 }
@@ -187,8 +188,8 @@ AC_INLINE vf vf_strided_where(vm m, const float *p, long s) {
   for (long l = 0; l < AC_LANES; l++) if (m[l]) r[l] = p[l * s];
   return r;
 }
-#endif
 AC_INLINE vf vf_strided_n(const float *p, long s, long n) { vf r = {0}; for (long l = 0; l < n; l++) r[l] = p[l * s]; return r; }
+#endif
 AC_INLINE void vf_scatter_n(float *p, long s, vf x, long n) { for (long l = 0; l < n; l++) p[l * s] = x[l]; }
 AC_INLINE vi vi_load_n(const int32_t *p, long n) { return (vi)vf_load_n((const float *)p, n); }
 AC_INLINE void vi_store_n(int32_t *p, vi x, long n) { vf_store_n((float *)p, (vf)x, n); }
