@@ -22,7 +22,7 @@ from autocomp.ir.sizes import with_computed
 from autocomp.ir.types import Sym
 from autocomp.options import Options
 from autocomp.runtime.bound import LEGACY, Bound
-from autocomp.runtime.device_array import Borrowed, DeviceArray, capturing, check, dense_array, empty, like, on_device, tensor_map
+from autocomp.runtime.device_array import Borrowed, DeviceArray, capturing, check, dense_array, empty, like, on_device, tensor_map, withheld
 from autocomp.runtime.executor import Timing, apart, constants_of, given_back, in_order, shape_of
 from autocomp.runtime.given import check_donated, dense, host_array, of_torch
 from autocomp.runtime.lanes import Lanes, usable
@@ -261,7 +261,7 @@ class CudaExecutor:
             if name in feed and on_device(feed[name]):
                 x = feed[name]
                 first = x if first is None else first
-                if of_torch(x) and not as_they_lie and name not in self.calls.donated.values():
+                if of_torch(x) and not as_they_lie and name not in self.calls.donated.values() and not withheld(x):
                     x = x.contiguous()  # itself where it is
                 keep[name] = dense_array(name, x) if isinstance(x, DeviceArray) else Borrowed(name, x, self.stream)
                 if isinstance(x, DeviceArray):

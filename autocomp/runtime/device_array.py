@@ -134,7 +134,7 @@ class Borrowed:
     def __init__(self, name: str, x: Any, stream: Any) -> None:
         from cuda.core.utils import StridedMemoryView
 
-        if (why := _withheld(x)) is not None:
+        if (why := withheld(x)) is not None:
             raise ModelError(f"input '{name}' {why[0]}", where="inputs", hint=f"give {why[1]}")
         own, x = _short_float(x), plain(x)
         view = StridedMemoryView.from_any_interface(_as_bytes(x) if own is not None else x, stream_ptr=int(stream.handle))
@@ -162,7 +162,7 @@ def _not_dense(name: str, strides: object, shape: tuple[int, ...]) -> ModelError
                       hint="pass x.contiguous() (torch) or ascontiguousarray(x) (CuPy), or compile for examples that lie so")
 
 
-def _withheld(x: Any) -> tuple[str, str] | None:
+def withheld(x: Any) -> tuple[str, str] | None:
     """Why a tensor of torch is not its memory alone, and what to give instead; None where it is."""
     if not of_torch(x):
         return None
