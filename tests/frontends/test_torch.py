@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten  # noqa: E402
 
 from autocomp.frontends.torch.call import TABLE  # noqa: E402
 from autocomp.frontends.torch.export import load_torch  # noqa: E402
-from tests.helpers.torch_modules import Apply  # noqa: E402
+from tests.helpers.torch_modules import Apply, means_the_same  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -321,6 +321,46 @@ def test_a_module_that_changes_itself_is_refused(module, said):
     with pytest.raises(UnsupportedOp, match=said) as e:
         load_torch(module().eval(), (R(4),))
     assert "take the state as an input and return the new one" in e.value.hint
+
+
+class Remembers(nn.Module):
+    """Makes a table from its parameters when it is first called, and reads it later."""
+
+    def __init__(self):
+        super().__init__()
+        self.bias, self.tables = nn.Parameter(R(4)), {}
+
+    def forward(self, x):
+        if (n := x.shape[0]) not in self.tables:
+            self.tables[n] = self.bias[:n].outer(torch.arange(3.0))
+        return self.tables[n] + x[:, None]
+
+
+class FromTheFirst(nn.Module):
+    """Fits itself to what it is first called with."""
+
+    scale = None
+
+    def forward(self, x):
+        if self.scale is None:
+            self.scale = 1 / x.std()
+        return x * self.scale
+
+
+def test_a_table_of_parameters_that_a_module_keeps_is_no_change_of_it_but_one_of_its_inputs_is():
+    x, module = R(4), Remembers().eval()
+    graph = load_torch(module, (x,))
+    (got,) = evaluate(graph, {graph.inputs[0].attrs["name"]: x.numpy()}).values()
+    np.testing.assert_allclose(got, module(x).detach(), rtol=1e-5)
+    with pytest.raises(UnsupportedOp, match=r"the module changes itself: The tensor attribute self\.scale was assigned"):
+        load_torch(FromTheFirst().eval(), (x,))
+
+
+def test_a_number_that_is_read_from_a_tensor_is_computed_with():
+    means_the_same(lambda x, t: x * t.item() + (t.item() * 3 - 1), R(3), torch.tensor(2.0))
+    means_the_same(lambda x, t: x + t.item(), R(3), torch.tensor(2))
+    with pytest.raises(UnsupportedOp, match="a number that is read from a tensor, stands for a size or an index"):
+        load_torch(Apply(lambda x: x[x > 0]).eval(), (R(3),))
 
 
 class Follows(nn.Module):

@@ -21,12 +21,14 @@ from autocomp.forks import Lock
 from autocomp.frontends.torch import (  # noqa: F401  (their rows stand in TABLE)
     bags,
     convolutions,
+    fourier,
     gamma,
     normalisation,
     ordering,
     pointwise,
     pooling,
     products,
+    quantising,
     reductions,
     resampling,
     running,
@@ -37,6 +39,7 @@ from autocomp.frontends.torch import (  # noqa: F401  (their rows stand in TABLE
     writing,
 )
 from autocomp.frontends.torch.call import TABLE, Call
+from autocomp.frontends.torch.complex_numbers import REAL, Pair, holds_pair, lowered
 from autocomp.frontends.torch.exported import decompose, export, place_of
 from autocomp.frontends.torch.sizes import Sizes, is_dimension, is_size
 from autocomp.ir.builder import Builder
@@ -83,7 +86,9 @@ EXPORTS = Lock()  # torch exports one module at a time in a process, and its tra
 
 class Reader:
     """An exported program's nodes, one after another, into a graph. `values`: of each node of torch's. `formats`: inputs and outputs lie
-    as torch's do (channels-last); else as they are named."""
+    as torch's do (channels-last); else as they are named. `pairs`: complex numbers are read, as pairs of real ones."""
+
+    pairs = True
 
     def __init__(self, program: Any, name: str, formats: bool = True) -> None:
         self.program, self.b = program, Builder(name)
@@ -119,7 +124,10 @@ class Reader:
         return self.parameter(spec.target, node)
 
     def input(self, node: Any) -> Node:
-        """An input; one whose axes lie in another order than they are named is a view of what lies there (`ir.orders`)."""
+        """An input; one whose axes lie in another order than they are named is a view of what lies there (`ir.orders`). Raises
+        UnsupportedOp for complex ones."""
+        if node.meta["val"].dtype.is_complex:
+            raise UnsupportedOp(f"the input '{node.name}' is complex", where=self.b.name, hint="pass torch.view_as_real(x)")
         type, order = self.type(node), None if node.name in self.changed else self.order(node)
         if order is None:
             return self.b.input(node.name, type)
@@ -158,25 +166,32 @@ class Reader:
                 self.output(name, made)
 
     def output(self, name: str, value: Any) -> None:
+        if isinstance(value, Pair):
+            raise UnsupportedOp(f"{name} is complex", where=self.b.name, hint="let the module return torch.view_as_real(x)")
         if not isinstance(value, Node):
             raise UnsupportedOp(f"{name} is {value!r}, no tensor", where=self.b.name, hint="let the module return tensors alone")
         self.b.output(name, value)
 
-    def parameter(self, target: str, node: Any) -> Node:
+    def parameter(self, target: str, node: Any) -> Node | Pair:
         p = self.program
         source = p.state_dict.get(target)
         source = source if source is not None else p.constants.get(target)
         if source is None:
             raise ModelError(f"'{target}' has no data", where=self.b.name)
+        if source.dtype.is_complex and self.pairs:
+            part = lambda of: lambda: np.ascontiguousarray(of(to_numpy(source.resolve_conj())))
+            return Pair(*(self.b.param(self.b.fresh(f"{target}_{n}"), part(of), self.type(node))
+                          for n, of in (("re", np.real), ("im", np.imag))))  # fmt: skip
         return self.b.param(target, lambda: to_numpy(source), self.type(node))
 
     def type(self, node: Any) -> TensorType:
-        """The type of a node's value. Raises UnsupportedOp on dtypes that the IR lacks."""
+        """The type of a node's value, of its parts where it is complex. Raises UnsupportedOp on dtypes that the IR lacks."""
         v = node.meta["val"]
         return self.tensor_type(v, node)
 
     def tensor_type(self, v: Any, node: Any) -> TensorType:
         name = str(v.dtype).rpartition(".")[2]
+        name = REAL.get(name, name) if self.pairs else name
         if str(v.layout) != "torch.strided":
             raise UnsupportedOp(f"'{node.name}' is laid out as {v.layout}", where=place_of(node), hint="use dense tensors: x.to_dense()")
         if name not in DTYPE:
@@ -190,11 +205,11 @@ class Reader:
         """The symbol of torch's with the bounds that torch found."""
         env = size.node.shape_env
         if str(expr) not in self.symbols:
-            known = getattr(self.program, "range_constraints", {})
-            found = known[expr] if expr in known else env.var_to_range[expr]
             if env.is_unbacked_symint(expr):
                 raise UnsupportedOp(f"'{expr}', a number that is read from a tensor, stands for a size or an index", where=self.b.name,
                                     hint="index with the tensor, or pass the number as an argument")  # fmt: skip
+            known = getattr(self.program, "range_constraints", {})
+            found = known[expr] if expr in known else env.var_to_range[expr]
             limit = 2**31 - 1
             hi = int(found.upper) if found.upper.is_number and found.upper.is_finite and found.upper < limit else limit
             self.symbols[str(expr)] = Sym(self.spoken(expr, env), max(1, int(found.lower)), hi)
@@ -213,6 +228,8 @@ class Reader:
             parts = self.values[node.args[0]]
             return parts[node.args[1]] if parts is not None else None
         if is_size(v := node.meta.get("val")) or isinstance(v, (int, float)):
+            if str(node.target) == "aten._local_scalar_dense.default" and is_size(v) and isinstance(x := self.values[node.args[0]], Node):
+                self.sizes.read[v.node.expr] = self.b.op("reshape", x, shape=())
             return v
         if str(node.target) == "cond":
             return self.conditional(node, where)
@@ -221,15 +238,21 @@ class Reader:
         if name.startswith(("sym_", "_assert", "_guards")) or "val" not in node.meta or node.meta["val"] is None:
             return None
         lower = TABLE.get(name) or TABLE.get(name.removesuffix("_copy"))  # of a view as a tensor of its own
-        if lower is None:
-            raise UnsupportedOp(f"ATen operator '{node.target}'", where=where, hint="write it with others, or add a row to the table")
         out = self.tensor_type(node.meta["val"], node) if hasattr(node.meta["val"], "dtype") else None
         kinds = {a.name: a.type for a in node.target._schema.arguments} if hasattr(node.target, "_schema") else {}
         args = [self.argument(a, where, k) for a, k in zip_longest(node.args, [*kinds.values()][: len(node.args)])]
         kwargs = {k: self.argument(v, where, kinds.get(k)) for k, v in node.kwargs.items() if k not in NOT_VALUES}
         several = self.several(node)
+        call = Call(self.b, name, out, where, *several, dense=_dense(node))
+        if self.pairs and (_is_complex(node.meta["val"]) or holds_pair([*args, *kwargs.values()])):
+            lower = lowered
+            args, kwargs = [call, args, kwargs], {}
+        elif lower is None:
+            raise UnsupportedOp(f"ATen operator '{node.target}'", where=where, hint="write it with others, or add a row to the table")
+        else:
+            args = [call, *args]
         try:
-            value = lower(Call(self.b, name, out, where, *several, dense=_dense(node)), *args, **kwargs)
+            value = lower(*args, **kwargs)
         except UnsupportedOp:
             raise
         except AutocompError as e:
@@ -240,12 +263,13 @@ class Reader:
                                 hint="write it with others") from e  # fmt: skip
         types, _ = several
         for v, t in zip(value, types) if isinstance(value, tuple) else ((value, out),):
-            if isinstance(v, Node) and t is not None and v.type != t:
+            if isinstance(v, (Node, Pair)) and t is not None and v.type != t:
                 raise UnsupportedOp(f"ATen operator '{node.target}' with these arguments gives {t}, its row {v.type}", where=where,
                                     hint="write it with others")  # fmt: skip
         for v in value if isinstance(value, tuple) else (value,):
-            if isinstance(v, Node):
-                self.b.locations.setdefault(v, where)
+            for part in (v.re, v.im) if isinstance(v, Pair) else (v,):
+                if isinstance(part, Node):
+                    self.b.locations.setdefault(part, where)
         return value
 
     def conditional(self, node: Any, where: str) -> tuple[Any, ...]:
@@ -299,6 +323,11 @@ class Reader:
 
 def _is_tensor(node: Any) -> bool:
     return hasattr(node.meta.get("val"), "dtype")
+
+
+def _is_complex(v: Any) -> bool:
+    """Whether a value of torch's, or one of several, is complex."""
+    return any(x.dtype.is_complex for x in (v if isinstance(v, (list, tuple)) else [v]) if hasattr(x, "dtype"))
 
 
 def _dense(node: Any) -> bool:

@@ -47,19 +47,27 @@ def export(module: Any, examples: Sequence[Any], named: Mapping[str, Any] | None
 
 
 def _changed(module: Any, arguments: tuple[tuple[Any, ...], dict[str, Any]], said: str) -> bool:
-    """Whether a call changes the attributes of which torch says that they were assigned: a copy of the module is called once. Lists of a
-    module's own parameters (nn.LSTM has one) are assigned whenever export puts others in their place."""
+    """Whether what is in the attributes of which torch says that they were assigned depends on calls: copies of the module are called
+    once, twice, and with other elements. What is the same after each is computed from the module alone: a table that the first call
+    makes and later ones read. Lists of a module's own parameters (nn.LSTM has one) are assigned whenever export puts others in their
+    place."""
     import torch
+    from torch.utils._pytree import tree_map_only
 
     names = re.findall(r"self\.((?:\w|\.\w|\[\w+\]|\['[^']*'\])+)", said.partition("assigned during export")[0])
-    try:
+    others = tree_map_only(torch.Tensor, lambda x: (x * 0.5 + 0.25 if x.is_floating_point() else x).flip([*range(x.dim())]), arguments)
+
+    def after(*calls: Any) -> list[Any]:
         mine = deepcopy(module)
-        of = lambda: [_attribute(mine, n) for n in names]
-        before = of()
-        kept = [x.detach().clone() for x in before]
         with torch.no_grad():
-            mine(*arguments[0], **arguments[1])
-        return not names or any(a is not b or not torch.equal(a, c) for a, b, c in zip(before, of(), kept, strict=True))
+            for args, kwargs in calls:
+                mine(*args, **kwargs)
+        return [_attribute(mine, n).detach() for n in names]
+
+    try:
+        found = after(arguments)
+        return not names or any(a.shape != b.shape or not torch.equal(a, b) for c in ((arguments, arguments), (others,))
+                                for a, b in zip(found, after(*c), strict=True))  # fmt: skip
     except Exception:  # what cannot be called or copied is not known to stay as it is
         return True
 

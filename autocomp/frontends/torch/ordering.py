@@ -131,6 +131,14 @@ def _histc(c: Call, x: Node, bins: int = 100, min: Any = 0, max: Any = 0) -> Nod
     return c.cast(c.op("reduce_sum", c.cast(here, I64), axes=(1,), keepdims=False), d)
 
 
+@row("repeat_interleave")
+def _repeated(c: Call, repeats: Node, output_size: Any = None, **_: Any) -> Node:
+    """The number of each element as often as it says, where how many there are in all is given."""
+    if output_size is None:
+        raise c.refuse("how many elements there are depends on data", "give its output_size")
+    return c.cast(at_or_below(c, c.op("cumsum", repeats, axis=0), output_size), repeats.type.dtype)
+
+
 def at_or_below(c: Call, boundaries: Node, n: Dim) -> Node:
     """For each number under n how many ascending boundaries are at or below it, i64[n]."""
     at = c.op("iota", shape=(n, 1), axis=0, dtype=I64.name)

@@ -147,6 +147,7 @@ def _round(c: Call, x: Node, decimals: int = 0, **_: Any) -> Node:
     return c.cast(c.op(back, c.op("round", c.op(there, wide, by)), by), x.type.dtype)
 
 
+TABLE["_neg_view"] = TABLE["neg"]  # the sign that torch keeps beside a view
 TABLE["isnan"] = lambda c, x: c.op("isnan", x) if x.type.dtype.is_float else c.shaped(c.b.const(False, BOOL))
 TABLE["isinf"] = lambda c, x: c.op("isinf", x) if x.type.dtype.is_float else c.shaped(c.b.const(False, BOOL))
 TABLE["bitwise_not"] = lambda c, x: c.op("not" if x.type.dtype == BOOL else "bitnot", x)

@@ -127,6 +127,54 @@ def _cubic(n: int, out: int, factor: float | None, align: bool) -> Taps:
     return [(np.clip(low.astype(np.int64) + k - 1, 0, n - 1), weights[:, k]) for k in range(4)]
 
 
+# ---- with antialiasing: where an image gets smaller each element is the mean over as much of it as it stands for
+def _tent(d: np.ndarray) -> np.ndarray:
+    return np.maximum(0, 1 - d)
+
+
+def _keys(d: np.ndarray) -> np.ndarray:
+    """Keys' kernel with the number that torch takes here."""
+    a = -0.5
+    return np.where(d < 1, ((a + 2) * d - (a + 3)) * d * d + 1, np.where(d < 2, a * (((d - 5) * d + 8) * d - 4), 0))
+
+
+def _antialiased(kernel: Callable[[np.ndarray], np.ndarray], reach: float) -> Callable[..., Node]:
+    def lower(c: Call, x: Node, size: Any, align: bool, *factors: Any) -> Node:
+        assert c.out is not None
+        given = factors[0] if factors and isinstance(factors[0], list) else [*factors]
+        if 0 in x.type.shape or not x.type.dtype.is_float:
+            raise c.refuse(f"resizes {x.type}")
+        d = x.type.dtype
+        y = c.cast(x, F32) if d in SHORT_FLOATS else x
+        for k, axis in enumerate((x.type.rank - 2, x.type.rank - 1)):
+            n, out = x.type.shape[axis], c.out.shape[axis]
+            if not isinstance(n, int) or not isinstance(out, int):
+                raise c.refuse(f"resizes the symbolic dimension {axis} of {x.type} with antialiasing", "fix the dimension")
+            if n == out:
+                continue
+            check_table(n * out, c.where)
+            factor = given[k] if k < len(given) else None
+            scale = (n - 1) / (out - 1) if align and out > 1 else 0.0 if align else 1 / factor if factor else n / out
+            weights = c.array(_means(n, out, scale, kernel, reach).astype(y.type.dtype.numpy))
+            y = c.op("matmul", weights, y) if axis == x.type.rank - 2 else c.op("matmul", y, c.op("transpose", weights, perm=(1, 0)))
+        return c.cast(y, d)
+
+    return lower
+
+
+def _means(n: int, out: int, scale: float, kernel: Callable[[np.ndarray], np.ndarray], reach: float) -> np.ndarray:
+    """What each of n elements weighs in each of `out`, whose rows add up to 1."""
+    wide = max(scale, 1.0)
+    centre = (scale * (np.arange(out) + 0.5))[:, None]
+    first = np.maximum(np.trunc(centre - reach * wide + 0.5), 0)
+    behind = np.minimum(np.trunc(centre + reach * wide + 0.5), n)
+    j = np.arange(n)[None]
+    w = np.where((j >= first) & (j < behind), kernel(np.abs((j - centre + 0.5) / wide)), 0.0)
+    return w / w.sum(1, keepdims=True)
+
+
+row("_upsample_bilinear2d_aa")(_antialiased(_tent, 1.0))
+row("_upsample_bicubic2d_aa")(_antialiased(_keys, 2.0))
 OPEN = {_nearest: resampling_open.nearest, _nearest_exact: resampling_open.nearest_exact, _linear: resampling_open.linear,
         _cubic: resampling_open.cubic(CUBIC)}  # fmt: skip
 

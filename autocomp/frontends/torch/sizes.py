@@ -22,10 +22,11 @@ def is_size(x: Any) -> bool:
 
 
 class Sizes:
-    """`symbol` gives the dimension of a symbol of torch's."""
+    """`symbol` gives the dimension of a symbol of torch's; `read`: numbers that are read from tensors, as scalars."""
 
     def __init__(self, b: Builder, symbol: Callable[[Any, Any], Dim]) -> None:
         self.b, self.symbol = b, symbol
+        self.read: dict[Any, Node] = {}
 
     def dim(self, x: Any, where: str) -> Dim:
         """As a dimension. Raises UnsupportedOp where it is computed."""
@@ -87,6 +88,8 @@ class Sizes:
             kind = type(e).__name__
             if e.is_number:
                 return self.b.const(int(e), I64) if e.is_integer else self.b.const(float(e), F64)
+            if e in self.read:
+                return cast(self.read[e], I64 if self.read[e].type.dtype.is_int else F64)
             if e.is_symbol:
                 return self.extent(self.symbol(e, x), where)
             if kind in FOLDED or kind in PAIRS:

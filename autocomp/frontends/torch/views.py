@@ -261,6 +261,16 @@ def _triangle(c: Call, x: Node, diagonal: int = 0) -> Node:
     return c.op("where", keep, x, c.b.const(0, x.type.dtype))
 
 
+@row("tril_indices", "triu_indices")
+def _triangle_places(c: Call, rows: int, columns: int, offset: int = 0, **_: Any) -> Node:
+    """Rows and columns of a triangle's elements, row by row."""
+    assert c.out is not None
+    check_table(2 * rows * columns, c.where)
+    i, j = np.mgrid[:rows, :columns]
+    kept = np.nonzero(j - i <= offset if c.name == "tril_indices" else j - i >= offset)
+    return c.array(np.stack(kept).astype(c.out.dtype.numpy))
+
+
 @row("unfold")
 def _unfold(c: Call, x: Node, dim: int, size: int, step: int) -> Node:
     """Windows of `size` along an axis, every `step`; what is in a window is a new last dimension."""

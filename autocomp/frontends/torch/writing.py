@@ -292,11 +292,10 @@ def _diagonal_scatter(c: Call, x: Node, source: Node, offset: int = 0, dim1: int
 
 # ---- what has no meaning here
 DATA = ("masked_select", "nonzero", "nonzero_static", "unique", "_unique2", "unique_consecutive", "unique_dim",
-        "repeat_interleave", "bincount")  # fmt: skip
+        "bincount")  # fmt: skip
 RANDOM = ("bernoulli", "multinomial", "normal", "normal_functional", "rand", "rand_like", "randn", "randn_like", "randint", "randint_like",
           "randperm", "uniform", "exponential", "cauchy", "geometric", "log_normal", "poisson", "rrelu_with_noise",
           "rrelu_with_noise_functional")  # fmt: skip
-COMPLEX = ("_fft_c2c", "_fft_c2r", "_fft_r2c", "complex", "polar", "view_as_complex", "view_as_real", "real", "imag", "_conj")
 
 
 @row(*DATA)
@@ -307,8 +306,3 @@ def _by_data(c: Call, *_: Any, **__: Any) -> Node:
 @row(*RANDOM)
 def _random(c: Call, *_: Any, **__: Any) -> Node:
     raise c.refuse("random numbers", "draw them outside and pass them as an input")
-
-
-@row(*COMPLEX)
-def _complex(c: Call, *_: Any, **__: Any) -> Node:
-    raise c.refuse("complex numbers", "write it with real and imaginary parts")

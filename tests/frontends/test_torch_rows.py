@@ -1,0 +1,54 @@
+"""Rows of the torch front end that users' modules asked for: quantisation in training, antialiasing, triangles, repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch.nn import functional as F  # noqa: E402, N812
+
+from autocomp.errors import UnsupportedOp  # noqa: E402
+from autocomp.frontends.torch.export import load_torch  # noqa: E402
+from tests.helpers.torch_modules import Apply, means_the_same  # noqa: E402
+
+pytestmark = pytest.mark.torch
+R = torch.randn
+OF_TENSORS = torch.fake_quantize_per_tensor_affine
+CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "of a tensor": (lambda x: OF_TENSORS(x, 0.1, 3, -8, 7), (R(40),)),
+    "of no number": (lambda x: OF_TENSORS(x, 0.1, 3, -8, 7), (torch.tensor([float("nan"), float("inf"), -1e30, 0.05, 0.15, -0.05]),)),
+    "of halves": (lambda x: OF_TENSORS(x, 0.1, 3, -8, 7), (R(40).half(),)),
+    "by tensors": (lambda x, s, z: OF_TENSORS(x, s, z, 0, 255), (R(40), torch.tensor(0.02), torch.tensor(100, dtype=torch.int32))),
+    "of channels": (lambda x, s, z: torch.fake_quantize_per_channel_affine(x, s, z, 1, -128, 127),
+                    (R(3, 4, 5), torch.rand(4) + 0.1, torch.arange(4, dtype=torch.int32))),
+    "triangles": (lambda x: (x[torch.tril_indices(4, 5, 1).unbind()], x[torch.triu_indices(4, 5, -1).unbind()]), (R(4, 5),)),
+    "repeats": (lambda x, r: x.repeat_interleave(r, 1, output_size=6), (R(2, 4), torch.tensor([1, 0, 3, 2]))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_rows(name: str) -> None:
+    f, xs = CASES[name]
+    means_the_same(f, *xs, float64=False, zeros=False)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("size", [(3, 5), (11, 4), (20, 7)])
+def test_antialiased_resizing(mode: str, size: tuple[int, int]) -> None:
+    x = R(2, 3, 11, 7)
+    resized = lambda x, corners=False: F.interpolate(x, size=size, mode=mode, antialias=True, align_corners=corners)
+    means_the_same(resized, x)
+    means_the_same(lambda x: resized(x, True), x)
+
+
+def test_antialiased_resizing_by_factors() -> None:
+    means_the_same(lambda x: F.interpolate(x, scale_factor=(0.4, 1.7), mode="bicubic", antialias=True), R(1, 2, 11, 9))
+
+
+def test_repeats_of_unknown_length_are_refused() -> None:
+    with pytest.raises(UnsupportedOp, match=r"a number that is read from a tensor|how many elements"):
+        load_torch(Apply(lambda x, r: x.repeat_interleave(r)).eval(), (R(3), torch.tensor([1, 2, 1])))
