@@ -5,7 +5,9 @@
 
 A class that the model has is computed by the kernel that holds it. Where a rule gave it another form, so are those of the model's
 nodes below it that the new form does without, down to tensors that are stored or that the kernel holds as well. A stored tensor that the
-model does not have stands for the classes of the model that are made from it.
+model does not have (in another order of dimensions, several merged into one) stands for the classes of the model that are views of it, and
+is as good as those stored; where there is none (a part of a result), for the nearest classes of the model that are made from it, before
+other stored tensors if it feeds any such.
 """
 
 from __future__ import annotations
@@ -27,12 +29,14 @@ class Provenance:
             k: [e for e in cls.nodes if e.why == "source" and e.children] for k, cls in s.frozen.classes.items()}  # fmt: skip
         self._stored = {*c.used(), *c.extra, *s.memory, *s.literal}
         held = (s.nodes[n] for x in c.used() for n in c.pick[x].nodes)
-        self._done = self._stored | {n.cls for n in held if n.enode.why == "source"}  # by some kernel
-        self._readers: dict[int, list[int]] = {}
+        self._readers: dict[int, list[SubjectNode]] = {}
         for n in s.nodes:
-            for child in n.enode.children:
-                if child in self._stored and not self._has(child):
-                    self._readers.setdefault(child, []).append(n.cls)
+            for child in dict.fromkeys(n.enode.children):
+                if not self._has(child):
+                    self._readers.setdefault(child, []).append(n)
+        self._views = {k: self._nearest(k, views=True) for k in c.used() if not self._has(k)}
+        viewed = {x for found in self._views.values() for x in found}
+        self._done = self._stored | viewed | {n.cls for n in held if n.enode.why == "source"}  # by some kernel
 
     def _has(self, k: int) -> bool:
         """Whether the model has a class (as more than a leaf)."""
@@ -60,24 +64,27 @@ class Provenance:
             yield from self._below(k)
 
     def _made_from(self, k: int) -> set[int]:
-        """Classes of the model that have a form over `k`, a stored tensor that the model does not have."""
-        found: set[int] = set()
-        seen, stack = {k}, [k]
-        while stack:
-            for reader in self._readers_of(stack.pop()):
-                if reader in seen:
-                    continue
-                seen.add(reader)
-                if self._has(reader):
-                    found.add(reader)
-                else:
-                    stack.append(reader)
-        return found
+        """Classes of the model that a stored tensor stands for, which the model does not have."""
+        return self._views.get(k) or self._nearest(k, across=False) or self._nearest(k)
 
-    def _readers_of(self, k: int) -> list[int]:
-        if k not in self._readers:
-            self._readers[k] = [n.cls for n in self.subject.nodes if k in n.enode.children]
-        return self._readers[k]
+    def _nearest(self, k: int, views: bool = False, across: bool = True) -> set[int]:
+        """The nearest classes of the model that are made from `k`: all that are views of it, or else those that fewest steps lead to.
+        `across`: also through other stored tensors."""
+        found: set[int] = set()
+        seen, level = {k}, [k]
+        while level and (views or not found):
+            above = []
+            for x in level:
+                for n in self._readers.get(x, ()):
+                    if n.cls in seen or (views and not n.form.view):
+                        continue
+                    seen.add(n.cls)
+                    if self._has(n.cls):
+                        found.add(n.cls)
+                    elif across or n.cls not in self._stored:
+                        above.append(n.cls)
+            level = above
+        return found
 
     def _below(self, k: int) -> Iterator[int]:
         """`k` and the model's nodes below it, down to what is stored, in memory, or computed by a kernel in the model's own form."""

@@ -131,16 +131,18 @@ def _places(program: Any, layer: Sequence[Call]) -> list[list[str]]:
 
 def _names(places: Sequence[Sequence[Sequence[str]]]) -> tuple[str, ...]:
     """What the model calls each of some layers that are alike, by the places of their calls: 'layers.1' of 'layers.1.norm', a name up to
-    the first number in which the first and the last differ; where all are equal (a loop that was unrolled), what one of them computes."""
+    the first number in which the first and the last differ; else what each of them computes (the same of all in a loop that was
+    unrolled)."""
     for i, (first, last) in enumerate(zip(places[0], places[-1], strict=True)):
         for j, (x, y) in enumerate(zip(first, last, strict=False)):
             for n, (a, b) in enumerate(zip(_NUMBER.finditer(x), _NUMBER.finditer(y), strict=False)):
                 if x[: a.start()] == y[: b.start()] and a[0] != b[0] and all(len(p[i]) > j for p in places):
                     return tuple(_up_to(p[i][j], n) for p in places)
-    return (summary(dict.fromkeys(p for c in places[0] for p in c)),) * len(places)
+    return tuple(summary(dict.fromkeys(p for c in layer for p in c)) for layer in places)
 
 
 def _up_to(name: str, n: int) -> str:
     """A name up to its number `n`, counted from 0."""
     numbers = [*_NUMBER.finditer(name)]
-    return name[: numbers[n].end()] if n < len(numbers) else name
+    begun = name[: numbers[n].end()] if n < len(numbers) else name
+    return begun + ")" * (begun.count("(") - begun.count(")"))

@@ -163,3 +163,30 @@ def test_layers_of_a_graph_as_text_are_named_by_their_parameters():
     repeated = [x for x in folded(program) if x.times > 1]
     assert [x.name for x in repeated] == ["b0 to b3"] and repeated[0].names == ("b0", "b1", "b2", "b3")
     assert layer_lines(program)[0].startswith("b0 to b3: the same ")
+
+
+def test_kernels_of_a_program_in_another_order_of_dimensions_compute_their_own_nodes_alone():
+    """A GPU's convolutions have channels last: no tensor that is stored between them is one of the model's."""
+    m = Model()
+
+    def block(x, name, i, o):
+        y = m("conv", f"{name}/conv", x, m.w(f"{name}.w", o, i, 3, 3), strides=(1, 1), lo=(1, 1), hi=(1, 1), dilations=(1, 1))
+        return m("max", f"{name}/relu", y, m.b.const(0.0, F32))
+
+    x = block(m.x("x", 1, 16, 16, 16), "a", 16, 32)
+    y = block(block(x, "b", 32, 32), "c", 32, 32)
+    m.b.output("y", block(m("add", "sum", x, y), "d", 32, 48))
+    p = autocomp.optimize(m.b.graph(), target="cuda:h200", cache=False, verify=False)
+    assert any("channels-last" in r for c in p.calls.calls for r in c.rules)
+    found = [{short(x) for x in places_of(p.calls.source, c.computes, views=False)} for c in p.calls.calls]
+    parts = [{f"{n}/conv", f"{n}/relu"} for n in "abd"] + [{"c/conv", "c/relu", "sum"}]
+    assert all(any(f <= part for part in parts) for f in found), found
+    assert set().union(*found) == set().union(*parts)
+
+
+def test_layers_that_are_called_without_numbers_have_a_name_each():
+    from autocomp.report.layers import _names
+
+    assert _names([[["inc.pool (conv)"]], [["inc.b (conv_1)"]]]) == ("inc.pool: conv", "inc.b: conv_1")
+    of = lambda i: f"block.norm (layer_norm_{i})"  # one module, called twice
+    assert _names([[[of(1)]], [[of(3)]]]) == (of(1), of(3))
