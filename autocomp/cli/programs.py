@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from statistics import median
 from typing import Annotated, Any
 
 import typer
@@ -365,11 +364,9 @@ def compare(
 
     Example: autocomp compare plain mine.yaml --model model.txt --report ab.md
     """
-    from autocomp.report.compare import Comparison, history, of_given
-    from autocomp.report.sides import resolve
+    from autocomp.report.compare import history
     from autocomp.report.tables import seconds_text
-    from autocomp.report.trial import tried
-    from autocomp.runtime.inputs import random_inputs
+    from autocomp.report.two_sides import two_sides
 
     if past is not None:
         runs = history(past)
@@ -388,16 +385,8 @@ def compare(
     check_outputs(report=report)
     choice.start()
     build = lambda what, target, options: replace(choice, target=target).optimized(what, options, as_json)
-    sides = [resolve(x, build, model, choice.options(), choice.target, run_folders) for x in (a, b)]
-    graph = next((s.program.graph for s in sides if s.program is not None), None)
-    if graph is None and model is not None and (run_folders or not all(s.folder for s in sides)):
-        graph = build(model, choice.target, choice.options()).graph
-    drawn = report is not None and report.suffix == ".html"
-    trial = tried(sides[0], sides[1], graph, rounds, ceilings=drawn) if graph is not None else None
-    feed = random_inputs(graph, seed=0) if trial is not None and graph is not None and not any(s.folder for s in sides) else None
-    medians = (median(trial.rounds.a), median(trial.rounds.b)) if trial is not None else (None, None)
-    a_side, b_side = (of_given(s, feed, m) for s, m in zip(sides, medians, strict=True))
-    result = Comparison(a_side, b_side, trial)
+    result = two_sides(a, b, build, model, choice.options(), choice.target, rounds, run_folders,
+                       ceilings=report is not None and report.suffix in (".html", ".json"))  # fmt: skip
     if report is not None:
         result.report(report)
     if as_json:

@@ -177,7 +177,8 @@ def svg(g: nx.DiGraph) -> str:
         )
         for i, line in enumerate((b.title, *b.lines)):
             style = ' font-weight="bold"' if i == 0 else ' fill="#445566" font-size="11"'
-            short = line if len(line) <= 38 else line[:37] + "…"
+            room = 38 if i else 30  # characters; the first line is bold
+            short = line if len(line) <= room else line[: room - 1] + "…"
             p.append(f'<text x="{x + 8:.0f}" y="{y + 18 + 17 * i:.0f}"{style}>{escape(short)}</text>')
         p.append("</g>")
     return "\n".join([*p, "</svg>"]) + "\n"

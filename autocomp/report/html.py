@@ -30,7 +30,8 @@ def share_plot(rows: list[dict[str, Any]]) -> str:
     p = [f'<svg class="plot" xmlns="http://www.w3.org/2000/svg" width="{size + 100}" height="{size + 80}" role="img" '
          'aria-label="predicted against measured" font-family="Helvetica,Arial,sans-serif" font-size="11" fill="currentColor">',
          f'<rect x="{left}" y="{top}" width="{size}" height="{size}" fill="none" stroke="currentColor" stroke-opacity="0.4"/>',
-         f'<line x1="{left}" y1="{top + size}" x2="{left + size}" y2="{top}" stroke="#c55" stroke-dasharray="4 3"/>']  # fmt: skip
+         f'<line x1="{left}" y1="{top + size}" x2="{left + size}" y2="{top}" stroke-dasharray="4 3" '
+         'style="stroke:var(--roof)"/>']  # fmt: skip
     for e in range(lo, hi + 1):
         text = seconds_text(10.0**e)
         p.append(f'<text x="{x(10.0**e):.1f}" y="{top + size + 16}" text-anchor="middle">{text}</text>')

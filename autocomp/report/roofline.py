@@ -90,25 +90,26 @@ def roofline(chip: Chip, series: Sequence[Series], types: Iterable[str] = (), me
         if low >= knee:
             continue
         ends = f"{x(low):.1f},{y(low * bandwidth):.1f} {x(knee):.1f},{y(knee * bandwidth):.1f}"
-        s.append(f'<polyline class="slope" points="{ends}" fill="none" stroke="#c55"{DASHED if n else ""}/>')  # fmt: skip
+        s.append(f'<polyline class="slope" points="{ends}" fill="none" style="stroke:var(--roof)"{DASHED if n else ""}/>')  # fmt: skip
         along = [low * (knee / low) ** t for t in (0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8)]
         label = f"{name} {rate_text(bandwidth)}B/s"
         s.append(_placed(label, [(x(v) + 5, y(v * bandwidth) + 13, "start") if not n else (x(v) - 4, y(v * bandwidth) - 3, "end")
-                                  for v in along], taken, "#c55"))
+                                  for v in along], taken, "var(--roof)"))
     for name, rate in roofs:
         knee = max(rate / slopes[-1][1], 10.0**x0)
-        s.append(f'<polyline class="roof" points="{x(knee):.1f},{y(rate):.1f} {x(10.0**x1):.1f},{y(rate):.1f}" fill="none" stroke="#c55"/>')
+        line = f"{x(knee):.1f},{y(rate):.1f} {x(10.0**x1):.1f},{y(rate):.1f}"
+        s.append(f'<polyline class="roof" points="{line}" fill="none" style="stroke:var(--roof)"/>')
         ways = [(WIDTH - RIGHT - 4.0 - k * 40, y(rate) + dy, "end") for k in range(8) for dy in (-4, 13)]
-        s.append(_placed(f"{name} {rate_text(rate)}op/s", ways, taken, "#c55"))
+        s.append(_placed(f"{name} {rate_text(rate)}op/s", ways, taken, "var(--roof)"))
     if measured:
         rate, bandwidth = measured
         low, knee, high = max(10.0**x0, 10.0**y0 / bandwidth), rate / bandwidth, 10.0**x1
         if low < knee < high:
             line = f"{x(low):.1f},{y(low * bandwidth):.1f} {x(knee):.1f},{y(rate):.1f} {x(high):.1f},{y(rate):.1f}"
-            s.append(f'<polyline class="measured-roof" points="{line}" fill="none" stroke="#3a9d5d" stroke-width="1.6"/>')
+            s.append(f'<polyline class="measured-roof" points="{line}" fill="none" style="stroke:var(--ran)" stroke-width="1.6"/>')
             label = f"of this run: {rate_text(rate)}op/s, {rate_text(bandwidth)}B/s copied"
             ways = [(WIDTH - RIGHT - 4.0 - k * 40, y(rate) + dy, "end") for k in range(8) for dy in (-4, 13)]
-            s.append(_placed(label, ways, taken, "#3a9d5d"))
+            s.append(_placed(label, ways, taken, "var(--ran)"))
     named = sorted(every, key=lambda p: -p.seconds)[:NAMED]
     for one in series:
         s += [_dots(p, one, x, y) for p in one.points]
@@ -153,7 +154,7 @@ def _dots(p: Point, s: Series, x: Any, y: Any) -> str:
 
 
 def _text(x: float, y: float, text: str, anchor: str, colour: str = "") -> str:
-    fill = f' fill="{colour}"' if colour else ""
+    fill = f' style="fill:{colour}"' if colour else ""
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{fill}>{escape(text)}</text>'
 
 

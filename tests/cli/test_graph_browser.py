@@ -22,6 +22,19 @@ return [...document.querySelectorAll("svg.code")].map((s) => ({ at: of(s), lines
 """
 AREA = "const r = document.getElementById('picture').getBoundingClientRect(); return [r.left, r.top, r.right, r.bottom];"
 REFUSED = "return [...document.querySelectorAll('tr')].filter((r) => r.innerText.includes('refused')).map((r) => r.innerText)"
+# Texts whose contrast with what is behind them is below 4.5 (WCAG 2.2, 1.4.3), with both colours.
+FAINT = """
+const rgb = (c) => (c.match(/[\\d.]+/g) || []).map(Number), light = (c) => { const [r, g, b] = rgb(c).map((v) => { v /= 255; return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; }); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+const solid = (c) => c && c !== "none" && !(rgb(c).length === 4 && rgb(c)[3] === 0);
+const behind = (e) => { for (let x = e; x; x = x.parentElement) { const s = getComputedStyle(x), r = x !== e && x.tagName === "g" && x.querySelector(":scope > rect"); if (r) return getComputedStyle(r).fill; if (!(x instanceof SVGElement) && solid(s.backgroundColor)) return s.backgroundColor; } return "rgb(255,255,255)"; };
+const out = [];
+for (const e of document.querySelectorAll("body *")) {
+  if (!e.getClientRects().length || ![...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim()) || ["TITLE", "SCRIPT", "OPTION"].includes(e.tagName.toUpperCase())) continue;
+  const s = getComputedStyle(e), a = light(e instanceof SVGElement ? s.fill : s.color), b = light(behind(e)), c = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  if (c < 4.5) out.push([e.tagName, e.textContent.slice(0, 30), c, e instanceof SVGElement ? s.fill : s.color, behind(e)]);
+}
+return out;
+"""  # noqa: E501
 TABS = ("kernels", "model", "loops", "covers", "rules", "memory", "prices")
 
 
@@ -98,7 +111,7 @@ def test_clicks_and_keys(chromium, path):
     assert "softmax" in found
     chromium.press("Escape")  # folds the layer that it is in
     assert chromium.run("return document.querySelector('.box.picked').classList.contains('group')")
-    for role in ("[role=tab]", ".box[role=button][tabindex='0'][aria-label]", "#panel[aria-live]", "#picture[aria-label]"):
+    for role in ("[role=tab]", ".box[role=button][tabindex='0'][aria-label]", "[role=status]", "#picture[aria-label]"):
         assert chromium.run("return document.querySelector(arguments[0]) !== null", role)
     ground = lambda: chromium.run("return getComputedStyle(document.body).backgroundColor")
     before = ground()
@@ -127,3 +140,47 @@ def test_every_view_has_its_content(chromium, path):
     assert any("parallel r0" in r and "must run before" in r for r in refused)
     assert chromium.run("return document.querySelectorAll('.lattice .later').length") == len(refused)
     assert chromium.log() == []
+
+
+def test_a_screen_reader_is_told_roles_names_and_states(chromium, path):
+    chromium.open(path)
+    for view in TABS:
+        chromium.click(f"#tab-{view}")
+        told = chromium.accessible()
+        assert [n["name"] for n in told if n["role"] == "tab" and n["selected"]] == [chromium.run(
+            "return document.getElementById(arguments[0]).textContent", f"tab-{view}")]
+        named = ("button", "tab", "searchbox", "combobox", "link", "table", "tabpanel", "tablist", "image", "img", "group", "heading")
+        assert not [n for n in told if (n["role"] in named or n.get("focusable")) and not n["name"]]
+        assert {"banner", "main", "status", "tabpanel"} <= {n["role"] for n in told}
+        assert next(n["level"] for n in told if n["role"] == "heading") == 1
+    chromium.click("#tab-kernels")
+    boxes = [n for n in chromium.accessible() if n["role"] == "button" and " reads " in n["name"]]
+    assert len(boxes) >= 3 and any(n.get("expanded") is False and "folded, Enter opens" in n["name"] for n in boxes)
+    chromium.click(".box[data-id^='call:']")
+    said = chromium.run("return document.getElementById('said').textContent")
+    assert said.partition(" is selected")[0] == chromium.run("return document.querySelector('#panel h2').textContent") != said
+
+
+def test_everything_is_reached_by_keys_in_the_order_of_the_picture(chromium, path):
+    chromium.open(path)
+    seen = []
+    while not seen or seen[-1] != "panel":
+        chromium.press("Tab")
+        seen.append(chromium.run("const e = document.activeElement; return e.id || e.dataset.id || e.tagName"))
+        assert len(seen) < 60, seen
+    boxes = chromium.run("return [...document.querySelectorAll('.box')].map((b) => b.dataset.id)")
+    assert seen == ["tab-kernels", "search", "fit", "fold", "theme", *boxes, "panel"]
+    chromium.run("document.getElementById('tab-kernels').focus()")
+    for view in (*TABS[1:], TABS[0]):
+        chromium.press("ArrowRight")
+        assert chromium.run("return document.activeElement.dataset.view") == view
+        assert chromium.run("return document.querySelector('nav [aria-selected=true]').dataset.view") == view
+
+
+def test_text_has_contrast_in_light_and_dark_and_narrow_windows_cut_nothing(path):
+    for dark in (False, True):
+        with browser(width=500, dark=dark) as b:
+            b.open(path)
+            for view in TABS:
+                b.click(f"#tab-{view}")
+                assert b.run(FAINT) == [] and b.run("return document.documentElement.scrollWidth <= window.innerWidth")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 
 import pytest
 
-from tests.cli.test_cli import run
+import autocomp
+from autocomp.options import Options
+from autocomp.report.two_sides import two_sides
 
 MODEL = """graph gemm
 input x: f32[256, 512]
@@ -70,9 +71,9 @@ def here(tmp_path_factory):
     return folder
 
 
-def compared(here, other, *more):
-    text = run("compare", "plain", other.format(here=here), "--model", f"{here}/m.txt", "--target", "cuda", "--json", *more)[0]
-    return json.loads(text)
+def compared(here, other, ceilings=False, **options):
+    build = lambda model, target, options: autocomp.optimize(model, target=target, options=options)
+    return two_sides("plain", other.format(here=here), build, f"{here}/m.txt", Options(**options), "cuda", 20, ceilings=ceilings)
 
 
 @pytest.mark.parametrize("other", ["{here}/k.cu:gemm<<<(256,3),128>>>", "{here}/k.cu:shared<<<256,128,2048>>>",
@@ -80,8 +81,7 @@ def compared(here, other, *more):
 def test_a_kernel_by_hand_is_right_and_timed_by_the_device(here, other):
     if "t.py" in other and importlib.util.find_spec("triton") is None:
         pytest.skip("no triton")
-    data = compared(here, other)
-    trial = data["trial"]
+    trial = compared(here, other).trial.data()
     print(other.rpartition("/")[2], trial["verdict"], trial["a"], trial["b"], trial["a_over_b"], trial["environment"])
     assert trial["right"] == [True, True] and trial["rounds"] == 20
     assert all(1e-6 < s < 0.01 for side in trial["seconds"] for s in side)
@@ -90,13 +90,13 @@ def test_a_kernel_by_hand_is_right_and_timed_by_the_device(here, other):
 
 
 def test_a_wrong_kernel_of_cuda_gets_no_verdict(here):
-    trial = compared(here, "{here}/k.cu:wrong<<<(256,3),128>>>")["trial"]
+    trial = compared(here, "{here}/k.cu:wrong<<<(256,3),128>>>").trial.data()
     assert trial["right"] == [True, False] and "no verdict about times" in trial["verdict"]
 
 
 def test_two_programs_have_registers_occupancy_and_ceilings(here):
-    page = here / "ab.html"
-    data = compared(here, "plain", "--without", "fusion/*", "--report", str(page))
+    result = compared(here, "plain", ceilings=True, without=("fusion/*",))
+    data, page = result.data(), result.report(here / "ab.html")
     for row in (*data["a"]["kernels"], *data["b"]["kernels"]):
         assert row["registers"] > 0 and row["threads"] >= 32 and 0 < row["occupancy"] <= 1 and row["measured"] > 0
     rate, copied = data["trial"]["ceilings"]

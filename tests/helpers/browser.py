@@ -88,6 +88,14 @@ class Browser:
     def picture(self, path: Path) -> None:
         Path(path).write_bytes(base64.b64decode(self._send("GET", "/screenshot")))
 
+    def accessible(self) -> list[dict[str, Any]]:
+        """What a screen reader is told, in its order: role, name, and properties (focusable, selected, expanded, level ..)."""
+        self._send("POST", "/goog/cdp/execute", {"cmd": "Accessibility.enable", "params": {}})
+        tree = self._send("POST", "/goog/cdp/execute", {"cmd": "Accessibility.getFullAXTree", "params": {}})["nodes"]
+        return [{"role": n["role"]["value"], "name": n.get("name", {}).get("value", ""),
+                 **{p["name"]: p["value"].get("value") for p in n.get("properties", ())}}
+                for n in tree if not n.get("ignored")]  # fmt: skip
+
     def log(self) -> list[str]:
         """What the page wrote to its console: errors, if any."""
         return [x["message"] for x in self._send("POST", "/se/log", {"type": "browser"}) if x["level"] == "SEVERE"]

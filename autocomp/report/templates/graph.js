@@ -45,18 +45,20 @@ function start(data) {
     defs.append(arrow);
     const world = make("g", { id: "world" });
     shown.edges.forEach((e, i) => {
-      const path = make("path", { d: places.paths[i], class: "edge", "data-from": e.from, "data-to": e.to, "marker-end": "url(#arrow)" });
+      const path = make("path", { d: places.paths[i], class: "edge", "data-from": e.from, "data-to": e.to, "marker-end": "url(#arrow)", "aria-hidden": true });
       path.append(make("title", {}, e.titles.slice(0, 12).join("\n")));
       world.append(path);
     });
     const half = { w: BOX.w / 2, h: BOX.h / 2 };
     if (shown.edges.length < 400) {
       const labels = labelsOf(shown.edges), boxes = Object.values(places.at).map((p) => [p.x - half.w, p.y - half.h, p.x + half.w, p.y + half.h]);
-      labelled(labels, boxes, places.upright).forEach((p, i) => { if (p) world.append(make("text", { class: "label", x: p.x.toFixed(1), y: p.y.toFixed(1), "text-anchor": p.anchor }, labels[i].text)); });
+      labelled(labels, boxes, places.upright).forEach((p, i) => { if (p) world.append(make("text", { class: "label", "aria-hidden": true, x: p.x.toFixed(1), y: p.y.toFixed(1), "text-anchor": p.anchor }, labels[i].text)); });
     }
+    const title = Object.fromEntries(shown.boxes.map((b) => [b.id, b.title]));
+    const reads = (id) => { const from = [...new Set(shown.edges.filter((e) => e.to === id).map((e) => title[e.from]))]; return from.length ? `, reads ${from.join(" and ")}` : ""; };
     for (const b of shown.boxes) {
       const { x, y } = places.at[b.id], group = !!scene.groups[b.id];
-      const g = make("g", { class: "box" + (group ? " group" : "") + (group || b.kind === "plain" ? " plain" : ""), "data-id": b.id, tabindex: 0, role: "button", transform: `translate(${(x - half.w).toFixed(1)},${(y - half.h).toFixed(1)})`, "aria-label": `${b.title}, ${b.second}${group ? ", folded, Enter opens" : ""}` });
+      const g = make("g", { class: "box" + (group ? " group" : "") + (group || b.kind === "plain" ? " plain" : ""), "data-id": b.id, tabindex: 0, role: "button", transform: `translate(${(x - half.w).toFixed(1)},${(y - half.h).toFixed(1)})`, "aria-label": `${b.title}, ${b.second}${reads(b.id)}${group ? ", folded, Enter opens" : ""}`, ...(group ? { "aria-expanded": false } : {}) });
       const rect = make("rect", { width: BOX.w, height: BOX.h, rx: 6 });
       if (colour(b)) rect.style.fill = colour(b);
       g.append(make("title", {}, `${b.title}\n${b.second}`), rect, make("text", { x: 8, y: 19, class: "first" }, fitted((group ? "+ " : "") + b.title, "title", BOX.w - 16)), make("text", { x: 8, y: 36, class: "second" }, fitted(b.second, "second", BOX.w - 16)));
@@ -82,15 +84,14 @@ function start(data) {
     return rules.length ? rules[0] + (rules.length > 1 ? ` +${rules.length - 1}` : "") : "";
   }
   function mark() {
-    for (const g of picture.querySelectorAll(".box")) { g.classList.toggle("picked", g.dataset.id === picked); g.classList.toggle("hit", hits.has(g.dataset.id)); }
+    for (const g of picture.querySelectorAll(".box")) { g.classList.toggle("picked", g.dataset.id === picked); if (g.dataset.id === picked) g.setAttribute("aria-current", "true"); else g.removeAttribute("aria-current"); g.classList.toggle("hit", hits.has(g.dataset.id)); }
     for (const p of picture.querySelectorAll(".edge")) p.classList.toggle("near", p.dataset.from === picked || p.dataset.to === picked);
   }
   function move() { const w = $("world"); if (w) w.setAttribute("transform", `translate(${camera.x},${camera.y}) scale(${camera.k})`); }
   function fit() { // all of it where it can be read, else its beginning
     const all = Object.values(places.at), r = picture.getBoundingClientRect();
     if (!all.length) return;
-    const x0 = Math.min(...all.map((p) => p.x)) - BOX.w / 2 - 20, x1 = Math.max(...all.map((p) => p.x)) + BOX.w / 2 + 20;
-    const y0 = Math.min(...all.map((p) => p.y)) - BOX.h / 2 - 20, y1 = Math.max(...all.map((p) => p.y)) + BOX.h / 2 + 20;
+    const b = $("world").getBBox(), x0 = b.x - 12, x1 = b.x + b.width + 12, y0 = b.y - 12, y1 = b.y + b.height + 12; // with the edges around columns
     const whole = Math.min(r.width / (x1 - x0), r.height / (y1 - y0));
     camera.k = Math.min(1.2, Math.max(whole, 0.5));
     camera.x = (x1 - x0) * camera.k > r.width ? -camera.k * x0 : r.width / 2 - (camera.k * (x0 + x1)) / 2;
@@ -117,6 +118,8 @@ function start(data) {
     picked = id;
     mark();
     details(id);
+    named(panel);
+    $("said").textContent = `${panel.querySelector("h2").textContent} is selected; ${panel.querySelectorAll("h3").length} parts of details`;
     const g = picture.querySelector(`[data-id="${CSS.escape(id)}"]`);
     if (focus && g) g.focus({ preventScroll: true });
   }
@@ -130,16 +133,20 @@ function start(data) {
   }
   function setView(v) {
     view = v;
-    for (const b of document.querySelectorAll("nav button")) b.setAttribute("aria-selected", String(b.dataset.view === v));
+    for (const b of document.querySelectorAll("nav button")) { const on = b.dataset.view === v; b.setAttribute("aria-selected", String(on)); b.tabIndex = on ? 0 : -1; }
+    $("view").setAttribute("aria-labelledby", `tab-${v}`);
     const isPage = v in pages;
     picture.style.display = isPage ? "none" : "";
     page.hidden = !isPage;
     picked = null;
     panel.hidden = isPage;
-    if (isPage) { page.replaceChildren(...pages[v]()); page.scrollTop = 0; return; }
+    if (isPage) { page.replaceChildren(...pages[v]()); page.scrollTop = 0; named(page); return; }
     draw();
     fit();
     overview();
+  }
+  function named(within) { // a table is called what the heading before it says
+    for (const t of within.querySelectorAll("table")) { let h = t; while (h && !/^H[23]$/.test(h.tagName)) h = h.previousElementSibling; if (h) t.setAttribute("aria-label", h.textContent); }
   }
 
   // ---- the panel
@@ -244,9 +251,15 @@ function start(data) {
     hits = new Set(found.filter((f) => f.view === view).map((f) => (shown && shown.of[f.id]) || f.id));
     $("found").replaceChildren(...found.slice(0, 24).map((f) => { const li = el("li"), b = el("button", `${cut(f.title, 50)} (${f.view})`); b.onclick = () => show(f.id, f.view); li.append(b); return li; }),
       ...(found.length > 24 ? [el("li", `and ${found.length - 24} more`)] : e.target.value && !found.length ? [el("li", "nothing found")] : []));
+    if (e.target.value) $("said").textContent = found.length ? `${found.length} found` : "nothing found";
     mark();
   });
-  for (const b of document.querySelectorAll("nav button")) b.onclick = () => setView(b.dataset.view);
+  const tabs = [...document.querySelectorAll("nav button")];
+  for (const b of tabs) b.onclick = () => setView(b.dataset.view);
+  document.querySelector("nav").onkeydown = (e) => { // arrows go along the views
+    const k = { ArrowRight: 1, ArrowLeft: -1 }[e.key], next = k && tabs[(tabs.findIndex((b) => b.dataset.view === view) + k + tabs.length) % tabs.length];
+    if (next) { e.preventDefault(); setView(next.dataset.view); next.focus(); }
+  };
   $("fit").onclick = () => { if (view in pages) return; draw(); fit(); };
   $("fold").onclick = () => { if (view in pages) return; open[view].clear(); draw(); fit(); };
   $("theme").onclick = () => { const dark = document.documentElement.dataset.theme ? document.documentElement.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches; document.documentElement.dataset.theme = dark ? "light" : "dark"; };
