@@ -58,6 +58,12 @@ def windows(g: Spread) -> None:
     same = {"strides": [1, 1], "lo": [1, 1], "hi": [1, 1], "dilations": [1, 1]}
     g.gives(g.op("relu", g.op("conv", g.given(1, 5, 13, 17), g.given(9, 5, 3, 3), **same)))
     g.gives(g.op("conv", g.given(2, 4, 11, 10), g.given(8, 2, 3, 2), strides=[2, 2], lo=[1, 0], hi=[0, 1], dilations=[1, 2], groups=2))
+    apart = {"strides": [2, 2], "lo": [1, 1], "hi": [0, 1], "dilations": [1, 1]}  # every other element, also in vectors that end early
+    g.gives(g.op("relu", g.op("conv", g.given(1, 4, 9, 45), g.given(4, 1, 3, 5), groups=4, **apart)))
+    for dtype in (F16, I8, U8, I16):
+        g.gives(g.op("maxpool", g.given(1, 2, 9, 83, dtype=dtype), window=[3, 3], **apart))
+    x, w = (g.op("cast", g.given(*s, dtype=d), to="i32") for s, d in (((1, 4, 9, 75), U8), ((5, 4, 3, 3), I8)))
+    g.gives(g.op("conv", x, w, **apart))
     g.gives(g.op("maxpool", g.given(1, 3, 12, 19), window=[3, 3], **{**same, "strides": [2, 1]}))
 
 

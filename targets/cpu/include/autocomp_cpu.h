@@ -28,7 +28,7 @@ typedef vi vm;
 typedef uint16_t f16;  /* IEEE half in memory; computed with as float */
 typedef uint16_t bf16; /* upper half of a float */
 
-#if defined(__AVX512F__) && defined(__AVX512BW__) && AC_LANES == 16
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && AC_LANES == 16
 #define AC_AVX512 1
 #elif defined(__AVX2__) && defined(__FMA__) && AC_LANES == 8
 #define AC_AVX2 1
@@ -152,8 +152,13 @@ AC_INLINE void vf_scatter(float *p, long s, vf x) {
   _mm512_i32scatter_ps(p, ix, (__m512)x, 4);
 }
 #else
+#if AC_AVX2
+AC_INLINE vf vf_load_n(const float *p, long n) { return (vf)_mm256_maskload_ps(p, (__m256i)(vi_iota() < vi_set((int32_t)n))); }
+AC_INLINE void vf_store_n(float *p, vf x, long n) { _mm256_maskstore_ps(p, (__m256i)(vi_iota() < vi_set((int32_t)n)), (__m256)x); }
+#else
 AC_INLINE vf vf_load_n(const float *p, long n) { vf r = {0}; for (long l = 0; l < n; l++) r[l] = p[l]; return r; }
 AC_INLINE void vf_store_n(float *p, vf x, long n) { for (long l = 0; l < n; l++) p[l] = x[l]; }
+#endif
 AC_INLINE vf vf_first_n(vf a, vf b, long n) { return vf_select(vi_iota() < vi_set((int32_t)n), a, b); }
 AC_INLINE vf vf_strided(const float *p, long s) { vf r; for (long l = 0; l < AC_LANES; l++) r[l] = p[l * s]; return r; }
 AC_INLINE void vf_scatter(float *p, long s, vf x) { for (long l = 0; l < AC_LANES; l++) p[l * s] = x[l]; }
@@ -182,8 +187,20 @@ AC_INLINE vf vf_gather_where(vm m, const float *p, vi at) {
   for (long l = 0; l < AC_LANES; l++) if (m[l]) r[l] = p[at[l]];
   return r;
 }
+#if AC_AVX2
+AC_INLINE vf vf_load_where(vm m, const float *p) { return (vf)_mm256_maskload_ps(p, (__m256i)m); }
+#else
 AC_INLINE vf vf_load_where(vm m, const float *p) { vf r = {0}; for (long l = 0; l < AC_LANES; l++) if (m[l]) r[l] = p[l]; return r; }
+#endif
 AC_INLINE vf vf_strided_where(vm m, const float *p, long s) {
+#if AC_AVX2
+  if (__builtin_constant_p(s) && s == 2) { /* every other element of two vectors, put in order */
+    vi a = vi_load((const int32_t[8]){0, 0, 1, 0, 2, 0, 3, 0}), b = a + 4, even = vi_load((const int32_t[8]){-1, 0, -1, 0, -1, 0, -1, 0});
+    __m256 x = _mm256_maskload_ps(p, _mm256_and_si256(_mm256_permutevar8x32_epi32((__m256i)m, (__m256i)a), (__m256i)even));
+    __m256 y = _mm256_maskload_ps(p + 8, _mm256_and_si256(_mm256_permutevar8x32_epi32((__m256i)m, (__m256i)b), (__m256i)even));
+    return (vf)_mm256_permute4x64_pd((__m256d)_mm256_shuffle_ps(x, y, 0x88), 0xd8);
+  }
+#endif
   vf r = {0};
   for (long l = 0; l < AC_LANES; l++) if (m[l]) r[l] = p[l * s];
   return r;

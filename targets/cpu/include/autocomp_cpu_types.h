@@ -12,46 +12,66 @@ AC_MEMORY_VECTOR(ac_vec_i16, int16_t)
 AC_MEMORY_VECTOR(ac_vec_u16, uint16_t)
 AC_MEMORY_VECTOR(ac_vec_u32, uint32_t)
 
-/* the first n elements of `size` bytes, and those of a mask */
-#if AC_AVX512
-#define AC_FIRST(n) (((__mmask64)1 << (n)) - 1)
-AC_INLINE void ac_copy_n8(void *to, const void *from, long n) {
-  _mm512_mask_storeu_epi8(to, AC_FIRST(n), _mm512_maskz_loadu_epi8(AC_FIRST(n), from));
+/* The first n elements of 8 or 16 bits, those of a mask, and those that lie `step` apart: zeros elsewhere. */
+#if AC_AVX512 /* straight into registers: a masked store that is read again waits for memory */
+AC_INLINE __mmask16 ac_first(long n) { return (__mmask16)((1u << n) - 1); }
+AC_INLINE __mmask16 ac_lanes_of(vm m) { return _mm512_movepi32_mask((__m512i)m); }
+AC_INLINE __m128i ac_get8(const void *p, __mmask16 k) { return _mm_maskz_loadu_epi8(k, p); }
+AC_INLINE __m256i ac_get16(const void *p, __mmask16 k) { return _mm256_maskz_loadu_epi16(k, p); }
+AC_INLINE void ac_put8(void *p, __m128i x, __mmask16 k) { _mm_mask_storeu_epi8(p, k, x); }
+AC_INLINE void ac_put16(void *p, __m256i x, __mmask16 k) { _mm256_mask_storeu_epi16(p, k, x); }
+AC_INLINE uint32_t ac_every_other(__mmask16 k) {
+#if defined(__BMI2__)
+  return _pdep_u32(k, 0x55555555u);
+#else
+  return (uint32_t)_mm256_movepi8_mask(_mm256_cvtepu8_epi16(_mm_movm_epi8(k)));
+#endif
 }
-AC_INLINE void ac_copy_n16(void *to, const void *from, long n) {
-  _mm512_mask_storeu_epi16(to, (__mmask32)AC_FIRST(n), _mm512_maskz_loadu_epi16((__mmask32)AC_FIRST(n), from));
+AC_INLINE __m128i ac_apart8(const uint8_t *p, long step, __mmask16 k) {
+  if (__builtin_constant_p(step) && step == 2)
+    return _mm256_cvtepi16_epi8(_mm256_maskz_loadu_epi8(k == 0xffff ? 0x55555555u : ac_every_other(k), p));
+  uint8_t b[16] = {0};
+  for (long l = 0; l < 16; l++) if (k >> l & 1) b[l] = p[l * step];
+  return _mm_loadu_si128((const __m128i *)b);
 }
-AC_INLINE void ac_copy_where8(void *to, const void *from, vm m) {
-  __mmask64 k = _mm512_movepi32_mask((__m512i)m);
-  _mm512_mask_storeu_epi8(to, k, _mm512_maskz_loadu_epi8(k, from));
+AC_INLINE __m256i ac_apart16(const uint16_t *p, long step, __mmask16 k) {
+  if (__builtin_constant_p(step) && step == 2)
+    return _mm512_cvtepi32_epi16(_mm512_maskz_loadu_epi16(k == 0xffff ? 0x55555555u : ac_every_other(k), p));
+  uint16_t b[16] = {0};
+  for (long l = 0; l < 16; l++) if (k >> l & 1) b[l] = p[l * step];
+  return _mm256_loadu_si256((const __m256i *)b);
 }
-AC_INLINE void ac_copy_where16(void *to, const void *from, vm m) {
-  __mmask32 k = _mm512_movepi32_mask((__m512i)m);
-  _mm512_mask_storeu_epi16(to, k, _mm512_maskz_loadu_epi16(k, from));
-}
+#define AC_IN_PART(V, s, T, M, bits, get, put) \
+  AC_INLINE V V##_load_##s##_n(const T *p, long n) { return get((M)ac_get##bits(p, ac_first(n))); } \
+  AC_INLINE V V##_load_##s##_where(vm m, const T *p) { return get((M)ac_get##bits(p, ac_lanes_of(m))); } \
+  AC_INLINE void V##_store_##s##_n(T *p, V x, long n) { M t = put(x); ac_put##bits(p, AC_WORDS##bits(t), ac_first(n)); } \
+  AC_INLINE V V##_strided_##s##_n(const T *p, long step, long n) { \
+    return get((M)ac_apart##bits((const uint##bits##_t *)p, step, ac_first(n))); } \
+  AC_INLINE V V##_strided_##s(const T *p, long step) { return get((M)ac_apart##bits((const uint##bits##_t *)p, step, 0xffff)); } \
+  AC_INLINE V V##_strided_##s##_where(vm m, const T *p, long step) { \
+    return get((M)ac_apart##bits((const uint##bits##_t *)p, step, ac_lanes_of(m))); }
+#define AC_WORDS8(t) ((__m128i)(t))
+#define AC_WORDS16(t) ((__m256i)(t))
 #else
 AC_INLINE void ac_copy_n8(void *to, const void *from, long n) { for (long l = 0; l < n; l++) ((uint8_t *)to)[l] = ((const uint8_t *)from)[l]; }
 AC_INLINE void ac_copy_n16(void *to, const void *from, long n) { for (long l = 0; l < n; l++) ((uint16_t *)to)[l] = ((const uint16_t *)from)[l]; }
-AC_INLINE void ac_copy_where8(void *to, const void *from, vm m) {
-  for (long l = 0; l < AC_LANES; l++) if (m[l]) ((uint8_t *)to)[l] = ((const uint8_t *)from)[l];
-}
-AC_INLINE void ac_copy_where16(void *to, const void *from, vm m) {
-  for (long l = 0; l < AC_LANES; l++) if (m[l]) ((uint16_t *)to)[l] = ((const uint16_t *)from)[l];
-}
+#define AC_IN_PART(V, s, T, M, bits, get, put) \
+  AC_INLINE V V##_load_##s##_n(const T *p, long n) { T b[AC_LANES] = {0}; ac_copy_n##bits(b, p, n); return V##_load_##s(b); } \
+  AC_INLINE void V##_store_##s##_n(T *p, V x, long n) { T b[AC_LANES]; V##_store_##s(b, x); ac_copy_n##bits(p, b, n); } \
+  AC_INLINE V V##_load_##s##_where(vm m, const T *p) { \
+    T b[AC_LANES] = {0}; for (long l = 0; l < AC_LANES; l++) if (m[l]) b[l] = p[l]; return V##_load_##s(b); } \
+  AC_INLINE V V##_strided_##s##_n(const T *p, long step, long n) { \
+    T b[AC_LANES] = {0}; for (long l = 0; l < n; l++) b[l] = p[l * step]; return V##_load_##s(b); } \
+  AC_INLINE V V##_strided_##s(const T *p, long step) { return V##_strided_##s##_n(p, step, AC_LANES); } \
+  AC_INLINE V V##_strided_##s##_where(vm m, const T *p, long step) { \
+    T b[AC_LANES] = {0}; for (long l = 0; l < AC_LANES; l++) if (m[l]) b[l] = p[l * step]; return V##_load_##s(b); }
 #endif
 
 /* All forms of a type from what makes a vector of a memory vector and back */
 #define AC_STORED_AS(V, s, T, M, bits, get, put) \
   AC_INLINE V V##_load_##s(const T *p) { M t; memcpy(&t, p, sizeof t); return get(t); } \
   AC_INLINE void V##_store_##s(T *p, V x) { M t = put(x); memcpy(p, &t, sizeof t); } \
-  AC_INLINE V V##_load_##s##_n(const T *p, long n) { T b[AC_LANES] = {0}; ac_copy_n##bits(b, p, n); return V##_load_##s(b); } \
-  AC_INLINE void V##_store_##s##_n(T *p, V x, long n) { T b[AC_LANES]; V##_store_##s(b, x); ac_copy_n##bits(p, b, n); } \
-  AC_INLINE V V##_load_##s##_where(vm m, const T *p) { T b[AC_LANES] = {0}; ac_copy_where##bits(b, p, m); return V##_load_##s(b); } \
-  AC_INLINE V V##_strided_##s##_n(const T *p, long step, long n) { \
-    T b[AC_LANES] = {0}; for (long l = 0; l < n; l++) b[l] = p[l * step]; return V##_load_##s(b); } \
-  AC_INLINE V V##_strided_##s(const T *p, long step) { return V##_strided_##s##_n(p, step, AC_LANES); } \
-  AC_INLINE V V##_strided_##s##_where(vm m, const T *p, long step) { \
-    T b[AC_LANES] = {0}; for (long l = 0; l < AC_LANES; l++) if (m[l]) b[l] = p[l * step]; return V##_load_##s(b); } \
+  AC_IN_PART(V, s, T, M, bits, get, put) \
   AC_INLINE void V##_scatter_##s##_n(T *p, long step, V x, long n) { \
     T b[AC_LANES]; V##_store_##s(b, x); for (long l = 0; l < n; l++) p[l * step] = b[l]; } \
   AC_INLINE void V##_scatter_##s(T *p, long step, V x) { V##_scatter_##s##_n(p, step, x, AC_LANES); }
