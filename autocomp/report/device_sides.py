@@ -19,6 +19,7 @@ import numpy as np
 
 from autocomp.errors import AutocompError, BuildError
 from autocomp.ir.node import Graph
+from autocomp.runtime.bound import stream_of
 
 Run = Callable[[], Mapping[str, Any]]
 COLD = 256 << 20  # bytes that are written before a call: more than the last cache of a GPU holds
@@ -108,7 +109,7 @@ def of_cuda(path: Path, text: str, launch: str, toolchain: Any) -> Callable[[Gra
         made = {o: to_device(torch, np.zeros([int(d) for d in n.type.shape], n.type.dtype.numpy)) for o, n in graph.outputs}  # type: ignore[arg-type]
         config = LaunchConfig(grid=grid, block=threads, shmem_size=shared)
         pointers = [x.data_ptr() for x in (*given, *made.values())]
-        stream = device.create_stream(torch.cuda.current_stream())
+        stream = stream_of(torch.cuda.current_stream())
 
         def run() -> Mapping[str, Any]:
             start(stream, config, kernel, *pointers)
