@@ -12,10 +12,12 @@ from typing import Any
 
 from autocomp.errors import AutocompError
 from autocomp.ir.places import short
-from autocomp.report.layers import called
+from autocomp.report.layers import called, model_places
 from autocomp.report.tables import near_hint, plural
 
 LONG = 120  # characters of a condition
+SHOWN = 3  # values of other parts of the condition
+SHORT = 40  # characters of such a part; longer ones are parts of it that the condition itself shows
 LISTED = 3  # values that are listed; of more numbers the range is said
 EARLIER = 3  # conditions before the nearest miss that are named
 
@@ -40,13 +42,14 @@ def why_not(program: Any, rule: str, at: str | None) -> tuple[str, dict[str, Any
             if rule in e.data.get("made", ())]  # fmt: skip
     gave = [(e.data["kernel"], e.data["directive"], e.data["used"]) for e in program.trace.of("directive") if e.name == rule]
     did = f"made {plural(sum(m for _, m, *_ in made), 'schedule')}" if made else f"fired {plural(count, 'time')}"
-    lines = [f"{rule}: {did}, matched and was refused {plural(refused, 'time')}" + (f" at {at}" if at is not None else "")]
+    here = "" if at is None else f" at {at}"
+    lines = [f"{rule}: {did}{' in the model' if here else ''}, matched and was refused {plural(refused, 'time')}{here}"]
     given = _made(made) + _gave(gave)
     lines += [f"  {'; '.join(given)}"] if given else []
     misses = near_misses(program, rule, rejected)
     lines += [f"  {m}" for m in misses[: 3 - len(lines)]]
-    if not count and not given and not rejected:
-        lines.append(f"  {_silent(program, rule) if at is None else _none_there(program, rule)}")
+    if not given and not rejected and (at is not None or not count):
+        lines.append(f"  {_silent(program, rule) if at is None else _none_there(program, rule, at)}")
     return "\n".join(lines), {"rule": rule, "fired": count, "refused": rejected,
                               "made": {kernel: {"schedules": n, "cheapest": best} for kernel, n, best, _ in made},
                               "gave": [{"kernel": kernel, "directive": name, "used": used} for kernel, name, used in gave]}  # fmt: skip
@@ -95,7 +98,7 @@ def near_misses(program: Any, rule: str, rejected: list[dict[str, Any]]) -> list
     if not nearest[0]:
         return []
     condition, seen = nearest
-    values, times = together(seen), plural(sum(seen.values()), "time")
+    values, times = together(seen, nearest[0]), plural(sum(seen.values()), "time")
     where = f"; for example at {example[condition]}" if example[condition] else ""
     needs = f"needs '{say(condition)}', not so {times}" if rank(condition) >= 0 else f"{say(condition)}, {times}"
     lines = [f"nearest miss: {needs}{f': {values}' if values else ''}{where}"]
@@ -108,15 +111,19 @@ def near_misses(program: Any, rule: str, rejected: list[dict[str, Any]]) -> list
     return lines
 
 
-def together(seen: dict[str, int]) -> str:
-    """What a condition saw, alike values said once: {'?s is 8, ?t is 16': 3, '?s is 8, ?t is 32': 1} is '?s is 8, ?t is 16 or 32'."""
+def together(seen: dict[str, int], condition: str = "") -> str:
+    """What a condition saw, alike values said once: {'?s is 8, ?t is 16': 3, '?s is 8, ?t is 32': 1} is '?s is 8, ?t is 16 or 32'. What
+    it compares is "it" where that is long; of its other parts the `SHOWN` shortest are said."""
     found: dict[str, dict[str, None]] = {}
     other = [text for text in seen if text and " is " not in text]  # what a stage said, such as bytes needed and there
     for text in (text for text in seen if " is " in text):
         for part in _pieces(text):
             name, _, value = part.partition(" is ")
             found.setdefault(name, {})[value] = None
-    told = ", ".join(f"{_cut(name)} is {_values(list(values))}" for name, values in found.items() if name)
+    first = {name for name in found if name and f"'{name} " in f"'{condition.removeprefix(chr(39))} "}
+    few = sorted((n for n in found if n and n not in first and len(n) <= SHORT), key=len)[:SHOWN]
+    said = [n for n in found if n in first or n in few] or [n for n in found if n][:1]
+    told = ", ".join(f"{n if len(n) <= SHORT else 'it'} is {_cut(_values(list(found[n])))}" for n in said)
     more = [f"{plural(len(other) - 1, 'other value')}"] if len(other) > 1 else []
     return "; ".join(filter(None, (told, *map(_cut, other[:1]), *more)))
 
@@ -155,11 +162,27 @@ def _where(program: Any, refused: dict[str, Any]) -> str:
     return ", ".join(filter(None, (short(refused.get("place", "")), refused.get("at", ""))))
 
 
-def _none_there(program: Any, rule: str) -> str:
+def _none_there(program: Any, rule: str, at: str) -> str:
     """What it means that no refusal of a rule at some node is in the trace."""
+    if target := _other_target(program, rule):
+        return target
+    here = [c.kernel.name for c in program.calls.calls if any(at.lower() in short(p).lower() for p in model_places(program, c, views=True))
+            and any(r.partition(":")[0] == rule for r in c.rules)]  # fmt: skip
+    if here:
+        return f"it helped to make kernel {here[0]}, which computes that: --why {here[0]} says how"
     left_out = sum(e.data.get("count", 1) for e in program.trace.of("reject") if e.name == rule and not e.data.get("reason", "-"))
     kept = f"it matched nothing there, or is one of the {left_out} refusals that the trace has not kept"
-    return kept if left_out else "its left side matches nothing there"
+    return kept if left_out else "its left side matches nothing there, or what it made there was not chosen"
+
+
+def _other_target(program: Any, rule: str) -> str:
+    """That a rule is for other targets; "" where it is for this one."""
+    from autocomp.rewrite import load_rules
+
+    mine = next(r for r in load_rules(program.options.rules, options=program.options) if r.name == rule)
+    if not mine.targets or program.target.name in mine.targets:
+        return ""
+    return f"it is for {' and '.join(mine.targets)} alone, and this program is for {program.target.name}"
 
 
 def _silent(program: Any, rule: str) -> str:
@@ -167,7 +190,9 @@ def _silent(program: Any, rule: str) -> str:
     from autocomp.rewrite import load_rules
     from autocomp.rewrite.vocabulary import KERNEL_PHASES
 
+    if target := _other_target(program, rule):
+        return target
     phase = next(r.phase for r in load_rules(program.options.rules, options=program.options) if r.name == rule)
     if phase in KERNEL_PHASES:
-        return f"it matched no kernel of {program.target.name}, or made no schedule that another rule had not made before"
+        return "it matched no kernel of this program, or made no schedule that another rule had not made before"
     return "its left side matched nothing in this model"

@@ -102,3 +102,13 @@ def test_instances_name_the_classes_that_they_made():
 
 def test_sizes_are_said_as_people_do():
     assert [size_text(n) for n in (7, 1024, 49152, 3 << 20, 5 << 30)] == ["7 bytes", "1 KB", "48 KB", "3 MB", "5 GB"]
+
+
+def test_why_not_is_short_and_says_for_whom_a_rule_is():
+    from autocomp.report.why_not import together
+
+    long = "missing(dim(?x, rank(?x) - 1), 16 / bytes(dtype(?x)) / gcd(?t[rank(?x) - 3], 16 / bytes(dtype(?x))))"
+    seen = {f"{long} is 0, dim(?x, rank(?x) - 1) is 128, rank(?x) is 4, bytes(dtype(?x)) is 4, dtype(?x) is f32, ?t is [2, 2]": 4}
+    assert together(seen, f"{long} > 0") == "it is 0, rank(?x) is 4, dtype(?x) is f32, ?t is [2, 2]"
+    program = autocomp.optimize(MODEL, verify=False)
+    assert program.explain(why_not="tiling/npu-small").splitlines()[1].strip() == "it is for ascend alone, and this program is for cpu"
