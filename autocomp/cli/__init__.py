@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 
 from autocomp.cli import machine, programs, rules, tuning  # noqa: F401  # each adds its commands to `app`
+from autocomp.cli.carets import with_caret
 from autocomp.cli.shared import app, err
 from autocomp.errors import AutocompError
 
@@ -20,7 +21,7 @@ def main() -> None:
         err.print("interrupted; what was being written is not there", highlight=False)
         sys.exit(130)
     except AutocompError as e:
-        err.print(f"error: {type(e).__name__}: {e}", markup=False, highlight=False, soft_wrap=True)
+        err.print(f"error: {type(e).__name__}: {with_caret(e)}", markup=False, highlight=False, soft_wrap=True)
         sys.exit(e.exit_code)
     except BrokenPipeError:
         sys.stderr.close()

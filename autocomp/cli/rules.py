@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
+from autocomp.cli.carets import with_caret
 from autocomp.cli.shared import Json, RuleFiles, Seconds, app, check_outputs, err, out
 from autocomp.deadline import current, start
 from autocomp.errors import AutocompError, RuleError
@@ -85,7 +87,8 @@ def rules_new(
 
     if phase not in PHASES:
         raise typer.BadParameter(f"no phase '{phase}'; phases are {', '.join(PHASES)}")
-    name = f"{file.stem}/{'-'.join(idea.lower().split()[:4])}"
+    words = re.findall(r"[a-z0-9]+", idea.lower())
+    name = f"{file.stem}/{'-'.join([w for w in words if len(w) > 1][:4] or words[:4])}"
     name = name if NAME.match(name) else "mine/idea"
     if file.exists():
         raise AutocompError("is there already", where=str(file), hint="choose another name, or remove it first")
@@ -232,7 +235,7 @@ def _watched(files: list[Path], samples: int, seconds: float | None, as_json: bo
             mine = {str(f) for f in files}
             _report_checks([r for r in ruleset if any(str(r.location).startswith(m) for m in mine)], ruleset, samples, as_json)
         except AutocompError as e:
-            err.print(f"error: {type(e).__name__}: {e}", soft_wrap=True, highlight=False)
+            err.print(f"error: {type(e).__name__}: {with_caret(e)}", soft_wrap=True, highlight=False)
         err.print("watching; Ctrl-C ends it", highlight=False)
 
 

@@ -14,6 +14,7 @@ from autocomp.deadline import by_counts, current
 from autocomp.egraph.examples import check_examples
 from autocomp.errors import RuleError
 from autocomp.rewrite import CheckResult, Rule, RuleSet, check_rule
+from autocomp.rewrite.check import next_step
 from autocomp.rewrite.vocabulary import KERNEL_PHASES
 
 EVERY = 3.0  # seconds between two words about how far a check is
@@ -50,8 +51,7 @@ class RuleReport:
         """Raises RuleError for the first refuted rule, with its counterexample, and where the deadline left some unchecked."""
         for r, c in self.rows:
             if c.status == "refuted":
-                raise RuleError(f"is refuted: {c.detail}", where=r.where_text,
-                                hint="correct it, or say under which condition it holds in `where`")  # fmt: skip
+                raise RuleError(f"is refuted: {c.detail}", where=r.where_text, hint=next_step(r))
         late = [r.name for r, c in self.rows if c.cut]
         if late:
             raise RuleError(f"{len(late)} of {len(self.rows)} rules were not checked to the end: the deadline of {current().seconds:g} s",

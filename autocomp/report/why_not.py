@@ -46,6 +46,8 @@ def why_not(program: Any, rule: str, at: str | None) -> tuple[str, dict[str, Any
     lines = [f"{rule}: {did}{' in the model' if here else ''}, matched and was refused {plural(refused, 'time')}{here}"]
     given = _made(made) + _gave(gave)
     lines += [f"  {'; '.join(given)}"] if given else []
+    if count and at is None and not given:
+        lines.append(f"  {_used(program, rule)}")
     misses = near_misses(program, rule, rejected)
     lines += [f"  {m}" for m in misses[: 3 - len(lines)]]
     if not given and not rejected and (at is not None or not count):
@@ -63,6 +65,15 @@ def _made(made: list[tuple[str, int, str, bool]]) -> list[str]:
     text = f"made: kernel {kernel}, {plural(n, 'schedule')}, {'one of them was chosen, ' if chosen else ''}the cheapest {best}"
     won = sum(c for *_, c in made) - chosen
     return [text + (f"; and for {plural(len(made) - 1, 'other kernel')}, chosen for {won}" if len(made) > 1 else "")]
+
+
+def _used(program: Any, rule: str) -> str:
+    """What became of what a rule made."""
+    kernels = list(dict.fromkeys(c.kernel.name for c in program.calls.calls if any(r.partition(":")[0] == rule for r in c.rules)))
+    if not kernels:
+        return "what it made is in no kernel that was chosen: other forms of the same tensors cost no more"
+    more = f" and {plural(len(kernels) - EARLIER, 'other')}" if len(kernels) > EARLIER else ""
+    return f"what it made is in kernel {', '.join(kernels[:EARLIER])}{more}"
 
 
 def _gave(gave: list[tuple[str, str, bool]]) -> list[str]:

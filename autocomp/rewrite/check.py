@@ -69,6 +69,13 @@ def check_rule(rule: Rule, samples: int = 20, prove: bool = True) -> CheckResult
     return known
 
 
+def next_step(rule: Rule, samples: int = 20) -> str:
+    """What to do about a rule that is refuted."""
+    if rule.exact and check_rule(replace(rule, exact=False), samples, prove=False).status != "refuted":
+        return "both sides are the same but for rounding or the sign of a zero: `exact: false` says that"
+    return "correct it, or say under which condition it holds in `where`"
+
+
 def idle(rule: Rule) -> str:
     """Why a rule can never fire: an op of its left side is written out before rules run. "" if it can."""
     assert rule.lhs is not None

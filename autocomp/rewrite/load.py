@@ -16,7 +16,7 @@ from autocomp.deadline import current
 from autocomp.errors import RuleError
 from autocomp.ir.ops import OPS
 from autocomp.options import Options
-from autocomp.rewrite.check import check_rule
+from autocomp.rewrite.check import check_rule, next_step
 from autocomp.rewrite.expr import Expr, Lit, Ref, bound_are, check_names, parse_expr, walk
 from autocomp.rewrite.family import members
 from autocomp.rewrite.laws import check_fusion, check_kernel_rule, target_names
@@ -100,7 +100,7 @@ def _is_tested(r: Rule) -> bool:
         if found.cut:
             return False
         if found.status == "refuted":
-            raise r.error(f"is refuted: {found.detail}", "correct it, or say under which condition it holds in `where`")
+            raise r.error(f"is refuted: {found.detail}", next_step(r, USER_SAMPLES))
         if found.status == "assumed" and r.phase in GRAPH_PHASES:
             raise r.error(f"cannot be tested: {found.detail}", "change its conditions" if "never" in found.detail else
                           "give it examples: [{x: 'f32[3, 4]'}], a type or a value for each variable; or `assumed: true`")  # fmt: skip

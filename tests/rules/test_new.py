@@ -28,3 +28,23 @@ def test_a_file_is_written_once_and_checked_as_it_stands(tmp_path):
     assert "1 proved" in run("rules", "check", str(path), "--samples", "4")[0]
     assert "is there already\n  next: choose another name" in run("rules", "new", str(path), code=1)[1]
     assert "no phase 'algbra'; phases are" in run("rules", "new", str(tmp_path / "b.yaml"), "--phase", "algbra", code=2)[1]
+
+
+def test_an_error_shows_the_line_and_a_caret_below_its_place(tmp_path):
+    path = tmp_path / "mine.yaml"
+    run("rules", "new", str(path), "--idea", "x - x y is x (1 - y)")
+    assert path.read_text().startswith("- name: mine/is\n")
+    path.write_text(path.read_text().replace("mul(?x, 2)", "mul(?x, ?z)"))
+    lines = run("rules", "check", str(path), code=1)[1].splitlines()
+    at = next(i for i, x in enumerate(lines) if x.strip() == "^")
+    assert lines[at - 1][lines[at].index("^") :].startswith("?z)") and lines[at - 1].strip().startswith("rhs: mul(?x, ?z)")
+    assert lines[at + 1].startswith("  next: bound are") and ":4:" in lines[at - 2]
+
+
+def test_a_rule_that_is_right_but_for_rounding_is_told_so(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("- name: mine/out\n  phase: algebra\n  lhs: sub(?x, mul(?x, ?y))\n  rhs: mul(?x, sub(1, ?y))\n  where: [is_float(?x)]\n"
+                    '  exact: true\n  why: a test\n  examples:\n    - {x: "f32[3, 4]", y: "f32[3, 4]"}\n')
+    assert "`exact: false` says that" in run("rules", "check", str(path), code=1)[1]
+    path.write_text(path.read_text().replace("sub(1, ?y)", "sub(2, ?y)"))
+    assert "under which condition it holds" in run("rules", "check", str(path), code=1)[1]
