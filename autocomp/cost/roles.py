@@ -30,6 +30,7 @@ class Roles:
     that do so along its contiguous dimension, so that windows are runs of it.
     alike: no reduction varies along the innermost output axis: results along it are made of the same ones.
     scan: of a kernel whose reductions run along an axis of the result, the roles of the form `scan`: that axis is `cols`.
+    wide, high, still: rows of a reduce along which windows slide, the innermost and the one before it, and the rows that are neither.
     padded: tiles of a contraction lie in shared memory, where all axes of a side but the outermost take powers of two.
     """
 
@@ -47,6 +48,9 @@ class Roles:
     alike: bool = False
     levels: int = 1
     scan: Roles | None = None
+    wide: tuple[Axis, ...] = ()
+    high: tuple[Axis, ...] = ()
+    still: tuple[Axis, ...] = ()
 
     def extent(self, role: str) -> int:
         """Product of a role's extents; symbols at their hint. At most COUNTED."""
@@ -105,10 +109,18 @@ def roles_of(k: Kernel) -> Roles:
         scan = replace(roles_of(as_statistic(k)), form="scan", split="") if is_running(k) else None
         shared = _shared_rows(k, nodes)
         rows = tuple(a for a in k.axes if a not in (*row, *shared))
-        return Roles(
-            "reduce", shared, rows, row, tuple(reduced[0].axes), depths, split=split, alike=alike, levels=_levels(nodes), scan=scan
-        )
+        slid = _windows(nodes, rows)
+        still = tuple(a for a in rows if a not in slid[-2:]) if slid else ()
+        return Roles("reduce", shared, rows, row, tuple(reduced[0].axes), depths, split=split, alike=alike, levels=_levels(nodes),
+                     scan=scan, wide=slid[-1:], high=slid[-2:-1], still=still)  # fmt: skip
     return Roles("map", (), k.axes[:-1], k.axes[-1:], ())
+
+
+def _windows(nodes: list[Expr], rows: tuple[Axis, ...]) -> tuple[Axis, ...]:
+    """The rows along which windows slide: a dimension is read at the sum of one of them and of a reduced axis."""
+    taps = {a.name for e in nodes if isinstance(e, Reduce) for a in e.axes}
+    read = [i.names() for e in nodes if isinstance(e, Load) for i in e.index]
+    return tuple(a for a in rows if any(a.name in names and names & taps for names in read))
 
 
 def _levels(nodes: list[Expr]) -> int:

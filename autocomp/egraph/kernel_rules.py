@@ -1,6 +1,6 @@
 """Tiling and scheduling rules of one kernel as egglog rules over one constructor: a schedule is a row of columns.
 
-    (Tile rows cols depth batch taps threads stages grouped workers cluster cluster_split_k resident softmax_overlap
+    (Tile rows cols depth batch taps still high wide threads stages grouped workers cluster cluster_split_k resident softmax_overlap
      rescale_threshold persistent ping_pong stream_k scan split roles instruction)
 
 A tiling rule joins its `choose` tables under its conditions and unites the kernel with a Tile; a scheduling rule matches the
@@ -31,7 +31,8 @@ from autocomp.rewrite.rule import Rule
 from autocomp.rewrite.vocabulary import FIELDS, ROLE, WORDS
 from autocomp.rewrite.where import Env, Unanswerable, evaluate
 
-TILES = ("rows", "cols", "depth", "batch", "taps")  # 0: the whole axes; of taps: as the depth says
+# 0: the whole axes; of taps: as the depth says; of the three behind them: as the rows say
+TILES = ("rows", "cols", "depth", "batch", "taps", "still", "high", "wide")
 COLUMNS = (*TILES, *FIELDS, *WORDS)
 WIDEST = 2**31  # what a column of a schedule may be at most
 OWN = re.compile(r"\bown\d+\b")  # variables for numbers that each kernel has its own of

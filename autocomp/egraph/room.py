@@ -92,7 +92,7 @@ class _Tile:
     direct: bool
 
     def __getitem__(self, name: str) -> _Term:
-        default = 0 if name in ("persistent", "taps", "stream_k") else 1
+        default = 0 if name in ("persistent", "taps", "stream_k", "still", "high", "wide") else 1
         return self.at.get(name, _term(default))
 
     @property

@@ -45,6 +45,7 @@ _TABLE = (
               ("mma_row_sums",)),
     Directive("thread_partials", "a reduction that a loop carries is kept by each thread, and threads meet once behind the loop"),
     Directive("skip_masks", "a mask is not evaluated in tiles that lie wholly inside of it"),
+    Directive("window_strips", "neighbouring windows of a thread are read as one strip, each element once"),
     Directive("batch_copies", "copies that stand side by side are all started before one of them is waited for"),
     Directive("evict_first", "a large tensor that is read once does not push others out of L2",
               neutral="on a GPU the kernels behind find more in L2, and a price is one kernel's"),

@@ -135,7 +135,8 @@ CONSUMERS = {
     "online": "an online contraction of scores and values: online(?s, ?v)",
     "view": "a transpose, reshape, slice, ..: view(..)",
 }
-ROLE = {"m": "rows", "n": "cols", "k": "depth", "b": "batch", "t": "taps", "i": "rows", "j": "cols"}
+ROLE = {"m": "rows", "n": "cols", "k": "depth", "b": "batch", "t": "taps", "i": "rows", "j": "cols", "c": "still", "y": "high",
+        "x": "wide"}  # fmt: skip
 FIELDS = (  # whole numbers of a schedule
     "threads", "stages", "grouped", "workers", "cluster", "cluster_split_k", "resident", "softmax_overlap",
     "rescale_threshold", "persistent", "ping_pong", "stream_k", "scan", "split",
@@ -145,7 +146,8 @@ FORMS = {  # of a kernel: what a tiling rule matches, with the roles of its axes
     "contract": ("mnkbt", "a contraction: rows m, columns n, depth k, batch b, taps t of a window"),
     "chain": ("mnkbt", "contractions behind each other"),
     "online": ("mnkbt", "attention's form: scores that never leave the chip"),
-    "reduce": ("ijk", "reductions: outer axes i, the row j that is kept, the row k that is folded"),
+    "reduce": ("ijkcyx", "reductions: outer axes i (x, y: those along which windows slide, c: the others), the row j that is kept, the "
+                         "row k that is folded"),
     "scan": ("ijk", "running reductions: outer axes i, the row j that is kept and folded (k) up to each of its elements"),
     "map": ("ij", "element-wise: outer axes i, the innermost one j"),
 }  # fmt: skip
@@ -165,6 +167,7 @@ KERNEL = {
     "factor": Function(0, 0, "dtype of a contraction's factors"),
     "factor_bytes": Function(0, 0, "bytes of one of their elements"),
     "taps": Function(0, 0, "the products of the window's innermost 1, 2, .. axes"),
+    "windows": Function(0, 0, "the same of a reduction whose windows slide"),
     "open_rows": Function(0, 0, "a folded axis is a named dimension"),
     "folds_alike": Function(0, 0, "results along the innermost axis share their reductions"),
     "cores": Function(0, 0, "cores of the chip"),

@@ -129,7 +129,8 @@ def split(digit: Digit, sizes: Sequence[tuple[str, int]]) -> tuple[Digit, ...]:
 
 
 def free_layout(sizes: Mapping[str, int], inner: str, vector: int, lanes: int, waves: int, whole: frozenset[str] = frozenset(),
-                front: Sequence[str] = (), runs: Collection[str] = (), last: Collection[str] = ()) -> Layout:  # fmt: skip
+                front: Sequence[str] = (), runs: Collection[str] = (), last: Collection[str] = (),
+                strips: Sequence[str] = ()) -> Layout:  # fmt: skip
     """A layout by access pattern: `vector` contiguous elements of axis `inner` a worker, lanes along it, then the other axes.
 
     sizes   tile size of each axis, outermost first (powers of two except for `inner`, which is padded)
@@ -138,6 +139,7 @@ def free_layout(sizes: Mapping[str, int], inner: str, vector: int, lanes: int, w
     front   axes whose elements lie next to each other in the memory of some value: first among a worker's elements
     runs    axes along which a worker's elements are neighbours
     last    axes that workers share out when nothing else is left
+    strips  axes that they share out after all others, in this order, so that registers hold neighbours along them
     """
     left = dict(sizes)
     vector = min(vector, _power(left[inner]))
@@ -145,7 +147,8 @@ def free_layout(sizes: Mapping[str, int], inner: str, vector: int, lanes: int, w
     first: list[Digit] = []
     done = dict.fromkeys(sizes, 1)
     done[inner] = vector
-    order = sorted([inner, *(a for a in reversed(list(sizes)) if a != inner)], key=lambda a: a in last)
+    late = {a: n for n, a in enumerate(strips, 1)}
+    order = sorted([inner, *(a for a in reversed(list(sizes)) if a != inner)], key=lambda a: (a in last, late.get(a, 0)))
 
     def take(axes: Sequence[str], workers: int) -> tuple[Digit, ...]:
         level: list[Digit] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from autocomp.targets.simt.placed import Placement
+from autocomp.targets.simt.strips import multiplied
 
 from autocomp.cost.chip import Chip
 from autocomp.errors import DoesNotFit
@@ -55,6 +56,7 @@ def pressure(p: TileProgram, out: Placement, packed: Mapping[str, int]) -> int:
                     order[i] = s, (lo, hi) if hi and n.kind == "grid" else (first, len(order) - 1) if n.kind != "grid" else (lo, hi)
 
     flat(p.body)
+    melted = multiplied(p, out)
     born: dict[str, int] = {}
     dies: dict[str, int] = {}
     for i, (s, (start, end)) in enumerate(order):
@@ -65,7 +67,7 @@ def pressure(p: TileProgram, out: Placement, packed: Mapping[str, int]) -> int:
     def size(x: str) -> int:
         if x not in out.layouts or x in out.late:
             return 0
-        held = out.layouts[x].registers
+        held = (out.strips.get(x) or out.layouts[x]).registers if x not in melted else 0
         if x in packed:
             return held // packed[x]
         if x in out.words or (x in out.plain and _bytes(p, x) == 1):  # several elements a register

@@ -27,6 +27,7 @@ from autocomp.targets.simt.printer import Printer
 from autocomp.targets.simt.products import turns_together
 from autocomp.targets.simt.samples import LINE, SECTOR, Limit, Samples, footprint
 from autocomp.targets.simt.skip_masks import skip_masks
+from autocomp.targets.simt.strips import multiplied, share
 
 from autocomp.cost.chip import Chip
 from autocomp.cost.issue import Issued, Phase
@@ -75,6 +76,7 @@ class Counter(Printer):
         self.asked_bytes = self.stored_bytes = 0.0
         self.views: dict[str, dict[int, float]] = {}  # buffer -> by the loop around: bytes of sectors that a block reads
         self.around: list[Loop] = []
+        self.multiplied = multiplied(p, place) if not exact else frozenset()
 
     def work(self) -> Issued:
         self.spend(table()["start"])
@@ -173,7 +175,7 @@ class Counter(Printer):
 
     def load(self, s: Stmt, t: Tensor) -> None:
         layout = self.place.layouts[s.dst]
-        self.access(layout, t, s.dst not in self.place.words and t.dtype in SHORT_FLOATS)
+        self.access(layout, t, s.dst not in self.place.words and t.dtype in SHORT_FLOATS, part=share(self.place.strips.get(s.dst), layout))
         if not self.loading and s.dst not in self.asked:
             self.wait("load", 1 / self.overlap)
             self.loading = True
@@ -190,11 +192,13 @@ class Counter(Printer):
         grid = next((x.axes for x in self.p.body if isinstance(x, Loop) and x.kind == "grid"), ())
         return min(e, tile_of(self.p, axis)) if axis in grid else e
 
-    def access(self, layout: Layout, t: Tensor, converted: bool, store: bool = False, more: list[Any] | None = None) -> None:
-        """Counts the accesses of a value's registers to a view."""
+    def access(self, layout: Layout, t: Tensor, converted: bool, store: bool = False, more: list[Any] | None = None,
+               part: float = 1.0) -> None:  # fmt: skip
+        """Counts the accesses of a value's registers to a view. `part`: of them those that are made."""
         x, costs = self.samples, table()
         v = self.vector(layout, t)
         r, each = x.registers(layout, v)
+        each *= part
         at = x.at(layout, r)
         limits = [*x.inside(layout, t.axes, r), *x.guard(t.guard, at)]
         shape = x.shape(r)
@@ -311,7 +315,7 @@ class Counter(Printer):
         gone = s.axis.split(",")
         combine = self.function_cost(str(s.expr), dst.dtype)
         padded = [a for a in gone if layout.extent(a) > tile_of(self.p, a)]
-        self.spend(combine, layout.registers)
+        self.spend(combine, 0 if s.srcs[0] in self.multiplied else layout.registers)
         if padded:
             self.spend({"integer": 1}, layout.registers)
         self.wait("arithmetic", layout.registers / out.registers)

@@ -56,7 +56,8 @@ def placed(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequenc
     """Where the values of a tile program lie, in blocks whose threads all do the same."""
     stages = max([int(x.opt("stages", "1")) for x in _loops(p.body)], default=1)  # of the deepest ring
     threads = schedule.threads * schedule.cluster
-    return place(p, instructions, plain, threads, chip.lanes(4), stages, schedule.cluster, schedule.instruction)
+    strips = "window_strips" in schedule.directives
+    return place(p, instructions, plain, threads, chip.lanes(4), stages, schedule.cluster, schedule.instruction, strips)
 
 
 def fitted(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[Instruction], plain: Instruction) -> Placement:

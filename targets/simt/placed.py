@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
+from typing import TYPE_CHECKING
 
 from autocomp.errors import UnsupportedOp
 from autocomp.tile.instruction import Instruction
 from autocomp.tile.layout import Layout
 from autocomp.tile.program import Buf, Stmt, Tensor, TileProgram
+
+if TYPE_CHECKING:
+    from autocomp.targets.simt.strips import Strip
 
 WORD, WIDE = 4, 16  # bytes of a register, and of the widest access
 FEW = 4  # rows that a thread reads at a time at least where it reads them by pieces
@@ -135,7 +139,8 @@ class Product:
 class Placement:
     """layouts: of fragments by name; shared: of operands by name; staged: of fragments that memory holds in another order than
     threads read them; cleared: computed operands whose tile is padded with zeros; once: copied outside loops; early: copied once
-    a tile by blocks that stay; stages: ring depth; bytes: shared memory in all."""
+    a tile by blocks that stay; strips: of fragments whose windows overlap, what is loaded of them; stages: ring
+    depth; bytes: shared memory in all."""
 
     threads: int
     wave: int
@@ -149,6 +154,7 @@ class Placement:
     words: set[str] = field(default_factory=set)
     late: set[str] = field(default_factory=set)
     plain: set[str] = field(default_factory=set)
+    strips: dict[str, Strip] = field(default_factory=dict)
     once: frozenset[str] = frozenset()
     early: frozenset[str] = frozenset()
     cluster: int = 1

@@ -6,13 +6,14 @@ axes, or that one's projection), then free ones by access pattern.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from math import prod
 
-from autocomp.targets.simt.access import contiguous_axis, vector_width
+from autocomp.targets.simt.access import access_width, contiguous_axis, vector_width
 from autocomp.targets.simt.direct import place_direct
 from autocomp.targets.simt.placed import WORD, Placement, Product, Shared, tile_of
+from autocomp.targets.simt.strips import slid, strip_of
 
 from autocomp.cost.derived import constant
 from autocomp.errors import UnsupportedOp
@@ -27,13 +28,13 @@ ALIGN = int(constant("shared_align"))
 
 
 def place(p: TileProgram, instructions: Sequence[Instruction], plain: Instruction, threads: int, wave: int, stages: int,
-          cluster: int = 1, asked: str = "") -> Placement:  # fmt: skip
+          cluster: int = 1, asked: str = "", strips: bool = False) -> Placement:  # fmt: skip
     """Places for all values. `threads`: of all blocks of a cluster, which share a tile through reductions only. `asked`:
-    the schedule's word for the instruction.
+    the schedule's word for the instruction. `strips`: windows of a thread overlap, and what they share is loaded once.
 
     Raises UnsupportedOp where a layout would have to be converted or an axis cannot be tiled so.
     """
-    out = Placer(p, instructions, plain, Placement(threads, wave, stages, cluster=cluster), asked).run()
+    out = Placer(p, instructions, plain, Placement(threads, wave, stages, cluster=cluster), asked, strips).run()
     if cluster > 1 and (out.shared or out.staged):
         raise UnsupportedOp(f"{', '.join((*out.shared, *out.staged))} in shared memory, which the blocks of a cluster have each their own",
                             where=f"kernel {p.name}", hint="use clusters for reductions of what registers hold")  # fmt: skip
@@ -44,8 +45,8 @@ class Placer:
     """The passes of `place`; a target with other operand stores or instructions overrides `instruction`, `waves`, `operand`."""
 
     def __init__(self, p: TileProgram, instructions: Sequence[Instruction], plain: Instruction, out: Placement,
-                 asked: str = "") -> None:  # fmt: skip
-        self.asked = asked
+                 asked: str = "", strips: bool = False) -> None:  # fmt: skip
+        self.asked, self.strips = asked, strips
         self.p, self.instructions, self.plain, self.out = p, instructions, plain, out
         self.bufs = {b.name: b for b in p.bufs}
         self.extended = {b.name: frozenset(x for x in b.axes if self.size(x) > 1) for b in p.bufs}
@@ -78,6 +79,8 @@ class Placer:
             computed = b.name in self.out.shared and self.out.shared[b.name].view is None
             if b.name not in self.out.layouts and (computed or b.name not in self.out.shared):
                 self.fragment(b)
+        if self.strips:
+            self.read_as_strips()
         for name, layout in self.out.layouts.items():
             if (layout.lanes, layout.waves) != (self.out.wave, self.out.threads // self.out.wave):
                 raise self.refuse(f"the layout of {name} ({layout}) is not over {self.out.threads} threads")
@@ -342,6 +345,22 @@ class Placer:
         kept = [x for x in last if x not in self.reduced]
         return kept[0] if len(kept) == 1 and len(kept) < len(last) else ""
 
+    def read_as_strips(self) -> None:
+        """The fragments of which a thread loads strips: windows that reductions and maps read, where they lie in registers alone."""
+        elsewhere = {*self.out.words, *self.out.shared, *self.out.staged, *self.out.late, *self.out.plain}
+        for name, layout in self.out.layouts.items():
+            view = self.view_of(name)
+            read = all(s.op in ("map", "reduce") for s in self.stmts if name in s.srcs)
+            if view is not None and name not in elsewhere and read:
+                found = strip_of(self.p, layout, view, self.reduced, access_width(self.p, layout, view))
+                self.out.strips |= {name: found} if found else {}
+
+    def sliding(self, sizes: Collection[str], inner: str) -> tuple[str, ...]:
+        """The axes along which windows of a tile overlap, outermost first: a thread takes neighbours. Not the one that lanes go along."""
+        views = [t for t in self.p.inputs if t.axes]
+        found = {out for t in views for out, tap, _ in slid(t, self.reduced) if self.size(tap) > 1 and self.size(out) > 1}
+        return tuple(x for x in sizes if x in found and x != inner)
+
     def free(self, buf: Buf) -> Layout:
         sizes = {x: self.size(x) for x in buf.axes}
         if not sizes:
@@ -353,21 +372,23 @@ class Placer:
             if (a := self.slid_along(t) or contiguous_axis(t)) in sizes:
                 votes[a] = votes.get(a, 0) + moved(t)
         inner = max(votes, key=lambda x: votes[x]) if votes else buf.axes[-1]
-        along = [t for t in views if contiguous_axis(t) == inner]
-        vector = max((vector_width(t, inner, VECTOR_BYTES // t.dtype.bytes, self.p.extent(inner)) for t in along), default=1)
+        near = [t for t in views if contiguous_axis(t) == inner]
+        vector = max((vector_width(t, inner, VECTOR_BYTES // t.dtype.bytes, self.p.extent(inner)) for t in near), default=1)
         runs = self.scanned & sizes.keys() - {inner}
         if any(self.slid_along(t) == inner for t in views):  # each element of a window is a load of its own: neighbours in other threads
             vector = 1
         if inner in self.scanned:  # neighbours in one thread are added without an exchange
             vector = max(vector, VECTOR_BYTES // max(4, buf.dtype.bytes))
         elif runs:  # a thread goes down few columns, so that few sums are exchanged
-            vector = min(vector, max(1, WORD // min(t.dtype.bytes for t in along)))
-        main = max(along, key=moved).axes if along else tuple(sizes)
+            vector = min(vector, max(1, WORD // min(t.dtype.bytes for t in near)))
+        main = max(near, key=moved).axes if near else tuple(sizes)
         sizes = {x: sizes[x] for x in sorted(sizes, key=lambda x: x in main)}  # what the widest tensor lacks is repeated in registers
         front = [x for x in sizes if x not in main and any(contiguous_axis(t) == x and inner in t.axes for t in views)]
         whole = frozenset(x for x in sizes if x in self.reduced)
-        return free_layout(sizes, inner, min(vector, 16), self.out.wave, self.out.threads // self.out.wave, whole, front, runs,
-                           {x for x in sizes if x not in main} if whole & set(main) else ())  # what is read once serves all of them
+        last = {x for x in sizes if x not in main} if whole & set(main) else ()  # what is read once serves all of them
+        along = self.sliding(sizes, inner) if self.strips else ()
+        return free_layout(sizes, inner, min(vector, 16), self.out.wave, self.out.threads // self.out.wave, whole, front, (*runs, *along),
+                           last, along)  # fmt: skip
 
 
 def _without(layout: Layout) -> tuple[object, ...]:

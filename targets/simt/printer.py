@@ -187,7 +187,7 @@ class Printer(Coordinates):
 
     def storage(self, name: str, called: str) -> str:
         """The declaration of a value's registers."""
-        b, n = self.bufs[name], self.place.layouts[name].registers
+        b, n = self.bufs[name], (self.place.strips.get(name) or self.place.layouts[name]).registers
         if name in self.place.words:
             return f"unsigned {called}[{n * b.dtype.bytes // 4}];"
         words = "alignas(16) " if b.dtype.bytes == 1 and not b.dtype.is_float and n % 4 == 0 else ""
@@ -362,6 +362,9 @@ class Printer(Coordinates):
         if s.dst in self.asked:
             prefetch_behind_reduction.unpack(self, s, t)
             return
+        if s.dst in self.place.strips:
+            self.load_strip(s, t)
+            return
         layout, name = self.place.layouts[s.dst], self.names.of(s.dst)
         v = self.vector(layout, t)
         with self.registers(layout, "q", v):
@@ -377,10 +380,36 @@ class Printer(Coordinates):
                 other = literal(t.fill, t.dtype) if t.guard and t.fill else zero
                 if there and t.guard and t.fill:
                     other = f"{' && '.join(there)} ? {other} : {zero}"
-                if v == 1 and t.dtype in SHORT_FLOATS and not how:
-                    self.put(f"ac_load_where(&{name}[{r}], {' && '.join(ok)}, {address}, {other});")
-                else:
-                    self.put(f"if ({' && '.join(ok)}) {read}", f"else ac_fill<{v}>(&{name}[{r}], {other});")
+                self.read_where(t, v, f"&{name}[{r}]", ok, address, other, how)
+
+    def read_where(self, t: Tensor, v: int, to: str, ok: list[str], address: str, other: str, how: str = "") -> None:
+        """A load under conditions. Short values are converted behind it in any case (`ac_load_where`)."""
+        if t.dtype in SHORT_FLOATS and not how:
+            self.put(f"ac_load_where<{v}>({to}, {' && '.join(ok)}, {address}, {other});")
+        else:
+            self.put(f"if ({' && '.join(ok)}) ac_load{how}<{v}>({to}, {address});", f"else ac_fill<{v}>({to}, {other});")
+
+    def load_strip(self, s: Stmt, t: Tensor) -> None:
+        """Each element that a thread's windows read: where the first window that reads it is, and where the tensor has it."""
+        self.wants("window_strips")
+        strip, layout, name = self.place.strips[s.dst], self.place.layouts[s.dst], self.names.of(s.dst)
+        v = self.vector(layout, t)
+        r = f"(q * {v})" if v > 1 else "q"
+        at = lambda a: self.coordinate(strip.layout, a, r)
+        slid = {x.out: (x, n) for n, (x, _) in enumerate(strip.slides)}
+        taps = {x.tap for x, _ in strip.slides}
+        ok = self.inside(strip.layout, [a for a in t.axes if a not in slid and a not in taps], r)
+        for a, (x, n) in slid.items():
+            mine = self.local(Layout((), strip.layout.lane, strip.layout.wave), a, 0)
+            first = f"{mine} + {x.first(strip.place(n, r))}"
+            ok += [c.replace("%s", first) for c in self.outside(a, layout.extent(a), self.base.get(a))]
+        ok += self.guards(t.guard, at)
+        address = self.address(t, at)
+        with self.registers(strip.layout, "q", v):
+            if ok:
+                self.read_where(t, v, f"&{name}[{r}]", ok, address, literal(t.fill if t.guard else 0, t.dtype))
+            else:
+                self.put(f"ac_load<{v}>(&{name}[{r}], {address});")
 
     def once(self, t: Tensor, v: int) -> str:
         """"_once" for whole copies of the one large tensor that streams through a product of few rows: the rest of L2 stays.
@@ -408,6 +437,8 @@ class Printer(Coordinates):
     def read_at(self, name: str, layout: Layout, r: str) -> str:
         """The register of value `name` that belongs to register `r` of a value with `layout`."""
         mine = self.place.layouts[name]
+        if name in self.place.strips:
+            return f"{self.names.of(name)}[{self.place.strips[name].register(mine, layout, r)}]"
         if mine.reg == layout.reg:
             return f"{self.names.of(name)}[{r}]"
         return f"{self.names.of(name)}[{register(mine, layout, r, name)}]"
@@ -415,7 +446,9 @@ class Printer(Coordinates):
     def word_at(self, name: str, layout: Layout) -> str:
         """The word around register r of a value of bytes that lies as `layout`, "" where it has no words."""
         mine, b = self.place.layouts.get(name), self.bufs[name]
-        if mine is None or mine.reg != layout.reg or b.dtype.bytes != 1 or b.dtype == BOOL or mine.registers % 4:
+        if mine is None or mine.reg != layout.reg or name in self.place.strips:
+            return ""
+        if b.dtype.bytes != 1 or b.dtype == BOOL or mine.registers % 4:
             return ""
         return f"ac_word({self.names.of(name)}, r)"
 

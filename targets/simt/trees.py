@@ -51,7 +51,7 @@ def reduce(at: Printer, s: Stmt) -> None:
         at.put(f"{t}[r] = {literal(identity(op, dst.dtype), dst.dtype)};")
     with at.over(layout.registers):
         to = register(out, layout, "r", dst.name)
-        step = f"{t}[{to}] = {combine(f'{t}[{to}]', f'{at.names.of(src.name)}[r]')};"
+        step = f"{t}[{to}] = {combine(f'{t}[{to}]', at.read_at(src.name, layout, 'r'))};"
         ok = [c for a in gone if layout.extent(a) > tile_of(at.p, a) for c in at.inside(layout, [a], "r")]
         at.put(f"if ({' && '.join(ok)}) {step}" if ok else step)
     if s.dst not in at.deferred:

@@ -33,6 +33,8 @@ NORM = graph({"x": f"f16[{ROWS}, 2048]", "g": "f16[2048]", "b": "f16[2048]"}, "%
 WIDE = graph({"x": f"f32[{ROWS // 10}, 131072]"}, "%0 = softmax(x, axes=[1])")
 TURNED = graph({"x": "f32[1024, 512]", "y": "f32[512, 1024]", "z": "f32[1024, 512]"},
                "%0 = transpose(x, perm=[1, 0])\n%1 = add(y, %0)\n%2 = transpose(z, perm=[1, 0])\n%3 = mul(%1, %2)")  # fmt: skip
+WINDOWS = graph({"x": "f32[16, 28, 28, 64]", "w": "f32[3, 3, 1, 64]"},
+                '%0 = conv(x, w, layout="nhwc", lo=[1, 1], hi=[1, 1], strides=[1, 1], dilations=[1, 1], groups=64)')  # fmt: skip
 # directive -> (graph, chip); by the price of the schedule
 PRICED = {
     "tma_store": (GELU, "h200"), "interleave_epilogue": (GELU, "h200"), "third_epilogue_stage": (TALL, "h200"),
@@ -42,7 +44,7 @@ PRICED = {
 # by what is printed, counted
 COUNTED = {
     "thread_partials": (WIDE, "a100"), "skip_masks": (CAUSAL, "h200"), "batch_copies": (TURNED, "h200"),
-    "prefetch_behind_reduction": (NORM, "h200"),
+    "prefetch_behind_reduction": (NORM, "h200"), "window_strips": (WINDOWS, "h200"),
 }  # fmt: skip
 
 

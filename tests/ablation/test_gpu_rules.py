@@ -31,7 +31,7 @@ WORTH = {
     "tiling/gpu-open-rows": (OPEN, "h200", {}),
     "tiling/gpu-columns": (graph({"x": "f32[16384, 8192]"}, SUM.format(0)), "h200", {}),
     "tiling/gpu-own-folds": (graph({"x": "f16[6, 1000000]"}, "%0 = reduce_max(x, axes=[0])"), "h200", {}),
-    "tiling/gpu-rows-of-windows": (graph({"x": "bf16[64, 216, 28, 28]"}, POOL), "h200", {}),
+    "tiling/gpu-window-strips": (graph({"x": "bf16[64, 216, 28, 28]"}, POOL), "h200", {}),
     "tiling/gpu-folded-alike": (graph({"x": "f16[1, 1048576]"}, SOFTMAX), "h200", {}),
     "tiling/gpu-elements": (graph({"x": "f16[8192, 8192]"}, "%0 = gelu(x)"), "h200", {}),
     "tiling/gpu-short-rows": (graph({"x": "f16[100000, 3]", "y": "f16[3]"}, "%0 = add(x, y)"), "h200", {}),

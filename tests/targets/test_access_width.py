@@ -18,7 +18,7 @@ def accesses(shape: str, body: str, dtype: str = "f16") -> tuple[list[int], list
     found = lambda what: sorted({int(n) for n in re.findall(rf"{what}<(\d+)>\(", text)})
     size = int(dtype[1:]) // 8
     loads = {*found(r"ac_load(?:_\w+)?"), *(n // size for n in found("ac_copy"))}  # a copy says its bytes
-    loads |= {1} if "ac_load_where(" in text else set()
+    loads |= {1} if "ac_load_where<1>(" in text else set()
     return sorted(loads), found(r"ac_store(?:_\w+)?"), text
 
 

@@ -132,12 +132,23 @@ template <int N, class R, class V> AC_DEVICE void ac_fill(R *r, V x) {
 #pragma unroll
   for (int i = 0; i < N; ++i) r[i] = R(x);
 }
-// one short value where `ok`, else `other`: converted behind the load in any case. A conversion under the guard would hold its predicate
-// until the load is there, and a thread has seven of them: its loads would come one after another.
-template <class R, class S, class V> AC_DEVICE void ac_load_where(R *r, bool ok, const S *p, V other) {
-  S t = ac_stored<S>(other);
-  if (ok) t = *p;
-  *r = ac_held(t);
+// N contiguous short values where `ok`, else `other`: converted behind the load in any case. A conversion under the guard would hold its
+// predicate until the load is there, and a thread has seven of them: its loads would come one after another.
+template <int N, class R, class S, class V> AC_DEVICE void ac_load_where(R *r, bool ok, const S *p, V other) {
+  const S x = ac_stored<S>(other);
+  ac_pack_of<N, S> t;
+#pragma unroll
+  for (int i = 0; i < N; ++i) t.v[i] = x;
+  if constexpr (N * sizeof(S) >= 4) {  // by words: one instruction fills several
+    ac_pack_of<N * sizeof(S) / 4, unsigned> words;
+    memcpy(words.v, t.v, sizeof t);
+    if (ok) words = *reinterpret_cast<const ac_pack_of<N * sizeof(S) / 4, unsigned> *>(p);
+    memcpy(t.v, words.v, sizeof t);
+  } else {
+    if (ok) t = *reinterpret_cast<const ac_pack_of<N, S> *>(p);
+  }
+#pragma unroll
+  for (int i = 0; i < N; ++i) r[i] = ac_held(t.v[i]);
 }
 template <int N, class S, class R> AC_DEVICE void ac_store(S *p, const R *r) {
   ac_pack_of<N, S> t;

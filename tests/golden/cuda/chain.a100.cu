@@ -36,18 +36,15 @@ extern "C" __global__ void __launch_bounds__(128) k_mul_add_gelu_tanh(const f16 
   float tanh_t[16];
   #pragma unroll
   for (int q = 0; q < 2; ++q) {
-    if (i0_b + i0_t + (q * 8) % 8 + (q * 8) / 8 * 1024 < 155400) ac_load<8>(&in0_t[q * 8], in0 + (i0_b + i0_t + (q * 8) % 8 + (q * 8) / 8 * 1024));
-    else ac_fill<8>(&in0_t[q * 8], 0.0f);
+    ac_load_where<8>(&in0_t[q * 8], i0_b + i0_t + (q * 8) % 8 + (q * 8) / 8 * 1024 < 155400, in0 + (i0_b + i0_t + (q * 8) % 8 + (q * 8) / 8 * 1024), 0.0f);
   }
   #pragma unroll
   for (int q = 0; q < 2; ++q) {
-    if (i0_b + i0_t + (q * 8) % 8 + (q * 8) / 8 * 1024 < 155400) ac_load<8>(&in1_t[q * 8], in1 + (i0_b + i0_t + (q * 8) % 8 + (q * 8) / 8 * 1024));
-    else ac_fill<8>(&in1_t[q * 8], 0.0f);
+    ac_load_where<8>(&in1_t[q * 8], i0_b + i0_t + (q * 8) % 8 + (q * 8) / 8 * 1024 < 155400, in1 + (i0_b + i0_t + (q * 8) % 8 + (q * 8) / 8 * 1024), 0.0f);
   }
   #pragma unroll
   for (int q = 0; q < 2; ++q) {
-    if (i0_b + i0_t + (q * 8) % 8 + (q * 8) / 8 * 1024 < 155400) ac_load<8>(&in2_t[q * 8], in2 + (i0_b + i0_t + (q * 8) % 8 + (q * 8) / 8 * 1024));
-    else ac_fill<8>(&in2_t[q * 8], 0.0f);
+    ac_load_where<8>(&in2_t[q * 8], i0_b + i0_t + (q * 8) % 8 + (q * 8) / 8 * 1024 < 155400, in2 + (i0_b + i0_t + (q * 8) % 8 + (q * 8) / 8 * 1024), 0.0f);
   }
   #pragma unroll
   for (int r = 0; r < 16; ++r) {

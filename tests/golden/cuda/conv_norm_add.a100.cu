@@ -159,7 +159,7 @@ extern "C" __global__ void __launch_bounds__(64) k_conv_cast_add_rsqrt_6more(con
   }
   #pragma unroll
   for (int q = 0; q < 8; ++q) {
-    ac_load_where(&in6_t[q], i3_t + q / 2 % 2 * 8 < 14, in6 + i0_b*6272 + (i1_t + q % 2 + q / 4 * 8)*196 + i2_b*14 + (i3_t + q / 2 % 2 * 8), 0.0f);
+    ac_load_where<1>(&in6_t[q], i3_t + q / 2 % 2 * 8 < 14, in6 + i0_b*6272 + (i1_t + q % 2 + q / 4 * 8)*196 + i2_b*14 + (i3_t + q / 2 % 2 * 8), 0.0f);
   }
   #pragma unroll
   for (int r = 0; r < 8; ++r) {

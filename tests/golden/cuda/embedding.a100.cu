@@ -80,8 +80,7 @@ extern "C" __global__ void __launch_bounds__(64) k_reduce_sum_gather_cast_add_7m
     v[r] = ac_held(in1[(ac_clamp((long long)(where_t[0]), (long long)1000)) * 72 + ac_clamp((long long)((long long)((i2_t + r))), (long long)72)]);
   }
   for (int q = 0; q < 1; ++q) {
-    if (i1_b + i1_t < 9 && i2_t + (q * 8) < 72) ac_load<8>(&in2_t[q * 8], in2 + (i1_b + i1_t)*72 + (i2_t + (q * 8)));
-    else ac_fill<8>(&in2_t[q * 8], 0.0f);
+    ac_load_where<8>(&in2_t[q * 8], i1_b + i1_t < 9 && i2_t + (q * 8) < 72, in2 + (i1_b + i1_t)*72 + (i2_t + (q * 8)), 0.0f);
   }
   #pragma unroll
   for (int r = 0; r < 8; ++r) {
@@ -118,8 +117,7 @@ extern "C" __global__ void __launch_bounds__(64) k_reduce_sum_gather_cast_add_7m
     rsqrt_t[r] = ac_rsqrt_half(((n_s_t[r] * 0.013888889f) + 9.99999975e-06f));
   }
   for (int q = 0; q < 1; ++q) {
-    if (i2_t + (q * 8) < 72) ac_load<8>(&in3_t[q * 8], in3 + (i2_t + (q * 8)));
-    else ac_fill<8>(&in3_t[q * 8], 0.0f);
+    ac_load_where<8>(&in3_t[q * 8], i2_t + (q * 8) < 72, in3 + (i2_t + (q * 8)), 0.0f);
   }
   #pragma unroll
   for (int r = 0; r < 8; ++r) {

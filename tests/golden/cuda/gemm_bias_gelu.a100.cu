@@ -101,7 +101,7 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul_add_gelu(const f16 *__
   ac_wait<0>();
   #pragma unroll
   for (int q = 0; q < 4; ++q) {
-    ac_load_where(&in2_t[q], i1_b + i1_t + q % 2 + q / 2 * 8 < 177, in2 + (i1_b + i1_t + q % 2 + q / 2 * 8), 0.0f);
+    ac_load_where<1>(&in2_t[q], i1_b + i1_t + q % 2 + q / 2 * 8 < 177, in2 + (i1_b + i1_t + q % 2 + q / 2 * 8), 0.0f);
   }
   #pragma unroll
   for (int r = 0; r < 8; ++r) {

@@ -49,11 +49,11 @@ extern "C" __global__ void __launch_bounds__(64) k_mul_silu_matmul(const f16 *__
   ac_clear<3584, 64>(smem + 0);
   #pragma unroll
   for (int q = 0; q < 32; ++q) {
-    ac_load_where(&in0_t[q], i0_b + q / 2 < 101 && r0_t + q % 2 * 64 < 99, in0 + (i0_b + q / 2)*99 + (r0_t + q % 2 * 64), 0.0f);
+    ac_load_where<1>(&in0_t[q], i0_b + q / 2 < 101 && r0_t + q % 2 * 64 < 99, in0 + (i0_b + q / 2)*99 + (r0_t + q % 2 * 64), 0.0f);
   }
   #pragma unroll
   for (int q = 0; q < 2; ++q) {
-    ac_load_where(&in1_t[q], r0_t + q * 64 < 99, in1 + (r0_t + q * 64), 0.0f);
+    ac_load_where<1>(&in1_t[q], r0_t + q * 64 < 99, in1 + (r0_t + q * 64), 0.0f);
   }
   #pragma unroll
   for (int r = 0; r < 32; ++r) {

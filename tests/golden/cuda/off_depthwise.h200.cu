@@ -2,7 +2,7 @@
 
 /*
  * conv: conv
- * schedule: tile i0 1, i1 1, i2 15, i3 16, r0 3, r1 3 | threads 128
+ * schedule: tile i0 1, i1 1, i2 15, i3 16, r0 3, r1 3 | threads 128 | window_strips
  * predicted: 3.89 us, bound by launch, 1% of the roofline
  * rule: tiling/gpu-columns: the schedule
  *
@@ -18,31 +18,31 @@
  *   cast_t2: f16[i0, i1, i2, i3] fragment = map cast(f16, s_t)
  *   store out0 = cast_t2
  *
- * in0_t: reg (r1,1,3)(i2,8,2)(r0,1,3) lane (i3,1,16)(i2,1,2) wave (i2,2,4)
+ * in0_t: reg (r1,1,3)(r0,1,3)(i2,1,2) lane (i3,1,16)(i2,2,2) wave (i2,4,4)
  * in1_t: reg (r1,1,3)(r0,1,3) lane (-,0,16)(-,0,2) wave (-,0,4)
  * cast_t: reg (r1,1,3)(r0,1,3) lane (-,0,16)(-,0,2) wave (-,0,4)
- * mul_t: reg (r1,1,3)(i2,8,2)(r0,1,3) lane (i3,1,16)(i2,1,2) wave (i2,2,4)
- * s_t: reg (i2,8,2) lane (i3,1,16)(i2,1,2) wave (i2,2,4)
- * cast_t2: reg (i2,8,2) lane (i3,1,16)(i2,1,2) wave (i2,2,4)
+ * mul_t: reg (r1,1,3)(r0,1,3)(i2,1,2) lane (i3,1,16)(i2,2,2) wave (i2,4,4)
+ * s_t: reg (i2,1,2) lane (i3,1,16)(i2,2,2) wave (i2,4,4)
+ * cast_t2: reg (i2,1,2) lane (i3,1,16)(i2,2,2) wave (i2,4,4)
  */
 extern "C" __global__ void __launch_bounds__(128) k_conv(const f16 *__restrict__ in0, const f16 *__restrict__ in1, f16 *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   const int i3_t = lane % 16;
-  const int i2_t = lane / 16 + wave * 2;
+  const int i2_t = lane / 16 * 2 + wave * 4;
   int block = blockIdx.x;
   const int i1_b = block % 72;
   block /= 72;
   const int i0_b = block;
-  float in0_t[18];
+  float in0_t[15];
   float in1_t[9];
   float cast_t[9];
   float mul_t[18];
   float n_s_t[2];
   float cast_t2[2];
   #pragma unroll
-  for (int q = 0; q < 18; ++q) {
-    ac_load_where(&in0_t[q], i2_t + q / 3 % 2 * 8 < 15 && 2*(i2_t + q / 3 % 2 * 8) + (q / 6) + -1 >= 0 && -2*(i2_t + q / 3 % 2 * 8) + -1*(q / 6) + 29 >= 0 && 2*(i3_t) + (q % 3) + -1 >= 0 && -2*(i3_t) + -1*(q % 3) + 31 >= 0, in0 + i0_b*64728 + i1_b*899 + (i2_t + q / 3 % 2 * 8)*62 + (i3_t)*2 + (q / 6)*31 + (q % 3) - 32, 0.0f);
+  for (int q = 0; q < 15; ++q) {
+    ac_load_where<1>(&in0_t[q], i2_t + ((q / 3) > 2 ? ((q / 3) - 1) / 2 : 0) < 15 && 2*(i2_t) + (q / 3) + -1 >= 0 && -2*(i2_t) + -1*(q / 3) + 29 >= 0 && 2*(i3_t) + (q % 3) + -1 >= 0 && -2*(i3_t) + -1*(q % 3) + 31 >= 0, in0 + i0_b*64728 + i1_b*899 + (i2_t)*62 + (i3_t)*2 + (q / 3)*31 + (q % 3) - 32, 0.0f);
   }
   #pragma unroll
   for (int q = 0; q < 9; ++q) {
@@ -54,7 +54,7 @@ extern "C" __global__ void __launch_bounds__(128) k_conv(const f16 *__restrict__
   }
   #pragma unroll
   for (int r = 0; r < 18; ++r) {
-    mul_t[r] = (in0_t[r] * cast_t[(r % 3) + (r / 6) * 3]);
+    mul_t[r] = (in0_t[(r % 3) + (r / 3 % 3) * 3 + (r / 9 * 2) * 3] * cast_t[(r % 3) + (r / 3 % 3) * 3]);
   }
   float t[2];
   #pragma unroll
@@ -63,7 +63,7 @@ extern "C" __global__ void __launch_bounds__(128) k_conv(const f16 *__restrict__
   }
   #pragma unroll
   for (int r = 0; r < 18; ++r) {
-    t[(r / 3 % 2)] = (t[(r / 3 % 2)] + mul_t[r]);
+    t[(r / 9)] = (t[(r / 9)] + mul_t[r]);
   }
   #pragma unroll
   for (int r = 0; r < 2; ++r) {
@@ -75,6 +75,6 @@ extern "C" __global__ void __launch_bounds__(128) k_conv(const f16 *__restrict__
   }
   #pragma unroll
   for (int q = 0; q < 2; ++q) {
-    if (i2_t + q * 8 < 15) ac_store<1>(out0 + i0_b*17280 + i1_b*240 + (i2_t + q * 8)*16 + (i3_t), &cast_t2[q]);
+    if (i2_t + q < 15) ac_store<1>(out0 + i0_b*17280 + i1_b*240 + (i2_t + q)*16 + (i3_t), &cast_t2[q]);
   }
 }

@@ -131,16 +131,14 @@ extern "C" __global__ void __launch_bounds__(384) k_matmul_add_gelu_add(const f1
   }
   #pragma unroll
   for (int q = 0; q < 16; ++q) {
-    if (i1_b2 + i1_t + (q * 2) % 2 + (q * 2) / 2 * 8 < 264) ac_load<2>(&in2_t[q * 2], in2 + (i1_b2 + i1_t + (q * 2) % 2 + (q * 2) / 2 * 8));
-    else ac_fill<2>(&in2_t[q * 2], 0.0f);
+    ac_load_where<2>(&in2_t[q * 2], i1_b2 + i1_t + (q * 2) % 2 + (q * 2) / 2 * 8 < 264, in2 + (i1_b2 + i1_t + (q * 2) % 2 + (q * 2) / 2 * 8), 0.0f);
   }
   #pragma unroll
   for (int piece = 0; piece < 2; ++piece) {
     if (piece == rank) {
       #pragma unroll
       for (int q = piece * 16; q < piece * 16 + 16; ++q) {
-        if (i0_b2 + i0_t + (q * 2) / 2 % 2 * 8 < 136 && i1_b2 + i1_t + (q * 2) % 2 + (q * 2) / 4 * 8 < 264) ac_load<2>(&in3_t[q * 2], in3 + (i0_b2 + i0_t + (q * 2) / 2 % 2 * 8)*264 + (i1_b2 + i1_t + (q * 2) % 2 + (q * 2) / 4 * 8));
-        else ac_fill<2>(&in3_t[q * 2], 0.0f);
+        ac_load_where<2>(&in3_t[q * 2], i0_b2 + i0_t + (q * 2) / 2 % 2 * 8 < 136 && i1_b2 + i1_t + (q * 2) % 2 + (q * 2) / 4 * 8 < 264, in3 + (i0_b2 + i0_t + (q * 2) / 2 % 2 * 8)*264 + (i1_b2 + i1_t + (q * 2) % 2 + (q * 2) / 4 * 8), 0.0f);
       }
     }
   }

@@ -176,8 +176,7 @@ extern "C" __global__ void __launch_bounds__(384) k_matmul_add_gelu_add(const f1
     if (begin == 0) {
       #pragma unroll
       for (int q = 0; q < 16; ++q) {
-        if (i1_b2 + i1_t + (q * 2) % 2 + (q * 2) / 2 * 8 < 264) ac_load<2>(&in2_t[q * 2], in2 + (i1_b2 + i1_t + (q * 2) % 2 + (q * 2) / 2 * 8));
-        else ac_fill<2>(&in2_t[q * 2], 0.0f);
+        ac_load_where<2>(&in2_t[q * 2], i1_b2 + i1_t + (q * 2) % 2 + (q * 2) / 2 * 8 < 264, in2 + (i1_b2 + i1_t + (q * 2) % 2 + (q * 2) / 2 * 8), 0.0f);
       }
       ac_barrier_wait(smem + 164864 + 8 * (beside % 2), beside / 2 % 2);
       unsigned char *const boxes = smem + 99328 + beside % 2 * 32768 + wave / 4 * 16384;
