@@ -55,6 +55,7 @@ def optimize(
     ] = None,
     vis_graph: Annotated[Path | None, typer.Option("--vis-graph", help="Draw kernels and rules: .dot, .svg or .html.")] = None,
     report: Annotated[Path | None, typer.Option("--report", help="One HTML file with kernels, roofline, reasons.")] = None,
+    trace: Annotated[Path | None, typer.Option("--trace", help="Save the record of the run as JSON lines: .jsonl.")] = None,
     verify: Verify = True,
     tuned: Tuned = True,
     build: Annotated[bool, typer.Option("--build", help="Compile CUDA kernels here though no device may be.")] = False,
@@ -73,7 +74,7 @@ def optimize(
 
     if vis_graph is not None and vis_graph.suffix not in (".dot", ".svg", ".html"):
         raise typer.BadParameter(f"--vis-graph writes .dot, .svg or .html, not '{vis_graph.suffix or vis_graph.name}'")
-    check_outputs(output, vis_graph=vis_graph, report=report)
+    check_outputs(output, vis_graph=vis_graph, report=report, trace=trace)
     if emit is not None:
         from autocomp.targets import load_target
 
@@ -102,6 +103,10 @@ def optimize(
         written.append(write_graph(program, vis_graph))
     if report is not None:
         written.append(program.report(report))
+    if trace is not None:
+        from autocomp.report.record import of_program, save_trace
+
+        written.append(save_trace(program.trace, trace, of_program(program)))
     if as_json:
         typer.echo(
             json.dumps(
@@ -348,7 +353,7 @@ def compare(
     choice: Choice,
     a: Annotated[str | None, typer.Argument(help="A program, a saved folder, a rule file, KERNEL=SCHEDULE, a target, `plain`, "
                                             "or a kernel by hand: FILE.c:FUNCTION, FILE.py:FUNCTION, "
-                                            "'FILE.cu:FUNCTION<<<BLOCKS,THREADS>>>'.")] = None,
+                                            "'FILE.cu:FUNCTION<<<BLOCKS,THREADS>>>'; or two records of runs (.jsonl).")] = None,
     b: Annotated[str | None, typer.Argument(help="Another one.")] = None,
     model: Annotated[str | None, typer.Option("--model", help="What both compute, where a side is no program of its own.")] = None,
     rounds: Annotated[int, typer.Option("--rounds", min=20, help="Timed rounds, A and B in turns.")] = 20,
@@ -380,6 +385,12 @@ def compare(
         return
     if a is None or b is None:
         raise typer.BadParameter("compare wants two sides, or --history DIR")
+    if a.endswith(".jsonl") and b.endswith(".jsonl"):
+        from autocomp.report.trace_diff import trace_difference
+
+        lines, data = trace_difference(a, b)
+        typer.echo(json.dumps(data, indent=1) if as_json else "\n".join(lines))
+        return
     if report is not None and report.suffix not in (".html", ".md", ".json"):
         raise typer.BadParameter(f"--report writes .html, .md or .json, not '{report.suffix or report.name}'")
     check_outputs(report=report)

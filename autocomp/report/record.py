@@ -3,19 +3,36 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
 from pathlib import Path
 from typing import Any
 
 from autocomp.errors import AutocompError
 from autocomp.files import write_atomic
 from autocomp.trace import FORMAT, KINDS, Event, Trace
+from autocomp.version import __version__
 
 
-def save_trace(trace: Trace, path: str | Path) -> Path:
-    """Write the events (`schema`)."""
-    lines = [{"format": FORMAT}, *({"kind": e.kind, "name": e.name, "seconds": e.seconds, "data": e.data} for e in trace.events)]
+def save_trace(trace: Trace, path: str | Path, about: dict[str, str] | None = None) -> Path:
+    """Write the events (`schema`). `about`: where they come from, for the header (`of_program`)."""
+    head = {"format": FORMAT, **({"about": about} if about else {})}
+    lines = [head, *({"kind": e.kind, "name": e.name, "seconds": e.seconds, "data": e.data} for e in trace.events)]
     write_atomic(Path(path), "".join(f"{json.dumps(x, allow_nan=False)}\n" for x in lines))
     return Path(path)
+
+
+def of_program(program: Any) -> dict[str, str]:
+    """What a record says of its run: the program, its target, the version and the machine that compiled it."""
+    return {"program": program.name, "target": f"{program.target.name}:{program.target.chip.name}", "autocomp": __version__,
+            "python": platform.python_version(), "system": platform.platform(), "cores": str(os.cpu_count())}  # fmt: skip
+
+
+def about(path: str | Path) -> dict[str, str]:
+    """What a file's header says of its run; nothing where it says nothing."""
+    with Path(path).open(encoding="utf-8") as f:
+        said = json.loads(f.readline()).get("about")
+    return {str(k): str(v) for k, v in said.items()} if isinstance(said, dict) else {}
 
 
 def load_trace(path: str | Path) -> Trace:

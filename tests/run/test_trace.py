@@ -11,6 +11,7 @@ import autocomp
 from autocomp.errors import AutocompError
 from autocomp.report.record import load_trace, save_trace, schema
 from autocomp.trace import FORMAT, KINDS, Trace
+from tests.cli.test_cli import run
 from tests.helpers.json_schema import broken
 
 TEXT = "graph g\ninput x: f32[64, 128]\n" + "".join(
@@ -69,3 +70,19 @@ def test_recording_takes_less_than_a_twentieth_of_the_processor_time(monkeypatch
     share = spent[0] / (time.process_time() - begun)
     print(f"recording: {share:.2%}")
     assert share < 0.05
+
+
+def test_records_of_two_runs_are_told_apart(tmp_path):
+    (tmp_path / "m.txt").write_text(TEXT)
+    for name, more in (("a", []), ("b", ["--without", "fusion/*"])):
+        run("optimize", str(tmp_path / "m.txt"), "--no-verify", "--trace", str(tmp_path / f"{name}.jsonl"), *more)
+    lines = run("compare", str(tmp_path / "a.jsonl"), str(tmp_path / "b.jsonl"))[0].splitlines()
+    said = {x.partition(": ")[0]: x for x in lines}
+    assert said["runs"].startswith("runs: A program g, target cpu:cpu, autocomp ") and "system " in said["runs"]
+    assert "fired in A alone: fusion/" in said["rules"] and "in A alone: " in said["kernels"] and "in B alone: " in said["kernels"]
+    same = run("compare", str(tmp_path / "a.jsonl"), str(tmp_path / "a.jsonl"))[0]
+    assert "differ" not in same and " alone" not in same and "stages" not in same
+    data = json.loads(run("compare", str(tmp_path / "a.jsonl"), str(tmp_path / "b.jsonl"), "--json")[0])
+    assert data["rules"]["fusion/epilogue"][1] is None and data["runs"][0]["program"] == "g"
+    (tmp_path / "c.jsonl").write_text("{}")
+    assert "is no trace" in run("compare", str(tmp_path / "a.jsonl"), str(tmp_path / "c.jsonl"), code=1)[1]
