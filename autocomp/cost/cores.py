@@ -84,8 +84,10 @@ class CoreModel:
         return rows, cols
 
     def time(self, s: Schedule) -> Cost:
-        """Seconds under a schedule. A contraction's panels take the whole depth, however it is cut."""
-        tile = tuple(t for t in s.tile if t[0] in self._grid) if self.d.roles.form in ("contract", "chain") else s.tile
+        """Seconds under a schedule. A contraction's panels take the whole depth, however it is cut, but for a factor that is computed."""
+        form = self.d.roles.form
+        by_grid = form == "chain" or (form == "contract" and not self.d.held)
+        tile = tuple(t for t in s.tile if t[0] in self._grid) if by_grid else s.tile
         if tile not in self._tiles:
             extent = self.d.extent
             there = all(extent[x] for x in self.d.grid)  # else there are no elements to compute
@@ -127,11 +129,13 @@ class CoreModel:
         if chip.cores > 1:  # the core with most tiles has no short one: those lie at the end
             eff *= prod(d.extent[x] / tile[x] for x in d.grid) / tiles
         busy = -(-tiles // chip.cores) / tiles  # share of the work that falls to the busiest core
-        near = 0.0
+        parts = prod(-(-d.extent[a.name] // tile[a.name]) for a in d.roles.depth) if d.roles.form == "contract" else 1
+        near = (parts - 1) * 2 * F32 * prod(d.extent[x] for x in d.grid) * self._core(chip.memories[-1]) * busy  # sums put aside
         for a in self.factors:
             again = prod(n for x, n in cuts.items() if x not in a.axes)
             if not a.axes.intersection(self.rows):
-                near += (self._again(a, again, eff) if a.constant else self._packing(a, again, width, tile)) * busy
+                ready = a.constant and parts == 1  # packed before the first run, the whole depth
+                near += (self._again(a, again, eff) if ready else self._packing(a, again, width, tile)) * busy
             elif d.roles.form == "chain" and not a.constant:
                 near += self._packing(a, again, width, tile) * busy  # for the first link
             else:
@@ -151,7 +155,7 @@ class CoreModel:
         holds tensors: written and read once further out (16 heads of 128 x 128 weights and 28 x 28 x 64 sums at 16 points in one tile,
         not in several: a quarter of that time shows)."""
         d = self.d
-        part = {x: tile[x] / e if x in self._grid or d.roles.form == "online" else 1.0 for x, e in d.extent.items()} if d.held else {}
+        part = {x: tile[x] / e if x in self._grid or d.roles.form != "chain" else 1.0 for x, e in d.extent.items()} if d.held else {}
         if sum(b * prod(part[x] for x in axes) for b, axes in d.held) <= self._near * self.chip.numbers["near_quarter"]:
             return 0.0
         every = sum(b * prod(n for x, n in cuts.items() if x not in axes) for b, axes in d.held)

@@ -19,7 +19,7 @@ def build(nest: Nest, is_unit: bool = True) -> list[Node]:
 def _block(nest: Nest, body: list[Loop | Stmt], bound: frozenset[str], is_unit: bool) -> list[Node]:
     nodes: list[Node] = []
     run: list[Stmt] = []
-    scores = contiguity(nest, [s for s, _ in walk(tuple(body))])
+    scores = contiguity(nest, [s for s, _ in walk(tuple(body)) if not (s.op == "mma" and is_unit and _unit_takes(nest, s))])
     flush = lambda: (nodes.extend(loops_over(nest, list(run), bound, scores)), run.clear())  # type: ignore[func-returns-value]
     i = 0
     while i < len(body):

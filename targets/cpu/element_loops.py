@@ -65,13 +65,18 @@ def loops_over(nest: Nest, stmts: list[Stmt], bound: frozenset[str], scores: dic
 
 
 def _folded(s: Stmt, stmts: list[Stmt], vector: dict[int, tuple[str | None, bool]]) -> tuple[str, ...]:
-    """Axes of a map that its one reader reduces under the same vector axis: term and sum then share every loop."""
-    readers = [t for t in stmts if s.dst in reads(t)]
-    if s.op != "map" or len(readers) != 1 or readers[0].op != "reduce":
+    """Axes of a map that its one reader reduces under the same vector axis, or that its readers are folded along: all of a term and the sum
+    then share every loop."""
+    at = [n for n, t in enumerate(stmts) if s.dst in reads(t)]
+    readers, here = [stmts[n] for n in at], next(n for n, t in enumerate(stmts) if t is s)
+    if s.op != "map" or not readers or at[0] <= here or any(vector.get(id(t)) != vector[id(s)] for t in readers):
         return ()
-    axes = tuple(readers[0].axis.split(","))
-    same = vector.get(id(readers[0])) == vector[id(s)] and vector[id(s)][0] not in axes
-    return axes if same else ()
+    if len(readers) == 1 and readers[0].op == "reduce":
+        axes = tuple(readers[0].axis.split(","))
+    else:
+        every = {_folded(t, stmts, vector) for t in readers}
+        axes = every.pop() if len(every) == 1 else ()
+    return axes if vector[id(s)][0] not in axes else ()
 
 
 def _row_value(nest: Nest, s: Stmt, stmts: list[Stmt]) -> bool:

@@ -21,6 +21,7 @@ COLD = 1.3  # cycles for one element from memory: 4 bytes at about 8 GB/s of one
 THIN = 0.1  # cycles a multiply-add that a last panel with fewer vectors loses
 NEAR = 1 << 20  # bytes of a factor that stays in the second cache between panels
 WAYS = 8  # lines of one set of the first cache on current cores (8 or 12)
+GATHERED = 16  # products of one lane that take as long as gathering an element for it rather than reading a vector
 LONG = 8 * PART  # elements of depth from which sums are folded part by part: the error grows with the parts and with one part's terms
 NEAR_ROWS = 1 << 19  # bytes of a tile's rows that stay in the second cache beside two panels
 
@@ -183,6 +184,10 @@ def wide_axis(nest: Nest, c: Contraction, s: Shape) -> str:
     if wide not in b.axes or wide in nest.axes_of(s.a) or not packs_in_vectors(b, col) or not packs_in_vectors(b, wide):
         return ""
     if not any(e.op == "store" for e in c.epilogue) or not isinstance(b.flat.stride(wide), int):
+        return ""
+    lost = -(-extent // nest.lanes) * nest.lanes / extent - 1
+    rows = prod(number(nest, x) for x in (s.row, *s.inner) if x)
+    if b.flat.stride(wide) != times(b.flat.stride(col), extent) and rows * lost < GATHERED:  # type: ignore[arg-type]
         return ""
     made = {m.dst, *(e.dst for e in c.epilogue)}
     for e in c.epilogue:

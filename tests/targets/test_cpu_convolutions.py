@@ -129,3 +129,38 @@ def test_lanes_run_along_results_of_windows(op, window, stride):
     program, _, error = run(b.graph(), threads=1)
     assert error < 1e-6 and len(program.kernels) == 1
     assert "vf_strided" in program.kernels[0].source
+
+
+def test_a_computed_factor_keeps_its_weights_packed_and_runs_along_the_columns():
+    """A gate in front of a 1 x 1 convolution: the depth is not cut where nothing is gained (weights would be packed in every call), and
+    lanes run where the image lies, whatever the weights, which a product reads in panels, lie along."""
+    rng, b = np.random.default_rng(0), Builder("gate")
+    x, g = b.input("x", TensorType(F32, (1, 200, 9, 15))), b.input("g", TensorType(F32, (1, 200, 1, 1)))
+    w = b.param("w", (rng.standard_normal((48, 200, 1, 1)) / 14).astype("f4"))
+    b.output("y", b.op("conv", b.op("mul", x, g), w, strides=(1, 1), lo=(0, 0), hi=(0, 0), dilations=(1, 1), groups=1))
+    program, _, error = run(b.graph(), threads=1)
+    source = program.kernels[0].source
+    assert error < 1e-6 and len(program.kernels) == 1
+    assert "_pack_in2(" in source and "vf_scatter" not in source
+
+
+def test_a_term_of_windows_shares_the_loops_of_its_sum():
+    """An activation that is used twice in front of a depthwise convolution is no array of all windows."""
+    rng, b = np.random.default_rng(0), Builder("swish")
+    x = b.op("add", b.input("x", TensorType(F32, (1, 10, 28, 40))), b.input("z", TensorType(F32, (10, 1, 1))))
+    y = b.op("mul", x, b.op("min", b.op("max", x, b.const(0.0, F32)), b.const(6.0, F32)))
+    w = b.param("w", rng.standard_normal((10, 1, 3, 3)).astype("f4"))
+    b.output("y", b.op("conv", y, w, strides=(2, 2), lo=(1, 1), hi=(1, 1), dilations=(1, 1), groups=10))
+    program, _, error = run(b.graph(), threads=1)
+    assert error < 1e-6 and all("scatter" not in k.source for k in program.kernels)
+
+
+@pytest.mark.parametrize(("outputs", "side", "joined"), [(16, 15, False), (64, 31, False), (256, 7, True)])
+def test_lines_share_panels_where_that_pays_for_gathers(outputs, side, joined):
+    """Columns of several lines in one panel are gathered: for many products of each, and lines that leave many lanes empty."""
+    rng, b = np.random.default_rng(0), Builder("lines")
+    x = b.input("x", TensorType(F32, (1, 6, 2 * side, 2 * side)))
+    w = b.param("w", (rng.standard_normal((outputs, 6, 3, 3)) / 7).astype("f4"))
+    b.output("y", b.op("conv", x, w, strides=(2, 2), lo=(1, 1), hi=(0, 0), dilations=(1, 1), groups=1))
+    program, _, error = run(b.graph(), threads=1)
+    assert error < 1e-6 and ("gather" in program.kernels[0].source) == joined
