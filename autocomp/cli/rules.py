@@ -150,6 +150,7 @@ def rules_mutate(
     files: Annotated[list[Path] | None, typer.Argument(help="Rule files; the shipped rules if none.")] = None,
     count: Annotated[int, typer.Option("--count", min=0, help="Changes that are tried, 0 for all.")] = 200,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Which ones.")] = 0,
+    only: Annotated[str, typer.Option("--only", help="Changes whose description holds this: --only 'without the condition legal'.")] = "",
     samples: Annotated[int, typer.Option("--samples", min=1, help="Random instances a rule.")] = 20,
     deadline: Seconds = None,
     as_json: Json = False,
@@ -165,7 +166,7 @@ def rules_mutate(
     loaded = _in_time(files, deadline)
     chosen = [r for r in loaded if not mine or any(str(r.location).startswith(m) for m in mine)]
     say = lambda text: None if as_json else err.print(text, highlight=False, soft_wrap=True)
-    report = mutate_rules(chosen, count, seed, samples, say, tuple(loaded))
+    report = mutate_rules(chosen, count, seed, samples, say, tuple(loaded), only)
     if as_json:
         typer.echo(json.dumps(report.data(), indent=1))
         return

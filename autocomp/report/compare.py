@@ -260,10 +260,14 @@ class Comparison:
         seconds = median(self.trial.rounds.a if side is self.a else self.trial.rounds.b)
         return Point("all of it", ops / moved, None, ops / seconds, seconds) if ops and moved else None
 
-    def rules(self) -> tuple[list[str], list[str]]:
-        """The rules that made kernels of A alone, and of B alone."""
-        a, b = ({str(r).split(":")[0] for row in s.rows for r in row.get("rules") or ()} for s in (self.a, self.b))
-        return sorted(a - b), sorted(b - a)
+    def rules(self) -> list[tuple[str, str, str]]:
+        """Of kernels beside each other, the rules that made those of A alone, and of B alone."""
+        out = []
+        for x, y in self.pairs:
+            a, b = ({str(r).split(":")[0] for row in side for r in row.get("rules") or ()} for side in (x, y))
+            if a != b:
+                out.append((" + ".join(r["kernel"] for r in x or y), ", ".join(sorted(a - b)), ", ".join(sorted(b - a))))
+        return out
 
     def _intervals(self) -> list[tuple[str, str, float, float, float]]:
         """Of A and B: (name, median as text, and lowest, median and highest of the interval as shares of the longest)."""

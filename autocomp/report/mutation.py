@@ -78,11 +78,12 @@ class MutationReport:
 
 
 def mutate_rules(chosen: Sequence[Rule], count: int, seed: int, samples: int, say: Callable[[str], None] = lambda text: None,
-                 in_force: Sequence[Rule] = ()) -> MutationReport:  # fmt: skip
+                 in_force: Sequence[Rule] = (), only: str = "") -> MutationReport:  # fmt: skip
     """Change rules in `count` ways (0: in all), chosen by `seed`; check each and judge it. Of a family of rules one member is changed.
-    `in_force`: the rules that make the schedules which others change; the judge of rules about schedules looks at other kernels."""
+    `in_force`: the rules that make the schedules which others change; the judge of rules about schedules looks at other kernels. `only`:
+    changes whose description holds this."""
     first = {str(r.location): r for r in reversed(chosen) if r.phase in (*GRAPH_PHASES, *KERNEL_PHASES)}
-    all_of_them: list[tuple[Rule, Mutant]] = [(r, m) for r in first.values() for m in mutants(r)]
+    all_of_them: list[tuple[Rule, Mutant]] = [(r, m) for r in first.values() for m in mutants(r) if only in m.what]
     tried = list(all_of_them)
     random.Random(seed).shuffle(tried)
     trials = []
@@ -91,7 +92,8 @@ def mutate_rules(chosen: Sequence[Rule], count: int, seed: int, samples: int, sa
         if current().over:  # neither its check nor its judge came to their ends
             break
         trials.append(trial)
-        say(f"{k + 1}/{count or len(tried)} {rule.name}: {mutant.what}: {trial.status}{', really wrong' if trial.wrong else ''}")
+        shown = f", really wrong: {trial.wrong}" if trial.wrong else ""
+        say(f"{k + 1}/{count or len(tried)} {rule.name}: {mutant.what}: {trial.status}{shown}")
     return MutationReport(tuple(trials), len(first), len(all_of_them), seed)
 
 

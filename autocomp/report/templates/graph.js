@@ -177,7 +177,16 @@ function start(data) {
     const n = data.nodes[i];
     panel.replaceChildren(el("h2", n.op), el("p", n.type), el("p", n.place || "(the model gives it no name)"), el("h3", "Computed by"));
     panel.append(n.calls.length ? list(n.calls.map((c) => link(`${data.calls[c].kernel}: ${data.calls[c].name}`, "call:" + c, "kernels"))) : el("p", "no kernel: it is computed once from parameters, or nothing needs it as it is"));
+    n.calls.forEach((c) => forms(data.calls[c]));
     if (n.reads.length) panel.append(el("h3", "Reads"), list(n.reads.map((r) => link(`${data.nodes[r].op} ${data.nodes[r].type}`, "node:" + r, "model"))));
+  }
+  function forms(c) { // what the e-graph holds for the tensors that a call stores: forms with their rules, other kernels with their prices
+    for (const [t] of c.stores) {
+      const s = data.stored[t];
+      if (!s) continue;
+      panel.append(el("h3", `Forms of ${t} in the e-graph`), list(s.forms.map((f) => `${f.chosen ? "chosen: " : ""}${f.op} (${f.rule})`)));
+      if (s.others.length) panel.append(el("h3", `Other kernels for ${t}, ${s.others_in_all} in all`), list(s.others.map((o) => `${seconds(o.seconds)} itself, ${seconds(o.flow)} with its share of what it reads (chosen: ${seconds(s.flow)}): ${o.ops.join(" ") || "no operation"}; reads ${o.reads.join(", ")}`)));
+    }
   }
   function callPanel(i) {
     const c = data.calls[i], k = data.kernels[c.kernel] || { ops: [], lost: [], given: [] };
@@ -195,12 +204,7 @@ function start(data) {
     if (k.candidates) panel.append(el("p", `chosen among ${k.candidates} legal schedules${k.rule ? ", made by " + k.rule : ""}`));
     if (k.lost.length) panel.append(el("h3", "Schedules that lost"), list(k.lost));
     panel.append(el("h3", "Made by"), list(c.rules.length ? c.rules : ["the model's own operations"]));
-    for (const [t] of c.stores) {
-      const s = data.stored[t];
-      if (!s) continue;
-      panel.append(el("h3", `Forms of ${t} in the e-graph`), list(s.forms.map((f) => `${f.chosen ? "chosen: " : ""}${f.op} (${f.rule})`)));
-      if (s.others.length) panel.append(el("h3", `Other kernels for ${t}, ${s.others_in_all} in all`), list(s.others.map((o) => `${seconds(o.seconds)} itself, ${seconds(o.flow)} with its share of what it reads (chosen: ${seconds(s.flow)}): ${o.ops.join(" ") || "no operation"}; reads ${o.reads.join(", ")}`)));
-    }
+    forms(c);
     panel.append(el("h3", "Reads"), list(c.reads.map(([t, type, m]) => (m >= 0 ? link(`${t}: ${type}`, "call:" + m, "kernels") : `${t}: ${type}`))), el("h3", "Stores"), list(c.stores.map(([t, type]) => `${t}: ${type}`)));
     if (k.nest) { const b = el("button", "Loops and dependences"); b.onclick = () => { loopsOf = c.kernel; setView("loops"); }; panel.append(el("h3", "Loops"), b); }
     if (k.tile) panel.append(more("Tile program", k.tile));
