@@ -14,6 +14,7 @@ from autocomp.errors import DoesNotFit, UnsupportedOp
 from autocomp.ir.checks import check_graph
 from autocomp.ir.decompose import decompose
 from autocomp.ir.donation import given_away, in_place
+from autocomp.ir.loop_choice import settled
 from autocomp.ir.places import spread_places
 from autocomp.ir.rounding import round_casts
 from autocomp.options import Options
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     Schedules = dict[str, tuple[Schedule, Cost]]
 
+REPEATS = {"host": (True, 1)}  # whether programs of a runtime have loops, and of what their slices' places are multiples, in bytes
 SELDOM = 100_000  # new objects between two looks for cycles of garbage: 7 % of ResNet-50's seconds and no more memory, against 700
 
 
@@ -51,7 +53,8 @@ def _compiled(model: Any, target: str | Target, options: Options, trace: Trace, 
         machine = load_target(target, options) if isinstance(target, str) else target
         rules = rewrite.load_rules(options.rules, without=options.without, options=options)
         note.update(target=machine.name, chip=machine.chip.name, rules=len(rules))
-    graph = given_away(import_model(model, trace, **frontend), options.donate)
+    graph = settled(import_model(model, trace, **frontend), *REPEATS.get(machine.runtime, (False, 1)), trace, options.without)
+    graph = given_away(graph, options.donate)
     known = measured(machine, rules, options, trace)
     key = program_key(graph, machine, rules, options, known.stamp) if options.cache else ""
     if key:
@@ -111,15 +114,25 @@ def _seldom_collected() -> Iterator[None]:
 def extract(graph: Graph, machine: Target, rules: RuleSet, options: Options, trace: Trace,
             known: Measured | None = None) -> tuple[KernelGraph, Schedules]:  # fmt: skip
     """graph -> its kernels, and for each signature a schedule with its predicted cost, or with what was measured before (`known`)."""
-    from autocomp.egraph import given, parts  # a program from the cache does without the imports
+    from autocomp.egraph import given, loop_calls, parts  # a program from the cache does without the imports
     from autocomp.tune import written
     from autocomp.tune.apply import tuned_schedules
     from autocomp.tune.first import measured_first
 
+    def compiled(g: Graph) -> tuple[KernelGraph, Schedules]:
+        return _kernels(g, machine, rules, options, trace)
+
+    def body(g: Graph) -> tuple[KernelGraph, Schedules]:
+        inner = Trace(listener=trace.listener)
+        try:
+            return _kernels(g, machine, rules, options, inner)
+        finally:  # the covers of the trace are those of the whole program
+            trace.events += [e for e in inner.events if e.kind not in ("cut", "alternatives")]
+
     with started(options, trace) as deadline:
         sized(deadline, options, len(graph.nodes()))
         try:
-            calls, schedules = _kernels(graph, machine, rules, options, trace)
+            calls, schedules = compiled(graph)
         except (UnsupportedOp, DoesNotFit) as e:
             if not deadline.cut:
                 raise
@@ -127,7 +140,8 @@ def extract(graph: Graph, machine: Target, rules: RuleSet, options: Options, tra
                 "compile", f"nothing: the target prints no program of what was left ({e.what}), so all was done again, ended by counts"
             )
             with by_counts():
-                calls, schedules = _kernels(graph, machine, rules, options, trace)
+                calls, schedules = compiled(graph)
+        calls, schedules = loop_calls.inlined(calls, schedules, body)
         if options.measure and options.tuned:
             with trace.stage("measure"):
                 known = measured_first(calls, schedules, machine, rules, options, trace)

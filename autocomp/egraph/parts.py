@@ -46,7 +46,7 @@ def expand(calls: KernelGraph, pieces_of: Callable[[str], Pieces]) -> KernelGrap
                     args[a.name] = f"{args[c.kernel.outputs[0].name]}/{a.name}"
                     tensors[args[a.name]] = a.type
             mine = {a.name: args[a.name] for a in (*k.inputs, *k.outputs)}
-            out.append(Call(k, mine, c.ops, c.rules, c.name and f"{c.name}, {k.name}", of=c.kernel, computes=c.computes))
+            out.append(Call(k, mine, c.ops, c.rules, c.name and f"{c.name}, {k.name}", of=c.kernel, computes=c.computes, loop=c.loop))
     return replace(calls, calls=tuple(out), tensors=tensors)
 
 
@@ -62,7 +62,8 @@ def merged(calls: KernelGraph) -> KernelGraph:
         args |= c.args
         if all(o.name in c.args for o in c.of.outputs):  # the last piece
             mine = {a.name: args.pop(a.name) for a in (*c.of.inputs, *c.of.outputs)}
-            out.append(Call(c.of, mine, c.ops, c.rules, c.name.removesuffix(f", {c.kernel.name}"), computes=c.computes))
+            out.append(Call(c.of, mine, c.ops, c.rules, c.name.removesuffix(f", {c.kernel.name}"), computes=c.computes,
+                            loop=c.loop))  # fmt: skip
             for state in args.values():
                 del tensors[state]
             args = {}

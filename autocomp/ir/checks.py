@@ -52,14 +52,21 @@ def check_kernel_graph(g: KernelGraph) -> None:
         if g.computed:
             _check_sizes(k)
     made = {*g.inputs, *g.params, *g.constants}
-    for c in g.calls:
+    ends = {last: g.loops[name] for name, (_, last) in g.spans.items()}
+    for i, c in enumerate(g.calls):
         outs = {o.name for o in c.kernel.outputs}
+        places = g.places(c)
         for formal, actual in c.args.items():
-            if formal not in outs and actual not in made:
+            here = places.get(actual)
+            if here is not None and not here.before and formal in outs:
+                made |= {actual, *here.memory}
+            read = actual if here is None else here.before or here.memory[0]
+            if formal not in outs and not {actual, read} & made:
                 raise ModelError(f"reads '{actual}' before it is made", where=c.name or c.kernel.name)
             if actual not in g.tensors:
                 raise ModelError(f"tensor '{actual}' has no type", where=c.name or c.kernel.name)
         made |= {c.args[o] for o in outs}
+        made |= {e.to for e in ends[i + 1].ends} if i + 1 in ends else set()
     for name, tensor in g.outputs:
         if tensor not in made:
             raise ModelError(f"output '{name}' is never made", where=g.source.name)

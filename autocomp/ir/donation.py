@@ -16,7 +16,7 @@ from dataclasses import replace
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.affine import Aff
 from autocomp.ir.body import Expr, Gather, Load, Map, postorder
-from autocomp.ir.kernel import Call, KernelGraph, Store
+from autocomp.ir.kernel import Call, KernelGraph, Loop, Store
 from autocomp.ir.node import Graph, Node, Written
 from autocomp.ir.rounding import VIEWS
 from autocomp.ir.types import TensorType, dim_hint, widens
@@ -87,6 +87,9 @@ def in_place(calls: KernelGraph) -> KernelGraph:
             raise UnsupportedOp(f"input '{tensor}' cannot be written in place: its old value is output '{out}'", where=calls.source.name,
                                 hint=HINT)  # fmt: skip
     for tensor, name in donated.items():
+        if looped := next((n for n, x in calls.loops.items() if tensor in x.touched), ""):
+            raise UnsupportedOp(f"input '{name}' cannot be written in place: {looped}, a loop, makes its new value a step at a time",
+                                where=calls.source.name, hint=HINT)  # fmt: skip
         writer = next(c for c in calls.calls if tensor in c.args.values() and tensor in _written(c))
         if why := _why_not(writer, tensor, name):
             raise UnsupportedOp(f"input '{name}' cannot be written in place: {why}", where=f"kernel {writer.kernel.name}", hint=HINT)
@@ -181,29 +184,39 @@ def _ordered(calls: KernelGraph, donated: Mapping[str, str]) -> tuple[Call, ...]
     together."""
     units: list[list[Call]] = []
     for c in calls.calls:
-        if units and c.of is not None and units[-1][0].of is c.of:
+        if units and ((c.of is not None and units[-1][0].of is c.of) or (c.loop and units[-1][0].loop == c.loop)):
             units[-1].append(c)
         else:
             units.append([c])
+    touched = [calls.loops[unit[0].loop].touched if unit[0].loop else frozenset() for unit in units]
     maker = {t: u for u, unit in enumerate(units) for c in unit for t in _written(c)}
-    before: list[set[int]] = [{maker[t] for c in unit for t in _read(c) if t in maker} - {u} for u, unit in enumerate(units)]
+    for u, unit in enumerate(units):
+        if unit[0].loop:
+            inside, loop = {t for c in unit for t in _written(c)}, calls.loops[unit[0].loop]
+            made = {m for t, p in loop.places.items() if t in inside for m in p.memory} | {e.to for e in loop.ends}
+            maker |= dict.fromkeys(made, u)
+    before: list[set[int]] = [{maker[t] for t in (*(t for c in unit for t in _read(c)), *touched[u]) if t in maker} - {u}
+                              for u, unit in enumerate(units)]  # fmt: skip
     for tensor, name in donated.items():
-        before[maker[tensor]] |= {u for u, unit in enumerate(units) if u != maker[tensor] and any(name in _read(c) for c in unit)}
+        reads = {u for u, unit in enumerate(units) if name in touched[u] or any(name in _read(c) for c in unit)}
+        before[maker[tensor]] |= reads - {maker[tensor]}
     done: dict[int, None] = {}
     while len(done) < len(units):
         ready = next((u for u in range(len(units)) if u not in done and before[u] <= done.keys()), None)
         if ready is None:
-            raise _late(units, before, done, maker, donated)
+            raise _late(units, before, done, maker, donated, calls.loops)
         done[ready] = None
     return tuple(c for u in done for c in units[u])
 
 
 def _late(units: Sequence[Sequence[Call]], before: Sequence[set[int]], done: Mapping[int, None], maker: Mapping[str, int],
-          donated: Mapping[str, str]) -> UnsupportedOp:  # fmt: skip
+          donated: Mapping[str, str], loops: Mapping[str, Loop]) -> UnsupportedOp:  # fmt: skip
     """An old value that a kernel reads which needs the new one."""
     for tensor, name in donated.items():
         for u, unit in enumerate(units):
-            if u in done or not any(name in _read(c) for c in unit) or u == maker[tensor]:
+            loop = loops.get(unit[0].loop)
+            reads = any(name in _read(c) for c in unit) or (loop is not None and name in loop.touched)
+            if u in done or not reads or u == maker[tensor]:
                 continue
             seen, stack = set[int](), [u]
             while stack:

@@ -77,7 +77,8 @@ class Call:
     `factors`: (a contraction, a node that makes a factor of it) of each; a cover may store these and keep the rest of the kernel.
     `expected`: its seconds by the cover's price, which knows no schedule.
     `computes`: the nodes of the source graph that it computes, as numbers in `source.nodes()`; one node may be in several kernels, and
-    `ir.places` says what the model calls them.
+    `ir.places` says what the model calls them. `loop`: the name of the loop (`KernelGraph.loops`) in whose body it is; calls of one loop
+    stand one behind the other.
     """
 
     kernel: Kernel
@@ -91,6 +92,42 @@ class Call:
     factors: tuple[tuple[int, int], ...] = field(default=(), compare=False)
     computes: tuple[int, ...] = field(default=(), compare=False)
     expected: float = field(default=0.0, compare=False)
+    loop: str = ""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a tensor of a loop's body lies at step t: in one tensor of the program, along whose first axis the steps lie, or in turns in
+    two (t even, t odd). `before`: that of the step before, at step 0 this tensor of the program."""
+
+    memory: tuple[str, ...]
+    before: str = ""
+
+
+@dataclass(frozen=True)
+class Copied:
+    """A tensor of the program that a loop's end fills: with what a tensor of its body was last (`first`, where no step ran), or with
+    another tensor of the program (`first` is "")."""
+
+    to: str
+    of: str
+    first: str = ""
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Calls of a body that run `trips` times. `places`: tensors of the body that steps hand on, or that they read or write a slice of;
+    its other tensors are made and used up within a step."""
+
+    trips: Dim
+    places: Mapping[str, Place]
+    ends: tuple[Copied, ...] = ()
+
+    @property
+    def touched(self) -> frozenset[str]:
+        """Tensors of the program that it reads or writes by places and at its end."""
+        of = {t for p in self.places.values() for t in (*p.memory, *filter(None, (p.before,)))}
+        return frozenset(of | {t for e in self.ends for t in (e.to, e.first, e.of) if t and t not in self.places})
 
 
 @dataclass(frozen=True)
@@ -100,7 +137,7 @@ class KernelGraph:
     `tensors` has the type of every tensor; `inputs`, `params`, `outputs` name those of the source graph (an output maps
     its public name to a tensor). `constants` are tensors folded at compile time from parameters: name -> (graph whose
     single output is the tensor, over parameters only). `donated`: tensors that lie in an input's memory -> that input, which
-    no later call reads (`ir.donation`).
+    no later call reads (`ir.donation`). `loops`: of calls that run once a step (`Call.loop`).
     """
 
     source: Graph
@@ -112,9 +149,21 @@ class KernelGraph:
     constants: Mapping[str, Graph] = field(default_factory=dict)
     predicted: float = 0.0
     donated: Mapping[str, str] = field(default_factory=dict)
+    loops: Mapping[str, Loop] = field(default_factory=dict)
 
     @cached_property
     def computed(self) -> tuple[Sym, ...]:
         """Sizes of tensors and axes that are computed from those of inputs."""
         kernels = {c.kernel.signature: c.kernel for c in self.calls}.values()
-        return computed([*(d for t in self.tensors.values() for d in t.shape), *(d for k in kernels for d in dims_of(k))])
+        trips = [x.trips for x in self.loops.values()]
+        return computed([*(d for t in self.tensors.values() for d in t.shape), *(d for k in kernels for d in dims_of(k)), *trips])
+
+    @cached_property
+    def spans(self) -> Mapping[str, tuple[int, int]]:
+        """The calls first .. last - 1 of each loop, by its name."""
+        numbers = {name: [i for i, c in enumerate(self.calls) if c.loop == name] for name in self.loops}
+        return {name: (found[0], found[-1] + 1) for name, found in numbers.items() if found}
+
+    def places(self, c: Call) -> Mapping[str, Place]:
+        """Of the loop that a call is in."""
+        return self.loops[c.loop].places if c.loop else {}

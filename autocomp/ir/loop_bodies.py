@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from autocomp.errors import ModelError
 from autocomp.ir.builder import Builder, make_op
 from autocomp.ir.node import Attrs, Graph, Node, make
@@ -21,6 +23,7 @@ Body = Callable[[list[Node], list[Node]], tuple[Sequence[Node], Sequence[Node]]]
 def loop(b: Builder, inits: Sequence[Node], stacked: Sequence[Node], body: Body, trips: Dim) -> tuple[list[Node], list[Node]]:
     """(last carries, stacked results) of `trips` steps. What a body computes from outer nodes alone is computed once, before the loop;
     a carry that no step changes is no carry. Raises ModelError where a carry changes its type."""
+    inits = [_in_memory(b, n) for n in inits]
     names = [b.fresh("carried") for _ in inits]
     carries = [make("input", (), n.type, {"name": f"{k}/{name}"}) for k, (name, n) in enumerate(zip(names, inits))]
     slices = [make("input", (), TensorType(n.type.dtype, n.type.shape[1:]), {"name": f"{k}/{b.fresh('slice')}"})
@@ -41,6 +44,11 @@ def loop(b: Builder, inits: Sequence[Node], stacked: Sequence[Node], body: Body,
     part = lambda k: make_op(NAME, operands, {**attrs, "part": k})
     last = {k: part(j) for j, k in enumerate(mine)}
     return [last[k] if k in last else inits[k] for k in range(len(inits))], [part(len(mine) + j) for j in range(len(out))]
+
+
+def _in_memory(b: Builder, n: Node) -> Node:
+    """A scalar constant as a parameter: steps read their first value as they read the later ones."""
+    return b.param(b.fresh("init"), np.asarray(n.attrs["value"], n.type.dtype.numpy)) if n.op == "const" else n
 
 
 def _steps(inner: Sequence[Node], same: Mapping[Node, Node], roots: Sequence[Node]) -> tuple[dict[Node, int], list[Step], list[Node]]:

@@ -36,6 +36,9 @@ def explain(program: Any, why: str | None = None, why_not: str | None = None, at
     for e in [e for e in program.trace.of("budget") if "undone" not in e.data]:
         lines.append(f"budget reached in phase {e.name}: " + ", ".join(f"{k} {v}" for k, v in e.data.items()))
     lines += remarks(program)
+    for name, (first, last) in program.calls.spans.items():
+        names = ", ".join(c.kernel.name for c in program.calls.calls[first:last])
+        lines.append(f"{name}: {program.calls.loops[name].trips} steps of {names}")
     if donated := program.calls.donated:
         writers = {c.args[a.name]: c.kernel.name for c in program.calls.calls for a in c.kernel.outputs}
         lines.append("written in place: " + ", ".join(f"{name} by {writers[t]}" for t, name in donated.items()))
@@ -47,7 +50,8 @@ def explain(program: Any, why: str | None = None, why_not: str | None = None, at
         "program": program.name,
         "rules": fired,
         "kernels": [k.name for k in program.kernels],
-        "calls": [{"kernel": c.kernel.name, "model": [short(p) for p in model_places(program, c)]} for c in program.calls.calls],
+        "calls": [{"kernel": c.kernel.name, "model": [short(p) for p in model_places(program, c)], **({"loop": c.loop} if c.loop else {})}
+                  for c in program.calls.calls],
         "predicted": program.predicted,
     }
 

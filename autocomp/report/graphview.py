@@ -74,15 +74,22 @@ def kernel_network(program: Any) -> nx.DiGraph:
         made[name] = f"in:{name}"
         g.add_node(made[name], box=Drawn(made[name], name, (str(calls.tensors[name]),), "#ffffff", f"input {name}"))
     for i, call in enumerate(calls.calls):
-        box = _call_box(i, call, costs.get(call.kernel.signature, ""), chosen.get(call.kernel.signature, ()), model_text(program, call),
-                        model_places(program, call))  # fmt: skip
+        steps = f", each of {calls.loops[call.loop].trips} steps of {call.loop}" if call.loop else ""
+        price = costs.get(call.kernel.signature, "") + steps
+        box = _call_box(i, call, price, chosen.get(call.kernel.signature, ()), model_text(program, call), model_places(program, call))
         g.add_node(box.key, box=box)
         outs = {o.name for o in call.kernel.outputs}
+        places = calls.places(call)
         for formal, actual in call.args.items():
+            place = places.get(actual)
             if formal in outs:
-                made[actual] = box.key
-            elif actual in made:
-                g.add_edge(made[actual], box.key, tensor=actual, type=str(calls.tensors[actual]), rules=call.rules)
+                made |= dict.fromkeys((actual, *(place.memory if place else ())), box.key)
+                continue
+            tensor = actual if place is None else place.before or place.memory[0]  # what a step before made is no edge: it would go back
+            if (read := actual if actual in made else tensor) in made:
+                g.add_edge(made[read], box.key, tensor=tensor, type=str(calls.tensors[tensor]), rules=call.rules)
+        if call.loop and i + 1 == calls.spans[call.loop][1]:
+            made |= {e.to: made[e.of] for e in calls.loops[call.loop].ends}
     for public, tensor in calls.outputs:
         key = f"out:{public}"
         g.add_node(key, box=Drawn(key, public, (str(calls.tensors[tensor]),), "#ffffff", f"output {public}"))

@@ -14,6 +14,7 @@ from typing import Any
 
 from autocomp.deadline import current
 from autocomp.errors import RuleError
+from autocomp.ir.loop_choice import ONE as ONE_STEP
 from autocomp.ir.ops import OPS
 from autocomp.options import Options
 from autocomp.rewrite.check import check_rule, next_step
@@ -77,7 +78,7 @@ def load_rules(files: Iterable[str | Path | Rule] = (), without: Iterable[str] =
     if late:
         current().ended("rules", f"rules that were not tested in time: {', '.join(r.name for r in late)}")
     without = tuple(without)
-    _refuse_idle(without, (*seen, *(r.name for r in late), *filter(None, map(arity_rule, OPS))))
+    _refuse_idle(without, (*seen, *(r.name for r in late), *filter(None, map(arity_rule, OPS)), ONE_STEP))
     chosen = RuleSet(tuple(rules)).without(without)
     return RuleSet(tuple(r for r in chosen if (r.exact or not options.exact) and all(getattr(options, o) for o in r.requires)))
 

@@ -38,7 +38,7 @@ class HostExecutor:
     def __init__(self, calls: KernelGraph, slots: Slots, sources: Mapping[str, KernelSource], library: Path, options: Options,
                  trace: Trace | None = None) -> None:  # fmt: skip
         self.calls, self.slots, self.trace = calls, slots, trace
-        self._symbols = symbols_of(sources)
+        self._symbols = symbols_of(sources, calls)
         self._library = Library(library, [c.kernel.name for c in calls.calls])
         self._threads = options.threads
         self._scratch_bytes = max((s.scratch for s in sources.values()), default=0)

@@ -11,6 +11,7 @@ from threading import current_thread
 from autocomp.cost.host import usable_cores
 from autocomp.errors import AutocompError
 from autocomp.ir.kernel import KernelGraph
+from autocomp.runtime import steps
 from autocomp.runtime.frames import Frame
 from autocomp.runtime.plan import Slots
 from autocomp.targets.source import KernelSource
@@ -38,7 +39,7 @@ int ac_run(void *const *t, const long *z, void *scratch, int first, int last, in
   omp_set_num_threads(team);
   long lacks = 0;
   int i = first;
-  for (; i < last && !lacks; i++) switch (i) {"""
+  for (; i < last && !lacks; i++) """
 END = """  default: break;
   }
   omp_set_num_threads(before);
@@ -89,20 +90,26 @@ def _plan(g: KernelGraph, s: Slots, sources: Mapping[str, KernelSource]) -> str:
         lines += [f"void {x.entry}(const void *, void *);" for x in k.packings]
     packed = packings(g, s, sources)
     slot = {(x.tensor, x.entry): x.slot for x in packed}
-    lines += [
-        "",
-        *RUN.splitlines(),
-    ]
-    symbols = sorted({x for k in sources.values() for x in k.sizes})
+    cases = []
+    symbols = symbols_of(sources, g)
     for i, c in enumerate(g.calls):
         if c.kernel.name not in sources:
             continue
         k = sources[c.kernel.name]
         reorder = {x.argument: slot[c.args[x.argument], x.entry] for x in k.packings}
-        args = [f"t[{reorder.get(a, s.index[c.args[a]])}]" for a in (*k.inputs, *k.outputs)] + [f"z[{symbols.index(x)}]" for x in k.sizes]
+        at = lambda a, c=c, reorder=reorder: f"t[{reorder[a]}]" if a in reorder else steps.address(g, s, symbols, c, c.args[a])
+        args = [at(a) for a in (*k.inputs, *k.outputs)] + [f"z[{symbols.index(x)}]" for x in k.sizes]
         args += ["scratch"] if k.scratch else []
-        lines.append(f"  case {i}: {'lacks = ' if k.heap else ''}{k.entry}({', '.join(args)}); break;")
-    lines += END.splitlines()
+        cases.append(f"  case {i}: {'lacks = ' if k.heap else ''}{k.entry}({', '.join(args)}); break;")
+    run = RUN.splitlines()
+    if g.loops:
+        lines += steps.functions(g, s, symbols, cases)
+        run[-1] += "switch (i) {"
+        rest = "  default: lacks = ac_call(i, 0, t, z, scratch); break;"
+        lines += ["", *run, *steps.cases(g, symbols), rest, "  }", *END.splitlines()[2:]]
+    else:
+        run[-1] += "switch (i) {"
+        lines += ["", *run, *cases, *END.splitlines()]
     if packed:
         lines += ["/* fill slot number i of the packed constants, once */", "void ac_pack(int i, void *const *t) {", "  switch (i) {"]
         lines += [f"  case {i}: {x.entry}(t[{s.index[x.tensor]}], t[{x.slot}]); break;" for i, x in enumerate(packed)]
@@ -129,9 +136,9 @@ def packings(g: KernelGraph, s: Slots, sources: Mapping[str, KernelSource]) -> t
     return tuple(Packed(t, entry, len(s.index) + i, size) for i, ((t, entry), size) in enumerate(found.items()))
 
 
-def symbols_of(sources: Mapping[str, KernelSource]) -> tuple[str, ...]:
-    """Size parameters in the order of `z`."""
-    return tuple(sorted({x for k in sources.values() for x in k.sizes}))
+def symbols_of(sources: Mapping[str, KernelSource], g: KernelGraph | None = None) -> tuple[str, ...]:
+    """Size parameters in the order of `z`: of the kernels, and of the program's loops."""
+    return tuple(sorted({x for k in sources.values() for x in k.sizes} | (steps.symbols(g) if g is not None else set())))
 
 
 class Library:

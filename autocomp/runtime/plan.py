@@ -30,12 +30,28 @@ def slots(g: KernelGraph) -> Slots:
     for name in (*g.inputs, *g.params, *sorted(g.constants)):
         index.setdefault(name, len(index))
     for i, c in enumerate(g.calls):
+        places = g.places(c)
         for actual in c.args.values():
-            index.setdefault(actual, len(index))
-            first.setdefault(actual, i)
-            last[actual] = i
+            if actual not in places:
+                index.setdefault(actual, len(index))
+                first.setdefault(actual, i)
+                last[actual] = i
+    inner = {name: _made_within(g, *span) for name, span in g.spans.items()}
+    for name, (a, b) in g.spans.items():  # what steps share with each other or with the rest lives as long as the loop
+        read = {t for c in g.calls[a:b] for t in c.args.values()} - inner[name] - g.loops[name].places.keys()
+        for t in sorted(read | g.loops[name].touched):
+            index.setdefault(t, len(index))
+            first[t] = min(a, first.get(t, a))
+            last[t] = max(b - 1, last.get(t, b - 1))
     kept = {*g.inputs, *g.params, *g.constants, *(t for _, t in g.outputs)}
     return Slots(index, tuple(t for t in first if t not in kept), last, first)
+
+
+def _made_within(g: KernelGraph, a: int, b: int) -> set[str]:
+    """Tensors that calls a .. b - 1 make and that only they read."""
+    made = {c.args[o.name] for c in g.calls[a:b] for o in c.kernel.outputs}
+    rest = {t for i, c in enumerate(g.calls) if not a <= i < b for t in c.args.values()} | {t for _, t in g.outputs}
+    return made - rest
 
 
 def size_of(t: TensorType, sizes: Mapping[str, int]) -> int:

@@ -83,6 +83,8 @@ def manifest(program: Any, sources: list[str], weights: list[str]) -> dict[str, 
         "packed": [vars(x) for x in packings(g, program.slots, program.printed)],  # slots that `ac_pack` fills once from weights
         "memory": {"sizes": deploy.hints(g), "bytes": total, "offsets": dict(sorted(offsets.items()))},
         "no_launcher": "" if program.target.name == "cpu" else why_no_launcher(program),
+        "loops": {n: {"first": a, "last": b, "trips": str(g.loops[n].trips), "ends": [[e.to, e.of, e.first] for e in g.loops[n].ends],
+                      "places": {t: [list(p.memory), p.before] for t, p in g.loops[n].places.items()}} for n, (a, b) in g.spans.items()},
         "calls": [{"kernel": c.kernel.name, "args": dict(c.args), "rules": list(c.rules),
                    "model": [short(p) for p in places_of(g.source, c.computes)]} for c in g.calls],
         "kernels": [{"kernel": k.name, "calls": k.calls, "ops": list(k.ops), "schedule": k.schedule, "predicted": k.predicted,

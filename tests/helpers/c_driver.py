@@ -168,7 +168,7 @@ class Driven:
         scratch = max((s.scratch for s in p.printed.values()), default=0)
         return MAIN.format(
             sizes=", ".join(str(bytes_[i]) for i in range(len(bytes_))) or "0", slots=len(bytes_), tensors=len(places.index),
-            z=", ".join(str(values[s]) for s in symbols_of(p.printed)) or "0", packs=len(packed), scratch=scratch,
+            z=", ".join(str(values[s]) for s in symbols_of(p.printed, p.calls)) or "0", packs=len(packed), scratch=scratch,
             pack="ac_pack(i, t);" if packed else "", declared="void ac_pack(int i, void *const *t);" if packed else "",
             calls=", ".join(str(i) for i, _ in made) or "0", slot=", ".join(str(s) for _, s in made) or "0", made=len(made),
         )  # fmt: skip

@@ -29,6 +29,7 @@ from autocomp.runtime import cache
 from autocomp.runtime.codec import CodecError, decode, encode
 from autocomp.trace import Trace
 from examples.models import bert
+from tests.helpers.loop_graphs import by_hand, check, feed, network
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
 
@@ -232,3 +233,12 @@ def test_documents_hold_our_records_and_nothing_else():
     for bad in ('[["subprocess.Popen", "ls"]]', "[]", "{", '[["list", [7]]]', '[["TensorType", 1]]', '[["Node", "add"]]'):
         with pytest.raises(CodecError, match="no stored value"):
             decode(bad, {})
+
+
+def test_a_program_with_loops_is_kept_whole():
+    graph = network(5)
+    first, again = (autocomp.optimize(graph, target="cpu") for _ in range(2))
+    assert [e.data["found"] for e in again.trace.of("stage") if e.name == "cache"] == ["yes"]
+    assert again.calls.loops == first.calls.loops
+    assert len(again.calls.loops) == 2
+    check(again.run(feed(5)), by_hand(graph, feed(5)))

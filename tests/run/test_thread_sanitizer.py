@@ -103,7 +103,7 @@ def races(tmp_path_factory):
 def main_of(program, n: int, one_arena: bool) -> str:
     places = slots(program.calls)
     packed = packings(program.calls, places, program.printed)
-    values = {s: n for s in symbols_of(program.printed)}
+    values = {s: n for s in symbols_of(program.printed, program.calls)}
     sizes = {i: size_of(program.calls.tensors[t], values) for t, i in places.index.items()} | {x.slot: x.bytes for x in packed}
     written = {places.index[c.args[o.name]] for c in program.calls.calls for o in c.kernel.outputs}
     if one_arena:
@@ -112,7 +112,8 @@ def main_of(program, n: int, one_arena: bool) -> str:
     listed = lambda of: ", ".join(str(of(i)) for i in range(len(sizes)))
     return MAIN.format(
         slots=len(sizes), sizes=listed(sizes.__getitem__), own=listed(lambda i: int(i in written)),
-        z=", ".join(str(values[s]) for s in symbols_of(program.printed)) or "0", calls=len(program.calls.calls), packs=len(packed),
+        z=", ".join(str(values[s]) for s in symbols_of(program.printed, program.calls)) or "0", calls=len(program.calls.calls),
+        packs=len(packed),
         pack="ac_pack(i, all);" if packed else "", declared="void ac_pack(int i, void *const *t);" if packed else "", scratch=scratch,
     )  # fmt: skip
 

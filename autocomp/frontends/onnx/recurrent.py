@@ -1,4 +1,4 @@
-"""RNN, GRU and LSTM: one product for all steps' inputs, then the steps one after the other (unrolled).
+"""RNN, GRU and LSTM: one product for all steps' inputs, then a loop over the steps.
 
 Gates lie side by side along the last dimension: RNN one, GRU z r h, LSTM i o f c. Shapes inside: x [steps, batch, inputs],
 state [batch, hidden].
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from autocomp.frontends.onnx.call import Call
-from autocomp.frontends.onnx.control import MAX_TRIPS
+from autocomp.frontends.onnx.loops import backwards, looped
 from autocomp.frontends.onnx.pointwise import cast
 from autocomp.frontends.onnx.registry import lower
 from autocomp.frontends.onnx.shapes import cut, reshape
@@ -117,9 +117,8 @@ def _activations(c: Call, direction: int) -> tuple[Activation, ...]:
 
 def _mirrored(c: Call, x: Node, lengths: Node | None) -> Node:
     """x [steps, batch, ...] with the steps backwards: all of them, or the first `lengths` of each sequence."""
-    steps = c.shape(x)[0]
     if lengths is None:
-        return cut(c, x, {0: (steps - 1, -1, -1)})
+        return backwards(c, x, 0)
     t = c.importer.node("iota", [], {"shape": c.shape(x), "axis": 0})
     n = reshape(c, lengths, (1, x.type.shape[1], *[1] * (x.type.rank - 2)))
     return c.op("gather_elements", x, c.op("where", c.op("lt", t, n), c.op("sub", c.op("sub", n, 1), t), t), axis=0)
@@ -133,11 +132,11 @@ def _part(c: Call, i: int, direction: int) -> Node:
 
 def _direction(
     c: Call, x: Node, direction: int, lengths: Node | None, state: tuple[Node, Node | None]
-) -> tuple[list[Node], Node, Node | None]:
-    """([h of each step], last h, last c) of one direction; steps past a sequence's end give 0 and keep the state."""
+) -> tuple[Node, Node, Node | None]:
+    """(h of each step, last h, last c) of one direction; steps past a sequence's end give 0 and keep the state."""
     w, r, bias = _part(c, 1, direction), _part(c, 2, direction), _part(c, 3, direction) if c.has(3) else None
     hidden, gates = c.shape(r)[1], GATES[c.op_type]
-    steps, batch, _ = c.shape(x)
+    batch = x.type.shape[1]
     inputs = c.op("matmul", x, c.op("transpose", w, perm=(1, 0)))
     recurrent = None
     if bias is not None:
@@ -152,19 +151,22 @@ def _direction(
     cell = Cell(c, hidden, _activations(c, direction), c.op("transpose", r, perm=(1, 0)), recurrent,
                 _part(c, 7, direction) if c.op_type == "LSTM" and c.has(7) else None)  # fmt: skip
     step: Callable[[Node, Node, Node | None], tuple[Node, Node | None]] = getattr(cell, c.op_type.lower())
-    h, memory = state
-    out = []
-    for t in range(steps):
-        now, new_memory = step(reshape(c, cut(c, inputs, {0: (t, t + 1, 1)}), (batch, gates * hidden)), h, memory)
+
+    def body(carries: list[Node], slices: list[Node]) -> tuple[list[Node], list[Node]]:
+        h, *rest = carries
+        memory = rest[0] if state[1] is not None else None
+        now, new_memory = step(slices[0], h, memory)
         if lengths is None:
-            h, memory = now, new_memory
-            out.append(now)
-            continue
+            return [now, *([new_memory] if new_memory is not None else [])], [now]
+        t = carries[-1]
         live = reshape(c, c.op("gt", lengths, t), (batch, 1))
-        h = c.op("where", live, now, h)
-        memory = None if memory is None or new_memory is None else c.op("where", live, new_memory, memory)
-        out.append(c.op("where", live, now, c.const(0.0, now.type.dtype)))
-    return out, h, memory
+        new = [c.op("where", live, now, h)]
+        new += [] if memory is None or new_memory is None else [c.op("where", live, new_memory, memory)]
+        return [*new, c.op("add", t, 1)], [c.op("where", live, now, c.const(0.0, now.type.dtype))]
+
+    begin = [state[0], *([state[1]] if state[1] is not None else []), *([c.const(0, I64)] if lengths is not None else [])]
+    last, (y,) = looped(c, begin, [inputs], body, x.type.shape[0])
+    return y, last[0], last[1] if state[1] is not None else None
 
 
 @lower("RNN", "GRU", "LSTM")
@@ -172,26 +174,25 @@ def recurrent(c: Call) -> tuple[Node, ...]:
     batch_first = c.flag("layout", 0)
     swap: Callable[[Node], Node] = lambda v: c.op("transpose", v, perm=(1, 0, *range(2, v.type.rank)))
     x = swap(c.x(0)) if batch_first else c.x(0)
-    steps, batch, _ = c.shape(x)
+    if x.type.rank != 3:
+        c.broken(f"goes through {x.type}, which has not three dimensions")
+    steps, batch, _ = x.type.shape
     hidden = c.shape(c.x(2))[2]
-    if steps > MAX_TRIPS:
-        c.refuse(f"runs {steps} steps; steps are unrolled up to {MAX_TRIPS}", hint="split the sequence")
     kind = c.str_attr("direction", "forward")
     if kind not in ("forward", "reverse", "bidirectional"):
         c.broken(f"has unknown direction '{kind}'")
     lengths = cast(c, c.x(4), I64) if c.has(4) else None
     zero = c.op("broadcast", c.const(0.0, x.type.dtype), shape=(batch, hidden))
     ys, hs, cs = [], [], []
-    for d, backwards in enumerate({"forward": (False,), "reverse": (True,)}.get(kind, (False, True))):
+    for d, back in enumerate({"forward": (False,), "reverse": (True,)}.get(kind, (False, True))):
         initial = []
         for operand in (5, 6):
             v = c.maybe(operand)
             v = swap(v) if v is not None and batch_first else v
             initial.append(zero if v is None else reshape(c, cut(c, v, {0: (d, d + 1, 1)}), (batch, hidden)))
         state = (initial[0], initial[1] if c.op_type == "LSTM" else None)
-        out, h, memory = _direction(c, _mirrored(c, x, lengths) if backwards else x, d, lengths, state)
-        y = c.op("concat", *(reshape(c, v, (1, batch, hidden)) for v in out), axis=0)
-        ys.append(reshape(c, _mirrored(c, y, lengths) if backwards else y, (steps, 1, batch, hidden)))
+        y, h, memory = _direction(c, _mirrored(c, x, lengths) if back else x, d, lengths, state)
+        ys.append(reshape(c, _mirrored(c, y, lengths) if back else y, (steps, 1, batch, hidden)))
         hs.append(reshape(c, h, (1, batch, hidden)))
         cs += [] if memory is None else [reshape(c, memory, (1, batch, hidden))]
     y = c.op("concat", *ys, axis=1) if len(ys) > 1 else ys[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 
 import numpy as np
@@ -113,7 +114,7 @@ def concat(c: Call) -> Node:
     return xs[0] if len(xs) == 1 else c.op("concat", *xs, axis=axis)
 
 
-def cut(c: Call, x: Node, spans: dict[int, tuple[int, int, int]]) -> Node:
+def cut(c: Call, x: Node, spans: Mapping[int, tuple[Dim, Dim, int]]) -> Node:
     """x[start:limit:step] along the axes of `spans` (NumPy's limits; -1 with a negative step runs through 0)."""
     full = [spans.get(k, (0, d, 1)) for k, d in enumerate(x.type.shape)]
     starts, limits, steps = zip(*full, strict=True)

@@ -1,0 +1,89 @@
+"""Which loops stay loops: named like rules (`loop/..`), so that `without` leaves out what is a choice, and the trace says each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
+from autocomp.errors import UnsupportedOp
+from autocomp.ir.builder import Builder
+from autocomp.ir.checks import check_graph
+from autocomp.ir.decompose import decompose
+from autocomp.ir.loop_bodies import loops_of, replay, unrolled
+from autocomp.ir.node import Attrs, Graph, Node
+from autocomp.ir.ops import OPS
+from autocomp.ir.ops.loops import NAME, body_types
+from autocomp.ir.places import spread_places
+from autocomp.ir.rounding import round_casts
+from autocomp.ir.types import TensorType
+from autocomp.trace import Trace
+
+MOST_STEPS = 1024  # of a loop that is unrolled
+ONE = "loop/one-step"  # a loop of one step is its body: what stands before and behind it fuses with it
+UNROLL = "loop/unroll"  # what a target, or what runs a program, cannot repeat is written once a step
+
+
+def settled(graph: Graph, repeats: bool, aligned: int, trace: Trace, without: Sequence[str] = ()) -> Graph:
+    """The graph with its loops of one step, and those that cannot run step by step, unrolled. `repeats`: whether programs of the target
+    have loops at all; `aligned`: bytes of which the places of slices must be multiples. Raises UnsupportedOp where a loop that cannot
+    run so has too many steps, or as many as a symbol says."""
+    reasons: dict[Attrs, tuple[str, str]] = {}
+    for n in loops_of(graph):
+        reason = _why_unrolled(n, repeats, aligned, any(fnmatchcase(ONE, g) for g in without))
+        if reason is not None:
+            reasons[n.attrs] = reason
+    if not reasons:
+        return graph
+    for n in loops_of(graph):
+        if n.attrs not in reasons:
+            continue
+        (rule, why), trips, where = reasons[n.attrs], n.attrs["trips"], graph.locations.get(n, NAME)
+        if not isinstance(trips, int) or trips > MOST_STEPS:
+            raise UnsupportedOp(f"a loop of {trips} steps: {why}; loops of up to {MOST_STEPS} are unrolled then", where=where,
+                                hint="fix the number of steps with dims={...}, or split the sequence")  # fmt: skip
+        if not trips and len(n.attrs["results"]) > n.attrs["carried"]:
+            raise UnsupportedOp(f"it stacks the results of no step, and {why}", where=where, hint="leave it out of the model")
+    for rule in sorted({r for r, _ in reasons.values()}):
+        mine = [n for n in loops_of(graph) if reasons.get(n.attrs, ("",))[0] == rule and n.attrs["part"] == 0]
+        why = "; ".join(sorted({w for r, w in reasons.values() if r == rule}))
+        trace.add("rule", rule, phase="loops", count=max(1, len(mine)), why=why)
+    flat = spread_places(decompose(round_casts(unrolled(graph, lambda n: n.attrs in reasons))))
+    check_graph(flat)
+    return flat
+
+
+def _why_unrolled(n: Node, repeats: bool, aligned: int, one_stays: bool) -> tuple[str, str] | None:
+    """(rule, why) a loop is unrolled; None where it stays."""
+    if not repeats:
+        return UNROLL, "programs for this target are lists of kernels"
+    if n.attrs["trips"] == 1 and not one_stays:
+        return ONE, "a loop of one step is its body"
+    if op := _opaque(n):
+        return UNROLL, f"'{op}', in its body, runs through its reference"
+    if far := misaligned(n.attrs, tuple(i.type for i in n.inputs), aligned):
+        return UNROLL, far
+    return None
+
+
+def _opaque(n: Node) -> str:
+    """An op of a loop's body that has no kernel."""
+    c, s = n.attrs["carried"], n.attrs["scanned"]
+    b = Builder()
+    leaves = [b.input(f"x{k}", TensorType(i.type.dtype, i.type.shape[1:]) if c <= k < c + s else i.type) for k, i in enumerate(n.inputs)]
+    for k, r in enumerate(replay(n.attrs, leaves)):
+        b.output(f"y{k}", r)
+    nodes = decompose(unrolled(b.graph(), lambda n: True)).nodes()
+    return next((x.op for x in nodes if x.op in OPS and OPS[x.op].comprehension is None), "")
+
+
+def misaligned(attrs: Attrs, types: tuple[TensorType, ...], aligned: int) -> str:
+    """Why slices of a loop's stacked tensors do not all begin at multiples of so many bytes; "" where they do."""
+    c, s = attrs["carried"], attrs["scanned"]
+    values = body_types(types, attrs)
+    for t in (*values[c : c + s], *(values[r] for r in attrs["results"][c:])):
+        step = t.dtype.bytes
+        for d in t.shape:
+            step *= d if isinstance(d, int) else d.multiple
+        if step % aligned:
+            return f"its slices ({t}) lie {step} bytes apart, no multiple of {aligned}"
+    return ""
