@@ -29,6 +29,7 @@ from autocomp.frontends.torch import (  # noqa: F401  (their rows stand in TABLE
     pooling,
     products,
     quantising,
+    recurrent,
     reductions,
     resampling,
     running,
