@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from math import prod
 
 import autocomp
 
@@ -15,5 +16,6 @@ input x: f16[32, 112, 112, 64]
 output y = %0
 """
     (kernel,) = autocomp.optimize(text, target="cuda:h200").kernels
-    pixels = re.search(r"i2 (\d+), i3 64\b", kernel.schedule)
-    assert pixels and int(pixels[1]) >= 16 and "threads 128" in kernel.schedule, kernel.schedule
+    tile = re.search(r"i0 (\d+), i1 (\d+), i2 (\d+), i3 64\b", kernel.schedule)
+    threads = re.search(r"threads (\d+)", kernel.schedule)
+    assert tile and prod(map(int, tile.groups())) * 64 >= 8 * (int(threads[1]) if threads else 256), kernel.schedule
