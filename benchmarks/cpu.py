@@ -63,8 +63,9 @@ def parse() -> argparse.Namespace:
     return args
 
 
-def contestants(torch: Any, ort: Any, w: Workload, threads: int, quick: bool) -> tuple[dict[str, Run], autocomp.Program, dict[str, Any]]:
-    """(name -> one call, ours first; our program and what it is given)."""
+def contestants(torch: Any, ort: Any, w: Workload, threads: int,
+                quick: bool) -> tuple[dict[str, Run], autocomp.Program, dict[str, Any], float]:  # fmt: skip
+    """(name -> one call, ours first; our program; what it is given; how far its result may be off, see `check`)."""
     module, args = w.make(torch)
     module.eval()
     model, arrays = onnx_bytes(torch, module, args), [a.numpy() for a in args]
@@ -79,7 +80,10 @@ def contestants(torch: Any, ort: Any, w: Workload, threads: int, quick: bool) ->
         session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         runs["onnxruntime"] = lambda: session.run(None, {f"x{i}": a for i, a in enumerate(arrays)})[0]
     if w.quantised:
-        return runs, program, feed
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        plain = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        own = off(runs["onnxruntime"](), plain.run(None, {f"x{i}": a for i, a in enumerate(arrays)})[0])
+        return runs, program, feed, max(0.02, 2 * own)
     runs["torch"] = lambda: module(*args).numpy()
     if not quick:
         torch._dynamo.reset()
@@ -88,16 +92,21 @@ def contestants(torch: Any, ort: Any, w: Workload, threads: int, quick: bool) ->
         inductor.freezing = True
         compiled = torch.compile(module, dynamic=False)
         runs["torch.compile"] = lambda: compiled(*args).numpy()
-    return runs, program, feed
+    return runs, program, feed, 1e-3
 
 
-def check(runs: dict[str, Run], name: str) -> float:
-    """Largest difference between ours and torch (of a model in 8 bits: onnxruntime) over its largest value. Exits when it is not small."""
-    peer, bound = ("torch", 1e-3) if "torch" in runs else ("onnxruntime", 0.05)
-    want, got = runs[peer](), runs["ours"]()
-    error = float(np.max(np.abs(want.astype(np.float64) - got)) / np.max(np.abs(want)))
-    if not error < bound:
-        sys.exit(f"{name}: ours differs from {peer} by {error:.1e} of the largest value")
+def off(got: Any, want: Any) -> float:
+    """Largest difference over the largest value."""
+    return float(np.max(np.abs(want.astype(np.float64) - got)) / np.max(np.abs(want)))
+
+
+def check(runs: dict[str, Run], name: str, allowed: float) -> float:
+    """How far ours is off torch's result. Of a model in 8 bits, onnxruntime's: twice as far as it is off itself without optimisation at
+    most (one number that is rounded the other way is a step of a layer's scale). Exits where it is further off."""
+    peer = "torch" if "torch" in runs else "onnxruntime"
+    error = off(runs["ours"](), runs[peer]())
+    if not error < allowed:
+        sys.exit(f"{name}: ours differs from {peer} by {error:.1e} of the largest value, {allowed:.1e} are allowed")
     return error
 
 
@@ -179,8 +188,8 @@ def main() -> None:
         for name in args.names:
             if WORKLOADS[name].quantised and ort is None:
                 continue
-            runs, program, feed = contestants(torch, ort, WORKLOADS[name], threads, args.quick)
-            error = check(runs, name)
+            runs, program, feed, allowed = contestants(torch, ort, WORKLOADS[name], threads, args.quick)
+            error = check(runs, name, allowed)
             rounds, seconds = (4, args.seconds / 4) if args.quick else (10, args.seconds)
             times = measure(runs, seconds, rounds, len(rows), time.thread_time if args.cpu_time else time.perf_counter)
             rows.append(row(name, WORKLOADS[name], threads, times, ceilings, error))

@@ -15,11 +15,8 @@ EFFICIENT = (  # EfficientNet-B0: kernel, expansion, channels, blocks, stride
 
 
 def _unit(t: Any, i: int, o: int, k: int = 1, stride: int = 1, groups: int = 1, act: Any = None) -> Any:
-    """Convolution, norm with statistics of its own, activation."""
-    norm = t.nn.BatchNorm2d(o)
-    norm.weight.data.uniform_(0.5, 1.0)
-    norm.running_var.uniform_(0.3, 1.0)
-    parts = [t.nn.Conv2d(i, o, k, stride, k // 2, groups=groups, bias=False), norm]
+    """Convolution, norm, activation."""
+    parts = [t.nn.Conv2d(i, o, k, stride, k // 2, groups=groups, bias=False), t.nn.BatchNorm2d(o, momentum=None)]
     return t.nn.Sequential(*parts, *([act()] if act else []))
 
 
@@ -28,6 +25,12 @@ def _module(t: Any, forward: Any, **parts: Any) -> Any:
     for name, part in parts.items():
         module.add_module(name, part)
     return module
+
+
+def settled(net: Any, x: Any) -> Any:
+    """The network with its norms' statistics taken on an input, so that values neither vanish nor grow from layer to layer."""
+    net.train()(x)
+    return net.eval()
 
 
 def _residual(t: Any, body: Any, side: Any = None, relu: bool = False) -> Any:
@@ -56,7 +59,8 @@ def resnet18(t: Any) -> Any:
             body = nn.Sequential(_unit(t, i, o, 3, s, act=nn.ReLU), _unit(t, o, o, 3))
             layers.append(_residual(t, body, _unit(t, i, o, 1, s) if s > 1 or i != o else None, relu=True))
             i = o
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 1000)), image(t)
+    args = image(t)
+    return settled(nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 1000)), *args), args
 
 
 def squeezenet(t: Any) -> Any:
@@ -85,7 +89,8 @@ def mobilenet(t: Any) -> Any:
         layers.append(_residual(t, body) if stride == 1 and i == o else body)
         i = o
     head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(960, 1280), nn.Hardswish(), nn.Linear(1280, 1000)]
-    return nn.Sequential(*layers, _unit(t, i, 960, act=nn.Hardswish), *head), image(t)
+    args = image(t)
+    return settled(nn.Sequential(*layers, _unit(t, i, 960, act=nn.Hardswish), *head), *args), args
 
 
 def efficientnet(t: Any) -> Any:
@@ -99,7 +104,8 @@ def efficientnet(t: Any) -> Any:
             layers.append(_residual(t, body) if stride == 1 and i == o else body)
             i = o
     head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(1280, 1000)]
-    return nn.Sequential(*layers, _unit(t, i, 1280, act=nn.SiLU), *head), image(t)
+    args = image(t)
+    return settled(nn.Sequential(*layers, _unit(t, i, 1280, act=nn.SiLU), *head), *args), args
 
 
 def _attention(t: Any, q: Any, k: Any, v: Any, causal: bool) -> Any:
