@@ -128,7 +128,7 @@ def test_it_runs(name):
 
 
 @pytest.mark.parametrize(("f", "text"), [
-    (lambda x, v: torch.fft.fft(x).abs(), "complex64"),
+    (lambda x, v: torch.fft.fft(x), "output_0 is complex"),
     (lambda x, v: x + torch.rand_like(x), "random numbers\\n  next: draw them outside and pass them as an input"),
     (lambda x, v: x.transpose(0, 1).as_strided((4,), (2,), 0), "as_strided: of a tensor that does not lie densely"),
     (lambda x, v: x[0].as_strided((8,), (9,), 0), "as_strided: reads beyond"),

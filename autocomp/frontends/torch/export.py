@@ -40,7 +40,7 @@ from autocomp.frontends.torch import (  # noqa: F401  (their rows stand in TABLE
     writing,
 )
 from autocomp.frontends.torch.call import TABLE, Call
-from autocomp.frontends.torch.complex_numbers import REAL, Pair, holds_pair, lowered
+from autocomp.frontends.torch.complex_numbers import REAL, Pair, lowered
 from autocomp.frontends.torch.exported import decompose, export, place_of
 from autocomp.frontends.torch.sizes import Sizes, is_dimension, is_size
 from autocomp.ir.builder import Builder
@@ -239,21 +239,17 @@ class Reader:
         if name.startswith(("sym_", "_assert", "_guards")) or "val" not in node.meta or node.meta["val"] is None:
             return None
         lower = TABLE.get(name) or TABLE.get(name.removesuffix("_copy"))  # of a view as a tensor of its own
+        paired = self.pairs and any(_is_complex(n.meta.get("val")) for n in (node, *node.all_input_nodes))
+        if lower is None and not paired:
+            raise UnsupportedOp(f"ATen operator '{node.target}'", where=where, hint="write it with others, or add a row to the table")
         out = self.tensor_type(node.meta["val"], node) if hasattr(node.meta["val"], "dtype") else None
         kinds = {a.name: a.type for a in node.target._schema.arguments} if hasattr(node.target, "_schema") else {}
         args = [self.argument(a, where, k) for a, k in zip_longest(node.args, [*kinds.values()][: len(node.args)])]
         kwargs = {k: self.argument(v, where, kinds.get(k)) for k, v in node.kwargs.items() if k not in NOT_VALUES}
         several = self.several(node)
         call = Call(self.b, name, out, where, *several, dense=_dense(node))
-        if self.pairs and (_is_complex(node.meta["val"]) or holds_pair([*args, *kwargs.values()])):
-            lower = lowered
-            args, kwargs = [call, args, kwargs], {}
-        elif lower is None:
-            raise UnsupportedOp(f"ATen operator '{node.target}'", where=where, hint="write it with others, or add a row to the table")
-        else:
-            args = [call, *args]
         try:
-            value = lower(*args, **kwargs)
+            value = lowered(call, args, kwargs) if paired or lower is None else lower(call, *args, **kwargs)
         except UnsupportedOp:
             raise
         except AutocompError as e:
