@@ -22,6 +22,10 @@ _DIVISION = {"idiv": "quotient", "fmod": "remainder", "floordiv": "floordiv", "m
 _LIBM = {"exp", "exp2", "expm1", "log", "log2", "log1p", "sqrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh",
          "asinh",
          "acosh", "atanh", "floor", "ceil", "trunc", "erf", "fmod", "pow"}  # fmt: skip
+# Functions of floats by one formula, s_ and vf_ in the header: an element is the same number in a vector and by itself.
+SHARED = {"exp", "exp_nonpositive", "exp2", "expm1", "log", "log2", "log1p", "tanh", "erf", "gelu", "gelu_tanh", "sigmoid", "softplus",
+          "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "pow"}  # fmt: skip
+MOST_FACTORS = 4  # powers by products
 # Compound functions over their operand: text with x already evaluated once (a variable or a literal).
 _COMPOUND = {
     "rsqrt": "1 / {sqrt}({x})", "sigmoid": "1 / (1 + {exp}(-({x})))", "silu": "({x}) / (1 + {exp}(-({x})))", "relu": "{max}({x}, 0)",
@@ -83,8 +87,17 @@ class Scalar:
         if e.fn == "as_stored":  # every value is rounded where it is made
             return args[0]
         of = working(e.args[1].dtype if e.fn == "where" else e.args[0].dtype)
-        text = scalar_function(e.fn, args, of)
-        return rounded(text, e.dtype)
+        return rounded(_by_constant(e, args) or scalar_function(e.fn, args, of), e.dtype)
+
+
+def _by_constant(e: Map, args: list[str]) -> str:
+    """A quotient or a power of floats by a constant as vectors compute it, or ""."""
+    by = e.args[-1]
+    if not isinstance(by, Const) or working(e.args[0].dtype) != F32:
+        return ""
+    if e.fn == "pow" and by.value in range(1, MOST_FACTORS + 1):
+        return f"s_power{int(by.value)}({args[0]})"  # type: ignore[call-overload]
+    return f"s_over({', '.join(args)})" if e.fn == "div" and e.dtype == F32 else ""
 
 
 def rounded(text: str, d: DType) -> str:
@@ -108,8 +121,10 @@ def scalar_function(fn: str, args: list[str], d: DType) -> str:
     """fn(args) for operands of type d (a working type). Raises UnsupportedOp."""
     x = args[0]
     f = "f" if d == F32 else ""
-    if fn in ("exp", "exp_nonpositive") and d == F32:
-        return f"s_{fn}({x})"
+    if fn in SHARED and d == F32:
+        return f"s_{fn}({', '.join(args)})"
+    if fn == "silu" and d == F32:
+        return f"({x} * s_sigmoid({x}))"
     if fn == "where":
         return f"({x} ? {args[1]} : {args[2]})"
     if d.is_int and fn in ("add", "sub", "mul", "neg"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from autocomp.targets.cpu.expressions import guard_text, literal, working
+from autocomp.targets.cpu.expressions import MOST_FACTORS, guard_text, literal, working
 from autocomp.targets.cpu.flat import index_text
 from autocomp.targets.cpu.lower import Nest
 
@@ -38,7 +38,6 @@ _FLOAT_TEXT = {
 }
 _INTEGERS = frozenset(("add", "sub", "mul", "max", "min", "abs", "sign"))
 _INTEGER_TEXT = {"neg": "vi_sub((vi){{0}}, {0})", "relu": "vi_max((vi){{0}}, {0})", "bitnot": "(~{0})"}
-MOST_FACTORS = 4  # powers by products
 
 
 def kind_of(d: object) -> str:
