@@ -20,6 +20,7 @@ from autocomp.egraph.matches import Forms
 from autocomp.egraph.queries import Query, matchable, queries_of
 from autocomp.errors import ModelError, RuleError
 from autocomp.ir.builder import checked_attrs, constant, inferred
+from autocomp.ir.decided import decided
 from autocomp.ir.node import Attrs, Graph
 from autocomp.ir.ops import OPS
 from autocomp.ir.scalar import SCALAR, convert
@@ -47,7 +48,8 @@ class Subject:
     uniform: the number that all elements are, if it is known. constant: computable from parameters and constants alone,
     before the program runs, so that no symbolic size is in it. fixed: none is in its own type and attributes.
     indexed: a map of indices alone, or one number in another shape: cheaper to compute than to load, so never folded. After
-    `settle` the first two are facts of classes: what one form knows holds for all of them, and for what is computed from them.
+    decides: a rounding or a comparison is computed from it. After
+    `settle` all but `fixed` and `indexed` are facts of classes: what one form knows holds for all of them, and for what is computed from them.
     united: classes met since then. fired: each time that a rule did, with the terms that it made: from the first to before the second.
     """
 
@@ -58,12 +60,14 @@ class Subject:
     constant: list[bool] = field(default_factory=list)
     fixed: list[bool] = field(default_factory=list)
     indexed: list[bool] = field(default_factory=list)
+    decides: list[bool] = field(default_factory=list)
     united: bool = False
     fired: list[tuple[Rule, Match, int, int]] = field(default_factory=list)
 
-    def add(self, op: str, attrs: Attrs, args: tuple[int, ...], type: TensorType, why: str) -> int:
+    def add(self, op: str, attrs: Attrs, args: tuple[int, ...], type: TensorType, why: str, decides: bool = False) -> int:
         n = self.engine.add(op, attrs, args, why)
         if n == len(self.types):
+            self.decides.append(decides)
             self.types.append(type)
             self.fixed.append(not holds_symbol(type) and not holds_symbol(attrs))
             self.uniform.append(self._uniform(n))
@@ -104,7 +108,9 @@ class Subject:
             for names in members.values():
                 known = next((u for n in names if (u := self.uniform[n]) is not None or (u := self._uniform(n)) is not None), None)
                 constant = any(self.constant[n] or self._constant(n) for n in names)
+                decides = any(self.decides[n] for n in names)
                 for n in names:
+                    self.decides[n] = decides
                     if not _same(self.uniform[n], known) or self.constant[n] != constant:
                         self.uniform[n], self.constant[n] = known, constant
                         changed = True
@@ -123,7 +129,7 @@ class Subject:
         return joined
 
     def operand(self, n: int) -> Operand:
-        return Operand(self.types[n], self.constant[n], self.uniform[n])
+        return Operand(self.types[n], self.constant[n], self.uniform[n], self.decides[n])
 
 
 def _same(a: float | None, b: float | None) -> bool:
@@ -164,12 +170,13 @@ def _load(graph: Graph) -> tuple[Subject, dict[Any, int], dict[int, str]]:
     subject = Subject(Engine(), folded_bytes(sum(n.type.bytes for n in graph.nodes() if n.op == "param")))
     names: dict[Any, int] = {}
     source: dict[int, str] = {}
+    deciding = decided(graph)
     for n in graph.nodes():
         if 0 in n.type.shape:
             names[n] = _empty(subject, n.type)
             source.setdefault(names[n], n.op)
             continue
-        names[n] = subject.add(n.op, _typed(n.op, n.attrs, n.type), tuple(names[i] for i in n.inputs), n.type, "source")
+        names[n] = subject.add(n.op, _typed(n.op, n.attrs, n.type), tuple(names[i] for i in n.inputs), n.type, "source", n in deciding)
         source.setdefault(names[n], n.op)
     return subject, names, source
 

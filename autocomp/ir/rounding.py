@@ -9,6 +9,9 @@ to f16 in the program itself is another thing: who writes one may want the round
                                   %z = matmul(%h, b)
 
 A product needs no `as_stored`, as its factors lie in the type's own bits where matrix units read them, nor does an output.
+
+Where a last bit decides (`decided.STEPS`: floors, comparisons, casts to integers), what is computed in f16 is rounded first: the floor of
+0.1 x is that of a number that the type has.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import ml_dtypes
 
 from autocomp.ir.body import Const, Expr, Gather, Load, Map
 from autocomp.ir.builder import make_op
+from autocomp.ir.decided import is_step
 from autocomp.ir.node import Graph, Node, make
 from autocomp.ir.types import BF16, F16, DType, widens
 
@@ -31,19 +35,38 @@ def round_casts(graph: Graph) -> Graph:
     To be called before decompositions add casts of their own."""
     nodes = graph.nodes()
     rounding = [n for n in nodes if n.op == "cast" and n.type.dtype in (F16, BF16) and not _kept(n.inputs[0].type.dtype, n.type.dtype)]
-    if not rounding:
+    stepping = {n for n in nodes if is_step(n) and not _against_zero(n)}
+    if not rounding and not any(_computed(i) for n in stepping for i in n.inputs):
         return graph
     unread = _unread(nodes)
     rounding_ = set(rounding)
     done: dict[Node, Node] = {}
     for n in nodes:
         inputs = tuple(
-            make_op("as_stored", (done[i],), {}) if i in rounding_ and not _harmless(n, unread) else done[i] for i in n.inputs
+            make_op("as_stored", (done[i],), {})
+            if (i in rounding_ and not _harmless(n, unread)) or (n in stepping and i not in rounding_ and _computed(i))
+            else done[i]
+            for i in n.inputs
         )
         same = all(a is b for a, b in zip(inputs, n.inputs))
         done[n] = n if same else make(n.op, inputs, n.type, n.attrs)
     outputs = tuple((name, done[n]) for name, n in graph.outputs)
     return replace(graph, outputs=outputs, locations={done[n]: text for n, text in graph.locations.items() if n in done})
+
+
+def _computed(n: Node) -> bool:
+    """Whether a short float may have more digits than its type: views are as what they view."""
+    while n.op in VIEWS and n.op != "concat":
+        n = n.inputs[0]
+    return n.type.dtype in (F16, BF16) and n.op not in ("input", "param", "const", "cast", "as_stored")
+
+
+def _against_zero(n: Node) -> bool:
+    """A comparison with 0, which rounding changes nothing of."""
+    last = n.inputs[-1]
+    while last.op in VIEWS:
+        last = last.inputs[0]
+    return last.op == "const" and last.attrs["value"] == 0
 
 
 def _kept(a: DType, b: DType) -> bool:

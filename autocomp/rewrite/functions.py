@@ -20,11 +20,13 @@ LONGEST = 4096  # elements of a list that a rule makes
 
 @dataclass(frozen=True)
 class Operand:
-    """What a matched tensor variable is to a condition. `value` is set where all elements are one known number."""
+    """What a matched tensor variable is to a condition. `value` is set where all elements are one known number;
+    `decides` where a rounding or a comparison is computed from it (`ir.decided`)."""
 
     type: TensorType
     constant: bool = False
     value: float | None = None
+    decides: bool = False
 
 
 def static(dims: Sequence[Dim]) -> tuple[int, ...]:
@@ -164,6 +166,7 @@ def tensor_functions(options: Options, features: Sequence[str] | None = None) ->
         "is_static": lambda x: x.type.is_static,
         "is_constant": lambda x: x.constant,
         "is_uniform": lambda x: x.value is not None,
+        "decides": lambda x: x.decides,
         "value": _value,
         "is_float": lambda x: x.type.dtype.is_float,
         "is_int": lambda x: x.type.dtype.is_int,

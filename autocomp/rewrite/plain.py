@@ -8,7 +8,7 @@ from autocomp.rewrite.location import Location, Text
 from autocomp.rewrite.vocabulary import vocabulary
 
 IS = {"==": "is", "!=": "is not", "<": "is below", "<=": "is at most", ">": "is above", ">=": "is at least"}
-ASKED = ("is_constant", "is_uniform", "is_float", "is_int", "is_static", "windowed", "power_of_two")  # said by what they mean
+ASKED = ("is_constant", "is_uniform", "is_float", "is_int", "is_static", "windowed", "power_of_two", "decides")  # said by what they mean
 
 
 def in_words(text: str, phase: str) -> str:

@@ -67,6 +67,7 @@ TENSORS = {
     "is_constant": Function(1, 1, "a parameter, or computed from parameters alone"),
     "is_uniform": Function(1, 1, "all elements are one known number"),
     "value": Function(1, 1, "that number"),
+    "decides": Function(1, 1, "a rounding, a comparison or an integer is computed from it, so that its last bit may decide"),
     "is_float": Function(1, 1, "its elements are of a floating point type"),
     "is_int": Function(1, 1, "its elements are of an integer type"),
     "is_static": Function(1, 1, "no extent is a named dimension"),

@@ -87,17 +87,15 @@ class Scalar:
         if e.fn == "as_stored":  # every value is rounded where it is made
             return args[0]
         of = working(e.args[1].dtype if e.fn == "where" else e.args[0].dtype)
-        return rounded(_by_constant(e, args) or scalar_function(e.fn, args, of), e.dtype)
+        return rounded(_small_power(e, args) or scalar_function(e.fn, args, of), e.dtype)
 
 
-def _by_constant(e: Map, args: list[str]) -> str:
-    """A quotient or a power of floats by a constant as vectors compute it, or ""."""
+def _small_power(e: Map, args: list[str]) -> str:
+    """A power of floats by a small constant as vectors compute it, or ""."""
     by = e.args[-1]
-    if not isinstance(by, Const) or working(e.args[0].dtype) != F32:
+    if e.fn != "pow" or not isinstance(by, Const) or working(e.args[0].dtype) != F32 or by.value not in range(1, MOST_FACTORS + 1):
         return ""
-    if e.fn == "pow" and by.value in range(1, MOST_FACTORS + 1):
-        return f"s_power{int(by.value)}({args[0]})"  # type: ignore[call-overload]
-    return f"s_over({', '.join(args)})" if e.fn == "div" and e.dtype == F32 else ""
+    return f"s_power{int(by.value)}({args[0]})"  # type: ignore[call-overload]
 
 
 def rounded(text: str, d: DType) -> str:

@@ -188,8 +188,6 @@ class Vector:
 
 
 def _float_function(e: Map, args: list[str]) -> str:
-    if e.fn == "div" and args[1].startswith("vf_set(") and e.dtype == F32:  # the same divisor in every lane
-        return f"vf_over({args[0]}, {args[1][len('vf_set(') : -1]})"
     if e.fn in ("add", "sub", "mul", "div"):
         return f"({args[0]} {_INFIX[e.fn]} {args[1]})"
     if e.fn in _FLOAT_TEXT:

@@ -251,12 +251,6 @@ AC_INLINE vf vf_scale2(vf x, vf n) { /* in two steps, so that results below the 
   return x * (vf)((h + 127) << 23) * (vf)((e - h + 127) << 23);
 }
 #endif
-/* x / s by a product with 1 / s (one more rounding) where neither s nor 1 / s leaves the normal numbers, else by division */
-AC_INLINE vf vf_over(vf x, float s) {
-  float size = fabsf(s);
-  return size > 1.2e-38f && size < 8e37f ? x * vf_set(1.f / s) : x / vf_set(s);
-}
-AC_INLINE float s_over(float x, float s) { return vf_over(vf_set(x), s)[0]; }
 AC_INLINE vf vf_fma(vf a, vf b, vf c) { return a * b + c; } /* one instruction: sources are built with -ffp-contract=fast */
 AC_INLINE vf vf_trunc(vf x) { return vf_copysign(vf_floor(vf_abs(x)), x); }
 AC_INLINE vf vf_sign(vf x) { return vf_select(x != x, x, (vf)(((x > 0) & (vi)vf_set(1.f)) | ((x < 0) & (vi)vf_set(-1.f)))); }

@@ -322,7 +322,11 @@ AC_DEVICE float ac_exp_difference_half(float x, float m) { return ac_exp_scaled_
 // the two above are off by a factor that the rounding of m * log2 e makes, up to 1.003 where m is 60000; where it does not cancel, or x may be
 // a type's least number, whose product with log2 e is no float:
 AC_DEVICE float ac_exp_far_difference_half(float x, float m) { return ac_ex2((x - ac_max(m, -3.40282347e+38f)) * 1.44269504f); }
-AC_DEVICE float ac_div_half(float a, float b) { return a * ac_reciprocal(b); }
+// corrected once, so that a quotient that is a number of the type is that number (its floor may be asked for); as it is where it is no number
+AC_DEVICE float ac_div_half(float a, float b) {
+  const float r = ac_reciprocal(b), q = a * r, e = fmaf(-q, b, a);
+  return fabsf(e) <= 3.40282347e+38f ? fmaf(e, r, q) : q;
+}
 AC_DEVICE float ac_tanh_half(float x) {
   const float e = ac_ex2(fabsf(x) * -2.88539008f);
   const float near = x * fmaf(x * x, -0.333333343f, 1.0f);  // where 1 - e has lost its digits
