@@ -4,6 +4,7 @@ makes kernels of them."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import lru_cache
 from random import Random
 from typing import TYPE_CHECKING
@@ -211,10 +212,29 @@ def text(inputs: Inputs, body: str) -> str:
     return "\n".join(["graph drawn", "dim open in 1..65536", *leaves, *lines, f"output y = {lines[-1].split()[0]}", ""])
 
 
+@dataclass
+class Pool:
+    """Kernels that a target's cover makes of graphs of every family, in a fixed order, each once; drawn when they are asked for."""
+
+    left: Iterator[Kernel]
+    have: list[Kernel] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[Kernel]:
+        at = 0
+        while True:
+            if at == len(self.have):
+                new = next((k for k in self.left if k not in self.have), None)
+                if new is None:
+                    return
+                self.have.append(new)
+            yield self.have[at]
+            at += 1
+
+
 @lru_cache(maxsize=16)
-def drawn(machine: Target, rounds: int, seed: int = 0) -> tuple[Kernel, ...]:
-    """Kernels that the target's cover makes of `rounds` graphs of every family, in a fixed order, each once."""
-    return tuple(dict.fromkeys(k for r in range(rounds) for f in FAMILIES for k in _kernels(f, f"{seed}/{r}", machine)))
+def drawn(machine: Target, rounds: int, seed: int = 0) -> Pool:
+    """The pool of a target: the same one for the same seed."""
+    return Pool(k for r in range(rounds) for f in FAMILIES for k in _kernels(f, f"{seed}/{r}", machine))
 
 
 def _kernels(family: Family, seed: str, machine: Target) -> Iterator[Kernel]:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import islice
 from math import prod
 from random import Random
 
@@ -35,7 +36,8 @@ LOOKED = 8  # schedules of a kernel that are looked at
 PRINTED = 2  # of these, how many the target is asked to print
 MORE = 4  # kernels that are tried for one of those wanted: the target prints no schedule of some
 AT_ONCE = 32  # kernels in one e-graph at most
-ROUNDS = 6  # graphs of each family that are drawn
+ROUNDS = 6  # graphs of each family that are drawn at most,
+ENOUGH = 40  # and kernels for one of those wanted, of rules that match schedules, which most kernels have
 
 Made = Iterator[tuple[Kernel, list[Schedule]]]
 _KNOWN: dict[tuple[object, ...], CheckResult] = {}
@@ -142,18 +144,20 @@ class _Check:
         """Kernels with the schedules that the rule makes of each, those that have none left out."""
         pool = drawn(machine, ROUNDS, self.seed)
         if _of_recurrences(self.rule):
-            yield from self.recurrences([k for k in pool if recurrence_of(k) is not None])
+            yield from self.recurrences(k for k in pool if recurrence_of(k) is not None)
             return
-        pool = tuple(k for k in pool if recurrence_of(k) is None)
+        loops = (k for k in pool if recurrence_of(k) is None)
         rules: tuple[Rule, ...] = (self.rule,)
         if speaks_of_schedules(self.rule):
             makes = [r for r in self.others if r.phase in ("tiling", "scheduling")]
             rules = tuple(sorted((*makes, *(rules if self.rule.phase == "scheduling" else ())), key=lambda r: r.name))
         elif isinstance(self.rule.match, Apply):
-            pool = tuple(k for k in pool if _roles(k).form == self.rule.match.op)
-        step = min(AT_ONCE, 4 * self.samples)
-        for i in range(0, len(pool), step):
-            some = pool[i : i + step]
+            form = self.rule.match.op
+            loops = (k for k in loops if _roles(k).form == form)
+        tried = 0
+        while some := tuple(islice(loops, min(AT_ONCE, 4 * self.samples))):
+            if (tried := tried + len(some)) > ENOUGH * self.samples and speaks_of_schedules(self.rule):
+                return
             for k, f in zip(some, _found(some, rules, machine)):
                 if self.rule.phase == "directives":
                     given = directives_of(_roles(k), RuleSet((*self.others, self.rule)), machine.chip, OPTIONS)
@@ -178,7 +182,7 @@ class _Check:
         bases = [b for b in self.bases if like(b) == like(schedule)]
         return all(check_schedule(kernel, b, machine).fault for b in bases[:LOOKED])
 
-    def recurrences(self, pool: Sequence[Kernel]) -> Made:
+    def recurrences(self, pool: Iterable[Kernel]) -> Made:
         """A move makes no schedule by itself: those that tiles have with it and not without it."""
         others = [r for r in self.others if r.phase == "tiling"] if self.rule.phase == "scheduling" else list(self.others)
         for k in pool:

@@ -47,9 +47,9 @@ class Subject:
 
     uniform: the number that all elements are, if it is known. constant: computable from parameters and constants alone,
     before the program runs, so that no symbolic size is in it. fixed: none is in its own type and attributes.
-    indexed: a map of indices alone, or one number in another shape: cheaper to compute than to load, so never folded. After
-    decides: a rounding or a comparison is computed from it. After
-    `settle` all but `fixed` and `indexed` are facts of classes: what one form knows holds for all of them, and for what is computed from them.
+    indexed: a map of indices alone, or one number in another shape: cheaper to compute than to load, so never folded.
+    decides: a rounding or a comparison is computed from it. After `settle` all but `fixed` and `indexed` are facts of classes: what one
+    form knows holds for all of them, and for what is computed from them.
     united: classes met since then. fired: each time that a rule did, with the terms that it made: from the first to before the second.
     """
 

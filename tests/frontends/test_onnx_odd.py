@@ -53,6 +53,10 @@ CASES = {
                                        np.full((2, 3, 5), 4, np.float32)),
     "pads of a scalar": (node("Pad", np.array(2, np.float32), []), np.float32(2)),
 }  # fmt: skip
+PICTURE = X.reshape(1, 1, 3, 4)
+CASES["a window far beyond the image"] = (node("MaxPool", PICTURE, kernel_shape=[2**32 + 1, 2**31], auto_pad="SAME_UPPER"),
+                                          np.full((1, 1, 3, 4), 5.5, np.float32))  # fmt: skip
+CASES["its mean"] = node("AveragePool", PICTURE, kernel_shape=[2**33, 2**33], auto_pad="SAME_LOWER"), np.full((1, 1, 3, 4), 0, np.float32)
 AXIS = model([helper.make_node("CumSum", ["v0", "a"], ["y"], exclusive=1)], {"v0": zeros(0, 2)}, ["y"],
              [numpy_helper.from_array(np.array(0), "a")])  # fmt: skip
 CASES["running sums of nothing"] = (AXIS, {"v0": zeros(0, 2)}), zeros(0, 2)
@@ -66,7 +70,7 @@ def test_what_the_standard_says(name):
     np.testing.assert_array_equal(got, want)
 
 
-@pytest.mark.parametrize("name", ["axes that are none", "a mean of a scalar", "a sum of nothing", "a window over no images"])
+@pytest.mark.parametrize("name", ["axes that are none", "a mean of a scalar", "a sum of nothing", "a window over no images", "its mean"])
 def test_and_generated_code_does(name):
     (m, feed), want = CASES[name]
     program = autocomp.optimize(m, target="cpu")
@@ -76,6 +80,8 @@ def test_and_generated_code_does(name):
 
 @pytest.mark.parametrize(("one", "said"), [
     (node("ArgMax", zeros(2, 0), axis=1), "axis 1 of f32[2, 0] has no elements, so none is the largest or smallest"),
+    (node("DepthToSpace", zeros(1, 8, 2, 3), blocksize=-1), "blocksize -1 must be positive"),
+    (node("SpaceToDepth", zeros(1, 2, 4, 6), blocksize=0), "blocksize 0 must be positive"),
     (node("Pad", zeros(1, 2), [0, -2, 0, -1]), "removes -2 and -1 elements of a dimension of 2"),
 ])  # fmt: skip
 def test_what_has_no_result_is_refused(one, said):

@@ -273,11 +273,18 @@ def pad(c: Call) -> Node:
     return c.op(f"pad_{mode}", x, lo=tuple(max(v, 0) for v in lo), hi=tuple(max(v, 0) for v in hi))
 
 
+def _blocksize(c: Call) -> int:
+    b = c.int_attr("blocksize")
+    if b < 1:
+        c.broken(f"blocksize {b} must be positive")
+    return b
+
+
 @lower("DepthToSpace")
 def depth_to_space(c: Call) -> Node:
     x = c.x()
     n, ch, h, w = c.shape(x)
-    b = c.int_attr("blocksize")
+    b = _blocksize(c)
     if c.str_attr("mode", "DCR") == "DCR":
         y = c.op("transpose", reshape(c, x, (n, b, b, ch // (b * b), h, w)), perm=(0, 3, 4, 1, 5, 2))
     else:
@@ -289,7 +296,7 @@ def depth_to_space(c: Call) -> Node:
 def space_to_depth(c: Call) -> Node:
     x = c.x()
     n, ch, h, w = c.shape(x)
-    b = c.int_attr("blocksize")
+    b = _blocksize(c)
     if c.str_attr("mode", "DCR") == "DCR":
         y = c.op("transpose", reshape(c, x, (n, ch, h // b, b, w // b, b)), perm=(0, 3, 5, 1, 2, 4))
     else:

@@ -21,7 +21,19 @@ def _pool(c: Call, op: str) -> Node:
     attrs = window(c, c.shape(x)[2:], kernel, c.flag("ceil_mode", 0))
     if op == "avgpool" and c.flag("count_include_pad", 0):
         return _average_with_pads(c, x, kernel, attrs)
-    return c.op(op, x, **attrs, window=kernel)
+    return c.op(op, x, **_within(c.shape(x)[2:], kernel, attrs))
+
+
+def _within(spatial: tuple[int, ...], kernel: tuple[int, ...], attrs: dict[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+    """The window's attributes without the elements that lie in the pads wherever it stands: a window of 2^32 over 32 elements has 63."""
+    lo, hi, window = list(attrs["lo"]), list(attrs["hi"]), list(kernel)
+    for k, (n, s, d) in enumerate(zip(spatial, attrs["strides"], attrs["dilations"], strict=True)):
+        moves = (n + lo[k] + hi[k] - d * (window[k] - 1) - 1) // s * s  # of the window, from its first place to its last
+        first, last = max(0, -((moves - lo[k]) // d)), min(window[k] - 1, (n - 1 + lo[k]) // d)
+        if moves >= 0 and n > 0 and 0 <= first <= last and (first, last) != (0, window[k] - 1):
+            lo[k], window[k] = lo[k] - first * d, last - first + 1
+            hi[k] = moves + d * (window[k] - 1) + 1 - n - lo[k]
+    return attrs | {"lo": tuple(lo), "hi": tuple(hi), "window": tuple(window)}
 
 
 def _average_with_pads(c: Call, x: Node, kernel: tuple[int, ...], attrs: dict[str, tuple[int, ...]]) -> Node:
@@ -42,7 +54,7 @@ def max_pool(c: Call) -> tuple[Node, ...]:
         return (values,)
     x, kernel = c.x(), c.ints_attr("kernel_shape") or ()
     attrs = window(c, c.shape(x)[2:], kernel, c.flag("ceil_mode", 0))
-    return values, c.op("maxpool_index", x, **attrs, window=kernel, column_major=c.flag("storage_order", 0))
+    return values, c.op("maxpool_index", x, **_within(c.shape(x)[2:], kernel, attrs), column_major=c.flag("storage_order", 0))
 
 
 @lower("MaxUnpool")
@@ -70,7 +82,7 @@ def lp_pool(c: Call) -> Node:
     x, p = c.x(), float(c.int_attr("p", 2))
     kernel = c.ints_attr("kernel_shape") or ()
     attrs = window(c, c.shape(x)[2:], kernel, c.flag("ceil_mode", 0))
-    total = c.op("sumpool", _lp(c, x, p), **attrs, window=kernel)
+    total = c.op("sumpool", _lp(c, x, p), **_within(c.shape(x)[2:], kernel, attrs))
     return c.op("pow", total, 1.0 / p)
 
 
