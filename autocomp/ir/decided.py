@@ -9,17 +9,28 @@ functions) ends the way: a value behind it is as near as its rounding in any cas
 
 from __future__ import annotations
 
+from math import isinf
+
 from autocomp.ir.node import Graph, Node
 
-STEPS = frozenset(("floor", "ceil", "trunc", "round", "sign", "floordiv", "mod", "fmod", "eq", "ne", "lt", "le", "gt", "ge", "ordinal"))
+COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
+STEPS = frozenset(("floor", "ceil", "trunc", "round", "floordiv", "mod", "fmod", "ordinal"))
 KEEPS = frozenset(("add", "sub", "mul", "div", "neg", "abs", "max", "min", "relu", "where", "sqrt", "pow", "cast", "as_stored", "transpose",
                    "reshape", "regroup", "broadcast", "slice", "pad", "pad_edge", "pad_reflect", "pad_wrap", "tile", "concat", "gather",
                    "gather_elements", "gather_nd", "reduce_max", "reduce_min", "maxpool"))  # fmt: skip
 
 
 def is_step(n: Node) -> bool:
-    """A map with steps: neighbouring floats may have far results."""
+    """A map with steps: neighbouring floats may have far results. Comparisons with 0 and infinities have none where rounding matters."""
+    if n.op in COMPARISONS:
+        return not any(map(_zero_or_infinite, n.inputs))
     return n.op in STEPS or (n.op == "cast" and not n.type.dtype.is_float)
+
+
+def _zero_or_infinite(n: Node) -> bool:
+    while n.op in ("broadcast", "reshape", "transpose", "cast"):
+        n = n.inputs[0]
+    return n.op == "const" and (n.attrs["value"] == 0 or isinf(n.attrs["value"]))
 
 
 def decided(graph: Graph) -> frozenset[Node]:

@@ -35,7 +35,7 @@ def round_casts(graph: Graph) -> Graph:
     To be called before decompositions add casts of their own."""
     nodes = graph.nodes()
     rounding = [n for n in nodes if n.op == "cast" and n.type.dtype in (F16, BF16) and not _kept(n.inputs[0].type.dtype, n.type.dtype)]
-    stepping = {n for n in nodes if is_step(n) and not _against_zero(n)}
+    stepping = {n for n in nodes if is_step(n)}
     if not rounding and not any(_computed(i) for n in stepping for i in n.inputs):
         return graph
     unread = _unread(nodes)
@@ -59,14 +59,6 @@ def _computed(n: Node) -> bool:
     while n.op in VIEWS and n.op != "concat":
         n = n.inputs[0]
     return n.type.dtype in (F16, BF16) and n.op not in ("input", "param", "const", "cast", "as_stored")
-
-
-def _against_zero(n: Node) -> bool:
-    """A comparison with 0, which rounding changes nothing of."""
-    last = n.inputs[-1]
-    while last.op in VIEWS:
-        last = last.inputs[0]
-    return last.op == "const" and last.attrs["value"] == 0
 
 
 def _kept(a: DType, b: DType) -> bool:

@@ -60,3 +60,11 @@ def test_what_decides():
     lines = "%0 = div(x, w)\n%1 = exp(%0)\n%2 = matmul(x, w)\n%3 = add(%1, %2)\n%4 = neg(%3)\n%5 = round(%4)"
     g = parse(graph({"x": "f32[8, 8]", "w": "f32[8, 8]"}, lines))
     assert {n.op for n in decided(g)} == {"neg", "add", "exp", "matmul"}
+
+
+@pytest.mark.parametrize(("number", "steps"), [("0.0", 0), ("inf", 0), ("-inf", 0), ("0.5", 1)])
+def test_comparisons_with_zero_and_infinities_have_no_step(number, steps):
+    """A safe softmax asks for rows of -inf, an activation for what is negative: no rounding changes that."""
+    lines = f"%c = broadcast(const({number}, f32), shape=[8, 8])\n%0 = mul(x, w)\n%1 = gt(%0, %c)"
+    g = parse(graph({"x": "f32[8, 8]", "w": "f32[8, 8]"}, lines))
+    assert len([n for n in decided(g) if n.op == "mul"]) == steps
