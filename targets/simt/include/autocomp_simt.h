@@ -325,7 +325,7 @@ AC_DEVICE float ac_exp_far_difference_half(float x, float m) { return ac_ex2((x 
 // corrected once, so that a quotient that is a number of the type is that number (its floor may be asked for); as it is where it is no number
 AC_DEVICE float ac_div_half(float a, float b) {
   const float r = ac_reciprocal(b), q = a * r, e = fmaf(-q, b, a);
-  return fabsf(e) <= 3.40282347e+38f ? fmaf(e, r, q) : q;
+  return e != 0.0f && fabsf(e) <= 3.40282347e+38f ? fmaf(e, r, q) : q;  // where nothing is left, q keeps its zero's sign
 }
 AC_DEVICE float ac_tanh_half(float x) {
   const float e = ac_ex2(fabsf(x) * -2.88539008f);
