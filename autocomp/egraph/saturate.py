@@ -49,7 +49,7 @@ class Subject:
     before the program runs, so that no symbolic size is in it. fixed: none is in its own type and attributes.
     indexed: a map of indices alone, or one number in another shape: cheaper to compute than to load, so never folded.
     decides: a rounding or a comparison is computed from it. After `settle` all but `fixed` and `indexed` are facts of classes: what one
-    form knows holds for all of them, and for what is computed from them.
+    form knows holds for all of them; of `uniform` and `constant` also for what is computed from them.
     united: classes met since then. fired: each time that a rule did, with the terms that it made: from the first to before the second.
     """
 
@@ -102,15 +102,17 @@ class Subject:
         members: dict[int, list[int]] = {}
         for n, c in enumerate(self.engine.classes):
             members.setdefault(c, []).append(n)
+        for names in members.values():
+            decides = any(self.decides[n] for n in names)
+            for n in names:
+                self.decides[n] = decides
         changed = True
         while changed:
             changed = False
             for names in members.values():
                 known = next((u for n in names if (u := self.uniform[n]) is not None or (u := self._uniform(n)) is not None), None)
                 constant = any(self.constant[n] or self._constant(n) for n in names)
-                decides = any(self.decides[n] for n in names)
                 for n in names:
-                    self.decides[n] = decides
                     if not _same(self.uniform[n], known) or self.constant[n] != constant:
                         self.uniform[n], self.constant[n] = known, constant
                         changed = True

@@ -34,20 +34,15 @@ def round_casts(graph: Graph) -> Graph:
     """The graph with `as_stored` between every cast that rounds to f16 or bf16 and those of its readers that need the rounded value.
     To be called before decompositions add casts of their own."""
     nodes = graph.nodes()
-    rounding = [n for n in nodes if n.op == "cast" and n.type.dtype in (F16, BF16) and not _kept(n.inputs[0].type.dtype, n.type.dtype)]
+    rounding = {n for n in nodes if n.op == "cast" and n.type.dtype in (F16, BF16) and not _kept(n.inputs[0].type.dtype, n.type.dtype)}
     stepping = {n for n in nodes if is_step(n)}
     if not rounding and not any(_computed(i) for n in stepping for i in n.inputs):
         return graph
     unread = _unread(nodes)
-    rounding_ = set(rounding)
+    needed = lambda i, n: (i in rounding and not _harmless(n, unread)) or (n in stepping and _computed(i))
     done: dict[Node, Node] = {}
     for n in nodes:
-        inputs = tuple(
-            make_op("as_stored", (done[i],), {})
-            if (i in rounding_ and not _harmless(n, unread)) or (n in stepping and i not in rounding_ and _computed(i))
-            else done[i]
-            for i in n.inputs
-        )
+        inputs = tuple(make_op("as_stored", (done[i],), {}) if needed(i, n) else done[i] for i in n.inputs)
         same = all(a is b for a, b in zip(inputs, n.inputs))
         done[n] = n if same else make(n.op, inputs, n.type, n.attrs)
     outputs = tuple((name, done[n]) for name, n in graph.outputs)

@@ -87,15 +87,16 @@ class Scalar:
         if e.fn == "as_stored":  # every value is rounded where it is made
             return args[0]
         of = working(e.args[1].dtype if e.fn == "where" else e.args[0].dtype)
-        return rounded(_small_power(e, args) or scalar_function(e.fn, args, of), e.dtype)
+        n = factors(e) if of == F32 else 0
+        return rounded(f"s_power{n}({args[0]})" if n else scalar_function(e.fn, args, of), e.dtype)
 
 
-def _small_power(e: Map, args: list[str]) -> str:
-    """A power of floats by a small constant as vectors compute it, or ""."""
+def factors(e: Map) -> int:
+    """Of how many equal factors a power by a small whole constant is the product, 0 for anything else."""
     by = e.args[-1]
-    if e.fn != "pow" or not isinstance(by, Const) or working(e.args[0].dtype) != F32 or by.value not in range(1, MOST_FACTORS + 1):
-        return ""
-    return f"s_power{int(by.value)}({args[0]})"  # type: ignore[call-overload]
+    if e.fn != "pow" or not isinstance(by, Const) or by.value not in range(1, MOST_FACTORS + 1):
+        return 0
+    return int(by.value)
 
 
 def rounded(text: str, d: DType) -> str:

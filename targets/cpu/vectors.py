@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from autocomp.targets.cpu.expressions import MOST_FACTORS, guard_text, literal, working
+from autocomp.targets.cpu.expressions import factors, guard_text, literal, working
 from autocomp.targets.cpu.flat import index_text
 from autocomp.targets.cpu.lower import Nest
 
@@ -192,8 +192,8 @@ def _float_function(e: Map, args: list[str]) -> str:
         return f"({args[0]} {_INFIX[e.fn]} {args[1]})"
     if e.fn in _FLOAT_TEXT:
         return _FLOAT_TEXT[e.fn].format(*args)
-    if e.fn == "pow" and isinstance(e.args[1], Const) and (n := e.args[1].value) in range(1, MOST_FACTORS + 1):
-        return f"vf_power{int(n)}({args[0]})"  # type: ignore[call-overload]
+    if n := factors(e):
+        return f"vf_power{n}({args[0]})"
     return f"vf_{_NAMED.get(e.fn, e.fn)}({', '.join(args)})"
 
 
