@@ -53,13 +53,17 @@ def loop_order(nest: Nest, s: Stmt, vector: str | None, folded: tuple[str, ...] 
 
 
 def loops_over(nest: Nest, stmts: list[Stmt], bound: frozenset[str], scores: dict[str, float]) -> list[Node]:
-    """Loops for statements that stand inside of loops over `bound`; vectors run along the axis with the best score."""
+    """Loops for statements that stand inside of loops over `bound`; vectors run along the axis with the best score, which says how well
+    accesses to memory go along it: a row's one value that touches none goes with its row."""
     vector: dict[int, tuple[str | None, bool]] = {}
     for s in stmts:
         dims = [a for a in domain(s, nest) if a not in bound]
         best = max(dims, key=lambda a: (scores.get(a, 0.0), dims.index(a)), default=None)
-        if best is not None and not scores.get(best):
-            best = None if _row_value(nest, s, stmts) else _scratch_axis(nest, s, dims)
+        near = not any(name in nest.views for name in (s.dst, *reads(s)))
+        if best is not None and (near or not scores.get(best)) and _row_value(nest, s, stmts):
+            best = None
+        elif best is not None and not scores.get(best):
+            best = _scratch_axis(nest, s, dims)
         vector[id(s)] = best, best is not None and vectorizes(nest, s, best)
     return _fuse(nest, stmts, bound, vector, {id(s): _folded(s, stmts, vector) for s in stmts})
 

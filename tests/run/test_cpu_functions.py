@@ -48,8 +48,6 @@ def library(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReq
     one = [loop.format(f, f"vf_store(y + i, vf_{f}(vf_load(x + i)));") for f in (*FUNCTIONS, "gelu", "gelu_tanh", "exp_nonpositive")]
     one += [f"void {f}_all(const float *x, float *y, long n, const float *z) {{ for (long i = 0; i + AC_LANES <= n; i += AC_LANES) "
             f"vf_store(y + i, vf_{f}(vf_load(x + i), vf_load(z + i))); }}" for f in TWO]
-    one.append("void over(const float *x, float *y, long n, float s) { for (long i = 0; i + AC_LANES <= n; i += AC_LANES) "
-               "vf_store(y + i, vf_over(vf_load(x + i), s)); }")  # fmt: skip
     one.append("void where(const float *x, float *y, long n, long s) { vm m = vi_iota() < vi_set((int32_t)n);\n"
                "vf_store(y, vf_load_where(m, x)); vf_store(y + AC_LANES, vf_strided_where(m, x, s));\n"
                "vf_store(y + 2 * AC_LANES, vf_gather_where(m, x, vi_iota() * (int32_t)s)); }\n"
@@ -173,14 +171,6 @@ def test_gelu_by_tanh_is_within_a_millionth_of_its_operand(library: ctypes.CDLL)
         got = call(library.gelu_tanh_all, x)
         assert ((np.abs(got - want) <= 1e-6 * np.abs(wide)) | (got == want)).all()
     assert np.isnan(call(library.gelu_tanh_all, np.resize(np.array([np.nan, -np.inf], np.float32), 16))).all()
-
-
-@pytest.mark.parametrize("s", [3.0, 1e-39, 3e38, np.inf, 0.0, -7.5])
-def test_division_by_one_number(library: ctypes.CDLL, s: float) -> None:
-    x = fresh.rng().standard_normal(64).astype(np.float32) * np.float32(1e-5)
-    with np.errstate(all="ignore"):
-        want = x / np.float32(s)
-    np.testing.assert_allclose(call(library.over, x, ctypes.c_float(s)), want, rtol=2.5e-7, atol=1e-44)
 
 
 def test_masked_reads_give_zero_where_the_mask_fails(library: ctypes.CDLL) -> None:

@@ -114,6 +114,18 @@ def test_the_scale_of_a_row_is_computed_once_a_row():
     assert not any("vf_exp" in x and "m1" in x and "acc" not in x for x in lines)
 
 
+def test_the_divisor_of_a_row_goes_with_its_row_where_another_row_value_is_in_memory():
+    """Maxima that are loaded lie side by side along the rows: the divisors, made here of sums, are not for vectors because of that, which
+    would keep the exponentials of all rows of a tile."""
+    text = "graph g\ninput x: f32[4, 3000]\ninput m: f32[4, 1]\n%0 = sub(x, m)\n%1 = exp(%0)\n"
+    text += "%2 = reduce_sum(%1, axes=[1], keepdims=True)\n%3 = div(%1, %2)\noutput y = %3\n"
+    program = autocomp.optimize(text, cache=False, threads=1)
+    source = program.source()
+    assert "idioms/divide-by-row" in program.explain()
+    assert "float exp_t[(3000)]" in source
+    assert program.verify().ratio <= 1
+
+
 def test_weights_of_a_row_take_the_place_of_its_scores():
     source = checked(attention(2, 40, 600, 16))[0].source()
     assert "float *restrict acc" in source or "float acc[" in source
