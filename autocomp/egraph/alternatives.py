@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from autocomp.egraph.chosen import Cover, kernel_order
-from autocomp.egraph.cuts import Cut
+from autocomp.egraph.cut import Cut
 from autocomp.egraph.subject import Subject
 
 MOST = 6  # of each that the trace keeps

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from autocomp.egraph.chosen import Cover, kernel_order
-from autocomp.egraph.cuts import Cut
+from autocomp.egraph.cut import Cut
 from autocomp.egraph.frozen import Instance
 from autocomp.egraph.kernels import reasons_of, tensor_names
 from autocomp.egraph.rows import Body, body_functions

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from autocomp.egraph.cuts import Cut, Enumerator
+from autocomp.egraph.cut import Cut
+from autocomp.egraph.cuts import Enumerator
 from autocomp.egraph.subject import Subject
 
 

@@ -14,7 +14,8 @@ from autocomp.deadline import current
 from autocomp.egraph.alternatives import least_fused, record_alternatives
 from autocomp.egraph.chains import record_chains
 from autocomp.egraph.chosen import Cover, check_cover, kernel_order
-from autocomp.egraph.cuts import Cut, Enumerator, lacks
+from autocomp.egraph.cut import Cut, lacks
+from autocomp.egraph.cuts import Enumerator
 from autocomp.egraph.frozen import Frozen
 from autocomp.egraph.grammar import LOADED
 from autocomp.egraph.kernels import kernel_graph, tensor_names

@@ -6,79 +6,27 @@ has one node. Cuts are ranked by area flow (own time plus each leaf's flow share
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from itertools import pairwise
-from math import prod
-from typing import NamedTuple
 
 from autocomp.budget import Effort, cover_effort
-from autocomp.cost.blocks import WARP_ROWS
 from autocomp.cost.chip import Chip
 from autocomp.cost.reference import reference_seconds
-from autocomp.cost.roofline import time_of
-from autocomp.cost.work import Work
 from autocomp.deadline import current
-from autocomp.egraph.factors import Factors, factors_of, prologue, repeats
-from autocomp.egraph.forms import Form
-from autocomp.egraph.grammar import LOADED, Operand, Record, fold, load_grammar
+from autocomp.egraph.cut import NONE_IN_PART, TICKS, Cut, lacks, points, whole
+from autocomp.egraph.cut_prices import Prices
+from autocomp.egraph.grammar import LOADED, Operand, fold, load_grammar
+from autocomp.egraph.joined import NONE, Joined, Part
 from autocomp.egraph.rows import Body, Rows
-from autocomp.egraph.subject import Subject, SubjectNode, shape_of
-from autocomp.ir.types import Dim, dim_hint
+from autocomp.egraph.subject import Subject, SubjectNode
+from autocomp.ir.types import Dim
 from autocomp.options import Options
 from autocomp.rewrite.vocabulary import arity_rule
 
-SCAN = 2**15  # elements of a row that one block scans: 32 of each of 1024 threads, as tiling/gpu-scan has it
-SCANNED = 4  # operations of a scan an element: what it adds in its thread and to what stands in front, exchanges between lanes
 RANKED = 8  # classes of a strongly connected group up to which the cheapest goes first
 KEEP = 4  # cuts per kind; measured: 4 a kind give the same covers as 8 and 16 on BERT, ResNet-50 and Llama
-TICKS = 2.0**50  # a second: times are whole numbers of these, so that sums are the same in any order and in every layer
 KINDS = 16  # bits that count the operands of one kind
-NONE_IN_PART: Mapping[int, float] = {}
-HELD = 8  # bytes of registers for each element of a row and of operands of its size: what maps hold of it at once
-
-
-class Cut(NamedTuple):
-    """One body for class `cls`. `again`: how often an interior node is evaluated, where more than once an element.
-    `steps`: (consumer node, operand, row) of every inlining. `top`: interior classes at the root's points (by-products). `part`: the share
-    of a leaf that it reads, where that is not all of it."""
-
-    cls: int
-    leaves: frozenset[int]
-    nodes: frozenset[int]
-    inside: frozenset[int]
-    record: Record
-    ops: int
-    again: Mapping[int, float]
-    steps: frozenset[tuple[int, int, str]]
-    top: frozenset[int]
-    heavy: frozenset[int]
-    part: Mapping[int, float] = NONE_IN_PART
-    time: float = 0.0
-    flow: float = 0.0
-
-    def order(self) -> tuple[object, ...]:
-        """Total order for ties."""
-        return (len(self.nodes), sorted(self.leaves), sorted(self.nodes))
-
-    def before(self, other: Cut) -> bool:
-        """Is this one's flow less, or equal and its order less?"""
-        return self.flow < other.flow or (self.flow == other.flow and self.order() < other.order())
-
-
-def lacks(shape: Sequence[Dim], of: Sequence[Dim]) -> bool:
-    """Whether a shape is another with one point of some axes in place of all."""
-    return len(shape) == len(of) and shape != of and all(d in (1, e) for d, e in zip(shape, of))
-
-
-def _points(shape: Sequence[Dim]) -> list[Dim]:
-    """A shape without its extents of 1."""
-    return [d for d in shape if d != 1]
-
-
-def whole(seconds: float) -> float:
-    """The nearest whole number of ticks, in seconds."""
-    return round(seconds * TICKS) / TICKS if seconds < 1e6 else seconds
 
 
 @dataclass
@@ -92,7 +40,6 @@ class Enumerator:
     cuts: dict[int, list[Cut]] = field(default_factory=dict)
     flow: dict[int, float] = field(default_factory=dict)
     refused: dict[str, int] = field(default_factory=dict)
-    factors: dict[tuple[int, frozenset[int]], Factors] = field(default_factory=dict)
     without: frozenset[frozenset[int]] = frozenset()  # nodes that no body has together
     effort: Effort | None = None  # once it is spent, tensors are computed as the model says (after the deadline, each by
     # a kernel of its own too); by default this cover's own
@@ -100,24 +47,16 @@ class Enumerator:
     def __post_init__(self) -> None:
         nodes = self.subject.nodes
         self._effort = self.effort or cover_effort(len(self.subject.frozen.graph.nodes()))
+        self._prices = Prices(self.subject, self.chip)
         self._computing = frozenset(n.id for n in nodes if not n.form.view)
         self._heavy = frozenset(n.id for n in nodes if n.form.kind in ("reduce", "contract", "online"))
-        self._vector, self._special = [self._operations(n.form) for n in nodes], [n.form.special for n in nodes]
         self._watched: dict[int, list[frozenset[int]]] = {}  # two nodes of each of `without`: one of them is in what lacks one node
         for w in self.without:
             for n in sorted(w)[:2]:
                 self._watched.setdefault(n, []).append(w)
-        self._matrix = frozenset(n.id for n in nodes if n.form.matrix)
-        self._turning = frozenset(n.id for n in nodes if n.form.view and not n.form.reshape)
         # One name for a tensor in several orders of its axes; bytes in memory keep their own, since matrix units read one order only.
         s = self.subject
         self._tensor = {c: c if c in s.memory and t.dtype.bytes == 1 else s.twins[c] for c, t in s.types.items()}
-        self._bytes = {c: t.bytes for c, t in self.subject.types.items()}
-        self._near = self.chip.on_chip
-        clusters = [int(n.removeprefix("clusters_of_")) for n in self.chip.limits if n.startswith("clusters_of_")]
-        self._cluster = max(clusters, default=1) if any(m.name == "shared" for m in self.chip.memories) else 0
-        self._alike: dict[tuple[object, ...], tuple[Factors, tuple[int, ...], tuple[int, ...]]] = {}
-        self._seconds: dict[Work, float] = {}  # layers that repeat ask for the same
         self._shared: dict[int, float] = {}  # what of a class's flow falls to a reader
 
     def run(self) -> None:
@@ -215,8 +154,8 @@ class Enumerator:
     # ---- one node
     def _of_node(self, node: SubjectNode, alone: bool = False) -> list[Cut]:
         """Its cuts; `alone`: only the one that loads all operands."""
-        partial: list[_Joined] = [_NONE]
-        unfused: tuple[_Part, ...] = ()
+        partial: list[Joined] = [NONE]
+        unfused: tuple[Part, ...] = ()
         share: dict[int, int] = {}
         kinds: dict[str, int] = {}
         for j, child in enumerate(node.enode.children):
@@ -241,7 +180,7 @@ class Enumerator:
         return round(min(self._share(leaf, reader), 1e9) * TICKS)
 
     @staticmethod
-    def _spread(made: list[tuple[_Joined, _Part, int, int]]) -> list[tuple[_Joined, _Part, int, int]]:
+    def _spread(made: list[tuple[Joined, Part, int, int]]) -> list[tuple[Joined, Part, int, int]]:
         """The best few of each combination of kinds."""
         count: dict[int, int] = {}
         out = []
@@ -252,12 +191,12 @@ class Enumerator:
                 out.append(m)
         return out
 
-    def _operand(self, node: SubjectNode, j: int, child: int) -> list[_Part]:
+    def _operand(self, node: SubjectNode, j: int, child: int) -> list[Part]:
         s = self.subject
         access = node.form.accesses[j] if j < len(node.form.accesses) else None
         if child in s.literal:
-            return [_Part(Operand(LOADED, access, frozenset(), 0, True), child, None, frozenset(), 0.0)]
-        load = _Part(Operand(LOADED, access, frozenset({child}), 0, True), child, None, frozenset(), self._share(child, node.cls))
+            return [Part(Operand(LOADED, access, frozenset(), 0, True), child, None, frozenset(), 0.0)]
+        load = Part(Operand(LOADED, access, frozenset({child}), 0, True), child, None, frozenset(), self._share(child, node.cls))
         out = [load]
         if (child in s.memory and child not in s.narrow) or node.form.kind in ("opaque", "alone") or access is None:
             return out
@@ -266,17 +205,17 @@ class Enumerator:
             loaded = cut.ops == 0
             row = ""
             if not loaded:
-                reads = sum([self._bytes[leaf] for leaf in cut.leaves])
+                reads = sum([self._prices.bytes[leaf] for leaf in cut.leaves])
                 name, reason = self.rows.admit(consumer, j, Body(cut.record, cut.ops, s.types[child], s.users[child], reads))
                 if name is None:
                     self.refused[reason] = self.refused.get(reason, 0) + 1
                     continue
                 row = name
             steps = cut.steps | {(node.id, j, row)} if row else cut.steps
-            out.append(_Part(Operand(cut.record, access, cut.leaves, cut.ops, loaded), child, cut, steps, cut.flow - cut.time))
+            out.append(Part(Operand(cut.record, access, cut.leaves, cut.ops, loaded), child, cut, steps, cut.flow - cut.time))
         return out
 
-    def _finish(self, node: SubjectNode, parts: tuple[_Part, ...]) -> Cut | None:
+    def _finish(self, node: SubjectNode, parts: tuple[Part, ...]) -> Cut | None:
         self._effort.done += 1
         record = fold(node.form, node.id, [p.operand for p in parts])
         if isinstance(record, str):
@@ -330,7 +269,7 @@ class Enumerator:
         return c, "each of its forms needs itself", "run with --without to see which rule removed the others"
 
     @staticmethod
-    def _evaluations(parts: tuple[_Part, ...]) -> dict[int, float]:
+    def _evaluations(parts: tuple[Part, ...]) -> dict[int, float]:
         """How often the operands' nodes are evaluated, where more than once."""
         again: dict[int, float] = {}
         for p in parts:
@@ -346,7 +285,7 @@ class Enumerator:
         return again
 
     @staticmethod
-    def _part(node: SubjectNode, parts: tuple[_Part, ...]) -> Mapping[int, float]:
+    def _part(node: SubjectNode, parts: tuple[Part, ...]) -> Mapping[int, float]:
         """The share of each leaf that is read, where that is not all of it: several reads of one leaf may be of different places."""
         shares = node.form.shares
         if not shares and not any(p.cut is not None and p.cut.part for p in parts):
@@ -358,7 +297,7 @@ class Enumerator:
                 out[x] = out.get(x, 0.0) + mine.get(x, 1.0) * (shares[j] if shares else 1.0)
         return {x: s for x, s in out.items() if s < 1}
 
-    def _top(self, node: SubjectNode, parts: tuple[_Part, ...]) -> frozenset[int]:
+    def _top(self, node: SubjectNode, parts: tuple[Part, ...]) -> frozenset[int]:
         """Interior classes at the points of `node`, those of operands that an element-wise node reads one by one; on chips whose blocks
         hold rows, also the row's statistics, at one point of each of its axes."""
         top = frozenset((node.cls,))
@@ -367,7 +306,7 @@ class Enumerator:
             inner = (
                 x for p in parts if p.cut is not None and p.operand.access is not None and p.cut.record.kind in "SN" for x in p.cut.top
             )
-            return top.union(x for x in inner if _points(self._shape(x)) == _points(shape))
+            return top.union(x for x in inner if points(self._shape(x)) == points(shape))
         if node.form.kind != "map" or node.form.view:
             return top
         read = [p.cut for p in parts if p.cut is not None and p.operand.access is not None and p.operand.access.bijective]
@@ -394,214 +333,14 @@ class Enumerator:
 
     def priced(self, cut: Cut, extra: tuple[int, ...]) -> Cut:
         """The cut with its time; `extra`: by-products that it stores too."""
-        work = self.work(cut, extra)
-        seconds = self._time(work)
-        if few := self._few(cut):
-            alone, parts = self._time(work._replace(tiles=few)), seconds + self.chip.launch
+        prices = self._prices
+        work = prices.work(cut, extra)
+        seconds = prices.time(work)
+        if few := prices.few(cut):
+            alone, parts = prices.time(work._replace(tiles=few)), seconds + self.chip.launch
             if alone > parts:
                 seconds = alone if cut.record.levels > 1 else parts
         if cut.record.kind == "X":
             seconds += reference_seconds((self.subject.types[x] for x in cut.leaves), self.chip)
         seconds = whole(seconds)
         return cut._replace(time=seconds, flow=seconds + sum([self._share(x, cut.cls) for x in cut.leaves]))
-
-    def _time(self, work: Work) -> float:
-        seconds = self._seconds.get(work)
-        if seconds is None:
-            seconds = self._seconds[work] = time_of(work, self.chip).seconds
-        return seconds
-
-    def _few(self, cut: Cut) -> int:
-        """Blocks that share a body's rows where most cores would have none: 0 elsewhere. Reductions of which none needs another's result
-        can be done in parts, by a launch more (`ir.parts`); those that do stay with these blocks."""
-        r = cut.record
-        if r.kind not in "SN" or not r.extents or not self._cluster:
-            return 0
-        row, out = prod(dim_hint(e) for e in r.extents), self.subject.types[cut.cls]
-        rows = out.elements // (row if r.kind == "N" else 1)
-        registers = self._cluster * self.chip.registers.count * self.chip.registers.bytes
-        blocks = rows * (self._cluster if HELD * row * max(1, self._full(cut)) <= registers else 1)
-        return blocks if 0 < blocks < self.chip.cores else 0
-
-    def _operations(self, f: Form) -> float:
-        """Vector operations of an op; of a reduction that runs along a row which one block's registers hold, those of a scan, on the
-        cores that have rows."""
-        chip = self.chip
-        if not f.running or "scans" not in chip.features or f.running > SCAN:
-            return f.vector
-        return min(f.vector, SCANNED * f.out.elements * max(1.0, chip.cores * f.running / max(1, f.out.elements)))
-
-    def work(self, cut: Cut, extra: tuple[int, ...] = ()) -> Work:
-        s, limits = self.subject, self.chip.limits
-        order, again = sorted(cut.nodes), cut.again
-        vector, special = (sum([of[i] * again.get(i, 1.0) for i in order] if again else [of[i] for i in order])
-                           for of in (self._vector, self._special))  # fmt: skip
-        matrix = most = copies = 0.0
-        m = k = 0
-        lane, stride, dtype, whole = 1, 1, "f32", True
-        online = any(s.nodes[i].form.kind == "online" for i in cut.heavy)  # its rows stay in registers
-        picks = {s.nodes[x].cls: s.nodes[x] for x in cut.nodes}
-        for i in sorted(cut.nodes & self._matrix):
-            f = s.nodes[i].form
-            matrix += f.matrix * again.get(i, 1.0)  # overlapping windows ask for the link before once each
-            if f.matrix >= most:  # of a chain, the largest
-                most, (m, _, k) = f.matrix, f.mnk
-                m *= repeats(s, s.nodes[i], picks)
-                lane, stride = f.lane_extent, f.lane_stride
-            known = self._factors(s.nodes[i], picks)
-            dtype, whole = known.dtype, whole and known.whole
-            copies += known.copies if self.chip.runs_blocks else 0.0
-            vector -= sum(self._vector[x] * again.get(x, 1.0) for x in known.vanish)
-            if not known.whole and not online and f.mnk[0] <= limits.get("direct_rows", 0):  # factors made in registers, pairs at once
-                vector -= sum(self._spared(x) for x in known.inside - known.vanish)
-                matrix += f.matrix * (padded(f.mnk[0], limits["direct_columns"]) / f.mnk[0] - 1)
-                m = 0
-        eff = 1.0
-        if matrix:
-            lanes = max(1, self.chip.granule[1])
-            eff = (lane / padded(lane, lanes) if lane < 4 * lanes else 1.0) / (1.0 if stride == 1 else 2.0)
-            if online and m:
-                eff, m = eff * self._filled(m), 0
-            elif not whole:
-                eff *= limits.get("warp_matrix", 1.0)
-        return Work(
-            read=float(self._read(cut)),
-            written=float(self._bytes[cut.cls] + sum(self._bytes[x] for x in extra)),
-            vector=vector,
-            special=special,
-            matrix=matrix,
-            matrix_dtype=dtype,
-            m=m,
-            n=0,  # the tail of the columns is in `eff`
-            k=k,
-            matrix_eff=eff if online else max(eff, 0.05),
-            copies=copies,
-            read_eff=self._read_share(cut, 0.9 if matrix else 0.6),
-            # keys and values are as near to one body that reads both as to two that read one each: else two look cheaper in between
-            stays=float(max(self._sizes(cut).values())) if online else 0.0,
-        )
-
-    def _filled(self, rows: int) -> float:
-        """Share of the matrix rate that so many rows leave: single waves compute fewer of them at once, at a rate of their own."""
-        whole = rows / padded(rows, self.chip.granule[0])
-        return max(whole, self.chip.limits.get("warp_matrix", 0.0) * rows / padded(rows, WARP_ROWS))
-
-    def _read(self, cut: Cut) -> float:
-        """Bytes of the leaves, those that are as large as the result once a pass."""
-        passes, size = self._passes(cut), self._sizes(cut)
-        if passes == 1:
-            return sum(size.values())
-        types, full = self.subject.types, self.subject.types[cut.cls].elements
-        return sum(n * (passes if types[x].elements * 2 >= full else 1) for x, n in size.items())
-
-    def _sizes(self, cut: Cut) -> dict[int, float]:
-        """Bytes that a body reads of each leaf."""
-        if not cut.part:
-            return {x: self._bytes[x] for x in cut.leaves}
-        return {x: self._bytes[x] * cut.part.get(x, 1.0) for x in cut.leaves}
-
-    def _read_share(self, cut: Cut, share: float) -> float:
-        """Share of the bandwidth at which a body reads: `share` for what it reads in another order (all, where that is computed)."""
-        turned = {x for i in cut.nodes & self._turning for x in self.subject.nodes[i].enode.children}
-        if not turned:
-            return 1.0
-        size = self._sizes(cut)
-        slow = sum(n for x, n in size.items() if x in turned) if turned <= cut.leaves else sum(size.values())
-        total = sum(size.values())
-        return total / (total + slow * (1 / share - 1)) if total else 1.0
-
-    def _spared(self, node: int) -> float:
-        """Operations of a node that arithmetic on whole registers of narrow types spares."""
-        n = self.subject.nodes[node]
-        return n.form.vector * (1 - min(4, self.subject.types[n.cls].dtype.bytes) / 4)
-
-    def _factors(self, node: SubjectNode, picks: Mapping[int, SubjectNode]) -> Factors:
-        """`factors_of`, asked once for each contraction and prologue, and once for those of equal shapes."""
-        key = (node.id, prologue(node, picks))
-        if key not in self.factors:
-            shape, classes = shape_of(self.subject, (node.cls,), picks)
-            if shape not in self._alike:
-                new = factors_of(self.subject, node, picks, self.chip.runs_blocks)
-                places = {picks[c].id: n for n, c in enumerate(classes) if c in picks}
-                self._alike[shape] = new, tuple(places[x] for x in new.vanish), tuple(places[x] for x in new.inside)
-            one, *found = self._alike[shape]
-            vanish, inside = (frozenset(picks[classes[n]].id for n in places) for places in found)
-            self.factors[key] = replace(one, vanish=vanish, inside=inside)
-        return self.factors[key]
-
-    def _passes(self, cut: Cut) -> int:
-        """1 if a row of every full-size operand stays on chip, else one pass a dependent reduction (and one for the output)."""
-        r = cut.record
-        if r.kind not in "SN" or not r.extents:
-            return 1
-        row = prod(dim_hint(e) for e in r.extents) * self._side_by_side(cut)
-        if row * self.subject.types[cut.cls].dtype.bytes * max(self._full(cut), 1) <= self._near:
-            return 1
-        return r.levels + (r.kind == "N")
-
-    def _side_by_side(self, cut: Cut) -> int:
-        """Rows that a block takes together: of those that run across a tensor's innermost dimension, a line's."""
-        s = self.subject
-        for i in sorted(cut.heavy) if self.chip.runs_blocks else ():
-            node = s.nodes[i]
-            shape = s.types[node.enode.children[0]].shape if node.form.kind == "reduce" and node.enode.children else ()
-            last = max((k for k, d in enumerate(shape) if d != 1), default=0)
-            if shape and last not in node.enode.attrs.get("axes", (last,)):
-                return min(self.chip.memories[0].line // s.types[node.enode.children[0]].dtype.bytes, dim_hint(shape[last]))
-        return 1
-
-    def _full(self, cut: Cut) -> int:
-        """Leaves about as large as the result."""
-        types, out = self.subject.types, self.subject.types[cut.cls].elements
-        return sum(1 for x in cut.leaves if types[x].elements * 2 >= out)
-
-
-def padded(n: int, to: float) -> float:
-    """n up to the next multiple."""
-    return -(-n // to) * to
-
-
-class _Part(NamedTuple):
-    """An operand's choice: a load (no cut) or an inlined body."""
-
-    operand: Operand
-    cls: int
-    cut: Cut | None
-    steps: frozenset[tuple[int, int, str]]
-    flow: float
-
-    @property
-    def ops(self) -> int:
-        return self.operand.ops
-
-
-class _Joined(NamedTuple):
-    """Choices for the first operands of a node, and what they have together. `took`: what their leaves took, in ticks, one that several
-    operands load once; `kinds`: how many there are of each kind, a digit a kind."""
-
-    parts: tuple[_Part, ...]
-    leaves: frozenset[int]
-    inside: frozenset[int]
-    nodes: frozenset[int]
-    took: int
-    ops: int
-    kinds: int
-
-    def joins(self, new: _Part) -> bool:
-        """No tensor both loaded and computed inside, one node an interior class."""
-        if not new.operand.leaves.isdisjoint(self.inside):
-            return False
-        if new.cut is None:
-            return True
-        if not new.cut.inside.isdisjoint(self.leaves):
-            return False
-        shared = new.cut.inside & self.inside
-        return not shared or len(new.cut.nodes & self.nodes) == len(shared)
-
-    def and_(self, new: _Part, took: int, kinds: int) -> _Joined:
-        """(parts), new -> (parts, new)."""
-        inside, nodes = (self.inside | new.cut.inside, self.nodes | new.cut.nodes) if new.cut else (self.inside, self.nodes)
-        return _Joined((*self.parts, new), self.leaves | new.operand.leaves, inside, nodes, took, self.ops + new.ops, kinds)
-
-
-_NONE = _Joined((), frozenset(), frozenset(), frozenset(), 0, 0, 0)

@@ -6,7 +6,7 @@ from collections.abc import Generator
 
 from autocomp.egraph.bodies import Bodies
 from autocomp.egraph.chosen import Cover, kernel_order
-from autocomp.egraph.cuts import Cut
+from autocomp.egraph.cut import Cut
 from autocomp.egraph.provenance import Provenance
 from autocomp.egraph.subject import Subject
 from autocomp.ir.kernel import Arg, Call, Kernel, KernelGraph

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from autocomp.egraph.chosen import Cover
-from autocomp.egraph.cuts import Cut
+from autocomp.egraph.cut import Cut
 from autocomp.egraph.frozen import ENode
 from autocomp.egraph.subject import Subject, SubjectNode
 

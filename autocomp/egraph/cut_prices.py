@@ -1,0 +1,197 @@
+"""What a body asks of a chip, before it has a schedule: operations, bytes that it reads and writes, and the seconds of its roofline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from math import prod
+
+from autocomp.cost.blocks import WARP_ROWS
+from autocomp.cost.chip import Chip
+from autocomp.cost.roofline import time_of
+from autocomp.cost.work import Work
+from autocomp.egraph.cut import Cut
+from autocomp.egraph.factors import Factors, factors_of, prologue, repeats
+from autocomp.egraph.forms import Form
+from autocomp.egraph.subject import Subject, SubjectNode, shape_of
+from autocomp.ir.types import dim_hint
+
+SCAN = 2**15  # elements of a row that one block scans: 32 of each of 1024 threads, as tiling/gpu-scan has it
+SCANNED = 4  # operations of a scan an element: what it adds in its thread and to what stands in front, exchanges between lanes
+HELD = 8  # bytes of registers for each element of a row and of operands of its size: what maps hold of it at once
+
+
+@dataclass
+class Prices:
+    """Of the bodies of one subject on one chip."""
+
+    subject: Subject
+    chip: Chip
+    factors: dict[tuple[int, frozenset[int]], Factors] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        nodes = self.subject.nodes
+        self._vector, self._special = [self._operations(n.form) for n in nodes], [n.form.special for n in nodes]
+        self._matrix = frozenset(n.id for n in nodes if n.form.matrix)
+        self._turning = frozenset(n.id for n in nodes if n.form.view and not n.form.reshape)
+        self.bytes = {c: t.bytes for c, t in self.subject.types.items()}
+        self._near = self.chip.on_chip
+        clusters = [int(n.removeprefix("clusters_of_")) for n in self.chip.limits if n.startswith("clusters_of_")]
+        self._cluster = max(clusters, default=1) if any(m.name == "shared" for m in self.chip.memories) else 0
+        self._alike: dict[tuple[object, ...], tuple[Factors, tuple[int, ...], tuple[int, ...]]] = {}
+        self._seconds: dict[Work, float] = {}  # layers that repeat ask for the same
+
+    def time(self, work: Work) -> float:
+        seconds = self._seconds.get(work)
+        if seconds is None:
+            seconds = self._seconds[work] = time_of(work, self.chip).seconds
+        return seconds
+
+    def few(self, cut: Cut) -> int:
+        """Blocks that share a body's rows where most cores would have none: 0 elsewhere. Reductions of which none needs another's result
+        can be done in parts, by a launch more (`ir.parts`); those that do stay with these blocks."""
+        r = cut.record
+        if r.kind not in "SN" or not r.extents or not self._cluster:
+            return 0
+        row, out = prod(dim_hint(e) for e in r.extents), self.subject.types[cut.cls]
+        rows = out.elements // (row if r.kind == "N" else 1)
+        registers = self._cluster * self.chip.registers.count * self.chip.registers.bytes
+        blocks = rows * (self._cluster if HELD * row * max(1, self._full(cut)) <= registers else 1)
+        return blocks if 0 < blocks < self.chip.cores else 0
+
+    def _operations(self, f: Form) -> float:
+        """Vector operations of an op; of a reduction that runs along a row which one block's registers hold, those of a scan, on the
+        cores that have rows."""
+        chip = self.chip
+        if not f.running or "scans" not in chip.features or f.running > SCAN:
+            return f.vector
+        return min(f.vector, SCANNED * f.out.elements * max(1.0, chip.cores * f.running / max(1, f.out.elements)))
+
+    def work(self, cut: Cut, extra: tuple[int, ...] = ()) -> Work:
+        s, limits = self.subject, self.chip.limits
+        order, again = sorted(cut.nodes), cut.again
+        vector, special = (sum([of[i] * again.get(i, 1.0) for i in order] if again else [of[i] for i in order])
+                           for of in (self._vector, self._special))  # fmt: skip
+        matrix = most = copies = 0.0
+        m = k = 0
+        lane, stride, dtype, whole = 1, 1, "f32", True
+        online = any(s.nodes[i].form.kind == "online" for i in cut.heavy)  # its rows stay in registers
+        picks = {s.nodes[x].cls: s.nodes[x] for x in cut.nodes}
+        for i in sorted(cut.nodes & self._matrix):
+            f = s.nodes[i].form
+            matrix += f.matrix * again.get(i, 1.0)  # overlapping windows ask for the link before once each
+            if f.matrix >= most:  # of a chain, the largest
+                most, (m, _, k) = f.matrix, f.mnk
+                m *= repeats(s, s.nodes[i], picks)
+                lane, stride = f.lane_extent, f.lane_stride
+            known = self._factors(s.nodes[i], picks)
+            dtype, whole = known.dtype, whole and known.whole
+            copies += known.copies if self.chip.runs_blocks else 0.0
+            vector -= sum(self._vector[x] * again.get(x, 1.0) for x in known.vanish)
+            if not known.whole and not online and f.mnk[0] <= limits.get("direct_rows", 0):  # factors made in registers, pairs at once
+                vector -= sum(self._spared(x) for x in known.inside - known.vanish)
+                matrix += f.matrix * (padded(f.mnk[0], limits["direct_columns"]) / f.mnk[0] - 1)
+                m = 0
+        eff = 1.0
+        if matrix:
+            lanes = max(1, self.chip.granule[1])
+            eff = (lane / padded(lane, lanes) if lane < 4 * lanes else 1.0) / (1.0 if stride == 1 else 2.0)
+            if online and m:
+                eff, m = eff * self._filled(m), 0
+            elif not whole:
+                eff *= limits.get("warp_matrix", 1.0)
+        return Work(
+            read=float(self._read(cut)),
+            written=float(self.bytes[cut.cls] + sum(self.bytes[x] for x in extra)),
+            vector=vector,
+            special=special,
+            matrix=matrix,
+            matrix_dtype=dtype,
+            m=m,
+            n=0,  # the tail of the columns is in `eff`
+            k=k,
+            matrix_eff=eff if online else max(eff, 0.05),
+            copies=copies,
+            read_eff=self._read_share(cut, 0.9 if matrix else 0.6),
+            # keys and values are as near to one body that reads both as to two that read one each: else two look cheaper in between
+            stays=float(max(self.sizes(cut).values())) if online else 0.0,
+        )
+
+    def _filled(self, rows: int) -> float:
+        """Share of the matrix rate that so many rows leave: single waves compute fewer of them at once, at a rate of their own."""
+        whole = rows / padded(rows, self.chip.granule[0])
+        return max(whole, self.chip.limits.get("warp_matrix", 0.0) * rows / padded(rows, WARP_ROWS))
+
+    def _read(self, cut: Cut) -> float:
+        """Bytes of the leaves, those that are as large as the result once a pass."""
+        passes, size = self._passes(cut), self.sizes(cut)
+        if passes == 1:
+            return sum(size.values())
+        types, full = self.subject.types, self.subject.types[cut.cls].elements
+        return sum(n * (passes if types[x].elements * 2 >= full else 1) for x, n in size.items())
+
+    def sizes(self, cut: Cut) -> dict[int, float]:
+        """Bytes that a body reads of each leaf."""
+        if not cut.part:
+            return {x: self.bytes[x] for x in cut.leaves}
+        return {x: self.bytes[x] * cut.part.get(x, 1.0) for x in cut.leaves}
+
+    def _read_share(self, cut: Cut, share: float) -> float:
+        """Share of the bandwidth at which a body reads: `share` for what it reads in another order (all, where that is computed)."""
+        turned = {x for i in cut.nodes & self._turning for x in self.subject.nodes[i].enode.children}
+        if not turned:
+            return 1.0
+        size = self.sizes(cut)
+        slow = sum(n for x, n in size.items() if x in turned) if turned <= cut.leaves else sum(size.values())
+        total = sum(size.values())
+        return total / (total + slow * (1 / share - 1)) if total else 1.0
+
+    def _spared(self, node: int) -> float:
+        """Operations of a node that arithmetic on whole registers of narrow types spares."""
+        n = self.subject.nodes[node]
+        return n.form.vector * (1 - min(4, self.subject.types[n.cls].dtype.bytes) / 4)
+
+    def _factors(self, node: SubjectNode, picks: Mapping[int, SubjectNode]) -> Factors:
+        """`factors_of`, asked once for each contraction and prologue, and once for those of equal shapes."""
+        key = (node.id, prologue(node, picks))
+        if key not in self.factors:
+            shape, classes = shape_of(self.subject, (node.cls,), picks)
+            if shape not in self._alike:
+                new = factors_of(self.subject, node, picks, self.chip.runs_blocks)
+                places = {picks[c].id: n for n, c in enumerate(classes) if c in picks}
+                self._alike[shape] = new, tuple(places[x] for x in new.vanish), tuple(places[x] for x in new.inside)
+            one, *found = self._alike[shape]
+            vanish, inside = (frozenset(picks[classes[n]].id for n in places) for places in found)
+            self.factors[key] = replace(one, vanish=vanish, inside=inside)
+        return self.factors[key]
+
+    def _passes(self, cut: Cut) -> int:
+        """1 if a row of every full-size operand stays on chip, else one pass a dependent reduction (and one for the output)."""
+        r = cut.record
+        if r.kind not in "SN" or not r.extents:
+            return 1
+        row = prod(dim_hint(e) for e in r.extents) * self._side_by_side(cut)
+        if row * self.subject.types[cut.cls].dtype.bytes * max(self._full(cut), 1) <= self._near:
+            return 1
+        return r.levels + (r.kind == "N")
+
+    def _side_by_side(self, cut: Cut) -> int:
+        """Rows that a block takes together: of those that run across a tensor's innermost dimension, a line's."""
+        s = self.subject
+        for i in sorted(cut.heavy) if self.chip.runs_blocks else ():
+            node = s.nodes[i]
+            shape = s.types[node.enode.children[0]].shape if node.form.kind == "reduce" and node.enode.children else ()
+            last = max((k for k, d in enumerate(shape) if d != 1), default=0)
+            if shape and last not in node.enode.attrs.get("axes", (last,)):
+                return min(self.chip.memories[0].line // s.types[node.enode.children[0]].dtype.bytes, dim_hint(shape[last]))
+        return 1
+
+    def _full(self, cut: Cut) -> int:
+        """Leaves about as large as the result."""
+        types, out = self.subject.types, self.subject.types[cut.cls].elements
+        return sum(1 for x in cut.leaves if types[x].elements * 2 >= out)
+
+
+def padded(n: int, to: float) -> float:
+    """n up to the next multiple."""
+    return -(-n // to) * to
