@@ -45,16 +45,30 @@ def sizes_of(kernel: Kernel) -> dict[str, int]:
 
 
 def inputs_of(kernel: Kernel, sizes: Mapping[str, int], seed: int) -> dict[str, np.ndarray]:
-    """Standard normal floats, small integers, fair bools, by argument name."""
-    rng = np.random.default_rng(seed)
+    """Standard normal floats, small integers, fair bools, by argument name; integers that index a tensor lie anywhere in it, so that what
+    is read is not a few rows that caches hold."""
+    rng, places = np.random.default_rng(seed), _places(kernel, sizes)
 
-    def one(t: TensorType) -> np.ndarray:
+    def one(name: str, t: TensorType) -> np.ndarray:
         shape = shape_of(t, sizes)
         if t.dtype.is_float:
             return rng.standard_normal(shape, np.float32).astype(t.dtype.numpy)
-        return rng.integers(0, INTEGERS if t.dtype.is_int else 2, shape).astype(t.dtype.numpy)
+        return rng.integers(0, places.get(name, INTEGERS) if t.dtype.is_int else 2, shape).astype(t.dtype.numpy)
 
-    return {a.name: one(a.type) for a in kernel.inputs}
+    return {a.name: one(a.name, a.type) for a in kernel.inputs}
+
+
+def _places(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]:
+    """For each integer input that an index is made of, how many places there are: of several tensors, in the smallest."""
+    types, out = {a.name: a.type for a in kernel.inputs}, dict[str, int]()
+    for e in postorder(*(s.value for s in kernel.stores)):
+        if isinstance(e, Gather) and e.tensor in types:
+            for i, n in zip(e.index, shape_of(types[str(e.tensor)], sizes)):
+                for x in postorder(i):
+                    if isinstance(x, Load) and x.tensor in types and types[x.tensor].dtype.is_int:
+                        most = min(n, 1 << types[x.tensor].dtype.bits - 1)  # bytes reach no further
+                        out[x.tensor] = min(most, out.get(x.tensor, most))
+    return out
 
 
 def expected(kernel: Kernel, arrays: Mapping[str, np.ndarray], sizes: Mapping[str, int], elements: int = 0,

@@ -145,3 +145,12 @@ def test_what_the_inputs_hardly_determine_has_room():
     assert "wrong: out0 has" in deviation(wide, got)
     k, arrays, _, parts = setting(GEMM)
     assert [p.relative for p in check.widened(k, arrays, {}, parts)] == [p.relative for p in parts]  # and nothing else has
+
+
+def test_indices_lie_anywhere_in_what_they_index():
+    """Else a lookup is measured on the few rows that caches hold."""
+    k = kernel_of("graph g\ninput t: f16[1000, 64]\ninput i: i64[5000]\ninput n: i32[5000, 1]\n"
+                  "%0 = gather(t, i, axis=0)\n%1 = cast(n, to=\"f16\")\n%2 = mul(%0, %1)\noutput y = %2\n")  # fmt: skip
+    arrays = inputs_of(k, {}, 7)
+    by_type = {a.type.dtype.name: arrays[a.name] for a in k.inputs}
+    assert 900 < by_type["i64"].max() < 1000 and by_type["i64"].min() >= 0 and by_type["i32"].max() < check.INTEGERS
