@@ -44,6 +44,7 @@ _TABLE = (
     Directive("exp2_scores", "scores are scaled to base 2 in their product's factor, and their base is left out while none is needed",
               ("mma_row_sums",)),
     Directive("window_strips", "neighbouring windows of a thread are read as one strip, each element once"),
+    Directive("turned_store", "results leave through shared memory in memory's order, where threads have no neighbours of it"),
     Directive("thread_partials", "a reduction that a loop carries is kept by each thread, and threads meet once behind the loop"),
     Directive("skip_masks", "a mask is not evaluated in tiles that lie wholly inside of it"),
     Directive("batch_copies", "copies that stand side by side are all started before one of them is waited for"),

@@ -16,7 +16,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from autocomp.targets.simt import scans, thread_partials, trees
+from autocomp.targets.simt import scans, thread_partials, trees, turned_store
 from autocomp.targets.simt.batch_copies import batch_copies
 from autocomp.targets.simt.capacity import pressure
 from autocomp.targets.simt.emit import blocks_hinted, fitted
@@ -484,8 +484,39 @@ class Counter(Printer):
         t = self.p.tensor(s.dst)
         assert t is not None
         layout = self.place.layouts[s.srcs[0]]
+        if "turned_store" in self.directives and (found := turned_store.turned(self, s, t)):
+            self.turned(s, t, found)
+            return
         first = [_first(self.samples.lane, layout.lane), _first(self.samples.wave, layout.wave)]
         self.access(layout, t, t.dtype in SHORT_FLOATS, True, first)
+
+
+    def turned(self, s: Stmt, t: Tensor, x: turned_store.Turned) -> None:
+        """A store through shared memory: its registers there, a barrier, and its chunks from there."""
+        layout, v = self.place.layouts[s.srcs[0]], turned_store.beside(self, s, x)
+        turned_store.memory(self, t, x, key := f"stage of {s.dst}")
+        r, each = self.samples.registers(layout, v)
+        place: Any = 0
+        for a, _, pitch in x.axes:
+            place = place + self.samples.local(layout, a, r) * pitch
+        n = layout.registers / v
+        bytes_ = v * t.dtype.bytes
+        passes = self.samples.passes(np.broadcast_to(place * t.dtype.bytes, self.samples.shape(r)), max(4, bytes_)) * each
+        self.request(n, max(n, passes))
+        self.spend(table()["casts"]["float"], layout.registers if t.dtype in SHORT_FLOATS else 0)
+        self.before_read(key)
+        chunks, bytes_ = x.chunks / self.place.threads, x.vector * t.dtype.bytes
+        wide = max(1.0, bytes_ * self.place.wave / LINE)
+        self.spend(table()["chunk"], chunks)
+        self.spend(table()["comparison"], chunks * sum(self.samples.extent[a] % n != 0 for a, n, _ in x.axes))
+        run = t.dtype.bytes
+        for a, n, _ in reversed(x.axes):  # what lies side by side in the tensor
+            run *= n
+            if n != self.samples.extent[a]:
+                break
+        self.request(2 * chunks, chunks * (wide + max(wide, self.place.wave * bytes_ / run)))
+        self.stored_bytes += chunks * self.place.wave * bytes_ * (-(-run // SECTOR) * SECTOR / run) * self.often
+        self.wait("shared", 1)
 
 
 class Phases:

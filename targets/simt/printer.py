@@ -22,6 +22,7 @@ from autocomp.targets.simt import (
     thread_partials,
     trees,
     turned,
+    turned_store,
 )
 from autocomp.targets.simt.access import access_width, read_once
 from autocomp.targets.simt.batch_copies import SideBySide, batch_copies
@@ -521,6 +522,10 @@ class Printer(Coordinates):
     def store(self, s: Stmt) -> None:
         t = self.p.tensor(s.dst)
         assert t is not None
+        found = turned_store.turned(self, s, t) if "turned_store" in self.directives else None
+        if found is not None and self.wants("turned_store"):
+            turned_store.store(self, s, t, found)
+            return
         layout = self.place.layouts[s.srcs[0]]
         v = self.vector(layout, t)
         single = self.first_of_replicas(layout)

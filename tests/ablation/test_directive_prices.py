@@ -35,6 +35,9 @@ TURNED = graph({"x": "f32[1024, 512]", "y": "f32[512, 1024]", "z": "f32[1024, 51
                "%0 = transpose(x, perm=[1, 0])\n%1 = add(y, %0)\n%2 = transpose(z, perm=[1, 0])\n%3 = mul(%1, %2)")  # fmt: skip
 WINDOWS = graph({"x": "f32[16, 28, 28, 64]", "w": "f32[3, 3, 1, 64]"},
                 '%0 = conv(x, w, layout="nhwc", lo=[1, 1], hi=[1, 1], strides=[1, 1], dilations=[1, 1], groups=64)')  # fmt: skip
+MIXED = graph({"x": "f16[128, 14, 14, 384]", "w": "f16[384, 1, 3, 3]"},
+              "%0 = transpose(x, perm=[0, 3, 1, 2])\n"
+              "%1 = conv(%0, w, lo=[1, 1], hi=[1, 1], strides=[1, 1], dilations=[1, 1], groups=384)")  # fmt: skip
 # directive -> (graph, chip); by the price of the schedule
 PRICED = {
     "tma_store": (GELU, "h200"), "interleave_epilogue": (GELU, "h200"), "third_epilogue_stage": (TALL, "h200"),
@@ -45,6 +48,7 @@ PRICED = {
 COUNTED = {
     "thread_partials": (WIDE, "a100"), "skip_masks": (CAUSAL, "h200"), "batch_copies": (TURNED, "h200"),
     "prefetch_behind_reduction": (NORM, "h200"), "window_strips": (WINDOWS, "h200"),
+    "turned_store": (MIXED, "h200"),
 }  # fmt: skip
 
 

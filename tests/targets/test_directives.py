@@ -39,6 +39,9 @@ NORM = graph({"x": "f16[3, 2048]", "g": "f16[2048]", "b": "f16[2048]"}, "%0 = la
 TURNED = graph({"x": "f16[72, 136]", "y": "f16[136, 72]"}, "%0 = transpose(x, perm=[1, 0])\n%1 = add(%0, y)")
 WINDOWS = graph({"x": "f32[2, 3, 21, 37]", "w": "f32[3, 1, 5, 5]"},
                 "%0 = conv(x, w, lo=[2, 2], hi=[2, 2], strides=[1, 1], dilations=[1, 1], groups=3)")  # fmt: skip
+MIXED = graph({"x": "f32[2, 14, 24, 40]", "w": "f32[40, 1, 3, 3]"},
+              "%0 = transpose(x, perm=[0, 3, 1, 2])\n"
+              "%1 = conv(%0, w, lo=[1, 1], hi=[1, 1], strides=[1, 1], dilations=[1, 1], groups=40)")  # fmt: skip
 ROWS = graph({"x": "f16[5, 3000]"}, "%0 = softmax(x, axes=[1])")
 TILE, BOX = {"i0": 128, "i1": 64, "r0": 64}, {"i0": 128, "i1": 256, "r0": 64}
 HEADS = {"softmax_overlap": 2, "rescale_threshold": 14}
@@ -53,6 +56,7 @@ KERNELS = {
     "norm": (NORM, by_hand({"i0": 1}, threads=64), 0),
     "turned": (TURNED, by_hand({"i0": 32, "i1": 32}, threads=128), 0),
     "windows": (WINDOWS, by_hand({"i0": 1, "i1": 1, "i2": 8, "i3": 32, "r0": 5, "r1": 5}, threads=64), 0),
+    "windows of channels last": (MIXED, by_hand({"i0": 1, "i1": 32, "i2": 4, "i3": 8, "r0": 3, "r1": 3}, threads=64), 0),
     "rows in pieces": (ROWS, by_hand({"i0": 1, "r0": 512, "i1": 512}, threads=64), 0),
 }  # fmt: skip
 SUBSETS = 3  # of each kernel's directives, drawn

@@ -22,6 +22,12 @@ def depthwise(dtype: str, n: int, c: int, h: int, w: int, k: int, stride: int = 
             "%3 = transpose(%2, perm=[0, 2, 3, 1])\noutput y = %3\n")  # fmt: skip
 
 
+def mixed(dtype: str, n: int, c: int, h: int, w: int, k: int) -> str:
+    """Read with channels last, stored with channels first, as torch's depthwise convolutions are on GPUs."""
+    text = depthwise(dtype, n, c, h, w, k).replace("%3 = transpose(%2, perm=[0, 2, 3, 1])\n", "")
+    return text.replace("output y = %3", "output y = %2")
+
+
 def kernel(program):
     return next(s.text for n, s in program.printed.items() if "conv" in n)
 
@@ -35,6 +41,13 @@ def test_a_strip_is_loaded_once_and_pays(target, last):
     assert ours.predicted < (0.8 if target == "cuda:h200" else 1) * before.predicted
     sizes = {n: int(c) for n, c in re.findall(r"float (in0_t|mul_t)\[(\d+)\]", kernel(ours))}
     assert 2 * sizes["in0_t"] < sizes["mul_t"]
+
+
+def test_a_turned_store_pays():
+    """Results apart by a whole image leave as runs of memory."""
+    text, rule = mixed("f16", 128, 384, 14, 14, 3), "directives/turned-store"
+    ours, before = (autocomp.optimize(text, target="cuda:h200", without=w) for w in ([], [rule]))
+    assert "turned_store" in kernel(ours) and "ac_move<" in kernel(ours) and ours.predicted < 0.8 * before.predicted
 
 
 def test_without_the_directive_windows_are_read_one_by_one():
@@ -52,6 +65,9 @@ CASES = {
     "dilation": (depthwise("f32", 2, 32, 16, 16, 3, 1, 2), "i0 1, i1 4, i2 8, i3 32, r0 1, r1 3 | threads 64"),
     "stride and dilation": (depthwise("f32", 2, 32, 16, 20, 3, 2, 2), "i0 1, i1 4, i2 4, i3 32, r0 1, r1 3 | threads 64"),
     "stride 3": (depthwise("f32", 2, 32, 17, 31, 3, 3), "i0 1, i1 4, i2 4, i3 32, r0 1, r1 3 | threads 64"),
+    "turned": (mixed("f32", 2, 40, 19, 21, 3), "i0 1, i1 32, i2 8, i3 8, r0 1, r1 3 | threads 64"),
+    "turned, rows of 8": (mixed("f32", 2, 32, 16, 24, 3), "i0 1, i1 32, i2 4, i3 8, r0 1, r1 3 | threads 64"),
+    "turned, halves": (mixed("f16", 2, 64, 14, 14, 3), "i0 1, i1 32, i2 8, i3 14, r0 1, r1 3 | threads 128"),
 }
 SHARES_NOTHING = {"stride 3"}
 
@@ -61,7 +77,8 @@ SHARES_NOTHING = {"stride 3"}
 def test_strips_on_the_cpu_model(case, model, tmp_path):
     text, tile = CASES[case]
     name = next(k.name for k in autocomp.optimize(text, target="cuda:h200").kernels if "conv" in k.name)
-    program = autocomp.optimize(text, target="cuda:h200", schedule={name: f"tile {tile} | window_strips"})
+    program = autocomp.optimize(text, target="cuda:h200", schedule={name: f"tile {tile} | window_strips | turned_store"})
+    assert ("ac_move<" in kernel(program)) == ("turned" in case)
     sizes = {n: int(c) for n, c in re.findall(r"float (in0_t|mul_t)\[(\d+)\]", kernel(program))}
     assert (sizes["in0_t"] < sizes["mul_t"]) == (case not in SHARES_NOTHING)
     program.executor = ModelExecutor(program, tmp_path, model)

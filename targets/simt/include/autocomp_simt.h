@@ -156,6 +156,10 @@ template <int N, class S, class R> AC_DEVICE void ac_store(S *p, const R *r) {
   for (int i = 0; i < N; ++i) t.v[i] = ac_stored<S>(r[i]);
   *reinterpret_cast<ac_pack_of<N, S> *>(p) = t;
 }
+// N contiguous elements from one memory to another
+template <int N, class S> AC_DEVICE void ac_move(S *to, const S *from) {
+  *reinterpret_cast<ac_pack_of<N, S> *>(to) = *reinterpret_cast<const ac_pack_of<N, S> *>(from);
+}
 
 // ---- shared memory: rows of ROW bytes whose 16-byte chunks are permuted by the row, so that eight rows of one chunk column, and
 // eight chunks of one row, lie in different banks

@@ -1,0 +1,105 @@
+"""Results whose neighbours in memory lie in different registers leave through shared memory (directive `turned_store`): each thread writes
+what it has, and behind a barrier the block stores the tile in memory's order, in wide accesses.
+
+    before   lanes along i1, out[i0, i1, i2, i3] contiguous along i3: a store names 32 lines
+    after    tile[i1][i2][i3] in shared memory; a warp stores neighbours along i3
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd, prod
+from typing import TYPE_CHECKING
+
+from autocomp.targets.simt.access import access_width, contiguous_axis, vector_width
+from autocomp.targets.simt.expressions import STORED
+from autocomp.targets.simt.placed import tile_of
+
+from autocomp.tile.program import Stmt, Tensor, walk
+
+if TYPE_CHECKING:
+    from autocomp.targets.simt.printer import Printer
+
+WIDE = 16  # bytes of the widest access
+UNROLLED = 4  # chunks that a thread has under way
+
+
+@dataclass(frozen=True)
+class Turned:
+    """The tile in shared memory: its axes in memory's order with their sizes and pitches in elements, `vector` elements of a chunk."""
+
+    axes: tuple[tuple[str, int, int], ...]
+    vector: int
+    elements: int
+
+    @property
+    def chunks(self) -> int:
+        return prod(n for _, n, _ in self.axes) // self.vector
+
+
+def turned(at: Printer, s: Stmt, t: Tensor) -> Turned | None:
+    """How a store would leave so, None where threads have neighbours of it themselves, or where its tile does not lie by axes."""
+    layout, near = at.place.layouts[s.srcs[0]], contiguous_axis(t)
+    inside = [x for x in walk(at.p.body) if x[0] is s]
+    if at.place.cluster > 1 or at.place.products or t.guard or any(x.kind != "grid" for _, loops in inside for x in loops):
+        return None
+    first = next((d.axis for d in layout.lane if d.axis), "")
+    names = [next(iter(i.names()), "") for i in t.index]
+    by_axes = all(i.coef(n) == 1 and i.terms == ((n, 1),) and not i.const for i, n in zip(t.index, names) if n)
+    kept = [n for n in names if n]
+    if not near or not by_axes or len(set(kept)) != len(kept) or set(kept) != set(t.axes) or layout.axes() - set(kept):
+        return None
+    size = {a: tile_of(at.p, a) for a in kept}
+    if near == first or size[near] < 2 or access_width(at.p, layout, t) * t.dtype.bytes >= WIDE:
+        return None
+    vector = gcd(vector_width(t, near, WIDE // t.dtype.bytes, at.p.extent(near)), size[near])
+    axes, pitch = list[tuple[str, int, int]](), 1
+    for a in reversed(kept):
+        pitch += vector if a == first else 0  # lanes that go along it are not all at one bank
+        axes.append((a, size[a], pitch))
+        pitch *= size[a]
+    return Turned(tuple(reversed(axes)), vector, pitch)
+
+
+def store(at: Printer, s: Stmt, t: Tensor, x: Turned) -> None:
+    """Registers to shared memory, a barrier, and shared memory to the tensor."""
+    layout, key = at.place.layouts[s.srcs[0]], f"stage of {s.dst}"
+    box = memory(at, t, x, key)
+    single, v = at.first_of_replicas(layout), beside(at, s, x)
+    r = f"(q * {v})" if v > 1 else "q"
+    with at.registers(layout, "q", v):
+        place = " + ".join(f"({at.local(layout, a, r)}) * {p}" if p > 1 else f"({at.local(layout, a, r)})" for a, n, p in x.axes if n > 1)
+        ok = single + [f"{at.local(layout, a, r)} < {n}" for a, n, _ in x.axes if layout.extent(a) > n]
+        write = f"ac_store<{v}>({box} + {place or '0'}, &{at.names.of(s.srcs[0])}[{r}]);"
+        at.put(f"if ({' && '.join(ok)}) {write}" if ok else write)
+    at.before_read(key)
+    with at.block(f"for (int c = threadIdx.x; c < {x.chunks}; c += {at.place.threads})", unroll=True, most=UNROLLED):
+        below, coordinate = 1, dict[str, str]()
+        for i, (a, n, _) in enumerate(reversed(x.axes)):
+            n, step = (n // x.vector, x.vector) if i == 0 else (n, 1)
+            text = "c" + (f" / {below}" if below > 1 else "") + (f" % {n}" if i < len(x.axes) - 1 else "")
+            coordinate[a] = f"{text} * {step}" if step > 1 else text
+            below *= n
+        here = lambda a: f"({at.base[a]} + {coordinate[a]})" if a in at.base else f"({coordinate[a]})"
+        ok = [c.replace("%s", coordinate[a]) for a, n, _ in x.axes for c in at.outside(a, n, at.base.get(a))]
+        source = " + ".join(f"({coordinate[a]}) * {p}" if p > 1 else f"({coordinate[a]})" for a, _, p in x.axes)
+        move = f"ac_move<{x.vector}>({at.address(t, here)}, {box} + {source});"
+        at.put(f"if ({' && '.join(ok)}) {move}" if ok else move)
+
+
+def memory(at: Printer, t: Tensor, x: Turned, key: str) -> str:
+    """The tile's place in shared memory, which nobody reads any more."""
+    bytes_ = x.elements * t.dtype.bytes
+    if key not in at.place.trees:
+        at.place.trees[key] = at.place.reserve(bytes_, WIDE)
+    at.before_write(key)
+    box, kind = at.names.fresh("box"), STORED[t.dtype.name]
+    at.put(f"{kind} *{box} = ({kind} *)({at.memory} + {at.place.trees[key]});")
+    return box
+
+
+def beside(at: Printer, s: Stmt, x: Turned) -> int:
+    """Registers that lie side by side in shared memory too."""
+    first = next(iter(at.place.layouts[s.srcs[0]].reg), None)
+    near, n, _ = x.axes[-1]
+    return gcd(x.vector, first.count) if first and (first.axis, first.stride) == (near, 1) and n % x.vector == 0 else 1
