@@ -33,7 +33,9 @@ class Prices:
         nodes = self.subject.nodes
         self._vector, self._special = [self._operations(n.form) for n in nodes], [n.form.special for n in nodes]
         self._matrix = frozenset(n.id for n in nodes if n.form.matrix)
-        self._turning = frozenset(n.id for n in nodes if n.form.view and not n.form.reshape)
+        # Blocks read what is repeated along an axis in memory's order.
+        repeats = {"broadcast"} if self.chip.runs_blocks else set[str]()
+        self._turning = frozenset(n.id for n in nodes if n.form.view and not n.form.reshape and n.enode.op not in repeats)
         self.bytes = {c: t.bytes for c, t in self.subject.types.items()}
         self._near = self.chip.on_chip
         clusters = [int(n.removeprefix("clusters_of_")) for n in self.chip.limits if n.startswith("clusters_of_")]

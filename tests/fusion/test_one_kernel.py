@@ -101,3 +101,14 @@ def test_a_sum_and_its_norm_are_one_kernel_with_both_outputs(dtype):
     b.output("h", h)
     calls = cover_of(b.graph()).calls
     assert [len(c.kernel.outputs) for c in calls] == [2]
+
+
+def test_a_statistic_that_is_repeated_along_its_row_is_read_in_order():
+    """Blocks read a row once and keep it: its statistic, repeated along it, does not make of that another order of reading. 27.0 us in two
+    kernels and 18.7 in one, by their prices."""
+    b = Builder("normalise")
+    x = b.input("x", TensorType(F16, (47393, 211)))
+    wide = b.op("cast", x, to="f32")
+    length = b.op("cast", b.op("sqrt", b.op("reduce_sum", b.op("mul", wide, wide), axes=(1,))), to="f16")
+    b.output("y", b.op("div", x, b.op("broadcast", b.op("reshape", length, shape=(47393, 1)), shape=(47393, 211))))
+    assert len(cover_of(b.graph(), "h100").calls) == 1
