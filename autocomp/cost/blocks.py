@@ -19,7 +19,8 @@ UNITS = ("matrix unit", "vector unit", "special functions")
 TEAM, TEAM_ROWS = int(constant("team_threads")), int(constant("team_rows"))  # of a warpgroup
 WARP_ROWS, WIDEST_ROW = int(constant("warp_rows")), int(constant("team_columns"))  # of an instruction of a warp; of a warpgroup
 
-_Key = tuple[tuple[tuple[str, int], ...], bool, bool, bool, int]  # a tile; whether its blocks have roles, stay, multiply directly; threads
+# a tile; whether its blocks have roles, stay, multiply directly; threads; what its sides are multiples of
+_Key = tuple[tuple[tuple[str, int], ...], bool, bool, bool, int, tuple[int, int]]
 
 
 class BlockModel:
@@ -40,10 +41,12 @@ class BlockModel:
         chip, w, form = self.chip, self.d.work, self.d.roles.form
         of = chip.numbers
         direct = s.instruction == "direct"
-        key = (s.tile, s.roles == "warp_specialise", s.persistent, direct, s.threads if form == "reduce" else 0)
+        by_lanes = form == "contract" and not direct and s.roles == "single" and lanes.by_lanes(chip, w.matrix_dtype)
+        even = lanes.even(s, chip) if by_lanes else (0, 0)
+        key = (s.tile, s.roles == "warp_specialise", s.persistent, direct, s.threads if form == "reduce" else 0, even)
         t = self._tiles.get(key)
         if t is None:
-            t = self._tiles[key] = tile_of(self.d, dict(s.tile), chip, s.roles == "warp_specialise", s.persistent, s.threads)
+            t = self._tiles[key] = tile_of(self.d, dict(s.tile), chip, s.roles == "warp_specialise", s.persistent, s.threads, even)
         at_once = chip.cores * (direct_resident(s, chip, _direct_sums(chip, t)) if direct else s.resident)
         blocks = -(-t.tiles // at_once) * at_once if s.stream_k else t.tiles * (s.cluster if form == "reduce" else s.cluster_split_k)
         roof = self._roofs.get((key, blocks))
@@ -59,7 +62,7 @@ class BlockModel:
             roof = self._roofs[key, blocks] = timer(work, chip)
         beside = _beside(s, chip, t) if form == "contract" else s.resident
         eff = _matrix_share(s, chip, w.matrix_dtype, self._narrow(s, t), beside) if t.shape else w.matrix_eff
-        if form == "contract" and t.shape and not direct and s.roles == "single" and lanes.by_lanes(chip, w.matrix_dtype):
+        if by_lanes and t.shape:
             warps = beside * s.threads / chip.lanes()
             eff = lanes.share(s, chip, self.d, t.rows, t.shape[1]) * min(1.0, warps / of["lane_warps"])
         if form == "online":

@@ -24,6 +24,11 @@ def by_lanes(chip: Chip, dtype: str) -> bool:
     return dtype in ("f32", "f64") and chip.matrix_rate(dtype) <= ROUNDED * both
 
 
+def even(s: Schedule, chip: Chip) -> tuple[int, int]:
+    """Rows and columns of a wave's results that its lanes have once: inner axes of a tile that are multiples of them are not padded."""
+    return chip.lanes() // ACROSS * (PIECE if s.instruction == SQUARE else 1), PIECE * ACROSS
+
+
 def share(s: Schedule, chip: Chip, d: Demand, m: int, n: int) -> float:
     """Share of the rate of multiply-adds that a tile of m x n reaches: of what is issued for a step in depth, multiply-adds; or of the time
     in which shared memory brings their factors; less what pads the waves' results."""

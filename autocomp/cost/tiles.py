@@ -42,7 +42,9 @@ class Tile:
     longest: float = 1.0
 
 
-def tile_of(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool = False, stays: bool = False, threads: int = 1) -> Tile:
+def tile_of(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool = False, stays: bool = False, threads: int = 1,
+            even: tuple[int, int] = (0, 0)) -> Tile:  # fmt: skip
+    """`even`: rows and columns of whose multiples threads' shares come out even; 0 where tiles are padded to powers of two."""
     roles, near, common, matrix, copies, extent = d.roles, 0.0, 0.0, d.work.matrix, 0.0, d.extent
     revisited = {a.name for a in roles.cols} if roles.form == "reduce" else set()  # a row's chunks are turns of one block
     tiles = d.tiles({a: n for a, n in tile.items() if a not in revisited})
@@ -53,8 +55,8 @@ def tile_of(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool = Fals
         near, common = (tiles * x * left / chip.memory("l2").bandwidth for x in _block_bytes(d, tile, patches, once))
         m, n, depth = shape = (d.size("rows", tile), d.size("cols", tile), d.size("depth", tile))
         copies = tiles * roles.extent("depth") * (d.narrow[0] * m + d.narrow[1] * n)
-        matrix *= _padding(d, tile, patches) * left
-        rows = prod(_padded(d, roles.rows, tile))
+        matrix *= _padding(d, tile, patches, even) * left
+        rows = prod(_padded(d, roles.rows, tile, even[0]))
         steps = prod(-(-extent[a.name] // tile.get(a.name, extent[a.name])) for a in roles.depth)
         products = max(1.0, d.work.matrix / (2.0 * prod(roles.extent(x) for x in ("batch", "rows", "cols", "depth"))))
         turn = near / (tiles / chip.cores) / steps / products if patches else 0.0
@@ -120,23 +122,23 @@ def _block_bytes(d: Demand, tile: Mapping[str, int], patches: bool = False, once
     return float(sum(b for _, b in every)), float(sum(b for v, b in every if not rows & set(v)))
 
 
-def _padding(d: Demand, tile: Mapping[str, int], patches: bool = False) -> float:
-    """Work of whole tiles over the work asked for. In a tile all axes of a side but the outermost take powers of two; in depth not where
-    taps are boxes of their own."""
+def _padding(d: Demand, tile: Mapping[str, int], patches: bool, even: tuple[int, int]) -> float:
+    """Work of whole tiles over the work asked for. In a tile all axes of a side but the outermost take powers of two, where they are not
+    `even`; in depth not where taps are boxes of their own."""
     out = 1.0
-    for axes in (d.roles.rows, d.roles.cols, d.roles.depth):
+    for axes, by in zip((d.roles.rows, d.roles.cols, d.roles.depth), (*even, 0)):
         exact = patches and axes is d.roles.depth
-        for a, places in zip(axes, [min(tile.get(a.name, WHOLE), d.extent[a.name]) for a in axes] if exact else _padded(d, axes, tile)):
+        for a, places in zip(axes, [min(tile.get(a.name, WHOLE), d.extent[a.name]) for a in axes] if exact else _padded(d, axes, tile, by)):
             e = d.extent[a.name]
             out *= -(-e // tile.get(a.name, e)) * places / e
     return out
 
 
-def _padded(d: Demand, axes: Sequence[Axis], tile: Mapping[str, int]) -> list[int]:
+def _padded(d: Demand, axes: Sequence[Axis], tile: Mapping[str, int], even: int = 0) -> list[int]:
     """Places of each axis of a side in a tile."""
     wide = [a for a in axes if tile.get(a.name, d.extent[a.name]) > 1]
     size = lambda a: tile.get(a.name, d.extent[a.name])
-    return [power_of_two(size(a)) if a in wide[1:] else size(a) for a in axes]
+    return [power_of_two(size(a)) if a in wide[1:] and not (even and size(a) % even == 0) else size(a) for a in axes]
 
 
 def whole_lines(a: Operand, tile: Mapping[str, int], line: int) -> float:

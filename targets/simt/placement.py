@@ -119,14 +119,14 @@ class Placer:
         if i.load == "direct":
             self.out.products[s] = place_direct(self, s, i, m, n, k)
             return
-        waves = self.waves(size(m), size(n), i, chained)
-        if waves[1] > 1:
-            i = self.instruction(a, b, c, -(-size(n) // waves[1]))
-        column = max(i.n, i.k) if chained else i.n  # scores that become a factor must fill its steps in depth
-        repeat = tuple(max(1, -(-size(g) // (t * w)) * (t // u)) for g, t, u, w in ((m, i.m, i.m, waves[0]), (n, column, i.n, waves[1])))
-        digits = [*i.c[0], Digit("n", i.n, repeat[1]), Digit("m", i.m, repeat[0])]
-        wave = [*i.wave, Digit("m", i.m * repeat[0], waves[0]), Digit("n", i.n * repeat[1], waves[1])]
-        layout = Layout(*(self.on(level, m, n) for level in (digits, i.c[1], wave)))
+        waves, i, repeat, layout = self.share_out(a, b, c, m, n, i, chained)
+        if not i.call or i.load == "thread":
+            rows, columns = (tuple((x, self.size(x)) for x, _ in g) if size(g) > 1 else g for g in (m, n))
+            try:
+                waves, i, repeat, layout = self.share_out(a, b, c, rows, columns, i, chained)
+                m, n = rows, columns
+            except UnsupportedOp:  # a digit would be cut: sizes stay padded
+                pass
         if c.name in self.out.layouts and self.out.layouts[c.name] != layout:
             raise self.refuse(f"{c.name} would need two layouts")
         self.out.layouts[c.name] = layout
@@ -137,6 +137,19 @@ class Placer:
         made = self.out.products[s] = Product(s, i, m, n, k, (repeat[0], repeat[1]), waves, steps, layout, a.name, b.name)
         if not i.call or i.load == "thread":
             self.tell_apart(made)
+
+    def share_out(self, a: Buf, b: Buf, c: Buf, m: tuple[tuple[str, int], ...], n: tuple[tuple[str, int], ...], i: Instruction,
+             chained: bool) -> tuple[tuple[int, int], Instruction, tuple[int, int], Layout]:  # fmt: skip
+        """How waves share a product's results, by which instruction, its repeats in a wave and the layout."""
+        size = lambda group: prod(x for _, x in group)
+        waves = self.waves(size(m), size(n), i, chained)
+        if waves[1] > 1:
+            i = self.instruction(a, b, c, -(-size(n) // waves[1]))
+        column = max(i.n, i.k) if chained else i.n  # scores that become a factor must fill its steps in depth
+        rows, columns = (max(1, -(-size(g) // (t * w)) * (t // u)) for g, t, u, w in ((m, i.m, i.m, waves[0]), (n, column, i.n, waves[1])))
+        digits = [*i.c[0], Digit("n", i.n, columns), Digit("m", i.m, rows)]
+        wave = [*i.wave, Digit("m", i.m * rows, waves[0]), Digit("n", i.n * columns, waves[1])]
+        return waves, i, (rows, columns), Layout(*(self.on(level, m, n) for level in (digits, i.c[1], wave)))
 
     def tell_apart(self, p: Product) -> None:
         """Rows of a factor that the lanes of one thread-wise product read at once lie side by side, where only that product reads it; one
