@@ -17,6 +17,7 @@ OPEN = "graph g\ndim N in 20000..200000\ninput x: f32[64, N]\n%0 = softmax(x, ax
 LEFT_TRANSPOSED = "%0 = transpose(a, perm=[1, 0])\n%1 = matmul(%0, b)"
 WORTH = {
     "tiling/gpu-contract": (gemm(300, 300, 300, "f32"), "a100", {}),
+    "tiling/gpu-short-steps": (conv("f32[64, 232, 28, 28]", "f32[232, 232, 3, 3]", pad=1), "h100", {}),
     "tiling/gpu-skinny": (gemm(4, 16384, 4096, "f32"), "a100", {}),
     "tiling/gpu-direct": (turned(1, 8192, 8192, False, True), "h200", {}),
     "tiling/gpu-narrow": (gemm(4096, 8, 4096), "h200", {}),
