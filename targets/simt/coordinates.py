@@ -139,15 +139,16 @@ class Coordinates:
                 out.append(c.replace("%s", self.local(layout, a, r) if a in layout.axes() else "0"))
         return out
 
-    def address(self, t: Tensor, at: Any) -> str:
-        """pointer + offset of a view's element; `at(axis)` gives the text of its indices."""
+    def address(self, t: Tensor, at: Any, at_once: bool = False) -> str:
+        """pointer + offset of a view's element; `at(axis)` gives the text of its indices. `at_once`: the offset is summed up in the width
+        of its indices and widened once, where term by term every one takes an addition of 64 bits."""
         flat = Flat.of(t.index, t.shape)
         n = 1
         for d in t.shape:
             n *= most(d)
         wide = "(long long)" if n > LONG else ""
         text = flat.text({a: f"{wide}{at(a)}" for a in t.axes})
-        return f"{self.pointer[t.buffer]} + {text}"
+        return f"{self.pointer[t.buffer]} + ({text})" if at_once and " + " in text else f"{self.pointer[t.buffer]} + {text}"
 
     def guards(self, guard: tuple[Aff, ...], at: Any) -> list[str]:
         return [f"{self.index(g, at)} >= 0" for g in guard]

@@ -65,4 +65,4 @@ def to_shared(at: Printer, s: Stmt, when: list[str] | None = None) -> None:
         target = f"{at.start(x)} + c * 16" if whole else at.element(x, lies, "col")
         inside = " && ".join(ok) or "true"
         bytes_ = x.vector * x.buf.dtype.bytes
-        at.put(f"ac_copy<{bytes_}>({target}, {at.address(t, point)}, {inside});")
+        at.put(f"ac_copy<{bytes_}>({target}, {at.address(t, point, at_once=True)}, {inside});")

@@ -104,7 +104,7 @@ extern "C" __global__ void __launch_bounds__(128) k_matmul_softmax_weighted_sum_
   for (int q = 0; q < 8; ++q) {
     const int c = threadIdx.x + q * 128;
     const int row = (c / 16), col = ac_chunk<256>(c / 16, c % 16) * 8;
-    ac_copy<16>(smem + 0 + c * 16, in0 + i0_b*16640 + (i1_b + (row))*128 + (col), i1_b + (row) < 130);
+    ac_copy<16>(smem + 0 + c * 16, in0 + (i0_b*16640 + (i1_b + (row))*128 + (col)), i1_b + (row) < 130);
   }
   ac_commit();
   for (int it = 0; it < 1; ++it) {
@@ -114,13 +114,13 @@ extern "C" __global__ void __launch_bounds__(128) k_matmul_softmax_weighted_sum_
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 128;
         const int row = (c / 16), col = ac_chunk<256>(c / 16, c % 16) * 8;
-        ac_copy<16>(smem + 16384 + it * 8192 + c * 16, in1 + i0_b*16640 + (col) + (r1_b + (row))*128, r1_b + (row) < 130);
+        ac_copy<16>(smem + 16384 + it * 8192 + c * 16, in1 + (i0_b*16640 + (col) + (r1_b + (row))*128), r1_b + (row) < 130);
       }
       #pragma unroll
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 128;
         const int row = (c / 16), col = ac_chunk<256>(c / 16, c % 16) * 8;
-        ac_copy<16>(smem + 32768 + it * 8192 + c * 16, in2 + i0_b*16640 + (col) + (r1_b + (row))*128, r1_b + (row) < 130);
+        ac_copy<16>(smem + 32768 + it * 8192 + c * 16, in2 + (i0_b*16640 + (col) + (r1_b + (row))*128), r1_b + (row) < 130);
       }
     }
     ac_commit();
@@ -136,13 +136,13 @@ extern "C" __global__ void __launch_bounds__(128) k_matmul_softmax_weighted_sum_
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 128;
         const int row = (c / 16), col = ac_chunk<256>(c / 16, c % 16) * 8;
-        ac_copy<16>(smem + 16384 + ahead % 2 * 8192 + c * 16, in1 + i0_b*16640 + (col) + (r1_b3 + (row))*128, r1_b3 + (row) < 130);
+        ac_copy<16>(smem + 16384 + ahead % 2 * 8192 + c * 16, in1 + (i0_b*16640 + (col) + (r1_b3 + (row))*128), r1_b3 + (row) < 130);
       }
       #pragma unroll
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 128;
         const int row = (c / 16), col = ac_chunk<256>(c / 16, c % 16) * 8;
-        ac_copy<16>(smem + 32768 + ahead % 2 * 8192 + c * 16, in2 + i0_b*16640 + (col) + (r1_b3 + (row))*128, r1_b3 + (row) < 130);
+        ac_copy<16>(smem + 32768 + ahead % 2 * 8192 + c * 16, in2 + (i0_b*16640 + (col) + (r1_b3 + (row))*128), r1_b3 + (row) < 130);
       }
     }
     ac_commit();

@@ -97,7 +97,7 @@ extern "C" __global__ void __launch_bounds__(128) k_matmul_mul_softmax_weighted_
   for (int q = 0; q < 4; ++q) {
     const int c = threadIdx.x + q * 128;
     const int row = (c / 8), col = ac_chunk<128>(c / 8, c % 8) * 8;
-    ac_copy<16>(smem + 0 + c * 16, in0 + i0_b*12800 + (i1_b + (row))*64 + (col), i1_b + (row) < 200);
+    ac_copy<16>(smem + 0 + c * 16, in0 + (i0_b*12800 + (i1_b + (row))*64 + (col)), i1_b + (row) < 200);
   }
   ac_commit();
   for (int it = 0; it < 1; ++it) {
@@ -107,13 +107,13 @@ extern "C" __global__ void __launch_bounds__(128) k_matmul_mul_softmax_weighted_
       for (int q = 0; q < 2; ++q) {
         const int c = threadIdx.x + q * 128;
         const int row = (c / 8), col = ac_chunk<128>(c / 8, c % 8) * 8;
-        ac_copy<16>(smem + 8192 + it * 4096 + c * 16, in1 + i0_b*12800 + (col) + (r1_b + (row))*64, r1_b + (row) < 200);
+        ac_copy<16>(smem + 8192 + it * 4096 + c * 16, in1 + (i0_b*12800 + (col) + (r1_b + (row))*64), r1_b + (row) < 200);
       }
       #pragma unroll
       for (int q = 0; q < 2; ++q) {
         const int c = threadIdx.x + q * 128;
         const int row = (c / 8), col = ac_chunk<128>(c / 8, c % 8) * 8;
-        ac_copy<16>(smem + 16384 + it * 4096 + c * 16, in2 + i0_b*12800 + (col) + (r1_b + (row))*64, r1_b + (row) < 200);
+        ac_copy<16>(smem + 16384 + it * 4096 + c * 16, in2 + (i0_b*12800 + (col) + (r1_b + (row))*64), r1_b + (row) < 200);
       }
     }
     ac_commit();
@@ -129,13 +129,13 @@ extern "C" __global__ void __launch_bounds__(128) k_matmul_mul_softmax_weighted_
       for (int q = 0; q < 2; ++q) {
         const int c = threadIdx.x + q * 128;
         const int row = (c / 8), col = ac_chunk<128>(c / 8, c % 8) * 8;
-        ac_copy<16>(smem + 8192 + ahead % 2 * 4096 + c * 16, in1 + i0_b*12800 + (col) + (r1_b3 + (row))*64, r1_b3 + (row) < 200);
+        ac_copy<16>(smem + 8192 + ahead % 2 * 4096 + c * 16, in1 + (i0_b*12800 + (col) + (r1_b3 + (row))*64), r1_b3 + (row) < 200);
       }
       #pragma unroll
       for (int q = 0; q < 2; ++q) {
         const int c = threadIdx.x + q * 128;
         const int row = (c / 8), col = ac_chunk<128>(c / 8, c % 8) * 8;
-        ac_copy<16>(smem + 16384 + ahead % 2 * 4096 + c * 16, in2 + i0_b*12800 + (col) + (r1_b3 + (row))*64, r1_b3 + (row) < 200);
+        ac_copy<16>(smem + 16384 + ahead % 2 * 4096 + c * 16, in2 + (i0_b*12800 + (col) + (r1_b3 + (row))*64), r1_b3 + (row) < 200);
       }
     }
     ac_commit();

@@ -257,7 +257,7 @@ extern "C" __global__ void __launch_bounds__(32) k_matmul_mul_softmax_weighted_s
   for (int q = 0; q < 8; ++q) {
     const int c = threadIdx.x + q * 32;
     const int row = (c / 16), col = ac_chunk<256>(c / 16, c % 16) * 8;
-    ac_copy<16>(smem + 0 + c * 16, in0 + i0_b*1024 + i1_b*512 + (row)*128 + (col), (row) < 4);
+    ac_copy<16>(smem + 0 + c * 16, in0 + (i0_b*1024 + i1_b*512 + (row)*128 + (col)), (row) < 4);
   }
   ac_commit();
   for (int it = 0; it < 1; ++it) {
@@ -267,13 +267,13 @@ extern "C" __global__ void __launch_bounds__(32) k_matmul_mul_softmax_weighted_s
       for (int q = 0; q < 16; ++q) {
         const int c = threadIdx.x + q * 32;
         const int row = (c / 16), col = ac_chunk<256>(c / 16, c % 16) * 8;
-        ac_copy<16>(smem + 4096 + it * 8192 + c * 16, in1 + i0_b*76800 + i1_b*38400 + (col) + (r1_b + (row))*128 + r1_part_b*12288, -1*(r1_b + (row)) + -96*r1_part_b + 299 >= 0);
+        ac_copy<16>(smem + 4096 + it * 8192 + c * 16, in1 + (i0_b*76800 + i1_b*38400 + (col) + (r1_b + (row))*128 + r1_part_b*12288), -1*(r1_b + (row)) + -96*r1_part_b + 299 >= 0);
       }
       #pragma unroll
       for (int q = 0; q < 16; ++q) {
         const int c = threadIdx.x + q * 32;
         const int row = (c / 16), col = ac_chunk<256>(c / 16, c % 16) * 8;
-        ac_copy<16>(smem + 20480 + it * 8192 + c * 16, in2 + i0_b*76800 + i1_b*38400 + (col) + (r1_b + (row))*128 + r1_part_b*12288, -1*(r1_b + (row)) + -96*r1_part_b + 299 >= 0);
+        ac_copy<16>(smem + 20480 + it * 8192 + c * 16, in2 + (i0_b*76800 + i1_b*38400 + (col) + (r1_b + (row))*128 + r1_part_b*12288), -1*(r1_b + (row)) + -96*r1_part_b + 299 >= 0);
       }
     }
     ac_commit();
@@ -289,13 +289,13 @@ extern "C" __global__ void __launch_bounds__(32) k_matmul_mul_softmax_weighted_s
       for (int q = 0; q < 16; ++q) {
         const int c = threadIdx.x + q * 32;
         const int row = (c / 16), col = ac_chunk<256>(c / 16, c % 16) * 8;
-        ac_copy<16>(smem + 4096 + ahead % 2 * 8192 + c * 16, in1 + i0_b*76800 + i1_b*38400 + (col) + (r1_b3 + (row))*128 + r1_part_b*12288, -1*(r1_b3 + (row)) + -96*r1_part_b + 299 >= 0);
+        ac_copy<16>(smem + 4096 + ahead % 2 * 8192 + c * 16, in1 + (i0_b*76800 + i1_b*38400 + (col) + (r1_b3 + (row))*128 + r1_part_b*12288), -1*(r1_b3 + (row)) + -96*r1_part_b + 299 >= 0);
       }
       #pragma unroll
       for (int q = 0; q < 16; ++q) {
         const int c = threadIdx.x + q * 32;
         const int row = (c / 16), col = ac_chunk<256>(c / 16, c % 16) * 8;
-        ac_copy<16>(smem + 20480 + ahead % 2 * 8192 + c * 16, in2 + i0_b*76800 + i1_b*38400 + (col) + (r1_b3 + (row))*128 + r1_part_b*12288, -1*(r1_b3 + (row)) + -96*r1_part_b + 299 >= 0);
+        ac_copy<16>(smem + 20480 + ahead % 2 * 8192 + c * 16, in2 + (i0_b*76800 + i1_b*38400 + (col) + (r1_b3 + (row))*128 + r1_part_b*12288), -1*(r1_b3 + (row)) + -96*r1_part_b + 299 >= 0);
       }
     }
     ac_commit();

@@ -54,13 +54,13 @@ extern "C" __global__ void __launch_bounds__(128) k_conv_relu(const f16 *__restr
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 128;
         const int row = (c / 16), col = ac_chunk<256>(c / 16, c % 16) * 8;
-        ac_copy<16>(smem + 0 + it * 8192 + c * 16, in0 + i0_b*25600 + i2_b*1280 + (row)*64 + r0_b*1280 + (r1_b + (col / 64))*64 + (col % 64) - 1344, (row) < 20 && r1_b + (col / 64) < 3 && i2_b + r0_b + -1 >= 0 && -1*i2_b + -1*r0_b + 20 >= 0 && (row) + (r1_b + (col / 64)) + -1 >= 0 && -1*(row) + -1*(r1_b + (col / 64)) + 20 >= 0);
+        ac_copy<16>(smem + 0 + it * 8192 + c * 16, in0 + (i0_b*25600 + i2_b*1280 + (row)*64 + r0_b*1280 + (r1_b + (col / 64))*64 + (col % 64) - 1344), (row) < 20 && r1_b + (col / 64) < 3 && i2_b + r0_b + -1 >= 0 && -1*i2_b + -1*r0_b + 20 >= 0 && (row) + (r1_b + (col / 64)) + -1 >= 0 && -1*(row) + -1*(r1_b + (col / 64)) + 20 >= 0);
       }
       #pragma unroll
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 128;
         const int row = (c / 16), col = ac_chunk<256>(c / 16, c % 16) * 8;
-        ac_copy<16>(smem + 65536 + it * 8192 + c * 16, in1 + (i1_b + (row))*576 + r0_b*192 + (r1_b + (col / 64))*64 + (col % 64), r1_b + (col / 64) < 3);
+        ac_copy<16>(smem + 65536 + it * 8192 + c * 16, in1 + ((i1_b + (row))*576 + r0_b*192 + (r1_b + (col / 64))*64 + (col % 64)), r1_b + (col / 64) < 3);
       }
     }
     ac_commit();
@@ -78,13 +78,13 @@ extern "C" __global__ void __launch_bounds__(128) k_conv_relu(const f16 *__restr
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 128;
         const int row = (c / 16), col = ac_chunk<256>(c / 16, c % 16) * 8;
-        ac_copy<16>(smem + 0 + ahead % 8 * 8192 + c * 16, in0 + i0_b*25600 + i2_b*1280 + (row)*64 + r0_b3*1280 + (r1_b3 + (col / 64))*64 + (col % 64) - 1344, (row) < 20 && r1_b3 + (col / 64) < 3 && i2_b + r0_b3 + -1 >= 0 && -1*i2_b + -1*r0_b3 + 20 >= 0 && (row) + (r1_b3 + (col / 64)) + -1 >= 0 && -1*(row) + -1*(r1_b3 + (col / 64)) + 20 >= 0);
+        ac_copy<16>(smem + 0 + ahead % 8 * 8192 + c * 16, in0 + (i0_b*25600 + i2_b*1280 + (row)*64 + r0_b3*1280 + (r1_b3 + (col / 64))*64 + (col % 64) - 1344), (row) < 20 && r1_b3 + (col / 64) < 3 && i2_b + r0_b3 + -1 >= 0 && -1*i2_b + -1*r0_b3 + 20 >= 0 && (row) + (r1_b3 + (col / 64)) + -1 >= 0 && -1*(row) + -1*(r1_b3 + (col / 64)) + 20 >= 0);
       }
       #pragma unroll
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 128;
         const int row = (c / 16), col = ac_chunk<256>(c / 16, c % 16) * 8;
-        ac_copy<16>(smem + 65536 + ahead % 8 * 8192 + c * 16, in1 + (i1_b + (row))*576 + r0_b3*192 + (r1_b3 + (col / 64))*64 + (col % 64), r1_b3 + (col / 64) < 3);
+        ac_copy<16>(smem + 65536 + ahead % 8 * 8192 + c * 16, in1 + ((i1_b + (row))*576 + r0_b3*192 + (r1_b3 + (col / 64))*64 + (col % 64)), r1_b3 + (col / 64) < 3);
       }
     }
     ac_commit();

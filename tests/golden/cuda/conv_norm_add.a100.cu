@@ -85,12 +85,12 @@ extern "C" __global__ void __launch_bounds__(64) k_conv_cast_add_rsqrt_6more(con
       for (int q = 0; q < 20; ++q) {
         const int c = threadIdx.x + q * 64;
         const int row = (c / 16), col = c % 16;
-        ac_copy<2>(smem + 0 + it * 2560 + ac_swizzle<32>(c / 16, (col) * 2), in0 + i0_b*6272 + i2_b*14 + (col) + (r0_b + (row / 9))*196 + (row / 3 % 3)*14 + (row % 3) - 15, (col) < 14 && (row / 9) < 8 && i2_b + (row / 3 % 3) + -1 >= 0 && -1*i2_b + -1*(row / 3 % 3) + 14 >= 0 && (col) + (row % 3) + -1 >= 0 && -1*(col) + -1*(row % 3) + 14 >= 0);
+        ac_copy<2>(smem + 0 + it * 2560 + ac_swizzle<32>(c / 16, (col) * 2), in0 + (i0_b*6272 + i2_b*14 + (col) + (r0_b + (row / 9))*196 + (row / 3 % 3)*14 + (row % 3) - 15), (col) < 14 && (row / 9) < 8 && i2_b + (row / 3 % 3) + -1 >= 0 && -1*i2_b + -1*(row / 3 % 3) + 14 >= 0 && (col) + (row % 3) + -1 >= 0 && -1*(col) + -1*(row % 3) + 14 >= 0);
       }
       for (int q = 0; q < 40; ++q) {
         const int c = threadIdx.x + q * 64;
         const int row = (c / 80), col = c % 80;
-        ac_copy<2>(smem + 20480 + it * 5120 + ac_swizzle<160>(c / 80, (col) * 2), in1 + (row)*288 + (r0_b + (col / 9))*9 + (col / 3 % 3)*3 + (col % 3), (col / 9) < 8);
+        ac_copy<2>(smem + 20480 + it * 5120 + ac_swizzle<160>(c / 80, (col) * 2), in1 + ((row)*288 + (r0_b + (col / 9))*9 + (col / 3 % 3)*3 + (col % 3)), (col / 9) < 8);
       }
     }
     ac_commit();
@@ -105,12 +105,12 @@ extern "C" __global__ void __launch_bounds__(64) k_conv_cast_add_rsqrt_6more(con
       for (int q = 0; q < 20; ++q) {
         const int c = threadIdx.x + q * 64;
         const int row = (c / 16), col = c % 16;
-        ac_copy<2>(smem + 0 + ahead % 8 * 2560 + ac_swizzle<32>(c / 16, (col) * 2), in0 + i0_b*6272 + i2_b*14 + (col) + (r0_b3 + (row / 9))*196 + (row / 3 % 3)*14 + (row % 3) - 15, (col) < 14 && (row / 9) < 8 && i2_b + (row / 3 % 3) + -1 >= 0 && -1*i2_b + -1*(row / 3 % 3) + 14 >= 0 && (col) + (row % 3) + -1 >= 0 && -1*(col) + -1*(row % 3) + 14 >= 0);
+        ac_copy<2>(smem + 0 + ahead % 8 * 2560 + ac_swizzle<32>(c / 16, (col) * 2), in0 + (i0_b*6272 + i2_b*14 + (col) + (r0_b3 + (row / 9))*196 + (row / 3 % 3)*14 + (row % 3) - 15), (col) < 14 && (row / 9) < 8 && i2_b + (row / 3 % 3) + -1 >= 0 && -1*i2_b + -1*(row / 3 % 3) + 14 >= 0 && (col) + (row % 3) + -1 >= 0 && -1*(col) + -1*(row % 3) + 14 >= 0);
       }
       for (int q = 0; q < 40; ++q) {
         const int c = threadIdx.x + q * 64;
         const int row = (c / 80), col = c % 80;
-        ac_copy<2>(smem + 20480 + ahead % 8 * 5120 + ac_swizzle<160>(c / 80, (col) * 2), in1 + (row)*288 + (r0_b3 + (col / 9))*9 + (col / 3 % 3)*3 + (col % 3), (col / 9) < 8);
+        ac_copy<2>(smem + 20480 + ahead % 8 * 5120 + ac_swizzle<160>(c / 80, (col) * 2), in1 + ((row)*288 + (r0_b3 + (col / 9))*9 + (col / 3 % 3)*3 + (col % 3)), (col / 9) < 8);
       }
     }
     ac_commit();

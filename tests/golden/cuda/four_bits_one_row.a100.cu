@@ -68,7 +68,7 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul_bitand_shr_concat_3mor
       for (int q = 0; q < 16; ++q) {
         const int c = threadIdx.x + q * 64;
         const int row = (c / 64), col = c % 64 * 2;
-        ac_copy<4>(smem + 0 + it * 4096 + ac_swizzle<256>(c / 64, (col) * 2), in0 + (r0_b + (col / 64))*64 + (col / 2 % 32)*2 + (col % 2), true);
+        ac_copy<4>(smem + 0 + it * 4096 + ac_swizzle<256>(c / 64, (col) * 2), in0 + ((r0_b + (col / 64))*64 + (col / 2 % 32)*2 + (col % 2)), true);
       }
     }
     ac_commit();
@@ -84,7 +84,7 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul_bitand_shr_concat_3mor
       for (int q = 0; q < 16; ++q) {
         const int c = threadIdx.x + q * 64;
         const int row = (c / 64), col = c % 64 * 2;
-        ac_copy<4>(smem + 0 + ahead % 4 * 4096 + ac_swizzle<256>(c / 64, (col) * 2), in0 + (r0_b3 + (col / 64))*64 + (col / 2 % 32)*2 + (col % 2), true);
+        ac_copy<4>(smem + 0 + ahead % 4 * 4096 + ac_swizzle<256>(c / 64, (col) * 2), in0 + ((r0_b3 + (col / 64))*64 + (col / 2 % 32)*2 + (col % 2)), true);
       }
     }
     ac_commit();

@@ -51,12 +51,12 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul_add_gelu(const f16 *__
       for (int q = 0; q < 32; ++q) {
         const int c = threadIdx.x + q * 64;
         const int row = (c / 128), col = c % 128;
-        ac_copy<2>(smem + 0 + it * 4096 + ac_swizzle<256>(c / 128, (col) * 2), in0 + (i0_b + (row))*333 + (r0_b + (col)), i0_b + (row) < 200 && r0_b + (col) < 333);
+        ac_copy<2>(smem + 0 + it * 4096 + ac_swizzle<256>(c / 128, (col) * 2), in0 + ((i0_b + (row))*333 + (r0_b + (col))), i0_b + (row) < 200 && r0_b + (col) < 333);
       }
       for (int q = 0; q < 64; ++q) {
         const int c = threadIdx.x + q * 64;
         const int row = (c / 32), col = c % 32;
-        ac_copy<2>(smem + 32768 + it * 8192 + ac_swizzle<64>(c / 32, (col) * 2), in1 + (i1_b + (col)) + (r0_b + (row))*177, i1_b + (col) < 177 && r0_b + (row) < 333);
+        ac_copy<2>(smem + 32768 + it * 8192 + ac_swizzle<64>(c / 32, (col) * 2), in1 + ((i1_b + (col)) + (r0_b + (row))*177), i1_b + (col) < 177 && r0_b + (row) < 333);
       }
     }
     ac_commit();
@@ -71,12 +71,12 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul_add_gelu(const f16 *__
       for (int q = 0; q < 32; ++q) {
         const int c = threadIdx.x + q * 64;
         const int row = (c / 128), col = c % 128;
-        ac_copy<2>(smem + 0 + ahead % 8 * 4096 + ac_swizzle<256>(c / 128, (col) * 2), in0 + (i0_b + (row))*333 + (r0_b3 + (col)), i0_b + (row) < 200 && r0_b3 + (col) < 333);
+        ac_copy<2>(smem + 0 + ahead % 8 * 4096 + ac_swizzle<256>(c / 128, (col) * 2), in0 + ((i0_b + (row))*333 + (r0_b3 + (col))), i0_b + (row) < 200 && r0_b3 + (col) < 333);
       }
       for (int q = 0; q < 64; ++q) {
         const int c = threadIdx.x + q * 64;
         const int row = (c / 32), col = c % 32;
-        ac_copy<2>(smem + 32768 + ahead % 8 * 8192 + ac_swizzle<64>(c / 32, (col) * 2), in1 + (i1_b + (col)) + (r0_b3 + (row))*177, i1_b + (col) < 177 && r0_b3 + (row) < 333);
+        ac_copy<2>(smem + 32768 + ahead % 8 * 8192 + ac_swizzle<64>(c / 32, (col) * 2), in1 + ((i1_b + (col)) + (r0_b3 + (row))*177), i1_b + (col) < 177 && r0_b3 + (row) < 333);
       }
     }
     ac_commit();

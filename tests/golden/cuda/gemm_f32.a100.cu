@@ -37,14 +37,14 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul(const float *__restric
     const int c = threadIdx.x + q * 64;
     if (c >= 800) break;
     const int row = (c / 25), col = ac_chunk<400>(c / 25, c % 25) * 4;
-    ac_copy<16>(smem + 0 + c * 16, in0 + (i0_b + (row))*100 + (col), (row) < 16 && i0_b + (row) < 100);
+    ac_copy<16>(smem + 0 + c * 16, in0 + ((i0_b + (row))*100 + (col)), (row) < 16 && i0_b + (row) < 100);
   }
   ac_commit();
   #pragma unroll 16
   for (int q = 0; q < 25; ++q) {
     const int c = threadIdx.x + q * 64;
     const int row = (c / 16), col = c % 16 * 2;
-    ac_copy<8>(smem + 13312 + (c / 16) * 128 + (col) * 4, in1 + (i1_b + (col)) + (row)*150, i1_b + (col) < 150);
+    ac_copy<8>(smem + 13312 + (c / 16) * 128 + (col) * 4, in1 + ((i1_b + (col)) + (row)*150), i1_b + (col) < 150);
   }
   ac_commit();
   #pragma unroll

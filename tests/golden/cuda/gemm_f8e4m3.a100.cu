@@ -41,13 +41,13 @@ extern "C" __global__ void __launch_bounds__(64) k_cast_matmul(const f8e4m3 *__r
   for (int q = 0; q < 28; ++q) {
     const int c = threadIdx.x + q * 64;
     const int row = (c / 112), col = c % 112;
-    ac_copy<1>(smem + 0 + ac_swizzle<112>(c / 112, (col) * 1), in0 + (i0_b + (row))*99 + (col), i0_b + (row) < 100 && (col) < 99);
+    ac_copy<1>(smem + 0 + ac_swizzle<112>(c / 112, (col) * 1), in0 + ((i0_b + (row))*99 + (col)), i0_b + (row) < 100 && (col) < 99);
   }
   ac_commit();
   for (int q = 0; q < 56; ++q) {
     const int c = threadIdx.x + q * 64;
     const int row = (c / 112), col = c % 112;
-    ac_copy<1>(smem + 2048 + ac_swizzle<112>(c / 112, (col) * 1), in1 + (i1_b + (row))*99 + (col), i1_b + (row) < 75 && (col) < 99);
+    ac_copy<1>(smem + 2048 + ac_swizzle<112>(c / 112, (col) * 1), in1 + ((i1_b + (row))*99 + (col)), i1_b + (row) < 75 && (col) < 99);
   }
   ac_commit();
   #pragma unroll

@@ -49,14 +49,14 @@ extern "C" __global__ void __launch_bounds__(64) k_cast_matmul_mul_relu(const si
     const int c = threadIdx.x + q * 64;
     if (c >= 96) break;
     const int row = (c / 6), col = ac_chunk<96>(c / 6, c % 6) * 16;
-    ac_copy<16>(smem + 0 + c * 16, in0 + (i0_b + (row))*96 + (col), i0_b + (row) < 100);
+    ac_copy<16>(smem + 0 + c * 16, in0 + ((i0_b + (row))*96 + (col)), i0_b + (row) < 100);
   }
   ac_commit();
   #pragma unroll
   for (int q = 0; q < 3; ++q) {
     const int c = threadIdx.x + q * 64;
     const int row = (c / 6), col = ac_chunk<96>(c / 6, c % 6) * 16;
-    ac_copy<16>(smem + 2048 + c * 16, in1 + (i1_b + (row))*96 + (col), i1_b + (row) < 72);
+    ac_copy<16>(smem + 2048 + c * 16, in1 + ((i1_b + (row))*96 + (col)), i1_b + (row) < 72);
   }
   ac_commit();
   #pragma unroll

@@ -67,7 +67,7 @@ extern "C" __global__ void __launch_bounds__(64) k_mul_silu_matmul(const f16 *__
   for (int q = 0; q < 56; ++q) {
     const int c = threadIdx.x + q * 64;
     const int row = (c / 32), col = c % 32;
-    ac_copy<2>(smem + 4096 + ac_swizzle<64>(c / 32, (col) * 2), in2 + (i1_b + (col)) + (row)*75, i1_b + (col) < 75 && (row) < 99);
+    ac_copy<2>(smem + 4096 + ac_swizzle<64>(c / 32, (col) * 2), in2 + ((i1_b + (col)) + (row)*75), i1_b + (col) < 75 && (row) < 99);
   }
   ac_commit();
   #pragma unroll

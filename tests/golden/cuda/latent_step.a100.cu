@@ -253,7 +253,7 @@ extern "C" __global__ void __launch_bounds__(32) k_matmul_mul_softmax_weighted_s
   for (int q = 0; q < 12; ++q) {
     const int c = threadIdx.x + q * 32;
     const int row = (c / 24), col = ac_chunk<384>(c / 24, c % 24) * 8;
-    ac_copy<16>(smem + 0 + c * 16, in0 + i0_b*3072 + (row)*192 + (col), true);
+    ac_copy<16>(smem + 0 + c * 16, in0 + (i0_b*3072 + (row)*192 + (col)), true);
   }
   ac_commit();
   for (int it = 0; it < 1; ++it) {
@@ -263,13 +263,13 @@ extern "C" __global__ void __launch_bounds__(32) k_matmul_mul_softmax_weighted_s
       for (int q = 0; q < 24; ++q) {
         const int c = threadIdx.x + q * 32;
         const int row = (c / 24), col = ac_chunk<384>(c / 24, c % 24) * 8;
-        ac_copy<16>(smem + 6144 + it * 12288 + c * 16, in1 + i0_b*57600 + (col) + (r1_b + (row))*192 + r1_part_b*18432, -1*(r1_b + (row)) + -96*r1_part_b + 299 >= 0);
+        ac_copy<16>(smem + 6144 + it * 12288 + c * 16, in1 + (i0_b*57600 + (col) + (r1_b + (row))*192 + r1_part_b*18432), -1*(r1_b + (row)) + -96*r1_part_b + 299 >= 0);
       }
       #pragma unroll
       for (int q = 0; q < 16; ++q) {
         const int c = threadIdx.x + q * 32;
         const int row = (c / 16), col = ac_chunk<256>(c / 16, c % 16) * 8;
-        ac_copy<16>(smem + 30720 + it * 8192 + c * 16, in1 + i0_b*57600 + (col) + (r1_b + (row))*192 + r1_part_b*18432, -1*(r1_b + (row)) + -96*r1_part_b + 299 >= 0);
+        ac_copy<16>(smem + 30720 + it * 8192 + c * 16, in1 + (i0_b*57600 + (col) + (r1_b + (row))*192 + r1_part_b*18432), -1*(r1_b + (row)) + -96*r1_part_b + 299 >= 0);
       }
     }
     ac_commit();
@@ -285,13 +285,13 @@ extern "C" __global__ void __launch_bounds__(32) k_matmul_mul_softmax_weighted_s
       for (int q = 0; q < 24; ++q) {
         const int c = threadIdx.x + q * 32;
         const int row = (c / 24), col = ac_chunk<384>(c / 24, c % 24) * 8;
-        ac_copy<16>(smem + 6144 + ahead % 2 * 12288 + c * 16, in1 + i0_b*57600 + (col) + (r1_b3 + (row))*192 + r1_part_b*18432, -1*(r1_b3 + (row)) + -96*r1_part_b + 299 >= 0);
+        ac_copy<16>(smem + 6144 + ahead % 2 * 12288 + c * 16, in1 + (i0_b*57600 + (col) + (r1_b3 + (row))*192 + r1_part_b*18432), -1*(r1_b3 + (row)) + -96*r1_part_b + 299 >= 0);
       }
       #pragma unroll
       for (int q = 0; q < 16; ++q) {
         const int c = threadIdx.x + q * 32;
         const int row = (c / 16), col = ac_chunk<256>(c / 16, c % 16) * 8;
-        ac_copy<16>(smem + 30720 + ahead % 2 * 8192 + c * 16, in1 + i0_b*57600 + (col) + (r1_b3 + (row))*192 + r1_part_b*18432, -1*(r1_b3 + (row)) + -96*r1_part_b + 299 >= 0);
+        ac_copy<16>(smem + 30720 + ahead % 2 * 8192 + c * 16, in1 + (i0_b*57600 + (col) + (r1_b3 + (row))*192 + r1_part_b*18432), -1*(r1_b3 + (row)) + -96*r1_part_b + 299 >= 0);
       }
     }
     ac_commit();

@@ -102,7 +102,7 @@ extern "C" __global__ void __launch_bounds__(128) k_matmul_softmax_weighted_sum_
   for (int q = 0; q < 5; ++q) {
     const int c = threadIdx.x + q * 128;
     const int row = (c / 10), col = ac_chunk<160>(c / 10, c % 10) * 8;
-    ac_copy<16>(smem + 0 + c * 16, in0 + (i0_b + (row))*80 + (col), i0_b + (row) < 130);
+    ac_copy<16>(smem + 0 + c * 16, in0 + ((i0_b + (row))*80 + (col)), i0_b + (row) < 130);
   }
   ac_commit();
   for (int it = 0; it < 1; ++it) {
@@ -113,14 +113,14 @@ extern "C" __global__ void __launch_bounds__(128) k_matmul_softmax_weighted_sum_
         const int c = threadIdx.x + q * 128;
         if (c >= 320) break;
         const int row = (c / 10), col = ac_chunk<160>(c / 10, c % 10) * 8;
-        ac_copy<16>(smem + 10240 + it * 5120 + c * 16, in1 + (col) + (r1_b + (row))*80, r1_b + (row) < 130);
+        ac_copy<16>(smem + 10240 + it * 5120 + c * 16, in1 + ((col) + (r1_b + (row))*80), r1_b + (row) < 130);
       }
       #pragma unroll
       for (int q = 0; q < 3; ++q) {
         const int c = threadIdx.x + q * 128;
         if (c >= 320) break;
         const int row = (c / 10), col = ac_chunk<160>(c / 10, c % 10) * 8;
-        ac_copy<16>(smem + 20480 + it * 5120 + c * 16, in2 + (col) + (r1_b + (row))*80, r1_b + (row) < 130);
+        ac_copy<16>(smem + 20480 + it * 5120 + c * 16, in2 + ((col) + (r1_b + (row))*80), r1_b + (row) < 130);
       }
     }
     ac_commit();
@@ -137,14 +137,14 @@ extern "C" __global__ void __launch_bounds__(128) k_matmul_softmax_weighted_sum_
         const int c = threadIdx.x + q * 128;
         if (c >= 320) break;
         const int row = (c / 10), col = ac_chunk<160>(c / 10, c % 10) * 8;
-        ac_copy<16>(smem + 10240 + ahead % 2 * 5120 + c * 16, in1 + (col) + (r1_b3 + (row))*80, r1_b3 + (row) < 130);
+        ac_copy<16>(smem + 10240 + ahead % 2 * 5120 + c * 16, in1 + ((col) + (r1_b3 + (row))*80), r1_b3 + (row) < 130);
       }
       #pragma unroll
       for (int q = 0; q < 3; ++q) {
         const int c = threadIdx.x + q * 128;
         if (c >= 320) break;
         const int row = (c / 10), col = ac_chunk<160>(c / 10, c % 10) * 8;
-        ac_copy<16>(smem + 20480 + ahead % 2 * 5120 + c * 16, in2 + (col) + (r1_b3 + (row))*80, r1_b3 + (row) < 130);
+        ac_copy<16>(smem + 20480 + ahead % 2 * 5120 + c * 16, in2 + ((col) + (r1_b3 + (row))*80), r1_b3 + (row) < 130);
       }
     }
     ac_commit();

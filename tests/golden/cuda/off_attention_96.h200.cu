@@ -66,7 +66,7 @@ extern "C" __global__ void __launch_bounds__(128) k_matmul_mul_softmax_weighted_
   for (int q = 0; q < 6; ++q) {
     const int c = threadIdx.x + q * 128;
     const int row = (c / 12), col = ac_chunk<192>(c / 12, c % 12) * 8;
-    ac_copy<16>(smem + 0 + c * 16, in0 + (i0_b + (row))*96 + (col), i0_b + (row) < 100);
+    ac_copy<16>(smem + 0 + c * 16, in0 + ((i0_b + (row))*96 + (col)), i0_b + (row) < 100);
   }
   ac_commit();
   #pragma unroll
@@ -74,7 +74,7 @@ extern "C" __global__ void __launch_bounds__(128) k_matmul_mul_softmax_weighted_
     const int c = threadIdx.x + q * 128;
     if (c >= 1344) break;
     const int row = (c / 12), col = ac_chunk<192>(c / 12, c % 12) * 8;
-    ac_copy<16>(smem + 12288 + c * 16, in1 + (col) + (row)*96, (row) < 100);
+    ac_copy<16>(smem + 12288 + c * 16, in1 + ((col) + (row)*96), (row) < 100);
   }
   ac_commit();
   #pragma unroll
@@ -155,7 +155,7 @@ extern "C" __global__ void __launch_bounds__(128) k_matmul_mul_softmax_weighted_
     const int c = threadIdx.x + q * 128;
     if (c >= 1344) break;
     const int row = (c / 12), col = ac_chunk<192>(c / 12, c % 12) * 8;
-    ac_copy<16>(smem + 33792 + c * 16, in2 + (col) + (row)*96, (row) < 100);
+    ac_copy<16>(smem + 33792 + c * 16, in2 + ((col) + (row)*96), (row) < 100);
   }
   ac_commit();
   #pragma unroll

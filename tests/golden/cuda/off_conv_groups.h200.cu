@@ -56,12 +56,12 @@ extern "C" __global__ void __launch_bounds__(64) k_conv(const f16 *in0, const f1
       for (int q = 0; q < 16; ++q) {
         const int c = threadIdx.x + q * 64;
         const int row = (c / 16), col = c % 16 * 2;
-        ac_copy<4>(smem + 0 + it * 4096 + ac_swizzle<64>(c / 16, (col) * 2), in0 + i0_b*11592 + i1_b*6 + (i3_b + (row / 32))*552 + (row % 32)*24 + r0_b*1104 + (col / 6)*48 + (col % 6) - 1152, i3_b + (row / 32) < 21 && (row % 32) < 23 && (col / 6) < 3 && (i3_b + (row / 32)) + 2*r0_b + -2 >= 0 && -1*(i3_b + (row / 32)) + -2*r0_b + 22 >= 0 && (row % 32) + 2*(col / 6) + -2 >= 0 && -1*(row % 32) + -2*(col / 6) + 24 >= 0);
+        ac_copy<4>(smem + 0 + it * 4096 + ac_swizzle<64>(c / 16, (col) * 2), in0 + (i0_b*11592 + i1_b*6 + (i3_b + (row / 32))*552 + (row % 32)*24 + r0_b*1104 + (col / 6)*48 + (col % 6) - 1152), i3_b + (row / 32) < 21 && (row % 32) < 23 && (col / 6) < 3 && (i3_b + (row / 32)) + 2*r0_b + -2 >= 0 && -1*(i3_b + (row / 32)) + -2*r0_b + 22 >= 0 && (row % 32) + 2*(col / 6) + -2 >= 0 && -1*(row % 32) + -2*(col / 6) + 24 >= 0);
       }
       for (int q = 0; q < 8; ++q) {
         const int c = threadIdx.x + q * 64;
         const int row = (c / 32), col = c % 32;
-        ac_copy<2>(smem + 32768 + it * 1024 + ac_swizzle<64>(c / 32, (col) * 2), in1 + i1_b*648 + (row)*54 + r0_b*3 + (col / 6) + (col % 6)*9, (row) < 12 && (col / 6) < 3);
+        ac_copy<2>(smem + 32768 + it * 1024 + ac_swizzle<64>(c / 32, (col) * 2), in1 + (i1_b*648 + (row)*54 + r0_b*3 + (col / 6) + (col % 6)*9), (row) < 12 && (col / 6) < 3);
       }
     }
     ac_commit();
@@ -77,12 +77,12 @@ extern "C" __global__ void __launch_bounds__(64) k_conv(const f16 *in0, const f1
       for (int q = 0; q < 16; ++q) {
         const int c = threadIdx.x + q * 64;
         const int row = (c / 16), col = c % 16 * 2;
-        ac_copy<4>(smem + 0 + ahead % 8 * 4096 + ac_swizzle<64>(c / 16, (col) * 2), in0 + i0_b*11592 + i1_b*6 + (i3_b + (row / 32))*552 + (row % 32)*24 + r0_b3*1104 + (col / 6)*48 + (col % 6) - 1152, i3_b + (row / 32) < 21 && (row % 32) < 23 && (col / 6) < 3 && (i3_b + (row / 32)) + 2*r0_b3 + -2 >= 0 && -1*(i3_b + (row / 32)) + -2*r0_b3 + 22 >= 0 && (row % 32) + 2*(col / 6) + -2 >= 0 && -1*(row % 32) + -2*(col / 6) + 24 >= 0);
+        ac_copy<4>(smem + 0 + ahead % 8 * 4096 + ac_swizzle<64>(c / 16, (col) * 2), in0 + (i0_b*11592 + i1_b*6 + (i3_b + (row / 32))*552 + (row % 32)*24 + r0_b3*1104 + (col / 6)*48 + (col % 6) - 1152), i3_b + (row / 32) < 21 && (row % 32) < 23 && (col / 6) < 3 && (i3_b + (row / 32)) + 2*r0_b3 + -2 >= 0 && -1*(i3_b + (row / 32)) + -2*r0_b3 + 22 >= 0 && (row % 32) + 2*(col / 6) + -2 >= 0 && -1*(row % 32) + -2*(col / 6) + 24 >= 0);
       }
       for (int q = 0; q < 8; ++q) {
         const int c = threadIdx.x + q * 64;
         const int row = (c / 32), col = c % 32;
-        ac_copy<2>(smem + 32768 + ahead % 8 * 1024 + ac_swizzle<64>(c / 32, (col) * 2), in1 + i1_b*648 + (row)*54 + r0_b3*3 + (col / 6) + (col % 6)*9, (row) < 12 && (col / 6) < 3);
+        ac_copy<2>(smem + 32768 + ahead % 8 * 1024 + ac_swizzle<64>(c / 32, (col) * 2), in1 + (i1_b*648 + (row)*54 + r0_b3*3 + (col / 6) + (col % 6)*9), (row) < 12 && (col / 6) < 3);
       }
     }
     ac_commit();
@@ -151,7 +151,7 @@ extern "C" __global__ void __launch_bounds__(256) k_transpose(const f16 *in0, f1
   for (int q = 0; q < 12; ++q) {
     const int c = threadIdx.x + q * 256;
     const int row = (c / 128) % 3 * 8 + (c / 128) / 3, col = c % 128;
-    ac_copy<2>(smem + 0 + ac_swizzle<256>(c / 128, (col) * 2), in0 + i0_b*11592 + (i1_b + (col)) + (row)*483, i1_b + (col) < 483);
+    ac_copy<2>(smem + 0 + ac_swizzle<256>(c / 128, (col) * 2), in0 + (i0_b*11592 + (i1_b + (col)) + (row)*483), i1_b + (col) < 483);
   }
   ac_commit();
   ac_wait<0>();

@@ -53,12 +53,12 @@ extern "C" __global__ void __launch_bounds__(64) k_conv(const f16 *__restrict__ 
       for (int q = 0; q < 20; ++q) {
         const int c = threadIdx.x + q * 64;
         const int row = (c / 80), col = c % 80;
-        ac_copy<2>(smem + 0 + it * 2560 + ac_swizzle<160>(c / 80, (col) * 2), in0 + i0_b*21576 + i2_b*62 + (row)*2 + r0_b*31 + (col % 3) + (col / 3)*899 - 32, (col / 3) < 24 && 2*i2_b + r0_b + -1 >= 0 && -2*i2_b + -1*r0_b + 29 >= 0 && 2*(row) + (col % 3) + -1 >= 0 && -2*(row) + -1*(col % 3) + 31 >= 0);
+        ac_copy<2>(smem + 0 + it * 2560 + ac_swizzle<160>(c / 80, (col) * 2), in0 + (i0_b*21576 + i2_b*62 + (row)*2 + r0_b*31 + (col % 3) + (col / 3)*899 - 32), (col / 3) < 24 && 2*i2_b + r0_b + -1 >= 0 && -2*i2_b + -1*r0_b + 29 >= 0 && 2*(row) + (col % 3) + -1 >= 0 && -2*(row) + -1*(col % 3) + 31 >= 0);
       }
       for (int q = 0; q < 40; ++q) {
         const int c = threadIdx.x + q * 64;
         const int row = (c / 80), col = c % 80;
-        ac_copy<2>(smem + 20480 + it * 5120 + ac_swizzle<160>(c / 80, (col) * 2), in1 + (i1_b + (row))*216 + r0_b*3 + (col % 3) + (col / 3)*9, i1_b + (row) < 40 && (col / 3) < 24);
+        ac_copy<2>(smem + 20480 + it * 5120 + ac_swizzle<160>(c / 80, (col) * 2), in1 + ((i1_b + (row))*216 + r0_b*3 + (col % 3) + (col / 3)*9), i1_b + (row) < 40 && (col / 3) < 24);
       }
     }
     ac_commit();
@@ -73,12 +73,12 @@ extern "C" __global__ void __launch_bounds__(64) k_conv(const f16 *__restrict__ 
       for (int q = 0; q < 20; ++q) {
         const int c = threadIdx.x + q * 64;
         const int row = (c / 80), col = c % 80;
-        ac_copy<2>(smem + 0 + ahead % 8 * 2560 + ac_swizzle<160>(c / 80, (col) * 2), in0 + i0_b*21576 + i2_b*62 + (row)*2 + r0_b3*31 + (col % 3) + (col / 3)*899 - 32, (col / 3) < 24 && 2*i2_b + r0_b3 + -1 >= 0 && -2*i2_b + -1*r0_b3 + 29 >= 0 && 2*(row) + (col % 3) + -1 >= 0 && -2*(row) + -1*(col % 3) + 31 >= 0);
+        ac_copy<2>(smem + 0 + ahead % 8 * 2560 + ac_swizzle<160>(c / 80, (col) * 2), in0 + (i0_b*21576 + i2_b*62 + (row)*2 + r0_b3*31 + (col % 3) + (col / 3)*899 - 32), (col / 3) < 24 && 2*i2_b + r0_b3 + -1 >= 0 && -2*i2_b + -1*r0_b3 + 29 >= 0 && 2*(row) + (col % 3) + -1 >= 0 && -2*(row) + -1*(col % 3) + 31 >= 0);
       }
       for (int q = 0; q < 40; ++q) {
         const int c = threadIdx.x + q * 64;
         const int row = (c / 80), col = c % 80;
-        ac_copy<2>(smem + 20480 + ahead % 8 * 5120 + ac_swizzle<160>(c / 80, (col) * 2), in1 + (i1_b + (row))*216 + r0_b3*3 + (col % 3) + (col / 3)*9, i1_b + (row) < 40 && (col / 3) < 24);
+        ac_copy<2>(smem + 20480 + ahead % 8 * 5120 + ac_swizzle<160>(c / 80, (col) * 2), in1 + ((i1_b + (row))*216 + r0_b3*3 + (col % 3) + (col / 3)*9), i1_b + (row) < 40 && (col / 3) < 24);
       }
     }
     ac_commit();

@@ -35,14 +35,14 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul(const float *__restric
   for (int q = 0; q < 40; ++q) {
     const int c = threadIdx.x + q * 64;
     const int row = (c / 80), col = c % 80;
-    ac_copy<4>(smem + 0 + ac_swizzle<320>(c / 80, (col) * 4), in0 + (i0_b + (row))*77 + (col), (row) < 16 && i0_b + (row) < 200 && (col) < 77);
+    ac_copy<4>(smem + 0 + ac_swizzle<320>(c / 80, (col) * 4), in0 + ((i0_b + (row))*77 + (col)), (row) < 16 && i0_b + (row) < 200 && (col) < 77);
   }
   ac_commit();
   #pragma unroll
   for (int q = 0; q < 10; ++q) {
     const int c = threadIdx.x + q * 64;
     const int row = (c / 8), col = c % 8 * 4;
-    ac_copy<16>(smem + 10240 + c * 16, in1 + (i1_b + (col)) + (row)*136, i1_b + (col) < 136 && (row) < 77);
+    ac_copy<16>(smem + 10240 + c * 16, in1 + ((i1_b + (col)) + (row)*136), i1_b + (col) < 136 && (row) < 77);
   }
   ac_commit();
   #pragma unroll

@@ -46,13 +46,13 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul(const bf16 *__restrict
       for (int q = 0; q < 16; ++q) {
         const int c = threadIdx.x + q * 64;
         const int row = (c / 64), col = c % 64;
-        ac_copy<2>(smem + 0 + it * 2048 + ac_swizzle<128>(c / 64, (col) * 2), in0 + (i0_b + (row))*141 + (r0_b + (col)), i0_b + (row) < 100 && r0_b + (col) < 141);
+        ac_copy<2>(smem + 0 + it * 2048 + ac_swizzle<128>(c / 64, (col) * 2), in0 + ((i0_b + (row))*141 + (r0_b + (col))), i0_b + (row) < 100 && r0_b + (col) < 141);
       }
       #pragma unroll
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 64;
         const int row = (c / 4), col = ac_chunk<64>(c / 4, c % 4) * 8;
-        ac_copy<16>(smem + 16384 + it * 4096 + c * 16, in1 + (i1_b + (col)) + (r0_b + (row))*136, i1_b + (col) < 136 && r0_b + (row) < 141);
+        ac_copy<16>(smem + 16384 + it * 4096 + c * 16, in1 + ((i1_b + (col)) + (r0_b + (row))*136), i1_b + (col) < 136 && r0_b + (row) < 141);
       }
     }
     ac_commit();
@@ -67,13 +67,13 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul(const bf16 *__restrict
       for (int q = 0; q < 16; ++q) {
         const int c = threadIdx.x + q * 64;
         const int row = (c / 64), col = c % 64;
-        ac_copy<2>(smem + 0 + ahead % 8 * 2048 + ac_swizzle<128>(c / 64, (col) * 2), in0 + (i0_b + (row))*141 + (r0_b3 + (col)), i0_b + (row) < 100 && r0_b3 + (col) < 141);
+        ac_copy<2>(smem + 0 + ahead % 8 * 2048 + ac_swizzle<128>(c / 64, (col) * 2), in0 + ((i0_b + (row))*141 + (r0_b3 + (col))), i0_b + (row) < 100 && r0_b3 + (col) < 141);
       }
       #pragma unroll
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 64;
         const int row = (c / 4), col = ac_chunk<64>(c / 4, c % 4) * 8;
-        ac_copy<16>(smem + 16384 + ahead % 8 * 4096 + c * 16, in1 + (i1_b + (col)) + (r0_b3 + (row))*136, i1_b + (col) < 136 && r0_b3 + (row) < 141);
+        ac_copy<16>(smem + 16384 + ahead % 8 * 4096 + c * 16, in1 + ((i1_b + (col)) + (r0_b3 + (row))*136), i1_b + (col) < 136 && r0_b3 + (row) < 141);
       }
     }
     ac_commit();

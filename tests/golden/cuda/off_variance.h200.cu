@@ -54,7 +54,7 @@ extern "C" __global__ void __launch_bounds__(256) k_reduce_sum_mul_sub(const flo
     const int c = threadIdx.x + q * 256;
     if (c >= 2000) break;
     const int row = (c / 8), col = c % 8;
-    ac_copy<4>(smem + 0 + ac_swizzle<32>(c / 8, (col) * 4), in0 + i0_b*19250 + (i1_b + (col)) + (row)*77, i1_b + (col) < 77);
+    ac_copy<4>(smem + 0 + ac_swizzle<32>(c / 8, (col) * 4), in0 + (i0_b*19250 + (i1_b + (col)) + (row)*77), i1_b + (col) < 77);
   }
   ac_commit();
   ac_wait<0>();

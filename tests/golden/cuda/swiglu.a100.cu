@@ -61,19 +61,19 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul_silu_mul(const f16 *__
       for (int q = 0; q < 2; ++q) {
         const int c = threadIdx.x + q * 64;
         const int row = (c / 8), col = ac_chunk<128>(c / 8, c % 8) * 8;
-        ac_copy<16>(smem + 0 + it * 2048 + c * 16, in0 + (i0_b + (row))*192 + (r0_b + (col)), true);
+        ac_copy<16>(smem + 0 + it * 2048 + c * 16, in0 + ((i0_b + (row))*192 + (r0_b + (col))), true);
       }
       #pragma unroll
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 64;
         const int row = (c / 4), col = ac_chunk<64>(c / 4, c % 4) * 8;
-        ac_copy<16>(smem + 16384 + it * 4096 + c * 16, in1 + (i1_b + (col)) + (r0_b + (row))*136, i1_b + (col) < 136);
+        ac_copy<16>(smem + 16384 + it * 4096 + c * 16, in1 + ((i1_b + (col)) + (r0_b + (row))*136), i1_b + (col) < 136);
       }
       #pragma unroll
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 64;
         const int row = (c / 4), col = ac_chunk<64>(c / 4, c % 4) * 8;
-        ac_copy<16>(smem + 49152 + it * 4096 + c * 16, in2 + (i1_b + (col)) + (r0_b + (row))*136, i1_b + (col) < 136);
+        ac_copy<16>(smem + 49152 + it * 4096 + c * 16, in2 + ((i1_b + (col)) + (r0_b + (row))*136), i1_b + (col) < 136);
       }
     }
     ac_commit();
@@ -89,19 +89,19 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul_silu_mul(const f16 *__
       for (int q = 0; q < 2; ++q) {
         const int c = threadIdx.x + q * 64;
         const int row = (c / 8), col = ac_chunk<128>(c / 8, c % 8) * 8;
-        ac_copy<16>(smem + 0 + ahead % 8 * 2048 + c * 16, in0 + (i0_b + (row))*192 + (r0_b3 + (col)), true);
+        ac_copy<16>(smem + 0 + ahead % 8 * 2048 + c * 16, in0 + ((i0_b + (row))*192 + (r0_b3 + (col))), true);
       }
       #pragma unroll
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 64;
         const int row = (c / 4), col = ac_chunk<64>(c / 4, c % 4) * 8;
-        ac_copy<16>(smem + 16384 + ahead % 8 * 4096 + c * 16, in1 + (i1_b + (col)) + (r0_b3 + (row))*136, i1_b + (col) < 136);
+        ac_copy<16>(smem + 16384 + ahead % 8 * 4096 + c * 16, in1 + ((i1_b + (col)) + (r0_b3 + (row))*136), i1_b + (col) < 136);
       }
       #pragma unroll
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 64;
         const int row = (c / 4), col = ac_chunk<64>(c / 4, c % 4) * 8;
-        ac_copy<16>(smem + 49152 + ahead % 8 * 4096 + c * 16, in2 + (i1_b + (col)) + (r0_b3 + (row))*136, i1_b + (col) < 136);
+        ac_copy<16>(smem + 49152 + ahead % 8 * 4096 + c * 16, in2 + ((i1_b + (col)) + (r0_b3 + (row))*136), i1_b + (col) < 136);
       }
     }
     ac_commit();

@@ -41,7 +41,7 @@ extern "C" __global__ void __launch_bounds__(256) k_add(const f16 *__restrict__ 
   for (int q = 0; q < 2; ++q) {
     const int c = threadIdx.x + q * 256;
     const int row = (c / 8) % 32 * 2 + (c / 8) / 32, col = ac_chunk<128>(c / 8, c % 8) * 8;
-    ac_copy<16>(smem + 0 + c * 16, in1 + (i0_b + (col)) + (i1_b + (row))*264, i0_b + (col) < 264 && i1_b + (row) < 150);
+    ac_copy<16>(smem + 0 + c * 16, in1 + ((i0_b + (col)) + (i1_b + (row))*264), i0_b + (col) < 264 && i1_b + (row) < 150);
   }
   ac_commit();
   ac_wait<0>();
