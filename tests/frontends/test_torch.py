@@ -347,6 +347,26 @@ class FromTheFirst(nn.Module):
         return x * self.scale
 
 
+class Scribbles(nn.Module):
+    """Keeps what it computes in an attribute that each call makes anew before it reads it."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = torch.zeros(4)
+
+    def forward(self, x):
+        self.seen = x * 2
+        return self.seen + 1
+
+
+def test_what_each_call_makes_anew_is_no_state():
+    x, module = R(4), Scribbles().eval()
+    with pytest.warns(UserWarning, match=r"self\.seen was assigned during export"):
+        graph = load_torch(module, (x,))
+    (got,) = evaluate(graph, {graph.inputs[0].attrs["name"]: x.numpy()}).values()
+    np.testing.assert_array_equal(got, x * 2 + 1)
+
+
 def test_a_table_of_parameters_that_a_module_keeps_is_no_change_of_it_but_one_of_its_inputs_is():
     x, module = R(4), Remembers().eval()
     graph = load_torch(module, (x,))

@@ -42,6 +42,9 @@ def export(module: Any, examples: Sequence[Any], named: Mapping[str, Any] | None
         if "assigned during export" in str(w.message):
             if not _changed(module, apart, str(w.message)):
                 continue
+            if _forgets(module, apart):  # what it leaves behind, no later call reads: the program does not set it, as torch says
+                warnings.warn_explicit(w.message, w.category, w.filename, w.lineno)
+                continue
             raise UnsupportedOp(f"the module changes itself: {_first_line(w.message).partition('. ')[0]}", where=name, hint=PURE)
         warnings.warn_explicit(w.message, w.category, w.filename, w.lineno)
     return program
@@ -53,10 +56,9 @@ def _changed(module: Any, arguments: tuple[tuple[Any, ...], dict[str, Any]], sai
     makes and later ones read. Lists of a module's own parameters (nn.LSTM has one) are assigned whenever export puts others in their
     place."""
     import torch
-    from torch.utils._pytree import tree_map_only
 
     names = re.findall(r"self\.((?:\w|\.\w|\[\w+\]|\['[^']*'\])+)", said.partition("assigned during export")[0])
-    others = tree_map_only(torch.Tensor, lambda x: (x * 0.5 + 0.25 if x.is_floating_point() else x).flip([*range(x.dim())]), arguments)
+    others = _others(arguments)
 
     def after(*calls: Any) -> list[Any]:
         mine = deepcopy(module)
@@ -71,6 +73,39 @@ def _changed(module: Any, arguments: tuple[tuple[Any, ...], dict[str, Any]], sai
                                 for a, b in zip(found, after(*c), strict=True))  # fmt: skip
     except Exception:  # what cannot be called or copied is not known to stay as it is
         return True
+
+
+def _forgets(module: Any, arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> bool:
+    """Whether a call gives the same results, bit by bit, after a call with other elements and without one: what calls assign (the
+    correlations of RAFT) is made anew by each before it is read."""
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    def last(*calls: Any) -> list[Any]:
+        mine = deepcopy(module)
+        with torch.no_grad():
+            return tree_leaves([mine(*args, **kwargs) for args, kwargs in calls][-1])
+
+    def same(x: Any, y: Any) -> bool:
+        if not isinstance(x, torch.Tensor):
+            return x is y or bool(x == y)
+        return x.shape == y.shape and bool(((x == y) | ((x != x) & (y != y))).all())
+
+    others = _others(arguments)
+    try:
+        pairs = [(last(then), last(first, then)) for first, then in ((others, arguments), (arguments, others))]
+        return all(len(x) == len(y) and all(map(same, x, y)) for x, y in pairs)
+    except Exception:
+        return False
+
+
+def _others(arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments of the same shapes and types with other elements, of the same range."""
+    import torch
+    from torch.utils._pytree import tree_map_only
+
+    changed = lambda x: (x * 0.5 + 0.25 if x.is_floating_point() else x).flip([*range(x.dim())])
+    return tree_map_only(torch.Tensor, changed, arguments)  # type: ignore[no-any-return]
 
 
 def _attribute(module: Any, path: str) -> Any:
