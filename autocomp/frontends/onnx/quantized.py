@@ -18,7 +18,7 @@ from autocomp.ir.types import F32, I32, U8, DType
 QUANTISED = ("i8", "u8", "i16", "u16")
 
 
-def _saturated(c: Call, y: Node, to: DType) -> Node:
+def saturated(c: Call, y: Node, to: DType) -> Node:
     """A float tensor of integers as `to`, values outside its range moved to the nearest end."""
     if to.name not in QUANTISED:
         c.refuse(f"quantises to {to}; quantised types are {', '.join(QUANTISED)}", hint="export with 8 or 16 bits")
@@ -53,7 +53,7 @@ def quantize_linear(c: Call) -> Node:
     y = cast(c, y, F32) if y.type.dtype.bits < 32 else y
     if zero is not None:
         y = c.op("add", y, cast(c, _spread(c, zero, x), y.type.dtype))
-    return _saturated(c, y, to)
+    return saturated(c, y, to)
 
 
 @lower("DequantizeLinear")
@@ -75,7 +75,7 @@ def _one(c: Call, v: Node) -> Node:
 def _requantised(c: Call, total: Node, factor: Node, scale: Node, zero: Node) -> Node:
     """An i32 product, scaled by `factor` (its operands' scales) over `scale`, as the quantised type of `zero`."""
     y = c.op("round", c.op("mul", cast(c, total, F32), c.op("div", factor, cast(c, _one(c, scale), F32))))
-    return _saturated(c, c.op("add", y, cast(c, _one(c, zero), F32)), zero.type.dtype)
+    return saturated(c, c.op("add", y, cast(c, _one(c, zero), F32)), zero.type.dtype)
 
 
 @lower("QLinearMatMul")

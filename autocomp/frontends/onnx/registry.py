@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from autocomp.frontends.onnx.call import Call
 from autocomp.frontends.onnx.scope import Value
 
 Lowering = Callable[[Call], Value | tuple[Value, ...]]
+F = TypeVar("F", bound=Lowering)
 
 LOWERINGS: dict[tuple[str, str], Lowering] = {}
 
 
-def lower(*names: str, domain: str = "") -> Callable[[Lowering], Lowering]:
+def lower(*names: str, domain: str = "") -> Callable[[F], F]:
     """Decorator: this function lowers the operators of these names (all opsets; it asks `call.opset` where they differ)."""
 
-    def add(fn: Lowering) -> Lowering:
+    def add(fn: F) -> F:
         for name in names:
             if (domain, name) in LOWERINGS:
                 raise ValueError(f"ONNX operator {domain}:{name} has two lowerings")
