@@ -126,5 +126,9 @@ def _value(
             shape = _bound(n.type.shape, sizes)
             if holds_symbol(attrs) or holds_symbol(shape):
                 raise ModelError(f"the size of {n.type} is not known", where=n.op, hint="give inputs that have its symbols")
-            x = np.asarray(OPS[n.op].reference(args, attrs, TensorType(n.type.dtype, shape)))
+            try:
+                x = np.asarray(OPS[n.op].reference(args, attrs, TensorType(n.type.dtype, shape)))
+            except IndexError as e:  # kernels take the nearest element instead (docs/differences.md); the reference does not guess
+                raise ModelError(f"an index lies outside of what it indexes: {e}", where=n.op,
+                                 hint="give inputs whose indices lie inside") from None  # fmt: skip
     return x.astype(np.float64) if float64 and n.type.dtype.is_float else x

@@ -24,7 +24,8 @@ ODD = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 61, 67)  # no multiples of what 
 
 
 def _index_limit(graph: Graph, name: str, sizes: Mapping[str, int]) -> int:
-    """Exclusive bound for an integer input: the gathered axis where it is used as an index, else 8."""
+    """Exclusive bound for an integer input: the gathered axis where it is used as an index, half of it where indices are computed from it
+    (a position plus an offset), else 8."""
     size = lambda d: sizes.get(d.name, dim_hint(d)) if isinstance(d, Sym) else d
     limits = [8]
     for n in graph.nodes():
@@ -32,9 +33,20 @@ def _index_limit(graph: Graph, name: str, sizes: Mapping[str, int]) -> int:
             index = n.inputs[1]
             while index.op in ("reshape", "cast", "transpose", "broadcast", "slice"):
                 index = index.inputs[0]
-            if index.op == "input" and index.attrs["name"] == name:
-                limits += [size(n.inputs[0].type.shape[k]) for k in _indexed(n)]
+            computed = index.op != "input"
+            if any(x.op == "input" and x.attrs["name"] == name for x in _integers_of(index)):
+                limits += [max(1, size(n.inputs[0].type.shape[k]) // (1 + computed)) for k in _indexed(n)]
     return min(limits[1:] or limits)
+
+
+def _integers_of(x: Node) -> set[Node]:
+    """The integer tensors that x is computed from, x among them."""
+    found, left = {x}, [x]
+    while left:
+        new = {i for i in left.pop().inputs if i.type.dtype.is_int} - found
+        found |= new
+        left += new
+    return found
 
 
 def _indexed(n: Node) -> range:

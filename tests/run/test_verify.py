@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from autocomp.errors import VerificationError
+import autocomp
+from autocomp.errors import ModelError, VerificationError
 from autocomp.frontends.text import parse
 from autocomp.ir.reference import evaluate
 from autocomp.ir.tolerance import deviation
@@ -82,3 +83,13 @@ def test_an_overflow_that_the_graphs_own_types_have_too_is_none():
     program.run = lambda feed: {"out": np.array([300, np.inf], np.float16)}
     with pytest.raises(VerificationError):
         verify(program, feed)
+
+
+def test_indices_that_are_computed_stay_inside():
+    """A position plus an offset, as rotary embeddings look their tables up."""
+    text = "graph g\ninput x: f32[9, 3]\ninput p: i64[1]\n%0 = iota(shape=[4], axis=0)\n%1 = cast(%0, to='i64')\n%2 = add(%1, p)\n"
+    program = autocomp.optimize(text + "%3 = gather(x, %2, axis=0)\noutput y = %3\n")
+    for seed in range(8):
+        assert program.verify(seed=seed).ratio <= 1
+    with pytest.raises(ModelError, match="an index lies outside of what it indexes: index 9 is out of bounds"):
+        program.verify({"x": np.ones((9, 3), "f4"), "p": np.array([6])})
