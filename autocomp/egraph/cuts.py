@@ -128,17 +128,17 @@ class Enumerator:
         kept: list[Cut] = []
         count: dict[str, int] = {}
         for cut in found:
-            unfused = cut.ops <= 1 and not cut.steps
-            kind = self._kind(cut, f"{cut.record.kind} unfused" if unfused else cut.record.kind)
+            kind = self._kind(cut, cut.record.kind, apart=True)
             if count.get(kind, 0) < KEEP:
                 count[kind] = count.get(kind, 0) + 1
                 kept.append(cut)
         self.cuts[c] = kept
         self._settle((c,), kept[0].flow)
 
-    def _kind(self, cut: Cut | None, kind: str) -> str:
+    def _kind(self, cut: Cut | None, kind: str, apart: bool) -> str:
         """What a cut competes as: those that lack one node of what no body may have together are kinds of their own, since a reader that
-        has that node needs the others."""
+        has that node needs the others; `apart`: so is one operation on what is stored."""
+        kind = f"{kind} unfused" if apart and cut is not None and cut.ops <= 1 and not cut.steps else kind
         return f"{kind} short" if cut is not None and any(len(w - cut.nodes) == 1 for w in self._against(cut.nodes)) else kind
 
     def _against(self, nodes: frozenset[int]) -> list[frozenset[int]]:
@@ -158,12 +158,13 @@ class Enumerator:
         unfused: tuple[Part, ...] = ()
         share: dict[int, int] = {}
         kinds: dict[str, int] = {}
+        factor = node.form.kind == "contract"  # matrix units read casts of bytes as the bytes, if both factors are
         for j, child in enumerate(node.enode.children):
             choices = self._operand(node, j, child)[: 1 if alone else None]
             unfused = (*unfused, choices[0])
             for o in choices:
                 share.update((x, self._ticks(x, node.cls)) for x in o.operand.leaves - share.keys())
-            digit = [kinds.setdefault(self._kind(o.cut, o.operand.record.kind), 1 << KINDS * len(kinds)) for o in choices]
+            digit = [kinds.setdefault(self._kind(o.cut, o.operand.record.kind, factor), 1 << KINDS * len(kinds)) for o in choices]
             made = [(p, o, p.took + sum([share[x] for x in o.operand.leaves - p.leaves]), p.kinds + n)
                     for p in partial for o, n in zip(choices, digit) if p.joins(o)]  # fmt: skip
             if len(made) > 4 * KEEP:

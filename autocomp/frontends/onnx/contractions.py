@@ -110,7 +110,7 @@ def conv(c: Call) -> Node:
 @lower("ConvInteger")
 def conv_integer(c: Call) -> Node:
     x = centred(c, c.x(0), c.maybe(2), -1)
-    zero = c.maybe(3)
+    zero = zero_point(c, c.maybe(3))
     w = cast(c, c.x(1), I32)
     if zero is not None:
         zero = cast(c, zero, I32)

@@ -104,22 +104,14 @@ def qlinear_average_pool(c: Call) -> Node:
 def qgemm(c: Call) -> Node:
     """Operands: A, B with scales and zero points (of B one a column too), the i32 bias, scale and zero point of the result. Without the
     last two the result is f32."""
-    a, b = centred(c, c.x(0), c.maybe(2), -1), c.x(3)
-    columns = 0 if c.flag("transB", 0) else 1  # the axis of B's columns
-    b = centred(c, b, _along(c, c.maybe(5), columns), -1)
-    a = c.op("transpose", a, perm=(1, 0)) if c.flag("transA", 0) else a
-    b = c.op("transpose", b, perm=(1, 0)) if columns == 0 else b
+    turned = lambda x, flag: c.op("transpose", x, perm=(1, 0)) if c.flag(flag, 0) else x
+    a, b = centred(c, turned(c.x(0), "transA"), c.maybe(2), -1), centred(c, turned(c.x(3), "transB"), c.maybe(5), -1)
     total = c.op("matmul", a, b)
     total = c.op("add", total, c.x(6)) if c.has(6) else total
     alpha = c.float_attr("alpha", 1.0)
     factor = c.op("mul", _one(c, 1), _one(c, 4))
     y = c.op("mul", cast(c, total, F32), factor if alpha == 1.0 else c.op("mul", factor, alpha))
     return _quantised(c, y, 7, c.x(0).type.dtype) if c.has(7) else y
-
-
-def _along(c: Call, zero: Node | None, axis: int) -> Node | None:
-    """A zero point for each of the columns of a matrix, which are its `axis`."""
-    return reshape(c, zero, (*zero.type.shape, 1)) if zero is not None and zero.type.elements != 1 and axis == 0 else zero
 
 
 @lower("MatMulIntegerToFloat", domain=DOMAIN)

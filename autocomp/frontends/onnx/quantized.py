@@ -91,7 +91,8 @@ def qlinear_matmul(c: Call) -> Node:
 def qlinear_conv(c: Call) -> Node:
     x, w = c.x(0), c.x(3)
     per_output = lambda v, rank: _one(c, v) if v.type.elements == 1 else reshape(c, v, (*v.type.shape, *[1] * (rank - 1)))
-    kernel = centred(c, w, per_output(c.x(5), w.type.rank), -1)
+    zero = zero_point(c, c.x(5))
+    kernel = centred(c, w, None if zero is None else per_output(zero, w.type.rank), -1)
     total = convolve(c, centred(c, x, c.x(2), -1), kernel)
     if c.has(8):
         total = c.op("add", total, per_output(c.x(8), total.type.rank - 1))
