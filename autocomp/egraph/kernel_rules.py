@@ -163,8 +163,12 @@ def compile_rule(rule: Rule, n: int, subjects: Sequence[Subject], words: Words) 
     return _Compiler(rule, n, subjects, words).result()
 
 
-def _listed(rule: Rule, name: str, value: object) -> tuple[Any, ...]:
+def _listed(rule: Rule, name: str, of: Expr, env: Env) -> tuple[Any, ...]:
     """What a formula gives to choose from. Raises RuleError where that is no list."""
+    try:
+        value = evaluate(of, env)
+    except Unanswerable as x:
+        raise rule.choice_error(name, 0, f"?{name}: {x}", f"write `choose: {{{name}: [..]}}`") from None
     if not isinstance(value, (tuple, list)):
         what = f"?{name} has {str(value)[:40]} to choose from, which is no list"
         raise rule.choice_error(name, 0, what, f"write `choose: {{{name}: [..]}}`")
@@ -205,7 +209,7 @@ class _Compiler:
             if isinstance(e, Ref):
                 self.free[e.name] = None if key in WORDS else Number(self.row[at], 0, WIDEST)
             else:
-                self.row[at] = self._word(key, e, Env({})) if key in WORDS else str(evaluate(e, Env({})))
+                self.row[at] = self._word(key, e, Env({})) if key in WORDS else self._number(key, e)
         self.facts.append(f"(= (Body kernel) (Tile kernel {' '.join(self.row)}))")
 
     def _choose(self) -> None:
@@ -213,7 +217,7 @@ class _Compiler:
         keys = {e.name: k for k, e in self.rhs.attrs if isinstance(e, Ref)}
         most = {name: ROLE[k] for name, k in keys.items() if k in ROLE}
         for name, of in self.rule.choose:
-            values = {n: of if isinstance(of, tuple) else _listed(self.rule, name, evaluate(of, env)) for n, env in self.envs.items()}
+            values = {n: of if isinstance(of, tuple) else _listed(self.rule, name, of, env) for n, env in self.envs.items()}
             for some in values.values():
                 check_choice(self.rule, name, some, keys)
             numbers = all(isinstance(v, int) for vs in values.values() for v in vs)
@@ -288,6 +292,12 @@ class _Compiler:
             return str(self.words.code(str(evaluate(e, env))))
         except Unanswerable as x:
             raise RuleError(f"{key}: {e} is no word here ({x})", where=self.rule.where_text) from None
+
+    def _number(self, key: str, e: Expr) -> str:
+        try:
+            return str(evaluate(e, Env({})))
+        except Unanswerable as x:
+            raise RuleError(f"{key}: {e} is no number here ({x})", where=self.rule.where_text) from None
 
     def _value(self, key: str, e: Expr) -> str:
         """The column `key` of the right side."""

@@ -162,6 +162,12 @@ def test_a_right_side_that_is_no_number_is_an_error_at_the_rule(tmp_path):
     assert "mine.yaml:2" in str(e.value) and "mine/tiles" in str(e.value)
 
 
+def test_a_formula_of_candidates_without_an_answer_is_an_error_at_the_rule(tmp_path):
+    text = TILES.replace("s: [2, 3]", "s: 'f32[5]'")
+    with pytest.raises(RuleError, match=r"mine.yaml:\d+:\d+ rule 'mine/tiles': \?s: f32\[5\] has no answer"):
+        candidates(matmul(), rules_of(tmp_path, text), load_chip("h200"), Options())
+
+
 @pytest.mark.parametrize("spec", ["cuda:h200", "cpu"])
 def test_schedules_of_shipped_rules_are_the_same_in_every_order_of_facts(spec):
     target, k = load_target(spec), matmul()
