@@ -68,6 +68,8 @@ def vectorizes(nest: Nest, s: Stmt, axis: str) -> bool:
         return False
     if s.op == "reduce":
         kind = {F32: "vf", I32: "vi"}.get(nest.dtype_of(s.dst), "")  # type: ignore[call-overload]
+        if str(s.expr) in ("max", "min") and nest.dtype_of(s.dst).is_int and axis not in s.axis.split(","):  # of bytes in 32 bits a byte
+            kind = kind_of(nest.dtype_of(s.dst))
         return str(s.expr) in FOLDS and all(kind_of(nest.dtype_of(x)) == kind for x in s.srcs)
     return not isinstance(s.expr, Expr) or all(_vector_node(nest, e, axis) for e in postorder(s.expr))
 

@@ -164,3 +164,12 @@ def test_lines_share_panels_where_that_pays_for_gathers(outputs, side, joined):
     b.output("y", b.op("conv", x, w, strides=(2, 2), lo=(1, 1), hi=(0, 0), dilations=(1, 1), groups=1))
     program, _, error = run(b.graph(), threads=1)
     assert error < 1e-6 and ("gather" in program.kernels[0].source) == joined
+
+
+@pytest.mark.parametrize("dtype", ["u8", "i8", "i16"])
+def test_pools_of_small_integers_run_in_lanes(dtype):
+    pool = "maxpool(x, window=[3, 3], strides=[2, 2], dilations=[1, 1], lo=[1, 1], hi=[1, 1])"
+    program = autocomp.optimize(f"graph g\ninput x: {dtype}[2, 3, 19, 37]\n%0 = {pool}\noutput y = %0\n", cache=False)
+    assert "vi_max(" in program.source()
+    kind = np.dtype({"u8": np.uint8, "i8": np.int8, "i16": np.int16}[dtype])
+    program.verify({"x": np.random.default_rng(7).integers(np.iinfo(kind).min, 100, (2, 3, 19, 37)).astype(kind)})
