@@ -153,7 +153,8 @@ class Comparison:
     def summary(self) -> list[str]:
         """Lines below the table: predicted beside measured, the verdict, correctness, environment."""
         a, b = (seconds_text(s.predicted) or "not known" for s in (self.a, self.b))
-        return [f"predicted: A {a}, B {b}", *self.moved(), *(self.trial.lines() if self.trial else [])]
+        parts = ["kernels: timed each by itself, as parts of the total"] if self.trial and self.kind == "measured" else []
+        return [f"predicted: A {a}, B {b}", *self.moved(), *parts, *(self.trial.lines() if self.trial else [])]
 
     def markdown(self) -> str:
         """The comparison as Markdown."""
@@ -306,11 +307,29 @@ def of_given(given: Given, feed: Any = None, seconds: float | None = None) -> Si
     has one row, of which nothing is predicted."""
     if given.program is not None:
         side = Side.of(given.program, feed)
-        return replace(side, name=given.name, measured=seconds if side.measured else None)
+        if side.measured is None or seconds is None:
+            return replace(side, name=given.name)
+        return replace(side, name=given.name, measured=seconds, rows=parts_of(side.rows, seconds))
     if given.folder is not None:
         return replace(Side.of(given.folder), name=given.name)
     row = {"kernel": given.name, "calls": 1, "schedule": "by hand", "predicted": None, "measured": seconds, "bound": "?"}
     return Side(given.name, "by hand", None, seconds, (row,), given.sources)
+
+
+def parts_of(rows: Sequence[dict[str, Any]], seconds: float) -> tuple[dict[str, Any], ...]:
+    """Kernels timed each by itself, as parts of `seconds`, what all calls together took. A launch on its own takes longer than within the
+    program (events around it, the wait until it starts), each by the same time, which is taken off; where that would leave little of one,
+    and where the whole took longer, all are scaled alike."""
+    apart = [(r, float(r["measured"] or 0.0), int(r["calls"])) for r in rows]
+    whole, launches = sum(t * n for _, t, n in apart), sum(n for _, _, n in apart)
+    if not whole:
+        return tuple(rows)
+    over = (whole - seconds) / launches
+    share = seconds / whole
+    alike = over < 0 or any(t - over < 0.5 * share * t for _, t, _ in apart)
+    times = [t * share if alike else t - over for _, t, _ in apart]
+    return tuple({**r, "measured": new, "roofline": r["roofline"] * t / new if r.get("roofline") else r.get("roofline")}
+                 for (r, t, _), new in zip(apart, times, strict=True))  # fmt: skip
 
 
 def history(folder: Path) -> list[dict[str, Any]]:

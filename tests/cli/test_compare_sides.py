@@ -9,6 +9,7 @@ import pytest
 
 import autocomp
 from autocomp.errors import AutocompError
+from autocomp.report.compare import parts_of
 from autocomp.report.device_sides import launch_of, timer
 from autocomp.report.saved import prepare_saved
 from autocomp.runtime.inputs import random_inputs
@@ -72,6 +73,8 @@ def test_a_kernel_by_hand_in_c_is_measured_beside_the_program(here):
     assert "verdict: " in report.read_text() and "k.c" in report.read_text()
     run("compare", f"{here}/m.txt", f"{here}/k.c:gemm", "--report", str(saved / "1.json"))
     data = json.loads((saved / "1.json").read_text())
+    for side in (data["a"], data["b"]):  # a row never contradicts its total
+        assert sum(k["measured"] * k["calls"] for k in side["kernels"]) == pytest.approx(side["measured"])
     assert data["trial"]["rounds"] == 20 and data["trial"]["right"] == [True, True] and len(data["trial"]["seconds"][0]) == 20
     assert run("compare", "--history", str(saved))[0].startswith("1.json: ")
     run("compare", f"{here}/m.txt", f"{here}/r.yaml", "--model", f"{here}/m.txt", "--report", str(page))
@@ -84,6 +87,19 @@ def test_a_kernel_by_hand_in_c_is_measured_beside_the_program(here):
         assert b.run("return [...document.querySelectorAll('.bars rect')].every((r) => r.getBoundingClientRect().width > 0)")
         b.run("for (const d of document.querySelectorAll('details')) d.open = true")
         assert b.run("return document.querySelectorAll('.diff .add').length") > 0
+
+
+@pytest.mark.parametrize(("apart", "calls", "whole", "want"), [
+    ([44.7], [1], 32.9, [32.9]),  # one kernel is the whole program
+    ([30.0, 20.0, 10.0], [1, 2, 1], 60.0, [25.0, 15.0, 5.0]),  # each launch by itself took 5 more
+    ([30.0, 6.0], [1, 1], 20.0, [30 * 20 / 36, 6 * 20 / 36]),  # 8 more would leave nothing of the second
+    ([30.0, 20.0], [1, 1], 75.0, [45.0, 30.0]),
+])  # fmt: skip
+def test_times_of_kernels_are_parts_of_the_total(apart, calls, whole, want):
+    rows = [{"kernel": "k", "calls": n, "measured": t, "roofline": 6.0 / t} for t, n in zip(apart, calls, strict=True)]
+    found = parts_of(rows, whole)
+    assert [r["measured"] for r in found] == pytest.approx(want)
+    assert [r["roofline"] for r in found] == pytest.approx([6.0 / t for t in want])
 
 
 def test_a_wrong_kernel_gets_no_verdict_about_times(here):
