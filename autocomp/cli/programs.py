@@ -324,13 +324,10 @@ def _worth(model: str, choice: Choice, program: Any, quiet: bool) -> tuple[str, 
 
 def _in_turns(a: Any, b: Any) -> Any:
     """Two programs of one model timed in turns on the same inputs, where both run here and the deadline leaves the time."""
-    from autocomp.runtime.inputs import random_inputs
-    from autocomp.runtime.rounds import in_turns
+    from autocomp.report.sides import of_program
+    from autocomp.report.trial import times_of
 
-    if not (a.runnable and b.runnable) or current().over:
-        return None
-    feed = random_inputs(a.graph, seed=0)
-    return in_turns(lambda: a.run(feed), lambda: b.run(feed))
+    return None if current().over else times_of(of_program("with", a), of_program("without", b), a.graph)
 
 
 def _what_if(model: str, choice: Choice, changes: list[str], quiet: bool) -> tuple[str, dict[str, Any]]:

@@ -19,7 +19,7 @@ from autocomp.ir.node import Graph
 from autocomp.report.device_facts import clock_rate, device_ceilings, float_type
 from autocomp.report.device_sides import timer, to_host, torch_on_device
 from autocomp.report.roofline import rate_text
-from autocomp.report.sides import Given
+from autocomp.report.sides import Given, Run
 from autocomp.report.tables import seconds_text
 from autocomp.runtime.inputs import random_inputs
 from autocomp.runtime.rounds import METHOD, ROUNDS, Rounds, in_turns
@@ -74,7 +74,7 @@ def tried(a: Given, b: Given, graph: Graph, rounds: int = ROUNDS, seed: int = 0,
     (left, sure), (right, also) = checked
     torch = torch_on_device() if a.device and b.device else None
     before = clock_rate(torch) if torch else 0.0
-    measured = in_turns(*calls, rounds=rounds, timed=timer(torch) if torch else None)
+    measured = _measured(a, b, *calls, rounds)
     if torch:
         clocks = f"{before / 1e6:.0f} MHz before the rounds and {clock_rate(torch) / 1e6:.0f} MHz behind them"
         found = {**environment(), "clock of the cores": clocks}
@@ -83,6 +83,21 @@ def tried(a: Given, b: Given, graph: Graph, rounds: int = ROUNDS, seed: int = 0,
                      f"{kind} products by torch")  # fmt: skip
     limits = measure_ceilings(_threads()) if ceilings and not (a.device or b.device) else None
     return Trial(measured, (left, right), (sure, also), environment(), limits)
+
+
+def times_of(a: Given, b: Given, graph: Graph) -> Rounds | None:
+    """Both sides timed in turns as `tried` does it, without a look at what they compute; None where one of them cannot run here, or where a
+    program for a device could only be timed with copies to it and back (torch holds its tensors)."""
+    if a.prepare is None or b.prepare is None or any(s.program and s.program.target.name == "cuda" and not s.device for s in (a, b)):
+        return None
+    feed = random_inputs(graph, seed=0)
+    return _measured(a, b, a.prepare(graph, feed), b.prepare(graph, feed), ROUNDS)
+
+
+def _measured(a: Given, b: Given, run_a: Run, run_b: Run, rounds: int) -> Rounds:
+    """By the device's events where both sides are on it, else by the host's clock."""
+    torch = torch_on_device() if a.device and b.device else None
+    return in_turns(run_a, run_b, rounds=rounds, timed=timer(torch) if torch else None)
 
 
 def _arrays(name: str, made: Mapping[str, Any], graph: Graph) -> dict[str, np.ndarray]:
