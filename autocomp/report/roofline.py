@@ -104,11 +104,13 @@ def roofline(chip: Chip, series: Sequence[Series], types: Iterable[str] = (), me
     if measured:
         rate, bandwidth = measured
         low, knee, high = max(10.0**x0, 10.0**y0 / bandwidth), rate / bandwidth, 10.0**x1
-        if low < knee < high:
-            line = f"{x(low):.1f},{y(low * bandwidth):.1f} {x(knee):.1f},{y(rate):.1f} {x(high):.1f},{y(rate):.1f}"
+        if low < high:  # the knee may lie beside the plot: on a busy machine a copy is slow
+            turns = [v for v in (low, knee, high) if low <= v <= high]
+            line = " ".join(f"{x(v):.1f},{y(min(rate, v * bandwidth)):.1f}" for v in turns)
             s.append(f'<polyline class="measured-roof" points="{line}" fill="none" style="stroke:var(--ran)" stroke-width="1.6"/>')
             label = f"of this run: {rate_text(rate)}op/s, {rate_text(bandwidth)}B/s copied"
-            ways = [(WIDTH - RIGHT - 4.0 - k * 40, y(rate) + dy, "end") for k in range(8) for dy in (-4, 13)]
+            top = y(min(rate, high * bandwidth))
+            ways = [(WIDTH - RIGHT - 4.0 - k * 40, top + dy, "end") for k in range(8) for dy in (-4, 13)]
             s.append(_placed(label, ways, taken, "var(--ran)"))
     named = sorted(every, key=lambda p: -p.seconds)[:NAMED]
     for one in series:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from autocomp.targets import load_target
 
 import autocomp
 from autocomp.errors import AutocompError
 from autocomp.report import trial
 from autocomp.report.compare import parts_of
 from autocomp.report.device_sides import launch_of, timer
+from autocomp.report.roofline import Point, Series, roofline
 from autocomp.report.saved import prepare_saved
 from autocomp.report.sides import Given
 from autocomp.runtime.inputs import random_inputs
@@ -267,3 +270,12 @@ def test_programs_of_a_device_are_timed_there_or_not_at_all(monkeypatch):
     assert trial.times_of(a, b, graph).ratio.median == pytest.approx(0.5)
     assert trial.times_of(a, replace(b, device=False), graph) is None
     assert trial.times_of(a, replace(b, prepare=None), graph) is None
+
+
+@pytest.mark.parametrize(("rate", "bandwidth"), [(1e11, 1e10), (1e11, 3e8), (1e9, 1e13)])
+def test_the_ceilings_of_a_busy_machine_are_drawn_too(rate, bandwidth):
+    """A copy beside other work is slow: where the two ceilings meet then lies beside the plot."""
+    one = Series("A", "red", (Point("k", 4.0, 2e10, 1e10, 1e-5),))
+    drawn = roofline(load_target("cpu").chip, [one], measured=(rate, bandwidth))
+    (line,) = re.findall(r'class="measured-roof" points="([^"]*)"', drawn)
+    assert len(line.split()) >= 2
