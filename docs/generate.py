@@ -23,6 +23,7 @@ from autocomp.egraph.frozen import ENode, Frozen
 from autocomp.egraph.saturate import saturate
 from autocomp.frontends.text import show
 from autocomp.options import Options
+from autocomp.report.passes import passes
 from autocomp.rewrite import load_rules
 from autocomp.runtime.program import Program
 from autocomp.trace import Trace
@@ -94,6 +95,8 @@ def tour() -> dict[str, str]:
     frozen = saturate(graph, load_rules(), options, trace, target.chip.features)
     program = autocomp.optimize(MODEL, target="cuda:h200", cache=False, tuned=False)
     (kernel,), text = program.kernels, program.source()
+    forms = passes(program, kernel.name)[1]["passes"]
+    steps = forms[: next(i for i, x in enumerate(forms) if x["pass"] == "write")]
     maca = autocomp.optimize(MODEL, target="maca:c500", cache=False, tuned=False)
     return {
         "model": fenced(show(graph)),
@@ -104,6 +107,8 @@ def tour() -> dict[str, str]:
         "schedules": fenced(schedules(program)),
         "tile program": fenced(paragraph(text, 1)),
         "places": fenced(paragraph(text, 2)),
+        "passes": fenced(" -> ".join(x["pass"] for x in steps)),
+        "plan": fenced(steps[-1]["plan"]),
         "producer": fenced(excerpt(text, "if (team == 0) {", "return;"), "cpp"),
         "maca tile program": fenced(paragraph(maca.source(), 1)),
     }
