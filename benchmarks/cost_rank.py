@@ -7,6 +7,7 @@ medians of launches.
 
     python -m benchmarks.cost_rank --target cuda:h200 --budget 280 --out cost_rank.json --goal
     python -m benchmarks.cost_rank --table cost_rank.json          the table of what was measured, without a device
+    python -m benchmarks.cost_rank --reprice cost_rank.json --goal the table of its times beside today's prices, without a device
     python -m benchmarks.cost_rank --list                          what is drawn
     python -m benchmarks.cost_rank --target cpu                    ten kernels by name, one thread
 
@@ -43,6 +44,7 @@ from autocomp.tune.space import Space
 from autocomp.workers import Failure, Shared, Worker
 from benchmarks.cost_draw import Drawn, draw
 from benchmarks.cost_kernels import CPU, Case, drawn
+from benchmarks.cost_reprice import repriced
 from benchmarks.cost_table import missed, row, table
 
 BUILDING, MEASURING, PRICING = 60.0, 60.0, 120.0  # seconds for a schedule, for a race, for a kernel's prices
@@ -253,11 +255,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, help="file of everything, as JSON; kernels that it has are not measured again")
     parser.add_argument("--goal", action="store_true", help="exit code 1 where a goal is missed")
     parser.add_argument("--table", type=Path, help="print the table of such a file")
+    parser.add_argument("--reprice", type=Path, help="print the table of such a file with the prices of this tree (--out: write it)")
     parser.add_argument("--list", action="store_true", help="print what is drawn")
     args = parser.parse_args(argv)
     if args.table:
         records = json.loads(args.table.read_text())["kernels"]
         return _told(records, args.goal)
+    if args.reprice:
+        known = json.loads(args.reprice.read_text())
+        known["kernels"] = list(repriced(known))
+        if args.out:
+            args.out.write_text(json.dumps(known))
+        print(*map(row, known["kernels"]), sep="\n")
+        return _told(known["kernels"], args.goal)
     named = [Case("named", n, text) for n, text in CPU.items()]
     cases = [c for c in (named if args.target.startswith("cpu") else drawn(args.seed, args.count))
              if not args.only or c.family in args.only.split(",")]  # fmt: skip

@@ -36,6 +36,7 @@ class Issued:
     asked, fetched      bytes of the sectors that a block's requests name, and of those that are distinct
     stored              bytes of the sectors that a block writes
     again               bytes of a block's distinct sectors that it reads once more after all of them
+    partial             bytes of the sectors that a block writes in part, and another one the rest of
     """
 
     blocks: float
@@ -50,6 +51,7 @@ class Issued:
     stored: float
     again: float = 0.0
     matrix_dtype: str = ""
+    partial: float = 0.0
 
     def total(self, pipe: str) -> float:
         """Warp instructions of a pipe in one block's life."""

@@ -1,10 +1,11 @@
 """The time of what is printed: the busiest pipe, the life of a block, memory.
 
-    time = launch + (busiest ** 4 + lives ** 4 + memory ** 4) ** (1 / 4)
+    time = launch + (busiest ** n + lives ** n + memory ** n) ** (1 / n)
 
 busiest  clocks that all blocks of a core take of its fullest pipe
 lives    rounds of blocks that a core holds at once, times the clocks of one block, whose warps wait or keep a pipe busy in each phase
-memory   bytes, those that blocks read once more where the caches cannot hold them meanwhile among them
+memory   bytes, among them those that blocks read once more where the caches cannot hold them meanwhile, and sectors that two blocks write
+         in part
 
 All numbers are the chip's (`rates`), in clocks, bytes and ratios; one that its file does not give has a default made of others.
 """
@@ -20,6 +21,7 @@ from autocomp.cost.issue import Issued, Phase
 from autocomp.cost.work import Cost
 
 AGREE = constant("agree")  # times a price within which two models agree
+PARTIAL = constant("partial_sectors")
 
 
 @dataclass(frozen=True)
@@ -101,9 +103,10 @@ def time(w: Issued, chip: Chip) -> Cost:
     # what a block reads once more comes from memory where the blocks that live at once have more than L2 holds
     twice = w.again * w.blocks if w.again and w.fetched * min(w.blocks, chip.cores * at_once) > chip.memory("l2").capacity else 0.0
     main = chip.memories[0]
+    moved = w.read + w.written + twice + PARTIAL * w.partial * w.blocks
     terms = {n: x * each / chip.clock for n, x in pipes.items()}
     fullest = max(terms, key=lambda n: terms[n])
-    known = {fullest: terms[fullest], "latency": lives * rounds / chip.clock, main.name: (w.read + w.written + twice) / main.bandwidth}
+    known = {fullest: terms[fullest], "latency": lives * rounds / chip.clock, main.name: moved / main.bandwidth}
     seconds = sum(x**norm for x in known.values()) ** (1 / norm) + chip.launch
     bound = max(known, key=lambda n: known[n])
     return Cost(seconds, bound, (*known.items(), *((n, x) for n, x in terms.items() if n != fullest), ("launch", chip.launch)))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -18,14 +19,14 @@ from typing import Any
 import numpy as np
 from autocomp.targets.simt import scans, thread_partials, trees, turned_store
 from autocomp.targets.simt.batch_copies import batch_copies
-from autocomp.targets.simt.capacity import pressure
+from autocomp.targets.simt.capacity import pressure, registers_of
 from autocomp.targets.simt.emit import blocks_hinted, fitted
 from autocomp.targets.simt.expressions import _HALF
 from autocomp.targets.simt.placed import Placement, Product, Shared, tile_of
 from autocomp.targets.simt.prefetch_behind_reduction import prefetch_behind_reduction
 from autocomp.targets.simt.printer import Printer
-from autocomp.targets.simt.products import turns_together
-from autocomp.targets.simt.samples import LINE, SECTOR, Limit, Samples, footprint
+from autocomp.targets.simt.products import BYTES, turns_together
+from autocomp.targets.simt.samples import LINE, SECTOR, WORD, Limit, Samples, footprint
 from autocomp.targets.simt.skip_masks import skip_masks
 from autocomp.targets.simt.strips import multiplied, share
 
@@ -60,7 +61,7 @@ def count(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence
     at = fitted(p, schedule, chip, instructions, plain)  # before anything is counted: a schedule that does not fit has no price
     if any(x.instruction.load == "direct" for x in at.products.values()):
         return None
-    return Counter(p, at, exact, schedule.directives).work()
+    return Counter(p, at, exact, schedule.directives).work(registers_of(chip, at.threads // at.cluster))
 
 
 class Counter(Printer):
@@ -73,12 +74,13 @@ class Counter(Printer):
         self.often = 1.0  # turns of the loops around
         self.overlap = 1.0
         self.loading = False
-        self.asked_bytes = self.stored_bytes = 0.0
+        self.asked_bytes = self.stored_bytes = self.partial_bytes = 0.0
         self.views: dict[str, dict[int, float]] = {}  # buffer -> by the loop around: bytes of sectors that a block reads
         self.around: list[Loop] = []
         self.multiplied = multiplied(p, place) if not exact else frozenset()
 
-    def work(self) -> Issued:
+    def work(self, registers: int) -> Issued:
+        """All of it; a thread has at most so many `registers`, and leaves the others in local memory from turn to turn."""
         self.spend(table()["start"])
         self.statements()
         phases = Phases(self.warps / self.place.cluster)
@@ -90,10 +92,19 @@ class Counter(Printer):
         first, again = sum(max(x) for x in each), sum(sum(x) - max(x) for x in each)
         types = [x.instruction.factor or x.instruction.types[0] for x in self.place.products.values() if x.instruction.call]
         read, written = (float(sum(buffers(ts).values())) for ts in (p.inputs, p.outputs))
-        held = min(255.0, pressure(p, self.place, {}) + BESIDE)
-        return Issued(blocks_hinted(p) * self.place.cluster, self.place.threads // self.place.cluster, held, float(self.place.bytes),
+        held = pressure(p, self.place, {}) + BESIDE + max(map(self.fragments, self.place.products.values()), default=0.0)
+        phases.spill(max(0.0, held - registers))
+        threads, held = self.place.threads // self.place.cluster, min(float(registers), held)
+        return Issued(blocks_hinted(p) * self.place.cluster, threads, held, float(self.place.bytes),
                       tuple(phases.found), read, written, self.asked_bytes * own, first / self.place.cluster, self.stored_bytes * own,
-                      again / self.place.cluster, types[0] if types else "")  # fmt: skip
+                      again / self.place.cluster, types[0] if types else "", self.partial_bytes / self.place.cluster)  # fmt: skip
+
+    def fragments(self, x: Product) -> float:
+        """Registers of a step's factors of a matrix instruction."""
+        i, (rows, columns) = x.instruction, x.repeat
+        if not i.call or i.load == "thread":
+            return 0.0
+        return (rows * i.m + columns * i.n) * i.k * BYTES[i.factor or i.types[0]] / WORD / self.place.wave
 
     # ---- counters
     def put(self, *lines: str) -> None:
@@ -179,7 +190,11 @@ class Counter(Printer):
         if not self.loading and s.dst not in self.asked:
             self.wait("load", 1 / self.overlap)
             self.loading = True
-        self.reads(t.buffer, footprint(t, {a: self.extent_of_block(a) for a in t.axes}))
+        self.reads(t.buffer, self.footprint(t)[0])
+
+    def footprint(self, t: Tensor) -> tuple[float, float]:
+        """Bytes of a block's sectors of a view, and of those that it has in part."""
+        return footprint(t, {a: self.extent_of_block(a) for a in t.axes})
 
     def reads(self, buffer: str, bytes_: float) -> None:
         """A block reads so many bytes of a buffer in the loop around; other views of it there are taken to lie among them."""
@@ -422,7 +437,7 @@ class Counter(Printer):
             self.wait("load", 0 if self.loading else 1)  # else it comes with what is loaded beside it
         elif self.place.stages == 1:
             self.wait("load", 1)
-        self.reads(t.buffer, footprint(t, {a: self.extent_of_block(a) for a in t.axes}))
+        self.reads(t.buffer, self.footprint(t)[0])
         if s.dst in self.place.staged:
             self.by_element(x, self.place.layouts[s.dst])
             self.wait("shared", 1)
@@ -465,7 +480,6 @@ class Counter(Printer):
             part = layout.project([a for a, _ in group])
             r, each = self.samples.registers(part)
             side = self.samples.linear(group, part, r)
-            side = side if x.apart == 1 else side % x.apart * (x.rows // x.apart) + side // x.apart
             deep = np.zeros((1, 1, 1), np.int64)
             place = self.samples.swizzled(x, *((side, deep) if pr.deep(x) else (deep, side)))
             along = deep_run if pr.deep(x) else 1
@@ -489,6 +503,7 @@ class Counter(Printer):
             return
         first = [_first(self.samples.lane, layout.lane), _first(self.samples.wave, layout.wave)]
         self.access(layout, t, t.dtype in SHORT_FLOATS, True, first)
+        self.partial_bytes += self.footprint(t)[1]
 
 
     def turned(self, s: Stmt, t: Tensor, x: turned_store.Turned) -> None:
@@ -537,6 +552,14 @@ class Phases:
             issued = {k: n * self.warps for k, n in self.now.items()}
             self.found.append(Phase(often, issued, self.slots * self.warps, self.matrix * self.warps, dict(self.waits)))
         self.begin()
+
+    def spill(self, registers: float) -> None:
+        """So many values of a thread wait in local memory for their next turn, each is written, read and waited for."""
+        each = registers * self.warps
+        more = lambda p: {**p.issued, "memory": p.issued.get("memory", 0.0) + 2 * each}
+        waits = lambda p: {**p.waits, "shared": p.waits.get("shared", 0.0) + registers}
+        if registers:
+            self.found = [replace(p, issued=more(p), slots=p.slots + 2 * each, waits=waits(p)) for p in self.found]
 
     def visit(self, body: tuple[Node, ...], often: float) -> None:
         for n in body:

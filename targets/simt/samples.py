@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import gcd, sqrt
 from typing import Any
 
 import numpy as np
@@ -130,7 +130,8 @@ class Samples:
         return _passes(place, bytes_)
 
     def swizzled(self, x: Shared, row: Array, col: Array) -> Array:
-        """Where an element of a shared operand lies (`ac_swizzle` where chunks are permuted)."""
+        """Where an element of a shared operand lies: rows that are `apart` side by side, chunks permuted as by `ac_swizzle`."""
+        row = row if x.apart == 1 else row % x.apart * (x.rows // x.apart) + row // x.apart
         chunks, byte = x.row_bytes // 16, col * x.buf.dtype.bytes
         if not x.swizzled:
             return row * x.row_bytes + byte
@@ -191,16 +192,23 @@ def _distinct(piece: Array) -> int:
     return int((new & (ordered[:, 1:] >= 0)).sum() + (ordered[:, 0] >= 0).sum())
 
 
-def footprint(t: Tensor, size: dict[str, int]) -> float:
-    """Bytes of the sectors that hold a view's distinct elements over so many neighbouring indices of each axis."""
-    total = 1.0
-    for n, (i, d) in enumerate(zip(t.index, t.shape)):
+def footprint(t: Tensor, size: dict[str, int]) -> tuple[float, float]:
+    """Bytes of the sectors that hold a view's distinct elements over so many neighbouring indices of each axis, and of those of them that
+    it has in part: both ends of each run of memory that begins nowhere or anywhere in a sector, in the mean."""
+    runs, run, pitch, grain, together = 1.0, float(t.dtype.bytes), t.dtype.bytes, 0, True
+    for i, d in zip(reversed(t.index), reversed(t.shape)):
         low, high = i.range({a: size.get(a, 1) for a in i.names()})
-        span = min(high - low + 1, dim_hint(d), _points(i, size))
-        if n == len(t.index) - 1:
-            span = -(-span * t.dtype.bytes // SECTOR) * SECTOR
-        total *= span
-    return total
+        whole = dim_hint(d)
+        span = min(high - low + 1, whole, _points(i, size))
+        if span < whole or not together:  # begins at multiples of it
+            grain = gcd(grain, span * pitch if together else pitch)
+        runs, run = (runs, run * span) if together else (runs * span, run)
+        together, pitch = together and span == whole, pitch * whole
+    grain = gcd(grain, SECTOR)
+    if grain == SECTOR:
+        return runs * -(-run // SECTOR) * SECTOR, 0.0
+    cut = 1 - grain / SECTOR
+    return runs * (run + cut * SECTOR), runs * 2 * cut * SECTOR
 
 
 def _points(a: Aff, size: dict[str, int]) -> int:

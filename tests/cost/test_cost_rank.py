@@ -9,7 +9,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from autocomp.targets import load_target
 
+import autocomp
 from autocomp.ir.schedule import Schedule
 from autocomp.tune.measure import Built, Outcome
 from autocomp.tune.space import Point
@@ -17,7 +19,9 @@ from autocomp.workers import Failure
 from benchmarks import cost_rank
 from benchmarks.cost_draw import Drawn
 from benchmarks.cost_kernels import drawn
+from benchmarks.cost_reprice import fitting
 from benchmarks.cost_table import FAMILIES, KERNELS, missed, regret, row, table
+from tests.helpers.device_graphs import graph
 
 SPACE = [Point(Schedule.make({"i0": 2**i}), 1e-6 * (i + 1), "rule") for i in range(10)]
 
@@ -93,6 +97,15 @@ def test_equal_seeds_draw_equal_kernels_enough_of_them_in_enough_families() -> N
     assert cases == drawn(3, 5) and [c.text for c in cases[:14]] != [c.text for c in drawn(4, 1)]
     assert len({c.text for c in cases}) >= KERNELS and len({c.family for c in cases}) >= FAMILIES
     assert cost_rank.main(["--list", "--target", "cuda:h200"]) == 0
+
+
+def test_measured_schedules_are_those_of_the_kernel_that_has_their_axes() -> None:
+    """A schedule of three axes is none of a kernel of two, though its target prints that: it leaves out what the kernel has not."""
+    target = load_target("cuda:h100")
+    two, three = (autocomp.optimize(graph({"x": x, "y": y}, "%0 = add(x, y)"), target="cuda:h100", cache=False).calls.calls[0].kernel
+                  for x, y in (("f32[55, 288]", "f32[288]"), ("f32[55, 1024, 288]", "f32[55, 1, 288]")))  # fmt: skip
+    schedules = [Schedule.make({"i0": 1, "i1": 1, "i2": 128}, threads=128)]
+    assert [fitting(k, schedules, target)[0] for k in (two, three)] == [0, 1]
 
 
 def records(longer: float) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ from random import Random
 import numpy as np
 import pytest
 from autocomp.targets import load_target
+from autocomp.targets.simt.count import Phases
 
 import autocomp
 from autocomp import pipeline
@@ -145,6 +146,21 @@ def test_prices_that_agree_stand():
     near, far = Cost(by_count / AGREE * 1.01, "dram"), Cost(by_count / AGREE * 0.9, "dram")
     assert the_higher(near, w, H200) is near
     assert the_higher(far, w, H200).seconds == by_count
+
+
+def test_sectors_that_two_blocks_write_are_read_before():
+    schedule = Schedule.make({"i0": 32, "i1": 64}, threads=256)
+    odd, whole = (count(graph({"x": f"bf16[{rows}, {columns}]"}, "%0 = transpose(x, perm=[1, 0])"), schedule)
+                  for rows, columns in ((4060, 4926), (4096, 4928)))  # fmt: skip
+    assert whole.partial == 0 and odd.partial == 32 * 2 * 0.75 * 32  # 32 runs of 128 bytes that begin at multiples of 8
+    assert time(odd, H200).seconds > 1.15 * time(whole, H200).seconds
+
+
+def test_what_registers_do_not_hold_waits_in_local_memory():
+    phases = Phases(4)
+    phases.found = [Phase(8.0, {"memory": 2.0}, 10.0, 0.0, {})]
+    phases.spill(3)
+    assert phases.found == [Phase(8.0, {"memory": 2.0 + 2 * 3 * 4}, 10.0 + 2 * 3 * 4, 0.0, {"shared": 3.0})]
 
 
 # ---- the choice
