@@ -4,10 +4,11 @@ what lost, rules, memory."""
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Any
 
 from autocomp.errors import AutocompError
-from autocomp.ir.kernel import Kernel
+from autocomp.ir.kernel import Kernel, KernelGraph
 from autocomp.ir.places import LEAVES, short
 from autocomp.ir.schedule_text import parse as parse_schedule
 from autocomp.report.layers import folded, model_text
@@ -63,17 +64,45 @@ def _nodes(program: Any) -> list[dict[str, Any]]:
              "from": names(n), "calls": of.get(number[n], [])} for n in nodes]  # fmt: skip
 
 
-def _calls(program: Any) -> list[dict[str, Any]]:
-    g = program.calls
-    maker: dict[str, int] = {}
+@dataclass(frozen=True)
+class Links:
+    """What one call stores and reads, by names of tensors; `reads` with the number of the call that made it, -1 where none did."""
+
+    stores: tuple[str, ...]
+    reads: tuple[tuple[str, int], ...]
+
+
+def links(g: KernelGraph) -> tuple[list[Links], dict[str, int]]:
+    """Of each call, and at the end who made each tensor. In a loop's body what a step before made counts as read from before the loop, so
+    that nothing goes back; what stands in memory step by step, or is what a loop leaves, is made by the call that makes it in the body."""
+    made: dict[str, int] = {}
     out = []
     for i, c in enumerate(g.calls):
-        stored = [c.args[o.name] for o in c.kernel.outputs if o.name in c.args]
-        reads = [t for a, t in c.args.items() if a not in {o.name for o in c.kernel.outputs}]
-        out.append({"kernel": c.kernel.name, "name": model_text(program, c), "stores": [[t, str(g.tensors[t])] for t in stored],
-                    "reads": [[t, str(g.tensors[t]), maker.get(t, -1)] for t in reads], "rules": list(c.rules)})  # fmt: skip
-        maker |= dict.fromkeys(stored, i)
-    return out
+        places, ends = g.places(c), g.loops[c.loop].ends if c.loop else ()
+        formal = {o.name for o in c.kernel.outputs}
+        stores: list[str] = []
+        reads: list[tuple[str, int]] = []
+        for name, tensor in c.args.items():
+            place = places.get(tensor)
+            if name in formal:
+                stores += [tensor, *(place.memory if place else ()), *(e.to for e in ends if e.of == tensor)]
+                made |= dict.fromkeys((tensor, *(place.memory if place else ())), i)
+            else:
+                source = tensor if place is None or tensor in made else place.before or place.memory[0]
+                reads.append((source, made.get(tensor, made.get(source, -1))))
+        out.append(Links(tuple(dict.fromkeys(stores)), tuple(reads)))
+        if c.loop and i + 1 == g.spans[c.loop][1]:
+            made |= {e.to: made[e.of] for e in ends if e.of in made}
+    return out, made
+
+
+def _calls(program: Any) -> list[dict[str, Any]]:
+    g = program.calls
+    typed = lambda t: str(g.tensors[t])
+    return [{"kernel": c.kernel.name, "name": model_text(program, c), "stores": [[t, typed(t)] for t in x.stores if t in g.tensors],
+             "reads": [[t, typed(t), maker] for t, maker in x.reads], "rules": list(c.rules),
+             **({"loop": c.loop, "trips": str(g.loops[c.loop].trips)} if c.loop else {})}
+            for c, x in zip(g.calls, links(g)[0], strict=True)]  # fmt: skip
 
 
 def _kernels(program: Any) -> dict[str, dict[str, Any]]:

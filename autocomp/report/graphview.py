@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import networkx as nx
 
 from autocomp.files import write_atomic
-from autocomp.report.graph_page import page_json
+from autocomp.report.graph_page import links, page_json
 from autocomp.report.layers import model_places, model_text
 from autocomp.report.tables import plural, runners_up, seconds_text
 from autocomp.report.templates import asset, render
@@ -69,27 +69,19 @@ def kernel_network(program: Any) -> nx.DiGraph:
     costs = {k.signature: f"{seconds_text(k.predicted)}, {k.bound}" for k in program.kernels}
     chosen = _choices(program)
     g: Any = nx.DiGraph()
-    made: dict[str, str] = {}
     for name in calls.inputs:
-        made[name] = f"in:{name}"
-        g.add_node(made[name], box=Drawn(made[name], name, (str(calls.tensors[name]),), "#ffffff", f"input {name}"))
-    for i, call in enumerate(calls.calls):
+        g.add_node(f"in:{name}", box=Drawn(f"in:{name}", name, (str(calls.tensors[name]),), "#ffffff", f"input {name}"))
+    each, makers = links(calls)
+    made = {name: f"in:{name}" for name in calls.inputs} | {t: f"k{i}" for t, i in makers.items()}
+    for i, (call, linked) in enumerate(zip(calls.calls, each, strict=True)):
         steps = f", each of {calls.loops[call.loop].trips} steps of {call.loop}" if call.loop else ""
         price = costs.get(call.kernel.signature, "") + steps
         box = _call_box(i, call, price, chosen.get(call.kernel.signature, ()), model_text(program, call), model_places(program, call))
         g.add_node(box.key, box=box)
-        outs = {o.name for o in call.kernel.outputs}
-        places = calls.places(call)
-        for formal, actual in call.args.items():
-            place = places.get(actual)
-            if formal in outs:
-                made |= dict.fromkeys((actual, *(place.memory if place else ())), box.key)
-                continue
-            tensor = actual if place is None else place.before or place.memory[0]  # what a step before made is no edge: it would go back
-            if (read := actual if actual in made else tensor) in made:
-                g.add_edge(made[read], box.key, tensor=tensor, type=str(calls.tensors[tensor]), rules=call.rules)
-        if call.loop and i + 1 == calls.spans[call.loop][1]:
-            made |= {e.to: made[e.of] for e in calls.loops[call.loop].ends}
+        for tensor, maker in linked.reads:
+            if maker >= 0 or tensor in calls.inputs:
+                g.add_edge(f"k{maker}" if maker >= 0 else f"in:{tensor}", box.key, tensor=tensor, type=str(calls.tensors[tensor]),
+                           rules=call.rules)  # fmt: skip
     for public, tensor in calls.outputs:
         key = f"out:{public}"
         g.add_node(key, box=Drawn(key, public, (str(calls.tensors[tensor]),), "#ffffff", f"output {public}"))

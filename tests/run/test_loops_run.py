@@ -13,6 +13,8 @@ from autocomp.ir.builder import Builder
 from autocomp.ir.kernel import KernelGraph
 from autocomp.ir.loop_bodies import loop
 from autocomp.ir.types import F32, Sym, TensorType
+from autocomp.report.graph_page import page_data
+from autocomp.report.graphview import kernel_network
 from autocomp.report.saved import prepare_saved
 from autocomp.runtime.plan import arena, slots
 from tests.helpers.loop_graphs import by_hand, check, feed, network
@@ -80,7 +82,13 @@ def test_views_show_loops(compiled, tmp_path):
     program.report(tmp_path / "a.html")
     assert program.profile(feed(512), repeat=2).total > 0
     assert program.verify().ratio <= 1
-    del first, last
+    calls = page_data(program)["calls"]
+    assert {c["trips"] for c in calls[first:last]} == {"512"}
+    read = {t for c in calls for t, _, _ in c["reads"]} | {t for _, t in program.calls.outputs}
+    assert all(read & {t for t, _ in c["stores"]} for c in calls[first:last])  # nothing of the body stands alone in the picture
+    drawn = kernel_network(program)
+    assert all(drawn.out_degree(f"k{i}") for i in range(len(calls)))
+    assert all(drawn.in_degree(f"out:{name}") for name, _ in program.calls.outputs)
 
 
 def test_memory_of_a_loop_is_kept_for_all_its_steps(compiled):

@@ -38,10 +38,13 @@ function kernelScene(data) {
   });
   data.calls.forEach((c, i) => {
     const k = data.kernels[c.kernel] || {};
-    items.push({ id: "call:" + i, parent: parent[i] || null, title: c.name || c.kernel, second: `${c.name ? c.kernel + ", " : ""}${k.time || ""}, ${k.bound || ""}`, kind: k.kind || "X", seconds: k.seconds || 0,
+    items.push({ id: "call:" + i, parent: parent[i] || null, title: c.name || c.kernel, second: `${c.name ? c.kernel + ", " : ""}${k.time || ""}, ${k.bound || ""}${c.loop ? `, each of ${c.trips} steps of ${c.loop}` : ""}`, kind: k.kind || "X", seconds: k.seconds || 0,
       words: [c.kernel, c.name, ...(k.ops || []), ...c.rules].join(" ") });
     for (const [t, type] of c.stores) made[t] = "call:" + i;
-    for (const [t, type] of c.reads) if (made[t] && made[t] !== "call:" + i) edges.push({ from: made[t], to: "call:" + i, text: type, title: `${t}: ${type}` });
+    for (const [t, type, m] of c.reads) {
+      const from = m >= 0 ? "call:" + m : made[t];
+      if (from && from !== "call:" + i) edges.push({ from, to: "call:" + i, text: type, title: `${t}: ${type}` });
+    }
   });
   for (const o of data.outputs) {
     items.push({ id: "out:" + o.name, parent: null, title: o.name, second: o.type, kind: "plain", words: "output " + o.name });
