@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from autocomp.targets.cpu.contraction import aside_elements, panel_elements, print_contraction
 from autocomp.targets.cpu.expressions import CTYPE, literal, scalar_function, working
+from autocomp.targets.cpu.interior import interior
 from autocomp.targets.cpu.lower import Nest, reads
 from autocomp.targets.cpu.statements import Statements
 from autocomp.targets.cpu.storage import STACK, Place, extent_in_tile
@@ -13,6 +15,7 @@ from autocomp.targets.cpu.tree import Contraction, Node, Point, Tiles, contracti
 from autocomp.targets.cpu.vectors import FOLDS, kind_of, vector_of
 
 from autocomp.cost.cores import FEW
+from autocomp.ir.affine import Aff
 from autocomp.ir.body import Expr, Map, postorder
 from autocomp.ir.monoids import identity
 from autocomp.ir.scalar import SCALAR
@@ -30,6 +33,7 @@ class Printer(Statements):
     def __init__(self, nest: Nest, tree: Sequence[Node], lanes: int, registers: int = 16,
                  options: Options = Options()) -> None:  # noqa: B008  # fmt: skip
         super().__init__(nest, tree)
+        self.nest: Nest = nest
         self.tree, self.lanes, self.registers, self.parallel = tree, lanes, registers, options.parallel_outer
         self.chains = min(CHAINS, options.unroll_factor)
         self.row: str | None = None  # axis of the loop around passes over rows
@@ -350,8 +354,17 @@ class Printer(Statements):
     def _vectors(self, n: Point) -> None:
         for at in self.ahead.get(id(n), ()):
             self.w(f"__builtin_prefetch({at});")
-        self.nodes(n.body, id(n))
-
+        whole, last = self.nest, Aff.of(n.axis) + (Aff.of(self.part) if self.part else self.lanes) - 1
+        if not (inside := interior(whole, n, last)):
+            self.nodes(n.body, id(n))
+            return
+        condition, plain = inside
+        with self.block(f"if ({condition})"):
+            self.nest = replace(whole, views=plain)
+            self.nodes(n.body, id(n))
+            self.nest = whole
+        with self.block("else"):
+            self.nodes(n.body, id(n))
 
 
 def _takes_long(s: Stmt) -> bool:

@@ -173,3 +173,21 @@ def test_pools_of_small_integers_run_in_lanes(dtype):
     assert "vi_max(" in program.source()
     kind = np.dtype({"u8": np.uint8, "i8": np.int8, "i16": np.int16}[dtype])
     program.verify({"x": np.random.default_rng(7).integers(np.iinfo(kind).min, 100, (2, 3, 19, 37)).astype(kind)})
+
+
+@pytest.mark.parametrize(("side", "window", "stride", "dilation", "lo", "hi"), [
+    ((21, 50), 3, 1, 1, 1, 1), ((9, 67), 5, 1, 1, 2, 2), ((33, 97), 3, 2, 1, 1, 0), ((20, 61), 3, 1, 2, 2, 2), ((5, 80), 7, 1, 1, 3, 3),
+    ((40, 35), 3, 2, 1, 0, 3),
+])  # fmt: skip
+def test_windows_inside_of_an_image_are_read_without_masks(side, window, stride, dilation, lo, hi):
+    """And those at its edges with them: every element right, at sizes where the last vector is a part of one."""
+    two = lambda n: [n, n]
+    attrs = f"strides={two(stride)}, dilations={two(dilation)}, lo={two(lo)}, hi={two(hi)}"
+    text = (f"graph g\ninput x: f32[1, 3, {side[0]}, {side[1]}]\nparam w: f32[3, 1, {window}, {window}] = random(3)\n"
+            f"%0 = conv(x, w, {attrs}, groups=3)\n%1 = maxpool(x, window={two(window)}, {attrs})\noutput y = %0\n"
+            "output z = %1\n")  # fmt: skip
+    program = autocomp.optimize(text, cache=False)
+    loads = [line for line in program.source().splitlines() if "&in0[" in line and "r1" in line]
+    assert any("_where(" in line for line in loads)
+    assert any("_where(" not in line for line in loads)
+    assert program.verify().ratio <= 1

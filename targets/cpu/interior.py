@@ -1,0 +1,40 @@
+"""Windows that lie inside of their image are read without a mask: edges are asked about once a vector of results, not once an element.
+
+    for r0, r1:  s += guarded load x[i + r0 - 1, j + r1 - 1]
+    ->   if all of these loads lie inside:  for r0, r1:  s += load x[i + r0 - 1, j + r1 - 1]
+         else:                              for r0, r1:  s += guarded load ..
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import prod
+
+from autocomp.targets.cpu.flat import View, index_text
+from autocomp.targets.cpu.lower import Nest, reads
+from autocomp.targets.cpu.tree import Point, contractions, points, statements
+
+from autocomp.ir.affine import Aff
+
+ASKED = 4  # elements of a window from which a question a vector is cheaper than a mask an element
+
+
+def interior(nest: Nest, n: Point, last: Aff) -> tuple[str, Mapping[str, View]] | None:
+    """For one vector of a loop over windows: (C condition that all elements read in it lie inside of their tensors, the views without
+    guards). `last`: the axis's value in the last lane. None where there are no windows with edges, or where their reach is not known."""
+    inner = {p.axis: nest.extent[p.axis] for p in points(n.body)}
+    sizes = [e for a, e in inner.items() if isinstance(e, int) and a not in nest.tile]
+    if not inner or len(sizes) < len(inner) or any(contractions(n.body)):
+        return None
+    read = sorted({x for s in statements(n.body) for x in reads(s) if x in nest.views and nest.views[x].guard})
+    if not read or prod(sizes) < ASKED or min(sizes) < 1:
+        return None
+    asked: dict[str, None] = {}
+    for g in (g for x in read for g in nest.views[x].guard):
+        if not g.is_affine:
+            return None
+        ends = {a: Aff.of(0 if g.coef(a) > 0 else e - 1) for a, e in inner.items() if isinstance(e, int)}
+        least = g.substitute(ends | ({n.axis: last} if g.coef(n.axis) < 0 else {}))
+        asked[f"{index_text(least)} >= 0"] = None
+    return " && ".join(asked), {**nest.views, **{x: replace(nest.views[x], guard=()) for x in read}}
