@@ -261,6 +261,10 @@ def explain(
     ] = None,
     matrix: Annotated[bool, typer.Option("--matrix", help="Kinds of kernels by targets: right or refused, and which rules fired.")] = False,
     only: Annotated[str, typer.Option("--only", help="With --matrix: kernels whose names hold one of these words.")] = "",
+    kept: Annotated[
+        Path | None,
+        typer.Option("--kept", help="With --matrix: a file that keeps what is done; what it has is not run again."),
+    ] = None,
     tuned: Tuned = True,
     as_json: Json = False,
 ) -> None:
@@ -274,7 +278,7 @@ def explain(
     from autocomp.report.passes import passes as explain_passes
 
     if matrix:
-        _matrix(only, as_json)
+        _matrix(only, kept, as_json)
         return
     if model is None:
         raise typer.BadParameter("explain wants a MODEL, or --matrix")
@@ -296,13 +300,14 @@ def explain(
     typer.echo(json.dumps(data, indent=1) if as_json else text)
 
 
-def _matrix(only: str, as_json: bool) -> None:
+def _matrix(only: str, kept: Path | None, as_json: bool) -> None:
     """Prints each row as it is done. Exits with 3 where a kernel is wrong."""
     from autocomp import optimize
     from autocomp.report.matrix import matrix, row_lines, summary
 
     rows = {}
-    for name, row in matrix(only, optimize):
+    told = (lambda _: None) if as_json else (lambda text: typer.echo(text, err=True))
+    for name, row in matrix(only, optimize, kept, told):
         rows[name] = row
         if not as_json:
             typer.echo("\n".join(row_lines(name, row)))

@@ -3,6 +3,7 @@ machine, and compared with the float64 reference; what is refused says why. Whic
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -17,7 +18,9 @@ from autocomp.files import own_table
 from autocomp.options import Options
 from autocomp.simulate.compiler import ModelFailure
 from autocomp.simulate.program import MODELLED, simulated
+from autocomp.version import __version__
 
+VERSION = __version__
 TARGETS = ("cpu", "cuda:h200", "maca:c500", "ascend:910b")
 
 
@@ -98,10 +101,35 @@ def _built(program: Any) -> str:
     return "compiled by nvcc, "
 
 
-def matrix(only: str, optimize: Callable[..., Any]) -> Iterator[tuple[str, dict[str, Cell]]]:
-    """Each kernel's row, as it is done."""
-    for name, text in chosen(only).items():
-        yield name, {t: cell(text, t, optimize) for t in TARGETS}
+def matrix(only: str, optimize: Callable[..., Any], kept: Path | None = None,
+           told: Callable[[str], None] = lambda _: None) -> Iterator[tuple[str, dict[str, Cell]]]:  # fmt: skip
+    """Each kernel's row, as it is done. `kept`: a file of lines of JSON where each cell is kept as it is done; what it has is not run
+    again. `told`: takes how far it is."""
+    found, done = chosen(only), _kept(kept)
+    for k, (name, text) in enumerate(found.items()):
+        row = {}
+        for t in TARGETS:
+            if (text, t) not in done:
+                told(f"[{k + 1}/{len(found)}] {name} on {t}")
+                done[text, t] = cell(text, t, optimize)
+                if kept is not None:
+                    with kept.open("a") as f:
+                        f.write(json.dumps({"version": VERSION, "kernel": name, "text": text, "target": t, **vars(done[text, t])}) + "\n")
+            row[t] = done[text, t]
+        yield name, row
+
+
+def _kept(file: Path | None) -> dict[tuple[str, str], Cell]:
+    """Cells of this version by the kernel's text and target. A line that was cut off is as if it were not there."""
+    out = {}
+    for line in file.read_text().splitlines() if file is not None and file.exists() else ():
+        try:
+            row = json.loads(line)
+            if row["version"] == VERSION:
+                out[row["text"], row["target"]] = Cell(row["outcome"], row["note"], tuple(row["rules"]))
+        except (ValueError, KeyError):
+            continue
+    return out
 
 
 def row_lines(name: str, row: dict[str, Cell]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from autocomp.targets.ascend.cube import Cube
 from autocomp.targets.ascend.geometry import counts, geometry, origin, starts, tile_of, trips, walked
 from autocomp.targets.ascend.signals import plan, printed
 from autocomp.targets.ascend.split import Split
-from autocomp.targets.ascend.tables import place, stored, table
+from autocomp.targets.ascend.tables import loaded, place, table
 from autocomp.targets.ascend.vector import Frame, VectorPart
 from autocomp.targets.cpu.names import c_name, entry_name
 from autocomp.targets.simt.access import read_once
@@ -226,5 +226,5 @@ def source(p: TileProgram, lines: list[str], notes: list[str], blocks: int, head
 
 def globals_(p: TileProgram) -> list[str]:
     """Tensors in memory."""
-    out = {t.buffer: table()["integers"].get(t.dtype.name) or stored(t.dtype, p.name) for t in p.inputs + p.outputs}
+    out = {t.buffer: table()["integers"].get(t.dtype.name) or loaded(t.dtype, p.name) for t in p.inputs + p.outputs}
     return [x for b, e in out.items() for x in (f"GlobalTensor<{e}> {b}_g;", f"{b}_g.SetGlobalBuffer((__gm__ {e} *){c_name(b)});")]

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from autocomp.targets.ascend.geometry import extent
+from autocomp.targets.ascend.geometry import extent, is_widening
+from autocomp.targets.ascend.tables import stored
 
 from autocomp.ir.affine import Aff, aff
 from autocomp.ir.body import Const, Expr, Index, Inside, Map
@@ -18,11 +19,14 @@ COMPARISONS = {"lt": "LT", "le": "LE", "gt": "GT", "ge": "GE", "eq": "EQ", "ne":
 def settled(e: Expr, p: TileProgram, known: Mapping[str, object]) -> Expr:
     """Without conversions between floating-point types, and without masks that are true for all elements inside the axes' extents:
     copies, reductions and the cube unit take the true counts, so what lies outside never matters. `known`: truth values by name.
+    Raises UnsupportedOp for a conversion to a float that vector cores do not have.
 
         where(a and b, x, y)  ->  where(a, where(b, x, y), y)
     """
     again = lambda x: settled(x, p, known)
-    if isinstance(e, Map) and e.fn == "cast" and e.dtype.is_float and e.operands[0].dtype.is_float:
+    if isinstance(e, Map) and e.fn == "cast" and e.dtype.is_float:
+        stored(e.dtype, p.name)  # a shorter type rounds, and what it rounds to is asked for
+    if isinstance(e, Map) and e.fn == "cast" and e.dtype.is_float and (e.operands[0].dtype.is_float or is_widening(e)):
         return again(e.operands[0])
     if isinstance(e, Map) and e.fn == "where":
         condition, x, y = e.operands

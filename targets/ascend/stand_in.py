@@ -83,6 +83,8 @@ def _function(f: Function, form: Form) -> Iterator[str]:
         allowed = ", ".join(f.row["types"][t])
         yield f'  static_assert(model::one_of<{t}, {allowed}>, "{f.name} has no form for elements of this type");'
     limits, whole, align = (f.row.get(k, {}) for k in ("limits", "whole", "align"))
+    if "conversions" in f.row:
+        yield from _conversions(f)
     yield f'  model::called = "{f.name}";'
     for type_, n in form.arguments:
         if type_.startswith("LocalTensor"):
@@ -101,6 +103,18 @@ def _function(f: Function, form: Form) -> Iterator[str]:
     call = f"model::{f.name}{'<' + ', '.join(own) + '>' if own else ''}({', '.join(passed)})"
     yield f"  {'return ' if 'returns' in f.row else ''}{call};"
     yield "}"
+
+
+def _conversions(f: Function) -> Iterator[str]:
+    """The pairs of types, and the roundings between them."""
+    yield "  constexpr unsigned modes ="
+    for u, to in f.row["conversions"].items():
+        for t, modes in to.items():
+            bits = " | ".join(f"1u << int(RoundMode::{m})" for m in modes)
+            yield f"      std::is_same_v<U, {u}> && std::is_same_v<T, {t}> ? {bits} :"
+    yield "      0u;"
+    yield f'  static_assert(modes != 0, "{f.name} has no form between these types");'
+    yield '  if (!(modes >> int(roundMode) & 1)) model::tell("a wrong rounding mode");'
 
 
 def _mentions(type_: str, parameter: str) -> bool:

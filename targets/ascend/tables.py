@@ -39,6 +39,11 @@ def stored(d: DType, where: str) -> str:
     return str(table()["stored"][d.name])
 
 
+def loaded(d: DType, where: str) -> str:
+    """C++ type of elements in memory that vector cores read. Raises UnsupportedOp."""
+    return str(table()["narrow"].get(d.name) or stored(d, where))
+
+
 def check_types(types: Iterable[DType], where: str, title: str) -> None:
     """Raises UnsupportedOp for a float wider than any unit of the chip computes, whatever form a kernel takes."""
     widest = int(table()["widest_float"])

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from autocomp.targets.ascend.choices import compared, indices, selected
 from autocomp.targets.ascend.copies import Region, copy_lines, region
 from autocomp.targets.ascend.direct import direct
-from autocomp.targets.ascend.geometry import Geometry
+from autocomp.targets.ascend.geometry import Geometry, narrow
 from autocomp.targets.ascend.masks import COMPARISONS, difference, settled
 from autocomp.targets.ascend.operand import Operand, number
 from autocomp.targets.ascend.scalars import Scalars, gathered_lines, is_scalar
-from autocomp.targets.ascend.tables import slot_text, stored, table
+from autocomp.targets.ascend.tables import loaded, slot_text, stored, table
 
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.body import Const, Expr, Gather, Map
@@ -62,17 +62,19 @@ class VectorPart:
     scalars: Scalars = field(init=False)
     changing: set[str] = field(init=False)
     direct: frozenset[str] = field(init=False)
+    narrow: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
         self.scalars = Scalars(self.p, self.start)
         made = Counter(s.dst for s, _ in walk(self.p.body))
         self.changing = {name for name, n in made.items() if n > 1}
         self.direct = direct(self.p, self.g)
+        self.narrow = narrow(self.p)
 
     def statement(self, s: Stmt) -> None:
         """One statement that is not a matrix product."""
         b = self.p.buf(s.dst)
-        if b is not None and is_scalar(b.dtype) and s.op in ("copy", "map"):
+        if b is not None and is_scalar(b.dtype) and s.dst not in self.narrow and s.op in ("copy", "map"):
             source = self.p.tensor(s.srcs[0]) if s.op == "copy" else s.expr
             assert isinstance(source, (Tensor, Expr))
             self.scalars.known[s.dst] = source
@@ -192,9 +194,9 @@ class VectorPart:
         """A tile from memory as single precision, or as it is (`as_is`); `scratch`: the buffer between cores that it lies in, whose
         writer it waits for."""
         kind, lane = self.g.kind(r.axes, self.p.name)
-        element = stored(dtype, self.p.name)
+        element = loaded(dtype, self.p.name)
         frame = self.outer if kind == "line" else self.frame
-        bytes_ = self.g.bytes(kind, lane, dtype.bytes) if kind != "stat" else -(-self.g.slots // 16) * 16 * dtype.bytes
+        bytes_ = self.g.bytes(kind, lane, dtype.bytes) if kind != "stat" else -(-self.g.slots // self.g.block) * self.g.block * dtype.bytes
         local = self.staged(frame, f"{name}_in", element, bytes_)
         lines = copy_lines(r, self.g, kind, lane, self.true, local, True, self.p.name)
         work = Work(MTE2, (scratch,) if scratch else (), (local,), self.guarded(lines))
@@ -222,15 +224,24 @@ class VectorPart:
         if element == "float":
             return got
         d = self.temporary(got.kind, got.lane, name)
-        self.v([f"Cast({d.name}, {got.name}, RoundMode::CAST_NONE, {self.g.elements(got.kind, got.lane)});"], (got,), d)
+        self.converted(d, got, element, self.g.elements(got.kind, got.lane))
         return d
+
+    def converted(self, d: Operand, got: Operand, element: str, n: int) -> None:
+        """d = got, which has elements of that type, exactly: bytes become half precision first."""
+        if element in table()["narrow"].values():
+            half = self.temporary(got.kind, got.lane, element="half")
+            self.v([f"Cast({half.name}, {got.name}, RoundMode::CAST_NONE, {n});"], (got,), half)
+            self.release(half)
+            got = half
+        self.v([f"Cast({d.name}, {got.name}, RoundMode::CAST_NONE, {n});"], (got,), d)
 
     def widened(self, name: str, raw: Operand, element: str) -> Operand:
         """A dense statistic with one block a row."""
         d = self.temporary("stat", "", name)
         if element != "float":
             t = self.temporary("stat", "")
-            self.v([f"Cast({t.name}, {raw.name}, RoundMode::CAST_NONE, {self.g.slots});"], (raw,), t)
+            self.converted(t, raw, element, self.g.slots)
             self.release(t)
             raw = t
         self.v([f"ac_widen({d.name}, {raw.name}, {self.g.slots});"], (raw,), d)

@@ -39,6 +39,27 @@ def test_what_is_wrong_ends_the_command_with_3(monkeypatch):
     assert code == 2 and "explain wants a MODEL, or --matrix" in err
 
 
+def test_what_a_file_keeps_is_not_run_again(monkeypatch, tmp_path):
+    """Interrupted at the third cell, it goes on there; a line that was cut off, and one of another version, count for nothing."""
+    kept, ran = tmp_path / "rows.jsonl", []
+
+    def cell(text, target, optimize):
+        ran.append(target)
+        if len(ran) == 3:
+            raise KeyboardInterrupt
+        return page.Cell("right", "equal", ("a",))
+
+    monkeypatch.setattr(page, "cell", cell)
+    with pytest.raises(KeyboardInterrupt):
+        list(page.matrix("masks", None, kept))
+    with kept.open("a") as f:
+        f.write(kept.read_text().replace(page.VERSION, "0.0").replace("cpu", "maca:c500") + '{"version": "')
+    kept.write_text(kept.read_text() + "\n")
+    code, _, err = call("explain", "--matrix", "--only", "masks", "--kept", str(kept))
+    assert code == 0 and ran == ["cpu", "cuda:h200", "maca:c500", "maca:c500", "ascend:910b"] and "[1/1] masks on ascend:910b" in err
+    assert dict(page.matrix("masks", None, kept))["masks"]["cpu"].rules == ("a",) and len(ran) == 5
+
+
 def test_a_wrong_result_is_said(monkeypatch):
     def optimize(*given, **named):
         program = autocomp.optimize(*given, **named)

@@ -33,7 +33,7 @@ OWN = {
     "short_floats": graph({"x": "bf16[5, 19]"}, '%0 = floor(x)\n%1 = cast(%0, to="f8e4m3")\n%2 = cast(%1, to="bf16")'),
 }  # fmt: skip
 GIVEN = [
-    "integers", "unpack", "signed_bytes", "transpose_three", "slice", "gathered", "filled", "to_f8e4m3", "argmax", "maxpool",
+    "integers", "unpack", "transpose_three", "slice", "gathered", "filled", "to_f8e4m3", "argmax", "maxpool",
     "mean_of_two_axes", "off_cumsum", "attention_of_one_row", "gemm_i8_odd", "gemm_u8", "row_int4", "conv_stride", "depthwise_stride",
 ]  # fmt: skip
 ALL = GRAPHS | OWN

@@ -25,6 +25,12 @@ __aicore__ inline uint64_t ac_clamped(int64_t i, int64_t n) { return i < 0 ? 0 :
 
 AC_FN ac_neg(const ac_f32 &d, const ac_f32 &x, uint32_t n) { Muls(d, x, -1.0f, n); }
 
+// Whole numbers in single precision: the conversion from a type to itself rounds.
+AC_FN ac_floor(const ac_f32 &d, const ac_f32 &x, uint32_t n) { Cast(d, x, RoundMode::CAST_FLOOR, n); }
+AC_FN ac_ceil(const ac_f32 &d, const ac_f32 &x, uint32_t n) { Cast(d, x, RoundMode::CAST_CEIL, n); }
+AC_FN ac_round(const ac_f32 &d, const ac_f32 &x, uint32_t n) { Cast(d, x, RoundMode::CAST_RINT, n); }
+AC_FN ac_trunc(const ac_f32 &d, const ac_f32 &x, uint32_t n) { Cast(d, x, RoundMode::CAST_TRUNC, n); }
+
 AC_FN ac_exp2(const ac_f32 &d, const ac_f32 &x, uint32_t n) {
   Muls(d, x, 0.693147180559945f, n);
   AC_V;
@@ -72,6 +78,35 @@ AC_FN ac_tanh(const ac_f32 &d, const ac_f32 &x, const ac_f32 &t, uint32_t n) {  
   Adds(t, t, 1.0f, n);
   AC_V;
   Div(d, d, t, n);
+}
+
+// max(x, 0) + log(1 + u), u = exp(-|x|): log(1 + u) = 2 artanh(s), s = u / (2 + u) <= 1 / 3, by the series in s^2 up to s^17, which is
+// right to single precision where u is so small that 1 + u is 1.
+AC_FN ac_softplus(const ac_f32 &d, const ac_f32 &x, const ac_f32 &s, const ac_f32 &q, uint32_t n) {
+  Abs(s, x, n);
+  AC_V;
+  Muls(s, s, -1.0f, n);
+  AC_V;
+  Exp(s, s, n);
+  AC_V;
+  Adds(q, s, 2.0f, n);
+  AC_V;
+  Div(s, s, q, n);
+  AC_V;
+  Mul(q, s, s, n);
+  AC_V;
+  Muls(d, q, 2.0f / 17.0f, n);
+  AC_V;
+  for (int k = 15; k > 0; k -= 2) {
+    Adds(d, d, 2.0f / k, n);
+    AC_V;
+    if (k > 1) Mul(d, d, q, n);
+    AC_V;
+  }
+  Mul(d, d, s, n);
+  Maxs(q, x, 0.0f, n);
+  AC_V;
+  Add(d, d, q, n);
 }
 
 // erf(x) = x P(x^2) / Q(x^2) on [-3.92, 3.92]; the fit that the vendor's operator library uses.

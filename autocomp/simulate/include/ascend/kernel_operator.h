@@ -451,12 +451,14 @@ inline void Duplicate(const LocalTensor<float> &d, float v, uint32_t n) {
   out(PIPE_V, d, n);
   for (uint32_t i = 0; i < n; ++i) d.at[i] = v;
 }
+inline float whole_number(float x, RoundMode m) {
+  return m == RoundMode::CAST_FLOOR ? std::floor(x) : m == RoundMode::CAST_CEIL ? std::ceil(x) : m == RoundMode::CAST_TRUNC ? std::trunc(x) : std::nearbyint(x);
+}
 template <typename D, typename S> void Cast(const LocalTensor<D> &d, const LocalTensor<S> &s, RoundMode mode, uint32_t n) {
-  if ((mode == RoundMode::CAST_NONE) != (sizeof(D) > sizeof(S))) model::tell("a wrong rounding mode");
   model::start(PIPE_V);
   in(PIPE_V, s, n);
   out(PIPE_V, d, n);
-  for (uint32_t i = 0; i < n; ++i) d.at[i] = D(float(s.at[i]));
+  for (uint32_t i = 0; i < n; ++i) d.at[i] = std::is_same_v<D, S> ? D(whole_number(float(s.at[i]), mode)) : D(float(s.at[i]));
 }
 // What a call of the library does: its works on pipes in order and the flags between them, as the table of the interface has them.
 template <typename F> void follow(const std::vector<Step> &steps, F work) {
