@@ -154,3 +154,43 @@ def test_a_norm_that_the_optimiser_leaves_in_the_standard_domain():
 def test_what_is_not_done_is_refused(op, arrays, attrs, said):
     with pytest.raises(UnsupportedOp, match=said):
         load_onnx(model(op, arrays, attrs))
+
+
+def rows(*lengths):
+    return np.array(lengths, np.int32)
+
+
+def grouped(steps, past, lengths, total, packed=False, rotary=True, heads=4, kept=2, width=16):
+    """Operands of GroupQueryAttention: rows of `lengths` keys with the new `steps`, in a cache of `past`."""
+    batch = len(lengths)
+    q = floats(batch, steps, (heads + 2 * kept if packed else heads) * width)
+    kv = [None, None] if packed else [floats(batch, steps, kept * width) for _ in range(2)]
+    cache = [floats(batch, kept, past, width) for _ in range(2)] if past else [None, None]
+    tables = [floats(32, width // 2) for _ in range(2)] if rotary else []
+    return [q, *kv, *cache, rows(*lengths) - 1, np.array(total, np.int32), *tables]
+
+
+@pytest.mark.parametrize(("case", "attrs"), [
+    ((5, 0, (5, 5), 5), {"do_rotary": 1}),  # a prompt
+    ((1, 6, (7, 7), 7), {"do_rotary": 1}),  # the next step, a cache that grows
+    ((1, 6, (7, 4), 7), {"do_rotary": 1, "rotary_interleaved": 1}),  # rows of different lengths
+    ((1, 12, (7, 4), 12), {"do_rotary": 1}),  # a cache of one size, which is written where each row ends
+    ((1, 12, (7, 4), 12, True), {"do_rotary": 1}),
+    ((1, 9, (10, 10), 10, False, False), {"local_window_size": 4, "softcap": 3.0, "scale": 0.2}),
+    ((3, 6, (9,), 9), {"do_rotary": 1}),  # several steps behind a cache
+])  # fmt: skip
+def test_attention_with_a_cache_of_keys(case, attrs):
+    arrays = grouped(*case)
+    pairs = compared("GroupQueryAttention", arrays, {"num_heads": 4, "kv_num_heads": 2, **attrs}, static=(6,), outputs=3)
+    (got, want), *caches = pairs
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+    for mine, theirs in caches:
+        for b, length in enumerate(case[2]):  # behind a row's end nobody reads
+            np.testing.assert_allclose(mine[b, :, :length], theirs[b, :, :length], rtol=1e-5, atol=1e-5)
+
+
+def test_how_long_the_new_cache_is_must_be_known():
+    m = model("GroupQueryAttention", grouped(1, 6, (7, 7), 7), {"num_heads": 4, "kv_num_heads": 2}, outputs=3)
+    with pytest.raises(UnsupportedOp, match="operand 6"):
+        load_onnx(m)
+    load_onnx(m, inputs={"x6": np.array(7, np.int32)})
