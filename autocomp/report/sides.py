@@ -109,7 +109,8 @@ def _of_c(path: Path, function: str) -> Callable[[Graph, Mapping[str, np.ndarray
 
     tools: Any = load_target("cpu").toolchain
     library = Path(mkdtemp(prefix="autocomp-hand-")) / "kernel.so"
-    command = [*shlex.split(tools.compiler()), "-O3", "-march=native", "-fopenmp", "-shared", "-fPIC", "-o", str(library), str(path), "-lm"]
+    made = ["-shared", "-fPIC", "-o", str(library), str(path.resolve()), "-lm"]
+    command = [*shlex.split(tools.compiler()), "-O3", "-march=native", "-fopenmp", *made]
     commands.build([command], [library], library.parent, where=str(path))
     try:
         call = getattr(ctypes.CDLL(str(library)), function)

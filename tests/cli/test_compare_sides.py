@@ -109,6 +109,11 @@ def test_times_of_kernels_are_parts_of_the_total(apart, calls, whole, want):
     assert [r["roofline"] for r in found] == pytest.approx([6.0 / t for t in want])
 
 
+def test_a_kernel_by_hand_is_found_from_the_folder_of_the_call(here, monkeypatch):
+    monkeypatch.chdir(here)  # the compiler runs in a folder of its own
+    assert "verdict: " in run("compare", "plain", "k.c:gemm", "--model", "m.txt")[0]
+
+
 def test_a_wrong_kernel_gets_no_verdict_about_times(here):
     text, _ = run("compare", f"{here}/k.py:wrong", "plain", "--model", f"{here}/m.txt")
     assert "verdict: A computes something else: no verdict about times" in text
