@@ -404,9 +404,11 @@ def compare(
         result.report(report)
     if as_json:
         typer.echo(json.dumps(result.data(), indent=1))
-        return
-    out.print(result.table())
-    for line in result.summary():
-        out.print(line, soft_wrap=True, highlight=False)
-    if report is not None:
-        out.print(f"wrote {report}")
+    else:
+        out.print(result.table())
+        for line in result.summary():
+            out.print(line, soft_wrap=True, highlight=False)
+        if report is not None:
+            out.print(f"wrote {report}")
+    if result.trial is not None and not all(result.trial.right):
+        raise typer.Exit(3)

@@ -153,7 +153,8 @@ class Comparison:
     def summary(self) -> list[str]:
         """Lines below the table: predicted beside measured, the verdict, correctness, environment."""
         a, b = (seconds_text(s.predicted) or "not known" for s in (self.a, self.b))
-        parts = ["kernels: timed each by itself, as parts of the total"] if self.trial and self.kind == "measured" else []
+        said = "kernels: timed each by itself, warm, and adjusted so that they sum up to the total"
+        parts = [said] if self.trial and self.kind == "measured" else []
         return [f"predicted: A {a}, B {b}", *self.moved(), *parts, *(self.trial.lines() if self.trial else [])]
 
     def markdown(self) -> str:
@@ -249,12 +250,13 @@ class Comparison:
             found = points(side.rows if self.kind == "measured" else [{**r, "measured": None} for r in side.rows])
             whole = self._whole(side)
             series.append(Series(letter, colour, (*found, *([whole] if whole else []))))
-        return roofline(chip, series, types_of([*self.a.rows, *self.b.rows]), self.trial.ceilings if self.trial else None)
+        ceilings = self.trial.ceilings if self.trial and all(self.trial.right) else None
+        return roofline(chip, series, types_of([*self.a.rows, *self.b.rows]), ceilings)
 
     def _whole(self, side: Side) -> Point | None:
         """A side as one dot, at the time of the rounds: what it computes, over all that its kernels move; a kernel by hand as the other
         side does it."""
-        if self.trial is None:
+        if self.trial is None or not all(self.trial.right):
             return None
         rows = side.rows if side.target != "by hand" else (self.b if side is self.a else self.a).rows
         ops, moved = (sum((r.get(k) or 0.0) * r["calls"] for r in rows) for k in ("operations", "bytes"))
@@ -272,7 +274,7 @@ class Comparison:
 
     def _intervals(self) -> list[tuple[str, str, float, float, float]]:
         """Of A and B: (name, median as text, and lowest, median and highest of the interval as shares of the longest)."""
-        if self.trial is None:
+        if self.trial is None or not all(self.trial.right):
             return []
         found = [median_interval(s) for s in (self.trial.rounds.a, self.trial.rounds.b)]
         most = max(i.high for i in found)

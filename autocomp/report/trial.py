@@ -39,12 +39,14 @@ class Trial:
     multiplied: str = "f32 multiply-adds"  # whose operations/s the first is
 
     def lines(self) -> list[str]:
-        """For people: what was measured, the verdict, correctness, environment."""
+        """For people: what was measured, the verdict, correctness, environment. Where a side computes something else, no times."""
         a, b = (seconds_text(median(side)) for side in (self.rounds.a, self.rounds.b))
-        said = [f"measured: A {a}, B {b} (medians of {len(self.rounds.a)} rounds in turns, cold caches)",
-                f"A / B: {self.rounds.ratio.text}, {self.rounds.ratio.chance:.1%} sure: {METHOD}", f"verdict: {self.verdict}"]  # fmt: skip
+        said = [f"verdict: {self.verdict}"]
+        if all(self.right):
+            said = [f"measured: A {a}, B {b} (medians of {len(self.rounds.a)} rounds in turns, cold caches)",
+                    f"A / B: {self.rounds.ratio.text}, {self.rounds.ratio.chance:.1%} sure: {METHOD}", *said]  # fmt: skip
         said += [f"correctness of {side}: {text}" for side, text in zip("AB", self.errors, strict=True)]
-        if self.ceilings:
+        if self.ceilings and all(self.right):
             rate, copied = map(rate_text, self.ceilings)
             said.append(f"ceilings of this run: {rate}op/s of {self.multiplied}, {copied}B/s copied")
         return [*said, "environment: " + ", ".join(f"{k} {v}" for k, v in self.environment.items())]
@@ -56,7 +58,9 @@ class Trial:
         return f"{' and '.join(wrong)} computes something else: no verdict about times" if wrong else self.rounds.verdict
 
     def data(self) -> dict[str, Any]:
-        """For machines."""
+        """For machines; without times where a side computes something else."""
+        if not all(self.right):
+            return {"verdict": self.verdict, "errors": list(self.errors), "right": list(self.right), "environment": self.environment}
         return {**self.rounds.data(), "verdict": self.verdict, "errors": list(self.errors), "right": list(self.right),
                 "seconds": [list(self.rounds.a), list(self.rounds.b)], "ceilings": list(self.ceilings) if self.ceilings else None,
                 "environment": self.environment}  # fmt: skip

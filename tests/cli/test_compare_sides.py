@@ -115,8 +115,14 @@ def test_a_kernel_by_hand_is_found_from_the_folder_of_the_call(here, monkeypatch
 
 
 def test_a_wrong_kernel_gets_no_verdict_about_times(here):
-    text, _ = run("compare", f"{here}/k.py:wrong", "plain", "--model", f"{here}/m.txt")
-    assert "verdict: A computes something else: no verdict about times" in text
+    for report in ("w.json", "w.html", "w.md"):
+        text, _ = run("compare", f"{here}/k.py:wrong", "plain", "--model", f"{here}/m.txt", "--report", str(here / report), code=3)
+        assert "verdict: A computes something else: no verdict about times" in text
+        assert "measured" not in text and "A / B:" not in text and "times slower" not in text
+        assert "no verdict about times" in (here / report).read_text()
+    data = json.loads((here / "w.json").read_text())
+    assert data["trial"]["right"] == [False, True] and "seconds" not in data["trial"]
+    assert data["a"]["measured"] is None and data["b"]["measured"] is None
     assert "verdict: A computes" not in run("compare", f"{here}/k.py:gemm", "plain", "--model", f"{here}/m.txt")[0]
 
 
@@ -167,7 +173,7 @@ def test_a_folder_beside_a_program_and_one_that_computes_something_else(saved):
     data = json.loads(run("compare", f"{saved}/m.txt", f"{saved}/apart", "--run-folders", "--json")[0])
     assert data["trial"]["right"] == [True, True]
     (saved / "n.txt").write_text(MODEL.replace("random(1)", "random(2)"))
-    text, _ = run("compare", f"{saved}/n.txt", f"{saved}/apart", "--run-folders")
+    text, _ = run("compare", f"{saved}/n.txt", f"{saved}/apart", "--run-folders", code=3)
     assert "verdict: B computes something else: no verdict about times" in text
 
 
