@@ -9,6 +9,7 @@ from onnx import helper, numpy_helper
 import autocomp
 from autocomp.errors import ModelError, UnsupportedOp
 from autocomp.frontends.onnx import load_onnx
+from autocomp.ir.places import short
 from autocomp.ir.reference import evaluate
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4) - 5.5
@@ -147,3 +148,11 @@ def test_a_softcap_that_is_no_number_is_refused():
     m.opset_import[0].version = 23
     with pytest.raises(UnsupportedOp, match="softcap is nan"):
         load_onnx(m)
+
+
+def test_nodes_of_one_name_are_told_apart():
+    nodes = [helper.make_node("Relu", ["v0"], ["a"], name="dense"), helper.make_node("Exp", ["a"], ["b"], name="dense"),
+             helper.make_node("Neg", ["b"], ["c"], name="other"), helper.make_node("Abs", ["c"], ["y"])]  # fmt: skip
+    graph = load_onnx(model(nodes, {"v0": X}, ["y"]))
+    assert [short(graph.locations[n]) for n in graph.nodes() if n.op != "input"][-4:] == ["dense (node 0)", "dense (node 1)", "other",
+                                                                                         "node 3 (Abs)"]  # fmt: skip

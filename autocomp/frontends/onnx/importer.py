@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -181,8 +182,10 @@ class Importer:
     # ---- nodes
     def _body(self, nodes: Any, scope: Scope, attrs: Mapping[str, onnx.AttributeProto] | None = None) -> None:
         made = {o for n in nodes for o in n.output if o}
+        named = Counter(n.name for n in nodes)
         for index, proto in enumerate(nodes):
-            label = f" '{proto.name}'" if proto.name else ""
+            alone = f" (node {index})" if named[proto.name] > 1 else ""  # a name that several have says which of them it is
+            label = f" '{proto.name}{alone}'" if proto.name else ""
             where = f"{scope.label}node {index}{label} ({proto.op_type})"
             inputs = [self._operand(name, scope, made, where) for name in proto.input]
             for o in proto.output:
