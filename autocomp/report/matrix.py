@@ -18,9 +18,8 @@ from autocomp.files import own_table
 from autocomp.options import Options
 from autocomp.simulate.compiler import ModelFailure
 from autocomp.simulate.program import MODELLED, simulated
-from autocomp.version import __version__
+from autocomp.store import package_stamp
 
-VERSION = __version__
 TARGETS = ("cpu", "cuda:h200", "maca:c500", "ascend:910b")
 
 
@@ -114,18 +113,20 @@ def matrix(only: str, optimize: Callable[..., Any], kept: Path | None = None,
                 done[text, t] = cell(text, t, optimize)
                 if kept is not None:
                     with kept.open("a") as f:
-                        f.write(json.dumps({"version": VERSION, "kernel": name, "text": text, "target": t, **vars(done[text, t])}) + "\n")
+                        made = {"version": package_stamp(), "kernel": name, "text": text, "target": t}
+                        f.write(json.dumps(made | vars(done[text, t])) + "\n")
             row[t] = done[text, t]
         yield name, row
 
 
 def _kept(file: Path | None) -> dict[tuple[str, str], Cell]:
-    """Cells of this version by the kernel's text and target. A line that was cut off is as if it were not there."""
+    """Cells of this very code by the kernel's text and target: an edit makes all run again. A line that was cut
+    off is as if it were not there."""
     out = {}
     for line in file.read_text().splitlines() if file is not None and file.exists() else ():
         try:
             row = json.loads(line)
-            if row["version"] == VERSION:
+            if row["version"] == package_stamp():
                 out[row["text"], row["target"]] = Cell(row["outcome"], row["note"], tuple(row["rules"]))
         except (ValueError, KeyError):
             continue

@@ -53,7 +53,7 @@ def test_what_a_file_keeps_is_not_run_again(monkeypatch, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         list(page.matrix("masks", None, kept))
     with kept.open("a") as f:
-        f.write(kept.read_text().replace(page.VERSION, "0.0").replace("cpu", "maca:c500") + '{"version": "')
+        f.write(kept.read_text().replace(page.package_stamp(), "0.0").replace("cpu", "maca:c500") + '{"version": "')
     kept.write_text(kept.read_text() + "\n")
     code, _, err = call("explain", "--matrix", "--only", "masks", "--kept", str(kept))
     assert code == 0 and ran == ["cpu", "cuda:h200", "maca:c500", "maca:c500", "ascend:910b"] and "[1/1] masks on ascend:910b" in err
