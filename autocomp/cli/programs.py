@@ -410,5 +410,5 @@ def compare(
             out.print(line, soft_wrap=True, highlight=False)
         if report is not None:
             out.print(f"wrote {report}")
-    if result.trial is not None and not all(result.trial.right):
+    if result.trial is not None and not result.trial.comparable:
         raise typer.Exit(3)

@@ -250,13 +250,13 @@ class Comparison:
             found = points(side.rows if self.kind == "measured" else [{**r, "measured": None} for r in side.rows])
             whole = self._whole(side)
             series.append(Series(letter, colour, (*found, *([whole] if whole else []))))
-        ceilings = self.trial.ceilings if self.trial and all(self.trial.right) else None
+        ceilings = self.trial.ceilings if self.trial and self.trial.comparable else None
         return roofline(chip, series, types_of([*self.a.rows, *self.b.rows]), ceilings)
 
     def _whole(self, side: Side) -> Point | None:
         """A side as one dot, at the time of the rounds: what it computes, over all that its kernels move; a kernel by hand as the other
         side does it."""
-        if self.trial is None or not all(self.trial.right):
+        if self.trial is None or not self.trial.comparable:
             return None
         rows = side.rows if side.target != "by hand" else (self.b if side is self.a else self.a).rows
         ops, moved = (sum((r.get(k) or 0.0) * r["calls"] for r in rows) for k in ("operations", "bytes"))
@@ -274,7 +274,7 @@ class Comparison:
 
     def _intervals(self) -> list[tuple[str, str, float, float, float]]:
         """Of A and B: (name, median as text, and lowest, median and highest of the interval as shares of the longest)."""
-        if self.trial is None or not all(self.trial.right):
+        if self.trial is None or not self.trial.comparable:
             return []
         found = [median_interval(s) for s in (self.trial.rounds.a, self.trial.rounds.b)]
         most = max(i.high for i in found)

@@ -42,14 +42,19 @@ class Trial:
         """For people: what was measured, the verdict, correctness, environment. Where a side computes something else, no times."""
         a, b = (seconds_text(median(side)) for side in (self.rounds.a, self.rounds.b))
         said = [f"verdict: {self.verdict}"]
-        if all(self.right):
+        if self.comparable:
             said = [f"measured: A {a}, B {b} (medians of {len(self.rounds.a)} rounds in turns, cold caches)",
                     f"A / B: {self.rounds.ratio.text}, {self.rounds.ratio.chance:.1%} sure: {METHOD}", *said]  # fmt: skip
         said += [f"correctness of {side}: {text}" for side, text in zip("AB", self.errors, strict=True)]
-        if self.ceilings and all(self.right):
+        if self.ceilings and self.comparable:
             rate, copied = map(rate_text, self.ceilings)
             said.append(f"ceilings of this run: {rate}op/s of {self.multiplied}, {copied}B/s copied")
         return [*said, "environment: " + ", ".join(f"{k} {v}" for k, v in self.environment.items())]
+
+    @property
+    def comparable(self) -> bool:
+        """Whether both sides compute what the model says, so that their times say something."""
+        return all(self.right)
 
     @property
     def verdict(self) -> str:
@@ -59,7 +64,7 @@ class Trial:
 
     def data(self) -> dict[str, Any]:
         """For machines; without times where a side computes something else."""
-        if not all(self.right):
+        if not self.comparable:
             return {"verdict": self.verdict, "errors": list(self.errors), "right": list(self.right), "environment": self.environment}
         return {**self.rounds.data(), "verdict": self.verdict, "errors": list(self.errors), "right": list(self.right),
                 "seconds": [list(self.rounds.a), list(self.rounds.b)], "ceilings": list(self.ceilings) if self.ceilings else None,

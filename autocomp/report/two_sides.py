@@ -21,7 +21,7 @@ def two_sides(a: str, b: str, build: Callable[[str, str, Any], Any], model: str 
     if graph is None and model is not None and (run_folders or not all(s.folder for s in sides)):
         graph = build(model, target, options).graph
     trial = tried(sides[0], sides[1], graph, rounds, ceilings=ceilings) if graph is not None else None
-    timed = trial is not None and all(trial.right)
+    timed = trial is not None and trial.comparable
     feed = random_inputs(graph, seed=0) if timed and graph is not None and not any(s.folder for s in sides) else None
     medians = (median(trial.rounds.a), median(trial.rounds.b)) if trial is not None and timed else (None, None)
     left, right = (of_given(s, feed, m) for s, m in zip(sides, medians, strict=True))

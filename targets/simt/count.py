@@ -505,7 +505,6 @@ class Counter(Printer):
         self.access(layout, t, t.dtype in SHORT_FLOATS, True, first)
         self.partial_bytes += self.footprint(t)[1]
 
-
     def turned(self, s: Stmt, t: Tensor, x: turned_store.Turned) -> None:
         """A store through shared memory: its registers there, a barrier, and its chunks from there."""
         layout, v = self.place.layouts[s.srcs[0]], turned_store.beside(self, s, x)

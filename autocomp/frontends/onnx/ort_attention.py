@@ -11,15 +11,13 @@ import numpy as np
 
 from autocomp.frontends.onnx.call import Call
 from autocomp.frontends.onnx.pointwise import cast
-from autocomp.frontends.onnx.registry import lower
+from autocomp.frontends.onnx.registry import ORT, lower
 from autocomp.frontends.onnx.shapes import cut, reshape
 from autocomp.ir.node import Node
 from autocomp.ir.types import I64
 
-DOMAIN = "com.microsoft"
 
-
-@lower("Attention", domain=DOMAIN)
+@lower("Attention", domain=ORT)
 def attention(c: Call) -> Node:
     """Operands: x [B, S, D], weights [D, 3 H], bias or absent, a mask or absent (0 and 1 as [B, T], [B, S, T], [B, 1, T, T], or lengths
     [B]), a past (refused), what is added to
@@ -35,7 +33,7 @@ def attention(c: Call) -> Node:
     return _attended(c, q, k, v, 3, 5)
 
 
-@lower("MultiHeadAttention", domain=DOMAIN)
+@lower("MultiHeadAttention", domain=ORT)
 def multi_head_attention(c: Call) -> Node:
     """Operands: query [B, S, H], key, value, a bias of the three [3 H] or absent, a mask of keys or absent, what is added to scores or
     absent, past (refused)."""
@@ -92,7 +90,7 @@ def _before(c: Call, scores: Node) -> Node:
     return c.op("le", column, c.op("add", row, keys - steps))
 
 
-@lower("RotaryEmbedding", domain=DOMAIN)
+@lower("RotaryEmbedding", domain=ORT)
 def rotary_embedding(c: Call) -> Node:
     """Operands: x [B, S, H] or [B, N, S, h], positions [1] or [B, S], tables of cosines and sines [P, r / 2]."""
     x, places = c.x(0), c.x(1)
@@ -136,7 +134,7 @@ def _turned(c: Call, x: Node, places: Node, cos: Node, sin: Node, interleaved: b
     return y if 2 * half == width else c.op("concat", y, cut(c, x, {3: (2 * half, width, 1)}), axis=3)
 
 
-@lower("GroupQueryAttention", domain=DOMAIN)
+@lower("GroupQueryAttention", domain=ORT)
 def group_query_attention(c: Call) -> tuple[Node, Node, Node]:
     """Operands: query [B, S, N h] (with keys and values behind it where those are absent), key, value [B, S, K h], the cache of both
     [B, K, P, h] or absent, lengths less one [B], the longest length, tables of cosines and sines or absent. Results: [B, S, N h], and the

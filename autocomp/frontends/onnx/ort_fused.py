@@ -7,34 +7,29 @@ from __future__ import annotations
 
 from autocomp.frontends.onnx.call import Call
 from autocomp.frontends.onnx.contractions import conv, gemm
-from autocomp.frontends.onnx.pointwise import cast
-from autocomp.frontends.onnx.registry import lower
+from autocomp.frontends.onnx.pointwise import cast, gelu
+from autocomp.frontends.onnx.registry import ORT, lower
 from autocomp.frontends.onnx.shapes import cut, reshape
 from autocomp.frontends.onnx.windows import rms_norm
 from autocomp.ir.node import Node
 from autocomp.ir.types import F32, I32, U8
 
-DOMAIN = "com.microsoft"
-
-
 # ---- activations
-@lower("Gelu", domain=DOMAIN)
-def gelu(c: Call) -> Node:
-    return c.op("gelu", c.x())
+lower("Gelu", domain=ORT)(gelu)
 
 
-@lower("BiasGelu", domain=DOMAIN)
+@lower("BiasGelu", domain=ORT)
 def bias_gelu(c: Call) -> Node:
     return c.op("gelu", c.op("add", c.x(0), c.x(1)))
 
 
-@lower("FastGelu", domain=DOMAIN)
+@lower("FastGelu", domain=ORT)
 def fast_gelu(c: Call) -> Node:
     """By tanh, of x plus a bias where there is one."""
     return c.op("gelu_tanh", c.op("add", c.x(0), c.x(1)) if c.has(1) else c.x(0))
 
 
-@lower("QuickGelu", domain=DOMAIN)
+@lower("QuickGelu", domain=ORT)
 def quick_gelu(c: Call) -> Node:
     return c.op("mul", c.x(), c.op("sigmoid", c.op("mul", c.x(), c.float_attr("alpha", 1.702))))
 
@@ -58,7 +53,7 @@ def _activated(c: Call, y: Node) -> Node:
 
 
 # ---- products
-@lower("FusedMatMul", "TransposeMatMul", domain=DOMAIN)
+@lower("FusedMatMul", "TransposeMatMul", domain=ORT)
 def fused_matmul(c: Call) -> Node:
     a, b = c.x(0), c.x(1)
     if c.flag("transBatchA", 0) or c.flag("transBatchB", 0):
@@ -70,19 +65,19 @@ def fused_matmul(c: Call) -> Node:
     return y if alpha == 1.0 else c.op("mul", y, alpha)
 
 
-@lower("FusedGemm", domain=DOMAIN)
+@lower("FusedGemm", domain=ORT)
 def fused_gemm(c: Call) -> Node:
     return _activated(c, gemm(c))
 
 
-@lower("FusedConv", domain=DOMAIN)
+@lower("FusedConv", domain=ORT)
 def fused_conv(c: Call) -> Node:
     """Operands: x, w, a bias or absent, what is added before the activation or absent."""
     y = conv(c)
     return _activated(c, c.op("add", y, c.x(3)) if c.has(3) else y)
 
 
-@lower("MatMulNBits", domain=DOMAIN)
+@lower("MatMulNBits", domain=ORT)
 def matmul_n_bits(c: Call) -> Node:
     """Operands: A [.., K]; B u8 [N, K / block, block * bits / 8], the first element of a byte in its low bits; scales [N, K / block]; zero
     points, packed alike along a row's blocks, or of the scales' type, or absent (2^(bits-1)); group indices; a bias [N]."""
@@ -125,7 +120,7 @@ def _unpacked(c: Call, packed: Node, each: int, bits: int) -> Node:
 
 # ---- norms
 @lower("SimplifiedLayerNormalization")
-@lower("SimplifiedLayerNormalization", domain=DOMAIN)
+@lower("SimplifiedLayerNormalization", domain=ORT)
 def simplified_layer_norm(c: Call) -> Node:
     return rms_norm(c)
 
@@ -157,14 +152,14 @@ def _layer_norm(c: Call, x: Node, scale: Node, bias: Node | None) -> Node:
     return cast(c, y, x.type.dtype)
 
 
-@lower("SkipLayerNormalization", domain=DOMAIN)
+@lower("SkipLayerNormalization", domain=ORT)
 def skip_layer_norm(c: Call) -> tuple[Node, ...]:
     """Operands: input, skip, gamma, beta or absent, bias or absent."""
     x = _summed(c, 4)
     return _with_statistics(c, x, _layer_norm(c, x, c.x(2), c.maybe(3)), simplified=False)
 
 
-@lower("SkipSimplifiedLayerNormalization", domain=DOMAIN)
+@lower("SkipSimplifiedLayerNormalization", domain=ORT)
 def skip_simplified_layer_norm(c: Call) -> tuple[Node, ...]:
     """Operands: input, skip, gamma, bias or absent."""
     x = _summed(c, 3)
@@ -172,7 +167,7 @@ def skip_simplified_layer_norm(c: Call) -> tuple[Node, ...]:
     return _with_statistics(c, x, cast(c, y, x.type.dtype), simplified=True)
 
 
-@lower("EmbedLayerNormalization", domain=DOMAIN)
+@lower("EmbedLayerNormalization", domain=ORT)
 def embed_layer_norm(c: Call) -> tuple[Node, ...]:
     """Operands: ids [B, S], segments or absent, tables of words, positions, segments or absent, gamma, beta, a mask or absent, positions or
     absent. Results: the norm, the mask's sums a row, the sum of embeddings."""

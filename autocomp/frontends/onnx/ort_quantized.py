@@ -10,18 +10,16 @@ from dataclasses import replace
 from autocomp.frontends.onnx.call import Call
 from autocomp.frontends.onnx.contractions import centred
 from autocomp.frontends.onnx.pointwise import cast, leaky_relu
-from autocomp.frontends.onnx.quantized import dequantize_linear, quantize_linear, saturated
+from autocomp.frontends.onnx.quantized import dequantize_linear, quantize_linear, saturated, scalar
 from autocomp.frontends.onnx.reductions import dynamic_quantize_linear
-from autocomp.frontends.onnx.registry import LOWERINGS, lower
+from autocomp.frontends.onnx.registry import LOWERINGS, ORT, lower
 from autocomp.frontends.onnx.scope import Value
-from autocomp.frontends.onnx.shapes import concat, reshape
+from autocomp.frontends.onnx.shapes import concat
 from autocomp.ir.node import Node
 from autocomp.ir.types import F32, DType
 
-DOMAIN = "com.microsoft"
-
-lower("QuantizeLinear", domain=DOMAIN)(quantize_linear)
-lower("DequantizeLinear", domain=DOMAIN)(dequantize_linear)
+lower("QuantizeLinear", domain=ORT)(quantize_linear)
+lower("DequantizeLinear", domain=ORT)(dequantize_linear)
 
 
 def _real(c: Call, at: int) -> Node:
@@ -30,8 +28,7 @@ def _real(c: Call, at: int) -> Node:
 
 
 def _one(c: Call, at: int) -> Node:
-    v = cast(c, c.x(at), F32)
-    return reshape(c, v, ()) if v.type.elements == 1 else v
+    return scalar(c, cast(c, c.x(at), F32))
 
 
 def _quantised(c: Call, y: Node, at: int, to: DType) -> Node:
@@ -43,28 +40,28 @@ def _quantised(c: Call, y: Node, at: int, to: DType) -> Node:
     return saturated(c, y, to)
 
 
-@lower("QLinearAdd", domain=DOMAIN)
+@lower("QLinearAdd", domain=ORT)
 def qlinear_add(c: Call) -> Node:
     return _quantised(c, c.op("add", _real(c, 0), _real(c, 3)), 6, c.x(0).type.dtype)
 
 
-@lower("QLinearMul", domain=DOMAIN)
+@lower("QLinearMul", domain=ORT)
 def qlinear_mul(c: Call) -> Node:
     total = c.op("mul", centred(c, c.x(0), c.maybe(2), -1), centred(c, c.x(3), c.maybe(5), -1))
     return _quantised(c, c.op("mul", cast(c, total, F32), c.op("mul", _one(c, 1), _one(c, 4))), 6, c.x(0).type.dtype)
 
 
-@lower("QLinearSigmoid", domain=DOMAIN)
+@lower("QLinearSigmoid", domain=ORT)
 def qlinear_sigmoid(c: Call) -> Node:
     return _quantised(c, c.op("sigmoid", _real(c, 0)), 3, c.x(0).type.dtype)
 
 
-@lower("QLinearLeakyRelu", domain=DOMAIN)
+@lower("QLinearLeakyRelu", domain=ORT)
 def qlinear_leaky_relu(c: Call) -> Node:
     return _quantised(c, leaky_relu(replace(c, inputs=[_real(c, 0)])), 3, c.x(0).type.dtype)
 
 
-@lower("QLinearSoftmax", domain=DOMAIN)
+@lower("QLinearSoftmax", domain=ORT)
 def qlinear_softmax(c: Call) -> Node:
     """Softmax as of the operator set that attribute `opset` names."""
     call = replace(c, inputs=[_real(c, 0)], opset=c.int_attr("opset"))
@@ -73,7 +70,7 @@ def qlinear_softmax(c: Call) -> Node:
     return _quantised(c, y, 3, c.x(0).type.dtype)
 
 
-@lower("QLinearConcat", domain=DOMAIN)
+@lower("QLinearConcat", domain=ORT)
 def qlinear_concat(c: Call) -> Node:
     """Operands: scale and zero point of the result, then tensor, scale, zero point of each part."""
     if len(c.inputs) % 3 != 2 or len(c.inputs) < 5:
@@ -92,7 +89,7 @@ def _as_before(c: Call, y: Node, last: bool) -> Node:
     return c.op("transpose", y, perm=(0, *range(2, y.type.rank), 1)) if last else y
 
 
-@lower("QLinearAveragePool", "QLinearGlobalAveragePool", domain=DOMAIN)
+@lower("QLinearAveragePool", "QLinearGlobalAveragePool", domain=ORT)
 def qlinear_average_pool(c: Call) -> Node:
     last, x = _channels_last(c, _real(c, 0))
     y = LOWERINGS["", c.op_type.removeprefix("QLinear")](replace(c, inputs=[x]))
@@ -100,7 +97,7 @@ def qlinear_average_pool(c: Call) -> Node:
     return _quantised(c, _as_before(c, y, last), 3, c.x(0).type.dtype)
 
 
-@lower("QGemm", domain=DOMAIN)
+@lower("QGemm", domain=ORT)
 def qgemm(c: Call) -> Node:
     """Operands: A, B with scales and zero points (of B one a column too), the i32 bias, scale and zero point of the result. Without the
     last two the result is f32."""
@@ -114,13 +111,13 @@ def qgemm(c: Call) -> Node:
     return _quantised(c, y, 7, c.x(0).type.dtype) if c.has(7) else y
 
 
-@lower("MatMulIntegerToFloat", domain=DOMAIN)
+@lower("MatMulIntegerToFloat", domain=ORT)
 def matmul_integer_to_float(c: Call) -> Node:
     """Operands: A, B, their scales, their zero points or absent, a bias or absent."""
     return _scaled_product(c, centred(c, c.x(0), c.maybe(4), -1), c.x(1), _one(c, 2), 3, 5, 6)
 
 
-@lower("DynamicQuantizeMatMul", domain=DOMAIN)
+@lower("DynamicQuantizeMatMul", domain=ORT)
 def dynamic_quantize_matmul(c: Call) -> Node:
     """A (f32, quantised here as DynamicQuantizeLinear does), B, B's scale, B's zero point or absent, a bias or absent."""
     a, scale, zero = dynamic_quantize_linear(replace(c, inputs=[c.x(0)]))

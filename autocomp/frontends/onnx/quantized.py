@@ -67,15 +67,15 @@ def dequantize_linear(c: Call) -> Node:
     return cast(c, y, dtype_named(code, c.where)) if code else y
 
 
-def _one(c: Call, v: Node) -> Node:
+def scalar(c: Call, v: Node) -> Node:
     """A tensor of one element as a scalar."""
     return reshape(c, v, ()) if v.type.elements == 1 else v
 
 
 def _requantised(c: Call, total: Node, factor: Node, scale: Node, zero: Node) -> Node:
     """An i32 product, scaled by `factor` (its operands' scales) over `scale`, as the quantised type of `zero`."""
-    y = c.op("round", c.op("mul", cast(c, total, F32), c.op("div", factor, cast(c, _one(c, scale), F32))))
-    return saturated(c, c.op("add", y, cast(c, _one(c, zero), F32)), zero.type.dtype)
+    y = c.op("round", c.op("mul", cast(c, total, F32), c.op("div", factor, cast(c, scalar(c, scale), F32))))
+    return saturated(c, c.op("add", y, cast(c, scalar(c, zero), F32)), zero.type.dtype)
 
 
 @lower("QLinearMatMul")
@@ -84,17 +84,17 @@ def qlinear_matmul(c: Call) -> Node:
     if a_scale.type.rank == 1 and a_scale.type.elements != 1:
         a_scale = reshape(c, a_scale, (*a_scale.type.shape, 1))
     total = c.op("matmul", centred(c, c.x(0), c.x(2), -2), centred(c, c.x(3), c.x(5), -1))
-    return _requantised(c, total, c.op("mul", _one(c, a_scale), _one(c, b_scale)), c.x(6), c.x(7))
+    return _requantised(c, total, c.op("mul", scalar(c, a_scale), scalar(c, b_scale)), c.x(6), c.x(7))
 
 
 @lower("QLinearConv")
 def qlinear_conv(c: Call) -> Node:
     x, w = c.x(0), c.x(3)
-    per_output = lambda v, rank: _one(c, v) if v.type.elements == 1 else reshape(c, v, (*v.type.shape, *[1] * (rank - 1)))
+    per_output = lambda v, rank: scalar(c, v) if v.type.elements == 1 else reshape(c, v, (*v.type.shape, *[1] * (rank - 1)))
     zero = zero_point(c, c.x(5))
     kernel = centred(c, w, None if zero is None else per_output(zero, w.type.rank), -1)
     total = convolve(c, centred(c, x, c.x(2), -1), kernel)
     if c.has(8):
         total = c.op("add", total, per_output(c.x(8), total.type.rank - 1))
-    factor = c.op("mul", _one(c, cast(c, c.x(1), F32)), per_output(cast(c, c.x(4), F32), total.type.rank - 1))
+    factor = c.op("mul", scalar(c, cast(c, c.x(1), F32)), per_output(cast(c, c.x(4), F32), total.type.rank - 1))
     return _requantised(c, total, factor, c.x(6), c.x(7))

@@ -11,6 +11,7 @@ from autocomp.frontends.onnx.scope import Value
 Lowering = Callable[[Call], Value | tuple[Value, ...]]
 F = TypeVar("F", bound=Lowering)
 
+ORT = "com.microsoft"  # the domain of onnxruntime's own operators
 LOWERINGS: dict[tuple[str, str], Lowering] = {}
 
 
