@@ -34,9 +34,7 @@ def to_shared(at: Printer, s: Stmt, when: list[str] | None = None) -> None:
     chunks, per_row = x.rows * x.row // x.vector, x.row // x.vector
     count = -(-chunks // at.place.threads)
     whole = x.vector * x.buf.dtype.bytes == 16
-    again = at.counted and whole and bool(chunks % at.place.threads)  # threads count alike: idle waves bring the last chunks once more
-    if again and chunks % at.place.wave:
-        raise UnsupportedOp(f"{chunks} copies are not shared evenly by waves of {at.place.wave} threads", where=f"kernel {at.p.name}")
+    again = at.place.counted and whole and bool(chunks % at.place.threads)  # idle waves bring the last chunks once more
     with at.block(f"for (int q = 0; q < {count}; ++q)", unroll=x.vector > 1, most=COPIES if count > COPIES else 0):
         ahead = f"{at.warp} * {at.place.wave} + q * {at.place.threads}"
         number = f"ac_min({ahead}, {chunks - at.place.wave}) + lane" if again else f"threadIdx.x + q * {at.place.threads}"

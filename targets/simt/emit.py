@@ -43,8 +43,8 @@ def planned(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequen
             exact: bool = False, counted: bool = False) -> tuple[Placement, Printer]:  # fmt: skip
     """The statements of the kernel's plan, neither ordered nor spelt, where a block holds all that they place: what values need
     (`fitted`), then what statements need beside (a reduction's or a scan's exchanges, a ring of a thread's own). Raises as `emit` does."""
-    at = fitted(p, schedule, chip, instructions, plain)
-    printer = Printer(p, at, exact, counted, schedule.directives)
+    at = fitted(p, schedule, chip, instructions, plain, counted)
+    printer = Printer(p, at, exact, schedule.directives)
     printer.streams = (int(chip.limits.get("streams_from", 1)), int(chip.limits.get("streams_to", 0)))
     printer.overlaps = printer.wants("pdl", overlap_pays(p, chip))
     printer.statements()
@@ -52,15 +52,18 @@ def planned(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequen
     return at, printer
 
 
-def placed(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[Instruction], plain: Instruction) -> Placement:
+def placed(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[Instruction], plain: Instruction,
+           counted: bool = False) -> Placement:  # fmt: skip
     """Where the values of a tile program lie, in blocks whose threads all do the same."""
     stages = max([int(x.opt("stages", "1")) for x in _loops(p.body)], default=1)  # of the deepest ring
     threads = schedule.threads * schedule.cluster
     strips = "window_strips" in schedule.directives
-    return place(p, instructions, plain, threads, chip.lanes(4), stages, schedule.cluster, schedule.instruction, strips)
+    return place(p, instructions, plain, threads, chip.lanes(4), stages, schedule.cluster, schedule.instruction, strips,
+                 counted)  # fmt: skip
 
 
-def fitted(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[Instruction], plain: Instruction) -> Placement:
+def fitted(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[Instruction], plain: Instruction,
+           counted: bool = False) -> Placement:  # fmt: skip
     """Where its values lie, if a block's shared memory and a thread's registers hold them. What reductions exchange through shared
     memory comes on top (`planned`). Raises UnsupportedOp, DoesNotFit with the numbers."""
     if schedule.cluster > 1 and "clusters" not in chip.features:
@@ -68,7 +71,7 @@ def fitted(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequenc
     if any(x.opt("parts") for x in _loops(p.body)):
         raise UnsupportedOp("blocks of one role do not share out a tile's depth", where=f"kernel {p.name}",
                             hint="specialise warps: roles: 'warp_specialise'")  # fmt: skip
-    at = placed(p, schedule, chip, instructions, plain)
+    at = placed(p, schedule, chip, instructions, plain, counted)
     check_capacity(p, at, chip.memory("shared").capacity, registers_of(chip, schedule.threads))
     check_grid(p)
     return at

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import prod
+from math import gcd, prod
 from typing import TYPE_CHECKING
 
 from autocomp.errors import UnsupportedOp
@@ -140,7 +140,8 @@ class Placement:
     """layouts: of fragments by name; shared: of operands by name; staged: of fragments that memory holds in another order than
     threads read them; cleared: computed operands whose tile is padded with zeros; once: copied outside loops; early: copied once
     a tile by blocks that stay; strips: of fragments whose windows overlap, what is loaded of them; stages: ring
-    depth; bytes: shared memory in all."""
+    depth; counted: asynchronous copies are waited for by their number (else by groups), so all waves issue as many in each turn;
+    bytes: shared memory in all."""
 
     threads: int
     wave: int
@@ -158,11 +159,18 @@ class Placement:
     once: frozenset[str] = frozenset()
     early: frozenset[str] = frozenset()
     cluster: int = 1
+    counted: bool = False
     bytes: int = 0
 
     def depth(self, name: str) -> int:
         """Slots of a copied operand: a ring in a loop, one where it is copied once a tile, two where the next tile's may come early."""
         return 1 if name in self.once else min(2, self.stages) if name in self.early else self.stages
+
+    def padded(self, rows: int, row: int, chunk: int, bytes_: int) -> int:
+        """Rows of a tile of which `chunk` elements, `bytes_` bytes, come at once: with padding, which waves that are counted copy as a
+        whole where they copy asynchronously."""
+        step = self.wave * chunk
+        return -(-rows // (n := step // gcd(step, row))) * n if self.counted and bytes_ == WIDE else rows
 
     def reserve(self, bytes_: int, align: int = 16) -> int:
         """An offset in shared memory."""

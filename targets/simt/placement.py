@@ -28,13 +28,14 @@ ALIGN = int(constant("shared_align"))
 
 
 def place(p: TileProgram, instructions: Sequence[Instruction], plain: Instruction, threads: int, wave: int, stages: int,
-          cluster: int = 1, asked: str = "", strips: bool = False) -> Placement:  # fmt: skip
+          cluster: int = 1, asked: str = "", strips: bool = False, counted: bool = False) -> Placement:  # fmt: skip
     """Places for all values. `threads`: of all blocks of a cluster, which share a tile through reductions only. `asked`:
-    the schedule's word for the instruction. `strips`: windows of a thread overlap, and what they share is loaded once.
+    the schedule's word for the instruction. `strips`: windows of a thread overlap, and what they share is loaded once. `counted`: as in
+    `Placement`.
 
     Raises UnsupportedOp where a layout would have to be converted or an axis cannot be tiled so.
     """
-    out = Placer(p, instructions, plain, Placement(threads, wave, stages, cluster=cluster), asked, strips).run()
+    out = Placer(p, instructions, plain, Placement(threads, wave, stages, cluster=cluster, counted=counted), asked, strips).run()
     if cluster > 1 and (out.shared or out.staged):
         raise UnsupportedOp(f"{', '.join((*out.shared, *out.staged))} in shared memory, which the blocks of a cluster have each their own",
                             where=f"kernel {p.name}", hint="use clusters for reductions of what registers hold")  # fmt: skip
@@ -277,6 +278,8 @@ class Placer:
                 vector //= 2
         if view is None and (rows, row) != (size(o), size(d)):
             self.out.cleared.append(buf.name)
+        if view is not None:
+            rows = self.out.padded(rows, row, vector, vector * buf.dtype.bytes)
         stages = self.out.depth(buf.name) if view is not None else 1
         bytes_ = rows * row * buf.dtype.bytes
         at = self.out.reserve(bytes_ * stages, ALIGN)
@@ -347,7 +350,8 @@ class Placer:
         rows = prod(n for _, n in outer)
         last, size = outer[-1] if outer else ("", 1)
         reached = rows // size * max(size, layout.extent(last)) + (layout.extent(near) > across)  # threads of padding read too
-        at = self.out.reserve(reached * across * buf.dtype.bytes, ALIGN)
+        rows = self.out.padded(rows, across, vector, vector * buf.dtype.bytes)
+        at = self.out.reserve(max(reached, rows) * across * buf.dtype.bytes, ALIGN)
         apart = layout.reg[0].count if layout.reg and layout.reg[0].axis == outer[0][0] else 1
         self.out.staged[buf.name] = Shared(buf, outer, ((near, across),), rows, across, True, vector, at, view,
                                            1 if rows % apart else apart)  # fmt: skip

@@ -55,17 +55,13 @@ TAKEN = (  # the printer's own variables
 
 
 class Printer(Coordinates):
-    """Prints the statements of one kernel.
+    """Prints the statements of one kernel."""
 
-    counted: asynchronous copies are waited for by their number (else by groups), so every iteration issues as many.
-    """
-
-    def __init__(self, p: TileProgram, place: Placement, exact: bool = False, counted: bool = False,
-                 directives: Iterable[str] = ()) -> None:  # fmt: skip
+    def __init__(self, p: TileProgram, place: Placement, exact: bool = False, directives: Iterable[str] = ()) -> None:
         super().__init__(p, place, TAKEN)
         self.directives = frozenset(directives)
         self.applied: set[str] = set()  # those that took effect
-        self.exact, self.counted = exact, counted
+        self.exact = exact
         self.bufs = {b.name: b for b in p.bufs}
         self.half = not exact and all(t.dtype.bytes <= 2 for t in (*p.inputs, *p.outputs) if t.dtype.is_float)
         self.extreme = extremes(p).__contains__
@@ -106,7 +102,7 @@ class Printer(Coordinates):
         if isinstance(n, Commit):
             return "ac_commit();"
         if isinstance(n, Landed):
-            counted = self.counted and n.copies is not None
+            counted = self.place.counted and n.copies is not None
             return f"ac_wait_copies<{n.behind * (n.copies or 0)}>();" if counted else f"ac_wait<{n.behind}>();"
         return n.text or ("ac_cluster_sync();" if n.agents == "cluster" else "ac_sync();")
 
@@ -317,12 +313,12 @@ class Printer(Coordinates):
     def issue(self, ring: list[Stmt], loop: Loop, it: str, total: str, slot: str, slots: Slots) -> None:
         """Start the copies of iteration `it` into a slot; a group is closed even where there is nothing to copy."""
         outer = self.base.copy()
-        with self.block("" if self.counted else f"if ({it} < {total})"):
+        with self.block("" if self.place.counted else f"if ({it} < {total})"):
             self.bases(loop, it)
             for s in ring:
                 self.slot[s.dst] = slot
                 self.plan(Access(s.dst, True, lands=True, slots=slots))
-                self.to_shared(s, [f"{it} < {total}"] if self.counted else [])
+                self.to_shared(s, [f"{it} < {total}"] if self.place.counted else [])
         self.plan(Commit())
         self.base.clear()
         self.base.update(outer)
