@@ -39,6 +39,7 @@ ORDER = [
     "onnx_backend",
     "torch_compile",
     "cli",
+    "__main__",
 ]
 FENCES = {"egglog": "autocomp/egraph", "islpy": "autocomp/loops"}
 SOURCES = sorted([*ROOT.glob("autocomp/**/*.py"), *ROOT.glob("targets/**/*.py")])

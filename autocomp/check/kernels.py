@@ -203,6 +203,7 @@ FAMILIES: tuple[Family, ...] = (
     _wide_attention, _latent, _one_query, _rows, _short_rows, _same_rows, _long_rows, _whole, _columns, _middle, _pointwise,
     _turned, _window, _convolution, _tapped, _scan, _lookup, _open_rows, _stencil,
 )  # fmt: skip
+RECURRENCES: tuple[Family, ...] = (_stencil,)  # those with a kernel whose loop over time carries a dependence
 
 
 def text(inputs: Inputs, body: str) -> str:
@@ -214,7 +215,7 @@ def text(inputs: Inputs, body: str) -> str:
 
 @dataclass
 class Pool:
-    """Kernels that a target's cover makes of graphs of every family, in a fixed order, each once; drawn when they are asked for."""
+    """Kernels that a target's cover makes of graphs of some families, in a fixed order, each once; drawn when they are asked for."""
 
     left: Iterator[Kernel]
     have: list[Kernel] = field(default_factory=list)
@@ -232,9 +233,9 @@ class Pool:
 
 
 @lru_cache(maxsize=16)
-def drawn(machine: Target, rounds: int, seed: int = 0) -> Pool:
+def drawn(machine: Target, rounds: int, seed: int = 0, families: tuple[Family, ...] = FAMILIES) -> Pool:
     """The pool of a target: the same one for the same seed."""
-    return Pool(k for r in range(rounds) for f in FAMILIES for k in _kernels(f, f"{seed}/{r}", machine))
+    return Pool(k for r in range(rounds) for f in families for k in _kernels(f, f"{seed}/{r}", machine))
 
 
 def _kernels(family: Family, seed: str, machine: Target) -> Iterator[Kernel]:

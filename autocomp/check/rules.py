@@ -12,7 +12,7 @@ from itertools import islice
 from math import prod
 from random import Random
 
-from autocomp.check.kernels import drawn
+from autocomp.check.kernels import RECURRENCES, drawn
 from autocomp.check.schedules import check_schedule
 from autocomp.cost.demand import demand_of
 from autocomp.cost.roles import Roles
@@ -37,7 +37,7 @@ PRINTED = 2  # of these, how many the target is asked to print
 MORE = 4  # kernels that are tried for one of those wanted: the target prints no schedule of some
 AT_ONCE = 32  # kernels in one e-graph at most
 ROUNDS = 6  # graphs of each family that are drawn at most,
-ENOUGH = 40  # and kernels for one of those wanted, of rules that match schedules, which most kernels have
+ENOUGH = 20  # and kernels for one of those wanted, of rules that match schedules or tiles, which most kernels have
 
 Made = Iterator[tuple[Kernel, list[Schedule]]]
 _KNOWN: dict[tuple[object, ...], CheckResult] = {}
@@ -142,10 +142,10 @@ class _Check:
 
     def made(self, machine: Target) -> Made:
         """Kernels with the schedules that the rule makes of each, those that have none left out."""
-        pool = drawn(machine, ROUNDS, self.seed)
         if _of_recurrences(self.rule):
-            yield from self.recurrences(k for k in pool if recurrence_of(k) is not None)
+            yield from self.recurrences(k for k in drawn(machine, ROUNDS, self.seed, RECURRENCES) if recurrence_of(k) is not None)
             return
+        pool = drawn(machine, ROUNDS, self.seed)
         loops = (k for k in pool if recurrence_of(k) is None)
         rules: tuple[Rule, ...] = (self.rule,)
         if speaks_of_schedules(self.rule):
@@ -156,7 +156,7 @@ class _Check:
             loops = (k for k in loops if _roles(k).form == form)
         tried = 0
         while some := tuple(islice(loops, min(AT_ONCE, 4 * self.samples))):
-            if (tried := tried + len(some)) > ENOUGH * self.samples and speaks_of_schedules(self.rule):
+            if (tried := tried + len(some)) > ENOUGH * self.samples and (speaks_of_schedules(self.rule) or self.rule.phase == "directives"):
                 return
             for k, f in zip(some, _found(some, rules, machine)):
                 if self.rule.phase == "directives":

@@ -17,6 +17,7 @@ from autocomp.cost.scalar import SCALAR, scalar_time
 from autocomp.cost.tiles import whole_lines
 from autocomp.cost.work import Cost
 from autocomp.errors import UnsupportedOp
+from autocomp.ir.body import Axis
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.parts import pieces
 from autocomp.ir.scans import as_statistic
@@ -78,6 +79,11 @@ class _Split:
 
 
 def _pricer(d: Demand, chip: Chip) -> Callable[[Schedule], Cost]:
+    inside = {x: n for x, n in d.extent.items() if x not in d.grid}
+    if not all(inside.values()):  # a sum of nothing: its result is still stored, so it is priced as one of one element
+        some = lambda axes: tuple(a if d.extent.get(a.name, 1) else Axis(a.name, 1) for a in axes)
+        roles = replace(d.roles, depth=some(d.roles.depth), depths=tuple(map(some, d.roles.depths)))
+        d = replace(d, roles=roles, extent={**d.extent, **{x: max(n, 1) for x, n in inside.items()}})
     if any(m.name == "shared" for m in chip.memories):
         models = {"": BlockModel(d, chip)}
         for word in chip.matrix:  # instructions that a schedule asks for by a type of factors that memory does not know

@@ -183,7 +183,7 @@ def tensors(p: Pattern | None) -> frozenset[str]:
 @lru_cache(maxsize=4096)
 def type_of(text: str) -> TensorType | None:
     """`f32[2, 3]` as a type; None for other text."""
-    m = re.fullmatch(r"(\w+)\[([\d, ]*)\]", text.removesuffix(CONSTANT).strip())
+    m = re.fullmatch(r"(\w+)\[( *(?:\d{1,18} *(?:, *\d{1,18} *)*,? *)?)\]", text.removesuffix(CONSTANT).strip())
     if not m or m[1] not in DTYPES:
         return None
     return TensorType(DTYPES[m[1]], tuple(int(d) for d in m[2].split(",") if d.strip()))

@@ -7,6 +7,7 @@ queued in it runs: what comes next runs behind it.
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -27,6 +28,8 @@ class _Process:
     @classmethod
     def forked(cls) -> None:
         cls.left = cls.used
+        if cls.used:
+            gc.freeze()  # what waits for the collector holds streams and memory of the parent: freeing them here is a signal
 
     @classmethod
     def check(cls, where: str) -> None:

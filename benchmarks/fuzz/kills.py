@@ -96,7 +96,8 @@ class Tally:
 
 def start(folder: Path, seed: int, kill: bool) -> tuple[subprocess.Popen[bytes], Path]:
     """A process at work, and the file of what it says."""
-    env = {**os.environ, "AUTOCOMP_CACHE": str(folder / "cache"), "TMPDIR": str(folder / "tmp"), "PYTHONPATH": str(ROOT)}
+    paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    env = {**os.environ, "AUTOCOMP_CACHE": str(folder / "cache"), "TMPDIR": str(folder / "tmp"), "PYTHONPATH": paths}
     said = folder / f"said-{seed}"
     command = [sys.executable, "-c", WORK.format(graph=GRAPH), str(folder), str(seed), "kill" if kill else "end"]
     with open(said, "wb") as out:

@@ -82,8 +82,10 @@ class Case:
 
     def function(self, wide: bool = False, noise: int = -1, loops: bool = False) -> Callable[..., tuple[Any, ...]]:
         """The function. `wide`: every float dtype in it is float64; `noise`: seed of errors of some ulps where a line rounds; `loops`:
-        products by NumPy's own loops, as its BLAS takes an infinity times 0 for 0."""
+        products by NumPy's own loops, as its BLAS takes an infinity times 0 for 0, and variances of float16 whose sum is not one."""
         text = self.source(noise >= 0)
+        if loops:
+            text = re.sub(r"\b(?!np\b)(\w+|moved\([^()]*\))\.(var|std)\(", r"np.\2(\1, ", text)
         if wide:
             text = re.sub(r"(['\"])f[24]\1|np\.float(16|32)\b", lambda m: "np.float64" if m[2] else "'f8'", text)
         rng = np.random.default_rng(noise + 1)
@@ -101,7 +103,8 @@ class Case:
 
 
 class _Loops:
-    """NumPy, but for the products that it gives to BLAS."""
+    """NumPy, but for the products that it gives to BLAS and for variances of float16, whose sum of squares it rounds to float16 before
+    it divides: it overflows where the variance does not."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(np, name)
@@ -125,6 +128,20 @@ class _Loops:
     def inner(cls, a: Any, b: Any) -> Any:
         b = np.asarray(b)
         return cls.dot(a, b) if b.ndim < 1 else cls.tensordot(a, np.moveaxis(b, -1, 0))
+
+    @staticmethod
+    def var(a: Any, axis: Any = None, ddof: float = 0, keepdims: bool = False) -> Any:
+        a = np.asarray(a)
+        if a.dtype != np.float16:
+            return np.var(a, axis=axis, ddof=ddof, keepdims=keepdims)
+        square = (a - np.mean(a, axis=axis, keepdims=True)) ** 2
+        total = np.sum(square, axis=axis, keepdims=keepdims, dtype="f4")
+        count = square.size // max(total.size, 1)
+        return np.asarray(total / np.float32(max(count - ddof, 0))).astype(np.float16)[()]
+
+    @classmethod
+    def std(cls, a: Any, axis: Any = None, ddof: float = 0, keepdims: bool = False) -> Any:
+        return np.sqrt(cls.var(a, axis, ddof, keepdims))
 
 
 def _values(dtype: str, shape: tuple[int, ...], rng: np.random.Generator, special: bool) -> np.ndarray:
@@ -402,11 +419,13 @@ def expected(case: Case, arrays: list[np.ndarray], shakes: range = range(SHAKES)
         warnings.simplefilter("ignore")
         fn = case.function()
         own = [np.asarray(v) for v in fn(*arrays)]
+        halves = bool(re.search(r"\b(var|std)\(", case.source()))
         runs: list[list[np.ndarray]] = []
         attempts: list[Callable[[], Any]] = [lambda: case.function(wide=True)(*map(_wide, arrays))]
         attempts += [lambda: case.function(loops=True)(*arrays)]
         attempts += [lambda k=k: fn(*(_shaken(a, k) for a in arrays)) for k in shakes]  # type: ignore[misc]
         attempts += [lambda k=k: case.function(noise=k)(*arrays) for k in shakes]  # type: ignore[misc]
+        attempts += [lambda k=k: case.function(noise=k, loops=True)(*arrays) for k in shakes if halves]  # type: ignore[misc]
         for attempt in attempts:
             try:
                 run = [np.asarray(v) for v in attempt()]

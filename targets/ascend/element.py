@@ -35,7 +35,11 @@ def element_program(kernel: Kernel) -> TileProgram:
     """The kernel's tile program with tiles of one element."""
     if kernel.program:
         raise UnsupportedOp("a tile program that was written by hand has tiles of its own", where=kernel.name)
-    axes = [*(a.name for a in kernel.axes), *(a.name for s in kernel.stores for a in bound_axes(s.value))]
+    bound = [a for s in kernel.stores for a in bound_axes(s.value)]
+    if none := [a.name for a in bound if a.extent == 0]:
+        raise UnsupportedOp(f"axis {none[0]} is reduced over no elements", where=kernel.name,
+                            hint="give it one element at least, or leave the reduction out")  # fmt: skip
+    axes = [*(a.name for a in kernel.axes), *(a.name for a in bound)]
     return derive(kernel, Schedule.make(dict.fromkeys(axes, 1)), joined=False)
 
 

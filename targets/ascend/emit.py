@@ -19,6 +19,7 @@ from autocomp.targets.source import KernelSource, Launch
 from autocomp.cost.chip import Chip
 from autocomp.cost.pipes import pass_by
 from autocomp.errors import DoesNotFit, UnsupportedOp
+from autocomp.ir.types import dim_hint
 from autocomp.tile.agents import Again, Body
 from autocomp.tile.program import Loop, Stmt, TileProgram, walk, without_scans
 from autocomp.tile.text import show
@@ -53,7 +54,7 @@ def fitted(p: TileProgram, chip: Chip, bypass: bool = False) -> tuple[Kernel, Pl
 
 def past_l2(p: TileProgram, chip: Chip) -> tuple[str, ...]:
     """Inputs of a kernel without products that are read once, where they and the results do not fit into L2."""
-    size = lambda t: float(prod(int(n) for n in t.shape) * t.dtype.bytes)
+    size = lambda t: float(prod(dim_hint(n) for n in t.shape) * t.dtype.bytes)
     if any(s.op == "mma" for s, _ in walk(p.body)):
         return ()
     total = sum(size(t) for t in {t.buffer: t for t in p.inputs}.values())

@@ -137,26 +137,29 @@ class Printer(Statements):
             read = {x for s in statements(n.body) for x in reads(s) if x in self.nest.views or x in self.places}
             stored = {s.dst for s in statements(n.body) if s.op == "store"}
             for x in sorted(read & seen) if n.vector else ():
-                if at := self._row_of(x, n.axis, 1):
+                if at := self._row_of(x, n, 1):
                     self.ahead.setdefault(id(n), []).append(f"{at}, 0, 3")
             for x in sorted(stored) if before is not None and n.vector and before.axis == n.axis else ():
-                if at := self._row_of(x, n.axis, 0):
+                if at := self._row_of(x, n, 0):
                     self.ahead.setdefault(id(before), []).append(f"{at}, 1, 3")
             before, seen = n if n.vector else None, seen | read
 
-    def _row_of(self, x: str, axis: str, on: int) -> str:
-        """C text of the address `on` rows on in a tensor or in an array that the first cache does not hold, "" where rows are not alike."""
+    def _row_of(self, x: str, n: Point, on: int) -> str:
+        """C text of the address `on` rows on in a tensor or in an array that the first cache does not hold, where the loop `n` begins a
+        step; "" where rows are not alike, or where loops inside of `n` choose among several addresses."""
         assert self.row is not None
         after = {self.row: f"({self.row} + {on})"} if on else {}
+        inside = {p.axis for p in points(n.body)}
         if x in self.nest.views:
             v = self.nest.views[x]
-            if not v.guard and v.flat.stride(axis) == 1 and isinstance(v.flat.stride(self.row), int) and v.flat.stride(self.row):
-                return f"&{v.pointer}[{v.flat.text(after)}]"
-            return ""
+            if v.guard or v.flat.names() & inside or v.flat.stride(n.axis) != 1:
+                return ""
+            along = v.flat.stride(self.row)
+            return f"&{v.pointer}[{v.flat.text(after)}]" if isinstance(along, int) and along else ""
         p, size = self.places[x], self._bytes(x, self.places[x])
         axes = [a for a, _ in p.shape]
-        far = not isinstance(size, int) or size > FIRST_CACHE
-        return f"&{x}[{self.offset(p, after)}]" if p.is_array and far and self.row in axes and axes[-1] == axis else ""
+        far = (not isinstance(size, int) or size > FIRST_CACHE) and not inside & set(axes)
+        return f"&{x}[{self.offset(p, after)}]" if p.is_array and far and self.row in axes and axes[-1] == n.axis else ""
 
     def contraction(self, c: Contraction) -> None:
         print_contraction(self, c)

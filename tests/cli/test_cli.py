@@ -78,7 +78,7 @@ def test_the_picture_names_rules_on_its_edges_and_what_lost(model, tmp_path):
 
 
 def test_it_starts_as_a_program_of_its_own(model):
-    command = [sys.executable, "-m", "autocomp.cli", "optimize", model, "--no-verify"]
+    command = [sys.executable, "-m", "autocomp", "optimize", model, "--no-verify"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "matmul_max" in done.stdout
     assert "reading the model" in done.stderr

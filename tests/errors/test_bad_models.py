@@ -377,3 +377,11 @@ def test_a_recurrent_layer_without_its_weights() -> None:
     r = numpy_helper.from_array(np.zeros((1, 12, 4), np.float32), "r")
     m = model([helper.make_node("GRU", ["x", "", "r"], ["y"], hidden_size=4)], [r], x=(5, 2, 3))
     assert refusal(m) == "node 0 (GRU): has no operand 1; it has 3"
+
+
+@pytest.mark.parametrize("groups", [-2, 0, 3])
+def test_groups_that_do_not_divide_the_channels(groups) -> None:
+    ones = [numpy_helper.from_array(np.ones(4, np.float32), n) for n in "sb"]
+    node = helper.make_node("GroupNormalization", ["x", "s", "b"], ["y"], num_groups=groups)
+    said = refusal(model([node], ones, x=(3, 4, 2, 2), opset=21))
+    assert f"num_groups is {groups}, which does not divide 4 channels" in said

@@ -79,3 +79,13 @@ def test_products_by_loops_are_numpys():
                                        np.inner(a, np.moveaxis(b, -1 if b.ndim == 1 else -2, -1)), rtol=1e-12)  # fmt: skip
     infinite, none = np.array([[np.inf], [1.0]]), np.zeros(1)
     np.testing.assert_array_equal(_Loops().tensordot(infinite, none), [np.nan, 0])
+
+
+def test_variances_of_halves_do_not_overflow():
+    x = np.array([0.0, 255, 0, 255, 255, 0], "f2")
+    assert np.isinf(np.var(x))
+    assert float(_Loops().var(x)) == pytest.approx(16256, rel=1e-2)
+    assert float(_Loops().std(x)) == pytest.approx(127.5, rel=1e-2)
+    y = np.random.default_rng(0).standard_normal((3, 5, 4))
+    np.testing.assert_array_equal(_Loops().var(y, axis=1, ddof=1, keepdims=True), np.var(y, axis=1, ddof=1, keepdims=True))
+    np.testing.assert_allclose(_Loops().var(y.astype("f2"), axis=1, ddof=1).astype("f8"), np.var(y.astype("f2"), axis=1, ddof=1), rtol=4e-3)

@@ -60,3 +60,12 @@ def test_brute_force_comes_to_every_small_shape():
     found = {tuple(type_of(b[k].removesuffix(" constant")).shape for k in "ab") for b in brute.brute(r, np.random.default_rng(0), 3000)}
     small = {((2,), (2,)), ((2,), (2, 2)), ((2, 2), (2,)), ((2, 2), (2, 2, 2)), ((2, 2, 2), (2, 2)), ((1, 2), (2, 1))}
     assert small <= found
+
+
+@pytest.mark.parametrize("text", ["f32[2 5, 4]", "f32[1,,2]", "f32[,]", "f32[" + "1" * 5000 + "]", "f32[" + "1," * 9999 + "x]"])
+def test_what_looks_like_a_type_is_none(text):
+    assert type_of(text) is None
+
+
+def test_types_are_read_with_spaces_and_a_comma_at_the_end():
+    assert type_of("f32[ 2,3 , ]").shape == (2, 3) and type_of("f32[]").shape == ()

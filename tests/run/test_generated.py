@@ -18,6 +18,8 @@ GRAPHS = {
     "empty iota": "input x: f32[2]\n%0 = iota(shape=[0], axis=0)\noutput y = %0",
     "empty": "input x: f32[0]\n%0 = exp(x)\noutput y = %0",
     "empty depth": "input x: f32[3, 0]\ninput w: f32[0, 4]\n%0 = matmul(x, w)\noutput y = %0",
+    "empty depth, one factor twice": "dim B in 1..64\ninput x: f32[B, 0]\n%0 = exp(x)\n%1 = transpose(%0, perm=[1, 0])\n"
+                                     "%2 = matmul(%0, %1)\noutput y = %2",
     "scalar": "input x: f32[]\n%0 = exp(x)\noutput y = %0",
     "copy": "input x: i8[3, 5]\n%0 = transpose(x, perm=[1, 0])\noutput y = %0",
     "shifts": "input x: i32[7]\ninput n: i32[7]\n%0 = shl(x, n)\n%1 = shr(x, n)\n%2 = add(%0, %1)\noutput y = %2",

@@ -69,6 +69,13 @@ def test_scalar_units_compute_what_has_no_other_form(tmp_path):
     program.verify(seed=fresh.seed())
 
 
+def test_a_sum_over_no_elements_of_rows_counted_at_run_time_is_refused():
+    """What is read past L2 is decided by a number to price with; a scalar unit that has no loop over the elements would read one."""
+    text = "graph g\ndim n in 1..64\ninput x: f32[n, 0]\n%0 = reduce_sum(x, axes=[1])\noutput y = %0"
+    with pytest.raises(UnsupportedOp, match="axis r0 is reduced over no elements"):
+        autocomp.optimize(text, target="ascend:910b")
+
+
 @needs_compiler
 def test_sizes_that_are_known_at_run_time_are_arguments(tmp_path):
     text = graph({"x": "f16[n, 7]", "w": "f16[7, 5]"}, "%0 = matmul(x, w)\n%1 = softmax(%0, axes=[0])")

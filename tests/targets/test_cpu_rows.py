@@ -208,3 +208,16 @@ def test_windows_are_shared_by_the_cores():
     b.output("y", b.op("maxpool", x, window=(3, 3), strides=(2, 2), lo=(1, 1), hi=(1, 1), dilations=(1, 1)))
     program = autocomp.optimize(b.graph())
     assert "#pragma omp for" in program.source() and program.kernels[0].schedule != "one tile"
+
+
+def test_no_address_names_a_loop_that_has_not_begun():
+    """The sum along the middle axis reads x inside of the loop that would ask for the next row of it: the text compiled for no one."""
+
+    def spread(x):
+        angle = np.arctan(np.var(x, axis=-2))
+        return np.max(x, axis=(0, 2), keepdims=True), np.negative(np.where(angle, angle, angle)), angle[::2]
+
+    x = np.random.default_rng(3).standard_normal((17, 4, 9)).astype("f4")
+    program = autocomp.optimize(spread, example_inputs=(x,), cache=False)
+    for got, want in zip(program(x), spread(x), strict=True):
+        np.testing.assert_allclose(got, want, rtol=2e-5, atol=1e-6)
