@@ -6,6 +6,7 @@ import gc
 import os
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
@@ -16,6 +17,7 @@ import pytest
 
 import autocomp
 from autocomp.errors import AutocompError, ModelError
+from autocomp.runtime.gate import MOST, Gate
 from autocomp.runtime.inputs import random_inputs
 from autocomp.runtime.lanes import SIZES
 from tests.helpers.device_graphs import GRAPHS, gemm, graph
@@ -210,6 +212,7 @@ HANG = """
 import sys
 from autocomp.targets import load_target
 import autocomp
+from autocomp.runtime.gate import MOST, Gate
 from autocomp.runtime.inputs import random_inputs
 from tests.helpers.device_graphs import GRAPHS
 from tests.helpers.tune_targets import IN_CUDA
@@ -321,3 +324,32 @@ def test_a_forked_child_is_told():
     assert "a forked child cannot use the GPU that its parent used" in said
     assert said.count("'spawn'") == 2 and "collected" in said
     assert "<class" not in said
+
+
+def test_what_is_timed_is_queued_before_the_device_begins():
+    program = compiled(CHAIN)
+    feed = random_inputs(program.graph, 0)
+    want = program.run(feed)["out"]
+    executor, gate = program.executor, Gate()
+    stream = executor.stream
+    stream.sync()
+    with gate.shut(stream):
+        mark = stream.record()
+        time.sleep(0.05)
+        assert not mark.is_done
+    mark.sync()
+    gate.close()
+    timing = program.profile(feed, repeat=3)
+    assert timing.total > 0 and timing.by_kernel.keys() == {c.kernel.name for c in program.calls.calls}
+    assert all(t > 0 for t in timing.by_kernel.values())
+    assert np.array_equal(program.run(feed)["out"], want)
+
+
+def test_more_launches_than_a_driver_queues_are_timed():
+    lines = ["graph g", "input x: f32[8, 8]", "input w: f32[8, 8]", "%0 = matmul(x, w)"]
+    lines += [f"%{k} = matmul(%{k - 1}, w)" for k in range(1, MOST + 3)] + [f"output y = %{MOST + 2}"]
+    program = compiled("\n".join(lines))
+    feed = {"x": np.eye(8, dtype="f4"), "w": np.eye(8, dtype="f4")[::-1].copy()}
+    assert len(program.calls.calls) > MOST
+    assert program.profile(feed, repeat=1).total > 0
+    assert np.array_equal(program.run(feed)["y"], np.eye(8, dtype="f4")[:: (-1 if (MOST + 3) % 2 else 1)])
