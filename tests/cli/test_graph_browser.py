@@ -114,9 +114,11 @@ def test_clicks_and_keys(chromium, path):
     for role in ("[role=tab]", ".box[role=button][tabindex='0'][aria-label]", "[role=status]", "#picture[aria-label]"):
         assert chromium.run("return document.querySelector(arguments[0]) !== null", role)
     ground = lambda: chromium.run("return getComputedStyle(document.body).backgroundColor")
-    before = ground()
+    boxes = lambda: chromium.run("return [...document.querySelectorAll('.box rect')].map((r) => getComputedStyle(r).fill)")
+    before, colours = ground(), boxes()
     chromium.click("#theme")
     assert ground() != before
+    assert all(a != b for a, b in zip(colours, boxes(), strict=True)), "boxes follow the theme"
     assert chromium.log() == []
 
 

@@ -5,7 +5,7 @@ if (typeof document !== "undefined") start(JSON.parse(document.getElementById("d
 function start(data) {
   const $ = (id) => document.getElementById(id);
   const picture = $("picture"), panel = $("panel"), page = $("page"), NS = "http://www.w3.org/2000/svg";
-  const COLOUR = { E: "#e8f1fb", S: "#e5f6ea", N: "#d9f2ee", C: "#fdeedd", K: "#f9e3c8", O: "#fbe2e2", X: "#eeeeee", R: "#efe6fa" };
+  const HUE = { E: 212, S: 141, N: 170, C: 33, K: 24, O: 0, R: 267 };  // of a form's boxes; X has none: it is grey
   const scenes = { kernels: kernelScene(data), model: modelScene(data) };
   const open = { kernels: firstOpen(scenes.kernels), model: firstOpen(scenes.model) };
   let view = "kernels", picked = null, shown = null, places = null, hits = new Set(), camera = { x: 0, y: 0, k: 1 };
@@ -23,7 +23,7 @@ function start(data) {
   };
   let loopsOf = Object.keys(data.kernels).find((k) => data.kernels[k].nest);
   const pages = graphPages(data, { el, make, list: (items) => list(items), loops: (name) => (name ? (loopsOf = name) : loopsOf), again: () => setView(view) });
-  const colour = (b) => (b.kind === "call" ? `hsl(${(b.call * 47) % 360} 65% 88%)` : COLOUR[b.kind]);
+  const hue = (b) => (b.kind === "call" ? (b.call * 47) % 360 : HUE[b.kind]);
 
   const pen = document.createElement("canvas").getContext("2d");
   const FONT = { title: "bold 13px Helvetica,Arial,sans-serif", second: "11px Helvetica,Arial,sans-serif", label: "10px Helvetica,Arial,sans-serif" };
@@ -60,7 +60,7 @@ function start(data) {
       const { x, y } = places.at[b.id], group = !!scene.groups[b.id];
       const g = make("g", { class: "box" + (group ? " group" : "") + (group || b.kind === "plain" ? " plain" : ""), "data-id": b.id, tabindex: 0, role: "button", transform: `translate(${(x - half.w).toFixed(1)},${(y - half.h).toFixed(1)})`, "aria-label": `${b.title}, ${b.second}${reads(b.id)}${group ? ", folded, Enter opens" : ""}`, ...(group ? { "aria-expanded": false } : {}) });
       const rect = make("rect", { width: BOX.w, height: BOX.h, rx: 6 });
-      if (colour(b)) rect.style.fill = colour(b);
+      if (hue(b) !== undefined) { g.style.setProperty("--hue", hue(b)); g.classList.add("tinted"); }
       g.append(make("title", {}, `${b.title}\n${b.second}`), rect, make("text", { x: 8, y: 19, class: "first" }, fitted((group ? "+ " : "") + b.title, "title", BOX.w - 16)), make("text", { x: 8, y: 36, class: "second" }, fitted(b.second, "second", BOX.w - 16)));
       world.append(g);
     }
