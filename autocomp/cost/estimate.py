@@ -107,7 +107,9 @@ def _tiles_time(d: Demand, s: Schedule, chip: Chip) -> Cost:
     if any(m.name == "l0c" for m in chip.memories):  # copies of short rows move whole lines
         line = chip.memories[0].line
         reads = tuple(a.bytes * whole_lines(a, tile, line) for a in d.operands)
-        work = work._replace(read=work.read + sum(reads) - sum(a.bytes for a in d.operands))
+        bordered = sum(a.bytes / a.element for a in d.operands if a.guarded)
+        work = work._replace(read=work.read + sum(reads) - sum(a.bytes for a in d.operands),
+                             vector=work.vector + chip.numbers["border"] * bordered)  # fmt: skip
         return vector_time(work, reads, chip, d.roles.form == "reduce", "evict_first" in s.directives)
     if d.roles.form in ("contract", "online"):
         work = work._replace(read=d.work.read + _refetched(d, tile, chip), matrix_eff=_edges(d, tile, chip), m=0, n=0)

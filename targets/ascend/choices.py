@@ -24,19 +24,24 @@ def wide(v: VectorPart, o: Operand, lane: str) -> Operand:
     return d
 
 
-def indices(v: VectorPart, e: Aff) -> Operand:
-    """The value of an index expression at every element. Raises UnsupportedOp for rows along two axes or expressions not affine."""
-    lanes = [a for a in e.names() if a in v.g.lanes]
+def indices(v: VectorPart, e: Aff, lane: str) -> Operand:
+    """The value of an index expression at every element of tiles with lanes along `lane`. Raises UnsupportedOp for rows along two axes
+    or expressions not affine."""
     rows = [a for a, n in v.g.rows if n > 1]
-    if not e.is_affine or len(lanes) != 1 or len(rows) > 1:
+    if not e.is_affine or [a for a in e.names() if a in v.g.lanes] not in ([lane], []) or len(rows) > 1 or lane not in v.g.lanes:
         raise UnsupportedOp(f"a comparison of {e} with 0", where=v.p.name, hint="compare indices of one row axis and one lane axis")
-    lane, size = lanes[0], f"{v.g.count}, {v.g.pitch(lanes[0])}"
+    size = f"{v.g.count}, {v.g.pitch(lane)}"
     fixed = [f"{e.coef(a)} * int32_t({v.start[a]})" for a in sorted(e.names()) if v.start[a] != "0"]
-    line, d = v.temporary("line", lane), v.temporary("full", lane)
+    d = v.temporary("full", lane)
     first = " + ".join([*fixed, str(e.const)])
-    v.v([f"ac_steps({line.name}, float({first}), {e.coef(lane)}.0f, {v.g.pitch(lane)});"], (), line)
-    v.v([f"Duplicate({d.name}, 0.0f, {v.g.elements('full', lane)});"], (), d)
-    v.v([f"ac_Add_line({d.name}, {d.name}, {line.name}, {size});"], (d, line), d)
+    if e.coef(lane):
+        line = v.temporary("line", lane)
+        v.v([f"ac_steps({line.name}, float({first}), {e.coef(lane)}.0f, {v.g.pitch(lane)});"], (), line)
+        v.v([f"Duplicate({d.name}, 0.0f, {v.g.elements('full', lane)});"], (), d)
+        v.v([f"ac_Add_line({d.name}, {d.name}, {line.name}, {size});"], (d, line), d)
+        v.release(line)
+    else:
+        v.v([f"Duplicate({d.name}, float({first}), {v.g.elements('full', lane)});"], (), d)
     if rows and e.coef(rows[0]):
         dense, each = v.temporary("stat", ""), v.temporary("stat", "")
         v.v([f"ac_steps({dense.name}, 0.0f, {e.coef(rows[0])}.0f, {v.g.slots});"], (), dense)
@@ -44,7 +49,6 @@ def indices(v: VectorPart, e: Aff) -> Operand:
         v.v([f"ac_Add_stat({d.name}, {d.name}, {each.name}, {size});"], (d, each), d)
         v.release(dense)
         v.release(each)
-    v.release(line)
     return d
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from autocomp.targets.ascend.bordered import asked_outside, bordered_lines, inner
 from autocomp.targets.ascend.choices import compared, indices, selected
 from autocomp.targets.ascend.copies import Region, copy_lines, region
 from autocomp.targets.ascend.direct import direct
@@ -83,7 +84,9 @@ class VectorPart:
         elif s.op == "copy":
             t = self.p.tensor(s.srcs[0])
             assert t is not None
-            self.values[s.dst] = self.load(s.dst, region(t, self.start, self.p.name), t.dtype, as_is=s.dst in self.direct)
+            whole = region(replace(t, guard=()), self.start, self.p.name)
+            self.values[s.dst] = (self.bordered(s.dst, t, whole) if t.guard else
+                                  self.load(s.dst, whole, t.dtype, as_is=s.dst in self.direct))
         elif s.op == "fill":
             self.fill(s)
         elif s.op == "map" and isinstance(s.expr, Map) and s.dst in self.direct:
@@ -208,6 +211,29 @@ class VectorPart:
             return self.widened(name, got, element)
         return self.single(name, got, element)
 
+    def bordered(self, name: str, t: Tensor, r: Region) -> Operand:
+        """A tile that lies in part outside of its tensor, as single precision, with the fill where somebody reads it there."""
+        kind, lane = self.g.kind(r.axes, self.p.name)
+        if kind != "full":
+            raise UnsupportedOp(f"{t.name} is read with a border (a pad or a mask) and has one element a {kind}", where=self.p.name,
+                                hint="borders are of whole tiles")  # fmt: skip
+        element = loaded(t.dtype, self.p.name)
+        part = inner(t, name, (*(a for a, n in self.g.rows if n > 1), lane), self.start, self.true, self.p.name)
+        local = self.staged(self.frame, f"{name}_in", element, self.g.bytes(kind, lane, t.dtype.bytes))
+        self.frame.declarations += part.declarations
+        lines = bordered_lines(r, part, self.g, lane, local, self.p.name)
+        self.frame.loads.append(Work(MTE2, (), (local,), self.guarded(lines)))
+        got = self.single(name, Operand(local, kind, lane), element)
+        for g in asked_outside(name, t, self.p):
+            x = indices(self, g, lane)
+            mask = compared(self, x, Operand("0.0f", "number"), "GE")
+            self.release(x)
+            chosen = selected(self, mask, got, Operand(number(t.fill), "number"))
+            for o in (mask, got):
+                self.release(o)
+            got = chosen
+        return got
+
     def gathered(self, name: str, e: Gather, b: Buf) -> Operand:
         """Rows that integers name."""
         kind, lane = self.g.kind(b.axes, self.p.name)
@@ -320,7 +346,7 @@ class VectorPart:
         if not isinstance(e, Map):
             raise UnsupportedOp(f"'{type(e).__name__}' is not computed by vector cores here", where=self.p.name)
         if (d := difference(e)) is not None:
-            x = indices(self, d[0])
+            x = indices(self, d[0], next((a for a in d[0].names() if a in self.g.lanes), self.p.outputs[0].axes[-1]))
             mask = compared(self, x, Operand("0.0f", "number"), d[1])
             self.release(x)
             return mask

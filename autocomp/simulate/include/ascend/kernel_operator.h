@@ -340,14 +340,23 @@ template <typename T> void out(pipe_t p, const LocalTensor<T> &x, long n, int al
 
 // ---- copies
 inline long up(long n, long to) { return (n + to - 1) / to * to; }
-template <typename T> void DataCopyPad(const LocalTensor<T> &d, const GlobalTensor<T> &s, const DataCopyExtParams &p, const DataCopyPadExtParams<T> &) {
+// Elements in front of a row and behind it, to whole blocks: the value that is given, else anything.
+template <typename T>
+void DataCopyPad(const LocalTensor<T> &d, const GlobalTensor<T> &s, const DataCopyExtParams &p, const DataCopyPadExtParams<T> &pad) {
   model::start(PIPE_MTE2);
-  const long pitch = up(p.blockLen, 32) + 32l * p.dstStride;
-  out(PIPE_MTE2, d, ((p.blockCount - 1) * pitch + up(p.blockLen, 32)) / sizeof(T));
+  const long left = pad.leftPadding * long(sizeof(T)), right = pad.rightPadding * long(sizeof(T));
+  if (left > 32 || right > 32) stop("DataCopyPad: more than 32 bytes of padding");
+  const long size = up(left + p.blockLen + right, 32), pitch = size + 32l * p.dstStride;
+  out(PIPE_MTE2, d, ((p.blockCount - 1) * pitch + size) / sizeof(T));
   for (long r = 0; r < p.blockCount; ++r) {
     const uint8_t *from = (uint8_t *)s.at + r * (long(p.blockLen) + p.srcStride);
+    uint8_t *to = (uint8_t *)d.at + r * pitch;
     model::shared(PIPE_MTE2, from, p.blockLen, false);
-    memcpy((uint8_t *)d.at + r * pitch, from, p.blockLen);
+    if (pad.isPad)
+      for (long i = 0; i < size / long(sizeof(T)); ++i) memcpy(to + i * sizeof(T), &pad.paddingValue, sizeof(T));
+    else if (left || right)
+      memset(to, 0xff, size);
+    memcpy(to + left, from, p.blockLen);
   }
 }
 template <typename T> void DataCopyPad(const GlobalTensor<T> &d, const LocalTensor<T> &s, const DataCopyExtParams &p) {
