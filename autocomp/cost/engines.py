@@ -24,7 +24,7 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
     pipe: `cost.pipes`.
 
     The slowest core has ceil(tiles / cores) tiles. In an online contraction the cube core waits for what vector cores make of its
-    scores, so their times add up.
+    scores, so their times add up; where the second product runs a round late (`softmax_overlap`) they run side by side, for a round more.
     """
     tile, grain = dict(s.tile), dict(zip(("rows", "cols", "depth"), chip.granule))
 
@@ -38,6 +38,7 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
     rate = lambda memory: chip.memory(memory).bandwidth / chip.cores
     per_core = rounds * chip.cores / work.tiles
     online = roles.form == "online"
+    in_turn = online and not s.softmax_overlap
     products = max(1, len(roles.depths))
     flops = 2.0 * m * n * depth * steps * products
     moved = depth * steps * (m + n * products) * bytes_
@@ -62,14 +63,16 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
         chain.append("copies to L0")
     if 2 * depth * (m + n) * bytes_ > chip.memory("l1").capacity:
         chain.append("copies to L1")
-    if 2 * m * n * SUM > chip.memory("l0c").capacity or online:
+    if 2 * m * n * SUM > chip.memory("l0c").capacity or in_turn:
         chain.append("copies from L0C")
-    chain += ["vector cores"] if online else []
+    chain += ["vector cores"] if in_turn else []
+    if online and not in_turn:  # a round more a tile
+        t = {x: v * (1 + 1 / steps) for x, v in t.items()}
     core = together((sum(t[x] for x in chain), *(v for x, v in t.items() if x not in chain)), chip.numbers["pipes_power"])
     memory, seconds = memory_time(work.read + work.written, chip, chip.cores)
     t[memory] = max(seconds, work.tiles * moved / chip.memory("l2").bandwidth if memory == "l2" else 0.0)
     shared = "memory_power" if memory == chip.memories[0].name else "pipes_power"
-    waits = rounds * (lim["tile"] + (steps * lim["handover"] if online else 0.0))
+    waits = rounds * (lim["tile"] + (steps * lim["handover"] if in_turn else lim["handover"] if online else 0.0))
     launch = launch_time(chip, chip.cores)
     bound = max(t, key=lambda x: t[x]) if max(t.values()) >= sum(t[x] for x in chain) / 2 else "matrix unit"
     seconds = together((core, t[memory]), chip.numbers[shared]) + waits + launch

@@ -8,8 +8,9 @@ empty (read, may be written again, `depth` rounds later). `find_queues` finds th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import count
 
 from autocomp.errors import AutocompError
 
@@ -29,6 +30,17 @@ class Again:
     """A loop named `name` over `body`; loops of one name in several parts run the same rounds. `head` and `foot` are its text."""
 
     name: str
+    head: tuple[str, ...]
+    body: tuple[Node, ...]
+    foot: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Skewed:
+    """A part of a loop's body that works on the round `by` rounds before. A loop with such parts runs as many rounds more as its latest
+    one is behind; a part is left out where its round is none."""
+
+    by: int
     head: tuple[str, ...]
     body: tuple[Node, ...]
     foot: tuple[str, ...] = ()
@@ -67,14 +79,15 @@ class Barrier:
     agent: str
 
 
-Node = Work | Again | Signal | Barrier
+Node = Work | Again | Skewed | Signal | Barrier
 Body = tuple[Node, ...]
 Parts = Mapping[str, Body]
 
 
 @dataclass(frozen=True)
 class Access:
-    """A work's use of a buffer; `path` has (loop, position in it) from the outermost on."""
+    """A work's use of a buffer; `path` has (loop, position in it) from the outermost on. Skewed parts count on: within a round of
+    theirs they follow one another."""
 
     agent: str
     write: bool
@@ -82,12 +95,21 @@ class Access:
     part: str
 
 
+def flat(body: Body) -> Iterator[Node]:
+    """The nodes of a round, its skewed parts one behind the other."""
+    for n in body:
+        if isinstance(n, Skewed):
+            yield from flat(n.body)
+        else:
+            yield n
+
+
 def accesses(parts: Parts) -> dict[str, list[Access]]:
     """buffer -> its uses in program order."""
     found: dict[str, list[Access]] = {}
 
     def visit(body: Body, part: str, loop: str, path: tuple[tuple[str, int], ...]) -> None:
-        for at, n in enumerate(body):
+        for at, n in enumerate(flat(body)):
             here = (*path, (loop, at))
             if isinstance(n, Again):
                 visit(n.body, part, n.name, here)
@@ -150,7 +172,7 @@ def with_signals(parts: Parts, queues: list[Queue]) -> dict[str, Body]:
             part = at[0].part
             positions = [i for a in at for loop, i in a.path if loop == q.loop]
             signals = {min(positions): Signal(*before, q)}, {max(positions): Signal(*after, q)}
-            out[part] = _insert(out[part], "", q.loop, parts[part], *signals)
+            out[part] = _insert(out[part], "", q.loop, *signals)
         if q.loop:
             ends = {a.agent: a.part for a in mine}
             prime = tuple(Signal("set", "empty", q, s) for s in range(q.depth))
@@ -160,23 +182,26 @@ def with_signals(parts: Parts, queues: list[Queue]) -> dict[str, Body]:
     return {p: _drop_useless(b) for p, b in out.items()}
 
 
-def _insert(body: Body, loop: str, wanted: str, plain: Body, before: dict[int, Signal], after: dict[int, Signal]) -> Body:
+def _insert(body: Body, loop: str, wanted: str, before: dict[int, Signal], after: dict[int, Signal],
+            at: Iterator[int] | None = None) -> Body:  # fmt: skip
     """Signals around the positions of the loop `wanted`; positions count the nodes of the program without signals."""
     out: list[Node] = []
-    at = -1
+    at = at or count()
     for n in body:
+        if isinstance(n, Skewed):
+            out.append(replace(n, body=_insert(n.body, loop, wanted, before, after, at)))
+            continue
         if not isinstance(n, (Work, Again)):
             out.append(n)
             continue
-        at += 1
-        if loop == wanted and at in before:
-            out.append(before[at])
-        inner = plain[at]
-        if isinstance(n, Again) and isinstance(inner, Again) and loop != wanted:
-            n = replace(n, body=_insert(n.body, n.name, wanted, inner.body, before, after))
+        here = next(at)
+        if loop == wanted and here in before:
+            out.append(before[here])
+        if isinstance(n, Again) and loop != wanted:
+            n = replace(n, body=_insert(n.body, n.name, wanted, before, after))
         out.append(n)
-        if loop == wanted and at in after:
-            out.append(after[at])
+        if loop == wanted and here in after:
+            out.append(after[here])
     return tuple(out)
 
 
@@ -199,6 +224,12 @@ def _barriers(body: Body, agents: frozenset[str], open_: dict[str, tuple[set[str
                 for side, names in enumerate(_touched(n.body, a)):
                     open_[a][side].update(names)
             n = replace(n, body=_barriers(n.body, agents, open_))
+        elif isinstance(n, Skewed):  # it is left out in some rounds: what was open before it may still be
+            before = {a: (set(r), set(w)) for a, (r, w) in open_.items()}
+            n = replace(n, body=_barriers(n.body, agents, open_))
+            for a in agents:
+                open_[a][0].update(before[a][0])
+                open_[a][1].update(before[a][1])
         elif isinstance(n, Work) and n.agent in agents:
             read, written = open_[n.agent]
             if written & {*n.reads, *n.writes} or read & set(n.writes):
@@ -215,7 +246,7 @@ def _touched(body: Body, agent: str) -> tuple[set[str], set[str]]:
     read: set[str] = set()
     written: set[str] = set()
     for n in body:
-        if isinstance(n, Again):
+        if isinstance(n, (Again, Skewed)):
             inner = _touched(n.body, agent)
             read |= inner[0]
             written |= inner[1]

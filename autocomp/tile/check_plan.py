@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from autocomp.tile.agents import Again, Barrier, Body, Parts, Signal, Work, accesses, common_loop
+from autocomp.errors import AutocompError
+from autocomp.tile.agents import Again, Barrier, Body, Parts, Signal, Skewed, Work, accesses, common_loop
 
 
 @dataclass(frozen=True)
@@ -91,10 +92,17 @@ def waits_before_sets(parts: Parts, trips: int = 4) -> list[str]:
 def _unroll(body: Body, trips: tuple[int, int], rounds: dict[str, int], counters: dict[str, int]) -> Iterator[Item]:
     for n in body:
         if isinstance(n, Again):
-            for _ in range(trips[bool(rounds)]):
-                now = counters.get(n.name, 0)
-                counters[n.name] = now + 1
-                yield from _unroll(n.body, trips, {**rounds, n.name: now}, counters)
+            turns = trips[bool(rounds)]
+            first = counters.get(n.name, 0)
+            counters[n.name] = first + turns
+            for turn in range(turns + max((x.by for x in n.body if isinstance(x, Skewed)), default=0)):
+                for x in n.body if any(isinstance(x, Skewed) for x in n.body) else (Skewed(0, (), n.body),):
+                    if not isinstance(x, Skewed):
+                        raise AutocompError(f"loop {n.name} has skewed parts and others", where="plan")
+                    if 0 <= turn - x.by < turns:
+                        yield from _unroll(x.body, trips, {**rounds, n.name: first + turn - x.by}, counters)
+        elif isinstance(n, Skewed):
+            raise AutocompError("a skewed part is no loop's", where="plan")
         else:
             yield Item(n, rounds)
 

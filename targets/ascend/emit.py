@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
+from autocomp.targets.ascend.ahead import Late, ahead
 from autocomp.targets.ascend.cube import Cube
 from autocomp.targets.ascend.geometry import counts, geometry, origin, starts, tile_of, trips, walked
 from autocomp.targets.ascend.signals import plan, printed
@@ -41,10 +42,11 @@ def fitted(p: TileProgram, chip: Chip, bypass: bool = False) -> tuple[Kernel, Pl
     """The first share of rows whose tiles the memories of a core hold and whose queues find flags, with its plan, which is not spelt.
     Raises as `emit` does."""
     check_products(p)
+    p, late = ahead(p)
     short: DoesNotFit | None = None
     for rows in shares(p):
         try:
-            kernel = Kernel(p, chip, rows, past_l2(p, chip) if bypass else ())
+            kernel = Kernel(p, chip, rows, past_l2(p, chip) if bypass else (), late)
             return kernel, kernel.planned()
         except DoesNotFit as e:
             short = short or e
@@ -117,12 +119,14 @@ class Planned:
 
 @dataclass
 class Kernel:
-    """One attempt: `rows` a vector core takes at once (0: there is no cube core); tensors `past_l2` are not kept there."""
+    """One attempt: `rows` a vector core takes at once (0: there is no cube core); tensors `past_l2` are not kept there; `late` works run a
+    round behind the others."""
 
     p: TileProgram
     chip: Chip
     rows: int
     past_l2: tuple[str, ...] = ()
+    late: Late = Late()
 
     def planned(self) -> Planned:
         """Raises DoesNotFit where a memory or the flags of a queue are short."""
@@ -165,8 +169,9 @@ class Kernel:
         rows = Frame("rows", "rows_round") if chunked else tile
         g = geometry(p, {row: self.rows} if mixed and row else {})
         own, have = (start | {row: "o_row"}, true | {row: "c_row"}) if mixed and row else (start, true)
-        vector = VectorPart(p, g, place("ub", self.chip), own, have, rows, tile, RING, "if (own)" if mixed and not chunked else "")
-        split = Split(p, Cube(p, self.chip, true, RING), vector, start, row, Frame("tile", "round"), chunked)
+        vector = VectorPart(p, g, place("ub", self.chip), own, have, rows, tile, RING, "if (own)" if mixed and not chunked else "",
+                            self.late.kept)  # fmt: skip
+        split = Split(p, Cube(p, self.chip, true, RING), vector, start, row, Frame("tile", "round"), chunked, self.late.statements)
         split.body(inner)
         return split
 

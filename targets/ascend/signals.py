@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autocomp.targets.ascend.tables import table
 
 from autocomp.cost.chip import Chip
 from autocomp.errors import AutocompError, DoesNotFit
-from autocomp.tile.agents import Again, Barrier, Body, Parts, Queue, Signal, find_queues, merged, with_barriers, with_signals
+from autocomp.tile.agents import Again, Barrier, Body, Parts, Queue, Signal, Skewed, find_queues, merged, with_barriers, with_signals
 from autocomp.tile.check_plan import problems, waits_before_sets
 
 
@@ -77,8 +77,8 @@ def text(body: Body, ids: dict[tuple[Queue, str], int]) -> tuple[object, ...]:
     """Signals and barriers as lines."""
     out: list[object] = []
     for n in body:
-        if isinstance(n, Again):
-            out.append(Again(n.name, n.head, text(n.body, ids), n.foot))  # type: ignore[arg-type]
+        if isinstance(n, (Again, Skewed)):
+            out.append(replace(n, body=text(n.body, ids)))  # type: ignore[arg-type]
         elif isinstance(n, Barrier):
             out.append(Line(n.agent, f"PipeBarrier<PIPE_{pipe(n.agent)}>();"))
         elif isinstance(n, Signal):
@@ -105,7 +105,7 @@ def printed(body: tuple[object, ...]) -> list[str]:
     """Lines of a part."""
     lines: list[str] = []
     for n in body:
-        if isinstance(n, Again):
+        if isinstance(n, (Again, Skewed)):
             lines += [*n.head, *("  " + x for x in printed(n.body)), *n.foot]
         elif isinstance(n, Line):
             lines.append(n.text)

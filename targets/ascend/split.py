@@ -7,6 +7,8 @@ weighted sum of attention) stays with them: each product gives a part that is ad
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from autocomp.targets.ascend.copies import Region, base_text
@@ -39,7 +41,8 @@ class Scratch:
 @dataclass
 class Split:
     """Fills `frame` (the cube core's) and the vector part's. `start`: text of a tile's first index along an axis, of the whole group;
-    `row`: the axis whose tiles the vector cores share; `chunked`: they take their rows in rounds."""
+    `row`: the axis whose tiles the vector cores share; `chunked`: they take their rows in rounds; `late`: ids of statements that run a
+    round late."""
 
     p: TileProgram
     cube: Cube
@@ -48,6 +51,7 @@ class Split:
     row: str
     frame: Frame
     chunked: bool
+    late: frozenset[int] = frozenset()
     scratches: list[Scratch] = field(default_factory=list)
     loops: list[str] = field(default_factory=list)
     open: list[str] = field(default_factory=list)
@@ -77,11 +81,23 @@ class Split:
             if isinstance(n, Loop):
                 self.loop(n)
             elif id(n) not in self.skipped:
-                self.statement(n)
+                with self.behind(id(n) in self.late):
+                    self.statement(n)
             for name in [v for v, at in done.items() if at == i]:
-                self.leaves(name, nodes)
+                with self.behind(id(n) in self.late):
+                    self.leaves(name, nodes)
             for name in [v for v, at in last.items() if at == i and v in made]:
                 self.vector.drop(name)
+
+    @contextmanager
+    def behind(self, late: bool) -> Iterator[None]:
+        """Works go to those of the round before, where `late`."""
+        frames = (self.frame, self.vector.frame) if late else ()
+        for f in frames:
+            f.works, f.late = f.late, f.works
+        yield
+        for f in frames:
+            f.works, f.late = f.late, f.works
 
     def loop(self, n: Loop) -> None:
         name = f"{n.axes[-1]}{'' if n.axes[-1] not in self.loops else len(self.loops)}"
@@ -92,8 +108,7 @@ class Split:
             axis, past = n.until
             step = tile_of(self.p, n.axes[0])
             limit = f"ac_least({total}, ({self.start[axis]} + {self.cube.true[axis]} + {past - 1 + step}) / {step})"
-        head = [f"for (uint32_t {name} = 0; {name} < {limit}; ++{name}, ++{name}_round) {{"]
-        head += ["  " + x for x in origin(self.p, n.axes, name)]
+        first = origin(self.p, n.axes, name)
         above, beside = self.frame, self.vector.frame
         self.frame, self.vector.frame = Frame(name, f"{name}_round"), Frame(name, f"{name}_round")
         outer, self.vector.outer = self.vector.outer, self.vector.frame
@@ -101,8 +116,8 @@ class Split:
         self.body(n.body)
         self.open.pop()
         for into, done in ((above, self.frame), (beside, self.vector.frame)):
-            if done.body:
-                into.works.append(Again(name, (*head, *("  " + d for d in done.declarations)), done.body, ("}",)))
+            if done.body or done.late:
+                into.works.append(done.again(name, limit, first))
         self.frame, self.vector.frame, self.vector.outer = above, beside, outer
 
     def statement(self, s: Stmt) -> None:
@@ -173,7 +188,8 @@ class Split:
         self.vector.store(f"{name}_out", region, b.dtype, self.vector.values[name], scratch.name)
         text, work = self.cube.load(f, f"{scratch.name}_g", self.slot(scratch), pitch, (scratch.name,), self.frame.turn)
         self.frame.declarations.append(text)
-        self.frame.works.append(work)
+        with self.behind(any(id(s) in self.late for s in self.products if name in s.srcs)):
+            self.frame.works.append(work)
         self.factors[name] = f
 
     def scratch(self, name: str, dtype: DType, row: str, pitch: int) -> Scratch:

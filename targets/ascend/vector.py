@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from autocomp.targets.ascend.bordered import asked_outside, bordered_lines, inner
@@ -19,7 +19,7 @@ from autocomp.targets.ascend.tables import loaded, slot_text, stored, table
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.body import Const, Expr, Gather, Map
 from autocomp.ir.types import DType
-from autocomp.tile.agents import Node, Work
+from autocomp.tile.agents import Again, Node, Skewed, Work
 from autocomp.tile.places import Place
 from autocomp.tile.program import Buf, Stmt, Tensor, TileProgram, Value, walk
 
@@ -35,10 +35,24 @@ class Frame:
     declarations: list[str] = field(default_factory=list)
     loads: list[Node] = field(default_factory=list)
     works: list[Node] = field(default_factory=list)
+    late: list[Node] = field(default_factory=list)  # works of the round before
 
     @property
     def body(self) -> tuple[Node, ...]:
         return (*self.loads, *self.works)
+
+    def again(self, loop: str, limit: str, origin: Sequence[str]) -> Again:
+        """The loop over `loop` in 0 .. limit, its text with the declarations behind `origin`, that of a round's first indices."""
+        inside = [*origin, *self.declarations]
+        head = f"for (uint32_t {loop} = 0; {loop} < {limit}{' + 1' if self.late else ''}; ++{loop}, ++{self.turn}) {{"
+        if not self.late:
+            return Again(loop, (head, *("  " + x for x in inside)), self.body, ("}",))
+        now = f"const uint32_t {loop}_now = {loop}, {self.turn}_now = {self.turn};"
+        before = f"const uint32_t {loop} = {loop}_now - 1, {self.turn} = {self.turn}_now - 1;"
+        parts = (Skewed(0, (f"if ({loop} < {limit}) {{", *("  " + x for x in inside)), self.body, ("}",)),
+                 Skewed(1, (f"if ({loop} > 0) {{", "  " + now, "  {", *("  " + x for x in (before, *inside))), tuple(self.late),
+                        ("  }", "}")))  # fmt: skip
+        return Again(loop, (head,), parts, ("}", f"--{self.turn};"))
 
 
 @dataclass
@@ -46,6 +60,7 @@ class VectorPart:
     """Fills `frame`; `outer` takes loads of what is the same for all rows. `guard`: text in front of copies ("" or a condition).
 
     `start` and `true`: text of the first index and of the count of a tile along an axis, as this core sees them. `slots`: of rings.
+    `kept`: values that are read a round later.
     """
 
     p: TileProgram
@@ -57,6 +72,7 @@ class VectorPart:
     outer: Frame
     slots: int = 2
     guard: str = ""
+    kept: frozenset[str] = frozenset()
     depth: dict[str, int] = field(default_factory=dict)
     values: dict[str, Operand] = field(default_factory=dict)
     names: int = 0
@@ -91,6 +107,10 @@ class VectorPart:
             self.fill(s)
         elif s.op == "map" and isinstance(s.expr, Map) and s.dst in self.direct:
             self.values[s.dst] = self.as_stored(s.dst, s.expr, b)
+        elif s.op == "map" and isinstance(s.expr, Expr) and s.dst in self.kept and b is not None:
+            kind, lane = self.g.kind(b.axes, self.p.name)
+            ring = Operand(self.staged(self.frame, f"{s.dst}_kept", "float", self.g.bytes(kind, lane)), kind, lane)
+            self.values[s.dst] = self.moved(self.expression(settled(s.expr, self.p, self.scalars.known), ring), ring)
         elif s.op == "map" and isinstance(s.expr, Expr):
             state = self.values.get(s.dst)
             result = self.expression(settled(s.expr, self.p, self.scalars.known), state)

@@ -13,7 +13,7 @@ from autocomp.targets.ascend import emit, signals
 import autocomp
 from autocomp.ir.schedule import Schedule
 from autocomp.simulate.ascend_model import COMPILER, AscendExecutor
-from autocomp.tile.agents import Again, Signal, find_queues, with_signals
+from autocomp.tile.agents import Again, Signal, Skewed, find_queues, with_signals
 from autocomp.tile.check_plan import problems
 from tests.helpers import fresh
 from tests.helpers.device_graphs import graph
@@ -25,14 +25,16 @@ ATTENTION = graph({a: "f16[2, 80, 16]" for a in "qkv"},
                   "%0 = transpose(k, perm=[0, 2, 1])\n%1 = matmul(q, %0)\n%2 = softmax(%1, axes=[2])\n%3 = matmul(%2, v)")  # fmt: skip
 # tile, and the share of signals that others may imply: the second copy's flag tells of the first one too, and attention's cores answer
 # each other several times a round
-CASES = {"gemm": (GEMM, {"i0": 128, "i1": 128, "r0": 32}, 0.15), "attention": (ATTENTION, {"i0": 1, "i1": 32, "r1": 16}, 0.6)}
+CASES = {"gemm": (GEMM, Schedule.make({"i0": 128, "i1": 128, "r0": 32}), 0.15),
+         "attention": (ATTENTION, Schedule.make({"i0": 1, "i1": 32, "r1": 16}), 0.6),
+         "attention, a product late": (ATTENTION, Schedule.make({"i0": 1, "i1": 32, "r1": 16}, softmax_overlap=1), 0.6)}  # fmt: skip
 
 
 def without(body, queue, what):
     """A program without one direction of a queue's signals."""
     out = []
     for n in body:
-        if isinstance(n, Again):
+        if isinstance(n, (Again, Skewed)):
             out.append(replace(n, body=without(n.body, queue, what)))
         elif not (isinstance(n, Signal) and n.queue == queue and n.what == what):
             out.append(n)
@@ -70,9 +72,9 @@ def mutants(kernel, schedule, monkeypatch, between):
 @needs_compiler
 @pytest.mark.parametrize("case", CASES)
 def test_each_missing_pair_of_flags_is_seen(case, monkeypatch, tmp_path):
-    text, tile, most = CASES[case]
+    text, schedule, most = CASES[case]
     kernel = autocomp.optimize(text, target=TARGET).calls.calls[0].kernel
-    made = list(mutants(kernel, Schedule.make(tile), monkeypatch, case == "attention"))
+    made = list(mutants(kernel, schedule, monkeypatch, case != "gemm"))
     named = {}
     for i, (_, s, _) in enumerate(made):
         named[f"k{i}"] = replace(s, entry=f"k{i}", text=s.text.replace(f"void {s.entry}(", f"void k{i}("))

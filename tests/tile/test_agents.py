@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from autocomp.errors import AutocompError
-from autocomp.tile.agents import Again, Barrier, Queue, Signal, Work, find_queues, merged, with_barriers, with_signals
+from autocomp.tile.agents import Again, Barrier, Queue, Signal, Skewed, Work, find_queues, merged, with_barriers, with_signals
 from autocomp.tile.check_plan import problems, waits_before_sets
 
 
@@ -26,7 +28,7 @@ def signalled(parts, depth, queues=None):
 def without(parts, what, buffer):
     """The programs without the signals `what` of the queue of a buffer."""
     def strip(body):
-        return tuple(Again(n.name, n.head, strip(n.body)) if isinstance(n, Again) else n for n in body
+        return tuple(replace(n, body=strip(n.body)) if isinstance(n, (Again, Skewed)) else n for n in body
                      if not (isinstance(n, Signal) and n.what == what and buffer in n.queue.buffers))  # fmt: skip
     return {p: strip(b) for p, b in parts.items()}
 
@@ -93,3 +95,39 @@ def test_dependent_neighbours_of_one_agent_get_a_barrier():
     assert [type(n) for n in body] == [Work, Barrier, Work, Work, Work]
     loop = with_barriers((Again("tile", (), (work("v", "y", "x"), work("v", "z", "y"))),), frozenset({"v"}))
     assert [type(n) for n in loop[0].body] == [Barrier, Work, Barrier, Work]  # a round may follow another
+
+
+def late_product(slots):
+    """A unit makes x of a copy, another core's unit y of x; the first adds y, scaled by k of its round, a round later."""
+    cube = (Again("tile", (), (work("cube", "x", "y"),)),)
+    vector = (work("unit", (), "z"), Again("tile", (), (Skewed(0, (), (work("copy", (), "a"), work("unit", "a", "xk"))),
+                                                      Skewed(1, (), (work("unit", "kyz", "z"),)))))  # fmt: skip
+    depth = dict.fromkeys("axy", 2) | {"k": slots}
+    return {"cube": cube, "vector": vector}, depth
+
+
+def test_a_part_may_work_on_the_round_before():
+    parts, depth = late_product(2)
+    plan = {n: with_barriers(b, frozenset({"unit"})) for n, b in signalled(parts, depth).items()}
+    assert problems(plan, depth) == [] and waits_before_sets(plan) == []
+    broken = {"cube": plan["cube"]} | without({"vector": plan["vector"]}, "full", "y")
+    assert any("not ordered" in x for x in problems(broken, depth))
+
+
+def test_a_value_that_the_next_round_overwrites_is_stale():
+    parts, depth = late_product(1)
+    plan = {n: with_barriers(b, frozenset({"unit"})) for n, b in signalled(parts, depth).items()}
+    assert "stale: unit reads k of another round" in problems(plan, depth)
+
+
+def test_a_barrier_of_a_part_that_is_left_out_orders_nothing():
+    """The last round has the late part alone: its barrier is its own."""
+    body = (Again("tile", (), (Skewed(0, (), (work("v", (), "x"), work("v", "x", "w"))), Skewed(1, (), (work("v", "z", "z"),)))),)
+    out = with_barriers(body, frozenset({"v"}))[0].body
+    assert Barrier("v") in out[1].body
+
+
+def test_a_loop_of_skewed_parts_has_no_others():
+    body = (Again("tile", (), (work("v", (), "x"), Skewed(1, (), (work("v", "x", "z"),)))),)
+    with pytest.raises(AutocompError, match="skewed parts and others"):
+        problems({"core": body}, {})

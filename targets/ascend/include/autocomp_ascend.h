@@ -168,10 +168,20 @@ AC_FN ac_gelu_tanh(const ac_f32 &d, const ac_f32 &x, const ac_f32 &t, const ac_f
   Div(d, x, t, n);
 }
 
-// Rows with a value a row (in either place) and rows with a vector along them.
+// Rows with a value a row (in either place) and rows with a vector along them. An instruction takes 64 columns of up to 240 rows, a repeat a
+// row, or 15360 columns of one row, whichever are fewer; a repeat's operands begin at most 255 blocks behind those of the one before.
 __aicore__ inline uint32_t ac_piece(uint32_t left) {  // elements that one instruction takes: at most 240 repeats of 64
   return left < 64 ? left : left < 15360 ? left / 64 * 64 : 15360;
 }
+__aicore__ inline uint32_t ac_240(uint32_t rows) { return rows < 240 ? rows : 240; }
+__aicore__ inline bool ac_by_columns(uint32_t rows, uint32_t pitch) { return pitch <= 2040 && (pitch + 63) / 64 < rows; }
+#define AC_COLUMNS(Op, a, b, ...)                                                                                        \
+  if (ac_by_columns(rows, pitch)) {                                                                                      \
+    for (uint32_t r = 0; r < rows; r += 240)                                                                             \
+      for (uint32_t c = 0; c < pitch; c += 64)                                                                           \
+        Op(d[r * pitch + c], a, b, pitch - c < 64 ? pitch - c : 64, ac_240(rows - r), {__VA_ARGS__});                    \
+    return;                                                                                                              \
+  }
 #define AC_EACH(Op, a, b, ...)                                                                     \
   for (uint32_t r = 0; r < rows; ++r)                                                              \
     for (uint32_t c = 0, n = 0; c < pitch; c += n) {                                               \
@@ -180,15 +190,19 @@ __aicore__ inline uint32_t ac_piece(uint32_t left) {  // elements that one instr
     }
 #define AC_BROADCAST(Op)                                                                           \
   AC_FN ac_##Op##_stat(const ac_f32 &d, const ac_f32 &x, const ac_f32 &v, uint32_t rows, uint32_t pitch) { \
+    AC_COLUMNS(Op, x[r * pitch + c], v[r * 8], 1, 1, 0, pitch / 8, pitch / 8, 1)                   \
     AC_EACH(Op, x[r * pitch + c], v[r * 8], 1, 1, 0, 8, 8, 0)                                      \
   }                                                                                                \
   AC_FN ac_stat_##Op(const ac_f32 &d, const ac_f32 &v, const ac_f32 &x, uint32_t rows, uint32_t pitch) { \
+    AC_COLUMNS(Op, v[r * 8], x[r * pitch + c], 1, 0, 1, pitch / 8, 1, pitch / 8)                   \
     AC_EACH(Op, v[r * 8], x[r * pitch + c], 1, 0, 1, 8, 0, 8)                                      \
   }                                                                                                \
   AC_FN ac_##Op##_line(const ac_f32 &d, const ac_f32 &x, const ac_f32 &g, uint32_t rows, uint32_t pitch) { \
+    AC_COLUMNS(Op, x[r * pitch + c], g[c], 1, 1, 1, pitch / 8, pitch / 8, 0)                       \
     for (uint32_t r = 0; r < rows; ++r) Op(d[r * pitch], x[r * pitch], g, pitch);                  \
   }                                                                                                \
   AC_FN ac_line_##Op(const ac_f32 &d, const ac_f32 &g, const ac_f32 &x, uint32_t rows, uint32_t pitch) { \
+    AC_COLUMNS(Op, g[c], x[r * pitch + c], 1, 1, 1, pitch / 8, 0, pitch / 8)                       \
     for (uint32_t r = 0; r < rows; ++r) Op(d[r * pitch], g, x[r * pitch], pitch);                  \
   }
 AC_BROADCAST(Add)

@@ -417,10 +417,15 @@ template <typename F>
 void strided(const LocalTensor<float> &d, const LocalTensor<float> &a, const LocalTensor<float> &b, uint64_t mask, uint8_t repeat,
              const BinaryRepeatParams &p, F f) {
   model::start(PIPE_V);
-  auto reach = [&](int blk, int rep) { return (repeat - 1) * rep * 8 + long((mask - 1) / 8) * blk * 8 + (blk ? (mask - 1) % 8 + 1 : 8); };
-  in(PIPE_V, a, reach(p.src0BlkStride, p.src0RepStride));
-  in(PIPE_V, b, reach(p.src1BlkStride, p.src1RepStride));
-  out(PIPE_V, d, reach(p.dstBlkStride, p.dstRepStride));
+  // What lies between two repeats' elements is not touched: columns of a tile are taken by instructions of their own.
+  auto each = [&](auto use, const LocalTensor<float> &x, long blk, long rep) {
+    const long last = long((mask - 1) / 8) * blk * 8 + (blk ? (mask - 1) % 8 + 1 : 8);
+    const bool apart = rep * 8 > last;
+    for (long r = 0; r < (apart ? repeat : 1); ++r) use(x[r * rep * 8], apart ? last : (repeat - 1) * rep * 8 + last);
+  };
+  each([](const LocalTensor<float> &x, long n) { in(PIPE_V, x, n); }, a, p.src0BlkStride, p.src0RepStride);
+  each([](const LocalTensor<float> &x, long n) { in(PIPE_V, x, n); }, b, p.src1BlkStride, p.src1RepStride);
+  each([](const LocalTensor<float> &x, long n) { out(PIPE_V, x, n); }, d, p.dstBlkStride, p.dstRepStride);
   banked(repeat, {{a.at, p.src0BlkStride, p.src0RepStride}, {b.at, p.src1BlkStride, p.src1RepStride}}, {d.at, p.dstBlkStride, p.dstRepStride});
   for (long r = 0; r < repeat; ++r)
     for (uint64_t i = 0; i < mask; ++i) {

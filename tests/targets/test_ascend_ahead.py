@@ -1,0 +1,63 @@
+"""Attention on Ascend with the product of its weights a round late: cube and vector cores work side by side."""
+
+from __future__ import annotations
+
+import pytest
+from autocomp.targets import load_target
+
+import autocomp
+from autocomp.cost.estimate import estimate
+from autocomp.errors import UnsupportedOp
+from autocomp.ir.schedule import Schedule
+from autocomp.simulate.ascend_model import COMPILER, AscendExecutor, ModelFailure
+from tests.helpers import fresh
+from tests.helpers.device_graphs import graph
+
+TARGET = "ascend:910b"
+needs_compiler = pytest.mark.skipif(not COMPILER, reason="no g++")
+
+
+def attention(batch, rows, keys, head, causal=False, dtype="f16"):
+    mask = (f"%r = iota(shape=[{rows}, {keys}], axis=0)\n%c = iota(shape=[{rows}, {keys}], axis=1)\n%m = ge(%r, %c)\n"
+            f"%w = where(%m, %2, const(-inf, {dtype}))\n")  # fmt: skip
+    return graph({"q": f"{dtype}[{batch}, {rows}, {head}]"} | {n: f"{dtype}[{batch}, {keys}, {head}]" for n in "kv"},
+                 f"%0 = transpose(k, perm=[0, 2, 1])\n%1 = matmul(q, %0)\n%2 = mul(%1, const(0.125, {dtype}))\n{mask if causal else ''}"
+                 f"%3 = softmax(%{'w' if causal else '2'}, axes=[2])\n%4 = matmul(%3, v)")  # fmt: skip
+
+
+CASES = {"six rounds": (2, 75, 333, 32), "two rounds": (1, 33, 100, 40, False, "bf16"), "causal": (2, 150, 150, 64, True)}
+
+
+@needs_compiler
+@pytest.mark.parametrize("case", CASES)
+def test_attention_with_a_late_product(case, tmp_path):
+    program = autocomp.optimize(attention(*CASES[case]), target=TARGET, without=["tiling/npu-online"])
+    assert [k for k in program.kernels if "softmax_overlap 1" in k.schedule]
+    program.executor = AscendExecutor(program, tmp_path)
+    program.verify(seed=fresh.seed())
+
+
+@needs_compiler
+@pytest.mark.parametrize(("was", "by"), [("r1_now - 1", "r1_now - 0"), ("r1_round_now - 1", "r1_round_now - 0"),
+                                         ("if (r1 > 0)", "if (r1 > 1)")])  # fmt: skip
+def test_a_wrong_round_is_seen(was, by, tmp_path):
+    program = autocomp.optimize(attention(1, 40, 200, 32), target=TARGET, without=["tiling/npu-online"])
+    assert was in next(iter(program.printed.values())).text
+    program.executor = AscendExecutor(program, tmp_path, edit=lambda text: text.replace(was, by), blocks=1)
+    with pytest.raises((ModelFailure, autocomp.VerificationError)):
+        program.verify(seed=1)
+
+
+def test_it_is_chosen_and_cheaper_where_there_are_several_rounds():
+    program = autocomp.optimize(attention(8, 2048, 2048, 128), target=TARGET)
+    assert "softmax_overlap 1" in program.kernels[0].schedule
+    kernel, chip = program.calls.calls[0].kernel, program.target.chip
+    tile = {"i0": 1, "i1": 64, "r1": 128}
+    late, turn = (estimate(kernel, Schedule.make(tile, softmax_overlap=x), chip).seconds for x in (1, 0))
+    assert late < 0.8 * turn
+
+
+def test_a_loop_without_such_a_product_is_refused():
+    kernel = autocomp.optimize(graph({"x": "f16[64, 256]", "w": "f16[256, 64]"}, "%0 = matmul(x, w)"), target=TARGET).calls.calls[0].kernel
+    with pytest.raises(UnsupportedOp, match="no product of a loop reads what vector cores make"):
+        load_target(TARGET).emit(kernel, Schedule.make({"i0": 64, "i1": 64, "r0": 64}, softmax_overlap=1))
