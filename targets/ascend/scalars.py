@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import prod
 
 from autocomp.targets.ascend.copies import base_text
-from autocomp.targets.ascend.geometry import Geometry, strides
+from autocomp.targets.ascend.geometry import Geometry, extent, strides
 from autocomp.targets.ascend.tables import table
 
 from autocomp.errors import UnsupportedOp
@@ -60,6 +60,10 @@ def gathered_lines(e: Gather, s: Scalars, g: Geometry, lane: str, true: Mapping[
     if not (isinstance(last, Index) and lane in last.index.names() and last.index.coef(lane) == 1 and last.index.is_affine):
         raise UnsupportedOp(f"elements of {t.name} are looked up one by one along axis {lane}", where=s.p.name,
                             hint="vector cores copy rows; look up whole rows")  # fmt: skip
+    ends = [last.index.coef(a) * (extent(s.p, a) - 1) for a in last.index.names()]
+    if last.index.const + sum(min(0, x) for x in ends) < 0 or last.index.const + sum(max(0, x) for x in ends) >= _known(t.shape[-1], t):
+        raise UnsupportedOp(f"rows of {t.name} are looked up at [{last.index}], which is not all in its {t.shape[-1]} elements",
+                            where=s.p.name, hint="vector cores copy rows; look up whole rows")  # fmt: skip
     rows = {a: f"r_{a}" for a, n in g.rows if n > 1}
     at = [s.text(last, rows)]
     for index, size in reversed(list(zip(e.index[:-1], t.shape))):

@@ -230,7 +230,6 @@ def test_rows_that_unified_buffer_cannot_hold_are_refused_with_both_numbers():
         ("transpose", "lie 264 apart"),
         ("unpack", "elements of type u8"),
         ("maxpool", "a reduction over axes r0,r1 at once"),
-        ("gathered", "in2 is read with a border"),
         ("conv_stride", "in0_t with tiles along i3, r0, r1, r2"),
     ],
 )
