@@ -229,3 +229,25 @@ def test_examples_of_objects_are_refused():
         trace(lambda x: x, np.array([None]))
     with pytest.raises(UnsupportedOp):
         trace(lambda x: np.sort_complex(x), X)
+
+
+def _norm(x):
+    return x / np.sqrt(x)
+
+
+def _deep(x, n):
+    return _deep(x, n - 1) if n else _norm(x)
+
+
+def test_two_calls_of_a_helper_are_told_apart():
+    def twice(x):
+        y = _norm(x)
+        return _norm(np.exp(y)), _deep(y, 9)
+
+    first, inside = twice.__code__.co_firstlineno, _norm.__code__.co_firstlineno + 1
+    graph = trace(twice, np.ones((4, 3), "f4"))
+    places = [text for node, text in graph.locations.items() if node.op == "div"]
+    at = f"test_tracing_functions.py:{inside} in _norm `return x / np.sqrt(x)` (called at test_tracing_functions.py:"
+    assert places[:2] == [f"{at}{first + 1})", f"{at}{first + 2})"]
+    deep = _deep.__code__.co_firstlineno + 1
+    assert places[2] == at + ", test_tracing_functions.py:".join([str(deep)] * 3) + " and 8 more)"

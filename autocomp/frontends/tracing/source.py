@@ -1,4 +1,4 @@
-"""Where in the user's code an operation was traced: the innermost frame that is neither ours nor NumPy's."""
+"""Where in the user's code an operation was traced: the innermost frame that is neither ours nor NumPy's, and what called it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from types import FrameType, TracebackType
 
 import numpy as np
 
+CALLERS = 3  # lines at most that are named of those through which the traced function came to an operation
 _OURS = tuple(str(p) + "/" for p in (Path(__file__).parents[2], Path(np.__file__).parent))
 
 
@@ -24,11 +25,18 @@ def _text(filename: str, line: int, function: str) -> str:
 
 
 def here() -> str:
-    """The user's line that is running now, as `file.py:12 in mlp `y = x @ w``."""
+    """The user's line that is running now, as `file.py:12 in mlp `y = x @ w``; of a helper also where it was called, so that two calls of
+    it are told apart: `file.py:3 in norm `return x / s`` (called at file.py:12)`."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and not _is_user(frame):
         frame = frame.f_back
-    return _text(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name) if frame is not None else "trace"
+    if frame is None:
+        return "trace"
+    text, callers = _text(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name), list[str]()
+    while (frame := frame.f_back) is not None and _is_user(frame):
+        callers.append(f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}")
+    more = f" and {len(callers) - CALLERS} more" if len(callers) > CALLERS else ""
+    return f"{text} (called at {', '.join(callers[:CALLERS])}{more})" if callers else text
 
 
 def of_traceback(tb: TracebackType | None) -> str:
