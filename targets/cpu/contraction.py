@@ -120,7 +120,7 @@ class ContractionPrinter(Panels):
         if self.wide:
             lines = size(self.nest, self.wide)
             cols = lines * int(self.nest.extent[self.s.col]) if isinstance(lines, int) else 0
-        left = cols % self.nr if isinstance(cols, int) else 0
+        left = cols % self.cols if isinstance(cols, int) else 0
         return -(-left // self.lanes) or self.nv
 
     # ---- the register tile
@@ -358,7 +358,7 @@ class ContractionPrinter(Panels):
         e = size(self.nest, col)
         if self.wide:
             whole = times(self.nest.extent[self.wide], self.nest.extent[col])
-            full = self.wide not in self.nest.tile and isinstance(whole, int) and whole % self.nr == 0
+            full = self.wide not in self.nest.tile and isinstance(whole, int) and whole % self.nr == 0 and self.cols == self.nr
         else:
             full = isinstance(e, int) and e % self.nr == 0 and (col not in self.nest.tile or p._exact(col))
         if full:

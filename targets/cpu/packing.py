@@ -14,9 +14,9 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from autocomp.targets.cpu.flat import View, index_text, times
-from autocomp.targets.cpu.shape import Shape, arithmetic, packs_in_vectors, size, tiling_of, whole
+from autocomp.targets.cpu.shape import Shape, arithmetic, packs_in_vectors, size, tiling_of, whole, whole_lines
 from autocomp.targets.cpu.tree import Contraction
-from autocomp.targets.cpu.vectors import vector_value
+from autocomp.targets.cpu.vectors import plain_in, vector_value
 
 from autocomp.tile.program import Stmt
 
@@ -34,6 +34,8 @@ class Panels:
         self.tall, self.direct = t.tall, t.direct
         self.kind = arithmetic(p.nest, c, s)
         self.nr = self.nv * p.lanes
+        self.line = int(p.nest.extent[s.col]) if self.wide and not self.kind.is_float else 0  # type: ignore[call-overload]
+        self.cols = whole_lines(self.nr, self.line)  # of a panel
         self.width = self.nv  # vectors of the panel that hold columns
         self.left = tuple(x for x in s.outer if x != self.wide)
 
@@ -171,8 +173,8 @@ class Panels:
         col = self.s.col
         if self.wide:
             lo, hi = (f"({t})*{self.nest.extent[col]}" for t in self.p.bounds(self.wide))
-        with self.p.block(f"for (long {col}_p = {lo}; {col}_p < {hi}; {col}_p += {self.nr})"):
-            self.p.w(f"const long {col}_n = ac_min({self.nr}, {hi} - {col}_p); (void){col}_n;")
+        with self.p.block(f"for (long {col}_p = {lo}; {col}_p < {hi}; {col}_p += {self.cols})"):
+            self.p.w(f"const long {col}_n = ac_min({self.cols}, {hi} - {col}_p); (void){col}_n;")
             inner()
 
     def pack(self, m: Stmt) -> None:
@@ -180,7 +182,7 @@ class Panels:
         b = m.srcs[0] if m.srcs[0] != self.s.a and self.s.col in self.nest.axes_of(m.srcs[0]) else m.srcs[1]
         with p.block(""):
             p.w(f"{self.kind.element} *restrict out = panel{self.c.mmas.index(m)};")
-            if self.wide:
+            if self.wide and not self.line:
                 extent = self.nest.extent[col]
                 for j in range(self.nv):
                     p.w(f"const vi at{j} = vi_iota() + vi_set((int32_t){col}_p + {j * self.lanes});")
@@ -252,7 +254,9 @@ class Panels:
     def _pack_integer_row(self, b: str, at: str, end: str) -> None:
         p, col, kind, v = self.p, self.s.col, self.kind, self.nest.views.get(b)
         near = self.s.depth[-1] if self.s.depth else ""
-        if v is not None and kind.group > 1 and not v.guard and v.flat.stride(near) == 1 and v.flat.stride(col) != 1:
+        if self.line:
+            self._pack_lines(b, at, end)
+        elif v is not None and kind.group > 1 and not v.guard and v.flat.stride(near) == 1 and v.flat.stride(col) != 1:
             start = f"&{v.pointer}[{v.flat.text({col: f'({col}_p + x)', near: at})}]"
             p.w(f"const long n = ac_min({kind.group}, {end} - {at});")
             with p.block(f"for (long x = 0; x < {self.nr}; x++)"):
@@ -282,28 +286,45 @@ class Panels:
             shift = f" << {8 * i}" if i else ""
             self._in_step(at, end, i, lambda shift=shift: self.p.w(f"q |= (uint32_t){byte}{self.p.read(name)}{shift};"))  # type: ignore[misc]
 
+    def _pack_lines(self, b: str, at: str, end: str) -> None:
+        """A row of a panel whose columns are whole lines: what a short line's vector holds beyond it, the next line overwrites."""
+        p, col, wide, line = self.p, self.s.col, self.wide, self.line
+        first = f"{col}_p/{line}"
+        with p.block(f"for (long {wide} = {first}; {wide} < {first} + {col}_n/{line}; {wide}++)"):
+            p.w(f"const long {col} = 0; (void){col};")
+            if line < self.lanes:
+                p.w(f"const long left = {line};")
+            self._integer_vector(b, at, end, line < self.lanes)
+            p.w(f"vi_store_n(out + ({wide} - {first})*{line}, q, {line});")
+
     def _pack_integer_vectors(self, b: str, at: str, end: str, part: bool) -> None:
-        p, col, v = self.p, self.s.col, self.nest.views.get(b)
-        near = self.s.depth[-1] if self.s.depth else ""
+        p, col = self.p, self.s.col
         for j in range(self.nv):
             with p.block(""):
                 first = f" + {j * self.lanes}" if j else ""
                 p.w(f"const long {col} = {col}_p{first}; (void){col};")
                 if part:
                     p.w(f"const long left = ac_clamp({col}_n - {j * self.lanes}, {self.lanes + 1});")
-                p.w("vi q = vi_set(0);")
-                p.vector, p.part = col, "left" if part else ""
-                if v is not None and v.guard and not any(near in g.names() for g in v.guard):  # none of the lanes outside: no masks
-                    ends = (f"{col}", f"({col} + {'left - 1' if part else self.lanes - 1})")
-                    every = dict.fromkeys(index_text(g, lambda n, e=e: e if n == col else n) for g in v.guard for e in ends)  # type: ignore[misc]
-                    with p.block(f"if ({' && '.join(f'{g} >= 0' for g in every)})"):
-                        self._gather_steps(at, end, lambda: p._get(f"&{v.pointer}[{v.flat.text()}]", str(v.flat.stride(col)), v.dtype))
-                    with p.block("else"):
-                        self._gather_steps(at, end, lambda: p.vector_read(b))
-                else:
-                    self._gather_steps(at, end, lambda: p.vector_read(b))
-                p.vector, p.part = None, ""
+                self._integer_vector(b, at, end, part)
                 p.w(f"vi_store(out{first}, q);")
+
+    def _integer_vector(self, b: str, at: str, end: str, part: bool) -> None:
+        """q, the steps of a group for the columns from the current one on. `part`: there are `left` of them."""
+        p, col, v = self.p, self.s.col, self.nest.views.get(b)
+        near = self.s.depth[-1] if self.s.depth else ""
+        p.w("vi q = vi_set(0);")
+        p.vector, p.part = col, "left" if part else ""
+        if v is not None and v.guard and all(plain_in(g, near) for g in v.guard):  # none of the lanes and steps outside: no masks
+            steps = (near,) if self.stands(near) else (at, f"ac_min({at} + {self.kind.group - 1}, {end} - 1)")
+            ends = [(x, y) for x in (f"{col}", f"({col} + {'left - 1' if part else self.lanes - 1})") for y in steps]
+            every = dict.fromkeys(index_text(g, lambda n, e=e: {col: e[0], near: e[1]}.get(n, n)) for g in v.guard for e in ends)  # type: ignore[misc]
+            with p.block(f"if ({' && '.join(f'{g} >= 0' for g in every)})"):
+                self._gather_steps(at, end, lambda: p._get(f"&{v.pointer}[{v.flat.text()}]", str(v.flat.stride(col)), v.dtype))
+            with p.block("else"):
+                self._gather_steps(at, end, lambda: p.vector_read(b))
+        else:
+            self._gather_steps(at, end, lambda: p.vector_read(b))
+        p.vector, p.part = None, ""
 
     def _gather_steps(self, at: str, end: str, read: Callable[[], str]) -> None:
         """The steps of a group as bytes of q's lanes."""

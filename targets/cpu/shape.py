@@ -9,7 +9,7 @@ from autocomp.targets.cpu.arithmetic import FLOATS, INTEGERS, QUAD, Arithmetic, 
 from autocomp.targets.cpu.flat import View, times
 from autocomp.targets.cpu.lower import Nest, gathers, reads
 from autocomp.targets.cpu.tree import Contraction
-from autocomp.targets.cpu.vectors import vectorizes
+from autocomp.targets.cpu.vectors import vector_value, vectorizes
 
 from autocomp.cost.cores import DENSE, FEW, LATENCY, LOADS, MAX_ROWS, PART, VECTORS, store_apart
 from autocomp.ir.body import Expr, Gather, Index, Inside, postorder
@@ -140,17 +140,23 @@ def tile_sums(nest: Nest, s: Shape, width: int) -> int:
     return int(rows) * -(-int(cols) // width) * width  # type: ignore[call-overload]
 
 
+def whole_lines(width: int, line: int) -> int:
+    """Columns of a panel of `width` lanes that holds lines of `line` columns which are not cut; `width` where there are none (0)."""
+    return width // line * line if line else width
+
+
 def register_tile(rows: int, cols: int, lanes: int, registers: int, accs: int, limit: int = MAX_ROWS,
-                  cold: bool = False) -> tuple[int, int]:  # fmt: skip
+                  cold: bool = False, line: int = 0) -> tuple[int, int]:  # fmt: skip
     """(rows, vectors): the tile with the shortest time a multiply-add: lanes that columns leave empty, sums too few to hide the
     latency of one, and vectors of the panel fetched from the second cache. Rows are shared evenly, so tiles may be less tall.
-    `cold`: the broadcast factor comes from memory again for every panel.
+    `cold`: the broadcast factor comes from memory again for every panel. `line`: columns that no panel cuts (see `whole_lines`).
     """
     best, choice = float("inf"), (1, 1)
-    vectors = -(-cols // lanes)
-    full = cols / (vectors * lanes)  # the last panel runs with the vectors that it needs
     for nv in range(1, VECTORS + 1):
-        panels = -(-vectors // nv)
+        panels = -(-cols // whole_lines(nv * lanes, line))
+        last = cols - (panels - 1) * whole_lines(nv * lanes, line)
+        vectors = (panels - 1) * nv + -(-last // lanes)  # the last panel runs with the vectors that it needs
+        full = cols / (vectors * lanes)
         thin = THIN * nv / vectors if vectors % nv else 0.0
         for mr in range(1, limit + 1):
             if accs * mr * nv + nv + 1 > registers:
@@ -173,7 +179,8 @@ def packs_in_vectors(v: View, col: str) -> bool:
 def wide_axis(nest: Nest, c: Contraction, s: Shape) -> str:
     """The axis whose elements join those of the columns in one panel (rows of an image under its lines), or "".
 
-    Results must walk both axes as one; only the packed factor, which is read element by element anyway, need not.
+    Results must walk both axes as one; only the packed factor, which is read element by element anyway, need not. Bytes are packed line by
+    line, so their panels hold whole lines of at most a vector (`whole_lines`).
     """
     if len(c.mmas) != 1 or not s.outer or s.col in nest.tile or not {m.dst for m in c.mmas} <= c.starts:
         return ""
@@ -181,13 +188,19 @@ def wide_axis(nest: Nest, c: Contraction, s: Shape) -> str:
     b = nest.views.get(s.b)
     if b is None or not isinstance(extent, int) or not isinstance(nest.extent[wide], int) or nest.tile.get(wide) == 1:
         return ""
-    if wide not in b.axes or wide in nest.axes_of(s.a) or not packs_in_vectors(b, col) or not packs_in_vectors(b, wide):
+    if wide not in b.axes or wide in nest.axes_of(s.a):
+        return ""
+    if is_float(nest, c):
+        if not packs_in_vectors(b, col) or not packs_in_vectors(b, wide):
+            return ""
+    elif b.constant or extent > nest.lanes or not vector_value(nest, s.b, col):
         return ""
     if not any(e.op == "store" for e in c.epilogue) or not isinstance(b.flat.stride(wide), int):
         return ""
     lost = -(-extent // nest.lanes) * nest.lanes / extent - 1
     rows = prod(number(nest, x) for x in (s.row, *s.inner) if x)
-    if b.flat.stride(wide) != times(b.flat.stride(col), extent) and rows * lost < GATHERED:  # type: ignore[arg-type]
+    gathered = is_float(nest, c) and b.flat.stride(wide) != times(b.flat.stride(col), extent)  # type: ignore[arg-type]
+    if gathered and rows * lost < GATHERED:
         return ""
     made = {m.dst, *(e.dst for e in c.epilogue)}
     for e in c.epilogue:
@@ -248,7 +261,8 @@ def tiling_of(nest: Nest, c: Contraction, s: Shape, lanes: int, registers: int) 
     cold = a is not None and a.constant and prod(number(nest, x) for x in (s.row, *s.depth) if x) * 4 // kind.group > NEAR
     if kind.turned:
         registers -= VECTORS  # the panel's sums
-    best = register_tile(rows, cols, lanes, registers, len(c.mmas), limit, cold)
+    line = int(nest.extent[s.col]) if wide and not is_float(nest, c) else 0  # type: ignore[call-overload]
+    best = register_tile(rows, cols, lanes, registers, len(c.mmas), limit, cold, line)
     direct = frozenset() if wide else read_in_place(nest, c, s, rows <= best[0]) - ready
     return Tiling(*best, wide, ready, 0 if tall else depth_part(nest, c, s), tall, direct)
 

@@ -84,6 +84,8 @@ def bytes_in_products(g: Spread) -> None:
     g.gives(g.op("matmul", wide(3, 9, dtype=I16), wide(9, 40, dtype=U8)))
     same = {"strides": [1, 1], "lo": [1, 1], "hi": [1, 1], "dilations": [1, 1]}
     g.gives(g.op("conv", wide(1, 6, 9, 21, dtype=U8), wide(8, 6, 3, 3, dtype=I8), **same))
+    for line in (3, 5, 7, 14):  # short lines: several to a panel
+        g.gives(g.op("conv", wide(1, 6, line + 2, line, dtype=U8), wide(18, 6, 3, 3, dtype=I8), **same))
 
 
 def conversions(g: Spread) -> None:

@@ -131,3 +131,27 @@ def test_windows_of_bytes_with_borders_run_four_at_a_time(dtype, stride):
     program = autocomp.optimize(b.graph())
     np.testing.assert_array_equal(program.run(feed)["y"], evaluate(b.graph(), feed, float64=False)["y"])
     assert "vi_dot4" in program.kernels[0].source
+
+
+@pytest.mark.parametrize(("lines", "columns", "size", "stride", "point"), [
+    (7, 7, 3, 1, 0), (14, 14, 3, 1, 0), (9, 5, 3, 1, 0), (7, 16, 3, 1, 0), (13, 13, 3, 2, 0), (3, 2, 2, 1, 0), (7, 7, 3, 1, 119),
+])  # fmt: skip
+def test_short_lines_of_bytes_lie_side_by_side_in_a_panel(lines, columns, size, stride, point):
+    """Lanes that a line of 7 leaves empty are filled by the next lines, and the weights are read once for all of them."""
+    rng, b = np.random.default_rng(lines), Builder("lines")
+    feed = {"x": rng.integers(0, 256, (1, 12, lines, columns)).astype(np.uint8)}
+    x = b.op("cast", b.input("x", TensorType(U8, feed["x"].shape)), to="i32")
+    x = b.op("sub", x, b.const(point, I32)) if point else x
+    w = b.op("cast", b.param("w", rng.integers(-128, 128, (21, 12, size, size)).astype(np.int8)), to="i32")
+    edge = [size // 2] * 2
+    y = b.op("conv", x, w, strides=[stride] * 2, lo=edge, hi=edge, dilations=[1, 1])
+    z = b.op("max", b.op("mul", b.op("cast", y, to="f32"), b.const(0.01, F32)), b.const(0.0, F32))
+    z = b.op("cast", b.op("min", z, b.const(255.0, F32)), to="u8")
+    b.output("y", y)
+    b.output("z", z)
+    program = autocomp.optimize(b.graph(), threads=1)
+    got, want = program.run(feed), evaluate(b.graph(), feed, float64=False)
+    np.testing.assert_array_equal(got["y"], want["y"])
+    np.testing.assert_array_equal(got["z"], want["z"])
+    if program.target.chip.lanes() >= 16 and columns > 2:
+        assert "runs over both" in program.source()

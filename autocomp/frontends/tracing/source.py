@@ -33,8 +33,10 @@ def here() -> str:
     if frame is None:
         return "trace"
     text, callers = _text(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name), list[str]()
-    while (frame := frame.f_back) is not None and _is_user(frame):
-        callers.append(f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}")
+    outer = frame.f_back
+    while outer is not None and _is_user(outer):
+        callers.append(f"{Path(outer.f_code.co_filename).name}:{outer.f_lineno}")
+        outer = outer.f_back
     more = f" and {len(callers) - CALLERS} more" if len(callers) > CALLERS else ""
     return f"{text} (called at {', '.join(callers[:CALLERS])}{more})" if callers else text
 
