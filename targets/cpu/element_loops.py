@@ -60,7 +60,8 @@ def loops_over(nest: Nest, stmts: list[Stmt], bound: frozenset[str], scores: dic
         dims = [a for a in domain(s, nest) if a not in bound]
         best = max(dims, key=lambda a: (scores.get(a, 0.0), dims.index(a)), default=None)
         near = not any(name in nest.views for name in (s.dst, *reads(s)))
-        if best is not None and (near or not scores.get(best)) and _row_value(nest, s, stmts):
+        beside = [t for t in stmts if vector.get(id(t), ("", False))[0] not in dims]  # vectors of the others run along what this one has
+        if best is not None and (near or not scores.get(best)) and _row_value(nest, s, beside):
             best = None
         elif best is not None and not scores.get(best):
             best = _scratch_axis(nest, s, dims)

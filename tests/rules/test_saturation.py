@@ -217,3 +217,24 @@ def test_a_rule_from_python_is_used_and_refused_like_one_from_a_file():
 
 def lost():
     """A rule whose right side speaks of what the left side does not bind."""
+
+
+def test_a_scale_that_goes_into_filters_and_out_again_is_the_same_one():
+    """Each round gave it one more reshape, so that a quantised convolution used up all rounds (40) of the phase."""
+    text = """graph g
+input x: u8[1, 8, 7, 7]
+param w: i8[16, 8, 3, 3] = random(1)
+param s: f32[16] = random(2)
+%0 = cast(x, to="f32")
+%1 = mul(%0, const(0.02, f32))
+%2 = cast(w, to="f32")
+%3 = reshape(s, shape=[16, 1, 1, 1])
+%4 = mul(%2, %3)
+%5 = conv(%1, %4, dilations=[1, 1], groups=1, hi=[1, 1], layout="nchw", lo=[1, 1], strides=[1, 1])
+output y = %5
+"""
+    trace = autocomp.Trace()
+    autocomp.optimize(text, trace=trace, cache=False)
+    assert not list(trace.of("budget"))
+    counts = {e.name: e.data["count"] for e in trace.of("rule")}
+    assert counts["quantised/windows-of-integers"] == 1 and counts["quantised/scale-of-filters"] < 20

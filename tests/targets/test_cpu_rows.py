@@ -221,3 +221,13 @@ def test_no_address_names_a_loop_that_has_not_begun():
     program = autocomp.optimize(spread, example_inputs=(x,), cache=False)
     for got, want in zip(program(x), spread(x), strict=True):
         np.testing.assert_allclose(got, want, rtol=2e-5, atol=1e-6)
+
+
+def test_what_follows_windows_runs_in_the_vectors_of_their_columns():
+    """The largest of each window is one value for each column, not one for a row: a pool before a quantisation was done lane by lane."""
+    text = ("graph g\ninput x: u8[1, 3, 30, 41]\n%0 = cast(x, to=\"f32\")\n%1 = mul(%0, const(0.25, f32))\n"
+            "%2 = maxpool(%1, window=[3, 3], strides=[2, 2], lo=[1, 1], hi=[1, 1], dilations=[1, 1])\n%3 = div(%2, const(0.3, f32))\n"
+            "%4 = round(%3)\n%5 = min(%4, const(255.0, f32))\n%6 = cast(%5, to=\"u8\")\noutput y = %6\n")
+    program = autocomp.optimize(text, threads=1)
+    program.verify(seed=1)
+    assert "vf_rint" in program.source() and "rintf(" not in program.source().split("autocomp_cpu_threads.h")[0]
