@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     Schedules = dict[str, tuple[Schedule, Cost]]
 
-REPEATS = {"host": (True, 1)}  # whether programs of a runtime have loops, and of what their slices' places are multiples, in bytes
+REPEATS = {"cpu": 1, "cuda": 16, "maca": 16}  # targets whose programs have loops: of what their slices' places are multiples, in bytes
 SELDOM = 100_000  # new objects between two looks for cycles of garbage: 7 % of ResNet-50's seconds and no more memory, against 700
 
 
@@ -53,7 +53,7 @@ def _compiled(model: Any, target: str | Target, options: Options, trace: Trace, 
         machine = load_target(target, options) if isinstance(target, str) else target
         rules = rewrite.load_rules(options.rules, without=options.without, options=options)
         note.update(target=machine.name, chip=machine.chip.name, rules=len(rules))
-    graph = settled(import_model(model, trace, **frontend), *REPEATS.get(machine.runtime, (False, 1)), trace, options.without)
+    graph = settled(import_model(model, trace, **frontend), machine.name in REPEATS, trace, options.without)
     graph = given_away(graph, options.donate)
     known = measured(machine, rules, options, trace)
     key = program_key(graph, machine, rules, options, known.stamp) if options.cache else ""
@@ -141,7 +141,7 @@ def extract(graph: Graph, machine: Target, rules: RuleSet, options: Options, tra
             )
             with by_counts():
                 calls, schedules = compiled(graph)
-        calls, schedules = loop_calls.inlined(calls, schedules, body)
+        calls, schedules = loop_calls.inlined(calls, schedules, body, REPEATS.get(machine.name, 1))
         if options.measure and options.tuned:
             with trace.stage("measure"):
                 known = measured_first(calls, schedules, machine, rules, options, trace)

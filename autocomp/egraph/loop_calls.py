@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from math import gcd, prod
 from typing import Any
 
 from autocomp.errors import UnsupportedOp
@@ -22,7 +23,7 @@ from autocomp.ir.loop_bodies import replay, unrolled
 from autocomp.ir.node import Attrs, Graph, Node, make
 from autocomp.ir.ops.loops import NAME
 from autocomp.ir.rounding import round_casts
-from autocomp.ir.types import TensorType, dim_hint
+from autocomp.ir.types import Dim, TensorType, dim_hint
 
 Scheduled = tuple[KernelGraph, dict[str, Any]]
 
@@ -50,9 +51,10 @@ class _Made:
         return self.kernels[k.signature]
 
 
-def inlined(calls: KernelGraph, schedules: dict[str, Any], compile: Callable[[Graph], Scheduled]) -> Scheduled:
+def inlined(calls: KernelGraph, schedules: dict[str, Any], compile: Callable[[Graph], Scheduled], aligned: int = 1) -> Scheduled:
     """The program with its loops as calls of their bodies, and the schedules of all kernels. `compile`: a graph -> its kernels and
-    schedules. Raises UnsupportedOp where a body has an op without a kernel (`ir.loop_choice` unrolls such loops)."""
+    schedules; `aligned`: bytes of which the places of slices must be multiples. Raises UnsupportedOp where a body has an op without a
+    kernel (`ir.loop_choice` unrolls such loops)."""
     groups: dict[tuple[Any, ...], list[Call]] = {}
     for c in calls.calls:
         if c.kernel.opaque == NAME:
@@ -68,7 +70,7 @@ def inlined(calls: KernelGraph, schedules: dict[str, Any], compile: Callable[[Gr
         if mine is None:
             made.calls.append(c)
         elif mine[0] is c:
-            _inline(calls, mine, compile, made)
+            _inline(calls, mine, compile, made, aligned)
     used = {t for c in made.calls for t in c.args.values()} | {t for _, t in calls.outputs} | {
         t for x in made.loops.values() for t in x.touched}  # fmt: skip
     params = tuple(dict.fromkeys(p for p in (*calls.params, *sorted(calls.source.params)) if p in used))
@@ -85,7 +87,7 @@ def _group(c: Call) -> tuple[Any, ...]:
     return same, tuple(c.args[a.name] for a in c.kernel.inputs)
 
 
-def _inline(calls: KernelGraph, mine: list[Call], compile: Callable[[Graph], Scheduled], made: _Made) -> None:
+def _inline(calls: KernelGraph, mine: list[Call], compile: Callable[[Graph], Scheduled], made: _Made, aligned: int) -> None:
     """One loop, whose results are made by the calls `mine`."""
     first = mine[0]
     attrs = first.kernel.attrs
@@ -107,13 +109,16 @@ def _inline(calls: KernelGraph, mine: list[Call], compile: Callable[[Graph], Sch
     made.constants |= {inside(t): g for t, g in body.constants.items()}
     outputs = {n: inside(t) for n, t in body.outputs}
     places: dict[str, Place] = {}
+    begins: dict[Copied, None] = {}
     ends: list[Copied] = []
     for part, to in sorted(parts.items()):
         value = outputs.get(f"stacked {part}", "")
         if part >= c and value in places:  # two results that are one value
             ends.append(Copied(to, places[value].memory[0]))
         elif part >= c:
-            places[value] = Place((to,))
+            rows = _apart(made, to, f"{name}/rows of {part}", aligned)
+            places[value] = Place((rows,))
+            ends += [Copied(to, rows)] if rows != to else []
     for k in range(c):
         new = outputs[f"carry {k}"]
         if new not in places:
@@ -126,14 +131,30 @@ def _inline(calls: KernelGraph, mine: list[Call], compile: Callable[[Graph], Sch
             if k in parts:
                 ends.append(Copied(parts[k], outputs[f"carry {k}"], actual[k]))
     for k in range(c, c + s):
-        places[inside(leaves[k])] = Place((actual[k],))
+        rows = _apart(made, actual[k], f"{name}/rows of {actual[k]}", aligned)
+        places[inside(leaves[k])] = Place((rows,))
+        begins |= {Copied(rows, actual[k]): None} if rows != actual[k] else {}
     computes = tuple(sorted({n for x in mine for n in x.computes}))
     for x in body.calls:
         args = {a: inside(t) for a, t in x.args.items()}
         made.calls.append(Call(made.kernel(x.kernel), args, x.ops, x.rules, x.name, expected=x.expected, computes=computes, loop=name))
     made.schedules |= schedules
     made.predicted += body.predicted * dim_hint(attrs["trips"])
-    made.loops[name] = Loop(attrs["trips"], places, tuple(ends))
+    made.loops[name] = Loop(attrs["trips"], places, tuple(ends), tuple(begins))
+
+
+def _apart(made: _Made, stacked: str, rows: str, aligned: int) -> str:
+    """The stacked tensor, if its steps lie at multiples of `aligned` bytes; else `rows`, in which they do."""
+    t = made.tensors[stacked]
+    n = prod(d if isinstance(d, int) else d.multiple for d in t.shape[1:]) * t.dtype.bytes
+    if n % aligned == 0:
+        return stacked
+    if all(isinstance(d, int) for d in t.shape[1:]):
+        shape: tuple[Dim, ...] = (-(-n // aligned) * aligned // t.dtype.bytes,)
+    else:
+        shape = (*t.shape[1:], aligned // gcd(aligned, n))
+    made.tensors[rows] = TensorType(t.dtype, (t.shape[0], *shape))
+    return rows
 
 
 def _body(calls: KernelGraph, attrs: Attrs, types: tuple[TensorType, ...], actual: tuple[str, ...], parts: Mapping[int, str],

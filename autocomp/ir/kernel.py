@@ -97,17 +97,25 @@ class Call:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a tensor of a loop's body lies at step t: in one tensor of the program, along whose first axis the steps lie, or in turns in
-    two (t even, t odd). `before`: that of the step before, at step 0 this tensor of the program."""
+    """Where a tensor of a loop's body lies at step t: in one tensor of the program, along whose first axis the steps lie (it may have more
+    elements a step than the tensor), or in turns in two (t even, t odd). `before`: that of the step before, at step 0 this tensor of
+    the program."""
 
     memory: tuple[str, ...]
     before: str = ""
 
+    def at(self, step: int) -> tuple[str, int | None]:
+        """(tensor of the program, place along its first axis, None where it is the value as a whole) at a step."""
+        if self.before and not step:
+            return self.before, None
+        now = step - bool(self.before)
+        return (self.memory[0], now) if len(self.memory) == 1 else (self.memory[now & 1], None)
+
 
 @dataclass(frozen=True)
 class Copied:
-    """A tensor of the program that a loop's end fills: with what a tensor of its body was last (`first`, where no step ran), or with
-    another tensor of the program (`first` is "")."""
+    """A tensor of the program that a loop fills at its beginning or end: with what a tensor of its body was last (`first`, where no step
+    ran), or with another tensor of the program, step by step of both (`first` is "")."""
 
     to: str
     of: str
@@ -117,17 +125,26 @@ class Copied:
 @dataclass(frozen=True)
 class Loop:
     """Calls of a body that run `trips` times. `places`: tensors of the body that steps hand on, or that they read or write a slice of;
-    its other tensors are made and used up within a step."""
+    its other tensors are made and used up within a step. `begins`, `ends`: what is copied in front of its steps and behind them."""
 
     trips: Dim
     places: Mapping[str, Place]
     ends: tuple[Copied, ...] = ()
+    begins: tuple[Copied, ...] = ()
 
     @property
     def touched(self) -> frozenset[str]:
         """Tensors of the program that it reads or writes by places and at its end."""
         of = {t for p in self.places.values() for t in (*p.memory, *filter(None, (p.before,)))}
-        return frozenset(of | {t for e in self.ends for t in (e.to, e.first, e.of) if t and t not in self.places})
+        return frozenset(of | {t for e in (*self.begins, *self.ends) for t in (e.to, e.first, e.of) if t and t not in self.places})
+
+    def filled(self, trips: int) -> list[tuple[str, str, int | None]]:
+        """Behind so many steps: (tensor of the program to fill, tensor that has its value, place along the first axis of that)."""
+        found: list[tuple[str, str, int | None]] = []
+        for e in self.ends:
+            source = (e.of, None) if not e.first else self.places[e.of].at(trips - 1) if trips else (e.first, None)
+            found.append((e.to, *source))
+        return found
 
 
 @dataclass(frozen=True)

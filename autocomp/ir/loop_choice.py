@@ -12,7 +12,7 @@ from autocomp.ir.decompose import decompose
 from autocomp.ir.loop_bodies import loops_of, replay, unrolled
 from autocomp.ir.node import Attrs, Graph, Node
 from autocomp.ir.ops import OPS
-from autocomp.ir.ops.loops import NAME, body_types
+from autocomp.ir.ops.loops import NAME
 from autocomp.ir.places import spread_places
 from autocomp.ir.rounding import round_casts
 from autocomp.ir.types import TensorType
@@ -23,13 +23,12 @@ ONE = "loop/one-step"  # a loop of one step is its body: what stands before and 
 UNROLL = "loop/unroll"  # what a target, or what runs a program, cannot repeat is written once a step
 
 
-def settled(graph: Graph, repeats: bool, aligned: int, trace: Trace, without: Sequence[str] = ()) -> Graph:
+def settled(graph: Graph, repeats: bool, trace: Trace, without: Sequence[str] = ()) -> Graph:
     """The graph with its loops of one step, and those that cannot run step by step, unrolled. `repeats`: whether programs of the target
-    have loops at all; `aligned`: bytes of which the places of slices must be multiples. Raises UnsupportedOp where a loop that cannot
-    run so has too many steps, or as many as a symbol says."""
+    have loops at all. Raises UnsupportedOp where a loop that cannot run so has too many steps, or as many as a symbol says."""
     reasons: dict[Attrs, tuple[str, str]] = {}
     for n in loops_of(graph):
-        reason = _why_unrolled(n, repeats, aligned, any(fnmatchcase(ONE, g) for g in without))
+        reason = _why_unrolled(n, repeats, any(fnmatchcase(ONE, g) for g in without))
         if reason is not None:
             reasons[n.attrs] = reason
     if not reasons:
@@ -52,7 +51,7 @@ def settled(graph: Graph, repeats: bool, aligned: int, trace: Trace, without: Se
     return flat
 
 
-def _why_unrolled(n: Node, repeats: bool, aligned: int, one_stays: bool) -> tuple[str, str] | None:
+def _why_unrolled(n: Node, repeats: bool, one_stays: bool) -> tuple[str, str] | None:
     """(rule, why) a loop is unrolled; None where it stays."""
     if not repeats:
         return UNROLL, "programs for this target are lists of kernels"
@@ -60,8 +59,6 @@ def _why_unrolled(n: Node, repeats: bool, aligned: int, one_stays: bool) -> tupl
         return ONE, "a loop of one step is its body"
     if op := _opaque(n):
         return UNROLL, f"'{op}', in its body, runs through its reference"
-    if far := misaligned(n.attrs, tuple(i.type for i in n.inputs), aligned):
-        return UNROLL, far
     return None
 
 
@@ -74,16 +71,3 @@ def _opaque(n: Node) -> str:
         b.output(f"y{k}", r)
     nodes = decompose(unrolled(b.graph(), lambda n: True)).nodes()
     return next((x.op for x in nodes if x.op in OPS and OPS[x.op].comprehension is None), "")
-
-
-def misaligned(attrs: Attrs, types: tuple[TensorType, ...], aligned: int) -> str:
-    """Why slices of a loop's stacked tensors do not all begin at multiples of so many bytes; "" where they do."""
-    c, s = attrs["carried"], attrs["scanned"]
-    values = body_types(types, attrs)
-    for t in (*values[c : c + s], *(values[r] for r in attrs["results"][c:])):
-        step = t.dtype.bytes
-        for d in t.shape:
-            step *= d if isinstance(d, int) else d.multiple
-        if step % aligned:
-            return f"its slices ({t}) lie {step} bytes apart, no multiple of {aligned}"
-    return ""

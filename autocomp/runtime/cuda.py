@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -28,10 +28,13 @@ from autocomp.runtime.gate import MOST, Gate
 from autocomp.runtime.given import check_donated, dense, host_array, of_torch
 from autocomp.runtime.lanes import Lanes, usable
 from autocomp.runtime.plan import Slots, arena, size_of
+from autocomp.runtime.repeated import Repeated, Rows, repeated
 from autocomp.targets.source import KernelSource, TensorMap
 
 DESCRIPTORS = 4096  # of bulk copies that are kept: the oldest go first
 ALIGNED = 16  # bytes: the widest access of a kernel, and what bulk copies want
+STEPS = 8  # of a loop whose launches are timed one by one
+GRAPHS = 8  # of a loop, by the memory that it runs over, that are kept
 CAPTURED: list[Any] = []  # what CUDA graphs of others may replay at any time: programs, arenas, launches
 WATCHDOG = "AUTOCOMP_WATCHDOG"  # seconds that a kernel may run; set: every launch is waited for, a hung one is named
 
@@ -57,6 +60,9 @@ class _OnHost:
 
     call: Call
     values: Mapping[str, int]
+
+
+Queued = _Launch | _OnHost | Repeated
 
 
 class CudaExecutor:
@@ -151,28 +157,31 @@ class CudaExecutor:
             offsets, memory, launches = self._prepared(values)
             pointers |= {t: int(memory.handle) + at for t, at in offsets.items()} | {t: o.pointer for t, o in outputs.items()}
             pointers |= {t: pointers[name] for t, name in self.calls.donated.items()}
-            self._start(launches, pointers)  # a kernel is loaded at its first launch, which may wait for the device
+            for _ in range(2):  # a kernel is loaded at its first launch, which may wait for the device; a loop is a graph at its second
+                self._start(launches, pointers)
             self.stream.sync()
-            total = [sum(self._seconds(launches, pointers, False)) for _ in range(repeat)]
+            total = [sum(self._seconds([(one, pointers) for one in launches], False)) for _ in range(repeat)]
             each: dict[str, list[float]] = {}
             for _ in range(repeat):
-                for one, t in zip(launches, self._seconds(launches, pointers, True)):
+                each_one = [*self._one_by_one(launches, pointers)]
+                for (one, _), t in zip(each_one, self._seconds(each_one, True)):
                     each.setdefault(one.call.kernel.name, []).append(t)
         del keep
         return Timing(float(np.median(total)), {k: float(np.median(v)) for k, v in each.items()})
 
-    def _seconds(self, launches: Sequence[_Launch | _OnHost], pointers: Mapping[str, int], apart: bool) -> list[float]:
+    def _seconds(self, launches: Sequence[tuple[Queued, Mapping[str, int]]], apart: bool) -> list[float]:
         """Seconds on the device: of each launch, none of which overlaps another, or of as many as are queued before the device begins."""
         from cuda.core import EventOptions
 
         timed, out = EventOptions(timing_enabled=True), []
-        waits = WATCHDOG in os.environ or any(isinstance(one, _OnHost) for one in launches)
+        waits = WATCHDOG in os.environ or any(isinstance(one, _OnHost) for one, _ in launches)
+        waits |= any(isinstance(one, Repeated) and one.trips * len(one.later) > MOST for one, _ in launches)  # the host is ahead by itself
         gate = None if waits else Gate()
         try:
             for at in range(0, len(launches), MOST // 2):
                 with gate.shut(self.stream) if gate else nullcontext():
                     marks = [self.stream.record(options=timed)]
-                    for one in launches[at : at + MOST // 2]:
+                    for one, pointers in launches[at : at + MOST // 2]:
                         self._start([one], pointers)
                         if apart:
                             marks.append(self.stream.record(options=timed))
@@ -204,7 +213,7 @@ class CudaExecutor:
             pointers |= self._donated(feed, keep)
             named = as_named({name: outputs[t] for name, t in self.calls.outputs if t in outputs}, self.calls.source.output_orders)
             self.stream.sync()
-            if len(launches) == 1 and not launches[0].zeroed:  # type: ignore[union-attr]
+            if len(launches) == 1 and isinstance(launches[0], _Launch) and not launches[0].zeroed:
                 queue = lambda stream: self._start(launches, pointers, stream)
             else:
                 builder = self.stream.create_graph_builder()
@@ -219,18 +228,17 @@ class CudaExecutor:
         """Where the weights lie."""
         return {n: x.pointer for n, x in (self._fixed or self._constants()).items()}
 
-    def launches_for(self, values: Mapping[str, int], handle: int) -> tuple[Any, list[_Launch | _OnHost]]:
+    def launches_for(self, values: Mapping[str, int], handle: int) -> tuple[Any, list[Queued]]:
         """(a stream of another library's as one of ours, launches for these sizes with scratch of their own). Waits for the scratch."""
         from cuda.core import Stream
 
         with self._queue():
             self._constants()
-            early = started_early(self.calls.calls, self.sources, values)
-            made = [self._launch(c, values, e) for c, e in zip(self.calls.calls, early)]
+            made = self._listed(values)
             self.stream.sync()
-        return Stream.from_handle(handle or LEGACY), made  # type: ignore[return-value]
+        return Stream.from_handle(handle or LEGACY), made
 
-    def launch_all(self, launches: Sequence[_Launch | _OnHost], pointers: Mapping[str, int], stream: Any) -> None:
+    def launch_all(self, launches: Sequence[Queued], pointers: Mapping[str, int], stream: Any) -> None:
         """Queue launches on a stream. Raises AutocompError where one is refused."""
         self._start(launches, pointers, stream)
 
@@ -249,19 +257,12 @@ class CudaExecutor:
             if "OUT_OF_MEMORY" in str(e):
                 raise AutocompError(f"the device has no memory for a call: {e}", where=self.calls.source.name,
                                     hint="free arrays on the device, or call with smaller sizes") from e  # fmt: skip
-            if not isinstance(e, RuntimeError) or not self._captured():
+            if not isinstance(e, RuntimeError) or not _in_capture(self.stream):
                 raise
             raise AutocompError("a call cannot be captured in a CUDA graph of another library", where=self.calls.source.name,
                                 hint="`start, outputs = program.executor.bind(feed)` makes a graph of the program") from e  # fmt: skip
         finally:
             self.lanes.give(lane)
-
-    def _captured(self) -> bool:
-        """Whether the stream has joined somebody's capture."""
-        from cuda.bindings import driver
-
-        status, state = driver.cuStreamIsCapturing(self.stream.handle)
-        return status != driver.CUresult.CUDA_SUCCESS or state != driver.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE
 
     def _inputs(self, feed: Mapping[str, Any], as_they_lie: bool = False) -> tuple[dict[str, int], dict[str, int], dict[str, Any], Any]:
         """Pointers by tensor name, symbols' values, what must stay alive, and the first input that lay on the device.
@@ -343,7 +344,7 @@ class CudaExecutor:
         """Whether a call with these sizes finds everything on the device."""
         return self._fixed is not None and key in self.lanes.current.ready
 
-    def _prepared(self, values: Mapping[str, int]) -> tuple[dict[str, int], Any, list[_Launch | _OnHost]]:
+    def _prepared(self, values: Mapping[str, int]) -> tuple[dict[str, int], Any, list[Queued]]:
         """What `_prepare` gives, kept for the lane's calls with the same sizes."""
 
         def make() -> tuple[Any, int]:
@@ -351,18 +352,39 @@ class CudaExecutor:
             return made, int(made[1].size)
 
         key = tuple(values[s] for s in sorted({d.name for n in self.calls.source.inputs for d in n.type.shape if isinstance(d, Sym)}))
-        made: tuple[dict[str, int], Any, list[_Launch | _OnHost]] = self.lanes.current.prepared(key, make)
+        made: tuple[dict[str, int], Any, list[Queued]] = self.lanes.current.prepared(key, make)
         return made
 
-    def _prepare(self, values: Mapping[str, int]) -> tuple[dict[str, int], Any, list[_Launch | _OnHost]]:
+    def _prepare(self, values: Mapping[str, int]) -> tuple[dict[str, int], Any, list[Queued]]:
         """Offsets in the arena, an arena, and the launches for these sizes with their scratch."""
         offsets, total = arena(self.calls, self.slots, values)
         memory = self.memory.allocate(max(1, total), stream=self.stream)
-        early = started_early(self.calls.calls, self.sources, values)
-        return offsets, memory, [_OnHost(c, values) if c.kernel.opaque else self._launch(c, values, e)
-                                 for c, e in zip(self.calls.calls, early)]  # fmt: skip
+        return offsets, memory, self._listed(values)
 
-    def _launch(self, call: Call, values: Mapping[str, int], early: bool) -> _Launch:
+    def _listed(self, values: Mapping[str, int]) -> list[Queued]:
+        """Launches for these sizes with their scratch, those of a loop as one."""
+        g = self.calls
+        loops = {first: (name, last) for name, (first, last) in g.spans.items()}
+        out: list[Queued] = []
+        behind, i = False, 0
+        while i < len(g.calls):
+            name, last = loops.get(i, ("", i + 1))
+            mine, i = g.calls[i:last], last
+            if not name:
+                (early,), behind = started_early(mine, self.sources, values, behind)
+                out.append(_OnHost(mine[0], values) if mine[0].kernel.opaque else self._launch(mine[0], values, early))
+                continue
+            flags, follows = started_early(mine, self.sources, values)
+            first = [self._launch(c, values, e) for c, e in zip(mine, flags)]
+            flags, _ = started_early(mine, self.sources, values, follows)
+            later = [replace(one, config=self._config(one.call, values, e and one.workspace is None))  # the step before may use it still
+                     for one, e in zip(first, flags)]  # fmt: skip
+            out.append(repeated(g, name, values, first, later))
+            behind = False  # a loop may be a CUDA graph
+        return out
+
+    def _config(self, call: Call, values: Mapping[str, int], early: bool) -> Any:
+        """Grid, block and attributes of a launch, None where there is nothing to write."""
         from cuda.core import LaunchConfig
 
         src = self.sources[call.kernel.name]
@@ -374,11 +396,15 @@ class CudaExecutor:
             extra["cluster"] = (src.launch.cluster, 1, 1)
         if early:
             extra["programmatic_stream_serialization"] = True
-        config = LaunchConfig(grid=blocks, block=src.launch.block, shmem_size=src.launch.shared, **extra) if prod(blocks) else None
+        return LaunchConfig(grid=blocks, block=src.launch.block, shmem_size=src.launch.shared, **extra) if prod(blocks) else None
+
+    def _launch(self, call: Call, values: Mapping[str, int], early: bool) -> _Launch:
+        src = self.sources[call.kernel.name]
+        assert src.launch is not None
         sizes = {t: size_of(self.calls.tensors[t], values) for t in call.args.values()}
         return _Launch(
             call,
-            config,
+            self._config(call, values, early),
             self.kernels[call.kernel.name],
             tuple(call.args[a] for a in (*src.inputs, *src.outputs)),
             tuple(values[s] for s in src.sizes),
@@ -400,7 +426,7 @@ class CudaExecutor:
         return found
 
     # ---- starting
-    def _start(self, launches: Sequence[_Launch | _OnHost], pointers: Mapping[str, int], into: Any = None) -> None:
+    def _start(self, launches: Sequence[Queued], pointers: Mapping[str, int], into: Any = None) -> None:
         """Queue calls on the executor's stream, or `into` another stream or a graph builder."""
         from cuda.bindings import driver
         from cuda.core import launch
@@ -408,7 +434,10 @@ class CudaExecutor:
         stream = self.stream if into is None else into
         limit = float(os.environ.get(WATCHDOG) or 0)
         for one in launches:
-            if not isinstance(one, _Launch):
+            if isinstance(one, Repeated):
+                self._repeat(one, pointers, into)
+                continue
+            if isinstance(one, _OnHost):
                 self._reference(one.call, one.values, pointers)
                 continue
             if one.config is None:
@@ -423,8 +452,50 @@ class CudaExecutor:
             except Exception as e:
                 raise AutocompError(f"the launch was refused: {e}", where=f"kernel {one.call.kernel.name}",
                                     hint="its launch sizes are in program.source()") from e  # fmt: skip
-            if limit and into is None:
+            if limit and (into is None or into is self.stream):
                 self._watch(one.call.kernel.name, limit)
+
+    def _repeat(self, loop: Repeated, pointers: Mapping[str, int], into: Any) -> None:
+        """Queue a loop: its launches once a step, with what is copied around them; one CUDA graph from the second time on that it runs
+        over the same memory."""
+        stream = self.stream if into is None else into
+        if not hasattr(stream, "begin_building") and not os.environ.get(WATCHDOG) and not _in_capture(stream):
+            key = tuple(pointers[t] for t in loop.memory)
+            found = loop.graphs.get(key)
+            if found is None and key in loop.graphs:
+                builder = self.device.create_graph_builder()
+                builder.begin_building()
+                self._steps(loop, pointers, builder)
+                builder.end_building()
+                found = loop.graphs[key] = builder.complete()
+            elif found is None:
+                while len(loop.graphs) >= GRAPHS:
+                    del loop.graphs[next(iter(loop.graphs))]
+                loop.graphs[key] = None
+            if found is not None:
+                found.launch(stream)
+                return
+        self._steps(loop, pointers, stream)
+
+    def _steps(self, loop: Repeated, pointers: Mapping[str, int], into: Any) -> None:
+        """Queue each step of a loop."""
+        handle = getattr(into, "stream", into).handle
+        _copy_rows(loop.begins, pointers, handle)
+        at = dict(pointers)
+        for step in range(loop.trips):
+            at.update(loop.addresses(pointers, step))
+            self._start(loop.later if step else loop.first, at, into)
+        _copy_rows(loop.ends, pointers, handle)
+
+    def _one_by_one(self, launches: Sequence[Queued], pointers: Mapping[str, int]) -> Iterator[tuple[_Launch | _OnHost, Mapping[str, int]]]:
+        """Launches with their pointers; of a loop those of its first steps alone."""
+        for one in launches:
+            if not isinstance(one, Repeated):
+                yield one, pointers
+                continue
+            for step in range(min(one.trips, STEPS)):
+                at = {**pointers, **one.addresses(pointers, step)}
+                yield from ((x, at) for x in (one.later if step else one.first))
 
     def _watch(self, name: str, limit: float) -> None:
         """Wait for the stream, at most `limit` seconds. Raises AutocompError naming the kernel that hangs."""
@@ -455,17 +526,42 @@ class CudaExecutor:
         check(driver.cuMemcpyHtoD(pointers[call.args[k.outputs[0].name]], out.ctypes.data, out.nbytes), "copy to the device")
 
 
-def started_early(calls: Sequence[Call], sources: Mapping[str, KernelSource], values: Mapping[str, int]) -> list[bool]:
+def started_early(calls: Sequence[Call], sources: Mapping[str, KernelSource], values: Mapping[str, int],
+                  behind_kernel: bool = False) -> tuple[list[bool], bool]:  # fmt: skip
     """Whether each call may start while the one before it ends (known as programmatic dependent launch): its kernel waits by itself,
     and what it would else be ordered behind is a kernel of this program, not a memset, the host or another program's work. A kernel that
-    waits ends behind all that came before it, so that waiting for the last one is waiting for all."""
-    out, behind_kernel = [], False
+    waits ends behind all that came before it, so that waiting for the last one is waiting for all. `behind_kernel`: whether a kernel comes
+    before the first; given back: whether one comes before what follows the last."""
+    out = []
     for c in calls:
         launch = None if c.kernel.opaque else sources[c.kernel.name].launch
         out.append(launch is not None and launch.overlaps and behind_kernel and not launch.zeroed)
         nothing = launch is not None and not launch.zeroed and not prod(launch.blocks(values))  # is launched
         behind_kernel = behind_kernel if nothing else launch is not None and prod(launch.blocks(values)) > 0
-    return out
+    return out, behind_kernel
+
+
+def _in_capture(stream: Any) -> bool:
+    """Whether a stream has joined somebody's capture."""
+    from cuda.bindings import driver
+
+    status, state = driver.cuStreamIsCapturing(stream.handle)
+    return status != driver.CUresult.CUDA_SUCCESS or state != driver.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE
+
+
+def _copy_rows(copies: Sequence[Rows], pointers: Mapping[str, int], handle: Any) -> None:
+    """Queue copies of rows on the device."""
+    from cuda.bindings import driver
+
+    for x in copies:
+        if x.rows == 1 and x.width:
+            check(driver.cuMemcpyDtoDAsync(pointers[x.to], pointers[x.of] + x.at, x.width, handle), "copy what a loop made")
+        elif x.rows and x.width:
+            how = driver.CUDA_MEMCPY2D()
+            how.srcMemoryType = how.dstMemoryType = driver.CUmemorytype.CU_MEMORYTYPE_DEVICE
+            how.srcDevice, how.dstDevice = pointers[x.of] + x.at, pointers[x.to]
+            how.srcPitch, how.dstPitch, how.WidthInBytes, how.Height = x.of_apart, x.to_apart, x.width, x.rows
+            check(driver.cuMemcpy2DAsync(how, handle), "copy the rows of a loop")
 
 
 def _stream(device: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -16,6 +16,7 @@ from autocomp.ir.types import Sym, dim_hint
 from autocomp.runtime import deploy_folder, deploy_host
 from autocomp.runtime.deploy_check import Expected
 from autocomp.runtime.plan import arena, size_of
+from autocomp.runtime.repeated import Repeated, Rows, repeated
 from autocomp.targets.source import Launch, TensorMap
 
 
@@ -75,6 +76,11 @@ typedef PREFIXEvent_t event_t;
   return ms * 1e3;
 }
 """
+ROWS = r"""
+static void rows_on_device(void *to, size_t to_apart, const void *from, size_t from_apart, size_t width, size_t rows, stream_t s) {
+  check(PREFIXMemcpy2DAsync(to, to_apart, from, from_apart, width, rows, PREFIXMemcpyDeviceToDevice, s), "copy rows");
+}
+"""
 MAPS = """
 static ac_tensor_map tensor_map(int type, int rank, void *at, const cuuint64_t *dims, const cuuint64_t *strides, const cuuint32_t *box,
                                 const cuuint32_t *steps, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion widened) {
@@ -100,8 +106,6 @@ def why_no_launcher(program: Any) -> str:
     """What keeps a program from having a launcher; "" where nothing does."""
     if program.target.name not in APIS:
         return f"programs for target {program.target.name} are started by the host code of the user's own build"
-    if program.calls.loops:
-        return "it has loops, which launchers do not start"
     opaque = sorted({c.kernel.name for c in program.calls.calls if c.kernel.opaque})
     if opaque:
         return f"{len(opaque)} kernels have no generated code and run only through their reference: {', '.join(opaque[:5])}"
@@ -125,6 +129,7 @@ def launcher(program: Any, tolerances: Mapping[str, Tolerance]) -> str:
     scratch = max((k.launch.workspace for k in program.printed.values() if k.launch), default=0)
     maps = any(k.launch and k.launch.maps for k in program.printed.values())
     allowed = {s.entry: s.launch.shared for s in program.printed.values() if s.launch and s.launch.shared >= api.asked}
+    loops = {name: repeated(g, name, values) for name in g.spans}
     attribute = f"{api.prefix}FuncAttributeMaxDynamicSharedMemorySize"
     out = [
         f"// Launcher of {plain(program.name)}: reads NAME.bin for every input, writes NAME.out.bin for every output; `check` compares",
@@ -136,6 +141,7 @@ def launcher(program: Any, tolerances: Mapping[str, Tolerance]) -> str:
         "",
         WORDS.replace("PREFIX", api.prefix),
         *([MAPS] if maps else []),
+        *([ROWS.replace("PREFIX", api.prefix)] if any(x.rows > 1 for r in loops.values() for x in (*r.begins, *r.ends)) else []),
         deploy_host.FILES + deploy_host.UPLOAD,
         *deploy_host.tables(program, plain),
         "[[maybe_unused]] static char *weights, *memory;",
@@ -150,8 +156,16 @@ def launcher(program: Any, tolerances: Mapping[str, Tolerance]) -> str:
         "static void start(char *const *in, char *const *out, stream_t stream, event_t *marks) {",
         *deploy_host.pointers(program, values, offsets, blob, plain),
     ]
+    first, last = ({span[k]: name for name, span in g.spans.items()} for k in (0, 1))
     for i, c in enumerate(g.calls):
-        out += [*_launch(program, api, i, c, values), f"  if (marks) record(marks[{i + 1}], stream);"]
+        if i in first:
+            loop = loops[first[i]]
+            out += [*_copies(program, loop.begins), f"  for (long long s = 0; s < {loop.trips}; ++s) {{  // {loop.trips} steps of a loop"]
+        lies = _places(program, loops[c.loop]) if c.loop else {}
+        out += [*_launch(program, api, i, c, values, lies), f"  if (marks{' && !s' if c.loop else ''}) record(marks[{i + 1}], stream);"]
+        if i + 1 in last:
+            behind = len(g.calls) + 1 + list(g.spans).index(last[i + 1])
+            out += ["  }", *_copies(program, loops[last[i + 1]].ends), f"  if (marks) record(marks[{behind}], stream);"]
     out += [*deploy_host.copied(program, values, offsets, blob), "}"]
     return "\n".join([*out, *deploy_host.main_function(program, values, tolerances, plain), ""])
 
@@ -173,23 +187,46 @@ def plain(name: str) -> str:
     return kept if kept == name else f"{kept or 'tensor'}-{crc32(name.encode()):08x}"
 
 
-def _launch(program: Any, api: Api, i: int, call: Any, values: Mapping[str, int]) -> list[str]:
-    """The lines of one call."""
+def _places(program: Any, loop: Repeated) -> dict[str, str]:
+    """Where the tensors of a loop's body lie at step `s`."""
+    index, found = program.slots.index, {}
+    for tensor, begins, ((odd, behind), (even, _)), apart in loop.table:
+        offset = f" + s * {apart}ll" + (f" - {-behind}ll" if behind else "")
+        later = f"t{index[odd]}{offset}" if odd == even else f"(s & 1 ? t{index[odd]} : t{index[even]})"
+        found[tensor] = f"({later})" if begins == even and not behind else f"(s ? {later} : t{index[begins]})"
+    return found
+
+
+def _copies(program: Any, copies: Sequence[Rows]) -> list[str]:
+    """What is copied in front of a loop, or behind it."""
+    index, lines = program.slots.index, []
+    for x in copies:
+        source = f"t{index[x.of]}" + (f" + {x.at}ll" if x.at else "")
+        if x.rows == 1:
+            lines.append(f"  on_device(t{index[x.to]}, {source}, {x.width}, stream);")
+        elif x.rows:
+            lines.append(f"  rows_on_device(t{index[x.to]}, {x.to_apart}, {source}, {x.of_apart}, {x.width}, {x.rows}, stream);")
+    return lines
+
+
+def _launch(program: Any, api: Api, i: int, call: Any, values: Mapping[str, int], lies: Mapping[str, str]) -> list[str]:
+    """The lines of one call. `lies`: tensors that are elsewhere at each step."""
     source = program.printed[call.kernel.name]
     index, launch = program.slots.index, source.launch
     types = {a.name: a.type.dtype.name for a in (*call.kernel.inputs, *call.kernel.outputs)}
     blocks = launch.blocks(values)
-    arguments = [f"({_pointer(types[a])} *)t{index[call.args[a]]}" for a in (*source.inputs, *source.outputs)]
+    at = lambda tensor: lies.get(tensor) or f"t{index[tensor]}"
+    arguments = [f"({_pointer(types[a])} *){at(call.args[a])}" for a in (*source.inputs, *source.outputs)]
     arguments += [f"{values[s]}ll" for s in source.sizes]
     lines = [f"  {{  // {plain(call.name or source.entry)}: {' '.join(call.ops)}"]
     for z in launch.zeroed:
         t = call.args[z]
-        lines.append(f'    check({api.prefix}MemsetAsync(t{index[t]}, 0, {size_of(program.calls.tensors[t], values)}, stream), "clear");')
+        lines.append(f'    check({api.prefix}MemsetAsync({at(t)}, 0, {size_of(program.calls.tensors[t], values)}, stream), "clear");')
     if launch.workspace:
         lines.append(f'    check({api.prefix}MemsetAsync(scratch, 0, {launch.workspace}, stream), "clear");')
         arguments.append("scratch")
     for n, m in enumerate(launch.maps):
-        lines.append(f"    const ac_tensor_map map{n} = {_map(m, f't{index[call.args[m.argument]]}', values)};")
+        lines.append(f"    const ac_tensor_map map{n} = {_map(m, at(call.args[m.argument]), values)};")
         arguments.append(f"map{n}")
     what = f'"{source.entry} (call {i})"'
     if launch.cluster > 1:

@@ -78,7 +78,7 @@ BENCH = r"""static double median(std::vector<double> &x) {
 }
 static int bench(char *const *in, char *const *out, stream_t stream, int times) {
   std::vector<event_t> marks;
-  for (int i = 0; i <= CALLS; ++i) marks.push_back(new_event());
+  for (int i = 0; i < MARKS; ++i) marks.push_back(new_event());
   std::vector<double> whole;
   std::vector<std::vector<double>> each(CALLS);
   for (int n = -3; n < times; ++n) {  // three calls to warm up
@@ -92,7 +92,7 @@ static int bench(char *const *in, char *const *out, stream_t stream, int times) 
     record(marks[0], stream);
     start(in, out, stream, marks.data());
     finish(stream);
-    for (int i = 0; i < CALLS; ++i) each[i].push_back(elapsed(marks[i], marks[i + 1]));
+    for (int i = 0; i < CALLS; ++i) each[i].push_back(elapsed(marks[before[i]], marks[i + 1]));
   }
   for (int i = 0; i < CALLS; ++i) printf("%10.2f us  %s (predicted %.2f)\n", median(each[i]), called[i], predicted[i]);
   printf("%10.2f us  a call, median of %d; kernels one by one above\n", median(whole), times);
@@ -110,11 +110,15 @@ def type_of(t: DType) -> str:
 
 
 def tables(program: Any, plain: Callable[[str], str]) -> list[str]:
-    """How many calls there are, their names and what they are predicted to take."""
-    calls = program.calls.calls
+    """How many calls there are, their names, what they are predicted to take, and the mark in front of each: mark i + 1 stands behind call
+    i, in a loop behind that of its first step, and behind all calls' one for each loop's end."""
+    calls, spans = program.calls.calls, list(program.calls.spans.values())
+    before = {last: len(calls) + 1 + k for k, (_, last) in enumerate(spans)}
+    marks = ", ".join(str(before.get(i, i)) for i in range(len(calls))) or "0"
     times = {k.name: k.predicted for k in program.kernels}
     names = ", ".join(f'"{plain(c.kernel.name)}"' for c in calls) or '""'
-    return [f"constexpr int CALLS = {len(calls)};", f"static const char *const called[] = {{{names}}};",
+    return [f"constexpr int CALLS = {len(calls)}, MARKS = {len(calls) + 1 + len(spans)};", f"static const int before[] = {{{marks}}};",
+            f"static const char *const called[] = {{{names}}};",
             f"static const double predicted[] = {{{', '.join(f'{times[c.kernel.name] * 1e6:.2f}' for c in calls) or '0'}}};"]  # fmt: skip
 
 

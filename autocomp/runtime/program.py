@@ -271,7 +271,7 @@ def build_program(calls: KernelGraph, schedules: Mapping[str, tuple[Schedule, Co
 
 def beside_others(schedule: Schedule, calls: KernelGraph) -> Schedule:
     """A kernel that is a program's only one meets no other launch: it need not wait for one."""
-    if len(calls.calls) > 1 or "pdl" not in schedule.directives:
+    if len(calls.calls) > 1 or calls.loops or "pdl" not in schedule.directives:
         return schedule
     return replace(schedule, directives=complete(set(schedule.directives) - {"pdl"}))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -18,7 +18,9 @@ from autocomp.ir.kernel import Call
 from autocomp.ir.reference import input_sizes
 from autocomp.ir.types import Sym, dtype_of
 from autocomp.runtime.executor import constants_of, shape_of
+from autocomp.runtime.plan import size_of
 from autocomp.runtime.program import Program
+from autocomp.runtime.repeated import Repeated, Rows, repeated
 from autocomp.simulate.compiler import ModelFailure, compile_all, found, include, of_target
 from autocomp.targets.simt.expressions import STORED
 from autocomp.targets.source import KernelSource, TensorMap
@@ -162,12 +164,33 @@ class ModelExecutor:
         calls = self.program.calls
         values = input_sizes(calls.source, feed)
         fixed = {n.attrs["name"]: np.ascontiguousarray(feed[n.attrs["name"]]) for n in calls.source.inputs} | constants_of(calls)
-        names = {t for c in calls.calls for t in c.args.values()} | {t for _, t in calls.outputs}
+        names = {t for c in calls.calls for t in c.args.values() if t not in calls.places(c)} | {t for _, t in calls.outputs}
+        names |= {t for x in calls.loops.values() for t in x.touched}
+        loops = {first: (name, last) for name, (first, last) in calls.spans.items()}
         with self._tensors(names, fixed, values) as tensors:
-            for c in calls.calls:
-                assert not c.kernel.opaque, f"{c.kernel.name} has no generated code"
-                self._start(c, self.program.printed[c.kernel.name], tensors, values)
+            i = 0
+            while i < len(calls.calls):
+                name, last = loops.get(i, ("", i + 1))
+                mine, i = calls.calls[i:last], last
+                if name:
+                    self._repeat(repeated(calls, name, values), mine, tensors, values)
+                else:
+                    self._start(mine[0], self.program.printed[mine[0].kernel.name], tensors, values)
             return {name: tensors[t].copy() for name, t in calls.outputs}
+
+    def _repeat(self, loop: Repeated, calls: Sequence[Call], tensors: Mapping[str, np.ndarray], values: Mapping[str, int]) -> None:
+        """The calls of a loop, once a step."""
+        pointers = {n: x.ctypes.data for n, x in tensors.items()}
+        _copy_rows(loop.begins, pointers)
+        for step in range(loop.trips):
+            here = dict(tensors)
+            for name, at in loop.addresses(pointers, step).items():
+                t = self.program.calls.tensors[name]
+                raw = np.ctypeslib.as_array((ctypes.c_uint8 * max(1, size_of(t, values))).from_address(at))
+                here[name] = raw[: size_of(t, values)].view(t.dtype.numpy).reshape(shape_of(t, values))
+            for c in calls:
+                self._start(c, self.program.printed[c.kernel.name], here, values)
+        _copy_rows(loop.ends, pointers)
 
     @contextmanager
     def _tensors(self, names: set[str], fixed: Mapping[str, np.ndarray], values: Mapping[str, int]) -> Iterator[dict[str, np.ndarray]]:
@@ -216,6 +239,12 @@ class ModelExecutor:
                       overlaps=how.overlaps, sample=self.sample)  # fmt: skip
         if said:
             raise ModelFailure(said, where=f"kernel {source.name}")
+
+
+def _copy_rows(copies: Sequence[Rows], pointers: Mapping[str, int]) -> None:
+    for x in copies:
+        for k in range(x.rows):
+            ctypes.memmove(pointers[x.to] + k * x.to_apart, pointers[x.of] + x.at + k * x.of_apart, x.width)
 
 
 def _map(m: TensorMap, pointer: int, values: Mapping[str, int]) -> Any:

@@ -147,7 +147,7 @@ def test_only_kernels_behind_kernels_start_early(among_others):
     with_launch = lambda **kw: replace(source, launch=replace(source.launch, **kw))
     sources = {"k": source, "cleared": with_launch(zeroed=("out0",)), "old": with_launch(overlaps=False),
                "no": with_launch(grid=(((0, 1),),))}  # fmt: skip
-    early = lambda *names: started_early([host if n == "host" else named(n) for n in names], sources, {})
+    early = lambda *names: started_early([host if n == "host" else named(n) for n in names], sources, {})[0]
     assert early("k", "k", "cleared", "k", "host", "k", "old", "k") == [False, True, False, True, False, False, False, True]
     assert early("no", "k", "no", "k") == [False, False, True, True], "without blocks nothing is launched"
 

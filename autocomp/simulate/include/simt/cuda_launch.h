@@ -16,6 +16,11 @@ inline cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t, cudaEvent_t) { r
 inline cudaError_t cudaMalloc(void **p, size_t bytes) { return standin_alloc(p, bytes) ? cudaSuccess : cudaFailure; }
 inline cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind) { memcpy(to, from, bytes); return cudaSuccess; }
 inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind, cudaStream_t) { memcpy(to, from, bytes); return cudaSuccess; }
+inline cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t rows, cudaMemcpyKind, cudaStream_t) {
+  if (width > to_pitch || width > from_pitch) return cudaFailure;
+  for (size_t i = 0; i < rows; ++i) memcpy((char *)to + i * to_pitch, (const char *)from + i * from_pitch, width);
+  return cudaSuccess;
+}
 inline cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t) { memset(p, value, bytes); return cudaSuccess; }
 inline cudaError_t cudaGetLastError() { return cudaSuccess; }
 inline const char *cudaGetErrorString(cudaError_t) { return "refused"; }

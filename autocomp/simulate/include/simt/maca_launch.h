@@ -16,6 +16,11 @@ inline mcError_t mcEventElapsedTime(float *ms, mcEvent_t, mcEvent_t) { return *m
 inline mcError_t mcMalloc(void **p, size_t bytes) { return standin_alloc(p, bytes) ? mcSuccess : mcFailure; }
 inline mcError_t mcMemcpy(void *to, const void *from, size_t bytes, mcMemcpyKind) { memcpy(to, from, bytes); return mcSuccess; }
 inline mcError_t mcMemcpyAsync(void *to, const void *from, size_t bytes, mcMemcpyKind, mcStream_t) { memcpy(to, from, bytes); return mcSuccess; }
+inline mcError_t mcMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t rows, mcMemcpyKind, mcStream_t) {
+  if (width > to_pitch || width > from_pitch) return mcFailure;
+  for (size_t i = 0; i < rows; ++i) memcpy((char *)to + i * to_pitch, (const char *)from + i * from_pitch, width);
+  return mcSuccess;
+}
 inline mcError_t mcMemsetAsync(void *p, int value, size_t bytes, mcStream_t) { memset(p, value, bytes); return mcSuccess; }
 enum mcFuncAttribute { mcFuncAttributeMaxDynamicSharedMemorySize };
 inline mcError_t mcFuncSetAttribute(const void *, mcFuncAttribute, int) { return mcSuccess; }
