@@ -47,7 +47,7 @@ class BlockModel:
         t = self._tiles.get(key)
         if t is None:
             t = self._tiles[key] = tile_of(self.d, dict(s.tile), chip, s.roles == "warp_specialise", s.persistent, s.threads, even)
-        at_once = chip.cores * (direct_resident(s, chip, _direct_sums(chip, t)) if direct else s.resident)
+        at_once = chip.cores * (_direct_beside(s, chip, self.d, t) if direct else s.resident)
         blocks = -(-t.tiles // at_once) * at_once if s.stream_k else t.tiles * (s.cluster if form == "reduce" else s.cluster_split_k)
         roof = self._roofs.get((key, blocks))
         if roof is None:
@@ -60,7 +60,7 @@ class BlockModel:
             work = Work(t.read, w.written, w.read_eff, t.matrix, w.matrix_dtype, vector * t.left, w.special * t.left, *grain, 1.0, blocks,
                         copies)  # fmt: skip
             roof = self._roofs[key, blocks] = timer(work, chip)
-        beside = _beside(s, chip, t) if form == "contract" else s.resident
+        beside = _direct_beside(s, chip, self.d, t) if direct else _beside(s, chip, t) if form == "contract" else s.resident
         eff = _matrix_share(s, chip, w.matrix_dtype, self._narrow(s, t), beside) if t.shape else w.matrix_eff
         if by_lanes and t.shape:
             warps = beside * s.threads / chip.lanes()
@@ -292,8 +292,6 @@ def _beside(s: Schedule, chip: Chip, t: Tile, scores: float = 0.0) -> int:
     of = chip.numbers
     if s.roles == "warp_specialise":
         return s.resident
-    if s.instruction == "direct":
-        return direct_resident(s, chip, _direct_sums(chip, t))
     sums = min(chip.limits["registers"], scores + prod(t.shape[:2]) / s.threads + of["beside_sums"])
     ring = s.stages * t.slot + chip.numbers["shared_reserved"]
     room = min(_resident(s, chip), chip.registers.count // (s.threads * sums), chip.memory("shared").capacity // max(1.0, ring),
@@ -306,12 +304,27 @@ def _resident(s: Schedule, chip: Chip) -> int:
     return int(chip.numbers["resident_threads"] // s.threads)
 
 
-def direct_resident(s: Schedule, chip: Chip, sums: float) -> int:
+def direct_resident(s: Schedule, chip: Chip, sums: float, blocks: float, shared: float) -> int:
     """Blocks that share a core where factors come straight to registers; compilers are told, for one register more leaves one out.
-    `sums`: registers of a thread's results, none of which may wait in memory: 64 of them in 64 registers took 294 us, 43 by the bytes."""
+    `sums`: registers of a thread's results, none of which may wait in memory: 64 of them in 64 registers took 294 us, 43 by the bytes.
+    `blocks` of the grid: no core has more than its part of them. `shared`: bytes of a block's rings and of the sums that its waves add up."""
     of = chip.numbers
     registers = s.threads * max(int(of["direct_registers"]), int(sums + of["beside_sums"]))
-    return max(1, min(int(chip.limits["threads"] * 2 // s.threads), chip.registers.count // registers))
+    room = chip.memory("shared").capacity // max(1.0, shared + of["shared_reserved"])
+    return max(1, min(int(chip.limits["threads"] * 2 // s.threads), chip.registers.count // registers, -(-int(blocks) // chip.cores),
+                      int(room)))  # fmt: skip
+
+
+def _direct_beside(s: Schedule, chip: Chip, d: Demand, t: Tile) -> int:
+    """As `direct_resident`, of a tile."""
+    ring, sums = s.stages * _turn_bytes(s, d, t) * s.threads if s.stages > 1 else 0.0, _direct_sums(chip, t)
+    return direct_resident(s, chip, sums, t.tiles, ring + F32 * sums * s.threads)
+
+
+def _turn_bytes(s: Schedule, d: Demand, t: Tile) -> float:
+    """Bytes that a thread reads in a turn where factors come straight to registers."""
+    turns = -(-d.roles.extent("depth") // (t.shape or (1, 1, 1))[2])
+    return d.work.read / (t.tiles * turns * s.threads)
 
 
 def _direct_sums(chip: Chip, t: Tile) -> float:
@@ -350,18 +363,30 @@ def _direct_waiting(s: Schedule, chip: Chip, d: Demand, t: Tile) -> tuple[float,
     """
     of = chip.numbers
     sums = _direct_sums(chip, t)
-    resident = direct_resident(s, chip, sums)
+    resident = _direct_beside(s, chip, d, t)
     rows, cols, depth = t.shape or (1, 1, 1)
     few = min(rows, cols)
     turns = -(-d.roles.extent("depth") // depth)
     memory = -(-t.tiles // (chip.cores * resident)) * -(-turns // max(1, s.stages - 1)) * chip.latency
-    waves = s.threads / chip.lanes() * min(resident, t.tiles / chip.cores)
+    busy = min(float(resident), t.tiles / chip.cores)
+    drawn = s.threads * busy * chip.cores * _under_way(s, chip, d, t) / chip.latency  # Little's law, bytes/s
+    memory = max(memory, d.work.read / drawn)
+    waves = s.threads / chip.lanes() * busy
     instructions = d.packed / chip.vector["f32"] * of["hiding_warps"] / waves
     loads = d.work.read / (t.tiles * turns * s.threads) + max(few, of["direct_columns"]) * depth * 2.0 / s.threads
     asked = loads / chip.registers.bytes + sums + of["beside_sums"]
     behind = of["unheld"] * max(0.0, asked / max(of["direct_registers"], sums + of["beside_sums"]) - 1) * instructions
     behind += of["partial_sum_clocks"] / chip.clock * s.threads / chip.lanes()
     return max(memory, instructions), behind
+
+
+def _under_way(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
+    """Bytes that a thread has under way where factors come straight to registers. A ring of its own has all turns but one under way, half a
+    turn less in the mean while one lands. Loads into registers are as many as compilers let run ahead of what uses them, however many a turn has: of 48 in front of a turn's
+    instructions ptxas 13.0 left about five (64 and 68 registers, with a limit and without). One row by 2112 x 9600 in 132 blocks of 128
+    threads took 32 us, by 3200 x 5888 in 200 blocks 22; benchmarks/families.py --seed 77, H200, 2026-11-26."""
+    turn = _turn_bytes(s, d, t)
+    return (s.stages - 1.5) * turn if s.stages > 1 else min(turn, chip.numbers["under_way"])
 
 
 def _matrix_share(s: Schedule, chip: Chip, dtype: str, narrow: float, beside: int) -> float:

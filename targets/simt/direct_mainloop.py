@@ -3,13 +3,16 @@ bytes some iterations ahead (cp.async into a ring that no other thread reads).
 
 What a thread reads once, in pieces of 16 bytes, passes through a ring in shared memory that is its own: no other thread reads it, so
 nobody waits for anybody, and as many turns are under way as the schedule has stages. Other loads of that factor (scales) fill the
-registers of the next turn; the other factor is near already, since every block reads it.
+registers of the next turn; the other factor is near already, since every block reads it. The ring is of the factor that is computed
+from what is stored; where both are copied, of the one with more elements in memory (the weights beside a few rows).
 """
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
+from autocomp.targets.simt.coordinates import most
 from autocomp.targets.simt.expressions import STORED
 from autocomp.targets.simt.placed import Placement, Product
 
@@ -31,7 +34,8 @@ def product_of(place: Placement, loop: Loop) -> Product | None:
 def turns_ahead(at: Printer, loop: Loop, pr: Product) -> None:
     """The loop's text."""
     copies = [s for s in loop.body if isinstance(s, Stmt) and s.op == "copy"]
-    mine = [s for s in copies if _feeds(at, s.dst, pr.a)]
+    streamed = _streamed(at, pr)
+    mine = [s for s in copies if _feeds(at, s.dst, streamed)]
     ring = [s for s in mine if _pieces(at, s)]
     soon = [s for s in mine if s not in ring]
     rest = [s for s in loop.body if s not in mine]
@@ -49,6 +53,8 @@ def turns_ahead(at: Printer, loop: Loop, pr: Product) -> None:
         at.plan(Commit())
 
     def next_registers(turn: str) -> None:
+        if not soon:
+            return
         now = {x: at.names.call(x, name) for x, name in later.items()}
         with at.block(f"if ({turn} < {total})"):
             at.bases(loop, turn)
@@ -73,6 +79,14 @@ def turns_ahead(at: Printer, loop: Loop, pr: Product) -> None:
         at.run(rest)
     at.base = outer
     at.plan(Landed(0))
+
+
+def _streamed(at: Printer, pr: Product) -> str:
+    """The factor of which a block reads what no other block does."""
+    if pr.a in at.place.late:
+        return pr.a
+    elements = lambda name: prod(most(at.p.extent(x)) for x in at.bufs[name].axes)
+    return max((pr.a, pr.b), key=elements)
 
 
 def _feeds(at: Printer, name: str, factor: str) -> bool:

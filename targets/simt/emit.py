@@ -35,7 +35,7 @@ def emit(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[
     """
     at, printer = planned(p, schedule, chip, instructions, plain, exact, counted)
     sums = sum(at.layouts[s.dst].registers for s, x in at.products.items() if x.instruction.load == "direct")
-    resident = direct_resident(schedule, chip, sums) if schedule.instruction == "direct" else 1
+    resident = direct_resident(schedule, chip, sums, blocks_hinted(p), at.bytes) if schedule.instruction == "direct" else 1
     return source(p, at, printer, printer.text(), schedule.threads, header, headers, language, resident=resident)
 
 

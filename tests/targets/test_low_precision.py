@@ -12,6 +12,8 @@ from autocomp.targets.cuda.toolchain import Toolchain
 from onnx import TensorProto, helper
 
 import autocomp
+from autocomp.cost.demand import demand_of
+from autocomp.cost.estimate import pricer
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.body import Contract, postorder
 from autocomp.simulate.simt_model import COMPILER
@@ -225,12 +227,13 @@ DIRECT = {
     "last_turn_short_halves": (TURNED_ROWS.replace("512", "520"), {"i0": 16, "i1": 16, "r0": 128}, 64, 2),
     "last_turn_masked": (BYTES_OFF.replace("512", "528"), {"i0": 16, "i1": 16, "r0": 256}, 64),
     "ring_of_halves": (TURNED_ROWS, {"i0": 16, "i1": 16, "r0": 128}, 64, 2),
+    "deep_ring_of_halves": (TURNED_ROWS.replace("512", "1048").replace("72", "1030"), {"i0": 16, "i1": 16, "r0": 256}, 128, 4),
     "no_pair_form": (BYTES_OFF.replace("%2 =", "%a = abs(%1)\n%2 =").replace("transpose(%1", "transpose(%a"),
                      {"i0": 16, "i1": 16, "r0": 256}, 64),
 }
 
 
-WITHOUT_FIELDS = ("bf16", "both_copied", "bytes", "bytes_of_two_kinds", "ring_of_halves", "no_pair_form", "last_turn_short_halves",
+WITHOUT_FIELDS = ("bf16", "both_copied", "bytes", "bytes_of_two_kinds", "ring_of_halves", "deep_ring_of_halves", "no_pair_form", "last_turn_short_halves",
                   "last_turn_masked")
 
 
@@ -276,6 +279,23 @@ def test_one_row_of_four_bit_weights_is_chosen_so():
     assert ["instruction direct" in k.schedule for k in short.kernels] == [True]
     many = autocomp.optimize(deep_bits(4096, 8192, 8192), target="cuda:h200")  # unpacked once, then multiplied by warpgroups
     assert len(many.kernels) > 1 and "warp_specialise" in many.kernels[-1].schedule
+
+
+def test_the_ring_brings_what_a_block_reads_alone():
+    """Of two copied factors the weights: the few rows are near, and a ring of them would leave memory waiting."""
+    code = next(iter(direct("deep_ring_of_halves").printed.values())).text.partition("*/")[2]
+    assert "in1 + (" in code.partition("ac_copy<16>")[2].partition(";")[0] and "in0" not in code.partition("ac_copy<16>")[2].partition(";")[0]
+
+
+def test_few_blocks_are_not_held_to_the_registers_of_many():
+    """132 blocks of a product of one row are one a core: a limit of 64 registers would have its loads come one after another."""
+    program = autocomp.optimize(TURNED_ROWS.replace("512", "9600").replace("72", "2112").replace("f16[5", "f16[1"), target="cuda:h200",
+                                without=["algebra/row-times-matrix"])  # fmt: skip
+    kernel, emit = program.calls.calls[-1].kernel, program.target.emit
+    one = lambda **more: by_hand({"i0": 16, "r0": 2048}, threads=128, instruction="direct", **more)
+    assert "__launch_bounds__(128)" in emit(kernel, one()).text
+    price = lambda s: pricer(demand_of(kernel), program.target.chip)(s).seconds
+    assert price(one()) > 1.5 * price(one(stages=3)), "a thread's loads into registers are few, its ring's are not"
 
 
 def test_weights_that_lie_along_the_columns_are_refused_with_a_reason():
