@@ -307,7 +307,7 @@ def _resident(s: Schedule, chip: Chip) -> int:
 def direct_resident(s: Schedule, chip: Chip, sums: float, blocks: float, shared: float) -> int:
     """Blocks that share a core where factors come straight to registers; compilers are told, for one register more leaves one out.
     `sums`: registers of a thread's results, none of which may wait in memory: 64 of them in 64 registers took 294 us, 43 by the bytes.
-    `blocks` of the grid: no core has more than its part of them. `shared`: bytes of a block's rings and of the sums that its waves add up."""
+    `blocks` of the grid: no core has more than its part of them. `shared`: bytes of a block's rings and of the sums that waves add up."""
     of = chip.numbers
     registers = s.threads * max(int(of["direct_registers"]), int(sums + of["beside_sums"]))
     room = chip.memory("shared").capacity // max(1.0, shared + of["shared_reserved"])
@@ -381,10 +381,12 @@ def _direct_waiting(s: Schedule, chip: Chip, d: Demand, t: Tile) -> tuple[float,
 
 
 def _under_way(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
-    """Bytes that a thread has under way where factors come straight to registers. A ring of its own has all turns but one under way, half a
-    turn less in the mean while one lands. Loads into registers are as many as compilers let run ahead of what uses them, however many a turn has: of 48 in front of a turn's
-    instructions ptxas 13.0 left about five (64 and 68 registers, with a limit and without). One row by 2112 x 9600 in 132 blocks of 128
-    threads took 32 us, by 3200 x 5888 in 200 blocks 22; benchmarks/families.py --seed 77, H200, 2026-11-26."""
+    """Bytes that a thread has under way where factors come straight to registers. A ring of its own has all turns but one under way, half
+    a turn less in the mean while one lands. Loads into registers are as many as compilers let run ahead of what uses them, however many a
+    turn has: of 48 in front of a turn's instructions ptxas 13.0 left about five (64 and 68 registers, with a limit and without). One row
+    by 2112 x 9600 in 132 blocks of 128 threads took 32 us, by 3200 x 5888 in 200 blocks 22; benchmarks/families.py --seed 77, H200,
+    2026-11-26.
+    """
     turn = _turn_bytes(s, d, t)
     return (s.stages - 1.5) * turn if s.stages > 1 else min(turn, chip.numbers["under_way"])
 

@@ -28,7 +28,7 @@ def issued_of(target: object, kernel: Kernel, s: Schedule) -> Issued | None:
     try:
         if isinstance(target, MacaTarget):
             matrix, plain = instructions()
-            return count(derive(kernel, s), s, target.chip, matrix, plain)
+            return count(derive(kernel, s, short=True), s, target.chip, matrix, plain)
         found: Issued | None = target.issued(kernel, s)  # type: ignore[attr-defined]
         return found
     except (UnsupportedOp, DoesNotFit):

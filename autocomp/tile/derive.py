@@ -27,8 +27,8 @@ from autocomp.ir.monoid_terms import term
 from autocomp.ir.monoids import MONOIDS, start
 from autocomp.ir.scans import as_scans
 from autocomp.ir.schedule import Schedule
-from autocomp.ir.types import I64
-from autocomp.tile.monoid_step import BIG, MonoidStep, same_fold
+from autocomp.ir.types import I32, I64
+from autocomp.tile.monoid_step import MonoidStep, no_element, same_fold
 from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, Value, dense
 from autocomp.tile.spread import spread_operands
 from autocomp.tile.tails import vanishes
@@ -37,10 +37,11 @@ from autocomp.tile.unify import unify_axes
 from autocomp.tile.values import Scope, Values, values_of
 
 
-def derive(kernel: Kernel, schedule: Schedule, joined: bool = True) -> TileProgram:
+def derive(kernel: Kernel, schedule: Schedule, joined: bool = True, short: bool = False) -> TileProgram:
     """The tile program of a kernel: its own where one was written by hand, else what the schedule makes of its body.
 
-    `joined`: two products that are added go into one accumulator. Raises UnsupportedOp for opaque
+    `joined`: two products that are added go into one accumulator. `short`: places of largest elements are compared as 32-bit numbers
+    where an axis allows it (threads of a GPU add, compare and exchange 64 bits in two steps and more). Raises UnsupportedOp for opaque
     kernels and recurrences."""
     if kernel.program:
         return parse(kernel.program)
@@ -52,7 +53,7 @@ def derive(kernel: Kernel, schedule: Schedule, joined: bool = True) -> TileProgr
         why = f"the reduction over {schedule.split[0]} in parts is two kernels"
         raise UnsupportedOp(why, where=kernel.name, hint="derive each of ir.parts.pieces")
     kernel = as_scans(kernel) if schedule.scan else kernel
-    return Deriver(spread_operands(unify_axes(kernel)), schedule, joined).program()
+    return Deriver(spread_operands(unify_axes(kernel)), schedule, joined, short).program()
 
 
 class Deriver(Values):
@@ -192,8 +193,9 @@ class Deriver(Values):
             st[s] = self.put(
                 "fill", s, self.state_dtype(e), self.ordered(self.free[id(e)]) if lift in m.operands[1:] else key, expr=0.0
             )
-        for s, _ in m.pick:
-            st[s] = self.put("fill", s, I64, key, expr=BIG)
+        for s, lift in m.pick:
+            dtype = self.pick_dtype(e, lift)
+            st[s] = self.put("fill", s, dtype, key, expr=no_element(dtype))
         return st
 
     def step(self, e: Reduce | Contract, st: dict[str, str], carried: bool) -> dict[str, str]:
@@ -220,6 +222,10 @@ class Deriver(Values):
         m = MONOIDS[e.monoid]
         part = e.part or m.finish
         if part in st:
-            return st[part]
+            name = st[part]
+            if (narrow := self.bufs[name].dtype) != I32 or not m.pick or part not in [s for s, _ in m.pick]:
+                return name
+            wide = Map(I64, "cast", (Value(narrow, name),))
+            return self.put("map", part, I64, self.bufs[name].axes, srcs=(name,), expr=wide)
         expr = term(part, {s: Value(self.bufs[n].dtype, n) for s, n in st.items()}, e.dtype)
         return self.put("map", "r", e.dtype, self.ordered(self.free[id(e)]), srcs=values_of(expr), expr=expr)

@@ -12,11 +12,15 @@ import ml_dtypes
 from autocomp.ir.body import Const, Contract, Expr, Index, Load, Map, Reduce
 from autocomp.ir.monoid_terms import term
 from autocomp.ir.monoids import MONOIDS, Monoid, bound, identity
-from autocomp.ir.types import BOOL, I64, DType
+from autocomp.ir.types import BOOL, I32, DType
 from autocomp.tile.program import Loop, Stmt, Value
 from autocomp.tile.values import Scope, Values, values_of
 
-BIG = 2**63 - 1  # the index of no element
+
+def no_element(dtype: DType) -> int:
+    """The place that stands for no element: the largest number, as the smallest place wins."""
+    return 2 ** (dtype.bits - 1) - 1
+
 
 
 @dataclass
@@ -207,22 +211,27 @@ class MonoidStep:
     def _pick(self, s: str, lift: str, best: str, v: str) -> str:
         """The smallest lift among the elements that equal the new base."""
         d, e = self.d, self.e
-        x = self.operand[lift]
-        index = x if isinstance(x, (Const, Index)) else Value(x.dtype, d.emit(x))
-        index = index if index.dtype == I64 else Map(I64, "cast", (index,))  # type: ignore[assignment]
+        x, dtype = self.operand[lift], d.pick_dtype(e, lift)
+        none = Const(dtype, no_element(dtype))
+        index: Expr = x if isinstance(x, (Const, Index)) else Value(x.dtype, d.emit(x))
+        if dtype == I32 and isinstance(x, Index):
+            index = Index(I32, x.index)
+        index = index if index.dtype == dtype else Map(dtype, "cast", (index,))
         wins: Expr = Map(BOOL, "eq", (self._of(v), self._of(best)))
         if d.bufs[v].dtype.is_float:
             wins = Map(BOOL, "or", (wins, Map(BOOL, "isnan", (self._of(v),))))
-        expr = Map(I64, "where", (wins, index, Const(I64, BIG)))
+        expr = Map(dtype, "where", (wins, index, none))
         axes = d.ordered(d.free[id(e.operands[0])])
-        c = d.masked(d.put("map", "at", I64, axes, at=self._here(), srcs=values_of(expr), expr=expr), I64, e.axes, BIG)
+        c = d.masked(d.put("map", "at", dtype, axes, at=self._here(), srcs=values_of(expr), expr=expr), dtype, e.axes, none.value)
         key = d.ordered(d.key_axes(e))
         if not self.carried:
-            return d.put("reduce", s, I64, key, at=self._here(), srcs=(c,), expr="min", axis=self.axis)
+            return d.put("reduce", s, dtype, key, at=self._here(), srcs=(c,), expr="min", axis=self.axis)
         base = next(iter(self.st))
-        keep = Map(
-            I64, "where", (Map(BOOL, "eq", (self._of(self.st[base]), self._of(best))), self._of(self.st[s]), Const(I64, BIG))
-        )
+        old = self._of(self.st[base])
+        still: Expr = Map(BOOL, "eq", (old, self._of(best)))
+        if old.dtype.is_float:  # the first NaN stays the winner: it equals nothing
+            still = Map(BOOL, "or", (still, Map(BOOL, "isnan", (old,))))
+        keep = Map(dtype, "where", (still, self._of(self.st[s]), none))
         self._here().body.append(Stmt("map", self.st[s], values_of(keep), keep))
         self._here().body.append(Stmt("reduce", self.st[s], (c,), "min", self.axis, True))
         return self.st[s]

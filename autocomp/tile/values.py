@@ -13,7 +13,7 @@ from autocomp.ir.kernel import Kernel
 from autocomp.ir.monoids import MONOIDS, identity
 from autocomp.ir.scans import Scan
 from autocomp.ir.schedule import Schedule
-from autocomp.ir.types import BOOL, Dim, DType, Sym
+from autocomp.ir.types import BOOL, I32, I64, Dim, DType, Sym
 from autocomp.tile.program import Buf, Loop, Stmt, Tensor, Value, dense
 
 _CHEAP = {"ge", "gt", "le", "lt", "eq", "ne", "and", "or", "not", "add", "sub", "mul", "neg", "min", "max", "where", "cast", "as_stored"}
@@ -32,8 +32,8 @@ class Scope:
 class Values(ABC):
     """Buffers, tensors and open loops (`scopes`, the tile first), and a name for every node that has been emitted."""
 
-    def __init__(self, k: Kernel, s: Schedule, joined: bool = True) -> None:
-        self.k, self.s = k, s
+    def __init__(self, k: Kernel, s: Schedule, joined: bool = True, short: bool = False) -> None:
+        self.k, self.s, self.short = k, s, short
         self.values = tuple(st.value for st in k.stores)
         self.free = free_axes(self.values)
         bound = {a.name: a for v in self.values for a in bound_axes(v)}
@@ -233,6 +233,15 @@ class Values(ABC):
 
     def state_dtype(self, e: Reduce) -> DType:
         return e.operands[0].dtype if MONOIDS[e.monoid].pick else e.dtype
+
+    def pick_dtype(self, e: Reduce, lift: str) -> DType:
+        """Type in which the place of a winner is carried: 32 bits where each one, those of a tile that sticks out included, is far from
+        the largest number, which stands for no element."""
+        x = e.operands[MONOIDS[e.monoid].operands.index(lift)]
+        if not self.short or not isinstance(x, Index) or not all(isinstance(self.extent.get(n), int) for n in x.index.names()):
+            return I64
+        low, high = x.index.range({n: 2 * self.extent[n] for n in x.index.names()})  # type: ignore[misc, operator]
+        return I32 if low >= 0 and high < 2**30 else I64
 
     def tails(self, axes: Sequence[Axis], mentioned: Container[str]) -> list[Axis]:
         """The looped axes of a value's past whose end a tile can stick out."""

@@ -67,7 +67,7 @@ class CudaTarget:
     def emit(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...] = ()) -> KernelSource:
         """The kernel under a schedule."""
         warp, team, plain = instructions_of(self.chip.arch)
-        program = derive(kernel, schedule)
+        program = derive(kernel, schedule, short=True)
         if schedule.roles == "warp_specialise":
             return emit_specialised(program, schedule, self.chip, team, plain, header, (HEADER,), rounds_products(kernel))
         if schedule.persistent:
@@ -85,7 +85,7 @@ class CudaTarget:
 
     def _planned(self, kernel: Kernel, schedule: Schedule) -> Printer:
         warp, team, plain = instructions_of(self.chip.arch)
-        program = derive(kernel, schedule)
+        program = derive(kernel, schedule, short=True)
         if schedule.roles == "warp_specialise":
             return planned_specialised(behind_products(program), schedule, self.chip, team, plain, rounds_products(kernel))[-1]
         if schedule.persistent:
@@ -102,7 +102,7 @@ class CudaTarget:
         if schedule.roles != "single" or schedule.persistent:
             return None
         warp, _, plain = instructions_of(self.chip.arch)
-        return count(derive(kernel, schedule), schedule, self.chip, warp, plain)
+        return count(derive(kernel, schedule, short=True), schedule, self.chip, warp, plain)
 
     def preamble(self, sources: list[KernelSource]) -> str:
         """Text in front of a file of kernels."""

@@ -48,7 +48,7 @@ class MacaTarget:
     def emit(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...] = ()) -> KernelSource:
         """The kernel under a schedule, of names that the public interface has. Raises UnsupportedOp for another."""
         matrix, plain = instructions()
-        out = emit(derive(kernel, schedule), schedule, self.chip, matrix, plain, header, (HEADER,), "maca", counted=True)
+        out = emit(derive(kernel, schedule, short=True), schedule, self.chip, matrix, plain, header, (HEADER,), "maca", counted=True)
         check(out.text, self.chip.arch, out.name)
         return out
 
@@ -63,7 +63,7 @@ class MacaTarget:
 
     def _planned(self, kernel: Kernel, schedule: Schedule) -> Printer:
         matrix, plain = instructions()
-        return planned(derive(kernel, schedule), schedule, self.chip, matrix, plain, counted=True)[-1]
+        return planned(derive(kernel, schedule, short=True), schedule, self.chip, matrix, plain, counted=True)[-1]
 
     def admit(self, kernel: Kernel, schedule: Schedule) -> frozenset[str]:
         """The directives that take effect. Raises what `emit` would."""

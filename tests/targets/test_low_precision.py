@@ -233,8 +233,8 @@ DIRECT = {
 }
 
 
-WITHOUT_FIELDS = ("bf16", "both_copied", "bytes", "bytes_of_two_kinds", "ring_of_halves", "deep_ring_of_halves", "no_pair_form", "last_turn_short_halves",
-                  "last_turn_masked")
+WITHOUT_FIELDS = ("bf16", "both_copied", "bytes", "bytes_of_two_kinds", "ring_of_halves", "deep_ring_of_halves", "no_pair_form",
+                  "last_turn_short_halves", "last_turn_masked")
 
 
 def direct(name: str):
@@ -284,7 +284,8 @@ def test_one_row_of_four_bit_weights_is_chosen_so():
 def test_the_ring_brings_what_a_block_reads_alone():
     """Of two copied factors the weights: the few rows are near, and a ring of them would leave memory waiting."""
     code = next(iter(direct("deep_ring_of_halves").printed.values())).text.partition("*/")[2]
-    assert "in1 + (" in code.partition("ac_copy<16>")[2].partition(";")[0] and "in0" not in code.partition("ac_copy<16>")[2].partition(";")[0]
+    first = code.partition("ac_copy<16>")[2].partition(";")[0]
+    assert "in1 + (" in first and "in0" not in first
 
 
 def test_few_blocks_are_not_held_to_the_registers_of_many():

@@ -7,6 +7,7 @@ import pytest
 
 import autocomp
 from autocomp.simulate.simt_model import COMPILER, ModelExecutor, compile_model
+from tests.helpers.schedules import by_hand
 
 needs_compiler = pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
 
@@ -54,6 +55,30 @@ def test_places_are_right_on_the_cpu_model(tmp_path, dtype, rows, width, w, axis
     fold, place = (np.max, np.argmax) if w == "max" else (np.min, np.argmin)
     np.testing.assert_array_equal(m, fold(x, axis=axis, keepdims=bool(kept)))
     np.testing.assert_array_equal(i, place(x, axis=axis, keepdims=bool(kept)))
+
+
+@needs_compiler
+@pytest.mark.parametrize("schedule", [
+    by_hand({"i0": 1}, threads=128), by_hand({"i0": 1}, threads=128, cluster=2), by_hand({"i0": 1, "r0": 256}, threads=64),
+    by_hand({"i0": 8}, threads=128),
+], ids=["whole", "cluster", "chunks", "rows"])  # fmt: skip
+def test_places_are_compared_in_32_bits(tmp_path, schedule):
+    """64-bit comparisons, selections and exchanges are two instructions and more: 44 elements of a thread took 808 for 640."""
+    x = np.random.default_rng(7).integers(-3, 3, (5, 1203)).astype(np.float32)
+    x[0], x[1, 600:], x[2, 1200:] = -np.inf, np.nan, 9
+    program = autocomp.optimize("graph g\ninput x: f32[5, 1203]\n%y = reduce_argmax(x, axes=[1])\noutput y = %y\n", target="cuda:h200")
+    kernel = program.calls.calls[0].kernel
+    program.printed[kernel.name] = program.target.emit(kernel, schedule)
+    code = program.source().partition("*/")[2]
+    assert code.count("long long") <= 3, "the result and what it is stored as"
+    program.executor = ModelExecutor(program, tmp_path, compile_model(tmp_path))
+    np.testing.assert_array_equal(np.asarray(program(x)), x.argmax(1))
+
+
+def test_places_that_need_64_bits_have_them():
+    """A row of 2^31 elements, and places that are read from memory."""
+    program = autocomp.optimize("graph g\ninput x: i8[1, 2147483647]\n%y = reduce_argmax(x, axes=[1])\noutput y = %y\n", target="cuda:h200")
+    assert "9223372036854775807ll" in program.source() and "2147483647)" not in program.source().partition("*/")[2]
 
 
 def test_variances_of_long_columns_read_them_once():
