@@ -388,7 +388,8 @@ def _under_way(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
     2026-11-26.
     """
     turn = _turn_bytes(s, d, t)
-    return (s.stages - 1.5) * turn if s.stages > 1 else min(turn, chip.numbers["under_way"])
+    of = chip.numbers
+    return (s.stages - 1 - of["landed"]) * turn if s.stages > 1 else min(turn, of["under_way"])
 
 
 def _matrix_share(s: Schedule, chip: Chip, dtype: str, narrow: float, beside: int) -> float:

@@ -27,6 +27,7 @@ class Prices:
 
     subject: Subject
     chip: Chip
+    tf32: bool = False  # products of f32 may round their factors
     factors: dict[tuple[int, frozenset[int]], Factors] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -88,7 +89,8 @@ class Prices:
                 lane, stride = f.lane_extent, f.lane_stride
             known = self._factors(s.nodes[i], picks)
             dtype, whole = known.dtype, whole and known.whole
-            copies += known.copies if self.chip.runs_blocks else 0.0
+            words = self.chip.numbers["word_copies"] if known.dtype == "tf32" else 1.0  # they come beside products (cost/blocks.py)
+            copies += known.copies / words if self.chip.runs_blocks else 0.0
             vector -= sum(self._vector[x] * again.get(x, 1.0) for x in known.vanish)
             if not known.whole and not online and f.mnk[0] <= limits.get("direct_rows", 0):  # factors made in registers, pairs at once
                 vector -= sum(self._spared(x) for x in known.inside - known.vanish)
@@ -159,7 +161,7 @@ class Prices:
         if key not in self.factors:
             shape, classes = shape_of(self.subject, (node.cls,), picks)
             if shape not in self._alike:
-                new = factors_of(self.subject, node, picks, self.chip.runs_blocks)
+                new = factors_of(self.subject, node, picks, self.chip.runs_blocks, self.tf32 and "tf32" in self.chip.matrix)
                 places = {picks[c].id: n for n, c in enumerate(classes) if c in picks}
                 self._alike[shape] = new, tuple(places[x] for x in new.vanish), tuple(places[x] for x in new.inside)
             one, *found = self._alike[shape]

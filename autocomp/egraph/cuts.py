@@ -47,7 +47,7 @@ class Enumerator:
     def __post_init__(self) -> None:
         nodes = self.subject.nodes
         self._effort = self.effort or cover_effort(len(self.subject.frozen.graph.nodes()))
-        self._prices = Prices(self.subject, self.chip)
+        self._prices = Prices(self.subject, self.chip, self.options.allow_tf32)
         self._computing = frozenset(n.id for n in nodes if not n.form.view)
         self._heavy = frozenset(n.id for n in nodes if n.form.kind in ("reduce", "contract", "online"))
         self._watched: dict[int, list[frozenset[int]]] = {}  # two nodes of each of `without`: one of them is in what lacks one node

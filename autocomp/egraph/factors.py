@@ -35,14 +35,16 @@ class Factors:
     inside: frozenset[int]
 
 
-def factors_of(s: Subject, node: SubjectNode, picks: Mapping[int, SubjectNode], copied: bool = True) -> Factors:
+def factors_of(s: Subject, node: SubjectNode, picks: Mapping[int, SubjectNode], copied: bool = True, tf32: bool = False) -> Factors:
     """Of a contraction `node`; picks: the nodes of the body by class. A factor's tile is fetched again by every tile along the axes
-    that it lacks. `copied`: copies on chip have a price, else they are not counted."""
+    that it lacks. `copied`: copies on chip have a price, else they are not counted. `tf32`: factors of f32 may be rounded to it."""
     comp = node.form.comp
     assert comp is not None
     m, n, k = node.form.mnk
     total, whole = 0.0, True
     dtype, vanish = narrowed(s, node, picks)
+    if tf32 and dtype == "f32":
+        dtype = "tf32"
     if not copied:
         return Factors(0.0, True, dtype, vanish, frozenset())
     depth = {a.name for e in postorder(comp.value) if isinstance(e, (Contract, Reduce)) for a in e.axes}
@@ -58,8 +60,8 @@ def factors_of(s: Subject, node: SubjectNode, picks: Mapping[int, SubjectNode], 
         whole = whole and not computed
         for cls, index, guard in _loads(s, child, access.index, access.guard, picks, known):
             t = s.types[cls]
-            if vanish and t.dtype.bytes == 1 and not (index and any(index[-1].coef(a) == 1 for a in depth)):
-                whole = False  # bytes go to matrix units in bulk along the depth only
+            if ((vanish and t.dtype.bytes == 1) or dtype == "tf32") and not (index and any(index[-1].coef(a) == 1 for a in depth)):
+                whole = False  # bytes and tf32 go to matrix units in bulk along the depth only
             if SMALL * t.elements < large:
                 continue  # a bias or a scale beside the factor stays near
             if computed and t.dtype.bytes == 1:

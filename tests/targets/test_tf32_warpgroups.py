@@ -25,7 +25,28 @@ def test_factors_along_the_depth_are_multiplied_by_warpgroups_where_rounding_is_
     assert instructions(product(576, 1920, 4776), allow_tf32=True) == {"wgmma.mma_async"}
     assert instructions(product(576, 1920, 4776)) == set()
     along_rows = graph({"a": "f32[576, 4776]", "b": "f32[4776, 1920]"}, "%0 = matmul(a, b)")
-    assert "wgmma.mma_async" not in instructions(along_rows, allow_tf32=True)
+    assert "wgmma.mma_async" not in instructions(along_rows, allow_tf32=True, without=["layout/turn-*"])
+
+
+@pytest.mark.parametrize(("left", "right", "depth"), [(0, 0, 512), (1, 0, 4928), (0, 1, 1023), (0, 0, 1027)])
+def test_a_factor_is_turned_or_padded_where_that_pays(left, right, depth):
+    """Before: 35 us for torch's 22 at 1152 x 1864 x 512 (no warpgroup reads a tf32 factor that lies along its rows)."""
+    a, b = (f"f32[{', '.join(map(str, shape[::-1] if turned else shape))}]"
+            for shape, turned in (((1152, depth), left), ((depth, 1864), right)))  # fmt: skip
+    lines = [f"%{x} = transpose({x}, perm=[1, 0])" for x, turned in (("a", left), ("b", right)) if turned]
+    text = graph({"a": a, "b": b}, "\n".join([*lines, f"%0 = matmul({'%a' if left else 'a'}, {'%b' if right else 'b'})"]))
+    ours, before = (autocomp.optimize(text, target="cuda:h200", allow_tf32=True, without=w)
+                    for w in ([], ["layout/turn-*", "layout/pad-turned-factors"]))  # fmt: skip
+    assert any("wgmma.mma_async" in s for s in ours.sources.values())
+    assert ours.predicted < 0.9 * before.predicted
+    strict = [autocomp.optimize(text, target="cuda:h200", without=w).source() for w in ([], ["layout/*turn*"])]
+    assert strict[0] == strict[1], "factors that may not be rounded stay where they are"
+
+
+def test_small_products_turn_nothing():
+    """A launch more costs what a small product takes."""
+    text = graph({"a": "f32[417, 253]", "b": "f32[253, 429]"}, "%0 = matmul(a, b)")
+    assert len(autocomp.optimize(text, target="cuda:h200", allow_tf32=True).kernels) == 1
 
 
 @pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
