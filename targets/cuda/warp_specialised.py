@@ -395,8 +395,10 @@ class WarpSpecialisedPrinter(Printer):
 
     def store(self, s: Stmt) -> None:
         sent = by(self.doing, TmaStore) if self.doing else None
-        if sent is None:
-            super().store(s)
+        if sent is None:  # a warpgroup meets the others of its block nowhere, so that none stores what another one has
+            t = self.p.tensor(s.dst)
+            assert t is not None
+            self.store_registers(s, t)
         elif self.load_c is not None and self.load_c.store is s:
             load_c.leave(self, self.load_c, descriptor_of(self, sent.boxes))
         else:

@@ -522,6 +522,10 @@ class Printer(Coordinates):
         if found is not None and self.wants("turned_store"):
             turned_store.store(self, s, t, found)
             return
+        self.store_registers(s, t)
+
+    def store_registers(self, s: Stmt, t: Tensor) -> None:
+        """Each thread stores what it has."""
         layout = self.place.layouts[s.srcs[0]]
         v = self.vector(layout, t)
         single = self.first_of_replicas(layout)

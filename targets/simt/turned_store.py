@@ -3,6 +3,9 @@ what it has, and behind a barrier the block stores the tile in memory's order, i
 
     before   lanes along i1, out[i0, i1, i2, i3] contiguous along i3: a store names 32 lines
     after    tile[i1][i2][i3] in shared memory; a warp stores neighbours along i3
+
+Results of matrix instructions too, of which a warp has runs shorter than a sector: of halves four lanes hold 16 bytes of a row, and a store
+writes eight halves of sectors, or parts of sixteen where rows begin anywhere (610 columns).
 """
 
 from __future__ import annotations
@@ -15,22 +18,26 @@ from autocomp.targets.simt.access import access_width, contiguous_axis, vector_w
 from autocomp.targets.simt.expressions import STORED
 from autocomp.targets.simt.placed import tile_of
 
+from autocomp.tile.layout import Layout
 from autocomp.tile.program import Stmt, Tensor, walk
 
 if TYPE_CHECKING:
     from autocomp.targets.simt.printer import Printer
 
 WIDE = 16  # bytes of the widest access
+SECTOR = 32  # bytes that memory writes at once
 UNROLLED = 4  # chunks that a thread has under way
 
 
 @dataclass(frozen=True)
 class Turned:
-    """The tile in shared memory: its axes in memory's order with their sizes and pitches in elements, `vector` elements of a chunk."""
+    """The tile in shared memory: its axes in memory's order with their sizes and pitches in elements, `vector` elements of a chunk. Rows
+    begin at multiples of `aligned` elements."""
 
     axes: tuple[tuple[str, int, int], ...]
     vector: int
     elements: int
+    aligned: int
 
     @property
     def chunks(self) -> int:
@@ -41,7 +48,7 @@ def turned(at: Printer, s: Stmt, t: Tensor) -> Turned | None:
     """How a store would leave so, None where threads have neighbours of it themselves, or where its tile does not lie by axes."""
     layout, near = at.place.layouts[s.srcs[0]], contiguous_axis(t)
     inside = [x for x in walk(at.p.body) if x[0] is s]
-    if at.place.cluster > 1 or at.place.products or t.guard or any(x.kind != "grid" for _, loops in inside for x in loops):
+    if at.place.cluster > 1 or t.guard or any(x.kind != "grid" for _, loops in inside for x in loops):
         return None
     first = next((d.axis for d in layout.lane if d.axis), "")
     names = [next(iter(i.names()), "") for i in t.index]
@@ -50,15 +57,30 @@ def turned(at: Printer, s: Stmt, t: Tensor) -> Turned | None:
     if not near or not by_axes or len(set(kept)) != len(kept) or set(kept) != set(t.axes) or layout.axes() - set(kept):
         return None
     size = {a: tile_of(at.p, a) for a in kept}
-    if near == first or size[near] < 2 or access_width(at.p, layout, t) * t.dtype.bytes >= WIDE:
+    width = access_width(at.p, layout, t)
+    if size[near] < 2 or width * t.dtype.bytes >= WIDE:
+        return None
+    if _side_by_side(layout, near, width) * t.dtype.bytes >= SECTOR if at.place.products else near == first:
         return None
     vector = gcd(vector_width(t, near, WIDE // t.dtype.bytes, at.p.extent(near)), size[near])
     axes, pitch = list[tuple[str, int, int]](), 1
     for a in reversed(kept):
-        pitch += vector if a == first else 0  # lanes that go along it are not all at one bank
+        pitch += vector if a == first != near else 0  # lanes that go along it are not all at one bank
         axes.append((a, size[a], pitch))
         pitch *= size[a]
-    return Turned(tuple(reversed(axes)), vector, pitch)
+        if a == near == first:  # rows of an odd number of chunks: eight rows of one column lie in different banks
+            chunk = WIDE // t.dtype.bytes
+            pitch = (-(-pitch // chunk) | 1) * chunk
+    return Turned(tuple(reversed(axes)), vector, pitch, WIDE // t.dtype.bytes if near == first else vector)
+
+
+def _side_by_side(layout: Layout, near: str, width: int) -> int:
+    """Elements that a warp stores next to each other, `width` a thread."""
+    run = width
+    for d in layout.lane:
+        if d.axis == near and d.stride == run:
+            run *= d.count
+    return run
 
 
 def store(at: Printer, s: Stmt, t: Tensor, x: Turned) -> None:
@@ -102,4 +124,5 @@ def beside(at: Printer, s: Stmt, x: Turned) -> int:
     """Registers that lie side by side in shared memory too."""
     first = next(iter(at.place.layouts[s.srcs[0]].reg), None)
     near, n, _ = x.axes[-1]
-    return gcd(x.vector, first.count) if first and (first.axis, first.stride) == (near, 1) and n % x.vector == 0 else 1
+    v = gcd(x.aligned, first.count) if first and (first.axis, first.stride) == (near, 1) else 1
+    return v if n % v == 0 else 1
