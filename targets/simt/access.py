@@ -25,6 +25,21 @@ def read_once(p: TileProgram, t: Tensor, tiles: Callable[[str], str]) -> bool:
     return not again and prod(t.extents) <= prod(t.shape)  # type: ignore[arg-type]
 
 
+def windows_overlap(t: Tensor, extents: Mapping[str, Dim]) -> bool:
+    """Whether neighbours along an axis of a view read elements again: an index is a sum of axes, and one of them steps by less than the
+    others reach (a window that slides by less than its size)."""
+    for i in t.index:
+        reach = 0
+        for atom, step in sorted(i.terms, key=lambda x: abs(x[1])):
+            size = extents.get(atom) if isinstance(atom, str) else None
+            if not isinstance(size, int):
+                break
+            if size > 1 and 0 < abs(step) <= reach:
+                return True
+            reach += abs(step) * (size - 1)
+    return False
+
+
 def multiple_of(d: Dim) -> int:
     """A number that a dimension is known to be a multiple of."""
     return d.multiple if isinstance(d, Sym) else d

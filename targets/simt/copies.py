@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
+from autocomp.targets.simt.access import windows_overlap
 from autocomp.targets.simt.digits import along
 
 from autocomp.errors import UnsupportedOp
@@ -63,4 +64,5 @@ def to_shared(at: Printer, s: Stmt, when: list[str] | None = None) -> None:
         target = f"{at.start(x)} + c * 16" if whole else at.element(x, lies, "col")
         inside = " && ".join(ok) or "true"
         bytes_ = x.vector * x.buf.dtype.bytes
-        at.put(f"ac_copy<{bytes_}>({target}, {at.address(t, point, at_once=True)}, {inside});")
+        kept = "_kept" if bytes_ == 16 and at.wants("cache_windows", windows_overlap(t, {a: at.p.extent(a) for a in t.axes})) else ""
+        at.put(f"ac_copy{kept}<{bytes_}>({target}, {at.address(t, point, at_once=True)}, {inside});")

@@ -51,10 +51,10 @@ def turned(at: Printer, s: Stmt, t: Tensor) -> Turned | None:
     if at.place.cluster > 1 or t.guard or any(x.kind != "grid" for _, loops in inside for x in loops):
         return None
     first = next((d.axis for d in layout.lane if d.axis), "")
-    names = [next(iter(i.names()), "") for i in t.index]
-    by_axes = all(i.coef(n) == 1 and i.terms == ((n, 1),) and not i.const for i, n in zip(t.index, names) if n)
-    kept = [n for n in names if n]
-    if not near or not by_axes or len(set(kept)) != len(kept) or set(kept) != set(t.axes) or layout.axes() - set(kept):
+    terms = [sorted(i.terms, key=lambda x: -x[1]) for i in t.index]  # of one dimension the axis with the widest step is the outermost
+    by_axes = all(isinstance(n, str) and step > 0 for of in terms for n, step in of) and not any(i.const for i in t.index)
+    kept = [str(n) for of in terms for n, _ in of]
+    if not near or near != kept[-1] or not by_axes or len(set(kept)) != len(kept) or set(kept) != set(t.axes) or layout.axes() - set(kept):
         return None
     size = {a: tile_of(at.p, a) for a in kept}
     width = access_width(at.p, layout, t)
@@ -110,10 +110,15 @@ def store(at: Printer, s: Stmt, t: Tensor, x: Turned) -> None:
 
 
 def memory(at: Printer, t: Tensor, x: Turned, key: str) -> str:
-    """The tile's place in shared memory, which nobody reads any more."""
-    bytes_ = x.elements * t.dtype.bytes
+    """The tile's place in shared memory, which nobody reads any more: that of the factors of products, where they have taken as much."""
+    bytes_, factors = x.elements * t.dtype.bytes, at.place.shared.values()
+    begin = min((f.offset for f in factors), default=0)
+    over = max((f.offset + f.bytes * (at.place.depth(f.buf.name) if f.view else 1) for f in factors), default=0) - begin >= bytes_
     if key not in at.place.trees:
-        at.place.trees[key] = at.place.reserve(bytes_, WIDE)
+        at.place.trees[key] = begin if over else at.place.reserve(bytes_, WIDE)
+    if at.place.trees[key] == begin and over:
+        for f in factors:
+            at.before_write(f.buf.name)
     at.before_write(key)
     box, kind = at.names.fresh("box"), STORED[t.dtype.name]
     at.put(f"{kind} *{box} = ({kind} *)({at.memory} + {at.place.trees[key]});")

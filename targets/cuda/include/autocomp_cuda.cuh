@@ -173,6 +173,11 @@ template <int BYTES, class S> AC_DEVICE void ac_copy(unsigned char *to, const S 
     *reinterpret_cast<pack *>(to) = x;
   }
 }
+// the same of what the core reads again: it stays in its cache (PTX ISA, cp.async.ca)
+template <int BYTES, class S> AC_DEVICE void ac_copy_kept(unsigned char *to, const S *from, bool inside) {
+  static_assert(BYTES == 16);
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(ac_address(to)), "l"(inside ? from : nullptr), "r"(inside ? 16 : 0));
+}
 AC_DEVICE void ac_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int N> AC_DEVICE void ac_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
 
