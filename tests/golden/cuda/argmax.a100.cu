@@ -12,14 +12,16 @@
  * grid i0
  *   in0_t: f32[i0, r0] fragment = copy in0
  *   m_t: f32[i0] fragment = reduce max r0 in0_t
- *   at: i64[i0, r0] fragment = map where(or(in0_t == m_t, isnan(in0_t)), idx(r0, i64), 9223372036854775807)
- *   i: i64[i0] fragment = reduce min r0 at
- *   store out0 = i
+ *   at: i32[i0, r0] fragment = map where(or(in0_t == m_t, isnan(in0_t)), idx(r0, i32), 2147483647)
+ *   i: i32[i0] fragment = reduce min r0 at
+ *   i2: i64[i0] fragment = map cast(i64, i)
+ *   store out0 = i2
  *
  * in0_t: reg (r0,1,4)(r0,256,2) lane (r0,4,32) wave (i0,1,2)(r0,128,2)
  * m_t: reg () lane (-,0,32) wave (i0,1,2)(-,0,2)
  * at: reg (r0,1,4)(r0,256,2) lane (r0,4,32) wave (i0,1,2)(r0,128,2)
  * i: reg () lane (-,0,32) wave (i0,1,2)(-,0,2)
+ * i2: reg () lane (-,0,32) wave (i0,1,2)(-,0,2)
  */
 extern "C" __global__ void __launch_bounds__(128) k_reduce_argmax(const float *__restrict__ in0, long long *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
@@ -31,8 +33,9 @@ extern "C" __global__ void __launch_bounds__(128) k_reduce_argmax(const float *_
   const int i0_b = block * 2;
   float in0_t[8];
   float m_t[1];
-  long long at[8];
-  long long i[1];
+  int at[8];
+  int i[1];
+  long long i2[1];
   #pragma unroll
   for (int q = 0; q < 2; ++q) {
     if (r0_t + (q * 4) % 4 + (q * 4) / 4 * 256 < 300) ac_load<4>(&in0_t[q * 4], in0 + (i0_b + i0_t)*300 + (r0_t + (q * 4) % 4 + (q * 4) / 4 * 256));
@@ -76,45 +79,48 @@ extern "C" __global__ void __launch_bounds__(128) k_reduce_argmax(const float *_
   }
   #pragma unroll
   for (int r = 0; r < 8; ++r) {
-    at[r] = (((in0_t[r] == m_t[0]) || ac_isnan(in0_t[r])) ? (long long)((r0_t + r % 4 + r / 4 * 256)) : 9223372036854775807ll);
+    at[r] = (((in0_t[r] == m_t[0]) || ac_isnan(in0_t[r])) ? (int)((r0_t + r % 4 + r / 4 * 256)) : 2147483647);
   }
-  long long t2[1];
+  int t2[1];
   for (int r = 0; r < 1; ++r) {
-    t2[r] = 9223372036854775807ll;
+    t2[r] = 2147483647;
   }
   #pragma unroll
   for (int r = 0; r < 8; ++r) {
-    if (r0_t + r % 4 + r / 4 * 256 < 300) t2[0] = ac_min<long long>(t2[0], at[r]);
+    if (r0_t + r % 4 + r / 4 * 256 < 300) t2[0] = ac_min<int>(t2[0], at[r]);
   }
   for (int r = 0; r < 1; ++r) {
-    t2[r] = ac_min<long long>(t2[r], ac_shuffle_xor(t2[r], 1));
+    t2[r] = ac_min<int>(t2[r], ac_shuffle_xor(t2[r], 1));
   }
   for (int r = 0; r < 1; ++r) {
-    t2[r] = ac_min<long long>(t2[r], ac_shuffle_xor(t2[r], 2));
+    t2[r] = ac_min<int>(t2[r], ac_shuffle_xor(t2[r], 2));
   }
   for (int r = 0; r < 1; ++r) {
-    t2[r] = ac_min<long long>(t2[r], ac_shuffle_xor(t2[r], 4));
+    t2[r] = ac_min<int>(t2[r], ac_shuffle_xor(t2[r], 4));
   }
   for (int r = 0; r < 1; ++r) {
-    t2[r] = ac_min<long long>(t2[r], ac_shuffle_xor(t2[r], 8));
+    t2[r] = ac_min<int>(t2[r], ac_shuffle_xor(t2[r], 8));
   }
   for (int r = 0; r < 1; ++r) {
-    t2[r] = ac_min<long long>(t2[r], ac_shuffle_xor(t2[r], 16));
+    t2[r] = ac_min<int>(t2[r], ac_shuffle_xor(t2[r], 16));
   }
-  long long *box2 = (long long *)(smem + 512);
+  int *box2 = (int *)(smem + 512);
   for (int r = 0; r < 1; ++r) {
     box2[(wave * 1 + r) * 32 + lane] = t2[r];
   }
   ac_sync();
   for (int r = 0; r < 1; ++r) {
-    long long sum = box2[((wave % 2 + 0) * 1 + r) * 32 + lane];
-    sum = ac_min<long long>(sum, box2[((wave % 2 + 2) * 1 + r) * 32 + lane]);
+    int sum = box2[((wave % 2 + 0) * 1 + r) * 32 + lane];
+    sum = ac_min<int>(sum, box2[((wave % 2 + 2) * 1 + r) * 32 + lane]);
     t2[r] = sum;
   }
   for (int r = 0; r < 1; ++r) {
     i[r] = t2[r];
   }
+  for (int r = 0; r < 1; ++r) {
+    i2[r] = ((long long)(i[r]));
+  }
   for (int q = 0; q < 1; ++q) {
-    if (lane == 0 && wave / 2 == 0) ac_store<1>(out0 + (i0_b + i0_t), &i[q]);
+    if (lane == 0 && wave / 2 == 0) ac_store<1>(out0 + (i0_b + i0_t), &i2[q]);
   }
 }

@@ -2,7 +2,7 @@
 
 /*
  * conv_relu: conv transpose relu
- * schedule: tile i0 1, i1 32, i2 1, i3 20, r0 1, r1 2, r2 64 | stages 8 | threads 128
+ * schedule: tile i0 1, i1 32, i2 1, i3 20, r0 1, r1 2, r2 64 | stages 8 | threads 128 | turned_store | cache_windows
  * predicted: 5.70 us, bound by l2, 3% of the roofline
  * rule: layout/conv-channels-last: made conv f16[2, 20, 20, 64]
  * rule: layout/conv-channels-last: made transpose f16[2, 64, 20, 20]
@@ -32,8 +32,8 @@ extern "C" __global__ void __launch_bounds__(128) k_conv_relu(const f16 *__restr
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   extern __shared__ __align__(1024) unsigned char smem[];
-  const int i1_t = lane % 4 * 2 + wave / 2 * 16;
   const int i3_t = lane / 4 + wave % 2 * 16;
+  const int i1_t = lane % 4 * 2 + wave / 2 * 16;
   int block = blockIdx.x;
   const int i2_b = block % 20;
   block /= 20;
@@ -54,7 +54,7 @@ extern "C" __global__ void __launch_bounds__(128) k_conv_relu(const f16 *__restr
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 128;
         const int row = (c / 16), col = ac_chunk<256>(c / 16, c % 16) * 8;
-        ac_copy<16>(smem + 0 + it * 8192 + c * 16, in0 + (i0_b*25600 + i2_b*1280 + (row)*64 + r0_b*1280 + (r1_b + (col / 64))*64 + (col % 64) - 1344), (row) < 20 && r1_b + (col / 64) < 3 && i2_b + r0_b + -1 >= 0 && -1*i2_b + -1*r0_b + 20 >= 0 && (row) + (r1_b + (col / 64)) + -1 >= 0 && -1*(row) + -1*(r1_b + (col / 64)) + 20 >= 0);
+        ac_copy_kept<16>(smem + 0 + it * 8192 + c * 16, in0 + (i0_b*25600 + i2_b*1280 + (row)*64 + r0_b*1280 + (r1_b + (col / 64))*64 + (col % 64) - 1344), (row) < 20 && r1_b + (col / 64) < 3 && i2_b + r0_b + -1 >= 0 && -1*i2_b + -1*r0_b + 20 >= 0 && (row) + (r1_b + (col / 64)) + -1 >= 0 && -1*(row) + -1*(r1_b + (col / 64)) + 20 >= 0);
       }
       #pragma unroll
       for (int q = 0; q < 4; ++q) {
@@ -78,7 +78,7 @@ extern "C" __global__ void __launch_bounds__(128) k_conv_relu(const f16 *__restr
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 128;
         const int row = (c / 16), col = ac_chunk<256>(c / 16, c % 16) * 8;
-        ac_copy<16>(smem + 0 + ahead % 8 * 8192 + c * 16, in0 + (i0_b*25600 + i2_b*1280 + (row)*64 + r0_b3*1280 + (r1_b3 + (col / 64))*64 + (col % 64) - 1344), (row) < 20 && r1_b3 + (col / 64) < 3 && i2_b + r0_b3 + -1 >= 0 && -1*i2_b + -1*r0_b3 + 20 >= 0 && (row) + (r1_b3 + (col / 64)) + -1 >= 0 && -1*(row) + -1*(r1_b3 + (col / 64)) + 20 >= 0);
+        ac_copy_kept<16>(smem + 0 + ahead % 8 * 8192 + c * 16, in0 + (i0_b*25600 + i2_b*1280 + (row)*64 + r0_b3*1280 + (r1_b3 + (col / 64))*64 + (col % 64) - 1344), (row) < 20 && r1_b3 + (col / 64) < 3 && i2_b + r0_b3 + -1 >= 0 && -1*i2_b + -1*r0_b3 + 20 >= 0 && (row) + (r1_b3 + (col / 64)) + -1 >= 0 && -1*(row) + -1*(r1_b3 + (col / 64)) + 20 >= 0);
       }
       #pragma unroll
       for (int q = 0; q < 4; ++q) {
@@ -111,8 +111,15 @@ extern "C" __global__ void __launch_bounds__(128) k_conv_relu(const f16 *__restr
   for (int r = 0; r < 8; ++r) {
     relu_t[r] = ac_relu(acc[r]);
   }
+  ac_sync();
+  f16 *box = (f16 *)(smem + 0);
   #pragma unroll
   for (int q = 0; q < 8; ++q) {
-    if (i3_t + q / 2 % 2 * 8 < 20) ac_store<1>(out0 + i0_b*25600 + (i1_b + i1_t + q % 2 + q / 4 * 8)*400 + i2_b*20 + (i3_t + q / 2 % 2 * 8), &relu_t[q]);
+    if (i3_t + q / 2 % 2 * 8 < 20) ac_store<1>(box + (i1_t + q % 2 + q / 4 * 8) * 24 + (i3_t + q / 2 % 2 * 8), &relu_t[q]);
+  }
+  ac_sync();
+  #pragma unroll 4
+  for (int c = threadIdx.x; c < 160; c += 128) {
+    ac_move<4>(out0 + (i0_b + c / 160)*25600 + (i1_b + c / 5 % 32)*400 + (i2_b + c / 5 % 1)*20 + (c % 5 * 4), box + (c / 160) * 768 + (c / 5 % 32) * 24 + (c / 5 % 1) * 20 + (c % 5 * 4));
   }
 }

@@ -2,7 +2,7 @@
 
 /*
  * conv_cast_add_rsqrt_6more: conv cast cast cast cast cast add rsqrt mul reshape mul mul sub reshape add cast add relu
- * schedule: tile i0 1, i1 32, i2 1, i3 14, r0 8, r1 3, r2 3 | stages 8 | threads 64
+ * schedule: tile i0 1, i1 32, i2 1, i3 14, r0 8, r1 3, r2 3 | stages 8 | threads 64 | turned_store
  * predicted: 27.60 us, bound by narrow copies, 0% of the roofline
  * rule: fusion/convolution-epilogue: conv into operand 0 of cast
  * rule: fusion/map-into-map: cast into operand 0 of add
@@ -165,8 +165,15 @@ extern "C" __global__ void __launch_bounds__(64) k_conv_cast_add_rsqrt_6more(con
   for (int r = 0; r < 8; ++r) {
     relu_t[r] = ac_relu((((acc[r] * mul_t[(r % 2) + (r / 4) * 2]) + sub_t[(r % 2) + (r / 4) * 2]) + in6_t[r]));
   }
+  ac_sync();
+  f16 *box = (f16 *)(smem + 0);
   #pragma unroll
   for (int q = 0; q < 8; ++q) {
-    if (i3_t + q / 2 % 2 * 8 < 14) ac_store<1>(out0 + i0_b*6272 + (i1_t + q % 2 + q / 4 * 8)*196 + i2_b*14 + (i3_t + q / 2 % 2 * 8), &relu_t[q]);
+    if (i3_t + q / 2 % 2 * 8 < 14) ac_store<1>(box + (i1_t + q % 2 + q / 4 * 8) * 16 + (i3_t + q / 2 % 2 * 8), &relu_t[q]);
+  }
+  ac_sync();
+  #pragma unroll 4
+  for (int c = threadIdx.x; c < 224; c += 64) {
+    ac_move<2>(out0 + (i0_b + c / 224)*6272 + (c / 7 % 32)*196 + (i2_b + c / 7 % 1)*14 + (c % 7 * 2), box + (c / 224) * 512 + (c / 7 % 32) * 16 + (c / 7 % 1) * 14 + (c % 7 * 2));
   }
 }

@@ -2,7 +2,7 @@
 
 /*
  * matmul_add_gelu: matmul add gelu
- * schedule: tile i0 16, i1 32, r0 128 | stages 8 | threads 64
+ * schedule: tile i0 16, i1 32, r0 128 | stages 8 | threads 64 | turned_store
  * predicted: 26.01 us, bound by narrow copies, 0% of the roofline
  * rule: fusion/epilogue: matmul into operand 0 of add
  * rule: fusion/epilogue: add into operand 0 of gelu
@@ -107,8 +107,15 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul_add_gelu(const f16 *__
   for (int r = 0; r < 8; ++r) {
     gelu_t[r] = ac_gelu_half((acc[r] + in2_t[(r % 2) + (r / 4) * 2]));
   }
+  ac_sync();
+  f16 *box = (f16 *)(smem + 0);
   #pragma unroll
-  for (int q = 0; q < 8; ++q) {
-    if (i0_b + i0_t + q / 2 % 2 * 8 < 200 && i1_b + i1_t + q % 2 + q / 4 * 8 < 177) ac_store<1>(out0 + (i0_b + i0_t + q / 2 % 2 * 8)*177 + (i1_b + i1_t + q % 2 + q / 4 * 8), &gelu_t[q]);
+  for (int q = 0; q < 4; ++q) {
+    ac_store<2>(box + (i0_t + (q * 2) / 2 % 2 * 8) * 40 + (i1_t + (q * 2) % 2 + (q * 2) / 4 * 8), &gelu_t[(q * 2)]);
+  }
+  ac_sync();
+  #pragma unroll 4
+  for (int c = threadIdx.x; c < 512; c += 64) {
+    if (i0_b + c / 32 < 200 && i1_b + c % 32 < 177) ac_move<1>(out0 + (i0_b + c / 32)*177 + (i1_b + c % 32), box + (c / 32) * 40 + (c % 32));
   }
 }

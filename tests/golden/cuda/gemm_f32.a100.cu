@@ -2,7 +2,7 @@
 
 /*
  * matmul: matmul
- * schedule: tile i0 16, i1 32, r0 100 | stages 8 | threads 64
+ * schedule: tile i0 16, i1 32, r0 100 | stages 8 | threads 64 | turned_store
  * predicted: 7.45 us, bound by matrix unit, 3% of the roofline
  * rule: tiling/gpu-contract: the schedule
  *
@@ -75,8 +75,15 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul(const float *__restric
       }
     }
   }
+  ac_sync();
+  float *box = (float *)(smem + 0);
   #pragma unroll
-  for (int q = 0; q < 4; ++q) {
-    if (i0_b + i0_t + (q * 2) / 4 * 4 < 100 && i1_b + i1_t + (q * 2) % 4 < 150) ac_store<2>(out0 + (i0_b + i0_t + (q * 2) / 4 * 4)*150 + (i1_b + i1_t + (q * 2) % 4), &acc[(q * 2)]);
+  for (int q = 0; q < 2; ++q) {
+    ac_store<4>(box + (i0_t + (q * 4) / 4 * 4) * 36 + (i1_t + (q * 4) % 4), &acc[(q * 4)]);
+  }
+  ac_sync();
+  #pragma unroll 4
+  for (int c = threadIdx.x; c < 256; c += 64) {
+    if (i0_b + c / 16 < 100 && i1_b + c % 16 * 2 < 150) ac_move<2>(out0 + (i0_b + c / 16)*150 + (i1_b + c % 16 * 2), box + (c / 16) * 36 + (c % 16 * 2));
   }
 }

@@ -2,7 +2,7 @@
 
 /*
  * cast_matmul: cast cast transpose matmul
- * schedule: tile i0 16, i1 32, r0 99 | stages 8 | threads 64
+ * schedule: tile i0 16, i1 32, r0 99 | stages 8 | threads 64 | turned_store
  * predicted: 12.44 us, bound by narrow copies, 0% of the roofline
  * rule: fusion/view: cast into operand 0 of transpose
  * rule: fusion/contract-prologue-a: cast into operand 0 of matmul
@@ -82,8 +82,15 @@ extern "C" __global__ void __launch_bounds__(64) k_cast_matmul(const f8e4m3 *__r
   for (int r = 0; r < 8; ++r) {
     cast_t[r] = acc[r];
   }
+  ac_sync();
+  f16 *box = (f16 *)(smem + 0);
   #pragma unroll
-  for (int q = 0; q < 8; ++q) {
-    if (i0_b + i0_t + q / 2 % 2 * 8 < 100 && i1_b + i1_t + q % 2 + q / 4 * 8 < 75) ac_store<1>(out0 + (i0_b + i0_t + q / 2 % 2 * 8)*75 + (i1_b + i1_t + q % 2 + q / 4 * 8), &cast_t[q]);
+  for (int q = 0; q < 4; ++q) {
+    ac_store<2>(box + (i0_t + (q * 2) / 2 % 2 * 8) * 40 + (i1_t + (q * 2) % 2 + (q * 2) / 4 * 8), &cast_t[(q * 2)]);
+  }
+  ac_sync();
+  #pragma unroll 4
+  for (int c = threadIdx.x; c < 512; c += 64) {
+    if (i0_b + c / 32 < 100 && i1_b + c % 32 < 75) ac_move<1>(out0 + (i0_b + c / 32)*75 + (i1_b + c % 32), box + (c / 32) * 40 + (c % 32));
   }
 }

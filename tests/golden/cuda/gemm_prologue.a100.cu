@@ -2,7 +2,7 @@
 
 /*
  * mul_silu_matmul: mul silu matmul
- * schedule: tile i0 16, i1 32, r0 99 | stages 8 | threads 64
+ * schedule: tile i0 16, i1 32, r0 99 | stages 8 | threads 64 | turned_store
  * predicted: 12.46 us, bound by narrow copies, 0% of the roofline
  * rule: fusion/map-into-map: mul into operand 0 of silu
  * rule: fusion/contract-prologue-a: silu into operand 0 of matmul
@@ -96,8 +96,15 @@ extern "C" __global__ void __launch_bounds__(64) k_mul_silu_matmul(const f16 *__
   for (int r = 0; r < 8; ++r) {
     cast_t[r] = acc[r];
   }
+  ac_sync();
+  f16 *box = (f16 *)(smem + 0);
   #pragma unroll
-  for (int q = 0; q < 8; ++q) {
-    if (i0_b + i0_t + q / 2 % 2 * 8 < 101 && i1_b + i1_t + q % 2 + q / 4 * 8 < 75) ac_store<1>(out0 + (i0_b + i0_t + q / 2 % 2 * 8)*75 + (i1_b + i1_t + q % 2 + q / 4 * 8), &cast_t[q]);
+  for (int q = 0; q < 4; ++q) {
+    ac_store<2>(box + (i0_t + (q * 2) / 2 % 2 * 8) * 40 + (i1_t + (q * 2) % 2 + (q * 2) / 4 * 8), &cast_t[(q * 2)]);
+  }
+  ac_sync();
+  #pragma unroll 4
+  for (int c = threadIdx.x; c < 512; c += 64) {
+    if (i0_b + c / 32 < 101 && i1_b + c % 32 < 75) ac_move<1>(out0 + (i0_b + c / 32)*75 + (i1_b + c % 32), box + (c / 32) * 40 + (c % 32));
   }
 }

@@ -2,7 +2,7 @@
 
 /*
  * conv: transpose conv transpose
- * schedule: tile i0 1, i1 1, i2 12, i3 2, i4 23, r0 1, r1 3, r2 6 | stages 8 | threads 64 | pdl
+ * schedule: tile i0 1, i1 1, i2 12, i3 2, i4 23, r0 1, r1 3, r2 6 | stages 8 | threads 64 | pdl | turned_store
  * predicted: 5.93 us, bound by narrow copies, 0% of the roofline
  * rule: layout/conv-channels-last: made transpose f16[48, 3, 3, 6]
  * rule: layout/conv-channels-last: made conv f16[2, 21, 23, 48]
@@ -111,9 +111,16 @@ extern "C" __global__ void __launch_bounds__(64) k_conv(const f16 *in0, const f1
   for (int r = 0; r < 16; ++r) {
     cast_t[r] = acc[r];
   }
+  ac_sync();
+  f16 *box = (f16 *)(smem + 0);
   #pragma unroll
   for (int q = 0; q < 16; ++q) {
-    if (i2_t + q % 2 + q / 4 % 2 * 8 < 12 && i3_b + i3_t < 21 && i4_t + q / 2 % 2 * 8 + q / 8 * 16 < 23) ac_store<1>(out0 + i0_b*23184 + i1_b*5796 + (i2_t + q % 2 + q / 4 % 2 * 8)*483 + (i3_b + i3_t)*23 + (i4_t + q / 2 % 2 * 8 + q / 8 * 16), &cast_t[q]);
+    if (i2_t + q % 2 + q / 4 % 2 * 8 < 12 && i4_t + q / 2 % 2 * 8 + q / 8 * 16 < 23) ac_store<1>(box + (i2_t + q % 2 + q / 4 % 2 * 8) * 47 + (i3_t) * 23 + (i4_t + q / 2 % 2 * 8 + q / 8 * 16), &cast_t[q]);
+  }
+  ac_sync();
+  #pragma unroll 4
+  for (int c = threadIdx.x; c < 552; c += 64) {
+    if (i3_b + c / 23 % 2 < 21) ac_move<1>(out0 + (i0_b + c / 552)*23184 + (i1_b + c / 552 % 1)*5796 + (c / 46 % 12)*483 + (i3_b + c / 23 % 2)*23 + (c % 23), box + (c / 552) * 564 + (c / 552 % 1) * 564 + (c / 46 % 12) * 47 + (c / 23 % 2) * 23 + (c % 23));
   }
 }
 

@@ -2,7 +2,7 @@
 
 /*
  * conv: transpose transpose conv transpose
- * schedule: tile i0 1, i1 32, i2 1, i3 16, r0 1, r1 3, r2 24 | stages 8 | threads 64
+ * schedule: tile i0 1, i1 32, i2 1, i3 16, r0 1, r1 3, r2 24 | stages 8 | threads 64 | turned_store
  * predicted: 18.01 us, bound by narrow copies, 0% of the roofline
  * rule: layout/conv-channels-last: made transpose f16[2, 29, 31, 24]
  * rule: layout/conv-channels-last: made transpose f16[40, 3, 3, 24]
@@ -105,8 +105,15 @@ extern "C" __global__ void __launch_bounds__(64) k_conv(const f16 *__restrict__ 
   for (int r = 0; r < 8; ++r) {
     cast_t[r] = acc[r];
   }
+  ac_sync();
+  f16 *box = (f16 *)(smem + 0);
   #pragma unroll
   for (int q = 0; q < 8; ++q) {
-    if (i1_b + i1_t + q % 2 + q / 4 * 8 < 40) ac_store<1>(out0 + i0_b*9600 + (i1_b + i1_t + q % 2 + q / 4 * 8)*240 + i2_b*16 + (i3_t + q / 2 % 2 * 8), &cast_t[q]);
+    ac_store<1>(box + (i1_t + q % 2 + q / 4 * 8) * 24 + (i3_t + q / 2 % 2 * 8), &cast_t[q]);
+  }
+  ac_sync();
+  #pragma unroll 4
+  for (int c = threadIdx.x; c < 64; c += 64) {
+    if (i1_b + c / 2 % 32 < 40) ac_move<8>(out0 + (i0_b + c / 64)*9600 + (i1_b + c / 2 % 32)*240 + (i2_b + c / 2 % 1)*16 + (c % 2 * 8), box + (c / 64) * 768 + (c / 2 % 32) * 24 + (c / 2 % 1) * 16 + (c % 2 * 8));
   }
 }
