@@ -53,3 +53,14 @@ def test_results_of_whole_sectors_stay_with_their_threads():
     """Eight lanes of a multiply-add have 128 bytes of a row of f32."""
     ours = autocomp.optimize(graph({"a": "f32[300, 64]", "b": "f32[64, 200]"}, "%0 = matmul(a, b)"), target="cuda:h200")
     assert "turned_store" not in ours.kernels[-1].schedule
+
+
+def test_windows_that_overlap_pass_through_the_first_cache():
+    """Taps that step by less than they reach; patches that lie side by side, and weights, are read once a tile."""
+    def code(stride: int, **more) -> str:
+        text = graph({"x": "bf16[8, 56, 56, 64]", "w": "bf16[64, 3, 3, 16]"},
+                     f'%0 = conv(x, w, layout="nhwc_ohwi", lo=[0, 0], hi=[0, 0], strides=[{stride}, {stride}], dilations=[1, 1], groups=4)')
+        return autocomp.optimize(text, target="cuda:h200", **more).source()
+
+    assert code(1).count("ac_copy_kept<16>") == code(2).count("ac_copy_kept<16>") > 0 and "ac_copy<16>" in code(1)
+    assert "ac_copy_kept" not in code(3) and "ac_copy_kept" not in code(1, without=["directives/cache-windows"])
