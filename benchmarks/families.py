@@ -13,7 +13,8 @@ cudnn.benchmark, in shuffled rounds behind an overwritten L2 cache. Results are 
 f32 products and convolutions are strict for all contestants, but in `products_tf32`, where all may round to tf32.
 
 roof: share of the roofline whose ceilings (a large copy, a large bf16 product) are measured in the run, unavoidable bytes and operations
-over them. pred.: predicted over measured time of ours. Programs are compiled side by side in `--jobs` processes first (0: not); the
+over them. pred.: predicted over measured time of ours, with what the overwritten
+cache writes back (`cost_draw.written_back`). Programs are compiled side by side in `--jobs` processes first (0: not); the
 time of one program is in the JSON.
 """
 
@@ -37,6 +38,7 @@ from autocomp.targets import load_target
 
 import autocomp
 from autocomp.cost.roofline import memory_time
+from benchmarks.cost_draw import written_back
 from benchmarks.family_draws import FAMILIES, Case, drawn, moved
 from benchmarks.gpu import Bench, Run, reference
 
@@ -181,6 +183,8 @@ def measured(bench: Bench, case: Case, args: argparse.Namespace, copy: float, fl
             results, row["deviation"] = check(bench, f, operands, outputs, ours)
             row |= {"bytes": moved(operands, results), "operations": case.flops}
             floor = max(row["bytes"] / copy, case.flops / flops)
+            if bench.read is None:
+                row["predicted"] += written_back(moved(operands, ()), moved((), results), program.target.chip)
             runs: dict[str, Run] = {"ours": ours, "eager": partial(f, *operands)}
             for mode in ("compile", *(["autotune"] if args.autotune else [])):
                 t._dynamo.reset()
