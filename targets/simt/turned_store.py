@@ -4,8 +4,9 @@ what it has, and behind a barrier the block stores the tile in memory's order, i
     before   lanes along i1, out[i0, i1, i2, i3] contiguous along i3: a store names 32 lines
     after    tile[i1][i2][i3] in shared memory; a warp stores neighbours along i3
 
-Results of matrix instructions too, of which a warp has runs shorter than a sector: of halves four lanes hold 16 bytes of a row, and a store
-writes eight halves of sectors, or parts of sixteen where rows begin anywhere (610 columns).
+Results of products too: of halves four lanes of a matrix instruction hold 16 bytes of a row, parts of two sectors where rows begin anywhere
+(610 columns); of a result that lies along the other factor's axis a warp holds half sectors whose other halves it stores much later (a
+convolution of channels last, stored with channels first, took 91 us for 38 MB; benchmarks/families.py --seed 77, H200, 2026-11-26).
 """
 
 from __future__ import annotations
@@ -60,7 +61,12 @@ def turned(at: Printer, s: Stmt, t: Tensor) -> Turned | None:
     width = access_width(at.p, layout, t)
     if size[near] < 2 or width * t.dtype.bytes >= WIDE:
         return None
-    if _side_by_side(layout, near, width) * t.dtype.bytes >= SECTOR if at.place.products else near == first:
+    if at.place.products:
+        run = _side_by_side(layout, near, width)
+        bytes_ = min(run, vector_width(t, near, run, at.p.extent(near))) * t.dtype.bytes
+        if bytes_ >= (WIDE if near == first else SECTOR):  # in a row a thread's next store fills the sector
+            return None
+    elif near == first:
         return None
     vector = gcd(vector_width(t, near, WIDE // t.dtype.bytes, at.p.extent(near)), size[near])
     axes, pitch = list[tuple[str, int, int]](), 1

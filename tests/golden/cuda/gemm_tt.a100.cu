@@ -2,7 +2,7 @@
 
 /*
  * matmul: transpose transpose matmul
- * schedule: tile i0 16, i1 32, r0 128 | stages 8 | threads 64 | turned_store
+ * schedule: tile i0 16, i1 32, r0 128 | stages 8 | threads 64
  * predicted: 4.44 us, bound by l2, 1% of the roofline
  * rule: tiling/gpu-contract: the schedule
  *
@@ -102,15 +102,8 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul(const f16 *__restrict_
   for (int r = 0; r < 8; ++r) {
     cast_t[r] = acc[r];
   }
-  ac_sync();
-  f16 *box = (f16 *)(smem + 0);
   #pragma unroll
   for (int q = 0; q < 4; ++q) {
-    ac_store<2>(box + (i0_t + (q * 2) / 2 % 2 * 8) * 40 + (i1_t + (q * 2) % 2 + (q * 2) / 4 * 8), &cast_t[(q * 2)]);
-  }
-  ac_sync();
-  #pragma unroll 4
-  for (int c = threadIdx.x; c < 64; c += 64) {
-    if (i0_b + c / 4 < 120 && i1_b + c % 4 * 8 < 136) ac_move<8>(out0 + (i0_b + c / 4)*136 + (i1_b + c % 4 * 8), box + (c / 4) * 40 + (c % 4 * 8));
+    if (i0_b + i0_t + (q * 2) / 2 % 2 * 8 < 120 && i1_b + i1_t + (q * 2) % 2 + (q * 2) / 4 * 8 < 136) ac_store<2>(out0 + (i0_b + i0_t + (q * 2) / 2 % 2 * 8)*136 + (i1_b + i1_t + (q * 2) % 2 + (q * 2) / 4 * 8), &cast_t[(q * 2)]);
   }
 }

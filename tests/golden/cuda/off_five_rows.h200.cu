@@ -2,7 +2,7 @@
 
 /*
  * matmul: matmul
- * schedule: tile i0 5, i1 32, r0 256 | stages 4 | threads 64 | turned_store
+ * schedule: tile i0 5, i1 32, r0 256 | stages 4 | threads 64
  * predicted: 4.29 us, bound by l2, 2% of the roofline
  * rule: tiling/gpu-skinny: the schedule
  *
@@ -100,15 +100,8 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul(const f16 *__restrict_
   for (int r = 0; r < 8; ++r) {
     cast_t[r] = acc[r];
   }
-  ac_sync();
-  f16 *box = (f16 *)(smem + 0);
   #pragma unroll
   for (int q = 0; q < 4; ++q) {
-    if (i0_t + (q * 2) / 2 % 2 * 8 < 5) ac_store<2>(box + (i0_t + (q * 2) / 2 % 2 * 8) * 40 + (i1_t + (q * 2) % 2 + (q * 2) / 4 * 8), &cast_t[(q * 2)]);
-  }
-  ac_sync();
-  #pragma unroll 4
-  for (int c = threadIdx.x; c < 20; c += 64) {
-    if (i1_b + c % 4 * 8 < 1208) ac_move<8>(out0 + (c / 4)*1208 + (i1_b + c % 4 * 8), box + (c / 4) * 40 + (c % 4 * 8));
+    if (i0_t + (q * 2) / 2 % 2 * 8 < 5 && i1_b + i1_t + (q * 2) % 2 + (q * 2) / 4 * 8 < 1208) ac_store<2>(out0 + (i0_t + (q * 2) / 2 % 2 * 8)*1208 + (i1_b + i1_t + (q * 2) % 2 + (q * 2) / 4 * 8), &cast_t[(q * 2)]);
   }
 }
