@@ -508,7 +508,7 @@ class Counter(Printer):
     def turned(self, s: Stmt, t: Tensor, x: turned_store.Turned) -> None:
         """A store through shared memory: its registers there, a barrier, and its chunks from there."""
         layout, v = self.place.layouts[s.srcs[0]], turned_store.beside(self, s, x)
-        turned_store.memory(self, t, x, key := f"stage of {s.dst}")
+        _, key = turned_store.memory(self, s, t, x)
         r, each = self.samples.registers(layout, v)
         place: Any = 0
         for a, _, pitch in x.axes:

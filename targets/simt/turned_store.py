@@ -91,8 +91,7 @@ def _side_by_side(layout: Layout, near: str, width: int) -> int:
 
 def store(at: Printer, s: Stmt, t: Tensor, x: Turned) -> None:
     """Registers to shared memory, a barrier, and shared memory to the tensor."""
-    layout, key = at.place.layouts[s.srcs[0]], f"stage of {s.dst}"
-    box = memory(at, t, x, key)
+    layout, (box, key) = at.place.layouts[s.srcs[0]], memory(at, s, t, x)
     single, v = at.first_of_replicas(layout), beside(at, s, x)
     r = f"(q * {v})" if v > 1 else "q"
     with at.registers(layout, "q", v):
@@ -115,20 +114,23 @@ def store(at: Printer, s: Stmt, t: Tensor, x: Turned) -> None:
         at.put(f"if ({' && '.join(ok)}) {move}" if ok else move)
 
 
-def memory(at: Printer, t: Tensor, x: Turned, key: str) -> str:
-    """The tile's place in shared memory, which nobody reads any more: that of the factors of products, where they have taken as much."""
-    bytes_, factors = x.elements * t.dtype.bytes, at.place.shared.values()
+def memory(at: Printer, s: Stmt, t: Tensor, x: Turned) -> tuple[str, str]:
+    """(pointer, name) of the tile's place in shared memory, which nobody reads any more: that of the factors of products, where they have
+    taken as much and no product stands behind the store. All results that leave from there have one name, so that threads meet between."""
+    order = [n for n, _ in walk(at.p.body)]
+    last = max((i for i, n in enumerate(order) if n.op == "mma"), default=-1) < order.index(s)
+    bytes_, factors = x.elements * t.dtype.bytes, at.place.shared.values() if last and not at.turn else ()
     begin = min((f.offset for f in factors), default=0)
     over = max((f.offset + f.bytes * (at.place.depth(f.buf.name) if f.view else 1) for f in factors), default=0) - begin >= bytes_
+    key = "stage of results" if over else f"stage of {s.dst}"
     if key not in at.place.trees:
         at.place.trees[key] = begin if over else at.place.reserve(bytes_, WIDE)
-    if at.place.trees[key] == begin and over:
-        for f in factors:
-            at.before_write(f.buf.name)
+    for f in factors if over else ():
+        at.before_write(f.buf.name)
     at.before_write(key)
     box, kind = at.names.fresh("box"), STORED[t.dtype.name]
     at.put(f"{kind} *{box} = ({kind} *)({at.memory} + {at.place.trees[key]});")
-    return box
+    return box, key
 
 
 def beside(at: Printer, s: Stmt, x: Turned) -> int:

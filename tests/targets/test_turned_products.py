@@ -65,3 +65,16 @@ def test_windows_that_overlap_pass_through_the_first_cache():
 
     assert code(1).count("ac_copy_kept<16>") == code(2).count("ac_copy_kept<16>") > 0 and "ac_copy<16>" in code(1)
     assert "ac_copy_kept" not in code(3) and "ac_copy_kept" not in code(1, without=["directives/cache-windows"])
+
+
+@pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
+def test_a_factor_that_is_read_again_is_not_overwritten(model, tmp_path):
+    """The first product's result is stored in front of the second one, which has a factor in common with it."""
+    body = "%t = transpose(b, perm=[1, 0])\n%s = transpose(a, perm=[1, 0])\n%p = matmul(a, %t)\n%q = matmul(a, %s)\n%r = add(%p, %q)"
+    text = graph({"a": "f16[71, 40]", "b": "f16[71, 40]"}, body) + "output p = %p\noutput q = %q\n"
+    ours = autocomp.optimize(text, target="cuda:h200", without=["layout/pad-*"])
+    for kernel in {c.kernel.name: c.kernel for c in ours.calls.calls}.values():
+        tile = {a.name: 64 for a in kernel.axes}
+        ours.printed[kernel.name] = ours.target.emit(kernel, by_hand(tile, threads=64, stages=1))
+    ours.executor = ModelExecutor(ours, tmp_path, model)
+    assert ours.verify(seed=fresh.seed()).ratio <= 1
