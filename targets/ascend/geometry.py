@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
-from autocomp.targets.ascend.tables import table
+from autocomp.targets.ascend.whole import whole
 
 from autocomp.errors import UnsupportedOp
-from autocomp.ir.body import Expr, Map, postorder
+from autocomp.ir.body import Expr, postorder
 from autocomp.ir.types import Sym
 from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, Value, walk
 
@@ -101,7 +101,7 @@ def geometry(p: TileProgram, rows: Mapping[str, int]) -> Geometry:
     used = {a for v in values for a in v}
     order = [a for a, _ in p.axes if a in used and a not in folded]
     return Geometry(tuple((a, rows.get(a, tile_of(p, a))) for a in order), {a: tile_of(p, a) for a in folded},
-                    BYTES_BLOCK if narrow(p) else BLOCK)
+                    BYTES_BLOCK if any(b.dtype.bytes == 1 for b in p.bufs if b.name in on_vector(p)) else BLOCK)
 
 
 def _side_by_side(p: TileProgram, axis: str) -> bool:
@@ -122,26 +122,8 @@ def on_vector(p: TileProgram) -> frozenset[str]:
     """Values that vector cores hold: all but the factors that go from memory straight to the cube unit."""
     statements = [s for s, _ in walk(p.body)]
     used = {v for s in statements if s.op != "mma" for v in (*s.srcs, *values(s.expr))}
-    floats = {b.name for b in p.bufs if b.dtype.is_float} | narrow(p)
+    floats = {b.name for b in p.bufs if b.dtype.is_float} | whole(p)
     return frozenset(s.dst for s in statements if s.dst in floats and (s.op not in ("store", "copy") or s.dst in used))
-
-
-def narrow(p: TileProgram) -> frozenset[str]:
-    """Integers of a byte that are copied in for nothing but to become floats: vector cores convert them."""
-    short = {s.dst for s, _ in walk(p.body) if s.op == "copy" and (b := p.buf(s.dst)) is not None and b.dtype.name in table()["narrow"]}
-    for s, _ in walk(p.body):
-        if s.op not in ("copy", "map"):
-            short -= {*s.srcs}
-        if isinstance(s.expr, Expr) and short:
-            short -= {a.name for e in postorder(s.expr) if not is_widening(e) for a in e.args if isinstance(a, Value)}
-            short -= {s.expr.name} if isinstance(s.expr, Value) else set()
-    return frozenset(short)
-
-
-def is_widening(e: Expr) -> bool:
-    """Whether an integer of a byte becomes a float that holds it."""
-    to = e.dtype if isinstance(e, Map) and e.fn == "cast" else None
-    return to is not None and to.is_float and to.bits >= 16 and e.args[0].dtype.name in table()["narrow"]
 
 
 def values(e: object) -> list[str]:

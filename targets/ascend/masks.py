@@ -3,22 +3,51 @@ what lies outside of a tensor."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from autocomp.targets.ascend.geometry import extent, is_widening
+from autocomp.targets.ascend.geometry import extent
 from autocomp.targets.ascend.tables import stored
+from autocomp.targets.ascend.whole import is_short
 
 from autocomp.ir.affine import Aff, aff
 from autocomp.ir.body import Const, Expr, Index, Inside, Map
-from autocomp.ir.types import BOOL, I64
+from autocomp.ir.types import BOOL, I64, DType, widens
 from autocomp.tile.program import TileProgram, Value
 
 COMPARISONS = {"lt": "LT", "le": "LE", "gt": "GT", "ge": "GE", "eq": "EQ", "ne": "NE"}
 
 
+def _sign(x: Expr) -> Expr:
+    """1, -1, or x where that is 0 or no number."""
+    c = lambda v: Const(x.dtype, v)
+    return _where(_is("gt", x, c(0.0)), c(1.0), _where(_is("lt", x, c(0.0)), c(-1.0), x))
+
+
+def _log1p(x: Expr) -> Expr:
+    """log(u) x / (u - 1) for u = 1 + x as it is rounded (Kahan): what rounding takes from u is in both factors. x where u is 1, log(u)
+    where nothing is lost."""
+    one = Const(x.dtype, 1.0)
+    u = Map(x.dtype, "add", (x, one))
+    back, log = Map(x.dtype, "sub", (u, one)), Map(x.dtype, "log", (u,))
+    rest = Map(x.dtype, "mul", (log, Map(x.dtype, "div", (x, back))))
+    return _where(_is("eq", u, one), x, _where(_is("eq", back, x), log, rest))
+
+
+def _where(c: Expr, x: Expr, y: Expr) -> Expr:
+    return Map(y.dtype, "where", (c, x, y))
+
+
+def _is(fn: str, a: Expr, b: Expr) -> Expr:
+    return Map(BOOL, fn, (a, b))
+
+
+CHOSEN: Mapping[str, Callable[[Expr], Expr]] = {"sign": _sign, "log1p": _log1p}  # functions that are choices among others
+
+
 def settled(e: Expr, p: TileProgram, known: Mapping[str, object]) -> Expr:
-    """Without conversions between floating-point types, and without masks that are true for all elements inside the axes' extents:
-    copies, reductions and the cube unit take the true counts, so what lies outside never matters. `known`: truth values by name.
+    """Without conversions to floating-point types and to integers that have all values, and without masks that are true for all elements
+    inside the axes' extents: copies, reductions and the cube unit take the true counts, so what lies outside never matters. `known`:
+    truth values by name.
     Raises UnsupportedOp for a conversion to a float that vector cores do not have.
 
         where(a and b, x, y)  ->  where(a, where(b, x, y), y)
@@ -26,14 +55,21 @@ def settled(e: Expr, p: TileProgram, known: Mapping[str, object]) -> Expr:
     again = lambda x: settled(x, p, known)
     if isinstance(e, Map) and e.fn == "cast" and e.dtype.is_float:
         stored(e.dtype, p.name)  # a shorter type rounds, and what it rounds to is asked for
-    if isinstance(e, Map) and e.fn == "cast" and e.dtype.is_float and (e.operands[0].dtype.is_float or is_widening(e)):
+    if isinstance(e, Map) and e.fn == "cast" and e.dtype != BOOL and (e.dtype.is_float or is_kept(e.operands[0].dtype, e.dtype)):
         return again(e.operands[0])
+    if isinstance(e, Map) and e.fn in CHOSEN and e.dtype.is_float:
+        return again(CHOSEN[e.fn](e.operands[0]))
     if isinstance(e, Map) and e.fn == "where":
         condition, x, y = e.operands
         return _chosen(e, condition, again(x), again(y), p, known)
     if isinstance(e, Const) or not e.args:
         return e
     return e.with_args(tuple(again(a) for a in e.args))
+
+
+def is_kept(a: DType, b: DType) -> bool:
+    """Whether an integer's number is the same in another type."""
+    return not a.is_float and widens(a, b) and is_short(a)
 
 
 def _chosen(e: Map, c: Expr, x: Expr, y: Expr, p: TileProgram, known: Mapping[str, object]) -> Expr:

@@ -40,8 +40,8 @@ def stored(d: DType, where: str) -> str:
 
 
 def loaded(d: DType, where: str) -> str:
-    """C++ type of elements in memory that vector cores read. Raises UnsupportedOp."""
-    return str(table()["narrow"].get(d.name) or stored(d, where))
+    """C++ type of elements in memory that vector cores read or write. Raises UnsupportedOp."""
+    return str(table()["held"].get(d.name) or stored(d, where))
 
 
 def check_types(types: Iterable[DType], where: str, title: str) -> None:

@@ -10,15 +10,16 @@ from autocomp.targets.ascend.bordered import asked_outside, bordered_lines, inne
 from autocomp.targets.ascend.choices import compared, indices, selected
 from autocomp.targets.ascend.copies import Region, copy_lines, region
 from autocomp.targets.ascend.direct import direct
-from autocomp.targets.ascend.geometry import Geometry, narrow
+from autocomp.targets.ascend.geometry import Geometry
 from autocomp.targets.ascend.masks import COMPARISONS, difference, settled
 from autocomp.targets.ascend.operand import Operand, number
 from autocomp.targets.ascend.scalars import Scalars, gathered_lines, is_scalar
 from autocomp.targets.ascend.tables import loaded, slot_text, stored, table
+from autocomp.targets.ascend.whole import WRAPPING, computed, is_short, whole
 
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.body import Const, Expr, Gather, Map
-from autocomp.ir.types import DType
+from autocomp.ir.types import BOOL, DType
 from autocomp.tile.agents import Again, Node, Skewed, Work
 from autocomp.tile.places import Place
 from autocomp.tile.program import Buf, Stmt, Tensor, TileProgram, Value, walk
@@ -79,19 +80,19 @@ class VectorPart:
     scalars: Scalars = field(init=False)
     changing: set[str] = field(init=False)
     direct: frozenset[str] = field(init=False)
-    narrow: frozenset[str] = field(init=False)
+    whole: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
         self.scalars = Scalars(self.p, self.start)
         made = Counter(s.dst for s, _ in walk(self.p.body))
         self.changing = {name for name, n in made.items() if n > 1}
         self.direct = direct(self.p, self.g)
-        self.narrow = narrow(self.p)
+        self.whole = whole(self.p)
 
     def statement(self, s: Stmt) -> None:
         """One statement that is not a matrix product."""
         b = self.p.buf(s.dst)
-        if b is not None and is_scalar(b.dtype) and s.dst not in self.narrow and s.op in ("copy", "map"):
+        if b is not None and is_scalar(b.dtype) and s.dst not in self.whole and s.op in ("copy", "map"):
             source = self.p.tensor(s.srcs[0]) if s.op == "copy" else s.expr
             assert isinstance(source, (Tensor, Expr))
             self.scalars.known[s.dst] = source
@@ -113,7 +114,7 @@ class VectorPart:
             self.values[s.dst] = self.moved(self.expression(settled(s.expr, self.p, self.scalars.known), ring), ring)
         elif s.op == "map" and isinstance(s.expr, Expr):
             state = self.values.get(s.dst)
-            result = self.expression(settled(s.expr, self.p, self.scalars.known), state)
+            result = self.numbered(self.expression(settled(s.expr, self.p, self.scalars.known), state))
             self.values[s.dst] = self.named(s.dst, result) if state is None else self.moved(result, state)
         elif s.op == "reduce":
             folded = self.reduce(s)
@@ -275,12 +276,13 @@ class VectorPart:
 
     def converted(self, d: Operand, got: Operand, element: str, n: int) -> None:
         """d = got, which has elements of that type, exactly: bytes become half precision first."""
-        if element in table()["narrow"].values():
+        if element in table()["by_half"]:
             half = self.temporary(got.kind, got.lane, element="half")
             self.v([f"Cast({half.name}, {got.name}, RoundMode::CAST_NONE, {n});"], (got,), half)
             self.release(half)
             got = half
-        self.v([f"Cast({d.name}, {got.name}, RoundMode::CAST_NONE, {n});"], (got,), d)
+        mode = "CAST_RINT" if element in table()["integers"].values() else "CAST_NONE"
+        self.v([f"Cast({d.name}, {got.name}, RoundMode::{mode}, {n});"], (got,), d)
 
     def widened(self, name: str, raw: Operand, element: str) -> Operand:
         """A dense statistic with one block a row."""
@@ -295,7 +297,7 @@ class VectorPart:
 
     def store(self, name: str, r: Region, dtype: DType, o: Operand, scratch: str = "", as_is: bool = False) -> None:
         """A value to memory in its own precision. `as_is`: it lies on chip in that precision already."""
-        element = stored(dtype, self.p.name)
+        element = loaded(dtype, self.p.name)
         kind, lane = self.g.kind(r.axes, self.p.name)
         if o.kind != kind or o.lane != lane:
             raise UnsupportedOp(f"a value with one element a {o.kind} cannot be stored as {r.tensor.removesuffix('_g')}", where=self.p.name)
@@ -309,7 +311,12 @@ class VectorPart:
             self.v([f"ac_compact({dense.name}, {o.name}, {n});"], (o,), dense)
             self.release(dense)
             o = dense
-        out = self.staged(self.frame, name, element, -(-n // 16) * 16 * dtype.bytes)
+        out = self.staged(self.frame, name, element, -(-n // 32) * 32 * dtype.bytes)
+        if element in table()["by_half"]:
+            half = self.temporary(kind, lane, element="half")
+            self.v([f"Cast({half.name}, {o.name}, RoundMode::CAST_RINT, {n});"], (o,), half)
+            self.release(half)
+            o = half
         cast = f"Adds({out}, {o.name}, 0.0f, {n});" if element == "float" else f"Cast({out}, {o.name}, RoundMode::CAST_RINT, {n});"
         self.v([cast], (o,), Operand(out, kind, lane))
         lines = copy_lines(r, self.g, kind, lane, self.true, out, False, self.p.name)
@@ -370,15 +377,59 @@ class VectorPart:
             mask = compared(self, x, Operand("0.0f", "number"), d[1])
             self.release(x)
             return mask
+        if not e.dtype.is_float and not computed(e, self.whole):
+            raise UnsupportedOp(f"'{e.fn}' of elements of type {e.operands[0].dtype} into {e.dtype} is not computed by vector cores here",
+                                where=self.p.name, hint=f"types: {', '.join(table()['stored'])}; see targets/ascend/whole.py")  # fmt: skip
         args = [done[a] for a in e.operands]
         dying = []
         for a in dict.fromkeys(e.operands):
             uses[a] -= e.operands.count(a)
             if isinstance(a, Map) and not uses[a]:
                 dying.append(done[a])
+        for i, o in enumerate(args):
+            if e.fn == "where" and i == 0:
+                args[0] = o if o.kind == "mask" else compared(self, o, Operand("0.0f", "number"), "NE")
+            elif o.kind == "mask":
+                args[i] = self.numbered(o)
+            dying += [args[i]] if args[i] is not o else []
+        if not e.dtype.is_float and e.fn in ("cast", "and", "or", "not", *WRAPPING):
+            return self.whole_numbers(e, args, dying)
         if e.fn == "as_stored":
             return self.rounded(args[0], stored(e.dtype, self.p.name), dying)
         return self.call(e.fn, args, dying, into)
+
+    def numbered(self, x: Operand) -> Operand:
+        """A bit an element as 1 or 0; another value as it is."""
+        if x.kind != "mask":
+            return x
+        return selected(self, x, Operand("1.0f", "number"), Operand("0.0f", "number"))
+
+    def whole_numbers(self, e: Map, args: list[Operand], dying: list[Operand]) -> Operand:
+        """Integers and truth values: what single precision makes of them, wrapped to a short type."""
+        if e.dtype == BOOL and e.fn == "cast":  # what is not 0, and what is no number
+            mask = compared(self, args[0], Operand("0.0f", "number"), "EQ")
+            d = selected(self, mask, Operand("0.0f", "number"), Operand("1.0f", "number"))
+            for o in (mask, *dying):
+                self.release(o)
+            return d
+        if e.dtype == BOOL:
+            call = {"and": ("mul", args), "or": ("max", args), "not": ("sub", [Operand("1.0f", "number"), *args])}[e.fn]
+            return self.call(call[0], call[1], dying, None)
+        cut = e.fn == "cast" and e.operands[0].dtype.is_float
+        if cut:
+            x = self.unary(table()["unary"]["trunc"], args[0], dying)
+            if not is_short(e.dtype):
+                return x
+        else:
+            x = args[0] if e.fn == "cast" else self.call(e.fn, args, dying, None)
+        if not is_short(e.dtype):
+            raise UnsupportedOp(f"'{e.fn}' of elements of type {e.dtype} wraps, single precision does not", where=self.p.name)
+        d, t = self.temporary(x.kind, x.lane), self.temporary(x.kind, x.lane)
+        low = 128 if e.dtype.kind == "i" else 0
+        self.v([f"ac_wrapped({d.name}, {x.name}, {t.name}, {low}.0f, {self.g.elements(x.kind, x.lane)});"], (x,), d, t)
+        for o in (t, *(dying if e.fn == "cast" and not cut else [x])):
+            self.release(o)
+        return d
 
     def rounded(self, x: Operand, element: str, dying: list[Operand]) -> Operand:
         """A value as a type of memory has it, in single precision again."""

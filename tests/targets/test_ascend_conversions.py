@@ -56,12 +56,6 @@ def test_integers_of_a_byte_are_read_as_numbers(tmp_path):
     program.verify(seed=fresh.seed())
 
 
-def test_arithmetic_of_bytes_stays_with_the_scalar_unit():
-    """i8 + i8 wraps; single precision does not."""
-    program = autocomp.optimize(graph({"x": "i8[37, 65]"}, '%0 = add(x, x)\n%1 = cast(%0, to="f32")'), target="ascend:910b")
-    assert scalar(program)
-
-
 @needs_compiler
 @pytest.mark.parametrize("fn", ["floor", "relu"])
 def test_a_float_of_eight_bits_between_is_not_left_out(fn, tmp_path):

@@ -31,6 +31,19 @@ AC_FN ac_ceil(const ac_f32 &d, const ac_f32 &x, uint32_t n) { Cast(d, x, RoundMo
 AC_FN ac_round(const ac_f32 &d, const ac_f32 &x, uint32_t n) { Cast(d, x, RoundMode::CAST_RINT, n); }
 AC_FN ac_trunc(const ac_f32 &d, const ac_f32 &x, uint32_t n) { Cast(d, x, RoundMode::CAST_TRUNC, n); }
 
+// Whole numbers as a type of 8 bits has them, which begins at -low: x - 256 floor((x + low) / 256).
+AC_FN ac_wrapped(const ac_f32 &d, const ac_f32 &x, const ac_f32 &t, float low, uint32_t n) {
+  Adds(t, x, low, n);
+  AC_V;
+  Muls(t, t, 0.00390625f, n);
+  AC_V;
+  Cast(t, t, RoundMode::CAST_FLOOR, n);
+  AC_V;
+  Muls(t, t, -256.0f, n);
+  AC_V;
+  Add(d, x, t, n);
+}
+
 AC_FN ac_exp2(const ac_f32 &d, const ac_f32 &x, uint32_t n) {
   Muls(d, x, 0.693147180559945f, n);
   AC_V;

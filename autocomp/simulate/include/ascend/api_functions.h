@@ -221,12 +221,18 @@ template <typename T, typename U>
 inline void Cast(const LocalTensor<T> &dst, const LocalTensor<U> &src, RoundMode roundMode, int64_t count) {
   constexpr unsigned modes =
       std::is_same_v<U, half> && std::is_same_v<T, float> ? 1u << int(RoundMode::CAST_NONE) :
+      std::is_same_v<U, half> && std::is_same_v<T, int8_t> ? 1u << int(RoundMode::CAST_RINT) :
+      std::is_same_v<U, half> && std::is_same_v<T, uint8_t> ? 1u << int(RoundMode::CAST_RINT) :
       std::is_same_v<U, bfloat16_t> && std::is_same_v<T, float> ? 1u << int(RoundMode::CAST_NONE) :
       std::is_same_v<U, int8_t> && std::is_same_v<T, half> ? 1u << int(RoundMode::CAST_NONE) :
       std::is_same_v<U, uint8_t> && std::is_same_v<T, half> ? 1u << int(RoundMode::CAST_NONE) :
+      std::is_same_v<U, int32_t> && std::is_same_v<T, float> ? 1u << int(RoundMode::CAST_RINT) :
+      std::is_same_v<U, int64_t> && std::is_same_v<T, float> ? 1u << int(RoundMode::CAST_RINT) :
       std::is_same_v<U, float> && std::is_same_v<T, half> ? 1u << int(RoundMode::CAST_RINT) :
       std::is_same_v<U, float> && std::is_same_v<T, bfloat16_t> ? 1u << int(RoundMode::CAST_RINT) :
       std::is_same_v<U, float> && std::is_same_v<T, float> ? 1u << int(RoundMode::CAST_RINT) | 1u << int(RoundMode::CAST_FLOOR) | 1u << int(RoundMode::CAST_CEIL) | 1u << int(RoundMode::CAST_TRUNC) :
+      std::is_same_v<U, float> && std::is_same_v<T, int32_t> ? 1u << int(RoundMode::CAST_RINT) :
+      std::is_same_v<U, float> && std::is_same_v<T, int64_t> ? 1u << int(RoundMode::CAST_RINT) :
       0u;
   static_assert(modes != 0, "Cast has no form between these types");
   if (!(modes >> int(roundMode) & 1)) model::tell("a wrong rounding mode");

@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <set>
@@ -468,11 +469,19 @@ inline void Duplicate(const LocalTensor<float> &d, float v, uint32_t n) {
 inline float whole_number(float x, RoundMode m) {
   return m == RoundMode::CAST_FLOOR ? std::floor(x) : m == RoundMode::CAST_CEIL ? std::ceil(x) : m == RoundMode::CAST_TRUNC ? std::trunc(x) : std::nearbyint(x);
 }
+template <typename D> D saturated(float x) {
+  const double low = double(std::numeric_limits<D>::min()), high = double(std::numeric_limits<D>::max());
+  return std::isnan(x) ? D(0) : x <= low ? std::numeric_limits<D>::min() : x >= high ? std::numeric_limits<D>::max() : D(x);
+}
 template <typename D, typename S> void Cast(const LocalTensor<D> &d, const LocalTensor<S> &s, RoundMode mode, uint32_t n) {
   model::start(PIPE_V);
   in(PIPE_V, s, n);
   out(PIPE_V, d, n);
-  for (uint32_t i = 0; i < n; ++i) d.at[i] = std::is_same_v<D, S> ? D(whole_number(float(s.at[i]), mode)) : D(float(s.at[i]));
+  for (uint32_t i = 0; i < n; ++i)
+    if constexpr (std::is_integral_v<D>)  // what is out of range saturates
+      d.at[i] = saturated<D>(whole_number(float(s.at[i]), mode));
+    else
+      d.at[i] = std::is_same_v<D, S> ? D(whole_number(float(s.at[i]), mode)) : D(float(s.at[i]));
 }
 // What a call of the library does: its works on pipes in order and the flags between them, as the table of the interface has them.
 template <typename F> void follow(const std::vector<Step> &steps, F work) {

@@ -1,0 +1,91 @@
+"""Whole numbers and truth values that vector cores hold in single precision, where that is exact.
+
+    i8, u8, bool    any value of theirs; sums, differences and products stay below 2^24 and wrap to the type behind each step
+    i32, i64        what a cast of a float or of these makes, and choices among such; elements in memory where they are only cast to a
+                    float, which rounds once, or to bool, which asks for 0
+
+All else of integers is the scalar unit's (`scalars.py`): vector instructions of the 910B saturate where numpy wraps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from autocomp.targets.ascend.tables import table
+
+from autocomp.ir.body import Const, Expr, Gather, Index, Inside, Map, postorder
+from autocomp.ir.types import BOOL, DType
+from autocomp.tile.program import Stmt, TileProgram, Value, walk
+
+EXACT = 2**24  # whole numbers up to this many are single precision's
+WRAPPING = frozenset({"add", "sub", "mul", "neg", "abs"})
+CHOICES = frozenset({"max", "min", "where"})
+TRUTHS = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not"})
+
+
+def is_short(d: DType) -> bool:
+    """Whether single precision holds every value of a type that is no float, and products of two."""
+    return d == BOOL or (d.is_int and d.bits <= 8)
+
+
+def whole(p: TileProgram) -> frozenset[str]:
+    """Integers and truth values of a program that vector cores hold."""
+    statements = [s for s, _ in walk(p.body)]
+    types = {b.name: b.dtype for b in p.bufs}
+    looked_up = {v.name for s in statements if isinstance(s.expr, Expr) for g in postorder(s.expr) if isinstance(g, Gather)
+                 for i in g.index for v in postorder(i) if isinstance(v, Value)}  # fmt: skip
+    made: dict[str, list[Stmt]] = {}
+    for s in statements:
+        made.setdefault(s.dst, []).append(s)
+    found = {n for n, d in types.items() if not d.is_float and d.name in table()["held"] and n not in looked_up}
+    read_whole = {v for s in statements if isinstance(s.expr, Expr) for v in _besides_casts(s.expr)} | {
+        v for s in statements if s.op not in ("copy", "map") for v in s.srcs}  # fmt: skip
+    factors = {v for s in statements if s.op == "mma" for v in (*s.srcs, s.dst)}
+    found -= factors
+    while True:
+        out = {n for n in found if not all(_holds(s, types[n], found, n in read_whole) for s in made.get(n, ()))}
+        if not out:
+            return frozenset(found)
+        found -= out
+
+
+def _holds(s: Stmt, d: DType, found: set[str], read_whole: bool) -> bool:
+    """Whether a statement's result can be held; `read_whole`: it is read elsewhere than by casts."""
+    if s.op == "copy":
+        return is_short(d) or not read_whole
+    if s.op == "map" and isinstance(s.expr, Expr):
+        return computed(s.expr, found)
+    return s.op == "reduce" and is_short(d) and s.expr in ("max", "min") and s.srcs[0] in found
+
+
+def computed(e: Expr, found: set[str] | frozenset[str]) -> bool:
+    """Whether single precision computes an integer or a truth value exactly. Raises nothing: what it is made of may still be refused."""
+    if isinstance(e, Value):
+        return e.name in found if not e.dtype.is_float else True
+    if isinstance(e, Inside) or (isinstance(e, Map) and all(isinstance(a, (Index, Const)) for a in e.operands) and e.fn in TRUTHS):
+        return True  # of indices
+    if isinstance(e, Const):
+        return e.dtype.is_float or abs(int(e.value)) <= EXACT
+    if not isinstance(e, Map):
+        return False
+    if e.dtype.is_float:
+        return True
+    if e.fn == "cast":
+        a = e.operands[0]
+        return (a.dtype.is_float or is_short(a.dtype) or e.dtype == BOOL) and computed(a, found)
+    if e.dtype == BOOL and e.fn in (TRUTHS | CHOICES):
+        return all(computed(a, found) for a in e.operands)
+    if e.fn in CHOICES or (e.fn in WRAPPING and is_short(e.dtype)):
+        return all(computed(a, found) for a in e.operands)
+    return False
+
+
+def _besides_casts(e: Expr, cast: bool = False) -> Iterator[str]:
+    """Values that an expression reads elsewhere than in a cast to a float or to a truth value."""
+    if isinstance(e, Value):
+        if not cast:
+            yield e.name
+        return
+    inside = isinstance(e, Map) and e.fn == "cast" and (e.dtype.is_float or e.dtype == BOOL)
+    for a in e.args:
+        yield from _besides_casts(a, inside)
