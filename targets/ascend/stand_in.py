@@ -87,7 +87,9 @@ def _function(f: Function, form: Form) -> Iterator[str]:
         yield from _conversions(f)
     yield f'  model::called = "{f.name}";'
     for type_, n in form.arguments:
-        if type_.startswith("LocalTensor"):
+        if type_.endswith("]"):
+            yield f'  for (auto &x : {n}) model::aligned("{f.name}", "{n}", x.at, {align.get(n, fact("block"))});'
+        elif type_.startswith("LocalTensor"):
             yield f'  model::aligned("{f.name}", "{n}", {n}.at, {align.get(n, fact("block"))});'
         elif type_ in INTEGERS:
             low, high = INTEGERS[type_]
@@ -124,6 +126,9 @@ def _mentions(type_: str, parameter: str) -> bool:
 def _parameter(type_: str, name: str) -> str:
     if type_ in INTEGERS:
         return f"int64_t {name}"  # a number outside of the type is told, not cut
+    if type_.endswith("]"):  # an array of tensors
+        of, _, count = type_[:-1].partition("[")
+        return f"const {of} (&{name})[{count}]"
     return f"{type_} {name}" if type_ in rows()["enumerations"] else f"const {type_} &{name}"
 
 

@@ -102,8 +102,12 @@ class VectorPart:
             t = self.p.tensor(s.srcs[0])
             assert t is not None
             whole = region(replace(t, guard=()), self.start, self.p.name)
-            self.values[s.dst] = (self.bordered(s.dst, t, whole) if t.guard else
-                                  self.load(s.dst, whole, t.dtype, as_is=s.dst in self.direct))
+            if t.guard:
+                self.values[s.dst] = self.bordered(s.dst, t, whole)
+            elif self.is_turned(whole):
+                self.values[s.dst] = self.turned(s.dst, whole, t.dtype)
+            else:
+                self.values[s.dst] = self.load(s.dst, whole, t.dtype, as_is=s.dst in self.direct)
         elif s.op == "fill":
             self.fill(s)
         elif s.op == "map" and isinstance(s.expr, Map) and s.dst in self.direct:
@@ -254,6 +258,33 @@ class VectorPart:
                 self.release(o)
             got = chosen
         return got
+
+    def is_turned(self, r: Region) -> bool:
+        """Whether neighbours in memory are of different rows of a tile."""
+        wide = [a for a, n in self.g.rows if n > 1]
+        kind, lane = self.g.kind(r.axes, self.p.name)
+        return kind == "full" and self.true[lane] != "1" and r.step.get(lane, 0) != 1 and [r.step.get(a, 0) for a in wide] == [1]
+
+    def turned(self, name: str, r: Region, dtype: DType) -> Operand:
+        """A tile whose rows run along another axis in memory: copied as it lies there, then turned."""
+        (row, rows), = ((a, n) for a, n in self.g.rows if n > 1)
+        _, lane = self.g.kind(r.axes, self.p.name)
+        element, mine = loaded(dtype, self.p.name), self.g
+        lies = Geometry(((lane, -(-mine.lanes[lane] // 16) * 16),), {row: rows}, mine.block)
+        local = self.staged(self.frame, f"{name}_in", element, lies.bytes("full", row, dtype.bytes))
+        lines = copy_lines(r, lies, "full", row, self.true, local, True, self.p.name)
+        self.frame.loads.append(Work(MTE2, (), (local,), self.guarded(lines)))
+        self.g = lies
+        x = self.single(name, Operand(local, "full", row), element)
+        self.g = mine
+        size = max(-(-rows // 8) * 8 * mine.pitch(lane) * 4, mine.bytes("full", lane))
+        self.frame.declarations.append(f"const ac_f32 {name}_turned = ac_at<float>(ub, {size}, {self.ub.take(size)});")
+        d = Operand(f"{name}_turned", "full", lane)
+        self.v([f"ac_turn({d.name}, {x.name}, {mine.lanes[lane]}, {rows}, {lies.pitch(row)}, {mine.pitch(lane)});"], (x,), d)
+        self.g = lies
+        self.release(x)
+        self.g = mine
+        return d
 
     def gathered(self, name: str, e: Gather, b: Buf) -> Operand:
         """Rows that integers name."""

@@ -227,7 +227,7 @@ def test_rows_that_unified_buffer_cannot_hold_are_refused_with_both_numbers():
     [
         ("integers", "elements of type i32"),
         ("argmax", "elements of type i64"),
-        ("transpose", "lie 264 apart"),
+        ("slice", "lie 3 apart"),
         ("unpack", "elements of type u8"),
         ("maxpool", "a reduction over axes r0,r1 at once"),
         ("conv_stride", "in0_t with tiles along i3, r0, r1, r2"),

@@ -239,6 +239,26 @@ AC_FN ac_spread(const ac_f32 &d, const ac_f32 &t, uint32_t rows) {
   ac_widen(d, t, rows);
 }
 
+// d = x turned: x has `rows` rows of `cols` elements, `from` apart, and d a row for each column of x, `to` apart. A repeat takes 16 rows and 8
+// columns; what fills up the last ones is anything.
+AC_FN ac_turn(const ac_f32 &d, const ac_f32 &x, uint32_t rows, uint32_t cols, uint32_t from, uint32_t to) {
+  for (uint32_t r = 0; r < rows; r += 16)
+    for (uint32_t c = 0; c < cols; c += 1920) {
+      LocalTensor<float> in[16];
+      LocalTensor<float> out[16];
+      for (uint32_t i = 0; i < 16; ++i) {
+        in[i] = x[(r + i) * from + c];
+        out[i] = d[(c + i / 2) * to + r + i % 2 * 8];
+      }
+      TransDataTo5HDParams p;
+      p.repeatTimes = (cols - c < 1920 ? cols - c + 7 : 1920) / 8;
+      const bool one = cols - c <= 8;  // strides are added to the first repeat where it is the only one
+      p.dstRepStride = one ? 0 : to;
+      p.srcRepStride = one ? 0 : 1;
+      TransDataTo5HD<float>(out, in, p);
+    }
+}
+
 // first, first + step, ... CreateVecIndex writes its first block with the scalar unit at once: what the vector unit has under way in
 // this place must be over. It sets and waits for the flag of the way back itself.
 AC_FN ac_steps(const ac_f32 &d, float first, float step, uint32_t n) {

@@ -379,6 +379,14 @@ inline void Brcb(const LocalTensor<T> &dst, const LocalTensor<T> &src0, int64_t 
   model::Brcb(dst, src0, uint8_t(repeatTime), repeatParams);
 }
 template <typename T>
+inline void TransDataTo5HD(const LocalTensor<T> (&dstList)[16], const LocalTensor<T> (&srcList)[16], const TransDataTo5HDParams &nchwconvParams) {
+  static_assert(model::one_of<T, int8_t, uint8_t, int16_t, uint16_t, half, int32_t, uint32_t, float>, "TransDataTo5HD has no form for elements of this type");
+  model::called = "TransDataTo5HD";
+  for (auto &x : dstList) model::aligned("TransDataTo5HD", "dstList", x.at, 32);
+  for (auto &x : srcList) model::aligned("TransDataTo5HD", "srcList", x.at, 32);
+  model::TransDataTo5HD(dstList, srcList, nchwconvParams);
+}
+template <typename T>
 inline void DataCopyPad(const LocalTensor<T> &dst, const GlobalTensor<T> &src, const DataCopyExtParams &dataCopyParams, const DataCopyPadExtParams<T> &padParams) {
   model::called = "DataCopyPad";
   model::aligned("DataCopyPad", "dst", dst.at, 32);

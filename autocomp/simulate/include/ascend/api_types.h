@@ -70,6 +70,14 @@ struct BrcbRepeatParams {
     dstRepStride = dstRepStride_;
   }
 };
+struct TransDataTo5HDParams {
+  bool dstHighHalf = bool(0);
+  bool srcHighHalf = bool(0);
+  model::Number<uint8_t> repeatTimes{"TransDataTo5HDParams.repeatTimes", 1, 0, 255};
+  model::Number<uint16_t> dstRepStride{"TransDataTo5HDParams.dstRepStride", 0, 0, 65535};
+  model::Number<uint16_t> srcRepStride{"TransDataTo5HDParams.srcRepStride", 0, 0, 65535};
+  TransDataTo5HDParams() = default;
+};
 struct Nd2NzParams {
   model::Number<uint16_t> ndNum{"Nd2NzParams.ndNum", 0, 0, 4095};
   model::Number<uint16_t> nValue{"Nd2NzParams.nValue", 0, 0, 16384};

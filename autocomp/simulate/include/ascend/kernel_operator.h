@@ -483,6 +483,27 @@ template <typename D, typename S> void Cast(const LocalTensor<D> &d, const Local
     else
       d.at[i] = std::is_same_v<D, S> ? D(whole_number(float(s.at[i]), mode)) : D(float(s.at[i]));
 }
+// 16 blocks of 8 elements a repeat -> 8 rows of 16, two blocks each. The strides of a single repeat are added too.
+template <typename T>
+void TransDataTo5HD(const LocalTensor<T> (&d)[16], const LocalTensor<T> (&s)[16], const TransDataTo5HDParams &p) {
+  static_assert(sizeof(T) == 4, "elements of 32 bits are modelled");
+  model::start(PIPE_V);
+  if (Event *e = at_work(PIPE_V)) e->amount = p.repeatTimes;
+  for (long r = 0; r < p.repeatTimes; ++r) {
+    const long at = p.repeatTimes == 1 ? 1 : r;
+    T held[16][8];
+    for (long i = 0; i < 16; ++i) {
+      const LocalTensor<T> from = s[i][at * p.srcRepStride * 8];
+      in(PIPE_V, from, 8);
+      memcpy(held[i], from.at, 32);
+    }
+    for (long j = 0; j < 16; ++j) {
+      const LocalTensor<T> to = d[j][at * p.dstRepStride * 8];
+      out(PIPE_V, to, 8);
+      for (long i = 0; i < 8; ++i) to.at[i] = held[j % 2 * 8 + i][j / 2];
+    }
+  }
+}
 // What a call of the library does: its works on pipes in order and the flags between them, as the table of the interface has them.
 template <typename F> void follow(const std::vector<Step> &steps, F work) {
   for (const Step &s : steps) {
