@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 
-from autocomp.targets.ascend.geometry import Geometry, values
+from autocomp.targets.ascend.geometry import Geometry, strides, values
 from autocomp.targets.ascend.tables import table
 
 from autocomp.ir.body import Map
-from autocomp.tile.program import TileProgram, Value, walk
+from autocomp.tile.program import Tensor, TileProgram, Value, walk
+
+
+def _as_it_lies(t: Tensor | None, g: Geometry, where: str) -> bool:
+    """Whether rows of a tile are rows in memory, all of them inside of the tensor: what is turned or has borders is single precision."""
+    if t is None or t.guard:
+        return False
+    step, _ = strides(t, where)
+    return all(step.get(a, 0) == 1 for a in t.axes if a in g.lanes)
 
 
 def direct(p: TileProgram, g: Geometry) -> frozenset[str]:
@@ -19,7 +27,7 @@ def direct(p: TileProgram, g: Geometry) -> frozenset[str]:
         return frozenset()
     of = {b.name: b for b in p.bufs}
     uses = Counter(v for s in statements for v in {*s.srcs, *values(s.expr)})
-    loaded = {s.dst for s in statements if s.op == "copy"}
+    loaded = {s.dst for s in statements if s.op == "copy" and _as_it_lies(p.tensor(s.srcs[0]), g, p.name)}
     found: set[str] = set()
     for s in statements:
         if s.op != "map" or not isinstance(s.expr, Map) or s.expr.fn not in table()["direct"]:

@@ -23,6 +23,7 @@ GRAPHS = {
                       "%d = concat(%c, %a, axis=2)\n%e = mul(x, c)\n%f = mul(%d, s)\n%0 = add(%e, %f)"),
     "gathered": ({"x": "f32[50, 33]", "i": "i64[7, 3]", "y": "f32[7, 3, 10]"},  # no row is looked up beyond its 33 elements
                  "%a = gather(x, i, axis=0)\n%b = concat(%a, y, axis=2)\n%0 = relu(%b)"),
+    "beside": ({"x": "f16[37, 77]", "y": "f16[40, 85]"}, f"%a = pad(x, {PAD}, value=1)\n%0 = add(%a, y)"),
     "chained": ({"x": "f32[37, 70]", "y": "f32[40, 80]"}, "%a = exp(x)\n%b = pad(%a, lo=[2, 7], hi=[1, 3], value=-inf)\n%0 = max(%b, y)"),
 }  # fmt: skip
 

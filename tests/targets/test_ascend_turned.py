@@ -11,11 +11,11 @@ from tests.helpers.device_graphs import graph
 
 pytestmark = pytest.mark.skipif(not COMPILER, reason="no g++")
 INPUTS = {"x": "f32[6, 37, 65]", "h": "f16[130, 70]", "b": "bf16[33, 9]", "i": "i8[70, 41]", "m": "bool[19, 50]", "y": "f32[65, 222]",
-          "few": "f32[40, 8]", "odd": "f32[4096, 13]"}  # fmt: skip
+          "few": "f32[40, 8]", "odd": "f32[4096, 13]", "z": "f16[70, 130]"}  # fmt: skip
 LINES = {"out": "transpose(x, perm=[2, 0, 1])", "half": "transpose(h, perm=[1, 0])", "brain": "transpose(b, perm=[1, 0])",
          "bytes": "transpose(i, perm=[1, 0])", "truths": "transpose(m, perm=[1, 0])", "single": "transpose(few, perm=[1, 0])",
          "narrow": "transpose(odd, perm=[1, 0])",
-         "_e": "exp(h)", "_t": "transpose(%_e, perm=[1, 0])", "fused": "add(%_t, %half)"}  # fmt: skip
+         "_e": "exp(h)", "_t": "transpose(%_e, perm=[1, 0])", "fused": "add(%_t, %half)", "beside": "add(%half, z)"}  # fmt: skip
 
 
 def compiled():
