@@ -67,6 +67,8 @@ class Tile(Transform):
             raise IllegalTransform(f"{len(self.band)} loops {self.band} but {len(self.sizes)} tile sizes")
         if len(set(self.band)) != len(self.band):
             raise IllegalTransform(f"a loop is named twice in the band {', '.join(self.band)}")
+        if none := [n for n in self.sizes if n is not None and n < 1]:
+            raise IllegalTransform(f"a tile of {none[0]} elements")
         size = dict(zip(self.band, self.sizes, strict=True))
         _members(nest, self.band, self.of)
 

@@ -106,7 +106,9 @@ class Instance:
 
     def _offset(self, operand: Operand, axis: int) -> int:
         """Where this one's part begins among its siblings."""
-        name = next(n for n, x in self.env.variables.items() if x is operand)
+        name = next((n for n, x in self.env.variables.items() if x is operand), None)
+        if name is None:
+            raise ValueError("offset() is asked of a variable that stands for a tensor")
         before = (x.nodes[name].type.shape[axis] for x in self.together[: self._place()])
         return sum(d for d in before if isinstance(d, int))
 

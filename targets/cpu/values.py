@@ -110,7 +110,7 @@ class Values:
         text = "0"
         for i, d in zip(index, t.shape, strict=True):
             size = d if isinstance(d, int) else d.name
-            text = f"({text})*{size} + ac_clamp({i}, {size})"
+            text = f"({text})*{size} + ac_place({i}, {size})"
         text = f"{pointer}[{text}]"
         return f"s_from_{t.dtype.name}({text})" if t.dtype.name in ("f16", "bf16") else text
 

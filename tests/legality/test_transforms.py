@@ -188,3 +188,9 @@ def test_scan_is_serial_in_time_and_free_across() -> None:
     assert legal_transform(k, "vectorize", ("b",), 8)
     assert legal_transform(k, "interchange", ("t", "b"))
     assert not legal_transform(k, "reverse", ("t",))
+
+
+@pytest.mark.parametrize("size", [0, -3])
+def test_a_tile_has_elements(size):
+    with pytest.raises(IllegalTransform, match=f"a tile of {size} elements"):
+        Tile(("m", "n"), (8, size)).apply(MATMUL)

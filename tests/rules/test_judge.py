@@ -69,3 +69,14 @@ def test_what_looks_like_a_type_is_none(text):
 
 def test_types_are_read_with_spaces_and_a_comma_at_the_end():
     assert type_of("f32[ 2,3 , ]").shape == (2, 3) and type_of("f32[]").shape == ()
+
+
+def test_offset_of_what_is_no_variable_has_no_answer(tmp_path):
+    from autocomp.rewrite.check import check_rule
+    from autocomp.rewrite.load import load_rules
+
+    path = tmp_path / "mine.yaml"
+    path.write_text("- name: a/b\n  phase: monoids\n  lhs: idiv(?y, sign(?x))\n  rhs: ?y\n  where: [elements(offset(shape(?x), 1)) == 1]\n"
+                    "  why: a test\n  assumed: true\n")
+    rule = next(r for r in load_rules([path]) if r.name == "a/b")
+    assert check_rule(rule, 5).status in ("assumed", "unchecked", "tested")

@@ -1,6 +1,7 @@
 """Gathers in C: their indices count every dimension, also where views of the same tensor lack those of one element."""
 
 import numpy as np
+import pytest
 from onnx import TensorProto, helper
 
 import autocomp
@@ -18,3 +19,12 @@ def test_a_tensor_that_is_sliced_and_gathered_in_one_kernel():
     got = program(np.arange(1, 17, dtype="f4").reshape(1, 1, 4, 4))
     want = [1.6307871, 3.0046299, 4.3784733, 7.1261587, 8.5, 9.873844, 12.621532, 13.995373, 15.369216]
     np.testing.assert_allclose(np.asarray(got).ravel(), want, rtol=1e-5)
+
+
+@pytest.mark.parametrize("index", ["%1 = cast(%0, to=\"i64\")", "%9 = cast(%0, to=\"i64\")\n%1 = mod(%9, const(7, i64))"])
+def test_an_index_made_of_a_comparison(index):
+    """GCC 12 and 13 made a gather of the loop whose lanes had the mask of the comparison, -1, for an index of 1."""
+    text = f"graph g\ninput t: f32[21]\ninput x: f32[21]\n%0 = le(x, const(0.0, f32))\n{index}\n%2 = gather(t, %1, axis=0)\noutput y = %2\n"
+    program = autocomp.optimize(text, cache=False)
+    t, x = np.arange(21, dtype="f4") + 1, np.where(np.arange(21) % 3, 1, -1).astype("f4")
+    np.testing.assert_array_equal(program(t, x), t[(x <= 0).astype(int)])
