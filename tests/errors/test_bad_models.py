@@ -223,7 +223,8 @@ def test_endless_loop() -> None:
     )  # fmt: skip
     trips = numpy_helper.from_array(np.asarray(2**62, np.int64), "n")
     assert refusal(model([helper.make_node("Loop", ["n", "", "x"], ["y"], body=body)], [trips]), UnsupportedOp) == (
-        "node 0 (Loop): runs more than 1024 iterations; loops are unrolled\n  next: write it with tensor operators"
+        "node 0 (Loop): runs more than 1024 iterations; loops are unrolled where it runs more than 1048576 iterations\n"
+        "  next: write it with tensor operators"
     )
 
 

@@ -1,4 +1,4 @@
-"""ONNX recurrences over open sizes are the loops of static ones."""
+"""ONNX recurrences, Scan and Loop: loops whose steps may be open."""
 
 from __future__ import annotations
 
@@ -48,3 +48,66 @@ def test_many_steps_are_one_loop():
     short, long = (load_onnx(model("LSTM", 4, [n, 2], "forward")) for n in (8, 5000))
     assert len(short.nodes()) == len(long.nodes())
     assert {n.attrs["trips"] for n in loops_of(long)} == {5000}
+
+
+# ---- Scan and Loop
+def values(**shapes):
+    return [helper.make_tensor_value_info(n, *(t if isinstance(t, tuple) else (TensorProto.FLOAT, t))) for n, t in shapes.items()]
+
+
+def whole(nodes, ins, outs, weights=()):
+    graph = helper.make_graph(nodes, "g", values(**ins), [helper.make_tensor_value_info(o, TensorProto.FLOAT, None) for o in outs], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def scan(length, **axes):
+    """s = tanh((s + x) k), y = s x; k is of the graph around it."""
+    nodes = [helper.make_node(op, i.split(), [o]) for op, i, o in
+             (("Add", "s x", "a"), ("Mul", "a k", "t"), ("Tanh", "t", "so"), ("Mul", "so x", "y"))]  # fmt: skip
+    body = helper.make_graph(nodes, "body", values(s=[4], x=[4]), values(so=[4], y=[4]))
+    shape = [4, length] if axes.get("scan_input_axes") == [1] else [length, 4]
+    node = helper.make_node("Scan", ["s0", "xs"], ["last", "ys"], body=body, num_scan_inputs=1, **axes)
+    return whole([node], {"s0": [4], "xs": shape, "k": [4]}, ["last", "ys"])
+
+
+def counted(trips, ends=False):
+    """s = (s + i) k, y = s - k. `ends`: as soon as the step's number is 3."""
+    nodes = [helper.make_node("Cast", ["i"], ["f"], to=TensorProto.FLOAT), helper.make_node("Add", ["s", "f"], ["a"]),
+             helper.make_node("Mul", ["a", "k"], ["so"]), helper.make_node("Sub", ["so", "k"], ["y"]),
+             helper.make_node("Less", ["i", "three"], ["on"]) if ends else helper.make_node("Identity", ["c"], ["on"])]  # fmt: skip
+    inner = values(i=(TensorProto.INT64, []), c=(TensorProto.BOOL, []), s=[4])
+    body = helper.make_graph(nodes, "body", inner, values(on=(TensorProto.BOOL, []), so=[4], y=[4]))
+    weights = [numpy_helper.from_array(np.asarray(v, np.int64), n) for n, v in (("n", trips), ("three", 3))]
+    return whole([helper.make_node("Loop", ["n", "", "s0"], ["last", "ys"], body=body)], {"s0": [4], "k": [4]}, ["last", "ys"], weights)
+
+
+def against_onnxruntime(program, m, **shapes):
+    ort = pytest.importorskip("onnxruntime")
+    feed = {n: RNG.uniform(-0.5, 0.5, s).astype("f4") for n, s in shapes.items()}
+    want = ort.InferenceSession(m.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, feed)
+    for got, w in zip(program.run(feed).values(), want, strict=True):
+        np.testing.assert_allclose(got, w, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("axes", [{}, {"scan_input_axes": [1], "scan_output_axes": [-1]}, {"scan_input_directions": [1]},
+                                  {"scan_output_axes": [1], "scan_output_directions": [1]}])  # fmt: skip
+def test_scan_is_a_loop(axes):
+    m = scan(6, **axes)
+    program = autocomp.optimize(m, target="cpu")
+    assert [x.trips for x in program.calls.loops.values()] == [6]
+    against_onnxruntime(program, m, s0=(4,), xs=(4, 6) if axes.get("scan_input_axes") == [1] else (6, 4), k=(4,))
+
+
+def test_scan_over_an_open_length():
+    m = scan("steps")
+    program = autocomp.optimize(m, target="cpu")
+    for steps in (1, 5, 40):
+        against_onnxruntime(program, m, s0=(4,), xs=(steps, 4), k=(4,))
+
+
+@pytest.mark.parametrize(("trips", "ends", "loops"), [(1, False, 0), (9, False, 1), (9, True, 0), (2000, False, 1)])
+def test_a_counted_loop_is_a_loop_where_it_runs_to_its_end(trips, ends, loops):
+    m = counted(trips, ends)
+    program = autocomp.optimize(m, target="cpu")
+    assert len(program.calls.loops) == loops
+    against_onnxruntime(program, m, s0=(4,), k=(4,))

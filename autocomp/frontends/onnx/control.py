@@ -1,10 +1,16 @@
-"""Control flow and sequences whose course is known while compiling: branches chosen, loops unrolled."""
+"""Control flow and sequences whose course is known while compiling: branches chosen, loops the op `loop` where steps are alike, else
+unrolled."""
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable, Sequence
 
+import numpy as np
+from onnx import GraphProto
+
+from autocomp.errors import ModelError, UnsupportedOp
 from autocomp.frontends.onnx.call import Call
+from autocomp.frontends.onnx.loops import backwards, looped
 from autocomp.frontends.onnx.registry import lower
 from autocomp.frontends.onnx.scope import Value
 from autocomp.frontends.onnx.shapes import cut, reshape
@@ -13,6 +19,9 @@ from autocomp.ir.types import BOOL, I64
 
 MAX_TRIPS = 1024
 """Iterations of one loop that are unrolled."""
+
+MAX_COUNTED = 2**20
+"""Iterations of a Loop whose number is a tensor."""
 
 MAX_PARTS = 2**16
 """Elements of a sequence."""
@@ -31,11 +40,17 @@ def loop(c: Call) -> tuple[Value, ...]:
     trips = c.static_int(0) if c.has(0) else None
     go = bool(c.static(1).reshape(-1)[0]) if c.has(1) else True
     carried = list(c.inputs[2:])
+    why = ""
+    if trips is not None and trips > 1 and go:
+        alike, why = _alike(lambda: _counted(c, body, trips, carried))
+        if alike is not None:
+            return alike
     scans: list[list[Node]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
     step = 0
     while go and (trips is None or step < trips):
         if step == MAX_TRIPS:
-            c.refuse(f"runs more than {MAX_TRIPS} iterations; loops are unrolled", hint="write it with tensor operators")
+            also = f" where {why}" if why else ""
+            c.refuse(f"runs more than {MAX_TRIPS} iterations; loops are unrolled{also}", hint="write it with tensor operators")
         flag, *values = c.importer.subgraph(
             c, body, [c.const(step, I64), c.const(True, BOOL), *carried], f"body, iteration {step}"
         )
@@ -45,6 +60,32 @@ def loop(c: Call) -> tuple[Value, ...]:
             out.append(_tensor(c, v))
         step += 1
     return (*carried, *(_stack(c, out, 0) for out in scans))
+
+
+def _alike(make: Callable[[], tuple[Value, ...]]) -> tuple[tuple[Value, ...] | None, str]:
+    """What `make` gives, or None and why steps are not alike: one asks for a value that is known while compiling, or changes a shape."""
+    try:
+        return make(), ""
+    except (UnsupportedOp, ModelError) as e:
+        return None, e.what
+
+
+def _counted(c: Call, body: GraphProto, trips: int, carried: Sequence[Value]) -> tuple[Value, ...]:
+    """A Loop of so many steps. Raises UnsupportedOp where its condition is not known to hold."""
+    if trips > MAX_COUNTED:
+        c.refuse(f"it runs more than {MAX_COUNTED} iterations")
+
+    def step(carries: list[Node], slices: list[Node]) -> tuple[list[Node], list[Node]]:
+        flag, *values = c.importer.subgraph(c, body, [slices[0], c.const(True, BOOL), *carries], "body")
+        if not c.importer.constants.value(_tensor(c, flag), "the loop's condition", c.where).reshape(-1)[0]:
+            c.refuse("ends before its last step")
+        made = [_tensor(c, v) for v in values]
+        return made[: len(carries)], made[len(carries) :]
+
+    b = c.importer.builder
+    count = b.param(b.fresh("step"), np.arange(trips, dtype=np.int64))
+    last, stacks = looped(c, [_tensor(c, v) for v in carried], [count], step, trips)
+    return (*last, *stacks)
 
 
 def _tensor(c: Call, v: Value) -> Node:
@@ -75,12 +116,30 @@ def scan(c: Call) -> tuple[Value, ...]:
     out_axes = c.ints_attr("scan_output_axes", (0,) * outs) or ()
     out_back = c.ints_attr("scan_output_directions", (0,) * outs) or ()
     at = [c.axis(a, x.type.rank) for a, x in zip(axes, xs, strict=True)]
-    trips = {c.shape(x)[a] for x, a in zip(xs, at, strict=True)}
+    trips = {x.type.shape[a] for x, a in zip(xs, at, strict=True)}
     if len(trips) != 1:
-        c.broken(f"scans inputs of different lengths {sorted(trips)}")
+        c.broken(f"scans inputs of different lengths {sorted(map(str, trips))}")
     length = trips.pop()
-    if length > MAX_TRIPS:
-        c.refuse(f"runs {length} iterations; loops are unrolled up to {MAX_TRIPS}", hint="write it with tensor operators")
+
+    def step(carries: list[Node], slices: list[Node]) -> tuple[list[Node], list[Node]]:
+        made = [_tensor(c, v) for v in c.importer.subgraph(c, body, [*carries, *slices], "body")]
+        return made[: len(carries)], made[len(carries) :]
+
+    def scanned() -> tuple[Value, ...]:
+        to_front = [x if not a else c.op("transpose", x, perm=(a, *(k for k in range(x.type.rank) if k != a))) for x, a in zip(xs, at)]
+        stacked = [backwards(c, x, 0) if reverse else x for x, reverse in zip(to_front, back, strict=True)]
+        last, stacks = looped(c, [_tensor(c, v) for v in states], stacked, step, length)
+        results = []
+        for x, axis, reverse in zip(stacks, out_axes, out_back, strict=True):
+            x, a, order = backwards(c, x, 0) if reverse else x, c.axis(axis, x.type.rank), list(range(1, x.type.rank))
+            results.append(c.op("transpose", x, perm=(*order[:a], 0, *order[a:])) if a else x)
+        return (*last, *results)
+
+    alike, why = _alike(scanned) if length != 1 else (None, "")
+    if alike is not None:
+        return alike
+    if not isinstance(length, int) or length > MAX_TRIPS:
+        c.refuse(f"runs {length} iterations; loops are unrolled up to {MAX_TRIPS} where {why}", hint="write it with tensor operators")
     collected: list[list[Node]] = [[] for _ in range(outs)]
     for t in range(length):
         elements = []
