@@ -125,12 +125,16 @@ def _inline(calls: KernelGraph, mine: list[Call], compile: Callable[[Graph], Sch
             turns = (f"{new}/even", f"{new}/odd")
             places[new] = Place(turns)
             made.tensors |= dict.fromkeys(turns, types[k])
+    asked = {t for x in body.calls for t in x.args.values()} | {t for _, t in body.outputs}
     for k in range(c):
         if k in leaves:
-            places[inside(leaves[k])] = Place(places[outputs[f"carry {k}"]].memory, before=actual[k])
+            if leaves[k] in asked:  # else no step reads it
+                places[inside(leaves[k])] = Place(places[outputs[f"carry {k}"]].memory, before=actual[k])
             if k in parts:
                 ends.append(Copied(parts[k], outputs[f"carry {k}"], actual[k]))
     for k in range(c, c + s):
+        if leaves[k] not in asked:
+            continue
         rows = _apart(made, actual[k], f"{name}/rows of {actual[k]}", aligned)
         places[inside(leaves[k])] = Place((rows,))
         begins |= {Copied(rows, actual[k]): None} if rows != actual[k] else {}
