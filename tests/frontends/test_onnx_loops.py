@@ -70,9 +70,9 @@ def scan(length, **axes):
     return whole([node], {"s0": [4], "xs": shape, "k": [4]}, ["last", "ys"])
 
 
-def counted(trips, ends=False):
-    """s = (s + i) k, y = s - k. `ends`: as soon as the step's number is 3."""
-    nodes = [helper.make_node("Cast", ["i"], ["f"], to=TensorProto.FLOAT), helper.make_node("Add", ["s", "f"], ["a"]),
+def counted(trips, ends=False, number="i"):
+    """s = (s + i) k, y = s - k. `ends`: as soon as the step's number is 3. `number`: what stands for i."""
+    nodes = [helper.make_node("Cast", [number], ["f"], to=TensorProto.FLOAT), helper.make_node("Add", ["s", "f"], ["a"]),
              helper.make_node("Mul", ["a", "k"], ["so"]), helper.make_node("Sub", ["so", "k"], ["y"]),
              helper.make_node("Less", ["i", "three"], ["on"]) if ends else helper.make_node("Identity", ["c"], ["on"])]  # fmt: skip
     inner = values(i=(TensorProto.INT64, []), c=(TensorProto.BOOL, []), s=[4])
@@ -110,4 +110,11 @@ def test_a_counted_loop_is_a_loop_where_it_runs_to_its_end(trips, ends, loops):
     m = counted(trips, ends)
     program = autocomp.optimize(m, target="cpu")
     assert len(program.calls.loops) == loops
+    against_onnxruntime(program, m, s0=(4,), k=(4,))
+
+
+def test_a_body_need_not_ask_which_step_it_is():
+    m = counted(5, number="three")
+    program = autocomp.optimize(m, target="cpu")
+    assert len(program.calls.loops) == 1
     against_onnxruntime(program, m, s0=(4,), k=(4,))
