@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
 
-from autocomp.errors import AutocompError
+from autocomp.errors import UnsupportedOp
 
 
 @dataclass(frozen=True)
@@ -126,13 +126,14 @@ def accesses(parts: Parts) -> dict[str, list[Access]]:
 def find_queues(parts: Parts, depth: Mapping[str, int]) -> list[Queue]:
     """The queues of all parts, one a buffer and reader. `depth`: slots of a buffer, 1 where not named.
 
-    Raises AutocompError for a buffer that two agents write.
+    Raises UnsupportedOp for a buffer that two agents write.
     """
     queues = []
     for buffer, uses in accesses(parts).items():
         writers = sorted({a.agent for a in uses if a.write})
         if len(writers) > 1:
-            raise AutocompError(f"buffer {buffer} is written by {' and '.join(writers)}", where="plan")
+            raise UnsupportedOp(f"buffer {buffer} is written by {' and '.join(writers)}", where="plan",
+                                hint="each buffer is filled by one queue: its kernel is taken apart")  # fmt: skip
         for reader in sorted({a.agent for a in uses} - set(writers)) if writers else ():
             queues.append(Queue(writers[0], reader, common_loop(uses), (buffer,), depth.get(buffer, 1)))
     return queues

@@ -43,17 +43,18 @@ grid i0
 """
 
 
-def by_hand(kernel, schedule):
+def by_hand(kernel, schedule, short=False):
     """What a person would write for a kernel under a schedule: the program, and the clauses that it does not say."""
     rest = replace(schedule, tile=(), order=(), split=None, join=())
     clauses = show_schedule(rest)
-    return f"schedule {clauses}\n" * (rest != Schedule()) + show(derive(kernel, schedule))
+    return f"schedule {clauses}\n" * (rest != Schedule()) + show(derive(kernel, schedule, short=short))
 
 
 def same(target, kernel, schedule):
     """The kernel's text printed from the schedule and from the program's text."""
-    s, p = read(by_hand(kernel, schedule))
-    assert show(p) == show(derive(kernel, schedule))
+    short = target.name in ("cuda", "maca")  # places of largest elements in 32 bits, as GPUs derive them
+    s, p = read(by_hand(kernel, schedule, short))
+    assert show(p) == show(derive(kernel, schedule, short=short))
     assert target.emit(with_program(kernel, p), s).text == target.emit(kernel, schedule).text
 
 
