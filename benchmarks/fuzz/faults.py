@@ -31,6 +31,7 @@ from pkgutil import resolve_name
 from random import Random
 from typing import Any
 
+from benchmarks.fuzz.record import import_paths
 from benchmarks.fuzz.verdict import RIGHT, Verdict
 
 NAME = "faults"
@@ -283,8 +284,7 @@ def shim() -> str:
 
 def ask(scenario: str, number: int, how: str) -> tuple[Verdict, int]:
     """(verdict, number of calls) of one case in a process of its own."""
-    paths = os.pathsep.join([str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")])
-    env = {**os.environ, "LD_PRELOAD": shim(), "PYTHONPATH": paths}
+    env = {**os.environ, "LD_PRELOAD": shim(), "PYTHONPATH": import_paths()}
     code = "from benchmarks.fuzz.faults import alone; import sys; alone(*sys.argv[1:])"
     command = [sys.executable, "-c", code, scenario, str(number), how]
     with tempfile.TemporaryDirectory(prefix="faults-") as folder, open(f"{folder}/out", "w+b") as out:  # a pipe may be held open

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from autocomp.runtime.cuda import WATCHDOG
-from benchmarks.fuzz.record import BAD, ROOT, Record, version
+from benchmarks.fuzz.record import BAD, Record, import_paths, version
 
 FRESH = 200  # cases a worker runs before a new one takes its place
 SHRINK_SECONDS, SHRINK_TRIES = 90.0, 150  # what making one failure smaller may take
@@ -90,9 +90,9 @@ class Worker:
     def _start(self) -> Outcome:
         self._folder = tempfile.TemporaryDirectory(prefix="autocomp-fuzz-", ignore_cleanup_errors=True)
         self._said = open(Path(self._folder.name) / "stderr.txt", "w+", errors="replace")  # noqa: SIM115
-        paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
         # two threads: what the libraries' threads of many workers take of each other is no work of a case, and was counted as hangs
-        env = {WATCHDOG: "20", "OMP_NUM_THREADS": "2", **os.environ, "AUTOCOMP_CACHE": f"{self._folder.name}/cache", "PYTHONPATH": paths}
+        env = {WATCHDOG: "20", "OMP_NUM_THREADS": "2", **os.environ, "AUTOCOMP_CACHE": f"{self._folder.name}/cache",
+               "PYTHONPATH": import_paths()}  # fmt: skip
         self.process = subprocess.Popen([sys.executable, "-m", "benchmarks.fuzz.worker", self.name, self.target], cwd=self._folder.name,
                                         env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said, text=True,
                                         start_new_session=True)  # fmt: skip

@@ -24,7 +24,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from benchmarks.fuzz.record import import_paths
+
 GRAPH = "graph g\ninput x: f32[{n}, 8]\nparam w: f32[8, 16] = random(3)\n%0 = matmul(x, w)\n%1 = exp(%0)\noutput y = %1\n"
 ROUND = 10  # kills between two looks at everything
 WORK = '''
@@ -96,8 +97,7 @@ class Tally:
 
 def start(folder: Path, seed: int, kill: bool) -> tuple[subprocess.Popen[bytes], Path]:
     """A process at work, and the file of what it says."""
-    paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-    env = {**os.environ, "AUTOCOMP_CACHE": str(folder / "cache"), "TMPDIR": str(folder / "tmp"), "PYTHONPATH": paths}
+    env = {**os.environ, "AUTOCOMP_CACHE": str(folder / "cache"), "TMPDIR": str(folder / "tmp"), "PYTHONPATH": import_paths()}
     said = folder / f"said-{seed}"
     command = [sys.executable, "-c", WORK.format(graph=GRAPH), str(folder), str(seed), "kill" if kill else "end"]
     with open(said, "wb") as out:

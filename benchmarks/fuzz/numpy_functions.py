@@ -403,12 +403,8 @@ def _run(text: str, env: dict[str, np.ndarray]) -> np.ndarray | None:
 
 
 # ---- comparing
-def _wide(x: np.ndarray) -> np.ndarray:
-    return x.astype(np.float64) if x.dtype.kind == "f" else x
-
-
-def _wider(x: np.ndarray) -> np.ndarray:
-    return x.astype(np.longdouble) if x.dtype.kind == "f" else x
+def _wide(x: np.ndarray, to: type = np.float64) -> np.ndarray:
+    return x.astype(to) if x.dtype.kind == "f" else x
 
 
 def _shaken(x: np.ndarray, k: int) -> np.ndarray:
@@ -436,9 +432,9 @@ def expected(case: Case, arrays: list[np.ndarray], shakes: range = range(SHAKES)
         own = [np.asarray(v) for v in fn(*arrays)]
         halves = bool(re.search(r"\b(var|std)\(", case.source()))
         runs: list[list[np.ndarray]] = []
-        attempts: list[Callable[[], Any]] = [lambda: case.function(wide=True)(*map(_wide, arrays))]
+        wide = (np.float64, np.longdouble)  # the second, as a product and what is done with it may be one operation
+        attempts: list[Callable[[], Any]] = [lambda to=to: case.function(wide=True)(*(_wide(a, to) for a in arrays)) for to in wide]  # type: ignore[misc]
         attempts += [lambda: case.function(loops=True)(*arrays)]
-        attempts += [lambda: case.function(wide=True)(*map(_wider, arrays))]  # a product and what is done with it may be one operation
         attempts += [lambda k=k: fn(*(_shaken(a, k) for a in arrays)) for k in shakes]  # type: ignore[misc]
         attempts += [lambda k=k: case.function(noise=k)(*arrays) for k in shakes]  # type: ignore[misc]
         attempts += [lambda k=k: case.function(noise=k, loops=True)(*arrays) for k in shakes if halves]  # type: ignore[misc]

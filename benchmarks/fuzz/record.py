@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import sqlite3
 from collections import Counter
 from pathlib import Path
@@ -10,6 +11,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 BAD = ("wrong", "traceback", "crash", "hang")
 KINDS = ("right", "refused", *BAD)
+
+
+def import_paths() -> str:
+    """PYTHONPATH of a process that imports this package and what its parent was given."""
+    return os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
 
 
 def version() -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from math import prod
 
-from autocomp.errors import ModelError
 from autocomp.frontends.onnx.call import Call
 from autocomp.frontends.onnx.contractions import per_channel, window
 from autocomp.frontends.onnx.pointwise import cast
@@ -156,7 +155,7 @@ def group_norm(c: Call) -> Node:
     x, groups = c.x(), c.int_attr("num_groups")
     n, ch, *spatial = c.shape(x)
     if groups < 1 or (isinstance(ch, int) and ch % groups):
-        raise ModelError(f"num_groups is {groups}, which does not divide {ch} channels", where=c.where, hint="any divisor of the channels")
+        c.broken(f"num_groups is {groups}, which does not divide {ch} channels", "any divisor of the channels")
     wide = _stash(c, x.type.dtype)
     y = reshape(c, cast(c, x, wide), (n, groups, ch // groups * prod(spatial)))
     y = cast(c, reshape(c, normalised(c, y, (2,), c.float_attr("epsilon", 1e-5)), c.shape(x)), x.type.dtype)
