@@ -115,7 +115,7 @@ def _start(at: Printer, s: Stmt, ring: str) -> None:
         place = lambda a: at.coordinate(layout, a, r)
         ok = " && ".join(at.inside(layout, t.axes, r) + at.guards(t.guard, place)) or "true"
         to = f"smem + {ring} + (q * {at.place.threads} + threadIdx.x) * {PIECE}"
-        at.put(f"ac_copy<{PIECE}>({to}, {at.address(t, place, at_once=True)}, {ok});")
+        at.put(f"ac_copy{at.once(t, v)}<{PIECE}>({to}, {at.address(t, place, at_once=True)}, {ok});")
 
 
 def _finish(at: Printer, s: Stmt, ring: str) -> None:

@@ -42,6 +42,9 @@ WINDOWS = graph({"x": "f32[2, 3, 21, 37]", "w": "f32[3, 1, 5, 5]"},
 MIXED = graph({"x": "f32[2, 14, 24, 40]", "w": "f32[40, 1, 3, 3]"},
               "%0 = transpose(x, perm=[0, 3, 1, 2])\n"
               "%1 = conv(%0, w, lo=[1, 1], hi=[1, 1], strides=[1, 1], dilations=[1, 1], groups=40)")  # fmt: skip
+TAPS = graph({"x": "f16[2, 20, 20, 64]", "w": "f16[64, 3, 3, 64]"},
+             "%0 = transpose(x, perm=[0, 3, 1, 2])\n%1 = transpose(w, perm=[0, 3, 1, 2])\n"
+             "%2 = conv(%0, %1, lo=[1, 1], hi=[1, 1], strides=[1, 1], dilations=[1, 1])")  # fmt: skip
 ROWS = graph({"x": "f16[5, 3000]"}, "%0 = softmax(x, axes=[1])")
 TILE, BOX = {"i0": 128, "i1": 64, "r0": 64}, {"i0": 128, "i1": 256, "r0": 64}
 HEADS = {"softmax_overlap": 2, "rescale_threshold": 14}
@@ -57,6 +60,7 @@ KERNELS = {
     "turned": (TURNED, by_hand({"i0": 32, "i1": 32}, threads=128), 0),
     "windows": (WINDOWS, by_hand({"i0": 1, "i1": 1, "i2": 8, "i3": 32, "r0": 5, "r1": 5}, threads=64), 0),
     "windows of channels last": (MIXED, by_hand({"i0": 1, "i1": 32, "i2": 4, "i3": 8, "r0": 3, "r1": 3}, threads=64), 0),
+    "windows of a product": (TAPS, by_hand({"i0": 1, "i1": 32, "i2": 1, "i3": 20, "r0": 1, "r1": 2, "r2": 64}, stages=4, threads=128), 0),
     "rows in pieces": (ROWS, by_hand({"i0": 1, "r0": 512, "i1": 512}, threads=64), 0),
 }  # fmt: skip
 SUBSETS = 3  # of each kernel's directives, drawn
