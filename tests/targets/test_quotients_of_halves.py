@@ -7,7 +7,7 @@ import re
 import pytest
 
 import autocomp
-from autocomp.simulate.simt_model import COMPILER, ModelExecutor, compile_model
+from autocomp.simulate.simt_model import COMPILER, ModelExecutor
 
 TEXT = """graph g
 input x: {d}[37, 72]
@@ -35,7 +35,7 @@ def test_one_reciprocal_a_row(target, d, repeat):
 
 @pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
 @pytest.mark.parametrize("d", ["f16", "bf16"])
-def test_it_is_right(d, tmp_path):
+def test_it_is_right(d, model, tmp_path):
     program = autocomp.optimize(TEXT.format(d=d, repeat=REPEATED), target="cuda:h200", cache=False)
-    program.executor = ModelExecutor(program, tmp_path, compile_model(tmp_path))
+    program.executor = ModelExecutor(program, tmp_path, model)
     program.verify(seed=3)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import autocomp
-from autocomp.simulate.simt_model import COMPILER, ModelExecutor, compile_model
+from autocomp.simulate.simt_model import COMPILER, ModelExecutor
 from tests.helpers.schedules import by_hand
 
 needs_compiler = pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
@@ -43,9 +43,9 @@ def test_a_maximum_and_its_place_are_one_pass(dtype, rows, width):
 @pytest.mark.parametrize(("dtype", "rows", "width", "w", "axis", "kept"), [
     ("f32", 5, 601, "max", 1, 0), ("f16", 3, 97, "min", 1, 1), ("f32", 130, 7, "max", 0, 0), ("f32", 4, 1, "max", 1, 0),
 ])  # fmt: skip
-def test_places_are_right_on_the_cpu_model(tmp_path, dtype, rows, width, w, axis, kept):
+def test_places_are_right_on_the_cpu_model(model, tmp_path, dtype, rows, width, w, axis, kept):
     program = autocomp.optimize(places(dtype, rows, width, w, axis, kept), target="cuda:h200")
-    program.executor = ModelExecutor(program, tmp_path, compile_model(tmp_path))
+    program.executor = ModelExecutor(program, tmp_path, model)
     rng = np.random.default_rng(width)
     x = rng.integers(-3, 3, (rows, width)).astype(np.float32 if dtype == "f32" else np.float16)  # many ties
     x[0] = -np.inf if w == "max" else np.inf
@@ -62,7 +62,7 @@ def test_places_are_right_on_the_cpu_model(tmp_path, dtype, rows, width, w, axis
     by_hand({"i0": 1}, threads=128), by_hand({"i0": 1}, threads=128, cluster=2), by_hand({"i0": 1, "r0": 256}, threads=64),
     by_hand({"i0": 8}, threads=128),
 ], ids=["whole", "cluster", "chunks", "rows"])  # fmt: skip
-def test_places_are_compared_in_32_bits(tmp_path, schedule):
+def test_places_are_compared_in_32_bits(model, tmp_path, schedule):
     """64-bit comparisons, selections and exchanges are two instructions and more: 44 elements of a thread took 808 for 640."""
     x = np.random.default_rng(7).integers(-3, 3, (5, 1203)).astype(np.float32)
     x[0], x[1, 600:], x[2, 1200:] = -np.inf, np.nan, 9
@@ -71,7 +71,7 @@ def test_places_are_compared_in_32_bits(tmp_path, schedule):
     program.printed[kernel.name] = program.target.emit(kernel, schedule)
     code = program.source().partition("*/")[2]
     assert code.count("long long") <= 3, "the result and what it is stored as"
-    program.executor = ModelExecutor(program, tmp_path, compile_model(tmp_path))
+    program.executor = ModelExecutor(program, tmp_path, model)
     np.testing.assert_array_equal(np.asarray(program(x)), x.argmax(1))
 
 
@@ -90,10 +90,10 @@ def test_variances_of_long_columns_read_them_once():
 
 @needs_compiler
 @pytest.mark.parametrize("rows", [20011])
-def test_variances_are_right_on_the_cpu_model(tmp_path, rows):
+def test_variances_are_right_on_the_cpu_model(model, tmp_path, rows):
     program = autocomp.optimize(variance(rows, 7), target="cuda:h200")
     assert "welford" in program.kernels[0].name
-    program.executor = ModelExecutor(program, tmp_path, compile_model(tmp_path))
+    program.executor = ModelExecutor(program, tmp_path, model)
     x = (np.random.default_rng(rows).standard_normal((rows, 7)) + 30).astype(np.float32)
     np.testing.assert_allclose(np.asarray(program(x)), x.astype(np.float64).var(0, ddof=1), rtol=1e-4)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import autocomp
-from autocomp.simulate.simt_model import COMPILER, ModelExecutor, compile_model
+from autocomp.simulate.simt_model import COMPILER, ModelExecutor
 from tests.helpers.device_graphs import graph
 
 ELU = "%e = expm1(x)\n%g = gt(x, const(0.0, f32))\n%y = where(%g, x, %e)"
@@ -23,9 +23,9 @@ def test_what_is_chosen_after_both(body, selects):
 
 @pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
 @pytest.mark.parametrize("target", ["cuda:h200", "maca:c500"])
-def test_values_that_are_not_chosen_do_no_harm(target, tmp_path):
+def test_values_that_are_not_chosen_do_no_harm(target, model, tmp_path):
     program = autocomp.optimize(graph({"x": "f32[3, 37]"}, ELU), target=target)
-    program.executor = ModelExecutor(program, tmp_path, compile_model(tmp_path))
+    program.executor = ModelExecutor(program, tmp_path, model)
     x = np.linspace(-200, 200, 111, dtype="f4").reshape(3, 37)
     x[0, :4] = np.nan, np.inf, -np.inf, -0.0
     np.testing.assert_allclose(program(x), np.where(x > 0, x, np.expm1(np.minimum(x, 0))), rtol=2e-6)

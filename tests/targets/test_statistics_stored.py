@@ -12,7 +12,7 @@ from autocomp.ir.affine import aff
 from autocomp.ir.body import Axis
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.schedule_text import parse as parse_schedule
-from autocomp.simulate.simt_model import COMPILER, ModelExecutor, compile_model
+from autocomp.simulate.simt_model import COMPILER, ModelExecutor
 from autocomp.tile.check_once import problems
 from autocomp.tile.derive import derive
 
@@ -60,11 +60,11 @@ def test_rows_are_read_once(shape, body):
     (INT8, 601, "tile i0 1, i1 256, r0 256 | threads 64 | thread_partials"), (NORM, 300, "tile i0 1 | threads 64 | cluster 2"),
     (LOG_SUM, 97, "tile i0 2 | threads 64"),
 ])  # fmt: skip
-def test_both_are_right_on_the_cpu_model(tmp_path, body, width, schedule):
+def test_both_are_right_on_the_cpu_model(model, tmp_path, body, width, schedule):
     source = both("f16", (3, width), body)
     (kernel,) = autocomp.optimize(source, target="cuda:h200").kernels
     program = autocomp.optimize(source, target="cuda:h200", schedule={kernel.name: schedule})
-    program.executor = ModelExecutor(program, tmp_path, compile_model(tmp_path))
+    program.executor = ModelExecutor(program, tmp_path, model)
     assert program.verify(seed=len(schedule)).ratio <= 1
     assert not [why for call in program.calls.calls for why in problems(derive(call.kernel, parse_schedule(schedule)))]
 
