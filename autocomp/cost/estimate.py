@@ -19,7 +19,7 @@ from autocomp.cost.work import Cost
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.body import Axis
 from autocomp.ir.kernel import Kernel
-from autocomp.ir.parts import pieces
+from autocomp.ir.parts import Parts
 from autocomp.ir.scans import as_statistic
 from autocomp.ir.schedule import Schedule
 
@@ -60,20 +60,24 @@ class _Split:
     the start of a block)."""
 
     def __init__(self, kernel: Kernel, chip: Chip) -> None:
-        self.kernel, self.chip = kernel, chip
+        self.chip, self._parts = chip, Parts(kernel)
         self._first: dict[str, Callable[[Schedule], Cost]] = {}
         self._join: dict[str, Demand] = {}
+        self._last: dict[tuple[str, Schedule], Cost] = {}
 
     def time(self, s: Schedule) -> Cost:
         """The sum; endless where the reduction has no such parts."""
         try:
-            (part, mine), (join, last) = pieces(self.kernel, s)
+            (part, mine), (join, last) = self._parts.pieces(s)
         except UnsupportedOp:
             return Cost(inf, "parts", ())
-        if part.signature not in self._first:
-            self._first[part.signature], self._join[part.signature] = _pricer(demand_of(part), self.chip), demand_of(join)
-        first, demand = self._first[part.signature](mine), self._join[part.signature]
-        join_cost = _pricer(demand, self.chip)(last) if s.join else time_of(demand.work, self.chip)
+        name = part.signature
+        if name not in self._first:
+            self._first[name], self._join[name] = _pricer(demand_of(part), self.chip), demand_of(join)
+        first = self._first[name](mine)
+        if s.join and (name, last) not in self._last:
+            self._last[name, last] = _pricer(self._join[name], self.chip)(last)
+        join_cost = self._last[name, last] if s.join else time_of(self._join[name].work, self.chip)
         then = join_cost.seconds + (0.0 if s.join else self.chip.numbers["block"])
         return Cost(first.seconds + then, first.bound, (*first.parts, ("combination", then)))
 

@@ -52,21 +52,40 @@ def pieces(kernel: Kernel, schedule: Schedule) -> Pieces:
 
     Raises UnsupportedOp where the reduction has no parts (`why_not_parts`, or a monoid that wants equal ones).
     """
-    if schedule.split is None:
-        return ((kernel, schedule),)
-    axis, parts = schedule.split
-    whole = together(kernel, axis)
-    cut = _cut(whole, axis, parts, dict(schedule.tile).get(axis, 0))
-    part, join = _kernels(whole, cut)
-    mine = {a.name for a in part.axes}
-    bound = {a.name for a in kernel.axes} - mine | _reduced(kernel) - _reduced(whole)
-    tile = {a: t for a, t in schedule.tile if a not in bound and not (a == axis and t >= cut.length)}
-    order = (cut.name, *(a for a in schedule.order if a in mine)) if schedule.order else ()
-    first = replace(schedule, tile=tuple(sorted({**tile, cut.name: 1}.items())), split=None, join=(), order=order)
-    rest = dict(schedule.join)
-    last = Schedule.make({a: t for a, t in rest.items() if a != "threads"}, threads=rest.get("threads", Schedule.threads),
-                         directives=schedule.directives)  # fmt: skip
-    return (part, first), (join, last)
+    return Parts(kernel).pieces(schedule)
+
+
+class Parts:
+    """A kernel's pieces under many schedules: those that split it alike share their two kernels."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self._made: dict[tuple[str, int, int], tuple[_Cut, Kernel, Kernel, frozenset[str]]] = {}
+
+    def pieces(self, schedule: Schedule) -> Pieces:
+        """As the function of this name."""
+        if schedule.split is None:
+            return ((self.kernel, schedule),)
+        axis, parts = schedule.split
+        cut, part, join, bound = self._split(axis, parts, dict(schedule.tile).get(axis, 0))
+        tile = {a: t for a, t in schedule.tile if a not in bound and not (a == axis and t >= cut.length)}
+        order = (cut.name, *(a for a in schedule.order if any(a == x.name for x in part.axes))) if schedule.order else ()
+        first = replace(schedule, tile=tuple(sorted({**tile, cut.name: 1}.items())), split=None, join=(), order=order)
+        rest = dict(schedule.join)
+        last = Schedule.make({a: t for a, t in rest.items() if a != "threads"}, threads=rest.get("threads", Schedule.threads),
+                             directives=schedule.directives)  # fmt: skip
+        return (part, first), (join, last)
+
+    def _split(self, axis: str, parts: int, tile: int) -> tuple[_Cut, Kernel, Kernel, frozenset[str]]:
+        """The cut, both kernels, and the axes of the kernel that its first piece does not have."""
+        key = axis, parts, tile
+        if key not in self._made:
+            kernel, whole = self.kernel, together(self.kernel, axis)
+            cut = _cut(whole, axis, parts, tile)
+            part, join = _kernels(whole, cut)
+            bound = {a.name for a in kernel.axes} - {a.name for a in part.axes} | _reduced(kernel) - _reduced(whole)
+            self._made[key] = cut, part, join, frozenset(bound)
+        return self._made[key]
 
 
 @lru_cache(maxsize=4096)
