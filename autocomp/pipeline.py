@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     Schedules = dict[str, tuple[Schedule, Cost]]
 
 REPEATS = {"cpu": 1, "cuda": 16, "maca": 16}  # targets whose programs have loops: of what their slices' places are multiples, in bytes
+STOPS = ("cpu",)  # those whose loops end when a value that they compute says so
 SELDOM = 100_000  # new objects between two looks for cycles of garbage: 7 % of ResNet-50's seconds and no more memory, against 700
 
 
@@ -53,7 +54,8 @@ def _compiled(model: Any, target: str | Target, options: Options, trace: Trace, 
         machine = load_target(target, options) if isinstance(target, str) else target
         rules = rewrite.load_rules(options.rules, without=options.without, options=options)
         note.update(target=machine.name, chip=machine.chip.name, rules=len(rules))
-    graph = settled(import_model(model, trace, **frontend), machine.name in REPEATS, trace, options.without)
+    graph = settled(import_model(model, trace, **frontend), machine.name in REPEATS, trace, options.without,
+                    machine.name in STOPS)  # fmt: skip
     graph = given_away(graph, options.donate)
     known = measured(machine, rules, options, trace)
     key = program_key(graph, machine, rules, options, known.stamp) if options.cache else ""

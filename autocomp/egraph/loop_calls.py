@@ -21,9 +21,9 @@ from autocomp.ir.decompose import decompose
 from autocomp.ir.kernel import Call, Copied, Kernel, KernelGraph, Loop, Place
 from autocomp.ir.loop_bodies import replay, unrolled
 from autocomp.ir.node import Attrs, Graph, Node, make
-from autocomp.ir.ops.loops import NAME
+from autocomp.ir.ops.loops import NAME, NONE, expected
 from autocomp.ir.rounding import round_casts
-from autocomp.ir.types import Dim, TensorType, dim_hint
+from autocomp.ir.types import Dim, TensorType
 
 Scheduled = tuple[KernelGraph, dict[str, Any]]
 
@@ -143,8 +143,11 @@ def _inline(calls: KernelGraph, mine: list[Call], compile: Callable[[Graph], Sch
         args = {a: inside(t) for a, t in x.args.items()}
         made.calls.append(Call(made.kernel(x.kernel), args, x.ops, x.rules, x.name, expected=x.expected, computes=computes, loop=name))
     made.schedules |= schedules
-    made.predicted += body.predicted * dim_hint(attrs["trips"])
-    made.loops[name] = Loop(attrs["trips"], places, tuple(ends), tuple(begins))
+    made.predicted += body.predicted * expected(attrs["trips"], attrs["condition"] != NONE)
+    goes_on = None
+    if (k := attrs["condition"]) != NONE:
+        goes_on = Place(places[outputs[f"carry {k}"]].memory, before=actual[k])
+    made.loops[name] = Loop(attrs["trips"], places, tuple(ends), tuple(begins), goes_on)
 
 
 def _apart(made: _Made, stacked: str, rows: str, aligned: int) -> str:

@@ -10,14 +10,14 @@ identity and sharing is free. An operand is read at an index that is quasi-affin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 from weakref import WeakValueDictionary
 
 from autocomp.forks import Lock
 from autocomp.ir.affine import Aff
-from autocomp.ir.types import BOOL, Dim, DType
+from autocomp.ir.types import BOOL, Dim, DType, Sym
 
 
 @dataclass(frozen=True)
@@ -270,6 +270,13 @@ def indices(root: Expr) -> Iterator[Aff]:
             yield from e.guard
         elif isinstance(e, Index):
             yield e.index
+
+
+def read_sizes(roots: Iterable[Expr], axes: Iterable[str], dims: Iterable[Dim]) -> list[str]:
+    """Sizes that are read as numbers and are none of these."""
+    known = {*axes, *(d.name for d in dims if isinstance(d, Sym))}
+    read = {n for e in postorder(*roots) if isinstance(e, Index) for n in e.index.names()}
+    return sorted(read - known) if read else []
 
 
 def bound_axes(root: Expr) -> tuple[Axis, ...]:

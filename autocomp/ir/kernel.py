@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from autocomp.ir.affine import Aff
-from autocomp.ir.body import Axis, Expr, bound_axes
+from autocomp.ir.body import Axis, Expr, bound_axes, read_sizes
 from autocomp.ir.node import Attrs, Graph
+from autocomp.ir.ops.loops import ENDLESS, expected
 from autocomp.ir.sizes import computed
 from autocomp.ir.types import Dim, Sym, TensorType
 
@@ -61,9 +62,11 @@ class Kernel:
 
 
 def dims_of(kernel: Kernel) -> tuple[Dim, ...]:
-    """Dimensions of a kernel's tensors, then the extents of its axes and of its reductions: no tensor need have one that is computed."""
+    """Dimensions of a kernel's tensors, then the extents of its axes and of its reductions (no tensor need have one that is computed), then
+    those whose values it computes with."""
     reduced = [a for s in kernel.stores for a in bound_axes(s.value)]
-    return (*(d for a in (*kernel.inputs, *kernel.outputs) for d in a.type.shape), *(a.extent for a in (*kernel.axes, *reduced)))
+    dims = (*(d for a in (*kernel.inputs, *kernel.outputs) for d in a.type.shape), *(a.extent for a in (*kernel.axes, *reduced)))
+    return *dims, *map(Sym, read_sizes((s.value for s in kernel.stores), [a.name for a in (*kernel.axes, *reduced)], dims))
 
 
 @dataclass(frozen=True)
@@ -124,18 +127,33 @@ class Copied:
 
 @dataclass(frozen=True)
 class Loop:
-    """Calls of a body that run `trips` times. `places`: tensors of the body that steps hand on, or that they read or write a slice of;
+    """Calls of a body that run `trips` times, or fewer: `condition` is the place of a truth value that a step wants in order to run, as the
+    step before left it. `places`: tensors of the body that steps hand on, or that they read or write a slice of;
     its other tensors are made and used up within a step. `begins`, `ends`: what is copied in front of its steps and behind them."""
 
     trips: Dim
     places: Mapping[str, Place]
     ends: tuple[Copied, ...] = ()
     begins: tuple[Copied, ...] = ()
+    condition: Place | None = None
+
+    @property
+    def expected(self) -> int:
+        """Steps that its price counts."""
+        return expected(self.trips, self.condition is not None)
+
+    @property
+    def steps(self) -> str:
+        """How many there are, for a reader."""
+        if self.condition is None:
+            return str(self.trips)
+        return "any number of" if self.trips == ENDLESS else f"up to {self.trips}"
 
     @property
     def touched(self) -> frozenset[str]:
         """Tensors of the program that it reads or writes by places and at its end."""
-        of = {t for p in self.places.values() for t in (*p.memory, *filter(None, (p.before,)))}
+        places = [*self.places.values(), *filter(None, (self.condition,))]
+        of = {t for p in places for t in (*p.memory, *filter(None, (p.before,)))}
         return frozenset(of | {t for e in (*self.begins, *self.ends) for t in (e.to, e.first, e.of) if t and t not in self.places})
 
     def filled(self, trips: int) -> list[tuple[str, str, int | None]]:

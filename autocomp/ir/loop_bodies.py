@@ -14,15 +14,17 @@ import numpy as np
 from autocomp.errors import ModelError
 from autocomp.ir.builder import Builder, make_op
 from autocomp.ir.node import Attrs, Graph, Node, make
-from autocomp.ir.ops.loops import NAME, Step, attributes
+from autocomp.ir.ops.loops import NAME, NONE, Step, attributes
 from autocomp.ir.types import DTYPES, Dim, TensorType
 
 Body = Callable[[list[Node], list[Node]], tuple[Sequence[Node], Sequence[Node]]]
 
 
-def loop(b: Builder, inits: Sequence[Node], stacked: Sequence[Node], body: Body, trips: Dim) -> tuple[list[Node], list[Node]]:
-    """(last carries, stacked results) of `trips` steps. What a body computes from outer nodes alone is computed once, before the loop;
-    a carry that no step changes is no carry. Raises ModelError where a carry changes its type."""
+def loop(b: Builder, inits: Sequence[Node], stacked: Sequence[Node], body: Body, trips: Dim,
+         condition: int = NONE) -> tuple[list[Node], list[Node]]:  # fmt: skip
+    """(last carries, stacked results) of `trips` steps; `condition`: the number of a carry without which no further step runs. What a body
+    computes from outer nodes alone is computed once, before the loop; a carry that no step changes is no carry. Raises ModelError where
+    a carry changes its type, or no step its condition."""
     inits = [_in_memory(b, n) for n in inits]
     names = [b.fresh("carried") for _ in inits]
     carries = [make("input", (), n.type, {"name": f"{k}/{name}"}) for k, (name, n) in enumerate(zip(names, inits))]
@@ -35,12 +37,14 @@ def loop(b: Builder, inits: Sequence[Node], stacked: Sequence[Node], body: Body,
             raise ModelError(f"carry {k} begins as {init.type} and goes on as {n.type}", where=NAME)
     same = {c: init for c, init, n in zip(carries, inits, new) if n is c}
     mine = [k for k, c in enumerate(carries) if c not in same]
+    if condition != NONE and condition not in mine:
+        raise ModelError("no step changes its condition: it ends at once or never", where=NAME)
     inner = [*(carries[k] for k in mine), *slices]
     number, steps, held = _steps(inner, same, [*(new[k] for k in mine), *out])
     operands = (*(inits[k] for k in mine), *stacked, *held)
     results = tuple(number[n] for n in (*(new[k] for k in mine), *out))
     attrs = {"body": tuple(steps), "dtypes": tuple(n.type.dtype.name for n in operands), "carried": len(mine), "scanned": len(stacked),
-             "results": results, "trips": trips}  # fmt: skip
+             "results": results, "trips": trips, "condition": NONE if condition == NONE else mine.index(condition)}  # fmt: skip
     part = lambda k: make_op(NAME, operands, {**attrs, "part": k})
     last = {k: part(j) for j, k in enumerate(mine)}
     return [last[k] if k in last else inits[k] for k in range(len(inits))], [part(len(mine) + j) for j in range(len(out))]
@@ -105,7 +109,8 @@ def loops_of(graph: Graph) -> list[Node]:
 
 
 def unrolled(graph: Graph, which: Callable[[Node], bool]) -> Graph:
-    """The graph with these loops as their bodies, one behind the other; loops inside of them too. Symbolic trips stay a loop."""
+    """The graph with these loops as their bodies, one behind the other; loops inside of them too. Symbolic trips stay a loop. Steps behind
+    the end of a loop with a condition are computed too; what they give is not chosen."""
     done: dict[Node, Node] = {}
     made: dict[tuple[Any, ...], list[Node]] = {}
 
@@ -143,12 +148,22 @@ def _turns(attrs: Attrs, inputs: tuple[Node, ...]) -> list[Node]:
     stacks: list[list[Node]] = [[] for _ in attrs["results"][c:]]
     for t in range(trips):
         results = replay(attrs, [*carries, *(_slice(x, t) for x in inputs[c : c + s]), *rest])
-        carries = results[:c]
+        if attrs["condition"] == NONE:
+            carries = results[:c]
+        else:
+            goes_on = carries[attrs["condition"]]
+            carries = [_chosen(goes_on, new, old) for new, old in zip(results, carries)]
         for into, x in zip(stacks, results[c:], strict=True):
             into.append(make_op("reshape", (x,), {"shape": (1, *x.type.shape)}))
     if not trips and stacks:
         raise ModelError("stacks the results of no step", where=NAME)
     return [*carries, *(x[0] if len(x) == 1 else make_op("concat", tuple(x), {"axis": 0}) for x in stacks)]
+
+
+def _chosen(condition: Node, new: Node, old: Node) -> Node:
+    """`new` where the condition, one truth value, holds, else `old`."""
+    shape = new.type.shape
+    return make_op("where", (make_op("broadcast", (condition,), {"shape": shape}) if shape else condition, new, old), {})
 
 
 def _slice(x: Node, t: int) -> Node:

@@ -20,11 +20,14 @@ from autocomp.ir.body import Contract, Reduce, postorder
 from autocomp.ir.node import Attrs, Graph, Node
 from autocomp.ir.ops import OPS
 from autocomp.ir.ops.loops import NAME as LOOP
-from autocomp.ir.ops.loops import body_types
+from autocomp.ir.ops.loops import NONE, body_types
 from autocomp.ir.scalar import accumulator
 from autocomp.ir.types import DType, TensorType, dim_hint
 
 SAFETY = 8.0  # the constant of the probabilistic bound; also covers the polynomials of exp and erf (2 to 4 ulp)
+
+
+UNTOLD = 1024  # steps of a loop that ends when a value says so: symbols are taken to be as large at most (`dim_hint`)
 
 
 @dataclass(frozen=True)
@@ -59,13 +62,14 @@ def _of_op(op: str, inputs: tuple[TensorType, ...], attrs: Attrs, out: TensorTyp
 
 
 def _steps(n: Node) -> float:
-    """That of a loop: the worst path through its body, as often as it runs."""
+    """That of a loop: the worst path through its body, as often as it runs; where a condition ends it, `UNTOLD` times at most."""
     types = body_types(tuple(i.type for i in n.inputs), n.attrs)
     total = [0.0] * len(n.inputs)
+    times = dim_hint(n.attrs["trips"]) if n.attrs["condition"] == NONE else min(dim_hint(n.attrs["trips"]), UNTOLD)
     for op, operands, pairs in n.attrs["body"]:
         own = 0.0 if op == "const" else _of_op(op, tuple(types[i] for i in operands), Attrs(dict(pairs)), types[len(total)])
         total.append(max((total[i] for i in operands), default=0.0) + own)
-    return max((total[r] for r in n.attrs["results"]), default=0.0) * dim_hint(n.attrs["trips"])
+    return max((total[r] for r in n.attrs["results"]), default=0.0) * times
 
 
 def relative_error(graph: Graph) -> dict[str, float]:

@@ -38,7 +38,7 @@ def explain(program: Any, why: str | None = None, why_not: str | None = None, at
     lines += remarks(program)
     for name, (first, last) in program.calls.spans.items():
         names = ", ".join(c.kernel.name for c in program.calls.calls[first:last])
-        lines.append(f"{name}: {program.calls.loops[name].trips} steps of {names}")
+        lines.append(f"{name}: {program.calls.loops[name].steps} steps of {names}")
     if donated := program.calls.donated:
         writers = {c.args[a.name]: c.kernel.name for c in program.calls.calls for a in c.kernel.outputs}
         lines.append("written in place: " + ", ".join(f"{name} by {writers[t]}" for t, name in donated.items()))

@@ -101,7 +101,7 @@ def _calls(program: Any) -> list[dict[str, Any]]:
     typed = lambda t: str(g.tensors[t])
     return [{"kernel": c.kernel.name, "name": model_text(program, c), "stores": [[t, typed(t)] for t in x.stores if t in g.tensors],
              "reads": [[t, typed(t), maker] for t, maker in x.reads], "rules": list(c.rules),
-             **({"loop": c.loop, "trips": str(g.loops[c.loop].trips)} if c.loop else {})}
+             **({"loop": c.loop, "trips": g.loops[c.loop].steps} if c.loop else {})}
             for c, x in zip(g.calls, links(g)[0], strict=True)]  # fmt: skip
 
 

@@ -74,7 +74,7 @@ def kernel_network(program: Any) -> nx.DiGraph:
     each, makers = links(calls)
     made = {name: f"in:{name}" for name in calls.inputs} | {t: f"k{i}" for t, i in makers.items()}
     for i, (call, linked) in enumerate(zip(calls.calls, each, strict=True)):
-        steps = f", each of {calls.loops[call.loop].trips} steps of {call.loop}" if call.loop else ""
+        steps = f", each of {calls.loops[call.loop].steps} steps of {call.loop}" if call.loop else ""
         price = costs.get(call.kernel.signature, "") + steps
         box = _call_box(i, call, price, chosen.get(call.kernel.signature, ()), model_text(program, call), model_places(program, call))
         g.add_node(box.key, box=box)

@@ -117,4 +117,4 @@ def _compiled(folder: Path, sources: list[str], refuse: Callable[[str], Autocomp
         Toolchain(precompiled=False).compile(Path(built), [s for s in sources if s.endswith(".c")], library)
         loaded = ctypes.CDLL(str(library))
     loaded.ac_run.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_void_p]
-    return loaded.ac_run, loaded.ac_pack
+    return loaded.ac_run, getattr(loaded, "ac_pack", None)  # None: no constant is packed

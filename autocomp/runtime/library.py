@@ -104,9 +104,9 @@ def _plan(g: KernelGraph, s: Slots, sources: Mapping[str, KernelSource]) -> str:
     run = RUN.splitlines()
     if g.loops:
         lines += steps.functions(g, s, symbols, cases)
-        run[-1] += "switch (i) {"
+        run[-1] = f"  long n;\n{run[-1]}switch (i) {{"
         rest = "  default: lacks = ac_call(i, 0, t, z, scratch); break;"
-        lines += ["", *run, *steps.cases(g, symbols), rest, "  }", *END.splitlines()[2:]]
+        lines += ["", *run, *steps.cases(g, s, symbols), rest, "  }", *END.splitlines()[2:]]
     else:
         run[-1] += "switch (i) {"
         lines += ["", *run, *cases, *END.splitlines()]

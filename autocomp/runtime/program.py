@@ -18,7 +18,6 @@ from autocomp.ir.directives import complete
 from autocomp.ir.kernel import KernelGraph
 from autocomp.ir.places import labels_of
 from autocomp.ir.schedule_text import show
-from autocomp.ir.types import dim_hint
 from autocomp.limits import memory_told
 from autocomp.options import Options
 from autocomp.runtime.build import build_library, build_objects
@@ -233,7 +232,7 @@ def build_program(calls: KernelGraph, schedules: Mapping[str, tuple[Schedule, Co
     """Print every distinct kernel, build the sources where the toolchain is here, and wrap it all as a Program."""
     count: dict[str, int] = {}
     for c in calls.calls:
-        times = dim_hint(calls.loops[c.loop].trips) if c.loop else 1
+        times = calls.loops[c.loop].expected if c.loop else 1
         count[c.kernel.name] = count.get(c.kernel.name, 0) + times
     measured = {e.data["signature"]: e.data["text"] for e in trace.of("tuned") if e.data["used"] and "signature" in e.data}
     tiled = {e.data["signature"]: (f"{e.data['rule']}: the schedule",) for e in trace.of("schedule") if "/" in e.data.get("rule", "")}

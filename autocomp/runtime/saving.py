@@ -12,6 +12,7 @@ import numpy as np
 
 from autocomp.errors import AutocompError
 from autocomp.files import write_atomic
+from autocomp.ir.kernel import Loop
 from autocomp.ir.places import places_of, short
 from autocomp.runtime import deploy, deploy_acl
 from autocomp.runtime.deploy_check import expected
@@ -83,8 +84,7 @@ def manifest(program: Any, sources: list[str], weights: list[str]) -> dict[str, 
         "packed": [vars(x) for x in packings(g, program.slots, program.printed)],  # slots that `ac_pack` fills once from weights
         "memory": {"sizes": deploy.hints(g), "bytes": total, "offsets": dict(sorted(offsets.items()))},
         "no_launcher": "" if program.target.name == "cpu" else why_no_launcher(program),
-        "loops": {n: {"first": a, "last": b, "trips": str(g.loops[n].trips), "ends": [[e.to, e.of, e.first] for e in g.loops[n].ends],
-                      "places": {t: [list(p.memory), p.before] for t, p in g.loops[n].places.items()}} for n, (a, b) in g.spans.items()},
+        "loops": {n: {"first": a, "last": b, **_loop(g.loops[n])} for n, (a, b) in g.spans.items()},
         "calls": [{"kernel": c.kernel.name, "args": dict(c.args), "rules": list(c.rules),
                    "model": [short(p) for p in places_of(g.source, c.computes)]} for c in g.calls],
         "kernels": [{"kernel": k.name, "calls": k.calls, "ops": list(k.ops), "schedule": k.schedule, "predicted": k.predicted,
@@ -94,6 +94,13 @@ def manifest(program: Any, sources: list[str], weights: list[str]) -> dict[str, 
         "launches": {n: {"grid": list(map(str, s.launch.grid)), "block": s.launch.block, "shared": s.launch.shared}
                      for n, s in sorted(program.printed.items()) if s.launch is not None},
     }  # fmt: skip
+
+
+def _loop(x: Loop) -> dict[str, Any]:
+    """`condition`: tensors in which the truth value that a step wants lies in turns, and where it lies before the first."""
+    return {"trips": str(x.trips), "ends": [[e.to, e.of, e.first] for e in x.ends],
+            "places": {t: [list(p.memory), p.before] for t, p in x.places.items()},
+            **({"condition": [list(x.condition.memory), x.condition.before]} if x.condition else {})}  # fmt: skip
 
 
 def _headers(target: str) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """Loops of a program in the printed plan: the addresses of what steps hand on, and the C that runs a body once a step.
 
-    case 3:  for (s = 0; s < 512; s++) for (i = 3; i < 5; i++) ac_call(i, s, ..);  copies
+    case 3:  for (n = 0; n < 512; n++) for (i = 3; i < 5; i++) ac_call(i, n, ..);  copies
 
 A range of calls that holds only a part of a loop runs that part's calls once, as step 0: so kernels are timed one by one.
 """
@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autocomp.ir.kernel import Call, KernelGraph, Loop, Place
-from autocomp.ir.types import Dim, Sym, TensorType
+from autocomp.ir.types import BOOL, Dim, Sym, TensorType
 from autocomp.runtime.plan import Slots
+
+TRUTH = TensorType(BOOL, ())
 
 
 def symbols(g: KernelGraph) -> set[str]:
@@ -73,15 +75,16 @@ def _ends(g: KernelGraph, s: Slots, names: Sequence[str], x: Loop) -> list[str]:
     return lines
 
 
-def cases(g: KernelGraph, names: Sequence[str]) -> list[str]:
-    """Of `ac_run`: loops that lie in its range as a whole."""
+def cases(g: KernelGraph, s: Slots, names: Sequence[str]) -> list[str]:
+    """Of `ac_run`: loops that lie in its range as a whole. A condition is read where the step before left it."""
     lines = []
     for name, (first, last) in g.spans.items():
         x = g.loops[name]
         trips = f"z[{names.index(x.trips.name)}]" if isinstance(x.trips, Sym) else f"{x.trips}L"
+        goes_on = f" && *(const unsigned char *){_of(g, s, names, x.condition, TRUTH, 'n')}" if x.condition else ""
         lines += [f"  case {first}:", f"    if (last < {last}) {{ lacks = ac_call(i, 0, t, z, scratch); break; }}",
-                  f"    for (long s = 0; s < {trips} && !lacks; s++)",
-                  f"      for (i = {first}; i < {last} && !lacks; i++) lacks = ac_call(i, s, t, z, scratch);"]  # fmt: skip
-        lines += [f"    if (!lacks) ac_end_{last}({trips}, t, z);"] if x.ends else []
+                  f"    for (n = 0; n < {trips} && !lacks{goes_on}; n++)",
+                  f"      for (i = {first}; i < {last} && !lacks; i++) lacks = ac_call(i, n, t, z, scratch);"]  # fmt: skip
+        lines += [f"    if (!lacks) ac_end_{last}(n, t, z);"] if x.ends else []
         lines += [f"    i = lacks ? i - 1 : {last - 1};", "    break;"]
     return lines

@@ -19,13 +19,13 @@ nothing. No thread, memory, barrier, lane, stage index or address appears.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.affine import Aff
-from autocomp.ir.body import Expr
+from autocomp.ir.body import Expr, read_sizes
 from autocomp.ir.types import Dim, DType
 
 
@@ -137,6 +137,10 @@ class TileProgram:
 
     def buf(self, name: str) -> Buf | None:
         return self._bufs.get(name)
+
+    def read_sizes(self, dims: Iterable[Dim]) -> list[str]:
+        """Names of sizes that it computes with, beside these."""
+        return read_sizes((s.expr for s, _ in walk(self.body) if isinstance(s.expr, Expr)), dict(self.axes), dims)
 
     @cached_property
     def _bufs(self) -> dict[str, Buf]:

@@ -77,6 +77,8 @@ def lower(p: TileProgram) -> Nest:
     for _, d in p.axes:
         if isinstance(d, Sym):
             sizes.setdefault(names.of(d.name))
+    for name in p.read_sizes([d for t in p.inputs + p.outputs for d in t.shape + t.extents] + [d for _, d in p.axes]):
+        sizes.setdefault(names.of(name))
     axis = {a: (names.of(a) if names.of(a) not in sizes else names.fresh(a + "_")) for a, _ in p.axes}
     renames = {a: Aff.of(n) for a, n in axis.items()}
     extent = {axis[a]: dim_text(d) for a, d in p.axes}

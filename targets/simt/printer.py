@@ -79,7 +79,8 @@ class Printer(Coordinates):
         self.warp, self.memory = ("warp", "own") if place.cluster > 1 else ("wave", "smem")
         self.forms: list[tuple[str, Steps]] = []  # the steps behind each pass
         self.unmasked: dict[tuple[str, Expr], tuple[Aff, ...]] = {}  # masks not evaluated in tiles where these hold
-        self.sizes = tuple(dict.fromkeys(d.name for t in (*p.inputs, *p.outputs) for d in t.shape if isinstance(d, Sym)))
+        dims = [d for t in (*p.inputs, *p.outputs) for d in t.shape]
+        self.sizes = tuple(dict.fromkeys(d.name for d in dims if isinstance(d, Sym))) + tuple(p.read_sizes(dims))
 
     # ---- the kernel
     def text(self) -> list[str]:

@@ -7,6 +7,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import autocomp
+from autocomp.errors import UnsupportedOp
 from autocomp.frontends.onnx import load_onnx
 from autocomp.ir.loop_bodies import loops_of
 from autocomp.ir.reference import evaluate
@@ -111,6 +112,61 @@ def test_a_counted_loop_is_a_loop_where_it_runs_to_its_end(trips, ends, loops):
     program = autocomp.optimize(m, target="cpu")
     assert len(program.calls.loops) == loops
     against_onnxruntime(program, m, s0=(4,), k=(4,))
+
+
+def by_data(most=None, go=False, ends=False, size=False, stacks=False):
+    """s = (s + i) k. `most`: steps, "" those of an input; `size`: as many as a dimension says; `go`: an input says whether it begins;
+    `ends`: once the sum of s is `lim`."""
+    nodes = [helper.make_node(op, i.split(), [o]) for op, i, o in (("Add", "s f", "a"), ("Mul", "a k", "so"), ("Sub", "so k", "y"))]
+    nodes[:0] = [helper.make_node("Cast", ["i"], ["f"], to=TensorProto.FLOAT)]
+    nodes += [helper.make_node("ReduceSum", ["so"], ["r"], keepdims=0), helper.make_node("Less", ["r", "lim"], ["on"])] if ends else [
+        helper.make_node("Identity", ["c"], ["on"])]  # fmt: skip
+    scalar = lambda t: (getattr(TensorProto, t), [])
+    body = helper.make_graph(nodes, "body", values(i=scalar("INT64"), c=scalar("BOOL"), s=[4]),
+                             values(on=scalar("BOOL"), so=[4], **({"y": [4]} if stacks else {})))  # fmt: skip
+    ins = {"s0": [4], "k": [4], "lim": []}
+    ins |= {"n": scalar("INT64")} if most == "" else {}
+    ins |= {"go": scalar("BOOL")} if go else {}
+    ins |= {"xs": ["rows", 2]} if size else {}
+    outs = ["last", *(["ys"] if stacks else [])]
+    before = [helper.make_node("Shape", ["xs"], ["sh"]), helper.make_node("Gather", ["sh", "z"], ["n"])] if size else []
+    weights = [numpy_helper.from_array(np.asarray(v, np.int64), n) for n, v, there in (("n", most, most), ("z", 0, size)) if there]
+    loop = helper.make_node("Loop", ["n" if most is not None or size else "", "go" if go else "", "s0"], outs, body=body)
+    return whole([*before, loop], ins, outs, weights)
+
+
+@pytest.mark.parametrize(("how", "steps"), [
+    ({"most": ""}, "any number of"), ({"ends": True}, "any number of"), ({"most": "", "go": True, "ends": True}, "any number of"),
+    ({"most": 7, "ends": True}, "up to 7"), ({"most": 7, "go": True}, "up to 7"), ({"size": True, "ends": True}, "up to rows"),
+    ({"size": True, "stacks": True}, "rows"), ({"most": 3000, "ends": True}, "up to 3000")])  # fmt: skip
+def test_data_say_how_many_steps_run(how, steps):
+    ort = pytest.importorskip("onnxruntime")
+    m = by_data(**how)
+    program = autocomp.optimize(m, target="cpu")
+    assert [x.steps for x in program.calls.loops.values()] == [steps]
+    session = ort.InferenceSession(m.SerializeToString(), providers=["CPUExecutionProvider"])
+    for n, go, lim in ((0, True, 1e4), (1, True, 1e4), (2, False, 50.0), (9, True, -1e4), (5, True, 20.0), (12, True, 1e4)):
+        feed = {"s0": RNG.random(4), "k": 1.1 + RNG.random(4), "lim": lim, "xs": np.zeros((max(1, n), 2))}
+        feed = {k: np.asarray(v, np.float32) for k, v in feed.items()} | {"n": np.asarray(n), "go": np.asarray(go)}
+        feed = {k: v for k, v in feed.items() if k in {i.name for i in session.get_inputs()}}
+        want = session.run(None, feed)
+        for got, w in zip(program.run(feed | {"lim": np.float32(lim)}).values(), want, strict=True):
+            np.testing.assert_allclose(got, w, rtol=1e-4, err_msg=f"{n} {go} {lim}")
+
+
+@pytest.mark.parametrize("how", [{"most": ""}, {"ends": True}])
+def test_as_many_rows_as_data_say_are_refused_by_name(how):
+    with pytest.raises(UnsupportedOp, match="the number of its steps, of which its output 'ys' has a row each"):
+        load_onnx(by_data(stacks=True, **how))
+
+
+def test_both_branches_of_an_if():
+    branch = lambda op: helper.make_graph([helper.make_node(op, ["x"], [op])], op, [], [helper.make_tensor_value_info(op, 1, [4])])
+    node = helper.make_node("If", ["c"], ["y"], then_branch=branch("Sqrt"), else_branch=branch("Neg"))
+    program = autocomp.optimize(whole([node], {"c": (TensorProto.BOOL, []), "x": [4]}, ["y"]), target="cpu")
+    x = np.float32([1, 4, -9, 16])
+    np.testing.assert_allclose(program.run({"c": np.array(True), "x": x})["y"], [1, 2, np.nan, 4])
+    np.testing.assert_array_equal(program.run({"c": np.array(False), "x": x})["y"], -x)
 
 
 def test_a_body_need_not_ask_which_step_it_is():

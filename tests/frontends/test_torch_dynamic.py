@@ -149,13 +149,50 @@ def test_both_branches_of_a_condition():
     compare(module, program, -x, y)
 
 
-def test_a_loop_on_tensors_is_refused_by_name():
-    class Loop(nn.Module):
-        def forward(self, n, x):
-            return torch.while_loop(lambda n, x: n > 0, lambda n, x: (n - 1, x + 1), (n, x))
+class Growing(nn.Module):
+    """At most n steps, until the sum of magnitudes is 50; a constant and two tensors that change places are carried too."""
 
-    with pytest.raises((UnsupportedOp, ModelError), match="while_loop"):
-        load_torch(Loop().eval(), (torch.tensor(3), torch.randn(2)))
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+
+    def forward(self, n, x):
+        start = (torch.zeros((), dtype=torch.int64), x, x * 2, x + 1, torch.ones(2))
+        return torch.while_loop(lambda i, x, *_: (i < n) & (x.abs().sum() < 50),
+                                lambda i, x, a, b, c: (i + 1, self.layer(x) * 1.9 + a, b.clone(), a.clone(), torch.full((2,), 3.0)), start)
+
+
+def test_while_loops_run_as_many_steps_as_data_say():
+    module = Growing().eval()
+    program = autocomp.optimize(module, target="cpu", example_inputs=(torch.tensor(3), torch.randn(5, 3)))
+    assert [x.steps for x in program.calls.loops.values()] == ["any number of"]
+    for n in (0, 1, 2, 5, 1000):
+        compare(module, program, torch.tensor(n), torch.randn(5, 3))
+    with pytest.raises(UnsupportedOp, match="any number of steps: the host starts its steps"):
+        autocomp.optimize(module, target="cuda:h200", example_inputs=(torch.tensor(3), torch.randn(5, 3)), cache=False)
+
+
+def test_scans_and_maps_are_loops():
+    from torch._higher_order_ops.map import map as mapped
+    from torch._higher_order_ops.scan import scan
+
+    class Scanned(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(3, 3)
+
+        def step(self, h, x):
+            h = torch.tanh(self.layer(h) + x)
+            return h, h * 2
+
+        def forward(self, h, xs):
+            last, ys = scan(self.step, h, xs, dim=0, reverse=True)
+            return last, ys, mapped(lambda x, h: torch.sin(x) @ h.T, xs, h)
+
+    module, args = Scanned().eval(), (torch.randn(2, 3), torch.randn(7, 2, 3))
+    program = autocomp.optimize(module, target="cpu", example_inputs=args)
+    assert [x.trips for x in program.calls.loops.values()] == [7, 7]
+    compare(module, program, *args)
 
 
 def assigned(x):

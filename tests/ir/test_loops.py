@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import autocomp
 from autocomp.errors import ModelError
 from autocomp.frontends.text import parse, show
 from autocomp.ir.builder import Builder, make_op
@@ -13,7 +14,7 @@ from autocomp.ir.loop_bodies import loop, loops_of, unrolled
 from autocomp.ir.node import Graph
 from autocomp.ir.reference import evaluate
 from autocomp.ir.tolerance import relative_error
-from autocomp.ir.types import F32, Sym, TensorType
+from autocomp.ir.types import BOOL, F32, I64, Sym, TensorType
 
 RNG = np.random.default_rng(14)
 
@@ -117,6 +118,57 @@ def test_text_and_symbols():
     for got, want in zip(evaluate(again, given).values(), by_hand(given), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)
     assert unrolled(graph, lambda n: True).outputs == graph.outputs  # an open number of steps stays a loop
+
+
+def growing(trips) -> Graph:
+    """x = 1.5 x, at most m steps, while the sum is below `stop`; a and b change places."""
+    b = Builder("growing")
+    x, m, stop = b.input("x", TensorType(F32, (3,))), b.input("m", TensorType(I64, ())), b.input("stop", TensorType(F32, ()))
+    runs = lambda n, x: b.op("and", b.op("lt", n, m), b.op("lt", b.op("reduce_sum", x, axes=(0,), keepdims=False), stop))
+
+    def body(carries, slices):
+        n, _, x, first, second, _ = carries
+        n, x = b.op("add", n, b.const(1, I64)), b.op("mul", x, b.const(1.5, F32))
+        return [n, runs(n, x), x, second, first, b.const(3.0, F32)], []
+
+    zero = b.const(0, I64)
+    start = [zero, runs(zero, x), x, b.op("neg", x), b.op("exp", x), stop]
+    for k, y in enumerate(loop(b, start, [], body, trips, condition=1)[0]):
+        b.output(f"y{k}", y)
+    return b.graph()
+
+
+@pytest.mark.parametrize("trips", [0, 1, 6])
+def test_a_condition_ends_a_loop(trips):
+    graph = growing(trips)
+    check_graph(graph)
+    flat = unrolled(graph, lambda n: True)
+    program = autocomp.optimize(graph, target="cpu")
+    for m, stop in ((0, 90), (1, 90), (4, 90), (9, 90), (9, 5), (9, -1)):
+        given = {"x": np.float32([1, 0.5, 0.25]), "m": np.int64(m), "stop": np.float32(stop)}
+        x, a, b, last, steps = given["x"].astype("f8"), -given["x"].astype("f8"), np.exp(given["x"].astype("f8")), stop, 0
+        while steps < min(m, trips) and x.sum() < stop:
+            x, a, b, last, steps = x * 1.5, b, a, 3, steps + 1
+        for got in (evaluate(graph, given), evaluate(flat, given), program.run(given)):
+            assert bool(got["y1"]) == (steps < m and x.sum() < stop)
+            for k, want in ((0, steps), (2, x), (3, a), (4, b), (5, last)):
+                np.testing.assert_allclose(got[f"y{k}"], want, rtol=1e-5)
+    again = parse(show(graph), params=graph.params)
+    assert evaluate(again, given)["y0"] == evaluate(graph, given)["y0"]
+
+
+@pytest.mark.parametrize(("attrs", "text"), [({"condition": 0}, "condition 0, which is no carry of one truth value"),
+                                             ({"condition": 9}, "has condition 9")])  # fmt: skip
+def test_a_condition_is_a_carry(attrs, text):
+    n = loops_of(growing(4))[0]
+    with pytest.raises(ModelError, match=text):
+        make_op("loop", n.inputs, {**n.attrs, **attrs})
+    with pytest.raises(ModelError, match="stacks results of steps whose number"):
+        make_op("loop", n.inputs, {**n.attrs, "results": (*n.attrs["results"], n.attrs["results"][2])})
+    b = Builder()
+    go, x = b.input("go", TensorType(BOOL, ())), b.input("x", TensorType(F32, ()))
+    with pytest.raises(ModelError, match="it ends at once or never"):
+        loop(b, [go, x], [], lambda c, s: ([c[0], b.op("exp", c[1])], []), 3, condition=0)
 
 
 @pytest.mark.parametrize(

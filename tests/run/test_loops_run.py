@@ -12,6 +12,7 @@ from autocomp.errors import UnsupportedOp
 from autocomp.ir.builder import Builder
 from autocomp.ir.kernel import KernelGraph
 from autocomp.ir.loop_bodies import loop
+from autocomp.ir.ops.loops import ENDLESS
 from autocomp.ir.types import F32, Sym, TensorType
 from autocomp.report.graph_page import page_data
 from autocomp.report.graphview import kernel_network
@@ -123,6 +124,45 @@ def test_a_body_with_an_op_without_kernel_is_unrolled():
     for x_t in given["x"]:
         want = np.sort(want + x_t)[::-1]
     np.testing.assert_allclose(program.run(given)["y"], want, rtol=1e-5)
+
+
+def ended(trips):
+    """h + 0.5 until an element is above `stop`."""
+    b = Builder("ended")
+    h, stop = b.input("h", TensorType(F32, (6,))), b.input("stop", TensorType(F32, ()))
+    below = lambda h: b.op("lt", b.op("reduce_max", h, axes=(0,), keepdims=False), stop)
+
+    def body(carries, slices):
+        new = b.op("add", carries[1], b.const(0.5, F32))
+        return [below(new), new], []
+
+    b.output("y", loop(b, [below(h), h], [], body, trips, condition=0)[0][1])
+    return b.graph()
+
+
+def test_a_loop_that_data_end_is_saved_shown_and_unrolled_by_others(tmp_path):
+    program, rng = autocomp.optimize(ended(ENDLESS), target="cpu"), np.random.default_rng(0)
+    given = {"h": rng.random(6, np.float32), "stop": np.float32(7)}
+    want = given["h"] + 0.5 * np.ceil((7 - given["h"].max()) / 0.5)
+    program.save(tmp_path)
+    np.testing.assert_allclose(program.run(given)["y"], want, rtol=1e-6)
+    np.testing.assert_allclose(dict(prepare_saved(tmp_path)(program.graph, given)())["y"], want, rtol=1e-6)
+    assert "loop0: any number of steps of " in program.explain()
+    assert "up to 30 steps of " in autocomp.optimize(ended(30), target="cpu").explain()
+    assert program.predicted < 1e-3  # a price of some steps, not of all that there might be
+    for target in ("ascend:910b", "cuda:h200"):
+        with pytest.raises(UnsupportedOp, match=r"a loop of any number of steps: (.|\n)*a bound of at most 1024 steps"):
+            autocomp.optimize(ended(ENDLESS), target=target, cache=False)
+        assert not autocomp.optimize(ended(3), target=target, cache=False).calls.loops
+
+
+def test_a_loop_of_many_steps_in_a_loop_is_refused():
+    b = Builder()
+    h, c = b.input("h", TensorType(F32, (6,))), b.input("c", TensorType(F32, (6,)))
+    inner = lambda h: loop(b, [h], [], lambda x, _: ([b.op("mul", x[0], c)], []), 2000)[0]
+    b.output("y", loop(b, [h], [], lambda x, _: (inner(x[0]), []), 3)[0][0])
+    with pytest.raises(UnsupportedOp, match="a loop of 2000 steps in the body of a loop, where up to 1024 are unrolled"):
+        autocomp.optimize(b.graph(), target="cpu", cache=False)
 
 
 def test_a_donated_input_that_a_loop_makes_is_refused():

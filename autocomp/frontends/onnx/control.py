@@ -1,5 +1,4 @@
-"""Control flow and sequences whose course is known while compiling: branches chosen, loops the op `loop` where steps are alike, else
-unrolled."""
+"""Control flow and sequences: branches chosen, loops the op `loop` where steps are alike, else unrolled; sequences of known length."""
 
 from __future__ import annotations
 
@@ -10,12 +9,14 @@ from onnx import GraphProto
 
 from autocomp.errors import ModelError, UnsupportedOp
 from autocomp.frontends.onnx.call import Call
+from autocomp.frontends.onnx.constants import ValueNeeded
 from autocomp.frontends.onnx.loops import backwards, looped
 from autocomp.frontends.onnx.registry import lower
 from autocomp.frontends.onnx.scope import Value
 from autocomp.frontends.onnx.shapes import cut, reshape
 from autocomp.ir.node import Node
-from autocomp.ir.types import BOOL, I64
+from autocomp.ir.ops.loops import ENDLESS
+from autocomp.ir.types import BOOL, I64, Dim, Sym
 
 MAX_TRIPS = 1024
 """Iterations of one loop that are unrolled."""
@@ -29,37 +30,101 @@ MAX_PARTS = 2**16
 
 @lower("If")
 def if_op(c: Call) -> tuple[Value, ...]:
-    taken = bool(c.static(0).reshape(-1)[0])
-    branch = "then_branch" if taken else "else_branch"
-    return tuple(c.importer.subgraph(c, c.graph_attr(branch), [], branch))
+    """The branch that is taken where that is known, else both of them and a choice between their results."""
+    branch = lambda name: tuple(c.importer.subgraph(c, c.graph_attr(name), [], name))
+    if c.importer.constants.is_constant(c.x()):
+        return branch("then_branch" if bool(c.static(0).reshape(-1)[0]) else "else_branch")
+    try:
+        yes, no = branch("then_branch"), branch("else_branch")
+    except UnsupportedOp:
+        c.static(0)  # names the input that would have to be bound for one branch to be enough
+        raise
+    if any(not (isinstance(x, Node) and isinstance(y, Node) and x.type == y.type) for x, y in zip(yes, no, strict=True)):
+        c.static(0)
+    condition = reshape(c, c.x(), ())
+    return tuple(x if x is y else c.op("where", condition, _tensor(c, x), _tensor(c, y)) for x, y in zip(yes, no))
 
 
 @lower("Loop")
 def loop(c: Call) -> tuple[Value, ...]:
+    """A loop of a known number of steps, or of as many as a size says; else unrolled where its end is known; else one that a value ends."""
     body = c.graph_attr("body")
-    trips = c.static_int(0) if c.has(0) else None
-    go = bool(c.static(1).reshape(-1)[0]) if c.has(1) else True
+    known = lambda i: not c.has(i) or c.importer.constants.is_constant(c.x(i))
     carried = list(c.inputs[2:])
+    scans = len(body.output) - 1 - len(carried)
+    size = c.static(0).reshape(-1)[0] if c.has(0) and known(0) else None
+    trips = size if isinstance(size, Sym) else c.static_int(0) if c.has(0) and known(0) else None
+    if not known(0) or not known(1):
+        return _while(c, body, trips, carried)
+    go = bool(c.static(1).reshape(-1)[0]) if c.has(1) else True
     why = ""
-    if trips is not None and trips > 1 and go:
+    if trips is not None and not (isinstance(trips, int) and trips <= 1) and go:
         alike, why = _alike(lambda: _counted(c, body, trips, carried))
         if alike is not None:
             return alike
-    scans: list[list[Node]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
+    try:
+        if isinstance(trips, Sym) and go:
+            raise TooLong(f"runs {trips} iterations, and {why}", where=c.where, hint=f"fix the number: dims={{'{trips}': ..}}")
+        return _unrolled(c, body, trips if isinstance(trips, int) else None, go, carried, scans, why)
+    except (ValueNeeded, TooLong) as e:
+        if isinstance(e, TooLong) and (scans or trips is None or (isinstance(trips, int) and trips > MAX_COUNTED)):
+            c.refuse(e.what, e.hint)
+        return _while(c, body, trips, carried)
+
+
+class TooLong(UnsupportedOp):
+    """More steps than are unrolled."""
+
+
+def _unrolled(c: Call, body: GraphProto, trips: int | None, go: bool, carried: Sequence[Value], scans: int, why: str) -> tuple[Value, ...]:
+    """Its steps one behind the other. Raises TooLong, and ValueNeeded where data decide whether a step runs."""
+    stacks: list[list[Node]] = [[] for _ in range(scans)]
     step = 0
     while go and (trips is None or step < trips):
         if step == MAX_TRIPS:
             also = f" where {why}" if why else ""
-            c.refuse(f"runs more than {MAX_TRIPS} iterations; loops are unrolled{also}", hint="write it with tensor operators")
+            raise TooLong(f"runs more than {MAX_TRIPS} iterations; loops are unrolled{also}", where=c.where,
+                          hint="write it with tensor operators")  # fmt: skip
         flag, *values = c.importer.subgraph(
             c, body, [c.const(step, I64), c.const(True, BOOL), *carried], f"body, iteration {step}"
         )
         go = bool(c.importer.constants.value(_tensor(c, flag), "the loop's condition", c.where).reshape(-1)[0])
         carried = values[: len(carried)]
-        for out, v in zip(scans, values[len(carried) :], strict=True):
+        for out, v in zip(stacks, values[len(carried) :], strict=True):
             out.append(_tensor(c, v))
         step += 1
-    return (*carried, *(_stack(c, out, 0) for out in scans))
+    return (*carried, *(_stack(c, out, 0) for out in stacks))
+
+
+def _while(c: Call, body: GraphProto, trips: Dim | None, carried: Sequence[Value]) -> tuple[Value, ...]:
+    """A Loop of as many steps as values say, `trips` at most: the step's number and whether it runs are carried. Raises ValueNeeded, or
+    UnsupportedOp, where it stacks results, which would have a row for each step."""
+    stacked = [o for o in list(c.proto.output)[len(carried) :] if o]
+    if stacked:
+        what = f"the number of its steps, of which its output '{stacked[0]}' has a row each,"
+        for k in range(2):
+            if c.has(k) and trips is None:
+                c.importer.constants.value(c.x(k), what, c.where)
+        c.refuse(f"{what} is a value of a step", hint="carry a tensor of a known size, into which each step writes")
+    scalar = lambda n: reshape(c, n, ())
+    most = scalar(c.x(0)) if c.has(0) else None
+
+    def runs(number: Node, condition: Node) -> Node:
+        return condition if most is None else c.op("and", condition, c.op("lt", number, most))
+
+    def step(carries: list[Node], slices: list[Node]) -> tuple[list[Node], list[Node]]:
+        _, number, *rest = carries
+        flag, *values = c.importer.subgraph(c, body, [number, c.const(True, BOOL), *rest], "body")
+        later = c.op("add", number, c.const(1, I64))
+        return [runs(later, scalar(_tensor(c, flag))), later, *(_tensor(c, v) for v in values[: len(rest)])], []
+
+    zero = c.const(0, I64)
+    first = runs(zero, scalar(c.x(1)) if c.has(1) else c.const(True, BOOL))
+    try:
+        last, _ = looped(c, [first, zero, *(_tensor(c, v) for v in carried)], [], step, ENDLESS if trips is None else trips, 0)
+    except ModelError as e:
+        c.refuse(f"data say how many steps it runs, and {e.what}", hint="keep shapes and dtypes of what it carries")
+    return tuple(last[2:])
 
 
 def _alike(make: Callable[[], tuple[Value, ...]]) -> tuple[tuple[Value, ...] | None, str]:
@@ -70,9 +135,9 @@ def _alike(make: Callable[[], tuple[Value, ...]]) -> tuple[tuple[Value, ...] | N
         return None, e.what
 
 
-def _counted(c: Call, body: GraphProto, trips: int, carried: Sequence[Value]) -> tuple[Value, ...]:
+def _counted(c: Call, body: GraphProto, trips: Dim, carried: Sequence[Value]) -> tuple[Value, ...]:
     """A Loop of so many steps. Raises UnsupportedOp where its condition is not known to hold."""
-    if trips > MAX_COUNTED:
+    if isinstance(trips, int) and trips > MAX_COUNTED:
         c.refuse(f"it runs more than {MAX_COUNTED} iterations")
 
     def step(carries: list[Node], slices: list[Node]) -> tuple[list[Node], list[Node]]:
@@ -83,7 +148,10 @@ def _counted(c: Call, body: GraphProto, trips: int, carried: Sequence[Value]) ->
         return made[: len(carries)], made[len(carries) :]
 
     b = c.importer.builder
-    count = b.param(b.fresh("step"), np.arange(trips, dtype=np.int64))
+    if isinstance(trips, int):
+        count = b.param(b.fresh("step"), np.arange(trips, dtype=np.int64))
+    else:
+        count = b.op("iota", shape=(trips,), axis=0, dtype=I64.name)
     last, stacks = looped(c, [_tensor(c, v) for v in carried], [count], step, trips)
     return (*last, *stacks)
 

@@ -20,6 +20,7 @@ from autocomp.errors import AutocompError, ModelError, UnsupportedOp
 from autocomp.forks import Lock
 from autocomp.frontends.torch import (  # noqa: F401  (their rows stand in TABLE)
     bags,
+    control,
     convolutions,
     fourier,
     gamma,
@@ -232,8 +233,8 @@ class Reader:
             if str(node.target) == "aten._local_scalar_dense.default" and is_size(v) and isinstance(x := self.values[node.args[0]], Node):
                 self.sizes.read[v.node.expr] = self.b.op("reshape", x, shape=())
             return v
-        if str(node.target) == "cond":
-            return self.conditional(node, where)
+        if (over_graphs := control.OPERATORS.get(str(node.target))) is not None:
+            return over_graphs(self, node, where)
         packet = getattr(node.target, "overloadpacket", node.target)
         name = getattr(packet, "__name__", str(packet)).partition(".")[0]
         if name.startswith(("sym_", "_assert", "_guards")) or "val" not in node.meta or node.meta["val"] is None:
@@ -269,20 +270,6 @@ class Reader:
                     self.b.locations.setdefault(part, where)
         return value
 
-    def conditional(self, node: Any, where: str) -> tuple[Any, ...]:
-        """torch.cond: both branches are computed, and each result is chosen. Raises UnsupportedOp where a result is no tensor."""
-        choice, yes, no, given = node.args
-        condition = self.values.get(choice)
-        if not isinstance(condition, Node):
-            raise UnsupportedOp("torch.cond on what is no tensor", where=where, hint="let its condition be a tensor of one truth value")
-        condition = self.b.op("reshape", condition, shape=())
-        operands = [self.values[x] if hasattr(x, "users") else x for x in given]
-        a, b = (self.branch(getattr(node.graph.owning_module, side.target), operands) for side in (yes, no))
-        if any(not (isinstance(x, Node) and isinstance(y, Node) and x.type == y.type) for x, y in zip(a, b, strict=True)):
-            raise UnsupportedOp("torch.cond whose branches give other things than tensors of one type", where=where,
-                                hint="let both branches return tensors of one shape and dtype")  # fmt: skip
-        return tuple(self.b.op("where", condition, x, y) for x, y in zip(a, b, strict=True))
-
     def branch(self, module: Any, operands: Sequence[Any]) -> list[Any]:
         """What a graph of torch's gives for these operands."""
         rest = iter(operands)
@@ -294,7 +281,8 @@ class Reader:
             elif node.op == "call_function":
                 self.values[node] = self.call(node)
             elif node.op == "output":
-                return [self.values[x] if hasattr(x, "users") else x for x in node.args[0]]
+                results = node.args[0] if isinstance(node.args[0], (list, tuple)) else node.args
+                return [self.values[x] if hasattr(x, "users") else x for x in results]
         raise AssertionError("a graph without an output")
 
     def several(self, node: Any) -> tuple[tuple[Any, ...], frozenset[int]]:

@@ -4,6 +4,9 @@
     for t in range(trips):                             values of the body: carries | slices | the same, then one of each step
         carry, out[t] = body(carry, stacked[t], rest)  results:           new carries | what is stacked, along a new first axis
 
+With a `condition`, the number of a carry that is one truth value, it is `while`: steps run as long as that carry is true, `trips` of them
+at most. What they stack would have as many rows as they are, so nothing is stacked then.
+
 The body is text in tuples, (op, numbers of its operands, attributes) a step, so that equal loops are equal nodes. Each node is one of the
 results (`part`): nodes that differ in nothing else are one loop (`egraph.rolled`).
 """
@@ -19,16 +22,24 @@ import numpy as np
 from autocomp.errors import ModelError
 from autocomp.ir.node import Attrs
 from autocomp.ir.ops.table import OPS, Op, register
-from autocomp.ir.types import DTYPES, Sym, TensorType
+from autocomp.ir.types import BOOL, DTYPES, Dim, Sym, TensorType, dim_hint
 
 Step = tuple[str, tuple[int, ...], tuple[tuple[str, Any], ...]]
 MOST = 4096  # operands
 NAME = "loop"
+NONE = -1  # no condition: all steps run
+ENDLESS = 2**31 - 1  # trips of a loop that its condition alone ends
+EXPECTED = 32  # steps that the price of a loop with a condition counts on: nothing in a model says how many run
 
 
 def attributes(step: Step) -> Attrs:
     """Those of a step of a body."""
     return Attrs(dict(step[2]))
+
+
+def expected(trips: Dim, condition: bool) -> int:
+    """Steps to price a loop with."""
+    return min(dim_hint(trips), EXPECTED) if condition else dim_hint(trips)
 
 
 @lru_cache(maxsize=512)
@@ -68,6 +79,11 @@ def _infer(types: tuple[TensorType, ...], a: Attrs) -> TensorType:
     for k, r in enumerate(results[:c]):
         if values[r] != types[k]:
             raise _fail(f"carry {k} begins as {types[k]} and goes on as {values[r]}")
+    if (k := a["condition"]) != NONE:
+        if not 0 <= k < c or types[k] != TensorType(BOOL, ()):
+            raise _fail(f"has condition {k}, which is no carry of one truth value")
+        if len(results) > c:
+            raise _fail("stacks results of steps whose number a condition decides")
     if not 0 <= a["part"] < len(results):
         raise _fail(f"has no result {a['part']}: there are {len(results)}")
     t = values[results[a["part"]]]
@@ -81,6 +97,8 @@ def _reference(x: Sequence[np.ndarray], a: Attrs, out: TensorType) -> np.ndarray
     steps = [(op, operands, attributes((op, operands, pairs))) for op, operands, pairs in a["body"]]
     carries, rest, stacked = list(x[:c]), list(x[c + s :]), []
     for t in range(a["trips"]):
+        if a["condition"] != NONE and not carries[a["condition"]]:
+            break
         values = [*carries, *(v[t] for v in x[c : c + s]), *rest]
         for op, operands, attrs in steps:
             of = types[len(values)]
@@ -110,7 +128,8 @@ register(
         _infer,
         _reference,
         opaque="its body's kernels run once a step",
-        attrs={"body": ..., "dtypes": ..., "carried": ..., "scanned": ..., "results": ..., "trips": ..., "part": 0},
-        doc="carry = init, then `trips` times carry, out[t] = body(carry, stacked[t], rest); `part`: which of the last carries and outs",
+        attrs={"body": ..., "dtypes": ..., "carried": ..., "scanned": ..., "results": ..., "trips": ..., "part": 0, "condition": NONE},
+        doc="carry = init, then `trips` times carry, out[t] = body(carry, stacked[t], rest); `part`: which of the last carries and outs; "
+        "`condition`: a carry that must be true for a step to run, the first that is not ends it",
     )
 )
