@@ -22,6 +22,7 @@ from autocomp import commands
 from autocomp.errors import AutocompError, BuildError
 
 GRAPH = "graph g\ninput x: f32[{n}]\n%0 = neg(x)\n%1 = exp(%0)\noutput y = %1\n"
+SLEEP = f"sleep 1000.{os.getpid()}"  # of this process: other suites on the machine have their own
 FLOOD = 'head -c 100000000 /dev/zero | tr "\\\\0" x >&2'
 ELF = "\\\\177ELF\\\\002\\\\001\\\\001"
 BODIES = {  # what it does, and what is said of it
@@ -30,8 +31,8 @@ BODIES = {  # what it does, and what is said of it
     "writes an empty file": ('for f; do case "$f" in *.o) : > "$f";; esac; done; exit 0', "cc ended well but kernels_0.o is empty"),
     "prints a hundred megabytes": (f"{FLOOD}; exit 1", "cc failed with exit code 1: x{200}\n"),
     "is killed": ("kill -SEGV $$", "cc was killed by SIGSEGV"),
-    "hangs": ("sleep 1000 & sleep 1000", "cc did not end in 2 s and was killed"),
-    "hangs with its output closed": ("exec sleep 1000 >/dev/null 2>&1", "cc did not end in 2 s and was killed"),
+    "hangs": (f"{SLEEP} & {SLEEP}", "cc did not end in 2 s and was killed"),
+    "hangs with its output closed": (f"exec {SLEEP} >/dev/null 2>&1", "cc did not end in 2 s and was killed"),
 }
 
 
@@ -51,7 +52,7 @@ def compiler(tmp_path, monkeypatch):
     return make
 
 
-def left_behind(marker="sleep 1000"):
+def left_behind(marker=SLEEP):
     """Processes whose command line has a text, after those that were killed had time to end."""
     end = time.monotonic() + 5
     while (found := running(marker)) and time.monotonic() < end:
@@ -94,7 +95,7 @@ def test_a_library_that_is_none_is_told(compiler):
 
 
 def test_a_compiler_that_leaves_a_process_behind_is_not_waited_for(compiler):
-    compiler('sleep 1000 & exec gcc "$@"', "gcc --version")
+    compiler(f'{SLEEP} & exec gcc "$@"', "gcc --version")
     begun = time.monotonic()
     np.testing.assert_allclose(autocomp.optimize(GRAPH.format(n=33))(np.zeros(33, "f4")), 1)
     assert time.monotonic() - begun < 20
@@ -103,7 +104,7 @@ def test_a_compiler_that_leaves_a_process_behind_is_not_waited_for(compiler):
 
 def test_a_compiler_that_does_not_say_its_version(compiler, monkeypatch):
     monkeypatch.setattr(commands, "ASKED", 0.5)
-    compiler("exit 0", "sleep 1000")
+    compiler("exit 0", SLEEP)
     program = autocomp.optimize(GRAPH.format(n=34))
     assert not program.runnable
     assert "cc did not end in 0.5 s and was killed" in program.not_runnable
@@ -198,7 +199,7 @@ def test_an_interruption_ends_what_runs(tmp_path):
     begun = threading.Timer(0.5, signal.raise_signal, [signal.SIGINT])
     begun.start()
     with pytest.raises(KeyboardInterrupt):
-        commands.run([["sleep", "1000"], ["sleep", "1000"]], tmp_path, where="here", jobs=2)
+        commands.run([SLEEP.split(), SLEEP.split()], tmp_path, where="here", jobs=2)
     assert not left_behind()
 
 
@@ -206,7 +207,7 @@ def test_commands_side_by_side_end_in_their_order():
     code = "import sys, time; time.sleep(float(sys.argv[1])); print(sys.argv[1])"
     done = commands.run([[sys.executable, "-c", code, s] for s in ("0.3", "0", "0.1")], where="here", limit=60, jobs=3)
     assert [e.out.strip() for e in done] == ["0.3", "0", "0.1"]
-    (bad,) = commands.run([["sleep", "1000"], ["false"]], where="here", limit=60, jobs=2)
+    (bad,) = commands.run([SLEEP.split(), ["false"]], where="here", limit=60, jobs=2)
     assert bad.why == "failed with exit code 1"
 
 
