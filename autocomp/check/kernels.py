@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from autocomp.cost.roles import roles_of
 from autocomp.egraph.cover import cover
 from autocomp.egraph.saturate import saturate
+from autocomp.errors import UnsupportedOp
 from autocomp.frontends.text import parse
 from autocomp.ir.decompose import decompose
 from autocomp.ir.kernel import Kernel
+from autocomp.ir.parts import pieces
+from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import dim_hint
 from autocomp.options import Options
 from autocomp.rewrite.instance import CONSTANT, type_of
@@ -167,6 +171,13 @@ def _convolution(r: Random) -> tuple[Inputs, str]:
     return {"x": f"f16[{n}, {c}, {side}, {side}]", "w": f"f16[{k}, {c // groups}, {w}, {w}] constant"}, f"%0 = conv(x, w, {how})"
 
 
+def _winograd(r: Random) -> tuple[Inputs, str]:
+    """A convolution that is done as products of transformed tiles where that pays: contractions behind each other."""
+    c, k, side = r.choice((64, 128)), r.choice((64, 256)), r.choice((7, 14, 28))
+    how = "lo=[1, 1], hi=[1, 1], strides=[1, 1], dilations=[1, 1], groups=1"
+    return {"x": f"f32[1, {c}, {side}, {side}]", "w": f"f32[{k}, {c}, 3, 3] constant"}, f"%0 = conv(x, w, {how})"
+
+
 def _tapped(r: Random) -> tuple[Inputs, str]:
     """A convolution whose channels lie innermost."""
     n, c, k, side, w = r.choice((1, 16, 32)), r.choice((64, 128)), r.choice((64, 192)), r.choice((14, 28, 56)), 3
@@ -201,8 +212,10 @@ def _stencil(r: Random) -> tuple[Inputs, str]:
 FAMILIES: tuple[Family, ...] = (
     _product, _few_rows, _few_columns, _small_square, _batched, _bytes, _normalised_product, _low_rank, _attention,
     _wide_attention, _latent, _one_query, _rows, _short_rows, _same_rows, _long_rows, _whole, _columns, _middle, _pointwise,
-    _turned, _window, _convolution, _tapped, _scan, _lookup, _open_rows, _stencil,
+    _turned, _window, _convolution, _winograd, _tapped, _scan, _lookup, _open_rows, _stencil,
 )  # fmt: skip
+SPLIT: tuple[Family, ...] = (_rows, _long_rows)  # those whose reductions are also done in PARTS, which a kernel of its own combines
+PARTS = 4
 RECURRENCES: tuple[Family, ...] = (_stencil,)  # those with a kernel whose loop over time carries a dependence
 
 
@@ -244,7 +257,14 @@ def _kernels(family: Family, seed: str, machine: Target) -> Iterator[Kernel]:
     graph = decompose(parse(text(inputs, body), params=params))
     rules, options, chip = RuleSet(shipped_rules()), Options(cache=False), machine.chip
     calls = cover(saturate(graph, rules, options, Trace(), chip.features, chip.target), rules, chip, options, Trace()).calls
-    yield from dict.fromkeys(c.kernel for c in calls if not c.kernel.opaque)
+    made = dict.fromkeys(c.kernel for c in calls if not c.kernel.opaque)
+    yield from made
+    for k in made if family in SPLIT else ():
+        if axis := roles_of(k).split:
+            try:
+                yield pieces(k, Schedule(split=(axis, PARTS)))[1][0]
+            except UnsupportedOp:  # its parts would have to be equal
+                continue
 
 
 def _numbers(type: str) -> np.ndarray:

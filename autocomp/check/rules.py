@@ -8,27 +8,31 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
 from math import prod
 from random import Random
 
+from autocomp.check.dependent import dependent
 from autocomp.check.kernels import RECURRENCES, drawn
-from autocomp.check.schedules import check_schedule
+from autocomp.check.schedules import check_schedule, order
 from autocomp.cost.demand import demand_of
 from autocomp.cost.roles import Roles
 from autocomp.deadline import current
 from autocomp.egraph.choose import Joins, directives_of, found_together
 from autocomp.egraph.kernel_egraph import UNTILED, Found
+from autocomp.egraph.kernel_terms import is_legal
 from autocomp.errors import DoesNotFit, UnsupportedOp
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.schedule_text import show
 from autocomp.loops.recurrences import recurrence_of
-from autocomp.loops.search import recurrence_schedules
+from autocomp.loops.search import recurrence_schedules, unasked_schedules
 from autocomp.options import Options
 from autocomp.rewrite.check import CheckResult
+from autocomp.rewrite.expr import Call
 from autocomp.rewrite.pattern import Apply
 from autocomp.rewrite.rule import Rule, RuleSet
+from autocomp.rewrite.vocabulary import ROLE
 from autocomp.targets import Target, load_target, manifests
 
 OPTIONS = Options(cache=False, allow_tf32=True)  # with it, rules that ask for it fire too
@@ -37,6 +41,9 @@ PRINTED = 2  # of these, how many the target is asked to print
 MORE = 4  # kernels that are tried for one of those wanted: the target prints no schedule of some
 AT_ONCE = 32  # kernels in one e-graph at most
 ROUNDS = 6  # graphs of each family that are drawn at most,
+DEPENDENT = 96  # kernels in which order matters that a rule is tried on which does not ask isl,
+FEW = 6  # and of each form one that changes schedules, which takes those of all others;
+FIRST = 64  # they are made of so many drawn ones
 ENOUGH = 20  # and kernels for one of those wanted, of rules that match schedules or tiles, which most kernels have
 
 Made = Iterator[tuple[Kernel, list[Schedule]]]
@@ -44,8 +51,9 @@ _KNOWN: dict[tuple[object, ...], CheckResult] = {}
 
 
 @lru_cache(maxsize=64)
-def _found(kernels: tuple[Kernel, ...], rules: tuple[Rule, ...], machine: Target) -> tuple[Found, ...]:
-    return tuple(found_together(kernels, [_roles(k) for k in kernels], RuleSet(rules), machine.chip, OPTIONS))
+def _found(kernels: tuple[Kernel, ...], rules: tuple[Rule, ...], machine: Target, exact: bool = False) -> tuple[Found, ...]:
+    options = replace(OPTIONS, exact=exact)
+    return tuple(found_together(kernels, [_roles(k) for k in kernels], RuleSet(rules), machine.chip, options))
 
 
 def check_kernel_rule(rule: Rule, in_force: Iterable[Rule], samples: int = 20, seed: int = 0) -> CheckResult:
@@ -53,7 +61,7 @@ def check_kernel_rule(rule: Rule, in_force: Iterable[Rule], samples: int = 20, s
     rules that make the schedules which it changes. `seed`: which kernels. The same rule is checked to its end once in a process."""
     others = tuple(r for r in in_force if r.name != rule.name)
     bases = others if speaks_of_schedules(rule) or _of_recurrences(rule) else ()
-    key = (rule.name, rule.text, rule.targets, samples, seed, *((r.name, r.text) for r in bases))
+    key = (rule.name, rule.text, rule.exact, rule.targets, samples, seed, *((r.name, r.text) for r in bases))
     if key not in _KNOWN:
         found = _Check(rule, others, samples, seed).result()
         if found.cut:
@@ -69,6 +77,20 @@ def speaks_of_schedules(rule: Rule) -> bool:
 
 def _of_recurrences(rule: Rule) -> bool:
     return isinstance(rule.match, Apply) and rule.match.op == "recurrence"
+
+
+def asks(rule: Rule) -> bool:
+    """Does a rule ask isl about all that it cuts: `legal(tile)` for tiles, `legal(split)` for parts of a reduction, each as a condition of
+    its own? Then the e-graph makes none of its schedules that is out of order."""
+    assert isinstance(rule.rhs, Apply)
+    given = {k for k, _ in rule.rhs.attrs}
+    splits = [isinstance(c, Call) and c.name == "legal" and not is_legal(c) for c in rule.where]
+    return (not given & {*ROLE, "time", "space"} or any(map(is_legal, rule.where))) and ("split" not in given or any(splits))
+
+
+def _has_form(kernel: Kernel, form: str) -> bool:
+    roles = _roles(kernel)
+    return roles.form == form or (form == "scan" and roles.scan is not None)
 
 
 @lru_cache(maxsize=8)
@@ -111,6 +133,8 @@ class _Check:
 
     def on(self, machine: Target) -> str:
         """A kernel of one target with the schedule that is wrong, "" if none is."""
+        if wrong := self.out_of_order(machine):
+            return wrong
         printed = 0
         joins: dict[str, Joins] = {}
         rules = RuleSet((*self.others, self.rule))
@@ -140,25 +164,59 @@ class _Check:
         self.kernels += printed
         return ""
 
+    def out_of_order(self, machine: Target) -> str:
+        """Of a rule that does not ask isl: a kernel in which order matters, with a schedule that breaks it."""
+        if self.rule.phase == "directives" or _of_recurrences(self.rule) or asks(self.rule):
+            return ""
+        for exact in (False, True) if self.rule.exact else (False,):
+            for kernel, schedules in self.of_kernels(self.dependents(machine), machine, exact):
+                for s in {(s.tile, s.order, s.parallel, s.split): s for s in schedules}.values():
+                    why, bases = order(kernel, s, exact), self.likely_bases(s)
+                    if why and not (bases and all(order(kernel, b, exact) for b in bases)):
+                        said = "order, where sums stay as they are written" if exact else "order"
+                        return f"for {kernel.signature} on {machine.name} it makes '{show(s)}' - {said}: {why}"
+        return ""
+
+    def dependents(self, machine: Target) -> Iterator[Kernel]:
+        """Kernels in which order matters, of those that the rule is about: none of them is element-wise."""
+        if isinstance(self.rule.match, Apply) and self.rule.match.op == "map":
+            return iter(())
+        changes = speaks_of_schedules(self.rule)
+        pool = islice(self.pool(machine), FIRST if changes else None)
+        made = (d for k in pool if self.may_match(k) for d in dependent(k, parts=changes) if self.may_match(d))
+        return iter(_some_of_each(made)) if changes else islice(made, DEPENDENT)
+
+    def pool(self, machine: Target) -> Iterable[Kernel]:
+        """Drawn kernels of a target; for a form of which its own cover makes none, also those of a CPU's."""
+        own = drawn(machine, ROUNDS, self.seed)
+        if speaks_of_schedules(self.rule) or not isinstance(self.rule.match, Apply) or any(map(self.may_match, own)):
+            return own
+        return chain(own, drawn(_machine("cpu"), ROUNDS, self.seed))
+
+    def may_match(self, kernel: Kernel) -> bool:
+        """Is a kernel of the form that the rule is about? One that is about schedules takes any."""
+        if recurrence_of(kernel) is not None:
+            return False
+        return speaks_of_schedules(self.rule) or not isinstance(self.rule.match, Apply) or _has_form(kernel, self.rule.match.op)
+
     def made(self, machine: Target) -> Made:
         """Kernels with the schedules that the rule makes of each, those that have none left out."""
         if _of_recurrences(self.rule):
             yield from self.recurrences(k for k in drawn(machine, ROUNDS, self.seed, RECURRENCES) if recurrence_of(k) is not None)
             return
-        pool = drawn(machine, ROUNDS, self.seed)
-        loops = (k for k in pool if recurrence_of(k) is None)
+        yield from self.of_kernels(filter(self.may_match, self.pool(machine)), machine)
+
+    def of_kernels(self, kernels: Iterator[Kernel], machine: Target, exact: bool = False) -> Made:
+        """Those of these kernels of which the rule makes schedules, with these. `exact`: sums stay as they are written."""
         rules: tuple[Rule, ...] = (self.rule,)
         if speaks_of_schedules(self.rule):
             makes = [r for r in self.others if r.phase in ("tiling", "scheduling")]
             rules = tuple(sorted((*makes, *(rules if self.rule.phase == "scheduling" else ())), key=lambda r: r.name))
-        elif isinstance(self.rule.match, Apply):
-            form = self.rule.match.op
-            loops = (k for k in loops if _roles(k).form == form)
         tried = 0
-        while some := tuple(islice(loops, min(AT_ONCE, 4 * self.samples))):
+        while some := tuple(islice(kernels, min(AT_ONCE, 4 * self.samples))):
             if (tried := tried + len(some)) > ENOUGH * self.samples and (speaks_of_schedules(self.rule) or self.rule.phase == "directives"):
                 return
-            for k, f in zip(some, _found(some, rules, machine)):
+            for k, f in zip(some, _found(some, rules, machine, exact)):
                 if self.rule.phase == "directives":
                     given = directives_of(_roles(k), RuleSet((*self.others, self.rule)), machine.chip, OPTIONS)
                     mine = [replace(s, directives=given.of(s)) for s, by in f.schedules if by != UNTILED and self.gives(given.by(s))]
@@ -174,13 +232,17 @@ class _Check:
 
     def inherited(self, kernel: Kernel, schedule: Schedule, machine: Target) -> bool:
         """Had the schedules from which the rule made this one a fault already, all of them?"""
+        bases = self.likely_bases(schedule)[:LOOKED]
+        return speaks_of_schedules(self.rule) and all(check_schedule(kernel, b, machine).fault for b in bases)
+
+    def likely_bases(self, schedule: Schedule) -> list[Schedule]:
+        """The schedules of others that the rule may have changed into this one; none, where it makes its own."""
         if not speaks_of_schedules(self.rule) or not isinstance(self.rule.rhs, Apply):
-            return False
+            return []
         changed = {k: getattr(Schedule(), k) for k, _ in self.rule.rhs.attrs if hasattr(Schedule(), k)} | {"directives": (), "join": ()}
         tiled = any(not hasattr(Schedule(), k) for k, _ in self.rule.rhs.attrs)
         like = lambda s: replace(s, tile=() if tiled else s.tile, **changed)
-        bases = [b for b in self.bases if like(b) == like(schedule)]
-        return all(check_schedule(kernel, b, machine).fault for b in bases[:LOOKED])
+        return [b for b in self.bases if like(b) == like(schedule)]
 
     def recurrences(self, pool: Iterable[Kernel]) -> Made:
         """A move makes no schedule by itself: those that tiles have with it and not without it."""
@@ -188,8 +250,19 @@ class _Check:
         for k in pool:
             without = set(recurrence_schedules(k, others)[0])
             mine = [s for s in recurrence_schedules(k, (*others, self.rule))[0] if s not in without]
+            if self.rule.phase == "tiling" and not asks(self.rule):
+                mine = [*unasked_schedules(k, self.rule), *mine]
             if mine:
                 yield k, mine
+
+
+def _some_of_each(kernels: Iterable[Kernel]) -> list[Kernel]:
+    """The first FEW of each form."""
+    out: dict[str, list[Kernel]] = {}
+    for k in kernels:
+        if len(mine := out.setdefault(_roles(k).form, [])) < FEW:
+            mine.append(k)
+    return [k for mine in out.values() for k in mine]
 
 
 def _some(schedules: Sequence[Schedule], seed: str) -> list[Schedule]:

@@ -46,7 +46,7 @@ def check_schedule(kernel: Kernel, schedule: Schedule, machine: Target, printed:
     """The first fault of a schedule. `printed`: the target is asked too, which takes ten times as long as the rest."""
     if recurrence_of(kernel) is not None:
         return Checked(_recurrence(kernel, schedule))
-    if why := _order(kernel, schedule):
+    if why := order(kernel, schedule):
         return Checked(f"order: {why}")
     try:
         own = pieces(kernel, schedule)
@@ -73,10 +73,13 @@ def check_schedule(kernel: Kernel, schedule: Schedule, machine: Target, printed:
     return Checked()
 
 
-def _order(kernel: Kernel, schedule: Schedule) -> str:
-    verdict = legal(kernel, replace(schedule, split=None))
+def order(kernel: Kernel, schedule: Schedule, exact: bool = False) -> str:
+    """Which two iterations of a kernel that is no recurrence run in the wrong order, "" if none do. `exact`: sums stay as written."""
+    verdict = legal(kernel, replace(schedule, split=None), exact)
     if verdict.ok and schedule.split is not None:
-        verdict = legal(together(kernel, schedule.split[0]), Schedule(split=schedule.split))
+        if not schedule.split[0]:
+            return "it has no reduction that can be done in parts"
+        verdict = legal(together(kernel, schedule.split[0]), Schedule(split=schedule.split), exact)
     return "" if verdict.ok else verdict.why or str(verdict.witness)
 
 

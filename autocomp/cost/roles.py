@@ -151,7 +151,7 @@ def _shared(k: Kernel, depths: tuple[tuple[Axis, ...], ...]) -> str:
     """The axis of the first reduction where all of them can be done in the same parts, "" where they cannot."""
     name = depths[0][0].name
     one = together(k, name)
-    return name if one is not k and not why_not_parts(one, name) else ""
+    return name if one != k and not why_not_parts(one, name) else ""  # an equal kernel may be another object
 
 
 def _chain(k: Kernel, links: list[Contract], nodes: list[Expr], depths: tuple[tuple[Axis, ...], ...]) -> Roles:

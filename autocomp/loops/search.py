@@ -183,12 +183,21 @@ def recurrence_schedules(kernel: Kernel, rules: Iterable[Rule]) -> tuple[list[Sc
     if not found.verdict:
         return out, found
     for choose in sizes:
-        for bt, bs in product(_ints(choose, "bt"), _ints(choose, "bs")):
-            tile = dict(zip(band, (bt, *(bs,) * (len(band) - 1)), strict=True))
+        for tile in _tiles(choose, band):
             for s in (Schedule.make(tile, skew=found.matrix), Schedule.make(tile, skew=found.matrix, parallel=band[1:2])):
                 if legal(kernel, s):
                     out.append(s)
     return out, found
+
+
+def unasked_schedules(kernel: Kernel, rule: Rule) -> list[Schedule]:
+    """What a tiling rule that does not ask `legal` makes of a recurrence: its tiles in the order as written."""
+    return [Schedule.make(tile) for tile in _tiles(dict(rule.choose), band_of(require_recurrence(kernel)))]
+
+
+def _tiles(choose: Mapping[str, object], band: tuple[str, ...]) -> Iterator[dict[str, int]]:
+    for bt, bs in product(_ints(choose, "bt"), _ints(choose, "bs")):
+        yield dict(zip(band, (bt, *(bs,) * (len(band) - 1)), strict=True))
 
 
 def _ints(choose: Mapping[str, object], name: str) -> tuple[int, ...]:

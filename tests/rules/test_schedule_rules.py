@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from autocomp.targets import load_target
 from typer.testing import CliRunner
 
+from autocomp.check.dependent import dependent
 from autocomp.check.kernels import drawn
-from autocomp.check.rules import check_kernel_rule
+from autocomp.check.rules import asks, check_kernel_rule
 from autocomp.check.schedules import check_schedule
 from autocomp.cli import app
+from autocomp.cost.roles import roles_of
 from autocomp.cost.work import Cost
 from autocomp.egraph.choose import Candidate, _admitted
 from autocomp.egraph.kernel_egraph import UNTILED
@@ -20,7 +24,7 @@ from autocomp.loops.schedules import legal
 from autocomp.options import Options
 from autocomp.report.mutation import mutate_rules
 from autocomp.rewrite import load_rules, parse_rules
-from tests.helpers.nests import matmul, stencil
+from tests.helpers.nests import matmul, softmax, stencil
 
 RULES = load_rules()
 FEW = 2  # kernels; `autocomp rules check` takes 20
@@ -32,8 +36,8 @@ def status(text: str):
 
 
 @pytest.mark.parametrize("name", [
-    "tiling/contract", "tiling/online", "tiling/rows", "tiling/windows", "tiling/elements", "tiling/chain", "tiling/npu-products",
-    "tiling/npu-small", "tiling/gpu-online-few-rows", "tiling/gpu-columns", "tiling/gpu-warp-specialise",
+    "tiling/contract", "tiling/online", "tiling/rows", "tiling/windows", "tiling/elements", "tiling/chain", "tiling/chain-columns",
+    "tiling/npu-products", "tiling/npu-small", "tiling/gpu-online-few-rows", "tiling/gpu-columns", "tiling/gpu-warp-specialise",
     "scheduling/gpu-split-kv", "scheduling/gpu-split-depth", "directives/load-c", "skewing/skew", "skewing/time-tile",
 ])  # fmt: skip
 def test_a_shipped_rule_holds(name: str):
@@ -82,6 +86,66 @@ def test_a_rule_without_legal_is_refused_with_its_kernel():
     assert found.status == "refuted"
     assert "- order: I" in found.detail
     assert "must run before" in found.detail
+
+
+def forgetful(name: str):
+    """A shipped rule without its conditions `legal`."""
+    kept = tuple(c for c in RULES[name].where if not str(c).startswith("legal("))
+    assert len(kept) < len(RULES[name].where)
+    return replace(RULES[name], name=f"{name}~", where=kept)
+
+
+@pytest.mark.parametrize("name", [
+    "tiling/contract", "tiling/rows", "tiling/online", "tiling/chain-columns", "tiling/npu-columns",
+    "tiling/gpu-implicit-gemm", "skewing/time-tile",
+])  # fmt: skip
+def test_a_shipped_rule_without_legal_is_refused(name: str):
+    """The choice would refuse its schedules; the check shows the kernel before."""
+    rule = forgetful(name)
+    assert not asks(rule)
+    assert asks(RULES[name])
+    found = check_kernel_rule(rule, [r for r in RULES if r.name != name], FEW)
+    assert found.status == "refuted"
+    assert "out0[" in found.detail  # the kernel
+    assert "it makes 'tile " in found.detail
+    assert "must run before" in found.detail
+
+
+def test_parts_of_what_is_known_only_when_it_runs_are_refused():
+    found = check_kernel_rule(forgetful("scheduling/gpu-split-kv"), [r for r in RULES if r.name != "scheduling/gpu-split-kv"], FEW)
+    assert found.status == "refuted"
+    assert found.detail.endswith("order: it has no reduction that can be done in parts")
+
+
+def test_sums_that_stay_as_they_are_written_have_an_order_too():
+    """Tiles of the depth alone are right where sums may be regrouped; an exact rule has to ask."""
+    depth = """
+- name: mine/depth
+  phase: tiling
+  match: "contract(m: ?M, n: ?N, k: ?K, b: ?B)"
+  choose: {bk: [16]}
+  rhs: "tile(k: ?bk)"
+  targets: [cpu]
+  why: a test
+"""
+    found = status(depth)
+    assert found.status == "refuted"
+    assert "- order, where sums stay as they are written: " in found.detail
+    assert "order" not in status(depth + "  exact: false\n").detail
+
+
+def test_each_form_but_the_element_wise_has_kernels_in_which_order_matters():
+    forms = {roles_of(d).form for k in drawn(machine("cpu"), 1) for d in dependent(k) if recurrence_of(k) is None}
+    assert forms >= {"contract", "chain", "online", "reduce"}
+    assert "map" not in forms
+    scan = next(k for k in drawn(machine("cpu"), 1) if recurrence_of(k) is None and roles_of(k).scan is not None)
+    assert any(roles_of(d).scan is not None for d in dependent(scan))
+
+
+def test_a_kernel_has_the_same_parts_whatever_was_asked_before():
+    """A reduction that needs another one's result has no parts; an equal kernel that was asked about first changes nothing."""
+    for _ in range(2):
+        assert roles_of(softmax(16, 32)).split == ""
 
 
 def test_a_rule_of_recurrences_without_legal_is_refused():
