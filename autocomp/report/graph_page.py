@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from autocomp.errors import AutocompError
-from autocomp.ir.kernel import Kernel, KernelGraph
+from autocomp.ir.kernel import Call, Kernel, KernelGraph
 from autocomp.ir.places import LEAVES, short
 from autocomp.ir.schedule_text import parse as parse_schedule
 from autocomp.report.layers import folded, model_text
@@ -66,10 +66,12 @@ def _nodes(program: Any) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Links:
-    """What one call stores and reads, by names of tensors; `reads` with the number of the call that made it, -1 where none did."""
+    """What one call stores and reads, by names of tensors; `reads` with the number of the call that made it, -1 where none did; `carried`:
+    what it reads of the step before, with the number of the call that made it there."""
 
     stores: tuple[str, ...]
     reads: tuple[tuple[str, int], ...]
+    carried: tuple[tuple[str, int], ...] = ()
 
 
 def links(g: KernelGraph) -> tuple[list[Links], dict[str, int]]:
@@ -90,10 +92,23 @@ def links(g: KernelGraph) -> tuple[list[Links], dict[str, int]]:
             else:
                 source = tensor if place is None or tensor in made else place.before or place.memory[0]
                 reads.append((source, made.get(tensor, made.get(source, -1))))
-        out.append(Links(tuple(dict.fromkeys(stores)), tuple(reads)))
+        out.append(Links(tuple(dict.fromkeys(stores)), tuple(reads), _carried(g, c)))
         if c.loop and i + 1 == g.spans[c.loop][1]:
             made |= {e.to: made[e.of] for e in ends if e.of in made}
     return out, made
+
+
+def _carried(g: KernelGraph, call: Call) -> tuple[tuple[str, int], ...]:
+    """What a call in a loop's body reads of the step before, and the call that makes it: the last that stores where it lies."""
+    places = g.places(call)
+    if not places:
+        return ()
+    makers: dict[str, int] = {}
+    for j in range(*g.spans[call.loop]):
+        stored = [g.calls[j].args[o.name] for o in g.calls[j].kernel.outputs]
+        makers |= {m: j for t in stored if t in places and not places[t].before for m in places[t].memory}
+    read = dict.fromkeys(call.args[a.name] for a in call.kernel.inputs)
+    return tuple((t, makers[m]) for t in read if t in places and places[t].before for m in places[t].memory[:1] if m in makers)
 
 
 def _calls(program: Any) -> list[dict[str, Any]]:
@@ -101,7 +116,8 @@ def _calls(program: Any) -> list[dict[str, Any]]:
     typed = lambda t: str(g.tensors[t])
     return [{"kernel": c.kernel.name, "name": model_text(program, c), "stores": [[t, typed(t)] for t in x.stores if t in g.tensors],
              "reads": [[t, typed(t), maker] for t, maker in x.reads], "rules": list(c.rules),
-             **({"loop": c.loop, "trips": g.loops[c.loop].steps} if c.loop else {})}
+             **({"loop": c.loop, "trips": g.loops[c.loop].steps} if c.loop else {}),
+             **({"carried": [[t, typed(t), maker] for t, maker in x.carried]} if x.carried else {})}
             for c, x in zip(g.calls, links(g)[0], strict=True)]  # fmt: skip
 
 

@@ -64,7 +64,8 @@ def _call_box(i: int, call: Call, cost: str, choice: tuple[str, ...], model: str
 
 
 def kernel_network(program: Any) -> nx.DiGraph:
-    """Nodes carry `box` (Drawn); edges carry `tensor`, `type` and `rules` (those of the consumer)."""
+    """Nodes carry `box` (Drawn); edges carry `tensor`, `type` and `rules` (those of the consumer). `carried`: what steps of loops hand to
+    the next ones, as (maker, reader, type); they go back, and are no edges."""
     calls = program.calls
     costs = {k.signature: f"{seconds_text(k.predicted)}, {k.bound}" for k in program.kernels}
     chosen = _choices(program)
@@ -82,6 +83,7 @@ def kernel_network(program: Any) -> nx.DiGraph:
             if maker >= 0 or tensor in calls.inputs:
                 g.add_edge(f"k{maker}" if maker >= 0 else f"in:{tensor}", box.key, tensor=tensor, type=str(calls.tensors[tensor]),
                            rules=call.rules)  # fmt: skip
+    g.graph["carried"] = [(f"k{maker}", f"k{i}", str(calls.tensors[t])) for i, linked in enumerate(each) for t, maker in linked.carried]
     for public, tensor in calls.outputs:
         key = f"out:{public}"
         g.add_node(key, box=Drawn(key, public, (str(calls.tensors[tensor]),), "#ffffff", f"output {public}"))
@@ -129,6 +131,8 @@ def dot(g: nx.DiGraph) -> str:
     for a, b, d in g.edges(data=True):
         rules = rule_names(d["rules"])
         lines.append(f"  {q(a)} -> {q(b)} [label={q(d['type'] + (chr(10) + chr(10).join(rules) if rules else ''))}];")  # type: ignore[arg-type]
+    handed = g.graph.get("carried", ())
+    lines += [f"  {q(a)} -> {q(b)} [style=dashed, constraint=false, label={q(f'next step: {t}')}];" for a, b, t in handed]
     return "\n".join([*lines, "}"]) + "\n"
 
 

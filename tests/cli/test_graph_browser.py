@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+import autocomp
 from autocomp.report.graphview import write_graph
 from tests.helpers.browser import browser
+from tests.helpers.loop_graphs import handed_on
 
 # Rectangles in the page of all boxes, the texts in them, and labels of edges.
 SHAPES = """
@@ -92,6 +94,25 @@ def test_pictures_are_readable_folded_and_open(chromium, path):
         assert len(chromium.run(SHAPES)["boxes"]) > len(first["boxes"])
         chromium.click("#fold")
         assert len(chromium.run(SHAPES)["boxes"]) < len(first["boxes"])
+    assert chromium.log() == []
+
+
+def test_what_a_step_hands_to_the_next_goes_back_dashed(chromium, tmp_path):
+    chromium.open(write_graph(autocomp.optimize(handed_on(), target="cuda:h200"), tmp_path / "g.html"))
+    arrows = "return [...document.querySelectorAll('.edge.carried')].map"
+    drawn = chromium.run(arrows + "((p) => [p.dataset.from, p.dataset.to, getComputedStyle(p).strokeDasharray])")
+    assert [x[:2] for x in drawn] == [["call:2", "call:0"], ["call:2", "call:2"]]
+    assert all(dashes not in ("none", "") for *_, dashes in drawn)
+    said = chromium.run("return [...document.querySelectorAll('text.label')].map((t) => t.textContent)")
+    assert said.count("next step: f32[4, 64]") == 2
+    boxes = check_picture(chromium)["boxes"]
+    way = chromium.run(arrows + "((p) => { const r = p.getBoundingClientRect(); return [r.left, r.top, r.right, r.bottom]; })[0]")
+    between = [b["at"] for b in boxes if way[1] < b["at"][3] and b["at"][1] < way[3]]
+    assert way[2] > max(b[2] for b in between), "it goes past the boxes between, not through them"
+    label = chromium.run("return document.querySelector(arguments[0]).getAttribute('aria-label')", ".box[data-id='call:0']")
+    assert "reads of the step before reduce_max" in label
+    chromium.click(".box[data-id='call:0']")
+    assert "Reads of the step before" in chromium.run("return document.getElementById('panel').innerText")
     assert chromium.log() == []
 
 

@@ -17,6 +17,7 @@ from autocomp.report import templates
 from autocomp.report.graphview import write_graph
 from examples.models import bert
 from tests.helpers.browser import browser
+from tests.helpers.loop_graphs import handed_on
 
 BOXES = """
 const page = require(process.argv[1]), data = JSON.parse(require("fs").readFileSync(process.argv[2]));
@@ -113,3 +114,14 @@ def test_symbolic_sizes_and_opaque_kernels_have_pages(tmp_path):
 
     program = autocomp.optimize(fn, example_inputs=(np.zeros((3, 5), "f4"),))
     assert page(program, tmp_path / "g.html")[1]["calls"]
+
+
+def test_what_a_step_reads_of_the_one_before(tmp_path):
+    """A tensor that lies where a call of the step before stored; the pictures for scripts have it too."""
+    program = autocomp.optimize(handed_on(), target="cuda:h200")
+    _, data = page(program, tmp_path / "g.html")
+    assert [[(t, maker) for t, _, maker in c.get("carried", [])] for c in data["calls"]] == [
+        [("loop0/carry 0", 2)], [], [("loop0/carry 1", 2)],
+    ]  # fmt: skip
+    text = write_graph(program, tmp_path / "g.dot").read_text()
+    assert '"k2" -> "k0" [style=dashed, constraint=false, label="next step: f32[4, 64]"];' in text

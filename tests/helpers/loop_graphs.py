@@ -57,3 +57,19 @@ def check(got, want):
     assert got.keys() == want.keys()
     for name, x in want.items():
         np.testing.assert_allclose(got[name], x, rtol=1e-4, atol=2e-5, err_msg=name)
+
+def handed_on(trips: int = 6) -> Graph:
+    """A loop of three kernels, the last of which hands its result to the first and a running sum to itself."""
+    b = Builder("handed_on")
+    h, x = b.input("h", TensorType(F32, (4, 64))), b.input("x", TensorType(F32, (trips, 4, 64)))
+    u, v = b.input("u", TensorType(F32, (64, 64))), b.input("v", TensorType(F32, (64, 64)))
+
+    def body(carries, slices):
+        low = b.op("tanh", b.op("add", b.op("matmul", carries[0], u), slices[0]))
+        new = b.op("softmax", b.op("matmul", low, v), axes=(1,))
+        return [new, b.op("add", carries[1], new)], [low]
+
+    finals, stacks = loop(b, [h, h], [x], body, trips)
+    for name, n in zip("hty", (*finals, *stacks)):
+        b.output(name, n)
+    return b.graph()

@@ -49,13 +49,21 @@ function start(data) {
       path.append(make("title", {}, e.titles.slice(0, 12).join("\n")));
       world.append(path);
     });
+    const back = backwards(shown.carried, places.at);
+    shown.carried.forEach((e, i) => {
+      const path = make("path", { d: back[i].path, class: "edge carried", "data-from": e.from, "data-to": e.to, "marker-end": "url(#arrow)", "aria-hidden": true });
+      path.append(make("title", {}, e.titles.join("\n")));
+      world.append(path);
+    });
     const half = { w: BOX.w / 2, h: BOX.h / 2 };
     if (shown.edges.length < 400) {
-      const labels = labelsOf(shown.edges), boxes = Object.values(places.at).map((p) => [p.x - half.w, p.y - half.h, p.x + half.w, p.y + half.h]);
-      labelled(labels, boxes, places.upright).forEach((p, i) => { if (p) world.append(make("text", { class: "label", "aria-hidden": true, x: p.x.toFixed(1), y: p.y.toFixed(1), "text-anchor": p.anchor }, labels[i].text)); });
+      const handed = shown.carried.map((e, i) => { const text = fitted(e.text + (e.titles.length > 1 ? ` and ${e.titles.length - 1} more` : ""), "label", 200); return { text, width: width(text, "label"), places: back[i].label }; });
+      const labels = [...handed, ...labelsOf(shown.edges)], boxes = Object.values(places.at).map((p) => [p.x - half.w, p.y - half.h, p.x + half.w, p.y + half.h]);
+      labelled(labels, boxes, [...places.upright, ...back.map((b) => b.upright)]).forEach((p, i) => { if (p) world.append(make("text", { class: "label", "aria-hidden": true, x: p.x.toFixed(1), y: p.y.toFixed(1), "text-anchor": p.anchor }, labels[i].text)); });
     }
     const title = Object.fromEntries(shown.boxes.map((b) => [b.id, b.title]));
-    const reads = (id) => { const from = [...new Set(shown.edges.filter((e) => e.to === id).map((e) => title[e.from]))]; return from.length ? `, reads ${from.join(" and ")}` : ""; };
+    const sources = (edges, id) => [...new Set(edges.filter((e) => e.to === id).map((e) => title[e.from]))].join(" and ");
+    const reads = (id) => { const from = sources(shown.edges, id), before = sources(shown.carried, id); return (from && `, reads ${from}`) + (before && `, reads of the step before ${before}`); };
     for (const b of shown.boxes) {
       const { x, y } = places.at[b.id], group = !!scene.groups[b.id];
       const g = make("g", { class: "box" + (group ? " group" : "") + (group || b.kind === "plain" ? " plain" : ""), "data-id": b.id, tabindex: 0, role: "button", transform: `translate(${(x - half.w).toFixed(1)},${(y - half.h).toFixed(1)})`, "aria-label": `${b.title}, ${b.second}${reads(b.id)}${group ? ", folded, Enter opens" : ""}`, ...(group ? { "aria-expanded": false } : {}) });
@@ -205,6 +213,7 @@ function start(data) {
     if (k.lost.length) panel.append(el("h3", "Schedules that lost"), list(k.lost));
     panel.append(el("h3", "Made by"), list(c.rules.length ? c.rules : ["the model's own operations"]));
     forms(c);
+    if (c.carried) panel.append(el("h3", "Reads of the step before"), list(c.carried.map(([t, type, m]) => link(`${t}: ${type}, made by ${data.calls[m].name || data.calls[m].kernel}`, "call:" + m, "kernels"))));
     panel.append(el("h3", "Reads"), list(c.reads.map(([t, type, m]) => (m >= 0 ? link(`${t}: ${type}`, "call:" + m, "kernels") : `${t}: ${type}`))), el("h3", "Stores"), list(c.stores.map(([t, type]) => `${t}: ${type}`)));
     if (k.nest) { const b = el("button", "Loops and dependences"); b.onclick = () => { loopsOf = c.kernel; setView("loops"); }; panel.append(el("h3", "Loops"), b); }
     if (k.tile) panel.append(more("Tile program", k.tile));

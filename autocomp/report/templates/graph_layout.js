@@ -11,7 +11,7 @@ const bytes = (n) => (n >= 1 << 20 ? (n / (1 << 20)).toPrecision(3) + " MB" : n 
 
 // ---- scenes: items (in dataflow order) with parents, groups, edges
 function kernelScene(data) {
-  const items = [], groups = {}, edges = [], made = {};
+  const items = [], groups = {}, edges = [], carried = [], made = {};
   for (const [name, type] of Object.entries(data.inputs)) {
     made[name] = "in:" + name;
     items.push({ id: made[name], parent: null, title: name, second: type, kind: "plain", words: "input " + name });
@@ -45,12 +45,13 @@ function kernelScene(data) {
       const from = m >= 0 ? "call:" + m : made[t];
       if (from && from !== "call:" + i) edges.push({ from, to: "call:" + i, text: type, title: `${t}: ${type}` });
     }
+    for (const [t, type, m] of c.carried || []) carried.push({ from: "call:" + m, to: "call:" + i, text: "next step: " + type, title: `to the next step of ${c.loop}: ${t}: ${type}` });
   });
   for (const o of data.outputs) {
     items.push({ id: "out:" + o.name, parent: null, title: o.name, second: o.type, kind: "plain", words: "output " + o.name });
     if (made[o.tensor]) edges.push({ from: made[o.tensor], to: "out:" + o.name, text: o.type, title: `${o.tensor}: ${o.type}` });
   }
-  return { items, groups, edges };
+  return { items, groups, edges, carried };
 }
 
 // The modules around a node. A traced line is none: what a loop runs several times is not one part of the model.
@@ -96,7 +97,7 @@ function modelScene(data) {
   return { items, groups, edges };
 }
 
-// The boxes that are seen: items and closed groups, in order; `of` maps an item to its box.
+// The boxes that are seen: items and closed groups, in order; `of` maps an item to its box. `carried`: what a loop's step hands to the next.
 function seen(scene, open) {
   const of = {}, boxes = new Map();
   for (const x of scene.items) {
@@ -105,15 +106,18 @@ function seen(scene, open) {
     of[x.id] = box;
     if (!boxes.has(box)) boxes.set(box, box === x.id ? x : scene.groups[box]);
   }
-  const edges = new Map();
-  for (const e of scene.edges) {
-    const a = of[e.from], b = of[e.to];
-    if (a === b || !a || !b) continue;
-    const key = a + "\n" + b;
-    if (!edges.has(key)) edges.set(key, { from: a, to: b, text: e.text, titles: [] });
-    edges.get(key).titles.push(e.title);
-  }
-  return { boxes: [...boxes.values()], of, edges: [...edges.values()] };
+  const between = (list, own) => {
+    const edges = new Map();
+    for (const e of list || []) {
+      const a = of[e.from], b = of[e.to];
+      if ((a === b && !own) || !a || !b) continue;
+      const key = a + "\n" + b;
+      if (!edges.has(key)) edges.set(key, { from: a, to: b, text: e.text, titles: [] });
+      edges.get(key).titles.push(e.title);
+    }
+    return [...edges.values()];
+  };
+  return { boxes: [...boxes.values()], of, edges: between(scene.edges, false), carried: between(scene.carried, true) };
 }
 
 // Groups to open at first: the outermost, level by level, as long as the boxes stay few; of a level that is too much, its first ones.
@@ -231,6 +235,20 @@ function layered(ids, edges, box = BOX, shape = null) {
   return { at, paths, ends, upright, columns: cuts.length };
 }
 
+// What a step hands to the next, past the right sides of the boxes between: its path, where its label may
+// stand, and its upright part.
+function backwards(edges, at, box = BOX) {
+  const spots = Object.values(at), n = (v) => v.toFixed(1);
+  return edges.map((e, k) => {
+    const a = at[e.from], b = at[e.to], own = e.from === e.to, [y0, y1] = own ? [a.y, a.y - box.h / 3] : [a.y + box.h / 3, b.y];
+    const passed = spots.filter((p) => p.column === a.column && p.y >= Math.min(y0, y1) - box.h && p.y <= Math.max(y0, y1) + box.h);
+    const side = (own ? a.x : Math.max(b.x, ...passed.map((p) => p.x))) + box.w / 2 + (own ? 18 : 22 + 6 * k), r = Math.min(8, Math.abs(y0 - y1) / 2), up = y1 < y0 ? r : -r;
+    const path = `M${n(a.x + box.w / 2)},${n(y0)} L${n(side - r)},${n(y0)} Q${n(side)},${n(y0)} ${n(side)},${n(y0 - up)} L${n(side)},${n(y1 + up)} Q${n(side)},${n(y1)} ${n(side - r)},${n(y1)} L${n(b.x + box.w / 2)},${n(y1)}`;
+    const label = [[side + 5, (y0 + y1) / 2 + 4, "start"], [a.x + box.w / 2, a.y + box.h / 2 + 14, "end"], [a.x + box.w / 2, a.y - box.h / 2 - 6, "end"]];
+    return { path, label, upright: [side - 2, Math.min(y0, y1), side + 2, Math.max(y0, y1)] };
+  });
+}
+
 // Boxes so that edges go forward, as near to their own order as can be; where folded groups make a cycle, some edge goes back.
 function inOrder(ids, edges) {
   const waits = new Map(ids.map((id) => [id, new Set()])), after = new Map(ids.map((id) => [id, []]));
@@ -334,4 +352,4 @@ function search(scenes, text) {
   return out;
 }
 
-if (typeof document === "undefined") module.exports = { kernelScene, modelScene, seen, firstOpen, placed, inOrder, layered, labelled, search, pathOf, curve, BOX };
+if (typeof document === "undefined") module.exports = { kernelScene, modelScene, seen, firstOpen, placed, inOrder, layered, backwards, labelled, search, pathOf, curve, BOX };
