@@ -191,6 +191,7 @@ def tensor_functions(options: Options, features: Sequence[str] | None = None) ->
         "zeros": lambda x: (0,) * x.type.rank,
         "ones": lambda x: (1,) * x.type.rank,
         "on_axis": lambda x, i, v: _replaced((0,) * x.type.rank, i, v),
+        "along": lambda x, i, n: _replaced((1,) * x.type.rank, i, n),
         "with_axis": lambda x, i, v: _replaced(x.type.shape, i, v),
         "inserted": lambda xs, i, v: (*xs[:i], v, *xs[i:]),
         "without": lambda xs, axes: tuple(x for i, x in enumerate(xs) if i not in axes),

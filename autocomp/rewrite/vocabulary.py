@@ -83,6 +83,7 @@ TENSORS = {
     "zeros": Function(1, 1, "a list with a zero for each axis of a tensor"),
     "ones": Function(1, 1, "a list with a one for each axis of a tensor"),
     "on_axis": Function(3, 3, "on_axis(?x, i, v): a list with v for axis i of a tensor (-1: the last) and zeros for the others"),
+    "along": Function(3, 3, "along(?x, i, n): a shape with n along axis i of a tensor (-1: the last) and ones for the others"),
     "with_axis": Function(3, 3, "with_axis(?x, i, v): a tensor's shape with v at axis i (-1: the last)"),
     "inserted": Function(3, 3, "inserted(xs, i, v): a list with v in front of place i"),
     "without": Function(2, 2, "without(xs, axes): a list less the places in axes"),

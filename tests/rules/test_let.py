@@ -69,13 +69,15 @@ def test_an_error_in_a_long_text_shows_what_stands_around_it():
 def test_the_shape_vocabulary():
     f, x = tensor_functions(Options()), Operand(TensorType(DTYPES["f32"], (2, 3, 5)))
     assert f["zeros"](x) == (0, 0, 0) and f["ones"](x) == (1, 1, 1)
-    assert f["on_axis"](x, -1, 7) == (0, 0, 7) and f["with_axis"](x, 1, 7) == (2, 7, 5)
+    assert f["along"](x, 1, 3) == (1, 3, 1) and f["on_axis"](x, -1, 7) == (0, 0, 7) and f["with_axis"](x, 1, 7) == (2, 7, 5)
 
 
 @pytest.mark.parametrize("path", RULES, ids=lambda p: p.name)
 def test_right_sides_can_be_read_aloud(path):
     text = path.read_text()
-    assert "replaced(repeat(" not in text
+    for long in ("replaced(repeat(", "replaced(ones(", "replaced(zeros(", "replaced(shape("):
+        assert long not in text, f"along, on_axis and with_axis say {long}..) in a word"
+    assert not re.search(r"dim\((\?\w+), rank\(\1\) - \d", text), "dim(?x, -1) is the last one"
     for n, line in enumerate(text.splitlines(), 1):
         m = re.match(r"  (?:rhs|  \w+): (.*)", line)
         assert m is None or len(m[1]) <= 160, f"{path.name}:{n}: {len(m[1])} characters"
