@@ -116,6 +116,18 @@ def test_what_a_step_hands_to_the_next_goes_back_dashed(chromium, tmp_path):
     assert chromium.log() == []
 
 
+def test_weights_that_modules_share_are_in_none_of_them(chromium, path):
+    """A weight has one name and several readers: in the group of one of them it would stand in front of what that group waits for."""
+    chromium.open(path)
+    node = lambda op, place, reads, given=(): {"op": op, "type": "f32[4]", "place": place, "reads": reads, "from": list(given), "calls": [0]}
+    nodes = [node("transpose", "b.1.att (linear)", []), node("reshape", "b.0.up (linear)", []), node("matmul", "b.0.att (linear)", [0], ["x"]),
+             node("add", "b.0.att (linear)", [2]), node("matmul", "b.0.up (linear)", [3, 1]), node("exp", "b.0.up (exp)", [4]),
+             node("matmul", "b.1.att (linear)", [0, 5]), node("add", "b.1.att (linear)", [6])]  # fmt: skip
+    data = {"nodes": nodes, "inputs": {"x": "f32[4]"}, "outputs": [], "calls": [], "kernels": {}, "layers": []}
+    parents = chromium.run("return modelScene(arguments[0]).items.filter((x) => x.id.startsWith('node:')).map((x) => x.parent)", data)
+    assert parents == ["module:b", "module:b/0/up", *["module:b/0/att"] * 2, *["module:b/0/up"] * 2, *["module:b/1/att"] * 2]
+
+
 def test_clicks_and_keys(chromium, path):
     chromium.open(path)
     chromium.click(".box[data-id^='call:']")

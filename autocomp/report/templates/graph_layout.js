@@ -62,8 +62,19 @@ function pathOf(place) {
   return module ? steps : /:\d+$/.test(text) ? [] : steps.slice(0, -1);
 }
 
+// The modules of each node. What is computed from parameters alone stands where all that read it stand: weights that modules share are in
+// none of them, or each of these would be in front of itself.
+function pathsOf(nodes) {
+  const paths = nodes.map((n) => pathOf(n.place)), fixed = [], readers = nodes.map(() => []);
+  nodes.forEach((n, i) => { fixed[i] = !n.from.length && n.reads.every((r) => fixed[r]); for (const r of n.reads) readers[r].push(i); });
+  const common = (a, b) => a.slice(0, a.findIndex((x, k) => x !== b[k]) < 0 ? a.length : a.findIndex((x, k) => x !== b[k]));
+  for (let i = nodes.length - 1; i >= 0; i--) if (fixed[i] && readers[i].length) paths[i] = readers[i].map((j) => paths[j]).reduce(common);
+  return paths;
+}
+
 function modelScene(data) {
   const items = [], edges = [], seen = new Set();
+  const paths = pathsOf(data.nodes);
   const nameless = data.nodes.every((n) => pathOf(n.place).length === 0); // no modules: folded by the kernels that compute them
   const kernels = nameless ? kernelScene(data) : { items: [], groups: {} };
   const groups = kernels.groups;
@@ -88,7 +99,7 @@ function modelScene(data) {
       seen.add(name);
       edges.push({ from: "in:" + name, to: "node:" + i, text: "", title: name });
     }
-    items.push({ id: "node:" + i, parent: put(pathOf(n.place), n.calls[0]), title: n.op, second: n.type + (n.place ? ", " + n.place : ""), kind: n.calls.length ? "call" : "plain", call: n.calls[0], words: [n.op, n.place].join(" ") });
+    items.push({ id: "node:" + i, parent: put(paths[i], n.calls[0]), title: n.op, second: n.type + (n.place ? ", " + n.place : ""), kind: n.calls.length ? "call" : "plain", call: n.calls[0], words: [n.op, n.place].join(" ") });
     for (const r of n.reads) edges.push({ from: "node:" + r, to: "node:" + i, text: data.nodes[r].type, title: data.nodes[r].type });
   });
   const single = (id) => id !== null && (groups[id].n || 0) < 2;
