@@ -150,12 +150,19 @@ class Comparison:
                 out.append(f"{' + '.join(r['kernel'] for r in x)}: bound by {p} in A, by {q} in B")
         return out
 
+    def alike(self) -> list[str]:
+        """That both sides are one program: whatever was to make them differ did nothing, and a ratio of their times is noise."""
+        if not self.a.sources or self.a.sources != self.b.sources or self.a.target != self.b.target:
+            return []
+        return ["both sides are the same program: equal sources of all kernels; what only one side has took no part "
+                "(of a rule: autocomp explain MODEL --rules FILE --why-not RULE)"]  # fmt: skip
+
     def summary(self) -> list[str]:
         """Lines below the table: predicted beside measured, the verdict, correctness, environment."""
         a, b = (seconds_text(s.predicted) or "not known" for s in (self.a, self.b))
         said = "kernels: timed each by itself, warm, and adjusted so that they sum up to the total"
         parts = [said] if self.trial and self.kind == "measured" else []
-        return [f"predicted: A {a}, B {b}", *self.moved(), *parts, *(self.trial.lines() if self.trial else [])]
+        return [f"predicted: A {a}, B {b}", *self.moved(), *self.alike(), *parts, *(self.trial.lines() if self.trial else [])]
 
     def markdown(self) -> str:
         """The comparison as Markdown."""

@@ -40,6 +40,16 @@ def test_the_title_names_the_chips(tmp_path):
     assert autocomp.compare(autocomp.optimize(TEXT), sides[0]).a.target == "cpu"
 
 
+def test_a_rule_that_took_no_part_is_said(programs, tmp_path):
+    """Two equal programs measured against each other look like a result."""
+    again = autocomp.optimize(TEXT, without=["monoids/welford"])
+    same = autocomp.compare(programs[0].save(tmp_path / "a"), again.save(tmp_path / "b"))
+    assert any("both sides are the same program" in line for line in same.summary())
+    assert "both sides are the same program" in same.report(tmp_path / "ab.html").read_text()
+    other = autocomp.compare(programs[0].save(tmp_path / "c"), programs[1].save(tmp_path / "d"))
+    assert not any("the same program" in line for line in other.summary())
+
+
 def test_measured_times_where_both_sides_have_them(programs, tmp_path):
     fused, apart = programs
     result = autocomp.compare(fused, apart, inputs=random_inputs(fused.graph))

@@ -119,10 +119,10 @@ def test_what_a_step_hands_to_the_next_goes_back_dashed(chromium, tmp_path):
 def test_weights_that_modules_share_are_in_none_of_them(chromium, path):
     """A weight has one name and several readers: in the group of one of them it would stand in front of what that group waits for."""
     chromium.open(path)
-    node = lambda op, place, reads, given=(): {"op": op, "type": "f32[4]", "place": place, "reads": reads, "from": list(given), "calls": [0]}
-    nodes = [node("transpose", "b.1.att (linear)", []), node("reshape", "b.0.up (linear)", []), node("matmul", "b.0.att (linear)", [0], ["x"]),
-             node("add", "b.0.att (linear)", [2]), node("matmul", "b.0.up (linear)", [3, 1]), node("exp", "b.0.up (exp)", [4]),
-             node("matmul", "b.1.att (linear)", [0, 5]), node("add", "b.1.att (linear)", [6])]  # fmt: skip
+    first = (("transpose", "b.1.att (w)", []), ("reshape", "b.0.up (w)", []), ("matmul", "b.0.att (w)", [0], "x"))
+    rows = (*first, ("add", "b.0.att (w)", [2]), ("matmul", "b.0.up (w)", [3, 1]), ("exp", "b.0.up (e)", [4]),
+            ("matmul", "b.1.att (w)", [0, 5]), ("add", "b.1.att (w)", [6]))  # fmt: skip
+    nodes = [{"op": op, "type": "f32[4]", "place": place, "reads": reads, "from": given, "calls": [0]} for op, place, reads, *given in rows]
     data = {"nodes": nodes, "inputs": {"x": "f32[4]"}, "outputs": [], "calls": [], "kernels": {}, "layers": []}
     parents = chromium.run("return modelScene(arguments[0]).items.filter((x) => x.id.startsWith('node:')).map((x) => x.parent)", data)
     assert parents == ["module:b", "module:b/0/up", *["module:b/0/att"] * 2, *["module:b/0/up"] * 2, *["module:b/1/att"] * 2]
