@@ -420,6 +420,7 @@ def kernel_functions(roles: Roles, chip: Chip, options: Options) -> dict[str, An
         "folds_alike": lambda: roles.alike,
         "taps": lambda: tuple(accumulate((dim_hint(a.extent) for a in reversed(roles.taps)), mul)),
         "windows": lambda: tuple(accumulate((dim_hint(a.extent) for a in reversed(roles.depth)), mul)) if roles.wide else (1,),
+        "folds": lambda: tuple(accumulate((dim_hint(a.extent) for a in reversed(roles.depth)), mul, initial=1))[:-1],
         "lanes": lambda: chip.granule[1],
         "factor": lambda: roles.factor,
         "factor_bytes": lambda: DTYPES[roles.factor].bytes if roles.factor else 0,

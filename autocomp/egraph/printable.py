@@ -38,9 +38,9 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
 
     `admit` raises UnsupportedOp or DoesNotFit for a schedule that the target cannot print. Where it does so for all of a kernel's, the
     next cover computes no such body in one kernel: first it stores what feeds the body's reductions. It also looks for one where a body
-    of several operations has only the form of element after element, makes a product's factor at some cost, or is much dearer by its best
-    schedule than the cover took it for (columns too long for a core, whose second pass reads memory again); the cheapest of the covers
-    is taken. Raises the first kernel's refusal where none is left.
+    of several operations, or a product (a convolution whose channels come first), has only the form of element after element, makes a
+    product's factor at some cost, or is much dearer by its best schedule than the cover took it for (columns too long for a core, whose
+    second pass reads memory again); the cheapest of the covers is taken. Raises the first kernel's refusal where none is left.
     """
     without: frozenset[frozenset[int]] = frozenset()
     first: AutocompError | None = None
@@ -69,6 +69,8 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
         slow = {s for s in kernels if s in schedules and schedules[s][0].instruction == SCALAR}
         avoided = {w for c in calls.calls if c.kernel.signature in refused for w in _avoided(c)}
         avoided |= {w for c in calls.calls if c.kernel.signature in slow and (c.feeds or len(c.body) > 1) for w in _avoided(c)}
+        avoided |= {frozenset(w) for c in calls.calls if c.kernel.signature in slow and roles_of(c.kernel).form == "contract"
+                    for w in c.turned}  # fmt: skip
         avoided |= {w for c in _dear(calls, schedules, chip.launch) for w in _avoided(c)}
         avoided |= {frozenset(w) for c in calls.calls if c.factors and _makes_factors(c.kernel) for w in c.factors}
         if not refused and avoided <= without:

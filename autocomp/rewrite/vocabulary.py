@@ -170,6 +170,7 @@ KERNEL = {
     "factor_bytes": Function(0, 0, "bytes of one of their elements"),
     "taps": Function(0, 0, "the products of the window's innermost 1, 2, .. axes"),
     "windows": Function(0, 0, "the same of a reduction whose windows slide"),
+    "folds": Function(0, 0, "the products of a reduction's innermost 0, 1, .. axes, less than all"),
     "open_rows": Function(0, 0, "a folded axis is a named dimension"),
     "folds_alike": Function(0, 0, "results along the innermost axis share their reductions"),
     "cores": Function(0, 0, "cores of the chip"),

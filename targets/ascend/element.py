@@ -8,6 +8,7 @@ emptied first; results collect in unified buffer and leave in runs (`ac_put`). A
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from autocomp.targets.ascend.tables import table
@@ -137,7 +138,7 @@ class _Printer:
             v = self.nest.views[s.dst]
             x = self.read(s.srcs[0])
             at, run = v.flat.text(), f"{self.buffer[v.tensor]}_run"
-            put = f"ac_put_short<{v.dtype.name}>" if short(v.dtype) else "ac_put"
+            put = f"ac_put_short<ac_{v.dtype.name}>" if short(v.dtype) else "ac_put"
             return f"{f'if ({guard_text(v.guard)}) ' if v.guard else ''}{put}({run}, {at}, {x});"
         d = self.dtype(s.dst)
         if s.op == "fill":
@@ -151,7 +152,7 @@ class _Printer:
             x = self.read(s.srcs[0])
             return f"{s.dst} = {folded(str(s.expr), s.dst, x, d) if s.acc else x};"
         if s.op == "map" and not isinstance(s.expr, (int, float, str, type(None))):
-            return f"{s.dst} = {self.scalar.text(s.expr)};"
+            return f"{s.dst} = {spelt(self.scalar.text(s.expr))};"
         raise UnsupportedOp(f"'{s.op}' of {s.dst} element by element", where=self.p.name)
 
     # ---- values
@@ -190,9 +191,14 @@ def element(d: DType) -> str:
     return f"uint{d.bits}_t" if short(d) else CTYPE[d.name]
 
 
+def spelt(text: str) -> str:
+    """An expression with the header's names of short floats: theirs alone are members of an enumeration of the compiler's (`vtype_t`)."""
+    return re.sub(r"\b(ac_round|ac_stored)<(?!ac_)", r"\1<ac_", text)
+
+
 def got(text: str, d: DType) -> str:
     """An element as a value."""
-    return f"ac_read<{d.name}>({text})" if short(d) else text
+    return f"ac_read<ac_{d.name}>({text})" if short(d) else text
 
 
 def folded(fn: str, a: str, b: str, d: DType) -> str:

@@ -87,9 +87,9 @@ def geometry(p: TileProgram, rows: Mapping[str, int]) -> Geometry:
     `rows`: tiles of the row axes where they differ from the program's. Raises UnsupportedOp.
     """
     statements = [s for s, _ in walk(p.body)]
-    folded = list(dict.fromkeys(s.axis for s in statements if s.op == "reduce"))
-    if any("," in a for a in folded):
-        raise UnsupportedOp(f"a reduction over axes {folded[0]} at once", where=p.name, hint="vector cores fold one axis")
+    folded = list(dict.fromkeys(a for s in statements if s.op == "reduce" for a in on_chip(p, s)))
+    if several := next((s for s in statements if s.op == "reduce" and len(on_chip(p, s)) > 1), None):
+        raise UnsupportedOp(f"a reduction over axes {several.axis} at once", where=p.name, hint="vector cores fold one axis")
     folded = [a for a in folded if _side_by_side(p, a)]
     values = [b.axes for b in p.bufs if b.name in on_vector(p)]
     folded += [a for a in contracted(p) if any(a in v for v in values) and a not in folded]
@@ -102,6 +102,12 @@ def geometry(p: TileProgram, rows: Mapping[str, int]) -> Geometry:
     order = [a for a, _ in p.axes if a in used and a not in folded]
     return Geometry(tuple((a, rows.get(a, tile_of(p, a))) for a in order), {a: tile_of(p, a) for a in folded},
                     BYTES_BLOCK if any(b.dtype.bytes == 1 for b in p.bufs if b.name in on_vector(p)) else BLOCK)
+
+
+def on_chip(p: TileProgram, s: Stmt) -> list[str]:
+    """The axes that a reduction folds inside of a tile: of several, those of one element pass by in a loop."""
+    axes = s.axis.split(",")
+    return [a for a in axes if len(axes) == 1 or tile_of(p, a) > 1]
 
 
 def _side_by_side(p: TileProgram, axis: str) -> bool:

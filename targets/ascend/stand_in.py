@@ -20,7 +20,7 @@ HEAD = "// Written by targets/ascend/stand_in.py from targets/ascend/api.yaml.\n
 
 def types(of: Api) -> str:
     """Enumerations and structures."""
-    lines = [HEAD, "namespace AscendC {"]
+    lines = [HEAD, *(f"enum {n} {{ {', '.join(e['members'])} }};" for n, e in rows()["taken"].items()), "namespace AscendC {"]
     lines += [f"enum class {n} {{ {', '.join(members)} }};" for n, members in of.enumerations.items() ]
     lines += [line for s in of.structures.values() for line in _structure(s)]
     lines.append("}  // namespace AscendC")

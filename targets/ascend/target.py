@@ -20,14 +20,13 @@ from autocomp.errors import UnsupportedOp
 from autocomp.ir.body import postorder
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
-from autocomp.ir.types import SHORT_FLOATS
 from autocomp.tile.derive import derive
 
 
 @lru_cache(maxsize=1)
 def own_names() -> frozenset[str]:
     """Functions and types of the target's device headers."""
-    return frozenset().union(*map(defined, headers().values())) | {d.name for d in SHORT_FLOATS}
+    return frozenset().union(*map(defined, headers().values()))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from autocomp.targets.ascend.bordered import asked_outside, bordered_lines, inne
 from autocomp.targets.ascend.choices import compared, indices, selected
 from autocomp.targets.ascend.copies import Region, copy_lines, region
 from autocomp.targets.ascend.direct import direct
-from autocomp.targets.ascend.geometry import Geometry
+from autocomp.targets.ascend.geometry import Geometry, on_chip
 from autocomp.targets.ascend.masks import COMPARISONS, difference, settled
 from autocomp.targets.ascend.operand import Operand, number
 from autocomp.targets.ascend.scalars import Scalars, gathered_lines, is_scalar
@@ -356,6 +356,10 @@ class VectorPart:
     # ---- arithmetic
     def reduce(self, s: Stmt) -> Operand:
         x = self.value(s.srcs[0])
+        axes = on_chip(self.p, s)
+        if not axes:  # one element along each: the sum of the steps
+            return x
+        s = replace(s, axis=axes[0])
         if s.axis in dict(self.g.rows) and x.kind == "full" and s.expr in table()["reduce"]:
             return self.rows_folded(s, x)
         if s.axis != x.lane or x.kind != "full" or s.expr not in table()["reduce"]:

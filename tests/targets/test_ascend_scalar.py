@@ -36,7 +36,7 @@ GIVEN = [
     "integers", "unpack", "transpose_three", "slice", "gathered", "filled", "to_f8e4m3", "argmax", "maxpool",
     "mean_of_two_axes", "off_cumsum", "attention_of_one_row", "gemm_i8_odd", "gemm_u8", "row_int4", "conv_stride", "depthwise_stride",
 ]  # fmt: skip
-VECTOR = {"transpose_three", "off_cumsum", "masks"}  # of these, what vector cores have forms for by now
+VECTOR = {"transpose_three", "off_cumsum", "masks", "conv_stride"}  # of these, what vector cores have forms for by now
 ALL = GRAPHS | OWN
 
 
@@ -127,6 +127,31 @@ def test_a_body_with_one_slow_operation_is_taken_apart():
     assert len(texts) == 2 and not scalar_kernels(program) and sum("mma" in t for t in texts) == 1  # the pad is vector code
 
 
+WINDOW = "lo=[1, 1], hi=[1, 1], dilations=[1, 1]"
+CONVOLUTIONS = {
+    "odd": graph({"x": "f16[2, 20, 13, 19]", "w": "f16[21, 20, 3, 3]"},
+                 f"%0 = conv(x, w, strides=[1, 1], groups=1, {WINDOW})\n%1 = relu(%0)"),
+    "groups": graph({"x": "f16[1, 32, 7, 9]", "w": "f16[24, 16, 3, 3]"}, f"%0 = conv(x, w, strides=[2, 1], groups=2, {WINDOW})"),
+}  # fmt: skip
+
+
+@needs_compiler
+def test_convolutions_whose_channels_come_first_are_the_cube_units(tmp_path):
+    """Their channels do not lie side by side; turned they do, and a step is the channels of one place of the window."""
+    for name, text in CONVOLUTIONS.items():
+        program = autocomp.optimize(text, target="ascend:910b")
+        assert not scalar_kernels(program), name
+    program.executor = AscendExecutor(program, tmp_path)  # of the last
+    program.verify(seed=fresh.seed())
+
+
+def test_without_the_rules_few_channels_are_left_to_the_scalar_unit():
+    text = CONVOLUTIONS["groups"]
+    assert scalar_kernels(autocomp.optimize(text, target="ascend:910b", without=["layout/conv-channels-last"]))
+    program = autocomp.optimize(text, target="ascend:910b")
+    assert any("npu-window" in s.text for s in program.printed.values())
+
+
 def test_only_a_type_that_no_unit_computes_is_refused_with_both_widths():
     with pytest.raises(UnsupportedOp, match=r"elements of type f64 have 64 bits, Ascend .* computes floats of at most 32"):
         program_of("gemm_f64")
@@ -145,7 +170,7 @@ def test_functions_of_the_scalar_unit_are_within_six_units_in_the_last_place(tmp
     names = {n: re.sub("^arc", "a", n).replace("rint", "round") for n in FUNCTIONS}
     text = '#include "autocomp_ascend_scalar.h"\nextern "C" {\n' + "".join(
         f"void {n}_all(float *x, int n) {{ for (int i = 0; i < n; ++i) x[i] = ac_{c}(x[i]); }}\n" for n, c in names.items())  # fmt: skip
-    text += "void half_all(float *x, int n) { for (int i = 0; i < n; ++i) x[i] = ac_held(ac_stored<f16>(x[i])); }\n}\n"
+    text += "void half_all(float *x, int n) { for (int i = 0; i < n; ++i) x[i] = ac_held(ac_stored<ac_f16>(x[i])); }\n}\n"
     (tmp_path / "f.cpp").write_text(text)
     subprocess.run([COMPILER, *FLAGS, *INCLUDE, str(tmp_path / "f.cpp"), "-o", str(tmp_path / "f.so")], check=True, capture_output=True)
     library, rng = ctypes.CDLL(str(tmp_path / "f.so")), np.random.default_rng(5)

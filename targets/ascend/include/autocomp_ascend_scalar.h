@@ -34,32 +34,32 @@ AC_S float ac_abs(float x) { return ac_float(ac_bits(x) & 0x7fffffffu); }
 AC_S float ac_signed(float x, float of) { return ac_float((ac_bits(x) & 0x7fffffffu) | (ac_bits(of) & 0x80000000u)); }
 
 // ---- elements in memory <-> values: short floats lie there as their bits
-struct f16 {
+struct ac_f16 {
   uint16_t bits;
 };
-struct bf16 {
+struct ac_bf16 {
   uint16_t bits;
 };
-struct f8e4m3 {
+struct ac_f8e4m3 {
   uint8_t bits;
 };
-struct f8e5m2 {
+struct ac_f8e5m2 {
   uint8_t bits;
 };
-AC_S float ac_held(f16 x) {
+AC_S float ac_held(ac_f16 x) {
   const uint32_t rest = x.bits & 0x7fffu, sign = (x.bits & 0x8000u) << 16;
   if (rest >= 0x7c00u) return ac_float(sign | 0x7f800000u | (rest & 0x3ffu) << 13);
   const float least = 5.9604644775390625e-8f;  // 2^-24: fields below the first exponent count such pieces
   if (rest < 0x400u) return ac_float(sign | ac_bits(float(rest) * least));
   return ac_float(sign | ((rest << 13) + 0x38000000u));
 }
-AC_S float ac_held(bf16 x) { return ac_float(uint32_t(x.bits) << 16); }
-AC_S float ac_held(f8e4m3 x) {
+AC_S float ac_held(ac_bf16 x) { return ac_float(uint32_t(x.bits) << 16); }
+AC_S float ac_held(ac_f8e4m3 x) {
   const uint32_t rest = x.bits & 0x7fu, sign = (x.bits & 0x80u) << 24;
   if (rest == 0x7fu) return ac_float(0x7fc00000u);
   return ac_float(sign | (rest < 8 ? ac_bits(float(rest) * 0.001953125f) : (rest << 20) + (120u << 23)));
 }
-AC_S float ac_held(f8e5m2 x) { return ac_held(f16{uint16_t(x.bits << 8)}); }
+AC_S float ac_held(ac_f8e5m2 x) { return ac_held(ac_f16{uint16_t(x.bits << 8)}); }
 AC_T T ac_held(T x) { return x; }
 // The upper `kept` bits of a magnitude whose lower bits are rounded off, to even at a tie.
 AC_S uint32_t ac_upper(uint32_t u, uint32_t cut) { return (u + ((1u << (cut - 1)) - 1) + (u >> cut & 1u)) >> cut; }
@@ -72,19 +72,19 @@ AC_S uint32_t ac_field(float magnitude, int32_t mantissa, int32_t low) {
   return cut > 25 || u < 0x800000u ? 0u : ac_upper((u & 0x7fffffu) | 0x800000u, uint32_t(cut));
 }
 AC_T T ac_stored(float x);
-template <> AC_S f16 ac_stored<f16>(float x) {
+template <> AC_S ac_f16 ac_stored<ac_f16>(float x) {
   const uint32_t sign = ac_bits(x) >> 16 & 0x8000u;
   const float a = ac_abs(x);
   return {uint16_t(sign | (ac_isnan(a) ? 0x7e00u : a >= 65520.0f ? 0x7c00u : ac_field(a, 10, -14)))};
 }
-template <> AC_S bf16 ac_stored<bf16>(float x) {
+template <> AC_S ac_bf16 ac_stored<ac_bf16>(float x) {
   return {uint16_t(ac_isnan(x) ? 0x7fc0u : ac_upper(ac_bits(x), 16))};
 }
-template <> AC_S f8e4m3 ac_stored<f8e4m3>(float x) {
+template <> AC_S ac_f8e4m3 ac_stored<ac_f8e4m3>(float x) {
   const float a = ac_abs(x);
   return {uint8_t((ac_bits(x) >> 24 & 0x80u) | (a <= 464.0f ? ac_field(a, 3, -6) : 0x7fu))};
 }
-template <> AC_S f8e5m2 ac_stored<f8e5m2>(float x) {
+template <> AC_S ac_f8e5m2 ac_stored<ac_f8e5m2>(float x) {
   const float a = ac_abs(x);
   return {uint8_t((ac_bits(x) >> 24 & 0x80u) | (ac_isnan(a) ? 0x7eu : a >= 61440.0f ? 0x7cu : ac_field(a, 2, -14)))};
 }

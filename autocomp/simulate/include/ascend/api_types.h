@@ -1,6 +1,7 @@
 // Written by targets/ascend/stand_in.py from targets/ascend/api.yaml.
 #pragma once
 
+enum vtype_t { b8, b16, b32, s8, s32, f16, fmix, f32 };
 namespace AscendC {
 enum class TPosition { GM, A1, A2, B1, B2, C1, C2, CO1, CO2, VECIN, VECOUT, VECCALC, LCM, SPM, SHM, TSCM, C2PIPE2GM, C2PIPE2LOCAL };
 enum class RoundMode { CAST_NONE, CAST_RINT, CAST_FLOOR, CAST_CEIL, CAST_ROUND, CAST_TRUNC, CAST_ODD };

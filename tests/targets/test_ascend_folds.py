@@ -1,0 +1,40 @@
+"""Reductions over several axes on vector cores: the inner axes are folded on chip, the outer ones as they pass by."""
+
+from __future__ import annotations
+
+import pytest
+
+import autocomp
+from autocomp.simulate.ascend_model import COMPILER, AscendExecutor
+from tests.helpers import fresh
+from tests.helpers.device_graphs import graph
+
+needs_compiler = pytest.mark.skipif(not COMPILER, reason="no g++")
+FALL_BACK = "tiling/npu-scalar-*"
+WINDOW = "dilations=[1, 1]"
+GIVEN = {"x": "f32[7, 37, 65]", "y": "f16[7, 37, 65]", "p": "f16[2, 11, 13, 37]", "w": "f16[3, 3, 1, 37]", "z": "f32[3, 5, 4, 19]"}
+LINES = {
+    "sum": "%0 = reduce_sum(x, axes=[0, 2])",
+    "largest": "%1 = reduce_max(y, axes=[0, 2])",
+    "pool": f'%2 = maxpool(p, window=[3, 2], strides=[2, 2], lo=[1, 0], hi=[1, 1], {WINDOW}, layout="nhwc")',
+    "depthwise": f'%3 = conv(p, w, strides=[2, 1], lo=[1, 1], hi=[0, 1], {WINDOW}, groups=37, layout="nhwc")',
+    "channels": "%4 = reduce_sum(z, axes=[0, 2, 3])",
+}  # fmt: skip
+
+
+def together() -> str:
+    text = graph(GIVEN, "\n".join(LINES.values()))
+    return text[: text.index("output")] + "".join(f"output {n} = {line.split()[0]}\n" for n, line in LINES.items())
+
+
+@needs_compiler
+def test_several_axes_are_folded_without_the_fall_back(tmp_path):
+    program = autocomp.optimize(together(), target="ascend:910b", without=[FALL_BACK])
+    program.executor = AscendExecutor(program, tmp_path)
+    program.verify(seed=fresh.seed())
+
+
+def test_windows_are_added_up_lane_by_lane_by_a_rule():
+    program = autocomp.optimize(graph({"p": GIVEN["p"]}, LINES["pool"].replace("%2", "%0")), target="ascend:910b")
+    (text,) = (s.text for s in program.printed.values())
+    assert "rule: tiling/npu-folds" in text and "Max(" in text and "WholeReduce" not in text and "ac_row" not in text
