@@ -41,7 +41,7 @@ def kernel_graph(c: Cover, s: Subject, graph: Graph) -> KernelGraph:
                           body=tuple(sorted(cut.heavy if len(cut.heavy) > 1 else cut.nodes)),
                           feeds=_feeds(s, cut) if len(cut.heavy) > 1 else (),
                           factors=tuple((h, n) for h in sorted(cut.heavy) for n in _factors(s, cut, h)),
-                          turned=tuple(t for h in sorted(cut.heavy) for t in _turned(s, cut, h)),
+                          apart=tuple(t for h in sorted(cut.heavy) for t in _apart(s, cut, h)),
                           computes=model.of([x, *makers.get(x, [])], cut), expected=cut.time))  # fmt: skip
     tensors = {n: s.types[k] for k, n in names.items()}
     constants = {names[k]: _constant_graph(s, k, graph) for k in sorted(names) if k in s.memory and _is_folded(s, k)}
@@ -109,9 +109,9 @@ def _feeds(s: Subject, cut: Cut) -> tuple[int, ...]:
     return tuple(sorted(m for m in set().union(*(below[n] for n in first)) if not s.nodes[m].form.view))
 
 
-def _turned(s: Subject, cut: Cut, heavy: int) -> list[tuple[int, ...]]:
-    """A contraction with each transposition of its body that is between it and its operands; alone where there is none and its tensor
-    has other forms."""
+def _apart(s: Subject, cut: Cut, heavy: int) -> list[tuple[int, ...]]:
+    """A contraction with each node of its body that is between it and its operands; alone where there is none and its tensor has other
+    forms."""
     if s.nodes[heavy].form.kind != "contract":
         return []
     chosen = {s.nodes[n].cls: n for n in cut.nodes}
@@ -120,7 +120,7 @@ def _turned(s: Subject, cut: Cut, heavy: int) -> list[tuple[int, ...]]:
     while below:
         n = below.pop()
         inner = [chosen[c] for c in s.nodes[n].enode.children if c in chosen]
-        found += [(heavy, m) for m in inner if s.nodes[m].enode.op == "transpose"]
+        found += [(heavy, m) for m in inner]
         below += inner
     return found or ([(heavy,)] if len(s.by_class[s.nodes[heavy].cls]) > 1 else [])
 

@@ -70,7 +70,7 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
         avoided = {w for c in calls.calls if c.kernel.signature in refused for w in _avoided(c)}
         avoided |= {w for c in calls.calls if c.kernel.signature in slow and (c.feeds or len(c.body) > 1) for w in _avoided(c)}
         avoided |= {frozenset(w) for c in calls.calls if c.kernel.signature in slow and roles_of(c.kernel).form == "contract"
-                    for w in c.turned}  # fmt: skip
+                    for w in c.apart}  # fmt: skip
         avoided |= {w for c in _dear(calls, schedules, chip.launch) for w in _avoided(c)}
         avoided |= {frozenset(w) for c in calls.calls if c.factors and _makes_factors(c.kernel) for w in c.factors}
         if not refused and avoided <= without:

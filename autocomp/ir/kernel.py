@@ -78,8 +78,8 @@ class Call:
     that make the kernel what it is: its reductions where it has several, else all; a cover that does without them has other kernels.
     `feeds`: where it has several, the nodes that compute what the first of them read; a cover may store these and keep the kernel.
     `factors`: (a contraction, a node that makes a factor of it) of each; a cover may store these and keep the rest of the kernel.
-    `turned`: (a contraction, a transposition through which it reads a factor) of each, or the contraction alone where it reads through
-    none and the graph has other forms of it (a convolution whose channels come first); covers without them have it in another order.
+    `apart`: (a contraction, a node through which it reads a factor: a transposition, a cast) of each, or the contraction alone where it
+    reads through none and the graph has other forms of it (a convolution whose channels come first); covers without them have others.
     `expected`: its seconds by the cover's price, which knows no schedule.
     `computes`: the nodes of the source graph that it computes, as numbers in `source.nodes()`; one node may be in several kernels, and
     `ir.places` says what the model calls them. `loop`: the name of the loop (`KernelGraph.loops`) in whose body it is; calls of one loop
@@ -95,7 +95,7 @@ class Call:
     body: tuple[int, ...] = field(default=(), compare=False)
     feeds: tuple[int, ...] = field(default=(), compare=False)
     factors: tuple[tuple[int, int], ...] = field(default=(), compare=False)
-    turned: tuple[tuple[int, ...], ...] = field(default=(), compare=False)
+    apart: tuple[tuple[int, ...], ...] = field(default=(), compare=False)
     computes: tuple[int, ...] = field(default=(), compare=False)
     expected: float = field(default=0.0, compare=False)
     loop: str = ""

@@ -33,6 +33,17 @@ def _log1p(x: Expr) -> Expr:
     return _where(_is("eq", u, one), x, _where(_is("eq", back, x), log, rest))
 
 
+def _expm1(x: Expr) -> Expr:
+    """(u - 1) x / log(u) for u = exp(x) as it is rounded (Kahan): what rounding takes from u is in both factors. x where u is 1, u - 1
+    where |x| > 16."""
+    c = lambda v: Const(x.dtype, v)
+    u = Map(x.dtype, "exp", (x,))
+    less = Map(x.dtype, "sub", (u, c(1.0)))
+    rest = Map(x.dtype, "mul", (less, Map(x.dtype, "div", (x, Map(x.dtype, "log", (u,))))))
+    far = Map(x.dtype, "abs", (x,))
+    return _where(_is("gt", far, c(16.0)), less, _where(_is("eq", u, c(1.0)), x, rest))
+
+
 def _where(c: Expr, x: Expr, y: Expr) -> Expr:
     return Map(y.dtype, "where", (c, x, y))
 
@@ -41,7 +52,7 @@ def _is(fn: str, a: Expr, b: Expr) -> Expr:
     return Map(BOOL, fn, (a, b))
 
 
-CHOSEN: Mapping[str, Callable[[Expr], Expr]] = {"sign": _sign, "log1p": _log1p}  # functions that are choices among others
+CHOSEN: Mapping[str, Callable[[Expr], Expr]] = {"sign": _sign, "log1p": _log1p, "expm1": _expm1}  # functions that are choices among others
 
 
 def settled(e: Expr, p: TileProgram, known: Mapping[str, object]) -> Expr:

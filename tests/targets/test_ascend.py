@@ -229,7 +229,6 @@ def test_rows_that_unified_buffer_cannot_hold_are_refused_with_both_numbers():
         ("argmax", "elements of type i64"),
         ("slice", "lie 3 apart"),
         ("unpack", "elements of type u8"),
-        ("gemm_i8_odd", "no matrix instruction for i8 times i8 into i32"),
     ],
 )
 def test_what_has_no_vector_form_says_why_not(name, reason):

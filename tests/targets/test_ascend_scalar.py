@@ -36,7 +36,8 @@ GIVEN = [
     "integers", "unpack", "transpose_three", "slice", "gathered", "filled", "to_f8e4m3", "argmax", "maxpool",
     "mean_of_two_axes", "off_cumsum", "attention_of_one_row", "gemm_i8_odd", "gemm_u8", "row_int4", "conv_stride", "depthwise_stride",
 ]  # fmt: skip
-VECTOR = {"transpose_three", "off_cumsum", "masks", "conv_stride"}  # of these, what vector cores have forms for by now
+# Of these, what vector and cube cores have forms for by now.
+VECTOR = {"transpose_three", "off_cumsum", "masks", "conv_stride", "gemm_u8", "gemm_i8_odd", "maxpool", "depthwise_stride", "mean_of_two_axes"}
 ALL = GRAPHS | OWN
 
 

@@ -181,6 +181,93 @@ AC_FN ac_gelu_tanh(const ac_f32 &d, const ac_f32 &x, const ac_f32 &t, const ac_f
   Div(d, x, t, n);
 }
 
+// sin(x + half pi), half 0 or 1/2: (-1)^(k + half) sin(r), r = x - k pi, k = round(x / pi + half) - half. Pi is three parts of 11 bits and what is
+// left, k (22 bits, 23 with the half) is two of which the lower has 13 at most: all products but the last are exact. sin(r) by its series
+// up to r^13, which is right to single precision up to pi / 2. Beyond 2^23, where neighbours are whole numbers, the result is no number.
+AC_FN ac_wave(const ac_f32 &d, const ac_f32 &x, const ac_f32 &k, const ac_f32 &h, const ac_f32 &l, const ac_f32 &t, float half, uint32_t n) {
+  const float pi[3] = {3.140625f, 0.000967502593994140625f, 1.50990672409534454e-7f};
+  const float by[6] = {1.0f / 6227020800.0f, -1.0f / 39916800.0f, 1.0f / 362880.0f, -1.0f / 5040.0f, 1.0f / 120.0f, -1.0f / 6.0f};
+  Muls(k, x, 0.318309886183790672f, n);
+  AC_V;
+  Adds(k, k, half, n);
+  AC_V;
+  Cast(k, k, RoundMode::CAST_RINT, n);
+  AC_V;
+  Adds(k, k, -half, n);
+  AC_V;
+  Muls(h, k, 0.000244140625f, n);
+  AC_V;
+  Cast(h, h, RoundMode::CAST_TRUNC, n);
+  AC_V;
+  Muls(h, h, 4096.0f, n);
+  AC_V;
+  Sub(l, k, h, n);
+  Adds(d, x, 0.0f, n);
+  for (int i = 0; i < 3; ++i) {
+    Muls(t, h, pi[i], n);
+    AC_V;
+    Sub(d, d, t, n);
+    AC_V;
+    Muls(t, l, pi[i], n);
+    AC_V;
+    Sub(d, d, t, n);
+    AC_V;
+  }
+  Muls(t, k, 5.12668830318903758e-12f, n);
+  AC_V;
+  Adds(k, k, half, n);
+  AC_V;
+  Sub(d, d, t, n);
+  Muls(h, k, 0.5f, n);
+  AC_V;
+  Cast(h, h, RoundMode::CAST_FLOOR, n);
+  Mul(l, d, d, n);
+  AC_V;
+  Muls(h, h, -2.0f, n);
+  Muls(t, l, by[0], n);
+  AC_V;
+  Add(h, h, k, n);  // 1 where k is odd
+  for (int i = 1; i < 6; ++i) {
+    Adds(t, t, by[i], n);
+    AC_V;
+    Mul(t, t, l, n);
+    AC_V;
+  }
+  Muls(h, h, -2.0f, n);
+  Mul(t, t, d, n);
+  AC_V;
+  Adds(h, h, 1.0f, n);
+  Add(d, d, t, n);
+  AC_V;
+  Abs(t, x, n);
+  Mul(d, d, h, n);
+  AC_V;
+  Adds(t, t, -8388608.0f, n);
+  AC_V;
+  Maxs(t, t, 0.0f, n);
+  AC_V;
+  Muls(t, t, 3e38f, n);
+  AC_V;
+  Muls(t, t, 3e38f, n);
+  AC_V;
+  Sub(t, t, t, n);
+  AC_V;
+  Add(d, d, t, n);
+}
+AC_FN ac_sin(const ac_f32 &d, const ac_f32 &x, const ac_f32 &k, const ac_f32 &h, const ac_f32 &l, const ac_f32 &t, uint32_t n) {
+  ac_wave(d, x, k, h, l, t, 0.0f, n);
+}
+AC_FN ac_cos(const ac_f32 &d, const ac_f32 &x, const ac_f32 &k, const ac_f32 &h, const ac_f32 &l, const ac_f32 &t, uint32_t n) {
+  ac_wave(d, x, k, h, l, t, 0.5f, n);
+}
+AC_FN ac_tan(const ac_f32 &d, const ac_f32 &x, const ac_f32 &k, const ac_f32 &h, const ac_f32 &l, const ac_f32 &t, const ac_f32 &c, uint32_t n) {
+  ac_cos(c, x, k, h, l, t, n);
+  AC_V;
+  ac_sin(d, x, k, h, l, t, n);
+  AC_V;
+  Div(d, d, c, n);
+}
+
 // Rows with a value a row (in either place) and rows with a vector along them. An instruction takes 64 columns of up to 240 rows, a repeat a
 // row, or 15360 columns of one row, whichever are fewer; a repeat's operands begin at most 255 blocks behind those of the one before.
 __aicore__ inline uint32_t ac_piece(uint32_t left) {  // elements that one instruction takes: at most 240 repeats of 64
