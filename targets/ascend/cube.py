@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from autocomp.targets.ascend.geometry import tile_of
-from autocomp.targets.ascend.tables import interface, place, slot_text, stored, table
+from autocomp.targets.ascend.tables import place, slot_text, stored, table
 
 from autocomp.cost.chip import Chip
 from autocomp.errors import UnsupportedOp
@@ -86,12 +86,10 @@ class Cube:
         """(declaration, work): a tile from memory to L1; `at` is the text of its first element's index, rows lie `apart` elements apart.
 
         `border`: text of the first row that is in the tensor and of the one behind the last; the others are zero.
-        Raises UnsupportedOp for rows farther apart than a copy can step.
+        Raises UnsupportedOp for rows that run backwards.
         """
-        most = interface().most("Nd2NzParams", "srcDValue")
-        if not 0 < apart <= most:
-            raise UnsupportedOp(f"{f.name}: rows {apart} elements apart", where=self.p.name,
-                                hint=f"cube cores copy rows at most {most} elements apart")  # fmt: skip
+        if apart <= 0:
+            raise UnsupportedOp(f"{f.name}: rows {apart} elements apart", where=self.p.name, hint="cube cores copy rows forwards")
         rows, cols = self.size(f.rows), self.size(f.cols)
         text = self.ring("l1", f.name, stored(f.dtype, self.p.name), rows * cols, turn)
         call = "ac_to_l1_summed" if f.summed else "ac_to_l1"

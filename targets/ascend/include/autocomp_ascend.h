@@ -420,8 +420,13 @@ __aicore__ inline uint32_t ac_whole(uint32_t n) { return (n + 15) / 16 * 16; }
 __aicore__ inline uint32_t ac_least(uint32_t a, uint32_t b) { return a < b ? a : b; }
 template <typename T> __aicore__ inline uint32_t ac_c0() { return 32 / sizeof(T); }
 
+// Rows that lie farther apart than the copy's field of 16 bits can say are copied one by one.
 template <typename T>
 AC_FN ac_nd2nz(const LocalTensor<T> &d, const GlobalTensor<T> &s, uint32_t rows, uint32_t cols, uint32_t apart, uint32_t tile_rows) {
+  if (apart > 65535) {
+    for (uint32_t r = 0; r < rows; ++r) ac_nd2nz(d[r * ac_c0<T>()], s[uint64_t(r) * apart], 1, cols, cols, tile_rows);
+    return;
+  }
   Nd2NzParams p;
   p.ndNum = 1;
   p.nValue = rows;
