@@ -18,7 +18,8 @@ def test_far_rows_are_copied_one_by_one(tmp_path):
     given = {f"{v}_{d}": f"{d}[{n}, 65600]" for d in ("f16", "f32") for v, n in (("x", 35), ("w", 40))}
     lines = "\n".join(
         f"%a{d} = slice(x_{d}, starts=[0, 3], limits=[35, 43], steps=[1, 1])\n"
-        f"%b{d} = slice(w_{d}, starts=[0, 8], limits=[40, 41], steps=[1, 1])\n%{d} = matmul(%a{d}, %b{d})" for d in ("f16", "f32"))  # fmt: skip
+        f"%b{d} = slice(w_{d}, starts=[0, 8], limits=[40, 41], steps=[1, 1])\n%{d} = matmul(%a{d}, %b{d})"
+        for d in ("f16", "f32"))  # fmt: skip
     text = graph(given, lines)
     text = text[: text.index("output")] + "output half = %f16\noutput single = %f32\n"
     program = autocomp.optimize(text, target="ascend:910b", without=["tiling/npu-scalar-*"])
