@@ -18,6 +18,7 @@ from autocomp.cost.derived import constant
 from autocomp.cost.roofline import time_of
 from autocomp.cost.work import Cost, Work
 from autocomp.ir.schedule import Schedule
+from autocomp.ir.types import Sym
 
 MAX_ROWS = int(constant("register_rows"))  # rows of a register tile; their addresses are held in scalar registers
 VECTORS = int(constant("register_vectors"))  # and vectors of columns
@@ -46,6 +47,9 @@ class CoreModel:
         self._near, self._lane = chip.on_chip, chip.lanes()
         self._tiles: dict[tuple[tuple[str, int], ...], Cost] = {}
         self._grid = frozenset(d.grid)
+        roles = d.roles
+        self._open = any(isinstance(a.extent, Sym) for a in (*roles.batch, *roles.rows, *roles.cols))
+        self._call = replace(chip, launch=chip.numbers["plan_call"] / chip.clock) if chip.cores > 1 else chip
         self.rows, self.cols = self._sides()
         self.factors = [f for a in d.operands if a.factor for f in self._read_as(a)]
 
@@ -105,12 +109,18 @@ class CoreModel:
             read = 1.0 if beside else self._streams(tile)  # gathers have more lines under way than a stream needs
         units = (w.vector / share, w.special / share)
         beside += self._later_passes(tile) * -(-tiles // chip.cores) / tiles
+        chip = self._started(tiles)
         work = Work(w.read / read, w.written / read, w.read_eff, self._operations(cuts), w.matrix_dtype, *units, 0, 0, 0, eff, tiles)
         cost = time_of(work, chip)
         begin = chip.limits["tile"] * -(-tiles // chip.cores)
         rest = cost.seconds - chip.launch
         parts = (*cost.parts, (what, beside), ("tiles", begin))
         return Cost(rest + beside + begin + chip.launch, what if beside > rest else cost.bound, parts)
+
+    def _started(self, tiles: int) -> Chip:
+        """The chip with what a start of so many tiles takes: the fork and join of a parallel region, or, for one tile, which is printed
+        without a region and runs on the thread that runs the plan, a call. Tiles of open sizes have a region: they may be many."""
+        return self._call if tiles == 1 and not self._open else self.chip
 
     def _operations(self, cuts: Sizes) -> float:
         """Multiplications and additions of all contractions; a link of a chain is done again by every tile along the axes that it lacks."""

@@ -13,7 +13,9 @@ from autocomp.cost.chip import load_chip
 from autocomp.cost.cores import register_tile
 from autocomp.cost.demand import demand_of
 from autocomp.cost.estimate import estimate
+from autocomp.ir.builder import Builder
 from autocomp.ir.schedule import Schedule
+from autocomp.ir.types import F32, Sym, TensorType
 from autocomp.options import Options
 from autocomp.rewrite import load_rules
 from autocomp.trace import Trace
@@ -166,3 +168,20 @@ def test_spearman_against_known_values():
     stats = pytest.importorskip("scipy.stats")
     a, b = [1, 1, 2, 5, 5, 9], [3, 4, 4, 1, 8, 9]
     assert spearman(a, b) == pytest.approx(stats.spearmanr(a, b).statistic)
+
+
+@pytest.mark.parametrize(("sizes", "threads", "region"), [((128,), 2, False), ((1 << 20,), 2, True), ((Sym("n", 1, 9),), 2, True)])
+def test_a_kernel_below_the_price_of_a_parallel_region_runs_on_one_thread(sizes, threads, region):
+    """One tile is priced with a call, not with a fork and join, and printed without a region; tiles of open sizes have one."""
+    b = Builder("small")
+    x = b.input("x", TensorType(F32, sizes))
+    b.output("y", b.op("tanh", b.op("mul", x, x)))
+    program = autocomp.optimize(b.graph(), target="cpu", threads=threads, cache=False)
+    (text,) = [k.text for k in program.printed.values()]
+    assert ("#pragma omp parallel" in text) == region
+    (event,) = program.trace.of("schedule")
+    chip = program.target.chip
+    assert (event.seconds < chip.launch) == (not region)
+    if not region:
+        assert event.seconds > chip.numbers["plan_call"] / chip.clock
+        assert len(event.data["runners_up"]) > 0  # schedules of two tiles, dearer by the region
