@@ -146,18 +146,50 @@ def test_a_norm_that_the_optimiser_leaves_in_the_standard_domain():
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
 
+def rows(*lengths):
+    return np.array(lengths, np.int32)
+
+
+CACHE = [floats(2, 2, 3, 4), floats(2, 2, 3, 4)]
+NEW = [floats(2, 2, 8) for _ in range(3)]
+CACHED = {
+    "attention": ("Attention", [floats(2, 2, 8), floats(8, 24), floats(24), None, np.stack(CACHE)], HEADS | {"unidirectional": 1}, 2),
+    "heads": ("MultiHeadAttention", [*NEW, floats(24), None, floats(1, 2, 2, 5), *CACHE], HEADS, 3),
+    "causal heads of keys left out": ("MultiHeadAttention", [*NEW, None, KEYS, None, *CACHE], HEADS | {"unidirectional": 1}, 3),
+    "heads of an empty cache": ("MultiHeadAttention", [*NEW, None, None, None, *[np.zeros((2, 2, 0, 4), "f4")] * 2], HEADS, 3),
+    "heads of a cache to come": ("MultiHeadAttention", NEW, HEADS, 3),
+    "one step": ("MultiHeadAttention", [*[floats(1, 1, 8) for _ in NEW], *[None] * 3, *[floats(1, 2, 7, 4) for _ in CACHE]], HEADS, 3),
+    "keys of another sequence": ("MultiHeadAttention", [NEW[0], *CACHE], HEADS, 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CACHED)
+def test_caches_of_keys_grow(name):
+    op, arrays, attrs, outputs = CACHED[name]
+    for got, want in compared(op, arrays, attrs, outputs=outputs):
+        np.testing.assert_allclose(got, want, rtol=3e-5, atol=3e-5)
+
+
+def test_packed_queries_keys_and_values():
+    q, k, v = (floats(2, 5, 2, 4) for _ in range(3))
+    flat = [x.reshape(2, 5, 8) for x in (q, k, v)]
+    forms = (flat, [np.stack([q, k, v], 3)], [flat[0], np.stack([k, v], 3)])
+    one, *others = (evaluate(load_onnx(model("MultiHeadAttention", xs, HEADS)), {f"x{i}": x for i, x in enumerate(xs)}) for xs in forms)
+    for other in others:
+        for got, want in zip(other.values(), one.values(), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize(("op", "arrays", "attrs", "said"), [
-    ("Attention", [*QKV, None, floats(2, 2, 2, 3, 4)], HEADS, "a cache of keys"),
+    ("Attention", QKV, HEADS | {"do_rotary": 1}, "rotary embeddings inside"),
+    ("MultiHeadAttention", [floats(2, 4, 8), floats(2, 5, 8), floats(2, 5, 8), *[None] * 3, *CACHE, rows(3)], HEADS, "shares the memory"),
+    ("MultiHeadAttention", [floats(2, 4, 8), floats(2, 5, 8)], HEADS, "has operands"),
     ("MatMulNBits", [floats(3, 50), bytes_(7, 2, 16), floats(14)], {"K": 50, "N": 7, "bits": 3, "block_size": 32}, "elements of 3 bits"),
     ("FusedConv", [floats(1, 3, 6, 6), floats(4, 3, 3, 3)], {"activation": "Clip"}, "activation 'Clip'"),
 ])  # fmt: skip
 def test_what_is_not_done_is_refused(op, arrays, attrs, said):
     with pytest.raises(UnsupportedOp, match=said):
         load_onnx(model(op, arrays, attrs))
-
-
-def rows(*lengths):
-    return np.array(lengths, np.int32)
 
 
 def grouped(steps, past, lengths, total, packed=False, rotary=True, heads=4, kept=2, width=16):

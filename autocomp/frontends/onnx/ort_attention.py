@@ -18,42 +18,76 @@ from autocomp.ir.types import I64
 
 
 @lower("Attention", domain=ORT)
-def attention(c: Call) -> Node:
+def attention(c: Call) -> tuple[Node, ...]:
     """Operands: x [B, S, D], weights [D, 3 H], bias or absent, a mask or absent (0 and 1 as [B, T], [B, S, T], [B, 1, T, T], or lengths
-    [B]), a past (refused), what is added to
-    scores or absent."""
-    if c.has(4) or c.int_attr("do_rotary", 0):
-        c.refuse("has a cache of keys (past) or rotary embeddings inside", hint="export without past, or with separate operators")
+    [B]), keys and values of before [2, B, N, P, h] or absent, what is added to scores or absent. Results: [B, S, H], and the keys and
+    values of before with the new ones behind, [2, B, N, P + S, h]."""
+    if c.has(6) or c.flag("past_present_share_buffer", 0) or c.int_attr("do_rotary", 0):
+        c.refuse("shares the memory of its cache, or has rotary embeddings inside", hint="export with separate operators")
     x = c.op("matmul", c.x(0), c.x(1))
     x = c.op("add", x, c.x(2)) if c.has(2) else x
     total = c.shape(x)[-1]
     sizes = c.ints_attr("qkv_hidden_sizes", (total // 3,) * 3) or ()
     at = [0, sizes[0], sizes[0] + sizes[1], sum(sizes)]
-    q, k, v = (cut(c, x, {2: (at[i], at[i + 1], 1)}) for i in range(3))
-    return _attended(c, q, k, v, 3, 5)
+    q, k, v = (_heads(c, cut(c, x, {2: (at[i], at[i + 1], 1)}), c.int_attr("num_heads")) for i in range(3))
+    if c.has(4):
+        past = [reshape(c, cut(c, c.x(4), {0: (i, i + 1, 1)}), c.x(4).type.shape[1:]) for i in range(2)]
+        k, v = (c.op("concat", p, x, axis=2) for p, x in zip(past, (k, v), strict=True))
+    y = _weighted(c, q, k, v, 3, 5)
+    return (y, c.op("concat", *(reshape(c, x, (1, *x.type.shape)) for x in (k, v)), axis=0)) if c.n_outputs > 1 else (y,)
 
 
 @lower("MultiHeadAttention", domain=ORT)
-def multi_head_attention(c: Call) -> Node:
-    """Operands: query [B, S, H], key, value, a bias of the three [3 H] or absent, a mask of keys or absent, what is added to scores or
-    absent, past (refused)."""
-    if c.has(6) or c.has(7) or not (c.has(1) and c.has(2)) or any(c.x(i).type.rank != 3 for i in range(3)):
-        c.refuse("has packed or cached keys and values", hint="export with query, key and value of [batch, steps, width] and without past")
-    q, k, v = (c.x(i) for i in range(3))
+def multi_head_attention(c: Call) -> tuple[Node, ...]:
+    """Operands: query [B, S, H], or all three as [B, S, N, 3, h]; key and value [B, L, H] or as [B, N, L, h], or both as [B, L, N, 2, h];
+    a bias of the three [3 H] or absent, a mask of keys or absent, what is added to scores or absent, keys and values of before
+    [B, N, P, h] or absent. Results: [B, S, H], and the keys and values of before with the new ones behind, [B, N, P + L, h]."""
+    if c.has(8) or c.has(9) or c.n_outputs > 3:
+        c.refuse("shares the memory of its cache (past_sequence_length, cache_indirection) or gives its scores",
+                 hint="export with past_key and past_value of the length that they have")  # fmt: skip
+    if c.has(6) != c.has(7):
+        c.broken("has one of past_key and past_value")
+    heads, xs = c.int_attr("num_heads"), [c.x(0), c.maybe(1), c.maybe(2)]
+    if xs[0] is not None and xs[0].type.rank == 5 and xs[1] is None and xs[2] is None:
+        xs = _apart(c, xs[0], 3)
+    elif xs[1] is not None and xs[1].type.rank == 5 and xs[2] is None:
+        xs = [xs[0], *_apart(c, xs[1], 2)]
+    if any(x is None or x.type.rank not in (3, 4) for x in xs):
+        c.refuse(f"has operands {', '.join(str(x.type) if x is not None else 'none' for x in xs)}",
+                 hint="query [batch, steps, width], key and value alike or as [batch, heads, steps, width of a head]")  # fmt: skip
+    q, k, v = (x for x in xs if x is not None)
     if c.has(3):
+        if not q.type.rank == k.type.rank == v.type.rank == 3:
+            c.refuse("adds a bias to packed operands, or to keys and values by heads", hint="add it in front")
         at = np.cumsum([0, *[c.shape(x)[-1] for x in (q, k, v)]]).tolist()
         q, k, v = (c.op("add", x, cut(c, c.x(3), {0: (at[i], at[i + 1], 1)})) for i, x in enumerate((q, k, v)))
-    return _attended(c, q, k, v, 4, 5)
+    q, k, v = (_heads(c, x, heads) if x.type.rank == 3 else x for x in (q, k, v))
+    if c.has(6):
+        k, v = (c.op("concat", c.x(i), x, axis=2) for i, x in ((6, k), (7, v)))
+    return (_weighted(c, q, k, v, 4, 5), k, v)[: max(1, c.n_outputs)]
 
 
-def _attended(c: Call, q: Node, k: Node, v: Node, mask: int, added: int) -> Node:
-    """softmax(q k' * scale + mask) v over heads, of [B, S, H], [B, T, H], [B, T, V]."""
-    heads = c.int_attr("num_heads")
-    split = lambda x: c.op("transpose", reshape(c, x, (*x.type.shape[:2], heads, c.shape(x)[2] // heads)), perm=(0, 2, 1, 3))
-    if any(not isinstance(x.type.shape[2], int) or x.type.shape[2] % heads for x in (q, k, v)):
-        c.broken(f"widths {q.type}, {k.type}, {v.type} are no {heads} heads")
-    width, out = c.shape(q)[2] // heads, (*q.type.shape[:2], v.type.shape[2])
-    q, k, v = split(q), split(k), split(v)
+def _apart(c: Call, x: Node, parts: int) -> list[Node | None]:
+    """[B, S, N, parts, h] as so many of [B, N, S, h]."""
+    batch, steps, heads, n, width = x.type.shape
+    if n != parts:
+        c.broken(f"packs {n} tensors in {x.type}, {parts} are expected")
+    each = [reshape(c, cut(c, x, {3: (i, i + 1, 1)}), (batch, steps, heads, width)) for i in range(parts)]
+    return [c.op("transpose", y, perm=(0, 2, 1, 3)) for y in each]
+
+
+def _heads(c: Call, x: Node, heads: int) -> Node:
+    """[B, S, H] as [B, N, S, h]."""
+    if not isinstance(x.type.shape[2], int) or x.type.shape[2] % heads:
+        c.broken(f"the width of {x.type} is no {heads} heads")
+    return c.op("transpose", reshape(c, x, (*x.type.shape[:2], heads, x.type.shape[2] // heads)), perm=(0, 2, 1, 3))
+
+
+def _weighted(c: Call, q: Node, k: Node, v: Node, mask: int, added: int) -> Node:
+    """softmax(q k' * scale + mask) v of [B, N, S, h], [B, N, T, h], [B, N, T, w], as [B, S, N w]."""
+    (batch, heads, steps, width), wide = q.type.shape, v.type.shape[3]
+    if not isinstance(heads, int) or not isinstance(width, int) or not isinstance(wide, int):
+        c.broken(f"heads of {q.type} and {v.type} are of no known width")
     scores = c.op("matmul", q, c.op("transpose", k, perm=(0, 1, 3, 2)))
     scores = c.op("mul", scores, c.float_attr("scale", 0.0) or 1 / sqrt(width))
     if c.has(mask):
@@ -63,7 +97,7 @@ def _attended(c: Call, q: Node, k: Node, v: Node, mask: int, added: int) -> Node
     if c.has(added):
         scores = c.op("add", scores, c.x(added))
     y = c.op("matmul", c.op("softmax", scores, axes=(3,)), v)
-    return reshape(c, c.op("transpose", y, perm=(0, 2, 1, 3)), out)
+    return reshape(c, c.op("transpose", y, perm=(0, 2, 1, 3)), (batch, steps, heads * wide))
 
 
 def _kept(c: Call, mask: Node, scores: Node) -> Node:
