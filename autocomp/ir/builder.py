@@ -62,6 +62,20 @@ def constant(value: Any, dtype: DType) -> Any:
             raise ModelError(f"{value} cannot be {dtype} ({e})", where="const") from None
 
 
+def _as_read(data: Callable[[], np.ndarray], name: str, type: TensorType) -> Callable[[], np.ndarray]:
+    """Lazy data of a parameter. Raises ModelError where it is not what it was when the model was read: a module that was widened since
+    (`module.double()`) has other bytes."""
+
+    def now() -> np.ndarray:
+        x = np.asarray(data())
+        if x.shape != type.shape or x.dtype != type.dtype.numpy:
+            raise ModelError(f"parameter '{name}' is declared {type} but has {x.dtype}{list(x.shape)}",
+                             hint="its module was changed since it was compiled: compile it again")  # fmt: skip
+        return x
+
+    return now
+
+
 def make_op(op: str, inputs: tuple[Node, ...], attrs: Mapping[str, Any]) -> Node:
     """The node of an op over nodes. Raises ModelError (unknown op, arity, types)."""
     entry = OPS.get(op)
@@ -169,7 +183,7 @@ class Builder:
                 raise ModelError(
                     f"parameter '{name}' has dtype {data.dtype}", where=self.name, hint=f"dtypes: {', '.join(DTYPES)}"
                 ) from None
-        self.params[name] = data
+        self.params[name] = _as_read(data, name, type) if callable(data) else data
         return make("param", (), type, {"name": name})
 
     def const(self, value: Any, dtype: DType) -> Node:

@@ -149,6 +149,14 @@ def test_both_branches_of_a_condition():
     compare(module, program, -x, y)
 
 
+def test_a_module_that_is_widened_before_its_first_run_is_refused():
+    module, given = nn.EmbeddingBag(9, 5).eval(), (torch.arange(6) + 1, torch.tensor([0, 3, 3]))
+    program = autocomp.optimize(module, target="cpu", example_inputs=given)
+    module.double()
+    with pytest.raises(ModelError, match=r"is declared f32\[9, 5\] but has float64\[9, 5\]"):
+        program(*given)
+
+
 class Growing(nn.Module):
     """At most n steps, until the sum of magnitudes is 50; a constant and two tensors that change places are carried too."""
 
