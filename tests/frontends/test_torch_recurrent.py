@@ -109,3 +109,27 @@ def test_what_is_refused():
         gru(Call(b, "gru", None, "here"), x, sizes, x, [x], True, 1, 0.0, False, False)
     with pytest.raises(UnsupportedOp, match="drops 50% of what is between its layers"):
         lstm(Call(b, "lstm", None, "here"), x, [x, x], [x] * 8, True, 2, 0.5, True, False, False)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_the_layer_that_torch_decomposes_to_on_cpus(reverse):
+    """Of releases whose export takes an LSTM apart."""
+
+    class Layer(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lstm = torch.nn.LSTM(4, 5)
+
+        def forward(self, x, h, c):
+            w = [p.detach() for p in self.lstm.parameters()]
+            return torch.ops.aten.mkldnn_rnn_layer(x, *w, h, c, reverse, [], 2, 5, 1, True, False, False, False)[:3]
+
+    module, given = Layer().eval(), (torch.randn(6, 2, 4), torch.randn(1, 2, 5), torch.randn(1, 2, 5))
+    flipped = given[0].flip(0) if reverse else given[0]
+    with torch.no_grad():
+        y, (h, c) = module.lstm(flipped, given[1:])
+    program = autocomp.optimize(module, target="cpu", example_inputs=given)
+    for got, want in zip(program(*given), (y.flip(0) if reverse else y, h, c), strict=True):
+        torch.testing.assert_close(torch.as_tensor(got), want, rtol=1e-4, atol=1e-5)
+    for got, want in zip(program(*given), module(*given), strict=True):
+        torch.testing.assert_close(torch.as_tensor(got), want, rtol=1e-4, atol=1e-5)

@@ -128,3 +128,16 @@ def gru(c: Call, x: Node, hx: Node, params: Any, *how: Any) -> tuple[Node, ...]:
     if not isinstance(params, list):
         raise c.refuse("over packed sequences", "pad them, and let the module go through all steps")
     return _layers(c, _gru if c.name == "gru" else _rnn(c.name.removeprefix("rnn_")), x, [hx], params, *how)
+
+
+@row("mkldnn_rnn_layer")
+def one_layer(c: Call, x: Node, w: Node, r: Node, bias: Node, recurrent_bias: Node, h: Node, state: Node, reverse: bool, batch_sizes: Any,
+              mode: int, hidden: int, layers: int, biases: bool, both: bool, batch_first: bool,
+              train: bool) -> tuple[Node | None, ...]:  # fmt: skip
+    """One layer and direction of an LSTM, which torch's decomposition for CPUs makes: (h of each step, last h, last c, a workspace)."""
+    if mode != 2 or layers != 1 or both or batch_first or batch_sizes:
+        raise c.refuse("other than one layer and direction of an LSTM", "export the module with autocomp.optimize(module, ..)")
+    params = [w, r, bias, recurrent_bias] if biases else [w, r]
+    given = _backwards(c, x) if reverse else x
+    y, *last = _layers(c, _lstm, given, [h, state], params, biases, 1, 0.0, False, False, False)
+    return (_backwards(c, y) if reverse else y, *last, None)
