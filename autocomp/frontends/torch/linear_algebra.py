@@ -1,0 +1,171 @@
+"""Factorisations and systems of equations of torch as the op `loop`, a column or a row a step: Cholesky, triangular systems, and
+elimination with the largest pivot (Gauss and Jordan) for inverses, solutions and determinants. Matrices [.., n, n]; batches are alike in
+all operands.
+
+What torch raises for (no positive definite matrix, a singular one) gives NaN or infinities.
+"""
+
+from __future__ import annotations
+
+from autocomp.frontends.torch.call import Call, row
+from autocomp.ir.loop_bodies import loop
+from autocomp.ir.node import Node
+from autocomp.ir.types import F32, F64, I64, Dim
+
+
+def _checked(c: Call, a: Node) -> int:
+    """The n of matrices [.., n, n]."""
+    n = a.type.shape[-1]
+    if a.type.dtype not in (F32, F64) or not isinstance(n, int) or a.type.shape[-2] != n or not n:
+        raise c.refuse(f"of {a.type}", "matrices are square, not empty, of known size and of f32 or f64")
+    return n
+
+
+def _at(x: Node, c: Call, axis: int) -> Node:
+    """x with a new dimension of size 1 at a place counted from the end of the result."""
+    shape = [*x.type.shape]
+    shape.insert(len(shape) + 1 + axis, 1)
+    return c.op("reshape", x, shape=tuple(shape))
+
+
+def _turned(c: Call, x: Node) -> Node:
+    """The matrices transposed."""
+    rank = x.type.rank
+    return c.op("transpose", x, perm=(*range(rank - 2), rank - 1, rank - 2))
+
+
+def _to_front(c: Call, x: Node) -> Node:
+    """[.., n, m] as [n, .., m]."""
+    rank = x.type.rank
+    return c.op("transpose", x, perm=(rank - 2, *range(rank - 2), rank - 1))
+
+
+def _numbers(c: Call, n: int, backwards: bool = False) -> Node:
+    x = c.op("iota", shape=(n,), axis=0, dtype=I64.name)
+    return c.op("sub", c.b.const(n - 1, I64), x) if backwards else x
+
+
+def _sum(c: Call, x: Node, axis: int, where: Node | None = None) -> Node:
+    zero = c.b.const(0, x.type.dtype)
+    rank = x.type.rank
+    return c.op("reduce_sum", x if where is None else c.op("where", where, x, zero), axes=(rank + axis,), keepdims=False)
+
+
+@row("linalg_cholesky_ex")
+def cholesky(c: Call, a: Node, *, upper: bool = False, check_errors: bool = False) -> tuple[Node, None]:
+    """Step j: column j of L, whose square is taken from what is left of A."""
+    n, zero = _checked(c, a), c.b.const(0, a.type.dtype)
+    places = _numbers(c, n)
+
+    def body(carries: list[Node], slices: list[Node]) -> tuple[list[Node], list[Node]]:
+        (left,), (j,) = carries, slices
+        here = c.op("eq", places, j)
+        column = _sum(c, left, -1, here)
+        root = c.op("sqrt", _at(_sum(c, column, -1, here), c, -1))
+        v = c.op("where", c.op("ge", places, j), c.op("div", column, root), zero)
+        return [c.op("sub", left, c.op("mul", _at(v, c, -1), _at(v, c, -2)))], [v]
+
+    _, (columns,) = loop(c.b, [_turned(c, a) if upper else a], [places], body, n)
+    rank = columns.type.rank
+    lower = c.op("transpose", columns, perm=(*range(1, rank), 0))
+    return _turned(c, lower) if upper else lower, None
+
+
+@row("linalg_solve_triangular")
+def triangular(c: Call, a: Node, b: Node, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Node:
+    """Step i: row i of the solution, from those before it (for upper matrices: behind it)."""
+    if not left:
+        return _turned(c, triangular(c, _turned(c, a), _turned(c, b), upper=not upper, unitriangular=unitriangular))
+    n = _checked(c, a)
+    if b.type.shape[:-1] != a.type.shape[:-1]:
+        raise c.refuse(f"of {a.type} and {b.type}", "batches are alike in both")
+    places, order = _numbers(c, n), _numbers(c, n, upper)
+    zero = c.b.const(0, a.type.dtype)
+    rows = [c.op("gather", _to_front(c, x), order, axis=0) if upper else _to_front(c, x) for x in (a, b)]
+
+    def body(carries: list[Node], slices: list[Node]) -> tuple[list[Node], list[Node]]:
+        (x,), (i, a_i, b_i) = carries, slices
+        known = c.op("gt" if upper else "lt", places, i)
+        told = _sum(c, c.op("mul", _at(c.op("where", known, a_i, zero), c, -1), x), -2)
+        new = c.op("sub", b_i, told)
+        if not unitriangular:
+            new = c.op("div", new, _at(_sum(c, a_i, -1, c.op("eq", places, i)), c, -1))
+        return [c.op("where", _at(c.op("eq", places, i), c, -1), _at(new, c, -2), x)], []
+
+    start = c.op("broadcast", zero, shape=b.type.shape)
+    return loop(c.b, [start], [order, *rows], body, n)[0][0]
+
+
+def _eliminated(c: Call, a: Node, b: Node | None) -> tuple[Node | None, Node, Node]:
+    """(A^-1 B or None, sign of the determinant, logarithm of its magnitude or, without B, the determinant): step j makes column j of
+    [A B] that of the unit matrix, with the row as pivot whose element is the largest of those left."""
+    n = _checked(c, a)
+    m = a if b is None else c.op("concat", a, b, axis=a.type.rank - 1)
+    wide, batch = m.type.shape[-1], m.type.shape[:-2]
+    assert isinstance(wide, int)
+    places, columns, dtype = _numbers(c, n), _numbers(c, wide), a.type.dtype
+    one = c.op("broadcast", c.b.const(1, dtype), shape=batch) if batch else c.b.const(1, dtype)
+
+    def body(carries: list[Node], slices: list[Node]) -> tuple[list[Node], list[Node]]:
+        (m, product), (j,) = carries, slices
+        mine, here = c.op("eq", columns, j), c.op("eq", places, j)
+        column = _sum(c, m, -1, mine)
+        left = c.op("where", c.op("ge", places, j), c.op("abs", column), c.b.const(-1, dtype))
+        pivot = c.op("reduce_argmax", left, axes=(left.type.rank - 1,), keepdims=False)
+        chosen = c.op("eq", places, _at(c.cast(pivot, I64), c, -1))
+        row, other = _sum(c, m, -2, _at(chosen, c, -1)), _sum(c, m, -2, _at(here, c, -1))
+        head = _sum(c, row, -1, mine)
+        if b is None:  # a column of zeros makes the determinant 0, and has nothing to be taken from
+            head_or_one = c.op("where", c.op("eq", head, c.b.const(0, dtype)), one, head)
+        else:
+            head_or_one = head
+        unit = c.op("div", row, _at(head_or_one, c, -1))
+        swapped = c.op("where", _at(chosen, c, -1), _at(other, c, -2), m)
+        by = c.op("where", chosen, _at(_sum(c, other, -1, mine), c, -1), column)
+        rest = c.op("sub", swapped, c.op("mul", _at(by, c, -1), _at(unit, c, -2)))
+        turn = c.op("where", c.op("eq", c.cast(pivot, I64), j), head, c.op("neg", head))
+        return [c.op("where", _at(here, c, -1), _at(unit, c, -2), rest), c.op("mul", product, turn)], [turn]
+
+    (m, product), (turns,) = loop(c.b, [m, one], [places], body, n)
+    if b is None:
+        return None, product, turns
+    full: list[tuple[Dim, Dim, int]] = [(0, d, 1) for d in m.type.shape]
+    full[-1] = (n, wide, 1)
+    starts, limits, steps = zip(*full, strict=True)
+    return c.op("slice", m, starts=starts, limits=limits, steps=steps), product, turns
+
+
+@row("linalg_inv_ex")
+def inverse(c: Call, a: Node, *, check_errors: bool = False) -> tuple[Node | None, None]:
+    n = _checked(c, a)
+    same = c.op("eq", _at(_numbers(c, n), c, -1), _at(_numbers(c, n), c, -2))
+    return _eliminated(c, a, c.op("broadcast", c.cast(same, a.type.dtype), shape=a.type.shape))[0], None
+
+
+@row("_linalg_solve_ex")
+def solution(c: Call, a: Node, b: Node, *, left: bool = True, check_errors: bool = False) -> tuple[Node | None, ...]:
+    """A X = B, or X A = B."""
+    vector = b.type.rank == a.type.rank - 1 and b.type.shape == a.type.shape[:-1]
+    b = _at(b, c, -1) if vector else b
+    if b.type.rank != a.type.rank or b.type.shape[:-2] != a.type.shape[:-2] or (vector and not left):
+        raise c.refuse(f"of {a.type} and {b.type}", "batches are alike in both")
+    x = _eliminated(c, a if left else _turned(c, a), b if left else _turned(c, b))[0]
+    assert x is not None
+    x = x if left else _turned(c, x)
+    return c.op("reshape", x, shape=b.type.shape[:-1]) if vector else x, None, None, None
+
+
+@row("_linalg_det")
+def determinant(c: Call, a: Node) -> tuple[Node | None, ...]:
+    return _eliminated(c, a, None)[1], None, None
+
+
+@row("_linalg_slogdet")
+def logarithm_of_determinant(c: Call, a: Node) -> tuple[Node | None, ...]:
+    """(sign, logarithm of the magnitude, ..), of the pivots: their product may overflow."""
+    turns = _eliminated(c, a, None)[2]  # [n, ..]
+    negative = c.op("lt", turns, c.b.const(0, a.type.dtype))
+    sign = c.op("where", negative, c.b.const(-1, a.type.dtype), c.b.const(1, a.type.dtype))
+    sign = c.op("where", c.op("eq", turns, c.b.const(0, a.type.dtype)), turns, sign)
+    logs = c.op("log", c.op("abs", turns))
+    return c.op("reduce_prod", sign, axes=(0,), keepdims=False), c.op("reduce_sum", logs, axes=(0,), keepdims=False), None, None

@@ -1,0 +1,74 @@
+"""Cholesky, triangular systems, inverses, solutions and determinants: loops, against torch in float64."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import autocomp  # noqa: E402
+from autocomp.errors import UnsupportedOp  # noqa: E402
+from autocomp.frontends.torch.export import load_torch  # noqa: E402
+from autocomp.ir.reference import evaluate  # noqa: E402
+
+
+class Called(torch.nn.Module):
+    def __init__(self, f):
+        super().__init__()
+        self.f = f
+
+    def forward(self, *xs):
+        return self.f(*xs)
+
+
+def matrices(*shape):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(3))
+
+
+def positive(a):
+    return a @ a.mT + torch.eye(a.shape[-1])
+
+
+LA = torch.linalg
+CASES = {
+    "cholesky": (lambda a: (LA.cholesky(positive(a)), LA.cholesky(positive(a), upper=True)), [(5, 5)]),
+    "cholesky of a batch": (lambda a: torch.linalg.cholesky(positive(a)), [(2, 3, 4, 4)]),
+    "triangular": (lambda a, b: (LA.solve_triangular(a.tril() + 3 * torch.eye(5), b, upper=False),
+                                 LA.solve_triangular(a.triu() + 3 * torch.eye(5), b, upper=True),
+                                 LA.solve_triangular(a, b, upper=True, unitriangular=True),
+                                 LA.solve_triangular(a + 3 * torch.eye(5), b.mT, upper=False, left=False)), [(5, 5), (5, 3)]),
+    "inverse": (LA.inv, [(7, 7)]),
+    "inverse of a batch": (LA.inv, [(3, 4, 4)]),
+    "inverse that swaps rows": (lambda a: LA.inv(a * (1 - torch.eye(4))), [(4, 4)]),
+    "solution": (lambda a, b: (LA.solve(a, b), LA.solve(a.mT, b.mT, left=False)), [(5, 5), (5, 3)]),
+    "solution of a vector": (LA.solve, [(6, 6), (6,)]),
+    "determinant": (lambda a: (LA.det(a), *LA.slogdet(a), LA.det(a[:1, :1])), [(5, 5)]),
+    "determinant of a singular matrix": (lambda a: (LA.det(a * 0), *LA.slogdet(a * 0), LA.det(a * torch.tensor([1.0, 0, 1])),
+                                                    LA.det(a[:1].expand(3, 3))), [(3, 3)]),
+    "determinants of a batch": (lambda a: (LA.det(a), torch.logdet(positive(a))), [(3, 2, 2)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_means_what_torch_s_means(name):
+    f, shapes = CASES[name]
+    given = [matrices(*s) for s in shapes]
+    with torch.no_grad():
+        want = f(*(x.double() for x in given))
+    graph = load_torch(Called(f).eval(), tuple(given))
+    got = evaluate(graph, {n.attrs["name"]: x.numpy() for n, x in zip(graph.inputs, given)})
+    for x, w in zip(got.values(), want if isinstance(want, tuple) else (want,), strict=True):
+        torch.testing.assert_close(torch.as_tensor(x).double(), w.double(), rtol=2e-4, atol=2e-4)
+
+
+def test_compiled():
+    module, given = Called(lambda a, b: (LA.cholesky(positive(a)), LA.solve(a, b), LA.det(a))).eval(), (matrices(9, 9), matrices(9, 2))
+    program = autocomp.optimize(module, target="cpu", example_inputs=given)
+    assert len(program.calls.loops) == 3
+    for got, want in zip(program(*given), module(*given), strict=True):
+        torch.testing.assert_close(torch.as_tensor(got), want, rtol=1e-3, atol=1e-3)
+
+
+def test_what_is_refused():
+    with pytest.raises(UnsupportedOp, match="batches are alike in both"):
+        load_torch(Called(LA.solve).eval(), (matrices(2, 3, 3), matrices(3, 2)))
