@@ -42,7 +42,7 @@ def difference(now: Any, then: Any, what: Sequence[str], measured: Rounds | None
         place = model_text(now, now.calls.calls[g.a[0]]) if g.a else model_text(then, then.calls.calls[g.b[0]])
         rows.append({"before": [k.name for k in a], "after": [k.name for k in b], "times": len(alike), "changed": left != right,
                      "at": place, "predicted": [before, after], "text": _text(a, b),
-                     "bound": [" ".join(dict.fromkeys(k.bound for k in side)) for side in (a, b)]})  # fmt: skip
+                     "bound": [bounds(side) for side in (a, b)]})  # fmt: skip
     moved = sorted((r for r in rows if r["changed"]), key=lambda r: -abs(r["predicted"][0] - r["predicted"][1]) * r["times"])
     same = sum(r["times"] for r in rows if not r["changed"])
     if not moved:
@@ -57,6 +57,11 @@ def difference(now: Any, then: Any, what: Sequence[str], measured: Rounds | None
         lines.append(f"  {plural(same, 'kernel')} of the program stay{'s' if same == 1 else ''} as {'it is' if same == 1 else 'they are'}")
     return "\n".join(lines), {"what": list(what), "predicted": [now.predicted, then.predicted], "kernels": rows,
                               "measured": measured.data() if measured else None}  # fmt: skip
+
+
+def bounds(kernels: Sequence[Any]) -> str:
+    """What binds some kernels, each thing once."""
+    return " and ".join(dict.fromkeys(k.bound for k in kernels))
 
 
 def _text(a: Sequence[Any], b: Sequence[Any]) -> str:

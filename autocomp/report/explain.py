@@ -57,13 +57,15 @@ def explain(program: Any, why: str | None = None, why_not: str | None = None, at
 
 
 def _why(program: Any, name: str) -> tuple[str, dict[str, Any]]:
-    k = next((k for k in program.kernels if k.name == name), None)
+    pieces = [c.kernel.name for c in program.calls.calls if c.of is not None and c.of.name == name]  # of one whose reduction is in parts
+    k = next((k for k in program.kernels if k.name in (name, *pieces[:1])), None)
     if k is None:
         hint = near_hint(name, [k.name for k in program.kernels], "`autocomp explain MODEL` lists them")
         raise AutocompError(f"there is no kernel '{name}'", where="explain --why", hint=hint)
     others = [e for e in program.trace.of("schedule") if e.data.get("signature") == k.signature]
+    parts = f" ({name} in parts: {', '.join(dict.fromkeys(pieces))})" if pieces else ""
     lines = [
-        f"{k.name}, called {plural(k.calls, 'time')}",
+        f"{k.name}, called {plural(k.calls, 'time')}{parts}",
         f"  computes   {' '.join(k.ops)}",
         *[f"  of model   {text}" for text in _few(called(program, k.name))],
         f"  predicted  {seconds_text(k.predicted)}, bound by {k.bound}",

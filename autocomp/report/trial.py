@@ -27,6 +27,13 @@ from autocomp.runtime.verify import compare as against_reference
 from autocomp.version import __version__
 
 
+BUSY = 2.0  # load for one core from which on others are at work: the threads of a measurement are a load of one a core themselves
+
+
+def _number(text: str) -> float:
+    return float(text) if text.replace(".", "", 1).isdigit() else 0.0
+
+
 @dataclass(frozen=True)
 class Trial:
     """`errors`: of A and B, the element furthest from the reference, as text; `right`: whether each is within what is allowed."""
@@ -49,7 +56,15 @@ class Trial:
         if self.ceilings and self.comparable:
             rate, copied = map(rate_text, self.ceilings)
             said.append(f"ceilings of this run: {rate}op/s of {self.multiplied}, {copied}B/s copied")
-        return [*said, "environment: " + ", ".join(f"{k} {v}" for k, v in self.environment.items())]
+        return [*said, *self.cautions(), "environment: " + ", ".join(f"{k} {v}" for k, v in self.environment.items())]
+
+    def cautions(self) -> list[str]:
+        """That other programs were running: threads that wait for each other then wait for cores too."""
+        load, cores = (_number(self.environment.get(k, "")) for k in ("load", "cores"))
+        if not self.comparable or "device" in self.environment or load < BUSY * cores or not cores:
+            return []
+        return [f"caution: a load of {load:g} on {cores:g} cores: other programs take time from both sides, and most from the one with more "
+                "threads; measure again on an idle machine"]  # fmt: skip
 
     @property
     def comparable(self) -> bool:

@@ -199,11 +199,13 @@ def _other_target(program: Any, rule: str) -> str:
 def _silent(program: Any, rule: str) -> str:
     """What it means that the trace does not mention a rule."""
     from autocomp.rewrite import load_rules
-    from autocomp.rewrite.vocabulary import KERNEL_PHASES
+    from autocomp.rewrite.check import idle
+    from autocomp.rewrite.vocabulary import GRAPH_PHASES, KERNEL_PHASES
 
     if target := _other_target(program, rule):
         return target
-    phase = next(r.phase for r in load_rules(program.options.rules, options=program.options) if r.name == rule)
-    if phase in KERNEL_PHASES:
+    mine = next(r for r in load_rules(program.options.rules, options=program.options) if r.name == rule)
+    if mine.phase in KERNEL_PHASES:
         return "it matched no kernel of this program, or made no schedule that another rule had not made before"
-    return "its left side matched nothing in this model"
+    never = idle(mine) if mine.phase in GRAPH_PHASES else ""
+    return f"it {never}" if never else "its left side matched nothing in this model"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,6 +13,9 @@ from autocomp.egraph.saturate import saturate
 from autocomp.frontends.text import parse
 from autocomp.options import Options
 from autocomp.report.chain import size_text
+from autocomp.report.difference import bounds
+from autocomp.report.explain import explain
+from autocomp.report.why_not import why_not
 from autocomp.rewrite import load_rules
 from autocomp.trace import Trace
 from tests.cli.test_cli import run
@@ -112,3 +116,26 @@ def test_why_not_is_short_and_says_for_whom_a_rule_is():
     assert together(seen, f"{long} > 0") == "it is 0, rank(?x) is 4, dtype(?x) is f32, ?t is [2, 2]"
     program = autocomp.optimize(MODEL, verify=False)
     assert program.explain(why_not="tiling/npu-small").splitlines()[1].strip() == "it is for ascend alone, and this program is for cpu"
+
+
+def test_a_rule_that_can_never_fire_is_said_where_it_did_not(tmp_path):
+    (rules := tmp_path / "mine.yaml").write_text("""- name: mine/softmax
+  phase: algebra
+  lhs: neg(softmax(?x, axes=?a))
+  rhs: mul(softmax(?x, axes=?a), -1)
+  why: a test
+""")
+    program = autocomp.optimize(MODEL, rules=[str(rules)])
+    told, _ = why_not(program, "mine/softmax", None)
+    assert told.splitlines()[1].startswith("  it never fires: softmax is written out in other ops before rules run")
+
+
+def test_a_kernel_whose_reduction_is_in_parts_has_its_name_too():
+    text = "graph m\ninput x: f16[32, 16384]\ninput w: f16[16384, 64]\n%0 = matmul(x, w)\noutput y = %0\n"
+    program = autocomp.optimize(text, target="cuda:h200")
+    whole = next(c.of.name for c in program.calls.calls if c.of is not None)
+    assert whole not in [k.name for k in program.kernels]
+    told, _ = explain(program, why=whole)
+    assert told.startswith(f"{whole}_part, called 1 time ({whole} in parts: {whole}_part, {whole}_join)")
+    name = lambda bound: SimpleNamespace(name=bound, signature=bound, schedule="", bound=bound, predicted=1.0)
+    assert bounds([name("launch"), name("matrix unit"), name("launch")]) == "launch and matrix unit"
