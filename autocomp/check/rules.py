@@ -42,8 +42,8 @@ MORE = 4  # kernels that are tried for one of those wanted: the target prints no
 AT_ONCE = 32  # kernels in one e-graph at most
 ROUNDS = 6  # graphs of each family that are drawn at most,
 DEPENDENT = 96  # kernels in which order matters that a rule is tried on which does not ask isl,
-FEW = 6  # and of each form one that changes schedules, which takes those of all others;
-FIRST = 64  # they are made of so many drawn ones
+FEW = 4  # and of each form one that changes schedules, which takes those of all others;
+FIRST = 36  # they are made of so many drawn ones
 ENOUGH = 20  # and kernels for one of those wanted, of rules that match schedules or tiles, which most kernels have
 
 Made = Iterator[tuple[Kernel, list[Schedule]]]
@@ -168,10 +168,11 @@ class _Check:
         """Of a rule that does not ask isl: a kernel in which order matters, with a schedule that breaks it."""
         if self.rule.phase == "directives" or _of_recurrences(self.rule) or asks(self.rule):
             return ""
-        for exact in (False, True) if self.rule.exact else (False,):
+        for exact in (False, True) if self.rule.exact and not speaks_of_schedules(self.rule) else (False,):
             for kernel, schedules in self.of_kernels(self.dependents(machine), machine, exact):
                 for s in {(s.tile, s.order, s.parallel, s.split): s for s in schedules}.values():
-                    why, bases = order(kernel, s, exact), self.likely_bases(s)
+                    why = order(kernel, s, exact)
+                    bases = self.likely_bases(s) if why else []
                     if why and not (bases and all(order(kernel, b, exact) for b in bases)):
                         said = "order, where sums stay as they are written" if exact else "order"
                         return f"for {kernel.signature} on {machine.name} it makes '{show(s)}' - {said}: {why}"
@@ -182,8 +183,9 @@ class _Check:
         if isinstance(self.rule.match, Apply) and self.rule.match.op == "map":
             return iter(())
         changes = speaks_of_schedules(self.rule)
-        pool = islice(self.pool(machine), FIRST if changes else None)
-        made = (d for k in pool if self.may_match(k) for d in dependent(k, parts=changes) if self.may_match(d))
+        parts = isinstance(self.rule.rhs, Apply) and any(name == "split" for name, _ in self.rule.rhs.attrs)
+        pool = islice(self.pool(machine), (FIRST if parts else FIRST // 3) if changes else None)
+        made = (d for k in pool if self.may_match(k) for d in dependent(k, parts) if self.may_match(d))
         return iter(_some_of_each(made)) if changes else islice(made, DEPENDENT)
 
     def pool(self, machine: Target) -> Iterable[Kernel]:
@@ -257,9 +259,9 @@ class _Check:
 
 
 def _some_of_each(kernels: Iterable[Kernel]) -> list[Kernel]:
-    """The first FEW of each form."""
+    """FEW of each form, those with the longest reductions."""
     out: dict[str, list[Kernel]] = {}
-    for k in kernels:
+    for k in sorted(kernels, key=lambda k: -_roles(k).extent("depth")):
         if len(mine := out.setdefault(_roles(k).form, [])) < FEW:
             mine.append(k)
     return [k for mine in out.values() for k in mine]

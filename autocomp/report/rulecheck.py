@@ -51,7 +51,7 @@ class RuleReport:
         """Raises RuleError for the first refuted rule, with its counterexample, and where the deadline left some unchecked."""
         for r, c in self.rows:
             if c.status == "refuted":
-                raise RuleError(f"is refuted: {c.detail}", where=r.where_text, hint=next_step(r))
+                raise RuleError(f"is refuted: {c.detail}", where=r.where_text, hint=next_step(r, fault=c.detail))
         late = [r.name for r, c in self.rows if c.cut]
         if late:
             raise RuleError(f"{len(late)} of {len(self.rows)} rules were not checked to the end: the deadline of {current().seconds:g} s",

@@ -26,7 +26,6 @@ from autocomp.runtime.rounds import METHOD, ROUNDS, Rounds, in_turns
 from autocomp.runtime.verify import compare as against_reference
 from autocomp.version import __version__
 
-
 BUSY = 2.0  # load for one core from which on others are at work: the threads of a measurement are a load of one a core themselves
 
 
@@ -63,8 +62,8 @@ class Trial:
         load, cores = (_number(self.environment.get(k, "")) for k in ("load", "cores"))
         if not self.comparable or "device" in self.environment or load < BUSY * cores or not cores:
             return []
-        return [f"caution: a load of {load:g} on {cores:g} cores: other programs take time from both sides, and most from the one with more "
-                "threads; measure again on an idle machine"]  # fmt: skip
+        return [f"caution: a load of {load:g} on {cores:g} cores: other programs take time from both sides, and most from the one with "
+                "more threads; measure again on an idle machine"]  # fmt: skip
 
     @property
     def comparable(self) -> bool:

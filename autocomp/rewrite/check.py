@@ -69,8 +69,14 @@ def check_rule(rule: Rule, samples: int = 20, prove: bool = True) -> CheckResult
     return known
 
 
-def next_step(rule: Rule, samples: int = 20) -> str:
-    """What to do about a rule that is refuted."""
+def next_step(rule: Rule, samples: int = 20, fault: str = "") -> str:
+    """What to do about a rule that is refuted; `fault`: how."""
+    if rule.phase not in GRAPH_PHASES:
+        split = any(k == "split" for k, _ in getattr(rule.rhs, "attrs", ()))
+        word = "split" if split else "tile"
+        known = {"order": f"ask isl: `legal({word})` as a condition of its own in `where`",
+                 "capacity": "say in `where` what a tile may take: `fits(L2, bytes)`, on GPUs `fits(tile)`"}  # fmt: skip
+        return next((step for what, step in known.items() if f"' - {what}" in fault), "say under which condition it holds in `where`")
     if rule.exact and check_rule(replace(rule, exact=False), samples, prove=False).status != "refuted":
         return "both sides are the same but for rounding or the sign of a zero: `exact: false` says that"
     return "correct it, or say under which condition it holds in `where`"

@@ -296,6 +296,6 @@ def test_the_ceilings_of_a_busy_machine_are_drawn_too(rate, bandwidth):
                                                       ("8.4", {"device": "a card"}, False)])  # fmt: skip
 def test_a_busy_machine_is_said_beside_the_verdict(load, device, said):
     """Threads that wait for each other wait for cores too: beside a loop on one thread, a parallel kernel looks slow by the load alone."""
-    rounds = in_turns(lambda: None, lambda: None, 20)
+    rounds = in_turns(lambda: None, lambda: None, 20, cold=False)
     tried = trial.Trial(rounds, ("", ""), (True, True), {"cores": "2", "load": load, **device})
     assert any(line.startswith("caution: a load of 8.4 on 2 cores") for line in tried.lines()) == said

@@ -16,7 +16,7 @@ from tests.cli.test_cli import run
 def test_the_beginning_of_a_rule_passes_its_check(phase):
     (rule,) = parse_rules(new_rule("mine/a", phase, "it's: an # idea\n of two lines"), "mine.yaml")
     assert rule.phase == phase and rule.why == "it's: an # idea of two lines"
-    found = check_kernel_rule(rule, load_rules(), 3) if phase in KERNEL_PHASES else check_rule(rule, 4)
+    found = check_kernel_rule(rule, load_rules(), 12 if phase == "tiling" else 3) if phase in KERNEL_PHASES else check_rule(rule, 4)
     assert found.status != "refuted", found
 
 
@@ -48,3 +48,14 @@ def test_a_rule_that_is_right_but_for_rounding_is_told_so(tmp_path):
     assert "`exact: false` says that" in run("rules", "check", str(path), code=1)[1]
     path.write_text(path.read_text().replace("sub(1, ?y)", "sub(2, ?y)"))
     assert "under which condition it holds" in run("rules", "check", str(path), code=1)[1]
+
+
+def test_a_rule_of_schedules_that_is_refused_is_told_what_to_ask(tmp_path):
+    (path := tmp_path / "mine.yaml").write_text(new_rule("mine/a", "tiling", "an idea"))
+    whole = path.read_text()
+    path.write_text(whole.replace("legal(tile), ", ""))
+    said = run("rules", "check", str(path), "--samples", "2", code=1)[1]
+    assert "must run before" in said and "next: ask isl: `legal(tile)` as a condition of its own in `where`" in said
+    path.write_text(whole.replace(", fits(L2, 4 * ?K * (?bm + ?bn))", "").replace("[16, 32]", "[16384]").replace("?bm <= ?M", "?M > 1"))
+    said = run("rules", "check", str(path), "--samples", "2", code=1)[1]
+    assert "capacity: one value of a step takes at least" in said and "next: say in `where` what a tile may take: `fits(L2, bytes)`" in said
