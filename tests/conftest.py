@@ -9,14 +9,15 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from autocomp.simulate.simt_model import COMPILER, compile_model
 from tests.helpers import fresh
 from tests.helpers.hosts import HOSTS, as_cpu
 from tests.helpers.shared_files import once
 
-settings.register_profile("kept", derandomize=fresh.SEED == fresh.KEPT, print_blob=True)
+# no time decides about a test: the machine may be busy
+settings.register_profile("kept", derandomize=fresh.SEED == fresh.KEPT, print_blob=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("kept")
 
 
