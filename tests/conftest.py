@@ -17,7 +17,8 @@ from tests.helpers.hosts import HOSTS, as_cpu
 from tests.helpers.shared_files import once
 
 # no time decides about a test: the machine may be busy
-settings.register_profile("kept", derandomize=fresh.SEED == fresh.KEPT, print_blob=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("kept", derandomize=fresh.SEED == fresh.KEPT, print_blob=True, deadline=None,
+                          suppress_health_check=[HealthCheck.too_slow])  # fmt: skip
 settings.load_profile("kept")
 
 
