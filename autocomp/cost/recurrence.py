@@ -6,8 +6,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from math import prod
+from typing import Any
 
 from autocomp.cost.chip import Chip
 from autocomp.cost.work import Cost
@@ -19,7 +21,9 @@ from autocomp.ir.types import dim_hint
 from autocomp.loops.recurrences import band_of, require_recurrence
 from autocomp.loops.schedules import ring_of
 from autocomp.loops.search import recurrence_schedules
+from autocomp.rewrite.expr import Call
 from autocomp.rewrite.rule import Rule
+from autocomp.rewrite.where import Env, holds
 from autocomp.trace import Trace
 
 
@@ -60,14 +64,25 @@ def _level(size: float, chip: Chip, cores: int) -> tuple[str, float]:
     return name, every if cores > 1 else one
 
 
-def choose_recurrence(kernel: Kernel, rules: Iterable[Rule], chip: Chip, trace: Trace | None = None) -> tuple[Schedule, Cost]:
-    """The fastest legal schedule that the rules make; a refusal to tile is recorded with its two iterations."""
-    options, found = recurrence_schedules(kernel, rules)
-    if trace is not None and found is not None and found.refused is not None:
-        trace.add("reject", "tiling/recurrence", kernel=kernel.name, why=str(found.refused))
-    if trace is not None and found is not None and found.matrix:
-        trace.add("schedule", f"{kernel.name}: {' then '.join(found.moves)}", kernel=kernel.name,
-                  matrix=[list(r) for r in found.matrix])
+def choose_recurrence(kernel: Kernel, rules: Iterable[Rule], chip: Chip, trace: Trace | None = None,
+                      functions: Mapping[str, Any] | None = None) -> tuple[Schedule, Cost]:  # fmt: skip
+    """The fastest legal schedule that the rules make; a refusal to tile is recorded with its two iterations, a condition that fails
+    with its values. `functions`: what conditions may ask; isl is asked about every schedule, so `legal` need not be."""
+
+    def why_not(rule: Rule, values: Mapping[str, Any]) -> str:
+        asked = tuple(c for c in rule.where if not (isinstance(c, Call) and c.name == "legal"))
+        return holds(asked, Env(values, functions or {})).reason
+
+    refused: Counter[tuple[str, str]] = Counter()
+    options, found = recurrence_schedules(kernel, rules, why_not, refused)
+    if trace is not None:
+        for (rule, why), n in sorted(refused.items()):
+            trace.add("reject", rule, phase="tiling", kernel=kernel.name, reason=why, count=n)
+        if found is not None and found.refused is not None:
+            trace.add("reject", "tiling/recurrence", kernel=kernel.name, why=str(found.refused))
+        if found is not None and found.matrix:
+            trace.add("schedule", f"{kernel.name}: {' then '.join(found.moves)}", kernel=kernel.name,
+                      matrix=[list(r) for r in found.matrix])
     priced = [(recurrence_time(kernel, s, chip), s) for s in options if chip.cores > 1 or not s.parallel]
     cost, best = min(priced, key=lambda x: (x[0].seconds, str(x[1])))
     return best, cost

@@ -86,7 +86,7 @@ def choose_schedules(kernels: Iterable[Kernel], rules: RuleSet, chip: Chip, opti
     out: dict[str, tuple[Schedule, Cost]] = {}
     for k in distinct:
         if k.signature in alone:
-            out[k.signature] = choose_recurrence(k, rules, chip, trace)
+            out[k.signature] = choose_recurrence(k, rules, chip, trace, machine_functions(chip, options))
             continue
         choice = known[k.signature]
         if choice is None:
@@ -408,21 +408,27 @@ def tensors_of(kernel: Kernel) -> dict[str, Any]:
             "input_bytes": lambda: min((a.type.dtype.bytes for a in kernel.inputs), default=0)}
 
 
-def kernel_functions(roles: Roles, chip: Chip, options: Options) -> dict[str, Any]:
-    """What conditions may ask, but for `legal`, which the e-graph asks of isl."""
+def machine_functions(chip: Chip, options: Options) -> dict[str, Any]:
+    """What conditions may ask about the chip and numbers, whatever the kernel's form is."""
     return tensor_functions(options) | {
         "fits": lambda level, needed: needed <= _room(chip, level),
-        "kind": lambda: roles.form,
-        "extent": lambda role: roles.extent(ROLE[role]),
         "cores": lambda: chip.cores,
         "feature": lambda name: name in chip.features,
+        "lanes": lambda: chip.granule[1],
+        "wave": lambda: chip.lanes(4),
+    }
+
+
+def kernel_functions(roles: Roles, chip: Chip, options: Options) -> dict[str, Any]:
+    """What conditions may ask, but for `legal`, which the e-graph asks of isl."""
+    return machine_functions(chip, options) | {
+        "kind": lambda: roles.form,
+        "extent": lambda role: roles.extent(ROLE[role]),
         "open_rows": lambda: any(isinstance(a.extent, Sym) for axes in roles.depths for a in axes),
         "folds_alike": lambda: roles.alike,
         "taps": lambda: tuple(accumulate((dim_hint(a.extent) for a in reversed(roles.taps)), mul)),
         "windows": lambda: tuple(accumulate((dim_hint(a.extent) for a in reversed(roles.depth)), mul)) if roles.wide else (1,),
         "folds": lambda: tuple(accumulate((dim_hint(a.extent) for a in reversed(roles.depth)), mul, initial=1))[:-1],
-        "lanes": lambda: chip.granule[1],
         "factor": lambda: roles.factor,
         "factor_bytes": lambda: DTYPES[roles.factor].bytes if roles.factor else 0,
-        "wave": lambda: chip.lanes(4),
     }

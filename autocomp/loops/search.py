@@ -6,15 +6,18 @@ no skew is found, and tiling is refused with the two iterations that stand in it
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import permutations, product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import islpy as isl
 
+from autocomp.ir.body import Recurrence
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
+from autocomp.ir.types import dim_hint
 from autocomp.loops import legality
 from autocomp.loops.dependence import dependences, order_map
 from autocomp.loops.nest import LoopNest
@@ -22,8 +25,10 @@ from autocomp.loops.recurrences import band_of, recurrence_nest, require_recurre
 from autocomp.loops.schedules import legal
 from autocomp.loops.transforms import Parallel, Tile, Transform, Unimodular
 from autocomp.loops.verdict import Verdict
+from autocomp.rewrite.where import Env, Unanswerable, evaluate
 
 if TYPE_CHECKING:
+    from autocomp.rewrite.expr import Expr
     from autocomp.rewrite.rule import Rule
 
 Matrix = tuple[tuple[int, ...], ...]
@@ -46,9 +51,12 @@ class Moves:
         found: dict[str, Rule] = {}
         for r in rules:
             head = str(r.rhs).split("(")[0]
-            if r.phase == "scheduling" and str(r.match).startswith("recurrence") and head in PRIORITY:
+            if r.phase == "scheduling" and _of_recurrences(r) and head in PRIORITY:
                 found.setdefault(head, r)
-        factors = dict(found["skew"].choose).get("factor", (1,)) if "skew" in found else ()
+        factors: object = ()
+        if "skew" in found:
+            by = str(dict(found["skew"].rhs.attrs).get("factor", 1)).lstrip("?")  # type: ignore[union-attr]
+            factors = dict(found["skew"].choose).get(by, (int(by),) if by.isdigit() else (1,))
         return Moves("skew" in found, "interchange" in found, "reverse" in found,
                      tuple(int(f) for f in factors) if isinstance(factors, tuple) else (1,),
                      tuple((k, r.name) for k, r in sorted(found.items())))
@@ -165,10 +173,13 @@ def _least(distances: isl.Set | None, k: int, factors: tuple[int, ...]) -> int |
 
 
 # ---- schedules of recurrences
+Asked = Callable[["Rule", Mapping[str, Any]], str]  # why a rule's conditions, but for `legal`, fail for these values; "" where they hold
 
-def recurrence_schedules(kernel: Kernel, rules: Iterable[Rule]) -> tuple[list[Schedule], Found | None]:
+
+def recurrence_schedules(kernel: Kernel, rules: Iterable[Rule], why_not: Asked | None = None,
+                         refused: Counter[tuple[str, str]] | None = None) -> tuple[list[Schedule], Found | None]:  # fmt: skip
     """Schedules that the rules make for a recurrence, the untiled one first, and what the search for a tilable band gave
-    (None where no rule tiles recurrences)."""
+    (None where no rule tiles recurrences). `refused` counts (rule, reason) of the conditions that failed."""
     rec, rules = require_recurrence(kernel), tuple(rules)
     band = band_of(rec)
     nest = recurrence_nest(kernel)
@@ -176,30 +187,61 @@ def recurrence_schedules(kernel: Kernel, rules: Iterable[Rule]) -> tuple[list[Sc
     out = [plain]
     if len(band) > 1 and legal(kernel, Schedule(parallel=(band[1],))):
         out.append(Schedule(parallel=(band[1],)))
-    sizes = [dict(r.choose) for r in rules if r.phase == "tiling" and str(r.match).startswith("recurrence")]
-    if not sizes:
+
+    def holds(rule: Rule, values: Mapping[str, Any]) -> bool:
+        why = why_not(rule, values) if why_not is not None else ""
+        if why and refused is not None:
+            refused[rule.name, why] += 1
+        return not why
+
+    speak = [r for r in rules if _of_recurrences(r)]
+    tiling = [r for r in speak if r.phase == "tiling"]
+    if not tiling:
         return out, None
-    found = tilable(nest, band, Moves.of(rules), step_names(nest))
+    found = tilable(nest, band, Moves.of(r for r in speak if r.phase == "scheduling" and holds(r, _matched(r, rec))), step_names(nest))
     if not found.verdict:
         return out, found
-    for choose in sizes:
-        for tile in _tiles(choose, band):
+    for r in tiling:
+        for values, tile in _tiles(r, rec):
             for s in (Schedule.make(tile, skew=found.matrix), Schedule.make(tile, skew=found.matrix, parallel=band[1:2])):
-                if legal(kernel, s):
+                if s not in out and holds(r, values) and legal(kernel, s):
                     out.append(s)
     return out, found
 
 
 def unasked_schedules(kernel: Kernel, rule: Rule) -> list[Schedule]:
     """What a tiling rule that does not ask `legal` makes of a recurrence: its tiles in the order as written."""
-    return [Schedule.make(tile) for tile in _tiles(dict(rule.choose), band_of(require_recurrence(kernel)))]
+    return [Schedule.make(tile) for _, tile in _tiles(rule, require_recurrence(kernel))]
 
 
-def _tiles(choose: Mapping[str, object], band: tuple[str, ...]) -> Iterator[dict[str, int]]:
-    for bt, bs in product(_ints(choose, "bt"), _ints(choose, "bs")):
-        yield dict(zip(band, (bt, *(bs,) * (len(band) - 1)), strict=True))
+def _of_recurrences(rule: Rule) -> bool:
+    return getattr(rule.match, "op", "") == "recurrence"
 
 
-def _ints(choose: Mapping[str, object], name: str) -> tuple[int, ...]:
-    values = choose.get(name, ())
-    return tuple(int(v) for v in values) if isinstance(values, tuple) else ()
+def _matched(rule: Rule, rec: Recurrence) -> dict[str, Any]:
+    """What a rule's names for the extents of time and of space, the longest loop of it, are here."""
+    space = max((a.extent for a in rec.axes), key=dim_hint, default=1)
+    extents = {"time": rec.time.extent, "space": space}
+    return {str(name).lstrip("?"): extents[field] for field, name in rule.match.attrs}  # type: ignore[union-attr]
+
+
+def _tiles(rule: Rule, rec: Recurrence) -> Iterator[tuple[dict[str, Any], dict[str, int]]]:
+    """(values of a rule's names, tile) for each choice. The right side says which of them cuts time and which each loop of space."""
+    names = [n for n, _ in rule.choose]
+    cut = {field: str(name).lstrip("?") for field, name in rule.rhs.attrs}  # type: ignore[union-attr]
+    for chosen in product(*(c if isinstance(c, tuple) else _answer(rule, n, c, rec) for n, c in rule.choose)):
+        values = {**_matched(rule, rec), **dict(zip(names, chosen, strict=True))}
+        size = {field: int(values.get(name, name)) for field, name in cut.items()}  # a name, or a number as written
+        tile = {rec.time.name: size["time"]} if "time" in size else {}
+        yield values, tile | ({a.name: size["space"] for a in rec.axes} if "space" in size else {})
+
+
+def _answer(rule: Rule, name: str, formula: Expr, rec: Recurrence) -> tuple[Any, ...]:
+    """What a formula gives to choose from. Raises RuleError where that is no list."""
+    try:
+        value = evaluate(formula, Env(_matched(rule, rec)))
+    except Unanswerable as x:
+        raise rule.choice_error(name, 0, f"?{name}: {x}", f"write `choose: {{{name}: [..]}}`") from None
+    if not isinstance(value, tuple):
+        raise rule.choice_error(name, 0, f"?{name} has {value} to choose from, which is no list", f"write `choose: {{{name}: [..]}}`")
+    return value

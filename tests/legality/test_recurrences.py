@@ -263,6 +263,40 @@ def test_without_the_skewing_rule_nothing_is_tiled() -> None:
     assert "must run before" in str(found.verdict)
 
 
+SKEWS = """- name: mine/skew
+  phase: scheduling
+  match: "recurrence(time: ?steps, space: ?n)"
+  choose: {by: [1, 2]}
+  where: [?n >= 100]
+  rhs: "skew(time: ?steps, space: ?n, factor: ?by)"
+- name: mine/tiles
+  phase: tiling
+  match: "recurrence(time: ?steps, space: ?n)"
+  choose: {few: [4, 8], many: [16, 64, 512]}
+  where: [?many <= ?n, fits(l1, 4 * ?many), ?few != 8, legal(tile, time, space)]
+  rhs: "tile(time: ?few, space: ?many)"
+"""
+
+
+def test_the_conditions_of_rules_about_recurrences_hold_whatever_their_names_are() -> None:
+    kernel, _ = stencil_op_kernel(301, 40)
+    rules, trace = parse_rules(SKEWS, "mine.yaml"), Trace()
+    fits = {"fits": lambda level, needed: needed <= 100}
+    tiled = {s.tile for s in recurrence_schedules(kernel, rules)[0] if s.tile}
+    assert tiled == {(("s0", s), ("t", t)) for s in (16, 64, 512) for t in (4, 8)}, "nothing was asked"
+    schedules: list[Schedule] = []
+    with pytest.MonkeyPatch.context() as m:
+        m.setattr("autocomp.cost.recurrence.recurrence_time", lambda k, s, chip: schedules.append(s) or recurrence_time(k, s, chip))
+        choose_recurrence(kernel, rules, load_chip("cpu"), trace, fits)
+    assert {s.tile for s in schedules if s.tile} == {(("s0", 16), ("t", 4))}
+    said = {(e.name, e.data["reason"]) for e in trace.of("reject") if "reason" in e.data}
+    assert ("mine/tiles", "?many <= ?n is false: ?many is 512, ?n is 301") in said
+    assert ("mine/tiles", "?few != 8 is false: ?few is 8") in said
+    small, _ = stencil_op_kernel(90, 40)
+    assert not choose_recurrence(small, rules, load_chip("cpu"), trace, fits)[0].tile
+    assert ("mine/skew", "?n >= 100 is false: ?n is 90") in {(e.name, e.data.get("reason")) for e in trace.of("reject")}
+
+
 def shipped(name: str) -> list[Rule]:
     root = Path(__file__).parents[2] / "rules"
     return parse_rules((root / f"{name}.yaml").read_text(), f"rules/{name}.yaml")
