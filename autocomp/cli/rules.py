@@ -116,9 +116,7 @@ def rules_check(
         _watched(files or [], samples, deadline, as_json)
         return
     ruleset = _in_time(files, deadline)
-    mine = {str(f) for f in files or ()}
-    chosen = [r for r in ruleset if not mine or any(str(r.location).startswith(m) for m in mine)]
-    _report_checks(chosen, ruleset, samples, as_json)
+    _report_checks(_of_files(ruleset, files), ruleset, samples, as_json)
 
 
 @rules_app.command("test")
@@ -162,9 +160,8 @@ def rules_mutate(
     from autocomp.report.mutation import mutate_rules
 
     start(Options(deadline=deadline or 0.0))
-    mine = {str(f) for f in files or ()}
     loaded = _in_time(files, deadline)
-    chosen = [r for r in loaded if not mine or any(str(r.location).startswith(m) for m in mine)]
+    chosen = _of_files(loaded, files)
     say = lambda text: None if as_json else err.print(text, highlight=False, soft_wrap=True)
     report = mutate_rules(chosen, count, seed, samples, say, tuple(loaded), only)
     if as_json:
@@ -227,17 +224,26 @@ def rules_schema(
 def _watched(files: list[Path], samples: int, seconds: float | None, as_json: bool) -> None:
     """Check files now and after every change of one of them; a mistake is said and waited over."""
     from autocomp.report.watch import changes
+    from autocomp.rewrite.load import shipped_rules
 
     if not files:
         raise typer.BadParameter("--watch wants files")
     for _ in changes(files):
+        shipped_rules.cache_clear()  # one of them may be what changes
         try:
             ruleset = _in_time(files, seconds)
-            mine = {str(f) for f in files}
-            _report_checks([r for r in ruleset if any(str(r.location).startswith(m) for m in mine)], ruleset, samples, as_json)
+            _report_checks(_of_files(ruleset, files), ruleset, samples, as_json)
         except AutocompError as e:
             err.print(f"error: {type(e).__name__}: {with_caret(e)}", soft_wrap=True, highlight=False)
         err.print("watching; Ctrl-C ends it", highlight=False)
+
+
+def _of_files(ruleset: Any, files: list[Path] | None) -> list[Any]:
+    """The rules that these files define, all where there are none."""
+    from autocomp.rewrite.load import shipped_name
+
+    mine = tuple(f"{shipped_name(f) or f}:" for f in files or ())
+    return [r for r in ruleset if not mine or str(r.location).startswith(mine)]
 
 
 def _in_time(files: list[Path] | None, seconds: float | None) -> Any:

@@ -53,7 +53,8 @@ USER_SAMPLES = 8  # random inputs on which a user rule is tried
 
 
 def load_rules(files: Iterable[str | Path | Rule] = (), without: Iterable[str] = (), options: Options = Options()) -> RuleSet:  # noqa: B008
-    """The shipped rules, then the user's files (or `@autocomp.rule` rules), less those whose name matches a glob of `without`.
+    """The shipped rules, then the user's files (or `@autocomp.rule` rules), less those whose name matches a glob of `without`. A file that
+    is one of the shipped adds nothing.
 
     Left out are also rules marked `exact: false` with `options.exact`, those that require an option which is off, and rules of the user
     that were not tested when the deadline came.
@@ -65,7 +66,7 @@ def load_rules(files: Iterable[str | Path | Rule] = (), without: Iterable[str] =
         if not isinstance(f, (str, Path, Rule)):
             raise RuleError(f"a {type(f).__name__} is neither a file of rules nor a rule", where="rules",
                             hint="give a path, or a function under @autocomp.rule(phase=..)")  # fmt: skip
-        mine = [f] if isinstance(f, Rule) else _read_file(Path(f))
+        mine = [f] if isinstance(f, Rule) else [] if shipped_name(f) else _read_file(Path(f))
         for r in mine:
             (rules if _is_tested(r) else late).append(r)
     seen: dict[str, Rule] = {}
@@ -117,6 +118,15 @@ def shipped_rules() -> tuple[Rule, ...]:
         if f.name.endswith(".yaml"):
             out += parse_rules(f.read_text(encoding="utf-8"), f"rules/{f.name}")
     return tuple(out)
+
+
+def shipped_name(path: str | Path) -> str:
+    """What locations of rules call a file that is one of the package's own, "" for another: its rules are in force anyway."""
+    mine = Path(str(resources("autocomp.rules"))) / Path(path).name
+    try:
+        return f"rules/{mine.name}" if mine.suffix == ".yaml" and mine.samefile(path) else ""
+    except OSError:
+        return ""
 
 
 def _read_file(path: Path) -> list[Rule]:

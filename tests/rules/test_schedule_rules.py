@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from autocomp.targets import load_target
@@ -189,6 +191,16 @@ def test_the_command_says_so(tmp_path):
     done = CliRunner().invoke(app, ["rules", "check", str(tmp_path / "mine.yaml"), "--samples", "3"])
     assert done.exit_code == 0, done.output
     assert "1 rules: 0 proved, 0 tested, 1 checked, 0 assumed, 0 refuted" in done.output
+
+
+def test_a_shipped_file_is_checked_by_its_path(tmp_path):
+    """Its rules are in force anyway; a copy of it somewhere else defines them again."""
+    file = Path(__file__).parents[2] / "rules" / "skewing.yaml"
+    done = CliRunner().invoke(app, ["rules", "check", str(file), "--samples", "1", "--json"])
+    assert done.exit_code == 0 and [r["rule"].partition("/")[0] for r in json.loads(done.output)] == ["skewing"] * 4
+    (tmp_path / "skewing.yaml").write_text(file.read_text())
+    done = CliRunner().invoke(app, ["rules", "check", str(tmp_path / "skewing.yaml"), "--samples", "1"])
+    assert done.exit_code and "the name 'skewing/skew' is taken" in str(done.exception)
 
 
 def test_a_rule_that_forgets_legal_makes_no_wrong_program():
