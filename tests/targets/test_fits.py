@@ -43,7 +43,7 @@ def test_fits_agrees_with_printing_and_prints_nothing(spec, monkeypatch):
     mine = [said(target.fits, k, s) for k, s in cases]
     assert mine == texts, [(s, m, x) for (_, s), m, x in zip(cases, mine, texts) if m != x]
     short = [x for x in mine if x not in ("", FORM)]
-    assert len(cases) > 40 and len(short) > 3, (len(cases), short)
+    assert len(cases) > 40 and len(short) >= 3, (len(cases), short)
 
 
 RINGED = Schedule.make({"i0": 128, "i1": 192, "r0": 64}, grouped=8, stages=5, roles="warp_specialise", workers=2, persistent=True)

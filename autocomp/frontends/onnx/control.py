@@ -55,7 +55,15 @@ def loop(c: Call) -> tuple[Value, ...]:
     size = c.static(0).reshape(-1)[0] if c.has(0) and known(0) else None
     trips = size if isinstance(size, Sym) else c.static_int(0) if c.has(0) and known(0) else None
     if not known(0) or not known(1):
-        return _while(c, body, trips, carried)
+        try:
+            return _while(c, body, trips, carried)
+        except ValueNeeded:
+            raise
+        except UnsupportedOp:
+            for k in range(2):
+                if not known(k):
+                    c.static(k)  # names the input that would have to be bound for its steps to be known
+            raise
     go = bool(c.static(1).reshape(-1)[0]) if c.has(1) else True
     why = ""
     if trips is not None and not (isinstance(trips, int) and trips <= 1) and go:
