@@ -15,7 +15,7 @@ from functools import partial
 from importlib import import_module
 from itertools import count
 from threading import RLock
-from typing import Any
+from typing import Any, Generic, TypeVar, overload
 from weakref import WeakSet, ref
 
 _LOCKS: WeakSet[Lock] = WeakSet()
@@ -39,6 +39,30 @@ class Lock:
         """Forget who holds it."""
         if not self.held._is_owned():  # type: ignore[attr-defined]
             self.held = RLock()
+
+
+T = TypeVar("T")
+
+
+class kept_property(Generic[T]):  # noqa: N801
+    """A property that is computed when it is first read, and kept beside the fields. Up to Python 3.11 `functools.cached_property` computes
+    under a lock that all objects share, which a forked child may find shut; here two threads may compute the same value."""
+
+    def __init__(self, function: Callable[[Any], T]) -> None:
+        self.function, self.__doc__ = function, function.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, obj: None, owner: type) -> kept_property[T]: ...
+    @overload
+    def __get__(self, obj: object, owner: type) -> T: ...
+    def __get__(self, obj: Any, owner: type) -> Any:
+        if obj is None:
+            return self
+        value = obj.__dict__[self.name] = self.function(obj)
+        return value
 
 
 def in_child(function: Callable[[], Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -131,6 +132,13 @@ def test_data_packages_are_importable(package):
     from importlib.resources import files
 
     assert any(True for f in files(f"autocomp.{package}").iterdir())
+
+
+def test_no_property_is_computed_under_a_lock_of_all_objects():
+    """A forked child may find it shut: `forks.kept_property`."""
+    shared = re.compile(r"^from functools import .*cached_property|functools\.cached_property\(", re.M)
+    named = [p.name for p in SOURCES if shared.search(p.read_text())]
+    assert not named
 
 
 def test_nothing_names_a_path_of_one_machine():

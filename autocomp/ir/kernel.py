@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 
+from autocomp.forks import kept_property
 from autocomp.ir.affine import Aff
 from autocomp.ir.body import Axis, Expr, bound_axes, read_sizes
 from autocomp.ir.node import Attrs, Graph
@@ -189,14 +189,14 @@ class KernelGraph:
     donated: Mapping[str, str] = field(default_factory=dict)
     loops: Mapping[str, Loop] = field(default_factory=dict)
 
-    @cached_property
+    @kept_property
     def computed(self) -> tuple[Sym, ...]:
         """Sizes of tensors and axes that are computed from those of inputs."""
         kernels = {c.kernel.signature: c.kernel for c in self.calls}.values()
         trips = [x.trips for x in self.loops.values()]
         return computed([*(d for t in self.tensors.values() for d in t.shape), *(d for k in kernels for d in dims_of(k)), *trips])
 
-    @cached_property
+    @kept_property
     def spans(self) -> Mapping[str, tuple[int, int]]:
         """The calls first .. last - 1 of each loop, by its name."""
         numbers = {name: [i for i, c in enumerate(self.calls) if c.loop == name] for name in self.loops}

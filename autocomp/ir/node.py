@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
 
-from autocomp.forks import Lock
+from autocomp.forks import Lock, kept_property
 from autocomp.ir.orders import Order
 from autocomp.ir.sizes import computed
 from autocomp.ir.types import Sym, TensorType
@@ -104,7 +103,7 @@ class Graph:
     input_orders: Mapping[str, Order] = field(default_factory=dict)
     output_orders: Mapping[str, Order] = field(default_factory=dict)
 
-    @cached_property
+    @kept_property
     def computed(self) -> tuple[Sym, ...]:
         """Sizes that are computed from those of inputs."""
         nodes = (*self.inputs, *self.nodes())

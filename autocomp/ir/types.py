@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from math import prod
 
 import ml_dtypes
 import numpy as np
 
 from autocomp.errors import ModelError
+from autocomp.forks import kept_property
 
 
 @dataclass(frozen=True)
@@ -155,16 +155,16 @@ class TensorType:
     def rank(self) -> int:
         return len(self.shape)
 
-    @cached_property
+    @kept_property
     def elements(self) -> int:
         """Number of elements (symbols counted at `dim_hint`)."""
         return prod(dim_hint(d) for d in self.shape)
 
-    @cached_property
+    @kept_property
     def bytes(self) -> int:
         return self.elements * self.dtype.bytes
 
-    @cached_property
+    @kept_property
     def is_static(self) -> bool:
         return all(isinstance(d, int) for d in self.shape)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
 from math import isfinite
 from typing import Any
 
@@ -18,6 +17,7 @@ import numpy as np
 
 from autocomp.deadline import current
 from autocomp.errors import ModelError
+from autocomp.forks import kept_property
 from autocomp.ir.builder import checked_attrs, inferred
 from autocomp.ir.scalar import SCALAR
 from autocomp.ir.types import DTYPES, TensorType
@@ -52,22 +52,22 @@ class Drawer:
         self.rng = np.random.default_rng((self.seed, 11))
 
     # ---- what the rule's text says
-    @cached_property
+    @kept_property
     def names(self) -> tuple[str, ...]:
         return tuple(sorted(tensors(self.rule.lhs)))
 
-    @cached_property
+    @kept_property
     def uniform(self) -> frozenset[str]:
         """Tensors of which the rule asks for the one number that they hold."""
         calls = (c for e in self._texts for c in walk(e) if isinstance(c, Call) and c.name in ("value", "is_uniform"))
         return frozenset(c.args[0].name for c in calls if isinstance(c.args[0], Ref))
 
-    @cached_property
+    @kept_property
     def _texts(self) -> tuple[Expr, ...]:
         made = tuple(e for a in applications(self.rule.rhs) for _, e in a.attrs) if self.rule.rhs is not None else ()
         return (*self.rule.where, *made)
 
-    @cached_property
+    @kept_property
     def numbers(self) -> tuple[float, ...]:
         """Numbers in the rule's text: its limits are near them."""
         assert self.rule.lhs is not None and self.rule.rhs is not None
@@ -76,7 +76,7 @@ class Drawer:
                  if isinstance(x, Lit) and isinstance(x.value, (int, float)) and isfinite(x.value)}  # fmt: skip
         return tuple(sorted(found))
 
-    @cached_property
+    @kept_property
     def dtypes(self) -> Mapping[str, tuple[str, ...]]:
         """The dtypes that the conditions on a tensor alone leave it."""
         out = {}
@@ -91,7 +91,7 @@ class Drawer:
             out[name] = tuple(d for d in (*COMMON, "f8e4m3", "f8e5m2") if d in left and (mine or d in COMMON)) or tuple(left or DTYPES)
         return out
 
-    @cached_property
+    @kept_property
     def ranks(self) -> Mapping[str, tuple[int, ...]]:
         """The ranks that the conditions on a tensor alone leave it."""
         out = {}
@@ -102,7 +102,7 @@ class Drawer:
             out[name] = tuple(r for r, x in shapes.items() if all(self._may(c, {name: x}) for c in mine)) or tuple(shapes)
         return out
 
-    @cached_property
+    @kept_property
     def constants(self) -> Mapping[str, bool]:
         """Tensors that conditions want to be parameters (True) or not (False)."""
         out = {}
@@ -112,7 +112,7 @@ class Drawer:
                 out[e.args[0].name] = e is c
         return out
 
-    @cached_property
+    @kept_property
     def wanted(self) -> Mapping[str, tuple[Expr, ...]]:
         """Attribute -> what conditions say that it is."""
         out: dict[str, tuple[Expr, ...]] = {}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from functools import cached_property
 from typing import Any
 
 from autocomp.errors import RuleError
+from autocomp.forks import kept_property
 from autocomp.rewrite.expr import Expr
 from autocomp.rewrite.location import Location
 from autocomp.rewrite.pattern import Pattern
@@ -57,7 +57,7 @@ class Rule:
     finite: bool = False
     choices_at: Mapping[str, tuple[Location, ...]] = field(default_factory=dict, compare=False, repr=False)
 
-    @cached_property
+    @kept_property
     def text(self) -> str:
         """`lhs -> rhs  where ..`, as people read it."""
         left = self.lhs if self.lhs is not None else self.match

@@ -21,9 +21,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from autocomp.errors import UnsupportedOp
+from autocomp.forks import kept_property
 from autocomp.ir.affine import Aff
 from autocomp.ir.body import Expr, read_sizes
 from autocomp.ir.types import Dim, DType
@@ -142,7 +142,7 @@ class TileProgram:
         """Names of sizes that it computes with, beside these."""
         return read_sizes((s.expr for s, _ in walk(self.body) if isinstance(s.expr, Expr)), dict(self.axes), dims)
 
-    @cached_property
+    @kept_property
     def _bufs(self) -> dict[str, Buf]:
         return {b.name: b for b in reversed(self.bufs)}
 

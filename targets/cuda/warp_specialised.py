@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
 from autocomp.targets.cuda import (
@@ -54,6 +53,7 @@ from autocomp.targets.simt.printer import Printer
 from autocomp.targets.simt.thread_partials import defer, settle
 
 from autocomp.errors import UnsupportedOp
+from autocomp.forks import kept_property
 from autocomp.tile.layout import Layout
 from autocomp.tile.plan import Agents, Barrier, Block, Box, ClusterBarrier, Done, Draft, Fence, Inbox, Line, Node, Order, Touch
 from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, walk
@@ -116,7 +116,7 @@ class WarpSpecialisedPrinter(Printer):
             return n.text or f"ac_barrier_sync(1, {TEAM * self.workers});"
         return super().words(n)
 
-    @cached_property
+    @kept_property
     def facts(self) -> Facts:
         """What passes know."""
         free = self.room - -(-self.place.bytes // ALIGN) * ALIGN

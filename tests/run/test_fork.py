@@ -22,7 +22,7 @@ import autocomp
 from autocomp import forks
 from autocomp.egraph import native
 from autocomp.errors import AutocompError
-from autocomp.forks import Lock
+from autocomp.forks import Lock, kept_property
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH"),
@@ -288,3 +288,29 @@ def test_what_a_child_calls_goes_with_its_object():
     del owner
     gc.collect()
     assert len(forks._FIRST) <= before
+
+
+def test_a_child_computes_what_another_thread_was_computing():
+    begun, go_on = threading.Event(), threading.Event()
+
+    class Kept:
+        def __init__(self, wait: bool) -> None:
+            self.wait = wait
+
+        @kept_property
+        def value(self) -> int:
+            begun.set()
+            if self.wait:
+                go_on.wait(60)
+            return 7
+
+    slow = Kept(True)
+    thread = threading.Thread(target=lambda: slow.value)
+    thread.start()
+    begun.wait(60)
+    try:
+        child(lambda: Kept(False).value, limit=20)
+    finally:
+        go_on.set()
+        thread.join(60)
+    assert slow.value == 7 and "value" in vars(slow)
