@@ -63,7 +63,7 @@ KERNELS = {
     "windows of a product": (TAPS, by_hand({"i0": 1, "i1": 32, "i2": 1, "i3": 20, "r0": 1, "r1": 2, "r2": 64}, stages=4, threads=128), 0),
     "rows in pieces": (ROWS, by_hand({"i0": 1, "r0": 512, "i1": 512}, threads=64), 0),
 }  # fmt: skip
-SUBSETS = 3  # of each kernel's directives, drawn
+SUBSETS = 2  # of each kernel's directives, drawn
 
 
 def printed(name: str, names: tuple[str, ...]):
