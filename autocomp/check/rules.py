@@ -26,7 +26,7 @@ from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.schedule_text import show
 from autocomp.loops.recurrences import recurrence_of
-from autocomp.loops.search import recurrence_schedules, unasked_schedules
+from autocomp.loops.search import of_recurrences, recurrence_schedules, unasked_schedules
 from autocomp.options import Options
 from autocomp.rewrite.check import CheckResult
 from autocomp.rewrite.expr import Call
@@ -60,7 +60,7 @@ def check_kernel_rule(rule: Rule, in_force: Iterable[Rule], samples: int = 20, s
     """Check a rule of the phases tiling, scheduling and directives on up to `samples` drawn kernels of each of its targets. `in_force`: the
     rules that make the schedules which it changes. `seed`: which kernels. The same rule is checked to its end once in a process."""
     others = tuple(r for r in in_force if r.name != rule.name)
-    bases = others if speaks_of_schedules(rule) or _of_recurrences(rule) else ()
+    bases = others if speaks_of_schedules(rule) or of_recurrences(rule) else ()
     key = (rule.name, rule.text, rule.exact, rule.targets, samples, seed, *((r.name, r.text) for r in bases))
     if key not in _KNOWN:
         found = _Check(rule, others, samples, seed).result()
@@ -73,10 +73,6 @@ def check_kernel_rule(rule: Rule, in_force: Iterable[Rule], samples: int = 20, s
 def speaks_of_schedules(rule: Rule) -> bool:
     """Does a rule match schedules that others made (rather than a form of kernel)?"""
     return isinstance(rule.match, Apply) and rule.match.op == "tile"
-
-
-def _of_recurrences(rule: Rule) -> bool:
-    return isinstance(rule.match, Apply) and rule.match.op == "recurrence"
 
 
 def asks(rule: Rule) -> bool:
@@ -166,7 +162,7 @@ class _Check:
 
     def out_of_order(self, machine: Target) -> str:
         """Of a rule that does not ask isl: a kernel in which order matters, with a schedule that breaks it."""
-        if self.rule.phase == "directives" or _of_recurrences(self.rule) or asks(self.rule):
+        if self.rule.phase == "directives" or of_recurrences(self.rule) or asks(self.rule):
             return ""
         for exact in (False, True) if self.rule.exact and not speaks_of_schedules(self.rule) else (False,):
             for kernel, schedules in self.of_kernels(self.dependents(machine), machine, exact):
@@ -203,7 +199,7 @@ class _Check:
 
     def made(self, machine: Target) -> Made:
         """Kernels with the schedules that the rule makes of each, those that have none left out."""
-        if _of_recurrences(self.rule):
+        if of_recurrences(self.rule):
             yield from self.recurrences(k for k in drawn(machine, ROUNDS, self.seed, RECURRENCES) if recurrence_of(k) is not None)
             return
         yield from self.of_kernels(filter(self.may_match, self.pool(machine)), machine)

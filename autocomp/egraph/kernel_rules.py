@@ -29,7 +29,7 @@ from autocomp.rewrite.laws import check_choice
 from autocomp.rewrite.pattern import Apply
 from autocomp.rewrite.rule import Rule
 from autocomp.rewrite.vocabulary import FIELDS, ROLE, WORDS
-from autocomp.rewrite.where import Env, Unanswerable, evaluate
+from autocomp.rewrite.where import Env, Unanswerable, evaluate, listed
 
 # 0: the whole axes; of taps: as the depth says; of the three behind them: as the rows say
 TILES = ("rows", "cols", "depth", "batch", "taps", "still", "high", "wide")
@@ -163,18 +163,6 @@ def compile_rule(rule: Rule, n: int, subjects: Sequence[Subject], words: Words) 
     return _Compiler(rule, n, subjects, words).result()
 
 
-def _listed(rule: Rule, name: str, of: Expr, env: Env) -> tuple[Any, ...]:
-    """What a formula gives to choose from. Raises RuleError where that is no list."""
-    try:
-        value = evaluate(of, env)
-    except Unanswerable as x:
-        raise rule.choice_error(name, 0, f"?{name}: {x}", f"write `choose: {{{name}: [..]}}`") from None
-    if not isinstance(value, (tuple, list)):
-        what = f"?{name} has {str(value)[:40]} to choose from, which is no list"
-        raise rule.choice_error(name, 0, what, f"write `choose: {{{name}: [..]}}`")
-    return tuple(value)
-
-
 class _Compiler:
     """What is the same for all kernels is written into the egglog rule; what is not is a function of the kernel's number."""
 
@@ -217,7 +205,7 @@ class _Compiler:
         keys = {e.name: k for k, e in self.rhs.attrs if isinstance(e, Ref)}
         most = {name: ROLE[k] for name, k in keys.items() if k in ROLE}
         for name, of in self.rule.choose:
-            values = {n: of if isinstance(of, tuple) else _listed(self.rule, name, of, env) for n, env in self.envs.items()}
+            values = {n: of if isinstance(of, tuple) else listed(self.rule, name, of, env) for n, env in self.envs.items()}
             for some in values.values():
                 check_choice(self.rule, name, some, keys)
             numbers = all(isinstance(v, int) for vs in values.values() for v in vs)

@@ -25,10 +25,9 @@ from autocomp.loops.recurrences import band_of, recurrence_nest, require_recurre
 from autocomp.loops.schedules import legal
 from autocomp.loops.transforms import Parallel, Tile, Transform, Unimodular
 from autocomp.loops.verdict import Verdict
-from autocomp.rewrite.where import Env, Unanswerable, evaluate
+from autocomp.rewrite.where import Env, listed
 
 if TYPE_CHECKING:
-    from autocomp.rewrite.expr import Expr
     from autocomp.rewrite.rule import Rule
 
 Matrix = tuple[tuple[int, ...], ...]
@@ -51,7 +50,7 @@ class Moves:
         found: dict[str, Rule] = {}
         for r in rules:
             head = str(r.rhs).split("(")[0]
-            if r.phase == "scheduling" and _of_recurrences(r) and head in PRIORITY:
+            if r.phase == "scheduling" and of_recurrences(r) and head in PRIORITY:
                 found.setdefault(head, r)
         factors: object = ()
         if "skew" in found:
@@ -194,7 +193,7 @@ def recurrence_schedules(kernel: Kernel, rules: Iterable[Rule], why_not: Asked |
             refused[rule.name, why] += 1
         return not why
 
-    speak = [r for r in rules if _of_recurrences(r)]
+    speak = [r for r in rules if of_recurrences(r)]
     tiling = [r for r in speak if r.phase == "tiling"]
     if not tiling:
         return out, None
@@ -214,7 +213,8 @@ def unasked_schedules(kernel: Kernel, rule: Rule) -> list[Schedule]:
     return [Schedule.make(tile) for _, tile in _tiles(rule, require_recurrence(kernel))]
 
 
-def _of_recurrences(rule: Rule) -> bool:
+def of_recurrences(rule: Rule) -> bool:
+    """Does a rule match a recurrence?"""
     return getattr(rule.match, "op", "") == "recurrence"
 
 
@@ -227,21 +227,10 @@ def _matched(rule: Rule, rec: Recurrence) -> dict[str, Any]:
 
 def _tiles(rule: Rule, rec: Recurrence) -> Iterator[tuple[dict[str, Any], dict[str, int]]]:
     """(values of a rule's names, tile) for each choice. The right side says which of them cuts time and which each loop of space."""
-    names = [n for n, _ in rule.choose]
+    names, matched = [n for n, _ in rule.choose], _matched(rule, rec)
     cut = {field: str(name).lstrip("?") for field, name in rule.rhs.attrs}  # type: ignore[union-attr]
-    for chosen in product(*(c if isinstance(c, tuple) else _answer(rule, n, c, rec) for n, c in rule.choose)):
-        values = {**_matched(rule, rec), **dict(zip(names, chosen, strict=True))}
+    for chosen in product(*(c if isinstance(c, tuple) else listed(rule, n, c, Env(matched)) for n, c in rule.choose)):
+        values = {**matched, **dict(zip(names, chosen, strict=True))}
         size = {field: int(values.get(name, name)) for field, name in cut.items()}  # a name, or a number as written
         tile = {rec.time.name: size["time"]} if "time" in size else {}
         yield values, tile | ({a.name: size["space"] for a in rec.axes} if "space" in size else {})
-
-
-def _answer(rule: Rule, name: str, formula: Expr, rec: Recurrence) -> tuple[Any, ...]:
-    """What a formula gives to choose from. Raises RuleError where that is no list."""
-    try:
-        value = evaluate(formula, Env(_matched(rule, rec)))
-    except Unanswerable as x:
-        raise rule.choice_error(name, 0, f"?{name}: {x}", f"write `choose: {{{name}: [..]}}`") from None
-    if not isinstance(value, tuple):
-        raise rule.choice_error(name, 0, f"?{name} has {value} to choose from, which is no list", f"write `choose: {{{name}: [..]}}`")
-    return value

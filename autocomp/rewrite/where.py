@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from autocomp.ir.types import Sym
 from autocomp.rewrite.expr import Call, Expr, Items, Lit, Op, Part, Ref, Word, walk
+
+if TYPE_CHECKING:
+    from autocomp.rewrite.rule import Rule
 
 
 class Unanswerable(Exception):
@@ -118,6 +121,18 @@ def holds(conditions: tuple[Expr, ...], env: Env) -> Answer:
         except Unanswerable as x:
             return Answer(False, partial(str, x))
     return YES
+
+
+def listed(rule: Rule, name: str, of: Expr, env: Env) -> tuple[Any, ...]:
+    """What a formula gives to choose from. Raises RuleError where that is no list."""
+    try:
+        value = evaluate(of, env)
+    except Unanswerable as x:
+        raise rule.choice_error(name, 0, f"?{name}: {x}", f"write `choose: {{{name}: [..]}}`") from None
+    if not isinstance(value, (tuple, list)):
+        what = f"?{name} has {str(value)[:40]} to choose from, which is no list"
+        raise rule.choice_error(name, 0, what, f"write `choose: {{{name}: [..]}}`")
+    return tuple(value)
 
 
 def _explain(c: Expr, env: Env) -> str:
