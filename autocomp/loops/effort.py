@@ -26,8 +26,9 @@ def counted() -> Iterator[None]:
     context.set_max_operations(OPERATIONS)
     try:
         yield
-    except (isl.Error, TypeError) as e:  # TypeError: of islpy, which makes a number of a text that isl did not write any more
-        if "maximal number of operations" in str(e) or (isinstance(e, TypeError) and _spent()):
+    except (isl.Error, TypeError) as e:
+        # beyond the limit isl writes no text to its end: what reads it finds a syntax error, and islpy makes a number of it, a TypeError
+        if "maximal number of operations" in str(e) or _spent():
             raise OverBudget from None
         raise
     finally:

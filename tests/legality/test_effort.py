@@ -80,3 +80,15 @@ def test_an_index_of_many_roundings_is_not_asked_about(monkeypatch):
     simpler = access.simplest(index, (), (("i", 47), ("j", 5)))
     assert [simpler.eval({"i": i, "j": j}) for i in range(47) for j in range(5)] == [
         index.eval({"i": i, "j": j}) for i in range(47) for j in range(5)]  # fmt: skip
+
+
+def test_a_text_that_isl_did_not_write_to_its_end_is_over_budget():
+    """What reads it finds an error of its syntax, which says nothing of the limit."""
+    isl = access.isl
+    with pytest.raises(OverBudget), counted():
+        with contextlib.suppress(isl.Error):
+            isl.DEFAULT_CONTEXT.set_max_operations(1)
+            isl.Set("{ [x, y] : 0 <= x < y and y mod 7 = 3 and exists a : x = 5a }").lexmin()
+        raise isl.Error("call to isl_map_read_from_str failed: syntax error")
+    with pytest.raises(isl.Error, match="syntax error"), counted():
+        raise isl.Error("call to isl_map_read_from_str failed: syntax error")
