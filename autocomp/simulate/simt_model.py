@@ -33,8 +33,9 @@ INCLUDE = {"cuda": [MODEL, of_target("simt")], "maca": [MODEL / "maca", MODEL, o
 # Arrays' bounds and alignment trap; nothing else of the sanitizer costs compile time here.
 FLAGS = ["-std=c++17", "-fPIC", "-O1", "-w", "-ffp-contract=off", "-fsanitize=bounds,alignment", "-fsanitize-undefined-trap-on-error",
          "-ftrivial-auto-var-init=pattern"]  # fmt: skip
-# every access of a kernel is told to the model, which has the functions that are called so
-WATCHED = ["-fsanitize=thread", "-fno-threadsafe-statics"]
+# every access of a kernel is told to the model, which has the functions that are called so; a frame touches each of its pages in order, so
+# that one which is too large for a thread's stack meets the page below it
+WATCHED = ["-fsanitize=thread", "-fno-threadsafe-statics", "-fstack-clash-protection"]
 COMPILER = " ".join(found())
 WAVE = {"cuda": 32, "maca": 64}
 OBJECT = "autocomp simt model 1"

@@ -226,6 +226,8 @@ def broken(name: str, edit):
         ("gemm", without(r"ac_swizzle<(\d+)>\(([^,]*), (\(.*?\) \* 2)\)\)", r"(\2) * \1 + \3)"), "rows of a matrix lie in the same banks"),
         ("softmax_odd", without(r"\n  const int lane", "\n  if (threadIdx.x == 5) return;\n  const int lane"), "the block hangs"),
         ("softmax_odd", without(r"(float \w+)\[\d+\];", r"\1[1];"), "an index outside its array"),
+        ("softmax_odd", without(r"\n  const int lane", "\n  volatile int large[1 << 15];\n  large[threadIdx.x] = 1;\n  const int lane"),
+         "has more local arrays than a stack of 131072 bytes holds"),
     ],
 )
 def test_the_model_sees_a_broken_kernel(name, edit, said, model, tmp_path):

@@ -106,7 +106,7 @@ bool waited, running;
 // The launch is run again, and then they read what was written: no error by itself, see Order::spoilt
 std::map<std::tuple<long, uint16_t, simt::Time>, std::vector<bool>> spoilt_late;
 size_t spoilt_bytes;
-unsigned char *stacks;
+unsigned char *stacks;  // each with a page below it that may not be touched
 size_t stack_count;
 void **kernel_arguments;
 void (*kernel)(void **);
@@ -339,8 +339,11 @@ Bulk bulk(const ac_tensor_map *m, unsigned char *near, const int *at) {
 }
 void trapped(int number, siginfo_t *info, void *) {
   char text[160];
+  const size_t at = static_cast<unsigned char *>(info->si_addr) - stacks;
   if (number == SIGILL || number == SIGTRAP || number == SIGFPE)
     snprintf(text, sizeof text, "undefined behaviour: a misaligned access or an index outside its array");
+  else if (at < stack_count * STACK)
+    snprintf(text, sizeof text, "thread %zu of the block has more local arrays than a stack of %zu bytes holds", at / STACK, STACK);
   else
     snprintf(text, sizeof text, "an access outside of every buffer, at %p", info->si_addr);
   failure = text;
@@ -353,6 +356,7 @@ void prepare(int threads) {
     if (stacks) munmap(stacks, stack_count * STACK);
     stack_count = threads;
     stacks = static_cast<unsigned char *>(mmap(nullptr, stack_count * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    for (size_t i = 0; i < stack_count; ++i) mprotect(stacks + i * STACK, sysconf(_SC_PAGESIZE), PROT_NONE);
   }
   for (int i = 0; i < threads; ++i) {
     lanes[i].index = {unsigned(i % launch->block), 0, 0};
@@ -764,7 +768,11 @@ const char *simt_run(const simt_launch *l, void **arguments, void (*k)(void **))
   struct sigaction action {}, old[5];
   const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGTRAP, SIGFPE};
   action.sa_sigaction = trapped;
-  action.sa_flags = SA_SIGINFO | SA_NODEFER;
+  action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;  // a stack that is full has no room for what a signal does
+  static unsigned char room[64 * 1024];
+  stack_t mine{}, before;
+  mine.ss_sp = room, mine.ss_size = sizeof room;
+  sigaltstack(&mine, &before);
   for (int i = 0; i < 5; ++i) sigaction(signals[i], &action, &old[i]);
   simt_grid = {l->grid[0], l->grid[1], l->grid[2]};
   run_grid(false);
@@ -773,6 +781,7 @@ const char *simt_run(const simt_launch *l, void **arguments, void (*k)(void **))
     run_grid(true);
   }
   for (int i = 0; i < 5; ++i) sigaction(signals[i], &old[i], nullptr);
+  sigaltstack(&before, nullptr);
   order = {}, spoilt_late.clear();  // many libraries with a model of their own may be loaded
   munmap(stacks, stack_count * STACK), stacks = nullptr, stack_count = 0;
   return failure.empty() ? nullptr : failure.c_str();
