@@ -22,6 +22,9 @@ settings.register_profile("kept", derandomize=fresh.SEED == fresh.KEPT, print_bl
 settings.load_profile("kept")
 
 
+pytest_plugins = ["tests.helpers.crashes"]
+
+
 def pytest_addoption(parser):
     parser.addoption("--as-cpu", choices=sorted(HOSTS), help="price and print for this make of CPU instead of the one that is here")
 
