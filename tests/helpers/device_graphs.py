@@ -3,6 +3,10 @@ of a block and on devices; sizes are the smallest that still have several tiles.
 
 from __future__ import annotations
 
+from functools import cache
+
+import autocomp
+from autocomp.runtime.program import Program
 from tests.helpers.schedules import by_hand
 
 
@@ -239,6 +243,14 @@ OFF_GRID = {  # shapes that no benchmark has: between its sizes, odd ones, strid
     "off_transpose": graph({"x": "f16[321, 333]"}, "%0 = transpose(x, perm=[1, 0])"),
 }  # fmt: skip
 GRAPHS = ELEMENTS | ROWS | PRODUCTS | CONVOLUTIONS | ATTENTION | OFF_GRID
+
+
+@cache
+def printed(name: str, target: str) -> Program:
+    """The program of one of GRAPHS for a GPU, which several files of tests look at: nobody changes more of it than its executor."""
+    return autocomp.optimize(GRAPHS[name], target=target)
+
+
 # graphs whose printed text is kept in tests/golden, chip by chip
 KEPT = (
     "chain", "transpose", "embedding", "to_f8e4m3", "softmax", "softmax_wide", "layer_norm_odd", "rms_norm", "sum_columns", "argmax",

@@ -8,7 +8,7 @@ from functools import partial
 
 import autocomp
 from autocomp.runtime.program import Program
-from tests.helpers.device_graphs import GOLDEN, GRAPHS, attention, graph
+from tests.helpers.device_graphs import GOLDEN, attention, graph, printed
 from tests.helpers.schedules import by_hand
 from tests.helpers.split_depth import CASES, FEW_ROWS, split, stream
 
@@ -33,7 +33,7 @@ def four_warpgroups() -> Program:
 
 TARGETS = {"a100": ("cuda:a100", "cuda/{}.a100.cu"), "h200": ("cuda:h200", "cuda/{}.h200.cu"), "c500": ("maca:c500", "maca/{}.maca")}
 SMALL: dict[str, Callable[[], Program]] = {
-    TARGETS[chip][1].format(n): partial(autocomp.optimize, GRAPHS[n], target=TARGETS[chip][0])
+    TARGETS[chip][1].format(n): partial(printed, n, TARGETS[chip][0])
     for chip, names in GOLDEN.items()
     for n in names
 }

@@ -14,7 +14,7 @@ from autocomp.targets.cuda.toolchain import Toolchain
 import autocomp
 from autocomp.cost.chip import load_chip
 from autocomp.errors import DoesNotFit, UnsupportedOp
-from tests.helpers.device_graphs import GOLDEN, GRAPHS, gemm, graph
+from tests.helpers.device_graphs import GOLDEN, GRAPHS, gemm, graph, printed
 from tests.helpers.schedules import by_hand
 
 FOLDER = Path(__file__).parents[1] / "golden" / "cuda"
@@ -26,7 +26,7 @@ needs_nvrtc = pytest.mark.skipif(bool(missing), reason=missing)
 @pytest.mark.parametrize("chip", ["a100", "h200"])
 @pytest.mark.parametrize("name", GRAPHS)
 def test_every_kernel_compiles(name, chip):
-    program = autocomp.optimize(GRAPHS[name], target=f"cuda:{chip}")
+    program = printed(name, f"cuda:{chip}")
     assert not [k.name for k in program.calls.calls if k.kernel.opaque]
     for file, text in program.sources.items():
         code = program.target.toolchain.compile_object(Path(file).stem, text)
@@ -48,7 +48,7 @@ def test_what_is_printed_for_an_older_chip_is_compiled_for_the_device_that_is_he
 @pytest.mark.parametrize(("name", "chip"), [(n, c) for c in ("a100", "h200") for n in GOLDEN[c]])
 def test_the_text_is_as_it_was(name, chip):
     """AUTOCOMP_GOLDEN=write pytest tests/targets/test_cuda.py  writes the files anew."""
-    text = autocomp.optimize(GRAPHS[name], target=f"cuda:{chip}").source()
+    text = printed(name, f"cuda:{chip}").source()
     path = FOLDER / f"{name}.{chip}.cu"
     if os.environ.get("AUTOCOMP_GOLDEN") == "write":
         path.write_text(text)

@@ -13,7 +13,7 @@ from autocomp.targets import load_target
 
 import autocomp
 from autocomp.errors import AutocompError, DoesNotFit, UnsupportedOp
-from tests.helpers.device_graphs import GOLDEN, GRAPHS, attention, graph
+from tests.helpers.device_graphs import GOLDEN, GRAPHS, attention, graph, printed
 from tests.helpers.schedules import by_hand
 
 ROOT = Path(__file__).parents[2]
@@ -33,7 +33,7 @@ def check(path: Path) -> str:
 @needs_clang
 @pytest.mark.parametrize("name", GRAPHS)
 def test_every_kernel_type_checks(name, tmp_path):
-    program = autocomp.optimize(GRAPHS[name], target="maca:c500")
+    program = printed(name, "maca:c500")
     for file, text in program.sources.items():
         (tmp_path / file).write_text(text)
         assert check(tmp_path / file) == ""
@@ -56,7 +56,7 @@ def test_the_check_sees_unknown_builtins_and_32_bit_masks(wrong, complaint, tmp_
 @pytest.mark.parametrize("name", GOLDEN["c500"])
 def test_the_text_is_as_it_was(name):
     """AUTOCOMP_GOLDEN=write pytest tests/targets/test_maca.py  writes the files anew."""
-    text = autocomp.optimize(GRAPHS[name], target="maca").source()
+    text = printed(name, "maca:c500").source()
     path = FOLDER / f"{name}.maca"
     if os.environ.get("AUTOCOMP_GOLDEN") == "write":
         path.write_text(text)
