@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
+from autocomp.errors import DoesNotFit
 from autocomp.ir.types import Dim, Sym
+
+BLOCKS = 2**31 - 1  # a block's number is an int
 
 
 @dataclass(frozen=True)
@@ -54,9 +57,13 @@ class Launch:
     overlaps: bool = False
 
     def blocks(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
-        """The grid, with the symbols' values; rounded up to whole clusters along x."""
+        """The grid, with the symbols' values; rounded up to whole clusters along x. Raises DoesNotFit where blocks cannot be numbered."""
         value = lambda d: sizes[d.name] if isinstance(d, Sym) else d
         out = [prod(-(-value(extent) // tile) for extent, tile in factors) for factors in self.grid]
+        if max(out) > BLOCKS:
+            said = ", ".join(f"{d} = {value(d)}" for d in dict.fromkeys(d for f in self.grid for d, _ in f if isinstance(d, Sym)))
+            raise DoesNotFit("blocks of a grid", needed=max(out), available=BLOCKS, where=f"a call with {said}",
+                             hint="give fewer elements at a time")  # fmt: skip
         if self.at_most:
             out[0] = min(out[0], self.at_most)
         out[0] = -(-out[0] // self.cluster) * self.cluster

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
-from math import ceil, gcd, prod
+from functools import lru_cache
+from math import ceil, gcd, lcm, prod
 
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.affine import Aff
@@ -95,27 +96,111 @@ def product(dims: Iterable[Dim]) -> Dim:
     if len(of) > 1:
         name = "size_" + "_times_".join(s.name for s in of)
         of = (Sym(name, prod(s.lo for s in of), min(prod(s.hi for s in of), LARGEST), prod(s.multiple for s in of), factors=of),)
-    return size_of(({of[0]: number}, 0))
+    return size_of(summed([(linear(of[0]), number)]))
+
+
+def multiplied_out(of: Linear) -> Linear:
+    """A sum whose products are none of sums: `2*n*n - n*(2*n - 1)` is n."""
+    parts, offset = of
+    terms: dict[tuple[Sym, ...], int] = {(): offset}
+    for s, k in parts.items():
+        mine: dict[tuple[Sym, ...], int] = {(): k}
+        for by, more in map(linear, s.factors or (s,)):
+            rows = [*((((p,), n) for p, n in by.items())), ((), more)]
+            mine = _collected((tuple(sorted((*a, *b), key=lambda p: p.name)), n * m) for a, n in mine.items() for b, m in rows)
+        terms = _collected([*terms.items(), *mine.items()])
+    return summed((linear(product(of)), k) for of, k in terms.items() if k)
+
+
+def _collected(terms: Iterable[tuple[tuple[Sym, ...], int]]) -> dict[tuple[Sym, ...], int]:
+    found: dict[tuple[Sym, ...], int] = {}
+    for of, k in terms:
+        found[of] = found.get(of, 0) + k
+    return found
 
 
 def expression(d: Dim) -> Aff:
-    """A size over the symbols that inputs say. Raises UnsupportedOp on products of them."""
+    """A size over the symbols that inputs say, and over products of them, each of which is a name of its own."""
     if isinstance(d, int):
         return Aff.of(d)
-    if d.factors:
-        raise UnsupportedOp(f"{' * '.join(map(str, d.factors))} bounds a part of a tensor", hint="slice before dimensions are merged")
     return sum((expression(s) * k for s, k in d.parts), Aff.of(d.offset)) // d.divisor if d.parts else Aff.of(d.name)
+
+
+class Known:
+    """Sizes as sums over what is no sum: symbols that inputs say, quotients, and products of these. `over` gives other sums over the sizes
+    that are known, by elimination."""
+
+    def __init__(self, sizes: Iterable[Sym]) -> None:
+        self.sizes = tuple(sizes)
+        self.equal: list[Aff] = []  # each is 0: sizes that others give
+        self.within = {a.name: a for s in self.sizes for a in _within(s)}
+        self._rows: list[tuple[Sym, dict[Sym, Fraction], dict[str, Fraction], Fraction]] = []  # (pivot, the other columns, over sizes, + n)
+        for s in self.sizes:
+            self._take(s)
+
+    def _take(self, s: Sym) -> None:
+        rest, by, number = self._reduced(multiplied_out(linear(s)))
+        by[s.name] = by.get(s.name, Fraction(0)) - 1  # of the form less the size: 0
+        if not rest:
+            self.equal.append(_whole(by, number)[0])
+            return
+        pivot, k = next(iter(rest.items()))
+        self._rows.append((pivot, {a: -n / k for a, n in rest.items() if a != pivot}, {x: -n / k for x, n in by.items()}, -number / k))
+
+    def _reduced(self, of: Linear) -> tuple[dict[Sym, Fraction], dict[str, Fraction], Fraction]:
+        """(what the sizes do not give, the sum over sizes that they give, a number), in all the sum that is given."""
+        rest, by, number = {a: Fraction(n) for a, n in of[0].items()}, dict[str, Fraction](), Fraction(of[1])
+        for pivot, others, sizes, more in self._rows:
+            if k := rest.pop(pivot, Fraction(0)):
+                for a, n in others.items():
+                    rest[a] = rest.get(a, Fraction(0)) + k * n
+                for x, n in sizes.items():
+                    by[x] = by.get(x, Fraction(0)) + k * n
+                number += k * more
+        return {a: n for a, n in rest.items() if n}, {x: n for x, n in by.items() if n}, number
+
+    def over(self, of: Linear) -> tuple[Aff, int] | None:
+        """A sum over the sizes, and the number that it has to be divided by; None where they do not give it."""
+        rest, by, number = self._reduced(multiplied_out(of))
+        return None if rest else _whole(by, number)
+
+
+def _within(s: Sym) -> frozenset[Sym]:
+    """What a size is the sum of, and what that is computed from."""
+    atoms = frozenset(multiplied_out(linear(s))[0])
+    inner = [p for a in atoms for p in (*a.factors, *(p for p, _ in a.parts))]
+    return atoms.union(*map(_within, inner))
+
+
+def _whole(by: Mapping[str, Fraction], number: Fraction) -> tuple[Aff, int]:
+    """A sum times the least number that makes it whole, and that number."""
+    k = lcm(number.denominator, *(n.denominator for n in by.values()))
+    return sum((Aff.of(x) * int(n * k) for x, n in by.items()), Aff.of(int(number * k))), k
+
+
+@lru_cache(maxsize=4096)
+def relations(sizes: tuple[Sym, ...]) -> tuple[Aff, ...]:
+    """What is never negative, of sizes that are computed from symbols which are not among them: sizes that others give, roundings of
+    quotients, bounds."""
+    known, found = Known(sizes), list[Aff]()
+    for e in known.equal:
+        found += [e, -e]
+    for a in sorted(known.within.values(), key=lambda a: a.name):
+        if a.divisor > 1 and (rounded := known.over(summed([((dict(a.parts), a.offset), 1), (({a: 1}, 0), -a.divisor)]))):
+            found += [rounded[0], Aff.of((a.divisor - 1) * rounded[1]) - rounded[0]]
+        if a not in sizes and (value := known.over(({a: 1}, 0))):
+            found += [value[0] - a.lo * value[1], *([a.hi * value[1] - value[0]] if a.hi < LARGEST else [])]
+    return tuple(found)
 
 
 def spelt(names: Iterable[str], dims: Iterable[Dim]) -> dict[str, Aff]:
     """Symbols that are none of these sizes over those that are: where there is `2*s + 1`, but not s, s is half of what is one less."""
     own = {d.name: d for d in dims if isinstance(d, Sym)}
-    found: dict[str, Aff] = {}
+    known, found = Known(own.values()), dict[str, Aff]()
     for name in sorted(set(names) - own.keys()):
-        for d in own.values():
-            if d.divisor == 1 and len(d.parts) == 1 and d.parts[0][0].name == name and d.parts[0][1] > 0:
-                found[name] = (Aff.of(d.name) - d.offset) // d.parts[0][1]
-                break
+        of = known.within.get(name)
+        if of is not None and (value := known.over(({of: 1}, 0))):
+            found[name] = value[0] // value[1]
     return found
 
 
@@ -144,6 +229,8 @@ def size_of(of: Linear) -> Dim:
     elif len(parts) == 1 and [*parts.values()] == [1] and not offset:
         return next(iter(parts))
     size = _sized(parts, offset, by)
+    if size.lo < 0 and any(s.factors for s in parts) and (plain := multiplied_out((parts, offset))) != (parts, offset):
+        return size_of(plain)
     if size.lo < 0:
         bounds = ", ".join(f"{s.lo} <= {s} <= {s.hi}" for s, _ in size.parts)
         text = _text(size.parts, offset, " + ", "*", " - ")

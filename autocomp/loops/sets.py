@@ -9,6 +9,7 @@ from functools import lru_cache
 import islpy as isl
 
 from autocomp.ir.affine import Aff, FloorDiv, Mod
+from autocomp.ir.sizes import relations
 from autocomp.ir.types import Dim, Sym
 
 Extents = tuple[tuple[str, Dim], ...]
@@ -92,19 +93,8 @@ def _known(syms: Sequence[Sym]) -> Iterator[Aff]:
         if s.parts and (of := _summed(s, {x.name for x in syms})) is not None:
             rest = of - Aff.of(s.name) * s.divisor
             yield from (rest, s.divisor - 1 - rest)
-    yield from _siblings(syms)
-
-
-def _siblings(syms: Sequence[Sym]) -> Iterator[Aff]:
-    """Of two sizes that are computed from a symbol that is not there, `a*s + b` and `c*s + d`: c times the first is a times the other."""
-    names = {s.name for s in syms}
-    single = [s for s in syms if s.divisor == 1 and len(s.parts) == 1]
-    lines = [(s, *s.parts[0]) for s in single if s.parts[0][0].name not in names]
-    for n, (one, of, a) in enumerate(lines):
-        for other, same, c in lines[n + 1 :]:
-            if of == same:
-                apart = (Aff.of(one.name) - one.offset) * c - (Aff.of(other.name) - other.offset) * a
-                yield from (apart, -apart)
+    if any(s.factors or (s.parts and _summed(s, {x.name for x in syms}) is None) for s in syms):
+        yield from relations(tuple(syms))
 
 
 def _summed(s: Sym, names: set[str]) -> Aff | None:

@@ -11,7 +11,7 @@ from autocomp.targets.simt.coordinates import most
 from autocomp.targets.simt.placed import Placement, tile_of
 from autocomp.targets.simt.placement import place
 from autocomp.targets.simt.printer import Printer, parameters
-from autocomp.targets.source import KernelSource, Launch, TensorMap
+from autocomp.targets.source import BLOCKS, KernelSource, Launch, TensorMap
 
 from autocomp.cost.blocks import direct_resident
 from autocomp.cost.chip import Chip
@@ -22,8 +22,6 @@ from autocomp.ir.types import Dim, dim_hint
 from autocomp.tile.instruction import Instruction
 from autocomp.tile.program import Loop, TileProgram
 from autocomp.tile.text import show
-
-BLOCKS = 2**31 - 1  # a block's number is an int
 
 
 def emit(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[Instruction], plain: Instruction,
@@ -78,8 +76,9 @@ def fitted(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequenc
 
 
 def check_grid(p: TileProgram) -> None:
-    """Raises DoesNotFit where a grid has more blocks than can be numbered."""
-    if (blocks := blocks_of(p)) > BLOCKS:
+    """Raises DoesNotFit where a grid has more blocks than can be numbered, symbols at the size that is expected of them: no bounds are
+    stated for most, and calls count theirs (`Launch.blocks`)."""
+    if (blocks := blocks_hinted(p)) > BLOCKS:
         raise DoesNotFit("blocks of a grid", needed=blocks, available=BLOCKS, where=f"kernel {p.name}", hint="use larger tiles")
 
 

@@ -209,6 +209,26 @@ def assigned(x):
     return y
 
 
+def each_second(x):
+    y = x.clone()
+    y[:, 1::2], y[:, 2:-1:3] = x[:, 1::2] * 2, 0
+    return y
+
+
+def filled_up(x):
+    """Windows of 4 places, moved by 2: what is missing is filled up and cut off again."""
+    n, y = x.shape[1], F.pad(x, (0, 0, 0, -x.shape[1] % 4))
+    high = y.shape[1]
+    y = y.roll(-2, 1).view(-1, high // 4, 4, 2)
+    return (y - y.mean(2, keepdim=True)).reshape(-1, high, 2).roll(2, 1)[:, :n]
+
+
+def moved_rows(x):
+    """Of rows of 2*n - 1 distances what belongs to n places, by one row of more elements (Transformer-XL)."""
+    n = x.shape[1]
+    return F.pad(x, (0, 1)).flatten(1)[:, : n * (2 * n - 1)].view(-1, n, 2 * n - 1)[..., n - 1 :] + 1
+
+
 F = nn.functional
 M = torch.export.Dim("m", min=6, max=40)
 C = torch.export.Dim("n", min=6, max=40)  # the names of axes in the definitions of windows, once
@@ -220,6 +240,11 @@ LATER = {  # function, shapes of the examples, open dimensions of each, other sh
                [{2: C}], [[(2, 3, 12)], [(2, 3, 7)]]),
     "written": (lambda x: (assigned(x), torch.select_scatter(x, x[:, 1], 1, 0)), [(2, 9)], [{1: OPEN}], [[(2, 12)]]),
     "turned": (lambda x: (x.flip(1), x.unfold(1, 3, 2).sum(2), x.cummax(1)[1]), [(2, 9)], [{1: M}], [[(2, 12)], [(2, 7)]]),
+    "each second": (each_second, [(2, 9)], [{1: OPEN}], [[(2, 12)], [(2, 7)]]),
+    "filled up": (filled_up, [(1, 9, 2)], [{1: OPEN}], [[(1, 12, 2)], [(1, 2, 2)]]),
+    "moved rows": (moved_rows, [(2, 9, 17)], [{1: C, 2: 2 * C - 1}], [[(2, 7, 13)]]),
+    "a token in front": (lambda x: F.pad(torch.cat([x[0, :, :1, 0], x.flatten(2)[0]], 1)[:, 1:-1], (0, 2)), [(1, 3, 4, 6)],
+                         [{2: OPEN, 3: OPEN}], [[(1, 3, 9, 3)], [(1, 3, 2, 2)]]),
     "diagonal": (lambda x: x.diagonal(1), [(9, 9)], [{0: M, 1: M}], [[(12, 12)]]),
     "resized": (lambda x, y: (F.interpolate(x, scale_factor=2), F.interpolate(x, size=y.shape[2:], mode="nearest-exact"),
                               F.interpolate(x, size=y.shape[2:], mode="bilinear"), F.interpolate(y, scale_factor=1.5, mode="bicubic"),
@@ -237,7 +262,7 @@ def test_modules_with_open_sizes(name):
     f, shapes, open_, others = LATER[name]
     module = Apply(f).eval()
     exported = torch.export.export(module, tuple(map(torch.randn, shapes)), dynamic_shapes=(tuple(open_),))
-    if name in ("from the middle on", "rotated", "pooled"):
+    if name in ("from the middle on", "rotated", "pooled", "filled up", "moved rows", "a token in front"):
         program = autocomp.optimize(exported, target="cpu")
     else:
         graph = load_torch(exported)

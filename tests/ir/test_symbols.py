@@ -13,7 +13,7 @@ from autocomp.ir.decompose import decompose
 from autocomp.ir.node import Graph
 from autocomp.ir.ops import OPS
 from autocomp.ir.reference import evaluate, evaluate_nodes
-from autocomp.ir.sizes import linear, quotient, size_of, total, with_computed
+from autocomp.ir.sizes import linear, product, quotient, relations, size_of, spelt, total, with_computed
 from autocomp.ir.types import F32, Sym, TensorType
 
 N, M = Sym("N", 1, 64), Sym("M", 2, 64, 2)
@@ -106,3 +106,24 @@ def test_inputs_must_agree_on_a_symbol(a, b, text):
     with pytest.raises(ModelError) as e:
         evaluate(g, {"x0": np.zeros(a, "f4"), "x1": np.zeros(b, "f4")})
     assert text in str(e.value)
+
+
+def test_products_of_sums_are_multiplied_out_where_they_cancel():
+    n = Sym("n", 4, 64)
+    assert total([(product([2, n, n]), 1), (product([n, total([(n, 2)], -1)]), -1)]) == n  # 2n*n - n*(2n - 1)
+
+
+def test_what_sizes_say_of_each_other_holds():
+    """Of sizes computed from symbols that are not among them: at all values, no relation is negative, and some are 0."""
+    n = Sym("n", 4, 40)
+    filled = size_of(quotient(({n: 1}, 3), 4))
+    found = [(product([filled, 4]), filled, n), (product([2, n, n]), product([n, total([(n, 2)], -1)]), product([n, n])),
+             (total([(product([filled, 4]), 1), (n, 1)]), n)]  # fmt: skip
+    for sizes in found:
+        assert relations(sizes)
+        for v in range(4, 41):
+            values = with_computed({"n": v}, sizes)
+            assert all(r.eval(values) >= 0 for r in relations(sizes))
+    two, three = total([(n, 2)], 1), total([(n, 3)], -2)
+    ways = spelt(["n"], [three, product([two, two])])
+    assert ways["n"].eval(with_computed({"n": 9}, [three])) == 9

@@ -49,6 +49,15 @@ def test_more_blocks_than_a_grid_has_are_refused_with_both_numbers():
         program.target.emit(kernel, by_hand({"i0": 1}))
 
 
+def test_two_sizes_without_bounds_are_printed_and_calls_count_their_blocks():
+    dims = "dim a in 1..2147483647\ndim b in 1..2147483647\n"
+    program = autocomp.optimize(f"graph g\n{dims}input x: f32[a, b]\n%0 = exp(x)\noutput y = %0\n", target="cuda:h200")
+    (launch,) = (s.launch for s in program.printed.values())
+    assert launch.blocks({"a": 1000, "b": 1000})[0] < 2**20
+    with pytest.raises(DoesNotFit, match="a call with a = 2147483647, b = 2147483647: blocks of a grid"):
+        launch.blocks({"a": 2**31 - 1, "b": 2**31 - 1})
+
+
 @pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
 @pytest.mark.parametrize("target", ["cuda:h200", "cuda:a100"])
 def test_kernels_whose_every_index_has_64_bits_compute_their_graph(target, model, tmp_path, monkeypatch):

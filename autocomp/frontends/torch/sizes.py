@@ -61,6 +61,8 @@ class Sizes:
             return summed([(self.linear(e, x, where), 1) for e in expr.args])
         if kind in ("FloorDiv", "CleanDiv") and expr.args[1].is_Integer and expr.args[1] > 0:
             return quotient(self.linear(expr.args[0].expand(), x, where), int(expr.args[1]))
+        if kind in ("FloorDiv", "CleanDiv") and (times := _times(*(self.linear(e.expand(), x, where) for e in expr.args))):
+            return {}, times
         if kind in ("Mod", "PythonMod") and expr.args[1].is_Integer and expr.args[1] > 0:
             of, by = self.linear(expr.args[0].expand(), x, where), int(expr.args[1])
             return summed([(of, 1), (quotient(of, by), -by)])
@@ -116,6 +118,14 @@ class Sizes:
         if found is None:
             raise UnsupportedOp(f"'{d}' is the size of no input", where=where, hint="fix numbers that are arguments: they are no tensors")
         return self.b.op("extent", found[0], axis=found[1], dtype=I64.name)
+
+
+def _times(of: Linear, by: Linear) -> int:
+    """How many times a sum is another: 4 for `4*s + 4` and `s + 1`. 0 where it is no whole multiple."""
+    (parts, offset), (others, other) = of, by
+    s = next(iter(others), None)
+    k = parts.get(s, 0) // others[s] if s is not None else 0
+    return k if (parts, offset) == ({s: n * k for s, n in others.items()}, other * k) else 0
 
 
 def _scaled(expr: Any) -> tuple[Any, int, int] | None:

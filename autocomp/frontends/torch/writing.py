@@ -238,10 +238,25 @@ def _joined(c: Call, x: Node, source: Node, axis: int, start: Dim, end: Dim, ste
     """Along a symbolic dimension: what stands in front of the slice, what is written, and what stands behind."""
     n = x.type.shape[axis]
     if step != 1:
-        raise c.refuse(f"writes each {step} along the symbolic dimension {axis} of {x.type}", "write whole ranges")
+        return _each(c, x, source, axis, start, step)
     parts = [sliced(c, x, axis, 0, start)] if start != 0 else []
     parts += [source] + ([sliced(c, x, axis, end, n)] if end != n else [])
     return c.op("concat", *parts, axis=axis) if len(parts) > 1 else source
+
+
+def _each(c: Call, x: Node, source: Node, axis: int, start: Dim, step: int) -> Node:
+    """Each `step`-th element from `start` on along a symbolic dimension: element i is row (i - start) / step of the source."""
+    if isinstance(start, Sym):
+        raise c.refuse(f"writes each {step} along {x.type} from {start} on", "begin at a number")
+    i64 = lambda n: c.b.const(n, I64)
+    along = tuple(d if k == axis else 1 for k, d in enumerate(x.type.shape))
+    i = c.op("sub", c.op("iota", shape=(x.type.shape[axis],), axis=0, dtype=I64.name), i64(start))
+    at, rest = c.op("floordiv", i, i64(step)), c.op("mod", i, i64(step))
+    inside = c.op("and", c.op("ge", i, i64(0)), c.op("eq", rest, i64(0)))
+    last = c.op("sub", c.op("extent", source, axis=axis, dtype=I64.name), i64(1))
+    inside = c.op("and", inside, c.op("le", at, last))
+    written = c.op("gather", source, c.op("max", c.op("min", at, last), i64(0)), axis=axis)
+    return c.op("where", c.op("broadcast", c.op("reshape", inside, shape=along), shape=x.type.shape), written, x)
 
 
 @row("select_scatter")
