@@ -59,6 +59,7 @@ class Trial:
         for node in gm.graph.nodes:
             self._try(node)
         self._views(gm)
+        self._shared(gm)
 
     def ours(self, node: Any) -> bool:
         return node.op == "call_function" and not is_number(node) and node not in self.why
@@ -133,12 +134,29 @@ class Trial:
             stack.extend(n.inputs)
         return ""
 
+    def _shared(self, gm: Any) -> None:
+        """Results that share memory with another result: torch makes these views, so that what is written into one is seen in both."""
+        outputs = [n for n in gm.graph.output_node().args[0] if hasattr(n, "op") and is_tensor(n)]
+        of = {n: _base(n) for n in dict.fromkeys(outputs)}
+        for n, base in of.items():
+            if base.op == "call_function" and sum(b is base for b in of.values()) > 1:
+                while n is not base:
+                    self.why[n] = "it shares memory with another result"
+                    n = n.args[0]
+
     def _views(self, gm: Any) -> None:
         """What torch reads by its place in memory stays as torch places it."""
         for node in reversed(gm.graph.nodes):
             if node in self.why and "as_strided" in str(node.target):
                 while (node := node.args[0]) in self.reader.values and is_view(node) and self.ours(node):
                     self.why[node] = "torch reads it by its place in memory"
+
+
+def _base(node: Any) -> Any:
+    """What a node is a view of: itself where it is none."""
+    while node.op == "call_function" and node.target is not operator.getitem and is_view(node):
+        node = node.args[0]
+    return node
 
 
 def _flat(value: Any) -> list[Any]:

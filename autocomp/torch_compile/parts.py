@@ -157,7 +157,9 @@ class _Part:
         """(the values of the symbols, the tensors as the program reads them)."""
         key: tuple[int, ...] = ()
         if self.values:
-            key, args = self.key(args), args[: self.tensors]
+            key = self.key(args)
+        if len(args) > self.tensors:  # also symbols that only steps have, which a copy does not
+            args = args[: self.tensors]
         if self.copied:
             args = tuple([x.contiguous() if k in self.copied else x for k, x in enumerate(args)])
         return key, args

@@ -257,6 +257,34 @@ def test_autocast_and_short_floats():
     torch.testing.assert_close(got, want, atol=1e-2, rtol=1e-2)
 
 
+def test_steps_that_are_symbols_of_tensors_that_are_copied():
+    """Of the second call only the steps differ, so that these become symbols, which no size says."""
+    fast = compiled(lambda x: x.exp() + x.sum())
+    for x in (torch.randn(4, 6), torch.randn(8, 12)[::2, ::2], torch.randn(12, 18)[::3, ::3]):
+        same(fast(x), x.exp() + x.sum())
+
+
+def test_numbers_that_may_be_negative_stay_with_torch():
+    before = len(autocomp.report())
+    fast = compiled(lambda x, k: (x.sin() * k).cos() + 1)
+    for k in (2, 3, -4):
+        x = torch.randn(4, 3)
+        same(fast(x, k), (x.sin() * k).cos() + 1)
+    report = no_errors(before)
+    assert "has any value" in str(report[-1]) and report[-1].nodes
+
+
+def test_results_that_share_memory_do_so():
+    def f(x):
+        y = x * 2
+        return y, y[1:], y.T, y.exp()
+
+    y, rows, turned, other = compiled(f)(torch.randn(4, 3))
+    same((rows, turned, other), (y[1:].clone(), y.T, y.exp()))
+    y.fill_(3)
+    assert (rows == 3).all() and (turned == 3).all() and not (other == 3).all()
+
+
 def test_threads_call_at_once():
     m = mlp()
     c = compiled(m)

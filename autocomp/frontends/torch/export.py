@@ -213,6 +213,9 @@ class Reader:
                                     hint="index with the tensor, or pass the number as an argument")  # fmt: skip
             known = getattr(self.program, "range_constraints", {})
             found = known[expr] if expr in known else env.var_to_range[expr]
+            if not found.lower.is_finite or found.lower < 0:
+                raise UnsupportedOp(f"'{expr}', a number that is an argument, has any value", where=self.b.name,
+                                    hint="pass it as a tensor: torch.tensor(x)")  # fmt: skip
             limit = 2**31 - 1
             hi = int(found.upper) if found.upper.is_number and found.upper.is_finite and found.upper < limit else limit
             self.symbols[str(expr)] = Sym(self.spoken(expr, env), max(1, int(found.lower)), hi)

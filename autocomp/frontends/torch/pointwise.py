@@ -223,7 +223,7 @@ def _masked_fill(c: Call, x: Node, mask: Node, value: Any) -> Node:
     return c.shaped(c.op("where", mask, c.value(value, x.type.dtype), x))
 
 
-@row("_to_copy", "to", "type_as", "float", "half")
+@row("_to_copy", "to", "type_as", "float", "half", "convert_element_type")
 def _to(c: Call, x: Node, *_: Any, **__: Any) -> Node:
     assert c.out is not None
     return c.cast(x, c.out.dtype)
