@@ -60,9 +60,9 @@ class Launch:
         """The grid, with the symbols' values; rounded up to whole clusters along x. Raises DoesNotFit where blocks cannot be numbered."""
         value = lambda d: sizes[d.name] if isinstance(d, Sym) else d
         out = [prod(-(-value(extent) // tile) for extent, tile in factors) for factors in self.grid]
-        if max(out) > BLOCKS:
+        if (blocks := prod(out)) > BLOCKS:
             said = ", ".join(f"{d} = {value(d)}" for d in dict.fromkeys(d for f in self.grid for d, _ in f if isinstance(d, Sym)))
-            raise DoesNotFit("blocks of a grid", needed=max(out), available=BLOCKS, where=f"a call with {said}",
+            raise DoesNotFit("blocks of a grid", needed=blocks, available=BLOCKS, where=f"a call with {said}",
                              hint="give fewer elements at a time")  # fmt: skip
         if self.at_most:
             out[0] = min(out[0], self.at_most)
