@@ -3,9 +3,10 @@ what lies outside of a tensor."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from autocomp.targets.ascend.geometry import extent
+from autocomp.targets.ascend.made import of_others
 from autocomp.targets.ascend.tables import stored
 from autocomp.targets.ascend.whole import is_short
 
@@ -15,44 +16,6 @@ from autocomp.ir.types import BOOL, I64, DType, widens
 from autocomp.tile.program import TileProgram, Value
 
 COMPARISONS = {"lt": "LT", "le": "LE", "gt": "GT", "ge": "GE", "eq": "EQ", "ne": "NE"}
-
-
-def _sign(x: Expr) -> Expr:
-    """1, -1, or x where that is 0 or no number."""
-    c = lambda v: Const(x.dtype, v)
-    return _where(_is("gt", x, c(0.0)), c(1.0), _where(_is("lt", x, c(0.0)), c(-1.0), x))
-
-
-def _log1p(x: Expr) -> Expr:
-    """log(u) x / (u - 1) for u = 1 + x as it is rounded (Kahan): what rounding takes from u is in both factors. x where u is 1, log(u)
-    where nothing is lost."""
-    one = Const(x.dtype, 1.0)
-    u = Map(x.dtype, "add", (x, one))
-    back, log = Map(x.dtype, "sub", (u, one)), Map(x.dtype, "log", (u,))
-    rest = Map(x.dtype, "mul", (log, Map(x.dtype, "div", (x, back))))
-    return _where(_is("eq", u, one), x, _where(_is("eq", back, x), log, rest))
-
-
-def _expm1(x: Expr) -> Expr:
-    """(u - 1) x / log(u) for u = exp(x) as it is rounded (Kahan): what rounding takes from u is in both factors. x where u is 1, u - 1
-    where |x| > 16."""
-    c = lambda v: Const(x.dtype, v)
-    u = Map(x.dtype, "exp", (x,))
-    less = Map(x.dtype, "sub", (u, c(1.0)))
-    rest = Map(x.dtype, "mul", (less, Map(x.dtype, "div", (x, Map(x.dtype, "log", (u,))))))
-    far = Map(x.dtype, "abs", (x,))
-    return _where(_is("gt", far, c(16.0)), less, _where(_is("eq", u, c(1.0)), x, rest))
-
-
-def _where(c: Expr, x: Expr, y: Expr) -> Expr:
-    return Map(y.dtype, "where", (c, x, y))
-
-
-def _is(fn: str, a: Expr, b: Expr) -> Expr:
-    return Map(BOOL, fn, (a, b))
-
-
-CHOSEN: Mapping[str, Callable[[Expr], Expr]] = {"sign": _sign, "log1p": _log1p, "expm1": _expm1}  # functions that are choices among others
 
 
 def settled(e: Expr, p: TileProgram, known: Mapping[str, object]) -> Expr:
@@ -68,8 +31,8 @@ def settled(e: Expr, p: TileProgram, known: Mapping[str, object]) -> Expr:
         stored(e.dtype, p.name)  # a shorter type rounds, and what it rounds to is asked for
     if isinstance(e, Map) and e.fn == "cast" and e.dtype != BOOL and (e.dtype.is_float or is_kept(e.operands[0].dtype, e.dtype)):
         return again(e.operands[0])
-    if isinstance(e, Map) and e.fn in CHOSEN and e.dtype.is_float:
-        return again(CHOSEN[e.fn](e.operands[0]))
+    if isinstance(e, Map) and (made := of_others(e.fn, e.dtype)) is not None:
+        return again(made(*e.operands))
     if isinstance(e, Map) and e.fn == "where":
         condition, x, y = e.operands
         return _chosen(e, condition, again(x), again(y), p, known)

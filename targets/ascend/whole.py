@@ -19,6 +19,7 @@ from autocomp.tile.program import Stmt, TileProgram, Value, walk
 
 EXACT = 2**24  # whole numbers up to this many are single precision's
 WRAPPING = frozenset({"add", "sub", "mul", "neg", "abs"})
+DIVIDED = frozenset({"floordiv", "mod", "pow"})  # of a byte: made.py makes them of others
 CHOICES = frozenset({"max", "min", "where"})
 TRUTHS = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not"})
 
@@ -75,7 +76,7 @@ def computed(e: Expr, found: set[str] | frozenset[str]) -> bool:
         return (a.dtype.is_float or is_short(a.dtype) or e.dtype == BOOL) and computed(a, found)
     if e.dtype == BOOL and e.fn in (TRUTHS | CHOICES):
         return all(computed(a, found) for a in e.operands)
-    if e.fn in CHOICES or (e.fn in WRAPPING and is_short(e.dtype)):
+    if e.fn in CHOICES or (e.fn in WRAPPING | DIVIDED and is_short(e.dtype)):
         return all(computed(a, found) for a in e.operands)
     return False
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import autocomp
+from autocomp.ir.scalar import SCALAR
 from autocomp.simulate.ascend_model import COMPILER, AscendExecutor
 from tests.helpers.device_graphs import graph
 
@@ -37,3 +38,47 @@ def test_waves_and_small_differences(tmp_path):
     np.testing.assert_allclose(got["expm1"][some], np.expm1(x[some].astype("f8")), rtol=2e-6)
     np.testing.assert_array_equal(got["expm1"][np.isinf(x)], np.expm1(x[np.isinf(x)]))
     assert np.isnan(got["expm1"][np.isnan(x)]).all()
+
+
+DIVIDED = ("mod", "floordiv", "pow")
+
+
+def divided(dtype, tmp_path):
+    lines = "\n".join(f"%{i} = {fn}(x, y)" for i, fn in enumerate(DIVIDED))
+    text = graph({"x": f"{dtype}[4, 333]", "y": f"{dtype}[4, 333]"}, lines)
+    text = text[: text.index("output")] + "".join(f"output {fn} = %{i}\n" for i, fn in enumerate(DIVIDED))
+    program = autocomp.optimize(text, target="ascend:910b", without=[FALL_BACK])
+    program.executor = AscendExecutor(program, tmp_path)
+    return program
+
+
+@needs_compiler
+def test_remainders_quotients_and_powers(tmp_path):
+    """Quotients near whole numbers, remainders of large quotients, bases of either sign; what has no number is NaN."""
+    rng = np.random.default_rng(7)
+    y = np.concatenate([rng.uniform(-3, 3, 600), rng.integers(-9, 9, 300) * 0.1, rng.uniform(1e-3, 1e-2, 423), np.ones(9)]).astype("f4")
+    x = np.concatenate([rng.uniform(-50, 50, 600), rng.integers(-900, 900, 300) * 0.1, rng.uniform(-1e4, 1e4, 423), np.ones(9)])
+    x = x.astype("f4")
+    x[-9:], y[-9:] = [np.inf, 5, 0, np.nan, 0, 1, 2.0**40, -2, -2], [2, 0, 0, 1, 3, np.nan, 1, 3, 0.5]
+    got = divided("f32", tmp_path).run({"x": x.reshape(4, 333), "y": y.reshape(4, 333)})
+    with np.errstate(all="ignore"):
+        want = {fn: f(x.astype("f8"), y.astype("f8")).reshape(4, 333) for fn, f in zip(DIVIDED, (np.mod, np.floor_divide, np.power))}
+        far = (np.abs(x / y) >= 2.0**22).reshape(4, 333)
+    assert np.isnan(got["mod"][far]).all()
+    np.testing.assert_allclose(got["mod"][~far], want["mod"][~far], rtol=2e-7, atol=1e-12)
+    np.testing.assert_array_equal(got["floordiv"], want["floordiv"].astype("f4"))
+    np.testing.assert_allclose(got["pow"], want["pow"], rtol=2e-5, atol=1e-37)
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", ["i8", "u8"])
+def test_remainders_quotients_and_powers_of_bytes(dtype, tmp_path):
+    """Every divisor and exponent, with ends and zeros: exact, and wrapped."""
+    low, high = (-128, 127) if dtype == "i8" else (0, 255)
+    y = np.resize(np.arange(low, high + 1), (4, 333)).astype(dtype[0] + "1")
+    x = np.resize(np.array([low, low + 1, -1 % 256 if low == 0 else -1, 0, 1, 2, 3, 7, 100, high]), (4, 333)).astype(y.dtype)
+    got = divided(dtype, tmp_path).run({"x": x, "y": y})
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(got["mod"], np.mod(x, y))
+        np.testing.assert_array_equal(got["floordiv"], np.floor_divide(x, y))
+        np.testing.assert_array_equal(got["pow"], SCALAR["pow"].numpy(x, y))
