@@ -1,4 +1,4 @@
-"""Choices on vector cores: a comparison gives a bit an element, a selection reads them. Both work on whole tiles."""
+"""Choices on vector cores: a comparison gives a bit an element, a selection reads them. Both work on whole repeats."""
 
 from __future__ import annotations
 
@@ -13,12 +13,19 @@ if TYPE_CHECKING:
     from autocomp.targets.ascend.vector import VectorPart
 
 
-def wide(v: VectorPart, o: Operand, lane: str) -> Operand:
-    """A value with an element a lane of every row; a new one where it had fewer."""
-    if o.kind == "full":
+MASK = "mask of "  # kinds: of full, of line, of stat
+
+
+def is_mask(o: Operand) -> bool:
+    return o.kind.startswith(MASK)
+
+
+def wide(v: VectorPart, o: Operand, kind: str, lane: str) -> Operand:
+    """A value of that kind; a new one where it had fewer elements."""
+    if o.kind == kind:
         return o
-    d = v.temporary("full", lane)
-    v.v([f"Duplicate({d.name}, {o.name if o.kind == 'number' else '0.0f'}, {v.g.elements('full', lane)});"], (), d)
+    d = v.temporary(kind, lane)
+    v.v([f"Duplicate({d.name}, {o.name if o.kind == 'number' else '0.0f'}, {v.g.compared(kind, lane)});"], (), d)
     if o.kind != "number":
         v.v([f"ac_Add_{o.kind}({d.name}, {d.name}, {o.name}, {v.g.count}, {v.g.pitch(lane)});"], (d, o), d)
     return d
@@ -53,30 +60,39 @@ def indices(v: VectorPart, e: Aff, lane: str) -> Operand:
 
 
 def compared(v: VectorPart, a: Operand, b: Operand, mode: str) -> Operand:
-    """A bit an element. Raises UnsupportedOp where neither has lanes."""
-    lane = a.lane or b.lane
-    if not lane:
-        raise UnsupportedOp("a comparison of one value a row", where=v.p.name, hint="compare elements of rows")
-    x, y = wide(v, a, lane), b if b.kind == "number" else wide(v, b, lane)
-    bytes_ = v.g.bytes("mask", lane)
+    """A bit an element."""
+    kind, lane = _joined(a, b)
+    x, y = wide(v, a, kind, lane), b if b.kind == "number" else wide(v, b, kind, lane)
+    bytes_ = v.g.bytes(MASK + kind, lane)
     v.names += 1
-    mask = Operand(f"mask{v.names}", "mask", lane, v.ub.take(bytes_))
+    mask = Operand(f"mask{v.names}", MASK + kind, lane, v.ub.take(bytes_))
     v.frame.declarations.append(f"const LocalTensor<uint8_t> {mask.name} = ac_at<uint8_t>(ub, {bytes_}, {mask.offset});")
     call = "CompareScalar" if y.kind == "number" else "Compare"
-    v.v([f"{call}({mask.name}, {x.name}, {y.name}, CMPMODE::{mode}, {v.g.elements('full', lane)});"], (x, y), mask)
+    v.v([f"{call}({mask.name}, {x.name}, {y.name}, CMPMODE::{mode}, {v.g.compared(kind, lane)});"], (x, y), mask)
     _free_copies(v, (x, a), (y, b))
     return mask
 
 
 def selected(v: VectorPart, mask: Operand, a: Operand, b: Operand) -> Operand:
     """a where the bit is set, else b."""
-    x, y = wide(v, a, mask.lane), b if b.kind == "number" else wide(v, b, mask.lane)
-    d = v.temporary("full", mask.lane)
+    kind, lane = _joined(Operand("", mask.kind.removeprefix(MASK), mask.lane), a, b)
+    if MASK + kind != mask.kind:  # a condition of fewer elements than what is chosen
+        truth = selected(v, mask, Operand("1.0f", "number"), Operand("0.0f", "number"))
+        mask = compared(v, wide(v, truth, kind, lane), Operand("0.0f", "number"), "NE")
+    x, y = wide(v, a, kind, lane), b if b.kind == "number" else wide(v, b, kind, lane)
+    d = v.temporary(kind, lane)
     how = "SCALAR" if y.kind == "number" else "TENSOR"
-    n = v.g.elements("full", mask.lane)
+    n = v.g.compared(kind, lane)
     v.v([f"Select({d.name}, {mask.name}, {x.name}, {y.name}, SELMODE::VSEL_TENSOR_{how}_MODE, {n});"], (mask, x, y), d)
     _free_copies(v, (x, a), (y, b))
     return d
+
+
+def _joined(*given: Operand) -> tuple[str, str]:
+    """Kind and lane of what operands make together."""
+    kinds = {o.kind for o in given} - {"number"}
+    lanes = [o.lane for o in given if o.lane]
+    return ("full" if len(kinds) > 1 else kinds.pop() if kinds else "stat"), lanes[0] if lanes else ""
 
 
 def _free_copies(v: VectorPart, *pairs: tuple[Operand, Operand]) -> None:

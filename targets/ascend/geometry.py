@@ -68,14 +68,20 @@ class Geometry:
         return "full" if wide <= set(axes) else "line", lanes[0]
 
     def bytes(self, kind: str, lane: str, element: int = 4) -> int:
-        """Unified buffer that a value takes: whole repeats of 64 for a tile, one 32-byte block a row for a statistic, a bit an element for
-        a mask."""
-        if kind in ("full", "mask"):
-            n = -(-self.count * self.pitch(lane) // 64) * 64
-            return n * element if kind == "full" else n // 8
-        return (self.pitch(lane) if kind == "line" else self.slots * 8) * element
+        """Unified buffer that a value takes: whole repeats of 64 for a tile or a line, one 32-byte block a row for a statistic, a bit an
+        element for the masks of these."""
+        kind, of_bits = kind.removeprefix("mask of "), kind.startswith("mask of ")
+        n = -(-self.elements(kind, lane) // 64) * 64
+        return n // 8 if of_bits else n * element
 
     def elements(self, kind: str, lane: str) -> int:
+        """Elements of a value that an instruction takes: of a line those up to its pitch."""
+        if kind == "full":
+            return -(-self.count * self.pitch(lane) // 64) * 64
+        return self.pitch(lane) if kind == "line" else self.slots * 8
+
+    def compared(self, kind: str, lane: str) -> int:
+        """The same for comparisons and choices, which take whole repeats."""
         return self.bytes(kind, lane, 1)
 
 

@@ -126,6 +126,14 @@ def _short_pow(x: Expr, y: Expr) -> Expr:
     return _where(_is("lt", f, Const(F32, 0.0)), inverse, out)
 
 
+def _isnan(x: Expr) -> Expr:
+    return _is("ne", x, x)
+
+
+def _isinf(x: Expr) -> Expr:
+    return _is("eq", _map("abs", x), Const(x.dtype, float("inf")))
+
+
 def _float(x: Expr) -> Expr:
     return Map(F32, "cast", (x,))
 
@@ -144,9 +152,10 @@ def _is(fn: str, a: Expr, b: Expr) -> Expr:
 
 FLOATS: Mapping[str, Callable[..., Expr]] = {
     "sign": _sign, "log1p": _log1p, "expm1": _expm1, "mod": _mod, "floordiv": _floordiv, "pow": _pow}  # fmt: skip
-SHORT: Mapping[str, Callable[..., Expr]] = {"mod": _short_mod, "floordiv": _short_floordiv, "pow": _short_pow}
+SHORT: Mapping[str, Callable[..., Expr]] = {
+    "mod": _short_mod, "floordiv": _short_floordiv, "pow": _short_pow, "isnan": _isnan, "isinf": _isinf}  # fmt: skip
 
 
 def of_others(fn: str, d: DType) -> Callable[..., Expr] | None:
-    """What makes a function of floats, or of whole numbers of a byte, of its operands; None for one that is not made so."""
+    """What makes a function that gives floats, whole numbers of a byte or truth values of its operands; None for one not made so."""
     return FLOATS.get(fn) if d.is_float else SHORT.get(fn) if is_short(d) else None

@@ -61,7 +61,9 @@ def _chosen(e: Map, c: Expr, x: Expr, y: Expr, p: TileProgram, known: Mapping[st
         return _chosen(e, a, inner, y, p, known) if c.fn == "and" else _chosen(e, a, x, inner, p, known)
     if isinstance(c, Map) and c.fn == "not":
         return _chosen(e, c.operands[0], y, x, p, known)
-    if isinstance(c, Map) and not any(isinstance(a, Index) for a in c.operands):
+    if isinstance(c, Map) and of_others(c.fn, c.dtype) is not None:
+        c = settled(c, p, known)
+    elif isinstance(c, Map) and not any(isinstance(a, Index) for a in c.operands):
         c = c.with_args(tuple(settled(a, p, known) for a in c.operands))
     return e.with_args((c, x, y))
 

@@ -7,18 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from autocomp.targets.ascend.bordered import asked_outside, bordered_lines, inner
-from autocomp.targets.ascend.choices import compared, indices, selected
+from autocomp.targets.ascend.choices import compared, indices, is_mask, selected
 from autocomp.targets.ascend.copies import Region, copy_lines, region
 from autocomp.targets.ascend.direct import direct
-from autocomp.targets.ascend.geometry import Geometry, on_chip
+from autocomp.targets.ascend.geometry import Geometry, extent, on_chip
 from autocomp.targets.ascend.masks import COMPARISONS, difference, settled
 from autocomp.targets.ascend.operand import Operand, number
 from autocomp.targets.ascend.scalars import Scalars, gathered_lines, is_scalar
 from autocomp.targets.ascend.tables import loaded, slot_text, stored, table
-from autocomp.targets.ascend.whole import WRAPPING, computed, is_short, whole
+from autocomp.targets.ascend.whole import EXACT, WRAPPING, computed, is_short, whole
 
 from autocomp.errors import UnsupportedOp
-from autocomp.ir.body import Const, Expr, Gather, Map
+from autocomp.ir.affine import Aff
+from autocomp.ir.body import Const, Expr, Gather, Index, Map
 from autocomp.ir.types import BOOL, DType
 from autocomp.tile.agents import Again, Node, Skewed, Work
 from autocomp.tile.places import Place
@@ -405,10 +406,12 @@ class VectorPart:
             return self.value(e.name)
         if isinstance(e, Const):
             return Operand(number(float(e.value)), "number")
+        if isinstance(e, Index):
+            return self.counted(e.index)
         if not isinstance(e, Map):
             raise UnsupportedOp(f"'{type(e).__name__}' is not computed by vector cores here", where=self.p.name)
         if (d := difference(e)) is not None:
-            x = indices(self, d[0], next((a for a in d[0].names() if a in self.g.lanes), self.p.outputs[0].axes[-1]))
+            x = self.counted(d[0])
             mask = compared(self, x, Operand("0.0f", "number"), d[1])
             self.release(x)
             return mask
@@ -423,8 +426,8 @@ class VectorPart:
                 dying.append(done[a])
         for i, o in enumerate(args):
             if e.fn == "where" and i == 0:
-                args[0] = o if o.kind == "mask" else compared(self, o, Operand("0.0f", "number"), "NE")
-            elif o.kind == "mask":
+                args[0] = o if is_mask(o) else compared(self, o, Operand("0.0f", "number"), "NE")
+            elif is_mask(o):
                 args[i] = self.numbered(o)
             dying += [args[i]] if args[i] is not o else []
         if not e.dtype.is_float and e.fn in ("cast", "and", "or", "not", *WRAPPING):
@@ -433,9 +436,18 @@ class VectorPart:
             return self.rounded(args[0], stored(e.dtype, self.p.name), dying)
         return self.call(e.fn, args, dying, into)
 
+    def counted(self, e: Aff) -> Operand:
+        """An index expression as a value. Raises UnsupportedOp where single precision does not hold all of its numbers."""
+        most = abs(e.const) + sum(abs(e.coef(a)) * (extent(self.p, a) - 1) for a in e.names())
+        if most > EXACT:
+            raise UnsupportedOp(f"indices [{e}] up to {most}, vector cores hold whole numbers up to {EXACT}", where=self.p.name)
+        last = self.p.outputs[0].axes[-1] if self.p.outputs[0].axes else ""
+        lane = next((a for a in e.names() if a in self.g.lanes), last if last in self.g.lanes else next(iter(self.g.lanes)))
+        return indices(self, e, lane)
+
     def numbered(self, x: Operand) -> Operand:
         """A bit an element as 1 or 0; another value as it is."""
-        if x.kind != "mask":
+        if not is_mask(x):
             return x
         return selected(self, x, Operand("1.0f", "number"), Operand("0.0f", "number"))
 

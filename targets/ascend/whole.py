@@ -1,8 +1,9 @@
 """Whole numbers and truth values that vector cores hold in single precision, where that is exact.
 
     i8, u8, bool    any value of theirs; sums, differences and products stay below 2^24 and wrap to the type behind each step
-    i32, i64        what a cast of a float or of these makes, and choices among such; elements in memory where they are only cast to a
-                    float, which rounds once, or to bool, which asks for 0
+    i32, i64        what a cast of a float or of these makes, indices, and choices among such, also by the largest or smallest of a row;
+                    elements in memory where they are only cast to a float, which rounds once, or to bool, which asks for 0. The ends of a
+                    type stand for what is chosen last (`ir/monoids.py: argmax`); they round, and are further off than any index
 
 All else of integers is the scalar unit's (`scalars.py`): vector instructions of the 910B saturate where numpy wraps.
 """
@@ -21,7 +22,7 @@ EXACT = 2**24  # whole numbers up to this many are single precision's
 WRAPPING = frozenset({"add", "sub", "mul", "neg", "abs"})
 DIVIDED = frozenset({"floordiv", "mod", "pow"})  # of a byte: made.py makes them of others
 CHOICES = frozenset({"max", "min", "where"})
-TRUTHS = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not"})
+TRUTHS = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not", "isnan", "isinf"})
 
 
 def is_short(d: DType) -> bool:
@@ -33,11 +34,10 @@ def whole(p: TileProgram) -> frozenset[str]:
     """Integers and truth values of a program that vector cores hold."""
     statements = [s for s, _ in walk(p.body)]
     types = {b.name: b.dtype for b in p.bufs}
-    looked_up = {v.name for s in statements if isinstance(s.expr, Expr) for g in postorder(s.expr) if isinstance(g, Gather)
-                 for i in g.index for v in postorder(i) if isinstance(v, Value)}  # fmt: skip
     made: dict[str, list[Stmt]] = {}
     for s in statements:
         made.setdefault(s.dst, []).append(s)
+    looked_up = _looked_up(statements, made)
     found = {n for n, d in types.items() if not d.is_float and d.name in table()["held"] and n not in looked_up}
     read_whole = {v for s in statements if isinstance(s.expr, Expr) for v in _besides_casts(s.expr)} | {
         v for s in statements if s.op not in ("copy", "map") for v in s.srcs}  # fmt: skip
@@ -50,13 +50,32 @@ def whole(p: TileProgram) -> frozenset[str]:
         found -= out
 
 
+def _looked_up(statements: list[Stmt], made: dict[str, list[Stmt]]) -> set[str]:
+    """Values that indices of look-ups are made of: the scalar unit's."""
+    left = [v.name for s in statements if isinstance(s.expr, Expr) for g in postorder(s.expr) if isinstance(g, Gather)
+            for i in g.index for v in postorder(i) if isinstance(v, Value)]  # fmt: skip
+    found: set[str] = set()
+    while left:
+        if (name := left.pop()) not in found:
+            found.add(name)
+            left += [v.name for s in made.get(name, ()) if isinstance(s.expr, Expr) for v in postorder(s.expr) if isinstance(v, Value)]
+    return found
+
+
 def _holds(s: Stmt, d: DType, found: set[str], read_whole: bool) -> bool:
     """Whether a statement's result can be held; `read_whole`: it is read elsewhere than by casts."""
     if s.op == "copy":
         return is_short(d) or not read_whole
     if s.op == "map" and isinstance(s.expr, Expr):
         return computed(s.expr, found)
-    return s.op == "reduce" and is_short(d) and s.expr in ("max", "min") and s.srcs[0] in found
+    if s.op == "fill":
+        return isinstance(s.expr, (int, float)) and _is_held(int(s.expr), d)
+    return s.op == "reduce" and s.expr in ("max", "min") and s.srcs[0] in found
+
+
+def _is_held(n: int, d: DType) -> bool:
+    """Whether single precision has a number, or it is an end of its type."""
+    return abs(n) <= EXACT or (d.is_int and n in (2 ** (d.bits - (d.kind == "i")) - 1, -(2 ** (d.bits - 1))))
 
 
 def computed(e: Expr, found: set[str] | frozenset[str]) -> bool:
@@ -66,7 +85,9 @@ def computed(e: Expr, found: set[str] | frozenset[str]) -> bool:
     if isinstance(e, Inside) or (isinstance(e, Map) and all(isinstance(a, (Index, Const)) for a in e.operands) and e.fn in TRUTHS):
         return True  # of indices
     if isinstance(e, Const):
-        return e.dtype.is_float or abs(int(e.value)) <= EXACT
+        return e.dtype.is_float or _is_held(int(e.value), e.dtype)
+    if isinstance(e, Index):
+        return e.index.is_affine
     if not isinstance(e, Map):
         return False
     if e.dtype.is_float:
